@@ -1,28 +1,32 @@
-// Arrays reduced over all PEs, by size: allreduce and reduce called in a kernel, started by the host one behind the other, called by the host one after the
-// other, and by the hosts' own collectives (gravel_sum_all), which take all bytes through the processors; beside NCCL's, where its library is found, in a stream and
-// in a CUDA graph. Figure 9 of "extended task queuing" (SC 2016), recast.
+// Arrays reduced over all PEs, by size: allreduce and reduce called in a kernel, started by the host one behind the
+// other, called by the host one after the other, and by the hosts' own collectives (gravel_sum_all), which take all
+// bytes through the processors; beside NCCL's, where its library is found, in a stream and in a CUDA graph. Figure 9 of
+// "extended task queuing" (SC 2016), recast.
 #include <algorithm>
 #include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include <gravel/accumulate.cuh>
+#include <gravel/allreduce.cuh>
+#include <gravel/device_array.hpp>
 #include "bench/nccl.hpp"
 #include "bench/perf/report.hpp"
 #include "examples/together.hpp"
-#include "host/device_array.hpp"
 #include "lib/base/turn.hpp"
-#include "lib/task/accumulate.cuh"
-#include "lib/task/allreduce.cuh"
 #if GRAVEL_CUDA
 #include "host/pe/device_scope.cuh"
 #endif
 
-using namespace gravel;
+using namespace app;
+using namespace gravel_bench;
+using namespace gravel::detail;
 
 constexpr const char* program_name = "allreduce";
 
-const std::vector<std::string> all_ways{"kernel", "reduce-kernel", "accumulate", "start", "call", "hosts", "nccl", "nccl-graph"};
+const std::vector<std::string> all_ways{"kernel", "reduce-kernel", "accumulate", "start",
+                                        "call",   "hosts",         "nccl",       "nccl-graph"};
 
 struct bench_options {
   std::vector<std::string> ways = all_ways;
@@ -35,8 +39,9 @@ struct bench_options {
 };
 
 /// `calls` reductions; times[2 * block], [2 * block + 1]: when the block began and ended, the first two calls left out.
-__global__ void __launch_bounds__(512) reduce_often(const __grid_constant__ gravel_reducer_handle r, float* to, const float* from,
-                                                    uint64_t count, uint32_t calls, int root, uint64_t* times) {
+__global__ void __launch_bounds__(512)
+    reduce_often(const __grid_constant__ gravel_reducer_handle r, float* to, const float* from, uint64_t count,
+                 uint32_t calls, int root, uint64_t* times) {
   for (uint32_t i = 0; i < calls + 2; ++i) {
     if (i == 2 && threadIdx.x == 0) times[2 * blockIdx.x] = globaltimer_ns();
     if (root < 0) gravel_allreduce(r, to, from, count);
@@ -45,9 +50,11 @@ __global__ void __launch_bounds__(512) reduce_often(const __grid_constant__ grav
   if (threadIdx.x == 0) times[2 * blockIdx.x + 1] = globaltimer_ns();
 }
 
-/// The same of accumulates to the next PE, each awaited by its target: all PEs do so at the same time. signal: of calls that were made before.
-__global__ void __launch_bounds__(512) accumulate_often(const __grid_constant__ gravel_t g, float* target, const float* source,
-                                                        uint64_t count, uint32_t calls, uint64_t* signal, uint64_t* times) {
+/// The same of accumulates to the next PE, each awaited by its target: all PEs do so at the same time. signal: of calls
+/// that were made before.
+__global__ void __launch_bounds__(512)
+    accumulate_often(const __grid_constant__ gravel_t g, float* target, const float* source, uint64_t count,
+                     uint32_t calls, uint64_t* signal, uint64_t* times) {
   const slice mine = slice::of(count, blockIdx.x, gridDim.x);
   const uint64_t before = load_acquire(signal + 1);
   for (uint64_t i = 0; i < calls + 2; ++i) {
@@ -78,7 +85,8 @@ class bench {
     for (uint64_t i = 0; i < mine.size(); ++i) mine[i] = value(gravel_my_pe(), i);
     if (!mine.empty()) gravel_copy(from_, mine.data(), mine.size() * sizeof(float));
 #if GRAVEL_CUDA
-    if (std::none_of(o.ways.begin(), o.ways.end(), [](const std::string& way) { return way.starts_with("nccl"); })) return;
+    if (std::none_of(o.ways.begin(), o.ways.end(), [](const std::string& way) { return way.starts_with("nccl"); }))
+      return;
     nccl_.emplace(o.nccl);
     if (nccl_->is_there()) r.fact("nccl", nccl_->version());
     else if (gravel_my_pe() == 0) std::printf("without NCCL: %s\n", nccl_->why().c_str());
@@ -130,22 +138,26 @@ class bench {
     gravel_copy(got.data(), to_, bytes);
     uint64_t wrong = 0;
     const int before = (gravel_my_pe() + gravel_n_pes() - 1) % gravel_n_pes();
-    for (uint64_t i = 0; i < got.size(); ++i) wrong += got[i] != -1.0f + static_cast<float>(o_.calls + 2) * value(before, i);
+    for (uint64_t i = 0; i < got.size(); ++i)
+      wrong += got[i] != -1.0f + static_cast<float>(o_.calls + 2) * value(before, i);
     return gravel_sum_all(wrong);
   }
 
   /// `way`: kernel, reduce-kernel or accumulate.
   double in_kernel(gravel_reducer& reducer, uint64_t count, const std::string& way) {
     const reducer_memory& m = reducer.handle().memory;
-    const uint32_t blocks = way == "accumulate" ? reduction_plan::blocks_for(count * sizeof(float), one_shot_bytes_of_block, m.blocks)
-                                                : reduction_plan::of(m, count * sizeof(float), m.blocks).blocks;
+    const uint32_t blocks = way == "accumulate"
+                                ? reduction_plan::blocks_for(count * sizeof(float), one_shot_bytes_of_block, m.blocks)
+                                : reduction_plan::of(m, count * sizeof(float), m.blocks).blocks;
     if (way == "accumulate") {
       gravel_copy(signal_ + 1, signal_, sizeof(uint64_t));
       gravel_barrier_all();
-      gravel_launch(accumulate_often, gravel_launch_config{.grid = blocks, .block = reducer_threads, .cooperative = blocks > 1},
+      gravel_launch(accumulate_often,
+                    gravel_launch_config{.grid = blocks, .block = reducer_threads, .cooperative = blocks > 1},
                     gravel_handle(), to_, from_, count, o_.calls, signal_, times_.data());
     } else
-      gravel_launch(reduce_often, gravel_launch_config{.grid = blocks, .block = reducer_threads, .cooperative = blocks > 1},
+      gravel_launch(reduce_often,
+                    gravel_launch_config{.grid = blocks, .block = reducer_threads, .cooperative = blocks > 1},
                     reducer.handle(), to_, from_, count, o_.calls, way == "kernel" ? -1 : 0, times_.data());
     gravel_synchronize();
     std::vector<uint64_t> times(2 * blocks);
@@ -194,7 +206,8 @@ class bench {
     else
       for (uint32_t i = 0; i < o_.calls; ++i) call();
     cuda_check(cudaStreamSynchronize(stream_), "NCCL");
-    const double us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() / o_.calls;
+    const double us =
+        std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() / o_.calls;
     if (ready) cudaGraphExecDestroy(ready);
     return us;
   }
@@ -212,8 +225,10 @@ class bench {
       poison(bytes);
       if (way == "kernel" || to_root || accumulates) us.push_back(in_kernel(reducer, count, way));
       else if (way == "start")
-        us.push_back(by_host([&] { gravel_allreduce_start(reducer, to_, from_, count, {.blocks = blocks}); }, o_.calls));
-      else if (way == "call") us.push_back(by_host([&] { gravel_allreduce(reducer, to_, from_, count, {.blocks = blocks}); }, o_.calls));
+        us.push_back(
+            by_host([&] { gravel_allreduce_start(reducer, to_, from_, count, {.blocks = blocks}); }, o_.calls));
+      else if (way == "call")
+        us.push_back(by_host([&] { gravel_allreduce(reducer, to_, from_, count, {.blocks = blocks}); }, o_.calls));
 #if GRAVEL_CUDA
       else if (by_rival) us.push_back(by_nccl(count, way == "nccl-graph"));
 #endif
@@ -257,7 +272,9 @@ int main(int argc, char** argv) {
   app.add_option("--blocks", o.blocks, "Most blocks of a grid that reduces; 0: as the library chooses")
       .delimiter(',')
       .capture_default_str();
-  app.add_option("--one-shot", o.one_shot, "Bytes that a block reduces in one shot").delimiter(',').capture_default_str();
+  app.add_option("--one-shot", o.one_shot, "Bytes that a block reduces in one shot")
+      .delimiter(',')
+      .capture_default_str();
   app.add_option("--calls", o.calls, "Of a run").range(1u, 1'000'000u).capture_default_str();
   app.add_option("--repeat", o.repeat, "Runs, of which the median is told").range(1, 100).capture_default_str();
   app.add_option("--nccl", o.nccl, "The library to compare with, if it is there").capture_default_str();
@@ -265,7 +282,8 @@ int main(int argc, char** argv) {
   app.add_option("--json", o.json, "File for the results");
   parse_or_exit(app, argc, argv, [&] {
     for (const auto& way : o.ways)
-      if (std::find(all_ways.begin(), all_ways.end(), way) == all_ways.end()) fail_text("there is no way '" + way + "'");
+      if (std::find(all_ways.begin(), all_ways.end(), way) == all_ways.end())
+        fail_text("there is no way '" + way + "'");
     if (o.is_short) {
       o.sizes = {4, 100'000};
       o.calls = 3;
@@ -279,7 +297,8 @@ int main(int argc, char** argv) {
     }
     uint64_t staging = 0;
     for (const uint32_t blocks : o.blocks)
-      for (const uint32_t one_shot : o.one_shot) staging = std::max(staging, gravel_reducer::bytes(reducer_of(blocks, one_shot), 64));
+      for (const uint32_t one_shot : o.one_shot)
+        staging = std::max(staging, gravel_reducer::bytes(reducer_of(blocks, one_shot), 64));
     need_symmetric(2 * o.most + staging + (1 << 20));
     if (!o.json.empty()) need_writable(o.json);
   });

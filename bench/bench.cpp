@@ -15,7 +15,9 @@
 #include "lib/base/output.hpp"
 #include "lib/base/parse_error.hpp"
 
-namespace gravel {
+namespace gravel_bench {
+using namespace gravel_bench;
+using namespace gravel::detail;
 namespace {
 
 /// The value of the first line of `file` that begins with `key`.
@@ -33,7 +35,8 @@ std::string value_in(const char* file, std::string_view key, char separator) {
 std::string hardware() {
   std::string processor = value_in("/proc/cpuinfo", "model name", ':');
   if (processor.empty()) processor = "unknown processor";
-  return fmt::format("{} cores, {}, {}", sysconf(_SC_NPROCESSORS_ONLN), processor, value_in("/etc/os-release", "PRETTY_NAME", '='));
+  return fmt::format("{} cores, {}, {}", sysconf(_SC_NPROCESSORS_ONLN), processor,
+                     value_in("/etc/os-release", "PRETTY_NAME", '='));
 }
 
 std::string today() {
@@ -68,7 +71,9 @@ std::string shown(const nlohmann::ordered_json& value) {
 bench::bench(std::string name, const std::string& description, std::vector<column> columns)
     : app(description.c_str(), name.c_str()), columns_(std::move(columns)) {
   report_["name"] = std::move(name);
-  app.add_option("--repeat", repeat, "times that each row is measured; the median counts").range(1u, 1000u).capture_default_str();
+  app.add_option("--repeat", repeat, "times that each row is measured; the median counts")
+      .range(1u, 1000u)
+      .capture_default_str();
   app.add_option("--json", json_, "file for the results");
 }
 
@@ -139,4 +144,4 @@ double memcpy_rate(size_t from, size_t to, size_t piece) {
   return best;
 }
 
-}  // namespace gravel
+}  // namespace gravel_bench

@@ -20,7 +20,8 @@
 
 #include "examples/command_line.hpp"
 
-namespace gravel {
+namespace gravel_bench {
+using namespace app;
 
 class bench {
  public:
@@ -55,7 +56,9 @@ class bench {
   nlohmann::ordered_json report_;
 };
 
-inline double seconds_now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+inline double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 /// Time that this thread had a processor: for work of one thread that waits for nobody, whatever else the
 /// machine does.
@@ -87,4 +90,4 @@ class bench_memory {
 /// limit of whatever moves bytes from the one to the other.
 double memcpy_rate(size_t from, size_t to, size_t piece);
 
-}  // namespace gravel
+}  // namespace gravel_bench

@@ -1,5 +1,6 @@
-// What sort and strassen on channels are to be compared with: CUB's radix sort, and cuBLAS's product of float matrices, where the machine has
-// that library. The fastest of some runs; each is verified. CUDA alone, one process. Usage: channel_bounds [RUNS]
+// What sort and strassen on channels are to be compared with: CUB's radix sort, and cuBLAS's product of float matrices,
+// where the machine has that library. The fastest of some runs; each is verified. CUDA alone, one process. Usage:
+// channel_bounds [RUNS]
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -57,22 +58,23 @@ void tell(const char* what, size_t n, float ms, bool right) {
 
 void sort_by_cub(int runs, size_t n) {
   std::vector<uint32_t> keys(n);
-  for (size_t i = 0; i < n; ++i) keys[i] = static_cast<uint32_t>(gravel::mix(i));
+  for (size_t i = 0; i < n; ++i) keys[i] = static_cast<uint32_t>(gravel::detail::mix(i));
   uint32_t *const from = device_copy(keys), *const to = device_copy(std::vector<uint32_t>(n));
   void* scratch = nullptr;
   size_t bytes = 0;
   check(cub::DeviceRadixSort::SortKeys(nullptr, bytes, from, to, n), "SortKeys");
   check(cudaMalloc(&scratch, bytes), "cudaMalloc");
-  const float ms = fastest(runs, [&] { check(cub::DeviceRadixSort::SortKeys(scratch, bytes, from, to, n), "SortKeys"); });
+  const float ms =
+      fastest(runs, [&] { check(cub::DeviceRadixSort::SortKeys(scratch, bytes, from, to, n), "SortKeys"); });
   // In order, and the same keys: of these a sum of random functions.
   const std::vector<uint32_t> found = host_copy(to, n);
   uint64_t difference = 0;
-  for (size_t i = 0; i < n; ++i) difference += gravel::mix(found[i]) - gravel::mix(keys[i]);
+  for (size_t i = 0; i < n; ++i) difference += gravel::detail::mix(found[i]) - gravel::detail::mix(keys[i]);
   tell("CUB radix sort", n, ms, difference == 0 && std::is_sorted(found.begin(), found.end()));
   for (void* at : {static_cast<void*>(from), static_cast<void*>(to), scratch}) check(cudaFree(at), "cudaFree");
 }
 
-void multiply_by_cublas(int runs, const gravel::cublas& library, size_t n) {
+void multiply_by_cublas(int runs, const gravel_bench::cublas& library, size_t n) {
   std::vector<float> a(n * n), b(n * n);
   for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i / n % 3) - 1, b[i] = static_cast<float>(i % n % 3);
   float *const on_a = device_copy(a), *const on_b = device_copy(b), *const c = device_copy(std::vector<float>(n * n));
@@ -91,7 +93,7 @@ void multiply_by_cublas(int runs, const gravel::cublas& library, size_t n) {
 int main(int argc, char** argv) {
   const int runs = argc > 1 ? std::max(1, std::atoi(argv[1])) : 5;
   for (size_t n : {size_t{1'000'000}, size_t{1} << 24, size_t{1} << 26}) sort_by_cub(runs, n);
-  const gravel::cublas library;
+  const gravel_bench::cublas library;
   if (!library.is_there()) std::printf("no cuBLAS here\n");
   else
     for (size_t n : {512, 1024, 2048, 4096}) multiply_by_cublas(runs, library, n);

@@ -1,13 +1,14 @@
-// Channels and task graphs on one GPU (paper 002, figures 15, 17 and 18, table 5, recast): elements through one channel by their layout and by who
-// reserves; batches dispatched a second against kernels that the host launches; fib and queens by the size of channels, their width, the
-// levels in shared memory and the number of blocks, each beside the version by hand. Every run is verified. bench/channels_figures makes
-// the paper's figures of this and of the examples.
+// Channels and task graphs on one GPU (paper 002, figures 15, 17 and 18, table 5, recast): elements through one channel
+// by their layout and by who reserves; batches dispatched a second against kernels that the host launches; fib and
+// queens by the size of channels, their width, the levels in shared memory and the number of blocks, each beside the
+// version by hand. Every run is verified. bench/channels_figures makes the paper's figures of this and of the examples.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <string>
 #include <vector>
 
+#include <gravel/gravel.cuh>
 #include "bench/perf/report.hpp"
 #include "examples/channels/fib_tasks.cuh"
 #include "examples/channels/fib_threads.cuh"
@@ -15,11 +16,12 @@
 #include "examples/channels/queens_threads.cuh"
 #include "examples/program.hpp"
 #include "examples/together.hpp"
-#include "gravel.cuh"
 #include "host/pe/backend.hpp"
 #include "host/pe/libgravel.hpp"
 
-using namespace gravel;
+using namespace app;
+using namespace gravel_bench;
+using namespace gravel::detail;
 
 constexpr const char* program_name = "channels";
 
@@ -43,10 +45,11 @@ __global__ void nothing(uint64_t* at) {
 struct packet {
   uint32_t word[8];
 };
-/// Each warp, or each lane alone, puts one element for each lane into the channel and takes as many, `rounds` times. The elements lie in
-/// the channel's columns, or, if `stride` is not 0, as records so many words apart. *in and *out: sums of what was put and taken.
-__global__ void pass_through(channel<packet> c, uint32_t* records, uint32_t stride, uint32_t by_lane, uint32_t rounds, uint64_t* in,
-                             uint64_t* out) {
+/// Each warp, or each lane alone, puts one element for each lane into the channel and takes as many, `rounds` times.
+/// The elements lie in the channel's columns, or, if `stride` is not 0, as records so many words apart. *in and *out:
+/// sums of what was put and taken.
+__global__ void pass_through(channel<packet> c, uint32_t* records, uint32_t stride, uint32_t by_lane, uint32_t rounds,
+                             uint64_t* in, uint64_t* out) {
   const uint32_t lane = threadIdx.x % 32;
   const lane_group group = lane_group::of(by_lane ? 1u << lane : ~0u);
   uint64_t put = 0, taken = 0;
@@ -123,12 +126,15 @@ uint32_t fibonacci(uint32_t n) {
 }
 
 const char* name_of(gravel_dispatch by) {
-  return by == gravel_dispatch::workers ? "workers" : by == gravel_dispatch::schedulers ? "schedulers" : "host, in rounds";
+  return by == gravel_dispatch::workers      ? "workers"
+         : by == gravel_dispatch::schedulers ? "schedulers"
+                                             : "host, in rounds";
 }
 
 void layouts(const bench_options& o, perf::report& r) {
   r.title("layout", "elements of 32 bytes through one channel, in and out, by their layout and by who reserves");
-  const uint32_t blocks = GRAVEL_CUDA ? blocks_to_fill_device() : 2, threads = GRAVEL_CUDA ? 256 : 64, capacity = blocks * threads * 4;
+  const uint32_t blocks = GRAVEL_CUDA ? blocks_to_fill_device() : 2, threads = GRAVEL_CUDA ? 256 : 64,
+                 capacity = blocks * threads * 4;
   struct way {
     const char* name;
     uint32_t stride, by_lane;
@@ -136,8 +142,8 @@ void layouts(const bench_options& o, perf::report& r) {
   auto& device = current_backend();
   const uint64_t channel_bytes = channel<packet>::bytes(capacity);
   auto* const memory = static_cast<char*>(device.allocate(channel_bytes, "a channel"));
-  auto* const records =
-      static_cast<uint32_t*>(device.allocate(uint64_t{slots<>::chunks_for(capacity)} * chunk_tickets * 128, "records of a channel"));
+  auto* const records = static_cast<uint32_t*>(
+      device.allocate(uint64_t{slots<>::chunks_for(capacity)} * chunk_tickets * 128, "records of a channel"));
   auto* const sums = gravel_malloc<uint64_t>(16);
   for (const way& w : {way{"columns, a warp at once", 0, 0}, way{"records, a warp at once", 8, 0},
                        way{"records on a line each, a warp at once", 32, 0}, way{"columns, each lane alone", 0, 1}}) {
@@ -228,14 +234,17 @@ void row_of(const bench_options& o, perf::report& r, const char* what, const gra
          {"batches", "batches", c.batches},
          {"refusals", "refusals", c.refusals},
          {"local_share", "local share", local_share},
-         {"tasks_per_batch", "tasks/batch", c.batches ? static_cast<double>(c.tasks) / static_cast<double>(c.batches) : 0}},
+         {"tasks_per_batch", "tasks/batch",
+          c.batches ? static_cast<double>(c.tasks) / static_cast<double>(c.batches) : 0}},
         checked);
 }
 
 template <class Graph, class Expected, class Run, class... Constants>
-void sweep(const bench_options& o, perf::report& r, const gravel_task_options& usual, uint32_t least, Expected expected, Run run,
-           const Constants&... constants) {
-  const auto row = [&](const char* what, const gravel_task_options& how) { row_of<Graph>(o, r, what, how, expected, run, constants...); };
+void sweep(const bench_options& o, perf::report& r, const gravel_task_options& usual, uint32_t least, Expected expected,
+           Run run, const Constants&... constants) {
+  const auto row = [&](const char* what, const gravel_task_options& how) {
+    row_of<Graph>(o, r, what, how, expected, run, constants...);
+  };
   row("usual", usual);
   auto how = usual;
   how.local_levels = how.local_levels ? 0 : ~0u;
@@ -267,7 +276,9 @@ void sweep(const bench_options& o, perf::report& r, const gravel_task_options& u
 void by_hand(const bench_options& o, perf::report& r, const std::function<bool()>& run, unsigned blocks) {
   const timed t = time_of(
       o.repeat, true, [] {}, run);
-  r.row({{"what", "what", std::string("by hand")}, {"blocks", "blocks", uint64_t{blocks}}, {"ms", "ms", t.seconds * 1e3}}, {1, t.wrong});
+  r.row(
+      {{"what", "what", std::string("by hand")}, {"blocks", "blocks", uint64_t{blocks}}, {"ms", "ms", t.seconds * 1e3}},
+      {1, t.wrong});
 }
 
 int main(int argc, char** argv) {
@@ -278,16 +289,24 @@ int main(int argc, char** argv) {
       "--short", [&] { o.make_short(); }, "Little of everything, whatever the other options say");
   app.add_option("--n", o.n, "Of fib").range(2, 47).capture_default_str();
   app.add_option("--queens", o.queens.n, "Rows and columns").range(1u, 17u).capture_default_str();
-  app.add_option("--serial-rows", o.queens.serial_rows, "Last rows of queens that one warp counts").range(0u, 17u).capture_default_str();
+  app.add_option("--serial-rows", o.queens.serial_rows, "Last rows of queens that one warp counts")
+      .range(0u, 17u)
+      .capture_default_str();
   app.add_option("--relays", o.relays, "Tasks that pass themselves on").range(1, 1 << 22).capture_default_str();
   app.add_option("--hops", o.hops, "How often they do").range(1, 4095).capture_default_str();
-  app.add_option("--launches", o.launches, "Kernels that are launched for comparison").range(1, 1 << 24).capture_default_str();
-  app.add_option("--blocks", o.blocks, "Numbers of blocks, each large enough for a multiprocessor").delimiter(',').capture_default_str();
+  app.add_option("--launches", o.launches, "Kernels that are launched for comparison")
+      .range(1, 1 << 24)
+      .capture_default_str();
+  app.add_option("--blocks", o.blocks, "Numbers of blocks, each large enough for a multiprocessor")
+      .delimiter(',')
+      .capture_default_str();
   app.add_option("--warps-of-block", o.warps_of_block, "Workers of such a block").range(1, 32).capture_default_str();
   app.add_option("--rounds", o.rounds, "Elements of each lane that go through the channel of the layouts")
       .range(1, 1 << 24)
       .capture_default_str();
-  app.add_option("--parts", o.parts, "Of layout, dispatch, fib, queens").delimiter(',').one_of({"layout", "dispatch", "fib", "queens"});
+  app.add_option("--parts", o.parts, "Of layout, dispatch, fib, queens")
+      .delimiter(',')
+      .one_of({"layout", "dispatch", "fib", "queens"});
   app.add_option("--repeat", o.repeat, "Runs, of which the median is told").range(1, 100).capture_default_str();
   app.add_option("--json", o.json, "File for the results");
   parse_or_exit(app, argc, argv, [&] {
@@ -308,20 +327,24 @@ int main(int argc, char** argv) {
   if (o.has("fib")) {
     r.title("fib", "fib(" + std::to_string(o.n) + "), a join for each addition");
     sweep<fib_tasks::graph>(
-        o, r, usual, 64, fibonacci(o.n), [&](fib_tasks::graph& g) { return fib_tasks::run(g, o.n); }, gravel_no_constants{});
+        o, r, usual, 64, fibonacci(o.n), [&](fib_tasks::graph& g) { return fib_tasks::run(g, o.n); },
+        gravel_no_constants{});
     fib_threads::program program(o.n);
     const unsigned blocks = blocks_to_fill_device(), threads = GRAVEL_CUDA ? 256 : 32;
     by_hand(
         o, r, [&] { return program.run(blocks, threads) == fibonacci(o.n); }, blocks);
   }
 
-  constexpr uint64_t solutions[] = {1, 1, 0, 0, 2, 10, 4, 40, 92, 352, 724, 2680, 14200, 73712, 365596, 2279184, 14772512, 95815104};
+  constexpr uint64_t solutions[] = {1,   1,   0,    0,     2,     10,     4,       40,       92,
+                                    352, 724, 2680, 14200, 73712, 365596, 2279184, 14772512, 95815104};
   usual.max_depth = o.queens.n - std::min(o.queens.n, o.queens.serial_rows);
   usual.capacity = 8161;
   if (o.has("queens")) {
-    r.title("queens", std::to_string(o.queens.n) + " queens, the last " + std::to_string(o.queens.serial_rows) + " rows by one warp");
+    r.title("queens", std::to_string(o.queens.n) + " queens, the last " + std::to_string(o.queens.serial_rows) +
+                          " rows by one warp");
     sweep<queens_tasks::graph>(
-        o, r, usual, most_columns, solutions[o.queens.n], [&](queens_tasks::graph& g) { return queens_tasks::run(g); }, o.queens);
+        o, r, usual, most_columns, solutions[o.queens.n], [&](queens_tasks::graph& g) { return queens_tasks::run(g); },
+        o.queens);
     queens_threads::program program(o.queens);
     const unsigned blocks = blocks_to_fill_device(), threads = GRAVEL_CUDA ? 256 : 32;
     by_hand(

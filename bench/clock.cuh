@@ -1,12 +1,13 @@
 // A clock that kernels read, on both backends.
 #pragma once
-#include "gravel.cuh"
+#include <gravel/gravel.cuh>
 
 #if !GRAVEL_CUDA
 #include <time.h>
 #endif
 
-namespace gravel {
+namespace gravel_bench {
+using namespace gravel::detail;
 
 /// Nanoseconds since some moment. Thread scope: lane.
 GRAVEL_DEVICE uint64_t nanoseconds_now() {
@@ -21,4 +22,4 @@ GRAVEL_DEVICE uint64_t nanoseconds_now() {
 #endif
 }
 
-}  // namespace gravel
+}  // namespace gravel_bench

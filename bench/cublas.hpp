@@ -1,10 +1,12 @@
-// cuBLAS, where it is found at run time: its product of matrices of float, for comparison. Nothing is linked, and no header of cuBLAS is needed.
+// cuBLAS, where it is found at run time: its product of matrices of float, for comparison. Nothing is linked, and no
+// header of cuBLAS is needed.
 #pragma once
 #include <dlfcn.h>
 
-namespace gravel {
+namespace gravel_bench {
 
-/// The few functions that are needed; their binary interface is that of cuBLAS's second version. Of the device that is current.
+/// The few functions that are needed; their binary interface is that of cuBLAS's second version. Of the device that is
+/// current.
 class cublas {
  public:
   cublas() {
@@ -28,8 +30,9 @@ class cublas {
 
  private:
   int (*set_stream_)(void*, void*) = nullptr;
-  int (*multiply_)(void*, int, int, int, int, int, const float*, const float*, int, const float*, int, const float*, float*, int) = nullptr;
+  int (*multiply_)(void*, int, int, int, int, int, const float*, const float*, int, const float*, int, const float*,
+                   float*, int) = nullptr;
   void* handle_ = nullptr;
 };
 
-}  // namespace gravel
+}  // namespace gravel_bench

@@ -1,6 +1,6 @@
-// What the launch of a graph from a kernel would be worth as a way to start tasks (docs/tasks.md): how long until its kernel's first instruction, how long the
-// launching lane is held up, and how many launches CUDA allows one execution of the launching graph. On a GPU alone, without Gravel; linked with -rdc, which
-// such launches need.
+// What the launch of a graph from a kernel would be worth as a way to start tasks (docs/tasks.md): how long until its
+// kernel's first instruction, how long the launching lane is held up, and how many launches CUDA allows one execution
+// of the launching graph. On a GPU alone, without Gravel; linked with -rdc, which such launches need.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -47,13 +47,14 @@ __global__ void launched(board* b) {
   __threadfence();
   *ran = i + 1;
 }
-/// Launches one graph after the other, each when the kernel of the one before has run and its graph has had time to end.
+/// Launches one graph after the other, each when the kernel of the one before has run and its graph has had time to
+/// end.
 __global__ void launch(board* b) {
   volatile uint64_t* const ran = &b->ran;
   for (int i = 0; i < b->launches; ++i) {
     b->called[i] = nanoseconds();
-    const cudaError_t error =
-        cudaGraphLaunch(b->graph[i % b->graphs], b->sibling ? cudaStreamGraphFireAndForgetAsSibling : cudaStreamGraphFireAndForget);
+    const cudaError_t error = cudaGraphLaunch(
+        b->graph[i % b->graphs], b->sibling ? cudaStreamGraphFireAndForgetAsSibling : cudaStreamGraphFireAndForget);
     b->returned[i] = nanoseconds();
     b->error[i] = error;
     if (error != cudaSuccess) return;
@@ -117,6 +118,7 @@ int main() {
     print("from the call to the first instruction", begins);
     print("the call", calls);
     if (now.ran < static_cast<uint64_t>(run.launches))
-      std::printf("  launch %d: %s\n", static_cast<int>(now.ran) + 1, cudaGetErrorString(static_cast<cudaError_t>(now.error[now.ran])));
+      std::printf("  launch %d: %s\n", static_cast<int>(now.ran) + 1,
+                  cudaGetErrorString(static_cast<cudaError_t>(now.error[now.ran])));
   }
 }

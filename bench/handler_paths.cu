@@ -1,19 +1,22 @@
-// Shortest paths by a handler that relaxes a vertex and sends on to its neighbours, in two forms: how many messages handlers send a second.
-// The graph is R-MAT with random weights. Nothing bounds what is under way but the memory that Gravel has for it.
+// Shortest paths by a handler that relaxes a vertex and sends on to its neighbours, in two forms: how many messages
+// handlers send a second. The graph is R-MAT with random weights. Nothing bounds what is under way but the memory that
+// Gravel has for it.
 #include <chrono>
 #include <cstdio>
 #include <vector>
 
+#include <gravel/device_array.hpp>
+#include <gravel/graph.hpp>
+#include <gravel/gravel.cuh>
 #include "bench/perf/report.hpp"
 #include "examples/lane_share.hpp"
 #include "examples/program.hpp"
 #include "examples/together.hpp"
-#include "gravel.cuh"
-#include "host/device_array.hpp"
 #include "lib/base/mix.hpp"
-#include "lib/graph/graph.hpp"
 
-using namespace gravel;
+using namespace app;
+using namespace gravel_bench;
+using namespace gravel::detail;
 
 constexpr const char* program_name = "handler_paths";
 constexpr uint32_t unreached = ~0u;
@@ -27,9 +30,12 @@ struct part {
   uint64_t* relaxed;        ///< messages that arrived
   uint32_t max_weight;
 
-  GRAVEL_BOTH uint32_t weight(uint64_t source, uint64_t target) const { return 1 + pick(mix(source << 32 ^ target), max_weight); }
+  GRAVEL_BOTH uint32_t weight(uint64_t source, uint64_t target) const {
+    return 1 + pick(mix(source << 32 ^ target), max_weight);
+  }
   GRAVEL_DEVICE void count(const lane_group& group) const {
-    if (group.is_leader()) fetch_add<scope::device>(&relaxed[(threadIdx.x / 32 + blockIdx.x * 16) % 64 * 8], uint64_t{group.size()});
+    if (group.is_leader())
+      fetch_add<scope::device>(&relaxed[(threadIdx.x / 32 + blockIdx.x * 16) % 64 * 8], uint64_t{group.size()});
   }
   /// True if this is the shortest way to `vertex` so far.
   GRAVEL_DEVICE bool improve(uint32_t vertex, uint32_t distance_to_it) const {
@@ -39,7 +45,8 @@ struct part {
   template <class Handler>
   GRAVEL_DEVICE void send_on(const gravel_t& g, uint32_t vertex, uint32_t distance_to_it, uint64_t e) const {
     const uint32_t target = targets[e];
-    const int owner = static_cast<int>(target / static_cast<uint32_t>(map.block));  // shorter than a division of 64 bits
+    const int owner =
+        static_cast<int>(target / static_cast<uint32_t>(map.block));  // shorter than a division of 64 bits
     gravel_am<Handler>(g, owner, static_cast<uint32_t>(target - map.first(owner)),
                        distance_to_it + weight(map.first(static_cast<int>(g.my_pe)) + vertex, target));
   }
@@ -65,16 +72,19 @@ struct relax_vertices {
   static constexpr const char* name = "relax_vertices";
   static constexpr bool batch = true;
   using context = part;
-  GRAVEL_HANDLER void operator()(const gravel_t& g, part* mine, const gravel_batch& lanes, uint32_t vertex, uint32_t distance) const {
+  GRAVEL_HANDLER void operator()(const gravel_t& g, part* mine, const gravel_batch& lanes, uint32_t vertex,
+                                 uint32_t distance) const {
 #if GRAVEL_ON_GPU || !GRAVEL_CUDA
     const part p = *mine;
     p.count(lanes);
     uint64_t begin = 0, end = 0;
     if (p.improve(vertex, distance)) begin = p.offsets[vertex], end = p.offsets[vertex + 1];
     for (uint32_t rest = lanes.ballot(end - begin >= lanes.size()); rest; rest &= rest - 1) {
-      const uint32_t of = lane_group::lowest(rest), from = lanes.from_lane(vertex, of), way = lanes.from_lane(distance, of);
+      const uint32_t of = lane_group::lowest(rest), from = lanes.from_lane(vertex, of),
+                     way = lanes.from_lane(distance, of);
       const uint64_t last = lanes.from_lane(end, of);
-      for (uint64_t e = lanes.from_lane(begin, of) + lanes.rank(); e < last; e += lanes.size()) p.send_on<relax_vertices>(g, from, way, e);
+      for (uint64_t e = lanes.from_lane(begin, of) + lanes.rank(); e < last; e += lanes.size())
+        p.send_on<relax_vertices>(g, from, way, e);
       if (lanes.lane() == of) begin = end;
       lanes.sync();
     }
@@ -92,8 +102,8 @@ __global__ void fill(uint32_t* words, uint64_t count, uint32_t value) {
   for (uint64_t i = mine.first; i < mine.last; ++i) words[i] = value;
 }
 
-/// Checks every edge of this PE against the distances of the whole graph: none is too long, and whose end is reached by it is
-/// noted at its owner. Weights are positive, so a vertex that no edge reaches has a wrong distance.
+/// Checks every edge of this PE against the distances of the whole graph: none is too long, and whose end is reached by
+/// it is noted at its owner. Weights are positive, so a vertex that no edge reaches has a wrong distance.
 __global__ void check_edges(gravel_t g, part p, const uint32_t* all, uint32_t* reached, uint64_t* wrong) {
   const uint64_t first = p.map.first(static_cast<int>(g.my_pe)), count = p.map.count(static_cast<int>(g.my_pe));
   const lane_share mine(count);
@@ -107,7 +117,8 @@ __global__ void check_edges(gravel_t g, part p, const uint32_t* all, uint32_t* r
     }
   }
 }
-__global__ void check_vertices(gravel_t g, part p, const uint32_t* all, const uint32_t* reached, uint64_t source, uint64_t* wrong) {
+__global__ void check_vertices(gravel_t g, part p, const uint32_t* all, const uint32_t* reached, uint64_t source,
+                               uint64_t* wrong) {
   const uint64_t first = p.map.first(static_cast<int>(g.my_pe));
   const lane_share mine(p.map.count(static_cast<int>(g.my_pe)));
   for (uint64_t v = mine.first; v < mine.last; ++v) {
@@ -126,16 +137,20 @@ int main(int argc, char** argv) {
   uint64_t edges_per_vertex = 16, seed = 1;
   uint32_t max_weight = 255;
   std::string json, handler = "warp";
-  command_line app("Shortest paths by a handler that relaxes and sends on: the rate of messages that handlers send.", program_name);
+  command_line app("Shortest paths by a handler that relaxes and sends on: the rate of messages that handlers send.",
+                   program_name);
   app.add_option("--scale", scale, "Vertices of the R-MAT graph, as a power of two").range(1, 30).capture_default_str();
-  app.add_option("--edges-per-vertex", edges_per_vertex, "Edges of a vertex on average").range(1, 64).capture_default_str();
+  app.add_option("--edges-per-vertex", edges_per_vertex, "Edges of a vertex on average")
+      .range(1, 64)
+      .capture_default_str();
   app.add_option("--max-weight", max_weight, "Weights are from 1 to this; 1: as a breadth-first search")
       .range(1u, 1u << 20)
       .capture_default_str();
   app.add_option("--seed", seed, "Of graph and source").capture_default_str();
   app.add_option("--repeat", repeat, "Runs, of which the median is told").range(1, 100).capture_default_str();
-  app.add_option("--handler", handler,
-                 "Who sends over the edges of a vertex: its lane, or with many edges all lanes of the warp that hold messages")
+  app.add_option(
+         "--handler", handler,
+         "Who sends over the edges of a vertex: its lane, or with many edges all lanes of the warp that hold messages")
       .one_of({"lane", "warp"})
       .capture_default_str();
   app.add_option("--json", json, "File for the results");
@@ -188,7 +203,8 @@ int main(int argc, char** argv) {
     gravel_barrier_all();
     const auto begin = std::chrono::steady_clock::now();
     if (me == 0)
-      gravel_launch(handler == "warp" ? start_at<relax_vertices> : start_at<relax_vertex>, 1, 32, gravel_handle(), p.map, source);
+      gravel_launch(handler == "warp" ? start_at<relax_vertices> : start_at<relax_vertex>, 1, 32, gravel_handle(),
+                    p.map, source);
     gravel_wait_quiescent();
     seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     gravel_launch(send_distances, static_cast<unsigned>(n_pes), block, gravel_handle(), p, all);
@@ -204,9 +220,9 @@ int main(int argc, char** argv) {
     messages = gravel_sum_all(messages);
     wrong += gravel_sum_all(words[64 * 8]);
     if (me == 0)
-      std::printf("%s: scale %d, %d PEs: %.4f s, %llu messages, %.1f M/s per PE, %llu wrong so far\n", program_name, scale, n_pes,
-                  seconds.back(), static_cast<unsigned long long>(messages), static_cast<double>(messages) / seconds.back() / n_pes / 1e6,
-                  static_cast<unsigned long long>(wrong));
+      std::printf("%s: scale %d, %d PEs: %.4f s, %llu messages, %.1f M/s per PE, %llu wrong so far\n", program_name,
+                  scale, n_pes, seconds.back(), static_cast<unsigned long long>(messages),
+                  static_cast<double>(messages) / seconds.back() / n_pes / 1e6, static_cast<unsigned long long>(wrong));
     std::fflush(stdout);
   }
   {

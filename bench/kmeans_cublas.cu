@@ -1,6 +1,7 @@
-// A rival of examples/kmeans.cu on one GPU: Lloyd's algorithm by cuBLAS. An SGEMM makes the products of all points and centres, a kernel finds the nearest
-// centre of each point and adds it up in shared memory. The points are those of `kmeans`; coordinates and centres are float, so centres may differ a little.
-// Usage: kmeans_cublas POINTS CLUSTERS DIMENSIONS STEPS [tf32]
+// A rival of examples/kmeans.cu on one GPU: Lloyd's algorithm by cuBLAS. An SGEMM makes the products of all points and
+// centres, a kernel finds the nearest centre of each point and adds it up in shared memory. The points are those of
+// `kmeans`; coordinates and centres are float, so centres may differ a little. Usage: kmeans_cublas POINTS CLUSTERS
+// DIMENSIONS STEPS [tf32]
 #include <cublas_v2.h>
 
 #include <chrono>
@@ -31,10 +32,13 @@ unsigned blocks() {
 
 /// As point_source of examples/kmeans.cu.
 GRAVEL_BOTH float coordinate(uint64_t seed, uint32_t clusters, uint64_t i, uint32_t d) {
-  using namespace gravel;
+  using namespace app;
+  using namespace gravel_bench;
+  using namespace gravel::detail;
   const uint64_t random = mix(seed ^ mix(i << 8 | d)), place = pick(mix(seed + i), clusters);
   if (mix(i ^ ~seed) % 16 == 0) return static_cast<uint16_t>(random);
-  const uint64_t middle = 8192 + (mix(seed ^ ~(place << 8 | d)) & 0x7fff) + (mix(seed ^ ~(place << 8 | d)) >> 32 & 0x3fff);
+  const uint64_t middle =
+      8192 + (mix(seed ^ ~(place << 8 | d)) & 0x7fff) + (mix(seed ^ ~(place << 8 | d)) >> 32 & 0x3fff);
   return static_cast<uint16_t>(middle + (random & 0xfff) + (random >> 32 & 0xfff) - 4096);
 }
 
@@ -50,7 +54,8 @@ struct kmeans {
 };
 
 __global__ void make_points(kmeans k) {
-  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < k.points; i += uint64_t{gridDim.x} * blockDim.x)
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < k.points;
+       i += uint64_t{gridDim.x} * blockDim.x)
     for (uint32_t d = 0; d < k.dimensions; ++d) k.coordinates[i * k.dimensions + d] = coordinate(1, k.clusters, i, d);
 }
 
@@ -68,7 +73,8 @@ __global__ void assign(kmeans k) {
   const uint32_t stride = k.dimensions + 1;
   for (uint32_t v = 0; v < k.values(); ++v) mine[v * blockDim.x] = 0;
   unsigned changed = 0;
-  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < k.points; i += uint64_t{gridDim.x} * blockDim.x) {
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < k.points;
+       i += uint64_t{gridDim.x} * blockDim.x) {
     float least = 0;
     uint32_t best = 0;
     for (uint32_t c = 0; c < k.clusters; ++c) {
@@ -96,7 +102,9 @@ __global__ void move_centers(kmeans k) {
   for (uint32_t at = threadIdx.x; at < k.clusters * k.dimensions; at += blockDim.x) {
     const uint32_t c = at / k.dimensions, d = at % k.dimensions;
     const unsigned long long count = k.sums[c * (k.dimensions + 1) + k.dimensions];
-    if (count) k.centers[at] = static_cast<float>(static_cast<double>(k.sums[c * (k.dimensions + 1) + d]) / static_cast<double>(count));
+    if (count)
+      k.centers[at] =
+          static_cast<float>(static_cast<double>(k.sums[c * (k.dimensions + 1) + d]) / static_cast<double>(count));
   }
 }
 
@@ -116,7 +124,9 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "kmeans_cublas POINTS CLUSTERS DIMENSIONS STEPS [tf32], with 1 to 254 clusters\n");
     return 2;
   }
-  kmeans k{.points = number(1), .clusters = static_cast<uint32_t>(number(2)), .dimensions = static_cast<uint32_t>(number(3))};
+  kmeans k{.points = number(1),
+           .clusters = static_cast<uint32_t>(number(2)),
+           .dimensions = static_cast<uint32_t>(number(3))};
   const auto most_steps = static_cast<unsigned>(number(4));
   k.coordinates = allocate<float>(k.points * k.dimensions);
   k.centers = allocate<float>(k.clusters * k.dimensions);
@@ -127,7 +137,8 @@ int main(int argc, char** argv) {
   k.changed = allocate<unsigned>(1);
   std::vector<float> centers;
   for (uint32_t c = 0; c < k.clusters; ++c)
-    for (uint32_t d = 0; d < k.dimensions; ++d) centers.push_back(coordinate(1, k.clusters, k.points * c / k.clusters, d));
+    for (uint32_t d = 0; d < k.dimensions; ++d)
+      centers.push_back(coordinate(1, k.clusters, k.points * c / k.clusters, d));
   need(cudaMemcpy(k.centers, centers.data(), centers.size() * sizeof(float), cudaMemcpyHostToDevice), "cudaMemcpy");
   need(cudaMemset(k.cluster, 255, k.points), "cudaMemset");
   const unsigned grid = blocks();
@@ -141,7 +152,9 @@ int main(int argc, char** argv) {
   const auto multiply = [&] {
     const float one = 1, zero = 0;
     const int n = static_cast<int>(k.points), c = static_cast<int>(k.clusters), d = static_cast<int>(k.dimensions);
-    need(cublasSgemm(blas, CUBLAS_OP_T, CUBLAS_OP_N, c, n, d, &one, k.centers, d, k.coordinates, d, &zero, k.products, c), "cublasSgemm");
+    need(cublasSgemm(blas, CUBLAS_OP_T, CUBLAS_OP_N, c, n, d, &one, k.centers, d, k.coordinates, d, &zero, k.products,
+                     c),
+         "cublasSgemm");
   };
   multiply();  // the first one loads its kernel
   need(cudaDeviceSynchronize(), "the first SGEMM");
@@ -160,7 +173,8 @@ int main(int argc, char** argv) {
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   need(cudaMemcpy(centers.data(), k.centers, centers.size() * sizeof(float), cudaMemcpyDeviceToHost), "cudaMemcpy");
   std::printf(
-      "k-means by cuBLAS%s: %llu points of %u dimensions, %u clusters\n%u steps in %.4f s, %.4g M points/s; %u points changed in the last "
+      "k-means by cuBLAS%s: %llu points of %u dimensions, %u clusters\n%u steps in %.4f s, %.4g M points/s; %u points "
+      "changed in the last "
       "one\n",
       tf32 ? ", TF32" : "", static_cast<unsigned long long>(k.points), k.dimensions, k.clusters, steps, seconds,
       static_cast<double>(k.points) * steps / seconds / 1e6, changed);

@@ -1,22 +1,25 @@
-// Links. transfer: bytes from PE 0 to the last PE, by size of packets and number of buffers, by kernels of the host and by kernels that drive the link, beside plain
-// stores into that PE's memory and the copy engine (figure 2-1 of the Groute paper, recast). allreduce: by a ring of links, beside that of lib/task and NCCL's.
+// Links. transfer: bytes from PE 0 to the last PE, by size of packets and number of buffers, by kernels of the host and
+// by kernels that drive the link, beside plain stores into that PE's memory and the copy engine (figure 2-1 of the
+// Groute paper, recast). allreduce: by a ring of links, beside that of lib/task and NCCL's.
 #include <algorithm>
 #include <chrono>
 #include <string>
 #include <vector>
 
+#include <gravel/allreduce.cuh>
+#include <gravel/device_array.hpp>
+#include <gravel/link.cuh>
 #include "bench/clock.cuh"
 #include "bench/nccl.hpp"
 #include "bench/perf/report.hpp"
 #include "examples/together.hpp"
-#include "host/device_array.hpp"
-#include "lib/link/link.cuh"
-#include "lib/task/allreduce.cuh"
 #if GRAVEL_CUDA
 #include "host/pe/device_scope.cuh"
 #endif
 
-using namespace gravel;
+using namespace app;
+using namespace gravel_bench;
+using namespace gravel::detail;
 
 constexpr const char* program_name = "links";
 
@@ -54,8 +57,8 @@ __global__ void __launch_bounds__(512)
 __global__ void __launch_bounds__(512) plain_stores(char* to, const char* from, uint64_t bytes) {
   const unit* const source[1] = {reinterpret_cast<const unit*>(from)};
   const element_range mine = element_range{0, bytes / sizeof(unit)}.part(blockIdx.x, gridDim.x, 1);
-  combine_words<GRAVEL_SUM, unsigned char, 1, false, unit>(reinterpret_cast<unit*>(to), nullptr, source, mine.begin + threadIdx.x,
-                                                           mine.end);
+  combine_words<GRAVEL_SUM, unsigned char, 1, false, unit>(reinterpret_cast<unit*>(to), nullptr, source,
+                                                           mine.begin + threadIdx.x, mine.end);
 }
 template <class Reduce>
 GRAVEL_DEVICE void time_calls(uint32_t calls, uint64_t* times, const Reduce& reduce) {
@@ -66,12 +69,13 @@ GRAVEL_DEVICE void time_calls(uint32_t calls, uint64_t* times, const Reduce& red
   if (threadIdx.x == 0) times[2 * blockIdx.x + 1] = nanoseconds_now();
 }
 template <class Handle>
-__global__ void __launch_bounds__(512)
-    ring_often(const __grid_constant__ Handle h, float* to, const float* from, uint64_t count, uint32_t calls, uint64_t* times) {
+__global__ void __launch_bounds__(512) ring_often(const __grid_constant__ Handle h, float* to, const float* from,
+                                                  uint64_t count, uint32_t calls, uint64_t* times) {
   time_calls(calls, times, [&] { gravel_allreduce(h, to, from, count); });
 }
-__global__ void __launch_bounds__(512) reducer_often(const __grid_constant__ gravel_reducer_handle r, float* to, const float* from,
-                                                     uint64_t count, uint32_t calls, uint64_t* times) {
+__global__ void __launch_bounds__(512)
+    reducer_often(const __grid_constant__ gravel_reducer_handle r, float* to, const float* from, uint64_t count,
+                  uint32_t calls, uint64_t* times) {
   time_calls(calls, times, [&] { gravel_allreduce(r, to, from, count); });
 }
 
@@ -96,9 +100,11 @@ class transfers {
     limits();
     for (const uint32_t packet : o_.packets)
       for (const uint32_t buffers : o_.buffers)
-        for (const uint32_t blocks : o_.blocks) link("host", {.packet_bytes = packet, .buffers = buffers, .blocks = blocks});
+        for (const uint32_t blocks : o_.blocks)
+          link("host", {.packet_bytes = packet, .buffers = buffers, .blocks = blocks});
     for (const uint32_t packet : o_.copied)
-      for (const uint32_t buffers : o_.buffers) link("host, copies", {.packet_bytes = packet, .buffers = buffers, .copies_from = 1});
+      for (const uint32_t buffers : o_.buffers)
+        link("host, copies", {.packet_bytes = packet, .buffers = buffers, .copies_from = 1});
     for (const uint32_t channels : o_.channels)
       for (const uint32_t packet : o_.packets)
         for (const uint32_t buffers : o_.buffers)
@@ -138,7 +144,8 @@ class transfers {
         stores.push_back(seconds_since(begin) / o_.calls);
 #if GRAVEL_CUDA
         begin = std::chrono::steady_clock::now();
-        for (uint32_t c = 0; c < o_.calls; ++c) cudaMemcpyAsync(there, data_, o_.bytes, cudaMemcpyDeviceToDevice, nullptr);
+        for (uint32_t c = 0; c < o_.calls; ++c)
+          cudaMemcpyAsync(there, data_, o_.bytes, cudaMemcpyDeviceToDevice, nullptr);
         cudaStreamSynchronize(nullptr);
         engine.push_back(seconds_since(begin) / o_.calls);
 #endif
@@ -158,9 +165,10 @@ class transfers {
       gravel_copy(came_, &none, sizeof(none));
       const gravel_stream_t stream = gravel_stream_create();
       if (gravel_my_pe() == last())
-        gravel_launch(link.receiver().is_direct() ? drain<gravel_direct_packet_receiver> : drain<gravel_packet_receiver>,
-                      gravel_launch_config{.grid = how.channels, .block = 32, .stream = stream, .cooperative = how.channels > 1},
-                      link.handle(), came_);
+        gravel_launch(
+            link.receiver().is_direct() ? drain<gravel_direct_packet_receiver> : drain<gravel_packet_receiver>,
+            gravel_launch_config{.grid = how.channels, .block = 32, .stream = stream, .cooperative = how.channels > 1},
+            link.handle(), came_);
       double mine = 0;
       if (gravel_my_pe() == 0) {
         if (by_host) gravel_wait(link.send(data_, o_.bytes));
@@ -176,9 +184,10 @@ class transfers {
           }
           gravel_wait(done);
         } else {
-          gravel_launch(link.is_direct() ? pour<gravel_direct_packet_sender> : pour<gravel_packet_sender>,
-                        gravel_launch_config{.grid = how.channels, .block = path_threads, .cooperative = how.channels > 1}, link.handle(),
-                        data_, o_.bytes, o_.calls);
+          gravel_launch(
+              link.is_direct() ? pour<gravel_direct_packet_sender> : pour<gravel_packet_sender>,
+              gravel_launch_config{.grid = how.channels, .block = path_threads, .cooperative = how.channels > 1},
+              link.handle(), data_, o_.bytes, o_.calls);
           gravel_stream_synchronize(nullptr);
         }
         mine = seconds_since(begin) / o_.calls;
@@ -230,8 +239,11 @@ class reductions {
             measure("ring in a kernel", bytes, ring.options(), [&] {
               return in_kernel(path_blocks(bytes, channels), [&](const gravel_launch_config& c) {
                 if (ring.is_direct())
-                  launch_alone(ring_often<gravel_direct_path_handle>, c, ring.direct_path(), to_, from_, count, o_.calls, times_.data());
-                else gravel_launch(ring_often<gravel_path_handle>, c, ring.path(), to_, from_, count, o_.calls, times_.data());
+                  launch_alone(ring_often<gravel_direct_path_handle>, c, ring.direct_path(), to_, from_, count,
+                               o_.calls, times_.data());
+                else
+                  gravel_launch(ring_often<gravel_path_handle>, c, ring.path(), to_, from_, count, o_.calls,
+                                times_.data());
               });
             });
             measure("ring started by hosts", bytes, ring.options(),
@@ -243,10 +255,11 @@ class reductions {
       gravel_reducer reducer;
       for (const uint64_t bytes : o_.sizes)
         measure("lib/task in a kernel", bytes, none, [&] {
-          const uint32_t blocks = reduction_plan::of(reducer.handle().memory, bytes, reducer.handle().memory.blocks).blocks;
+          const uint32_t blocks =
+              reduction_plan::of(reducer.handle().memory, bytes, reducer.handle().memory.blocks).blocks;
           return in_kernel(blocks, [&](const gravel_launch_config& c) {
-            launch_alone_if(reducer.directly(), reducer_often, c, reducer.handle(), to_, from_, bytes / sizeof(float), o_.calls,
-                            times_.data());
+            launch_alone_if(reducer.directly(), reducer_often, c, reducer.handle(), to_, from_, bytes / sizeof(float),
+                            o_.calls, times_.data());
           });
         });
     }
@@ -286,7 +299,8 @@ class reductions {
     return static_cast<double>(end - begin) / 1e3 / o_.calls;
   }
   double by_host(
-      const std::function<void()>& call, const std::function<void()>& wait = [] { gravel_stream_synchronize(nullptr); }) {
+      const std::function<void()>& call,
+      const std::function<void()>& wait = [] { gravel_stream_synchronize(nullptr); }) {
     call();
     wait();
     gravel_sum_all(uint64_t{0});
@@ -295,7 +309,8 @@ class reductions {
     wait();
     return seconds_since(begin) * 1e6 / o_.calls;
   }
-  void measure(const std::string& way, uint64_t bytes, const gravel_link_options& how, const std::function<double()>& run) {
+  void measure(const std::string& way, uint64_t bytes, const gravel_link_options& how,
+               const std::function<double()>& run) {
     std::vector<double> us;
     uint64_t wrong = 0;
     for (uint32_t i = 0; i < o_.repeat; ++i) {
@@ -331,14 +346,25 @@ class reductions {
 
 int main(int argc, char** argv) {
   bench_options o;
-  command_line app("Rates of links between PE 0 and the last PE, and time of an allreduce by a ring of links.", program_name);
-  app.add_option("--parts", o.parts, "Of transfer, allreduce").delimiter(',').one_of({"transfer", "allreduce"}).capture_default_str();
+  command_line app("Rates of links between PE 0 and the last PE, and time of an allreduce by a ring of links.",
+                   program_name);
+  app.add_option("--parts", o.parts, "Of transfer, allreduce")
+      .delimiter(',')
+      .one_of({"transfer", "allreduce"})
+      .capture_default_str();
   app.add_option("--bytes", o.bytes, "Of a transfer").range(uint64_t{16}, uint64_t{1} << 34).capture_default_str();
   app.add_option("--packets", o.packets, "Bytes of a packet").delimiter(',').range(1u, 1u << 27);
-  app.add_option("--copied", o.copied, "Bytes of a packet that a copy engine carries").delimiter(',').range(1u, 1u << 27);
-  app.add_option("--buffers", o.buffers, "Packets at the destination").delimiter(',').range(1u, 1024u).capture_default_str();
+  app.add_option("--copied", o.copied, "Bytes of a packet that a copy engine carries")
+      .delimiter(',')
+      .range(1u, 1u << 27);
+  app.add_option("--buffers", o.buffers, "Packets at the destination")
+      .delimiter(',')
+      .range(1u, 1024u)
+      .capture_default_str();
   app.add_option("--channels", o.channels, "Blocks, each with a channel of its own").delimiter(',').range(1u, 512u);
-  app.add_option("--blocks", o.blocks, "Most blocks of a kernel that sends for the host").delimiter(',').range(1u, 512u);
+  app.add_option("--blocks", o.blocks, "Most blocks of a kernel that sends for the host")
+      .delimiter(',')
+      .range(1u, 512u);
   app.add_option("--sizes", o.sizes, "Bytes that are reduced").delimiter(',').range(uint64_t{4}, uint64_t{1} << 32);
   app.add_option("--calls", o.calls, "Of a run").range(1u, 100'000u).capture_default_str();
   app.add_option("--repeat", o.repeat, "Runs, of which the median is told").range(1u, 100u).capture_default_str();
@@ -347,18 +373,22 @@ int main(int argc, char** argv) {
   app.add_option("--json", o.json, "File for the results");
   parse_or_exit(app, argc, argv, [&] {
     if (o.is_short)
-      o.bytes = 50'000, o.packets = {4096}, o.copied = {4096}, o.buffers = {2}, o.channels = {2}, o.blocks = {2}, o.sizes = {100'000},
-      o.calls = 2, o.repeat = 1;
+      o.bytes = 50'000, o.packets = {4096}, o.copied = {4096}, o.buffers = {2}, o.channels = {2}, o.blocks = {2},
+      o.sizes = {100'000}, o.calls = 2, o.repeat = 1;
     if (o.packets.empty())
-      o.packets = GRAVEL_CUDA ? std::vector<uint32_t>{65536, 262144, 1 << 20, 4 << 20} : std::vector<uint32_t>{4096, 65536};
+      o.packets =
+          GRAVEL_CUDA ? std::vector<uint32_t>{65536, 262144, 1 << 20, 4 << 20} : std::vector<uint32_t>{4096, 65536};
     if (o.copied.empty())
-      o.copied = GRAVEL_CUDA ? std::vector<uint32_t>{1 << 20, 4 << 20, 16 << 20, 64 << 20} : std::vector<uint32_t>{65536};
+      o.copied =
+          GRAVEL_CUDA ? std::vector<uint32_t>{1 << 20, 4 << 20, 16 << 20, 64 << 20} : std::vector<uint32_t>{65536};
     if (o.channels.empty()) o.channels = {GRAVEL_CUDA ? 64u : 2u};
     if (o.blocks.empty()) o.blocks = {GRAVEL_CUDA ? 32u : 2u};
-    if (o.sizes.empty()) o.sizes = GRAVEL_CUDA ? std::vector<uint64_t>{1 << 20, 16 << 20, 64 << 20} : std::vector<uint64_t>{1 << 16};
+    if (o.sizes.empty())
+      o.sizes = GRAVEL_CUDA ? std::vector<uint64_t>{1 << 20, 16 << 20, 64 << 20} : std::vector<uint64_t>{1 << 16};
     for (uint64_t& bytes : o.sizes) bytes = bytes / 4 * 4;
     const auto largest = [](const auto& list) { return uint64_t{*std::max_element(list.begin(), list.end())}; };
-    need_symmetric(2 * std::max(o.bytes, largest(o.sizes)) + 2 * largest(o.channels) * largest(o.buffers) * largest(o.packets) +
+    need_symmetric(2 * std::max(o.bytes, largest(o.sizes)) +
+                   2 * largest(o.channels) * largest(o.buffers) * largest(o.packets) +
                    largest(o.buffers) * largest(o.copied) + (64 << 20));
     if (!o.json.empty()) need_writable(o.json);
   });

@@ -1,19 +1,22 @@
-// NCCL, where it is found at run time: its allreduce, for comparison. Nothing is linked, and no header of NCCL is needed.
+// NCCL, where it is found at run time: its allreduce, for comparison. Nothing is linked, and no header of NCCL is
+// needed.
 #pragma once
 #include <dlfcn.h>
 
 #include <cstring>
 #include <string>
 
-#include "gravel.cuh"
+#include <gravel/gravel.cuh>
 
-namespace gravel {
+namespace gravel_bench {
+using namespace gravel::detail;
 
 #if GRAVEL_CUDA
 /// A communicator of all PEs. Its functions are those of NCCL 2, whose binary interface is stable.
 class nccl_ring {
  public:
-  /// `file`: libnccl.so.2, or where it is. Not found, on some PE: is_there() is false on all, why() says it. Collective.
+  /// `file`: libnccl.so.2, or where it is. Not found, on some PE: is_there() is false on all, why() says it.
+  /// Collective.
   explicit nccl_ring(const std::string& file) {
     library_ = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library_) {
@@ -24,11 +27,13 @@ class nccl_ring {
     unique_id id{};
     if (gravel_my_pe() == 0) check(find<int (*)(unique_id*)>("ncclGetUniqueId")(&id), "ncclGetUniqueId");
     gravel_broadcast(&id, 1, 0);
-    check(find<int (*)(void**, int, unique_id, int)>("ncclCommInitRank")(&comm_, gravel_n_pes(), id, gravel_my_pe()), "ncclCommInitRank");
+    check(find<int (*)(void**, int, unique_id, int)>("ncclCommInitRank")(&comm_, gravel_n_pes(), id, gravel_my_pe()),
+          "ncclCommInitRank");
     all_reduce_ = find<all_reduce_type>("ncclAllReduce");
     int version = 0;
     find<int (*)(int*)>("ncclGetVersion")(&version);
-    version_ = std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." + std::to_string(version % 100);
+    version_ = std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
+               std::to_string(version % 100);
   }
   ~nccl_ring() {
     if (comm_) find<int (*)(void*)>("ncclCommDestroy")(comm_);
@@ -65,4 +70,4 @@ class nccl_ring {
 };
 #endif
 
-}  // namespace gravel
+}  // namespace gravel_bench

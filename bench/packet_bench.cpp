@@ -10,7 +10,8 @@
 
 #include "bench/packet_end.hpp"
 
-using namespace gravel;
+using namespace gravel_bench;
+using namespace gravel::detail;
 
 namespace {
 
@@ -22,7 +23,8 @@ result measure(const bench& b, packet_end& end, packet_way how, size_t bytes, ui
   end.stream(how, bytes, std::min<uint64_t>(packets, 100), true);
   const double seconds = b.median_of([&] { return end.stream(how, bytes, packets, false); });
   const std::vector<double> halves = end.ping_pong(how, bytes, packets);
-  return {static_cast<double>(packets * bytes) / seconds / 1e9, halves[halves.size() / 2] * 1e6, halves[halves.size() * 99 / 100] * 1e6};
+  return {static_cast<double>(packets * bytes) / seconds / 1e9, halves[halves.size() / 2] * 1e6,
+          halves[halves.size() * 99 / 100] * 1e6};
 }
 
 }  // namespace
@@ -41,12 +43,18 @@ int main(int argc, char** argv) {
   uint64_t packets = 10'000;
   uint32_t in_flight = 3;
   const char* chosen = std::getenv("UCX_TLS");
-  std::vector<std::string> transports = chosen ? std::vector<std::string>{chosen} : std::vector<std::string>{"shm", "tcp"};
+  std::vector<std::string> transports =
+      chosen ? std::vector<std::string>{chosen} : std::vector<std::string>{"shm", "tcp"};
   std::vector<uint32_t> packet_kib{1, 2, 4, 8, 16, 32, 64};
-  b.app.add_option("--packets", packets, "packets of a run").range(uint64_t{10}, uint64_t{1} << 34).capture_default_str();
-  b.app.add_option("--in-flight", in_flight, "packets in flight (GRAVEL_PACKETS_PER_DESTINATION)").range(1, 1024).capture_default_str();
+  b.app.add_option("--packets", packets, "packets of a run")
+      .range(uint64_t{10}, uint64_t{1} << 34)
+      .capture_default_str();
+  b.app.add_option("--in-flight", in_flight, "packets in flight (GRAVEL_PACKETS_PER_DESTINATION)")
+      .range(1, 1024)
+      .capture_default_str();
   b.app.add_option("--sizes", packet_kib, "sizes of packets (KiB)").delimiter(',').range(1, 64).capture_default_str();
-  b.app.add_option("--tls", transports, "values of UCX_TLS, each measured; give the option once for each").capture_default_str();
+  b.app.add_option("--tls", transports, "values of UCX_TLS, each measured; give the option once for each")
+      .capture_default_str();
   b.parse(argc, argv);
 
   const auto run = [&](int socket, bool first, const std::string& transport) {
@@ -58,7 +66,8 @@ int main(int argc, char** argv) {
         const result r = measure(b, end, how, bytes, packets);
         if (!first) continue;
         const double limit = memcpy_rate(in_flight * bytes, in_flight * bytes, bytes) / 1e9;
-        b.row({transport, how == packet_way::put ? "put" : "message", kib, r.gb_per_s, r.p50_us, r.p99_us, limit, r.gb_per_s / limit});
+        b.row({transport, how == packet_way::put ? "put" : "message", kib, r.gb_per_s, r.p50_us, r.p99_us, limit,
+               r.gb_per_s / limit});
       }
     end.finish();
   };
@@ -82,7 +91,8 @@ int main(int argc, char** argv) {
   for (size_t i = 0; i < transports.size(); ++i) {
     run(others[i].first, true, transports[i]);
     int status = 0;
-    if (waitpid(others[i].second, &status, 0) < 0 || status != 0) fail("the other process failed over {}", transports[i]);
+    if (waitpid(others[i].second, &status, 0) < 0 || status != 0)
+      fail("the other process failed over {}", transports[i]);
   }
   b.finish();
 }

@@ -11,7 +11,8 @@
 #include "lib/base/error.hpp"
 #include "lib/base/relax.hpp"
 
-namespace gravel {
+namespace gravel_bench {
+using namespace gravel::detail;
 
 constexpr size_t largest_packet = 64 << 10;
 
@@ -20,9 +21,11 @@ enum class packet_way { put, message };
 /// One of the two processes. Both call the same functions in the same order; `first` sends, or begins.
 class packet_end {
  public:
-  packet_end(int socket, bool first, uint32_t in_flight) : socket_(socket), first_(first), in_flight_(in_flight), landed_(in_flight) {
+  packet_end(int socket, bool first, uint32_t in_flight)
+      : socket_(socket), first_(first), in_flight_(in_flight), landed_(in_flight) {
     worker_.on_am(
-        plane_am, [](void* self, auto header, auto data) { static_cast<packet_end*>(self)->receive(header, data); }, this);
+        plane_am, [](void* self, auto header, auto data) { static_cast<packet_end*>(self)->receive(header, data); },
+        this);
     worker_.on_error([](const std::string& text) { fail_text(text); });
     const auto exchange = [&](const std::vector<std::byte>& ours) {
       const uint64_t bytes = ours.size();
@@ -32,12 +35,13 @@ class packet_end {
           recv(socket_, &theirs, sizeof theirs, MSG_WAITALL) != sizeof theirs)
         fail_errno("the other process");
       got.resize(theirs);
-      if (recv(socket_, got.data(), theirs, MSG_WAITALL) != static_cast<ssize_t>(theirs)) fail_errno("the other process");
+      if (recv(socket_, got.data(), theirs, MSG_WAITALL) != static_cast<ssize_t>(theirs))
+        fail_errno("the other process");
       return got;
     };
     const auto address = exchange(worker_.address());
-    link_.emplace(worker_, address, std::vector<std::vector<std::byte>>{exchange(landing_.packed_key())}, "the other process",
-                  std::vector<const ucx_memory*>{&staging_});
+    link_.emplace(worker_, address, std::vector<std::vector<std::byte>>{exchange(landing_.packed_key())},
+                  "the other process", std::vector<const ucx_memory*>{&staging_});
   }
   /// To be called last: from here on the other end may be gone.
   void finish() {
@@ -91,7 +95,8 @@ class packet_end {
     const uint64_t at = sequence % in_flight_ * largest_packet;
     auto* words = reinterpret_cast<uint64_t*>(staging_area_.data() + at);
     each_word([&](size_t w) { words[w] = stamp(sequence, w); });
-    const plane_header header{how == packet_way::put ? plane_word::notice : plane_word::packet, 0, 0, 0, sequence, bytes_, 0};
+    const plane_header header{
+        how == packet_way::put ? plane_word::notice : plane_word::packet, 0, 0, 0, sequence, bytes_, 0};
     if (how == packet_way::put) link_->put_and_notify(words, bytes_, 0, at, header);
     else link_->send(header, {reinterpret_cast<const std::byte*>(words), bytes_});
   }
@@ -157,4 +162,4 @@ class packet_end {
   uint64_t freed_ = 0;            ///< all packets below have arrived at the other end
 };
 
-}  // namespace gravel
+}  // namespace gravel_bench

@@ -5,7 +5,8 @@
 #include "bench/bench.hpp"
 #include "lib/base/error.hpp"
 
-using namespace gravel;
+using namespace gravel_bench;
+using namespace gravel::detail;
 
 int main(int argc, char** argv) {
   install_terminate_handler();
@@ -14,7 +15,9 @@ int main(int argc, char** argv) {
   uint32_t words_log2 = 24;
   uint64_t updates = 40'000'000;
   b.app.add_option("--words-log2", words_log2, "words of the table").range(1, 40).capture_default_str();
-  b.app.add_option("--updates", updates, "updates of a run").range(uint64_t{1000}, uint64_t{1} << 40).capture_default_str();
+  b.app.add_option("--updates", updates, "updates of a run")
+      .range(uint64_t{1000}, uint64_t{1} << 40)
+      .capture_default_str();
   b.parse(argc, argv);
 
   std::vector<uint64_t> table(1ull << words_log2);

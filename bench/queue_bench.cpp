@@ -14,7 +14,8 @@
 #include "lib/base/error.hpp"
 #include "lib/base/queue_consumer.hpp"
 
-using namespace gravel;
+using namespace gravel_bench;
+using namespace gravel::detail;
 
 namespace {
 
@@ -89,7 +90,8 @@ double run_threads(const shape& s, Produce produce, Consume consume) {
 
 template <uint32_t UNITS>
 double gravel_seconds(const shape& s, uint32_t slot_bytes) {
-  const queue_shape sizes{static_cast<uint32_t>(ring_bytes / slot_bytes), 64, slot_bytes / uint32_t{sizeof(unit)}, s.consumers};
+  const queue_shape sizes{static_cast<uint32_t>(ring_bytes / slot_bytes), 64, slot_bytes / uint32_t{sizeof(unit)},
+                          s.consumers};
   const bench_memory memory(sizes.bytes());
   std::memset(memory.data(), 0, sizeof(queue_control));
   queue_state state{};
@@ -163,7 +165,8 @@ double line_ns() {
 std::pair<uint32_t, uint32_t> parse_threads(const std::string& text) {
   unsigned producers = 0, consumers = 0;
   int end = 0;
-  if (std::sscanf(text.c_str(), "%2ux%2u%n", &producers, &consumers, &end) != 2 || text[end] || !producers || !consumers)
+  if (std::sscanf(text.c_str(), "%2ux%2u%n", &producers, &consumers, &end) != 2 || text[end] || !producers ||
+      !consumers)
     fail("--threads: '{}' is no PRODUCERSxCONSUMERS, such as 2x1", text);
   return {producers, consumers};
 }
@@ -186,7 +189,9 @@ int main(int argc, char** argv) {
   uint64_t messages = 8'000'000;
   std::vector<uint32_t> slot_kib{1, 4, 16, 64};
   std::vector<std::string> threads{"1x1", "2x1", "1x2", "2x2"};
-  b.app.add_option("--messages", messages, "messages of a run, about").range(uint64_t{1000}, uint64_t{1} << 34).capture_default_str();
+  b.app.add_option("--messages", messages, "messages of a run, about")
+      .range(uint64_t{1000}, uint64_t{1} << 34)
+      .capture_default_str();
   b.app.add_option("--slots", slot_kib, "sizes of slots (payload, KiB)")
       .delimiter(',')
       .one_of({1, 2, 4, 8, 16, 32, 64})
@@ -204,7 +209,8 @@ int main(int argc, char** argv) {
     };
     for (uint32_t kib : slot_kib) add("gravel", kib, kib * 1024, [&] { return gravel_seconds<UNITS>(s, kib * 1024); });
     // One message is no piece to copy at once: their limit is that of large pieces.
-    if (s.producers == 1 && s.consumers == 1) add("spsc", nullptr, 65536, [&] { return rival_seconds<UNITS, spsc_queue>(s); });
+    if (s.producers == 1 && s.consumers == 1)
+      add("spsc", nullptr, 65536, [&] { return rival_seconds<UNITS, spsc_queue>(s); });
     add("mpmc", nullptr, 65536, [&] { return rival_seconds<UNITS, mpmc_queue>(s); });
   };
   for (const std::string& text : threads) {

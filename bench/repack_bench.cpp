@@ -8,14 +8,17 @@
 #include "host/aggregator/plane.hpp"
 #include "lib/base/error.hpp"
 
-using namespace gravel;
+using namespace gravel_bench;
+using namespace gravel::detail;
 
 namespace {
 
 constexpr uint32_t ring_bytes = 4 << 20;  // GRAVEL_SLOTS times GRAVEL_SLOT_SIZE, by default
 
 /// A message for `sink`. No two are alike, and each says where it belongs.
-unit make_message(uint32_t sink, uint64_t number) { return {{make_word0(op::add, static_cast<uint8_t>(value_type::u64), sink), number}}; }
+unit make_message(uint32_t sink, uint64_t number) {
+  return {{make_word0(op::add, static_cast<uint8_t>(value_type::u64), sink), number}};
+}
 uint64_t digest(const unit& m) { return m.word[0] * m.word[1]; }
 
 /// The other node: notes what arrives, and on request looks at every message.
@@ -31,7 +34,7 @@ class far_node final : public remote_link {
     take(reinterpret_cast<const packet_header*>(data.data()), header);
   }
 
-  std::vector<plane_header> arrived;  ///< credits are owed for these
+  std::vector<plane_header> arrived;  ///< credits are deferred for these
   uint64_t messages = 0, sum = 0;
   bool look = false;
 
@@ -40,10 +43,12 @@ class far_node final : public remote_link {
     arrived.push_back(header);
     messages += packet->n_messages;
     if (!look) return;
-    const packet_fault fault = check_packet(packet, packet->bytes, {packet_size_, header.sequence, header.sink, n_sinks_});
+    const packet_fault fault =
+        check_packet(packet, packet->bytes, {packet_size_, header.sequence, header.sink, n_sinks_});
     if (fault != packet_fault::fine) fail("a packet for sink {} has {}", header.sink, name_of(fault));
     for (const unit& m : std::span(payload_of(packet), packet->n_units)) {
-      if (offset_of(m.word[0]) != header.sink) fail("a message for sink {} is in a packet for {}", offset_of(m.word[0]), header.sink);
+      if (offset_of(m.word[0]) != header.sink)
+        fail("a message for sink {} is in a packet for {}", offset_of(m.word[0]), header.sink);
       sum += digest(m);
     }
   }
@@ -84,7 +89,8 @@ class repack_job {
     }
     for (; !queue_.flushed(tickets_); step()) queue_.ask_flush(tickets_);  // packets that are not full
     const double seconds = thread_seconds() - begin;
-    if (link_.messages - before != rounds * messages_) fail("{} messages arrived of {}", link_.messages - before, rounds * messages_);
+    if (link_.messages - before != rounds * messages_)
+      fail("{} messages arrived of {}", link_.messages - before, rounds * messages_);
     return seconds;
   }
 
@@ -123,7 +129,8 @@ class repack_job {
       slot->n_rows = 0;
       slot->n_units = in_slot;
       for (uint32_t m = 0; m < in_slot; ++m) {
-        if (!sorted || m == 0 || sinks[m] != sinks[m - 1]) queue_.rows(slot)[slot->n_rows++] = {wide_kind(1), sinks[m], 0};
+        if (!sorted || m == 0 || sinks[m] != sinks[m - 1])
+          queue_.rows(slot)[slot->n_rows++] = {wide_kind(1), sinks[m], 0};
         ++queue_.rows(slot)[slot->n_rows - 1].messages;
         queue_.payload(slot)[m] = make_message(sinks[m], ++messages_);
         sum_ += digest(queue_.payload(slot)[m]);
@@ -166,9 +173,17 @@ int main(int argc, char** argv) {
            {"ratio", "ratio"}});
   uint64_t messages = 20'000'000;
   std::vector<uint32_t> slot_kib{4, 16, 64}, destinations{1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
-  b.app.add_option("--messages", messages, "messages of a run, about").range(uint64_t{1000}, uint64_t{1} << 34).capture_default_str();
-  b.app.add_option("--slots", slot_kib, "sizes of slots (payload, KiB)").delimiter(',').one_of({4, 8, 16, 32, 64}).capture_default_str();
-  b.app.add_option("--destinations", destinations, "numbers of PEs that are sent to").delimiter(',').range(1, 4096).capture_default_str();
+  b.app.add_option("--messages", messages, "messages of a run, about")
+      .range(uint64_t{1000}, uint64_t{1} << 34)
+      .capture_default_str();
+  b.app.add_option("--slots", slot_kib, "sizes of slots (payload, KiB)")
+      .delimiter(',')
+      .one_of({4, 8, 16, 32, 64})
+      .capture_default_str();
+  b.app.add_option("--destinations", destinations, "numbers of PEs that are sent to")
+      .delimiter(',')
+      .range(1, 4096)
+      .capture_default_str();
   b.parse(argc, argv);
 
   for (bool sorted : {true, false})
@@ -177,7 +192,8 @@ int main(int argc, char** argv) {
         repack_job job(n, kib * 1024, sorted);
         const double limit = memcpy_rate(ring_bytes, job.staging(), kib * 1024) / 1e9;
         const uint64_t rounds = messages / job.ring_messages() + 1;
-        const double rate = static_cast<double>(rounds * job.ring_messages()) / b.median_of([&] { return job.run(rounds); }) / 1e6;
+        const double rate =
+            static_cast<double>(rounds * job.ring_messages()) / b.median_of([&] { return job.run(rounds); }) / 1e6;
         const double bytes = rate * sizeof(unit) / 1e3;
         b.row({sorted ? "sorted" : "unsorted", kib, n, job.mean_run(), rate, bytes, limit, bytes / limit});
       }

@@ -7,7 +7,8 @@
 
 #include "lib/base/relax.hpp"
 
-namespace gravel {
+namespace gravel_bench {
+using namespace gravel::detail;
 
 /// One producer, one consumer. Each writes an index on a cache line of its own, and keeps a copy of the
 /// other's index, which it reads again only when the ring looks full or empty.
@@ -18,7 +19,9 @@ class spsc_queue {
 
   void push(const T& value) {
     const uint64_t tail = tail_.load(std::memory_order_relaxed);
-    for (relax wait; tail - head_seen_ == size_ && tail - (head_seen_ = head_.load(std::memory_order_acquire)) == size_;) wait();
+    for (relax wait;
+         tail - head_seen_ == size_ && tail - (head_seen_ = head_.load(std::memory_order_acquire)) == size_;)
+      wait();
     cells_[tail & (size_ - 1)] = value;
     tail_.store(tail + 1, std::memory_order_release);
   }
@@ -90,4 +93,4 @@ class mpmc_queue {
   alignas(64) std::atomic<uint64_t> head_{0};
 };
 
-}  // namespace gravel
+}  // namespace gravel_bench

@@ -6,7 +6,9 @@
 #include "bench/perf/report.hpp"
 #include "examples/servers/contest.hpp"
 
-namespace gravel {
+namespace gravel_bench {
+using namespace gravel::detail;
+using namespace app;
 
 struct number_drawn {
   uint32_t next;
@@ -39,8 +41,8 @@ using asking_two = asking<draw_two, gravel_servers<number_drawn, draw_two>, 2>;
 
 /// One lane: calls, waits for the answer. wrong: answers that are not the call's number.
 template <class Asking>
-__global__ void ask_servers(typename Asking::servers::handle_type to, uint32_t* slot, uint32_t key, uint32_t other, uint32_t n,
-                            uint64_t* ns, uint32_t* wrong) {
+__global__ void ask_servers(typename Asking::servers::handle_type to, uint32_t* slot, uint32_t key, uint32_t other,
+                            uint32_t n, uint64_t* ns, uint32_t* wrong) {
   for (uint32_t i = 0; i < n; ++i) {
     store_relaxed<scope::system>(slot, no_answer);
     const uint64_t begin = globaltimer_ns();
@@ -131,4 +133,4 @@ class latency_bench {
   locked_record<number_drawn>* table_;
 };
 
-}  // namespace gravel
+}  // namespace gravel_bench

@@ -1,8 +1,11 @@
-// A problem whose records and calls have as many words as one likes: how the cost of a critical section grows with what it touches, and with its message.
+// A problem whose records and calls have as many words as one likes: how the cost of a critical section grows with what
+// it touches, and with its message.
 #pragma once
 #include "examples/servers/contest.hpp"
 
-namespace gravel {
+namespace gravel_bench {
+using namespace gravel::detail;
+using namespace app;
 
 template <uint32_t WORDS>
 struct some_words {
@@ -46,7 +49,8 @@ struct words_problem {
   GRAVEL_DEVICE static void by_servers(typename Servers::handle_type to, const input& in) {
     auto& out = gravel_sender_of_block<typename Servers::sender>();
     out.begin(to);
-    for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid()) out.template call<section>(in.keys[i], value_of(i));
+    for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid())
+      out.template call<section>(in.keys[i], value_of(i));
     out.end();
   }
   GRAVEL_DEVICE static void by_locks(locked_record<record>* table, const input& in, uint32_t n_pes, bool backs_off) {
@@ -65,4 +69,4 @@ struct words_problem {
   }
 };
 
-}  // namespace gravel
+}  // namespace gravel_bench

@@ -1,11 +1,14 @@
-// Critical sections within each GPU: servers, in all their ways, and their rivals (locks in global memory, atomic operations), over numbers of keys and
-// how unevenly they are called for; over words of a record and of a call; and how long one call takes. Each run is compared with the same calls made by
-// atomic operations, whose result does not depend on the order.
+// Critical sections within each GPU: servers, in all their ways, and their rivals (locks in global memory, atomic
+// operations), over numbers of keys and how unevenly they are called for; over words of a record and of a call; and how
+// long one call takes. Each run is compared with the same calls made by atomic operations, whose result does not depend
+// on the order.
 #include <algorithm>
 #include <chrono>
 #include <string>
 #include <vector>
 
+#include <gravel/device_array.hpp>
+#include <gravel/gravel.cuh>
 #include "bench/perf/report.hpp"
 #include "bench/server_latency.hpp"
 #include "bench/server_words.hpp"
@@ -13,22 +16,24 @@
 #include "examples/servers/bank.hpp"
 #include "examples/servers/counters.hpp"
 #include "examples/servers/key_source.hpp"
-#include "gravel.cuh"
-#include "host/device_array.hpp"
 #include "host/pe/backend.hpp"
 #include "host/pe/libgravel.hpp"
 
-using namespace gravel;
+using namespace app;
+using namespace gravel_bench;
+using namespace gravel::detail;
 
 constexpr const char* program_name = "servers";
 
 struct bench_options {
   std::vector<std::string> parts{"rates", "words", "latency"}, problems{"counters", "bank"},
-      methods{"servers", "owners", "locks", "in-place", "combine", "combine-block", "try-lock", "backoff", "sort", "atomics"};
+      methods{"servers",       "owners",   "locks",   "in-place", "combine",
+              "combine-block", "try-lock", "backoff", "sort",     "atomics"};
   std::vector<uint64_t> keys =
       GRAVEL_CUDA ? std::vector<uint64_t>{1, 16, 1024, 65536, 1 << 20, 1 << 26} : std::vector<uint64_t>{1, 16, 1024};
   std::vector<double> zipf{0, 0.8, 1, 1.2};
-  std::vector<uint64_t> words_keys = GRAVEL_CUDA ? std::vector<uint64_t>{16, 65536, 1 << 20} : std::vector<uint64_t>{16, 1024};
+  std::vector<uint64_t> words_keys =
+      GRAVEL_CUDA ? std::vector<uint64_t>{16, 65536, 1 << 20} : std::vector<uint64_t>{16, 1024};
   std::vector<double> words_zipf{0, 1};
   uint32_t iterations = GRAVEL_CUDA ? 10000 : 100;
   std::vector<uint32_t> blocks{GRAVEL_CUDA ? 24 : 2};
@@ -44,9 +49,10 @@ struct bench_of_problem {
   const bench_options& o;
   perf::report& r;
 
-  /// One method on one set of keys. The calls of a run are doubled until it takes long enough: a contended lock does a thousandth of what others do.
-  void measure(contest_method m, const contest_name& name, uint64_t keys, double exponent, uint32_t blocks, const uint32_t* drawn,
-               uint64_t calls) {
+  /// One method on one set of keys. The calls of a run are doubled until it takes long enough: a contended lock does a
+  /// thousandth of what others do.
+  void measure(contest_method m, const contest_name& name, uint64_t keys, double exponent, uint32_t blocks,
+               const uint32_t* drawn, uint64_t calls) {
     std::vector<double> rates;
     uint64_t made = 0, wrong = 0, n = std::min(o.first, calls);
     contest<P> run(m, keys, blocks, o.under_way), right(contest_method::atomics, keys, blocks, o.under_way);
@@ -92,8 +98,8 @@ struct bench_of_problem {
       if (keys < n_pes) continue;  // each PE calls for keys of its own
       for (const double exponent : is_words ? o.words_zipf : o.zipf) {
         if (keys == 1 && exponent != o.zipf.front()) continue;
-        gravel_launch(draw_keys<key_source>, blocks_to_fill_device(), lanes_of_block, key_source{keys, exponent, 1 + me, n_pes, me, true},
-                      drawn.data(), calls * P::keys_of_call);
+        gravel_launch(draw_keys<key_source>, blocks_to_fill_device(), lanes_of_block,
+                      key_source{keys, exponent, 1 + me, n_pes, me, true}, drawn.data(), calls * P::keys_of_call);
         gravel_synchronize();
         for (const auto& name : contest_names) {
           if (std::find(o.methods.begin(), o.methods.end(), name.name) == o.methods.end()) continue;
@@ -108,7 +114,8 @@ struct bench_of_problem {
   }
 };
 
-// Records of up to 32 bytes are in registers while their calls run, those of 64 are not; those of 5 to 12 (counters) are a word with their lock.
+// Records of up to 32 bytes are in registers while their calls run, those of 64 are not; those of 5 to 12 (counters)
+// are a word with their lock.
 using words_1_1 = words_problem<1, 1>;
 using words_4_1 = words_problem<4, 1>;
 using words_4_4 = words_problem<4, 4>;
@@ -118,14 +125,16 @@ using words_16_16 = words_problem<16, 16>;
 int main(int argc, char** argv) {
   bench_options o;
   command_line app("Critical sections a second: servers, locks in global memory, atomic operations.", program_name);
-  app.add_option("--parts", o.parts, "rates: of problems; words: the same over words of a record and words given; latency: of one call")
+  app.add_option("--parts", o.parts,
+                 "rates: of problems; words: the same over words of a record and words given; latency: of one call")
       .delimiter(',')
       .capture_default_str();
   app.add_option("--problems", o.problems,
                  "counters: three words of one key; bank: two keys, and two sections of one where calls are combined")
       .delimiter(',')
       .capture_default_str();
-  app.add_option("--methods", o.methods, "Of servers, owners, locks, in-place, combine, combine-block, try-lock, backoff, sort, atomics")
+  app.add_option("--methods", o.methods,
+                 "Of servers, owners, locks, in-place, combine, combine-block, try-lock, backoff, sort, atomics")
       .delimiter(',')
       .capture_default_str();
   app.add_option("--keys", o.keys, "Numbers of keys, of all PEs together").delimiter(',').capture_default_str();
@@ -134,8 +143,10 @@ int main(int argc, char** argv) {
   app.add_option("--words-zipf", o.words_zipf, "The same for words").delimiter(',').capture_default_str();
   app.add_option("--iterations", o.iterations, "Calls whose latency is taken").range(1, 1 << 24).capture_default_str();
   app.add_option("--blocks", o.blocks, "Numbers of servers").delimiter(',').capture_default_str();
-  app.add_option("--calls", o.calls, "Keys that are drawn: at most so many calls a run (half as many of two keys)").capture_default_str();
-  app.add_option("--milliseconds", o.milliseconds, "A run has so many calls that it takes so long, or all").capture_default_str();
+  app.add_option("--calls", o.calls, "Keys that are drawn: at most so many calls a run (half as many of two keys)")
+      .capture_default_str();
+  app.add_option("--milliseconds", o.milliseconds, "A run has so many calls that it takes so long, or all")
+      .capture_default_str();
   app.add_option("--under-way", o.under_way, "Nested calls under way at once").capture_default_str();
   app.add_option("--repeat", o.repeat, "Runs, of which the median is told").range(1, 100).capture_default_str();
   app.add_flag("--short", o.is_short, "A smoke test: few keys, few calls, one run");
@@ -167,16 +178,18 @@ int main(int argc, char** argv) {
                    (64 << 10));
     if (!o.json.empty()) need_writable(o.json);
   });
-  gravel_init<counters_problem::servers::delivery, counters_problem::combining::delivery, bank_problem::servers::delivery,
-              bank_problem::combining::delivery, words_1_1::servers::delivery, words_4_1::servers::delivery, words_4_4::servers::delivery,
-              words_16_1::servers::delivery, words_16_16::servers::delivery, asking_one::servers::delivery,
-              asking_two::servers::delivery>();
+  gravel_init<counters_problem::servers::delivery, counters_problem::combining::delivery,
+              bank_problem::servers::delivery, bank_problem::combining::delivery, words_1_1::servers::delivery,
+              words_4_1::servers::delivery, words_4_4::servers::delivery, words_16_1::servers::delivery,
+              words_16_16::servers::delivery, asking_one::servers::delivery, asking_two::servers::delivery>();
   std::string command = program_name;
   for (int i = 1; i < argc; ++i) command += std::string(" ") + argv[i];
   perf::report r(gravel_my_pe() == 0, command, o.json);
   r.fact("hardware", current_backend().describe());
   r.fact("pes", static_cast<uint64_t>(gravel_n_pes()));
-  const auto has_part = [&](const char* name) { return std::find(o.parts.begin(), o.parts.end(), name) != o.parts.end(); };
+  const auto has_part = [&](const char* name) {
+    return std::find(o.parts.begin(), o.parts.end(), name) != o.parts.end();
+  };
   if (has_part("rates")) {
     r.title("servers", "critical sections of each PE for keys of its own");
     for (const auto& p : o.problems) {

@@ -1,22 +1,24 @@
-// Services within one GPU: how long a message is under way to its server, and how many messages a second 1, 8 and 32 servers take from kernels
-// that send to random keys. In the same run the limits: a flag that two blocks pass to and fro through the GPU's memory, and the same additions
-// made by the senders themselves, with atomics.
+// Services within one GPU: how long a message is under way to its server, and how many messages a second 1, 8 and 32
+// servers take from kernels that send to random keys. In the same run the limits: a flag that two blocks pass to and
+// fro through the GPU's memory, and the same additions made by the senders themselves, with atomics.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <string>
 #include <vector>
 
+#include <gravel/gravel.cuh>
 #include "bench/perf/report.hpp"
 #include "examples/lane_share.hpp"
 #include "examples/program.hpp"
 #include "examples/together.hpp"
-#include "gravel.cuh"
 #include "host/pe/backend.hpp"
 #include "host/pe/libgravel.hpp"
 #include "lib/base/mix.hpp"
 
-using namespace gravel;
+using namespace app;
+using namespace gravel_bench;
+using namespace gravel::detail;
 
 constexpr const char* program_name = "service";
 constexpr uint32_t slots = 4096;  ///< of each server
@@ -51,7 +53,9 @@ struct adding {
   }
 };
 
-GRAVEL_DEVICE uint32_t key_of(uint64_t i, uint64_t salt) { return static_cast<uint32_t>(mix(i * 0x9e3779b97f4a7c15ull + salt)); }
+GRAVEL_DEVICE uint32_t key_of(uint64_t i, uint64_t salt) {
+  return static_cast<uint32_t>(mix(i * 0x9e3779b97f4a7c15ull + salt));
+}
 GRAVEL_DEVICE uint32_t value_of(uint32_t key) { return 1 + (key >> 28); }
 
 __global__ void send_all(gravel_service_handle<adding> to, uint64_t count, uint64_t salt) {
@@ -73,7 +77,8 @@ __global__ void add_all(board* at, uint32_t servers, uint64_t count, uint64_t sa
   }
 }
 
-/// One lane: sends, waits for the answer. times[2 * i]: until it was seen there, times[2 * i + 1]: until the answer was here, nanoseconds.
+/// One lane: sends, waits for the answer. times[2 * i]: until it was seen there, times[2 * i + 1]: until the answer was
+/// here, nanoseconds.
 __global__ void ask(gravel_service_handle<adding> to, board* at, uint32_t iterations, uint64_t* times) {
   for (uint32_t i = 0; i < iterations; ++i) {
     const uint64_t begin = globaltimer_ns();
@@ -122,7 +127,10 @@ int main(int argc, char** argv) {
   std::vector<uint32_t> servers{1, 8, 32};
   std::string json;
   command_line app("Services within one GPU: latency of a message, messages a second.", program_name);
-  app.add_option("--servers", servers, "Numbers of servers, each at most 32").range(1, 32).delimiter(',').capture_default_str();
+  app.add_option("--servers", servers, "Numbers of servers, each at most 32")
+      .range(1, 32)
+      .delimiter(',')
+      .capture_default_str();
   app.add_option("--messages", messages, "Of each PE in a run").capture_default_str();
   app.add_option("--iterations", iterations, "Messages whose latency is taken").range(1, 1 << 24).capture_default_str();
   app.add_option("--chunks", chunks, "Of each ring, a power of two").capture_default_str();
@@ -147,7 +155,8 @@ int main(int argc, char** argv) {
 
   r.title("latency", "one lane sends to a server of its GPU and waits for the answer, ns");
   {
-    gravel_launch(pass_flag, gravel_launch_config{.grid = 2, .block = 32, .cooperative = true}, flags, iterations, flags + 32);
+    gravel_launch(pass_flag, gravel_launch_config{.grid = 2, .block = 32, .cooperative = true}, flags, iterations,
+                  flags + 32);
     gravel_synchronize();
     uint64_t passed = 0, last = 0;
     gravel_copy(&passed, flags + 32, sizeof(passed));
@@ -187,7 +196,7 @@ int main(int argc, char** argv) {
         gravel_barrier_all();
         rates.push_back(static_cast<double>(messages) / seconds_of([&] {
                           gravel_launch(send_all, grid, block, service.handle(), messages, salt);  // the same messages
-                          gravel_wait_quiescent();                                                 // of which some 100 us
+                          gravel_wait_quiescent();  // of which some 100 us
                         }));
         wrong += sum_of(at) - between != expected;
       }

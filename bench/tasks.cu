@@ -1,25 +1,29 @@
-// How long a task takes from its put to its first instruction, by the size of its payload and by the way in which it is started: figures 7 and 8 of the
-// paper (XTQ, SC16), recast. PE 0 puts a task at the last PE (at itself, if it is alone); the task's first instruction answers with a put of a word. A block of its
-// own at PE 0 sees the answer, as the one that sends may still be in its put then; both read the GPU's clock (steps of 32 ns on an H100). What such a put takes is
-// measured in the same run, by two kernels that answer each other, and subtracted. The mediated way is that of a host: a worker tells a thread there, which
-// launches a kernel. Every payload is checked, by the task: its words are what the sender wrote for this very put.
+// How long a task takes from its put to its first instruction, by the size of its payload and by the way in which it is
+// started: figures 7 and 8 of the paper (XTQ, SC16), recast. PE 0 puts a task at the last PE (at itself, if it is
+// alone); the task's first instruction answers with a put of a word. A block of its own at PE 0 sees the answer, as the
+// one that sends may still be in its put then; both read the GPU's clock (steps of 32 ns on an H100). What such a put
+// takes is measured in the same run, by two kernels that answer each other, and subtracted. The mediated way is that of
+// a host: a worker tells a thread there, which launches a kernel. Every payload is checked, by the task: its words are
+// what the sender wrote for this very put.
 #include <algorithm>
 #include <cstdio>
 #include <string>
 #include <vector>
 
+#include <gravel/gravel.cuh>
+#include <gravel/remote_task.cuh>
 #include "bench/clock.cuh"
 #include "bench/perf/report.hpp"
 #include "examples/program.hpp"
-#include "gravel.cuh"
-#include "lib/task/task.cuh"
 
-using namespace gravel;
+using namespace app;
+using namespace gravel_bench;
+using namespace gravel::detail;
 
 constexpr const char* program_name = "tasks";
 
 /// On a GPU what is waited for is to be seen at once; the CPU backend has other threads to run meanwhile.
-GRAVEL_DEVICE void look_again([[maybe_unused]] relax& wait) {
+GRAVEL_DEVICE void poll_again([[maybe_unused]] relax& wait) {
 #if GRAVEL_ON_GPU
   wait.reset();
 #endif
@@ -41,7 +45,8 @@ GRAVEL_DEVICE void answer_with(const gravel_t& g, board* at, uint64_t number, in
 }
 
 /// What all tasks here do. `back`: where the first instruction stores, nullptr: by a message.
-GRAVEL_DEVICE void answer_and_check(const gravel_task_t& t, board* at, const uint64_t* payload, uint64_t number, uint64_t* back) {
+GRAVEL_DEVICE void answer_and_check(const gravel_task_t& t, board* at, const uint64_t* payload, uint64_t number,
+                                    uint64_t* back) {
   if (t.first() == 0) {
     if (back) store_relaxed(back, number);
     else answer_with(t.queue.g, at, number, t.from);
@@ -51,14 +56,16 @@ GRAVEL_DEVICE void answer_and_check(const gravel_task_t& t, board* at, const uin
 }
 struct of_warp {
   static constexpr const char* name = "of a warp";
-  GRAVEL_DEVICE void operator()(const gravel_task_t& t, board* at, const uint64_t* payload, uint64_t number, uint64_t* back) const {
+  GRAVEL_DEVICE void operator()(const gravel_task_t& t, board* at, const uint64_t* payload, uint64_t number,
+                                uint64_t* back) const {
     answer_and_check(t, at, payload, number, back);
   }
 };
 struct of_block {
   static constexpr const char* name = "of a block";
   static constexpr gravel_task_shape shape{.blocks = 1, .threads = 256};
-  GRAVEL_DEVICE void operator()(const gravel_task_t& t, board* at, const uint64_t* payload, uint64_t number, uint64_t* back) const {
+  GRAVEL_DEVICE void operator()(const gravel_task_t& t, board* at, const uint64_t* payload, uint64_t number,
+                                uint64_t* back) const {
     answer_and_check(t, at, payload, number, back);
   }
 };
@@ -74,12 +81,12 @@ struct times {
 enum class way : uint32_t { warp, workers, host };
 
 /// Grid: the block that puts, and one that sees the answers.
-__global__ void put_tasks(const __grid_constant__ gravel_task_handle q, board* at, int pe, way how, uint64_t* payload, uint64_t bytes,
-                          uint32_t puts, uint64_t* back, times to) {
+__global__ void put_tasks(const __grid_constant__ gravel_task_handle q, board* at, int pe, way how, uint64_t* payload,
+                          uint64_t bytes, uint32_t puts, uint64_t* back, times to) {
   if (blockIdx.x != 0) {
     if (threadIdx.x != 0) return;
     for (uint64_t n = 1; n <= puts; ++n) {
-      for (relax wait; load_relaxed(&at->answer) < n; wait()) look_again(wait);
+      for (relax wait; load_relaxed(&at->answer) < n; wait()) poll_again(wait);
       to.answered[n - 1] = nanoseconds_now();
     }
     return;
@@ -96,7 +103,7 @@ __global__ void put_tasks(const __grid_constant__ gravel_task_handle q, board* a
     else gravel_task_put_as<of_block>(GRAVEL_TASK_LAUNCH, q, pe, at, p, {}, n, back);
     if (threadIdx.x == 0) {
       to.ticks[n - 1] = static_cast<uint64_t>(clock64()) - start;
-      for (relax wait; load_relaxed(&at->answer) != n; wait()) look_again(wait);
+      for (relax wait; load_relaxed(&at->answer) != n; wait()) poll_again(wait);
     }
     __syncthreads();
   }
@@ -113,7 +120,7 @@ __global__ void answer_each_other(gravel_t g, board* at, int pe, bool starts, ui
   for (uint64_t n = 1; n <= rounds; ++n) {
     const uint64_t start = static_cast<uint64_t>(clock64());
     if (starts) answer_with(g, at, n, pe);
-    for (relax wait; load_relaxed(&at->answer) != n; wait()) look_again(wait);
+    for (relax wait; load_relaxed(&at->answer) != n; wait()) poll_again(wait);
     if (!starts) answer_with(g, at, n, pe);
     to.ticks[n - 1] = static_cast<uint64_t>(clock64()) - start;
   }
@@ -126,7 +133,7 @@ __global__ void pass_to_and_fro(uint64_t* words, uint32_t rounds, times to) {
   for (uint64_t n = 1; n <= rounds; ++n) {
     const uint64_t start = static_cast<uint64_t>(clock64());
     if (blockIdx.x == 0) store_relaxed(&words[0], n);
-    for (relax wait; load_relaxed(&words[blockIdx.x == 0 ? 32 : 0]) != n; wait()) look_again(wait);
+    for (relax wait; load_relaxed(&words[blockIdx.x == 0 ? 32 : 0]) != n; wait()) poll_again(wait);
     if (blockIdx.x != 0) store_relaxed(&words[32], n);
     else to.ticks[n - 1] = static_cast<uint64_t>(clock64()) - start;
   }
@@ -143,7 +150,8 @@ constexpr const char* step_names[] = {"a block of 256 threads meets, us",
                                       "the same of all 256 threads, and they meet, us",
                                       "a full fence behind a store, then a load, us"};
 constexpr uint32_t steps = 7, step_rounds = 64;
-__global__ void time_step(const __grid_constant__ gravel_task_handle q, step what, uint64_t* mine, uint64_t* there, times to) {
+__global__ void time_step(const __grid_constant__ gravel_task_handle q, step what, uint64_t* mine, uint64_t* there,
+                          times to) {
   uint64_t seen = 0;
   const uint64_t begin = nanoseconds_now(), first = static_cast<uint64_t>(clock64());
   for (uint64_t i = 0; i < step_rounds; ++i) {
@@ -168,7 +176,8 @@ __global__ void time_step(const __grid_constant__ gravel_task_handle q, step wha
       __syncthreads();
     }
     if (what == step::meet) __syncthreads();
-    if (threadIdx.x == 0) to.ticks[i] = static_cast<uint64_t>(clock64()) - start + (seen == ~uint64_t{0});  // it is waited for
+    if (threadIdx.x == 0)
+      to.ticks[i] = static_cast<uint64_t>(clock64()) - start + (seen == ~uint64_t{0});  // it is waited for
   }
   if (threadIdx.x == 0) to.all[0] = static_cast<uint64_t>(clock64()) - first, to.all[1] = nanoseconds_now() - begin;
 }
@@ -181,7 +190,8 @@ std::vector<double> microseconds(const uint64_t* ticks, const times& to, uint32_
   gravel_copy(all, to.all, sizeof(all));
   std::vector<double> us;
   for (uint64_t t : raw)
-    us.push_back(static_cast<double>(t) * static_cast<double>(all[1]) / 1e3 / static_cast<double>(std::max<uint64_t>(all[0], 1)));
+    us.push_back(static_cast<double>(t) * static_cast<double>(all[1]) / 1e3 /
+                 static_cast<double>(std::max<uint64_t>(all[0], 1)));
   std::sort(us.begin(), us.end());
   return us;
 }
@@ -195,7 +205,9 @@ std::vector<double> answers(const times& to, uint32_t n) {
   std::sort(us.begin(), us.end());
   return us;
 }
-double part(const std::vector<double>& sorted, double p) { return sorted[static_cast<size_t>(p * static_cast<double>(sorted.size() - 1))]; }
+double part(const std::vector<double>& sorted, double p) {
+  return sorted[static_cast<size_t>(p * static_cast<double>(sorted.size() - 1))];
+}
 
 template <class T>
 T read(const T* from) {
@@ -226,8 +238,8 @@ int main(int argc, char** argv) {
   auto* const at = gravel_malloc<board>(sizeof(board));
   auto* const payload = gravel_malloc<uint64_t>(most);
   auto* const words = gravel_malloc<uint64_t>(4096);
-  const times to{gravel_malloc<uint64_t>(puts * 8), gravel_malloc<uint64_t>(puts * 8), gravel_malloc<uint64_t>(puts * 8),
-                 gravel_malloc<uint64_t>(64)};
+  const times to{gravel_malloc<uint64_t>(puts * 8), gravel_malloc<uint64_t>(puts * 8),
+                 gravel_malloc<uint64_t>(puts * 8), gravel_malloc<uint64_t>(64)};
   bool right = true;
 
   // A put of a word, one way.
@@ -236,8 +248,11 @@ int main(int argc, char** argv) {
     gravel_copy(&at->answer, &zero, sizeof(zero));
     gravel_copy(words, std::vector<uint64_t>(64).data(), 512);
     gravel_barrier_all();
-    if (last == 0) gravel_launch(pass_to_and_fro, gravel_launch_config{.grid = 2, .block = 32, .cooperative = true}, words, puts, to);
-    else if (me == 0 || me == last) gravel_launch(answer_each_other, 1, 1, gravel_handle(), at, me == 0 ? last : 0, me == 0, puts, to);
+    if (last == 0)
+      gravel_launch(pass_to_and_fro, gravel_launch_config{.grid = 2, .block = 32, .cooperative = true}, words, puts,
+                    to);
+    else if (me == 0 || me == last)
+      gravel_launch(answer_each_other, 1, 1, gravel_handle(), at, me == 0 ? last : 0, me == 0, puts, to);
     gravel_synchronize();
     gravel_barrier_all();
   }
@@ -285,7 +300,8 @@ int main(int argc, char** argv) {
             if (me == 0) {
               gravel_launch(put_tasks, 2, 256, q, at, last, how, payload, bytes, n, back, to);
               gravel_synchronize();
-              if (last != 0) gravel_put(gravel_host_handle(), &at->stop, uint64_t{1}, last), gravel_flush(gravel_host_handle());
+              if (last != 0)
+                gravel_put(gravel_host_handle(), &at->stop, uint64_t{1}, last), gravel_flush(gravel_host_handle());
             }
             queue.wait();
           }

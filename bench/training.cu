@@ -1,9 +1,10 @@
-// A step of data-parallel training over published lists of layers: each layer's backward computation, from last to first, and beside it the sum over all PEs of
-// the gradients that are there already; by gravel_reducer and by NCCL's allreduce. Figure 10 of "extended task queuing" (SC 2016), recast.
+// A step of data-parallel training over published lists of layers: each layer's backward computation, from last to
+// first, and beside it the sum over all PEs of the gradients that are there already; by gravel_reducer and by NCCL's
+// allreduce. Figure 10 of "extended task queuing" (SC 2016), recast.
 //
-// The computation is a stand-in: multiply-adds in registers, as many as the layer's backward computation has, on all of the GPU, and a store of the
-// gradient. Gradients are whole numbers that differ from step to step, so that sums are exact. Sums of two steps of each way are compared element by element,
-// and those of the last step that was timed.
+// The computation is a stand-in: multiply-adds in registers, as many as the layer's backward computation has, on all of
+// the GPU, and a store of the gradient. Gradients are whole numbers that differ from step to step, so that sums are
+// exact. Sums of two steps of each way are compared element by element, and those of the last step that was timed.
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -11,18 +12,20 @@
 #include <string>
 #include <vector>
 
+#include <gravel/allreduce.cuh>
+#include <gravel/device_array.hpp>
+#include <gravel/launch_alone.cuh>
 #include "bench/nccl.hpp"
 #include "bench/perf/report.hpp"
 #include "bench/training_layers.hpp"
 #include "examples/together.hpp"
-#include "host/device_array.hpp"
-#include "host/launch_alone.cuh"
-#include "lib/task/allreduce.cuh"
 #if GRAVEL_CUDA
 #include "host/pe/device_scope.cuh"
 #endif
 
-using namespace gravel;
+using namespace app;
+using namespace gravel_bench;
+using namespace gravel::detail;
 
 constexpr const char* program_name = "training";
 constexpr unsigned compute_threads = GRAVEL_CUDA ? 256 : 4;
@@ -47,8 +50,8 @@ GRAVEL_BOTH float gradient_of(uint64_t layer, uint64_t i, uint64_t step) {
 __global__ void begin_step(uint64_t* step) { ++*step; }
 
 /// `ready` rises by 1 with each block that has written its part of the gradient; nullptr: nobody waits for it.
-__global__ void __launch_bounds__(256) compute_layer(float* gradient, uint64_t elements, uint64_t layer, float factor, uint32_t products,
-                                                     const uint64_t* step, uint64_t* ready) {
+__global__ void __launch_bounds__(256) compute_layer(float* gradient, uint64_t elements, uint64_t layer, float factor,
+                                                     uint32_t products, const uint64_t* step, uint64_t* ready) {
   float sums[4] = {1, 2, 3, 4};
   const float by = 1.0f + 1e-9f * static_cast<float>(threadIdx.x);
   for (uint32_t i = 0; i < products; i += 4) {
@@ -58,10 +61,11 @@ __global__ void __launch_bounds__(256) compute_layer(float* gradient, uint64_t e
   // Never: but the compiler does not know.
   const float never = sums[0] + sums[1] + sums[2] + sums[3] < 0 ? 1.0f : 0.0f;
   const uint64_t now = *step;
-  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < elements; i += uint64_t{gridDim.x} * blockDim.x)
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < elements;
+       i += uint64_t{gridDim.x} * blockDim.x)
     gradient[i] = factor * gradient_of(layer, i, now) + never;
   if (!ready) return;
-  __syncthreads();                                                             // what the others of the block wrote, this release covers
+  __syncthreads();  // what the others of the block wrote, this release covers
   if (threadIdx.x == 0) fetch_add_release<scope::device>(ready, uint64_t{1});  // reduce_buckets and [A4] acquire
 }
 
@@ -73,8 +77,9 @@ struct bucket {
 };
 
 /// All buckets of a step, each as soon as its gradient is there.
-__global__ void __launch_bounds__(512) reduce_buckets(const __grid_constant__ gravel_reducer_handle r, float* to, const float* from,
-                                                      const bucket* buckets, uint64_t n, const uint64_t* ready, uint64_t step) {
+__global__ void __launch_bounds__(512)
+    reduce_buckets(const __grid_constant__ gravel_reducer_handle r, float* to, const float* from, const bucket* buckets,
+                   uint64_t n, const uint64_t* ready, uint64_t step) {
   bucket next = buckets[0];
   for (uint64_t i = 0; i < n; ++i) {
     const bucket p = next;
@@ -88,11 +93,15 @@ __global__ void __launch_bounds__(512) reduce_buckets(const __grid_constant__ gr
 }
 
 __global__ void poison_sums(float* sums, uint64_t elements) {
-  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < elements; i += uint64_t{gridDim.x} * blockDim.x) sums[i] = -1;
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < elements;
+       i += uint64_t{gridDim.x} * blockDim.x)
+    sums[i] = -1;
 }
-__global__ void count_wrong(const float* sums, uint64_t elements, uint64_t layer, float factor, uint64_t step, uint64_t* wrong) {
+__global__ void count_wrong(const float* sums, uint64_t elements, uint64_t layer, float factor, uint64_t step,
+                            uint64_t* wrong) {
   uint64_t mine = 0;
-  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < elements; i += uint64_t{gridDim.x} * blockDim.x)
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < elements;
+       i += uint64_t{gridDim.x} * blockDim.x)
     mine += sums[i] != factor * gradient_of(layer, i, step);
   if (mine) fetch_add<scope::device>(wrong, mine);
 }
@@ -229,7 +238,8 @@ class training {
     buckets_.clear();
     for (size_t l = list_.layers.size(); l-- > 0;) {
       const uint64_t end = places_[l] + list_.layers[l].elements;
-      if (buckets_.empty() || (end - buckets_.back().begin) * sizeof(float) > bucket_bytes) buckets_.push_back({places_[l], 0, 0, 0});
+      if (buckets_.empty() || (end - buckets_.back().begin) * sizeof(float) > bucket_bytes)
+        buckets_.push_back({places_[l], 0, 0, 0});
       bucket& last = buckets_.back();
       last.elements = end - last.begin, last.last = l, last.computed = blocks_of(l);
     }
@@ -257,22 +267,29 @@ class training {
   }
   void compute(size_t l, bool tells) {
     const uint32_t blocks = blocks_of(l);
-    launch(compute_layer, blocks, compute_threads, gradients_ + places_[l], list_.layers[l].elements, static_cast<uint64_t>(l),
-           static_cast<float>(gravel_my_pe() + 1), static_cast<uint32_t>(operations(l) / (2.0 * blocks * compute_threads)), step_.data(),
+    launch(compute_layer, blocks, compute_threads, gradients_ + places_[l], list_.layers[l].elements,
+           static_cast<uint64_t>(l), static_cast<float>(gravel_my_pe() + 1),
+           static_cast<uint32_t>(operations(l) / (2.0 * blocks * compute_threads)), step_.data(),
            tells ? ready_ + l : nullptr);
   }
 
-  static bool tells(const way_to_reduce* way) { return way && (way->name.starts_with("kernel") || way->name == "signals"); }
+  static bool tells(const way_to_reduce* way) {
+    return way && (way->name.starts_with("kernel") || way->name == "signals");
+  }
   /// `computes`: otherwise the gradients are those of the step before.
   void reduce(const way_to_reduce& way, size_t i, bool computes) {
     const bucket& p = buckets_[i];
     float *const to = sums_ + p.begin, *const from = gradients_ + p.begin;
     if (way.name == "signals")
-      return gravel_allreduce_start(
-          *reducer_, to, from, p.elements,
-          {.stream = side_, .after = ready_ + p.last, .value = told_ * p.computed, .raised_here = true, .blocks = way.blocks});
+      return gravel_allreduce_start(*reducer_, to, from, p.elements,
+                                    {.stream = side_,
+                                     .after = ready_ + p.last,
+                                     .value = reported_ * p.computed,
+                                     .raised_here = true,
+                                     .blocks = way.blocks});
     if (computes) follow(side_, main_);
-    if (!way.by_nccl()) return gravel_allreduce_start(*reducer_, to, from, p.elements, {.stream = side_, .blocks = way.blocks});
+    if (!way.by_nccl())
+      return gravel_allreduce_start(*reducer_, to, from, p.elements, {.stream = side_, .blocks = way.blocks});
 #if GRAVEL_CUDA
     nccl_->sum(to, from, p.elements, side_);
 #endif
@@ -289,15 +306,16 @@ class training {
   void start_step(const way_to_reduce* way, void* graph, bool computes) {
     const bool in_kernel = way && way->name.starts_with("kernel");
     if (computes) ++number_;
-    if (computes && tells(way)) ++told_;
+    if (computes && tells(way)) ++reported_;
     if (way && !graph) follow(side_, main_);
     if (in_kernel) {
       if (graph) follow(side_, main_);
       const uint32_t blocks = reducer_->handle().memory.blocks;
-      launch_alone_if(reducer_->directly(), reduce_buckets,
-                      gravel_launch_config{.grid = blocks, .block = reducer_threads, .stream = side_, .cooperative = blocks > 1},
-                      reducer_->handle(), sums_, gradients_, on_device_.data(), static_cast<uint64_t>(buckets_.size()), ready_,
-                      computes ? told_ : 0);
+      launch_alone_if(
+          reducer_->directly(), reduce_buckets,
+          gravel_launch_config{.grid = blocks, .block = reducer_threads, .stream = side_, .cooperative = blocks > 1},
+          reducer_->handle(), sums_, gradients_, on_device_.data(), static_cast<uint64_t>(buckets_.size()), ready_,
+          computes ? reported_ : 0);
     }
 #if GRAVEL_CUDA
     if (graph) cuda_check(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), main_), "cudaGraphLaunch");
@@ -352,13 +370,15 @@ class training {
     const auto begin = std::chrono::steady_clock::now();
     for (uint32_t i = 0; i < o_.steps; ++i) start_step(way, ready, computes);
     gravel_stream_synchronize(main_);
-    return gravel_max_all(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() / o_.steps);
+    return gravel_max_all(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() /
+                          o_.steps);
   }
 
   void poison() {
     gravel_stream_synchronize(main_);
     gravel_barrier_all();
-    for (size_t l = 0; l < list_.layers.size(); ++l) launch(poison_sums, 64, compute_threads, sums_ + places_[l], list_.layers[l].elements);
+    for (size_t l = 0; l < list_.layers.size(); ++l)
+      launch(poison_sums, 64, compute_threads, sums_ + places_[l], list_.layers[l].elements);
     gravel_stream_synchronize(main_);
     gravel_barrier_all();
   }
@@ -395,7 +415,8 @@ class training {
   device_array<bucket> on_device_;
   std::vector<uint64_t> places_;  ///< of each layer, elements; the last layer's comes first
   std::vector<bucket> buckets_;
-  uint64_t room_ = 0, number_ = 0, told_ = 0;  ///< steps that were computed, and in how many of them somebody was told
+  uint64_t room_ = 0, number_ = 0,
+           reported_ = 0;  ///< steps that were computed, and in how many of them somebody was told
   float *gradients_ = nullptr, *sums_ = nullptr;
   uint64_t* ready_ = nullptr;  ///< of each layer: blocks that have computed it, in all steps in which somebody was told
   const gravel_reducer* reducer_ = nullptr;
@@ -409,15 +430,18 @@ class training {
 int main(int argc, char** argv) {
   training_options o;
   command_line app(
-      "Time of a step of data-parallel training: layers are computed, from last to first, while gradients are summed over all PEs.",
+      "Time of a step of data-parallel training: layers are computed, from last to first, while gradients are summed "
+      "over all PEs.",
       program_name);
   app.add_option("--lists", o.lists, "Of digits, resnet50, transformer, and LAYERSxBYTES: full layers of one size")
       .delimiter(',')
       .capture_default_str();
   app.add_option("--ways", o.ways,
-                 "kernel: one kernel reduces all layers, as soon as each is ready; start: the host starts a reduction for each, behind an "
+                 "kernel: one kernel reduces all layers, as soon as each is ready; start: the host starts a reduction "
+                 "for each, behind an "
                  "event; signals: the "
-                 "same, and the reduction waits for a signal; nccl: NCCL's, behind an event; kernel+graph, nccl+graph: what is computed is "
+                 "same, and the reduction waits for a signal; nccl: NCCL's, behind an event; kernel+graph, nccl+graph: "
+                 "what is computed is "
                  "started as a CUDA graph")
       .delimiter(',')
       .capture_default_str();
@@ -427,14 +451,17 @@ int main(int argc, char** argv) {
   app.add_option("--buckets", o.buckets, "MiB to which gradients are gathered; 0: each layer by itself")
       .delimiter(',')
       .capture_default_str();
-  app.add_option("--scale", o.scale, "How much is computed, of what the list says").range(0.0, 1e6).capture_default_str();
+  app.add_option("--scale", o.scale, "How much is computed, of what the list says")
+      .range(0.0, 1e6)
+      .capture_default_str();
   app.add_option("--steps", o.steps, "Of a run").range(1u, 1'000'000u).capture_default_str();
   app.add_option("--repeat", o.repeat, "Runs, of which the median is told").range(1, 100).capture_default_str();
   app.add_option("--nccl", o.nccl, "The library to compare with, if it is there").capture_default_str();
   app.add_flag("--short", o.is_short, "A smoke test: few layers, few steps, one run");
   app.add_option("--json", o.json, "File for the results");
   parse_or_exit(app, argc, argv, [&] {
-    const std::vector<std::string> all{"kernel", "kernel+graph", "start", "start+graph", "signals", "nccl", "nccl+graph"};
+    const std::vector<std::string> all{"kernel",  "kernel+graph", "start",     "start+graph",
+                                       "signals", "nccl",         "nccl+graph"};
     for (const auto& way : o.ways)
       if (std::find(all.begin(), all.end(), way) == all.end()) fail_text("there is no way '" + way + "'");
     if (o.is_short) {
@@ -446,7 +473,8 @@ int main(int argc, char** argv) {
     }
     uint64_t bytes = 0;
     for (const auto& list : o.lists)
-      for (const uint32_t blocks : o.blocks) bytes = std::max(bytes, training::symmetric_bytes(training_list_of(list), blocks));
+      for (const uint32_t blocks : o.blocks)
+        bytes = std::max(bytes, training::symmetric_bytes(training_list_of(list), blocks));
     need_symmetric(bytes);
     if (!o.json.empty()) need_writable(o.json);
   });
@@ -467,7 +495,8 @@ int main(int argc, char** argv) {
   }
 #endif
   r.title("training",
-          "one step, median of the runs, at the slowest PE; reduce: without computing; NCCL/this: its best way's step to this one's");
+          "one step, median of the runs, at the slowest PE; reduce: without computing; NCCL/this: its best way's step "
+          "to this one's");
   for (const auto& list : o.lists) training(o, training_list_of(list), r, rival).run();
   r.finish();
 #if GRAVEL_CUDA

@@ -1,9 +1,10 @@
 // What resident workers of a task queue cost a kernel beside them, and how many tasks they run in a second.
 //
-// product: the last PE multiplies matrices, by a tiled kernel that fills the GPU, and by cuBLAS where it is found: alone; beside the resolver, which stays while a
-// kernel of gravel_launch runs; with a queue that is open while no such kernel runs, so that its workers sleep; beside workers that are resident and find
-// nothing; beside workers that are busy with tasks that PE 0 sends.
-// rate: PE 0 sends tasks to the last PE (to itself, if it is alone), by one block and by many, as fast as it can.
+// product: the last PE multiplies matrices, by a tiled kernel that fills the GPU, and by cuBLAS where it is found:
+// alone; beside the resolver, which stays while a kernel of gravel_launch runs; with a queue that is open while no such
+// kernel runs, so that its workers sleep; beside workers that are resident and find nothing; beside workers that are
+// busy with tasks that PE 0 sends. rate: PE 0 sends tasks to the last PE (to itself, if it is alone), by one block and
+// by many, as fast as it can.
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -11,16 +12,18 @@
 #include <string>
 #include <vector>
 
+#include <gravel/device_array.hpp>
+#include <gravel/remote_task.cuh>
 #include "bench/cublas.hpp"
 #include "bench/perf/report.hpp"
 #include "examples/together.hpp"
-#include "host/device_array.hpp"
-#include "lib/task/task.cuh"
 #if GRAVEL_CUDA
 #include "host/pe/device_scope.cuh"
 #endif
 
-using namespace gravel;
+using namespace app;
+using namespace gravel_bench;
+using namespace gravel::detail;
 
 constexpr const char* program_name = "workers";
 
@@ -52,8 +55,8 @@ struct board {
 };
 
 /// Sends `each` tasks by each block (by each warp, if warps do), or as many as it can until `stop`.
-__global__ void send(const __grid_constant__ gravel_task_handle q, board* at, double* sums, const double* ones, kind what, int pe,
-                     uint64_t each, gravel_signal done) {
+__global__ void send(const __grid_constant__ gravel_task_handle q, board* at, double* sums, const double* ones,
+                     kind what, int pe, uint64_t each, gravel_signal done) {
   double* const target = sums + blockIdx.x * payload_elements;
   uint64_t n = 0;
   // All threads go on, or none: they stop together, also where only some of them have seen `stop`.
@@ -201,8 +204,8 @@ class bench {
     gravel_copy(&at_->stop, &one, sizeof(one));
   }
   void start_sending(queue_type& queue, uint32_t senders, kind what, uint64_t each) {
-    gravel_launch(send, senders, sender_threads, queue.handle(), at_, sums_, static_cast<const double*>(ones_.data()), what,
-                  gravel_n_pes() - 1, each, done_);
+    gravel_launch(send, senders, sender_threads, queue.handle(), at_, sums_, static_cast<const double*>(ones_.data()),
+                  what, gravel_n_pes() - 1, each, done_);
   }
   /// What the last PE's workers have done beside what they should have. Collective.
   uint64_t wrong_of(kind what, uint64_t tasks) {
@@ -223,13 +226,14 @@ class bench {
     device_array<float> a(is_last() ? n * n : 0), b(is_last() ? n * n : 0), c(is_last() ? n * n : 0);
     stream_ = gravel_stream_create();
     if (is_last()) {
-      gravel_launch(fill, gravel_launch_config{.grid = 64, .block = multiply_threads, .stream = stream_}, a.data(), b.data(), n);
+      gravel_launch(fill, gravel_launch_config{.grid = 64, .block = multiply_threads, .stream = stream_}, a.data(),
+                    b.data(), n);
       gravel_stream_synchronize(stream_);
     }
     const auto timed = [&] { return time_products(a.data(), b.data(), c.data(), n); };
     double alone = 0;
-    const auto tell = [&](const std::string& beside, uint64_t workers, const std::vector<double>& seconds, uint64_t tasks_a_second,
-                          uint64_t wrong) {
+    const auto tell = [&](const std::string& beside, uint64_t workers, const std::vector<double>& seconds,
+                          uint64_t tasks_a_second, uint64_t wrong) {
       const double now = gravel_max_all(is_last() ? median(seconds) : 0);
       if (alone == 0) alone = now;
       r_.row({{"by", "by", by},
@@ -256,7 +260,8 @@ class bench {
       gravel_barrier_all();
       return seconds;
     };
-    for (const auto begin = std::chrono::steady_clock::now(); seconds_since(begin) < warm_seconds;) timed();  // clocks rise
+    for (const auto begin = std::chrono::steady_clock::now(); seconds_since(begin) < warm_seconds;)
+      timed();  // clocks rise
     gravel_barrier_all();
     tell("nothing", 0, repeated(timed), 0, 0);
     tell("the resolver", 0, repeated(beside_stay), 0, 0);
@@ -309,14 +314,15 @@ class bench {
     else if (!cublas_->use(stream_) || !cublas_->multiply(a, b, c, static_cast<int>(n))) fail_text("cuBLAS refused");
     cuda_check(cudaGetLastError(), "a product's launch");
 #else
-    gravel_launch(multiply, gravel_launch_config{.grid = blocks, .block = multiply_threads, .stream = stream_}, a, b, c, n);
+    gravel_launch(multiply, gravel_launch_config{.grid = blocks, .block = multiply_threads, .stream = stream_}, a, b, c,
+                  n);
 #endif
   }
   uint64_t wrong_product(float* c, uint64_t n) {
     if (!is_last()) return 0;
     device_array<uint64_t> wrong(std::vector<uint64_t>{0});
-    gravel_launch(count_wrong, gravel_launch_config{.grid = 64, .block = multiply_threads, .stream = stream_}, static_cast<const float*>(c),
-                  n, wrong.data());
+    gravel_launch(count_wrong, gravel_launch_config{.grid = 64, .block = multiply_threads, .stream = stream_},
+                  static_cast<const float*>(c), n, wrong.data());
     gravel_stream_synchronize(stream_);
     const std::vector<float> bad(n * n, -1.0f);  // so that the next one's result is seen to be its own
     gravel_copy(c, bad.data(), bad.size() * sizeof(float));
@@ -339,7 +345,9 @@ class bench {
 
 int main(int argc, char** argv) {
   workers_options o;
-  command_line app("What resident workers cost a product of matrices beside them, and how many tasks they run in a second.", program_name);
+  command_line app(
+      "What resident workers cost a product of matrices beside them, and how many tasks they run in a second.",
+      program_name);
   std::vector<std::string> parts{"product", "rate"};
   app.add_option("--parts", parts, "Of product, rate").delimiter(',').capture_default_str();
   app.add_option("--workers", o.workers, "Resident blocks of each PE").delimiter(',').capture_default_str();
@@ -348,7 +356,9 @@ int main(int argc, char** argv) {
   app.add_option("--side", o.side, "Rows and columns of the tiled kernel's matrices: a multiple of 64")
       .range(uint64_t{64}, uint64_t{1} << 15)
       .capture_default_str();
-  app.add_option("--cublas-side", o.cublas_side, "The same of cuBLAS's").range(uint64_t{64}, uint64_t{1} << 15).capture_default_str();
+  app.add_option("--cublas-side", o.cublas_side, "The same of cuBLAS's")
+      .range(uint64_t{64}, uint64_t{1} << 15)
+      .capture_default_str();
   app.add_option("--products", o.products, "Of a run").range(1u, 1'000'000u).capture_default_str();
   app.add_option("--tasks", o.tasks, "Of a run").range(1u, 1'000'000'000u).capture_default_str();
   app.add_option("--repeat", o.repeat, "Runs, of which the median is told").range(1, 100).capture_default_str();

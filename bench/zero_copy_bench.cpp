@@ -1,7 +1,7 @@
-// From slots into the memory of another node (host/aggregator/outbound.hpp): packets of pieces that lie in slots are gathered in staging
-// memory and put as one, or each piece is put from where it lies. Both ends are links of one thread, and what counts is its processor
-// time: what an aggregator's threads do for these bytes at either end, however many other things the machine does. GRAVEL_ZERO_COPY_SIZE
-// should be where the two cross.
+// From slots into the memory of another node (host/aggregator/outbound.hpp): packets of pieces that lie in slots are
+// gathered in staging memory and put as one, or each piece is put from where it lies. Both ends are links of one
+// thread, and what counts is its processor time: what an aggregator's threads do for these bytes at either end, however
+// many other things the machine does. GRAVEL_ZERO_COPY_SIZE should be where the two cross.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -11,7 +11,8 @@
 #include "host/aggregator/ucx_link.hpp"
 #include "lib/base/error.hpp"
 
-using namespace gravel;
+using namespace gravel_bench;
+using namespace gravel::detail;
 
 namespace {
 
@@ -83,7 +84,8 @@ class two_ends {
     plane_header header;
     std::memcpy(&header, raw.data(), sizeof(header));
     const uint64_t slot = header.sequence % in_flight_;
-    if (look_ && std::memcmp(landing_area_.data + slot * packet, from_[slot], packet) != 0) fail("packet {} is damaged", header.sequence);
+    if (look_ && std::memcmp(landing_area_.data + slot * packet, from_[slot], packet) != 0)
+      fail("packet {} is damaged", header.sequence);
     ++arrived_;
   }
   void until(uint64_t arrived) {
@@ -94,7 +96,8 @@ class two_ends {
   bench_memory slots_area_{64 << 20}, staging_area_{in_flight_ * packet};
   landing_file landing_area_{in_flight_ * packet};
   ucx_context context_{2};
-  ucx_memory slots_{context_, slots_area_.data(), slots_area_.size()}, staging_{context_, staging_area_.data(), staging_area_.size()},
+  ucx_memory slots_{context_, slots_area_.data(), slots_area_.size()},
+      staging_{context_, staging_area_.data(), staging_area_.size()},
       landing_{context_, landing_area_.file, landing_area_.data, landing_area_.bytes};
   ucx_worker here_{context_}, there_{context_};
   ucx_endpoint back_{there_, here_.address(), "this end"};
@@ -110,7 +113,8 @@ class two_ends {
 
 int main(int argc, char** argv) {
   install_terminate_handler();
-  bench b("zero_copy", "Pieces of packets from slots to another node: copied into staging memory, or put from where they lie.",
+  bench b("zero_copy",
+          "Pieces of packets from slots to another node: copied into staging memory, or put from where they lie.",
           {{"transport", "transport"},
            {"piece_bytes", "pieces of"},
            {"copied_gb_per_s", "copied GB/s"},
@@ -118,8 +122,12 @@ int main(int argc, char** argv) {
            {"ratio", "put / copied"}});
   uint64_t packets = 1500, in_flight = 3;
   std::vector<uint32_t> pieces{512, 1024, 2048, 4096, 8192, 16384, 65536};
-  b.app.add_option("--packets", packets, "packets of a run").range(uint64_t{10}, uint64_t{1} << 34).capture_default_str();
-  b.app.add_option("--in-flight", in_flight, "packets in flight (GRAVEL_PACKETS_PER_DESTINATION)").range(1, 1024).capture_default_str();
+  b.app.add_option("--packets", packets, "packets of a run")
+      .range(uint64_t{10}, uint64_t{1} << 34)
+      .capture_default_str();
+  b.app.add_option("--in-flight", in_flight, "packets in flight (GRAVEL_PACKETS_PER_DESTINATION)")
+      .range(1, 1024)
+      .capture_default_str();
   b.app.add_option("--pieces", pieces, "bytes of the pieces").delimiter(',').range(64, 1 << 16).capture_default_str();
   b.parse(argc, argv);
 

@@ -26,11 +26,11 @@
 #define GRAVEL_HANDLER
 #endif
 
-/// The lanes that call a batch handler together: 1 to 32, converged; one on the host, and on the CPU backend unless the message came
-/// through a ring and there is a seed.
-using gravel_batch = gravel::lane_group;
+/// The lanes that call a batch handler together: 1 to 32, converged; one on the host, and on the CPU backend unless the
+/// message came through a ring and there is a seed.
+using gravel_batch = gravel::detail::lane_group;
 
-namespace gravel {
+namespace gravel::detail {
 
 /// An active message: its arguments, or, where they are many, units with a first word.
 template <class Handler>
@@ -51,7 +51,8 @@ struct am_message {
       else data[i] = static_cast<uint32_t>(whole[(i / 2 + 1) / 2].word[(i / 2 + 1) % 2] >> i % 2 * 32);
     }
   }
-  static constexpr row_kind kind = is_compact ? am_kind(handler_id<Handler>::value, traits::bytes) : wide_kind(traits::units);
+  static constexpr row_kind kind =
+      is_compact ? am_kind(handler_id<Handler>::value, traits::bytes) : wide_kind(traits::units);
 };
 
 /// The characters of a name as words, so that device code needs no string.
@@ -60,12 +61,13 @@ struct handler_name_words {
 };
 GRAVEL_BOTH constexpr handler_name_words words_of_name(const char* name) {
   handler_name_words words{};
-  for (uint32_t i = 0; i < sizeof(words) - 1 && name[i]; ++i) words.word[i / 8] |= uint64_t{static_cast<uint8_t>(name[i])} << i % 8 * 8;
+  for (uint32_t i = 0; i < sizeof(words) - 1 && name[i]; ++i)
+    words.word[i / 8] |= uint64_t{static_cast<uint8_t>(name[i])} << i % 8 * 8;
   return words;
 }
 
-/// May Handler be sent to `pe`? Reports what is wrong. A handler that is missing in gravel_init is nearly always found here,
-/// where its name is known; else by the receiver (bad_handler).
+/// May Handler be sent to `pe`? Reports what is wrong. A handler that is missing in gravel_init is nearly always found
+/// here, where its name is known; else by the receiver (bad_handler).
 template <class Handler>
 GRAVEL_BOTH bool may_send_am(const gravel_t& g, int pe) {
   const bool bad_pe = static_cast<uint32_t>(pe) >= g.n_pes;
@@ -83,7 +85,8 @@ GRAVEL_BOTH bool may_send_am(const gravel_t& g, int pe) {
 template <class Handler>
 struct handler_context {
   typename context_of<Handler>::type* pointer = nullptr;
-  /// Reads it, once for all messages of a row: on a GPU the acquire empties the L1 cache. False, after reporting it: nothing was given.
+  /// Reads it, once for all messages of a row: on a GPU the acquire empties the L1 cache. False, after reporting it:
+  /// nothing was given.
   GRAVEL_BOTH bool get(const gravel_t& g, uint32_t position) {
     if constexpr (has_context<Handler>) {
       pointer = static_cast<decltype(pointer)>(load_acquire<scope::device>(&g.contexts[position]));  // [X1]
@@ -95,8 +98,8 @@ struct handler_context {
   }
 };
 
-/// The handle that handlers are given: a copy, whose address nothing but a handler itself may want. So its members are values in registers, read
-/// once for a row, and the compiler leaves out what kernels alone do.
+/// The handle that handlers are given: a copy, whose address nothing but a handler itself may want. So its members are
+/// values in registers, read once for a row, and the compiler leaves out what kernels alone do.
 GRAVEL_BOTH gravel_t for_handler(const gravel_t* from) {
 #if GRAVEL_ON_GPU
   asm("" : "+l"(from));  // else a function that copies would be given all members by its callers, one by one
@@ -131,25 +134,26 @@ GRAVEL_BOTH void run_handler(const gravel_t& g, const handler_context<Handler>& 
   run_handler<Handler>(g, mine, static_cast<const unit*>(whole));
 }
 
-/// An active message leaves by the shortest way: through a ring to a PE whose memory is mapped (the own one, too), else through
-/// the queue. Thread scope: lane, divergent.
+/// An active message leaves by the shortest way: through a ring to a PE whose memory is mapped (the own one, too), else
+/// through the queue. Thread scope: lane, divergent.
 template <row_kind KIND, class Piece, uint32_t N>
 GRAVEL_BOTH void send_am(const gravel_t& g, uint32_t sink, const Piece (&message)[N]) {
 #if GRAVEL_ON_GPU || !GRAVEL_CUDA
   if (g.from == sender::handler && kind_of_sink(sink) == sink_kind::device && has_outbox())
     return outbox_of_warp().add(active_with(KIND), pe_of_sink(sink), KIND, message);
-  if (g.from != sender::handler && ring_to(g, sink)) return push_together(g, active_with(KIND), pe_of_sink(sink), KIND, message);
+  if (g.from != sender::handler && ring_to(g, sink))
+    return push_together(g, active_with(KIND), pe_of_sink(sink), KIND, message);
 #endif
   send_direct<KIND>(g, sink, message);
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail
 
 /// Runs Handler at `pe` with the given arguments (up to 256 bytes together), also where pe is this PE. Non-blocking.
 /// Thread scope: lane, from divergent code, from host threads, from handlers.
 template <class Handler, class... A>
 GRAVEL_BOTH void gravel_am(const gravel_t& g, int pe, A... arguments) {
-  using namespace gravel;
+  using namespace gravel::detail;
   if constexpr (send_check<Handler, A...>::good) {
     check_handle(g, op::am);
     if (!may_send_am<Handler>(g, pe)) return;

@@ -6,7 +6,7 @@
 #include "device/fetch.cuh"
 #include "lib/base/error.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// Does a handler take the messages of a row by itself?
 template <class Handler>
@@ -39,8 +39,8 @@ struct handler_list {
     return name;
   }
 
-  /// Runs the handler with this id if it is in the list, belongs to sinks of this kind, and the sizes agree. Messages are wide here:
-  /// on a GPU those of handlers with few arguments, which arrive as words, are known to apply_row alone.
+  /// Runs the handler with this id if it is in the list, belongs to sinks of this kind, and the sizes agree. Messages
+  /// are wide here: on a GPU those of handlers with few arguments, which arrive as words, are known to apply_row alone.
   GRAVEL_BOTH static bool dispatch([[maybe_unused]] const gravel_t& g, [[maybe_unused]] sink_kind kind,
                                    [[maybe_unused]] const unit* message, [[maybe_unused]] uint32_t units) {
     return (dispatch_one<Handlers>(g, kind, message, units) || ...);
@@ -56,7 +56,8 @@ struct handler_list {
 
  private:
   static constexpr handler_info rows[size + 1] = {
-      {Handlers::name, handler_id<Handlers>::value, handler_traits<Handlers>::bytes, handler_traits<Handlers>::kind == sink_kind::host}...,
+      {Handlers::name, handler_id<Handlers>::value, handler_traits<Handlers>::bytes,
+       handler_traits<Handlers>::kind == sink_kind::host}...,
       {}};
   template <class Handler>
   GRAVEL_BOTH static constexpr uint32_t position() {
@@ -90,8 +91,8 @@ struct handler_list {
   }
 #if GRAVEL_ON_GPU || !GRAVEL_CUDA
   template <class Handler>
-  GRAVEL_DEVICE static bool dispatch_row_of(const gravel_t& g, const row_kind& kind, const uint32_t* at, uint32_t first, uint32_t step,
-                                            uint32_t n) {
+  GRAVEL_DEVICE static bool dispatch_row_of(const gravel_t& g, const row_kind& kind, const uint32_t* at, uint32_t first,
+                                            uint32_t step, uint32_t n) {
     if constexpr (am_message<Handler>::is_compact && handler_traits<Handler>::kind == sink_kind::device) {
       if (kind != am_message<Handler>::kind) return false;
       run_row<Handler>(g, at, first, step, n);
@@ -100,10 +101,11 @@ struct handler_list {
       return false;
     }
   }
-  /// Not inlined: a function for each handler, so that the compiler's work grows as their number does. The next message is loaded
-  /// while this one's handler runs.
+  /// Not inlined: a function for each handler, so that the compiler's work grows as their number does. The next message
+  /// is loaded while this one's handler runs.
   template <class Handler>
-  __device__ GRAVEL_NOINLINE static void run_row(const gravel_t& resolvers, const uint32_t* at, uint32_t first, uint32_t step, uint32_t n) {
+  __device__ GRAVEL_NOINLINE static void run_row(const gravel_t& resolvers, const uint32_t* at, uint32_t first,
+                                                 uint32_t step, uint32_t n) {
     constexpr uint32_t words = am_message<Handler>::pieces;
     const gravel_t g = for_handler(&resolvers);
     handler_context<Handler> mine;
@@ -165,7 +167,8 @@ GRAVEL_BOTH message_fault apply_message(const gravel_t& g, sink_kind kind, const
     // A get is answered into the requester's heap, the others into a reply cell: of its kernels or of its host threads.
     const bool get = o == op::get;
     const uint64_t where = get ? w1 : m[1].word[0];
-    const unit reply[1] = {{{make_word0(get ? op::put_reply : op::cell_reply, type_byte(w0), return_where(where)), answer}}};
+    const unit reply[1] = {
+        {{make_word0(get ? op::put_reply : op::cell_reply, type_byte(w0), return_where(where)), answer}}};
     send_direct(g, sink_of(return_pe(where), !get && from_host ? sink_kind::host : sink_kind::device), reply);
   }
   return message_fault::fine;
@@ -189,9 +192,11 @@ message_fault apply_on_host(const gravel_t& g, sink_kind kind, const unit* m, ui
 }
 #if !GRAVEL_CUDA
 template <class Handlers>
-bool dispatch_row_on_host(const gravel_t& g, const row_kind& kind, const uint32_t* at, uint32_t first, uint32_t step, uint32_t n) {
-  return apply_guarded(Handlers::name_of(kind.handler), op::am, [&] { return Handlers::dispatch_row(g, kind, at, first, step, n); });
+bool dispatch_row_on_host(const gravel_t& g, const row_kind& kind, const uint32_t* at, uint32_t first, uint32_t step,
+                          uint32_t n) {
+  return apply_guarded(Handlers::name_of(kind.handler), op::am,
+                       [&] { return Handlers::dispatch_row(g, kind, at, first, step, n); });
 }
 #endif
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -7,15 +7,17 @@
 #include "device/handle.cuh"
 #include "device/value.cuh"
 
-namespace gravel {
+namespace gravel::detail {
 
-/// Bytes of a T that begins at byte OFFSET of a message, as whole words: word i of the value lies `shift` bits above word
-/// `first` + i of the message, and what does not fit there in the next one. So arguments need no padding between them, and
-/// memory is read and written by aligned words alone.
+/// Bytes of a T that begins at byte OFFSET of a message, as whole words: word i of the value lies `shift` bits above
+/// word `first` + i of the message, and what does not fit there in the next one. So arguments need no padding between
+/// them, and memory is read and written by aligned words alone.
 template <class T, uint32_t OFFSET>
 struct packed_words {
   static constexpr uint32_t count = (sizeof(T) + 7) / 8, first = OFFSET / 8, shift = OFFSET % 8 * 8;
-  GRAVEL_BOTH static constexpr bool crosses(uint32_t i) { return shift / 8 + (sizeof(T) - 8 * i < 8 ? sizeof(T) - 8 * i : 8) > 8; }
+  GRAVEL_BOTH static constexpr bool crosses(uint32_t i) {
+    return shift / 8 + (sizeof(T) - 8 * i < 8 ? sizeof(T) - 8 * i : 8) > 8;
+  }
 };
 
 /// `data`: zero where `value` goes to.
@@ -84,16 +86,16 @@ struct argument_list {
     (pack<offset(I)>(data, arguments), ...);
     (void)data;
   }
-  // Of a handler for the device that is compiled for the host alone nvcc's message names both functions, so the name of this one
-  // says what to do.
+  // Of a handler for the device that is compiled for the host alone nvcc's message names both functions, so the name of
+  // this one says what to do.
 #if GRAVEL_CUDA
 #pragma nv_diagnostic push
 #pragma nv_diag_suppress 20014  // the same as 20011, without the names
 #pragma nv_diag_error 20011
 #endif
   template <class Handler, size_t... I, class... B>
-  GRAVEL_BOTH static void write_GRAVEL_HANDLER_before_it(const gravel_t& g, const unit* message, std::index_sequence<I...>,
-                                                         const B&... before) {
+  GRAVEL_BOTH static void write_GRAVEL_HANDLER_before_it(const gravel_t& g, const unit* message,
+                                                         std::index_sequence<I...>, const B&... before) {
     (void)message;
     Handler{}(g, before..., unpack<A, offset(I)>(message)...);
   }
@@ -102,4 +104,4 @@ struct argument_list {
 #endif
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -3,11 +3,13 @@
 #include "device/simt.hpp"
 #include "lib/base/atomic.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 #if GRAVEL_CUDA
 /// Acquire and release: a reservation after an empty must see `written` reset.
-GRAVEL_DEVICE uint32_t block_add(uint32_t* word, uint32_t value) { return fetch_add_acq_rel<scope::shared>(word, value); }
+GRAVEL_DEVICE uint32_t block_add(uint32_t* word, uint32_t value) {
+  return fetch_add_acq_rel<scope::shared>(word, value);
+}
 GRAVEL_DEVICE void block_add_release(uint32_t* word, uint32_t value) { fetch_add_release<scope::shared>(word, value); }
 /// No order with other words.
 GRAVEL_DEVICE uint32_t block_add_relaxed(uint32_t* word, uint32_t value) { return atomicAdd(word, value); }
@@ -23,4 +25,4 @@ GRAVEL_DEVICE void block_add_release(uint32_t* word, uint32_t value) { block_add
 GRAVEL_DEVICE uint32_t block_add_relaxed(uint32_t* word, uint32_t value) { return block_add(word, value); }
 #endif
 
-}  // namespace gravel
+}  // namespace gravel::detail

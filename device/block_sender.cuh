@@ -28,22 +28,24 @@
 #include "device/peer_bins.cuh"
 #include "device/team_check.cuh"
 
-namespace gravel {
+namespace gravel::detail {
 
 // Both backends refuse what a GPU has no room for. The size is a template parameter so that compilers name it.
 template <uint32_t BYTES>
 struct static_shared_memory {
   GRAVEL_DEVICE static constexpr void check() {
     static_assert(BYTES <= 48 * 1024,
-                  "this gravel_block_sender does not fit the 48 KiB of __shared__ memory: use its dynamic() in a kernel that is launched "
+                  "this gravel_block_sender does not fit the 48 KiB of __shared__ memory: use its dynamic() in a "
+                  "kernel that is launched "
                   "with its shared_bytes, or smaller CAPACITY or PEERS");
   }
 };
 template <uint32_t BYTES>
 struct dynamic_shared_memory {
   GRAVEL_DEVICE static constexpr void check() {
-    static_assert(BYTES <= 227 * 1024,
-                  "this gravel_block_sender does not fit the 227 KiB of shared memory of a block: use smaller CAPACITY or PEERS");
+    static_assert(
+        BYTES <= 227 * 1024,
+        "this gravel_block_sender does not fit the 227 KiB of shared memory of a block: use smaller CAPACITY or PEERS");
   }
 };
 
@@ -69,7 +71,8 @@ struct block_sender {
   static constexpr int own_bins = CAPACITY >= 512 ? CAPACITY * 3 / 4 : 0;
   static constexpr int more_bins = own_bins && 512 * PEERS > own_bins ? 512 * PEERS - own_bins : 0;
 
-  /// Thread scope: block, converged. A block that has not BLOCK threads is reported, and the sender drops what it is given.
+  /// Thread scope: block, converged. A block that has not BLOCK threads is reported, and the sender drops what it is
+  /// given.
   GRAVEL_DEVICE void begin(const gravel_t& handle) {
     // Of a dynamic sender: nothing may be written where there is no memory.
     const uint64_t end = static_cast<uint64_t>(reinterpret_cast<char*>(this + 1) - gravel_dynamic_shared());
@@ -91,7 +94,7 @@ struct block_sender {
       if (in_place) fetch_add<scope::device>(&g.counters->here().in_place, uint64_t{in_place});
       if (to_peers) fetch_add<scope::device>(&g.counters->here().to_peers, uint64_t{to_peers});
       in_place = to_peers = 0;
-      ring_bells(g);
+      ring_doorbells(g);
     }
     __syncthreads();
   }
@@ -124,8 +127,8 @@ struct block_sender {
       am_message<Handler> message;
       message.fill(arguments...);
       const uint32_t sink = sink_of(static_cast<uint32_t>(pe), handler_traits<Handler>::kind);
-      // Large ones fill chunks of a ring by themselves: sorting has nothing to add. Into slots they go unit beside unit, which over PCIe is a
-      // write for each line, and not for each unit.
+      // Large ones fill chunks of a ring by themselves: sorting has nothing to add. Into slots they go unit beside
+      // unit, which over PCIe is a write for each line, and not for each unit.
       if constexpr (!am_message<Handler>::is_compact)
         if (32 * message_units < unit, am_message<Handler>::pieces >> capacity || ring_to(g, sink))
           return send_am<message.kind>(g, sink, message.data);
@@ -150,7 +153,9 @@ struct block_sender {
   /// Callers that are no kernel, or no whole block, are reported. A sender whose heap has no bytes drops what it is
   /// given.
   GRAVEL_DEVICE bool refused(const gravel_t& handle) {
-    if (!forbidden_outside_kernel(handle, other_call::block_sender) && enter_block(handle, team_call::block_sender_begin)) return false;
+    if (!forbidden_outside_kernel(handle, other_call::block_sender) &&
+        enter_block(handle, team_call::block_sender_begin))
+      return false;
     g = handle;
     g.heap_bytes = 0;
     return true;
@@ -185,27 +190,33 @@ struct block_sender {
  private:
   static constexpr uint32_t no_message = message_sort<BLOCK, CAPACITY>::no_message;
 
-  GRAVEL_DEVICE static uint32_t block_rank() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
+  GRAVEL_DEVICE static uint32_t block_rank() {
+    return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+  }
 
   /// The commonest ways first, with few questions: into the own PE's memory, and into a peer's bin.
   template <op O, class T>
   GRAVEL_DEVICE void one_sided(T* dest, T value, int pe) {
     using message = update_message<O, T>;
-    const uint64_t offset = static_cast<uint64_t>(reinterpret_cast<const char*>(dest) - g.heap), heap_bytes = g.heap_bytes;
+    const uint64_t offset = static_cast<uint64_t>(reinterpret_cast<const char*>(dest) - g.heap),
+                   heap_bytes = g.heap_bytes;
     const uint32_t way = bins.way_to(static_cast<uint32_t>(pe));
     if (offset + (sizeof(T) - 1) < heap_bytes && offset % sizeof(T) == 0) {
       if (way == peer_bins::to_self) {
         apply_here<message::operation>(dest, value);
         if (bins.in_use == 0 || !GRAVEL_CUDA) return;
       }
-      // Lanes that have nothing to send stay, so that a whole warp acts together. Bins that have this kind have asked before.
+      // Lanes that have nothing to send stay, so that a whole warp acts together. Bins that have this kind have asked
+      // before.
       if (way == peer_bins::to_self ||
           (way < peer_bins::most &&
-           (bins.have(message::kind) || (!g.peers_directly && fits_index(heap_bytes, sizeof(T)) && bins.take(message::kind)))))
+           (bins.have(message::kind) ||
+            (!g.peers_directly && fits_index(heap_bytes, sizeof(T)) && bins.take(message::kind)))))
         return bins.add<message::kind>(g, buffer + capacity, way, message(offset, value).word, &to_peers);
 #if !GRAVEL_CUDA
       const auto to = static_cast<uint32_t>(pe);
-      if (way == peer_bins::none && to < g.n_pes && to != g.my_pe && !g.peers_directly && fits_index(heap_bytes, sizeof(T)) &&
+      if (way == peer_bins::none && to < g.n_pes && to != g.my_pe && !g.peers_directly &&
+          fits_index(heap_bytes, sizeof(T)) &&
           gather_alone<message::kind>(sink_of(to, sink_kind::device), message(offset, value).word))
         return;
 #endif
@@ -213,14 +224,14 @@ struct block_sender {
     one_sided_by_any_way<O>(dest, value, pe);
   }
 #if !GRAVEL_CUDA
-  /// One thread runs all lanes of a block, and without a seed it changes between them only where they wait. So here nobody comes between, and the
-  /// commonest message needs no protocol. False: it is another kind, or there is no room. (Who empties the buffer has made `reserved` larger
-  /// than `capacity`.)
+  /// One thread runs all lanes of a block, and without a seed it changes between them only where they wait. So here
+  /// nobody comes between, and the commonest message needs no protocol. False: it is another kind, or there is no room.
+  /// (Who empties the buffer has made `reserved` larger than `capacity`.)
   template <row_kind KIND, class Piece, uint32_t N>
   bool gather_alone(uint32_t sink, const Piece (&message)[N]) {
     constexpr uint32_t UNITS = message_units<Piece, N>;
     const uint32_t at = reserved;
-    if (at + UNITS > capacity || kinds.bits[0] != KIND.bits() || simt::detail::explores) return false;
+    if (at + UNITS > capacity || kinds.bits[0] != KIND.bits() || simt::inner::explores) return false;
     store_message(pieces_at<Piece>(&buffer[at]), message);
     for (uint32_t u = 0; u < UNITS; ++u) key[at + u] = u == 0 ? keys.of(0, sink) : no_message;
     sorted.count(lone_lane(), key[at], at);
@@ -328,7 +339,8 @@ struct block_sender {
       if (group.size() == 1) empty_diverged(lone_lane(), at, keys.bits(kinds.size()));
       else
 #endif
-        empty_diverged(group, at, group.from_leader(keys.bits(kinds.size())));  // other lanes may find new kinds meanwhile
+        empty_diverged(group, at,
+                       group.from_leader(keys.bits(kinds.size())));  // other lanes may find new kinds meanwhile
       group.sync();
     } else {
       for (relax empty; load_acquire<scope::shared>(&emptied) == round; empty()) {  // [B2]
@@ -355,7 +367,7 @@ struct block_sender {
     if (units == 0) return;
     const uint32_t rank = block_rank(), key_bits = keys.bits(kinds.size());
 #if !GRAVEL_CUDA
-    if (!simt::detail::explores) {  // one thread runs all lanes: it is done sooner by one of them
+    if (!simt::inner::explores) {  // one thread runs all lanes: it is done sooner by one of them
       if (rank == 0) sorted.sort_counted(group_team<lone_lane>{lone_lane()}, key, units, key_bits);
       __syncthreads();
     } else
@@ -367,34 +379,36 @@ struct block_sender {
 
   template <class Sync, class Copied>
   GRAVEL_DEVICE void hand_over(uint32_t rank, uint32_t size, Sync sync, Copied copied) {
-    const sorted_messages messages{buffer, key, sorted.order, sorted.row_first, sorted.n_rows, sorted.n_messages, keys, &kinds};
+    const sorted_messages messages{buffer, key,   sorted.order, sorted.row_first, sorted.n_rows, sorted.n_messages,
+                                   keys,   &kinds};
     if (g.peers) hand_over_to_peers(g, messages, &ticket, rank, size, sync);
     hand_over_to_queue(g, messages, &ticket, rank, size, sync, copied);
   }
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail
 
-/// BLOCK: threads of the block, which may have one, two or three dimensions. CAPACITY: messages of up to 16 bytes that gather before
-/// they are sorted, 128 to 4096; it takes 26 bytes of shared memory each. PEERS: for how many there is room in bins of a chunk
-/// each (route peer), 16 bytes for each message of them; with more peers than that bins are smaller. A sender for 1 fills a GPU
-/// with more blocks.
+/// BLOCK: threads of the block, which may have one, two or three dimensions. CAPACITY: messages of up to 16 bytes that
+/// gather before they are sorted, 128 to 4096; it takes 26 bytes of shared memory each. PEERS: for how many there is
+/// room in bins of a chunk each (route peer), 16 bytes for each message of them; with more peers than that bins are
+/// smaller. A sender for 1 fills a GPU with more blocks.
 template <int BLOCK, int CAPACITY = 1024, int PEERS = 1>
-struct gravel_block_sender : gravel::block_sender<BLOCK, CAPACITY, PEERS> {
-  using base = gravel::block_sender<BLOCK, CAPACITY, PEERS>;
+struct gravel_block_sender : gravel::detail::block_sender<BLOCK, CAPACITY, PEERS> {
+  using base = gravel::detail::block_sender<BLOCK, CAPACITY, PEERS>;
   /// Bytes of shared memory: for gravel_launch_config, if the sender is dynamic().
   static constexpr uint32_t shared_bytes = sizeof(base);
 
   /// Thread scope: block, converged.
   GRAVEL_DEVICE void begin(const gravel_t& handle) {
-    gravel::static_shared_memory<shared_bytes>::check();
+    gravel::detail::static_shared_memory<shared_bytes>::check();
     if (!base::refused(handle)) base::start(handle);
   }
 
-  /// The sender in the block's dynamic shared memory, `offset` bytes (a multiple of 16) behind its beginning: launch the kernel
-  /// with shared_bytes more than that. Its begin() reports a block that has less, and ends it. Thread scope: lane.
+  /// The sender in the block's dynamic shared memory, `offset` bytes (a multiple of 16) behind its beginning: launch
+  /// the kernel with shared_bytes more than that. Its begin() reports a block that has less, and ends it. Thread scope:
+  /// lane.
   GRAVEL_DEVICE static base& dynamic(uint32_t offset = 0) {
-    gravel::dynamic_shared_memory<shared_bytes>::check();
+    gravel::detail::dynamic_shared_memory<shared_bytes>::check();
     return *reinterpret_cast<base*>(gravel_dynamic_shared() + offset);
   }
 };

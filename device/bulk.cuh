@@ -16,16 +16,17 @@
 /// What happens to the signal: *signal = value, or *signal += value.
 enum gravel_signal_op { GRAVEL_SIGNAL_SET, GRAVEL_SIGNAL_ADD };
 
-namespace gravel {
+namespace gravel::detail {
 
 /// Is [address, address + bytes) symmetric, and `pe` one of the job's? Reports what is wrong, once for the team.
-GRAVEL_BOTH bool locate_bytes(const gravel_t& g, const copy_team& team, const void* address, uint64_t bytes, int pe, op o,
-                              uint64_t* offset) {
+GRAVEL_BOTH bool locate_bytes(const gravel_t& g, const copy_team& team, const void* address, uint64_t bytes, int pe,
+                              op o, uint64_t* offset) {
   *offset = static_cast<uint64_t>(static_cast<const char*>(address) - g.heap);
   const bool bad_pe = static_cast<uint32_t>(pe) >= g.n_pes;
   if (!bad_pe && lies_in_heap(*offset, bytes, g.heap_bytes)) return true;
   if (team.is_leader())
-    report_error(g, bad_pe ? message_fault::bad_pe : message_fault::outside_heap, o, static_cast<uint32_t>(pe), *offset, bytes);
+    report_error(g, bad_pe ? message_fault::bad_pe : message_fault::outside_heap, o, static_cast<uint32_t>(pe), *offset,
+                 bytes);
   return false;
 }
 
@@ -43,8 +44,8 @@ GRAVEL_BOTH const queue& bulk_queue(const gravel_t& g, const copy_team& team, ui
 }
 
 /// Sends one bulk message: `n_head` units, then `bytes` bytes. Returns its ticket. Thread scope: the team.
-GRAVEL_BOTH uint64_t send_bulk(const queue& q, const copy_team& team, uint32_t pe, const unit (&head)[2], uint32_t n_head, const char* from,
-                               uint64_t bytes) {
+GRAVEL_BOTH uint64_t send_bulk(const queue& q, const copy_team& team, uint32_t pe, const unit (&head)[2],
+                               uint32_t n_head, const char* from, uint64_t bytes) {
   uint64_t ticket = 0;
   if (team.is_leader()) ticket = q.claim();
   ticket = team.from_leader(ticket);
@@ -108,8 +109,9 @@ GRAVEL_BOTH_APART void put_bulk_remote(gravel_t g, copy_team team, uint64_t offs
   }
   if (!signal && done == bytes) return;
   const op o = signal ? op::put_signal : op::put_bulk;
-  const unit head[2] = {{{make_word0(o, signal ? static_cast<uint8_t>(signal->how) : uint8_t{0}, offset + done), bytes - done}},
-                        {{signal ? signal->offset : 0, signal ? signal->value : 0}}};
+  const unit head[2] = {
+      {{make_word0(o, signal ? static_cast<uint8_t>(signal->how) : uint8_t{0}, offset + done), bytes - done}},
+      {{signal ? signal->offset : 0, signal ? signal->value : 0}}};
   send_bulk(q, team, to, head, n_head, held.of(from + done, bytes - done), bytes - done);
 }
 
@@ -119,12 +121,15 @@ GRAVEL_BOTH void raise_signal(uint64_t* signal, uint64_t value, gravel_signal_op
   else store_release(signal, value);
 }
 
-GRAVEL_BOTH void put_bulk_by(const gravel_t& g, const copy_team& team, void* dest, const void* source, uint64_t bytes, int pe,
-                             uint64_t* signal = nullptr, uint64_t value = 0, gravel_signal_op how = GRAVEL_SIGNAL_SET) {
+GRAVEL_BOTH void put_bulk_by(const gravel_t& g, const copy_team& team, void* dest, const void* source, uint64_t bytes,
+                             int pe, uint64_t* signal = nullptr, uint64_t value = 0,
+                             gravel_signal_op how = GRAVEL_SIGNAL_SET) {
   const op o = signal ? op::put_signal : op::put_bulk;
   if (team_forbidden_in_handler(g, o)) return;
   if (signal) {
-    if (!enter_team(g, team.is_warp() ? team_call::put_signal_warp : team_call::put_signal, team, dest, bytes, signal, value, pe)) return;
+    if (!enter_team(g, team.is_warp() ? team_call::put_signal_warp : team_call::put_signal, team, dest, bytes, signal,
+                    value, pe))
+      return;
   } else if (!enter_team(g, team.is_warp() ? team_call::put_bulk_warp : team_call::put_bulk, team, dest, bytes, pe)) {
     return;
   }
@@ -133,7 +138,8 @@ GRAVEL_BOTH void put_bulk_by(const gravel_t& g, const copy_team& team, void* des
   if (!locate_bytes(g, team, dest, bytes, pe, o, &offset)) return;
   if (signal && !locate_bytes(g, team, signal, sizeof(*signal), pe, o, &signal_offset)) return;
   if (signal && signal_offset % sizeof(*signal)) {
-    if (team.is_leader()) report_error(g, message_fault::misaligned, o, static_cast<uint32_t>(pe), signal_offset, sizeof(*signal));
+    if (team.is_leader())
+      report_error(g, message_fault::misaligned, o, static_cast<uint32_t>(pe), signal_offset, sizeof(*signal));
     return;
   }
   const char* from = static_cast<const char*>(source);
@@ -163,28 +169,32 @@ GRAVEL_BOTH_APART void request_bulk(gravel_t g, uint64_t to, uint64_t from, uint
   const uint64_t most = request_bytes(g), each = answer_bytes(g);
   for (uint64_t done = 0; done < bytes; done += most) {
     const uint64_t now = bytes - done < most ? bytes - done : most, rest = now % each;
-    const uint8_t type = begin_gets(g, static_cast<uint32_t>(now / each * bulk_units(each) + (rest ? bulk_units(rest) : 0)));
+    const uint8_t type =
+        begin_gets(g, static_cast<uint32_t>(now / each * bulk_units(each) + (rest ? bulk_units(rest) : 0)));
     const unit head[2] = {{{make_word0(op::get_bulk, type, from + done), make_return(g.my_pe, to + done)}}, {{now, 0}}};
     send_bulk(g.direct, copy_team::alone(), static_cast<uint32_t>(pe), head, 2, nullptr, 0);
   }
 }
 
 /// Answers a request: its pieces `first`, `first` + `step` and so on. Thread scope: the team, of the receiver.
-GRAVEL_BOTH message_fault answer_get_bulk(const gravel_t& g, const copy_team& team, const unit (&request)[2], uint32_t first,
-                                          uint32_t step) {
+GRAVEL_BOTH message_fault answer_get_bulk(const gravel_t& g, const copy_team& team, const unit (&request)[2],
+                                          uint32_t first, uint32_t step) {
   const uint64_t each = answer_bytes(g), bytes = request[1].word[0], back = request[0].word[1];
   if (bytes > request_bytes(g)) return message_fault::bad_size;
   for (uint64_t done = first * each; done < bytes; done += step * each) {
     const uint64_t now = bytes - done < each ? bytes - done : each;
-    const unit head[2] = {{{make_word0(op::bulk_reply, type_byte(request[0].word[0]), return_where(back) + done), now}}, {}};
+    const unit head[2] = {{{make_word0(op::bulk_reply, type_byte(request[0].word[0]), return_where(back) + done), now}},
+                          {}};
     send_bulk(g.direct, team, return_pe(back), head, 1, g.heap + offset_of(request[0].word[0]) + done, now);
   }
   return message_fault::fine;
 }
 
-GRAVEL_BOTH void get_bulk_by(const gravel_t& g, const copy_team& team, void* dest, const void* source, uint64_t bytes, int pe) {
+GRAVEL_BOTH void get_bulk_by(const gravel_t& g, const copy_team& team, void* dest, const void* source, uint64_t bytes,
+                             int pe) {
   if (team_forbidden_in_handler(g, op::get_bulk)) return;
-  if (!enter_team(g, team.is_warp() ? team_call::get_bulk_warp : team_call::get_bulk, team, dest, source, bytes, pe)) return;
+  if (!enter_team(g, team.is_warp() ? team_call::get_bulk_warp : team_call::get_bulk, team, dest, source, bytes, pe))
+    return;
   uint64_t from, to;
   if (bytes == 0) source = dest = g.heap;
   if (!locate_bytes(g, team, source, bytes, pe, op::get_bulk, &from)) return;
@@ -198,8 +208,8 @@ GRAVEL_BOTH void get_bulk_by(const gravel_t& g, const copy_team& team, void* des
   team.sync();
 }
 
-/// Applies a bulk message that arrived with data at `m`; `g` is the handlers' handle, `head` its first two units as they
-/// were checked. Thread scope: the team, of the receiver.
+/// Applies a bulk message that arrived with data at `m`; `g` is the handlers' handle, `head` its first two units as
+/// they were checked. Thread scope: the team, of the receiver.
 GRAVEL_BOTH void finish_bulk(const gravel_t& g, const copy_team& team, const unit (&head)[2], const unit* m) {
   const uint64_t w0 = head[0].word[0], w1 = head[0].word[1];
   const op o = op_of(w0);
@@ -209,10 +219,12 @@ GRAVEL_BOTH void finish_bulk(const gravel_t& g, const copy_team& team, const uni
   team.sync();
   if (!team.is_leader()) return;
   if (o == op::bulk_reply) finish_gets(g, type_byte(w0), bulk_units(w1));
-  else raise_signal(reinterpret_cast<uint64_t*>(g.heap + head[1].word[0]), head[1].word[1], static_cast<gravel_signal_op>(type_byte(w0)));
+  else
+    raise_signal(reinterpret_cast<uint64_t*>(g.heap + head[1].word[0]), head[1].word[1],
+                 static_cast<gravel_signal_op>(type_byte(w0)));
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail
 
 // Thread scope: block, every thread with the same arguments; with _warp: the lanes of a warp that are in `lanes`
 // (all, if it is left out), converged, with the same arguments; with _lane: one lane, any of them, each with its own
@@ -223,39 +235,43 @@ GRAVEL_BOTH void finish_bulk(const gravel_t& g, const copy_team& team, const uni
 /// Copies `bytes` bytes from `source` (any memory this device can read) to the symmetric address `dest` at `pe`.
 /// Non-blocking: complete after gravel_quiet. `source` may be reused on return.
 GRAVEL_BOTH void gravel_put_bulk(const gravel_t& g, void* dest, const void* source, uint64_t bytes, int pe) {
-  gravel::put_bulk_by(g, gravel::copy_team::block(g), dest, source, bytes, pe);
+  gravel::detail::put_bulk_by(g, gravel::detail::copy_team::block(g), dest, source, bytes, pe);
 }
-GRAVEL_BOTH void gravel_put_bulk_warp(const gravel_t& g, void* dest, const void* source, uint64_t bytes, int pe, uint32_t lanes = ~0u) {
-  gravel::put_bulk_by(g, gravel::copy_team::warp(g, lanes), dest, source, bytes, pe);
+GRAVEL_BOTH void gravel_put_bulk_warp(const gravel_t& g, void* dest, const void* source, uint64_t bytes, int pe,
+                                      uint32_t lanes = ~0u) {
+  gravel::detail::put_bulk_by(g, gravel::detail::copy_team::warp(g, lanes), dest, source, bytes, pe);
 }
 GRAVEL_BOTH void gravel_put_bulk_lane(const gravel_t& g, void* dest, const void* source, uint64_t bytes, int pe) {
-  gravel::put_bulk_by(g, gravel::copy_team::lane(g), dest, source, bytes, pe);
+  gravel::detail::put_bulk_by(g, gravel::detail::copy_team::lane(g), dest, source, bytes, pe);
 }
 
-/// gravel_put_bulk, and behind it *signal = value or *signal += value at `pe` (`signal` is a symmetric address, too): who sees
-/// the signal, by gravel_wait_until, sees the data. Data that does not fit one message (GRAVEL_SLOT_SIZE, GRAVEL_PACKET_SIZE) on
-/// the route `net` waits until all but its last piece is applied.
-GRAVEL_BOTH void gravel_put_signal(const gravel_t& g, void* dest, const void* source, uint64_t bytes, uint64_t* signal, uint64_t value,
-                                   gravel_signal_op how, int pe) {
-  gravel::put_bulk_by(g, gravel::copy_team::block(g), dest, source, bytes, pe, signal, value, how);
+/// gravel_put_bulk, and behind it *signal = value or *signal += value at `pe` (`signal` is a symmetric address, too):
+/// who sees the signal, by gravel_wait_until, sees the data. Data that does not fit one message (GRAVEL_SLOT_SIZE,
+/// GRAVEL_PACKET_SIZE) on the route `net` waits until all but its last piece is applied.
+GRAVEL_BOTH void gravel_put_signal(const gravel_t& g, void* dest, const void* source, uint64_t bytes, uint64_t* signal,
+                                   uint64_t value, gravel_signal_op how, int pe) {
+  gravel::detail::put_bulk_by(g, gravel::detail::copy_team::block(g), dest, source, bytes, pe, signal, value, how);
 }
-GRAVEL_BOTH void gravel_put_signal_warp(const gravel_t& g, void* dest, const void* source, uint64_t bytes, uint64_t* signal, uint64_t value,
-                                        gravel_signal_op how, int pe, uint32_t lanes = ~0u) {
-  gravel::put_bulk_by(g, gravel::copy_team::warp(g, lanes), dest, source, bytes, pe, signal, value, how);
+GRAVEL_BOTH void gravel_put_signal_warp(const gravel_t& g, void* dest, const void* source, uint64_t bytes,
+                                        uint64_t* signal, uint64_t value, gravel_signal_op how, int pe,
+                                        uint32_t lanes = ~0u) {
+  gravel::detail::put_bulk_by(g, gravel::detail::copy_team::warp(g, lanes), dest, source, bytes, pe, signal, value,
+                              how);
 }
-GRAVEL_BOTH void gravel_put_signal_lane(const gravel_t& g, void* dest, const void* source, uint64_t bytes, uint64_t* signal, uint64_t value,
-                                        gravel_signal_op how, int pe) {
-  gravel::put_bulk_by(g, gravel::copy_team::lane(g), dest, source, bytes, pe, signal, value, how);
+GRAVEL_BOTH void gravel_put_signal_lane(const gravel_t& g, void* dest, const void* source, uint64_t bytes,
+                                        uint64_t* signal, uint64_t value, gravel_signal_op how, int pe) {
+  gravel::detail::put_bulk_by(g, gravel::detail::copy_team::lane(g), dest, source, bytes, pe, signal, value, how);
 }
 
-/// Copies `bytes` bytes from the symmetric address `source` at `pe` to the symmetric address `dest` here. Does not wait for the
-/// answer (unless very much is under way): `dest` is valid after gravel_quiet.
+/// Copies `bytes` bytes from the symmetric address `source` at `pe` to the symmetric address `dest` here. Does not wait
+/// for the answer (unless very much is under way): `dest` is valid after gravel_quiet.
 GRAVEL_BOTH void gravel_get_bulk(const gravel_t& g, void* dest, const void* source, uint64_t bytes, int pe) {
-  gravel::get_bulk_by(g, gravel::copy_team::block(g), dest, source, bytes, pe);
+  gravel::detail::get_bulk_by(g, gravel::detail::copy_team::block(g), dest, source, bytes, pe);
 }
-GRAVEL_BOTH void gravel_get_bulk_warp(const gravel_t& g, void* dest, const void* source, uint64_t bytes, int pe, uint32_t lanes = ~0u) {
-  gravel::get_bulk_by(g, gravel::copy_team::warp(g, lanes), dest, source, bytes, pe);
+GRAVEL_BOTH void gravel_get_bulk_warp(const gravel_t& g, void* dest, const void* source, uint64_t bytes, int pe,
+                                      uint32_t lanes = ~0u) {
+  gravel::detail::get_bulk_by(g, gravel::detail::copy_team::warp(g, lanes), dest, source, bytes, pe);
 }
 GRAVEL_BOTH void gravel_get_bulk_lane(const gravel_t& g, void* dest, const void* source, uint64_t bytes, int pe) {
-  gravel::get_bulk_by(g, gravel::copy_team::lane(g), dest, source, bytes, pe);
+  gravel::detail::get_bulk_by(g, gravel::detail::copy_team::lane(g), dest, source, bytes, pe);
 }

@@ -1,9 +1,10 @@
-// Who may call what (docs/programming.md has the table). A call from where it may not be made is reported, and does nothing.
+// Who may call what (docs/programming.md has the table). A call from where it may not be made is reported, and does
+// nothing.
 #pragma once
 #include "device/handle.cuh"
 #include "device/simt.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// A call with a name of its own, or an operation.
 GRAVEL_BOTH void check_caller(const gravel_t& g, op o, other_call call) {
@@ -34,8 +35,8 @@ GRAVEL_DEVICE bool forbidden_outside_kernel(const gravel_t& g, other_call call) 
   const bool in_kernel = simt::in_kernel();
 #endif
   if (in_kernel && g.from == sender::kernel) return false;
-  report_error(g, g.from == sender::handler ? message_fault::team_call_in_handler : message_fault::outside_kernel, op::none, g.my_pe,
-               static_cast<uint64_t>(call), 0);
+  report_error(g, g.from == sender::handler ? message_fault::team_call_in_handler : message_fault::outside_kernel,
+               op::none, g.my_pe, static_cast<uint64_t>(call), 0);
   return true;
 }
 
@@ -46,4 +47,4 @@ GRAVEL_DEVICE bool forbidden_in_plain_grid(const gravel_t& g, other_call call) {
   return true;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

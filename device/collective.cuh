@@ -1,10 +1,10 @@
-// Collectives of kernels. Thread scope: block; all threads of one block of each PE call, all PEs the same calls in the same order,
-// and only one block of a PE at a time. gravel_barrier is for all threads of a whole grid instead. The kernel is started with
-// gravel_launch, as it waits for the others.
+// Collectives of kernels. Thread scope: block; all threads of one block of each PE call, all PEs the same calls in the
+// same order, and only one block of a PE at a time. gravel_barrier is for all threads of a whole grid instead. The
+// kernel is started with gravel_launch, as it waits for the others.
 //
-// A contribution is put into every PE's scratch memory, into its place among those of all PEs. Then the blocks meet in a barrier:
-// quiet, and rounds in which each tells the PE 2^k further on that it, and all it has heard of, has come. What was put before is
-// there now; each PE combines it, in the order of the PEs.
+// A contribution is put into every PE's scratch memory, into its place among those of all PEs. Then the blocks meet in
+// a barrier: quiet, and rounds in which each tells the PE 2^k further on that it, and all it has heard of, has come.
+// What was put before is there now; each PE combines it, in the order of the PEs.
 #pragma once
 #include "device/copy_team.cuh"
 #include "device/team_check.cuh"
@@ -12,9 +12,9 @@
 #include "device/watched_wait.cuh"
 #include "lib/base/block_scratch.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
-namespace detail {
+namespace inner {
 
 /// Thread 0 of the block. What the block has sent is applied before it says that it is here.
 GRAVEL_DEVICE_APART void meet(gravel_t g, other_call what) {
@@ -25,33 +25,36 @@ GRAVEL_DEVICE_APART void meet(gravel_t g, other_call what) {
   uint32_t k = 0;
   for (uint32_t distance = 1; distance < g.n_pes; distance *= 2, ++k) {
     // A maximum: one that is late does not undo the next.
-    gravel_max(g, &mine->flag[k], epoch << 8 | static_cast<uint64_t>(what), static_cast<int>((g.my_pe + distance) % g.n_pes));
+    gravel_max(g, &mine->flag[k], epoch << 8 | static_cast<uint64_t>(what),
+               static_cast<int>((g.my_pe + distance) % g.n_pes));
     gravel_flush(g);
     uint64_t seen;
     const uint32_t other = (g.my_pe + g.n_pes - distance) % g.n_pes;
-    for (watched_wait wait; (seen = look_at(g, &mine->flag[k])) >> 8 < epoch;)
+    for (watched_wait wait; (seen = poll_word(g, &mine->flag[k])) >> 8 < epoch;)
       wait.attentively(g, [&] { return wait_subject{.what = awaited::collective, .pe = other}; });
     if (seen >> 8 == epoch && static_cast<other_call>(seen & 0xff) != what)
       report_error(g, message_fault::other_collective, op::none, other, static_cast<uint64_t>(what), seen & 0xff);
   }
 }
 
-GRAVEL_DEVICE void meet_as_block(const gravel_t& g, other_call what) {
+GRAVEL_DEVICE void sync_as_block(const gravel_t& g, other_call what) {
   thread_fence();  // what each thread did in this PE's own memory and in peers'
   __syncthreads();
   if (copy_team::block(g).is_leader()) meet(g, what);
   __syncthreads();
 }
 
-/// The blocks of a cooperative grid come together; the leader of the one that comes last calls `last` for all of them, before any goes on. The blocks'
-/// words are not reset by anybody else: no block comes again before `grids_met` has changed, which each has read before it came. Thread scope: all blocks.
+/// The blocks of a cooperative grid come together; the leader of the one that comes last calls `last` for all of them,
+/// before any goes on. The blocks' words are not reset by anybody else: no block comes again before `grids_met` has
+/// changed, which each has read before it came. Thread scope: all blocks.
 template <class F>
 GRAVEL_DEVICE void join_blocks(const gravel_t& g, F last) {
   thread_fence();  // what each thread did in this PE's own memory and in peers'
   __syncthreads();
   if (copy_team::block(g).is_leader()) {
     block_scratch* const mine = g.scratch;
-    const uint64_t before = load_relaxed<scope::device>(&mine->grids_met), blocks = uint64_t{gridDim.x} * gridDim.y * gridDim.z;
+    const uint64_t before = load_relaxed<scope::device>(&mine->grids_met),
+                   blocks = uint64_t{gridDim.x} * gridDim.y * gridDim.z;
     if (fetch_add_acq_rel<scope::device>(&mine->arrived, uint64_t{1}) + 1 == blocks) {  // [M1]
       store_relaxed<scope::device>(&mine->arrived, uint64_t{0});
       last();
@@ -64,7 +67,7 @@ GRAVEL_DEVICE void join_blocks(const gravel_t& g, F last) {
   __syncthreads();
 }
 /// The last block meets the other PEs for all of its grid.
-GRAVEL_DEVICE void meet_as_grid(const gravel_t& g, other_call what) {
+GRAVEL_DEVICE void sync_as_grid(const gravel_t& g, other_call what) {
   join_blocks(g, [&g, what] { meet(g, what); });
 }
 
@@ -84,12 +87,13 @@ GRAVEL_DEVICE void reduce_piece(const gravel_t& g, other_call what, T* to, const
   const copy_team team = copy_team::block(g);
   const uint64_t epoch = g.scratch->epoch + 1;
   for (uint32_t i = team.rank(); i < count * g.n_pes; i += team.size())
-    put_word(g, g.scratch->slot(epoch, g.my_pe, g.n_pes) + i % count, to_word(from[i % count]), static_cast<int>(i / count));
-  meet_as_block(g, what);
+    put_word(g, g.scratch->slot(epoch, g.my_pe, g.n_pes) + i % count, to_word(from[i % count]),
+             static_cast<int>(i / count));
+  sync_as_block(g, what);
   for (uint32_t i = team.rank(); i < count; i += team.size()) {
     T result{};
     for (uint32_t pe = 0; pe < g.n_pes; ++pe) {
-      const T value = from_word<T>(look_at(g, g.scratch->slot(epoch, pe, g.n_pes) + i));
+      const T value = from_word<T>(poll_word(g, g.scratch->slot(epoch, pe, g.n_pes) + i));
       result = pe == 0 ? value : combined(what, result, value);
     }
     to[i] = result;
@@ -97,42 +101,46 @@ GRAVEL_DEVICE void reduce_piece(const gravel_t& g, other_call what, T* to, const
 }
 
 template <class T>
-GRAVEL_DEVICE void reduce_as_block(const gravel_t& g, other_call what, team_call call, T* to, const T* from, uint32_t count) {
+GRAVEL_DEVICE void reduce_as_block(const gravel_t& g, other_call what, team_call call, T* to, const T* from,
+                                   uint32_t count) {
   static_assert(is_addable<T>, "reductions take integers of 4 and 8 bytes, float and double");
   if (forbidden_outside_kernel(g, what) || !enter_block(g, call, to, count)) return;
   __syncthreads();  // the block has written `from`
   for (uint32_t done = 0; done < count; done += block_scratch::values)
-    reduce_piece(g, what, to + done, from + done, count - done < block_scratch::values ? count - done : block_scratch::values);
+    reduce_piece(g, what, to + done, from + done,
+                 count - done < block_scratch::values ? count - done : block_scratch::values);
   __syncthreads();  // the block may read `to`
 }
 
-}  // namespace detail
-}  // namespace gravel
+}  // namespace inner
+}  // namespace gravel::detail
 
 /// What the block has sent before is applied, and the blocks of all PEs are here.
 GRAVEL_DEVICE void gravel_barrier_block(const gravel_t& g) {
-  using namespace gravel;
+  using namespace gravel::detail;
   if (!forbidden_outside_kernel(g, other_call::barrier_block) && enter_block(g, team_call::barrier_block))
-    detail::meet_as_block(g, other_call::barrier_block);
+    inner::sync_as_block(g, other_call::barrier_block);
 }
 
-/// What the grid has sent before is applied, and the grids of all PEs are here. Thread scope: all threads of all blocks of a cooperative
-/// launch (gravel_launch_config::cooperative), or of one block; grids may differ from PE to PE. Blocks of another launch might wait
-/// for blocks that cannot start: that ends the job with a message.
+/// What the grid has sent before is applied, and the grids of all PEs are here. Thread scope: all threads of all blocks
+/// of a cooperative launch (gravel_launch_config::cooperative), or of one block; grids may differ from PE to PE. Blocks
+/// of another launch might wait for blocks that cannot start: that ends the job with a message.
 GRAVEL_DEVICE void gravel_barrier(const gravel_t& g) {
-  using namespace gravel;
+  using namespace gravel::detail;
   if (!forbidden_outside_kernel(g, other_call::barrier) && !forbidden_in_plain_grid(g, other_call::barrier) &&
       enter_block(g, team_call::barrier))
-    detail::meet_as_grid(g, other_call::barrier);
+    inner::sync_as_grid(g, other_call::barrier);
 }
 
-/// values[0 .. count) of PE `root`, in memory that the block shares (shared or global), at all PEs. T as for gravel_put. Small
-/// numbers of values: they go one by one.
+/// values[0 .. count) of PE `root`, in memory that the block shares (shared or global), at all PEs. T as for
+/// gravel_put. Small numbers of values: they go one by one.
 template <class T>
 GRAVEL_DEVICE void gravel_broadcast_block(const gravel_t& g, T* values, uint32_t count, int root) {
-  using namespace gravel;
+  using namespace gravel::detail;
   static_assert(is_value<T>, "gravel_broadcast_block takes what gravel_put does");
-  if (forbidden_outside_kernel(g, other_call::broadcast_block) || !enter_block(g, team_call::broadcast_block, values, count, root)) return;
+  if (forbidden_outside_kernel(g, other_call::broadcast_block) ||
+      !enter_block(g, team_call::broadcast_block, values, count, root))
+    return;
   const copy_team team = copy_team::block(g);
   if (static_cast<uint32_t>(root) >= g.n_pes) {
     if (team.is_leader()) report_error(g, message_fault::bad_root, op::none, g.my_pe, static_cast<uint32_t>(root), 0);
@@ -144,20 +152,22 @@ GRAVEL_DEVICE void gravel_broadcast_block(const gravel_t& g, T* values, uint32_t
     uint64_t* const slot = g.scratch->slot(g.scratch->epoch + 1, static_cast<uint32_t>(root), g.n_pes);
     if (static_cast<uint32_t>(root) == g.my_pe)
       for (uint32_t i = team.rank(); i < now * g.n_pes; i += team.size())
-        detail::put_word(g, slot + i % now, to_word(values[done + i % now]), static_cast<int>(i / now));
-    detail::meet_as_block(g, other_call::broadcast_block);
+        inner::put_word(g, slot + i % now, to_word(values[done + i % now]), static_cast<int>(i / now));
+    inner::sync_as_block(g, other_call::broadcast_block);
     if (static_cast<uint32_t>(root) != g.my_pe)
-      for (uint32_t i = team.rank(); i < now; i += team.size()) values[done + i] = from_word<T>(look_at(g, slot + i));
+      for (uint32_t i = team.rank(); i < now; i += team.size()) values[done + i] = from_word<T>(poll_word(g, slot + i));
   }
   __syncthreads();
 }
 
-/// to[0 .. count) = the sum, minimum, maximum over all PEs, element by element, of from[0 .. count); `to` may be `from`. Both in
-/// memory that the block shares. T: integers of 4 and 8 bytes, float, double. The same result, bit for bit, at all PEs.
-#define GRAVEL_REDUCTION(name, call)                                                                        \
-  template <class T>                                                                                        \
-  GRAVEL_DEVICE void name(const gravel_t& g, T* to, const T* from, uint32_t count) {                        \
-    gravel::detail::reduce_as_block(g, gravel::other_call::call, gravel::team_call::call, to, from, count); \
+/// to[0 .. count) = the sum, minimum, maximum over all PEs, element by element, of from[0 .. count); `to` may be
+/// `from`. Both in memory that the block shares. T: integers of 4 and 8 bytes, float, double. The same result, bit for
+/// bit, at all PEs.
+#define GRAVEL_REDUCTION(name, call)                                                                                 \
+  template <class T>                                                                                                 \
+  GRAVEL_DEVICE void name(const gravel_t& g, T* to, const T* from, uint32_t count) {                                 \
+    gravel::detail::inner::reduce_as_block(g, gravel::detail::other_call::call, gravel::detail::team_call::call, to, \
+                                           from, count);                                                             \
   }
 GRAVEL_REDUCTION(gravel_sum_all_block, sum_all_block)
 GRAVEL_REDUCTION(gravel_min_all_block, min_all_block)

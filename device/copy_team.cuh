@@ -3,7 +3,7 @@
 #include "device/lane_group.cuh"
 #include "device/send.cuh"
 
-namespace gravel {
+namespace gravel::detail {
 
 class copy_team {
  public:
@@ -26,7 +26,8 @@ class copy_team {
     return alone();
 #else
     if (g.from != sender::kernel) return alone();
-    const uint32_t thread = thread_number(), lane = thread % 32, rest = blockDim.x * blockDim.y * blockDim.z - (thread - lane);
+    const uint32_t thread = thread_number(), lane = thread % 32,
+                   rest = blockDim.x * blockDim.y * blockDim.z - (thread - lane);
     if (rest < 32) lanes &= (1u << rest) - 1;
     return {lane_group::popcount(lanes & ((1u << lane) - 1)), lane_group::popcount(lanes), lanes};
 #endif
@@ -82,14 +83,16 @@ class copy_team {
  private:
   GRAVEL_BOTH copy_team(uint32_t rank, uint32_t size, uint32_t lanes) : rank_(rank), size_(size), lanes_(lanes) {}
 #if GRAVEL_ON_GPU || !GRAVEL_CUDA
-  GRAVEL_BOTH static uint32_t thread_number() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
+  GRAVEL_BOTH static uint32_t thread_number() {
+    return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+  }
 #endif
   uint32_t rank_, size_;
   uint32_t lanes_;  ///< of a warp; 0: a block, or one thread
 };
 
-/// Units from `i` on, as long as there are AT_ONCE for each thread, whose loads are under way together: over PCIe one takes more than a microsecond. Returns the next
-/// one. Thread scope: the team, each thread for its own units.
+/// Units from `i` on, as long as there are AT_ONCE for each thread, whose loads are under way together: over PCIe one
+/// takes more than a microsecond. Returns the next one. Thread scope: the team, each thread for its own units.
 template <uint32_t AT_ONCE>
 GRAVEL_BOTH uint64_t copy_units(const copy_team& team, unit* to, const unit* from, uint64_t i, uint64_t end) {
   const uint64_t step = team.size();
@@ -118,7 +121,8 @@ GRAVEL_BOTH void copy_bytes(const copy_team& team, char* to, const char* from, u
     auto* const there = reinterpret_cast<unit*>(to);
     const auto* const here = reinterpret_cast<const unit*>(from);
     uint64_t i = team.rank();
-    if (GRAVEL_ON_GPU) i = copy_units<2>(team, there, here, copy_units<4>(team, there, here, i, bytes / 16), bytes / 16);
+    if (GRAVEL_ON_GPU)
+      i = copy_units<2>(team, there, here, copy_units<4>(team, there, here, i, bytes / 16), bytes / 16);
     copy_units<1>(team, there, here, i, bytes / 16);
   }
 #if GRAVEL_ON_GPU
@@ -131,4 +135,4 @@ GRAVEL_BOTH void copy_bytes(const copy_team& team, char* to, const char* from, u
   for (uint64_t i = done + team.rank(); i < bytes; i += team.size()) to[i] = from[i];
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

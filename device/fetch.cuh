@@ -1,11 +1,10 @@
-// Operations with an answer. gravel_get does not wait for its answer (unless very many are under way) and is complete after
-// gravel_quiet; the fetching ones, swap and compare_swap wait for theirs, so kernels that use them must leave room for the
-// resolver kernel (docs/programming.md).
-// Thread scope: lane, from divergent code. Not from handlers.
+// Operations with an answer. gravel_get does not wait for its answer (unless very many are under way) and is complete
+// after gravel_quiet; the fetching ones, swap and compare_swap wait for theirs, so kernels that use them must leave
+// room for the resolver kernel (docs/programming.md). Thread scope: lane, from divergent code. Not from handlers.
 #pragma once
 #include "device/wait.cuh"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// Takes a free reply cell: lanes spread over the cells by ticket, and wait where one is still in use.
 GRAVEL_BOTH uint64_t take_reply_cell(const gravel_t& g) {
@@ -17,8 +16,9 @@ GRAVEL_BOTH uint64_t take_reply_cell(const gravel_t& g) {
   }
 }
 
-/// Before gets are sent whose answers have `n` units: waits while answers of as many units as there are reply cells are under way,
-/// so that they need no more room than that anywhere. Returns what the type byte of each must say. Thread scope: lane, for its group.
+/// Before gets are sent whose answers have `n` units: waits while answers of as many units as there are reply cells are
+/// under way, so that they need no more room than that anywhere. Returns what the type byte of each must say. Thread
+/// scope: lane, for its group.
 GRAVEL_BOTH uint8_t begin_gets(const gravel_t& g, uint32_t n) {
   get_window& gets = g.counters->gets;
   const uint64_t end = gets.claim(n);
@@ -37,7 +37,8 @@ GRAVEL_BOTH void finish_gets(const gravel_t& g, uint8_t type, uint32_t n) {
 }
 
 /// `type`: of the value. Returns the answer as a word.
-GRAVEL_BOTH_APART uint64_t fetch_remote(gravel_t g, op o, uint8_t type, uint64_t offset, uint64_t operand, uint64_t expected, int pe) {
+GRAVEL_BOTH_APART uint64_t fetch_remote(gravel_t g, op o, uint8_t type, uint64_t offset, uint64_t operand,
+                                        uint64_t expected, int pe) {
   const uint64_t cell = take_reply_cell(g);
   const uint8_t origin = g.from == sender::host ? host_origin : 0;
   const unit message[2] = {{{make_word0(o, type | origin, offset), operand}}, {{make_return(g.my_pe, cell), expected}}};
@@ -61,16 +62,18 @@ GRAVEL_BOTH T fetching(const gravel_t& g, op o, T* dest, T operand, T expected, 
   if (char* heap = peer_heap(g, pe))
     return count_one(g, &route_counters::to_peers),
            answer_in_place<scope::system>(o, reinterpret_cast<T*>(heap + offset), operand, expected);
-  return from_word<T>(fetch_remote(g, o, static_cast<uint8_t>(value_type_of<T>()), offset, to_word(operand), to_word(expected), pe));
+  return from_word<T>(
+      fetch_remote(g, o, static_cast<uint8_t>(value_type_of<T>()), offset, to_word(operand), to_word(expected), pe));
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail
 
-/// Reads *source at `pe` into *dest, both symmetric addresses. *dest is valid after gravel_quiet. Does not wait for its answer,
-/// but while GRAVEL_REPLY_CELLS gets of this PE's kernels (or of its host threads) are under way it waits for earlier ones.
+/// Reads *source at `pe` into *dest, both symmetric addresses. *dest is valid after gravel_quiet. Does not wait for its
+/// answer, but while GRAVEL_REPLY_CELLS gets of this PE's kernels (or of its host threads) are under way it waits for
+/// earlier ones.
 template <class T>
 GRAVEL_BOTH void gravel_get(const gravel_t& g, T* dest, const T* source, int pe) {
-  using namespace gravel;
+  using namespace gravel::detail;
   static_assert(is_value<T>, "gravel_get takes integers, enumerations and pointers of up to 8 bytes, float and double");
   uint64_t from, to;
   if (forbidden_in_handler(g, op::get)) return;
@@ -97,31 +100,34 @@ GRAVEL_BOTH void gravel_get(const gravel_t& g, T* dest, const T* source, int pe)
 
 #define GRAVEL_FETCHING(name, code, takes, types)                                                                \
   template <class T>                                                                                             \
-  GRAVEL_BOTH T name(const gravel_t& g, T* dest, gravel::same<T> value, int pe) {                                \
-    static_assert(gravel::takes<T>, #name " takes " types);                                                      \
-    using namespace gravel;                                                                                      \
+  GRAVEL_BOTH T name(const gravel_t& g, T* dest, gravel::detail::same<T> value, int pe) {                        \
+    static_assert(gravel::detail::takes<T>, #name " takes " types);                                              \
+    using namespace gravel::detail;                                                                              \
     return from_word<T>(to_word(fetching(g, op::code, as_numbers(dest), as_number<T>(value), number<T>{}, pe))); \
   }
 /// *dest += value at `pe`, atomically; returns the value before. Blocking. T: integers of 4, 8 bytes, float, double.
 GRAVEL_FETCHING(gravel_fetch_add, fetch_add, is_addable, "integers of 4 and 8 bytes, float and double")
-/// *dest = *dest & value, and so on, at `pe`, atomically; returns the value before. Blocking. T: integers of 4, 8 bytes.
+/// *dest = *dest & value, and so on, at `pe`, atomically; returns the value before. Blocking. T: integers of 4, 8
+/// bytes.
 GRAVEL_FETCHING(gravel_fetch_and, fetch_and, is_atomic_integer, "integers of 4 and 8 bytes")
 GRAVEL_FETCHING(gravel_fetch_or, fetch_or, is_atomic_integer, "integers of 4 and 8 bytes")
 GRAVEL_FETCHING(gravel_fetch_xor, fetch_xor, is_atomic_integer, "integers of 4 and 8 bytes")
 /// gravel_min and gravel_max that return the value before. Blocking. T: integers of 4, 8 bytes, float, double.
 GRAVEL_FETCHING(gravel_fetch_min, fetch_min, is_addable, "integers of 4 and 8 bytes, float and double")
 GRAVEL_FETCHING(gravel_fetch_max, fetch_max, is_addable, "integers of 4 and 8 bytes, float and double")
-/// *dest = value at `pe`, atomically; returns the value before. Blocking. T: integers, enumerations and pointers of 4 and 8
-/// bytes, float, double.
-GRAVEL_FETCHING(gravel_swap, swap, is_swappable, "integers, enumerations and pointers of 4 and 8 bytes, float and double")
+/// *dest = value at `pe`, atomically; returns the value before. Blocking. T: integers, enumerations and pointers of 4
+/// and 8 bytes, float, double.
+GRAVEL_FETCHING(gravel_swap, swap, is_swappable,
+                "integers, enumerations and pointers of 4 and 8 bytes, float and double")
 #undef GRAVEL_FETCHING
 
-/// *dest at `pe`, read at once, as atomics on it are ordered. Blocking: for many words gravel_get and one quiet are faster.
-/// T: as gravel_put.
+/// *dest at `pe`, read at once, as atomics on it are ordered. Blocking: for many words gravel_get and one quiet are
+/// faster. T: as gravel_put.
 template <class T>
 GRAVEL_BOTH T gravel_fetch(const gravel_t& g, const T* source, int pe) {
-  using namespace gravel;
-  static_assert(is_value<T>, "gravel_fetch takes integers, enumerations and pointers of up to 8 bytes, float and double");
+  using namespace gravel::detail;
+  static_assert(is_value<T>,
+                "gravel_fetch takes integers, enumerations and pointers of up to 8 bytes, float and double");
   using N = number<T>;
   return from_word<T>(to_word(fetching(g, op::fetch, const_cast<N*>(as_numbers(source)), N{}, N{}, pe)));
 }
@@ -134,8 +140,10 @@ GRAVEL_BOTH T gravel_get_value(const gravel_t& g, const T* source, int pe) {
 /// If *dest == expected at `pe` then *dest = desired, atomically; returns the value before. Blocking. (OpenSHMEM's
 /// order: destination, condition, value.) T: integers, enumerations and pointers of 4 and 8 bytes.
 template <class T>
-GRAVEL_BOTH T gravel_compare_swap(const gravel_t& g, T* dest, gravel::same<T> expected, gravel::same<T> desired, int pe) {
-  using namespace gravel;
+GRAVEL_BOTH T gravel_compare_swap(const gravel_t& g, T* dest, gravel::detail::same<T> expected,
+                                  gravel::detail::same<T> desired, int pe) {
+  using namespace gravel::detail;
   static_assert(is_comparable<T>, "gravel_compare_swap takes integers, enumerations and pointers of 4 and 8 bytes");
-  return from_word<T>(to_word(fetching(g, op::compare_swap, as_numbers(dest), as_number<T>(desired), as_number<T>(expected), pe)));
+  return from_word<T>(
+      to_word(fetching(g, op::compare_swap, as_numbers(dest), as_number<T>(desired), as_number<T>(expected), pe)));
 }

@@ -4,7 +4,7 @@
 #include "device/outbox.cuh"
 #include "device/send.cuh"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// The kinds of messages that a block has sent so far, numbered, in shared memory.
 struct kind_table {
@@ -67,10 +67,12 @@ struct sorted_messages {
   GRAVEL_DEVICE uint32_t first_of(uint32_t r) const { return row_first[r]; }
   GRAVEL_DEVICE uint32_t end_of(uint32_t r) const { return r + 1 < n_rows ? row_first[r + 1] : n_messages; }
   GRAVEL_DEVICE uint32_t sink_of_row(uint32_t r) const { return keys.sink_in(key[order[row_first[r]]]); }
-  GRAVEL_DEVICE row_kind kind_of_row(uint32_t r) const { return row_kind::of_bits(kinds->bits[keys.kind_in(key[order[row_first[r]]])]); }
+  GRAVEL_DEVICE row_kind kind_of_row(uint32_t r) const {
+    return row_kind::of_bits(kinds->bits[keys.kind_in(key[order[row_first[r]]])]);
+  }
 
-  /// Copies messages first ... first + n, of one row, to where a row may begin. Thread scope: a team of `size` lanes, of which this is
-  /// `rank`.
+  /// Copies messages first ... first + n, of one row, to where a row may begin. Thread scope: a team of `size` lanes,
+  /// of which this is `rank`.
   GRAVEL_DEVICE void copy(unit* to, uint32_t first, uint32_t n, uint32_t words, uint32_t rank, uint32_t size) const {
     if (words % 4 == 0) copy_pieces<4>(to, first, n, words, rank, size);
     else if (words % 2 == 0) copy_pieces<2>(to, first, n, words, rank, size);
@@ -79,7 +81,8 @@ struct sorted_messages {
 
  private:
   template <uint32_t WORDS>
-  GRAVEL_DEVICE void copy_pieces(unit* to, uint32_t first, uint32_t n, uint32_t words, uint32_t rank, uint32_t size) const {
+  GRAVEL_DEVICE void copy_pieces(unit* to, uint32_t first, uint32_t n, uint32_t words, uint32_t rank,
+                                 uint32_t size) const {
     const row_units row(first, n, words);
     for (uint32_t i = rank; i < row.units; i += size) store_unit(to + i, unit_of<WORDS>(row, i));
   }
@@ -125,8 +128,8 @@ struct sorted_messages {
 /// claims and publishes. One chunk after the other: a team that held several while it waits for one of them could hold
 /// up the team that it waits for (test/models/peer_claims.pml).
 template <class Sync>
-GRAVEL_DEVICE void hand_over_to_peers(const gravel_t& g, const sorted_messages& m, uint64_t* ticket, uint32_t rank, uint32_t size,
-                                      Sync sync) {
+GRAVEL_DEVICE void hand_over_to_peers(const gravel_t& g, const sorted_messages& m, uint64_t* ticket, uint32_t rank,
+                                      uint32_t size, Sync sync) {
   for (uint32_t r = 0; r < m.n_rows; ++r) {
     const peer_link* link = ring_to(g, m.sink_of_row(r));
     if (!link) continue;
@@ -142,17 +145,17 @@ GRAVEL_DEVICE void hand_over_to_peers(const gravel_t& g, const sorted_messages& 
       if (rank != 0) continue;
       link->ring.publish(claimed, {kind, sink_of(link->pe, sink_kind::device), n});
       count_published(g.counters, link->pe == g.my_pe, n);
-      if (claimed % 64 == 0) ring_bell(*link);
+      if (claimed % 64 == 0) ring_doorbell(*link);
     }
   }
 }
 
 /// Writes the other rows into as many slots as they need (mostly one). Thread scope: as above; rank 0 claims and
-/// publishes. It calls copied() once, when all messages have been read, those of peers too: before it publishes the last slot, since
-/// that waits until its bytes have arrived.
+/// publishes. It calls copied() once, when all messages have been read, those of peers too: before it publishes the
+/// last slot, since that waits until its bytes have arrived.
 template <class Sync, class Copied>
-GRAVEL_DEVICE void hand_over_to_queue(const gravel_t& g, const sorted_messages& m, uint64_t* ticket, uint32_t rank, uint32_t size,
-                                      Sync sync, Copied copied) {
+GRAVEL_DEVICE void hand_over_to_queue(const gravel_t& g, const sorted_messages& m, uint64_t* ticket, uint32_t rank,
+                                      uint32_t size, Sync sync, Copied copied) {
   const queue& q = g.block;
   uint32_t r = 0, first = 0;  // next row, and its next message
   const auto skip_peers = [&] {
@@ -168,8 +171,8 @@ GRAVEL_DEVICE void hand_over_to_queue(const gravel_t& g, const sorted_messages& 
     sync();
     const uint64_t claimed = *ticket;
     slot_header* slot = q.slot(claimed);
-    // Each lane goes through all rows of the slot, and stores its units on the way: those beside each other together, also where a row ends and the
-    // next begins.
+    // Each lane goes through all rows of the slot, and stores its units on the way: those beside each other together,
+    // also where a row ends and the next begins.
     sorted_messages::row_units row;
     message_row entry{};                // row number `rank` of the slot
     uint32_t begin = 0, slot_rows = 0;  // where `row` begins; rows so far
@@ -208,4 +211,4 @@ GRAVEL_DEVICE void hand_over_to_queue(const gravel_t& g, const sorted_messages& 
   }
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

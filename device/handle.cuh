@@ -12,7 +12,7 @@
 #include "device/simt.hpp"
 #endif
 
-namespace gravel {
+namespace gravel::detail {
 
 struct block_scratch;
 
@@ -60,8 +60,8 @@ struct device_counters {
   }
 };
 
-/// The handlers that gravel_init was given: a set of their ids that may hold a few others too. It goes with the handle, so
-/// that a send can look into it at the cost of one bit.
+/// The handlers that gravel_init was given: a set of their ids that may hold a few others too. It goes with the handle,
+/// so that a send can look into it at the cost of one bit.
 struct handler_set {
   uint64_t bits[4];
   GRAVEL_BOTH void add(uint32_t id) { bits[id / 64 % 4] |= uint64_t{1} << id % 64; }
@@ -71,45 +71,45 @@ struct handler_set {
 
 enum class sender : uint8_t { kernel, handler, host };
 
-}  // namespace gravel
+}  // namespace gravel::detail
 
 /// Handle of this PE. Obtain: gravel_handle() for kernels, gravel_host_handle() for host threads; a handler is given
 /// its own. Valid from gravel_init to gravel_finalize.
 struct gravel_t {
   uint32_t my_pe, n_pes;
-  gravel::sender from;
+  gravel::detail::sender from;
   bool self_in_place;   ///< route `self` may be used from here
   bool on_host;         ///< for host threads and handlers on the host
   uint16_t stamp;       ///< gravel::valid_stamp in handles that may be used now
   uint32_t bulk_units;  ///< largest message of gravel_put_bulk, in units
   char* heap;           ///< symmetric heap of this PE
   uint64_t heap_bytes;
-  gravel::queue direct;  ///< for single messages
-  gravel::queue block;   ///< for thread blocks
-  gravel::device_counters* counters;
-  gravel::reply_cell* cells;
+  gravel::detail::queue direct;  ///< for single messages
+  gravel::detail::queue block;   ///< for thread blocks
+  gravel::detail::device_counters* counters;
+  gravel::detail::reply_cell* cells;
   uint64_t n_cells;  ///< also the most gets that may be under way, of kernels and of host threads each
-  gravel::device_error* error;
-  gravel::lane_waits* waits;       ///< of kernels: reports of waits that last
-  void* const* contexts;           ///< in a handler's handle: what gravel_set_context gave to each handler of the list
-  const gravel::peer_link* peers;  ///< by PE; nullptr: route `peer` is not used from here
-  const uint32_t* peer_pes;        ///< [n_peers]: PEs that have a ring, in the order of their bins
-  gravel::handler_set handlers;
-  gravel::block_scratch* scratch;  ///< of collectives of kernels, symmetric; device/collective.cuh
+  gravel::detail::device_error* error;
+  gravel::detail::lane_waits* waits;  ///< of kernels: reports of waits that last
+  void* const* contexts;  ///< in a handler's handle: what gravel_set_context gave to each handler of the list
+  const gravel::detail::peer_link* peers;  ///< by PE; nullptr: route `peer` is not used from here
+  const uint32_t* peer_pes;                ///< [n_peers]: PEs that have a ring, in the order of their bins
+  gravel::detail::handler_set handlers;
+  gravel::detail::block_scratch* scratch;  ///< of collectives of kernels, symmetric; device/collective.cuh
   uint32_t n_peers;
   bool peers_directly;  ///< block senders, too, send to peers one by one
 };
 static_assert(std::is_trivially_copyable_v<gravel_t>);
 
-namespace gravel {
+namespace gravel::detail {
 
 // What host threads need of the host runtime (host/pe/gravel.cpp). They cannot load from a GPU's memory: these copy.
 void copy_from_device(void* to, const void* from, uint64_t bytes);
 /// Whether host threads must not load from there.
 bool is_device_memory(const void*);
 
-/// What the stamp of a handle must be, on the host: so a handle that nobody made, and one kept past gravel_finalize, are told
-/// as such. Handles made by hand, in tests, have stamp 0.
+/// What the stamp of a handle must be, on the host: so a handle that nobody made, and one kept past gravel_finalize,
+/// are told as such. Handles made by hand, in tests, have stamp 0.
 GRAVEL_API extern uint16_t valid_stamp;
 struct handle_stamp {
   static constexpr uint16_t before_init = 1, valid = 0x4752, after_finalize = 2;
@@ -119,8 +119,8 @@ struct handle_stamp {
 [[noreturn]] void refuse_handle(const gravel_t& g, op o);
 [[noreturn]] void refuse_handle(const gravel_t& g, other_call call);
 
-/// Ends the call if the handle is none. On the GPU that is told only where it costs nothing: an empty handle has no PEs, hence no
-/// PE in range, so report_error finds it. A stale one cannot be told from a valid one there.
+/// Ends the call if the handle is none. On the GPU that is told only where it costs nothing: an empty handle has no
+/// PEs, hence no PE in range, so report_error finds it. A stale one cannot be told from a valid one there.
 template <class What>
 GRAVEL_BOTH void check_handle(const gravel_t& g, What call) {
 #if !GRAVEL_ON_GPU
@@ -134,8 +134,9 @@ GRAVEL_BOTH void check_handle_everywhere(const gravel_t& g, What call) {
   check_handle(g, call);
 #if GRAVEL_ON_GPU
   if (g.n_pes == 0) {
-    // Nowhere to write to. The host says what may be wrong (cuda_check). Not printf: the first launch of a kernel that has it
-    // waits, where kernels are loaded when first used, until all running ones have ended (seen on an H200, CUDA 13.0).
+    // Nowhere to write to. The host says what may be wrong (cuda_check). Not printf: the first launch of a kernel that
+    // has it waits, where kernels are loaded when first used, until all running ones have ended (seen on an H200,
+    // CUDA 13.0).
     __trap();
     __builtin_unreachable();
   }
@@ -147,7 +148,8 @@ GRAVEL_BOTH bool claim_error(const gravel_t& g, op o) {
   check_handle_everywhere(g, o);
   return compare_swap_acquire<scope::device>(&g.counters->error_claimed, uint64_t{0}, uint64_t{1});
 }
-GRAVEL_BOTH void fill_error(const gravel_t& g, message_fault fault, op o, uint32_t pe, uint64_t offset, uint64_t bytes, uint64_t arrived) {
+GRAVEL_BOTH void fill_error(const gravel_t& g, message_fault fault, op o, uint32_t pe, uint64_t offset, uint64_t bytes,
+                            uint64_t arrived) {
   g.error->operation = static_cast<uint64_t>(o);
   g.error->pe = pe;
   g.error->offset = offset;
@@ -157,9 +159,11 @@ GRAVEL_BOTH void fill_error(const gravel_t& g, message_fault fault, op o, uint32
 }
 
 #if GRAVEL_ON_GPU
-/// Not inlined, as errors are looked for everywhere; what it needs of the handle comes by value, so that the handle need not lie in memory.
-__device__ GRAVEL_NOINLINE inline void report_error_of(uint32_t n_pes, device_counters* counters, device_error* error, message_fault fault,
-                                                       op o, uint32_t pe, uint64_t offset, uint64_t bytes, uint64_t arrived) {
+/// Not inlined, as errors are looked for everywhere; what it needs of the handle comes by value, so that the handle
+/// need not lie in memory.
+__device__ GRAVEL_NOINLINE inline void report_error_of(uint32_t n_pes, device_counters* counters, device_error* error,
+                                                       message_fault fault, op o, uint32_t pe, uint64_t offset,
+                                                       uint64_t bytes, uint64_t arrived) {
   gravel_t g{};
   g.n_pes = n_pes;
   g.counters = counters;
@@ -168,8 +172,8 @@ __device__ GRAVEL_NOINLINE inline void report_error_of(uint32_t n_pes, device_co
 }
 #endif
 /// Records the first error of this PE; the job ends with a message that names it. The operation itself is dropped.
-GRAVEL_BOTH void report_error(const gravel_t& g, message_fault fault, op o, uint32_t pe, uint64_t offset, uint64_t bytes,
-                              uint64_t arrived = 0) {
+GRAVEL_BOTH void report_error(const gravel_t& g, message_fault fault, op o, uint32_t pe, uint64_t offset,
+                              uint64_t bytes, uint64_t arrived = 0) {
 #if GRAVEL_ON_GPU
   report_error_of(g.n_pes, g.counters, g.error, fault, o, pe, offset, bytes, arrived);
 #else
@@ -177,8 +181,10 @@ GRAVEL_BOTH void report_error(const gravel_t& g, message_fault fault, op o, uint
 #endif
 }
 
-/// Offset of a symmetric address; reports what is wrong with it or with the PE. False: do not send. The handle was checked.
-GRAVEL_BOTH bool locate_unchecked(const gravel_t& g, const void* address, uint32_t bytes, uint32_t align, int pe, op o, uint64_t* offset) {
+/// Offset of a symmetric address; reports what is wrong with it or with the PE. False: do not send. The handle was
+/// checked.
+GRAVEL_BOTH bool locate_unchecked(const gravel_t& g, const void* address, uint32_t bytes, uint32_t align, int pe, op o,
+                                  uint64_t* offset) {
   *offset = static_cast<uint64_t>(static_cast<const char*>(address) - g.heap);
   message_fault fault = message_fault::fine;
   if (static_cast<uint32_t>(pe) >= g.n_pes) fault = message_fault::bad_pe;
@@ -189,17 +195,19 @@ GRAVEL_BOTH bool locate_unchecked(const gravel_t& g, const void* address, uint32
   return false;
 }
 /// The same for the first word of an operation.
-GRAVEL_BOTH bool locate(const gravel_t& g, const void* address, uint32_t bytes, uint32_t align, int pe, op o, uint64_t* offset) {
+GRAVEL_BOTH bool locate(const gravel_t& g, const void* address, uint32_t bytes, uint32_t align, int pe, op o,
+                        uint64_t* offset) {
   check_handle(g, o);
   return locate_unchecked(g, address, bytes, align, pe, o, offset);
 }
 
 /// The same of where an operation writes its answer: into this PE's own heap.
-GRAVEL_BOTH bool locate_destination(const gravel_t& g, const void* address, uint32_t bytes, uint32_t align, op o, uint64_t* offset) {
+GRAVEL_BOTH bool locate_destination(const gravel_t& g, const void* address, uint32_t bytes, uint32_t align, op o,
+                                    uint64_t* offset) {
   *offset = static_cast<uint64_t>(static_cast<const char*>(address) - g.heap);
   if (*offset < g.heap_bytes && bytes <= g.heap_bytes - *offset && *offset % align == 0) return true;
   report_error(g, message_fault::bad_destination, o, g.my_pe, *offset, bytes);
   return false;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

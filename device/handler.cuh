@@ -1,12 +1,12 @@
-// What a handler is (docs/programming.md, "Active messages"), and which of its rules a type breaks: each mistake is one readable
-// line of the compiler.
+// What a handler is (docs/programming.md, "Active messages"), and which of its rules a type breaks: each mistake is one
+// readable line of the compiler.
 #pragma once
 #include <type_traits>
 
 #include "device/arguments.cuh"
 #include "device/lane_group.cuh"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// FNV-1a, 32 bits.
 GRAVEL_BOTH constexpr uint32_t hash_name(const char* name) {
@@ -55,7 +55,8 @@ struct message_arguments {
 template <bool BATCH, class Context, class... A>
 struct message_arguments<true, BATCH, Context, Context*, A...> : message_arguments<false, BATCH, Context, A...> {};
 template <class Context, class... A>
-struct message_arguments<false, true, Context, const lane_group&, A...> : message_arguments<false, false, Context, A...> {};
+struct message_arguments<false, true, Context, const lane_group&, A...>
+    : message_arguments<false, false, Context, A...> {};
 template <class Context, class... A>
 struct message_arguments<false, true, Context, lane_group, A...> : message_arguments<false, false, Context, A...> {};
 
@@ -73,7 +74,8 @@ template <bool CONST, class Result, class... A>
 struct plain_operator<CONST, Result, const gravel_t&, A...> : plain_operator<CONST, Result> {
   static constexpr bool takes_handle = true;
   template <class Handler>
-  using arguments = message_arguments<has_context<Handler>, is_batch<Handler>(), typename context_of<Handler>::type, A...>;
+  using arguments =
+      message_arguments<has_context<Handler>, is_batch<Handler>(), typename context_of<Handler>::type, A...>;
 };
 template <class H, class Result, class... P>
 struct call_operator<Result (H::*)(P...)> : plain_operator<false, Result, P...> {};
@@ -113,7 +115,8 @@ constexpr handler_fault fault_of() {
   if constexpr (!std::is_class_v<Handler> || !requires { sizeof(Handler); }) return handler_fault::incomplete;
   else if constexpr (!has_name<Handler>) return handler_fault::name;
   else if constexpr ((
-                         requires { Handler::on_host; } && !requires { typename std::bool_constant<Handler::on_host>; }) ||
+                         requires { Handler::on_host; } &&
+                         !requires { typename std::bool_constant<Handler::on_host>; }) ||
                      (
                          requires { Handler::batch; } && !requires { typename std::bool_constant<Handler::batch>; }))
     return handler_fault::flag;
@@ -136,27 +139,35 @@ constexpr handler_fault fault_of() {
   }
 }
 
-/// Says what is wrong with a handler, once, wherever it is named. Code that uses `good` to leave out the rest brings no more errors.
+/// Says what is wrong with a handler, once, wherever it is named. Code that uses `good` to leave out the rest brings no
+/// more errors.
 template <class Handler>
 struct handler_check {
   static constexpr handler_fault fault = fault_of<Handler>();
   static constexpr bool good = fault == handler_fault::none;
-  static_assert(fault != handler_fault::incomplete, "a handler is a struct, defined where it is named: struct h { ... };");
+  static_assert(fault != handler_fault::incomplete,
+                "a handler is a struct, defined where it is named: struct h { ... };");
   static_assert(fault != handler_fault::name, "a handler has a name: static constexpr const char* name = \"...\";");
   static_assert(fault != handler_fault::flag, "on_host and batch of a handler are static constexpr bool");
   static_assert(fault != handler_fault::no_operator,
-                "a handler has one operator(), neither overloaded nor a template: GRAVEL_HANDLER void operator()(const gravel_t& g, "
+                "a handler has one operator(), neither overloaded nor a template: GRAVEL_HANDLER void operator()(const "
+                "gravel_t& g, "
                 "arguments...) const");
   static_assert(fault != handler_fault::result, "a handler's operator() returns void");
-  static_assert(fault != handler_fault::not_const, "a handler's operator() is const: write const behind its parameters");
+  static_assert(fault != handler_fault::not_const,
+                "a handler's operator() is const: write const behind its parameters");
   static_assert(fault != handler_fault::handle, "a handler's operator() takes a const gravel_t& first");
   static_assert(fault != handler_fault::extras,
-                "a handler with 'using context = T;' takes a T* behind the handle, and one with 'batch = true' a const gravel_batch& "
+                "a handler with 'using context = T;' takes a T* behind the handle, and one with 'batch = true' a const "
+                "gravel_batch& "
                 "(behind the context, if there is one)");
   static_assert(fault != handler_fault::reference, "a handler's arguments are values or const references");
-  static_assert(fault != handler_fault::not_copyable, "a handler's arguments are copied byte by byte: use trivially copyable types");
-  static_assert(fault != handler_fault::too_large, "a handler takes up to 256 bytes of arguments: send an address, or several messages");
-  static_assert(fault != handler_fault::made, "a handler is made anew for each message: it needs a default constructor");
+  static_assert(fault != handler_fault::not_copyable,
+                "a handler's arguments are copied byte by byte: use trivially copyable types");
+  static_assert(fault != handler_fault::too_large,
+                "a handler takes up to 256 bytes of arguments: send an address, or several messages");
+  static_assert(fault != handler_fault::made,
+                "a handler is made anew for each message: it needs a default constructor");
 };
 
 /// Only of handlers without a fault.
@@ -198,4 +209,4 @@ requires(handler_check<Handler>::good) struct send_check<Handler, A...> {
   static_assert(convertible, "gravel_am: an argument cannot be converted to the handler's parameter");
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

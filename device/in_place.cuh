@@ -8,11 +8,11 @@
 #include "device/value.cuh"
 #include "lib/base/atomic.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 #if GRAVEL_ON_GPU
-/// Calls NAME or NAME_system, as the template parameter S of the function around it says. What the compiler does not know to be no shared
-/// memory takes it a loop for those.
+/// Calls NAME or NAME_system, as the template parameter S of the function around it says. What the compiler does not
+/// know to be no shared memory takes it a loop for those.
 #define GRAVEL_IN_SCOPE(name, at, ...) \
   (__builtin_assume(__isGlobal(at)), S == scope::system ? name##_system(at, __VA_ARGS__) : name(at, __VA_ARGS__))
 #endif
@@ -24,8 +24,8 @@ GRAVEL_BOTH T update_in_place(T* at, F f) {
   using word = std::conditional_t<sizeof(T) == 4, uint32_t, unsigned long long>;
   word* raw = reinterpret_cast<word*>(at);
   word seen = __atomic_load_n(raw, __ATOMIC_RELAXED);
-  while (!__atomic_compare_exchange_n(raw, &seen, static_cast<word>(to_word(f(from_word<T>(seen)))), true, __ATOMIC_RELAXED,
-                                      __ATOMIC_RELAXED)) {
+  while (!__atomic_compare_exchange_n(raw, &seen, static_cast<word>(to_word(f(from_word<T>(seen)))), true,
+                                      __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
   }
   return from_word<T>(seen);
 }
@@ -56,7 +56,9 @@ GRAVEL_BOTH T add_in_place(T* at, T value) {
   if constexpr (std::is_floating_point_v<T>) return GRAVEL_IN_SCOPE(atomicAdd, at, value);
   else if constexpr (sizeof(T) == 4)
     return static_cast<T>(GRAVEL_IN_SCOPE(atomicAdd, reinterpret_cast<unsigned*>(at), static_cast<unsigned>(value)));
-  else return static_cast<T>(GRAVEL_IN_SCOPE(atomicAdd, reinterpret_cast<unsigned long long*>(at), static_cast<unsigned long long>(value)));
+  else
+    return static_cast<T>(
+        GRAVEL_IN_SCOPE(atomicAdd, reinterpret_cast<unsigned long long*>(at), static_cast<unsigned long long>(value)));
 #else
   if constexpr (std::is_floating_point_v<T>) return update_in_place(at, [=](T old) { return old + value; });
   else return __atomic_fetch_add(at, value, __ATOMIC_RELAXED);
@@ -64,11 +66,12 @@ GRAVEL_BOTH T add_in_place(T* at, T value) {
 }
 
 #if GRAVEL_ON_GPU
-#define GRAVEL_WITHOUT_ANSWER(instruction, letter, value) asm volatile(instruction " [%0], %1;" ::"l"(at), letter(value) : "memory")
+#define GRAVEL_WITHOUT_ANSWER(instruction, letter, value) \
+  asm volatile(instruction " [%0], %1;" ::"l"(at), letter(value) : "memory")
 #endif
 
-/// A put, of 4 or 8 bytes, among many others in no order. Of 4 bytes it is an exchange, for whose answer nobody waits: a multiprocessor makes
-/// more of those than stores to as many lines.
+/// A put, of 4 or 8 bytes, among many others in no order. Of 4 bytes it is an exchange, for whose answer nobody waits:
+/// a multiprocessor makes more of those than stores to as many lines.
 template <class T>
 GRAVEL_BOTH void put_scattered(T* at, T value) {
 #if GRAVEL_ON_GPU
@@ -103,14 +106,16 @@ template <scope S = scope::device, class T>
 GRAVEL_BOTH T fetch_in_place(op o, T* at, T value) {
   if (o == op::add) return add_in_place<S>(at, value);
   if constexpr (std::is_floating_point_v<T>) {
-    // Numbers without a sign are ordered as their bits are, those with one the other way round. No number changes nothing.
+    // Numbers without a sign are ordered as their bits are, those with one the other way round. No number changes
+    // nothing.
     using bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
     using signed_bits = std::make_signed_t<bits>;
     if (value != value) return read_in_place(at);
     const bits word = static_cast<bits>(to_word(value));
     if (word >> (8 * sizeof(T) - 1))
       return from_word<T>(fetch_in_place<S>(o == op::min ? op::max : op::min, reinterpret_cast<bits*>(at), word));
-    return from_word<T>(static_cast<bits>(fetch_in_place<S>(o, reinterpret_cast<signed_bits*>(at), static_cast<signed_bits>(word))));
+    return from_word<T>(
+        static_cast<bits>(fetch_in_place<S>(o, reinterpret_cast<signed_bits*>(at), static_cast<signed_bits>(word))));
   } else {
     using word = std::conditional_t<sizeof(T) == 4, unsigned, unsigned long long>;
     word* raw = reinterpret_cast<word*>(at);
@@ -121,8 +126,10 @@ GRAVEL_BOTH T fetch_in_place(op o, T* at, T value) {
       case op::bit_and: return static_cast<T>(GRAVEL_IN_SCOPE(atomicAnd, raw, operand));
       case op::bit_or: return static_cast<T>(GRAVEL_IN_SCOPE(atomicOr, raw, operand));
       case op::bit_xor: return static_cast<T>(GRAVEL_IN_SCOPE(atomicXor, raw, operand));
-      case op::min: return static_cast<T>(GRAVEL_IN_SCOPE(atomicMin, reinterpret_cast<ordered*>(at), static_cast<ordered>(value)));
-      default: return static_cast<T>(GRAVEL_IN_SCOPE(atomicMax, reinterpret_cast<ordered*>(at), static_cast<ordered>(value)));
+      case op::min:
+        return static_cast<T>(GRAVEL_IN_SCOPE(atomicMin, reinterpret_cast<ordered*>(at), static_cast<ordered>(value)));
+      default:
+        return static_cast<T>(GRAVEL_IN_SCOPE(atomicMax, reinterpret_cast<ordered*>(at), static_cast<ordered>(value)));
     }
 #else
     switch (o) {
@@ -158,7 +165,8 @@ GRAVEL_BOTH T swap_in_place(T* at, T value) {
 #if GRAVEL_ON_GPU
   return from_word<T>(GRAVEL_IN_SCOPE(atomicExch, reinterpret_cast<word*>(at), static_cast<word>(to_word(value))));
 #else
-  return from_word<T>(__atomic_exchange_n(reinterpret_cast<word*>(at), static_cast<word>(to_word(value)), __ATOMIC_RELAXED));
+  return from_word<T>(
+      __atomic_exchange_n(reinterpret_cast<word*>(at), static_cast<word>(to_word(value)), __ATOMIC_RELAXED));
 #endif
 }
 
@@ -167,12 +175,12 @@ template <scope S = scope::device, class T>
 GRAVEL_BOTH T compare_swap_in_place(T* at, T expected, T desired) {
   using word = std::conditional_t<sizeof(T) == 4, unsigned, unsigned long long>;
 #if GRAVEL_ON_GPU
-  return from_word<T>(
-      GRAVEL_IN_SCOPE(atomicCAS, reinterpret_cast<word*>(at), static_cast<word>(to_word(expected)), static_cast<word>(to_word(desired))));
+  return from_word<T>(GRAVEL_IN_SCOPE(atomicCAS, reinterpret_cast<word*>(at), static_cast<word>(to_word(expected)),
+                                      static_cast<word>(to_word(desired))));
 #else
   word seen = static_cast<word>(to_word(expected));
-  __atomic_compare_exchange_n(reinterpret_cast<word*>(at), &seen, static_cast<word>(to_word(desired)), false, __ATOMIC_RELAXED,
-                              __ATOMIC_RELAXED);
+  __atomic_compare_exchange_n(reinterpret_cast<word*>(at), &seen, static_cast<word>(to_word(desired)), false,
+                              __ATOMIC_RELAXED, __ATOMIC_RELAXED);
   return from_word<T>(seen);
 #endif
 }
@@ -209,4 +217,4 @@ GRAVEL_BOTH void with_type(value_type type, F&& f) {
   }
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -5,7 +5,7 @@
 #include "device/simt.hpp"
 #include "lib/base/platform.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 class lane_group {
  public:
@@ -16,9 +16,10 @@ class lane_group {
     uint32_t below, not_below;
     asm("mov.u32 %0, %%lanemask_lt;" : "=r"(below));
     asm("mov.u32 %0, %%lanemask_ge;" : "=r"(not_below));
-    // All bits are set in `below | not_below`, which the compiler does not know. Without it, it takes the mask for the same
-    // in all lanes that run together later. But lanes of two groups that wait in one loop may come out of it together: then
-    // a shuffle of one group let a lane of the other pass that had to wait for its own (CUDA 13.0, sm_90).
+    // All bits are set in `below | not_below`, which the compiler does not know. Without it, it takes the mask for the
+    // same in all lanes that run together later. But lanes of two groups that wait in one loop may come out of it
+    // together: then a shuffle of one group let a lane of the other pass that had to wait for its own (CUDA 13.0,
+    // sm_90).
     group.mask_ &= below | not_below;
 #endif
     return group;
@@ -98,8 +99,8 @@ class lane_group {
     if (!alone()) __syncwarp(mask_);
 #endif
   }
-  /// As `wait` by each lane, in a loop in which the group meets. On the CPU backend one lane waits for all: a thread whose lanes meet each other never
-  /// sleeps.
+  /// As `wait` by each lane, in a loop in which the group meets. On the CPU backend one lane waits for all: a thread
+  /// whose lanes meet each other never sleeps.
   template <class Wait>
   GRAVEL_BOTH void wait_together(Wait wait) const {
 #if GRAVEL_ON_GPU
@@ -125,7 +126,8 @@ class lane_group {
   template <class T>
   GRAVEL_BOTH T sum(T value) const {
     T total{};
-    for (uint32_t rest = mask_; rest != 0; rest &= rest - 1) total = static_cast<T>(total + from_lane(value, lowest(rest)));
+    for (uint32_t rest = mask_; rest != 0; rest &= rest - 1)
+      total = static_cast<T>(total + from_lane(value, lowest(rest)));
     return total;
   }
 
@@ -153,4 +155,4 @@ class lane_group {
   uint32_t mask_, lane_;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,13 +1,14 @@
-// Atomic updates of this PE's own memory, done on return: for kernels, and for handlers on the device, whose messages to their
-// own PE are complete only when quiescence says so. On a GPU they are CUDA's atomics, for all types that operations take.
+// Atomic updates of this PE's own memory, done on return: for kernels, and for handlers on the device, whose messages
+// to their own PE are complete only when quiescence says so. On a GPU they are CUDA's atomics, for all types that
+// operations take.
 //
-// Thread scope: lane, divergent; not from the host. `dest` is a symmetric address. Atomic against the operations of messages, of
-// peers, and against CUDA's atomics. All return the value before.
+// Thread scope: lane, divergent; not from the host. `dest` is a symmetric address. Atomic against the operations of
+// messages, of peers, and against CUDA's atomics. All return the value before.
 #pragma once
 #include "device/handle.cuh"
 #include "device/in_place.cuh"
 
-namespace gravel {
+namespace gravel::detail {
 
 template <class T>
 GRAVEL_BOTH T update_locally(const gravel_t& g, op o, T* dest, T value, T expected) {
@@ -21,13 +22,13 @@ GRAVEL_BOTH T update_locally(const gravel_t& g, op o, T* dest, T value, T expect
   return answer_in_place(o, dest, value, expected);
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail
 
 #define GRAVEL_LOCAL(name, code, takes, types)                                                                     \
   template <class T>                                                                                               \
-  GRAVEL_BOTH T name(const gravel_t& g, T* dest, gravel::same<T> value) {                                          \
-    static_assert(gravel::takes<T>, #name " takes " types);                                                        \
-    using namespace gravel;                                                                                        \
+  GRAVEL_BOTH T name(const gravel_t& g, T* dest, gravel::detail::same<T> value) {                                  \
+    static_assert(gravel::detail::takes<T>, #name " takes " types);                                                \
+    using namespace gravel::detail;                                                                                \
     return from_word<T>(to_word(update_locally(g, op::code, as_numbers(dest), as_number<T>(value), number<T>{}))); \
   }
 /// *dest += value. T: integers of 4 and 8 bytes, float, double.
@@ -40,13 +41,17 @@ GRAVEL_LOCAL(gravel_local_and, fetch_and, is_atomic_integer, "integers of 4 and 
 GRAVEL_LOCAL(gravel_local_or, fetch_or, is_atomic_integer, "integers of 4 and 8 bytes")
 GRAVEL_LOCAL(gravel_local_xor, fetch_xor, is_atomic_integer, "integers of 4 and 8 bytes")
 /// *dest = value. T: integers, enumerations and pointers of 4 and 8 bytes, float, double.
-GRAVEL_LOCAL(gravel_local_swap, swap, is_swappable, "integers, enumerations and pointers of 4 and 8 bytes, float and double")
+GRAVEL_LOCAL(gravel_local_swap, swap, is_swappable,
+             "integers, enumerations and pointers of 4 and 8 bytes, float and double")
 #undef GRAVEL_LOCAL
 
 /// *dest = desired if it is `expected`. T: integers, enumerations and pointers of 4 and 8 bytes.
 template <class T>
-GRAVEL_BOTH T gravel_local_compare_swap(const gravel_t& g, T* dest, gravel::same<T> expected, gravel::same<T> desired) {
-  using namespace gravel;
-  static_assert(is_comparable<T>, "gravel_local_compare_swap takes integers, enumerations and pointers of 4 and 8 bytes");
-  return from_word<T>(to_word(update_locally(g, op::compare_swap, as_numbers(dest), as_number<T>(desired), as_number<T>(expected))));
+GRAVEL_BOTH T gravel_local_compare_swap(const gravel_t& g, T* dest, gravel::detail::same<T> expected,
+                                        gravel::detail::same<T> desired) {
+  using namespace gravel::detail;
+  static_assert(is_comparable<T>,
+                "gravel_local_compare_swap takes integers, enumerations and pointers of 4 and 8 bytes");
+  return from_word<T>(
+      to_word(update_locally(g, op::compare_swap, as_numbers(dest), as_number<T>(desired), as_number<T>(expected))));
 }

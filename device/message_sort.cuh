@@ -1,16 +1,17 @@
-// Sorting what a block sender has gathered: the positions of messages, by their keys; by some lanes of a warp that stand
-// together, or by a whole block.
+// Sorting what a block sender has gathered: the positions of messages, by their keys; by some lanes of a warp that
+// stand together, or by a whole block.
 //
-// Small keys are counted while messages gather, by all who write them: count() gives each message its place among those with its key. Then
-// the sort only sums up the counts and stores each position where it belongs. That matters since mostly one warp sorts while the block waits.
+// Small keys are counted while messages gather, by all who write them: count() gives each message its place among those
+// with its key. Then the sort only sums up the counts and stores each position where it belongs. That matters since
+// mostly one warp sorts while the block waits.
 //
-// Other keys, and those that nobody counted, take a stable radix sort. Each warp goes through a part of the positions of its own; a counter
-// for each digit and warp first counts, and then tells where the next position goes.
+// Other keys, and those that nobody counted, take a stable radix sort. Each warp goes through a part of the positions
+// of its own; a counter for each digit and warp first counts, and then tells where the next position goes.
 #pragma once
 #include "device/block_add.hpp"
 #include "device/lane_group.cuh"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// Who sorts. Thread scope of every member: all lanes of the team, converged.
 template <class Lanes>
@@ -26,7 +27,8 @@ struct block_team {
   lane_group lanes;
   uint32_t warp, rank_;
   static constexpr uint32_t warps = (BLOCK + 31) / 32;
-  GRAVEL_DEVICE explicit block_team(uint32_t rank) : lanes(lane_group::converged_warp(rank, BLOCK)), warp(rank / 32), rank_(rank) {}
+  GRAVEL_DEVICE explicit block_team(uint32_t rank)
+      : lanes(lane_group::converged_warp(rank, BLOCK)), warp(rank / 32), rank_(rank) {}
   GRAVEL_DEVICE uint32_t rank() const { return rank_; }
   GRAVEL_DEVICE uint32_t size() const { return BLOCK; }
   GRAVEL_DEVICE void sync() const { __syncthreads(); }
@@ -42,7 +44,7 @@ struct message_sort {
 
   uint16_t order[CAPACITY];      ///< positions of messages, sorted by key
   uint16_t row_first[CAPACITY];  ///< index into `order` of each row's first message
-  uint16_t other[CAPACITY];      ///< `order`, every second time; by position, a message's place among those with its key
+  uint16_t other[CAPACITY];  ///< `order`, every second time; by position, a message's place among those with its key
   uint16_t counter[n_counters];  ///< [digit][warp]
   uint16_t sum[32];
   uint32_t n_rows, n_messages;
@@ -86,8 +88,8 @@ struct message_sort {
     }
   }
 
-  /// Sorts the messages among the first `units` positions by the lowest `key_bits` bits of their keys, and finds the rows of
-  /// equal keys. key: by position; no_message where no message begins. Thread scope: the team.
+  /// Sorts the messages among the first `units` positions by the lowest `key_bits` bits of their keys, and finds the
+  /// rows of equal keys. key: by position; no_message where no message begins. Thread scope: the team.
   template <class Team>
   GRAVEL_DEVICE void sort(const Team& team, const uint32_t* key, uint32_t units, uint32_t key_bits) {
     // As few passes as there are counters for, of digits as short as that allows.
@@ -130,8 +132,8 @@ struct message_sort {
 
   /// One pass.
   template <class Team>
-  GRAVEL_DEVICE void scatter(const Team& team, const uint32_t* key, const uint16_t* from, uint16_t* to, uint32_t count, uint32_t shift,
-                             uint32_t bits) {
+  GRAVEL_DEVICE void scatter(const Team& team, const uint32_t* key, const uint16_t* from, uint16_t* to, uint32_t count,
+                             uint32_t shift, uint32_t bits) {
     const uint32_t digits = 1u << bits, none = digits, width = team.lanes.size(), rank = team.lanes.rank();
     const uint32_t part = (count + 32 * Team::warps - 1) / (32 * Team::warps) * 32;
     const uint32_t begin = team.warp * part, end = begin + part < count ? begin + part : count;
@@ -166,10 +168,12 @@ struct message_sort {
     team.sync();
   }
 
-  GRAVEL_DEVICE void add_to(uint32_t c, uint32_t lanes) { counter[c] = static_cast<uint16_t>(counter[c] + lane_group::popcount(lanes)); }
+  GRAVEL_DEVICE void add_to(uint32_t c, uint32_t lanes) {
+    counter[c] = static_cast<uint16_t>(counter[c] + lane_group::popcount(lanes));
+  }
 
-  /// Each of the first `n` counters becomes the sum of those before it, and n_messages the sum of all. Thread scope: one
-  /// warp, or some lanes of it.
+  /// Each of the first `n` counters becomes the sum of those before it, and n_messages the sum of all. Thread scope:
+  /// one warp, or some lanes of it.
   template <class Lanes>
   GRAVEL_DEVICE void sum_up(const Lanes& lanes, uint32_t n) {
     const uint32_t each = (n + lanes.size() - 1) / lanes.size(), begin = lanes.rank() * each;
@@ -204,4 +208,4 @@ struct message_sort {
   }
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,38 +1,38 @@
-// What handlers send while a warp of the resolver runs them: gathered in open chunks of the rings to their destinations, and
-// published when a chunk is full or the warp has nothing else to do. So messages that handlers send leave
-// together, without host or queue, and no handler waits:
+// What handlers send while a warp of the resolver runs them: gathered in open chunks of the rings to their
+// destinations, and published when a chunk is full or the warp has nothing else to do. So messages that handlers send
+// leave together, without host or queue, and no handler waits:
 //
 //   the chunk of the next ticket is free         it is filled in place, in a peer's memory over NVLink
 //   else that of the ring to the own PE is free  it is filled for that peer, and passed on later (resolver_rings.cuh)
 //   else                                         the message takes the handlers' queue, which may spill
 //
-// Who has taken a ticket must publish it. One whose chunk was not free is kept as owed: it is the next one used for that ring, or
-// is published empty as soon as its chunk is free (flush). A warp looks after that whenever it is not running handlers, from time to
-// time while one sends (look_after_others), and hands its debts on to the next resolver kernel when it ends; so nobody waits for a
-// ticket that nobody will publish.
+// Who has taken a ticket must publish it. One whose chunk was not free is kept as deferred: it is the next one used for
+// that ring, or is published empty as soon as its chunk is free (flush). A warp looks after that whenever it is not
+// running handlers, from time to time while one sends (serve_others), and hands its debts on to the next resolver
+// kernel when it ends; so nobody waits for a ticket that nobody will publish.
 //
 // The lanes of a warp stand at different places: those that send together are a group. Groups of one warp take turns
-// at the outbox: [O1] take, acquire; [O2] give back, release. Between the two nobody waits, so a turn always comes. On a GPU [O2]
-// is relaxed: what lanes of one warp store, and then order by __syncwarp, is ordered by the fence of whichever of them publishes,
-// and a fence for each message would wait for the stores that are under way to the peer.
+// at the outbox: [O1] take, acquire; [O2] give back, release. Between the two nobody waits, so a turn always comes. On
+// a GPU [O2] is relaxed: what lanes of one warp store, and then order by __syncwarp, is ordered by the fence of
+// whichever of them publishes, and a fence for each message would wait for the stores that are under way to the peer.
 //
-// Invariants: a warp takes the tickets for what its handlers send before it marks as done what they ran for, and publishes them
-// without waiting for anything but its own handlers; it owes at most one ticket of each ring.
+// Invariants: a warp takes the tickets for what its handlers send before it marks as done what they ran for, and
+// publishes them without waiting for anything but its own handlers; it owes at most one ticket of each ring.
 #pragma once
 #include "device/peer.cuh"
 #include "device/send.cuh"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// A ticket of the ring to `pe` that is to be published when its chunk is free.
-struct owed_ticket {
+struct deferred_ticket {
   uint64_t ticket;
   uint64_t pe;
 };
 /// What a warp owes: in device memory, where it outlasts the kernel. At most one ticket of each ring.
-struct owed_tickets {
-  owed_ticket of_rank[max_peers];
-  uint64_t ranks;  ///< of whose rings a ticket is owed, as bits
+struct deferred_tickets {
+  deferred_ticket of_rank[max_peers];
+  uint64_t ranks;  ///< of whose rings a ticket is deferred, as bits
   uint64_t busy;   ///< not 0: the warp applies chunks
 };
 
@@ -56,8 +56,8 @@ class outbox {
   /// Words by which a chunk grows in a turn if it is to stay open: so it is full after few turns.
   static constexpr uint32_t least_growth = 8;
 
-  /// `owed`: nullptr if this PE has no rings. Thread scope: the warp, converged; as all but add().
-  GRAVEL_DEVICE void begin(const gravel_t& g, owed_tickets* owed, uint32_t lane) {
+  /// `deferred`: nullptr if this PE has no rings. Thread scope: the warp, converged; as all but add().
+  GRAVEL_DEVICE void begin(const gravel_t& g, deferred_tickets* deferred, uint32_t lane) {
     for (uint32_t i = lane; i < most_chunks; i += 32) chunk_[i] = {};
     if (lane != 0) return;
     taken_ = n_open_ = adds_ = 0;
@@ -65,12 +65,12 @@ class outbox {
     counters_ = g.counters;
     queue_ = g.direct;
     my_pe_ = g.my_pe;
-    owed_ = owed;
-    owes_ = owed ? static_cast<uint32_t>(owed->ranks) : 0;
+    deferred_ = deferred;
+    owes_ = deferred ? static_cast<uint32_t>(deferred->ranks) : 0;
   }
-  /// True if something is owed still.
+  /// True if something is deferred still.
   GRAVEL_DEVICE bool end(uint32_t lane) const {
-    if (lane == 0 && owed_) owed_->ranks = owes_;
+    if (lane == 0 && deferred_) deferred_->ranks = owes_;
     return owes_ != 0;
   }
 
@@ -79,7 +79,7 @@ class outbox {
   GRAVEL_DEVICE void add(const lane_group& all, uint32_t pe, const row_kind& kind, const Piece (&message)[N]) {
     if (all.is_leader()) {
       take();
-      if (++adds_ % adds_of_a_turn == 0) look_after_others();
+      if (++adds_ % adds_of_a_turn == 0) serve_others();
     }
     if constexpr (message_units<Piece, N> * 32 > peer_ring::least_chunk_units) {
       all.sync();  // it is the group's turn
@@ -92,7 +92,7 @@ class outbox {
   /// Is there anything to publish?
   GRAVEL_DEVICE bool is_empty() const { return n_open_ == 0 && owes_ == 0; }
 
-  /// Publishes what is open; and empty chunks for tickets that are owed and can be had now.
+  /// Publishes what is open; and empty chunks for tickets that are deferred and can be had now.
   __device__ GRAVEL_NOINLINE void flush(uint32_t lane) {
     for (uint32_t i = lane; i < most_chunks; i += 32)
       if (chunk_[i].is_open()) publish(chunk_[i]);
@@ -106,16 +106,16 @@ class outbox {
     __syncwarp();
   }
 
-  /// Takes the next chunk of a ring if it is free at once. After `true`, publish() must follow. Thread scope: the lane whose
-  /// turn it is.
+  /// Takes the next chunk of a ring if it is free at once. After `true`, publish() must follow. Thread scope: the lane
+  /// whose turn it is.
   GRAVEL_DEVICE bool claim(const peer_link& link, uint64_t* ticket) {
-    owed_ticket& owed = owed_->of_rank[link.rank];
+    deferred_ticket& deferred = deferred_->of_rank[link.rank];
     const bool owes = owes_ >> link.rank & 1;
-    const uint64_t next = owes ? owed.ticket : fetch_add<scope::device>(&link.line->tickets, uint64_t{1});
+    const uint64_t next = owes ? deferred.ticket : fetch_add<scope::device>(&link.line->tickets, uint64_t{1});
     const bool is_free = link.ring.is_free(next);
     if (is_free && owes) owes_ &= ~(1u << link.rank);
     if (!is_free && !owes) {
-      owed = {next, link.pe};
+      deferred = {next, link.pe};
       owes_ |= 1u << link.rank;
     }
     *ticket = next;
@@ -124,10 +124,11 @@ class outbox {
 
  private:
   struct alignas(16) open_chunk {
-    uint64_t kind;      ///< of what is in it, as bits; 0: no chunk is open. More than one destination or kind may share this place
+    uint64_t kind;      ///< of what is in it, as bits; 0: no chunk is open. More than one destination or kind may share
+                        ///< this place
     uint32_t pe, used;  ///< for whom; words
     uint32_t* payload;
-    uint32_t room, looked;  ///< words; what look_after_others() found used the last time, or not_yet
+    uint32_t room, looked;  ///< words; what serve_others() found used the last time, or not_yet
     const peer_link* link;  ///< in whose ring
     uint64_t ticket;
     GRAVEL_DEVICE bool is_open() const { return kind != 0; }
@@ -172,9 +173,11 @@ class outbox {
     }
   }
 
-  GRAVEL_DEVICE open_chunk& chunk_for(uint32_t pe, row_kind kind) { return chunk_[(pe + 5 * (kind.words + kind.handler)) % most_chunks]; }
-  /// Where `n` messages of a kind go if they fit into the open chunk, else 0. Thread scope: a lane of those whose turn it is; one for
-  /// each destination.
+  GRAVEL_DEVICE open_chunk& chunk_for(uint32_t pe, row_kind kind) {
+    return chunk_[(pe + 5 * (kind.words + kind.handler)) % most_chunks];
+  }
+  /// Where `n` messages of a kind go if they fit into the open chunk, else 0. Thread scope: a lane of those whose turn
+  /// it is; one for each destination.
   GRAVEL_DEVICE uint64_t place(uint32_t pe, const row_kind& kind, uint32_t n) {
     open_chunk& c = chunk_for(pe, kind);
     const uint32_t used = c.used, end = used + n * kind.words;
@@ -182,21 +185,23 @@ class outbox {
     c.used = end;
     return reinterpret_cast<uint64_t>(c.payload + used);
   }
-  /// As place(), in a chunk that it opens, unless another part has; 0: there is no room. Thread scope: the lane whose turn it is.
+  /// As place(), in a chunk that it opens, unless another part has; 0: there is no room. Thread scope: the lane whose
+  /// turn it is.
   GRAVEL_DEVICE uint64_t place_in_new(uint32_t pe, const row_kind& kind, uint32_t n) {
     if (const uint64_t row = place(pe, kind, n)) return row;
     open_chunk& c = chunk_for(pe, kind);
     if (c.is_open()) publish(c);
     return open(c, pe, kind) ? place(pe, kind, n) : 0;
   }
-  /// Sends the messages of the lanes in `rest`, whole parts of the group, one part after the other: in chunks that the leader opens, or, where
-  /// there is no room at once, through the queue. Gives back the turn. Thread scope: the group.
+  /// Sends the messages of the lanes in `rest`, whole parts of the group, one part after the other: in chunks that the
+  /// leader opens, or, where there is no room at once, through the queue. Gives back the turn. Thread scope: the group.
   template <class Piece, uint32_t N>
-  GRAVEL_DEVICE void add_to_others(const lane_group& all, const lane_group& part, uint32_t rest, uint32_t pe, const row_kind& kind,
-                                   const Piece (&message)[N]) {
+  GRAVEL_DEVICE void add_to_others(const lane_group& all, const lane_group& part, uint32_t rest, uint32_t pe,
+                                   const row_kind& kind, const Piece (&message)[N]) {
     uint32_t waiting = 0;
     while (rest) {
-      const uint32_t of = lane_group::lowest(rest), together = all.from_lane(part.mask(), of), destination = all.from_lane(pe, of);
+      const uint32_t of = lane_group::lowest(rest), together = all.from_lane(part.mask(), of),
+                     destination = all.from_lane(pe, of);
       uint64_t row = 0;
       if (all.is_leader()) row = place_in_new(destination, kind, lane_group::popcount(together));
       row = all.from_leader(row);
@@ -206,12 +211,13 @@ class outbox {
       all.sync();
     }
     if (all.is_leader()) give_back();
-    if (waiting >> all.lane() & 1) send_in_slots(queue_, all.part(waiting), sink_of(pe, sink_kind::device), kind, message);
+    if (waiting >> all.lane() & 1)
+      send_in_slots(queue_, all.part(waiting), sink_of(pe, sink_kind::device), kind, message);
   }
   /// Not inlined, as all that is seldom done: so the code of a place that sends is short.
   template <class Piece, uint32_t N>
-  __device__ GRAVEL_NOINLINE void add_apart(lane_group all, lane_group part, uint32_t rest, uint32_t pe, uint64_t kind_bits,
-                                            const Piece (&message)[N]) {
+  __device__ GRAVEL_NOINLINE void add_apart(lane_group all, lane_group part, uint32_t rest, uint32_t pe,
+                                            uint64_t kind_bits, const Piece (&message)[N]) {
     add_to_others(all, part, rest, pe, row_kind::of_bits(kind_bits), message);
   }
   GRAVEL_DEVICE bool open(open_chunk& c, uint32_t pe, const row_kind& kind) {
@@ -232,9 +238,9 @@ class outbox {
     ++n_open_;
     return true;
   }
-  /// A handler may go on sending for long, to other PEs than before. What its warp opened or owes there is published meanwhile:
-  /// else the ring would come round to it, and who has the ticket after it could send nothing there either.
-  __device__ GRAVEL_NOINLINE void look_after_others() {
+  /// A handler may go on sending for long, to other PEs than before. What its warp opened or owes there is published
+  /// meanwhile: else the ring would come round to it, and who has the ticket after it could send nothing there either.
+  __device__ GRAVEL_NOINLINE void serve_others() {
     for (open_chunk& c : chunk_)
       if (c.is_open()) {
         const uint32_t before = c.looked;
@@ -246,13 +252,13 @@ class outbox {
       if (pay(lane_group::lowest(rest))) paid |= rest & ~(rest - 1);
     owes_ &= ~paid;
   }
-  /// Publishes an empty chunk for the ticket that is owed to this rank, if its chunk is free. Thread scope: lane.
+  /// Publishes an empty chunk for the ticket that is deferred to this rank, if its chunk is free. Thread scope: lane.
   GRAVEL_DEVICE bool pay(uint32_t rank) const {
-    const owed_ticket owed = owed_->of_rank[rank];
-    const peer_link& link = peers_[owed.pe];
-    const bool is_free = link.ring.is_free(owed.ticket);
-    if (is_free) link.ring.publish(owed.ticket, {wide_kind(1), sink_of(link.pe, sink_kind::device), 0});
-    ring_bell_now_and_then(link);  // whoever is to look there may sleep
+    const deferred_ticket deferred = deferred_->of_rank[rank];
+    const peer_link& link = peers_[deferred.pe];
+    const bool is_free = link.ring.is_free(deferred.ticket);
+    if (is_free) link.ring.publish(deferred.ticket, {wide_kind(1), sink_of(link.pe, sink_kind::device), 0});
+    ring_doorbell_sometimes(link);  // whoever is to look there may sleep
     return is_free;
   }
   __device__ GRAVEL_NOINLINE void publish(open_chunk& c) {
@@ -262,15 +268,15 @@ class outbox {
     c.kind = 0;
     count_published(counters_, c.pe == my_pe_, messages);
     // Who runs handlers is awake itself.
-    if (c.link != &peers_[my_pe_]) ring_bell_now_and_then(*c.link);
+    if (c.link != &peers_[my_pe_]) ring_doorbell_sometimes(*c.link);
   }
 
   open_chunk chunk_[most_chunks];
   const peer_link* peers_;  ///< of the handle: so who sends need not have it in memory
   device_counters* counters_;
   queue queue_;
-  owed_tickets* owed_;
-  uint32_t owes_;    ///< copy of owed_->ranks
+  deferred_tickets* deferred_;
+  uint32_t owes_;    ///< copy of deferred_->ranks
   uint32_t n_open_;  ///< not 0: some chunk is open
   uint32_t adds_;    ///< by groups of lanes
   uint32_t taken_;
@@ -280,8 +286,8 @@ class outbox {
 /// The outbox of the calling warp; meaningful in the resolver kernel, whose dynamic shared memory they are.
 GRAVEL_DEVICE outbox& outbox_of_warp() { return reinterpret_cast<outbox*>(gravel_dynamic_shared())[threadIdx.x / 32]; }
 
-/// Whether the handler that calls has one. On the CPU backend the receiver thread serves the rings by launches, and applies packets
-/// without.
+/// Whether the handler that calls has one. On the CPU backend the receiver thread serves the rings by launches, and
+/// applies packets without.
 GRAVEL_DEVICE bool has_outbox() {
 #if GRAVEL_CUDA
   return true;
@@ -290,10 +296,11 @@ GRAVEL_DEVICE bool has_outbox() {
 #endif
 }
 
-/// Kernels' active messages to a PE that has a ring: those of `all` that send to it together fill a chunk. Waits while the ring is
-/// full. Thread scope: lane, divergent.
+/// Kernels' active messages to a PE that has a ring: those of `all` that send to it together fill a chunk. Waits while
+/// the ring is full. Thread scope: lane, divergent.
 template <class Piece, uint32_t N>
-GRAVEL_DEVICE void push_together(const gravel_t& g, const lane_group& all, uint32_t pe, const row_kind& kind, const Piece (&message)[N]) {
+GRAVEL_DEVICE void push_together(const gravel_t& g, const lane_group& all, uint32_t pe, const row_kind& kind,
+                                 const Piece (&message)[N]) {
   const lane_group group = group_for_chunk(all, pe, kind);
   const peer_link& link = g.peers[pe];
   uint64_t ticket = 0;
@@ -304,7 +311,7 @@ GRAVEL_DEVICE void push_together(const gravel_t& g, const lane_group& all, uint3
   if (!group.is_leader()) return;
   link.ring.publish(ticket, {kind, sink_of(pe, sink_kind::device), group.size()});
   count_published(g.counters, pe == g.my_pe, group.size());
-  ring_bell_now_and_then(link);
+  ring_doorbell_sometimes(link);
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,12 +1,13 @@
 // Route `peer`: operations on the memory of another GPU of the node, mapped over NVLink or PCIe.
-// Single operations are loads, stores and atomics there. Block senders (hand_over.cuh), active messages and what handlers send
-// (outbox.cuh) go through the ring to that PE; active messages to the own PE through one that lies in its own memory.
+// Single operations are loads, stores and atomics there. Block senders (hand_over.cuh), active messages and what
+// handlers send (outbox.cuh) go through the ring to that PE; active messages to the own PE through one that lies in its
+// own memory.
 #pragma once
 #include "device/handle.cuh"
 #include "device/in_place.cuh"
 #include "device/lane_group.cuh"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// Where offset 0 of `pe`'s heap is mapped; nullptr if it is no peer. `pe` is in range.
 GRAVEL_BOTH char* peer_heap(const gravel_t& g, int pe) { return g.peers ? g.peers[pe].heap : nullptr; }
@@ -18,7 +19,8 @@ GRAVEL_BOTH const peer_link* ring_to(const gravel_t& g, uint32_t sink) {
   return link->ring.slots ? link : nullptr;
 }
 
-/// A message that left on the route `self` or `peer`; one addition for a group of lanes, so that statistics cost one atomic for up to 32.
+/// A message that left on the route `self` or `peer`; one addition for a group of lanes, so that statistics cost one
+/// atomic for up to 32.
 GRAVEL_BOTH void count_one(const gravel_t& g, uint64_t route_counters::*route) {
   const lane_group group = lane_group::active_to_count();
   if (group.is_leader()) fetch_add<scope::device>(&(g.counters->here().*route), uint64_t{group.size()});
@@ -26,28 +28,29 @@ GRAVEL_BOTH void count_one(const gravel_t& g, uint64_t route_counters::*route) {
 
 /// Tells a destination whose resolver may sleep that there is something in its ring. To be called by who waits for it,
 /// and now and then: a resolver that is awake looks into its rings all the time.
-GRAVEL_BOTH void ring_bell(const peer_link& link) {
+GRAVEL_BOTH void ring_doorbell(const peer_link& link) {
 #if GRAVEL_ON_GPU
-  store_release(link.bell, globaltimer_ns());
+  store_release(link.doorbell, globaltimer_ns());
 #else
-  fetch_add_release<scope::system>(link.bell, uint64_t{1});
+  fetch_add_release<scope::system>(link.doorbell, uint64_t{1});
 #endif
 }
-GRAVEL_BOTH void ring_bells(const gravel_t& g) {
+GRAVEL_BOTH void ring_doorbells(const gravel_t& g) {
   for (uint32_t pe = 0; g.peers && pe < g.n_pes; ++pe)
-    if (g.peers[pe].ring.slots && load_relaxed<scope::device>(&g.peers[pe].line->tickets)) ring_bell(g.peers[pe]);
+    if (g.peers[pe].ring.slots && load_relaxed<scope::device>(&g.peers[pe].line->tickets)) ring_doorbell(g.peers[pe]);
 }
 
-/// For who pushes all the time: rings unless somebody has lately. A resolver kernel that was started after that bell lives longer
-/// than this (GRAVEL_RESOLVER_QUANTUM_US is 100 us at least), and one that was started before it is followed by another.
-GRAVEL_BOTH void ring_bell_now_and_then(const peer_link& link) {
+/// For who pushes all the time: rings unless somebody has lately. A resolver kernel that was started after that
+/// doorbell lives longer than this (GRAVEL_RESOLVER_QUANTUM_US is 100 us at least), and one that was started before it
+/// is followed by another.
+GRAVEL_BOTH void ring_doorbell_sometimes(const peer_link& link) {
 #if GRAVEL_ON_GPU
   constexpr uint64_t often_ns = 20'000;
-  const uint64_t now = globaltimer_ns(), last = load_relaxed<scope::device>(&link.line->last_bell);
-  // One of all that find it is time: bells are words in host memory.
-  if (now - last < often_ns || !compare_swap_acquire<scope::device>(&link.line->last_bell, last, now)) return;
+  const uint64_t now = globaltimer_ns(), last = load_relaxed<scope::device>(&link.line->last_doorbell);
+  // One of all that find it is time: doorbells are words in host memory.
+  if (now - last < often_ns || !compare_swap_acquire<scope::device>(&link.line->last_doorbell, last, now)) return;
 #endif
-  ring_bell(link);
+  ring_doorbell(link);
 }
 
 /// Claims a chunk and waits until it is free. After it, publish() must follow. Thread scope: lane.
@@ -55,16 +58,17 @@ GRAVEL_BOTH uint64_t claim_chunk(const peer_link& link) {
   const uint64_t ticket = fetch_add<scope::device>(&link.line->tickets, uint64_t{1});
   uint32_t rounds = 0;
   for (relax wait; !link.ring.is_free(ticket); wait())
-    if (++rounds % 256 == 0) ring_bell(link);
+    if (++rounds % 256 == 0) ring_doorbell(link);
   return ticket;
 }
 
-/// Waits until the chunks of a ring below ticket `target` are applied; `below` of them are known to be. Thread scope: the group.
+/// Waits until the chunks of a ring below ticket `target` are applied; `below` of them are known to be. Thread scope:
+/// the group.
 GRAVEL_BOTH void wait_for_chunks(const peer_link& link, const lane_group& group, uint64_t below, uint64_t target) {
   uint32_t rounds = 0;
   for (relax wait; below < target; wait()) {
     below = link.ring.words().first_missing(below, target, group);
-    if (below < target && rounds++ % 256 == 0 && group.is_leader()) ring_bell(link);
+    if (below < target && rounds++ % 256 == 0 && group.is_leader()) ring_doorbell(link);
   }
   group.sync();  // each lane has acquired what it saw
   if (group.is_leader()) raise_to(&link.line->applied_below, below);
@@ -87,4 +91,4 @@ GRAVEL_BOTH void flush_peers(const gravel_t& g, const lane_group& group) {
   }
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

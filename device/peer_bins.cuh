@@ -1,26 +1,27 @@
 // Where a block sender gathers what goes to peers: a bin for each peer, in shared memory, of two halves. A half that is
-// full is pushed into the peer's ring as it is, a row; nothing needs to be sorted. So bins hold messages of one kind, the first that the
-// block sends to a peer; others are sorted.
+// full is pushed into the peer's ring as it is, a row; nothing needs to be sorted. So bins hold messages of one kind,
+// the first that the block sends to a peer; others are sorted.
 //
-//   reserve: place = reserved += size: a position in an endless sequence; generation = place / half; half = generation % 2
-//   wait until holds[half] == generation              [B4] acquire
-//   write the message; written[half] += size          [B3]
+//   reserve: place = reserved += size: a position in an endless sequence; generation = place / half; half = generation
+//   % 2 wait until holds[half] == generation              [B4] acquire write the message; written[half] += size [B3]
 //   who sees written[half] == half size pushes it, then written[half] = 0, holds[half] = generation + 2   [B4] release
 //
-// The lanes that stand here together may send to different bins, and wait for different halves. They must not wait for each other's: who
-// could go on might be whom another group waits for. So each round whoever can writes, what is full is pushed by all, and the rest try
-// again (test/models/bin_rounds.pml). (The push waits for the destination's ring alone, which is emptied whatever happens here.)
+// The lanes that stand here together may send to different bins, and wait for different halves. They must not wait for
+// each other's: who could go on might be whom another group waits for. So each round whoever can writes, what is full
+// is pushed by all, and the rest try again (test/models/bin_rounds.pml). (The push waits for the destination's ring
+// alone, which is emptied whatever happens here.)
 //
-// Invariants: places are disjoint, so one group of lanes, and only one, completes a generation; whoever waits, waits for
-// a lower generation of its own bin, so the lowest one that is incomplete always goes on.
+// Invariants: places are disjoint, so one group of lanes, and only one, completes a generation; whoever waits, waits
+// for a lower generation of its own bin, so the lowest one that is incomplete always goes on.
 #pragma once
 #include "device/block_add.hpp"
 #include "device/peer.cuh"
 #include "device/send.cuh"
 
-namespace gravel {
+namespace gravel::detail {
 
-/// A whole warp as a lane_group: votes and shuffles with a mask that the compiler knows take one instruction, others a loop of a dozen.
+/// A whole warp as a lane_group: votes and shuffles with a mask that the compiler knows take one instruction, others a
+/// loop of a dozen.
 struct whole_warp {
   uint32_t lane_;
   GRAVEL_DEVICE uint32_t lane() const { return lane_; }
@@ -29,7 +30,9 @@ struct whole_warp {
   GRAVEL_DEVICE uint32_t rank() const { return lane_; }
   GRAVEL_DEVICE uint32_t rank_in(uint32_t some) const { return lane_group::popcount(some & ((1u << lane_) - 1)); }
   GRAVEL_DEVICE static uint32_t ballot(bool vote) { return __ballot_sync(~0u, vote); }
-  GRAVEL_DEVICE static uint32_t from_lane(uint32_t value, uint32_t lane) { return __shfl_sync(~0u, value, static_cast<int>(lane)); }
+  GRAVEL_DEVICE static uint32_t from_lane(uint32_t value, uint32_t lane) {
+    return __shfl_sync(~0u, value, static_cast<int>(lane));
+  }
   GRAVEL_DEVICE static void sync() { __syncwarp(); }
 };
 
@@ -67,7 +70,8 @@ struct peer_bins {
     for (uint8_t& w : way) w = none;
     if (g.self_in_place && g.my_pe - first_pe < sizeof(way)) way[g.my_pe - first_pe] = to_self;
     if (n == 0 || n > most || room / (2 * n) < 32) return;
-    while ((4u << half_units_log2) * n <= room && (2u << half_units_log2) <= g.peers[g.peer_pes[0]].ring.chunk_units) ++half_units_log2;
+    while ((4u << half_units_log2) * n <= room && (2u << half_units_log2) <= g.peers[g.peer_pes[0]].ring.chunk_units)
+      ++half_units_log2;
     in_use = n;
     for (uint32_t bin = 0; bin < n; ++bin) {
       if (g.peer_pes[bin] - first_pe < sizeof(way)) way[g.peer_pes[bin] - first_pe] = static_cast<uint8_t>(bin);
@@ -88,11 +92,12 @@ struct peer_bins {
   __device__ GRAVEL_NOINLINE bool take_first(row_kind wanted) {
     if (load_relaxed<scope::shared>(&kind) != 0) return have(wanted);
     if (half_log2(wanted.words) < 5) return false;  // the places of a warp lie in two halves at most
-    return compare_swap_acquire<scope::shared>(&kind, uint64_t{0}, wanted.bits()) || load_relaxed<scope::shared>(&kind) == wanted.bits();
+    return compare_swap_acquire<scope::shared>(&kind, uint64_t{0}, wanted.bits()) ||
+           load_relaxed<scope::shared>(&kind) == wanted.bits();
   }
 
-  /// A message of the kind that the bins hold, to `bin`; to_self: none, of a lane that has stayed with those that send. Thread scope: lane,
-  /// divergent.
+  /// A message of the kind that the bins hold, to `bin`; to_self: none, of a lane that has stayed with those that send.
+  /// Thread scope: lane, divergent.
   template <row_kind KIND, class Piece, uint32_t N>
   GRAVEL_DEVICE void add(const gravel_t& g, unit* memory, uint32_t bin, const Piece (&message)[N], uint32_t* sent) {
     bin_message<Piece, N> m;
@@ -113,7 +118,8 @@ struct peer_bins {
   };
 #if GRAVEL_ON_GPU
   template <row_kind KIND, class Message>
-  __device__ GRAVEL_NOINLINE void add_some(const gravel_t& g, unit* memory, uint32_t mask, uint32_t bin, Message message, uint32_t* sent) {
+  __device__ GRAVEL_NOINLINE void add_some(const gravel_t& g, unit* memory, uint32_t mask, uint32_t bin,
+                                           Message message, uint32_t* sent) {
     add_together<KIND>(g, memory, lane_group::of(mask), bin, message, sent);
   }
 #endif
@@ -129,8 +135,8 @@ struct peer_bins {
   }
 
   template <row_kind KIND, class Group, class Piece, uint32_t N>
-  GRAVEL_DEVICE void add_together(const gravel_t& g, unit* memory, const Group& group, uint32_t bin, const bin_message<Piece, N>& message,
-                                  uint32_t* sent) {
+  GRAVEL_DEVICE void add_together(const gravel_t& g, unit* memory, const Group& group, uint32_t bin,
+                                  const bin_message<Piece, N>& message, uint32_t* sent) {
     const uint32_t log2 = half_log2(KIND.words), half = 1u << log2;
     const uint32_t peers = peers_of(group, bin), leader = lane_group::lowest(peers);
     uint32_t at = 0;
@@ -139,14 +145,17 @@ struct peer_bins {
     at = group.from_lane(at, leader);
 #if GRAVEL_ON_GPU
     if constexpr (std::is_same_v<Group, whole_warp>)
-      if (peers == ~0u && (at & (half - 1)) <= half - 32) return add_in_one_half(g, memory, group, bin, log2, at, message, sent);
+      if (peers == ~0u && (at & (half - 1)) <= half - 32)
+        return add_in_one_half(g, memory, group, bin, log2, at, message, sent);
 #endif
     const uint32_t place = at + group.rank_in(peers), generation = place >> log2, which = generation & 1;
     // The places of one bin may end one half and begin the next.
-    const uint32_t firsts = group.ballot(generation == at >> log2), part = peers & (generation == at >> log2 ? firsts : ~firsts);
+    const uint32_t firsts = group.ballot(generation == at >> log2),
+                   part = peers & (generation == at >> log2 ? firsts : ~firsts);
     for (relax wait;; wait()) {
       const bool goes = waits && load_acquire<scope::shared>(&holds[bin][which]) == generation;  // [B4]
-      if (goes) store_message(pieces_at<Piece>(messages_of(memory, bin, which)) + (place & (half - 1)) * N, message.piece);
+      if (goes)
+        store_message(pieces_at<Piece>(messages_of(memory, bin, which)) + (place & (half - 1)) * N, message.piece);
       group.sync();
       const uint32_t went = group.ballot(goes);  // of a part perhaps not all: they look one after the other
       bool full = false;
@@ -164,15 +173,16 @@ struct peer_bins {
   }
 
 #if GRAVEL_ON_GPU
-  /// What add_together() does, where all lanes of a warp have places in the same half: most often. They wait for the same, so they may wait in
-  /// a loop of their own.
+  /// What add_together() does, where all lanes of a warp have places in the same half: most often. They wait for the
+  /// same, so they may wait in a loop of their own.
   template <class Piece, uint32_t N>
-  GRAVEL_DEVICE void add_in_one_half(const gravel_t& g, unit* memory, const whole_warp& group, uint32_t bin, uint32_t log2, uint32_t at,
-                                     const bin_message<Piece, N>& message, uint32_t* sent) {
+  GRAVEL_DEVICE void add_in_one_half(const gravel_t& g, unit* memory, const whole_warp& group, uint32_t bin,
+                                     uint32_t log2, uint32_t at, const bin_message<Piece, N>& message, uint32_t* sent) {
     const uint32_t half = 1u << log2, generation = at >> log2, which = generation & 1;
     for (relax wait; load_acquire<scope::shared>(&holds[bin][which]) != generation; wait()) {  // [B4]
     }
-    store_message(pieces_at<Piece>(messages_of(memory, bin, which)) + ((at & (half - 1)) + group.lane()) * N, message.piece);
+    store_message(pieces_at<Piece>(messages_of(memory, bin, which)) + ((at & (half - 1)) + group.lane()) * N,
+                  message.piece);
     group.sync();
     bool full = false;
     if (group.lane() == 0) full = block_add(&written[bin][which], 32) + 32 == half;  // [B3]
@@ -181,7 +191,8 @@ struct peer_bins {
 #endif
 
   /// Hands over a full half. Thread scope: lanes of a warp, of which one has completed it.
-  __device__ GRAVEL_NOINLINE void push(const gravel_t& g, unit* memory, uint32_t mask, uint32_t bin, uint32_t generation, uint32_t* sent) {
+  __device__ GRAVEL_NOINLINE void push(const gravel_t& g, unit* memory, uint32_t mask, uint32_t bin,
+                                       uint32_t generation, uint32_t* sent) {
     const lane_group group = lane_group::of(mask);
     group.sync();  // behind [B3]: what one lane has acquired, all may read
     const peer_link& link = g.peers[g.peer_pes[bin]];
@@ -201,13 +212,14 @@ struct peer_bins {
     store_release<scope::shared>(&holds[bin][which], (generation + 2) & (~0u >> log2));  // [B4]
     block_add(sent, row.messages);
     link.ring.publish(ticket, row);
-    if (ticket % 64 == 0) ring_bell(link);
+    if (ticket % 64 == 0) ring_doorbell(link);
   }
 
  public:
-  /// Hands over what is left, and makes the bins empty. Thread scope: block, converged; `ticket`: a word of shared memory.
-  /// One bin after the other, as hand_over_to_peers.
-  GRAVEL_DEVICE void finish(const gravel_t& g, unit* memory, uint64_t* ticket, uint32_t rank, uint32_t size, uint32_t* sent) {
+  /// Hands over what is left, and makes the bins empty. Thread scope: block, converged; `ticket`: a word of shared
+  /// memory. One bin after the other, as hand_over_to_peers.
+  GRAVEL_DEVICE void finish(const gravel_t& g, unit* memory, uint64_t* ticket, uint32_t rank, uint32_t size,
+                            uint32_t* sent) {
     const row_kind held = row_kind::of_bits(kind);
     const uint32_t log2 = half_log2(held.words);
     for (uint32_t bin = 0; bin < in_use && kind; ++bin) {
@@ -231,4 +243,4 @@ struct peer_bins {
   }
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

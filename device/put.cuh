@@ -10,7 +10,7 @@
 #include "device/peer.cuh"
 #include "device/send.cuh"
 
-namespace gravel {
+namespace gravel::detail {
 
 GRAVEL_BOTH bool is_self(const gravel_t& g, int pe) { return static_cast<uint32_t>(pe) == g.my_pe && g.self_in_place; }
 
@@ -24,7 +24,8 @@ GRAVEL_BOTH void apply_mapped(op o, T* at, T value) {
 /// What does not depend on a sign is done with unsigned integers: rows of all such types are of one kind.
 template <op O, class T>
 GRAVEL_BOTH constexpr value_type update_type() {
-  if constexpr (O == op::min || O == op::max || (std::is_floating_point_v<T> && O != op::put)) return value_type_of<T>();
+  if constexpr (O == op::min || O == op::max || (std::is_floating_point_v<T> && O != op::put))
+    return value_type_of<T>();
   else if constexpr (sizeof(T) == 1) return value_type::u8;
   else if constexpr (sizeof(T) == 2) return value_type::u16;
   else if constexpr (sizeof(T) == 4) return value_type::u32;
@@ -78,39 +79,41 @@ GRAVEL_BOTH void one_sided(const gravel_t& g, T* dest, T value, int pe) {
   send_apart(g.direct, sink, is_compact ? message::kind.bits() : wide_kind(1).bits(), whole);
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail
 
-/// *dest = value at `pe`. T: integers, enumerations and pointers of up to 8 bytes, bool, float, double. A pointer is put as
-/// the number that it is: it means something at PEs whose heaps lie at the same address, or when it comes back.
+/// *dest = value at `pe`. T: integers, enumerations and pointers of up to 8 bytes, bool, float, double. A pointer is
+/// put as the number that it is: it means something at PEs whose heaps lie at the same address, or when it comes back.
 template <class T>
-GRAVEL_BOTH void gravel_put(const gravel_t& g, T* dest, gravel::same<T> value, int pe) {
-  static_assert(gravel::is_value<T>, "gravel_put takes integers, enumerations and pointers of up to 8 bytes, float and double");
-  gravel::one_sided<gravel::op::put>(g, gravel::as_numbers(dest), gravel::as_number<T>(value), pe);
+GRAVEL_BOTH void gravel_put(const gravel_t& g, T* dest, gravel::detail::same<T> value, int pe) {
+  static_assert(gravel::detail::is_value<T>,
+                "gravel_put takes integers, enumerations and pointers of up to 8 bytes, float and double");
+  gravel::detail::one_sided<gravel::detail::op::put>(g, gravel::detail::as_numbers(dest),
+                                                     gravel::detail::as_number<T>(value), pe);
 }
 /// *dest += value at `pe`, atomically. T: integers of 4 and 8 bytes, float, double.
 template <class T>
-GRAVEL_BOTH void gravel_add(const gravel_t& g, T* dest, gravel::same<T> value, int pe) {
-  static_assert(gravel::is_addable<T>, "gravel_add takes integers of 4 and 8 bytes, float and double");
-  gravel::one_sided<gravel::op::add>(g, dest, value, pe);
+GRAVEL_BOTH void gravel_add(const gravel_t& g, T* dest, gravel::detail::same<T> value, int pe) {
+  static_assert(gravel::detail::is_addable<T>, "gravel_add takes integers of 4 and 8 bytes, float and double");
+  gravel::detail::one_sided<gravel::detail::op::add>(g, dest, value, pe);
 }
 /// *dest += 1 at `pe`, atomically.
 template <class T>
 GRAVEL_BOTH void gravel_inc(const gravel_t& g, T* dest, int pe) {
-  static_assert(gravel::is_addable<T>, "gravel_inc takes integers of 4 and 8 bytes, float and double");
-  gravel::one_sided<gravel::op::inc>(g, dest, T{1}, pe);
+  static_assert(gravel::detail::is_addable<T>, "gravel_inc takes integers of 4 and 8 bytes, float and double");
+  gravel::detail::one_sided<gravel::detail::op::inc>(g, dest, T{1}, pe);
 }
-#define GRAVEL_UPDATE(name, code, takes, types)                                      \
-  template <class T>                                                                 \
-  GRAVEL_BOTH void name(const gravel_t& g, T* dest, gravel::same<T> value, int pe) { \
-    static_assert(gravel::takes<T>, #name " takes " types);                          \
-    gravel::one_sided<gravel::op::code>(g, dest, value, pe);                         \
+#define GRAVEL_UPDATE(name, code, takes, types)                                              \
+  template <class T>                                                                         \
+  GRAVEL_BOTH void name(const gravel_t& g, T* dest, gravel::detail::same<T> value, int pe) { \
+    static_assert(gravel::detail::takes<T>, #name " takes " types);                          \
+    gravel::detail::one_sided<gravel::detail::op::code>(g, dest, value, pe);                 \
   }
 /// *dest = *dest & value, and so on, at `pe`, atomically. T: integers of 4 and 8 bytes.
 GRAVEL_UPDATE(gravel_and, bit_and, is_atomic_integer, "integers of 4 and 8 bytes")
 GRAVEL_UPDATE(gravel_or, bit_or, is_atomic_integer, "integers of 4 and 8 bytes")
 GRAVEL_UPDATE(gravel_xor, bit_xor, is_atomic_integer, "integers of 4 and 8 bytes")
-/// The smaller, or larger, of *dest and value stays in *dest at `pe`, atomically. T: integers of 4 and 8 bytes, float, double:
-/// there -0 is smaller than 0, a value that is not a number changes nothing, and *dest must be one.
+/// The smaller, or larger, of *dest and value stays in *dest at `pe`, atomically. T: integers of 4 and 8 bytes, float,
+/// double: there -0 is smaller than 0, a value that is not a number changes nothing, and *dest must be one.
 GRAVEL_UPDATE(gravel_min, min, is_addable, "integers of 4 and 8 bytes, float and double")
 GRAVEL_UPDATE(gravel_max, max, is_addable, "integers of 4 and 8 bytes, float and double")
 #undef GRAVEL_UPDATE

@@ -15,7 +15,7 @@
 #include "lib/base/peer_ring.hpp"
 #include "lib/base/relax.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 class alignas(16) release_ring {
  public:
@@ -26,8 +26,8 @@ class alignas(16) release_ring {
     for (slot& s : slot_) s.published = 0;
   }
 
-  /// The chunk with this ticket of `of` has been applied; it is done some time after this. The warp has synchronized behind it. Thread
-  /// scope: lane, divergent.
+  /// The chunk with this ticket of `of` has been applied; it is done some time after this. The warp has synchronized
+  /// behind it. Thread scope: lane, divergent.
   GRAVEL_DEVICE void post(const peer_ring& of, uint64_t ticket, bool is_own) {
     const uint64_t mine = fetch_add<scope::shared>(&tickets_, uint64_t{1});
     for (relax wait; !slot_is_free(mine, load_acquire<scope::shared>(&done_), slots); wait()) {  // [P2]
@@ -41,7 +41,8 @@ class alignas(16) release_ring {
   /// To be called once by each warp that posts, behind its last. Thread scope: one lane.
   GRAVEL_DEVICE void leave() { fetch_add_release<scope::shared>(&left_, 1u); }
 
-  /// Until `warps` have left. `applied`: counts those that are own ones; nullptr if there are none. Thread scope: a warp, converged.
+  /// Until `warps` have left. `applied`: counts those that are own ones; nullptr if there are none. Thread scope: a
+  /// warp, converged.
   GRAVEL_DEVICE void serve(uint32_t warps, uint64_t* applied) {
     const uint32_t lane = threadIdx.x % 32;
     uint64_t next = 0;
@@ -81,4 +82,4 @@ class alignas(16) release_ring {
   slot slot_[slots];
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

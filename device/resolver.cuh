@@ -1,26 +1,27 @@
 // The resolver kernel: applies the packets that arrive at a GPU, and runs device handlers, many at once.
 //
 // Its life is bounded. Block 0 decides: it ends the kernel when nothing has arrived for a while, or when its quantum is
-// over, unless the host says `hold`: kernels of gravel_launch are running, which may wait for what only the resolver
+// over, unless the host says `lease`: kernels of gravel_launch are running, which may wait for what only the resolver
 // can do, and once it gave up its SMs it might never get them back. The host therefore starts such a kernel only after
-// block 0 has acknowledged the hold ([H1]), which it does when all blocks of the resolver are resident.
+// block 0 has acknowledged the lease ([H1]), which it does when all blocks of the resolver are resident.
 #pragma once
 #include "device/resolver_landing.cuh"
 #include "device/resolver_rings.cuh"
 
-namespace gravel {
+namespace gravel::detail {
 
 #if GRAVEL_CUDA
 
 template <class Handlers>
 __global__ void __launch_bounds__(resolver_threads, 1)
-    resolver(gravel_t g, landing ring, peer_rings peers, resolver_state* state, resolver_mailbox* mailbox, resolver_limits limits) {
+    resolver(gravel_t g, landing ring, peer_rings peers, resolver_state* state, resolver_mailbox* mailbox,
+             resolver_limits limits) {
   if (threadIdx.x == 0) {
     fetch_add<scope::device>(&state->resident, 1u);
     releases_of_block().begin();
   }
   const uint32_t warp = blockIdx.x * resolver_warps + threadIdx.x / 32;
-  outbox_of_warp().begin(g, peers.owed ? peers.owed + warp : nullptr, threadIdx.x % 32);
+  outbox_of_warp().begin(g, peers.deferred ? peers.deferred + warp : nullptr, threadIdx.x % 32);
   __syncthreads();
   if (blockIdx.x < gridDim.x - peers.blocks) serve_landing<Handlers>(g, ring, peers, state, mailbox, limits);
   else serve_rings<Handlers>(g, peers, state);
@@ -42,4 +43,4 @@ __global__ void __launch_bounds__(resolver_threads, 1)
 
 #endif  // GRAVEL_CUDA
 
-}  // namespace gravel
+}  // namespace gravel::detail

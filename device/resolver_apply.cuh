@@ -4,7 +4,7 @@
 #include "device/bulk.cuh"
 #include "device/resolver_state.cuh"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// `from`: device_error::arrived.
 __device__ __forceinline__ void reject(const gravel_t& g, const unit& message, message_fault fault, uint64_t from) {
@@ -23,7 +23,8 @@ __device__ GRAVEL_NOINLINE void resolve_one(const gravel_t& g, const unit* messa
   if (fault != message_fault::fine) reject(g, *message, fault, from);
 }
 
-/// The commonest messages, an addition to a 64-bit word and a put of one, without a call. False: it is another one, or faulty.
+/// The commonest messages, an addition to a 64-bit word and a put of one, without a call. False: it is another one, or
+/// faulty.
 __device__ __forceinline__ bool resolve_simple(const gravel_t& g, const unit& m) {
   constexpr uint8_t type = static_cast<uint8_t>(value_type::u64);
   constexpr uint64_t add = make_word0(op::add, type, 0), put = make_word0(op::put, type, 0);
@@ -46,7 +47,8 @@ struct four_updates {
   uint32_t index[4];
   uint64_t value[4];
 };
-/// Calls f(word, value) for those of the first `n` whose words lie in the heap, and reports the others. Thread scope: lane.
+/// Calls f(word, value) for those of the first `n` whose words lie in the heap, and reports the others. Thread scope:
+/// lane.
 template <class T, class F>
 GRAVEL_DEVICE void for_each_word(const gravel_t& g, op o, const four_updates& m, uint32_t n, uint64_t from, F&& f) {
   const uint64_t words = g.heap_bytes / sizeof(T);
@@ -58,15 +60,20 @@ GRAVEL_DEVICE void for_each_word(const gravel_t& g, op o, const four_updates& m,
   }
 }
 /// One of the rarer updates. Not inlined: one copy for all.
-__device__ GRAVEL_NOINLINE inline void apply_rare(op o, value_type type, char* at, uint64_t value) { apply_update(o, type, at, value); }
+__device__ GRAVEL_NOINLINE inline void apply_rare(op o, value_type type, char* at, uint64_t value) {
+  apply_update(o, type, at, value);
+}
 
 /// Not inlined: one copy for all kinds. Thread scope: lane.
-__device__ GRAVEL_NOINLINE inline void apply_four(const gravel_t& g, row_kind kind, four_updates m, uint32_t n, uint64_t from) {
+__device__ GRAVEL_NOINLINE inline void apply_four(const gravel_t& g, row_kind kind, four_updates m, uint32_t n,
+                                                  uint64_t from) {
   const auto type = static_cast<value_type>(kind.type);
   const auto put = [](auto* at, auto value) { put_scattered(at, value); };
   const auto add = [](auto* at, auto value) { add_scattered(at, value); };
   const op applied = kind.operation == op::inc ? op::add : kind.operation;
-  const auto other = [&](auto* at, auto value) { apply_rare(applied, type, reinterpret_cast<char*>(at), to_word(value)); };
+  const auto other = [&](auto* at, auto value) {
+    apply_rare(applied, type, reinterpret_cast<char*>(at), to_word(value));
+  };
   const uint32_t bytes = bytes_of(type);
   // Integers with a sign are put and added as those without.
   if (kind.operation == op::put) {
@@ -74,7 +81,8 @@ __device__ GRAVEL_NOINLINE inline void apply_four(const gravel_t& g, row_kind ki
     else if (bytes == 4) for_each_word<uint32_t>(g, kind.operation, m, n, from, put);
     else if (bytes == 2) for_each_word<uint16_t>(g, kind.operation, m, n, from, put);
     else for_each_word<uint8_t>(g, kind.operation, m, n, from, put);
-  } else if ((kind.operation == op::add || kind.operation == op::inc) && type != value_type::f32 && type != value_type::f64) {
+  } else if ((kind.operation == op::add || kind.operation == op::inc) && type != value_type::f32 &&
+             type != value_type::f64) {
     if (bytes == 8) for_each_word<uint64_t>(g, kind.operation, m, n, from, add);
     else for_each_word<uint32_t>(g, kind.operation, m, n, from, add);
   } else {
@@ -83,9 +91,11 @@ __device__ GRAVEL_NOINLINE inline void apply_four(const gravel_t& g, row_kind ki
   }
 }
 
-/// Reports those of a row's messages that lie outside the heap. `held`: `units` of its units, number first_unit, first_unit + 32, ...
-__device__ GRAVEL_NOINLINE inline void report_outside(const gravel_t& g, const message_row& row, uint32_t bytes, const unit* held,
-                                                      uint32_t units, uint32_t first_unit, uint64_t from) {
+/// Reports those of a row's messages that lie outside the heap. `held`: `units` of its units, number first_unit,
+/// first_unit + 32, ...
+__device__ GRAVEL_NOINLINE inline void report_outside(const gravel_t& g, const message_row& row, uint32_t bytes,
+                                                      const unit* held, uint32_t units, uint32_t first_unit,
+                                                      uint64_t from) {
   const uint32_t of_unit = row_kind::words_of_unit / row.kind.words;
   for (uint32_t b = 0; b < units; ++b)
     for (uint32_t i = 0; i < of_unit; ++i) {
@@ -94,11 +104,12 @@ __device__ GRAVEL_NOINLINE inline void report_outside(const gravel_t& g, const m
         report_error(g, message_fault::outside_heap, row.kind.operation, g.my_pe, index * bytes, bytes, from);
     }
 }
-/// The commonest messages: updates of words of type T, WORDS words each. The lane holds units number first_unit, first_unit + 32, ... of the
-/// row. Calls f(word, value) for each message in the heap, one behind the other: so many are under way. Thread scope: lane.
+/// The commonest messages: updates of words of type T, WORDS words each. The lane leases units number first_unit,
+/// first_unit + 32, ... of the row. Calls f(word, value) for each message in the heap, one behind the other: so many
+/// are under way. Thread scope: lane.
 template <class T, uint32_t WORDS, uint32_t UNITS, class F>
-GRAVEL_DEVICE void update_held(const gravel_t& g, const message_row& row, const unit (&held)[UNITS], uint32_t first_unit, uint64_t from,
-                               F&& f) {
+GRAVEL_DEVICE void update_held(const gravel_t& g, const message_row& row, const unit (&held)[UNITS],
+                               uint32_t first_unit, uint64_t from, F&& f) {
   constexpr uint32_t of_unit = row_kind::words_of_unit / WORDS;
   const uint64_t words = g.heap_bytes / sizeof(T);
   const uint32_t last = words > ~0u ? ~0u : static_cast<uint32_t>(words) - 1;
@@ -120,10 +131,11 @@ GRAVEL_DEVICE void update_held(const gravel_t& g, const message_row& row, const 
   report_outside(g, row, sizeof(T), copy, UNITS, first_unit, from);
 }
 
-/// A compact row of puts or updates: each lane takes four neighbours at a time, which are as many units as a message has words. Thread
-/// scope: TEAM threads, a block or a warp, each by itself.
+/// A compact row of puts or updates: each lane takes four neighbours at a time, which are as many units as a message
+/// has words. Thread scope: TEAM threads, a block or a warp, each by itself.
 template <uint32_t TEAM>
-__device__ GRAVEL_NOINLINE void resolve_updates(const gravel_t& g, const message_row& row, const unit* at, uint64_t from) {
+__device__ GRAVEL_NOINLINE void resolve_updates(const gravel_t& g, const message_row& row, const unit* at,
+                                                uint64_t from) {
   const uint32_t words = row.kind.words, end = static_cast<uint32_t>(row.units());
   const uint64_t one = one_of(static_cast<value_type>(row.kind.type));
   for (uint32_t first = threadIdx.x % TEAM * 4; first < row.messages; first += TEAM * 4) {
@@ -136,22 +148,27 @@ __device__ GRAVEL_NOINLINE void resolve_updates(const gravel_t& g, const message
     const auto high = [](uint64_t word) { return static_cast<uint32_t>(word >> 32); };
     four_updates m;
     if (words == 1) m = {{low(w[0]), high(w[0]), low(w[1]), high(w[1])}, {one, one, one, one}};
-    else if (words == 2) m = {{low(w[0]), low(w[1]), low(w[2]), low(w[3])}, {w[0] >> 32, w[1] >> 32, w[2] >> 32, w[3] >> 32}};
-    else m = {{low(w[0]), high(w[1]), low(w[3]), high(w[4])}, {w[0] >> 32 | w[1] << 32, w[2], w[3] >> 32 | w[4] << 32, w[5]}};
+    else if (words == 2)
+      m = {{low(w[0]), low(w[1]), low(w[2]), low(w[3])}, {w[0] >> 32, w[1] >> 32, w[2] >> 32, w[3] >> 32}};
+    else
+      m = {{low(w[0]), high(w[1]), low(w[3]), high(w[4])},
+           {w[0] >> 32 | w[1] << 32, w[2], w[3] >> 32 | w[4] << 32, w[5]}};
     apply_four(g, row.kind, m, row.messages - first < 4 ? row.messages - first : 4, from);
   }
 }
 
 /// A compact row. Thread scope: TEAM threads, each by itself.
 template <class Handlers, uint32_t TEAM>
-__device__ __forceinline__ void resolve_compact(const gravel_t& g, const message_row& row, const unit* at, uint64_t from) {
+__device__ __forceinline__ void resolve_compact(const gravel_t& g, const message_row& row, const unit* at,
+                                                uint64_t from) {
   if (row.kind.operation != op::am) return resolve_updates<TEAM>(g, row, at, from);
 #if GRAVEL_CUDA
   const bool known = Handlers::dispatch_row(g, row.kind, words_at(at), threadIdx.x % TEAM, TEAM, row.messages);
 #else
   const bool known = dispatch_row_on_host<Handlers>(g, row.kind, words_at(at), threadIdx.x % TEAM, TEAM, row.messages);
 #endif
-  if (!known && threadIdx.x % TEAM == 0) report_error(g, message_fault::bad_handler, op::am, g.my_pe, row.kind.handler, 0, from);
+  if (!known && threadIdx.x % TEAM == 0)
+    report_error(g, message_fault::bad_handler, op::am, g.my_pe, row.kind.handler, 0, from);
 }
 
 /// Applies a row of one-unit messages; several loads are under way before the first is used. TEAM: threads that
@@ -170,7 +187,8 @@ __device__ __forceinline__ void resolve_small(const gravel_t& g, const unit* at,
 }
 
 template <class Handlers, uint32_t TEAM>
-__device__ __forceinline__ void resolve_large(const gravel_t& g, const unit* at, uint32_t messages, uint32_t units, uint64_t from) {
+__device__ __forceinline__ void resolve_large(const gravel_t& g, const unit* at, uint32_t messages, uint32_t units,
+                                              uint64_t from) {
   for (uint32_t i = threadIdx.x % TEAM; i < messages; i += TEAM) {
     unit held[max_small_units];
     if (units > max_small_units) {  // a handler's arguments, which on a GPU it reads where they lie
@@ -202,4 +220,4 @@ __device__ __noinline__ inline message_fault resolve_bulk(const gravel_t& g, con
 }
 #endif
 
-}  // namespace gravel
+}  // namespace gravel::detail

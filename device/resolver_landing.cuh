@@ -3,7 +3,7 @@
 #include "device/resolver_apply.cuh"
 #include "lib/base/landing.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 #if GRAVEL_CUDA
 
@@ -18,9 +18,10 @@ struct claimed_packet {
   uint64_t sequence = 0;
 };
 
-/// Looks for packets in host memory, at most one of each channel, claims one of them and tells all blocks of the others.
-/// With many channels the one word that counts arrivals comes first, so that an idle resolver reads little. Thread scope: warp.
-__device__ __forceinline__ claimed_packet look_once(const landing& ring, resolver_state* state) {
+/// Looks for packets in host memory, at most one of each channel, claims one of them and tells all blocks of the
+/// others. With many channels the one word that counts arrivals comes first, so that an idle resolver reads little.
+/// Thread scope: warp.
+__device__ __forceinline__ claimed_packet poll_once(const landing& ring, resolver_state* state) {
   constexpr uint32_t few_channels = 32;
   const uint32_t lane = threadIdx.x & 31;
   claimed_packet mine;
@@ -40,27 +41,28 @@ __device__ __forceinline__ claimed_packet look_once(const landing& ring, resolve
     for (uint32_t rest = __ballot_sync(~0u, arrived); rest && mine.channel < 0; rest &= rest - 1) {
       const int chosen = __ffs(static_cast<int>(rest)) - 1;
       if (static_cast<int>(lane) == chosen) claimed = claim(state->channel[channel], sequence);
-      if (__shfl_sync(~0u, claimed, chosen)) mine = {static_cast<int>(base) + chosen, __shfl_sync(~0u, sequence, chosen)};
+      if (__shfl_sync(~0u, claimed, chosen))
+        mine = {static_cast<int>(base) + chosen, __shfl_sync(~0u, sequence, chosen)};
     }
-    // Who looks in the meantime, because this took longer than a turn, may have seen more. What is claimed nobody else needs
-    // to acquire.
+    // Who looks in the meantime, because this took longer than a turn, may have seen more. What is claimed nobody else
+    // needs to acquire.
     if (claimed) raise_relaxed(&state->channel[channel].arrived, sequence + 1);
     else if (arrived) raise_to(&state->channel[channel].arrived, sequence + 1);
   }
   return mine;
 }
 
-/// Looks for a while, if it is this block's turn. One block looks at a time: reads of one word in host memory do not overlap,
-/// so that eight blocks that looked at once waited three times as long. Thread scope: warp.
-__device__ __forceinline__ claimed_packet look_for_packets(const landing& ring, resolver_state* state) {
+/// Looks for a while, if it is this block's turn. One block looks at a time: reads of one word in host memory do not
+/// overlap, so that eight blocks that looked at once waited three times as long. Thread scope: warp.
+__device__ __forceinline__ claimed_packet poll_packets(const landing& ring, resolver_state* state) {
   constexpr uint64_t longest_ns = 20'000, while_ns = 10'000;
   const uint32_t lane = threadIdx.x & 31;
   claimed_packet found;
   if (!__shfl_sync(~0u, lane == 0 && take_turn(&state->next_turn, longest_ns), 0)) return found;
   const uint64_t begin = globaltimer_ns();
-  do found = look_once(ring, state);
+  do found = poll_once(ring, state);
   while (__shfl_sync(~0u, found.channel < 0 && globaltimer_ns() - begin < while_ns, 0));
-  if (lane == 0) give_turn(&state->next_turn, 0);
+  if (lane == 0) pass_turn(&state->next_turn, 0);
   return found;
 }
 
@@ -81,16 +83,18 @@ __device__ __forceinline__ claimed_packet claim_packet(const landing& ring, reso
       const int chosen = __ffs(static_cast<int>(some)) - 1;
       bool claimed = false;
       if (static_cast<int>(lane) == chosen) claimed = claim(state->channel[channel], next);
-      if (__shfl_sync(~0u, claimed, chosen)) return {__shfl_sync(~0u, static_cast<int>(channel), chosen), __shfl_sync(~0u, next, chosen)};
+      if (__shfl_sync(~0u, claimed, chosen))
+        return {__shfl_sync(~0u, static_cast<int>(channel), chosen), __shfl_sync(~0u, next, chosen)};
     }
   }
   return {};
 }
 
-/// What a block reads of a packet before it knows what is there: few bytes, since reads over PCIe hold each other up.
+/// What a block reads of a packet before it knows what is there: few bytes, since reads over PCIe lease each other up.
 constexpr uint32_t early_table_units = 8, early_payload_units = 32;
 
-/// Reads units `first` to `end` of a packet's payload: many are under way at once, as each is for microseconds. Thread scope: block.
+/// Reads units `first` to `end` of a packet's payload: many are under way at once, as each is for microseconds. Thread
+/// scope: block.
 __device__ __forceinline__ void read_payload(unit* to, const unit* payload, uint32_t first, uint32_t end) {
   constexpr uint32_t batch = 8;
   GRAVEL_NO_UNROLL
@@ -106,8 +110,8 @@ __device__ __forceinline__ void read_payload(unit* to, const unit* payload, uint
 }
 
 template <class Handlers>
-__device__ __forceinline__ void resolve_packet(const gravel_t& g, const landing& ring, uint32_t channel, uint64_t sequence, char* table,
-                                               uint32_t stage_units) {
+__device__ __forceinline__ void resolve_packet(const gravel_t& g, const landing& ring, uint32_t channel,
+                                               uint64_t sequence, char* table, uint32_t stage_units) {
   constexpr uint32_t payload_at = packet_payload_offset / sizeof(unit);
   const packet_header* remote = ring.packet(channel, sequence);
   const auto copy = [&](uint32_t i) {
@@ -118,13 +122,15 @@ __device__ __forceinline__ void resolve_packet(const gravel_t& g, const landing&
   if (threadIdx.x < early_payload_units) store_unit(stage + threadIdx.x, load_unit(payload_of(remote) + threadIdx.x));
   else if (threadIdx.x < early_payload_units + early_table_units) copy(threadIdx.x - early_payload_units);
   __syncthreads();
-  if (header->n_rows > (early_table_units - sizeof(packet_header) / sizeof(unit)) * (sizeof(unit) / sizeof(message_row))) {
+  if (header->n_rows >
+      (early_table_units - sizeof(packet_header) / sizeof(unit)) * (sizeof(unit) / sizeof(message_row))) {
     if (threadIdx.x >= early_table_units && threadIdx.x < payload_at) copy(threadIdx.x);
     __syncthreads();
   }
   const packet_fault damage = check_packet(header, ring.packet_size, ring.expectation(sequence));
   if (damage != packet_fault::fine) {
-    if (threadIdx.x == 0) report_error(g, message_fault::corrupt_packet, op::none, g.my_pe, static_cast<uint64_t>(damage), 0);
+    if (threadIdx.x == 0)
+      report_error(g, message_fault::corrupt_packet, op::none, g.my_pe, static_cast<uint64_t>(damage), 0);
     return;
   }
   const uint64_t from = uint64_t{header->source_node} + 1;
@@ -159,8 +165,9 @@ __device__ __forceinline__ void resolve_packet(const gravel_t& g, const landing&
 
 /// Serves the landing ring, a packet at a time. Thread scope: block. Block 0 also decides when the kernel ends.
 template <class Handlers>
-__device__ __forceinline__ void serve_landing(const gravel_t& g, const landing& ring, const peer_rings& peers, resolver_state* state,
-                                              resolver_mailbox* mailbox, resolver_limits limits) {
+__device__ __forceinline__ void serve_landing(const gravel_t& g, const landing& ring, const peer_rings& peers,
+                                              resolver_state* state, resolver_mailbox* mailbox,
+                                              resolver_limits limits) {
   __shared__ alignas(16) char table[packet_payload_offset];
   __shared__ claimed_packet packet;
   __shared__ uint32_t stop;
@@ -169,7 +176,7 @@ __device__ __forceinline__ void serve_landing(const gravel_t& g, const landing& 
   for (;;) {
     if (threadIdx.x < 32) {
       claimed_packet found = claim_packet(ring, state);
-      if (found.channel < 0) found = look_for_packets(ring, state);
+      if (found.channel < 0) found = poll_packets(ring, state);
       if (threadIdx.x == 0) {
         packet = found;
         stop = load_acquire<scope::device>(&state->stop);
@@ -204,4 +211,4 @@ __device__ __forceinline__ void serve_landing(const gravel_t& g, const landing& 
 
 #endif  // GRAVEL_CUDA
 
-}  // namespace gravel
+}  // namespace gravel::detail

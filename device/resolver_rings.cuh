@@ -1,10 +1,10 @@
-// How warps of the resolver serve the rings that peers, and this PE itself, fill in device memory. On the CPU backend they are a
-// kernel of their own (host/pe/ring_server.hpp).
+// How warps of the resolver serve the rings that peers, and this PE itself, fill in device memory. On the CPU backend
+// they are a kernel of their own (host/pe/ring_server.hpp).
 #pragma once
 #include "device/resolver_apply.cuh"
 #include "lib/base/packet.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// Passes on a row that waits in this PE's own ring for room in a peer's. False: there is none yet. Thread scope: warp.
 __device__ GRAVEL_NOINLINE inline bool pass_on(const gravel_t& g, const unit* from, const message_row& row) {
@@ -19,13 +19,14 @@ __device__ GRAVEL_NOINLINE inline bool pass_on(const gravel_t& g, const unit* fr
   __syncwarp();
   if (lane == 0) {
     link.ring.publish(ticket, row);
-    ring_bell_now_and_then(link);
+    ring_doorbell_sometimes(link);
   }
   return true;
 }
 
-/// What lies there has been read and will be written again: its lines need not be written back from the L2 cache to memory, which all rings
-/// of a PE together otherwise are too large for. Thread scope: warp. `bytes` from `at` on, a multiple of 16; `at` begins a line of 64 or 128.
+/// What lies there has been read and will be written again: its lines need not be written back from the L2 cache to
+/// memory, which all rings of a PE together otherwise are too large for. Thread scope: warp. `bytes` from `at` on, a
+/// multiple of 16; `at` begins a line of 64 or 128.
 __device__ __forceinline__ void forget_lines([[maybe_unused]] const unit* at, [[maybe_unused]] uint32_t bytes) {
 #if GRAVEL_ON_GPU
   constexpr uint32_t line = 128;
@@ -37,8 +38,8 @@ __device__ __forceinline__ void forget_lines([[maybe_unused]] const unit* at, [[
 #endif
 }
 
-/// A chunk of a ring. Its messages are checked one by one like all others. Thread scope: warp. False: it is to be passed on, and
-/// stays where it is.
+/// A chunk of a ring. Its messages are checked one by one like all others. Thread scope: warp. False: it is to be
+/// passed on, and stays where it is.
 template <class Handlers>
 __device__ __forceinline__ bool resolve_chunk(const gravel_t& g, uint32_t room, bool from_self, chunk_header* chunk) {
   constexpr uint32_t batch = 8;
@@ -54,7 +55,9 @@ __device__ __forceinline__ bool resolve_chunk(const gravel_t& g, uint32_t room, 
   const uint32_t pe = pe_of_sink(row.sink);
   const bool passes = from_self && pe < g.n_pes && pe != g.my_pe && ring_to(g, row.sink);
   if (!peer_ring::may_hold(row, room) || row.sink != sink_of(pe, sink_kind::device) || (pe != g.my_pe && !passes)) {
-    if (lane == 0) report_error(g, message_fault::corrupt_packet, op::none, g.my_pe, static_cast<uint64_t>(packet_fault::bad_total), 0);
+    if (lane == 0)
+      report_error(g, message_fault::corrupt_packet, op::none, g.my_pe, static_cast<uint64_t>(packet_fault::bad_total),
+                   0);
     return true;
   }
   if (passes) return pass_on(g, at, row);
@@ -87,9 +90,9 @@ __device__ __forceinline__ bool resolve_chunk(const gravel_t& g, uint32_t room, 
   return true;
 }
 
-/// What a warp knows of the rings: lane i looks after ring i % width, and there waits for a ticket of its own. Whoever has applied
-/// its ticket draws the next of all lanes of this PE. So what one warp does for long (a handler with much to send) keeps the few
-/// tickets from being applied that it has drawn, and no others.
+/// What a warp knows of the rings: lane i looks after ring i % width, and there waits for a ticket of its own. Whoever
+/// has applied its ticket draws the next of all lanes of this PE. So what one warp does for long (a handler with much
+/// to send) keeps the few tickets from being applied that it has drawn, and no others.
 struct ring_watch {
   peer_ring ring{};
   uint64_t* drawn = nullptr;  ///< of `ring`
@@ -120,19 +123,21 @@ struct ring_watch {
   __device__ __forceinline__ uint32_t look() const { return __ballot_sync(~0u, ring.slots && ring.arrived(at.ticket)); }
   /// To be called while it is applied, so that nobody waits for the answer.
   __device__ __forceinline__ void draw_next() { at.draw_next(drawn); }
-  __device__ __forceinline__ void go_on() { at.go_on(); }
+  __device__ __forceinline__ void advance() { at.advance(); }
 };
 
-/// Serves the rings until block 0 says stop. Thread scope: each warp for itself; the last of a block gives back what the others have applied.
+/// Serves the rings until block 0 says stop. Thread scope: each warp for itself; the last of a block gives back what
+/// the others have applied.
 template <class Handlers>
 __device__ __forceinline__ void serve_rings(const gravel_t& g, const peer_rings& peers, resolver_state* state) {
   const uint32_t lane = threadIdx.x % 32;
   if (threadIdx.x / 32 == resolver_warps - 1)
-    return releases_of_block().serve(resolver_warps - 1, peers.own < peers.n ? &g.peers[g.my_pe].line->applied : nullptr);
+    return releases_of_block().serve(resolver_warps - 1,
+                                     peers.own < peers.n ? &g.peers[g.my_pe].line->applied : nullptr);
   const uint32_t me = (blockIdx.x - (gridDim.x - peers.blocks)) * resolver_warps + threadIdx.x / 32;
   ring_watch watch(peers, me);
   const bool is_own = lane % watch.width == peers.own;  // this lane's ring is the own one
-  uint64_t* const busy = &peers.owed[blockIdx.x * resolver_warps + threadIdx.x / 32].busy;
+  uint64_t* const busy = &peers.deferred[blockIdx.x * resolver_warps + threadIdx.x / 32].busy;
   uint32_t rounds = 0;
   relax wait;
   for (;;) {
@@ -150,24 +155,26 @@ __device__ __forceinline__ void serve_rings(const gravel_t& g, const peer_rings&
     uint32_t applied = arrived;  // less what stays where it is
     bool leaves = false;
     for (uint32_t rest = arrived; rest && !leaves; rest &= rest - 1) {
-      // Handlers may run for long: who stayed for more of them while all others have left would keep the next kernel waiting.
+      // Handlers may run for long: who stayed for more of them while all others have left would keep the next kernel
+      // waiting.
       const uint32_t stop = load_relaxed<scope::device>(&state->stop);
       const int chosen = __ffs(static_cast<int>(rest)) - 1;
       const auto chunk = reinterpret_cast<uint64_t>(watch.ring.slots ? watch.ring.chunk(watch.at.ticket) : nullptr);
-      if (!resolve_chunk<Handlers>(g, __shfl_sync(~0u, watch.ring.chunk_units, chosen), __shfl_sync(~0u, is_own, chosen),
+      if (!resolve_chunk<Handlers>(g, __shfl_sync(~0u, watch.ring.chunk_units, chosen),
+                                   __shfl_sync(~0u, is_own, chosen),
                                    reinterpret_cast<chunk_header*>(__shfl_sync(~0u, chunk, chosen))))
         applied &= ~(1u << chosen);
       leaves = __any_sync(~0u, stop != 0);
       if (leaves) applied &= ~(rest & (rest - 1));
     }
-    // What handlers sent has its tickets before any of these chunks is marked as done. It leaves when nothing more has come, so
-    // that chunks are full while there is much to do; and in any case soon.
-    constexpr uint32_t hold_for_rounds = 8;
-    if (rounds % hold_for_rounds == 0 && !outbox_of_warp().is_empty()) outbox_of_warp().flush(lane);
+    // What handlers sent has its tickets before any of these chunks is marked as done. It leaves when nothing more has
+    // come, so that chunks are full while there is much to do; and in any case soon.
+    constexpr uint32_t keep_for_rounds = 8;
+    if (rounds % keep_for_rounds == 0 && !outbox_of_warp().is_empty()) outbox_of_warp().flush(lane);
     __syncwarp();
     if (applied >> lane & 1) {
       releases_of_block().post(watch.ring, watch.at.ticket, is_own);
-      watch.go_on();
+      watch.advance();
     }
     if (lane == 0) {
       store_relaxed<scope::device>(busy, uint64_t{0});
@@ -181,8 +188,8 @@ __device__ __forceinline__ void serve_rings(const gravel_t& g, const peer_rings&
   peers.places[me * 32 + lane] = watch.at;
   __syncwarp();  // all lanes have posted
   if (lane == 0) releases_of_block().leave();
-  // What arrives after this look rings the bell after the host has started this kernel, and so starts another.
+  // What arrives after this look rings the doorbell after the host has started this kernel, and so starts another.
   if (watch.look() && lane == 0) store_relaxed<scope::device>(&state->left_over, 1u);
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

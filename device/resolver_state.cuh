@@ -1,15 +1,15 @@
-// What the blocks of the resolver (resolver.cuh) share, with each other, with the host, and from one kernel to the next; and when
-// a kernel ends.
+// What the blocks of the resolver (resolver.cuh) share, with each other, with the host, and from one kernel to the
+// next; and when a kernel ends.
 #pragma once
 #include "device/outbox.cuh"
 #include "device/release_ring.cuh"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// Pinned host words between the receiver thread and the resolver kernel; one writer each.
 struct resolver_mailbox {
-  alignas(64) uint64_t hold;        ///< host: number of the hold that is in force; 0: none
-  alignas(64) uint64_t hold_seen;   ///< resolver: last hold acknowledged [H1]
+  alignas(64) uint64_t lease;       ///< host: number of the lease that is in force; 0: none
+  alignas(64) uint64_t lease_seen;  ///< resolver: last lease acknowledged [H1]
   alignas(64) uint64_t taken;       ///< resolver: packets applied when the last kernel ended
   alignas(64) uint64_t left_over;   ///< resolver: the last kernel ended with chunks still in its rings
   alignas(64) uint64_t settled[2];  ///< device/settle.cuh: what the host waits for has happened
@@ -23,7 +23,7 @@ struct peer_rings {
   uint32_t n;                  ///< at most 32: a lane looks at each
   uint32_t blocks;             ///< that serve rings, behind those for the landing ring
   uint32_t own;                ///< number of the ring from this PE itself; n: there is none
-  owed_tickets* owed;          ///< [warps of the resolver]; nullptr: no rings at all
+  deferred_tickets* deferred;  ///< [warps of the resolver]; nullptr: no rings at all
 };
 static_assert(max_peers <= 32);
 
@@ -33,13 +33,14 @@ struct channel_state {
   uint64_t next;     ///< sequence to claim next
 };
 
-/// In device memory; survives from one resolver kernel to the next. What all warps look at when they find nothing lies apart
-/// from what is written all the time.
+/// In device memory; survives from one resolver kernel to the next. What all warps look at when they find nothing lies
+/// apart from what is written all the time.
 struct resolver_state {
-  alignas(64) uint32_t resident;    ///< blocks of this kernel that have started; the host clears these four before each launch
-  uint32_t leaving;                 ///< blocks that have left
-  uint32_t stop;                    ///< block 0 has decided to end
-  uint32_t left_over;               ///< a warp saw a chunk in its rings when it left
+  alignas(64)
+      uint32_t resident;  ///< blocks of this kernel that have started; the host clears these four before each launch
+  uint32_t leaving;       ///< blocks that have left
+  uint32_t stop;          ///< block 0 has decided to end
+  uint32_t left_over;     ///< a warp saw a chunk in its rings when it left
   alignas(64) uint64_t taken;       ///< packets claimed by blocks
   uint64_t finished;                ///< packets applied
   uint64_t next_turn;               ///< time from which on a block may look for packets in host memory, for all
@@ -64,7 +65,9 @@ constexpr unsigned resolver_shared_bytes = resolver_warps * sizeof(outbox) + siz
 static_assert(sizeof(outbox) % alignof(release_ring) == 0);
 
 /// Where a block puts a packet's messages before it applies them; in the resolver kernel, behind all else.
-GRAVEL_DEVICE unit* stage_of_block() { return reinterpret_cast<unit*>(gravel_dynamic_shared() + resolver_shared_bytes); }
+GRAVEL_DEVICE unit* stage_of_block() {
+  return reinterpret_cast<unit*>(gravel_dynamic_shared() + resolver_shared_bytes);
+}
 static_assert(resolver_shared_bytes % sizeof(unit) == 0);
 
 /// What this block has applied and not yet given back; meaningful in the resolver kernel.
@@ -73,12 +76,13 @@ GRAVEL_DEVICE release_ring& releases_of_block() {
 }
 
 #if GRAVEL_CUDA
-/// Acknowledges the host's hold, or, without one, ends the kernel when it is time. Thread scope: one lane of the kernel.
+/// Acknowledges the host's lease, or, without one, ends the kernel when it is time. Thread scope: one lane of the
+/// kernel.
 __device__ __forceinline__ void decide(resolver_state* state, resolver_mailbox* mailbox, const peer_rings& peers,
                                        const resolver_limits& limits, uint64_t born, uint64_t last_work, bool working) {
-  if (const uint64_t hold = load_acquire(&mailbox->hold)) {
-    if (load_acquire<scope::device>(&state->resident) == gridDim.x && load_relaxed(&mailbox->hold_seen) != hold)
-      store_release(&mailbox->hold_seen, hold);  // [H1]
+  if (const uint64_t lease = load_acquire(&mailbox->lease)) {
+    if (load_acquire<scope::device>(&state->resident) == gridDim.x && load_relaxed(&mailbox->lease_seen) != lease)
+      store_release(&mailbox->lease_seen, lease);  // [H1]
     return;
   }
   const uint64_t now = globaltimer_ns();
@@ -88,10 +92,10 @@ __device__ __forceinline__ void decide(resolver_state* state, resolver_mailbox* 
     if (working || now <= last + limits.idle_ns) return;
     // Handlers may run for long.
     for (uint32_t warp = 0; warp < peers.blocks * resolver_warps; ++warp)
-      if (load_relaxed<scope::device>(&peers.owed[(gridDim.x - peers.blocks) * resolver_warps + warp].busy)) return;
+      if (load_relaxed<scope::device>(&peers.deferred[(gridDim.x - peers.blocks) * resolver_warps + warp].busy)) return;
   }
   store_release<scope::device>(&state->stop, 1u);
 }
 #endif
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -6,7 +6,7 @@
 #include "device/handle.cuh"
 #include "device/lane_group.cuh"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// 16 bytes in one store: what PCIe and the coalescer like.
 GRAVEL_BOTH void store_unit(unit* to, const unit& from) {
@@ -46,7 +46,8 @@ GRAVEL_BOTH void store_message(uint32_t* to, const uint32_t (&message)[N]) {
   constexpr uint32_t at_once = words_at_once<N>;
   for (uint32_t i = 0; i < N; i += at_once) {
 #if GRAVEL_ON_GPU
-    if constexpr (at_once == 4) *reinterpret_cast<uint4*>(to + i) = make_uint4(message[i], message[i + 1], message[i + 2], message[i + 3]);
+    if constexpr (at_once == 4)
+      *reinterpret_cast<uint4*>(to + i) = make_uint4(message[i], message[i + 1], message[i + 2], message[i + 3]);
     else if constexpr (at_once == 2) *reinterpret_cast<uint2*>(to + i) = make_uint2(message[i], message[i + 1]);
     else
 #endif
@@ -82,13 +83,15 @@ struct slot_places {
   uint32_t n_rows = 0, units = 0;
   uint32_t row = 0, peers = 0, first_unit = 0;  ///< the caller's row, who has messages there, and where it begins
   uint32_t unit_peers = 0,
-           unit_in_row = 0;  ///< of the unit whose number is the caller's rank: who has messages in its row, and which of that row it is
+           unit_in_row = 0;  ///< of the unit whose number is the caller's rank: who has messages in its row, and which
+                             ///< of that row it is
 };
 
-/// Sends a message of one kind for each lane of the group: `store` writes those of all into the payload that it is given. Waits while the
-/// queue is full.
+/// Sends a message of one kind for each lane of the group: `store` writes those of all into the payload that it is
+/// given. Waits while the queue is full.
 template <class Store>
-GRAVEL_BOTH void send_together(const queue& q, const lane_group& group, uint32_t sink, const row_kind& kind, Store store) {
+GRAVEL_BOTH void send_together(const queue& q, const lane_group& group, uint32_t sink, const row_kind& kind,
+                               Store store) {
   // Order by sink: one round per distinct sink; every lane learns its row and its place.
   slot_places places;
   for (uint32_t rest = group.mask(); rest != 0; ++places.n_rows) {
@@ -119,10 +122,12 @@ GRAVEL_BOTH void send_together(const queue& q, const lane_group& group, uint32_t
 }
 
 #if GRAVEL_ON_GPU
-/// Short messages of several rows: each lane stores a whole unit, with messages of other lanes. Over PCIe what lies beside each other then is one
-/// write, though rows do not fill their last units; else it would be one for each row. Thread scope: the group.
+/// Short messages of several rows: each lane stores a whole unit, with messages of other lanes. Over PCIe what lies
+/// beside each other then is one write, though rows do not fill their last units; else it would be one for each row.
+/// Thread scope: the group.
 template <uint32_t N>
-GRAVEL_DEVICE void store_whole_units(unit* payload, const lane_group& group, const slot_places& places, const uint32_t (&message)[N]) {
+GRAVEL_DEVICE void store_whole_units(unit* payload, const lane_group& group, const slot_places& places,
+                                     const uint32_t (&message)[N]) {
   constexpr uint32_t of_unit = row_kind::words_of_unit / N;
   uint32_t rest = places.unit_peers;
   for (uint32_t before = places.unit_in_row * of_unit; before != 0 && rest != 0; --before) rest &= rest - 1;
@@ -137,8 +142,8 @@ GRAVEL_DEVICE void store_whole_units(unit* payload, const lane_group& group, con
 }
 #endif
 
-/// The lanes that stand here with a message of this kind. Where each kind has its own code they all have, on a GPU: compilers do not merge
-/// places from which the lanes beside can be seen. g++ does merge the ends of two branches.
+/// The lanes that stand here with a message of this kind. Where each kind has its own code they all have, on a GPU:
+/// compilers do not merge places from which the lanes beside can be seen. g++ does merge the ends of two branches.
 [[gnu::always_inline]] GRAVEL_BOTH lane_group active_with([[maybe_unused]] const row_kind& kind) {
   const lane_group all = lane_group::active();
 #if GRAVEL_ON_GPU
@@ -150,9 +155,11 @@ GRAVEL_DEVICE void store_whole_units(unit* payload, const lane_group& group, con
 
 /// Sends one message of N pieces for each lane of `all`. Waits while the queue is full.
 template <class Piece, uint32_t N>
-GRAVEL_BOTH void send_in_slots(const queue& q, const lane_group& all, uint32_t sink, const row_kind& kind, const Piece (&message)[N]) {
+GRAVEL_BOTH void send_in_slots(const queue& q, const lane_group& all, uint32_t sink, const row_kind& kind,
+                               const Piece (&message)[N]) {
   lane_group group = all;
-  if (kind.is_wide() && N > max_small_units) group = group.part(group.match(group.rank() / (q.shape.payload_units / N)));
+  if (kind.is_wide() && N > max_small_units)
+    group = group.part(group.match(group.rank() / (q.shape.payload_units / N)));
   send_together(q, group, sink, kind, [&](unit* payload, const slot_places& places) {
 #if GRAVEL_ON_GPU
     if constexpr (sizeof(Piece) == 4 && N <= 2)
@@ -162,8 +169,9 @@ GRAVEL_BOTH void send_in_slots(const queue& q, const lane_group& all, uint32_t s
   });
 }
 
-/// Sends one message of N pieces for each calling lane. Thread scope: lane; any subset of a warp may call. Waits while the queue is
-/// full. Returns when the message is handed over (source values may be reused). The kind is a template parameter: so each has its own code.
+/// Sends one message of N pieces for each calling lane. Thread scope: lane; any subset of a warp may call. Waits while
+/// the queue is full. Returns when the message is handed over (source values may be reused). The kind is a template
+/// parameter: so each has its own code.
 template <row_kind KIND, class Piece, uint32_t N>
 GRAVEL_BOTH void send_direct(const gravel_t& g, uint32_t sink, const Piece (&message)[N]) {
   send_in_slots(g.direct, active_with(KIND), sink, KIND, message);
@@ -174,8 +182,9 @@ GRAVEL_BOTH void send_direct(const gravel_t& g, uint32_t sink, const unit (&mess
   send_direct<wide_kind(UNITS)>(g, sink, message);
 }
 
-/// Sends a message of up to one unit, of any kind. Not inlined: what is seldom sent, or by handlers, of which a program has many, has one copy.
-/// The queue comes by value, so that the handle need not lie in memory. Thread scope: lane, as send_direct.
+/// Sends a message of up to one unit, of any kind. Not inlined: what is seldom sent, or by handlers, of which a program
+/// has many, has one copy. The queue comes by value, so that the handle need not lie in memory. Thread scope: lane, as
+/// send_direct.
 GRAVEL_BOTH_APART void send_apart(queue q, uint32_t sink, uint64_t kind_bits, unit message) {
   const row_kind kind = row_kind::of_bits(kind_bits);
   const lane_group all = lane_group::active(), group = all.part(all.match(kind_bits));
@@ -187,4 +196,4 @@ GRAVEL_BOTH_APART void send_apart(queue q, uint32_t sink, uint64_t kind_bits, un
   });
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

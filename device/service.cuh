@@ -11,7 +11,7 @@
 //   };
 //   A server may also have `__device__ void begin(const gravel_server<bank>& here) const`, called by all threads of the block when the kernel starts,
 //   which it does again after each pause: what is to be in shared memory it brings there.
-//   And `static constexpr bool looks_at_arrivals` with `GRAVEL_DEVICE bool arrive(const gravel_t& g, const message& m) const`: a message of another PE has
+//   And `static constexpr bool polls_arrivals` with `GRAVEL_DEVICE bool arrive(const gravel_t& g, const message& m) const`: a message of another PE has
 //   come. It is called by the handler that takes it, so on many lanes at once, beside the servers, and must not wait. True: it is done; else it goes to its server.
 //   gravel_init<gravel_service_delivery<bank>>();
 //   gravel_service<bank> service(bank{...}, {.servers = 32});                     // host/pe/service.hpp
@@ -24,17 +24,19 @@
 #include "device/am.cuh"
 #include "lib/base/service_rings.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
-/// Services, and so servers and queues of tasks, are opened and closed while a job runs. Each opening has a number of its own, which handles carry, and which
-/// stands at its place of `open_now`, on the host, until the memory behind the handles is freed. 0: handles of who runs inside, and those made by hand, in tests.
+/// Services, and so servers and queues of tasks, are opened and closed while a job runs. Each opening has a number of
+/// its own, which handles carry, and which stands at its place of `open_now`, on the host, until the memory behind the
+/// handles is freed. 0: handles of who runs inside, and those made by hand, in tests.
 inline constexpr uint32_t opening_places = 64;
 GRAVEL_API extern uint32_t open_now[opening_places];
 /// Throws gravel::error: `call` cannot use a handle of `what`.
 [[noreturn]] void refuse_closed(const char* call, const char* what, const char* name);
 /// Ends the call if its handle is none, or of something that was closed. As check_handle, it tells on the host alone.
-GRAVEL_BOTH void check_open([[maybe_unused]] const gravel_t& g, [[maybe_unused]] uint32_t opening, [[maybe_unused]] const char* call,
-                            [[maybe_unused]] const char* what, [[maybe_unused]] const char* name) {
+GRAVEL_BOTH void check_open([[maybe_unused]] const gravel_t& g, [[maybe_unused]] uint32_t opening,
+                            [[maybe_unused]] const char* call, [[maybe_unused]] const char* what,
+                            [[maybe_unused]] const char* name) {
 #if !GRAVEL_ON_GPU
   check_handle(g, call);
   if (load_relaxed(&open_now[opening % opening_places]) != opening) [[unlikely]]
@@ -54,20 +56,22 @@ template <class Server>
 struct server_check {
   using message = typename Server::message;
   static_assert(has_name<Server>, "a server has a name: static constexpr const char* name = \"...\";");
-  static_assert(std::is_trivially_copyable_v<Server>, "a server is copied to its kernel byte by byte: use pointers into device memory");
+  static_assert(std::is_trivially_copyable_v<Server>,
+                "a server is copied to its kernel byte by byte: use pointers into device memory");
   static_assert(std::is_trivially_copyable_v<message> && std::is_default_constructible_v<message>,
                 "a service's messages are copied byte by byte");
   static_assert(sizeof(message) % 4 == 0 && sizeof(message) <= 128 && alignof(message) <= 16,
                 "a service's message has 4 to 128 bytes, in words of 4");
-  static_assert(service_threads<Server>() % 32 == 0 && service_threads<Server>() >= 32 && service_threads<Server>() <= 1024,
+  static_assert(service_threads<Server>() % 32 == 0 && service_threads<Server>() >= 32 &&
+                    service_threads<Server>() <= 1024,
                 "a server has 32 to 1024 threads, in whole warps");
   static constexpr bool good = true;
 };
 
 /// Does this server look at messages of other PEs before they go to one of its blocks?
 template <class Server>
-constexpr bool looks_at_arrivals = [] {
-  if constexpr (requires { Server::looks_at_arrivals; }) return Server::looks_at_arrivals;
+constexpr bool polls_arrivals = [] {
+  if constexpr (requires { Server::polls_arrivals; }) return Server::polls_arrivals;
   else return false;
 }();
 
@@ -78,16 +82,18 @@ struct service_context {
   alignas(16) Server server;  ///< if it looks at arrivals; else not there
 };
 
-/// Writes one message for each lane of `group` into a chunk that its leader has claimed, and hands it over. Thread scope: the group.
+/// Writes one message for each lane of `group` into a chunk that its leader has claimed, and hands it over. Thread
+/// scope: the group.
 template <class M>
-GRAVEL_DEVICE void fill_chunk(const service_near_ring& ring, const lane_group& group, uint64_t ticket, const M& message) {
+GRAVEL_DEVICE void fill_chunk(const service_near_ring& ring, const lane_group& group, uint64_t ticket,
+                              const M& message) {
   reinterpret_cast<M*>(ring.messages(ticket))[group.rank()] = message;
   group.sync();
   if (group.is_leader()) ring.publish(ticket, group.size());
 }
 
-/// Puts a message into a server's far ring if it has room at once; false: it has none. The lanes act together whatever their servers are. Thread
-/// scope: the lanes of `lanes`.
+/// Puts a message into a server's far ring if it has room at once; false: it has none. The lanes act together whatever
+/// their servers are. Thread scope: the lanes of `lanes`.
 template <class M>
 GRAVEL_DEVICE bool deliver(const service_view& view, const lane_group& lanes, uint32_t server, const M& message) {
   const uint32_t alike = lanes.match(server), first = lane_group::lowest(alike), rank = lanes.rank_in(alike);
@@ -100,48 +106,49 @@ GRAVEL_DEVICE bool deliver(const service_view& view, const lane_group& lanes, ui
   if (fits) {
     const service_far_ring ring = view.far(server);
     *ring.at<M>(ticket) = message;
-    gravel::ring<scope::device>::publish(ring.word(ticket), ticket);
+    gravel::detail::ring<scope::device>::publish(ring.word(ticket), ticket);
   }
   lanes.sync();
   if (fits && rank == 0) wake_server(view, to);
   return fits;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail
 
-/// The handler that takes a service's messages from other PEs; to be given to gravel_init. Who must not wait, handlers of the program for
-/// example, sends by it: gravel_am<gravel_service_delivery<S>>(g, pe, server, message); so do host threads.
+/// The handler that takes a service's messages from other PEs; to be given to gravel_init. Who must not wait, handlers
+/// of the program for example, sends by it: gravel_am<gravel_service_delivery<S>>(g, pe, server, message); so do host
+/// threads.
 template <class Server>
 struct gravel_service_delivery {
   static constexpr const char* name = Server::name;
   static constexpr bool batch = true;
-  using context = gravel::service_context<Server>;
+  using context = gravel::detail::service_context<Server>;
   using message = typename Server::message;
   GRAVEL_HANDLER void operator()([[maybe_unused]] const gravel_t& g, [[maybe_unused]] context* mine,
                                  [[maybe_unused]] const gravel_batch& lanes, [[maybe_unused]] uint32_t server,
                                  [[maybe_unused]] message m) const {
 #if GRAVEL_ON_GPU || !GRAVEL_CUDA
-    using namespace gravel;
-    const bool is_fresh = (server & looked_at) == 0;
-    server &= ~looked_at;
+    using namespace gravel::detail;
+    const bool is_fresh = (server & polled) == 0;
+    server &= ~polled;
     bool goes_on = is_known(g, mine->view, server);
-    if constexpr (looks_at_arrivals<Server>) goes_on = goes_on && !(is_fresh && mine->server.arrive(g, m));
+    if constexpr (polls_arrivals<Server>) goes_on = goes_on && !(is_fresh && mine->server.arrive(g, m));
     pass_on(g, mine->view, lanes, goes_on, server, m);
 #endif
   }
 #if GRAVEL_ON_GPU || !GRAVEL_CUDA
   /// A row of them, of which this lane has `first`, `first + step` and so on, less than n (device/apply.cuh).
-  static constexpr bool takes_rows = gravel::looks_at_arrivals<Server>;
-  GRAVEL_DEVICE static void take_row(const gravel_t& g, const context& mine, const uint32_t* at, uint32_t first, uint32_t step,
-                                     uint32_t n) {
-    using namespace gravel;
+  static constexpr bool takes_rows = gravel::detail::polls_arrivals<Server>;
+  GRAVEL_DEVICE static void take_row(const gravel_t& g, const context& mine, const uint32_t* at, uint32_t first,
+                                     uint32_t step, uint32_t n) {
+    using namespace gravel::detail;
     constexpr uint32_t words = 1 + sizeof(message) / 4;
     const service_view view = mine.view;
     const Server looks = mine.server;
     for (uint32_t i = first; i < n; i += step) {
       uint32_t word[words];
       load_message(at + i * words, word);
-      const uint32_t server = word[0] & ~looked_at;
+      const uint32_t server = word[0] & ~polled;
       message m;
       __builtin_memcpy(&m, word + 1, sizeof(message));
       bool goes_on = is_known(g, view, server);
@@ -151,20 +158,21 @@ struct gravel_service_delivery {
   }
 
  private:
-  /// Of the number of a server: its server has looked at the message, and left it to the block. What a full ring sends round and round would else try again
-  /// and again to run where others, and perhaps the block, wait for the same.
-  static constexpr uint32_t looked_at = 1u << 31;
-  GRAVEL_DEVICE static bool is_known(const gravel_t& g, const gravel::service_view& view, uint32_t server) {
+  /// Of the number of a server: its server has looked at the message, and left it to the block. What a full ring sends
+  /// round and round would else try again and again to run where others, and perhaps the block, wait for the same.
+  static constexpr uint32_t polled = 1u << 31;
+  GRAVEL_DEVICE static bool is_known(const gravel_t& g, const gravel::detail::service_view& view, uint32_t server) {
     if (server < view.shape.servers) return true;
-    gravel::report_error(g, gravel::message_fault::bad_server, gravel::op::am, g.my_pe, server, view.shape.servers);
+    gravel::detail::report_error(g, gravel::detail::message_fault::bad_server, gravel::detail::op::am, g.my_pe, server,
+                                 view.shape.servers);
     return false;
   }
   /// To the server, by those of `lanes` that have such a message; if it has no room, to this PE again.
-  __device__ GRAVEL_NOINLINE static void pass_on(const gravel_t& g, const gravel::service_view& view, const gravel_batch& lanes,
-                                                 bool goes_on, uint32_t server, message m) {
+  __device__ GRAVEL_NOINLINE static void pass_on(const gravel_t& g, const gravel::detail::service_view& view,
+                                                 const gravel_batch& lanes, bool goes_on, uint32_t server, message m) {
     const uint32_t some = lanes.ballot(goes_on);
-    if (goes_on && !gravel::deliver(view, lanes.part(some), server, m))
-      gravel_am<gravel_service_delivery>(g, static_cast<int>(g.my_pe), server | looked_at, m);
+    if (goes_on && !gravel::detail::deliver(view, lanes.part(some), server, m))
+      gravel_am<gravel_service_delivery>(g, static_cast<int>(g.my_pe), server | polled, m);
   }
 #endif
 };
@@ -173,23 +181,25 @@ struct gravel_service_delivery {
 template <class Server>
 struct gravel_service_handle {
   gravel_t g;
-  gravel::service_view view;
+  gravel::detail::service_view view;
   bool in_server;    ///< the caller is a server, and does not wait for servers
   uint32_t opening;  ///< gravel::check_open
 
   GRAVEL_BOTH uint32_t servers() const { return view.shape.servers; }
 };
 
-/// Sends a message to a server of `pe`. Lanes that send to the same server together share a chunk; thousands of messages go better through a
-/// gravel_service_sender. Waits while the ring of a server of the own PE is full; in a server never for a server. For kernels of gravel_launch,
-/// and servers. Thread scope: lane, divergent.
+/// Sends a message to a server of `pe`. Lanes that send to the same server together share a chunk; thousands of
+/// messages go better through a gravel_service_sender. Waits while the ring of a server of the own PE is full; in a
+/// server never for a server. For kernels of gravel_launch, and servers. Thread scope: lane, divergent.
 template <class Server>
 GRAVEL_DEVICE void gravel_service_send(const gravel_service_handle<Server>& to, int pe, uint32_t server,
                                        const typename Server::message& message) {
-  using namespace gravel;
+  using namespace gravel::detail;
   check_open(to.g, to.opening, "gravel_service_send", "service", Server::name);
-  if (server >= to.servers()) return report_error(to.g, message_fault::bad_server, op::am, static_cast<uint32_t>(pe), server, to.servers());
-  if (static_cast<uint32_t>(pe) != to.g.my_pe) return gravel_am<gravel_service_delivery<Server>>(to.g, pe, server, message);
+  if (server >= to.servers())
+    return report_error(to.g, message_fault::bad_server, op::am, static_cast<uint32_t>(pe), server, to.servers());
+  if (static_cast<uint32_t>(pe) != to.g.my_pe)
+    return gravel_am<gravel_service_delivery<Server>>(to.g, pe, server, message);
   const lane_group all = lane_group::active();
   if (to.in_server) {
     if (!deliver(to.view, all, server, message)) gravel_am<gravel_service_delivery<Server>>(to.g, pe, server, message);

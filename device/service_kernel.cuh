@@ -1,10 +1,10 @@
-// The kernel of a service: each block is a server. Its first warp looks for the longest runs of chunks and of messages that have arrived in its two
-// rings, the block works on all of them at once, and the first warp frees them together (lib/base/service_rings.hpp). The other warps wait at a
-// barrier meanwhile and read nothing.
+// The kernel of a service: each block is a server. Its first warp looks for the longest runs of chunks and of messages
+// that have arrived in its two rings, the block works on all of them at once, and the first warp frees them together
+// (lib/base/service_rings.hpp). The other warps wait at a barrier meanwhile and read nothing.
 #pragma once
 #include "device/service.cuh"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// In shared memory: what a server's block works on.
 struct service_chunks {
@@ -18,14 +18,14 @@ struct service_chunks {
   bool ends;  ///< there is nothing, and the kernel is to end
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail
 
-/// What a server is given at once: the messages of up to 32 chunks of kernels of this PE, and behind them those of others; at least one. Valid until
-/// the server returns.
+/// What a server is given at once: the messages of up to 32 chunks of kernels of this PE, and behind them those of
+/// others; at least one. Valid until the server returns.
 template <class M>
 class gravel_service_batch {
  public:
-  GRAVEL_DEVICE explicit gravel_service_batch(const gravel::service_chunks& chunks) : chunks_(chunks) {}
+  GRAVEL_DEVICE explicit gravel_service_batch(const gravel::detail::service_chunks& chunks) : chunks_(chunks) {}
   /// Messages. May be 0.
   GRAVEL_DEVICE uint32_t size() const { return near() + chunks_.n_far; }
   GRAVEL_DEVICE const M& operator[](uint32_t i) const {
@@ -40,7 +40,9 @@ class gravel_service_batch {
     return near_chunk(first)[i - chunks_.before[first]];
   }
   // Piece by piece, for who wants to give each to a warp: chunks, and then the others' messages, up to 32 at a time.
-  GRAVEL_DEVICE uint32_t chunks() const { return chunks_.n + (chunks_.n_far ? (skipped() + chunks_.n_far + piece - 1) / piece : 0); }
+  GRAVEL_DEVICE uint32_t chunks() const {
+    return chunks_.n + (chunks_.n_far ? (skipped() + chunks_.n_far + piece - 1) / piece : 0);
+  }
   GRAVEL_DEVICE const M* chunk(uint32_t c) const { return c < chunks_.n ? near_chunk(c) : far(begin_of(c)); }
   GRAVEL_DEVICE uint32_t messages_of(uint32_t c) const {
     if (c < chunks_.n) return chunks_.before[c + 1] - chunks_.before[c];
@@ -49,18 +51,19 @@ class gravel_service_batch {
   }
 
  private:
-  static constexpr uint32_t piece = gravel::service_chunks::piece;
+  static constexpr uint32_t piece = gravel::detail::service_chunks::piece;
   GRAVEL_DEVICE uint32_t near() const { return chunks_.before[chunks_.n]; }
   GRAVEL_DEVICE const M* near_chunk(uint32_t c) const { return reinterpret_cast<const M*>(chunks_.at[c]); }
   GRAVEL_DEVICE const M* far(uint32_t i) const { return chunks_.far.template at<M>(chunks_.far_first + i); }
   /// Pieces end where places of the ring are multiples of 32: so none goes around its end.
   GRAVEL_DEVICE uint32_t skipped() const { return chunks_.far_first % piece; }
   GRAVEL_DEVICE uint32_t begin_of(uint32_t c) const { return c == chunks_.n ? 0 : (c - chunks_.n) * piece - skipped(); }
-  const gravel::service_chunks& chunks_;
+  const gravel::detail::service_chunks& chunks_;
 };
 
-/// Where a server's code runs: by all threads of its block, converged; it may use __syncthreads() and shared memory. It may send to whatever
-/// service, with `handle`, and by all operations of `g`; it must wait for no other server, nor for what only kernels of the program can do.
+/// Where a server's code runs: by all threads of its block, converged; it may use __syncthreads() and shared memory. It
+/// may send to whatever service, with `handle`, and by all operations of `g`; it must wait for no other server, nor for
+/// what only kernels of the program can do.
 template <class Server>
 struct gravel_server {
   const gravel_t& g;
@@ -68,10 +71,10 @@ struct gravel_server {
   GRAVEL_DEVICE uint32_t number() const { return blockIdx.x; }
   GRAVEL_DEVICE uint32_t servers() const { return gridDim.x; }
   GRAVEL_DEVICE uint32_t rank() const { return threadIdx.x; }
-  GRAVEL_DEVICE static constexpr uint32_t size() { return gravel::service_threads<Server>(); }
+  GRAVEL_DEVICE static constexpr uint32_t size() { return gravel::detail::service_threads<Server>(); }
 };
 
-namespace gravel {
+namespace gravel::detail {
 
 /// A server's tickets, in the registers of its first warp. Thread scope of all members: that warp, converged.
 struct service_reader {
@@ -83,7 +86,10 @@ struct service_reader {
   uint32_t messages = 0;  ///< of the lane's chunk; 0: it has not arrived
 
   GRAVEL_DEVICE service_reader(const service_view& view, uint32_t server)
-      : near(view.near(server)), far(view.far(server)), near_next(view.server(server).near_done), far_next(view.server(server).far_done) {}
+      : near(view.near(server)),
+        far(view.far(server)),
+        near_next(view.server(server).near_done),
+        far_next(view.server(server).far_done) {}
 
   /// How many chunks, and of messages up to 32, have arrived in a row.
   GRAVEL_DEVICE bool look(uint32_t lane) {
@@ -96,7 +102,7 @@ struct service_reader {
     return n_near + n_far != 0;
   }
   /// Where 32 messages have arrived there may be more.
-  GRAVEL_DEVICE void look_further(uint32_t lane) {
+  GRAVEL_DEVICE void poll_longer(uint32_t lane) {
     constexpr uint32_t at_once = 5;
     while (n_far % 32 == 0 && n_far != 0 && n_far + at_once * 32 <= most_far && n_far + at_once * 32 <= far.places) {
       bool there[at_once];
@@ -117,12 +123,12 @@ struct service_reader {
     }
   }
 #if !GRAVEL_CUDA
-  /// CPU backend: until there is something to see, or the kernel is to end. Looks by all lanes are dozens of fiber switches; where one lane
-  /// waits, the thread may sleep.
+  /// CPU backend: until there is something to see, or the kernel is to end. Looks by all lanes are dozens of fiber
+  /// switches; where one lane waits, the thread may sleep.
   void wait_alone(const service_life* life, uint32_t lane) const {
     if (lane == 0)
-      for (relax wait;
-           load_relaxed(&life->stop) == 0 && !near.arrived(near_next) && !ring<scope::device>::arrived(far.word(far_next), far_next);
+      for (relax wait; load_relaxed(&life->stop) == 0 && !near.arrived(near_next) &&
+                       !ring<scope::device>::arrived(far.word(far_next), far_next);
            wait.attentively()) {
       }
     __syncwarp();
@@ -130,7 +136,7 @@ struct service_reader {
 #endif
   /// Fills `to` with what look() has found.
   GRAVEL_DEVICE void take(service_chunks& to, const gravel_t& g, const service_shape& shape, uint32_t lane) {
-    look_further(lane);
+    poll_longer(lane);
     __syncwarp();  // what one lane has acquired, all may read
     if (lane >= n_near) messages = 0;
     if (messages > shape.chunk_messages) {
@@ -148,7 +154,8 @@ struct service_reader {
     }
     // Of a ring that is full all chunks are.
     const uint32_t shift = static_cast<uint32_t>(__ffs(static_cast<int>(__shfl_sync(~0u, messages, 0)))) - 1;
-    const bool alike = shift < 32 && (lane >= n_near || messages == 1u << shift || (lane == n_near - 1 && messages < 1u << shift));
+    const bool alike =
+        shift < 32 && (lane >= n_near || messages == 1u << shift || (lane == n_near - 1 && messages < 1u << shift));
     const bool all_alike = __all_sync(~0u, alike);
     if (lane == 0) {
       to.before[0] = 0, to.n = n_near, to.shift = all_alike ? shift : 32;
@@ -184,20 +191,22 @@ struct service_reader {
 class service_end {
  public:
   /// Thread scope: lane 0 of each server.
-  GRAVEL_DEVICE bool has_come(service_mail* mail, service_life* life) {
-    look_at_host(mail, life);
+  GRAVEL_DEVICE bool has_come(service_control* control, service_life* life) {
+    poll_host(control, life);
     return word(life) != 0;
   }
   /// Not 0: the kernel is to end. Thread scope: lane.
   GRAVEL_DEVICE static uint64_t word(const service_life* life) { return load_relaxed<scope::device>(&life->stop); }
-  /// Server 0 looks at host memory at each 64th call, as that takes longer than a look at both rings, and tells the others. Thread scope: lane 0 of each server.
-  GRAVEL_DEVICE void look_at_host([[maybe_unused]] service_mail* mail, [[maybe_unused]] service_life* life) {
+  /// Server 0 looks at host memory at each 64th call, as that takes longer than a look at both rings, and tells the
+  /// others. Thread scope: lane 0 of each server.
+  GRAVEL_DEVICE void poll_host([[maybe_unused]] service_control* control, [[maybe_unused]] service_life* life) {
 #if GRAVEL_CUDA
     if (blockIdx.x == 0 && calls_++ % 64 == 0) {
-      if (end_ns_ == 0) end_ns_ = globaltimer_ns() + load_relaxed(&mail->quantum_ns);
-      const uint64_t hold = load_relaxed(&mail->hold);
-      if (hold == service_mail::leave || (hold == 0 && globaltimer_ns() > end_ns_)) store_relaxed<scope::device>(&life->stop, uint64_t{1});
-      else if (hold != seen_) store_release(&mail->hold_seen, seen_ = hold);
+      if (end_ns_ == 0) end_ns_ = globaltimer_ns() + load_relaxed(&control->quantum_ns);
+      const uint64_t lease = load_relaxed(&control->lease);
+      if (lease == service_control::leave || (lease == 0 && globaltimer_ns() > end_ns_))
+        store_relaxed<scope::device>(&life->stop, uint64_t{1});
+      else if (lease != seen_) store_release(&control->lease_seen, seen_ = lease);
     }
 #endif
   }
@@ -210,8 +219,8 @@ class service_end {
 /// Grid: a block for each server. `number`: of this launch, which the last block to start writes for the host [V3].
 template <class Server>
 __global__ void __launch_bounds__(service_threads<Server>())
-    serve(const __grid_constant__ gravel_service_handle<Server> handle, const __grid_constant__ Server server, service_life* life,
-          uint64_t number) {
+    serve(const __grid_constant__ gravel_service_handle<Server> handle, const __grid_constant__ Server server,
+          service_life* life, uint64_t number) {
   __shared__ service_chunks chunks;
   const uint32_t lane = threadIdx.x % 32, me = blockIdx.x;
   const bool reads = threadIdx.x < 32;
@@ -221,7 +230,7 @@ __global__ void __launch_bounds__(service_threads<Server>())
   if (threadIdx.x == 0) {
     store_relaxed<scope::device>(&mine.state, service_server::awake);
     if (fetch_add_acq_rel<scope::device>(&life->resident, uint64_t{1}) + 1 == gridDim.x)
-      store_release(&handle.view.mail->resident, number);  // [V3]
+      store_release(&handle.view.control->resident, number);  // [V3]
   }
   if constexpr (requires { server.begin(gravel_server<Server>{handle.g, handle}); }) {
     server.begin(gravel_server<Server>{handle.g, handle});
@@ -234,7 +243,8 @@ __global__ void __launch_bounds__(service_threads<Server>())
 #if !GRAVEL_CUDA
         reader.wait_alone(life, lane);
 #endif
-        const bool told = lane == 0 && end.has_come(handle.view.mail, life);  // used behind the look, so that loads overlap
+        const bool told =
+            lane == 0 && end.has_come(handle.view.control, life);  // used behind the look, so that loads overlap
         some = reader.look(lane);
         stop = __any_sync(~0u, told);
         if (some || stop) break;
@@ -251,4 +261,4 @@ __global__ void __launch_bounds__(service_threads<Server>())
   if (reads) reader.leave(handle.view, mine, lane);
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,4 +1,5 @@
-// gravel_service_sender: gathers a block's messages to the servers of its PE in shared memory, and pushes them in chunks.
+// gravel_service_sender: gathers a block's messages to the servers of its PE in shared memory, and pushes them in
+// chunks.
 //
 //   __shared__ gravel_service_sender<bank> sender;
 //   sender.begin(handle);                       // all threads of the block
@@ -8,58 +9,64 @@
 // Each server has a bin of two halves, as peers have in device/peer_bins.cuh, [B5] and [B6] being its [B3] and [B4]:
 //
 //   reserve: place = reserved++: a position in an endless sequence; generation = place / HALF; half = generation % 2
-//   wait until holds[half] == generation              [B6] acquire
+//   wait until leases[half] == generation              [B6] acquire
 //   write the message; written[half] += 1             [B5]
-//   whose addition makes it HALF claims a chunk; the lanes that are here copy; then written[half] = 0, holds[half] = generation + 2  [B6] release
+//   whose addition makes it HALF claims a chunk; the lanes that are here copy; then written[half] = 0, leases[half] =
+//   generation + 2  [B6] release
 //
-// The lanes that stand here together wait for different bins, and must not wait for each other's: who could go on might be whom another
-// group waits for. So each round whoever can writes, what is full leaves, and the others try again.
+// The lanes that stand here together wait for different bins, and must not wait for each other's: who could go on might
+// be whom another group waits for. So each round whoever can writes, what is full leaves, and the others try again.
 //
-// Invariants: of the lanes that wait, the ones with the lowest generation of a bin always go on; tickets are taken for full halves only, so no
-// chunk of a ring waits for a slow block.
+// Invariants: of the lanes that wait, the ones with the lowest generation of a bin always go on; tickets are taken for
+// full halves only, so no chunk of a ring waits for a slow block.
 #pragma once
 #include "device/block_add.hpp"
 #include "device/service.cuh"
 #include "device/team_check.cuh"
 
-/// In shared memory. SERVERS: of how many servers messages are gathered; if the service has more they are sent one by one, as those to other
-/// PEs are. HALF: messages of a half bin, a power of two of at least 32, at most `chunk_messages` of the service (else one by one).
+/// In shared memory. SERVERS: of how many servers messages are gathered; if the service has more they are sent one by
+/// one, as those to other PEs are. HALF: messages of a half bin, a power of two of at least 32, at most
+/// `chunk_messages` of the service (else one by one).
 template <class Server, uint32_t SERVERS = 32, uint32_t HALF = 32>
 struct gravel_service_sender {
   using message = typename Server::message;
-  static_assert(HALF >= 32 && (HALF & (HALF - 1)) == 0 && HALF * sizeof(message) % 16 == 0, "HALF is a power of two, at least 32");
-  static_assert(SERVERS * 2 * HALF * sizeof(message) <= 220 * 1024, "this gravel_service_sender does not fit the shared memory of a block");
+  static_assert(HALF >= 32 && (HALF & (HALF - 1)) == 0 && HALF * sizeof(message) % 16 == 0,
+                "HALF is a power of two, at least 32");
+  static_assert(SERVERS * 2 * HALF * sizeof(message) <= 220 * 1024,
+                "this gravel_service_sender does not fit the shared memory of a block");
 
-  /// `first`: where the bins' positions begin, less what is no whole half: tests of their wrap. `lent`: for so many servers less it gathers, whose memory
-  /// the caller uses for other things. Thread scope: block, converged.
-  GRAVEL_DEVICE void begin(const gravel_service_handle<Server>& to, uint32_t first = 0, uint32_t lent = 0) {
-    gravel::check_open(to.g, to.opening, "gravel_service_sender", "service", Server::name);
-    if (!gravel::enter_block(to.g, gravel::team_call::service_sender_begin)) return;
+  /// `first`: where the bins' positions begin, less what is no whole half: tests of their wrap. `spare`: for so many
+  /// servers less it gathers, whose memory the caller uses for other things. Thread scope: block, converged.
+  GRAVEL_DEVICE void begin(const gravel_service_handle<Server>& to, uint32_t first = 0, uint32_t spare = 0) {
+    gravel::detail::check_open(to.g, to.opening, "gravel_service_sender", "service", Server::name);
+    if (!gravel::detail::enter_block(to.g, gravel::detail::team_call::service_sender_begin)) return;
     __syncthreads();
-    const uint32_t rank = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z), size = blockDim.x * blockDim.y * blockDim.z;
+    const uint32_t rank = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z),
+                   size = blockDim.x * blockDim.y * blockDim.z;
     if (rank == 0) {
       to_ = to;
-      gathers_ = to.servers() <= SERVERS - lent && HALF <= to.view.shape.chunk_messages && !to.in_server;
+      gathers_ = to.servers() <= SERVERS - spare && HALF <= to.view.shape.chunk_messages && !to.in_server;
     }
     for (uint32_t b = rank; b < SERVERS; b += size) bin_[b] = empty_bin(first / HALF);
     __syncthreads();
   }
 
   static constexpr uint32_t bytes_of_server = 2 * HALF * sizeof(message);
-  /// Of the `lent` last servers.
-  GRAVEL_DEVICE gravel::unit* lent_memory(uint32_t lent) { return messages_[SERVERS - lent][0]; }
+  /// Of the `spare` last servers.
+  GRAVEL_DEVICE gravel::detail::unit* spare_memory(uint32_t spare) { return messages_[SERVERS - spare][0]; }
 
   /// As gravel_service_send. Thread scope: lane, divergent.
   GRAVEL_DEVICE void send(int pe, uint32_t server, const message& m) {
-    using namespace gravel;
-    if (static_cast<uint32_t>(pe) != to_.g.my_pe || !gathers_ || server >= to_.servers()) return gravel_service_send(to_, pe, server, m);
+    using namespace gravel::detail;
+    if (static_cast<uint32_t>(pe) != to_.g.my_pe || !gathers_ || server >= to_.servers())
+      return gravel_service_send(to_, pe, server, m);
     const lane_group here = lane_group::active();
     bin& b = bin_[server];
     const uint32_t place = block_add_relaxed(&b.reserved, 1), generation = place / HALF, which = generation & 1;
     bool waits = true;
     for (relax wait;; wait()) {
       bool full = false;
-      if (waits && load_acquire<scope::shared>(&b.holds[which]) == generation) {  // [B6]
+      if (waits && load_acquire<scope::shared>(&b.leases[which]) == generation) {  // [B6]
         of(server, which)[place % HALF] = m;
         full = block_add(&b.written[which], 1) + 1 == HALF;  // [B5]
         waits = false;
@@ -72,10 +79,11 @@ struct gravel_service_sender {
 
   /// Hands over what is left. Thread scope: block, converged. begin() may follow.
   GRAVEL_DEVICE void end() {
-    using namespace gravel;
+    using namespace gravel::detail;
     if (!enter_block(to_.g, team_call::service_sender_end)) return;
     __syncthreads();
-    const uint32_t rank = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z), size = blockDim.x * blockDim.y * blockDim.z;
+    const uint32_t rank = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z),
+                   size = blockDim.x * blockDim.y * blockDim.z;
     for (uint32_t server = rank; gathers_ && server < to_.servers(); server += size) {
       bin& b = bin_[server];
       const uint32_t n = b.reserved % HALF, generation = b.reserved / HALF;
@@ -91,27 +99,31 @@ struct gravel_service_sender {
 
  private:
   struct bin {
-    uint32_t reserved, written[2], holds[2];
+    uint32_t reserved, written[2], leases[2];
   };
   static constexpr uint32_t last_generation = ~0u / HALF;  ///< places are 32 bits wide: 0 comes next
   GRAVEL_DEVICE static bin empty_bin(uint32_t generation) {
     const uint32_t next = (generation + 1) & last_generation;
     return {generation * HALF, {0, 0}, {generation & 1 ? next : generation, generation & 1 ? generation : next}};
   }
-  GRAVEL_DEVICE message* of(uint32_t server, uint32_t which) { return reinterpret_cast<message*>(messages_[server][which]); }
+  GRAVEL_DEVICE message* of(uint32_t server, uint32_t which) {
+    return reinterpret_cast<message*>(messages_[server][which]);
+  }
   /// 16 bytes at a time; what of the last is beyond `n` messages does no harm.
-  GRAVEL_DEVICE void copy(const gravel::service_near_ring& ring, uint64_t ticket, uint32_t server, uint32_t which, uint32_t rank,
-                          uint32_t size, uint32_t n) {
-    using namespace gravel;
+  GRAVEL_DEVICE void copy(const gravel::detail::service_near_ring& ring, uint64_t ticket, uint32_t server,
+                          uint32_t which, uint32_t rank, uint32_t size, uint32_t n) {
+    using namespace gravel::detail;
     unit* const to = ring.messages(ticket);
     const unit* const from = messages_[server][which];
     const uint32_t units = (n * uint32_t{sizeof(message)} + uint32_t{sizeof(unit)} - 1) / uint32_t{sizeof(unit)};
     for (uint32_t i = rank; i < units; i += size) store_unit(to + i, load_unit(from + i));
   }
-  /// Hands over the halves that lanes of `here` have completed, all lanes copying. Each leaves as soon as its own chunk is free: who has a chunk
-  /// and waits for another server's would keep out whoever has that one. Thread scope: the lanes of `here`.
-  __device__ GRAVEL_NOINLINE void push(const gravel::lane_group& here, bool full, uint32_t server, uint32_t generation) {
-    using namespace gravel;
+  /// Hands over the halves that lanes of `here` have completed, all lanes copying. Each leaves as soon as its own chunk
+  /// is free: who has a chunk and waits for another server's would keep out whoever has that one. Thread scope: the
+  /// lanes of `here`.
+  __device__ GRAVEL_NOINLINE void push(const gravel::detail::lane_group& here, bool full, uint32_t server,
+                                       uint32_t generation) {
+    using namespace gravel::detail;
     uint64_t ticket = 0;
     if (full) ticket = fetch_add<scope::device>(&to_.view.server(server).near.tickets, uint64_t{1});
     for (relax wait;; wait()) {
@@ -119,13 +131,14 @@ struct gravel_service_sender {
       for (uint32_t rest = here.ballot(leaves); rest; rest &= rest - 1) {
         const uint32_t of = lane_group::lowest(rest), its = here.from_lane(server, of);
         here.sync();  // behind [B5]: what one lane has acquired, all may read
-        copy(to_.view.near(its), here.from_lane(ticket, of), its, here.from_lane(generation, of) & 1, here.rank(), here.size(), HALF);
+        copy(to_.view.near(its), here.from_lane(ticket, of), its, here.from_lane(generation, of) & 1, here.rank(),
+             here.size(), HALF);
       }
       here.sync();
       if (leaves) {
         bin& b = bin_[server];
         store_relaxed<scope::shared>(&b.written[generation & 1], 0u);
-        store_release<scope::shared>(&b.holds[generation & 1], (generation + 2) & last_generation);  // [B6]
+        store_release<scope::shared>(&b.leases[generation & 1], (generation + 2) & last_generation);  // [B6]
         to_.view.near(server).publish(ticket, HALF);
         full = false;
       }
@@ -136,5 +149,5 @@ struct gravel_service_sender {
   gravel_service_handle<Server> to_;
   uint32_t gathers_;
   bin bin_[SERVERS];
-  gravel::unit messages_[SERVERS][2][HALF * sizeof(message) / sizeof(gravel::unit)];
+  gravel::detail::unit messages_[SERVERS][2][HALF * sizeof(message) / sizeof(gravel::detail::unit)];
 };

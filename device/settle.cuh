@@ -1,23 +1,23 @@
-// What the host waits for on the device: that all which the PE's kernels have sent is applied; among PEs that reach each other's memory
-// also that all of them have come so far (barrier), and that nothing is under way any more (quiescence). One kernel for all of it; the
-// host waits for a word of its own.
+// What the host waits for on the device: that all which the PE's kernels have sent is applied; among PEs that reach
+// each other's memory also that all of them have come so far (barrier), and that nothing is under way any more
+// (quiescence). One kernel for all of it; the host waits for a word of its own.
 #pragma once
 #include "device/wait.cuh"
 #include "lib/base/service_rings.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 enum class settling : uint8_t { quiet, barrier, quiescence };
 
 /// What a kernel looks at that ends a quiet or a barrier. Plain data, and little: the time of a launch grows with it.
-struct meeting_view {
+struct rendezvous_view {
   gravel_t g;              ///< of kernels
-  peer_meeting all;        ///< of a quiet: nobody
+  peer_rendezvous all;     ///< of a quiet: nobody
   const ring_line* lines;  ///< [n_lines] of the rings from this PE; of one that is not there all words are 0
   uint32_t n_lines;        ///< at most max_peers: a node of more PEs has no rings
 };
 /// And one that looks for quiescence.
-struct settle_view : meeting_view {
+struct settle_view : rendezvous_view {
   static constexpr uint32_t most_services = 32;
   queue of_handlers;    ///< in which what handlers on the device send waits when no ring has room for it
   uint32_t n_services;  ///< that are open
@@ -29,18 +29,20 @@ struct settle_view : meeting_view {
 
 constexpr int settle_threads = 128;
 
-/// As seems_applied, but what a kernel of its own reads first takes long: no address is loaded. Thread scope: the first warp.
-__device__ __forceinline__ bool seems_applied(const meeting_view& v) {
+/// As seems_applied, but what a kernel of its own reads first takes long: no address is loaded. Thread scope: the first
+/// warp.
+__device__ __forceinline__ bool seems_applied(const rendezvous_view& v) {
   const uint32_t lane = threadIdx.x;
   static_assert(max_peers <= 32);  // each lane looks at one ring, and all at the same of the others' words
   const ring_line* const line = lane < v.n_lines ? &v.lines[lane] : nullptr;
-  const uint64_t tickets = line ? load_acquire_later(&line->tickets) : 0, below = line ? load_acquire_later(&line->applied_below) : 0;
+  const uint64_t tickets = line ? load_acquire_later(&line->tickets) : 0,
+                 below = line ? load_acquire_later(&line->applied_below) : 0;
   return queues_seem_applied(v.g) && below >= tickets;
 }
 
-/// As gravel_quiet, each part by a warp of its own: what they wait for has nothing to do with each other. The threads of the
-/// first warp have called thread_fence() behind it. Thread scope: block.
-__device__ __forceinline__ void quiet_by_block(const meeting_view& v) {
+/// As gravel_quiet, each part by a warp of its own: what they wait for has nothing to do with each other. The threads
+/// of the first warp have called thread_fence() behind it. Thread scope: block.
+__device__ __forceinline__ void quiet_by_block(const rendezvous_view& v) {
   const gravel_t& g = v.g;
   const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   bool some = false;
@@ -57,14 +59,15 @@ __device__ __forceinline__ void quiet_by_block(const meeting_view& v) {
   thread_fence();
 }
 
-/// Tickets that were taken on this device so far, in rings, queues, and rings of services: this thread's part of the sum. None of these
-/// counts ever falls. Thread scope: all threads of a block.
+/// Tickets that were taken on this device so far, in rings, queues, and rings of services: this thread's part of the
+/// sum. None of these counts ever falls. Thread scope: all threads of a block.
 __device__ __forceinline__ uint64_t part_of_tickets(const settle_view& v) {
   const uint32_t rank = threadIdx.x;
   uint64_t sum = 0;
   if (rank < v.all.n && v.g.peers[rank].ring.slots) sum = load_relaxed<scope::device>(&v.g.peers[rank].line->tickets);
   if (rank == max_peers)
-    for (const queue* q : {&v.g.direct, &v.g.block, &v.of_handlers}) sum += load_relaxed<scope::device>(&q->state->tickets);
+    for (const queue* q : {&v.g.direct, &v.g.block, &v.of_handlers})
+      sum += load_relaxed<scope::device>(&q->state->tickets);
   for (uint32_t s = 0; s < v.n_services; ++s)
     for (uint32_t i = rank; i < v.service[s].n; i += settle_threads) sum += v.service[s].servers[i].tickets();
   return sum;
@@ -78,7 +81,8 @@ __device__ __forceinline__ void apply_all(const settle_view& v) {
     for (uint32_t s = 0; s < v.n_services; ++s)
       for (uint32_t i = threadIdx.x % 32; i < v.service[s].n; i += 32) {
         const service_server& server = v.service[s].servers[i];
-        // What is applied first: if it is the number of tickets that are read behind it, then at that moment all of them were applied.
+        // What is applied first: if it is the number of tickets that are read behind it, then at that moment all of
+        // them were applied.
         for (relax wait;; wait()) {
           const uint64_t applied = server.applied();
           if (applied == server.tickets()) break;
@@ -94,12 +98,12 @@ __device__ __forceinline__ void apply_all(const settle_view& v) {
 ///   all that has a ticket is applied (apply_all)
 ///   its word at each PE = this round, and whether [S3] release   sees all words of this round  [S3] acquire
 ///
-/// until in some round nobody has taken a ticket since the round before. Between the two, then, when the first was complete everywhere,
-/// all tickets that were ever taken were of messages that were applied; what handlers and servers send has its tickets before theirs are
-/// done, so none of them ran, and nothing is left that could send.
+/// until in some round nobody has taken a ticket since the round before. Between the two, then, when the first was
+/// complete everywhere, all tickets that were ever taken were of messages that were applied; what handlers and servers
+/// send has its tickets before theirs are done, so none of them ran, and nothing is left that could send.
 ///
-/// A PE may be one round ahead of another that has not yet read its word, but not two: so there are two words, for even and odd rounds.
-/// They keep their numbers from one call to the next. Thread scope: block.
+/// A PE may be one round ahead of another that has not yet read its word, but not two: so there are two words, for even
+/// and odd rounds. They keep their numbers from one call to the next. Thread scope: block.
 __device__ __forceinline__ void wait_for_end(const settle_view& v) {
   const uint32_t rank = threadIdx.x;
   const bool meets = rank < v.all.n;
@@ -114,26 +118,28 @@ __device__ __forceinline__ void wait_for_end(const settle_view& v) {
     apply_all(v);
     uint64_t seen = 0;
     if (meets) {
-      store_release(&v.all.theirs[rank]->round[round % 2], 2 * round + sent);                                        // [S3]
-      for (relax wait; (seen = load_acquire(&v.all.mine[rank].round[round % 2])) / 2 < round; wait.attentively()) {  // [S3]
+      store_release(&v.all.theirs[rank]->round[round % 2], 2 * round + sent);  // [S3]
+      for (relax wait; (seen = load_acquire(&v.all.mine[rank].round[round % 2])) / 2 < round;
+           wait.attentively()) {  // [S3]
       }
     }
     if (!__syncthreads_or(seen % 2 != 0)) return;
   }
 }
 
-/// `told` becomes `number` when all is done. Barriers are numbered, alike at all PEs, and later ones have higher numbers.
-/// Launched with one block.
+/// `told` becomes `number` when all is done. Barriers are numbered, alike at all PEs, and later ones have higher
+/// numbers. Launched with one block.
 ///
 ///   this PE                                      every other PE
 ///   its messages are applied (quiet)
 ///   its word at each PE = number  [S1] release   sees all words at that number  [S1] acquire
 ///
-/// Invariant: no word goes beyond k before all words were k at that PE, since its host waits for `told` between two barriers.
+/// Invariant: no word goes beyond k before all words were k at that PE, since its host waits for `told` between two
+/// barriers.
 template <settling WHAT>
 __global__ void __launch_bounds__(settle_threads)
-    settle(const __grid_constant__ std::conditional_t<WHAT == settling::quiescence, settle_view, meeting_view> v, uint64_t number,
-           uint64_t* told) {
+    settle(const __grid_constant__ std::conditional_t<WHAT == settling::quiescence, settle_view, rendezvous_view> v,
+           uint64_t number, uint64_t* told) {
   if constexpr (WHAT == settling::quiescence) {
     wait_for_end(v);
   } else {
@@ -149,9 +155,9 @@ __global__ void __launch_bounds__(settle_threads)
     }
     __syncwarp();
   }
-  // Nothing is acquired here from the other PEs, as this kernel reads nothing more: a fence of system scope takes more than a microsecond. What the
-  // host does next on this GPU comes behind this kernel.
+  // Nothing is acquired here from the other PEs, as this kernel reads nothing more: a fence of system scope takes more
+  // than a microsecond. What the host does next on this GPU comes behind this kernel.
   if (threadIdx.x == 0) store_relaxed(told, number);  // [S2]
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

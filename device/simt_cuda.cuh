@@ -20,8 +20,8 @@ __device__ __forceinline__ uint32_t gravel_dynamic_shared_bytes() {
   return bytes;
 }
 
-/// Whether all blocks of the grid run at once: cooperative_groups::this_grid().is_valid(), without the seconds that its header
-/// takes to compile. The driver gives a cooperative launch a workspace, whose address is in these registers.
+/// Whether all blocks of the grid run at once: cooperative_groups::this_grid().is_valid(), without the seconds that its
+/// header takes to compile. The driver gives a cooperative launch a workspace, whose address is in these registers.
 __device__ __forceinline__ bool gravel_is_cooperative() {
   uint32_t high, low;
   asm("mov.u32 %0, %%envreg1; mov.u32 %1, %%envreg2;" : "=r"(high), "=r"(low));

@@ -18,18 +18,18 @@
 #define GRAVEL_CHECK_S 10
 #endif
 #if GRAVEL_ON_GPU && GRAVEL_CHECK
-#include "device/team_meeting.cuh"
+#include "device/team_rendezvous.cuh"
 #endif
 
 #if !GRAVEL_CUDA
-namespace gravel::simt {
+namespace gravel::detail::simt {
 /// The calling lane makes a call of its block, or, where `lanes` is not 0, of those lanes of its warp. If it cannot be
 /// right the launch ends with an error, now or when that shows.
 void enter_team(team_call, uint32_t lanes, const uint64_t* arguments, uint32_t count);
-}  // namespace gravel::simt
+}  // namespace gravel::detail::simt
 #endif
 
-namespace gravel {
+namespace gravel::detail {
 
 template <class T>
 GRAVEL_BOTH uint64_t argument_word(const T& argument) {
@@ -41,15 +41,15 @@ GRAVEL_BOTH uint64_t argument_word(const T& argument) {
 /// `arguments`: integers and pointers, as team_call_facts names them. False: the team is not complete, which is
 /// reported, on a GPU alone (the CPU backend throws). Thread scope: lane.
 template <class... A>
-GRAVEL_DEVICE bool enter_lanes([[maybe_unused]] const gravel_t& g, [[maybe_unused]] team_call call, [[maybe_unused]] uint32_t lanes,
-                               [[maybe_unused]] const A&... arguments) {
+GRAVEL_DEVICE bool enter_lanes([[maybe_unused]] const gravel_t& g, [[maybe_unused]] team_call call,
+                               [[maybe_unused]] uint32_t lanes, [[maybe_unused]] const A&... arguments) {
 #if !GRAVEL_CUDA
   const uint64_t words[sizeof...(A) + 1] = {argument_word(arguments)...};
   simt::enter_team(call, lanes, words, sizeof...(A));
 #elif GRAVEL_ON_GPU && GRAVEL_CHECK
   uint64_t mixed = 0;
   ((mixed = mix(mixed + argument_word(arguments))), ...);
-  return meet_team(g, call, lanes, mixed);
+  return sync_team(g, call, lanes, mixed);
 #endif
   return true;
 }
@@ -69,8 +69,8 @@ GRAVEL_DEVICE bool enter_block(const gravel_t& g, team_call call, const A&... ar
 }
 /// Of a call of a team; a host thread alone is one, and so is a single lane: these are complete.
 template <class... A>
-GRAVEL_BOTH bool enter_team([[maybe_unused]] const gravel_t& g, [[maybe_unused]] team_call call, [[maybe_unused]] const copy_team& team,
-                            [[maybe_unused]] const A&... arguments) {
+GRAVEL_BOTH bool enter_team([[maybe_unused]] const gravel_t& g, [[maybe_unused]] team_call call,
+                            [[maybe_unused]] const copy_team& team, [[maybe_unused]] const A&... arguments) {
 #if GRAVEL_ON_GPU || !GRAVEL_CUDA
   if (team.size() > 1 || team.lanes() != 0) return enter_lanes(g, call, team.lanes(), arguments...);
 #endif
@@ -84,4 +84,4 @@ GRAVEL_DEVICE bool enter_group(const gravel_t& g, team_call call, const Group& g
   return true;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -5,11 +5,11 @@
 #include "lib/base/message.hpp"
 #include "lib/base/platform.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 template <class T>
-constexpr bool is_value = (std::is_integral_v<T> || std::is_enum_v<T> || std::is_pointer_v<T> || std::is_same_v<T, float> ||
-                           std::is_same_v<T, double>)&&sizeof(T) <= 8;
+constexpr bool is_value = (std::is_integral_v<T> || std::is_enum_v<T> || std::is_pointer_v<T> ||
+                           std::is_same_v<T, float> || std::is_same_v<T, double>)&&sizeof(T) <= 8;
 /// Integers of 4 and 8 bytes: all operations.
 template <class T>
 constexpr bool is_atomic_integer = std::is_integral_v<T> && (sizeof(T) == 4 || sizeof(T) == 8);
@@ -22,7 +22,7 @@ constexpr bool is_swappable = is_value<T> && (sizeof(T) == 4 || sizeof(T) == 8);
 template <class T>
 constexpr bool is_comparable = is_swappable<T> && !std::is_floating_point_v<T>;
 
-namespace detail {
+namespace inner {
 template <class T>
 constexpr auto number_for() {
   if constexpr (std::is_enum_v<T>) return number_for<std::underlying_type_t<T>>();
@@ -30,15 +30,16 @@ constexpr auto number_for() {
   else if constexpr (std::is_same_v<T, bool>) return uint8_t{};
   else return T{};
 }
-}  // namespace detail
+}  // namespace inner
 /// The number that stands for a T in memory and messages: T itself, but for enumerations, pointers and bool.
 template <class T>
-using number = decltype(detail::number_for<T>());
+using number = decltype(inner::number_for<T>());
 
 template <class T>
 GRAVEL_BOTH constexpr value_type value_type_of() {
   static_assert(is_value<T>,
-                "Gravel moves integers, enumerations and pointers of up to 8 bytes, float and double; use gravel_put_bulk for others");
+                "Gravel moves integers, enumerations and pointers of up to 8 bytes, float and double; use "
+                "gravel_put_bulk for others");
   using N = number<T>;
   if constexpr (std::is_same_v<N, float>) return value_type::f32;
   else if constexpr (std::is_same_v<N, double>) return value_type::f64;
@@ -85,4 +86,4 @@ GRAVEL_BOTH const number<T>* as_numbers(const T* at) {
 template <class T>
 using same = std::type_identity_t<T>;
 
-}  // namespace gravel
+}  // namespace gravel::detail

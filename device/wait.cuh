@@ -5,7 +5,7 @@
 #include "device/put.cuh"
 #include "device/watched_wait.cuh"
 
-namespace gravel {
+namespace gravel::detail {
 /// Reads from the device which gets of host threads have been answered (host/pe/runtime.cpp).
 void update_host_gets(const gravel_t& g);
 /// The same, if the caller is a host thread.
@@ -17,7 +17,7 @@ GRAVEL_BOTH void update_gets([[maybe_unused]] const gravel_t& g) {
 
 /// A word that others write, from wherever the caller is.
 template <class T>
-GRAVEL_BOTH T look_at(const gravel_t& g, const T* address) {
+GRAVEL_BOTH T poll_word(const gravel_t& g, const T* address) {
 #if GRAVEL_CUDA && !GRAVEL_ON_GPU
   if (static_cast<uint64_t>(reinterpret_cast<const char*>(address) - g.heap) < g.heap_bytes) {
     T value;
@@ -39,8 +39,8 @@ GRAVEL_BOTH bool queues_seem_applied(const gravel_t& g) {
                  gets = load_acquire_later<scope::device>(&g.counters->gets.tickets);
   return !(direct_below < direct_tickets || block_below < block_tickets || gets != 0);  // most programs get nothing
 }
-/// Does all seem applied that this PE's kernels have sent? All words are looked at together, in no order, for one latency: the caller's
-/// thread_fence() comes behind. Thread scope: the group.
+/// Does all seem applied that this PE's kernels have sent? All words are looked at together, in no order, for one
+/// latency: the caller's thread_fence() comes behind. Thread scope: the group.
 GRAVEL_BOTH bool seems_applied(const gravel_t& g, const lane_group& group) {
   bool some = group.is_leader() && !queues_seem_applied(g);
   constexpr uint32_t at_once = 4;
@@ -54,7 +54,8 @@ GRAVEL_BOTH bool seems_applied(const gravel_t& g, const lane_group& group) {
     }
     GRAVEL_UNROLL
     for (uint32_t i = 0; i < at_once; ++i)
-      if (line[i]) tickets[i] = load_acquire_later(&line[i]->tickets), below[i] = load_acquire_later(&line[i]->applied_below);
+      if (line[i])
+        tickets[i] = load_acquire_later(&line[i]->tickets), below[i] = load_acquire_later(&line[i]->applied_below);
     GRAVEL_UNROLL
     for (uint32_t i = 0; i < at_once; ++i) some |= below[i] < tickets[i];
   }
@@ -70,32 +71,34 @@ GRAVEL_BOTH_APART void finish_sends(gravel_t g, lane_group group) {
   group.sync();
   flush_peers(g, group);
 }
-}  // namespace gravel
+}  // namespace gravel::detail
 
 /// Returns when all that this lane sent before is applied at its destinations, and its gets have arrived. What other
 /// lanes of this PE have handed over by now is flushed with it; messages still inside a gravel_block_sender are not.
 GRAVEL_BOTH void gravel_quiet(const gravel_t& g) {
-  using namespace gravel;
+  using namespace gravel::detail;
   if (forbidden_in_handler(g, op::none, other_call::quiet)) return;
   // One lane waits for all that are here, or all of them together: what they sent has its tickets already.
   const lane_group group = lane_group::active();
   group.sync();
   const bool applied = seems_applied(g, group);
-  thread_fence();  // acquires what was seen, and waits for operations in this PE's own memory and in peers' memory, which the look did not wait for
+  thread_fence();  // acquires what was seen, and waits for operations in this PE's own memory and in peers' memory,
+                   // which the look did not wait for
   if (!applied) finish_sends(g, group);
   group.sync();
 }
 /// Operations on one PE before it are applied before those after it. Packets of one pair of PEs may travel on several
 /// channels, so this is gravel_quiet.
 GRAVEL_BOTH void gravel_fence(const gravel_t& g) {
-  if (!gravel::forbidden_in_handler(g, gravel::op::none, gravel::other_call::fence)) gravel_quiet(g);
+  if (!gravel::detail::forbidden_in_handler(g, gravel::detail::op::none, gravel::detail::other_call::fence))
+    gravel_quiet(g);
 }
 
-/// Asks the aggregator to send at once what this PE has handed over, and does not wait. For who would rather have a short
-/// latency than full packets; messages inside a gravel_block_sender and on the route `peer` need it not. Thread scope: lane;
-/// also from handlers.
+/// Asks the aggregator to send at once what this PE has handed over, and does not wait. For who would rather have a
+/// short latency than full packets; messages inside a gravel_block_sender and on the route `peer` need it not. Thread
+/// scope: lane; also from handlers.
 GRAVEL_BOTH void gravel_flush(const gravel_t& g) {
-  using namespace gravel;
+  using namespace gravel::detail;
   check_handle_everywhere(g, "gravel_flush");
   const uint64_t direct = load_relaxed<scope::device>(&g.direct.state->tickets);
   const uint64_t block = g.block.state ? load_relaxed<scope::device>(&g.block.state->tickets) : 0;
@@ -107,23 +110,25 @@ GRAVEL_BOTH void gravel_flush(const gravel_t& g) {
   };
   while (either_asked()) {
     full_fence();
-    of_direct.look_again(), of_block.look_again();
+    of_direct.poll_again(), of_block.poll_again();
   }
 }
 
 enum gravel_compare { GRAVEL_EQ, GRAVEL_NE, GRAVEL_GT, GRAVEL_GE, GRAVEL_LT, GRAVEL_LE };
-static_assert(GRAVEL_LE == static_cast<int>(gravel::comparison::le));
+static_assert(GRAVEL_LE == static_cast<int>(gravel::detail::comparison::le));
 
-/// Waits until `*address compare value` holds for this PE's own memory (OpenSHMEM 1.5, section 9.12); on the host also for a
-/// variable of the program. What other PEs wrote before the write that ended the wait, with a fence between, is visible after
-/// it (to the host: by gravel_copy). A wait that lasts for GRAVEL_WATCHDOG_S is reported on stderr, and goes on.
+/// Waits until `*address compare value` holds for this PE's own memory (OpenSHMEM 1.5, section 9.12); on the host also
+/// for a variable of the program. What other PEs wrote before the write that ended the wait, with a fence between, is
+/// visible after it (to the host: by gravel_copy). A wait that lasts for GRAVEL_WATCHDOG_S is reported on stderr, and
+/// goes on.
 template <class T>
-GRAVEL_BOTH void gravel_wait_until(const gravel_t& g, const T* address, gravel_compare compare, gravel::same<T> value) {
-  using namespace gravel;
+GRAVEL_BOTH void gravel_wait_until(const gravel_t& g, const T* address, gravel_compare compare,
+                                   gravel::detail::same<T> value) {
+  using namespace gravel::detail;
   if (forbidden_in_handler(g, op::none, other_call::wait_until)) return;
   T seen;
   const auto holds = [&] {
-    seen = look_at(g, address);
+    seen = poll_word(g, address);
     return compare == GRAVEL_EQ   ? seen == value
            : compare == GRAVEL_NE ? seen != value
            : compare == GRAVEL_GT ? seen > value
@@ -132,5 +137,6 @@ GRAVEL_BOTH void gravel_wait_until(const gravel_t& g, const T* address, gravel_c
                                   : seen <= value;
   };
   for (watched_wait wait; !holds();)
-    wait.attentively(g, [&] { return subject_of_word(g, awaited::word, address, static_cast<comparison>(compare), value, seen); });
+    wait.attentively(
+        g, [&] { return subject_of_word(g, awaited::word, address, static_cast<comparison>(compare), value, seen); });
 }

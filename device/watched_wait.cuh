@@ -10,7 +10,7 @@
 #include "lib/base/relax.hpp"
 #include "lib/base/wait_report.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// Of a wait of a host thread.
 struct host_wait {
@@ -24,7 +24,8 @@ void note_host_wait(host_wait&, const wait_subject&);
 
 #if GRAVEL_ON_GPU
 /// Not inlined: waits are many, and this is seldom called.
-__device__ GRAVEL_NOINLINE inline uint32_t note_lane_wait_here(lane_waits* waits, uint32_t since, wait_subject subject) {
+__device__ GRAVEL_NOINLINE inline uint32_t note_lane_wait_here(lane_waits* waits, uint32_t since,
+                                                               wait_subject subject) {
   return note_lane_wait(*waits, globaltimer_ns(), since, subject,
                         {{blockIdx.x, blockIdx.y, blockIdx.z}, {threadIdx.x, threadIdx.y, threadIdx.z}});
 }
@@ -69,7 +70,8 @@ class watched_wait {
 
 /// The word of a wait, as a subject. Thread scope: lane, or a host thread.
 template <class T>
-GRAVEL_BOTH wait_subject subject_of_word(const gravel_t& g, awaited what, const T* word, comparison compare, T wanted, T found) {
+GRAVEL_BOTH wait_subject subject_of_word(const gravel_t& g, awaited what, const T* word, comparison compare, T wanted,
+                                         T found) {
   wait_subject s{what, compare};
   const auto offset = static_cast<uint64_t>(reinterpret_cast<const char*>(word) - g.heap);
   if (offset < g.heap_bytes) s.offset = offset;
@@ -78,4 +80,4 @@ GRAVEL_BOTH wait_subject subject_of_word(const gravel_t& g, awaited what, const 
   return s;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,11 +1,13 @@
-// Colouring: neighbours get different colours, few in all. Every vertex takes the first colour that none of its neighbours seems to have,
-// all at once; what other PEs' vertices have lies in ghosts, which messages bring up to date while the kernel runs. Then vertices look
-// whether a neighbour took the same colour at the same time, and of two one chooses again in the next round.
+// Colouring: neighbours get different colours, few in all. Every vertex takes the first colour that none of its
+// neighbours seems to have, all at once; what other PEs' vertices have lies in ghosts, which messages bring up to date
+// while the kernel runs. Then vertices look whether a neighbour took the same colour at the same time, and of two one
+// chooses again in the next round.
 #include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <numeric>
 
+#include <gravel/gravel.cuh>
 #include "examples/device_part.hpp"
 #include "examples/facts.hpp"
 #include "examples/ghost_readers.hpp"
@@ -14,13 +16,14 @@
 #include "examples/program.hpp"
 #include "examples/together.hpp"
 #include "examples/worklists/words_of_all.cuh"
-#include "gravel.cuh"
 #include "lib/base/mix.hpp"
 
-using namespace gravel;
+using namespace app;
+using namespace gravel::detail;
 
 constexpr const char* program_name = "color";
-/// Vertices with fewer neighbours are coloured by one lane, those with fewer than block_degree by a warp, others by a block.
+/// Vertices with fewer neighbours are coloured by one lane, those with fewer than block_degree by a warp, others by a
+/// block.
 constexpr uint64_t warp_degree = 32, block_degree = 2048;
 constexpr uint32_t classes = 3;
 /// Colours that a warp or block looks at together, a bit each.
@@ -88,8 +91,8 @@ struct team {
   }
 };
 
-/// The colour of number `skip` among those that are clear in words[0 .. 32), or else, in `skip`, how many are still to be left. The answer is
-/// the same in all lanes. Thread scope: warp, converged.
+/// The colour of number `skip` among those that are clear in words[0 .. 32), or else, in `skip`, how many are still to
+/// be left. The answer is the same in all lanes. Thread scope: warp, converged.
 GRAVEL_DEVICE bool find_clear(const uint32_t* words, uint32_t* skip, uint32_t* found) {
   const uint32_t lane = threadIdx.x % 32;
   uint32_t clear = ~words[lane];
@@ -111,8 +114,8 @@ GRAVEL_DEVICE bool find_clear(const uint32_t* words, uint32_t* skip, uint32_t* f
   return who != 0;
 }
 
-/// Calls visit(neighbour, its colour) for the entries first, first + stride, ... of the rows before `end`. Several are read before any is looked at: the
-/// longest rows are as slow as memory is far. Thread scope: lane.
+/// Calls visit(neighbour, its colour) for the entries first, first + stride, ... of the rows before `end`. Several are
+/// read before any is looked at: the longest rows are as slow as memory is far. Thread scope: lane.
 template <unsigned AT_ONCE, class Visit>
 GRAVEL_DEVICE void each_neighbour(const color_job& job, uint64_t first, uint64_t end, unsigned stride, Visit visit) {
   for (uint64_t e = first; e < end; e += AT_ONCE * stride) {
@@ -143,10 +146,11 @@ GRAVEL_DEVICE uint32_t choose_together(const color_job& job, const work_item& it
   for (uint32_t first = 0;; first += window) {
     for (unsigned w = t::rank(); w < window / 32; w += t::size()) words[w] = 0;
     t::sync();
-    each_neighbour<at_once>(job, job.offsets[item.vertex] + t::rank(), job.offsets[item.vertex + 1], t::size(), [&](uint32_t, color its) {
-      const uint32_t c = its - first;
-      if (c < window && its != uncolored) atomicOr(&words[c / 32], 1u << c % 32);
-    });
+    each_neighbour<at_once>(job, job.offsets[item.vertex] + t::rank(), job.offsets[item.vertex + 1], t::size(),
+                            [&](uint32_t, color its) {
+                              const uint32_t c = its - first;
+                              if (c < window && its != uncolored) atomicOr(&words[c / 32], 1u << c % 32);
+                            });
     t::sync();
     bool is_found = false;
     if constexpr (BLOCK) {
@@ -164,12 +168,14 @@ GRAVEL_DEVICE uint32_t choose_together(const color_job& job, const work_item& it
   }
 }
 
-/// The colour for a vertex with fewer than warp_degree neighbours: with what is skipped, less than twice as many. Thread scope: lane.
+/// The colour for a vertex with fewer than warp_degree neighbours: with what is skipped, less than twice as many.
+/// Thread scope: lane.
 GRAVEL_DEVICE uint32_t choose_alone(const color_job& job, const work_item& item) {
   uint64_t clear = ~uint64_t{0};
-  each_neighbour<at_once_alone>(job, job.offsets[item.vertex], job.offsets[item.vertex + 1], 1, [&](uint32_t, color its) {
-    if (its < 64) clear &= ~(uint64_t{1} << its);
-  });
+  each_neighbour<at_once_alone>(job, job.offsets[item.vertex], job.offsets[item.vertex + 1], 1,
+                                [&](uint32_t, color its) {
+                                  if (its < 64) clear &= ~(uint64_t{1} << its);
+                                });
   for (uint32_t left = item.skip; left; --left) clear &= clear - 1;
   return static_cast<uint32_t>(__ffsll(static_cast<long long>(clear)) - 1);
 }
@@ -183,11 +189,13 @@ GRAVEL_DEVICE void take(Sender& sender, const color_job& job, uint32_t vertex, u
   }
   put_in_place(&job.colors[vertex], static_cast<color>(chosen));
   for (uint64_t r = job.reader_offsets[vertex]; r < job.reader_offsets[vertex + 1]; ++r)
-    sender.put(&job.colors[static_cast<uint32_t>(job.readers[r])], static_cast<color>(chosen), static_cast<int>(job.readers[r] >> 32));
+    sender.put(&job.colors[static_cast<uint32_t>(job.readers[r])], static_cast<color>(chosen),
+               static_cast<int>(job.readers[r] >> 32));
 }
 
 template <bool BLOCK, class Sender>
-GRAVEL_DEVICE void choose_class(Sender& sender, const color_job& job, const work_item* items, uint32_t count, color_scratch& scratch) {
+GRAVEL_DEVICE void choose_class(Sender& sender, const color_job& job, const work_item* items, uint32_t count,
+                                color_scratch& scratch) {
   using t = team<BLOCK>;
   for (uint32_t i = t::index(); i < count; i += t::count()) {
     const uint32_t chosen = choose_together<BLOCK>(job, items[i], scratch);
@@ -196,8 +204,8 @@ GRAVEL_DEVICE void choose_class(Sender& sender, const color_job& job, const work
   }
 }
 
-/// Of the vertices in `work` those of one class, or of all, and of each class those numbered first ... first + most, choose. The longest rows
-/// first: they would be the last to end.
+/// Of the vertices in `work` those of one class, or of all, and of each class those numbered first ... first + most,
+/// choose. The longest rows first: they would be the last to end.
 template <class Sender, class Handle>
 __global__ void choose(Handle g, color_job job, work_list work, uint32_t one_class, uint64_t first, uint64_t most) {
   __shared__ Sender sender;
@@ -222,38 +230,42 @@ struct conflicts {
   uint32_t own;  ///< vertices of this PE
   uint32_t pes;  ///< other PEs, a bit each (of 32 in turn)
   GRAVEL_DEVICE bool any() const { return own || pes; }
-  /// Neighbours that chose one colour at the same moment would do so again. So each leaves out some free ones: drawn from an eighth as many
-  /// as it has such neighbours before it, which come apart in few rounds. (As many as there are cost five times the colours, in an R-MAT graph all of whose
-  /// vertices had chosen the same.) Vertices of one PE with one colour are seldom neighbours of each other, so all of a PE count as one.
+  /// Neighbours that chose one colour at the same moment would do so again. So each leaves out some free ones: drawn
+  /// from an eighth as many as it has such neighbours before it, which come apart in few rounds. (As many as there are
+  /// cost five times the colours, in an R-MAT graph all of whose vertices had chosen the same.) Vertices of one PE with
+  /// one colour are seldom neighbours of each other, so all of a PE count as one.
   GRAVEL_DEVICE uint32_t skip(uint32_t vertex, uint32_t round) const {
     const uint32_t before = own + static_cast<uint32_t>(__popc(pes)) - 1;
     return pick(mix(uint64_t{round} << 32 | vertex), before / 8 + 1);
   }
 };
 
-/// Looks at each `stride`-th neighbour, AT_ONCE of them together. Of two PEs another one goes before for every colour; of one PE's vertices the one with
-/// more neighbours: of the many that chose when it did, most have few.
-/// Thread scope: lane.
+/// Looks at each `stride`-th neighbour, AT_ONCE of them together. Of two PEs another one goes before for every colour;
+/// of one PE's vertices the one with more neighbours: of the many that chose when it did, most have few. Thread scope:
+/// lane.
 template <unsigned AT_ONCE>
-GRAVEL_DEVICE conflicts find_conflicts(const gravel_t& g, const color_job& job, uint32_t vertex, unsigned first, unsigned stride) {
+GRAVEL_DEVICE conflicts find_conflicts(const gravel_t& g, const color_job& job, uint32_t vertex, unsigned first,
+                                       unsigned stride) {
   const color mine = job.colors[vertex];
   conflicts found{};
-  each_neighbour<AT_ONCE>(job, job.offsets[vertex] + first, job.offsets[vertex + 1], stride, [&](uint32_t other, color its) {
-    if (its != mine) return;
-    if (other < job.own) {
-      const uint64_t here = job.offsets[vertex + 1] - job.offsets[vertex], there = job.offsets[other + 1] - job.offsets[other];
-      found.own += there > here || (there == here && mix(other) > mix(vertex));
-    } else {
-      const auto pe = static_cast<uint32_t>(job.codes.owner(job.ghosts[other - job.own]));
-      if ((pe + mine) % g.n_pes < (g.my_pe + mine) % g.n_pes) found.pes |= 1u << pe % 32;
-    }
-  });
+  each_neighbour<AT_ONCE>(job, job.offsets[vertex] + first, job.offsets[vertex + 1], stride,
+                          [&](uint32_t other, color its) {
+                            if (its != mine) return;
+                            if (other < job.own) {
+                              const uint64_t here = job.offsets[vertex + 1] - job.offsets[vertex],
+                                             there = job.offsets[other + 1] - job.offsets[other];
+                              found.own += there > here || (there == here && mix(other) > mix(vertex));
+                            } else {
+                              const auto pe = static_cast<uint32_t>(job.codes.owner(job.ghosts[other - job.own]));
+                              if ((pe + mine) % g.n_pes < (g.my_pe + mine) % g.n_pes) found.pes |= 1u << pe % 32;
+                            }
+                          });
   return found;
 }
 
 template <bool BLOCK>
-GRAVEL_DEVICE void check_class(const gravel_t& g, const color_job& job, const work_item* items, uint32_t count, work_item* next,
-                               uint32_t* next_count, conflicts* shared, uint32_t round) {
+GRAVEL_DEVICE void check_class(const gravel_t& g, const color_job& job, const work_item* items, uint32_t count,
+                               work_item* next, uint32_t* next_count, conflicts* shared, uint32_t round) {
   using t = team<BLOCK>;
   for (uint32_t i = t::index(); i < count; i += t::count()) {
     conflicts found = find_conflicts<at_once>(g, job, items[i].vertex, t::rank(), t::size());
@@ -265,7 +277,8 @@ GRAVEL_DEVICE void check_class(const gravel_t& g, const color_job& job, const wo
       __syncthreads();
       found = *shared;
     }
-    if (t::rank() == 0 && found.any()) next[atomicAdd(next_count, 1u)] = {items[i].vertex, found.skip(items[i].vertex, round)};
+    if (t::rank() == 0 && found.any())
+      next[atomicAdd(next_count, 1u)] = {items[i].vertex, found.skip(items[i].vertex, round)};
     t::sync();
   }
 }
@@ -276,7 +289,8 @@ __global__ void check(gravel_t g, color_job job, work_list work, work_list next,
   check_class<true>(g, job, work.items[2], work.counts[2], next.items[2], &next.counts[2], &shared, round);
   check_class<false>(g, job, work.items[1], work.counts[1], next.items[1], &next.counts[1], &shared, round);
   const uint32_t lanes = gridDim.x * blockDim.x;
-  for (uint32_t of_warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32 * 32; of_warp < work.counts[0]; of_warp += lanes) {
+  for (uint32_t of_warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32 * 32; of_warp < work.counts[0];
+       of_warp += lanes) {
     const uint32_t i = of_warp + threadIdx.x % 32;
     const uint32_t vertex = i < work.counts[0] ? work.items[0][i].vertex : 0;
     conflicts found{};
@@ -286,7 +300,8 @@ __global__ void check(gravel_t g, color_job job, work_list work, work_list next,
     if (again && threadIdx.x % 32 == 0) at = atomicAdd(&next.counts[0], static_cast<uint32_t>(__popc(again)));
     at = __shfl_sync(~0u, at, 0);
     if (found.any())
-      next.items[0][at + static_cast<uint32_t>(__popc(again & ((1u << threadIdx.x % 32) - 1)))] = {vertex, found.skip(vertex, round)};
+      next.items[0][at + static_cast<uint32_t>(__popc(again & ((1u << threadIdx.x % 32) - 1)))] = {
+          vertex, found.skip(vertex, round)};
   }
 }
 
@@ -298,9 +313,11 @@ __global__ void clear_counts(uint32_t* counts) {
 /// now.
 __global__ void count_conflicts(worklist_graph graph, const uint32_t* words, uint64_t* wrong) {
   uint64_t mine = 0;
-  for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < graph.own; v += uint64_t{gridDim.x} * blockDim.x) {
+  for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < graph.own;
+       v += uint64_t{gridDim.x} * blockDim.x) {
     mine += words[v] == uncolored;
-    for (uint64_t e = graph.offsets[v]; e < graph.offsets[v + 1]; ++e) mine += graph.targets[e] != v && words[graph.targets[e]] == words[v];
+    for (uint64_t e = graph.offsets[v]; e < graph.offsets[v + 1]; ++e)
+      mine += graph.targets[e] != v && words[graph.targets[e]] == words[v];
   }
   if (mine) fetch_add<scope::device>(wrong, mine);
 }
@@ -317,7 +334,10 @@ prepared prepare(const color_options& o, int me, int n_pes) {
   p.graph = load_on_device(o.graph, rows_of_neighbours, me, n_pes);
   const csr& rows = p.graph.part.rows;
   for (uint64_t v = 0; v < rows.rows(); ++v)
-    p.work[rows.degree(v) < warp_degree ? 0 : rows.degree(v) < block_degree ? 1 : 2].push_back({static_cast<uint32_t>(v), 0});
+    p.work[rows.degree(v) < warp_degree    ? 0
+           : rows.degree(v) < block_degree ? 1
+                                           : 2]
+        .push_back({static_cast<uint32_t>(v), 0});
   return p;
 }
 
@@ -330,14 +350,14 @@ csr readers_by_vertex(const ghost_readers& readers, uint64_t own) {
   const auto n_pes = static_cast<uint64_t>(gravel_n_pes());
   for (uint64_t i = 0, turn = 0; i < requests.size(); ++i) {
     while (i >= readers.end[turn]) ++turn;
-    list.edges.push_back(
-        {requests[i] >> 32, (static_cast<uint64_t>(gravel_my_pe()) + 1 + turn) % n_pes << 32 | (requests[i] & ~uint32_t{0})});
+    list.edges.push_back({requests[i] >> 32, (static_cast<uint64_t>(gravel_my_pe()) + 1 + turn) % n_pes << 32 |
+                                                 (requests[i] & ~uint32_t{0})});
   }
   return make_csr(list);
 }
 
-/// All rounds. Collective; returns how many there were. `lists[0]` has all vertices, lists[1] and lists[2] room for them. `most_readers`: PEs that
-/// have a ghost of one vertex.
+/// All rounds. Collective; returns how many there were. `lists[0]` has all vertices, lists[1] and lists[2] room for
+/// them. `most_readers`: PEs that have a ghost of one vertex.
 uint32_t find_colors(const color_job& job, const work_list (&lists)[3], network_model& net, uint64_t most_readers) {
   const auto kernel = gravel_n_pes() == 1  ? choose<no_sender, gravel_t>
                       : net.is_mapped()    ? choose<mapped_sender, gravel_t>
@@ -354,7 +374,8 @@ uint32_t find_colors(const color_job& job, const work_list (&lists)[3], network_
   int now = 0;
   for (uint32_t round = 1;; ++round) {
     const int next = now == 1 ? 2 : 1;
-    const unsigned blocks = blocks_for(left * 16), wide_blocks = (blocks * lanes_of_block + wide_block - 1) / wide_block;
+    const unsigned blocks = blocks_for(left * 16),
+                   wide_blocks = (blocks * lanes_of_block + wide_block - 1) / wide_block;
     launch_alone(clear_counts, {.grid = 1, .block = 32}, lists[next].counts);
     const auto launch = [&](uint32_t one_class, uint64_t items) {
       choices.items = items, choices.blocks = net.is_mapped() ? wide_blocks : blocks;
@@ -364,7 +385,8 @@ uint32_t find_colors(const color_job& job, const work_list (&lists)[3], network_
     else
       for (uint32_t c = 0; c < classes; ++c) launch(c, counts[c]);
     net.meeting().round();  // all ghosts have the colours of this round
-    launch_alone(check, {.grid = wide_blocks, .block = wide_block}, gravel_handle(), job, lists[now], lists[next], round);
+    launch_alone(check, {.grid = wide_blocks, .block = wide_block}, gravel_handle(), job, lists[now], lists[next],
+                 round);
     // No PE chooses again before all have checked.
     const auto of_all = net.meeting().gather(lists[next].counts, words_of_counts);
     if (std::all_of(of_all.begin(), of_all.end(), [](uint64_t word) { return word == 0; })) return round;
@@ -406,11 +428,12 @@ bool solve(const color_options& o) {
   highest = gravel_max_all(highest);
   if (me == 0)
     std::printf(
-        "%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu neighbours, up to %llu of one, in memory after %.2f s; %llu of "
+        "%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu neighbours, up to %llu of one, in memory "
+        "after %.2f s; %llu of "
         "other PEs in all\n",
-        program_name, n_pes, gravel_n_nodes(), gravel_backend(), o.graph.description().c_str(), static_cast<unsigned long long>(vertices),
-        static_cast<unsigned long long>(edges), static_cast<unsigned long long>(highest), p.graph.seconds,
-        static_cast<unsigned long long>(all_ghosts));
+        program_name, n_pes, gravel_n_nodes(), gravel_backend(), o.graph.description().c_str(),
+        static_cast<unsigned long long>(vertices), static_cast<unsigned long long>(edges),
+        static_cast<unsigned long long>(highest), p.graph.seconds, static_cast<unsigned long long>(all_ghosts));
   std::fflush(stdout);
 
   const ghost_readers readers = find_readers(ghost_vertices, part.codes, own);
@@ -429,7 +452,8 @@ bool solve(const color_options& o) {
     list.counts = gravel_malloc<uint32_t>(words_of_counts * sizeof(uint64_t));
     const uint64_t none[words_of_counts] = {};
     gravel_copy(list.counts, none, sizeof(none));
-    for (uint32_t c = 0; c < classes; ++c) list.items[c] = gravel_malloc<work_item>(most(p.work[c].size()) * sizeof(work_item));
+    for (uint32_t c = 0; c < classes; ++c)
+      list.items[c] = gravel_malloc<work_item>(most(p.work[c].size()) * sizeof(work_item));
   }
   uint32_t counts[classes];
   for (uint32_t c = 0; c < classes; ++c) {
@@ -553,7 +577,8 @@ bool solve(const color_options& o) {
 
 int main(int argc, char** argv) {
   color_options o;
-  command_line app("Colours the vertices of a graph so that neighbours differ. Directions of edges do not matter.", program_name);
+  command_line app("Colours the vertices of a graph so that neighbours differ. Directions of edges do not matter.",
+                   program_name);
   o.graph.add_options(app);
   o.network.add_options(app);
   app.add_option("--repeat", o.repeat, "Runs, of which the fastest is told").range(1, 1000).capture_default_str();

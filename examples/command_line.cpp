@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace gravel {
+namespace app {
 namespace {
 
 /// CLI::Range takes "nan".
@@ -25,7 +25,9 @@ CLI::Validator real_from(double least, double most) {
 
 /// CLI11 takes -1 for the largest number.
 CLI::Validator no_minus() {
-  const auto check = [](const std::string& text) { return text.starts_with('-') ? fmt::format("'{}' is below 0", text) : std::string(); };
+  const auto check = [](const std::string& text) {
+    return text.starts_with('-') ? fmt::format("'{}' is below 0", text) : std::string();
+  };
   return CLI::Validator(check, "");
 }
 
@@ -43,7 +45,9 @@ option option::range_or_0(uint64_t least, uint64_t most) const {
 option option::one_of(std::initializer_list<const char*> values) const {
   return option(option_->check(CLI::IsMember(std::vector<std::string>(values.begin(), values.end()))));
 }
-option option::one_of(std::initializer_list<int> values) const { return option(option_->check(CLI::IsMember(std::vector<int>(values)))); }
+option option::one_of(std::initializer_list<int> values) const {
+  return option(option_->check(CLI::IsMember(std::vector<int>(values))));
+}
 option option::one_of(std::initializer_list<uint32_t> values) const {
   return option(option_->check(CLI::IsMember(std::vector<uint32_t>(values))));
 }
@@ -77,18 +81,24 @@ GRAVEL_OPTION_OF(uint64_t)
 GRAVEL_OPTION_OF(float)
 GRAVEL_OPTION_OF(double)
 GRAVEL_OPTION_OF(std::string)
-template option command_line::add_option<std::optional<uint64_t>>(const char*, std::optional<uint64_t>&, const std::string&);
+template option command_line::add_option<std::optional<uint64_t>>(const char*, std::optional<uint64_t>&,
+                                                                  const std::string&);
 #undef GRAVEL_OPTION_OF
-option command_line::add_option(const char* name, const std::function<void(const std::string&)>& take, const std::string& text) {
+option command_line::add_option(const char* name, const std::function<void(const std::string&)>& take,
+                                const std::string& text) {
   return option(app_->add_option_function<std::string>(name, take, text));
 }
-option command_line::add_flag(const char* name, bool& flag, const std::string& text) { return option(app_->add_flag(name, flag, text)); }
+option command_line::add_flag(const char* name, bool& flag, const std::string& text) {
+  return option(app_->add_flag(name, flag, text));
+}
 option command_line::add_flag(const char* name, const std::function<void()>& set, const std::string& text) {
   return option(app_->add_flag_callback(name, set, text));
 }
 size_t command_line::count(const char* option) const { return app_->count(option); }
-command_line command_line::add_subcommand(const char* name, const char* text) { return command_line(app_->add_subcommand(name, text)); }
+command_line command_line::add_subcommand(const char* name, const char* text) {
+  return command_line(app_->add_subcommand(name, text));
+}
 void command_line::require_subcommand(int count) { app_->require_subcommand(count); }
 bool command_line::parsed() const { return app_->parsed(); }
 
-}  // namespace gravel
+}  // namespace app

@@ -1,4 +1,5 @@
-// Options of a program's command line: CLI11 behind functions that are compiled once. Its headers alone cost nvcc ten seconds a program.
+// Options of a program's command line: CLI11 behind functions that are compiled once. Its headers alone cost nvcc ten
+// seconds a program.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -12,7 +13,7 @@ class App;
 class Option;
 }  // namespace CLI
 
-namespace gravel {
+namespace app {
 
 /// An option of a command_line, which owns it. Each function gives the option back, for the next one.
 class command_line_option {
@@ -61,7 +62,8 @@ class command_line {
   template <class T>
   command_line_option add_option(const char* name, T& value, const std::string& text);
   /// An option whose value goes to a function, when all are parsed, in the order in which options were added.
-  command_line_option add_option(const char* name, const std::function<void(const std::string&)>& take, const std::string& text);
+  command_line_option add_option(const char* name, const std::function<void(const std::string&)>& take,
+                                 const std::string& text);
   /// An option without a value: sets `flag`, or calls `set` as above.
   command_line_option add_flag(const char* name, bool& flag, const std::string& text);
   command_line_option add_flag(const char* name, const std::function<void()>& set, const std::string& text);
@@ -83,4 +85,4 @@ class command_line {
   CLI::App* app_;
 };
 
-}  // namespace gravel
+}  // namespace app

@@ -1,11 +1,13 @@
-// Phase 2 of Meraculous on the device: k-mers of a distributed table are linked to chains, and chains spelled out. A k-mer is two *states*, one for
-// each strand; what leads on from a state leads back to the other one. Where a chain ends, all its states learn by pointer jumping: in each
-// round a state asks the one it points to where that points, so chains of n k-mers take log2(n) rounds of messages that do not wait for each other.
+// Phase 2 of Meraculous on the device: k-mers of a distributed table are linked to chains, and chains spelled out. A
+// k-mer is two *states*, one for each strand; what leads on from a state leads back to the other one. Where a chain
+// ends, all its states learn by pointer jumping: in each round a state asks the one it points to where that points, so
+// chains of n k-mers take log2(n) rounds of messages that do not wait for each other.
 #pragma once
 #include "examples/kmer_table.hpp"
 #include "examples/together.hpp"
 
-namespace gravel {
+namespace app {
+using namespace gravel::detail;
 
 /// A state anywhere: number of the k-mer at its PE, strand (0: canonical), PE.
 using state_ref = uint64_t;
@@ -14,8 +16,9 @@ GRAVEL_BOTH int pe_of(state_ref ref) { return static_cast<int>(ref >> 34); }
 GRAVEL_BOTH uint64_t state_of(state_ref ref) { return ref & ((uint64_t{1} << 34) - 1); }
 GRAVEL_BOTH state_ref other_strand(state_ref ref) { return ref ^ 1; }
 
-/// This PE's part, in device memory. Of arrays by state, kernels write `next`, `distance` and `finished`, and handlers `got_*`, so that
-/// no array changes while it is read: handlers run in a kernel that may keep old lines in its cache, so they use relaxed atomics.
+/// This PE's part, in device memory. Of arrays by state, kernels write `next`, `distance` and `finished`, and handlers
+/// `got_*`, so that no array changes while it is read: handlers run in a kernel that may keep old lines in its cache,
+/// so they use relaxed atomics.
 struct contig_job {
   kmer_table table;
   kmer_shape shape;
@@ -45,7 +48,9 @@ struct contig_job {
   /// Where the chain of this state begins, once both strands are finished.
   GRAVEL_DEVICE state_ref start(uint64_t state) const { return other_strand(next[state ^ 1]); }
   /// Of both strands of a chain, one is spelled (by two if it is its own reverse complement).
-  GRAVEL_DEVICE bool is_spelled(uint64_t state) const { return finished[state] && finished[state ^ 1] && start(state) <= start(state ^ 1); }
+  GRAVEL_DEVICE bool is_spelled(uint64_t state) const {
+    return finished[state] && finished[state ^ 1] && start(state) <= start(state ^ 1);
+  }
 };
 
 /// The state it points to is the next one of `from`'s chain.
@@ -61,7 +66,8 @@ struct join {
 struct meet {
   static constexpr const char* name = "mer_meet";
   using context = contig_job;
-  GRAVEL_DEVICE void operator()(const gravel_t& g, contig_job* mine, uint64_t kmer, state_ref from, uint32_t strand_and_before) const {
+  GRAVEL_DEVICE void operator()(const gravel_t& g, contig_job* mine, uint64_t kmer, state_ref from,
+                                uint32_t strand_and_before) const {
     const contig_job& job = *mine;
     const unsigned strand = strand_and_before & 1, before = strand_and_before >> 1;
     const uint64_t slot = job.table.find(kmer);
@@ -76,7 +82,8 @@ struct meet {
 struct answer {
   static constexpr const char* name = "mer_answer";
   using context = contig_job;
-  GRAVEL_DEVICE void operator()(const gravel_t&, contig_job* mine, uint64_t state, state_ref next, uint32_t distance) const {
+  GRAVEL_DEVICE void operator()(const gravel_t&, contig_job* mine, uint64_t state, state_ref next,
+                                uint32_t distance) const {
     store_relaxed<scope::device>(&mine->got_next[state], next);
     store_relaxed<scope::device>(&mine->got_distance[state], distance);
   }
@@ -97,7 +104,8 @@ struct spell {
   static constexpr const char* name = "mer_spell";
   using context = contig_job;
   GRAVEL_DEVICE void operator()(const gravel_t&, contig_job* mine, uint64_t state, uint64_t position_and_base) const {
-    mine->letters[load_relaxed<scope::device>(&mine->begin[state]) + mine->shape.k - 1 + (position_and_base >> 2)] = position_and_base & 3;
+    mine->letters[load_relaxed<scope::device>(&mine->begin[state]) + mine->shape.k - 1 + (position_and_base >> 2)] =
+        position_and_base & 3;
   }
 };
 
@@ -128,9 +136,11 @@ __global__ void link_states(gravel_t g, contig_job job) {
   for (uint64_t s = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; s < 2 * job.kmers; s += lanes) {
     const unsigned after = job.only_after(job.slot_of[s / 2], s % 2);
     if (after == no_base) continue;
-    const uint64_t here = job.word(s), word = job.shape.append(here, after), reverse = job.shape.reverse_complement(word);
+    const uint64_t here = job.word(s), word = job.shape.append(here, after),
+                   reverse = job.shape.reverse_complement(word);
     const uint64_t kmer = word < reverse ? word : reverse;
-    sender.am<meet>(kmer_table::owner(kmer, g.n_pes), kmer, make_ref(s, g.my_pe), uint32_t{kmer != word} | job.shape.first(here) << 1);
+    sender.am<meet>(kmer_table::owner(kmer, g.n_pes), kmer, make_ref(s, g.my_pe),
+                    uint32_t{kmer != word} | job.shape.first(here) << 1);
   }
   sender.end();
 }
@@ -184,10 +194,11 @@ __global__ void spell_contigs(gravel_t g, contig_job job) {
     const state_ref start = job.start(s);
     sender.am<spell>(pe_of(start), state_of(start), uint64_t{job.distance[s ^ 1]} << 2 | job.shape.last(word));
     if (job.distance[s ^ 1] != 0) continue;
-    for (unsigned i = 1; i < job.shape.k; ++i) job.letters[job.begin[s] + i - 1] = static_cast<uint8_t>(word >> 2 * (job.shape.k - i) & 3);
+    for (unsigned i = 1; i < job.shape.k; ++i)
+      job.letters[job.begin[s] + i - 1] = static_cast<uint8_t>(word >> 2 * (job.shape.k - i) & 3);
     job.letters[job.begin[s] + job.shape.k + job.distance[s]] = no_base;
   }
   sender.end();
 }
 
-}  // namespace gravel
+}  // namespace app

@@ -1,5 +1,6 @@
-// One PE's part of a graph in device memory, as kernels read it. R-MAT graphs, which may be too large to be made on the host in reasonable time, are made
-// on the device: each lane makes edges by their numbers, the part's own are sorted, and every PE does so for itself.
+// One PE's part of a graph in device memory, as kernels read it. R-MAT graphs, which may be too large to be made on the
+// host in reasonable time, are made on the device: each lane makes edges by their numbers, the part's own are sorted,
+// and every PE does so for itself.
 #pragma once
 #include <algorithm>
 #include <bit>
@@ -7,14 +8,15 @@
 #include <cmath>
 #include <vector>
 
+#include <gravel/device_array.hpp>
+#include <gravel/gravel.cuh>
 #include "examples/device_sort.hpp"
 #include "examples/graph_input.hpp"
 #include "examples/together.hpp"
-#include "gravel.cuh"
-#include "host/device_array.hpp"
 #include "lib/graph/rmat.hpp"
 
-namespace gravel {
+namespace app {
+using namespace gravel::detail;
 
 struct device_part {
   graph_part part;  ///< of `rows` the offsets alone
@@ -51,7 +53,9 @@ struct rmat_job {
     return vertex_of_code ? vertex_of_code[code] : blocks.first(codes.owner(code)) + codes.place(code);
   }
   GRAVEL_DEVICE uint64_t row_of(uint64_t key) const { return key >> code_bits; }
-  GRAVEL_DEVICE uint32_t target_of(uint64_t key) const { return static_cast<uint32_t>(key & ((uint64_t{1} << code_bits) - 1)); }
+  GRAVEL_DEVICE uint32_t target_of(uint64_t key) const {
+    return static_cast<uint32_t>(key & ((uint64_t{1} << code_bits) - 1));
+  }
 };
 
 /// How many edges begin or end at each vertex, in the list that rmat() makes.
@@ -67,7 +71,8 @@ static __global__ void count_ends(rmat_job job, uint32_t* degrees) {
 /// Keys in whose order vertices with more edges come first, then those of lower numbers.
 static __global__ void order_by_degree(const uint32_t* degrees, uint64_t vertices, uint64_t* keys) {
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
-  for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < vertices; v += lanes) keys[v] = uint64_t{~degrees[v]} << 32 | v;
+  for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < vertices; v += lanes)
+    keys[v] = uint64_t{~degrees[v]} << 32 | v;
 }
 
 /// Appends the keys of the lanes that have one; only counts if `keys` is null. Thread scope: warp, converged.
@@ -89,7 +94,8 @@ static __global__ void make_rmat(rmat_job job, uint64_t* keys, uint64_t* count) 
     if (job.reversed) e = {e.target, e.source};
     const bool loop = e.source == e.target, there = i < job.all && (job.loops || !loop);
     const uint32_t source = job.code_of(e.source), target = job.code_of(e.target);
-    append_key(keys, count, there && job.codes.owner(source) == job.part, uint64_t{job.codes.place(source)} << job.code_bits | target);
+    append_key(keys, count, there && job.codes.owner(source) == job.part,
+               uint64_t{job.codes.place(source)} << job.code_bits | target);
     if (!job.undirected) continue;
     append_key(keys, count, there && !loop && job.codes.owner(target) == job.part,
                uint64_t{job.codes.place(target)} << job.code_bits | source);
@@ -97,7 +103,8 @@ static __global__ void make_rmat(rmat_job job, uint64_t* keys, uint64_t* count) 
 }
 
 /// Where rows begin, of `count` sorted keys; and which vertices of other parts they name, a bit for each code.
-static __global__ void find_rows(rmat_job job, const uint64_t* keys, uint64_t count, uint64_t* offsets, uint32_t* named) {
+static __global__ void find_rows(rmat_job job, const uint64_t* keys, uint64_t count, uint64_t* offsets,
+                                 uint32_t* named) {
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
   for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i <= count; i += lanes) {
     const uint64_t last = i < count ? job.row_of(keys[i]) : job.own;
@@ -110,20 +117,21 @@ static __global__ void find_rows(rmat_job job, const uint64_t* keys, uint64_t co
 }
 
 /// Targets as places and ghosts; `before`: how many bits of `named` are set before each word.
-static __global__ void name_targets(rmat_job job, const uint64_t* keys, uint64_t count, const uint32_t* named, const uint32_t* before,
-                                    uint32_t* targets, float* weights, uint64_t* uses) {
+static __global__ void name_targets(rmat_job job, const uint64_t* keys, uint64_t count, const uint32_t* named,
+                                    const uint32_t* before, uint32_t* targets, float* weights, uint64_t* uses) {
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
   uint32_t mine = 0;
   for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += lanes) {
     const uint32_t target = job.target_of(keys[i]);
     if (weights) {
       const uint32_t row = job.codes.code(job.part, job.row_of(keys[i]));
-      weights[i] = static_cast<float>(weight_between(job.vertex_of(row), job.vertex_of(target), job.max_weight, job.weight_seed));
+      weights[i] = static_cast<float>(
+          weight_between(job.vertex_of(row), job.vertex_of(target), job.max_weight, job.weight_seed));
     }
     const bool own = job.codes.owner(target) == job.part;
     const unsigned below = named[target / 32] & ((1u << target % 32) - 1);
-    targets[i] =
-        own ? job.codes.place(target) : static_cast<uint32_t>(job.own) + before[target / 32] + static_cast<uint32_t>(__popc(below));
+    targets[i] = own ? job.codes.place(target)
+                     : static_cast<uint32_t>(job.own) + before[target / 32] + static_cast<uint32_t>(__popc(below));
     mine += !own;
   }
   mine = __reduce_add_sync(~0u, mine);
@@ -152,14 +160,16 @@ inline partition divide_by_degrees(const rmat_job& job, unsigned grid) {
   device_array<uint32_t> degrees(std::vector<uint32_t>(vertices, 0));
   device_array<uint64_t> keys(vertices), others(vertices);
   gravel_launch(count_ends, grid, lanes_of_block, job, degrees.data());
-  gravel_launch(order_by_degree, grid, lanes_of_block, static_cast<const uint32_t*>(degrees.data()), vertices, keys.data());
+  gravel_launch(order_by_degree, grid, lanes_of_block, static_cast<const uint32_t*>(degrees.data()), vertices,
+                keys.data());
   gravel_synchronize();
   std::vector<uint64_t> sorted(vertices);
   gravel_copy(sorted.data(), sort_keys(keys.data(), others.data(), vertices, 64), vertices * sizeof(uint64_t));
   return deal_out({sorted.begin(), sorted.end()}, job.blocks.parts);
 }
 
-/// The part of an R-MAT graph divided into blocks or by degrees, made on the device. As sorted rows it is what load_part() makes on the host.
+/// The part of an R-MAT graph divided into blocks or by degrees, made on the device. As sorted rows it is what
+/// load_part() makes on the host.
 inline device_part make_rmat_part(const graph_input& input, const graph_wish& wish, int part, int parts) {
   const uint64_t vertices = uint64_t{1} << input.rmat_scale;
   const unsigned grid = 8 * blocks_to_fill_device();
@@ -207,7 +217,8 @@ inline device_part make_rmat_part(const graph_input& input, const graph_wish& wi
   device_array<uint64_t> keys(count), others(count);
   gravel_launch(make_rmat, grid, lanes_of_block, job, keys.data(), counters.data() + 1);
   gravel_synchronize();
-  if (sort_keys(keys.data(), others.data(), count, job.code_bits + static_cast<int>(std::bit_width(job.own))) != keys.data())
+  if (sort_keys(keys.data(), others.data(), count, job.code_bits + static_cast<int>(std::bit_width(job.own))) !=
+      keys.data())
     std::swap(keys, others);
   if (!job.loops) {
     count = keep_first(keys.data(), others.data(), count);
@@ -222,16 +233,16 @@ inline device_part make_rmat_part(const graph_input& input, const graph_wish& wi
   if (wish.weights) made.weights = device_array<float>(count);
   std::vector<uint32_t> named(words), before;
   device_array<uint32_t> named_here(named);
-  gravel_launch(find_rows, grid, lanes_of_block, job, static_cast<const uint64_t*>(keys.data()), count, made.offsets.data(),
-                named_here.data());
+  gravel_launch(find_rows, grid, lanes_of_block, job, static_cast<const uint64_t*>(keys.data()), count,
+                made.offsets.data(), named_here.data());
   gravel_synchronize();
   gravel_copy(named.data(), named_here.data(), words * sizeof(uint32_t));
   made.ghosts = list_ghosts(named, job, before);
   device_array<uint32_t> before_here(before);
   device_array<uint64_t> uses(std::vector<uint64_t>(1));
   gravel_launch(name_targets, grid, lanes_of_block, job, static_cast<const uint64_t*>(keys.data()), count,
-                static_cast<const uint32_t*>(named_here.data()), static_cast<const uint32_t*>(before_here.data()), made.targets.data(),
-                made.weights.data(), uses.data());
+                static_cast<const uint32_t*>(named_here.data()), static_cast<const uint32_t*>(before_here.data()),
+                made.targets.data(), made.weights.data(), uses.data());
   gravel_synchronize();
   gravel_copy(&made.ghosts.uses, uses.data(), sizeof(uint64_t));
   made.part.rows.offsets.resize(own + 1);
@@ -250,7 +261,8 @@ inline device_part copy_part(const graph_input& input, const graph_wish& wish, i
   made.offsets = device_array<uint64_t>(rows.offsets);
   made.targets = device_array<uint32_t>(targets);
   if (wish.weights) made.weights = device_array<float>(std::vector<float>(rows.weights.begin(), rows.weights.end()));
-  made.whole_weights = std::all_of(rows.weights.begin(), rows.weights.end(), [](double weight) { return weight == std::floor(weight); });
+  made.whole_weights =
+      std::all_of(rows.weights.begin(), rows.weights.end(), [](double weight) { return weight == std::floor(weight); });
   rows.targets = {};
   rows.weights = {};
   return made;
@@ -260,7 +272,8 @@ inline device_part copy_part(const graph_input& input, const graph_wish& wish, i
 static __global__ void order_by_weight(const uint64_t* offsets, const float* weights, uint64_t rows, uint64_t* keys) {
   const uint64_t warps = uint64_t{gridDim.x} * blockDim.x / 32;
   for (uint64_t row = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32; row < rows; row += warps)
-    for (uint64_t e = offsets[row] + threadIdx.x % 32; e < offsets[row + 1]; e += 32) keys[e] = row << 32 | to_word(weights[e]);
+    for (uint64_t e = offsets[row] + threadIdx.x % 32; e < offsets[row + 1]; e += 32)
+      keys[e] = row << 32 | to_word(weights[e]);
 }
 
 static __global__ void take_weights(const uint64_t* keys, uint64_t count, float* weights) {
@@ -269,7 +282,8 @@ static __global__ void take_weights(const uint64_t* keys, uint64_t count, float*
     weights[e] = from_word<float>(keys[e] & 0xffffffff);
 }
 
-/// Puts the edges of each row in the order of their weights, which are from 0 on: so their bits have the same order. Not collective.
+/// Puts the edges of each row in the order of their weights, which are from 0 on: so their bits have the same order.
+/// Not collective.
 inline void sort_by_weight(device_part& graph) {
   device_array<uint64_t> keys(graph.edges), other_keys(graph.edges);
   device_array<uint32_t> other(graph.edges);
@@ -278,7 +292,8 @@ inline void sort_by_weight(device_part& graph) {
                 static_cast<const float*>(graph.weights.data()), graph.own(), keys.data());
   gravel_synchronize();
   const int bits = 32 + static_cast<int>(std::bit_width(graph.own()));
-  const uint64_t* const sorted = sort_pairs(keys.data(), other_keys.data(), graph.targets.data(), other.data(), graph.edges, bits);
+  const uint64_t* const sorted =
+      sort_pairs(keys.data(), other_keys.data(), graph.targets.data(), other.data(), graph.edges, bits);
   if (sorted != keys.data()) std::swap(graph.targets, other);
   gravel_launch(take_weights, grid, lanes_of_block, sorted, graph.edges, graph.weights.data());
   gravel_synchronize();
@@ -293,8 +308,10 @@ inline device_part load_on_device(const graph_input& input, const graph_wish& wi
   return made;
 }
 
-/// Rows in which a part differs from what the host makes; all, if it differs elsewhere. The order within rows does not count.
-inline uint64_t rows_unlike_host(const device_part& made, const graph_input& input, const graph_wish& wish, int part, int parts) {
+/// Rows in which a part differs from what the host makes; all, if it differs elsewhere. The order within rows does not
+/// count.
+inline uint64_t rows_unlike_host(const device_part& made, const graph_input& input, const graph_wish& wish, int part,
+                                 int parts) {
   const graph_part expected = load_part(input, wish, part, parts);
   std::vector<uint32_t> targets(made.edges), wanted = codes_of(expected.rows, expected.by, expected.codes);
   const ghost_list ghosts = find_ghosts(wanted, expected.codes, part, parts, expected.rows.rows());
@@ -314,4 +331,4 @@ inline uint64_t rows_unlike_host(const device_part& made, const graph_input& inp
   return unlike;
 }
 
-}  // namespace gravel
+}  // namespace app

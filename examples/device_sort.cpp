@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-namespace gravel {
+namespace app {
 
 uint64_t* sort_keys(uint64_t* keys, uint64_t*, uint64_t count, int) {
   std::sort(keys, keys + count);
@@ -24,4 +24,4 @@ uint64_t keep_first(const uint64_t* keys, uint64_t* kept, uint64_t count) {
   return static_cast<uint64_t>(std::unique_copy(keys, keys + count, kept) - kept);
 }
 
-}  // namespace gravel
+}  // namespace app

@@ -5,7 +5,8 @@
 
 #include "lib/base/error.hpp"
 
-namespace gravel {
+namespace app {
+using namespace gravel::detail;
 namespace {
 
 void need(cudaError_t status, const char* what) {
@@ -30,17 +31,21 @@ void with_memory(const char* what, Work&& work) {
 
 uint64_t* sort_keys(uint64_t* keys, uint64_t* other, uint64_t count, int bits) {
   cub::DoubleBuffer<uint64_t> both(keys, other);
-  with_memory("sorting", [&](void* memory, size_t& bytes) { return cub::DeviceRadixSort::SortKeys(memory, bytes, both, count, 0, bits); });
+  with_memory("sorting", [&](void* memory, size_t& bytes) {
+    return cub::DeviceRadixSort::SortKeys(memory, bytes, both, count, 0, bits);
+  });
   return both.Current();
 }
 
-uint64_t* sort_pairs(uint64_t* keys, uint64_t* other, uint32_t* values, uint32_t* other_values, uint64_t count, int bits) {
+uint64_t* sort_pairs(uint64_t* keys, uint64_t* other, uint32_t* values, uint32_t* other_values, uint64_t count,
+                     int bits) {
   cub::DoubleBuffer<uint64_t> both(keys, other);
   cub::DoubleBuffer<uint32_t> both_values(values, other_values);
   with_memory("sorting", [&](void* memory, size_t& bytes) {
     return cub::DeviceRadixSort::SortPairs(memory, bytes, both, both_values, count, 0, bits);
   });
-  if ((both.Current() == keys) != (both_values.Current() == values)) fail_text("sorting on the GPU: keys and values parted");
+  if ((both.Current() == keys) != (both_values.Current() == values))
+    fail_text("sorting on the GPU: keys and values parted");
   return both.Current();
 }
 
@@ -56,4 +61,4 @@ uint64_t keep_first(const uint64_t* keys, uint64_t* kept, uint64_t count) {
   return static_cast<uint64_t>(host);
 }
 
-}  // namespace gravel
+}  // namespace app

@@ -1,9 +1,10 @@
 // The interface of gravel_block_sender over direct sends, so that one kernel body serves both ways to send.
 #pragma once
+#include <gravel/gravel.cuh>
 #include "examples/lane_share.hpp"
-#include "gravel.cuh"
 
-namespace gravel {
+namespace app {
+using namespace gravel::detail;
 
 struct direct_sender {
   gravel_t g;
@@ -22,4 +23,4 @@ struct direct_sender {
   GRAVEL_DEVICE void bit_xor(uint64_t* dest, uint64_t value, int pe) { gravel_xor(g, dest, value, pe); }
 };
 
-}  // namespace gravel
+}  // namespace app

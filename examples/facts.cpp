@@ -7,7 +7,8 @@
 
 #include "lib/base/output.hpp"
 
-namespace gravel {
+namespace app {
+using namespace gravel::detail;
 
 void write_json(const std::string& path, const fact_list& facts) {
   nlohmann::ordered_json all;
@@ -24,8 +25,10 @@ void write_columns(const std::string& path, const std::vector<column>& columns) 
   line([](const column& c) { return c.name; });
   const size_t rows = std::max(columns.front().values.size(), columns.front().numbers.size());
   for (size_t row = 0; row < rows; ++row)
-    line([&](const column& c) { return c.numbers.empty() ? fmt::format("{}", c.values[row]) : fmt::format("{}", c.numbers[row]); });
+    line([&](const column& c) {
+      return c.numbers.empty() ? fmt::format("{}", c.values[row]) : fmt::format("{}", c.numbers[row]);
+    });
   out.finish();
 }
 
-}  // namespace gravel
+}  // namespace app

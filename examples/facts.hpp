@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-namespace gravel {
+namespace app {
 
 using fact_value = std::variant<uint64_t, double, bool, std::string>;
 using fact_list = std::vector<std::pair<std::string, fact_value>>;
@@ -19,7 +19,8 @@ struct column {
   std::vector<double> values;
   std::vector<uint64_t> numbers = {};  ///< instead of `values`: what double cannot hold, as ids of vertices
 };
-/// A line of names, then a line for each row, with commas. Columns are of one length. Throws gravel::error if the file cannot be written.
+/// A line of names, then a line for each row, with commas. Columns are of one length. Throws gravel::error if the file
+/// cannot be written.
 void write_columns(const std::string& path, const std::vector<column>& columns);
 
-}  // namespace gravel
+}  // namespace app

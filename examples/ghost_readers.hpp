@@ -2,24 +2,28 @@
 #pragma once
 #include <vector>
 
+#include <gravel/device_array.hpp>
+#include <gravel/gravel.cuh>
 #include "examples/together.hpp"
-#include "gravel.cuh"
-#include "host/device_array.hpp"
 #include "lib/graph/ghosts.hpp"
 
-namespace gravel {
+namespace app {
+using namespace gravel::detail;
 
 /// What the PEs me + 1, me + 2, ... in turn, which share a symmetric array, want of this PE.
 struct ghost_readers {
-  uint64_t* requests;         ///< symmetric: a vertex (high half), and where it is a ghost (low half); those of one PE together
-  std::vector<uint64_t> end;  ///< of each turn, where in `requests` its PE's end; as many as there are PEs, the last turn is empty
+  uint64_t*
+      requests;  ///< symmetric: a vertex (high half), and where it is a ghost (low half); those of one PE together
+  std::vector<uint64_t>
+      end;  ///< of each turn, where in `requests` its PE's end; as many as there are PEs, the last turn is empty
 
   uint64_t count() const { return end.back(); }
 };
 
-/// Puts this PE's requests to the owners. `first`: of each owner, its first ghost here; `there`: where this PE's requests begin there.
-static __global__ void put_requests(gravel_t g, uint64_t* requests, vertex_code codes, const uint32_t* ghosts, const uint64_t* first,
-                                    const uint64_t* there, uint64_t n_ghosts, uint64_t own) {
+/// Puts this PE's requests to the owners. `first`: of each owner, its first ghost here; `there`: where this PE's
+/// requests begin there.
+static __global__ void put_requests(gravel_t g, uint64_t* requests, vertex_code codes, const uint32_t* ghosts,
+                                    const uint64_t* first, const uint64_t* there, uint64_t n_ghosts, uint64_t own) {
   __shared__ gravel_block_sender<lanes_of_block> sender;
   sender.begin(g);
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
@@ -41,14 +45,15 @@ inline ghost_readers find_readers(const ghost_list& list, vertex_code codes, uin
     for (size_t r = (owner + 1) % n; r != me && r != owner; r = (r + 1) % n) there[owner] += wants[r * n + owner];
   ghost_readers readers;
   uint64_t asked = 0;
-  for (size_t turn = 0; turn < n; ++turn) readers.end.push_back(asked += turn + 1 < n ? wants[(me + 1 + turn) % n * n + me] : 0);
+  for (size_t turn = 0; turn < n; ++turn)
+    readers.end.push_back(asked += turn + 1 < n ? wants[(me + 1 + turn) % n * n + me] : 0);
   readers.requests = gravel_malloc<uint64_t>(std::max<uint64_t>(gravel_max_all(asked), 1) * sizeof(uint64_t));
   const device_array<uint32_t> ghosts(list.codes);
   const device_array<uint64_t> first(list.first), starts(there);
-  gravel_launch(put_requests, blocks_for(list.codes.size()), lanes_of_block, gravel_handle(), readers.requests, codes, ghosts.data(),
-                first.data(), starts.data(), static_cast<uint64_t>(list.codes.size()), own);
+  gravel_launch(put_requests, blocks_for(list.codes.size()), lanes_of_block, gravel_handle(), readers.requests, codes,
+                ghosts.data(), first.data(), starts.data(), static_cast<uint64_t>(list.codes.size()), own);
   gravel_barrier_all();
   return readers;
 }
 
-}  // namespace gravel
+}  // namespace app

@@ -5,23 +5,34 @@
 #include "examples/program.hpp"
 #include "lib/base/error.hpp"
 
-namespace gravel {
+namespace app {
+using namespace gravel::detail;
 
 void graph_input::add_options(command_line& app) {
-  app.add_option("FILE", file, "The graph: Matrix Market, SNAP edge list, METIS (*.graph) or Galois (.gr), plain or gzip");
-  app.add_option("--rmat", rmat_scale, "Instead of a file: an R-MAT graph of 2^SCALE vertices").range(1, 32).type_name("SCALE");
+  app.add_option("FILE", file,
+                 "The graph: Matrix Market, SNAP edge list, METIS (*.graph) or Galois (.gr), plain or gzip");
+  app.add_option("--rmat", rmat_scale, "Instead of a file: an R-MAT graph of 2^SCALE vertices")
+      .range(1, 32)
+      .type_name("SCALE");
   app.add_option("--edges-per-vertex", edges_per_vertex, "Of the R-MAT graph").range(1, 1024).capture_default_str();
-  app.add_option("--mesh", mesh_sides, "A mesh of the triangles of WIDTH x HEIGHT squares").expected(2).type_name("WIDTH HEIGHT");
+  app.add_option("--mesh", mesh_sides, "A mesh of the triangles of WIDTH x HEIGHT squares")
+      .expected(2)
+      .type_name("WIDTH HEIGHT");
   app.add_option("--grid", grid_sides, "Like a road network: a grid with gaps").expected(2).type_name("WIDTH HEIGHT");
   app.add_option("--kept", kept, "Share of the grid's edges that are there").range(0.0, 1.0).capture_default_str();
-  app.add_option("--cage", cage_monomers, "The matrix cageN, electrophoresis of a polymer of N monomers").range(3, 15).type_name("N");
+  app.add_option("--cage", cage_monomers, "The matrix cageN, electrophoresis of a polymer of N monomers")
+      .range(3, 15)
+      .type_name("N");
   app.add_option("--seed", seed, "Of generated graphs, weights and METIS").capture_default_str();
-  app.add_option("--max-weight", max_weight, "Weights of generated graphs are from 1 to this").range(1u, 1u << 20).capture_default_str();
+  app.add_option("--max-weight", max_weight, "Weights of generated graphs are from 1 to this")
+      .range(1u, 1u << 20)
+      .capture_default_str();
   app.add_flag("--real-weights", real_weights, "Weights of a Galois file are float or double, not whole numbers");
   app.add_flag("--undirected", undirected, "Each edge counts in both directions");
   app.add_flag("--simple", simple, "Without loops, and of repeated edges the lightest alone");
   app.add_option("--division", division,
-                 "Of the vertices among PEs: blocks of the same number of vertices, edges (of nearly as many edges), degrees (those of "
+                 "Of the vertices among PEs: blocks of the same number of vertices, edges (of nearly as many edges), "
+                 "degrees (those of "
                  "most edges first, in "
                  "turn), metis (few edges cut)")
       .one_of({"blocks", "edges", "degrees", "metis"})
@@ -29,10 +40,12 @@ void graph_input::add_options(command_line& app) {
 }
 
 void graph_input::check() const {
-  const int given = !file.empty() + (rmat_scale >= 0) + !mesh_sides.empty() + !grid_sides.empty() + (cage_monomers != 0);
+  const int given =
+      !file.empty() + (rmat_scale >= 0) + !mesh_sides.empty() + !grid_sides.empty() + (cage_monomers != 0);
   if (given != 1) fail_text("give one graph: a FILE, --rmat, --mesh, --grid or --cage");
   if (!file.empty()) need_readable(file);
-  if (division == "metis" && !has_metis()) fail_text("--division metis: this Gravel was built without METIS (Debian package libmetis-dev)");
+  if (division == "metis" && !has_metis())
+    fail_text("--division metis: this Gravel was built without METIS (Debian package libmetis-dev)");
 }
 
 edge_list graph_input::edges(const graph_wish& wish, const graph_share& share) const {
@@ -40,7 +53,8 @@ edge_list graph_input::edges(const graph_wish& wish, const graph_share& share) c
   of.undirected = wish.undirected || undirected;
   of.reversed = wish.reversed;
   of.threads = threads;
-  edge_list list = !file.empty()         ? read_graph(file, of, {.names = {}, .weights = wish.weights, .real_weights = real_weights})
+  edge_list list = !file.empty()
+                       ? read_graph(file, of, {.names = {}, .weights = wish.weights, .real_weights = real_weights})
                    : rmat_scale >= 0     ? rmat(rmat_scale, edges_per_vertex, seed, of)
                    : !mesh_sides.empty() ? mesh(mesh_sides[0], mesh_sides[1], seed, of)
                    : !grid_sides.empty() ? road_grid(grid_sides[0], grid_sides[1], kept, seed, of)
@@ -53,7 +67,8 @@ std::string graph_input::description() const {
   if (!file.empty()) return file;
   if (rmat_scale >= 0) return fmt::format("R-MAT of scale {}", rmat_scale);
   if (!mesh_sides.empty()) return fmt::format("mesh {} x {}", mesh_sides[0], mesh_sides[1]);
-  if (!grid_sides.empty()) return fmt::format("grid {} x {} with {:g} of its edges", grid_sides[0], grid_sides[1], kept);
+  if (!grid_sides.empty())
+    return fmt::format("grid {} x {} with {:g} of its edges", grid_sides[0], grid_sides[1], kept);
   return fmt::format("cage{}", cage_monomers);
 }
 
@@ -94,18 +109,19 @@ uint64_t ids_by_code::operator()(uint32_t code) const {
 }
 
 void add_source_option(command_line& app, std::optional<uint64_t>& id) {
-  app.add_option(
-      "--source", id,
-      "The vertex to begin at, by its id in the file (Matrix Market and METIS count from 1; generated graphs and Galois files from "
-      "0); if not given, one with the most edges");
+  app.add_option("--source", id,
+                 "The vertex to begin at, by its id in the file (Matrix Market and METIS count from 1; generated "
+                 "graphs and Galois files from "
+                 "0); if not given, one with the most edges");
 }
 
 uint64_t find_vertex(const graph_input& input, const graph_part& part, uint64_t id) {
   if (const auto vertex = part.ids.find(id, part.vertices)) return *vertex;
   const uint64_t first = part.ids.of(0), last = part.ids.of(part.vertices - 1);
-  const std::string called = !part.ids.listed.empty() ? fmt::format("have the ids that its edges name, from {} to {}", first, last)
-                             : first == 1             ? fmt::format("are counted from 1 to {}, as Matrix Market and METIS do", last)
-                                                      : fmt::format("are counted from 0 to {}", last);
+  const std::string called = !part.ids.listed.empty()
+                                 ? fmt::format("have the ids that its edges name, from {} to {}", first, last)
+                             : first == 1 ? fmt::format("are counted from 1 to {}, as Matrix Market and METIS do", last)
+                                          : fmt::format("are counted from 0 to {}", last);
   fail("there is no vertex {} in {}: its {} vertices {}", id, input.description(), part.vertices, called);
 }
 
@@ -133,4 +149,4 @@ graph_part load_part(const graph_input& input, const graph_wish& wish, int part,
   return mine;
 }
 
-}  // namespace gravel
+}  // namespace app

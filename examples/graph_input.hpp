@@ -5,10 +5,11 @@
 #include <string>
 #include <vector>
 
+#include <gravel/graph.hpp>
 #include "examples/command_line.hpp"
-#include "lib/graph/graph.hpp"
 
-namespace gravel {
+namespace app {
+using namespace gravel::detail;
 
 /// What a program wants of its graph.
 struct graph_wish {
@@ -73,4 +74,4 @@ void name_part(graph_part& mine, partition by, int part);
 /// Throws gravel::error. Division by edges or by METIS takes the memory of the whole graph for a while.
 graph_part load_part(const graph_input& input, const graph_wish& wish, int part, int parts);
 
-}  // namespace gravel
+}  // namespace app

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include <gravel/gravel.cuh>
 #include "examples/direct_sender.hpp"
 #include "examples/gups_hash.hpp"
 #include "examples/gups_report.hpp"
@@ -16,9 +17,9 @@
 #include "examples/progress.hpp"
 #include "examples/random_stream.hpp"
 #include "examples/together.hpp"
-#include "gravel.cuh"
 
-using namespace gravel;
+using namespace app;
+using namespace gravel::detail;
 
 /// What the kernels work on; `remote` counts this PE's updates to other PEs.
 struct gups_job {
@@ -80,11 +81,13 @@ void make_updates(const gups_job& job, const gups_options& o, network_model& net
   in_pieces(o.updates, net.is_collective() ? o.updates : pieces, report, [&](uint64_t done, uint64_t count) {
     const uint64_t from = first + done;
     if (!net.is_gravel())
-      net.launch_rival(update_otherwise, {.items = count, .blocks = o.grid, .of_item = 1, .of_item_to_one = 1, .message_bytes = message},
+      net.launch_rival(update_otherwise,
+                       {.items = count, .blocks = o.grid, .of_item = 1, .of_item_to_one = 1, .message_bytes = message},
                        job, from);
     else if (o.sender == "direct") gravel_launch(update_directly, o.grid, o.block, gravel_handle(), job, from, count);
     else if (o.block == 32) gravel_launch(update_gathered<32>, o.grid, 32, gravel_handle(), job, from, count);
-    else if (o.block == 128 && job.map.n_pes > 2) gravel_launch(update_gathered<128, 3>, o.grid, 128, gravel_handle(), job, from, count);
+    else if (o.block == 128 && job.map.n_pes > 2)
+      gravel_launch(update_gathered<128, 3>, o.grid, 128, gravel_handle(), job, from, count);
     else if (o.block == 128) gravel_launch(update_gathered<128>, o.grid, 128, gravel_handle(), job, from, count);
     else if (o.block == 256) gravel_launch(update_gathered<256>, o.grid, 256, gravel_handle(), job, from, count);
     else gravel_launch(update_gathered<512>, o.grid, 512, gravel_handle(), job, from, count);
@@ -176,14 +179,21 @@ gups_run run_once(const gups_job& job, const gups_options& o, network_model& net
 int main(int argc, char** argv) {
   gups_options o;
   command_line app("GUPS: HPCC RandomAccess over all PEs, xor or increments of random 8-byte words.", "gups");
-  app.add_option("--table-log2", o.table_log2, "Words of the table per PE, as a power of two").range(1, 32).capture_default_str();
-  const command_line_option updates = app.add_option("--updates", o.updates, "Updates per PE; if not given, four times the words per PE")
-                                          .range(uint64_t{0}, uint64_t{1} << 40);
-  app.add_option("--mode", o.mode, "xor (HPCC's update) or inc (increments)").one_of({"xor", "inc"}).capture_default_str();
+  app.add_option("--table-log2", o.table_log2, "Words of the table per PE, as a power of two")
+      .range(1, 32)
+      .capture_default_str();
+  const command_line_option updates =
+      app.add_option("--updates", o.updates, "Updates per PE; if not given, four times the words per PE")
+          .range(uint64_t{0}, uint64_t{1} << 40);
+  app.add_option("--mode", o.mode, "xor (HPCC's update) or inc (increments)")
+      .one_of({"xor", "inc"})
+      .capture_default_str();
   app.add_option("--sender", o.sender, "block (gathered and sorted in thread blocks) or direct (warp by warp)")
       .one_of({"block", "direct"})
       .capture_default_str();
-  app.add_option("--grid", o.grid, "Thread blocks; 0: as many as fill the device").range(0, 1 << 20).capture_default_str();
+  app.add_option("--grid", o.grid, "Thread blocks; 0: as many as fill the device")
+      .range(0, 1 << 20)
+      .capture_default_str();
   app.add_option("--block", o.block, "Lanes per thread block: 32, 128, 256 or 512; 0: what suits the device")
       .one_of({0, 32, 128, 256, 512})
       .capture_default_str();
@@ -191,14 +201,17 @@ int main(int argc, char** argv) {
   app.add_option("--repeat", o.repeat, "Timed repetitions").range(1, 1000).capture_default_str();
   app.add_flag("--remote-only", o.remote_only, "Update only words of other PEs (needs at least 2)");
   app.add_flag("--no-verify", o.no_verify, "Do not check the result");
-  app.add_option("--serial-limit", o.serial_limit, "Compare with a serial computation up to so many updates in all").capture_default_str();
-  app.add_option("--fault", o.fault, "Make the result wrong, to see that the check finds it").one_of({"place"}).hidden();
+  app.add_option("--serial-limit", o.serial_limit, "Compare with a serial computation up to so many updates in all")
+      .capture_default_str();
+  app.add_option("--fault", o.fault, "Make the result wrong, to see that the check finds it")
+      .one_of({"place"})
+      .hidden();
   add_dump_option(app, o.dump);
   app.add_option("--json", o.json, "Write the results to this file too");
   parse_or_exit(app, argc, argv, [&] {
     if (o.network.name != "gravel" && (o.sender != "block" || (o.block && o.block != lanes_of_block)))
-      fail_text("--sender and --block are for --model gravel; the other models have blocks of " + std::to_string(lanes_of_block) +
-                " lanes");
+      fail_text("--sender and --block are for --model gravel; the other models have blocks of " +
+                std::to_string(lanes_of_block) + " lanes");
     o.network.prepare();
     need_symmetric((uint64_t{8} << o.table_log2) + 256 + o.network.symmetric_bytes());
     if (!o.json.empty()) need_writable(o.json);

@@ -2,13 +2,14 @@
 #pragma once
 #include <vector>
 
+#include <gravel/device_array.hpp>
+#include <gravel/gravel.cuh>
 #include "examples/lane_share.hpp"
 #include "examples/random_stream.hpp"
-#include "gravel.cuh"
-#include "host/device_array.hpp"
 #include "lib/base/mix.hpp"
 
-namespace gravel {
+namespace app {
+using namespace gravel::detail;
 
 /// A sum over all updates that only the right table has: of numbers that stand for the words of increments; of the
 /// words' values turned by numbers of bits that do so, by xor. What of an update is lost, or lands elsewhere, is
@@ -34,7 +35,8 @@ __global__ void hash_updates(Job job, uint32_t me, uint64_t first, uint64_t coun
   else fetch_add<scope::device>(hash, sum);
 }
 
-/// Does the table have the hash of all updates? `each_word(visit)` calls visit(word, value) for this PE's words. Collective.
+/// Does the table have the hash of all updates? `each_word(visit)` calls visit(word, value) for this PE's words.
+/// Collective.
 template <class Job, class EachWord>
 bool hash_is_right(const Job& job, uint64_t updates, unsigned grid, unsigned block, EachWord&& each_word) {
   const auto me = static_cast<uint32_t>(gravel_my_pe());
@@ -64,4 +66,4 @@ void misplace_update(const Job& job) {
   gravel_copy(job.table, words, sizeof(words));
 }
 
-}  // namespace gravel
+}  // namespace app

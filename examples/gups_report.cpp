@@ -9,7 +9,8 @@
 #include "lib/base/output.hpp"
 #include "lib/base/version.hpp"
 
-namespace gravel {
+namespace app {
+using namespace gravel::detail;
 namespace {
 
 bool is_power_of_two(uint64_t n) { return n && (n & (n - 1)) == 0; }
@@ -33,7 +34,8 @@ std::vector<rule> rules_of(const gups_report& r) {
   return {
       {"power_of_two_table", "the table has a power of two of words", when(is_power_of_two(r.n_pes))},
       {"half_of_memory", "the table takes half of the memory (up to you: --table-log2)", rule::open},
-      {"four_updates_per_word", "as many updates as four times the words of the table", when(o.updates == 4ull << o.table_log2)},
+      {"four_updates_per_word", "as many updates as four times the words of the table",
+       when(o.updates == 4ull << o.table_log2)},
       {"xor_of_stream", "an update is table[ran mod size] ^= ran, with HPCC's random numbers",
        when(o.mode == "xor" && !o.remote_only && is_power_of_two(r.n_pes))},
       {"own_part_of_stream", "every PE starts at its own place of the one sequence of random numbers", rule::yes},
@@ -59,20 +61,24 @@ std::string gups_report::header() const {
       "gups: {} PEs on {} nodes, {} backend, {}, {} blocks of {} lanes\n"
       "table: 2^{} words of 8 bytes per PE, {:.1f} MiB in all\n"
       "updates: {} per PE, {} in all, {}{}\n",
-      n_pes, n_nodes, backend, o.network.name == "gravel" ? o.sender + " sender" : "model " + o.network.name, o.grid, o.block, o.table_log2,
-      static_cast<double>(n_pes) * static_cast<double>(8ull << o.table_log2) / (1 << 20), o.updates, total_updates(),
-      o.mode == "xor" ? "xor" : "increments", o.remote_only ? ", to other PEs only" : "");
+      n_pes, n_nodes, backend, o.network.name == "gravel" ? o.sender + " sender" : "model " + o.network.name, o.grid,
+      o.block, o.table_log2, static_cast<double>(n_pes) * static_cast<double>(8ull << o.table_log2) / (1 << 20),
+      o.updates, total_updates(), o.mode == "xor" ? "xor" : "increments", o.remote_only ? ", to other PEs only" : "");
 }
 
 std::string gups_report::line(const gups_run& run) const {
   const double rate = static_cast<double>(total_updates()) / run.seconds;
-  std::string text = fmt::format("{:.3f} s: {:.4g} M updates/s, {:.4g} M/s per PE, {:.4g} GUP/s; {:.1f} % of the updates to other PEs\n",
-                                 run.seconds, rate / 1e6, rate / 1e6 / n_pes, rate / 1e9,
-                                 100.0 * static_cast<double>(run.remote) / static_cast<double>(std::max<uint64_t>(1, total_updates())));
-  if (run.serial_checked) text += fmt::format("  {} wrong words, compared with a serial computation\n", run.serial_errors);
-  if (run.hash_checked) text += fmt::format("  the table's hash is {} of all updates\n", run.hash_right ? "that" : "NOT that");
+  std::string text = fmt::format(
+      "{:.3f} s: {:.4g} M updates/s, {:.4g} M/s per PE, {:.4g} GUP/s; {:.1f} % of the updates to other PEs\n",
+      run.seconds, rate / 1e6, rate / 1e6 / n_pes, rate / 1e9,
+      100.0 * static_cast<double>(run.remote) / static_cast<double>(std::max<uint64_t>(1, total_updates())));
+  if (run.serial_checked)
+    text += fmt::format("  {} wrong words, compared with a serial computation\n", run.serial_errors);
+  if (run.hash_checked)
+    text += fmt::format("  the table's hash is {} of all updates\n", run.hash_right ? "that" : "NOT that");
   if (run.undo_checked)
-    text += fmt::format("  {} wrong words after all updates were made a second time, which undoes them\n", run.undo_errors);
+    text +=
+        fmt::format("  {} wrong words after all updates were made a second time, which undoes them\n", run.undo_errors);
   if (run.sum_checked) text += fmt::format("  the counters sum up to {} of {}\n", run.sum, total_updates());
   if (options.no_verify) text += "  not verified\n";
   return text;
@@ -105,8 +111,9 @@ void gups_report::write_json(const std::string& path) const {
                       {"verified", !o.no_verify},
                       {"right", right()}};
   for (const gups_run& run : runs) {
-    ordered_json one = {
-        {"seconds", run.seconds}, {"updates_per_s", static_cast<double>(total_updates()) / run.seconds}, {"remote_updates", run.remote}};
+    ordered_json one = {{"seconds", run.seconds},
+                        {"updates_per_s", static_cast<double>(total_updates()) / run.seconds},
+                        {"remote_updates", run.remote}};
     if (run.serial_checked) one["errors_against_serial"] = run.serial_errors;
     if (run.hash_checked) one["hash_right"] = run.hash_right;
     if (run.undo_checked) one["errors_after_undo"] = run.undo_errors;
@@ -118,4 +125,4 @@ void gups_report::write_json(const std::string& path) const {
   write_file(path, all.dump(2) + '\n');
 }
 
-}  // namespace gravel
+}  // namespace app

@@ -6,7 +6,7 @@
 
 #include "examples/model_options.hpp"
 
-namespace gravel {
+namespace app {
 
 struct gups_options {
   uint32_t table_log2 = 22;
@@ -49,4 +49,4 @@ struct gups_report {
   void write_json(const std::string& path) const;
 };
 
-}  // namespace gravel
+}  // namespace app

@@ -4,7 +4,7 @@
 
 #include "lib/base/platform.hpp"
 
-namespace gravel {
+namespace app {
 
 /// 2^log2_words words on each PE; the low bits of a random number choose the word within the PE, the bits
 /// above them the PE. With a power of two of PEs this is HPCC's one table in blocks: the global index is ran
@@ -38,4 +38,4 @@ struct gups_table {
   GRAVEL_BOTH uint64_t index_of(uint64_t word, uint32_t pe) const { return uint64_t{pe} << log2_words | word; }
 };
 
-}  // namespace gravel
+}  // namespace app

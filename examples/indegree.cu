@@ -9,17 +9,18 @@
 #include <string>
 #include <vector>
 
+#include <gravel/device_array.hpp>
+#include <gravel/graph.hpp>
+#include <gravel/gravel.cuh>
 #include "examples/direct_sender.hpp"
 #include "examples/program.hpp"
 #include "examples/progress.hpp"
 #include "examples/ranking.hpp"
 #include "examples/together.hpp"
-#include "gravel.cuh"
-#include "host/device_array.hpp"
 #include "lib/base/mix.hpp"
-#include "lib/graph/graph.hpp"
 
-using namespace gravel;
+using namespace app;
+using namespace gravel::detail;
 
 constexpr const char* program_name = "indegree";
 
@@ -70,7 +71,8 @@ edge_list load(const indegree_options& o, int part, int parts) {
 
 /// Number of counters that are wrong, over all PEs. Every PE counts its own vertices in the whole
 /// graph.
-uint64_t compare_with_serial(const indegree_options& o, const block_distribution& distribution, const std::vector<uint64_t>& degree) {
+uint64_t compare_with_serial(const indegree_options& o, const block_distribution& distribution,
+                             const std::vector<uint64_t>& degree) {
   std::vector<uint64_t> expected(degree.size());
   all_succeed(program_name, [&] {
     for (const edge& e : load(o, 0, 1).edges)
@@ -85,7 +87,8 @@ void print_best(const std::vector<ranked<uint64_t>>& best, const edge_list& grap
   if (best.empty()) return;
   std::printf("highest in-degrees:\n");
   for (const ranked<uint64_t>& r : best) {
-    if (!graph.names.empty()) std::printf("%12llu  %s\n", static_cast<unsigned long long>(r.score), graph.names[r.vertex].c_str());
+    if (!graph.names.empty())
+      std::printf("%12llu  %s\n", static_cast<unsigned long long>(r.score), graph.names[r.vertex].c_str());
     else
       std::printf("%12llu  vertex %llu\n", static_cast<unsigned long long>(r.score),
                   static_cast<unsigned long long>(graph.ids.of(r.vertex)));
@@ -105,8 +108,8 @@ bool count_degrees(const indegree_options& o) {
   const block_distribution distribution(graph.vertices, n_pes);
   const uint64_t own_vertices = distribution.count(me), own_edges = rows.targets.size();
   if (me == 0)
-    std::printf("%s: %d PEs on %d nodes, %s backend, %s sender\ngraph: %s, %llu vertices, %llu edges\n", program_name, n_pes,
-                gravel_n_nodes(), gravel_backend(), o.sender.c_str(), o.file.empty() ? "R-MAT" : o.file.c_str(),
+    std::printf("%s: %d PEs on %d nodes, %s backend, %s sender\ngraph: %s, %llu vertices, %llu edges\n", program_name,
+                n_pes, gravel_n_nodes(), gravel_backend(), o.sender.c_str(), o.file.empty() ? "R-MAT" : o.file.c_str(),
                 static_cast<unsigned long long>(graph.vertices), static_cast<unsigned long long>(graph.total_edges));
 
   auto* degree = gravel_malloc<uint64_t>(distribution.block * sizeof(uint64_t));
@@ -130,7 +133,8 @@ bool count_degrees(const indegree_options& o) {
   std::vector<uint64_t> counted(own_vertices);
   gravel_copy(counted.data(), degree, own_vertices * sizeof(uint64_t));
   uint64_t sum = 0, hash_of_counts = 0;
-  for (uint64_t i = 0; i < own_vertices; ++i) sum += counted[i], hash_of_counts += counted[i] * mix(distribution.first(me) + i);
+  for (uint64_t i = 0; i < own_vertices; ++i)
+    sum += counted[i], hash_of_counts += counted[i] * mix(distribution.first(me) + i);
   sum = gravel_sum_all(sum);
   const bool hash_right = gravel_sum_all(hash_of_counts) == hash;
   const uint64_t edges = gravel_sum_all(own_edges);
@@ -142,10 +146,11 @@ bool count_degrees(const indegree_options& o) {
   for (uint64_t i = 0; i < own_vertices; ++i) scores.push_back({counted[i], distribution.first(me) + i});
   const auto best = gather_best(std::move(scores), o.top);
   if (me == 0) {
-    std::printf("%.3f s: %.4g M edges/s; in-degrees sum up to %llu of %llu, and their hash is %s of all edges\n", seconds,
-                static_cast<double>(edges) / seconds / 1e6, static_cast<unsigned long long>(sum),
+    std::printf("%.3f s: %.4g M edges/s; in-degrees sum up to %llu of %llu, and their hash is %s of all edges\n",
+                seconds, static_cast<double>(edges) / seconds / 1e6, static_cast<unsigned long long>(sum),
                 static_cast<unsigned long long>(graph.total_edges), hash_right ? "that" : "NOT that");
-    if (serial) std::printf("%llu wrong in-degrees, compared with a serial count\n", static_cast<unsigned long long>(wrong));
+    if (serial)
+      std::printf("%llu wrong in-degrees, compared with a serial count\n", static_cast<unsigned long long>(wrong));
     print_best(best, graph);
   }
   return right;
@@ -173,18 +178,26 @@ int main(int argc, char** argv) {
       "one.",
       program_name);
   app.add_option("FILE", o.file, "The graph");
-  app.add_option("--rmat", o.rmat_scale, "Instead of a file: an R-MAT graph of 2^SCALE vertices").range(0, 32).type_name("SCALE");
+  app.add_option("--rmat", o.rmat_scale, "Instead of a file: an R-MAT graph of 2^SCALE vertices")
+      .range(0, 32)
+      .type_name("SCALE");
   app.add_option("--edges-per-vertex", o.edges_per_vertex, "Of the R-MAT graph").range(1, 1024).capture_default_str();
   app.add_option("--seed", o.seed, "Of the R-MAT graph").capture_default_str();
-  app.add_option("--names", o.names, "Names of the vertices, one a line; if not given, FILE's own name ending in .names, if there is one");
+  app.add_option("--names", o.names,
+                 "Names of the vertices, one a line; if not given, FILE's own name ending in .names, if there is one");
   app.add_flag("--no-names", o.no_names, "Do not look for a file of names").excludes("--names");
-  app.add_option("--top", o.top, "Print so many vertices of the highest in-degrees").range(0, 100000).capture_default_str();
+  app.add_option("--top", o.top, "Print so many vertices of the highest in-degrees")
+      .range(0, 100000)
+      .capture_default_str();
   app.add_option("--sender", o.sender, "block (gathered and sorted in thread blocks) or direct (warp by warp)")
       .one_of({"block", "direct"})
       .capture_default_str();
-  app.add_option("--grid", o.grid, "Thread blocks; 0: as many as fill the device").range(0, 1 << 20).capture_default_str();
+  app.add_option("--grid", o.grid, "Thread blocks; 0: as many as fill the device")
+      .range(0, 1 << 20)
+      .capture_default_str();
   app.add_flag("--no-verify", o.no_verify, "Do not check the result");
-  app.add_option("--serial-limit", o.serial_limit, "Compare with a serial count up to so many edges (else only by sum and hash)")
+  app.add_option("--serial-limit", o.serial_limit,
+                 "Compare with a serial count up to so many edges (else only by sum and hash)")
       .capture_default_str();
   parse_or_exit(app, argc, argv, [&] { check_options(o); });
 

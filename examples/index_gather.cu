@@ -5,14 +5,15 @@
 #include <cstdio>
 #include <vector>
 
+#include <gravel/gravel.cuh>
 #include "examples/direct_sender.hpp"
 #include "examples/program.hpp"
 #include "examples/progress.hpp"
 #include "examples/together.hpp"
-#include "gravel.cuh"
 #include "lib/base/mix.hpp"
 
-using namespace gravel;
+using namespace app;
+using namespace gravel::detail;
 
 constexpr const char* program_name = "index_gather";
 
@@ -65,13 +66,17 @@ int main(int argc, char** argv) {
   bool blocking = false;
   unsigned grid = 0, block = 128;
   command_line app("Index gather: every PE reads random words of a table that is spread over all PEs.", program_name);
-  app.add_option("--table-log2", table_log2, "Words of the table per PE, as a power of two").range(0, 32).capture_default_str();
+  app.add_option("--table-log2", table_log2, "Words of the table per PE, as a power of two")
+      .range(0, 32)
+      .capture_default_str();
   const command_line_option given_reads =
-      app.add_option("--reads", reads, "Reads per PE; if not given, 1048576, or 8192 with --fetch").range(uint64_t{0}, uint64_t{1} << 34);
+      app.add_option("--reads", reads, "Reads per PE; if not given, 1048576, or 8192 with --fetch")
+          .range(uint64_t{0}, uint64_t{1} << 34);
   app.add_option("--seed", seed, "Of the random indices").capture_default_str();
   app.add_flag("--fetch", blocking, "Read with gravel_fetch_add, which waits, instead of gravel_get");
   const command_line_option given_grid =
-      app.add_option("--grid", grid, "Thread blocks; if not given, as many as fill the device, or 4 with --fetch").range(1, 1 << 20);
+      app.add_option("--grid", grid, "Thread blocks; if not given, as many as fill the device, or 4 with --fetch")
+          .range(1, 1 << 20);
   app.add_option("--block", block, "Lanes per thread block").range(1, 1024).capture_default_str();
   parse_or_exit(app, argc, argv, [&] {
     if (given_reads.count() == 0) reads = blocking ? 8192 : 1 << 20;
@@ -109,7 +114,8 @@ int main(int argc, char** argv) {
     std::printf(
         "%s: %u PEs on %d nodes, %s backend, %s\n%.3f s: %llu reads per PE, %.4g M reads/s in all\n%llu "
         "wrong values\n",
-        program_name, n_pes, gravel_n_nodes(), gravel_backend(), blocking ? "blocking reads" : "non-blocking reads", seconds,
-        static_cast<unsigned long long>(reads), static_cast<double>(reads) * n_pes / seconds / 1e6, static_cast<unsigned long long>(wrong));
+        program_name, n_pes, gravel_n_nodes(), gravel_backend(), blocking ? "blocking reads" : "non-blocking reads",
+        seconds, static_cast<unsigned long long>(reads), static_cast<double>(reads) * n_pes / seconds / 1e6,
+        static_cast<unsigned long long>(wrong));
   return finish(program_name, wrong == 0);
 }

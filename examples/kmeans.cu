@@ -1,9 +1,10 @@
-// k-means by Lloyd's algorithm. Every PE has its points; each cluster's sums are at the PE that owns it, where all blocks of all PEs add theirs,
-// and from where its new centre goes to all. Coordinates are whole numbers of 16 bits and all sums are exact, so the result does not depend on
-// the order of messages.
+// k-means by Lloyd's algorithm. Every PE has its points; each cluster's sums are at the PE that owns it, where all
+// blocks of all PEs add theirs, and from where its new centre goes to all. Coordinates are whole numbers of 16 bits and
+// all sums are exact, so the result does not depend on the order of messages.
 #include <chrono>
 #include <cstdio>
 
+#include <gravel/gravel.cuh>
 #include "examples/direct_sender.hpp"
 #include "examples/facts.hpp"
 #include "examples/kmeans_check.hpp"
@@ -12,10 +13,10 @@
 #include "examples/program.hpp"
 #include "examples/progress.hpp"
 #include "examples/together.hpp"
-#include "gravel.cuh"
 #include "lib/base/mix.hpp"
 
-using namespace gravel;
+using namespace app;
+using namespace gravel::detail;
 
 constexpr const char* program_name = "kmeans";
 /// Centres have this many bits behind the point.
@@ -40,7 +41,8 @@ struct point_source {
   GRAVEL_BOTH uint16_t coordinate(uint64_t i, uint32_t d) const {
     const uint64_t random = mix(seed ^ mix(i << 8 | d)), place = pick(mix(seed + i), clusters);
     if (mix(i ^ ~seed) % 16 == 0) return static_cast<uint16_t>(random);
-    const uint64_t middle = 8192 + (mix(seed ^ ~(place << 8 | d)) & 0x7fff) + (mix(seed ^ ~(place << 8 | d)) >> 32 & 0x3fff);
+    const uint64_t middle =
+        8192 + (mix(seed ^ ~(place << 8 | d)) & 0x7fff) + (mix(seed ^ ~(place << 8 | d)) >> 32 & 0x3fff);
     return static_cast<uint16_t>(middle + (random & 0xfff) + (random >> 32 & 0xfff) - 4096);
   }
 };
@@ -66,29 +68,34 @@ __global__ void make_points(kmeans_job job, point_source source, uint64_t first)
   }
 }
 
-/// Points first ... first + count go to their nearest centres. Each lane adds up its points in shared memory of its own; the block
-/// adds up its lanes, and sends one addition for each sum. Blocks have whole warps. DIMENSIONS: those of the job, or 0: whatever it has.
-/// Of (x - c)^2 = x^2 - 2 x c + c^2 the first term is the same for all centres: a centre's score is the rest, a multiplication for each coordinate.
+/// Points first ... first + count go to their nearest centres. Each lane adds up its points in shared memory of its
+/// own; the block adds up its lanes, and sends one addition for each sum. Blocks have whole warps. DIMENSIONS: those of
+/// the job, or 0: whatever it has. Of (x - c)^2 = x^2 - 2 x c + c^2 the first term is the same for all centres: a
+/// centre's score is the rest, a multiplication for each coordinate.
 template <uint32_t DIMENSIONS, class Sender, class Handle>
 __global__ void assign(Handle g, kmeans_job job, uint64_t first, uint64_t count) {
   __shared__ Sender sender;
   __shared__ int64_t squares[most_clusters];
   sender.begin(g);
   const uint32_t dimensions = DIMENSIONS ? DIMENSIONS : job.dimensions;
-  auto* const mine = reinterpret_cast<uint32_t*>(gravel_dynamic_shared()) + threadIdx.x;  // value v is mine[v * blockDim.x]
+  auto* const mine =
+      reinterpret_cast<uint32_t*>(gravel_dynamic_shared()) + threadIdx.x;  // value v is mine[v * blockDim.x]
   const uint32_t stride = dimensions + 1;
   for (uint32_t v = 0; v < job.values(); ++v) mine[v * blockDim.x] = 0;
   for (uint32_t c = threadIdx.x; c < job.clusters; c += blockDim.x) {
     squares[c] = 0;
-    for (uint32_t d = 0; d < dimensions; ++d) squares[c] += int64_t{job.centers[c * dimensions + d]} * job.centers[c * dimensions + d];
+    for (uint32_t d = 0; d < dimensions; ++d)
+      squares[c] += int64_t{job.centers[c * dimensions + d]} * job.centers[c * dimensions + d];
   }
   __syncthreads();
-  // Several points of a lane together read a centre once. Their coordinates are in registers where their number is known.
+  // Several points of a lane together read a centre once. Their coordinates are in registers where their number is
+  // known.
   constexpr uint32_t together = DIMENSIONS ? 4 : 1;
   uint32_t known[together][DIMENSIONS ? DIMENSIONS : 1];
   uint32_t changed = 0;
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, last = first + count;
-  for (uint64_t of_lane = first + uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; of_lane < last; of_lane += together * lanes) {
+  for (uint64_t of_lane = first + uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; of_lane < last;
+       of_lane += together * lanes) {
     const auto point = [&](uint32_t p) { return of_lane + p * lanes < last ? of_lane + p * lanes : of_lane; };
     if constexpr (DIMENSIONS != 0) {
       GRAVEL_UNROLL
@@ -147,7 +154,9 @@ auto assign_for(uint32_t dimensions) {
 }
 
 /// The mean with fraction_bits, rounded.
-GRAVEL_BOTH int32_t mean_of(uint64_t sum, uint64_t count) { return static_cast<int32_t>(((sum << fraction_bits) + count / 2) / count); }
+GRAVEL_BOTH int32_t mean_of(uint64_t sum, uint64_t count) {
+  return static_cast<int32_t>(((sum << fraction_bits) + count / 2) / count);
+}
 
 /// The centres of this PE's clusters go to all PEs; one without points stays where it is. One block, and one item.
 template <class Sender, class Handle>
@@ -169,8 +178,8 @@ __global__ void move_centers(Handle g, kmeans_job job, uint64_t, uint64_t) {
 }
 
 /// Lloyd's algorithm by one thread over all points. Returns the centres; `steps`: until no point changed.
-std::vector<int32_t> compute_serially(const kmeans_options& o, std::vector<int32_t> centers, uint64_t all, std::vector<uint8_t>& cluster,
-                                      uint32_t& steps) {
+std::vector<int32_t> compute_serially(const kmeans_options& o, std::vector<int32_t> centers, uint64_t all,
+                                      std::vector<uint8_t>& cluster, uint32_t& steps) {
   const point_source source{o.seed, o.clusters};
   const uint32_t dimensions = o.dimensions;
   std::vector<uint16_t> points;
@@ -196,7 +205,8 @@ std::vector<int32_t> compute_serially(const kmeans_options& o, std::vector<int32
     if (!changed) break;
     for (uint32_t c = 0; c < o.clusters; ++c)
       for (uint32_t d = 0; d < dimensions && counts[c]; ++d)
-        centers[c * dimensions + d] = static_cast<int32_t>((2 * 256 * sums[c * dimensions + d] + counts[c]) / (2 * counts[c]));
+        centers[c * dimensions + d] =
+            static_cast<int32_t>((2 * 256 * sums[c * dimensions + d] + counts[c]) / (2 * counts[c]));
   }
   return centers;
 }
@@ -216,14 +226,16 @@ bool solve(const kmeans_options& o) {
   // Clusters begin at points at even distances in the whole sequence.
   std::vector<int32_t> start;
   for (uint32_t c = 0; c < o.clusters; ++c)
-    for (uint32_t d = 0; d < o.dimensions; ++d) start.push_back(source.coordinate(all * c / o.clusters, d) << fraction_bits);
+    for (uint32_t d = 0; d < o.dimensions; ++d)
+      start.push_back(source.coordinate(all * c / o.clusters, d) << fraction_bits);
   gravel_copy(job.centers, start.data(), start.size() * sizeof(int32_t));
   const unsigned blocks = blocks_to_fill_device();
   gravel_launch(make_points, blocks, lanes_of_block, job, source, me * o.points);
   gravel_barrier_all();
   network_model net(program_name, o.network);
   const bool mapped = net.is_mapped();
-  const auto kernel = mapped ? assign_for<mapped_sender, gravel_t>(o.dimensions) : assign_for<direct_sender, gravel_t>(o.dimensions);
+  const auto kernel =
+      mapped ? assign_for<mapped_sender, gravel_t>(o.dimensions) : assign_for<direct_sender, gravel_t>(o.dimensions);
   const auto move = mapped ? move_centers<mapped_sender, gravel_t> : move_centers<direct_sender, gravel_t>;
   const auto of_rivals = assign_for<model_sender, model_handle>(o.dimensions);
   const uint64_t clusters_of_one = (o.clusters + n_pes - 1) / n_pes;
@@ -289,19 +301,25 @@ bool solve(const kmeans_options& o) {
   const uint64_t unlike_serial = gravel_sum_all(wrong);
   wrong = unlike_serial + differences;
   if (me == 0) {
-    std::printf("%s: %llu PEs on %d nodes, %s backend: %llu points of %u dimensions, %u clusters\n%u steps in %.4f s, %.4g M points/s%s\n",
-                program_name, static_cast<unsigned long long>(n_pes), gravel_n_nodes(), gravel_backend(),
-                static_cast<unsigned long long>(all), o.dimensions, o.clusters, steps, seconds,
-                static_cast<double>(all) * steps / seconds / 1e6, goes_on ? "; points still change" : "");
+    std::printf(
+        "%s: %llu PEs on %d nodes, %s backend: %llu points of %u dimensions, %u clusters\n%u steps in %.4f s, %.4g M "
+        "points/s%s\n",
+        program_name, static_cast<unsigned long long>(n_pes), gravel_n_nodes(), gravel_backend(),
+        static_cast<unsigned long long>(all), o.dimensions, o.clusters, steps, seconds,
+        static_cast<double>(all) * steps / seconds / 1e6, goes_on ? "; points still change" : "");
     if (o.no_verify) {
       std::printf("not verified\n");
     } else {
       std::printf("%llu differences where all nearest centres, sums, counts and means were computed again\n",
                   static_cast<unsigned long long>(differences));
-      if (serial) std::printf("%llu differences from a serial run of Lloyd's algorithm\n", static_cast<unsigned long long>(unlike_serial));
+      if (serial)
+        std::printf("%llu differences from a serial run of Lloyd's algorithm\n",
+                    static_cast<unsigned long long>(unlike_serial));
       else
-        std::printf("not checked: that Lloyd's algorithm comes from its first centres to these (more than %llu points, --serial-limit)\n",
-                    static_cast<unsigned long long>(o.serial_limit));
+        std::printf(
+            "not checked: that Lloyd's algorithm comes from its first centres to these (more than %llu points, "
+            "--serial-limit)\n",
+            static_cast<unsigned long long>(o.serial_limit));
     }
     for (uint32_t c = 0; c < o.clusters; ++c) {
       std::printf("%12llu points around", static_cast<unsigned long long>(sizes[c]));
@@ -314,7 +332,8 @@ bool solve(const kmeans_options& o) {
     for (uint32_t d = 0; d < o.dimensions; ++d) {
       points[d].name = middles[d].name = "x" + std::to_string(d);
       for (uint64_t i = 0; i < o.points; ++i) points[d].values.push_back(source.coordinate(me * o.points + i, d));
-      for (uint32_t c = 0; c < o.clusters && me == 0; ++c) middles[d].values.push_back(centers[c * o.dimensions + d] / 256.0);
+      for (uint32_t c = 0; c < o.clusters && me == 0; ++c)
+        middles[d].values.push_back(centers[c * o.dimensions + d] / 256.0);
     }
     points.push_back({"cluster", {cluster.begin(), cluster.end()}});
     dump_columns(program_name, o.dump, "points", points);
@@ -350,19 +369,24 @@ int main(int argc, char** argv) {
   app.add_option("--dimensions", o.dimensions, "Coordinates of a point, whole numbers of 16 bits")
       .range(1u, most_dimensions)
       .capture_default_str();
-  app.add_option("--max-steps", o.max_steps, "End after so many steps at the latest").range(1, 1000000).capture_default_str();
+  app.add_option("--max-steps", o.max_steps, "End after so many steps at the latest")
+      .range(1, 1000000)
+      .capture_default_str();
   o.network.add_options(app);
   app.add_option("--seed", o.seed, "Of the points").capture_default_str();
   app.add_flag("--no-verify", o.no_verify, "Do not check the result");
   app.add_option("--serial-limit", o.serial_limit,
                  "Compare with a serial run up to so many points in all; more are checked by other kernels alone")
       .capture_default_str();
-  app.add_option("--fault", o.fault, "Make the result wrong, to see that the check finds it").one_of({"point", "center"}).hidden();
+  app.add_option("--fault", o.fault, "Make the result wrong, to see that the check finds it")
+      .one_of({"point", "center"})
+      .hidden();
   add_dump_option(app, o.dump);
   app.add_option("--json", o.json, "Write the results to this file too");
   parse_or_exit(app, argc, argv, [&] {
     if (o.clusters * (o.dimensions + 1) > most_values)
-      fail_text("clusters * (dimensions + 1) is at most " + std::to_string(most_values) + ": what a thread block has memory for");
+      fail_text("clusters * (dimensions + 1) is at most " + std::to_string(most_values) +
+                ": what a thread block has memory for");
     o.network.prepare();
     need_symmetric(o.points * (2 * o.dimensions + 1) + (64 << 10) + o.network.symmetric_bytes());
     if (!o.json.empty()) need_writable(o.json);

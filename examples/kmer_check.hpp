@@ -6,15 +6,16 @@
 #include <string>
 #include <vector>
 
+#include <gravel/device_array.hpp>
+#include <gravel/gravel.cuh>
+#include <gravel/reads.hpp>
 #include "examples/contigs.hpp"
 #include "examples/kmer_table.hpp"
 #include "examples/together.hpp"
-#include "gravel.cuh"
-#include "host/device_array.hpp"
 #include "lib/base/mix.hpp"
-#include "lib/reads/reads.hpp"
 
-namespace gravel {
+namespace app {
+using namespace gravel::detail;
 
 /// Sums over k-mers, modulo 2^64.
 struct kmer_sums {
@@ -25,12 +26,15 @@ struct kmer_sums {
 };
 
 /// The hash of a k-mer with a base before (side 0) or after it.
-GRAVEL_BOTH uint64_t hash_around(uint64_t kmer, unsigned side, unsigned base) { return mix(mix(kmer) + 1 + 4 * side + base); }
+GRAVEL_BOTH uint64_t hash_around(uint64_t kmer, unsigned side, unsigned base) {
+  return mix(mix(kmer) + 1 + 4 * side + base);
+}
 
 /// Of the reads, which begin and end with no_base.
 static __global__ void sum_up_reads(kmer_shape shape, const uint8_t* codes, uint64_t size, kmer_sums* sums) {
   uint64_t counts = 0, around = 0;
-  for (uint64_t at = 1 + uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; at + shape.k < size; at += uint64_t{gridDim.x} * blockDim.x) {
+  for (uint64_t at = 1 + uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; at + shape.k < size;
+       at += uint64_t{gridDim.x} * blockDim.x) {
     uint64_t word = 0;
     bool known = true;
     for (unsigned i = 0; i < shape.k; ++i) {
@@ -51,7 +55,8 @@ static __global__ void sum_up_reads(kmer_shape shape, const uint8_t* codes, uint
 
 static __global__ void sum_up_table(gravel_t g, kmer_table table, kmer_sums* sums) {
   uint64_t counts = 0, around = 0, full = 0, misplaced = 0;
-  for (uint64_t slot = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; slot < table.slots; slot += uint64_t{gridDim.x} * blockDim.x) {
+  for (uint64_t slot = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; slot < table.slots;
+       slot += uint64_t{gridDim.x} * blockDim.x) {
     const kmer_entry& entry = table.entries[slot];
     if (entry.kmer == no_kmer) continue;
     counts += entry.count * mix(entry.kmer);
@@ -72,7 +77,8 @@ static __global__ void sum_up_table(gravel_t g, kmer_table table, kmer_sums* sum
 /// The k-mers that are left and not on circles.
 static __global__ void sum_up_chains(contig_job job, uint64_t* sum) {
   uint64_t mine = 0;
-  for (uint64_t n = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; n < job.kmers; n += uint64_t{gridDim.x} * blockDim.x)
+  for (uint64_t n = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; n < job.kmers;
+       n += uint64_t{gridDim.x} * blockDim.x)
     if (job.finished[2 * n]) mine += mix(job.word(2 * n));
   fetch_add<scope::device>(sum, mine);
 }
@@ -115,4 +121,4 @@ inline bool contigs_have_all_kmers(const contig_job& job, kmer_shape shape, cons
   return gravel_sum_all(chains) == gravel_sum_all(spelled);
 }
 
-}  // namespace gravel
+}  // namespace app

@@ -1,19 +1,22 @@
-// Counting k-mers where all PEs have each other's memory mapped: those of other PEs go into inboxes there, one for each sender, and their owner counts them
-// behind a meeting. Who writes into an inbox hands out its places, so no word is changed from afar.
+// Counting k-mers where all PEs have each other's memory mapped: those of other PEs go into inboxes there, one for each
+// sender, and their owner counts them behind a meeting. Who writes into an inbox hands out its places, so no word is
+// changed from afar.
 //
-// A block gathers some k-mers of each of its lanes, orders them by owner in shared memory, and takes places for all of an owner at once. Lanes beside each other then
-// store beside each other, and all lanes that count do so together. If each lane did at once what is to be done with its k-mer, in a warp those that count and those
-// that send would wait for each other: each step would take as long as both.
+// A block gathers some k-mers of each of its lanes, orders them by owner in shared memory, and takes places for all of
+// an owner at once. Lanes beside each other then store beside each other, and all lanes that count do so together. If
+// each lane did at once what is to be done with its k-mer, in a warp those that count and those that send would wait
+// for each other: each step would take as long as both.
 #pragma once
+#include <gravel/device_array.hpp>
+#include <gravel/gravel.cuh>
 #include "examples/kmer_reader.hpp"
 #include "examples/kmer_table.hpp"
 #include "examples/model.hpp"
 #include "examples/progress.hpp"
 #include "examples/together.hpp"
-#include "gravel.cuh"
-#include "host/device_array.hpp"
 
-namespace gravel {
+namespace app {
+using namespace gravel::detail;
 
 /// K-mers of a lane that its block sends together.
 constexpr unsigned kmers_of_turn = 8;
@@ -30,7 +33,9 @@ struct kmer_inboxes {
   uint64_t room;
 
   /// A PE has none of its own: its inboxes are those of the PEs behind it, in turn.
-  GRAVEL_BOTH static uint32_t number(uint32_t sender, uint32_t owner, uint32_t n_pes) { return (sender + n_pes - owner - 1) % n_pes; }
+  GRAVEL_BOTH static uint32_t number(uint32_t sender, uint32_t owner, uint32_t n_pes) {
+    return (sender + n_pes - owner - 1) % n_pes;
+  }
 };
 
 /// K-mers of a block, in shared memory.
@@ -45,15 +50,16 @@ struct kmer_batch {
 static_assert(max_peers <= lanes_of_block);
 
 /// Of stretches first ... first + count.
-static __global__ void send_to_inboxes(gravel_t g, table_part own, kmer_inboxes boxes, kmer_shape shape, const uint8_t* codes,
-                                       uint64_t size, uint64_t first, uint64_t count) {
+static __global__ void send_to_inboxes(gravel_t g, table_part own, kmer_inboxes boxes, kmer_shape shape,
+                                       const uint8_t* codes, uint64_t size, uint64_t first, uint64_t count) {
   __shared__ mapped_sender others;
   __shared__ kmer_batch batch;
   others.begin(g);
   const uint32_t lane = threadIdx.x;
   if (lane < g.n_pes) batch.count[lane] = 0;
   __syncthreads();
-  for (uint64_t of_block = uint64_t{blockIdx.x} * blockDim.x; of_block < count; of_block += uint64_t{gridDim.x} * blockDim.x) {
+  for (uint64_t of_block = uint64_t{blockIdx.x} * blockDim.x; of_block < count;
+       of_block += uint64_t{gridDim.x} * blockDim.x) {
     const uint64_t begin = (first + of_block + lane) * inbox_stretch;
     kmer_reader reader(shape, codes, size, begin, of_block + lane < count ? begin + inbox_stretch : begin);
     for (uint64_t turn = 0; turn < inbox_stretch; turn += kmers_of_turn) {
@@ -96,7 +102,8 @@ static __global__ void send_to_inboxes(gravel_t g, table_part own, kmer_inboxes 
           own.count_one(batch.kmers[i], batch.around[i] & 15, batch.around[i] >> 4);
           continue;
         }
-        const uint64_t at = kmer_inboxes::number(g.my_pe, pe, g.n_pes) * boxes.room + batch.place[pe] + i - batch.first[pe];
+        const uint64_t at =
+            kmer_inboxes::number(g.my_pe, pe, g.n_pes) * boxes.room + batch.place[pe] + i - batch.first[pe];
         others.put(&boxes.kmers[at], batch.kmers[i], static_cast<int>(pe));
         others.put(&boxes.around[at], batch.around[i], static_cast<int>(pe));
       }
@@ -105,11 +112,12 @@ static __global__ void send_to_inboxes(gravel_t g, table_part own, kmer_inboxes 
 }
 
 /// Tells owners how much has come from here. One block.
-static __global__ void tell_owners(gravel_t g, kmer_inboxes boxes) {
+static __global__ void notify_owners(gravel_t g, kmer_inboxes boxes) {
   __shared__ mapped_sender others;
   others.begin(g);
   for (uint32_t pe = threadIdx.x; pe < g.n_pes; pe += blockDim.x) {
-    if (pe != g.my_pe) others.put(&boxes.counts[kmer_inboxes::number(g.my_pe, pe, g.n_pes)], boxes.taken[pe], static_cast<int>(pe));
+    if (pe != g.my_pe)
+      others.put(&boxes.counts[kmer_inboxes::number(g.my_pe, pe, g.n_pes)], boxes.taken[pe], static_cast<int>(pe));
     boxes.taken[pe] = 0;
   }
 }
@@ -123,21 +131,24 @@ static __global__ void count_inboxes(kmer_inboxes boxes, table_part own, uint32_
     }
 }
 
-/// Counts the k-mers of `codes`. As many of the reads at a time as fit an inbox, should all k-mers go to one. Collective.
-inline void count_by_inboxes(const kmer_shape& shape, const uint8_t* codes, uint64_t size, network_model& net, const table_part& own) {
+/// Counts the k-mers of `codes`. As many of the reads at a time as fit an inbox, should all k-mers go to one.
+/// Collective.
+inline void count_by_inboxes(const kmer_shape& shape, const uint8_t* codes, uint64_t size, network_model& net,
+                             const table_part& own) {
   const auto n_pes = static_cast<uint32_t>(gravel_n_pes()), n_boxes = n_pes - 1;
   const uint64_t stretches = inbox_bytes / 9 / n_boxes / inbox_stretch, room = stretches * inbox_stretch;
   device_array<uint64_t> taken(std::vector<uint64_t>(n_pes, 0));
-  const kmer_inboxes boxes{gravel_malloc<uint64_t>(n_boxes * room * sizeof(uint64_t)), gravel_malloc<uint8_t>(n_boxes * room),
-                           gravel_malloc<uint64_t>(n_boxes * sizeof(uint64_t)), taken.data(), room};
+  const kmer_inboxes boxes{gravel_malloc<uint64_t>(n_boxes * room * sizeof(uint64_t)),
+                           gravel_malloc<uint8_t>(n_boxes * room), gravel_malloc<uint64_t>(n_boxes * sizeof(uint64_t)),
+                           taken.data(), room};
   const uint64_t rounds = gravel_max_all((size + room - 1) / room);
   progress report("phase 1", gravel_my_pe() == 0);
   for (uint64_t round = 0; round < rounds; ++round) {
     const uint64_t left = size > round * room ? (size - round * room + inbox_stretch - 1) / inbox_stretch : 0,
                    count = std::min(left, stretches);
-    launch_alone(send_to_inboxes, {.grid = static_cast<unsigned>(count / lanes_of_block + 1), .block = lanes_of_block}, gravel_handle(),
-                 own, boxes, shape, codes, size, round * stretches, count);
-    launch_alone(tell_owners, {.grid = 1, .block = 32}, gravel_handle(), boxes);
+    launch_alone(send_to_inboxes, {.grid = static_cast<unsigned>(count / lanes_of_block + 1), .block = lanes_of_block},
+                 gravel_handle(), own, boxes, shape, codes, size, round * stretches, count);
+    launch_alone(notify_owners, {.grid = 1, .block = 32}, gravel_handle(), boxes);
     net.meeting().round();  // all has come
     launch_alone(count_inboxes, {.grid = 8 * blocks_to_fill_device(), .block = lanes_of_block}, boxes, own, n_boxes);
     net.meeting().round();  // all have read their inboxes
@@ -149,4 +160,4 @@ inline void count_by_inboxes(const kmer_shape& shape, const uint8_t* codes, uint
   gravel_free(boxes.kmers);
 }
 
-}  // namespace gravel
+}  // namespace app

@@ -1,9 +1,10 @@
 // The k-mers of a stretch of reads, one behind the other.
 #pragma once
-#include "gravel.cuh"
+#include <gravel/gravel.cuh>
 #include "lib/reads/kmer.hpp"
 
-namespace gravel {
+namespace app {
+using namespace gravel::detail;
 
 /// A k-mer in canonical form, with the bases before and after it (codes, no_base at the ends of reads).
 struct read_kmer {
@@ -14,7 +15,8 @@ struct read_kmer {
 /// Codes begin and end with no_base.
 class kmer_reader {
  public:
-  /// Of the k-mers that begin at places begin ... end of `codes`, which has `size` codes. Thread scope of every member: lane.
+  /// Of the k-mers that begin at places begin ... end of `codes`, which has `size` codes. Thread scope of every member:
+  /// lane.
   GRAVEL_DEVICE kmer_reader(kmer_shape shape, const uint8_t* codes, uint64_t size, uint64_t begin, uint64_t end)
       : shape_(shape), codes_(codes), at_(begin), end_(begin) {
     if (begin >= end || begin >= size) return;
@@ -36,7 +38,9 @@ class kmer_reader {
   }
 
  private:
-  GRAVEL_DEVICE static uint8_t complement(uint8_t code) { return code == no_base ? no_base : static_cast<uint8_t>(3 - code); }
+  GRAVEL_DEVICE static uint8_t complement(uint8_t code) {
+    return code == no_base ? no_base : static_cast<uint8_t>(3 - code);
+  }
   GRAVEL_DEVICE void append(uint8_t code) {
     if (code == no_base) {
       length_ = 0;
@@ -53,4 +57,4 @@ class kmer_reader {
   unsigned length_ = 0;  ///< bases since the last no_base
 };
 
-}  // namespace gravel
+}  // namespace app

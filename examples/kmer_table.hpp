@@ -1,12 +1,14 @@
-// A PE's part of a distributed hash table of k-mers: open addressing in device memory. Lanes insert at the same time; nothing is removed.
+// A PE's part of a distributed hash table of k-mers: open addressing in device memory. Lanes insert at the same time;
+// nothing is removed.
 #pragma once
 #include <cstddef>
 
-#include "gravel.cuh"
+#include <gravel/gravel.cuh>
 #include "lib/base/mix.hpp"
 #include "lib/reads/kmer.hpp"
 
-namespace gravel {
+namespace app {
+using namespace gravel::detail;
 
 constexpr uint64_t no_kmer = ~uint64_t{0};  ///< above every k-mer's word
 constexpr uint64_t no_place = ~uint64_t{0};
@@ -27,10 +29,12 @@ struct base_counts {
   }
   GRAVEL_DEVICE void add(uint64_t more) {
     uint64_t old = load_relaxed<scope::device>(&word);
-    for (uint64_t sum; (sum = plus(old, more)) != old && !compare_swap_acquire(&word, old, sum);) old = load_relaxed<scope::device>(&word);
+    for (uint64_t sum; (sum = plus(old, more)) != old && !compare_swap_acquire(&word, old, sum);)
+      old = load_relaxed<scope::device>(&word);
   }
-  /// The same of two words that lie beside each other in one unit of 16 bytes: in one step where a GPU can (from sm_90 on), else one after the other.
-  /// The first load may see one word older than the other; then the exchange fails, unless nothing is to be changed: full counters stay full.
+  /// The same of two words that lie beside each other in one unit of 16 bytes: in one step where a GPU can (from sm_90
+  /// on), else one after the other. The first load may see one word older than the other; then the exchange fails,
+  /// unless nothing is to be changed: full counters stay full.
   GRAVEL_DEVICE static void add_both(base_counts* two, uint64_t more_first, uint64_t more_second) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     uint64_t old[2], seen[2];
@@ -95,7 +99,8 @@ struct kmer_table {
       kmer_entry& entry = entries[slot];
       uint64_t here = load_relaxed<scope::device>(&entry.kmer);
       // Counters were zero before the first message, so nothing is published with the word.
-      if (here == no_kmer) here = compare_swap_acquire(&entry.kmer, no_kmer, kmer) ? kmer : load_relaxed<scope::device>(&entry.kmer);
+      if (here == no_kmer)
+        here = compare_swap_acquire(&entry.kmer, no_kmer, kmer) ? kmer : load_relaxed<scope::device>(&entry.kmer);
       if (here == kmer) return &entry;
     }
     return nullptr;
@@ -125,8 +130,9 @@ struct table_part {
   }
   /// Once, with the bases before and after it (codes, or no_base).
   GRAVEL_DEVICE void count_one(uint64_t kmer, uint8_t before, uint8_t after) const {
-    count(kmer, 1, before == no_base ? 0 : uint64_t{1} << 16 * before, after == no_base ? 0 : uint64_t{1} << 16 * after);
+    count(kmer, 1, before == no_base ? 0 : uint64_t{1} << 16 * before,
+          after == no_base ? 0 : uint64_t{1} << 16 * after);
   }
 };
 
-}  // namespace gravel
+}  // namespace app

@@ -5,7 +5,8 @@
 #include "device/simt.hpp"
 #include "lib/base/platform.hpp"
 
-namespace gravel {
+namespace app {
+using namespace gravel::detail;
 
 /// The part of 0 ... total that this lane takes when all lanes of the grid take parts of nearly the same
 /// length.
@@ -19,4 +20,4 @@ struct lane_share {
   }
 };
 
-}  // namespace gravel
+}  // namespace app

@@ -1,9 +1,12 @@
-// Meraculous: from short reads of a genome to contigs. Phase 1 counts the k-mers of all reads, with the bases around them, in a hash table that
-// is spread over the PEs: a k-mer is sent to its owner, where a handler inserts it. Phase 2 (contigs.hpp) follows unique extensions.
+// Meraculous: from short reads of a genome to contigs. Phase 1 counts the k-mers of all reads, with the bases around
+// them, in a hash table that is spread over the PEs: a k-mer is sent to its owner, where a handler inserts it. Phase 2
+// (contigs.hpp) follows unique extensions.
 #include <chrono>
 #include <cstdio>
 #include <map>
 
+#include <gravel/device_array.hpp>
+#include <gravel/gravel.cuh>
 #include "examples/contigs.hpp"
 #include "examples/facts.hpp"
 #include "examples/kmer_check.hpp"
@@ -15,14 +18,14 @@
 #include "examples/progress.hpp"
 #include "examples/read_input.hpp"
 #include "examples/together.hpp"
-#include "gravel.cuh"
-#include "host/device_array.hpp"
 #include "lib/base/output.hpp"
 
-using namespace gravel;
+using namespace app;
+using namespace gravel::detail;
 
 constexpr const char* program_name = "mer";
-/// A lane looks at so many places of the reads in a row, or as many as the networking model can send, and at the k - 1 behind them.
+/// A lane looks at so many places of the reads in a row, or as many as the networking model can send, and at the k - 1
+/// behind them.
 constexpr uint64_t long_stretch = 256, own_stretch = 64;
 /// Places that are looked at before progress is told.
 constexpr uint64_t first_piece = GRAVEL_CUDA ? 1 << 26 : 1 << 22;
@@ -36,13 +39,14 @@ struct mer_options {
   std::string json, dump, contigs, fault;
 };
 
-/// Counts a k-mer that has `before` and `after` around it (codes, no_base at the ends of reads). Lanes that hold the same one add once together.
+/// Counts a k-mer that has `before` and `after` around it (codes, no_base at the ends of reads). Lanes that hold the
+/// same one add once together.
 struct insert {
   static constexpr const char* name = "mer_insert";
   static constexpr bool batch = true;
   using context = table_part;
-  GRAVEL_DEVICE void operator()(const gravel_t&, table_part* mine, const gravel_batch& lanes, uint64_t kmer, uint8_t before,
-                                uint8_t after) const {
+  GRAVEL_DEVICE void operator()(const gravel_t&, table_part* mine, const gravel_batch& lanes, uint64_t kmer,
+                                uint8_t before, uint8_t after) const {
     const uint32_t same = lanes.match(kmer);
     uint64_t befores = 0, afters = 0;
     for (unsigned base = 0; base < 4; ++base) {
@@ -78,10 +82,11 @@ __global__ void clear_table(kmer_table table, uint64_t* lost) {
   for (uint64_t slot = lane; slot < table.slots; slot += lanes) table.entries[slot] = {no_kmer, 0, {}};
 }
 
-/// Sends the k-mers that begin in stretches first ... first + count of `codes`, which has `size` codes; stretches begin at `from`.
+/// Sends the k-mers that begin in stretches first ... first + count of `codes`, which has `size` codes; stretches begin
+/// at `from`.
 template <class Sender, class Handle>
-__global__ void send_kmers(Handle g, kmer_shape shape, const uint8_t* codes, uint64_t size, uint64_t stretch, uint64_t from, uint64_t first,
-                           uint64_t count) {
+__global__ void send_kmers(Handle g, kmer_shape shape, const uint8_t* codes, uint64_t size, uint64_t stretch,
+                           uint64_t from, uint64_t first, uint64_t count) {
   __shared__ Sender sender;
   sender.begin(g);
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
@@ -90,13 +95,15 @@ __global__ void send_kmers(Handle g, kmer_shape shape, const uint8_t* codes, uin
     kmer_reader reader(shape, codes, size, begin, begin + stretch);
     read_kmer found;
     while (!reader.is_done())
-      if (reader.next(found)) sender.template am<insert>(kmer_table::owner(found.kmer, g.n_pes), found.kmer, found.before, found.after);
+      if (reader.next(found))
+        sender.template am<insert>(kmer_table::owner(found.kmer, g.n_pes), found.kmer, found.before, found.after);
   }
   sender.end();
 }
 
 /// Phase 1. Collective.
-void count_all(const kmer_shape& shape, const uint8_t* codes, uint64_t size, network_model& net, const table_part& part) {
+void count_all(const kmer_shape& shape, const uint8_t* codes, uint64_t size, network_model& net,
+               const table_part& part) {
   if (gravel_n_pes() > 1 && net.is_mapped()) return count_by_inboxes(shape, codes, size, net, part);
   const bool alone = gravel_n_pes() == 1 && net.is_gravel();
   const auto send = gravel_n_pes() > 2 ? send_kmers<gravel_block_sender<lanes_of_block, 1024, 3>, gravel_t>
@@ -104,21 +111,22 @@ void count_all(const kmer_shape& shape, const uint8_t* codes, uint64_t size, net
   progress report("phase 1", gravel_my_pe() == 0);
   const uint64_t stretch = alone ? own_stretch : std::min(long_stretch, net.most_of_lane()),
                  stretches = std::max<uint64_t>((size + stretch - 1) / stretch, 1);
-  in_pieces(stretches, net.is_collective() ? stretches : first_piece / stretch, report, [&](uint64_t from, uint64_t count) {
-    if (alone) {
-      gravel_launch(send_kmers<own_table_sender, own_table>, static_cast<unsigned>(count / lanes_of_block + 1), lanes_of_block,
-                    own_table{part, 1}, shape, codes, size, stretch, from, uint64_t{0}, count);
-      gravel_synchronize();
-      return;
-    }
-    const network_work kmers{.items = count,
-                             .blocks = blocks_for(count * stretch),
-                             .of_item = stretch,
-                             .of_item_to_one = stretch,
-                             .message_bytes = bytes_of(am_message<insert>::kind)};
-    net.launch(send, send_kmers<model_sender, model_handle>, kmers, shape, codes, size, stretch, from);
-    gravel_synchronize();
-  });
+  in_pieces(
+      stretches, net.is_collective() ? stretches : first_piece / stretch, report, [&](uint64_t from, uint64_t count) {
+        if (alone) {
+          gravel_launch(send_kmers<own_table_sender, own_table>, static_cast<unsigned>(count / lanes_of_block + 1),
+                        lanes_of_block, own_table{part, 1}, shape, codes, size, stretch, from, uint64_t{0}, count);
+          gravel_synchronize();
+          return;
+        }
+        const network_work kmers{.items = count,
+                                 .blocks = blocks_for(count * stretch),
+                                 .of_item = stretch,
+                                 .of_item_to_one = stretch,
+                                 .message_bytes = bytes_of(am_message<insert>::kind)};
+        net.launch(send, send_kmers<model_sender, model_handle>, kmers, shape, codes, size, stretch, from);
+        gravel_synchronize();
+      });
   gravel_barrier_all();
 }
 
@@ -233,8 +241,10 @@ std::string text_of(uint64_t kmer, unsigned k) {
   return text;
 }
 
-/// What this PE has that the serial computation has not, or has otherwise. Collective: what is missing is counted by PE 0.
-uint64_t compare_serially(const mer_options& o, const std::vector<kmer_entry>& entries, const assembly& all, const findings& found) {
+/// What this PE has that the serial computation has not, or has otherwise. Collective: what is missing is counted by PE
+/// 0.
+uint64_t compare_serially(const mer_options& o, const std::vector<kmer_entry>& entries, const assembly& all,
+                          const findings& found) {
   const kmer_map expected = count_kmers(o.reads.load(), o.k);
   const contig_facts contigs = find_contigs(expected, o.min_count);
   const auto saturated = [](uint64_t count) { return std::min<uint64_t>(count, 0xffff); };
@@ -251,7 +261,8 @@ uint64_t compare_serially(const mer_options& o, const std::vector<kmer_entry>& e
   }
   for (const std::string& contig : all.contigs) wrong += contigs.contigs.count(contig) == 0;
   if (gravel_my_pe() == 0)
-    wrong += (found.distinct != expected.size()) + (found.contigs != contigs.contigs.size()) + (all.circular != contigs.circular);
+    wrong += (found.distinct != expected.size()) + (found.contigs != contigs.contigs.size()) +
+             (all.circular != contigs.circular);
   return wrong;
 }
 
@@ -273,8 +284,8 @@ bool solve(const mer_options& o) {
   const kmer_shape shape{o.k};
   read_set reads;
   all_succeed(program_name, [&] { reads = o.reads.load({static_cast<uint64_t>(me), static_cast<uint64_t>(n_pes)}); });
-  const uint64_t kmers = gravel_sum_all(reads.kmers(o.k)), bases = gravel_sum_all(reads.bases), unknown = gravel_sum_all(reads.unknown),
-                 n_reads = gravel_sum_all(reads.reads);
+  const uint64_t kmers = gravel_sum_all(reads.kmers(o.k)), bases = gravel_sum_all(reads.bases),
+                 unknown = gravel_sum_all(reads.unknown), n_reads = gravel_sum_all(reads.reads);
   // Room for all to be different, and for hashes that are not quite even.
   const uint64_t slots = o.slots ? o.slots : kmers / static_cast<uint64_t>(n_pes) * 5 / 4 + 1024;
   all_succeed(program_name, [&] {
@@ -285,10 +296,12 @@ bool solve(const mer_options& o) {
   });
   if (me == 0)
     std::printf(
-        "%s: %d PEs on %d nodes, %s backend\nreads: %s; %llu reads, %llu bases, %llu unknown letters; %llu k-mers of %u bases, %llu slots "
+        "%s: %d PEs on %d nodes, %s backend\nreads: %s; %llu reads, %llu bases, %llu unknown letters; %llu k-mers of "
+        "%u bases, %llu slots "
         "a PE\n",
-        program_name, n_pes, gravel_n_nodes(), gravel_backend(), o.reads.description().c_str(), static_cast<unsigned long long>(n_reads),
-        static_cast<unsigned long long>(bases), static_cast<unsigned long long>(unknown), static_cast<unsigned long long>(kmers), o.k,
+        program_name, n_pes, gravel_n_nodes(), gravel_backend(), o.reads.description().c_str(),
+        static_cast<unsigned long long>(n_reads), static_cast<unsigned long long>(bases),
+        static_cast<unsigned long long>(unknown), static_cast<unsigned long long>(kmers), o.k,
         static_cast<unsigned long long>(slots));
   std::fflush(stdout);
 
@@ -324,18 +337,20 @@ bool solve(const mer_options& o) {
   lost = gravel_sum_all(lost);
   all_succeed(program_name, [&] {
     if (lost)
-      fail_text("the table is too small: of " + std::to_string(kmers) + " k-mers " + std::to_string(lost) + " found no room in " +
-                std::to_string(slots) + " slots a PE; give more --slots");
+      fail_text("the table is too small: of " + std::to_string(kmers) + " k-mers " + std::to_string(lost) +
+                " found no room in " + std::to_string(slots) + " slots a PE; give more --slots");
   });
   found.distinct = gravel_sum_all(found.distinct);
   found.left = gravel_sum_all(left);
   found.checksum = gravel_sum_all(found.checksum);
   uint64_t wrong = gravel_sum_all(total) != kmers;
   if (me == 0)
-    std::printf("phase 1: %.4f s, %.4g M k-mers/s; %llu different ones, %llu of them seen %llu times or more; checksum %016llx\n", counting,
-                static_cast<double>(kmers) / counting / 1e6, static_cast<unsigned long long>(found.distinct),
-                static_cast<unsigned long long>(found.left), static_cast<unsigned long long>(o.min_count),
-                static_cast<unsigned long long>(found.checksum));
+    std::printf(
+        "phase 1: %.4f s, %.4g M k-mers/s; %llu different ones, %llu of them seen %llu times or more; checksum "
+        "%016llx\n",
+        counting, static_cast<double>(kmers) / counting / 1e6, static_cast<unsigned long long>(found.distinct),
+        static_cast<unsigned long long>(found.left), static_cast<unsigned long long>(o.min_count),
+        static_cast<unsigned long long>(found.checksum));
   std::fflush(stdout);
 
   assembly all(table, shape, o.min_count, left, counters.data());
@@ -343,7 +358,8 @@ bool solve(const mer_options& o) {
   find_all(all);
   const double joining = std::chrono::duration<double>(std::chrono::steady_clock::now() - middle).count();
   uint64_t letters = 0, longest = 0;
-  for (const std::string& contig : all.contigs) letters += contig.size(), longest = std::max<uint64_t>(longest, contig.size());
+  for (const std::string& contig : all.contigs)
+    letters += contig.size(), longest = std::max<uint64_t>(longest, contig.size());
   found.contigs = gravel_sum_all(static_cast<uint64_t>(all.contigs.size()));
   found.letters = gravel_sum_all(letters);
   found.longest = gravel_max_all(longest);
@@ -368,21 +384,23 @@ bool solve(const mer_options& o) {
     if (!o.contigs.empty()) {
       output_file out(o.contigs + '.' + std::to_string(me));
       for (size_t i = 0; i < all.contigs.size(); ++i)
-        out.write(">contig_" + std::to_string(me) + '_' + std::to_string(i) + " length=" + std::to_string(all.contigs[i].size()) + '\n' +
-                  all.contigs[i] + '\n');
+        out.write(">contig_" + std::to_string(me) + '_' + std::to_string(i) +
+                  " length=" + std::to_string(all.contigs[i].size()) + '\n' + all.contigs[i] + '\n');
       out.finish();
     }
   });
   in.combine();
   wrong = gravel_sum_all(wrong) + differences;
   if (me == 0) {
-    std::printf("phase 2: %.4f s, %llu rounds; %llu contigs, %llu bases, the longest %llu, N50 %llu; %llu k-mers on circles\n", joining,
-                static_cast<unsigned long long>(all.rounds), static_cast<unsigned long long>(found.contigs),
-                static_cast<unsigned long long>(found.letters), static_cast<unsigned long long>(found.longest),
-                static_cast<unsigned long long>(found.n50), static_cast<unsigned long long>(all.circular));
+    std::printf(
+        "phase 2: %.4f s, %llu rounds; %llu contigs, %llu bases, the longest %llu, N50 %llu; %llu k-mers on circles\n",
+        joining, static_cast<unsigned long long>(all.rounds), static_cast<unsigned long long>(found.contigs),
+        static_cast<unsigned long long>(found.letters), static_cast<unsigned long long>(found.longest),
+        static_cast<unsigned long long>(found.n50), static_cast<unsigned long long>(all.circular));
     if (referred)
       std::printf(
-          "%llu of %llu contigs are in the reference as a whole, on either strand: they cover %llu of its %llu bases (%.2f %%)\n"
+          "%llu of %llu contigs are in the reference as a whole, on either strand: they cover %llu of its %llu bases "
+          "(%.2f %%)\n"
           "%llu of its %llu k-mers were seen %llu times or more, and %llu others\n",
           static_cast<unsigned long long>(in.contigs), static_cast<unsigned long long>(found.contigs),
           static_cast<unsigned long long>(in.covered), static_cast<unsigned long long>(in.bases),
@@ -391,12 +409,13 @@ bool solve(const mer_options& o) {
           static_cast<unsigned long long>(o.min_count), static_cast<unsigned long long>(found.left - in.kmers_seen));
     if (o.no_verify) std::printf("not verified\n");
     else
-      std::printf("%llu differences between the k-mers of reads and table, and of table and contigs, by sums of hashes%s\n",
-                  static_cast<unsigned long long>(differences),
-                  of_table.full ? "; not checked: the bases around k-mers, as some were seen 65535 times or more" : "");
+      std::printf(
+          "%llu differences between the k-mers of reads and table, and of table and contigs, by sums of hashes%s\n",
+          static_cast<unsigned long long>(differences),
+          of_table.full ? "; not checked: the bases around k-mers, as some were seen 65535 times or more" : "");
     if (serial)
-      std::printf("%llu wrong k-mers and contigs, compared with a serial hash table and walk%s\n", static_cast<unsigned long long>(wrong),
-                  exact ? " and with the genome" : "");
+      std::printf("%llu wrong k-mers and contigs, compared with a serial hash table and walk%s\n",
+                  static_cast<unsigned long long>(wrong), exact ? " and with the genome" : "");
     else if (!o.no_verify)
       std::printf("%llu mistakes%s; not checked: that no contig goes on (more than %llu bases, --serial-limit)%s\n",
                   static_cast<unsigned long long>(wrong), exact ? ", with contigs that the genome does not have" : "",
@@ -456,7 +475,8 @@ bool solve(const mer_options& o) {
 
 int main(int argc, char** argv) {
   mer_options o;
-  command_line app("Meraculous: counts the k-mers of reads in a distributed hash table, and joins them to contigs.", program_name);
+  command_line app("Meraculous: counts the k-mers of reads in a distributed hash table, and joins them to contigs.",
+                   program_name);
   o.reads.add_options(app);
   o.network.add_options(app);
   app.add_option("--k", o.k, "Bases of a k-mer: odd, at most 31").capture_default_str();
@@ -465,17 +485,22 @@ int main(int argc, char** argv) {
       .capture_default_str();
   app.add_option("--slots", o.slots, "Of each PE's table; if not given, room for all k-mers to be different")
       .range(uint64_t{1}, uint64_t{0xffffffff});
-  app.add_option("--contigs", o.contigs, "Write the contigs: PE n those that begin there, as FASTA, to this name with .n behind it");
+  app.add_option("--contigs", o.contigs,
+                 "Write the contigs: PE n those that begin there, as FASTA, to this name with .n behind it");
   app.add_flag("--no-verify", o.no_verify, "Do not check the result");
   app.add_option("--serial-limit", o.serial_limit,
-                 "Compare with a serial computation up to so many bases; more are checked by sums of hashes, and with a random genome")
+                 "Compare with a serial computation up to so many bases; more are checked by sums of hashes, and with "
+                 "a random genome")
       .capture_default_str();
-  app.add_option("--fault", o.fault, "Make the result wrong, to see that the check finds it").one_of({"count", "letter"}).hidden();
+  app.add_option("--fault", o.fault, "Make the result wrong, to see that the check finds it")
+      .one_of({"count", "letter"})
+      .hidden();
   add_dump_option(app, o.dump);
   app.add_option("--json", o.json, "Write the results to this file too");
   parse_or_exit(app, argc, argv, [&] {
     if (o.k % 2 == 0 || o.k < 3 || o.k > longest_kmer)
-      fail_text("k is odd, from 3 to " + std::to_string(longest_kmer) + " (a k-mer is one word of 64 bits), not " + std::to_string(o.k));
+      fail_text("k is odd, from 3 to " + std::to_string(longest_kmer) + " (a k-mer is one word of 64 bits), not " +
+                std::to_string(o.k));
     o.reads.check();
     o.network.prepare();
     need_symmetric(o.network.symmetric_bytes() + inbox_bytes + (1 << 16));

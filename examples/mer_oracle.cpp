@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <unordered_set>
 
-namespace gravel {
+namespace app {
+using namespace gravel::detail;
 namespace {
 
 constexpr const char* letters = "ACGT";
@@ -29,7 +30,8 @@ std::string next_of(const kmer_map& kmers, const std::string& text, uint64_t lea
   const char letter = only_after(kmers, text, least);
   if (!letter) return {};
   const std::string next = text.substr(1) + letter;
-  return only_after(kmers, reverse_complement(next), least) == reverse_complement(text.substr(0, 1))[0] ? next : std::string();
+  return only_after(kmers, reverse_complement(next), least) == reverse_complement(text.substr(0, 1))[0] ? next
+                                                                                                        : std::string();
 }
 
 }  // namespace
@@ -87,4 +89,4 @@ contig_facts find_contigs(const kmer_map& kmers, uint64_t least) {
   return facts;
 }
 
-}  // namespace gravel
+}  // namespace app

@@ -6,9 +6,10 @@
 #include <string>
 #include <unordered_map>
 
-#include "lib/reads/reads.hpp"
+#include <gravel/reads.hpp>
 
-namespace gravel {
+namespace app {
+using namespace gravel::detail;
 
 struct kmer_facts {
   uint64_t count = 0;
@@ -26,8 +27,8 @@ struct contig_facts {
   std::set<std::string> contigs;  ///< canonical
   uint64_t circular = 0;          ///< k-mers on circles, which are in no contig
 };
-/// Longest chains of k-mers seen `least` times or more, each the only one (by bases seen `least` times or more) after the one before, and
-/// that the only one before it.
+/// Longest chains of k-mers seen `least` times or more, each the only one (by bases seen `least` times or more) after
+/// the one before, and that the only one before it.
 contig_facts find_contigs(const kmer_map& kmers, uint64_t least);
 
-}  // namespace gravel
+}  // namespace app

@@ -4,11 +4,12 @@
 #include <string>
 #include <vector>
 
+#include <gravel/gravel.cuh>
 #include "examples/kmer_table.hpp"
-#include "gravel.cuh"
 #include "lib/reads/reference.hpp"
 
-namespace gravel {
+namespace app {
+using namespace gravel::detail;
 
 struct reference_check {
   std::optional<reference_genome> genome;
@@ -16,10 +17,11 @@ struct reference_check {
   uint64_t contigs = 0, covered = 0;  ///< contigs that lie in it as a whole, bases where they lie
   uint64_t kmers_seen = 0;            ///< of its k-mers, `least` times or more
 
-  /// Looks at this PE's k-mers and contigs. If `exact`, the reads have no errors: the answer is how many contigs have a step that is not in
-  /// the genome. All of a contig need not be: in a repeat at an end of the genome, or where reads lack, an extension may seem unique.
-  uint64_t look(const std::vector<std::string>& sequences, unsigned k, const std::vector<kmer_entry>& entries, uint64_t least,
-                const std::vector<std::string>& found, bool exact) {
+  /// Looks at this PE's k-mers and contigs. If `exact`, the reads have no errors: the answer is how many contigs have a
+  /// step that is not in the genome. All of a contig need not be: in a repeat at an end of the genome, or where reads
+  /// lack, an extension may seem unique.
+  uint64_t look(const std::vector<std::string>& sequences, unsigned k, const std::vector<kmer_entry>& entries,
+                uint64_t least, const std::vector<std::string>& found, bool exact) {
     genome.emplace(sequences, k);
     bases = genome->bases(), kmers = genome->kmers();
     for (const kmer_entry& entry : entries)
@@ -29,7 +31,8 @@ struct reference_check {
       const bool whole = genome->cover(contig);
       contigs += whole;
       bool steps = true;
-      for (size_t at = 0; exact && !whole && steps && at + k < contig.size(); ++at) steps = genome->contains(contig.substr(at, k + 1));
+      for (size_t at = 0; exact && !whole && steps && at + k < contig.size(); ++at)
+        steps = genome->contains(contig.substr(at, k + 1));
       wrong += !steps;
     }
     return wrong;
@@ -45,4 +48,4 @@ struct reference_check {
   }
 };
 
-}  // namespace gravel
+}  // namespace app

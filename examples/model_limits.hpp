@@ -1,5 +1,5 @@
-// How much a launch may do in the models that gather messages before any leaves: what a block sends has to fit its shared memory, and, of the
-// coprocessor model, what all send has to fit the queues.
+// How much a launch may do in the models that gather messages before any leaves: what a block sends has to fit its
+// shared memory, and, of the coprocessor model, what all send has to fit the queues.
 #pragma once
 #include <algorithm>
 #include <string>
@@ -7,10 +7,11 @@
 #include "examples/model_lists.hpp"
 #include "lib/base/error.hpp"
 
-namespace gravel {
+namespace app {
+using namespace gravel::detail;
 
-/// Of a kernel that handles a range of items, in loops by which all lanes of its grid share them: what it sends at most. Lanes of a warp or a block
-/// may share an item.
+/// Of a kernel that handles a range of items, in loops by which all lanes of its grid share them: what it sends at
+/// most. Lanes of a warp or a block may share an item.
 struct network_work {
   uint64_t items = 1;
   unsigned blocks = 1;                         ///< at least so many; where nothing is gathered, so many
@@ -36,7 +37,8 @@ constexpr uint64_t most_of_lane = block_lists::capacity / lanes_of_block;
 inline unsigned blocks_that_fit(const network_work& work, uint64_t items) {
   const uint64_t each = work.of_item ? most_of_lane / work.of_item : ~uint64_t{0};
   if (each == 0 || work.of_block > block_lists::capacity)
-    fail_text("the networking model sends a block's messages together, " + std::to_string(block_lists::capacity) + " at most, but " +
+    fail_text("the networking model sends a block's messages together, " + std::to_string(block_lists::capacity) +
+              " at most, but " +
               (each ? "a block here may send " + std::to_string(work.of_block)
                     : std::to_string(lanes_of_block) + " lanes may send " + std::to_string(work.of_item) + " each"));
   const uint64_t least = work.of_item ? (items + each * lanes_of_block - 1) / (each * lanes_of_block) : 1;
@@ -57,4 +59,4 @@ inline uint64_t items_for_queue(const network_work& work, uint64_t room) {
   return std::min(room / work.of_item_to_one, of_lanes);
 }
 
-}  // namespace gravel
+}  // namespace app

@@ -1,19 +1,23 @@
-// Coalesced APIs (Gravel paper, section 3.3): a call by a whole block with the same arguments sends one list of messages to one PE. So a
-// block gathers its messages in shared memory, sorts them by destination, and calls once for each.
+// Coalesced APIs (Gravel paper, section 3.3): a call by a whole block with the same arguments sends one list of
+// messages to one PE. So a block gathers its messages in shared memory, sorts them by destination, and calls once for
+// each.
 #pragma once
+#include <gravel/gravel.cuh>
 #include "device/hand_over.cuh"
 #include "device/message_sort.cuh"
 #include "examples/together.hpp"
-#include "gravel.cuh"
 
-namespace gravel {
+namespace app {
+using namespace gravel::detail;
 
 /// What a kernel did that its model cannot do. The first one stands in a word of device memory.
 enum class model_misuse : uint32_t { none, many_of_block, many_of_queue, large_heap, kinds };
-GRAVEL_DEVICE void report_misuse(uint32_t* word, model_misuse what) { atomicCAS(word, 0u, static_cast<uint32_t>(what)); }
+GRAVEL_DEVICE void report_misuse(uint32_t* word, model_misuse what) {
+  atomicCAS(word, 0u, static_cast<uint32_t>(what));
+}
 
-/// The messages of a block, in shared memory. All that it sends has to fit: nobody can empty the buffer but all lanes together, and
-/// in divergent code they are not.
+/// The messages of a block, in shared memory. All that it sends has to fit: nobody can empty the buffer but all lanes
+/// together, and in divergent code they are not.
 struct block_lists {
   static constexpr uint32_t capacity = 1024;
 
@@ -58,10 +62,12 @@ struct block_lists {
     const uint32_t n = taken < capacity ? taken : capacity;
     if (n == 0) return;
     sorted.sort(block_team<lanes_of_block>(threadIdx.x), key, n, keys.bits(kinds.size()));
-    const sorted_messages all{buffer, key, sorted.order, sorted.row_first, sorted.n_rows, sorted.n_messages, keys, &kinds};
+    const sorted_messages all{buffer, key,   sorted.order, sorted.row_first, sorted.n_rows, sorted.n_messages,
+                              keys,   &kinds};
     for (uint32_t row = 0; row < all.n_rows; ++row) {
       const uint32_t first = all.first_of(row);
-      visit(sorted_messages{buffer, key, sorted.order + first, &first_of_list, 1, all.end_of(row) - first, keys, &kinds});
+      visit(
+          sorted_messages{buffer, key, sorted.order + first, &first_of_list, 1, all.end_of(row) - first, keys, &kinds});
     }
   }
 };
@@ -73,4 +79,4 @@ GRAVEL_DEVICE void put_list(const gravel_t& g, const sorted_messages& list, uint
   hand_over_to_queue(g, list, ticket, threadIdx.x, lanes_of_block, sync, [] {});
 }
 
-}  // namespace gravel
+}  // namespace app

@@ -5,7 +5,7 @@
 
 #include "examples/command_line.hpp"
 
-namespace gravel {
+namespace app {
 
 /// The models of section 3 of the Gravel paper, and the variants of its figure 15.
 enum class networking { coprocessor, coprocessor_buffered, message_per_lane, coalesced, coalesced_aggregated, gravel };
@@ -16,8 +16,8 @@ struct model_options {
 
   void add_options(command_line& app);
   networking model() const;
-  /// Before gravel_init, once options are parsed: sets what the model needs of Gravel's own settings (docs/applications.md). Those that the
-  /// environment has stay, but for GRAVEL_AGGREGATION, which is the model.
+  /// Before gravel_init, once options are parsed: sets what the model needs of Gravel's own settings
+  /// (docs/applications.md). Those that the environment has stay, but for GRAVEL_AGGREGATION, which is the model.
   void prepare() const;
   /// What the model needs of each PE's symmetric heap, for jobs of up to 16 PEs.
   uint64_t symmetric_bytes() const;
@@ -25,4 +25,4 @@ struct model_options {
   uint64_t queue_size() const;
 };
 
-}  // namespace gravel
+}  // namespace app

@@ -1,17 +1,20 @@
-// The coprocessor model (Gravel paper, section 3.1): kernels do not use the network. They write messages into a queue for each PE, in
-// device memory. When a kernel has ended the host has the queues sent in bulk, waits for those of the others, and starts a kernel that applies
-// what came. A queue cannot be emptied before that, so a launch handles no more than surely fits.
+// The coprocessor model (Gravel paper, section 3.1): kernels do not use the network. They write messages into a queue
+// for each PE, in device memory. When a kernel has ended the host has the queues sent in bulk, waits for those of the
+// others, and starts a kernel that applies what came. A queue cannot be emptied before that, so a launch handles no
+// more than surely fits.
 #pragma once
 #include <memory>
 #include <vector>
 
+#include <gravel/device_array.hpp>
 #include "device/resolver_apply.cuh"
 #include "examples/model_lists.hpp"
-#include "host/device_array.hpp"
 
-namespace gravel {
+namespace app {
+using namespace gravel::detail;
 
-/// In front of a queue's messages, which are all of one kind and lie as in a row. Written by the lanes that add lists, then by none until all is sent.
+/// In front of a queue's messages, which are all of one kind and lie as in a row. Written by the lanes that add lists,
+/// then by none until all is sent.
 struct alignas(64) queue_head {
   uint64_t kind;  ///< row_kind::bits; 0: there are no messages
   uint64_t messages;
@@ -54,7 +57,8 @@ constexpr uint64_t sent_at_once = 15 << 10;
 
 /// Sends each queue of `full` to its PE, where it lies in the place of this PE.
 static __global__ void send_queues(gravel_t g, queue_set full, queue_set there) {
-  const uint32_t pieces = gridDim.x / g.n_pes, piece = blockIdx.x % pieces, pe = (g.my_pe + 1 + blockIdx.x / pieces) % g.n_pes;
+  const uint32_t pieces = gridDim.x / g.n_pes, piece = blockIdx.x % pieces,
+                 pe = (g.my_pe + 1 + blockIdx.x / pieces) % g.n_pes;
   const queue_head* const queue = full.of(pe);
   const uint64_t end = sizeof(queue_head) + queue->messages * bytes_of(row_kind::of_bits(queue->kind));
   const uint64_t at = piece * sent_at_once, rest = (end < full.bytes ? end : full.bytes) - at;
@@ -73,9 +77,11 @@ __global__ void apply_queues(gravel_t g, queue_set came, queue_set sent, void* c
   for (uint32_t source = 0; source < g.n_pes; ++source) {
     const queue_head* const queue = came.of((g.my_pe + source) % g.n_pes);
     const row_kind kind = row_kind::of_bits(queue->kind);
-    const uint64_t room = came.room(kind.words ? bytes_of(kind) : 4), n = queue->messages < room ? queue->messages : room;
+    const uint64_t room = came.room(kind.words ? bytes_of(kind) : 4),
+                   n = queue->messages < room ? queue->messages : room;
     for (uint64_t first = uint64_t{blockIdx.x} * at_once; first < n; first += uint64_t{gridDim.x} * at_once) {
-      const message_row row{kind, sink_of(g.my_pe, sink_kind::device), static_cast<uint32_t>(n - first < at_once ? n - first : at_once)};
+      const message_row row{kind, sink_of(g.my_pe, sink_kind::device),
+                            static_cast<uint32_t>(n - first < at_once ? n - first : at_once)};
       resolve_compact<Handlers, 32>(g, row, reinterpret_cast<const unit*>(queue + 1) + units_for(kind, first), 0);
     }
   }
@@ -98,8 +104,8 @@ class coprocessor {
   }
   uint64_t room(uint64_t message_bytes) const { return set(0).room(message_bytes); }
 
-  /// Calls fill(round, queues), which launches a kernel, `rounds` times, and has what it leaves in the queues sent and applied. All is applied
-  /// when the PE's kernels have ended.
+  /// Calls fill(round, queues), which launches a kernel, `rounds` times, and has what it leaves in the queues sent and
+  /// applied. All is applied when the PE's kernels have ended.
   template <class Fill>
   void run(uint64_t rounds, Fill&& fill) {
     for (uint64_t round = 0; round < rounds; ++round, ++done_) {
@@ -121,7 +127,8 @@ class coprocessor {
   queue_set landing() const { return at(landing_ + done_ % 2 * bytes_ * static_cast<uint64_t>(gravel_n_pes())); }
   void launch_send() {
     const auto pieces = static_cast<unsigned>((bytes_ + sent_at_once - 1) / sent_at_once);
-    gravel_launch(send_queues, static_cast<unsigned>(gravel_n_pes()) * pieces, lanes_of_block, gravel_handle(), set(done_), landing());
+    gravel_launch(send_queues, static_cast<unsigned>(gravel_n_pes()) * pieces, lanes_of_block, gravel_handle(),
+                  set(done_), landing());
   }
 
   uint64_t bytes_, done_ = 0;
@@ -132,4 +139,4 @@ class coprocessor {
   void (*apply_)(gravel_t, queue_set, queue_set, void* const*) = apply_queues<handler_list<>>;
 };
 
-}  // namespace gravel
+}  // namespace app

@@ -1,15 +1,17 @@
-// One sender for all rivals of Gravel's networking model, with the interface of gravel_block_sender: a kernel is compiled for Gravel and once more
-// for this one. Which rival it is, is known when the kernel runs.
+// One sender for all rivals of Gravel's networking model, with the interface of gravel_block_sender: a kernel is
+// compiled for Gravel and once more for this one. Which rival it is, is known when the kernel runs.
 #pragma once
 #include "examples/model_queues.hpp"
 
-namespace gravel {
+namespace app {
+using namespace gravel::detail;
 
 /// What a kernel is given instead of gravel_t.
 struct model_handle : gravel_t {
-  bool by_lane;         ///< message-per-lane: each message is sent where it is made
-  uint32_t own_shared;  ///< bytes of dynamic shared memory that are the kernel's own; block_lists lie behind, except by lane
-  queue_set queues;     ///< coprocessor: where lists go; memory is nullptr: to the network
+  bool by_lane;  ///< message-per-lane: each message is sent where it is made
+  uint32_t
+      own_shared;  ///< bytes of dynamic shared memory that are the kernel's own; block_lists lie behind, except by lane
+  queue_set queues;  ///< coprocessor: where lists go; memory is nullptr: to the network
   uint32_t* misuse;
 };
 
@@ -31,7 +33,7 @@ class model_sender {
     });
     if (threadIdx.x == 0) {
       if (mine.in_place) fetch_add<scope::device>(&g.counters->here().in_place, uint64_t{mine.in_place});
-      ring_bells(g);
+      ring_doorbells(g);
     }
   }
 
@@ -68,7 +70,7 @@ class model_sender {
   template <op O, class T>
   GRAVEL_DEVICE void one_sided(T* dest, T value, int pe) {
     using message = update_message<O, T>;
-    if (g.by_lane) return gravel::one_sided<O>(g, dest, value, pe);
+    if (g.by_lane) return gravel::detail::one_sided<O>(g, dest, value, pe);
     if (static_cast<uint32_t>(pe) == g.my_pe) {
       apply_mapped(message::operation, dest, value);
       return lists().count_in_place();
@@ -81,9 +83,11 @@ class model_sender {
     if (!lists().add<KIND>(message_key::of_pes(g.n_pes), static_cast<uint32_t>(pe), message))
       report_misuse(g.misuse, model_misuse::many_of_block);
   }
-  GRAVEL_DEVICE block_lists& lists() const { return *reinterpret_cast<block_lists*>(gravel_dynamic_shared() + g.own_shared); }
+  GRAVEL_DEVICE block_lists& lists() const {
+    return *reinterpret_cast<block_lists*>(gravel_dynamic_shared() + g.own_shared);
+  }
 
   model_handle g;
 };
 
-}  // namespace gravel
+}  // namespace app

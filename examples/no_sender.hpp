@@ -1,10 +1,11 @@
-// The sender of kernels in a job of one PE: there is nobody to send to, and what a kernel does for its own PE it does in place. So no routing is
-// compiled into such a kernel, nor shared memory for messages.
+// The sender of kernels in a job of one PE: there is nobody to send to, and what a kernel does for its own PE it does
+// in place. So no routing is compiled into such a kernel, nor shared memory for messages.
 #pragma once
+#include <gravel/gravel.cuh>
 #include "examples/together.hpp"
-#include "gravel.cuh"
 
-namespace gravel {
+namespace app {
+using namespace gravel::detail;
 
 /// None of its messages is ever sent: kernels send to other PEs alone.
 struct no_sender {
@@ -16,4 +17,4 @@ struct no_sender {
   GRAVEL_DEVICE void min(T*, same<T>, int) {}
 };
 
-}  // namespace gravel
+}  // namespace app

@@ -1,11 +1,13 @@
-// PageRank by power iteration. A vertex's rank is summed up from what leads to it, by the PE that owns it. What other PEs' vertices contribute
-// lies beside the PE's own contributions, in ghosts: in each step every PE puts the contribution of a vertex, once, to each PE that
-// reads it, however many edges lead there. No atomics, and sums in a fixed order.
+// PageRank by power iteration. A vertex's rank is summed up from what leads to it, by the PE that owns it. What other
+// PEs' vertices contribute lies beside the PE's own contributions, in ghosts: in each step every PE puts the
+// contribution of a vertex, once, to each PE that reads it, however many edges lead there. No atomics, and sums in a
+// fixed order.
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <numeric>
 
+#include <gravel/gravel.cuh>
 #include "examples/device_part.hpp"
 #include "examples/facts.hpp"
 #include "examples/ghost_readers.hpp"
@@ -15,9 +17,9 @@
 #include "examples/progress.hpp"
 #include "examples/ranking.hpp"
 #include "examples/together.hpp"
-#include "gravel.cuh"
 
-using namespace gravel;
+using namespace app;
+using namespace gravel::detail;
 
 constexpr const char* program_name = "pagerank";
 /// Rows are summed up by one lane up to this many edges, by 8, by a warp; longer ones by a block.
@@ -43,12 +45,13 @@ struct rank_job {
   uint64_t vertices;                    ///< of the whole graph
   float damping;
   float* rank;
-  float* inverse_degree;        ///< 1 / edges that leave the vertex; 0: none do
-  uint32_t* degree;             ///< symmetric; the same as a number
-  float* contribution;          ///< symmetric: of own vertices, then of ghosts
-  uint64_t* requests;           ///< symmetric: which own vertex (high half) is ghost (low half) where; those of one PE together
-  const uint64_t* request_end;  ///< of the PEs me + 1, me + 2, ... in turn, where in `requests` theirs end (ghost_readers)
-  double* sums;                 ///< symmetric, two: how much ranks change, rank of vertices that no edge leaves
+  float* inverse_degree;  ///< 1 / edges that leave the vertex; 0: none do
+  uint32_t* degree;       ///< symmetric; the same as a number
+  float* contribution;    ///< symmetric: of own vertices, then of ghosts
+  uint64_t* requests;  ///< symmetric: which own vertex (high half) is ghost (low half) where; those of one PE together
+  const uint64_t*
+      request_end;  ///< of the PEs me + 1, me + 2, ... in turn, where in `requests` theirs end (ghost_readers)
+  double* sums;     ///< symmetric, two: how much ranks change, rank of vertices that no edge leaves
 };
 
 /// Adds what each lane of the grid has to *sum.
@@ -60,7 +63,8 @@ GRAVEL_DEVICE void add_to_sum(double* sum, double mine) {
 /// How many edges lead from each own vertex and each ghost to a row here.
 __global__ void count_uses(const uint32_t* sources, uint64_t edges, uint32_t* uses) {
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
-  for (uint64_t e = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; e < edges; e += lanes) atomicAdd(&uses[sources[e]], 1u);
+  for (uint64_t e = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; e < edges; e += lanes)
+    atomicAdd(&uses[sources[e]], 1u);
 }
 
 /// Tells owners how many edges leave their vertices from what is seen here. `uses`: of own vertices, then of ghosts.
@@ -104,7 +108,8 @@ __global__ void send_contributions(Handle g, rank_job job, uint64_t first, uint6
     while (i >= job.request_end[turn]) ++turn;
     const uint32_t pe = g.my_pe + 1 + turn, place = static_cast<uint32_t>(job.requests[i] >> 32),
                    ghost = static_cast<uint32_t>(job.requests[i]);
-    sender.put(&job.contribution[ghost], job.rank[place] * job.inverse_degree[place], static_cast<int>(pe < g.n_pes ? pe : pe - g.n_pes));
+    sender.put(&job.contribution[ghost], job.rank[place] * job.inverse_degree[place],
+               static_cast<int>(pe < g.n_pes ? pe : pe - g.n_pes));
   }
   sender.end();
 }
@@ -128,7 +133,8 @@ GRAVEL_DEVICE float sum_edges(const rank_job& job, uint32_t row, unsigned first,
   uint64_t e = job.offsets[row] + first;
   // Sources are read once, contributions stay in caches.
   const auto bring = [&](uint64_t edge) { return __ldg(&job.contribution[__ldcs(&job.sources[edge])]); };
-  for (; e + 3 * stride < end; e += 4 * stride) sum += (bring(e) + bring(e + stride)) + (bring(e + 2 * stride) + bring(e + 3 * stride));
+  for (; e + 3 * stride < end; e += 4 * stride)
+    sum += (bring(e) + bring(e + stride)) + (bring(e + 2 * stride) + bring(e + 3 * stride));
   for (; e < end; e += stride) sum += bring(e);
   return sum;
 }
@@ -172,18 +178,21 @@ __global__ void __launch_bounds__(gather_lanes) sum_up(rank_job job, float base)
 
 /// How far ranks, whose contributions are sent, are from what they should be by the definition: row by row, in double.
 __global__ void find_residual(rank_job job, double base, double* residual) {
-  const uint64_t warps = uint64_t{gridDim.x} * blockDim.x / 32, warp = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32;
+  const uint64_t warps = uint64_t{gridDim.x} * blockDim.x / 32,
+                 warp = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32;
   double mine = 0;
   for (uint64_t row = warp; row < job.rows; row += warps) {
     double sum = 0;
-    for (uint64_t e = job.offsets[row] + threadIdx.x % 32; e < job.offsets[row + 1]; e += 32) sum += job.contribution[job.sources[e]];
+    for (uint64_t e = job.offsets[row] + threadIdx.x % 32; e < job.offsets[row + 1]; e += 32)
+      sum += job.contribution[job.sources[e]];
     for (int step = 16; step; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
     if (threadIdx.x % 32 == 0) mine += fabs(base + job.damping * sum - job.rank[row]);
   }
   add_to_sum(residual, mine);
 }
 
-/// The ranks of the whole graph under its own numbers, in double and from edges alone; until they change by less than 1e-12.
+/// The ranks of the whole graph under its own numbers, in double and from edges alone; until they change by less than
+/// 1e-12.
 std::vector<double> compute_serially(const pagerank_options& o) {
   csr graph = make_csr(o.graph.edges({}));
   if (o.graph.simple) simplify(graph);
@@ -244,7 +253,8 @@ pagerank_result rank_vertices(const pagerank_options& o) {
   const uint64_t remote_edges = gravel_sum_all(p.graph.ghosts.uses);
   if (me == 0)
     std::printf(
-        "%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu edges, in memory after %.2f s; %llu contributions a step go to "
+        "%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu edges, in memory after %.2f s; %llu "
+        "contributions a step go to "
         "other PEs\n",
         program_name, n_pes, gravel_n_nodes(), gravel_backend(), o.graph.description().c_str(),
         static_cast<unsigned long long>(part.vertices), static_cast<unsigned long long>(edges), p.graph.seconds,
@@ -256,7 +266,8 @@ pagerank_result rank_vertices(const pagerank_options& o) {
   device_array<uint64_t> ends(readers.end);
   device_array<uint32_t> order(p.order), uses(std::vector<uint32_t>(own + n_ghosts)), ghosts(p.graph.ghosts.codes);
   rank_job job{};
-  job.offsets = p.graph.offsets.data(), job.sources = p.graph.targets.data(), job.order = order.data(), job.request_end = ends.data();
+  job.offsets = p.graph.offsets.data(), job.sources = p.graph.targets.data(), job.order = order.data(),
+  job.request_end = ends.data();
   job.tiles = p.tiles, job.warps = p.warps, job.blocks = p.blocks, job.rows = own;
   job.vertices = part.vertices, job.damping = static_cast<float>(o.damping);
   const uint64_t places = most(own);
@@ -278,8 +289,8 @@ pagerank_result rank_vertices(const pagerank_options& o) {
                                    .message_bytes = bytes_of(update_kind(op::put, value_type::f32)),
                                    .mapped = net.is_mapped()};
   gravel_launch(count_uses, blocks_for(p.graph.edges), lanes_of_block, job.sources, p.graph.edges, uses.data());
-  gravel_launch(count_degrees, blocks_for(own + n_ghosts), lanes_of_block, gravel_handle(), job, part.codes, ghosts.data(), uses.data(),
-                n_ghosts);
+  gravel_launch(count_degrees, blocks_for(own + n_ghosts), lanes_of_block, gravel_handle(), job, part.codes,
+                ghosts.data(), uses.data(), n_ghosts);
   gravel_barrier_all();
   gravel_launch(start_ranks, blocks_to_fill_device(), gather_lanes, job);
   gravel_synchronize();
@@ -313,7 +324,8 @@ pagerank_result rank_vertices(const pagerank_options& o) {
   // Once more the contributions, and what should come of them: no rank is written.
   net.launch(send, send_contributions<model_sender, model_handle>, contributions, job);
   gravel_barrier_all();
-  gravel_launch(find_residual, blocks_to_fill_device(), gather_lanes, job, (1 - o.damping + o.damping * dangling) / vertices, &job.sums[0]);
+  gravel_launch(find_residual, blocks_to_fill_device(), gather_lanes, job,
+                (1 - o.damping + o.damping * dangling) / vertices, &job.sums[0]);
   gravel_synchronize();
   result.residual = read_sums().first;
   std::vector<float> rank(own);
@@ -340,11 +352,12 @@ pagerank_result rank_vertices(const pagerank_options& o) {
   for (uint64_t i = 0; i < own; ++i) scores.push_back({rank[i], part.old_numbers[i]});
   const auto best = gather_best(std::move(scores), o.top);
   if (me == 0) {
-    std::printf("%u steps in %.4f s, %.4g M edges/s; the last one changed %.3g; residual %.3g, ranks sum up to %.7f\n", result.steps,
-                result.seconds, static_cast<double>(edges) * result.steps / result.seconds / 1e6, result.change, result.residual,
-                result.sum);
+    std::printf("%u steps in %.4f s, %.4g M edges/s; the last one changed %.3g; residual %.3g, ranks sum up to %.7f\n",
+                result.steps, result.seconds, static_cast<double>(edges) * result.steps / result.seconds / 1e6,
+                result.change, result.residual, result.sum);
     if (result.serial) std::printf("distance to a serial power iteration: %.3g\n", result.distance);
-    for (const auto& r : best) std::printf("%12.9f  vertex %llu\n", r.score, static_cast<unsigned long long>(part.ids.of(r.vertex)));
+    for (const auto& r : best)
+      std::printf("%12.9f  vertex %llu\n", r.score, static_cast<unsigned long long>(part.ids.of(r.vertex)));
   }
   all_succeed(program_name, [&] {
     if (me == 0 && !o.json.empty())
@@ -380,11 +393,16 @@ pagerank_result rank_vertices(const pagerank_options& o) {
 
 int main(int argc, char** argv) {
   pagerank_options o;
-  command_line app("PageRank of a directed graph by power iteration, until ranks change by less than a tolerance.", program_name);
+  command_line app("PageRank of a directed graph by power iteration, until ranks change by less than a tolerance.",
+                   program_name);
   o.graph.add_options(app);
   o.network.add_options(app);
-  app.add_option("--damping", o.damping, "Share of a rank that goes on along edges").range(0.0, 0.999).capture_default_str();
-  app.add_option("--tolerance", o.tolerance, "End when all ranks together change by less").range(1e-7, 1.0).capture_default_str();
+  app.add_option("--damping", o.damping, "Share of a rank that goes on along edges")
+      .range(0.0, 0.999)
+      .capture_default_str();
+  app.add_option("--tolerance", o.tolerance, "End when all ranks together change by less")
+      .range(1e-7, 1.0)
+      .capture_default_str();
   app.add_option("--max-steps", o.max_steps, "More steps are a failure").range(1, 1000000).capture_default_str();
   app.add_option("--top", o.top, "Print so many vertices of the highest ranks").range(0, 100000).capture_default_str();
   app.add_flag("--no-verify", o.no_verify, "Do not compare with a serial power iteration");

@@ -16,7 +16,8 @@
 #include "lib/base/settings.hpp"
 #include "lib/base/version.hpp"
 
-namespace gravel {
+namespace app {
+using namespace gravel::detail;
 namespace {
 
 /// Before gravel_init only the launcher's variable tells who we are; without a launcher there is one process.
@@ -80,7 +81,8 @@ void need_symmetric(uint64_t bytes) {
   constexpr uint64_t page = 4096, spare = 1 << 20;  // alignment of the single objects
   const uint64_t needed = (bytes + spare + page - 1) / page * page;
   if (const char* given = std::getenv("GRAVEL_SYMMETRIC_SIZE")) {
-    if (parse_size(given) < needed) fail("{} bytes of symmetric memory are needed, but GRAVEL_SYMMETRIC_SIZE is {}", needed, given);
+    if (parse_size(given) < needed)
+      fail("{} bytes of symmetric memory are needed, but GRAVEL_SYMMETRIC_SIZE is {}", needed, given);
     return;
   }
   if (needed > default_symmetric_size()) setenv("GRAVEL_SYMMETRIC_SIZE", std::to_string(needed).c_str(), 1);
@@ -96,4 +98,4 @@ void need_writable(const std::string& path) {
   if (!existed) unlink(path.c_str());
 }
 
-}  // namespace gravel
+}  // namespace app

@@ -7,7 +7,7 @@
 
 #include "examples/command_line.hpp"
 
-namespace gravel {
+namespace app {
 
 /// Exit statuses of the examples.
 constexpr int exit_wrong_result = 1, exit_bad_usage = 2;
@@ -30,4 +30,4 @@ void need_symmetric(uint64_t bytes);
 void need_readable(const std::string& path);
 void need_writable(const std::string& path);
 
-}  // namespace gravel
+}  // namespace app

@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <string>
 
-namespace gravel {
+namespace app {
 
 class progress {
  public:
@@ -46,4 +46,4 @@ void in_pieces(uint64_t total, uint64_t first_piece, progress& report, Part&& pa
   }
 }
 
-}  // namespace gravel
+}  // namespace app

@@ -6,7 +6,7 @@
 
 #include "lib/base/platform.hpp"
 
-namespace gravel::random_stream {
+namespace app::random_stream {
 
 constexpr uint64_t period = 1317624576693539401;
 
@@ -29,4 +29,4 @@ GRAVEL_BOTH constexpr uint64_t at(uint64_t n) {
   return a;
 }
 
-}  // namespace gravel::random_stream
+}  // namespace app::random_stream

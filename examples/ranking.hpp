@@ -4,16 +4,19 @@
 #include <cstdint>
 #include <vector>
 
-#include "gravel.cuh"
+#include <gravel/gravel.cuh>
 
-namespace gravel {
+namespace app {
+using namespace gravel::detail;
 
 template <class Score>
 struct ranked {
   Score score;
   uint64_t vertex;
   /// Higher scores first, then lower vertices.
-  bool operator<(const ranked& other) const { return score != other.score ? score > other.score : vertex < other.vertex; }
+  bool operator<(const ranked& other) const {
+    return score != other.score ? score > other.score : vertex < other.vertex;
+  }
 };
 
 template <class Score>
@@ -40,4 +43,4 @@ std::vector<ranked<Score>> gather_best(std::vector<ranked<Score>> mine, uint64_t
   return best_of(std::move(all), top);
 }
 
-}  // namespace gravel
+}  // namespace app

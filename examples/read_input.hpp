@@ -3,10 +3,11 @@
 #include <string>
 #include <vector>
 
+#include <gravel/reads.hpp>
 #include "examples/command_line.hpp"
-#include "lib/reads/reads.hpp"
 
-namespace gravel {
+namespace app {
+using namespace gravel::detail;
 
 struct read_input {
   /// The options of the command line, and, when they are parsed, whether they go together; throws gravel::error.
@@ -25,4 +26,4 @@ struct read_input {
   int threads = 1;  ///< that make the random genome and its reads
 };
 
-}  // namespace gravel
+}  // namespace app

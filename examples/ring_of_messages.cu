@@ -6,13 +6,14 @@
 #include <cstdio>
 #include <vector>
 
+#include <gravel/gravel.cuh>
 #include "examples/direct_sender.hpp"
 #include "examples/program.hpp"
 #include "examples/together.hpp"
-#include "gravel.cuh"
 #include "lib/base/mix.hpp"
 
-using namespace gravel;
+using namespace app;
+using namespace gravel::detail;
 
 constexpr const char* program_name = "ring_of_messages";
 
@@ -159,8 +160,11 @@ int main(int argc, char** argv) {
   bool is_random = false, on_host = false;
   unsigned grid = 1, block = 128;
   constexpr uint64_t limit = uint64_t{1} << 32;
-  command_line app("Messages that hop from PE to PE: handlers that send, and waiting until none is under way.", program_name);
-  app.add_option("--messages", messages, "Messages that each PE starts").range(uint64_t{0}, uint64_t{1} << 32).capture_default_str();
+  command_line app("Messages that hop from PE to PE: handlers that send, and waiting until none is under way.",
+                   program_name);
+  app.add_option("--messages", messages, "Messages that each PE starts")
+      .range(uint64_t{0}, uint64_t{1} << 32)
+      .capture_default_str();
   app.add_option("--hops", kind.hops_left, "Hops of each message").range(1u, 1u << 30).capture_default_str();
   app.add_flag("--random", is_random, "Hop to random PEs instead of the next one");
   app.add_option("--fan-out", kind.children, "Messages that leave where one arrives; more than 1 go to random PEs")
@@ -203,7 +207,8 @@ int main(int argc, char** argv) {
     std::printf(
         "%s: %d PEs on %d nodes, %s backend, handlers on the %s\n%.3f s: %llu hops of %llu, %.4g M hops/s; "
         "%llu PEs counted wrong\n",
-        program_name, n_pes, gravel_n_nodes(), gravel_backend(), on_host ? "host" : "device", seconds, static_cast<unsigned long long>(all),
-        static_cast<unsigned long long>(due), static_cast<double>(all) / seconds / 1e6, static_cast<unsigned long long>(wrong));
+        program_name, n_pes, gravel_n_nodes(), gravel_backend(), on_host ? "host" : "device", seconds,
+        static_cast<unsigned long long>(all), static_cast<unsigned long long>(due),
+        static_cast<double>(all) / seconds / 1e6, static_cast<unsigned long long>(wrong));
   return finish(program_name, wrong == 0);
 }

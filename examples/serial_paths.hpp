@@ -13,7 +13,8 @@
 #include "lib/base/error.hpp"
 #include "lib/graph/csr.hpp"
 
-namespace gravel {
+namespace app {
+using namespace gravel::detail;
 
 /// Distances from one vertex; infinity where there is no path, or where Real does not hold its length.
 template <class Real>
@@ -21,7 +22,8 @@ struct serial_paths {
   std::vector<Real> distance;
   std::vector<uint32_t> edges;  ///< of the path that was found
 
-  serial_paths(const csr& graph, uint64_t source) : distance(graph.rows(), std::numeric_limits<Real>::infinity()), edges(graph.rows()) {
+  serial_paths(const csr& graph, uint64_t source)
+      : distance(graph.rows(), std::numeric_limits<Real>::infinity()), edges(graph.rows()) {
     using entry = std::pair<Real, uint64_t>;
     std::priority_queue<entry, std::vector<entry>, std::greater<>> next;
     distance[source] = 0;
@@ -72,4 +74,4 @@ inline void check_range_of_distances(uint64_t too_far) {
             " vertices are longer than 3.4e38, the largest float: divide all weights by one number");
 }
 
-}  // namespace gravel
+}  // namespace app

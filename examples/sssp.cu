@@ -1,6 +1,6 @@
-// Shortest paths from one vertex to all, by delta-stepping. Distances are kept where a vertex is owned, and improved by messages that keep the
-// smaller value. A PE remembers beside its own distances the best one that it has sent to each vertex of other PEs (a ghost), and sends only
-// what is better: of many edges to a vertex few become messages.
+// Shortest paths from one vertex to all, by delta-stepping. Distances are kept where a vertex is owned, and improved by
+// messages that keep the smaller value. A PE remembers beside its own distances the best one that it has sent to each
+// vertex of other PEs (a ghost), and sends only what is better: of many edges to a vertex few become messages.
 #include <bit>
 #include <chrono>
 #include <cmath>
@@ -9,6 +9,7 @@
 #include <limits>
 #include <optional>
 
+#include <gravel/gravel.cuh>
 #include "examples/device_part.hpp"
 #include "examples/facts.hpp"
 #include "examples/lane_share.hpp"
@@ -18,17 +19,19 @@
 #include "examples/ranking.hpp"
 #include "examples/serial_paths.hpp"
 #include "examples/together.hpp"
-#include "gravel.cuh"
 
-using namespace gravel;
+using namespace app;
+using namespace gravel::detail;
 
 constexpr const char* program_name = "sssp";
-/// A vertex with more edges than 2^5 is expanded in pieces, by several warps; or with fewer, if the networking model cannot send so many.
+/// A vertex with more edges than 2^5 is expanded in pieces, by several warps; or with fewer, if the networking model
+/// cannot send so many.
 constexpr uint32_t piece_log2 = 5;
 /// Pieces with as many edges are expanded by all lanes of a warp together.
 constexpr uint64_t warp_edges = 32;
 constexpr unsigned collect_lanes = GRAVEL_CUDA ? 256 : 32, collect_each = 4;
-/// Steps (a collection, and an expansion of what it found) that are started before a host sees whether there are more to come.
+/// Steps (a collection, and an expansion of what it found) that are started before a host sees whether there are more
+/// to come.
 constexpr unsigned steps_at_once = 8;
 
 struct sssp_options {
@@ -77,7 +80,7 @@ struct search {
   uint32_t ended, rounds;
 
   /// Behind a collection that found words[0 .. words_of_found), and `stride` words further what the next PE found.
-  GRAVEL_BOTH void go_on(const uint64_t* words, uint32_t stride, uint32_t n_pes, float delta) {
+  GRAVEL_BOTH void advance(const uint64_t* words, uint32_t stride, uint32_t n_pes, float delta) {
     bool any = false;
     uint32_t beyond = unreached;
     for (uint32_t pe = 0; pe < n_pes; ++pe) {
@@ -101,7 +104,9 @@ struct search {
   }
 };
 
-GRAVEL_BOTH uint64_t pieces_of(uint64_t edges, uint32_t piece_log2) { return (edges + (uint64_t{1} << piece_log2) - 1) >> piece_log2; }
+GRAVEL_BOTH uint64_t pieces_of(uint64_t edges, uint32_t piece_log2) {
+  return (edges + (uint64_t{1} << piece_log2) - 1) >> piece_log2;
+}
 
 /// This PE's part, in device memory.
 struct path_job {
@@ -168,7 +173,8 @@ struct edge_range {
   }
 };
 
-/// Where this lane's `mine` entries of the queue begin; the lanes of a block get theirs together. Thread scope: block, converged.
+/// Where this lane's `mine` entries of the queue begin; the lanes of a block get theirs together. Thread scope: block,
+/// converged.
 GRAVEL_DEVICE uint32_t take_places(uint32_t mine, uint32_t* taken) {
   __shared__ uint32_t of_warp[collect_lanes / 32];
   uint32_t to_here = mine;
@@ -190,8 +196,8 @@ GRAVEL_DEVICE uint32_t take_places(uint32_t mine, uint32_t* taken) {
   return at;
 }
 
-/// Queues light edges: of the vertices whose distance is better than when they were expanded last, and below the limit. Or heavy ones: of all from `from` to
-/// the limit. No distance changes meanwhile.
+/// Queues light edges: of the vertices whose distance is better than when they were expanded last, and below the limit.
+/// Or heavy ones: of all from `from` to the limit. No distance changes meanwhile.
 __global__ void __launch_bounds__(collect_lanes) collect(path_job job, int turn) {
   if (job.where->ended) return;
   const edges_of which = job.where->collects;
@@ -257,11 +263,14 @@ GRAVEL_DEVICE void follow_edge(Sender& sender, const path_job& job, float distan
 
 /// The pieces first ... first + pieces of the queue.
 template <class Sender>
-GRAVEL_DEVICE void expand_pieces(Sender& sender, const path_job& job, edges_of which, uint64_t first_piece, uint64_t pieces) {
+GRAVEL_DEVICE void expand_pieces(Sender& sender, const path_job& job, edges_of which, uint64_t first_piece,
+                                 uint64_t pieces) {
   const uint32_t warps = gridDim.x * blockDim.x / 32, lane = threadIdx.x % 32;
   const uint64_t piece_edges = uint64_t{1} << job.piece_log2;
-  // Pieces are dealt out to warps one by one: those of one long row, which follow each other in the queue, are not a single warp's.
-  for (uint64_t of_warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32; of_warp < pieces; of_warp += uint64_t{warps} * 32) {
+  // Pieces are dealt out to warps one by one: those of one long row, which follow each other in the queue, are not a
+  // single warp's.
+  for (uint64_t of_warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32; of_warp < pieces;
+       of_warp += uint64_t{warps} * 32) {
     uint64_t begin = 0, end = 0;
     float distance = 0;
     if (of_warp + uint64_t{lane} * warps < pieces) {
@@ -307,8 +316,9 @@ __global__ void expand(Handle g, path_job job, edges_of which, uint64_t first_pi
 }
 
 // Where all PEs have each other's memory mapped no host looks at what was found.
-__global__ void go_on(path_job job, const uint64_t* found_by_all, uint32_t n_pes, float delta) {
-  if (threadIdx.x == 0 && !job.where->ended) job.where->go_on(found_by_all, meeting_memory::most_words, n_pes, delta);
+__global__ void advance(path_job job, const uint64_t* found_by_all, uint32_t n_pes, float delta) {
+  if (threadIdx.x == 0 && !job.where->ended)
+    job.where->advance(found_by_all, rendezvous_memory::most_words, n_pes, delta);
 }
 template <class Sender>
 __global__ void expand_found(gravel_t g, path_job job, const found* result) {
@@ -320,7 +330,8 @@ __global__ void expand_found(gravel_t g, path_job job, const found* result) {
   sender.end();
 }
 
-/// The check of distances without a serial run: `best` has them, and `again`, which had none, gets what all edges together offer.
+/// The check of distances without a serial run: `best` has them, and `again`, which had none, gets what all edges
+/// together offer.
 __global__ void offer_again(gravel_t g, path_job job, uint32_t* again, bool to_others) {
   __shared__ gravel_block_sender<lanes_of_block> sender;
   sender.begin(g);
@@ -362,8 +373,9 @@ uint32_t find_paths(const path_job& job, network_model& net, float delta) {
   int turn = 0;
   const auto collect_edges = [&] {
     launch_alone(collect,
-                 {.grid = blocks_up_to(2 * blocks_to_fill_device(), job.own, collect_lanes * collect_each), .block = collect_lanes}, job,
-                 turn);
+                 {.grid = blocks_up_to(2 * blocks_to_fill_device(), job.own, collect_lanes * collect_each),
+                  .block = collect_lanes},
+                 job, turn);
     turn = 1 - turn;
     return &job.results[1 - turn];
   };
@@ -375,8 +387,9 @@ uint32_t find_paths(const path_job& job, network_model& net, float delta) {
         const found* const result = collect_edges();
         // No PE expands before all have collected, so no distance changes meanwhile.
         const uint64_t* const found_by_all = net.meeting().say(result, words_of_found);
-        launch_alone(go_on, {.grid = 1, .block = 32}, job, found_by_all, n_pes, delta);
-        launch_alone(expand_all, {.grid = 3 * blocks_to_fill_device(), .block = lanes_of_block}, gravel_handle(), job, result);
+        launch_alone(advance, {.grid = 1, .block = 32}, job, found_by_all, n_pes, delta);
+        launch_alone(expand_all, {.grid = 3 * blocks_to_fill_device(), .block = lanes_of_block}, gravel_handle(), job,
+                     result);
         net.meeting().round();
       }
       copy_behind_kernels(&now, job.where, sizeof(now));
@@ -384,22 +397,23 @@ uint32_t find_paths(const path_job& job, network_model& net, float delta) {
     return now.rounds;
   }
 
-  const auto send =
-      n_pes > 2 ? expand<gravel_block_sender<lanes_of_block, 1024, 3>, gravel_t> : expand<gravel_block_sender<lanes_of_block>, gravel_t>;
+  const auto send = n_pes > 2 ? expand<gravel_block_sender<lanes_of_block, 1024, 3>, gravel_t>
+                              : expand<gravel_block_sender<lanes_of_block>, gravel_t>;
   network_work offers{.of_item = uint64_t{1} << job.piece_log2,
                       .of_item_to_one = uint64_t{1} << job.piece_log2,
                       .message_bytes = bytes_of(update_kind(op::min, value_type::u32))};
   for (;;) {
     gravel_copy(job.where, &now, sizeof(now));
     const auto of_all = net.meeting().gather(collect_edges(), words_of_found);
-    now.go_on(of_all.data(), words_of_found, n_pes, delta);
+    now.advance(of_all.data(), words_of_found, n_pes, delta);
     if (now.ended) return now.rounds;
     if (now.expands == edges_of::none) continue;
     found mine;
     std::memcpy(&mine, &of_all[static_cast<size_t>(gravel_my_pe()) * words_of_found], sizeof(mine));
     offers.items = mine.pieces;
     offers.blocks = blocks_up_to(blocks_for(offers.items * warp_edges), offers.items, lanes_of_block / 32);
-    if (offers.items || net.is_collective()) net.launch(send, expand<model_sender, model_handle>, offers, job, now.expands);
+    if (offers.items || net.is_collective())
+      net.launch(send, expand<model_sender, model_handle>, offers, job, now.expands);
     net.meeting().round();
   }
 }
@@ -430,7 +444,10 @@ bool solve(const sssp_options& o) {
   // Davidson and others (2014) take 32; light edges of fewer are followed again less often.
   const double mean = edges ? weights / static_cast<double>(edges) : 1;
   const double wanted =
-      o.delta > 0 ? o.delta : std::max(12 * mean * static_cast<double>(vertices) / static_cast<double>(std::max<uint64_t>(edges, 1)), 1e-6);
+      o.delta > 0
+          ? o.delta
+          : std::max(12 * mean * static_cast<double>(vertices) / static_cast<double>(std::max<uint64_t>(edges, 1)),
+                     1e-6);
   const double delta = std::min<double>(wanted, std::numeric_limits<float>::max());
 
   std::vector<ranked<uint64_t>> degrees;
@@ -445,12 +462,13 @@ bool solve(const sssp_options& o) {
     if (part.old_numbers[i] == source) source_place = i;
   if (me == 0)
     std::printf(
-        "%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu edges, in memory after %.2f s, %llu of other PEs' vertices in "
+        "%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu edges, in memory after %.2f s, %llu of "
+        "other PEs' vertices in "
         "all; from vertex %llu, "
         "delta %.4g\n",
-        program_name, n_pes, gravel_n_nodes(), gravel_backend(), o.graph.description().c_str(), static_cast<unsigned long long>(vertices),
-        static_cast<unsigned long long>(edges), graph.seconds, static_cast<unsigned long long>(all_ghosts),
-        static_cast<unsigned long long>(part.ids.of(source)), delta);
+        program_name, n_pes, gravel_n_nodes(), gravel_backend(), o.graph.description().c_str(),
+        static_cast<unsigned long long>(vertices), static_cast<unsigned long long>(edges), graph.seconds,
+        static_cast<unsigned long long>(all_ghosts), static_cast<unsigned long long>(part.ids.of(source)), delta);
   std::fflush(stdout);
 
   device_array<uint32_t> ghosts(graph.ghosts.codes), light(own);
@@ -459,8 +477,8 @@ bool solve(const sssp_options& o) {
   const auto most = [](uint64_t count) { return std::max<uint64_t>(gravel_max_all(count), 1); };
   network_model net(program_name, o.network);
   path_job job{};
-  job.offsets = graph.offsets.data(), job.arcs = arcs.data(), job.light = light.data(), job.ghosts = ghosts.data(), job.codes = part.codes,
-  job.own = own, job.n_ghosts = n_ghosts;
+  job.offsets = graph.offsets.data(), job.arcs = arcs.data(), job.light = light.data(), job.ghosts = ghosts.data(),
+  job.codes = part.codes, job.own = own, job.n_ghosts = n_ghosts;
   job.piece_log2 = std::min(piece_log2, static_cast<uint32_t>(std::bit_width(net.most_of_lane()) - 1));
   uint64_t pieces = 0;
   for (uint64_t v = 0; v < own; ++v) pieces += pieces_of(rows.degree(v), job.piece_log2);
@@ -518,7 +536,8 @@ bool solve(const sssp_options& o) {
     std::vector<arc> edges_here(graph.edges);
     gravel_copy(edges_here.data(), arcs.data(), edges_here.size() * sizeof(arc));
     for (uint64_t v = 0; v < own; ++v)  // else light edges are not found
-      for (uint64_t e = rows.offsets[v] + 1; e < rows.offsets[v + 1]; ++e) wrong += edges_here[e].weight < edges_here[e - 1].weight;
+      for (uint64_t e = rows.offsets[v] + 1; e < rows.offsets[v + 1]; ++e)
+        wrong += edges_here[e].weight < edges_here[e - 1].weight;
   }
   wrong = gravel_sum_all(wrong);
   if (me == 0) {
@@ -569,8 +588,9 @@ int main(int argc, char** argv) {
   o.graph.add_options(app);
   o.network.add_options(app);
   add_source_option(app, o.source);
-  app.add_option("--delta", o.delta,
-                 "Vertices within this distance of the nearest are expanded together; if not given, from weights and degrees")
+  app.add_option(
+         "--delta", o.delta,
+         "Vertices within this distance of the nearest are expanded together; if not given, from weights and degrees")
       .range(1e-30, 1e30);
   app.add_option("--repeat", o.repeat, "Runs, of which the fastest is told").range(1, 1000).capture_default_str();
   app.add_flag("--no-verify", o.no_verify, "Do not compare with a serial Dijkstra");

@@ -10,11 +10,12 @@
 #include <thread>
 #include <vector>
 
+#include <gravel/gravel.cuh>
 #include "examples/facts.hpp"
 #include "examples/program.hpp"
-#include "gravel.cuh"
 
-namespace gravel {
+namespace app {
+using namespace gravel::detail;
 
 /// Runs `work`, which makes no collective calls itself, on every PE. Where it throws on any PE, the first
 /// such PE says why and the whole job leaves with status 1: an error that all PEs meet (a damaged file) is so
@@ -37,13 +38,15 @@ void all_succeed(const char* program, Work&& work) {
   std::exit(exit_wrong_result);
 }
 
-/// Writes PREFIX-WHAT.csv: the rows of all PEs, in their order, and in front the PE that each comes from. Nothing if `prefix` is empty.
-/// All rows pass through every PE's memory, 8 bytes a number. Collective.
-inline void dump_columns(const char* program, const std::string& prefix, const std::string& what, const std::vector<column>& mine) {
+/// Writes PREFIX-WHAT.csv: the rows of all PEs, in their order, and in front the PE that each comes from. Nothing if
+/// `prefix` is empty. All rows pass through every PE's memory, 8 bytes a number. Collective.
+inline void dump_columns(const char* program, const std::string& prefix, const std::string& what,
+                         const std::vector<column>& mine) {
   if (prefix.empty()) return;
   const auto n_pes = static_cast<size_t>(gravel_n_pes());
   std::vector<uint64_t> rows(n_pes);
-  gravel_allgather(rows.data(), static_cast<uint64_t>(std::max(mine.front().values.size(), mine.front().numbers.size())));
+  gravel_allgather(rows.data(),
+                   static_cast<uint64_t>(std::max(mine.front().values.size(), mine.front().numbers.size())));
   const uint64_t most = *std::max_element(rows.begin(), rows.end());
   const auto gather = [&](const auto& here, auto& all) {
     auto padded = here, table = here;
@@ -75,8 +78,8 @@ inline int finish(const char* program, bool right) {
   return right ? 0 : exit_wrong_result;
 }
 
-/// Threads of the host that a PE may use while it makes its input: its share of the hardware threads that it may run on. PEs of emulated nodes
-/// are taken for those of different machines.
+/// Threads of the host that a PE may use while it makes its input: its share of the hardware threads that it may run
+/// on. PEs of emulated nodes are taken for those of different machines.
 inline int host_threads_of_pe() {
   cpu_set_t allowed;
   const int threads = sched_getaffinity(0, sizeof(allowed), &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
@@ -93,7 +96,8 @@ constexpr unsigned lanes_of_block = GRAVEL_CUDA ? 128 : 32;
 inline unsigned blocks_to_fill_device() {
 #if GRAVEL_CUDA
   int device = 0, processors = 0;
-  if (cudaGetDevice(&device) != cudaSuccess || cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device) != cudaSuccess)
+  if (cudaGetDevice(&device) != cudaSuccess ||
+      cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device) != cudaSuccess)
     return 1;
   return 5 * static_cast<unsigned>(processors);
 #else
@@ -113,12 +117,14 @@ inline unsigned blocks_beside(unsigned servers) {
 #endif
 }
 
-/// The same where they handle `items` messages together. Of many there are several times as many blocks as fit: how many fit
-/// is what the resolver leaves, and of few long ones the last would have the device for themselves (measured on two H200s,
-/// 10^9 uniform increments each: 12.2, 13.2, 13.6, 13.8 G/s with 5, 10, 20, 40 blocks per multiprocessor).
+/// The same where they handle `items` messages together. Of many there are several times as many blocks as fit: how
+/// many fit is what the resolver leaves, and of few long ones the last would have the device for themselves (measured
+/// on two H200s, 10^9 uniform increments each: 12.2, 13.2, 13.6, 13.8 G/s with 5, 10, 20, 40 blocks per
+/// multiprocessor).
 inline unsigned blocks_for(uint64_t items) {
   const unsigned least = blocks_to_fill_device();
-  return GRAVEL_CUDA ? static_cast<unsigned>(std::clamp<uint64_t>(items / (128 * lanes_of_block), least, 8 * least)) : least;
+  return GRAVEL_CUDA ? static_cast<unsigned>(std::clamp<uint64_t>(items / (128 * lanes_of_block), least, 8 * least))
+                     : least;
 }
 
-}  // namespace gravel
+}  // namespace app

@@ -4,13 +4,14 @@
 #include <utility>
 #include <vector>
 
-#include "host/gravel.cuh"
+#include <gravel/gravel.cuh>
 #include "host/pe/backend.hpp"
 #include "host/pe/libgravel.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
-/// As gravel_synchronize and gravel_copy, but behind what is in the PE's own stream alone: one wait of the host instead of two. Any host thread.
+/// As gravel_synchronize and gravel_copy, but behind what is in the PE's own stream alone: one wait of the host instead
+/// of two. Any host thread.
 inline void copy_behind_kernels(void* to, const void* from, uint64_t bytes) {
   current_backend().copy_in_stream(nullptr, to, from, bytes);
   current_backend().synchronize_stream(nullptr);
@@ -56,4 +57,4 @@ class device_array {
   T* data_ = nullptr;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

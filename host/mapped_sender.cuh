@@ -1,12 +1,13 @@
-// The sender of kernels in a job whose PEs all have each other's memory mapped (route peer everywhere): a message is a store or an atomic there, done when the
-// kernel has ended. Nobody else takes part: such a kernel is started alone, without the resolver, which would keep half of the multiprocessors for itself.
+// The sender of kernels in a job whose PEs all have each other's memory mapped (route peer everywhere): a message is a
+// store or an atomic there, done when the kernel has ended. Nobody else takes part: such a kernel is started alone,
+// without the resolver, which would keep half of the multiprocessors for itself.
 #pragma once
 #include <vector>
 
-#include "host/gravel.cuh"
+#include <gravel/gravel.cuh>
 #include "host/launch_alone.cuh"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// For symmetric addresses, and PEs that there are: nothing is checked.
 struct mapped_sender {
@@ -64,4 +65,4 @@ inline bool all_are_mapped() {
   return gravel_min_all(uint64_t{all}) != 0;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -4,7 +4,7 @@
 #include "test/fake_job.hpp"
 #include "test/seeds.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 
@@ -33,7 +33,8 @@ void send_all(const fake_shape& shape, uint64_t kernel_seed) {
         mixes::all::each([&]<class H>() { H::send_by(sender, (i + pe) % n, i); });
       sender.end();
     });
-    for (uint32_t i = 0; i < each; ++i) mixes::all::each([&]<class H>() { H::send(job->pe(pe).host_thread, (i + pe) % n, i); });
+    for (uint32_t i = 0; i < each; ++i)
+      mixes::all::each([&]<class H>() { H::send(job->pe(pe).host_thread, (i + pe) % n, i); });
     senders.insert(senders.end(), 3, pe);
   }
   job->settle();
@@ -104,7 +105,8 @@ TEST_CASE("active messages arrive once and whole, whatever their arguments, by e
        {std::tuple{1u, 1u, true, false}, {1u, 2u, false, false}, {1u, 3u, true, true}, {2u, 2u, true, true}})
     for (bool plain : {true, false}) {
       INFO(nodes << " nodes of " << pes << " PEs, in place " << self << ", peers " << peers << ", seed " << seed);
-      send_all({.nodes = nodes, .pes_per_node = pes, .seed = seed, .self_in_place = self, .peers = peers}, plain ? 0 : seed);
+      send_all({.nodes = nodes, .pes_per_node = pes, .seed = seed, .self_in_place = self, .peers = peers},
+               plain ? 0 : seed);
       ++seed;
     }
 }
@@ -138,11 +140,13 @@ TEST_CASE("with more arguments than a compact message has, they lie behind a fir
 TEST_CASE("a bulk message in a row of others is refused") {
   const auto job = fake_job::with<>({});
   const unit message[max_am_units] = {{{make_word0(op::put_bulk, 0, 0), 100}}};
-  CHECK(fake_job::apply_with<handler_list<>>(job->pe(0).device_handler, message, bulk_units(100)) == message_fault::bad_op);
+  CHECK(fake_job::apply_with<handler_list<>>(job->pe(0).device_handler, message, bulk_units(100)) ==
+        message_fault::bad_op);
 }
 
 TEST_CASE("a handler is given its PE's context, and its group of lanes") {
-  const auto job = fake_job::with<in_batches, with_context, with_both, with_const_context>({.nodes = 2, .pes_per_node = 2});
+  const auto job =
+      fake_job::with<in_batches, with_context, with_both, with_const_context>({.nodes = 2, .pes_per_node = 2});
   const uint32_t n = job->n_pes();
   std::vector<sums> single(n), both(n);
   std::vector<uint64_t> factors(n);
@@ -221,8 +225,9 @@ TEST_CASE("large messages of handlers spill, and come out again") {
     const auto job = fake_job::with<large_one, another_large_one, floods>({.nodes = nodes, .pes_per_node = 2 / nodes});
     job->pe(1).receiving[0] = true;
     gravel_am<floods>(job->pe(0).host_thread, 0, 1u);
-    job->step_until([&] { return job->stat_of(gravel::stat::messages_taken) == 1 + 256; });
-    CHECK(job->stat_of(gravel::stat::messages_spilled) == 256 - 2 * (packet_capacity_units(4096) / max_am_units));
+    job->step_until([&] { return job->stat_of(gravel::detail::stat::messages_taken) == 1 + 256; });
+    CHECK(job->stat_of(gravel::detail::stat::messages_spilled) ==
+          256 - 2 * (packet_capacity_units(4096) / max_am_units));
     job->pe(1).receiving[0] = false;
     job->settle();
     const mixes::tally* got = job->pe(1).at<mixes::tally>(0);

@@ -3,13 +3,14 @@
 #include "test/catch.hpp"
 #include "test/ucx_run_test_command.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 
 command_result job(const std::string& bind) {
-  return run_command({built("transport/ucx-run"), "-n", "2", "--nodes", "2", built("examples/gups-cpu"), "--table-log2", "8"},
-                     {{{"GRAVEL_AGGREGATOR_BIND", bind}, {"GRAVEL_AGGREGATOR_THREADS", "2"}, {"GRAVEL_LOG", "info"}}, "", false});
+  return run_command(
+      {built("transport/ucx-run"), "-n", "2", "--nodes", "2", built("examples/gups-cpu"), "--table-log2", "8"},
+      {{{"GRAVEL_AGGREGATOR_BIND", bind}, {"GRAVEL_AGGREGATOR_THREADS", "2"}, {"GRAVEL_LOG", "info"}}, "", false});
 }
 
 size_t count(const std::string& text, const std::string& what) {
@@ -40,7 +41,8 @@ TEST_CASE("nothing is bound where there is no GPU, or if nothing shall be") {
 }
 
 TEST_CASE("a list that cannot be ends the job with a reason") {
-  for (auto [bind, reason] : {std::pair{"0,65535", "there is no processor 65535 here"}, {"all", "'all' is not a list of processors"}}) {
+  for (auto [bind, reason] :
+       {std::pair{"0,65535", "there is no processor 65535 here"}, {"all", "'all' is not a list of processors"}}) {
     const command_result done = job(bind);
     INFO(done.err);
     CHECK(done.status == 1);

@@ -10,7 +10,7 @@
 #include "test/catch.hpp"
 #include "test/error_of.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 
@@ -52,8 +52,9 @@ TEST_CASE("a program that is not there is named") {
 
 TEST_CASE("an aggregator that ends at once, or is killed, is an error that says how") {
   const char* const false_program = std::filesystem::exists("/bin/false") ? "/bin/false" : "/usr/bin/false";
-  CHECK_THAT(connecting_to(false_program), contains_text("while the job was starting, the aggregator of node 0 (process ") &&
-                                               contains_text("ended with exit status 1; its message is above"));
+  CHECK_THAT(connecting_to(false_program),
+             contains_text("while the job was starting, the aggregator of node 0 (process ") &&
+                 contains_text("ended with exit status 1; its message is above"));
   const auto script = std::filesystem::temp_directory_path() / ("gravel-link-test-" + std::to_string(getpid()));
   FILE* out = std::fopen(script.c_str(), "w");
   REQUIRE(out);

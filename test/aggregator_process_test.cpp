@@ -14,7 +14,7 @@
 
 #include "test/catch.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 namespace fs = std::filesystem;
 
 namespace {
@@ -28,8 +28,9 @@ struct stand_in {
     script = directory + "/aggregator";
     report = directory + "/report";
     // The signals by the shell itself and first: dash blocks none in what it starts, and afterwards.
-    std::ofstream(script) << "#!/bin/sh\nwhile read -r line; do case $line in Sig*) echo \"$line\" ;; esac; done </proc/self/status >"
-                          << report << "\nreadlink /proc/$$/fd/* >>" << report << "\nexit 0\n";
+    std::ofstream(script)
+        << "#!/bin/sh\nwhile read -r line; do case $line in Sig*) echo \"$line\" ;; esac; done </proc/self/status >"
+        << report << "\nreadlink /proc/$$/fd/* >>" << report << "\nexit 0\n";
     chmod(script.c_str(), 0700);
   }
   ~stand_in() { fs::remove_all(directory); }
@@ -67,7 +68,8 @@ TEST_CASE("the aggregator inherits its listener and no other descriptor, and no 
   for (int listener : {opened[0], opened[3]}) {
     const std::string report = aggregator.run(listener);
     INFO(report);
-    for (int i = 0; i < 5; ++i) CHECK((report.find(files + std::to_string(i)) != std::string::npos) == (opened[i] == listener));
+    for (int i = 0; i < 5; ++i)
+      CHECK((report.find(files + std::to_string(i)) != std::string::npos) == (opened[i] == listener));
     CHECK_THAT(report, contains_text("SigBlk:\t0000000000004000"));  // SIGTERM, until its main
     const size_t at = report.find("SigIgn:\t");
     REQUIRE(at != std::string::npos);

@@ -6,7 +6,7 @@
 #include "test/catch.hpp"
 #include "test/fake_job.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 

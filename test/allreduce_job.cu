@@ -1,24 +1,26 @@
-// Reductions of arrays over PEs: all types, sizes and ways, by hosts and by grids, in place and not, compared with the same by one host. With an argument
-// the PEs call what cannot be, or different things, and the job is to end with a message. Run under ucx-run with any number of PEs and nodes.
+// Reductions of arrays over PEs: all types, sizes and ways, by hosts and by grids, in place and not, compared with the
+// same by one host. With an argument the PEs call what cannot be, or different things, and the job is to end with a
+// message. Run under ucx-run with any number of PEs and nodes.
 #include <cstdint>
 #include <cstring>
 #include <string>
 #include <vector>
 
-#include "lib/task/accumulate.cuh"
-#include "lib/task/allreduce.cuh"
+#include "lib/allreduce/allreduce.cuh"
+#include "lib/remote_task/accumulate.cuh"
 #include "test/expect.hpp"
 #if GRAVEL_CUDA
 #include "host/pe/device_scope.cuh"
 #endif
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 
 int me, n;
 
-/// Element i of PE pe in call number `call`: small, so that sums have digits to lose only where floating-point numbers are added.
+/// Element i of PE pe in call number `call`: small, so that sums have digits to lose only where floating-point numbers
+/// are added.
 template <class T>
 T value(int pe, uint64_t i, uint64_t call) {
   const uint64_t x = mix((static_cast<uint64_t>(pe) << 40 | i) + (call << 20));
@@ -90,7 +92,8 @@ void check_host(gravel_reducer& reducer, const char* name, const std::vector<uin
   arrays<T> a;
   for (const uint64_t count : counts)
     for (const uint64_t shift : {uint64_t{0}, uint64_t{1}}) {
-      const std::string what = std::string(name) + ", " + std::to_string(count) + " elements from " + std::to_string(shift) + " on";
+      const std::string what =
+          std::string(name) + ", " + std::to_string(count) + " elements from " + std::to_string(shift) + " on";
       a.poison();
       a.fill(a.from(shift), count, ++calls);
       gravel_allreduce<HOW>(reducer, a.to(2 * shift), a.from(shift), count);
@@ -131,13 +134,15 @@ void check_signals(gravel_reducer& reducer) {
     for (uint64_t step = 1; step < steps; ++step) power *= static_cast<float>(n);
     wrong += mine[i] != sum * power;
   }
-  expect(signals == steps && wrong == 0, "signals: " + std::to_string(signals) + " came, " + std::to_string(wrong) + " sums are wrong");
+  expect(signals == steps && wrong == 0,
+         "signals: " + std::to_string(signals) + " came, " + std::to_string(wrong) + " sums are wrong");
   gravel_barrier_all();
   gravel_free(memory);
 }
 
 #if GRAVEL_CUDA
-/// Two calls in a CUDA graph that is launched twice: sums of sums. Where arrays travel as messages, and where a signal is awaited, a graph cannot have them.
+/// Two calls in a CUDA graph that is launched twice: sums of sums. Where arrays travel as messages, and where a signal
+/// is awaited, a graph cannot have them.
 void check_graph(gravel_reducer& reducer) {
   constexpr uint64_t count = 700;
   auto* const a = gravel_malloc<float>(count * sizeof(float));
@@ -173,7 +178,8 @@ void check_graph(gravel_reducer& reducer) {
       const auto pes = static_cast<float>(n);
       wrong += mine[i] != pes * pes * pes * (pes * (pes + 1) / 2 + pes * static_cast<float>(i % 5));
     }
-    expect(signals == 2 && wrong == 0, "a graph: " + std::to_string(signals) + " signals, " + std::to_string(wrong) + " sums are wrong");
+    expect(signals == 2 && wrong == 0,
+           "a graph: " + std::to_string(signals) + " signals, " + std::to_string(wrong) + " sums are wrong");
   }
   cuda_check(cudaGraphDestroy(graph), "cudaGraphDestroy");
   cuda_check(cudaStreamDestroy(stream), "cudaStreamDestroy");
@@ -182,16 +188,19 @@ void check_graph(gravel_reducer& reducer) {
 }
 #endif
 
-/// Many calls in one kernel, large and small in turn: threads, and blocks, that have nothing to do in some are ahead of others. Each checks what it
-/// got itself, and dawdles differently at each PE.
+/// Many calls in one kernel, large and small in turn: threads, and blocks, that have nothing to do in some are ahead of
+/// others. Each checks what it got itself, and dawdles differently at each PE.
 template <class T>
-__global__ void many_calls(gravel_reducer_handle r, T* from, T* to, uint32_t count, uint32_t rounds, uint64_t seed, uint64_t* wrong) {
+__global__ void many_calls(gravel_reducer_handle r, T* from, T* to, uint32_t count, uint32_t rounds, uint64_t seed,
+                           uint64_t* wrong) {
   const uint64_t n_pes = r.g.n_pes, part = (count + gridDim.x - 1) / gridDim.x;
   for (uint32_t round = 0; round < rounds; ++round) {
     const uint64_t random = mix(seed + round);
     const auto now = static_cast<uint32_t>(random % 4 ? random % 7 : random % count + 1);
-    // What a block reduces it must have written itself: all of it, here, as it does not know which part will be its own.
-    for (uint64_t i = threadIdx.x; gridDim.x == 1 && i < now; i += blockDim.x) from[i] = static_cast<T>((r.g.my_pe + 1) * (i + round));
+    // What a block reduces it must have written itself: all of it, here, as it does not know which part will be its
+    // own.
+    for (uint64_t i = threadIdx.x; gridDim.x == 1 && i < now; i += blockDim.x)
+      from[i] = static_cast<T>((r.g.my_pe + 1) * (i + round));
     const uint64_t dawdle = mix(random + r.g.my_pe * 64 + blockIdx.x) % 8;
     relax wait;
     for (uint64_t i = 0; i < dawdle; ++i) wait();
@@ -215,8 +224,8 @@ void check_kernels(gravel_reducer& reducer, uint32_t rounds) {
   for (uint32_t i = 0; i < count; ++i) mine[i] = static_cast<uint32_t>(me + 1) * (i + 3);
   gravel_copy(from, mine.data(), count * sizeof(uint32_t));
   gravel_barrier_all();
-  gravel_launch(many_calls<uint32_t>, gravel_launch_config{.grid = 3, .block = 32, .cooperative = true}, reducer.handle(), from,
-                from + count, count, rounds, uint64_t{6}, wrong);
+  gravel_launch(many_calls<uint32_t>, gravel_launch_config{.grid = 3, .block = 32, .cooperative = true},
+                reducer.handle(), from, from + count, count, rounds, uint64_t{6}, wrong);
   gravel_synchronize();
   gravel_copy(mine.data(), from, 2 * count * sizeof(uint32_t));
   uint64_t found = 0, most_of_calls = 0;
@@ -245,7 +254,8 @@ void check_blocks() {
   m.n_pes = 2, m.blocks = 32, m.staged_units = 16384 / flagged_words::data_bytes, m.directly = true;
   const auto blocks = [&](uint64_t bytes) { return reduction_plan::blocks_beside(m, bytes); };
   expect(blocks(4) == 1 && blocks(512 << 10) == 32, "blocks of one shot");
-  expect(blocks(1 << 20) == 16 && blocks(25 << 20) == 16 && blocks(64 << 20) == 32 && blocks(1 << 30) == 32, "blocks of two shots");
+  expect(blocks(1 << 20) == 16 && blocks(25 << 20) == 16 && blocks(64 << 20) == 32 && blocks(1 << 30) == 32,
+         "blocks of two shots");
   m.blocks = 8;
   expect(blocks(25 << 20) == 8 && blocks(1 << 30) == 8, "blocks of a reducer with few");
 
@@ -259,9 +269,11 @@ void check_blocks() {
     gravel_allreduce(reducer, sum, sum, count, {.blocks = most});
     std::vector<uint32_t> all(count);
     gravel_copy(all.data(), sum, count * sizeof(uint32_t));
-    expect(all == std::vector<uint32_t>(count, most * static_cast<uint32_t>(n)), "by " + std::to_string(most) + " blocks");
+    expect(all == std::vector<uint32_t>(count, most * static_cast<uint32_t>(n)),
+           "by " + std::to_string(most) + " blocks");
   }
-  expect_error("a reduction of 4 blocks; its reducer has 3", [&] { gravel_allreduce_start(reducer, sum, sum, count, {.blocks = 4}); });
+  expect_error("a reduction of 4 blocks; its reducer has 3",
+               [&] { gravel_allreduce_start(reducer, sum, sum, count, {.blocks = 4}); });
   gravel_barrier_all();
   gravel_free(sum);
 }
@@ -299,8 +311,8 @@ void check_accumulate(const std::string& name, uint64_t count) {
   }
   gravel_barrier_all();
   gravel_copy(&signalled, signal, sizeof(signalled));
-  expect(wrong == 0 && signalled == all,
-         name + ": " + std::to_string(wrong) + " are wrong, " + std::to_string(signalled) + " of " + std::to_string(all) + " told");
+  expect(wrong == 0 && signalled == all, name + ": " + std::to_string(wrong) + " are wrong, " +
+                                             std::to_string(signalled) + " of " + std::to_string(all) + " told");
   gravel_free(memory);
 }
 void check_accumulates() {
@@ -320,16 +332,18 @@ void check_halves() {
   for (uint32_t bits = 0; bits < 65536; ++bits) {
     const gravel_half h{static_cast<uint16_t>(bits)};
     const gravel_bfloat16 b{static_cast<uint16_t>(bits)};
-    if (h.to_float() == h.to_float() && gravel_half::from_float(h.to_float()).bits != bits) expect(false, "a half does not come back");
+    if (h.to_float() == h.to_float() && gravel_half::from_float(h.to_float()).bits != bits)
+      expect(false, "a half does not come back");
     if (b.to_float() == b.to_float() && gravel_bfloat16::from_float(b.to_float()).bits != bits)
       expect(false, "a bfloat16 does not come back");
   }
   const struct {
     float from;
     uint16_t half, bfloat16;
-  } samples[] = {{1.0f, 0x3c00, 0x3f80},         {65504.0f, 0x7bff, 0x4780},    {65519.9f, 0x7bff, 0x4780},   {65520.0f, 0x7c00, 0x4780},
-                 {0x1p-24f, 0x0001, 0x3380},     {0x1p-25f, 0x0000, 0x3300},    {0x1.8p-24f, 0x0002, 0x33c0}, {-0x1.004p0f, 0xbc01, 0xbf80},
-                 {0x1.002p0f, 0x3c00, 0x3f80},   {0x1.006p0f, 0x3c02, 0x3f80},  {0x1.01p0f, 0x3c04, 0x3f80},  {0x1.03p0f, 0x3c0c, 0x3f82},
+  } samples[] = {{1.0f, 0x3c00, 0x3f80},         {65504.0f, 0x7bff, 0x4780},    {65519.9f, 0x7bff, 0x4780},
+                 {65520.0f, 0x7c00, 0x4780},     {0x1p-24f, 0x0001, 0x3380},    {0x1p-25f, 0x0000, 0x3300},
+                 {0x1.8p-24f, 0x0002, 0x33c0},   {-0x1.004p0f, 0xbc01, 0xbf80}, {0x1.002p0f, 0x3c00, 0x3f80},
+                 {0x1.006p0f, 0x3c02, 0x3f80},   {0x1.01p0f, 0x3c04, 0x3f80},   {0x1.03p0f, 0x3c0c, 0x3f82},
                  {0x1.ff8p-15f, 0x03ff, 0x3880}, {0x1.ffcp-15f, 0x0400, 0x3880}};
   for (const auto& s : samples)
     expect(gravel_half::from_float(s.from).bits == s.half && gravel_bfloat16::from_float(s.from).bits == s.bfloat16,
@@ -342,7 +356,8 @@ int fault(const std::string& what) {
   gravel_reducer reducer({.blocks = 4, .one_shot_bytes = 512});
   auto* const memory = gravel_malloc<float>(1 << 16);
   auto* const doubles = reinterpret_cast<double*>(memory);
-  if (what == "type") last ? gravel_allreduce(reducer, doubles, doubles, 10) : gravel_allreduce(reducer, memory, memory, 10);
+  if (what == "type")
+    last ? gravel_allreduce(reducer, doubles, doubles, 10) : gravel_allreduce(reducer, memory, memory, 10);
   else if (what == "operation")
     last ? gravel_allreduce<GRAVEL_MAX>(reducer, memory, memory, 10) : gravel_allreduce(reducer, memory, memory, 10);
   else if (what == "count") gravel_allreduce(reducer, memory, memory, last ? 10 : 11);
@@ -352,11 +367,12 @@ int fault(const std::string& what) {
   else if (what == "no-root") gravel_reduce(reducer, memory, memory, 10, 99);
   else if (what == "heap") gravel_allreduce(reducer, memory, memory, uint64_t{1} << 40);
   else if (what == "overlap") gravel_allreduce(reducer, memory, memory + 1, 10);
-  else if (what == "misaligned") gravel_allreduce(reducer, reinterpret_cast<float*>(reinterpret_cast<char*>(memory) + 2), memory + 100, 10);
+  else if (what == "misaligned")
+    gravel_allreduce(reducer, reinterpret_cast<float*>(reinterpret_cast<char*>(memory) + 2), memory + 100, 10);
   else if (what == "blocks")
-    gravel_launch(many_calls<uint32_t>, gravel_launch_config{.grid = 5, .block = 32, .cooperative = true}, reducer.handle(),
-                  reinterpret_cast<uint32_t*>(memory), reinterpret_cast<uint32_t*>(memory) + 100, 100u, 1u, uint64_t{1},
-                  reinterpret_cast<uint64_t*>(memory));
+    gravel_launch(many_calls<uint32_t>, gravel_launch_config{.grid = 5, .block = 32, .cooperative = true},
+                  reducer.handle(), reinterpret_cast<uint32_t*>(memory), reinterpret_cast<uint32_t*>(memory) + 100,
+                  100u, 1u, uint64_t{1}, reinterpret_cast<uint64_t*>(memory));
   else return 2;
   gravel_barrier_all();
   return 0;  // the test expects another status
@@ -398,7 +414,8 @@ int main(int argc, char** argv) {
     check_kernels(reducer, 60);
   }
   {
-    gravel_reducer reducer({.blocks = 2, .one_shot_bytes = 64});  // in two shots from a few elements on; many rounds of messages
+    gravel_reducer reducer(
+        {.blocks = 2, .one_shot_bytes = 64});  // in two shots from a few elements on; many rounds of messages
     check_types(reducer, {15, 2049});
     check_host<GRAVEL_MIN, float>(reducer, "minima of float", {300});
     check_host<GRAVEL_MAX, double>(reducer, "maxima of double", {300});
@@ -416,7 +433,8 @@ int main(int argc, char** argv) {
     check_kernels(reducer, 60);
   }
   const uint64_t all = gravel_sum_all(static_cast<uint64_t>(failures));
-  if (me == 0) std::printf("%s: %d PEs on %d nodes, %s\n", all ? "FAILED" : "ok", n, gravel_n_nodes(), gravel_backend());
+  if (me == 0)
+    std::printf("%s: %d PEs on %d nodes, %s\n", all ? "FAILED" : "ok", n, gravel_n_nodes(), gravel_backend());
   gravel_finalize();
   return all ? 1 : 0;
 }

@@ -1,15 +1,15 @@
-// Active messages in jobs: every mix of arguments by every way, contexts, batch handlers, and handlers that change their own
-// memory, and others'. One source for the CPU backend and for GPUs; run under ucx-run with up to 16 PEs.
+// Active messages in jobs: every mix of arguments by every way, contexts, batch handlers, and handlers that change
+// their own memory, and others'. One source for the CPU backend and for GPUs; run under ucx-run with up to 16 PEs.
 #include <cinttypes>
 #include <cstdio>
 #include <vector>
 
-#include "gravel.cuh"
+#include <gravel/gravel.cuh>
 #include "test/argument_mixes.hpp"
 
 namespace {
 
-using namespace gravel;
+using namespace gravel::detail;
 
 int failures = 0;
 
@@ -21,7 +21,8 @@ void expect(const char* what, uint64_t got, uint64_t wanted) {
 
 constexpr uint32_t threads = 128, blocks = 2, lanes = threads * blocks, each = 600;
 
-// --- every mix of arguments -------------------------------------------------------------------------------------------
+// --- every mix of arguments
+// -------------------------------------------------------------------------------------------
 __global__ void send_directly(gravel_t g) {
   for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < each; i += lanes)
     mixes::all::each([&]<class H>() { H::send(g, (i + g.my_pe) % g.n_pes, i); });
@@ -37,10 +38,12 @@ __global__ void send_by_block(gravel_t g) {
 void check_mixes() {
   const uint32_t me = static_cast<uint32_t>(gravel_my_pe()), n = static_cast<uint32_t>(gravel_n_pes());
   auto* tallies = gravel_malloc<mixes::tally>(mixes::all::count * sizeof(mixes::tally));
-  if (reinterpret_cast<char*>(tallies) != gravel_handle().heap) gravel_abort("am_job: the first object does not begin the heap");
+  if (reinterpret_cast<char*>(tallies) != gravel_handle().heap)
+    gravel_abort("am_job: the first object does not begin the heap");
   gravel_launch(send_directly, blocks, threads, gravel_handle());
   gravel_launch(send_by_block, blocks, threads, gravel_handle());
-  for (uint32_t i = 0; i < each; ++i) mixes::all::each([&]<class H>() { H::send(gravel_host_handle(), (i + me) % n, i); });
+  for (uint32_t i = 0; i < each; ++i)
+    mixes::all::each([&]<class H>() { H::send(gravel_host_handle(), (i + me) % n, i); });
   gravel_wait_quiescent();
   std::vector<mixes::tally> got(mixes::all::count);
   gravel_copy(got.data(), tallies, got.size() * sizeof(mixes::tally));
@@ -55,7 +58,8 @@ void check_mixes() {
   gravel_free(tallies);
 }
 
-// --- contexts, and a histogram by a batch handler -------------------------------------------------------------------------
+// --- contexts, and a histogram by a batch handler
+// -------------------------------------------------------------------------
 constexpr uint32_t n_bins = 61;
 struct histogram {
   uint64_t messages, groups, bin[n_bins];
@@ -66,7 +70,8 @@ struct count {
   static constexpr const char* name = WHICH ? "count 1" : "count 0";
   static constexpr bool batch = true;
   using context = histogram;
-  GRAVEL_HANDLER void operator()(const gravel_t&, histogram* mine, const gravel_batch& batched, uint64_t key, uint32_t weight) const {
+  GRAVEL_HANDLER void operator()(const gravel_t&, histogram* mine, const gravel_batch& batched, uint64_t key,
+                                 uint32_t weight) const {
     const gravel_batch same = batched.part(batched.match(key));
     const uint32_t sum = same.sum(weight);
     if (same.is_leader()) fetch_add(&mine->bin[key], uint64_t{sum});
@@ -81,7 +86,8 @@ struct count_on_host {
   static constexpr const char* name = "count_on_host";
   static constexpr bool batch = true, on_host = true;
   using context = histogram;
-  GRAVEL_HANDLER void operator()(const gravel_t&, histogram* mine, const gravel_batch& batched, uint64_t key, uint32_t weight) const {
+  GRAVEL_HANDLER void operator()(const gravel_t&, histogram* mine, const gravel_batch& batched, uint64_t key,
+                                 uint32_t weight) const {
     mine->bin[key] += batched.sum(weight);
     mine->messages += batched.size();
     ++mine->groups;
@@ -150,14 +156,17 @@ void check_histogram() {
   }
   expect("messages of the batch handler", messages, 2 * n * (samples + (samples + 2) / 3));
   expect("messages of the host's", gravel_sum_all(on_host.messages), 2 * n * (samples / 8));
-  if (gravel_my_pe() == 0) printf("%.1f messages in a batch\n", static_cast<double>(messages) / static_cast<double>(groups ? groups : 1));
+  if (gravel_my_pe() == 0)
+    printf("%.1f messages in a batch\n", static_cast<double>(messages) / static_cast<double>(groups ? groups : 1));
   gravel_free(second);
   gravel_free(first);
 }
 
-// --- a handler's own memory ------------------------------------------------------------------------------------------------
+// --- a handler's own memory
+// ------------------------------------------------------------------------------------------------
 constexpr uint32_t entries = 3000, most_places = 16 * entries;  ///< that each PE sends to each, and of 16 PEs
-/// What handlers change by gravel_local_add and the like. Whatever the route and the settings, that is done when the call returns.
+/// What handlers change by gravel_local_add and the like. Whatever the route and the settings, that is done when the
+/// call returns.
 struct ledger {
   uint64_t tickets, sum, wrong;
   uint64_t place[most_places];
@@ -171,10 +180,13 @@ struct enter {
   using context = ledger;
   GRAVEL_HANDLER void operator()(const gravel_t& g, ledger* l, uint32_t value) const {
     const int32_t number = static_cast<int32_t>(value) - 1000;
-    uint64_t* const place = &l->place[gravel_local_add(g, &l->tickets, 1) % most_places];  // nobody else has this ticket
+    uint64_t* const place =
+        &l->place[gravel_local_add(g, &l->tickets, 1) % most_places];  // nobody else has this ticket
     bool right = gravel_local_swap(g, place, value + 1) == 0;
-    right &= gravel_local_compare_swap(g, place, value, 1) == value + 1 && load_relaxed<scope::device>(place) == value + 1;
-    right &= gravel_local_compare_swap(g, place, value + 1, value) == value + 1 && load_relaxed<scope::device>(place) == value;
+    right &=
+        gravel_local_compare_swap(g, place, value, 1) == value + 1 && load_relaxed<scope::device>(place) == value + 1;
+    right &= gravel_local_compare_swap(g, place, value + 1, value) == value + 1 &&
+             load_relaxed<scope::device>(place) == value;
     gravel_local_add(g, &l->sum, load_relaxed<scope::device>(place));
     gravel_local_add(g, &l->total, 0.5 * value);
     gravel_local_xor(g, &l->xored, bits_of(value));
@@ -223,13 +235,15 @@ void check_own_memory() {
   gravel_free(object);
 }
 
-// --- handlers for one side: a plain __device__ one, and one that only the host can run ------------------------------------
+// --- handlers for one side: a plain __device__ one, and one that only the host can run
+// ------------------------------------
 struct on_device {
   static constexpr const char* name = "on_device";
   __device__ void operator()(const gravel_t& g, uint64_t at, uint32_t amount) const {
     auto* word = reinterpret_cast<unsigned long long*>(g.heap + at);
     atomicAdd(word, static_cast<unsigned long long>(amount));
-    if (__popcll(amount) == 1) gravel_am<on_device>(g, static_cast<int>((g.my_pe + 1) % g.n_pes), at, amount - 1);  // 2 + 1 + 0
+    if (__popcll(amount) == 1)
+      gravel_am<on_device>(g, static_cast<int>((g.my_pe + 1) % g.n_pes), at, amount - 1);  // 2 + 1 + 0
   }
 };
 std::vector<uint32_t> received;
@@ -263,7 +277,8 @@ void check_one_side() {
   gravel_free(sum);
 }
 
-// --- what handlers send to all PEs: puts and updates whose messages have 1, 2 and 3 words, and active messages ---------------
+// --- what handlers send to all PEs: puts and updates whose messages have 1, 2 and 3 words, and active messages
+// ---------------
 constexpr uint32_t items = 200, most_notes = 16 * items;  ///< that each PE's handlers send to each, and of 16 PEs
 struct board {
   uint64_t long_note[most_notes];
@@ -274,11 +289,14 @@ struct board {
 struct count_note {
   static constexpr const char* name = "count_note";
   using context = board;
-  GRAVEL_HANDLER void operator()(const gravel_t& g, board* b, uint32_t item) const { gravel_local_add(g, &b->by_handlers, item); }
+  GRAVEL_HANDLER void operator()(const gravel_t& g, board* b, uint32_t item) const {
+    gravel_local_add(g, &b->by_handlers, item);
+  }
 };
-/// Lanes that stand together send to one PE each, or to different ones; one in four is alone with half of what it sends.
-struct tell_all {
-  static constexpr const char* name = "tell_all";
+/// Lanes that stand together send to one PE each, or to different ones; one in four is alone with half of what it
+/// sends.
+struct notify_all {
+  static constexpr const char* name = "notify_all";
   using context = board;
   GRAVEL_HANDLER void operator()(const gravel_t& g, board* b, uint32_t item) const {
     const uint32_t first = item / 64 % 2 ? item : 0, place = g.my_pe * items + item;
@@ -296,14 +314,14 @@ struct tell_all {
 };
 __global__ void send_items(gravel_t g) {
   for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < items; i += lanes)
-    gravel_am<tell_all>(g, static_cast<int>((g.my_pe + 1) % g.n_pes), i);
+    gravel_am<notify_all>(g, static_cast<int>((g.my_pe + 1) % g.n_pes), i);
 }
 
 void check_notes() {
   const uint32_t n = static_cast<uint32_t>(gravel_n_pes());
   auto* b = gravel_malloc<board>(sizeof(board));
   gravel_set_context<count_note>(b);
-  gravel_set_context<tell_all>(b);
+  gravel_set_context<notify_all>(b);
   gravel_barrier_all();
   gravel_launch(send_items, blocks, threads, gravel_handle());
   gravel_wait_quiescent();
@@ -325,7 +343,8 @@ void check_notes() {
 
 template <class... H>
 void start(mixes::handlers<H...>) {
-  gravel_init<H..., count<0>, count<1>, count_on_host, relay, enter, on_device, on_host_alone, count_note, tell_all>();
+  gravel_init<H..., count<0>, count<1>, count_on_host, relay, enter, on_device, on_host_alone, count_note,
+              notify_all>();
 }
 
 }  // namespace

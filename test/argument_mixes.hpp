@@ -4,13 +4,15 @@
 #include <string>
 #include <vector>
 
-#include "host/gravel.cuh"
+#include <gravel/gravel.cuh>
 
-namespace gravel::mixes {
+namespace gravel::detail::mixes {
 
-/// Argument `k` of message `i` has the bytes i + 17 k + 7 b, so what arrives must fit together, and its first byte tells i
-/// (modulo 256).
-GRAVEL_BOTH unsigned char byte_of(uint32_t i, uint32_t k, uint32_t b) { return static_cast<unsigned char>(i + 17 * k + 7 * b); }
+/// Argument `k` of message `i` has the bytes i + 17 k + 7 b, so what arrives must fit together, and its first byte
+/// tells i (modulo 256).
+GRAVEL_BOTH unsigned char byte_of(uint32_t i, uint32_t k, uint32_t b) {
+  return static_cast<unsigned char>(i + 17 * k + 7 * b);
+}
 
 template <uint32_t N>
 struct bytes {
@@ -47,7 +49,8 @@ GRAVEL_BOTH bool same_bytes(const T& a, const T& b) {
   }
 }
 
-/// At the beginning of each PE's heap, for each mix: messages that arrived, by number modulo 256, and those that were wrong.
+/// At the beginning of each PE's heap, for each mix: messages that arrived, by number modulo 256, and those that were
+/// wrong.
 struct tally {
   uint32_t arrived[256], wrong;
 };
@@ -108,19 +111,23 @@ struct handlers {
 
 using all =
     handlers<carries<0, false>, carries<1, false, uint8_t>, carries<2, false, uint8_t, uint64_t>,
-             carries<3, false, char, uint16_t, uint32_t, uint64_t, bool>, carries<4, false, uint64_t, uint8_t, double, uint8_t, float>,
+             carries<3, false, char, uint16_t, uint32_t, uint64_t, bool>,
+             carries<4, false, uint64_t, uint8_t, double, uint8_t, float>,
              carries<5, false, bytes<3>, uint64_t, padded>, carries<6, false, color, without_default, int16_t>,
-             carries<7, false, bytes<7>, bytes<9>, bytes<5>, bytes<19>>, carries<8, false, bytes<40>>, carries<9, false, bytes<41>>,
-             carries<10, false, bytes<48>>, carries<11, false, bytes<49>>, carries<12, false, bytes<55>, uint8_t>,
-             carries<13, false, bytes<57>>, carries<14, false, uint64_t, bytes<64>, uint16_t>,
+             carries<7, false, bytes<7>, bytes<9>, bytes<5>, bytes<19>>, carries<8, false, bytes<40>>,
+             carries<9, false, bytes<41>>, carries<10, false, bytes<48>>, carries<11, false, bytes<49>>,
+             carries<12, false, bytes<55>, uint8_t>, carries<13, false, bytes<57>>,
+             carries<14, false, uint64_t, bytes<64>, uint16_t>,
              carries<15, false, bytes<63>, uint64_t, bytes<64>, uint32_t, double>, carries<16, false, bytes<199>>,
              carries<17, false, uint8_t, bytes<255>>, carries<18, false, bytes<256>>,
-             carries<19, false, bytes<32>, bytes<32>, bytes<32>, bytes<32>, bytes<32>, bytes<32>, bytes<32>, bytes<32>>, carries<20, true>,
-             carries<21, true, uint8_t, uint32_t>, carries<22, true, bytes<50>, double>, carries<23, true, uint64_t, bytes<248>>>;
+             carries<19, false, bytes<32>, bytes<32>, bytes<32>, bytes<32>, bytes<32>, bytes<32>, bytes<32>, bytes<32>>,
+             carries<20, true>, carries<21, true, uint8_t, uint32_t>, carries<22, true, bytes<50>, double>,
+             carries<23, true, uint64_t, bytes<248>>>;
 
-/// What is wrong with what PE `me` has got, when every one of `senders` sent message numbers 0 to `each` - 1 of every mix,
-/// number i to PE (i + sender) % n. Empty: nothing.
-inline std::string compare(const tally* got, uint32_t me, uint32_t n, const std::vector<uint32_t>& senders, uint32_t each) {
+/// What is wrong with what PE `me` has got, when every one of `senders` sent message numbers 0 to `each` - 1 of every
+/// mix, number i to PE (i + sender) % n. Empty: nothing.
+inline std::string compare(const tally* got, uint32_t me, uint32_t n, const std::vector<uint32_t>& senders,
+                           uint32_t each) {
   std::string text;
   all::each([&]<class H>() {
     uint32_t expected[256] = {};
@@ -130,10 +137,10 @@ inline std::string compare(const tally* got, uint32_t me, uint32_t n, const std:
     if (t.wrong) text += std::string(H::name) + ": " + std::to_string(t.wrong) + " arguments are wrong\n";
     for (uint32_t i = 0; i < 256; ++i)
       if (t.arrived[i] != expected[i])
-        text += std::string(H::name) + ": message " + std::to_string(i) + " arrived " + std::to_string(t.arrived[i]) + " times, not " +
-                std::to_string(expected[i]) + "\n";
+        text += std::string(H::name) + ": message " + std::to_string(i) + " arrived " + std::to_string(t.arrived[i]) +
+                " times, not " + std::to_string(expected[i]) + "\n";
   });
   return text;
 }
 
-}  // namespace gravel::mixes
+}  // namespace gravel::detail::mixes

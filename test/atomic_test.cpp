@@ -9,7 +9,7 @@
 #include "lib/base/relax.hpp"
 #include "test/catch.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 TEST_CASE("single operations") {
   uint64_t word = 5;

@@ -1,12 +1,12 @@
-// Block senders of all sizes in blocks of all shapes, in static and in dynamic shared memory: every message arrives once. One
-// source for the CPU backend and for GPUs; run under ucx-run with any number of PEs. On a GPU, also the sender's sort against
-// CUB's.
+// Block senders of all sizes in blocks of all shapes, in static and in dynamic shared memory: every message arrives
+// once. One source for the CPU backend and for GPUs; run under ucx-run with any number of PEs. On a GPU, also the
+// sender's sort against CUB's.
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
 #include <vector>
 
-#include "gravel.cuh"
+#include <gravel/gravel.cuh>
 #if GRAVEL_CUDA
 #include "host/pe/device_scope.cuh"
 #endif
@@ -61,7 +61,9 @@ __device__ void send(Sender& sender, const gravel_t& g, uint64_t* table, uint32_
     sender.begin(g);
     message_stream m(g.my_pe + use * g.n_pes, lane, g.n_pes, rounds);
     while (m.next()) {
-      if (m.by_handler) sender.template am<pour>(m.pe, static_cast<uint64_t>(reinterpret_cast<char*>(table + m.word) - g.heap), m.amount);
+      if (m.by_handler)
+        sender.template am<pour>(m.pe, static_cast<uint64_t>(reinterpret_cast<char*>(table + m.word) - g.heap),
+                                 m.amount);
       else sender.add(&table[m.word], m.amount, m.pe);
     }
     sender.end();
@@ -78,7 +80,8 @@ __global__ void __launch_bounds__(BLOCK) send_dynamic(gravel_t g, uint64_t* tabl
   char* const others = gravel_dynamic_shared();
   if (threadIdx.x < before && threadIdx.y == 0 && threadIdx.z == 0) others[threadIdx.x] = 7;
   send(Sender::dynamic(before), g, table, rounds);
-  if (threadIdx.x < before && threadIdx.y == 0 && threadIdx.z == 0 && others[threadIdx.x] != 7) table[threadIdx.x] = ~0ull;
+  if (threadIdx.x < before && threadIdx.y == 0 && threadIdx.z == 0 && others[threadIdx.x] != 7)
+    table[threadIdx.x] = ~0ull;
 }
 
 template <int BLOCK, int CAPACITY, int PEERS>
@@ -109,8 +112,10 @@ void check(dim3 block) {
     for (uint32_t w = 0; w < words; ++w) wrong += here[w] != expected[w];
     if (wrong) {
       ++failures;
-      std::fprintf(stderr, "PE %u: gravel_block_sender<%d, %d, %d>, block of %u x %u x %u, %s: %" PRIu64 " of %u sums are wrong\n", me,
-                   BLOCK, CAPACITY, PEERS, block.x, block.y, block.z, dynamic ? "dynamic" : "static", wrong, words);
+      std::fprintf(stderr,
+                   "PE %u: gravel_block_sender<%d, %d, %d>, block of %u x %u x %u, %s: %" PRIu64
+                   " of %u sums are wrong\n",
+                   me, BLOCK, CAPACITY, PEERS, block.x, block.y, block.z, dynamic ? "dynamic" : "static", wrong, words);
     }
     gravel_barrier_all();
     gravel_free(table);
@@ -135,7 +140,7 @@ __global__ void sort_with_cub(const uint32_t* keys, uint32_t units, uint32_t key
 template <class T>
 struct on_gpu {
   T* at = nullptr;
-  explicit on_gpu(size_t n) { gravel::cuda_check(cudaMallocManaged(&at, n * sizeof(T)), "cudaMallocManaged"); }
+  explicit on_gpu(size_t n) { gravel::detail::cuda_check(cudaMallocManaged(&at, n * sizeof(T)), "cudaMallocManaged"); }
   ~on_gpu() { cudaFree(at); }
 };
 template <int BLOCK, int CAPACITY>
@@ -155,14 +160,14 @@ void compare_sorts() {
         for (uint32_t i = 0; i < units; ++i) messages += keys.at[i] != ~0u;
         sort_with_cub<BLOCK, CAPACITY / BLOCK><<<1, BLOCK>>>(keys.at, units, key_bits, order.at);
         kernels::sort_messages<BLOCK, CAPACITY><<<1, BLOCK>>>(keys.at, units, key_bits, lanes, 3, found.at);
-        gravel::cuda_check(cudaDeviceSynchronize(), "sorting");
+        gravel::detail::cuda_check(cudaDeviceSynchronize(), "sorting");
         for (uint32_t i = 0; i < messages; ++i) runs += i == 0 || keys.at[order.at[i]] != keys.at[order.at[i - 1]];
         if (found.at->n_messages == messages && found.at->n_rows == runs &&
             !std::memcmp(found.at->order, order.at, messages * sizeof(uint16_t)))
           continue;
         ++failures;
-        std::fprintf(stderr, "block of %d, %u of %d units, keys of %u bits, lanes %x: sorted otherwise than by CUB\n", BLOCK, units,
-                     CAPACITY, key_bits, lanes);
+        std::fprintf(stderr, "block of %d, %u of %d units, keys of %u bits, lanes %x: sorted otherwise than by CUB\n",
+                     BLOCK, units, CAPACITY, key_bits, lanes);
       }
 }
 #endif

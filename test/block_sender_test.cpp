@@ -1,5 +1,5 @@
-// gravel_block_sender under seeds: small buffers, divergent loops, messages of all sizes; a serial replay of what each lane
-// draws says what must have arrived.
+// gravel_block_sender under seeds: small buffers, divergent loops, messages of all sizes; a serial replay of what each
+// lane draws says what must have arrived.
 #include "device/block_sender.cuh"
 
 #include <vector>
@@ -8,7 +8,7 @@
 #include "test/fake_job.hpp"
 #include "test/seeds.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 
@@ -27,18 +27,21 @@ struct am8 {
 };
 struct am24 {
   static constexpr const char* name = "am24";
-  GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t at, uint64_t a, uint64_t b) const { note<3>(g, handled + at, a ^ b); }
+  GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t at, uint64_t a, uint64_t b) const {
+    note<3>(g, handled + at, a ^ b);
+  }
 };
 struct am48 {
   static constexpr const char* name = "am48";
-  GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t at, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e) const {
+  GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t at, uint64_t a, uint64_t b, uint64_t c, uint64_t d,
+                                 uint64_t e) const {
     note<6>(g, handled + at, a ^ b ^ c ^ d ^ e);
   }
 };
 struct am56 {
   static constexpr const char* name = "am56";
-  GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t at, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e,
-                                 uint64_t f) const {
+  GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t at, uint64_t a, uint64_t b, uint64_t c, uint64_t d,
+                                 uint64_t e, uint64_t f) const {
     note<7>(g, handled + at, a ^ b ^ c ^ d ^ e ^ f);
   }
 };
@@ -103,12 +106,16 @@ struct sends {
   void put(uint32_t pe, uint64_t mine, uint64_t a) { s.put(heap + puts + mine % words, a, static_cast<int>(pe)); }
   void am8_(uint32_t pe, uint64_t at) { s.template am<am8>(static_cast<int>(pe), at); }
   void am24_(uint32_t pe, uint64_t at, uint64_t a, uint64_t b) { s.template am<am24>(static_cast<int>(pe), at, a, b); }
-  void am48_(uint32_t pe, uint64_t at, uint64_t a, uint64_t b) { s.template am<am48>(static_cast<int>(pe), at, a, b, a + 1, b + 2, a * b); }
+  void am48_(uint32_t pe, uint64_t at, uint64_t a, uint64_t b) {
+    s.template am<am48>(static_cast<int>(pe), at, a, b, a + 1, b + 2, a * b);
+  }
   template <uint32_t MORE>
   void large(uint32_t pe, uint64_t at, uint64_t a) {
     s.template am<am_large<MORE>>(static_cast<int>(pe), at, am_large<MORE>::of(a));
   }
-  void host24_(uint32_t pe, uint64_t at, uint64_t a, uint64_t b) { s.template am<host24>(static_cast<int>(pe), at, a, b); }
+  void host24_(uint32_t pe, uint64_t at, uint64_t a, uint64_t b) {
+    s.template am<host24>(static_cast<int>(pe), at, a, b);
+  }
 };
 
 struct applies {
@@ -118,7 +125,9 @@ struct applies {
   void put(uint32_t pe, uint64_t mine, uint64_t a) { model[pe][puts + mine % words] = a; }
   void am8_(uint32_t pe, uint64_t at) { ++model[pe][handled + at]; }
   void am24_(uint32_t pe, uint64_t at, uint64_t a, uint64_t b) { model[pe][handled + at] += 3 * (a ^ b); }
-  void am48_(uint32_t pe, uint64_t at, uint64_t a, uint64_t b) { model[pe][handled + at] += 6 * (a ^ b ^ (a + 1) ^ (b + 2) ^ (a * b)); }
+  void am48_(uint32_t pe, uint64_t at, uint64_t a, uint64_t b) {
+    model[pe][handled + at] += 6 * (a ^ b ^ (a + 1) ^ (b + 2) ^ (a * b));
+  }
   template <uint32_t MORE>
   void large(uint32_t pe, uint64_t at, uint64_t a) {
     const auto all = am_large<MORE>::of(a);
@@ -137,7 +146,8 @@ void use(Sender& sender, const gravel_t& g, uint64_t seed, int uses) {
   const uint32_t rank = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
   for (int i = 0; i < uses; ++i) {
     sender.begin(g);
-    lane_program(seed + static_cast<uint64_t>(i), rank, g.n_pes, sends<Sender>{sender, reinterpret_cast<uint64_t*>(g.heap)});
+    lane_program(seed + static_cast<uint64_t>(i), rank, g.n_pes,
+                 sends<Sender>{sender, reinterpret_cast<uint64_t*>(g.heap)});
     sender.end();
   }
 }
@@ -154,7 +164,8 @@ void kernel(const gravel_t& g, uint64_t seed, int uses) {
 /// `block`: of BLOCK lanes; none: in one dimension.
 template <int BLOCK, int CAPACITY = 1024, int PEERS = 1>
 void send_all(const fake_shape& shape, uint64_t kernel_seed, int uses = 1, dim3 block = BLOCK) {
-  INFO("block " << BLOCK << ", capacity " << CAPACITY << ", job seed " << shape.seed << ", kernel seed " << kernel_seed);
+  INFO("block " << BLOCK << ", capacity " << CAPACITY << ", job seed " << shape.seed << ", kernel seed "
+                << kernel_seed);
   using sender = gravel_block_sender<BLOCK, CAPACITY, PEERS>;
   const auto job = fake_job::with<am8, am24, am48, am72, am256, host24>(shape);
   const uint32_t n = job->n_pes();
@@ -162,9 +173,11 @@ void send_all(const fake_shape& shape, uint64_t kernel_seed, int uses = 1, dim3 
   uint64_t sent = 0;
   // One PE sends: of two puts to one word from two PEs nobody knows which comes last.
   job->launch(
-      1, block, kernel_seed, [&] { kernel<sender>(job->pe(0).kernel, shape.seed, uses); }, is_dynamic<sender> ? sender::shared_bytes : 0);
+      1, block, kernel_seed, [&] { kernel<sender>(job->pe(0).kernel, shape.seed, uses); },
+      is_dynamic<sender> ? sender::shared_bytes : 0);
   for (int use = 0; use < uses; ++use) {
-    for (uint32_t lane = 0; lane < BLOCK; ++lane) sent += lane_program(shape.seed + static_cast<uint64_t>(use), lane, n, applies{model});
+    for (uint32_t lane = 0; lane < BLOCK; ++lane)
+      sent += lane_program(shape.seed + static_cast<uint64_t>(use), lane, n, applies{model});
   }
   job->settle();
   const bool distinct_puts = BLOCK * 12 <= words && uses == 1;
@@ -176,7 +189,8 @@ void send_all(const fake_shape& shape, uint64_t kernel_seed, int uses = 1, dim3 
         REQUIRE(job->pe(pe).at<uint64_t>(0)[w] == model[pe][w]);
       }
     }
-  CHECK(job->stat_of(gravel::stat::messages_taken) + job->pe(0).kernel.counters->in_place() + job->pe(0).kernel.counters->to_peers() ==
+  CHECK(job->stat_of(gravel::detail::stat::messages_taken) + job->pe(0).kernel.counters->in_place() +
+            job->pe(0).kernel.counters->to_peers() ==
         sent);
   CHECK(job->error_of(0).code == 0);
 }
@@ -186,7 +200,8 @@ template <int BLOCK, int CAPACITY>
 void crowd(const gravel_t& g) {
   __shared__ gravel_block_sender<BLOCK, CAPACITY> sender;
   sender.begin(g);
-  for (uint64_t r = 0; r < 6; ++r) sender.template am<am56>(1, uint64_t{threadIdx.x} + r, 1ull, 0ull, 0ull, 0ull, 0ull, 0ull);
+  for (uint64_t r = 0; r < 6; ++r)
+    sender.template am<am56>(1, uint64_t{threadIdx.x} + r, 1ull, 0ull, 0ull, 0ull, 0ull, 0ull);
   sender.end();
 }
 
@@ -203,8 +218,10 @@ TEST_CASE("the same with other shapes of block, buffer and job") {
   for (uint64_t seed = 1; seed <= of_seeds(33); ++seed) {
     send_all<96, 192>({.nodes = 2, .pes_per_node = 2, .seed = seed}, seed, 2);
     send_all<16, 128>({.nodes = 1, .pes_per_node = 1, .seed = seed, .self_in_place = false}, seed, 3);
-    send_all<256, 512>({.nodes = 1, .pes_per_node = 2, .seed = seed, .settings = {{"GRAVEL_AGGREGATOR_THREADS", "2"}}}, seed);
-    send_all<40, 160>({.nodes = 5, .pes_per_node = 1, .seed = seed, .settings = {{"GRAVEL_TWO_HOP_NODES", "4"}}}, seed, 2);
+    send_all<256, 512>({.nodes = 1, .pes_per_node = 2, .seed = seed, .settings = {{"GRAVEL_AGGREGATOR_THREADS", "2"}}},
+                       seed);
+    send_all<40, 160>({.nodes = 5, .pes_per_node = 1, .seed = seed, .settings = {{"GRAVEL_TWO_HOP_NODES", "4"}}}, seed,
+                      2);
   }
 }
 
@@ -265,7 +282,8 @@ TEST_CASE("a sender without messages hands over nothing") {
   CHECK(job->pe(0).kernel.block.state->tickets == 0);
 }
 
-TEST_CASE("gravel_quiet in a kernel: what block senders handed over before is applied when it returns, on every route") {
+TEST_CASE(
+    "gravel_quiet in a kernel: what block senders handed over before is applied when it returns, on every route") {
   for (uint64_t seed = 1; seed <= of_seeds(50); ++seed)
     for (auto [nodes, pes, peers] : {std::tuple{2u, 1u, false}, {1u, 2u, false}, {1u, 3u, true}}) {
       INFO("seed " << seed << ", " << nodes << " nodes of " << pes << ", peers " << peers);
@@ -305,7 +323,7 @@ TEST_CASE("a slot's rows are sorted by kind and destination, one row for each") 
   CHECK(slot->n_units == 4 * (units_for(add, 16) + units_for(am, 16)));
   const unit* at = q.payload(slot);
   for (uint32_t r = 0; r < 8; ++r) {
-    const gravel::message_row row = q.rows(slot)[r];
+    const gravel::detail::message_row row = q.rows(slot)[r];
     CHECK(row.sink == sink_of(r % 4, sink_kind::device));
     CHECK(row.kind == (r < 4 ? add : am));
     CHECK(row.messages == 16);
@@ -325,7 +343,8 @@ TEST_CASE("a slot's rows are sorted by kind and destination, one row for each") 
 
 namespace {
 
-/// Word i of the heap by operation i, of more operations than a block sender tells apart; the last ones by more messages.
+/// Word i of the heap by operation i, of more operations than a block sender tells apart; the last ones by more
+/// messages.
 constexpr uint32_t many_kinds = 21;
 static_assert(many_kinds > kind_table::most + 2);
 template <class Sender>
@@ -350,7 +369,8 @@ void send_of_kind(Sender& s, uint32_t kind, uint64_t* heap, int pe) {
     case 15: return s.bit_xor(at(uint64_t{}), 0, pe);
     case 16: return s.template am<am8>(pe, uint64_t{1});
     case 17: return s.template am<am24>(pe, uint64_t{2}, uint64_t{1}, uint64_t{0});
-    case 18: return s.template am<am48>(pe, uint64_t{3}, uint64_t{1}, uint64_t{0}, uint64_t{0}, uint64_t{0}, uint64_t{0});
+    case 18:
+      return s.template am<am48>(pe, uint64_t{3}, uint64_t{1}, uint64_t{0}, uint64_t{0}, uint64_t{0}, uint64_t{0});
     case 19: return s.template am<am72>(pe, uint64_t{5}, am72::values{{1}});
     default: return s.template am<host24>(pe, uint64_t{4}, uint64_t{1}, uint64_t{0});
   }
@@ -363,7 +383,8 @@ TEST_CASE("kinds beyond those that a block sender tells apart are sent directly,
     for (uint64_t seed = 0; seed <= of_seeds(50); ++seed) {
       INFO("peers " << peers << ", seed " << seed);
       constexpr uint32_t lanes = 32, each = 2;
-      const auto job = fake_job::with<am8, am24, am48, am72, host24>({.nodes = 1, .pes_per_node = 2, .seed = seed + 1, .peers = peers});
+      const auto job = fake_job::with<am8, am24, am48, am72, host24>(
+          {.nodes = 1, .pes_per_node = 2, .seed = seed + 1, .peers = peers});
       const gravel_t& g = job->pe(0).kernel;
       uint32_t kinds = 0;
       job->launch(1, lanes, seed, [&] {
@@ -443,19 +464,22 @@ TEST_CASE("halves of bins that fill are pushed as rows of their kind, whatever i
     for (uint32_t kind : {0u, 6u, 7u, 16u}) {
       INFO("seed " << seed << ", kind " << kind);
       constexpr uint32_t lanes = 96, each = 30;
-      const auto job = fake_job::with<am8, am24, am48, host24>({.nodes = 1, .pes_per_node = 3, .seed = seed + 1, .peers = true});
+      const auto job =
+          fake_job::with<am8, am24, am48, host24>({.nodes = 1, .pes_per_node = 3, .seed = seed + 1, .peers = true});
       const gravel_t& g = job->pe(0).kernel;
       job->launch(1, lanes, seed, [&] {
         __shared__ gravel_block_sender<lanes, 512> sender;
         for (int use = 0; use < 2; ++use) {
           sender.begin(g);
           for (uint32_t r = 0; r < each; ++r)
-            send_of_kind(sender, kind, reinterpret_cast<uint64_t*>(g.heap), static_cast<int>(1 + (threadIdx.x + r) % 2));
+            send_of_kind(sender, kind, reinterpret_cast<uint64_t*>(g.heap),
+                         static_cast<int>(1 + (threadIdx.x + r) % 2));
           sender.end();
         }
       });
       job->settle();
-      for (uint32_t pe : {1u, 2u}) REQUIRE(job->pe(pe).at<uint64_t>(0)[kind == 16 ? handled + 1 : kind] == lanes * each);
+      for (uint32_t pe : {1u, 2u})
+        REQUIRE(job->pe(pe).at<uint64_t>(0)[kind == 16 ? handled + 1 : kind] == lanes * each);
       CHECK(job->pe(0).kernel.counters->to_peers() == 2 * lanes * each);
     }
 }
@@ -545,10 +569,11 @@ TEST_CASE("a sender in dynamic shared memory of which the block has too little e
   const auto job = fake_job::with<>({});
   using sender = gravel_block_sender<32, 128>;
   for (uint32_t given : {0u, sender::shared_bytes, sender::shared_bytes + 15})
-    CHECK_THROWS_WITH(job->launch(
-                          1, 32, 0, [&] { sender::dynamic(16).begin(job->pe(0).kernel); }, given),
-                      contains_text("in a block with " + std::to_string(given) + " bytes of dynamic shared memory: it needs " +
-                                    std::to_string(sender::shared_bytes + 16)));
+    CHECK_THROWS_WITH(
+        job->launch(
+            1, 32, 0, [&] { sender::dynamic(16).begin(job->pe(0).kernel); }, given),
+        contains_text("in a block with " + std::to_string(given) + " bytes of dynamic shared memory: it needs " +
+                      std::to_string(sender::shared_bytes + 16)));
   job->launch(
       1, 32, 0, [&] { sender::dynamic(16).begin(job->pe(0).kernel); }, sender::shared_bytes + 16);
 }

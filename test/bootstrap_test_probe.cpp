@@ -21,7 +21,7 @@
 #include "lib/base/log.hpp"
 #include "transport/bootstrap.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 
@@ -108,8 +108,8 @@ void leave_orphan() {
   for (;;) pause();
 }
 
-/// Is killed, or ends with `status` if that is not 0, and is not dead before somebody looks: nobody else can wait for a process while one that
-/// traces it does not.
+/// Is killed, or ends with `status` if that is not 0, and is not dead before somebody looks: nobody else can wait for a
+/// process while one that traces it does not.
 [[noreturn]] void die_slowly(int status) {
   int told[2];
   require(pipe(told) == 0, "a pipe");
@@ -137,7 +137,8 @@ bool is_zombie(uint32_t pid) {
 }
 
 int run(const std::string& what, uint32_t who, int value) {
-  if (what == "absent" && std::getenv("PMIX_RANK") && std::atoi(std::getenv("PMIX_RANK")) == static_cast<int>(who)) return 0;
+  if (what == "absent" && std::getenv("PMIX_RANK") && std::atoi(std::getenv("PMIX_RANK")) == static_cast<int>(who))
+    return 0;
   sigset_t awaited;
   sigemptyset(&awaited);
   for (const int number : {SIGUSR1, SIGUSR2, SIGHUP, SIGTERM}) sigaddset(&awaited, number);

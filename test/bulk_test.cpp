@@ -9,7 +9,7 @@
 #include "test/fake_job.hpp"
 #include "test/seeds.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 
@@ -25,7 +25,8 @@ fake_shape large(uint64_t seed, bool self = true) {
 uint8_t pattern(uint64_t i, uint64_t seed) { return static_cast<uint8_t>(i * 131 + i / 255 + seed); }
 
 /// Puts `bytes` bytes to each PE and looks at what arrived, and at what lies around it.
-void put_everywhere(fake_job& job, bool in_kernel, uint64_t seed, uint64_t bytes, uint64_t source_off, uint64_t dest_off) {
+void put_everywhere(fake_job& job, bool in_kernel, uint64_t seed, uint64_t bytes, uint64_t source_off,
+                    uint64_t dest_off) {
   std::vector<uint8_t> source(bytes + 32);
   for (uint64_t i = 0; i < bytes; ++i) source[source_off + i] = pattern(i, seed);
   for (uint32_t pe = 0; pe < job.n_pes(); ++pe) std::memset(job.pe(pe).at<char>(0), 0x55, dest_off + bytes + 64);
@@ -86,7 +87,8 @@ void by_each_route(F f) {
   }
 }
 
-constexpr uint64_t sizes[] = {0, 1, 3, 4, 15, 16, 17, 48, 64, 100, 1007, 1008, 1009, 2032, 4096, 16337, 40'000, 100'001};
+constexpr uint64_t sizes[] = {0,   1,    3,    4,    15,   16,   17,    48,     64,
+                              100, 1007, 1008, 1009, 2032, 4096, 16337, 40'000, 100'001};
 
 }  // namespace
 
@@ -97,8 +99,10 @@ TEST_CASE("bulk puts of every awkward size and alignment") {
     for (bool in_kernel : {true, false})
       for (uint64_t bytes : {0, 1, 2, 15, 16, 17, 31, 32, 47, 48, 49, 64, 65, 4095, 4096, 4097, 16384, 100'000})
         for (auto [source_off, dest_off] : {std::pair{0, 0}, {16, 48}, {1, 0}, {0, 3}, {5, 5}, {8, 15}}) {
-          INFO(bytes << " bytes from +" << source_off << " to +" << dest_off << ", kernel " << in_kernel << ", seed " << seed);
-          put_everywhere(*job, in_kernel, seed % 2 ? seed : 0, bytes, static_cast<uint64_t>(source_off), static_cast<uint64_t>(dest_off));
+          INFO(bytes << " bytes from +" << source_off << " to +" << dest_off << ", kernel " << in_kernel << ", seed "
+                     << seed);
+          put_everywhere(*job, in_kernel, seed % 2 ? seed : 0, bytes, static_cast<uint64_t>(source_off),
+                         static_cast<uint64_t>(dest_off));
           ++seed;
         }
   }
@@ -155,8 +159,8 @@ TEST_CASE("bulk gets of every awkward size and alignment") {
     for (caller who : callers)
       for (uint64_t bytes : sizes)
         for (auto [source_off, dest_off] : {std::pair{0, 0}, {16, 48}, {1, 0}, {4, 8}, {5, 15}}) {
-          INFO("caller " << static_cast<int>(who) << ", " << bytes << " bytes from +" << source_off << " to +" << dest_off << ", seed "
-                         << seed);
+          INFO("caller " << static_cast<int>(who) << ", " << bytes << " bytes from +" << source_off << " to +"
+                         << dest_off << ", seed " << seed);
           uint8_t* const to = job.pe(1).at<uint8_t>(room);
           const uint64_t each = bytes + 64;
           std::memset(to, 0x55, job.n_pes() * each);
@@ -189,7 +193,8 @@ TEST_CASE("bulk gets are complete after gravel_quiet, under 50 schedules") {
     for (uint64_t i = 0; i < 9000; ++i) job->pe(1).at<uint8_t>(0)[i] = pattern(i, 3);
     job->launch(1, 40, seed, [&] {
       const gravel_t& g = job->pe(0).kernel;
-      if (threadIdx.x == 0) gravel_get(g, reinterpret_cast<uint64_t*>(g.heap + 30'000), reinterpret_cast<uint64_t*>(g.heap), 1);
+      if (threadIdx.x == 0)
+        gravel_get(g, reinterpret_cast<uint64_t*>(g.heap + 30'000), reinterpret_cast<uint64_t*>(g.heap), 1);
       gravel_get_bulk(g, g.heap + 10'000, g.heap, 9000, 1);
       gravel_quiet(g);
       for (uint64_t i = threadIdx.x; i < 9000; i += 40)
@@ -202,13 +207,16 @@ TEST_CASE("bulk gets are complete after gravel_quiet, under 50 schedules") {
 TEST_CASE("answers to bulk gets that spill arrive whole") {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     INFO("seed " << seed);
-    const auto job = fake_job::with<>(
-        {.nodes = 1, .pes_per_node = 2, .seed = seed, .settings = {{"GRAVEL_SYMMETRIC_SIZE", "512K"}, {"GRAVEL_REPLY_CELLS", "4096"}}});
+    const auto job =
+        fake_job::with<>({.nodes = 1,
+                          .pes_per_node = 2,
+                          .seed = seed,
+                          .settings = {{"GRAVEL_SYMMETRIC_SIZE", "512K"}, {"GRAVEL_REPLY_CELLS", "4096"}}});
     constexpr uint64_t bytes = 100'000;
     for (uint64_t i = 0; i < bytes; ++i) job->pe(1).at<uint8_t>(0)[i] = pattern(i, 9);
     gravel_get_bulk(job->pe(0).host_thread, job->pe(0).at<char>(200'000), job->pe(0).at<char>(0), bytes, 1);
     job->quiet(0);
-    CHECK(job->stat_of(gravel::stat::messages_spilled) > 0);
+    CHECK(job->stat_of(gravel::detail::stat::messages_spilled) > 0);
     bool same = true;
     for (uint64_t i = 0; i < bytes; ++i) same &= job->pe(0).at<uint8_t>(200'000)[i] == pattern(i, 9);
     REQUIRE(same);
@@ -220,14 +228,15 @@ TEST_CASE("bulk puts by warps and by some of their lanes") {
     for (caller who : {caller::warp, caller::some_lanes, caller::host})
       for (uint64_t bytes : sizes)
         for (auto [source_off, dest_off] : {std::pair{0, 0}, {16, 48}, {1, 0}, {8, 12}}) {
-          INFO("caller " << static_cast<int>(who) << ", " << bytes << " bytes from +" << source_off << " to +" << dest_off << ", seed "
-                         << seed);
+          INFO("caller " << static_cast<int>(who) << ", " << bytes << " bytes from +" << source_off << " to +"
+                         << dest_off << ", seed " << seed);
           std::vector<uint8_t> source(bytes + 32);
           for (uint64_t i = 0; i < bytes; ++i) source[static_cast<uint64_t>(source_off) + i] = pattern(i, seed);
           for (uint32_t pe = 0; pe < job.n_pes(); ++pe) std::memset(job.pe(pe).at<char>(0), 0x55, bytes + 128);
           call_as(job, who, seed % 3 ? seed : 0, [&](const gravel_t& g, bool, uint32_t lanes) {
             for (uint32_t pe = 0; pe < job.n_pes(); ++pe)
-              gravel_put_bulk_warp(g, g.heap + dest_off, source.data() + source_off, bytes, static_cast<int>(pe), lanes);
+              gravel_put_bulk_warp(g, g.heap + dest_off, source.data() + source_off, bytes, static_cast<int>(pe),
+                                   lanes);
           });
           job.quiet(1);
           for (uint32_t pe = 0; pe < job.n_pes(); ++pe) {
@@ -248,14 +257,15 @@ TEST_CASE("who sees the signal sees the data, on every route, under 60 schedules
     for (auto [nodes, pes, self, peers] :
          {std::tuple{2u, 1u, true, false}, {1u, 2u, true, true}, {1u, 1u, true, false}, {1u, 1u, false, false}}) {
       INFO("seed " << seed << ", " << nodes << " nodes of " << pes << ", in place " << self << ", peers " << peers);
-      const auto job = fake_job::with<>({.nodes = nodes,
-                                         .pes_per_node = pes,
-                                         .seed = seed,
-                                         .self_in_place = self,
-                                         .peers = peers,
-                                         .settings = {{"GRAVEL_AGGREGATOR_THREADS", "2"},
-                                                      // The signal's packet is the last and small. As rows it waits for nothing.
-                                                      {"GRAVEL_AGGREGATION", seed / 4 % 2 ? "rows" : "packets"}}});
+      const auto job =
+          fake_job::with<>({.nodes = nodes,
+                            .pes_per_node = pes,
+                            .seed = seed,
+                            .self_in_place = self,
+                            .peers = peers,
+                            .settings = {{"GRAVEL_AGGREGATOR_THREADS", "2"},
+                                         // The signal's packet is the last and small. As rows it waits for nothing.
+                                         {"GRAVEL_AGGREGATION", seed / 4 % 2 ? "rows" : "packets"}}});
       const uint32_t last = job->n_pes() - 1;
       const uint64_t bytes = seed % 4 == 0 ? 0 : seed % 4 == 1 ? 100 : seed % 4 == 2 ? 3000 : 29001;  // many messages
       std::vector<uint8_t> source(bytes + 1);
@@ -263,13 +273,17 @@ TEST_CASE("who sees the signal sees the data, on every route, under 60 schedules
       job->launch(1, 32, seed, [&] {
         const gravel_t& g = job->pe(0).kernel;
         auto* const signal = reinterpret_cast<uint64_t*>(g.heap);
-        if (seed % 2) gravel_put_signal(g, g.heap + 65, source.data(), bytes, signal, 7, GRAVEL_SIGNAL_ADD, static_cast<int>(last));
-        else gravel_put_signal_warp(g, g.heap + 65, source.data(), bytes, signal, 7, GRAVEL_SIGNAL_SET, static_cast<int>(last));
+        if (seed % 2)
+          gravel_put_signal(g, g.heap + 65, source.data(), bytes, signal, 7, GRAVEL_SIGNAL_ADD, static_cast<int>(last));
+        else
+          gravel_put_signal_warp(g, g.heap + 65, source.data(), bytes, signal, 7, GRAVEL_SIGNAL_SET,
+                                 static_cast<int>(last));
         if (threadIdx.x == 0) {
           const gravel_t& there = job->pe(last).kernel;
           gravel_wait_until(there, reinterpret_cast<uint64_t*>(there.heap), GRAVEL_EQ, 7);
           for (uint64_t i = 0; i < bytes; ++i)
-            if (job->pe(last).at<uint8_t>(65)[i] != pattern(i, seed)) fail("the signal came before byte {} of {}", i, bytes);
+            if (job->pe(last).at<uint8_t>(65)[i] != pattern(i, seed))
+              fail("the signal came before byte {} of {}", i, bytes);
         }
       });
       job->quiet(0);
@@ -301,13 +315,16 @@ TEST_CASE("errors of bulk operations name operation and place") {
   };
   const attempt attempts[] = {
       {op::get_bulk, message_fault::bad_pe, [](const gravel_t& g) { gravel_get_bulk(g, g.heap, g.heap, 8, 9); }},
-      {op::get_bulk, message_fault::outside_heap, [](const gravel_t& g) { gravel_get_bulk(g, g.heap, g.heap + g.heap_bytes - 7, 8, 1); }},
+      {op::get_bulk, message_fault::outside_heap,
+       [](const gravel_t& g) { gravel_get_bulk(g, g.heap, g.heap + g.heap_bytes - 7, 8, 1); }},
       {op::get_bulk, message_fault::bad_destination,
        [](const gravel_t& g) { gravel_get_bulk(g, g.heap + g.heap_bytes - 7, g.heap, 8, 1); }},
-      {op::put_bulk, message_fault::outside_heap, [](const gravel_t& g) { gravel_put_bulk_warp(g, g.heap - 1, g.heap, 8, 1); }},
+      {op::put_bulk, message_fault::outside_heap,
+       [](const gravel_t& g) { gravel_put_bulk_warp(g, g.heap - 1, g.heap, 8, 1); }},
       {op::put_signal, message_fault::outside_heap,
        [](const gravel_t& g) {
-         gravel_put_signal(g, g.heap, g.heap, 8, reinterpret_cast<uint64_t*>(g.heap + g.heap_bytes), 1, GRAVEL_SIGNAL_SET, 1);
+         gravel_put_signal(g, g.heap, g.heap, 8, reinterpret_cast<uint64_t*>(g.heap + g.heap_bytes), 1,
+                           GRAVEL_SIGNAL_SET, 1);
        }},
       {op::put_signal, message_fault::misaligned, [](const gravel_t& g) {
          gravel_put_signal(g, g.heap, g.heap, 8, reinterpret_cast<uint64_t*>(g.heap + 4), 1, GRAVEL_SIGNAL_SET, 1);

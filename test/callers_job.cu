@@ -1,10 +1,10 @@
-// One call from where it may not be made, as the guide's table "Who may call what" has it. test/callers_test.py runs every pair
-// and looks for the sentence with which the job must end. `--list` prints them: place, call, sentence.
+// One call from where it may not be made, as the guide's table "Who may call what" has it. test/callers_test.py runs
+// every pair and looks for the sentence with which the job must end. `--list` prints them: place, call, sentence.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
-#include "gravel.cuh"
+#include <gravel/gravel.cuh>
 
 namespace {
 
@@ -12,23 +12,43 @@ constexpr const char *waits = "inside a handler: handlers must not wait",
                      *team = "inside a handler: it is for whole blocks or warps of a kernel",
                      *local = "on the host: this memory is the device's";
 
-// --- calls of lanes and blocks ----------------------------------------------------------------------------------------
+// --- calls of lanes and blocks
+// ----------------------------------------------------------------------------------------
 struct device_call {
   const char *name, *sentence;
 };
-constexpr device_call device_calls[] = {
-    {"gravel_get", waits},          {"gravel_fetch", waits},          {"gravel_fetch_add", waits},      {"gravel_fetch_and", waits},
-    {"gravel_fetch_or", waits},     {"gravel_fetch_xor", waits},      {"gravel_fetch_min", waits},      {"gravel_fetch_max", waits},
-    {"gravel_swap", waits},         {"gravel_compare_swap", waits},   {"gravel_quiet", waits},          {"gravel_fence", waits},
-    {"gravel_wait_until", waits},   {"gravel_put_bulk", team},        {"gravel_put_bulk_warp", team},   {"gravel_get_bulk", team},
-    {"gravel_get_bulk_warp", team}, {"gravel_put_signal", team},      {"gravel_put_signal_warp", team}, {"gravel_block_sender", team},
-    {"gravel_barrier_block", team}, {"gravel_broadcast_block", team}, {"gravel_sum_all_block", team},   {"gravel_min_all_block", team},
-    {"gravel_max_all_block", team}, {"gravel_barrier", team}};
+constexpr device_call device_calls[] = {{"gravel_get", waits},
+                                        {"gravel_fetch", waits},
+                                        {"gravel_fetch_add", waits},
+                                        {"gravel_fetch_and", waits},
+                                        {"gravel_fetch_or", waits},
+                                        {"gravel_fetch_xor", waits},
+                                        {"gravel_fetch_min", waits},
+                                        {"gravel_fetch_max", waits},
+                                        {"gravel_swap", waits},
+                                        {"gravel_compare_swap", waits},
+                                        {"gravel_quiet", waits},
+                                        {"gravel_fence", waits},
+                                        {"gravel_wait_until", waits},
+                                        {"gravel_put_bulk", team},
+                                        {"gravel_put_bulk_warp", team},
+                                        {"gravel_get_bulk", team},
+                                        {"gravel_get_bulk_warp", team},
+                                        {"gravel_put_signal", team},
+                                        {"gravel_put_signal_warp", team},
+                                        {"gravel_block_sender", team},
+                                        {"gravel_barrier_block", team},
+                                        {"gravel_broadcast_block", team},
+                                        {"gravel_sum_all_block", team},
+                                        {"gravel_min_all_block", team},
+                                        {"gravel_max_all_block", team},
+                                        {"gravel_barrier", team}};
 constexpr int n_device_calls = sizeof(device_calls) / sizeof(*device_calls);
 /// From here on they are for kernels alone.
 constexpr int the_block_sender = n_device_calls - 7;
 
-/// None of them may come back with a value, or touch the words, which the job looks at when it goes on against all hope.
+/// None of them may come back with a value, or touch the words, which the job looks at when it goes on against all
+/// hope.
 GRAVEL_BOTH void try_device_call(const gravel_t& g, uint64_t* word, int which) {
   switch (which) {
     case 0: gravel_get(g, word, word + 1, 0); break;
@@ -75,7 +95,8 @@ struct with_context {
   GRAVEL_HANDLER void operator()(const gravel_t&, int*) const {}
 };
 
-// --- calls of host threads ----------------------------------------------------------------------------------------------
+// --- calls of host threads
+// ----------------------------------------------------------------------------------------------
 struct host_call {
   const char* name;
   void (*call)(uint64_t*);
@@ -115,7 +136,8 @@ const host_call host_calls[] = {{"gravel_malloc", [](uint64_t*) { gravel_malloc<
                                 {"gravel_stream_destroy", [](uint64_t*) { gravel_stream_destroy(nullptr); }},
                                 {"gravel_finalize", [](uint64_t*) { gravel_finalize(); }}};
 
-// --- places -------------------------------------------------------------------------------------------------------------
+// --- places
+// -------------------------------------------------------------------------------------------------------------
 // `where`: offset of the words. Calls from 1000 on are those of host threads.
 struct in_device_handler {
   static constexpr const char* name = "in_device_handler";
@@ -133,7 +155,8 @@ struct in_device_handler {
 struct in_host_handler {
   static constexpr const char* name = "in_host_handler";
   static constexpr bool on_host = true;
-  GRAVEL_HANDLER void operator()([[maybe_unused]] const gravel_t& g, [[maybe_unused]] uint64_t where, [[maybe_unused]] int which) const {
+  GRAVEL_HANDLER void operator()([[maybe_unused]] const gravel_t& g, [[maybe_unused]] uint64_t where,
+                                 [[maybe_unused]] int which) const {
 #if !GRAVEL_ON_GPU
     auto* const word = reinterpret_cast<uint64_t*>(g.heap + where);
     if (which >= 1000) host_calls[which - 1000].call(word);
@@ -155,7 +178,7 @@ void by_handler(uint64_t* word, int which) {
   gravel_launch(send_to<Handler>, 1, 1, g, static_cast<uint64_t>(reinterpret_cast<char*>(word) - g.heap), which);
   gravel_wait_quiescent();
 }
-__global__ void meet_in_plain_grid(gravel_t g) { gravel_barrier(g); }
+__global__ void sync_in_plain_grid(gravel_t g) { gravel_barrier(g); }
 
 #if !GRAVEL_CUDA
 // What nvcc does not compile: host calls in kernels, and the block sender in host code.
@@ -169,10 +192,12 @@ void for_each_pair(F f) {
     const char* name;
     void (*go)(uint64_t*, int);
   };
-  for (const place& p : {place{"device_handler", by_handler<in_device_handler>}, place{"host_handler", by_handler<in_host_handler>}}) {
+  for (const place& p :
+       {place{"device_handler", by_handler<in_device_handler>}, place{"host_handler", by_handler<in_host_handler>}}) {
     const bool on_host = !std::strcmp(p.name, "host_handler");
     for (int i = 0; i < n_device_calls; ++i)
-      if (!(GRAVEL_CUDA && on_host && i >= the_block_sender)) f(p.name, device_calls[i].name, device_calls[i].sentence, p.go, i);
+      if (!(GRAVEL_CUDA && on_host && i >= the_block_sender))
+        f(p.name, device_calls[i].name, device_calls[i].sentence, p.go, i);
     int number = 1000;
     for (const host_call& call : host_calls) {
       if (on_host || !GRAVEL_CUDA) f(p.name, call.name, waits, p.go, number);
@@ -181,10 +206,11 @@ void for_each_pair(F f) {
     if (on_host) f(p.name, "gravel_local_add", local, p.go, 999);
   }
   f(
-      "host_thread", "gravel_local_add", local, [](uint64_t* word, int) { gravel_local_add(gravel_host_handle(), word, 1); }, 0);
+      "host_thread", "gravel_local_add", local,
+      [](uint64_t* word, int) { gravel_local_add(gravel_host_handle(), word, 1); }, 0);
   f(
       "plain_grid", "gravel_barrier", "in a grid of several blocks that was not launched as cooperative",
-      [](uint64_t*, int) { gravel_launch(meet_in_plain_grid, 2, 32, gravel_handle()); }, 0);
+      [](uint64_t*, int) { gravel_launch(sync_in_plain_grid, 2, 32, gravel_handle()); }, 0);
 #if !GRAVEL_CUDA
   constexpr const char* in_kernel = "inside a kernel: it is for host threads";
   for (int i = the_block_sender; i < n_device_calls; ++i)
@@ -194,7 +220,8 @@ void for_each_pair(F f) {
   int number = 0;
   for (const host_call& call : host_calls)
     f(
-        "kernel", call.name, in_kernel, [](uint64_t* word, int which) { gravel_launch(host_call_in_kernel, 1, 1, word, which); }, number++);
+        "kernel", call.name, in_kernel,
+        [](uint64_t* word, int which) { gravel_launch(host_call_in_kernel, 1, 1, word, which); }, number++);
 #endif
 }
 

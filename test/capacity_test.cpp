@@ -9,7 +9,7 @@
 #include "test/error_of.hpp"
 #include "test/scratch.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 TEST_CASE("bytes are told in the unit that fits") {
   CHECK(text_of_bytes(7) == "7 bytes");
@@ -42,14 +42,14 @@ TEST_CASE("the least limit of all cgroups above a process counts, of either vers
 
 TEST_CASE("what does not fit is named, with its size, the reason, and what there is") {
   errno = ENOMEM;
-  CHECK_THAT(
-      error_of([] { fail_memory("the symmetric heap (GRAVEL_SYMMETRIC_SIZE)", 1ull << 40); }),
-      contains_text("the symmetric heap (GRAVEL_SYMMETRIC_SIZE) of 1 TiB (1099511627776 bytes) does not fit (Cannot allocate memory): this "
-                    "host has ") &&
-          contains_text(" are free"));
-  CHECK_THAT(
-      error_of([] { fail_thread("the receiver of a PE", "no more"); }),
-      contains_text("the receiver of a PE: a thread cannot be started (no more): this user may have ") && contains_text("(ulimit -u)"));
+  CHECK_THAT(error_of([] { fail_memory("the symmetric heap (GRAVEL_SYMMETRIC_SIZE)", 1ull << 40); }),
+             contains_text("the symmetric heap (GRAVEL_SYMMETRIC_SIZE) of 1 TiB (1099511627776 bytes) does not fit "
+                           "(Cannot allocate memory): this "
+                           "host has ") &&
+                 contains_text(" are free"));
+  CHECK_THAT(error_of([] { fail_thread("the receiver of a PE", "no more"); }),
+             contains_text("the receiver of a PE: a thread cannot be started (no more): this user may have ") &&
+                 contains_text("(ulimit -u)"));
   struct no_thread {
     explicit no_thread(void (*)()) { throw std::system_error(EAGAIN, std::generic_category()); }
   };

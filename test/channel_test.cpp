@@ -1,7 +1,8 @@
-// Channels under seeded schedules: producers and consumers are lanes of one block of the CPU backend, which switches between them at every
-// atomic; planted bugs show that the schedules find some (test/models/channel.pml finds more). Sequence words of 8 bits wrap within a run.
+// Channels under seeded schedules: producers and consumers are lanes of one block of the CPU backend, which switches
+// between them at every atomic; planted bugs show that the schedules find some (test/models/channel.pml finds more).
+// Sequence words of 8 bits wrap within a run.
 #include "lib/channel/channel.cuh"
-#include "lib/channel/frames.cuh"
+#include "lib/taskgraph/frames.cuh"
 
 #include <cstdlib>
 #include <memory>
@@ -13,7 +14,7 @@
 #include "lib/base/mix.hpp"
 #include "test/catch.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 
@@ -43,7 +44,8 @@ struct rig {
 
   /// `laps`: times that all slots have been used before.
   explicit rig(uint32_t capacity_, uint64_t laps = 0)
-      : capacity(capacity_), memory(static_cast<char*>(std::aligned_alloc(128, channel<element, Word>::bytes(capacity_))), &std::free) {
+      : capacity(capacity_),
+        memory(static_cast<char*>(std::aligned_alloc(128, channel<element, Word>::bytes(capacity_))), &std::free) {
     std::memset(memory.get(), 0, channel<element, Word>::bytes(capacity));
     c = channel<element, Word>::in(memory.get(), capacity);
     base = laps * c.space.rows();
@@ -51,7 +53,8 @@ struct rig {
     auto& state = c.state();
     state.room = capacity;
     state.tail = state.head = state.ready = state.freed = base;
-    for (uint32_t i = 0; i < c.committed.chunks; ++i) c.committed.word[i] = c.space.done.word[i] = c.committed.before(base);
+    for (uint32_t i = 0; i < c.committed.chunks; ++i)
+      c.committed.word[i] = c.space.done.word[i] = c.committed.before(base);
   }
 };
 
@@ -85,8 +88,8 @@ struct shape {
   uint32_t producers, consumers, each, capacity, most;
 };
 
-/// Each producer pushes `each` elements, up to three at once; consumers take up to `most` until all have come. An empty text: all is as
-/// it must be.
+/// Each producer pushes `each` elements, up to three at once; consumers take up to `most` until all have come. An empty
+/// text: all is as it must be.
 template <class Word>
 std::string run(const shape& s, uint64_t seed, uint64_t laps = 0, bug planted = bug::none) {
   rig<Word> r(s.capacity, laps);
@@ -151,7 +154,8 @@ std::string run(const shape& s, uint64_t seed, uint64_t laps = 0, bug planted = 
         const element e = r.c.read(ticket);
         uint32_t& holder = r.holder[r.c.space.row(ticket)];
         if (holder != 1 + e.producer) fail("ticket {} is read before it is written", ticket);
-        if (e.producer >= s.producers || e.number >= s.each || e.check != static_cast<uint16_t>(e.producer * 7 + e.number))
+        if (e.producer >= s.producers || e.number >= s.each ||
+            e.check != static_cast<uint16_t>(e.producer * 7 + e.number))
           fail("ticket {} holds what nobody wrote", ticket);
         if (++seen[e.producer * s.each + e.number] != 1) fail("an element was taken twice");
         holder = 0;
@@ -164,16 +168,18 @@ std::string run(const shape& s, uint64_t seed, uint64_t laps = 0, bug planted = 
       if (group.is_leader()) fetch_add(&taken, b.count);
     }
   };
-  // What is reserved is under way, ready, taken or done, in this order, and no more than the capacity is not done; nor is room told that is not there. No
-  // interleaving point lies between these reads: they are of one moment.
+  // What is reserved is under way, ready, taken or done, in this order, and no more than the capacity is not done; nor
+  // is room told that is not there. No interleaving point lies between these reads: they are of one moment.
   const auto observe = [&] {
     for (auto& now = r.c.state(); load_relaxed(&taken) < total; relax{}()) {
       const auto left = static_cast<int64_t>(static_cast<int32_t>(now.room)),
                  offered = static_cast<int64_t>(static_cast<int32_t>(now.offered));
       if (!(now.freed <= now.head && now.head <= now.ready && now.ready <= now.tail))
         fail("done {}, taken {}, ready {}, reserved {}", now.freed, now.head, now.ready, now.tail);
-      if (left + static_cast<int64_t>(now.tail - now.freed) > s.capacity) fail("room for {} beside {}", left, now.tail - now.freed);
-      if (offered > static_cast<int64_t>(now.ready - now.head)) fail("{} are offered of {} that are ready", offered, now.ready - now.head);
+      if (left + static_cast<int64_t>(now.tail - now.freed) > s.capacity)
+        fail("room for {} beside {}", left, now.tail - now.freed);
+      if (offered > static_cast<int64_t>(now.ready - now.head))
+        fail("{} are offered of {} that are ready", offered, now.ready - now.head);
       ++looked;
     }
   };
@@ -190,7 +196,8 @@ std::string run(const shape& s, uint64_t seed, uint64_t laps = 0, bug planted = 
   auto& state = r.c.state();
   while (r.c.space.refresh()) {
   }
-  if (state.tail != r.base + total || state.head != state.tail || state.ready != state.tail || state.freed != state.tail)
+  if (state.tail != r.base + total || state.head != state.tail || state.ready != state.tail ||
+      state.freed != state.tail)
     return "tickets are missing";
   if (state.room != s.capacity || state.offered != 0) return "room is missing";
   for (uint32_t n : seen)
@@ -198,7 +205,8 @@ std::string run(const shape& s, uint64_t seed, uint64_t laps = 0, bug planted = 
   return {};
 }
 
-constexpr shape shapes[] = {{4, 3, 40, 64, 32}, {6, 2, 25, 32, 5}, {1, 1, 100, 33, 32}, {3, 4, 40, 21, 7}, {5, 3, 30, 256, 32}};
+constexpr shape shapes[] = {
+    {4, 3, 40, 64, 32}, {6, 2, 25, 32, 5}, {1, 1, 100, 33, 32}, {3, 4, 40, 21, 7}, {5, 3, 30, 256, 32}};
 
 }  // namespace
 
@@ -294,7 +302,7 @@ TEST_CASE("room is all or nothing, comes back in the order of tickets, and is pr
   r.c.free(me, first);
   CHECK(r.c.take_room(28));
   CHECK(!r.c.take_room(1));
-  r.c.give_room(40);
+  r.c.return_room(40);
   CHECK(r.c.state().room == 40);
 }
 
@@ -364,7 +372,8 @@ TEST_CASE("a publication offers what is committed up to the first gap, also wher
         if (by_warp) simt::launch(1, 32, {}, [&] { r.c.publish(lane_group::converged_warp(threadIdx.x, 32)); });
         else r.c.publish(me);
         const uint32_t expected = by_warp ? at.by_warp : at.by_lane;
-        INFO("reserved " << at.reserved.size() << ", committed " << at.committed.size() << ", laps " << laps << ", warp " << by_warp);
+        INFO("reserved " << at.reserved.size() << ", committed " << at.committed.size() << ", laps " << laps
+                         << ", warp " << by_warp);
         CHECK(r.c.state().ready - r.base == expected);
         CHECK(r.c.state().offered == expected);
         // And then all of that is taken by additions alone.
@@ -381,7 +390,8 @@ TEST_CASE("a warp collects the room of up to 32 chunks at once, and stops before
   struct row {
     uint32_t hole, expected;  // the first ticket of what is not done, and freed by one look
   };
-  for (const row& at : {row{0, 0}, {5 * 32 + 7, 5 * 32 + 7}, {31 * 32, 31 * 32}, {32 * 32 + 9, 32 * 32}, {40 * 32, 32 * 32}})
+  for (const row& at :
+       {row{0, 0}, {5 * 32 + 7, 5 * 32 + 7}, {31 * 32, 31 * 32}, {32 * 32 + 9, 32 * 32}, {40 * 32, 32 * 32}})
     for (uint64_t laps : {uint64_t{0}, uint64_t{7}, (uint64_t{1} << 27) - 1}) {
       rig<uint8_t> r(64 * 32 - 31, laps);
       simt::launch(1, 32, {}, [&] {

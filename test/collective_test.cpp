@@ -10,7 +10,7 @@
 #include "test/fake_job.hpp"
 #include "test/seeds.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 
@@ -26,7 +26,9 @@ struct hop {
 struct hop_at_host {
   static constexpr const char* name = "hop at host";
   static constexpr bool on_host = true;
-  void operator()(const gravel_t& g, uint32_t generations, uint32_t width, uint64_t draw) const { hop{}(g, generations, width, draw); }
+  void operator()(const gravel_t& g, uint32_t generations, uint32_t width, uint64_t draw) const {
+    hop{}(g, generations, width, draw);
+  }
 };
 
 void send_hop(const gravel_t& g, uint32_t generations, uint32_t width, uint64_t draw) {
@@ -104,7 +106,8 @@ uint64_t wait_quiescent(fake_job& job, method m) {
     }
     const collective_words all = job.combine(mine)[0];
     const counts now{all.sum[0], all.sum[1], all.sum[2], all.sum[3]};
-    if (now.acked == now.taken && now.consumed == now.tickets && (m == method::one_sample || (have_before && now == before)))
+    if (now.acked == now.taken && now.consumed == now.tickets &&
+        (m == method::one_sample || (have_before && now == before)))
       return in_flight;
     before = now;
   }
@@ -114,7 +117,8 @@ uint64_t run_hops(uint64_t seed, const fake_shape& shape, method m) {
   const auto job = fake_job::with<hop, hop_at_host>(shape);
   in_flight = hops_run = 0;
   random_numbers draw(seed);
-  for (uint32_t i = 0; i < 4; ++i) send_hop(job->pe(draw.below(job->n_pes())).host_thread, 20 + draw.below(60), 8, draw());
+  for (uint32_t i = 0; i < 4; ++i)
+    send_hop(job->pe(draw.below(job->n_pes())).host_thread, 20 + draw.below(60), 8, draw());
   const uint64_t missed = wait_quiescent(*job, m);
   if (m == method::as_completion && !missed) {
     job->settle();
@@ -133,7 +137,8 @@ TEST_CASE("sums, least and most reach everybody, time after time") {
     const uint64_t n = job->n_pes();
     for (uint64_t round = 0; round < 20; ++round) {
       std::vector<collective_words> mine;
-      for (uint64_t pe = 0; pe < n; ++pe) mine.push_back(words({pe, 1, round, pe == n - 1 ? ~0ull : 0}, 100 + pe, 100 + pe * round));
+      for (uint64_t pe = 0; pe < n; ++pe)
+        mine.push_back(words({pe, 1, round, pe == n - 1 ? ~0ull : 0}, 100 + pe, 100 + pe * round));
       for (const collective_words& got : job->combine(mine)) {
         CHECK(got.sequence == round + 1);
         CHECK(got.sum[0] == n * (n - 1) / 2);
@@ -174,7 +179,8 @@ TEST_CASE("data of all PEs reach everybody in order of PE, whatever their sizes,
 TEST_CASE("more data than fit are an error") {
   {
     const auto job = fake_job::with<>({.nodes = 2, .pes_per_node = 2});
-    CHECK_THROWS_WITH(job->exchange(std::vector(4, std::vector<std::byte>(20000))), contains_text("contributed 80000 bytes"));
+    CHECK_THROWS_WITH(job->exchange(std::vector(4, std::vector<std::byte>(20000))),
+                      contains_text("contributed 80000 bytes"));
   }
   const auto other = fake_job::with<>({.nodes = 1, .pes_per_node = 2});
   other->pe(1).segment->control()->collective_in.bytes = 65537;
@@ -192,7 +198,8 @@ std::string end_of(uint32_t nodes, uint32_t pes_per_node, const std::vector<coll
                    const std::vector<collective_call>& waiting = {}) {
   const auto job = fake_job::with<>({.nodes = nodes, .pes_per_node = pes_per_node});
   for (const auto& c : calls) job->pe(c.pe).collectives->contribute(c, {});
-  for (const auto& c : waiting) store_release(&job->pe(c.pe).segment->control()->waiting, waiting_word(c.number, c.kind));
+  for (const auto& c : waiting)
+    store_release(&job->pe(c.pe).segment->control()->waiting, waiting_word(c.number, c.kind));
   try {
     job->settle();
   } catch (const error& e) {
@@ -207,16 +214,20 @@ TEST_CASE("PEs that call different collectives are told both calls, on one node 
     const uint32_t pes = 2 / nodes;
     CHECK(end_of(nodes, pes, {{1, sum, 0, {}}, {1, sum, 1, {}}}).empty());
     CHECK(end_of(nodes, pes, {{1, sum, 0, {}}, {1, barrier, 1, {}}}) ==
-          "the PEs call different collectives: PE 0 gravel_sum_all of 0 uint8_t, PE 1 gravel_barrier_all (their collective calls number 1 "
+          "the PEs call different collectives: PE 0 gravel_sum_all of 0 uint8_t, PE 1 gravel_barrier_all (their "
+          "collective calls number 1 "
           "and 1)");
     CHECK(end_of(nodes, pes, {{3, finalize, 0, {}}, {3, barrier, 1, {}}}) ==
           "PE 1 waits in gravel_barrier_all, PE 0 has called gravel_finalize");
     CHECK(end_of(nodes, pes, {{2, allocate, 0, {256}}, {2, allocate, 1, {512}}}) ==
           "the PEs' arguments differ: PE 0 calls gravel_malloc of 256 bytes, PE 1 gravel_malloc of 512 bytes");
-    CHECK(end_of(nodes, pes, {{2, collective_kind::broadcast, 0, {64, 0}}, {2, collective_kind::broadcast, 1, {64, 1}}}) ==
-          "the PEs' arguments differ: PE 0 calls gravel_broadcast of 64 bytes from PE 0, PE 1 gravel_broadcast of 64 bytes from PE 1");
+    CHECK(end_of(nodes, pes,
+                 {{2, collective_kind::broadcast, 0, {64, 0}}, {2, collective_kind::broadcast, 1, {64, 1}}}) ==
+          "the PEs' arguments differ: PE 0 calls gravel_broadcast of 64 bytes from PE 0, PE 1 gravel_broadcast of 64 "
+          "bytes from PE 1");
     CHECK(end_of(nodes, pes, {{2, barrier, 0, {}}, {3, barrier, 1, {}}}) ==
-          "the PEs call different collectives: PE 0 gravel_barrier_all, PE 1 gravel_barrier_all (their collective calls number 2 and 3)");
+          "the PEs call different collectives: PE 0 gravel_barrier_all, PE 1 gravel_barrier_all (their collective "
+          "calls number 2 and 3)");
   }
 }
 
@@ -229,7 +240,8 @@ TEST_CASE("PEs that call different collectives are told so while others are stil
 TEST_CASE("what PEs wait for without their aggregator is compared with what others call under that number") {
   CHECK_THAT(end_of(1, 3, {{7, sum, 0, {}}}, {{7, barrier, 2, {}}}),
              contains_text("PE 0 gravel_sum_all of 0 uint8_t, PE 2 gravel_barrier_all"));
-  CHECK(end_of(1, 3, {{7, finalize, 0, {}}}, {{7, barrier, 2, {}}}) == "PE 2 waits in gravel_barrier_all, PE 0 has called gravel_finalize");
+  CHECK(end_of(1, 3, {{7, finalize, 0, {}}}, {{7, barrier, 2, {}}}) ==
+        "PE 2 waits in gravel_barrier_all, PE 0 has called gravel_finalize");
   CHECK_THAT(end_of(1, 2, {}, {{7, barrier, 0, {}}, {7, sum, 1, {}}}), contains_text("different collectives"));
   CHECK(end_of(1, 2, {}, {{7, barrier, 0, {}}, {7, barrier, 1, {}}}).empty());
   // One may be a call ahead of the other, which has not seen yet that the last is over.
@@ -302,11 +314,13 @@ TEST_CASE("a collective message that does not fit is refused, with its node") {
                                                {1ull << 40, sizes{100}, 100ull}}) {
     const std::vector<std::byte> bytes(size);
     some.bytes = announced;
-    CHECK_THROWS_WITH(first.receive({plane_word::contribution, 2, 0, 0, 1, 0, 0}, to_wire(collective::contribution{some, table, bytes})),
+    CHECK_THROWS_WITH(first.receive({plane_word::contribution, 2, 0, 0, 1, 0, 0},
+                                    to_wire(collective::contribution{some, table, bytes})),
                       contains_text("does not fit"));
     if (announced != size)
-      CHECK_THROWS_WITH(second.receive({plane_word::result, 0, 0, 0, 1, 0, 0}, to_wire(collective::result{some, bytes})),
-                        contains_text("does not fit"));
+      CHECK_THROWS_WITH(
+          second.receive({plane_word::result, 0, 0, 0, 1, 0, 0}, to_wire(collective::result{some, bytes})),
+          contains_text("does not fit"));
   }
   CHECK_THROWS_WITH(first.receive({plane_word::result, 2, 0, 0, 1, 0, 0}, data), contains_text("node 2"));
   CHECK_THROWS_WITH(second.receive({plane_word::contribution, 2, 0, 0, 1, 0, 0}, data), contains_text("node 2"));
@@ -317,10 +331,11 @@ TEST_CASE("a collective message that does not fit is refused, with its node") {
 TEST_CASE("quiescence is found only when nothing is in flight, for many generations of handlers, under 150 seeds") {
   for (uint64_t seed = 1; seed <= of_seeds(150); ++seed) {
     INFO("seed " << seed);
-    const fake_shape shape{.nodes = seed % 3 == 0 ? 5u : 2u,
-                           .pes_per_node = seed % 3 == 0 ? 1u : 2u,
-                           .seed = seed,
-                           .settings = {{"GRAVEL_TWO_HOP_NODES", "4"}, {"GRAVEL_AGGREGATOR_THREADS", seed % 2 ? "1" : "3"}}};
+    const fake_shape shape{
+        .nodes = seed % 3 == 0 ? 5u : 2u,
+        .pes_per_node = seed % 3 == 0 ? 1u : 2u,
+        .seed = seed,
+        .settings = {{"GRAVEL_TWO_HOP_NODES", "4"}, {"GRAVEL_AGGREGATOR_THREADS", seed % 2 ? "1" : "3"}}};
     REQUIRE(run_hops(seed, shape, method::as_completion) == 0);
   }
 }

@@ -1,5 +1,5 @@
-// Collectives of host threads, of all types and sizes, checked against what they must give. One source for the CPU backend and
-// for GPUs; run under ucx-run with any number of PEs and nodes.
+// Collectives of host threads, of all types and sizes, checked against what they must give. One source for the CPU
+// backend and for GPUs; run under ucx-run with any number of PEs and nodes.
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "gravel.cuh"
+#include <gravel/gravel.cuh>
 
 namespace {
 
@@ -63,7 +63,7 @@ void check_type(const char* name, const std::vector<uint64_t>& counts) {
     check("gravel_scan_exclusive", before, sum_of<T>, me);
     gravel_scan_inclusive(with.data(), mine.data(), count);
     check("gravel_scan_inclusive", with, sum_of<T>, me + 1);
-    if constexpr (gravel::is_atomic_integer<T>) {
+    if constexpr (gravel::detail::is_atomic_integer<T>) {
       std::vector<T> bits(count);
       gravel_and_all(bits.data(), mine.data(), count);
       check(
@@ -133,8 +133,8 @@ void check_others() {
 }
 
 // --- of kernels
-/// All threads see the same results, of a vector that takes three steps, in shared and in global memory; and what was sent
-/// before a barrier.
+/// All threads see the same results, of a vector that takes three steps, in shared and in global memory; and what was
+/// sent before a barrier.
 template <class T>
 __global__ void reductions(gravel_t g, T* from, T* sum, T* least, T* most, int count) {
   __shared__ T shared[40];
@@ -149,15 +149,17 @@ __global__ void rounds_of_puts(gravel_t g, uint64_t* from_each, uint64_t* wrong,
   for (uint64_t round = 1; round <= static_cast<uint64_t>(rounds); ++round) {
     // Every thread puts to every PE; after the barrier all have arrived here.
     for (uint64_t pe = 0; pe < n_pes; ++pe)
-      gravel_put(g, &from_each[static_cast<uint64_t>(gravel_my_pe(g)) * blockDim.x + thread], round, static_cast<int>(pe));
+      gravel_put(g, &from_each[static_cast<uint64_t>(gravel_my_pe(g)) * blockDim.x + thread], round,
+                 static_cast<int>(pe));
     gravel_barrier_block(g);
     for (uint64_t pe = 0; pe < n_pes; ++pe)
-      if (gravel::load_acquire<gravel::scope::system>(&from_each[pe * blockDim.x + thread]) != round) gravel_inc(g, wrong, gravel_my_pe(g));
+      if (gravel::detail::load_acquire<gravel::detail::scope::system>(&from_each[pe * blockDim.x + thread]) != round)
+        gravel_inc(g, wrong, gravel_my_pe(g));
     gravel_barrier_block(g);
   }
 }
-/// As rounds_of_puts, by all blocks of a cooperative grid: each looks at what every other one's threads have put, directly and by block
-/// senders.
+/// As rounds_of_puts, by all blocks of a cooperative grid: each looks at what every other one's threads have put,
+/// directly and by block senders.
 __global__ void rounds_of_grids(gravel_t g, uint64_t* from_each, uint64_t* sum, uint64_t* wrong, int rounds) {
   __shared__ gravel_block_sender<32, 128> sender;
   const uint64_t threads = uint64_t{gridDim.x} * blockDim.x, thread = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x;
@@ -184,7 +186,8 @@ __global__ void broadcasts(gravel_t g, int16_t* all, int rounds) {
     for (int i = static_cast<int>(threadIdx.x); i < 20; i += static_cast<int>(blockDim.x))
       values[i] = static_cast<int16_t>(gravel_my_pe(g) == root ? -100 * round - i : 0);
     gravel_broadcast_block(g, values, 20, root);
-    for (int i = static_cast<int>(threadIdx.x); i < 20; i += static_cast<int>(blockDim.x)) all[round * 20 + i] = values[i];
+    for (int i = static_cast<int>(threadIdx.x); i < 20; i += static_cast<int>(blockDim.x))
+      all[round * 20 + i] = values[i];
     __syncthreads();
   }
 }
@@ -196,7 +199,8 @@ void check_reductions(const char* name) {
   std::vector<T> mine(count), got(4 * count);
   for (uint64_t i = 0; i < count; ++i) mine[i] = value<T>(me, i);
   gravel_copy(cells, mine.data(), count * sizeof(T));
-  gravel_launch(reductions<T>, 1, 64, gravel_handle(), cells, cells + count, cells + 2 * count, cells + 3 * count, count);
+  gravel_launch(reductions<T>, 1, 64, gravel_handle(), cells, cells + count, cells + 2 * count, cells + 3 * count,
+                count);
   gravel_barrier_all();
   gravel_copy(got.data(), cells, 4 * count * sizeof(T));
   bool same = true;
@@ -228,8 +232,8 @@ void check_kernels() {
   for (unsigned blocks : {3u, 1u}) {  // one block needs no cooperative launch
     const uint64_t cells_of_all = static_cast<uint64_t>(n) * blocks * 32;
     auto* of_grid = gravel_malloc<uint64_t>((cells_of_all + 2) * sizeof(uint64_t));
-    gravel_launch(rounds_of_grids, gravel_launch_config{.grid = blocks, .block = 32, .cooperative = blocks > 1}, gravel_handle(), of_grid,
-                  of_grid + cells_of_all, of_grid + cells_of_all + 1, rounds);
+    gravel_launch(rounds_of_grids, gravel_launch_config{.grid = blocks, .block = 32, .cooperative = blocks > 1},
+                  gravel_handle(), of_grid, of_grid + cells_of_all, of_grid + cells_of_all + 1, rounds);
     gravel_barrier_all();
     gravel_copy(&wrong, of_grid + cells_of_all + 1, sizeof(wrong));
     expect(wrong == 0, "gravel_barrier: what the grids sent before it");
@@ -241,7 +245,8 @@ void check_kernels() {
   std::vector<int16_t> host(rounds * 20);
   gravel_copy(host.data(), all, host.size() * sizeof(int16_t));
   bool same = true;
-  for (int i = 0; i < rounds * 20; ++i) same &= host[static_cast<size_t>(i)] == static_cast<int16_t>(-100 * (i / 20) - i % 20);
+  for (int i = 0; i < rounds * 20; ++i)
+    same &= host[static_cast<size_t>(i)] == static_cast<int16_t>(-100 * (i / 20) - i % 20);
   expect(same, "gravel_broadcast_block");
   gravel_free(all);
 }
@@ -260,7 +265,8 @@ int main() {
   check_others();
   check_kernels();
   const uint64_t all = gravel_sum_all(static_cast<uint64_t>(failures));
-  if (me == 0) std::printf("%s: %d PEs on %d nodes, %s\n", all ? "FAILED" : "ok", n, gravel_n_nodes(), gravel_backend());
+  if (me == 0)
+    std::printf("%s: %d PEs on %d nodes, %s\n", all ? "FAILED" : "ok", n, gravel_n_nodes(), gravel_backend());
   gravel_finalize();
   return all ? 1 : 0;
 }

@@ -96,7 +96,7 @@ def kernels(bodies):
 
 def all_mistakes():
     """A program with all mistakes, and what is to be said about them."""
-    program = '#include "gravel.cuh"\n#include "lib/server/servers.cuh"\n' + RIGHT_HANDLER + "struct declared;\n" + KERNELS + SECTIONS
+    program = '#include "gravel.cuh"\n#include "lib/critical/servers.cuh"\n' + RIGHT_HANDLER + "struct declared;\n" + KERNELS + SECTIONS
     for i, body in enumerate(WRONG_HANDLERS):
         body = body.replace("wrong{}", f"wrong{i}").replace("{{}}", "{}")
         program += f"struct wrong{i} {{ {body} }};\nvoid f{i}(const gravel_t& g) {{ gravel_am<wrong{i}>(g, 0, 1); gravel_init<right, wrong{i}>(); }}\n"
@@ -109,7 +109,7 @@ def all_mistakes():
 
 def wrong_sections():
     """Apart: a compiler may look no further where classes are wrong."""
-    program = '#include "lib/server/servers.cuh"\n' + SECTIONS
+    program = '#include "lib/critical/servers.cuh"\n' + SECTIONS
     for i, body in enumerate(WRONG_SECTIONS):
         program += f"struct section{i} {{ {body} }};\nvoid open{i}() {{ gravel_servers<record, section{i}> servers({{.keys = 1}}); }}\n"
     return program, WRONG_SECTIONS.values()
@@ -123,7 +123,7 @@ def chain_with(words):
     """A task of a chain that takes so many words of arguments."""
     types = ", ".join(["uint64_t"] * words)
     values = "".join(", uint64_t{1}" for _ in range(words))
-    return ('#include "lib/task/task.cuh"\nstruct first { static constexpr const char* name = "first"; GRAVEL_HANDLER void operator()(const gravel_task_t&, '
+    return ('#include "lib/remote_task/task.cuh"\nstruct first { static constexpr const char* name = "first"; GRAVEL_HANDLER void operator()(const gravel_task_t&, '
             'uint64_t*, const void*) const {} };\nstruct next { static constexpr const char* name = "next"; GRAVEL_HANDLER void operator()(const '
             f'gravel_task_t&, uint64_t*, const void*, {types}) const {{}} }};\n__global__ void send(gravel_task_handle q, uint64_t* x, gravel_signal s) {{ '
             f'gravel_make_task<first>(q, 0, x, {{}}, s).then<next>(0, x, {{}}, s{values}).put(); }}\n')
@@ -155,7 +155,7 @@ def all_libraries():
 
 
 class CompileErrors(unittest.TestCase):
-    def assert_told(self, errors, reasons):
+    def assert_reported(self, errors, reasons):
         """One line for each."""
         left = list(reasons)
         for error in errors:
@@ -168,30 +168,30 @@ class CompileErrors(unittest.TestCase):
         for program, reasons in (all_mistakes(), wrong_sections()):
             for compiler in COMPILERS:
                 with self.subTest(compiler=compiler):
-                    self.assert_told(compile_errors(program, compiler), reasons)
+                    self.assert_reported(compile_errors(program, compiler), reasons)
 
     @unittest.skipUnless(NVCC, "no nvcc")
     def test_mistakes_with_nvcc(self):
         for program, reasons in (all_mistakes(), wrong_sections()):
-            self.assert_told(nvcc_errors(program, "-arch=sm_90"), reasons)
+            self.assert_reported(nvcc_errors(program, "-arch=sm_90"), reasons)
 
     def test_block_senders(self):
         """What a GPU has no room for, both backends refuse."""
         tried = [lambda program, compiler=compiler: compile_errors(program, compiler) for compiler in COMPILERS]
         for compile_it in tried + ([lambda program: nvcc_errors(program, "-arch=sm_90")] if NVCC else []):
-            self.assert_told(compile_it(kernels(WRONG_SENDERS)), WRONG_SENDERS.values())
-            self.assert_told(compile_it(kernels(RIGHT_SENDERS)), [])
+            self.assert_reported(compile_it(kernels(WRONG_SENDERS)), WRONG_SENDERS.values())
+            self.assert_reported(compile_it(kernels(RIGHT_SENDERS)), [])
 
     def test_chains(self):
         """The most words of arguments, and one more."""
         for compiler in COMPILERS:
-            self.assert_told(compile_errors(chain_with(7), compiler), [])
-            self.assert_told(compile_errors(chain_with(8), compiler), ["then: a task of a chain takes up to 7 words of arguments"])
+            self.assert_reported(compile_errors(chain_with(7), compiler), [])
+            self.assert_reported(compile_errors(chain_with(8), compiler), ["then: a task of a chain takes up to 7 words of arguments"])
 
     @unittest.skipUnless(NVCC, "no nvcc")
     def test_handler_for_the_host_alone(self):
         program = '#include "gravel.cuh"\nstruct wrong { ' + NAME + "void operator()(const gravel_t&, int) const {} };\nvoid f() { gravel_init<wrong>(); }\n"
-        self.assert_told(nvcc_errors(program, "-arch=sm_90"), ["write_GRAVEL_HANDLER_before_it"])
+        self.assert_reported(nvcc_errors(program, "-arch=sm_90"), ["write_GRAVEL_HANDLER_before_it"])
 
     def test_texts_of_errors(self):
         program = '#include <vector>\n#include "lib/base/error.hpp"\nvoid f() { gravel::fail(%s); }\n'

@@ -3,7 +3,7 @@
 #include "lib/base/error.hpp"
 #include "test/catch.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 TEST_CASE("lists of processors are read and written") {
   for (const char* text : {"0", "0-3,8", "1,3,5", "0-1,127-128", "65535"}) CHECK(cpu_set::parse(text).text() == text);
@@ -28,8 +28,8 @@ TEST_CASE("sets are values") {
 }
 
 TEST_CASE("what is no list is refused, with its text") {
-  for (const char* bad : {"", "x", "-1", "1-", "-", ",", "1,", ",1", "1--2", "1-2-3", "0 1", " 1", "1;2", "3-1", "0,3-1", "999999",
-                          "0-4294967295", "99999999999", "0x3"}) {
+  for (const char* bad : {"", "x", "-1", "1-", "-", ",", "1,", ",1", "1--2", "1-2-3", "0 1", " 1", "1;2", "3-1",
+                          "0,3-1", "999999", "0-4294967295", "99999999999", "0x3"}) {
     INFO(bad);
     CHECK_THROWS_WITH(cpu_set::parse(bad), contains_text("'" + std::string(bad) + "' is not a list of processors"));
   }

@@ -5,7 +5,7 @@
 
 #include "lib/base/error.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 inline std::string error_of(const std::function<void()>& action) {
   try {
@@ -16,4 +16,4 @@ inline std::string error_of(const std::function<void()>& action) {
   return "no error";
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -13,7 +13,7 @@
 #include "lib/base/log.hpp"
 #include "test/catch.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 struct ended {
@@ -95,12 +95,15 @@ TEST_CASE("log lines name the speaker and obey the level") {
 }
 
 TEST_CASE("a mistyped name finds the one that was meant") {
-  const std::vector<std::string> names{"--np", "--nodes", "--stats", "--tag-output", "GRAVEL_SLOTS", "GRAVEL_SLOT_SIZE"};
-  for (const char* mistyped : {"--nodse", "--node", "--noddes", "--Nodes"}) CHECK(closest_name(mistyped, names) == "--nodes");
+  const std::vector<std::string> names{"--np",         "--nodes",      "--stats",
+                                       "--tag-output", "GRAVEL_SLOTS", "GRAVEL_SLOT_SIZE"};
+  for (const char* mistyped : {"--nodse", "--node", "--noddes", "--Nodes"})
+    CHECK(closest_name(mistyped, names) == "--nodes");
   CHECK(closest_name("--tag_output", names) == "--tag-output");
   CHECK(closest_name("GRAVEL_SLOT", names) == "GRAVEL_SLOTS");
   CHECK(closest_name("gravel_slotsize", names) == "GRAVEL_SLOT_SIZE");
   CHECK(did_you_mean("--stat", names) == " (did you mean --stats?)");
-  for (const char* other : {"", "-", "-z", "--host", "--verbose", "OTHER_SLOTS_OF"}) CHECK(did_you_mean(other, names).empty());
+  for (const char* other : {"", "-", "-z", "--host", "--verbose", "OTHER_SLOTS_OF"})
+    CHECK(did_you_mean(other, names).empty());
   CHECK(closest_name("--np", {}).empty());
 }

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "gravel.cuh"
+#include <gravel/gravel.cuh>
 
 namespace {
 
@@ -276,38 +276,38 @@ int main() {
   gravel_launch(sends, blocks, threads, g, offset(object[4]));
   gravel_wait_quiescent();
   board here{};
-  auto look_at = [&](int i) { gravel_copy(&here, object[i], sizeof(here)); };
+  auto poll_word = [&](int i) { gravel_copy(&here, object[i], sizeof(here)); };
 
-  look_at(0);
+  poll_word(0);
   expect("increments", here.u64[5], lanes);
   expect("additions", static_cast<uint64_t>(here.i64[0]), static_cast<uint64_t>(-int64_t{lanes}));
   expect("additions of double", static_cast<uint64_t>(here.f64[3]), lanes);
   expect("bits", here.u32[5], ~0u);
   expect("the largest", here.u64[7], lanes - 1);
-  look_at(1);
+  poll_word(1);
   expect("words that were got", here.u64[0], lanes);
   expect("words that were fetched", here.u64[1], lanes);
   expect("words that were fetched by another name", here.u32[0], 3 * lanes);
-  look_at(2);
+  poll_word(2);
   expect("additions with an answer", here.u64[2], lanes);
   expect("the one that compared and swapped", here.u64[5], 1);
-  look_at(3);
+  poll_word(3);
   for (uint32_t i = 0; i < bulk_bytes; ++i) wrong += here.put[i] != pattern[i] || here.got[i] != pattern[i];
   expect("flag behind a fence", here.flag, 1);
-  look_at(4);
+  poll_word(4);
   const uint64_t times[n_handlers] = {2 * lanes, lanes, 3 * lanes, lanes, lanes, lanes, lanes, lanes, lanes};
   for (unsigned h = 0; h < n_handlers; ++h) expect("a handler", gravel_sum_all(here.handled[h]), n * times[h]);
   expect("sums of handlers", static_cast<uint64_t>(2 * here.f64[0]), 3 * lanes);
 
   gravel_launch(gathers, blocks, threads, g, object[5], offset(object[5]));
   gravel_wait_quiescent();
-  look_at(5);
+  poll_word(5);
   expect("gathered increments", here.u64[0], lanes);
   expect("gathered additions", static_cast<uint64_t>(here.i64[0]), 2 * lanes);
   expect("gathered messages", gravel_sum_all(here.handled[0] + here.handled[2]), 2 * all_lanes);
   gravel_launch(meets, 1, threads, g, object[5]);
   gravel_barrier_all();
-  look_at(5);
+  poll_word(5);
   expect("broadcast", here.u64[0], 1);
   expect("sum of all PEs", here.u64[1], n * (n + 1) / 2);
   expect("largest of all PEs", here.u64[2], n);

@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "gravel.cuh"
+#include <gravel/gravel.cuh>
 
 inline int failures = 0;
 
@@ -17,7 +17,7 @@ inline void expect_error(const std::string& word, const std::function<void()>& c
   std::string text = "(nothing)";
   try {
     call();
-  } catch (const gravel::error& e) {
+  } catch (const gravel::detail::error& e) {
     text = e.what();
   }
   expect(text.find(word) != std::string::npos, "expected an error with '" + word + "' in it, got " + text);

@@ -8,11 +8,11 @@
 
 #include <cstdlib>
 
-#include "host/gravel.cuh"
+#include <gravel/gravel.cuh>
 #include "host/pe/backend_cpu.hpp"
 #include "test/catch.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 TEST_CASE("another process sees what is written, and writes back") {
   const sealed_memory mine = make_exported(1 << 20, "the test's memory");

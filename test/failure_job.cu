@@ -14,8 +14,8 @@
 #include <string>
 #include <thread>
 
-#include "device_array.hpp"
-#include "gravel.cuh"
+#include <gravel/device_array.hpp>
+#include <gravel/gravel.cuh>
 
 namespace {
 
@@ -25,10 +25,14 @@ uint64_t messages = 10'000;
 
 // --- handlers
 // -------------------------------------------------------------------------------------------------------
-__host__ __device__ uint64_t* counter(const gravel_t& g, uint64_t offset) { return reinterpret_cast<uint64_t*>(g.heap + offset); }
+__host__ __device__ uint64_t* counter(const gravel_t& g, uint64_t offset) {
+  return reinterpret_cast<uint64_t*>(g.heap + offset);
+}
 struct count {
   static constexpr const char* name = "count";
-  GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t where) const { gravel_inc(g, counter(g, where), static_cast<int>(g.my_pe)); }
+  GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t where) const {
+    gravel_inc(g, counter(g, where), static_cast<int>(g.my_pe));
+  }
 };
 struct count_slowly {
   static constexpr const char* name = "count_slowly";
@@ -182,7 +186,9 @@ void ready() {
 }
 bool mine() { return gravel_my_pe() == victim; }
 uint64_t* new_cell() { return gravel_malloc<uint64_t>(4096); }
-uint64_t offset_of(const uint64_t* cell) { return static_cast<uint64_t>(reinterpret_cast<const char*>(cell) - gravel_handle().heap); }
+uint64_t offset_of(const uint64_t* cell) {
+  return static_cast<uint64_t>(reinterpret_cast<const char*>(cell) - gravel_handle().heap);
+}
 
 /// The program is wrong in one kernel of one PE.
 template <class F>
@@ -200,20 +206,21 @@ void one_handler(uint64_t each = 1) {
 }
 
 /// What a broken producer would hand over: the shape of a slot, filled by `fill`.
-void hand_over_slot(const std::function<void(const gravel::queue&, gravel::slot_header*)>& fill) {
-  const gravel::queue& q = gravel_host_handle().direct;
+void hand_over_slot(const std::function<void(const gravel::detail::queue&, gravel::detail::slot_header*)>& fill) {
+  const gravel::detail::queue& q = gravel_host_handle().direct;
   if (mine()) {
     const uint64_t ticket = q.claim();
-    gravel::slot_header* slot = q.slot(ticket);
+    gravel::detail::slot_header* slot = q.slot(ticket);
     fill(q, slot);
     q.publish(ticket, slot, slot->n_rows, slot->n_units);
   }
   gravel_barrier_all();
 }
 
-/// A kernel, or a host thread, that claims a slot and never publishes it; `mark`: what is written where `published` belongs.
-__global__ void claim_slot(gravel::queue q, uint64_t mark) { q.slot(q.claim())->published = mark; }
-void lose_slot(const gravel::queue& q, uint64_t mark) {
+/// A kernel, or a host thread, that claims a slot and never publishes it; `mark`: what is written where `published`
+/// belongs.
+__global__ void claim_slot(gravel::detail::queue q, uint64_t mark) { q.slot(q.claim())->published = mark; }
+void lose_slot(const gravel::detail::queue& q, uint64_t mark) {
   if (mine() && !q.state) gravel_abort("there is no such queue");
   if (mine()) {
     gravel_launch(claim_slot, 1, 1, q, mark);
@@ -246,14 +253,15 @@ void put_five(uint64_t* cell) {
   gravel_put(gravel_host_handle(), cell, uint64_t{5}, victim);
   gravel_quiet();
 }
-void meet_in_kernel(uint64_t*) { gravel_launch(wait_for_others, 1, 32, gravel_handle()); }
+void sync_in_kernel(uint64_t*) { gravel_launch(wait_for_others, 1, 32, gravel_handle()); }
 
 void traffic() {
   uint64_t* cell = new_cell();
   ready();
   for (;;) {
     gravel_launch(send_to_all, 2, threads, gravel_handle(), cell, 2000ull);
-    gravel_launch(send_handler<count>, 1, 32, gravel_handle(), offset_of(cell), (gravel_my_pe() + 1) % gravel_n_pes(), uint64_t{10});
+    gravel_launch(send_handler<count>, 1, 32, gravel_handle(), offset_of(cell), (gravel_my_pe() + 1) % gravel_n_pes(),
+                  uint64_t{10});
     gravel_barrier_all();
   }
 }
@@ -298,11 +306,12 @@ struct failing_service {
     uint64_t fails;
   };
   uint64_t* stuck = nullptr;
-  __device__ void operator()(const gravel_server<failing_service>& here, const gravel_service_batch<message>& batch) const {
+  __device__ void operator()(const gravel_server<failing_service>& here,
+                             const gravel_service_batch<message>& batch) const {
     if (here.rank() != 0 || batch[0].fails == 0) return;
     if (batch[0].fails == 2) {
-      if (stuck) gravel::store_relaxed(stuck, uint64_t{1});
-      for (gravel::relax wait;; wait()) {  // for ever
+      if (stuck) gravel::detail::store_relaxed(stuck, uint64_t{1});
+      for (gravel::detail::relax wait;; wait()) {  // for ever
       }
     }
 #if GRAVEL_CUDA
@@ -320,8 +329,8 @@ struct other_service {
 __global__ void tell(gravel_service_handle<failing_service> to, int pe, uint32_t server, uint64_t fails) {
   gravel_service_send(to, pe, server, {fails});
 }
-/// A service that is closed while one of its servers does not come back: in a job that goes on, that waits in close() for what was sent;
-/// here an exception is on its way, which lets it go with all that was sent.
+/// A service that is closed while one of its servers does not come back: in a job that goes on, that waits in close()
+/// for what was sent; here an exception is on its way, which lets it go with all that was sent.
 void close_with_server_stuck() {
   uint64_t* const stuck = new_cell();
   try {
@@ -387,13 +396,22 @@ const std::map<std::string, void (*)()> faults = {
      }},
     {"breed", [] { one_handler<breeder>(); }},
     {"endless", [] { one_handler<endless>(); }},
-    {"outside", [] { one_kernel([](uint64_t* c) { gravel_launch(put_at, 1, 1, gravel_handle(), c, int64_t{1} << 41, 0); }); }},
-    {"before", [] { one_kernel([](uint64_t* c) { gravel_launch(put_at, 1, 1, gravel_handle(), c, -(int64_t{1} << 20), 0); }); }},
-    {"misaligned", [] { one_kernel([](uint64_t* c) { gravel_launch(put_at, 1, 1, gravel_handle(), c, int64_t{4}, 0); }); }},
-    {"pe-high", [] { one_kernel([](uint64_t* c) { gravel_launch(put_at, 1, 1, gravel_handle(), c, int64_t{0}, 99); }); }},
-    {"pe-negative", [] { one_kernel([](uint64_t* c) { gravel_launch(put_at, 1, 1, gravel_handle(), c, int64_t{0}, -1); }); }},
+    {"outside",
+     [] { one_kernel([](uint64_t* c) { gravel_launch(put_at, 1, 1, gravel_handle(), c, int64_t{1} << 41, 0); }); }},
+    {"before",
+     [] { one_kernel([](uint64_t* c) { gravel_launch(put_at, 1, 1, gravel_handle(), c, -(int64_t{1} << 20), 0); }); }},
+    {"misaligned",
+     [] { one_kernel([](uint64_t* c) { gravel_launch(put_at, 1, 1, gravel_handle(), c, int64_t{4}, 0); }); }},
+    {"pe-high",
+     [] { one_kernel([](uint64_t* c) { gravel_launch(put_at, 1, 1, gravel_handle(), c, int64_t{0}, 99); }); }},
+    {"pe-negative",
+     [] { one_kernel([](uint64_t* c) { gravel_launch(put_at, 1, 1, gravel_handle(), c, int64_t{0}, -1); }); }},
     {"am-pe",
-     [] { one_kernel([](uint64_t* c) { gravel_launch(send_handler<count>, 1, 1, gravel_handle(), offset_of(c), 99, uint64_t{1}); }); }},
+     [] {
+       one_kernel([](uint64_t* c) {
+         gravel_launch(send_handler<count>, 1, 1, gravel_handle(), offset_of(c), 99, uint64_t{1});
+       });
+     }},
     {"kernel", [] { one_kernel([](uint64_t*) { gravel_launch(failing, 1, 32, 0); }); }},
     // Nobody asks what became of it: the program waits for what that kernel has not done.
     {"kernel-unheard",
@@ -406,22 +424,31 @@ const std::map<std::string, void (*)()> faults = {
        gravel_barrier_all();
      }},
     {"get", [] { one_kernel([](uint64_t* c) { gravel_launch(bad_get, 1, 1, gravel_handle(), c, 0); }); }},
-    {"destination", [] { one_kernel([](uint64_t* c) { gravel_launch(bad_destination, 1, 1, gravel_handle(), c, int64_t{1} << 43, 0); }); }},
+    {"destination",
+     [] {
+       one_kernel([](uint64_t* c) { gravel_launch(bad_destination, 1, 1, gravel_handle(), c, int64_t{1} << 43, 0); });
+     }},
     {"destination-misaligned",
      [] { one_kernel([](uint64_t* c) { gravel_launch(bad_destination, 1, 1, gravel_handle(), c, int64_t{4}, 0); }); }},
     {"stranger", [] { one_handler<stranger>(); }},
-    {"stranger-by-block", [] { one_kernel([](uint64_t*) { gravel_launch(strange_block_sender, 1, threads, gravel_handle(), 0); }); }},
-    {"stranger-from-host", [] { one_kernel([](uint64_t*) { gravel_am<stranger>(gravel_host_handle(), 0, uint64_t{0}); }); }},
+    {"stranger-by-block",
+     [] { one_kernel([](uint64_t*) { gravel_launch(strange_block_sender, 1, threads, gravel_handle(), 0); }); }},
+    {"stranger-from-host",
+     [] { one_kernel([](uint64_t*) { gravel_am<stranger>(gravel_host_handle(), 0, uint64_t{0}); }); }},
     {"fetch", [] { one_kernel([](uint64_t* c) { gravel_launch(bad_fetch, 1, 1, gravel_handle(), c, 99); }); }},
     {"bulk",
      [] {
-       one_kernel(
-           [](uint64_t* c) { gravel_launch(bad_bulk, 1, threads, gravel_handle(), reinterpret_cast<char*>(c), uint64_t{1} << 50, 0); });
+       one_kernel([](uint64_t* c) {
+         gravel_launch(bad_bulk, 1, threads, gravel_handle(), reinterpret_cast<char*>(c), uint64_t{1} << 50, 0);
+       });
      }},
-    {"block-sender", [] { one_kernel([](uint64_t* c) { gravel_launch(bad_block_sender, 1, threads, gravel_handle(), c, 99); }); }},
+    {"block-sender",
+     [] { one_kernel([](uint64_t* c) { gravel_launch(bad_block_sender, 1, threads, gravel_handle(), c, 99); }); }},
     {"stack", [] { one_kernel([](uint64_t* c) { gravel_launch(descend, 1, 32, c, 500u); }); }},
-    {"empty-handle", [] { one_kernel([](uint64_t* c) { gravel_launch(put_at, 1, 1, gravel_t{}, c, int64_t{0}, 0); }); }},
-    {"empty-handle-sender", [] { one_kernel([](uint64_t* c) { gravel_launch(bad_block_sender, 1, threads, gravel_t{}, c, 0); }); }},
+    {"empty-handle",
+     [] { one_kernel([](uint64_t* c) { gravel_launch(put_at, 1, 1, gravel_t{}, c, int64_t{0}, 0); }); }},
+    {"empty-handle-sender",
+     [] { one_kernel([](uint64_t* c) { gravel_launch(bad_block_sender, 1, threads, gravel_t{}, c, 0); }); }},
     {"empty-handle-quiet", [] { one_kernel([](uint64_t*) { gravel_launch(only_quiet, 1, 1, gravel_t{}); }); }},
     {"empty-handle-host", [] { one_kernel([](uint64_t* c) { gravel_put(gravel_t{}, c, uint64_t{1}, 0); }); }},
     {"block-sender-threads",
@@ -429,40 +456,51 @@ const std::map<std::string, void (*)()> faults = {
     {"block-sender-memory",
      [] {
        one_kernel([](uint64_t* c) {
-         gravel_launch(block_sender_in_dynamic_memory, gravel_launch_config{.grid = 2, .block = threads, .shared_bytes = 1000},
-                       gravel_handle(), c);
+         gravel_launch(block_sender_in_dynamic_memory,
+                       gravel_launch_config{.grid = 2, .block = threads, .shared_bytes = 1000}, gravel_handle(), c);
        });
      }},
-    {"host-outside", [] { one_kernel([](uint64_t* c) { gravel_put(gravel_host_handle(), c + (1ll << 40), uint64_t{1}, 0); }); }},
+    {"host-outside",
+     [] { one_kernel([](uint64_t* c) { gravel_put(gravel_host_handle(), c + (1ll << 40), uint64_t{1}, 0); }); }},
     {"corrupt-slot",
      [] {
-       hand_over_slot([](const gravel::queue& q, gravel::slot_header* s) {
+       hand_over_slot([](const gravel::detail::queue& q, gravel::detail::slot_header* s) {
          s->n_rows = 1, s->n_units = 3;
-         q.rows(s)[0] = {gravel::wide_kind(900), 0xfffffff0u, 7};
+         q.rows(s)[0] = {gravel::detail::wide_kind(900), 0xfffffff0u, 7};
        });
      }},
     {"corrupt-runs",
-     [] { hand_over_slot([](const gravel::queue&, gravel::slot_header* s) { s->n_rows = 0x7fffffff, s->n_units = 0x7fffffff; }); }},
+     [] {
+       hand_over_slot([](const gravel::detail::queue&, gravel::detail::slot_header* s) {
+         s->n_rows = 0x7fffffff, s->n_units = 0x7fffffff;
+       });
+     }},
     {"corrupt-kind",  // additions to bytes
      [] {
-       hand_over_slot([](const gravel::queue& q, gravel::slot_header* s) {
+       hand_over_slot([](const gravel::detail::queue& q, gravel::detail::slot_header* s) {
          s->n_rows = s->n_units = 1;
-         q.rows(s)[0] = {{2, gravel::op::add, uint8_t(gravel::value_type::u8), 0}, gravel::sink_of(0, gravel::sink_kind::device), 2};
+         q.rows(s)[0] = {{2, gravel::detail::op::add, uint8_t(gravel::detail::value_type::u8), 0},
+                         gravel::detail::sink_of(0, gravel::detail::sink_kind::device),
+                         2};
        });
      }},
     {"corrupt-index",  // of the last of three increments
      [] {
-       hand_over_slot([](const gravel::queue& q, gravel::slot_header* s) {
+       hand_over_slot([](const gravel::detail::queue& q, gravel::detail::slot_header* s) {
          s->n_rows = s->n_units = 1;
-         q.rows(s)[0] = {gravel::update_kind(gravel::op::inc, gravel::value_type::u64), gravel::sink_of(0, gravel::sink_kind::device), 3};
+         q.rows(s)[0] = {gravel::detail::update_kind(gravel::detail::op::inc, gravel::detail::value_type::u64),
+                         gravel::detail::sink_of(0, gravel::detail::sink_kind::device), 3};
          const uint32_t index[] = {0, 1, 0xffffffff};
-         std::copy_n(index, 3, gravel::words_at(q.payload(s)));
+         std::copy_n(index, 3, gravel::detail::words_at(q.payload(s)));
        });
      }},
     {"wait-kernel",
      [] {
        wait_long(
-           mine(), [](uint64_t* c) { gravel_launch(wait_for, 2, 32, gravel_handle(), reinterpret_cast<int64_t*>(c), int64_t{5}); },
+           mine(),
+           [](uint64_t* c) {
+             gravel_launch(wait_for, 2, 32, gravel_handle(), reinterpret_cast<int64_t*>(c), int64_t{5});
+           },
            put_five);
      }},
     {"wait-host",
@@ -470,40 +508,46 @@ const std::map<std::string, void (*)()> faults = {
        wait_long(
            mine(), [](uint64_t* c) { gravel_wait_until(gravel_host_handle(), c, GRAVEL_EQ, 5); }, put_five);
      }},
-    {"wait-collective", [] { wait_long(gravel_my_pe() != 0, meet_in_kernel, meet_in_kernel); }},
+    {"wait-collective", [] { wait_long(gravel_my_pe() != 0, sync_in_kernel, sync_in_kernel); }},
     {"lost-slot", [] { lose_slot(gravel_handle().direct, 0); }},
     {"lost-block-slot", [] { lose_slot(gravel_handle().block, 0); }},
     {"overwritten-slot", [] { lose_slot(gravel_handle().direct, 12345); }},
     {"lost-host-slot", lose_slot_on_host},
     {"corrupt-row-of-handler",
      [] {
-       hand_over_slot([](const gravel::queue& q, gravel::slot_header* s) {
+       hand_over_slot([](const gravel::detail::queue& q, gravel::detail::slot_header* s) {
          s->n_rows = s->n_units = 1;
-         q.rows(s)[0] = {gravel::am_kind(12345, 4), gravel::sink_of(0, gravel::sink_kind::device), 4};
+         q.rows(s)[0] = {gravel::detail::am_kind(12345, 4),
+                         gravel::detail::sink_of(0, gravel::detail::sink_kind::device), 4};
        });
      }},
     {"corrupt-message",
      [] {
-       hand_over_slot([](const gravel::queue& q, gravel::slot_header* s) {
+       hand_over_slot([](const gravel::detail::queue& q, gravel::detail::slot_header* s) {
          s->n_rows = s->n_units = 1;
-         q.rows(s)[0] = {gravel::wide_kind(1), gravel::sink_of(0, gravel::sink_kind::device), 1};
-         *q.payload(s) = {{gravel::make_word0(gravel::op::put, uint8_t(gravel::value_type::u64), (1ull << 44) - 8), 7}};
+         q.rows(s)[0] = {gravel::detail::wide_kind(1), gravel::detail::sink_of(0, gravel::detail::sink_kind::device),
+                         1};
+         *q.payload(s) = {{gravel::detail::make_word0(gravel::detail::op::put, uint8_t(gravel::detail::value_type::u64),
+                                                      (1ull << 44) - 8),
+                           7}};
        });
      }},
     {"corrupt-operation",
      [] {
-       hand_over_slot([](const gravel::queue& q, gravel::slot_header* s) {
+       hand_over_slot([](const gravel::detail::queue& q, gravel::detail::slot_header* s) {
          s->n_rows = s->n_units = 1;
-         q.rows(s)[0] = {gravel::wide_kind(1), gravel::sink_of(0, gravel::sink_kind::device), 1};
+         q.rows(s)[0] = {gravel::detail::wide_kind(1), gravel::detail::sink_of(0, gravel::detail::sink_kind::device),
+                         1};
          *q.payload(s) = {{~0ull, ~0ull}};
        });
      }},
     {"corrupt-handler",
      [] {
-       hand_over_slot([](const gravel::queue& q, gravel::slot_header* s) {
+       hand_over_slot([](const gravel::detail::queue& q, gravel::detail::slot_header* s) {
          s->n_rows = s->n_units = 1;
-         q.rows(s)[0] = {gravel::wide_kind(1), gravel::sink_of(0, gravel::sink_kind::device), 1};
-         *q.payload(s) = {{gravel::make_word0(gravel::op::am, 0, 12345), 0}};
+         q.rows(s)[0] = {gravel::detail::wide_kind(1), gravel::detail::sink_of(0, gravel::detail::sink_kind::device),
+                         1};
+         *q.payload(s) = {{gravel::detail::make_word0(gravel::detail::op::am, 0, 12345), 0}};
        });
      }},
     {"malloc-huge", [] { gravel_malloc<char>(1ull << 46); }},
@@ -520,7 +564,7 @@ const std::map<std::string, void (*)()> faults = {
        int caught = 0;
        try {
          gravel_malloc<char>(1ull << 46);
-       } catch (const gravel::error&) {
+       } catch (const gravel::detail::error&) {
          ++caught;
        }
        uint64_t* after = new_cell();
@@ -530,7 +574,8 @@ const std::map<std::string, void (*)()> faults = {
      }},
     {"malloc-host",  // twice what this host has for each of its PEs, of a heap that is only reserved
      [] {
-       const uint64_t host = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+       const uint64_t host =
+           static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
        gravel_malloc<char>(2 * host / static_cast<uint64_t>(gravel_n_pes()));
      }},
     {"free-null", [] { gravel_free(nullptr); }},
@@ -575,7 +620,8 @@ const std::map<std::string, void (*)()> faults = {
        gravel_launch(collectives_that_differ, 1, threads, gravel_handle(), cell, victim);
        gravel_barrier_all();
      }},
-    {"kernel-root", [] { one_kernel([](uint64_t* c) { gravel_launch(broadcast_from, 1, threads, gravel_handle(), c, 99); }); }},
+    {"kernel-root",
+     [] { one_kernel([](uint64_t* c) { gravel_launch(broadcast_from, 1, threads, gravel_handle(), c, 99); }); }},
     {"service", [] { use_service(0, 1, 0); }},
     {"service-fails", [] { use_service(0, 1, 1); }},
     {"service-fails-elsewhere", [] { use_service(1, 1, 1); }},
@@ -622,7 +668,8 @@ const std::map<std::string, void (*)()> faults = {
          }
          int status = 0;
          waitpid(child, &status, 0);
-         if (!WIFEXITED(status) || WEXITSTATUS(status) != (calls ? 1 : 7)) gravel_abort("the child did not end as it was told");
+         if (!WIFEXITED(status) || WEXITSTATUS(status) != (calls ? 1 : 7))
+           gravel_abort("the child did not end as it was told");
        }
        gravel_barrier_all();
      }},
@@ -700,11 +747,13 @@ int main(int argc, char** argv) {
   if (fault == "other-handlers" && rank && std::atoi(rank) == victim) gravel_init<breeder, count>();
   else if (fault.starts_with("devices-")) gravel_init<count, gravel_service_delivery<failing_service>>();
   else
-    gravel_init<count, count_slowly, thrower, host_thrower, blocker, host_blocker, breeder, endless, without_context<false>,
-                without_context<true>, gravel_service_delivery<failing_service>, gravel_service_delivery<other_service>>();
+    gravel_init<count, count_slowly, thrower, host_thrower, blocker, host_blocker, breeder, endless,
+                without_context<false>, without_context<true>, gravel_service_delivery<failing_service>,
+                gravel_service_delivery<other_service>>();
   std::puts("begun");
   std::fflush(stdout);
-  gravel::device_array<uint64_t> of_whole_program(std::vector<uint64_t>(100));  // destroyed after gravel_finalize
+  gravel::detail::device_array<uint64_t> of_whole_program(
+      std::vector<uint64_t>(100));  // destroyed after gravel_finalize
   if (fault != "other-handlers" && fault != "before-init" && fault != "after-finalize" && fault != "stale-handle" &&
       fault != "array-late" && fault != "service-late") {
     const auto found = faults.find(fault);
@@ -714,7 +763,7 @@ int main(int argc, char** argv) {
   const gravel_t kept = gravel_host_handle();
   gravel_finalize();
   if (fault == "after-finalize") gravel_barrier_all();
-  if (fault == "array-late") gravel::device_array<uint64_t> late(uint64_t{1});
+  if (fault == "array-late") gravel::detail::device_array<uint64_t> late(uint64_t{1});
   if (fault == "service-late") gravel_service<failing_service> late({}, {.servers = 2});
   if (fault == "stale-handle") gravel_put(kept, reinterpret_cast<uint64_t*>(kept.heap), uint64_t{1}, 0);
   std::printf("done\n");

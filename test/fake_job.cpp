@@ -5,7 +5,7 @@
 #include "lib/base/error.hpp"
 #include "test/rows.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 thread_local fake_job* the_job = nullptr;
@@ -28,20 +28,20 @@ class as_host {
   as_host() {
     relax_hook = relax_outside;
     interleave_hook = nullptr;
-    simt::detail::explores = simt::detail::running_lanes = false;
+    simt::inner::explores = simt::inner::running_lanes = false;
   }
   ~as_host() {
     relax_hook = relax_;
     interleave_hook = interleave_;
-    simt::detail::explores = explores_;
-    simt::detail::running_lanes = running_lanes_;
+    simt::inner::explores = explores_;
+    simt::inner::running_lanes = running_lanes_;
   }
   as_host(const as_host&) = delete;
 
  private:
   relax_function relax_ = relax_hook;
   interleave_function interleave_ = interleave_hook;
-  bool explores_ = simt::detail::explores, running_lanes_ = simt::detail::running_lanes;
+  bool explores_ = simt::inner::explores, running_lanes_ = simt::inner::running_lanes;
 };
 
 }  // namespace
@@ -126,8 +126,10 @@ void fake_job::make_handles(fake_pe& p) {
   p.host_thread = p.memory->of_host();
   p.device_handler = p.memory->of_device_handlers();
   p.host_handler = p.memory->of_host_handlers();
-  p.receiver[0] = std::make_unique<host_receiver>(p.segment->landing_of(sink_kind::device), sink_kind::device, p.device_handler);
-  p.receiver[1] = std::make_unique<host_receiver>(p.segment->landing_of(sink_kind::host), sink_kind::host, p.host_handler);
+  p.receiver[0] =
+      std::make_unique<host_receiver>(p.segment->landing_of(sink_kind::device), sink_kind::device, p.device_handler);
+  p.receiver[1] =
+      std::make_unique<host_receiver>(p.segment->landing_of(sink_kind::host), sink_kind::host, p.host_handler);
   p.drawn.resize(p.shared.routes->n_sources());
   p.places.resize(p.ring_lanes * p.drawn.size());
 }
@@ -147,7 +149,7 @@ bool fake_job::serve_ring(fake_pe& p, uint32_t lane, uint32_t source) {
       fail("a corrupt message arrived at PE {}: {}", p.pe, name_of(fault));
   });
   ring.mark_done(at.ticket);
-  at.go_on();
+  at.advance();
   return true;
 }
 
@@ -161,7 +163,8 @@ void fake_job::make_node(uint32_t node) {
   n.setup.spill = &n.spill;
   n.spill.limit = values_.spill_size;
   n.setup.handler_name = [this](uint32_t id) {
-    const auto found = std::find_if(handlers_.begin(), handlers_.end(), [&](const handler_info& h) { return h.id == id; });
+    const auto found =
+        std::find_if(handlers_.begin(), handlers_.end(), [&](const handler_info& h) { return h.id == id; });
     return found == handlers_.end() ? std::string() : std::string(found->name);
   };
   for (uint32_t pe : topology_.pes_of(node)) n.setup.local.push_back(pes_[pe]->segment.get());
@@ -171,7 +174,8 @@ void fake_job::make_node(uint32_t node) {
     auto& links = n.links.emplace_back();
     std::vector<remote_link*> pointers;
     for (uint32_t to = 0; to < topology_.n_nodes(); ++to) {
-      links.push_back(to == node ? nullptr : std::make_unique<fake_link>(static_cast<uint32_t>(values_.packets_per_destination)));
+      links.push_back(to == node ? nullptr
+                                 : std::make_unique<fake_link>(static_cast<uint32_t>(values_.packets_per_destination)));
       pointers.push_back(links.back().get());
     }
     n.planes.push_back(std::make_unique<plane>(n.setup, i, pointers, reinterpret_cast<char*>(n.staging[i].data()),
@@ -183,7 +187,8 @@ void fake_job::make_node(uint32_t node) {
 uint64_t fake_job::stat_of(stat s) const {
   uint64_t sum = 0;
   for (const auto& n : nodes_)
-    for (uint32_t p = 0; p < n_planes_; ++p) sum += load_relaxed(&n->setup.local[0]->control()->stats[p][static_cast<uint32_t>(s)]);
+    for (uint32_t p = 0; p < n_planes_; ++p)
+      sum += load_relaxed(&n->setup.local[0]->control()->stats[p][static_cast<uint32_t>(s)]);
   return sum;
 }
 
@@ -205,7 +210,8 @@ bool fake_job::step_receiver(uint32_t pe, sink_kind kind) {
   try {
     moved = receive_(*p.receiver[k]);
     if (kind == sink_kind::device)
-      for (size_t i = 0; i < p.places.size(); ++i) moved |= serve_ring(p, draw_.below(p.ring_lanes), draw_.below(p.drawn.size()));
+      for (size_t i = 0; i < p.places.size(); ++i)
+        moved |= serve_ring(p, draw_.below(p.ring_lanes), draw_.below(p.drawn.size()));
   } catch (...) {
     p.receiving[k] = false;
     throw;
@@ -223,10 +229,11 @@ bool fake_job::deliver(uint32_t from, uint32_t to, uint32_t index, random_number
   if (tamper) tamper(d);
   fake_node& n = *nodes_[to];
   if (d.local) {
-    std::span<std::byte> memory =
-        d.region < n.setup.local.size() ? n.setup.local[d.region]->landing_memory() : std::as_writable_bytes(std::span(n.transit));
+    std::span<std::byte> memory = d.region < n.setup.local.size() ? n.setup.local[d.region]->landing_memory()
+                                                                  : std::as_writable_bytes(std::span(n.transit));
     if (d.offset > memory.size() || d.bytes > memory.size() - d.offset)
-      fail("a put outside region {} of node {}: offset {}, {} bytes of {}", d.region, to, d.offset, d.bytes, memory.size());
+      fail("a put outside region {} of node {}: offset {}, {} bytes of {}", d.region, to, d.offset, d.bytes,
+           memory.size());
     std::memcpy(memory.data() + d.offset, d.local, d.bytes);
     link->arrived(d.puts);
     if (!d.is_notice) return true;
@@ -261,7 +268,8 @@ bool fake_job::step() {
 }
 
 void fake_job::check_idle(uint64_t idle) const {
-  // Every cause for which a packet may wait has passed many times over by then; lanes may still be busy among themselves.
+  // Every cause for which a packet may wait has passed many times over by then; lanes may still be busy among
+  // themselves.
   if (idle > 300'000) fail("nothing moves any more:\n{}", describe());
 }
 
@@ -340,4 +348,4 @@ std::string fake_job::describe() const {
   return text;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

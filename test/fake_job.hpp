@@ -1,5 +1,5 @@
-// A whole job in one process: N nodes of M PEs with real segments, planes, receivers and collectives; links that deliver
-// in memory (fake_link.hpp); a clock that the test moves. No UCX, no sockets, one thread.
+// A whole job in one process: N nodes of M PEs with real segments, planes, receivers and collectives; links that
+// deliver in memory (fake_link.hpp); a clock that the test moves. No UCX, no sockets, one thread.
 //
 // A seed decides who goes next. Whatever waits (a kernel's lane, a host call, a handler) lets the rest of the job go on
 // through relax_hook, and if nothing moves for very long, that is an error with a dump and no endless test.
@@ -10,16 +10,16 @@
 #include <string>
 #include <vector>
 
+#include <gravel/gravel.cuh>
 #include "host/aggregator/collective.hpp"
 #include "host/aggregator/plane.hpp"
-#include "host/gravel.cuh"
 #include "host/pe/collective_member.hpp"
 #include "host/pe/pe_memory.hpp"
 #include "host/pe/receiver.hpp"
 #include "test/fake_link.hpp"
 #include "test/shared_pes.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// Default settings but for these variables.
 settings settings_with(const std::map<std::string, std::string>& values);
@@ -28,7 +28,8 @@ struct fake_shape {
   uint32_t nodes = 1, pes_per_node = 2;
   uint64_t seed = 1;
   bool self_in_place = true;
-  bool peers = false;  ///< the PEs of a node reach each other on the route `peer`, through rings of four small chunks; the own PE in place
+  bool peers = false;  ///< the PEs of a node reach each other on the route `peer`, through rings of four small chunks;
+                       ///< the own PE in place
   /// Small rings, so that everything wraps and runs full; these override.
   std::map<std::string, std::string> settings = {};
 };
@@ -138,7 +139,8 @@ class fake_job {
   void quiet(uint32_t pe);
   void quiet_all();
   /// All PEs call a collective of this kind and contribute; the words that each of them got.
-  std::vector<collective_words> combine(const std::vector<collective_words>& mine, collective_kind kind = collective_kind::barrier);
+  std::vector<collective_words> combine(const std::vector<collective_words>& mine,
+                                        collective_kind kind = collective_kind::barrier);
   /// The same with data, which all get (collective_member::result_data).
   void exchange(const std::vector<std::vector<std::byte>>& mine);
 
@@ -173,4 +175,4 @@ class fake_job {
   uint64_t collective_calls_ = 0;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

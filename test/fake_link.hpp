@@ -14,10 +14,10 @@
 #include "host/aggregator/outbound.hpp"
 #include "lib/base/error.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// The tests' numbers: drawn from a seed, the same on every machine.
-using random_numbers = simt::detail::random_numbers;
+using random_numbers = simt::inner::random_numbers;
 
 class fake_link final : public remote_link {
  public:
@@ -34,7 +34,8 @@ class fake_link final : public remote_link {
     bool is_notice = true;
   };
 
-  explicit fake_link(uint32_t packets, bool prefers_messages = false) : packets_(packets), prefers_messages_(prefers_messages) {}
+  explicit fake_link(uint32_t packets, bool prefers_messages = false)
+      : packets_(packets), prefers_messages_(prefers_messages) {}
   bool prefers_messages() const override { return prefers_messages_; }
 
   /// What is put from slots has been read when put() returns, as where a processor copies it.
@@ -49,7 +50,8 @@ class fake_link final : public remote_link {
     d.local = d.data.data();
     --*std::exchange(d.puts, nullptr);
   }
-  void put_and_notify(const void* local, uint64_t bytes, uint32_t region, uint64_t offset, const plane_header& notice) override {
+  void put_and_notify(const void* local, uint64_t bytes, uint32_t region, uint64_t offset,
+                      const plane_header& notice) override {
     std::lock_guard lock(mutex_);
     check_credit(notice);
     pending_.push_back({notice, {}, local, bytes, region, offset, nullptr, true});
@@ -112,4 +114,4 @@ class fake_link final : public remote_link {
   std::map<uint32_t, uint64_t> freed_;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

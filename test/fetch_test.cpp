@@ -11,7 +11,7 @@
 #include "test/fake_job.hpp"
 #include "test/seeds.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 
@@ -20,10 +20,12 @@ constexpr uint32_t lanes = 36;
 template <class F>
 void in_every_shape(F f) {
   uint64_t seed = 1;
-  for (auto [nodes, pes, self] : {std::tuple{1u, 1u, true}, {1u, 2u, true}, {1u, 1u, false}, {2u, 2u, true}, {3u, 1u, false}})
+  for (auto [nodes, pes, self] :
+       {std::tuple{1u, 1u, true}, {1u, 2u, true}, {1u, 1u, false}, {2u, 2u, true}, {3u, 1u, false}})
     for (auto [plain, peers] : {std::pair{true, false}, {false, false}, {true, true}, {false, true}}) {
       INFO(nodes << " nodes of " << pes << " PEs, in place " << self << ", peers " << peers << ", seed " << seed);
-      const auto job = fake_job::with<>({.nodes = nodes, .pes_per_node = pes, .seed = seed, .self_in_place = self, .peers = peers});
+      const auto job =
+          fake_job::with<>({.nodes = nodes, .pes_per_node = pes, .seed = seed, .self_in_place = self, .peers = peers});
       f(*job, plain ? 0 : seed);
       for (uint32_t pe = 0; pe < job->n_pes(); ++pe) REQUIRE(job->error_of(pe).code == 0);
       ++seed;
@@ -75,7 +77,8 @@ void fetch_adds() {
     const uint32_t n = job.n_pes();
     std::vector<std::vector<T>> old(n);
     const auto add = [&](const gravel_t& g) {
-      for (uint32_t pe = 0; pe < n; ++pe) old[pe].push_back(gravel_fetch_add(g, reinterpret_cast<T*>(g.heap), T{2}, static_cast<int>(pe)));
+      for (uint32_t pe = 0; pe < n; ++pe)
+        old[pe].push_back(gravel_fetch_add(g, reinterpret_cast<T*>(g.heap), T{2}, static_cast<int>(pe)));
     };
     for (uint32_t pe = 0; pe < n; ++pe) {
       job.launch(1, lanes, seed, [&] { add(job.pe(pe).kernel); });
@@ -123,7 +126,8 @@ T updated(op o, T old, T value) {
   switch (o) {
     case op::fetch_add:  // integers wrap around
       if constexpr (std::is_floating_point_v<T>) return old + value;
-      else return static_cast<T>(static_cast<std::make_unsigned_t<T>>(old) + static_cast<std::make_unsigned_t<T>>(value));
+      else
+        return static_cast<T>(static_cast<std::make_unsigned_t<T>>(old) + static_cast<std::make_unsigned_t<T>>(value));
     case op::fetch_min: return std::min(old, value);
     case op::fetch_max: return std::max(old, value);
     case op::swap: return value;
@@ -264,11 +268,13 @@ TEST_CASE("enumerations, pointers and bool are values") {
       gravel_get(g, &e->t_got, &e->t, last);
       gravel_get(g, &e->b_got, &e->b, last);
       gravel_quiet(g);
-      if (e->c_got != colour::green || e->p_got != pointer || e->t_got != minus || !e->b_got) fail("a value changed on its way");
+      if (e->c_got != colour::green || e->p_got != pointer || e->t_got != minus || !e->b_got)
+        fail("a value changed on its way");
       if (!gravel_get_value(g, &e->b, last) || gravel_get_value(g, &e->t, last) != minus) fail("gravel_get_value");
       if (gravel_swap(g, &e->c, colour::red, last) != colour::green) fail("gravel_swap of an enumeration");
       if (gravel_compare_swap(g, &e->c, colour::red, colour::green, last) != colour::red) fail("gravel_compare_swap");
-      if (gravel_compare_swap(g, &e->p, nullptr, pointer + 1, last) != pointer) fail("gravel_compare_swap of another pointer");
+      if (gravel_compare_swap(g, &e->p, nullptr, pointer + 1, last) != pointer)
+        fail("gravel_compare_swap of another pointer");
       if (gravel_swap(g, &e->p, nullptr, last) != pointer) fail("gravel_swap of a pointer");
     };
     job.launch(1, 1, seed, [&] { run(job.pe(0).kernel); });
@@ -330,8 +336,8 @@ TEST_CASE("a storm of gets at a PE with a slow way out needs no more memory than
       uint64_t* const heap = reinterpret_cast<uint64_t*>(g.heap);
       for (uint32_t i = lane; i < gets; i += n_lanes) {
         // What PE 0 answers to the others waits until they have asked as much as they may.
-        const uint64_t under_way =
-            g.counters->gets.issued[0] + g.counters->gets.issued[1] - g.counters->gets.done[0] - g.counters->gets.done[1];
+        const uint64_t under_way = g.counters->gets.issued[0] + g.counters->gets.issued[1] - g.counters->gets.done[0] -
+                                   g.counters->gets.done[1];
         job->pe(pe).receiving[0] = pe != 0 && under_way + 32 < 1024 && i + 1024 < gets;
         most = std::max(most, under_way);
         gravel_get(g, heap + words + i % words, heap + i % words, 0);
@@ -346,14 +352,16 @@ TEST_CASE("a storm of gets at a PE with a slow way out needs no more memory than
     }
     CHECK(most <= 1024);
     job->settle();
-    for (uint32_t node = 0; node < job->node(0).setup.nodes.n_nodes(); ++node) CHECK(job->node(node).spill.answers == 0);
+    for (uint32_t node = 0; node < job->node(0).setup.nodes.n_nodes(); ++node)
+      CHECK(job->node(node).spill.answers == 0);
   }
 }
 
 TEST_CASE("gravel_quiet: all that a kernel sent before is applied when it returns, under 100 schedules") {
   for (uint64_t seed = 1; seed <= of_seeds(100); ++seed) {
     INFO("seed " << seed);
-    const auto job = fake_job::with<>({.nodes = 5, .pes_per_node = 1, .seed = seed, .settings = {{"GRAVEL_TWO_HOP_NODES", "4"}}});
+    const auto job =
+        fake_job::with<>({.nodes = 5, .pes_per_node = 1, .seed = seed, .settings = {{"GRAVEL_TWO_HOP_NODES", "4"}}});
     job->launch(1, 16, seed, [&] {
       const gravel_t& g = job->pe(0).kernel;
       uint64_t* const heap = reinterpret_cast<uint64_t*>(g.heap);
@@ -361,7 +369,8 @@ TEST_CASE("gravel_quiet: all that a kernel sent before is applied when it return
       if (threadIdx.x % 3 == 0) return;
       gravel_quiet(g);
       for (uint32_t pe = 0; pe < 5; ++pe)
-        if (job->pe(pe).at<uint64_t>(0)[threadIdx.x] != 7 + threadIdx.x) fail("not applied at PE {} after gravel_quiet", pe);
+        if (job->pe(pe).at<uint64_t>(0)[threadIdx.x] != 7 + threadIdx.x)
+          fail("not applied at PE {} after gravel_quiet", pe);
     });
   }
 }
@@ -369,7 +378,8 @@ TEST_CASE("gravel_quiet: all that a kernel sent before is applied when it return
 TEST_CASE("gravel_fence orders operations on one PE") {
   for (uint64_t seed = 1; seed <= of_seeds(50); ++seed) {
     INFO("seed " << seed);
-    const auto job = fake_job::with<>({.nodes = 2, .pes_per_node = 1, .seed = seed, .settings = {{"GRAVEL_AGGREGATOR_THREADS", "2"}}});
+    const auto job = fake_job::with<>(
+        {.nodes = 2, .pes_per_node = 1, .seed = seed, .settings = {{"GRAVEL_AGGREGATOR_THREADS", "2"}}});
     job->launch(1, 2, seed, [&] {
       // Message passing: whoever sees the flag sees the data.
       const gravel_t& g = job->pe(0).kernel;

@@ -1,5 +1,5 @@
-// Memory that another process can write at any time: what is changed between the look at it and its use must do no harm. Each test changes
-// it where the code comes back to it later; the last one from another thread, at any moment.
+// Memory that another process can write at any time: what is changed between the look at it and its use must do no
+// harm. Each test changes it where the code comes back to it later; the last one from another thread, at any moment.
 #include <atomic>
 #include <cstring>
 #include <thread>
@@ -11,7 +11,7 @@
 #include "test/lone_node.hpp"
 #include "test/seeds.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 
@@ -23,7 +23,8 @@ slot_header* publish_additions(fake_job& job, uint32_t to, uint32_t n) {
   const uint64_t ticket = q.claim();
   slot_header* const slot = q.slot(ticket);
   q.rows(slot)[0] = {wide_kind(1), sink_of(to, sink_kind::device), n};
-  for (uint32_t i = 0; i < n; ++i) q.payload(slot)[i] = {{make_word0(op::add, static_cast<uint8_t>(value_type::u64), i * 8), 1}};
+  for (uint32_t i = 0; i < n; ++i)
+    q.payload(slot)[i] = {{make_word0(op::add, static_cast<uint8_t>(value_type::u64), i * 8), 1}};
   q.publish(ticket, slot, 1, n);
   return slot;
 }
@@ -47,13 +48,13 @@ TEST_CASE("a slot that changes while it waits to be taken further is taken as it
   for (int i = 0; i < 2; ++i) publish_additions(*job, 1, slot_units);
   slot_header* const last = publish_additions(*job, 1, slot_units);
   for (int i = 0; i < 10; ++i) job->step_plane(0, 0);
-  REQUIRE(job->stat_of(gravel::stat::slots_taken) == 3);
-  REQUIRE(job->stat_of(gravel::stat::messages_taken) == 3 * slot_units);
+  REQUIRE(job->stat_of(gravel::detail::stat::slots_taken) == 3);
+  REQUIRE(job->stat_of(gravel::detail::stat::messages_taken) == 3 * slot_units);
   last->n_rows = last->n_units = ~0u;
   spoil(job->pe(0).host_thread.direct.rows(last)[0]);
   job->handlers_paused = false;
   job->settle();
-  CHECK(job->stat_of(gravel::stat::slots_taken) == 4);
+  CHECK(job->stat_of(gravel::detail::stat::slots_taken) == 4);
   CHECK(sum_of_words(*job, 1) == 3 * slot_units + slot_units / 2);
 }
 
@@ -78,8 +79,8 @@ TEST_CASE("a packet that changes between its arrival and its second hop is forwa
   for (const char* eager : {"0", "64K"}) {
     INFO("eager size " << eager);
     // A grid of 2 x 2 nodes: from node 0 by node 1 to node 3.
-    const auto job =
-        fake_job::with<>({.nodes = 4, .pes_per_node = 1, .settings = {{"GRAVEL_TWO_HOP_NODES", "4"}, {"GRAVEL_EAGER_SIZE", eager}}});
+    const auto job = fake_job::with<>(
+        {.nodes = 4, .pes_per_node = 1, .settings = {{"GRAVEL_TWO_HOP_NODES", "4"}, {"GRAVEL_EAGER_SIZE", eager}}});
     publish_additions(*job, 3, 5);
     job->pe(0).host_thread.direct.ask_flush(1);
     job->step_plane(0, 0);
@@ -129,7 +130,8 @@ TEST_CASE("what a PE contributes to a collective, and what the aggregator gives 
   const auto refused = [&](const char* what, const collective_call& call) {
     job->pe(1).segment->control()->collective_in.call = call;
     store_release(&job->pe(1).segment->control()->collective_in.sequence, uint64_t{1});
-    CHECK_THROWS_WITH(job->step_collective(0), contains_text("PE 1 contributed to a collective") && contains_text(what));
+    CHECK_THROWS_WITH(job->step_collective(0),
+                      contains_text("PE 1 contributed to a collective") && contains_text(what));
   };
   refused("kind 4711", {1, static_cast<collective_kind>(4711), 1, {}});
   refused("of PE 9", {1, collective_kind::barrier, 9, {}});
@@ -160,7 +162,8 @@ TEST_CASE("slots that change at any moment are taken as they were read, or refus
     const uint64_t ticket = q.claim();
     slot_header* const slot = q.slot(ticket);
     q.rows(slot)[0] = {wide_kind(1), sink_of(3, sink_kind::device), 4};
-    for (uint32_t i = 0; i < 4; ++i) q.payload(slot)[i] = {{make_word0(op::add, static_cast<uint8_t>(value_type::u64), i * 8), 1}};
+    for (uint32_t i = 0; i < 4; ++i)
+      q.payload(slot)[i] = {{make_word0(op::add, static_cast<uint8_t>(value_type::u64), i * 8), 1}};
     q.publish(ticket, slot, 1, 4);
     for (int tries = 0; q.read_consumed() != ticket + 1; ++tries) try {
         if (tries > 1000) q.publish(ticket, slot, 0, 0);  // the other thread may have put an old value back

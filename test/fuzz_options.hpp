@@ -1,4 +1,5 @@
-// How much a fuzzer does: NAME_fuzz [--inputs N] [--seed S]. tools/soak starts many of them, each with a seed of its own.
+// How much a fuzzer does: NAME_fuzz [--inputs N] [--seed S]. tools/soak starts many of them, each with a seed of its
+// own.
 #pragma once
 #include <csignal>
 #include <cstdint>
@@ -35,12 +36,14 @@ struct fuzz_options {
   void note(uint64_t i) const {
     input().number = i;
     if (i % 1'000'000 == 0 && i != 0)
-      std::fprintf(stderr, "%llu of %llu inputs\n", static_cast<unsigned long long>(i), static_cast<unsigned long long>(inputs));
+      std::fprintf(stderr, "%llu of %llu inputs\n", static_cast<unsigned long long>(i),
+                   static_cast<unsigned long long>(inputs));
   }
 
   /// The line by which tools/soak knows that all inputs were tried.
   void print_done() const {
-    std::printf("%llu inputs of seed %llu\n", static_cast<unsigned long long>(inputs), static_cast<unsigned long long>(seed));
+    std::printf("%llu inputs of seed %llu\n", static_cast<unsigned long long>(inputs),
+                static_cast<unsigned long long>(seed));
   }
 
  private:
@@ -52,8 +55,8 @@ struct fuzz_options {
     return now;
   }
   static void say_which(int fault) {
-    std::fprintf(stderr, "signal %d at input %llu of seed %llu\n", fault, static_cast<unsigned long long>(input().number),
-                 static_cast<unsigned long long>(input().seed));
+    std::fprintf(stderr, "signal %d at input %llu of seed %llu\n", fault,
+                 static_cast<unsigned long long>(input().number), static_cast<unsigned long long>(input().seed));
     std::signal(fault, SIG_DFL);
     std::raise(fault);
   }

@@ -1,4 +1,5 @@
-// host/aggregator/gathering.*: the PEs of a node come to their aggregator, as they should and otherwise. PEs are threads here.
+// host/aggregator/gathering.*: the PEs of a node come to their aggregator, as they should and otherwise. PEs are
+// threads here.
 #include "host/aggregator/gathering.hpp"
 
 #include <fmt/format.h>
@@ -13,7 +14,7 @@
 #include "test/catch.hpp"
 #include "test/error_of.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 
@@ -45,14 +46,15 @@ struct gathered {
   std::optional<local_pes> here;
   std::string error;
 };
-gathered gather(const std::vector<hello>& coming, bool leaves = false, pid_t parent = getppid(), uint64_t timeout_s = 20) {
+gathered gather(const std::vector<hello>& coming, bool leaves = false, pid_t parent = getppid(),
+                uint64_t timeout_s = 20) {
   gathered result;
   const node_listener listener;
-  std::vector<node_channel> channels;
+  std::vector<node_socket> channels;
   std::jthread pes([&] {
     for (const hello& h : coming) try {
         const pe_segment segment = pe_segment::create(h.shape, h.pe);
-        channels.push_back(node_channel::connect(listener.name()));
+        channels.push_back(node_socket::connect(listener.name()));
         channels.back().send(h, segment.descriptor());
       } catch (const error&) {
         // The aggregator has given up already.
@@ -99,21 +101,24 @@ TEST_CASE("a PE that lies about the job or its segment is refused before any mem
     return error_of([&] { check_hello(from_wire<hello>(to_wire(h), "process 4"), first, {2, 3}, values()); });
   };
   CHECK(refusal([](hello&) {}) == "no error");
-  const std::pair<const char*, std::function<void(segment_shape&)>> shapes[] = {{"packet_size", [](auto& s) { s.packet_size = ~0ull; }},
-                                                                                {"packets", [](auto& s) { s.packets = 0; }},
-                                                                                {"channels", [](auto& s) { s.channels = 1 << 31; }},
-                                                                                {"n_planes", [](auto& s) { s.n_planes = 0; }},
-                                                                                {"n_pes", [](auto& s) { s.n_pes = ~0u; }},
-                                                                                {"slot_size", [](auto& s) { s.slot_size = 1; }},
-                                                                                {"slots", [](auto& s) { s.slots = 0; }},
-                                                                                {"warp_slots", [](auto& s) { s.warp_slots = 3; }},
-                                                                                {"spare", [](auto& s) { s.spare = 1; }}};
+  const std::pair<const char*, std::function<void(segment_shape&)>> shapes[] = {
+      {"packet_size", [](auto& s) { s.packet_size = ~0ull; }},
+      {"packets", [](auto& s) { s.packets = 0; }},
+      {"channels", [](auto& s) { s.channels = 1 << 31; }},
+      {"n_planes", [](auto& s) { s.n_planes = 0; }},
+      {"n_pes", [](auto& s) { s.n_pes = ~0u; }},
+      {"slot_size", [](auto& s) { s.slot_size = 1; }},
+      {"slots", [](auto& s) { s.slots = 0; }},
+      {"warp_slots", [](auto& s) { s.warp_slots = 3; }},
+      {"spare", [](auto& s) { s.spare = 1; }}};
   for (const auto& [name, lie] : shapes)
     CHECK(refusal([&](hello& h) { lie(h.shape); }) ==
           fmt::format("PE 1 has other GRAVEL_* settings than its aggregator: {} differs", name));
   CHECK(refusal([](hello& h) { h.node_of_pe.assign(60'000, 0); }) ==
         "PE 1 says that its job has 60000 PEs, 60000 of them on node 0; there are 3 and 2");
-  CHECK(refusal([](hello& h) { h.node_of_pe = {0, 0, 0}; }) == "PE 1 says that its job has 3 PEs, 3 of them on node 0; there are 3 and 2");
+  CHECK(refusal([](hello& h) {
+          h.node_of_pe = {0, 0, 0};
+        }) == "PE 1 says that its job has 3 PEs, 3 of them on node 0; there are 3 and 2");
   hello first = hello_of(0);
   first.node_of_pe = {0, 1, 0};
   CHECK(refusal([](hello&) {}, &first) == "PE 1 says that other PEs are on other nodes than PE 0 does");
@@ -121,6 +126,8 @@ TEST_CASE("a PE that lies about the job or its segment is refused before any mem
 
 TEST_CASE("one that ends before all have come, a parent that is gone, and a time that is over are errors") {
   CHECK(gather({hello_of(0)}, true).error == "PE 0 ended while the job was starting");
-  CHECK_THAT(gather({hello_of(0)}, false, 1 << 30).error, contains_text("which started this aggregator, ended while the job was starting"));
-  CHECK(gather({hello_of(0)}, false, getppid(), 0).error == "only 0 of 2 PEs connected within 0 s (GRAVEL_CONNECT_TIMEOUT_S)");
+  CHECK_THAT(gather({hello_of(0)}, false, 1 << 30).error,
+             contains_text("which started this aggregator, ended while the job was starting"));
+  CHECK(gather({hello_of(0)}, false, getppid(), 0).error ==
+        "only 0 of 2 PEs connected within 0 s (GRAVEL_CONNECT_TIMEOUT_S)");
 }

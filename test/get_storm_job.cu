@@ -1,11 +1,11 @@
-// Every PE's kernel and host thread get from PE 0, far more than may be under way at once, while PE 0 and all others fetch
-// and count there, too. Run with a small GRAVEL_SPILL_SIZE and few packets: answers that wait for their way out must not end
-// the job, nor must requests and answers wait for each other.
+// Every PE's kernel and host thread get from PE 0, far more than may be under way at once, while PE 0 and all others
+// fetch and count there, too. Run with a small GRAVEL_SPILL_SIZE and few packets: answers that wait for their way out
+// must not end the job, nor must requests and answers wait for each other.
 #include <cstdint>
 #include <cstdio>
 #include <vector>
 
-#include "gravel.cuh"
+#include <gravel/gravel.cuh>
 
 namespace {
 
@@ -65,12 +65,14 @@ int main() {
     uint64_t counts[3];
     gravel_copy(counts, counter, sizeof(counts));
     const uint64_t lanes = threads * blocks;
-    if (counts[0] != 2 * n * lanes * (each / 16)) errors += wrong("the counter", counts[0], 2 * n * lanes * (each / 16));
+    if (counts[0] != 2 * n * lanes * (each / 16))
+      errors += wrong("the counter", counts[0], 2 * n * lanes * (each / 16));
     if (counts[1] != 2 * n * lanes / 64) errors += wrong("the fetched counter", counts[1], 2 * n * lanes / 64);
     if (counts[2] != 0) errors += wrong("the number of gets missing after gravel_quiet", counts[2], 0);
   }
   gravel_barrier_all();
-  if (gravel_my_pe() == 0 && !errors) std::printf("ok: %d PEs on %d nodes, %s\n", gravel_n_pes(), gravel_n_nodes(), gravel_backend());
+  if (gravel_my_pe() == 0 && !errors)
+    std::printf("ok: %d PEs on %d nodes, %s\n", gravel_n_pes(), gravel_n_nodes(), gravel_backend());
   gravel_finalize();
   return errors ? 1 : 0;
 }

@@ -11,7 +11,7 @@
 #include "lib/base/error.hpp"
 #include "test/catch.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 
@@ -81,10 +81,11 @@ bool run_schedule(uint64_t seed, uint64_t limit, bug planted) {
   options.seed = seed;
   simt::launch(1, askers + answerers, options, [&] {
     const uint32_t lane = threadIdx.x;
-    simt::detail::random_numbers draw(seed * 100 + lane);
+    simt::inner::random_numbers draw(seed * 100 + lane);
     if (lane >= askers) {
       for (relax wait; left != 0 || !net.under_way.empty(); wait())
-        if (!net.under_way.empty() && draw.below(3) == 0) net.answer(draw.below(static_cast<uint32_t>(net.under_way.size())));
+        if (!net.under_way.empty() && draw.below(3) == 0)
+          net.answer(draw.below(static_cast<uint32_t>(net.under_way.size())));
       return;
     }
     uint64_t answered = 0, sent = 0;

@@ -7,7 +7,7 @@
 #include "test/error_of.hpp"
 #include "test/scratch.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 
@@ -21,7 +21,8 @@ std::string galois(uint64_t version, const std::vector<uint64_t>& ends, const st
                    const std::vector<T>& weights = {}, bool fills = true) {
   std::string text;
   const auto append = [&](auto value) { text.append(reinterpret_cast<const char*>(&value), sizeof(value)); };
-  for (const uint64_t word : {version, uint64_t{weights.empty() ? 0 : sizeof(T)}, uint64_t{ends.size()}, uint64_t{targets.size()}})
+  for (const uint64_t word :
+       {version, uint64_t{weights.empty() ? 0 : sizeof(T)}, uint64_t{ends.size()}, uint64_t{targets.size()}})
     append(word);
   for (const uint64_t end : ends) append(end);
   for (const uint64_t target : targets) version == 1 ? append(static_cast<uint32_t>(target)) : append(target);
@@ -96,8 +97,10 @@ TEST_CASE("Galois: what is wrong is said") {
              contains_text("the weight -1 of edge 0"));
   CHECK_THAT(said(galois(1, {1}, {0}, std::vector<float>{NAN}), {.weights = true, .real_weights = true}),
              contains_text("of edge 0 of vertex 0"));
-  CHECK_THAT(said(galois(1, {1}, {0}, std::vector<uint32_t>{16777217}), weighted), contains_text("the weight 16777217 of edge 0"));
-  CHECK_THAT(said(galois(1, {1}, {0}, std::vector<uint64_t>{(uint64_t{1} << 53) + 1}), weighted), contains_text("of edge 0 of vertex 0"));
+  CHECK_THAT(said(galois(1, {1}, {0}, std::vector<uint32_t>{16777217}), weighted),
+             contains_text("the weight 16777217 of edge 0"));
+  CHECK_THAT(said(galois(1, {1}, {0}, std::vector<uint64_t>{(uint64_t{1} << 53) + 1}), weighted),
+             contains_text("of edge 0 of vertex 0"));
   CHECK_THAT(said(galois(1, {1}, {0}, std::vector<double>{1e39}), {.weights = true, .real_weights = true}),
              contains_text("the weight 1e+39"));
   std::string many = galois(1, {1}, {0});
@@ -117,7 +120,8 @@ TEST_CASE("weights and METIS: errors name the file, the line, and what was expec
       {"x", "1 2 1e39\n", "x:1: the weight 1e39 is above"},
       {"x", "1 2 3.4028236e38\n", "x:1: the weight 3.4028236e38 is above"},
       {"x", "1 2 1" + std::string(50, '0') + "\n", "x:1: the weight 1000"},
-      {"x", "1 2 16777216\n1 2 16777217\n", "x:2: the weight 16777217 is a whole number that a float (24 bits) does not hold"},
+      {"x", "1 2 16777216\n1 2 16777217\n",
+       "x:2: the weight 16777217 is a whole number that a float (24 bits) does not hold"},
       {"x", "1 2 16777217.0\n", "x:1: the weight 16777217.0 is a whole number"},
       {"x", "1 2 1.6777217e7\n", "x:1: the weight 1.6777217e7 is a whole number"},
       {"x", "1 2 18446744073709551617\n", "x:1: the weight 18446744073709551617 is a whole number"},
@@ -125,8 +129,10 @@ TEST_CASE("weights and METIS: errors name the file, the line, and what was expec
       {"x", "1 2 -1e-400\n", "x:1: the weight -1e-400 is not a finite number from 0 on"},
       {"x", "1 2 1e5e5\n", "x:1: expected a weight"},
       {"x", matrix + "1 2 1e300\n", "x:3: the weight 1e300 is above"},
-      {"x", "%%MatrixMarket matrix coordinate integer general\n2 2 1\n1 2 16777217\n", "x:3: the weight 16777217 is a whole number"},
-      {"x", "%%MatrixMarket matrix coordinate integer general\n2 2 1\n1 2 99999999999999999999\n", "x:3: the weight 99999999999999999999"},
+      {"x", "%%MatrixMarket matrix coordinate integer general\n2 2 1\n1 2 16777217\n",
+       "x:3: the weight 16777217 is a whole number"},
+      {"x", "%%MatrixMarket matrix coordinate integer general\n2 2 1\n1 2 99999999999999999999\n",
+       "x:3: the weight 99999999999999999999"},
       {"x.graph", "2 1 1\n2 16777217\n1 16777217\n", "x.graph:2: the weight 16777217"},
       {"x", "1 2 3 4\n", "x:1: expected the end of the line after two vertex ids and a weight"},
       {"x", matrix + "1 2 -1\n", "x:3: the weight -1"},
@@ -175,8 +181,8 @@ TEST_CASE("weights and METIS: errors name the file, the line, and what was expec
 
 TEST_CASE("weights of Matrix Market and SNAP") {
   const scratch files;
-  const edge_list matrix =
-      read_graph(files.write("%%MatrixMarket matrix coordinate real symmetric\n3 3 3\n1 1 0\n2 1 0.25\n3 2 1e3\n"), {}, weighted);
+  const edge_list matrix = read_graph(
+      files.write("%%MatrixMarket matrix coordinate real symmetric\n3 3 3\n1 1 0\n2 1 0.25\n3 2 1e3\n"), {}, weighted);
   CHECK(matrix.edges == edges{{0, 0}, {1, 0}, {0, 1}, {2, 1}, {1, 2}});
   CHECK(matrix.weights == numbers{0, 0.25, 0.25, 1000, 1000});
   const edge_list snap = read_graph(files.write("7 9 +2.5\n9 9 0\n"), {}, weighted);
@@ -186,14 +192,17 @@ TEST_CASE("weights of Matrix Market and SNAP") {
 
 TEST_CASE("weights that float holds, or that are rounded as decimals are") {
   const scratch files;
-  const edge_list list = read_graph(files.write("1 2 1e-400\n1 2 1.0D+05\n1 2 0.1\n1 2 16777216\n1 2 18446744073709551616\n1 2 -0\n"
-                                                "1 2 340282346638528859811704183484516925440\n1 2 2.5d-1\n1 2 0." +
-                                                std::string(400, '0') + "1\n1 2 1.23456789e20\n1 2 33554436\n1 2 +000\n"),
-                                    {}, weighted);
-  CHECK(list.weights == numbers{0, 1e5, 0.1, 16777216, 18446744073709551616.0, 0, largest_weight, 0.25, 0, 1.23456789e20, 33554436, 0});
+  const edge_list list =
+      read_graph(files.write("1 2 1e-400\n1 2 1.0D+05\n1 2 0.1\n1 2 16777216\n1 2 18446744073709551616\n1 2 -0\n"
+                             "1 2 340282346638528859811704183484516925440\n1 2 2.5d-1\n1 2 0." +
+                             std::string(400, '0') + "1\n1 2 1.23456789e20\n1 2 33554436\n1 2 +000\n"),
+                 {}, weighted);
+  CHECK(list.weights ==
+        numbers{0, 1e5, 0.1, 16777216, 18446744073709551616.0, 0, largest_weight, 0.25, 0, 1.23456789e20, 33554436, 0});
   CHECK_FALSE(std::signbit(list.weights[5]));
   // Values that are not asked for are not looked at.
-  CHECK(read_graph(files.write("%%MatrixMarket matrix coordinate real general\n2 2 2\n1 2 1e999\n2 1 16777217\n")).edges.size() == 2);
+  CHECK(read_graph(files.write("%%MatrixMarket matrix coordinate real general\n2 2 2\n1 2 1e999\n2 1 16777217\n"))
+            .edges.size() == 2);
 }
 
 TEST_CASE("METIS: rows of many vertices, shuffled") {
@@ -210,8 +219,9 @@ TEST_CASE("METIS: rows of many vertices, shuffled") {
     return rows;
   };
   CHECK(read_graph(files.write(text(n), "x.graph")).total_edges == 4 * n);
-  CHECK_THROWS_WITH(read_graph(files.write(text(1000), "x.graph")),
-                    contains_text("x.graph:1009: vertex 1008 has the neighbour 1001, but vertex 1001 has not the neighbour 1008"));
+  CHECK_THROWS_WITH(
+      read_graph(files.write(text(1000), "x.graph")),
+      contains_text("x.graph:1009: vertex 1008 has the neighbour 1001, but vertex 1001 has not the neighbour 1008"));
 }
 
 TEST_CASE("METIS: the row of a hub has more than a MiB") {
@@ -226,7 +236,8 @@ TEST_CASE("METIS: the row of a hub has more than a MiB") {
 TEST_CASE("shares: undirected and reversed, in parts") {
   const scratch files;
   const std::string path = files.write("0 1 5\n1 1 6\n2 0 7\n");
-  const edge_list both = read_graph(path, {.undirected = true}, weighted), back = read_graph(path, {.reversed = true}, weighted);
+  const edge_list both = read_graph(path, {.undirected = true}, weighted),
+                  back = read_graph(path, {.reversed = true}, weighted);
   CHECK(both.edges == edges{{0, 1}, {1, 0}, {1, 1}, {2, 0}, {0, 2}});
   CHECK(both.weights == numbers{5, 5, 6, 7, 7});
   CHECK(both.total_edges == 5);

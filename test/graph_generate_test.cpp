@@ -10,7 +10,7 @@
 #include "lib/graph/slices.hpp"
 #include "test/catch.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 
@@ -68,7 +68,8 @@ TEST_CASE("by_degrees: most edges first, dealt out in turn") {
       for (uint64_t n = by.first[static_cast<size_t>(p)]; n + 1 < by.first[static_cast<size_t>(p) + 1]; ++n)
         CHECK(degree[vertex_of[n]] >= degree[vertex_of[n + 1]]);
       // Beside the first vertices, of which one part has the larger ones, all parts have nearly the same.
-      CHECK(sums[static_cast<size_t>(p)] < 2 * list.edges.size() / static_cast<uint64_t>(parts) * 5 / 4 + degree[vertex_of[0]]);
+      CHECK(sums[static_cast<size_t>(p)] <
+            2 * list.edges.size() / static_cast<uint64_t>(parts) * 5 / 4 + degree[vertex_of[0]]);
     }
   }
   CHECK_THROWS_WITH(by_degrees(list, 0), contains_text("at least one"));
@@ -79,8 +80,9 @@ TEST_CASE("by_degrees: most edges first, dealt out in turn") {
 TEST_CASE("cage: as many vertices and entries as the published matrices") {
   // Of the SuiteSparse Matrix Collection, cage3 to cage13; two more below.
   const std::map<int, std::pair<uint64_t, uint64_t>> published = {
-      {3, {5, 19}},       {4, {9, 49}},          {5, {37, 233}},        {6, {93, 785}},          {7, {340, 3084}},       {8, {1015, 11003}},
-      {9, {3534, 41594}}, {10, {11397, 150645}}, {11, {39082, 559722}}, {12, {130228, 2032536}}, {13, {445315, 7479343}}};
+      {3, {5, 19}},           {4, {9, 49}},       {5, {37, 233}},        {6, {93, 785}},        {7, {340, 3084}},
+      {8, {1015, 11003}},     {9, {3534, 41594}}, {10, {11397, 150645}}, {11, {39082, 559722}}, {12, {130228, 2032536}},
+      {13, {445315, 7479343}}};
   for (const auto& [monomers, size] : published) {
     INFO(monomers);
     const edge_list list = cage(monomers);
@@ -241,7 +243,8 @@ TEST_CASE("partitions own every vertex once, and rows keep their edges") {
   give_weights(list, 100, 1);
   const csr whole = make_csr(list);
   for (const int parts : {1, 2, 3, 7, 600}) {
-    std::map<std::string, partition> all = {{"contiguous", contiguous(whole.rows(), parts)}, {"edges", by_edges(whole, parts)}};
+    std::map<std::string, partition> all = {{"contiguous", contiguous(whole.rows(), parts)},
+                                            {"edges", by_edges(whole, parts)}};
     if (has_metis()) all["metis"] = by_metis(whole, parts, 1);
     for (const auto& [name, by] : all) {
       INFO(name << " in " << parts);

@@ -17,7 +17,7 @@
 #include "test/gzip_samples.hpp"
 #include "test/scratch.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 
@@ -30,7 +30,8 @@ std::string content(const std::string& path) {
 }
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) text.replace(at, from.size(), to);
+  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+    text.replace(at, from.size(), to);
   return text;
 }
 
@@ -72,7 +73,8 @@ TEST_CASE("Matrix Market: the other legal headers") {
   const scratch files;
   CHECK(read_graph(files.write("%%matrixmarket MATRIX Coordinate Integer General\n2 2 2\n1 2 -7\n2 2 +3\n")).edges ==
         edges{{0, 1}, {1, 1}});
-  CHECK(read_graph(files.write("%%MatrixMarket matrix coordinate integer symmetric\n2 2 1\n2\t1\t9\n")).edges == edges{{1, 0}, {0, 1}});
+  CHECK(read_graph(files.write("%%MatrixMarket matrix coordinate integer symmetric\n2 2 1\n2\t1\t9\n")).edges ==
+        edges{{1, 0}, {0, 1}});
   CHECK(read_graph(files.write("%%MatrixMarket matrix coordinate pattern general\n\n%\n 3 3 0\n")).vertices == 3);
 }
 
@@ -82,8 +84,9 @@ TEST_CASE("gzip, CRLF and a missing last line end change nothing") {
     INFO(name);
     const edge_list plain = read_graph(data + name);
     const std::string text = content(data + name), crlf = replaced(text, "\n", "\r\n");
-    for (const std::string& path : {files.write_gzip(text), files.write(crlf, "crlf"), files.write_gzip(crlf, "crlf.gz"),
-                                    files.write(text.substr(0, text.size() - 1), "no-end")}) {
+    for (const std::string& path :
+         {files.write_gzip(text), files.write(crlf, "crlf"), files.write_gzip(crlf, "crlf.gz"),
+          files.write(text.substr(0, text.size() - 1), "no-end")}) {
       INFO(path);
       const edge_list list = read_graph(path);
       CHECK(list.vertices == plain.vertices);
@@ -130,7 +133,8 @@ TEST_CASE("names: errors") {
                     contains_text("graph:3: vertex 3 has no name") && contains_text("3 lines"));
   CHECK_THROWS_WITH(read_graph(data + "graph.mtx", {}, {.names = three}),
                     contains_text("graph.mtx:4: the matrix has 5 rows, but the names file has 3 lines"));
-  CHECK_THROWS_WITH(read_graph(data + "graph.mtx", {}, {.names = files.path("absent")}), contains_text("absent: No such file"));
+  CHECK_THROWS_WITH(read_graph(data + "graph.mtx", {}, {.names = files.path("absent")}),
+                    contains_text("absent: No such file"));
   CHECK_THROWS_WITH(read_names(files.write("a\n\nc\n")), contains_text("graph:2: expected the name of vertex 1"));
   CHECK_THROWS_WITH(read_names(files.write("")), contains_text("graph is empty"));
 }
@@ -156,7 +160,8 @@ TEST_CASE("errors name the file, the line, and what was expected") {
       {garbage, "graph: byte 5 is 0", "binary data or text in UTF-16"},
       {std::string(5000, '\0'), "graph: byte 0 is 0", "binary data"},
       {"1 2\n" + std::string(600, '#') + "\n1 \x01\n", "graph:3: expected two vertex ids", "'1 \\x01'"},
-      {"\n%%MatrixMarket matrix coordinate real general\n", "graph:2: a Matrix Market file begins with the banner", "in its first line"},
+      {"\n%%MatrixMarket matrix coordinate real general\n", "graph:2: a Matrix Market file begins with the banner",
+       "in its first line"},
       {"%%MatrixMarket tensor coordinate real general\n", "graph:1: expected", "the object 'tensor'"},
       {"%%MatrixMarket matrix array real general\n", "graph:1: expected", "'array': a dense matrix"},
       {"%%MatrixMarket matrix coordinate complex general\n", "graph:1: expected", "the field 'complex'"},
@@ -169,12 +174,15 @@ TEST_CASE("errors name the file, the line, and what was expected") {
       {header + "3 4 1\n1 1\n", "graph:2: the matrix is 3 x 4", "square"},
       {header + "0 0 0\n", "graph:2: the matrix has no rows", "at least one vertex"},
       {header + "999999999999999999 999999999999999999 0\n", "graph:2: the matrix has 999999999999999999 rows", "more"},
-      {header + "99999999999999999999 99999999999999999999 1\n", "graph:2: expected the size line", "'99999999999999999999"},
+      {header + "99999999999999999999 99999999999999999999 1\n", "graph:2: expected the size line",
+       "'99999999999999999999"},
       {header + "3 3 -1\n", "graph:2: expected the size line", "'3 3 -1'"},
       {header + "3 3 1\n1 -1\n", "graph:3: expected 'row column'", "found '1 -1'"},
       {header + "3 3 18446744073709551615\n1 1\n", "graph ends after 1 entries", "promises 18446744073709551615"},
-      {replaced(header, "general", "symmetric") + "3 3 2\n2 1\n1 2\n", "graph:4: entry (1, 2) is above the diagonal", "lower triangle"},
-      {replaced(header, "pattern", "integer") + "3 3 1\n1 1 5.0\n", "graph:3: expected 'row column whole-number'", "5.0"},
+      {replaced(header, "general", "symmetric") + "3 3 2\n2 1\n1 2\n", "graph:4: entry (1, 2) is above the diagonal",
+       "lower triangle"},
+      {replaced(header, "pattern", "integer") + "3 3 1\n1 1 5.0\n", "graph:3: expected 'row column whole-number'",
+       "5.0"},
       {header + "3 3 1\n4 1\n", "graph:3: entry (4, 1) is outside the matrix", "from 1 to 3"},
       {header + "3 3 1\n1 4\n", "graph:3: entry (1, 4) is outside the matrix", "from 1 to 3"},
       {header + "3 3 1\n0 1\n", "graph:3: entry (0, 1) is outside the matrix", "from 1 to 3"},
@@ -185,11 +193,13 @@ TEST_CASE("errors name the file, the line, and what was expected") {
       {header + "3 3 1\n1 1\n2 2\n", "graph:4: expected the end of the file after the 1 entries", "promises"},
       {replaced(header, "pattern", "real") + "3 3 1\n1 1\n", "graph:3: expected 'row column real-number'", "'1 1'"},
       {replaced(header, "pattern", "real") + "3 3 1\n1 1 1,5\n", "graph:3: expected 'row column real-number'", "1,5"},
-      {replaced(header, "pattern", "integer") + "3 3 1\n1 1 1.5\n", "graph:3: expected 'row column whole-number'", "1.5"},
+      {replaced(header, "pattern", "integer") + "3 3 1\n1 1 1.5\n", "graph:3: expected 'row column whole-number'",
+       "1.5"},
   };
   for (const auto& [text, where, what] : table) {
     INFO(text.substr(0, 80));
-    CHECK_THROWS_WITH(read_graph(files.write(text)), contains_text(files.directory) && contains_text(where) && contains_text(what));
+    CHECK_THROWS_WITH(read_graph(files.write(text)),
+                      contains_text(files.directory) && contains_text(where) && contains_text(what));
     if (!text.empty()) {
       CHECK_THROWS_WITH(read_graph(files.write_gzip(text, "graph")), contains_text(where) && contains_text(what));
     }
@@ -241,9 +251,9 @@ TEST_CASE("behind a gzip member are zeros or another member, or the file is refu
   std::string one = "1 2\n", two = "2 3\n";
   for (int i = 0; i < 300; ++i) two += std::to_string(i) + " 7\n";
   const std::string first = gzip_member(one), second = gzip_member(two);
-  for (const std::string& whole :
-       {first + second, first + gzip_member("") + second, gzip_member("") + first + second, block_gzip(one + two),
-        first + second + std::string(100'000, '\0'), first + std::string(1000, '\0') + second, block_gzip(one) + block_gzip(two)})
+  for (const std::string& whole : {first + second, first + gzip_member("") + second, gzip_member("") + first + second,
+                                   block_gzip(one + two), first + second + std::string(100'000, '\0'),
+                                   first + std::string(1000, '\0') + second, block_gzip(one) + block_gzip(two)})
     CHECK(read_graph(files.write(whole)).total_edges == 302);
 
   const std::string blocks = block_gzip(one + two);
@@ -267,13 +277,16 @@ TEST_CASE("behind a gzip member are zeros or another member, or the file is refu
   std::string checksum = first, length = first;
   checksum[checksum.size() - 5] ^= 1;
   length[length.size() - 1] ^= 1;
-  CHECK_THROWS_WITH(read_graph(files.write(checksum + second)), contains_text("damaged") && contains_text("(incorrect data check)"));
-  CHECK_THROWS_WITH(read_graph(files.write(length + second)), contains_text("damaged") && contains_text("(incorrect length check)"));
+  CHECK_THROWS_WITH(read_graph(files.write(checksum + second)),
+                    contains_text("damaged") && contains_text("(incorrect data check)"));
+  CHECK_THROWS_WITH(read_graph(files.write(length + second)),
+                    contains_text("damaged") && contains_text("(incorrect length check)"));
 }
 
 TEST_CASE("what begins with one byte of gzip's magic is text") {
   const scratch files;
-  CHECK_THROWS_WITH(read_graph(files.write("\x1f 2\n")), contains_text("graph:1: expected two vertex ids") && contains_text("\\x1f 2"));
+  CHECK_THROWS_WITH(read_graph(files.write("\x1f 2\n")),
+                    contains_text("graph:1: expected two vertex ids") && contains_text("\\x1f 2"));
   CHECK_THROWS_WITH(read_graph(files.write("\x1f")), contains_text("graph:1: expected two vertex ids"));
 }
 
@@ -313,7 +326,8 @@ TEST_CASE("a mark of UTF-8 is skipped, and what is no text is named") {
        }) {
     INFO(said);
     CHECK_THROWS_WITH(read_graph(files.write_gzip(text)), contains_text("graph.gz") && contains_text(said));
-    if (text[0] != '\x1f') CHECK_THROWS_WITH(read_graph(files.write(text)), contains_text("graph") && contains_text(said));
+    if (text[0] != '\x1f')
+      CHECK_THROWS_WITH(read_graph(files.write(text)), contains_text("graph") && contains_text(said));
   }
 }
 
@@ -328,21 +342,24 @@ TEST_CASE("a file named *.mtx begins with the banner") {
     for (const char* name : {"x.mtx", "x.MTX"})
       for (const bool weights : {false, true})
         CHECK_THROWS_WITH(read_graph(files.write(text, name), {}, {.weights = weights}),
-                          contains_text(std::string(name) + ":1: a Matrix Market file begins with the banner") && contains_text(line));
-  CHECK_THROWS_WITH(read_graph(files.write("x\n"), {}, {.format = graph_format::matrix_market}), contains_text("begins with the banner"));
+                          contains_text(std::string(name) + ":1: a Matrix Market file begins with the banner") &&
+                              contains_text(line));
+  CHECK_THROWS_WITH(read_graph(files.write("x\n"), {}, {.format = graph_format::matrix_market}),
+                    contains_text("begins with the banner"));
 }
 
 TEST_CASE("comments may be indented") {
   const scratch files;
   CHECK(read_graph(files.write("  # c\n1 2\n\t# d\n")).total_edges == 1);
-  CHECK(read_graph(files.write("%%MatrixMarket matrix coordinate pattern general\n  % c\n2 2 1\n\t% d\n1 2\n")).total_edges == 1);
+  CHECK(read_graph(files.write("%%MatrixMarket matrix coordinate pattern general\n  % c\n2 2 1\n\t% d\n1 2\n"))
+            .total_edges == 1);
   CHECK(read_graph(files.write(" % c\n2 1\n2\n  % d\n1\n", "x.graph")).total_edges == 2);
 }
 
 TEST_CASE("many vertices and few edges take little memory to read, and a text where rows do not fit") {
   const scratch files;
-  const edge_list list =
-      read_graph(files.write("%%MatrixMarket matrix coordinate pattern general\n1000000000000 1000000000000 1\n1 1000000000000\n"));
+  const edge_list list = read_graph(files.write(
+      "%%MatrixMarket matrix coordinate pattern general\n1000000000000 1000000000000 1\n1 1000000000000\n"));
   CHECK(list.vertices == 1000000000000);
   CHECK(list.edges == edges{{0, 999999999999}});
   CHECK_THROWS_WITH(make_csr(list), contains_text("1000000000000 vertices and 1 edges") && contains_text("GiB"));
@@ -403,7 +420,8 @@ TEST_CASE("round trip of a random graph with scattered ids") {
   std::string text;
   for (uint64_t i = 0; i < 40000; ++i) {
     expected.push_back({i < ids.size() ? i : random() % ids.size(), random() % ids.size()});
-    text += std::to_string(ids[expected.back().source]) + (i % 2 ? "\t" : "  ") + std::to_string(ids[expected.back().target]) + "\n";
+    text += std::to_string(ids[expected.back().source]) + (i % 2 ? "\t" : "  ") +
+            std::to_string(ids[expected.back().target]) + "\n";
   }
   const edge_list list = read_graph(files.write_gzip(text));
   CHECK(list.ids.listed == ids);

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace gravel {
+namespace gravel::detail {
 
 inline void append_little_endian(std::string& to, uint64_t value, unsigned bytes) {
   for (unsigned i = 0; i < bytes; ++i) to += static_cast<char>(value >> 8 * i & 0xff);
@@ -23,7 +23,8 @@ inline std::string gzip_member(std::string_view text, std::string_view extra = {
   append_little_endian(member, text.size(), 2);
   append_little_endian(member, ~text.size(), 2);
   member += text;
-  append_little_endian(member, crc32(0, reinterpret_cast<const Bytef*>(text.data()), static_cast<uInt>(text.size())), 4);
+  append_little_endian(member, crc32(0, reinterpret_cast<const Bytef*>(text.data()), static_cast<uInt>(text.size())),
+                       4);
   append_little_endian(member, text.size(), 4);
   return member;
 }
@@ -40,4 +41,4 @@ inline std::string block_gzip(std::string_view text) {
   return all + member({});
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

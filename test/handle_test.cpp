@@ -1,13 +1,14 @@
-// Calls with handles that are none: empty ones, those that were kept past gravel_finalize, and those of services, servers and queues of tasks that are closed.
+// Calls with handles that are none: empty ones, those that were kept past gravel_finalize, and those of services,
+// servers and queues of tasks that are closed.
 #include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "gravel.cuh"
+#include <gravel/gravel.cuh>
 #include "host/pe/service.hpp"
-#include "lib/server/servers.cuh"
-#include "lib/task/task_queue.cuh"
+#include "lib/critical/servers.cuh"
+#include "lib/remote_task/task_queue.cuh"
 #include "test/catch.hpp"
 #include "test/error_of.hpp"
 
@@ -34,7 +35,8 @@ const std::vector<std::pair<std::string, call>> calls = {
     {"gravel_am", [](const gravel_t& g) { gravel_am<nothing>(g, 0, 1); }},
     {"gravel_put_bulk", [](const gravel_t& g) { gravel_put_bulk(g, &word, &other, sizeof(word), 0); }},
     {"gravel_put_bulk", [](const gravel_t& g) { gravel_put_bulk_warp(g, &word, &other, sizeof(word), 0); }},
-    {"gravel_put_signal", [](const gravel_t& g) { gravel_put_signal(g, &word, &word, 8, &other, 1, GRAVEL_SIGNAL_SET, 0); }},
+    {"gravel_put_signal",
+     [](const gravel_t& g) { gravel_put_signal(g, &word, &word, 8, &other, 1, GRAVEL_SIGNAL_SET, 0); }},
     {"gravel_get_bulk", [](const gravel_t& g) { gravel_get_bulk(g, &word, &other, sizeof(word), 0); }},
     {"gravel_fetch_add", [](const gravel_t& g) { gravel_local_add(g, &word, 1); }},
     {"gravel_quiet", [](const gravel_t& g) { gravel_quiet(g); }},
@@ -55,12 +57,13 @@ void gather_in_kernel(gravel_t g, uint64_t* at) {
 void check_refused(const gravel_t& g, const std::string& why) {
   for (const auto& [name, what] : calls) {
     INFO(name);
-    const std::string text = gravel::error_of([&] { what(g); });
+    const std::string text = gravel::detail::error_of([&] { what(g); });
     CHECK_THAT(text, contains_text(name) && contains_text(why));
   }
-  gravel::simt::launch_options one_thread{};
+  gravel::detail::simt::launch_options one_thread{};
   one_thread.threads = 1;
-  const std::string text = gravel::error_of([&] { gravel::simt::launch(1, 32, one_thread, [&] { gather_in_kernel(g, &word); }); });
+  const std::string text = gravel::detail::error_of(
+      [&] { gravel::detail::simt::launch(1, 32, one_thread, [&] { gather_in_kernel(g, &word); }); });
   CHECK_THAT(text, contains_text("gravel_block_sender") && contains_text(why));
 }
 
@@ -71,7 +74,8 @@ struct adder {
   using message = uint32_t;
   uint64_t* sum;
   void operator()(const gravel_server<adder>& here, const gravel_service_batch<message>& batch) const {
-    for (uint32_t i = here.rank(); i < batch.size(); i += here.size()) gravel::fetch_add<gravel::scope::device>(sum, uint64_t{batch[i]});
+    for (uint32_t i = here.rank(); i < batch.size(); i += here.size())
+      gravel::detail::fetch_add<gravel::detail::scope::device>(sum, uint64_t{batch[i]});
   }
 };
 struct account {
@@ -88,13 +92,14 @@ using bank = gravel_servers<account, deposit, withdraw>;
 struct count_up {
   static constexpr const char* name = "count_up";
   void operator()(const gravel_task_t& t, uint64_t* at, const uint64_t*) const {
-    if (t.rank() == 0) gravel::fetch_add<gravel::scope::device>(at, uint64_t{1});
+    if (t.rank() == 0) gravel::detail::fetch_add<gravel::detail::scope::device>(at, uint64_t{1});
   }
 };
 using tasks = gravel_task_queue<count_up>;
 
 std::string error_in_kernel(const call& what) {
-  return gravel::error_of([&] { gravel_launch(call_in_kernel, 1, 32, gravel_handle(), &what), gravel_synchronize(); });
+  return gravel::detail::error_of(
+      [&] { gravel_launch(call_in_kernel, 1, 32, gravel_handle(), &what), gravel_synchronize(); });
 }
 
 void gather_for_service(gravel_service_handle<adder> to) {
@@ -121,13 +126,13 @@ void check_closed_service(uint64_t* cell) {
   gravel_service<adder> first(adder{cell});
   const auto stale = first.handle();
   first.close();
-  CHECK_THAT(gravel::error_of([&] { first.handle(); }), contains_text("service 'adder'"));
+  CHECK_THAT(gravel::detail::error_of([&] { first.handle(); }), contains_text("service 'adder'"));
   gravel_service<adder> second(adder{cell});
   const auto fresh = second.handle();
   const std::string why = "after the close() of service 'adder'";
   CHECK_THAT(error_in_kernel([&](const gravel_t&) { gravel_service_send(stale, 0, 0, 1u); }),
              contains_text("gravel_service_send was called") && contains_text(why));
-  CHECK_THAT(gravel::error_of([&] { gravel_launch(gather_for_service, 1, 32, stale), gravel_synchronize(); }),
+  CHECK_THAT(gravel::detail::error_of([&] { gravel_launch(gather_for_service, 1, 32, stale), gravel_synchronize(); }),
              contains_text("gravel_service_sender was called") && contains_text(why));
   const uint64_t before = word_at(cell);
   gravel_launch(gather_for_service, 1, 32, fresh);
@@ -139,17 +144,19 @@ void check_closed_servers(uint64_t* cell) {
   bank first({.keys = 10, .blocks = 1});
   const auto stale = first.handle();
   first.close();
-  CHECK_THAT(gravel::error_of([&] { first.handle(); }), contains_text("the servers of 'deposit'"));
-  CHECK_THAT(gravel::error_of([&] { first.read(); }), contains_text("the servers of 'deposit'"));
+  CHECK_THAT(gravel::detail::error_of([&] { first.handle(); }), contains_text("the servers of 'deposit'"));
+  CHECK_THAT(gravel::detail::error_of([&] { first.read(); }), contains_text("the servers of 'deposit'"));
   bank second({.keys = 10, .blocks = 1});
   const auto fresh = second.handle();
   const std::string why = "after the close() of the servers of 'deposit'";
   CHECK_THAT(error_in_kernel([&](const gravel_t&) { gravel_server_call<deposit>(stale, 0u, 1); }),
              contains_text("gravel_server_call was called") && contains_text(why));
-  CHECK_THAT(error_in_kernel([&](const gravel_t&) { gravel_server_ask<withdraw>(stale, reinterpret_cast<int64_t*>(cell), 0u, 1); }),
+  CHECK_THAT(error_in_kernel(
+                 [&](const gravel_t&) { gravel_server_ask<withdraw>(stale, reinterpret_cast<int64_t*>(cell), 0u, 1); }),
              contains_text("gravel_server_ask was called") && contains_text(why));
-  CHECK_THAT(error_in_kernel([&](const gravel_t&) { stale.record(0); }), contains_text("record() was called") && contains_text(why));
-  CHECK_THAT(gravel::error_of([&] { gravel_launch(gather_for_servers, 1, 32, stale), gravel_synchronize(); }),
+  CHECK_THAT(error_in_kernel([&](const gravel_t&) { stale.record(0); }),
+             contains_text("record() was called") && contains_text(why));
+  CHECK_THAT(gravel::detail::error_of([&] { gravel_launch(gather_for_servers, 1, 32, stale), gravel_synchronize(); }),
              contains_text("gravel_server_sender was called") && contains_text(why));
   gravel_launch(gather_for_servers, 1, 32, fresh);
   CHECK(error_in_kernel([&](const gravel_t&) { gravel_server_call<deposit>(fresh, 0u, 1); }) == "no error");
@@ -160,16 +167,19 @@ void check_closed_tasks(uint64_t* cell) {
   tasks first({.workers = 1, .slots = 2, .payload_bytes = 64});
   const gravel_task_handle stale = first.handle(), stale_host = first.host_handle();
   first.close();
-  for (const auto& use : std::vector<std::function<void()>>{[&] { first.handle(); }, [&] { first.host_handle(); }, [&] { first.wait(); }})
-    CHECK_THAT(gravel::error_of(use), contains_text("after the close() of the task queue"));
+  for (const auto& use :
+       std::vector<std::function<void()>>{[&] { first.handle(); }, [&] { first.host_handle(); }, [&] { first.wait(); }})
+    CHECK_THAT(gravel::detail::error_of(use), contains_text("after the close() of the task queue"));
   tasks second({.workers = 1, .slots = 2, .payload_bytes = 64});
   const gravel_task_handle fresh = second.handle(), fresh_host = second.host_handle();
   const auto put = [cell](const gravel_task_handle& q) { gravel_task_put<count_up>(q, 0, cell, {}, {}); };
   const auto refused = contains_text("gravel_task_put was called after the close() of the task queue");
   CHECK_THAT(error_in_kernel([&](const gravel_t&) { put(stale); }), refused);
-  CHECK_THAT(error_in_kernel([&](const gravel_t&) { gravel_task_put_warp<count_up>(stale, 0, cell, {}, {}); }), refused);
-  CHECK_THAT(error_in_kernel([&](const gravel_t&) { gravel_make_task<count_up>(stale, 0, cell, {}, {}).put(); }), refused);
-  CHECK_THAT(gravel::error_of([&] { put(stale_host); }), refused);
+  CHECK_THAT(error_in_kernel([&](const gravel_t&) { gravel_task_put_warp<count_up>(stale, 0, cell, {}, {}); }),
+             refused);
+  CHECK_THAT(error_in_kernel([&](const gravel_t&) { gravel_make_task<count_up>(stale, 0, cell, {}, {}).put(); }),
+             refused);
+  CHECK_THAT(gravel::detail::error_of([&] { put(stale_host); }), refused);
   const uint64_t before = word_at(cell);
   put(fresh_host);
   CHECK(error_in_kernel([&](const gravel_t&) { put(fresh); }) == "no error");
@@ -188,7 +198,8 @@ TEST_CASE("a handle that is empty, or of a job that is over, is refused by every
   check_refused({}, "neither gravel_handle() nor gravel_host_handle() made: it is empty");
   for (const auto& [name, what] : calls) {
     INFO(name);
-    CHECK_THAT(gravel::error_of([&, w = &what] { gravel_launch(call_in_kernel, 1, 4, gravel_t{}, w), gravel_synchronize(); }),
+    CHECK_THAT(gravel::detail::error_of(
+                   [&, w = &what] { gravel_launch(call_in_kernel, 1, 4, gravel_t{}, w), gravel_synchronize(); }),
                contains_text(name) && contains_text("it is empty"));
   }
   // The right ones still serve.

@@ -7,7 +7,7 @@
 
 #include "test/catch.hpp"
 
-using gravel::heap_allocator;
+using gravel::detail::heap_allocator;
 
 namespace {
 constexpr uint64_t unit = heap_allocator::alignment;
@@ -29,7 +29,8 @@ TEST_CASE("pieces are aligned, and as large as asked for") {
 
 TEST_CASE("what does not fit is refused, and nothing is lost by it") {
   heap_allocator heap(8 * unit);
-  for (uint64_t bytes : {8ull * unit + 1, 1ull << 48, (1ull << 48) + 1, ~0ull, ~0ull - unit + 2}) CHECK_FALSE(heap.allocate(bytes));
+  for (uint64_t bytes : {8ull * unit + 1, 1ull << 48, (1ull << 48) + 1, ~0ull, ~0ull - unit + 2})
+    CHECK_FALSE(heap.allocate(bytes));
   CHECK(heap.largest_free() == 8 * unit);
   CHECK(heap.allocate(8 * unit) == 0);
   CHECK(heap.largest_free() == 0);
@@ -112,7 +113,8 @@ TEST_CASE("random use agrees with a model, and the same calls give the same offs
       uint64_t run = 0, largest = 0;
       for (int o : owner) largest = std::max(largest, run = o ? 0 : run + 1);
       REQUIRE(heap.largest_free() == largest * unit);
-      REQUIRE(heap.in_use() == static_cast<uint64_t>(std::count_if(owner.begin(), owner.end(), [](int o) { return o != 0; })) * unit);
+      REQUIRE(heap.in_use() ==
+              static_cast<uint64_t>(std::count_if(owner.begin(), owner.end(), [](int o) { return o != 0; })) * unit);
     }
   }
 }

@@ -1,12 +1,13 @@
-// Every operation that the guide allows host threads, from several of them at once, with symmetric memory that on CUDA is a
-// GPU's: what they send, what they read and what they wait for. Run under ucx-run with any number of PEs, and a time limit.
+// Every operation that the guide allows host threads, from several of them at once, with symmetric memory that on CUDA
+// is a GPU's: what they send, what they read and what they wait for. Run under ucx-run with any number of PEs, and a
+// time limit.
 #include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <thread>
 #include <vector>
 
-#include "gravel.cuh"
+#include <gravel/gravel.cuh>
 #if GRAVEL_CUDA
 #include "host/pe/device_scope.cuh"
 #endif
@@ -44,7 +45,7 @@ struct visit_host {
   static constexpr bool on_host = true;
   GRAVEL_HANDLER void operator()(const gravel_t&, uint64_t add) const {
 #if !GRAVEL_ON_GPU
-    gravel::fetch_add_release<gravel::scope::system>(&host_visits, add);
+    gravel::detail::fetch_add_release<gravel::detail::scope::system>(&host_visits, add);
 #else
     (void)add;
 #endif
@@ -69,7 +70,7 @@ template <class T>
 void check_type(const char* type) {
   const int me = gravel_my_pe(), n = gravel_n_pes(), next = (me + 1) % n, before = (me + n - 1) % n;
   auto* w = gravel_malloc<words<T>>(sizeof(words<T>));
-  if constexpr (gravel::is_atomic_integer<T>) {
+  if constexpr (gravel::detail::is_atomic_integer<T>) {
     write(&w->anded, static_cast<T>(-1));
     write(&w->least, T{1000});
   }
@@ -79,8 +80,9 @@ void check_type(const char* type) {
     const gravel_t g = gravel_host_handle();
     gravel_put(g, &w->put[i], static_cast<T>(10 * i + me), next);
     for (int pe = 0; pe < n; ++pe) {
-      if constexpr (gravel::is_addable<T>) gravel_add(g, &w->added, static_cast<T>(i + 1), pe), gravel_inc(g, &w->added, pe);
-      if constexpr (gravel::is_atomic_integer<T>) {
+      if constexpr (gravel::detail::is_addable<T>)
+        gravel_add(g, &w->added, static_cast<T>(i + 1), pe), gravel_inc(g, &w->added, pe);
+      if constexpr (gravel::detail::is_atomic_integer<T>) {
         gravel_and(g, &w->anded, static_cast<T>(~(T{1} << i)), pe);
         gravel_or(g, &w->ored, static_cast<T>(T{1} << i), pe);
         gravel_xor(g, &w->xored, static_cast<T>(T{1} << i), pe);
@@ -89,8 +91,9 @@ void check_type(const char* type) {
       }
     }
     gravel_flush(g);
-    if constexpr (gravel::is_addable<T>) returned[static_cast<size_t>(i)] = gravel_fetch_add(g, &w->counter, T{1}, next);
-    if constexpr (gravel::is_atomic_integer<T>) {
+    if constexpr (gravel::detail::is_addable<T>)
+      returned[static_cast<size_t>(i)] = gravel_fetch_add(g, &w->counter, T{1}, next);
+    if constexpr (gravel::detail::is_atomic_integer<T>) {
       for (T seen = 0;;) {
         const T found = gravel_compare_swap(g, &w->swapped, seen, static_cast<T>(seen + 1), me);
         if (found == seen) break;
@@ -105,15 +108,16 @@ void check_type(const char* type) {
   gravel_barrier_all();
   const words<T> h = read(w);
   for (int i = 0; i < senders; ++i) expect(h.put[i] == static_cast<T>(10 * i + before), type);
-  if constexpr (gravel::is_addable<T>) {
+  if constexpr (gravel::detail::is_addable<T>) {
     expect(h.added == static_cast<T>(n * (senders * (senders + 1) / 2 + senders)), "gravel_add and gravel_inc");
     T sum = 0;
     for (const T value : returned) sum = static_cast<T>(sum + value);
     expect(h.counter == T{senders} && sum == static_cast<T>(senders * (senders - 1) / 2), "gravel_fetch_add");
   }
-  if constexpr (gravel::is_atomic_integer<T>) {
+  if constexpr (gravel::detail::is_atomic_integer<T>) {
     constexpr T bits = (T{1} << senders) - 1;
-    expect(h.anded == static_cast<T>(~bits) && h.ored == bits && h.xored == (n % 2 ? bits : T{0}), "gravel_and, gravel_or, gravel_xor");
+    expect(h.anded == static_cast<T>(~bits) && h.ored == bits && h.xored == (n % 2 ? bits : T{0}),
+           "gravel_and, gravel_or, gravel_xor");
     expect(h.least == T{5} && h.most == T{senders + 4}, "gravel_min, gravel_max");
     expect(h.swapped == T{senders}, "gravel_compare_swap");
   }
@@ -138,7 +142,7 @@ void check_messages() {
   const uint64_t all = gravel_sum_all(read(sum)), sent = uint64_t{senders} * each * static_cast<uint64_t>(n);
   expect(all == 3 * sent, "gravel_am from host threads");
   // Handlers on the host write the program's variables, for which a host thread may wait too.
-  const uint64_t mine = gravel::load_acquire(&host_visits);
+  const uint64_t mine = gravel::detail::load_acquire(&host_visits);
   expect(gravel_sum_all(mine) == sent, "gravel_am to host handlers");
   gravel_barrier_all();
   gravel_am<visit_host>(g, (gravel_my_pe() + 1) % n, uint64_t{1000});
@@ -148,7 +152,8 @@ void check_messages() {
   gravel_free(sum);
 }
 
-// --- bulk: from the symmetric heap, from host memory, on CUDA from other device memory; to the next PE and to the own one
+// --- bulk: from the symmetric heap, from host memory, on CUDA from other device memory; to the next PE and to the own
+// one
 void check_bulk() {
   const int me = gravel_my_pe(), n = gravel_n_pes(), next = (me + 1) % n, before = (me + n - 1) % n;
   for (const uint64_t bytes : {1ull, 15ull, 4097ull, 300'001ull}) {
@@ -173,7 +178,8 @@ void check_bulk() {
     for (int i = 0; i < 3; ++i) {
       gravel_copy(got.data(), to[i], room);
       const std::vector<char>& right = i == 2 ? mine : wanted;
-      expect(std::memcmp(got.data() + shifts[i], right.data() + shifts[i], bytes) == 0, "gravel_put_bulk from a host thread");
+      expect(std::memcmp(got.data() + shifts[i], right.data() + shifts[i], bytes) == 0,
+             "gravel_put_bulk from a host thread");
       for (uint64_t at = 0; at < room; ++at) {
         if ((at >= shifts[i] && at < shifts[i] + bytes) || got[at] == 0) continue;
         expect(false, "bytes beside gravel_put_bulk");
@@ -185,13 +191,13 @@ void check_bulk() {
 #if GRAVEL_CUDA
     gravel_barrier_all();  // all have read what lies in to[0]
     char* other = nullptr;
-    gravel::cuda_check(cudaMalloc(&other, room), "cudaMalloc");
+    gravel::detail::cuda_check(cudaMalloc(&other, room), "cudaMalloc");
     gravel_copy(other, mine.data(), room);
     gravel_put_bulk(gravel_host_handle(), to[0], other, bytes, next);
     gravel_barrier_all();
     gravel_copy(got.data(), to[0], room);
     expect(std::memcmp(got.data(), wanted.data(), bytes) == 0, "gravel_put_bulk from other device memory");
-    gravel::cuda_check(cudaFree(other), "cudaFree");
+    gravel::detail::cuda_check(cudaFree(other), "cudaFree");
 #endif
     for (char* t : to) gravel_free(t);
     gravel_free(from);

@@ -9,7 +9,7 @@
 #include "test/catch.hpp"
 #include "test/ucx_run_test_command.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 using nlohmann::json;
 
 namespace {
@@ -81,7 +81,8 @@ TEST_CASE("a pair without peer access says why") {
   findings f = good_machine();
   f.gpus.pairs[0][1] = {};
   f.gpus.pairs[0][1].status = "chipset not supported";
-  CHECK_THAT(find(f, "GPU 0", "GPU 1").why, contains_text("GPU 0 and GPU 1 have no peer access (chipset not supported)"));
+  CHECK_THAT(find(f, "GPU 0", "GPU 1").why,
+             contains_text("GPU 0 and GPU 1 have no peer access (chipset not supported)"));
   CHECK(find(f, "GPU 1", "GPU 0").route == "peer");
 }
 
@@ -184,7 +185,9 @@ TEST_CASE("each problem is found, and says what to do") {
 }
 
 TEST_CASE("the table of variables shows what is set and what is wrong") {
-  const auto lookup = [](const char* name) -> const char* { return std::string(name) == "GRAVEL_PACKET_SIZE" ? "128K" : nullptr; };
+  const auto lookup = [](const char* name) -> const char* {
+    return std::string(name) == "GRAVEL_PACKET_SIZE" ? "128K" : nullptr;
+  };
   std::string text = variables_text(lookup);
   CHECK_THAT(text, contains_text("* GRAVEL_PACKET_SIZE=128K\n"));
   CHECK_THAT(text, contains_text("default 64K; 4K to 1M bytes"));
@@ -275,7 +278,8 @@ TEST_CASE("gravel-info on four GPUs of a fake driver") {
   CHECK(j.value("gpu_pairs", json::array()).size() == 12);
   CHECK(j.value("cuda_ipc", json::object()).value("works", false));
 
-  CHECK_THAT(info_on_fake_gpus({}, "ipc").out, contains_text("does not work: cuIpcOpenMemHandle: CUDA_ERROR_INVALID_VALUE"));
+  CHECK_THAT(info_on_fake_gpus({}, "ipc").out,
+             contains_text("does not work: cuIpcOpenMemHandle: CUDA_ERROR_INVALID_VALUE"));
   CHECK_THAT(info_on_fake_gpus({}, "none").out, contains_text("finds no GPU"));
   CHECK_THAT(info_on_fake_gpus({}, "broken").out, contains_text("CUDA_ERROR_NO_DEVICE: no CUDA-capable device"));
 }

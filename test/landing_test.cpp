@@ -1,5 +1,5 @@
-// The landing ring and its credits under seeded schedules: an outbound, an inbound and a receiver, each a lane of one block
-// of the CPU backend, with two packets a channel.
+// The landing ring and its credits under seeded schedules: an outbound, an inbound and a receiver, each a lane of one
+// block of the CPU backend, with two packets a channel.
 #include "lib/base/landing.hpp"
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 #include "test/fake_link.hpp"
 #include "test/rows.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 
@@ -45,7 +45,8 @@ struct ring_memory {
   gravel_t handle;
 };
 
-/// Appends additions of 1 to words first ... first + n, so that each word must be 1 in the end: as a row of indices, or of the wide form.
+/// Appends additions of 1 to words first ... first + n, so that each word must be 1 in the end: as a row of indices, or
+/// of the wide form.
 uint32_t append_words(outbound& out, uint64_t first, uint64_t n, random_numbers& draw) {
   if (draw.below(2)) {
     std::vector<uint32_t> words;
@@ -53,7 +54,8 @@ uint32_t append_words(outbound& out, uint64_t first, uint64_t n, random_numbers&
     return out.append(sink, update_kind(op::inc, value_type::u64), words.data(), static_cast<uint32_t>(n), 0);
   }
   std::vector<unit> wide;
-  for (uint64_t i = 0; i < n; ++i) wide.push_back({{make_word0(op::add, static_cast<uint8_t>(value_type::u64), (first + i) * 8), 1}});
+  for (uint64_t i = 0; i < n; ++i)
+    wide.push_back({{make_word0(op::add, static_cast<uint8_t>(value_type::u64), (first + i) * 8), 1}});
   return out.append(sink, wide_kind(1), words_at(wide.data()), static_cast<uint32_t>(n), 0);
 }
 
@@ -97,8 +99,8 @@ bool run_local(uint64_t seed, uint32_t channels, bool planted) {
   spill_budget spill;
   std::vector<std::unique_ptr<outbound>> out;
   for (uint32_t c = 0; c < channels; ++c)
-    out.push_back(
-        std::make_unique<outbound>(outbound::common{0, c, packets, packet_size, 0, 0, &spill, &stats}, memory.ring, c, &memory.arrivals));
+    out.push_back(std::make_unique<outbound>(outbound::common{0, c, packets, packet_size, 0, 0, &spill, &stats},
+                                             memory.ring, c, &memory.arrivals));
   host_receiver receiver(memory.ring, sink_kind::device, memory.handle);
   hasty_receiver hasty{memory.ring};
   uint32_t ended = 0;
@@ -176,9 +178,9 @@ void run_remote(uint64_t seed, uint64_t eager_size, bool prefers_messages = fals
   });
   CHECK(out.acked_messages() == n);
   CHECK(in.expected() == out.sequence());
-  CHECK(stats[gravel::stat::packets_put] + stats[gravel::stat::packets_eager] == out.sequence());
-  if (prefers_messages) CHECK(stats[gravel::stat::packets_put] == 0);
-  else if (eager_size == 0) CHECK(stats[gravel::stat::packets_eager] == 0);
+  CHECK(stats[gravel::detail::stat::packets_put] + stats[gravel::detail::stat::packets_eager] == out.sequence());
+  if (prefers_messages) CHECK(stats[gravel::detail::stat::packets_put] == 0);
+  else if (eager_size == 0) CHECK(stats[gravel::detail::stat::packets_eager] == 0);
   for (uint64_t w = 0; w < heap_words; ++w) REQUIRE(memory.heap[w] == (w < n));
 }
 

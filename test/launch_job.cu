@@ -1,5 +1,6 @@
-// gravel_launch in all its forms, each checked by what it leaves in memory. One source for the CPU backend and for GPUs; run
-// under ucx-run with any number of PEs, and with a time limit: most mistakes here would show as a job that does not end.
+// gravel_launch in all its forms, each checked by what it leaves in memory. One source for the CPU backend and for
+// GPUs; run under ucx-run with any number of PEs, and with a time limit: most mistakes here would show as a job that
+// does not end.
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
@@ -9,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "gravel.cuh"
+#include <gravel/gravel.cuh>
 #if GRAVEL_CUDA
 #include <cooperative_groups.h>
 
@@ -29,7 +30,7 @@ void expect_refusal(const char* what, const char* word, const std::function<void
   std::string text = "(nothing)";
   try {
     launch();
-  } catch (const gravel::error& e) {
+  } catch (const gravel::detail::error& e) {
     text = e.what();
   }
   if (text.find(word) != std::string::npos) return;
@@ -43,10 +44,14 @@ uint64_t read(const uint64_t* symmetric) {
   return value;
 }
 
-__global__ void increment(gravel_t g, uint64_t* counter) { gravel_inc(g, counter, (gravel_my_pe(g) + 1) % gravel_n_pes(g)); }
+__global__ void increment(gravel_t g, uint64_t* counter) {
+  gravel_inc(g, counter, (gravel_my_pe(g) + 1) % gravel_n_pes(g));
+}
 
 /// Needs the resolver to run beside it: every lane waits for an answer.
-__global__ void fetch(gravel_t g, uint64_t* counter) { gravel_fetch_add(g, counter, uint64_t{1}, (gravel_my_pe(g) + 1) % gravel_n_pes(g)); }
+__global__ void fetch(gravel_t g, uint64_t* counter) {
+  gravel_fetch_add(g, counter, uint64_t{1}, (gravel_my_pe(g) + 1) % gravel_n_pes(g));
+}
 
 /// Lane i of the block fills its part of the dynamic shared memory, and adds up another lane's.
 __global__ void use_shared(gravel_t g, uint64_t* sum, uint32_t words) {
@@ -61,15 +66,16 @@ __global__ void use_shared(gravel_t g, uint64_t* sum, uint32_t words) {
 /// Every block waits until all have come: a barrier of the grid.
 __global__ void meet(gravel_t g, uint64_t* arrived, uint64_t* met) {
   if (threadIdx.x != 0) return;
-  gravel::fetch_add<gravel::scope::device>(arrived, uint64_t{1});
-  for (gravel::relax wait; gravel::load_acquire<gravel::scope::device>(arrived) < gridDim.x; wait()) {
+  gravel::detail::fetch_add<gravel::detail::scope::device>(arrived, uint64_t{1});
+  for (gravel::detail::relax wait; gravel::detail::load_acquire<gravel::detail::scope::device>(arrived) < gridDim.x;
+       wait()) {
   }
   gravel_inc(g, met, (gravel_my_pe(g) + 1) % gravel_n_pes(g));
 }
 
-/// A token goes round through the blocks of all PEs: block 0 of each, block 1 of each, and so on. Every block waits for one of
-/// another PE, so all of them must run at the same time, everywhere. The first lane says in dynamic shared memory what the last one
-/// waits for.
+/// A token goes round through the blocks of all PEs: block 0 of each, block 1 of each, and so on. Every block waits for
+/// one of another PE, so all of them must run at the same time, everywhere. The first lane says in dynamic shared
+/// memory what the last one waits for.
 __global__ void pass_token(gravel_t g, uint64_t* token, uint64_t rounds) {
   auto* turn = reinterpret_cast<uint64_t*>(gravel_dynamic_shared());
   const uint64_t n_pes = static_cast<uint64_t>(gravel_n_pes(g)), me = static_cast<uint64_t>(gravel_my_pe(g));
@@ -96,7 +102,7 @@ __global__ void use_local(gravel_t g, uint64_t* sum, int stride) {
 }
 
 /// Waits for a word, then writes one: chains of kernels that only end if they run at the same time.
-__global__ void wait_and_tell(gravel_t g, const uint64_t* awaited, uint64_t* told, int pe) {
+__global__ void wait_and_notify(gravel_t g, const uint64_t* awaited, uint64_t* told, int pe) {
   gravel_wait_until(g, awaited, GRAVEL_NE, 0);
   gravel_put(g, told, uint64_t{1}, pe);
 }
@@ -107,8 +113,9 @@ __global__ void step(gravel_t g, uint64_t* place, uint64_t number, uint64_t* wro
 }
 
 #if GRAVEL_CUDA
-/// Each block tells its neighbour in the cluster its rank, in shared memory that only blocks of one cluster reach, and adds up what it was told.
-__global__ void tell_neighbour([[maybe_unused]] gravel_t g, [[maybe_unused]] uint64_t* sum) {
+/// Each block tells its neighbour in the cluster its rank, in shared memory that only blocks of one cluster reach, and
+/// adds up what it was told.
+__global__ void notify_neighbour([[maybe_unused]] gravel_t g, [[maybe_unused]] uint64_t* sum) {
 #if __CUDA_ARCH__ >= 900
   __shared__ uint32_t told;
   const auto cluster = cooperative_groups::this_cluster();
@@ -130,20 +137,25 @@ void check_refusals(uint64_t* counter) {
   expect_refusal("a block of 2048", "block of (2048,1,1)", [&] { gravel_launch(increment, 1, 2048, g, counter); });
   expect_refusal("a block of none", "block of (0,1,1)", [&] { gravel_launch(increment, 1, 0, g, counter); });
   expect_refusal("a grid of none", "grid of (0,1,1)", [&] { gravel_launch(increment, 0, 32, g, counter); });
-  expect_refusal("a high grid", "grid of (1,70000,1)", [&] { gravel_launch(increment, dim3(1, 70000), 32, g, counter); });
-  expect_refusal("much shared memory", "shared memory",
-                 [&] { gravel_launch(increment, gravel_launch_config{.grid = 1, .block = 32, .shared_bytes = 1 << 20}, g, counter); });
-  expect_refusal("a cooperative grid that has no room", "cooperative grid of 1000000",
-                 [&] { gravel_launch(increment, gravel_launch_config{.grid = 1000000, .block = 1024, .cooperative = true}, g, counter); });
-  expect_refusal("a cluster of 64", "cluster",
-                 [&] { gravel_launch(increment, gravel_launch_config{.grid = 64, .block = 32, .cluster = dim3(64)}, g, counter); });
-  expect_refusal("a flat cluster", "cluster of (0,2,1)",
-                 [&] { gravel_launch(increment, gravel_launch_config{.grid = 64, .block = 32, .cluster = dim3(0, 2)}, g, counter); });
+  expect_refusal("a high grid", "grid of (1,70000,1)",
+                 [&] { gravel_launch(increment, dim3(1, 70000), 32, g, counter); });
+  expect_refusal("much shared memory", "shared memory", [&] {
+    gravel_launch(increment, gravel_launch_config{.grid = 1, .block = 32, .shared_bytes = 1 << 20}, g, counter);
+  });
+  expect_refusal("a cooperative grid that has no room", "cooperative grid of 1000000", [&] {
+    gravel_launch(increment, gravel_launch_config{.grid = 1000000, .block = 1024, .cooperative = true}, g, counter);
+  });
+  expect_refusal("a cluster of 64", "cluster", [&] {
+    gravel_launch(increment, gravel_launch_config{.grid = 64, .block = 32, .cluster = dim3(64)}, g, counter);
+  });
+  expect_refusal("a flat cluster", "cluster of (0,2,1)", [&] {
+    gravel_launch(increment, gravel_launch_config{.grid = 64, .block = 32, .cluster = dim3(0, 2)}, g, counter);
+  });
   // Nothing of it is left: the resolver still comes and goes, and this ends.
   gravel_launch(fetch, 2, 64, g, counter);
   gravel_synchronize();
 #if GRAVEL_CUDA
-  gravel::cuda_check(cudaDeviceSynchronize(), "cudaDeviceSynchronize after refused launches");
+  gravel::detail::cuda_check(cudaDeviceSynchronize(), "cudaDeviceSynchronize after refused launches");
 #endif
   gravel_barrier_all();
   expect(read(counter) == 128, "kernels after refused launches");
@@ -161,16 +173,16 @@ void check_threads(uint64_t* counter) {
 #if GRAVEL_CUDA
   // One that means another device, and does so afterwards.
   int devices = 0, chosen = -1, own = -1;
-  gravel::cuda_check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
-  gravel::cuda_check(cudaGetDevice(&own), "cudaGetDevice");
+  gravel::detail::cuda_check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
+  gravel::detail::cuda_check(cudaGetDevice(&own), "cudaGetDevice");
   for (int device = 0; device < devices; ++device) {
-    gravel::cuda_check(cudaSetDevice(device), "cudaSetDevice");
+    gravel::detail::cuda_check(cudaSetDevice(device), "cudaSetDevice");
     gravel_launch(increment, 1, 32, gravel_handle(), &counter[2]);
     gravel_quiet();
-    gravel::cuda_check(cudaGetDevice(&chosen), "cudaGetDevice");
+    gravel::detail::cuda_check(cudaGetDevice(&chosen), "cudaGetDevice");
     expect(chosen == device, "the program's device is another after gravel_launch");
   }
-  gravel::cuda_check(cudaSetDevice(own), "cudaSetDevice");
+  gravel::detail::cuda_check(cudaSetDevice(own), "cudaSetDevice");
   gravel_barrier_all();
   expect(read(&counter[2]) == 32u * static_cast<unsigned>(devices), "launches while the program means another device");
 #endif
@@ -181,7 +193,8 @@ void check_threads(uint64_t* counter) {
 
 void check_shared(uint64_t* sum) {
   constexpr uint32_t words = 25 << 10, blocks = 6;  // 100 KiB, twice what a kernel has without asking
-  gravel_launch(use_shared, gravel_launch_config{.grid = blocks, .block = 128, .shared_bytes = words * 4}, gravel_handle(), sum, words);
+  gravel_launch(use_shared, gravel_launch_config{.grid = blocks, .block = 128, .shared_bytes = words * 4},
+                gravel_handle(), sum, words);
   gravel_barrier_all();
   const uint64_t in_one = uint64_t{words} * (words - 1) / 2;
   expect(read(sum) == blocks * in_one + uint64_t{words} * (blocks * (blocks - 1) / 2), "dynamic shared memory");
@@ -189,16 +202,18 @@ void check_shared(uint64_t* sum) {
 
 void check_cooperative(uint64_t* words) {
   constexpr unsigned blocks = 16;
-  gravel_launch(meet, gravel_launch_config{.grid = blocks, .block = 32, .cooperative = true}, gravel_handle(), words, words + 1);
+  gravel_launch(meet, gravel_launch_config{.grid = blocks, .block = 32, .cooperative = true}, gravel_handle(), words,
+                words + 1);
   gravel_barrier_all();
   expect(read(words) == blocks && read(words + 1) == blocks, "a cooperative kernel");
 
   constexpr uint64_t rounds = 3;
-  gravel_launch(pass_token, gravel_launch_config{.grid = 4, .block = 32, .shared_bytes = 64, .cooperative = true}, gravel_handle(),
-                words + 8, rounds);
+  gravel_launch(pass_token, gravel_launch_config{.grid = 4, .block = 32, .shared_bytes = 64, .cooperative = true},
+                gravel_handle(), words + 8, rounds);
   gravel_barrier_all();
   if (gravel_my_pe() == 0)
-    expect(read(words + 8) == rounds * 4 * static_cast<uint64_t>(gravel_n_pes()), "cooperative kernels that wait for each other's blocks");
+    expect(read(words + 8) == rounds * 4 * static_cast<uint64_t>(gravel_n_pes()),
+           "cooperative kernels that wait for each other's blocks");
 }
 
 void check_local(uint64_t* sum) {
@@ -212,9 +227,10 @@ void check_streams(uint64_t* words) {
   const int me = gravel_my_pe(), next = (me + 1) % gravel_n_pes();
   const gravel_stream_t one = gravel_stream_create(), two = gravel_stream_create();
   uint64_t *go = words, *middle = words + 1, *last = words + 2;
-  // A launch returns although its kernel waits for what the host does later; and the second kernel runs beside the first.
-  gravel_launch(wait_and_tell, gravel_launch_config{.stream = one}, g, middle, last, next);
-  gravel_launch(wait_and_tell, gravel_launch_config{.stream = two}, g, go, middle, next);
+  // A launch returns although its kernel waits for what the host does later; and the second kernel runs beside the
+  // first.
+  gravel_launch(wait_and_notify, gravel_launch_config{.stream = one}, g, middle, last, next);
+  gravel_launch(wait_and_notify, gravel_launch_config{.stream = two}, g, go, middle, next);
   gravel_launch(increment, 1, 32, g, words + 3);
   gravel_stream_synchronize(nullptr);
   gravel_put(host, go, uint64_t{1}, next);
@@ -244,11 +260,13 @@ void check_streams(uint64_t* words) {
 #if GRAVEL_CUDA
 void check_clusters(uint64_t* sum) {
   int device = 0, can = 0;
-  gravel::cuda_check(cudaGetDevice(&device), "cudaGetDevice");
-  gravel::cuda_check(cudaDeviceGetAttribute(&can, cudaDevAttrClusterLaunch, device), "cudaDeviceGetAttribute");
+  gravel::detail::cuda_check(cudaGetDevice(&device), "cudaGetDevice");
+  gravel::detail::cuda_check(cudaDeviceGetAttribute(&can, cudaDevAttrClusterLaunch, device), "cudaDeviceGetAttribute");
   if (!can) return;  // older than sm_90
-  gravel_launch(tell_neighbour, gravel_launch_config{.grid = 8, .block = 64, .cluster = dim3(4)}, gravel_handle(), sum);
-  gravel_launch(tell_neighbour, gravel_launch_config{.grid = dim3(8, 2), .block = 64, .cluster = dim3(4, 2)}, gravel_handle(), sum + 1);
+  gravel_launch(notify_neighbour, gravel_launch_config{.grid = 8, .block = 64, .cluster = dim3(4)}, gravel_handle(),
+                sum);
+  gravel_launch(notify_neighbour, gravel_launch_config{.grid = dim3(8, 2), .block = 64, .cluster = dim3(4, 2)},
+                gravel_handle(), sum + 1);
   gravel_barrier_all();
   expect(read(sum) == 2 * 10, "clusters of 4 blocks");
   expect(read(sum + 1) == 2 * 36, "clusters of 4 x 2 blocks");
@@ -259,9 +277,10 @@ void check_foreign_streams(uint64_t* words) {
   const gravel_t g = gravel_handle();
   for (const unsigned flags : {cudaStreamDefault, cudaStreamNonBlocking}) {
     cudaStream_t stream = nullptr;
-    gravel::cuda_check(cudaStreamCreateWithFlags(&stream, flags), "cudaStreamCreate");
-    for (int i = 0; i < 10; ++i) gravel_launch(fetch, gravel_launch_config{.grid = 2, .block = 64, .stream = stream}, g, words);
-    gravel::cuda_check(cudaStreamDestroy(stream), "cudaStreamDestroy");
+    gravel::detail::cuda_check(cudaStreamCreateWithFlags(&stream, flags), "cudaStreamCreate");
+    for (int i = 0; i < 10; ++i)
+      gravel_launch(fetch, gravel_launch_config{.grid = 2, .block = 64, .stream = stream}, g, words);
+    gravel::detail::cuda_check(cudaStreamDestroy(stream), "cudaStreamDestroy");
   }
   gravel_launch(fetch, gravel_launch_config{.grid = 2, .block = 64, .stream = cudaStreamLegacy}, g, words);
   gravel_launch(fetch, gravel_launch_config{.grid = 2, .block = 64, .stream = cudaStreamPerThread}, g, words);
@@ -271,15 +290,15 @@ void check_foreign_streams(uint64_t* words) {
 
   cudaStream_t stream = nullptr;
   cudaGraph_t graph = nullptr;
-  gravel::cuda_check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
-  gravel::cuda_check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
+  gravel::detail::cuda_check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
+  gravel::detail::cuda_check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
   expect_refusal("a launch into a captured stream", "inside a stream capture",
                  [&] { gravel_launch(increment, gravel_launch_config{.stream = stream}, g, words); });
   gravel_launch(fetch, 2, 64, g, words + 1);  // elsewhere: neither captured nor in the way of the capture
   gravel_quiet();
-  gravel::cuda_check(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
-  gravel::cuda_check(cudaGraphDestroy(graph), "cudaGraphDestroy");
-  gravel::cuda_check(cudaStreamDestroy(stream), "cudaStreamDestroy");
+  gravel::detail::cuda_check(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
+  gravel::detail::cuda_check(cudaGraphDestroy(graph), "cudaGraphDestroy");
+  gravel::detail::cuda_check(cudaStreamDestroy(stream), "cudaStreamDestroy");
   gravel_barrier_all();
   expect(read(words + 1) == 128, "a kernel beside a stream capture");
 }
@@ -305,18 +324,20 @@ void check_exceptions(uint64_t* words) {
   expect(read(words) == 0 && read(words + 1) == 64 && read(words + 2) == 32, "kernels around one that throws");
   gravel_launch(call_host, 1, 1);
   expect_refusal("a host call in a kernel", "inside a kernel", [] { gravel_synchronize(); });
-  expect_refusal("a stream that is none", "not a stream of gravel_stream_create",
-                 [&] { gravel_launch(increment, gravel_launch_config{.stream = reinterpret_cast<gravel_stream_t>(words)}, g, words); });
+  expect_refusal("a stream that is none", "not a stream of gravel_stream_create", [&] {
+    gravel_launch(increment, gravel_launch_config{.stream = reinterpret_cast<gravel_stream_t>(words)}, g, words);
+  });
 }
 #endif
 
 }  // namespace
 
-/// With the word "cuda-first" CUDA is in use, and its way to load kernels decided by the environment, before Gravel can say a word.
+/// With the word "cuda-first" CUDA is in use, and its way to load kernels decided by the environment, before Gravel can
+/// say a word.
 int main(int argc, char** argv) {
   if (argc > 1 && std::string(argv[1]) == "cuda-first") {
 #if GRAVEL_CUDA
-    gravel::cuda_check(cudaFree(nullptr), "cudaFree");
+    gravel::detail::cuda_check(cudaFree(nullptr), "cudaFree");
 #endif
   }
   gravel_init<>();

@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "tools"))
-from installed_headers import installed_headers  # noqa: E402
+from installed_headers import includes_in, installed_headers  # noqa: E402
 from sources import sources  # noqa: E402
 
 # Folder -> the folders whose headers its files may include, its own apart. The longest folder that fits counts.
@@ -21,22 +21,26 @@ LAYERS = {
     "host/pe": ["lib/base", "device", "transport", "host/node"],
     "host/aggregator": ["lib/base", "transport", "host/node"],
     "host/info": ["lib/base", "transport", "host/node"],
-    # The umbrella headers, which take a program through all of them.
-    "host": ["lib/base", "device", "host/node", "host/pe"],
+    # What mapped memory and kernels that run alone need beside the core.
+    "host": ["lib/base", "device", "host/node", "host/pe", "lib/gravel"],
+    # What programs include: it takes them through all the others.
+    "lib/gravel": ["lib", "device", "host"],
     "lib/graph": ["lib/base"],
     "lib/reads": ["lib/base", "lib/graph"],
-    "lib/link": ["lib/base", "device", "host"],
-    "lib/channel": ["lib/base", "device", "host"],
-    "lib/server": ["lib/base", "device", "host"],
-    "lib/worklist": ["lib/base", "device", "host", "lib/graph", "lib/channel"],
-    "lib/task": ["lib/base", "device", "host", "lib/channel"],
+    "lib/link": ["lib/base", "device", "host", "lib/gravel"],
+    "lib/channel": ["lib/base", "device", "host", "lib/gravel"],
+    "lib/taskgraph": ["lib/base", "device", "host", "lib/channel", "lib/gravel"],
+    "lib/critical": ["lib/base", "device", "host", "lib/gravel"],
+    "lib/worklist": ["lib/base", "device", "host", "lib/graph", "lib/channel", "lib/gravel"],
+    "lib/remote_task": ["lib/base", "device", "host", "lib/channel", "lib/gravel"],
+    "lib/allreduce": ["lib/base", "device", "host", "lib/gravel"],
     "examples": ["lib", "device", "host"],
 }
 # Who may choose between the two SIMT backends.
 EXCEPTIONS = {
     ("device/simt.hpp", "device/cpu/simt_cpu.hpp"),
     ("device/block_sender.cuh", "device/cpu/block_sender_cpu.hpp"),
-    ("host/pe/gravel.cpp", "host/gravel.hpp"),  # which it implements
+    ("host/pe/gravel.cpp", "lib/gravel/gravel.hpp"),  # which it implements
 }
 # Outside headers that two-sided code must not need.
 FOREIGN = {"lib/base": r"cuda|ucp/|uct/|ucs/|hwloc", "host/node": r"cuda|ucp/|uct/|ucs/|hwloc", "host/pe": r"ucp/|uct/|ucs/|hwloc", "host/aggregator": r"cuda"}
@@ -56,13 +60,13 @@ def faults_in(name, text):
         if not (found := re.match(r'\s*#\s*include\s*([<"])([^>"]+)', line)):
             continue
         kind, header = found.groups()
+        if kind == "<" and header.startswith("gravel/"):
+            kind, header = '"', "lib/" + header
         if kind == "<":
             if layer in FOREIGN and re.match(FOREIGN[layer], header):
                 yield f"{name}:{number}: <{header}> does not belong into {layer}"
             continue
         other = layer_of(header)
-        if other is None and header == "gravel.cuh" and layer == "examples":
-            continue  # as a program of a user
         if other is None:
             yield f"{name}:{number}: \"{header}\" is in no layer; includes name their layer, from the root"
         elif other != layer and other not in LAYERS[layer] and other.split("/")[0] not in LAYERS[layer]:
@@ -73,7 +77,7 @@ def faults_in(name, text):
 def not_installed(headers, text_of):
     """What installed headers include of ours, and is not installed with them."""
     for name in sorted(headers):
-        for header in re.findall(r'^\s*#\s*include\s*"([^"]+)"', text_of(name), re.M):
+        for header in includes_in(text_of(name)):
             if header not in headers and layer_of(header):
                 yield f"tools/installed_headers.py: {name} is installed, \"{header}\", which it includes, is not"
 

@@ -1,6 +1,7 @@
-// Links and routers in a job: every byte comes once and in order, for packets that do not divide a segment, for one to three buffers, between all pairs of PEs, by
-// hosts, by streams and by kernels; routers of all policies; ends with full buffers; what cannot be is refused, or ends the job with a message (arguments of this
-// program). One source for the CPU backend and for GPUs.
+// Links and routers in a job: every byte comes once and in order, for packets that do not divide a segment, for one to
+// three buffers, between all pairs of PEs, by hosts, by streams and by kernels; routers of all policies; ends with full
+// buffers; what cannot be is refused, or ends the job with a message (arguments of this program). One source for the
+// CPU backend and for GPUs.
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -16,7 +17,7 @@
 #include "lib/link/link.cuh"
 #include "test/expect.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 
@@ -29,7 +30,8 @@ GRAVEL_BOTH unsigned char byte_of(uint64_t source, uint64_t number, uint64_t i) 
 /// Memory of the device that is no symmetric one.
 class device_bytes {
  public:
-  explicit device_bytes(uint64_t bytes) : at_(static_cast<char*>(current_backend().allocate(bytes ? bytes : 1, "a test"))) {}
+  explicit device_bytes(uint64_t bytes)
+      : at_(static_cast<char*>(current_backend().allocate(bytes ? bytes : 1, "a test"))) {}
   ~device_bytes() { current_backend().release(at_); }
   device_bytes(const device_bytes&) = delete;
   device_bytes& operator=(const device_bytes&) = delete;
@@ -67,9 +69,12 @@ std::vector<unsigned char> copied(const gravel_segment& s) {
 }
 
 /// Segments from one endpoint to another, by hosts.
-void by_hosts(const gravel_endpoint& source, const gravel_endpoint& destination, uint32_t packet_bytes, uint32_t buffers) {
-  const std::vector<uint64_t> sizes{0, 1, packet_bytes, 3ull * packet_bytes + 5, 7, packet_bytes * 2ull, 2ull * packet_bytes - 1};
-  const std::string what = text_of(source, destination) + ", " + std::to_string(buffers) + " buffers of " + std::to_string(packet_bytes);
+void by_hosts(const gravel_endpoint& source, const gravel_endpoint& destination, uint32_t packet_bytes,
+              uint32_t buffers) {
+  const std::vector<uint64_t> sizes{
+      0, 1, packet_bytes, 3ull * packet_bytes + 5, 7, packet_bytes * 2ull, 2ull * packet_bytes - 1};
+  const std::string what =
+      text_of(source, destination) + ", " + std::to_string(buffers) + " buffers of " + std::to_string(packet_bytes);
   std::vector<std::unique_ptr<device_bytes>> sent;  // freed behind the link, which waits until all has left
   // Large packets by a copy engine, where that can be, with some by kernels between them.
   gravel_link link(source, destination, {.packet_bytes = packet_bytes, .buffers = buffers, .copies_from = 500});
@@ -106,8 +111,9 @@ void by_hosts(const gravel_endpoint& source, const gravel_endpoint& destination,
       link.release(s);
       if (buffers == 2) expect_error("was released before, or is none of the link from", [&] { link.release(s); });
     }
-    expect(r.wrong == 0 && r.number == sizes.size(), what + ": " + std::to_string(r.wrong) + " wrong, " + std::to_string(r.number) +
-                                                         " of " + std::to_string(sizes.size()) + " segments came");
+    expect(r.wrong == 0 && r.number == sizes.size(), what + ": " + std::to_string(r.wrong) + " wrong, " +
+                                                         std::to_string(r.number) + " of " +
+                                                         std::to_string(sizes.size()) + " segments came");
   }
 }
 
@@ -123,7 +129,8 @@ __global__ void fill_bytes(char* to, uint64_t bytes, uint64_t source, uint64_t n
   for (uint64_t i = blockIdx.x * blockDim.x + threadIdx.x; i < bytes; i += uint64_t{gridDim.x} * blockDim.x)
     to[i] = static_cast<char>(byte_of(source, number, i));
 }
-/// Segments of one packet each, made, sent, received, read and released by what is in streams; the hosts look at nothing in between.
+/// Segments of one packet each, made, sent, received, read and released by what is in streams; the hosts look at
+/// nothing in between.
 void by_streams(uint32_t buffers) {
   constexpr uint64_t segments = 7, bytes = 1500;
   device_bytes memory(segments * bytes);
@@ -134,16 +141,16 @@ void by_streams(uint32_t buffers) {
     gravel_event sent;
     if (me == n - 1)
       for (uint64_t i = 0; i < segments; ++i) {
-        gravel_launch(fill_bytes, gravel_launch_config{.grid = 2, .block = 32, .stream = makes}, memory.get() + i * bytes, bytes,
-                      static_cast<uint64_t>(me), i);
+        gravel_launch(fill_bytes, gravel_launch_config{.grid = 2, .block = 32, .stream = makes},
+                      memory.get() + i * bytes, bytes, static_cast<uint64_t>(me), i);
         sent = link.send(memory.get() + i * bytes, bytes, {.metadata = i + 1, .stream = makes});
       }
     if (me == 0)
       for (uint64_t i = 0; i < segments; ++i) {
         const gravel_pending_segment next = link.receive();
         if (i % 2) next.wait(reads);  // otherwise the kernel waits
-        gravel_launch(check_packet, gravel_launch_config{.grid = 2, .block = 32, .stream = reads, .cooperative = true}, next.handle(),
-                      static_cast<uint64_t>(n - 1), i, wrong);
+        gravel_launch(check_packet, gravel_launch_config{.grid = 2, .block = 32, .stream = reads, .cooperative = true},
+                      next.handle(), static_cast<uint64_t>(n - 1), i, wrong);
         link.release(next.get(), reads);
       }
     gravel_wait(sent);
@@ -162,14 +169,16 @@ __global__ void wait_then_copy(gravel_t g, gravel_event e, uint64_t* to, const u
   *to = *from;
 }
 __global__ void store_word(uint64_t* to, uint64_t value) { *to = value; }
-/// What was sent may be reused when the host, a stream, or a kernel has waited for the event; and a segment is read when what it waits for has happened.
+/// What was sent may be reused when the host, a stream, or a kernel has waited for the event; and a segment is read
+/// when what it waits for has happened.
 void events() {
   constexpr uint64_t sends = 3;
   device_bytes memory(2 * sizeof(uint64_t));
   auto* const word = reinterpret_cast<uint64_t*>(memory.get());
   const gravel_stream_t makes = gravel_stream_create(), late = gravel_stream_create();
   for (const uint32_t copies_from : {gravel_no_copies, 1u}) {
-    gravel_link link(gravel_device(0), gravel_device(n - 1, 1), {.packet_bytes = 8, .buffers = 3, .copies_from = copies_from});
+    gravel_link link(gravel_device(0), gravel_device(n - 1, 1),
+                     {.packet_bytes = 8, .buffers = 3, .copies_from = copies_from});
     auto* const flag = gravel_malloc<uint64_t>(sizeof(uint64_t));
     if (me == 0) {
       // Of its own stream: only the event keeps it from reading before `late` has stored.
@@ -181,7 +190,8 @@ void events() {
       gravel_wait(first, makes);  // a stream
       gravel_launch(store_word, gravel_launch_config{.grid = 1, .block = 1, .stream = makes}, word, uint64_t{72});
       const gravel_event second = link.send(word, 8, {.stream = makes});
-      gravel_launch(wait_then_copy, gravel_launch_config{.grid = 1, .block = 1, .stream = late}, gravel_handle(), second, word + 1, word);
+      gravel_launch(wait_then_copy, gravel_launch_config{.grid = 1, .block = 1, .stream = late}, gravel_handle(),
+                    second, word + 1, word);
       gravel_stream_synchronize(late);
       uint64_t seen = 0;
       gravel_copy(&seen, word + 1, sizeof(seen));
@@ -212,7 +222,8 @@ __global__ void send_by_blocks(gravel_link_handle h, char* memory, uint64_t segm
   gravel_packet_sender sender(h, blockIdx.x);
   for (uint64_t number = 0; number < segments; ++number) {
     const uint64_t bytes = mix(number) % kernel_bytes;
-    for (uint64_t i = threadIdx.x; i < bytes; i += blockDim.x) mine[i] = static_cast<char>(byte_of(blockIdx.x, number, i));
+    for (uint64_t i = threadIdx.x; i < bytes; i += blockDim.x)
+      mine[i] = static_cast<char>(byte_of(blockIdx.x, number, i));
     __syncthreads();
     sender.send(mine, bytes, number % 2 ? number : 0);
   }
@@ -248,7 +259,8 @@ __global__ void as_if_used(gravel_link_handle h, uint64_t packets, bool at_sourc
 }
 void packet_words() {
   constexpr uint64_t wrap = 1ull << 32;
-  for (const uint64_t number : {uint64_t{0}, uint64_t{1}, wrap - 3, wrap - 2, wrap - 1, wrap, wrap + 1, 2 * wrap - 1, 5 * wrap})
+  for (const uint64_t number :
+       {uint64_t{0}, uint64_t{1}, wrap - 3, wrap - 2, wrap - 1, wrap, wrap + 1, 2 * wrap - 1, 5 * wrap})
     for (const uint64_t bytes : {uint64_t{0}, uint64_t{1}, packet_word::most_bytes})
       for (uint32_t flags = 0; flags < 8; ++flags) {
         const packet_word word = packet_word::make(number, bytes, flags & 1, flags & 2, flags & 4);
@@ -266,7 +278,8 @@ void by_kernels(uint32_t buffers, uint64_t packets_before = 0) {
   device_bytes memory(channels * kernel_bytes);
   auto* const wrong = gravel_malloc<uint64_t>(sizeof(uint64_t));
   {
-    gravel_link link(gravel_device(0), gravel_device(n - 1, 7), {.packet_bytes = 700, .buffers = buffers, .channels = channels});
+    gravel_link link(gravel_device(0), gravel_device(n - 1, 7),
+                     {.packet_bytes = 700, .buffers = buffers, .channels = channels});
     const gravel_stream_t other = gravel_stream_create();
     if (packets_before) {
       gravel_launch(as_if_used, channels, 1, link.handle(), packets_before, me == 0, me == n - 1);
@@ -274,10 +287,11 @@ void by_kernels(uint32_t buffers, uint64_t packets_before = 0) {
     }
     for (const bool ends : {false, true}) {  // the second kernels go on where the first ended
       if (me == 0)
-        gravel_launch(send_by_blocks, gravel_launch_config{.grid = channels, .block = 32, .cooperative = true}, link.handle(), memory.get(),
-                      segments, ends);
+        gravel_launch(send_by_blocks, gravel_launch_config{.grid = channels, .block = 32, .cooperative = true},
+                      link.handle(), memory.get(), segments, ends);
       if (me == n - 1)
-        gravel_launch(receive_by_blocks, gravel_launch_config{.grid = channels, .block = 32, .stream = other, .cooperative = true},
+        gravel_launch(receive_by_blocks,
+                      gravel_launch_config{.grid = channels, .block = 32, .stream = other, .cooperative = true},
                       link.handle(), segments, ends, wrong);
     }
     gravel_stream_synchronize(other);
@@ -291,7 +305,8 @@ void by_kernels(uint32_t buffers, uint64_t packets_before = 0) {
   gravel_free(wrong);
 }
 
-/// A source that has long ended, and a destination that only then begins; one that stops in the middle; one that never looks.
+/// A source that has long ended, and a destination that only then begins; one that stops in the middle; one that never
+/// looks.
 void ends(uint32_t buffers) {
   device_bytes memory(10 * 100);
   gravel_launch(fill_bytes, 1, 32, memory.get(), uint64_t{1000}, uint64_t{5}, uint64_t{0});
@@ -387,7 +402,8 @@ routed through(gravel_router& router) {
       ++r.here[(input * routed_segments + segment) * routed_words + place];
       // In order: of one source words only rise at one output.
       uint64_t& before = last[s.input];
-      if (open.size() == 1) r.wrong += segment * routed_words + place + 1 <= before, before = segment * routed_words + place + 1;
+      if (open.size() == 1)
+        r.wrong += segment * routed_words + place + 1 <= before, before = segment * routed_words + place + 1;
     }
     pending[o] = open[o]->receive();
   }
@@ -400,14 +416,16 @@ void expect_times(const routed& r, uint32_t times, const std::string& what) {
   std::vector<uint64_t> all(r.here.begin(), r.here.end());
   gravel_sum_all(all.data(), all.data(), all.size());
   for (const uint64_t t : all) bad += t != times;
-  expect(bad == 0, what + ": " + std::to_string(bad) + " words came not " + std::to_string(times) + " times, or were wrong");
+  expect(bad == 0,
+         what + ": " + std::to_string(bad) + " words came not " + std::to_string(times) + " times, or were wrong");
 }
 void routers(uint32_t packet_bytes, uint32_t buffers) {
   const auto all = gravel_all_devices();
   const std::string sizes = ", " + std::to_string(buffers) + " buffers of " + std::to_string(packet_bytes);
   const auto outputs = static_cast<uint32_t>(all.size());
   // With two buffers by kernels alone.
-  const gravel_link_options how{.packet_bytes = packet_bytes, .buffers = buffers, .copies_from = buffers == 2 ? gravel_no_copies : 1};
+  const gravel_link_options how{
+      .packet_bytes = packet_bytes, .buffers = buffers, .copies_from = buffers == 2 ? gravel_no_copies : 1};
   {
     gravel_router router({gravel_device(0, 2), gravel_device(n - 1, 1)}, all, GRAVEL_BROADCAST, how);
     expect_times(through(router), outputs, "broadcast" + sizes);
@@ -422,7 +440,8 @@ void routers(uint32_t packet_bytes, uint32_t buffers) {
     gravel_router router({gravel_device(0, 1)}, all, GRAVEL_SCATTER, shares);
     const routed r = through(router);
     expect_times(r, 1, "scatter, equal shares" + sizes);
-    const uint64_t packets = (routed_words * 8 + router.rings().shape().packet_bytes - 1) / router.rings().shape().packet_bytes;
+    const uint64_t packets =
+        (routed_words * 8 + router.rings().shape().packet_bytes - 1) / router.rings().shape().packet_bytes;
     const uint64_t few = packets / outputs * routed_segments;
     expect(r.packets[0] >= few && r.packets[0] <= few + routed_segments,
            "scatter: a share of " + std::to_string(r.packets[0]) + " packets");
@@ -437,7 +456,8 @@ void routers(uint32_t packet_bytes, uint32_t buffers) {
     expect_times(through(router), 1, "point to point" + sizes);
   }
   {
-    gravel_router router({gravel_device(0), gravel_device(0, 1), gravel_device(n - 1, 2)}, {gravel_device(n / 2, 9)}, GRAVEL_GATHER, how);
+    gravel_router router({gravel_device(0), gravel_device(0, 1), gravel_device(n - 1, 2)}, {gravel_device(n / 2, 9)},
+                         GRAVEL_GATHER, how);
     expect_times(through(router), 1, "gather" + sizes);
   }
 }
@@ -447,13 +467,15 @@ void routers_of_links() {
   const std::vector<gravel_endpoint> inputs{gravel_device(0, 2), gravel_device(n - 1, 1)};
   std::vector<std::unique_ptr<gravel_link>> made;
   std::vector<gravel_link*> links;
-  const auto open = [&](const std::vector<gravel_endpoint>& from, const std::vector<gravel_endpoint>& to, bool different) {
+  const auto open = [&](const std::vector<gravel_endpoint>& from, const std::vector<gravel_endpoint>& to,
+                        bool different) {
     links.clear();
     made.clear();
     for (const auto& a : from)
       for (const auto& b : to) {
         const auto buffers = static_cast<uint32_t>(different ? 1 + made.size() % 3 : 2);
-        made.push_back(std::make_unique<gravel_link>(a, b, gravel_link_options{.packet_bytes = 1000, .buffers = buffers}));
+        made.push_back(
+            std::make_unique<gravel_link>(a, b, gravel_link_options{.packet_bytes = 1000, .buffers = buffers}));
         links.push_back(made.back().get());
       }
   };
@@ -541,8 +563,8 @@ void paths_of(const std::string& name, gravel_router& ring, gravel_router& chain
           wrong += std::memcmp(&got[i], &expected, sizeof(T)) != 0;
         }
         const char* const names[] = {"allreduce", "reduce along a chain", "reduce along a tree", "allreduce in place"};
-        expect(wrong == 0, name + ", " + names[way] + " of " + std::to_string(count) + " from " + std::to_string(shift) +
-                               " on: " + std::to_string(wrong) + " wrong");
+        expect(wrong == 0, name + ", " + names[way] + " of " + std::to_string(count) + " from " +
+                               std::to_string(shift) + " on: " + std::to_string(wrong) + " wrong");
       }
       gravel_sum_all(uint64_t{0});  // nobody poisons what a neighbour still writes
     }
@@ -564,7 +586,8 @@ void paths(uint32_t packet_bytes, uint32_t buffers) {
   const gravel_link_options how{.packet_bytes = packet_bytes, .buffers = buffers, .channels = 2};
   gravel_link_options two = how;
   two.buffers = std::max(buffers, 2u);
-  gravel_router ring(all, all, GRAVEL_RING, two), chain(all, {all.back()}, GRAVEL_CHAIN, how), tree(rest, {rest.back()}, GRAVEL_TREE, how);
+  gravel_router ring(all, all, GRAVEL_RING, two), chain(all, {all.back()}, GRAVEL_CHAIN, how),
+      tree(rest, {rest.back()}, GRAVEL_TREE, how);
   const std::string sizes = std::to_string(buffers) + " buffers of " + std::to_string(packet_bytes);
   paths_of<GRAVEL_SUM, float>("float, " + sizes, ring, chain, tree, {0, 1, 5, 700, 5900});
   paths_of<GRAVEL_MAX, int64_t>("int64, " + sizes, ring, chain, tree, {3, 2000});
@@ -577,7 +600,8 @@ void paths(uint32_t packet_bytes, uint32_t buffers) {
   auto* const data = gravel_malloc<char>(bytes + 16);
   for (const uint64_t shift : {0, 3})
     for (int root = 0; root < n; ++root) {
-      const auto expected = bytes_of(77, static_cast<uint64_t>(root), bytes), nothing = std::vector<unsigned char>(bytes);
+      const auto expected = bytes_of(77, static_cast<uint64_t>(root), bytes),
+                 nothing = std::vector<unsigned char>(bytes);
       gravel_copy(data + shift, me == root ? expected.data() : nothing.data(), bytes);
       gravel_broadcast(ring, data + shift, bytes, root);
       std::vector<unsigned char> got(bytes);
@@ -588,7 +612,8 @@ void paths(uint32_t packet_bytes, uint32_t buffers) {
   constexpr uint64_t count = 3000;
   auto* const from = gravel_malloc<uint32_t>(count * 4);
   auto* const to = gravel_malloc<uint32_t>(count * 4);
-  gravel_launch(reduce_in_kernel, gravel_launch_config{.grid = 2, .block = 32, .cooperative = true}, ring.path(), to, from, count, 5u);
+  gravel_launch(reduce_in_kernel, gravel_launch_config{.grid = 2, .block = 32, .cooperative = true}, ring.path(), to,
+                from, count, 5u);
   gravel_barrier_all();
   uint32_t expected = 0;
   for (int i = 1; i < 5; ++i) expected = (expected + 1) * static_cast<uint32_t>(n);
@@ -596,7 +621,8 @@ void paths(uint32_t packet_bytes, uint32_t buffers) {
   gravel_copy(got.data(), to, count * 4);
   uint64_t wrong = 0;
   for (const uint32_t x : got) wrong += x != expected;
-  expect(wrong == 0, "allreduces in a kernel, " + sizes + ": " + std::to_string(wrong) + " wrong, such as " + std::to_string(got[0]));
+  expect(wrong == 0, "allreduces in a kernel, " + sizes + ": " + std::to_string(wrong) + " wrong, such as " +
+                         std::to_string(got[0]));
   gravel_free(to);
   gravel_free(from);
 }
@@ -605,18 +631,20 @@ void refusals() {
   const auto open = [](const gravel_endpoint& from, const gravel_endpoint& to, const gravel_link_options& how) {
     return [=] { gravel_link link(from, to, how); };
   };
-  expect_error(
-      "gravel_link: the link from device 0 of PE 0 to device 0 of PE " + std::to_string(n) + " has an end at PE " + std::to_string(n),
-      open(gravel_device(0), gravel_device(n), {}));
+  expect_error("gravel_link: the link from device 0 of PE 0 to device 0 of PE " + std::to_string(n) +
+                   " has an end at PE " + std::to_string(n),
+               open(gravel_device(0), gravel_device(n), {}));
   expect_error("ends where it begins", open(gravel_device(0, 2), gravel_device(0, 2), {}));
   expect_error("has 0 buffers", open(gravel_device(0), gravel_device(0, 1), {.buffers = 0}));
   expect_error("has packets of 0 bytes", open(gravel_device(0), gravel_device(0, 1), {.packet_bytes = 0}));
   if (n > 1) {
     expect_error(
-        "the two ends of the link from device 0 of PE 0 to device 0 of PE 1 do not fit: PE 0 has 2 buffers of 64 bytes, PE 1 3 buffers of "
+        "the two ends of the link from device 0 of PE 0 to device 0 of PE 1 do not fit: PE 0 has 2 buffers of 64 "
+        "bytes, PE 1 3 buffers of "
         "64 bytes",
         open(gravel_device(0), gravel_device(1), {.packet_bytes = 64, .buffers = me == 1 ? 3u : 2u}));
-    expect_error("PE 1 2 buffers of 128 bytes", open(gravel_device(0), gravel_device(1), {.packet_bytes = me == 1 ? 128u : 64u}));
+    expect_error("PE 1 2 buffers of 128 bytes",
+                 open(gravel_device(0), gravel_device(1), {.packet_bytes = me == 1 ? 128u : 64u}));
     expect_error("the PEs open different links", open(gravel_device(me == 1), gravel_device(0, 3), {}));
   }
   const auto all = gravel_all_devices();
@@ -626,10 +654,15 @@ void refusals() {
   expect_error("same endpoints", [&] { gravel_router(all, {gravel_device(0, 5)}, GRAVEL_RING); });
   expect_error("a ring with 1 buffer", [&] { gravel_router(all, all, GRAVEL_RING, {.buffers = 1}); });
   expect_error("its last input", [&] { gravel_router(all, {gravel_device(0, 5)}, GRAVEL_CHAIN); });
-  expect_error("is on the path twice", [&] { gravel_router({gravel_device(0), gravel_device(0, 1)}, {gravel_device(0, 1)}, GRAVEL_TREE); });
+  expect_error("is on the path twice", [&] {
+    gravel_router({gravel_device(0), gravel_device(0, 1)}, {gravel_device(0, 1)}, GRAVEL_TREE);
+  });
   gravel_link link(gravel_device(0), gravel_device(n - 1, 1), 64, 2);
-  if (me == 0) expect_error("a segment of 2199023255552 bytes on the link from device 0 of PE 0", [&] { link.send(nullptr, 1ull << 41); });
-  if (me == 0) expect_error("a segment of 9 bytes at nullptr on the link from device 0 of PE 0", [&] { link.send(nullptr, 9); });
+  if (me == 0)
+    expect_error("a segment of 2199023255552 bytes on the link from device 0 of PE 0",
+                 [&] { link.send(nullptr, 1ull << 41); });
+  if (me == 0)
+    expect_error("a segment of 9 bytes at nullptr on the link from device 0 of PE 0", [&] { link.send(nullptr, 9); });
   gravel_segment nobodys;
   nobodys.has_come = true;
   if (me == n - 1) expect_error("is none of the link from device 0 of PE 0", [&] { link.release(nobodys); });
@@ -658,15 +691,17 @@ __global__ void receive_packets(gravel_link_handle h, uint32_t packets) {
 /// the event of a send; "sends": in send() itself; "host": for a segment, before it has sent any.
 [[noreturn]] void wait_for_oneself(const std::string& how) {
   device_bytes memory(1000);
-  gravel_router gather({gravel_device(0, 1), gravel_device(1)}, {gravel_device(0)}, GRAVEL_GATHER, {.packet_bytes = 64, .buffers = 2});
+  gravel_router gather({gravel_device(0, 1), gravel_device(1)}, {gravel_device(0)}, GRAVEL_GATHER,
+                       {.packet_bytes = 64, .buffers = 2});
   if (me == 0 && how == "event") gravel_wait(gather.input().send(memory.get(), 1000));
   if (me == 0 && how == "sends")
     for (;;) gather.input().send(memory.get(), 100);
   if (me == 0 && how == "host") gather.output().receive().get();
   for (;;) gravel_barrier_all();
 }
-/// "closed", "channel", "held": what a kernel does wrong. "thrown": an exception passes an open link, and is caught. "dies-WHAT": PE 0 is killed while PE 1
-/// waits: its host, a stream or a kernel for a packet, its kernels or copies for a buffer.
+/// "closed", "channel", "held": what a kernel does wrong. "thrown": an exception passes an open link, and is caught.
+/// "dies-WHAT": PE 0 is killed while PE 1 waits: its host, a stream or a kernel for a packet, its kernels or copies for
+/// a buffer.
 int go_wrong(const std::string& what) {
   device_bytes memory(1000);
   const gravel_stream_t stream = gravel_stream_create();
@@ -716,7 +751,8 @@ int main(int argc, char** argv) {
   }
   if (argc > 1 && !is_short) return go_wrong(argv[1]);
   for (const uint32_t buffers : is_short ? std::vector<uint32_t>{2} : std::vector<uint32_t>{1, 2, 3}) {
-    for (const uint32_t packet_bytes : {48u, 1000u}) by_hosts(gravel_device(0), gravel_device(n - 1, 1), packet_bytes, buffers);
+    for (const uint32_t packet_bytes : {48u, 1000u})
+      by_hosts(gravel_device(0), gravel_device(n - 1, 1), packet_bytes, buffers);
     by_streams(buffers);
     by_kernels(buffers);
     ends(buffers);

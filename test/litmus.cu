@@ -27,7 +27,7 @@
 
 namespace {
 
-using namespace gravel;
+using namespace gravel::detail;
 
 constexpr uint32_t lanes = 32;
 enum class order { kept, relaxed, reversed };
@@ -210,8 +210,9 @@ int failures = 0;
 void print(const char* name, order o, const char* where, uint64_t n, const row_result& r, bool must_be_seen = false) {
   const bool bad = r.gave_up || (o == order::kept ? r.wrong != 0 : must_be_seen && r.wrong == 0);
   failures += bad;
-  std::printf("%-7s %-16s %-9s %-32s %8llu meetings, %llu wrong%s\n", bad ? "FAILED" : "ok", name, order_names[static_cast<int>(o)], where,
-              static_cast<unsigned long long>(n), static_cast<unsigned long long>(r.wrong), r.gave_up ? ", gave up" : "");
+  std::printf("%-7s %-16s %-9s %-32s %8llu meetings, %llu wrong%s\n", bad ? "FAILED" : "ok", name,
+              order_names[static_cast<int>(o)], where, static_cast<unsigned long long>(n),
+              static_cast<unsigned long long>(r.wrong), r.gave_up ? ", gave up" : "");
 }
 
 template <class Test>
@@ -235,7 +236,8 @@ struct memory {
   bool on_host;
   memory(int gpu, uint64_t n) : on_host(gpu < 0) {
     if (!on_host) check(cudaSetDevice(gpu), "cudaSetDevice");
-    check(on_host ? cudaHostAlloc(&at, n * sizeof(T), cudaHostAllocPortable | cudaHostAllocMapped) : cudaMalloc(&at, n * sizeof(T)),
+    check(on_host ? cudaHostAlloc(&at, n * sizeof(T), cudaHostAllocPortable | cudaHostAllocMapped)
+                  : cudaMalloc(&at, n * sizeof(T)),
           "memory");
     if (on_host) std::memset(static_cast<void*>(at), 0, n * sizeof(T));
     else check(cudaMemset(at, 0, n * sizeof(T)), "cudaMemset"), check(cudaDeviceSynchronize(), "cudaMemset");
@@ -346,7 +348,7 @@ __global__ void apply_and_release(releasing<O> test, found* results) {
   results[lane] = {0, gave_up};
 }
 template <order O>
-__global__ void look_at_released(releasing<O> test, found* results) {
+__global__ void read_released(releasing<O> test, found* results) {
   found mine{};
   for (uint64_t t = 0; t < test.n && !mine.gave_up; ++t) {
     bool is_there = true;
@@ -370,17 +372,18 @@ void release(const char* where, int source, int destination, uint64_t n) {
     check(cudaSetDevice(side ? source : destination), "cudaSetDevice");
     check(cudaStreamCreateWithFlags(&stream[side], cudaStreamNonBlocking), "stream");
     if (side == 0) apply_and_release<<<1, 2 * lanes, 0, stream[0]>>>(test, results.at);
-    else look_at_released<<<1, lanes, 0, stream[1]>>>(test, results.at);
+    else read_released<<<1, lanes, 0, stream[1]>>>(test, results.at);
     check(cudaGetLastError(), "launch");
   }
   for (int side : {0, 1})
-    check(cudaSetDevice(side ? source : destination), "cudaSetDevice"), check(cudaStreamSynchronize(stream[side]), "kernel"),
-        check(cudaStreamDestroy(stream[side]), "stream");
+    check(cudaSetDevice(side ? source : destination), "cudaSetDevice"),
+        check(cudaStreamSynchronize(stream[side]), "kernel"), check(cudaStreamDestroy(stream[side]), "stream");
   print("releasing", O, where, n, sum(results.at));
 }
 
 void run_all(uint64_t n) {
-  setenv("CUDA_MODULE_LOADING", "EAGER", 1);  // a kernel that is loaded when first used may wait for one that waits for it
+  setenv("CUDA_MODULE_LOADING", "EAGER",
+         1);  // a kernel that is loaded when first used may wait for one that waits for it
   int gpus = 0, forth = 0, back = 0;
   check(cudaGetDeviceCount(&gpus), "looking for GPUs");
   pass_all<scope::device>("rings of a service: one GPU", 0, 0, 0, 0, n);
@@ -390,7 +393,8 @@ void run_all(uint64_t n) {
   if (gpus > 1) cudaDeviceCanAccessPeer(&forth, 0, 1), cudaDeviceCanAccessPeer(&back, 1, 0);
   if (forth && back) {
     for (int gpu : {0, 1})
-      check(cudaSetDevice(gpu), "cudaSetDevice"), check(cudaDeviceEnablePeerAccess(1 - gpu, 0), "cudaDeviceEnablePeerAccess");
+      check(cudaSetDevice(gpu), "cudaSetDevice"),
+          check(cudaDeviceEnablePeerAccess(1 - gpu, 0), "cudaDeviceEnablePeerAccess");
     pass_all<scope::system>("peer ring: GPU to GPU", 0, 1, 1, 0, n / 4);
     release<order::kept>("chunks: GPU to GPU", 0, 1, n / 4);
     release<order::relaxed>("chunks: GPU to GPU", 0, 1, n / 4);

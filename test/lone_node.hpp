@@ -1,6 +1,6 @@
-// One node of a job by itself: its plane and receivers are real, and whatever leaves it is taken and acknowledged at once.
-// For tests that give the node what producers or other nodes may not give it. Of four nodes in a grid of 2 x 2 it is number
-// 1: it forwards what node 0 sends to node 3.
+// One node of a job by itself: its plane and receivers are real, and whatever leaves it is taken and acknowledged at
+// once. For tests that give the node what producers or other nodes may not give it. Of four nodes in a grid of 2 x 2 it
+// is number 1: it forwards what node 0 sends to node 3.
 #pragma once
 #include <cstring>
 #include <memory>
@@ -10,7 +10,7 @@
 #include "lib/base/error.hpp"
 #include "test/fake_job.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 class lone_node {
  public:
@@ -27,7 +27,8 @@ class lone_node {
   plane& the_plane() { return job_->plane_of(node); }
   const queue& queue_of(uint32_t pe, uint32_t kind) {
     const fake_pe& p = job_->pe(pe);
-    const queue* const all[] = {&p.kernel.direct, &p.kernel.block, &p.host_thread.direct, &p.device_handler.direct, &p.host_handler.direct};
+    const queue* const all[] = {&p.kernel.direct, &p.kernel.block, &p.host_thread.direct, &p.device_handler.direct,
+                                &p.host_handler.direct};
     return *all[kind];
   }
 
@@ -37,12 +38,13 @@ class lone_node {
       job_->now += 1000;
       bool moved = job_->step_plane(node, 0);
       for (uint32_t to = 0; to < 4; ++to)
-        for (fake_link::delivery d; to != node && job_->node(node).links[0][to]->take(job_->draw(), d); moved = true) take(to, d);
+        for (fake_link::delivery d; to != node && job_->node(node).links[0][to]->take(job_->draw(), d); moved = true)
+          take(to, d);
       idle = moved ? 0 : idle + 1;
     }
   }
-  /// What lies in the landing rings is applied. A message that is refused makes the rest of its packet go away. Returns the
-  /// text of the last such error.
+  /// What lies in the landing rings is applied. A message that is refused makes the rest of its packet go away. Returns
+  /// the text of the last such error.
   std::string apply() {
     std::string refused;
     for (uint32_t pe : pes)
@@ -71,9 +73,11 @@ class lone_node {
     if (!is_notice && d.header.word != plane_word::packet) return;
     packet_table table;
     const packet_expectation expect{4096, d.header.sequence, d.header.sink, n_sinks};
-    if (read_packet(is_notice ? d.local : d.data.data(), is_notice ? d.header.a : d.data.size(), expect, table) != packet_fault::fine)
+    if (read_packet(is_notice ? d.local : d.data.data(), is_notice ? d.header.a : d.data.size(), expect, table) !=
+        packet_fault::fine)
       std::abort();
-    const plane_header credit{plane_word::credit, to, d.header.sink, 0, 0, d.header.sequence + 1, d.header.sequence + 1};
+    const plane_header credit{plane_word::credit,   to, d.header.sink, 0, 0, d.header.sequence + 1,
+                              d.header.sequence + 1};
     link.credit(credit);
     the_plane().receive(credit, {}, job_->now);
   }
@@ -81,7 +85,8 @@ class lone_node {
   static void empty_packets(const landing& ring) {
     for (uint32_t c = 0; c < ring.channels; ++c)
       for (uint32_t p = 0; p < ring.packets; ++p) {
-        auto* const slot = reinterpret_cast<landing_header*>(ring.slots + (uint64_t{c} * ring.packets + p) * ring.shape().slot_bytes());
+        auto* const slot = reinterpret_cast<landing_header*>(ring.slots + (uint64_t{c} * ring.packets + p) *
+                                                                              ring.shape().slot_bytes());
         auto* const packet = reinterpret_cast<packet_header*>(slot + 1);
         if (slot->published == 0 || ring.is_done(c, slot->published - 1)) continue;
         const uint64_t sequence = slot->published - 1;
@@ -96,4 +101,4 @@ class lone_node {
   std::unique_ptr<fake_job> job_;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -8,14 +8,14 @@
 #include "test/catch.hpp"
 #include "test/message_sort_kernels.cuh"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 
 template <int BLOCK, int CAPACITY>
 void check_sort(dim3 block, uint32_t units, uint32_t key_bits, uint32_t lanes, uint64_t seed, bool counted = false) {
-  INFO("block of " << BLOCK << ", " << units << " of " << CAPACITY << " units, keys of " << key_bits << " bits, lanes " << lanes
-                   << ", seed " << seed);
+  INFO("block of " << BLOCK << ", " << units << " of " << CAPACITY << " units, keys of " << key_bits << " bits, lanes "
+                   << lanes << ", seed " << seed);
   constexpr uint32_t blocks = 2;
   std::mt19937 draw(BLOCK + units + key_bits * 1000);
   std::vector<uint32_t> keys(blocks * CAPACITY);

@@ -7,7 +7,7 @@
 #include "device/value.cuh"
 #include "test/catch.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 
@@ -95,11 +95,23 @@ TEST_CASE("a value travels in a word, in its low bytes") {
 }
 
 TEST_CASE("units of each operation") {
-  for (op o : {op::put, op::add, op::bit_and, op::bit_or, op::bit_xor, op::min, op::max, op::get, op::put_reply, op::cell_reply})
+  for (op o : {op::put, op::add, op::bit_and, op::bit_or, op::bit_xor, op::min, op::max, op::get, op::put_reply,
+               op::cell_reply})
     CHECK(units_of(make_word0(o, 3, 0), 0) == 1);
   for (op o : fetching_ops) CHECK(units_of(make_word0(o, 3, 0), 0) == 2);
-  for (auto [bytes, units] :
-       {std::pair{0, 1}, {1, 1}, {8, 1}, {9, 2}, {24, 2}, {25, 3}, {40, 3}, {41, 4}, {56, 4}, {57, 5}, {248, 16}, {249, 17}, {256, 17}})
+  for (auto [bytes, units] : {std::pair{0, 1},
+                              {1, 1},
+                              {8, 1},
+                              {9, 2},
+                              {24, 2},
+                              {25, 3},
+                              {40, 3},
+                              {41, 4},
+                              {56, 4},
+                              {57, 5},
+                              {248, 16},
+                              {249, 17},
+                              {256, 17}})
     CHECK(units_of(make_am_word0(0, static_cast<uint32_t>(bytes)), 0) == static_cast<uint32_t>(units));
   CHECK(units_of(make_am_word0(0, 257), 0) == 0);
   CHECK(max_am_units == 17);
@@ -119,12 +131,15 @@ TEST_CASE("which types an operation takes") {
     CHECK(made_message(op::fetch, t, 8).check(2) == message_fault::fine);
     const message_fault numbers = narrow ? message_fault::bad_type : message_fault::fine;
     for (op o : {op::add, op::min, op::max}) CHECK(made_message(o, t, 8).check() == numbers);
-    for (op o : {op::fetch_add, op::fetch_min, op::fetch_max, op::swap}) CHECK(made_message(o, t, 8).check(2) == numbers);
+    for (op o : {op::fetch_add, op::fetch_min, op::fetch_max, op::swap})
+      CHECK(made_message(o, t, 8).check(2) == numbers);
     const message_fault bits = narrow || is_float(t) ? message_fault::bad_type : message_fault::fine;
     for (op o : {op::bit_and, op::bit_or, op::bit_xor}) CHECK(made_message(o, t, 8).check() == bits);
-    for (op o : {op::fetch_and, op::fetch_or, op::fetch_xor, op::compare_swap}) CHECK(made_message(o, t, 8).check(2) == bits);
+    for (op o : {op::fetch_and, op::fetch_or, op::fetch_xor, op::compare_swap})
+      CHECK(made_message(o, t, 8).check(2) == bits);
   }
-  for (op o : {op::put, op::add, op::get, op::min}) CHECK(made_message(o, value_type::count, 8).check() == message_fault::bad_type);
+  for (op o : {op::put, op::add, op::get, op::min})
+    CHECK(made_message(o, value_type::count, 8).check() == message_fault::bad_type);
   CHECK(made_message(op::fetch_add, static_cast<value_type>(0x7f), 8).check(2) == message_fault::bad_type);
 }
 
@@ -133,7 +148,8 @@ TEST_CASE("a fetching operation is an update with an answer") {
   constexpr op updates[] = {op::add, op::bit_and, op::bit_or, op::bit_xor, op::min, op::max};
   for (int i = 0; i < 6; ++i) CHECK(update_of(fetches[i]) == updates[i]);
   for (int o = 0; o < static_cast<int>(op::count); ++o)
-    CHECK(is_fetching(static_cast<op>(o)) == (std::count(std::begin(fetching_ops), std::end(fetching_ops), static_cast<op>(o)) == 1));
+    CHECK(is_fetching(static_cast<op>(o)) ==
+          (std::count(std::begin(fetching_ops), std::end(fetching_ops), static_cast<op>(o)) == 1));
 }
 
 TEST_CASE("what is no operation") {
@@ -143,8 +159,10 @@ TEST_CASE("what is no operation") {
 }
 
 TEST_CASE("the size must be that of the operation") {
-  for (uint32_t units : {0u, 2u, 3u, 4u}) CHECK(made_message(op::put, value_type::u64, 0).check(units) == message_fault::bad_size);
-  for (uint32_t units : {0u, 1u, 3u, 4u}) CHECK(made_message(op::fetch_add, value_type::u64, 0).check(units) == message_fault::bad_size);
+  for (uint32_t units : {0u, 2u, 3u, 4u})
+    CHECK(made_message(op::put, value_type::u64, 0).check(units) == message_fault::bad_size);
+  for (uint32_t units : {0u, 1u, 3u, 4u})
+    CHECK(made_message(op::fetch_add, value_type::u64, 0).check(units) == message_fault::bad_size);
   made_message am(op::am, value_type::u8, offset_of(make_am_word0(0, 24)));
   CHECK(am.check(2) == message_fault::fine);
   CHECK(am.check(1) == message_fault::bad_size);
@@ -164,7 +182,8 @@ TEST_CASE("an address must lie in the heap, with all of the value, and be aligne
     CHECK(made_message(op::put, t, heap - bytes + 1).check() == message_fault::outside_heap);
     CHECK(made_message(op::put, t, heap).check() == message_fault::outside_heap);
     CHECK(made_message(op::put, t, max_offset).check() == message_fault::outside_heap);
-    for (uint64_t off = 1; off < bytes; ++off) CHECK(made_message(op::put, t, 64 + off).check() == message_fault::misaligned);
+    for (uint64_t off = 1; off < bytes; ++off)
+      CHECK(made_message(op::put, t, 64 + off).check() == message_fault::misaligned);
   }
 }
 
@@ -235,10 +254,11 @@ TEST_CASE("every operation and every fault has a name of its own") {
   CHECK(std::string(name_of(op::fetch_max)) == "gravel_fetch_max");
   CHECK(std::string(name_of(op::swap)) == "gravel_swap");
   CHECK(std::string(name_of(static_cast<op>(99))) == "unknown operation");
-  for (message_fault f :
-       {message_fault::bad_op, message_fault::bad_type, message_fault::bad_size, message_fault::outside_heap, message_fault::misaligned,
-        message_fault::bad_handler, message_fault::bad_pe, message_fault::blocking_handler, message_fault::team_call_in_handler,
-        message_fault::outside_kernel, message_fault::not_cooperative, message_fault::on_host})
+  for (message_fault f : {message_fault::bad_op, message_fault::bad_type, message_fault::bad_size,
+                          message_fault::outside_heap, message_fault::misaligned, message_fault::bad_handler,
+                          message_fault::bad_pe, message_fault::blocking_handler, message_fault::team_call_in_handler,
+                          message_fault::outside_kernel, message_fault::not_cooperative, message_fault::on_host})
     CHECK(std::string(name_of(f)).size() > 5);
-  for (int c = 0; c < static_cast<int>(other_call::count); ++c) CHECK(std::string(name_of(static_cast<other_call>(c))).size() > 5);
+  for (int c = 0; c < static_cast<int>(other_call::count); ++c)
+    CHECK(std::string(name_of(static_cast<other_call>(c))).size() > 5);
 }

@@ -1,5 +1,5 @@
-// What the networking models that gather messages promise: no launch sends more than it said, nothing that was gathered is lost, and what does not fit
-// is refused, or found out.
+// What the networking models that gather messages promise: no launch sends more than it said, nothing that was gathered
+// is lost, and what does not fit is refused, or found out.
 #include "examples/model_limits.hpp"
 
 #include <map>
@@ -10,7 +10,8 @@
 #include "test/catch.hpp"
 #include "test/error_of.hpp"
 
-using namespace gravel;
+using namespace app;
+using namespace gravel::detail;
 
 namespace {
 
@@ -21,8 +22,8 @@ constexpr row_kind adds = update_kind(op::add, value_type::u64), put_words = upd
 uint32_t index_of(uint32_t lane, uint32_t i) { return lane << 16 | i; }
 uint32_t pe_of_message(uint32_t lane, uint32_t i) { return (lane * 7 + i * i) % n_pes; }
 
-/// Runs one block whose lanes add `each` messages, every second one an addition (if `kinds` is 2); visit(lists, list) is called by all lanes. Returns
-/// how many found no room.
+/// Runs one block whose lanes add `each` messages, every second one an addition (if `kinds` is 2); visit(lists, list)
+/// is called by all lanes. Returns how many found no room.
 template <class Visit>
 uint32_t run_block(uint32_t each, uint32_t kinds, uint64_t seed, Visit&& visit) {
   uint32_t refused = 0;
@@ -111,14 +112,16 @@ TEST_CASE("launches are as large as shared memory and queues allow") {
   for (int i = 0; i < 10000; ++i) {
     network_work work{.items = draw() % 100000 + 1, .blocks = static_cast<unsigned>(draw() % 20 + 1)};
     work.of_item = draw() % most_of_lane + 1, work.of_item_to_one = draw() % work.of_item + 1;
-    const uint64_t room = work.of_item_to_one + draw() % 5000, items = std::min(work.items, items_for_queue(work, room));
+    const uint64_t room = work.of_item_to_one + draw() % 5000,
+                   items = std::min(work.items, items_for_queue(work, room));
     REQUIRE(items > 0);
     REQUIRE(items * work.of_item_to_one <= room);
     const uint64_t lanes = uint64_t{blocks_that_fit(work, items)} * lanes_of_block;
     REQUIRE(lanes >= work.blocks * lanes_of_block);
     REQUIRE((items + lanes - 1) / lanes * lanes_of_block * work.of_item <= block_lists::capacity);
   }
-  const network_work blockwise{.items = 1 << 20, .blocks = 100, .of_block = 40, .of_block_to_one = 10, .most_of_lane = 1 << 10};
+  const network_work blockwise{
+      .items = 1 << 20, .blocks = 100, .of_block = 40, .of_block_to_one = 10, .most_of_lane = 1 << 10};
   CHECK(blocks_for_queue(blockwise, 105) == 10);
   CHECK(items_for_queue(blockwise, 105) == 10 * lanes_of_block << 10);
   CHECK(blocks_that_fit(blockwise, blockwise.items) == 100);
@@ -128,8 +131,9 @@ TEST_CASE("what cannot fit is refused") {
   const auto refused = [](const network_work& work) { return error_of([&] { blocks_that_fit(work, 1); }); };
   CHECK_THAT(refused({.of_item = most_of_lane + 1}),
              starts_with_text("the networking model sends a block's messages together, 1024 at most, but 32 lanes"));
-  CHECK_THAT(refused({.of_block = 1025}),
-             starts_with_text("the networking model sends a block's messages together, 1024 at most, but a block here"));
+  CHECK_THAT(
+      refused({.of_block = 1025}),
+      starts_with_text("the networking model sends a block's messages together, 1024 at most, but a block here"));
   CHECK_THAT(error_of([] { items_for_queue({.of_item_to_one = 9}, 8); }),
              starts_with_text("coprocessor: a queue has room for 8 messages, but one item"));
 }

@@ -4,7 +4,7 @@
 #include "test/catch.hpp"
 #include "test/fake_link.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 

@@ -1,5 +1,5 @@
-// A profiler for tests: NVTX_INJECTION64_PATH names this library, and NVTX_RECORD a folder. Each process writes there, into
-// a file named by its number, what it tells NVTX:
+// A profiler for tests: NVTX_INJECTION64_PATH names this library, and NVTX_RECORD a folder. Each process writes there,
+// into a file named by its number, what it tells NVTX:
 //   process NAME      THREAD push DOMAIN NAME      THREAD pop DOMAIN      THREAD name NAME
 #include <fcntl.h>
 #include <nvtx3/nvToolsExt.h>
@@ -27,7 +27,8 @@ nvtxDomainHandle_t domain_create(const char* name) { return reinterpret_cast<nvt
 std::string name_of(nvtxDomainHandle_t domain) { return domain ? reinterpret_cast<const char*>(domain) : "(none)"; }
 
 int range_push(nvtxDomainHandle_t domain, const nvtxEventAttributes_t* event) {
-  const bool sound = event->version == NVTX_VERSION && event->size == sizeof(*event) && event->messageType == NVTX_MESSAGE_TYPE_ASCII;
+  const bool sound =
+      event->version == NVTX_VERSION && event->size == sizeof(*event) && event->messageType == NVTX_MESSAGE_TYPE_ASCII;
   record(thread_number() + " push " + name_of(domain) + " " + (sound ? event->message.ascii : "(unsound)"));
   return 0;
 }
@@ -42,7 +43,8 @@ void name_thread(uint32_t thread, const char* name) { record(std::to_string(thre
 extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get_table) {
   const char* folder = std::getenv("NVTX_RECORD");
   if (!folder) return 0;
-  file = open((std::string(folder) + "/" + std::to_string(getpid())).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  file = open((std::string(folder) + "/" + std::to_string(getpid())).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC,
+              0600);
   char program[4096] = "";
   if (file < 0 || readlink("/proc/self/exe", program, sizeof(program) - 1) < 0) return 0;
   record(std::string("process ") + (std::strrchr(program, '/') + 1));
@@ -50,7 +52,8 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtx2(N
   const auto listen = [&](NvtxCallbackModule module, unsigned id, auto* function) {
     NvtxFunctionTable table = nullptr;
     unsigned size = 0;
-    if (callbacks->GetModuleFunctionTable(module, &table, &size) && id < size) *table[id] = reinterpret_cast<NvtxFunctionPointer>(function);
+    if (callbacks->GetModuleFunctionTable(module, &table, &size) && id < size)
+      *table[id] = reinterpret_cast<NvtxFunctionPointer>(function);
   };
   listen(NVTX_CB_MODULE_CORE2, NVTX_CBID_CORE2_DomainCreateA, domain_create);
   listen(NVTX_CB_MODULE_CORE2, NVTX_CBID_CORE2_DomainRangePushEx, range_push);

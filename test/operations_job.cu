@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "gravel.cuh"
+#include <gravel/gravel.cuh>
 
 namespace {
 
@@ -32,8 +32,8 @@ template <class T>
 __global__ void one_sided(gravel_t g, cells<T>* c) {
   const int lane = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   const int next = (gravel_my_pe(g) + 1) % gravel_n_pes(g);
-  // Divergent on purpose: in branches of their own, lanes of one warp send other operations and other numbers of them. All
-  // leave the same value in an element that was zero, whatever the order in which they are applied.
+  // Divergent on purpose: in branches of their own, lanes of one warp send other operations and other numbers of them.
+  // All leave the same value in an element that was zero, whatever the order in which they are applied.
   const T value = static_cast<T>(lane + gravel_my_pe(g));
   if constexpr (sizeof(T) < 4) {
     if (lane % 3) gravel_put(g, &c->put[lane], value, next);
@@ -41,16 +41,16 @@ __global__ void one_sided(gravel_t g, cells<T>* c) {
       for (int i = 0; i <= lane % 5; ++i) gravel_put(g, &c->put[lane], value, next);
   } else if (lane % 3 == 0) {
     gravel_put(g, &c->put[lane], value, next);
-  } else if (lane % 3 == 1 || !gravel::is_atomic_integer<T>) {
+  } else if (lane % 3 == 1 || !gravel::detail::is_atomic_integer<T>) {
     for (int i = 0; i < lane % 5; ++i) gravel_add(g, &c->put[lane], T{1}, next);
     gravel_add(g, &c->put[lane], static_cast<T>(value - static_cast<T>(lane % 5)), next);
-  } else if constexpr (gravel::is_atomic_integer<T>) {
+  } else if constexpr (gravel::detail::is_atomic_integer<T>) {
     gravel_or(g, &c->put[lane], value, next);
     if (lane % 2) gravel_max(g, &c->put[lane], value, next);
   }
   for (int pe = 0; pe < gravel_n_pes(g); ++pe) {
     if constexpr (sizeof(T) >= 4) gravel_add(g, &c->added, T{2}, (pe + lane) % gravel_n_pes(g));
-    if constexpr (gravel::is_atomic_integer<T>) {
+    if constexpr (gravel::detail::is_atomic_integer<T>) {
       gravel_and(g, &c->anded, static_cast<T>(~(T{1} << (lane % 31))), pe);
       gravel_or(g, &c->ored, static_cast<T>(T{1} << (lane % 31)), pe);
       gravel_xor(g, &c->xored, static_cast<T>(T{1} << (lane % 31)), pe);
@@ -68,7 +68,7 @@ __global__ void reading(gravel_t g, cells<T>* c) {
   gravel_get(g, &c->got[lane], &c->put[lane], next);
   if constexpr (sizeof(T) >= 4) {
     if (lane < 64) c->returned[lane] = gravel_fetch_add(g, &c->fetched, T{1}, 0);
-    if constexpr (gravel::is_atomic_integer<T>) {
+    if constexpr (gravel::detail::is_atomic_integer<T>) {
       // A lock-free counter out of compare-and-swap: each lane adds one.
       if (lane >= 64 && lane < 72) {
         T seen = 0;
@@ -89,8 +89,8 @@ void check_type(const char* name) {
   auto* c = gravel_malloc<cells<T>>(sizeof(cells<T>));
   std::vector<cells<T>> host(1);
   gravel_copy(host.data(), c, sizeof(cells<T>));
-  if constexpr (gravel::is_atomic_integer<T>) host[0].anded = static_cast<T>(-1);
-  if constexpr (gravel::is_atomic_integer<T>) host[0].least = static_cast<T>(1000000);
+  if constexpr (gravel::detail::is_atomic_integer<T>) host[0].anded = static_cast<T>(-1);
+  if constexpr (gravel::detail::is_atomic_integer<T>) host[0].least = static_cast<T>(1000000);
   gravel_copy(c, host.data(), sizeof(cells<T>));
   gravel_barrier_all();
   gravel_launch(one_sided<T>, blocks, threads, gravel_handle(), c);
@@ -111,9 +111,10 @@ void check_type(const char* name) {
     uint64_t sum = 0;
     for (int lane = 0; lane < 64; ++lane) sum += uint64_t(h.returned[lane]);
     const uint64_t all = gravel_sum_all(sum), count = 64ull * uint64_t(n);
-    expect(all == count * (count - 1) / 2, "values of gravel_fetch_add", int64_t(all), int64_t(count * (count - 1) / 2));
+    expect(all == count * (count - 1) / 2, "values of gravel_fetch_add", int64_t(all),
+           int64_t(count * (count - 1) / 2));
   }
-  if constexpr (gravel::is_atomic_integer<T>) {
+  if constexpr (gravel::detail::is_atomic_integer<T>) {
     const T bits = static_cast<T>(T(0x7fffffff));
     T xored = 0;
     for (int lane = 0; lane < lanes * n; ++lane) xored ^= static_cast<T>(T{1} << (lane % lanes % 31));
@@ -128,7 +129,8 @@ void check_type(const char* name) {
   gravel_free(c);
 }
 
-// --- operations with an answer: every lane has a word of its own at every PE, so it knows what each must return -------
+// --- operations with an answer: every lane has a word of its own at every PE, so it knows what each must return
+// -------
 constexpr int asking = 48;
 
 template <class T>
@@ -156,7 +158,7 @@ __device__ bool ask(const gravel_t& g, T* at, T value, int step, int pe, T* mode
     case 3: found = gravel_swap(g, at, value, pe), *model = value; break;
     case 4: found = gravel_fetch(g, at, pe); break;
     default:
-      if constexpr (gravel::is_atomic_integer<T>) {
+      if constexpr (gravel::detail::is_atomic_integer<T>) {
         if (step == 5) found = gravel_fetch_and(g, at, value, pe), *model = before & value;
         if (step == 6) found = gravel_fetch_or(g, at, value, pe), *model = before | value;
         if (step == 7) found = gravel_fetch_xor(g, at, value, pe), *model = before ^ value;
@@ -285,7 +287,8 @@ void check_block_sender() {
   gravel_copy(&high, most, sizeof(high));
   expect(low == -63.5f, "minimum by a block sender, halves", int64_t(low * 2), -127);
   expect(high == 63.0, "maximum by a block sender, halves", int64_t(high * 2), 126);
-  expect(h.shade == colour::green && h.flag && h.pointer == reinterpret_cast<int*>(16), "values by a block sender", int64_t(h.pointer), 16);
+  expect(h.shade == colour::green && h.flag && h.pointer == reinterpret_cast<int*>(16), "values by a block sender",
+         int64_t(h.pointer), 16);
   gravel_free(most);
   gravel_free(least);
   gravel_free(e);
@@ -297,8 +300,10 @@ void check_values() {
   gravel_barrier_all();
   everything h;
   gravel_copy(&h, e, sizeof(h));
-  expect(h.shade == colour::green && h.got_shade == colour::green && h.old_shade == colour::black, "enumerations", int64_t(h.shade), -2);
-  expect(h.pointer == reinterpret_cast<int*>(8) && h.got_pointer == h.pointer && !h.old_pointer, "pointers", int64_t(h.pointer), 8);
+  expect(h.shade == colour::green && h.got_shade == colour::green && h.old_shade == colour::black, "enumerations",
+         int64_t(h.shade), -2);
+  expect(h.pointer == reinterpret_cast<int*>(8) && h.got_pointer == h.pointer && !h.old_pointer, "pointers",
+         int64_t(h.pointer), 8);
   expect(h.small == minus && h.got_small == minus, "small enumerations", h.small, minus);
   expect(h.flag && h.got_flag, "bool", h.flag, true);
   gravel_free(e);
@@ -308,7 +313,9 @@ void check_values() {
 struct tally {
   uint64_t visits, bytes, hops;
 };
-__host__ __device__ tally* as_tally(uint64_t offset, const gravel_t& g) { return reinterpret_cast<tally*>(g.heap + offset); }
+__host__ __device__ tally* as_tally(uint64_t offset, const gravel_t& g) {
+  return reinterpret_cast<tally*>(g.heap + offset);
+}
 
 struct arguments40 {
   uint64_t word[5];
@@ -399,31 +406,45 @@ void check_active_messages() {
 }
 
 // --- bulk, host producers, waiting ----------------------------------------------------------------------------------
-enum class bulk_way { put_by_block, get_by_block, put_by_warps, get_by_warps, put_by_some_lanes, signal_by_block, signal_by_warp };
-constexpr bulk_way bulk_ways[] = {bulk_way::put_by_block,      bulk_way::get_by_block,    bulk_way::put_by_warps,  bulk_way::get_by_warps,
-                                  bulk_way::put_by_some_lanes, bulk_way::signal_by_block, bulk_way::signal_by_warp};
+enum class bulk_way {
+  put_by_block,
+  get_by_block,
+  put_by_warps,
+  get_by_warps,
+  put_by_some_lanes,
+  signal_by_block,
+  signal_by_warp
+};
+constexpr bulk_way bulk_ways[] = {bulk_way::put_by_block,  bulk_way::get_by_block,      bulk_way::put_by_warps,
+                                  bulk_way::get_by_warps,  bulk_way::put_by_some_lanes, bulk_way::signal_by_block,
+                                  bulk_way::signal_by_warp};
 
 __device__ char bulk_pattern(uint64_t i, int pe) { return static_cast<char>(i * 7 + static_cast<uint64_t>(pe)); }
 
 /// Fills `to` at the next PE, or here, with the `from` of the previous, or next one.
-__global__ void move_bulk(gravel_t g, char* to, const char* from, uint64_t bytes, bulk_way way, uint64_t* signal, int* wrong) {
+__global__ void move_bulk(gravel_t g, char* to, const char* from, uint64_t bytes, bulk_way way, uint64_t* signal,
+                          int* wrong) {
   const int n = gravel_n_pes(g), me = gravel_my_pe(g), next = (me + 1) % n, before = (me + n - 1) % n;
   const uint64_t warp = threadIdx.x / 32, warps = blockDim.x / 32, share = bytes / warps + 1;
-  const uint64_t first = warp * share < bytes ? warp * share : bytes, mine = bytes - first < share ? bytes - first : share;
+  const uint64_t first = warp * share < bytes ? warp * share : bytes,
+                 mine = bytes - first < share ? bytes - first : share;
   constexpr uint32_t some = 0x80f01203;
   switch (way) {
     case bulk_way::put_by_block: return gravel_put_bulk(g, to, from, bytes, next);
     case bulk_way::get_by_block: return gravel_get_bulk(g, to, from, bytes, next);
     case bulk_way::put_by_warps: return gravel_put_bulk_warp(g, to + first, from + first, mine, next);
     case bulk_way::get_by_warps:
-      if (warp % 2) return gravel_get_bulk_warp(g, to + first, from + first, mine, next);  // the others by some of their lanes
+      if (warp % 2)
+        return gravel_get_bulk_warp(g, to + first, from + first, mine, next);  // the others by some of their lanes
       if (some >> threadIdx.x % 32 & 1) gravel_get_bulk_warp(g, to + first, from + first, mine, next, some);
       return;
     case bulk_way::put_by_some_lanes:
       if (some >> threadIdx.x % 32 & 1) gravel_put_bulk_warp(g, to + first, from + first, mine, next, some);
       return;
     case bulk_way::signal_by_block: gravel_put_signal(g, to, from, bytes, signal, 5, GRAVEL_SIGNAL_SET, next); break;
-    case bulk_way::signal_by_warp: gravel_put_signal_warp(g, to + first, from + first, mine, signal, 5, GRAVEL_SIGNAL_ADD, next); break;
+    case bulk_way::signal_by_warp:
+      gravel_put_signal_warp(g, to + first, from + first, mine, signal, 5, GRAVEL_SIGNAL_ADD, next);
+      break;
   }
   // Who sees the signal sees the data.
   gravel_wait_until(g, signal, GRAVEL_EQ, way == bulk_way::signal_by_block ? 5 : 5 * warps);
@@ -458,7 +479,8 @@ void check_bulk() {
       gravel_barrier_all();
     };
     for (bulk_way way : bulk_ways) {
-      gravel_launch(move_bulk, 1, threads, gravel_handle(), to + shift, static_cast<const char*>(from + shift), bytes, way, signal, wrong);
+      gravel_launch(move_bulk, 1, threads, gravel_handle(), to + shift, static_cast<const char*>(from + shift), bytes,
+                    way, signal, wrong);
       const bool gets = way == bulk_way::get_by_block || way == bulk_way::get_by_warps;
       check(gets ? "gravel_get_bulk" : "gravel_put_bulk and gravel_put_signal", gets ? next : before);
     }

@@ -1,6 +1,6 @@
-// device/outbox.cuh under seeds: lanes that diverge send to their own PE and to two others, whose rings have few chunks and are
-// served slowly. Each message arrives exactly once: where it was meant to, or in the own ring to be passed on, or in the queue if there is
-// no room.
+// device/outbox.cuh under seeds: lanes that diverge send to their own PE and to two others, whose rings have few chunks
+// and are served slowly. Each message arrives exactly once: where it was meant to, or in the own ring to be passed on,
+// or in the queue if there is no room.
 #include "device/outbox.cuh"
 
 #include <set>
@@ -10,14 +10,15 @@
 #include "device/cpu/simt_block.hpp"
 #include "test/catch.hpp"
 
-using namespace gravel;
-using simt::detail::random_numbers;
+using namespace gravel::detail;
+using simt::inner::random_numbers;
 
 namespace {
 
 constexpr uint32_t n_pes = 3, me = 1, chunks = 4, chunk_units = 256, senders = 32, rounds = 40;
 
-/// What is sent. The outbox has a place for an open chunk by destination and size of message or handler, so some share one.
+/// What is sent. The outbox has a place for an open chunk by destination and size of message or handler, so some share
+/// one.
 constexpr row_kind kinds[] = {
     wide_kind(1),
     wide_kind(2),
@@ -39,7 +40,7 @@ struct world {
   std::vector<unit> slots[n_pes];
   std::vector<uint64_t> done[n_pes];
   ring_line lines[n_pes]{};
-  uint64_t bells[n_pes]{};
+  uint64_t doorbells[n_pes]{};
   peer_link links[n_pes]{};
   device_counters counters{};
   gravel_t g{};
@@ -50,7 +51,7 @@ struct world {
   queue_state tickets{};
   uint64_t next[n_pes]{};
   uint64_t passed_on = 0, chunks_seen = 0, empty = 0;
-  owed_tickets owed{};
+  deferred_tickets deferred{};
   uint32_t running = senders;
 
   world() {
@@ -58,7 +59,8 @@ struct world {
       slots[pe].resize(chunks * peer_ring::chunk_bytes(chunk_units) / sizeof(unit) + 4);
       done[pe].resize(chunks);
       char* const at = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(slots[pe].data()) + 63) / 64 * 64);
-      links[pe] = {nullptr, {at, done[pe].data(), chunks, chunk_units}, &lines[pe], pe, pe, pe == me ? peer_link::no_bin : pe, &bells[pe]};
+      links[pe] = {nullptr, {at, done[pe].data(), chunks, chunk_units}, &lines[pe],    pe,
+                   pe,      pe == me ? peer_link::no_bin : pe,          &doorbells[pe]};
     }
     g.my_pe = me;
     g.n_pes = n_pes;
@@ -102,7 +104,8 @@ struct world {
     chunk_header* const c = r.chunk(next[ring]);
     const message_row& row = c->row;
     const uint32_t pe = pe_of_sink(row.sink);
-    if (!peer_ring::may_hold(row, chunk_units) || row.sink != sink_of(pe, sink_kind::device) || pe >= n_pes || (ring != me && pe != ring))
+    if (!peer_ring::may_hold(row, chunk_units) || row.sink != sink_of(pe, sink_kind::device) || pe >= n_pes ||
+        (ring != me && pe != ring))
       throw std::runtime_error("a corrupt chunk");
     passed_on += pe != ring;
     ++chunks_seen;
@@ -128,15 +131,16 @@ void send(world&, outbox& box, uint32_t pe, uint32_t id) {
   }
 }
 template <uint32_t... KINDS>
-void send_one_of(std::integer_sequence<uint32_t, KINDS...>, world& w, outbox& box, uint32_t kind, uint32_t pe, uint32_t id) {
+void send_one_of(std::integer_sequence<uint32_t, KINDS...>, world& w, outbox& box, uint32_t kind, uint32_t pe,
+                 uint32_t id) {
   ((kind == KINDS ? send<KINDS>(w, box, pe, id) : void()), ...);
 }
 
-/// Warp 0 runs handlers; a lane of warp 1 is the resolvers of all PEs. Half of the messages are of one kind, the others of the first
-/// `n_drawn`.
+/// Warp 0 runs handlers; a lane of warp 1 is the resolvers of all PEs. Half of the messages are of one kind, the others
+/// of the first `n_drawn`.
 void kernel(world& w, uint64_t seed, uint32_t slowness, uint32_t n_drawn) {
   __shared__ outbox box;
-  if (threadIdx.x < senders) box.begin(w.g, &w.owed, threadIdx.x);
+  if (threadIdx.x < senders) box.begin(w.g, &w.deferred, threadIdx.x);
   __syncthreads();
   if (threadIdx.x == senders) {
     random_numbers draw(seed);
@@ -163,7 +167,7 @@ template <class F>
 void one_handler(world& w, F handler) {
   simt::launch(1, 32, {}, [&] {
     __shared__ outbox box;
-    box.begin(w.g, &w.owed, threadIdx.x);
+    box.begin(w.g, &w.deferred, threadIdx.x);
     __syncwarp();
     if (threadIdx.x == 0) handler(box);
     __syncwarp();
@@ -172,12 +176,12 @@ void one_handler(world& w, F handler) {
   });
 }
 
-/// The next resolver kernel: it finds what the last one owes. True if something is owed still.
+/// The next resolver kernel: it finds what the last one owes. True if something is deferred still.
 bool run_again(world& w) {
   bool owes = false;
   simt::launch(1, 32, {}, [&] {
     __shared__ outbox box;
-    box.begin(w.g, &w.owed, threadIdx.x);
+    box.begin(w.g, &w.deferred, threadIdx.x);
     __syncwarp();
     box.flush(threadIdx.x);
     owes |= box.end(threadIdx.x);
@@ -273,10 +277,15 @@ TEST_CASE("a chunk stays open for each destination and kind; kinds that share a 
     CHECK(messages == 2 * each);
     return w.chunks_seen;
   };
-  CHECK(rows_after([](world& w, outbox& box, uint32_t id) { send<inc>(w, box, 0, id), send<inc>(w, box, 2, id + 1); }) == 2);
-  CHECK(rows_after([](world& w, outbox& box, uint32_t id) { send<inc>(w, box, 0, id), send<add>(w, box, 0, id + 1); }) == 2);
-  CHECK(rows_after([](world& w, outbox& box, uint32_t id) { send<inc>(w, box, 0, id), send<inc>(w, box, 0, id + 1); }) == 1);
-  CHECK(rows_after([](world& w, outbox& box, uint32_t id) { send<put32>(w, box, 0, id), send<add32>(w, box, 0, id + 1); }) == 2 * each);
+  CHECK(rows_after(
+            [](world& w, outbox& box, uint32_t id) { send<inc>(w, box, 0, id), send<inc>(w, box, 2, id + 1); }) == 2);
+  CHECK(rows_after(
+            [](world& w, outbox& box, uint32_t id) { send<inc>(w, box, 0, id), send<add>(w, box, 0, id + 1); }) == 2);
+  CHECK(rows_after(
+            [](world& w, outbox& box, uint32_t id) { send<inc>(w, box, 0, id), send<inc>(w, box, 0, id + 1); }) == 1);
+  CHECK(rows_after([](world& w, outbox& box, uint32_t id) {
+          send<put32>(w, box, 0, id), send<add32>(w, box, 0, id + 1);
+        }) == 2 * each);
 }
 
 TEST_CASE("a chunk takes as many messages as its words hold") {
@@ -295,12 +304,12 @@ TEST_CASE("a chunk takes as many messages as its words hold") {
   CHECK(w.arrived[0].size() == most + 1);
 }
 
-TEST_CASE("a ticket whose chunk is not free is owed, used next, and published empty if nobody uses it") {
+TEST_CASE("a ticket whose chunk is not free is deferred, used next, and published empty if nobody uses it") {
   world w;
   const peer_link& link = w.links[0];
   simt::launch(1, 1, {}, [&] {
     __shared__ outbox box;
-    box.begin(w.g, &w.owed, 0);
+    box.begin(w.g, &w.deferred, 0);
     uint64_t ticket = 99;
     for (uint64_t i = 0; i < chunks; ++i) {
       REQUIRE(box.claim(link, &ticket));
@@ -321,9 +330,9 @@ TEST_CASE("a ticket whose chunk is not free is owed, used next, and published em
     CHECK_FALSE(box.claim(link, &ticket));
     CHECK(box.end(0));
   });
-  const uint64_t bells = w.bells[0];
+  const uint64_t doorbells = w.doorbells[0];
   CHECK(run_again(w));
-  CHECK(w.bells[0] != bells);  // whoever has to free the chunk is woken
+  CHECK(w.doorbells[0] != doorbells);  // whoever has to free the chunk is woken
   link.ring.mark_done(2);
   CHECK_FALSE(run_again(w));
   CHECK(link.ring.arrived(chunks + 2));
@@ -335,7 +344,7 @@ TEST_CASE("a handler that sends for long to other PEs keeps no ring from going o
   const uint32_t before = chunks - 1;
   simt::launch(1, 1, {}, [&] {
     __shared__ outbox box;
-    box.begin(w.g, &w.owed, 0);
+    box.begin(w.g, &w.deferred, 0);
     uint64_t ticket = 0;
     for (uint32_t i = 0; i < before; ++i) {  // all chunks of the ring to PE 2 but one are in use
       REQUIRE(box.claim(w.links[2], &ticket));
@@ -352,7 +361,7 @@ TEST_CASE("a handler that sends for long to other PEs keeps no ring from going o
       }
     }
     CHECK(w.links[2].ring.arrived(before));
-    CHECK(w.links[2].ring.arrived(chunks));  // what was owed, empty
+    CHECK(w.links[2].ring.arrived(chunks));  // what was deferred, empty
     CHECK(w.links[2].ring.chunk(chunks)->row.messages == 0);
     CHECK(w.links[0].ring.arrived(0));
     CHECK_FALSE(box.end(0));

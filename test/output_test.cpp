@@ -15,7 +15,7 @@
 #include "lib/base/error.hpp"
 #include "test/scratch.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 
@@ -26,7 +26,8 @@ std::string text_of_file(const std::string& path) {
 }
 
 size_t files_in(const scratch& folder) {
-  return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(folder.directory), std::filesystem::directory_iterator()));
+  return static_cast<size_t>(
+      std::distance(std::filesystem::directory_iterator(folder.directory), std::filesystem::directory_iterator()));
 }
 
 /// `ulimit -f`, while it lives.
@@ -62,7 +63,8 @@ ended run_with_output(const std::string& file, F action) {
   close(ends[1]);
   ended result;
   char buffer[256];
-  for (ssize_t got; (got = read(ends[0], buffer, sizeof(buffer))) > 0;) result.said.append(buffer, static_cast<size_t>(got));
+  for (ssize_t got; (got = read(ends[0], buffer, sizeof(buffer))) > 0;)
+    result.said.append(buffer, static_cast<size_t>(got));
   close(ends[0]);
   int status = 0;
   waitpid(child, &status, 0);
@@ -111,8 +113,10 @@ TEST_CASE("a full disk is an error that names the file and the reason") {
   const scratch folder;
   CHECK(text_of_error([] { write_file("/dev/full", "text"); }) == "/dev/full: No space left on device");
   std::filesystem::create_symlink("/dev/full", folder.path("link"));
-  CHECK(text_of_error([&] { write_file(folder.path("link"), "text"); }) == folder.path("link") + ": No space left on device");
-  CHECK(text_of_error([&] { write_file(folder.path("absent/x"), "text"); }) == folder.path("absent/x") + ": No such file or directory");
+  CHECK(text_of_error([&] { write_file(folder.path("link"), "text"); }) ==
+        folder.path("link") + ": No space left on device");
+  CHECK(text_of_error([&] { write_file(folder.path("absent/x"), "text"); }) ==
+        folder.path("absent/x") + ": No such file or directory");
   CHECK(text_of_error([&] { write_file(folder.directory, "text"); }) == folder.directory + ": Is a directory");
   write_file("/dev/null", "text");
   CHECK(std::filesystem::is_character_file("/dev/null"));

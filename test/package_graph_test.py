@@ -81,8 +81,8 @@ class PackageGraphTest(unittest.TestCase):
 
     def test_virtual_packages(self):
         index = (
-            "Package: z\nProvides: mail (= 1), real\n\nPackage: m:x\n\nPackage: k\nProvides: mail\n\nPackage: real\n\n"
-            "Package: user\nDepends: mail (>= 1), real, nowhere\n"
+            "Package: z\nProvides: control (= 1), real\n\nPackage: m:x\n\nPackage: k\nProvides: control\n\nPackage: real\n\n"
+            "Package: user\nDepends: control (>= 1), real, nowhere\n"
         )
         _, edges, said = self.graph(index)
         self.assertEqual(edges, [("user", "k"), ("user", "real")])

@@ -14,10 +14,11 @@
 #include "lib/base/packet.hpp"
 #include "test/rows.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// Appends as many of the messages as fit, and copies them. Returns how many.
-inline uint32_t append_to(packet_writer& writer, uint32_t sink, const row_kind& kind, const uint32_t* from, uint32_t messages) {
+inline uint32_t append_to(packet_writer& writer, uint32_t sink, const row_kind& kind, const uint32_t* from,
+                          uint32_t messages) {
   const packet_writer::place to = writer.reserve(sink, kind, from, messages);
   if (to.messages) std::memcpy(to.at, from, to.messages * bytes_of(kind));
   return to.messages;
@@ -85,8 +86,8 @@ inline row_kind sample_kind(random_bits& draw) {
   }
 }
 
-/// What a receiver does with a packet that was found fine: visits every word of every message by the table, and widens compact
-/// ones. Ends the program if that would leave the packet.
+/// What a receiver does with a packet that was found fine: visits every word of every message by the table, and widens
+/// compact ones. Ends the program if that would leave the packet.
 inline packet_fault check_and_walk(const packet_header* p, uint64_t available, const packet_expectation& expect) {
   const packet_fault fault = check_packet(p, available, expect);
   if (fault != packet_fault::fine) return fault;
@@ -96,7 +97,8 @@ inline packet_fault check_and_walk(const packet_header* p, uint64_t available, c
   for (uint32_t s = 0; s < p->n_rows; ++s) {
     const message_row row = rows_of(p)[s];
     if (row.sink >= expect.n_sinks) std::abort();
-    if (reinterpret_cast<const char*>(at) > end || row.units() > static_cast<uint64_t>(reinterpret_cast<const unit*>(end) - at))
+    if (reinterpret_cast<const char*>(at) > end ||
+        row.units() > static_cast<uint64_t>(reinterpret_cast<const unit*>(end) - at))
       std::abort();
     each_message(row, at, [](const unit* message, uint32_t units) {
       if (units == 0) std::abort();
@@ -108,7 +110,8 @@ inline packet_fault check_and_walk(const packet_header* p, uint64_t available, c
 }
 
 /// A valid packet for `sink` with random rows, as bytes.
-inline std::vector<uint8_t> sample_packet(random_bits& draw, uint64_t packet_size, uint64_t sequence, uint32_t sink, uint32_t n_sinks) {
+inline std::vector<uint8_t> sample_packet(random_bits& draw, uint64_t packet_size, uint64_t sequence, uint32_t sink,
+                                          uint32_t n_sinks) {
   alignas(64) static thread_local char memory[64 * 1024];
   packet_writer writer;
   writer.open(memory, packet_size);
@@ -122,7 +125,8 @@ inline std::vector<uint8_t> sample_packet(random_bits& draw, uint64_t packet_siz
       const uint64_t first = std::exchange(messages[0].word[0], static_cast<uint64_t>(op::put_bulk));
       append_to(writer, to, wide_kind(5 + draw.below(100)), from, 1);
       messages[0].word[0] = first;
-    } else if (draw.below(8) == 0) append_to(writer, to, wide_kind(5 + draw.below(max_am_units - 4)), from, 1 + draw.below(6));
+    } else if (draw.below(8) == 0)
+      append_to(writer, to, wide_kind(5 + draw.below(max_am_units - 4)), from, 1 + draw.below(6));
     else append_to(writer, to, sample_kind(draw), from, 1 + draw.below(transit ? 3 : 40));
   }
   const packet_header* p = writer.close(sequence, sink, 1, 0, draw.below(2));
@@ -160,4 +164,4 @@ inline void mutate(std::vector<uint8_t>& bytes, random_bits& draw) {
   }
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

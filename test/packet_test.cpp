@@ -7,7 +7,7 @@
 #include "test/catch.hpp"
 #include "test/packet_samples.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 
@@ -93,7 +93,8 @@ TEST_CASE("a packet takes what fits and no more") {
   }
 }
 
-TEST_CASE("rows of every kind: each append extends the row where its last message ends, and the next row begins at a unit") {
+TEST_CASE(
+    "rows of every kind: each append extends the row where its last message ends, and the next row begins at a unit") {
   const uint32_t appends[] = {1, 2, 4, 1};  // in no multiple of a unit
   for (const row_kind& kind : all_kinds()) {
     INFO("operation " << static_cast<int>(kind.operation) << ", type " << int{kind.type} << ", words " << kind.words);
@@ -148,7 +149,8 @@ TEST_CASE("messages of every kind go on in the next packet where one is full") {
 }
 
 TEST_CASE("the rest of a full packet's last unit is for messages of its row alone") {
-  for (const row_kind& kind : {update_kind(op::inc, value_type::u64), update_kind(op::add, value_type::u32), am_kind(5, 3)}) {
+  for (const row_kind& kind :
+       {update_kind(op::inc, value_type::u64), update_kind(op::add, value_type::u32), am_kind(5, 3)}) {
     open_packet p;
     const uint32_t most = most_of(kind);
     REQUIRE(p.append(most - 1, kind) == most - 1);
@@ -194,7 +196,8 @@ TEST_CASE("a kind that cannot be is a bad table") {
     change(kind);
     return kind;
   };
-  const row_kind inc = update_kind(op::inc, value_type::u64), add = update_kind(op::add, value_type::u64), am = am_kind(9, 56);
+  const row_kind inc = update_kind(op::inc, value_type::u64), add = update_kind(op::add, value_type::u64),
+                 am = am_kind(9, 56);
   const row_kind bad[] = {
       changed(inc, [](row_kind& k) { k.operation = op::count; }),
       changed(inc, [](row_kind& k) { k.operation = static_cast<op>(0xff); }),
@@ -236,9 +239,10 @@ TEST_CASE("a kind that cannot be is a bad table") {
 }
 
 TEST_CASE("no number of messages overflows the totals") {
-  for (const row_kind& kind : {update_kind(op::inc, value_type::u64), update_kind(op::max, value_type::i64), am_kind(1, 56), wide_kind(1),
-                               wide_kind(max_am_units)})
-    for (uint32_t messages : {5u, 1u << 16, 1u << 28, 1u << 30, (1u << 30) + 1, 1u << 31, (1u << 31) + 1, ~0u - 3, ~0u}) {
+  for (const row_kind& kind : {update_kind(op::inc, value_type::u64), update_kind(op::max, value_type::i64),
+                               am_kind(1, 56), wide_kind(1), wide_kind(max_am_units)})
+    for (uint32_t messages :
+         {5u, 1u << 16, 1u << 28, 1u << 30, (1u << 30) + 1, 1u << 31, (1u << 31) + 1, ~0u - 3, ~0u}) {
       INFO(messages << " messages of " << kind.words << " words");
       open_packet p;
       REQUIRE(p.append(4, kind) == 4);
@@ -395,5 +399,6 @@ TEST_CASE("10^5 mutated packets: found out, or safe to walk") {
 }
 
 TEST_CASE("every fault has a name") {
-  for (int f = 0; f <= static_cast<int>(packet_fault::bad_total); ++f) CHECK(std::string(name_of(static_cast<packet_fault>(f))).size() > 5);
+  for (int f = 0; f <= static_cast<int>(packet_fault::bad_total); ++f)
+    CHECK(std::string(name_of(static_cast<packet_fault>(f))).size() > 5);
 }

@@ -9,7 +9,7 @@
 #include "test/error_of.hpp"
 #include "test/shared_pes.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 
@@ -44,8 +44,10 @@ class device_with_handlers final : public backend {
 };
 
 struct pe {
-  settings values =
-      with({{"GRAVEL_SYMMETRIC_SIZE", "64K"}, {"GRAVEL_AGGREGATOR_THREADS", "2"}, {"GRAVEL_WARP_SLOTS", "16"}, {"GRAVEL_SLOTS", "8"}});
+  settings values = with({{"GRAVEL_SYMMETRIC_SIZE", "64K"},
+                          {"GRAVEL_AGGREGATOR_THREADS", "2"},
+                          {"GRAVEL_WARP_SLOTS", "16"},
+                          {"GRAVEL_SLOTS", "8"}});
   topology nodes{{0, 0}, 32};
   device_with_handlers device;
   pe_segment segment = pe_segment::create(make_segment_shape(values, nodes, 0), 1);
@@ -53,8 +55,10 @@ struct pe {
   std::optional<peers> routes;
   pe() {
     memory.emplace(device, segment, values, 1, 2);
-    routes.emplace(device, peers_setup{&nodes, 1, &values, memory->heap(), segment.control()->peer_bells},
-                   [](std::span<const std::byte> mine) { return std::vector(2, std::vector<std::byte>(mine.begin(), mine.end())); });
+    routes.emplace(device, peers_setup{&nodes, 1, &values, memory->heap(), segment.control()->peer_doorbells},
+                   [](std::span<const std::byte> mine) {
+                     return std::vector(2, std::vector<std::byte>(mine.begin(), mine.end()));
+                   });
     memory->make_handles(*routes);
   }
 };
@@ -63,8 +67,8 @@ struct pe {
 
 TEST_CASE("each sender has a handle and a queue of its own") {
   pe p;
-  const gravel_t *kernels = &p.memory->of_kernels(), *host = &p.memory->of_host(), *on_device = &p.memory->of_device_handlers(),
-                 *on_host = &p.memory->of_host_handlers();
+  const gravel_t *kernels = &p.memory->of_kernels(), *host = &p.memory->of_host(),
+                 *on_device = &p.memory->of_device_handlers(), *on_host = &p.memory->of_host_handlers();
   std::set<const void*> controls{kernels->block.control};
   std::set<const void*> states{kernels->block.state};
   for (const gravel_t* g : {kernels, host, on_device, on_host}) {
@@ -147,35 +151,37 @@ TEST_CASE("all memory is given back, and what does not fit is named") {
   p.memory.reset();
   CHECK(p.device.live.empty());
   p.device.refused = "reply cells (GRAVEL_REPLY_CELLS)";
-  CHECK(error_of([&] { p.memory.emplace(p.device, p.segment, p.values, 1, 2); }) == "reply cells (GRAVEL_REPLY_CELLS) does not fit");
+  CHECK(error_of([&] { p.memory.emplace(p.device, p.segment, p.values, 1, 2); }) ==
+        "reply cells (GRAVEL_REPLY_CELLS) does not fit");
 }
 
 TEST_CASE("a slot that is claimed and not published is found, in whatever queue") {
   pe p;
   queue_watch watch(p.segment, *p.memory);
-  const auto look_for_long = [&] {
-    for (int i = 1; i < 2 * heartbeat_looks; ++i)
+  const auto poll_for_long = [&] {
+    for (int i = 1; i < 2 * heartbeat_polls; ++i)
       if (std::string found = watch.look(5); !found.empty()) return found;
     return std::string();
   };
-  for (const gravel_t* g :
-       {&p.memory->of_kernels(), &p.memory->of_host(), &p.memory->of_device_handlers(), &p.memory->of_host_handlers()}) {
+  for (const gravel_t* g : {&p.memory->of_kernels(), &p.memory->of_host(), &p.memory->of_device_handlers(),
+                            &p.memory->of_host_handlers()}) {
     const queue& q = g->direct;
-    CHECK(look_for_long() == "");
+    CHECK(poll_for_long() == "");
     const uint64_t ticket = q.claim();
-    CHECK_THAT(look_for_long(), contains_text("the slot of ticket 0 was claimed and has not been published for 3.75 s"));
+    CHECK_THAT(poll_for_long(),
+               contains_text("the slot of ticket 0 was claimed and has not been published for 3.75 s"));
     q.publish(ticket, q.slot(ticket), 0, 0);
-    CHECK(look_for_long() == "");  // from now on it is the aggregator's
+    CHECK(poll_for_long() == "");  // from now on it is the aggregator's
   }
   const queue& q = p.memory->of_kernels().direct;
   // Another plane's slot, behind one that is published, is looked at when its turn has come.
   const uint64_t lost = q.claim();
-  CHECK(look_for_long() == "");
+  CHECK(poll_for_long() == "");
   q.control->plane[0].consumed = 1;
-  CHECK_THAT(look_for_long(), contains_text("warp queue: the slot of ticket " + std::to_string(lost)));
+  CHECK_THAT(poll_for_long(), contains_text("warp queue: the slot of ticket " + std::to_string(lost)));
   q.publish(lost, q.slot(lost), 0, 0);
   q.control->plane[1].consumed = 1;
-  CHECK(look_for_long() == "");
+  CHECK(poll_for_long() == "");
   q.control->plane[0].consumed = q.control->plane[1].consumed = 7;
-  CHECK_THAT(look_for_long(), contains_text("14 slots are consumed, but only 2 were claimed"));
+  CHECK_THAT(poll_for_long(), contains_text("14 slots are consumed, but only 2 were claimed"));
 }

@@ -10,7 +10,7 @@
 #include "host/node/hello.hpp"
 #include "test/catch.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 
@@ -18,7 +18,7 @@ namespace {
 struct node {
   local_pes here;
   job_state job;
-  std::vector<std::optional<node_channel>> pes;
+  std::vector<std::optional<node_socket>> pes;
   std::string nodes_heard = "nothing";
 
   node() {

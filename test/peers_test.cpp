@@ -7,7 +7,7 @@
 #include "test/catch.hpp"
 #include "test/shared_pes.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 TEST_CASE("the PEs of a node map each other, and nobody else") {
   const auto pes = start({0, 0, 1, 0, 1}, {with({})});
@@ -30,7 +30,7 @@ TEST_CASE("the PEs of a node map each other, and nobody else") {
   const peer_ring& from_1 = pes[3]->routes->sources()[1];
   CHECK(to_3.ring.slots == from_1.slots);
   CHECK(to_3.ring.done == from_1.done);
-  CHECK(to_3.bell == &pes[1]->bells[2]);
+  CHECK(to_3.doorbell == &pes[1]->doorbells[2]);
 }
 
 TEST_CASE("no two rings share a word") {
@@ -62,9 +62,9 @@ TEST_CASE("what was pushed counts as applied when the destination says so") {
     link.ring.publish(ticket, {wide_kind(1), sink_of(2, sink_kind::device), 1});
     CHECK(at_destination.arrived(ticket));
     CHECK(link.ring.words().first_missing(0, ticket + 1) == ticket);
-    const uint64_t bell = pes[0]->bells[2];
+    const uint64_t doorbell = pes[0]->doorbells[2];
     CHECK_FALSE(source.applied_below(source.tickets()));
-    CHECK(pes[0]->bells[2] != bell);  // wakes the destination
+    CHECK(pes[0]->doorbells[2] != doorbell);  // wakes the destination
     CHECK(source.read().tickets == ticket + 1);
     CHECK(source.read().applied == ticket);
     CHECK_FALSE(link.ring.is_free(ticket + 4));
@@ -98,14 +98,17 @@ TEST_CASE("GRAVEL_ROUTES=peer insists on the route") {
   CHECK(fine[2]->routes->n_mapped() == 0);  // alone on its node
   CHECK(start({0, 0}, {with({{"GRAVEL_ROUTES", "peer"}})}, 1)[1]->error ==
         "GRAVEL_ROUTES=peer: PE 0 cannot be reached on that route: no bridge");
-  CHECK(start({0, 0}, {with({{"GRAVEL_ROUTES", "peer"}}), with({{"GRAVEL_ROUTES", "no-peer"}})})[0]->error ==
-        "GRAVEL_ROUTES=peer: PE 1 cannot be reached on that route: memory of one of the two cannot be mapped by others");
+  CHECK(
+      start({0, 0}, {with({{"GRAVEL_ROUTES", "peer"}}), with({{"GRAVEL_ROUTES", "no-peer"}})})[0]->error ==
+      "GRAVEL_ROUTES=peer: PE 1 cannot be reached on that route: memory of one of the two cannot be mapped by others");
   CHECK(start(std::vector<uint32_t>(max_peers + 1), {with({{"GRAVEL_ROUTES", "peer"}})})[5]->error ==
         "GRAVEL_ROUTES=peer: 33 PEs on this node; more than 32 do not use that route");
 }
 
 // Kernels that wait look at one ring for each lane of a warp (device/settle.cuh, device/resolver_state.cuh).
-TEST_CASE("a node has rings for as many PEs as a warp has lanes, and a node of one more has none, not even to the PE itself") {
+TEST_CASE(
+    "a node has rings for as many PEs as a warp has lanes, and a node of one more has none, not even to the PE "
+    "itself") {
   const auto most = start(std::vector<uint32_t>(max_peers), {with({})}, ~0u, 64, 1 << 16);
   CHECK(most[7]->routes->n_sources() == max_peers);
   CHECK(most[7]->routes->n_mapped() == max_peers - 1);
@@ -121,7 +124,8 @@ TEST_CASE("a node has rings for as many PEs as a warp has lanes, and a node of o
 
 TEST_CASE("rings of different sizes are an error that names the variables") {
   const auto pes = start({0, 0}, {with({}), with({{"GRAVEL_PEER_CHUNKS", "8"}})});
-  CHECK(pes[0]->error == "GRAVEL_PEER_CHUNKS or GRAVEL_PEER_CHUNK_SIZE differ: 4 chunks of 256 units here, 8 of 256 at PE 1");
+  CHECK(pes[0]->error ==
+        "GRAVEL_PEER_CHUNKS or GRAVEL_PEER_CHUNK_SIZE differ: 4 chunks of 256 units here, 8 of 256 at PE 1");
 }
 
 TEST_CASE("mappings are given back") {

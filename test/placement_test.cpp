@@ -9,7 +9,7 @@
 #include "lib/base/error.hpp"
 #include "test/catch.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 #if defined(__SANITIZE_ADDRESS__)
 /// hwloc's plugins keep some memory when they are unloaded.
@@ -21,7 +21,9 @@ namespace {
 cpu_set cpus(const char* text) { return cpu_set::parse(text); }
 
 /// Two sockets of 8 processors; GPUs 0 and 1 near the first, 2 near the second.
-machine_places two_sockets(std::vector<std::vector<uint32_t>> near) { return {cpus("0-15"), {cpus("0-7"), cpus("8-15")}, std::move(near)}; }
+machine_places two_sockets(std::vector<std::vector<uint32_t>> near) {
+  return {cpus("0-15"), {cpus("0-7"), cpus("8-15")}, std::move(near)};
+}
 
 class topology {
  public:
@@ -41,14 +43,16 @@ class topology {
 };
 
 std::string sets(unsigned cpus, unsigned nodes) {
-  return fmt::format(R"(cpuset="{0:#x}" complete_cpuset="{0:#x}" nodeset="{1:#x}" complete_nodeset="{1:#x}")", cpus, nodes);
+  return fmt::format(R"(cpuset="{0:#x}" complete_cpuset="{0:#x}" nodeset="{1:#x}" complete_nodeset="{1:#x}")", cpus,
+                     nodes);
 }
 
 std::string gpu(const char* bus_id, unsigned number) {
-  return fmt::format(R"(<object type="Bridge" bridge_type="0-1" depth="0" bridge_pci="0000:[{1:02x}-{1:02x}]" gp_index="{0}">)"
-                     R"(<object type="PCIDev" gp_index="{2}" pci_busid="{3}" pci_type="0302 [10de:2335] [10de:18be] a1"/>)"
-                     "</object>",
-                     100 + 2 * number, std::stoul(std::string(bus_id).substr(5, 2), nullptr, 16), 101 + 2 * number, bus_id);
+  return fmt::format(
+      R"(<object type="Bridge" bridge_type="0-1" depth="0" bridge_pci="0000:[{1:02x}-{1:02x}]" gp_index="{0}">)"
+      R"(<object type="PCIDev" gp_index="{2}" pci_busid="{3}" pci_type="0302 [10de:2335] [10de:18be] a1"/>)"
+      "</object>",
+      100 + 2 * number, std::stoul(std::string(bus_id).substr(5, 2), nullptr, 16), 101 + 2 * number, bus_id);
 }
 
 /// As hwloc writes it: two sockets of two processors, a GPU at each, and one of which only the machine is known.
@@ -62,7 +66,8 @@ std::string machine_with_gpus() {
                        R"(<object type="NUMANode" os_index="{0}" gp_index="{3}" local_memory="1048576" {2}/>)",
                        socket, 10 + socket, here, 20 + socket);
     for (unsigned cpu = 2 * socket; cpu < 2 * socket + 2; ++cpu)
-      xml += fmt::format(R"(<object type="PU" os_index="{}" gp_index="{}" {}/>)", cpu, 30 + cpu, sets(1u << cpu, 1u << socket));
+      xml += fmt::format(R"(<object type="PU" os_index="{}" gp_index="{}" {}/>)", cpu, 30 + cpu,
+                         sets(1u << cpu, 1u << socket));
     xml += gpu(socket ? "0000:d8:00.0" : "0000:3b:00.0", socket) + "</object>";
   }
   return xml + gpu("0000:05:00.0", 2) + "</object></topology>";
@@ -134,8 +139,9 @@ TEST_CASE("threads do not share processors for the sake of nearness") {
 
 TEST_CASE("hwloc's GPUs and NUMA nodes") {
   const std::string xml = machine_with_gpus();
-  const topology machine(
-      [&](hwloc_topology_t t) { return hwloc_topology_set_xmlbuffer(t, xml.c_str(), static_cast<int>(xml.size()) + 1); });
+  const topology machine([&](hwloc_topology_t t) {
+    return hwloc_topology_set_xmlbuffer(t, xml.c_str(), static_cast<int>(xml.size()) + 1);
+  });
   // As CUDA writes bus ids, in capitals.
   const auto near = [&](std::vector<std::string> ids) { return find_places(machine, ids, cpus("0-3")).near; };
   CHECK(find_places(machine, {}, cpus("0-3")).numa_nodes == std::vector<cpu_set>{cpus("0-1"), cpus("2-3")});
@@ -143,7 +149,9 @@ TEST_CASE("hwloc's GPUs and NUMA nodes") {
   CHECK(near({"0000:D8:00.0", "0000:3B:00.0"}) == std::vector<std::vector<uint32_t>>{{1}, {0}});
   CHECK(near({"0000:05:00.0"}) == std::vector<std::vector<uint32_t>>{{0, 1}});
   CHECK(near({"0000:77:00.0", "nonsense", ""}) == std::vector<std::vector<uint32_t>>(3));
-  const auto place = [&](std::vector<std::string> ids) { return place_near_gpus(find_places(machine, ids, cpus("0-3")), 2).threads; };
+  const auto place = [&](std::vector<std::string> ids) {
+    return place_near_gpus(find_places(machine, ids, cpus("0-3")), 2).threads;
+  };
   CHECK(place({"0000:D8:00.0"}) == std::vector<cpu_set>(2, cpus("2-3")));
   CHECK(place({"0000:D8:00.0", "0000:3B:00.0"}) == std::vector<cpu_set>{cpus("0-1"), cpus("2-3")});
   CHECK(place({"0000:D8:00.0", "0000:05:00.0"}).empty());
@@ -151,7 +159,9 @@ TEST_CASE("hwloc's GPUs and NUMA nodes") {
 
 TEST_CASE("hwloc's NUMA nodes: those without processors do not count, those with the same count once") {
   const auto nodes = [](const char* description) {
-    return find_places(topology([&](hwloc_topology_t t) { return hwloc_topology_set_synthetic(t, description); }), {}, {}).numa_nodes;
+    return find_places(topology([&](hwloc_topology_t t) { return hwloc_topology_set_synthetic(t, description); }), {},
+                       {})
+        .numa_nodes;
   };
   CHECK(nodes("pack:2 [numa] core:2 pu:2") == std::vector<cpu_set>{cpus("0-3"), cpus("4-7")});
   CHECK(nodes("[numa] pack:2 core:4 pu:1") == std::vector<cpu_set>{cpus("0-7")});
@@ -167,7 +177,8 @@ TEST_CASE("the setting, on this machine") {
   const placement one = place_threads(std::to_string(here.last()), {}, 2);
   CHECK(one.threads == std::vector<cpu_set>(2, cpu_set::parse(std::to_string(here.last()))));
   CHECK_THROWS_WITH(place_threads("0,65535", {}, 2), contains_text("GRAVEL_AGGREGATOR_BIND") && contains_text("65535"));
-  CHECK_THROWS_WITH(place_threads("3-1", {}, 2), contains_text("GRAVEL_AGGREGATOR_BIND: neither auto nor none, and '3-1' is not a list"));
+  CHECK_THROWS_WITH(place_threads("3-1", {}, 2),
+                    contains_text("GRAVEL_AGGREGATOR_BIND: neither auto nor none, and '3-1' is not a list"));
 }
 
 TEST_CASE("a thread is bound, and a refused binding is a text") {

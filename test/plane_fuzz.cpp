@@ -1,7 +1,7 @@
-// A plane and its receivers against slots and packets of any contents: sound ones, and sound ones with a few changes. Slots
-// in each queue of a PE; packets from other nodes, in transit and for the PEs here, by notice and inside a message. What is
-// sound is taken whole and applied; of the rest a gravel::error names the PE or the node. (packet_fuzz.cpp: the check of
-// packets by itself.)
+// A plane and its receivers against slots and packets of any contents: sound ones, and sound ones with a few changes.
+// Slots in each queue of a PE; packets from other nodes, in transit and for the PEs here, by notice and inside a
+// message. What is sound is taken whole and applied; of the rest a gravel::error names the PE or the node.
+// (packet_fuzz.cpp: the check of packets by itself.)
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -12,7 +12,7 @@
 #include "test/lone_node.hpp"
 #include "test/packet_samples.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 
@@ -44,8 +44,9 @@ void fill(random_bits& draw, const queue& q, slot_header* slot, uint64_t& messag
   slot->n_rows = rows;
   slot->n_units = units;
   if (draw.below(4) == 0) return;
-  const uint32_t values[] = {0,   1,   2,      15,      16,         17,          31,          33,
-                             127, 129, 0xffff, 0x10000, 0x7fffffff, 0x80000000u, 0xffffffffu, static_cast<uint32_t>(draw())};
+  const uint32_t values[] = {
+      0,   1,   2,      15,      16,         17,          31,          33,
+      127, 129, 0xffff, 0x10000, 0x7fffffff, 0x80000000u, 0xffffffffu, static_cast<uint32_t>(draw())};
   for (uint32_t i = 1 + draw.below(3); i > 0; --i) {
     const uint32_t value = values[draw.below(16)];
     const uint32_t row_words = std::max(rows, 1u) * sizeof(message_row) / 4;
@@ -92,24 +93,28 @@ bool try_packet(random_bits& draw, lone_node& node, channel& from, counts& c) {
       std::memcpy(at, &sink, sizeof(sink));
     }
   if (draw.below(2))  // small numbers lead on
-    for (size_t at = packet_payload_offset; at + 4 <= packet.size(); at += 4) packet[at + 2] = packet[at + 3] = 0, packet[at + 1] &= 0x1f;
+    for (size_t at = packet_payload_offset; at + 4 <= packet.size(); at += 4)
+      packet[at + 2] = packet[at + 3] = 0, packet[at + 1] &= 0x1f;
   if (draw.below(3)) mutate(packet, draw);
   const std::span<const std::byte> bytes = std::as_bytes(std::span(packet));
   try {
     if (draw.below(2)) {
-      node.the_plane().receive({plane_word::packet, from.source, from.sink, 0, from.sequence, 0, 0}, bytes, node.job().now);
+      node.the_plane().receive({plane_word::packet, from.source, from.sink, 0, from.sequence, 0, 0}, bytes,
+                               node.job().now);
     } else {
       const node_setup& setup = node.job().node(lone_node::node).setup;
       const bool transit = from.sink == transit_sink;
       const auto at = transit ? setup.remote_transit_of(lone_node::node, from.source, 0)
                               : setup.remote_slots_of(lone_node::node, from.sink, from.source, 0);
-      char* const memory =
-          transit ? reinterpret_cast<char*>(node.job().node(lone_node::node).transit.data()) : setup.local[at.region]->base();
-      const landing_shape shape{1, static_cast<uint32_t>(setup.values.packets_per_destination), setup.values.packet_size};
+      char* const memory = transit ? reinterpret_cast<char*>(node.job().node(lone_node::node).transit.data())
+                                   : setup.local[at.region]->base();
+      const landing_shape shape{1, static_cast<uint32_t>(setup.values.packets_per_destination),
+                                setup.values.packet_size};
       std::memcpy(memory + at.offset + shape.slot_at(0, from.sequence) + sizeof(landing_header), bytes.data(),
                   std::min<size_t>(bytes.size(), 4096));
-      node.the_plane().receive({plane_word::notice, from.source, from.sink, 0, from.sequence, draw.below(8) ? bytes.size() : draw(), 0}, {},
-                               node.job().now);
+      node.the_plane().receive(
+          {plane_word::notice, from.source, from.sink, 0, from.sequence, draw.below(8) ? bytes.size() : draw(), 0}, {},
+          node.job().now);
     }
   } catch (const error& e) {
     ++c.refused;
@@ -156,10 +161,11 @@ int main(int argc, char** argv) {
   }
   std::printf("   taken  refused  with a message that a receiver refused\n");
   for (const auto& [name, c] : {std::pair{"slots", &slots}, {"packets", &packets}})
-    std::printf("%8llu %8llu %8llu  %s\n", static_cast<unsigned long long>(c->taken), static_cast<unsigned long long>(c->refused),
-                static_cast<unsigned long long>(c->rejected), name);
+    std::printf("%8llu %8llu %8llu  %s\n", static_cast<unsigned long long>(c->taken),
+                static_cast<unsigned long long>(c->refused), static_cast<unsigned long long>(c->rejected), name);
   bool good = true;
-  for (const counts* c : {&slots, &packets}) good = good && c->taken != 0 && c->refused != 0 && c->rejected != 0 && c->rejected < c->taken;
+  for (const counts* c : {&slots, &packets})
+    good = good && c->taken != 0 && c->refused != 0 && c->rejected != 0 && c->rejected < c->taken;
   if (!good) std::printf("of slots or of packets none was taken, none refused, or none applied\n");
   options.print_done();
   return good ? 0 : 1;

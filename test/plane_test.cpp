@@ -12,13 +12,15 @@
 #include "test/fake_job.hpp"
 #include "test/rows.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 
 /// What put_word sends, and how many of them a packet of 4 KiB takes in one row.
 constexpr row_kind put_kind = update_kind(op::put, value_type::u64);
-constexpr uint32_t in_packet(const row_kind& kind) { return packet_capacity_units(4096) * row_kind::words_of_unit / kind.words; }
+constexpr uint32_t in_packet(const row_kind& kind) {
+  return packet_capacity_units(4096) * row_kind::words_of_unit / kind.words;
+}
 
 void put_word(fake_job& job, uint32_t from, uint32_t to, uint64_t word, uint64_t value) {
   const gravel_t& g = job.pe(from).host_thread;
@@ -30,8 +32,8 @@ struct causes {
   bool operator==(const causes&) const = default;
 };
 causes causes_of(const fake_job& job) {
-  return {job.stat_of(gravel::stat::packets_full), job.stat_of(gravel::stat::packets_age), job.stat_of(gravel::stat::packets_flush),
-          job.stat_of(gravel::stat::packets_idle)};
+  return {job.stat_of(gravel::detail::stat::packets_full), job.stat_of(gravel::detail::stat::packets_age),
+          job.stat_of(gravel::detail::stat::packets_flush), job.stat_of(gravel::detail::stat::packets_idle)};
 }
 std::ostream& operator<<(std::ostream& out, const causes& c) {
   return out << "full " << c.full << ", age " << c.age << ", flush " << c.flush << ", idle " << c.idle;
@@ -74,7 +76,9 @@ struct floods {
 /// Messages of all sizes, of kinds that alternate after `each`.
 struct handled {
   static constexpr const char* name = "handled";
-  GRAVEL_HANDLER void operator()(const gravel_t& g) const { add_in_place(reinterpret_cast<uint64_t*>(g.heap) + 7, uint64_t{1}); }
+  GRAVEL_HANDLER void operator()(const gravel_t& g) const {
+    add_in_place(reinterpret_cast<uint64_t*>(g.heap) + 7, uint64_t{1});
+  }
 };
 struct handled_too {
   static constexpr const char* name = "handled too";
@@ -192,7 +196,7 @@ TEST_CASE("a packet leaves when full, at its age, when asked, or when idle; each
   SECTION("full: as soon as a message does not fit") {
     const uint32_t capacity = in_packet(put_kind);
     for (uint32_t i = 0; i < capacity; ++i) put_word(*job, 0, 1, i, 1);
-    job->step_until([&] { return job->stat_of(gravel::stat::messages_taken) == capacity; });
+    job->step_until([&] { return job->stat_of(gravel::detail::stat::messages_taken) == capacity; });
     CHECK(causes_of(*job) == expected);
     put_word(*job, 0, 1, 0, 1);
     step();
@@ -208,18 +212,20 @@ TEST_CASE("a packet leaves when full, at its age, when asked, or when idle; each
   }
   job->step_plane(0, 0);
   CHECK(causes_of(*job) == expected);
-  CHECK(job->stat_of(gravel::stat::packets) == expected.full + expected.age + expected.flush + expected.idle);
+  CHECK(job->stat_of(gravel::detail::stat::packets) == expected.full + expected.age + expected.flush + expected.idle);
 }
 
-TEST_CASE("GRAVEL_AGGREGATION: a packet holds the messages of one row, or one message; it leaves at once, as a full one") {
+TEST_CASE(
+    "GRAVEL_AGGREGATION: a packet holds the messages of one row, or one message; it leaves at once, as a full one") {
   const bool rows = GENERATE(false, true);
   const auto job = fake_job::with<>({.settings = {{"GRAVEL_AGGREGATION", rows ? "rows" : "messages"}}});
   publish_slot(*job, 0, [](message_row* row, unit* payload, uint32_t& n_rows, uint32_t& n_units) {
     row[0] = row[1] = {wide_kind(1), sink_of(1, sink_kind::device), 2};
-    for (uint32_t i = 0; i < 4; ++i) payload[i] = {{make_word0(op::put, static_cast<uint8_t>(value_type::u64), 8 * i), i + 1}};
+    for (uint32_t i = 0; i < 4; ++i)
+      payload[i] = {{make_word0(op::put, static_cast<uint8_t>(value_type::u64), 8 * i), i + 1}};
     n_rows = 2, n_units = 4;
   });
-  job->step_until([&] { return job->stat_of(gravel::stat::messages_taken) == 4; });
+  job->step_until([&] { return job->stat_of(gravel::detail::stat::messages_taken) == 4; });
   CHECK(causes_of(*job) == causes{.full = rows ? 2u : 4u, .age = 0, .flush = 0, .idle = 0});
   job->step_until([&] { return job->pe(1).at<uint64_t>(0)[3] == 4; });
   for (uint64_t i = 0; i < 4; ++i) CHECK(job->pe(1).at<uint64_t>(0)[i] == i + 1);
@@ -228,8 +234,8 @@ TEST_CASE("GRAVEL_AGGREGATION: a packet holds the messages of one row, or one me
 TEST_CASE("a flush is done only when the messages are applied") {
   for (uint32_t nodes : {1u, 2u, 4u}) {
     INFO(nodes << " nodes");
-    const auto job =
-        fake_job::with<>({.nodes = nodes, .pes_per_node = nodes == 1 ? 4u : 4 / nodes, .settings = {{"GRAVEL_TWO_HOP_NODES", "4"}}});
+    const auto job = fake_job::with<>(
+        {.nodes = nodes, .pes_per_node = nodes == 1 ? 4u : 4 / nodes, .settings = {{"GRAVEL_TWO_HOP_NODES", "4"}}});
     job->handlers_paused = true;
     put_word(*job, 0, 3, 5, 77);
     const queue& q = job->pe(0).host_thread.direct;
@@ -239,7 +245,7 @@ TEST_CASE("a flush is done only when the messages are applied") {
     job->handlers_paused = false;
     job->step_until([&] { return q.flushed(1); });
     CHECK(job->pe(3).at<uint64_t>(0)[5] == 77);
-    if (nodes == 4) CHECK(job->stat_of(gravel::stat::messages_forwarded) == 1);
+    if (nodes == 4) CHECK(job->stat_of(gravel::detail::stat::messages_forwarded) == 1);
   }
 }
 
@@ -303,22 +309,23 @@ TEST_CASE("a flush that waits for a busy destination holds up no other queue's f
 TEST_CASE("a flush follows packets that have left already, over the node in the middle") {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     INFO("seed " << seed);
-    const auto job = fake_job::with<>({.nodes = 4, .pes_per_node = 1, .seed = seed, .settings = {{"GRAVEL_TWO_HOP_NODES", "4"}}});
+    const auto job =
+        fake_job::with<>({.nodes = 4, .pes_per_node = 1, .seed = seed, .settings = {{"GRAVEL_TWO_HOP_NODES", "4"}}});
     job->clock_step = 0;  // no packet leaves by its age
     put_word(*job, 0, 3, 5, 77);
     job->step_plane(0, 0);
     job->now += 20;
     job->step_plane(0, 0);  // to the node in the middle, as nothing else came
-    REQUIRE(job->stat_of(gravel::stat::packets_idle) == 1);
+    REQUIRE(job->stat_of(gravel::detail::stat::packets_idle) == 1);
     put_word(*job, 1, 2, 0, 1);  // the node in the middle has work of its own: what it forwards waits for more
     job->step_plane(1, 0);
     const queue& q = job->pe(0).host_thread.direct;
-    if (seed % 2) job->step_until([&] { return job->stat_of(gravel::stat::messages_forwarded) == 1; });
-    REQUIRE(job->stat_of(gravel::stat::packets_flush) == 0);
+    if (seed % 2) job->step_until([&] { return job->stat_of(gravel::detail::stat::messages_forwarded) == 1; });
+    REQUIRE(job->stat_of(gravel::detail::stat::packets_flush) == 0);
     q.ask_flush(1);
     job->step_until([&] { return q.flushed(1); });
     CHECK(job->pe(3).at<uint64_t>(0)[5] == 77);
-    CHECK(job->stat_of(gravel::stat::packets_flush) == 1);
+    CHECK(job->stat_of(gravel::detail::stat::packets_flush) == 1);
     // Asked once for a packet; and again only for a later one.
     put_word(*job, 0, 3, 6, 78);
     job->step_plane(0, 0);
@@ -350,9 +357,10 @@ TEST_CASE("two hops: everything arrives, and quiet waits for the far end") {
       }
       for (uint32_t pe = 0; pe < n; ++pe) {
         job->quiet(pe);
-        for (uint32_t to = 0; to < n; ++to) REQUIRE(job->pe(to).at<uint64_t>(0)[pe] == job->pe(to).at<uint64_t>(4096)[pe]);
+        for (uint32_t to = 0; to < n; ++to)
+          REQUIRE(job->pe(to).at<uint64_t>(0)[pe] == job->pe(to).at<uint64_t>(4096)[pe]);
       }
-      CHECK(job->stat_of(gravel::stat::messages_forwarded) > 0);
+      CHECK(job->stat_of(gravel::detail::stat::messages_forwarded) > 0);
       job->settle();
       for (uint32_t node = 0; node < nodes; ++node) {
         CHECK_FALSE(job->plane_of(node).busy());
@@ -367,8 +375,8 @@ TEST_CASE("with one hop nothing is forwarded") {
   for (uint32_t to = 0; to < 5; ++to) put_word(*job, 2, to, 0, to + 1);
   job->quiet(2);
   for (uint32_t to = 0; to < 5; ++to) CHECK(job->pe(to).at<uint64_t>(0)[0] == to + 1);
-  CHECK(job->stat_of(gravel::stat::messages_forwarded) == 0);
-  CHECK(job->stat_of(gravel::stat::messages_off_node) == 4);
+  CHECK(job->stat_of(gravel::detail::stat::messages_forwarded) == 0);
+  CHECK(job->stat_of(gravel::detail::stat::messages_off_node) == 4);
 }
 
 TEST_CASE("a busy destination stops no other queue and no other destination") {
@@ -388,7 +396,7 @@ TEST_CASE("a busy destination stops no other queue and no other destination") {
   job->step_until([&] { return job->pe(2).at<uint64_t>(0)[8] == 499; });
   job->pe(3).receiving[0] = false;
   job->quiet_all();
-  CHECK(job->stat_of(gravel::stat::stalls) > 0);
+  CHECK(job->stat_of(gravel::detail::stat::stalls) > 0);
   CHECK(job->pe(3).at<uint64_t>(0)[(sent - 1) % 64] == sent);
 }
 
@@ -412,7 +420,8 @@ TEST_CASE("a busy destination does not hold up the rest of a queue, up to the by
     CHECK(sent >= aside);
     CHECK(sent <= 2 * in_packet(put_kind) + aside + q.shape.slots);
     CHECK(job->pe(1).at<uint64_t>(0)[8] + q.shape.slots >= sent);
-    CHECK_THAT(job->plane_of(0).describe(), contains_text(fmt::format("{} bytes of it put aside", aside * bytes_of(put_kind))));
+    CHECK_THAT(job->plane_of(0).describe(),
+               contains_text(fmt::format("{} bytes of it put aside", aside * bytes_of(put_kind))));
     CHECK_FALSE(q.flushed(sent));
     // A flush waits for what was put aside, too.
     job->pe(2).receiving[0] = false;
@@ -430,10 +439,11 @@ TEST_CASE("a busy destination does not hold up the rest of a queue, up to the by
 TEST_CASE("what is put aside is in order, complete, and flushed, in all shapes, with slow receivers") {
   for (uint64_t seed = 1; seed <= 16; ++seed) {
     INFO("seed " << seed);
-    const auto job = fake_job::with<>({.nodes = seed % 2 ? 5u : 2u,
-                                       .pes_per_node = seed % 2 ? 1u : 2u,
-                                       .seed = seed,
-                                       .settings = {{"GRAVEL_TWO_HOP_NODES", "4"}, {"GRAVEL_TIMEOUT_US", seed % 3 ? "10" : "0"}}});
+    const auto job =
+        fake_job::with<>({.nodes = seed % 2 ? 5u : 2u,
+                          .pes_per_node = seed % 2 ? 1u : 2u,
+                          .seed = seed,
+                          .settings = {{"GRAVEL_TWO_HOP_NODES", "4"}, {"GRAVEL_TIMEOUT_US", seed % 3 ? "10" : "0"}}});
     const uint32_t n = job->n_pes();
     random_numbers draw(seed);
     for (uint32_t i = 0; i < 4000; ++i) {
@@ -448,13 +458,15 @@ TEST_CASE("what is put aside is in order, complete, and flushed, in all shapes, 
       if (draw.below(200) == 0) {
         for (uint32_t pe = 0; pe < n; ++pe) job->pe(pe).receiving[0] = false;
         gravel_quiet(g);
-        for (uint32_t pe = 0; pe < n; ++pe) REQUIRE(job->pe(pe).at<uint64_t>(0)[from] == job->pe(pe).at<uint64_t>(4096)[from]);
+        for (uint32_t pe = 0; pe < n; ++pe)
+          REQUIRE(job->pe(pe).at<uint64_t>(0)[from] == job->pe(pe).at<uint64_t>(4096)[from]);
       }
     }
     for (uint32_t pe = 0; pe < n; ++pe) job->pe(pe).receiving[0] = false;
     job->quiet_all();
     for (uint32_t to = 0; to < n; ++to)
-      for (uint32_t from = 0; from < n; ++from) REQUIRE(job->pe(to).at<uint64_t>(0)[from] == job->pe(to).at<uint64_t>(4096)[from]);
+      for (uint32_t from = 0; from < n; ++from)
+        REQUIRE(job->pe(to).at<uint64_t>(0)[from] == job->pe(to).at<uint64_t>(4096)[from]);
     job->settle();
     for (uint32_t node = 0; node < job->node(0).setup.nodes.n_nodes(); ++node) CHECK_FALSE(job->plane_of(node).busy());
   }
@@ -465,8 +477,9 @@ TEST_CASE("what handlers send beyond their credits spills, and comes out again")
     const auto job = fake_job::with<flooded, floods>({.nodes = nodes, .pes_per_node = 2 / nodes});
     job->pe(1).receiving[0] = true;
     gravel_am<floods>(job->pe(0).host_thread, 0, 2000, 1);
-    job->step_until([&] { return job->node(0).spill.used == (2000 - 2 * in_packet(flooded_kind)) * bytes_of(flooded_kind); });
-    CHECK(job->stat_of(gravel::stat::messages_spilled) == 2000 - 2 * in_packet(flooded_kind));
+    job->step_until(
+        [&] { return job->node(0).spill.used == (2000 - 2 * in_packet(flooded_kind)) * bytes_of(flooded_kind); });
+    CHECK(job->stat_of(gravel::detail::stat::messages_spilled) == 2000 - 2 * in_packet(flooded_kind));
     CHECK_THAT(job->plane_of(0).describe(), contains_text("backlog"));
     job->pe(1).receiving[0] = false;
     job->settle();
@@ -481,7 +494,8 @@ TEST_CASE("the spill budget is for what is in memory now, not for all that ever 
   for (; sent < 40'000; sent += 1000) {  // 10 times the budget
     gravel_am<floods>(job->pe(0).host_thread, 0, 1000, 1);
     job->pe(1).receiving[0] = true;
-    job->step_until([&] { return job->stat_of(gravel::stat::messages_taken) >= sent + 1000 + sent / 1000 + 1; });
+    job->step_until(
+        [&] { return job->stat_of(gravel::detail::stat::messages_taken) >= sent + 1000 + sent / 1000 + 1; });
     job->pe(1).receiving[0] = false;
     // The backlog shrinks, but some of it always stays.
     while (job->node(0).spill.used > 20'000) job->step();
@@ -494,7 +508,8 @@ TEST_CASE("the spill budget is for what is in memory now, not for all that ever 
 }
 
 TEST_CASE("answers that wait for credits are not charged to handlers, and never refused") {
-  const auto job = fake_job::with<flooded, floods>({.settings = {{"GRAVEL_SPILL_SIZE", "64K"}, {"GRAVEL_REPLY_CELLS", "8192"}}});
+  const auto job =
+      fake_job::with<flooded, floods>({.settings = {{"GRAVEL_SPILL_SIZE", "64K"}, {"GRAVEL_REPLY_CELLS", "8192"}}});
   const gravel_t& g = job->pe(1).host_thread;
   uint64_t* const heap = reinterpret_cast<uint64_t*>(g.heap);
   *job->pe(0).at<uint64_t>(0) = 77;
@@ -502,7 +517,7 @@ TEST_CASE("answers that wait for credits are not charged to handlers, and never 
   constexpr uint64_t gets = 6000;
   for (uint64_t i = 0; i < gets; ++i) gravel_get(g, heap + 1 + i % 100, heap, 0);
   gravel_am<floods>(g, 0, 1000, 1);  // handlers' messages for the same PE, between and behind them
-  job->step_until([&] { return job->stat_of(gravel::stat::messages_taken) == 2 * gets + 1001; });
+  job->step_until([&] { return job->stat_of(gravel::detail::stat::messages_taken) == 2 * gets + 1001; });
   CHECK(job->node(0).spill.used == 1000 * bytes_of(flooded_kind));  // they came last
   CHECK(job->node(0).spill.answers > job->node(0).spill.limit);
   job->pe(1).receiving[0] = false;
@@ -590,7 +605,8 @@ TEST_CASE("a corrupt slot is refused, with PE and queue") {
     INFO(r.what);
     const auto job = fake_job::with<>({});
     publish_slot(*job, 1, r.fill);
-    CHECK_THROWS_WITH(job->step_plane(0, 0), contains_text("PE 1") && contains_text("corrupt slot") && contains_text("host queue"));
+    CHECK_THROWS_WITH(job->step_plane(0, 0),
+                      contains_text("PE 1") && contains_text("corrupt slot") && contains_text("host queue"));
   }
 }
 
@@ -598,8 +614,8 @@ TEST_CASE("a run without messages does no harm") {
   const auto job = fake_job::with<>({});
   publish_slot(*job, 1, [](message_row* r, unit*, uint32_t&, uint32_t& u) { r->messages = 0, u = 0; });
   job->settle();
-  CHECK(job->stat_of(gravel::stat::slots_taken) == 1);
-  CHECK(job->stat_of(gravel::stat::messages_taken) == 0);
+  CHECK(job->stat_of(gravel::detail::stat::slots_taken) == 1);
+  CHECK(job->stat_of(gravel::detail::stat::messages_taken) == 0);
 }
 
 /// Of a PE of two nodes.
@@ -697,8 +713,8 @@ TEST_CASE("compact rows spill, wait in the backlog, and arrive whole") {
       const auto job = fake_job::with<handled, handled_too, floods_mixed>({.nodes = nodes, .pes_per_node = 2 / nodes});
       job->pe(1).receiving[0] = true;
       gravel_am<floods_mixed>(job->pe(0).host_thread, 0, n, each, 1);
-      job->step_until([&] { return job->stat_of(gravel::stat::messages_taken) == n + 1; });
-      const uint64_t spilled = job->stat_of(gravel::stat::messages_spilled);
+      job->step_until([&] { return job->stat_of(gravel::detail::stat::messages_taken) == n + 1; });
+      const uint64_t spilled = job->stat_of(gravel::detail::stat::messages_spilled);
       REQUIRE(spilled != 0);
       REQUIRE(spilled < n);
       uint64_t bytes = 0;
@@ -729,7 +745,7 @@ TEST_CASE("compact rows are put aside up to the bytes of the packets, by whole m
     CHECK(sent <= 2 * (packet_capacity_units(4096) * sizeof(unit) / bytes) + aside + q.shape.slots);
     job->pe(2).receiving[0] = false;
     job->quiet(0);
-    CHECK(job->stat_of(gravel::stat::messages_taken) == sent);
+    CHECK(job->stat_of(gravel::detail::stat::messages_taken) == sent);
     if (kind == 0) CHECK(job->pe(2).at<uint64_t>(0)[0] == sent);
     if (kind == 6) CHECK(job->pe(2).at<uint64_t>(0)[7] == sent);
     job->settle();
@@ -756,7 +772,7 @@ TEST_CASE("compact rows of all kinds over two hops, with slow receivers") {
     }
     job->quiet_all();
     job->settle();
-    CHECK(job->stat_of(gravel::stat::messages_forwarded) >= 2 * n);
+    CHECK(job->stat_of(gravel::detail::stat::messages_forwarded) >= 2 * n);
     const auto expected = expected_of_mixed(n, each, 16 + n / 8);
     for (uint32_t pe : {2u, 3u})
       for (uint64_t w = 0; w < expected.size(); ++w) REQUIRE(job->pe(pe).at<uint64_t>(0)[w] == expected[w]);
@@ -768,7 +784,7 @@ TEST_CASE("a handler that this program does not have, or that throws, is named")
   SECTION("not registered") {
     gravel_am<unknown_to_receiver>(job->pe(0).host_thread, 1, 5);
     job->settle();
-    CHECK(job->stat_of(gravel::stat::messages_taken) == 0);
+    CHECK(job->stat_of(gravel::detail::stat::messages_taken) == 0);
     const device_error e = job->error_of(0);
     CHECK(e.code == static_cast<uint64_t>(message_fault::unknown_handler) + 1);
     CHECK(e.pe == 1);
@@ -878,7 +894,8 @@ TEST_CASE("a credit that cannot be true is refused") {
   const auto job = fake_job::with<>({.nodes = 2, .pes_per_node = 1});
   put_word(*job, 0, 1, 0, 1);
   job->quiet(0);
-  CHECK_THROWS_WITH(job->plane_of(0).receive({plane_word::credit, 1, 2, 0, 0, 0, 0}, {}, job->now), contains_text("0 freed"));
+  CHECK_THROWS_WITH(job->plane_of(0).receive({plane_word::credit, 1, 2, 0, 0, 0, 0}, {}, job->now),
+                    contains_text("0 freed"));
 }
 
 TEST_CASE("collective words are not the plane's") {
@@ -896,7 +913,8 @@ TEST_CASE("the dump for the watchdog names queues, tickets and destinations") {
   job->settle();
   CHECK(job->plane_of(0).busy());
   CHECK(job->plane_of(1).busy());
-  CHECK_THAT(job->plane_of(0).describe(), contains_text("PE 1 host queue: 3 slots taken") && contains_text("below ticket 3") &&
+  CHECK_THAT(job->plane_of(0).describe(), contains_text("PE 1 host queue: 3 slots taken") &&
+                                              contains_text("below ticket 3") &&
                                               contains_text("to PE 3: 1 packets sent, 0 freed"));
   CHECK_THAT(job->plane_of(1).describe(), contains_text("from node 0 to PE 3: 1 packets arrived"));
   job->handlers_paused = false;
@@ -913,14 +931,16 @@ TEST_CASE("statistics tell where messages went") {
   for (int i = 0; i < 4; ++i) put_word(*job, 0, 2, 0, 1);
   for (int i = 0; i < 8; ++i) put_word(*job, 3, 1, 0, 1);
   job->quiet_all();
-  CHECK(job->stat_of(gravel::stat::messages_taken) == 15);
-  CHECK(job->stat_of(gravel::stat::messages_to_self) == 1);
-  CHECK(job->stat_of(gravel::stat::messages_off_node) == 12);
-  CHECK(job->stat_of(gravel::stat::slots_taken) == 15);
-  CHECK(job->stat_of(gravel::stat::packets) ==
-        job->stat_of(gravel::stat::packets_local) + job->stat_of(gravel::stat::packets_eager) + job->stat_of(gravel::stat::packets_put));
-  CHECK(job->stat_of(gravel::stat::packets) == 4);
+  CHECK(job->stat_of(gravel::detail::stat::messages_taken) == 15);
+  CHECK(job->stat_of(gravel::detail::stat::messages_to_self) == 1);
+  CHECK(job->stat_of(gravel::detail::stat::messages_off_node) == 12);
+  CHECK(job->stat_of(gravel::detail::stat::slots_taken) == 15);
+  CHECK(job->stat_of(gravel::detail::stat::packets) == job->stat_of(gravel::detail::stat::packets_local) +
+                                                           job->stat_of(gravel::detail::stat::packets_eager) +
+                                                           job->stat_of(gravel::detail::stat::packets_put));
+  CHECK(job->stat_of(gravel::detail::stat::packets) == 4);
   uint64_t units = 0;
   for (uint64_t messages : {1, 2, 4, 8}) units += units_for(put_kind, messages);
-  CHECK(job->stat_of(gravel::stat::packet_bytes) == job->stat_of(gravel::stat::packets) * packet_payload_offset + units * sizeof(unit));
+  CHECK(job->stat_of(gravel::detail::stat::packet_bytes) ==
+        job->stat_of(gravel::detail::stat::packets) * packet_payload_offset + units * sizeof(unit));
 }

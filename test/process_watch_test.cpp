@@ -7,7 +7,7 @@
 
 #include "test/catch.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 

@@ -16,7 +16,7 @@
 #include "test/catch.hpp"
 #include "test/ucx_run_test_command.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 
@@ -83,8 +83,8 @@ process_record read_record(const std::string& path) {
 /// This process is recorded, too, from its first range on.
 const scratch_directory& own_folder() {
   static const scratch_directory folder;
-  static const bool told =
-      setenv("NVTX_INJECTION64_PATH", built("test/nvtx_record.so").c_str(), 1) == 0 && setenv("NVTX_RECORD", folder.path().c_str(), 1) == 0;
+  static const bool told = setenv("NVTX_INJECTION64_PATH", built("test/nvtx_record.so").c_str(), 1) == 0 &&
+                           setenv("NVTX_RECORD", folder.path().c_str(), 1) == 0;
   REQUIRE(told);
   return folder;
 }
@@ -92,7 +92,8 @@ const scratch_directory& own_folder() {
 /// The ranges of a thread that does this.
 names ranges_of(const std::function<void()>& work) {
   static int tests = 0;
-  const std::string path = own_folder().path() + "/" + std::to_string(getpid()), name = "test " + std::to_string(++tests);
+  const std::string path = own_folder().path() + "/" + std::to_string(getpid()),
+                    name = "test " + std::to_string(++tests);
   std::thread([&] {
     name_this_thread(name.c_str());
     work();
@@ -149,16 +150,16 @@ TEST_CASE("work ends the waiting before it, and is not inside it") {
 TEST_CASE("a job: what PEs and aggregators do, without a range for every look in vain") {
   const scratch_directory folder, results;
   const std::string stats = results.path() + "/stats.json";
-  const command_result done =
-      run_command({built("transport/ucx-run"), "-n", "2", "--nodes", "2", "--stats=" + stats, built("examples/ring_of_messages-cpu"),
-                   "--messages", "50", "--hops", "20"},
-                  {{{"NVTX_INJECTION64_PATH", built("test/nvtx_record.so")},
-                    {"NVTX_RECORD", folder.path()},
-                    {"GRAVEL_AGGREGATOR_THREADS", "2"},
-                    {"GRAVEL_TIMEOUT_US", "5000"},  // packets that stay open: a thread with one looks in vain, and waits
-                    {"GRAVEL_IDLE_US", "3000"}},
-                   "",
-                   false});
+  const command_result done = run_command(
+      {built("transport/ucx-run"), "-n", "2", "--nodes", "2", "--stats=" + stats,
+       built("examples/ring_of_messages-cpu"), "--messages", "50", "--hops", "20"},
+      {{{"NVTX_INJECTION64_PATH", built("test/nvtx_record.so")},
+        {"NVTX_RECORD", folder.path()},
+        {"GRAVEL_AGGREGATOR_THREADS", "2"},
+        {"GRAVEL_TIMEOUT_US", "5000"},  // packets that stay open: a thread with one looks in vain, and waits
+        {"GRAVEL_IDLE_US", "3000"}},
+       "",
+       false});
   INFO(done.err);
   REQUIRE(done.status == 0);
 
@@ -174,9 +175,9 @@ TEST_CASE("a job: what PEs and aggregators do, without a range for every look in
 
   for (const auto& pe : processes["ring_of_messages-cpu"]) {
     const auto main_thread = pe.paths("");
-    for (const char* range :
-         {"gravel_init", "gravel_launch", "gravel_barrier_all", "gravel_barrier_all/gravel_quiet", "gravel_wait_quiescent",
-          "gravel_wait_quiescent/gravel_quiet", "gravel_finalize", "gravel_finalize/gravel_quiet"}) {
+    for (const char* range : {"gravel_init", "gravel_launch", "gravel_barrier_all", "gravel_barrier_all/gravel_quiet",
+                              "gravel_wait_quiescent", "gravel_wait_quiescent/gravel_quiet", "gravel_finalize",
+                              "gravel_finalize/gravel_quiet"}) {
       INFO(range);
       CHECK(main_thread.count(range) == 1);
     }
@@ -193,7 +194,8 @@ TEST_CASE("a job: what PEs and aggregators do, without a range for every look in
       CHECK(paths.count("idle") == 1);
       CHECK(paths.count("receive") == 1);
     }
-    for (const char* range : {"take slots", "send packet", "flush", "receive", "wait", "idle"}) ranges[range] += aggregator.count(range);
+    for (const char* range : {"take slots", "send packet", "flush", "receive", "wait", "idle"})
+      ranges[range] += aggregator.count(range);
   }
   const auto counted = nlohmann::json::parse(std::ifstream(stats));
   CHECK(ranges["send packet"] == counted["packets"]);

@@ -1,15 +1,15 @@
-// Sections that touch nothing but their records, which may run where they are called, also for keys of other PEs whose memory is mapped (test/server_job.cu).
-// All words of a record are the same whenever nobody is in a section with it: each section looks, and changes all. Records of 12 bytes are words with their
-// locks, those of 64 are not.
+// Sections that touch nothing but their records, which may run where they are called, also for keys of other PEs whose
+// memory is mapped (test/server_job.cu). All words of a record are the same whenever nobody is in a section with it:
+// each section looks, and changes all. Records of 12 bytes are words with their locks, those of 64 are not.
 #pragma once
 #include <string>
 #include <vector>
 
-#include "gravel.cuh"
+#include <gravel/gravel.cuh>
 #include "lib/base/mix.hpp"
-#include "lib/server/servers.cuh"
+#include "lib/critical/servers.cuh"
 
-namespace gravel {
+namespace gravel::detail {
 
 template <uint32_t N>
 struct even_words {
@@ -32,7 +32,7 @@ struct add_quietly {
   __device__ void operator()(even_words<N>& r, uint32_t more) const { r.add(more); }
 };
 template <uint32_t N>
-struct add_and_tell {
+struct add_and_report {
   static constexpr bool pure = true;
   __device__ uint8_t operator()(even_words<N>& r, uint32_t more) const {
     const bool even = r.are_even();
@@ -59,8 +59,8 @@ struct spread_out {
     return even ? 1 : 2;
   }
 };
-using pure_words = gravel_servers<even_words<3>, add_quietly<3>, add_and_tell<3>, move_between<3>, spread_out<3>>;
-using pure_lines = gravel_servers<even_words<16>, add_quietly<16>, add_and_tell<16>>;
+using pure_words = gravel_servers<even_words<3>, add_quietly<3>, add_and_report<3>, move_between<3>, spread_out<3>>;
+using pure_lines = gravel_servers<even_words<16>, add_quietly<16>, add_and_report<16>>;
 
 struct pure_calls {
   uint64_t seed, keys;
@@ -68,7 +68,9 @@ struct pure_calls {
   GRAVEL_BOTH uint64_t random(uint32_t pe, uint32_t lane, uint32_t i) const {
     return mix(seed ^ mix(uint64_t{pe} << 48 | uint64_t{lane} << 24 | i));
   }
-  GRAVEL_BOTH uint32_t key(uint64_t random, uint32_t which) const { return static_cast<uint32_t>(mix(random + which) % keys); }
+  GRAVEL_BOTH uint32_t key(uint64_t random, uint32_t which) const {
+    return static_cast<uint32_t>(mix(random + which) % keys);
+  }
   GRAVEL_BOTH uint32_t amount(uint64_t random) const { return static_cast<uint32_t>(random >> 40 & 0xff); }
 };
 
@@ -85,7 +87,7 @@ __global__ void call_pure(typename Servers::handle_type to, pure_calls from, uin
     switch (r % 4) {
       case 0: out.template call<add_quietly<N>>(a, amount); break;
       case 1:
-        if (const auto told = out.template ask<add_and_tell<N>>(answer, a, amount);
+        if (const auto told = out.template ask<add_and_report<N>>(answer, a, amount);
             told && told.value != *static_cast<volatile uint8_t*>(answer))
           *answer = 3;
         break;
@@ -95,7 +97,7 @@ __global__ void call_pure(typename Servers::handle_type to, pure_calls from, uin
         break;
       default:
         if constexpr (N == 3) gravel_server_ask<spread_out<N>>(to, answer, a, from.key(r, 1), from.key(r, 2), amount);
-        else gravel_server_ask<add_and_tell<N>>(to, answer, a, amount);
+        else gravel_server_ask<add_and_report<N>>(to, answer, a, amount);
     }
   }
   out.end();
@@ -125,7 +127,8 @@ std::string run_pure(const gravel_servers_options& how, uint32_t blocks, uint32_
     Servers servers(how);
     gravel_launch(call_pure<Servers>, blocks, lanes, servers.handle(), from, answers);
     const auto mine = servers.read();
-    for (uint64_t i = 0; i < mine.size(); ++i) wrong += !mine[i].are_even() || mine[i].word[0] != expected[i * n_pes + me];
+    for (uint64_t i = 0; i < mine.size(); ++i)
+      wrong += !mine[i].are_even() || mine[i].word[0] != expected[i * n_pes + me];
   }
   gravel_copy(got.data(), answers, got.size());
   for (uint32_t lane = 0; lane < blocks * lanes; ++lane)
@@ -135,4 +138,4 @@ std::string run_pure(const gravel_servers_options& how, uint32_t blocks, uint32_
   return std::to_string(wrong) + " records and " + std::to_string(unanswered) + " answers are wrong";
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,5 +1,5 @@
-// One-sided operations and active messages against a serial model: every type, from kernels under seeds, from host threads
-// and from handlers, in place and through the whole path to other PEs and nodes.
+// One-sided operations and active messages against a serial model: every type, from kernels under seeds, from host
+// threads and from handlers, in place and through the whole path to other PEs and nodes.
 #include "device/put.cuh"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 #include "test/fake_job.hpp"
 #include "test/seeds.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 
@@ -24,7 +24,8 @@ uint64_t mixed(uint64_t a, uint64_t b, uint64_t c) { return random_numbers(a * 1
 
 template <class T>
 T value_of(uint64_t bits) {
-  if constexpr (std::is_floating_point_v<T>) return static_cast<T>(static_cast<int>(bits % 1000) - 500);  // sums are exact
+  if constexpr (std::is_floating_point_v<T>)
+    return static_cast<T>(static_cast<int>(bits % 1000) - 500);  // sums are exact
   else return static_cast<T>(bits);
 }
 
@@ -95,7 +96,8 @@ struct operations {
     }
   }
 
-  /// What lane `lane` of source `source` (PE, or PE + n for its host thread) does. `apply`: to the model, else for real.
+  /// What lane `lane` of source `source` (PE, or PE + n for its host thread) does. `apply`: to the model, else for
+  /// real.
   void run(const gravel_t& g, uint32_t source, uint32_t lane, bool apply) {
     T* const heap = reinterpret_cast<T*>(g.heap);
     for (uint32_t r = 0; r < rounds; ++r) {
@@ -125,7 +127,8 @@ void all_operations(fake_shape shape, uint64_t kernel_seed) {
   operations<T> ops(*job);
   const uint32_t n = job->n_pes();
   for (uint32_t pe = 0; pe < n; ++pe) {
-    job->launch(2, lanes / 2, kernel_seed, [&] { ops.run(job->pe(pe).kernel, pe, blockIdx.x * blockDim.x + threadIdx.x, false); });
+    job->launch(2, lanes / 2, kernel_seed,
+                [&] { ops.run(job->pe(pe).kernel, pe, blockIdx.x * blockDim.x + threadIdx.x, false); });
     for (uint32_t lane = 0; lane < lanes; ++lane) ops.run(job->pe(pe).host_thread, n + pe, lane, false);
   }
   job->quiet_all();
@@ -142,7 +145,7 @@ void all_operations(fake_shape shape, uint64_t kernel_seed) {
       INFO("PE " << pe << ", word " << w);
       REQUIRE(job->pe(pe).at<T>(0)[w] == ops.model[pe][w]);
     }
-  CHECK(job->stat_of(gravel::stat::messages_taken) + in_place + to_peers == ops.sent);
+  CHECK(job->stat_of(gravel::detail::stat::messages_taken) + in_place + to_peers == ops.sent);
   CHECK((to_peers != 0) == (shape.peers && shape.pes_per_node > 1));
   CHECK((in_place == 0) == !shape.self_in_place);
 }
@@ -150,7 +153,8 @@ void all_operations(fake_shape shape, uint64_t kernel_seed) {
 template <class T>
 void in_every_shape() {
   uint64_t seed = 1;
-  for (auto [nodes, pes, self] : {std::tuple{1u, 1u, true}, {1u, 2u, true}, {1u, 2u, false}, {2u, 2u, true}, {3u, 1u, false}})
+  for (auto [nodes, pes, self] :
+       {std::tuple{1u, 1u, true}, {1u, 2u, true}, {1u, 2u, false}, {2u, 2u, true}, {3u, 1u, false}})
     for (bool plain : {true, false}) {
       INFO(nodes << " nodes of " << pes << " PEs, in place " << self << ", seed " << seed);
       all_operations<T>({.nodes = nodes, .pes_per_node = pes, .seed = seed, .self_in_place = self}, plain ? 0 : seed);
@@ -162,11 +166,15 @@ void in_every_shape() {
 // --- active messages
 struct nothing {
   static constexpr const char* name = "nothing";
-  GRAVEL_HANDLER void operator()(const gravel_t& g) const { add_in_place(reinterpret_cast<uint64_t*>(g.heap), uint64_t{1}); }
+  GRAVEL_HANDLER void operator()(const gravel_t& g) const {
+    add_in_place(reinterpret_cast<uint64_t*>(g.heap), uint64_t{1});
+  }
 };
 struct one_byte {
   static constexpr const char* name = "one byte";
-  GRAVEL_HANDLER void operator()(const gravel_t& g, uint8_t b) const { add_in_place(reinterpret_cast<uint64_t*>(g.heap) + 1, uint64_t{b}); }
+  GRAVEL_HANDLER void operator()(const gravel_t& g, uint8_t b) const {
+    add_in_place(reinterpret_cast<uint64_t*>(g.heap) + 1, uint64_t{b});
+  }
 };
 struct mixed_types {
   static constexpr const char* name = "mixed types";
@@ -180,7 +188,8 @@ struct mixed_types {
 };
 struct largest {
   static constexpr const char* name = "largest";
-  GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f) const {
+  GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e,
+                                 uint64_t f) const {
     add_in_place(reinterpret_cast<uint64_t*>(g.heap) + 2, a + 2 * b + 3 * c + 5 * d + 7 * e + 11 * f);
   }
 };
@@ -225,20 +234,22 @@ TEST_CASE("put, add and inc on float and double") {
 TEST_CASE("every operation under 200 schedules, with 3 planes and two nodes") {
   for (uint64_t seed = 1; seed <= of_seeds(200); ++seed) {
     INFO("seed " << seed);
-    all_operations<int64_t>({.nodes = 2, .pes_per_node = 1, .seed = seed, .settings = {{"GRAVEL_AGGREGATOR_THREADS", "3"}}}, seed);
+    all_operations<int64_t>(
+        {.nodes = 2, .pes_per_node = 1, .seed = seed, .settings = {{"GRAVEL_AGGREGATOR_THREADS", "3"}}}, seed);
   }
 }
 
 TEST_CASE("active messages carry their arguments, whatever their sizes, from kernels, hosts and handlers") {
   for (uint64_t seed = 1; seed <= of_seeds(40); ++seed) {
     INFO("seed " << seed);
-    const auto job =
-        fake_job::with<nothing, one_byte, mixed_types, largest, at_host, passes_on>({.nodes = 2, .pes_per_node = 2, .seed = seed});
+    const auto job = fake_job::with<nothing, one_byte, mixed_types, largest, at_host, passes_on>(
+        {.nodes = 2, .pes_per_node = 2, .seed = seed});
     const auto everything = [&](const gravel_t& g, uint64_t i) {
       const int pe = static_cast<int>(i % g.n_pes);
       gravel_am<nothing>(g, pe);
       gravel_am<one_byte>(g, pe, static_cast<uint8_t>(i));
-      gravel_am<mixed_types>(g, pe, i, static_cast<char>('a' + i % 26), double(i) / 3, static_cast<uint16_t>(60'000 + i), float(i) / 7);
+      gravel_am<mixed_types>(g, pe, i, static_cast<char>('a' + i % 26), double(i) / 3,
+                             static_cast<uint16_t>(60'000 + i), float(i) / 7);
       gravel_am<largest>(g, pe, i, i + 1, i + 2, i + 3, i + 4, i + 5);
       gravel_am<at_host>(g, pe, i);
       gravel_am<passes_on>(g, pe, g.my_pe, static_cast<uint32_t>(i));
@@ -286,12 +297,15 @@ TEST_CASE("an error is recorded with PE, operation, offset and size; the first w
        [&](const gravel_t& g) { gravel_xor(g, word(g, static_cast<int64_t>(end)), 1, 1); }},
       {message_fault::outside_heap, op::min, 0, end - 4,
        [&](const gravel_t& g) { gravel_min(g, word(g, static_cast<int64_t>(end) - 4), 1, 0); }},
-      {message_fault::outside_heap, op::max, 1, ~0ull - 7, [&](const gravel_t& g) { gravel_max(g, word(g, -8), 1, 1); }},
+      {message_fault::outside_heap, op::max, 1, ~0ull - 7,
+       [&](const gravel_t& g) { gravel_max(g, word(g, -8), 1, 1); }},
       {message_fault::misaligned, op::put, 1, 4, [&](const gravel_t& g) { gravel_put(g, word(g, 4), 1, 1); }},
-      {message_fault::bad_pe, op::am, 7, handler_id<nothing>::value, [&](const gravel_t& g) { gravel_am<nothing>(g, 7); }},
+      {message_fault::bad_pe, op::am, 7, handler_id<nothing>::value,
+       [&](const gravel_t& g) { gravel_am<nothing>(g, 7); }},
       {message_fault::outside_heap, op::put_bulk, 1, end - 3,
        [&](const gravel_t& g) { gravel_put_bulk(g, g.heap + end - 3, g.heap, 4, 1); }},
-      {message_fault::bad_pe, op::put_bulk, 9, 0, [&](const gravel_t& g) { gravel_put_bulk(g, g.heap, g.heap + 64, 4, 9); }},
+      {message_fault::bad_pe, op::put_bulk, 9, 0,
+       [&](const gravel_t& g) { gravel_put_bulk(g, g.heap, g.heap + 64, 4, 9); }},
   };
   for (const row& r : table)
     for (bool in_kernel : {true, false}) {
@@ -309,7 +323,7 @@ TEST_CASE("an error is recorded with PE, operation, offset and size; the first w
       CHECK(static_cast<int32_t>(e.pe) == r.pe);
       CHECK(e.offset == r.offset);
       job->settle();
-      CHECK(job->stat_of(gravel::stat::messages_taken) == 0);
+      CHECK(job->stat_of(gravel::detail::stat::messages_taken) == 0);
     }
 }
 
@@ -330,7 +344,8 @@ struct sent_row {
   message_row row;
   std::vector<uint32_t> words;  ///< of its only message
 };
-/// What PE 0's host thread hands over by send(handle). `heap_bytes`: not 0: the handle says that its heap is as large; nobody looks at it.
+/// What PE 0's host thread hands over by send(handle). `heap_bytes`: not 0: the handle says that its heap is as large;
+/// nobody looks at it.
 template <class F>
 sent_row row_after(F send, uint64_t heap_bytes = 0) {
   const auto job = fake_job::with<nothing, one_byte, largest, at_host>({});
@@ -364,15 +379,30 @@ TEST_CASE("what travels: the row says operation, type, handler and destination, 
     sink_kind sink = sink_kind::device;
   };
   const row table[] = {
-      {"inc of u64", [](auto& g) { gravel_inc(g, word_of<uint64_t>(g, 5), 1); }, update_kind(op::inc, value_type::u64), {5}},
-      {"inc of float", [](auto& g) { gravel_inc(g, word_of<float>(g, 6), 1); }, update_kind(op::inc, value_type::f32), {6}},
-      {"put of u8", [](auto& g) { gravel_put(g, word_of<uint8_t>(g, 7), 200, 1); }, update_kind(op::put, value_type::u8), {7, 200}},
-      {"put of i16", [](auto& g) { gravel_put(g, word_of<int16_t>(g, 8), -2, 1); }, update_kind(op::put, value_type::u16), {8, 0xfffe}},
+      {"inc of u64",
+       [](auto& g) { gravel_inc(g, word_of<uint64_t>(g, 5), 1); },
+       update_kind(op::inc, value_type::u64),
+       {5}},
+      {"inc of float",
+       [](auto& g) { gravel_inc(g, word_of<float>(g, 6), 1); },
+       update_kind(op::inc, value_type::f32),
+       {6}},
+      {"put of u8",
+       [](auto& g) { gravel_put(g, word_of<uint8_t>(g, 7), 200, 1); },
+       update_kind(op::put, value_type::u8),
+       {7, 200}},
+      {"put of i16",
+       [](auto& g) { gravel_put(g, word_of<int16_t>(g, 8), -2, 1); },
+       update_kind(op::put, value_type::u16),
+       {8, 0xfffe}},
       {"add of i32, as of u32",
        [](auto& g) { gravel_add(g, word_of<int32_t>(g, 9), -3, 1); },
        update_kind(op::add, value_type::u32),
        {9, ~2u}},
-      {"min of float", [](auto& g) { gravel_min(g, word_of<float>(g, 1), 1, 1); }, update_kind(op::min, value_type::f32), {1, 0x3f800000}},
+      {"min of float",
+       [](auto& g) { gravel_min(g, word_of<float>(g, 1), 1, 1); },
+       update_kind(op::min, value_type::f32),
+       {1, 0x3f800000}},
       {"xor of u64",
        [](auto& g) { gravel_xor(g, word_of<uint64_t>(g, 2), 0x1122334455667788, 1); },
        update_kind(op::bit_xor, value_type::u64),
@@ -381,9 +411,15 @@ TEST_CASE("what travels: the row says operation, type, handler and destination, 
        [](auto& g) { gravel_max(g, word_of<double>(g, 3), 1, 1); },
        update_kind(op::max, value_type::f64),
        {3, 0, 0x3ff00000}},
-      {"the last word", [](auto& g) { gravel_inc(g, word_of<uint32_t>(g, 16383), 1); }, update_kind(op::inc, value_type::u32), {16383}},
+      {"the last word",
+       [](auto& g) { gravel_inc(g, word_of<uint32_t>(g, 16383), 1); },
+       update_kind(op::inc, value_type::u32),
+       {16383}},
       {"no arguments", [](auto& g) { gravel_am<nothing>(g, 1); }, am_kind(handler_id<nothing>::value, 0), {0}},
-      {"one byte", [](auto& g) { gravel_am<one_byte>(g, 1, uint8_t{255}); }, am_kind(handler_id<one_byte>::value, 1), {255}},
+      {"one byte",
+       [](auto& g) { gravel_am<one_byte>(g, 1, uint8_t{255}); },
+       am_kind(handler_id<one_byte>::value, 1),
+       {255}},
       {"to a host",
        [](auto& g) { gravel_am<at_host>(g, 1, 0x100000002u); },
        am_kind(handler_id<at_host>::value, 8),
@@ -414,16 +450,21 @@ TEST_CASE("words beyond number 2^32 - 1 of their type are named by wide messages
   const auto u8 = static_cast<uint8_t>(value_type::u8), u32 = static_cast<uint8_t>(value_type::u32),
              f64 = static_cast<uint8_t>(value_type::f64);
   const row table[] = {
-      {all, [](auto& g) { gravel_put(g, word_of<uint8_t>(g, all - 1), 3, 1); }, update_kind(op::put, value_type::u8), ~0u, 3},
-      {all + 4096, [](auto& g) { gravel_put(g, word_of<uint8_t>(g, all), 3, 1); }, wide_kind(1), make_word0(op::put, u8, all), 3},
+      {all, [](auto& g) { gravel_put(g, word_of<uint8_t>(g, all - 1), 3, 1); }, update_kind(op::put, value_type::u8),
+       ~0u, 3},
+      {all + 4096, [](auto& g) { gravel_put(g, word_of<uint8_t>(g, all), 3, 1); }, wide_kind(1),
+       make_word0(op::put, u8, all), 3},
       // Also words that have a number: the form goes by the heap, so that lanes that stand at one place send one kind.
-      {all + 4096, [](auto& g) { gravel_put(g, word_of<uint8_t>(g, 5), 3, 1); }, wide_kind(1), make_word0(op::put, u8, 5), 3},
-      {4 * all, [](auto& g) { gravel_add(g, word_of<uint32_t>(g, all - 1), 7, 1); }, update_kind(op::add, value_type::u32), ~0u, 7},
-      {4 * all + 4096, [](auto& g) { gravel_inc(g, word_of<uint32_t>(g, all), 1); }, wide_kind(1), make_word0(op::add, u32, 4 * all), 1},
-      {4 * all + 4096, [](auto& g) { gravel_put(g, word_of<uint64_t>(g, all / 2), 9, 1); }, update_kind(op::put, value_type::u64), all / 2,
-       9},
-      {8 * all + 4096, [](auto& g) { gravel_inc(g, word_of<double>(g, all + 1), 1); }, wide_kind(1), make_word0(op::add, f64, 8 * all + 8),
-       0x3ff0000000000000},
+      {all + 4096, [](auto& g) { gravel_put(g, word_of<uint8_t>(g, 5), 3, 1); }, wide_kind(1),
+       make_word0(op::put, u8, 5), 3},
+      {4 * all, [](auto& g) { gravel_add(g, word_of<uint32_t>(g, all - 1), 7, 1); },
+       update_kind(op::add, value_type::u32), ~0u, 7},
+      {4 * all + 4096, [](auto& g) { gravel_inc(g, word_of<uint32_t>(g, all), 1); }, wide_kind(1),
+       make_word0(op::add, u32, 4 * all), 1},
+      {4 * all + 4096, [](auto& g) { gravel_put(g, word_of<uint64_t>(g, all / 2), 9, 1); },
+       update_kind(op::put, value_type::u64), all / 2, 9},
+      {8 * all + 4096, [](auto& g) { gravel_inc(g, word_of<double>(g, all + 1), 1); }, wide_kind(1),
+       make_word0(op::add, f64, 8 * all + 8), 0x3ff0000000000000},
   };
   for (const row& r : table) {
     INFO("heap of " << r.heap_bytes << " bytes, word 0 " << r.word0);
@@ -443,9 +484,11 @@ TEST_CASE("lanes that send together share rows by destination, whose messages li
   uint32_t shared = 0;
   for (uint64_t seed = 1; seed <= of_seeds(50); ++seed) {
     INFO("seed " << seed);
-    const auto job = fake_job::with<>({.nodes = 1, .pes_per_node = 3, .seed = seed, .settings = {{"GRAVEL_WARP_SLOTS", "64"}}});
+    const auto job =
+        fake_job::with<>({.nodes = 1, .pes_per_node = 3, .seed = seed, .settings = {{"GRAVEL_WARP_SLOTS", "64"}}});
     const gravel_t& g = job->pe(0).kernel;
-    job->launch(1, 32, seed, [&] { gravel_inc(g, word_of<uint64_t>(g, threadIdx.x), static_cast<int>(1 + threadIdx.x % 2)); });
+    job->launch(1, 32, seed,
+                [&] { gravel_inc(g, word_of<uint64_t>(g, threadIdx.x), static_cast<int>(1 + threadIdx.x % 2)); });
     const queue& q = g.direct;
     uint32_t seen = 0;
     for (uint64_t ticket = 0; ticket < q.state->tickets; ++ticket) {

@@ -7,7 +7,7 @@
 #include "device/simt.hpp"
 #include "test/catch.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 

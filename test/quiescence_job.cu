@@ -1,6 +1,6 @@
-// gravel_wait_quiescent in a job: it comes back, and not before handlers and servers have sent all they had to, one after the other for long
-// chains and many at once, though some messages are held up. One source for the CPU backend and for GPUs; run under ucx-run with any number of
-// PEs and a time limit. quiescence_job [ROUNDS]
+// gravel_wait_quiescent in a job: it comes back, and not before handlers and servers have sent all they had to, one
+// after the other for long chains and many at once, though some messages are held up. One source for the CPU backend
+// and for GPUs; run under ucx-run with any number of PEs and a time limit. quiescence_job [ROUNDS]
 #include <algorithm>
 #include <chrono>
 #include <cinttypes>
@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "gravel.cuh"
+#include <gravel/gravel.cuh>
 #if !GRAVEL_CUDA
 #include <time.h>
 #endif
@@ -67,14 +67,17 @@ struct tree_node {
   }
 };
 
-__device__ void station::operator()(const gravel_server<station>& here, const gravel_service_batch<message>& batch) const {
+__device__ void station::operator()(const gravel_server<station>& here,
+                                    const gravel_service_batch<message>& batch) const {
   for (uint32_t i = here.rank(); i < batch.size(); i += here.size()) {
     const message m = batch[i];
     const uint64_t draw = mixed(m.draw + m.hops);
     hold_up(draw);
-    if (m.hops) gravel_service_send(here.handle, somewhere(here.g, draw), m.hops % here.servers(), {m.hops - 1, m.hops_of_chain, draw});
+    if (m.hops)
+      gravel_service_send(here.handle, somewhere(here.g, draw), m.hops % here.servers(),
+                          {m.hops - 1, m.hops_of_chain, draw});
     else if (m.hops_of_chain) gravel_am<chain_link>(here.g, somewhere(here.g, draw), m.hops_of_chain - 1, draw);
-    gravel::fetch_add<gravel::scope::device>(seen, uint64_t{1});
+    gravel::detail::fetch_add<gravel::detail::scope::device>(seen, uint64_t{1});
   }
 }
 
@@ -86,7 +89,8 @@ __global__ void begin_trees(gravel_t g, uint32_t depth, uint64_t draw) {
   draw = mixed(draw + threadIdx.x + (uint64_t{g.my_pe} << 20));
   gravel_am<tree_node>(g, somewhere(g, draw), depth, draw);
 }
-__global__ void begin_journeys(gravel_service_handle<station> to, uint32_t hops, uint32_t hops_of_chain, uint64_t draw) {
+__global__ void begin_journeys(gravel_service_handle<station> to, uint32_t hops, uint32_t hops_of_chain,
+                               uint64_t draw) {
   draw = mixed(draw + threadIdx.x + (uint64_t{to.g.my_pe} << 20));
   gravel_service_send(to, somewhere(to.g, draw), threadIdx.x % to.servers(), {hops, hops_of_chain, draw});
 }
@@ -110,7 +114,8 @@ void expect(const char* what, uint64_t more) {
   if (all == expected && !grew) return;
   ++failures;
   if (gravel_my_pe() == 0)
-    fprintf(stderr, "%s: quiescence after %" PRIu64 " messages of %" PRIu64 "%s\n", what, all, expected, grew ? ", and more came" : "");
+    fprintf(stderr, "%s: quiescence after %" PRIu64 " messages of %" PRIu64 "%s\n", what, all, expected,
+            grew ? ", and more came" : "");
 }
 
 }  // namespace
@@ -156,8 +161,8 @@ int main(int argc, char** argv) {
   std::nth_element(us.begin(), us.begin() + 50, us.end());
   const bool well = gravel_max_all(static_cast<uint64_t>(failures)) == 0;
   if (me == 0)
-    printf("%s: %d PEs on %d nodes, %s; gravel_wait_quiescent takes %.1f us when nothing is under way\n", well ? "ok" : "FAILED",
-           gravel_n_pes(), gravel_n_nodes(), gravel_backend(), us[50]);
+    printf("%s: %d PEs on %d nodes, %s; gravel_wait_quiescent takes %.1f us when nothing is under way\n",
+           well ? "ok" : "FAILED", gravel_n_pes(), gravel_n_nodes(), gravel_backend(), us[50]);
   gravel_free(seen);
   gravel_finalize();
   return well ? 0 : 1;

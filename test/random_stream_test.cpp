@@ -6,7 +6,8 @@
 #include "examples/gups_table.hpp"
 #include "test/catch.hpp"
 
-using namespace gravel;
+using namespace app;
+using namespace app;
 
 TEST_CASE("the stream of random numbers can be entered anywhere") {
   uint64_t a = 1;

@@ -47,7 +47,7 @@ void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace {
 
-using namespace gravel;
+using namespace gravel::detail;
 
 enum class kind { snap, matrix_market, metis, galois, fastq, fasta };
 constexpr size_t kinds = 6;
@@ -86,8 +86,10 @@ uint64_t digest_of(const edge_list& list) {
 }
 
 read_options options_of(const setting& s) {
-  static constexpr graph_format formats[] = {graph_format::automatic, graph_format::automatic, graph_format::metis, graph_format::galois};
-  return {.names = {}, .weights = s.weights, .real_weights = s.real_weights, .format = formats[static_cast<size_t>(s.of)]};
+  static constexpr graph_format formats[] = {graph_format::automatic, graph_format::automatic, graph_format::metis,
+                                             graph_format::galois};
+  return {
+      .names = {}, .weights = s.weights, .real_weights = s.real_weights, .format = formats[static_cast<size_t>(s.of)]};
 }
 
 uint64_t read_graph_of(byte_source& source, const setting& s) {
@@ -95,7 +97,8 @@ uint64_t read_graph_of(byte_source& source, const setting& s) {
   expect(list.vertices > 0, "a graph without vertices");
   expect(list.total_edges == list.edges.size(), "edges are missing");
   expect(list.weights.size() == (s.weights ? list.edges.size() : 0), "as many weights as edges");
-  for (const edge& e : list.edges) expect(e.source < list.vertices && e.target < list.vertices, "an edge leads out of the graph");
+  for (const edge& e : list.edges)
+    expect(e.source < list.vertices && e.target < list.vertices, "an edge leads out of the graph");
   for (const double weight : list.weights)
     expect(weight >= 0 && weight <= largest_weight && !std::signbit(weight), "a weight that is none");
   const std::vector<uint64_t>& ids = list.ids.listed;
@@ -110,7 +113,8 @@ uint64_t read_graph_of(byte_source& source, const setting& s) {
 void check_parts(std::string_view bytes, const setting& s) {
   const auto read = [&](int part, int parts) {
     byte_source source("fuzz", bytes);
-    return read_graph(source, {.part = part, .parts = parts, .undirected = s.undirected, .reversed = s.reversed}, options_of(s));
+    return read_graph(source, {.part = part, .parts = parts, .undirected = s.undirected, .reversed = s.reversed},
+                      options_of(s));
   };
   std::vector<edge> whole = read(0, 1).edges, together;
   for (int part = 0; part < 3; ++part) {
@@ -127,7 +131,8 @@ uint64_t read_reads_of(byte_source& source) {
   const read_set set = read_reads(source);
   expect(set.reads > 0, "a file without reads");
   expect(set.codes.front() == no_base && set.codes.back() == no_base, "pieces of reads have ends");
-  expect(set.bases == static_cast<uint64_t>(std::count_if(set.codes.begin(), set.codes.end(), [](uint8_t code) { return code < 4; })),
+  expect(set.bases == static_cast<uint64_t>(
+                          std::count_if(set.codes.begin(), set.codes.end(), [](uint8_t code) { return code < 4; })),
          "bases are counted");
   uint64_t sum = mix(set.reads) ^ set.unknown;
   for (const uint8_t code : set.codes) sum = mix(sum ^ code);
@@ -135,7 +140,8 @@ uint64_t read_reads_of(byte_source& source) {
   uint64_t bases = 0;
   const std::vector<std::string> sequences = read_sequences(source);
   for (const std::string& sequence : sequences)
-    bases += static_cast<uint64_t>(std::count_if(sequence.begin(), sequence.end(), [](char letter) { return letter != 'N'; }));
+    bases += static_cast<uint64_t>(
+        std::count_if(sequence.begin(), sequence.end(), [](char letter) { return letter != 'N'; }));
   expect(sequences.size() == set.reads && bases == set.bases, "sequences are the reads");
   return sum;
 }
@@ -166,7 +172,8 @@ struct sample {
 const std::vector<sample>& samples() {
   const auto galois = [](uint64_t version, bool weights) {
     std::string text;
-    for (const uint64_t word : {version, uint64_t{weights ? 4u : 0u}, uint64_t{3}, uint64_t{4}, uint64_t{2}, uint64_t{2}, uint64_t{4}})
+    for (const uint64_t word :
+         {version, uint64_t{weights ? 4u : 0u}, uint64_t{3}, uint64_t{4}, uint64_t{2}, uint64_t{2}, uint64_t{4}})
       append_little_endian(text, word, 8);
     for (const uint64_t target : {2, 1, 0, 2}) append_little_endian(text, target, version == 1 ? 4 : 8);
     for (unsigned e = 0; weights && e < 4; ++e) append_little_endian(text, 7 * e, 4);
@@ -175,8 +182,10 @@ const std::vector<sample>& samples() {
   static const std::vector<sample> all = {
       {kind::snap, false, true, "# comment\n1\t2\n2 3\n3 1\n7 7\n1 2\n"},
       {kind::snap, true, false, "10 20 0.5\n20 18446744073709551615 1e3\n  # c\n3 3 16777216\r\n"},
-      {kind::matrix_market, false, true, "%%MatrixMarket matrix coordinate pattern general\n% c\n4 4 3\n1 2\n2 3\n4 4\n"},
-      {kind::matrix_market, true, true, "%%MatrixMarket matrix coordinate real symmetric\n3 3 3\n1 1 0.5\n2 1 1.0D+05\n3 2 1e-400\n"},
+      {kind::matrix_market, false, true,
+       "%%MatrixMarket matrix coordinate pattern general\n% c\n4 4 3\n1 2\n2 3\n4 4\n"},
+      {kind::matrix_market, true, true,
+       "%%MatrixMarket matrix coordinate real symmetric\n3 3 3\n1 1 0.5\n2 1 1.0D+05\n3 2 1e-400\n"},
       {kind::matrix_market, true, true,
        "%%MatrixMarket matrix coordinate integer general\n1000000000 1000000000 2\n1 1000000000 7\n5 6 0\n"},
       {kind::metis, false, true, "4 3\n2 3\n1\n1 4\n3\n"},
@@ -286,7 +295,8 @@ void check_packed(std::string_view text, const outcome& plain, const setting& s,
   const outcome of_cut = read(cut, text.size(), s);
   if (of_cut.error.empty()) {
     // Right if it was cut behind a member: then what is left is a whole file.
-    const auto after = std::find_if(packed.ends.rbegin(), packed.ends.rend(), [&](const auto& end) { return end.first <= cut.size(); });
+    const auto after = std::find_if(packed.ends.rbegin(), packed.ends.rend(),
+                                    [&](const auto& end) { return end.first <= cut.size(); });
     expect(after != packed.ends.rend(), "a member that is cut off was read");
     expect(cut.find_first_not_of('\0', after->first) == cut.npos, "a member that is cut off was not missed");
     expect(of_cut == read(std::string(text.substr(0, after->second)), 0, s), "members in front of the cut");
@@ -306,7 +316,8 @@ void check_packed(std::string_view text, const outcome& plain, const setting& s,
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   if (bytes == 0) return 0;
   const uint8_t choice = data[0];
-  const setting s{static_cast<kind>(choice % kinds), (choice & 8) != 0, (choice & 16) != 0, (choice & 32) != 0, (choice & 64) != 0};
+  const setting s{static_cast<kind>(choice % kinds), (choice & 8) != 0, (choice & 16) != 0, (choice & 32) != 0,
+                  (choice & 64) != 0};
   read({reinterpret_cast<const char*>(data) + 1, bytes - 1}, 1000 * bytes, s);
   return 0;
 }
@@ -336,7 +347,8 @@ void try_input(random_bits& draw, counts* all) {
     for (char& c : text) c = static_cast<char>(draw());
   } else if (how > 1 && how < 4) {  // the front of one, the back of another
     const std::string& other = samples()[draw.below(static_cast<uint32_t>(samples().size()))].text;
-    text = text.substr(0, draw.below(static_cast<uint32_t>(text.size()))) + other.substr(draw.below(static_cast<uint32_t>(other.size())));
+    text = text.substr(0, draw.below(static_cast<uint32_t>(text.size()))) +
+           other.substr(draw.below(static_cast<uint32_t>(other.size())));
   } else if (how >= 4 && how < 25) {
     mutate_words(text, draw);
   } else if (how >= 25) {
@@ -369,8 +381,8 @@ int main(int argc, char** argv) {
   std::printf("read as made, refused as made; read changed, refused changed:\n");
   for (size_t k = 0; k < kinds; ++k) {
     const counts& c = all[k];
-    std::printf("%8" PRIu64 " %8" PRIu64 " %8" PRIu64 " %8" PRIu64 "  %s\n", c.as_made[1], c.as_made[0], c.changed[1], c.changed[0],
-                kind_names[k]);
+    std::printf("%8" PRIu64 " %8" PRIu64 " %8" PRIu64 " %8" PRIu64 "  %s\n", c.as_made[1], c.as_made[0], c.changed[1],
+                c.changed[0], kind_names[k]);
     good = good && c.as_made[0] == 0 && c.as_made[1] > 0 && c.changed[0] > 0 && c.changed[1] > 0;
   }
   if (!good) std::printf("a file was refused as it was made, or of some format all or none that was changed\n");

@@ -9,7 +9,7 @@
 #include "test/gzip_samples.hpp"
 #include "test/scratch.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 
@@ -48,7 +48,9 @@ TEST_CASE("FASTQ: quality may begin with @") {
 
 TEST_CASE("cut and malformed files are refused with file and line") {
   const scratch files;
-  const auto said = [&](const std::string& text) { return error_of([&] { read_reads(files.write(text, "x"), {1, 2}); }); };
+  const auto said = [&](const std::string& text) {
+    return error_of([&] { read_reads(files.write(text, "x"), {1, 2}); });
+  };
   CHECK(said("") == files.path("x") + " is empty");
   CHECK(said("\n\n").find("x is empty") != std::string::npos);
   CHECK(said("ACGT\n").find("x:1: expected a record of FASTA ('>') or FASTQ ('@'), not 'ACGT'") != std::string::npos);
@@ -69,8 +71,8 @@ TEST_CASE("cut and malformed files are refused with file and line") {
 
 TEST_CASE("records without letters are reads too") {
   const scratch files;
-  for (const char* text :
-       {"@a\n\n+\n\n@b\nAC\n+\nII\n@c\n\n+\n", "@a\n \n+\n\n\n@b\nAC\n+\nII\n@c\n\n+\n\n", ">a\n>b\nAC\n>c\n", ">a\n\n>b\nA\nC\n\n>c"}) {
+  for (const char* text : {"@a\n\n+\n\n@b\nAC\n+\nII\n@c\n\n+\n", "@a\n \n+\n\n\n@b\nAC\n+\nII\n@c\n\n+\n\n",
+                           ">a\n>b\nAC\n>c\n", ">a\n\n>b\nA\nC\n\n>c"}) {
     INFO(text);
     const std::string path = files.write(text);
     const read_set set = read_reads(path);
@@ -99,10 +101,13 @@ TEST_CASE("a gzip file of reads is read to its end, or refused") {
   CHECK(read_reads(files.write(gzip_member(fastq) + second)).reads == 4);
   CHECK(read_reads(files.write(block_gzip(fastq + fastq))).reads == 4);
   second[1] ^= 0x1b;
-  CHECK(error_of([&] { read_reads(files.write(gzip_member(fastq) + second)); }).find("graph: the gzip data are damaged at byte") !=
+  CHECK(error_of([&] {
+          read_reads(files.write(gzip_member(fastq) + second));
+        }).find("graph: the gzip data are damaged at byte") != std::string::npos);
+  CHECK(error_of([&] { read_reads(files.write(gzip_member(fastq) + fastq)); }).find("found '@a\\x0aACGT") !=
         std::string::npos);
-  CHECK(error_of([&] { read_reads(files.write(gzip_member(fastq) + fastq)); }).find("found '@a\\x0aACGT") != std::string::npos);
-  CHECK(error_of([&] { read_reads(files.write_gzip(std::string("BAM\1\0\0", 6))); }).find("alignments in BAM") != std::string::npos);
+  CHECK(error_of([&] { read_reads(files.write_gzip(std::string("BAM\1\0\0", 6))); }).find("alignments in BAM") !=
+        std::string::npos);
   CHECK(error_of([&] { read_reads(files.write("@HD\tVN:1.6\n")); }).find("alignments in SAM") != std::string::npos);
 }
 
@@ -158,7 +163,8 @@ TEST_CASE("as many errors as asked for") {
 
 TEST_CASE("genomes that cannot be") {
   CHECK(error_of([] { make_genome({.length = 0}); }).find("a genome has 1 to") != std::string::npos);
-  CHECK(error_of([] { make_genome({.length = 50, .read_length = 51}); }).find("reads of 51 bases") != std::string::npos);
+  CHECK(error_of([] { make_genome({.length = 50, .read_length = 51}); }).find("reads of 51 bases") !=
+        std::string::npos);
   CHECK(error_of([] { make_genome({.length = 500, .coverage = 0}); }).find("coverage") != std::string::npos);
   CHECK(error_of([] { make_genome({.length = 500, .errors = 1}); }).find("errors") != std::string::npos);
 }
@@ -183,9 +189,12 @@ TEST_CASE("k-mers in words") {
 }
 
 TEST_CASE("a reference finds what a search of its text finds") {
-  // Few different letters in short sequences, so that there are repeats, and texts that are their own reverse complement.
+  // Few different letters in short sequences, so that there are repeats, and texts that are their own reverse
+  // complement.
   uint64_t seed = 1, whole = 0, palindromes = 0;
-  const auto random = [&](uint64_t below) { return (seed = seed * 6364136223846793005u + 1442695040888963407u, seed >> 33) % below; };
+  const auto random = [&](uint64_t below) {
+    return (seed = seed * 6364136223846793005u + 1442695040888963407u, seed >> 33) % below;
+  };
   const auto text = [&](uint64_t size) {
     std::string made;
     while (made.size() < size) made += "ACGTN"[random(40) == 0 ? 4 : random(4)];

@@ -5,7 +5,7 @@
 #include "test/catch.hpp"
 #include "test/shared_pes.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 

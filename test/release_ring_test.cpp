@@ -1,5 +1,5 @@
-// The ring through which warps of the resolver give chunks to the one that releases them, under seeded schedules: sources overwrite a chunk
-// as soon as its done word says so, and look whether all lanes of some warp had applied it.
+// The ring through which warps of the resolver give chunks to the one that releases them, under seeded schedules:
+// sources overwrite a chunk as soon as its done word says so, and look whether all lanes of some warp had applied it.
 #include "device/release_ring.cuh"
 
 #include <vector>
@@ -8,7 +8,7 @@
 #include "test/catch.hpp"
 #include "test/seeds.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 
@@ -23,14 +23,17 @@ struct world {
   uint64_t drawn[n_rings] = {}, applied = 0;
 
   peer_ring ring_of(uint32_t r) { return {nullptr, &done[r * chunks], chunks, 256}; }
-  uint64_t& of(std::vector<uint64_t>& words, uint32_t r, uint64_t ticket) { return words[r * chunks + ticket % chunks]; }
+  uint64_t& of(std::vector<uint64_t>& words, uint32_t r, uint64_t ticket) {
+    return words[r * chunks + ticket % chunks];
+  }
 
   /// A lane for each ring.
   void fill(uint32_t r) {
     for (uint64_t ticket = 0; ticket < each + chunks; ++ticket) {
       for (relax wait; !ring_of(r).is_free(ticket); wait()) {
       }
-      if (load_relaxed(&of(sum, r, ticket)) != (ticket < chunks ? 0 : 32)) fail("a chunk was released before it was applied");
+      if (load_relaxed(&of(sum, r, ticket)) != (ticket < chunks ? 0 : 32))
+        fail("a chunk was released before it was applied");
       if (ticket >= each) continue;
       store_relaxed(&of(sum, r, ticket), uint64_t{0});
       ring<>::publish(&of(published, r, ticket), ticket);
@@ -42,7 +45,8 @@ struct world {
     const auto draw = [&] { return fetch_add<scope::device>(&drawn[lane], uint64_t{1}); };
     uint64_t ticket = lane < n_rings ? draw() : each;
     for (relax wait;;) {
-      const uint32_t arrived = __ballot_sync(~0u, ticket < each && ring<>::arrived(&of(published, lane % n_rings, ticket), ticket));
+      const uint32_t arrived =
+          __ballot_sync(~0u, ticket < each && ring<>::arrived(&of(published, lane % n_rings, ticket), ticket));
       if (arrived == 0) {
         if (__all_sync(~0u, ticket >= each)) break;
         wait();

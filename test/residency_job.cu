@@ -1,6 +1,7 @@
-// A service with many resident blocks, the resolver, and kernels that fill the GPU and wait for both, again and again: with blocks that want all
-// shared memory of a multiprocessor, with cudaMalloc, cudaFree and cudaDeviceSynchronize beside them, and with pauses in which the service goes to
-// sleep. Whatever keeps a server from being resident shows as a job that does not end, so run it with a time limit:
+// A service with many resident blocks, the resolver, and kernels that fill the GPU and wait for both, again and again:
+// with blocks that want all shared memory of a multiprocessor, with cudaMalloc, cudaFree and cudaDeviceSynchronize
+// beside them, and with pauses in which the service goes to sleep. Whatever keeps a server from being resident shows as
+// a job that does not end, so run it with a time limit:
 //   ucx-run -n 1 --timeout 120 residency_job [rounds [servers]]
 #include <chrono>
 #include <cstdio>
@@ -8,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "gravel.cuh"
+#include <gravel/gravel.cuh>
 #if GRAVEL_CUDA
 #include "host/pe/device_scope.cuh"
 #endif
@@ -25,19 +26,22 @@ struct answerer {
   uint32_t* answers;
   __device__ void operator()(const gravel_server<answerer>& here, const gravel_service_batch<message>& batch) const {
     for (uint32_t i = here.rank(); i < batch.size(); i += here.size())
-      gravel::store_release<gravel::scope::device>(&answers[batch[i].slot], batch[i].value);
+      gravel::detail::store_release<gravel::detail::scope::device>(&answers[batch[i].slot], batch[i].value);
   }
 };
 
-/// Every block waits for its server's answer, and for the resolver's of another PE. It touches all shared memory that it asked for.
-__global__ void ask(gravel_service_handle<answerer> to, uint32_t* answers, uint64_t* counter, uint32_t round, uint32_t shared_words) {
+/// Every block waits for its server's answer, and for the resolver's of another PE. It touches all shared memory that
+/// it asked for.
+__global__ void ask(gravel_service_handle<answerer> to, uint32_t* answers, uint64_t* counter, uint32_t round,
+                    uint32_t shared_words) {
   auto* const room = reinterpret_cast<uint32_t*>(gravel_dynamic_shared());
   for (uint32_t i = threadIdx.x; i < shared_words; i += blockDim.x) room[i] = round;
   __syncthreads();
   if (threadIdx.x != 0) return;
   gravel_service_send(to, static_cast<int>(to.g.my_pe), blockIdx.x % to.servers(), {blockIdx.x, round});
   gravel_fetch_add(to.g, counter, uint64_t{1}, static_cast<int>((to.g.my_pe + 1) % to.g.n_pes));
-  for (gravel::relax wait; gravel::load_acquire<gravel::scope::device>(&answers[blockIdx.x]) != round; wait()) {
+  for (gravel::detail::relax wait;
+       gravel::detail::load_acquire<gravel::detail::scope::device>(&answers[blockIdx.x]) != round; wait()) {
   }
 }
 
@@ -57,9 +61,10 @@ int main(int argc, char** argv) {
   size_t shared = 4096;
 #if GRAVEL_CUDA
   int device = 0, processors = 0, most = 0;
-  gravel::cuda_check(cudaGetDevice(&device), "cudaGetDevice");
-  gravel::cuda_check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "attributes");
-  gravel::cuda_check(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "attributes");
+  gravel::detail::cuda_check(cudaGetDevice(&device), "cudaGetDevice");
+  gravel::detail::cuda_check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "attributes");
+  gravel::detail::cuda_check(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+                             "attributes");
   blocks = 3 * static_cast<unsigned>(processors);
   shared = static_cast<size_t>(most);
 #endif
@@ -71,19 +76,20 @@ int main(int argc, char** argv) {
     for (uint32_t round = 1; round <= rounds; ++round) {
       // In turn with the largest shared memory, and without: those blocks may share multiprocessors with servers.
       const size_t bytes = round % 2 ? shared : 0;
-      gravel_launch(ask, gravel_launch_config{.grid = blocks, .block = 256, .shared_bytes = bytes}, service.handle(), answers, counter,
-                    round, static_cast<uint32_t>(bytes / sizeof(uint32_t)));
+      gravel_launch(ask, gravel_launch_config{.grid = blocks, .block = 256, .shared_bytes = bytes}, service.handle(),
+                    answers, counter, round, static_cast<uint32_t>(bytes / sizeof(uint32_t)));
 #if GRAVEL_CUDA
       void* memory = nullptr;
-      gravel::cuda_check(cudaMalloc(&memory, 16 << 20), "cudaMalloc beside a service");
-      if (round % 3 == 0) gravel::cuda_check(cudaDeviceSynchronize(), "cudaDeviceSynchronize beside a service");
-      gravel::cuda_check(cudaFree(memory), "cudaFree beside a service");
+      gravel::detail::cuda_check(cudaMalloc(&memory, 16 << 20), "cudaMalloc beside a service");
+      if (round % 3 == 0) gravel::detail::cuda_check(cudaDeviceSynchronize(), "cudaDeviceSynchronize beside a service");
+      gravel::detail::cuda_check(cudaFree(memory), "cudaFree beside a service");
 #endif
       gravel_synchronize();
       if (round % 10 == 0) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(5));  // longer than a quantum: without the hold the service ends
+        std::this_thread::sleep_for(
+            std::chrono::milliseconds(5));  // longer than a quantum: without the hold the service ends
 #if GRAVEL_CUDA
-        gravel::cuda_check(cudaDeviceSynchronize(), "cudaDeviceSynchronize beside a service that sleeps");
+        gravel::detail::cuda_check(cudaDeviceSynchronize(), "cudaDeviceSynchronize beside a service that sleeps");
 #endif
         gravel_barrier_all();
         gravel_launch(send_far, 1, 256, service.handle(), blocks, round);
@@ -103,8 +109,8 @@ int main(int argc, char** argv) {
   wrong += counted != uint64_t{rounds} * blocks;
   const uint64_t all_wrong = gravel_sum_all(wrong);
   if (gravel_my_pe() == 0)
-    std::printf("%s: %u rounds of %u blocks beside %u servers, %d PEs, %s\n", all_wrong ? "FAILED" : "ok", rounds, blocks, servers,
-                gravel_n_pes(), gravel_backend());
+    std::printf("%s: %u rounds of %u blocks beside %u servers, %d PEs, %s\n", all_wrong ? "FAILED" : "ok", rounds,
+                blocks, servers, gravel_n_pes(), gravel_backend());
   gravel_finalize();
   return all_wrong ? 1 : 0;
 }

@@ -1,17 +1,17 @@
-// The route peer as a whole, on the CPU backend and in one process: PEs with kernels on threads of their own push into each
-// other's rings, directly and by block senders, and the threads that serve the rings run handlers which send on. For
-// ThreadSanitizer these are the only real threads on both sides of a ring.
+// The route peer as a whole, on the CPU backend and in one process: PEs with kernels on threads of their own push into
+// each other's rings, directly and by block senders, and the threads that serve the rings run handlers which send on.
+// For ThreadSanitizer these are the only real threads on both sides of a ring.
 #include "host/pe/ring_server.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 
-#include "host/gravel.cuh"
+#include <gravel/gravel.cuh>
 #include "test/catch.hpp"
 #include "test/shared_pes.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 
@@ -271,7 +271,11 @@ TEST_CASE("a message of a compact row that may not be applied is reported, with 
       {update_kind(op::add, value_type::u32), {0, 7, ~0u, 1}, message_fault::outside_heap, 4ull * ~0u, 7},
       {update_kind(op::min, value_type::u32), {0, 7, 128, 1}, message_fault::outside_heap, 512, 0},
       {update_kind(op::put, value_type::u16), {0, 7, 256, 1}, message_fault::outside_heap, 512, 7},
-      {update_kind(op::bit_or, value_type::u64), {0, 8, 1, ~0u, 1, 1}, message_fault::outside_heap, 8ull * ~0u, 8 | 1ull << 32},
+      {update_kind(op::bit_or, value_type::u64),
+       {0, 8, 1, ~0u, 1, 1},
+       message_fault::outside_heap,
+       8ull * ~0u,
+       8 | 1ull << 32},
       {update_kind(op::add, value_type::u64), {0, 5, 6, 64, 1, 1}, message_fault::outside_heap, 512, 5 | 6ull << 32},
       {update_kind(op::put, value_type::u8), {0, 7, 512, 1}, message_fault::outside_heap, 512, 7},
       {update_kind(op::max, value_type::i32), {0, 9, 0x80000000, 1}, message_fault::outside_heap, 4ull << 31, 9},
@@ -312,8 +316,9 @@ TEST_CASE("of a whole chunk of the commonest messages the one at fault is report
 }
 
 TEST_CASE("a full chunk of each kind is applied, to its last message") {
-  for (const row_kind& kind : {update_kind(op::inc, value_type::u64), update_kind(op::inc, value_type::u32),
-                               update_kind(op::add, value_type::u64), update_kind(op::add, value_type::i32), wide_kind(1)}) {
+  for (const row_kind& kind :
+       {update_kind(op::inc, value_type::u64), update_kind(op::inc, value_type::u32),
+        update_kind(op::add, value_type::u64), update_kind(op::add, value_type::i32), wide_kind(1)}) {
     const auto bytes = bytes_of(kind.is_wide() ? value_type::u64 : static_cast<value_type>(kind.type));
     const uint32_t most = peer_ring::least_chunk_units * row_kind::words_of_unit / kind.words;
     for (uint32_t n : {1u, 3u, 4u, 5u, 127u, 128u, 129u, most - 1, most}) {
@@ -329,7 +334,8 @@ TEST_CASE("a full chunk of each kind is applied, to its last message") {
           for (uint32_t w = 0; w < kind.words; ++w) words.push_back(w == 0 ? index : w == 1 ? 1 : 0);
         }
       }
-      words.resize((words.size() + 3) / 4 * 4);  // behind the last message: indices of word 0, which nobody may take for messages
+      words.resize((words.size() + 3) / 4 *
+                   4);  // behind the last message: indices of word 0, which nobody may take for messages
       pes.serve<handlers>({kind, to_1, n}, words);
       CHECK(pes.error.code == 0);
       const auto* const heap = reinterpret_cast<const char*>(pes.shared[1]->heap);

@@ -1,6 +1,6 @@
-// All rings (lib/base/ring.hpp) by one table: places and freedom of slots where numbers pass 2^32, 2^48 and 2^62, and the protocol under
-// seeded schedules. Sources and destinations are lanes of one block of the CPU backend, which switches between them at every atomic;
-// planted bugs show that the schedules find some.
+// All rings (lib/base/ring.hpp) by one table: places and freedom of slots where numbers pass 2^32, 2^48 and 2^62, and
+// the protocol under seeded schedules. Sources and destinations are lanes of one block of the CPU backend, which
+// switches between them at every atomic; planted bugs show that the schedules find some.
 #include "lib/base/ring.hpp"
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 #include "lib/base/service_rings.hpp"
 #include "test/catch.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 
@@ -35,8 +35,8 @@ struct lines {
   char* data() { return memory[0].bytes; }
 };
 
-// Each instance: how many lanes take from it (takers), which tickets taker i gets in which order, and the words. Ticket 0 of the test is
-// ticket `base` of the ring.
+// Each instance: how many lanes take from it (takers), which tickets taker i gets in which order, and the words. Ticket
+// 0 of the test is ticket `base` of the ring.
 
 /// Planes take the tickets of their class in order.
 template <uint32_t PLANES>
@@ -64,7 +64,7 @@ struct queue_instance {
   uint64_t next(uint32_t taker) { return planes[taker].next(); }
   bool arrived(uint32_t taker, uint64_t) { return planes[taker].arrived(); }
   void mark_done(uint32_t taker, uint64_t) { planes[taker].release(); }
-  void go_on(uint32_t) {}
+  void advance(uint32_t) {}
 };
 
 /// One source for each channel, which counts its packets itself; one taker.
@@ -96,7 +96,7 @@ struct landing_instance {
   uint64_t next(uint32_t) { return taken; }
   bool arrived(uint32_t, uint64_t t) { return ring.arrived(channel, t); }
   void mark_done(uint32_t, uint64_t t) { ring.mark_done(channel, t); }
-  void go_on(uint32_t) { ++taken; }
+  void advance(uint32_t) { ++taken; }
 };
 
 /// Takers draw tickets.
@@ -119,7 +119,9 @@ struct peer_instance {
     return t;
   }
   uint64_t take_ticket(uint32_t) { return fetch_add(&line.tickets, uint64_t{1}); }
-  bool is_free(uint64_t t, uint32_t more) { return t < slots + more || *ring.words().of(t - more) >= t - slots - more + 1; }
+  bool is_free(uint64_t t, uint32_t more) {
+    return t < slots + more || *ring.words().of(t - more) >= t - slots - more + 1;
+  }
   uint64_t* words(uint64_t t) { return peer_ring::payload(ring.chunk(t))->word; }
   void publish(uint32_t, uint64_t t) { ring.publish(t, {wide_kind(1), 0, 1}); }
   uint64_t next(uint32_t taker) {
@@ -128,9 +130,9 @@ struct peer_instance {
   }
   bool arrived(uint32_t, uint64_t t) { return ring.arrived(t); }
   void mark_done(uint32_t, uint64_t t) { ring.mark_done(t); }
-  void go_on(uint32_t taker) {
+  void advance(uint32_t taker) {
     places[taker].draw_next(&drawn);
-    places[taker].go_on();
+    places[taker].advance();
   }
 };
 
@@ -143,7 +145,8 @@ struct near_instance {
 
   explicit near_instance(uint64_t& base) {
     server.near.tickets = server.near_done = taken = base;
-    for (uint64_t t = base < slots ? base : base - slots; t != base; ++t) *ring.word(t) = service_near_ring::word_of(t, 3);
+    for (uint64_t t = base < slots ? base : base - slots; t != base; ++t)
+      *ring.word(t) = service_near_ring::word_of(t, 3);
   }
   uint64_t claim(uint32_t) { return claim_near(server, slots); }
   uint64_t take_ticket(uint32_t) { return fetch_add(&server.near.tickets, uint64_t{1}); }
@@ -156,8 +159,8 @@ struct near_instance {
     if (messages != 0 && messages != 1 + t % 1024) fail("ticket {} was published with {} messages", t, messages);
     return messages != 0;
   }
-  void mark_done(uint32_t, uint64_t t) { gravel::ring<scope::device>::mark_done(&server.near_done, t + 1); }
-  void go_on(uint32_t) { ++taken; }
+  void mark_done(uint32_t, uint64_t t) { gravel::detail::ring<scope::device>::mark_done(&server.near_done, t + 1); }
+  void advance(uint32_t) { ++taken; }
   uint64_t taken;
 };
 
@@ -186,7 +189,7 @@ struct taken_slot {
 
 template <class Ring>
 void take_all(Ring& r, uint32_t taker, uint64_t end, bug planted, std::vector<taken_slot>& got) {
-  for (uint64_t ticket; (ticket = r.next(taker)) < end; r.go_on(taker)) {
+  for (uint64_t ticket; (ticket = r.next(taker)) < end; r.advance(taker)) {
     uint32_t rounds = 0;
     for (relax wait; !r.arrived(taker, ticket); wait())
       if (planted != bug::none && ++rounds > 500) fail("ticket {} was overwritten, or never comes", ticket);
@@ -237,8 +240,9 @@ constexpr instance named(const char* name) {
   return {name, &run_schedule<Ring>};
 }
 constexpr instance instances[] = {
-    named<queue_instance<1>>("queue, 1 plane"), named<queue_instance<2>>("queue, 2 planes"), named<queue_instance<3>>("queue, 3 planes"),
-    named<landing_instance>("landing ring"),    named<peer_instance>("peer ring"),           named<near_instance>("near ring of a service"),
+    named<queue_instance<1>>("queue, 1 plane"),  named<queue_instance<2>>("queue, 2 planes"),
+    named<queue_instance<3>>("queue, 3 planes"), named<landing_instance>("landing ring"),
+    named<peer_instance>("peer ring"),           named<near_instance>("near ring of a service"),
 };
 
 }  // namespace
@@ -279,7 +283,8 @@ TEST_CASE("slot_is_free, also where tickets pass 2^32, 2^63 and 2^64") {
   constexpr uint32_t slots = 8;
   constexpr uint64_t top = ~0ull;
   std::vector<row> table;
-  for (uint64_t base : {0ull, 1ull * slots, 1ull << 32, (1ull << 32) - 3, 1ull << 63, (1ull << 63) - 3, 1ull * top, top - 3ull}) {
+  for (uint64_t base :
+       {0ull, 1ull * slots, 1ull << 32, (1ull << 32) - 3, 1ull << 63, (1ull << 63) - 3, 1ull * top, top - 3ull}) {
     table.push_back({base, base, true});
     table.push_back({base + slots - 1, base, true});
     table.push_back({base + slots, base, false});
@@ -326,8 +331,12 @@ TEST_CASE("the word of a service's chunk tells its ticket and its messages, also
 }
 
 TEST_CASE("a word for each slot says which tickets are done, in any order of completion") {
-  for (const auto& [done, count] : std::vector<std::pair<std::vector<uint64_t>, uint64_t>>{
-           {{0, 0, 0, 0}, 0}, {{1, 0, 0, 0}, 1}, {{0, 2, 0, 4}, 2}, {{5, 2, 3, 4}, 5}, {{9, 10, 7, 8}, 10}, {{5, 0, 0, 0}, 2}}) {
+  for (const auto& [done, count] : std::vector<std::pair<std::vector<uint64_t>, uint64_t>>{{{0, 0, 0, 0}, 0},
+                                                                                           {{1, 0, 0, 0}, 1},
+                                                                                           {{0, 2, 0, 4}, 2},
+                                                                                           {{5, 2, 3, 4}, 5},
+                                                                                           {{9, 10, 7, 8}, 10},
+                                                                                           {{5, 0, 0, 0}, 2}}) {
     std::vector<uint64_t> words = done;
     const done_words<> all{words.data(), 4};
     CHECK(all.count() == count);
@@ -340,8 +349,8 @@ TEST_CASE("lanes that look together find the first ticket that is not done") {
     for (uint64_t target : {0, 1, 3, 40, 250, 256, 300, 700}) {
       constexpr uint32_t many = 256;
       std::vector<uint64_t> done(many);
-      for (uint64_t missing : {uint64_t{0}, uint64_t{1}, uint64_t{7}, uint64_t{31}, uint64_t{39}, uint64_t{255}, uint64_t{260},
-                               uint64_t{699}, uint64_t{700}}) {
+      for (uint64_t missing : {uint64_t{0}, uint64_t{1}, uint64_t{7}, uint64_t{31}, uint64_t{39}, uint64_t{255},
+                               uint64_t{260}, uint64_t{699}, uint64_t{700}}) {
         if (missing + many < target) continue;  // that slot has been used again
         INFO(lanes << " lanes, target " << target << ", missing " << missing);
         std::fill(done.begin(), done.end(), 0);
@@ -353,8 +362,9 @@ TEST_CASE("lanes that look together find the first ticket that is not done") {
         std::vector<uint64_t> found(lanes);
         simt::launch_options options{};
         options.seed = 3;
-        simt::launch(1, lanes, options,
-                     [&] { found[threadIdx.x] = words.first_missing(0, target, lane_group::converged_warp(threadIdx.x, lanes)); });
+        simt::launch(1, lanes, options, [&] {
+          found[threadIdx.x] = words.first_missing(0, target, lane_group::converged_warp(threadIdx.x, lanes));
+        });
         for (uint64_t f : found) CHECK(f == expected);
       }
     }

@@ -6,7 +6,7 @@
 #include "test/catch.hpp"
 #include "test/rows.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 
@@ -16,7 +16,9 @@ bool is_bits(op o) { return o == op::bit_and || o == op::bit_or || o == op::bit_
 /// Words of a message of this kind, or 0 if there is no such kind: as the table at the head of row.hpp says.
 uint32_t words_by_the_table(op o, uint32_t type) {
   if (o == op::am) return type > 56 ? 0 : std::max(1u, (type + 3) / 4);
-  if (std::count(std::begin(update_ops), std::end(update_ops), o) == 0 || type >= static_cast<uint32_t>(value_type::count)) return 0;
+  if (std::count(std::begin(update_ops), std::end(update_ops), o) == 0 ||
+      type >= static_cast<uint32_t>(value_type::count))
+    return 0;
   const auto t = static_cast<value_type>(type);
   const bool narrow = t == value_type::u8 || t == value_type::u16,
              wide = t == value_type::u64 || t == value_type::i64 || t == value_type::f64;
@@ -69,7 +71,8 @@ TEST_CASE("a row takes whole units, of any number of messages") {
     row_kind kind;
     uint64_t messages, units;
   };
-  const row_kind inc = update_kind(op::inc, value_type::u64), add = update_kind(op::add, value_type::u64), largest{0xffff, op::none, 0, 0};
+  const row_kind inc = update_kind(op::inc, value_type::u64), add = update_kind(op::add, value_type::u64),
+                 largest{0xffff, op::none, 0, 0};
   const row table[] = {
       {inc, 0, 0},
       {inc, 1, 1},
@@ -106,7 +109,8 @@ TEST_CASE("updates and puts in their wide form") {
       const uint64_t bytes = bytes_of(type);
       for (uint32_t index : {0u, 1u, 0x12345678u, ~0u})
         for (uint64_t value : {0ull, 1ull, 0xf00d5eed12345678ull, ~0ull}) {
-          const uint32_t message[max_compact_words] = {index, static_cast<uint32_t>(value), static_cast<uint32_t>(value >> 32)};
+          const uint32_t message[max_compact_words] = {index, static_cast<uint32_t>(value),
+                                                       static_cast<uint32_t>(value >> 32)};
           unit wide[max_small_units];
           const row_kind kind = update_kind(o, type);
           REQUIRE(widen(kind, message, wide) == 1);

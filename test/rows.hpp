@@ -2,7 +2,7 @@
 #pragma once
 #include "lib/base/row.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 constexpr op update_ops[] = {op::inc, op::put, op::add, op::bit_and, op::bit_or, op::bit_xor, op::min, op::max};
 constexpr value_type value_types[] = {value_type::u8,  value_type::u16, value_type::u32, value_type::u64,
@@ -19,4 +19,4 @@ void each_message(const message_row& row, const unit* at, F f) {
   }
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -7,14 +7,14 @@
 #include <string>
 #include <vector>
 
-#include "gravel.cuh"
+#include <gravel/gravel.cuh>
+#include "lib/allreduce/allreduce.cuh"
 #include "lib/base/team_call.hpp"
 #include "lib/channel/remote_channel.cuh"
+#include "lib/critical/servers.cuh"
 #include "lib/link/link.cuh"
-#include "lib/server/servers.cuh"
-#include "lib/task/accumulate.cuh"
-#include "lib/task/allreduce.cuh"
-#include "lib/task/task.cuh"
+#include "lib/remote_task/accumulate.cuh"
+#include "lib/remote_task/task.cuh"
 
 namespace {
 
@@ -31,7 +31,9 @@ using bank = gravel_servers<account, deposit>;
 struct add_up {
   static constexpr const char* name = "add_up";
   static constexpr gravel_task_shape shape{.blocks = 1, .threads = 64};
-  GRAVEL_DEVICE void operator()(const gravel_task_t&, uint64_t* target, const uint64_t*) const { gravel::fetch_add(target, uint64_t{1}); }
+  GRAVEL_DEVICE void operator()(const gravel_task_t&, uint64_t* target, const uint64_t*) const {
+    gravel::detail::fetch_add(target, uint64_t{1});
+  }
 };
 struct order {
   static constexpr const char* name = "order";
@@ -68,38 +70,40 @@ GRAVEL_DEVICE void wrongly(const things& t, kind k, bool by_warp, F call) {
   else __syncthreads();
 }
 
-#define CALLS(X)                                                                                                            \
-  X(put_bulk, gravel_put_bulk(t.g, t.words, t.words + 512, 4096 - 8 * v, 0))                                                \
-  X(get_bulk, gravel_get_bulk(t.g, t.words, t.words + 512, 4096 - 8 * v, 0))                                                \
-  X(put_signal, gravel_put_signal(t.g, t.words, t.words + 512, 4096, t.words + 4000 + v, 1, GRAVEL_SIGNAL_SET, 0))          \
-  X(put_bulk_warp, gravel_put_bulk_warp(t.g, t.words + v, t.words + 512, 256, 0))                                           \
-  X(get_bulk_warp, gravel_get_bulk_warp(t.g, t.words, t.words + 512 + v, 256, 0))                                           \
-  X(put_signal_warp, gravel_put_signal_warp(t.g, t.words, t.words + 512, 256, t.words + 4000, 1 + v, GRAVEL_SIGNAL_ADD, 0)) \
-  X(barrier_block, gravel_barrier_block(t.g))                                                                               \
-  X(barrier, gravel_barrier(t.g))                                                                                           \
-  X(broadcast_block, gravel_broadcast_block(t.g, t.words, 1 + v, 0))                                                        \
-  X(sum_all_block, gravel_sum_all_block(t.g, t.words + v, t.words + 512, 4))                                                \
-  X(min_all_block, gravel_min_all_block(t.g, t.words, t.words + 512, 4 + v))                                                \
-  X(max_all_block, gravel_max_all_block(t.g, t.words, t.words + 512, 4 + v))                                                \
-  X(accumulate, gravel_accumulate(t.g, t.words, t.words + 512, 100 + v, nullptr, 0))                                        \
-  X(allreduce, gravel_allreduce(t.reducer, t.words, t.words + 512, 64 + v))                                                 \
-  X(reduce, gravel_reduce(t.reducer, t.words, t.words + 512, 64, v != 0))                                                   \
-  X(task_put, gravel_task_put<add_up>(t.tasks, 0, t.words + v, {{t.words + 512, 64}}, t.done))                              \
-  X(task_put_warp, gravel_task_put_warp<add_up>(t.tasks, 0, t.words, {{t.words + 512, 64 + 8 * v}}, t.done))                \
-  X(task_chain, gravel_make_task<add_up>(t.tasks, 0, t.words + v, {{t.words + 512, 64}}, t.done).put())                     \
-  X(block_sender_begin, __shared__ gravel_block_sender<threads> out; out.begin(t.g))                                        \
-  X(server_sender_begin, __shared__ bank::sender out; out.begin(t.servers))                                                 \
-  X(packet_sender, gravel_packet_sender out(t.link, v % 2))                                                                 \
+#define CALLS(X)                                                                                                   \
+  X(put_bulk, gravel_put_bulk(t.g, t.words, t.words + 512, 4096 - 8 * v, 0))                                       \
+  X(get_bulk, gravel_get_bulk(t.g, t.words, t.words + 512, 4096 - 8 * v, 0))                                       \
+  X(put_signal, gravel_put_signal(t.g, t.words, t.words + 512, 4096, t.words + 4000 + v, 1, GRAVEL_SIGNAL_SET, 0)) \
+  X(put_bulk_warp, gravel_put_bulk_warp(t.g, t.words + v, t.words + 512, 256, 0))                                  \
+  X(get_bulk_warp, gravel_get_bulk_warp(t.g, t.words, t.words + 512 + v, 256, 0))                                  \
+  X(put_signal_warp,                                                                                               \
+    gravel_put_signal_warp(t.g, t.words, t.words + 512, 256, t.words + 4000, 1 + v, GRAVEL_SIGNAL_ADD, 0))         \
+  X(barrier_block, gravel_barrier_block(t.g))                                                                      \
+  X(barrier, gravel_barrier(t.g))                                                                                  \
+  X(broadcast_block, gravel_broadcast_block(t.g, t.words, 1 + v, 0))                                               \
+  X(sum_all_block, gravel_sum_all_block(t.g, t.words + v, t.words + 512, 4))                                       \
+  X(min_all_block, gravel_min_all_block(t.g, t.words, t.words + 512, 4 + v))                                       \
+  X(max_all_block, gravel_max_all_block(t.g, t.words, t.words + 512, 4 + v))                                       \
+  X(accumulate, gravel_accumulate(t.g, t.words, t.words + 512, 100 + v, nullptr, 0))                               \
+  X(allreduce, gravel_allreduce(t.reducer, t.words, t.words + 512, 64 + v))                                        \
+  X(reduce, gravel_reduce(t.reducer, t.words, t.words + 512, 64, v != 0))                                          \
+  X(task_put, gravel_task_put<add_up>(t.tasks, 0, t.words + v, {{t.words + 512, 64}}, t.done))                     \
+  X(task_put_warp, gravel_task_put_warp<add_up>(t.tasks, 0, t.words, {{t.words + 512, 64 + 8 * v}}, t.done))       \
+  X(task_chain, gravel_make_task<add_up>(t.tasks, 0, t.words + v, {{t.words + 512, 64}}, t.done).put())            \
+  X(block_sender_begin, __shared__ gravel_block_sender<threads> out; out.begin(t.g))                               \
+  X(server_sender_begin, __shared__ bank::sender out; out.begin(t.servers))                                        \
+  X(packet_sender, gravel_packet_sender out(t.link, v % 2))                                                        \
   X(packet_receiver, gravel_packet_receiver in(t.link, v % 2))
 
 // These come behind others that all threads make.
-#define LATER_CALLS(X)                                                                                                               \
-  X(block_sender_end, __shared__ gravel_block_sender<threads> out; out.begin(t.g); out.inc(t.words, 0), out.end())                   \
-  X(server_sender_end, __shared__ bank::sender out; out.begin(t.servers); out.template call<deposit>(1, 1), out.end())               \
-  X(packet_send, gravel_packet_sender out(t.link, 0);, out.send(t.words, 64 + v))                                                    \
-  X(packet_shutdown, gravel_packet_sender out(t.link, 0);, out.shutdown())                                                           \
-  X(packet_receive, gravel_packet_sender out(t.link, 0); gravel_packet_receiver in(t.link, 0); out.send(t.words, 64);, in.receive()) \
-  X(packet_release, gravel_packet_sender out(t.link, 0); gravel_packet_receiver in(t.link, 0); out.send(t.words, 64);                \
+#define LATER_CALLS(X)                                                                                                 \
+  X(block_sender_end, __shared__ gravel_block_sender<threads> out; out.begin(t.g); out.inc(t.words, 0), out.end())     \
+  X(server_sender_end, __shared__ bank::sender out; out.begin(t.servers); out.template call<deposit>(1, 1), out.end()) \
+  X(packet_send, gravel_packet_sender out(t.link, 0);, out.send(t.words, 64 + v))                                      \
+  X(packet_shutdown, gravel_packet_sender out(t.link, 0);, out.shutdown())                                             \
+  X(packet_receive, gravel_packet_sender out(t.link, 0); gravel_packet_receiver in(t.link, 0); out.send(t.words, 64);  \
+    , in.receive())                                                                                                    \
+  X(packet_release, gravel_packet_sender out(t.link, 0); gravel_packet_receiver in(t.link, 0); out.send(t.words, 64);  \
     const gravel_packet p = in.receive();, in.release(p))
 
 enum class which {
@@ -110,12 +114,13 @@ enum class which {
 
 template <which W>
 __global__ void make_call(const __grid_constant__ things t, kind k) {
-  const bool by_warp = W == which::put_bulk_warp || W == which::get_bulk_warp || W == which::put_signal_warp || W == which::task_put_warp ||
-                       W == which::channel_take;
+  const bool by_warp = W == which::put_bulk_warp || W == which::get_bulk_warp || W == which::put_signal_warp ||
+                       W == which::task_put_warp || W == which::channel_take;
   if constexpr (W == which::channel_take) {
-    wrongly(t, k, by_warp, [&](unsigned v) { t.orders.take(gravel::lane_group::of(~0u), 1 + v); });
+    wrongly(t, k, by_warp, [&](unsigned v) { t.orders.take(gravel::detail::lane_group::of(~0u), 1 + v); });
   }
-#define CALL(name, ...) else if constexpr (W == which::name) wrongly(t, k, by_warp, [&]([[maybe_unused]] unsigned v) { __VA_ARGS__; });
+#define CALL(name, ...) \
+  else if constexpr (W == which::name) wrongly(t, k, by_warp, [&]([[maybe_unused]] unsigned v) { __VA_ARGS__; });
 #define LATER(name, before, ...)                                               \
   else if constexpr (W == which::name) {                                       \
     before;                                                                    \
@@ -159,7 +164,7 @@ __global__ void all_right(gravel_t g, uint64_t* words, uint64_t* other, int pe) 
 }
 
 struct entry {
-  gravel::team_call call;
+  gravel::detail::team_call call;
   const char* name;  ///< of the test
   void (*run)(const things&, kind);
   bool by_warp, has_arguments, is_later;
@@ -171,10 +176,12 @@ void run(const things& t, kind k) {
   gravel_synchronize();
 }
 const entry entries[] = {
-#define FACTS(name) gravel::facts_of(gravel::team_call::name)
-#define ENTRY(name, ...) \
-  {gravel::team_call::name, #name, run<which::name>, FACTS(name).scope == gravel::team_scope::warp, *FACTS(name).arguments != 0, false},
-#define LATER_ENTRY(name, ...) {gravel::team_call::name, #name, run<which::name>, false, which::name == which::packet_send, true},
+#define FACTS(name) gravel::detail::facts_of(gravel::detail::team_call::name)
+#define ENTRY(name, ...)                                                                                            \
+  {gravel::detail::team_call::name, #name, run<which::name>, FACTS(name).scope == gravel::detail::team_scope::warp, \
+   *FACTS(name).arguments != 0,     false},
+#define LATER_ENTRY(name, ...) \
+  {gravel::detail::team_call::name, #name, run<which::name>, false, which::name == which::packet_send, true},
     CALLS(ENTRY) LATER_CALLS(LATER_ENTRY) ENTRY(channel_take)
 #undef LATER_ENTRY
 #undef ENTRY
@@ -182,7 +189,7 @@ const entry entries[] = {
 
 /// A part of what the job must say.
 std::string sentence(const entry& e, kind k) {
-  const std::string name = gravel::facts_of(e.call).name;
+  const std::string name = gravel::detail::facts_of(e.call).name;
 #if GRAVEL_CUDA
   return name + " in block 0: ";
 #else
@@ -198,10 +205,10 @@ std::string sentence(const entry& e, kind k) {
              (e.by_warp ? "in __syncwarp. All " : "at a barrier of the block (__syncthreads). All ");
     case kind::differ: return name + " with different arguments: `";
     default:
-      return e.call == gravel::team_call::barrier_block || e.call == gravel::team_call::get_bulk_warp
+      return e.call == gravel::detail::team_call::barrier_block || e.call == gravel::detail::team_call::get_bulk_warp
                  ? std::string()
-                 : std::string(e.by_warp ? "gravel_get_bulk_warp" : "gravel_barrier_block") + " where " + range(0, half - 1) + " called " +
-                       name;
+                 : std::string(e.by_warp ? "gravel_get_bulk_warp" : "gravel_barrier_block") + " where " +
+                       range(0, half - 1) + " called " + name;
   }
 #endif
 }
@@ -223,7 +230,8 @@ int run_right(unsigned size) {
   auto* const words = gravel_malloc<uint64_t>(4096 * sizeof(uint64_t));
   auto* const other = gravel_malloc<uint64_t>(4096 * sizeof(uint64_t));
   const int next = (gravel_my_pe() + 1) % gravel_n_pes();
-  gravel_launch(all_right, gravel_launch_config{.grid = 1, .block = size, .cooperative = true}, gravel_handle(), words, other, next);
+  gravel_launch(all_right, gravel_launch_config{.grid = 1, .block = size, .cooperative = true}, gravel_handle(), words,
+                other, next);
   gravel_barrier_all();
   std::vector<uint64_t> here(4096), there(4096);
   gravel_copy(here.data(), words, here.size() * sizeof(uint64_t));

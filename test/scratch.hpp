@@ -9,7 +9,7 @@
 
 #include "test/catch.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// A directory of its own, removed with what is in it.
 struct scratch {
@@ -34,4 +34,4 @@ struct scratch {
   }
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -2,8 +2,8 @@
 #pragma once
 #include <cstdint>
 
-/// Of `all` schedules (or rounds) those to be tried by this build. A sanitizer finds what is wrong with an access in nearly any schedule; the rare
-/// schedules are the normal build's.
+/// Of `all` schedules (or rounds) those to be tried by this build. A sanitizer finds what is wrong with an access in
+/// nearly any schedule; the rare schedules are the normal build's.
 constexpr uint64_t of_seeds(uint64_t all) {
 #if defined(__SANITIZE_THREAD__)
   return (all + 9) / 10;

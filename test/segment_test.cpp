@@ -13,7 +13,7 @@
 #include "lib/base/error.hpp"
 #include "test/catch.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 
@@ -122,7 +122,8 @@ TEST_CASE("another shape is refused, and the descriptor closed") {
     }
     CHECK_FALSE(other == shape());
     const int copy = dup(segment.descriptor());
-    CHECK_THROWS_WITH(pe_segment::attach(owned_descriptor(copy), other, 7), contains_text("PE 7") && contains_text("GRAVEL_"));
+    CHECK_THROWS_WITH(pe_segment::attach(owned_descriptor(copy), other, 7),
+                      contains_text("PE 7") && contains_text("GRAVEL_"));
     CHECK_FALSE(is_open(copy));
   }
 }
@@ -135,7 +136,8 @@ TEST_CASE("what is no segment is refused") {
   const int sealed = memfd_create("not-a-segment", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   REQUIRE(ftruncate(sealed, static_cast<off_t>(pe_segment::bytes_of(shape()))) == 0);
   REQUIRE(fcntl(sealed, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0);
-  CHECK_THROWS_WITH(pe_segment::attach(owned_descriptor(sealed), shape(), 3), contains_text("PE 3") && contains_text("version"));
+  CHECK_THROWS_WITH(pe_segment::attach(owned_descriptor(sealed), shape(), 3),
+                    contains_text("PE 3") && contains_text("version"));
   CHECK_FALSE(is_open(sealed));
   const int pipe_end = [] {
     int ends[2];
@@ -154,7 +156,8 @@ TEST_CASE("a segment whose size may still change is refused, and the descriptor 
     const auto control_at = reinterpret_cast<char*>(segment.control()) - segment.base();
     REQUIRE(pwrite(file, segment.control(), 4096, control_at) == 4096);
     REQUIRE(fcntl(file, F_ADD_SEALS, seals) == 0);
-    CHECK_THROWS_WITH(pe_segment::attach(owned_descriptor(file), shape(), 3), contains_text("PE 3") && contains_text("sealed"));
+    CHECK_THROWS_WITH(pe_segment::attach(owned_descriptor(file), shape(), 3),
+                      contains_text("PE 3") && contains_text("sealed"));
     CHECK_FALSE(is_open(file));
   }
 }

@@ -3,7 +3,8 @@
 
 #include "test/catch.hpp"
 
-using namespace gravel;
+using namespace app;
+using namespace gravel::detail;
 
 namespace {
 

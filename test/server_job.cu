@@ -1,6 +1,7 @@
-// Critical sections by servers in a job: each record against a serial oracle, in all ways of exclusion, with data in both memories, at servers and in
-// place, with keys from one to thousands; nested sections of two to four keys in whatever order, with the least room; answers. Exclusion shows in
-// counters that are not atomic, and in a word for each key that says who is inside. One source for the CPU backend and for GPUs.
+// Critical sections by servers in a job: each record against a serial oracle, in all ways of exclusion, with data in
+// both memories, at servers and in place, with keys from one to thousands; nested sections of two to four keys in
+// whatever order, with the least room; answers. Exclusion shows in counters that are not atomic, and in a word for each
+// key that says who is inside. One source for the CPU backend and for GPUs.
 #include <chrono>
 #include <cinttypes>
 #include <cstdio>
@@ -8,15 +9,15 @@
 #include <string>
 #include <vector>
 
-#include "gravel.cuh"
+#include <gravel/gravel.cuh>
 #include "lib/base/mix.hpp"
-#include "lib/server/servers.cuh"
+#include "lib/critical/servers.cuh"
 #include "test/pure_sections.hpp"
 #if GRAVEL_CUDA
 #include "host/pe/device_scope.cuh"
 #endif
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 
@@ -27,7 +28,8 @@ std::chrono::steady_clock::time_point began;
 /// How long it took since it was last told, where that is wanted.
 void tell(const std::string& what) {
   const auto now = std::chrono::steady_clock::now();
-  if (tells && gravel_my_pe() == 0) fprintf(stderr, "%s: %.3f s\n", what.c_str(), std::chrono::duration<double>(now - began).count());
+  if (tells && gravel_my_pe() == 0)
+    fprintf(stderr, "%s: %.3f s\n", what.c_str(), std::chrono::duration<double>(now - began).count());
   began = now;
 }
 
@@ -40,16 +42,18 @@ void expect_refusal(const char* what, const char* word, const std::function<void
   std::string text = "(nothing)";
   try {
     call();
-  } catch (const gravel::error& e) {
+  } catch (const gravel::detail::error& e) {
     text = e.what();
   }
-  expect(text.find(word) != std::string::npos, std::string(what) + ": expected an error with '" + word + "' in it, got " + text);
+  expect(text.find(word) != std::string::npos,
+         std::string(what) + ": expected an error with '" + word + "' in it, got " + text);
 }
 
 struct account {
   int64_t balance;
   uint32_t calls, wrong;
-  uint32_t* inside;  ///< of this key, at its PE: 0, or who is in a section with it; nullptr: records travel to other PEs
+  uint32_t*
+      inside;  ///< of this key, at its PE: 0, or who is in a section with it; nullptr: records travel to other PEs
 };
 
 /// Goes into a section and out again, slowly; whoever else is inside at the time is seen by one of the two.
@@ -138,9 +142,13 @@ struct call_source {
   GRAVEL_BOTH uint64_t random(uint32_t pe, uint32_t lane, uint32_t i) const {
     return mix(seed ^ mix(uint64_t{pe} << 48 | uint64_t{lane} << 24 | i));
   }
-  GRAVEL_BOTH uint32_t key(uint64_t random, uint32_t which) const { return static_cast<uint32_t>(mix(random + which) % keys) * stride; }
+  GRAVEL_BOTH uint32_t key(uint64_t random, uint32_t which) const {
+    return static_cast<uint32_t>(mix(random + which) % keys) * stride;
+  }
   GRAVEL_BOTH bool adds(uint64_t random) const { return random >> 50 & 1; }
-  GRAVEL_BOTH change weighed(uint64_t random) const { return {static_cast<uint32_t>(random >> 52 & 3), amount(random)}; }
+  GRAVEL_BOTH change weighed(uint64_t random) const {
+    return {static_cast<uint32_t>(random >> 52 & 3), amount(random)};
+  }
   GRAVEL_BOTH int32_t amount(uint64_t random) const { return static_cast<int32_t>(random >> 40 & 0xff) - 100; }
 };
 
@@ -148,7 +156,8 @@ template <class Sender>
 __global__ void call_plain(plain::handle_type bank, call_source from, uint32_t* answers) {
   auto& out = gravel_sender_of_block<Sender>();
   out.begin(bank);
-  const uint32_t lane = blockIdx.x * blockDim.x + threadIdx.x, pe = bank.table.my_pe, who = 1 + pe * gridDim.x * blockDim.x + lane;
+  const uint32_t lane = blockIdx.x * blockDim.x + threadIdx.x, pe = bank.table.my_pe,
+                 who = 1 + pe * gridDim.x * blockDim.x + lane;
   for (uint32_t i = 0; i < from.each; ++i) {
     const uint64_t r = from.random(pe, lane, i);
     const uint32_t key = from.key(r, 0);
@@ -168,7 +177,8 @@ __global__ void call_plain(plain::handle_type bank, call_source from, uint32_t* 
 __global__ void call_nested(nested::handle_type bank, call_source from, uint32_t* answers) {
   __shared__ nested::combining_sender out;
   out.begin(bank);
-  const uint32_t lane = blockIdx.x * blockDim.x + threadIdx.x, pe = bank.table.my_pe, who = 1 + pe * gridDim.x * blockDim.x + lane;
+  const uint32_t lane = blockIdx.x * blockDim.x + threadIdx.x, pe = bank.table.my_pe,
+                 who = 1 + pe * gridDim.x * blockDim.x + lane;
   for (uint32_t i = 0; i < from.each; ++i) {
     const uint64_t r = from.random(pe, lane, i);
     const uint32_t a = from.key(r, 0), b = from.key(r, 1), c = from.key(r, 2), d = from.key(r, 3);
@@ -219,19 +229,23 @@ void compare(const std::string& what, const Servers& servers, const std::vector<
     inside += mine[i].wrong;
     if (mine[i].balance == e.balance && mine[i].calls == e.calls) continue;
     if (different++ == 0)
-      first = ", first key " + std::to_string(i * n_pes + me) + ": balance " + std::to_string(mine[i].balance) + " of " +
-              std::to_string(e.balance) + ", calls " + std::to_string(mine[i].calls) + " of " + std::to_string(e.calls);
+      first = ", first key " + std::to_string(i * n_pes + me) + ": balance " + std::to_string(mine[i].balance) +
+              " of " + std::to_string(e.balance) + ", calls " + std::to_string(mine[i].calls) + " of " +
+              std::to_string(e.calls);
   }
-  expect(different == 0 && inside == 0,
-         what + ": " + std::to_string(different) + " records are wrong" + first + "; " + std::to_string(inside) + " times two were inside");
+  expect(different == 0 && inside == 0, what + ": " + std::to_string(different) + " records are wrong" + first + "; " +
+                                            std::to_string(inside) + " times two were inside");
 }
 
 struct marks {
   uint32_t* of;  ///< [keys of this PE]
-  explicit marks(uint64_t keys, bool some = true) : of(some ? gravel_malloc<uint32_t>((keys + 1) * sizeof(uint32_t)) : nullptr) {}
+  explicit marks(uint64_t keys, bool some = true)
+      : of(some ? gravel_malloc<uint32_t>((keys + 1) * sizeof(uint32_t)) : nullptr) {}
   ~marks() { gravel_free(of); }
   auto initial() const {
-    return [at = of](uint32_t key) { return account{0, 0, 0, at ? at + key / static_cast<uint32_t>(gravel_n_pes()) : nullptr}; };
+    return [at = of](uint32_t key) {
+      return account{0, 0, 0, at ? at + key / static_cast<uint32_t>(gravel_n_pes()) : nullptr};
+    };
   }
 };
 
@@ -255,27 +269,30 @@ void run_plain(const std::string& what, gravel_servers_options how, uint32_t str
   {
     plain servers(how, inside.initial());
     tell("  open");
-    gravel_launch(call_plain<Sender>, gravel_launch_config{.grid = blocks, .block = lanes, .shared_bytes = Sender::shared_bytes},
+    gravel_launch(call_plain<Sender>,
+                  gravel_launch_config{.grid = blocks, .block = lanes, .shared_bytes = Sender::shared_bytes},
                   servers.handle(), from, answers);
     gravel_synchronize();
     tell("  kernel");
     compare(what, servers, all);
     std::vector<uint32_t> got(uint64_t{all_lanes} * each);
     gravel_copy(got.data(), answers, got.size() * sizeof(uint32_t));
-    // With numbers drawn by draws alone each answer is the calls before it: below those of the key, and no two draws have the same.
+    // With numbers drawn by draws alone each answer is the calls before it: below those of the key, and no two draws
+    // have the same.
     for (uint32_t lane = 0; lane < all_lanes; ++lane)
       for (uint32_t i = 0; i < each; ++i) {
         const uint64_t r = from.random(static_cast<uint32_t>(gravel_my_pe()), lane, i);
         if (r % 4 != 2) continue;
         const uint32_t key = from.key(r, 0), answer = got[lane * each + i];
-        expect(answer < all[key].calls,
-               what + ": an answer of " + std::to_string(answer) + " from " + std::to_string(all[key].calls) + " calls");
+        expect(answer < all[key].calls, what + ": an answer of " + std::to_string(answer) + " from " +
+                                            std::to_string(all[key].calls) + " calls");
         draws[key] |= uint64_t{1} << answer % 64;
         answered[key] += (answer & 63) == answer;
       }
     for (uint64_t key = 0; key < how.keys; ++key)
       if (all[key].calls <= 64)
-        expect(static_cast<uint64_t>(__builtin_popcountll(draws[key])) == answered[key], what + ": two answers are the same");
+        expect(static_cast<uint64_t>(__builtin_popcountll(draws[key])) == answered[key],
+               what + ": two answers are the same");
   }
   gravel_free(answers);
   tell(what);
@@ -295,7 +312,8 @@ void run_nested(const std::string& what, gravel_servers_options how, uint32_t st
         switch (r % 5) {
           case 0: a->balance += amount, a->calls += !from.adds(r); break;
           case 1:
-            a->balance -= amount, b->balance += amount / 3, c->balance += amount - amount / 3, ++a->calls, ++b->calls, ++c->calls;
+            a->balance -= amount, b->balance += amount / 3, c->balance += amount - amount / 3, ++a->calls, ++b->calls,
+                ++c->calls;
             break;
           case 2:
             a->balance -= amount, b->balance += 2 * amount, c->balance -= 3 * amount, d->balance += 2 * amount;
@@ -359,7 +377,11 @@ void close_at_once(uint32_t each, uint64_t seed) {
   auto* answers = gravel_malloc<uint32_t>(n * sizeof(uint32_t));
   std::vector<uint32_t> got(n, ~0u);
   gravel_copy(answers, got.data(), n * sizeof(uint32_t));
-  plain servers({.keys = keys, .blocks = 2, .data = gravel_server_data::device, .place = gravel_server_place::server, .chunks = 2},
+  plain servers({.keys = keys,
+                 .blocks = 2,
+                 .data = gravel_server_data::device,
+                 .place = gravel_server_place::server,
+                 .chunks = 2},
                 inside.initial());
   gravel_launch(call_plain<plain::sender>, blocks, lanes, servers.handle(), from, answers);
   gravel_synchronize();
@@ -382,7 +404,8 @@ void refusals() {
     expect_refusal("another way", "exclusion is 0 at PE 0, 1 at PE 1",
                    open({.keys = 1000, .exclusion = static_cast<gravel_exclusion>(me % 2)}));
     expect_refusal("no key at one PE", "keys is 0 at PE 0, 1000 at PE 1", open({.keys = 1000 * me}));
-    expect_refusal("other servers", "blocks is 2 at PE 0, 3 at PE 1", open({.keys = 1000, .blocks = 2 + static_cast<uint32_t>(me)}));
+    expect_refusal("other servers", "blocks is 2 at PE 0, 3 at PE 1",
+                   open({.keys = 1000, .blocks = 2 + static_cast<uint32_t>(me)}));
   }
   expect_refusal("no key", "0 keys", open({.keys = 0}));
   expect_refusal("too many keys", "keys; there may be", open({.keys = uint64_t{1} << 33}));
@@ -394,8 +417,8 @@ void refusals() {
                  open({.keys = 1 << 20, .blocks = 1, .data = gravel_server_data::shared}));
 }
 
-/// Do PEs share a GPU, one at a time? Then a section of keys of two PEs, which waits twice for the other PE, takes some 4 ms, and they run one after
-/// the other where the keys are few: a thousand times longer than on GPUs of their own.
+/// Do PEs share a GPU, one at a time? Then a section of keys of two PEs, which waits twice for the other PE, takes some
+/// 4 ms, and they run one after the other where the keys are few: a thousand times longer than on GPUs of their own.
 bool take_turns() {
 #if GRAVEL_CUDA
   int gpus = 1, at_once = 0;
@@ -416,8 +439,8 @@ int main(int argc, char** argv) {
   gravel_init<plain::delivery, nested::delivery, pure_words::delivery, pure_lines::delivery>();
   if (take_turns()) blocks = 2, lanes = 32;
   refusals();
-  // Sections of several of few keys follow one another, and where keys are other nodes' each step of one is a message from aggregator to aggregator. So
-  // there are fewer of them, of as many lanes.
+  // Sections of several of few keys follow one another, and where keys are other nodes' each step of one is a message
+  // from aggregator to aggregator. So there are fewer of them, of as many lanes.
   const bool far_apart = GRAVEL_CUDA && gravel_n_nodes() > 1;
   const uint32_t each_nested = far_apart ? (each + 9) / 10 : each;
   const uint32_t n_pes = static_cast<uint32_t>(gravel_n_pes());
@@ -429,38 +452,51 @@ int main(int argc, char** argv) {
     const std::string how = by == exclusion::owners ? "owners, " : "locks, ";
     run_plain(how + "one key", {.keys = 1, .blocks = 3, .exclusion = by}, 1, each, seed++);
     run_plain(how + "one key in device memory",
-              {.keys = 1, .blocks = 1, .exclusion = by, .data = data::device, .place = place::server, .chunks = 2}, 1, each, seed++);
-    run_plain(how + "few keys in place", {.keys = 7, .blocks = 2, .exclusion = by, .place = place::caller}, 1, each, seed++);
-    run_plain(how + "many keys", {.keys = 100'000, .blocks = 2, .exclusion = by, .chunks = 4, .chunk_messages = 32}, 1, each, seed++);
-    run_plain<plain::combining_sender>(how + "combined in blocks", {.keys = 5, .blocks = 2, .exclusion = by}, 1, each, seed++);
+              {.keys = 1, .blocks = 1, .exclusion = by, .data = data::device, .place = place::server, .chunks = 2}, 1,
+              each, seed++);
+    run_plain(how + "few keys in place", {.keys = 7, .blocks = 2, .exclusion = by, .place = place::caller}, 1, each,
+              seed++);
+    run_plain(how + "many keys", {.keys = 100'000, .blocks = 2, .exclusion = by, .chunks = 4, .chunk_messages = 32}, 1,
+              each, seed++);
+    run_plain<plain::combining_sender>(how + "combined in blocks", {.keys = 5, .blocks = 2, .exclusion = by}, 1, each,
+                                       seed++);
     run_plain<plain::combining_sender>(how + "combined in blocks, in place",
-                                       {.keys = 1000, .blocks = 2, .exclusion = by, .place = place::caller}, 1, each, seed++);
-    run_plain<plain::large_sender>(how + "combined in large tables", {.keys = 5, .blocks = 2, .exclusion = by}, 1, each, seed++);
+                                       {.keys = 1000, .blocks = 2, .exclusion = by, .place = place::caller}, 1, each,
+                                       seed++);
+    run_plain<plain::large_sender>(how + "combined in large tables", {.keys = 5, .blocks = 2, .exclusion = by}, 1, each,
+                                   seed++);
     run_plain<plain::large_sender>(how + "combined in large tables, in place",
-                                   {.keys = 1000, .blocks = 2, .exclusion = by, .place = place::caller}, 1, each, seed++);
+                                   {.keys = 1000, .blocks = 2, .exclusion = by, .place = place::caller}, 1, each,
+                                   seed++);
 
     run_nested(how + "nested, one key", {.keys = 1, .blocks = 1, .exclusion = by, .calls = 32}, 1, each_nested, seed++);
-    run_nested(how + "nested, opposite", {.keys = 2, .blocks = 2, .exclusion = by, .calls = 32, .chunks = 2}, 1, each_nested, seed++);
-    run_nested(how + "nested, few keys", {.keys = 9, .blocks = 3, .exclusion = by, .data = data::shared, .calls = 64}, 1, each_nested,
-               seed++);
-    run_nested(how + "nested, in place", {.keys = 40, .blocks = 2, .exclusion = by, .place = place::caller, .calls = 32}, 1, each_nested,
-               seed++);
+    run_nested(how + "nested, opposite", {.keys = 2, .blocks = 2, .exclusion = by, .calls = 32, .chunks = 2}, 1,
+               each_nested, seed++);
+    run_nested(how + "nested, few keys", {.keys = 9, .blocks = 3, .exclusion = by, .data = data::shared, .calls = 64},
+               1, each_nested, seed++);
+    run_nested(how + "nested, in place",
+               {.keys = 40, .blocks = 2, .exclusion = by, .place = place::caller, .calls = 32}, 1, each_nested, seed++);
     // Numbers of keys are 4096 apart at their server: they share the words of its locks.
     run_nested(how + "nested, one lock word",
-               {.keys = 3 * 4096 * n_pes, .blocks = 1, .exclusion = by, .data = data::device, .place = place::server}, 4096 * n_pes,
-               each_nested, seed++);
+               {.keys = 3 * 4096 * n_pes, .blocks = 1, .exclusion = by, .data = data::device, .place = place::server},
+               4096 * n_pes, each_nested, seed++);
   }
   const auto pure = [&]<class Servers>(const std::string& what, const gravel_servers_options& how) {
-    const std::string fault = run_pure<Servers>(how, blocks, lanes, std::is_same_v<Servers, pure_words> ? each_nested : each, seed++);
+    const std::string fault =
+        run_pure<Servers>(how, blocks, lanes, std::is_same_v<Servers, pure_words> ? each_nested : each, seed++);
     expect(fault.empty(), what + ": " + fault);
     tell(what);
   };
   pure.template operator()<pure_words>("pure, one key", {.keys = 1, .blocks = 2, .place = place::caller, .calls = 32});
-  pure.template operator()<pure_words>("pure, few keys", {.keys = 11, .blocks = 2, .place = place::caller, .calls = 64});
-  pure.template operator()<pure_words>("pure, many keys", {.keys = 50'000, .blocks = 2, .place = place::caller, .calls = 64});
-  pure.template operator()<pure_words>("pure, at servers", {.keys = 11, .blocks = 2, .place = place::server, .calls = 64});
+  pure.template operator()<pure_words>("pure, few keys",
+                                       {.keys = 11, .blocks = 2, .place = place::caller, .calls = 64});
+  pure.template operator()<pure_words>("pure, many keys",
+                                       {.keys = 50'000, .blocks = 2, .place = place::caller, .calls = 64});
+  pure.template operator()<pure_words>("pure, at servers",
+                                       {.keys = 11, .blocks = 2, .place = place::server, .calls = 64});
   pure.template operator()<pure_lines>("pure, few keys of 64 bytes", {.keys = 7, .blocks = 2, .place = place::caller});
-  pure.template operator()<pure_lines>("pure, many keys of 64 bytes", {.keys = 50'000, .blocks = 2, .place = place::caller});
+  pure.template operator()<pure_lines>("pure, many keys of 64 bytes",
+                                       {.keys = 50'000, .blocks = 2, .place = place::caller});
   wait_for_answers();
   close_at_once(each, seed++);
   const auto with_clients = [&](unsigned of_blocks, unsigned of_lanes, uint32_t calls, const std::string& what) {

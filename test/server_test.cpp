@@ -1,6 +1,6 @@
-// Critical sections within one process: how calls lie in messages, calls that are combined, a park list that is exactly full, and servers on threads of
-// their own beside clients, with seeds. There is no host, and no other PE.
-#include "lib/server/servers.cuh"
+// Critical sections within one process: how calls lie in messages, calls that are combined, a park list that is exactly
+// full, and servers on threads of their own beside clients, with seeds. There is no host, and no other PE.
+#include "lib/critical/servers.cuh"
 
 #include <chrono>
 #include <cstring>
@@ -10,7 +10,7 @@
 #include "lib/base/mix.hpp"
 #include "test/catch.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 
@@ -54,7 +54,8 @@ struct enter {  // not pure: who is inside says so elsewhere
     ++a.balance;
     interleave_point();
     const bool leaves_alone = fetch_add<scope::device>(&people[key], ~0u) == 1;
-    if (!enters_alone || !leaves_alone) fetch_add<scope::device>(&wrong, 1u);  // sections of other keys run at the same time
+    if (!enters_alone || !leaves_alone)
+      fetch_add<scope::device>(&wrong, 1u);  // sections of other keys run at the same time
   }
 };
 struct take {
@@ -65,8 +66,8 @@ struct take {
 using plain = call_layout<account, deposit>;
 static_assert(plain::bits == 0 && plain::words == 2 && !plain::nested && !plain::answers && !plain::combines);
 using answering = call_layout<account, deposit, add_up, take>;
-static_assert(answering::bits == 2 && answering::at_slot == 1 && answering::at_arguments == 3 && answering::words == 3 + 3 &&
-              answering::combines);
+static_assert(answering::bits == 2 && answering::at_slot == 1 && answering::at_arguments == 3 &&
+              answering::words == 3 + 3 && answering::combines);
 using nested = call_layout<account, deposit, transfer, rotate>;
 static_assert(nested::keys == 3 && nested::kinds == 4 && nested::at_keys == 2 && nested::at_values == 5 &&
               nested::at_arguments == 5 + 2 * 2);
@@ -82,7 +83,7 @@ struct rig_of {
   device_counters counters{};
   device_error error{};
   alignas(64) service_life life{};
-  service_mail mail{};
+  service_control control{};
   std::unique_ptr<char, void (*)(void*)> memory;
   std::vector<typename table_type::slot> slots;
   std::vector<uint32_t> complete, next, parked;
@@ -103,9 +104,16 @@ struct rig_of {
     g.heap_bytes = 8;
     g.counters = &counters;
     g.error = &error;
-    handle.service.view = {memory.get(), &mail, shape};
-    handle.table = {
-        slots.data(), keys, 1, 0, servers, by_locks, in_place, in_shared, {calls, &tickets, complete.data(), next.data(), parked.data()}};
+    handle.service.view = {memory.get(), &control, shape};
+    handle.table = {slots.data(),
+                    keys,
+                    1,
+                    0,
+                    servers,
+                    by_locks,
+                    in_place,
+                    in_shared,
+                    {calls, &tickets, complete.data(), next.data(), parked.data()}};
     for (uint32_t i = 0; i < servers; ++i) {
       handle.service.view.server(i).room = shape.far_messages();
     }
@@ -152,7 +160,8 @@ void send_transfers(Rig& r, uint32_t n) {
     c.address(r.handle);
     *ring.at<typename Rig::message>(claim.first + i) = c.m;
   }
-  for (uint64_t i = n; i-- > 0;) gravel::ring<scope::device>::publish(ring.word(claim.first + i), claim.first + i);
+  for (uint64_t i = n; i-- > 0;)
+    gravel::detail::ring<scope::device>::publish(ring.word(claim.first + i), claim.first + i);
 }
 
 /// f() by all lanes of so many blocks, whose order the seed decides.
@@ -237,9 +246,10 @@ TEST_CASE("nested sections of clients run once, alone for their keys") {
 
 TEST_CASE("sections in place where record and lock are one word") {
   static_assert(sizeof(key_slot<account>) == 16 && server_table<call_layout<account, pay_in, enter>>::in_words);
-  static_assert(section_traits<account, pay_in>::pure && !section_traits<account, enter>::pure && !section_traits<account, take>::pure);
-  static_assert(slot_alignment(24, 8) == 32 && slot_alignment(16, 4) == 16 && slot_alignment(72, 8) == 8 && slot_alignment(8, 1) == 8 &&
-                slot_alignment(44, 4) == 4);
+  static_assert(section_traits<account, pay_in>::pure && !section_traits<account, enter>::pure &&
+                !section_traits<account, take>::pure);
+  static_assert(slot_alignment(24, 8) == 32 && slot_alignment(16, 4) == 16 && slot_alignment(72, 8) == 8 &&
+                slot_alignment(8, 1) == 8 && slot_alignment(44, 4) == 4);
   for (uint64_t seed = 0; seed <= 8; ++seed) {
     INFO("seed " << seed);
     constexpr uint32_t keys = 3, blocks = 2, lanes = 32, each = 6;
@@ -300,15 +310,18 @@ TEST_CASE("records in shared memory are in device memory too, also when the kern
   for (uint32_t round = 1; round <= 2; ++round) {
     store_relaxed(&r.life.stop, uint64_t{0});
     r.run(0, [&] {
-      simt::launch(1, 32, {}, [&] { gravel_server_call<deposit>(r.handle, threadIdx.x % 3, static_cast<int32_t>(threadIdx.x)); });
+      simt::launch(1, 32, {},
+                   [&] { gravel_server_call<deposit>(r.handle, threadIdx.x % 3, static_cast<int32_t>(threadIdx.x)); });
     });
     CHECK(r.slots[0].record.balance == round * (0 + 3 + 6 + 9 + 12 + 15 + 18 + 21 + 24 + 27 + 30));
   }
 }
 
 TEST_CASE("whichever lanes of a warp call") {
-  std::vector<uint32_t> masks{1, 1u << 31, 1u << 31 | 1, 0xffff, 0xffff0000, 0x55555555, 0xaaaaaaaa, 0x00ff00ff, ~0u, ~1u, ~0u >> 1, 6};
-  for (uint32_t i = 0; i < 20; ++i) masks.push_back(static_cast<uint32_t>(mix(i)) & static_cast<uint32_t>(mix(i) >> (i % 3 ? 32 : 0)));
+  std::vector<uint32_t> masks{1,          1u << 31,   1u << 31 | 1, 0xffff, 0xffff0000, 0x55555555,
+                              0xaaaaaaaa, 0x00ff00ff, ~0u,          ~1u,    ~0u >> 1,   6};
+  for (uint32_t i = 0; i < 20; ++i)
+    masks.push_back(static_cast<uint32_t>(mix(i)) & static_cast<uint32_t>(mix(i) >> (i % 3 ? 32 : 0)));
   for (uint64_t seed = 0; seed < 3; ++seed) {
     INFO("seed " << seed);
     constexpr uint32_t keys = 5;
@@ -346,7 +359,8 @@ struct gather_up {
   }
 };
 
-/// 64 lanes add 2^32 + their number to keys of a table of so many places; what leaves it is counted. Returns how many calls left.
+/// 64 lanes add 2^32 + their number to keys of a table of so many places; what leaves it is counted. Returns how many
+/// calls left.
 template <uint32_t PLACES>
 uint32_t fill_table(uint64_t seed, uint32_t keys, uint32_t each) {
   constexpr uint32_t lanes = 64;
@@ -410,7 +424,8 @@ struct mix_paint {
   static paint combine(const paint& a, const paint& b) { return {{a.color[0], a.color[1]}, a.amount + b.amount}; }
 };
 
-/// 64 lanes add 2^32 + their number of some color to key 5. By warps, and by a table of so many places. Returns how many calls are left.
+/// 64 lanes add 2^32 + their number of some color to key 5. By warps, and by a table of so many places. Returns how
+/// many calls are left.
 template <uint32_t PLACES>
 uint32_t mix_colors(uint64_t seed, uint32_t colors, uint32_t each) {
   constexpr uint32_t lanes = 64;
@@ -481,7 +496,8 @@ TEST_CASE("a block keeps what many call for, and makes no table of the rest") {
   CHECK(calls([](uint32_t i) { return i < table_type::sample ? i : 7u; }, 1000) == 1000);
 }
 
-/// Three of four calls are for the first two of the keys, or all alike. Sections that do not combine, and nested ones, go their usual way.
+/// Three of four calls are for the first two of the keys, or all alike. Sections that do not combine, and nested ones,
+/// go their usual way.
 template <class... Nested>
 void call_by_tables(uint64_t seed) {
   constexpr uint32_t keys = 6, blocks = 2, lanes = 64, each = 12;
@@ -526,7 +542,8 @@ TEST_CASE("calls of a block by its sender's table, for servers and in place") {
 TEST_CASE("who has a table, and how large") {
   using none = gravel_server_combining_sender<account, deposit, transfer>;
   static_assert(std::is_same_v<none, gravel_server_sender<account, deposit, transfer>>);  // nothing here combines
-  static_assert(places_in<account, gather_up>(6 * 1024) == 256 && places_in<account, gather_up, add_up>(6 * 1024) == 128 &&
+  static_assert(places_in<account, gather_up>(6 * 1024) == 256 &&
+                places_in<account, gather_up, add_up>(6 * 1024) == 128 &&
                 places_in<account, deposit, gather_up>(6 * 1024) == 256 && places_in<account, deposit>(6 * 1024) == 0);
   CHECK(sizeof(gravel_server_combining_sender<account, gather_up>) <= 48 * 1024);
 }
@@ -558,13 +575,16 @@ TEST_CASE("calls with keys and slots that are none are not made") {
     for (const auto& slot : r.slots) CHECK(slot.record.balance == 0);
     return static_cast<message_fault>(r.error.code - 1);
   };
-  const auto deposit_at = [&](auto key) { return fault_of([=](auto& r) { gravel_server_call<deposit>(r.handle, key, 1); }); };
+  const auto deposit_at = [&](auto key) {
+    return fault_of([=](auto& r) { gravel_server_call<deposit>(r.handle, key, 1); });
+  };
   CHECK(deposit_at(3u) == message_fault::bad_key);
   CHECK(deposit_at(-1) == message_fault::bad_key);
   CHECK(deposit_at(int8_t{-1}) == message_fault::bad_key);
   CHECK(deposit_at((uint64_t{1} << 32) + 1) == message_fault::bad_key);
   uint16_t slot = 0;
-  CHECK(fault_of([&](auto& r) { gravel_server_ask<take>(r.handle, &slot, 1, uint8_t{1}, 2.0); }) == message_fault::bad_slot);
+  CHECK(fault_of([&](auto& r) { gravel_server_ask<take>(r.handle, &slot, 1, uint8_t{1}, 2.0); }) ==
+        message_fault::bad_slot);
 }
 
 TEST_CASE("a sender that is used out of order is told of") {
@@ -646,7 +666,8 @@ TEMPLATE_TEST_CASE("a server that waits for a key has clients send their calls",
   auto& lock = r.slots[1].lock;
   const auto pay = [&](int32_t amount) {
     simt::launch(1, 1, {}, [&] {
-      if constexpr (std::is_same_v<TestType, rig_of<account, deposit>>) gravel_server_call<deposit>(r.handle, 1u, amount);
+      if constexpr (std::is_same_v<TestType, rig_of<account, deposit>>)
+        gravel_server_call<deposit>(r.handle, 1u, amount);
       else gravel_server_call<large_deposit>(r.handle, 1u, amount);
     });
   };
@@ -654,7 +675,8 @@ TEMPLATE_TEST_CASE("a server that waits for a key has clients send their calls",
     store_relaxed(&lock, static_cast<uint32_t>(key_state::client));  // one that is slow
     pay(5);
     const auto late = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    while (state_in(load_relaxed(&lock)) == key_state::client && std::chrono::steady_clock::now() < late) std::this_thread::yield();
+    while (state_in(load_relaxed(&lock)) == key_state::client && std::chrono::steady_clock::now() < late)
+      std::this_thread::yield();
     CHECK(state_in(load_relaxed(&lock)) == key_state::server);
     pay(6);
     CHECK(r.slots[1].record.balance == 0);  // the client is still inside

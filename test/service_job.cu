@@ -1,13 +1,13 @@
-// Services in a job: sums that servers make without atomics, from kernels, handlers, host threads and other servers, with the smallest
-// rings and with usual ones. One source for the CPU backend and for GPUs; run under ucx-run with any number of PEs and a time limit: most
-// mistakes here would show as a job that does not end.
+// Services in a job: sums that servers make without atomics, from kernels, handlers, host threads and other servers,
+// with the smallest rings and with usual ones. One source for the CPU backend and for GPUs; run under ucx-run with any
+// number of PEs and a time limit: most mistakes here would show as a job that does not end.
 #include <cinttypes>
 #include <cstdio>
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "gravel.cuh"
+#include <gravel/gravel.cuh>
 
 namespace {
 
@@ -22,10 +22,11 @@ void expect_refusal(const char* what, const char* word, const std::function<void
   std::string text = "(nothing)";
   try {
     call();
-  } catch (const gravel::error& e) {
+  } catch (const gravel::detail::error& e) {
     text = e.what();
   }
-  expect(text.find(word) != std::string::npos, what, ": expected an error with '" + std::string(word) + "' in it, got " + text);
+  expect(text.find(word) != std::string::npos, what,
+         ": expected an error with '" + std::string(word) + "' in it, got " + text);
 }
 
 /// What a server has seen. Written by one lane of one block: whatever else wrote it would lose updates.
@@ -55,7 +56,8 @@ struct adder {
         const message m = batch.chunk(c)[i];
         if (m.hops == 0) continue;
         const uint32_t next = (m.server + 1) % here.servers();
-        gravel_service_send(here.handle, static_cast<int>((here.g.my_pe + m.hops % 2) % here.g.n_pes), next, {next, m.amount, m.hops - 1});
+        gravel_service_send(here.handle, static_cast<int>((here.g.my_pe + m.hops % 2) % here.g.n_pes), next,
+                            {next, m.amount, m.hops - 1});
       }
   }
 };
@@ -70,7 +72,7 @@ struct counter {
   uint64_t* slots;
   __device__ void operator()(const gravel_server<counter>& here, const gravel_service_batch<message>& batch) const {
     for (uint32_t i = here.rank(); i < batch.size(); i += here.size())
-      gravel::fetch_add<gravel::scope::block>(&slots[batch[i].slot], uint64_t{1});
+      gravel::detail::fetch_add<gravel::detail::scope::block>(&slots[batch[i].slot], uint64_t{1});
   }
 };
 
@@ -78,7 +80,8 @@ struct counter {
 struct relay {
   static constexpr const char* name = "relay";
   GRAVEL_HANDLER void operator()(const gravel_t& g, uint32_t server, uint32_t amount) const {
-    gravel_am<gravel_service_delivery<adder>>(g, static_cast<int>((g.my_pe + 1) % g.n_pes), server, adder::message{server, amount, 0});
+    gravel_am<gravel_service_delivery<adder>>(g, static_cast<int>((g.my_pe + 1) % g.n_pes), server,
+                                              adder::message{server, amount, 0});
   }
 };
 
@@ -128,8 +131,9 @@ total read(const tally* tallies, uint32_t servers) {
   return {gravel_sum_all(t.messages), gravel_sum_all(t.sum), gravel_sum_all(t.wrong)};
 }
 void expect_total(const char* what, const total& found, uint64_t messages, uint64_t sum) {
-  const std::string text = ": " + std::to_string(found.messages) + " messages of " + std::to_string(messages) + ", sum " +
-                           std::to_string(found.sum) + " of " + std::to_string(sum) + ", at wrong servers " + std::to_string(found.wrong);
+  const std::string text = ": " + std::to_string(found.messages) + " messages of " + std::to_string(messages) +
+                           ", sum " + std::to_string(found.sum) + " of " + std::to_string(sum) + ", at wrong servers " +
+                           std::to_string(found.wrong);
   expect(found.messages == messages && found.sum == sum && found.wrong == 0, what, text);
 }
 
@@ -143,7 +147,8 @@ void send_with(const char* what, const gravel_service_options& how, uint32_t eac
     gravel_launch(send_each, blocks, lanes, service.handle(), each, hops);
   }
   const uint64_t senders = uint64_t{blocks} * lanes * static_cast<uint64_t>(gravel_n_pes());
-  expect_total(what, read(tallies, how.servers), senders * each * (hops + 1), senders * each * (each + 1) / 2 * (hops + 1));
+  expect_total(what, read(tallies, how.servers), senders * each * (hops + 1),
+               senders * each * (each + 1) / 2 * (hops + 1));
   gravel_free(tallies);
 }
 
@@ -194,7 +199,9 @@ void others_send() {
 }
 
 void refusals() {
-  const auto open = [](gravel_service_options how) { return [how] { gravel_service<adder> service(adder{nullptr}, how); }; };
+  const auto open = [](gravel_service_options how) {
+    return [how] { gravel_service<adder> service(adder{nullptr}, how); };
+  };
   expect_refusal("no server", "0 servers", open({.servers = 0}));
   expect_refusal("too many servers", "257 servers", open({.servers = 257}));
   expect_refusal("no chunk", "0 chunks", open({.chunks = 0}));

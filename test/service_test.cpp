@@ -1,5 +1,6 @@
-// Services within one process: servers on threads of their own, clients and the handler that delivers on others, with seeds; rings of the smallest
-// size, positions that go beyond 32 bits, servers that are sent to sleep while messages arrive.
+// Services within one process: servers on threads of their own, clients and the handler that delivers on others, with
+// seeds; rings of the smallest size, positions that go beyond 32 bits, servers that are sent to sleep while messages
+// arrive.
 #include "device/service_kernel.cuh"
 
 #include <atomic>
@@ -11,7 +12,7 @@
 #include "device/service_sender.cuh"
 #include "test/catch.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 
@@ -47,21 +48,23 @@ struct rig {
   device_counters counters{};
   device_error error{};
   alignas(64) service_life life{};
-  service_mail mail{};
+  service_control control{};
   std::unique_ptr<char, void (*)(void*)> memory;
   std::vector<adder::tally> tallies;
   gravel_service_handle<adder> handle{};
   uint64_t launches = 0;
 
   explicit rig(service_shape s, uint64_t from = 0)
-      : shape(s), memory(static_cast<char*>(std::aligned_alloc(64, (s.bytes() + 63) / 64 * 64)), &std::free), tallies(s.servers) {
+      : shape(s),
+        memory(static_cast<char*>(std::aligned_alloc(64, (s.bytes() + 63) / 64 * 64)), &std::free),
+        tallies(s.servers) {
     std::memset(memory.get(), 0, shape.bytes());
     handle.g.stamp = valid_stamp;
     handle.g.n_pes = 1;
     handle.g.heap_bytes = 8;
     handle.g.counters = &counters;
     handle.g.error = &error;
-    handle.view = {memory.get(), &mail, shape};
+    handle.view = {memory.get(), &control, shape};
     for (uint32_t i = 0; i < shape.servers; ++i) {
       service_server& server = handle.view.server(i);
       server.room = shape.far_messages();
@@ -76,7 +79,8 @@ struct rig {
     how.seed = seed;
     how.cooperative = true;
     const uint64_t number = ++launches;
-    simt::launch(shape.servers, adder::threads, how, [&] { serve<adder>(handle, adder{tallies.data()}, &life, number); });
+    simt::launch(shape.servers, adder::threads, how,
+                 [&] { serve<adder>(handle, adder{tallies.data()}, &life, number); });
   }
   /// All that has a ticket is applied.
   bool is_done() const {
@@ -152,7 +156,8 @@ void send_from_all(service_shape shape, uint64_t seed, uint64_t from) {
   r.stop();
   kernel.join();
   const adder::tally t = r.total();
-  uint64_t messages = 2 * delivered + lanes * each, sum = uint64_t{delivered} * (delivered + 1) + uint64_t{lanes} * each * (each + 1) / 2;
+  uint64_t messages = 2 * delivered + lanes * each,
+           sum = uint64_t{delivered} * (delivered + 1) + uint64_t{lanes} * each * (each + 1) / 2;
   for (uint32_t lane = 0; lane < lanes; ++lane)
     for (uint32_t i = 0; i < each; ++i) {
       const uint64_t times = blocks * (lane % 4 != i % 4 ? 2 : 1);
@@ -163,7 +168,7 @@ void send_from_all(service_shape shape, uint64_t seed, uint64_t from) {
   CHECK(t.sum == sum);
   CHECK(t.wrong == 0);
   CHECK(r.error.code == 0);
-  CHECK(r.mail.resident == 1);
+  CHECK(r.control.resident == 1);
   for (uint32_t s = 0; s < shape.servers; ++s) CHECK(r.handle.view.server(s).room == shape.far_messages());
 }
 
@@ -187,7 +192,8 @@ TEST_CASE("all is applied once whatever the order of lanes") {
 #endif
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
     INFO("seed " << seed);
-    send_from_all({static_cast<uint32_t>(seed % 3 + 1), static_cast<uint32_t>(1u << seed % 3), 32, 8}, seed, seed % 2 ? 0 : 1000);
+    send_from_all({static_cast<uint32_t>(seed % 3 + 1), static_cast<uint32_t>(1u << seed % 3), 32, 8}, seed,
+                  seed % 2 ? 0 : 1000);
   }
 }
 
@@ -223,19 +229,19 @@ TEST_CASE("who sleeps is called for what arrives") {
 #endif
     rig r({2, 4, 32, 8});
     std::atomic<bool> ends{false};
-    // The keeper: another launch only when the bell has changed since the one before.
+    // The keeper: another launch only when the doorbell has changed since the one before.
     std::jthread keeper([&] {
-      uint64_t seen = load_acquire(&r.mail.bell);
+      uint64_t seen = load_acquire(&r.control.doorbell);
       r.serve_all(seed);
       for (relax wait; !ends; wait()) {
-        const uint64_t bell = load_acquire(&r.mail.bell);
-        if (bell == seen) continue;
-        seen = bell;
+        const uint64_t doorbell = load_acquire(&r.control.doorbell);
+        if (doorbell == seen) continue;
+        seen = doorbell;
         r.serve_all(seed ? seed + r.launches : 0);
         wait.reset();
       }
     });
-    for (relax wait; load_acquire(&r.mail.resident) == 0; wait()) {
+    for (relax wait; load_acquire(&r.control.resident) == 0; wait()) {
     }
     r.stop();  // the first messages find both asleep
     for (uint32_t s = 0; s < 2; ++s)
@@ -245,7 +251,7 @@ TEST_CASE("who sleeps is called for what arrives") {
       std::mt19937_64 random(seed);
       uint64_t told = 0;
       while (!ends) {  // each launch once, when it is resident, as the host does
-        const uint64_t resident = load_acquire(&r.mail.resident);
+        const uint64_t resident = load_acquire(&r.control.resident);
         std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
         if (resident > told) r.stop();
         told = resident;

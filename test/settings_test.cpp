@@ -5,7 +5,7 @@
 #include "lib/base/error.hpp"
 #include "test/catch.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 settings with(std::map<std::string, std::string> values) {
@@ -55,7 +55,8 @@ TEST_CASE("a variable that no row names is reported") {
   const char* environment[] = {"PATH=/bin",       "GRAVEL_PAKET_SIZE=1", "GRAVEL_STATS=1", "GRAVLE_ROUTES=net",
                                "gravel_log=info", "TRAVELS_LOG=x",       "LOG=x",          "GRAVEL=1",
                                "_LOG=2",          "GRAVEL_CXX=g++",      nullptr};
-  CHECK(unknown_settings(const_cast<char**>(environment)) == std::vector<std::string>{"GRAVEL_PAKET_SIZE", "GRAVLE_ROUTES", "gravel_log"});
+  CHECK(unknown_settings(const_cast<char**>(environment)) ==
+        std::vector<std::string>{"GRAVEL_PAKET_SIZE", "GRAVLE_ROUTES", "gravel_log"});
 }
 
 TEST_CASE("a variable that no row names may mean one that is near, or that is about the same") {
@@ -69,6 +70,7 @@ TEST_CASE("a variable that no row names may mean one that is near, or that is ab
                              {"GRAVEL_XYZZY", ""},
                              {"GRAVEL_", ""}}) {
     INFO(name);
-    CHECK(describe_unknown_setting(name) == std::string(name) + " is not a variable of Gravel" + meant + "; gravel-info -c lists them");
+    CHECK(describe_unknown_setting(name) ==
+          std::string(name) + " is not a variable of Gravel" + meant + "; gravel-info -c lists them");
   }
 }

@@ -1,5 +1,6 @@
-// device/settle.cuh under seeds: PEs that wait together for the end, while handlers take messages from rings and from queues, keep them for
-// some time, and send on. Each PE is a block, and so are all handlers together: blocks and lanes take turns in an order drawn from the seed.
+// device/settle.cuh under seeds: PEs that wait together for the end, while handlers take messages from rings and from
+// queues, keep them for some time, and send on. Each PE is a block, and so are all handlers together: blocks and lanes
+// take turns in an order drawn from the seed.
 #include "device/settle.cuh"
 
 #include <stdexcept>
@@ -9,14 +10,15 @@
 #include "test/seeds.hpp"
 #include "test/shared_pes.hpp"
 
-using namespace gravel;
-using simt::detail::random_numbers;
+using namespace gravel::detail;
+using simt::inner::random_numbers;
 
 namespace {
 
 constexpr uint32_t calls = 3, most_pes = 4, most_servers = 2;
 
-/// A PE's part that is not in `peers`. A queue is a list of what was sent, by ticket; the aggregator says how much of it is applied.
+/// A PE's part that is not in `peers`. A queue is a list of what was sent, by ticket; the aggregator says how much of
+/// it is applied.
 struct settling_pe {
   alignas(64) queue_control control{};
   queue_state states[3]{};
@@ -35,7 +37,9 @@ struct world {
   uint64_t told[most_pes]{};
 
   world(uint32_t n_pes, uint32_t slow)
-      : pes(start(std::vector<uint32_t>(n_pes), {with({{"GRAVEL_ROUTES", "peer"}})}, ~0u, 64, 1 << 16)), n(n_pes), slowness(slow) {
+      : pes(start(std::vector<uint32_t>(n_pes), {with({{"GRAVEL_ROUTES", "peer"}})}, ~0u, 64, 1 << 16)),
+        n(n_pes),
+        slowness(slow) {
     for (uint32_t pe = 0; pe < n; ++pe) {
       settling_pe& m = more[pe];
       const peers& routes = *pes[pe]->routes;
@@ -177,7 +181,7 @@ TEST_CASE("a quiet looks at every ring and queue of its PE") {
   device_counters counters{};
   uint32_t looks = 0, wrong = 0;
   simt::launch(1, 32, {}, [&] {
-    meeting_view v{};
+    rendezvous_view v{};
     v.g.direct.state = &direct;
     v.g.block.state = &block;
     v.g.counters = &counters;

@@ -1,14 +1,15 @@
-// Task graphs of all PEs together: what a task does wrong at one PE is told at all, and then the graph can be used again; what may not be is
-// refused. Tasks of 32 lanes that spawn with all of them. Channels that other PEs push to. With a time limit: most mistakes here would show as a
-// run that does not end. Random trees across PEs: examples/channels/across.cu.
+// Task graphs of all PEs together: what a task does wrong at one PE is told at all, and then the graph can be used
+// again; what may not be is refused. Tasks of 32 lanes that spawn with all of them. Channels that other PEs push to.
+// With a time limit: most mistakes here would show as a run that does not end. Random trees across PEs:
+// examples/channels/across.cu.
 #include <cstdio>
 #include <string>
 #include <vector>
 
-#include "gravel.cuh"
+#include <gravel/gravel.cuh>
 #include "lib/base/mix.hpp"
 #include "lib/channel/remote_channel.cuh"
-#include "lib/channel/shared_graph.cuh"
+#include "lib/taskgraph/shared_graph.cuh"
 #include "test/expect.hpp"
 
 namespace {
@@ -66,11 +67,12 @@ void across_pes() {
       const bool begins = root % how.guests == me;
       if (begins) graph.push(halved{0, leaves, graph.result<uint64_t>()});
       graph.run();
-      expect(graph.value(graph.result<uint64_t>()) == (begins ? leaves * (leaves - 1) / 2 : 0), "the sum of all leaves");
+      expect(graph.value(graph.result<uint64_t>()) == (begins ? leaves * (leaves - 1) / 2 : 0),
+             "the sum of all leaves");
       const uint64_t tasks = gravel_sum_all(graph.counts().tasks), taken = gravel_sum_all(graph.shared().taken);
       expect(tasks == 2 * leaves - 1 + leaves - 1 + taken,
              std::to_string(tasks) + " tasks have run, " + std::to_string(taken) + " have travelled");
-      expect(gravel_sum_all(graph.shared().given) == taken, "what was given was taken");
+      expect(gravel_sum_all(graph.shared().sent) == taken, "what was sent was taken");
     }
   }
   for (uint32_t at : {0u, 700u}) {
@@ -106,7 +108,9 @@ struct waits {
   gravel_return<uint64_t> to;
   template <class Here>
   __device__ void operator()(Here& here) const {
-    for (gravel::relax wait; gravel::load_relaxed<gravel::scope::device>(here.constants().result) == 0;) wait();
+    for (gravel::detail::relax wait;
+         gravel::detail::load_relaxed<gravel::detail::scope::device>(here.constants().result) == 0;)
+      wait();
     here.give(to, 1);
   }
 };
@@ -125,10 +129,13 @@ struct travels {
 };
 struct busy_graph : gravel_shared_task_graph<patience, travels, waits> {
   using base = gravel_shared_task_graph<patience, travels, waits>;
-  explicit busy_graph(const gravel_task_options& o) : base({nullptr}, o) { this->view_.constants.result = this->view_.results; }
+  explicit busy_graph(const gravel_task_options& o) : base({nullptr}, o) {
+    this->view_.constants.result = this->view_.results;
+  }
 };
 
-/// PE 0 has one worker, which runs a task until one of those beside it has run. So that one is given, and its result is taken, while that runs.
+/// PE 0 has one worker, which runs a task until one of those beside it has run. So that one is sent, and its result is
+/// taken, while that runs.
 void while_busy() {
   if (gravel_n_pes() == 1) return;
   gravel_task_options o;
@@ -146,13 +153,14 @@ void while_busy() {
     if (gravel_my_pe() == 0) {
       expect(graph.value(graph.result<uint64_t>(0)) == n, "results of tasks that travelled");
       expect(graph.value(graph.result<uint64_t>(1)) == 1, "the task that waited");
-      expect(graph.shared().given != 0, "a task was given");
+      expect(graph.shared().sent != 0, "a task was sent");
     }
-    // Who asked goes on only when something has come: so there are no more parcels than tasks and one for each two PEs.
-    const uint64_t asked = gravel_sum_all(graph.shared().asked), taken = gravel_sum_all(graph.shared().taken);
+    // Who requested goes on only when something has come: so there are no more transfers than tasks and one for each
+    // two PEs.
+    const uint64_t requested = gravel_sum_all(graph.shared().requested), taken = gravel_sum_all(graph.shared().taken);
     const auto n_pes = static_cast<uint64_t>(gravel_n_pes());
-    expect(asked <= taken + n_pes * (n_pes - 1),
-           std::to_string(asked) + " parcels were asked for, " + std::to_string(taken) + " tasks came");
+    expect(requested <= taken + n_pes * (n_pes - 1),
+           std::to_string(requested) + " transfers were requested for, " + std::to_string(taken) + " tasks came");
   }
 }
 
@@ -164,7 +172,10 @@ struct crowded {
   gravel_return<uint64_t> to;
   template <class Here>
   __device__ void operator()(Here& here) const {
-    for (gravel::relax wait; here.constants().result && gravel::load_relaxed<gravel::scope::device>(here.constants().result) == 0;) wait();
+    for (gravel::detail::relax wait;
+         here.constants().result &&
+         gravel::detail::load_relaxed<gravel::detail::scope::device>(here.constants().result) == 0;)
+      wait();
     here.add(to, 1);
   }
 };
@@ -175,7 +186,8 @@ struct crowded_graph : gravel_shared_task_graph<patience, crowded> {
   }
 };
 
-/// PE 0 has one worker, which waits with what it can run at once: so half of all others goes to whoever asks first, in one parcel.
+/// PE 0 has one worker, which waits with what it can run at once: so half of all others goes to whoever asks first, in
+/// one transfer.
 void many_at_once() {
   if (gravel_n_pes() == 1) return;
   gravel_task_options o;
@@ -197,7 +209,7 @@ void many_at_once() {
 // ---- tasks of 32 lanes that spawn together
 
 GRAVEL_BOTH uint32_t lanes_that_spawn(uint32_t id, uint32_t fuel) {
-  const auto random = static_cast<uint32_t>(gravel::mix(id) >> 20);
+  const auto random = static_cast<uint32_t>(gravel::detail::mix(id) >> 20);
   return fuel == 0 ? 0 : random & random >> 8 & ~(random << 7 | 15u);
 }
 uint64_t serial_count(uint32_t id, uint32_t fuel) {
@@ -224,7 +236,8 @@ struct wide {
   gravel_return<uint64_t> to;
   template <class Here>
   __device__ void operator()(Here& here) const {
-    const uint32_t spawning = fuel == 99 ? (1u << 21) - 1 : lanes_that_spawn(id, fuel), n = static_cast<uint32_t>(__popc(spawning));
+    const uint32_t spawning = fuel == 99 ? (1u << 21) - 1 : lanes_that_spawn(id, fuel),
+                   n = static_cast<uint32_t>(__popc(spawning));
     if (n == 0) return here.rank() == 0 ? here.add(to, 1) : void();
     const auto all = here.wait_together(counted{to}, n);
     here.spawn_together(spawning >> here.rank() & 1, wide{id * 33 + here.rank(), fuel - 1, all[0]});
@@ -250,22 +263,22 @@ void together() {
 
 // ---- a channel at every PE
 
-struct parcel {
-  static constexpr const char* name = "parcel";
+struct transfer {
+  static constexpr const char* name = "transfer";
   uint32_t from, number;
 };
-struct mail {
-  gravel_remote_channel_handle<parcel> to;
-  uint32_t each, expected;  ///< parcels from each PE, to this one
+struct control {
+  gravel_remote_channel_handle<transfer> to;
+  uint32_t each, expected;  ///< transfers from each PE, to this one
   uint32_t *next, *taken;   ///< of this PE: the next one that is to be sent; how many have come
-  uint32_t* seen;           ///< [PE][parcel]
+  uint32_t* seen;           ///< [PE][transfer]
 };
 GRAVEL_BOTH int addressee(uint32_t from, uint32_t number, uint32_t n_pes) {
-  return static_cast<int>(gravel::pick(gravel::mix(uint64_t{from} << 32 | number), n_pes));
+  return static_cast<int>(gravel::detail::pick(gravel::detail::mix(uint64_t{from} << 32 | number), n_pes));
 }
 /// The first warp sends, the others take what is there.
-__global__ void carry(mail m) {
-  using namespace gravel;
+__global__ void carry(control m) {
+  using namespace gravel::detail;
   const lane_group warp = lane_group::converged_warp(threadIdx.x, blockDim.x);
   const gravel_t& g = m.to.g;
   if (threadIdx.x < 32) {
@@ -281,49 +294,52 @@ __global__ void carry(mail m) {
     }
     idle.reset();
     if (warp.rank() < b.count) {
-      const parcel p = m.to.read(b.first + warp.rank());
+      const transfer p = m.to.read(b.first + warp.rank());
       fetch_add<scope::device>(&m.seen[p.from * m.each + p.number], 1u);
     }
     m.to.free(warp, b);
     if (warp.is_leader()) fetch_add<scope::device>(m.taken, b.count);
   }
 }
-__global__ void settle(gravel_remote_channel_handle<parcel> of) { of.settle(threadIdx.x); }
+__global__ void settle(gravel_remote_channel_handle<transfer> of) { of.settle(threadIdx.x); }
 
-void parcels() {
+void transfers() {
   const auto n_pes = static_cast<uint32_t>(gravel_n_pes()), me = static_cast<uint32_t>(gravel_my_pe());
   constexpr uint32_t each = 30;
   for (uint32_t capacity : {n_pes, 5 * n_pes + 1, 1000u}) {
-    gravel_remote_channel<parcel> channel(capacity);
+    gravel_remote_channel<transfer> channel(capacity);
     auto* words = gravel_malloc<uint32_t>((32 + n_pes * each) * 4);
     uint32_t expected = 0;
     for (uint32_t from = 0; from < n_pes; ++from)
       for (uint32_t n = 0; n < each; ++n) expected += addressee(from, n, n_pes) == static_cast<int>(me);
-    gravel_launch(carry, 1, 96, mail{channel.handle(), each, expected, words, words + 16, words + 32});
+    gravel_launch(carry, 1, 96, control{channel.handle(), each, expected, words, words + 16, words + 32});
     gravel_barrier_all();
     std::vector<uint32_t> seen(n_pes * each);
     gravel_copy(seen.data(), words + 32, seen.size() * 4);
     uint32_t wrong = 0;
-    for (uint32_t i = 0; i < seen.size(); ++i) wrong += seen[i] != (addressee(i / each, i % each, n_pes) == static_cast<int>(me));
-    expect(wrong == 0, std::to_string(wrong) + " parcels of a channel of " + std::to_string(capacity) + " did not come once");
+    for (uint32_t i = 0; i < seen.size(); ++i)
+      wrong += seen[i] != (addressee(i / each, i % each, n_pes) == static_cast<int>(me));
+    expect(wrong == 0,
+           std::to_string(wrong) + " transfers of a channel of " + std::to_string(capacity) + " did not come once");
     gravel_launch(settle, 1, n_pes, channel.handle());
     gravel_barrier_all();
     for (uint32_t left : channel.credits())
-      expect(left == channel.share() && left == capacity / n_pes, std::to_string(left) + " credits of " + std::to_string(channel.share()));
+      expect(left == channel.share() && left == capacity / n_pes,
+             std::to_string(left) + " credits of " + std::to_string(channel.share()));
     gravel_free(words);
   }
-  if (n_pes > 1) expect_error("one element for each", [&] { gravel_remote_channel<parcel>(n_pes - 1); });
+  if (n_pes > 1) expect_error("one element for each", [&] { gravel_remote_channel<transfer>(n_pes - 1); });
 }
 
 }  // namespace
 
 int main() {
-  gravel_init<gravel_channel_delivery<parcel>>();
+  gravel_init<gravel_channel_delivery<transfer>>();
   together();
   across_pes();
   while_busy();
   many_at_once();
-  parcels();
+  transfers();
   const uint64_t all = gravel_sum_all(static_cast<uint64_t>(failures));
   if (gravel_my_pe() == 0) printf("%s\n", all ? "FAILED" : "ok");
   gravel_finalize();

@@ -1,4 +1,5 @@
-// PEs that are threads of one process and reach each other on the route peer: "mapping" another PE's memory gives its own address.
+// PEs that are threads of one process and reach each other on the route peer: "mapping" another PE's memory gives its
+// own address.
 #pragma once
 #include <barrier>
 #include <cstring>
@@ -11,7 +12,7 @@
 
 #include "host/pe/peers.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// Memory of this process; a backend that `refuses` can map nothing.
 class shared_backend final : public backend {
@@ -69,12 +70,13 @@ inline settings with(std::map<std::string, std::string> values) {
 struct shared_pe {
   shared_backend device;
   uint64_t* heap = nullptr;  ///< memory of `device`
-  std::unique_ptr<uint64_t[]> bells{new uint64_t[max_peers]()};
+  std::unique_ptr<uint64_t[]> doorbells{new uint64_t[max_peers]()};
   std::unique_ptr<peers> routes;
   std::string error;
 };
 
-/// Makes the routes of all PEs, at once, as the exchange is collective. Each has its heap already; `values` are dealt to them in turns.
+/// Makes the routes of all PEs, at once, as the exchange is collective. Each has its heap already; `values` are dealt
+/// to them in turns.
 inline void connect(const topology& nodes, const std::vector<settings>& values, const std::vector<shared_pe*>& pes) {
   const auto n = static_cast<uint32_t>(pes.size());
   std::vector<std::vector<std::byte>> blobs(n);
@@ -83,7 +85,8 @@ inline void connect(const topology& nodes, const std::vector<settings>& values, 
   for (uint32_t pe = 0; pe < n; ++pe)
     threads.emplace_back([&, pe] {
       shared_pe& p = *pes[pe];
-      const peers_setup setup{&nodes, pe, &values[pe % values.size()], reinterpret_cast<char*>(p.heap), p.bells.get()};
+      const peers_setup setup{&nodes, pe, &values[pe % values.size()], reinterpret_cast<char*>(p.heap),
+                              p.doorbells.get()};
       try {
         p.routes = std::make_unique<peers>(p.device, setup, [&](std::span<const std::byte> mine) {
           blobs[pe].assign(mine.begin(), mine.end());
@@ -100,8 +103,9 @@ inline void connect(const topology& nodes, const std::vector<settings>& values, 
 }
 
 /// PEs with heaps of so many words, connected. PE `refusing` can map nothing.
-inline std::vector<std::unique_ptr<shared_pe>> start(const std::vector<uint32_t>& node_of_pe, const std::vector<settings>& values,
-                                                     uint32_t refusing = ~0u, uint64_t heap_words = 64, uint64_t own_ring = 0) {
+inline std::vector<std::unique_ptr<shared_pe>> start(const std::vector<uint32_t>& node_of_pe,
+                                                     const std::vector<settings>& values, uint32_t refusing = ~0u,
+                                                     uint64_t heap_words = 64, uint64_t own_ring = 0) {
   std::vector<std::unique_ptr<shared_pe>> pes;
   std::vector<shared_pe*> all;
   for (uint32_t pe = 0; pe < node_of_pe.size(); ++pe) {
@@ -114,4 +118,4 @@ inline std::vector<std::unique_ptr<shared_pe>> start(const std::vector<uint32_t>
   return pes;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -8,18 +8,23 @@
 
 namespace kernels {
 
-__device__ __forceinline__ uint32_t lane_of_block() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
-__device__ __forceinline__ uint32_t block_of_grid() { return blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z); }
+__device__ __forceinline__ uint32_t lane_of_block() {
+  return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+}
+__device__ __forceinline__ uint32_t block_of_grid() {
+  return blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
+}
 
 struct place {
   uint32_t lane[3], block[3], lanes[3], blocks[3];
 };
 
 __global__ void indices(place* out) {
-  out[block_of_grid() * blockDim.x * blockDim.y * blockDim.z + lane_of_block()] = {{threadIdx.x, threadIdx.y, threadIdx.z},
-                                                                                   {blockIdx.x, blockIdx.y, blockIdx.z},
-                                                                                   {blockDim.x, blockDim.y, blockDim.z},
-                                                                                   {gridDim.x, gridDim.y, gridDim.z}};
+  out[block_of_grid() * blockDim.x * blockDim.y * blockDim.z + lane_of_block()] = {
+      {threadIdx.x, threadIdx.y, threadIdx.z},
+      {blockIdx.x, blockIdx.y, blockIdx.z},
+      {blockDim.x, blockDim.y, blockDim.z},
+      {gridDim.x, gridDim.y, gridDim.z}};
 }
 
 /// Each lane's value goes once round the block, one step per two barriers, through dynamic shared memory.
@@ -160,12 +165,12 @@ __global__ void atomics(atomic_words* w) {
   atomicMin(&w->i64_min, -int64_t{id} << 32);
   atomicAdd(&w->f_add, 1.0f);
   atomicAdd(&w->d_add, 0.5);
-  for (unsigned old = gravel::load_relaxed(&w->u_cas);;) {
+  for (unsigned old = gravel::detail::load_relaxed(&w->u_cas);;) {
     const unsigned seen = atomicCAS(&w->u_cas, old, old + 2);
     if (seen == old) break;
     old = seen;
   }
-  for (uint64_t old = gravel::load_relaxed(&w->u64_cas);;) {
+  for (uint64_t old = gravel::detail::load_relaxed(&w->u64_cas);;) {
     const uint64_t seen = atomicCAS_system(&w->u64_cas, old, old + (uint64_t{1} << 40));
     if (seen == old) break;
     old = seen;
@@ -207,15 +212,15 @@ __global__ void take_numbers(uint32_t* next, uint32_t* numbers, uint32_t* larges
 __global__ void ticket_lock(uint32_t* tickets, uint32_t* serving, uint32_t* guarded, int rounds) {
   for (int r = 0; r < rounds; ++r) {
     const uint32_t mine = atomicAdd(tickets, 1);
-    for (gravel::relax relax; gravel::load_acquire(serving) != mine;) relax();
-    gravel::store_relaxed(guarded, gravel::load_relaxed(guarded) + 1);
-    gravel::store_release(serving, mine + 1);
+    for (gravel::detail::relax relax; gravel::detail::load_acquire(serving) != mine;) relax();
+    gravel::detail::store_relaxed(guarded, gravel::detail::load_relaxed(guarded) + 1);
+    gravel::detail::store_release(serving, mine + 1);
   }
 }
 
 /// The planted bug: the same without the lock.
 __global__ void lose_updates(uint32_t* word, int rounds) {
-  for (int r = 0; r < rounds; ++r) gravel::store_relaxed(word, gravel::load_relaxed(word) + 1);
+  for (int r = 0; r < rounds; ++r) gravel::detail::store_relaxed(word, gravel::detail::load_relaxed(word) + 1);
 }
 
 /// A bounded ring of slots with a sequence number each: even lanes put their items in, odd lanes take as many
@@ -229,14 +234,14 @@ __global__ void through_ring(ring* r, uint32_t items, unsigned long long* total)
   for (uint32_t i = 0; i < items; ++i) {
     if (threadIdx.x % 2 == 0) {
       const uint32_t t = atomicAdd(&r->put_tickets, 1), slot = t % ring::slots, turn = t / ring::slots * 2;
-      for (gravel::relax relax; gravel::load_acquire(&r->sequence[slot]) != turn;) relax();
-      gravel::store_relaxed(&r->value[slot], threadIdx.x * items + i);
-      gravel::store_release(&r->sequence[slot], turn + 1);
+      for (gravel::detail::relax relax; gravel::detail::load_acquire(&r->sequence[slot]) != turn;) relax();
+      gravel::detail::store_relaxed(&r->value[slot], threadIdx.x * items + i);
+      gravel::detail::store_release(&r->sequence[slot], turn + 1);
     } else {
       const uint32_t t = atomicAdd(&r->take_tickets, 1), slot = t % ring::slots, turn = t / ring::slots * 2;
-      for (gravel::relax relax; gravel::load_acquire(&r->sequence[slot]) != turn + 1;) relax();
-      atomicAdd(total, static_cast<unsigned long long>(gravel::load_relaxed(&r->value[slot])));
-      gravel::store_release(&r->sequence[slot], turn + 2);
+      for (gravel::detail::relax relax; gravel::detail::load_acquire(&r->sequence[slot]) != turn + 1;) relax();
+      atomicAdd(total, static_cast<unsigned long long>(gravel::detail::load_relaxed(&r->value[slot])));
+      gravel::detail::store_release(&r->sequence[slot], turn + 2);
     }
   }
 }
@@ -245,9 +250,9 @@ __global__ void through_ring(ring* r, uint32_t items, unsigned long long* total)
 __global__ void pass_token(uint32_t* token, uint32_t rounds) {
   for (uint32_t r = 0; r < rounds; ++r) {
     const uint32_t mine = r * gridDim.x + blockIdx.x;
-    for (gravel::relax relax; gravel::load_acquire(token) != mine;) relax();
+    for (gravel::detail::relax relax; gravel::detail::load_acquire(token) != mine;) relax();
     __syncthreads();
-    if (threadIdx.x == 0) gravel::store_release(token, mine + 1);
+    if (threadIdx.x == 0) gravel::detail::store_release(token, mine + 1);
   }
 }
 

@@ -25,7 +25,7 @@
 #include "test/seeds.hpp"
 #include "test/simt_kernels.cuh"
 
-using namespace gravel;
+using namespace gravel::detail;
 using simt::launch;
 
 namespace {
@@ -68,9 +68,9 @@ TEST_CASE("indices in three dimensions, x fastest") {
             for (uint32_t y = 0; y < 4; ++y)
               for (uint32_t x = 0; x < 5; ++x) {
                 const kernels::place& p = out[i++];
-                const bool right = p.lane[0] == x && p.lane[1] == y && p.lane[2] == z && p.block[0] == bx && p.block[1] == by &&
-                                   p.block[2] == bz && p.lanes[0] == 5 && p.lanes[1] == 4 && p.lanes[2] == 3 && p.blocks[0] == 3 &&
-                                   p.blocks[1] == 2 && p.blocks[2] == 4;
+                const bool right = p.lane[0] == x && p.lane[1] == y && p.lane[2] == z && p.block[0] == bx &&
+                                   p.block[1] == by && p.block[2] == bz && p.lanes[0] == 5 && p.lanes[1] == 4 &&
+                                   p.lanes[2] == 3 && p.blocks[0] == 3 && p.blocks[1] == 2 && p.blocks[2] == 4;
                 REQUIRE(right);
               }
   });
@@ -405,7 +405,8 @@ TEST_CASE("groups of lanes that stand together") {
     constexpr uint32_t lanes = 70, rounds = 3;
     std::vector<uint32_t> numbers(lanes * rounds);
     uint32_t next = 0, largest = 0;
-    launch(1, lanes, {.threads = 1, .seed = seed}, [&] { kernels::take_numbers(&next, numbers.data(), &largest, rounds); });
+    launch(1, lanes, {.threads = 1, .seed = seed},
+           [&] { kernels::take_numbers(&next, numbers.data(), &largest, rounds); });
     uint32_t expected = 0;
     for (uint32_t t = 0; t < lanes; ++t)
       for (uint32_t r = 0; r < rounds; ++r) expected += (t + r) % 3 != 0;
@@ -479,22 +480,22 @@ TEST_CASE("lanes that all relax leave the processor to others") {
 
 namespace {
 /// Something scarce that another process hands out, a few at a time, whenever the thread gives up the processor. The
-/// calls are counted: a wait that is too seldom or too long would starve either side.
+/// calls are counted: a wait that is too seldom or too long would go_idle either side.
 struct rationed {
   static constexpr uint32_t batch = 4;
   static inline thread_local rationed* current;
-  uint32_t granted = 0, taken = 0, looks_left = 20'000'000;
+  uint32_t granted = 0, taken = 0, polls_left = 20'000'000;
   uint64_t calls = 0, waits = 0, sleeps = 0;
   relax_function of_lanes = nullptr;
 
   static uint32_t relax(uint32_t rounds) {
     rationed& me = *current;
     ++me.calls;
-    if (--me.looks_left == 0) fail("nobody gives up the processor");
+    if (--me.polls_left == 0) fail("nobody gives up the processor");
     const uint32_t idle = me.of_lanes(rounds);
     if (idle) {
       ++me.waits;
-      me.sleeps += idle >= gravel::relax::sleeps_from;
+      me.sleeps += idle >= gravel::detail::relax::sleeps_from;
       store_release(&me.granted, me.granted + batch);
     }
     return 0;
@@ -507,7 +508,7 @@ struct rationed {
     }
     for (uint32_t i = 0; i < n; ++i) {
       const uint32_t ticket = fetch_add(&taken, 1u);
-      for (gravel::relax wait; load_acquire(&granted) <= ticket; wait()) {
+      for (gravel::detail::relax wait; load_acquire(&granted) <= ticket; wait()) {
       }
     }
   }
@@ -589,7 +590,7 @@ TEST_CASE("blocks of a cooperative launch wait for each other, whatever the thre
 
 namespace {
 /// All lanes of all blocks meet: the barrier of a cooperative kernel. `arrived` counts blocks.
-void meet_blocks(uint32_t* arrived) {
+void sync_blocks(uint32_t* arrived) {
   __syncthreads();
   if (threadIdx.x == 0) {
     const uint32_t round = fetch_add(arrived, 1u) / gridDim.x;
@@ -608,15 +609,15 @@ TEST_CASE("a seed replays the schedule of a cooperative launch, and seeds differ
       __shared__ uint32_t mine;
       if (threadIdx.x == 0) mine = blockIdx.x;
       for (int round = 0; round < 3; ++round) {
-        meet_blocks(&arrived);
+        sync_blocks(&arrived);
         trace.push_back(blockIdx.x * 100 + threadIdx.x);
         if (threadIdx.x == 0) own.push_back(mine == blockIdx.x);
       }
     });
     REQUIRE(trace.size() == 3 * 20);
     for (size_t i = 0; i < trace.size(); ++i)  // the barrier is one
-      REQUIRE(std::count(trace.begin() + static_cast<long>(i / 20 * 20), trace.begin() + static_cast<long>(i / 20 * 20 + 20), trace[i]) ==
-              1);
+      REQUIRE(std::count(trace.begin() + static_cast<long>(i / 20 * 20),
+                         trace.begin() + static_cast<long>(i / 20 * 20 + 20), trace[i]) == 1);
     REQUIRE(own == std::vector<uint32_t>(12, 1));
     return trace;
   };
@@ -743,7 +744,8 @@ TEST_CASE("deadlocks are found and described") {
     CHECK_THAT(ended, contains_text("__ballot_sync with mask 0xffffffff, which names lane 5"));
     const std::string other_mask = message([] { __syncwarp(threadIdx.x % 2 ? ~0u : 0x55555555u); });
     CHECK_THAT(other_mask, contains_text("with mask 0xffffffff"));
-    const std::string not_named = message([] { __syncwarp(1u << (threadIdx.x + 1) % 32 | 1u << (threadIdx.x + 2) % 32); });
+    const std::string not_named =
+        message([] { __syncwarp(1u << (threadIdx.x + 1) % 32 | 1u << (threadIdx.x + 2) % 32); });
     CHECK_THAT(not_named, contains_text("does not name the caller"));
     CHECK_THAT(message([] { __trap(); }), contains_text("__trap()"));
   });
@@ -832,9 +834,11 @@ struct ended {
 };
 /// Runs a hidden test case of this program.
 ended run_case(const std::string& name) {
-  // A program that ends on a lane's stack has left the other stacks as they were: not a leak. And Catch's handler of signals allocates.
-  const std::string command = "export ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 TSAN_OPTIONS=$TSAN_OPTIONS:report_signal_unsafe=0; exec " +
-                              std::filesystem::read_symlink("/proc/self/exe").string() + " '" + name + "' 2>&1";
+  // A program that ends on a lane's stack has left the other stacks as they were: not a leak. And Catch's handler of
+  // signals allocates.
+  const std::string command =
+      "export ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 TSAN_OPTIONS=$TSAN_OPTIONS:report_signal_unsafe=0; exec " +
+      std::filesystem::read_symlink("/proc/self/exe").string() + " '" + name + "' 2>&1";
   ended result{-1, {}};
   FILE* out = popen(command.c_str(), "r");
   REQUIRE(out);
@@ -894,7 +898,8 @@ void exit_in_lane(const simt::launch_options& options, bool on_helper) {
   const auto caller = std::this_thread::get_id();
   int exits = 0;  // exit() from two threads at once is undefined
   launch(3, 8, options, [&] {
-    if (threadIdx.x == 5 && on_helper == (std::this_thread::get_id() != caller) && atomicAdd(&exits, 1) == 0) std::exit(5);
+    if (threadIdx.x == 5 && on_helper == (std::this_thread::get_id() != caller) && atomicAdd(&exits, 1) == 0)
+      std::exit(5);
     if (threadIdx.x == 6) __syncthreads();
     for (relax relax;;) relax();
   });
@@ -956,7 +961,8 @@ TEST_CASE("a lane that uses up its stack ends the process with a sentence") {
                                contains_text("bytes; GRAVEL_CPU_STACK_SIZE gives lanes a larger one"));
   const ended large = run_case("case: a frame larger than the stack of a helping thread");
   CHECK(large.status == 1 << 8);
-  CHECK_THAT(large.text, contains_text("gravel: error: lane 5 of block (") && contains_text(",0,0) has used up its stack of "));
+  CHECK_THAT(large.text,
+             contains_text("gravel: error: lane 5 of block (") && contains_text(",0,0) has used up its stack of "));
 }
 
 TEST_CASE("another bad access of a lane is handled as if there were no lanes") {
@@ -1005,7 +1011,8 @@ struct team_program {
     for (uint32_t call = 0; call < calls; ++call) {
       const bool is_odd = threadIdx.x == odd_lane && call == odd_call;
       uint64_t argument = call / 2 + (is_odd && differs);
-      if (!is_odd || differs) simt::enter_team(call % 2 ? team_call::put_bulk : team_call::get_bulk, mask(call), &argument, 1);
+      if (!is_odd || differs)
+        simt::enter_team(call % 2 ? team_call::put_bulk : team_call::get_bulk, mask(call), &argument, 1);
       if (mix(number + 100 + call) % 3 == 0) __syncthreads();
       interleave_point();
     }
@@ -1035,30 +1042,34 @@ TEST_CASE("calls of teams: a lane that leaves one out, or gives other arguments,
 }
 
 TEST_CASE("calls of teams: who is missing") {
-  const auto enter = [](team_call call, uint32_t lanes, uint64_t argument) { simt::enter_team(call, lanes, &argument, 1); };
-  CHECK_THAT(
-      error_of([&] {
-        launch(1, 70, {}, [&] {
-          if (threadIdx.x % 2 || threadIdx.x > 64) return;
-          enter(team_call::barrier_block, 0, 0);
-          __syncthreads();
-        });
-      }),
-      contains_text("gravel_barrier_block in block (0,0,0) was called by lanes 0, 2, 4,") && contains_text("65-69 ended without it"));
-  // Those who are missing run for ever: they wait for what comes behind the call.
+  const auto enter = [](team_call call, uint32_t lanes, uint64_t argument) {
+    simt::enter_team(call, lanes, &argument, 1);
+  };
   CHECK_THAT(error_of([&] {
-               uint32_t flag = 0;
-               launch(1, 64, {}, [&] {
-                 if (threadIdx.x == 1) return;
-                 if (threadIdx.x != 0)
-                   for (relax wait; load_acquire(&flag) == 0; wait()) {
-                   }
-                 enter(team_call::put_bulk, 0, 0);
-                 for (relax wait; load_acquire(&flag) == 0; wait()) {
-                 }
+               launch(1, 70, {}, [&] {
+                 if (threadIdx.x % 2 || threadIdx.x > 64) return;
+                 enter(team_call::barrier_block, 0, 0);
+                 __syncthreads();
                });
              }),
-             contains_text("gravel_put_bulk in block (0,0,0) was called by lane 0, but lanes 2-63 did not, lane 1 ended without it"));
+             contains_text("gravel_barrier_block in block (0,0,0) was called by lanes 0, 2, 4,") &&
+                 contains_text("65-69 ended without it"));
+  // Those who are missing run for ever: they wait for what comes behind the call.
+  CHECK_THAT(
+      error_of([&] {
+        uint32_t flag = 0;
+        launch(1, 64, {}, [&] {
+          if (threadIdx.x == 1) return;
+          if (threadIdx.x != 0)
+            for (relax wait; load_acquire(&flag) == 0; wait()) {
+            }
+          enter(team_call::put_bulk, 0, 0);
+          for (relax wait; load_acquire(&flag) == 0; wait()) {
+          }
+        });
+      }),
+      contains_text(
+          "gravel_put_bulk in block (0,0,0) was called by lane 0, but lanes 2-63 did not, lane 1 ended without it"));
   CHECK_THAT(error_of([&] {
                launch(1, 32, {}, [&] {
                  if (threadIdx.x < 16) enter(team_call::put_bulk_warp, ~0u, 0);
@@ -1067,7 +1078,8 @@ TEST_CASE("calls of teams: who is missing") {
                });
              }),
              contains_text("lanes 16-31 wait at a barrier"));
-  CHECK_THAT(error_of([&] { launch(1, 32, {}, [&] { enter(team_call::put_bulk_warp, 2, 0); }); }), contains_text("does not name it"));
+  CHECK_THAT(error_of([&] { launch(1, 32, {}, [&] { enter(team_call::put_bulk_warp, 2, 0); }); }),
+             contains_text("does not name it"));
   // Of a cooperative grid a block.
   CHECK_THAT(error_of([&] {
                launch(3, 32, {.cooperative = true}, [&] {

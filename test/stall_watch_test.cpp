@@ -2,7 +2,7 @@
 
 #include "test/catch.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 TEST_CASE("what moves now and then has not stopped") {
   stall_watch watch(3);
@@ -28,6 +28,6 @@ TEST_CASE("what need not move has not stopped, and then begins anew") {
 
 TEST_CASE("what was never seen moving stops too") {
   stall_watch watch;
-  for (int i = 1; i < heartbeat_looks; ++i) CHECK_FALSE(watch.look(true, 0));
+  for (int i = 1; i < heartbeat_polls; ++i) CHECK_FALSE(watch.look(true, 0));
   CHECK(watch.look(true, 0));
 }

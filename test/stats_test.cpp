@@ -5,33 +5,33 @@
 
 #include "test/catch.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 /// A job of which every number is different.
 stats_row some_job() {
   stats_row row;
-  row[gravel::stat::messages_taken] = 900;
-  row[gravel::stat::messages_to_self] = 100;
-  row[gravel::stat::messages_in_place] = 300;
-  row[gravel::stat::messages_off_node] = 500;
-  row[gravel::stat::packets] = 40;
-  row[gravel::stat::packet_bytes] = 40 * 2500;
-  row[gravel::stat::packets_full] = 10;
-  row[gravel::stat::packets_age] = 20;
-  row[gravel::stat::packets_flush] = 6;
-  row[gravel::stat::packets_idle] = 4;
-  row[gravel::stat::packets_local] = 16;
-  row[gravel::stat::packets_put] = 22;
-  row[gravel::stat::packets_eager] = 2;
-  row[gravel::stat::messages_forwarded] = 77;
-  row[gravel::stat::messages_spilled] = 5;
-  row[gravel::stat::slots_taken] = 33;
-  row[gravel::stat::stalls] = 3;
-  row[gravel::stat::busy_us] = 4'000'000;
-  row[gravel::stat::put_us] = 1'500'000;
-  row[gravel::stat::full_us] = 250'000;
-  row[gravel::stat::dry_us] = 750'000;
+  row[gravel::detail::stat::messages_taken] = 900;
+  row[gravel::detail::stat::messages_to_self] = 100;
+  row[gravel::detail::stat::messages_in_place] = 300;
+  row[gravel::detail::stat::messages_off_node] = 500;
+  row[gravel::detail::stat::packets] = 40;
+  row[gravel::detail::stat::packet_bytes] = 40 * 2500;
+  row[gravel::detail::stat::packets_full] = 10;
+  row[gravel::detail::stat::packets_age] = 20;
+  row[gravel::detail::stat::packets_flush] = 6;
+  row[gravel::detail::stat::packets_idle] = 4;
+  row[gravel::detail::stat::packets_local] = 16;
+  row[gravel::detail::stat::packets_put] = 22;
+  row[gravel::detail::stat::packets_eager] = 2;
+  row[gravel::detail::stat::messages_forwarded] = 77;
+  row[gravel::detail::stat::messages_spilled] = 5;
+  row[gravel::detail::stat::slots_taken] = 33;
+  row[gravel::detail::stat::stalls] = 3;
+  row[gravel::detail::stat::busy_us] = 4'000'000;
+  row[gravel::detail::stat::put_us] = 1'500'000;
+  row[gravel::detail::stat::full_us] = 250'000;
+  row[gravel::detail::stat::dry_us] = 750'000;
   return row;
 }
 }  // namespace
@@ -39,11 +39,11 @@ stats_row some_job() {
 TEST_CASE("Table 5: remote access frequency is accesses to other PEs over all accesses") {
   CHECK(remote_frequency(some_job()) == 800.0 / 1200.0);
   stats_row alone;
-  alone[gravel::stat::messages_in_place] = 5;
+  alone[gravel::detail::stat::messages_in_place] = 5;
   CHECK(remote_frequency(alone) == 0);
   CHECK(remote_frequency(stats_row()) == 0);
   stats_row all_remote;
-  all_remote[gravel::stat::messages_taken] = 7;
+  all_remote[gravel::detail::stat::messages_taken] = 7;
   CHECK(remote_frequency(all_remote) == 1);
 }
 
@@ -54,9 +54,10 @@ TEST_CASE("Table 5: average packet size") {
 
 TEST_CASE("the text shows both numbers and every cause") {
   const std::string text = stats_text(some_job(), 4, 2);
-  for (const char* part : {"4 PEs on 2 nodes", "66.7 %", "2500 bytes", "full 25.0 %", "age 50.0 %", "flush 15.0 %", "idle 10.0 %",
-                           "local ring 40.0 %", "put 55.0 %", "inside the notice 5.0 %", "77 / 5 messages", "3 waits", "worked 4.00 s",
-                           "1.50 s of it in puts", "0.25 s for room", "0.75 s for slots"})
+  for (const char* part :
+       {"4 PEs on 2 nodes", "66.7 %", "2500 bytes", "full 25.0 %", "age 50.0 %", "flush 15.0 %", "idle 10.0 %",
+        "local ring 40.0 %", "put 55.0 %", "inside the notice 5.0 %", "77 / 5 messages", "3 waits", "worked 4.00 s",
+        "1.50 s of it in puts", "0.25 s for room", "0.75 s for slots"})
     CHECK_THAT(text, contains_text(part));
 }
 

@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "host/gravel.cuh"
+#include <gravel/gravel.cuh>
 #include "host/pe/backend_cpu.hpp"
 #include "lib/base/error.hpp"
 #include "test/catch.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 
@@ -26,7 +26,8 @@ struct one_heap {
   char* base = static_cast<char*>(device.allocate(bytes, "the heap"));
   collective_words others{};
   std::vector<std::pair<collective_kind, uint64_t>> calls;
-  symmetric_heap heap{device, base, bytes, 3, [this](collective_kind kind, uint64_t argument, const collective_words& mine) {
+  symmetric_heap heap{device, base, bytes, 3,
+                      [this](collective_kind kind, uint64_t argument, const collective_words& mine) {
                         calls.emplace_back(kind, argument);
                         collective_words all = mine;
                         for (int i = 0; i < 2; ++i) all.sum[i] += others.sum[i];
@@ -79,20 +80,24 @@ TEST_CASE("an allocation that fails at another PE is undone here") {
   h.others.sum[0] = 2;
   CHECK_THROWS_WITH(h.heap.allocate(100), "gravel_malloc: 100 bytes do not fit at 2 PEs");
   h.others = {};
-  CHECK_THROWS_WITH(h.heap.allocate(17 << 20), contains_text("the largest free piece of the symmetric heap has 16 MiB (16777216 bytes)"));
+  CHECK_THROWS_WITH(h.heap.allocate(17 << 20),
+                    contains_text("the largest free piece of the symmetric heap has 16 MiB (16777216 bytes)"));
   h.others.most = 0x1000;
-  CHECK_THROWS_WITH(h.heap.allocate(100),
-                    contains_text("the symmetric heaps differ: 100 bytes would lie at offsets 0x0 to 0x1000, here at 0x0"));
+  CHECK_THROWS_WITH(
+      h.heap.allocate(100),
+      contains_text("the symmetric heaps differ: 100 bytes would lie at offsets 0x0 to 0x1000, here at 0x0"));
   h.others = {};
   CHECK(h.heap.allocate(16 << 20) == h.base);  // nothing was lost
   CHECK(h.calls.size() == 5);
 }
 
 TEST_CASE("more in use than the host has for each of its PEs is refused") {
-  const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE)), pages = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES));
+  const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE)),
+                 pages = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES));
   one_heap h(static_cast<uint32_t>(pages * page / (4 << 20)));  // 4 MiB for each
   void* first = h.heap.allocate(3 << 20);
-  CHECK_THROWS_WITH(h.heap.allocate(2 << 20), contains_text("2 MiB (2097152 bytes) do not fit: 5 MiB (5242880 bytes) would be in use"));
+  CHECK_THROWS_WITH(h.heap.allocate(2 << 20),
+                    contains_text("2 MiB (2097152 bytes) do not fit: 5 MiB (5242880 bytes) would be in use"));
   h.heap.release(first);
   CHECK(h.heap.allocate(2 << 20) == first);
 }
@@ -109,6 +114,7 @@ TEST_CASE("what is no object is not released, and says why") {
   CHECK(h.calls.empty());
   h.heap.release(nullptr);
   h.heap.release(object);
-  CHECK(h.calls == std::vector{std::pair{collective_kind::release, no_object}, {collective_kind::release, uint64_t{0}}});
+  CHECK(h.calls ==
+        std::vector{std::pair{collective_kind::release, no_object}, {collective_kind::release, uint64_t{0}}});
   CHECK_THROWS_WITH(h.heap.release(object), contains_text("is free already"));
 }

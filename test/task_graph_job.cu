@@ -1,7 +1,8 @@
-// Task graphs: random trees against serial counts, with continuations that gather, and that spawn again; the least legal sizes; what the
-// host pushes while a graph runs; what tasks do wrong. One source for the CPU backend and for GPUs; each PE for itself. With a time limit:
-// most mistakes here would show as a run that does not end. Usage: task_graph_job [TREES [one-kernel]]; with
-// the second word nothing is pushed while a graph runs, for tools that run one kernel at a time.
+// Task graphs: random trees against serial counts, with continuations that gather, and that spawn again; the least
+// legal sizes; what the host pushes while a graph runs; what tasks do wrong. One source for the CPU backend and for
+// GPUs; each PE for itself. With a time limit: most mistakes here would show as a run that does not end. Usage:
+// task_graph_job [TREES [one-kernel]]; with the second word nothing is pushed while a graph runs, for tools that run
+// one kernel at a time.
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
@@ -10,17 +11,21 @@
 #include <thread>
 #include <vector>
 
-#include "gravel.cuh"
+#include <gravel/gravel.cuh>
 #include "lib/base/mix.hpp"
-#include "lib/channel/task_graph.cuh"
+#include "lib/taskgraph/task_graph.cuh"
 #include "test/expect.hpp"
 
 namespace {
 
 // ---- trees whose shape is a function of a number: node `id` with `fuel` has up to three children
 
-GRAVEL_BOTH uint32_t children_of(uint32_t id, uint32_t fuel) { return fuel == 0 ? 0 : static_cast<uint32_t>(gravel::mix(id) >> 40) % 4; }
-GRAVEL_BOTH uint32_t child_of(uint32_t id, uint32_t i) { return static_cast<uint32_t>(gravel::mix(id * 4ull + i + 1)); }
+GRAVEL_BOTH uint32_t children_of(uint32_t id, uint32_t fuel) {
+  return fuel == 0 ? 0 : static_cast<uint32_t>(gravel::detail::mix(id) >> 40) % 4;
+}
+GRAVEL_BOTH uint32_t child_of(uint32_t id, uint32_t i) {
+  return static_cast<uint32_t>(gravel::detail::mix(id * 4ull + i + 1));
+}
 /// Some are leaves, which are tasks of another type. They are worth more.
 GRAVEL_BOTH bool is_leaf(uint32_t id) { return id % 8 == 3; }
 /// Fuel that a child gets: mostly one less.
@@ -57,7 +62,7 @@ struct leaf {
   __device__ uint32_t level() const { return 0; }
   template <class Here>
   __device__ void operator()(Here& here) const {
-    gravel::fetch_add<gravel::scope::device>(here.constants().leaves, uint64_t{1});
+    gravel::detail::fetch_add<gravel::detail::scope::device>(here.constants().leaves, uint64_t{1});
     here.add(to, 10);
   }
 };
@@ -85,7 +90,8 @@ struct node {
   }
 };
 
-// ---- the same trees, whose children come one after the other: each continuation spawns the next. By 32 lanes, of which one spawns.
+// ---- the same trees, whose children come one after the other: each continuation spawns the next. By 32 lanes, of
+// which one spawns.
 
 struct walker;
 struct next_child {
@@ -127,7 +133,8 @@ __device__ void next_child::operator()(Here& here, const uint64_t (&x)[1]) const
   here.spawn(walker{child, is_leaf(child) ? 0 : fuel_of(child, fuel), next[0]});
 }
 
-// ---- the same trees by tasks of 32 lanes that spawn all children at once; and rows of many parts, behind which the next row comes
+// ---- the same trees by tasks of 32 lanes that spawn all children at once; and rows of many parts, behind which the
+// next row comes
 
 struct crowd_gather {  // goes on in the warp that brings the last result, and so on upwards
   static constexpr const char* name = "crowd gather";
@@ -136,7 +143,7 @@ struct crowd_gather {  // goes on in the warp that brings the last result, and s
   gravel_return<uint64_t> to;
   template <class Here>
   __device__ void operator()(Here& here, const uint64_t (&x)[3]) const {
-    here.give_together(to, x[0] + x[1] + x[2] + 1);
+    here.reply_together(to, x[0] + x[1] + x[2] + 1);
   }
 };
 struct crowd {
@@ -148,7 +155,7 @@ struct crowd {
   template <class Here>
   __device__ void operator()(Here& here) const {
     const uint32_t n = children_of(id, fuel);
-    if (n == 0) return here.give_together(to, fuel == 0 && is_leaf(id) ? 10 : 1);
+    if (n == 0) return here.reply_together(to, fuel == 0 && is_leaf(id) ? 10 : 1);
     const auto child = [&](uint32_t i, auto all) {
       const uint32_t c = child_of(id, i);
       return crowd{c, is_leaf(c) ? 0 : fuel_of(c, fuel), all[i]};
@@ -169,9 +176,10 @@ struct part {
   __device__ void operator()(Here& here) const {
     // All of the row before must be there already.
     uint64_t* const sums = here.constants().leaves;
-    if (here.rank() == 0 && (row == 0 || gravel::load_relaxed<gravel::scope::device>(&sums[row - 1]) == most_parts))
-      gravel::fetch_add<gravel::scope::device>(&sums[row], uint64_t{1});
-    here.give_together(to);
+    if (here.rank() == 0 &&
+        (row == 0 || gravel::detail::load_relaxed<gravel::detail::scope::device>(&sums[row - 1]) == most_parts))
+      gravel::detail::fetch_add<gravel::detail::scope::device>(&sums[row], uint64_t{1});
+    here.reply_together(to);
   }
 };
 struct row_done {
@@ -183,7 +191,7 @@ struct row_done {
   gravel_return<void> to;
   template <class Here>
   __device__ void operator()(Here& here) const {
-    if (row == fuel_rows) return here.give_together(to);
+    if (row == fuel_rows) return here.reply_together(to);
     here.fork(row_done{row + 1, too_many, to}, most_parts, most_parts + (row == too_many), [&](uint32_t i, auto next) {
       return part{row, i, next[0]};
     });
@@ -215,8 +223,9 @@ struct fruit {
   gravel_return<void> to;
   template <class Here>
   __device__ void operator()(Here& here) const {
-    if (here.rank() == 0) gravel::fetch_add<gravel::scope::device>(&here.constants().leaves[number], uint64_t{1});
-    here.give_together(to);
+    if (here.rank() == 0)
+      gravel::detail::fetch_add<gravel::detail::scope::device>(&here.constants().leaves[number], uint64_t{1});
+    here.reply_together(to);
   }
 };
 struct picked {  // the fruits of a branch, and what is above it: as many again
@@ -278,10 +287,11 @@ void grow(Graph& graph, const char* what, uint32_t trees, uint32_t first, uint64
     if (leaves) gravel_copy(&after, leaves, 8);
     uint64_t found_wrong = 0, total = 0;
     for (uint32_t i = 0; i < roots; ++i) {
-      const uint64_t expected = serial_count(first + at + i, fuel), found = graph.value(graph.template result<uint64_t>(i));
+      const uint64_t expected = serial_count(first + at + i, fuel),
+                     found = graph.value(graph.template result<uint64_t>(i));
       total += expected;
-      expect(found == expected, std::string(what) + ": tree " + std::to_string(first + at + i) + " has " + std::to_string(found) +
-                                    " instead of " + std::to_string(expected));
+      expect(found == expected, std::string(what) + ": tree " + std::to_string(first + at + i) + " has " +
+                                    std::to_string(found) + " instead of " + std::to_string(expected));
       found_wrong += found != expected;
     }
     expected_leaves = after - before;
@@ -321,9 +331,10 @@ void trees(uint32_t n) {
     dispatched.local_levels = schedulers == 1 ? ~0u : 2;
     gravel_task_graph<world, node<true>, leaf, gather> scheduled({leaves}, dispatched);
     grow<node<true>>(scheduled, "trees dispatched by schedulers", n / 20, schedulers, leaves);
-    // One that is the only worker has nobody to hand them to; with a seed the blocks of the CPU backend run one after the other, and it may be done
-    // before another one waits.
-    if (schedulers == 1 && !std::getenv("GRAVEL_CPU_SEED")) expect(scheduled.counts().handed_out != 0, "schedulers hand batches out");
+    // One that is the only worker has nobody to hand them to; with a seed the blocks of the CPU backend run one after
+    // the other, and it may be done before another one waits.
+    if (schedulers == 1 && !std::getenv("GRAVEL_CPU_SEED"))
+      expect(scheduled.counts().handed_out != 0, "schedulers hand batches out");
   }
   gravel_free(leaves);
 }
@@ -351,7 +362,8 @@ void many_at_once(uint32_t n) {
     rows.run();
     gravel_copy(found.data(), sums, 40);
     expect(found == std::vector<uint64_t>(5, most_parts), "rows of parts, one behind the other");
-    expect(rows.counts().tasks == 2 + 5 + 4 * most_parts, "rows of parts: " + std::to_string(rows.counts().tasks) + " tasks");
+    expect(rows.counts().tasks == 2 + 5 + 4 * most_parts,
+           "rows of parts: " + std::to_string(rows.counts().tasks) + " tasks");
     rows.push(first_row{2, rows.result<void>()});
     expect_error("task 'row done' spawned 71 tasks; it declares at most 70", [&] { rows.run(); });
     o.capacity = most_parts - 1;
@@ -442,7 +454,8 @@ void usual_frames() {
   grow<node<true>>(graph, "usual frames", 1, 11, leaves);
   o.blocks = 100, o.warps = 10;
   gravel_task_graph<world, node<true>, leaf, gather> by_many({leaves}, o);
-  expect(by_many.frames() == 65505, "usual frames of 1000 workers: " + std::to_string(by_many.frames()));  // 2 * 1000 * 32, rounded up
+  expect(by_many.frames() == 65505,
+         "usual frames of 1000 workers: " + std::to_string(by_many.frames()));  // 2 * 1000 * 32, rounded up
   o.frames = 1 << 22;
   expect_error("8 depths of 4194304 frames; together there may be 2^25",
                [&] { gravel_task_graph<world, node<true>, leaf, gather>({leaves}, o); });
@@ -468,7 +481,8 @@ void full_trees() {
         graph.push(tasks);
         graph.run();
         for (uint32_t i = 0; i < roots; ++i) found += graph.value(graph.result<uint64_t>(i));
-        expect(found == expected, "full trees: " + std::to_string(found) + " nodes instead of " + std::to_string(expected));
+        expect(found == expected,
+               "full trees: " + std::to_string(found) + " nodes instead of " + std::to_string(expected));
       }
 }
 
@@ -493,7 +507,8 @@ void host_pushes() {
     }
     graph.wait();
     for (uint32_t i = 0; i < roots; ++i) found += graph.value(graph.result<uint64_t>(i));
-    expect(found == expected, "pushed by the host: " + std::to_string(found) + " instead of " + std::to_string(expected));
+    expect(found == expected,
+           "pushed by the host: " + std::to_string(found) + " instead of " + std::to_string(expected));
   }
   gravel_free(leaves);
 }
@@ -573,7 +588,8 @@ void runs_out_of_order() {
   expect(graph.value(graph.result<uint32_t>(0)) == 1, "a run that was started twice");
   graph.start();
   graph.push(culprit{one_too_many, 100, graph.result<uint32_t>(0)});
-  graph.push(std::vector<culprit>(3 * o.capacity, good));  // more than there is room for, when nobody takes them any more
+  graph.push(
+      std::vector<culprit>(3 * o.capacity, good));  // more than there is room for, when nobody takes them any more
   expect_error("task 'culprit' spawned 3 tasks", [&] { graph.wait(); });
   graph.start();
   graph.push(good);

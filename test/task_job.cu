@@ -1,7 +1,8 @@
-// Tasks in a job: each runs once, sees its payload whole up to the last byte, and raises its signal once; by warps, by workers in several blocks, by kernels of
-// their own and on the host; from blocks of kernels, from hosts and from tasks; into queues that are full; in chains over all PEs; in floods from all
-// sides. What cannot be is refused at all PEs, or ends the job with a message that names the sender (arguments of this program). One source for the CPU
-// backend and for GPUs.
+// Tasks in a job: each runs once, sees its payload whole up to the last byte, and raises its signal once; by warps, by
+// workers in several blocks, by kernels of their own and on the host; from blocks of kernels, from hosts and from
+// tasks; into queues that are full; in chains over all PEs; in floods from all sides. What cannot be is refused at all
+// PEs, or ends the job with a message that names the sender (arguments of this program). One source for the CPU backend
+// and for GPUs.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -12,11 +13,11 @@
 #include <thread>
 #include <vector>
 
-#include "gravel.cuh"
+#include <gravel/gravel.cuh>
 #include "lib/base/mix.hpp"
-#include "lib/task/task.cuh"
+#include "lib/remote_task/task.cuh"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 
@@ -35,38 +36,45 @@ struct board {
   uint64_t hops, leaves, sum;
   uint32_t times[1];  ///< [sender][number]
 };
-GRAVEL_BOTH unsigned char byte_of(uint32_t number, uint32_t i) { return static_cast<unsigned char>(mix(uint64_t{number} << 32 | i)); }
+GRAVEL_BOTH unsigned char byte_of(uint32_t number, uint32_t i) {
+  return static_cast<unsigned char>(mix(uint64_t{number} << 32 | i));
+}
 GRAVEL_BOTH uint32_t bytes_of(uint32_t number) {
   const uint64_t r = mix(number);
   return static_cast<uint32_t>(r % 4 == 0 ? r / 4 % most : r % 4 == 1 ? 0 : r / 4 % 140);
 }
 
 /// Every byte of the payload, by the threads of all blocks; the last byte by all of them.
-GRAVEL_DEVICE void check_payload(const gravel_task_t& t, board* at, const unsigned char* payload, uint32_t number, uint32_t tasks) {
+GRAVEL_DEVICE void check_payload(const gravel_task_t& t, board* at, const unsigned char* payload, uint32_t number,
+                                 uint32_t tasks) {
   uint64_t wrong = t.bytes != bytes_of(number);
   for (uint32_t i = t.first(); i < t.bytes; i += t.stride()) wrong += payload[i] != byte_of(number, i);
   if (t.bytes) wrong += payload[t.bytes - 1] != byte_of(number, static_cast<uint32_t>(t.bytes) - 1);
   if (wrong) fetch_add<scope::device>(&at->wrong, wrong);
   t.sync();
-  if (t.rank() == 0) fetch_add<scope::device>(&at->times[static_cast<uint32_t>(t.from) * tasks + number], 1u);  // each block
+  if (t.rank() == 0)
+    fetch_add<scope::device>(&at->times[static_cast<uint32_t>(t.from) * tasks + number], 1u);  // each block
 }
 struct by_warp {
   static constexpr const char* name = "by warp";
-  GRAVEL_DEVICE void operator()(const gravel_task_t& t, board* at, const unsigned char* payload, uint32_t number, uint32_t tasks) const {
+  GRAVEL_DEVICE void operator()(const gravel_task_t& t, board* at, const unsigned char* payload, uint32_t number,
+                                uint32_t tasks) const {
     check_payload(t, at, payload, number, tasks);
   }
 };
 struct by_blocks {
   static constexpr const char* name = "by blocks";
   static constexpr gravel_task_shape shape{.blocks = 3, .threads = 64};
-  GRAVEL_DEVICE void operator()(const gravel_task_t& t, board* at, const unsigned char* payload, uint32_t number, uint32_t tasks) const {
+  GRAVEL_DEVICE void operator()(const gravel_task_t& t, board* at, const unsigned char* payload, uint32_t number,
+                                uint32_t tasks) const {
     check_payload(t, at, payload, number, tasks);
   }
 };
 struct by_launch {
   static constexpr const char* name = "by launch";
   static constexpr gravel_task_shape shape{.blocks = 2, .threads = 64, .start = GRAVEL_TASK_LAUNCH};
-  GRAVEL_DEVICE void operator()(const gravel_task_t& t, board* at, const unsigned char* payload, uint32_t number, uint32_t tasks) const {
+  GRAVEL_DEVICE void operator()(const gravel_task_t& t, board* at, const unsigned char* payload, uint32_t number,
+                                uint32_t tasks) const {
     check_payload(t, at, payload, number, tasks);
   }
 };
@@ -106,14 +114,16 @@ struct branch {
     }
     for (uint64_t child = 0; child < 2; ++child) {
       const uint64_t r = mix(seed * 2 + child);
-      gravel_task_put<branch>(t, static_cast<int>(r % static_cast<uint64_t>(gravel_n_pes(t.queue.g))), at, {}, {}, depth - 1, r);
+      gravel_task_put<branch>(t, static_cast<int>(r % static_cast<uint64_t>(gravel_n_pes(t.queue.g))), at, {}, {},
+                              depth - 1, r);
     }
   }
 };
 /// For chains: adds its payload and an argument to a word of the target.
 struct add {
   static constexpr const char* name = "add";
-  GRAVEL_DEVICE void operator()(const gravel_task_t& t, uint64_t* target, const uint64_t* payload, uint64_t more) const {
+  GRAVEL_DEVICE void operator()(const gravel_task_t& t, uint64_t* target, const uint64_t* payload,
+                                uint64_t more) const {
     if (t.rank() == 0) *target += (t.bytes ? *payload : 0) + more;
   }
 };
@@ -127,10 +137,12 @@ struct slow {
     t.sync();
   }
 };
-using queue_type = gravel_task_queue<by_warp, by_blocks, by_launch, by_host, hop, branch, add, slow,
-                                     gravel_accumulate_task<GRAVEL_SUM, float>, gravel_accumulate_task<GRAVEL_MAX, int32_t>>;
+using queue_type =
+    gravel_task_queue<by_warp, by_blocks, by_launch, by_host, hop, branch, add, slow,
+                      gravel_accumulate_task<GRAVEL_SUM, float>, gravel_accumulate_task<GRAVEL_MAX, int32_t>>;
 
-/// Puts as late as the protocol allows: the first word of a command long before the others, or the command before the payload, of which the last byte comes last.
+/// Puts as late as the protocol allows: the first word of a command long before the others, or the command before the
+/// payload, of which the last byte comes last.
 struct late_sender {
   const gravel_task_handle& q;
   const gravel_t& g;
@@ -141,8 +153,8 @@ GRAVEL_DEVICE void pause() {
 }
 /// Thread scope: a block of one thread.
 template <class Task, class... A>
-GRAVEL_DEVICE void gravel_task_put(const late_sender& late, int pe, board* at, const gravel_payload& p, gravel_signal done,
-                                   const A&... arguments) {
+GRAVEL_DEVICE void gravel_task_put(const late_sender& late, int pe, board* at, const gravel_payload& p,
+                                   gravel_signal done, const A&... arguments) {
   const gravel_task_handle& q = late.q;
   const copy_team team = copy_team::block(q.g);
   const auto to = static_cast<uint32_t>(pe);
@@ -162,8 +174,8 @@ GRAVEL_DEVICE void gravel_task_put(const late_sender& late, int pe, board* at, c
       for (uint64_t done_of_it = 0; done_of_it < part.bytes;) {
         const uint64_t now = done_of_it + 1 < part.bytes ? part.bytes - done_of_it - 1 : 1;  // the last byte by itself
         pause();
-        send_counted(q.g, team, place + sent, static_cast<const char*>(part.data) + done_of_it, now, slot + offsetof(task_slot, arrived),
-                     to);
+        send_counted(q.g, team, place + sent, static_cast<const char*>(part.data) + done_of_it, now,
+                     slot + offsetof(task_slot, arrived), to);
         gravel_flush(q.g);
         sent += now, done_of_it += now;
       }
@@ -180,10 +192,11 @@ GRAVEL_DEVICE void gravel_task_put(const late_sender& late, int pe, board* at, c
   if (load_acquire(reinterpret_cast<const uint64_t*>(q.g.heap + asleep)) != 0) call_workers(q.g, to, q.memory.at, slot);
 }
 
-/// Tasks `number` with number % gridDim.x == blockIdx.x, to PE number % PEs, each a quarter of the numbers of each kind.
+/// Tasks `number` with number % gridDim.x == blockIdx.x, to PE number % PEs, each a quarter of the numbers of each
+/// kind.
 template <class Sender>
-GRAVEL_BOTH void send_one(const Sender& q, board* at, const unsigned char* bytes, uint32_t number, uint32_t tasks, gravel_signal done,
-                          uint32_t kinds) {
+GRAVEL_BOTH void send_one(const Sender& q, board* at, const unsigned char* bytes, uint32_t number, uint32_t tasks,
+                          gravel_signal done, uint32_t kinds) {
   const int pe = static_cast<int>(mix(number * 7u) % q.g.n_pes);
   const uint32_t n = bytes_of(number), half = number % 3 ? n / 2 : n;
   const gravel_payload p{{bytes, half}, {bytes + half, n - half}};
@@ -194,7 +207,8 @@ GRAVEL_BOTH void send_one(const Sender& q, board* at, const unsigned char* bytes
     default: gravel_task_put<by_host>(q, pe, at, p, done, number, tasks);
   }
 }
-__global__ void send_all(gravel_task_handle q, board* at, unsigned char* memory, uint32_t tasks, gravel_signal done, uint32_t kinds) {
+__global__ void send_all(gravel_task_handle q, board* at, unsigned char* memory, uint32_t tasks, gravel_signal done,
+                         uint32_t kinds) {
   unsigned char* const mine = memory + blockIdx.x * most;
   const bool is_late = blockDim.x == 1;
   for (uint32_t number = blockIdx.x * 2; number < tasks; number += number % 2 ? 2 * gridDim.x - 1 : 1) {
@@ -211,10 +225,13 @@ T read(const T* from) {
   gravel_copy(&value, from, sizeof(T));
   return value;
 }
-GRAVEL_BOTH uint32_t runs_of(uint32_t number, uint32_t kinds) { return number % kinds == 1 ? 3 : number % kinds == 2 ? 2 : 1; }
+GRAVEL_BOTH uint32_t runs_of(uint32_t number, uint32_t kinds) {
+  return number % kinds == 1 ? 3 : number % kinds == 2 ? 2 : 1;
+}
 
 /// `tasks` of each PE, by kernels and hosts, to all PEs; those of kernels by blocks of so many `threads`, 1: late.
-void each_once(const std::string& what, const gravel_task_queue_options& how, uint32_t tasks, uint32_t kinds, unsigned threads = 64) {
+void each_once(const std::string& what, const gravel_task_queue_options& how, uint32_t tasks, uint32_t kinds,
+               unsigned threads = 64) {
   const auto n = static_cast<uint32_t>(gravel_n_pes()), me = static_cast<uint32_t>(gravel_my_pe());
   const uint64_t bytes = sizeof(board) + uint64_t{n} * tasks * 4;
   auto* const at = gravel_malloc<board>(bytes);
@@ -243,8 +260,8 @@ void each_once(const std::string& what, const gravel_task_queue_options& how, ui
       const uint32_t device = now.times[pe * tasks + number], host = times[pe * tasks + number];
       here += mine;
       expect(device == (mine && !on_host ? runs_of(number, kinds) : 0) && host == (mine && on_host),
-             what + ": task " + std::to_string(number) + " of PE " + std::to_string(pe) + " ran " + std::to_string(device) + " and " +
-                 std::to_string(host) + " times");
+             what + ": task " + std::to_string(number) + " of PE " + std::to_string(pe) + " ran " +
+                 std::to_string(device) + " and " + std::to_string(host) + " times");
     }
   expect(now.wrong + host_wrong == 0, what + ": " + std::to_string(now.wrong + host_wrong) + " bytes were wrong");
   expect(gravel_read(done) == here,
@@ -307,8 +324,8 @@ void chains(const gravel_task_queue_options& how) {
   gravel_free(words);
 }
 
-__global__ void accumulate(gravel_task_handle q, float* sums, int32_t* largest, float* source, int32_t* numbers, uint32_t n,
-                           gravel_signal done) {
+__global__ void accumulate(gravel_task_handle q, float* sums, int32_t* largest, float* source, int32_t* numbers,
+                           uint32_t n, gravel_signal done) {
   for (uint32_t i = threadIdx.x; i < n; i += blockDim.x)
     source[i] = static_cast<float>(i), numbers[i] = static_cast<int32_t>(i * (q.g.my_pe + 1));
   __syncthreads();
@@ -331,7 +348,8 @@ void accumulates() {
     queue_type queue({.workers = 2, .slots = 4, .payload_bytes = 64});
     gravel_launch(accumulate, 1, 64, queue.handle(), sums, largest, source, numbers, n, done);
     for (int pe = 0; pe < gravel_n_pes(); ++pe)
-      expect(gravel_task_accumulate(queue.host_handle(), pe, sums, ones.data(), n, done) == pieces, "accumulates: the number of tasks");
+      expect(gravel_task_accumulate(queue.host_handle(), pe, sums, ones.data(), n, done) == pieces,
+             "accumulates: the number of tasks");
     gravel_wait(done, 3 * pieces * pes);
     std::vector<float> sum(n);
     std::vector<int32_t> most_of_all(n);
@@ -343,7 +361,8 @@ void accumulates() {
   }
   expect(gravel_read(done) == 3 * pieces * pes, "accumulates: the signal is not exact");
   gravel_free_signal(done);
-  for (void* memory : {static_cast<void*>(sums), static_cast<void*>(largest), static_cast<void*>(source), static_cast<void*>(numbers)})
+  for (void* memory :
+       {static_cast<void*>(sums), static_cast<void*>(largest), static_cast<void*>(source), static_cast<void*>(numbers)})
     gravel_free(memory);
 }
 
@@ -356,7 +375,8 @@ struct tick {
 };
 using first_queue = gravel_task_queue<tick, hop>;
 using second_queue = gravel_task_queue<add, tick>;
-__global__ void send_to_both(gravel_task_handle a, gravel_task_handle b, uint64_t* words, uint32_t tasks, gravel_signal done) {
+__global__ void send_to_both(gravel_task_handle a, gravel_task_handle b, uint64_t* words, uint32_t tasks,
+                             gravel_signal done) {
   for (uint32_t i = 0; i < tasks; ++i) {
     const int pe = static_cast<int>((a.g.my_pe + i) % a.g.n_pes);
     gravel_task_put<tick>(a, pe, words, {}, done, uint64_t{1});
@@ -380,10 +400,12 @@ void streams(uint32_t rounds) {
         gravel_launch(copy_word, gravel_launch_config{.grid = 1, .block = 1, .stream = stream}, words + 2 + i, words);
       }
       gravel_stream_write(stream, words + 1, before + 9);
-      expect(read(words + 1) < before + 9, "a stream did not wait for a task");  // the own one is among those that it waits for
+      expect(read(words + 1) < before + 9,
+             "a stream did not wait for a task");  // the own one is among those that it waits for
       for (uint64_t i = 0; i < rounds; ++i) {
         gravel_task_put<tick>(queue.host_handle(), static_cast<int>((me + 1) % n), words, {}, done, uint64_t{5});
-        gravel_wait_until(gravel_host_handle(), words + 2 + i, GRAVEL_GE, 5 * (before + i + 1));  // the kernel behind the wait has run
+        gravel_wait_until(gravel_host_handle(), words + 2 + i, GRAVEL_GE,
+                          5 * (before + i + 1));  // the kernel behind the wait has run
       }
       gravel_wait_until(gravel_host_handle(), words + 1, GRAVEL_GE, before + 9);
       gravel_stream_synchronize(stream);
@@ -413,7 +435,8 @@ void side_by_side(uint32_t tasks) {
     gravel_task_put<tick>(a->host_handle(), static_cast<int>((me + 1) % n), words, {}, done, uint64_t{1});
     gravel_task_put<tick>(b.host_handle(), static_cast<int>((me + 1) % n), words + 1, {}, done, uint64_t{1000});
     if (n > 1)
-      expect_refusal("PEs that close different queues", {"PE 0", "queue 0", "PE 1", "queue 1"}, [&] { me == 1 ? b.close() : a->close(); });
+      expect_refusal("PEs that close different queues", {"PE 0", "queue 0", "PE 1", "queue 1"},
+                     [&] { me == 1 ? b.close() : a->close(); });
     const gravel_task_handle old = a->host_handle();
     gravel_launch(begin_walk, 1, 32, a->handle(), at, uint64_t{20}, walked);
     a->close();  // before the one that was opened later
@@ -439,17 +462,19 @@ void expect_refusal(const char* what, const std::vector<const char*>& words, con
   std::string text = "(nothing)";
   try {
     call();
-  } catch (const gravel::error& e) {
+  } catch (const gravel::detail::error& e) {
     text = e.what();
   }
-  for (const char* word : words) expect(text.find(word) != std::string::npos, std::string(what) + ": expected '" + word + "', got " + text);
+  for (const char* word : words)
+    expect(text.find(word) != std::string::npos, std::string(what) + ": expected '" + word + "', got " + text);
 }
 void refusals() {
   const auto open = [](const gravel_task_queue_options& how) { return [how] { queue_type queue(how); }; };
   expect_refusal("no workers", {"0 workers"}, open({.workers = 0}));
   expect_refusal("slots", {"3 slots", "power of two"}, open({.slots = 3}));
   if (gravel_n_pes() > 1)
-    expect_refusal("PEs that differ", {"PE 0 opens 2 workers", "PE 1 1 workers"}, open({.workers = gravel_my_pe() == 1 ? 1u : 2u}));
+    expect_refusal("PEs that differ", {"PE 0 opens 2 workers", "PE 1 1 workers"},
+                   open({.workers = gravel_my_pe() == 1 ? 1u : 2u}));
   using other = gravel_task_queue<by_warp, by_blocks>;
   if (gravel_n_pes() > 1)
     expect_refusal("other tasks", {"'by warp'", "'add'", "PE 1"}, [] {
@@ -480,18 +505,22 @@ __global__ void send_wrong(gravel_task_handle q, board* at, uint64_t* gate, int 
         .put();
   }
   task_order forged;
-  if (what == 10 && make_order<by_warp>(forged, q, copy_team::block(q.g), task_start::shaped, last, at, {}, {}, 0u, 1u)) {
+  if (what == 10 &&
+      make_order<by_warp>(forged, q, copy_team::block(q.g), task_start::shaped, last, at, {}, {}, 0u, 1u)) {
     forged.words[task_words::places] |= uint64_t{0xffff} << 16;  // a signal of no PE
     send_order(q, copy_team::block(q.g), forged, static_cast<uint32_t>(last));
   }
   if (what == 11 && threadIdx.x == 0)
-    gravel_am<gravel_task_delivery>(q.g, last, q.memory.at + sizeof(task_queue_record), q.memory.slot(0, 0), uint64_t{0}, command_words{});
+    gravel_am<gravel_task_delivery>(q.g, last, q.memory.at + sizeof(task_queue_record), q.memory.slot(0, 0),
+                                    uint64_t{0}, command_words{});
   if (what == 7)
-    gravel_task_accumulate(q, last, reinterpret_cast<float*>(q.g.heap + q.g.heap_bytes) - 1, reinterpret_cast<const float*>(at), 2);
+    gravel_task_accumulate(q, last, reinterpret_cast<float*>(q.g.heap + q.g.heap_bytes) - 1,
+                           reinterpret_cast<const float*>(at), 2);
 }
-/// "unknown", "pe", "payload", "target", "place": what a sender does wrong. "room": tasks that send more than there is room for. "dies": the last PE ends while a task
-/// runs there. "finalize": the program ends while one does. "other": a task that the first of two queues has is sent to the second. "chain": one of too many tasks.
-/// "forged": a command whose signal is at no PE. "closed": one for a queue that is not there.
+/// "unknown", "pe", "payload", "target", "place": what a sender does wrong. "room": tasks that send more than there is
+/// room for. "dies": the last PE ends while a task runs there. "finalize": the program ends while one does. "other": a
+/// task that the first of two queues has is sent to the second. "chain": one of too many tasks. "forged": a command
+/// whose signal is at no PE. "closed": one for a queue that is not there.
 int go_wrong(const std::string& what) {
   const char* const names[] = {"unknown",  "pe",    "payload", "target", "room",   "dies",
                                "finalize", "place", "other",   "chain",  "forged", "closed"};
@@ -524,7 +553,8 @@ int main(int argc, char** argv) {
   each_once("narrow", {.workers = 2, .slots = 2, .payload_bytes = most}, is_long ? 4000 : 96, 2);
   each_once("late", {.workers = 2, .slots = 4, .payload_bytes = most}, is_long ? 400 : 32, 4, 1);
   accumulates();
-  walks_and_trees({.workers = 2, .slots = is_long ? 1024u : 64u, .payload_bytes = 64}, is_long ? 100000 : 150, is_long ? 10 : 5);
+  walks_and_trees({.workers = 2, .slots = is_long ? 1024u : 64u, .payload_bytes = 64}, is_long ? 100000 : 150,
+                  is_long ? 10 : 5);
   chains({.workers = 2});
   streams(4);
   side_by_side(is_long ? 1000 : 12);

@@ -7,7 +7,7 @@
 #include "lib/base/error.hpp"
 #include "test/catch.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 
@@ -120,7 +120,8 @@ TEST_CASE("PEs are split into emulated nodes, numbered by first PE") {
   CHECK(assign_nodes({0, 0, 0, 0}, 2) == v{0, 0, 1, 1});
   CHECK(assign_nodes({0, 0, 0, 0}, 4) == v{0, 1, 2, 3});
   CHECK(assign_nodes({0, 0, 0}, 2) == v{0, 0, 1});
-  CHECK_THROWS_WITH(assign_nodes({0, 0}, 3), "GRAVEL_NODES=3: a node needs at least one PE, but a host of this job has only 2");
+  CHECK_THROWS_WITH(assign_nodes({0, 0}, 3),
+                    "GRAVEL_NODES=3: a node needs at least one PE, but a host of this job has only 2");
   CHECK_THROWS_WITH(assign_nodes({0, 0, 1}, 2), contains_text("has only 1"));
   CHECK(assign_nodes({7, 7, 3, 3}, 1) == v{0, 0, 1, 1});
   CHECK(assign_nodes({7, 3, 7, 3}, 1) == v{0, 1, 0, 1});

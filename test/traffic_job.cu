@@ -1,9 +1,9 @@
 // cudaMalloc, cudaFree and cudaDeviceSynchronize in the middle of traffic must not hang: while kernels send, while
-// handlers of other PEs' messages run here, and while nothing of this PE runs but messages still arrive. Nor may a kernel
-// of somebody else that fills the GPU, before or behind ours, do more than delay.
+// handlers of other PEs' messages run here, and while nothing of this PE runs but messages still arrive. Nor may a
+// kernel of somebody else that fills the GPU, before or behind ours, do more than delay.
 #include <cstdio>
 
-#include "gravel.cuh"
+#include <gravel/gravel.cuh>
 #if GRAVEL_CUDA
 #include "host/pe/device_scope.cuh"
 #endif
@@ -24,19 +24,23 @@ __global__ void spray(gravel_t g, uint64_t* table, uint64_t words, int each) {
 __global__ void occupy() {
   extern __shared__ char room[];
   room[0] = 1;
-  for (const uint64_t begin = gravel::globaltimer_ns(); gravel::globaltimer_ns() - begin < 100'000'000; __nanosleep(1000)) {
+  for (const uint64_t begin = gravel::detail::globaltimer_ns(); gravel::detail::globaltimer_ns() - begin < 100'000'000;
+       __nanosleep(1000)) {
   }
 }
 void fill_gpu() {
   int device = 0, processors = 0, shared = 0;
-  gravel::cuda_check(cudaGetDevice(&device), "cudaGetDevice");
-  gravel::cuda_check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "attributes");
-  gravel::cuda_check(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "attributes");
-  gravel::cuda_check(cudaFuncSetAttribute(occupy, cudaFuncAttributeMaxDynamicSharedMemorySize, shared), "shared memory");
+  gravel::detail::cuda_check(cudaGetDevice(&device), "cudaGetDevice");
+  gravel::detail::cuda_check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "attributes");
+  gravel::detail::cuda_check(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+                             "attributes");
+  gravel::detail::cuda_check(cudaFuncSetAttribute(occupy, cudaFuncAttributeMaxDynamicSharedMemorySize, shared),
+                             "shared memory");
   static cudaStream_t stream = nullptr;
-  if (!stream) gravel::cuda_check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
+  if (!stream)
+    gravel::detail::cuda_check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
   occupy<<<processors, 1024, shared, stream>>>();
-  gravel::cuda_check(cudaGetLastError(), "a kernel that fills the GPU");
+  gravel::detail::cuda_check(cudaGetLastError(), "a kernel that fills the GPU");
 }
 #endif
 
@@ -54,9 +58,9 @@ int main() {
     if (round % 4 == 3) fill_gpu();
     for (int i = 0; i < 3; ++i) {
       void* memory = nullptr;
-      gravel::cuda_check(cudaMalloc(&memory, 64 << 20), "cudaMalloc in traffic");
-      if (i == 1) gravel::cuda_check(cudaDeviceSynchronize(), "cudaDeviceSynchronize in traffic");
-      gravel::cuda_check(cudaFree(memory), "cudaFree in traffic");
+      gravel::detail::cuda_check(cudaMalloc(&memory, 64 << 20), "cudaMalloc in traffic");
+      if (i == 1) gravel::detail::cuda_check(cudaDeviceSynchronize(), "cudaDeviceSynchronize in traffic");
+      gravel::detail::cuda_check(cudaFree(memory), "cudaFree in traffic");
     }
 #endif
   }
@@ -83,8 +87,9 @@ int main() {
   }
   const uint64_t all = gravel_sum_all(sum), wanted = uint64_t(blocks) * 256 * each * rounds * uint64_t(gravel_n_pes());
   if (gravel_my_pe() == 0)
-    printf("%s: %llu increments, expected %llu; %llu came into an object that was freed\n", all == wanted && !late ? "ok" : "FAILED",
-           (unsigned long long)all, (unsigned long long)wanted, (unsigned long long)late);
+    printf("%s: %llu increments, expected %llu; %llu came into an object that was freed\n",
+           all == wanted && !late ? "ok" : "FAILED", (unsigned long long)all, (unsigned long long)wanted,
+           (unsigned long long)late);
   gravel_finalize();
   return all != wanted || late;
 }

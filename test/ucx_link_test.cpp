@@ -1,5 +1,5 @@
-// A link between two workers of this process. Under AddressSanitizer it shows whether a link that goes away leaves anything
-// to what is still under way.
+// A link between two workers of this process. Under AddressSanitizer it shows whether a link that goes away leaves
+// anything to what is still under way.
 #include "host/aggregator/ucx_link.hpp"
 
 #include <sched.h>
@@ -12,7 +12,7 @@
 #include "lib/base/error.hpp"
 #include "test/catch.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 
@@ -21,7 +21,8 @@ constexpr uint64_t bytes = 64 * 1024;
 struct two_workers {
   std::vector<std::byte> from = std::vector<std::byte>(2 * bytes), slot = from, to = from;
   ucx_context context{2};
-  ucx_memory staging{context, from.data(), from.size()}, slots{context, slot.data(), slot.size()}, landing{context, to.data(), to.size()};
+  ucx_memory staging{context, from.data(), from.size()}, slots{context, slot.data(), slot.size()},
+      landing{context, to.data(), to.size()};
   ucx_worker a{context}, b{context};
   std::optional<ucx_endpoint> back{std::in_place, b, a.address(), "worker a"};
   std::vector<plane_header> notices;
@@ -39,8 +40,8 @@ struct two_workers {
         this);
     a.on_error([](const std::string&) {});
     b.on_error([](const std::string&) {});
-    link = std::make_unique<ucx_link>(a, b.address(), std::vector<std::vector<std::byte>>{landing.packed_key()}, "worker b",
-                                      std::vector<const ucx_memory*>{&staging, &slots});
+    link = std::make_unique<ucx_link>(a, b.address(), std::vector<std::vector<std::byte>>{landing.packed_key()},
+                                      "worker b", std::vector<const ucx_memory*>{&staging, &slots});
   }
   void put(uint64_t at, uint64_t sequence) {
     link->put_and_notify(from.data() + at, bytes, 0, at, {plane_word::notice, 0, 0, 0, sequence, bytes, 0});
@@ -101,7 +102,9 @@ TEST_CASE("a notice says that what was put before it is there, too, and each suc
     w.until([&] { return w.notices.size() == sequence + 1; });
     for (uint64_t i = 0; i < 2 * bytes; ++i) {
       const uint64_t in_row = i - bytes;
-      const int expected = i < bytes || (in_row >= 8 * piece && in_row < 8 * piece + 12) ? stamp + 100 : in_row < 8 * piece ? stamp : 0;
+      const int expected = i < bytes || (in_row >= 8 * piece && in_row < 8 * piece + 12) ? stamp + 100
+                           : in_row < 8 * piece                                          ? stamp
+                                                                                         : 0;
       if (w.to[i] != static_cast<std::byte>(expected)) FAIL("byte " << i << " of packet " << sequence);
     }
     w.until([&] { return puts[0] == 0 && puts[1] == 0; });

@@ -23,7 +23,7 @@
 #include "transport/ucx_run/stop_watch.hpp"
 #include "transport/ucx_run/verdict.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 namespace fs = std::filesystem;
 using words = std::vector<std::string>;
 
@@ -117,20 +117,22 @@ TEST_CASE("a wrong command line is an error that names the mistake") {
 }
 
 TEST_CASE("mistakes on the command line end ucx-run with status 2 before anything starts") {
-  for (const words& arguments : {words{"-n", "0", "true"}, {"-n", "x", "true"}, {"-n", "4", "--nodes", "5", "true"}, {}}) {
+  for (const words& arguments :
+       {words{"-n", "0", "true"}, {"-n", "x", "true"}, {"-n", "4", "--nodes", "5", "true"}, {}}) {
     const auto result = ucx_run(arguments);
     CHECK(result.status == 2);
     CHECK(result.out.empty());
     CHECK_THAT(result.err, contains_text("ucx-run: "));
   }
-  CHECK_THAT(ucx_run({"-n", "4", "--nodes", "5", "true"}).err, contains_text("use -n 5 or more, or --nodes 4 or fewer"));
+  CHECK_THAT(ucx_run({"-n", "4", "--nodes", "5", "true"}).err,
+             contains_text("use -n 5 or more, or --nodes 4 or fewer"));
 }
 
 TEST_CASE("help and version") {
   auto result = ucx_run({"--help"});
   CHECK(result.status == 0);
-  for (const char* option : {"--np", "--nodes", "--host", "--hostfile", "--stats[=FILE.json]", "--tag-output", "--timeout", "-x", "--wdir",
-                             "--dry-run", "Examples:", "Exit status"})
+  for (const char* option : {"--np", "--nodes", "--host", "--hostfile", "--stats[=FILE.json]", "--tag-output",
+                             "--timeout", "-x", "--wdir", "--dry-run", "Examples:", "Exit status"})
     CHECK_THAT(result.out, contains_text(option));
   result = ucx_run({"--version"});
   CHECK(result.status == 0);
@@ -160,24 +162,29 @@ TEST_CASE("other launchers get the equivalent options") {
   run.program = {"prog", "--flag", "two words"};
   const launcher prterun{launcher_kind::prterun, "/p/prterun"}, mpirun{launcher_kind::open_mpi, "/p/mpirun"},
       srun{launcher_kind::srun, "/p/srun"};
-  CHECK(launcher_command(mpirun, run, {"GRAVEL_NODES", "V"}, false) ==
-        words{"/p/mpirun", "-n", "4", "--host", "a:2,b:2", "-x", "GRAVEL_NODES", "-x", "V", "prog", "--flag", "two words"});
+  CHECK(launcher_command(mpirun, run, {"GRAVEL_NODES", "V"}, false) == words{"/p/mpirun", "-n", "4", "--host",
+                                                                             "a:2,b:2", "-x", "GRAVEL_NODES", "-x", "V",
+                                                                             "prog", "--flag", "two words"});
   CHECK(launcher_command(prterun, run, {}, true) ==
         words{"/p/prterun", "-n", "4", "--host", "a:2,b:2", "--allow-run-as-root", "prog", "--flag", "two words"});
-  CHECK(launcher_command(srun, run, {"V"}, false) == words{"/p/srun", "--mpi=pmix", "-n", "4", "--nodelist", "a,b", "--nodes", "2",
-                                                           "--ntasks-per-node", "2", "prog", "--flag", "two words"});
+  CHECK(launcher_command(srun, run, {"V"}, false) == words{"/p/srun", "--mpi=pmix", "-n", "4", "--nodelist", "a,b",
+                                                           "--nodes", "2", "--ntasks-per-node", "2", "prog", "--flag",
+                                                           "two words"});
   run.n_pes = 6;
   run.timeout_s = 90;
   run.tag_output = true;
   run.working_directory = "/w";
   run.program = {"prog"};
-  CHECK(launcher_command(mpirun, run, {}, false) ==
-        words{"/p/mpirun", "-n", "6", "--host", "a:2,b:2", "--oversubscribe", "--wdir", "/w", "--tag-output", "--timeout", "90", "prog"});
-  CHECK(launcher_command(srun, run, {}, false) == words{"/p/srun", "--mpi=pmix", "-n", "6", "--nodelist", "a,b", "--nodes", "2",
-                                                        "--overcommit", "--chdir", "/w", "--label", "--time=1:30", "prog"});
+  CHECK(launcher_command(mpirun, run, {}, false) == words{"/p/mpirun", "-n", "6", "--host", "a:2,b:2",
+                                                          "--oversubscribe", "--wdir", "/w", "--tag-output",
+                                                          "--timeout", "90", "prog"});
+  CHECK(launcher_command(srun, run, {}, false) == words{"/p/srun", "--mpi=pmix", "-n", "6", "--nodelist", "a,b",
+                                                        "--nodes", "2", "--overcommit", "--chdir", "/w", "--label",
+                                                        "--time=1:30", "prog"});
   run.hostfile = "/f";
-  CHECK(launcher_command(prterun, run, {}, false) == words{"/p/prterun", "-n", "6", "--hostfile", "/f", "--map-by", ":OVERSUBSCRIBE",
-                                                           "--wdir", "/w", "--output", "tag", "--timeout", "90", "prog"});
+  CHECK(launcher_command(prterun, run, {}, false) == words{"/p/prterun", "-n", "6", "--hostfile", "/f", "--map-by",
+                                                           ":OVERSUBSCRIBE", "--wdir", "/w", "--output", "tag",
+                                                           "--timeout", "90", "prog"});
 }
 
 TEST_CASE("ucx-run finds the launcher, and says so if there is none") {
@@ -201,8 +208,9 @@ TEST_CASE("ucx-run finds the launcher, and says so if there is none") {
   fake_program(bin, "mpirun", "mpirun (Open MPI) 4.1.4");
   result = ucx_run(job, options);
   CHECK(result.status == 0);
-  CHECK_THAT(result.out, contains_text(bin.path() + "/mpirun -n 3 --host far:2,away:1 ") && contains_text(" -x GRAVEL_NODES ") &&
-                             contains_text(" -x UCX_TLS ") && contains_text(" prog 'a b'\n"));
+  CHECK_THAT(result.out, contains_text(bin.path() + "/mpirun -n 3 --host far:2,away:1 ") &&
+                             contains_text(" -x GRAVEL_NODES ") && contains_text(" -x UCX_TLS ") &&
+                             contains_text(" prog 'a b'\n"));
   fake_program(bin, "prterun", "");
   CHECK_THAT(ucx_run(job, options).out, contains_text(bin.path() + "/prterun -n 3 "));
   options.environment["SLURM_JOB_ID"] = "7";
@@ -214,9 +222,11 @@ TEST_CASE("the launcher found is the one that runs, with the variables set") {
   command_options options;
   options.environment = {{"PATH", bin.path() + ":/usr/bin:/bin"}, {"SLURM_JOB_ID", ""}};
   fake_program(bin, "prterun", "nodes $GRAVEL_NODES stats $GRAVEL_STATS mine $MINE arguments $*");
-  const auto result = ucx_run({"-n", "4", "--host", "far", "--nodes", "2", "--stats", "-x", "MINE=a,b", "prog", "x"}, options);
+  const auto result =
+      ucx_run({"-n", "4", "--host", "far", "--nodes", "2", "--stats", "-x", "MINE=a,b", "prog", "x"}, options);
   CHECK(result.status == 0);
-  CHECK_THAT(result.out, contains_text("nodes 2 stats 1 mine a,b arguments -n 4 --host far:1") && contains_text("prog x\n"));
+  CHECK_THAT(result.out,
+             contains_text("nodes 2 stats 1 mine a,b arguments -n 4 --host far:1") && contains_text("prog x\n"));
 }
 
 TEST_CASE("a dry run on this host starts nothing") {
@@ -231,7 +241,8 @@ TEST_CASE("a dry run on this host starts nothing") {
 }
 
 TEST_CASE("words are quoted as a shell wants them") {
-  CHECK(shell_quoted({"a", "-b=c,d", "", "two words", "it's", "$x", "~"}) == "a -b=c,d '' 'two words' 'it'\\''s' '$x' '~'");
+  CHECK(shell_quoted({"a", "-b=c,d", "", "two words", "it's", "$x", "~"}) ==
+        "a -b=c,d '' 'two words' 'it'\\''s' '$x' '~'");
 }
 
 TEST_CASE("lines are tagged whole however they arrive") {
@@ -285,23 +296,23 @@ TEST_CASE("a process that is stopped long enough, looked at often, is found; one
   stop_watch watch(2, [&](pid_t) { return stopped; });
   stop_watch::time now{};
   int looks = 0;
-  const auto looks_until_found = [&](int most) {
+  const auto polls_until_found = [&](int most) {
     for (looks = 0; looks < most; now += 10ms)
       if (watch.is_due(now) && (++looks, watch.look(7))) return looks;
     return 0;
   };
   const auto begin = now;
-  CHECK(looks_until_found(1000) == 50);
+  CHECK(polls_until_found(1000) == 50);
   CHECK(now - begin > 4s);
   CHECK(now - begin < 6s);
   stopped = false;
-  CHECK(looks_until_found(3) == 0);
+  CHECK(polls_until_found(3) == 0);
   stopped = true;
-  CHECK(looks_until_found(40) == 0);
+  CHECK(polls_until_found(40) == 0);
   now += std::chrono::hours(1);  // the whole job was stopped, and ucx-run with it: that is one look
-  CHECK(looks_until_found(2) == 0);
+  CHECK(polls_until_found(2) == 0);
   stopped = false;
-  CHECK(looks_until_found(1) == 0);
+  CHECK(polls_until_found(1) == 0);
   stop_watch never(0, [](pid_t) { return true; });
   CHECK_FALSE(never.next().has_value());
   CHECK_FALSE(never.is_due(now));

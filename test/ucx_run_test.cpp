@@ -29,7 +29,8 @@ struct job {
     return result;
   }
   /// Runs it to its end and checks that nothing is left.
-  command_result run(std::vector<std::string> run_options, std::vector<std::string> task, const std::string& input = "") {
+  command_result run(std::vector<std::string> run_options, std::vector<std::string> task,
+                     const std::string& input = "") {
     command running(words(std::move(run_options), std::move(task)), options);
     if (!input.empty()) running.type(input);
     running.close_input();
@@ -155,7 +156,8 @@ TEST_CASE("a PE that is killed takes with it PEs that resist, and their orphans"
   job it;
   const auto result = it.run({"-n", "4"}, {"stubborn", "2"});
   CHECK(result.status == 137);
-  for (const char* pe : {"PE 0", "PE 1", "PE 3"}) CHECK_THAT(result.out, contains_text(std::string(pe) + " heard: PE 2 (pid "));
+  for (const char* pe : {"PE 0", "PE 1", "PE 3"})
+    CHECK_THAT(result.out, contains_text(std::string(pe) + " heard: PE 2 (pid "));
 }
 
 TEST_CASE("a PE that is killed from outside ends the job") {
@@ -199,7 +201,8 @@ TEST_CASE("--tag-output keeps lines whole and streams apart") {
   for (int pe = 0; pe < 4; ++pe) {
     const auto& lines = by_pe[std::string(1, '[') + std::to_string(pe) + "] "];
     REQUIRE(lines.size() == 501);
-    for (int i = 0; i < 500; ++i) CHECK(lines[static_cast<size_t>(i)] == "line " + std::to_string(i) + " of PE " + std::to_string(pe));
+    for (int i = 0; i < 500; ++i)
+      CHECK(lines[static_cast<size_t>(i)] == "line " + std::to_string(i) + " of PE " + std::to_string(pe));
     CHECK(lines[500] == "unended");
   }
   for (const auto& line : lines_of(result.err)) CHECK_THAT(line, contains_text("] complaint "));
@@ -211,7 +214,8 @@ TEST_CASE("input goes to PE 0, the others read nothing") {
   const auto result = it.run({"-n", "3"}, {"echo"}, "first\nsecond\n");
   CHECK(result.status == 0);
   CHECK_THAT(result.out, contains_text("PE 0 read first\n") && contains_text("PE 0 read second\n"));
-  for (const char* pe : {"0", "1", "2"}) CHECK_THAT(result.out, contains_text(std::string("PE ") + pe + " at end of input\n"));
+  for (const char* pe : {"0", "1", "2"})
+    CHECK_THAT(result.out, contains_text(std::string("PE ") + pe + " at end of input\n"));
   CHECK(lines_of(result.out).size() == 5);
 }
 
@@ -256,7 +260,8 @@ TEST_CASE("a PE that is stopped at its end, when no aggregator looks at it any m
     it.options.environment["GRAVEL_WATCHDOG_S"] = "1";
     auto result = it.run({"-n", "3"}, {moment, "1"});
     CHECK(result.status == 1);
-    CHECK_THAT(result.err, contains_text("ucx-run: PE 1 (pid ") && contains_text("has been stopped") && contains_text("GRAVEL_WATCHDOG_S"));
+    CHECK_THAT(result.err, contains_text("ucx-run: PE 1 (pid ") && contains_text("has been stopped") &&
+                               contains_text("GRAVEL_WATCHDOG_S"));
     // The same of a program that a script starts.
     result = it.run({"-n", "2", "/bin/sh", "-c", "\"$0\" \"$@\"; true"}, {moment, "1"});
     CHECK(result.status == 1);
@@ -327,7 +332,8 @@ TEST_CASE("a program that cannot be started is an error that says why") {
        {row{"no-such-program", 127, "program not found in PATH"}, row{"./no-such-program", 127, "program not found"},
         row{"/no/such/program", 127, "program not found"}, row{it.temporary.path(), 126, "it is a directory"},
         row{it.temporary.path() + "/plain", 126, "cannot be executed: Permission denied"},
-        row{it.temporary.path() + "/no-first-line", 126, "#!/bin/sh"}, row{it.temporary.path() + "/no-interpreter", 126, "interpreter"}}) {
+        row{it.temporary.path() + "/no-first-line", 126, "#!/bin/sh"},
+        row{it.temporary.path() + "/no-interpreter", 126, "interpreter"}}) {
     INFO(expected.program);
     command running(job::words({"-n", "2", expected.program}, {}), it.options);
     const auto result = running.finish();
@@ -344,7 +350,8 @@ TEST_CASE("options reach the PEs") {
   const std::string json = elsewhere.path() + "/net.json";
   it.options.environment["PROBE_VARIABLE"] = "inherited";
   auto result =
-      it.run({"-n", "4", "--nodes", "2", "--stats=" + json, "-x", "PROBE_VARIABLE=given", "--wdir", elsewhere.path()}, {"environment"});
+      it.run({"-n", "4", "--nodes", "2", "--stats=" + json, "-x", "PROBE_VARIABLE=given", "--wdir", elsewhere.path()},
+             {"environment"});
   CHECK(result.status == 0);
   for (const auto& line : {std::string("GRAVEL_NODES=2"), std::string("GRAVEL_STATS=1"), "GRAVEL_STATS_JSON=" + json,
                            std::string("PROBE_VARIABLE=given"), "in " + elsewhere.path()})
@@ -364,8 +371,9 @@ TEST_CASE("odd surroundings: the job runs, or an error says what is missing") {
            row{"ulimit -S -s 128", 0, ""},
            row{"umask 777", 0, ""},
            row{"trap '' CHLD PIPE XFSZ HUP", 0, ""},
-           row{"export PMIX_MCA_gds=ds21 PMIX_MCA_psec=none PMIX_NAMESPACE=outer PMIX_RANK=7 PMIX_HOSTNAME=a,b OMPI_COMM_WORLD_SIZE=9", 0,
-               ""},
+           row{"export PMIX_MCA_gds=ds21 PMIX_MCA_psec=none PMIX_NAMESPACE=outer PMIX_RANK=7 PMIX_HOSTNAME=a,b "
+               "OMPI_COMM_WORLD_SIZE=9",
+               0, ""},
            row{"export PMIX_MCA_ptl_base_if_include=none PMIX_MCA_ptl_base_remote_connections=1", 0, ""},
            row{"i=3; while [ $i -lt 9 ]; do eval \"exec $i</dev/null\"; i=$((i+1)); done", 0, ""},
            row{"exec <&-", 0, ""},

@@ -112,7 +112,8 @@ command::~command() {
 void command::reap() {
   if (reaped_) return;
   int status = 0;
-  if (waitpid(pid_, &status, 0) == pid_) result_.status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  if (waitpid(pid_, &status, 0) == pid_)
+    result_.status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   reaped_ = true;
 }
 
@@ -153,13 +154,15 @@ void command::await_output(const std::string& text, size_t count) {
   const auto end = std::chrono::steady_clock::now() + safety_limit;
   while (occurrences(result_.out, text) < count) {
     require(read_some(), "it ended before it wrote '" + text + "'; it wrote:\n" + result_.out + result_.err);
-    require(std::chrono::steady_clock::now() < end, "it does not write '" + text + "'; it wrote:\n" + result_.out + result_.err);
+    require(std::chrono::steady_clock::now() < end,
+            "it does not write '" + text + "'; it wrote:\n" + result_.out + result_.err);
   }
 }
 
 command_result command::finish() {
   const auto end = std::chrono::steady_clock::now() + safety_limit;
-  while (read_some()) require(std::chrono::steady_clock::now() < end, "it does not end; it wrote:\n" + result_.out + result_.err);
+  while (read_some())
+    require(std::chrono::steady_clock::now() < end, "it does not end; it wrote:\n" + result_.out + result_.err);
   reap();
   return result_;
 }
@@ -177,11 +180,14 @@ std::vector<pid_t> command::living() const {
   return found;
 }
 
-command_result run_command(const std::vector<std::string>& words, const command_options& options, const std::string& input) {
+command_result run_command(const std::vector<std::string>& words, const command_options& options,
+                           const std::string& input) {
   command running(words, options);
   if (!input.empty()) running.type(input);
   running.close_input();
   return running.finish();
 }
 
-std::string built(const std::string& path) { return fs::read_symlink("/proc/self/exe").parent_path().parent_path() / path; }
+std::string built(const std::string& path) {
+  return fs::read_symlink("/proc/self/exe").parent_path().parent_path() / path;
+}

@@ -78,7 +78,8 @@ class command {
 };
 
 /// Runs it to its end with `input`.
-command_result run_command(const std::vector<std::string>& words, const command_options& options = {}, const std::string& input = "");
+command_result run_command(const std::vector<std::string>& words, const command_options& options = {},
+                           const std::string& input = "");
 
 /// A program of this build, given relative to the root of the build directory.
 std::string built(const std::string& path);

@@ -29,7 +29,7 @@
 #include "transport/ucx_quirks.hpp"
 #include "transport/ucx_wire.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 extern char** environ;
 
@@ -193,7 +193,8 @@ TEST_CASE("what this UCX prints has the form that is known") {
   const std::string transports = tls ? tls : "";
   const auto context = uses_shared_memory(printed(pair.context.handle()));
   REQUIRE(context);
-  if (transports != "") CHECK(*context == (transports.find("posix") != std::string::npos || transports.find("sysv") != std::string::npos));
+  if (transports != "")
+    CHECK(*context == (transports.find("posix") != std::string::npos || transports.find("sysv") != std::string::npos));
   const std::string endpoint = pair.to_b->describe();
   INFO(endpoint);
   REQUIRE(sends_messages_over_tcp(endpoint));
@@ -211,7 +212,8 @@ TEST_CASE("texts of another form are no answer, and the safe way is taken") {
   }
   const std::string lanes = "#  lane[0]:  2:tcp/eth0.0 md[1] -> md[1]/tcp/sysdev[255] rma_bw#0 am am_bw#0 wireup\n";
   CHECK(sends_messages_over_tcp(lanes) == true);
-  CHECK(sends_messages_over_tcp("#  lane[0]:  5:posix/memory.0 md[3] -> md[3]/posix am\n#  lane[1]: 2:tcp/eth0.0 md[1] rma_bw#0\n") ==
+  CHECK(sends_messages_over_tcp(
+            "#  lane[0]:  5:posix/memory.0 md[3] -> md[3]/posix am\n#  lane[1]: 2:tcp/eth0.0 md[1] rma_bw#0\n") ==
         false);
   CHECK(uses_shared_memory("#      resource 0  :  md 0  dev 0  flags -- self/memory0\n") == false);
   CHECK(uses_shared_memory("#      resource 9  :  md 4  dev 3  flags -- posix/memory\n") == true);
@@ -257,8 +259,8 @@ TEST_CASE("a put writes its bytes and no others") {
   CHECK(remote.bytes() == target.bytes);
   CHECK(remote.address() == reinterpret_cast<uint64_t>(target.data));
   unsigned seed = 0;
-  for (size_t bytes : {size_t(1), size_t(2), size_t(7), size_t(8), size_t(63), size_t(64), size_t(1000), size_t(4096), size_t(8191),
-                       size_t(8193), size_t(65536), size_t(65537), most - 1, most})
+  for (size_t bytes : {size_t(1), size_t(2), size_t(7), size_t(8), size_t(63), size_t(64), size_t(1000), size_t(4096),
+                       size_t(8191), size_t(8193), size_t(65536), size_t(65537), most - 1, most})
     for (size_t shift : {size_t(0), size_t(3)}) {
       if (bytes + shift > most) continue;
       INFO(bytes << " bytes, shifted by " << shift);
@@ -418,12 +420,14 @@ TEST_CASE("many operations in flight end once each") {
       &seen);
   std::vector<outcome> puts(count), messages(count);
   for (uint64_t i = 0; i < count; ++i) {
-    pair.to_b->put(source.data + i * bytes, bytes, local, remote.address() + i * bytes, remote, outcome::note, &puts[i]);
+    pair.to_b->put(source.data + i * bytes, bytes, local, remote.address() + i * bytes, remote, outcome::note,
+                   &puts[i]);
     pair.to_b->send_am(notice, bytes_of(i), {source.data, 128}, outcome::note, &messages[i]);
   }
   const auto ended = [](const outcome& o) { return o.calls > 0; };
   pair.until([&] {
-    return seen.messages == count && std::all_of(puts.begin(), puts.end(), ended) && std::all_of(messages.begin(), messages.end(), ended);
+    return seen.messages == count && std::all_of(puts.begin(), puts.end(), ended) &&
+           std::all_of(messages.begin(), messages.end(), ended);
   });
   for (int i = 0; i < 1000; ++i) pair.a.progress(), pair.b.progress();
   CHECK(seen.wrong == 0);
@@ -465,7 +469,8 @@ TEST_CASE("destroying an endpoint ends what is pending") {
   const ucx_remote_memory remote(*pair.to_b, landing.packed_key());
   pair.b.expect_disconnects();
   std::vector<outcome> ended(200);
-  for (auto& put : ended) pair.to_b->put(source.data, source.bytes, local, remote.address(), remote, outcome::note, &put);
+  for (auto& put : ended)
+    pair.to_b->put(source.data, source.bytes, local, remote.address(), remote, outcome::note, &put);
   for (int i = 0; i < 3; ++i) pair.a.progress();
   pair.to_b.reset();
   for (int i = 0; i < 1000; ++i) pair.a.progress(), pair.b.progress();
@@ -507,7 +512,8 @@ TEST_CASE("messages are preferred over TCP, puts elsewhere") {
   const std::string transports = std::getenv("UCX_TLS") ? std::getenv("UCX_TLS") : "";
   INFO(pair.to_b->describe());
   if (transports == "tcp" || transports == "tcp,self") CHECK(pair.to_b->prefers_messages());
-  if (transports == "" || transports == "sysv" || transports == "posix,self") CHECK_FALSE(pair.to_b->prefers_messages());
+  if (transports == "" || transports == "sysv" || transports == "posix,self")
+    CHECK_FALSE(pair.to_b->prefers_messages());
 }
 
 TEST_CASE("threads with a worker each share a context") {
@@ -538,7 +544,10 @@ TEST_CASE("threads with a worker each share a context") {
       std::memset(target.data + number * bytes, int(poison), bytes);
       forth.put(
           seen.expected, bytes, local, remote.address() + number * bytes, remote,
-          [](void* endpoint, ucs_status_t) { static_cast<ucx_endpoint*>(endpoint)->send_am(notice, {}, {}, nullptr, nullptr); }, &forth);
+          [](void* endpoint, ucs_status_t) {
+            static_cast<ucx_endpoint*>(endpoint)->send_am(notice, {}, {}, nullptr, nullptr);
+          },
+          &forth);
       while (seen.arrived < round)
         if (!(near.progress() | far.progress())) sched_yield();
     }
@@ -639,11 +648,14 @@ TEST_CASE("two processes: killed with SIGKILL") {
   std::deque<outcome> operations;
   const auto post = [&] {
     const notice_header header{~0ull, 0, 0, {}};
-    self.endpoint->put(staging.data, staging.bytes, local, self.remote.address(), self.remote, outcome::note, &operations.emplace_back());
+    self.endpoint->put(staging.data, staging.bytes, local, self.remote.address(), self.remote, outcome::note,
+                       &operations.emplace_back());
     self.endpoint->send_am(credit, bytes_of(header), {staging.data, 4096}, outcome::note, &operations.emplace_back());
     self.endpoint->send_am(credit, bytes_of(header), {staging.data, 4096}, nullptr, nullptr);
   };
-  const auto pending = [&] { return size_t(std::count_if(operations.begin(), operations.end(), [](const auto& o) { return !o.calls; })); };
+  const auto pending = [&] {
+    return size_t(std::count_if(operations.begin(), operations.end(), [](const auto& o) { return !o.calls; }));
+  };
   post();
   self.until([&] { return pending() == 0; });  // connected
   if (state == "stalled") self.endpoint->send_am(start_stall, {}, {}, nullptr, nullptr);
@@ -706,7 +718,8 @@ TEST_CASE("two processes: one dies while keys are exchanged") {
 }
 
 TEST_CASE("a process that is told to end while it starts UCX leaves no System V segment behind") {
-  // The first is made when its library is loaded: spawn_aggregator blocks the signal, and the aggregator's main allows it.
+  // The first is made when its library is loaded: spawn_aggregator blocks the signal, and the aggregator's main allows
+  // it.
   const int number = GENERATE(1, 2);
   INFO("segment " << number);
   const pid_t child = fork();

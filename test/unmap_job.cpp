@@ -1,5 +1,6 @@
-// Memory that other PEs have mapped is given back after they have let it go: on GPUs the order matters to who frees, here it can be seen. The
-// munmap below stands in for libc's: it takes its time where another PE's memory is let go, and writes down when.
+// Memory that other PEs have mapped is given back after they have let it go: on GPUs the order matters to who frees,
+// here it can be seen. The munmap below stands in for libc's: it takes its time where another PE's memory is let go,
+// and writes down when.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -16,7 +17,7 @@
 #include <string>
 #include <thread>
 
-#include "host/gravel.cuh"
+#include <gravel/gravel.cuh>
 
 namespace {
 
@@ -27,7 +28,8 @@ int notes = -1;  ///< file of all PEs: a line for each piece of such memory that
 
 uint64_t now_ns() {
   return static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+          .count());
 }
 
 /// The inode of the exported memory that begins there; 0: there is none.
@@ -69,7 +71,8 @@ extern "C" int munmap(void* at, size_t bytes) noexcept {
   if (!inode) return result;
   if (!own) when = now_ns();
   char line[80];
-  const int n = std::snprintf(line, sizeof(line), "%lu %d %lu\n", static_cast<unsigned long>(inode), own, static_cast<unsigned long>(when));
+  const int n = std::snprintf(line, sizeof(line), "%lu %d %lu\n", static_cast<unsigned long>(inode), own,
+                              static_cast<unsigned long>(when));
   if (write(notes, line, static_cast<size_t>(n)) != n) std::abort();
   return result;
 }
@@ -77,7 +80,8 @@ extern "C" int munmap(void* at, size_t bytes) noexcept {
 int main() {
   gravel_init<>();
   const int pe = my_pe = gravel_my_pe(), n = gravel_n_pes();
-  const std::string path = std::filesystem::temp_directory_path() / ("gravel-unmap-" + std::to_string(getppid()));  // the launcher's number
+  const std::string path =
+      std::filesystem::temp_directory_path() / ("gravel-unmap-" + std::to_string(getppid()));  // the launcher's number
   notes = open(path.c_str(), O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600);
   if (notes < 0) return fail("no file for notes", pe);
   gravel_barrier_all();
@@ -104,7 +108,8 @@ int main() {
   std::filesystem::remove(path);
   if (lines != 2 * n * n) return fail("not all memory was unmapped", pe);
   for (const auto& [inode, m] : of)
-    if (m.others != n - 1 || m.freed < m.last_let_go) return fail("memory was freed while another PE had it mapped", pe);
+    if (m.others != n - 1 || m.freed < m.last_let_go)
+      return fail("memory was freed while another PE had it mapped", pe);
   std::puts("freed after all others had let it go");
   return 0;
 }

@@ -10,7 +10,7 @@
 #include "test/catch.hpp"
 #include "test/seeds.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 constexpr uint64_t second = 1'000'000'000;
@@ -49,8 +49,9 @@ TEST_CASE("a wait is reported when its time has passed, then each time that it h
     const auto text = pe.monitor.look();
     if (!text) continue;
     told.push_back(now);
-    CHECK_THAT(*text, contains_text("for the word at offset 0x40 of the symmetric heap to be < 7 (gravel_wait_until); it is -1; "
-                                    "block (1,0,2), thread (5,0,0). It goes on waiting"));
+    CHECK_THAT(*text, contains_text(
+                          "for the word at offset 0x40 of the symmetric heap to be < 7 (gravel_wait_until); it is -1; "
+                          "block (1,0,2), thread (5,0,0). It goes on waiting"));
   }
   CHECK(told.size() == 4);
   CHECK(told.front() == 12);
@@ -73,7 +74,7 @@ TEST_CASE("waits for different words are told, but not all of thousands; a new o
   CHECK(told == 8);
   pe.wait(20, word(2048));
   CHECK_FALSE(pe.monitor.look());
-  for (int i = 0; i < 2 * heartbeat_looks + 1; ++i) CHECK_FALSE(pe.monitor.look());
+  for (int i = 0; i < 2 * heartbeat_polls + 1; ++i) CHECK_FALSE(pe.monitor.look());
   pe.wait(20, word(2048));
   CHECK(pe.monitor.look());
 }
@@ -116,7 +117,8 @@ TEST_CASE("lanes that report at once do not mix their reports") {
           const wait_report& r = pe.report;
           const uint32_t who = r.subject.pe;
           interleave_point();
-          for (uint64_t word : {r.subject.wanted, r.subject.found, uint64_t{r.place.block[0]}, uint64_t{r.place.thread[2]}})
+          for (uint64_t word :
+               {r.subject.wanted, r.subject.found, uint64_t{r.place.block[0]}, uint64_t{r.place.thread[2]}})
             CHECK(word == who);
           ring<>::mark_done(&pe.report.read, pe.report.read + 1);
           ++read;

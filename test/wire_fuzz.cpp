@@ -1,6 +1,6 @@
-// Records with a right checksum and wrong fields, of every kind: each is refused with a gravel::error that names who sent it, or is what a
-// process of the job may send. Then it is used as the aggregator uses it: memory is taken for what it says, and collectives run. Nothing may
-// end the program, nor take much memory.
+// Records with a right checksum and wrong fields, of every kind: each is refused with a gravel::error that names who
+// sent it, or is what a process of the job may send. Then it is used as the aggregator uses it: memory is taken for
+// what it says, and collectives run. Nothing may end the program, nor take much memory.
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -15,8 +15,8 @@
 #include "test/packet_samples.hpp"
 #include "test/wire_samples.hpp"
 
-using namespace gravel;
-using namespace gravel::wire_samples;
+using namespace gravel::detail;
+using namespace gravel::detail::wire_samples;
 
 namespace {
 
@@ -32,7 +32,8 @@ struct one_node {
   std::vector<pe_segment> segments;
   node_setup setup;
   explicit one_node(uint32_t node) {
-    for (uint32_t pe : nodes().pes_of(node)) segments.push_back(pe_segment::create(make_segment_shape(values(), nodes(), node), pe));
+    for (uint32_t pe : nodes().pes_of(node))
+      segments.push_back(pe_segment::create(make_segment_shape(values(), nodes(), node), pe));
     setup.nodes = nodes();
     setup.node = node;
     setup.values = values();
@@ -88,11 +89,13 @@ void use(wire_kind kind, std::span<const std::byte> record, random_bits& draw) {
 
 /// Numbers that lie at the edge of something, in 4 or 8 bytes, at any place.
 void put_number(bytes& body, random_bits& draw) {
-  const uint64_t edges[] = {0,     1,     2,          3,          4,          5,   64,         65,         255,        4096,
-                            65535, 65536, 1ull << 20, 20'000'000, 1ull << 31, ~0u, 1ull << 32, 1ull << 40, 1ull << 63, ~0ull};
+  const uint64_t edges[] = {0,          1,   2,          3,          4,          5,          64,
+                            65,         255, 4096,       65535,      65536,      1ull << 20, 20'000'000,
+                            1ull << 31, ~0u, 1ull << 32, 1ull << 40, 1ull << 63, ~0ull};
   const uint64_t number = edges[draw.below(std::size(edges))];
   const size_t size = draw.below(2) ? 4 : 8;
-  if (body.size() >= size) std::memcpy(body.data() + draw.below(static_cast<uint32_t>(body.size() - size + 1)), &number, size);
+  if (body.size() >= size)
+    std::memcpy(body.data() + draw.below(static_cast<uint32_t>(body.size() - size + 1)), &number, size);
 }
 
 bytes wrong_body(const kind_of_message& k, random_bits& draw) {
@@ -153,9 +156,10 @@ int main(int argc, char** argv) {
     } catch (const error& e) {
       ++refused[k];
       const std::string_view text = e.what();
-      if (text.find("PE ") == text.npos && text.find("node ") == text.npos) fault = fmt::format("'{}' names nobody", text);
+      if (text.find("PE ") == text.npos && text.find("node ") == text.npos)
+        fault = fmt::format("'{}' names nobody", text);
     } catch (const std::exception& e) {
-      fault = fmt::format("no gravel::error, but '{}'", e.what());
+      fault = fmt::format("no gravel::detail::error, but '{}'", e.what());
     }
     if (fault.empty()) continue;
     std::printf("input %llu, '%s': %s\n", static_cast<unsigned long long>(i), name_of(kinds[k].kind), fault.c_str());
@@ -164,8 +168,8 @@ int main(int argc, char** argv) {
   bool good = true;
   std::printf("   taken  refused\n");
   for (size_t k = 0; k < kinds.size(); ++k) {
-    std::printf("%8llu %8llu  %s\n", static_cast<unsigned long long>(taken[k]), static_cast<unsigned long long>(refused[k]),
-                name_of(kinds[k].kind));
+    std::printf("%8llu %8llu  %s\n", static_cast<unsigned long long>(taken[k]),
+                static_cast<unsigned long long>(refused[k]), name_of(kinds[k].kind));
     good = good && taken[k] != 0 && refused[k] != 0;
   }
   if (!good) std::printf("records of some kind were never taken, or never refused\n");

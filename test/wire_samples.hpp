@@ -1,4 +1,5 @@
-// A record of each kind that processes tell each other, as a process of a small job sends it: for wire_test and wire_fuzz.
+// A record of each kind that processes tell each other, as a process of a small job sends it: for wire_test and
+// wire_fuzz.
 #pragma once
 #include <functional>
 #include <span>
@@ -12,7 +13,7 @@
 #include "transport/bootstrap.hpp"
 #include "transport/ucx_wire.hpp"
 
-namespace gravel::wire_samples {
+namespace gravel::detail::wire_samples {
 
 using bytes = std::vector<std::byte>;
 
@@ -53,7 +54,9 @@ inline ucx_memory_key sample_key() {
   return {ucx_release(), 0x7f0000, 2 * make_segment_shape(values(), nodes(), 1).landing_bytes(), bytes_of("UCX's")};
 }
 /// Of node 1.
-inline wiring sample_wiring() { return {{bytes_of("address of plane 0")}, {to_wire(sample_key()), to_wire(sample_key()), {}}}; }
+inline wiring sample_wiring() {
+  return {{bytes_of("address of plane 0")}, {to_wire(sample_key()), to_wire(sample_key()), {}}};
+}
 
 inline const std::vector<kind_of_message>& all_kinds() {
   static const auto table = [] {
@@ -98,4 +101,4 @@ inline bytes sealed(wire_kind kind, const bytes& body) {
   return std::move(out).finish();
 }
 
-}  // namespace gravel::wire_samples
+}  // namespace gravel::detail::wire_samples

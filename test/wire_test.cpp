@@ -1,5 +1,5 @@
-// lib/base/wire.*, and every kind of message that processes tell each other, by one table: what is read is what was written, and
-// nothing else is taken for it, nor read beyond its end.
+// lib/base/wire.*, and every kind of message that processes tell each other, by one table: what is read is what was
+// written, and nothing else is taken for it, nor read beyond its end.
 #include "lib/base/wire.hpp"
 
 #include <fmt/format.h>
@@ -12,8 +12,8 @@
 #include "test/packet_samples.hpp"
 #include "test/wire_samples.hpp"
 
-using namespace gravel;
-using namespace gravel::wire_samples;
+using namespace gravel::detail;
+using namespace gravel::detail::wire_samples;
 
 namespace {
 
@@ -81,12 +81,14 @@ TEST_CASE("what was written is read") {
 TEST_CASE("a message that is cut anywhere is refused, with its kind and its sender") {
   for (const auto& k : all_kinds())
     for (size_t n = 0; n < k.sample.size(); ++n) {
-      const std::string text = error_of([&] { read_at_the_end(k, {k.sample.begin(), k.sample.begin() + static_cast<long>(n)}); });
+      const std::string text = error_of([&] {
+        read_at_the_end(k, {k.sample.begin(), k.sample.begin() + static_cast<long>(n)});
+      });
       INFO(name_of(k.kind) << ", " << n << " bytes: " << text);
       if (n < sizeof(wire_header)) CHECK(text == fmt::format("PE 3: a message is cut off ({} bytes)", n));
       else
-        CHECK(text == fmt::format("PE 3: '{}' has {} bytes where {} were announced", name_of(k.kind), n - sizeof(wire_header),
-                                  k.sample.size() - sizeof(wire_header)));
+        CHECK(text == fmt::format("PE 3: '{}' has {} bytes where {} were announced", name_of(k.kind),
+                                  n - sizeof(wire_header), k.sample.size() - sizeof(wire_header)));
     }
 }
 
@@ -94,12 +96,15 @@ TEST_CASE("fields that are cut or too many are refused although the header fits"
   for (const auto& k : all_kinds()) {
     bytes body = body_of(k);
     for (size_t n = 0; n < body.size(); ++n) {
-      const std::string text = error_of([&] { read_at_the_end(k, sealed(k.kind, {body.begin(), body.begin() + static_cast<long>(n)})); });
+      const std::string text = error_of([&] {
+        read_at_the_end(k, sealed(k.kind, {body.begin(), body.begin() + static_cast<long>(n)}));
+      });
       INFO(name_of(k.kind) << ", " << n << " bytes: " << text);
       CHECK(text.find(fmt::format("PE 3: '{}' is too short", name_of(k.kind))) == 0);
     }
     body.push_back({});
-    CHECK(error_of([&] { read_at_the_end(k, sealed(k.kind, body)); }) == fmt::format("PE 3: '{}' is too long by 1 bytes", name_of(k.kind)));
+    CHECK(error_of([&] { read_at_the_end(k, sealed(k.kind, body)); }) ==
+          fmt::format("PE 3: '{}' is too long by 1 bytes", name_of(k.kind)));
   }
 }
 
@@ -119,7 +124,8 @@ TEST_CASE("another version, another kind, and something else are refused as what
     const uint16_t version = wire_version + 1;
     std::memcpy(other.data() + offsetof(wire_header, version), &version, sizeof(version));
     CHECK(error_of([&] { read_at_the_end(k, other); }) ==
-          fmt::format("PE 3: speaks version {} of Gravel's messages, this process {}: all processes of a job must run the same Gravel",
+          fmt::format("PE 3: speaks version {} of Gravel's messages, this process {}: all processes of a job must run "
+                      "the same Gravel",
                       version, wire_version));
     CHECK(error_of([&] { read_at_the_end(k, bytes(100)); }) == "PE 3: what came is no message of Gravel");
     for (const auto& another : all_kinds())
@@ -157,7 +163,8 @@ TEST_CASE("random bytes behind a header that fits: an error, or what they say") 
       if (i % 2 == 0)
         for (std::byte& b : body) b = std::byte(draw.below(4) ? 0 : draw());  // small counts lead on
       else if (!body.empty())
-        for (uint32_t n = 1 + draw.below(4); n; --n) body[draw.below(static_cast<uint32_t>(body.size()))] = std::byte(draw());
+        for (uint32_t n = 1 + draw.below(4); n; --n)
+          body[draw.below(static_cast<uint32_t>(body.size()))] = std::byte(draw());
       wrong += !refused_or_the_same(k, sealed(k.kind, body));
     }
     CHECK(wrong == 0);
@@ -168,13 +175,18 @@ TEST_CASE("a hello that lies is refused, with the field") {
   CHECK(refusal([](hello& h) { h.pe = 4; }) == "PE 3: 'hello' says 4 for pe, which can be 0 to 3");
   CHECK(refusal([](hello& h) { h.pe = ~0u; }) == "PE 3: 'hello' says 4294967295 for pe, which can be 0 to 3");
   CHECK(refusal([](hello& h) { h.node = 0; }) == "PE 3: 'hello': node is not that of its PE");
-  CHECK(refusal([](hello& h) { h.node_of_pe.clear(); }) == "PE 3: 'hello' says 0 for the number of PEs, which can be 1 to 65535");
-  CHECK(refusal([](hello& h) { h.node_of_pe.resize(65536); }) == "PE 3: 'hello' says 65536 for the number of PEs, which can be 1 to 65535");
+  CHECK(refusal([](hello& h) { h.node_of_pe.clear(); }) ==
+        "PE 3: 'hello' says 0 for the number of PEs, which can be 1 to 65535");
+  CHECK(refusal([](hello& h) { h.node_of_pe.resize(65536); }) ==
+        "PE 3: 'hello' says 65536 for the number of PEs, which can be 1 to 65535");
   for (uint32_t node : {4u, 20'000'000u, ~0u})
     CHECK(refusal([&](hello& h) { h.node_of_pe[1] = node; }) ==
           fmt::format("PE 3: 'hello' says {} for the node of a PE, which can be 0 to 3", node));
-  CHECK(refusal([](hello& h) { h.node_of_pe = {0, 0, 3, 3}, h.node = 3; }) == "PE 3: 'hello': node_of_pe leaves out a number of a node");
-  CHECK(refusal([](hello& h) { h.bus_id.resize(65); }) == "PE 3: 'hello' says 65 for the length of bus_id, which can be 0 to 64");
+  CHECK(refusal([](hello& h) {
+          h.node_of_pe = {0, 0, 3, 3}, h.node = 3;
+        }) == "PE 3: 'hello': node_of_pe leaves out a number of a node");
+  CHECK(refusal([](hello& h) { h.bus_id.resize(65); }) ==
+        "PE 3: 'hello' says 65 for the length of bus_id, which can be 0 to 64");
   CHECK(refusal([](hello& h) { h.handlers[0].second.resize(100'000); }) ==
         "PE 3: 'hello' says 100000 for the length of a handler's name, which can be 0 to 65536");
 }

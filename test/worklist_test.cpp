@@ -1,5 +1,6 @@
-// The state word of vertices by table; the kernels of lib/worklist under seeded schedules, on graphs so small that lists overflow, hubs are cut up and limits
-// move on: after each kernel every vertex that waits is in the list that fits its key, once, and at the end all keys are what a serial run finds.
+// The state word of vertices by table; the kernels of lib/worklist under seeded schedules, on graphs so small that
+// lists overflow, hubs are cut up and limits move on: after each kernel every vertex that waits is in the list that
+// fits its key, once, and at the end all keys are what a serial run finds.
 #include "lib/worklist/worklist.cuh"
 
 #include <algorithm>
@@ -15,11 +16,13 @@
 #include "test/catch.hpp"
 #include "test/seeds.hpp"
 
-using namespace gravel;
+using namespace app;
+using namespace gravel::detail;
 
 namespace {
 
-/// Distances of whole-numbered lengths. `times`: how often each vertex was expanded; `followers`, if there: for each edge a bit for each warp that followed it.
+/// Distances of whole-numbered lengths. `times`: how often each vertex was expanded; `followers`, if there: for each
+/// edge a bit for each warp that followed it.
 struct walk {
   static constexpr const char* name = "walk";
   using state = least_keys;
@@ -35,7 +38,9 @@ struct walk {
     return key;
   }
   GRAVEL_DEVICE uint32_t along(uint32_t from, uint64_t edge) const {
-    if (followers) atomicOr(reinterpret_cast<unsigned long long*>(&followers[edge]), 1ull << (blockIdx.x * blockDim.x + threadIdx.x) / 32);
+    if (followers)
+      atomicOr(reinterpret_cast<unsigned long long*>(&followers[edge]),
+               1ull << (blockIdx.x * blockDim.x + threadIdx.x) / 32);
     return from + lengths[edge];
   }
   GRAVEL_BOTH uint32_t limit_after(uint32_t key) const {
@@ -100,7 +105,7 @@ struct rig {
   std::vector<uint32_t> words, lists, times;
   std::vector<hub_piece> hubs;
   worklist_words shared{};
-  block_report reports[2][most_meeting_blocks]{};
+  block_report reports[2][most_rendezvous_blocks]{};
   worklist_view<walk> view{};
   uint32_t left_fused = 0, hub_rounds = 0, advances = 0;
 
@@ -203,11 +208,14 @@ struct rig {
     return has;
   }
   void check_lists() const {
-    const auto is_near = members(view.near[shared.near_turn], near(), "near"), is_far = members(view.far[shared.far_turn], far(), "far"),
+    const auto is_near = members(view.near[shared.near_turn], near(), "near"),
+               is_far = members(view.far[shared.far_turn], far(), "far"),
                is_remote = members(view.remote, shared.remote_size, "remote");
     for (uint64_t v = 0; v < words.size(); ++v) {
       if (!least_keys::waits(words[v])) continue;
-      const bool listed = v >= own ? is_remote[v] : least_keys::key_of(words[v]) < shared.limit ? is_near[v] : is_far[v];
+      const bool listed = v >= own                                      ? is_remote[v]
+                          : least_keys::key_of(words[v]) < shared.limit ? is_near[v]
+                                                                        : is_far[v];
       if (!listed) FAIL("vertex " << v << " waits and is in no list");
     }
     for (uint32_t i = 0; i < near(); ++i) REQUIRE(view.near[shared.near_turn][i] < own);
@@ -219,7 +227,8 @@ struct rig {
     for (uint64_t v = 0; v < words.size(); ++v) {
       INFO("vertex " << v);
       REQUIRE(least_keys::key_of(words[v]) == expected[v]);
-      REQUIRE(least_keys::waits(words[v]) == (v >= own && expected[v] != least_keys::unreached));  // ghosts are not sent here
+      REQUIRE(least_keys::waits(words[v]) ==
+              (v >= own && expected[v] != least_keys::unreached));  // ghosts are not sent here
       if (v >= own) continue;
       REQUIRE((times[v] > 0) == (expected[v] != least_keys::unreached));
       expanded += times[v], edges += times[v] * p.rows.degree(v);
@@ -313,8 +322,8 @@ TEST_CASE("the least key offered stays, and each listing is taken once, while la
   constexpr uint32_t vertices = 7, lanes = 64, limit = 500;
   for (uint64_t seed = 1; seed <= of_seeds(300); ++seed) {
     INFO("seed " << seed);
-    std::vector<uint32_t> words(vertices, least_keys::initial_word), least(vertices, least_keys::unreached), listed(vertices),
-        taken(vertices);
+    std::vector<uint32_t> words(vertices, least_keys::initial_word), least(vertices, least_keys::unreached),
+        listed(vertices), taken(vertices);
     std::vector<std::vector<uint32_t>> keys(vertices);
     simt::launch_options how{};
     how.seed = seed;
@@ -381,14 +390,15 @@ TEST_CASE("sums lose nothing, and list a vertex once when they reach the thresho
 
 TEST_CASE("shortest paths by rounds of the grid, and by many rounds in one kernel") {
   const problem problems[] = {problem::weighted(road_grid(16, 12, 0.8, 2, {.undirected = true})),
-                              problem::weighted(rmat(6, 8, 2, {.undirected = true})), problem(rmat(7, 4, 5, {.undirected = true})),
-                              problem::weighted(mesh(8, 6, 1))};
+                              problem::weighted(rmat(6, 8, 2, {.undirected = true})),
+                              problem(rmat(7, 4, 5, {.undirected = true})), problem::weighted(mesh(8, 6, 1))};
   uint32_t left_fused = 0, advances = 0;
   for (const problem& p : problems)
     for (uint64_t seed = 1; seed <= of_seeds(6); ++seed)
       for (const uint32_t delta : {0u, 1u, 90u, 100000u})
         for (const bool fused : {false, true}) {
-          INFO("vertices " << p.rows.rows() << ", seed " << seed << ", delta " << delta << (fused ? ", fused" : ", rounds"));
+          INFO("vertices " << p.rows.rows() << ", seed " << seed << ", delta " << delta
+                           << (fused ? ", fused" : ", rounds"));
           if (delta == 1 && (seed > 1 || p.rows.rows() > 100)) continue;
           rig r(p, p.rows.rows(), delta, seed);
           r.work(1, fused, 1 + seed % 3);
@@ -494,7 +504,8 @@ TEST_CASE("ghosts wait in the remote list, each once, with the best that this PE
       r.work(5, fused);
       r.check_result(5);
       uint64_t offered = 0;
-      for (uint64_t v = r.own; v < p.rows.rows(); ++v) offered += least_keys::key_of(r.words[v]) != least_keys::unreached;
+      for (uint64_t v = r.own; v < p.rows.rows(); ++v)
+        offered += least_keys::key_of(r.words[v]) != least_keys::unreached;
       CHECK(r.shared.remote_size == offered);
       CHECK(offered == 12);
     }
@@ -517,7 +528,8 @@ TEST_CASE("priorities save work on a road-like grid") {
 
 TEST_CASE("the check by Graph500's rules accepts a search, and finds every mistake that is planted") {
   edge_list list = rmat(6, 8, 5, {.undirected = true});
-  for (uint64_t i = 0; i < 100; ++i) list.edges.push_back({1, i % 50}), list.edges.push_back({i % 50, 1});  // a long row
+  for (uint64_t i = 0; i < 100; ++i)
+    list.edges.push_back({1, i % 50}), list.edges.push_back({i % 50, 1});  // a long row
   list.total_edges = list.edges.size();
   list.vertices += 2;  // that nothing reaches
   const problem p(list);
@@ -531,7 +543,7 @@ TEST_CASE("the check by Graph500's rules accepts a search, and finds every mista
   bits.own = n, bits.parents = parents.data(), bits.levels = levels.data();
   std::vector<row_part> parts(n + p.targets.size() / row_piece);
   uint32_t n_parts = 0;
-  r.launch(2, 32, false, [&] { look_for_parents(r.view, bits, source, parts.data(), &n_parts); });
+  r.launch(2, 32, false, [&] { scan_for_parents(r.view, bits, source, parts.data(), &n_parts); });
   CHECK(n_parts > 0);
   r.launch(2, 32, false, [&] { search_long_rows(r.view, bits, parts.data(), &n_parts); });
   const auto mistakes = [&](uint64_t from) {
@@ -567,13 +579,16 @@ TEST_CASE("the check by Graph500's rules accepts a search, and finds every mista
   };
   const uint32_t deep = vertex([&](uint32_t v) { return found(v) && level(v) == 2; });
   CHECK(with_parent(deep, no_parent) > 0);
-  CHECK(with_parent(deep, vertex([&](uint32_t u) { return found(u) && level(u) == 1 && !is_neighbour(deep, u); })) > 0);  // no edge
+  CHECK(with_parent(deep, vertex([&](uint32_t u) { return found(u) && level(u) == 1 && !is_neighbour(deep, u); })) >
+        0);                         // no edge
   for (uint32_t v = 0; v < n; ++v)  // a neighbour, but of the same level: circles would be such
     for (uint32_t u = 0; u < n && found(v) && v != source; ++u)
       if (level(u) == level(v) && is_neighbour(v, u) && with_parent(v, u) == 0) FAIL("parent " << u << " of " << v);
-  for (const uint32_t wrong : {0u, level(deep) + 2, least_keys::unreached}) CHECK(with_word(deep, least_keys::word_of(wrong, false)) > 0);
+  for (const uint32_t wrong : {0u, level(deep) + 2, least_keys::unreached})
+    CHECK(with_word(deep, least_keys::word_of(wrong, false)) > 0);
   CHECK(with_word(deep, words[deep] | 1) > 0);  // still waits
-  CHECK(with_word(vertex([&](uint32_t v) { return !found(v) && p.rows.degree(v) == 0; }), least_keys::word_of(1, false)) > 0);
+  CHECK(with_word(vertex([&](uint32_t v) { return !found(v) && p.rows.degree(v) == 0; }),
+                  least_keys::word_of(1, false)) > 0);
   CHECK(with_word(source, least_keys::word_of(1, false)) > 0);
   CHECK(mistakes(deep) > 0);  // from another source
   levels[deep] = least_keys::word_of(1, false);

@@ -1,5 +1,5 @@
-// Long rows leave a slot by puts, without a copy (host/aggregator/outbound.hpp): that what arrives is what was handed over, and that
-// a slot stays as it is until its puts are done.
+// Long rows leave a slot by puts, without a copy (host/aggregator/outbound.hpp): that what arrives is what was handed
+// over, and that a slot stays as it is until its puts are done.
 #include <map>
 #include <tuple>
 #include <vector>
@@ -9,7 +9,7 @@
 #include "test/catch.hpp"
 #include "test/fake_job.hpp"
 
-using namespace gravel;
+using namespace gravel::detail;
 
 namespace {
 
@@ -43,7 +43,9 @@ class slot_writer {
 };
 
 fake_shape two_nodes(const char* zero_copy_size, const char* eager_size = "2K") {
-  return {.nodes = 2, .pes_per_node = 1, .settings = {{"GRAVEL_ZERO_COPY_SIZE", zero_copy_size}, {"GRAVEL_EAGER_SIZE", eager_size}}};
+  return {.nodes = 2,
+          .pes_per_node = 1,
+          .settings = {{"GRAVEL_ZERO_COPY_SIZE", zero_copy_size}, {"GRAVEL_EAGER_SIZE", eager_size}}};
 }
 
 /// Of PE 0's block queue.
@@ -74,8 +76,8 @@ TEST_CASE("rows of any kind and length arrive, whether put from their slots or c
         const uint32_t n = job->n_pes();
         random_numbers draw(seed);
         std::vector<std::map<uint32_t, uint64_t>> expected(n);
-        constexpr row_kind kinds[] = {increment, update_kind(op::add, value_type::u64), update_kind(op::add, value_type::u32),
-                                      wide_kind(1)};
+        constexpr row_kind kinds[] = {increment, update_kind(op::add, value_type::u64),
+                                      update_kind(op::add, value_type::u32), wide_kind(1)};
         for (uint32_t i = 0; i < 120; ++i) {
           slot_writer slot(*job, draw.below(n));
           const uint32_t most_rows = 1 + draw.below(6);
@@ -107,9 +109,10 @@ TEST_CASE("rows of any kind and length arrive, whether put from their slots or c
           for (const auto& [at, value] : expected[pe])
             REQUIRE((at < 4096 ? *job->pe(pe).at<uint64_t>(at) : *job->pe(pe).at<uint32_t>(at)) == value);
         job->settle();
-        for (uint32_t pe = 0; pe < n; ++pe) CHECK(job->pe(pe).kernel.block.read_consumed() >= job->pe(pe).kernel.block.state->tickets);
+        for (uint32_t pe = 0; pe < n; ++pe)
+          CHECK(job->pe(pe).kernel.block.read_consumed() >= job->pe(pe).kernel.block.state->tickets);
         for (uint32_t node = 0; node < nodes; ++node) CHECK_FALSE(job->plane_of(node).busy());
-        CHECK((job->stat_of(gravel::stat::bytes_from_slots) != 0) == (*size != '0'));
+        CHECK((job->stat_of(gravel::detail::stat::bytes_from_slots) != 0) == (*size != '0'));
       }
 }
 
@@ -119,7 +122,7 @@ TEST_CASE("what is at least as long as GRAVEL_ZERO_COPY_SIZE is put, all else is
     const auto job = fake_job::with<>(two_nodes("1K"));
     slot_writer(*job, 0).increments(1, 3, messages);
     expect_word(*job, 1, 3, messages);
-    CHECK(job->stat_of(gravel::stat::bytes_from_slots) == put);
+    CHECK(job->stat_of(gravel::detail::stat::bytes_from_slots) == put);
   }
 }
 
@@ -127,7 +130,7 @@ TEST_CASE("a short packet with a row that was put goes by puts, too") {
   const auto job = fake_job::with<>(two_nodes("64", "64K"));
   slot_writer(*job, 0).increments(1, 3, 20);
   expect_word(*job, 1, 3, 20);
-  CHECK(job->stat_of(gravel::stat::packets_put) == 1);
+  CHECK(job->stat_of(gravel::detail::stat::packets_put) == 1);
 }
 
 TEST_CASE("rows to PEs of the node, and those of small slots, are copied") {
@@ -137,7 +140,7 @@ TEST_CASE("rows to PEs of the node, and those of small slots, are copied") {
   job->step_plane(0, 0);
   CHECK(given_back(*job) == 1);
   expect_word(*job, 1, 3, 900);
-  CHECK(job->stat_of(gravel::stat::bytes_from_slots) == 0);
+  CHECK(job->stat_of(gravel::detail::stat::bytes_from_slots) == 0);
 }
 
 TEST_CASE("a slot is given back when its puts are done, not before, and not only when its packet leaves") {
@@ -145,14 +148,14 @@ TEST_CASE("a slot is given back when its puts are done, not before, and not only
   job->clock_step = 0;
   slot_writer(*job, 0).increments(1, 3, 700);
   job->step_plane(0, 0);
-  REQUIRE(job->stat_of(gravel::stat::slots_taken) == 1);
+  REQUIRE(job->stat_of(gravel::detail::stat::slots_taken) == 1);
   for (int i = 0; i < 10; ++i) job->step_plane(0, 0);
   CHECK(given_back(*job) == 0);
   CHECK_THAT(job->plane_of(0).describe(), contains_text("1 slots taken, 1 of them being sent"));
   REQUIRE(job->deliver(0, 1, 0));
   job->step_plane(0, 0);
   CHECK(given_back(*job) == 1);
-  CHECK(job->stat_of(gravel::stat::packets) == 0);
+  CHECK(job->stat_of(gravel::detail::stat::packets) == 0);
   expect_word(*job, 1, 3, 700);
 }
 
@@ -163,7 +166,7 @@ TEST_CASE("a slot that puts have read when they return goes back as soon as it i
   slot_writer(*job, 0).increments(1, 3, 700);
   job->step_plane(0, 0);
   CHECK(given_back(*job) == 1);
-  CHECK(job->stat_of(gravel::stat::packets) == 0);
+  CHECK(job->stat_of(gravel::detail::stat::packets) == 0);
   expect_word(*job, 1, 3, 700);
 }
 
@@ -197,7 +200,7 @@ TEST_CASE("a slot of several rows waits for the puts of all, and of both packets
     slot.increments(1, 4, 100);
   }
   job->step_plane(0, 0);
-  CHECK(job->stat_of(gravel::stat::packets) == 1);
+  CHECK(job->stat_of(gravel::detail::stat::packets) == 1);
   CHECK(given_back(*job) == 0);
   uint64_t seen = 0;
   while (job->deliver(0, 1, 0)) {
@@ -225,7 +228,7 @@ TEST_CASE("a producer that waits for a slot gets it when puts are done") {
     for (uint32_t i = 0; i < slots; ++i) slot_writer(*job, 0).increments(1, i, 100 + i);
     job->quiet(0);
     for (uint32_t i = 0; i < slots; ++i) REQUIRE(job->pe(1).at<uint64_t>(0)[i] == 100 + i);
-    CHECK(job->stat_of(gravel::stat::bytes_from_slots) > 0);
+    CHECK(job->stat_of(gravel::detail::stat::bytes_from_slots) > 0);
   }
 }
 
@@ -236,7 +239,8 @@ TEST_CASE("rows for one destination that goes on, however slowly, stay in their 
     job->clock_step = 0;
     uint32_t sent = 0;
     const auto hand_over = [&](uint32_t to) {
-      if (job->pe(0).kernel.block.state->tickets - given_back(*job) < 4) slot_writer(*job, 0).increments(to, 3, to == 1 ? ++sent, 900 : 10);
+      if (job->pe(0).kernel.block.state->tickets - given_back(*job) < 4)
+        slot_writer(*job, 0).increments(to, 3, to == 1 ? ++sent, 900 : 10);
     };
     // PE 1 applies a packet each 100 us, less than GRAVEL_TIMEOUT_US; 900 increments are more than a packet.
     for (int packets = 0; packets < 40; ++packets, job->now += 100) {
@@ -249,8 +253,8 @@ TEST_CASE("rows for one destination that goes on, however slowly, stay in their 
       job->step_receiver(1, sink_kind::device);
     }
     // But for what the queue still holds.
-    CHECK((job->stat_of(gravel::stat::bytes_from_slots) >= (sent - 4) * uint64_t{3600}) == alone);
-    CHECK(job->stat_of(gravel::stat::stalls) > 0);
+    CHECK((job->stat_of(gravel::detail::stat::bytes_from_slots) >= (sent - 4) * uint64_t{3600}) == alone);
+    CHECK(job->stat_of(gravel::detail::stat::stalls) > 0);
     expect_word(*job, 1, 3, sent * 900);
   }
 }

@@ -1,48 +1,66 @@
 #!/usr/bin/env python3
-"""The headers that are installed, one a line: those of host/ itself and of the libraries in lib/ that need no library of others, and what these
-include. With --umbrella only those that no other one includes, and gravel.cuh: programs include them first.
-Usage: installed_headers.py [--umbrella]"""
+"""The headers that are installed: the public ones, lib/gravel/*, and what they include.
 
+    tools/installed_headers.py [--public]         prints them, one a line; with --public only those of lib/gravel
+    tools/installed_headers.py --install FOLDER   writes them to FOLDER (PREFIX/include)
+
+In FOLDER the public ones are gravel/NAME, the others gravel/detail/..., and their includes say so. A program therefore
+needs one -I, and no folder called lib, host or device is on its path."""
+
+import os
 import re
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-# Of other projects, and no part of the interface: headers that include these are not installed.
+INCLUDE = re.compile(r'^(\s*#\s*include\s*)(?:"([^"]+)"|<(gravel/[^>]+)>)', re.M)
+# Of other projects, and no part of the interface.
 FOREIGN = r"\s*#\s*include\s*[<\"](fmt|spdlog|CLI|nlohmann|hwloc|uc[mpst]|pmix|boost|zlib|metis)\b"
 
 
-def includes(name):
-    return re.findall(r'^\s*#\s*include\s*"([^"]+)"', (ROOT / name).read_text(), re.M)
+def includes_in(text):
+    """What a file of this tree includes of it, as paths from the root."""
+    return ["lib/" + public if public else other for _, other, public in INCLUDE.findall(text)]
 
 
-def reached_from(name):
-    """The header itself, and all of this tree that it includes."""
-    found, left = set(), [name]
-    while left:
-        if (header := left.pop()) not in found and (ROOT / header).is_file():
-            found.add(header)
-            left += includes(header)
-    return found
-
-
-def is_free(headers):
-    """Whether none of them needs a library of others."""
-    return not any(re.search("^" + FOREIGN, (ROOT / name).read_text(), re.M) for name in headers)
+def public_headers():
+    return {str(path.relative_to(ROOT)) for path in (ROOT / "lib/gravel").iterdir() if path.suffix in (".hpp", ".cuh")}
 
 
 def installed_headers():
-    folders = [ROOT / "host", *(path for path in (ROOT / "lib").iterdir() if path.is_dir() and path.name != "base")]
-    roots = [str(path.relative_to(ROOT)) for folder in folders for path in folder.iterdir() if path.suffix in (".hpp", ".cuh")]
-    reached = [reached_from(root) for root in roots]
-    return set().union(*filter(is_free, reached))
+    found, left = set(), list(public_headers())
+    while left:
+        name = left.pop()
+        if name in found or not (ROOT / name).is_file():
+            continue
+        found.add(name)
+        text = (ROOT / name).read_text()
+        if foreign := re.search("^" + FOREIGN, text, re.M):
+            sys.exit(f"{name} is installed, and includes {foreign[1]}, which is no part of the interface")
+        left += includes_in(text)
+    return found
 
 
-def umbrella_headers():
+def installed_as(name):
+    """Where a header lies below PREFIX/include."""
+    return name.removeprefix("lib/") if name.startswith("lib/gravel/") else "gravel/detail/" + name
+
+
+def install(folder):
     headers = installed_headers()
-    included = {header for name in headers for header in includes(name)}
-    return headers - included | {"host/gravel.cuh"}
+    for name in sorted(headers):
+        def installed_include(found):
+            before, other, _ = found.groups()
+            return f"{before}<{installed_as(other)}>" if other in headers else found[0]
+        path = folder / installed_as(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(INCLUDE.sub(installed_include, (ROOT / name).read_text()))
+        path.chmod(0o644)
 
 
 if __name__ == "__main__":
-    print(*sorted(umbrella_headers() if sys.argv[1:] == ["--umbrella"] else installed_headers()), sep="\n")
+    if sys.argv[1:2] == ["--install"]:
+        # Meson's install scripts get DESTDIR and the prefix together.
+        install(Path(os.environ.get("MESON_INSTALL_DESTDIR_PREFIX", "")) / sys.argv[2])
+    else:
+        print(*sorted(public_headers() if sys.argv[1:] == ["--public"] else installed_headers()), sep="\n")

@@ -12,7 +12,7 @@
 #include "transport/pmix_launcher.hpp"
 #include "transport/pmix_wait.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 std::atomic<bool> connected{false};
@@ -62,10 +62,12 @@ staged_values bootstrap::fetch(uint32_t pe, uint64_t fence, std::string_view key
 }
 
 std::vector<std::byte> bootstrap::get(uint32_t pe, std::string_view key) {
-  if (pe >= job_.size) fail("get of '{}': there is no PE {}, the job has {} (0 to {})", key, pe, job_.size, job_.size - 1);
+  if (pe >= job_.size)
+    fail("get of '{}': there is no PE {}, the job has {} (0 to {})", key, pe, job_.size, job_.size - 1);
   for (uint64_t fence = fences_; fence-- > 0;) {  // the last value counts
     const staged_values then = launched() ? fetch(pe, fence, key) : own_[fence];
-    const auto found = std::find_if(then.values.rbegin(), then.values.rend(), [&](const auto& value) { return value.first == key; });
+    const auto found =
+        std::find_if(then.values.rbegin(), then.values.rend(), [&](const auto& value) { return value.first == key; });
     if (found != then.values.rend()) return found->second;
   }
   fail("PE {} has put no value under '{}' before the last fence", pe, key);
@@ -83,7 +85,8 @@ void bootstrap::fence() {
     value.data.bo.size = packed.size();
     pmix_status_t code = PMIx_Put(PMIX_GLOBAL, fence_key(fences_).c_str(), &value);
     if (code == PMIX_SUCCESS) code = PMIx_Commit();
-    if (code != PMIX_SUCCESS) fail("PE {} cannot hand {} bytes to the launcher: {}", rank(), packed.size(), PMIx_Error_string(code));
+    if (code != PMIX_SUCCESS)
+      fail("PE {} cannot hand {} bytes to the launcher: {}", rank(), packed.size(), PMIx_Error_string(code));
     wait_for_all();
   }
   staged_.values.clear();
@@ -101,7 +104,8 @@ void bootstrap::wait_for_all() {
   });
   if (outcome == pmix_outcome::timeout)
     fail(
-        "not all {} PEs came to fence {} of the job within {} s. Check that every PE runs the same program with the same arguments, that "
+        "not all {} PEs came to fence {} of the job within {} s. Check that every PE runs the same program with the "
+        "same arguments, that "
         "none is stopped or waits for input, and that all could start; GRAVEL_CONNECT_TIMEOUT_S sets the limit",
         job_.size, waits_, limit);
   if (outcome == pmix_outcome::answered && call->status == PMIX_SUCCESS) return;
@@ -125,4 +129,4 @@ void bootstrap::finalize() {
   }
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

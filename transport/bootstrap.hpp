@@ -18,7 +18,7 @@
 
 #include "lib/base/wire.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// What a PE puts between two fences.
 struct staged_values {
@@ -90,4 +90,4 @@ class bootstrap {
   std::vector<staged_values> own_;  ///< of a job of one PE: what it has put, by fence
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace gravel {
+namespace gravel::detail {
 
 /// A growing array of PMIx attributes. Values are copied in. Not copyable; single-threaded.
 class pmix_info_list {
@@ -44,4 +44,4 @@ class pmix_info_list {
   std::vector<pmix_info_t> entries_;  // plain C structs: moving their bytes is fine
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -17,7 +17,7 @@
 #include "lib/base/log.hpp"
 #include "transport/pmix_info.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 bool has(const char* variable) {
@@ -50,13 +50,14 @@ std::string launcher_text(const pmix_proc_t& proc, const char* key) {
   return value && value->type == PMIX_STRING && value->data.string ? value->data.string : "";
 }
 
-/// Launchers whose processes can be told, and their variables for the number of a process and of all processes. `size`: some
-/// do not tell.
+/// Launchers whose processes can be told, and their variables for the number of a process and of all processes. `size`:
+/// some do not tell.
 struct other_launcher {
   const char *name, *rank, *size, *advice;
 };
 constexpr other_launcher launchers_without_pmix[] = {
-    {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "`srun --mpi=list` shows whether this Slurm has pmix; if so, add --mpi=pmix. "},
+    {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS",
+     "`srun --mpi=list` shows whether this Slurm has pmix; if so, add --mpi=pmix. "},
     {"Flux", "FLUX_TASK_RANK", "FLUX_JOB_SIZE", "If Flux has its PMIx plugin, add -o pmi=pmix. "},
     {"PALS", "PALS_RANKID", "PALS_NRANKS", "If this mpiexec knows it, add --pmi=pmix. "},
     {"aprun", "ALPS_APP_PE", "ALPS_APP_NRANKS", ""},
@@ -80,7 +81,8 @@ void find_hosts(launched_job& job) {
     // The number tells hosts apart even where they share a name; the name serves launchers that give no
     // number.
     const std::string host = node ? fmt::format("#{}", *node) : launcher_text(process, PMIX_HOSTNAME);
-    if (host.empty()) fail("the launcher does not tell on which host PE {} runs (neither PMIX_NODEID nor PMIX_HOSTNAME)", pe);
+    if (host.empty())
+      fail("the launcher does not tell on which host PE {} runs (neither PMIX_NODEID nor PMIX_HOSTNAME)", pe);
     job.host_of[pe] = number.emplace(host, static_cast<uint32_t>(number.size())).first->second;
   }
   const auto mine = job.host_of.begin() + job.rank;
@@ -95,16 +97,19 @@ bool has_pmix_launcher() { return has("PMIX_NAMESPACE") && has("PMIX_RANK"); }
 void refuse_other_launchers() {
   for (const auto& launcher : launchers_without_pmix) {
     if (!has(launcher.rank)) continue;
-    const bool tells_size = has(launcher.size);
-    const std::string n = tells_size ? std::getenv(launcher.size) : "several";
+    const bool reports_size = has(launcher.size);
+    const std::string n = reports_size ? std::getenv(launcher.size) : "several";
     // Who does not tell how many there are started more than one if this one is not the first.
-    if (tells_size ? std::atol(n.c_str()) <= 1 : std::atol(std::getenv(launcher.rank)) <= 0) continue;
+    if (reports_size ? std::atol(n.c_str()) <= 1 : std::atol(std::getenv(launcher.rank)) <= 0) continue;
     fail(
-        "{} started {} processes without PMIx ({}={}), so they cannot find each other and would be jobs of one PE each. {}Start them with "
-        "ucx-run{}, Open MPI's mpirun, prterun or srun --mpi=pmix. For a job of one PE all the same take the variable out of its "
+        "{} started {} processes without PMIx ({}={}), so they cannot find each other and would be jobs of one PE "
+        "each. {}Start them with "
+        "ucx-run{}, Open MPI's mpirun, prterun or srun --mpi=pmix. For a job of one PE all the same take the variable "
+        "out of its "
         "environment: env -u {} ./program",
-        launcher.name, n, tells_size ? launcher.size : launcher.rank, std::getenv(tells_size ? launcher.size : launcher.rank),
-        launcher.advice, tells_size ? " -n " + n : "", launcher.rank);
+        launcher.name, n, reports_size ? launcher.size : launcher.rank,
+        std::getenv(reports_size ? launcher.size : launcher.rank), launcher.advice, reports_size ? " -n " + n : "",
+        launcher.rank);
   }
 }
 
@@ -114,8 +119,10 @@ launched_job join_launcher(uint64_t limit_s) {
   std::promise<void> joined;
   std::jthread limit([limit_s, answer = joined.get_future()] {
     if (answer.wait_for(std::chrono::seconds(limit_s)) == std::future_status::ready) return;
-    log_error("the launcher does not answer PMIx_Init within {} s (GRAVEL_CONNECT_TIMEOUT_S); is one of the job's processes stopped?",
-              limit_s);
+    log_error(
+        "the launcher does not answer PMIx_Init within {} s (GRAVEL_CONNECT_TIMEOUT_S); is one of the job's processes "
+        "stopped?",
+        limit_s);
     _exit(1);
   });
   const pmix_status_t code = PMIx_Init(&self, nullptr, 0);
@@ -123,7 +130,8 @@ launched_job join_launcher(uint64_t limit_s) {
   limit.join();
   if (code != PMIX_SUCCESS)
     fail(
-        "cannot join the job: PMIx_Init: {}. A PMIx launcher started this process (PMIX_NAMESPACE={}, PMIX_RANK={}) but does not answer. "
+        "cannot join the job: PMIx_Init: {}. A PMIx launcher started this process (PMIX_NAMESPACE={}, PMIX_RANK={}) "
+        "but does not answer. "
         "Check that the launcher still runs and that it uses a PMIx as new as this one ({})",
         PMIx_Error_string(code), std::getenv("PMIX_NAMESPACE"), std::getenv("PMIX_RANK"), PMIx_Get_version());
   launched_job job;
@@ -137,4 +145,4 @@ launched_job join_launcher(uint64_t limit_s) {
   return job;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,10 +1,11 @@
-// What the launcher of a job says of it, by PMIx: how many PEs there are, on which hosts, and where they may put their sockets.
+// What the launcher of a job says of it, by PMIx: how many PEs there are, on which hosts, and where they may put their
+// sockets.
 #pragma once
 #include <pmix_common.h>
 
 #include "transport/bootstrap.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// A process of the job with this name, by PMIx's name.
 inline pmix_proc_t process_of(const std::string& job, pmix_rank_t pe) {
@@ -18,8 +19,8 @@ bool has_pmix_launcher();
 /// Throws gravel::error if a launcher that does not has started several: each would be a job of one PE.
 void refuse_other_launchers();
 
-/// Joins the job. Throws gravel::error if the launcher cannot be reached, or does not say enough; ends the process if it does not
-/// answer within `limit_s`, since PMIx_Init has no limit of its own.
+/// Joins the job. Throws gravel::error if the launcher cannot be reached, or does not say enough; ends the process if
+/// it does not answer within `limit_s`, since PMIx_Init has no limit of its own.
 launched_job join_launcher(uint64_t limit_s);
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -9,7 +9,7 @@
 
 #include "lib/base/log.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 /// What PMIx's thread tells the others. Never destroyed, since PMIx may call until the process ends.
@@ -30,10 +30,13 @@ std::string describe_death(pmix_status_t code, const pmix_proc_t* source, pmix_i
   if (code == PMIX_ERR_LOST_CONNECTION) return "the connection to the launcher is lost: it was killed or it crashed";
   const pmix_proc_t* who = source;
   for (size_t i = 0; i < n_info; ++i) {
-    if (PMIX_CHECK_KEY(&info[i], PMIX_EVENT_AFFECTED_PROC) && info[i].value.type == PMIX_PROC) who = info[i].value.data.proc;
-    if (PMIX_CHECK_KEY(&info[i], PMIX_EVENT_TEXT_MESSAGE) && info[i].value.type == PMIX_STRING) return info[i].value.data.string;
+    if (PMIX_CHECK_KEY(&info[i], PMIX_EVENT_AFFECTED_PROC) && info[i].value.type == PMIX_PROC)
+      who = info[i].value.data.proc;
+    if (PMIX_CHECK_KEY(&info[i], PMIX_EVENT_TEXT_MESSAGE) && info[i].value.type == PMIX_STRING)
+      return info[i].value.data.string;
   }
-  if (who && PMIX_RANK_IS_VALID(who->rank)) return fmt::format("PE {} died or left the job ({})", who->rank, PMIx_Error_string(code));
+  if (who && PMIX_RANK_IS_VALID(who->rank))
+    return fmt::format("PE {} died or left the job ({})", who->rank, PMIx_Error_string(code));
   return fmt::format("a PE died or left the job ({})", PMIx_Error_string(code));
 }
 
@@ -59,8 +62,8 @@ void complete(void* cookie, pmix_status_t status, std::vector<std::byte> value) 
   the_notices().changed.notify_all();
 }
 
-void event_arrived(size_t, pmix_status_t code, const pmix_proc_t* source, pmix_info_t info[], size_t n_info, pmix_info_t*, size_t,
-                   pmix_event_notification_cbfunc_fn_t done, void* cookie) {
+void event_arrived(size_t, pmix_status_t code, const pmix_proc_t* source, pmix_info_t info[], size_t n_info,
+                   pmix_info_t*, size_t, pmix_event_notification_cbfunc_fn_t done, void* cookie) {
   const std::string text = describe_death(code, source, info, n_info);
   if (done) done(PMIX_EVENT_ACTION_COMPLETE, nullptr, 0, nullptr, nullptr, cookie);
   note_death(text);
@@ -81,7 +84,8 @@ void pmix_call::value_arrived(pmix_status_t status, pmix_value_t* value, void* c
   complete(cookie, status, std::move(copy));
 }
 
-pmix_outcome wait_for_pmix(const std::shared_ptr<pmix_call>& call, uint64_t seconds, const std::function<pmix_status_t(void*)>& begin) {
+pmix_outcome wait_for_pmix(const std::shared_ptr<pmix_call>& call, uint64_t seconds,
+                           const std::function<pmix_status_t(void*)>& begin) {
   auto* const cookie = new std::shared_ptr(call);
   if (const pmix_status_t code = begin(cookie); code != PMIX_SUCCESS) {
     delete cookie;  // nobody will call back
@@ -90,7 +94,8 @@ pmix_outcome wait_for_pmix(const std::shared_ptr<pmix_call>& call, uint64_t seco
   }
   auto& shared = the_notices();
   std::unique_lock lock(shared.mutex);
-  const bool woken = shared.changed.wait_for(lock, std::chrono::seconds(seconds), [&] { return call->status || !shared.death.empty(); });
+  const bool woken = shared.changed.wait_for(lock, std::chrono::seconds(seconds),
+                                             [&] { return call->status || !shared.death.empty(); });
   if (call->status == PMIX_SUCCESS) return pmix_outcome::answered;
   if (!shared.death.empty()) return pmix_outcome::death;  // tells more than the status of a call that failed for it
   return woken ? pmix_outcome::answered : pmix_outcome::timeout;
@@ -100,7 +105,8 @@ void death_notices::start() {
   pmix_status_t codes[] = {PMIX_ERR_PROC_ABORTED,       PMIX_ERR_PROC_REQUESTED_ABORT, PMIX_ERR_PROC_TERM_WO_SYNC,
                            PMIX_ERR_PROC_KILLED_BY_CMD, PMIX_ERR_PROC_ABORTED_BY_SIG,  PMIX_ERR_EXIT_NONZERO_TERM,
                            PMIX_ERR_LOST_CONNECTION,    PMIX_EVENT_NODE_DOWN};
-  const pmix_status_t code = PMIx_Register_event_handler(codes, std::size(codes), nullptr, 0, event_arrived, nullptr, nullptr);
+  const pmix_status_t code =
+      PMIx_Register_event_handler(codes, std::size(codes), nullptr, 0, event_arrived, nullptr, nullptr);
   // Slurm's does not; aggregators see the ends of their PEs anyway, and srun ends the others.
   if (code < 0) log_info("the launcher does not report the death of PEs ({})", PMIx_Error_string(code));
   else the_notices().handler = static_cast<size_t>(code);
@@ -132,4 +138,4 @@ void death_notices::on_first(std::function<void(std::string)> callback) {
   if (!death.empty() && callback) callback(death);
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -14,7 +14,7 @@
 
 #include "transport/pmix_info.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// One asynchronous call. Shared with PMIx's thread, since the caller may give up waiting.
 struct pmix_call {
@@ -33,7 +33,8 @@ struct pmix_call {
 
 enum class pmix_outcome { answered, timeout, death };
 /// `begin` makes the call, with that as callback data, and returns what PMIx says to it. Waits for the answer.
-pmix_outcome wait_for_pmix(const std::shared_ptr<pmix_call>& call, uint64_t seconds, const std::function<pmix_status_t(void*)>& begin);
+pmix_outcome wait_for_pmix(const std::shared_ptr<pmix_call>& call, uint64_t seconds,
+                           const std::function<pmix_status_t(void*)>& begin);
 
 /// Reports of deaths, from when it starts until stop(). Any thread.
 namespace death_notices {
@@ -48,4 +49,4 @@ std::string first();
 void on_first(std::function<void(std::string)> callback);
 
 }  // namespace death_notices
-}  // namespace gravel
+}  // namespace gravel::detail

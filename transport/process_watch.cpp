@@ -6,7 +6,7 @@
 
 #include <cerrno>
 
-namespace gravel {
+namespace gravel::detail {
 
 bool process_watch::add(const process_identity& process, void* tag) {
   const process_identity self = this_process();
@@ -34,4 +34,4 @@ void* process_watch::ended() {
   return nullptr;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -9,7 +9,7 @@
 #include "lib/base/descriptor.hpp"
 #include "lib/base/process_identity.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// A set of processes to watch; for one thread.
 class process_watch {
@@ -28,4 +28,4 @@ class process_watch {
   std::map<void*, owned_descriptor> watched_;  ///< tag -> pidfd; none: had ended before it could be watched
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -8,7 +8,7 @@
 
 #include "transport/ucx_quirks.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 bool in_environment(std::initializer_list<const char*> names) {
@@ -26,12 +26,15 @@ ucp_context_h make_context(const ucp_params_t& params, bool one_host, bool share
   // A process that is killed while it makes a System V segment leaves it behind. POSIX segments are as fast, and in the
   // aggregator they have no name that could be left (transport/ucx_quirks.hpp).
   // Over TCP UCX listens on every network, and whoever connects can write into this process: not where nobody needs it.
-  if (!in_environment({"UCX_TLS"})) ucx_check(ucp_config_modify(raw, "TLS", one_host ? "^sysv,tcp" : "^sysv"), "UCX: cannot set TLS");
-  if (shared_memory_reports_death) ucx_check(ucp_config_modify(raw, "MM_ERROR_HANDLING", "y"), "UCX: cannot set MM_ERROR_HANDLING");
+  if (!in_environment({"UCX_TLS"}))
+    ucx_check(ucp_config_modify(raw, "TLS", one_host ? "^sysv,tcp" : "^sysv"), "UCX: cannot set TLS");
+  if (shared_memory_reports_death)
+    ucx_check(ucp_config_modify(raw, "MM_ERROR_HANDLING", "y"), "UCX: cannot set MM_ERROR_HANDLING");
   ucp_context_h context = nullptr;
   const char* transports = std::getenv("UCX_TLS");
-  ucx_check(ucp_init(&params, raw, &context), "UCX {} cannot start (UCX_TLS={}; `gravel-info` lists the transports of this machine)",
-            ucx_version(), transports ? transports : "not set");
+  ucx_check(ucp_init(&params, raw, &context),
+            "UCX {} cannot start (UCX_TLS={}; `gravel-info` lists the transports of this machine)", ucx_version(),
+            transports ? transports : "not set");
   return context;
 }
 
@@ -40,13 +43,14 @@ ucp_context_h make_context(const ucp_params_t& params, bool one_host, bool share
 ucx_context::ucx_context(unsigned workers, size_t peers, const std::string& name, bool one_host) {
   const no_end_meanwhile guard;
   ucp_params_t params{};
-  params.field_mask =
-      UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS | UCP_PARAM_FIELD_NAME;
+  params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS |
+                      UCP_PARAM_FIELD_NAME;
   params.features = UCP_FEATURE_RMA | UCP_FEATURE_AM;
   params.mt_workers_shared = workers > 1;
   params.estimated_num_eps = peers;
   params.name = name.c_str();
-  const bool may_set = !in_environment({"UCX_MM_ERROR_HANDLING", "UCX_POSIX_ERROR_HANDLING", "UCX_SYSV_ERROR_HANDLING"});
+  const bool may_set =
+      !in_environment({"UCX_MM_ERROR_HANDLING", "UCX_POSIX_ERROR_HANDLING", "UCX_SYSV_ERROR_HANDLING"});
   handle_ = make_context(params, one_host, may_set);
   // Each worker would warn about a setting that no transport in use knows; so without shared memory it is not
   // set.
@@ -85,7 +89,8 @@ std::vector<std::string> ucx_transports() {
       uct_tl_resource_desc_t* resources = nullptr;
       unsigned resource_count = 0;
       if (uct_md_query_tl_resources(opened, &resources, &resource_count) == UCS_OK) {
-        for (unsigned r = 0; r < resource_count; ++r) found.push_back(fmt::format("{}/{}", resources[r].tl_name, resources[r].dev_name));
+        for (unsigned r = 0; r < resource_count; ++r)
+          found.push_back(fmt::format("{}/{}", resources[r].tl_name, resources[r].dev_name));
         uct_release_tl_resource_list(resources);
       }
       uct_md_close(opened);
@@ -94,4 +99,4 @@ std::vector<std::string> ucx_transports() {
   return found;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

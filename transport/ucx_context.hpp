@@ -11,7 +11,7 @@
 
 #include "lib/base/error.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// Throws gravel::error "<what>: <text of status>" unless `status` is UCS_OK.
 template <class... Args>
@@ -51,4 +51,4 @@ std::string ucx_version();
 /// gravel::error.
 std::vector<std::string> ucx_transports();
 
-}  // namespace gravel
+}  // namespace gravel::detail

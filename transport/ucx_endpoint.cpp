@@ -7,14 +7,15 @@
 #include "transport/ucx_quirks.hpp"
 #include "transport/ucx_wire.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 ucx_endpoint::ucx_endpoint(ucx_worker& worker, std::span<const std::byte> address, std::string peer) {
   const ucx_address theirs = read_of_ucx<ucx_address>(address, peer);
   auto state = std::make_unique<ucx_endpoint_state>();
   state->worker = &worker;
   state->peer = std::move(peer);
   ucp_ep_params_t params{};
-  params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.field_mask =
+      UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
   params.address = reinterpret_cast<const ucp_address_t*>(theirs.packed.data());
   params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler.arg = state.get();
@@ -36,7 +37,8 @@ ucx_endpoint::ucx_endpoint(ucx_worker& worker, std::span<const std::byte> addres
   const std::string description = describe();
   state_->prefers_messages = seen_in(description, sends_messages_over_tcp, false);
   log_debug("endpoint to {}:\n{}", state_->peer, description);
-  if (!state_->notices_death) log_warning("no transport that UCX may use to reach {} reports its death; widen UCX_TLS", state_->peer);
+  if (!state_->notices_death)
+    log_warning("no transport that UCX may use to reach {} reports its death; widen UCX_TLS", state_->peer);
 }
 
 ucx_endpoint::~ucx_endpoint() = default;
@@ -59,12 +61,12 @@ bool ucx_endpoint::put(const void* local, size_t bytes, const ucx_memory& local_
                        const ucx_remote_memory& remote_memory, done_callback done, void* argument, put_end end) {
   check_open("put");
   if (!local_memory.contains(local, bytes))
-    fail("UCX: put to {} of {} bytes at {}: outside the registered {} bytes at {}", state_->peer, bytes, local, local_memory.bytes(),
-         local_memory.address());
+    fail("UCX: put to {} of {} bytes at {}: outside the registered {} bytes at {}", state_->peer, bytes, local,
+         local_memory.bytes(), local_memory.address());
   const uint64_t offset = remote_address - remote_memory.address_;  // wraps to a huge one below the memory
   if (remote_memory.endpoint_ != state_.get() || offset > remote_memory.bytes_ || bytes > remote_memory.bytes_ - offset)
-    fail("UCX: put of {} bytes to {:#x} of {}: outside its {} bytes at {:#x}", bytes, remote_address, state_->peer, remote_memory.bytes_,
-         remote_memory.address_);
+    fail("UCX: put of {} bytes to {:#x} of {}: outside its {} bytes at {:#x}", bytes, remote_address, state_->peer,
+         remote_memory.bytes_, remote_memory.address_);
   ucx_worker& worker = *state_->worker;
   ucx_operation* operation = worker.acquire(state_.get(), done, argument);
   if (failed()) {
@@ -78,7 +80,8 @@ bool ucx_endpoint::put(const void* local, size_t bytes, const ucx_memory& local_
     worker.dirty_.push_back(state_.get());
   }
   ucp_request_param_t param{};
-  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FIELD_MEMH;
+  param.op_attr_mask =
+      UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FIELD_MEMH;
   param.cb.send = ucx_worker::completed;
   param.user_data = operation;
   param.memory_type = UCS_MEMORY_TYPE_HOST;
@@ -90,12 +93,13 @@ bool ucx_endpoint::put(const void* local, size_t bytes, const ucx_memory& local_
   return is_read;
 }
 
-void ucx_endpoint::send_am(unsigned id, std::span<const std::byte> header, std::span<const std::byte> data, done_callback done,
-                           void* argument) {
+void ucx_endpoint::send_am(unsigned id, std::span<const std::byte> header, std::span<const std::byte> data,
+                           done_callback done, void* argument) {
   check_open("message");
   ucx_worker& worker = *state_->worker;
   if (header.size() > worker.max_header())
-    fail("UCX: message {} to {}: header of {} bytes is longer than {}", id, state_->peer, header.size(), worker.max_header());
+    fail("UCX: message {} to {}: header of {} bytes is longer than {}", id, state_->peer, header.size(),
+         worker.max_header());
   ucx_operation* operation = worker.acquire(state_.get(), done, argument);
   if (failed()) return worker.event(operation, state_->failure);
   // UCX before 1.14 reads the header until the message is complete, so it is copied in any case.
@@ -105,7 +109,8 @@ void ucx_endpoint::send_am(unsigned id, std::span<const std::byte> header, std::
     data = std::span(operation->copy).subspan(header.size());
   }
   ucp_request_param_t param{};
-  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS |
+                       UCP_OP_ATTR_FIELD_MEMORY_TYPE;
   param.cb.send = ucx_worker::completed;
   param.user_data = operation;
   param.memory_type = UCS_MEMORY_TYPE_HOST;
@@ -149,14 +154,16 @@ std::string ucx_endpoint::describe() const {
   return printed(state_->handle);
 }
 
-ucx_remote_memory::ucx_remote_memory(ucx_endpoint& endpoint, std::span<const std::byte> packed_key) : endpoint_(endpoint.state_.get()) {
+ucx_remote_memory::ucx_remote_memory(ucx_endpoint& endpoint, std::span<const std::byte> packed_key)
+    : endpoint_(endpoint.state_.get()) {
   const ucx_memory_key theirs = read_of_ucx<ucx_memory_key>(packed_key, endpoint.peer());
   endpoint.check_open("memory key");
   const dead_memory_guard guard;
-  ucx_check(ucp_ep_rkey_unpack(endpoint_->handle, theirs.packed.data(), &key_), "UCX: cannot use the memory key of {}", endpoint.peer());
+  ucx_check(ucp_ep_rkey_unpack(endpoint_->handle, theirs.packed.data(), &key_), "UCX: cannot use the memory key of {}",
+            endpoint.peer());
   endpoint_->keys.push_back(key_);
   address_ = theirs.address;
   bytes_ = theirs.bytes;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -22,7 +22,7 @@
 #include "transport/ucx_memory.hpp"
 #include "transport/ucx_worker.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 class ucx_endpoint;
 
@@ -69,15 +69,16 @@ class ucx_endpoint {
   /// (or null) is called once the data is visible there and `local` may be reused; put_end::read: it may
   /// be called as soon as that is, and is not if that is now: then put() returns true. Throws gravel::error
   /// if a range is exceeded.
-  bool put(const void* local, size_t bytes, const ucx_memory& local_memory, uint64_t remote_address, const ucx_remote_memory& remote_memory,
-           done_callback done, void* argument, put_end end = put_end::there);
+  bool put(const void* local, size_t bytes, const ucx_memory& local_memory, uint64_t remote_address,
+           const ucx_remote_memory& remote_memory, done_callback done, void* argument, put_end end = put_end::there);
 
   /// Sends an active message, always eagerly (meant for up to 64 KiB; more works, but is copied by the
   /// receiver). The header, up to ucx_worker::max_header(), may be reused at once. So may the data if `done`
   /// is null; else it must stay until `done`, which says that the data was sent, not that it has arrived.
   /// Messages of one endpoint are handled in the order of sending if they fit one fragment (about 8 KiB); a
   /// longer one is handled when its last has come.
-  void send_am(unsigned id, std::span<const std::byte> header, std::span<const std::byte> data, done_callback done, void* argument);
+  void send_am(unsigned id, std::span<const std::byte> header, std::span<const std::byte> data, done_callback done,
+               void* argument);
 
   /// True from the moment progress() found the peer gone; nothing can be sent any more.
   bool failed() const { return state_->failure != UCS_OK; }
@@ -108,4 +109,4 @@ class ucx_endpoint {
   std::unique_ptr<ucx_endpoint_state, deleter> state_;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

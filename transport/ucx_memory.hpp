@@ -5,7 +5,7 @@
 
 #include "transport/ucx_context.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// Registers existing host memory (anonymous, or mapped from a memfd) for puts, local and remote. Does not
 /// own it: the memory must stay mapped for as long as this object and all workers that used it live. May be
@@ -14,8 +14,8 @@ class ucx_memory {
  public:
   /// Throws gravel::error if UCX cannot register the memory (usually the limit on locked memory).
   ucx_memory(ucx_context& context, void* address, size_t bytes);
-  /// The same of the first `bytes` of a memfd, all zeros yet, which are mapped at `mapped`. Processes of this machine put into them without help
-  /// of this one, if UCX lets them share it.
+  /// The same of the first `bytes` of a memfd, all zeros yet, which are mapped at `mapped`. Processes of this machine
+  /// put into them without help of this one, if UCX lets them share it.
   ucx_memory(ucx_context& context, int file, void* mapped, size_t bytes);
   ~ucx_memory();
   ucx_memory(const ucx_memory&) = delete;
@@ -39,4 +39,4 @@ class ucx_memory {
   bool share(int file);
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace gravel {
+namespace gravel::detail {
 
 class ucx_worker;
 struct ucx_endpoint_state;
@@ -46,4 +46,4 @@ struct ucx_endpoint_state {
   std::vector<ucp_rkey_h> keys;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -18,7 +18,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 template <class F>
@@ -58,7 +58,8 @@ std::optional<bool> sends_messages_over_tcp(const std::string& text) {
   std::istringstream lines(text);
   std::optional<bool> over_tcp;
   for (std::string line; std::getline(lines, line);) {
-    if (line.find("lane[") == std::string::npos || line.find('/') == std::string::npos || (line + " ").find(" am ") == std::string::npos)
+    if (line.find("lane[") == std::string::npos || line.find('/') == std::string::npos ||
+        (line + " ").find(" am ") == std::string::npos)
       continue;
     over_tcp = over_tcp.value_or(false) || line.find("tcp/") != std::string::npos;
   }
@@ -70,9 +71,10 @@ bool seen_in(const std::string& text, std::optional<bool> (*look)(const std::str
   const std::optional<bool> seen = known ? look(text) : std::nullopt;
   static std::atomic<bool> said{false};
   if (!seen && !said.exchange(true))
-    log_warning(
-        "UCX {} {}: Gravel cannot tell which transports it uses, and takes the safe way", ucp_get_version_string(),
-        known ? "prints what it does in another form than others" : "is none of the releases that Gravel was checked with (1.13 to 1.22)");
+    log_warning("UCX {} {}: Gravel cannot tell which transports it uses, and takes the safe way",
+                ucp_get_version_string(),
+                known ? "prints what it does in another form than others"
+                      : "is none of the releases that Gravel was checked with (1.13 to 1.22)");
   return seen.value_or(otherwise);
 }
 
@@ -95,7 +97,7 @@ no_end_meanwhile::no_end_meanwhile() {
 }
 no_end_meanwhile::~no_end_meanwhile() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
-}  // namespace gravel
+}  // namespace gravel::detail
 
 namespace {
 
@@ -103,7 +105,7 @@ namespace {
 bool needs_no_name(const char* name) {
   const char* by_descriptor = std::getenv("UCX_POSIX_USE_PROC_LINK");
   return std::strncmp(name, "/ucx_shm_posix_", 15) == 0 && (!by_descriptor || std::strchr("yYtT1oO", *by_descriptor)) &&
-         gravel::knows_ucx(gravel::ucx_release());
+         gravel::detail::knows_ucx(gravel::detail::ucx_release());
 }
 
 }  // namespace
@@ -112,7 +114,7 @@ extern "C" {
 
 [[gnu::visibility("default")]] int shm_open(const char* name, int flags, mode_t mode) {
   if ((flags & O_CREAT) && needs_no_name(name)) {
-    const int file = std::exchange(gravel::offered, -1);
+    const int file = std::exchange(gravel::detail::offered, -1);
     return file != -1 ? fcntl(file, F_DUPFD_CLOEXEC, 0) : memfd_create(name + 1, MFD_CLOEXEC);
   }
   static const auto real = reinterpret_cast<decltype(&shm_open)>(dlsym(RTLD_NEXT, "shm_open"));
@@ -139,8 +141,9 @@ int open_of_ucx(const char* path, int flags, ...) __asm__("open");
   va_end(rest);
   static const auto real = reinterpret_cast<int (*)(const char*, int, ...)>(dlsym(RTLD_NEXT, "open"));
   int file = real(path, flags, mode);
-  if (file == -1 && gravel::replaces_the_dead && std::strncmp(path, "/proc/", 6) == 0) {
-    constexpr off_t more_than_any_segment = off_t{1} << 42;  // none of it is ever backed by memory, but what is put there
+  if (file == -1 && gravel::detail::replaces_the_dead && std::strncmp(path, "/proc/", 6) == 0) {
+    constexpr off_t more_than_any_segment = off_t{1}
+                                            << 42;  // none of it is ever backed by memory, but what is put there
     file = memfd_create("of a process that has died", MFD_CLOEXEC);
     if (file != -1 && ftruncate(file, more_than_any_segment) != 0) close(std::exchange(file, -1));
   }

@@ -1,6 +1,6 @@
-// Worker addresses and memory keys, as they travel between processes. UCX unpacks them without checking, in formats that differ
-// between its releases: so the release goes along, and garbage is refused before UCX sees it. What UCX packed only UCX could check: that
-// must come from a process of the job (docs/failure.md).
+// Worker addresses and memory keys, as they travel between processes. UCX unpacks them without checking, in formats
+// that differ between its releases: so the release goes along, and garbage is refused before UCX sees it. What UCX
+// packed only UCX could check: that must come from a process of the job (docs/failure.md).
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,7 @@
 #include "transport/process_watch.hpp"
 #include "transport/ucx_quirks.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 struct ucx_address {
   static constexpr wire_kind kind = wire_kind::worker_address;
@@ -40,14 +40,15 @@ struct ucx_memory_key {
   }
 };
 
-/// Throws gravel::error that names `owner` ("aggregator of node 3"): cut, damaged, of another kind, or of another release of UCX.
+/// Throws gravel::error that names `owner` ("aggregator of node 3"): cut, damaged, of another kind, or of another
+/// release of UCX.
 template <class T>
 T read_of_ucx(std::span<const std::byte> bytes, const std::string& owner) {
   T read = from_wire<T>(bytes, owner);
   if (read.release != ucx_release())
-    fail("{} of {}: made by UCX {}.{}, but this process runs UCX {}.{}; install one release of UCX on all nodes", name_of(T::kind), owner,
-         read.release / 1000, read.release % 1000, ucx_release() / 1000, ucx_release() % 1000);
+    fail("{} of {}: made by UCX {}.{}, but this process runs UCX {}.{}; install one release of UCX on all nodes",
+         name_of(T::kind), owner, read.release / 1000, read.release % 1000, ucx_release() / 1000, ucx_release() % 1000);
   return read;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -8,7 +8,7 @@
 #include "transport/ucx_quirks.hpp"
 #include "transport/ucx_wire.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 ucx_worker::ucx_worker(ucx_context& context) {
   const no_end_meanwhile guard;
@@ -71,8 +71,8 @@ void ucx_worker::on_am(unsigned id, am_handler handler, void* context) {
   if (id > 0xffff) fail("UCX: active message id {} is above 65535", id);
   am_slot& slot = am_slots_[id] = {this, handler, context};  // a map's elements do not move
   ucp_am_handler_param_t params{};
-  params.field_mask =
-      UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS | UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
+  params.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                      UCP_AM_HANDLER_PARAM_FIELD_ARG;
   params.id = id;
   params.flags = UCP_AM_FLAG_WHOLE_MSG;
   params.cb = received;
@@ -80,14 +80,15 @@ void ucx_worker::on_am(unsigned id, am_handler handler, void* context) {
   ucx_check(ucp_worker_set_am_recv_handler(handle_, &params), "UCX: cannot set the handler of active message {}", id);
 }
 
-ucs_status_t ucx_worker::received(void* slot_address, const void* header, size_t header_bytes, void* data, size_t data_bytes,
-                                  const ucp_am_recv_param_t* param) {
+ucs_status_t ucx_worker::received(void* slot_address, const void* header, size_t header_bytes, void* data,
+                                  size_t data_bytes, const ucp_am_recv_param_t* param) {
   const am_slot& slot = *static_cast<am_slot*>(slot_address);
   if (!slot.handler) return UCS_OK;
   slot.worker->guarded([&] {
     if (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV)  // send_am always asks for eager
       fail("UCX: an active message of {} bytes came by rendezvous; its sender is not Gravel", data_bytes);
-    slot.handler(slot.context, {static_cast<const std::byte*>(header), header_bytes}, {static_cast<const std::byte*>(data), data_bytes});
+    slot.handler(slot.context, {static_cast<const std::byte*>(header), header_bytes},
+                 {static_cast<const std::byte*>(data), data_bytes});
   });
   return UCS_OK;
 }
@@ -201,7 +202,8 @@ bool ucx_worker::deliver() {
     release(operation);
     if (!endpoint) continue;  // it has been completed already
     if (endpoint->failure != UCS_OK) status = endpoint->failure;
-    // Nothing gets lost silently; and what is delivered behind it, such as the notice of the puts before, has failed, too.
+    // Nothing gets lost silently; and what is delivered behind it, such as the notice of the puts before, has failed,
+    // too.
     if (status != UCS_OK) mark_failed(*endpoint, status);
     if (done) guarded([&] { done(argument, status); });
   }
@@ -225,4 +227,4 @@ bool ucx_worker::close_endpoints(std::chrono::milliseconds limit) {
   return closed();
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

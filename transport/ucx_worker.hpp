@@ -22,7 +22,7 @@
 #include "transport/ucx_context.hpp"
 #include "transport/ucx_operation.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// One thread at a time may use a worker and everything made from it (created in one thread and used in
 /// another is fine). Its endpoints must be destroyed before it.
@@ -117,4 +117,4 @@ class ucx_worker {
   std::vector<ucp_rkey_h> retired_keys_;  ///< of destroyed endpoints; requests inside UCX may still point to them
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

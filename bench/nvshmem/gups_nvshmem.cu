@@ -1,9 +1,9 @@
-// What gravel-perf's gups, p_bw and atomic_bw do, on NVSHMEM: the same tables, addresses and checks (bench/perf/job.cuh),
-// with one nvshmem_uint64_atomic_inc or nvshmem_uint64_p for each message. bench/compare_nvshmem starts one process for
-// each GPU, without MPI: process 0 writes NVSHMEM's unique id to a file, the others read it.
+// What gravel-perf's gups, p_bw and atomic_bw do, on NVSHMEM: the same tables, addresses and checks
+// (bench/perf/job.cuh), with one nvshmem_uint64_atomic_inc or nvshmem_uint64_p for each message. bench/compare_nvshmem
+// starts one process for each GPU, without MPI: process 0 writes NVSHMEM's unique id to a file, the others read it.
 //
-// For each of several grids a process prints one line of JSON: seconds of each repetition, what was checked and what was
-// wrong, all so far. The driver takes the fastest grid.
+// For each of several grids a process prints one line of JSON: seconds of each repetition, what was checked and what
+// was wrong, all so far. The driver takes the fastest grid.
 #include <nvshmem.h>
 #include <nvshmemx.h>
 #include <unistd.h>
@@ -18,8 +18,8 @@
 
 #include "bench/perf/job.cuh"
 
-using namespace gravel;
-using namespace gravel::perf;
+using namespace gravel::detail;
+using namespace gravel_bench::perf;
 
 namespace {
 
@@ -91,9 +91,11 @@ __global__ void update(update_job job, uint32_t me) {
 __global__ void send(send_job job) {
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, lane = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (job.op == operation::put)
-    for (uint64_t i = lane; i < job.count; i += lanes) nvshmem_uint64_p(&job.words[job.word_of(i)], job.salt + i, static_cast<int>(job.pe));
+    for (uint64_t i = lane; i < job.count; i += lanes)
+      nvshmem_uint64_p(&job.words[job.word_of(i)], job.salt + i, static_cast<int>(job.pe));
   else
-    for (uint64_t i = lane; i < job.count; i += lanes) nvshmem_uint64_atomic_inc(&job.words[job.word_of(i)], static_cast<int>(job.pe));
+    for (uint64_t i = lane; i < job.count; i += lanes)
+      nvshmem_uint64_atomic_inc(&job.words[job.word_of(i)], static_cast<int>(job.pe));
 }
 
 int main(int argc, char** argv) {
@@ -114,8 +116,13 @@ int main(int argc, char** argv) {
   auto* table = static_cast<uint64_t*>(nvshmem_malloc(words * sizeof(uint64_t)));
   if (!table) fail("nvshmem_malloc of " + std::to_string(words * 8) + " bytes (see NVSHMEM_SYMMETRIC_SIZE)");
   const update_job updates{map, table, o.count};
-  send_job sends{
-      o.work == "put" ? operation::put : operation::inc, table, o.count - 1, o.count, (uint64_t{me} + 1) << 40, (me + 1) % n_pes, 0};
+  send_job sends{o.work == "put" ? operation::put : operation::inc,
+                 table,
+                 o.count - 1,
+                 o.count,
+                 (uint64_t{me} + 1) << 40,
+                 (me + 1) % n_pes,
+                 0};
   send_job arriving = sends;
   arriving.salt = uint64_t{(me + n_pes - 1) % n_pes + 1} << 40;
 

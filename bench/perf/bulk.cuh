@@ -2,7 +2,8 @@
 #pragma once
 #include "bench/perf/rate.cuh"
 
-namespace gravel::perf {
+namespace gravel_bench::perf {
+using namespace gravel::detail;
 
 /// Puts number 0 ... puts: each block makes those of its number, and every grid-th after.
 struct bulk_job {
@@ -17,10 +18,13 @@ __global__ void put_parts(gravel_t g, bulk_job job) {
 }
 
 /// Byte i of what PE `source` puts.
-GRAVEL_BOTH char pattern_at(uint64_t i, uint32_t source) { return static_cast<char>((i * 0x9E3779B97F4A7C15u >> 32) + source * 89); }
+GRAVEL_BOTH char pattern_at(uint64_t i, uint32_t source) {
+  return static_cast<char>((i * 0x9E3779B97F4A7C15u >> 32) + source * 89);
+}
 __global__ void fill_pattern(char* to, uint64_t bytes, uint32_t source) {
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
-  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < bytes; i += lanes) to[i] = pattern_at(i, source);
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < bytes; i += lanes)
+    to[i] = pattern_at(i, source);
 }
 /// The first `put` bytes hold the pattern, the others up to `bytes` still poison.
 __global__ void check_pattern(const char* at, uint64_t put, uint64_t bytes, uint32_t source, uint64_t* wrong) {
@@ -36,11 +40,13 @@ inline void put_bw(report& r, const options& o, limits& l) {
   const int me = gravel_my_pe();
   const auto source = static_cast<uint32_t>(source_of(o, me));
   for (uint64_t size : o.sizes) {
-    const uint64_t puts = std::clamp<uint64_t>(o.bytes / size, 1, 1 << 20), bytes = puts * size, room = (bytes + 15) / 8 * 8;
+    const uint64_t puts = std::clamp<uint64_t>(o.bytes / size, 1, 1 << 20), bytes = puts * size,
+                   room = (bytes + 15) / 8 * 8;
     auto* to = gravel_malloc<char>(room);
     auto* from = gravel_malloc<char>(room);
     const device_array<uint64_t> wrong(1);
-    const unsigned all = blocks_to_fill_device(), grid = static_cast<unsigned>(std::min<uint64_t>(o.grid ? o.grid : all, puts));
+    const unsigned all = blocks_to_fill_device(),
+                   grid = static_cast<unsigned>(std::min<uint64_t>(o.grid ? o.grid : all, puts));
     const bulk_job job{from, to, size, puts, static_cast<uint32_t>(destination_of(o, me))};
     launch_plain(fill_pattern, all, lanes_of_block, from, bytes, static_cast<uint32_t>(me));
     verified v;
@@ -77,4 +83,4 @@ inline void put_bw(report& r, const options& o, limits& l) {
   }
 }
 
-}  // namespace gravel::perf
+}  // namespace gravel_bench::perf

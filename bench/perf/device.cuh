@@ -7,13 +7,15 @@
 #include <functional>
 #include <vector>
 
+#include <gravel/gravel.cuh>
 #include "bench/perf/job.cuh"
 #include "examples/together.hpp"
-#include "gravel.cuh"
 #include "host/pe/backend.hpp"
 #include "host/pe/libgravel.hpp"
 
-namespace gravel::perf {
+namespace gravel_bench::perf {
+using namespace gravel::detail;
+using namespace app;
 
 /// Device memory, zeroed.
 template <class T>
@@ -59,7 +61,8 @@ class pinned_memory {
   uint64_t bytes_;
 };
 
-/// Starts a kernel that sends nothing to other PEs: on a GPU no resolver runs beside it. gravel_synchronize() waits for it.
+/// Starts a kernel that sends nothing to other PEs: on a GPU no resolver runs beside it. gravel_synchronize() waits for
+/// it.
 template <class... P, class... A>
 void launch_with_shared(void (*kernel)(P...), unsigned grid, unsigned block, unsigned shared_bytes, A... arguments) {
 #if GRAVEL_CUDA
@@ -81,9 +84,13 @@ void launch_plain(void (*kernel)(P...), unsigned grid, unsigned block, A... argu
   launch_with_shared(kernel, grid, block, 0, arguments...);
 }
 
-inline double seconds_now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+inline double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 /// The time of the slowest PE. Collective.
-inline double slowest(double seconds) { return static_cast<double>(gravel_max_all(static_cast<uint64_t>(seconds * 1e9))) / 1e9; }
+inline double slowest(double seconds) {
+  return static_cast<double>(gravel_max_all(static_cast<uint64_t>(seconds * 1e9))) / 1e9;
+}
 /// The mean over all PEs of a rate, to three digits behind a million. Collective.
 inline double mean_of_pes(double rate) {
   return static_cast<double>(gravel_sum_all(static_cast<uint64_t>(rate * 1e3))) / 1e3 / gravel_n_pes();
@@ -114,4 +121,4 @@ inline void fill_with(uint64_t* words, uint64_t count, uint64_t value) {
   gravel_synchronize();
 }
 
-}  // namespace gravel::perf
+}  // namespace gravel_bench::perf

@@ -1,5 +1,5 @@
-// divergence: GUPS-mod of the paper (section 8.2). Few of the work-items send, each a random number of increments. Three
-// ways to write the kernel:
+// divergence: GUPS-mod of the paper (section 8.2). Few of the work-items send, each a random number of increments.
+// Three ways to write the kernel:
 //
 //   predication  the paper's section 5: all lanes of the block loop to the largest number of any of them, and the block
 //                sends in converged control flow, once a round, what its active lanes have
@@ -8,7 +8,8 @@
 #pragma once
 #include "bench/perf/gups.cuh"
 
-namespace gravel::perf {
+namespace gravel_bench::perf {
+using namespace gravel::detail;
 
 struct divergence_job {
   gups_table map;
@@ -21,9 +22,15 @@ struct divergence_job {
     x = (x ^ x >> 27) * 0x94D049BB133111EBu;
     return x ^ x >> 31;
   }
-  GRAVEL_BOTH static uint64_t seed_of(uint64_t item, uint32_t pe) { return mix((item + 1) * 0x9E3779B97F4A7C15u ^ uint64_t{pe} << 48); }
-  GRAVEL_BOTH uint32_t updates_of(uint64_t seed) const { return (seed >> 32) % 100 < active ? 1 + static_cast<uint32_t>(seed % most) : 0; }
-  GRAVEL_BOTH static uint64_t random_of(uint64_t seed, uint32_t update) { return mix(seed + update * 0x9E3779B97F4A7C15u); }
+  GRAVEL_BOTH static uint64_t seed_of(uint64_t item, uint32_t pe) {
+    return mix((item + 1) * 0x9E3779B97F4A7C15u ^ uint64_t{pe} << 48);
+  }
+  GRAVEL_BOTH uint32_t updates_of(uint64_t seed) const {
+    return (seed >> 32) % 100 < active ? 1 + static_cast<uint32_t>(seed % most) : 0;
+  }
+  GRAVEL_BOTH static uint64_t random_of(uint64_t seed, uint32_t update) {
+    return mix(seed + update * 0x9E3779B97F4A7C15u);
+  }
 };
 
 template <class Sender>
@@ -118,8 +125,8 @@ inline void divergence(report& r, const options& o, limits& l) {
       gravel_barrier_all();
       const double took = slowest(seconds_now() - begin);
       if (run) seconds.push_back(took);
-      launch_plain(compare_sample, all, lanes_of_block, update_job{map, table, 0}, word_sample{0, 0}, expected.data(), map.words(),
-                   wrong.data());
+      launch_plain(compare_sample, all, lanes_of_block, update_job{map, table, 0}, word_sample{0, 0}, expected.data(),
+                   map.words(), wrong.data());
       gravel_synchronize();
       v.checked += map.words();
     }
@@ -154,4 +161,4 @@ inline void divergence(report& r, const options& o, limits& l) {
   gravel_free(table);
 }
 
-}  // namespace gravel::perf
+}  // namespace gravel_bench::perf

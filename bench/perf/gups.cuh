@@ -7,7 +7,8 @@
 #include "bench/perf/rate.cuh"
 #include "bench/perf/report.hpp"
 
-namespace gravel::perf {
+namespace gravel_bench::perf {
+using namespace gravel::detail;
 
 template <operation OP, class Sender>
 GRAVEL_DEVICE void send_updates(Sender& s, const update_job& job, uint32_t me) {
@@ -51,7 +52,10 @@ inline update_kernel update_kernel_of(operation op, bool by_block, bool many) {
   }
 }
 inline operation update_operation(const std::string& name) {
-  return name == "add32" ? operation::add32 : name == "min32" ? operation::min32 : name == "put32" ? operation::put32 : operation::inc;
+  return name == "add32"   ? operation::add32
+         : name == "min32" ? operation::min32
+         : name == "put32" ? operation::put32
+                           : operation::inc;
 }
 
 inline measured run_updates(const options& o, operation op, bool remote_only, const std::string& scope) {
@@ -90,29 +94,31 @@ inline measured run_updates(const options& o, operation op, bool remote_only, co
   return result;
 }
 
-inline void gups_row(report& r, const options& o, const limits& l, const std::string& name, const std::string& scope, bool remote_only,
-                     bool with_packet_size) {
+inline void gups_row(report& r, const options& o, const limits& l, const std::string& name, const std::string& scope,
+                     bool remote_only, bool with_packet_size) {
   const operation op = update_operation(name);
   const measured m = run_updates(o, op, remote_only, scope);
   const double rate = static_cast<double>(o.updates) / m.seconds.median;
   const limit most = remote_only ? wire_limit(l, is_peer((gravel_my_pe() + 1) % gravel_n_pes())) : increments_limit(l);
   const double message = static_cast<double>(message_bytes(op));
   const double limit_rate = remote_only ? std::min(most.per_s / message, l.increments) : most.per_s;
-  std::vector<cell> cells{{"operation", "operation", name}, {"targets", "targets", std::string(remote_only ? "remote" : "uniform")}};
+  std::vector<cell> cells{{"operation", "operation", name},
+                          {"targets", "targets", std::string(remote_only ? "remote" : "uniform")}};
   if (with_packet_size) cells.push_back({"packet_bytes", "packet B", current_settings().packet_size});
-  for (const cell& c : std::initializer_list<cell>{{"scope", "scope", scope},
-                                                   {"table_log2", "table log2", uint64_t{o.table_log2}},
-                                                   {"updates", "updates", o.updates},
-                                                   {"ms", "ms", m.seconds.median * 1e3},
-                                                   {"ms_least", "least", m.seconds.least * 1e3},
-                                                   {"ms_most", "most", m.seconds.most * 1e3},
-                                                   {"million_updates_per_s", "M upd/s", rate / 1e6},
-                                                   {"message_bytes", "message B", static_cast<uint64_t>(message)},
-                                                   {"message_gb_per_s", "message GB/s", rate * message / 1e9},
-                                                   {"gups_of_job", "GUPS (job)", rate * gravel_n_pes() / 1e9},
-                                                   {"limit", "limit", limit_rate == l.increments ? increments_limit(l).name : most.name},
-                                                   {"limit_million_per_s", "limit M/s", limit_rate / 1e6},
-                                                   {"ratio", "ratio", rate / limit_rate}})
+  for (const cell& c : std::initializer_list<cell>{
+           {"scope", "scope", scope},
+           {"table_log2", "table log2", uint64_t{o.table_log2}},
+           {"updates", "updates", o.updates},
+           {"ms", "ms", m.seconds.median * 1e3},
+           {"ms_least", "least", m.seconds.least * 1e3},
+           {"ms_most", "most", m.seconds.most * 1e3},
+           {"million_updates_per_s", "M upd/s", rate / 1e6},
+           {"message_bytes", "message B", static_cast<uint64_t>(message)},
+           {"message_gb_per_s", "message GB/s", rate * message / 1e9},
+           {"gups_of_job", "GUPS (job)", rate * gravel_n_pes() / 1e9},
+           {"limit", "limit", limit_rate == l.increments ? increments_limit(l).name : most.name},
+           {"limit_million_per_s", "limit M/s", limit_rate / 1e6},
+           {"ratio", "ratio", rate / limit_rate}})
     cells.push_back(c);
   r.row(std::move(cells), m.check);
 }
@@ -120,7 +126,9 @@ inline void gups_rows(report& r, const options& o, const limits& l, bool with_pa
   for (const std::string& name : o.operations)
     for (const std::string& scope : o.scopes)
       for (bool remote_only : {true, false}) {
-        if (scope == "thread" || o.targets == (remote_only ? "uniform" : "remote") || (remote_only && gravel_n_pes() == 1)) continue;
+        if (scope == "thread" || o.targets == (remote_only ? "uniform" : "remote") ||
+            (remote_only && gravel_n_pes() == 1))
+          continue;
         gups_row(r, o, l, name, scope, remote_only, with_packet_size);
       }
 }
@@ -134,4 +142,4 @@ inline void packet_size(report& r, const options& o, limits& l) {
   gups_rows(r, o, l, true);
 }
 
-}  // namespace gravel::perf
+}  // namespace gravel_bench::perf

@@ -6,7 +6,9 @@
 #include "examples/random_stream.hpp"
 #include "lib/base/atomic.hpp"
 
-namespace gravel::perf {
+namespace gravel_bench::perf {
+using namespace gravel::detail;
+using namespace app;
 
 /// What memory holds before anything is written into it.
 constexpr uint64_t poison = 0xA5A5A5A5A5A5A5A5u;
@@ -36,7 +38,9 @@ struct update_job {
   operation op = operation::inc;
 
   /// What put32 and min32 write into the lower half of a word, whose upper half stays: less than the poison there.
-  GRAVEL_BOTH static uint32_t value_of(uint64_t word) { return static_cast<uint32_t>(word * 0x9E3779B1u) & 0x7fffffffu; }
+  GRAVEL_BOTH static uint32_t value_of(uint64_t word) {
+    return static_cast<uint32_t>(word * 0x9E3779B1u) & 0x7fffffffu;
+  }
   /// The word after `n` updates.
   GRAVEL_BOTH uint64_t updated(uint64_t word, uint64_t n) const {
     if (op == operation::inc || op == operation::add32) return poison + n;
@@ -88,7 +92,8 @@ __global__ void count_updates(update_job job, word_sample sample, uint32_t me, u
     }
   }
 }
-__global__ void compare_sample(update_job job, word_sample sample, const uint64_t* expected, uint64_t count, uint64_t* wrong) {
+__global__ void compare_sample(update_job job, word_sample sample, const uint64_t* expected, uint64_t count,
+                               uint64_t* wrong) {
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
   for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += lanes) {
     const uint64_t word = i << sample.shift | sample.first;
@@ -96,4 +101,4 @@ __global__ void compare_sample(update_job job, word_sample sample, const uint64_
   }
 }
 
-}  // namespace gravel::perf
+}  // namespace gravel_bench::perf

@@ -5,7 +5,8 @@
 #include "bench/clock.cuh"
 #include "bench/perf/rate.cuh"
 
-namespace gravel::perf {
+namespace gravel_bench::perf {
+using namespace gravel::detail;
 
 enum class timed : uint32_t { put_quiet, inc_quiet, fetch_add, compare_swap, quiet, put_bulk_quiet };
 
@@ -57,8 +58,8 @@ __global__ void time_operations(gravel_t g, latency_job job) {
 }
 
 /// PE 0 and its partner answer each other by puts. `asks`: each also calls gravel_flush.
-__global__ void play_ping_pong(gravel_t g, uint64_t* flag, uint32_t partner, bool starts, bool asks, uint32_t iterations, uint64_t* ticks,
-                               uint64_t* all) {
+__global__ void play_ping_pong(gravel_t g, uint64_t* flag, uint32_t partner, bool starts, bool asks,
+                               uint32_t iterations, uint64_t* ticks, uint64_t* all) {
   const uint64_t begin = nanoseconds_now(), first = static_cast<uint64_t>(clock64());
   for (uint64_t i = 1; i <= iterations; ++i) {
     const uint64_t start = static_cast<uint64_t>(clock64());
@@ -73,8 +74,8 @@ __global__ void play_ping_pong(gravel_t g, uint64_t* flag, uint32_t partner, boo
 }
 
 /// Microseconds, sorted.
-inline void latency_row(report& r, const limits& l, const char* what, const std::string& to, uint64_t size, std::vector<double> us,
-                        verified v) {
+inline void latency_row(report& r, const limits& l, const char* what, const std::string& to, uint64_t size,
+                        std::vector<double> us, verified v) {
   std::sort(us.begin(), us.end());
   const auto part = [&](double p) { return us[static_cast<size_t>(p * static_cast<double>(us.size() - 1))]; };
   r.row({{"operation", "operation", std::string(what)},
@@ -91,11 +92,12 @@ inline void latency_row(report& r, const limits& l, const char* what, const std:
 }
 
 /// Times of the iterations in microseconds, from ticks; `all` holds the ticks and nanoseconds of the whole.
-inline std::vector<double> microseconds(const device_array<uint64_t>& ticks, const device_array<uint64_t>& all, unsigned count,
-                                        double trips) {
+inline std::vector<double> microseconds(const device_array<uint64_t>& ticks, const device_array<uint64_t>& all,
+                                        unsigned count, double trips) {
   std::vector<uint64_t> raw(count);
   gravel_copy(raw.data(), ticks.data(), count * sizeof(uint64_t));
-  const double us_per_tick = static_cast<double>(all.read(1)) / 1e3 / static_cast<double>(std::max<uint64_t>(all.read(0), 1));
+  const double us_per_tick =
+      static_cast<double>(all.read(1)) / 1e3 / static_cast<double>(std::max<uint64_t>(all.read(0), 1));
   std::vector<double> us;
   for (uint64_t t : raw) us.push_back(static_cast<double>(t) * us_per_tick / trips);
   return us;
@@ -132,7 +134,8 @@ inline void time_row(report& r, const options& o, limits& l, timed op, const cha
     for (int i = 1; i < 8; ++i) wrong += got[i] != poison;
     std::vector<char> arrived(half);
     gravel_copy(arrived.data(), buffer, half);
-    for (uint64_t i = 0; i < half; ++i) wrong += arrived[i] != (bulk && i < size ? pattern[i] : static_cast<char>(poison & 255));
+    for (uint64_t i = 0; i < half; ++i)
+      wrong += arrived[i] != (bulk && i < size ? pattern[i] : static_cast<char>(poison & 255));
   }
   const verified v{gravel_sum_all(me == pe ? 16 + 2 * half : 0), gravel_sum_all(wrong)};
   std::vector<double> us(1);
@@ -166,8 +169,8 @@ inline void ping_pong_latency(report& r, const options& o, limits& l) {
     const device_array<uint64_t> ticks(o.iterations), all(2);
     gravel_barrier_all();
     if (me == 0 || me == partner)
-      gravel_launch(play_ping_pong, 1, 1, gravel_handle(), flag, static_cast<uint32_t>(me == 0 ? partner : 0), me == 0, asks, o.iterations,
-                    ticks.data(), all.data());
+      gravel_launch(play_ping_pong, 1, 1, gravel_handle(), flag, static_cast<uint32_t>(me == 0 ? partner : 0), me == 0,
+                    asks, o.iterations, ticks.data(), all.data());
     gravel_barrier_all();
     uint64_t got = 0;
     gravel_copy(&got, flag, sizeof(got));
@@ -240,4 +243,4 @@ inline void quiescence_latency(report& r, const options& o, limits& l) {
   gravel_free(count);
 }
 
-}  // namespace gravel::perf
+}  // namespace gravel_bench::perf

@@ -10,16 +10,17 @@
 #include "host/pe/device_scope.cuh"
 #endif
 
-namespace gravel::perf {
+namespace gravel_bench::perf {
+using namespace gravel::detail;
 
 /// Words of the table of the limit of what goes to the PE itself.
 constexpr uint32_t own_table_log2 = GRAVEL_CUDA ? 27 : 22;
 
 /// Per PE; 0: not there, or not measured yet.
 struct limits {
-  double host_bytes = 0;     ///< bytes/s: a kernel's 16-byte stores to pinned host memory; CPU backend: memcpy by one core
-  double peer_bytes = 0;     ///< bytes/s: a kernel's 16-byte stores to another GPU's memory
-  double increments = 0;     ///< 1/s: random 8-byte increments of own memory; CPU backend: a plain loop on one core
+  double host_bytes = 0;  ///< bytes/s: a kernel's 16-byte stores to pinned host memory; CPU backend: memcpy by one core
+  double peer_bytes = 0;  ///< bytes/s: a kernel's 16-byte stores to another GPU's memory
+  double increments = 0;  ///< 1/s: random 8-byte increments of own memory; CPU backend: a plain loop on one core
   double round_trip_us = 0;  ///< a flag from one lane to a host thread and back, over pinned memory
   uint32_t table_log2 = 0;   ///< words of the table of `increments`
 };
@@ -27,7 +28,8 @@ struct limits {
 __global__ void store_lines(unit* to, uint64_t units, uint64_t salt, unsigned rounds) {
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
   for (unsigned round = 0; round < rounds; ++round)
-    for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < units; i += lanes) store_unit(to + i, {{i + salt, round}});
+    for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < units; i += lanes)
+      store_unit(to + i, {{i + salt, round}});
 }
 
 __global__ void increment_random(uint64_t* table, uint64_t mask, uint64_t count) {
@@ -55,7 +57,8 @@ double rate_of_stores(unit* to, uint64_t units, unsigned rounds, Read&& read) {
   const double seconds = seconds_now() - begin;
   for (uint64_t i = 0; i < units; i += units / 64 + 1) {
     const unit got = read(to + i);
-    if (got.word[0] != i + 11 || got.word[1] != rounds - 1) fail_text("stores of a kernel did not arrive where limits are measured");
+    if (got.word[0] != i + 11 || got.word[1] != rounds - 1)
+      fail_text("stores of a kernel did not arrive where limits are measured");
   }
   return static_cast<double>(units * sizeof(unit)) * rounds / seconds;
 }
@@ -124,7 +127,8 @@ inline double measure_increments(uint32_t table_log2) {
   return static_cast<double>(count) / seconds;
 }
 
-/// The host answers each number that the lane writes; both wait as Gravel does. words: 0 from the lane, 64 bytes on to it.
+/// The host answers each number that the lane writes; both wait as Gravel does. words: 0 from the lane, 64 bytes on to
+/// it.
 __global__ void ask_host(uint64_t* words, uint64_t rounds) {
   for (uint64_t i = 1; i <= rounds; ++i) {
     store_release(&words[0], i);
@@ -186,10 +190,12 @@ struct limit {
   double per_s;  ///< bytes or increments
 };
 inline limit stores_limit(const limits& l) { return {GRAVEL_CUDA ? "host stores" : "memcpy", l.host_bytes}; }
-inline limit increments_limit(const limits& l) { return {GRAVEL_CUDA ? "random atomics" : "random loop", l.increments}; }
+inline limit increments_limit(const limits& l) {
+  return {GRAVEL_CUDA ? "random atomics" : "random loop", l.increments};
+}
 /// Of bytes to the next PE: NVLink where Gravel may use it, else pinned host memory.
 inline limit wire_limit(const limits& l, bool peer) {
   return peer && l.peer_bytes > 0 ? limit{"peer stores", l.peer_bytes} : stores_limit(l);
 }
 
-}  // namespace gravel::perf
+}  // namespace gravel_bench::perf

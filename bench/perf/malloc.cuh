@@ -2,7 +2,8 @@
 #pragma once
 #include "bench/perf/rate.cuh"
 
-namespace gravel::perf {
+namespace gravel_bench::perf {
+using namespace gravel::detail;
 
 __global__ void count_set(const uint64_t* words, uint64_t n, uint64_t* set) {
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
@@ -33,7 +34,8 @@ inline void malloc_time(report& r, const options& o, limits&) {
       gravel_free(at);
     }
     v = {gravel_sum_all(v.checked), gravel_sum_all(wrong.read())};
-    const double bytes = static_cast<double>(words * sizeof(uint64_t)), rate = bytes / median(seconds), most = bytes / median(plain);
+    const double bytes = static_cast<double>(words * sizeof(uint64_t)), rate = bytes / median(seconds),
+                 most = bytes / median(plain);
     r.row({{"size_bytes", "size B", words * sizeof(uint64_t)},
            {"median_us", "p50 us", median(seconds) * 1e6},
            {"gb_per_s", "GB/s", rate / 1e9},
@@ -44,4 +46,4 @@ inline void malloc_time(report& r, const options& o, limits&) {
   }
 }
 
-}  // namespace gravel::perf
+}  // namespace gravel_bench::perf

@@ -11,7 +11,9 @@
 #include "examples/program.hpp"
 #include "lib/base/error.hpp"
 
-namespace gravel::perf {
+namespace gravel_bench::perf {
+using namespace gravel::detail;
+using namespace app;
 namespace {
 
 struct entry {
@@ -36,7 +38,8 @@ const entry entries[] = {
     {"malloc_time", "Time of gravel_malloc, by size", entry::sizes},
     {"gups", "Random updates of a table over all PEs, to other PEs only and to all", entry::updates},
     {"queue", "From a kernel to host threads through the queue alone (figures 6 and 8 of the paper)", entry::queue},
-    {"packet_size", "gups with the GRAVEL_PACKET_SIZE of this job (figure 14; bench/run_perf runs it for several)", entry::updates},
+    {"packet_size", "gups with the GRAVEL_PACKET_SIZE of this job (figure 14; bench/run_perf runs it for several)",
+     entry::updates},
     {"destinations", "The queue with 1 to 1024 destinations, the host appends rows to packets", entry::queue},
     {"divergence", "GUPS-mod: few work-items send; predication, direct sends and block sender", entry::divergence},
 };
@@ -49,20 +52,24 @@ void add_options(CLI::App& app, options& o, const entry& e) {
   if (e.takes & (entry::rate | entry::queue))
     app.add_option("--messages", o.messages, "Messages of each PE, rounded down to a power of two")->check(counts);
   if (e.takes & (entry::rate | entry::queue | entry::updates))
-    list("--scope", o.scopes, "Who hands messages over together: block (gravel_block_sender), warp, thread (one lane of a warp)")
+    list("--scope", o.scopes,
+         "Who hands messages over together: block (gravel_block_sender), warp, thread (one lane of a warp)")
         ->check(CLI::IsMember({"thread", "warp", "block"}));
   if (e.takes & (entry::rate | entry::bulk | entry::latency))
     app.add_option("--to", o.to, "Destination: the next PE, or the PE itself")
         ->check(CLI::IsMember({"next", "self"}))
         ->capture_default_str();
   if (e.takes & (entry::bulk | entry::sizes))
-    list("--size", o.sizes, "Sizes in bytes")->check(CLI::Range(uint64_t{1}, uint64_t{1} << (e.takes & entry::sizes ? 40 : 30)));
+    list("--size", o.sizes, "Sizes in bytes")
+        ->check(CLI::Range(uint64_t{1}, uint64_t{1} << (e.takes & entry::sizes ? 40 : 30)));
   if (e.takes == entry::bulk) app.add_option("--bytes", o.bytes, "Bytes that a row moves, at most")->check(counts);
-  if (e.takes & entry::latency) app.add_option("--iterations", o.iterations, "Timed operations")->check(CLI::Range(1u, 1u << 20));
+  if (e.takes & entry::latency)
+    app.add_option("--iterations", o.iterations, "Timed operations")->check(CLI::Range(1u, 1u << 20));
   if (e.takes & (entry::updates | entry::divergence | entry::counts))
     app.add_option("--table-log2", o.table_log2,
-                   e.takes & entry::counts ? "Words of each PE in which messages count, as a power of two; at most as many as messages"
-                                           : "Words of the table per PE, as a power of two")
+                   e.takes & entry::counts
+                       ? "Words of each PE in which messages count, as a power of two; at most as many as messages"
+                       : "Words of the table per PE, as a power of two")
         ->check(CLI::Range(1, 34));
   if (e.takes & entry::updates) {
     app.add_option("--updates", o.updates, "Updates of each PE")->check(counts);
@@ -74,12 +81,17 @@ void add_options(CLI::App& app, options& o, const entry& e) {
   }
   if (e.takes & entry::divergence) {
     app.add_option("--messages", o.messages, "Work-items of each PE, rounded down to a power of two")->check(counts);
-    app.add_option("--active", o.active, "Per cent of the work-items that send")->check(CLI::Range(1, 100))->capture_default_str();
-    app.add_option("--most", o.most, "Messages of a work-item that sends: 1 to this")->check(CLI::Range(1, 4096))->capture_default_str();
+    app.add_option("--active", o.active, "Per cent of the work-items that send")
+        ->check(CLI::Range(1, 100))
+        ->capture_default_str();
+    app.add_option("--most", o.most, "Messages of a work-item that sends: 1 to this")
+        ->check(CLI::Range(1, 4096))
+        ->capture_default_str();
   }
   if (e.takes & entry::queue) {
     list("--block", o.blocks, "Threads of a block")->check(CLI::IsMember({32, 64, 128, 256, 512, 1024}));
-    list("--message", o.message_bytes, "Bytes of a message: 4 an increment, 8 a put of 4 bytes, 16, 24, 48 active messages")
+    list("--message", o.message_bytes,
+         "Bytes of a message: 4 an increment, 8 a put of 4 bytes, 16, 24, 48 active messages")
         ->check(CLI::IsMember({4, 8, 16, 24, 48}));
     list("--threads", o.threads, "Threads that consume")->check(CLI::Range(1, 64));
     list("--destinations", o.destinations, "Destinations of the messages")->check(CLI::Range(1, 16384));
@@ -103,11 +115,14 @@ void fill_in(options& o, bool gpu, bool brief) {
   if (!o.iterations) o.iterations = brief ? 50 : 1000;
   if (!o.bytes) o.bytes = uint64_t{1} << (gpu ? 28 : 23);
   if (o.sizes.empty() && o.benchmark == "malloc_time")
-    for (uint64_t size = 1 << 10; size <= uint64_t{1} << (gpu ? (brief ? 30 : 34) : 24); size *= brief ? 1024 : 16) o.sizes.push_back(size);
+    for (uint64_t size = 1 << 10; size <= uint64_t{1} << (gpu ? (brief ? 30 : 34) : 24); size *= brief ? 1024 : 16)
+      o.sizes.push_back(size);
   if (o.sizes.empty())
-    for (uint64_t size = o.benchmark == "put_bw" ? 64 : 8; size <= 1 << 20; size *= brief ? 64 : 4) o.sizes.push_back(size);
-  if (!o.table_log2 && o.benchmark == "am_rate" && gpu) o.table_log2 = 22;  // fits the L2 cache: memory is not what limits then
-  if (!o.table_log2 && o.benchmark == "atomic_bw") o.table_log2 = 34;       // a word for each message
+    for (uint64_t size = o.benchmark == "put_bw" ? 64 : 8; size <= 1 << 20; size *= brief ? 64 : 4)
+      o.sizes.push_back(size);
+  if (!o.table_log2 && o.benchmark == "am_rate" && gpu)
+    o.table_log2 = 22;  // fits the L2 cache: memory is not what limits then
+  if (!o.table_log2 && o.benchmark == "atomic_bw") o.table_log2 = 34;  // a word for each message
   if (!o.table_log2) o.table_log2 = divergence ? 16 : gpu && !brief ? 28 : gpu ? 24 : 20;
   if (!o.updates) o.updates = uint64_t{1} << (gpu ? (brief ? 25 : 28) : brief ? 16 : 18);
   if (o.threads.empty()) o.threads = {gpu ? 8u : 1u};
@@ -125,7 +140,8 @@ void fill_in(options& o, bool gpu, bool brief) {
 }
 
 uint64_t symmetric_bytes(const options& o) {
-  if (o.benchmark == "gups" || o.benchmark == "packet_size" || o.benchmark == "divergence") return uint64_t{8} << o.table_log2;
+  if (o.benchmark == "gups" || o.benchmark == "packet_size" || o.benchmark == "divergence")
+    return uint64_t{8} << o.table_log2;
   if (o.benchmark == "put_bw") return 2 * std::max(o.bytes, *std::max_element(o.sizes.begin(), o.sizes.end()));
   if (o.benchmark == "malloc_time") return *std::max_element(o.sizes.begin(), o.sizes.end());
   if (o.benchmark == "put_latency") return 2 * *std::max_element(o.sizes.begin(), o.sizes.end());
@@ -164,7 +180,9 @@ options parse_options(int argc, char** argv, bool gpu) {
   app.add_option("--repeat", o.repeat, "Timed repetitions of each row; the median counts")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  app.add_option("--grid", o.grid, "Thread blocks; 0: as many as fill the device")->check(CLI::Range(0, 1 << 20))->capture_default_str();
+  app.add_option("--grid", o.grid, "Thread blocks; 0: as many as fill the device")
+      ->check(CLI::Range(0, 1 << 20))
+      ->capture_default_str();
   app.add_option("--route", route, "Routes that messages may take (sets GRAVEL_ROUTES)");
   for (const entry& e : entries) {
     CLI::App* sub = app.add_subcommand(e.name, e.text);
@@ -175,7 +193,8 @@ options parse_options(int argc, char** argv, bool gpu) {
   parse_or_exit(line, argc, argv, [&] {
     uint64_t symmetric = 0;
     for (const std::string& name : benchmark_names())
-      if (o.benchmark == "all" || o.benchmark == name) symmetric = std::max(symmetric, symmetric_bytes(settle(o, name, gpu)));
+      if (o.benchmark == "all" || o.benchmark == name)
+        symmetric = std::max(symmetric, symmetric_bytes(settle(o, name, gpu)));
     need_symmetric(symmetric + 4096);
     if (!o.json.empty()) need_writable(o.json);
     if (o.slots & (o.slots - 1)) fail("--slots: {} is no power of two", o.slots);
@@ -190,4 +209,4 @@ options parse_options(int argc, char** argv, bool gpu) {
   return o;
 }
 
-}  // namespace gravel::perf
+}  // namespace gravel_bench::perf

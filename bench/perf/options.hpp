@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace gravel::perf {
+namespace gravel_bench::perf {
 
 struct options {
   std::string benchmark;  ///< the subcommand
@@ -48,4 +48,4 @@ options settle(options, const std::string& benchmark, bool gpu);
 /// enough, and to GRAVEL_ROUTES. `gpu`: which defaults.
 options parse_options(int argc, char** argv, bool gpu);
 
-}  // namespace gravel::perf
+}  // namespace gravel_bench::perf

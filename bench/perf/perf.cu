@@ -1,5 +1,5 @@
-// gravel-perf: what Gravel reaches, by part, and what the hardware under it reaches, in one run. docs/benchmarks.md tells
-// what each benchmark measures.
+// gravel-perf: what Gravel reaches, by part, and what the hardware under it reaches, in one run. docs/benchmarks.md
+// tells what each benchmark measures.
 #include "bench/perf/bulk.cuh"
 #include "bench/perf/divergence.cuh"
 #include "bench/perf/gups.cuh"
@@ -8,8 +8,8 @@
 #include "bench/perf/queue.cuh"
 #include "bench/perf/rate.cuh"
 
-using namespace gravel;
-using namespace gravel::perf;
+using namespace gravel::detail;
+using namespace gravel_bench::perf;
 
 namespace {
 
@@ -55,7 +55,8 @@ void measure_all(const options& o) {
   };
   measured_limit(GRAVEL_CUDA ? "limit_host_stores_gb_per_s" : "limit_memcpy_gb_per_s", l.host_bytes / 1e9);
   measured_limit("limit_peer_stores_gb_per_s", l.peer_bytes / 1e9);
-  measured_limit(GRAVEL_CUDA ? "limit_random_atomics_million_per_s" : "limit_random_loop_million_per_s", l.increments / 1e6);
+  measured_limit(GRAVEL_CUDA ? "limit_random_atomics_million_per_s" : "limit_random_loop_million_per_s",
+                 l.increments / 1e6);
   measured_limit("limit_flag_round_trip_us", l.round_trip_us);
   r.finish();
   const int status = finish("gravel-perf", r.right());

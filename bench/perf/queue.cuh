@@ -8,7 +8,8 @@
 #include "bench/perf/queue_rig.cuh"
 #include "bench/perf/report.hpp"
 
-namespace gravel::perf {
+namespace gravel_bench::perf {
+using namespace gravel::detail;
 
 inline operation queue_operation(unsigned bytes) {
   switch (bytes) {
@@ -36,12 +37,14 @@ inline void measure_queue(report& r, const options& o, const limits& l, const qu
   verified v;
 
   const send_job small = rig.job(op, std::min<uint64_t>(count, 1 << 20), uint64_t{1} << 50);
-  consumed_totals looked_at;
-  rig.transfer(row.scope, grid, row.block, small, consume_mode::check, looked_at);
+  consumed_totals polled;
+  rig.transfer(row.scope, grid, row.block, small, consume_mode::check, polled);
   v.checked += small.count;
-  v.wrong += looked_at.wrong + (looked_at.messages != small.count);
+  v.wrong += polled.wrong + (polled.messages != small.count);
 
-  const consume_mode mode = o.consume == "skip" ? consume_mode::skip : o.consume == "sum" ? consume_mode::sum : consume_mode::append;
+  const consume_mode mode = o.consume == "skip"  ? consume_mode::skip
+                            : o.consume == "sum" ? consume_mode::sum
+                                                 : consume_mode::append;
   std::vector<uint64_t> expected(row.destinations);
   const send_job job = rig.job(op, count, 0);
   if (mode == consume_mode::append)
@@ -78,7 +81,8 @@ inline void measure_queue(report& r, const options& o, const limits& l, const qu
          {"consumers", "consumers", uint64_t{row.threads}},
          {"consume", "consume", o.consume},
          {"messages", "messages", count},
-         {"messages_per_slot", "msg/slot", static_cast<double>(last.messages) / static_cast<double>(std::max<uint64_t>(last.slots, 1))},
+         {"messages_per_slot", "msg/slot",
+          static_cast<double>(last.messages) / static_cast<double>(std::max<uint64_t>(last.slots, 1))},
          {"ms", "ms", took.median * 1e3},
          {"ms_least", "least", took.least * 1e3},
          {"ms_most", "most", took.most * 1e3},
@@ -99,4 +103,4 @@ inline void queue_rates(report& r, const options& o, limits& l) {
           for (unsigned block : o.blocks) measure_queue(r, o, l, {scope, block, bytes, threads, destinations});
 }
 
-}  // namespace gravel::perf
+}  // namespace gravel_bench::perf

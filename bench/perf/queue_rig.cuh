@@ -11,7 +11,8 @@
 #include "bench/perf/send.cuh"
 #include "lib/base/queue_consumer.hpp"
 
-namespace gravel::perf {
+namespace gravel_bench::perf {
+using namespace gravel::detail;
 
 enum class consume_mode { skip, sum, append, check };
 
@@ -64,10 +65,12 @@ class queue_rig {
   uint64_t sum_of_salt(const send_job& job) const;
 
   /// Sends `count` messages through the queue; returns seconds from the launch until the last of them is consumed.
-  double transfer(const std::string& scope, unsigned grid, unsigned block, const send_job& job, consume_mode mode, consumed_totals& totals);
+  double transfer(const std::string& scope, unsigned grid, unsigned block, const send_job& job, consume_mode mode,
+                  consumed_totals& totals);
 
  private:
-  static queue_shape shape_of(bool by_block, uint32_t slots, uint64_t payload_bytes, uint32_t consumers, uint32_t destinations) {
+  static queue_shape shape_of(bool by_block, uint32_t slots, uint64_t payload_bytes, uint32_t consumers,
+                              uint32_t destinations) {
     if (!by_block) return queue_shape::of_warps(slots ? slots : 8192, consumers);
     return queue_shape::of_blocks(slots ? slots : 4096, payload_bytes, destinations, consumers);
   }
@@ -75,7 +78,8 @@ class queue_rig {
   void consume(uint32_t plane, const send_job& job, consume_mode mode, consumed_totals& totals);
   void take(slot_header* slot, const send_job& job, consume_mode mode, consumed_totals& totals, char* packets,
             std::vector<uint32_t>& filled);
-  void check_message(const uint32_t* m, const gravel::message_row& row, const send_job& job, consumed_totals& totals);
+  void check_message(const uint32_t* m, const gravel::detail::message_row& row, const send_job& job,
+                     consumed_totals& totals);
   /// What message i consists of; returns how many words.
   static uint32_t words_of(const send_job& job, uint64_t i, uint32_t (&to)[max_compact_words]);
 
@@ -93,8 +97,8 @@ class queue_rig {
   std::unique_ptr<std::atomic<uint64_t>[]> seen_;  ///< check: one bit of each message
 };
 
-inline double queue_rig::transfer(const std::string& scope, unsigned grid, unsigned block, const send_job& job, consume_mode mode,
-                                  consumed_totals& totals) {
+inline double queue_rig::transfer(const std::string& scope, unsigned grid, unsigned block, const send_job& job,
+                                  consume_mode mode, consumed_totals& totals) {
   end_ = unknown;
   if (mode == consume_mode::check) seen_ = std::make_unique<std::atomic<uint64_t>[]>(job.count / 64 + 1);
   totals.of_sink.assign(destinations_, 0);
@@ -114,8 +118,9 @@ inline double queue_rig::transfer(const std::string& scope, unsigned grid, unsig
   const double begin = seconds_now();
   std::exception_ptr failure;
   try {
-    with_sending_kernel(scope, block,
-                        [&](auto kernel, unsigned shared) { launch_with_shared(kernel, grid, block, shared, handle(), job); });
+    with_sending_kernel(scope, block, [&](auto kernel, unsigned shared) {
+      launch_with_shared(kernel, grid, block, shared, handle(), job);
+    });
     gravel_synchronize();
     begin_ = state_.read().tickets;
   } catch (...) {
@@ -155,13 +160,13 @@ inline uint64_t sum_of(const uint32_t* words, uint32_t n) {
   return sum;
 }
 
-inline void queue_rig::take(slot_header* slot, const send_job& job, consume_mode mode, consumed_totals& totals, char* packets,
-                            std::vector<uint32_t>& filled) {
+inline void queue_rig::take(slot_header* slot, const send_job& job, consume_mode mode, consumed_totals& totals,
+                            char* packets, std::vector<uint32_t>& filled) {
   const queue q = the_queue();
   const unit* payload = q.payload(slot);
   const row_kind kind = kind_of(job.op);
   for (uint32_t r = 0; r < slot->n_rows; ++r) {
-    const gravel::message_row row = q.rows(slot)[r];
+    const gravel::detail::message_row row = q.rows(slot)[r];
     const uint32_t pe = pe_of_sink(row.sink), words = row.messages * kind.words, bytes = words * 4;
     if (pe >= destinations_ || row.kind != kind || bytes > packet_bytes) {
       ++totals.wrong;
@@ -186,7 +191,8 @@ inline void queue_rig::take(slot_header* slot, const send_job& job, consume_mode
 inline uint32_t queue_rig::words_of(const send_job& job, uint64_t i, uint32_t (&to)[max_compact_words]) {
   const uint32_t n = kind_of(job.op).words;
   const uint64_t value = job.salt + i;
-  for (uint32_t w = 0; w < n; ++w) to[w] = w < 2 ? 0 : static_cast<uint32_t>(value >> w % 2 * 32);  // word 0, and values behind it
+  for (uint32_t w = 0; w < n; ++w)
+    to[w] = w < 2 ? 0 : static_cast<uint32_t>(value >> w % 2 * 32);  // word 0, and values behind it
   if (job.op == operation::inc) to[0] = static_cast<uint32_t>(job.word_of(i));
   if (job.op == operation::put32) to[1] = static_cast<uint32_t>(value);
   return n;
@@ -207,7 +213,8 @@ inline uint64_t queue_rig::sum_of_salt(const send_job& job) const {
 }
 
 /// Every message must be one of the job's, be meant for this sink, and come once.
-inline void queue_rig::check_message(const uint32_t* m, const gravel::message_row& row, const send_job& job, consumed_totals& totals) {
+inline void queue_rig::check_message(const uint32_t* m, const gravel::detail::message_row& row, const send_job& job,
+                                     consumed_totals& totals) {
   uint64_t inverse = 1;  // of the odd factor of word_of, modulo 2^32
   for (int round = 0; round < 6; ++round) inverse *= 2 - 0x9E3779B97F4A7C15u * inverse;
   const uint64_t i = job.op == operation::inc     ? m[0] * inverse & (heap_words - 1)
@@ -220,4 +227,4 @@ inline void queue_rig::check_message(const uint32_t* m, const gravel::message_ro
   totals.wrong += !right;
 }
 
-}  // namespace gravel::perf
+}  // namespace gravel_bench::perf

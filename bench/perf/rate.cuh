@@ -1,5 +1,5 @@
-// p_bw, atomic_bw, am_rate: how many messages of one kind a PE sends to another in a second. Timed from the launch until
-// all PEs' messages are applied.
+// p_bw, atomic_bw, am_rate: how many messages of one kind a PE sends to another in a second. Timed from the launch
+// until all PEs' messages are applied.
 #pragma once
 #include <bit>
 
@@ -8,16 +8,20 @@
 #include "bench/perf/report.hpp"
 #include "bench/perf/send.cuh"
 
-namespace gravel::perf {
+namespace gravel_bench::perf {
+using namespace gravel::detail;
 
 inline int destination_of(const options& o, int pe) { return o.to == "self" ? pe : (pe + 1) % gravel_n_pes(); }
-inline int source_of(const options& o, int pe) { return o.to == "self" ? pe : (pe + gravel_n_pes() - 1) % gravel_n_pes(); }
+inline int source_of(const options& o, int pe) {
+  return o.to == "self" ? pe : (pe + gravel_n_pes() - 1) % gravel_n_pes();
+}
 inline uint64_t salt_of(int pe) { return static_cast<uint64_t>(pe + 1) << 40; }
 
 /// May messages to that PE go over NVLink?
 inline bool is_peer(int pe) {
   const std::string routes = current_settings().routes;
-  return pe != gravel_my_pe() && gravel_node_of(pe) == gravel_node_of(gravel_my_pe()) && routes != "net" && routes != "no-peer";
+  return pe != gravel_my_pe() && gravel_node_of(pe) == gravel_node_of(gravel_my_pe()) && routes != "net" &&
+         routes != "no-peer";
 }
 inline std::string name_of_target(const options& o) { return destination_of(o, 0) == 0 ? "self" : "next"; }
 
@@ -36,7 +40,8 @@ inline uint64_t words_of(const options& o, operation op, uint64_t count) {
   return op == operation::put ? count : std::min(count, uint64_t{1} << o.table_log2);
 }
 
-/// Every word of this PE is written by exactly one message (puts), or counted up by as many as the others (the rest). Collective.
+/// Every word of this PE is written by exactly one message (puts), or counted up by as many as the others (the rest).
+/// Collective.
 inline measured run_messages(const options& o, operation op, const std::string& scope) {
   const int me = gravel_my_pe();
   const uint64_t count = count_of(o, scope);
@@ -53,8 +58,9 @@ inline measured run_messages(const options& o, operation op, const std::string& 
     fill_with(words, n_words, poison);
     gravel_barrier_all();
     const double begin = seconds_now();
-    with_sending_kernel(scope, lanes_of_block,
-                        [&](auto kernel, unsigned) { gravel_launch(kernel, grid, lanes_of_block, gravel_handle(), job); });
+    with_sending_kernel(scope, lanes_of_block, [&](auto kernel, unsigned) {
+      gravel_launch(kernel, grid, lanes_of_block, gravel_handle(), job);
+    });
     gravel_barrier_all();
     const double took = slowest(seconds_now() - begin);
     if (run) seconds.push_back(took);
@@ -70,8 +76,10 @@ inline measured run_messages(const options& o, operation op, const std::string& 
   return result;
 }
 
-/// `value_bytes`: what the program sends; the message carries it and an index or a first word, or, of active messages, nothing else.
-inline void rate_row(report& r, const options& o, const limits& l, operation op, const char* name, uint64_t value_bytes) {
+/// `value_bytes`: what the program sends; the message carries it and an index or a first word, or, of active messages,
+/// nothing else.
+inline void rate_row(report& r, const options& o, const limits& l, operation op, const char* name,
+                     uint64_t value_bytes) {
   for (const std::string& scope : o.scopes) {
     const measured m = run_messages(o, op, scope);
     const bool is_self = destination_of(o, 0) == 0;
@@ -121,4 +129,4 @@ inline void am_rate(report& r, const options& o, limits& l) {
   rate_row(r, o, l, operation::am256, "am", 256);
 }
 
-}  // namespace gravel::perf
+}  // namespace gravel_bench::perf

@@ -13,7 +13,8 @@
 #include "lib/base/error.hpp"
 #include "lib/base/output.hpp"
 
-namespace gravel::perf {
+namespace gravel_bench::perf {
+using namespace gravel::detail;
 namespace {
 
 std::string today() {
@@ -43,7 +44,9 @@ std::string shown(const std::variant<std::string, uint64_t, double>& value) {
   return number < 1000 ? fmt::format("{:#.3g}", number) : fmt::format("{:.0f}", number);
 }
 
-size_t width(const cell& c) { return std::max<size_t>(std::holds_alternative<std::string>(c.value) ? 12 : 8, std::strlen(c.heading)); }
+size_t width(const cell& c) {
+  return std::max<size_t>(std::holds_alternative<std::string>(c.value) ? 12 : 8, std::strlen(c.heading));
+}
 
 }  // namespace
 
@@ -64,7 +67,8 @@ struct report::state {
   nlohmann::ordered_json out;
 };
 
-report::report(bool speaks, std::string command, std::string json) : state_(std::make_unique<state>()), speaks_(speaks) {
+report::report(bool speaks, std::string command, std::string json)
+    : state_(std::make_unique<state>()), speaks_(speaks) {
   state_->json = std::move(json);
   state_->out["name"] = "perf";
   state_->out["date"] = today();
@@ -114,4 +118,4 @@ void report::finish() const {
   write_file(state_->json, state_->out.dump(2) + '\n');
 }
 
-}  // namespace gravel::perf
+}  // namespace gravel_bench::perf

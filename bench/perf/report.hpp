@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-namespace gravel::perf {
+namespace gravel_bench::perf {
 
 /// Number and name of this machine's processors.
 std::string processor();
@@ -50,4 +50,4 @@ class report {
   bool speaks_, right_ = true;
 };
 
-}  // namespace gravel::perf
+}  // namespace gravel_bench::perf

@@ -3,7 +3,8 @@
 #pragma once
 #include "bench/perf/device.cuh"
 
-namespace gravel::perf {
+namespace gravel_bench::perf {
+using namespace gravel::detail;
 
 /// A handler of each size. It counts its arrivals in a word of its PE, and miscounts if its arguments are damaged.
 GRAVEL_BOTH void count_arrival(const gravel_t& g, uint64_t offset, uint64_t damage) {
@@ -19,11 +20,14 @@ struct am16 {
 };
 struct am24 {
   static constexpr const char* name = "perf_am24";
-  GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t offset, uint64_t a, uint64_t b) const { count_arrival(g, offset, a ^ b); }
+  GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t offset, uint64_t a, uint64_t b) const {
+    count_arrival(g, offset, a ^ b);
+  }
 };
 struct am48 {
   static constexpr const char* name = "perf_am48";
-  GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t offset, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e) const {
+  GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t offset, uint64_t a, uint64_t b, uint64_t c, uint64_t d,
+                                 uint64_t e) const {
     count_arrival(g, offset, (a ^ b) | (a ^ c) | (a ^ d) | (a ^ e));
   }
 };
@@ -86,19 +90,23 @@ GRAVEL_DEVICE void send_part(Sender& s, const gravel_t& g, const send_job& job, 
   const uint64_t words = static_cast<uint64_t>(reinterpret_cast<char*>(job.words) - g.heap);
   switch (job.op) {
     case operation::put:
-      for (uint64_t i = lane; i < job.count; i += lanes) s.put(&job.words[job.word_of(i)], job.salt + i, static_cast<int>(job.pe_of(i)));
+      for (uint64_t i = lane; i < job.count; i += lanes)
+        s.put(&job.words[job.word_of(i)], job.salt + i, static_cast<int>(job.pe_of(i)));
       break;
     case operation::inc:
-      for (uint64_t i = lane; i < job.count; i += lanes) s.inc(&job.words[job.word_of(i)], static_cast<int>(job.pe_of(i)));
+      for (uint64_t i = lane; i < job.count; i += lanes)
+        s.inc(&job.words[job.word_of(i)], static_cast<int>(job.pe_of(i)));
       break;
     case operation::put32:
     case operation::add32:
     case operation::min32:  // the two others are measured by `gups`
       for (uint64_t i = lane; i < job.count; i += lanes)
-        s.put(reinterpret_cast<uint32_t*>(&job.words[job.word_of(i)]), static_cast<uint32_t>(job.salt + i), static_cast<int>(job.pe_of(i)));
+        s.put(reinterpret_cast<uint32_t*>(&job.words[job.word_of(i)]), static_cast<uint32_t>(job.salt + i),
+              static_cast<int>(job.pe_of(i)));
       break;
     case operation::am8:
-      for (uint64_t i = lane; i < job.count; i += lanes) s.template am<am8>(static_cast<int>(job.pe_of(i)), words + 8 * job.word_of(i));
+      for (uint64_t i = lane; i < job.count; i += lanes)
+        s.template am<am8>(static_cast<int>(job.pe_of(i)), words + 8 * job.word_of(i));
       break;
     case operation::am16:
       for (uint64_t i = lane; i < job.count; i += lanes)
@@ -174,4 +182,4 @@ void with_sending_kernel(const std::string& scope, unsigned block, Start&& start
   else fail_text("blocks have 32, 64, 128, 256, 512 or 1024 threads");
 }
 
-}  // namespace gravel::perf
+}  // namespace gravel_bench::perf

@@ -4,19 +4,19 @@
 #include "lib/base/error.hpp"
 
 #if !GRAVEL_CUDA
-namespace gravel {
+namespace gravel::detail {
 
 /// Operations on this PE's own memory that wait for their cache line: on a CPU an atomic operation that misses holds
 /// up all that follows, and does not where the line was asked for some operations earlier. A GPU has no such trouble.
-/// Outside shared memory, so that a sender is as large as on a GPU: a thread runs one block at a time, and all senders of
-/// the block add to the same; whoever ends applies them all. Thread scope: the thread that runs the block.
+/// Outside shared memory, so that a sender is as large as on a GPU: a thread runs one block at a time, and all senders
+/// of the block add to the same; whoever ends applies them all. Thread scope: the thread that runs the block.
 class own_operations {
  public:
   GRAVEL_API static thread_local own_operations of_this_thread;
   /// Forgets what a block left here that did not end as it should.
   void begin() {
-    if (block_ == simt::detail::blocks_begun) return;
-    block_ = simt::detail::blocks_begun;
+    if (block_ == simt::inner::blocks_begun) return;
+    block_ = simt::inner::blocks_begun;
     for (entry& e : entries_) e.apply = nullptr;
   }
   template <class T>
@@ -65,5 +65,5 @@ struct lone_lane {
   static void sync() {}
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail
 #endif

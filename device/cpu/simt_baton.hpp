@@ -1,5 +1,6 @@
-// Makes the blocks of a cooperative launch with a seed run at the same time and still in one order, drawn from the seed. Each
-// block has a thread of its own (its shared memory is private to a thread), and only the thread that holds the baton runs.
+// Makes the blocks of a cooperative launch with a seed run at the same time and still in one order, drawn from the
+// seed. Each block has a thread of its own (its shared memory is private to a thread), and only the thread that holds
+// the baton runs.
 #pragma once
 #include <semaphore.h>
 
@@ -14,10 +15,10 @@
 #include "device/cpu/simt_random.hpp"
 #include "lib/base/relax.hpp"
 
-namespace gravel::simt::detail {
+namespace gravel::detail::simt::inner {
 
-/// A thread's turn. Who waits for it sleeps at once, as std::binary_semaphore does not: there it yields to whatever else this machine runs,
-/// a time slice each, and a launch hands its turn on a hundred thousand times.
+/// A thread's turn. Who waits for it sleeps at once, as std::binary_semaphore does not: there it yields to whatever
+/// else this machine runs, a time slice each, and a launch hands its turn on a hundred thousand times.
 class turn {
  public:
   turn() { sem_init(&given_, 0, 0); }
@@ -36,13 +37,14 @@ class turn {
 
 class baton {
  public:
-  baton(uint64_t seed, uint32_t blocks) : blocks_(blocks), turn_(blocks), random_(seed ^ 0x6a09e667f3bcc909u), running_(blocks) {
+  baton(uint64_t seed, uint32_t blocks)
+      : blocks_(blocks), turn_(blocks), random_(seed ^ 0x6a09e667f3bcc909u), running_(blocks) {
     std::iota(running_.begin(), running_.end(), 0u);
     turn_[random_.below(blocks)].give();
   }
 
-  /// Waits until all blocks have a thread, and then until it is this block's turn. False: the launch has failed before all
-  /// had one, and no block may run.
+  /// Waits until all blocks have a thread, and then until it is this block's turn. False: the launch has failed before
+  /// all had one, and no block may run.
   bool join(uint32_t block) {
     {
       std::unique_lock lock(lock_);
@@ -73,8 +75,8 @@ class baton {
   void now_and_then(uint32_t block) {
     if (running_.size() > 1 && random_.below(8) == 0) pass(block);
   }
-  /// The block cannot go on. Returns 0 when others have run; else none of them could either, and the result is for how many
-  /// rounds, at most `rounds`.
+  /// The block cannot go on. Returns 0 when others have run; else none of them could either, and the result is for how
+  /// many rounds, at most `rounds`.
   uint32_t wait(uint32_t block, uint32_t rounds) {
     const auto others = static_cast<uint32_t>(running_.size()) - 1;
     if (idle_++ >= 2 * others) {  // drawn so often, each of them has mostly had its turn
@@ -107,4 +109,4 @@ class baton {
   uint32_t idle_rounds_ = 0;       ///< rounds of such calls
 };
 
-}  // namespace gravel::simt::detail
+}  // namespace gravel::detail::simt::inner

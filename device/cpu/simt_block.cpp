@@ -7,7 +7,7 @@
 
 #include "lib/base/error.hpp"
 
-namespace gravel::simt::detail {
+namespace gravel::detail::simt::inner {
 
 namespace {
 uint32_t relax_lane(uint32_t rounds) { return in_launch->relax(rounds); }
@@ -34,19 +34,19 @@ std::string launch_state::enter_grid(uint64_t block, uint64_t number, team_call 
   if (number == grid_calls.size()) grid_calls.emplace_back(call, block);
   const auto& [other, by] = grid_calls[number];
   if (other != call)
-    return fmt::format("block {} of the grid calls {} where block {} called {}. {}", block, facts_of(call).name, by, facts_of(other).name,
-                       rule_of(call));
+    return fmt::format("block {} of the grid calls {} where block {} called {}. {}", block, facts_of(call).name, by,
+                       facts_of(other).name, rule_of(call));
   if (number < fewest_grid_calls) return {};
-  return fmt::format("{} was called by block {} of the grid, but block {} has ended without it. {}", facts_of(call).name, block,
-                     ended_with_fewest, rule_of(call));
+  return fmt::format("{} was called by block {} of the grid, but block {} has ended without it. {}",
+                     facts_of(call).name, block, ended_with_fewest, rule_of(call));
 }
 std::string launch_state::leave_grid(uint64_t block, uint64_t made) {
   std::lock_guard lock(mutex);
   if (made < fewest_grid_calls) fewest_grid_calls = made, ended_with_fewest = block;
   if (made >= grid_calls.size()) return {};
   const auto& [call, by] = grid_calls[made];
-  return fmt::format("{} was called by block {} of the grid, but block {} has ended without it. {}", facts_of(call).name, by, block,
-                     rule_of(call));
+  return fmt::format("{} was called by block {} of the grid, but block {} has ended without it. {}",
+                     facts_of(call).name, by, block, rule_of(call));
 }
 
 block_runner& block_runner::of_this_thread() {
@@ -73,7 +73,8 @@ void block_runner::prepare(launch_state& launch) {
     shared_.reset(new char[launch.shared_bytes + alignment]);
     shared_bytes_ = launch.shared_bytes;
   }
-  dynamic_shared = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(shared_.get()) + alignment - 1) & ~(alignment - 1));
+  dynamic_shared =
+      reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(shared_.get()) + alignment - 1) & ~(alignment - 1));
   dynamic_shared_bytes = launch.shared_bytes;
   cooperative = launch.cooperative;
   blockDim = launch.block;
@@ -109,7 +110,8 @@ void block_runner::run_share(launch_state& launch) {
 
 void block_runner::run_in_turn(uint64_t claimed) {
   // 128 bits, as the product may pass 64
-  const auto index = static_cast<uint64_t>((static_cast<unsigned __int128>(launch_->stride) * claimed + launch_->offset) % launch_->blocks);
+  const auto index = static_cast<uint64_t>(
+      (static_cast<unsigned __int128>(launch_->stride) * claimed + launch_->offset) % launch_->blocks);
   if (!order_) return run_block(index);
   claimed_ = static_cast<uint32_t>(claimed);
   if (!order_->join(claimed_)) return;
@@ -197,7 +199,8 @@ void block_runner::end_lane(uint32_t id) {
     }
   }
   if (live_ == 0 && launch_->has_grid_calls())
-    if (const std::string why = launch_->leave_grid(block_number(), grid_calls_made_); !why.empty()) return abandon(why);
+    if (const std::string why = launch_->leave_grid(block_number(), grid_calls_made_); !why.empty())
+      return abandon(why);
   for (auto op : {block_op::sync, block_op::count, block_op::all, block_op::any})
     if (live_ > 0 && arrived_[static_cast<size_t>(op)] == live_) {
       if (!teams_.is_open_for_block() || !abandon_incomplete()) release_barrier(op);
@@ -221,16 +224,17 @@ uint32_t block_runner::relax(uint32_t rounds) {
     if (rounds == 1) moved();
     return order_->wait(claimed_, rounds);
   }
-  // When all relax, the thread itself has to: one call in each round is left to the host's own ladder. How long a single
-  // lane has waited says nothing: others may have gone on meanwhile. A lane that waits for the first time has done
-  // something since it last ran.
+  // When all relax, the thread itself has to: one call in each round is left to the host's own ladder. How long a
+  // single lane has waited says nothing: others may have gone on meanwhile. A lane that waits for the first time has
+  // done something since it last ran.
   if (working() > 0 || grouping_count_ > 0 || rounds == 1) {
     moved();
   } else if (++idle_calls_ > ready_) {
     idle_calls_ = 0;
     if (order_) return order_->wait(claimed_, rounds);
     ++idle_rounds_;
-    return std::min(rounds, gravel::relax::yields_from - 1 + idle_rounds_);  // the other lanes' calls were the pause
+    return std::min(rounds,
+                    gravel::detail::relax::yields_from - 1 + idle_rounds_);  // the other lanes' calls were the pause
   }
   lanes_[running_].points = 0;
   make_ready(running_, true);
@@ -268,7 +272,8 @@ const char* block_runner::cancelled::what() const noexcept {
   static thread_local std::string text;
   std::lock_guard lock(launch.mutex);
   text =
-      "a lane that waits cannot be ended, for it catches what should end it, or waits in a destructor or noexcept function; it is to end "
+      "a lane that waits cannot be ended, for it catches what should end it, or waits in a destructor or noexcept "
+      "function; it is to end "
       "because of this: " +
       text_of_thrown(launch.error, "something was thrown that is no std::exception");
   return text.c_str();
@@ -296,11 +301,14 @@ const char* name_of(warp_op op) {
 }
 
 const char* name_of(block_op op) {
-  static constexpr const char* names[] = {"__syncthreads", "__syncthreads_count", "__syncthreads_and", "__syncthreads_or"};
+  static constexpr const char* names[] = {"__syncthreads", "__syncthreads_count", "__syncthreads_and",
+                                          "__syncthreads_or"};
   return names[static_cast<size_t>(op)];
 }
 
-void block_runner::fail_outside(const char* who) { fail("{} called outside a kernel (only lanes of gravel::simt::launch may)", who); }
+void block_runner::fail_outside(const char* who) {
+  fail("{} called outside a kernel (only lanes of gravel::detail::simt::launch may)", who);
+}
 
 void block_runner::abandon(const std::string& why) {
   launch_->record(std::make_exception_ptr(error(why)));
@@ -314,7 +322,9 @@ bool block_runner::abandon_incomplete() {
   return true;
 }
 
-std::string block_runner::describe_block() const { return fmt::format("block ({},{},{})", blockIdx.x, blockIdx.y, blockIdx.z); }
+std::string block_runner::describe_block() const {
+  return fmt::format("block ({},{},{})", blockIdx.x, blockIdx.y, blockIdx.z);
+}
 std::string block_runner::place() const { return fmt::format("lane {} of {}", running_, describe_block()); }
 
 std::string block_runner::describe_missing() const {
@@ -335,13 +345,14 @@ std::string block_runner::describe_deadlock() const {
   for (uint32_t w = 0; w < warps_; ++w) {
     for (uint32_t left = posted_[w]; left;) {
       const lane& first = lanes_[w * 32 + static_cast<uint32_t>(std::countr_zero(left))];
-      const uint32_t same = lanes_where(w, left, [&](const lane& l) { return l.op == first.op && l.mask == first.mask; });
-      text += fmt::format(" {} of warp {} (lanes {:#010x}) wait in {} with mask {:#010x};", std::popcount(same), w, same, name_of(first.op),
-                          first.mask);
+      const uint32_t same =
+          lanes_where(w, left, [&](const lane& l) { return l.op == first.op && l.mask == first.mask; });
+      text += fmt::format(" {} of warp {} (lanes {:#010x}) wait in {} with mask {:#010x};", std::popcount(same), w,
+                          same, name_of(first.op), first.mask);
       left &= ~same;
     }
   }
   return text + fmt::format(" {} of {} have ended", lanes_count_ - live_, lanes_count_);
 }
 
-}  // namespace gravel::simt::detail
+}  // namespace gravel::detail::simt::inner

@@ -21,7 +21,7 @@
 #include "device/cpu/simt_stack.hpp"
 #include "device/cpu/team_ledger.hpp"
 
-namespace gravel::simt::detail {
+namespace gravel::detail::simt::inner {
 
 constexpr uint32_t max_lanes = 1024;
 
@@ -88,11 +88,11 @@ class block_runner {
     const void* site = nullptr;
     uint32_t points = 0;  ///< interleaving points since it relaxed, up to points_of_a_wait
   };
-  /// A lane that is preempted so soon after it relaxed still waits, as far as one can see: a round of a waiting loop has
-  /// a few atomics, more where it looks at many words.
+  /// A lane that is preempted so soon after it relaxed still waits, as far as one can see: a round of a waiting loop
+  /// has a few atomics, more where it looks at many words.
   static constexpr uint32_t points_of_a_wait = 64;
-  /// Thrown in a lane's place of waiting when the launch has failed. Where it may not be thrown (a destructor, a noexcept
-  /// function) it ends the program: then its text tells why.
+  /// Thrown in a lane's place of waiting when the launch has failed. Where it may not be thrown (a destructor, a
+  /// noexcept function) it ends the program: then its text tells why.
   struct cancelled : std::exception {
     explicit cancelled(launch_state& launch) : launch(launch) {}
     const char* what() const noexcept override;
@@ -133,7 +133,9 @@ class block_runner {
   std::string describe_deadlock() const;
   std::string describe_missing() const;
   std::string state_of(uint32_t id) const;
-  uint64_t block_number() const { return blockIdx.x + uint64_t{gridDim.x} * (blockIdx.y + uint64_t{gridDim.y} * blockIdx.z); }
+  uint64_t block_number() const {
+    return blockIdx.x + uint64_t{gridDim.x} * (blockIdx.y + uint64_t{gridDim.y} * blockIdx.z);
+  }
   void abandon(const std::string& why);
   bool abandon_incomplete();
   uint32_t existing(uint32_t warp) const {
@@ -254,4 +256,4 @@ inline void block_runner::stop_if_failed() {
     stopping_ = true;
 }
 
-}  // namespace gravel::simt::detail
+}  // namespace gravel::detail::simt::inner

@@ -9,7 +9,7 @@
 #include "device/cpu/simt_block.hpp"
 #include "lib/base/error.hpp"
 
-namespace gravel::simt::detail {
+namespace gravel::detail::simt::inner {
 
 // ---- barriers
 
@@ -80,11 +80,15 @@ void block_runner::complete_collective(uint32_t warp, uint32_t mask, warp_op op)
       common = op == warp_op::ballot ? votes : op == warp_op::any ? votes != 0 : votes == mask;
       break;
     }
-    case warp_op::shuffle: each([&](lane& to) { to.result = mask >> to.argument & 1 ? lanes[to.argument].value : ~to.value; }); return;
+    case warp_op::shuffle:
+      each([&](lane& to) { to.result = mask >> to.argument & 1 ? lanes[to.argument].value : ~to.value; });
+      return;
     case warp_op::match_any:
       each([&](lane& to) { to.result = lanes_where(warp, mask, [&](const lane& l) { return l.value == to.value; }); });
       return;
-    case warp_op::match_all: common = lanes_where(warp, mask, [&](const lane& l) { return l.value != common; }) ? 0 : mask; break;
+    case warp_op::match_all:
+      common = lanes_where(warp, mask, [&](const lane& l) { return l.value != common; }) ? 0 : mask;
+      break;
     case warp_op::add: fold([](u32 a, u32 b) { return a + b; }); break;
     case warp_op::min_unsigned: fold([](u32 a, u32 b) { return std::min(a, b); }); break;
     case warp_op::max_unsigned: fold([](u32 a, u32 b) { return std::max(a, b); }); break;
@@ -119,7 +123,8 @@ __forceinline__ uint64_t block_runner::warp_collective(warp_op op, uint32_t mask
     check_mask(warp, bit);
   }
   posted_[warp] |= bit;
-  if ((posted_[warp] & mask) != mask || lanes_where(warp, mask, [&](const lane& l) { return l.mask != mask || l.op != op; })) {
+  if ((posted_[warp] & mask) != mask ||
+      lanes_where(warp, mask, [&](const lane& l) { return l.mask != mask || l.op != op; })) {
     suspend();
     return self.result;
   }
@@ -130,7 +135,8 @@ __forceinline__ uint64_t block_runner::warp_collective(warp_op op, uint32_t mask
   }
   complete_collective(warp, mask, op);
   posted_[warp] &= ~mask;
-  for (uint32_t left = mask & ~bit; left; left &= left - 1) make_ready(warp * 32 + static_cast<uint32_t>(std::countr_zero(left)));
+  for (uint32_t left = mask & ~bit; left; left &= left - 1)
+    make_ready(warp * 32 + static_cast<uint32_t>(std::countr_zero(left)));
   const uint64_t result = self.result;
   if (explores) interleave();
   return result;
@@ -142,8 +148,8 @@ void block_runner::check_mask(uint32_t warp, uint32_t waiting) const {
     const auto id = static_cast<uint32_t>(std::countr_zero(waiting));
     const lane& l = lanes_[warp * 32 + id];
     if (const uint32_t gone = l.mask & ended_[warp])
-      fail("{}: deadlock: lane {} of warp {} waits in {} with mask {:#010x}, which names lane {}, but that has ended", describe_block(), id,
-           warp, name_of(l.op), l.mask, std::countr_zero(gone));
+      fail("{}: deadlock: lane {} of warp {} waits in {} with mask {:#010x}, which names lane {}, but that has ended",
+           describe_block(), id, warp, name_of(l.op), l.mask, std::countr_zero(gone));
   }
 }
 
@@ -207,11 +213,15 @@ void block_runner::enter_team(team_call call, uint32_t lanes, const uint64_t* ar
 uint64_t warp_collective(warp_op op, uint32_t mask, uint64_t value, uint32_t argument) {
   return block_runner::current("a warp collective").warp_collective(op, mask, value, argument);
 }
-int block_collective(block_op op, bool predicate) { return block_runner::current("__syncthreads").block_collective(op, predicate); }
-GRAVEL_NOINLINE uint32_t active_mask() { return block_runner::current("__activemask").active_mask(__builtin_return_address(0)); }
+int block_collective(block_op op, bool predicate) {
+  return block_runner::current("__syncthreads").block_collective(op, predicate);
+}
+GRAVEL_NOINLINE uint32_t active_mask() {
+  return block_runner::current("__activemask").active_mask(__builtin_return_address(0));
+}
 void sleep(unsigned nanoseconds) {
-  // A loop that waits may sleep here instead of relaxing: then the thread yields, but it is no reason to sleep for longer
-  // than was asked.
+  // A loop that waits may sleep here instead of relaxing: then the thread yields, but it is no reason to sleep for
+  // longer than was asked.
   if (relax_hook && relax_hook(relax::sleeps_from - 1) == 0) return;
   const timespec pause{nanoseconds / 1'000'000'000, static_cast<long>(nanoseconds % 1'000'000'000)};
   nanosleep(&pause, nullptr);
@@ -221,10 +231,10 @@ void bad_width(int width) {
   fail("{}: a shuffle of width {}; it must be 1, 2, 4, 8, 16 or 32", block_runner::current("a shuffle").place(), width);
 }
 
-}  // namespace gravel::simt::detail
+}  // namespace gravel::detail::simt::inner
 
-namespace gravel::simt {
+namespace gravel::detail::simt {
 void enter_team(team_call call, uint32_t lanes, const uint64_t* arguments, uint32_t count) {
-  if (detail::in_launch) detail::in_launch->enter_team(call, lanes, arguments, count);
+  if (inner::in_launch) inner::in_launch->enter_team(call, lanes, arguments, count);
 }
-}  // namespace gravel::simt
+}  // namespace gravel::detail::simt

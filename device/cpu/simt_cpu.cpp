@@ -15,9 +15,9 @@
 constinit thread_local uint3 threadIdx{}, blockIdx{};
 constinit thread_local dim3 blockDim{}, gridDim{};
 
-namespace gravel::simt {
+namespace gravel::detail::simt {
 
-namespace detail {
+namespace inner {
 
 constinit thread_local uint32_t lane_in_block = 0;
 constinit thread_local bool explores = false;
@@ -102,17 +102,18 @@ std::string text_of(dim3 v) { return fmt::format("({},{},{})", v.x, v.y, v.z); }
 uint64_t blocks_of(dim3 grid) { return uint64_t{grid.x} * grid.y * grid.z; }
 
 }  // namespace
-}  // namespace detail
+}  // namespace inner
 
 void check_launch(dim3 grid, dim3 block, const launch_options& options) {
-  using namespace detail;
+  using namespace inner;
   // CUDA's limits: what runs here shall run there.
   constexpr size_t most_shared = 227 * 1024;  // of any GPU
   const uint64_t lanes = uint64_t{block.x} * block.y * block.z;
   if (block.x > 1024 || block.y > 1024 || block.z > 64 || lanes == 0 || lanes > max_lanes)
     fail("launch: a block of {} lanes; it must have 1 to {} lanes, and at most 64 in z", text_of(block), max_lanes);
   if (grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535 || grid.x == 0 || grid.y == 0 || grid.z == 0)
-    fail("launch: a grid of {} blocks; each extent must be at least 1, x below 2^31, y and z below 2^16", text_of(grid));
+    fail("launch: a grid of {} blocks; each extent must be at least 1, x below 2^31, y and z below 2^16",
+         text_of(grid));
   if (options.shared_bytes > most_shared)
     fail("launch: {} bytes of dynamic shared memory; a block has at most {}", options.shared_bytes, most_shared);
   // And those of threads.
@@ -125,7 +126,7 @@ void check_launch(dim3 grid, dim3 block, const launch_options& options) {
 }
 
 void launch(dim3 grid, dim3 block, const launch_options& options, const std::function<void()>& kernel) {
-  using namespace detail;
+  using namespace inner;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   constexpr size_t larger_frames = 4;
 #else
@@ -134,14 +135,15 @@ void launch(dim3 grid, dim3 block, const launch_options& options, const std::fun
   constexpr size_t usual_stack = 64 * 1024, least_stack = 16 * 1024;
   if (in_kernel()) fail("launch: called from inside a kernel; only host code may launch");
   check_launch(grid, block, options);
-  launch_state state{.grid = grid,
-                     .block = block,
-                     .kernel = kernel,
-                     .seed = options.seed,
-                     .shared_bytes = options.shared_bytes,
-                     .stack_bytes = std::max(options.stack_bytes ? options.stack_bytes : usual_stack, least_stack) * larger_frames,
-                     .cooperative = options.cooperative,
-                     .blocks = blocks_of(grid)};
+  launch_state state{
+      .grid = grid,
+      .block = block,
+      .kernel = kernel,
+      .seed = options.seed,
+      .shared_bytes = options.shared_bytes,
+      .stack_bytes = std::max(options.stack_bytes ? options.stack_bytes : usual_stack, least_stack) * larger_frames,
+      .cooperative = options.cooperative,
+      .blocks = blocks_of(grid)};
   watch_for_overflows();
   uint64_t threads = options.threads ? options.threads : std::max(1u, std::thread::hardware_concurrency());
   std::optional<baton> order;
@@ -168,4 +170,4 @@ void launch(dim3 grid, dim3 block, const launch_options& options, const std::fun
   if (state.error) std::rethrow_exception(state.error);
 }
 
-}  // namespace gravel::simt
+}  // namespace gravel::detail::simt

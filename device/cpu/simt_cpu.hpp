@@ -57,14 +57,15 @@ GRAVEL_API extern constinit thread_local uint3 threadIdx, blockIdx;
 GRAVEL_API extern constinit thread_local dim3 blockDim, gridDim;
 inline constexpr int warpSize = 32;
 
-namespace gravel::simt {
+namespace gravel::detail::simt {
 
 struct launch_options {
-  unsigned threads = 0;      ///< OS threads that run blocks, the caller among them; 0: one per processor
-  uint64_t seed = 0;         ///< not 0: blocks and lanes run in an order drawn from it, one at a time
-  size_t shared_bytes = 0;   ///< dynamic shared memory of each block, at most 227 KiB
-  size_t stack_bytes = 0;    ///< of each lane, at least 16 KiB; 0: 64 KiB. Four times as much under a sanitizer
-  bool cooperative = false;  ///< all blocks run at the same time, each on its own thread, whatever `threads` is; at most 256
+  unsigned threads = 0;     ///< OS threads that run blocks, the caller among them; 0: one per processor
+  uint64_t seed = 0;        ///< not 0: blocks and lanes run in an order drawn from it, one at a time
+  size_t shared_bytes = 0;  ///< dynamic shared memory of each block, at most 227 KiB
+  size_t stack_bytes = 0;   ///< of each lane, at least 16 KiB; 0: 64 KiB. Four times as much under a sanitizer
+  bool cooperative =
+      false;  ///< all blocks run at the same time, each on its own thread, whatever `threads` is; at most 256
 };
 
 /// Runs `kernel` in every lane of every block and returns when all have ended. What a lane throws ends the
@@ -75,7 +76,7 @@ void launch(dim3 grid, dim3 block, const launch_options& options, const std::fun
 /// Throws gravel::error for a shape and options that launch() would not run.
 void check_launch(dim3 grid, dim3 block, const launch_options& options);
 
-namespace detail {
+namespace inner {
 
 #define GRAVEL_WARP_OPS(X)           \
   X(sync, "__syncwarp")              \
@@ -145,29 +146,35 @@ inline uint32_t segment(int width) {  // mask of the lane bits that name a segme
     bad_width(width);
   return 32u - static_cast<uint32_t>(width);
 }
-}  // namespace detail
+}  // namespace inner
 
 /// Whether this thread runs a lane of a kernel now.
-inline bool in_kernel() { return detail::running_lanes; }
+inline bool in_kernel() { return inner::running_lanes; }
 /// Meaningful in kernels only.
-inline uint32_t lane_in_warp() { return detail::own_lane(); }
+inline uint32_t lane_in_warp() { return inner::own_lane(); }
 
-}  // namespace gravel::simt
+}  // namespace gravel::detail::simt
 
 #include "device/cpu/simt_cpu_atomic.hpp"
 
 /// The block's dynamic shared memory: as many bytes as the launch asked for, 128-byte aligned.
-inline char* gravel_dynamic_shared() { return gravel::simt::detail::dynamic_shared; }
+inline char* gravel_dynamic_shared() { return gravel::detail::simt::inner::dynamic_shared; }
 /// Its size in bytes.
-inline uint32_t gravel_dynamic_shared_bytes() { return static_cast<uint32_t>(gravel::simt::detail::dynamic_shared_bytes); }
+inline uint32_t gravel_dynamic_shared_bytes() {
+  return static_cast<uint32_t>(gravel::detail::simt::inner::dynamic_shared_bytes);
+}
 
 /// Whether all blocks of the grid run at once.
-inline bool gravel_is_cooperative() { return gravel::simt::detail::cooperative; }
+inline bool gravel_is_cooperative() { return gravel::detail::simt::inner::cooperative; }
 
 // ---- the block. As on the GPU, a barrier counts the lanes that have not ended.
-inline void __syncthreads() { gravel::simt::detail::block_collective(gravel::simt::detail::block_op::sync, true); }
-#define GRAVEL_SIMT_VOTE(name, op) \
-  inline int name(int predicate) { return gravel::simt::detail::block_collective(gravel::simt::detail::block_op::op, predicate != 0); }
+inline void __syncthreads() {
+  gravel::detail::simt::inner::block_collective(gravel::detail::simt::inner::block_op::sync, true);
+}
+#define GRAVEL_SIMT_VOTE(name, op)                                                                                   \
+  inline int name(int predicate) {                                                                                   \
+    return gravel::detail::simt::inner::block_collective(gravel::detail::simt::inner::block_op::op, predicate != 0); \
+  }
 GRAVEL_SIMT_VOTE(__syncthreads_count, count)
 GRAVEL_SIMT_VOTE(__syncthreads_and, all)
 GRAVEL_SIMT_VOTE(__syncthreads_or, any)
@@ -177,7 +184,7 @@ GRAVEL_SIMT_VOTE(__syncthreads_or, any)
 // ended is an error (stricter than CUDA, where it is an error only for some operations). Groups of one never
 // switch fibers.
 inline void __syncwarp(unsigned mask = ~0u) {
-  using namespace gravel::simt::detail;
+  using namespace gravel::detail::simt::inner;
   if (mask != own_bit()) warp_collective(warp_op::sync, mask, 0, 0);
 }
 
@@ -186,12 +193,12 @@ inline void __syncwarp(unsigned mask = ~0u) {
 /// that are at this call too, so that the code for larger groups is run as well. Always inlined: the place of
 /// the call tells which lanes can be together.
 __forceinline__ unsigned __activemask() {
-  using namespace gravel::simt::detail;
+  using namespace gravel::detail::simt::inner;
   return explores ? active_mask() : own_bit();
 }
 #define GRAVEL_SIMT_VOTE(name, type, op, of_one)                                     \
   inline type name(unsigned mask, int predicate) {                                   \
-    using namespace gravel::simt::detail;                                            \
+    using namespace gravel::detail::simt::inner;                                     \
     if (mask == own_bit()) return predicate ? of_one : 0;                            \
     return static_cast<type>(warp_collective(warp_op::op, mask, predicate != 0, 0)); \
   }
@@ -201,47 +208,50 @@ GRAVEL_SIMT_VOTE(__all_sync, int, all, 1)
 #undef GRAVEL_SIMT_VOTE
 
 // Shuffles. CUDA leaves a value read from a lane outside the mask undefined; here it is the complement of the
-// reader's own value, so that a program that uses it goes wrong visibly. As there, what is smaller than an int becomes one.
+// reader's own value, so that a program that uses it goes wrong visibly. As there, what is smaller than an int becomes
+// one.
 template <class T>
 auto __shfl_sync(unsigned mask, T value, int source, int width = 32) {
-  using namespace gravel::simt::detail;
+  using namespace gravel::detail::simt::inner;
   const uint32_t keep = segment(width);
   return shuffle(mask, +value, (own_lane() & keep) | (static_cast<uint32_t>(source) & ~keep & 31));
 }
 template <class T>
 auto __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32) {
-  using namespace gravel::simt::detail;
+  using namespace gravel::detail::simt::inner;
   const uint32_t first = own_lane() & segment(width);
   return shuffle(mask, +value, own_lane() - first >= delta ? own_lane() - delta : own_lane());
 }
 template <class T>
 auto __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32) {
-  using namespace gravel::simt::detail;
+  using namespace gravel::detail::simt::inner;
   const uint32_t last = own_lane() | (~segment(width) & 31);
   return shuffle(mask, +value, last - own_lane() >= delta ? own_lane() + delta : own_lane());
 }
 template <class T>
 auto __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32) {
-  using namespace gravel::simt::detail;
+  using namespace gravel::detail::simt::inner;
   const uint32_t last = own_lane() | (~segment(width) & 31), source = own_lane() ^ static_cast<uint32_t>(lane_mask);
   return shuffle(mask, +value, source <= last ? source : own_lane());
 }
 template <class T>
 unsigned __match_any_sync(unsigned mask, T value) {
-  using namespace gravel::simt::detail;
+  using namespace gravel::detail::simt::inner;
   if (mask == own_bit()) return mask;
   return static_cast<unsigned>(warp_collective(warp_op::match_any, mask, to_bits(value), 0));
 }
 template <class T>
 unsigned __match_all_sync(unsigned mask, T value, int* predicate) {
-  using namespace gravel::simt::detail;
+  using namespace gravel::detail::simt::inner;
   const auto same = static_cast<unsigned>(warp_collective(warp_op::match_all, mask, to_bits(value), 0));
   *predicate = same != 0;
   return same;
 }
 
-#define GRAVEL_SIMT_REDUCE(name, type, op) \
-  inline type name(unsigned mask, type value) { return gravel::simt::detail::reduce(gravel::simt::detail::warp_op::op, mask, value); }
+#define GRAVEL_SIMT_REDUCE(name, type, op)                                                             \
+  inline type name(unsigned mask, type value) {                                                        \
+    return gravel::detail::simt::inner::reduce(gravel::detail::simt::inner::warp_op::op, mask, value); \
+  }
 GRAVEL_SIMT_REDUCE(__reduce_add_sync, unsigned, add)
 GRAVEL_SIMT_REDUCE(__reduce_add_sync, int, add)
 GRAVEL_SIMT_REDUCE(__reduce_min_sync, unsigned, min_unsigned)
@@ -274,7 +284,7 @@ template <class T>
 T __ldcs(const T* p) {
   return *p;
 }
-inline void __nanosleep(unsigned nanoseconds) { gravel::simt::detail::sleep(nanoseconds); }
+inline void __nanosleep(unsigned nanoseconds) { gravel::detail::simt::inner::sleep(nanoseconds); }
 inline long long clock64() {
 #if defined(__x86_64__)
   return static_cast<long long>(__builtin_ia32_rdtsc());
@@ -284,4 +294,4 @@ inline long long clock64() {
   return now.tv_sec * 1'000'000'000ll + now.tv_nsec;
 #endif
 }
-[[noreturn]] inline void __trap() { gravel::simt::detail::trap(); }
+[[noreturn]] inline void __trap() { gravel::detail::simt::inner::trap(); }

@@ -8,7 +8,7 @@
 
 #include "lib/base/atomic.hpp"
 
-namespace gravel::simt::detail {
+namespace gravel::detail::simt::inner {
 
 template <class T, class... U>
 concept one_of = (std::same_as<T, U> || ...);
@@ -41,46 +41,50 @@ inline void fence() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
 #endif
 }
-}  // namespace gravel::simt::detail
+}  // namespace gravel::detail::simt::inner
 
-// The value's type follows from the word's, so that atomicAdd(&an_unsigned, 1) works as it does in CUDA. Behind the expression: CUDA's types
-// of words.
-#define GRAVEL_SIMT_ATOMIC_SCOPE(name, expression, ...)  \
-  template <gravel::simt::detail::one_of<__VA_ARGS__> T> \
-  T name(T* word, std::type_identity_t<T> value) {       \
-    using namespace gravel::simt::detail;                \
-    return expression;                                   \
+// The value's type follows from the word's, so that atomicAdd(&an_unsigned, 1) works as it does in CUDA. Behind the
+// expression: CUDA's types of words.
+#define GRAVEL_SIMT_ATOMIC_SCOPE(name, expression, ...)         \
+  template <gravel::detail::simt::inner::one_of<__VA_ARGS__> T> \
+  T name(T* word, std::type_identity_t<T> value) {              \
+    using namespace gravel::detail::simt::inner;                \
+    return expression;                                          \
   }
 #define GRAVEL_SIMT_ATOMIC(name, ...)                 \
   GRAVEL_SIMT_ATOMIC_SCOPE(name, __VA_ARGS__)         \
   GRAVEL_SIMT_ATOMIC_SCOPE(name##_block, __VA_ARGS__) \
   GRAVEL_SIMT_ATOMIC_SCOPE(name##_system, __VA_ARGS__)
 
-GRAVEL_SIMT_ATOMIC(atomicAdd, at(word).fetch_add(value, std::memory_order_relaxed), int, unsigned, unsigned long, unsigned long long, float,
-                   double)
+GRAVEL_SIMT_ATOMIC(atomicAdd, at(word).fetch_add(value, std::memory_order_relaxed), int, unsigned, unsigned long,
+                   unsigned long long, float, double)
 GRAVEL_SIMT_ATOMIC(atomicSub, at(word).fetch_sub(value, std::memory_order_relaxed), int, unsigned)
-GRAVEL_SIMT_ATOMIC(atomicMin, update(word, [=](T old) { return old < value ? old : value; }), int, unsigned, long, unsigned long, long long,
+GRAVEL_SIMT_ATOMIC(atomicMin, update(word, [=](T old) { return old < value ? old : value; }), int, unsigned, long,
+                   unsigned long, long long, unsigned long long)
+GRAVEL_SIMT_ATOMIC(atomicMax, update(word, [=](T old) { return old > value ? old : value; }), int, unsigned, long,
+                   unsigned long, long long, unsigned long long)
+GRAVEL_SIMT_ATOMIC(atomicAnd, at(word).fetch_and(value, std::memory_order_relaxed), int, unsigned, unsigned long,
                    unsigned long long)
-GRAVEL_SIMT_ATOMIC(atomicMax, update(word, [=](T old) { return old > value ? old : value; }), int, unsigned, long, unsigned long, long long,
+GRAVEL_SIMT_ATOMIC(atomicOr, at(word).fetch_or(value, std::memory_order_relaxed), int, unsigned, unsigned long,
                    unsigned long long)
-GRAVEL_SIMT_ATOMIC(atomicAnd, at(word).fetch_and(value, std::memory_order_relaxed), int, unsigned, unsigned long, unsigned long long)
-GRAVEL_SIMT_ATOMIC(atomicOr, at(word).fetch_or(value, std::memory_order_relaxed), int, unsigned, unsigned long, unsigned long long)
-GRAVEL_SIMT_ATOMIC(atomicXor, at(word).fetch_xor(value, std::memory_order_relaxed), int, unsigned, unsigned long, unsigned long long)
-GRAVEL_SIMT_ATOMIC(atomicExch, at(word).exchange(value, std::memory_order_relaxed), int, unsigned, unsigned long, unsigned long long, float)
+GRAVEL_SIMT_ATOMIC(atomicXor, at(word).fetch_xor(value, std::memory_order_relaxed), int, unsigned, unsigned long,
+                   unsigned long long)
+GRAVEL_SIMT_ATOMIC(atomicExch, at(word).exchange(value, std::memory_order_relaxed), int, unsigned, unsigned long,
+                   unsigned long long, float)
 #undef GRAVEL_SIMT_ATOMIC
 #undef GRAVEL_SIMT_ATOMIC_SCOPE
 
-#define GRAVEL_SIMT_CAS(name)                                                                                 \
-  template <gravel::simt::detail::one_of<int, unsigned, unsigned long, unsigned long long, unsigned short> T> \
-  T name(T* word, std::type_identity_t<T> expected, std::type_identity_t<T> desired) {                        \
-    gravel::simt::detail::at(word).compare_exchange_strong(expected, desired, std::memory_order_relaxed);     \
-    return expected;                                                                                          \
+#define GRAVEL_SIMT_CAS(name)                                                                                        \
+  template <gravel::detail::simt::inner::one_of<int, unsigned, unsigned long, unsigned long long, unsigned short> T> \
+  T name(T* word, std::type_identity_t<T> expected, std::type_identity_t<T> desired) {                               \
+    gravel::detail::simt::inner::at(word).compare_exchange_strong(expected, desired, std::memory_order_relaxed);     \
+    return expected;                                                                                                 \
   }
 GRAVEL_SIMT_CAS(atomicCAS)
 GRAVEL_SIMT_CAS(atomicCAS_block)
 GRAVEL_SIMT_CAS(atomicCAS_system)
 #undef GRAVEL_SIMT_CAS
 
-inline void __threadfence() { gravel::simt::detail::fence(); }
-inline void __threadfence_block() { gravel::simt::detail::fence(); }
-inline void __threadfence_system() { gravel::simt::detail::fence(); }
+inline void __threadfence() { gravel::detail::simt::inner::fence(); }
+inline void __threadfence_block() { gravel::detail::simt::inner::fence(); }
+inline void __threadfence_system() { gravel::detail::simt::inner::fence(); }

@@ -8,7 +8,7 @@
 #include "device/cpu/simt_stack.hpp"
 #include "lib/base/error.hpp"
 
-namespace gravel::simt::detail {
+namespace gravel::detail::simt::inner {
 
 carriers::carriers(size_t stack_bytes, void (*run)(void*, carrier&), void* owner)
     : stack_bytes_(stack_bytes),
@@ -42,7 +42,8 @@ carrier& carriers::make() {
     stack = allocator.allocate();
   } catch (const std::bad_alloc&) {
     fail(
-        "cannot map the stack of lane {} ({} bytes and a guard): out of memory, or more mappings than vm.max_map_count allows; use fewer "
+        "cannot map the stack of lane {} ({} bytes and a guard): out of memory, or more mappings than vm.max_map_count "
+        "allows; use fewer "
         "threads, smaller blocks, or a smaller GRAVEL_CPU_STACK_SIZE",
         all_.size(), stack_bytes_);
   }
@@ -84,4 +85,4 @@ carrier& carriers::make() {
   return *c;
 }
 
-}  // namespace gravel::simt::detail
+}  // namespace gravel::detail::simt::inner

@@ -15,7 +15,7 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
-namespace gravel::simt::detail {
+namespace gravel::detail::simt::inner {
 
 /// What the C++ runtime keeps per thread about exceptions in flight (Itanium ABI: __cxa_eh_globals). It
 /// belongs to the code that runs, hence to the fiber: a lane may wait inside a catch block.
@@ -120,4 +120,4 @@ inline void carriers::arrive() {
   left_->suspended = std::move(previous);
 }
 
-}  // namespace gravel::simt::detail
+}  // namespace gravel::detail::simt::inner

@@ -4,7 +4,7 @@
 
 #include "lib/base/mix.hpp"
 
-namespace gravel::simt::detail {
+namespace gravel::detail::simt::inner {
 
 /// splitmix64: good enough to draw schedules from.
 class random_numbers {
@@ -17,4 +17,4 @@ class random_numbers {
   uint64_t state_;
 };
 
-}  // namespace gravel::simt::detail
+}  // namespace gravel::detail::simt::inner

@@ -15,7 +15,7 @@
 #include <sanitizer/asan_interface.h>
 #endif
 
-namespace gravel::simt::detail {
+namespace gravel::detail::simt::inner {
 
 // ---- stacks
 
@@ -75,19 +75,22 @@ constinit thread_local bool asking_others = false;  // whom the handler passes a
 /// fmt writes numbers and strings to a place like this one without the heap or the C library's locks.
 [[noreturn]] void end_by(const overflow& o) {
   char line[512];
-  const auto made = fmt::format_to_n(
-      line, sizeof(line),
-      "gravel: {}{}error: lane {} of block ({},{},{}) has used up its stack of {} bytes; GRAVEL_CPU_STACK_SIZE gives lanes a larger one\n",
-      log_name(), log_name().empty() ? "" : ": ", o.lane, o.block[0], o.block[1], o.block[2], o.stack_bytes);
+  const auto made = fmt::format_to_n(line, sizeof(line),
+                                     "gravel: {}{}error: lane {} of block ({},{},{}) has used up its stack of {} "
+                                     "bytes; GRAVEL_CPU_STACK_SIZE gives lanes a larger one\n",
+                                     log_name(), log_name().empty() ? "" : ": ", o.lane, o.block[0], o.block[1],
+                                     o.block[2], o.stack_bytes);
   std::string_view rest(line, std::min(made.size, sizeof(line)));
-  for (ssize_t n; !rest.empty() && (n = write(STDERR_FILENO, rest.data(), rest.size())) > 0;) rest.remove_prefix(static_cast<size_t>(n));
+  for (ssize_t n; !rest.empty() && (n = write(STDERR_FILENO, rest.data(), rest.size())) > 0;)
+    rest.remove_prefix(static_cast<size_t>(n));
   _exit(1);
 }
 
 void on_fault(int signal_number, siginfo_t* info, void* context) {
   overflow found;
   if (info->si_code > 0 && is_overflow(info->si_addr, found)) end_by(found);
-  const bool has_handler = previous.sa_flags & SA_SIGINFO || (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN);
+  const bool has_handler =
+      previous.sa_flags & SA_SIGINFO || (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN);
   if (has_handler && !asking_others) {
     asking_others = true;
     if (previous.sa_flags & SA_SIGINFO) previous.sa_sigaction(signal_number, info, context);
@@ -119,4 +122,4 @@ void watch_for_overflows() {
   sigaction(SIGSEGV, &mine, nullptr);
 }
 
-}  // namespace gravel::simt::detail
+}  // namespace gravel::detail::simt::inner

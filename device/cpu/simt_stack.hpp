@@ -6,10 +6,10 @@
 #include <cstddef>
 #include <memory>
 
-namespace gravel::simt::detail {
+namespace gravel::detail::simt::inner {
 
-/// Below each stack so many bytes are mapped without any right of access. A larger frame may pass over them unseen; a GPU
-/// gives a lane no more local memory than that either.
+/// Below each stack so many bytes are mapped without any right of access. A larger frame may pass over them unseen; a
+/// GPU gives a lane no more local memory than that either.
 constexpr size_t guard_bytes = 512 * 1024;
 
 /// Allocates stacks for Boost.Context: mapped, with the guard below.
@@ -25,8 +25,8 @@ class guarded_stacks {
   size_t bytes_;
 };
 
-/// A thread that runs lanes needs one: the handler below cannot run on a stack that is used up. Thread scope: it belongs
-/// to the thread that made it, and ends with it.
+/// A thread that runs lanes needs one: the handler below cannot run on a stack that is used up. Thread scope: it
+/// belongs to the thread that made it, and ends with it.
 class signal_stack {
  public:
   signal_stack();
@@ -38,8 +38,9 @@ class signal_stack {
   std::unique_ptr<char[]> memory_;  ///< null: the thread had one already
 };
 
-/// Sees to it that a lane that runs into its guard ends the process with a sentence and status 1. Any other SIGSEGV goes to
-/// whatever handled it before. Called at each launch, as programs, and test frameworks, set handlers of their own.
+/// Sees to it that a lane that runs into its guard ends the process with a sentence and status 1. Any other SIGSEGV
+/// goes to whatever handled it before. Called at each launch, as programs, and test frameworks, set handlers of their
+/// own.
 void watch_for_overflows();
 
 /// What the handler says.
@@ -51,4 +52,4 @@ struct overflow {
 /// Whether `address` lies in the guard of a lane of this thread. Async-signal-safe.
 bool is_overflow(const void* address, overflow& found);
 
-}  // namespace gravel::simt::detail
+}  // namespace gravel::detail::simt::inner

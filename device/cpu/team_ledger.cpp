@@ -6,7 +6,7 @@
 #include <map>
 #include <string_view>
 
-namespace gravel::simt::detail {
+namespace gravel::detail::simt::inner {
 
 namespace {
 bool holds(const lane_masks& lanes, uint32_t lane) { return lanes[lane / 32] >> lane % 32 & 1; }
@@ -57,22 +57,25 @@ const team_ledger::entry* team_ledger::open_call_of(uint32_t lane, const entry* 
   return nullptr;
 }
 
-std::string team_ledger::enter(uint32_t lane, team_call call, uint32_t lanes, const uint64_t* arguments, uint32_t count, bool* first) {
+std::string team_ledger::enter(uint32_t lane, team_call call, uint32_t lanes, const uint64_t* arguments, uint32_t count,
+                               bool* first) {
   const uint32_t warp = lanes ? lane / 32 : whole_block;
   const team_call_facts& facts = facts_of(call);
   *first = false;
   if (lanes && !(lanes >> lane % 32 & 1))
-    return fmt::format("{} by lane {} with a mask of lanes, {:#010x}, that does not name it. {}", facts.name, lane, lanes, rule_of(call));
+    return fmt::format("{} by lane {} with a mask of lanes, {:#010x}, that does not name it. {}", facts.name, lane,
+                       lanes, rule_of(call));
   for (size_t i = 0; i < entries_.size(); ++i) {
     entry& e = entries_[i];
     if (e.warp != warp || e.lanes != lanes || !holds(e.missing, lane)) continue;
     if (e.call != call)
-      return fmt::format("lane {} calls {} where {} called {}. {} {}", lane, facts.name, text_of_lanes(joined(e)), facts_of(e.call).name,
-                         rule_of(e.call), rule_of(call));
+      return fmt::format("lane {} calls {} where {} called {}. {} {}", lane, facts.name, text_of_lanes(joined(e)),
+                         facts_of(e.call).name, rule_of(e.call), rule_of(call));
     for (uint32_t a = 0; a < count; ++a)
       if (e.arguments[a] != arguments[a])
         return fmt::format("{} with different arguments: `{}` is {:#x} in lane {} and {:#x} in lane {}. {}", facts.name,
-                           name_in(facts.arguments, a), e.arguments[a], e.first_lane, arguments[a], lane, rule_of(call));
+                           name_in(facts.arguments, a), e.arguments[a], e.first_lane, arguments[a], lane,
+                           rule_of(call));
     e.missing[lane / 32] &= ~(1u << lane % 32);
     if (--e.n_missing == 0) entries_.erase(entries_.begin() + static_cast<std::ptrdiff_t>(i));
     return {};
@@ -86,7 +89,8 @@ std::string team_ledger::enter(uint32_t lane, team_call call, uint32_t lanes, co
   return {};
 }
 
-std::string team_ledger::describe(const std::string& block, const std::function<std::string(uint32_t lane)>& state) const {
+std::string team_ledger::describe(const std::string& block,
+                                  const std::function<std::string(uint32_t lane)>& state) const {
   const entry& e = entries_.front();
   std::map<std::string, lane_masks> by_state;
   for (uint32_t lane = 0; lane < lanes_; ++lane) {
@@ -95,9 +99,10 @@ std::string team_ledger::describe(const std::string& block, const std::function<
     by_state[other ? fmt::format("called {}", facts_of(other->call).name) : state(lane)][lane / 32] |= 1u << lane % 32;
   }
   std::string missing;
-  for (const auto& [what, lanes] : by_state) missing += fmt::format("{}{} {}", missing.empty() ? "" : ", ", text_of_lanes(lanes), what);
-  return fmt::format("{} in {} was called by {}, but {}. {}", facts_of(e.call).name, block, text_of_lanes(joined(e)), missing,
-                     rule_of(e.call));
+  for (const auto& [what, lanes] : by_state)
+    missing += fmt::format("{}{} {}", missing.empty() ? "" : ", ", text_of_lanes(lanes), what);
+  return fmt::format("{} in {} was called by {}, but {}. {}", facts_of(e.call).name, block, text_of_lanes(joined(e)),
+                     missing, rule_of(e.call));
 }
 
-}  // namespace gravel::simt::detail
+}  // namespace gravel::detail::simt::inner

@@ -15,7 +15,7 @@
 
 #include "lib/base/team_call.hpp"
 
-namespace gravel::simt::detail {
+namespace gravel::detail::simt::inner {
 
 /// Lanes 0 to 1023 of a block, a word for each warp.
 using lane_masks = std::array<uint32_t, 32>;
@@ -68,4 +68,4 @@ class team_ledger {
   std::vector<entry> entries_;  ///< open ones, the oldest first
 };
 
-}  // namespace gravel::simt::detail
+}  // namespace gravel::detail::simt::inner

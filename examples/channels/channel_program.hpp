@@ -5,12 +5,13 @@
 #include <string>
 #include <vector>
 
+#include <gravel/taskgraph.cuh>
 #include "examples/facts.hpp"
 #include "examples/program.hpp"
 #include "examples/together.hpp"
-#include "lib/channel/task_graph.cuh"
 
-namespace gravel {
+namespace app {
+using namespace gravel::detail;
 
 struct channel_program_options {
   std::string version = "both", json;
@@ -23,11 +24,13 @@ struct channel_program_options {
         .one_of({"tasks", "threads", "both"})
         .capture_default_str();
     app.add_option("--capacity", graph.capacity, "Of each channel; 2^k - 31 wastes nothing").capture_default_str();
-    app.add_option("--frames", graph.frames, "Continuations of each depth; 0: by the number of workers").capture_default_str();
+    app.add_option("--frames", graph.frames, "Continuations of each depth; 0: by the number of workers")
+        .capture_default_str();
     app.add_option("--width", graph.width, "Elements with which a channel is looked at first").capture_default_str();
     app.add_option("--max-depth", graph.max_depth, "Of a task").capture_default_str();
     app.add_option("--local-levels", graph.local_levels, "That run in shared memory, as far as there is room");
-    app.add_option("--blocks", graph.blocks, "Of workers, and of the version by hand; 0: as many as fit").capture_default_str();
+    app.add_option("--blocks", graph.blocks, "Of workers, and of the version by hand; 0: as many as fit")
+        .capture_default_str();
     app.add_option("--warps", graph.warps, "Workers of a block; 0: as many as fit").range(0, 32).capture_default_str();
     app.add_option("--threads", threads, "Of a block of the version by hand").range(32u, 1024u).capture_default_str();
     const std::function<void(const std::string&)> take = [this](const std::string& who) {
@@ -35,8 +38,10 @@ struct channel_program_options {
                        : who == "schedulers" ? gravel_dispatch::schedulers
                                              : gravel_dispatch::host;
     };
-    app.add_option("--dispatch", take, "Who dispatches: workers, schedulers or host").one_of({"workers", "schedulers", "host"});
-    app.add_option("--schedulers", graph.schedulers, "How many of the workers, if schedulers dispatch").capture_default_str();
+    app.add_option("--dispatch", take, "Who dispatches: workers, schedulers or host")
+        .one_of({"workers", "schedulers", "host"});
+    app.add_option("--schedulers", graph.schedulers, "How many of the workers, if schedulers dispatch")
+        .capture_default_str();
     app.add_option("--repeat", repeat, "Runs, of which the fastest is told").range(1, 1000).capture_default_str();
     app.add_option("--json", json, "Write the results to this file too");
   }
@@ -45,10 +50,11 @@ struct channel_program_options {
   bool has(const char* which) const { return version == "both" || version == which; }
 };
 
-/// Runs `work` some times, behind `prepare` and before `check`, which are not timed; `check` says what is wrong, if anything is. Tells the
-/// fastest. False: something was wrong.
+/// Runs `work` some times, behind `prepare` and before `check`, which are not timed; `check` says what is wrong, if
+/// anything is. Tells the fastest. False: something was wrong.
 template <class Prepare, class Work, class Check>
-bool run_and_tell(const channel_program_options& o, const char* which, fact_list& facts, Prepare&& prepare, Work&& work, Check&& check) {
+bool run_and_report(const channel_program_options& o, const char* which, fact_list& facts, Prepare&& prepare,
+                    Work&& work, Check&& check) {
   double best = 0;
   bool right = true;
   for (int i = 0; i < o.repeat; ++i) {
@@ -69,10 +75,12 @@ bool run_and_tell(const channel_program_options& o, const char* which, fact_list
 }
 /// The same for work with one number as its result, which must be `expected`.
 template <class V, class Work>
-bool run_and_tell(const channel_program_options& o, const char* which, V expected, fact_list& facts, Work&& work) {
+bool run_and_report(const channel_program_options& o, const char* which, V expected, fact_list& facts, Work&& work) {
   V found{};
-  const auto check = [&] { return found == expected ? std::string() : std::to_string(found) + " instead of " + std::to_string(expected); };
-  return run_and_tell(
+  const auto check = [&] {
+    return found == expected ? std::string() : std::to_string(found) + " instead of " + std::to_string(expected);
+  };
+  return run_and_report(
       o, which, facts, [] {}, [&] { found = work(); }, check);
 }
 
@@ -91,13 +99,15 @@ struct lanes_of_graph {
 };
 
 template <class Graph>
-void tell_counts(const Graph& graph, fact_list& facts) {
+void report_counts(const Graph& graph, fact_list& facts) {
   const gravel_task_counts& c = graph.counts();
   const auto number = [](uint64_t n) { return static_cast<unsigned long long>(n); };
   if (gravel_my_pe() == 0)
-    std::printf("tasks %llu in %llu batches by %u workers, of them in shared memory %llu in %llu; continuations %llu; refusals %llu\n",
-                number(c.tasks), number(c.batches), graph.workers(), number(c.local_tasks), number(c.local_batches),
-                number(c.continuations), number(c.refusals));
+    std::printf(
+        "tasks %llu in %llu batches by %u workers, of them in shared memory %llu in %llu; continuations %llu; refusals "
+        "%llu\n",
+        number(c.tasks), number(c.batches), graph.workers(), number(c.local_tasks), number(c.local_batches),
+        number(c.continuations), number(c.refusals));
   const lanes_of_graph lanes(graph);
   facts.insert(facts.end(), {{"workers", uint64_t{graph.workers()}},
                              {"task_lanes", uint64_t{lanes.task}},
@@ -117,4 +127,4 @@ inline int end_of_program(const char* program, const channel_program_options& o,
   return finish(program, gravel_min_all(uint64_t{right}) != 0);
 }
 
-}  // namespace gravel
+}  // namespace app

@@ -1,12 +1,13 @@
-// fib(n) by naive recursion, each call a task and each addition a join: nearly nothing but what a task costs (paper 002, section 7.1).
-// As a task graph on channels (fib_tasks.cuh), and by hand with threads that stay (fib_threads.cuh).
+// fib(n) by naive recursion, each call a task and each addition a join: nearly nothing but what a task costs (paper
+// 002, section 7.1). As a task graph on channels (fib_tasks.cuh), and by hand with threads that stay (fib_threads.cuh).
 #include <optional>
 
 #include "examples/channels/channel_program.hpp"
 #include "examples/channels/fib_tasks.cuh"
 #include "examples/channels/fib_threads.cuh"
 
-using namespace gravel;
+using namespace app;
+using namespace gravel::detail;
 
 constexpr const char* program_name = "fib";
 
@@ -35,12 +36,13 @@ int main(int argc, char** argv) {
   all_succeed(program_name, [&] {
     if (o.has("tasks")) {
       fib_tasks::graph graph({}, o.graph);
-      right &= run_and_tell(o, "tasks", serial(n), facts, [&] { return fib_tasks::run(graph, n); });
-      tell_counts(graph, facts);
+      right &= run_and_report(o, "tasks", serial(n), facts, [&] { return fib_tasks::run(graph, n); });
+      report_counts(graph, facts);
     }
     if (o.has("threads")) {
       fib_threads::program by_hand(n);
-      right &= run_and_tell(o, "threads", serial(n), facts, [&] { return by_hand.run(o.blocks_by_hand(), o.threads); });
+      right &=
+          run_and_report(o, "threads", serial(n), facts, [&] { return by_hand.run(o.blocks_by_hand(), o.threads); });
     }
   });
   return end_of_program(program_name, o, right, facts);

@@ -1,6 +1,7 @@
-// fib(n) by naive recursion, as a task graph: two calls, and a continuation that adds what they return (paper 002, figures 8 and 11).
+// fib(n) by naive recursion, as a task graph: two calls, and a continuation that adds what they return (paper 002,
+// figures 8 and 11).
 #pragma once
-#include "lib/channel/task_graph.cuh"
+#include <gravel/taskgraph.cuh>
 
 namespace fib_tasks {
 

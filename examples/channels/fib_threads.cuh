@@ -1,11 +1,11 @@
-// The same by hand: threads that stay, a queue of calls in device memory, counters for the joins. Calls up to `cut` are made on a stack
-// of the lane's own. The queue is as long as there are calls above that.
+// The same by hand: threads that stay, a queue of calls in device memory, counters for the joins. Calls up to `cut` are
+// made on a stack of the lane's own. The queue is as long as there are calls above that.
 #pragma once
 #include <vector>
 
-#include "gravel.cuh"
-#include "host/device_array.hpp"
-#include "host/launch_alone.cuh"
+#include <gravel/device_array.hpp>
+#include <gravel/gravel.cuh>
+#include <gravel/launch_alone.cuh>
 #include "lib/base/relax.hpp"
 
 namespace fib_threads {
@@ -45,7 +45,7 @@ GRAVEL_DEVICE uint32_t on_stack(uint32_t n) {
 }
 
 __global__ void work(queue q) {
-  using namespace gravel;
+  using namespace gravel::detail;
   uint32_t ticket = fetch_add<scope::device>(q.head, 1u);
   for (relax idle;;) {
     if (ticket < q.capacity && load_acquire<scope::device>(&q.ready[ticket])) {
@@ -100,7 +100,7 @@ class program {
     uint32_t* const at = memory_.data();
     const auto c = static_cast<uint32_t>(capacity_);
     const queue q{at + 96, at + 96 + c, at + 96 + 2 * c, at + 96 + 3 * c, at + 96 + 4 * c, at, at + 32, at + 64, c};
-    gravel::current_backend().zero(at, (5 * capacity_ + 96) * 4);
+    gravel::detail::current_backend().zero(at, (5 * capacity_ + 96) * 4);
     const uint32_t one = 1, root[] = {n_, none};
     gravel_copy(q.n, &root[0], 4);
     gravel_copy(q.parent, &root[1], 4);

@@ -23,8 +23,12 @@ struct placement {
 #endif
   }
   GRAVEL_BOTH uint32_t left(const board& b) const { return b.n - count(columns); }
-  GRAVEL_BOTH uint32_t free(const board& b) const { return ~(columns | left_diagonals | right_diagonals) & ((1u << b.n) - 1); }
-  GRAVEL_BOTH placement with(uint32_t bit) const { return {columns | bit, (left_diagonals | bit) << 1, (right_diagonals | bit) >> 1}; }
+  GRAVEL_BOTH uint32_t free(const board& b) const {
+    return ~(columns | left_diagonals | right_diagonals) & ((1u << b.n) - 1);
+  }
+  GRAVEL_BOTH placement with(uint32_t bit) const {
+    return {columns | bit, (left_diagonals | bit) << 1, (right_diagonals | bit) >> 1};
+  }
 };
 
 /// Of a row above, whose placement has been taken further: what has not been tried yet.
@@ -86,7 +90,7 @@ inline uint64_t count_below(const board& b, const placement& from) {
 
 /// The same by a warp: a lane that is done gets something of another one. Thread scope: the warp, converged.
 GRAVEL_DEVICE uint64_t count_together(const board& b, const placement& from) {
-  const gravel::lane_group warp = gravel::lane_group::of(~0u);
+  const gravel::detail::lane_group warp = gravel::detail::lane_group::of(~0u);
   if (from.left(b) == 0) return 1;
   open_row above[most_columns];
   queens_search search{b, above};
@@ -103,7 +107,8 @@ GRAVEL_DEVICE uint64_t count_together(const board& b, const placement& from) {
     placement gift;
     if (gives && warp.rank_in(givers) < warp.popcount(takers)) gift = search.give();
     const uint32_t giver = others != 0 ? warp.lowest(others) : 0;
-    gift = {warp.from_lane(gift.columns, giver), warp.from_lane(gift.left_diagonals, giver), warp.from_lane(gift.right_diagonals, giver)};
+    gift = {warp.from_lane(gift.columns, giver), warp.from_lane(gift.left_diagonals, giver),
+            warp.from_lane(gift.right_diagonals, giver)};
     if (done && others != 0) search.begin(gift);
   }
 }

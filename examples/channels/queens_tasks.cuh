@@ -1,8 +1,8 @@
-// Queens on a board of n x n, as a task graph: a task for each placement of some rows, a continuation that adds up what its rows below
-// found; each is run by a warp, which counts the last rows as a whole.
+// Queens on a board of n x n, as a task graph: a task for each placement of some rows, a continuation that adds up what
+// its rows below found; each is run by a warp, which counts the last rows as a whole.
 #pragma once
+#include <gravel/taskgraph.cuh>
 #include "examples/channels/queens_rows.hpp"
-#include "lib/channel/task_graph.cuh"
 
 namespace queens_tasks {
 

@@ -1,11 +1,12 @@
-// The same by hand: warps that stay, a queue of placements, one sum. The queue is as long as there may be placements above the last rows.
+// The same by hand: warps that stay, a queue of placements, one sum. The queue is as long as there may be placements
+// above the last rows.
 #pragma once
 #include <algorithm>
 
+#include <gravel/gravel.cuh>
+#include <gravel/launch_alone.cuh>
 #include "examples/channels/queens_rows.hpp"
 #include "examples/channels/warp_queue.cuh"
-#include "gravel.cuh"
-#include "host/launch_alone.cuh"
 
 namespace queens_threads {
 
@@ -16,7 +17,7 @@ struct counter {
   warp_queue<placement> queue;
 
   GRAVEL_DEVICE void operator()(const placement& at) const {
-    const gravel::lane_group warp = gravel::lane_group::of(~0u);
+    const gravel::detail::lane_group warp = gravel::detail::lane_group::of(~0u);
     const uint32_t free = at.free(b);
     if (at.left(b) <= b.serial_rows) {
       const uint64_t found_here = count_together(b, at);
@@ -48,7 +49,7 @@ class program {
     gravel::launch_alone(work, {.grid = blocks, .block = threads}, c);
     gravel_synchronize();
     gravel_copy(words, words_.data(), sizeof(words));
-    if (words[2]) gravel::fail_text("the queue of the version by hand is too short; take more serial rows");
+    if (words[2]) gravel::detail::fail_text("the queue of the version by hand is too short; take more serial rows");
     return words[0];
   }
 

@@ -1,15 +1,17 @@
-// Merge sort of 32-bit keys, whose merges are parallel too (paper 002, section 6): tasks whose leaves are some hundred instructions of a
-// warp. As a task graph on channels (sort_tasks.cuh), and by hand with warps that stay (sort_threads.cuh). The oracle is std::sort.
+// Merge sort of 32-bit keys, whose merges are parallel too (paper 002, section 6): tasks whose leaves are some hundred
+// instructions of a warp. As a task graph on channels (sort_tasks.cuh), and by hand with warps that stay
+// (sort_threads.cuh). The oracle is std::sort.
 #include <algorithm>
 #include <optional>
 
+#include <gravel/device_array.hpp>
 #include "examples/channels/channel_program.hpp"
 #include "examples/channels/sort_tasks.cuh"
 #include "examples/channels/sort_threads.cuh"
-#include "host/device_array.hpp"
 #include "lib/base/mix.hpp"
 
-using namespace gravel;
+using namespace app;
+using namespace gravel::detail;
 
 constexpr const char* program_name = "sort";
 
@@ -32,9 +34,11 @@ int main(int argc, char** argv) {
   if (piece == 0) piece = std::clamp(n / 1024, 64u, 8192u);
 
   gravel_init<>();
-  fact_list facts{{"program", program_name}, {"backend", gravel_backend()}, {"n", uint64_t{n}}, {"piece", uint64_t{piece}}};
+  fact_list facts{
+      {"program", program_name}, {"backend", gravel_backend()}, {"n", uint64_t{n}}, {"piece", uint64_t{piece}}};
   bool right = true;
-  if (gravel_my_pe() == 0) std::printf("sort of %u keys, merged in pieces of %u, %s backend\n", n, piece, gravel_backend());
+  if (gravel_my_pe() == 0)
+    std::printf("sort of %u keys, merged in pieces of %u, %s backend\n", n, piece, gravel_backend());
   all_succeed(program_name, [&] {
     std::vector<uint32_t> keys(n), found(n);
     for (uint32_t i = 0; i < n; ++i) {
@@ -56,13 +60,13 @@ int main(int argc, char** argv) {
     };
     if (o.has("tasks")) {
       sort_tasks::graph graph(arrays, o.graph);
-      right &= run_and_tell(
+      right &= run_and_report(
           o, "tasks", facts, prepare, [&] { sort_tasks::run(graph, n); }, check);
-      tell_counts(graph, facts);
+      report_counts(graph, facts);
     }
     if (o.has("threads")) {
       sort_threads::program by_hand(arrays, n);
-      right &= run_and_tell(
+      right &= run_and_report(
           o, "threads", facts, prepare, [&] { by_hand.run(o.blocks_by_hand(), o.threads); }, check);
     }
   });

@@ -1,8 +1,9 @@
-// Merge sort with parallel merges, as a task graph: four quarters, two merges of two of them, one of both halves (paper 002, section 6,
-// after Cilk's). A merge goes in pieces, of which each tells the continuation that waits for all of them; every task is run by a warp.
+// Merge sort with parallel merges, as a task graph: four quarters, two merges of two of them, one of both halves (paper
+// 002, section 6, after Cilk's). A merge goes in pieces, of which each tells the continuation that waits for all of
+// them; every task is run by a warp.
 #pragma once
+#include <gravel/taskgraph.cuh>
 #include "examples/channels/sort_runs.cuh"
-#include "lib/channel/task_graph.cuh"
 
 namespace sort_tasks {
 
@@ -18,7 +19,7 @@ struct piece {  // number `number` of the merge of [at, at + na) with the nb key
     const uint32_t *const from = (from_b ? keys.b : keys.a) + at, n = na + nb, pieces = keys.pieces(n);
     const uint32_t each = (n + pieces - 1) / pieces, begin = number * each < n ? number * each : n;
     merge_piece(from, na, from + na, nb, (from_b ? keys.a : keys.b) + at, begin, n - begin < each ? n : begin + each);
-    here.give_together(to);
+    here.reply_together(to);
   }
 };
 
@@ -49,7 +50,8 @@ struct quarters {  // are sorted
     const uint32_t quarter = (n + 3) / 4, half = 2 * quarter, first = here.constants().pieces(half);
     const uint32_t all = first + here.constants().pieces(n - half);
     here.fork(halves{at, n, to}, all, all, [&](uint32_t i, auto both) {
-      return i < first ? piece{at, quarter, quarter, i, 0, both[0]} : piece{at + half, quarter, n - half - quarter, i - first, 0, both[0]};
+      return i < first ? piece{at, quarter, quarter, i, 0, both[0]}
+                       : piece{at + half, quarter, n - half - quarter, i - first, 0, both[0]};
     });
   }
 };
@@ -65,7 +67,7 @@ struct sort {
   __device__ void operator()(Here& here) const {
     if (n <= sorted_at_once) {
       sort_at_once(here.constants().a + at, n);
-      return here.give_together(to);
+      return here.reply_together(to);
     }
     const uint32_t quarter = (n + 3) / 4, last = n - 3 * quarter;
     const uint32_t results = 3 * here.constants().results(quarter) + here.constants().results(last);

@@ -1,11 +1,12 @@
-// The same by hand: warps that stay, a queue of what is to be sorted and of pieces that are to be merged, a counter for each node of the
-// recursion. Node i has the quarters 4 i + 1 to 4 i + 4. Whoever finishes the last part of a step begins the next one.
+// The same by hand: warps that stay, a queue of what is to be sorted and of pieces that are to be merged, a counter for
+// each node of the recursion. Node i has the quarters 4 i + 1 to 4 i + 4. Whoever finishes the last part of a step
+// begins the next one.
 #pragma once
 #include <optional>
 
+#include <gravel/launch_alone.cuh>
 #include "examples/channels/sort_runs.cuh"
 #include "examples/channels/warp_queue.cuh"
-#include "host/launch_alone.cuh"
 
 namespace sort_threads {
 
@@ -42,7 +43,8 @@ struct sorter {
     const uint32_t first = __shfl_sync(~0u, lane == 0 ? queue.places(all) : 0, 0);
     __syncwarp();
     for (uint32_t i = lane; i < all; i += 32) {
-      const uint32_t begin = i < before ? i * keys.piece : half + (i - before) * keys.piece, end = i < before ? half : n;
+      const uint32_t begin = i < before ? i * keys.piece : half + (i - before) * keys.piece,
+                     end = i < before ? half : n;
       queue.put(first + i, {number, what, begin, begin + keys.piece < end ? begin + keys.piece : end});
     }
   }
@@ -50,16 +52,20 @@ struct sorter {
     const node self = nodes[it.node];
     const uint32_t quarter = (self.n + 3) / 4, half = 2 * quarter;
     if (it.what == merging_halves)
-      return merge_piece(keys.b + self.at, half, keys.b + self.at + half, self.n - half, keys.a + self.at, it.begin, it.end);
+      return merge_piece(keys.b + self.at, half, keys.b + self.at + half, self.n - half, keys.a + self.at, it.begin,
+                         it.end);
     const bool second = it.begin >= half;
-    const uint32_t *const from = keys.a + self.at + (second ? half : 0), length = second ? self.n - half : half, offset = second ? half : 0;
-    merge_piece(from, quarter, from + quarter, length - quarter, keys.b + self.at + offset, it.begin - offset, it.end - offset);
+    const uint32_t *const from = keys.a + self.at + (second ? half : 0), length = second ? self.n - half : half,
+                          offset = second ? half : 0;
+    merge_piece(from, quarter, from + quarter, length - quarter, keys.b + self.at + offset, it.begin - offset,
+                it.end - offset);
   }
   /// Was it the last part of its step?
   GRAVEL_DEVICE bool last_of(uint32_t number) const {
     __syncwarp();
     uint32_t left = 0;
-    if (threadIdx.x % 32 == 0) left = gravel::fetch_add_acq_rel<gravel::scope::device>(&nodes[number].missing, ~0u);
+    if (threadIdx.x % 32 == 0)
+      left = gravel::detail::fetch_add_acq_rel<gravel::scope::device>(&nodes[number].missing, ~0u);
     left = __shfl_sync(~0u, left, 0);
     __syncwarp();
     return left == 1;
@@ -105,7 +111,8 @@ class program {
   void run(unsigned blocks, unsigned threads) {
     const node root{0, n_, 0};
     gravel_copy(nodes_->data(), &root, sizeof(root));
-    gravel::launch_alone(work, {.grid = blocks, .block = threads}, sorter{keys_, nodes_->data(), queue_->begin({0, sorting, 0, 0})});
+    gravel::launch_alone(work, {.grid = blocks, .block = threads},
+                         sorter{keys_, nodes_->data(), queue_->begin({0, sorting, 0, 0})});
     gravel_synchronize();
   }
 

@@ -1,16 +1,17 @@
-// Strassen's multiplication of square matrices: seven products of half the size, whose leaves are some ten thousand instructions of a warp
-// (paper 002, section 6). As a task graph on channels (strassen_tasks.cuh), and by hand with warps that stay (strassen_threads.cuh). Elements
-// are -1, 0 and 1, so that all sums are exact; the oracle is the product as it is defined, or, for more than 512 rows, that with
-// some vectors.
+// Strassen's multiplication of square matrices: seven products of half the size, whose leaves are some ten thousand
+// instructions of a warp (paper 002, section 6). As a task graph on channels (strassen_tasks.cuh), and by hand with
+// warps that stay (strassen_threads.cuh). Elements are -1, 0 and 1, so that all sums are exact; the oracle is the
+// product as it is defined, or, for more than 512 rows, that with some vectors.
 #include <cmath>
 
+#include <gravel/device_array.hpp>
 #include "examples/channels/channel_program.hpp"
 #include "examples/channels/strassen_tasks.cuh"
 #include "examples/channels/strassen_threads.cuh"
-#include "host/device_array.hpp"
 #include "lib/base/mix.hpp"
 
-using namespace gravel;
+using namespace app;
+using namespace gravel::detail;
 
 constexpr const char* program_name = "strassen";
 
@@ -48,7 +49,8 @@ class oracle {
     std::vector<int64_t> y(x.size());
     for (uint64_t i = 0; i < n_; ++i)
       for (uint64_t k = 0; k < n_; ++k)
-        for (uint64_t j = 0; j < columns; ++j) y[i * columns + j] += static_cast<int64_t>(m[i * n_ + k]) * x[k * columns + j];
+        for (uint64_t j = 0; j < columns; ++j)
+          y[i * columns + j] += static_cast<int64_t>(m[i * n_ + k]) * x[k * columns + j];
     return y;
   }
 
@@ -65,12 +67,17 @@ int main(int argc, char** argv) {
   channel_program_options o;
   o.graph.capacity = GRAVEL_CUDA ? 262113 : 4065;
   o.graph.local_levels = 0;
-  command_line app("Strassen's multiplication of square matrices, each call, each leaf and each piece of a sum a task.", program_name);
-  app.add_option("--n", n, "Rows and columns: a power of two times the leaf's").range(32u, 16384u).capture_default_str();
+  command_line app("Strassen's multiplication of square matrices, each call, each leaf and each piece of a sum a task.",
+                   program_name);
+  app.add_option("--n", n, "Rows and columns: a power of two times the leaf's")
+      .range(32u, 16384u)
+      .capture_default_str();
   app.add_option("--leaf", all.leaf, "Rows and columns that a warp multiplies as it is defined: 32, 64, 128 or 256")
       .one_of({32u, 64u, 128u, 256u})
       .capture_default_str();
-  app.add_option("--piece", all.piece, "Elements of a quadrant that a warp adds at once").range(32u, 1u << 24).capture_default_str();
+  app.add_option("--piece", all.piece, "Elements of a quadrant that a warp adds at once")
+      .range(32u, 1u << 24)
+      .capture_default_str();
   app.add_option("--seed", seed, "Of the matrices").capture_default_str();
   o.add_to(app);
   // Levels above the leaves, and elements of all matrices below the root.
@@ -90,9 +97,11 @@ int main(int argc, char** argv) {
   });
 
   gravel_init<>();
-  fact_list facts{{"program", program_name}, {"backend", gravel_backend()}, {"n", uint64_t{n}}, {"leaf", uint64_t{all.leaf}}};
+  fact_list facts{
+      {"program", program_name}, {"backend", gravel_backend()}, {"n", uint64_t{n}}, {"leaf", uint64_t{all.leaf}}};
   bool right = true;
-  if (gravel_my_pe() == 0) std::printf("matrices of %u x %u, leaves of %u, %s backend\n", n, n, all.leaf, gravel_backend());
+  if (gravel_my_pe() == 0)
+    std::printf("matrices of %u x %u, leaves of %u, %s backend\n", n, n, all.leaf, gravel_backend());
   all_succeed(program_name, [&] {
     const std::vector<float> a = random_matrix(n, seed), b = random_matrix(n, seed + 1);
     const oracle expected(n, a, b);
@@ -109,13 +118,13 @@ int main(int argc, char** argv) {
     };
     if (o.has("tasks")) {
       strassen_tasks::graph graph(all, o.graph);
-      right &= run_and_tell(
+      right &= run_and_report(
           o, "tasks", facts, prepare, [&] { strassen_tasks::run(graph, all.is_leaf(0)); }, check);
-      tell_counts(graph, facts);
+      report_counts(graph, facts);
     }
     if (o.has("threads")) {
       strassen_threads::program by_hand(all);
-      right &= run_and_tell(
+      right &= run_and_report(
           o, "threads", facts, prepare, [&] { by_hand.run(o.blocks_by_hand(), o.threads); }, check);
     }
   });

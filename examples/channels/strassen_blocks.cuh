@@ -1,12 +1,12 @@
-// Matrices of the recursion, and what a warp does with some of their elements at once: the leaves, which both versions have in common.
-// Strassen's seven products of quadrants:
+// Matrices of the recursion, and what a warp does with some of their elements at once: the leaves, which both versions
+// have in common. Strassen's seven products of quadrants:
 //   0: (A11 + A22)(B11 + B22)   1: (A21 + A22) B11   2: A11 (B12 - B22)   3: A22 (B21 - B11)
 //   4: (A11 + A12) B22          5: (A21 - A11)(B11 + B12)                 6: (A12 - A22)(B21 + B22)
 //   C11 = 0 + 3 - 4 + 6   C12 = 2 + 4   C21 = 1 + 3   C22 = 0 - 1 + 2 + 5
 #pragma once
 #include <cstdint>
 
-#include "gravel.cuh"
+#include <gravel/gravel.cuh>
 
 constexpr uint32_t most_levels = 8, most_parts = GRAVEL_CUDA ? 1024 : 32;
 
@@ -17,7 +17,8 @@ struct strassen_node {
   uint32_t n;
 };
 
-/// Node `index` of level l, from 0 to 7^l - 1, multiplies matrices of n >> l; seven others are below it. What they have lies together.
+/// Node `index` of level l, from 0 to 7^l - 1, multiplies matrices of n >> l; seven others are below it. What they have
+/// lies together.
 struct strassen_matrices {
   strassen_node root;
   float* below;                 ///< factors and products of levels 1 and up
@@ -80,7 +81,8 @@ struct strassen_matrices {
       self.c[lower + h] = p[0] - p[1] + p[2] + p[5];
     }
   }
-  /// The product of a leaf, as it is defined: 32 x 32 elements at once, of which each lane has 4 x 8. Thread scope: warp.
+  /// The product of a leaf, as it is defined: 32 x 32 elements at once, of which each lane has 4 x 8. Thread scope:
+  /// warp.
   GRAVEL_DEVICE void multiply(uint32_t level, uint32_t index) const {
     struct alignas(16) four {
       float at[4];
@@ -88,7 +90,8 @@ struct strassen_matrices {
     const strassen_node self = node(level, index);
     const uint32_t row_of_lane = threadIdx.x % 32 / 4 * 4, column_of_lane = threadIdx.x % 4 * 8;
     for (uint32_t block = 0; block < self.n / 32 * (self.n / 32); ++block) {
-      const uint32_t row = block / (self.n / 32) * 32 + row_of_lane, column = block % (self.n / 32) * 32 + column_of_lane;
+      const uint32_t row = block / (self.n / 32) * 32 + row_of_lane,
+                     column = block % (self.n / 32) * 32 + column_of_lane;
       float sum[4][8] = {};
       for (uint32_t k = 0; k < self.n; k += 4) {
         four a[4], b[4][2];

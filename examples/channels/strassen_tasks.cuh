@@ -1,13 +1,14 @@
-// Strassen's multiplication, as a task graph: sums of quadrants, seven products, sums of these (paper 002, section 6). Sums go in parts, of
-// which each tells the continuation that waits for all of them; every task is run by a warp.
+// Strassen's multiplication, as a task graph: sums of quadrants, seven products, sums of these (paper 002, section 6).
+// Sums go in parts, of which each tells the continuation that waits for all of them; every task is run by a warp.
 #pragma once
+#include <gravel/taskgraph.cuh>
 #include "examples/channels/strassen_blocks.cuh"
-#include "lib/channel/task_graph.cuh"
 
 namespace strassen_tasks {
 
 enum what : uint32_t { multiplying, dividing, combining };
-struct part {  // what a warp does at once: the product of a leaf, or a part of the sums before the products of a node, or after them
+struct part {  // what a warp does at once: the product of a leaf, or a part of the sums before the products of a node,
+               // or after them
   static constexpr const char* name = "part";
   static constexpr uint32_t lanes = 32;
   static constexpr bool comes_last = true;
@@ -21,7 +22,7 @@ struct part {  // what a warp does at once: the product of a leaf, or a part of 
     if (what == multiplying) all.multiply(level, index);
     else if (what == dividing) all.divide(level, index, begin, end);
     else all.combine(level, index, begin, end);
-    here.give_together(to);
+    here.reply_together(to);
   }
 };
 
@@ -62,7 +63,9 @@ struct multiply {  // what is no leaf
   template <class Here>
   __device__ void operator()(Here& here) const {
     const uint32_t n = here.constants().parts(level);
-    here.fork(factors{level, index, to}, n, n, [&](uint32_t i, auto divided) { return part{dividing, level, index, i, divided[0]}; });
+    here.fork(factors{level, index, to}, n, n, [&](uint32_t i, auto divided) {
+      return part{dividing, level, index, i, divided[0]};
+    });
   }
 };
 
@@ -72,7 +75,10 @@ __device__ void factors::operator()(Here& here) const {
   const products all{level, index, to};
   if (here.constants().is_leaf(below))
     here.fork(all, 7, 7, [&](uint32_t i, auto them) { return part{multiplying, below, first + i, 0, them[0]}; });
-  else here.fork(all, 7 * here.constants().parts(below), 7, [&](uint32_t i, auto them) { return multiply{below, first + i, them[0]}; });
+  else
+    here.fork(all, 7 * here.constants().parts(below), 7, [&](uint32_t i, auto them) {
+      return multiply{below, first + i, them[0]};
+    });
 }
 
 using graph = gravel_task_graph<strassen_matrices, multiply, factors, products, part>;

@@ -1,11 +1,11 @@
-// The same by hand: warps that stay, a queue of products and of pieces of sums, a counter for each node of the recursion. Whoever finishes
-// the last part of a step begins the next one.
+// The same by hand: warps that stay, a queue of products and of pieces of sums, a counter for each node of the
+// recursion. Whoever finishes the last part of a step begins the next one.
 #pragma once
 #include <optional>
 
+#include <gravel/launch_alone.cuh>
 #include "examples/channels/strassen_blocks.cuh"
 #include "examples/channels/warp_queue.cuh"
-#include "host/launch_alone.cuh"
 
 namespace strassen_threads {
 
@@ -27,18 +27,21 @@ struct multiplier {
 
   /// All parts of the node's next step.
   GRAVEL_DEVICE void begin(uint32_t level, uint32_t index, uint32_t what) const {
-    const uint32_t lane = threadIdx.x % 32, n = what == multiplying ? 7 : (all.quadrant(level) + all.piece - 1) / all.piece;
+    const uint32_t lane = threadIdx.x % 32,
+                   n = what == multiplying ? 7 : (all.quadrant(level) + all.piece - 1) / all.piece;
     if (lane == 0) gravel::store_relaxed<gravel::scope::device>(&missing[nodes_above(level) + index], n);
     const uint32_t first = __shfl_sync(~0u, lane == 0 ? queue.places(n) : 0, 0);
     __syncwarp();
     for (uint32_t i = lane; i < n; i += 32)
-      queue.put(first + i, what == multiplying ? item{level + 1, index * 7 + i, what, 0} : item{level, index, what, i * all.piece});
+      queue.put(first + i, what == multiplying ? item{level + 1, index * 7 + i, what, 0}
+                                               : item{level, index, what, i * all.piece});
   }
   /// Was it the last part of the node's step?
   GRAVEL_DEVICE bool last_of(uint32_t level, uint32_t index) const {
     __syncwarp();
     uint32_t left = 0;
-    if (threadIdx.x % 32 == 0) left = gravel::fetch_add_acq_rel<gravel::scope::device>(&missing[nodes_above(level) + index], ~0u);
+    if (threadIdx.x % 32 == 0)
+      left = gravel::detail::fetch_add_acq_rel<gravel::scope::device>(&missing[nodes_above(level) + index], ~0u);
     left = __shfl_sync(~0u, left, 0);
     __syncwarp();
     return left == 1;
@@ -66,7 +69,8 @@ class program {
   explicit program(const strassen_matrices& all) : all_(all) {
     uint64_t nodes = 1, items = 1;
     uint32_t level = 0;
-    for (; !all.is_leaf(level); ++level, nodes *= 7) items += nodes * (7 + 2 * ((all.quadrant(level) + all.piece - 1) / all.piece));
+    for (; !all.is_leaf(level); ++level, nodes *= 7)
+      items += nodes * (7 + 2 * ((all.quadrant(level) + all.piece - 1) / all.piece));
     missing_.emplace(uint64_t{multiplier::nodes_above(level)} + 1);
     queue_.emplace(items);
   }

@@ -1,10 +1,10 @@
-// By hand: items for warps that stay, in device memory, as many as there ever are. It ends when all that was put in is done. Sort and
-// strassen by hand are written on it.
+// By hand: items for warps that stay, in device memory, as many as there ever are. It ends when all that was put in is
+// done. Sort and strassen by hand are written on it.
 #pragma once
 #include <cstdint>
 
-#include "gravel.cuh"
-#include "host/device_array.hpp"
+#include <gravel/device_array.hpp>
+#include <gravel/gravel.cuh>
 #include "lib/base/relax.hpp"
 
 template <class Item>
@@ -24,7 +24,7 @@ struct warp_queue {
   /// Thread scope: warp.
   template <class Work>
   GRAVEL_DEVICE void serve(Work work) const {
-    using namespace gravel;
+    using namespace gravel::detail;
     const lane_group warp = lane_group::of(~0u);
     for (;;) {
       uint32_t ticket = 0, found = 0;
@@ -51,13 +51,14 @@ struct warp_queue {
 template <class Item>
 class warp_queue_memory {
  public:
-  explicit warp_queue_memory(uint64_t capacity) : items_(capacity), words_(capacity + 96), capacity_(static_cast<uint32_t>(capacity)) {}
+  explicit warp_queue_memory(uint64_t capacity)
+      : items_(capacity), words_(capacity + 96), capacity_(static_cast<uint32_t>(capacity)) {}
 
   /// Empty but for one item.
   warp_queue<Item> begin(const Item& first) {
     uint32_t* const at = words_.data();
     const uint32_t one = 1;
-    gravel::current_backend().zero(at, (uint64_t{capacity_} + 96) * 4);
+    gravel::detail::current_backend().zero(at, (uint64_t{capacity_} + 96) * 4);
     gravel_copy(items_.data(), &first, sizeof(first));
     for (uint32_t* word : {at + 32, at + 64, at + 96}) gravel_copy(word, &one, 4);
     return {items_.data(), at + 96, at, at + 32, at + 64, capacity_};

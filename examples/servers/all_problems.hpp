@@ -1,5 +1,6 @@
-// The five problems one after the other, each with keys as they come in it, by servers and by their rivals: how many times as fast as locks with backoff
-// servers are, and the geometric mean of that. Those that draw their keys also run with others' distributions.
+// The five problems one after the other, each with keys as they come in it, by servers and by their rivals: how many
+// times as fast as locks with backoff servers are, and the geometric mean of that. Those that draw their keys also run
+// with others' distributions.
 #pragma once
 #include <cmath>
 #include <functional>
@@ -10,7 +11,8 @@
 #include "examples/servers/gmm.hpp"
 #include "examples/servers/hash_table.hpp"
 
-namespace gravel {
+namespace app {
+using namespace gravel::detail;
 
 struct problem_case {
   const char* name;
@@ -49,7 +51,9 @@ inline contest_result solve_all(const contest_options& given) {
   const bool tells = gravel_my_pe() == 0;
   double sum_of_servers = 0, sum_of_best = 0;
   bool right = true;
-  fact_list facts{{"program", "critical_sections all"}, {"backend", gravel_backend()}, {"pes", static_cast<uint64_t>(gravel_n_pes())}};
+  fact_list facts{{"program", "critical_sections all"},
+                  {"backend", gravel_backend()},
+                  {"pes", static_cast<uint64_t>(gravel_n_pes())}};
   const auto all = all_problems(given);
   for (const problem_case& p : all) {
     const auto run_with = [&](const char* method, double exponent, uint64_t fewer, const std::string& key) {
@@ -63,8 +67,8 @@ inline contest_result solve_all(const contest_options& given) {
       return result.rate;
     };
     const auto run = [&](const char* method) { return run_with(method, p.exponent, p.fewer, ""); };
-    const double servers = run("servers"), of_warps = run("combine"), of_blocks = run("combine-block"), backoff = run("backoff"),
-                 combined = std::max(of_warps, of_blocks);
+    const double servers = run("servers"), of_warps = run("combine"), of_blocks = run("combine-block"),
+                 backoff = run("backoff"), combined = std::max(of_warps, of_blocks);
     run("sort");
     for (const double exponent : p.draws_keys ? given.exponents : std::vector<double>{})
       for (const char* method : {"servers", "combine", "combine-block", "backoff", "sort"}) {
@@ -76,19 +80,20 @@ inline contest_result solve_all(const contest_options& given) {
     sum_of_best += std::log((p.less ? servers : std::max(servers, combined)) / backoff);
     facts.push_back({std::string(p.name) + "_over_backoff", servers / backoff});
     if (tells)
-      std::printf("%s: servers %.3g times as fast as locks with backoff, combining %.3g%s%s%s\n\n", p.name, servers / backoff,
-                  combined / backoff, p.less ? " (" : "", p.less ? p.less : "", p.less ? ")" : "");
+      std::printf("%s: servers %.3g times as fast as locks with backoff, combining %.3g%s%s%s\n\n", p.name,
+                  servers / backoff, combined / backoff, p.less ? " (" : "", p.less ? p.less : "", p.less ? ")" : "");
   }
   const auto n = static_cast<double>(all.size());
   const double mean = std::exp(sum_of_servers / n), best = std::exp(sum_of_best / n);
   facts.push_back({"geometric_mean", mean});
   facts.push_back({"geometric_mean_where_calls_combine", best});
   facts.push_back({"right", right});
-  if (tells) std::printf("geometric mean of the five: %.3g, combining where this asks no less of sections %.3g\n", mean, best);
+  if (tells)
+    std::printf("geometric mean of the five: %.3g, combining where this asks no less of sections %.3g\n", mean, best);
   all_succeed("critical_sections", [&] {
     if (tells && !given.json.empty()) write_json(given.json, facts);
   });
   return {right, mean};
 }
 
-}  // namespace gravel
+}  // namespace app

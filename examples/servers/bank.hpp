@@ -1,8 +1,10 @@
-// Transfers between accounts: a section of two keys. Accounts may be overdrawn, so the result does not depend on the order.
+// Transfers between accounts: a section of two keys. Accounts may be overdrawn, so the result does not depend on the
+// order.
 #pragma once
 #include "examples/servers/contest.hpp"
 
-namespace gravel {
+namespace app {
+using namespace gravel::detail;
 
 #pragma pack(push, 4)
 /// 12 bytes, so that with a lock it is a word that a device swaps at once.
@@ -24,12 +26,17 @@ struct bank_transfer {
   }
 };
 
-/// A transfer is two of these, if the accounts need not be right together: in between others may see one without the other.
+/// A transfer is two of these, if the accounts need not be right together: in between others may see one without the
+/// other.
 struct bank_entry {
   static constexpr const char* name = "bank_entry";
   static constexpr bool pure = true;
-  GRAVEL_HANDLER void operator()(bank_account& a, bank_account more) const { a.balance += more.balance, a.entries += more.entries; }
-  GRAVEL_HANDLER static bank_account combine(bank_account a, bank_account b) { return {a.balance + b.balance, a.entries + b.entries}; }
+  GRAVEL_HANDLER void operator()(bank_account& a, bank_account more) const {
+    a.balance += more.balance, a.entries += more.entries;
+  }
+  GRAVEL_HANDLER static bank_account combine(bank_account a, bank_account b) {
+    return {a.balance + b.balance, a.entries + b.entries};
+  }
 };
 
 struct bank_problem {
@@ -92,4 +99,4 @@ struct bank_problem {
   }
 };
 
-}  // namespace gravel
+}  // namespace app

@@ -1,17 +1,20 @@
-// Borůvka's minimum spanning forest: in each round every component looks for its lightest edge to another, and joins it. The lightest edge of a component is
-// a record of three words, which edges offer themselves to in critical sections. Few components are left in the last rounds, and all edges go there.
+// Borůvka's minimum spanning forest: in each round every component looks for its lightest edge to another, and joins
+// it. The lightest edge of a component is a record of three words, which edges offer themselves to in critical
+// sections. Few components are left in the last rounds, and all edges go there.
 #pragma once
 #include <numeric>
 
 #include "examples/servers/run_contest.hpp"
 #include "lib/base/mix.hpp"
 
-namespace gravel {
+namespace app {
+using namespace gravel::detail;
 
 /// Edges of equal weight are ordered by their numbers, so there is one minimum spanning forest.
-struct __attribute__((packed, aligned(4))) edge_offer {  // 12 bytes: with a lock they make 16, which are read and written at once
-  uint64_t order;                                        ///< weight << 32 | number of the edge
-  uint32_t to;                                           ///< the component at its other end
+struct __attribute__((packed, aligned(4)))
+edge_offer {       // 12 bytes: with a lock they make 16, which are read and written at once
+  uint64_t order;  ///< weight << 32 | number of the edge
+  uint32_t to;     ///< the component at its other end
 };
 constexpr edge_offer no_edge{~uint64_t{0}, ~0u};
 
@@ -33,9 +36,15 @@ struct offer_edges {
 struct edge_source {
   uint64_t seed;
   uint32_t vertices;
-  GRAVEL_BOTH uint32_t from(uint32_t i) const { return static_cast<uint32_t>(mix(seed ^ mix(uint64_t{i} << 2)) % vertices); }
-  GRAVEL_BOTH uint32_t to(uint32_t i) const { return static_cast<uint32_t>(mix(seed ^ mix(uint64_t{i} << 2 | 1)) % vertices); }
-  GRAVEL_BOTH uint32_t weight(uint32_t i) const { return static_cast<uint32_t>(mix(seed ^ mix(uint64_t{i} << 2 | 2)) % 1000); }
+  GRAVEL_BOTH uint32_t from(uint32_t i) const {
+    return static_cast<uint32_t>(mix(seed ^ mix(uint64_t{i} << 2)) % vertices);
+  }
+  GRAVEL_BOTH uint32_t to(uint32_t i) const {
+    return static_cast<uint32_t>(mix(seed ^ mix(uint64_t{i} << 2 | 1)) % vertices);
+  }
+  GRAVEL_BOTH uint32_t weight(uint32_t i) const {
+    return static_cast<uint32_t>(mix(seed ^ mix(uint64_t{i} << 2 | 2)) % 1000);
+  }
   GRAVEL_BOTH uint64_t order(uint32_t i) const { return uint64_t{weight(i)} << 32 | i; }
 };
 
@@ -115,7 +124,8 @@ class components {
 inline std::vector<uint32_t> find_serially(const edge_source& edges, uint64_t n) {
   std::vector<uint32_t> by_weight(n), forest;
   std::iota(by_weight.begin(), by_weight.end(), 0u);
-  std::sort(by_weight.begin(), by_weight.end(), [&](uint32_t a, uint32_t b) { return edges.order(a) < edges.order(b); });
+  std::sort(by_weight.begin(), by_weight.end(),
+            [&](uint32_t a, uint32_t b) { return edges.order(a) < edges.order(b); });
   components together(edges.vertices);
   for (const uint32_t e : by_weight)
     if (together.join(edges.from(e), edges.to(e))) forest.push_back(e);
@@ -123,11 +133,12 @@ inline std::vector<uint32_t> find_serially(const edge_source& edges, uint64_t n)
   return forest;
 }
 
-/// The vertices' components are the same at all PEs, edges lie where they are drawn; in each round hosts join the components that their lightest edges
-/// connect.
+/// The vertices' components are the same at all PEs, edges lie where they are drawn; in each round hosts join the
+/// components that their lightest edges connect.
 inline contest_result solve_boruvka(const contest_options& o) {
   const contest_method m = method_of(o.method);
-  const auto n_pes = static_cast<uint32_t>(gravel_n_pes()), me = static_cast<uint32_t>(gravel_my_pe()), n = static_cast<uint32_t>(o.keys);
+  const auto n_pes = static_cast<uint32_t>(gravel_n_pes()), me = static_cast<uint32_t>(gravel_my_pe()),
+             n = static_cast<uint32_t>(o.keys);
   const bool own = o.own || !uses_servers(m);
   const edge_source edges{o.seed, n};
   device_array<uint32_t> component(n);
@@ -175,11 +186,13 @@ inline contest_result solve_boruvka(const contest_options& o) {
   const double rate = static_cast<double>(all) * rounds / seconds;
   if (me == 0)
     std::printf(
-        "%s: %u PEs on %d nodes, %s backend: %u vertices, %llu edges by %s: a forest of %zu edges, weight %llu, in %u rounds\n%.4g M "
+        "%s: %u PEs on %d nodes, %s backend: %u vertices, %llu edges by %s: a forest of %zu edges, weight %llu, in %u "
+        "rounds\n%.4g M "
         "edges/s; %llu "
         "differences from Kruskal's algorithm\n",
-        boruvka_problem::name, n_pes, gravel_n_nodes(), gravel_backend(), n, static_cast<unsigned long long>(all), o.method.c_str(),
-        forest.size(), static_cast<unsigned long long>(weight), rounds, rate / 1e6, static_cast<unsigned long long>(wrong));
+        boruvka_problem::name, n_pes, gravel_n_nodes(), gravel_backend(), n, static_cast<unsigned long long>(all),
+        o.method.c_str(), forest.size(), static_cast<unsigned long long>(weight), rounds, rate / 1e6,
+        static_cast<unsigned long long>(wrong));
   all_succeed(boruvka_problem::name, [&] {
     if (me == 0 && !o.json.empty())
       write_json(o.json, {{"program", boruvka_problem::name},
@@ -198,4 +211,4 @@ inline contest_result solve_boruvka(const contest_options& o) {
   return {wrong == 0, rate};
 }
 
-}  // namespace gravel
+}  // namespace app

@@ -1,5 +1,5 @@
-// One problem, run by servers and by their rivals. A problem P says what a record is, and has these functions of whole grids, which make the calls
-// that P::input describes:
+// One problem, run by servers and by their rivals. A problem P says what a record is, and has these functions of whole
+// grids, which make the calls that P::input describes:
 //
 //   by_servers<Servers>(handle, input)              Servers: P::servers, or P::combining
 //   by_locks(table, input, n_pes, backs_off)        a word beside each record, in global memory
@@ -12,12 +12,13 @@
 #include <string>
 #include <vector>
 
+#include <gravel/critical.cuh>
+#include <gravel/gravel.cuh>
 #include "examples/servers/sorted_calls.hpp"
 #include "examples/together.hpp"
-#include "gravel.cuh"
-#include "lib/server/servers.cuh"
 
-namespace gravel {
+namespace app {
+using namespace gravel::detail;
 
 /// Calls for keys that lie in an array.
 struct keyed_calls {
@@ -56,8 +57,8 @@ class lock_pause {
   relax wait_;
 };
 
-/// Tries until it has the lock; `section` runs; gives it back. In the form that SIMT needs: who has the lock runs and gives it back in the same round,
-/// as its neighbours in the warp may wait for it.
+/// Tries until it has the lock; `section` runs; gives it back. In the form that SIMT needs: who has the lock runs and
+/// gives it back in the same round, as its neighbours in the warp may wait for it.
 template <class F>
 GRAVEL_DEVICE void with_lock(uint32_t* lock, bool backs_off, const F& section) {
   bool waits = true;
@@ -95,7 +96,8 @@ struct in_blocks {
   using handle_type = typename Servers::handle_type;
   using sender = typename Servers::combining_sender;
 };
-/// The same, all that a multiprocessor calls. Where calls are few, begin and end of it cost more than it brings; where keys are, all lanes wait for few places.
+/// The same, all that a multiprocessor calls. Where calls are few, begin and end of it cost more than it brings; where
+/// keys are, all lanes wait for few places.
 template <class Servers>
 struct in_large_blocks {
   using handle_type = typename Servers::handle_type;
@@ -106,11 +108,13 @@ struct in_large_blocks {
 constexpr uint32_t contest_lanes = GRAVEL_CUDA ? 256 : lanes_of_block;
 template <class Servers>
 constexpr uint32_t lanes_of_callers = Servers::sender::shared_bytes > 0 ? 4 * contest_lanes : contest_lanes;
-/// Who calls has no more registers than leave room for as many blocks as there is shared memory for, beside a large cache.
+/// Who calls has no more registers than leave room for as many blocks as there is shared memory for, beside a large
+/// cache.
 template <class Servers>
-constexpr uint32_t blocks_of_callers = Servers::sender::shared_bytes > 0
-                                           ? 1
-                                           : std::min(8u, static_cast<uint32_t>(160 * 1024 / (sizeof(typename Servers::sender) + 1024)));
+constexpr uint32_t blocks_of_callers =
+    Servers::sender::shared_bytes > 0
+        ? 1
+        : std::min(8u, static_cast<uint32_t>(160 * 1024 / (sizeof(typename Servers::sender) + 1024)));
 
 template <class P, class Servers>
 __global__ void __launch_bounds__(lanes_of_callers<Servers>, blocks_of_callers<Servers>)
@@ -118,7 +122,8 @@ __global__ void __launch_bounds__(lanes_of_callers<Servers>, blocks_of_callers<S
   P::template by_servers<Servers>(to, in);
 }
 template <class P>
-__global__ void take_locks(locked_record<typename P::record>* table, typename P::input in, uint32_t n_pes, bool backs_off) {
+__global__ void take_locks(locked_record<typename P::record>* table, typename P::input in, uint32_t n_pes,
+                           bool backs_off) {
   P::by_locks(table, in, n_pes, backs_off);
 }
 template <class P>
@@ -137,7 +142,18 @@ __global__ void fill_table(locked_record<typename P::record>* table, uint64_t n,
   for (uint64_t i = first_of_lane(); i < n; i += lanes_of_grid()) table[i].record = with;
 }
 
-enum class contest_method { servers, owners, locks, in_place, combine, combine_block, try_lock, backoff, sort, atomics };
+enum class contest_method {
+  servers,
+  owners,
+  locks,
+  in_place,
+  combine,
+  combine_block,
+  try_lock,
+  backoff,
+  sort,
+  atomics
+};
 struct contest_name {
   const char* name;
   contest_method method;
@@ -152,11 +168,14 @@ constexpr contest_name contest_names[] = {
     {"combine-block", contest_method::combine_block, "the same of calls that meet in a block"},
     {"try-lock", contest_method::try_lock, "locks in global memory"},
     {"backoff", contest_method::backoff, "the same, waiting longer each time"},
-    {"sort", contest_method::sort, "calls are sorted by key and combined, then each key's is made; no exclusion is needed"},
+    {"sort", contest_method::sort,
+     "calls are sorted by key and combined, then each key's is made; no exclusion is needed"},
     {"atomics", contest_method::atomics, "atomic operations, no exclusion"},
 };
 constexpr bool uses_servers(contest_method m) { return m <= contest_method::combine_block; }
-constexpr bool combines_calls(contest_method m) { return m == contest_method::combine || m == contest_method::combine_block; }
+constexpr bool combines_calls(contest_method m) {
+  return m == contest_method::combine || m == contest_method::combine_block;
+}
 /// Has problem P this method?
 template <class P>
 constexpr bool has_method(contest_method m) {
@@ -209,7 +228,8 @@ class contest {
 
  public:
   /// `refills`: fill() will be called.
-  contest(contest_method m, uint64_t keys, uint32_t blocks, uint32_t calls, bool refills = false) : method_(m), keys_(keys) {
+  contest(contest_method m, uint64_t keys, uint32_t blocks, uint32_t calls, bool refills = false)
+      : method_(m), keys_(keys) {
     need_method<P>(m);
     const auto open = [&]<class Servers>(std::unique_ptr<Servers>& servers) {
       auto how = options_of<Servers>(m, keys, blocks, calls);
@@ -234,7 +254,8 @@ class contest {
     if constexpr (P::sorts)
       if (method_ == contest_method::sort) sorted().prepare(in);
   }
-  /// Makes the calls, and returns when all have run, also those of other PEs, or, of problems that wait for answers, all of this PE. Collective.
+  /// Makes the calls, and returns when all have run, also those of other PEs, or, of problems that wait for answers,
+  /// all of this PE. Collective.
   void run(const typename P::input& in) {
     const unsigned grid = blocks_for(in.n), block = contest_lanes;
     if (servers_) launch_callers<typename P::servers>(*servers_, in);
@@ -245,7 +266,8 @@ class contest {
       if (method_ == contest_method::combine) launch_callers<typename P::combining>(*combining_, in);
       if (method_ == contest_method::combine_block) {
         using in_large = in_large_blocks<typename P::combining>;
-        if (keys_ >= in_large::least_keys && P::most_calls(in) >= in_large::least_calls) launch_callers<in_large>(*combining_, in);
+        if (keys_ >= in_large::least_keys && P::most_calls(in) >= in_large::least_calls)
+          launch_callers<in_large>(*combining_, in);
         else launch_callers<in_blocks<typename P::combining>>(*combining_, in);
       }
     }
@@ -257,7 +279,8 @@ class contest {
     const unsigned grid = blocks_to_fill_device();
     if (servers_) gravel_launch(fill_servers<P, typename P::servers>, grid, lanes_of_block, servers_->handle(), with);
     if constexpr (P::combines)
-      if (combining_) gravel_launch(fill_servers<P, typename P::combining>, grid, lanes_of_block, combining_->handle(), with);
+      if (combining_)
+        gravel_launch(fill_servers<P, typename P::combining>, grid, lanes_of_block, combining_->handle(), with);
     if (table_) gravel_launch(fill_table<P>, grid, lanes_of_block, table_, of_pe(), with);
     gravel_synchronize();
     gravel_barrier_all();
@@ -274,14 +297,17 @@ class contest {
   }
   /// Symmetric memory of the largest of them, with `records` at each PE.
   static uint64_t bytes(uint64_t records, uint32_t calls, int n_pes) {
-    const auto how = options_of<typename P::servers>(contest_method::servers, records * static_cast<uint64_t>(n_pes), 1, calls);
-    return P::servers::bytes(how, n_pes) + P::combining::bytes(how, n_pes) + (records + 1) * sizeof(locked_record<record>);
+    const auto how =
+        options_of<typename P::servers>(contest_method::servers, records * static_cast<uint64_t>(n_pes), 1, calls);
+    return P::servers::bytes(how, n_pes) + P::combining::bytes(how, n_pes) +
+           (records + 1) * sizeof(locked_record<record>);
   }
 
  private:
   template <class Callers, class Servers>
   void launch_callers(Servers& servers, const typename P::input& in) {
-    gravel_launch_config how{.grid = blocks_for(in.n) * contest_lanes / lanes_of_callers<Callers>, .block = lanes_of_callers<Callers>};
+    gravel_launch_config how{.grid = blocks_for(in.n) * contest_lanes / lanes_of_callers<Callers>,
+                             .block = lanes_of_callers<Callers>};
     how.shared_bytes = Callers::sender::shared_bytes;
     if (how.shared_bytes > 0) how.grid = blocks_beside(servers.blocks());
     gravel_launch(call_servers<P, Callers>, how, servers.handle(), in);
@@ -289,7 +315,8 @@ class contest {
   static uint32_t n_pes() { return static_cast<uint32_t>(gravel_n_pes()); }
   static uint32_t me() { return static_cast<uint32_t>(gravel_my_pe()); }
   uint64_t of_pe() const { return (keys_ + n_pes() - 1) / n_pes(); }
-  void run_sorted([[maybe_unused]] const typename P::input& in, [[maybe_unused]] unsigned grid, [[maybe_unused]] unsigned block) {
+  void run_sorted([[maybe_unused]] const typename P::input& in, [[maybe_unused]] unsigned grid,
+                  [[maybe_unused]] unsigned block) {
     if constexpr (P::sorts) sorted().run(table_, in, n_pes(), grid, block);
   }
   auto& sorted() {
@@ -306,4 +333,4 @@ class contest {
   std::unique_ptr<sorted_type> sorted_;
 };
 
-}  // namespace gravel
+}  // namespace app

@@ -1,9 +1,10 @@
-// Counters of several words: how many values a key has had, their sum, and the largest. The three words belong together, so a section is exclusive;
-// one by one they could also be atomic.
+// Counters of several words: how many values a key has had, their sum, and the largest. The three words belong
+// together, so a section is exclusive; one by one they could also be atomic.
 #pragma once
 #include "examples/servers/contest.hpp"
 
-namespace gravel {
+namespace app {
+using namespace gravel::detail;
 
 struct value_counter {
   uint32_t values, sum, largest;
@@ -81,4 +82,4 @@ struct counters_problem {
   }
 };
 
-}  // namespace gravel
+}  // namespace app

@@ -1,12 +1,14 @@
-// A mixture of Gaussians fitted by expectation maximization: points in a plane, as many round normal distributions as there are keys. All points add their shares
-// to the sums of few components: records of four words that belong together. Shares and coordinates are whole numbers, so sums are exact.
+// A mixture of Gaussians fitted by expectation maximization: points in a plane, as many round normal distributions as
+// there are keys. All points add their shares to the sums of few components: records of four words that belong
+// together. Shares and coordinates are whole numbers, so sums are exact.
 #pragma once
 #include <cmath>
 
 #include "examples/servers/run_contest.hpp"
 #include "lib/base/mix.hpp"
 
-namespace gravel {
+namespace app {
+using namespace gravel::detail;
 
 /// What points have given to a component.
 struct gmm_sums {
@@ -64,7 +66,8 @@ struct gmm_problem {
     bool own;  ///< each PE has records for all components
     GRAVEL_BOTH uint32_t key(uint32_t c) const { return own ? c * n_pes + my_pe : c; }
     GRAVEL_BOTH gmm_sums given(uint64_t i, uint32_t c) const {
-      const uint64_t share = shares[i * components + c], x = points.coordinate(first + i, 0), y = points.coordinate(first + i, 1);
+      const uint64_t share = shares[i * components + c], x = points.coordinate(first + i, 0),
+                     y = points.coordinate(first + i, 1);
       return {share, share * x, share * y, share * (x * x + y * y)};
     }
   };
@@ -107,7 +110,8 @@ struct gmm_problem {
 
 /// How much of each point belongs to which component.
 template <class Points>
-__global__ void find_shares(Points points, const gmm_component* model, uint32_t components, uint64_t first, uint64_t n, uint32_t* shares) {
+__global__ void find_shares(Points points, const gmm_component* model, uint32_t components, uint64_t first, uint64_t n,
+                            uint32_t* shares) {
   for (uint64_t i = first_of_lane(); i < n; i += lanes_of_grid()) {
     const double x = points.coordinate(first + i, 0), y = points.coordinate(first + i, 1);
     double most = -1e300, sum = 0;
@@ -118,7 +122,8 @@ __global__ void find_shares(Points points, const gmm_component* model, uint32_t 
   }
 }
 
-/// So many rounds. Sums are compared with those that one thread makes of the same shares; and the points' likelihood must not fall.
+/// So many rounds. Sums are compared with those that one thread makes of the same shares; and the points' likelihood
+/// must not fall.
 inline contest_result solve_gmm(const contest_options& o, uint32_t rounds) {
   const contest_method m = method_of(o.method);
   const auto n_pes = static_cast<uint32_t>(gravel_n_pes()), me = static_cast<uint32_t>(gravel_my_pe()),
@@ -136,8 +141,8 @@ inline contest_result solve_gmm(const contest_options& o, uint32_t rounds) {
   uint64_t wrong = 0, calls = 0;
   for (uint32_t round = 0; round < rounds; ++round) {
     gravel_copy(at_device.data(), model.data(), components * sizeof(gmm_component));
-    gravel_launch(find_shares<gmm_points>, blocks_to_fill_device(), lanes_of_block, points, at_device.data(), components, first, o.calls,
-                  shares.data());
+    gravel_launch(find_shares<gmm_points>, blocks_to_fill_device(), lanes_of_block, points, at_device.data(),
+                  components, first, o.calls, shares.data());
     run.fill({});
     const gmm_problem::input in{points, shares.data(), first, o.calls, components, n_pes, me, own};
     run.prepare(in);
@@ -172,7 +177,8 @@ inline contest_result solve_gmm(const contest_options& o, uint32_t rounds) {
     for (uint32_t c = 0; c < components; ++c) {
       const gmm_sums& s = expected[c];
       if (s.weight == 0) continue;  // it stays where it is
-      const double w = static_cast<double>(s.weight), x = static_cast<double>(s.x) / w, y = static_cast<double>(s.y) / w;
+      const double w = static_cast<double>(s.weight), x = static_cast<double>(s.x) / w,
+                   y = static_cast<double>(s.y) / w;
       model[c] = {std::log(w / (65536.0 * static_cast<double>(o.calls) * n_pes)), x, y,
                   std::max(1.0, (static_cast<double>(s.square) / w - x * x - y * y) / 2)};
     }
@@ -181,11 +187,12 @@ inline contest_result solve_gmm(const contest_options& o, uint32_t rounds) {
   const double rate = static_cast<double>(calls) / seconds;
   if (me == 0)
     std::printf(
-        "%s: %u PEs on %d nodes, %s backend: %llu points of each PE by %s, %u components, %u rounds, log-likelihood %.6g\n%.4g M calls/s; "
+        "%s: %u PEs on %d nodes, %s backend: %llu points of each PE by %s, %u components, %u rounds, log-likelihood "
+        "%.6g\n%.4g M calls/s; "
         "%llu "
         "differences from sums by one thread\n",
-        gmm_problem::name, n_pes, gravel_n_nodes(), gravel_backend(), static_cast<unsigned long long>(o.calls), o.method.c_str(),
-        components, rounds, before, rate / 1e6, static_cast<unsigned long long>(wrong));
+        gmm_problem::name, n_pes, gravel_n_nodes(), gravel_backend(), static_cast<unsigned long long>(o.calls),
+        o.method.c_str(), components, rounds, before, rate / 1e6, static_cast<unsigned long long>(wrong));
   all_succeed(gmm_problem::name, [&] {
     if (me == 0 && !o.json.empty())
       write_json(o.json, {{"program", gmm_problem::name},
@@ -205,4 +212,4 @@ inline contest_result solve_gmm(const contest_options& o, uint32_t rounds) {
   return {wrong == 0, rate};
 }
 
-}  // namespace gravel
+}  // namespace app

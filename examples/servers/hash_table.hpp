@@ -1,7 +1,9 @@
-// A hash table whose buckets are records: a section finds its key in the bucket, or a free place for it, and adds to the value. A bucket that is full
-// refuses; refused insertions go to the next bucket: at once if the section has run where it was asked for, else when the server's answer is there.
+// A hash table whose buckets are records: a section finds its key in the bucket, or a free place for it, and adds to
+// the value. A bucket that is full refuses; refused insertions go to the next bucket: at once if the section has run
+// where it was asked for, else when the server's answer is there.
 //
-// Where insertions of one key become one, nobody is there to whom a bucket could answer. A full bucket then has others behind it, of its PE.
+// Where insertions of one key become one, nobody is there to whom a bucket could answer. A full bucket then has others
+// behind it, of its PE.
 #pragma once
 #include <algorithm>
 #include <thread>
@@ -11,24 +13,31 @@
 #include "examples/servers/run_contest.hpp"
 #include "lib/base/mix.hpp"
 
-namespace gravel {
+namespace app {
+using namespace gravel::detail;
 
 struct alignas(16) hash_key {
   uint64_t word[2];  ///< the first is not 0, and differs from that of all other keys
-  GRAVEL_BOTH bool operator==(const hash_key& other) const { return word[0] == other.word[0] && word[1] == other.word[1]; }
+  GRAVEL_BOTH bool operator==(const hash_key& other) const {
+    return word[0] == other.word[0] && word[1] == other.word[1];
+  }
 };
 struct alignas(16) hash_value {
   uint64_t sum, insertions;
-  GRAVEL_BOTH hash_value operator+(const hash_value& more) const { return {sum + more.sum, insertions + more.insertions}; }
-  GRAVEL_BOTH bool operator==(const hash_value& other) const { return sum == other.sum && insertions == other.insertions; }
+  GRAVEL_BOTH hash_value operator+(const hash_value& more) const {
+    return {sum + more.sum, insertions + more.insertions};
+  }
+  GRAVEL_BOTH bool operator==(const hash_value& other) const {
+    return sum == other.sum && insertions == other.insertions;
+  }
 };
 struct hash_item {
   hash_key key;
   hash_value value;
 };
 struct spare_buckets;
-/// With its lock, which lies behind it, a line of memory. Places are taken from the last on: that and the lock are in one half of the line. An item lies in
-/// one sector of 32 bytes, so that who has read its key has its value.
+/// With its lock, which lies behind it, a line of memory. Places are taken from the last on: that and the lock are in
+/// one half of the line. An item lies in one sector of 32 bytes, so that who has read its key has its value.
 struct alignas(16) hash_bucket {
   static constexpr uint32_t places = 3;
   hash_item item[places];  ///< first word of the key 0: free, as are those before it
@@ -36,7 +45,8 @@ struct alignas(16) hash_bucket {
   hash_bucket* next;     ///< has what this one, which is full, has no place for
   spare_buckets* spare;  ///< of this PE
 };
-/// Buckets of a PE, in device memory, that are put behind its full ones. Never too few: a bucket with n behind it has more than n * places keys.
+/// Buckets of a PE, in device memory, that are put behind its full ones. Never too few: a bucket with n behind it has
+/// more than n * places keys.
 struct spare_buckets {
   hash_bucket* bucket;
   uint64_t taken;
@@ -80,7 +90,8 @@ struct hash_problem {
   static constexpr const char* name = "hash_table";
   static constexpr bool waits_for_answers = true;
   static constexpr bool combines = true, sorts = true;
-  static constexpr const char* asks_less = "who inserts is not answered, and of the insertions of one key that meet one is made";
+  static constexpr const char* asks_less =
+      "who inserts is not answered, and of the insertions of one key that meet one is made";
   using record = hash_bucket;
   using servers = gravel_servers<hash_bucket, hash_insert>;
   using combining = gravel_servers<hash_bucket, hash_add>;
@@ -90,14 +101,17 @@ struct hash_problem {
     uint64_t n, buckets;
     uint32_t n_pes, my_pe;
     bool own;  ///< buckets of this PE alone
-    /// How many buckets there are to choose from, and which of them an item is tried in first: worked out once for all items.
+    /// How many buckets there are to choose from, and which of them an item is tried in first: worked out once for all
+    /// items.
     struct choice {
       uint64_t all;
       GRAVEL_BOTH uint64_t first(const hash_item& item) const { return (mix(item.key.word[0]) >> 32) * all >> 32; }
       GRAVEL_BOTH uint64_t behind(uint64_t place) const { return place + 1 == all ? 0 : place + 1; }
     };
     GRAVEL_BOTH choice places() const { return {own ? (buckets - my_pe + n_pes - 1) / n_pes : buckets}; }
-    GRAVEL_BOTH uint32_t bucket(uint64_t place) const { return static_cast<uint32_t>(own ? place * n_pes + my_pe : place); }
+    GRAVEL_BOTH uint32_t bucket(uint64_t place) const {
+      return static_cast<uint32_t>(own ? place * n_pes + my_pe : place);
+    }
   };
 
   using section_of_many = hash_add;
@@ -112,9 +126,11 @@ struct hash_problem {
     }
   }
   /// What is left of each key: buckets have locks, which are hardly ever taken.
-  GRAVEL_DEVICE static void apply_sorted(locked_record<record>* table, const input& in, uint32_t n_pes, const hash_item& item) {
+  GRAVEL_DEVICE static void apply_sorted(locked_record<record>* table, const input& in, uint32_t n_pes,
+                                         const hash_item& item) {
     const auto places = in.places();
-    for (uint64_t place = places.first(item); insert_by_lock(table[in.bucket(place) / n_pes], item, false) == hash_answer::refused;)
+    for (uint64_t place = places.first(item);
+         insert_by_lock(table[in.bucket(place) / n_pes], item, false) == hash_answer::refused;)
       place = places.behind(place);
   }
 
@@ -126,12 +142,15 @@ struct hash_problem {
     } else {
       out.begin(to);
       const auto places = in.places();
-      each_call(in, [&](uint64_t, const hash_item& item) { out.template call<hash_add>(in.bucket(places.first(item)), item); });
+      each_call(in, [&](uint64_t, const hash_item& item) {
+        out.template call<hash_add>(in.bucket(places.first(item)), item);
+      });
       out.end();
     }
   }
-  /// Calls `insert(i, bucket, item)` for the items of this lane; true: that bucket is full. Who is refused goes on with the next bucket while others of the warp go
-  /// on with their next items: a loop within a loop would have all of them wait for each that is refused.
+  /// Calls `insert(i, bucket, item)` for the items of this lane; true: that bucket is full. Who is refused goes on with
+  /// the next bucket while others of the warp go on with their next items: a loop within a loop would have all of them
+  /// wait for each that is refused.
   template <class F>
   GRAVEL_DEVICE static void insert_all(const input& in, const F& insert) {
     const auto places = in.places();
@@ -152,8 +171,8 @@ struct hash_problem {
       __syncwarp();  // lanes whose calls went different ways
     }
   }
-  /// Waits for what is under way of this warp's items, and calls `insert(i)` for each that was refused: 32 lanes at a time, whosever items they are. `i` is in.n
-  /// for lanes without one. Thread scope: warp, converged.
+  /// Waits for what is under way of this warp's items, and calls `insert(i)` for each that was refused: 32 lanes at a
+  /// time, whosever items they are. `i` is in.n for lanes without one. Thread scope: warp, converged.
   template <class F>
   GRAVEL_DEVICE static void each_refused(const gravel_t& g, const input& in, const F& insert) {
     const uint32_t lane = threadIdx.x % 32;
@@ -176,7 +195,8 @@ struct hash_problem {
     }
     insert(held);
   }
-  /// Has a bucket of this PE refused item i, which it was asked for? Then the next one is asked, into the same slot. `sent`: the answer is to come.
+  /// Has a bucket of this PE refused item i, which it was asked for? Then the next one is asked, into the same slot.
+  /// `sent`: the answer is to come.
   template <class Answer>
   GRAVEL_DEVICE static bool is_refused(const input& in, uint64_t i, const Answer& answer, bool* sent) {
     if (!answer) *sent = true;
@@ -194,9 +214,10 @@ struct hash_problem {
     out.end();
     if (__syncthreads_or(sent)) ask_again(to, in);
   }
-  /// What was refused by servers, or where it arrived, is asked for again, one bucket further in each round: each round was refused by one bucket at least, and full ones
-  /// stay full. That is little, and by calls that run at once, also in peers' memory: a sender would have each of them wait for the block's others.
-  /// Not inlined: it needs registers, which the first round has use for.
+  /// What was refused by servers, or where it arrived, is asked for again, one bucket further in each round: each round
+  /// was refused by one bucket at least, and full ones stay full. That is little, and by calls that run at once, also
+  /// in peers' memory: a sender would have each of them wait for the block's others. Not inlined: it needs registers,
+  /// which the first round has use for.
   template <class Handle>
   __device__ GRAVEL_NOINLINE static void ask_again(const Handle& to, const input& in) {
     const auto places = in.places();
@@ -213,7 +234,9 @@ struct hash_problem {
           in.answers[i] = hash_answer::none;
         }
         while (__any_sync(~0u, again)) {
-          if (again) again = is_refused(in, i, gravel_server_ask<hash_insert>(to, &in.answers[i], in.bucket(place), item), &sent);
+          if (again)
+            again =
+                is_refused(in, i, gravel_server_ask<hash_insert>(to, &in.answers[i], in.bucket(place), item), &sent);
           place = places.behind(place);
           __syncwarp();
         }
@@ -270,7 +293,8 @@ __global__ void count_left(const hash_answer* answers, uint64_t n, uint64_t* lef
   if (mine) fetch_add<scope::device>(left, mine);
 }
 
-/// What is to be found, in tables of the standard library: one for each of several threads, as tens of millions of insertions take one thread seconds.
+/// What is to be found, in tables of the standard library: one for each of several threads, as tens of millions of
+/// insertions take one thread seconds.
 class expected_items {
  public:
   explicit expected_items(uint64_t threads) : tables_(threads) {}
@@ -339,7 +363,8 @@ inline contest_result solve_hash_table(const contest_options& o, uint64_t bucket
   const uint64_t left = gravel_sum_all(count());
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 
-  // What all PEs, or this one alone, have inserted. Each makes the items of all again: so that nothing of what is compared has travelled.
+  // What all PEs, or this one alone, have inserted. Each makes the items of all again: so that nothing of what is
+  // compared has travelled.
   expected_items expected(std::clamp<uint64_t>(std::thread::hardware_concurrency() / n_pes, 1, 16));
   std::vector<hash_item> inserted(o.calls);
   for (uint32_t pe = own ? me : 0; pe < (own ? me + 1 : n_pes); ++pe) {
@@ -359,16 +384,17 @@ inline contest_result solve_hash_table(const contest_options& o, uint64_t bucket
       ++found;
       wrong += !expected.is_right(i);
     }
-  const uint64_t sum = gravel_sum_all(found), in_all = own ? gravel_sum_all(uint64_t{expected.size()}) : expected.size();
+  const uint64_t sum = gravel_sum_all(found),
+                 in_all = own ? gravel_sum_all(uint64_t{expected.size()}) : expected.size();
   wrong = gravel_sum_all(wrong) + (sum > in_all ? sum - in_all : in_all - sum) + left;
   const double rate = static_cast<double>(o.calls) * n_pes / seconds;
   if (me == 0)
     std::printf(
         "%s: %u PEs on %d nodes, %s backend: %llu insertions of each PE by %s, %llu keys, Zipf %g, %llu buckets of %u\n"
         "%.4g M insertions/s; %llu differences from std::unordered_map\n%s",
-        hash_problem::name, n_pes, gravel_n_nodes(), gravel_backend(), static_cast<unsigned long long>(o.calls), o.method.c_str(),
-        static_cast<unsigned long long>(o.keys), o.exponent, static_cast<unsigned long long>(buckets), hash_bucket::places, rate / 1e6,
-        static_cast<unsigned long long>(wrong), text_of_less<hash_problem>(m).c_str());
+        hash_problem::name, n_pes, gravel_n_nodes(), gravel_backend(), static_cast<unsigned long long>(o.calls),
+        o.method.c_str(), static_cast<unsigned long long>(o.keys), o.exponent, static_cast<unsigned long long>(buckets),
+        hash_bucket::places, rate / 1e6, static_cast<unsigned long long>(wrong), text_of_less<hash_problem>(m).c_str());
   all_succeed(hash_problem::name, [&] {
     if (me == 0 && !o.json.empty())
       write_json(o.json, {{"program", hash_problem::name},
@@ -388,4 +414,4 @@ inline contest_result solve_hash_table(const contest_options& o, uint64_t bucket
   return {wrong == 0, rate};
 }
 
-}  // namespace gravel
+}  // namespace app

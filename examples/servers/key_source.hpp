@@ -3,13 +3,14 @@
 #include <cmath>
 #include <cstdint>
 
-#include "gravel.cuh"
+#include <gravel/gravel.cuh>
 #include "lib/base/mix.hpp"
 
-namespace gravel {
+namespace app {
+using namespace gravel::detail;
 
-/// Ranks 1 ... n with probabilities in proportion to rank ^ -exponent, by rejection-inversion (Hörmann and Derflinger, 1996): no tables.
-/// Exponent 0: all alike.
+/// Ranks 1 ... n with probabilities in proportion to rank ^ -exponent, by rejection-inversion (Hörmann and Derflinger,
+/// 1996): no tables. Exponent 0: all alike.
 class zipf {
  public:
   GRAVEL_BOTH zipf(uint64_t n, double exponent) : n_(static_cast<double>(n)), s_(exponent) {
@@ -59,4 +60,4 @@ __global__ void draw_keys(Source from, uint32_t* keys, uint64_t n) {
   for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += lanes) keys[i] = from.key(ranks, i);
 }
 
-}  // namespace gravel
+}  // namespace app

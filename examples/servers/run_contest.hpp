@@ -4,13 +4,14 @@
 #include <chrono>
 #include <cstdio>
 
+#include <gravel/device_array.hpp>
 #include "examples/facts.hpp"
 #include "examples/program.hpp"
 #include "examples/servers/contest.hpp"
 #include "examples/servers/key_source.hpp"
-#include "host/device_array.hpp"
 
-namespace gravel {
+namespace app {
+using namespace gravel::detail;
 
 struct contest_options {
   uint64_t keys = 1000, calls = GRAVEL_CUDA ? 1 << 20 : 5000;
@@ -61,8 +62,8 @@ contest_result solve(const contest_options& o) {
   const bool own = o.own || !uses_servers(m);  // locks and atomics of this program reach the own PE alone
   const uint64_t words = o.calls * P::keys_of_call;
   device_array<uint32_t> keys(words);
-  gravel_launch(draw_keys<key_source>, blocks_to_fill_device(), lanes_of_block, key_source{o.keys, o.exponent, o.seed + me, n_pes, me, own},
-                keys.data(), words);
+  gravel_launch(draw_keys<key_source>, blocks_to_fill_device(), lanes_of_block,
+                key_source{o.keys, o.exponent, o.seed + me, n_pes, me, own}, keys.data(), words);
   gravel_synchronize();
   contest<P> run(m, o.keys, o.blocks, o.calls_under_way);
   run.prepare({keys.data(), o.calls});
@@ -82,10 +83,11 @@ contest_result solve(const contest_options& o) {
   wrong = gravel_sum_all(wrong);
   const double rate = static_cast<double>(o.calls) * n_pes / seconds;
   if (me == 0) {
-    std::printf("%s: %u PEs on %d nodes, %s backend: %llu calls of each PE by %s, %llu keys, Zipf %g\n%.4g M calls/s; ", P::name, n_pes,
-                gravel_n_nodes(), gravel_backend(), static_cast<unsigned long long>(o.calls), o.method.c_str(),
-                static_cast<unsigned long long>(o.keys), o.exponent, rate / 1e6);
-    std::printf("%llu records differ from those of a serial run\n%s", static_cast<unsigned long long>(wrong), text_of_less<P>(m).c_str());
+    std::printf("%s: %u PEs on %d nodes, %s backend: %llu calls of each PE by %s, %llu keys, Zipf %g\n%.4g M calls/s; ",
+                P::name, n_pes, gravel_n_nodes(), gravel_backend(), static_cast<unsigned long long>(o.calls),
+                o.method.c_str(), static_cast<unsigned long long>(o.keys), o.exponent, rate / 1e6);
+    std::printf("%llu records differ from those of a serial run\n%s", static_cast<unsigned long long>(wrong),
+                text_of_less<P>(m).c_str());
   }
   all_succeed(P::name, [&] {
     if (me == 0 && !o.json.empty())
@@ -106,10 +108,12 @@ contest_result solve(const contest_options& o) {
 
 /// Those of all runs.
 inline void add_common_options(command_line& app, contest_options& o) {
-  app.add_option("--blocks", o.blocks, "Servers of each PE; 0: up to 24, and as many as a sender gathers calls for (2 on the CPU backend)")
+  app.add_option("--blocks", o.blocks,
+                 "Servers of each PE; 0: up to 24, and as many as a sender gathers calls for (2 on the CPU backend)")
       .range(0, 256)
       .capture_default_str();
-  app.add_option("--under-way", o.calls_under_way, "Calls of nested sections under way at once, of each PE").capture_default_str();
+  app.add_option("--under-way", o.calls_under_way, "Calls of nested sections under way at once, of each PE")
+      .capture_default_str();
   app.add_option("--seed", o.seed, "Of the keys").capture_default_str();
   app.add_option("--runs", o.runs, "So many runs, each with the seed after that of the one before")
       .range(1, 1'000'000)
@@ -118,9 +122,13 @@ inline void add_common_options(command_line& app, contest_options& o) {
 }
 inline void add_options(command_line& app, contest_options& o) {
   add_common_options(app, o);
-  app.add_option("--keys", o.keys, "Keys, of all PEs together").range(uint64_t{1}, uint64_t{1} << 32).capture_default_str();
+  app.add_option("--keys", o.keys, "Keys, of all PEs together")
+      .range(uint64_t{1}, uint64_t{1} << 32)
+      .capture_default_str();
   app.add_option("--calls", o.calls, "Calls of each PE").range(uint64_t{0}, uint64_t{1} << 32).capture_default_str();
-  app.add_option("--zipf", o.exponent, "Exponent of the distribution of keys; 0: uniform").range(0.0, 5.0).capture_default_str();
+  app.add_option("--zipf", o.exponent, "Exponent of the distribution of keys; 0: uniform")
+      .range(0.0, 5.0)
+      .capture_default_str();
   app.add_option("--method", o.method, text_of_methods()).capture_default_str();
   app.add_flag("--own", o.own, "Each PE calls for its own keys alone, as with locks and atomics");
 }
@@ -137,4 +145,4 @@ void check_options(const contest_options& o, uint64_t records, uint64_t more_byt
   if (!o.json.empty()) need_writable(o.json);
 }
 
-}  // namespace gravel
+}  // namespace app

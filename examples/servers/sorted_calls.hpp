@@ -1,20 +1,22 @@
-// The rival without locks and without servers: all calls are written down, sorted by key and combined, and each key's sum is applied once. Several
-// passes over all calls, in memory for all of them; nothing waits for anything. Only for sections whose calls can be combined.
+// The rival without locks and without servers: all calls are written down, sorted by key and combined, and each key's
+// sum is applied once. Several passes over all calls, in memory for all of them; nothing waits for anything. Only for
+// sections whose calls can be combined.
 #pragma once
 #include <algorithm>
 #include <memory>
 #include <numeric>
 #include <vector>
 
+#include <gravel/device_array.hpp>
+#include <gravel/gravel.cuh>
 #include "examples/together.hpp"
-#include "gravel.cuh"
-#include "host/device_array.hpp"
 #if GRAVEL_CUDA
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_reduce.cuh>
 #endif
 
-namespace gravel {
+namespace app {
+using namespace gravel::detail;
 
 /// What calls of problem P are sorted by: the number of their record, or what the problem says.
 template <class P>
@@ -55,7 +57,9 @@ using calls_of = call_list<typename sorted_by<P>::type, typename P::argument>;
 template <class P>
 __global__ void write_calls(typename P::input in, uint32_t n_pes, calls_of<P> to) {
   using number = typename sorted_by<P>::type;
-  P::each_call(in, [&](number key, const typename P::argument& argument) { to.add(has_sorted_by<P> ? key : key / n_pes, argument); });
+  P::each_call(in, [&](number key, const typename P::argument& argument) {
+    to.add(has_sorted_by<P> ? key : key / n_pes, argument);
+  });
 }
 /// Of each number one call is left.
 template <class P, class Slot>
@@ -70,11 +74,14 @@ __global__ void apply_calls(Slot* table, typename P::input in, uint32_t n_pes, c
 template <class P>
 struct combine_calls {
   using argument = typename P::argument;
-  GRAVEL_BOTH argument operator()(const argument& a, const argument& b) const { return P::section_of_many::combine(a, b); }
+  GRAVEL_BOTH argument operator()(const argument& a, const argument& b) const {
+    return P::section_of_many::combine(a, b);
+  }
 };
 
-/// A problem P that can be sorted has `argument`, `section_of_many` (which has combine()), `most_calls(input)` and `each_call(input, f)`; if its calls are
-/// not sorted by records, also `sorted_by` and `apply_sorted(table, input, n_pes, argument)`.
+/// A problem P that can be sorted has `argument`, `section_of_many` (which has combine()), `most_calls(input)` and
+/// `each_call(input, f)`; if its calls are not sorted by records, also `sorted_by` and `apply_sorted(table, input,
+/// n_pes, argument)`.
 template <class P>
 class sorted_calls {
   using argument = typename P::argument;
@@ -116,10 +123,11 @@ class sorted_calls {
   /// Both steps, or, without `memory`, the bytes that either needs.
   void sort_and_reduce(void* memory, size_t& bytes, uint64_t n) {
     size_t sort = bytes, sum = bytes;
-    check(cub::DeviceRadixSort::SortPairs(memory, sort, written_.numbers->data(), sorted_.numbers->data(), written_.arguments->data(),
-                                          sorted_.arguments->data(), n));
-    check(cub::DeviceReduce::ReduceByKey(memory, sum, sorted_.numbers->data(), reduced_.numbers->data(), sorted_.arguments->data(),
-                                         reduced_.arguments->data(), count_->data(), combine_calls<P>{}, n));
+    check(cub::DeviceRadixSort::SortPairs(memory, sort, written_.numbers->data(), sorted_.numbers->data(),
+                                          written_.arguments->data(), sorted_.arguments->data(), n));
+    check(cub::DeviceReduce::ReduceByKey(memory, sum, sorted_.numbers->data(), reduced_.numbers->data(),
+                                         sorted_.arguments->data(), reduced_.arguments->data(), count_->data(),
+                                         combine_calls<P>{}, n));
     bytes = std::max(sort, sum);
   }
   void reduce(uint64_t n) {
@@ -166,4 +174,4 @@ class sorted_calls {
   std::unique_ptr<device_array<uint64_t>> count_ = std::make_unique<device_array<uint64_t>>(1);
 };
 
-}  // namespace gravel
+}  // namespace app

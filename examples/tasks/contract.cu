@@ -1,8 +1,10 @@
-// An accumulate-heavy program: C += A * B in blocks, as coupled-cluster codes contract tensors. It stands for the paper's application (XTQ, SC16, section V.C: NWChem's
-// tce_ozone spends 43 % of its time in accumulates, most of them small to medium): each PE multiplies pairs of blocks, and accumulates the product into a
-// block of C at whichever PE owns that. Orbitals come in tiles of 2 to --tile (the last may have 1), so blocks have up to 8 * tile^2 bytes, and are of many
-// sizes. (The numbers of the paper's histogram are not in its text.) By tasks, which the owner's workers run, or by Gravel's atomics; elements are small whole numbers,
-// so that sums are exact in any order, and C is compared with a serial product.
+// An accumulate-heavy program: C += A * B in blocks, as coupled-cluster codes contract tensors. It stands for the
+// paper's application (XTQ, SC16, section V.C: NWChem's tce_ozone spends 43 % of its time in accumulates, most of them
+// small to medium): each PE multiplies pairs of blocks, and accumulates the product into a block of C at whichever PE
+// owns that. Orbitals come in tiles of 2 to --tile (the last may have 1), so blocks have up to 8 * tile^2 bytes, and
+// are of many sizes. (The numbers of the paper's histogram are not in its text.) By tasks, which the owner's workers
+// run, or by Gravel's atomics; elements are small whole numbers, so that sums are exact in any order, and C is compared
+// with a serial product.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -10,11 +12,11 @@
 #include <string>
 #include <vector>
 
+#include <gravel/gravel.cuh>
+#include <gravel/remote_task.cuh>
 #include "examples/facts.hpp"
 #include "examples/program.hpp"
-#include "gravel.cuh"
 #include "lib/base/mix.hpp"
-#include "lib/task/task.cuh"
 
 constexpr const char* program_name = "contract";
 
@@ -32,9 +34,10 @@ struct tiling {
   GRAVEL_BOTH uint64_t width(uint64_t t) const { return first[t + 1] - first[t]; }
 };
 
-/// Products number `me`, `me` + PEs, ... of tiles^3, each of a whole block of threads; `scratch`: most_elements for each block.
-__global__ void contract(gravel_task_handle q, tiling by, double* c, double* scratch, uint64_t most_elements, bool by_tasks,
-                         gravel_signal done) {
+/// Products number `me`, `me` + PEs, ... of tiles^3, each of a whole block of threads; `scratch`: most_elements for
+/// each block.
+__global__ void contract(gravel_task_handle q, tiling by, double* c, double* scratch, uint64_t most_elements,
+                         bool by_tasks, gravel_signal done) {
   double* const mine = scratch + blockIdx.x * most_elements;
   const uint64_t pes = q.g.n_pes, products = by.tiles * by.tiles * by.tiles;
   for (uint64_t p = q.g.my_pe + blockIdx.x * pes; p < products; p += gridDim.x * pes) {
@@ -57,29 +60,38 @@ __global__ void contract(gravel_task_handle q, tiling by, double* c, double* scr
 
 int main(int argc, char** argv) {
   uint64_t n = GRAVEL_CUDA ? 768 : 80, widest = GRAVEL_CUDA ? 24 : 16;
-  uint32_t workers = GRAVEL_CUDA ? 16 : 2, slots = 64, payload = 4096, blocks = GRAVEL_CUDA ? 32 : 2, rounds = GRAVEL_CUDA ? 5 : 1;
+  uint32_t workers = GRAVEL_CUDA ? 16 : 2, slots = 64, payload = 4096, blocks = GRAVEL_CUDA ? 32 : 2,
+           rounds = GRAVEL_CUDA ? 5 : 1;
   std::string how = "tasks", json;
-  gravel::command_line app("C += A * B in blocks of many sizes; products are accumulated at the PE that owns the block of C.",
-                           program_name);
+  app::command_line app(
+      "C += A * B in blocks of many sizes; products are accumulated at the PE that owns the block of C.", program_name);
   app.add_option("--rows", n, "of A, B and C, and columns").range(uint64_t{2}, uint64_t{1} << 14).capture_default_str();
-  app.add_option("--tile", widest, "rows of the widest tile; the narrowest have 2").range(uint64_t{2}, uint64_t{128}).capture_default_str();
+  app.add_option("--tile", widest, "rows of the widest tile; the narrowest have 2")
+      .range(uint64_t{2}, uint64_t{128})
+      .capture_default_str();
   app.add_option("--by", how, "tasks: workers of the owner accumulate; atomics: the sender, or messages, do")
       .one_of({"tasks", "atomics"})
       .capture_default_str();
-  app.add_option("--rounds", rounds, "times that all of it is done; the best is told").range(1u, 1000u).capture_default_str();
+  app.add_option("--rounds", rounds, "times that all of it is done; the best is told")
+      .range(1u, 1000u)
+      .capture_default_str();
   app.add_option("--workers", workers, "resident blocks of each PE").range(1u, 256u).capture_default_str();
-  app.add_option("--payload", payload, "bytes of a task; larger blocks travel as several").range(8u, 1u << 20).capture_default_str();
+  app.add_option("--payload", payload, "bytes of a task; larger blocks travel as several")
+      .range(8u, 1u << 20)
+      .capture_default_str();
   app.add_option("--blocks", blocks, "of the kernel that multiplies").range(1u, 1024u).capture_default_str();
   app.add_option("--json", json, "write what was measured to this file");
-  gravel::parse_or_exit(app, argc, argv, [&] {
-    gravel::need_symmetric(n * n * 16 + (uint64_t{64} << 20) + uint64_t{slots} * 33 * (payload + 512) + blocks * widest * widest * 8);
-    if (!json.empty()) gravel::need_writable(json);
+  app::parse_or_exit(app, argc, argv, [&] {
+    app::need_symmetric(n * n * 16 + (uint64_t{64} << 20) + uint64_t{slots} * 33 * (payload + 512) +
+                        blocks * widest * widest * 8);
+    if (!json.empty()) app::need_writable(json);
   });
   gravel_init<gravel_task_delivery, gravel_accumulation>();
   const auto me = static_cast<uint64_t>(gravel_my_pe()), pes = static_cast<uint64_t>(gravel_n_pes());
 
   std::vector<uint64_t> first{0};
-  while (first.back() < n) first.push_back(std::min(n, first.back() + 2 + gravel::mix(first.size()) % (widest - 1)));
+  while (first.back() < n)
+    first.push_back(std::min(n, first.back() + 2 + gravel::detail::mix(first.size()) % (widest - 1)));
   const uint64_t tiles = first.size() - 1;
   std::vector<uint64_t> place(tiles * tiles), used(pes);
   std::map<uint64_t, uint64_t> histogram;  // accumulates of all PEs, by the power of two that their bytes reach
@@ -108,8 +120,8 @@ int main(int argc, char** argv) {
     for (uint32_t r = 1; r <= rounds; ++r) {
       gravel_barrier_all();
       const auto begin = std::chrono::steady_clock::now();
-      gravel_launch(contract, blocks, GRAVEL_CUDA ? 256 : 32, queue.handle(), tiling{tiles, firsts, places}, c, scratch, most,
-                    how == "tasks", done);
+      gravel_launch(contract, blocks, GRAVEL_CUDA ? 256 : 32, queue.handle(), tiling{tiles, firsts, places}, c, scratch,
+                    most, how == "tasks", done);
       gravel_wait(done, r * here);  // all of C that is here
       best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     }
@@ -129,25 +141,27 @@ int main(int argc, char** argv) {
   }
   wrong = gravel_sum_all(wrong);
   if (me == 0) {
-    std::printf("%llu x %llu in %llu x %llu blocks: %llu accumulates by %s in %.3f ms, %.3g a second; %llu wrong elements\n",
-                static_cast<unsigned long long>(n), static_cast<unsigned long long>(n), static_cast<unsigned long long>(tiles),
-                static_cast<unsigned long long>(tiles), static_cast<unsigned long long>(accumulates), how.c_str(), best * 1e3,
-                static_cast<double>(accumulates) / best, static_cast<unsigned long long>(wrong));
-    gravel::fact_list facts{{"program", std::string(program_name)},
-                            {"backend", std::string(gravel_backend())},
-                            {"pes", pes},
-                            {"by", how},
-                            {"rows", n},
-                            {"tiles", tiles},
-                            {"accumulates", accumulates},
-                            {"seconds", best},
-                            {"wrong", wrong}};
+    std::printf(
+        "%llu x %llu in %llu x %llu blocks: %llu accumulates by %s in %.3f ms, %.3g a second; %llu wrong elements\n",
+        static_cast<unsigned long long>(n), static_cast<unsigned long long>(n), static_cast<unsigned long long>(tiles),
+        static_cast<unsigned long long>(tiles), static_cast<unsigned long long>(accumulates), how.c_str(), best * 1e3,
+        static_cast<double>(accumulates) / best, static_cast<unsigned long long>(wrong));
+    app::fact_list facts{{"program", std::string(program_name)},
+                         {"backend", std::string(gravel_backend())},
+                         {"pes", pes},
+                         {"by", how},
+                         {"rows", n},
+                         {"tiles", tiles},
+                         {"accumulates", accumulates},
+                         {"seconds", best},
+                         {"wrong", wrong}};
     for (const auto& [power, times] : histogram) {
-      std::printf("  up to %6llu bytes: %llu\n", static_cast<unsigned long long>(power), static_cast<unsigned long long>(times));
+      std::printf("  up to %6llu bytes: %llu\n", static_cast<unsigned long long>(power),
+                  static_cast<unsigned long long>(times));
       facts.emplace_back("accumulates of up to " + std::to_string(power) + " bytes", times);
     }
-    if (!json.empty()) gravel::write_json(json, facts);
+    if (!json.empty()) app::write_json(json, facts);
   }
   gravel_finalize();
-  return wrong ? gravel::exit_wrong_result : 0;
+  return wrong ? app::exit_wrong_result : 0;
 }

@@ -1,12 +1,13 @@
-// Pictures of handwritten digits, drawn by the program: strokes along the segments of a digit, moved, stretched, slanted and blurred by chance, with
-// noise. Any processor draws any of them, by its number.
+// Pictures of handwritten digits, drawn by the program: strokes along the segments of a digit, moved, stretched,
+// slanted and blurred by chance, with noise. Any processor draws any of them, by its number.
 #pragma once
 #include <cmath>
 #include <cstdint>
 
 #include "lib/base/mix.hpp"
 
-namespace gravel {
+namespace app {
+using namespace gravel::detail;
 
 class drawn_digit {
  public:
@@ -23,15 +24,20 @@ class drawn_digit {
     float nearest = 100;
     for (uint32_t s = 0; s < 7; ++s)
       if (lit(digit()) >> s & 1) {
-        // From the upper left corner: segments across at heights 0, 1/2, 1; down at the left and at the right, each half the height.
+        // From the upper left corner: segments across at heights 0, 1/2, 1; down at the left and at the right, each
+        // half the height.
         const bool across = s < 3;
         const float x0 = across  ? 0.0f
                          : s < 5 ? 0.0f
                                  : 1.0f,
                     y0 = across ? 0.5f * static_cast<float>(s) : 0.5f * static_cast<float>((s - 3) % 2);
         const float along = across ? x - x0 : y - y0, length = across ? 1.0f : 0.5f;
-        const float beyond = along < 0 ? -along : along > length ? along - length : 0.0f, beside = across ? y - y0 : x - x0;
-        const float dx = (across ? beyond : beside) * width, dy = (across ? beside : beyond) * height, d = dx * dx + dy * dy;
+        const float beyond = along < 0        ? -along
+                             : along > length ? along - length
+                                              : 0.0f,
+                    beside = across ? y - y0 : x - x0;
+        const float dx = (across ? beyond : beside) * width, dy = (across ? beside : beyond) * height,
+                    d = dx * dx + dy * dy;
         nearest = d < nearest ? d : nearest;
       }
     const float ink = 1.5f - std::sqrt(nearest) / pen;
@@ -61,4 +67,4 @@ class drawn_digit {
   uint64_t key_;
 };
 
-}  // namespace gravel
+}  // namespace app

@@ -1,16 +1,18 @@
-// A network of full layers with rectifiers, and a softmax behind the last one: what its kernels do to a PE's share of a batch.
+// A network of full layers with rectifiers, and a softmax behind the last one: what its kernels do to a PE's share of a
+// batch.
 //
-// A batch is a number of shards. A gradient is summed shard by shard. As fixed-point numbers sums of shards do not depend on their order, so that any
-// number of PEs gets the same bits; as float they are equal but for rounding.
+// A batch is a number of shards. A gradient is summed shard by shard. As fixed-point numbers sums of shards do not
+// depend on their order, so that any number of PEs gets the same bits; as float they are equal but for rounding.
 #pragma once
 #include <cmath>
 #include <cstdint>
 #include <type_traits>
 
+#include <gravel/gravel.cuh>
 #include "examples/tasks/digits.hpp"
-#include "gravel.cuh"
 
-namespace gravel {
+namespace app {
+using namespace gravel::detail;
 
 /// Output o is row o of the weights, its bias the last in the row.
 struct layer_shape {
@@ -42,7 +44,8 @@ static __global__ void draw_digits(float* x, uint32_t* labels, uint64_t seed, ui
     if (i % drawn_digit::pixels == 0) labels[i / drawn_digit::pixels] = digit.digit();
   }
 }
-static __global__ void forward(layer_shape l, const float* weights, const float* in, float* out, uint32_t samples, bool rectifies) {
+static __global__ void forward(layer_shape l, const float* weights, const float* in, float* out, uint32_t samples,
+                               bool rectifies) {
   for (uint64_t i = first_item(); i < uint64_t{samples} * l.out; i += item_step()) {
     const float* const row = weights + i % l.out * (l.in + 1);
     const float* const of = in + i / l.out * l.in;
@@ -51,9 +54,10 @@ static __global__ void forward(layer_shape l, const float* weights, const float*
     out[i] = rectifies && sum < 0 ? 0 : sum;
   }
 }
-/// Of the outputs of the last layer: how they should change, times `scale`; and for each sample its loss, and 1 if the digit was recognized.
-static __global__ void judge(const float* outputs, const uint32_t* labels, float* delta, float* judged, uint32_t n, uint32_t samples,
-                             float scale) {
+/// Of the outputs of the last layer: how they should change, times `scale`; and for each sample its loss, and 1 if the
+/// digit was recognized.
+static __global__ void judge(const float* outputs, const uint32_t* labels, float* delta, float* judged, uint32_t n,
+                             uint32_t samples, float scale) {
   for (uint64_t s = first_item(); s < samples; s += item_step()) {
     const float* const of = outputs + s * n;
     uint32_t best = 0;
@@ -61,14 +65,15 @@ static __global__ void judge(const float* outputs, const uint32_t* labels, float
       if (of[k] > of[best]) best = k;
     float sum = 0;
     for (uint32_t k = 0; k < n; ++k) sum += std::exp(of[k] - of[best]);
-    for (uint32_t k = 0; k < n; ++k) delta[s * n + k] = scale * (std::exp(of[k] - of[best]) / sum - (k == labels[s] ? 1.0f : 0.0f));
+    for (uint32_t k = 0; k < n; ++k)
+      delta[s * n + k] = scale * (std::exp(of[k] - of[best]) / sum - (k == labels[s] ? 1.0f : 0.0f));
     judged[2 * s] = std::log(sum) + of[best] - of[labels[s]];
     judged[2 * s + 1] = best == labels[s] ? 1.0f : 0.0f;
   }
 }
 /// How the layer's inputs should change: where they were rectified, not.
-static __global__ void backward(layer_shape l, const float* weights, const float* delta, const float* in, float* delta_in,
-                                uint32_t samples) {
+static __global__ void backward(layer_shape l, const float* weights, const float* delta, const float* in,
+                                float* delta_in, uint32_t samples) {
   for (uint64_t i = first_item(); i < uint64_t{samples} * l.in; i += item_step()) {
     const float* const of = delta + i / l.in * l.out;
     float sum = 0;
@@ -76,11 +81,11 @@ static __global__ void backward(layer_shape l, const float* weights, const float
     delta_in[i] = in[i] > 0 ? sum : 0;
   }
 }
-/// The gradient of the layer's weights over this PE's samples; behind it, if `judged`, their loss and how many were recognized. `ready` rises by one for
-/// each block when all is written.
+/// The gradient of the layer's weights over this PE's samples; behind it, if `judged`, their loss and how many were
+/// recognized. `ready` rises by one for each block when all is written.
 template <class G>
-__global__ void sum_gradient(layer_shape l, const float* delta, const float* in, const float* judged, G* gradient, uint32_t samples,
-                             uint32_t shard, uint64_t* ready) {
+__global__ void sum_gradient(layer_shape l, const float* delta, const float* in, const float* judged, G* gradient,
+                             uint32_t samples, uint32_t shard, uint64_t* ready) {
   const uint64_t weights = l.weights(), all = weights + (judged ? 2 : 0);
   for (uint64_t i = first_item(); i < all; i += item_step()) {
     const auto row = static_cast<uint32_t>(i / (l.in + 1)), column = static_cast<uint32_t>(i % (l.in + 1));
@@ -88,13 +93,14 @@ __global__ void sum_gradient(layer_shape l, const float* delta, const float* in,
     for (uint32_t first = 0; first < samples; first += shard) {
       float part = 0;
       for (uint32_t s = first; s < first + shard; ++s)
-        part += i >= weights ? judged[2 * s + (i - weights)]
-                             : delta[uint64_t{s} * l.out + row] * (column < l.in ? in[uint64_t{s} * l.in + column] : 1.0f);
+        part += i >= weights
+                    ? judged[2 * s + (i - weights)]
+                    : delta[uint64_t{s} * l.out + row] * (column < l.in ? in[uint64_t{s} * l.in + column] : 1.0f);
       sum += gradient_of<G>(part);
     }
     gradient[i] = sum;
   }
-  __syncthreads();                                                             // what the others of the block wrote, this release covers
+  __syncthreads();  // what the others of the block wrote, this release covers
   if (threadIdx.x == 0) fetch_add_release<scope::device>(ready, uint64_t{1});  // the reduction's kernel waits for it
 }
 /// history: where the loss and the hits of this step go, of the last layer.
@@ -109,4 +115,4 @@ static __global__ void await(const uint64_t* signal, uint64_t value) {
   }
 }
 
-}  // namespace gravel
+}  // namespace app

@@ -1,24 +1,27 @@
-// Data-parallel training: each PE draws its share of a batch of handwritten digits, and the gradients are summed over all PEs layer by layer, by reductions
-// that wait on the device for a layer's gradient and tell when it is summed, while kernels go on to the layers before it.
+// Data-parallel training: each PE draws its share of a batch of handwritten digits, and the gradients are summed over
+// all PEs layer by layer, by reductions that wait on the device for a layer's gradient and tell when it is summed,
+// while kernels go on to the layers before it.
 #include <chrono>
 #include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include <gravel/allreduce.cuh>
+#include <gravel/device_array.hpp>
 #include "examples/tasks/network.cuh"
 #include "examples/tasks/train_oracle.hpp"
 #include "examples/together.hpp"
-#include "host/device_array.hpp"
-#include "lib/task/allreduce.cuh"
 
-using namespace gravel;
+using namespace app;
+using namespace gravel::detail;
 
 constexpr const char* program_name = "train";
 
 struct train_options {
   std::vector<uint32_t> hidden{64, 32};
-  uint32_t shards = 12, shard = GRAVEL_CUDA ? 32 : 8, steps = GRAVEL_CUDA ? 300 : 60, tests = 200, blocks = gravel_reducer_options{}.blocks;
+  uint32_t shards = 12, shard = GRAVEL_CUDA ? 32 : 8, steps = GRAVEL_CUDA ? 300 : 60, tests = 200,
+           blocks = gravel_reducer_options{}.blocks;
   double rate = 0.15;
   uint64_t seed = 1;
   std::string reduce = "signals", dump, json;
@@ -32,7 +35,8 @@ class trainer {
     widths_.push_back(drawn_digit::pixels);
     widths_.insert(widths_.end(), o.hidden.begin(), o.hidden.end());
     widths_.push_back(drawn_digit::digits);
-    const slice mine = slice::of(o.shards, static_cast<uint64_t>(gravel_my_pe()), static_cast<uint64_t>(gravel_n_pes()));
+    const slice mine =
+        slice::of(o.shards, static_cast<uint64_t>(gravel_my_pe()), static_cast<uint64_t>(gravel_n_pes()));
     samples_ = static_cast<uint32_t>(mine.end - mine.begin) * o.shard;
     first_ = mine.begin * o.shard;
     const uint32_t room = std::max(samples_, o.tests);
@@ -72,12 +76,12 @@ class trainer {
     run(draw_digits, uint64_t{samples_} * drawn_digit::pixels, values_[0].data(), labels_.data(), o_.seed,
         uint64_t{step} * batch() + first_, samples_);
     ask();
-    run(judge, samples_, values_.back().data(), labels_.data(), deltas_.back().data(), judged_.data(), drawn_digit::digits, samples_,
-        1.0f / static_cast<float>(batch()));
+    run(judge, samples_, values_.back().data(), labels_.data(), deltas_.back().data(), judged_.data(),
+        drawn_digit::digits, samples_, 1.0f / static_cast<float>(batch()));
     for (size_t l = layers(); l-- > 0;) {
       const float* const judged = l + 1 == layers() ? judged_.data() : nullptr;
-      run(sum_gradient<G>, reduced(l), shape(l), deltas_[l + 1].data(), values_[l].data(), judged, gradients_[l], samples_, o_.shard,
-          ready(l));
+      run(sum_gradient<G>, reduced(l), shape(l), deltas_[l + 1].data(), values_[l].data(), judged, gradients_[l],
+          samples_, o_.shard, ready(l));
       // Behind the kernel it waits for: whatever queues the device has, that one comes to run.
       if (o_.reduce == "signals")
         gravel_allreduce_start(reducer_, gradients_[l], gradients_[l], reduced(l),
@@ -87,15 +91,15 @@ class trainer {
                                 .raised_here = true,
                                 .done = done(l)});
       if (l)
-        run(backward, uint64_t{samples_} * widths_[l], shape(l), weights_[l].data(), deltas_[l + 1].data(), values_[l].data(),
-            deltas_[l].data(), samples_);
+        run(backward, uint64_t{samples_} * widths_[l], shape(l), weights_[l].data(), deltas_[l + 1].data(),
+            values_[l].data(), deltas_[l].data(), samples_);
     }
     for (size_t l = layers(); l-- > 0;) {
       if (o_.reduce == "signals") gravel_launch(await, 1, 1, done(l), uint64_t{step + 1});
       else if (o_.reduce == "behind") gravel_allreduce_start(reducer_, gradients_[l], gradients_[l], reduced(l));
       else sum_by_hosts(l);
-      run(change_weights<G>, std::max<uint64_t>(shape(l).weights(), 2), weights_[l].data(), gradients_[l], shape(l).weights(),
-          static_cast<float>(o_.rate), l + 1 == layers() ? history_.data() + 2 * step : nullptr);
+      run(change_weights<G>, std::max<uint64_t>(shape(l).weights(), 2), weights_[l].data(), gradients_[l],
+          shape(l).weights(), static_cast<float>(o_.rate), l + 1 == layers() ? history_.data() + 2 * step : nullptr);
     }
   }
 
@@ -120,14 +124,16 @@ class trainer {
   }
   /// Share of `tests` other digits that are recognized; what each is taken for. Collective.
   double test(std::vector<column>* seen) {
-    run(draw_digits, uint64_t{o_.tests} * drawn_digit::pixels, values_[0].data(), labels_.data(), o_.seed, uint64_t{1} << 40, o_.tests);
+    run(draw_digits, uint64_t{o_.tests} * drawn_digit::pixels, values_[0].data(), labels_.data(), o_.seed,
+        uint64_t{1} << 40, o_.tests);
     ask(o_.tests);
     gravel_synchronize();
     const auto labels = read(labels_.data(), o_.tests);
     const auto outputs = read(values_.back().data(), uint64_t{o_.tests} * drawn_digit::digits);
     const auto pictures = read(values_[0].data(), uint64_t{o_.tests} * drawn_digit::pixels);
     *seen = {{"digit", {}}, {"taken_for", {}}};
-    for (uint32_t p = 0; p < drawn_digit::pixels; ++p) seen->push_back({std::string("p").append(std::to_string(p)), {}});
+    for (uint32_t p = 0; p < drawn_digit::pixels; ++p)
+      seen->push_back({std::string("p").append(std::to_string(p)), {}});
     uint32_t right = 0;
     for (uint32_t s = 0; s < o_.tests; ++s) {
       const auto begin = outputs.begin() + s * drawn_digit::digits;
@@ -136,7 +142,8 @@ class trainer {
       if (s >= 20) continue;
       (*seen)[0].values.push_back(labels[s]);
       (*seen)[1].values.push_back(best);
-      for (uint32_t p = 0; p < drawn_digit::pixels; ++p) (*seen)[2 + p].values.push_back(pictures[s * drawn_digit::pixels + p]);
+      for (uint32_t p = 0; p < drawn_digit::pixels; ++p)
+        (*seen)[2 + p].values.push_back(pictures[s * drawn_digit::pixels + p]);
     }
     return static_cast<double>(right) / o_.tests;
   }
@@ -144,7 +151,8 @@ class trainer {
   uint64_t checksum() {
     uint64_t sum = 0;
     for (size_t l = 0; l < layers(); ++l)
-      for (const float w : read(weights_[l].data(), shape(l).weights())) sum = mix(sum ^ __builtin_bit_cast(uint32_t, w));
+      for (const float w : read(weights_[l].data(), shape(l).weights()))
+        sum = mix(sum ^ __builtin_bit_cast(uint32_t, w));
     return sum;
   }
   /// Mean loss and share of digits that were recognized, of each step.
@@ -183,8 +191,8 @@ class trainer {
   void ask() { ask(samples_); }
   void ask(uint32_t samples) {
     for (size_t l = 0; l < layers(); ++l)
-      run(forward, uint64_t{samples} * widths_[l + 1], shape(l), weights_[l].data(), values_[l].data(), values_[l + 1].data(), samples,
-          l + 1 < layers());
+      run(forward, uint64_t{samples} * widths_[l + 1], shape(l), weights_[l].data(), values_[l].data(),
+          values_[l + 1].data(), samples, l + 1 < layers());
   }
   void sum_by_hosts(size_t l) {
     gravel_synchronize();
@@ -220,8 +228,8 @@ bool train(const train_options& o) {
   const auto begin = std::chrono::steady_clock::now();
   for (uint32_t step = first; step < o.steps; ++step) t.start_step(step);
   gravel_synchronize();
-  const double us =
-      std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() / std::max(1u, o.steps - first);
+  const double us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() /
+                    std::max(1u, o.steps - first);
   const uint64_t sum = t.checksum();
   const bool same = gravel_min_all(sum) == gravel_max_all(sum), close = gravel_max_all(difference) < 1e-4;
   std::vector<column> seen;
@@ -232,11 +240,13 @@ bool train(const train_options& o) {
   all_succeed(program_name, [&] {
     if (gravel_my_pe() != 0) return;
     std::printf(
-        "%d PEs, %llu weights, batches of %u digits: %u steps of %.1f us, loss %.4f -> %.4f, %.1f %% of %u other digits recognized\n",
-        gravel_n_pes(), static_cast<unsigned long long>(t.weights()), t.batch(), o.steps, slowest, history[1].values.front(), loss,
-        100 * recognized, o.tests);
-    std::printf("weights %016llx, %s; the first gradient is within %.1e of a serial one%s\n", static_cast<unsigned long long>(sum),
-                same ? "the same at all PEs" : "NOT THE SAME AT ALL PEs", difference, o.no_verify ? " (not compared)" : "");
+        "%d PEs, %llu weights, batches of %u digits: %u steps of %.1f us, loss %.4f -> %.4f, %.1f %% of %u other "
+        "digits recognized\n",
+        gravel_n_pes(), static_cast<unsigned long long>(t.weights()), t.batch(), o.steps, slowest,
+        history[1].values.front(), loss, 100 * recognized, o.tests);
+    std::printf("weights %016llx, %s; the first gradient is within %.1e of a serial one%s\n",
+                static_cast<unsigned long long>(sum), same ? "the same at all PEs" : "NOT THE SAME AT ALL PEs",
+                difference, o.no_verify ? " (not compared)" : "");
     if (!o.dump.empty()) write_columns(o.dump + "-steps.csv", history), write_columns(o.dump + "-digits.csv", seen);
     if (!o.json.empty())
       write_json(o.json, {{"program", std::string(program_name)},
@@ -261,18 +271,24 @@ bool train(const train_options& o) {
 int main(int argc, char** argv) {
   train_options o;
   command_line app("Trains a network on drawn digits, on all PEs together.", program_name);
-  app.add_option("--hidden", o.hidden, "Widths of the layers between 256 pixels and 10 digits").delimiter(',').capture_default_str();
-  app.add_option("--shards", o.shards, "Parts of a batch, spread over the PEs").range(1u, 100'000u).capture_default_str();
+  app.add_option("--hidden", o.hidden, "Widths of the layers between 256 pixels and 10 digits")
+      .delimiter(',')
+      .capture_default_str();
+  app.add_option("--shards", o.shards, "Parts of a batch, spread over the PEs")
+      .range(1u, 100'000u)
+      .capture_default_str();
   app.add_option("--shard", o.shard, "Digits in each").range(1u, 100'000u).capture_default_str();
   app.add_option("--steps", o.steps, "Batches").range(2u, 1'000'000u).capture_default_str();
   app.add_option("--rate", o.rate, "Of learning").range(1e-6, 100.0).capture_default_str();
   app.add_option("--tests", o.tests, "Other digits, to test with").range(20u, 100'000u).capture_default_str();
   app.add_option("--reduce", o.reduce,
-                 "signals: beside the kernels of earlier layers; behind: when all gradients are there; hosts: through the hosts")
+                 "signals: beside the kernels of earlier layers; behind: when all gradients are there; hosts: through "
+                 "the hosts")
       .one_of({"signals", "behind", "hosts"})
       .capture_default_str();
   app.add_option("--blocks", o.blocks, "Most blocks of a reduction").range(1u, 128u).capture_default_str();
-  app.add_flag("--exact", o.exact, "Sum gradients as fixed-point numbers: the same weights on any number of PEs, bit for bit");
+  app.add_flag("--exact", o.exact,
+               "Sum gradients as fixed-point numbers: the same weights on any number of PEs, bit for bit");
   app.add_option("--seed", o.seed, "Of digits and weights").capture_default_str();
   app.add_flag("--no-verify", o.no_verify, "Do not compare the first gradient with a serial one");
   add_dump_option(app, o.dump);

@@ -6,7 +6,8 @@
 
 #include "examples/tasks/digits.hpp"
 
-namespace gravel {
+namespace app {
+using namespace gravel::detail;
 
 struct serial_step {
   std::vector<std::vector<double>> gradient;  ///< of each layer
@@ -14,8 +15,8 @@ struct serial_step {
 };
 
 /// widths[l], widths[l + 1]: inputs and outputs of layer l. weights[l]: as layer_shape says.
-inline serial_step step_of(const std::vector<uint32_t>& widths, const std::vector<std::vector<float>>& weights, uint64_t seed,
-                           uint64_t first, uint32_t samples) {
+inline serial_step step_of(const std::vector<uint32_t>& widths, const std::vector<std::vector<float>>& weights,
+                           uint64_t seed, uint64_t first, uint32_t samples) {
   const size_t layers = weights.size();
   serial_step result;
   for (const auto& w : weights) result.gradient.emplace_back(w.size());
@@ -51,4 +52,4 @@ inline serial_step step_of(const std::vector<uint32_t>& widths, const std::vecto
   return result;
 }
 
-}  // namespace gravel
+}  // namespace app

@@ -1,11 +1,14 @@
-// Breadth-first search by a distributed worklist, and, where many vertices are found at once, the other way round: each vertex that has not been found
-// looks for one among its neighbours that has (Beamer, Asanovic, Patterson, SC12). The result is checked by the rules of Graph500.
+// Breadth-first search by a distributed worklist, and, where many vertices are found at once, the other way round: each
+// vertex that has not been found looks for one among its neighbours that has (Beamer, Asanovic, Patterson, SC12). The
+// result is checked by the rules of Graph500.
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <deque>
 #include <optional>
 
+#include <gravel/gravel.cuh>
+#include <gravel/worklist.cuh>
 #include "examples/device_part.hpp"
 #include "examples/facts.hpp"
 #include "examples/program.hpp"
@@ -13,10 +16,9 @@
 #include "examples/together.hpp"
 #include "examples/worklists/pull.cuh"
 #include "examples/worklists/worklist_program.hpp"
-#include "gravel.cuh"
-#include "lib/worklist/worklist.cuh"
 
-using namespace gravel;
+using namespace app;
+using namespace gravel::detail;
 
 constexpr const char* program_name = "bfs";
 
@@ -61,12 +63,13 @@ struct bfs_job {
     const double all = static_cast<double>(edges);
     work.start();
     if (source_place != ~uint64_t{0}) work.offer(static_cast<uint32_t>(source_place), 0);
-    const uint64_t too_many = o.no_pull || o.work.execution == "asynchronous" ? ~uint64_t{0} : static_cast<uint64_t>(o.pull_from * all);
+    const uint64_t too_many =
+        o.no_pull || o.work.execution == "asynchronous" ? ~uint64_t{0} : static_cast<uint64_t>(o.pull_from * all);
     bits.forget_parents();
     while (!work.run(too_many)) {
       uint32_t level = bits.take_near(work.kernels_view());
       for (uint64_t found = 1; found != 0;) {
-        bits.tell_others();
+        bits.notify_others();
         found = bits.pull(work.kernels_view(), ++level);
         ++pulls;
         if (static_cast<double>(found) < o.push_below * static_cast<double>(graph.part.vertices)) break;
@@ -85,7 +88,8 @@ std::vector<uint32_t> search_serially(const bfs_options& o, uint64_t source) {
   for (; !next.empty(); next.pop_front()) {
     const uint64_t v = next.front();
     for (uint64_t e = rows.offsets[v]; e < rows.offsets[v + 1]; ++e)
-      if (level[rows.targets[e]] == least_keys::unreached) level[rows.targets[e]] = level[v] + 1, next.push_back(rows.targets[e]);
+      if (level[rows.targets[e]] == least_keys::unreached)
+        level[rows.targets[e]] = level[v] + 1, next.push_back(rows.targets[e]);
   }
   return level;
 }
@@ -100,7 +104,8 @@ bool solve(const bfs_options& o) {
   const graph_summary all(graph);
   const uint64_t own = graph.own(), vertices = all.vertices, edges = all.edges;
   device_array<uint32_t> ghosts(graph.ghosts.codes);
-  const worklist_graph here{graph.offsets.data(), graph.targets.data(), ghosts.data(), part.codes, own, graph.ghosts.codes.size()};
+  const worklist_graph here{graph.offsets.data(),     graph.targets.data(), ghosts.data(), part.codes, own,
+                            graph.ghosts.codes.size()};
   gravel_worklist<hops> work(hops{{},
                                   n_pes == 1  ? least_keys::unreached
                                   : o.width   ? o.width
@@ -119,10 +124,12 @@ bool solve(const bfs_options& o) {
   });
   if (me == 0)
     std::printf(
-        "%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu edges in both directions, in memory after %.2f s; %zu "
+        "%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu edges in both directions, in memory after "
+        "%.2f s; %zu "
         "searches\n",
-        program_name, n_pes, gravel_n_nodes(), gravel_backend(), o.graph.description().c_str(), static_cast<unsigned long long>(vertices),
-        static_cast<unsigned long long>(edges), graph.seconds, sources.size());
+        program_name, n_pes, gravel_n_nodes(), gravel_backend(), o.graph.description().c_str(),
+        static_cast<unsigned long long>(vertices), static_cast<unsigned long long>(edges), graph.seconds,
+        sources.size());
   std::fflush(stdout);
 
   bfs_job job{o, graph, work, bits, edges};
@@ -139,7 +146,8 @@ bool solve(const bfs_options& o) {
       gravel_barrier_all();
       const auto begin = std::chrono::steady_clock::now();
       job.search(source_place, source_code);
-      const double took = gravel_max_all(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+      const double took =
+          gravel_max_all(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
       best = run == 0 ? took : std::min(best, took);
     }
     bits.fetch_levels(work.kernels_view());
@@ -162,11 +170,13 @@ bool solve(const bfs_options& o) {
       wrong += gravel_sum_all(unlike);
     }
   }
-  const double mean = seconds / static_cast<double>(sources.size()), rate = static_cast<double>(sources.size()) / rate_sum;
+  const double mean = seconds / static_cast<double>(sources.size()),
+               rate = static_cast<double>(sources.size()) / rate_sum;
   const run_summary run(work.counts());
   if (me == 0) {
     std::printf(
-        "%.6f s a search (slowest %.6f), harmonic mean %.4g G edges/s as Graph500 counts; last: %llu vertices in %llu levels, %llu "
+        "%.6f s a search (slowest %.6f), harmonic mean %.4g G edges/s as Graph500 counts; last: %llu vertices in %llu "
+        "levels, %llu "
         "expanded, "
         "%llu edges followed, %llu values sent, %u levels by looking back, %llu rounds, %llu kernels\n",
         mean, slowest, rate / 1e9, static_cast<unsigned long long>(reached), static_cast<unsigned long long>(levels),
@@ -194,7 +204,7 @@ bool solve(const bfs_options& o) {
                                        {"harmonic_mean_teps", rate},
                                        {"reached", reached},
                                        {"levels", levels},
-                                       {"levels_by_looking_back", uint64_t{job.pulls}},
+                                       {"levels_by_scanning_back", uint64_t{job.pulls}},
                                        {"compared_with_serial", serial},
                                        {"wrong", wrong},
                                        {"right", wrong == 0}}));
@@ -208,17 +218,20 @@ int main(int argc, char** argv) {
   o.graph.add_options(app);
   o.work.add_options(app);
   add_source_option(app, o.source);
-  app.add_option("--roots", o.roots, "Instead: as Graph500, from so many vertices with edges, drawn at random; the harmonic mean is told")
+  app.add_option("--roots", o.roots,
+                 "Instead: as Graph500, from so many vertices with edges, drawn at random; the harmonic mean is told")
       .range(1u, 4096u)
       .excludes("--source");
   app.add_option("--pull-from", o.pull_from, "Share of all edges from which on vertices that are not found look back")
       .range(0.0, 1.0)
       .capture_default_str();
-  app.add_option("--push-below", o.push_below, "Share of all vertices, found in a level, below which the worklist goes on")
+  app.add_option("--push-below", o.push_below,
+                 "Share of all vertices, found in a level, below which the worklist goes on")
       .range(0.0, 1.0)
       .capture_default_str();
   app.add_option("--width", o.width,
-                 "Of several PEs: levels that each works on before they exchange; 0: 64 by the worklist alone, else 1 (the least that "
+                 "Of several PEs: levels that each works on before they exchange; 0: 64 by the worklist alone, else 1 "
+                 "(the least that "
                  "looking back allows)")
       .range(0u, 1u << 20)
       .capture_default_str();
@@ -229,7 +242,8 @@ int main(int argc, char** argv) {
   app.add_option("--json", o.json, "Write the results to this file too");
   parse_or_exit(app, argc, argv, [&] {
     o.graph.check();
-    if (!o.no_pull && o.width > 1) fail_text("--width above 1 goes with --no-pull: who looks back must know a whole level");
+    if (!o.no_pull && o.width > 1)
+      fail_text("--width above 1 goes with --no-pull: who looks back must know a whole level");
     need_symmetric(12 * o.graph.vertices_of_generated());
     if (!o.json.empty()) need_writable(o.json);
   });

@@ -1,4 +1,5 @@
-// Connected components: trees that grow together within each PE, whose names are passed on between PEs. See components.cuh.
+// Connected components: trees that grow together within each PE, whose names are passed on between PEs. See
+// components.cuh.
 #include "examples/worklists/components.cuh"
 
 #include <chrono>
@@ -6,15 +7,16 @@
 #include <numeric>
 #include <unordered_map>
 
+#include <gravel/gravel.cuh>
+#include <gravel/worklist.cuh>
 #include "examples/device_part.hpp"
 #include "examples/facts.hpp"
 #include "examples/program.hpp"
 #include "examples/together.hpp"
 #include "examples/worklists/words_of_all.cuh"
-#include "gravel.cuh"
-#include "lib/worklist/worklist.cuh"
 
-using namespace gravel;
+using namespace app;
+using namespace gravel::detail;
 
 constexpr const char* program_name = "components";
 
@@ -33,11 +35,14 @@ class component_finder {
       : graph_{graph, static_cast<uint32_t>(ghosts_before)},
         comp_(std::max<uint64_t>(graph.vertices(), 1)),
         names_(std::max<uint64_t>(graph.vertices(), 1)),
-        told_(std::max<uint64_t>(graph.n_ghosts, 1)),
+        reported_(std::max<uint64_t>(graph.n_ghosts, 1)),
         found_(std::vector<uint64_t>(2)),
         sample_(uint64_t{samples}) {
-    exchange_ = {graph_, comp_.data(), names_.data(), told_.data(), nullptr, nullptr, ~0u, graph.n_ghosts / samples + 1, found_.data()};
-    exchange_.heard = gravel_malloc<uint32_t>(std::max<uint64_t>(gravel_max_all(graph.vertices()), 1) * sizeof(uint32_t));
+    exchange_ = {graph_,       comp_.data(), names_.data(), reported_.data(),
+                 nullptr,      nullptr,      ~0u,           graph.n_ghosts / samples + 1,
+                 found_.data()};
+    exchange_.heard =
+        gravel_malloc<uint32_t>(std::max<uint64_t>(gravel_max_all(graph.vertices()), 1) * sizeof(uint32_t));
     exchange_.said = gravel_malloc<uint32_t>(std::max<uint64_t>(gravel_max_all(graph.own), 1) * sizeof(uint32_t));
   }
   const uint32_t* names() const { return exchange_.said; }
@@ -81,23 +86,24 @@ class component_finder {
     }
     return largest;
   }
-  /// `inside`: an own vertex in the tree whose vertices did not look at all edges. Returns the names of these trees at the PEs that have one.
+  /// `inside`: an own vertex in the tree whose vertices did not look at all edges. Returns the names of these trees at
+  /// the PEs that have one.
   std::vector<uint64_t> pass_names(uint32_t inside) {
     exchange_.inside = inside;
-    launch_for(graph_.n_ghosts, look_at_ghosts, exchange_);
+    launch_for(graph_.n_ghosts, check_ghosts, exchange_);
     launch_for(graph_.own, fill_words<uint32_t>, exchange_.heard, graph_.vertices(), ~0u);
     launch_for(graph_.vertices(), name_trees, exchange_, static_cast<uint32_t>(gravel_my_pe()));
     while (true) {
       ++exchanges_;
       launch_for(graph_.own, take_names, exchange_);
-      meeting_.round();
-      if (meeting_.is_mapped()) launch_for(graph_.n_ghosts, tell_names<mapped_sender>, gravel_handle(), exchange_);
+      rendezvous_.round();
+      if (rendezvous_.is_mapped()) launch_for(graph_.n_ghosts, report_names<mapped_sender>, gravel_handle(), exchange_);
       else
-        gravel_launch(tell_names<gravel_block_sender<vertex_threads>>, vertex_blocks(graph_.n_ghosts), vertex_threads, gravel_handle(),
-                      exchange_);
-      meeting_.round();
+        gravel_launch(report_names<gravel_block_sender<vertex_threads>>, vertex_blocks(graph_.n_ghosts), vertex_threads,
+                      gravel_handle(), exchange_);
+      rendezvous_.round();
       launch_for(graph_.vertices(), hear_names, exchange_);
-      const std::vector<uint64_t> of_all = meeting_.gather(found_.data(), 2);
+      const std::vector<uint64_t> of_all = rendezvous_.gather(found_.data(), 2);
       std::vector<uint64_t> names;
       bool changed = false;
       for (size_t pe = 0; pe < of_all.size() / 2; ++pe) {
@@ -109,11 +115,11 @@ class component_finder {
   }
 
   ranked_graph graph_;
-  device_array<uint32_t> comp_, names_, told_;
+  device_array<uint32_t> comp_, names_, reported_;
   device_array<uint64_t> found_;
   device_array<uint32_t> sample_;
   name_exchange exchange_{};
-  mapped_meeting meeting_;
+  mapped_rendezvous rendezvous_;
   unsigned exchanges_ = 0;
 };
 
@@ -142,11 +148,14 @@ bool solve(const components_options& o) {
   const graph_part& part = graph.part;
   const uint64_t own = graph.own(), vertices = part.vertices, edges = gravel_sum_all(graph.edges);
   device_array<uint32_t> ghosts(graph.ghosts.codes);
-  const worklist_graph here{graph.offsets.data(), graph.targets.data(), ghosts.data(), part.codes, own, graph.ghosts.codes.size()};
+  const worklist_graph here{graph.offsets.data(),     graph.targets.data(), ghosts.data(), part.codes, own,
+                            graph.ghosts.codes.size()};
   if (me == 0)
-    std::printf("%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu edges in both directions, in memory after %.2f s\n",
-                program_name, n_pes, gravel_n_nodes(), gravel_backend(), o.graph.description().c_str(),
-                static_cast<unsigned long long>(vertices), static_cast<unsigned long long>(edges), graph.seconds);
+    std::printf(
+        "%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu edges in both directions, in memory after "
+        "%.2f s\n",
+        program_name, n_pes, gravel_n_nodes(), gravel_backend(), o.graph.description().c_str(),
+        static_cast<unsigned long long>(vertices), static_cast<unsigned long long>(edges), graph.seconds);
   std::fflush(stdout);
 
   component_finder finder(here, graph.ghosts.first[static_cast<size_t>(me)]);
@@ -161,7 +170,8 @@ bool solve(const components_options& o) {
   words_of_all<uint32_t> names(here);
   names.fetch(finder.names());
   device_array<uint64_t> counts(std::vector<uint64_t>(2));
-  launch_for(own, check_names, here, static_cast<uint32_t>(me), static_cast<const uint32_t*>(names.words()), counts.data());
+  launch_for(own, check_names, here, static_cast<uint32_t>(me), static_cast<const uint32_t*>(names.words()),
+             counts.data());
   gravel_synchronize();
   uint64_t told[2];
   gravel_copy(told, counts.data(), sizeof(told));
@@ -178,7 +188,8 @@ bool solve(const components_options& o) {
     std::unordered_map<uint64_t, uint32_t> other;
     for (uint64_t i = 0; i < own; ++i) {
       const uint64_t least = expected[part.old_numbers[i]];
-      wrong += one.try_emplace(found[i], least).first->second != least || other.try_emplace(least, found[i]).first->second != found[i];
+      wrong += one.try_emplace(found[i], least).first->second != least ||
+               other.try_emplace(least, found[i]).first->second != found[i];
     }
     uint64_t all = 0;
     for (uint64_t v = 0; v < vertices; ++v) all += expected[v] == v;
@@ -186,10 +197,13 @@ bool solve(const components_options& o) {
   }
   wrong = gravel_max_all(wrong);
   if (me == 0) {
-    std::printf("%.6f s, %.4g M edges/s; %llu components, %u exchanges of names\n", seconds, static_cast<double>(edges) / seconds / 1e6,
-                static_cast<unsigned long long>(components), finder.exchanges());
-    std::printf("%llu mistakes, compared with all edges%s\n", static_cast<unsigned long long>(wrong), serial ? " and a serial run" : "");
-    if (!serial) std::printf("not checked: that components without an edge between them have different names (--serial-limit)\n");
+    std::printf("%.6f s, %.4g M edges/s; %llu components, %u exchanges of names\n", seconds,
+                static_cast<double>(edges) / seconds / 1e6, static_cast<unsigned long long>(components),
+                finder.exchanges());
+    std::printf("%llu mistakes, compared with all edges%s\n", static_cast<unsigned long long>(wrong),
+                serial ? " and a serial run" : "");
+    if (!serial)
+      std::printf("not checked: that components without an edge between them have different names (--serial-limit)\n");
   }
   if (!o.dump.empty()) {
     // A component's name is the code of one of its vertices.

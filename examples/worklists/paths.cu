@@ -1,11 +1,14 @@
-// Shortest paths from one vertex by a distributed worklist with priorities: vertices nearer than a limit are expanded, the others wait, and the limit
-// moves on when nobody has any that are nearer. Beside it the same without priorities, to see what they save.
+// Shortest paths from one vertex by a distributed worklist with priorities: vertices nearer than a limit are expanded,
+// the others wait, and the limit moves on when nobody has any that are nearer. Beside it the same without priorities,
+// to see what they save.
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <limits>
 #include <optional>
 
+#include <gravel/gravel.cuh>
+#include <gravel/worklist.cuh>
 #include "examples/device_part.hpp"
 #include "examples/facts.hpp"
 #include "examples/program.hpp"
@@ -13,10 +16,9 @@
 #include "examples/together.hpp"
 #include "examples/worklists/words_of_all.cuh"
 #include "examples/worklists/worklist_program.hpp"
-#include "gravel.cuh"
-#include "lib/worklist/worklist.cuh"
 
-using namespace gravel;
+using namespace app;
+using namespace gravel::detail;
 
 constexpr const char* program_name = "paths";
 
@@ -42,7 +44,9 @@ struct offers {
   float delta;  ///< how far beyond the nearest vertices are expanded; 0: all are
 
   GRAVEL_DEVICE uint32_t begin(uint32_t, uint32_t key, uint64_t) const { return key; }
-  GRAVEL_DEVICE uint32_t along(uint32_t key, uint64_t edge) const { return key_of_distance(distance_of_key(key) + weights[edge]); }
+  GRAVEL_DEVICE uint32_t along(uint32_t key, uint64_t edge) const {
+    return key_of_distance(distance_of_key(key) + weights[edge]);
+  }
   GRAVEL_BOTH uint32_t limit_after(uint32_t key) const {
     if (delta == 0 || key >= least_keys::unreached) return least_keys::unreached;
     const uint32_t limit = key_of_distance(distance_of_key(key) + delta);
@@ -54,10 +58,13 @@ struct offers {
   }
 };
 
-/// Counts vertices whose distance is not the least that their neighbours offer. Edges lead in both directions, with the same weight.
-__global__ void count_wrong(worklist_graph graph, const float* weights, const uint32_t* words, uint64_t source_place, uint64_t* wrong) {
+/// Counts vertices whose distance is not the least that their neighbours offer. Edges lead in both directions, with the
+/// same weight.
+__global__ void count_wrong(worklist_graph graph, const float* weights, const uint32_t* words, uint64_t source_place,
+                            uint64_t* wrong) {
   uint64_t mine = 0;
-  for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < graph.own; v += uint64_t{gridDim.x} * blockDim.x) {
+  for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < graph.own;
+       v += uint64_t{gridDim.x} * blockDim.x) {
     uint32_t least = v == source_place ? 0 : least_keys::unreached;
     for (uint64_t e = graph.offsets[v]; e < graph.offsets[v + 1]; ++e) {
       const uint32_t key = least_keys::key_of(words[graph.targets[e]]);
@@ -79,12 +86,16 @@ bool solve(const paths_options& o) {
   const graph_summary all(graph);
   const uint64_t own = graph.own(), vertices = all.vertices, edges = all.edges;
   device_array<uint32_t> ghosts(graph.ghosts.codes);
-  const worklist_graph here{graph.offsets.data(), graph.targets.data(), ghosts.data(), part.codes, own, graph.ghosts.codes.size()};
-  // So many times the mean weight of an edge over the mean degree; on a grid like a road network 36 was faster than 12, though more is expanded twice.
-  const double mean_degree = static_cast<double>(std::max<uint64_t>(edges, 1)) / static_cast<double>(std::max<uint64_t>(vertices, 1));
-  const double delta = o.no_priority ? 0
-                       : o.delta > 0 ? o.delta
-                                     : std::max((mean_degree < 8 ? 36.0 : 12.0) * (o.graph.max_weight + 1) / 2 / mean_degree, 1e-6);
+  const worklist_graph here{graph.offsets.data(),     graph.targets.data(), ghosts.data(), part.codes, own,
+                            graph.ghosts.codes.size()};
+  // So many times the mean weight of an edge over the mean degree; on a grid like a road network 36 was faster than 12,
+  // though more is expanded twice.
+  const double mean_degree =
+      static_cast<double>(std::max<uint64_t>(edges, 1)) / static_cast<double>(std::max<uint64_t>(vertices, 1));
+  const double delta =
+      o.no_priority ? 0
+      : o.delta > 0 ? o.delta
+                    : std::max((mean_degree < 8 ? 36.0 : 12.0) * (o.graph.max_weight + 1) / 2 / mean_degree, 1e-6);
   uint64_t source = 0;
   if (!o.source) source = most_connected(part.rows, part);
   all_succeed(program_name, [&] {
@@ -93,14 +104,17 @@ bool solve(const paths_options& o) {
   const uint64_t source_place = place_of(part, source);
   if (me == 0)
     std::printf(
-        "%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu edges in both directions, in memory after %.2f s; from vertex "
+        "%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu edges in both directions, in memory after "
+        "%.2f s; from vertex "
         "%llu, %s\n",
-        program_name, n_pes, gravel_n_nodes(), gravel_backend(), o.graph.description().c_str(), static_cast<unsigned long long>(vertices),
-        static_cast<unsigned long long>(edges), graph.seconds, static_cast<unsigned long long>(part.ids.of(source)),
+        program_name, n_pes, gravel_n_nodes(), gravel_backend(), o.graph.description().c_str(),
+        static_cast<unsigned long long>(vertices), static_cast<unsigned long long>(edges), graph.seconds,
+        static_cast<unsigned long long>(part.ids.of(source)),
         delta > 0 ? ("delta " + std::to_string(delta)).c_str() : "without priorities");
   std::fflush(stdout);
 
-  gravel_worklist<offers> work(offers{{}, graph.weights.data(), static_cast<float>(delta)}, here, graph.edges, o.work.options());
+  gravel_worklist<offers> work(offers{{}, graph.weights.data(), static_cast<float>(delta)}, here, graph.edges,
+                               o.work.options());
   double seconds = 0;
   for (unsigned run = 0; run < o.work.repeat; ++run) {
     gravel_barrier_all();
@@ -116,8 +130,8 @@ bool solve(const paths_options& o) {
   words_of_all<uint32_t> words(here);
   words.fetch(work.vertex_words());
   device_array<uint64_t> counter(std::vector<uint64_t>(1));
-  launch_for(own, count_wrong, here, static_cast<const float*>(graph.weights.data()), static_cast<const uint32_t*>(words.words()),
-             source_place, counter.data());
+  launch_for(own, count_wrong, here, static_cast<const float*>(graph.weights.data()),
+             static_cast<const uint32_t*>(words.words()), source_place, counter.data());
   gravel_synchronize();
   uint64_t wrong = 0;
   gravel_copy(&wrong, counter.data(), sizeof(wrong));
@@ -130,22 +144,26 @@ bool solve(const paths_options& o) {
       ++reached, farthest = std::max(farthest, key), too_far += std::isinf(distance_of_key(key));
   reached = gravel_sum_all(reached), farthest = gravel_max_all(farthest), too_far = gravel_sum_all(too_far);
   all_succeed(program_name, [&] { check_range_of_distances(too_far); });
-  const bool rounded = distance_of_key(farthest) > most_exact_whole && gravel_min_all(uint64_t{graph.whole_weights}) != 0;
+  const bool rounded =
+      distance_of_key(farthest) > most_exact_whole && gravel_min_all(uint64_t{graph.whole_weights}) != 0;
   wrong += reached == 0;
   const bool serial = !o.no_verify && edges <= o.serial_limit;
   if (serial) {
     std::optional<path_oracle> oracle;
-    all_succeed(program_name, [&] { oracle.emplace(make_csr(o.graph.edges({.weights = true, .undirected = true})), source); });
+    all_succeed(program_name,
+                [&] { oracle.emplace(make_csr(o.graph.edges({.weights = true, .undirected = true})), source); });
     for (uint64_t i = 0; i < own; ++i) {
       const uint32_t key = least_keys::key_of(found[i]);
-      const float distance = key == least_keys::unreached ? std::numeric_limits<float>::infinity() : distance_of_key(key);
+      const float distance =
+          key == least_keys::unreached ? std::numeric_limits<float>::infinity() : distance_of_key(key);
       wrong += !oracle->is_right(part.old_numbers[i], distance);
     }
   }
   wrong = gravel_sum_all(wrong);
   if (me == 0) {
     std::printf(
-        "%.6f s, %.4g M edges/s; %llu vertices reached, the farthest at %.9g; %.3f expansions of each, %llu edges followed, %llu values "
+        "%.6f s, %.4g M edges/s; %llu vertices reached, the farthest at %.9g; %.3f expansions of each, %llu edges "
+        "followed, %llu values "
         "sent, %llu rounds, "
         "%llu exchanges, %llu kernels\n",
         seconds, static_cast<double>(edges) / seconds / 1e6, static_cast<unsigned long long>(reached),
@@ -161,7 +179,9 @@ bool solve(const paths_options& o) {
   if (!o.dump.empty()) {
     std::vector<double> lengths;  // -1: not reached
     for (const uint32_t w : found)
-      lengths.push_back(least_keys::key_of(w) == least_keys::unreached ? -1 : static_cast<double>(distance_of_key(least_keys::key_of(w))));
+      lengths.push_back(least_keys::key_of(w) == least_keys::unreached
+                            ? -1
+                            : static_cast<double>(distance_of_key(least_keys::key_of(w))));
     dump_columns(program_name, o.dump, "distances", {{"vertex", {}, part.own_ids()}, {"distance", lengths}});
   }
   all_succeed(program_name, [&] {
@@ -182,13 +202,15 @@ bool solve(const paths_options& o) {
 
 int main(int argc, char** argv) {
   paths_options o;
-  command_line app("Shortest paths from one vertex of an undirected, weighted graph, by a distributed worklist with priorities.",
-                   program_name);
+  command_line app(
+      "Shortest paths from one vertex of an undirected, weighted graph, by a distributed worklist with priorities.",
+      program_name);
   o.graph.add_options(app);
   o.work.add_options(app);
   add_source_option(app, o.source);
-  app.add_option("--delta", o.delta,
-                 "Vertices within this distance of the nearest are expanded together; if not given, from weights and degrees")
+  app.add_option(
+         "--delta", o.delta,
+         "Vertices within this distance of the nearest are expanded together; if not given, from weights and degrees")
       .range(1e-30, 1e30);
   app.add_flag("--no-priority", o.no_priority, "All vertices that wait are expanded, near or far").excludes("--delta");
   app.add_flag("--no-verify", o.no_verify, "Do not compare with a serial Dijkstra");

@@ -1,6 +1,7 @@
-// Predicate-based filtering (the fifth application of the Groute paper): rows of a table, in the memory of PE 0, are sent in segments to all PEs, each of which
-// keeps the rows that a predicate holds for; what is kept comes back to PE 0. A router scatters the segments: to the PE that has room first, or equal
-// shares to all. The difference shows where PEs are of unequal speed (--slow). What came back is compared, row by row, with a serial filter.
+// Predicate-based filtering (the fifth application of the Groute paper): rows of a table, in the memory of PE 0, are
+// sent in segments to all PEs, each of which keeps the rows that a predicate holds for; what is kept comes back to PE
+// 0. A router scatters the segments: to the PE that has room first, or equal shares to all. The difference shows where
+// PEs are of unequal speed (--slow). What came back is compared, row by row, with a serial filter.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -8,14 +9,15 @@
 #include <string>
 #include <vector>
 
+#include <gravel/device_array.hpp>
+#include <gravel/link.cuh>
 #include "examples/program.hpp"
 #include "examples/progress.hpp"
 #include "examples/together.hpp"
-#include "host/device_array.hpp"
 #include "lib/base/mix.hpp"
-#include "lib/link/link.cuh"
 
-using namespace gravel;
+using namespace app;
+using namespace gravel::detail;
 
 constexpr const char* program_name = "pbf";
 
@@ -30,7 +32,9 @@ struct options {
 };
 
 /// A row: its number in the low half, a random value in the high one.
-GRAVEL_BOTH uint64_t row_of(uint64_t seed, uint64_t number) { return (mix(seed << 40 ^ number) & 0xffffffff00000000u) | number; }
+GRAVEL_BOTH uint64_t row_of(uint64_t seed, uint64_t number) {
+  return (mix(seed << 40 ^ number) & 0xffffffff00000000u) | number;
+}
 /// The predicate: `work` rounds of hashing, and of the result one in 100.
 GRAVEL_BOTH bool is_kept(uint64_t row, uint32_t work, uint32_t keep) {
   uint64_t x = row >> 32;
@@ -39,10 +43,13 @@ GRAVEL_BOTH bool is_kept(uint64_t row, uint32_t work, uint32_t keep) {
 }
 
 __global__ void make_rows(uint64_t* rows, uint64_t n, uint64_t seed) {
-  for (uint64_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += uint64_t{gridDim.x} * blockDim.x) rows[i] = row_of(seed, i);
+  for (uint64_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += uint64_t{gridDim.x} * blockDim.x)
+    rows[i] = row_of(seed, i);
 }
-/// Appends the rows that are kept to `kept`: one atomic addition for the lanes of a warp. `times`: how often all is done; only the last counts.
-__global__ void filter(const uint64_t* rows, uint64_t n, uint64_t* kept, uint64_t* count, uint32_t work, uint32_t keep, uint32_t times) {
+/// Appends the rows that are kept to `kept`: one atomic addition for the lanes of a warp. `times`: how often all is
+/// done; only the last counts.
+__global__ void filter(const uint64_t* rows, uint64_t n, uint64_t* kept, uint64_t* count, uint32_t work, uint32_t keep,
+                       uint32_t times) {
   const uint64_t step = uint64_t{gridDim.x} * blockDim.x;
   for (uint64_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) {
     const uint64_t row = rows[i];
@@ -57,22 +64,28 @@ __global__ void filter(const uint64_t* rows, uint64_t n, uint64_t* kept, uint64_
   }
 }
 
-/// What one PE does: takes segments, filters them, and sends on what is kept. Two segments at a time: one is filtered while another comes.
+/// What one PE does: takes segments, filters them, and sends on what is kept. Two segments at a time: one is filtered
+/// while another comes.
 class worker {
  public:
-  worker(const options& o, gravel_receiver& in, gravel_sender& out) : o_(o), in_(in), out_(out), stream_(gravel_stream_create()) {
-    for (auto& s : slots_) s.kept = device_array<uint64_t>(o.segment_rows), s.count = device_array<uint64_t>(uint64_t{1});
+  worker(const options& o, gravel_receiver& in, gravel_sender& out)
+      : o_(o), in_(in), out_(out), stream_(gravel_stream_create()) {
+    for (auto& s : slots_)
+      s.kept = device_array<uint64_t>(o.segment_rows), s.count = device_array<uint64_t>(uint64_t{1});
     pending_.push_back(in_.receive());
   }
   ~worker() { gravel_stream_destroy(stream_); }
   bool is_over() const { return over_; }
   uint64_t rows() const { return rows_; }
-  double seconds(std::chrono::steady_clock::time_point begin) const { return std::chrono::duration<double>(last_ - begin).count(); }
+  double seconds(std::chrono::steady_clock::time_point begin) const {
+    return std::chrono::duration<double>(last_ - begin).count();
+  }
 
   /// Does what can be done without waiting for other PEs. True: something was.
   bool step() {
     slot& s = slots_[turn_ % 2];
-    // What was kept before must have left. To wait for it here could be for ever: the host of PE 0 also takes out what has come.
+    // What was kept before must have left. To wait for it here could be for ever: the host of PE 0 also takes out what
+    // has come.
     if (over_ || !gravel_has_happened(s.sent) || !pending_.front().is_ready()) return false;
     ++turn_;
     const gravel_segment segment = pending_.front().get();
@@ -84,8 +97,11 @@ class worker {
     const uint64_t none = 0, n = segment.bytes / sizeof(uint64_t);
     gravel_copy(s.count.data(), &none, sizeof(none));
     const uint32_t times = gravel_my_pe() == o_.slow_pe ? o_.slow_factor : 1;
-    gravel_launch(filter, gravel_launch_config{.grid = std::min(blocks_to_fill_device(), 264u), .block = lanes_of_block, .stream = stream_},
-                  reinterpret_cast<const uint64_t*>(segment.data), n, s.kept.data(), s.count.data(), o_.work, o_.keep, times);
+    gravel_launch(filter,
+                  gravel_launch_config{
+                      .grid = std::min(blocks_to_fill_device(), 264u), .block = lanes_of_block, .stream = stream_},
+                  reinterpret_cast<const uint64_t*>(segment.data), n, s.kept.data(), s.count.data(), o_.work, o_.keep,
+                  times);
     in_.release(segment, stream_);
     pending_.front() = in_.receive();
     gravel_stream_synchronize(stream_);
@@ -186,7 +202,8 @@ result run(const options& o, bool dynamic, const uint64_t* rows, fact_list& fact
       const bool filtered = mine.step(), came = collected && collected->step();
       if (filtered || came) wait.reset();
       else wait.attentively();
-      if (collected) told.at(collected->rows().size(), std::max<uint64_t>(o.rows * o.keep / 100, collected->rows().size() + 1));
+      if (collected)
+        told.at(collected->rows().size(), std::max<uint64_t>(o.rows * o.keep / 100, collected->rows().size() + 1));
     }
     r.seconds = gravel_max_all(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     gravel_allgather(each_rows.data(), mine.rows());
@@ -206,9 +223,10 @@ result run(const options& o, bool dynamic, const uint64_t* rows, fact_list& fact
     facts.emplace_back(name + "_ms_pe" + std::to_string(pe), each_seconds[at] * 1e3);
   }
   if (me == 0)
-    std::printf("%-8s %llu of %llu rows are kept after %.2f ms, %.2f GB/s; %llu wrong, compared with a serial filter\n", name.c_str(),
-                static_cast<unsigned long long>(r.kept), static_cast<unsigned long long>(o.rows), r.seconds * 1e3,
-                static_cast<double>(o.rows) * sizeof(uint64_t) / r.seconds / 1e9, static_cast<unsigned long long>(r.wrong));
+    std::printf("%-8s %llu of %llu rows are kept after %.2f ms, %.2f GB/s; %llu wrong, compared with a serial filter\n",
+                name.c_str(), static_cast<unsigned long long>(r.kept), static_cast<unsigned long long>(o.rows),
+                r.seconds * 1e3, static_cast<double>(o.rows) * sizeof(uint64_t) / r.seconds / 1e9,
+                static_cast<unsigned long long>(r.wrong));
   facts.emplace_back(name + "_ms", r.seconds * 1e3);
   facts.emplace_back(name + "_kept", r.kept);
   facts.emplace_back(name + "_wrong", r.wrong);
@@ -219,16 +237,22 @@ result run(const options& o, bool dynamic, const uint64_t* rows, fact_list& fact
 void read_slow(options& o) {
   if (o.slow.empty()) return;
   int used = 0;
-  if (std::sscanf(o.slow.c_str(), "%d:%u%n", &o.slow_pe, &o.slow_factor, &used) != 2 || static_cast<size_t>(used) != o.slow.size() ||
-      o.slow_pe < 0 || o.slow_factor < 1 || o.slow_factor > 1000)
+  if (std::sscanf(o.slow.c_str(), "%d:%u%n", &o.slow_pe, &o.slow_factor, &used) != 2 ||
+      static_cast<size_t>(used) != o.slow.size() || o.slow_pe < 0 || o.slow_factor < 1 || o.slow_factor > 1000)
     fail_text("--slow " + o.slow + ": it is PE:FACTOR, such as 1:4, with a factor of 1 to 1000");
 }
 
 int main(int argc, char** argv) {
   options o;
-  command_line app("Filters the rows of a table by a predicate: segments go to all PEs, by who has room or in equal shares.", program_name);
-  app.add_option("--rows", o.rows, "of the table, 8 bytes each").range(uint64_t{1}, uint64_t{1} << 31).capture_default_str();
-  app.add_option("--segment", o.segment_rows, "rows that are sent together").range(uint64_t{2}, uint64_t{1} << 23).capture_default_str();
+  command_line app(
+      "Filters the rows of a table by a predicate: segments go to all PEs, by who has room or in equal shares.",
+      program_name);
+  app.add_option("--rows", o.rows, "of the table, 8 bytes each")
+      .range(uint64_t{1}, uint64_t{1} << 31)
+      .capture_default_str();
+  app.add_option("--segment", o.segment_rows, "rows that are sent together")
+      .range(uint64_t{2}, uint64_t{1} << 23)
+      .capture_default_str();
   app.add_option("--buffers", o.buffers, "segments at a PE").range(1u, 64u).capture_default_str();
   app.add_option("--keep", o.keep, "of 100 rows, about").range(0u, 100u).capture_default_str();
   app.add_option("--work", o.work, "rounds of hashing in the predicate").range(1u, 100'000u).capture_default_str();
@@ -246,7 +270,9 @@ int main(int argc, char** argv) {
   gravel_init<>();
   const int me = gravel_my_pe();
   if (o.slow_pe >= gravel_n_pes()) {
-    if (me == 0) std::fprintf(stderr, "%s: --slow %s: the job has PEs 0 to %d\n", program_name, o.slow.c_str(), gravel_n_pes() - 1);
+    if (me == 0)
+      std::fprintf(stderr, "%s: --slow %s: the job has PEs 0 to %d\n", program_name, o.slow.c_str(),
+                   gravel_n_pes() - 1);
     gravel_finalize();
     return exit_bad_usage;
   }
@@ -265,7 +291,8 @@ int main(int argc, char** argv) {
   few.rows = std::min(o.rows, 2 * o.segment_rows * static_cast<uint64_t>(gravel_n_pes()));
   uint64_t wrong = run(few, true, rows.data(), facts, false).wrong;
   for (const bool dynamic : {false, true})
-    if (o.split == "both" || (o.split == "dynamic") == dynamic) wrong += run(o, dynamic, rows.data(), facts, true).wrong;
+    if (o.split == "both" || (o.split == "dynamic") == dynamic)
+      wrong += run(o, dynamic, rows.data(), facts, true).wrong;
   all_succeed(program_name, [&] {
     if (me == 0 && !o.json.empty()) write_json(o.json, facts);
   });

@@ -1,15 +1,17 @@
-// The levels of a breadth-first search in which many vertices are found: each that has not been found looks among its neighbours for one of the last level,
-// a bit for each vertex, and stops at the first. The bits of a level go to all PEs. Also what the rules of Graph500 ask for: parents, and a check.
+// The levels of a breadth-first search in which many vertices are found: each that has not been found looks among its
+// neighbours for one of the last level, a bit for each vertex, and stops at the first. The bits of a level go to all
+// PEs. Also what the rules of Graph500 ask for: parents, and a check.
 #pragma once
 #include <algorithm>
 #include <vector>
 
+#include <gravel/device_array.hpp>
+#include <gravel/worklist.cuh>
 #include "examples/worklists/words_of_all.cuh"
-#include "host/device_array.hpp"
 #include "lib/graph/ghosts.hpp"
-#include "lib/worklist/worklist.cuh"
 
-namespace gravel {
+namespace app {
+using namespace gravel::detail;
 
 /// Bits in words of 32, own vertices first; those of ghosts begin with a word of their own.
 struct bits_view {
@@ -39,7 +41,8 @@ template <class View>
 __global__ void give_near_bits(const __grid_constant__ View w, bits_view b, int turn, uint32_t level) {
   const device_lists<typename View::program_type> lists{w, w.words->near_turn, w.words->far_turn, w.words->limit};
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, lane = threadIdx.x % 32;
-  for (uint64_t of_warp = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32 * 32; of_warp < b.own; of_warp += lanes) {
+  for (uint64_t of_warp = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32 * 32; of_warp < b.own;
+       of_warp += lanes) {
     const uint32_t found = b.words[turn][of_warp / 32];
     const bool mine = of_warp + lane < b.own && (found >> lane & 1);
     if (mine) w.program.vertices.words[of_warp + lane] = least_keys::word_of(level, true);
@@ -49,31 +52,37 @@ __global__ void give_near_bits(const __grid_constant__ View w, bits_view b, int 
 /// A block sends its part of this PE's bits to one other PE.
 __global__ void send_bits(gravel_t g, bits_view b, int turn, uint32_t blocks_each) {
   const auto to = static_cast<int>((g.my_pe + 1 + blockIdx.x / blocks_each) % g.n_pes);
-  const uint64_t each = (b.own_words + blocks_each - 1) / blocks_each / 4 * 4 + 4, first = blockIdx.x % blocks_each * each;
+  const uint64_t each = (b.own_words + blocks_each - 1) / blocks_each / 4 * 4 + 4,
+                 first = blockIdx.x % blocks_each * each;
   if (first >= b.own_words) return;
   const uint64_t count = b.own_words - first < each ? b.own_words - first : each;
-  gravel_put_bulk(g, b.everybody + g.my_pe * b.words_of_pe + first, b.words[turn] + first, count * sizeof(uint32_t), to);
+  gravel_put_bulk(g, b.everybody + g.my_pe * b.words_of_pe + first, b.words[turn] + first, count * sizeof(uint32_t),
+                  to);
 }
 template <class View>
 __global__ void take_ghost_bits(const __grid_constant__ View w, bits_view b, int turn) {
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, lane = threadIdx.x % 32, ghosts = w.graph.n_ghosts;
-  for (uint64_t of_warp = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32 * 32; of_warp < ghosts; of_warp += lanes) {
+  for (uint64_t of_warp = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32 * 32; of_warp < ghosts;
+       of_warp += lanes) {
     bool found = false;
     if (of_warp + lane < ghosts) {
       const uint32_t code = w.graph.ghosts[of_warp + lane], place = w.graph.codes.place(code);
-      found = b.everybody[static_cast<uint64_t>(w.graph.codes.owner(code)) * b.words_of_pe + place / 32] >> place % 32 & 1;
+      found =
+          b.everybody[static_cast<uint64_t>(w.graph.codes.owner(code)) * b.words_of_pe + place / 32] >> place % 32 & 1;
     }
     const uint32_t bits = __ballot_sync(~0u, found);
     if (lane == 0) b.words[turn][b.own_words + of_warp / 32] = bits;
   }
 }
 template <class View>
-__global__ void __launch_bounds__(256) look_back(const __grid_constant__ View w, bits_view b, int turn, uint32_t level) {
+__global__ void __launch_bounds__(256)
+    scan_back(const __grid_constant__ View w, bits_view b, int turn, uint32_t level) {
   constexpr uint32_t each = 4;
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, lane = threadIdx.x % 32;
   const uint32_t* const last = b.words[turn];
   uint64_t all = 0;
-  for (uint64_t of_warp = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32 * 32; of_warp < b.own; of_warp += lanes) {
+  for (uint64_t of_warp = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32 * 32; of_warp < b.own;
+       of_warp += lanes) {
     const uint64_t v = of_warp + lane;
     bool found = false;
     if (v < b.own && least_keys::key_of(w.program.vertices.words[v]) == least_keys::unreached) {
@@ -93,14 +102,15 @@ __global__ void __launch_bounds__(256) look_back(const __grid_constant__ View w,
   }
   if (lane == 0 && all) fetch_add<scope::device>(b.counter, all);
 }
-/// Of those that the worklist found: of level 1 the source, as this PE names it; others look through their rows. Long rows are left to
-/// search_long_rows, in pieces.
+/// Of those that the worklist found: of level 1 the source, as this PE names it; others look through their rows. Long
+/// rows are left to search_long_rows, in pieces.
 constexpr uint64_t long_row = 64, row_piece = 4096;
 struct row_part {
   uint32_t vertex, number;
 };
 template <class View>
-__global__ void look_for_parents(const __grid_constant__ View w, bits_view b, uint32_t source, row_part* parts, uint32_t* n_parts) {
+__global__ void scan_for_parents(const __grid_constant__ View w, bits_view b, uint32_t source, row_part* parts,
+                                 uint32_t* n_parts) {
   for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < b.own; v += uint64_t{gridDim.x} * blockDim.x) {
     const uint32_t level = least_keys::key_of(b.levels[v]);
     if (level == least_keys::unreached || level == 0 || b.parents[v] != no_parent) continue;
@@ -124,7 +134,8 @@ __global__ void look_for_parents(const __grid_constant__ View w, bits_view b, ui
 }
 /// A warp for each piece.
 template <class View>
-__global__ void search_long_rows(const __grid_constant__ View w, bits_view b, const row_part* parts, const uint32_t* n_parts) {
+__global__ void search_long_rows(const __grid_constant__ View w, bits_view b, const row_part* parts,
+                                 const uint32_t* n_parts) {
   const uint32_t warps = gridDim.x * blockDim.x / 32, lane = threadIdx.x % 32;
   for (uint32_t p = (blockIdx.x * blockDim.x + threadIdx.x) / 32; p < *n_parts; p += warps) {
     const uint32_t v = parts[p].vertex, level = least_keys::key_of(b.levels[v]);
@@ -146,7 +157,8 @@ __global__ void check_search(const __grid_constant__ View w, bits_view b, uint64
   for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < b.own; v += uint64_t{gridDim.x} * blockDim.x) {
     const uint32_t level = least_keys::key_of(b.levels[v]), parent = b.parents[v];
     const bool found = level != least_keys::unreached;
-    if (b.levels[v] != w.program.vertices.words[v] || (found && least_keys::waits(b.levels[v]))) ++wrong;  // it still waits
+    if (b.levels[v] != w.program.vertices.words[v] || (found && least_keys::waits(b.levels[v])))
+      ++wrong;  // it still waits
     if ((level == 0) != (v == source_place)) ++wrong;
     bool has_parent = !found || level == 0;
     for (uint64_t e = w.graph.offsets[v]; e < w.graph.offsets[v + 1]; ++e) {
@@ -183,11 +195,18 @@ class frontier_bits {
         codes_(graph.codes),
         levels_(graph) {
     const auto most = [](uint64_t count) { return std::max<uint64_t>(gravel_max_all(count), 1); };
-    view_ = {
-        {words_[0].data(), words_[1].data()}, graph.own, (graph.own + 31) / 32, parents_.data(), nullptr, nullptr, 0, counters_.data()};
+    view_ = {{words_[0].data(), words_[1].data()},
+             graph.own,
+             (graph.own + 31) / 32,
+             parents_.data(),
+             nullptr,
+             nullptr,
+             0,
+             counters_.data()};
     view_.words_of_pe = (most(view_.own_words) + 3) / 4 * 4;
     view_.levels = levels_.words();
-    if (n_pes > 1) view_.everybody = gravel_malloc<uint32_t>(static_cast<uint64_t>(n_pes) * view_.words_of_pe * sizeof(uint32_t));
+    if (n_pes > 1)
+      view_.everybody = gravel_malloc<uint32_t>(static_cast<uint64_t>(n_pes) * view_.words_of_pe * sizeof(uint32_t));
   }
   void forget_parents() { launch_for(view_.own, fill_words<uint32_t>, view_.parents, view_.own, no_parent); }
 
@@ -200,8 +219,8 @@ class frontier_bits {
     uint32_t level = least_keys::unreached;
     if (alone) gravel_copy(level_.data(), &level, sizeof(level));
     current_backend().zero(view_.words[turn_], view_.own_words * sizeof(uint32_t));
-    launch_for(words.near_size[words.near_turn], take_near_bits<View>, w, view_, turn_, words.near_size[words.near_turn],
-               alone ? level_.data() : nullptr);
+    launch_for(words.near_size[words.near_turn], take_near_bits<View>, w, view_, turn_,
+               words.near_size[words.near_turn], alone ? level_.data() : nullptr);
     gravel_synchronize();
     words.near_size[words.near_turn] = 0;
     gravel_copy(w.words, &words, sizeof(words));
@@ -218,10 +237,11 @@ class frontier_bits {
     gravel_copy(w.words, &words, sizeof(words));
     launch_for(view_.own, give_near_bits<View>, w, view_, turn_, level);
   }
-  void tell_others() {
+  void notify_others() {
     if (gravel_n_pes() == 1) return;
     constexpr uint32_t blocks_each = GRAVEL_CUDA ? 16 : 1;
-    const gravel_launch_config how{.grid = blocks_each * static_cast<unsigned>(gravel_n_pes() - 1), .block = GRAVEL_CUDA ? 512 : 32};
+    const gravel_launch_config how{.grid = blocks_each * static_cast<unsigned>(gravel_n_pes() - 1),
+                                   .block = GRAVEL_CUDA ? 512 : 32};
     if (levels_.meeting().is_mapped()) launch_alone(send_bits, how, gravel_handle(), view_, turn_, blocks_each);
     else gravel_launch(send_bits, how, gravel_handle(), view_, turn_, blocks_each);
     levels_.meeting().round();
@@ -231,7 +251,7 @@ class frontier_bits {
   uint64_t pull(const View& w, uint32_t level) {
     current_backend().zero(counters_.data(), sizeof(uint64_t));
     if (w.graph.n_ghosts) launch_for(w.graph.n_ghosts, take_ghost_bits<View>, w, view_, turn_);
-    launch_for(view_.own, look_back<View>, w, view_, turn_, level);
+    launch_for(view_.own, scan_back<View>, w, view_, turn_, level);
     turn_ = 1 - turn_;
     return levels_.meeting().sum(counters_.data());
   }
@@ -248,18 +268,18 @@ class frontier_bits {
     fetch_levels(w);
     uint32_t source = static_cast<uint32_t>(source_place);
     if (source_place == ~uint64_t{0})
-      source = static_cast<uint32_t>(view_.own +
-                                     static_cast<uint64_t>(std::lower_bound(ghosts_.begin(), ghosts_.end(), code) - ghosts_.begin()));
+      source = static_cast<uint32_t>(
+          view_.own + static_cast<uint64_t>(std::lower_bound(ghosts_.begin(), ghosts_.end(), code) - ghosts_.begin()));
     uint32_t* const n_parts = level_.data();
     const uint32_t none = 0;
     gravel_copy(n_parts, &none, sizeof(none));
-    launch_for(view_.own, look_for_parents<View>, w, view_, source, parts_.data(), n_parts);
+    launch_for(view_.own, scan_for_parents<View>, w, view_, source, parts_.data(), n_parts);
     launch_for(view_.own, search_long_rows<View>, w, view_, static_cast<const row_part*>(parts_.data()),
                static_cast<const uint32_t*>(n_parts));
     gravel_synchronize();
   }
-  /// By the rules of Graph500: levels of neighbours differ by one at most, both or none of two neighbours were found, the parent is a neighbour one
-  /// level above, and level 0 is the source alone. Of this PE's vertices.
+  /// By the rules of Graph500: levels of neighbours differ by one at most, both or none of two neighbours were found,
+  /// the parent is a neighbour one level above, and level 0 is the source alone. Of this PE's vertices.
   template <class View>
   bfs_check validate(const View& w, uint64_t source_place) {
     current_backend().zero(counters_.data(), 4 * sizeof(uint64_t));
@@ -271,7 +291,9 @@ class frontier_bits {
   }
 
  private:
-  static uint64_t words_for(const worklist_graph& graph) { return (graph.own + 31) / 32 + (graph.n_ghosts + 31) / 32 + 4; }
+  static uint64_t words_for(const worklist_graph& graph) {
+    return (graph.own + 31) / 32 + (graph.n_ghosts + 31) / 32 + 4;
+  }
   device_array<uint32_t> words_[2];
   device_array<uint32_t> parents_;
   device_array<uint64_t> counters_;
@@ -284,4 +306,4 @@ class frontier_bits {
   int turn_ = 0;
 };
 
-}  // namespace gravel
+}  // namespace app

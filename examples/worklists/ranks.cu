@@ -1,19 +1,21 @@
-// PageRank by a distributed worklist: a vertex passes on what it has got since it was last expanded (its residual), when that is worth it. Vertices whose
-// rank no longer changes cost nothing (paper 001, chapter 5; Whang and others, Euro-Par 2015).
+// PageRank by a distributed worklist: a vertex passes on what it has got since it was last expanded (its residual),
+// when that is worth it. Vertices whose rank no longer changes cost nothing (paper 001, chapter 5; Whang and others,
+// Euro-Par 2015).
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 
+#include <gravel/gravel.cuh>
+#include <gravel/worklist.cuh>
 #include "examples/device_part.hpp"
 #include "examples/facts.hpp"
 #include "examples/program.hpp"
 #include "examples/together.hpp"
 #include "examples/worklists/words_of_all.cuh"
 #include "examples/worklists/worklist_program.hpp"
-#include "gravel.cuh"
-#include "lib/worklist/worklist.cuh"
 
-using namespace gravel;
+using namespace app;
+using namespace gravel::detail;
 
 constexpr const char* program_name = "ranks";
 
@@ -45,15 +47,18 @@ struct residuals {
 
 /// What each own vertex gives each of its neighbours: rank / degree.
 __global__ void share_ranks(worklist_graph graph, const double* ranks, double* shares) {
-  for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < graph.own; v += uint64_t{gridDim.x} * blockDim.x) {
+  for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < graph.own;
+       v += uint64_t{gridDim.x} * blockDim.x) {
     const uint64_t degree = graph.offsets[v + 1] - graph.offsets[v];
     shares[v] = degree ? ranks[v] / static_cast<double>(degree) : 0;
   }
 }
 /// Sums of |1 + damping * shares of neighbours - rank|, and of the ranks.
-__global__ void sum_up_errors(worklist_graph graph, const double* ranks, const double* shares, double damping, double* sums) {
+__global__ void sum_up_errors(worklist_graph graph, const double* ranks, const double* shares, double damping,
+                              double* sums) {
   double error = 0, all = 0;
-  for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < graph.own; v += uint64_t{gridDim.x} * blockDim.x) {
+  for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < graph.own;
+       v += uint64_t{gridDim.x} * blockDim.x) {
     double sum = 0;
     for (uint64_t e = graph.offsets[v]; e < graph.offsets[v + 1]; ++e) sum += shares[graph.targets[e]];
     error += fabs(1 + damping * sum - ranks[v]);
@@ -89,19 +94,24 @@ bool solve(const ranks_options& o) {
   const graph_summary all(graph);
   const uint64_t own = graph.own(), vertices = all.vertices, edges = all.edges;
   device_array<uint32_t> ghosts(graph.ghosts.codes);
-  const worklist_graph here{graph.offsets.data(), graph.targets.data(), ghosts.data(), part.codes, own, graph.ghosts.codes.size()};
+  const worklist_graph here{graph.offsets.data(),     graph.targets.data(), ghosts.data(), part.codes, own,
+                            graph.ghosts.codes.size()};
   if (me == 0)
     std::printf(
-        "%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu edges in both directions, in memory after %.2f s; damping %g, "
+        "%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu edges in both directions, in memory after "
+        "%.2f s; damping %g, "
         "tolerance %g\n",
-        program_name, n_pes, gravel_n_nodes(), gravel_backend(), o.graph.description().c_str(), static_cast<unsigned long long>(vertices),
-        static_cast<unsigned long long>(edges), graph.seconds, o.damping, o.tolerance);
+        program_name, n_pes, gravel_n_nodes(), gravel_backend(), o.graph.description().c_str(),
+        static_cast<unsigned long long>(vertices), static_cast<unsigned long long>(edges), graph.seconds, o.damping,
+        o.tolerance);
   std::fflush(stdout);
 
   device_array<double> ranks(std::max<uint64_t>(own, 1)), shares(std::max<uint64_t>(own, 1));
-  // What is left, up to the threshold at each vertex and each of its ghosts, would bring each rank up to threshold / (1 - damping).
+  // What is left, up to the threshold at each vertex and each of its ghosts, would bring each rank up to threshold / (1
+  // - damping).
   const double threshold = o.tolerance * (1 - o.damping) / n_pes;
-  gravel_worklist<residuals> work(residuals{{nullptr, threshold}, ranks.data(), o.damping}, here, graph.edges, o.work.options());
+  gravel_worklist<residuals> work(residuals{{nullptr, threshold}, ranks.data(), o.damping}, here, graph.edges,
+                                  o.work.options());
   double seconds = 0;
   for (unsigned run = 0; run < o.work.repeat; ++run) {
     gravel_barrier_all();
@@ -119,8 +129,8 @@ bool solve(const ranks_options& o) {
   launch_for(own, share_ranks, here, static_cast<const double*>(ranks.data()), shares.data());
   all_shares.fetch(shares.data());
   device_array<double> sums(std::vector<double>(2));
-  launch_for(own, sum_up_errors, here, static_cast<const double*>(ranks.data()), static_cast<const double*>(all_shares.words()), o.damping,
-             sums.data());
+  launch_for(own, sum_up_errors, here, static_cast<const double*>(ranks.data()),
+             static_cast<const double*>(all_shares.words()), o.damping, sums.data());
   gravel_synchronize();
   double told[2];
   gravel_copy(told, sums.data(), sizeof(told));
@@ -136,18 +146,20 @@ bool solve(const ranks_options& o) {
     std::vector<double> expected;
     all_succeed(program_name, [&] { expected = rank_serially(o); });
     for (uint64_t i = 0; i < own; ++i)
-      distance = std::max(distance, std::fabs(found[i] - expected[part.old_numbers[i]]) / expected[part.old_numbers[i]]);
+      distance =
+          std::max(distance, std::fabs(found[i] - expected[part.old_numbers[i]]) / expected[part.old_numbers[i]]);
     distance = gravel_max_all(distance);
     right = right && distance <= o.tolerance;
   }
   if (me == 0) {
     std::printf(
-        "%.6f s, %.4g M edges/s; %.2f expansions of each vertex, %.2f sweeps over all edges, %llu values sent, %llu rounds, %llu "
+        "%.6f s, %.4g M edges/s; %.2f expansions of each vertex, %.2f sweeps over all edges, %llu values sent, %llu "
+        "rounds, %llu "
         "exchanges, %llu kernels\n",
         seconds, static_cast<double>(run.followed) / seconds / 1e6, static_cast<double>(run.expanded) / n,
-        static_cast<double>(run.followed) / static_cast<double>(std::max<uint64_t>(edges, 1)), static_cast<unsigned long long>(run.sent),
-        static_cast<unsigned long long>(run.here.rounds), static_cast<unsigned long long>(run.here.exchanges),
-        static_cast<unsigned long long>(run.here.launches));
+        static_cast<double>(run.followed) / static_cast<double>(std::max<uint64_t>(edges, 1)),
+        static_cast<unsigned long long>(run.sent), static_cast<unsigned long long>(run.here.rounds),
+        static_cast<unsigned long long>(run.here.exchanges), static_cast<unsigned long long>(run.here.launches));
     std::printf("mean residual %.3g of what a vertex begins with; mean rank %.6g", error, mean);
     if (serial) std::printf("; greatest relative distance to a serial power iteration: %.3g", distance);
     std::printf("\n");

@@ -4,15 +4,16 @@
 #include <string>
 #include <vector>
 
+#include <gravel/worklist.cuh>
 #include "examples/device_part.hpp"
 #include "examples/facts.hpp"
 #include "examples/graph_input.hpp"
 #include "examples/random_stream.hpp"
 #include "examples/ranking.hpp"
 #include "lib/base/mix.hpp"
-#include "lib/worklist/worklist.cuh"
 
-namespace gravel {
+namespace app {
+using namespace gravel::detail;
 
 struct worklist_program_options {
   std::string execution = "automatic";
@@ -21,17 +22,23 @@ struct worklist_program_options {
 
   void add_options(command_line& app) {
     app.add_option("--execution", execution,
-                   "How the list is worked off: rounds of the whole grid; many rounds in one kernel (fused); automatic: as wide as it is; "
+                   "How the list is worked off: rounds of the whole grid; many rounds in one kernel (fused); "
+                   "automatic: as wide as it is; "
                    "one kernel without rounds (asynchronous)")
         .one_of({"automatic", "rounds", "fused", "asynchronous"})
         .capture_default_str();
-    app.add_option("--fused-most", fused_most, "Up to so many vertices are expanded in one kernel; 0: as the library says")
+    app.add_option("--fused-most", fused_most,
+                   "Up to so many vertices are expanded in one kernel; 0: as the library says")
         .capture_default_str();
-    app.add_option("--fused-blocks", fused_blocks, "By so many blocks; 0: as the library says").range(0u, 32u).capture_default_str();
-    app.add_option("--capacity", capacity,
-                   "Asynchronous: vertices of each rank that wait; what finds no room is done in rounds at the end; 0: all")
+    app.add_option("--fused-blocks", fused_blocks, "By so many blocks; 0: as the library says")
+        .range(0u, 32u)
         .capture_default_str();
-    app.add_option("--slack", slack, "Asynchronous: ranks beyond the lowest of all PEs that are worked on").capture_default_str();
+    app.add_option(
+           "--capacity", capacity,
+           "Asynchronous: vertices of each rank that wait; what finds no room is done in rounds at the end; 0: all")
+        .capture_default_str();
+    app.add_option("--slack", slack, "Asynchronous: ranks beyond the lowest of all PEs that are worked on")
+        .capture_default_str();
     app.add_option("--blocks", blocks, "Asynchronous: thread blocks; 0: as the library says").capture_default_str();
     app.add_option("--repeat", repeat, "Runs, of which the fastest is told").range(1u, 1000u).capture_default_str();
   }
@@ -40,8 +47,12 @@ struct worklist_program_options {
                      : execution == "fused"        ? gravel_execution::fused
                      : execution == "asynchronous" ? gravel_execution::asynchronous
                                                    : gravel_execution::automatic;
-    return {
-        .execution = how, .fused_most = fused_most, .fused_blocks = fused_blocks, .capacity = capacity, .slack = slack, .blocks = blocks};
+    return {.execution = how,
+            .fused_most = fused_most,
+            .fused_blocks = fused_blocks,
+            .capacity = capacity,
+            .slack = slack,
+            .blocks = blocks};
   }
 };
 
@@ -59,7 +70,9 @@ struct run_summary {
 /// The graph as a whole. The constructor is collective.
 struct graph_summary {
   explicit graph_summary(const device_part& part)
-      : vertices(part.part.vertices), edges(gravel_sum_all(part.edges)), remote_edges(gravel_sum_all(part.ghosts.uses)) {}
+      : vertices(part.part.vertices),
+        edges(gravel_sum_all(part.edges)),
+        remote_edges(gravel_sum_all(part.ghosts.uses)) {}
   uint64_t vertices, edges, remote_edges;
 };
 /// What all of these programs write for --json; `own`: what only this one has.
@@ -107,4 +120,4 @@ inline std::vector<uint64_t> draw_sources(const csr& rows, const graph_part& par
   return sources;
 }
 
-}  // namespace gravel
+}  // namespace app

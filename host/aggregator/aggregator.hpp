@@ -1,5 +1,5 @@
-// The aggregator process: one per node. It gathers its PEs, connects to the other nodes, runs the planes, and ends when its PEs
-// have said goodbye, or when the job cannot go on: then everybody hears why.
+// The aggregator process: one per node. It gathers its PEs, connects to the other nodes, runs the planes, and ends when
+// its PEs have said goodbye, or when the job cannot go on: then everybody hears why.
 #pragma once
 #include <sys/mman.h>
 
@@ -19,7 +19,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 class aggregator {
  public:
@@ -42,7 +42,8 @@ class aggregator {
 
   /// Throws gravel::error if it cannot begin. Returns the exit status: 0 when all PEs said goodbye.
   int run() {
-    placement_ = place_threads(setup_.values.aggregator_bind, here_.bus_ids, static_cast<uint32_t>(setup_.values.aggregator_threads));
+    placement_ = place_threads(setup_.values.aggregator_bind, here_.bus_ids,
+                               static_cast<uint32_t>(setup_.values.aggregator_threads));
     if (placement_.threads.empty()) log_info("threads are not bound: {}", placement_.reason);
     transit_ = map_pages(setup_.transit_bytes(), "packets of other nodes");
     for (uint64_t i = 0; i < setup_.values.aggregator_threads; ++i)
@@ -68,7 +69,7 @@ class aggregator {
   }
   void connect_nodes() {
     network_.emplace(setup_, staging_, transit_);
-    node_channel& to_first = here_.channels[0];
+    node_socket& to_first = here_.channels[0];
     to_first.send(network_->mine());
     // The answer comes through the first PE when all nodes are here.
     auto answer = to_first.receive();
@@ -78,8 +79,8 @@ class aggregator {
   }
   void start_planes() {
     for (uint32_t i = 0; i < staging_.size(); ++i)
-      planes_.push_back(std::make_unique<plane_thread>(setup_, i, network_ ? &network_->of_plane(i) : nullptr, staging_[i].data(),
-                                                       transit_.data(), placement_, job_));
+      planes_.push_back(std::make_unique<plane_thread>(setup_, i, network_ ? &network_->of_plane(i) : nullptr,
+                                                       staging_[i].data(), transit_.data(), placement_, job_));
     for (auto& p : planes_) p->start();
   }
   /// From now on nothing moves; says last words to other nodes, if there are any.
@@ -109,4 +110,4 @@ class aggregator {
   std::vector<std::unique_ptr<plane_thread>> planes_;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -24,7 +24,8 @@ void raise_descriptor_limit(uint64_t pes) {
   limit.rlim_cur = limit.rlim_max;
   setrlimit(RLIMIT_NOFILE, &limit);
   if (limit.rlim_cur < 2 * pes + 64)
-    gravel::log_warning("only {} files may be open at once (ulimit -n -H), which may be too few", limit.rlim_max);
+    gravel::detail::log_warning("only {} files may be open at once (ulimit -n -H), which may be too few",
+                                limit.rlim_max);
 }
 
 }  // namespace
@@ -48,10 +49,10 @@ int main(int argc, char** argv) {
   } catch (const CLI::Success& e) {  // --help, --version
     return app.exit(e);
   } catch (const CLI::ParseError& e) {
-    std::fputs(gravel::text_of(app, e).c_str(), stderr);
+    std::fputs(gravel::detail::text_of(app, e).c_str(), stderr);
     return 2;
   }
-  gravel::set_log_name("aggregator");
+  gravel::detail::set_log_name("aggregator");
   // Its PEs' sockets tell when to end; a terminal's ^C goes to the launcher and the PEs.
   std::signal(SIGINT, SIG_IGN);
   std::signal(SIGHUP, SIG_IGN);
@@ -62,13 +63,13 @@ int main(int argc, char** argv) {
   sigprocmask(SIG_SETMASK, &none, nullptr);  // spawn_aggregator blocks SIGTERM
   try {
     raise_descriptor_limit(pes);
-    const gravel::settings values = gravel::resolved_settings(std::max(local_pes, pes));
-    std::optional<gravel::owned_descriptor> door(std::in_place, listener);
-    gravel::local_pes here = gravel::gather_pes(door->get(), {pes, job_pes}, parent, values);
+    const gravel::detail::settings values = gravel::detail::resolved_settings(std::max(local_pes, pes));
+    std::optional<gravel::detail::owned_descriptor> door(std::in_place, listener);
+    gravel::detail::local_pes here = gravel::detail::gather_pes(door->get(), {pes, job_pes}, parent, values);
     door.reset();  // once all PEs are connected nobody needs it
-    return gravel::aggregator(std::move(here), values).run();
+    return gravel::detail::aggregator(std::move(here), values).run();
   } catch (const std::exception& e) {
-    gravel::log_error("{}", e.what());
+    gravel::detail::log_error("{}", e.what());
     return 1;
   }
 }

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <cstdint>
 
-namespace gravel {
+namespace gravel::detail {
 
 inline uint64_t now_ns() {
   using namespace std::chrono;
@@ -11,4 +11,4 @@ inline uint64_t now_ns() {
 }
 inline uint64_t now_us() { return now_ns() / 1000; }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -7,7 +7,7 @@
 
 #include "lib/base/error.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 collective_words neutral(uint64_t sequence) {
@@ -28,7 +28,8 @@ void combine(collective_words& into, const collective_words& more) {
 }
 
 void check_words(const wire_check& c, const collective_words& words, uint64_t data) {
-  c.range("the kind of its call", static_cast<uint64_t>(words.call.kind), 0, static_cast<uint64_t>(collective_kind::count) - 1);
+  c.range("the kind of its call", static_cast<uint64_t>(words.call.kind), 0,
+          static_cast<uint64_t>(collective_kind::count) - 1);
   c.holds(words.bytes == data, "the number of bytes", "does not fit the data that came");
 }
 
@@ -37,8 +38,8 @@ void check_words(const wire_check& c, const collective_words& words, uint64_t da
 void collective::contribution::check(const wire_check& c) const {
   c.range("the number of sizes", sizes.size(), 0, max_pes);
   check_words(c, words, data.size());
-  c.holds(std::accumulate(sizes.begin(), sizes.end(), uint64_t{0}) == data.size() && sizes.empty() == data.empty(), "sizes",
-          "does not fit the data that came");
+  c.holds(std::accumulate(sizes.begin(), sizes.end(), uint64_t{0}) == data.size() && sizes.empty() == data.empty(),
+          "sizes", "does not fit the data that came");
 }
 
 void collective::result::check(const wire_check& c) const { check_words(c, words, data.size()); }
@@ -47,7 +48,8 @@ collective::collective(const node_setup& setup, std::vector<remote_link*> links)
     : setup_(setup), links_(std::move(links)), total_(neutral(1)), in_(setup.nodes.n_nodes()) {}
 
 void collective::check_call(const collective_call& call) {
-  const auto same = std::find_if(calls_.begin(), calls_.end(), [&](const collective_call& c) { return c.number == call.number; });
+  const auto same =
+      std::find_if(calls_.begin(), calls_.end(), [&](const collective_call& c) { return c.number == call.number; });
   if (same == calls_.end()) return calls_.push_back(call);
   if (const std::string why = mismatch(*same, call); !why.empty()) fail("{}", why);
 }
@@ -57,15 +59,16 @@ collective_words collective::contributed_by(size_t local) const {
   const pe_segment& segment = *setup_.local[local];
   const collective_words in = copy_once(segment.control()->collective_in);
   if (in.bytes > segment.collective_in_data().size())
-    fail("PE {} contributed {} bytes to a collective; {} fit", pe_of(local), in.bytes, segment.collective_in_data().size());
+    fail("PE {} contributed {} bytes to a collective; {} fit", pe_of(local), in.bytes,
+         segment.collective_in_data().size());
   if (in.call.kind >= collective_kind::count || (in.call.number != 0 && in.call.pe != pe_of(local)))
-    fail("PE {} contributed to a collective that there is not: call {} of PE {}, kind {}", pe_of(local), in.call.number, in.call.pe,
-         static_cast<uint32_t>(in.call.kind));
+    fail("PE {} contributed to a collective that there is not: call {} of PE {}, kind {}", pe_of(local), in.call.number,
+         in.call.pe, static_cast<uint32_t>(in.call.kind));
   return in;
 }
 
 /// Of those that have begun, without waiting for the others: these may be waiting for each other.
-void collective::look_for_mismatches() {
+void collective::find_mismatches() {
   calls_.clear();
   for (size_t i = 0; i < setup_.local.size(); ++i) {
     const pe_control& control = *setup_.local[i]->control();
@@ -77,7 +80,7 @@ void collective::look_for_mismatches() {
 bool collective::step() {
   if (sent_) return false;
   const uint64_t next = sequence_ + 1;
-  look_for_mismatches();
+  find_mismatches();
   for (const pe_segment* segment : setup_.local)
     if (load_acquire(&segment->control()->collective_in.sequence) != next) return false;  // [C1]
   contribution mine{neutral(next), {}, {}};
@@ -104,7 +107,8 @@ bool collective::begun() const {
 void collective::receive(const plane_header& header, std::span<const std::byte> data) {
   if (header.sequence != sequence_ + 1 || header.source_node >= in_.size() ||
       (header.word == plane_word::contribution) != (setup_.node == 0))
-    fail("node {} sent a collective message that does not fit: sequence {}, {} bytes", header.source_node, header.sequence, data.size());
+    fail("node {} sent a collective message that does not fit: sequence {}, {} bytes", header.source_node,
+         header.sequence, data.size());
   const std::string from = fmt::format("node {}", header.source_node);
   if (header.word == plane_word::contribution) {
     const auto theirs = from_wire<contribution>(data, from);
@@ -121,20 +125,22 @@ void collective::receive(const plane_header& header, std::span<const std::byte> 
 void collective::check_fits(uint32_t node, const collective_words& words) const {
   const uint64_t room = setup_.local[0]->shape().collective_bytes();
   if (words.sequence != sequence_ + 1 || words.bytes > room || words.call.pe >= setup_.nodes.n_pes())
-    fail("node {} sent a collective message that does not fit: sequence {}, {} bytes of {} at most, PE {}", node, words.sequence,
-         words.bytes, room, words.call.pe);
+    fail("node {} sent a collective message that does not fit: sequence {}, {} bytes of {} at most, PE {}", node,
+         words.sequence, words.bytes, room, words.call.pe);
 }
 
 void collective::contribute(uint32_t node, const contribution& theirs) {
   if (in_[node]) fail("node {} contributed twice to collective {}", node, sequence_ + 1);
   const auto& pes = setup_.nodes.pes_of(node);
   if (!theirs.sizes.empty() && theirs.sizes.size() != pes.size())
-    fail("node {} sent a collective message that does not fit: sizes of {} PEs, where it has {}", node, theirs.sizes.size(), pes.size());
+    fail("node {} sent a collective message that does not fit: sizes of {} PEs, where it has {}", node,
+         theirs.sizes.size(), pes.size());
   in_[node] = 1;
   combine(total_, theirs.words);
   if (!theirs.data.empty()) data_of_pe_.resize(setup_.nodes.n_pes());
   const std::byte* from = theirs.data.data();
-  for (size_t i = 0; i < theirs.sizes.size(); from += theirs.sizes[i++]) data_of_pe_[pes[i]].assign(from, from + theirs.sizes[i]);
+  for (size_t i = 0; i < theirs.sizes.size(); from += theirs.sizes[i++])
+    data_of_pe_[pes[i]].assign(from, from + theirs.sizes[i]);
   if (std::find(in_.begin(), in_.end(), 0) != in_.end()) return;
 
   result out{total_, {}};
@@ -165,7 +171,8 @@ std::string collective::describe() const {
   std::string text = fmt::format("collective {}: this node {}", sequence_ + 1, sent_ ? "has contributed" : "waits for");
   if (!sent_)
     for (size_t i = 0; i < setup_.local.size(); ++i)
-      if (load_acquire(&setup_.local[i]->control()->collective_in.sequence) != sequence_ + 1) text += fmt::format(" PE {}", pe_of(i));
+      if (load_acquire(&setup_.local[i]->control()->collective_in.sequence) != sequence_ + 1)
+        text += fmt::format(" PE {}", pe_of(i));
   return text + "\n";
 }
 
@@ -177,9 +184,10 @@ std::string why_not_leave(const std::vector<pe_segment*>& local, const std::vect
     collective_call call = call_of_waiting_word(load_acquire(&control.waiting), pes[i]);
     if (load_acquire(&control.collective_in.sequence) != load_acquire(&control.collective_out.sequence))
       call = copy_once(control.collective_in.call);
-    if (i != leaver && call.number) return fmt::format("PE {} waits in {}, PE {} has left the job", pes[i], text_of(call), pes[leaver]);
+    if (i != leaver && call.number)
+      return fmt::format("PE {} waits in {}, PE {} has left the job", pes[i], text_of(call), pes[leaver]);
   }
   return fmt::format("PE {} has left the job before its end", pes[leaver]);
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

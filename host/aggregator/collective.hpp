@@ -1,13 +1,14 @@
-// Collectives of the job: every PE contributes four sums, a minimum, a maximum and some bytes, and gets the job's: of the bytes
-// those of all PEs, in order of PE. Barrier, quiescence, checks, statistics, and what programs call are made of it.
+// Collectives of the job: every PE contributes four sums, a minimum, a maximum and some bytes, and gets the job's: of
+// the bytes those of all PEs, in order of PE. Barrier, quiescence, checks, statistics, and what programs call are made
+// of it.
 //
 //   PE: collective_in.sequence = k [C1] -> its node's aggregator, plane 0 -> node 0 -> all nodes
 //   -> collective_out.sequence = k [C2] -> PE
 //
 // Invariant: a PE begins k + 1 only after the result of k, so at most one collective is under way.
 //
-// Each contribution says which call of the program it belongs to. Those of the PEs of a node are compared as they come, those of
-// the nodes at node 0; PEs that do not call the same end the job with a message that names both calls.
+// Each contribution says which call of the program it belongs to. Those of the PEs of a node are compared as they come,
+// those of the nodes at node 0; PEs that do not call the same end the job with a message that names both calls.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -15,7 +16,7 @@
 #include "host/aggregator/plane.hpp"
 #include "lib/base/wire.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 class collective {
  public:
@@ -39,7 +40,8 @@ class collective {
 
   /// `links[n]`: to plane 0 of node n.
   collective(const node_setup&, std::vector<remote_link*> links);
-  /// Looks at the local PEs. Thread of plane 0. True if anything moved. Throws gravel::error if they call different collectives.
+  /// Looks at the local PEs. Thread of plane 0. True if anything moved. Throws gravel::error if they call different
+  /// collectives.
   bool step();
   /// Has one of the node's PEs begun a collective that is not over?
   bool begun() const;
@@ -49,7 +51,7 @@ class collective {
   std::string describe() const;
 
  private:
-  void look_for_mismatches();
+  void find_mismatches();
   void check_call(const collective_call&);
   collective_words contributed_by(size_t local) const;
   uint32_t pe_of(size_t local) const { return setup_.nodes.pes_of(setup_.node)[local]; }
@@ -71,4 +73,4 @@ class collective {
 /// Why `leaver` (an index into `local`) may not leave the job now; empty if all PEs have ended it together.
 std::string why_not_leave(const std::vector<pe_segment*>& local, const std::vector<uint32_t>& pes, size_t leaver);
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -7,7 +7,7 @@
 
 #include "lib/base/error.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 cpu_set::cpu_set(hwloc_const_bitmap_t set) : set_(set ? hwloc_bitmap_dup(set) : hwloc_bitmap_alloc()) {
   if (!set_) throw std::bad_alloc();
@@ -36,4 +36,4 @@ std::string cpu_set::text() const {
   return raw;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

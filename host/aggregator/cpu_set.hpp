@@ -1,11 +1,12 @@
-// Sets of processors, by the operating system's numbers: hwloc's bitmaps as values. As text: "0-3,8", as taskset and /proc write it.
+// Sets of processors, by the operating system's numbers: hwloc's bitmaps as values. As text: "0-3,8", as taskset and
+// /proc write it.
 #pragma once
 #include <hwloc/bitmap.h>
 
 #include <memory>
 #include <string>
 
-namespace gravel {
+namespace gravel::detail {
 
 class cpu_set {
  public:
@@ -46,4 +47,4 @@ class cpu_set {
   std::unique_ptr<hwloc_bitmap_s, deleter> set_;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -4,7 +4,7 @@
 
 #include "lib/base/error.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 injected_fault::injected_fault(const std::string& setting) {
   if (setting.empty()) return;
@@ -16,4 +16,4 @@ injected_fault::injected_fault(const std::string& setting) {
   active_ = true;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -11,19 +11,19 @@
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 struct arrival {
   hello h;
   pe_segment segment;
-  node_channel channel;
+  node_socket channel;
   pid_t process;
 };
 using arrivals_by_pe = std::map<uint32_t, arrival>;
 
-/// Waits for somebody to connect, a moment at most. Watches those that are here already, and who started this: one that ends now
-/// would leave everybody waiting.
+/// Waits for somebody to connect, a moment at most. Watches those that are here already, and who started this: one that
+/// ends now would leave everybody waiting.
 bool somebody_connects(int listener, const arrivals_by_pe& here, pid_t parent, uint64_t limit_us) {
   std::vector<pollfd> watched{{listener, POLLIN, 0}};
   for (const auto& [pe, a] : here) watched.push_back({a.channel.descriptor(), POLLIN, 0});
@@ -31,11 +31,12 @@ bool somebody_connects(int listener, const arrivals_by_pe& here, pid_t parent, u
   for (size_t i = 1; const auto& [pe, a] : here)
     if (watched[i++].revents) fail_second_hand(fmt::format("PE {} ended while the job was starting", pe));
   if (getppid() != parent)
-    fail_second_hand(fmt::format("process {}, which started this aggregator, ended while the job was starting", parent));
+    fail_second_hand(
+        fmt::format("process {}, which started this aggregator, ended while the job was starting", parent));
   return watched[0].revents & POLLIN;
 }
 
-void welcome(node_channel channel, const expected_pes& expected, const settings& values, arrivals_by_pe& here) {
+void welcome(node_socket channel, const expected_pes& expected, const settings& values, arrivals_by_pe& here) {
   pid_t process = -1;
   try {
     process = channel.check_peer();
@@ -70,13 +71,16 @@ std::string local_pes::name_of_handler(uint32_t id) const {
 }
 
 void check_hello(const hello& h, const hello* first, const expected_pes& expected, const settings& values) {
-  if (first && h.node != first->node) fail("PE {} of node {} connected to the aggregator of node {}", h.pe, h.node, first->node);
+  if (first && h.node != first->node)
+    fail("PE {} of node {} connected to the aggregator of node {}", h.pe, h.node, first->node);
   const auto here = static_cast<uint64_t>(std::count(h.node_of_pe.begin(), h.node_of_pe.end(), h.node));
   if (h.node_of_pe.size() != expected.of_job || here != expected.here)
-    fail("PE {} says that its job has {} PEs, {} of them on node {}; there are {} and {}", h.pe, h.node_of_pe.size(), here, h.node,
-         expected.of_job, expected.here);
-  if (first && h.node_of_pe != first->node_of_pe) fail("PE {} says that other PEs are on other nodes than PE {} does", h.pe, first->pe);
-  if (first && h.one_host != first->one_host) fail("PE {} and PE {} do not agree whether all PEs are on one host", first->pe, h.pe);
+    fail("PE {} says that its job has {} PEs, {} of them on node {}; there are {} and {}", h.pe, h.node_of_pe.size(),
+         here, h.node, expected.of_job, expected.here);
+  if (first && h.node_of_pe != first->node_of_pe)
+    fail("PE {} says that other PEs are on other nodes than PE {} does", h.pe, first->pe);
+  if (first && h.one_host != first->one_host)
+    fail("PE {} and PE {} do not agree whether all PEs are on one host", first->pe, h.pe);
   const segment_shape own = make_segment_shape(values, topology(h.node_of_pe, values.two_hop_nodes), h.node);
   if (const char* const what = h.shape.difference(own))
     fail("PE {} has other GRAVEL_* settings than its aggregator: {} differs", h.pe, what);
@@ -88,10 +92,11 @@ local_pes gather_pes(int listener, const expected_pes& expected, pid_t parent, c
   while (here.size() < expected.here) {
     const uint64_t now = now_us();
     if (now >= deadline)
-      fail("only {} of {} PEs connected within {} s (GRAVEL_CONNECT_TIMEOUT_S)", here.size(), expected.here, values.connect_timeout_s);
+      fail("only {} of {} PEs connected within {} s (GRAVEL_CONNECT_TIMEOUT_S)", here.size(), expected.here,
+           values.connect_timeout_s);
     if (!somebody_connects(listener, here, parent, deadline - now)) continue;
     if (const int accepted = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC); accepted >= 0)
-      welcome(node_channel(accepted), expected, values, here);
+      welcome(node_socket(accepted), expected, values, here);
   }
 
   const hello& first = here.begin()->second.h;
@@ -111,4 +116,4 @@ local_pes gather_pes(int listener, const expected_pes& expected, pid_t parent, c
   return all;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

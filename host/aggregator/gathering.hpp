@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "host/node/hello.hpp"
-#include "host/node/node_channel.hpp"
+#include "host/node/node_socket.hpp"
 #include "host/node/segment.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// The PEs of this node. Lists are in order of PE.
 struct local_pes {
@@ -19,7 +19,7 @@ struct local_pes {
   bool one_host;  ///< all nodes of the job are on one host
   std::vector<uint32_t> pes;
   std::vector<pid_t> processes;
-  std::vector<node_channel> channels;
+  std::vector<node_socket> channels;
   std::vector<pe_segment> segments;
   std::vector<std::string> bus_ids;                        ///< of their GPUs, those that have one
   std::vector<std::pair<uint32_t, std::string>> handlers;  ///< id, name
@@ -37,10 +37,12 @@ struct expected_pes {
 void check_hello(const hello&, const hello* first, const expected_pes&, const settings&);
 
 /// Waits for the PEs of this node to connect to the socket `listener`. `parent`: the process that started this one.
-/// Throws gravel::error if not all come in time, if one that has come or the parent ends, or if they do not fit together.
+/// Throws gravel::error if not all come in time, if one that has come or the parent ends, or if they do not fit
+/// together.
 local_pes gather_pes(int listener, const expected_pes&, pid_t parent, const settings&);
 
-/// For what is only a consequence: a process of this node is gone, and what its launcher or itself says about it comes first.
+/// For what is only a consequence: a process of this node is gone, and what its launcher or itself says about it comes
+/// first.
 [[noreturn]] void fail_second_hand(const std::string& text);
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -13,7 +13,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/landing.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// Packets from one source node for one local sink, or for forwarding. They may arrive out of order (a small packet
 /// overtakes a put), and are published in order.
@@ -55,15 +55,17 @@ class inbound {
   bool busy() const { return reported_applied_ != expected_; }
   uint64_t expected() const { return expected_; }
   std::string describe() const {
-    return fmt::format("from node {} to {}: {} packets arrived, {} freed, {} applied", source_node_, destination(), expected_, freed_,
-                       applied_);
+    return fmt::format("from node {} to {}: {} packets arrived, {} freed, {} applied", source_node_, destination(),
+                       expected_, freed_, applied_);
   }
 
   bool listed = false;
 
   // Transit channels: the plane forwards packets in order and says so here.
   /// Header and table as they were checked; nullptr: there is none.
-  const packet_table* next_to_forward() const { return freed_ != expected_ ? &to_forward_[freed_ % ring_.packets] : nullptr; }
+  const packet_table* next_to_forward() const {
+    return freed_ != expected_ ? &to_forward_[freed_ % ring_.packets] : nullptr;
+  }
   /// Its messages, in the slot, which the sender may still write.
   const unit* payload_to_forward() const { return payload_of(ring_.packet(channel_, freed_)); }
   struct cursor {
@@ -75,10 +77,12 @@ class inbound {
     at = {};
     ++freed_;
   }
-  /// Somebody waits for the packets below `sequence`: their messages are not held back, whether they are here already or not.
+  /// Somebody waits for the packets below `sequence`: their messages are not held back, whether they are here already
+  /// or not.
   void ask_flush(uint64_t sequence) {
     if (sequence > freed_ + ring_.packets)
-      fail("node {} waits for packet {} for {}, which it may not have sent: {} are freed", source_node_, sequence, destination(), freed_);
+      fail("node {} waits for packet {} for {}, which it may not have sent: {} are freed", source_node_, sequence,
+           destination(), freed_);
     flush_below_ = std::max(flush_below_, sequence);
   }
   bool report_transit(const plane_header& from) {
@@ -100,16 +104,18 @@ class inbound {
  private:
   void check_arrival(uint64_t sequence) const {
     if (sequence - freed_ >= ring_.packets)
-      fail("node {} sent packet {} for {} without a credit: packets {} to {} have one", source_node_, sequence, destination(), freed_,
-           freed_ + ring_.packets - 1);
+      fail("node {} sent packet {} for {} without a credit: packets {} to {} have one", source_node_, sequence,
+           destination(), freed_, freed_ + ring_.packets - 1);
     if (sequence < expected_ || early_[sequence % ring_.packets])
       fail("node {} sent packet {} for {} twice", source_node_, sequence, destination());
   }
-  /// A receiver reads the packet once more by itself; what is forwarded is forwarded by the table that was checked here.
+  /// A receiver reads the packet once more by itself; what is forwarded is forwarded by the table that was checked
+  /// here.
   void check_contents(uint64_t sequence, const void* packet, uint64_t bytes) {
     packet_table table;
     const packet_fault fault = read_packet(packet, bytes, ring_.expectation(sequence), table);
-    if (fault != packet_fault::fine) fail("corrupt packet from node {} for {}: {}", source_node_, destination(), name_of(fault));
+    if (fault != packet_fault::fine)
+      fail("corrupt packet from node {} for {}: {}", source_node_, destination(), name_of(fault));
     if (is_transit()) to_forward_[sequence % ring_.packets] = table;
   }
   void arrive(uint64_t sequence) {
@@ -151,4 +157,4 @@ class inbound {
   std::deque<std::vector<position>> waiting_;  ///< of packets applied_ .. freed_ - 1
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

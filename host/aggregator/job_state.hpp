@@ -1,4 +1,5 @@
-// What the threads of an aggregator tell each other about the job: that it is over, that it cannot go on, that they shall stop.
+// What the threads of an aggregator tell each other about the job: that it is over, that it cannot go on, that they
+// shall stop.
 #pragma once
 #include <sys/eventfd.h>
 
@@ -9,7 +10,7 @@
 #include "lib/base/descriptor.hpp"
 #include "lib/base/error.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 class job_state {
  public:
@@ -58,4 +59,4 @@ class job_state {
   std::atomic<bool> pe_stopped_{false};
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

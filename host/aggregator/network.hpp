@@ -1,5 +1,5 @@
-// An aggregator's ways to those of the other nodes: what it registers with UCX, a worker and links for each plane, and how they
-// come to know each other.
+// An aggregator's ways to those of the other nodes: what it registers with UCX, a worker and links for each plane, and
+// how they come to know each other.
 #pragma once
 #include <chrono>
 #include <memory>
@@ -16,13 +16,14 @@
 #include "lib/base/log.hpp"
 #include "transport/ucx_context.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// One plane's. Thread scope: one thread at a time.
 class plane_network {
  public:
   /// `staging`: from where packets are put, besides from `slots`.
-  plane_network(ucx_context& context, std::span<char> staging, const std::vector<std::unique_ptr<ucx_memory>>& slots, uint32_t n_nodes)
+  plane_network(ucx_context& context, std::span<char> staging, const std::vector<std::unique_ptr<ucx_memory>>& slots,
+                uint32_t n_nodes)
       : staging_(context, staging.data(), staging.size()), local_{&staging_}, worker_(context), links_(n_nodes) {
     for (const auto& memory : slots) local_.push_back(memory.get());
     worker_.on_error([this](const std::string& text) {
@@ -34,7 +35,8 @@ class plane_network {
   /// Whoever runs the plane says what its messages (plane_am) do, before the first progress().
   ucx_worker& worker() { return worker_; }
   void connect(uint32_t node, std::span<const std::byte> address, const std::vector<std::vector<std::byte>>& keys) {
-    links_[node] = std::make_unique<ucx_link>(worker_, address, keys, fmt::format("the aggregator of node {}", node), local_);
+    links_[node] =
+        std::make_unique<ucx_link>(worker_, address, keys, fmt::format("the aggregator of node {}", node), local_);
   }
 
   /// By node; nullptr for those that are not connected, the own one among them.
@@ -50,7 +52,8 @@ class plane_network {
       if (link) ns += link->put_ns();
     return ns;
   }
-  /// The connection that broke first, in words, which may be a consequence of something else; and since when (now_us()).
+  /// The connection that broke first, in words, which may be a consequence of something else; and since when
+  /// (now_us()).
   const std::string& lost() const { return lost_; }
   uint64_t lost_at() const { return lost_at_; }
   /// Delivers what was sent last, an abort above all. Errors are logged.
@@ -75,18 +78,21 @@ class plane_network {
 
 class network {
  public:
-  /// `staging`: of each plane, in as many pieces; `transit`: packets for others that pass through this node, may be empty.
+  /// `staging`: of each plane, in as many pieces; `transit`: packets for others that pass through this node, may be
+  /// empty.
   network(const node_setup& setup, const std::vector<std::span<char>>& staging, std::span<char> transit)
-      : setup_(setup), context_(static_cast<unsigned>(staging.size()), setup.nodes.n_nodes() - 1, log_name(), setup.one_host) {
+      : setup_(setup),
+        context_(static_cast<unsigned>(staging.size()), setup.nodes.n_nodes() - 1, log_name(), setup.one_host) {
     for (const pe_segment* segment : setup.local) {
       const auto memory = segment->landing_memory();
       // Emulated nodes are on one machine.
-      landing_.push_back(setup.values.nodes > 1
-                             ? std::make_unique<ucx_memory>(context_, segment->descriptor(), memory.data(), memory.size())
-                             : std::make_unique<ucx_memory>(context_, memory.data(), memory.size()));
+      landing_.push_back(setup.values.nodes > 1 ? std::make_unique<ucx_memory>(context_, segment->descriptor(),
+                                                                               memory.data(), memory.size())
+                                                : std::make_unique<ucx_memory>(context_, memory.data(), memory.size()));
       if (setup.values.zero_copy_size == 0) continue;
       const queue blocks = segment->queue_of(static_cast<uint32_t>(queue_kind::kernel_block));
-      slots_.push_back(std::make_unique<ucx_memory>(context_, blocks.slots, blocks.shape.bytes() - sizeof(queue_control)));
+      slots_.push_back(
+          std::make_unique<ucx_memory>(context_, blocks.slots, blocks.shape.bytes() - sizeof(queue_control)));
     }
     if (!transit.empty()) transit_ = std::make_unique<ucx_memory>(context_, transit.data(), transit.size());
     for (const std::span<char> memory : staging)
@@ -117,4 +123,4 @@ class network {
   std::vector<std::unique_ptr<plane_network>> planes_;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

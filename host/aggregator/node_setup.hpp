@@ -1,5 +1,5 @@
-// What all planes of an aggregator are given, and where in the memory of other nodes their packets go: the same arithmetic on both
-// sides.
+// What all planes of an aggregator are given, and where in the memory of other nodes their packets go: the same
+// arithmetic on both sides.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -11,7 +11,7 @@
 #include "host/node/segment.hpp"
 #include "lib/base/topology.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 struct node_setup {
   topology nodes;
@@ -25,7 +25,9 @@ struct node_setup {
   std::function<std::string(uint32_t)> handler_name;
 
   /// Number of the channel of (source node, plane) into the sinks of `into`, and among those that it forwards.
-  uint32_t channel_of(uint32_t into, uint32_t source, uint32_t plane) const { return channel_among(nodes.sources_of(into), source, plane); }
+  uint32_t channel_of(uint32_t into, uint32_t source, uint32_t plane) const {
+    return channel_among(nodes.sources_of(into), source, plane);
+  }
   uint32_t transit_channel_of(uint32_t into, uint32_t source, uint32_t plane) const {
     return channel_among(nodes.transit_sources_of(into), source, plane);
   }
@@ -37,7 +39,8 @@ struct node_setup {
   }
   /// Same for the transit slots of an intermediate node.
   remote_slots remote_transit_of(uint32_t into, uint32_t source, uint32_t plane) const {
-    return {static_cast<uint32_t>(nodes.pes_of(into).size()), transit_shape(into).slot_at(transit_channel_of(into, source, plane), 0)};
+    return {static_cast<uint32_t>(nodes.pes_of(into).size()),
+            transit_shape(into).slot_at(transit_channel_of(into, source, plane), 0)};
   }
   landing_shape transit_shape(uint32_t into) const {
     return {static_cast<uint32_t>(nodes.transit_sources_of(into).size() * values.aggregator_threads),
@@ -63,4 +66,4 @@ struct node_setup {
   }
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

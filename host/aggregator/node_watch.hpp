@@ -1,5 +1,5 @@
-// Is the node before this one, in a ring of all nodes, still there? Where nothing is in flight nobody would miss it: TCP tries
-// for minutes before it gives up a host that has vanished, and what UCX sends to find out keeps it trying.
+// Is the node before this one, in a ring of all nodes, still there? Where nothing is in flight nobody would miss it:
+// TCP tries for minutes before it gives up a host that has vanished, and what UCX sends to find out keeps it trying.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -8,7 +8,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/stall_watch.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 class node_watch {
  public:
@@ -19,18 +19,21 @@ class node_watch {
         watchdog_s_(setup.values.watchdog_s),
         to_(watchdog_s_ ? links[(node_ + 1) % setup.nodes.n_nodes()] : nullptr) {}
   /// When it is time: sends a pulse to the next node, and looks whether some have come from the one before. Throws
-  /// gravel::error if none has for twice GRAVEL_WATCHDOG_S (what is in flight is missed after once that time, and tells more).
-  /// Thread of plane 0.
+  /// gravel::error if none has for twice GRAVEL_WATCHDOG_S (what is in flight is missed after once that time, and tells
+  /// more). Thread of plane 0.
   void step(uint64_t now_us) {
     if (!to_ || now_us < next_us_) return;
-    next_us_ = now_us + watchdog_s_ * 1'000'000 / heartbeat_looks;
+    next_us_ = now_us + watchdog_s_ * 1'000'000 / heartbeat_polls;
     to_->send({plane_word::pulse, node_, 0, 0, 0, 0, 0}, {});
     if (watch_.look(true, received_))
-      fail("nothing has come from node {} for {} s (twice GRAVEL_WATCHDOG_S): its host may have vanished, or the network to it", before_,
-           2 * watchdog_s_);
+      fail(
+          "nothing has come from node {} for {} s (twice GRAVEL_WATCHDOG_S): its host may have vanished, or the "
+          "network to it",
+          before_, 2 * watchdog_s_);
   }
   void receive(const plane_header& header) {
-    if (header.source_node != before_) fail("node {} sent a pulse, where those of node {} were to come", header.source_node, before_);
+    if (header.source_node != before_)
+      fail("node {} sent a pulse, where those of node {} were to come", header.source_node, before_);
     ++received_;
   }
 
@@ -38,8 +41,8 @@ class node_watch {
   uint32_t node_, before_;
   uint64_t watchdog_s_;
   remote_link* to_;  ///< nullptr: there is one node, or no watchdog
-  stall_watch watch_{2 * heartbeat_looks};
+  stall_watch watch_{2 * heartbeat_polls};
   uint64_t received_ = 0, next_us_ = 0;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

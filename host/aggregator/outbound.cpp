@@ -7,7 +7,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/profile.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 outbound::outbound(const common& c, landing ring, uint32_t channel, uint64_t* arrivals)
     : c_(c), sink_(ring.sink), ring_(ring), channel_(channel), arrivals_(arrivals), counts_(c.packets) {}
@@ -22,18 +22,21 @@ outbound::outbound(const common& c, uint32_t sink, remote_link& link, remote_slo
       counts_(c.packets) {}
 
 char* outbound::slot_memory(uint64_t sequence) const {
-  return is_local() ? reinterpret_cast<char*>(ring_.packet(channel_, sequence)) : staging_ + sequence % c_.packets * c_.packet_size;
+  return is_local() ? reinterpret_cast<char*>(ring_.packet(channel_, sequence))
+                    : staging_ + sequence % c_.packets * c_.packet_size;
 }
 
 uint64_t outbound::landing_at(uint64_t at) const {
-  return remote_.offset + landing_shape{1, c_.packets, c_.packet_size}.slot_at(0, sequence_) + sizeof(landing_header) + at;
+  return remote_.offset + landing_shape{1, c_.packets, c_.packet_size}.slot_at(0, sequence_) + sizeof(landing_header) +
+         at;
 }
 
 /// What was copied behind the last piece. That of the first stretch goes with header and table.
 void outbound::put_copied() {
   if (head_ == 0) head_ = std::max<uint64_t>(copied_to_, sizeof(packet_header));
   else if (copied_to_ > copied_from_)
-    link_->put(slot_memory(sequence_) + copied_from_, copied_to_ - copied_from_, remote_.region, landing_at(copied_from_), nullptr);
+    link_->put(slot_memory(sequence_) + copied_from_, copied_to_ - copied_from_, remote_.region,
+               landing_at(copied_from_), nullptr);
 }
 
 /// From the queue's slot to its place at `at` in the landing slot.
@@ -45,7 +48,8 @@ void outbound::put_piece(const uint32_t* from, uint64_t at, uint64_t bytes, uint
   (*c_.stats)[stat::bytes_from_slots] += bytes;
 }
 
-uint32_t outbound::append(uint32_t sink, const row_kind& kind, const uint32_t* from, uint32_t messages, uint64_t now, uint32_t* puts) {
+uint32_t outbound::append(uint32_t sink, const row_kind& kind, const uint32_t* from, uint32_t messages, uint64_t now,
+                          uint32_t* puts) {
   const bool may_put = puts && puts_pieces_;
   uint32_t taken = 0;
   while (taken < messages) {
@@ -70,13 +74,15 @@ uint32_t outbound::append(uint32_t sink, const row_kind& kind, const uint32_t* f
     }
     taken += to.messages;
     if (taken == messages && c_.together == aggregation::packets) break;
-    if (writer_.empty()) fail("a message of {} bytes does not fit into a packet of {} bytes", bytes_of(kind), c_.packet_size);
+    if (writer_.empty())
+      fail("a message of {} bytes does not fit into a packet of {} bytes", bytes_of(kind), c_.packet_size);
     close(close_cause::full);
   }
   return taken;
 }
 
-bool outbound::append_or_spill(uint32_t sink, const row_kind& kind, const uint32_t* from, uint32_t messages, uint64_t now) {
+bool outbound::append_or_spill(uint32_t sink, const row_kind& kind, const uint32_t* from, uint32_t messages,
+                               uint64_t now) {
   const uint32_t taken = has_backlog() ? 0 : append(sink, kind, from, messages, now);
   if (taken == messages) return true;
   from += uint64_t{taken} * kind.words;
@@ -100,23 +106,24 @@ bool outbound::append_or_spill(uint32_t sink, const row_kind& kind, const uint32
   return true;
 }
 
-void outbound::spill(uint32_t sink, const row_kind& kind, const uint32_t* from, uint32_t messages, std::atomic<uint64_t>& account) {
+void outbound::spill(uint32_t sink, const row_kind& kind, const uint32_t* from, uint32_t messages,
+                     std::atomic<uint64_t>& account) {
   waited_ += messages;
   // A piece has an end, so that its memory goes back also while the backlog never becomes empty.
   constexpr uint64_t most_words = 16384;
-  if (backlog_.empty() || backlog_.back().sink != sink || backlog_.back().kind != kind || backlog_.back().account != &account ||
-      backlog_.back().data.size() >= most_words)
+  if (backlog_.empty() || backlog_.back().sink != sink || backlog_.back().kind != kind ||
+      backlog_.back().account != &account || backlog_.back().data.size() >= most_words)
     backlog_.push_back({sink, kind, &account, {}, 0});
   backlog_.back().data.insert(backlog_.back().data.end(), from, from + uint64_t{messages} * kind.words);
 }
 
-uint32_t outbound::put_aside(uint32_t sink, const row_kind& kind, const uint32_t* from, uint32_t messages) {
+uint32_t outbound::add_to_backlog(uint32_t sink, const row_kind& kind, const uint32_t* from, uint32_t messages) {
   const uint64_t limit = uint64_t{c_.packets} * c_.packet_size, each = bytes_of(kind);
-  const uint64_t room = aside_ < limit ? (limit - aside_) / each : 0;
+  const uint64_t room = deferred_bytes_ < limit ? (limit - deferred_bytes_) / each : 0;
   const auto n = static_cast<uint32_t>(std::min<uint64_t>(messages, room));
   if (n == 0) return 0;
-  aside_ += n * each;
-  spill(sink, kind, from, n, aside_);
+  deferred_bytes_ += n * each;
+  spill(sink, kind, from, n, deferred_bytes_);
   return n;
 }
 
@@ -204,8 +211,8 @@ bool outbound::poll_done() {
 
 void outbound::credit(uint64_t freed, uint64_t applied) {
   if (freed < freed_ || freed > sequence_ || applied < applied_ || applied > freed)
-    fail("a credit for sink {} says {} freed, {} applied, where {} were sent, {} freed, {} applied", sink_, freed, applied, sequence_,
-         freed_, applied_);
+    fail("a credit for sink {} says {} freed, {} applied, where {} were sent, {} freed, {} applied", sink_, freed,
+         applied, sequence_, freed_, applied_);
   advance(freed, applied);
 }
 
@@ -219,11 +226,13 @@ void outbound::advance(uint64_t freed, uint64_t applied) {
 
 std::string outbound::describe() const {
   return fmt::format(
-      "to {}: {} packets sent, {} freed, {} applied, {} credits left, {} messages in the open packet, backlog of {} messages, {} bytes of "
+      "to {}: {} packets sent, {} freed, {} applied, {} credits left, {} messages in the open packet, backlog of {} "
+      "messages, {} bytes of "
       "it put aside",
-      sink_ == transit_sink ? std::string("an intermediate node") : fmt::format("PE {}{}", pe_of_sink(sink_), sink_ & 1 ? " (host)" : ""),
-      sequence_, freed_, applied_, c_.packets - (sequence_ - freed_), writer_.is_open() ? writer_.messages() : 0, waited_ - drained_,
-      aside_.load());
+      sink_ == transit_sink ? std::string("an intermediate node")
+                            : fmt::format("PE {}{}", pe_of_sink(sink_), sink_ & 1 ? " (host)" : ""),
+      sequence_, freed_, applied_, c_.packets - (sequence_ - freed_), writer_.is_open() ? writer_.messages() : 0,
+      waited_ - drained_, deferred_bytes_.load());
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

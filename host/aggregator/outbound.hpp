@@ -5,19 +5,21 @@
 //
 //   applied <= freed <= sequence <= freed + packets        (sequence: packets closed so far)
 //
-// Long pieces of rows are not copied into staging memory. An open packet has its landing slot already, and so each piece of at least
-// GRAVEL_ZERO_COPY_SIZE bytes is put to its place there as soon as it is appended, straight from the slot of the queue. What lies
-// between such pieces was copied, and is put when the next one follows; header and table, and what was copied directly behind them, when the
-// packet is closed. The notice follows that last put, and a notice says that all puts before it are there, too:
+// Long pieces of rows are not copied into staging memory. An open packet has its landing slot already, and so each
+// piece of at least GRAVEL_ZERO_COPY_SIZE bytes is put to its place there as soon as it is appended, straight from the
+// slot of the queue. What lies between such pieces was copied, and is put when the next one follows; header and table,
+// and what was copied directly behind them, when the packet is closed. The notice follows that last put, and a notice
+// says that all puts before it are there, too:
 //
 //   staging memory    [header, table, copied]              [copied]                     [copied]
 //   slots of queues                           [piece, 1st]          [2nd, of this slot or of another]
 //   order of puts               5                  1           2             3              4 and, behind 5, the notice
 //
-// So a slot is read as long as `puts` of it are under way, however early its packet is closed or applied, and goes back to its producers when it
-// is taken as a whole and none is: in order, as `consumed` is one count (plane_source.hpp). A put waits for nothing but the network and the
-// other node's progress(), never for credits, so slots that wait for puts hold up nobody for long. If the connection breaks they do not
-// go back at all: the network may still read them. The model is test/models/zero_copy.pml.
+// So a slot is read as long as `puts` of it are under way, however early its packet is closed or applied, and goes back
+// to its producers when it is taken as a whole and none is: in order, as `consumed` is one count (plane_source.hpp). A
+// put waits for nothing but the network and the other node's progress(), never for credits, so slots that wait for puts
+// hold up nobody for long. If the connection breaks they do not go back at all: the network may still read them. The
+// model is test/models/zero_copy.pml.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -31,7 +33,7 @@
 #include "host/node/stats.hpp"
 #include "lib/base/landing.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// What planes say to each other; the header of a UCX active message.
 enum class plane_word : uint32_t { packet, notice, credit, contribution, result, pulse, abort, flush };
@@ -49,12 +51,14 @@ static_assert(sizeof(plane_header) == 40);
 class remote_link {
  public:
   virtual ~remote_link() = default;
-  /// Writes into landing memory of the other node. `local` stays untouched: if `puts` is given, until that is counted down by one (when `local` has
-  /// been read, which may be before this returns; not at all if the connection breaks), else until the packet's credit has come back.
+  /// Writes into landing memory of the other node. `local` stays untouched: if `puts` is given, until that is counted
+  /// down by one (when `local` has been read, which may be before this returns; not at all if the connection breaks),
+  /// else until the packet's credit has come back.
   virtual void put(const void* local, uint64_t bytes, uint32_t region, uint64_t offset, uint32_t* puts) = 0;
-  /// The same and, when these bytes and those of all puts before are there, sends the notice. `local` stays untouched until the packet's
-  /// credit has come back.
-  virtual void put_and_notify(const void* local, uint64_t bytes, uint32_t region, uint64_t offset, const plane_header& notice) = 0;
+  /// The same and, when these bytes and those of all puts before are there, sends the notice. `local` stays untouched
+  /// until the packet's credit has come back.
+  virtual void put_and_notify(const void* local, uint64_t bytes, uint32_t region, uint64_t offset,
+                              const plane_header& notice) = 0;
   /// Sends header and data; both may be reused at once.
   virtual void send(const plane_header&, std::span<const std::byte> data) = 0;
   /// The same for a packet, which stays untouched until its credit has come back.
@@ -74,8 +78,9 @@ enum class close_cause { full, age, flush, idle };
 /// What shares a packet: all that there is for a destination; or, to compare with, the messages of one row, or none.
 enum class aggregation : uint8_t { packets, rows, messages };
 
-/// Memory for what receivers send beyond their credits; shared by the planes of an aggregator. Answers to gets and fetching
-/// operations are never refused: there are no more of them than requests under way (docs/message.md, "Memory").
+/// Memory for what receivers send beyond their credits; shared by the planes of an aggregator. Answers to gets and
+/// fetching operations are never refused: there are no more of them than requests under way (docs/message.md,
+/// "Memory").
 struct spill_budget {
   std::atomic<uint64_t> used{0};     ///< bytes of handlers' messages
   std::atomic<uint64_t> answers{0};  ///< bytes of answers
@@ -84,8 +89,8 @@ struct spill_budget {
 
 class outbound;
 
-/// Where something lies that was given to an outbound: in packets below `packets`; or, as long as `backlog` is not 0, among
-/// the first `backlog` messages that ever waited for credits.
+/// Where something lies that was given to an outbound: in packets below `packets`; or, as long as `backlog` is not 0,
+/// among the first `backlog` messages that ever waited for credits.
 struct position {
   outbound* to;
   uint64_t packets, backlog;
@@ -106,15 +111,17 @@ class outbound {
   /// Other node: `staging` has room for `packets` packets, registered by the owner of the link.
   outbound(const common&, uint32_t sink, remote_link&, remote_slots, char* staging);
 
-  /// Takes up to `messages` messages, of one row; fewer (even 0) when all packets are in flight. A packet that fills leaves. `puts`: that `from` lies in
-  /// registered memory, and does not change while `puts`, which this counts up, is not 0; nullptr: all is copied.
-  uint32_t append(uint32_t sink, const row_kind& kind, const uint32_t* from, uint32_t messages, uint64_t now, uint32_t* puts = nullptr);
+  /// Takes up to `messages` messages, of one row; fewer (even 0) when all packets are in flight. A packet that fills
+  /// leaves. `puts`: that `from` lies in registered memory, and does not change while `puts`, which this counts up, is
+  /// not 0; nullptr: all is copied.
+  uint32_t append(uint32_t sink, const row_kind& kind, const uint32_t* from, uint32_t messages, uint64_t now,
+                  uint32_t* puts = nullptr);
   /// Takes all of them, beyond the packets in flight into the backlog. False: the handlers' budget is spent.
   bool append_or_spill(uint32_t sink, const row_kind& kind, const uint32_t* from, uint32_t messages, uint64_t now);
-  /// For a destination that is busy for long: takes up to `messages` into the backlog, up to the bytes of the packets that
-  /// may be in flight. The rest has to wait.
-  uint32_t put_aside(uint32_t sink, const row_kind& kind, const uint32_t* from, uint32_t messages);
-  bool has_aside() const { return aside_ != 0; }
+  /// For a destination that is busy for long: takes up to `messages` into the backlog, up to the bytes of the packets
+  /// that may be in flight. The rest has to wait.
+  uint32_t add_to_backlog(uint32_t sink, const row_kind& kind, const uint32_t* from, uint32_t messages);
+  bool has_deferred_backlog() const { return deferred_bytes_ != 0; }
   bool drain_backlog(uint64_t now);
   bool has_backlog() const { return !backlog_.empty(); }
 
@@ -128,8 +135,8 @@ class outbound {
   /// Of what was given to it last.
   position last() { return {this, sequence_ + has_open_messages(), has_backlog() ? waited_ : 0}; }
   bool is_applied(position&);
-  /// Somebody waits for what lies there: it is sent, and an intermediate node shall not hold it back. False: it has to wait
-  /// for credits yet.
+  /// Somebody waits for what lies there: it is sent, and an intermediate node shall not hold it back. False: it has to
+  /// wait for credits yet.
   bool hurry(position&);
 
   /// Same node: reads the receiver's `done` words. Returns true if something was new.
@@ -160,7 +167,8 @@ class outbound {
   uint64_t landing_at(uint64_t at) const;
   void advance(uint64_t freed, uint64_t applied);
 
-  void spill(uint32_t sink, const row_kind& kind, const uint32_t* from, uint32_t messages, std::atomic<uint64_t>& account);
+  void spill(uint32_t sink, const row_kind& kind, const uint32_t* from, uint32_t messages,
+             std::atomic<uint64_t>& account);
 
   /// Messages of one row that wait for credits, charged to one account.
   struct piece {
@@ -182,16 +190,16 @@ class outbound {
   bool puts_pieces_ = false;
   packet_writer writer_;
   // Of the open packet, as offsets in it:
-  uint64_t head_ = 0;         ///< what was copied behind the table before the first piece ends here; 0: no piece was put
+  uint64_t head_ = 0;  ///< what was copied behind the table before the first piece ends here; 0: no piece was put
   uint64_t copied_from_ = 0;  ///< all below, but for the head, is put
   uint64_t copied_to_ = 0;    ///< where what was copied last ends
   uint64_t opened_at_ = 0;
   uint64_t sequence_ = 0, freed_ = 0, applied_ = 0, acked_ = 0;
-  uint64_t hurried_ = 0;               ///< an intermediate node knows that packets below this are waited for
-  uint64_t waited_ = 0, drained_ = 0;  ///< messages that ever went into the backlog, and came out of it
-  std::atomic<uint64_t> aside_{0};     ///< bytes in the backlog that were put aside
-  std::vector<uint32_t> counts_;       ///< messages of the packets in flight, by sequence modulo a power of two
+  uint64_t hurried_ = 0;                     ///< an intermediate node knows that packets below this are waited for
+  uint64_t waited_ = 0, drained_ = 0;        ///< messages that ever went into the backlog, and came out of it
+  std::atomic<uint64_t> deferred_bytes_{0};  ///< bytes in the backlog that were put aside
+  std::vector<uint32_t> counts_;             ///< messages of the packets in flight, by sequence modulo a power of two
   std::deque<piece> backlog_;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

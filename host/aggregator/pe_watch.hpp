@@ -1,4 +1,5 @@
-// The main thread of an aggregator, once all runs: it watches the PEs of its node until they have left, or the job cannot go on.
+// The main thread of an aggregator, once all runs: it watches the PEs of its node until they have left, or the job
+// cannot go on.
 #pragma once
 #include <poll.h>
 
@@ -15,35 +16,35 @@
 #include "lib/base/log.hpp"
 #include "lib/base/stall_watch.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 class pe_watch {
  public:
-  /// `tell_nodes`: ends the planes, and tells other nodes why the job ends.
-  pe_watch(local_pes& here, job_state& job, uint64_t watchdog_s, std::function<void(const std::string&)> tell_nodes)
+  /// `notify_nodes`: ends the planes, and tells other nodes why the job ends.
+  pe_watch(local_pes& here, job_state& job, uint64_t watchdog_s, std::function<void(const std::string&)> notify_nodes)
       : here_(here),
         job_(job),
         watchdog_s_(watchdog_s),
-        tell_nodes_(std::move(tell_nodes)),
+        notify_nodes_(std::move(notify_nodes)),
         // Twice as patient as the planes, whose reason is the better one if messages wait.
-        heartbeats_(here.pes.size(), stall_watch(2 * heartbeat_looks)) {
+        heartbeats_(here.pes.size(), stall_watch(2 * heartbeat_polls)) {
     for (auto& segment : here.segments) segments_.push_back(&segment);
     for (const auto& channel : here.channels) watched_.push_back({channel.descriptor(), POLLIN, 0});
     watched_.push_back({job.failed_descriptor(), POLLIN, 0});
   }
   /// True: all PEs said goodbye, after the job's last collective. False: the job has failed, and everybody knows why.
   bool run() {
-    const int look_ms = watchdog_s_ ? static_cast<int>(watchdog_s_ * 1000 / heartbeat_looks) : -1;
+    const int poll_ms = watchdog_s_ ? static_cast<int>(watchdog_s_ * 1000 / heartbeat_polls) : -1;
     const auto has_left = [](const pollfd& w) { return w.fd < 0; };
     while (!std::all_of(watched_.begin(), watched_.end() - 1, has_left)) {
-      const int n_ready = poll(watched_.data(), watched_.size(), look_ms);
-      if (n_ready == 0) look_for_stopped_pes();
+      const int n_ready = poll(watched_.data(), watched_.size(), poll_ms);
+      if (n_ready == 0) check_for_stopped_pes();
       if (n_ready <= 0) continue;
       if (watched_.back().revents) {
         const auto [why, heard] = job_.what_failed();
         if (heard) log_info("the job ends: {}", why);
         else log_error("{}", why);
-        tell_everybody(why);
+        notify_everybody(why);
         return false;
       }
       for (size_t i = 0; i + 1 < watched_.size(); ++i)
@@ -53,13 +54,14 @@ class pe_watch {
   }
 
  private:
-  /// A PE that is stopped sends nothing and answers nothing, and those that wait for it cannot know. Called after each look in vain
-  /// for words from the PEs.
-  void look_for_stopped_pes() {
+  /// A PE that is stopped sends nothing and answers nothing, and those that wait for it cannot know. Called after each
+  /// look in vain for words from the PEs.
+  void check_for_stopped_pes() {
     for (size_t i = 0; i < segments_.size(); ++i)
       if (heartbeats_[i].look(watched_[i].fd >= 0, load_relaxed(&segments_[i]->control()->pe_heartbeat)))
-        job_.find_stopped(fmt::format("PE {} (process {}) has not run for {} s (twice GRAVEL_WATCHDOG_S); is it stopped?", here_.pes[i],
-                                      here_.processes[i], 2 * watchdog_s_));
+        job_.find_stopped(
+            fmt::format("PE {} (process {}) has not run for {} s (twice GRAVEL_WATCHDOG_S); is it stopped?",
+                        here_.pes[i], here_.processes[i], 2 * watchdog_s_));
   }
   /// A word of a PE, or its end. False: the job ends.
   bool hear(size_t i) {
@@ -74,36 +76,37 @@ class pe_watch {
       const std::string why = why_not_leave(segments_, here_.pes, i);
       if (why.empty()) return true;
       log_error("{}", why);
-      tell_everybody(why);
+      notify_everybody(why);
       return false;
     }
     if (word && word->kind == wire_kind::abort) {  // it has said why on its own stderr
-      tell_everybody(word->as<abort_word>(fmt::format("PE {}", here_.pes[i])).why);
+      notify_everybody(word->as<abort_word>(fmt::format("PE {}", here_.pes[i])).why);
       return false;
     }
-    const std::string why = fmt::format("PE {} (process {}) ended without gravel_finalize", here_.pes[i], here_.processes[i]);
-    tell_everybody(why);
+    const std::string why =
+        fmt::format("PE {} (process {}) ended without gravel_finalize", here_.pes[i], here_.processes[i]);
+    notify_everybody(why);
     // Its launcher knows how it ended, and ends us: then that is enough.
     let_cause_speak();
     log_error("{}", why);
     return false;
   }
-  void tell_everybody(const std::string& why) {
+  void notify_everybody(const std::string& why) {
     for (auto& channel : here_.channels) try {
         channel.send(abort_word{why});
       } catch (const std::exception&) {
         // That PE is gone already.
       }
-    tell_nodes_(why);
+    notify_nodes_(why);
   }
 
   local_pes& here_;
   job_state& job_;
   uint64_t watchdog_s_;
-  std::function<void(const std::string&)> tell_nodes_;
+  std::function<void(const std::string&)> notify_nodes_;
   std::vector<pe_segment*> segments_;
   std::vector<stall_watch> heartbeats_;
   std::vector<pollfd> watched_;  ///< the PEs' channels, -1 for those that have left; then job_state's
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

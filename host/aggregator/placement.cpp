@@ -12,7 +12,7 @@
 
 #include "lib/base/error.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 /// This machine's topology; empty if hwloc cannot tell. Only PCI devices are wanted besides processors and memory: for
@@ -51,7 +51,8 @@ placement place_near_gpus(const machine_places& machine, uint32_t n_threads) {
   std::set<uint32_t> wanted;
   for (const auto& nodes : machine.near) {
     if (nodes.empty()) return {{}, "hwloc does not know a GPU of this node's PEs"};
-    if (nodes.size() == machine.numa_nodes.size()) return {{}, "no part of the machine is nearer to the GPUs than another"};
+    if (nodes.size() == machine.numa_nodes.size())
+      return {{}, "no part of the machine is nearer to the GPUs than another"};
     wanted.insert(nodes.begin(), nodes.end());
   }
   if (wanted.empty()) return {{}, "no PE has a GPU"};
@@ -66,12 +67,14 @@ placement place_near_gpus(const machine_places& machine, uint32_t n_threads) {
   if (places.empty()) return {{}, "the processors near the GPUs may not be used"};
   // Threads that poll want a processor each.
   for (size_t i = 0; i < places.size(); ++i)
-    if (const size_t threads_there = (n_threads + places.size() - 1 - i) / places.size(); places[i].count() < threads_there) {
+    if (const size_t threads_there = (n_threads + places.size() - 1 - i) / places.size();
+        places[i].count() < threads_there) {
       places = {all};
       break;
     }
   if (places.size() == 1 && all == machine.allowed) return {{}, "all usable processors are near the GPUs"};
-  if (all.count() < n_threads) return {{}, fmt::format("only processors {} are near the GPUs, for {} threads", all.text(), n_threads)};
+  if (all.count() < n_threads)
+    return {{}, fmt::format("only processors {} are near the GPUs, for {} threads", all.text(), n_threads)};
   placement result{{}, "near the GPUs"};
   for (uint32_t t = 0; t < n_threads; ++t) result.threads.push_back(places[t % places.size()]);
   return result;
@@ -96,7 +99,8 @@ machine_places find_places(hwloc_topology_t topology, const std::vector<std::str
     const hwloc_obj_t around = gpu ? hwloc_get_non_io_ancestor_obj(topology, gpu) : nullptr;
     if (!around || !around->nodeset) continue;
     for (const auto& [node, place] : place_of_node)
-      if (hwloc_bitmap_isset(around->nodeset, node) && std::find(near.begin(), near.end(), place) == near.end()) near.push_back(place);
+      if (hwloc_bitmap_isset(around->nodeset, node) && std::find(near.begin(), near.end(), place) == near.end())
+        near.push_back(place);
   }
   return found;
 }
@@ -130,4 +134,4 @@ cpu_set binding_of_this_thread() {
   return cpus;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

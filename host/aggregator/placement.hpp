@@ -1,5 +1,5 @@
-// Where an aggregator's threads run: near the GPUs of its PEs, so that slots and packets, which cross PCIe anyway, do not
-// cross the link between sockets, too. hwloc knows what is near; the decision itself is a function of what it said.
+// Where an aggregator's threads run: near the GPUs of its PEs, so that slots and packets, which cross PCIe anyway, do
+// not cross the link between sockets, too. hwloc knows what is near; the decision itself is a function of what it said.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -9,7 +9,7 @@
 
 struct hwloc_topology;
 
-namespace gravel {
+namespace gravel::detail {
 
 /// A machine, as far as it matters here.
 struct machine_places {
@@ -30,8 +30,8 @@ placement place_near_gpus(const machine_places&, uint32_t n_threads);
 /// What hwloc says of these PCI devices. `topology`: loaded, with PCI devices.
 machine_places find_places(hwloc_topology* topology, const std::vector<std::string>& bus_ids, cpu_set allowed);
 
-/// GRAVEL_AGGREGATOR_BIND, on this machine. Throws gravel::error for what is neither auto, none nor a list, and for a list that
-/// names a processor which is not there. hwloc is asked only if the answer may matter.
+/// GRAVEL_AGGREGATOR_BIND, on this machine. Throws gravel::error for what is neither auto, none nor a list, and for a
+/// list that names a processor which is not there. hwloc is asked only if the answer may matter.
 placement place_threads(const std::string& setting, const std::vector<std::string>& bus_ids, uint32_t n_threads);
 
 /// Empty: done; else why not. The kernel leaves out processors that this process may not use.
@@ -39,4 +39,4 @@ std::string bind_this_thread(const cpu_set&);
 /// Where this thread may run; empty if that cannot be told.
 cpu_set binding_of_this_thread();
 
-}  // namespace gravel
+}  // namespace gravel::detail

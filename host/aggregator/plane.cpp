@@ -7,7 +7,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/profile.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 plane::plane(const node_setup& setup, uint32_t index, std::vector<remote_link*> links, char* staging, char* transit)
     : setup_(setup),
@@ -43,7 +43,7 @@ bool plane::step(uint64_t now) {
     }
   }
   bool input = false;
-  is_held_up_ = false;
+  is_stalled_ = false;
   for (auto& s : sources_) input |= take_from(*s, now);
   if (input) last_input_ = now;
   moved |= input;
@@ -68,11 +68,13 @@ bool plane::receive(const plane_header& header, std::span<const std::byte> data,
     publish_counts();
     return true;
   }
-  if (header.word != plane_word::packet && header.word != plane_word::notice && header.word != plane_word::flush) return false;
+  if (header.word != plane_word::packet && header.word != plane_word::notice && header.word != plane_word::flush)
+    return false;
   inbound* in = routes_.from(node, header.sink);
   if (!in) fail("node {} sent a packet for sink {}, which is not here", node, header.sink);
   if (header.word == plane_word::flush) {
-    if (!in->is_transit()) fail("node {} asks for a flush of packets for sink {}, which are not forwarded", node, header.sink);
+    if (!in->is_transit())
+      fail("node {} asks for a flush of packets for sink {}, which are not forwarded", node, header.sink);
     in->ask_flush(header.sequence);
   } else if (header.word == plane_word::packet) in->on_packet(header.sequence, data);
   else in->on_notice(header.sequence, header.a);
@@ -91,11 +93,12 @@ bool plane::take_from(plane_source& s, uint64_t now) {
     const uint64_t before = taken_;
     const bool whole = take_slot(s, now);
     moved |= taken_ != before || whole;
-    // Published before `consumed`, which comes with or after this: a sample that sees the slot consumed sees its messages taken.
+    // Published before `consumed`, which comes with or after this: a sample that sees the slot consumed sees its
+    // messages taken.
     store_release(&counts_->taken, taken_);
     if (!whole) {
       ++stats_[stat::stalls];
-      is_held_up_ = true;
+      is_stalled_ = true;
       break;
     }
     ++stats_[stat::slots_taken];
@@ -109,7 +112,8 @@ bool plane::take_from(plane_source& s, uint64_t now) {
 bool plane::take_slot(plane_source& s, uint64_t now) {
   const slot_table& table = s.at_hand();
   const unit* const payload = s.slots.payload(s.slots.next());
-  uint32_t* const puts = s.kind == static_cast<uint32_t>(queue_kind::kernel_block) ? &s.puts() : nullptr;  // others' slots are small
+  uint32_t* const puts =
+      s.kind == static_cast<uint32_t>(queue_kind::kernel_block) ? &s.puts() : nullptr;  // others' slots are small
   for (; s.row < table.n_rows; ++s.row) {
     const message_row row = table.rows[s.row];
     outbound& to = routes_.to(row.sink);
@@ -122,7 +126,7 @@ bool plane::take_slot(plane_source& s, uint64_t now) {
       // What waits already goes first, or the backlog might never shrink.
       took = to.has_backlog() ? 0 : to.append(row.sink, row.kind, from, took, now, puts);
       if (const uint32_t rest = row.messages - s.message - took; rest != 0)
-        took += wait_or_put_aside(s, to, row, from + uint64_t{took} * row.kind.words, rest, now);
+        took += wait_or_add_to_backlog(s, to, row, from + uint64_t{took} * row.kind.words, rest, now);
     }
     if (took != 0) s.touch(row.sink);
     taken_ += took;
@@ -139,19 +143,20 @@ bool plane::take_slot(plane_source& s, uint64_t now) {
   return true;
 }
 
-/// A destination without credits may be busy for a moment, or for long. So a queue waits for it, but not longer than packets
-/// wait to be filled; then what is for that destination is put aside, as long as there is room, and the others go on. If there are
-/// none, it stays in its slot, from which it can be sent without a copy, as long as the destination frees a packet now and then.
-uint32_t plane::wait_or_put_aside(plane_source& s, outbound& to, const message_row& row, const uint32_t* from, uint32_t messages,
-                                  uint64_t now) {
+/// A destination without credits may be busy for a moment, or for long. So a queue waits for it, but not longer than
+/// packets wait to be filled; then what is for that destination is put aside, as long as there is room, and the others
+/// go on. If there are none, it stays in its slot, from which it can be sent without a copy, as long as the destination
+/// frees a packet now and then.
+uint32_t plane::wait_or_add_to_backlog(plane_source& s, outbound& to, const message_row& row, const uint32_t* from,
+                                       uint32_t messages, uint64_t now) {
   if (!s.holds_more_than(to, routes_)) {
     if (std::exchange(s.freed_seen, to.freed()) != to.freed()) s.freed_at = now;
     if (now - s.freed_at < setup_.values.timeout_us) return 0;
-  } else if (!to.has_aside()) {
+  } else if (!to.has_deferred_backlog()) {
     if (s.waits_since == 0) s.waits_since = now;
     if (now - s.waits_since < setup_.values.timeout_us) return 0;
   }
-  return to.put_aside(row.sink, row.kind, from, messages);
+  return to.add_to_backlog(row.sink, row.kind, from, messages);
 }
 
 void plane::spill_exhausted(const plane_source& s, const row_kind& kind, const uint32_t* message) const {
@@ -163,7 +168,8 @@ void plane::spill_exhausted(const plane_source& s, const row_kind& kind, const u
     what += " of handler '" + (name.empty() ? fmt::format("id {:#x}", handler) : name) + "'";
   }
   fail(
-      "handlers of PE {} send faster than their destinations apply: {} exceeds GRAVEL_SPILL_SIZE ({} bytes); raise it, or let the handler "
+      "handlers of PE {} send faster than their destinations apply: {} exceeds GRAVEL_SPILL_SIZE ({} bytes); raise it, "
+      "or let the handler "
       "send less",
       s.pe, what, setup_.spill->limit);
 }
@@ -177,13 +183,15 @@ bool plane::forward(inbound& in, uint64_t now) {
       const message_row row = packet->rows[in.at.row];
       outbound& to = routes_.to(row.sink);
       const uint32_t node = setup_.nodes.node_of(pe_of_sink(row.sink));
-      if (setup_.nodes.next_hop(setup_.node, node) != node) fail("a packet for PE {} came by a third node", pe_of_sink(row.sink));
+      if (setup_.nodes.next_hop(setup_.node, node) != node)
+        fail("a packet for PE {} came by a third node", pe_of_sink(row.sink));
       mark_busy(to);
-      const uint32_t* const from = words_at(in.payload_to_forward() + in.at.unit) + uint64_t{in.at.message} * row.kind.words;
+      const uint32_t* const from =
+          words_at(in.payload_to_forward() + in.at.unit) + uint64_t{in.at.message} * row.kind.words;
       const uint32_t rest = row.messages - in.at.message;
       // Behind what local queues have put aside, which may never end.
-      const uint32_t took =
-          to.has_backlog() ? to.put_aside(row.sink, row.kind, from, rest) : to.append(row.sink, row.kind, from, rest, now);
+      const uint32_t took = to.has_backlog() ? to.add_to_backlog(row.sink, row.kind, from, rest)
+                                             : to.append(row.sink, row.kind, from, rest, now);
       moved |= took != 0;
       taken_ += took;
       stats_[stat::messages_forwarded] += took;
@@ -235,11 +243,12 @@ bool plane::busy() const {
 std::string plane::describe() const {
   size_t flushes = 0;
   for (const auto& s : sources_) flushes += s->flushes_pending();
-  std::string text = fmt::format("plane {} of node {}: {} messages taken, {} flushes pending\n", index_, setup_.node, taken_, flushes);
+  std::string text =
+      fmt::format("plane {} of node {}: {} messages taken, {} flushes pending\n", index_, setup_.node, taken_, flushes);
   for (const auto& s : sources_) text += s->describe();
   for (const outbound* o : busy_out_) text += "  " + o->describe() + "\n";
   for (const inbound* in : busy_in_) text += "  " + in->describe() + "\n";
   return text;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -13,11 +13,12 @@
 #include "host/aggregator/plane_routes.hpp"
 #include "host/aggregator/plane_source.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 class plane {
  public:
-  /// `links[n]`: to node n (nullptr for this node). `staging` and `transit`: memory of the sizes that node_setup.hpp tells, registered.
+  /// `links[n]`: to node n (nullptr for this node). `staging` and `transit`: memory of the sizes that node_setup.hpp
+  /// tells, registered.
   plane(const node_setup&, uint32_t index, std::vector<remote_link*> links, char* staging, char* transit);
 
   /// One round. Returns true if anything moved. Throws gravel::error when the job cannot go on.
@@ -26,13 +27,13 @@ class plane {
   void count_time(stat what, uint64_t us) { stats_[what] += us; }
   /// What it waits for, behind a step that moved nothing; nullopt: for nothing.
   std::optional<stat> waits_for() const {
-    if (is_held_up_) return stat::full_us;
+    if (is_stalled_) return stat::full_us;
     return busy() ? std::optional(stat::dry_us) : std::nullopt;
   }
   /// A message of the same plane of another node. Collective words are not handled here: false.
   bool receive(const plane_header&, std::span<const std::byte> data, uint64_t now_us);
 
-  /// Something is owed: open packets, packets in flight, flushes not yet done.
+  /// Something is deferred: open packets, packets in flight, flushes not yet done.
   bool busy() const;
   /// Queues, packets, credits and counts, for the watchdog.
   std::string describe() const;
@@ -40,7 +41,8 @@ class plane {
  private:
   bool take_from(plane_source&, uint64_t now);
   bool take_slot(plane_source&, uint64_t now);
-  uint32_t wait_or_put_aside(plane_source&, outbound&, const message_row&, const uint32_t* from, uint32_t messages, uint64_t now);
+  uint32_t wait_or_add_to_backlog(plane_source&, outbound&, const message_row&, const uint32_t* from, uint32_t messages,
+                                  uint64_t now);
   [[noreturn]] void spill_exhausted(const plane_source&, const row_kind&, const uint32_t* message) const;
   bool forward(inbound&, uint64_t now);
   bool close_due(uint64_t now);
@@ -61,10 +63,10 @@ class plane {
   std::vector<std::unique_ptr<plane_source>> sources_;
   uint64_t last_input_ = 0;
   uint64_t taken_ = 0;
-  bool is_held_up_ = false;    ///< in the last round a slot had to stay, at least in part
+  bool is_stalled_ = false;    ///< in the last round a slot had to stay, at least in part
   uint64_t flush_number_ = 0;  ///< of the flush that began last
   plane_counts* counts_;
   uint64_t* stats_words_;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

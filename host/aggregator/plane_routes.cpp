@@ -2,10 +2,10 @@
 
 #include <array>
 
-namespace gravel {
+namespace gravel::detail {
 
-plane_routes::plane_routes(const node_setup& setup, uint32_t index, const std::vector<remote_link*>& links, char* staging, char* transit,
-                           stats_row& stats) {
+plane_routes::plane_routes(const node_setup& setup, uint32_t index, const std::vector<remote_link*>& links,
+                           char* staging, char* transit, stats_row& stats) {
   const topology& nodes = setup.nodes;
   const uint32_t me = setup.node, packets = static_cast<uint32_t>(setup.values.packets_per_destination);
   const settings& s = setup.values;
@@ -34,7 +34,9 @@ plane_routes::plane_routes(const node_setup& setup, uint32_t index, const std::v
     staging += each;
     return &outbounds_.back();
   };
-  const auto sinks_of = [](uint32_t pe) { return std::array{sink_of(pe, sink_kind::device), sink_of(pe, sink_kind::host)}; };
+  const auto sinks_of = [](uint32_t pe) {
+    return std::array{sink_of(pe, sink_kind::device), sink_of(pe, sink_kind::host)};
+  };
   for (uint32_t node : nodes.targets_of(me))
     for (uint32_t pe : nodes.pes_of(node))
       for (uint32_t sink : sinks_of(pe))
@@ -47,10 +49,12 @@ plane_routes::plane_routes(const node_setup& setup, uint32_t index, const std::v
 
   // Channels of nodes for which this one is intermediate.
   const landing_shape forwarded = setup.transit_shape(me);
-  const landing transit_ring{transit,      nullptr,          nullptr, forwarded.channels, forwarded.packets, forwarded.packet_size,
-                             transit_sink, nodes.n_pes() * 2};
+  const landing transit_ring{
+      transit,      nullptr,          nullptr, forwarded.channels, forwarded.packets, forwarded.packet_size,
+      transit_sink, nodes.n_pes() * 2};
   for (uint32_t from : nodes.transit_sources_of(me))
-    from_.try_emplace({from, transit_sink}, transit_ring, setup.transit_channel_of(me, from, index), nullptr, from, *links[from]);
+    from_.try_emplace({from, transit_sink}, transit_ring, setup.transit_channel_of(me, from, index), nullptr, from,
+                      *links[from]);
 }
 
 inbound* plane_routes::from(uint32_t node, uint32_t sink) {
@@ -69,4 +73,4 @@ uint64_t plane_routes::acked_messages() const {
   return acked;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,4 +1,5 @@
-// All channels of one plane: to each sink of the job, directly or through an intermediate node, and from each node that sends here.
+// All channels of one plane: to each sink of the job, directly or through an intermediate node, and from each node that
+// sends here.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -10,12 +11,13 @@
 #include "host/aggregator/node_setup.hpp"
 #include "host/aggregator/outbound.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 class plane_routes {
  public:
   /// As for plane.
-  plane_routes(const node_setup&, uint32_t index, const std::vector<remote_link*>& links, char* staging, char* transit, stats_row&);
+  plane_routes(const node_setup&, uint32_t index, const std::vector<remote_link*>& links, char* staging, char* transit,
+               stats_row&);
 
   uint32_t n_sinks() const { return static_cast<uint32_t>(to_.size()); }
   /// The channel by which messages for this sink leave.
@@ -35,4 +37,4 @@ class plane_routes {
   std::map<node_and_sink, outbound*> credited_;  ///< by who sends the credits, and sink there
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

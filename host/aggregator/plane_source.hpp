@@ -13,7 +13,7 @@
 #include "lib/base/profile.hpp"
 #include "lib/base/queue_consumer.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 class plane_source {
  public:
@@ -33,15 +33,16 @@ class plane_source {
   const queue q;
   queue_consumer slots;
   uint32_t row = 0, message = 0, unit_at = 0;  ///< progress within the slot at hand
-  uint64_t freed_seen = ~0ull, freed_at = 0;   ///< of a channel that alone has rows waiting: packets freed, and when that last changed
-  uint64_t waits_since = 0;                    ///< time at which the row at hand began to wait for credits; 0: it does not
+  uint64_t freed_seen = ~0ull,
+           freed_at = 0;     ///< of a channel that alone has rows waiting: packets freed, and when that last changed
+  uint64_t waits_since = 0;  ///< time at which the row at hand began to wait for credits; 0: it does not
 
-  /// Header and table of the slot at hand, which has arrived: read once. Throws gravel::error if the PE has filled it with
-  /// what is none.
+  /// Header and table of the slot at hand, which has arrived: read once. Throws gravel::error if the PE has filled it
+  /// with what is none.
   const slot_table& at_hand() {
     if (!has_read_ && !slots.read(slots.next(), limits_, at_hand_))
-      fail("PE {} handed over a corrupt slot in its {}: {} rows, {} units", pe, name_of(static_cast<queue_kind>(kind)), at_hand_.n_rows,
-           at_hand_.n_units);
+      fail("PE {} handed over a corrupt slot in its {}: {} rows, {} units", pe, name_of(static_cast<queue_kind>(kind)),
+           at_hand_.n_rows, at_hand_.n_units);
     has_read_ = true;
     return at_hand_;
   }
@@ -58,7 +59,8 @@ class plane_source {
     while (slots.held() != 0 && puts_[slots.first_held() & (q.shape.slots - 1)] == 0) slots.give_back();
   }
 
-  /// Does anything that goes by another channel than `to` wait behind the row at hand? Looks at each slot once as long as there is nothing.
+  /// Does anything that goes by another channel than `to` wait behind the row at hand? Looks at each slot once as long
+  /// as there is nothing.
   bool holds_more_than(const outbound& to, const plane_routes& routes) {
     const uint64_t now = slots.next();
     if (std::exchange(alike_, &to) != &to || alike_below_ < now) alike_below_ = now;
@@ -79,8 +81,8 @@ class plane_source {
     touched_.push_back(sink);
   }
   void notice_flush_target() { flush_seen_ = std::max(flush_seen_, slots.flush_target()); }
-  /// Begins flushes that are due, hurries what they wait for, and ends those for which all is applied: then true. `number` counts
-  /// the plane's flushes.
+  /// Begins flushes that are due, hurries what they wait for, and ends those for which all is applied: then true.
+  /// `number` counts the plane's flushes.
   bool step_flushes(const plane_routes& routes, uint64_t& number) {
     profile_range range;
     bool ended = false;
@@ -111,7 +113,8 @@ class plane_source {
     if (!slots.taken() && !waiting && !flush_seen_) return {};
     return fmt::format("  PE {} {}: {} slots taken, {} of them being sent, {}, flush asked below ticket {}\n", pe,
                        name_of(static_cast<queue_kind>(kind)), slots.taken(), slots.held(),
-                       waiting ? fmt::format("slot of ticket {} waits at row {}", slots.next(), row) : "none waits", flush_seen_);
+                       waiting ? fmt::format("slot of ticket {} waits at row {}", slots.next(), row) : "none waits",
+                       flush_seen_);
   }
 
  private:
@@ -136,10 +139,11 @@ class plane_source {
 
   uint32_t plane_;
   slot_limits limits_;
-  slot_table at_hand_, later_;       ///< of the slot at hand; of one behind it, for a look
-  bool has_read_ = false;            ///< at_hand_ is of the slot at hand
-  std::vector<uint32_t> puts_;       ///< by slot
-  const outbound* alike_ = nullptr;  ///< slots at hand hold nothing but for this channel, those of tickets below `alike_below_`
+  slot_table at_hand_, later_;  ///< of the slot at hand; of one behind it, for a look
+  bool has_read_ = false;       ///< at_hand_ is of the slot at hand
+  std::vector<uint32_t> puts_;  ///< by slot
+  const outbound* alike_ =
+      nullptr;  ///< slots at hand hold nothing but for this channel, those of tickets below `alike_below_`
   uint64_t alike_below_ = 0;
   uint64_t flush_seen_ = 0;     ///< highest flush target met
   uint64_t flush_started_ = 0;  ///< highest target whose packets were closed
@@ -149,4 +153,4 @@ class plane_source {
   std::deque<flush> flushes_;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

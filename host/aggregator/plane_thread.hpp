@@ -1,5 +1,5 @@
-// One thread of an aggregator: steps its plane, hears what the same plane of other nodes says, and ends the job when it cannot go
-// on. That of plane 0 also has the node's duties.
+// One thread of an aggregator: steps its plane, hears what the same plane of other nodes says, and ends the job when it
+// cannot go on. That of plane 0 also has the node's duties.
 #pragma once
 #include <algorithm>
 #include <cstring>
@@ -14,7 +14,7 @@
 #include "host/aggregator/job_state.hpp"
 #include "host/aggregator/network.hpp"
 #include "host/aggregator/node_watch.hpp"
-#include "host/aggregator/peer_bells.hpp"
+#include "host/aggregator/peer_doorbells.hpp"
 #include "host/aggregator/placement.hpp"
 #include "host/aggregator/plane.hpp"
 #include "lib/base/capacity.hpp"
@@ -23,13 +23,13 @@
 #include "lib/base/profile.hpp"
 #include "lib/base/relax.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 class plane_thread {
  public:
   /// `network`: nullptr if there is one node. `staging` and `transit` as for plane.
-  plane_thread(const node_setup& setup, uint32_t index, plane_network* network, char* staging, char* transit, const placement& places,
-               job_state& job)
+  plane_thread(const node_setup& setup, uint32_t index, plane_network* network, char* staging, char* transit,
+               const placement& places, job_state& job)
       : setup_(setup),
         index_(index),
         network_(network),
@@ -37,7 +37,7 @@ class plane_thread {
         job_(job),
         plane_(setup, index, links_of(network, setup.nodes), staging, transit) {
     if (const auto links = links_of(network, setup.nodes); index == 0)
-      duties_.reset(new node_duties{{setup, links}, {setup, links}, peer_bells(setup.local)});
+      duties_.reset(new node_duties{{setup, links}, {setup, links}, peer_doorbells(setup.local)});
     if (!network) return;
     network->worker().on_am(
         plane_am,
@@ -84,7 +84,9 @@ class plane_thread {
           waiting.end();
           last_progress = now;
           doing = stat::busy_us;
-          if (network_) plane_.count_time(stat::put_us, network_->put_ns() / 1000 - std::exchange(put_ns, network_->put_ns()) / 1000);
+          if (network_)
+            plane_.count_time(stat::put_us,
+                              network_->put_ns() / 1000 - std::exchange(put_ns, network_->put_ns()) / 1000);
           continue;
         }
         doing = plane_.waits_for();
@@ -92,9 +94,10 @@ class plane_thread {
         if (!busy) {
           last_progress = now;
         } else if (patience && now - last_progress > patience) {
-          return job_.fail(fmt::format(
-              "no progress for {} s (GRAVEL_WATCHDOG_S); a PE may be stopped, or its kernels may leave no room for the resolver:\n{}",
-              setup_.values.watchdog_s, describe()));
+          return job_.fail(
+              fmt::format("no progress for {} s (GRAVEL_WATCHDOG_S); a PE may be stopped, or its kernels may leave no "
+                          "room for the resolver:\n{}",
+                          setup_.values.watchdog_s, describe()));
         }
         if (awake) continue;
         waiting.in_vain(busy ? "wait" : "idle");
@@ -116,7 +119,7 @@ class plane_thread {
     if (!duties_) return moved;
     for (pe_segment* segment : setup_.local) store_relaxed(&segment->control()->aggregator_heartbeat, now);
     moved |= duties_->collectives.step();
-    moved |= duties_->bells.pass_on();
+    moved |= duties_->doorbells.pass_on();
     if (!duties_->collectives.over()) duties_->nodes.step(now);
     else if (!job_.over.exchange(true) && network_) network_->worker().expect_disconnects();
     return moved;
@@ -127,7 +130,8 @@ class plane_thread {
     const cpu_set& wanted = placement_.threads[index_];
     if (const std::string why_not = bind_this_thread(wanted); !why_not.empty())
       return log_info("plane {} is not bound to processors {}: {}", index_, wanted.text(), why_not);
-    binding_ = fmt::format("plane {} runs on processors {}, {}", index_, binding_of_this_thread().text(), placement_.reason);
+    binding_ =
+        fmt::format("plane {} runs on processors {}, {}", index_, binding_of_this_thread().text(), placement_.reason);
     log_info("{}", binding_);
   }
   void receive(std::span<const std::byte> raw, std::span<const std::byte> data) {
@@ -178,7 +182,7 @@ class plane_thread {
   struct node_duties {
     collective collectives;
     node_watch nodes;
-    peer_bells bells;
+    peer_doorbells doorbells;
   };
   std::unique_ptr<node_duties> duties_;
   bool received_ = false;  ///< in this round; UCX's own keep-alive traffic is no progress of the job
@@ -187,4 +191,4 @@ class plane_thread {
   std::jthread thread_;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -9,18 +9,19 @@
 #include "lib/base/error.hpp"
 #include "transport/ucx_endpoint.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 constexpr unsigned plane_am = 1;  ///< active message id of planes' words
 
 class ucx_link final : public remote_link {
  public:
-  /// `keys`: of the other node's regions: its PEs' landing memory in order, then its transit memory. `local`: from where may be put; those
-  /// that are used most first.
-  ucx_link(ucx_worker& worker, std::span<const std::byte> address, const std::vector<std::vector<std::byte>>& keys, std::string peer,
-           std::vector<const ucx_memory*> local)
+  /// `keys`: of the other node's regions: its PEs' landing memory in order, then its transit memory. `local`: from
+  /// where may be put; those that are used most first.
+  ucx_link(ucx_worker& worker, std::span<const std::byte> address, const std::vector<std::vector<std::byte>>& keys,
+           std::string peer, std::vector<const ucx_memory*> local)
       : local_(std::move(local)), endpoint_(worker, address, std::move(peer)) {
-    for (const auto& key : keys) regions_.push_back(key.empty() ? ucx_remote_memory() : ucx_remote_memory(endpoint_, key));
+    for (const auto& key : keys)
+      regions_.push_back(key.empty() ? ucx_remote_memory() : ucx_remote_memory(endpoint_, key));
   }
   void put(const void* local, uint64_t bytes, uint32_t region, uint64_t offset, uint32_t* puts) override {
     // Of a connection that broke or goes away nothing is counted: who counts may be gone, too.
@@ -30,7 +31,8 @@ class ucx_link final : public remote_link {
     if (!puts) put(local, bytes, region, offset, put_end::there, nullptr, nullptr);
     else if (put(local, bytes, region, offset, put_end::read, count_down, puts)) --*puts;
   }
-  void put_and_notify(const void* local, uint64_t bytes, uint32_t region, uint64_t offset, const plane_header& notice) override {
+  void put_and_notify(const void* local, uint64_t bytes, uint32_t region, uint64_t offset,
+                      const plane_header& notice) override {
     struct pending_notice {  // the callback's
       ucx_link& link;
       plane_header notice;
@@ -59,11 +61,14 @@ class ucx_link final : public remote_link {
   uint64_t put_ns() const { return put_ns_; }
 
  private:
-  bool put(const void* local, uint64_t bytes, uint32_t region, uint64_t offset, put_end end, done_callback done, void* argument) {
-    const auto memory = std::find_if(local_.begin(), local_.end(), [&](const ucx_memory* m) { return m->contains(local, bytes); });
+  bool put(const void* local, uint64_t bytes, uint32_t region, uint64_t offset, put_end end, done_callback done,
+           void* argument) {
+    const auto memory =
+        std::find_if(local_.begin(), local_.end(), [&](const ucx_memory* m) { return m->contains(local, bytes); });
     if (memory == local_.end()) fail("a put of {} bytes at {}, which are not registered", bytes, local);
     const uint64_t begin = n_puts_++ % timed_puts ? 0 : now_ns();
-    const bool ended = endpoint_.put(local, bytes, **memory, regions_.at(region).address() + offset, regions_[region], done, argument, end);
+    const bool ended = endpoint_.put(local, bytes, **memory, regions_.at(region).address() + offset, regions_[region],
+                                     done, argument, end);
     if (begin) put_ns_ += (now_ns() - begin) * timed_puts;
     return ended;
   }
@@ -75,4 +80,4 @@ class ucx_link final : public remote_link {
   ucx_endpoint endpoint_;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

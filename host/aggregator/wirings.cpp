@@ -5,12 +5,13 @@
 #include "lib/base/error.hpp"
 #include "transport/ucx_wire.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 std::vector<wiring> read_wirings(const all_wirings& all, const node_setup& setup) {
   const topology& nodes = setup.nodes;
   if (all.by_node.size() != nodes.n_nodes())
-    fail("the aggregator of node {} was given the wirings of {} nodes; its job has {}", setup.node, all.by_node.size(), nodes.n_nodes());
+    fail("the aggregator of node {} was given the wirings of {} nodes; its job has {}", setup.node, all.by_node.size(),
+         nodes.n_nodes());
   std::vector<wiring> read(nodes.n_nodes());
   for (uint32_t node = 0; node < nodes.n_nodes(); ++node) {
     if (node == setup.node) continue;
@@ -18,8 +19,8 @@ std::vector<wiring> read_wirings(const all_wirings& all, const node_setup& setup
     const size_t pes = nodes.pes_of(node).size();
     wiring& theirs = read[node] = from_wire<wiring>(all.by_node[node], from);
     if (theirs.worker.size() != setup.values.aggregator_threads)
-      fail("node {} has {} aggregator threads, this node {}: GRAVEL_AGGREGATOR_THREADS must be the same everywhere", node,
-           theirs.worker.size(), setup.values.aggregator_threads);
+      fail("node {} has {} aggregator threads, this node {}: GRAVEL_AGGREGATOR_THREADS must be the same everywhere",
+           node, theirs.worker.size(), setup.values.aggregator_threads);
     if (theirs.keys.size() != pes + 1)
       fail("{} has sent {} keys, where there are {} PEs and transit memory", from, theirs.keys.size(), pes);
     const uint64_t landing_bytes = 2 * make_segment_shape(setup.values, nodes, node).landing_bytes();
@@ -28,10 +29,11 @@ std::vector<wiring> read_wirings(const all_wirings& all, const node_setup& setup
       const uint64_t bytes = theirs.keys[i].empty() ? 0 : read_of_ucx<ucx_memory_key>(theirs.keys[i], from).bytes;
       if (bytes != expected)
         fail("{} has sent a key of {} bytes for {}, which has {}", from, bytes,
-             i < pes ? fmt::format("the landing slots of PE {}", nodes.pes_of(node)[i]) : "its transit slots", expected);
+             i < pes ? fmt::format("the landing slots of PE {}", nodes.pes_of(node)[i]) : "its transit slots",
+             expected);
     }
   }
   return read;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

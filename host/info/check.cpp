@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <string_view>
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 std::string name_of(const gpu& g) { return fmt::format("GPU {}", g.ordinal); }
@@ -19,7 +19,8 @@ std::string path_words(const gpu& from, const gpu_pair& pair) {
 
 route self_route(const findings& f, const std::string& device) {
   if (f.routes == "net")
-    return {device, device, "net", "not self: GRAVEL_ROUTES=net sends even what stays in a PE through the network path"};
+    return {device, device, "net",
+            "not self: GRAVEL_ROUTES=net sends even what stays in a PE through the network path"};
   return {device, device, "self", "done in place; nothing is faster"};
 }
 
@@ -43,16 +44,19 @@ route gpu_route(const findings& f, size_t i, size_t j) {
   if (!pair.access)
     r.why = fmt::format("not peer: {} and {} have no peer access{}", name_of(from), name_of(to),
                         pair.status.empty() ? "" : fmt::format(" ({})", pair.status));
-  else if (!pair.atomics) r.why = fmt::format("not peer: peer access over {}, without native atomics", path_words(from, pair));
+  else if (!pair.atomics)
+    r.why = fmt::format("not peer: peer access over {}, without native atomics", path_words(from, pair));
   else if (!reason.empty())
-    r.why = fmt::format("not peer: {}; the hardware would allow it: peer access over {}", reason, path_words(from, pair));
+    r.why =
+        fmt::format("not peer: {}; the hardware would allow it: peer access over {}", reason, path_words(from, pair));
   else r = {r.from, r.to, "peer", fmt::format("peer access over {}; {}", path_words(from, pair), peer_words(f))};
   return r;
 }
 
 /// Two PEs that share a GPU.
 route shared_gpu_route(const findings& f, const std::string& me) {
-  const char* turns = f.mps.running ? "MPS lets the PEs of one GPU run at once" : "the PEs of one GPU take turns: MPS is not running";
+  const char* turns =
+      f.mps.running ? "MPS lets the PEs of one GPU run at once" : "the PEs of one GPU take turns: MPS is not running";
   const std::string reason = no_peers(f);
   if (!reason.empty()) return {me, me + ", another PE", "net", fmt::format("not peer: {}; {}", reason, turns)};
   return {me, me + ", another PE", "peer", fmt::format("the same memory; {}; {}", peer_words(f), turns)};
@@ -84,7 +88,8 @@ std::string to_other_nodes(const findings& f) {
   const network n = network_of(f.software.ucx_transports);
   std::string text;
   if (!n.rdma.empty()) text = fmt::format("UCX over {}", fmt::join(n.rdma, ", "));
-  else if (!n.tcp.empty()) text = fmt::format("UCX over {}; not RDMA: UCX finds no NIC that can do it", fmt::join(n.tcp, ", "));
+  else if (!n.tcp.empty())
+    text = fmt::format("UCX over {}; not RDMA: UCX finds no NIC that can do it", fmt::join(n.tcp, ", "));
   else text = "UCX finds no network: jobs stay on this machine";
   if (!f.ucx_tls.empty()) text += fmt::format("; UCX_TLS={} limits the choice", f.ucx_tls);
   return text;
@@ -127,46 +132,62 @@ std::vector<problem> find_problems(const findings& f) {
 
   for (const auto& name : f.unknown_variables)
     warn(fmt::format("{} is not a variable of Gravel (a typing error?); gravel-info -c lists them", name));
-  if (m.usable_threads == 1) warn("one core only: PEs and the aggregator take turns on it; results are right, rates mean nothing");
+  if (m.usable_threads == 1)
+    warn("one core only: PEs and the aggregator take turns on it; results are right, rates mean nothing");
   const bool rdma = !network_of(f.software.ucx_transports).rdma.empty();
   if (constexpr uint64_t enough = 64 << 20; m.locked_memory && *m.locked_memory < enough && !m.may_lock_any)
-    warn(
-        fmt::format("the limit of locked memory is {} KiB{}; raise it with `ulimit -l unlimited`, or for all logins with '* - memlock "
-                    "unlimited' in /etc/security/limits.conf",
-                    *m.locked_memory / 1024,
-                    rdma ? fmt::format(": Gravel registers {} KiB with the NIC for each PE of another node", f.registered / 1024)
-                         : std::string(" (it matters once there is a NIC that does RDMA: UCX registers memory with it)")));
+    warn(fmt::format(
+        "the limit of locked memory is {} KiB{}; raise it with `ulimit -l unlimited`, or for all logins with '* - "
+        "memlock "
+        "unlimited' in /etc/security/limits.conf",
+        *m.locked_memory / 1024,
+        rdma ? fmt::format(": Gravel registers {} KiB with the NIC for each PE of another node", f.registered / 1024)
+             : std::string(" (it matters once there is a NIC that does RDMA: UCX registers memory with it)")));
   if (!m.cma.works)
     warn(
-        fmt::format("UCX cannot use CMA ({}; yama ptrace_scope: {}): between nodes emulated on one machine every packet is copied once "
+        fmt::format("UCX cannot use CMA ({}; yama ptrace_scope: {}): between nodes emulated on one machine every "
+                    "packet is copied once "
                     "more; jobs on one node and over a network do not care",
                     m.cma.why_not, m.ptrace_scope));
   if (!m.dev_shm_free) warn("there is no /dev/shm: UCX has no shared memory between emulated nodes, and takes TCP");
   else if (*m.dev_shm_free < (32 << 20))
-    warn(fmt::format("only {} KiB are free in /dev/shm, which UCX uses between emulated nodes; in a container start it with --shm-size=1g",
-                     *m.dev_shm_free / 1024));
+    warn(
+        fmt::format("only {} KiB are free in /dev/shm, which UCX uses between emulated nodes; in a container start it "
+                    "with --shm-size=1g",
+                    *m.dev_shm_free / 1024));
   for (const gpu& g : f.gpus.gpus) {
     if (g.major < 8)
-      warn(fmt::format("{} ({}) is of compute capability {}.{}: Gravel's kernels need 8.0", name_of(g), g.name, g.major, g.minor));
+      warn(fmt::format("{} ({}) is of compute capability {}.{}: Gravel's kernels need 8.0", name_of(g), g.name, g.major,
+                       g.minor));
     if (g.compute_mode == 2)
-      warn(fmt::format("{} is in compute mode 'prohibited': no program can use it; `nvidia-smi -c DEFAULT` allows it", name_of(g)));
+      warn(fmt::format("{} is in compute mode 'prohibited': no program can use it; `nvidia-smi -c DEFAULT` allows it",
+                       name_of(g)));
     if (g.compute_mode == 3 && !f.mps.running)
-      warn(fmt::format("{} is in compute mode 'exclusive process': one PE only; `nvidia-smi -c DEFAULT` or MPS allow more", name_of(g)));
+      warn(fmt::format(
+          "{} is in compute mode 'exclusive process': one PE only; `nvidia-smi -c DEFAULT` or MPS allow more",
+          name_of(g)));
     if (!g.host_register)
-      warn(fmt::format("{} cannot use pinned host memory of other libraries (no cudaHostRegister): Gravel cannot use it", name_of(g)));
+      warn(
+          fmt::format("{} cannot use pinned host memory of other libraries (no cudaHostRegister): Gravel cannot use it",
+                      name_of(g)));
   }
   if (!f.gpus.gpus.empty() && !f.software.built_with_cuda)
-    warn("this Gravel was built without nvcc: its examples use the CPU backend; programs compiled by nvcc against it can use the GPUs");
+    warn(
+        "this Gravel was built without nvcc: its examples use the CPU backend; programs compiled by nvcc against it "
+        "can use the GPUs");
   return found;
 }
 
 std::string residency_of(const findings& f) {
   if (f.partition == "hold")
-    return fmt::format("by the hold (GRAVEL_PARTITION=hold); the driver has {}green contexts", f.gpus.green_contexts ? "" : "no ");
-  const char* const why = !f.gpus.green_contexts ? "the driver has no green contexts" : f.mps.running ? "MPS runs" : nullptr;
+    return fmt::format("by the hold (GRAVEL_PARTITION=hold); the driver has {}green contexts",
+                       f.gpus.green_contexts ? "" : "no ");
+  const char* const why = !f.gpus.green_contexts ? "the driver has no green contexts"
+                          : f.mps.running        ? "MPS runs"
+                                                 : nullptr;
   if (!why) return fmt::format("in green contexts (GRAVEL_PARTITION={})", f.partition);
   return f.partition == "green" ? fmt::format("none: GRAVEL_PARTITION=green, but {}", why)
                                 : fmt::format("by the hold (GRAVEL_PARTITION=auto: {})", why);
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

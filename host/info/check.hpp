@@ -9,7 +9,7 @@
 #include "host/info/machine.hpp"
 #include "host/info/software.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// What the checks look at.
 struct findings {
@@ -47,4 +47,4 @@ struct problem {
 std::vector<problem> find_problems(const findings&);
 inline bool can_run(const std::vector<problem>& problems) { return problems.empty() || !problems[0].fatal; }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace gravel {
+namespace gravel::detail {
 
 cuda_driver::cuda_driver() {
   if (!library.why_not().empty()) why_not = fmt::format("no NVIDIA driver: {}", library.why_not());
@@ -16,4 +16,4 @@ std::string cuda_driver::text_of(int result) const {
   return fmt::format("{}: {}", name ? name : fmt::format("error {}", result), text ? text : "unknown");
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

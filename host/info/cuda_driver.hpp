@@ -8,7 +8,7 @@
 
 #include "host/info/shared_library.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 struct cuda_ipc_handle {
   unsigned char bytes[64];
@@ -16,7 +16,8 @@ struct cuda_ipc_handle {
 
 struct cuda_driver {
   // CUdevice_attribute and CUdevice_P2PAttribute
-  static constexpr int multiprocessors = 16, compute_mode = 20, major = 75, minor = 76, host_native_atomics = 86, host_register = 99;
+  static constexpr int multiprocessors = 16, compute_mode = 20, major = 75, minor = 76, host_native_atomics = 86,
+                       host_register = 99;
   static constexpr int p2p_rank = 1, p2p_atomics = 3;
   static constexpr unsigned lazy_peer_access = 1;
 
@@ -46,4 +47,4 @@ struct cuda_driver {
   int (*open_ipc_handle)(uint64_t*, cuda_ipc_handle, unsigned flags) = library.find("cuIpcOpenMemHandle_v2");
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -9,7 +9,7 @@
 #include "host/info/cuda_driver.hpp"
 #include "host/info/gpus.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 constexpr unsigned limit_s = 20;
@@ -21,7 +21,8 @@ std::string to_hex(const cuda_ipc_handle& handle) {
 }
 
 bool from_hex(const std::string& text, cuda_ipc_handle& handle) {
-  if (text.size() != 2 * sizeof(handle.bytes) || text.find_first_not_of("0123456789abcdef") != std::string::npos) return false;
+  if (text.size() != 2 * sizeof(handle.bytes) || text.find_first_not_of("0123456789abcdef") != std::string::npos)
+    return false;
   for (size_t i = 0; i < sizeof(handle.bytes); ++i)
     handle.bytes[i] = static_cast<unsigned char>(std::stoi(text.substr(2 * i, 2), nullptr, 16));
   return true;
@@ -58,9 +59,11 @@ std::string try_cuda_ipc() {
   const cuda_driver cuda;
   if (const std::string why_not = make_context(cuda); !why_not.empty()) return why_not;
   uint64_t memory = 0;
-  if (const int result = cuda.allocate(&memory, 2 << 20)) return fmt::format("2 MiB of GPU memory: {}", cuda.text_of(result));
+  if (const int result = cuda.allocate(&memory, 2 << 20))
+    return fmt::format("2 MiB of GPU memory: {}", cuda.text_of(result));
   cuda_ipc_handle handle{};
-  if (const int result = cuda.get_ipc_handle(&handle, memory)) return fmt::format("cuIpcGetMemHandle: {}", cuda.text_of(result));
+  if (const int result = cuda.get_ipc_handle(&handle, memory))
+    return fmt::format("cuIpcGetMemHandle: {}", cuda.text_of(result));
   return run_copy(to_hex(handle));
 }
 
@@ -75,4 +78,4 @@ std::string open_cuda_ipc(const std::string& text) {
   return result ? fmt::format("cuIpcOpenMemHandle: {}", cuda.text_of(result)) : "";
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -10,10 +10,11 @@
 #include "host/info/cuda_driver.hpp"
 #include "host/info/nvml.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
-void describe_pair(const cuda_driver& cuda, const nvml& n, int from, int to, void* nvml_from, void* nvml_to, gpu_pair& pair) {
+void describe_pair(const cuda_driver& cuda, const nvml& n, int from, int to, void* nvml_from, void* nvml_to,
+                   gpu_pair& pair) {
   int value = 0;
   pair.access = cuda.can_access_peer(&value, from, to) == 0 && value != 0;
   pair.atomics = cuda.p2p_attribute(&value, cuda_driver::p2p_atomics, from, to) == 0 && value != 0;
@@ -105,4 +106,4 @@ mps_state find_mps() {
   return {false, fmt::format("not running (process {} of {} is gone)", pid, folder)};
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

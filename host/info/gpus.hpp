@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace gravel {
+namespace gravel::detail {
 
 struct gpu {
   int ordinal;  ///< as CUDA numbers them (CUDA_VISIBLE_DEVICES applies)
@@ -53,4 +53,4 @@ struct mps_state {
 };
 mps_state find_mps();
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -19,10 +19,10 @@
 #include "host/node/sealed_memory.hpp"
 #include "lib/base/error.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
-void look_at_topology(machine_report& m, const std::vector<std::string>& bus_ids) {
+void inspect_topology(machine_report& m, const std::vector<std::string>& bus_ids) {
   hwloc_topology_t raw = nullptr;
   if (hwloc_topology_init(&raw) != 0) {
     m.hwloc_error = "hwloc cannot start";
@@ -34,7 +34,9 @@ void look_at_topology(machine_report& m, const std::vector<std::string>& bus_ids
     m.hwloc_error = fmt::format("hwloc cannot read the topology: {}", std::strerror(errno));
     return;
   }
-  const auto count = [&](hwloc_obj_type_t type) { return static_cast<uint32_t>(std::max(0, hwloc_get_nbobjs_by_type(raw, type))); };
+  const auto count = [&](hwloc_obj_type_t type) {
+    return static_cast<uint32_t>(std::max(0, hwloc_get_nbobjs_by_type(raw, type)));
+  };
   m.packages = count(HWLOC_OBJ_PACKAGE);
   m.cores = count(HWLOC_OBJ_CORE);
   m.hardware_threads = count(HWLOC_OBJ_PU);
@@ -118,13 +120,14 @@ bool has_cap_ipc_lock() {
 
 }  // namespace
 
-machine_report look_at_machine(const std::vector<std::string>& bus_ids) {
+machine_report inspect_machine(const std::vector<std::string>& bus_ids) {
   machine_report m;
-  look_at_topology(m, bus_ids);
+  inspect_topology(m, bus_ids);
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
-  m.usable_threads = sched_getaffinity(0, sizeof(allowed), &allowed) == 0 ? static_cast<uint32_t>(CPU_COUNT(&allowed))
-                                                                          : static_cast<uint32_t>(sysconf(_SC_NPROCESSORS_ONLN));
+  m.usable_threads = sched_getaffinity(0, sizeof(allowed), &allowed) == 0
+                         ? static_cast<uint32_t>(CPU_COUNT(&allowed))
+                         : static_cast<uint32_t>(sysconf(_SC_NPROCESSORS_ONLN));
   m.memory = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   rlimit limit{};
   if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) m.locked_memory = limit.rlim_cur;
@@ -137,4 +140,4 @@ machine_report look_at_machine(const std::vector<std::string>& bus_ids) {
   return m;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

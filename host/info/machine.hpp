@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace gravel {
+namespace gravel::detail {
 
 /// Something that was tried: it works, or why it does not.
 struct trial {
@@ -29,6 +29,6 @@ struct machine_report {
 };
 
 /// `bus_ids`: PCI devices whose NUMA node is wanted.
-machine_report look_at_machine(const std::vector<std::string>& bus_ids);
+machine_report inspect_machine(const std::vector<std::string>& bus_ids);
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -22,15 +22,15 @@ extern char** environ;
 
 namespace {
 
-using namespace gravel;
+using namespace gravel::detail;
 
-findings look_around() {
+findings inspect() {
   findings f;
-  f.software = look_at_software();
+  f.software = inspect_software();
   f.gpus = find_gpus();
   std::vector<std::string> bus_ids;
   for (const gpu& g : f.gpus.gpus) bus_ids.push_back(g.bus_id);
-  f.machine = look_at_machine(bus_ids);
+  f.machine = inspect_machine(bus_ids);
   f.mps = find_mps();
   if (const char* set = std::getenv("UCX_TLS")) f.ucx_tls = set;
   f.unknown_variables = unknown_settings(environ);
@@ -59,7 +59,8 @@ std::FILE* output() {
 }
 
 void print(const std::string& text) {
-  if (!output() || std::fputs(text.c_str(), output()) < 0 || std::fflush(output()) != 0) fail_errno("writing to standard output");
+  if (!output() || std::fputs(text.c_str(), output()) < 0 || std::fflush(output()) != 0)
+    fail_errno("writing to standard output");
 }
 /// Values of the environment may be anything: what is no UTF-8 is replaced.
 void print(const nlohmann::json& j) { print(j.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"); }
@@ -79,7 +80,7 @@ int run(bool variables, bool check, bool markdown, bool json) {
     for (const auto& name : unknown_settings(environ)) text += fmt::format("\n{}.\n", describe_unknown_setting(name));
   }
   if (check || !variables) {
-    const findings found = look_around();
+    const findings found = inspect();
     if (check) fine = fine && can_run(find_problems(found));
     if (!json) text += check ? check_text(found) : report_text(found);
     if (json && check) all.update(check_json(found));

@@ -1,6 +1,6 @@
 #include "host/info/nvml.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 nvml::nvml() {
   why_not = library.why_not();
@@ -42,4 +42,4 @@ const char* nvml::path_of_level(int level) {
   }
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,5 +1,5 @@
-// The few functions of NVIDIA's management library (libnvidia-ml.so.1) that gravel-info calls: NVLink state, and why there is no peer
-// access. Numbers and signatures are those of its stable C interface.
+// The few functions of NVIDIA's management library (libnvidia-ml.so.1) that gravel-info calls: NVLink state, and why
+// there is no peer access. Numbers and signatures are those of its stable C interface.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -7,7 +7,7 @@
 
 #include "host/info/shared_library.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 struct nvml {
   // nvmlGpuP2PCapsIndex_t
@@ -34,4 +34,4 @@ struct nvml {
   static const char* path_of_level(int level);
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

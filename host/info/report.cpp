@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 using nlohmann::json;
@@ -15,11 +15,14 @@ using nlohmann::json;
 std::string trial_text(const trial& t) { return t.works ? "works" : fmt::format("does not work: {}", t.why_not); }
 std::string gib(uint64_t bytes) { return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1 << 30)); }
 
-void row(std::string& text, const char* name, const std::string& value) { text += fmt::format("  {:<20}{}\n", name, value); }
+void row(std::string& text, const char* name, const std::string& value) {
+  text += fmt::format("  {:<20}{}\n", name, value);
+}
 
 std::string locked_memory_text(const machine_report& m) {
   if (!m.locked_memory) return "unlimited";
-  return fmt::format("{} KiB{}", *m.locked_memory / 1024, m.may_lock_any ? " (does not bind this user: CAP_IPC_LOCK)" : "");
+  return fmt::format("{} KiB{}", *m.locked_memory / 1024,
+                     m.may_lock_any ? " (does not bind this user: CAP_IPC_LOCK)" : "");
 }
 
 void add_gpus(std::string& text, const findings& f) {
@@ -34,13 +37,14 @@ void add_gpus(std::string& text, const findings& f) {
   for (const gpu& g : r.gpus) {
     const auto near = f.machine.locality.find(g.bus_id);
     row(text, fmt::format("GPU {}", g.ordinal).c_str(),
-        fmt::format("{}, {}, sm_{}{}, {} multiprocessors, {}{}{}", g.name, gib(g.memory), g.major, g.minor, g.multiprocessors, g.bus_id,
-                    near == f.machine.locality.end() ? "" : ", " + near->second,
+        fmt::format("{}, {}, sm_{}{}, {} multiprocessors, {}{}{}", g.name, gib(g.memory), g.major, g.minor,
+                    g.multiprocessors, g.bus_id, near == f.machine.locality.end() ? "" : ", " + near->second,
                     g.nvlinks && *g.nvlinks ? fmt::format(", {} NVLinks", *g.nvlinks) : ""));
   }
   std::set<std::string> atomics;
   for (const gpu& g : r.gpus) atomics.insert(g.host_native_atomics ? "yes" : "no");
-  row(text, "host atomics", fmt::format("{} (hostNativeAtomicSupported; Gravel does not need it)", fmt::join(atomics, ", ")));
+  row(text, "host atomics",
+      fmt::format("{} (hostNativeAtomicSupported; Gravel does not need it)", fmt::join(atomics, ", ")));
   row(text, "CUDA IPC", f.ipc_error.empty() ? "works" : fmt::format("does not work: {}", f.ipc_error));
   row(text, "MPS", f.mps.text);
   row(text, "residency", residency_of(f));
@@ -52,7 +56,10 @@ void add_gpus(std::string& text, const findings& f) {
       text += fmt::format("    GPU {:<2}", r.gpus[i].ordinal);
       // One letter per pair, so that the matrix of eight GPUs fits a terminal.
       for (size_t j = 0; j < r.gpus.size(); ++j)
-        text += fmt::format("{:>4}", i == j ? '-' : !r.pairs[i][j].access ? '.' : r.pairs[i][j].nvlink.value_or(false) ? 'N' : 'P');
+        text += fmt::format("{:>4}", i == j                                 ? '-'
+                                     : !r.pairs[i][j].access                ? '.'
+                                     : r.pairs[i][j].nvlink.value_or(false) ? 'N'
+                                                                            : 'P');
       text += '\n';
     }
   }
@@ -62,8 +69,8 @@ void add_machine(std::string& text, const machine_report& m) {
   text += "machine\n";
   if (m.hwloc_error.empty())
     row(text, "cores",
-        fmt::format("{} package(s), {} cores, {} hardware threads of which {} may be used, {} NUMA node(s)", m.packages, m.cores,
-                    m.hardware_threads, m.usable_threads, m.numa_nodes));
+        fmt::format("{} package(s), {} cores, {} hardware threads of which {} may be used, {} NUMA node(s)", m.packages,
+                    m.cores, m.hardware_threads, m.usable_threads, m.numa_nodes));
   else row(text, "cores", m.hwloc_error);
   if (m.numa.size() > 1)
     for (const auto& node : m.numa) row(text, "NUMA node", node);
@@ -89,7 +96,8 @@ std::string report_text(const findings& f) {
   row(text, "UCX transports", s.ucx_error.empty() ? fmt::format("{}", fmt::join(s.ucx_transports, " ")) : s.ucx_error);
   add_gpus(text, f);
   add_machine(text, f.machine);
-  text += "\ngravel-info -c lists the variables; gravel-info --check says which routes will be used, and what is wrong.\n";
+  text +=
+      "\ngravel-info -c lists the variables; gravel-info --check says which routes will be used, and what is wrong.\n";
   return text;
 }
 
@@ -108,14 +116,16 @@ std::string check_text(const findings& f) {
 // What JSON has of these under their own names.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(gpu, ordinal, name, bus_id, memory, multiprocessors, host_native_atomics)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(gpu_pair, access, atomics, rank)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(machine_report, packages, cores, hardware_threads, usable_threads, numa_nodes, memory, may_lock_any,
-                                   ptrace_scope)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(machine_report, packages, cores, hardware_threads, usable_threads, numa_nodes,
+                                   memory, may_lock_any, ptrace_scope)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(route, from, to, route, why)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(problem, fatal, text)
 
 nlohmann::json report_json(const findings& f) {
   const software_report& s = f.software;
-  const auto trial_json = [](const trial& t) { return t.works ? json{{"works", true}} : json{{"works", false}, {"why_not", t.why_not}}; };
+  const auto trial_json = [](const trial& t) {
+    return t.works ? json{{"works", true}} : json{{"works", false}, {"why_not", t.why_not}};
+  };
   json j;
   j["version"] = s.version;
   j["build"] = {{"compiler", s.compiler}, {"type", s.build_type}, {"cuda", s.built_with_cuda}};
@@ -130,7 +140,8 @@ nlohmann::json report_json(const findings& f) {
     json one = g;
     one["compute_capability"] = {g.major, g.minor};
     if (g.nvlinks) one["nvlinks"] = *g.nvlinks;
-    if (const auto near = f.machine.locality.find(g.bus_id); near != f.machine.locality.end()) one["locality"] = near->second;
+    if (const auto near = f.machine.locality.find(g.bus_id); near != f.machine.locality.end())
+      one["locality"] = near->second;
     gpus.push_back(std::move(one));
   }
   json pairs = json::array();
@@ -171,4 +182,4 @@ nlohmann::json check_json(const findings& f) {
   return {{"routes", find_routes(f)}, {"problems", problems}, {"runs", can_run(problems)}};
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

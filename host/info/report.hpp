@@ -5,11 +5,11 @@
 
 #include "host/info/check.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 std::string report_text(const findings&);
 std::string check_text(const findings&);
 nlohmann::json report_json(const findings&);
 nlohmann::json check_json(const findings&);
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace gravel {
+namespace gravel::detail {
 
 /// It stays loaded: threads of its own may run.
 class shared_library {
@@ -35,4 +35,4 @@ class shared_library {
   std::string why_not_;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -6,7 +6,7 @@
 #include "lib/base/version.hpp"
 #include "transport/ucx_context.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 /// "OpenPMIx 4.2.2rc2 (PMIx Standard: 4.2, ...)\n": the part in front.
@@ -17,7 +17,7 @@ std::string short_pmix(const std::string& text) {
 
 }  // namespace
 
-software_report look_at_software() {
+software_report inspect_software() {
   software_report s;
   s.version = GRAVEL_VERSION;
 #if defined(__clang__)
@@ -28,8 +28,9 @@ software_report look_at_software() {
   s.build_type = GRAVEL_BUILD_TYPE;
   s.built_with_cuda = std::string(GRAVEL_NVCC).size() != 0;
   const std::string ptx = GRAVEL_CUDA_PTX;
-  s.cuda = s.built_with_cuda ? "on (" GRAVEL_NVCC ", for sm_" GRAVEL_CUDA_ARCHS + (ptx.empty() ? "" : " and PTX of sm_" + ptx) + ")"
-                             : "off (no nvcc when it was built)";
+  s.cuda = s.built_with_cuda
+               ? "on (" GRAVEL_NVCC ", for sm_" GRAVEL_CUDA_ARCHS + (ptx.empty() ? "" : " and PTX of sm_" + ptx) + ")"
+               : "off (no nvcc when it was built)";
   s.ucx = ucx_version();
   s.pmix = short_pmix(PMIx_Get_version());
   s.hwloc = HWLOC_VERSION;  // that of its header: the library does not tell its own
@@ -38,4 +39,4 @@ software_report look_at_software() {
   return s;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

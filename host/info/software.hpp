@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-namespace gravel {
+namespace gravel::detail {
 
 struct software_report {
   std::string version, compiler, build_type, cuda;  ///< cuda: "on, for sm_90 and PTX of sm_80", "off"
@@ -13,6 +13,6 @@ struct software_report {
   std::string ucx_error;        ///< UCX could not list its transports
   std::string ucx_build_error;  ///< UCX cannot start with this environment
 };
-software_report look_at_software();
+software_report inspect_software();
 
-}  // namespace gravel
+}  // namespace gravel::detail

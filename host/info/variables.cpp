@@ -9,7 +9,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/settings.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 constexpr uint64_t unbounded = std::numeric_limits<int64_t>::max();
@@ -25,13 +25,17 @@ std::string short_size(uint64_t bytes) {
 std::string range_of(const setting_row& row) {
   if (row.kind == setting_kind::flag) return "yes or no";
   if (row.kind == setting_kind::text) return "";
-  const auto number = [&](uint64_t value) { return row.kind == setting_kind::size ? short_size(value) : std::to_string(value); };
-  return row.most == unbounded ? fmt::format("from {}", number(row.least)) : fmt::format("{} to {}", number(row.least), number(row.most));
+  const auto number = [&](uint64_t value) {
+    return row.kind == setting_kind::size ? short_size(value) : std::to_string(value);
+  };
+  return row.most == unbounded ? fmt::format("from {}", number(row.least))
+                               : fmt::format("{} to {}", number(row.least), number(row.most));
 }
 
 /// What is wrong with this variable's value alone; "" if nothing.
 std::string fault_of(const setting_row& row, const char* value) {
-  return text_of_error([&] { read_settings([&](const char* name) { return std::strcmp(name, row.name) == 0 ? value : nullptr; }); });
+  return text_of_error(
+      [&] { read_settings([&](const char* name) { return std::strcmp(name, row.name) == 0 ? value : nullptr; }); });
 }
 
 /// Text in a cell of a Markdown table.
@@ -43,7 +47,8 @@ std::string cell(std::string text) {
 }  // namespace
 
 std::string variables_text(const variable_lookup& lookup) {
-  std::string text = "# Variables of Gravel. '*': set in this environment. Sizes may be written as 65536, 64K or 64KiB.\n\n";
+  std::string text =
+      "# Variables of Gravel. '*': set in this environment. Sizes may be written as 65536, 64K or 64KiB.\n\n";
   for (const setting_row& row : setting_table()) {
     const char* found = lookup(row.name);
     const std::string fault = found ? fault_of(row, found) : "", range = range_of(row);
@@ -63,8 +68,9 @@ std::string variables_markdown() {
   std::string text = "| variable | default | range | unit | meaning |\n|---|---|---|---|---|\n";
   for (const setting_row& row : setting_table()) {
     const bool is_flag = row.kind == setting_kind::flag;
-    text += fmt::format("| `{}` | {} | {} | {} | {} |\n", row.name, *row.default_value ? fmt::format("`{}`", row.default_value) : "",
-                        is_flag ? "" : range_of(row), is_flag ? "yes or no" : row.unit, cell(row.meaning));
+    text += fmt::format("| `{}` | {} | {} | {} | {} |\n", row.name,
+                        *row.default_value ? fmt::format("`{}`", row.default_value) : "", is_flag ? "" : range_of(row),
+                        is_flag ? "yes or no" : row.unit, cell(row.meaning));
   }
   return text;
 }
@@ -86,4 +92,4 @@ nlohmann::json variables_json(const variable_lookup& lookup) {
   return all;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -4,7 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-namespace gravel {
+namespace gravel::detail {
 
 /// Finds the value of a variable; nullptr: not set.
 using variable_lookup = std::function<const char*(const char*)>;
@@ -15,4 +15,4 @@ std::string variables_text(const variable_lookup&);
 std::string variables_markdown();
 nlohmann::json variables_json(const variable_lookup&);
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -18,11 +18,13 @@
 
 extern char** environ;
 
-namespace gravel {
+namespace gravel::detail {
 namespace fs = std::filesystem;
 
 std::string find_aggregator(const std::string& setting) {
-  const auto usable = [](const fs::path& p) { return !p.empty() && access(p.c_str(), X_OK) == 0 && !fs::is_directory(p); };
+  const auto usable = [](const fs::path& p) {
+    return !p.empty() && access(p.c_str(), X_OK) == 0 && !fs::is_directory(p);
+  };
   if (!setting.empty()) {
     if (!usable(setting)) fail("GRAVEL_AGGREGATOR: '{}' is not an executable file", setting);
     return setting;
@@ -53,8 +55,9 @@ std::string find_aggregator(const std::string& setting) {
 }
 
 pid_t spawn_aggregator(const std::string& path, int listener, uint32_t pes, uint32_t host_pes, uint32_t job_pes) {
-  const std::string fd = "--listen-fd=3", n = "--pes=" + std::to_string(pes), h = "--host-pes=" + std::to_string(host_pes),
-                    j = "--job-pes=" + std::to_string(job_pes), p = "--parent=" + std::to_string(getpid());
+  const std::string fd = "--listen-fd=3", n = "--pes=" + std::to_string(pes),
+                    h = "--host-pes=" + std::to_string(host_pes), j = "--job-pes=" + std::to_string(job_pes),
+                    p = "--parent=" + std::to_string(getpid());
   char* arguments[] = {const_cast<char*>("gravel-aggregator"),
                        const_cast<char*>(fd.c_str()),
                        const_cast<char*>(n.c_str()),
@@ -69,8 +72,8 @@ pid_t spawn_aggregator(const std::string& path, int listener, uint32_t pes, uint
   posix_spawn_file_actions_adddup2(&actions, listener, 3);
   // A file or socket of the program must not stay open because the aggregator has it, too.
   posix_spawn_file_actions_addclosefrom_np(&actions, 4);
-  // What the program, or who started it, blocks or ignores is not the aggregator's: it must end on SIGTERM, as soon as UCX's libraries are loaded
-  // (no_end_meanwhile).
+  // What the program, or who started it, blocks or ignores is not the aggregator's: it must end on SIGTERM, as soon as
+  // UCX's libraries are loaded (no_end_meanwhile).
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   sigset_t at_first, all;
@@ -93,11 +96,12 @@ bool wait_for_aggregator(pid_t pid, int limit_ms) {
   for (int waited = 0; waited <= limit_ms + 1000; ++waited) {
     const pid_t ended = waitpid(pid, &status, WNOHANG);
     if (ended == pid) return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    if (ended < 0 && errno == ECHILD) return true;  // the program ignores SIGCHLD, or waits for any child: nobody knows how it has ended
+    if (ended < 0 && errno == ECHILD)
+      return true;  // the program ignores SIGCHLD, or waits for any child: nobody knows how it has ended
     if (waited == limit_ms) kill(pid, SIGKILL);
     usleep(1000);
   }
   return false;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -6,13 +6,14 @@
 #include "lib/base/error.hpp"
 #include "lib/base/message.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 constexpr const char* names[] = {GRAVEL_COLLECTIVES(GRAVEL_TEXT)};
 
 std::string name_of_type(uint64_t type) {
-  static constexpr const char* types[] = {"uint8_t", "uint16_t", "uint32_t", "uint64_t", "int32_t", "int64_t", "float", "double"};
+  static constexpr const char* types[] = {"uint8_t", "uint16_t", "uint32_t", "uint64_t",
+                                          "int32_t", "int64_t",  "float",    "double"};
   static_assert(std::size(types) == static_cast<size_t>(value_type::count));
   return type < std::size(types) ? types[type] : "unknown";
 }
@@ -29,7 +30,8 @@ std::string text_of(const collective_call& call) {
   switch (call.kind) {
     case collective_kind::allocate: return fmt::format("{} of {} bytes", name, a);
     case collective_kind::release:
-      return a == no_object ? fmt::format("{} of a null pointer", name) : fmt::format("{} of the object at offset {:#x}", name, a);
+      return a == no_object ? fmt::format("{} of a null pointer", name)
+                            : fmt::format("{} of the object at offset {:#x}", name, a);
     case collective_kind::broadcast: return fmt::format("{} of {} bytes from PE {}", name, a, b);
     case collective_kind::gather: return fmt::format("{} of {} bytes", name, a);
     default:
@@ -47,8 +49,8 @@ std::string mismatch(const collective_call& one, const collective_call& other) {
   for (const auto& [waits, leaves] : {std::pair{&a, &b}, {&b, &a}})
     if (leaves->kind == collective_kind::finalize && waits->kind != collective_kind::finalize)
       return fmt::format("PE {} waits in {}, PE {} has called gravel_finalize", waits->pe, text_of(*waits), leaves->pe);
-  return fmt::format("the PEs call different collectives: PE {} {}, PE {} {} (their collective calls number {} and {})", a.pe, text_of(a),
-                     b.pe, text_of(b), a.number, b.number);
+  return fmt::format("the PEs call different collectives: PE {} {}, PE {} {} (their collective calls number {} and {})",
+                     a.pe, text_of(a), b.pe, text_of(b), a.number, b.number);
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,12 +1,12 @@
-// What PEs call together. Each collective call says what it is, so that PEs that call different things are told so instead of
-// waiting for each other, or getting each other's numbers.
+// What PEs call together. Each collective call says what it is, so that PEs that call different things are told so
+// instead of waiting for each other, or getting each other's numbers.
 #pragma once
 #include <cstdint>
 #include <string>
 
 #include "lib/base/platform.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 #define GRAVEL_COLLECTIVES(X)                \
   X(none, "no collective")                   \
@@ -49,10 +49,13 @@ std::string text_of(const collective_call&);
 /// Why these two cannot be the same call of a job; empty if they can.
 std::string mismatch(const collective_call&, const collective_call&);
 
-/// pe_control::waiting: a call in one word, for PEs that wait for each other without their aggregator. Of kinds that have no arguments.
-constexpr uint64_t waiting_word(uint64_t number, collective_kind kind) { return number << 8 | static_cast<uint64_t>(kind); }
+/// pe_control::waiting: a call in one word, for PEs that wait for each other without their aggregator. Of kinds that
+/// have no arguments.
+constexpr uint64_t waiting_word(uint64_t number, collective_kind kind) {
+  return number << 8 | static_cast<uint64_t>(kind);
+}
 constexpr collective_call call_of_waiting_word(uint64_t word, uint32_t pe) {
   return {word >> 8, static_cast<collective_kind>(word & 0xff), pe, {0, 0}};
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,5 +1,5 @@
-// The words between a PE and its node's aggregator (host/node/node_channel.hpp), and what aggregators tell each other through their
-// first PEs.
+// The words between a PE and its node's aggregator (host/node/node_socket.hpp), and what aggregators tell each other
+// through their first PEs.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include "host/node/segment.hpp"
 #include "lib/base/wire.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// PE -> aggregator, with the segment's descriptor.
 struct hello {
@@ -22,7 +22,9 @@ struct hello {
   std::string bus_id;  ///< of its device, see backend::bus_id
   std::vector<uint32_t> node_of_pe;
   std::vector<std::pair<uint32_t, std::string>> handlers;  ///< id, name
-  static auto fields(auto& m) { return std::tie(m.pe, m.node, m.one_host, m.shape, m.bus_id, m.node_of_pe, m.handlers); }
+  static auto fields(auto& m) {
+    return std::tie(m.pe, m.node, m.one_host, m.shape, m.bus_id, m.node_of_pe, m.handlers);
+  }
   /// The shape is compared with the aggregator's own (check_hello in host/aggregator/gathering.hpp).
   void check(const wire_check& c) const {
     const uint64_t n = node_of_pe.size();
@@ -84,4 +86,4 @@ struct abort_word {
   static auto fields(auto& m) { return std::tie(m.why); }
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -11,7 +11,7 @@
 #include "lib/base/capacity.hpp"
 #include "lib/base/error.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 static constexpr int size_seals = F_SEAL_SHRINK | F_SEAL_GROW;
 
@@ -29,7 +29,8 @@ sealed_memory::sealed_memory(owned_descriptor theirs, const std::string& what, u
     : bytes_(bytes), file_(std::move(theirs)) {
   struct stat status {};
   if (fstat(descriptor(), &status) != 0 || static_cast<uint64_t>(status.st_size) != bytes)
-    fail("{} has {} bytes where {} were expected: do all processes have the same GRAVEL_* settings?", what, status.st_size, bytes);
+    fail("{} has {} bytes where {} were expected: do all processes have the same GRAVEL_* settings?", what,
+         status.st_size, bytes);
   if (const int seals = fcntl(descriptor(), F_GET_SEALS); seals < 0 || (seals & size_seals) != size_seals)
     fail("{} is not sealed against a change of its size: it was not made by Gravel", what);
   map(what, flags);
@@ -48,4 +49,4 @@ sealed_memory::~sealed_memory() {
   if (at_) munmap(at_, bytes_);
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,17 +1,18 @@
-// Memory that processes of a machine share: a memfd whose size nobody may change under the others' mappings. It has no name in any file
-// system: nothing is left behind after any kind of death.
+// Memory that processes of a machine share: a memfd whose size nobody may change under the others' mappings. It has no
+// name in any file system: nothing is left behind after any kind of death.
 #pragma once
 #include <cstdint>
 #include <string>
 
 #include "lib/base/descriptor.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// Mapped as long as it lives. `what`: for errors. `flags`: of mmap, besides.
 class sealed_memory {
  public:
-  /// Zeroed; pages cost memory when they are touched. `name`: in /proc. Throws gravel::error, which says what did not fit.
+  /// Zeroed; pages cost memory when they are touched. `name`: in /proc. Throws gravel::error, which says what did not
+  /// fit.
   sealed_memory(const char* name, const std::string& what, uint64_t bytes, int flags = 0);
   /// Another process's. Throws gravel::error if it has another size, or may still change it.
   sealed_memory(owned_descriptor theirs, const std::string& what, uint64_t bytes, int flags = 0);
@@ -24,7 +25,9 @@ class sealed_memory {
   int descriptor() const { return file_.get(); }
   /// It stays mapped.
   void close_descriptor() { file_.reset(); }
-  bool holds(const void* address) const { return reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(at_) < bytes_; }
+  bool holds(const void* address) const {
+    return reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(at_) < bytes_;
+  }
 
  private:
   void map(const std::string& what, int flags);
@@ -34,4 +37,4 @@ class sealed_memory {
   char* at_ = nullptr;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

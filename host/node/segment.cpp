@@ -6,7 +6,7 @@
 
 #include "lib/base/error.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 constexpr uint64_t segment_magic = 0x31746e656d676573;  // "segment1"
@@ -30,7 +30,8 @@ struct segment_layout {
       queue_at[kind] = at;
       at = round_up(at + s.queue_shape_of(kind).bytes(), page);
     }
-    for (auto& where : done_at) where = std::exchange(at, round_up(at + s.landing().n_slots() * sizeof(uint64_t), page));
+    for (auto& where : done_at)
+      where = std::exchange(at, round_up(at + s.landing().n_slots() * sizeof(uint64_t), page));
     bytes = at;
   }
 };
@@ -38,12 +39,14 @@ struct segment_layout {
 }  // namespace
 
 const char* name_of(queue_kind kind) {
-  static constexpr const char* names[] = {"warp queue", "block queue", "host queue", "device handlers' queue", "host handlers' queue"};
+  static constexpr const char* names[] = {"warp queue", "block queue", "host queue", "device handlers' queue",
+                                          "host handlers' queue"};
   return names[static_cast<uint32_t>(kind)];
 }
 
 queue_shape segment_shape::queue_shape_of(uint32_t kind) const {
-  if (kind == static_cast<uint32_t>(queue_kind::kernel_block)) return queue_shape::of_blocks(slots, slot_size, n_pes, n_planes);
+  if (kind == static_cast<uint32_t>(queue_kind::kernel_block))
+    return queue_shape::of_blocks(slots, slot_size, n_pes, n_planes);
   return queue_shape::of_warps(warp_slots, n_planes);
 }
 
@@ -127,4 +130,4 @@ std::span<std::byte> pe_segment::landing_memory() const {
   return {reinterpret_cast<std::byte*>(base() + layout.landing_at), 2 * shape_.landing_bytes()};
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -19,7 +19,7 @@
 #include "lib/base/topology.hpp"
 #include "lib/base/wait_report.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// Who produces into a queue. Handlers have queues of their own, which the aggregator always empties (what it cannot
 /// send it spills), so a receiver never waits for itself.
@@ -87,16 +87,17 @@ struct pe_control {
   } arrivals[2];                    ///< per sink kind; aggregator
   collective_words collective_in;   ///< PE
   collective_words collective_out;  ///< aggregator
-  /// PE: waiting_word() of a collective in which it waits for PEs of its node without the aggregator; 0: none. Release, after
-  /// what it was doing before; the aggregator acquires it, and compares it with what others call under that number.
+  /// PE: waiting_word() of a collective in which it waits for PEs of its node without the aggregator; 0: none. Release,
+  /// after what it was doing before; the aggregator acquires it, and compares it with what others call under that
+  /// number.
   alignas(64) uint64_t waiting;
   device_error error;                                 ///< device
   wait_report long_wait;                              ///< device; `read`: PE
   alignas(64) uint64_t aggregator_heartbeat;          ///< aggregator: changes while it runs
   alignas(64) uint64_t pe_heartbeat;                  ///< PE: changes while it runs
   alignas(64) uint64_t attention;                     ///< PE: its kernels run, so messages may come any moment
-  alignas(64) uint64_t peer_bells[max_peers];         ///< device: time of the last call to this local PE
-  alignas(64) uint64_t peer_bell;                     ///< aggregator: changes when a peer has rung for this PE
+  alignas(64) uint64_t peer_doorbells[max_peers];     ///< device: time of the last call to this local PE
+  alignas(64) uint64_t peer_doorbell;                 ///< aggregator: changes when a peer has rung for this PE
   plane_counts counts[max_planes];                    ///< aggregator, plane p
   alignas(64) uint64_t stats[max_planes][max_stats];  ///< aggregator, plane p
 };
@@ -132,4 +133,4 @@ class pe_segment {
   pe_control* control_;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

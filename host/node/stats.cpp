@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace gravel {
+namespace gravel::detail {
 
 const char* name_of(stat s) {
   static constexpr const char* names[] = {"messages_taken",
@@ -45,7 +45,9 @@ double average_packet_bytes(const stats_row& row) {
 }
 
 std::string stats_text(const stats_row& row, uint32_t n_pes, uint32_t n_nodes) {
-  const auto share = [&](stat s) { return row[stat::packets] ? 100.0 * double(row[s]) / double(row[stat::packets]) : 0; };
+  const auto share = [&](stat s) {
+    return row[stat::packets] ? 100.0 * double(row[s]) / double(row[stat::packets]) : 0;
+  };
   const auto seconds = [&](stat s) { return static_cast<double>(row[s]) / 1e6; };
   return fmt::format(
       "Gravel network statistics: {} PEs on {} nodes\n"
@@ -53,14 +55,17 @@ std::string stats_text(const stats_row& row, uint32_t n_pes, uint32_t n_nodes) {
       "  average packet size       {:10.0f} bytes ({} packets)\n"
       "  off-node messages         {:10}\n"
       "  packets left because      full {:.1f} %, age {:.1f} %, flush {:.1f} %, idle {:.1f} %\n"
-      "  packets went by           local ring {:.1f} %, put {:.1f} % ({} bytes straight from slots), inside the notice {:.1f} %\n"
+      "  packets went by           local ring {:.1f} %, put {:.1f} % ({} bytes straight from slots), inside the notice "
+      "{:.1f} %\n"
       "  forwarded / spilled       {} / {} messages; {} waits for a busy destination\n"
-      "  aggregator threads worked {:.2f} s, all together, {:.2f} s of it in puts; waited {:.2f} s for room, {:.2f} s for slots\n",
-      n_pes, n_nodes, 100 * remote_frequency(row), row[stat::messages_taken], row[stat::messages_in_place], row[stat::messages_to_peers],
-      average_packet_bytes(row), row[stat::packets], row[stat::messages_off_node], share(stat::packets_full), share(stat::packets_age),
-      share(stat::packets_flush), share(stat::packets_idle), share(stat::packets_local), share(stat::packets_put),
-      row[stat::bytes_from_slots], share(stat::packets_eager), row[stat::messages_forwarded], row[stat::messages_spilled],
-      row[stat::stalls], seconds(stat::busy_us), seconds(stat::put_us), seconds(stat::full_us), seconds(stat::dry_us));
+      "  aggregator threads worked {:.2f} s, all together, {:.2f} s of it in puts; waited {:.2f} s for room, {:.2f} s "
+      "for slots\n",
+      n_pes, n_nodes, 100 * remote_frequency(row), row[stat::messages_taken], row[stat::messages_in_place],
+      row[stat::messages_to_peers], average_packet_bytes(row), row[stat::packets], row[stat::messages_off_node],
+      share(stat::packets_full), share(stat::packets_age), share(stat::packets_flush), share(stat::packets_idle),
+      share(stat::packets_local), share(stat::packets_put), row[stat::bytes_from_slots], share(stat::packets_eager),
+      row[stat::messages_forwarded], row[stat::messages_spilled], row[stat::stalls], seconds(stat::busy_us),
+      seconds(stat::put_us), seconds(stat::full_us), seconds(stat::dry_us));
 }
 
 std::string stats_json(const stats_row& row, uint32_t n_pes, uint32_t n_nodes) {
@@ -73,4 +78,4 @@ std::string stats_json(const stats_row& row, uint32_t n_pes, uint32_t n_nodes) {
   return out.dump(2) + "\n";
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-namespace gravel {
+namespace gravel::detail {
 
 enum class stat : uint32_t {
   messages_taken,     ///< from the queues of the node's PEs
@@ -49,4 +49,4 @@ double average_packet_bytes(const stats_row&);
 std::string stats_text(const stats_row&, uint32_t n_pes, uint32_t n_nodes);
 std::string stats_json(const stats_row&, uint32_t n_pes, uint32_t n_nodes);
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,5 +1,5 @@
-// A PE's way to its node's aggregator. The first PE of a node starts that process, and passes on what aggregators of different
-// nodes tell each other before they are connected.
+// A PE's way to its node's aggregator. The first PE of a node starts that process, and passes on what aggregators of
+// different nodes tell each other before they are connected.
 #pragma once
 #include <sys/types.h>
 #include <sys/wait.h>
@@ -11,12 +11,12 @@
 
 #include "host/node/aggregator_process.hpp"
 #include "host/node/hello.hpp"
-#include "host/node/node_channel.hpp"
+#include "host/node/node_socket.hpp"
 #include "host/pe/membership.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 class aggregator_link {
  public:
@@ -26,14 +26,16 @@ class aggregator_link {
     const std::string program = find_aggregator(job.values.aggregator);
     // Only the aggregator keeps it: so connections end when it ends.
     const node_listener listener;
-    process_ = spawn_aggregator(program, listener.descriptor(), job.local_size, job.boot->local_size(), job.nodes.n_pes());
+    process_ =
+        spawn_aggregator(program, listener.descriptor(), job.local_size, job.boot->local_size(), job.nodes.n_pes());
     socket_name_ = listener.name();
   }
 
   /// Where the PEs of the node connect. The others hear it from the first.
   const std::string& socket_name() const { return socket_name_; }
   void set_socket_name(std::string name) { socket_name_ = std::move(name); }
-  /// Introduces this PE, with the descriptor of its segment; returns when messages may flow. Collective. Throws gravel::error.
+  /// Introduces this PE, with the descriptor of its segment; returns when messages may flow. Collective. Throws
+  /// gravel::error.
   void connect(const hello& h, int segment) {
     introduce(h, segment);
     if (job_.nodes.n_nodes() > 1) exchange_wiring();
@@ -47,18 +49,19 @@ class aggregator_link {
   void send(const T& message) {
     if (channel_) channel_->send(message);
   }
-  node_channel& channel() { return *channel_; }
+  node_socket& channel() { return *channel_; }
   /// The last word; then waits for the end of the process, if this PE has started it.
   void leave() {
     channel_->send(goodbye_word{});
-    if (process_ > 0 && !wait_for_aggregator(process_, 5000)) log_warning("the aggregator of node {} did not end by itself", job_.node);
+    if (process_ > 0 && !wait_for_aggregator(process_, 5000))
+      log_warning("the aggregator of node {} did not end by itself", job_.node);
   }
   /// Makes a receive() in another thread return.
   void shut_down() {
     if (channel_) channel_->shut_down();
   }
-  /// In a process that was forked from this PE: the socket would keep the aggregator from seeing this PE's end while the child
-  /// lives. Signal-safe.
+  /// In a process that was forked from this PE: the socket would keep the aggregator from seeing this PE's end while
+  /// the child lives. Signal-safe.
   void forget_in_child() {
     if (channel_) close(channel_->descriptor());
   }
@@ -80,7 +83,7 @@ class aggregator_link {
  private:
   void introduce(const hello& h, int segment) {
     try {
-      channel_.emplace(node_channel::connect(socket_name_));
+      channel_.emplace(node_socket::connect(socket_name_));
       channel_->limit_waits(2 * job_.values.connect_timeout_s);
       channel_->limit_sends(2 * job_.values.connect_timeout_s);
       channel_->check_peer();
@@ -89,7 +92,8 @@ class aggregator_link {
       let_cause_speak();
       if (!job_.is_leader()) let_cause_speak();  // the first PE of the node knows more
       siginfo_t ended{};
-      if (process_ > 0 && waitid(P_PID, static_cast<id_t>(process_), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid != 0)
+      if (process_ > 0 && waitid(P_PID, static_cast<id_t>(process_), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+          ended.si_pid != 0)
         fail_without();
       throw;
     }
@@ -115,7 +119,7 @@ class aggregator_link {
   const membership& job_;
   pid_t process_ = -1;  ///< if this PE has started it
   std::string socket_name_;
-  std::optional<node_channel> channel_;
+  std::optional<node_socket> channel_;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

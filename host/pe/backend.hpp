@@ -1,5 +1,6 @@
-// What the host runtime needs from a device: memory, copies, and something that applies arriving messages. What depends on the
-// program's handlers is compiled with the program (host/pe/cuda_program.cuh, host/pe/backend_cpu.hpp): so nobody needs -rdc.
+// What the host runtime needs from a device: memory, copies, and something that applies arriving messages. What depends
+// on the program's handlers is compiled with the program (host/pe/cuda_program.cuh, host/pe/backend_cpu.hpp): so nobody
+// needs -rdc.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -12,7 +13,7 @@
 #include "host/pe/resident_kernel.hpp"
 #include "lib/base/error.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// What the receiver works on.
 struct receiver_setup {
@@ -21,13 +22,14 @@ struct receiver_setup {
   landing device_ring, host_ring;
   const peer_ring* peer_sources;  ///< rings into this PE, in device memory
   uint32_t n_peer_sources;
-  uint32_t own_source;        ///< number of the ring from this PE itself; n_peer_sources: there is none
-  const uint64_t* peer_bell;  ///< changes when a peer has pushed something; nullptr: no peers
-  uint64_t* attention;        ///< to be set while kernels run that may send
+  uint32_t own_source;            ///< number of the ring from this PE itself; n_peer_sources: there is none
+  const uint64_t* peer_doorbell;  ///< changes when a peer has pushed something; nullptr: no peers
+  uint64_t* attention;            ///< to be set while kernels run that may send
 };
 
-/// Packets that this process has applied on the host. What host handlers wrote before is ordered by it before what the program
-/// reads after a collective; the words in between pass through another process, which ThreadSanitizer does not see.
+/// Packets that this process has applied on the host. What host handlers wrote before is ordered by it before what the
+/// program reads after a collective; the words in between pass through another process, which ThreadSanitizer does not
+/// see.
 GRAVEL_API extern std::atomic<uint64_t> packets_applied;
 
 class GRAVEL_API backend {
@@ -69,11 +71,11 @@ class GRAVEL_API backend {
   virtual void unpin(void* memory) = 0;
   /// Copies between any two memories; returns when done. Does not wait for kernels.
   virtual void copy(void* to, const void* from, uint64_t bytes) = 0;
-  /// The same between device memory of this PE and memory that is mapped here, without a kernel: by a copy engine, behind what is in the stream (one of
-  /// create_stream; nullptr: the PE's own). Returns at once.
+  /// The same between device memory of this PE and memory that is mapped here, without a kernel: by a copy engine,
+  /// behind what is in the stream (one of create_stream; nullptr: the PE's own). Returns at once.
   virtual void copy_in_stream(void*, void*, const void*, uint64_t) { refuse_streams(); }
-  /// What is put into the stream from now on begins when the word, in the own device memory, is at least `value`. The device's streams do that themselves, without
-  /// a kernel; throws gravel::error where they cannot. Returns at once.
+  /// What is put into the stream from now on begins when the word, in the own device memory, is at least `value`. The
+  /// device's streams do that themselves, without a kernel; throws gravel::error where they cannot. Returns at once.
   virtual void wait_in_stream(void*, const uint64_t*, [[maybe_unused]] uint64_t value) { refuse_streams(); }
   /// The word becomes `value` behind what is in the stream; who sees that sees what that has written. Returns at once.
   virtual void write_in_stream(void*, uint64_t*, [[maybe_unused]] uint64_t value) { refuse_streams(); }
@@ -89,18 +91,22 @@ class GRAVEL_API backend {
   virtual void* create_stream() { refuse_streams(); }
   virtual void destroy_stream(void*) {}
   virtual void synchronize_stream(void*) {}
-  /// Waits on the device (device/settle.cuh), in a barrier for all PEs to be in theirs of this number, not 0. Calls `meanwhile` now and
-  /// then. False: this device cannot; the host is to look itself.
-  virtual bool settle(settling, const settle_view&, [[maybe_unused]] uint64_t number, const std::function<void()>&) { return false; }
+  /// Waits on the device (device/settle.cuh), in a barrier for all PEs to be in theirs of this number, not 0. Calls
+  /// `meanwhile` now and then. False: this device cannot; the host is to look itself.
+  virtual bool settle(settling, const settle_view&, [[maybe_unused]] uint64_t number, const std::function<void()>&) {
+    return false;
+  }
 
-  /// While some thread holds it, what applies messages on the device stays there. To be given back by release_receiver().
-  virtual void hold_receiver() {}
+  /// While some thread holds it, what applies messages on the device stays there. To be given back by
+  /// release_receiver().
+  virtual void keep_receiver_resident() {}
   virtual void release_receiver() {}
 
   /// Why such a kernel cannot be kept resident here; empty: it can.
   virtual std::string refuse_resident(const resident_kernel&) { return "this backend has no services"; }
-  /// From now on it is resident while kernels of gravel_launch run, and whenever its bell has changed. Returns when it is for the first
-  /// time. Throws gravel::error if it does not become so. The kernel stays where it is until let_go().
+  /// From now on it is resident while kernels of gravel_launch run, and whenever its doorbell has changed. Returns when
+  /// it is for the first time. Throws gravel::error if it does not become so. The kernel stays where it is until
+  /// let_go().
   virtual void keep_resident(resident_kernel&) {}
   /// Ends it, and returns when it has ended.
   virtual void let_go(resident_kernel&) {}
@@ -116,4 +122,4 @@ class GRAVEL_API backend {
   [[noreturn]] static void refuse_streams() { fail_text("this backend has no streams"); }
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

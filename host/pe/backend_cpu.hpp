@@ -1,6 +1,6 @@
-// The CPU backend: the device is this process's own memory, kernels run on fibers (device/cpu/simt_cpu.hpp) in threads of their
-// streams, and the receiver thread applies what arrives. The route peer is used only where GRAVEL_ROUTES asks for it: the
-// aggregator is faster here, and what lies in memory that others map does without huge pages.
+// The CPU backend: the device is this process's own memory, kernels run on fibers (device/cpu/simt_cpu.hpp) in threads
+// of their streams, and the receiver thread applies what arrives. The route peer is used only where GRAVEL_ROUTES asks
+// for it: the aggregator is faster here, and what lies in memory that others map does without huge pages.
 #pragma once
 #include <sys/mman.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@
 #include "lib/base/capacity.hpp"
 #include "lib/base/settings.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 template <class Handlers>
 class cpu_backend final : public cpu_launcher {
@@ -75,11 +75,13 @@ class cpu_backend final : public cpu_launcher {
 
   /// Gives whole pages back, which are zero when they come again.
   void zero(void* at, uint64_t bytes) override {
-    const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE)), begin = reinterpret_cast<uintptr_t>(at), end = begin + bytes;
+    const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE)), begin = reinterpret_cast<uintptr_t>(at),
+                   end = begin + bytes;
     const uint64_t first = (begin + page - 1) / page * page, last = end / page * page;
     // What other processes map, too, is not given back by this one's not needing it.
     const bool shared = !exported_.empty() && exported_holds(at);
-    if (first >= last || madvise(reinterpret_cast<void*>(first), last - first, shared ? MADV_REMOVE : MADV_DONTNEED) != 0) {
+    if (first >= last ||
+        madvise(reinterpret_cast<void*>(first), last - first, shared ? MADV_REMOVE : MADV_DONTNEED) != 0) {
       std::memset(at, 0, bytes);
       return;
     }
@@ -119,15 +121,17 @@ class cpu_backend final : public cpu_launcher {
   }
   void store_word(uint64_t* at, uint64_t value) override { store_release(at, value); }  // [X1]
 
-  bool settle(settling what, const settle_view& view, uint64_t number, const std::function<void()>& meanwhile) override {
+  bool settle(settling what, const settle_view& view, uint64_t number,
+              const std::function<void()>& meanwhile) override {
     if (!view.g.peers) return false;
     waiting& mine = waiting_[what != settling::quiet];
     std::lock_guard lock(mine.lock);
     uint64_t told = 0;
     mine.stream.put({1, settle_threads, ring_options_, [&, number] {
-                       if (what == settling::quiet) gravel::settle<settling::quiet>(view, number, &told);
-                       else if (what == settling::barrier) gravel::settle<settling::barrier>(view, number, &told);
-                       else gravel::settle<settling::quiescence>(view, number, &told);
+                       if (what == settling::quiet) gravel::detail::settle<settling::quiet>(view, number, &told);
+                       else if (what == settling::barrier)
+                         gravel::detail::settle<settling::barrier>(view, number, &told);
+                       else gravel::detail::settle<settling::quiescence>(view, number, &told);
                      }});
     uint32_t rounds = 0;
     for (relax wait; load_acquire(&told) == 0; wait.attentively()) {  // [S2]
@@ -182,4 +186,4 @@ class cpu_backend final : public cpu_launcher {
   resident_cpu residents_;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,5 +1,5 @@
-// The CUDA backend: heap in GPU memory, segment pinned for the GPU, the resolver kernel applies what arrives. The kernels are the
-// program's (host/pe/cuda_program.cuh): no code for GPUs is compiled here.
+// The CUDA backend: heap in GPU memory, segment pinned for the GPU, the resolver kernel applies what arrives. The
+// kernels are the program's (host/pe/cuda_program.cuh): no code for GPUs is compiled here.
 #include <cuda_runtime.h>
 #include <unistd.h>
 
@@ -19,7 +19,7 @@
 #include "lib/base/profile.hpp"
 #include "lib/base/settings.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 /// GPUs that CUDA will show this process, counted without CUDA; 0: not known.
@@ -45,11 +45,11 @@ class cuda_backend final : public cuda_launcher {
   handler_table handlers() const override { return program_.handlers; }
 
   void open(uint32_t local_rank, uint32_t local_size) override {
-    // A kernel that is loaded while the resolver stays may wait for it for ever. If this comes in time, all kernels of the program
-    // are loaded now; if not, each is at its first launch (load() in the launcher).
+    // A kernel that is loaded while the resolver stays may wait for it for ever. If this comes in time, all kernels of
+    // the program are loaded now; if not, each is at its first launch (load() in the launcher).
     setenv("CUDA_MODULE_LOADING", "EAGER", 0);
-    // Under MPS kernels of several PEs run at once, and a kernel that waits for another PE's resolver must not have taken its place:
-    // each PE has its part of the multiprocessors. CUDA reads this when it is first used.
+    // Under MPS kernels of several PEs run at once, and a kernel that waits for another PE's resolver must not have
+    // taken its place: each PE has its part of the multiprocessors. CUDA reads this when it is first used.
     if (const uint32_t gpus = visible_gpus(); gpus && local_size > gpus)
       setenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", std::to_string(100 / ((local_size + gpus - 1) / gpus)).c_str(), 0);
     int count = 0;
@@ -66,9 +66,9 @@ class cuda_backend final : public cuda_launcher {
     cuda_check(cudaHostAlloc(&mailbox_, sizeof(resolver_mailbox), cudaHostAllocDefault), "cudaHostAlloc");
     *mailbox_ = {};
     const settings& s = current_settings();
-    // A kernel that uses shared memory finds no place on a multiprocessor where the resolver runs, because how memory is
-    // divided there into cache and shared memory is fixed meanwhile. A quarter of them is always left to programs. Under
-    // MPS the resolvers of all PEs of this GPU run at once, otherwise only those of one.
+    // A kernel that uses shared memory finds no place on a multiprocessor where the resolver runs, because how memory
+    // is divided there into cache and shared memory is fixed meanwhile. A quarter of them is always left to programs.
+    // Under MPS the resolvers of all PEs of this GPU run at once, otherwise only those of one.
     int under_mps = 0;
     cudaDeviceGetAttribute(&under_mps, cudaDevAttrMpsEnabled, device_);
     under_mps_ = under_mps != 0;
@@ -99,8 +99,8 @@ class cuda_backend final : public cuda_launcher {
       cudaGetLastError();
       size_t free = 0, total = 0;
       cudaMemGetInfo(&free, &total);
-      fail_text(joined(what, " of ", text_of_bytes(bytes), " does not fit: GPU ", device_, " has ", text_of_bytes(free), " free of ",
-                       text_of_bytes(total), " (see GRAVEL_SYMMETRIC_SIZE)"));
+      fail_text(joined(what, " of ", text_of_bytes(bytes), " does not fit: GPU ", device_, " has ", text_of_bytes(free),
+                       " free of ", text_of_bytes(total), " (see GRAVEL_SYMMETRIC_SIZE)"));
     }
     zero(at, bytes);
     return at;
@@ -160,7 +160,8 @@ class cuda_backend final : public cuda_launcher {
 
   void pin(void* memory, uint64_t bytes) override {
     const device_scope here(context_);
-    cuda_check(cudaHostRegister(memory, bytes, cudaHostRegisterDefault), "pinning the segment for the GPU (cudaHostRegister)");
+    cuda_check(cudaHostRegister(memory, bytes, cudaHostRegisterDefault),
+               "pinning the segment for the GPU (cudaHostRegister)");
     void* on_device = nullptr;
     cuda_check(cudaHostGetDevicePointer(&on_device, memory, 0), "cudaHostGetDevicePointer");
     if (on_device != memory) fail_text(joined("GPU ", device_, " does not see pinned memory at its host address"));
@@ -180,7 +181,8 @@ class cuda_backend final : public cuda_launcher {
     cuda_check(cudaPointerGetAttributes(&a, at), "cudaPointerGetAttributes");
     return a.type == cudaMemoryTypeDevice;
   }
-  bool settle(settling what, const settle_view& view, uint64_t number, const std::function<void()>& meanwhile) override {
+  bool settle(settling what, const settle_view& view, uint64_t number,
+              const std::function<void()>& meanwhile) override {
     if (!resident_) return false;  // kernels that wait need the resolver beside them
     const device_scope here(context_);
     const bool together = what != settling::quiet;
@@ -211,8 +213,10 @@ class cuda_backend final : public cuda_launcher {
     const uint64_t most = processors_count() - processors_count() / 8,
                    taken = resolver_processors_ + resolvers_at_once_ * services_.blocks();
     if (resolvers_at_once_ * needed + taken <= most) return {};
-    return joined(kernel.blocks, " servers of ", kernel.threads, " threads; beside the resolver and other services there is room for ",
-                  taken < most ? (most - taken) / resolvers_at_once_ : 0, " on the ", processors_count(), " multiprocessors");
+    return joined(kernel.blocks, " servers of ", kernel.threads,
+                  " threads; beside the resolver and other services there is room for ",
+                  taken < most ? (most - taken) / resolvers_at_once_ : 0, " on the ", processors_count(),
+                  " multiprocessors");
   }
   void keep_resident(resident_kernel& kernel) override {
     const device_scope here(context_);
@@ -220,10 +224,13 @@ class cuda_backend final : public cuda_launcher {
     load(prepare(kernel.function, lock), kernel.function, {.grid = kernel.blocks, .block = kernel.threads}, lock);
     services_.add(kernel, urgency());
     const auto begin = std::chrono::steady_clock::now();
-    for (relax wait; tend_services(), load_acquire(&kernel.mail->resident) == 0;) {  // [V3]; it may have had its time already
-      const bool late = std::chrono::steady_clock::now() - begin > std::chrono::seconds(current_settings().connect_timeout_s);
+    for (relax wait;
+         tend_services(), load_acquire(&kernel.control->resident) == 0;) {  // [V3]; it may have had its time already
+      const bool late =
+          std::chrono::steady_clock::now() - begin > std::chrono::seconds(current_settings().connect_timeout_s);
       if (late)
-        fail_text(joined("it has not become resident in ", current_settings().connect_timeout_s, " s; what else runs on this GPU?"));
+        fail_text(joined("it has not become resident in ", current_settings().connect_timeout_s,
+                         " s; what else runs on this GPU?"));
       lock.unlock();
       wait();
       lock.lock();
@@ -250,7 +257,8 @@ class cuda_backend final : public cuda_launcher {
     const uint64_t bytes = sizeof(resolver_state) + setup.device_ring.channels * sizeof(channel_state);
     state_ = static_cast<resolver_state*>(allocate(bytes, "resolver state"));
     if (setup.n_peer_sources) {
-      const uint64_t warps = ring_blocks_ * uint64_t{resolver_warps}, all_warps = (blocks_ + ring_blocks_) * uint64_t{resolver_warps};
+      const uint64_t warps = ring_blocks_ * uint64_t{resolver_warps},
+                     all_warps = (blocks_ + ring_blocks_) * uint64_t{resolver_warps};
       const std::vector<ring_place> nowhere(warps * 32, ring_place{ring_place::none, ring_place::none});
       const auto state = [&](uint64_t size) { return allocate(size, "resolver state"); };
       rings_ = {setup.peer_sources,
@@ -259,7 +267,7 @@ class cuda_backend final : public cuda_launcher {
                 setup.n_peer_sources,
                 ring_blocks_,
                 setup.own_source,
-                static_cast<owed_tickets*>(state(all_warps * sizeof(owed_tickets)))};
+                static_cast<deferred_tickets*>(state(all_warps * sizeof(deferred_tickets)))};
       copy(rings_.places, nowhere.data(), nowhere.size() * sizeof(ring_place));
     }
     host_ = std::make_unique<host_receiver>(setup.host_ring, sink_kind::host, setup.host_handle);
@@ -270,9 +278,11 @@ class cuda_backend final : public cuda_launcher {
     const size_t own = prepare(program_.resolver, lock).static_shared + resolver_shared_bytes;
     limits_.stage_units = static_cast<uint32_t>(
         std::min<uint64_t>(packet_capacity_units(setup.device_ring.packet_size), (most_shared() - own) / sizeof(unit)));
-    cuda_check(cudaFuncSetAttribute(program_.resolver, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(resolver_bytes())),
+    cuda_check(cudaFuncSetAttribute(program_.resolver, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    static_cast<int>(resolver_bytes())),
                "shared memory of the resolver");
-    for (const void* kernel : program_.settle) load(prepare(kernel, lock), kernel, {.grid = 1, .block = settle_threads}, lock);
+    for (const void* kernel : program_.settle)
+      load(prepare(kernel, lock), kernel, {.grid = 1, .block = settle_threads}, lock);
     launch_resolver();
   }
 
@@ -283,23 +293,24 @@ class cuda_backend final : public cuda_launcher {
     moved |= arrived != seen_arrivals_;
     seen_arrivals_ = arrived;
     std::lock_guard lock(lock_);
-    look_for_end();
-    const uint64_t bell = setup_.peer_bell ? load_acquire(setup_.peer_bell) : 0;
-    if (holding_ || arrived != load_acquire(&mailbox_->taken) || bell != seen_bell_ || load_acquire(&mailbox_->left_over))
+    poll_end();
+    const uint64_t doorbell = setup_.peer_doorbell ? load_acquire(setup_.peer_doorbell) : 0;
+    if (has_lease_ || arrived != load_acquire(&mailbox_->taken) || doorbell != seen_doorbell_ ||
+        load_acquire(&mailbox_->left_over))
       ensure_resolver();
     const bool services_run = tend_services();
-    return moved || holding_ || bell != seen_bell_ || services_run;
+    return moved || has_lease_ || doorbell != seen_doorbell_ || services_run;
   }
 
   void stop_receiver() override {
     if (!state_) return;
     const device_scope here(context_);
-    store_release(&mailbox_->hold, uint64_t{0});
+    store_release(&mailbox_->lease, uint64_t{0});
     cudaStreamSynchronize(resolver_stream_);
     cudaFree(state_);
     cudaFree(rings_.drawn);
     cudaFree(rings_.places);
-    cudaFree(rings_.owed);
+    cudaFree(rings_.deferred);
     state_ = nullptr;
   }
 
@@ -313,11 +324,12 @@ class cuda_backend final : public cuda_launcher {
     copy(channels.data(), state_->channel, channels.size() * sizeof(channel_state));
     uint64_t seen = 0;
     for (const channel_state& c : channels) seen += c.arrived;
-    std::string text = joined("resolver: ", cudaGetErrorName(kernel), ", program: ", describe_launches(), "; packets arrived ",
-                              load_acquire(setup_.device_ring.arrivals), ", seen ", seen, ", taken ", s.taken, ", applied ", s.finished,
-                              ", applied when the last kernel ended ", load_acquire(&mailbox_->taken), "; blocks resident ", s.resident,
-                              ", left ", s.leaving, ", stop ", s.stop, "; hold ", load_acquire(&mailbox_->hold), ", seen ",
-                              load_acquire(&mailbox_->hold_seen), "; next packet by channel");
+    std::string text = joined("resolver: ", cudaGetErrorName(kernel), ", program: ", describe_launches(),
+                              "; packets arrived ", load_acquire(setup_.device_ring.arrivals), ", seen ", seen,
+                              ", taken ", s.taken, ", applied ", s.finished, ", applied when the last kernel ended ",
+                              load_acquire(&mailbox_->taken), "; blocks resident ", s.resident, ", left ", s.leaving,
+                              ", stop ", s.stop, "; lease ", load_acquire(&mailbox_->lease), ", seen ",
+                              load_acquire(&mailbox_->lease_seen), "; next packet by channel");
     for (const channel_state& c : channels) text += " " + std::to_string(c.next);
     if (const std::unique_lock lock(lock_, std::try_to_lock); lock) text += services_.describe();
     return text;
@@ -349,13 +361,13 @@ class cuda_backend final : public cuda_launcher {
   void launch_resolver() {
     const profile_range range("launch resolver");
     // Whatever rings from here on wants another kernel: this one may just have looked.
-    if (setup_.peer_bell) seen_bell_ = load_acquire(setup_.peer_bell);
+    if (setup_.peer_doorbell) seen_doorbell_ = load_acquire(setup_.peer_doorbell);
     store_relaxed(&mailbox_->left_over, uint64_t{0});
     cuda_check(cudaMemsetAsync(&state_->resident, 0, 4 * sizeof(uint32_t), resolver_stream_), "cudaMemset");
     void* arguments[] = {&setup_.device_handle, &setup_.device_ring, &rings_, &state_, &mailbox_, &limits_};
-    cuda_check(
-        cudaLaunchKernel(program_.resolver, blocks_ + rings_.blocks, resolver_threads, arguments, resolver_bytes(), resolver_stream_),
-        "starting the resolver kernel");
+    cuda_check(cudaLaunchKernel(program_.resolver, blocks_ + rings_.blocks, resolver_threads, arguments,
+                                resolver_bytes(), resolver_stream_),
+               "starting the resolver kernel");
   }
 
   const cuda_program program_;
@@ -377,7 +389,7 @@ class cuda_backend final : public cuda_launcher {
   receiver_setup setup_{};
   resolver_state* state_ = nullptr;
   peer_rings rings_{};
-  uint64_t seen_bell_ = 0;
+  uint64_t seen_doorbell_ = 0;
   std::unique_ptr<host_receiver> host_;
   uint64_t seen_arrivals_ = 0;
 };
@@ -390,4 +402,4 @@ void launch_on_cuda(const void* kernel, const gravel_launch_config& how, void** 
   dynamic_cast<cuda_launcher&>(current_backend()).launch(kernel, how, arguments, with);
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

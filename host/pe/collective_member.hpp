@@ -1,4 +1,5 @@
-// A PE's side of the job's collectives (host/aggregator/collective.hpp): says what the PE calls, contributes, waits for the result.
+// A PE's side of the job's collectives (host/aggregator/collective.hpp): says what the PE calls, contributes, waits for
+// the result.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +12,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/relax.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 class collective_member {
  public:
@@ -26,8 +27,8 @@ class collective_member {
       member_.wait_for_result();
       return member_.result();
     }
-    /// The same with data: those of all PEs, in order of PE. They stay until this PE's next contribution. Throws gravel::error
-    /// if `mine` is larger than room().
+    /// The same with data: those of all PEs, in order of PE. They stay until this PE's next contribution. Throws
+    /// gravel::error if `mine` is larger than room().
     std::span<const std::byte> exchange(std::span<const std::byte> mine) {
       if (mine.size() > room()) fail("{} bytes for one collective; {} fit", mine.size(), room());
       member_.contribute(what_, {}, mine);
@@ -36,11 +37,14 @@ class collective_member {
     }
     /// The PE's calls so far, this one included.
     uint64_t number() const { return what_.number; }
-    /// Says what this PE waits in, for a call that does not pass through the aggregator; until the call ends. If another PE calls
-    /// something else meanwhile, the job ends.
-    void waits_without_aggregator() { store_release(&member_.segment_.control()->waiting, waiting_word(what_.number, what_.kind)); }
+    /// Says what this PE waits in, for a call that does not pass through the aggregator; until the call ends. If
+    /// another PE calls something else meanwhile, the job ends.
+    void waits_without_aggregator() {
+      store_release(&member_.segment_.control()->waiting, waiting_word(what_.number, what_.kind));
+    }
     ~call() {
-      if (load_relaxed(&member_.segment_.control()->waiting)) store_release(&member_.segment_.control()->waiting, uint64_t{0});
+      if (load_relaxed(&member_.segment_.control()->waiting))
+        store_release(&member_.segment_.control()->waiting, uint64_t{0});
     }
     call(const call&) = delete;
     /// Bytes that all PEs together may contribute to one exchange.
@@ -55,7 +59,9 @@ class collective_member {
     collective_call what_;
   };
   /// Thread: any.
-  call begin(collective_kind kind, uint64_t argument = 0, uint64_t another = 0) { return {*this, kind, argument, another}; }
+  call begin(collective_kind kind, uint64_t argument = 0, uint64_t another = 0) {
+    return {*this, kind, argument, another};
+  }
 
   /// The two halves of combine(), for who must not wait in between.
   void contribute(const collective_call& call, const collective_words& mine, std::span<const std::byte> data = {}) {
@@ -76,7 +82,8 @@ class collective_member {
   collective_words result() const {
     const collective_words words = copy_once(segment_.control()->collective_out);
     if (words.bytes > segment_.shape().collective_bytes())
-      fail("the aggregator says that a collective has {} bytes of data; {} fit", words.bytes, segment_.shape().collective_bytes());
+      fail("the aggregator says that a collective has {} bytes of data; {} fit", words.bytes,
+           segment_.shape().collective_bytes());
     return words;
   }
   std::span<const std::byte> result_data() const { return segment_.collective_out_data().first(result().bytes); }
@@ -89,4 +96,4 @@ class collective_member {
   uint64_t sequence_ = 0;  ///< contributed
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

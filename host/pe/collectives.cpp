@@ -9,7 +9,7 @@
 #include "host/pe/runtime.hpp"
 #include "lib/base/error.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 /// What the host works on: the program's memory, or a copy if that is the device's.
@@ -108,7 +108,8 @@ void broadcast(void* data, uint64_t bytes, int root) {
   host_view view(job.device(), data, bytes, sends);
   auto call = job.begin_collective(collective_kind::broadcast, bytes, static_cast<uint64_t>(root));
   in_pieces(bytes, call.room(), [&](uint64_t begin, uint64_t end) {
-    const auto got = call.exchange(sends ? std::span<const std::byte>(view.data() + begin, end - begin) : std::span<const std::byte>());
+    const auto got = call.exchange(sends ? std::span<const std::byte>(view.data() + begin, end - begin)
+                                         : std::span<const std::byte>());
     if (!sends) std::copy(got.begin(), got.end(), view.data() + begin);
   });
   if (!sends) view.write_back();
@@ -145,4 +146,4 @@ void reduce(collective_kind kind, value_type type, void* to, const void* from, u
   result.write_back();
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,9 +1,10 @@
-// Collectives of host threads on values: broadcast, gather, scans, reductions. All PEs call the same with the same count, type and
-// root, or the job ends with a message that names both calls. They do not wait for messages. Results are the same at all PEs:
-// floating-point numbers are added in the order of the PEs, however these are spread over nodes.
+// Collectives of host threads on values: broadcast, gather, scans, reductions. All PEs call the same with the same
+// count, type and root, or the job ends with a message that names both calls. They do not wait for messages. Results
+// are the same at all PEs: floating-point numbers are added in the order of the PEs, however these are spread over
+// nodes.
 //
-// Memory is the host's, or this PE's device's (symmetric or not). All bytes pass through the hosts: this is for what a PE has
-// some of. What is large belongs into the symmetric heap, and is sent by kernels.
+// Memory is the host's, or this PE's device's (symmetric or not). All bytes pass through the hosts: this is for what a
+// PE has some of. What is large belongs into the symmetric heap, and is sent by kernels.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -11,19 +12,19 @@
 #include "device/value.cuh"
 #include "host/node/collective_call.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 void broadcast(void* data, uint64_t bytes, int root);
 /// `kind`: as what it is to be compared with the other PEs' calls.
 void gather(void* all, const void* mine, uint64_t bytes, collective_kind kind = collective_kind::gather);
 /// Kinds sum to bit_xor, and the scans.
 void reduce(collective_kind, value_type, void* to, const void* from, uint64_t count);
-}  // namespace gravel
+}  // namespace gravel::detail
 
 /// values[0 .. count) of PE `root` at all PEs. T: any trivially copyable type.
 template <class T>
 void gravel_broadcast(T* values, uint64_t count, int root) {
   static_assert(std::is_trivially_copyable_v<T>, "gravel_broadcast copies bytes");
-  gravel::broadcast(values, count * sizeof(T), root);
+  gravel::detail::broadcast(values, count * sizeof(T), root);
 }
 /// The value of PE `root`.
 template <class T>
@@ -33,32 +34,35 @@ T gravel_broadcast(T value, int root) {
   return value;
 }
 
-/// all[pe * count .. (pe + 1) * count) is what PE pe has in mine[0 .. count), at all PEs. T: any trivially copyable type.
+/// all[pe * count .. (pe + 1) * count) is what PE pe has in mine[0 .. count), at all PEs. T: any trivially copyable
+/// type.
 template <class T>
 void gravel_allgather(T* all, const T* mine, uint64_t count) {
   static_assert(std::is_trivially_copyable_v<T>, "gravel_allgather copies bytes");
-  gravel::gather(all, mine, count * sizeof(T));
+  gravel::detail::gather(all, mine, count * sizeof(T));
 }
 /// all[pe] is what PE pe passes.
 template <class T>
-void gravel_allgather(T* all, gravel::same<T> mine) {
+void gravel_allgather(T* all, gravel::detail::same<T> mine) {
   gravel_allgather(all, &mine, 1);
 }
 
-// name(to, from, count): to[i] = from[i] of PE 0, combined with that of PE 1, and so on; `to` may be `from`. name(value): of one.
-#define GRAVEL_REDUCTION(name, kind, takes, types)                                              \
-  template <class T>                                                                            \
-  void name(T* to, const T* from, uint64_t count) {                                             \
-    static_assert(gravel::takes<T>, #name " takes " types);                                     \
-    gravel::reduce(gravel::collective_kind::kind, gravel::value_type_of<T>(), to, from, count); \
-  }                                                                                             \
-  template <class T>                                                                            \
-  requires gravel::takes<T> T name(T value) {                                                   \
-    name(&value, &value, 1);                                                                    \
-    return value;                                                                               \
+// name(to, from, count): to[i] = from[i] of PE 0, combined with that of PE 1, and so on; `to` may be `from`.
+// name(value): of one.
+#define GRAVEL_REDUCTION(name, kind, takes, types)                                                              \
+  template <class T>                                                                                            \
+  void name(T* to, const T* from, uint64_t count) {                                                             \
+    static_assert(gravel::detail::takes<T>, #name " takes " types);                                             \
+    gravel::detail::reduce(gravel::detail::collective_kind::kind, gravel::detail::value_type_of<T>(), to, from, \
+                           count);                                                                              \
+  }                                                                                                             \
+  template <class T>                                                                                            \
+  requires gravel::detail::takes<T> T name(T value) {                                                           \
+    name(&value, &value, 1);                                                                                    \
+    return value;                                                                                               \
   }
-/// Sum, minimum, maximum over all PEs. T: integers of 4 and 8 bytes (sums wrap around), float, double (for minimum and maximum -0
-/// is smaller than 0, and a value that is not a number changes nothing).
+/// Sum, minimum, maximum over all PEs. T: integers of 4 and 8 bytes (sums wrap around), float, double (for minimum and
+/// maximum -0 is smaller than 0, and a value that is not a number changes nothing).
 GRAVEL_REDUCTION(gravel_sum_all, sum, is_addable, "integers of 4 and 8 bytes, float and double")
 GRAVEL_REDUCTION(gravel_min_all, minimum, is_addable, "integers of 4 and 8 bytes, float and double")
 GRAVEL_REDUCTION(gravel_max_all, maximum, is_addable, "integers of 4 and 8 bytes, float and double")

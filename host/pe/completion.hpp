@@ -13,7 +13,7 @@
 #include "lib/base/profile.hpp"
 #include "lib/base/relax.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 class completion {
  public:
@@ -40,21 +40,24 @@ class completion {
   /// Collective: quiet at all PEs.
   void barrier_all() {
     const profile_range range("gravel_barrier_all");
-    if (p_.routes.meeting().n) return meet_on_devices(settling::barrier, collective_kind::barrier);
+    if (p_.routes.meeting().n) return sync_on_devices(settling::barrier, collective_kind::barrier);
     quiet();
     p_.collectives.begin(collective_kind::barrier).combine();
   }
-  /// Collective: returns when no message is under way in the job, no handler runs, and services have applied all they were sent.
+  /// Collective: returns when no message is under way in the job, no handler runs, and services have applied all they
+  /// were sent.
   void wait_quiescent() {
     const profile_range range("gravel_wait_quiescent");
     // Handlers that go on sending need the receiver all the time. Not where other processes wait for the device.
     backend* const held = p_.routes.shares_gpu() ? nullptr : &p_.device;
-    if (held) held->hold_receiver();
+    if (held) held->keep_receiver_resident();
     const std::unique_ptr<backend, void (*)(backend*)> hold(held, [](backend* of) { of->release_receiver(); });
-    // Handlers on the host send through a queue of the host, which the devices do not see. All PEs have the same handlers.
+    // Handlers on the host send through a queue of the host, which the devices do not see. All PEs have the same
+    // handlers.
     const handler_table handlers = p_.device.handlers();
-    const bool hosts_send = std::any_of(handlers.begin(), handlers.end(), [](const handler_info& h) { return h.on_host; });
-    if (p_.routes.meeting().n && !hosts_send) return meet_on_devices(settling::quiescence, collective_kind::quiescence);
+    const bool hosts_send =
+        std::any_of(handlers.begin(), handlers.end(), [](const handler_info& h) { return h.on_host; });
+    if (p_.routes.meeting().n && !hosts_send) return sync_on_devices(settling::quiescence, collective_kind::quiescence);
     // Two equal samples, the second begun after the first was complete everywhere (Mattern 1987, four counters): if all
     // that was ticketed was consumed and all that was taken is acknowledged, nothing was in flight between them.
     quiet();
@@ -107,11 +110,12 @@ class completion {
     v.lines = p_.routes.lines();
     v.n_lines = p_.routes.n_sources();
     v.of_handlers = p_.memory.of_device_handlers().direct;
-    for (const open_service* s : p_.services) v.service[v.n_services++] = {&s->view().server(0), s->view().shape.servers};
+    for (const open_service* s : p_.services)
+      v.service[v.n_services++] = {&s->view().server(0), s->view().shape.servers};
     return v;
   }
   /// All PEs reach each other's memory: what they wait for together is decided there.
-  void meet_on_devices(settling what, collective_kind kind) {
+  void sync_on_devices(settling what, collective_kind kind) {
     p_.device.synchronize();
     settle_host();
     auto call = p_.collectives.begin(kind);
@@ -145,4 +149,4 @@ class completion {
   parts p_;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,27 +1,28 @@
-// What a program compiles itself where nvcc does: kernels that contain its handlers. The rest of the CUDA backend is compiled once,
-// in libgravel_cuda (host/pe/backend_cuda.cu).
+// What a program compiles itself where nvcc does: kernels that contain its handlers. The rest of the CUDA backend is
+// compiled once, in libgravel_cuda (host/pe/backend_cuda.cu).
 #pragma once
 #include "device/resolver.cuh"
 #include "device/settle.cuh"
 #include "host/pe/launch_config.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// Made from the list of a program's handlers. Kernels are host functions' addresses, as cudaLaunchKernel takes them.
 struct cuda_program {
   handler_table handlers;
-  const void* resolver;                                                                     ///< a kernel
-  const void* settle[3];                                                                    ///< kernels, in the order of `settling`
-  message_fault (*apply)(const gravel_t&, sink_kind, const unit* message, uint32_t units);  ///< apply_on_host, of host handlers
+  const void* resolver;   ///< a kernel
+  const void* settle[3];  ///< kernels, in the order of `settling`
+  message_fault (*apply)(const gravel_t&, sink_kind, const unit* message,
+                         uint32_t units);  ///< apply_on_host, of host handlers
 
   template <class Handlers>
   static cuda_program of() {
-    return {
-        Handlers::table(),
-        reinterpret_cast<const void*>(&gravel::resolver<Handlers>),
-        {reinterpret_cast<const void*>(&gravel::settle<settling::quiet>), reinterpret_cast<const void*>(&gravel::settle<settling::barrier>),
-         reinterpret_cast<const void*>(&gravel::settle<settling::quiescence>)},
-        &apply_on_host<Handlers>};
+    return {Handlers::table(),
+            reinterpret_cast<const void*>(&gravel::detail::resolver<Handlers>),
+            {reinterpret_cast<const void*>(&gravel::detail::settle<settling::quiet>),
+             reinterpret_cast<const void*>(&gravel::detail::settle<settling::barrier>),
+             reinterpret_cast<const void*>(&gravel::detail::settle<settling::quiescence>)},
+            &apply_on_host<Handlers>};
   }
 };
 
@@ -33,6 +34,7 @@ enum class company : uint8_t {
   none,      ///< at once: it sends no messages and waits for none
   apart      ///< the same, and kernels that run meanwhile do not wait for its stores to other GPUs: launch_apart
 };
-void launch_on_cuda(const void* kernel, const gravel_launch_config& how, void** arguments, company with = company::resolver);
+void launch_on_cuda(const void* kernel, const gravel_launch_config& how, void** arguments,
+                    company with = company::resolver);
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -9,7 +9,7 @@
 #include "lib/base/reduction.hpp"
 #include "lib/base/team_call.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 namespace {
 /// "gravel_reduce, sum of float".
@@ -27,8 +27,10 @@ std::string text_of_other_reduction(const device_error& found) {
   const std::string mine = fmt::format("{}, {} elements", text_of(here), found.bytes);
   if (text_of(here) != text_of(there))
     return fmt::format("the PEs call different reductions: {} here, {} at PE {}", mine, text_of(there), found.pe);
-  return fmt::format("the PEs call different reductions: {} here; at PE {} another number of elements, addresses, root or number of blocks",
-                     mine, found.pe);
+  return fmt::format(
+      "the PEs call different reductions: {} here; at PE {} another number of elements, addresses, root or number of "
+      "blocks",
+      mine, found.pe);
 }
 std::string text_of_bad_reduction(const device_error& found) {
   switch (static_cast<reduction_fault>(found.offset)) {
@@ -36,9 +38,11 @@ std::string text_of_bad_reduction(const device_error& found) {
       return fmt::format("a reduction by a grid of {} blocks: its gravel_reducer is for {}", found.bytes, found.pe);
     case reduction_fault::outside_heap:
       return fmt::format("a reduction of {} elements that are not all in the symmetric heap", found.bytes);
-    case reduction_fault::misaligned: return fmt::format("a reduction of {} elements at a misaligned address", found.bytes);
+    case reduction_fault::misaligned:
+      return fmt::format("a reduction of {} elements at a misaligned address", found.bytes);
     case reduction_fault::overlapping:
-      return fmt::format("a reduction of {} elements whose source and result overlap, and are not the same", found.bytes);
+      return fmt::format("a reduction of {} elements whose source and result overlap, and are not the same",
+                         found.bytes);
     case reduction_fault::bad_root: break;
   }
   return fmt::format("gravel_reduce to PE {}, which there is not", static_cast<int32_t>(found.pe));
@@ -48,10 +52,12 @@ std::string text_of_team_fault(message_fault fault, const device_error& found) {
   const auto call = static_cast<team_call>(found.pe);
   const char* const name = facts_of(call).name;
   if (fault == message_fault::other_team_call)
-    return fmt::format("{} in block {}: thread {} calls it where others of the block made another call, or gave other arguments. {}", name,
-                       found.offset, found.bytes & 0xffffffff, rule_of(call));
-  return fmt::format("{} in block {}: {} of the threads that must make the call have not come; the first of them is thread {}. {}", name,
-                     found.offset, found.bytes >> 32, found.bytes & 0xffffffff, rule_of(call));
+    return fmt::format(
+        "{} in block {}: thread {} calls it where others of the block made another call, or gave other arguments. {}",
+        name, found.offset, found.bytes & 0xffffffff, rule_of(call));
+  return fmt::format(
+      "{} in block {}: {} of the threads that must make the call have not come; the first of them is thread {}. {}",
+      name, found.offset, found.bytes >> 32, found.bytes & 0xffffffff, rule_of(call));
 }
 }  // namespace
 
@@ -59,28 +65,36 @@ std::string describe(const device_error& found, uint32_t n_pes, uint64_t heap_by
                      const std::function<std::string(uint64_t id)>& name_of_handler) {
   const auto fault = static_cast<message_fault>(found.code - 1);
   const auto what = static_cast<op>(found.operation);
-  const std::string from = found.arrived == device_error::from_peer ? "a peer" : fmt::format("node {}", found.arrived - 1);
-  const std::string place = fmt::format("offset {:#x}, {} bytes, in a heap of {} bytes", found.offset, found.bytes, heap_bytes);
+  const std::string from =
+      found.arrived == device_error::from_peer ? "a peer" : fmt::format("node {}", found.arrived - 1);
+  const std::string place =
+      fmt::format("offset {:#x}, {} bytes, in a heap of {} bytes", found.offset, found.bytes, heap_bytes);
   if (fault == message_fault::corrupt_packet)
     return fmt::format("a corrupt packet arrived: {}", name_of(static_cast<packet_fault>(found.offset)));
   if (fault == message_fault::other_reduction) return text_of_other_reduction(found);
   if (fault == message_fault::bad_reduction) return text_of_bad_reduction(found);
-  if (fault == message_fault::missing_lanes || fault == message_fault::other_team_call) return text_of_team_fault(fault, found);
+  if (fault == message_fault::missing_lanes || fault == message_fault::other_team_call)
+    return text_of_team_fault(fault, found);
   const auto call_of = [](uint64_t number) { return name_of(static_cast<other_call>(number)); };
   if (const std::string_view text = name_of(fault); text.find('{') != text.npos)
-    return fmt::format(fmt::runtime(text), fmt::arg("from", from), fmt::arg("place", place), fmt::arg("pe", found.pe),
-                       fmt::arg("offset", found.offset), fmt::arg("bytes", found.bytes), fmt::arg("last", found.bytes - 1),
-                       fmt::arg("last_pe", n_pes - 1), fmt::arg("wrong_pe", static_cast<int32_t>(found.offset)),
-                       fmt::arg("handler", name_of_handler(found.offset)), fmt::arg("name", reinterpret_cast<const char*>(found.name)),
-                       fmt::arg("call", what == op::none ? call_of(found.offset) : name_of(what)),
-                       fmt::arg("other_call", call_of(found.bytes)));
+    return fmt::format(
+        fmt::runtime(text), fmt::arg("from", from), fmt::arg("place", place), fmt::arg("pe", found.pe),
+        fmt::arg("offset", found.offset), fmt::arg("bytes", found.bytes), fmt::arg("last", found.bytes - 1),
+        fmt::arg("last_pe", n_pes - 1), fmt::arg("wrong_pe", static_cast<int32_t>(found.offset)),
+        fmt::arg("handler", name_of_handler(found.offset)), fmt::arg("name", reinterpret_cast<const char*>(found.name)),
+        fmt::arg("call", what == op::none ? call_of(found.offset) : name_of(what)),
+        fmt::arg("other_call", call_of(found.bytes)));
   if (found.arrived)
-    return fmt::format("a corrupt message arrived from {}: {} with {} (offset {})", from, name_of(what), name_of(fault), found.offset);
+    return fmt::format("a corrupt message arrived from {}: {} with {} (offset {})", from, name_of(what), name_of(fault),
+                       found.offset);
   if (fault == message_fault::bad_pe)
-    return fmt::format("{} to PE {}: the job has PEs 0 to {}", name_of(what), static_cast<int32_t>(found.pe), n_pes - 1);
-  if (fault == message_fault::bad_block || fault == message_fault::bad_shared) return text_of_misfit(fault, found.offset, found.bytes);
-  return fmt::format("{} {} PE {}: {}: {}", name_of(what), what == op::get || what == op::get_bulk || what == op::fetch ? "from" : "to",
-                     found.pe, name_of(fault), place);
+    return fmt::format("{} to PE {}: the job has PEs 0 to {}", name_of(what), static_cast<int32_t>(found.pe),
+                       n_pes - 1);
+  if (fault == message_fault::bad_block || fault == message_fault::bad_shared)
+    return text_of_misfit(fault, found.offset, found.bytes);
+  return fmt::format("{} {} PE {}: {}: {}", name_of(what),
+                     what == op::get || what == op::get_bulk || what == op::fetch ? "from" : "to", found.pe,
+                     name_of(fault), place);
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -7,7 +7,7 @@
 #include <string>
 #include "lib/base/error.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// Texts and numbers, one behind the other.
 template <class... T>
@@ -37,15 +37,16 @@ inline void cuda_check(cudaError_t code, const char* what) {
   if (code == cudaSuccess) return;
   cudaGetLastError();  // what is told here shall not be told again elsewhere
   const std::string who =
-      is_of_kernel(code) ? "a kernel of gravel_launch, a handler, or a kernel of the program's own failed, seen by: " : "";
-  const char* const hint =
-      code == cudaErrorLaunchFailure
-          ? "; so ends a kernel that uses a gravel_t that neither gravel_handle() nor gravel_host_handle() made: it is empty"
-          : "";
+      is_of_kernel(code) ? "a kernel of gravel_launch, a handler, or a kernel of the program's own failed, seen by: "
+                         : "";
+  const char* const hint = code == cudaErrorLaunchFailure ? "; so ends a kernel that uses a gravel_t that neither "
+                                                            "gravel_handle() nor gravel_host_handle() made: it is empty"
+                                                          : "";
   fail_text(joined(who, what, ": ", cudaGetErrorString(code), " (", cudaGetErrorName(code), ")", hint));
 }
 
-/// Looks for a function of the driver, which nobody links. `version`: of CUDA, whose types it is called with. False: the driver does not have it.
+/// Looks for a function of the driver, which nobody links. `version`: of CUDA, whose types it is called with. False:
+/// the driver does not have it.
 template <class F>
 bool find_in_driver(F* function, const char* name, [[maybe_unused]] int version = 12000) {
   void* found = nullptr;
@@ -91,9 +92,9 @@ inline CUcontext current_cuda_context() {
   return now;
 }
 
-/// While it lives, CUDA calls of this thread mean the device of `context` (nullptr: nothing changes). Contexts are pushed and
-/// popped, not devices chosen: in a thread that never chose one, choosing device 0 to go back to would make a context there.
-/// Nor do calls of this thread disturb a stream capture somewhere in the program meanwhile.
+/// While it lives, CUDA calls of this thread mean the device of `context` (nullptr: nothing changes). Contexts are
+/// pushed and popped, not devices chosen: in a thread that never chose one, choosing device 0 to go back to would make
+/// a context there. Nor do calls of this thread disturb a stream capture somewhere in the program meanwhile.
 class device_scope {
  public:
   explicit device_scope(CUcontext context) : context_(context) {
@@ -118,4 +119,4 @@ class device_scope {
   bool pushed_ = false;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -8,15 +8,15 @@
 #include "host/pe/peer_description.hpp"
 #include "lib/base/error.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 sealed_memory make_exported(uint64_t bytes, const char* what) { return {"gravel-memory", what, bytes, MAP_NORESERVE}; }
 
 std::string describe_exported(const sealed_memory& memory) {
   struct stat status {};
   if (fstat(memory.descriptor(), &status) != 0) fail_errno("fstat of memory for peers");
-  const auto packed = to_wire(
-      memory_description{static_cast<uint64_t>(getpid()), static_cast<uint64_t>(memory.descriptor()), memory.bytes(), status.st_ino});
+  const auto packed = to_wire(memory_description{
+      static_cast<uint64_t>(getpid()), static_cast<uint64_t>(memory.descriptor()), memory.bytes(), status.st_ino});
   return {reinterpret_cast<const char*>(packed.data()), packed.size()};
 }
 
@@ -33,4 +33,4 @@ sealed_memory attach_exported(const std::string& described) {
   return theirs;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

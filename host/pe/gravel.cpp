@@ -1,4 +1,4 @@
-#include "host/gravel.hpp"
+#include <gravel/gravel.hpp>
 
 #include <pthread.h>
 
@@ -16,7 +16,7 @@
 #include "lib/base/profile.hpp"
 #include "lib/base/version.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 std::unique_ptr<runtime> the_runtime;
 bool was_finalized = false;
@@ -48,7 +48,8 @@ void prepare_to_fail() {
 void at_exit(int status, void*) {
   if (!the_runtime) return;
   std::fflush(nullptr);
-  the_runtime->abort_job(fmt::format("the program ended with exit status {} without gravel_finalize", status), status ? status : 1);
+  the_runtime->abort_job(fmt::format("the program ended with exit status {} without gravel_finalize", status),
+                         status ? status : 1);
 }
 
 }  // namespace
@@ -69,7 +70,8 @@ uint16_t valid_stamp = handle_stamp::before_init;
 
 void refuse_handle(const gravel_t& g, const char* call) {
   if (!the_runtime) prepare_to_fail();
-  if (g.stamp == handle_stamp::valid) fail("{} was called after gravel_finalize: its handle is of a job that is over", call);
+  if (g.stamp == handle_stamp::valid)
+    fail("{} was called after gravel_finalize: its handle is of a job that is over", call);
   if (valid_stamp == handle_stamp::before_init) fail("{} was called before gravel_init", call);
   fail("{} was called with a handle that neither gravel_handle() nor gravel_host_handle() made{}", call,
        g.n_pes == 0 ? ": it is empty" : "");
@@ -95,15 +97,18 @@ void check_program(const program_view& program) {
   prepare_to_fail();
   if (interface_of(program.version) != interface_of(GRAVEL_VERSION))
     fail(
-        "gravel_init: the program was compiled with the headers of Gravel {}, and runs with libgravel {}; compile it again with the "
+        "gravel_init: the program was compiled with the headers of Gravel {}, and runs with libgravel {}; compile it "
+        "again with the "
         "headers of {}, "
         "or let it find libgravel.so of {} (rpath, LD_LIBRARY_PATH)",
         program.version, GRAVEL_VERSION, GRAVEL_VERSION, program.version);
   if (program.thread_index && program.thread_index != &threadIdx)
     fail(
-        "gravel_init: the program has a threadIdx of its own beside that of libgravel, so its kernels would all be thread 0. There are two "
+        "gravel_init: the program has a threadIdx of its own beside that of libgravel, so its kernels would all be "
+        "thread 0. There are two "
         "copies "
-        "of libgravel in this process, or the program was compiled with other headers. Compile it with the headers of libgravel {}, and "
+        "of libgravel in this process, or the program was compiled with other headers. Compile it with the headers of "
+        "libgravel {}, and "
         "link "
         "libgravel.so once, in all of its parts",
         GRAVEL_VERSION);
@@ -139,8 +144,10 @@ open_objects& opened() {
 void refuse_open_objects() {
   const std::lock_guard lock(opened().lock);
   if (opened().all.empty()) return;
-  fail("gravel_finalize: {} is still open: end it before, by its close(), or by a scope or a pointer that ends before gravel_finalize",
-       opened().all.back().second);
+  fail(
+      "gravel_finalize: {} is still open: end it before, by its close(), or by a scope or a pointer that ends before "
+      "gravel_finalize",
+      opened().all.back().second);
 }
 }  // namespace
 
@@ -169,7 +176,9 @@ void note_host_wait(host_wait& wait, const wait_subject& subject) {
 void warn(const char* text) { log_warning("{}", text); }
 void* create_stream() { return waiting_runtime("gravel_stream_create").device().create_stream(); }
 void destroy_stream(void* stream) { waiting_runtime("gravel_stream_destroy").device().destroy_stream(stream); }
-void synchronize_stream(void* stream) { waiting_runtime("gravel_stream_synchronize").device().synchronize_stream(stream); }
+void synchronize_stream(void* stream) {
+  waiting_runtime("gravel_stream_synchronize").device().synchronize_stream(stream);
+}
 void check_stream_word(const char* call, runtime& job, const uint64_t* word) {
   const gravel_t& g = job.memory().of_kernels();
   const uint64_t offset = static_cast<uint64_t>(reinterpret_cast<const char*>(word) - g.heap);
@@ -190,7 +199,9 @@ void* allocate_symmetric(uint64_t bytes) { return waiting_runtime("gravel_malloc
 void copy_from_device(void* to, const void* from, uint64_t bytes) {
   current_runtime("an operation of a host thread").device().copy(to, from, bytes);
 }
-bool is_device_memory(const void* at) { return current_runtime("an operation of a host thread").device().is_device_memory(at); }
+bool is_device_memory(const void* at) {
+  return current_runtime("an operation of a host thread").device().is_device_memory(at);
+}
 void update_host_gets(const gravel_t&) { current_runtime("gravel_get").memory().update_host_gets(); }
 
 void launch_on_cpu(const gravel_launch_config& how, std::function<void()> lane) {
@@ -199,7 +210,8 @@ void launch_on_cpu(const gravel_launch_config& how, std::function<void()> lane) 
   const uint64_t in_cluster = uint64_t{how.cluster.x} * how.cluster.y * how.cluster.z;
   const bool none = how.cluster.x == 0 && how.cluster.y == 0 && how.cluster.z == 0;
   if (!none && in_cluster != 1)
-    fail("gravel_launch: a cluster of ({},{},{}) blocks; the CPU backend has no clusters", how.cluster.x, how.cluster.y, how.cluster.z);
+    fail("gravel_launch: a cluster of ({},{},{}) blocks; the CPU backend has no clusters", how.cluster.x, how.cluster.y,
+         how.cluster.z);
   simt::launch_options options{};
   options.threads = static_cast<unsigned>(s.cpu_threads);
   options.seed = s.cpu_seed;
@@ -209,24 +221,24 @@ void launch_on_cpu(const gravel_launch_config& how, std::function<void()> lane) 
   dynamic_cast<cpu_launcher&>(job.device()).launch(how.stream, {how.grid, how.block, options, std::move(lane)});
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail
 
-using gravel::current_runtime;
+using gravel::detail::current_runtime;
 
 void gravel_finalize() {
-  const gravel::profile_range range("gravel_finalize");
-  gravel::runtime& job = gravel::waiting_runtime("gravel_finalize");
-  gravel::refuse_open_objects();
+  const gravel::detail::profile_range range("gravel_finalize");
+  gravel::detail::runtime& job = gravel::detail::waiting_runtime("gravel_finalize");
+  gravel::detail::refuse_open_objects();
   const std::string unwritten = job.finalize();
-  gravel::the_runtime.reset();
-  gravel::was_finalized = true;
+  gravel::detail::the_runtime.reset();
+  gravel::detail::was_finalized = true;
   if (unwritten.empty()) return;
   std::fflush(stdout);  // an exception that nobody catches ends the process at once
-  gravel::fail("GRAVEL_STATS_JSON: {}", unwritten);
+  gravel::detail::fail("GRAVEL_STATS_JSON: {}", unwritten);
 }
 
 void gravel_abort(const char* text, int status) {
-  gravel::runtime& job = current_runtime("gravel_abort");
+  gravel::detail::runtime& job = current_runtime("gravel_abort");
   std::fflush(nullptr);
   job.abort_job(text, status);
 }
@@ -235,7 +247,8 @@ int gravel_my_pe() { return static_cast<int>(current_runtime("gravel_my_pe").pe(
 int gravel_n_pes() { return static_cast<int>(current_runtime("gravel_n_pes").nodes().n_pes()); }
 int gravel_node_of(int pe) {
   const auto& nodes = current_runtime("gravel_node_of").nodes();
-  if (static_cast<uint32_t>(pe) >= nodes.n_pes()) gravel::fail("gravel_node_of: PE {} of {}", pe, nodes.n_pes());
+  if (static_cast<uint32_t>(pe) >= nodes.n_pes())
+    gravel::detail::fail("gravel_node_of: PE {} of {}", pe, nodes.n_pes());
   return static_cast<int>(nodes.node_of(static_cast<uint32_t>(pe)));
 }
 int gravel_n_nodes() { return static_cast<int>(current_runtime("gravel_n_nodes").nodes().n_nodes()); }
@@ -246,16 +259,19 @@ gravel_t gravel_handle() { return current_runtime("gravel_handle").memory().of_k
 gravel_t gravel_host_handle() { return current_runtime("gravel_host_handle").memory().of_host(); }
 
 void gravel_free(void* symmetric) {
-  gravel::runtime& job = gravel::waiting_runtime("gravel_free");
-  if (symmetric) job.done().quiet();  // what this PE has sent into the object does not reach the one that will lie there
+  gravel::detail::runtime& job = gravel::detail::waiting_runtime("gravel_free");
+  if (symmetric)
+    job.done().quiet();  // what this PE has sent into the object does not reach the one that will lie there
   job.heap().release(symmetric);
 }
-void gravel_copy(void* to, const void* from, uint64_t bytes) { gravel::waiting_runtime("gravel_copy").device().copy(to, from, bytes); }
+void gravel_copy(void* to, const void* from, uint64_t bytes) {
+  gravel::detail::waiting_runtime("gravel_copy").device().copy(to, from, bytes);
+}
 
-void gravel_quiet() { gravel::waiting_runtime("gravel_quiet").done().quiet(); }
-void gravel_barrier_all() { gravel::waiting_runtime("gravel_barrier_all").done().barrier_all(); }
-void gravel_wait_quiescent() { gravel::waiting_runtime("gravel_wait_quiescent").done().wait_quiescent(); }
-void gravel_synchronize() { gravel::waiting_runtime("gravel_synchronize").device().synchronize(); }
+void gravel_quiet() { gravel::detail::waiting_runtime("gravel_quiet").done().quiet(); }
+void gravel_barrier_all() { gravel::detail::waiting_runtime("gravel_barrier_all").done().barrier_all(); }
+void gravel_wait_quiescent() { gravel::detail::waiting_runtime("gravel_wait_quiescent").done().wait_quiescent(); }
+void gravel_synchronize() { gravel::detail::waiting_runtime("gravel_synchronize").device().synchronize(); }
 
 uint64_t gravel_sum_all(uint64_t value) { return gravel_sum_all<uint64_t>(value); }
 uint64_t gravel_min_all(uint64_t value) { return gravel_min_all<uint64_t>(value); }

@@ -6,7 +6,7 @@
 #include <map>
 #include <optional>
 
-namespace gravel {
+namespace gravel::detail {
 
 class heap_allocator {
  public:
@@ -67,4 +67,4 @@ class heap_allocator {
   std::map<uint64_t, uint64_t> used_;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

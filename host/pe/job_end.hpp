@@ -1,4 +1,5 @@
-// How a job ends for this PE other than by its own gravel_finalize: once, by whoever is first, and with the cause in words.
+// How a job ends for this PE other than by its own gravel_finalize: once, by whoever is first, and with the cause in
+// words.
 #pragma once
 #include <unistd.h>
 
@@ -9,7 +10,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 class job_end {
  public:
@@ -45,4 +46,4 @@ class job_end {
   std::atomic<bool> leaving_{false}, elsewhere_{false};
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

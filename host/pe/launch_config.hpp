@@ -10,11 +10,11 @@
 /// stream of the PE's GPU will do.
 using gravel_stream_t = cudaStream_t;
 #else
-namespace gravel {
+namespace gravel::detail {
 class cpu_stream;
 }
 /// Kernels in one stream run one after the other, kernels in different streams may run at the same time.
-using gravel_stream_t = gravel::cpu_stream*;
+using gravel_stream_t = gravel::detail::cpu_stream*;
 #endif
 
 /// How a kernel is to be started.
@@ -23,10 +23,10 @@ struct gravel_launch_config {
   size_t shared_bytes = 0;           ///< dynamic shared memory of each block: gravel_dynamic_shared() in the kernel
   gravel_stream_t stream = nullptr;  ///< nullptr: the PE's own
   bool cooperative = false;          ///< all blocks run at the same time and may wait for each other
-  dim3 cluster = {0, 0, 0};          ///< blocks in a cluster, at most 8; CUDA alone, from sm_90 on. Zeros: as the kernel says
+  dim3 cluster = {0, 0, 0};  ///< blocks in a cluster, at most 8; CUDA alone, from sm_90 on. Zeros: as the kernel says
 };
 
-namespace gravel {
+namespace gravel::detail {
 
 /// Whether a kernel that takes P... can be given A..., with one readable line for each mistake. `good`: there was none.
 template <class Parameters, class... A>
@@ -45,4 +45,4 @@ struct launch_check<void(P...), A...> {
   static_assert(values, "gravel_launch: a kernel's parameters are values, not references");
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

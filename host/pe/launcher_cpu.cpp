@@ -7,7 +7,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/profile.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 cpu_stream::~cpu_stream() {
   {
@@ -124,4 +124,4 @@ void cpu_launcher::throw_if_unheard() {
   for (const auto& s : streams_) s->throw_if_unheard();
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,5 +1,5 @@
-// gravel_launch on the CPU backend: a launch returns at once, and a thread for each stream runs the kernels one after the
-// other (each on as many threads as GRAVEL_CPU_THREADS says).
+// gravel_launch on the CPU backend: a launch returns at once, and a thread for each stream runs the kernels one after
+// the other (each on as many threads as GRAVEL_CPU_THREADS says).
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -15,7 +15,7 @@
 #include "host/pe/backend.hpp"
 #include "host/pe/launch_config.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// A kernel with its arguments.
 struct cpu_kernel {
@@ -35,10 +35,11 @@ class cpu_stream {
 
   /// Returns at once. Any thread.
   void put(cpu_kernel);
-  /// Until the kernels that are in the stream have ended. What a lane has thrown comes back; the kernels behind it have not run.
+  /// Until the kernels that are in the stream have ended. What a lane has thrown comes back; the kernels behind it have
+  /// not run.
   std::exception_ptr wait();
-  /// Throws gravel::error if a lane has thrown and nobody has called wait() for some seconds: the program may be waiting for
-  /// what that kernel has not done.
+  /// Throws gravel::error if a lane has thrown and nobody has called wait() for some seconds: the program may be
+  /// waiting for what that kernel has not done.
   void throw_if_unheard();
 
  private:
@@ -77,4 +78,4 @@ class GRAVEL_API cpu_launcher : public backend {
   std::vector<std::unique_ptr<cpu_stream>> streams_;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,5 +1,5 @@
-// Starts kernels on a GPU so that the resolver runs beside them: makes room for their local memory, takes the hold, and ends
-// it when all of them have ended. Nothing here depends on the program's handlers or kernels.
+// Starts kernels on a GPU so that the resolver runs beside them: makes room for their local memory, takes the lease,
+// and ends it when all of them have ended. Nothing here depends on the program's handlers or kernels.
 #pragma once
 #include <algorithm>
 #include <chrono>
@@ -18,14 +18,14 @@
 #include "host/pe/stream_memory_cuda.cuh"
 #include "lib/base/relax.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// The part of the backend that starts kernels.
 class cuda_launcher : public backend {
  public:
-  /// Puts the kernel into its stream when the resolver is resident and sure to stay, or at once, for one that sends nothing
-  /// and waits for no message. Such a one may also be captured into a graph, whose kernels are the program's to wait for. Throws gravel::error, and has then
-  /// started nothing. Any thread.
+  /// Puts the kernel into its stream when the resolver is resident and sure to stay, or at once, for one that sends
+  /// nothing and waits for no message. Such a one may also be captured into a graph, whose kernels are the program's to
+  /// wait for. Throws gravel::error, and has then started nothing. Any thread.
   void launch(const void* kernel, const gravel_launch_config& how, void** arguments, company with) {
     const device_scope here(context_);
     const bool alone = with != company::resolver, apart = with == company::apart;
@@ -39,22 +39,26 @@ class cuda_launcher : public backend {
     if (captured) return start(kernel, how, stream, arguments, apart);
     put(stream, lock, !alone, [&] { start(kernel, how, stream, arguments, apart); });
   }
-  /// A wait, or a store, behind what is in the stream, by the stream itself. With the hold: what it waits for may need resolver and services, and one that
-  /// were to start while a stream of the same hardware queue waits might stand behind that.
+  /// A wait, or a store, behind what is in the stream, by the stream itself. With the lease: what it waits for may need
+  /// resolver and services, and one that were to start while a stream of the same hardware queue waits might stand
+  /// behind that.
   void wait_in_stream(void* stream, const uint64_t* word, uint64_t value) override {
     in_stream(stream, [&](cudaStream_t in) {
-      stream_memory::check(streams_memory().wait(in, reinterpret_cast<CUdeviceptr>(word), value, CU_STREAM_WAIT_VALUE_GEQ),
-                           "cuStreamWaitValue64");
+      stream_memory::check(
+          streams_memory().wait(in, reinterpret_cast<CUdeviceptr>(word), value, CU_STREAM_WAIT_VALUE_GEQ),
+          "cuStreamWaitValue64");
     });
   }
   void write_in_stream(void* stream, uint64_t* word, uint64_t value) override {
     in_stream(stream, [&](cudaStream_t in) {
-      stream_memory::check(streams_memory().write(in, reinterpret_cast<CUdeviceptr>(word), value, CU_STREAM_WRITE_VALUE_DEFAULT),
-                           "cuStreamWriteValue64");
+      stream_memory::check(
+          streams_memory().write(in, reinterpret_cast<CUdeviceptr>(word), value, CU_STREAM_WRITE_VALUE_DEFAULT),
+          "cuStreamWriteValue64");
     });
   }
 
-  /// A copy behind what is in the stream. Whoever puts it there puts a kernel behind it, by which Gravel knows that the stream is busy.
+  /// A copy behind what is in the stream. Whoever puts it there puts a kernel behind it, by which Gravel knows that the
+  /// stream is busy.
   void copy_in_stream(void* stream, void* to, const void* from, uint64_t bytes) override {
     const device_scope here(context_);
     refuse_capture(own_or(stream));
@@ -62,11 +66,11 @@ class cuda_launcher : public backend {
   }
 
   /// Keeps the resolver resident without a kernel.
-  void hold_receiver() override {
+  void keep_receiver_resident() override {
     const device_scope here(context_);
     std::unique_lock lock(lock_);
     ++launching_;
-    if (resident_) take_hold(lock);
+    if (resident_) acquire_lease(lock);
   }
   void release_receiver() override {
     std::lock_guard lock(lock_);
@@ -75,7 +79,8 @@ class cuda_launcher : public backend {
 
   void* create_stream() override {
     const device_scope here(context_);
-    const cudaStream_t stream = new_stream(false);  // without the lock: should it wait for kernels, the receiver ends the hold
+    const cudaStream_t stream =
+        new_stream(false);  // without the lock: should it wait for kernels, the receiver ends the lease
     std::lock_guard lock(lock_);
     streams_.push_back({stream, false});
     return stream;
@@ -85,7 +90,8 @@ class cuda_launcher : public backend {
     const auto stream = static_cast<cudaStream_t>(which);
     {
       std::lock_guard lock(lock_);
-      if (!stream || stream == user_ || !find_stream(stream)) fail_text("gravel_stream_destroy: not a stream of gravel_stream_create");
+      if (!stream || stream == user_ || !find_stream(stream))
+        fail_text("gravel_stream_destroy: not a stream of gravel_stream_create");
     }
     synchronize_stream(stream);
     {
@@ -135,8 +141,10 @@ class cuda_launcher : public backend {
     loads_late_ = cuda_driver::get().loading_mode(&mode) != CUDA_SUCCESS || mode != CU_MODULE_EAGER_LOADING;
     if (loads_late_)
       warn(
-          "CUDA loads this program's kernels when they are first used: the first gravel_launch of each waits for all kernels that run, and "
-          "one that is started in another way may hang; set CUDA_MODULE_LOADING=EAGER in the environment, as ucx-run does, or call "
+          "CUDA loads this program's kernels when they are first used: the first gravel_launch of each waits for all "
+          "kernels that run, and "
+          "one that is started in another way may hang; set CUDA_MODULE_LOADING=EAGER in the environment, as ucx-run "
+          "does, or call "
           "gravel_init before all that uses CUDA");
     cuda_check(cudaDeviceGetLimit(&local_bytes_, cudaLimitStackSize), "cudaDeviceGetLimit");
     processors_ = static_cast<uint64_t>(properties.multiProcessorCount);
@@ -152,12 +160,13 @@ class cuda_launcher : public backend {
   int urgency() const { return greatest_; }  ///< the highest priority of streams
   cudaStream_t new_stream(bool urgent) {
     cudaStream_t stream = nullptr;
-    cuda_check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, urgent ? greatest_ : least_), "cudaStreamCreate");
+    cuda_check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, urgent ? greatest_ : least_),
+               "cudaStreamCreate");
     return stream;
   }
 
-  /// Makes room for a kernel's local memory. CUDA waits for all running kernels when it has to do that at a launch: for the
-  /// resolver too, which a hold would keep for ever. With lock_ held, which is given up meanwhile.
+  /// Makes room for a kernel's local memory. CUDA waits for all running kernels when it has to do that at a launch: for
+  /// the resolver too, which a lease would keep for ever. With lock_ held, which is given up meanwhile.
   struct kernel_facts {
     uint64_t most_threads;  ///< in a block
     size_t static_shared;
@@ -169,18 +178,20 @@ class cuda_launcher : public backend {
     cudaFuncAttributes a;
     cuda_check(cudaFuncGetAttributes(&a, kernel), "loading a kernel (is it compiled for this GPU?)");
     if (a.localSizeBytes > local_bytes_) {
-      wait_for_end_of_hold(lock);
+      wait_for_end_of_lease(lock);
       cuda_check(cudaDeviceSetLimit(cudaLimitStackSize, a.localSizeBytes), "making room for a kernel's local memory");
       local_bytes_ = a.localSizeBytes;
     }
     return kernels_[kernel] = {static_cast<uint64_t>(a.maxThreadsPerBlock), a.sharedSizeBytes,
                                static_cast<size_t>(std::max(a.maxDynamicSharedSizeBytes, 0)), !loads_late_};
   }
-  /// A kernel that CUDA loads at its first launch may wait then until the resolver ends, which waits for that kernel. So it is loaded before
-  /// the hold: by a graph that is uploaded and never launched. With lock_ held, which is given up meanwhile.
-  void load(kernel_facts& facts, const void* kernel, const gravel_launch_config& how, std::unique_lock<std::mutex>& lock) {
+  /// A kernel that CUDA loads at its first launch may wait then until the resolver ends, which waits for that kernel.
+  /// So it is loaded before the lease: by a graph that is uploaded and never launched. With lock_ held, which is given
+  /// up meanwhile.
+  void load(kernel_facts& facts, const void* kernel, const gravel_launch_config& how,
+            std::unique_lock<std::mutex>& lock) {
     if (facts.is_loaded) return;
-    wait_for_end_of_hold(lock);
+    wait_for_end_of_lease(lock);
     // What the kernel would be given is never looked at.
     static constexpr uint32_t most_parameters = 4096, most_bytes = 32768;
     std::vector<char> nothing(most_bytes);
@@ -195,8 +206,8 @@ class cuda_launcher : public backend {
     facts.is_loaded = true;
   }
 
-  /// Ends the hold when everything that was started has ended. With lock_ held. Throws what a kernel failed with.
-  void look_for_end() {
+  /// Ends the lease when everything that was started has ended. With lock_ held. Throws what a kernel failed with.
+  void poll_end() {
     if (launching_) return;
     for (own_stream& s : streams_)
       if (s.busy && (s.busy = !has_ended(cudaStreamQuery(s.stream)))) return;
@@ -204,10 +215,10 @@ class cuda_launcher : public backend {
       if (!has_ended(cudaEventQuery(pending_.front()))) return;
       events_.push_back(pending_.front());
     }
-    if (!holding_) return;
-    holding_ = false;
-    store_release(&mailbox_->hold, uint64_t{0});
-    services_.hold(0);
+    if (!has_lease_) return;
+    has_lease_ = false;
+    store_release(&mailbox_->lease, uint64_t{0});
+    services_.lease(0);
     if (attention_) store_relaxed(attention_, uint64_t{0});
   }
 
@@ -223,22 +234,22 @@ class cuda_launcher : public backend {
   CUcontext context_ = nullptr;  ///< of the PE's device
   resolver_mailbox* mailbox_ = nullptr;
   uint64_t* attention_ = nullptr;
-  bool holding_ = false;
+  bool has_lease_ = false;
   bool resident_ = true;
   uint64_t resolver_processors_ = 0;  ///< multiprocessors that resolvers may occupy
   residency_cuda services_;
 
  private:
-  /// Calls `begin`, which puts something into the stream, so that Gravel knows that the stream is busy; with the hold, if it is wanted. With lock_ held, which is
-  /// given up.
+  /// Calls `begin`, which puts something into the stream, so that Gravel knows that the stream is busy; with the lease,
+  /// if it is wanted. With lock_ held, which is given up.
   template <class F>
-  void put(cudaStream_t stream, std::unique_lock<std::mutex>& lock, bool wants_hold, F&& begin) {
+  void put(cudaStream_t stream, std::unique_lock<std::mutex>& lock, bool wants_lease, F&& begin) {
     // Of a stream that is not Gravel's it is not known how long it exists: behind the kernel comes an event.
     own_stream* const own = find_stream(stream);
     const cudaEvent_t behind = own ? nullptr : take_event();
     if (own) own->busy = true;
     start_scope starting(*this, lock, behind);
-    if (resident_ && wants_hold) take_hold(lock);
+    if (resident_ && wants_lease) acquire_lease(lock);
     // Without the lock: a stream that is full makes this wait, and the receiver needs the lock.
     lock.unlock();
     begin();
@@ -286,14 +297,15 @@ class cuda_launcher : public backend {
       cudaGetLastError();  // the error that is on its way was told
     }
   };
-  /// A launch under way, until its end or an exception: until the kernel is in its stream, an idle stream is no reason to end
-  /// the hold. Made with the lock held.
+  /// A launch under way, until its end or an exception: until the kernel is in its stream, an idle stream is no reason
+  /// to end the lease. Made with the lock held.
   struct start_scope {
     cuda_launcher& of;
     std::unique_lock<std::mutex>& lock;
     cudaEvent_t behind;
     bool recorded = false;
-    start_scope(cuda_launcher& launcher, std::unique_lock<std::mutex>& held, cudaEvent_t event) : of(launcher), lock(held), behind(event) {
+    start_scope(cuda_launcher& launcher, std::unique_lock<std::mutex>& held, cudaEvent_t event)
+        : of(launcher), lock(held), behind(event) {
       ++of.launching_;
     }
     ~start_scope() {
@@ -304,15 +316,15 @@ class cuda_launcher : public backend {
     }
   };
 
-  void take_hold(std::unique_lock<std::mutex>& lock) {
-    if (!holding_) {
-      holding_ = true;
+  void acquire_lease(std::unique_lock<std::mutex>& lock) {
+    if (!has_lease_) {
+      has_lease_ = true;
       if (attention_) store_relaxed(attention_, uint64_t{1});
-      store_release(&mailbox_->hold, ++hold_);
-      services_.hold(hold_);
+      store_release(&mailbox_->lease, ++lease_);
+      services_.lease(lease_);
     }
-    const uint64_t hold = hold_;
-    for (relax wait; load_acquire(&mailbox_->hold_seen) != hold || !services_.all_resident();) {  // [H1]
+    const uint64_t lease = lease_;
+    for (relax wait; load_acquire(&mailbox_->lease_seen) != lease || !services_.all_resident();) {  // [H1]
       ensure_resolver();
       tend_services();
       // A GPU that is full of other work lets no resolver in yet: this kernel waits for that work, as it would anyway.
@@ -321,15 +333,16 @@ class cuda_launcher : public backend {
       lock.lock();
     }
   }
-  void wait_for_end_of_hold(std::unique_lock<std::mutex>& lock) {
+  void wait_for_end_of_lease(std::unique_lock<std::mutex>& lock) {
     const auto begin = std::chrono::steady_clock::now();
     bool told = false;
-    for (relax wait; holding_ || services_.any_runs();) {
+    for (relax wait; has_lease_ || services_.any_runs();) {
       lock.unlock();
       if (!told && std::chrono::steady_clock::now() - begin > std::chrono::seconds(10)) {
         told = true;
         warn(
-            "gravel_launch has waited for 10 s: before there can be room for a kernel's local memory, all kernels that run must end; if "
+            "gravel_launch has waited for 10 s: before there can be room for a kernel's local memory, all kernels that "
+            "run must end; if "
             "they wait for that kernel, launch it once before them");
       }
       wait();
@@ -367,26 +380,28 @@ class cuda_launcher : public backend {
   static void refuse_capture(cudaStream_t stream) {
     if (is_captured(stream))
       fail_text(
-          "gravel_launch inside a stream capture: a graph starts its kernels without Gravel, which then does not know that the resolver "
+          "gravel_launch inside a stream capture: a graph starts its kernels without Gravel, which then does not know "
+          "that the resolver "
           "kernel has to run beside them; launch the kernel outside the graph");
   }
 
-  /// Everything that would make the launch fail, or never start, when the hold is taken.
+  /// Everything that would make the launch fail, or never start, when the lease is taken.
   void check(kernel_facts& facts, const void* kernel, const gravel_launch_config& how) {
     const dim3 &grid = how.grid, &block = how.block, &cluster = how.cluster;
     const uint64_t threads = uint64_t{block.x} * block.y * block.z, blocks = uint64_t{grid.x} * grid.y * grid.z;
     if (threads == 0 || threads > facts.most_threads || block.x > 1024 || block.y > 1024 || block.z > 64)
-      fail_text(joined("gravel_launch: a block of ", text_of(block), " threads; for this kernel it must have 1 to ", facts.most_threads,
-                       ", and at most 64 in z"));
+      fail_text(joined("gravel_launch: a block of ", text_of(block), " threads; for this kernel it must have 1 to ",
+                       facts.most_threads, ", and at most 64 in z"));
     if (grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535 || blocks == 0)
-      fail_text(
-          joined("gravel_launch: a grid of ", text_of(grid), " blocks; each extent must be at least 1, x below 2^31, y and z below 2^16"));
+      fail_text(joined("gravel_launch: a grid of ", text_of(grid),
+                       " blocks; each extent must be at least 1, x below 2^31, y and z below 2^16"));
     if (how.shared_bytes > facts.dynamic_shared) {
       if (how.shared_bytes + facts.static_shared > most_shared_)
         fail_text(joined("gravel_launch: ", how.shared_bytes, " bytes of dynamic and ", facts.static_shared,
                          " of static shared memory; a block on this GPU has at most ", most_shared_));
-      cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(how.shared_bytes)),
-                 "gravel_launch: cudaFuncSetAttribute");
+      cuda_check(
+          cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(how.shared_bytes)),
+          "gravel_launch: cudaFuncSetAttribute");
       facts.dynamic_shared = how.shared_bytes;
     }
     const uint64_t in_cluster = uint64_t{cluster.x} * cluster.y * cluster.z;
@@ -404,17 +419,22 @@ class cuda_launcher : public backend {
   /// A cooperative kernel starts when all its blocks have found a place, which beside the resolver may be never.
   void check_room(const void* kernel, const gravel_launch_config& how, uint64_t threads, uint64_t blocks) {
     int on_one = 0;
-    cuda_check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&on_one, kernel, static_cast<int>(threads), how.shared_bytes),
-               "gravel_launch: occupancy");
-    const uint64_t left = processors_ - std::min(processors_, (resident_ ? resolver_processors_ : 0) + services_.blocks());
+    cuda_check(
+        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&on_one, kernel, static_cast<int>(threads), how.shared_bytes),
+        "gravel_launch: occupancy");
+    const uint64_t left =
+        processors_ - std::min(processors_, (resident_ ? resolver_processors_ : 0) + services_.blocks());
     const uint64_t most = left * static_cast<uint64_t>(on_one);
     if (blocks > most)
-      fail_text(joined("gravel_launch: a cooperative grid of ", blocks, " blocks of ", threads, " threads with ", how.shared_bytes,
-                       " bytes of dynamic shared memory; at most ", most, " of them run at once on the ", left, " of ", processors_,
-                       " multiprocessors that the resolver and services leave (GRAVEL_RESOLVER_BLOCKS, GRAVEL_RESOLVER_RING_BLOCKS)"));
+      fail_text(joined("gravel_launch: a cooperative grid of ", blocks, " blocks of ", threads, " threads with ",
+                       how.shared_bytes, " bytes of dynamic shared memory; at most ", most,
+                       " of them run at once on the ", left, " of ", processors_,
+                       " multiprocessors that the resolver and services leave (GRAVEL_RESOLVER_BLOCKS, "
+                       "GRAVEL_RESOLVER_RING_BLOCKS)"));
   }
 
-  static void start(const void* kernel, const gravel_launch_config& how, cudaStream_t stream, void** arguments, bool apart) {
+  static void start(const void* kernel, const gravel_launch_config& how, cudaStream_t stream, void** arguments,
+                    bool apart) {
     cudaLaunchAttribute attributes[3];
     cudaLaunchConfig_t config{};
     config.gridDim = how.grid;
@@ -442,7 +462,7 @@ class cuda_launcher : public backend {
   std::deque<cudaEvent_t> pending_;                        ///< behind kernels in streams that are not Gravel's
   std::vector<cudaEvent_t> events_;                        ///< to be used again
   std::unordered_map<const void*, kernel_facts> kernels_;  ///< those that are loaded
-  uint64_t hold_ = 0;
+  uint64_t lease_ = 0;
   int launching_ = 0;
   int least_ = 0, greatest_ = 0;  ///< priorities
   size_t local_bytes_ = 0;        ///< for each thread that CUDA has made room for
@@ -452,4 +472,4 @@ class cuda_launcher : public backend {
   bool loads_late_ = false;  ///< CUDA loads each kernel when it is first used
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

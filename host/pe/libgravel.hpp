@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-namespace gravel {
+namespace gravel::detail {
 
 class backend;
 
@@ -12,7 +12,8 @@ struct program_view {
   const char* version;       ///< of the headers that it was compiled with
   const void* thread_index;  ///< where it sees threadIdx of the calling thread; nullptr: CUDA, where libgravel has none
 };
-/// Throws gravel::error unless headers and libgravel are of versions with the same interface, and both have the same variables.
+/// Throws gravel::error unless headers and libgravel are of versions with the same interface, and both have the same
+/// variables.
 void check_program(const program_view& program);
 /// Joins the job; the rest of gravel_init.
 void start(std::unique_ptr<backend> device);
@@ -33,4 +34,4 @@ class open_object {
 /// Says it on stderr, if GRAVEL_LOG allows.
 void warn(const char* text);
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -12,7 +12,7 @@
 #include "lib/base/topology.hpp"
 #include "transport/bootstrap.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 struct membership {
   /// Joins the job. Throws gravel::error.
@@ -41,4 +41,4 @@ struct membership {
   static inline std::atomic<uint32_t> own_pe{0};
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,5 +1,5 @@
-// The thread of a PE that listens to the aggregator and to the launcher, and looks whether what the PE depends on still moves. It
-// ends the process when the job has ended elsewhere.
+// The thread of a PE that listens to the aggregator and to the launcher, and looks whether what the PE depends on still
+// moves. It ends the process when the job has ended elsewhere.
 #pragma once
 #include <poll.h>
 #include <signal.h>
@@ -21,19 +21,23 @@
 #include "lib/base/profile.hpp"
 #include "lib/base/stall_watch.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 class monitor {
  public:
   monitor(const membership& job, aggregator_link& link, job_end& end, pe_control& shared)
-      : job_(job), link_(link), end_(end), shared_(shared), thread_(start_thread("the monitor of a PE", [this] { run(); })) {}
+      : job_(job),
+        link_(link),
+        end_(end),
+        shared_(shared),
+        thread_(start_thread("the monitor of a PE", [this] { run(); })) {}
   /// Ends the thread, if it has not ended yet.
   ~monitor() { stop(); }
   monitor(const monitor&) = delete;
   monitor& operator=(const monitor&) = delete;
 
-  /// All is set up: watches these as well, of which the aggregator knows nothing. `describe`: how the PE stands, for who
-  /// looks into a job that does not go on. All are used until stop().
+  /// All is set up: watches these as well, of which the aggregator knows nothing. `describe`: how the PE stands, for
+  /// who looks into a job that does not go on. All are used until stop().
   void watch(queue_watch& queues, peers& rings, service_watch& services, std::function<std::string()> describe) {
     queues_ = &queues;
     rings_ = &rings;
@@ -85,8 +89,9 @@ class monitor {
     }
     job_end::end_process(1);
   }
-  /// The aggregator's next word. Meanwhile looks whether the aggregator runs at all (one that is stopped cannot tell), shows
-  /// that this process does, and watches what is queued: slots that are claimed, services, the rings of the route peer.
+  /// The aggregator's next word. Meanwhile looks whether the aggregator runs at all (one that is stopped cannot tell),
+  /// shows that this process does, and watches what is queued: slots that are claimed, services, the rings of the route
+  /// peer.
   std::optional<frame> wait_for_word() {
     const uint64_t limit_s = job_.values.watchdog_s;
     if (limit_s == 0) return link_.channel().receive();
@@ -95,7 +100,7 @@ class monitor {
     std::vector<stall_watch> rings;  // by rank of the destination
     for (;;) {
       pollfd watched{link_.channel().descriptor(), POLLIN, 0};
-      if (poll(&watched, 1, static_cast<int>(limit_s * 1000 / heartbeat_looks)) != 0) return link_.channel().receive();
+      if (poll(&watched, 1, static_cast<int>(limit_s * 1000 / heartbeat_polls)) != 0) return link_.channel().receive();
       store_relaxed(&shared_.pe_heartbeat, shared_.pe_heartbeat + 1);
       if (aggregator.look(true, load_relaxed(&shared_.aggregator_heartbeat)))
         fail("the aggregator of node {} has not run for {} s (GRAVEL_WATCHDOG_S); is it stopped?", job_.node, limit_s);
@@ -108,7 +113,8 @@ class monitor {
       for (uint32_t rank = 0; rank < pushed.size(); ++rank)
         if (rings[rank].look(pushed[rank].applied != pushed[rank].tickets, pushed[rank].applied))
           fail(
-              "no progress for {} s (GRAVEL_WATCHDOG_S) on the route peer to PE {}; that PE may be stopped, its kernels may leave no room "
+              "no progress for {} s (GRAVEL_WATCHDOG_S) on the route peer to PE {}; that PE may be stopped, its "
+              "kernels may leave no room "
               "for its "
               "resolver, or the kernel that claimed a chunk has ended:\n{}",
               limit_s, rings_->pe_of(rank), describe());
@@ -130,4 +136,4 @@ class monitor {
   std::thread thread_;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

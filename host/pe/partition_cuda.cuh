@@ -1,6 +1,7 @@
-// Parts of a GPU's multiprocessors for kernels that stay: green contexts of the driver, made of groups of 8, split once. A kernel in such a part
-// runs on its multiprocessors only; kernels elsewhere still use them where they fit, so a part takes nothing from the hold, but it keeps a few
-// resident blocks from being spread over multiprocessors that kernels with much shared memory could have had.
+// Parts of a GPU's multiprocessors for kernels that stay: green contexts of the driver, made of groups of 8, split
+// once. A kernel in such a part runs on its multiprocessors only; kernels elsewhere still use them where they fit, so a
+// part takes nothing from the hold, but it keeps a few resident blocks from being spread over multiprocessors that
+// kernels with much shared memory could have had.
 #pragma once
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -10,7 +11,7 @@
 
 #include "host/pe/device_scope.cuh"
 
-namespace gravel {
+namespace gravel::detail {
 
 class partition_cuda {
  public:
@@ -26,16 +27,18 @@ class partition_cuda {
   std::string open() {
     if (cuda_driver::get().get_device(&device_) != CUDA_SUCCESS) return "the driver does not know the device";
     if (!find(&get_resource_, "cuDeviceGetDevResource") || !find(&split_, "cuDevSmResourceSplitByCount") ||
-        !find(&describe_, "cuDevResourceGenerateDesc") || !find(&create_, "cuGreenCtxCreate") || !find(&destroy_, "cuGreenCtxDestroy") ||
-        !find(&make_stream_, "cuGreenCtxStreamCreate"))
+        !find(&describe_, "cuDevResourceGenerateDesc") || !find(&create_, "cuGreenCtxCreate") ||
+        !find(&destroy_, "cuGreenCtxDestroy") || !find(&make_stream_, "cuGreenCtxStreamCreate"))
       return "the driver has no green contexts (they came with CUDA 12.4)";
     CUdevResource all{};
     unsigned n = 0;
     if (get_resource_(device_, &all, CU_DEV_RESOURCE_TYPE_SM) != CUDA_SUCCESS)
       return "the driver does not say what multiprocessors there are";
-    if (split_(nullptr, &n, &all, nullptr, 0, group) != CUDA_SUCCESS || n == 0) return "the driver cannot split this GPU";
+    if (split_(nullptr, &n, &all, nullptr, 0, group) != CUDA_SUCCESS || n == 0)
+      return "the driver cannot split this GPU";
     groups_.resize(n);
-    if (split_(groups_.data(), &n, &all, nullptr, 0, group) != CUDA_SUCCESS) return groups_.clear(), "the driver cannot split this GPU";
+    if (split_(groups_.data(), &n, &all, nullptr, 0, group) != CUDA_SUCCESS)
+      return groups_.clear(), "the driver cannot split this GPU";
     groups_.resize(n);
     taken_.assign(n, false);
     return {};
@@ -52,8 +55,8 @@ class partition_cuda {
       if (free == n) break;
     }
     if (p.first + n > groups_.size())
-      fail_text(joined("GRAVEL_PARTITION: ", processors, " multiprocessors of its own; the GPU's ", groups_.size() * group,
-                       " are taken by other parts"));
+      fail_text(joined("GRAVEL_PARTITION: ", processors, " multiprocessors of its own; the GPU's ",
+                       groups_.size() * group, " are taken by other parts"));
     p.n = n;
     CUdevResourceDesc description;
     check(describe_(&description, &groups_[p.first], static_cast<unsigned>(n)), "cuDevResourceGenerateDesc");
@@ -104,4 +107,4 @@ class partition_cuda {
 #endif
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -6,21 +6,25 @@
 #include "lib/base/block_scratch.hpp"
 #include "lib/base/error.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 std::atomic<uint64_t> packets_applied{0};
 
 namespace {
 
-uint64_t heap_bytes(const settings& values, uint32_t n_pes) { return values.symmetric_size + block_scratch::bytes(n_pes); }
+uint64_t heap_bytes(const settings& values, uint32_t n_pes) {
+  return values.symmetric_size + block_scratch::bytes(n_pes);
+}
 
 }  // namespace
 
 pe_memory::pe_memory(backend& device, const pe_segment& segment, const settings& values, uint32_t pe, uint32_t n_pes)
     : device_(device), segment_(segment), values_(values), pe_(pe), n_pes_(n_pes) {
-  heap_ = static_cast<char*>(device.allocate_exportable(heap_bytes(values, n_pes), "the symmetric heap (GRAVEL_SYMMETRIC_SIZE)"));
+  heap_ = static_cast<char*>(
+      device.allocate_exportable(heap_bytes(values, n_pes), "the symmetric heap (GRAVEL_SYMMETRIC_SIZE)"));
   device_words_ = static_cast<producer_words*>(device.allocate(sizeof(producer_words), "queue state"));
-  device_cells_ = static_cast<reply_cell*>(device.allocate(values.reply_cells * sizeof(reply_cell), "reply cells (GRAVEL_REPLY_CELLS)"));
+  device_cells_ = static_cast<reply_cell*>(
+      device.allocate(values.reply_cells * sizeof(reply_cell), "reply cells (GRAVEL_REPLY_CELLS)"));
   host_words_ = std::make_unique<producer_words>();
   host_cells_ = std::make_unique<reply_cell[]>(values.reply_cells);
   const uint64_t handlers = device.handlers().size();
@@ -106,7 +110,9 @@ void pe_memory::read_queue_states(queue_state (&states)[n_queue_kinds]) const {
   }
 }
 
-uint64_t pe_memory::host_tickets() const { return load_acquire(&host_words_->queues[static_cast<uint32_t>(queue_kind::host)].tickets); }
+uint64_t pe_memory::host_tickets() const {
+  return load_acquire(&host_words_->queues[static_cast<uint32_t>(queue_kind::host)].tickets);
+}
 
 void pe_memory::update_host_gets() {
   uint64_t done[2];
@@ -129,4 +135,4 @@ device_counters pe_memory::read_device_counters() const {
   return counters;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,5 +1,5 @@
-// What the handles of a PE point to: its heap, its producers' words of the queues, reply cells, contexts, errors; and the four
-// handles: of kernels, of host threads, of handlers on the device and on the host.
+// What the handles of a PE point to: its heap, its producers' words of the queues, reply cells, contexts, errors; and
+// the four handles: of kernels, of host threads, of handlers on the device and on the host.
 #pragma once
 #include <memory>
 
@@ -8,7 +8,7 @@
 #include "host/pe/peers.hpp"
 #include "lib/base/settings.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 class pe_memory {
  public:
@@ -66,4 +66,4 @@ class pe_memory {
   gravel_t kernels_{}, host_{}, device_handlers_{}, host_handlers_{};
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -5,7 +5,7 @@
 
 #include "lib/base/wire.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// First: the PE's memory, and what decides who waits for whom.
 struct peer_description {
@@ -46,4 +46,4 @@ struct memory_description {
   }
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

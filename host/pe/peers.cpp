@@ -7,15 +7,19 @@
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
-/// Chunks of a ring where nobody says how many, with `n` PEs on the node: few enough that what a PE's rings hold stays in the L2 cache, beside
-/// the memory that it updates (docs/performance.md).
-static uint64_t usual_peer_chunks(uint64_t n) { return std::bit_ceil(std::max<uint64_t>(2048 / std::max<uint64_t>(n - 1, 1), 64)); }
+/// Chunks of a ring where nobody says how many, with `n` PEs on the node: few enough that what a PE's rings hold stays
+/// in the L2 cache, beside the memory that it updates (docs/performance.md).
+static uint64_t usual_peer_chunks(uint64_t n) {
+  return std::bit_ceil(std::max<uint64_t>(2048 / std::max<uint64_t>(n - 1, 1), 64));
+}
 
-peers::peers(backend& device, const peers_setup& s, const exchange& all) : device_(device), bells_(s.bells) {
+peers::peers(backend& device, const peers_setup& s, const exchange& all) : device_(device), doorbells_(s.doorbells) {
   const std::vector<uint32_t>& local = s.nodes->pes_of(s.nodes->node_of(s.pe));
-  const auto rank_of = [&](uint32_t pe) { return static_cast<uint32_t>(std::find(local.begin(), local.end(), pe) - local.begin()); };
+  const auto rank_of = [&](uint32_t pe) {
+    return static_cast<uint32_t>(std::find(local.begin(), local.end(), pe) - local.begin());
+  };
   const uint32_t n_pes = s.nodes->n_pes();
   me_ = rank_of(s.pe);
   local_ = local;
@@ -23,8 +27,10 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all) : devic
   const uint64_t chunks = s.values->peer_chunks ? s.values->peer_chunks : usual_peer_chunks(n_local_);
   shape_ = {n_local_, static_cast<uint32_t>(chunks), static_cast<uint32_t>(s.values->peer_chunk_size / sizeof(unit))};
   const std::string& wanted = s.values->routes;
-  const bool few = n_local_ <= max_peers, insists = wanted == "peer", mapped_wanted = insists || wanted == "auto" || wanted == "direct";
-  if (!few && insists) fail("GRAVEL_ROUTES=peer: {} PEs on this node; more than {} do not use that route", n_local_, max_peers);
+  const bool few = n_local_ <= max_peers, insists = wanted == "peer",
+             mapped_wanted = insists || wanted == "auto" || wanted == "direct";
+  if (!few && insists)
+    fail("GRAVEL_ROUTES=peer: {} PEs on this node; more than {} do not use that route", n_local_, max_peers);
   if (!few) log_info("{} PEs on this node: more than {} do not use the route peer", n_local_, max_peers);
 
   peer_description mine{};
@@ -44,11 +50,12 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all) : devic
   }
   if (any) {
     const uint64_t links_at = n_local_ * sizeof(ring_line), rings_at = links_at + n_pes * sizeof(peer_link),
-                   words_at = rings_at + n_local_ * sizeof(peer_ring), pes_at = words_at + n_local_ * sizeof(peer_words*);
+                   words_at = rings_at + n_local_ * sizeof(peer_ring),
+                   pes_at = words_at + n_local_ * sizeof(peer_words*);
     tables_ = static_cast<char*>(device.allocate(pes_at + n_local_ * sizeof(uint32_t), "tables of peers"));
     links_ = reinterpret_cast<peer_link*>(tables_ + links_at);
     sources_ = reinterpret_cast<peer_ring*>(tables_ + rings_at);
-    meeting_.theirs = reinterpret_cast<peer_words* const*>(tables_ + words_at);
+    rendezvous_.theirs = reinterpret_cast<peer_words* const*>(tables_ + words_at);
     pes_ = reinterpret_cast<uint32_t*>(tables_ + pes_at);
   }
 
@@ -61,10 +68,11 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all) : devic
     const peer_description& other = theirs[rank];
     all_beside &= other.stays_resident;
     for (uint32_t second = 0; second < rank; ++second)
-      all_beside &=
-          other.bus_id.empty() || other.bus_id != theirs[second].bus_id || (other.runs_beside_others && theirs[second].runs_beside_others);
+      all_beside &= other.bus_id.empty() || other.bus_id != theirs[second].bus_id ||
+                    (other.runs_beside_others && theirs[second].runs_beside_others);
     if (rank == me_) continue;
-    shares_gpu_ |= !mine.bus_id.empty() && other.bus_id == mine.bus_id && !(mine.runs_beside_others && other.runs_beside_others);
+    shares_gpu_ |=
+        !mine.bus_id.empty() && other.bus_id == mine.bus_id && !(mine.runs_beside_others && other.runs_beside_others);
     const uint32_t pe = local[rank];
     const auto not_reached = [&](const std::string& why) {
       if (insists) fail("GRAVEL_ROUTES=peer: PE {} cannot be reached on that route: {}", pe, why);
@@ -75,8 +83,8 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all) : devic
       continue;
     }
     if (other.chunks != mine.chunks || other.chunk_units != mine.chunk_units)
-      fail("GRAVEL_PEER_CHUNKS or GRAVEL_PEER_CHUNK_SIZE differ: {} chunks of {} units here, {} of {} at PE {}", mine.chunks,
-           mine.chunk_units, other.chunks, other.chunk_units, pe);
+      fail("GRAVEL_PEER_CHUNKS or GRAVEL_PEER_CHUNK_SIZE differ: {} chunks of {} units here, {} of {} at PE {}",
+           mine.chunks, mine.chunk_units, other.chunks, other.chunk_units, pe);
     std::string why;
     mapping m{pe, device.import_memory(other.heap, &why), nullptr};
     if (m.heap) m.area = device.import_memory(other.area, &why);
@@ -87,7 +95,8 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all) : devic
   // A ring needs both directions: messages there, `done` words back.
   const auto listed = all(to_wire(reached_peers{reached}));
   std::vector<uint32_t> reached_by;  // by rank
-  for (uint32_t pe : local) reached_by.push_back(from_wire<reached_peers>(listed.at(pe), fmt::format("PE {}", pe)).ranks);
+  for (uint32_t pe : local)
+    reached_by.push_back(from_wire<reached_peers>(listed.at(pe), fmt::format("PE {}", pe)).ranks);
   if (!any) return;
 
   std::vector<peer_link> links(n_pes, peer_link{});
@@ -102,24 +111,25 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all) : devic
     if (!m.area || !(reached_by[rank] >> me_ & 1)) continue;
     char* const their_area = static_cast<char*>(m.area);
     links[pe] = {
-        static_cast<char*>(m.heap), shape_.ring(area_, me_, their_area, rank), line_of(rank), pe, rank, n_mapped_++, &s.bells[rank]};
+        static_cast<char*>(m.heap), shape_.ring(area_, me_, their_area, rank), line_of(rank), pe, rank, n_mapped_++,
+        &s.doorbells[rank]};
     pes.push_back(pe);
     sources[rank] = shape_.ring(their_area, rank, area_, me_);
     words[rank] = reinterpret_cast<peer_words*>(their_area + shape_.words_at(me_));
   }
   if (own_chunks_) {
-    own_ring_ = static_cast<char*>(
-        device.allocate(peer_ring::bytes(own_chunks_, shape_.chunk_units), "the ring of a PE to itself (GRAVEL_OWN_RING_SIZE)"));
+    own_ring_ = static_cast<char*>(device.allocate(peer_ring::bytes(own_chunks_, shape_.chunk_units),
+                                                   "the ring of a PE to itself (GRAVEL_OWN_RING_SIZE)"));
     sources[me_] = peer_ring::in(own_ring_, own_chunks_, shape_.chunk_units);
-    links[s.pe] = {nullptr, sources[me_], line_of(me_), s.pe, me_, peer_link::no_bin, &s.bells[me_]};
+    links[s.pe] = {nullptr, sources[me_], line_of(me_), s.pe, me_, peer_link::no_bin, &s.doorbells[me_]};
   }
   if (all_reach_all) {
     words[me_] = reinterpret_cast<peer_words*>(area_ + shape_.words_at(me_));
-    meeting_ = {meeting_.theirs, reinterpret_cast<peer_words*>(area_ + shape_.words_at(0)), n_local_};
+    rendezvous_ = {rendezvous_.theirs, reinterpret_cast<peer_words*>(area_ + shape_.words_at(0)), n_local_};
   }
   device.copy(links_, links.data(), links.size() * sizeof(peer_link));
   device.copy(sources_, sources.data(), sources.size() * sizeof(peer_ring));
-  device.copy(const_cast<peer_words**>(meeting_.theirs), words.data(), words.size() * sizeof(peer_words*));
+  device.copy(const_cast<peer_words**>(rendezvous_.theirs), words.data(), words.size() * sizeof(peer_words*));
   device.copy(pes_, pes.data(), pes.size() * sizeof(uint32_t));
   if (n_mapped_ || own_chunks_) n_sources_ = n_local_;
 }
@@ -147,8 +157,8 @@ std::vector<ring_line> peers::read_lines() {
 std::vector<uint64_t> peers::read_done(uint32_t rank) {
   const bool own = rank == me_;
   std::vector<uint64_t> done(own ? own_chunks_ : shape_.chunks);
-  const char* const from =
-      own ? reinterpret_cast<char*>(peer_ring::in(own_ring_, own_chunks_, shape_.chunk_units).done) : area_ + shape_.done_at(rank);
+  const char* const from = own ? reinterpret_cast<char*>(peer_ring::in(own_ring_, own_chunks_, shape_.chunk_units).done)
+                               : area_ + shape_.done_at(rank);
   device_.read_words(done.data(), reinterpret_cast<const uint64_t*>(from), done.size());
   return done;
 }
@@ -186,9 +196,10 @@ bool peers::applied_below(const std::vector<uint64_t>& tickets) {
   for (uint32_t rank = 0; rank < n_local_; ++rank) {
     if (tickets[rank] == 0) continue;
     std::vector<uint64_t> done = read_done(rank);
-    if (done_words<>{done.data(), static_cast<uint32_t>(done.size())}.first_missing(0, tickets[rank]) >= tickets[rank]) continue;
+    if (done_words<>{done.data(), static_cast<uint32_t>(done.size())}.first_missing(0, tickets[rank]) >= tickets[rank])
+      continue;
     all = false;
-    fetch_add_release<scope::system>(&bells_[rank], uint64_t{1});
+    fetch_add_release<scope::system>(&doorbells_[rank], uint64_t{1});
   }
   return all;
 }
@@ -199,4 +210,4 @@ std::string peers::describe() {
                      own_chunks_ ? fmt::format(" and to the PE itself ({} chunks)", own_chunks_) : "", c.applied);
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

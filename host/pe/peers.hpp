@@ -16,14 +16,17 @@
 #include "lib/base/settings.hpp"
 #include "lib/base/topology.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// Sizes of what the PEs of a node map of each other besides their heaps; PEs by their rank on the node. In each PE's:
-/// [source][chunk] the rings into it, then [destination][chunk] `done` words of the rings from it, then [source] peer_words.
+/// [source][chunk] the rings into it, then [destination][chunk] `done` words of the rings from it, then [source]
+/// peer_words.
 struct peer_area {
   uint32_t n_local, chunks, chunk_units;
 
-  uint64_t done_at(uint32_t destination) const { return n_local * ring_bytes() + uint64_t{destination} * chunks * sizeof(uint64_t); }
+  uint64_t done_at(uint32_t destination) const {
+    return n_local * ring_bytes() + uint64_t{destination} * chunks * sizeof(uint64_t);
+  }
   uint64_t words_at(uint32_t source) const { return (done_at(n_local) + 63) / 64 * 64 + source * sizeof(peer_words); }
   uint64_t bytes() const { return words_at(n_local); }
   /// The ring from `source`, whose area is mapped at `from`, to `destination`, whose area is mapped at `to`.
@@ -39,8 +42,8 @@ struct peers_setup {
   const topology* nodes;
   uint32_t pe;
   const settings* values;
-  char* heap;       ///< of this PE, exportable
-  uint64_t* bells;  ///< [max_peers], pinned: written by kernels, by local rank of the destination
+  char* heap;           ///< of this PE, exportable
+  uint64_t* doorbells;  ///< [max_peers], pinned: written by kernels, by local rank of the destination
 };
 
 class peers {
@@ -54,8 +57,8 @@ class peers {
   peers(const peers&) = delete;
   peers& operator=(const peers&) = delete;
 
-  /// Unmaps the other PEs' memory. To be called when nobody here uses it any more, and before any of its owners frees it; the
-  /// counts can still be read.
+  /// Unmaps the other PEs' memory. To be called when nobody here uses it any more, and before any of its owners frees
+  /// it; the counts can still be read.
   void forget();
 
   /// For gravel_t; nullptr if no PE is reached through a ring, not even this one itself.
@@ -72,7 +75,7 @@ class peers {
   /// True if other processes use this PE's GPU, and not at the same time: then no kernel of ours shall wait for theirs.
   bool shares_gpu() const { return shares_gpu_; }
   /// Where barriers and quiescence are decided on the devices; the same `n` at all PEs.
-  const peer_meeting& meeting() const { return meeting_; }
+  const peer_rendezvous& meeting() const { return rendezvous_; }
 
   struct counts {
     uint64_t applied = 0, tickets = 0;  ///< chunks that this PE sent
@@ -105,13 +108,13 @@ class peers {
   uint32_t own_chunks_ = 0, n_local_, me_ = 0;
   uint32_t n_mapped_ = 0, n_sources_ = 0;
   bool shares_gpu_ = false;
-  uint64_t* bells_;
+  uint64_t* doorbells_;
   char *area_ = nullptr, *own_ring_ = nullptr, *tables_ = nullptr;
   peer_link* links_ = nullptr;
   uint32_t* pes_ = nullptr;
   peer_ring* sources_ = nullptr;
-  peer_meeting meeting_{};
+  peer_rendezvous rendezvous_{};
   std::vector<mapping> mappings_;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,4 +1,5 @@
-// An array in host memory that kernels and copy engines of this PE's GPU reach: pinned, in pages of its own, as pages are what is pinned.
+// An array in host memory that kernels and copy engines of this PE's GPU reach: pinned, in pages of its own, as pages
+// are what is pinned.
 #pragma once
 #include <cstdint>
 #include <cstdlib>
@@ -9,7 +10,7 @@
 #include "host/pe/backend.hpp"
 #include "lib/base/error.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 template <class T>
 class pinned_array {
@@ -50,4 +51,4 @@ class pinned_array {
   T* data_ = nullptr;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

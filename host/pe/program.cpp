@@ -7,7 +7,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/version.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 constexpr struct {
@@ -33,17 +33,20 @@ program_description describe_program(const backend& device, const settings& valu
 std::string difference(const program_description& here, const program_description& there) {
   if (here.version != there.version)
     return fmt::format("the version of Gravel differs: '{}' here, '{}' at PE 0", here.version, there.version);
-  if (here.backend != there.backend) return fmt::format("the backend differs: '{}' here, '{}' at PE 0", here.backend, there.backend);
+  if (here.backend != there.backend)
+    return fmt::format("the backend differs: '{}' here, '{}' at PE 0", here.backend, there.backend);
   if (here.settings.size() != there.settings.size()) return "this PE and PE 0 have different versions of Gravel";
   for (size_t i = 0; i < std::min(here.settings.size(), std::size(common_settings)); ++i)
     if (here.settings[i] != there.settings[i])
-      return fmt::format("{} differs: {} here, {} at PE 0", common_settings[i].name, here.settings[i], there.settings[i]);
+      return fmt::format("{} differs: {} here, {} at PE 0", common_settings[i].name, here.settings[i],
+                         there.settings[i]);
   const program_description::handler none{"(none)", 0, false};
   for (size_t i = 0; i < std::max(here.handlers.size(), there.handlers.size()); ++i) {
     const auto& a = i < here.handlers.size() ? here.handlers[i] : none;
     const auto& b = i < there.handlers.size() ? there.handlers[i] : none;
     if (a.name != b.name)
-      return fmt::format("handler {} differs: '{}' here, '{}' at PE 0; all PEs must register the same handlers", i, a.name, b.name);
+      return fmt::format("handler {} differs: '{}' here, '{}' at PE 0; all PEs must register the same handlers", i,
+                         a.name, b.name);
     if (a != b)
       return fmt::format("handler '{}' differs: {} bytes of arguments{} here, {}{} at PE 0", a.name, a.bytes,
                          a.on_host ? " on the host" : "", b.bytes, b.on_host ? " on the host" : "");
@@ -51,4 +54,4 @@ std::string difference(const program_description& here, const program_descriptio
   return {};
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -8,7 +8,7 @@
 #include "lib/base/settings.hpp"
 #include "lib/base/wire.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 struct program_description {
   static constexpr wire_kind kind = wire_kind::program;
@@ -31,4 +31,4 @@ program_description describe_program(const backend&, const settings&);
 /// What differs, in words; empty: nothing.
 std::string difference(const program_description& here, const program_description& at_pe_0);
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,5 +1,6 @@
-// The queues of this PE, and whether their producers hand over what they claim. The aggregator sees a slot only once it is published: of one that never is,
-// because its kernel died or something wrote into it, only the PE's own tickets tell.
+// The queues of this PE, and whether their producers hand over what they claim. The aggregator sees a slot only once it
+// is published: of one that never is, because its kernel died or something wrote into it, only the PE's own tickets
+// tell.
 #pragma once
 #include <fmt/format.h>
 
@@ -10,19 +11,20 @@
 #include "lib/base/error.hpp"
 #include "lib/base/stall_watch.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 class queue_watch {
  public:
   /// Less patient than the aggregator, to which a flush behind the missing slot looks like no progress: this PE knows
   /// the reason.
-  static constexpr int patience = heartbeat_looks * 3 / 4;
+  static constexpr int patience = heartbeat_polls * 3 / 4;
 
   queue_watch(const pe_segment& segment, const pe_memory& memory) : segment_(segment), memory_(memory) {
     watches_.fill(stall_watch(patience));
   }
 
-  /// One of the looks of a stall_watch, in `limit_s` seconds. Returns what is missing, in words; nothing if all is well. Thread: any one.
+  /// One of the looks of a stall_watch, in `limit_s` seconds. Returns what is missing, in words; nothing if all is
+  /// well. Thread: any one.
   std::string look(uint64_t limit_s) {
     std::array<head, n_queue_kinds> heads;
     for (uint32_t kind = 0; kind < n_queue_kinds; ++kind) heads[kind] = read_head(segment_.queue_of(kind));
@@ -49,13 +51,17 @@ class queue_watch {
   std::string describe(uint32_t kind, const head& found, uint64_t tickets, uint64_t limit_s) const {
     const char* const name = name_of(static_cast<queue_kind>(kind));
     if (found.ticket > tickets)
-      return fmt::format("{}: {} slots are consumed, but only {} were claimed: something has written over the counts of the queue", name,
-                         found.ticket, tickets);
+      return fmt::format(
+          "{}: {} slots are consumed, but only {} were claimed: something has written over the counts of the queue",
+          name, found.ticket, tickets);
     return fmt::format(
-        "{}: the slot of ticket {} was claimed and has not been published for {} s (three quarters of GRAVEL_WATCHDOG_S); {} tickets are "
-        "claimed, and the slot says {} instead of {}: the kernel or thread that claimed it has ended or does not go on, or something has "
+        "{}: the slot of ticket {} was claimed and has not been published for {} s (three quarters of "
+        "GRAVEL_WATCHDOG_S); {} tickets are "
+        "claimed, and the slot says {} instead of {}: the kernel or thread that claimed it has ended or does not go "
+        "on, or something has "
         "written over the slot",
-        name, found.ticket, static_cast<double>(limit_s) * patience / heartbeat_looks, tickets, found.published, found.ticket + 1);
+        name, found.ticket, static_cast<double>(limit_s) * patience / heartbeat_polls, tickets, found.published,
+        found.ticket + 1);
   }
 
   const pe_segment& segment_;
@@ -63,4 +69,4 @@ class queue_watch {
   std::array<stall_watch, n_queue_kinds> watches_;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -9,7 +9,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/profile.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// Applies the packets of one landing ring in the order of each channel. Thread scope: one thread.
 class host_receiver {
@@ -123,7 +123,8 @@ class host_receiver {
     unit head[2];
     copy_once(head, message, sizeof(head));
     message_fault fault = check_message(head, units, handle_.heap_bytes, handle_.n_pes, handle_.n_cells);
-    if (fault == message_fault::fine && (kind_ != sink_kind::device || !is_bulk(op_of(head->word[0])))) fault = message_fault::bad_op;
+    if (fault == message_fault::fine && (kind_ != sink_kind::device || !is_bulk(op_of(head->word[0]))))
+      fault = message_fault::bad_op;
     if (fault == message_fault::fine) {
       if (op_of(head->word[0]) != op::get_bulk) return finish_bulk(handle_, copy_team::alone(), head, message);
       fault = answer_get_bulk(handle_, copy_team::alone(), head, 0, 1);
@@ -139,10 +140,11 @@ class host_receiver {
     const uint32_t node = table_.header.source_node;
     const uint64_t w0 = message->word[0];
     if (fault == message_fault::bad_handler)
-      fail_text("an active message arrived from node " + std::to_string(node) + " whose handler (id " + std::to_string(handler_of(w0)) +
-                ") was not given to gravel_init here, or takes other arguments");
-    fail_text("a corrupt message arrived from node " + std::to_string(node) + ": " + gravel::name_of(op_of(w0)) + " with " +
-              gravel::name_of(fault) + " (offset " + std::to_string(offset_of(w0)) + ")");
+      fail_text("an active message arrived from node " + std::to_string(node) + " whose handler (id " +
+                std::to_string(handler_of(w0)) + ") was not given to gravel_init here, or takes other arguments");
+    fail_text("a corrupt message arrived from node " + std::to_string(node) + ": " +
+              gravel::detail::name_of(op_of(w0)) + " with " + gravel::detail::name_of(fault) + " (offset " +
+              std::to_string(offset_of(w0)) + ")");
   }
 
   landing ring_;
@@ -153,4 +155,4 @@ class host_receiver {
   packet_table table_;  ///< of the packet at hand
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

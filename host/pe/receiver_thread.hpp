@@ -1,4 +1,5 @@
-// The thread of a PE that applies what arrives, as far as the host does that, and finds the errors of kernels and handlers.
+// The thread of a PE that applies what arrives, as far as the host does that, and finds the errors of kernels and
+// handlers.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -10,7 +11,7 @@
 #include "lib/base/profile.hpp"
 #include "lib/base/relax.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 class receiver_thread {
  public:
@@ -57,4 +58,4 @@ class receiver_thread {
   std::thread thread_;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,9 +1,10 @@
-// Keeps kernels of services resident on a GPU: always while kernels of gravel_launch run, and when something has come for one that slept. Without
-// the hold such a kernel lives for a quantum only, so that cudaDeviceSynchronize and cudaFree, which wait for all that runs, return.
+// Keeps kernels of services resident on a GPU: always while kernels of gravel_launch run, and when something has come
+// for one that slept. Without the lease such a kernel lives for a quantum only, so that cudaDeviceSynchronize and
+// cudaFree, which wait for all that runs, return.
 //
-// [V4] (lib/base/service_rings.hpp). While kernels of gravel_launch run, nothing here calls CUDA but to ask streams: a launch or a copy would wait
-// for a cudaFree of the program, which may wait for kernels that wait for services. All members: with the launcher's lock held and the PE's
-// context current.
+// [V4] (lib/base/service_rings.hpp). While kernels of gravel_launch run, nothing here calls CUDA but to ask streams: a
+// launch or a copy would wait for a cudaFree of the program, which may wait for kernels that wait for services. All
+// members: with the launcher's lock held and the PE's context current.
 #pragma once
 #include <algorithm>
 #include <map>
@@ -12,14 +13,14 @@
 #include "host/pe/backend.hpp"
 #include "host/pe/partition_cuda.cuh"
 
-namespace gravel {
+namespace gravel::detail {
 
 class residency_cuda {
  public:
   /// `wanted`: GRAVEL_PARTITION. To be called once.
   void open(const std::string& wanted, bool under_mps, uint64_t quantum_us) {
     quantum_ns_ = quantum_us * 1000;
-    if (wanted == "hold") return;
+    if (wanted == "lease") return;
     const std::string why = under_mps ? "MPS has parts of its own" : partition_.open();
     if (!why.empty() && wanted == "green") fail_text(joined("GRAVEL_PARTITION=green: ", why));
   }
@@ -37,8 +38,9 @@ class residency_cuda {
   /// Multiprocessors on which the blocks of this kernel find room at once.
   static unsigned processors_for(const resident_kernel& kernel) {
     int on_one = 0;
-    cuda_check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&on_one, kernel.function, static_cast<int>(kernel.threads), 0),
-               "a service: occupancy");
+    cuda_check(
+        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&on_one, kernel.function, static_cast<int>(kernel.threads), 0),
+        "a service: occupancy");
     return on_one == 0 ? ~0u : (kernel.blocks + static_cast<unsigned>(on_one) - 1) / static_cast<unsigned>(on_one);
   }
 
@@ -47,12 +49,12 @@ class residency_cuda {
     kept k{.kernel = &kernel};
     if (has_parts()) k.part = partition_.take(processors_for(kernel), priority);
     else cuda_check(cudaStreamCreateWithPriority(&k.part.stream, cudaStreamNonBlocking, priority), "cudaStreamCreate");
-    kernel.mail->quantum_ns = quantum_ns_;
+    kernel.control->quantum_ns = quantum_ns_;
     tell(k);
     all_[&kernel] = k;
   }
-  /// It has ended. What comes back goes to destroy(), without the lock: that waits for all kernels that run, and the hold under which they may be
-  /// ends only with the lock.
+  /// It has ended. What comes back goes to destroy(), without the lock: that waits for all kernels that run, and the
+  /// lease under which they may be ends only with the lock.
   partition_cuda::part remove(const resident_kernel& kernel) {
     const auto mine = all_.extract(&kernel);
     if (mine.empty()) return {};
@@ -61,27 +63,28 @@ class residency_cuda {
   }
   void destroy(const partition_cuda::part& left) { partition_.destroy(left); }
 
-  /// From now on this hold is in force, 0: none. Takes effect without CUDA.
-  void hold(uint64_t number) {
-    hold_ = number;
+  /// From now on this lease is in force, 0: none. Takes effect without CUDA.
+  void lease(uint64_t number) {
+    lease_ = number;
     for (const auto& [kernel, k] : all_) tell(k);
   }
-  /// Starts what the hold wants or has been called. True: one runs without the hold, and is to be looked after again soon.
+  /// Starts what the lease wants or has been called. True: one runs without the lease, and is to be looked after again
+  /// soon.
   bool tend() {
     bool soon = false;
     for (auto& [kernel, k] : all_) {
       look(k);
-      const uint64_t bell = load_acquire(&kernel->mail->bell);
-      if (!k.runs && !k.leaves && (hold_ || k.starts || bell != k.seen_bell)) start(k, bell);
-      soon |= k.runs && !hold_;
+      const uint64_t doorbell = load_acquire(&kernel->control->doorbell);
+      if (!k.runs && !k.leaves && (lease_ || k.starts || doorbell != k.seen_doorbell)) start(k, doorbell);
+      soon |= k.runs && !lease_;
     }
     return soon;
   }
-  /// And stay, as long as this hold is in force.
+  /// And stay, as long as this lease is in force.
   bool all_resident() const {
     return std::all_of(all_.begin(), all_.end(), [this](const auto& one) {
       const kept& k = one.second;
-      return k.leaves || (is_resident(k) && load_acquire(&k.kernel->mail->hold_seen) == hold_);  // [V4]
+      return k.leaves || (is_resident(k) && load_acquire(&k.kernel->control->lease_seen) == lease_);  // [V4]
     });
   }
   bool any_runs() const {
@@ -113,13 +116,17 @@ class residency_cuda {
   struct kept {
     const resident_kernel* kernel;
     partition_cuda::part part{};
-    uint64_t launches = 0, seen_bell = 0;
+    uint64_t launches = 0, seen_doorbell = 0;
     bool runs = false;
     bool starts = true;  ///< for the first time
     bool leaves = false;
   };
-  void tell(const kept& k) const { store_relaxed(&k.kernel->mail->hold, k.leaves ? service_mail::leave : hold_); }
-  static bool is_resident(const kept& k) { return k.runs && load_acquire(&k.kernel->mail->resident) == k.launches; }  // [V3]
+  void tell(const kept& k) const {
+    store_relaxed(&k.kernel->control->lease, k.leaves ? service_control::leave : lease_);
+  }
+  static bool is_resident(const kept& k) {
+    return k.runs && load_acquire(&k.kernel->control->resident) == k.launches;
+  }  // [V3]
   static void look(kept& k) {
     if (!k.runs) return;
     const cudaError_t state = cudaStreamQuery(k.part.stream);
@@ -128,8 +135,8 @@ class residency_cuda {
     k.runs = false;
   }
   /// Whoever rings from here on wants another launch: this one may just have looked.
-  static void start(kept& k, uint64_t bell) {
-    k.seen_bell = bell;
+  static void start(kept& k, uint64_t doorbell) {
+    k.seen_doorbell = doorbell;
     cuda_check(cudaMemsetAsync(k.kernel->life, 0, sizeof(service_life), k.part.stream), "cudaMemset");
     k.kernel->run(k.part.stream, ++k.launches);
     cuda_check(cudaGetLastError(), ("starting the service '" + k.kernel->name + "'").c_str());
@@ -138,8 +145,8 @@ class residency_cuda {
   }
 
   partition_cuda partition_;
-  uint64_t hold_ = 0, quantum_ns_ = 0;
+  uint64_t lease_ = 0, quantum_ns_ = 0;
   std::map<const resident_kernel*, kept> all_;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,5 +1,5 @@
-// Kernels that stay resident, on the CPU backend: each runs from the first day to the last in a stream of its own, on a thread for each
-// block, which sleep when nothing comes.
+// Kernels that stay resident, on the CPU backend: each runs from the first day to the last in a stream of its own, on a
+// thread for each block, which sleep when nothing comes.
 #pragma once
 #include <map>
 
@@ -7,7 +7,7 @@
 #include "host/pe/launcher_cpu.hpp"
 #include "lib/base/error.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 class resident_cpu {
  public:
@@ -19,7 +19,7 @@ class resident_cpu {
       const std::lock_guard lock(lock_);
       all_[&kernel].stream.put({kernel.blocks, kernel.threads, how, [&kernel] { kernel.run(nullptr, 1); }});
     }
-    for (relax wait; load_acquire(&kernel.mail->resident) != 1; wait.attentively()) throw_if_failed();  // [V3]
+    for (relax wait; load_acquire(&kernel.control->resident) != 1; wait.attentively()) throw_if_failed();  // [V3]
   }
 
   void let_go(resident_kernel& kernel) {
@@ -54,4 +54,4 @@ class resident_cpu {
   std::map<resident_kernel*, running> all_;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -6,17 +6,17 @@
 
 #include "lib/base/service_rings.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 struct resident_kernel {
   std::string name;  ///< of the service
   unsigned blocks, threads;
-  service_life* life;    ///< in device memory
-  service_mail* mail;    ///< in pinned host memory
-  const void* function;  ///< CUDA: the kernel
-  /// CUDA: starts it in this cudaStream_t. CPU backend: runs one lane. `number` of this launch is written to mail->resident when all
-  /// blocks have started.
+  service_life* life;        ///< in device memory
+  service_control* control;  ///< in pinned host memory
+  const void* function;      ///< CUDA: the kernel
+  /// CUDA: starts it in this cudaStream_t. CPU backend: runs one lane. `number` of this launch is written to
+  /// control->resident when all blocks have started.
   std::function<void(void* stream, uint64_t number)> run;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,6 +1,6 @@
-// Serves the rings of the route peer on the CPU backend: with the code of the resolver kernel (device/resolver_rings.cuh), in launches
-// of one block on the receiver thread. Each ends when nothing more has arrived, or after some rounds, so that packets get
-// their turn.
+// Serves the rings of the route peer on the CPU backend: with the code of the resolver kernel
+// (device/resolver_rings.cuh), in launches of one block on the receiver thread. Each ends when nothing more has
+// arrived, or after some rounds, so that packets get their turn.
 #pragma once
 #include <algorithm>
 #include <memory>
@@ -9,11 +9,12 @@
 #include "device/resolver_rings.cuh"
 #include "host/pe/backend.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
-/// Ends the launch when the warps have nothing to do, or have had their turn, as decide() does on a GPU. A round is no more than
-/// each lane's way to where it next waits, and they go through several such places before they say that they are busy: who stopped
-/// them sooner might do so each time before they have come to the second chunk. Thread scope: one lane.
+/// Ends the launch when the warps have nothing to do, or have had their turn, as decide() does on a GPU. A round is no
+/// more than each lane's way to where it next waits, and they go through several such places before they say that they
+/// are busy: who stopped them sooner might do so each time before they have come to the second chunk. Thread scope: one
+/// lane.
 inline void decide_end(const peer_rings& rings, resolver_state* state) {
   constexpr uint32_t longest_rounds = 1024, idle_rounds = 16;
   uint64_t seen = 0;
@@ -23,7 +24,8 @@ inline void decide_end(const peer_rings& rings, resolver_state* state) {
     uint64_t drawn = 0;
     bool busy = false;
     for (uint32_t source = 0; source < rings.n; ++source) drawn += load_relaxed<scope::device>(&rings.drawn[source]);
-    for (uint32_t warp = 0; warp < resolver_warps; ++warp) busy |= load_relaxed<scope::device>(&rings.owed[warp].busy) != 0;
+    for (uint32_t warp = 0; warp < resolver_warps; ++warp)
+      busy |= load_relaxed<scope::device>(&rings.deferred[warp].busy) != 0;
     idle = busy || drawn != seen ? 0 : idle + 1;
     seen = drawn;
   }
@@ -37,7 +39,7 @@ void serve_what_arrived(const gravel_t& g, const peer_rings& rings, resolver_sta
   __syncthreads();
   if (threadIdx.x == resolver_threads) return decide_end(rings, state);
   const uint32_t lane = threadIdx.x % 32;
-  outbox_of_warp().begin(g, rings.owed + threadIdx.x / 32, lane);
+  outbox_of_warp().begin(g, rings.deferred + threadIdx.x / 32, lane);
   __syncwarp();
   serve_rings<Handlers>(g, rings, state);
   __syncwarp();
@@ -49,8 +51,13 @@ class ring_server {
  public:
   /// `options`: seed and stack of the launches.
   ring_server(const receiver_setup& setup, const simt::launch_options& options)
-      : handle_(setup.device_handle), options_(options), drawn_(setup.n_peer_sources), places_(resolver_threads), owed_(resolver_warps) {
-    rings_ = {setup.peer_sources, drawn_.data(), places_.data(), setup.n_peer_sources, 1, setup.own_source, owed_.data()};
+      : handle_(setup.device_handle),
+        options_(options),
+        drawn_(setup.n_peer_sources),
+        places_(resolver_threads),
+        deferred_(resolver_warps) {
+    rings_ = {setup.peer_sources, drawn_.data(),   places_.data(), setup.n_peer_sources, 1,
+              setup.own_source,   deferred_.data()};
     options_.threads = 1;
     options_.shared_bytes = resolver_shared_bytes;
   }
@@ -62,8 +69,10 @@ class ring_server {
     const std::vector<uint64_t> before = drawn_;
     served_ = true;
     state_->stop = 0;
-    if (options_.seed) options_.seed = std::max(options_.seed + 0x9e3779b97f4a7c15u, uint64_t{1});  // another order each time
-    simt::launch(1, resolver_threads + 1, options_, [this] { serve_what_arrived<Handlers>(handle_, rings_, state_.get()); });
+    if (options_.seed)
+      options_.seed = std::max(options_.seed + 0x9e3779b97f4a7c15u, uint64_t{1});  // another order each time
+    simt::launch(1, resolver_threads + 1, options_,
+                 [this] { serve_what_arrived<Handlers>(handle_, rings_, state_.get()); });
     return drawn_ != before;  // whoever has applied its ticket draws another
   }
 
@@ -76,17 +85,18 @@ class ring_server {
       const uint64_t ticket = places_[lane].ticket;
       if (ticket != ring_place::none && rings_.of_source[lane % 32 % width].arrived(ticket)) return true;
     }
-    return std::any_of(owed_.begin(), owed_.end(), [](const owed_tickets& warp) { return warp.ranks != 0; });
+    return std::any_of(deferred_.begin(), deferred_.end(),
+                       [](const deferred_tickets& warp) { return warp.ranks != 0; });
   }
 
   gravel_t handle_;
   simt::launch_options options_;
   std::vector<uint64_t> drawn_;
   std::vector<ring_place> places_;
-  std::vector<owed_tickets> owed_;
+  std::vector<deferred_tickets> deferred_;
   std::unique_ptr<resolver_state> state_ = std::make_unique<resolver_state>();
   peer_rings rings_{};
   bool served_ = false;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -11,7 +11,7 @@
 #include "lib/base/output.hpp"
 #include "lib/base/process_identity.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 runtime::runtime(std::unique_ptr<backend> device) : device_(std::move(device)) {
   device_->open(job_.boot->local_rank(), job_.boot->local_size());
@@ -87,7 +87,8 @@ void runtime::connect() {
 
 void runtime::set_up_messages() {
   memory_.emplace(*device_, *segment_, job_.values, job_.pe, job_.nodes.n_pes());
-  peers_.emplace(*device_, peers_setup{&job_.nodes, job_.pe, &job_.values, memory_->heap(), segment_->control()->peer_bells},
+  peers_.emplace(*device_,
+                 peers_setup{&job_.nodes, job_.pe, &job_.values, memory_->heap(), segment_->control()->peer_doorbells},
                  [this](std::span<const std::byte> mine) {
                    job_.boot->put("gravel.peer", mine);
                    job_.boot->fence();
@@ -100,16 +101,17 @@ void runtime::set_up_messages() {
                      [this](collective_kind kind, uint64_t argument, const collective_words& mine) {
                        return begin_collective(kind, argument).combine(mine);
                      });
-  completion_.emplace(completion::parts{*device_, *segment_, *memory_, *peers_, *collectives_, job_.is_leader(), [this] { check_errors(); },
-                                        services_.open()});
+  completion_.emplace(completion::parts{*device_, *segment_, *memory_, *peers_, *collectives_, job_.is_leader(),
+                                        [this] { check_errors(); }, services_.open()});
 }
 
 void runtime::start_receiver() {
   valid_stamp = handle_stamp::valid;  // handlers may run at once
   pe_control& control = *segment_->control();
-  device_->start_receiver({memory_->of_device_handlers(), memory_->of_host_handlers(), segment_->landing_of(sink_kind::device),
-                           segment_->landing_of(sink_kind::host), peers_->sources(), peers_->n_sources(), peers_->own_source(),
-                           peers_->n_sources() ? &control.peer_bell : nullptr, &control.attention});
+  device_->start_receiver({memory_->of_device_handlers(), memory_->of_host_handlers(),
+                           segment_->landing_of(sink_kind::device), segment_->landing_of(sink_kind::host),
+                           peers_->sources(), peers_->n_sources(), peers_->own_source(),
+                           peers_->n_sources() ? &control.peer_doorbell : nullptr, &control.attention});
 }
 
 void runtime::check_errors() {
@@ -118,9 +120,10 @@ void runtime::check_errors() {
       if (h.id == id) return h.name;
     return "unknown";
   };
-  for (const device_error* found : {static_cast<const device_error*>(&segment_->control()->error), &memory_->host_error()}) {
+  for (const device_error* found :
+       {static_cast<const device_error*>(&segment_->control()->error), &memory_->host_error()}) {
     if (load_acquire(&found->code) == 0) continue;  // [E1]
-    abort_job(gravel::describe(*found, job_.nodes.n_pes(), job_.values.symmetric_size, name_of_handler), 1);
+    abort_job(gravel::detail::describe(*found, job_.nodes.n_pes(), job_.values.symmetric_size, name_of_handler), 1);
   }
 }
 
@@ -133,15 +136,16 @@ std::string runtime::describe() {
     const queue q = segment_->queue_of(kind);
     if (states[kind].tickets == 0) continue;
     text += fmt::format("{}: {} tickets, below {} known to be consumed, {} are; flushed below {} of {} asked\n",
-                        name_of(static_cast<queue_kind>(kind)), states[kind].tickets, states[kind].consumed_below, q.read_consumed(),
-                        states[kind].flushed_below, states[kind].asked);
+                        name_of(static_cast<queue_kind>(kind)), states[kind].tickets, states[kind].consumed_below,
+                        q.read_consumed(), states[kind].flushed_below, states[kind].asked);
   }
   return text + services_.describe() + peers_->describe() + "\n" + device_->describe_receiver();
 }
 
-/// GRAVEL_STATS and GRAVEL_STATS_JSON: the job's statistics, added up when it ends. Collective, as part of `call`. PE 0 writes them.
-/// Returns why the file could not be written, or nothing.
-static std::string report_stats(const membership& job, const pe_segment& segment, const pe_memory& memory, collective_member::call& call) {
+/// GRAVEL_STATS and GRAVEL_STATS_JSON: the job's statistics, added up when it ends. Collective, as part of `call`. PE 0
+/// writes them. Returns why the file could not be written, or nothing.
+static std::string report_stats(const membership& job, const pe_segment& segment, const pe_memory& memory,
+                                collective_member::call& call) {
   stats_row mine;
   if (job.is_leader())
     for (uint32_t p = 0; p < segment.shape().n_planes; ++p)
@@ -159,7 +163,8 @@ static std::string report_stats(const membership& job, const pe_segment& segment
   if (job.pe != 0) return {};
   if (job.values.stats) std::fputs(stats_text(all, job.nodes.n_pes(), job.nodes.n_nodes()).c_str(), stderr);
   if (job.values.stats_json.empty()) return {};
-  return text_of_error([&] { write_file(job.values.stats_json, stats_json(all, job.nodes.n_pes(), job.nodes.n_nodes())); });
+  return text_of_error(
+      [&] { write_file(job.values.stats_json, stats_json(all, job.nodes.n_pes(), job.nodes.n_nodes())); });
 }
 
 std::string runtime::finalize() {
@@ -168,7 +173,7 @@ std::string runtime::finalize() {
   auto call = begin_collective(collective_kind::finalize);
   collective_words mine{};
   mine.most = job_.values.stats || !job_.values.stats_json.empty();  // if one PE wants them, all take part
-  std::string unwritten;                                             // an error of this PE's call alone: all leave as always
+  std::string unwritten;  // an error of this PE's call alone: all leave as always
   if (call.combine(mine).most) unwritten = report_stats(job_, *segment_, *memory_, call);
   // Owners free their memory after the last collective: by then nobody has it mapped.
   receiver_->stop();
@@ -182,4 +187,4 @@ std::string runtime::finalize() {
   return unwritten;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,5 +1,5 @@
-// A PE's part in a job, between gravel_init and gravel_finalize: builds it from its objects, and takes it apart. The functions of
-// host/gravel.hpp are thin wrappers around the one runtime of the process.
+// A PE's part in a job, between gravel_init and gravel_finalize: builds it from its objects, and takes it apart. The
+// functions of lib/gravel/gravel.hpp are thin wrappers around the one runtime of the process.
 #pragma once
 #include <memory>
 #include <optional>
@@ -19,7 +19,7 @@
 #include "host/pe/service_watch.hpp"
 #include "host/pe/symmetric_heap.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 class runtime {
  public:
@@ -77,4 +77,4 @@ runtime& current_runtime(const char* caller);
 /// For what waits; throws in a handler, which would wait for itself.
 runtime& waiting_runtime(const char* caller);
 
-}  // namespace gravel
+}  // namespace gravel::detail

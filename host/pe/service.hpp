@@ -1,4 +1,5 @@
-// gravel_service: a kernel that stays resident, whose blocks own what messages change (docs/services.md; the device's side: device/service.cuh).
+// gravel_service: a kernel that stays resident, whose blocks own what messages change (docs/services.md; the device's
+// side: device/service.cuh).
 #pragma once
 #include <exception>
 #include <memory>
@@ -14,24 +15,27 @@ struct gravel_service_options {
   uint32_t chunk_messages = 64;  ///< 32 to 1024
 };
 
-/// Open from its constructor to close() or its destructor. All of these are collective: all PEs open and close the same services in the
-/// same order, while no kernel runs. The program gives gravel_service_delivery<Server> to gravel_init. Thread: the program's.
+/// Open from its constructor to close() or its destructor. All of these are collective: all PEs open and close the same
+/// services in the same order, while no kernel runs. The program gives gravel_service_delivery<Server> to gravel_init.
+/// Thread: the program's.
 template <class Server>
 class gravel_service {
  public:
-  /// `server` is copied to the kernel; what it points to is memory of this PE's device. Returns when the service is resident at all PEs.
-  /// Throws gravel::error, on all PEs, if the options cannot be, differ, or there is no room.
+  /// `server` is copied to the kernel; what it points to is memory of this PE's device. Returns when the service is
+  /// resident at all PEs. Throws gravel::error, on all PEs, if the options cannot be, differ, or there is no room.
   explicit gravel_service(const Server& server, const gravel_service_options& how = {})
-      : core_(std::make_unique<gravel::open_service>(describe(how, context_with(server)))), exceptions_(std::uncaught_exceptions()) {
+      : core_(std::make_unique<gravel::detail::open_service>(describe(how, context_with(server)))),
+        exceptions_(std::uncaught_exceptions()) {
     gravel_service_handle<Server> inside = handle();
     inside.in_server = true, inside.opening = 0;
     core_->start([inside, server, life = core_->life()](void* stream, uint64_t number) {
 #if GRAVEL_CUDA
-      gravel::serve<Server>
-          <<<inside.servers(), gravel::service_threads<Server>(), 0, static_cast<cudaStream_t>(stream)>>>(inside, server, life, number);
+      gravel::detail::serve<Server>
+          <<<inside.servers(), gravel::detail::service_threads<Server>(), 0, static_cast<cudaStream_t>(stream)>>>(
+              inside, server, life, number);
 #else
       (void)stream;
-      gravel::serve<Server>(inside, server, life, number);
+      gravel::detail::serve<Server>(inside, server, life, number);
 #endif
     });
   }
@@ -43,11 +47,12 @@ class gravel_service {
 
   /// For kernels of gravel_launch, until close().
   gravel_service_handle<Server> handle() const {
-    if (!core_) gravel::refuse_closed("handle()", "service", Server::name);
+    if (!core_) gravel::detail::refuse_closed("handle()", "service", Server::name);
     return {core_->handle(), core_->view(), false, core_->opening()};
   }
 
-  /// Returns when all that was sent to the service, also by servers, is applied, and it has ended. No kernel that sends may run.
+  /// Returns when all that was sent to the service, also by servers, is applied, and it has ended. No kernel that sends
+  /// may run.
   void close() {
     if (!core_) return;
     core_->close();
@@ -55,20 +60,20 @@ class gravel_service {
   }
 
  private:
-  static_assert(gravel::server_check<Server>::good);
-  using context = gravel::service_context<Server>;
-  static constexpr bool is_given = gravel::looks_at_arrivals<Server>;
+  static_assert(gravel::detail::server_check<Server>::good);
+  using context = gravel::detail::service_context<Server>;
+  static constexpr bool is_given = gravel::detail::polls_arrivals<Server>;
   static context context_with(const Server& server) { return {{}, server}; }
   /// The context is copied before the call ends.
-  static gravel::service_description describe(const gravel_service_options& how, const context& mine) {
+  static gravel::detail::service_description describe(const gravel_service_options& how, const context& mine) {
     return {Server::name,
             {how.servers, how.chunks, how.chunk_messages, uint32_t{sizeof(typename Server::message)}},
-            gravel::service_threads<Server>(),
-            gravel::handler_id<gravel_service_delivery<Server>>::value,
-            reinterpret_cast<const void*>(&gravel::serve<Server>),
+            gravel::detail::service_threads<Server>(),
+            gravel::detail::handler_id<gravel_service_delivery<Server>>::value,
+            reinterpret_cast<const void*>(&gravel::detail::serve<Server>),
             is_given ? &mine : nullptr,
-            is_given ? sizeof(mine) : sizeof(gravel::service_view)};
+            is_given ? sizeof(mine) : sizeof(gravel::detail::service_view)};
   }
-  std::unique_ptr<gravel::open_service> core_;
+  std::unique_ptr<gravel::detail::open_service> core_;
   int exceptions_ = 0;
 };

@@ -11,7 +11,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/stall_watch.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 class service_watch {
  public:
@@ -30,7 +30,8 @@ class service_watch {
     watches_.erase(&s);
   }
 
-  /// One of the looks of a stall_watch, in `limit_s` seconds. Returns what has stopped, in words; nothing if all moves. Thread: any one.
+  /// One of the looks of a stall_watch, in `limit_s` seconds. Returns what has stopped, in words; nothing if all moves.
+  /// Thread: any one.
   std::string look(uint64_t limit_s) {
     const std::lock_guard lock(lock_);
     for (open_service* s : open_) {
@@ -38,7 +39,8 @@ class service_watch {
       if (s->is_to_end()) {
         if (watch.end.look(true, 0))
           return fmt::format(
-              "service '{}': it is closed, but its kernel at PE {} has not ended for {} s (GRAVEL_WATCHDOG_S); a server may not return "
+              "service '{}': it is closed, but its kernel at PE {} has not ended for {} s (GRAVEL_WATCHDOG_S); a "
+              "server may not return "
               "from its messages",
               s->name(), pe_, limit_s);
         continue;
@@ -48,7 +50,8 @@ class service_watch {
       for (size_t i = 0; i < servers.size(); ++i)
         if (watch.servers[i].look(servers[i].applied() < servers[i].tickets(), servers[i].applied()))
           return fmt::format(
-              "service '{}': server {} of PE {} has finished nothing for {} s (GRAVEL_WATCHDOG_S), and messages wait for it; it may not "
+              "service '{}': server {} of PE {} has finished nothing for {} s (GRAVEL_WATCHDOG_S), and messages wait "
+              "for it; it may not "
               "return from its messages, or its kernel may find no room on the device",
               s->name(), i, pe_, limit_s);
     }
@@ -70,10 +73,11 @@ class service_watch {
     for (size_t i = 0; i < servers.size(); ++i) {
       const service_server& now = servers[i];
       text += fmt::format(
-          "  service '{}', server {} {}; chunks of kernels of this PE: {}, applied: {}; messages of other PEs, handlers and servers: {} in "
+          "  service '{}', server {} {}; chunks of kernels of this PE: {}, applied: {}; messages of other PEs, "
+          "handlers and servers: {} in "
           "a ring of {}, applied: {}\n",
-          s.name(), i, now.state == service_server::asleep ? "sleeps" : "runs", now.near.tickets, now.near_done, now.far_tickets, places,
-          now.far_done);
+          s.name(), i, now.state == service_server::asleep ? "sleeps" : "runs", now.near.tickets, now.near_done,
+          now.far_tickets, places, now.far_done);
     }
     return text;
   }
@@ -87,4 +91,4 @@ class service_watch {
   std::map<const open_service*, watched> watches_;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -11,26 +11,29 @@
 #include "host/pe/runtime.hpp"
 #include "lib/base/log.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 /// As the others hear of it.
 std::string text_of(const service_description& d) {
-  return fmt::format("'{}' ({} servers of {} threads, {} chunks of {} messages, {} bytes a message)", d.name, d.shape.servers, d.threads,
-                     d.shape.chunks, d.shape.chunk_messages, d.shape.message_bytes);
+  return fmt::format("'{}' ({} servers of {} threads, {} chunks of {} messages, {} bytes a message)", d.name,
+                     d.shape.servers, d.threads, d.shape.chunks, d.shape.chunk_messages, d.shape.message_bytes);
 }
 constexpr size_t most_name = 63, most_text = 256;
 
 void check(const service_description& d) {
   const auto in = [&](const char* what, uint64_t value, uint64_t least, uint64_t most) {
-    if (value < least || value > most) fail("service '{}': {} {}; there may be {} to {}", d.name, value, what, least, most);
+    if (value < least || value > most)
+      fail("service '{}': {} {}; there may be {} to {}", d.name, value, what, least, most);
   };
   if (d.name.empty() || d.name.size() > most_name)
     fail("service '{}': its name has {} characters; it may have 1 to {}", d.name, d.name.size(), most_name);
   in("servers", d.shape.servers, 1, service_shape::most_servers);
   in("chunks", d.shape.chunks, 1, service_shape::most_chunks);
-  if (!std::has_single_bit(d.shape.chunks)) fail("service '{}': {} chunks is not a power of two", d.name, d.shape.chunks);
-  in("messages of a chunk", d.shape.chunk_messages, service_shape::least_chunk_messages, service_shape::most_chunk_messages);
+  if (!std::has_single_bit(d.shape.chunks))
+    fail("service '{}': {} chunks is not a power of two", d.name, d.shape.chunks);
+  in("messages of a chunk", d.shape.chunk_messages, service_shape::least_chunk_messages,
+     service_shape::most_chunk_messages);
 }
 
 /// A number that no service had before, at a place that none has.
@@ -49,7 +52,8 @@ static_assert(settle_view::most_services < opening_places);
 uint32_t open_now[opening_places] = {};
 
 void refuse_closed(const char* call, const char* what, const char* name) {
-  fail("{} was called after the close() of {}{}: its handle may no longer be used", call, what, *name ? fmt::format(" '{}'", name) : "");
+  fail("{} was called after the close() of {}{}: its handle may no longer be used", call, what,
+       *name ? fmt::format(" '{}'", name) : "");
 }
 
 open_service::open_service(const service_description& what) : job_(&waiting_runtime("gravel_service")), what_(what) {
@@ -57,7 +61,8 @@ open_service::open_service(const service_description& what) : job_(&waiting_runt
   const auto& open = job_->services().open();
   if (std::any_of(open.begin(), open.end(), [&](const open_service* s) { return s->name() == what_.name; }))
     fail("service '{}' is open already", what_.name);
-  if (open.size() == settle_view::most_services) fail("service '{}': {} are open; there may be no more", what_.name, open.size());
+  if (open.size() == settle_view::most_services)
+    fail("service '{}': {} are open; there may be no more", what_.name, open.size());
   auto& device = job_->device();
   resident_kernel wanted{};
   wanted.name = what_.name;
@@ -71,7 +76,7 @@ open_service::open_service(const service_description& what) : job_(&waiting_runt
   std::string why;
   try {
     memory_ = static_cast<char*>(device.allocate(bytes, "rings of a service"));
-    mail_ = {device, 1, "mail of a service"};
+    control_ = {device, 1, "control of a service"};
   } catch (const std::exception& e) {
     why = e.what();
   }
@@ -83,9 +88,10 @@ open_service::open_service(const service_description& what) : job_(&waiting_runt
     if (!why.empty()) fail("service '{}': {}", what_.name, why);
     fail("service '{}': it cannot be opened at another PE", what_.name);
   }
-  view_ = {memory_, mail_.data(), what_.shape};
+  view_ = {memory_, control_.data(), what_.shape};
   life_ = reinterpret_cast<service_life*>(memory_ + rings);
-  for (uint32_t s = 0; s < what_.shape.servers; ++s) device.store_word(&view_.server(s).room, what_.shape.far_messages());
+  for (uint32_t s = 0; s < what_.shape.servers; ++s)
+    device.store_word(&view_.server(s).room, what_.shape.far_messages());
   std::vector<char> context(what_.context_bytes);
   if (what_.context) std::memcpy(context.data(), what_.context, context.size());
   std::memcpy(context.data(), &view_, sizeof(view_));
@@ -93,22 +99,24 @@ open_service::open_service(const service_description& what) : job_(&waiting_runt
   what_.context = nullptr;
   opening_ = new_opening();
   log_info(
-      "service '{}': {} servers of {} threads; {} bytes of device memory for rings of {} chunks of {} messages, and of {} messages of "
+      "service '{}': {} servers of {} threads; {} bytes of device memory for rings of {} chunks of {} messages, and of "
+      "{} messages of "
       "other PEs, of {} bytes for each",
-      what_.name, what_.shape.servers, what_.threads, bytes, what_.shape.chunks, what_.shape.chunk_messages, what_.shape.far_messages(),
-      what_.shape.message_bytes);
+      what_.name, what_.shape.servers, what_.threads, bytes, what_.shape.chunks, what_.shape.chunk_messages,
+      what_.shape.far_messages(), what_.shape.message_bytes);
 }
 
 gravel_t open_service::handle() const { return job_->memory().of_kernels(); }
 
 void open_service::start(std::function<void(void*, uint64_t)> run) {
-  kernel_ = {what_.name, what_.shape.servers, what_.threads, life_, mail_.data(), what_.kernel, std::move(run)};
+  kernel_ = {what_.name, what_.shape.servers, what_.threads, life_, control_.data(), what_.kernel, std::move(run)};
   if (what_.handler) job_->memory().set_context(what_.handler, what_.name.c_str(), sink_kind::device, life_ + 1);
   job_->services().add(*this);
   try {
     job_->device().keep_resident(kernel_);
   } catch (const std::exception& e) {
-    job_->abort_job(fmt::format("service '{}': {}", what_.name, e.what()), 1);  // a kernel that waits for its place cannot be taken back
+    job_->abort_job(fmt::format("service '{}': {}", what_.name, e.what()),
+                    1);  // a kernel that waits for its place cannot be taken back
   }
   runs_ = true;
   job_->begin_collective(collective_kind::open_service).combine();
@@ -121,8 +129,8 @@ void open_service::agree(collective_kind kind) {
   gather(all.data(), mine.data(), most_text, kind);
   for (size_t pe = 1; pe < all.size(); ++pe)
     if (all[pe] != all[0])
-      fail("the PEs {} different services: PE 0 {}, PE {} {}", kind == collective_kind::open_service ? "open" : "close", all[0].data(), pe,
-           all[pe].data());
+      fail("the PEs {} different services: PE 0 {}, PE {} {}", kind == collective_kind::open_service ? "open" : "close",
+           all[0].data(), pe, all[pe].data());
 }
 
 void open_service::close() {
@@ -145,7 +153,7 @@ void open_service::forget() {
   opening_ = 0;
   if (memory_) job_->device().release(memory_);
   memory_ = nullptr;
-  mail_ = {};
+  control_ = {};
 }
 
 open_service::~open_service() {
@@ -170,4 +178,4 @@ open_service::counts open_service::read() {
   return c;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

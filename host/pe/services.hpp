@@ -9,7 +9,7 @@
 #include "host/pe/pinned_array.hpp"
 #include "host/pe/resident_kernel.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 class runtime;
 
@@ -20,14 +20,15 @@ struct service_description {
   uint32_t threads;               ///< of a server
   uint32_t handler;               ///< id of gravel_service_delivery; 0: messages come in another way
   const void* kernel;             ///< CUDA: the function
-  const void* context = nullptr;  ///< the handler's, of which the first is a service_view, for open_service to fill in; nullptr: that alone
+  const void* context = nullptr;  ///< the handler's, of which the first is a service_view, for open_service to fill in;
+                                  ///< nullptr: that alone
   uint64_t context_bytes = sizeof(service_view);
 };
 
 class open_service {
  public:
-  /// Memory, the same at all PEs. Collective. Throws gravel::error on all PEs, with nothing allocated, if they do not agree or one has no
-  /// room; and before that if the description cannot be.
+  /// Memory, the same at all PEs. Collective. Throws gravel::error on all PEs, with nothing allocated, if they do not
+  /// agree or one has no room; and before that if the description cannot be.
   explicit open_service(const service_description&);
   /// Ends the kernel, if close() has not; then what is under way is lost.
   ~open_service();
@@ -64,7 +65,7 @@ class open_service {
   service_description what_;
   char* memory_ = nullptr;  ///< of the device: rings, then a service_life, then the handler's context
   service_life* life_ = nullptr;
-  pinned_array<service_mail> mail_;
+  pinned_array<service_control> control_;
   service_view view_{};
   uint32_t opening_ = 0;
   resident_kernel kernel_{};
@@ -72,4 +73,4 @@ class open_service {
   std::atomic<bool> is_to_end_{false};
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

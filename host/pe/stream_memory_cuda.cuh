@@ -3,9 +3,10 @@
 
 #include "host/pe/device_scope.cuh"
 
-namespace gravel {
+namespace gravel::detail {
 
-/// Found at run time, as the others of the driver. The constructor throws gravel::error if driver or current device have none of 64 bits.
+/// Found at run time, as the others of the driver. The constructor throws gravel::error if driver or current device
+/// have none of 64 bits.
 struct stream_memory {
   decltype(&cuStreamWaitValue64) wait = cuda_driver::find<decltype(&cuStreamWaitValue64)>("cuStreamWaitValue64");
   decltype(&cuStreamWriteValue64) write = cuda_driver::find<decltype(&cuStreamWriteValue64)>("cuStreamWriteValue64");
@@ -18,10 +19,13 @@ struct stream_memory {
     check(attribute_of(&has, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, device), "cuDeviceGetAttribute");
     if (!has)
       fail_text(
-          "gravel_stream_wait: streams of this GPU, or of its driver, cannot wait for words of 64 bits; wait by a kernel: "
+          "gravel_stream_wait: streams of this GPU, or of its driver, cannot wait for words of 64 bits; wait by a "
+          "kernel: "
           "gravel_wait(gravel_event{word, value}, stream) of lib/link/event.cuh");
   }
-  static void check(CUresult code, const char* what) { cuda_driver::check(code, "gravel_stream_wait, gravel_stream_write", what); }
+  static void check(CUresult code, const char* what) {
+    cuda_driver::check(code, "gravel_stream_wait, gravel_stream_write", what);
+  }
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,5 +1,5 @@
-// The symmetric heap of a PE: objects at the same offsets on all PEs, zeroed. Allocations and releases are collective; what fails
-// on one PE is undone on all, so that the heaps stay the same.
+// The symmetric heap of a PE: objects at the same offsets on all PEs, zeroed. Allocations and releases are collective;
+// what fails on one PE is undone on all, so that the heaps stay the same.
 #pragma once
 #include <fmt/format.h>
 #include <algorithm>
@@ -12,7 +12,7 @@
 #include "lib/base/capacity.hpp"
 #include "lib/base/error.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 class symmetric_heap {
  public:
@@ -28,11 +28,14 @@ class symmetric_heap {
     const auto offset = allocator_.allocate(bytes);
     std::string why;
     if (!offset) {
-      why = fmt::format("{} do not fit: the largest free piece of the symmetric heap has {}, the heap {}; raise GRAVEL_SYMMETRIC_SIZE",
-                        text_of_bytes(bytes), text_of_bytes(allocator_.largest_free()), text_of_bytes(bytes_));
+      why = fmt::format(
+          "{} do not fit: the largest free piece of the symmetric heap has {}, the heap {}; raise "
+          "GRAVEL_SYMMETRIC_SIZE",
+          text_of_bytes(bytes), text_of_bytes(allocator_.largest_free()), text_of_bytes(bytes_));
     } else if (allocator_.in_use() > device_.usable_bytes()) {
-      why = fmt::format("{} do not fit: {} would be in use, and this host, or the cgroup of this process, has {} for each of its PEs",
-                        text_of_bytes(bytes), text_of_bytes(allocator_.in_use()), text_of_bytes(device_.usable_bytes()));
+      why = fmt::format(
+          "{} do not fit: {} would be in use, and this host, or the cgroup of this process, has {} for each of its PEs",
+          text_of_bytes(bytes), text_of_bytes(allocator_.in_use()), text_of_bytes(device_.usable_bytes()));
     } else {
       try {
         // The whole piece, before anybody knows of the object: nobody can send into it too early.
@@ -53,8 +56,8 @@ class symmetric_heap {
     if (!why.empty()) fail("gravel_malloc: {}", why);
     if (all.sum[0] == 1) fail("gravel_malloc: {} do not fit at PE {}", text_of_bytes(bytes), all.sum[1]);
     if (all.sum[0]) fail("gravel_malloc: {} do not fit at {} PEs", text_of_bytes(bytes), all.sum[0]);
-    fail("gravel_malloc: the symmetric heaps differ: {} bytes would lie at offsets {:#x} to {:#x}, here at {:#x}", bytes, all.least,
-         all.most, *offset);
+    fail("gravel_malloc: the symmetric heaps differ: {} bytes would lie at offsets {:#x} to {:#x}, here at {:#x}",
+         bytes, all.least, all.most, *offset);
   }
   /// Throws gravel::error, before anything is called together, for what is no object.
   void release(void* object) {
@@ -68,8 +71,8 @@ class symmetric_heap {
     if (!object) return no_object;
     const char* at = static_cast<const char*>(object);
     if (at < base_ || at >= base_ + bytes_)
-      fail("gravel_free: {} is not in the symmetric heap, which lies from {} to {}", object, static_cast<const void*>(base_),
-           static_cast<const void*>(base_ + bytes_));
+      fail("gravel_free: {} is not in the symmetric heap, which lies from {} to {}", object,
+           static_cast<const void*>(base_), static_cast<const void*>(base_ + bytes_));
     const auto offset = static_cast<uint64_t>(at - base_);
     if (const auto piece = allocator_.piece_at(offset); !piece)
       fail("gravel_free: {} is free already, or was never returned by gravel_malloc", object);
@@ -93,4 +96,4 @@ class symmetric_heap {
   uint64_t touched_ = 0;  ///< what lies behind was never handed out, and still is as the device gave it: zero
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

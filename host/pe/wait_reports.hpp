@@ -10,7 +10,7 @@
 #include "lib/base/stall_watch.hpp"
 #include "lib/base/wait_report.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 class wait_reports {
  public:
@@ -21,32 +21,33 @@ class wait_reports {
   std::optional<std::string> look() {
     if (!ring<>::arrived(&shared_.published, shared_.read)) {  // [P1]
       // As long as a lane waits it reports again and again.
-      if (++looks_in_vain_ > most_in_vain) told_.clear();
+      if (++polls_in_vain_ > most_in_vain) reported_.clear();
       return {};
     }
-    looks_in_vain_ = 0;
+    polls_in_vain_ = 0;
     const uint64_t waited_ns = shared_.waited_ns;
     const wait_subject s = shared_.subject;
     const lane_place at = shared_.place;
     ring<>::mark_done(&shared_.read, shared_.read + 1);  // [P2]
     const key which{s.what, s.pe, s.offset};
-    if (!told_.contains(which) && told_.size() == most_told) return {};
-    if (!told_[which].is_due(waited_ns, patience_ns_)) return {};
-    return fmt::format("a kernel has waited {} s (GRAVEL_WATCHDOG_S) for {}; block ({},{},{}), thread ({},{},{}). It goes on waiting",
-                       waited_ns / 1'000'000'000, text_of(s), at.block[0], at.block[1], at.block[2], at.thread[0], at.thread[1],
-                       at.thread[2]);
+    if (!reported_.contains(which) && reported_.size() == most_reported) return {};
+    if (!reported_[which].is_due(waited_ns, patience_ns_)) return {};
+    return fmt::format(
+        "a kernel has waited {} s (GRAVEL_WATCHDOG_S) for {}; block ({},{},{}), thread ({},{},{}). It goes on waiting",
+        waited_ns / 1'000'000'000, text_of(s), at.block[0], at.block[1], at.block[2], at.thread[0], at.thread[1],
+        at.thread[2]);
   }
 
  private:
   using key = std::tuple<awaited, uint32_t, uint64_t>;
   /// Where thousands of lanes wait for different words a few of them say enough.
-  static constexpr size_t most_told = 8;
-  static constexpr int most_in_vain = 2 * heartbeat_looks;
+  static constexpr size_t most_reported = 8;
+  static constexpr int most_in_vain = 2 * heartbeat_polls;
 
   wait_report& shared_;
   uint64_t patience_ns_;
-  std::map<key, report_times> told_;
-  int looks_in_vain_ = 0;
+  std::map<key, report_times> reported_;
+  int polls_in_vain_ = 0;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -11,11 +11,11 @@
 #include "lib/base/atomic_ptx.hpp"
 #include "lib/base/platform.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
-/// Who takes part: the lanes of a block, all kernels of one GPU, or GPU and CPU together. `shared`: the lanes of a block, by words in its
-/// shared memory, which the instructions then need not find out. Words of `device` and `system` are not in shared memory, nor on a stack: atomics
-/// with an answer (fetch_add and the like) fault there.
+/// Who takes part: the lanes of a block, all kernels of one GPU, or GPU and CPU together. `shared`: the lanes of a
+/// block, by words in its shared memory, which the instructions then need not find out. Words of `device` and `system`
+/// are not in shared memory, nor on a stack: atomics with an answer (fetch_add and the like) fault there.
 enum class scope { shared, block, device, system };
 
 #if !GRAVEL_CUDA
@@ -31,7 +31,7 @@ GRAVEL_BOTH void interleave_point() {}
 #if GRAVEL_ON_GPU
 #define GRAVEL_ATOMIC(gpu, cpu) return gpu;
 #else
-namespace detail {
+namespace inner {
 /// Also of floating point numbers, which __atomic_load_n does not take.
 template <int ORDER, class T>
 GRAVEL_BOTH T load(const T* word) {
@@ -39,7 +39,7 @@ GRAVEL_BOTH T load(const T* word) {
   __atomic_load(word, &value, ORDER);
   return value;
 }
-}  // namespace detail
+}  // namespace inner
 #define GRAVEL_ATOMIC(gpu, cpu) \
   interleave_point();           \
   return cpu;
@@ -47,11 +47,11 @@ GRAVEL_BOTH T load(const T* word) {
 
 template <scope S = scope::system, class T>
 GRAVEL_BOTH T load_relaxed(const T* word) {
-  GRAVEL_ATOMIC(detail::from_bits<T>(detail::ptx_load_relaxed<S>(detail::raw(word))), detail::load<__ATOMIC_RELAXED>(word))
+  GRAVEL_ATOMIC(inner::from_bits<T>(inner::ptx_load_relaxed<S>(inner::raw(word))), inner::load<__ATOMIC_RELAXED>(word))
 }
 template <scope S = scope::system, class T>
 GRAVEL_BOTH T load_acquire(const T* word) {
-  GRAVEL_ATOMIC(detail::from_bits<T>(detail::ptx_load_acquire<S>(detail::raw(word))), detail::load<__ATOMIC_ACQUIRE>(word))
+  GRAVEL_ATOMIC(inner::from_bits<T>(inner::ptx_load_acquire<S>(inner::raw(word))), inner::load<__ATOMIC_ACQUIRE>(word))
 }
 /// Several acquiring loads at once: on the GPU they are relaxed, and ordered by acquire_now() behind the last.
 template <scope S = scope::system, class T>
@@ -62,36 +62,40 @@ GRAVEL_BOTH T load_acquire_later(const T* word) {
 template <scope S = scope::system>
 GRAVEL_BOTH void acquire_now() {
 #if GRAVEL_ON_GPU
-  detail::ptx_fence<S>();
+  inner::ptx_fence<S>();
 #endif
 }
 template <scope S = scope::system, class T>
 GRAVEL_BOTH void store_relaxed(T* word, T value) {
-  GRAVEL_ATOMIC((detail::ptx_store_relaxed<S>(detail::raw(word), detail::to_bits(value))), __atomic_store_n(word, value, __ATOMIC_RELAXED))
+  GRAVEL_ATOMIC((inner::ptx_store_relaxed<S>(inner::raw(word), inner::to_bits(value))),
+                __atomic_store_n(word, value, __ATOMIC_RELAXED))
 }
 template <scope S = scope::system, class T>
 GRAVEL_BOTH void store_release(T* word, T value) {
-  GRAVEL_ATOMIC((detail::ptx_store_release<S>(detail::raw(word), detail::to_bits(value))), __atomic_store_n(word, value, __ATOMIC_RELEASE))
+  GRAVEL_ATOMIC((inner::ptx_store_release<S>(inner::raw(word), inner::to_bits(value))),
+                __atomic_store_n(word, value, __ATOMIC_RELEASE))
 }
-/// As store_release, by who has called thread_fence() behind all that is to be seen: on the GPU that was the release already.
+/// As store_release, by who has called thread_fence() behind all that is to be seen: on the GPU that was the release
+/// already.
 template <scope S = scope::system, class T>
 GRAVEL_BOTH void store_behind_fence(T* word, T value) {
   if constexpr (GRAVEL_ON_GPU) store_relaxed<S>(word, value);
   else store_release<S>(word, value);
 }
-#define GRAVEL_FETCH_ADD(name, ptx, order)                                                           \
-  template <scope S = scope::device, class T>                                                        \
-  GRAVEL_BOTH T name(T* word, T value) {                                                             \
-    GRAVEL_ATOMIC((detail::from_bits<T>(detail::ptx<S>(detail::raw(word), detail::to_bits(value)))), \
-                  __atomic_fetch_add(word, value, order))                                            \
+#define GRAVEL_FETCH_ADD(name, ptx, order)                                                       \
+  template <scope S = scope::device, class T>                                                    \
+  GRAVEL_BOTH T name(T* word, T value) {                                                         \
+    GRAVEL_ATOMIC((inner::from_bits<T>(inner::ptx<S>(inner::raw(word), inner::to_bits(value)))), \
+                  __atomic_fetch_add(word, value, order))                                        \
   }
 GRAVEL_FETCH_ADD(fetch_add, ptx_add_relaxed, __ATOMIC_RELAXED)
 GRAVEL_FETCH_ADD(fetch_add_acquire, ptx_add_acquire, __ATOMIC_ACQUIRE)
 GRAVEL_FETCH_ADD(fetch_add_release, ptx_add_release, __ATOMIC_RELEASE)
 GRAVEL_FETCH_ADD(fetch_add_acq_rel, ptx_add_acq_rel, __ATOMIC_ACQ_REL)
 #undef GRAVEL_FETCH_ADD
-/// As fetch_add, by one lane that has other things to do until it looks at the answer. What is added the same by all lanes that are here, and to the same word, a
-/// GPU's compiler adds for all of them at once, and waits for the answer to share it out: so it must not know that `value` is the same.
+/// As fetch_add, by one lane that has other things to do until it looks at the answer. What is added the same by all
+/// lanes that are here, and to the same word, a GPU's compiler adds for all of them at once, and waits for the answer
+/// to share it out: so it must not know that `value` is the same.
 template <scope S = scope::device, class T>
 GRAVEL_BOTH T fetch_add_alone(T* word, T value) {
 #if GRAVEL_ON_GPU
@@ -111,14 +115,14 @@ GRAVEL_BOTH void add_behind_fence(T* word, T value) {
 /// Compare and swap, acquire on success: true if *word was `expected` and is now `desired`.
 template <scope S = scope::device, class T>
 GRAVEL_BOTH bool compare_swap_acquire(T* word, T expected, T desired) {
-  GRAVEL_ATOMIC((detail::ptx_swap_acquire<S>(word, expected, desired) == expected),
+  GRAVEL_ATOMIC((inner::ptx_swap_acquire<S>(word, expected, desired) == expected),
                 __atomic_compare_exchange_n(word, &expected, desired, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 }
 /// The same; returns what was there.
 template <scope S = scope::device, class T>
 GRAVEL_BOTH T swap_acquire(T* word, T expected, T desired) {
 #if GRAVEL_ON_GPU
-  return detail::ptx_swap_acquire<S>(word, expected, desired);
+  return inner::ptx_swap_acquire<S>(word, expected, desired);
 #else
   interleave_point();
   __atomic_compare_exchange_n(word, &expected, desired, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
@@ -128,20 +132,21 @@ GRAVEL_BOTH T swap_acquire(T* word, T expected, T desired) {
 /// As compare_swap_acquire, release on success, too.
 template <scope S = scope::device, class T>
 GRAVEL_BOTH bool compare_swap_acq_rel(T* word, T expected, T desired) {
-  GRAVEL_ATOMIC((detail::ptx_swap_acq_rel<S>(word, expected, desired) == expected),
+  GRAVEL_ATOMIC((inner::ptx_swap_acq_rel<S>(word, expected, desired) == expected),
                 __atomic_compare_exchange_n(word, &expected, desired, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 }
-/// Compare and swap, release on success, by who has called thread_fence() behind all that is to be seen: on the GPU that was the release already.
+/// Compare and swap, release on success, by who has called thread_fence() behind all that is to be seen: on the GPU
+/// that was the release already.
 template <scope S = scope::device, class T>
 GRAVEL_BOTH bool compare_swap_behind_fence(T* word, T expected, T desired) {
-  GRAVEL_ATOMIC((detail::ptx_swap_relaxed<S>(word, expected, desired) == expected),
+  GRAVEL_ATOMIC((inner::ptx_swap_relaxed<S>(word, expected, desired) == expected),
                 __atomic_compare_exchange_n(word, &expected, desired, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
 }
 /// *word = max(*word, value), release; returns the larger of the two.
 template <scope S = scope::device, class T>
 GRAVEL_BOTH T raise_to(T* word, T value) {
 #if GRAVEL_ON_GPU
-  const T old = detail::ptx_max_acq_rel<S>(word, value);
+  const T old = inner::ptx_max_acq_rel<S>(word, value);
   return old > value ? old : value;
 #else
   interleave_point();
@@ -156,13 +161,13 @@ GRAVEL_BOTH T raise_to(T* word, T value) {
 template <scope S = scope::device, class T>
 GRAVEL_BOTH void raise_relaxed(T* word, T value) {
 #if GRAVEL_ON_GPU
-  detail::ptx_max_relaxed<S>(word, value);
+  inner::ptx_max_relaxed<S>(word, value);
 #else
   raise_to<S>(word, value);
 #endif
 }
 
-namespace detail {
+namespace inner {
 template <int ORDER>
 void fence_on_host() {
   interleave_point();
@@ -175,25 +180,25 @@ void fence_on_host() {
 #pragma GCC diagnostic pop
 #endif
 }
-}  // namespace detail
+}  // namespace inner
 
 /// All that this thread wrote before is visible everywhere, or in that scope, before what it writes after.
 template <scope S = scope::system>
 GRAVEL_BOTH void thread_fence() {
 #if GRAVEL_ON_GPU
-  detail::ptx_fence<S>();
+  inner::ptx_fence<S>();
 #else
-  detail::fence_on_host<__ATOMIC_ACQ_REL>();
+  inner::fence_on_host<__ATOMIC_ACQ_REL>();
 #endif
 }
 
-/// What this thread wrote before is seen everywhere before it reads what comes after: of two threads that each write a word
-/// and then, behind this, read the other's, at least one sees what the other wrote.
+/// What this thread wrote before is seen everywhere before it reads what comes after: of two threads that each write a
+/// word and then, behind this, read the other's, at least one sees what the other wrote.
 GRAVEL_BOTH void full_fence() {
 #if GRAVEL_ON_GPU
-  detail::ptx_full_fence();
+  inner::ptx_full_fence();
 #else
-  detail::fence_on_host<__ATOMIC_SEQ_CST>();
+  inner::fence_on_host<__ATOMIC_SEQ_CST>();
 #endif
 }
 
@@ -212,4 +217,4 @@ T copy_once(const T& from) {
   return copy;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,21 +1,22 @@
-// What lib/base/atomic.hpp is made of on a GPU: PTX instructions, one for each order, scope and width. They are those that
-// libcu++'s cuda::atomic_ref emits; its header alone costs three seconds of compile time in every program.
-// Each also keeps the compiler from moving accesses to memory across it.
+// What lib/base/atomic.hpp is made of on a GPU: PTX instructions, one for each order, scope and width. They are those
+// that libcu++'s cuda::atomic_ref emits; its header alone costs three seconds of compile time in every program. Each
+// also keeps the compiler from moving accesses to memory across it.
 #pragma once
 #include <cstdint>
 #include <type_traits>
 
 #if defined(__CUDA_ARCH__)
-namespace gravel {
+namespace gravel::detail {
 
 enum class scope;
 
-namespace detail {
+namespace inner {
 
 /// The unsigned number with the bits of a T.
 template <class T>
-using bits_of = std::conditional_t<sizeof(T) == 8, uint64_t,
-                                   std::conditional_t<sizeof(T) == 4, uint32_t, std::conditional_t<sizeof(T) == 2, uint16_t, uint8_t>>>;
+using bits_of = std::conditional_t<
+    sizeof(T) == 8, uint64_t,
+    std::conditional_t<sizeof(T) == 4, uint32_t, std::conditional_t<sizeof(T) == 2, uint16_t, uint8_t>>>;
 template <class T>
 __device__ __forceinline__ bits_of<T> to_bits(T value) {
   return __builtin_bit_cast(bits_of<T>, value);
@@ -42,8 +43,9 @@ __device__ __forceinline__ uint64_t place(const T* at) {
   else if constexpr (S == scope::device) asm volatile(before ".gpu." after __VA_ARGS__);   \
   else asm volatile(before ".sys." after __VA_ARGS__)
 
-/// The same of an instruction that reads and writes. It says that words of the device and the system are in global memory: of an address of any kind
-/// a thread would wait for the answer, also where nobody wants it, to see whether the word was in shared memory, and would have a loop for that case.
+/// The same of an instruction that reads and writes. It says that words of the device and the system are in global
+/// memory: of an address of any kind a thread would wait for the answer, also where nobody wants it, to see whether the
+/// word was in shared memory, and would have a loop for that case.
 #define GRAVEL_PTX_ATOMIC(before, after, ...)                                                   \
   if constexpr (S == scope::shared) asm volatile(before ".cta.shared." after __VA_ARGS__);      \
   else if constexpr (S == scope::block) asm volatile(before ".cta." after __VA_ARGS__);         \
@@ -62,12 +64,15 @@ __device__ __forceinline__ uint64_t place(const T* at) {
   __device__ __forceinline__ void name(word* at, word value) {                                            \
     GRAVEL_PTX_IN_SCOPE(instruction, type " [%0], %1;", : : "l"(place<S>(at)), letter(value) : "memory"); \
   }
-#define GRAVEL_PTX_UPDATE(name, instruction, word, type, letter)                                                            \
-  template <scope S>                                                                                                        \
-  __device__ __forceinline__ word name(word* at, word value) {                                                              \
-    word old;                                                                                                               \
-    GRAVEL_PTX_ATOMIC(instruction, type " %0, [%1], %2;", : "=" letter(old) : "l"(place<S>(at)), letter(value) : "memory"); \
-    return old;                                                                                                             \
+#define GRAVEL_PTX_UPDATE(name, instruction, word, type, letter) \
+  template <scope S>                                             \
+  __device__ __forceinline__ word name(word* at, word value) {   \
+    word old;                                                    \
+    GRAVEL_PTX_ATOMIC(instruction, type " %0, [%1], %2;",        \
+                      : "=" letter(old)                          \
+                      : "l"(place<S>(at)), letter(value)         \
+                      : "memory");                               \
+    return old;                                                  \
   }
 #define GRAVEL_PTX_SWAP(name, instruction, word, type, letter)                  \
   template <scope S>                                                            \
@@ -126,6 +131,6 @@ __device__ __forceinline__ void ptx_fence() {
 }
 __device__ __forceinline__ void ptx_full_fence() { asm volatile("fence.sc.sys;" : : : "memory"); }
 
-}  // namespace detail
-}  // namespace gravel
+}  // namespace inner
+}  // namespace gravel::detail
 #endif

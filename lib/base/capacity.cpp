@@ -12,7 +12,7 @@
 
 #include "lib/base/error.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 constexpr uint64_t unlimited = ~uint64_t{0};
@@ -71,14 +71,15 @@ uint64_t cgroup_limit(const std::string& name, const std::string& files) {
 }
 
 uint64_t memory_of_host() {
-  const uint64_t physical = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  const uint64_t physical =
+      static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   return std::min(physical, cgroup_limit("memory.max"));
 }
 
 void fail_memory(const std::string& what, uint64_t bytes) {
   const char* const why = std::strerror(errno);
-  std::string there =
-      fmt::format("this host has {}, of which {} are free", text_of_bytes(meminfo("MemTotal")), text_of_bytes(meminfo("MemAvailable")));
+  std::string there = fmt::format("this host has {}, of which {} are free", text_of_bytes(meminfo("MemTotal")),
+                                  text_of_bytes(meminfo("MemAvailable")));
   if (const uint64_t group = cgroup_limit("memory.max"); group != unlimited)
     there += fmt::format("; the cgroup of this process may use {}", text_of_bytes(group));
   if (const uint64_t space = limit_of(RLIMIT_AS); space != unlimited)
@@ -89,12 +90,16 @@ void fail_memory(const std::string& what, uint64_t bytes) {
 }
 
 void fail_thread(const std::string& what, const char* why) {
-  const auto count = [](uint64_t limit) { return limit == unlimited ? std::string("any number of") : std::to_string(limit); };
+  const auto count = [](uint64_t limit) {
+    return limit == unlimited ? std::string("any number of") : std::to_string(limit);
+  };
   fail(
-      "{}: a thread cannot be started ({}): this user may have {} processes and threads (ulimit -u), the cgroup {} (pids.max), this host "
+      "{}: a thread cannot be started ({}): this user may have {} processes and threads (ulimit -u), the cgroup {} "
+      "(pids.max), this host "
       "{} "
       "(kernel.threads-max)",
-      what, why, count(limit_of(RLIMIT_NPROC)), count(cgroup_limit("pids.max")), count(number_in("/proc/sys/kernel/threads-max")));
+      what, why, count(limit_of(RLIMIT_NPROC)), count(cgroup_limit("pids.max")),
+      count(number_in("/proc/sys/kernel/threads-max")));
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -6,7 +6,7 @@
 #include <thread>
 #include <utility>
 
-namespace gravel {
+namespace gravel::detail {
 
 /// "1.5 GiB (1610612736 bytes)"; below 1 KiB "7 bytes".
 std::string text_of_bytes(uint64_t bytes);
@@ -32,4 +32,4 @@ Thread start_thread(const char* what, F f) {
   }
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -7,12 +7,14 @@
 #include <string_view>
 #include <vector>
 
-namespace gravel {
+namespace gravel::detail {
 
 /// How many letters must be added, left out or replaced, or swapped with their neighbour, to make `a` of `b`.
 /// Upper and lower case are the same letter, and so are '-' and '_'.
 inline size_t edit_distance(std::string_view a, std::string_view b) {
-  const auto letter = [](char c) { return c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c))); };
+  const auto letter = [](char c) {
+    return c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  };
   const auto same = [&](size_t i, size_t j) { return letter(a[i - 1]) == letter(b[j - 1]); };
   // Rows i - 2, i - 1 and i of the table of distances between the first i letters of a and the first j of b.
   std::vector<size_t> before(b.size() + 1), above(b.size() + 1), row(b.size() + 1);
@@ -48,4 +50,4 @@ inline std::string did_you_mean(std::string_view name, const std::vector<std::st
   return closest.empty() ? std::string() : " (did you mean " + closest + "?)";
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-namespace gravel {
+namespace gravel::detail {
 
 /// A file descriptor that is closed when its owner ends, or has another one.
 class owned_descriptor {
@@ -30,8 +30,8 @@ class owned_descriptor {
   int number_ = -1;
 };
 
-/// Opens those of the descriptors 0 to 2 that are closed, on /dev/null: so no file, socket or memory of ours can get such a number, and what
-/// is written to standard output or error does not end up there.
+/// Opens those of the descriptors 0 to 2 that are closed, on /dev/null: so no file, socket or memory of ours can get
+/// such a number, and what is written to standard output or error does not end up there.
 inline void open_standard_descriptors() {
   for (int fd = open("/dev/null", O_RDWR | O_CLOEXEC); fd >= 0; fd = open("/dev/null", O_RDWR | O_CLOEXEC))
     if (fd > 2) {
@@ -42,4 +42,4 @@ inline void open_standard_descriptors() {
     }
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -2,7 +2,7 @@
 #pragma once
 #include <cstdint>
 
-namespace gravel {
+namespace gravel::detail {
 
 /// An error that a kernel met: first one wins. Written by the device, read by the PE's receiver thread.
 struct alignas(64) device_error {
@@ -10,11 +10,12 @@ struct alignas(64) device_error {
   uint64_t operation, pe;
   uint64_t offset;  ///< bad_handler: its id; corrupt_packet: the packet_fault
   uint64_t bytes;
-  uint64_t arrived;  ///< 0: the caller's own mistake; node + 1: in a message from there; `from_peer`: in one over the route `peer`
+  uint64_t arrived;  ///< 0: the caller's own mistake; node + 1: in a message from there; `from_peer`: in one over the
+                     ///< route `peer`
   uint64_t name[8];  ///< unknown_handler: its name, cut off at 63 characters
   uint64_t spare[2];
   static constexpr uint64_t from_peer = ~0ull;
 };
 static_assert(sizeof(device_error) == 128);
 
-}  // namespace gravel
+}  // namespace gravel::detail

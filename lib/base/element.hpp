@@ -5,12 +5,14 @@
 #include "lib/base/half.hpp"
 #include "lib/base/reduction.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
-/// Of a T: its number among reduction_type, and `wide`, in which it is combined. Several numbers of 16 bits are so rounded once.
+/// Of a T: its number among reduction_type, and `wide`, in which it is combined. Several numbers of 16 bits are so
+/// rounded once.
 template <class T>
 struct element {
-  static_assert(std::is_same_v<T, T*>, "reductions take float, double, gravel_half, gravel_bfloat16 and integers of 4 and 8 bytes");
+  static_assert(std::is_same_v<T, T*>,
+                "reductions take float, double, gravel_half, gravel_bfloat16 and integers of 4 and 8 bytes");
 };
 template <class T, reduction_type TYPE, class WIDE>
 struct element_as {
@@ -51,7 +53,8 @@ GRAVEL_BOTH W combine(W a, W b) {
   else if constexpr (std::is_floating_point_v<W>) return HOW == GRAVEL_SUM ? a + b : a * b;
   else {
     using U = std::make_unsigned_t<W>;  // which wraps around
-    return static_cast<W>(HOW == GRAVEL_SUM ? static_cast<U>(a) + static_cast<U>(b) : static_cast<U>(a) * static_cast<U>(b));
+    return static_cast<W>(HOW == GRAVEL_SUM ? static_cast<U>(a) + static_cast<U>(b)
+                                            : static_cast<U>(a) * static_cast<U>(b));
   }
 }
 
@@ -86,4 +89,4 @@ class combination {
   wide so_far_[n];
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -9,9 +9,9 @@
 
 #include "lib/base/log.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
-void detail::fail_with(const char* format, const text_value* values, size_t n) {
+void inner::fail_with(const char* format, const text_value* values, size_t n) {
   fmt::dynamic_format_arg_store<fmt::format_context> arguments;
   for (size_t i = 0; i < n; ++i) values[i].visit([&](auto value) { arguments.push_back(value); });
   throw error(fmt::vformat(format, arguments));
@@ -40,8 +40,8 @@ void install_terminate_handler(void (*last_words)(const std::string&)) {
   the_last_words = last_words;
   std::set_terminate([] {
     const std::exception_ptr pending = std::current_exception();
-    const std::string text =
-        pending ? text_of_thrown(pending, "uncaught exception of unknown type") : "terminate called without an exception";
+    const std::string text = pending ? text_of_thrown(pending, "uncaught exception of unknown type")
+                                     : "terminate called without an exception";
     if (the_last_words) the_last_words(text);
     log_error("{}", text);
     _exit(1);
@@ -50,4 +50,4 @@ void install_terminate_handler(void (*last_words)(const std::string&)) {
 
 void let_cause_speak() { usleep(300'000); }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -12,7 +12,7 @@
 
 #include "lib/base/platform.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 struct GRAVEL_API error : std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -21,7 +21,7 @@ struct GRAVEL_API error : std::runtime_error {
 /// Throws gravel::error with this text.
 [[noreturn]] inline void fail_text(const std::string& text) { throw error(text); }
 
-namespace detail {
+namespace inner {
 
 /// A value in an error's text: a number, an address, or a string, of which it keeps a view.
 class text_value {
@@ -68,8 +68,8 @@ class text_value {
 /// Not constexpr: a format string that gets here does not compile.
 void no_value_for_this_field();
 
-/// A format string, checked when it is compiled: its fields, `{}` or `{0}`, name every one of the values and no other, and only numbers have a
-/// specification, as in `{:#x}`.
+/// A format string, checked when it is compiled: its fields, `{}` or `{0}`, name every one of the values and no other,
+/// and only numbers have a specification, as in `{:#x}`.
 template <class... Values>
 class text_format {
  public:
@@ -100,20 +100,22 @@ class text_format {
 
 [[noreturn]] void fail_with(const char* format, const text_value* values, size_t n);
 
-}  // namespace detail
+}  // namespace inner
 
-/// Throws gravel::error with a formatted text, as std::format makes it of numbers and strings. libgravel formats it, so programs need no library for that.
+/// Throws gravel::error with a formatted text, as std::format makes it of numbers and strings. libgravel formats it, so
+/// programs need no library for that.
 template <class... Values>
-[[noreturn]] void fail(detail::text_format<std::type_identity_t<Values>...> format, const Values&... values) {
-  const detail::text_value all[] = {values..., false};
-  detail::fail_with(format.text(), all, sizeof...(Values));
+[[noreturn]] void fail(inner::text_format<std::type_identity_t<Values>...> format, const Values&... values) {
+  const inner::text_value all[] = {values..., false};
+  inner::fail_with(format.text(), all, sizeof...(Values));
 }
 
 /// Throws gravel::error: "<what>: <strerror(errno)>".
 [[noreturn]] void fail_errno(const std::string& what);
 
 /// The text of what was thrown; `unknown`, if it is no std::exception.
-std::string text_of_thrown(const std::exception_ptr& thrown, const char* unknown = "something that is no std::exception");
+std::string text_of_thrown(const std::exception_ptr& thrown,
+                           const char* unknown = "something that is no std::exception");
 
 /// The text of the gravel::error that `action` ends with; empty: it does not.
 template <class F>
@@ -134,4 +136,4 @@ void install_terminate_handler(void (*last_words)(const std::string&) = nullptr)
 /// the launcher, which then ends this one, a moment to say the cause and nothing but the cause.
 void let_cause_speak();
 
-}  // namespace gravel
+}  // namespace gravel::detail

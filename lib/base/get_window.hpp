@@ -1,5 +1,5 @@
-// The gets of one set of producers (kernels, or host threads) that are under way: how many there may be, and the wait for
-// all that were issued before.
+// The gets of one set of producers (kernels, or host threads) that are under way: how many there may be, and the wait
+// for all that were issued before.
 //
 //   lane that gets                                          receiver of the answer
 //   end = tickets += n                                      writes the value where it belongs
@@ -7,15 +7,15 @@
 //   parity = epoch & 1; issued[parity] += n
 //   sends, with `parity` in the message, which the answer brings back
 //
-// Limit: tickets are served in their order, so gets that were sent and are not done are never more than `limit`; and what a
-// ticket waits for are gets of lower tickets, which were sent or may be sent: somebody can always go on.
+// Limit: tickets are served in their order, so gets that were sent and are not done are never more than `limit`; and
+// what a ticket waits for are gets of lower tickets, which were sent or may be sent: somebody can always go on.
 //
-// Wait: counts cannot tell gets apart, and while others get on and on, done == issued may never be seen. So gets are counted
-// in two classes, by the parity of the epoch. New ones join the class of the epoch; the other class runs dry, but for the
-// few lanes that read the epoch before it changed. Who waits and sees the other class dry raises the epoch. From a moment
-// in epoch e on at which a get was counted, epoch e + 3 is proof that it is done: if it is of parity e, that class was seen
-// dry in epoch e + 1; if of the other parity (its lane was late), that class was seen dry in epoch e + 2. "Seen dry" in
-// epoch e itself would prove nothing for it: that may have been before it was counted.
+// Wait: counts cannot tell gets apart, and while others get on and on, done == issued may never be seen. So gets are
+// counted in two classes, by the parity of the epoch. New ones join the class of the epoch; the other class runs dry,
+// but for the few lanes that read the epoch before it changed. Who waits and sees the other class dry raises the epoch.
+// From a moment in epoch e on at which a get was counted, epoch e + 3 is proof that it is done: if it is of parity e,
+// that class was seen dry in epoch e + 1; if of the other parity (its lane was late), that class was seen dry in epoch
+// e + 2. "Seen dry" in epoch e itself would prove nothing for it: that may have been before it was counted.
 //
 // Invariants: all words only grow; done[p] <= issued[p]; the epoch is raised from k only by who saw class k + 1 dry in
 // epoch k. `done` is read before `issued`, or a get issued in between could hide one that is missing.
@@ -26,7 +26,7 @@
 #include "lib/base/platform.hpp"
 #include "lib/base/relax.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 struct get_window {
   alignas(64) uint64_t tickets;  ///< gets that were begun
@@ -47,7 +47,7 @@ struct get_window {
   }
 
   GRAVEL_BOTH bool all_done() const {
-    if (load_relaxed<scope::device>(&tickets) == 0) return true;                                               // of most programs
+    if (load_relaxed<scope::device>(&tickets) == 0) return true;  // of most programs
     const uint64_t even = load_acquire<scope::device>(&done[0]), odd = load_acquire<scope::device>(&done[1]);  // [G1]
     return even >= load_acquire<scope::device>(&issued[0]) && odd >= load_acquire<scope::device>(&issued[1]);
   }
@@ -80,4 +80,4 @@ GRAVEL_BOTH void wait_for_gets(get_window& gets, Update update) {
   for (relax wait; !gets.reached(wanted); wait()) update();
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

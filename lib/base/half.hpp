@@ -1,14 +1,15 @@
-// Numbers of 16 bits, as plain data with the layout of CUDA's __half and __nv_bfloat16, whose headers a program then need not compile.
-// Arithmetic is done in float; to_float is exact, from_float rounds to the nearest, ties to even (IEEE 754-2019, binary16 and section 4.3.1).
+// Numbers of 16 bits, as plain data with the layout of CUDA's __half and __nv_bfloat16, whose headers a program then
+// need not compile. Arithmetic is done in float; to_float is exact, from_float rounds to the nearest, ties to even
+// (IEEE 754-2019, binary16 and section 4.3.1).
 #pragma once
 #include <cstdint>
 
 #include "lib/base/platform.hpp"
 
-namespace gravel::detail {
+namespace gravel::detail::inner {
 GRAVEL_BOTH uint32_t bits_of_float(float value) { return __builtin_bit_cast(uint32_t, value); }
 GRAVEL_BOTH float float_of_bits(uint32_t bits) { return __builtin_bit_cast(float, bits); }
-}  // namespace gravel::detail
+}  // namespace gravel::detail::inner
 
 /// IEEE 754 binary16: 5 bits of exponent, 10 of fraction.
 struct gravel_half {
@@ -20,8 +21,9 @@ struct gravel_half {
     asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
     return value;
 #else
-    using namespace gravel::detail;
-    const uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16, exponent = bits >> 10 & 31, fraction = bits & 0x3ff;
+    using namespace gravel::detail::inner;
+    const uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16, exponent = bits >> 10 & 31,
+                   fraction = bits & 0x3ff;
     if (exponent == 31) return float_of_bits(sign | 0x7f800000 | fraction << 13);
     if (exponent) return float_of_bits(sign | (exponent + 112) << 23 | fraction << 13);
     const float least = static_cast<float>(fraction) * 0x1p-24f;
@@ -34,7 +36,7 @@ struct gravel_half {
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h.bits) : "f"(value));
     return h;
 #else
-    using namespace gravel::detail;
+    using namespace gravel::detail::inner;
     const uint32_t all = bits_of_float(value), sign = all >> 16 & 0x8000, size = all & 0x7fffffff;
     uint32_t half;
     if (size > 0x7f800000) half = 0x7e00;        // not a number
@@ -51,9 +53,9 @@ struct gravel_half {
 struct gravel_bfloat16 {
   uint16_t bits;
 
-  GRAVEL_BOTH float to_float() const { return gravel::detail::float_of_bits(static_cast<uint32_t>(bits) << 16); }
+  GRAVEL_BOTH float to_float() const { return gravel::detail::inner::float_of_bits(static_cast<uint32_t>(bits) << 16); }
   GRAVEL_BOTH static gravel_bfloat16 from_float(float value) {
-    const uint32_t all = gravel::detail::bits_of_float(value);
+    const uint32_t all = gravel::detail::inner::bits_of_float(value);
     if ((all & 0x7fffffff) > 0x7f800000) return {static_cast<uint16_t>(all >> 16 | 0x40)};
     return {static_cast<uint16_t>((all + 0x7fff + (all >> 16 & 1)) >> 16)};
   }

@@ -2,9 +2,9 @@
 #include "lib/base/atomic.hpp"
 #include "lib/base/relax.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 constinit thread_local relax_function relax_hook = nullptr;
 constinit thread_local interleave_function interleave_hook = nullptr;
 
-}  // namespace gravel
+}  // namespace gravel::detail

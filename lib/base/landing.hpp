@@ -14,7 +14,7 @@
 #include "lib/base/platform.hpp"
 #include "lib/base/ring.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// Sizes of the landing slots of one sink kind, or of an aggregator's slots for what it forwards: [channel][packet].
 struct landing_shape {
@@ -23,9 +23,13 @@ struct landing_shape {
   uint64_t packet_size;
 
   GRAVEL_BOTH uint64_t slot_bytes() const { return sizeof(landing_header) + packet_size; }
-  GRAVEL_BOTH uint64_t slot_index(uint32_t channel, uint64_t sequence) const { return uint64_t{channel} * packets + sequence % packets; }
+  GRAVEL_BOTH uint64_t slot_index(uint32_t channel, uint64_t sequence) const {
+    return uint64_t{channel} * packets + sequence % packets;
+  }
   /// Where a packet's slot begins.
-  GRAVEL_BOTH uint64_t slot_at(uint32_t channel, uint64_t sequence) const { return slot_index(channel, sequence) * slot_bytes(); }
+  GRAVEL_BOTH uint64_t slot_at(uint32_t channel, uint64_t sequence) const {
+    return slot_index(channel, sequence) * slot_bytes();
+  }
   uint64_t n_slots() const { return uint64_t{channels} * packets; }
   uint64_t bytes() const { return n_slots() * slot_bytes(); }
 };
@@ -49,16 +53,24 @@ struct landing {
     return reinterpret_cast<packet_header*>(slot(channel, sequence) + 1);
   }
   /// Plane: packet `sequence` is in its slot. `arrivals` follow.
-  void publish(uint32_t channel, uint64_t sequence) const { ring<>::publish(&slot(channel, sequence)->published, sequence); }
+  void publish(uint32_t channel, uint64_t sequence) const {
+    ring<>::publish(&slot(channel, sequence)->published, sequence);
+  }
   /// Receiver: has packet `sequence` arrived?
   GRAVEL_BOTH bool arrived(uint32_t channel, uint64_t sequence) const {
     return ring<>::arrived(&slot(channel, sequence)->published, sequence);
   }
-  GRAVEL_BOTH void mark_done(uint32_t channel, uint64_t sequence) const { ring<>::mark_done(done_of(channel, sequence), sequence + 1); }
+  GRAVEL_BOTH void mark_done(uint32_t channel, uint64_t sequence) const {
+    ring<>::mark_done(done_of(channel, sequence), sequence + 1);
+  }
   /// Plane: is packet `sequence`, whose slot it has not used since, applied?
-  bool is_done(uint32_t channel, uint64_t sequence) const { return ring<>::read_done(done_of(channel, sequence)) == sequence + 1; }
-  GRAVEL_BOTH uint64_t* done_of(uint32_t channel, uint64_t sequence) const { return &done[shape().slot_index(channel, sequence)]; }
+  bool is_done(uint32_t channel, uint64_t sequence) const {
+    return ring<>::read_done(done_of(channel, sequence)) == sequence + 1;
+  }
+  GRAVEL_BOTH uint64_t* done_of(uint32_t channel, uint64_t sequence) const {
+    return &done[shape().slot_index(channel, sequence)];
+  }
   GRAVEL_BOTH packet_expectation expectation(uint64_t sequence) const { return {packet_size, sequence, sink, n_sinks}; }
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

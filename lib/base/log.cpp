@@ -5,7 +5,7 @@
 
 #include <memory>
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 std::string& name_storage() {
@@ -25,8 +25,10 @@ spdlog::logger& logger() {
   return *instance;
 }
 
-static_assert(static_cast<int>(log_level::debug) == spdlog::level::debug && static_cast<int>(log_level::info) == spdlog::level::info &&
-              static_cast<int>(log_level::warning) == spdlog::level::warn && static_cast<int>(log_level::error) == spdlog::level::err);
+static_assert(static_cast<int>(log_level::debug) == spdlog::level::debug &&
+              static_cast<int>(log_level::info) == spdlog::level::info &&
+              static_cast<int>(log_level::warning) == spdlog::level::warn &&
+              static_cast<int>(log_level::error) == spdlog::level::err);
 auto of_spdlog(log_level level) { return static_cast<spdlog::level::level_enum>(level); }
 
 }  // namespace
@@ -42,4 +44,4 @@ void log_line(log_level level, std::string_view text) {
   logger().log(of_spdlog(level), "gravel: {}{}{}{}", name, name.empty() ? "" : ": ", mark, text);
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

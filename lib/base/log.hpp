@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-namespace gravel {
+namespace gravel::detail {
 
 /// Numbered as spdlog's.
 enum class log_level { debug = 1, info, warning, error };
@@ -36,4 +36,4 @@ void log_error(fmt::format_string<Args...> f, Args&&... args) {
   log_line(log_level::error, fmt::format(f, std::forward<Args>(args)...));
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

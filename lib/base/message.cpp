@@ -2,7 +2,7 @@
 
 #include "lib/base/error.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 const char* name_of(op o) {
   static constexpr const char* names[] = {GRAVEL_OPS(GRAVEL_TEXT)};
@@ -23,8 +23,9 @@ std::string text_of_misfit(message_fault fault, uint64_t wanted, uint64_t found)
   if (fault == message_fault::bad_block)
     return "gravel_block_sender<" + std::to_string(wanted) + ", ...> in a block of " + std::to_string(found) +
            " threads: its first argument must be the number of threads of the block";
-  return "dynamic() of a sender in a block with " + std::to_string(found) + " bytes of dynamic shared memory: it needs " +
-         std::to_string(wanted) + " (gravel_launch_config: shared_bytes)";
+  return "dynamic() of a sender in a block with " + std::to_string(found) +
+         " bytes of dynamic shared memory: it needs " + std::to_string(wanted) +
+         " (gravel_launch_config: shared_bytes)";
 }
 
 void fail_in_handler(const char* handler, op o, const char* what) {
@@ -32,4 +33,4 @@ void fail_in_handler(const char* handler, op o, const char* what) {
   fail("{} threw: {}", name_of(o), what);
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -21,7 +21,7 @@
 #include <string>
 #endif
 
-namespace gravel {
+namespace gravel::detail {
 
 #define GRAVEL_OPS(X)                                                    \
   X(none, "none")                                                        \
@@ -49,7 +49,7 @@ namespace gravel {
   X(put_signal, "gravel_put_signal")                                     \
   X(get_bulk, "gravel_get_bulk")                                         \
   X(bulk_reply, "reply to gravel_get_bulk") /* of any number of bytes */ \
-  X(inc, "gravel_inc")                      /* add of 1, as the kind of a row (row.hpp); as a message of its own it is an add */
+  X(inc, "gravel_inc") /* add of 1, as the kind of a row (row.hpp); as a message of its own it is an add */
 enum class op : uint8_t { GRAVEL_OPS(GRAVEL_NAME) count };
 /// Calls that are no operations, for error messages.
 #define GRAVEL_OTHER_CALLS(X)                         \
@@ -109,7 +109,9 @@ GRAVEL_BOTH constexpr uint32_t handler_of(uint64_t word0) { return static_cast<u
 GRAVEL_BOTH constexpr uint32_t argument_bytes_of(uint64_t word0) { return static_cast<uint32_t>(word0 >> 48); }
 
 /// A reply address: 16 bits of PE, 48 bits of offset or cell.
-GRAVEL_BOTH constexpr uint64_t make_return(uint32_t pe, uint64_t where) { return static_cast<uint64_t>(pe) << 48 | where; }
+GRAVEL_BOTH constexpr uint64_t make_return(uint32_t pe, uint64_t where) {
+  return static_cast<uint64_t>(pe) << 48 | where;
+}
 GRAVEL_BOTH constexpr uint32_t return_pe(uint64_t word) { return static_cast<uint32_t>(word >> 48); }
 GRAVEL_BOTH constexpr uint64_t return_where(uint64_t word) { return word & max_offset; }
 
@@ -139,11 +141,15 @@ GRAVEL_BOTH constexpr op update_of(op o) {
 }
 static_assert(update_of(op::fetch_and) == op::bit_and && update_of(op::fetch_max) == op::max);
 
-GRAVEL_BOTH constexpr bool is_of_bits(op o) { return (o >= op::bit_and && o <= op::bit_xor) || (o >= op::fetch_and && o <= op::fetch_xor); }
-/// Moving a value: all types. Arithmetic, order, exchange: 4 and 8 bytes. Bits and comparison: integers of 4 and 8 bytes.
+GRAVEL_BOTH constexpr bool is_of_bits(op o) {
+  return (o >= op::bit_and && o <= op::bit_xor) || (o >= op::fetch_and && o <= op::fetch_xor);
+}
+/// Moving a value: all types. Arithmetic, order, exchange: 4 and 8 bytes. Bits and comparison: integers of 4 and 8
+/// bytes.
 GRAVEL_BOTH constexpr bool takes_type(op o, value_type t) {
   if (o == op::put || o == op::get || o == op::put_reply || o == op::fetch) return true;
-  const bool is_float = t == value_type::f32 || t == value_type::f64, takes_floats = !is_of_bits(o) && o != op::compare_swap;
+  const bool is_float = t == value_type::f32 || t == value_type::f64,
+             takes_floats = !is_of_bits(o) && o != op::compare_swap;
   return bytes_of(t) >= 4 && (!is_float || takes_floats);
 }
 
@@ -176,57 +182,69 @@ GRAVEL_BOTH constexpr uint32_t units_of(uint64_t word0, uint64_t word1) {
   }
 }
 
-/// Why a message may not be applied. Where all that is known of a fault stands in one sentence it is here, for host/pe/describe_error.cpp, which knows the
-/// names in braces; what offset and bytes mean depends on the fault.
-#define GRAVEL_MESSAGE_FAULTS(X)                                                                                                         \
-  X(fine, "no fault")                                                                                                                    \
-  X(bad_op, "unknown operation")                                                                                                         \
-  X(bad_type, "a type the operation does not take")                                                                                      \
-  X(bad_size, "a size that does not fit the operation")                                                                                  \
-  X(outside_heap, "an address outside the symmetric heap")                                                                               \
-  X(misaligned, "a misaligned address")                                                                                                  \
-  X(bad_handler,                                                                                                                         \
-    "an active message arrived from {from} whose handler (id {offset}) was not given to gravel_init here, or takes other arguments")     \
-  X(bad_pe, "a PE number out of range")                                                                                                  \
-  X(blocking_handler, "{call} inside a handler: handlers must not wait")                                                                 \
-  X(corrupt_packet, "a corrupt packet")                                                                                                  \
-  X(no_context, "a message arrived for handler '{handler}' before gravel_set_context was called for it here")                            \
-  X(unknown_handler,                                                                                                                     \
-    "gravel_am to PE {pe}: handler '{name}' was not given to gravel_init; add it on all PEs: gravel_init<..., "                          \
-    "{name}>()")                                                                                                                         \
-  X(bad_destination, "{call}: a destination outside its own symmetric heap, or misaligned: {place}")                                     \
-  X(team_call_in_handler, "{call} inside a handler: it is for whole blocks or warps of a kernel")                                        \
-  X(outside_kernel, "{call} outside a kernel: it is for kernels")                                                                        \
-  X(not_cooperative, "{call} in a grid of several blocks that was not launched as cooperative")                                          \
-  X(on_host, "{call} on the host: this memory is the device's, and the host reaches it by messages")                                     \
-  X(bad_block, "a block sender for another number of threads")                                                                           \
-  X(bad_shared, "a block sender without memory")                                                                                         \
-  X(other_collective, "the PEs' kernels call different collectives: {call} here, {other_call} at PE {pe}")                               \
-  X(bad_root, "gravel_broadcast_block from PE {wrong_pe}: the job has PEs 0 to {last_pe}")                                               \
-  X(bad_server, "a message for server {offset} of a service: it has servers 0 to {last}")                                                \
-  X(bad_key,                                                                                                                             \
-    "a critical section of servers was called with key {offset}: they have keys 0 to {last}") /* of lib/server, as those that follow */  \
-  X(bad_slot, "a critical section is to put its answer where there is no room for it: {place}, or misaligned")                           \
-  X(sender_begun, "a kernel begins a server sender again before its end(): what was called since it began is lost")                      \
-  X(other_reduction, "another reduction")                                                                                                \
-  X(bad_reduction, "a reduction that cannot be")                                                                                         \
-  X(task_pe, "a task for PE {wrong_pe}: the job has PEs 0 to {last_pe}") /* of lib/task, as those that follow */                         \
-  X(task_payload, "a task with a payload of {offset} bytes: the queue was opened for up to {bytes}")                                     \
-  X(task_address, "a task with a target or signal at offset {offset:#x}, which is misaligned or in no heap of {bytes} bytes")            \
-  X(task_room,                                                                                                                           \
-    "a task sends more tasks to PE {pe} than there is room for: all {bytes} slots there are taken, and the {bytes} for those that wait " \
-    "here")                                                                                                                              \
-  X(unknown_task, "PE {pe} has sent a task (id {offset:#x}) that task queue {bytes} here does not know: it was opened without it")       \
-  X(task_words, "PE {pe} has sent a task (id {offset:#x}) whose command is not one: {bytes} words, or sizes and places that cannot be")  \
-  X(task_chain, "a chain of tasks of {offset} words: it may have up to {bytes} (5 for each, and those of its arguments)")                \
-  X(task_queue, "a task has come for a queue at offset {offset:#x} of the heap, where none is open: its handle was used after close()")  \
-  X(link_closed,                                                                                                                         \
-    "a kernel sends {bytes} bytes on the link from PE {offset} to PE {pe} after its shutdown") /* of lib/link, as those that follow */   \
-  X(link_channel, "a kernel uses channel {offset} of a link to PE {pe}: it has channels 0 to {last}")                                    \
-  X(link_held,                                                                                                                           \
-    "a kernel waits for a packet on the link from PE {pe} to PE {offset} while it holds all {bytes} buffers: release one "               \
-    "before")                                                                                                                            \
-  X(missing_lanes, "a call of a whole block or warp that lacks threads") /* of device/team_check.cuh, pe: the call */                    \
+/// Why a message may not be applied. Where all that is known of a fault stands in one sentence it is here, for
+/// host/pe/describe_error.cpp, which knows the names in braces; what offset and bytes mean depends on the fault.
+#define GRAVEL_MESSAGE_FAULTS(X)                                                                                         \
+  X(fine, "no fault")                                                                                                    \
+  X(bad_op, "unknown operation")                                                                                         \
+  X(bad_type, "a type the operation does not take")                                                                      \
+  X(bad_size, "a size that does not fit the operation")                                                                  \
+  X(outside_heap, "an address outside the symmetric heap")                                                               \
+  X(misaligned, "a misaligned address")                                                                                  \
+  X(bad_handler,                                                                                                         \
+    "an active message arrived from {from} whose handler (id {offset}) was not given to gravel_init here, or takes "     \
+    "other arguments")                                                                                                   \
+  X(bad_pe, "a PE number out of range")                                                                                  \
+  X(blocking_handler, "{call} inside a handler: handlers must not wait")                                                 \
+  X(corrupt_packet, "a corrupt packet")                                                                                  \
+  X(no_context, "a message arrived for handler '{handler}' before gravel_set_context was called for it here")            \
+  X(unknown_handler,                                                                                                     \
+    "gravel_am to PE {pe}: handler '{name}' was not given to gravel_init; add it on all PEs: gravel_init<..., "          \
+    "{name}>()")                                                                                                         \
+  X(bad_destination, "{call}: a destination outside its own symmetric heap, or misaligned: {place}")                     \
+  X(team_call_in_handler, "{call} inside a handler: it is for whole blocks or warps of a kernel")                        \
+  X(outside_kernel, "{call} outside a kernel: it is for kernels")                                                        \
+  X(not_cooperative, "{call} in a grid of several blocks that was not launched as cooperative")                          \
+  X(on_host, "{call} on the host: this memory is the device's, and the host reaches it by messages")                     \
+  X(bad_block, "a block sender for another number of threads")                                                           \
+  X(bad_shared, "a block sender without memory")                                                                         \
+  X(other_collective, "the PEs' kernels call different collectives: {call} here, {other_call} at PE {pe}")               \
+  X(bad_root, "gravel_broadcast_block from PE {wrong_pe}: the job has PEs 0 to {last_pe}")                               \
+  X(bad_server, "a message for server {offset} of a service: it has servers 0 to {last}")                                \
+  X(bad_key,                                                                                                             \
+    "a critical section of servers was called with key {offset}: they have keys 0 to {last}") /* of lib/server, as     \
+                                                                                                 those that follow */ \
+  X(bad_slot, "a critical section is to put its answer where there is no room for it: {place}, or misaligned")           \
+  X(sender_begun, "a kernel begins a server sender again before its end(): what was called since it began is lost")      \
+  X(other_reduction, "another reduction")                                                                                \
+  X(bad_reduction, "a reduction that cannot be")                                                                         \
+  X(task_pe, "a task for PE {wrong_pe}: the job has PEs 0 to {last_pe}") /* of lib/task, as those that follow */         \
+  X(task_payload, "a task with a payload of {offset} bytes: the queue was opened for up to {bytes}")                     \
+  X(task_address,                                                                                                        \
+    "a task with a target or signal at offset {offset:#x}, which is misaligned or in no heap of {bytes} bytes")          \
+  X(task_room,                                                                                                           \
+    "a task sends more tasks to PE {pe} than there is room for: all {bytes} slots there are taken, and the {bytes} "     \
+    "for those that wait "                                                                                               \
+    "here")                                                                                                              \
+  X(unknown_task,                                                                                                        \
+    "PE {pe} has sent a task (id {offset:#x}) that task queue {bytes} here does not know: it was opened without it")     \
+  X(task_words,                                                                                                          \
+    "PE {pe} has sent a task (id {offset:#x}) whose command is not one: {bytes} words, or sizes and places that "        \
+    "cannot be")                                                                                                         \
+  X(task_chain,                                                                                                          \
+    "a chain of tasks of {offset} words: it may have up to {bytes} (5 for each, and those of its arguments)")            \
+  X(task_queue,                                                                                                          \
+    "a task has come for a queue at offset {offset:#x} of the heap, where none is open: its handle was used after "      \
+    "close()")                                                                                                           \
+  X(link_closed,                                                                                                         \
+    "a kernel sends {bytes} bytes on the link from PE {offset} to PE {pe} after its shutdown") /* of lib/link, as      \
+                                                                                                  those that follow */ \
+  X(link_channel, "a kernel uses channel {offset} of a link to PE {pe}: it has channels 0 to {last}")                    \
+  X(link_held,                                                                                                           \
+    "a kernel waits for a packet on the link from PE {pe} to PE {offset} while it holds all {bytes} buffers: release "   \
+    "one "                                                                                                               \
+    "before")                                                                                                            \
+  X(missing_lanes, "a call of a whole block or warp that lacks threads") /* of device/team_check.cuh, pe: the call */    \
   X(other_team_call, "threads of a block in different calls")
 enum class message_fault : uint8_t { GRAVEL_MESSAGE_FAULTS(GRAVEL_NAME) count };
 /// `bytes` bytes from `offset` on lie in the heap.
@@ -235,8 +253,10 @@ GRAVEL_BOTH constexpr bool lies_in_heap(uint64_t offset, uint64_t bytes, uint64_
 }
 
 /// What a receiver checks before a message touches memory. Shapes: a heap of `heap_bytes`, `n_pes` PEs,
-/// `reply_cells` cells; `m` has `units` units, of which the first two are read. Handler ids are checked where they are looked up.
-GRAVEL_BOTH message_fault check_message(const unit* m, uint32_t units, uint64_t heap_bytes, uint32_t n_pes, uint64_t reply_cells) {
+/// `reply_cells` cells; `m` has `units` units, of which the first two are read. Handler ids are checked where they are
+/// looked up.
+GRAVEL_BOTH message_fault check_message(const unit* m, uint32_t units, uint64_t heap_bytes, uint32_t n_pes,
+                                        uint64_t reply_cells) {
   const uint64_t w0 = m->word[0], w1 = m->word[1];
   const op o = op_of(w0);
   if (o == op::none || o >= op::count) return message_fault::bad_op;
@@ -248,14 +268,16 @@ GRAVEL_BOTH message_fault check_message(const unit* m, uint32_t units, uint64_t 
   if (o == op::put_signal) {
     const uint64_t signal = m[1].word[0];
     if (type_byte(w0) > 1) return message_fault::bad_type;
-    if (!lies_in_heap(offset, w1, heap_bytes) || !lies_in_heap(signal, 8, heap_bytes)) return message_fault::outside_heap;
+    if (!lies_in_heap(offset, w1, heap_bytes) || !lies_in_heap(signal, 8, heap_bytes))
+      return message_fault::outside_heap;
     return signal % 8 ? message_fault::misaligned : message_fault::fine;
   }
   if (o == op::get_bulk) {
     const uint64_t bytes = m[1].word[0];
     if (return_pe(w1) >= n_pes) return message_fault::bad_pe;
-    return lies_in_heap(offset, bytes, heap_bytes) && lies_in_heap(return_where(w1), bytes, heap_bytes) ? message_fault::fine
-                                                                                                        : message_fault::outside_heap;
+    return lies_in_heap(offset, bytes, heap_bytes) && lies_in_heap(return_where(w1), bytes, heap_bytes)
+               ? message_fault::fine
+               : message_fault::outside_heap;
   }
   if (type_of(w0) >= value_type::count) return message_fault::bad_type;
   if (o == op::cell_reply) return offset < reply_cells ? message_fault::fine : message_fault::outside_heap;
@@ -279,4 +301,4 @@ std::string text_of_misfit(message_fault, uint64_t wanted, uint64_t found);
 /// Throws gravel::error: the handler of this name, or, without a name, the operation, threw that.
 [[noreturn]] void fail_in_handler(const char* handler, op, const char* what);
 
-}  // namespace gravel
+}  // namespace gravel::detail

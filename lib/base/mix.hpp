@@ -5,7 +5,7 @@
 
 #include "lib/base/platform.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// The finalizer of SplitMix64: a bijection whose results look random for consecutive arguments.
 GRAVEL_BOTH constexpr uint64_t mix(uint64_t x) {
@@ -16,6 +16,8 @@ GRAVEL_BOTH constexpr uint64_t mix(uint64_t x) {
 }
 
 /// 0 ... n-1 from the high half of a random number.
-GRAVEL_BOTH constexpr uint32_t pick(uint64_t random, uint32_t n) { return static_cast<uint32_t>((random >> 32) * n >> 32); }
+GRAVEL_BOTH constexpr uint32_t pick(uint64_t random, uint32_t n) {
+  return static_cast<uint32_t>((random >> 32) * n >> 32);
+}
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -15,11 +15,11 @@
 
 #include "lib/base/error.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
-/// In its scope a write beyond the limit of `ulimit -f` fails with EFBIG instead of ending the process, whatever the program does with
-/// SIGXFSZ: the kernel sends that signal to the thread that writes.
+/// In its scope a write beyond the limit of `ulimit -f` fails with EFBIG instead of ending the process, whatever the
+/// program does with SIGXFSZ: the kernel sends that signal to the thread that writes.
 class no_size_signal {
  public:
   no_size_signal() {
@@ -137,4 +137,4 @@ void check_output_at_exit(const std::string& program) {
   });
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

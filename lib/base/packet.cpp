@@ -4,7 +4,7 @@
 
 #include "lib/base/atomic.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 packet_fault read_packet(const void* packet, uint64_t available, const packet_expectation& expect, packet_table& to) {
   if (available < packet_payload_offset) return packet_fault::bad_magic;
@@ -14,9 +14,10 @@ packet_fault read_packet(const void* packet, uint64_t available, const packet_ex
   return check_packet(reinterpret_cast<const packet_header*>(&to), available, expect);
 }
 
-packet_writer::place packet_writer::reserve(uint32_t sink, const row_kind& kind, const uint32_t* first, uint32_t messages) {
-  // A bulk message is a row of its own: receivers move it with a whole block. So is a message of that size whose payload
-  // claims to be something else: receivers refuse rows of several such messages (check_packet).
+packet_writer::place packet_writer::reserve(uint32_t sink, const row_kind& kind, const uint32_t* first,
+                                            uint32_t messages) {
+  // A bulk message is a row of its own: receivers move it with a whole block. So is a message of that size whose
+  // payload claims to be something else: receivers refuse rows of several such messages (check_packet).
   const bool bulk = kind.units() > max_am_units || is_bulk_message(kind, first);
   const bool extends = n_rows_ != 0 && last_.sink == sink && last_.kind == kind && !bulk && !last_is_bulk_;
   if (!extends && n_rows_ == max_packet_rows) return {};
@@ -37,7 +38,8 @@ packet_writer::place packet_writer::reserve(uint32_t sink, const row_kind& kind,
   return {words_at(payload_of(packet_) + begin) + uint64_t{before} * kind.words, taken};
 }
 
-packet_header* packet_writer::close(uint64_t sequence, uint32_t sink, uint32_t source_node, uint32_t plane, bool flush) {
+packet_header* packet_writer::close(uint64_t sequence, uint32_t sink, uint32_t source_node, uint32_t plane,
+                                    bool flush) {
   packet_header* p = packet_;
   *p = {};
   p->magic = packet_magic;
@@ -65,4 +67,4 @@ const char* name_of(packet_fault fault) {
   return names[static_cast<int>(fault)];
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -2,8 +2,8 @@
 //
 //   [packet_header, 64 bytes][rows][payload: units]
 //
-// Messages of a row have one size, so a receiver finds message i of a row by arithmetic and works in parallel. Rows lie one behind
-// the other, each from a unit on. In a transit packet (first of two hops) each row names its final sink.
+// Messages of a row have one size, so a receiver finds message i of a row by arithmetic and works in parallel. Rows lie
+// one behind the other, each from a unit on. In a transit packet (first of two hops) each row names its final sink.
 // Landing slot: [landing_header, 64 bytes][packet]; the local aggregator alone writes `published`, after the packet.
 #pragma once
 #include <cstdint>
@@ -12,7 +12,7 @@
 #include "lib/base/platform.hpp"
 #include "lib/base/row.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 constexpr uint32_t packet_magic = 0x4c565247;  // "GRVL"
 constexpr uint32_t max_packet_rows = 60;
@@ -29,7 +29,8 @@ struct alignas(64) packet_header {
   uint32_t n_units;
   uint32_t n_messages;
   uint32_t plane;
-  uint32_t flush;  ///< an intermediate node shall not hold back these messages, nor those of the channel's earlier packets
+  uint32_t
+      flush;  ///< an intermediate node shall not hold back these messages, nor those of the channel's earlier packets
   uint32_t spare[3];
 };
 static_assert(sizeof(packet_header) == 64);
@@ -48,7 +49,9 @@ GRAVEL_BOTH constexpr uint32_t packet_capacity_units(uint64_t packet_size) {
 }
 GRAVEL_BOTH message_row* rows_of(packet_header* p) { return reinterpret_cast<message_row*>(p + 1); }
 GRAVEL_BOTH const message_row* rows_of(const packet_header* p) { return reinterpret_cast<const message_row*>(p + 1); }
-GRAVEL_BOTH unit* payload_of(packet_header* p) { return reinterpret_cast<unit*>(reinterpret_cast<char*>(p) + packet_payload_offset); }
+GRAVEL_BOTH unit* payload_of(packet_header* p) {
+  return reinterpret_cast<unit*>(reinterpret_cast<char*>(p) + packet_payload_offset);
+}
 GRAVEL_BOTH const unit* payload_of(const packet_header* p) {
   return reinterpret_cast<const unit*>(reinterpret_cast<const char*>(p) + packet_payload_offset);
 }
@@ -69,15 +72,18 @@ struct packet_expectation {
 GRAVEL_BOTH packet_fault check_packet(const packet_header* p, uint64_t available, const packet_expectation& expect) {
   if (available < packet_payload_offset || p->magic != packet_magic) return packet_fault::bad_magic;
   if (p->bytes > available || p->bytes > expect.packet_size || p->n_rows > max_packet_rows ||
-      p->n_units > packet_capacity_units(expect.packet_size) || p->bytes != packet_payload_offset + uint64_t{p->n_units} * sizeof(unit))
+      p->n_units > packet_capacity_units(expect.packet_size) ||
+      p->bytes != packet_payload_offset + uint64_t{p->n_units} * sizeof(unit))
     return packet_fault::bad_length;
   if (p->sequence != expect.sequence) return packet_fault::bad_sequence;
   if (p->sink != expect.sink) return packet_fault::bad_sink;
   uint64_t units = 0, messages = 0;
   for (uint32_t i = 0; i < p->n_rows; ++i) {
     const message_row s = rows_of(p)[i];
-    if (s.messages == 0 || !is_sound(s.kind) || (s.messages != 1 && s.kind.units() > max_am_units)) return packet_fault::bad_table;
-    if (s.sink >= expect.n_sinks || (expect.sink != transit_sink && s.sink != expect.sink)) return packet_fault::bad_sink;
+    if (s.messages == 0 || !is_sound(s.kind) || (s.messages != 1 && s.kind.units() > max_am_units))
+      return packet_fault::bad_table;
+    if (s.sink >= expect.n_sinks || (expect.sink != transit_sink && s.sink != expect.sink))
+      return packet_fault::bad_sink;
     units += s.units();
     messages += s.messages;
   }
@@ -92,8 +98,8 @@ struct packet_table {
 static_assert(sizeof(packet_table) == packet_payload_offset);
 
 /// How a host reads a packet that lies where others may write, at any address: copies header and table once, and checks
-/// the copy, which alone is used from then on. `available` and the result as for check_packet. Any value of the payload is
-/// harmless to who moves whole rows; who applies a message copies that message, too, before checking it.
+/// the copy, which alone is used from then on. `available` and the result as for check_packet. Any value of the payload
+/// is harmless to who moves whole rows; who applies a message copies that message, too, before checking it.
 packet_fault read_packet(const void* packet, uint64_t available, const packet_expectation&, packet_table& to);
 
 /// Appends messages to an open packet. The packet may lie where others write: it is written here, and never read.
@@ -119,8 +125,8 @@ class packet_writer {
     uint32_t* at;
     uint32_t messages;
   };
-  /// Enters as many of `messages` messages of this kind as fit; their words have to get to their place before the packet is
-  /// sent. `first`: the first of them.
+  /// Enters as many of `messages` messages of this kind as fit; their words have to get to their place before the
+  /// packet is sent. `first`: the first of them.
   place reserve(uint32_t sink, const row_kind& kind, const uint32_t* first, uint32_t messages);
   /// Fills in the header; the packet is complete. The next open() begins another.
   packet_header* close(uint64_t sequence, uint32_t sink, uint32_t source_node, uint32_t plane, bool flush);
@@ -133,4 +139,4 @@ class packet_writer {
   uint32_t last_begin_ = 0;  ///< unit at which it begins
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

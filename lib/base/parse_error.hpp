@@ -6,9 +6,10 @@
 
 #include "lib/base/closest_name.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
-/// " (did you mean --nodes?)" for the first argument that `app` does not know and that looks like one that it knows; else nothing.
+/// " (did you mean --nodes?)" for the first argument that `app` does not know and that looks like one that it knows;
+/// else nothing.
 inline std::string suggestion(const CLI::App& app) {
   std::vector<std::string> options, commands;
   const auto add_options = [&](const CLI::App& of) {
@@ -21,7 +22,8 @@ inline std::string suggestion(const CLI::App& app) {
   for (const CLI::App* known : app.get_subcommands({})) commands.push_back(known->get_name());
   for (const std::string& argument : app.remaining(true)) {
     const bool is_option = argument.starts_with('-');
-    const std::string text = did_you_mean(is_option ? argument.substr(0, argument.find('=')) : argument, is_option ? options : commands);
+    const std::string text =
+        did_you_mean(is_option ? argument.substr(0, argument.find('=')) : argument, is_option ? options : commands);
     if (!text.empty()) return text;
   }
   return {};
@@ -32,4 +34,4 @@ inline std::string text_of(const CLI::App& app, const CLI::ParseError& e) {
   return app.get_name() + ": " + e.what() + suggestion(app) + "\n(" + app.get_name() + " --help tells all options)\n";
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,10 +1,10 @@
-// Rings in GPU memory (ring.hpp), whose slots are called chunks: each holds one row, messages of one size. They lie in the memory of
-// the destination's GPU. One GPU's kernels and handlers push messages through them to another GPU of their node (route
-// `peer`), which the source has mapped, or to their own; there is one for each pair of PEs. Its `done` words lie in the source's
-// memory, so both sides wait on memory of their own.
+// Rings in GPU memory (ring.hpp), whose slots are called chunks: each holds one row, messages of one size. They lie in
+// the memory of the destination's GPU. One GPU's kernels and handlers push messages through them to another GPU of
+// their node (route `peer`), which the source has mapped, or to their own; there is one for each pair of PEs. Its
+// `done` words lie in the source's memory, so both sides wait on memory of their own.
 //
-// Handlers never wait (device/outbox.cuh). What a peer's ring has no room for they put into the ring to their own PE, which is
-// large; from there the resolver passes it on (chunk_header::pe).
+// Handlers never wait (device/outbox.cuh). What a peer's ring has no room for they put into the ring to their own PE,
+// which is large; from there the resolver passes it on (chunk_header::pe).
 #pragma once
 #include <cstdint>
 
@@ -14,14 +14,15 @@
 #include "lib/base/ring.hpp"
 #include "lib/base/row.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// PEs of a node that may use the route `peer` among each other.
 constexpr uint32_t max_peers = 32;
 
 /// First line of a chunk. Written by the source.
 struct alignas(64) chunk_header {
-  message_row row;     ///< its sink: for whom it is; in a PE's ring to itself it may be a peer: then the row is to be passed on
+  message_row
+      row;  ///< its sink: for whom it is; in a PE's ring to itself it may be a peer: then the row is to be passed on
   uint64_t published;  ///< ticket + 1 of what lies here
   uint64_t spare[5];
 };
@@ -35,7 +36,9 @@ struct peer_ring {
   uint32_t chunk_units;  ///< room for messages, at least least_chunk_units
   static constexpr uint32_t least_chunk_units = 256;
 
-  GRAVEL_BOTH static uint64_t chunk_bytes(uint32_t units) { return sizeof(chunk_header) + uint64_t{units} * sizeof(unit); }
+  GRAVEL_BOTH static uint64_t chunk_bytes(uint32_t units) {
+    return sizeof(chunk_header) + uint64_t{units} * sizeof(unit);
+  }
   /// Of a ring whose chunks and `done` words lie in one piece of memory.
   static uint64_t bytes(uint64_t chunks, uint32_t units) { return chunks * (chunk_bytes(units) + sizeof(uint64_t)); }
   static peer_ring in(char* memory, uint32_t chunks, uint32_t units) {
@@ -69,38 +72,39 @@ struct peer_ring {
 struct alignas(64) ring_line {
   uint64_t tickets;        ///< claimed so far
   uint64_t applied_below;  ///< cached: every ticket below this is applied
-  uint64_t last_bell;      ///< when a handler rang last, in nanoseconds
+  uint64_t last_doorbell;  ///< when a handler rang last, in nanoseconds
   uint64_t applied;        ///< chunks applied; counted only in a PE's ring to itself, by the resolver
   uint64_t spare[4];
 };
 static_assert(sizeof(ring_line) == 64);
 
-/// How kernels and handlers of a PE reach another PE of the node, or their own, without its host; one per PE of the job, in
-/// device memory.
+/// How kernels and handlers of a PE reach another PE of the node, or their own, without its host; one per PE of the
+/// job, in device memory.
 struct peer_link {
   char* heap;       ///< its symmetric heap as mapped here; nullptr: not a peer
   peer_ring ring;   ///< slots == nullptr: there is none
   ring_line* line;  ///< of `ring`, in the source's memory
   uint32_t pe;
-  uint32_t rank;   ///< of that PE on the node
-  uint32_t bin;    ///< number among this PE's peers; no_bin: the PE itself
-  uint64_t* bell;  ///< pinned host word: any change wakes the resolver, should it sleep
+  uint32_t rank;       ///< of that PE on the node
+  uint32_t bin;        ///< number among this PE's peers; no_bin: the PE itself
+  uint64_t* doorbell;  ///< pinned host word: any change wakes the resolver, should it sleep
   static constexpr uint32_t no_bin = ~0u;
 };
 
 /// What a PE tells another of the node, in that one's memory (device/settle.cuh).
 struct alignas(64) peer_words {
   uint64_t barrier;   ///< number of the last one that it has come to
-  uint64_t round[2];  ///< of quiescence, by parity of its number: twice that number, and 1 if the PE has sent since the round before
+  uint64_t round[2];  ///< of quiescence, by parity of its number: twice that number, and 1 if the PE has sent since the
+                      ///< round before
   uint64_t spare[5];
 };
 static_assert(sizeof(peer_words) == 64);
 
 /// Where the kernels of all PEs of a node tell each other how far they have come. Plain data.
-struct peer_meeting {
+struct peer_rendezvous {
   peer_words* const* theirs;  ///< [n] this PE's words at each of them
   const peer_words* mine;     ///< [n] theirs here
   uint32_t n;                 ///< 0: not all PEs of the job reach each other so
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

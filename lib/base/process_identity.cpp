@@ -9,7 +9,7 @@
 
 #include "lib/base/process_stat.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 uint64_t start_of_process(uint64_t pid) {
   const auto fields = stat_of_process(pid);
@@ -25,4 +25,4 @@ process_identity this_process() {
   return {boot.empty() ? 0 : std::hash<std::string>()(boot), space.st_ino, pid, start_of_process(pid)};
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -2,14 +2,15 @@
 #pragma once
 #include <cstdint>
 
-namespace gravel {
+namespace gravel::detail {
 
 /// Names a process so that another can tell whether it is visible to it, and watch it. Plain data, to be sent.
 struct process_identity {
   uint64_t boot;           ///< which boot of which machine (hash of the kernel's boot_id); 0: unknown
   uint64_t pid_namespace;  ///< in which `pid` counts; 0: unknown
   uint64_t pid;
-  uint64_t start;  ///< when it started, in clock ticks since the boot: a number may be given to a later process; 0: unknown
+  uint64_t
+      start;  ///< when it started, in clock ticks since the boot: a number may be given to a later process; 0: unknown
 };
 
 process_identity this_process();
@@ -22,4 +23,4 @@ constexpr bool on_one_host(const process_identity& a, const process_identity& b)
   return a.boot && a.pid_namespace && a.boot == b.boot && a.pid_namespace == b.pid_namespace;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

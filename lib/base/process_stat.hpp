@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace gravel {
+namespace gravel::detail {
 
 /// Its fields, field n of proc(5) as [n - 1]; none: there is no such process, or /proc does not tell.
 inline std::vector<std::string> stat_of_process(uint64_t pid) {
@@ -21,4 +21,4 @@ inline std::vector<std::string> stat_of_process(uint64_t pid) {
   return fields;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -9,7 +9,7 @@
 #define GRAVEL_HAS_NVTX 1
 #endif
 
-namespace gravel {
+namespace gravel::detail {
 
 #if GRAVEL_HAS_NVTX
 namespace {
@@ -73,4 +73,4 @@ void profile_wait::begin(const char*) {}
 void profile_wait::end_if_begun() {}
 #endif
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,9 +1,9 @@
 // What a profiler shows of Gravel: named ranges and threads, through NVTX (Nsight Systems and others), in the domain
-// "gravel". Without a profiler a range costs a call and a comparison, and where NVTX's headers were missing as Gravel was
-// built, there are none. Programs need no NVTX: it is behind these functions.
+// "gravel". Without a profiler a range costs a call and a comparison, and where NVTX's headers were missing as Gravel
+// was built, there are none. Programs need no NVTX: it is behind these functions.
 #pragma once
 
-namespace gravel {
+namespace gravel::detail {
 
 /// For profilers, debuggers and top -H. At most 15 characters.
 void name_this_thread(const char* name);
@@ -53,4 +53,4 @@ class profile_wait {
   unsigned rounds_ = 0;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,10 +1,11 @@
-// The queue between a PE's producers (kernel lanes, host threads) and its node's aggregator: a ring (ring.hpp) in memory that both
-// see, across PCIe (Gravel paper, section 4.2, recast: every shared word has one writer). Its consumers, threads of the aggregator
-// ("planes"), share it without talking to each other: plane i of P takes tickets i, i+P, i+2P, ... in order, alone, and its `done` is
-// one count, of the slots it has given back.
+// The queue between a PE's producers (kernel lanes, host threads) and its node's aggregator: a ring (ring.hpp) in
+// memory that both see, across PCIe (Gravel paper, section 4.2, recast: every shared word has one writer). Its
+// consumers, threads of the aggregator
+// ("planes"), share it without talking to each other: plane i of P takes tickets i, i+P, i+2P, ... in order, alone, and
+// its `done` is one count, of the slots it has given back.
 //
-// A producer asks for flushes: that all which has a ticket below its target is sent at once, and for when it is applied. Only this
-// is the queue's own protocol (test/models/flush.pml).
+// A producer asks for flushes: that all which has a ticket below its target is sent at once, and for when it is
+// applied. Only this is the queue's own protocol (test/models/flush.pml).
 #pragma once
 #include <cstdint>
 
@@ -16,7 +17,7 @@
 #include "lib/base/row.hpp"
 #include "lib/base/turn.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 constexpr uint32_t max_planes = 64;
 
@@ -40,13 +41,14 @@ static_assert(sizeof(plane_line) == 64);
 /// The shared words of a queue, in front of its slots.
 struct alignas(128) queue_control {
   alignas(64) uint64_t flush_target;  ///< written by producers: tickets below this shall leave at once
-  uint64_t flush_target_of_host;      ///< the same, written by host threads about a queue of their PE's kernels and handlers
+  uint64_t
+      flush_target_of_host;  ///< the same, written by host threads about a queue of their PE's kernels and handlers
   alignas(64) plane_line plane[max_planes];
 };
 static_assert(sizeof(queue_control) == 64 * (2 + max_planes));
 
-/// Sizes of a queue. A slot is [header][rows][payload]. Slots and payloads begin at multiples of 128 bytes, the most that a GPU writes over PCIe
-/// at once.
+/// Sizes of a queue. A slot is [header][rows][payload]. Slots and payloads begin at multiples of 128 bytes, the most
+/// that a GPU writes over PCIe at once.
 struct queue_shape {
   uint32_t slots;          ///< power of two
   uint32_t max_rows;       ///< multiple of 8
@@ -54,15 +56,20 @@ struct queue_shape {
   uint32_t n_planes;
   static constexpr uint32_t head_units = 4;  ///< of a slot of blocks, for the head of a bulk message
 
-  GRAVEL_BOTH uint64_t payload_offset() const { return whole_lines(sizeof(slot_header) + uint64_t{max_rows} * sizeof(message_row)); }
-  GRAVEL_BOTH uint64_t slot_bytes() const { return payload_offset() + whole_lines(uint64_t{payload_units} * sizeof(unit)); }
+  GRAVEL_BOTH uint64_t payload_offset() const {
+    return whole_lines(sizeof(slot_header) + uint64_t{max_rows} * sizeof(message_row));
+  }
+  GRAVEL_BOTH uint64_t slot_bytes() const {
+    return payload_offset() + whole_lines(uint64_t{payload_units} * sizeof(unit));
+  }
   GRAVEL_BOTH static constexpr uint64_t whole_lines(uint64_t bytes) { return (bytes + 127) / 128 * 128; }
   /// Of the queue, queue_control included.
   uint64_t bytes() const { return sizeof(queue_control) + slots * slot_bytes(); }
 
   /// Slots of warps: four units for each lane.
   static queue_shape of_warps(uint32_t slots, uint32_t n_planes) { return {slots, 32, 32 * max_small_units, n_planes}; }
-  /// Slots of blocks: `payload_bytes` of data, and the head of a bulk message. Room for a row per sink, and for a few sizes each; a slot that meets more rows is handed over early.
+  /// Slots of blocks: `payload_bytes` of data, and the head of a bulk message. Room for a row per sink, and for a few
+  /// sizes each; a slot that meets more rows is handed over early.
   static queue_shape of_blocks(uint32_t slots, uint64_t payload_bytes, uint32_t n_pes, uint32_t n_planes) {
     const auto units = static_cast<uint32_t>(payload_bytes / sizeof(unit)) / 4 * 4 + head_units;
     const uint32_t rows = n_pes <= 16 ? 64 : 4 * n_pes;
@@ -74,9 +81,9 @@ struct queue_shape {
 struct queue_state {
   alignas(64) uint64_t tickets;         ///< slots claimed so far
   alignas(64) uint64_t consumed_below;  ///< cached: every ticket below this was consumed
-  alignas(64) uint64_t next_turn;       ///< time from which on a waiting lane may read the shared words, for all who wait
-  alignas(64) uint64_t flushed_below;   ///< cached: every ticket below this is applied at its destination
-  uint64_t asked;                       ///< highest flush target that somebody asked for
+  alignas(64) uint64_t next_turn;  ///< time from which on a waiting lane may read the shared words, for all who wait
+  alignas(64) uint64_t flushed_below;  ///< cached: every ticket below this is applied at its destination
+  uint64_t asked;                      ///< highest flush target that somebody asked for
 };
 
 /// Plane `p` of `n` has taken `consumed` slots: the lowest ticket of its class not yet taken.
@@ -98,11 +105,14 @@ struct queue {
     return reinterpret_cast<slot_header*>(slots + (ticket & (shape.slots - 1)) * shape.slot_bytes());
   }
   GRAVEL_BOTH message_row* rows(slot_header* s) const { return reinterpret_cast<message_row*>(s + 1); }
-  GRAVEL_BOTH unit* payload(slot_header* s) const { return reinterpret_cast<unit*>(reinterpret_cast<char*>(s) + shape.payload_offset()); }
+  GRAVEL_BOTH unit* payload(slot_header* s) const {
+    return reinterpret_cast<unit*>(reinterpret_cast<char*>(s) + shape.payload_offset());
+  }
 
   /// Lowest ticket that is not yet consumed, read from the planes' words.
   GRAVEL_BOTH uint64_t read_consumed() const {
-    return lowest_of_planes([this](uint32_t p) { return next_ticket(ring<>::read_done(&control->plane[p].consumed), p, shape.n_planes); });
+    return lowest_of_planes(
+        [this](uint32_t p) { return next_ticket(ring<>::read_done(&control->plane[p].consumed), p, shape.n_planes); });
   }
 
   /// One lane claims a slot and waits until it is free. Thread scope: lane. After it, publish() must follow.
@@ -110,7 +120,8 @@ struct queue {
     const uint64_t ticket = fetch_add(&state->tickets, uint64_t{1});
     for (relax wait;; wait()) {
       if (slot_is_free(ticket, load_acquire<scope::device>(&state->consumed_below), shape.slots)) return ticket;
-      if (in_turn([&] { return slot_is_free(ticket, raise_to(&state->consumed_below, read_consumed()), shape.slots); })) return ticket;
+      if (in_turn([&] { return slot_is_free(ticket, raise_to(&state->consumed_below, read_consumed()), shape.slots); }))
+        return ticket;
     }
   }
 
@@ -124,18 +135,20 @@ struct queue {
   /// Asks the aggregator to send everything with a ticket below `target` at once. Does not wait; once is enough.
   ///
   /// Many lanes store into one word, and over PCIe there is no maximum: a lower target may land on a higher one. So the
-  /// highest is agreed upon first, in the producers' memory, and who has stored looks there again. Be M the highest target
-  /// ever asked for, and A the lane that raised `asked` to it: `flush_target` ends as M. For if the last store were a lower
-  /// v by a lane B, then B, which found v when it looked again behind its store, did so before A raised `asked`; but A's
-  /// store, whose value is what that raising returned, came after that, and so after B's: B's was not the last.
+  /// highest is agreed upon first, in the producers' memory, and who has stored looks there again. Be M the highest
+  /// target ever asked for, and A the lane that raised `asked` to it: `flush_target` ends as M. For if the last store
+  /// were a lower v by a lane B, then B, which found v when it looked again behind its store, did so before A raised
+  /// `asked`; but A's store, whose value is what that raising returned, came after that, and so after B's: B's was not
+  /// the last.
   GRAVEL_BOTH void ask_flush(uint64_t target) const {
     if (!state) {
-      if (load_relaxed(&control->flush_target_of_host) < target) raise_to<scope::system>(&control->flush_target_of_host, target);
+      if (load_relaxed(&control->flush_target_of_host) < target)
+        raise_to<scope::system>(&control->flush_target_of_host, target);
       return;
     }
     for (flush_request mine(*this, target); mine.tell();) {
       full_fence();
-      mine.look_again();
+      mine.poll_again();
     }
   }
   /// One that a kernel asks for, step by step: who asks several queues waits for the stores of all of them at once.
@@ -144,13 +157,13 @@ struct queue {
     GRAVEL_BOTH flush_request(const queue& q, uint64_t target) : q_(q) {
       if (load_relaxed<scope::device>(&q.state->asked) < target) highest_ = raise_to(&q.state->asked, target);
     }
-    /// True: a full fence and look_again() follow.
+    /// True: a full fence and poll_again() follow.
     GRAVEL_BOTH bool tell() const {
       // The consumers compare it with what they have taken, nothing more: it need not be ordered behind the slots.
       if (highest_) store_relaxed(&q_.control->flush_target, highest_);
       return highest_ != 0;
     }
-    GRAVEL_BOTH void look_again() {
+    GRAVEL_BOTH void poll_again() {
       if (highest_ == 0) return;
       const uint64_t now = load_relaxed<scope::device>(&q_.state->asked);
       highest_ = now == highest_ ? 0 : now;
@@ -180,10 +193,11 @@ struct queue {
  private:
   template <class F>
   GRAVEL_BOTH bool in_turn(F look) const {
-    return gravel::in_turn(&state->next_turn, 500, look);
+    return gravel::detail::in_turn(&state->next_turn, 500, look);
   }
   GRAVEL_BOTH uint64_t read_flushed() const {
-    const uint64_t below = lowest_of_planes([this](uint32_t p) { return load_acquire_later(&control->plane[p].flush_done); });
+    const uint64_t below =
+        lowest_of_planes([this](uint32_t p) { return load_acquire_later(&control->plane[p].flush_done); });
     acquire_now();
     return below;
   }
@@ -202,4 +216,4 @@ struct queue {
   }
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

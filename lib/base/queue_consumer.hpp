@@ -1,15 +1,15 @@
 // The aggregator's side of a queue (queue.hpp): one plane takes the tickets of its class, in order, alone.
 //
-// The producers are other processes, which may write into a slot at any time, also while it is taken. So header and table of rows are
-// copied once, the copy is checked, and only the copy is used (read()). The messages stay where they are: whoever moves rows looks at
-// no value of them on which memory depends, and who applies a message checks it there.
+// The producers are other processes, which may write into a slot at any time, also while it is taken. So header and
+// table of rows are copied once, the copy is checked, and only the copy is used (read()). The messages stay where they
+// are: whoever moves rows looks at no value of them on which memory depends, and who applies a message checks it there.
 #pragma once
 #include <algorithm>
 #include <vector>
 
 #include "lib/base/queue.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// Header and table of rows of a slot, copied.
 struct slot_table {
@@ -49,9 +49,12 @@ class queue_consumer {
       const message_row& row = to.rows[r];
       const uint64_t at = units;
       units += row.units();
-      if (row.sink >= limits.n_sinks || !is_sound(row.kind) || units_for(row.kind, 1) > limits.message_units || units > to.n_units)
+      if (row.sink >= limits.n_sinks || !is_sound(row.kind) || units_for(row.kind, 1) > limits.message_units ||
+          units > to.n_units)
         return false;
-      if (row.messages > 1 && (row.kind.units() > max_am_units || is_bulk_message(row.kind, words_at(payload(ticket) + at)))) return false;
+      if (row.messages > 1 &&
+          (row.kind.units() > max_am_units || is_bulk_message(row.kind, words_at(payload(ticket) + at))))
+        return false;
     }
     return units == to.n_units;
   }
@@ -78,8 +81,9 @@ class queue_consumer {
   }
 
  private:
-  /// Slots lie in memory that another device writes, so none of their lines is in this processor's caches: those of slots to come are asked for
-  /// while this one is worked on. What lies behind a header only once the slot is there: who writes a line should not find it elsewhere.
+  /// Slots lie in memory that another device writes, so none of their lines is in this processor's caches: those of
+  /// slots to come are asked for while this one is worked on. What lies behind a header only once the slot is there:
+  /// who writes a line should not find it elsewhere.
   void fetch_ahead() const {
     constexpr uint64_t ahead = 3, lines = 3, line = 64;
     const uint64_t ticket = next_ticket(taken_ + ahead, plane_, q_.shape.n_planes);
@@ -97,4 +101,4 @@ class queue_consumer {
   uint64_t taken_ = 0, given_back_ = 0;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

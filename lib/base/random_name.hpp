@@ -8,7 +8,7 @@
 
 #include "lib/base/error.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// 128 random bits of the kernel's as 32 hexadecimal digits. Throws gravel::error.
 inline std::string random_name() {
@@ -20,4 +20,4 @@ inline std::string random_name() {
   return name;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,5 +1,5 @@
-// What a reduction of arrays over PEs is: its operation, the type of its elements, and how both travel in one word, so that PEs which
-// call different reductions are told so (lib/task/allreduce.cuh).
+// What a reduction of arrays over PEs is: its operation, the type of its elements, and how both travel in one word, so
+// that PEs which call different reductions are told so (lib/allreduce/allreduce.cuh).
 #pragma once
 #include <cstdint>
 
@@ -8,7 +8,7 @@
 /// What is done to two elements. Integers wrap around; for the smaller and the larger one a number beside a NaN counts.
 enum gravel_reduction : uint8_t { GRAVEL_SUM, GRAVEL_PROD, GRAVEL_MIN, GRAVEL_MAX };
 
-namespace gravel {
+namespace gravel::detail {
 
 enum class reduction_type : uint8_t { f32, f64, f16, bf16, i32, u32, i64, u64, count };
 
@@ -21,14 +21,16 @@ struct reduction_call {
   uint32_t arguments;
 
   GRAVEL_BOTH uint32_t word() const {
-    return static_cast<uint32_t>(type) | static_cast<uint32_t>(how) << 3 | static_cast<uint32_t>(has_root) << 5 | arguments << 6;
+    return static_cast<uint32_t>(type) | static_cast<uint32_t>(how) << 3 | static_cast<uint32_t>(has_root) << 5 |
+           arguments << 6;
   }
   GRAVEL_BOTH static reduction_call of(uint32_t word) {
-    return {static_cast<gravel_reduction>(word >> 3 & 3), static_cast<reduction_type>(word & 7), (word >> 5 & 1) != 0, word >> 6};
+    return {static_cast<gravel_reduction>(word >> 3 & 3), static_cast<reduction_type>(word & 7), (word >> 5 & 1) != 0,
+            word >> 6};
   }
 };
 
 /// What is wrong with one PE's call: device_error::offset of message_fault::bad_reduction.
 enum class reduction_fault : uint64_t { too_many_blocks, outside_heap, misaligned, overlapping, bad_root };
 
-}  // namespace gravel
+}  // namespace gravel::detail

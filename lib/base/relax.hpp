@@ -11,10 +11,11 @@
 #include <time.h>
 #endif
 
-namespace gravel {
+namespace gravel::detail {
 
-/// Set while this thread runs a kernel's lanes: switches to another lane and returns 0. If it has none to run, or all of them
-/// only wait: returns for how many rounds nothing has moved, at most `rounds`, and the thread waits accordingly.
+/// Set while this thread runs a kernel's lanes: switches to another lane and returns 0. If it has none to run, or all
+/// of them only wait: returns for how many rounds nothing has moved, at most `rounds`, and the thread waits
+/// accordingly.
 #if !GRAVEL_CUDA
 using relax_function = uint32_t (*)(uint32_t rounds);
 GRAVEL_API extern constinit thread_local relax_function relax_hook;
@@ -46,8 +47,8 @@ class relax {
     (*this)();
   }
 
-  /// The same for what may come any moment, but may also take long: then, for a second, it sleeps 80 us at most. On the GPU for
-  /// a lane that waits for its own word: for some 100 us it hardly sleeps.
+  /// The same for what may come any moment, but may also take long: then, for a second, it sleeps 80 us at most. On the
+  /// GPU for a lane that waits for its own word: for some 100 us it hardly sleeps.
   GRAVEL_BOTH void attentively() {
 #if GRAVEL_ON_GPU
     if (rounds_ == 7 && attentive_ < 256) ++attentive_, --rounds_;
@@ -57,7 +58,8 @@ class relax {
     briefly();
   }
 
-  /// The same for one lane of a block, for what comes within a few microseconds from others that run: on the GPU it does not sleep at first.
+  /// The same for one lane of a block, for what comes within a few microseconds from others that run: on the GPU it
+  /// does not sleep at first.
   GRAVEL_BOTH void closely() {
 #if GRAVEL_ON_GPU
     if (attentive_ < 64) {
@@ -90,7 +92,8 @@ class relax {
     } else if (rounds < sleeps_from) {
       sched_yield();
     } else {
-      // 20 us, doubling every 64 rounds up to 10 ms, after two thirds of a second: a hundred wake-ups a second when idle.
+      // 20 us, doubling every 64 rounds up to 10 ms, after two thirds of a second: a hundred wake-ups a second when
+      // idle.
       const unsigned step = (rounds - sleeps_from) / 64;
       const timespec pause{0, 20'000l << (step < 9 ? step : 9)};
       nanosleep(&pause, nullptr);
@@ -100,4 +103,4 @@ class relax {
   uint32_t rounds_ = 0, brief_ = 0, attentive_ = 0;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -32,21 +32,25 @@
 #include "lib/base/atomic.hpp"
 #include "lib/base/platform.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// The protocol's loads and stores. `S`: the scope of which both sides are.
 template <scope S = scope::system>
 struct ring {
   /// Source: hands over what the holder of `ticket` and its group wrote; the group must have synchronized.
-  GRAVEL_BOTH static void publish(uint64_t* published, uint64_t ticket) { store_release<S>(published, ticket + 1); }  // [P1]
+  GRAVEL_BOTH static void publish(uint64_t* published, uint64_t ticket) {
+    store_release<S>(published, ticket + 1);
+  }  // [P1]
   /// Destination: is `ticket` there? What the source wrote may be read then.
   GRAVEL_BOTH static bool arrived(const uint64_t* published, uint64_t ticket) {
     return load_acquire<S>(published) == ticket + 1;  // [P1]
   }
-  /// Destination: gives the slot back to the source, which may overwrite it from now on. `word`: of this slot, or a count.
+  /// Destination: gives the slot back to the source, which may overwrite it from now on. `word`: of this slot, or a
+  /// count.
   GRAVEL_BOTH static void mark_done(uint64_t* word, uint64_t done) { store_release<S>(word, done); }  // [P2]
-  /// Source: what mark_done() wrote. Orders only what depends on it: who waits for a slot stores there, which it does not before it
-  /// knows, and reads nothing. An acquire of system scope would wait for all stores that are under way over PCIe or NVLink.
+  /// Source: what mark_done() wrote. Orders only what depends on it: who waits for a slot stores there, which it does
+  /// not before it knows, and reads nothing. An acquire of system scope would wait for all stores that are under way
+  /// over PCIe or NVLink.
   GRAVEL_BOTH static uint64_t read_done(const uint64_t* word) { return load_acquire_later<S>(word); }  // [P2]
 };
 
@@ -56,7 +60,7 @@ GRAVEL_BOTH bool slot_is_free(uint64_t ticket, uint64_t done_below, uint32_t slo
 }
 
 /// Who looks at a ring alone; else a lane_group (device/lane_group.cuh) does.
-struct single_looker {
+struct single_poller {
   GRAVEL_BOTH uint32_t size() const { return 1; }
   GRAVEL_BOTH uint32_t rank() const { return 0; }
   GRAVEL_BOTH uint32_t rank_of(uint32_t) const { return 0; }
@@ -75,7 +79,9 @@ struct done_words {
   /// The same by who has called thread_fence() behind all that is to be seen.
   GRAVEL_BOTH void mark_behind_fence(uint64_t ticket) const { store_behind_fence<S>(of(ticket), ticket + 1); }  // [P2]
   /// Source: may the holder of `ticket` write?
-  GRAVEL_BOTH bool is_free(uint64_t ticket) const { return ticket < slots || ring<S>::read_done(of(ticket)) == ticket - slots + 1; }
+  GRAVEL_BOTH bool is_free(uint64_t ticket) const {
+    return ticket < slots || ring<S>::read_done(of(ticket)) == ticket - slots + 1;
+  }
 
   /// Tickets done so far, from the words (a copy of them will do).
   uint64_t count() const {
@@ -84,9 +90,9 @@ struct done_words {
       if (word[s]) sum += (word[s] - 1 - s) / slots + 1;
     return sum;
   }
-  /// The lowest ticket from `from` to `target` that is not done; `target` if all are. Source; thread scope: the group, which
-  /// looks together.
-  template <class Group = single_looker>
+  /// The lowest ticket from `from` to `target` that is not done; `target` if all are. Source; thread scope: the group,
+  /// which looks together.
+  template <class Group = single_poller>
   GRAVEL_BOTH uint64_t first_missing(uint64_t from, uint64_t target, const Group& group = {}) const {
     uint64_t t = target > slots && target - slots > from ? target - slots : from;
 #if GRAVEL_ON_GPU
@@ -111,8 +117,9 @@ struct done_words {
   }
 };
 
-/// Destination: the tickets of a ring that a lane has drawn: the one that it waits for, and, once that has arrived, the one that it
-/// will wait for next. Each ticket is drawn once, by some lane, so each slot is applied once. `drawn`: of the ring.
+/// Destination: the tickets of a ring that a lane has drawn: the one that it waits for, and, once that has arrived, the
+/// one that it will wait for next. Each ticket is drawn once, by some lane, so each slot is applied once. `drawn`: of
+/// the ring.
 struct ring_place {
   static constexpr uint64_t none = ~0ull;
   uint64_t ticket = none, next = none;
@@ -124,10 +131,10 @@ struct ring_place {
     if (next == none) next = fetch_add<scope::device>(drawn, uint64_t{1});
   }
   /// When `ticket` has been applied; draw_next() has been called.
-  GRAVEL_BOTH void go_on() {
+  GRAVEL_BOTH void advance() {
     ticket = next;
     next = none;
   }
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -17,7 +17,7 @@
 #include "lib/base/message.hpp"
 #include "lib/base/platform.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// What all messages of a row have in common.
 struct row_kind {
@@ -34,7 +34,8 @@ struct row_kind {
     return words | static_cast<uint64_t>(operation) << 16 | uint64_t{type} << 24 | uint64_t{handler} << 32;
   }
   GRAVEL_BOTH static constexpr row_kind of_bits(uint64_t bits) {
-    return {static_cast<uint16_t>(bits), static_cast<op>(bits >> 16), static_cast<uint8_t>(bits >> 24), static_cast<uint32_t>(bits >> 32)};
+    return {static_cast<uint16_t>(bits), static_cast<op>(bits >> 16), static_cast<uint8_t>(bits >> 24),
+            static_cast<uint32_t>(bits >> 32)};
   }
   static constexpr uint32_t words_of_unit = 4;
 };
@@ -63,8 +64,8 @@ GRAVEL_BOTH constexpr bool is_sound(const row_kind& kind) {
   if (kind.is_wide()) return kind.words != 0 && kind.words % row_kind::words_of_unit == 0;
   if (kind.operation == op::am) return kind.type <= compact_am_bytes && kind.words == compact_am_words(kind.type);
   const auto type = static_cast<value_type>(kind.type);
-  return (is_update(kind.operation) || kind.operation == op::inc) && type < value_type::count && takes_type(kind.operation, type) &&
-         kind.words == compact_words(kind.operation, bytes_of(type));
+  return (is_update(kind.operation) || kind.operation == op::inc) && type < value_type::count &&
+         takes_type(kind.operation, type) && kind.words == compact_words(kind.operation, bytes_of(type));
 }
 
 /// Bytes of a message.
@@ -129,4 +130,4 @@ GRAVEL_BOTH uint32_t widen(const row_kind& kind, const uint32_t* message, unit (
   return 1;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

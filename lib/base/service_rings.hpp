@@ -2,7 +2,7 @@
 // stays resident while the service is open (device/service_kernel.cuh); each has two rings of chunks of messages of one type:
 //
 //   near   of chunks, filled by kernels of the own PE, who gather and who wait while it is full: a ring as in lib/base/ring.hpp, [P1] [P2], whose `done`
-//          is a count, and whose `published` also tells how many messages the chunk holds: a server that sees it has to ask nothing else
+//          is a count, and whose `published` also tells how many messages the chunk leases: a server that sees it has to ask nothing else
 //   far    of single messages, filled by the handler that takes messages of other PEs, and of servers, who never waits: it takes places only if
 //          some are free. Lanes of a warp mostly have messages for different servers: so they are not gathered, and each has its own word
 //
@@ -28,25 +28,31 @@
 #include "lib/base/peer_ring.hpp"
 #include "lib/base/turn.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
-// The end [V4], on a GPU (test/models/hold.pml). Server 0 decides, as the resolver's block 0 does, so that the kernel ends even while threads of the host wait for all kernels,
-// in cudaFree for example. What the host wants it writes to its own memory: `hold` is a new number for each hold, and a kernel that has answered
-// it in `hold_seen` stays until the word changes. The host starts kernels that send only then; one that ended before it is started again.
+// The end [V4], on a GPU (test/models/lease.pml). Server 0 decides, as the resolver's block 0 does, so that the kernel
+// ends even while threads of the host wait for all kernels, in cudaFree for example. What the host wants it writes to
+// its own memory: `lease` is a new number for each lease, and a kernel that has answered it in `lease_seen` stays until
+// the word changes. The host starts kernels that send only then; one that ended before it is started again.
 
 /// Of one server; in device memory, zeroed but for `room`. Lasts from one kernel to the next.
 struct service_server {
   ring_line near;                    ///< its tickets; kernels'
   alignas(64) uint64_t far_tickets;  ///< handlers'
-  uint64_t room;                     ///< places of the far ring that are free and not claimed; may be below 0 for a moment
-  alignas(64) uint64_t state;        ///< written by the server, and by who calls
-  alignas(64) uint64_t near_done;    ///< chunks and messages that it has worked on: the tickets that it waits for. The server's
+  uint64_t room;               ///< places of the far ring that are free and not claimed; may be below 0 for a moment
+  alignas(64) uint64_t state;  ///< written by the server, and by who calls
+  alignas(64)
+      uint64_t near_done;  ///< chunks and messages that it has worked on: the tickets that it waits for. The server's
   uint64_t far_done;
   static constexpr uint64_t asleep = 0, awake = 1, called = 2;
 
   /// Of both rings: chunks of one and messages of the other. On the device.
-  GRAVEL_BOTH uint64_t tickets() const { return load_relaxed<scope::device>(&near.tickets) + load_relaxed<scope::device>(&far_tickets); }
-  GRAVEL_BOTH uint64_t applied() const { return load_acquire<scope::device>(&near_done) + load_acquire<scope::device>(&far_done); }
+  GRAVEL_BOTH uint64_t tickets() const {
+    return load_relaxed<scope::device>(&near.tickets) + load_relaxed<scope::device>(&far_tickets);
+  }
+  GRAVEL_BOTH uint64_t applied() const {
+    return load_acquire<scope::device>(&near_done) + load_acquire<scope::device>(&far_done);
+  }
 };
 static_assert(sizeof(service_server) == 256);
 
@@ -57,12 +63,13 @@ struct service_life {
 };
 
 /// Host memory that kernels reach.
-struct alignas(64) service_mail {
-  uint64_t bell;                  ///< any change: there is something for a service that may sleep
+struct alignas(64) service_control {
+  uint64_t doorbell;              ///< any change: there is something for a service that may sleep
   alignas(64) uint64_t resident;  ///< number of the launch whose blocks have all started [V3]
-  uint64_t hold_seen;             ///< the last hold that server 0 has seen [V4]
-  alignas(64) uint64_t hold;      ///< GPU: the host's, read by server 0. 0: end after your quantum; else stay [V4]; `leave`: end now
-  uint64_t quantum_ns;            ///< the same
+  uint64_t lease_seen;            ///< the last lease that server 0 has seen [V4]
+  alignas(64) uint64_t
+      lease;  ///< GPU: the host's, read by server 0. 0: end after your quantum; else stay [V4]; `leave`: end now
+  uint64_t quantum_ns;  ///< the same
   static constexpr uint64_t leave = ~0ull;
 };
 
@@ -78,8 +85,9 @@ struct service_near_ring {
   }
   GRAVEL_BOTH unit* messages(uint64_t ticket) const { return reinterpret_cast<unit*>(word(ticket)) + 4; }
 
-  /// The word: the lowest 48 bits of ticket + 1, and above them the number of messages, 1 to 65535. What lay there before has a ticket that is lower
-  /// by the number of chunks, so 48 bits tell it apart also where they come to 0 again.
+  /// The word: the lowest 48 bits of ticket + 1, and above them the number of messages, 1 to 65535. What lay there
+  /// before has a ticket that is lower by the number of chunks, so 48 bits tell it apart also where they come to 0
+  /// again.
   GRAVEL_BOTH static constexpr uint64_t word_of(uint64_t ticket, uint32_t messages) {
     return uint64_t{messages} << 48 | (ticket + 1) << 16 >> 16;
   }
@@ -100,19 +108,24 @@ struct service_near_ring {
 /// How many, and how large.
 struct service_shape {
   uint32_t servers, chunks, chunk_messages, message_bytes;
-  static constexpr uint32_t most_servers = 256, most_chunks = 1u << 20, least_chunk_messages = 32, most_chunk_messages = 1024;
+  static constexpr uint32_t most_servers = 256, most_chunks = 1u << 20, least_chunk_messages = 32,
+                            most_chunk_messages = 1024;
 
   GRAVEL_BOTH uint32_t chunk_units() const {
     return (chunk_messages * message_bytes + uint32_t{sizeof(unit)} - 1) / uint32_t{sizeof(unit)};
   }
-  GRAVEL_BOTH uint64_t near_bytes() const { return chunks * ((service_near_ring::chunk_bytes(chunk_units()) + 63) / 64 * 64); }
+  GRAVEL_BOTH uint64_t near_bytes() const {
+    return chunks * ((service_near_ring::chunk_bytes(chunk_units()) + 63) / 64 * 64);
+  }
   /// Places of a far ring: a power of two, and a multiple of 32.
   GRAVEL_BOTH uint32_t far_messages() const {
     uint32_t ones = chunk_messages;  // all below the highest
     for (uint32_t by = 1; by < 16; by *= 2) ones |= ones >> by;
     return chunks * (ones - ones / 2);
   }
-  GRAVEL_BOTH uint64_t far_bytes() const { return (far_messages() * uint64_t{sizeof(uint64_t) + message_bytes} + 63) / 64 * 64; }
+  GRAVEL_BOTH uint64_t far_bytes() const {
+    return (far_messages() * uint64_t{sizeof(uint64_t) + message_bytes} + 63) / 64 * 64;
+  }
   /// Both rings of a server.
   GRAVEL_BOTH uint64_t server_bytes() const { return near_bytes() + far_bytes(); }
   /// All device memory of a service at one PE.
@@ -136,7 +149,7 @@ struct service_far_ring {
 /// A service as kernels, handlers and its servers see it: plain data.
 struct service_view {
   char* memory;  ///< shape.bytes(): [server] service_server; [server] near ring, far ring
-  service_mail* mail;
+  service_control* control;
   service_shape shape;
 
   GRAVEL_BOTH service_server& server(uint32_t s) const { return reinterpret_cast<service_server*>(memory)[s]; }
@@ -150,7 +163,9 @@ struct service_view {
  private:
   /// Chunks begin on lines of their own.
   GRAVEL_BOTH uint32_t padded_units() const { return (shape.chunk_units() + 3) / 4 * 4; }
-  GRAVEL_BOTH char* rings(uint32_t s) const { return memory + shape.servers * sizeof(service_server) + s * shape.server_bytes(); }
+  GRAVEL_BOTH char* rings(uint32_t s) const {
+    return memory + shape.servers * sizeof(service_server) + s * shape.server_bytes();
+  }
 };
 
 /// Kernels: may the holder of `ticket` write into the near ring?
@@ -166,8 +181,8 @@ GRAVEL_BOTH uint64_t claim_near(service_server& s, uint32_t chunks) {
   return ticket;
 }
 
-/// Takes up to `n` places of a far ring, as many as are free at once: the tickets [first, first + n) of the answer. All of them must be published.
-/// Thread scope: lane.
+/// Takes up to `n` places of a far ring, as many as are free at once: the tickets [first, first + n) of the answer. All
+/// of them must be published. Thread scope: lane.
 struct far_claim {
   uint64_t first;
   uint32_t n;
@@ -180,18 +195,18 @@ GRAVEL_BOTH far_claim claim_far(service_server& s, uint32_t n) {
   return {got ? fetch_add_acq_rel<scope::device>(&s.far_tickets, uint64_t{got}) : 0, got};
 }
 
-/// Calls the host if this server sleeps and nobody else has called; what the caller published is seen by it or by the next kernel [V2].
-/// Thread scope: lane.
+/// Calls the host if this server sleeps and nobody else has called; what the caller published is seen by it or by the
+/// next kernel [V2]. Thread scope: lane.
 GRAVEL_BOTH void wake_server(const service_view& view, service_server& s) {
   full_fence();
   if (load_relaxed<scope::device>(&s.state) != service_server::asleep ||
       !compare_swap_acquire<scope::device>(&s.state, service_server::asleep, service_server::called))
     return;
 #if GRAVEL_ON_GPU
-  store_release(&view.mail->bell, globaltimer_ns());  // nothing is added to host memory from a GPU
+  store_release(&view.control->doorbell, globaltimer_ns());  // nothing is added to host memory from a GPU
 #else
-  fetch_add_release<scope::system>(&view.mail->bell, uint64_t{1});
+  fetch_add_release<scope::system>(&view.control->doorbell, uint64_t{1});
 #endif
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -14,23 +14,25 @@
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 constexpr uint64_t KiB = 1024, MiB = KiB * 1024, GiB = MiB * 1024;
 constexpr uint64_t unbounded = std::numeric_limits<int64_t>::max();
 
-setting_row number_row(const char* name, const char* value, const char* unit, uint64_t least, uint64_t most, uint64_t settings::*member,
-                       const char* meaning) {
+setting_row number_row(const char* name, const char* value, const char* unit, uint64_t least, uint64_t most,
+                       uint64_t settings::*member, const char* meaning) {
   return {name, setting_kind::number, value, unit, least, most, meaning, member, nullptr, nullptr, ""};
 }
-setting_row size_row(const char* name, const char* value, uint64_t least, uint64_t most, uint64_t settings::*member, const char* meaning) {
+setting_row size_row(const char* name, const char* value, uint64_t least, uint64_t most, uint64_t settings::*member,
+                     const char* meaning) {
   return {name, setting_kind::size, value, "bytes", least, most, meaning, member, nullptr, nullptr, ""};
 }
 setting_row flag_row(const char* name, const char* value, bool settings::*member, const char* meaning) {
   return {name, setting_kind::flag, value, "", 0, 1, meaning, nullptr, member, nullptr, ""};
 }
-setting_row text_row(const char* name, const char* value, std::string settings::*member, const char* meaning, const char* choices = "") {
+setting_row text_row(const char* name, const char* value, std::string settings::*member, const char* meaning,
+                     const char* choices = "") {
   return {name, setting_kind::text, value, "", 0, 0, meaning, nullptr, nullptr, member, choices};
 }
 
@@ -70,12 +72,14 @@ std::vector<std::string> settings_about(std::string name) {
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
   std::vector<std::string> found;
   for (const auto& row : setting_table()) {
-    const std::string_view meaning = std::string_view(row.meaning).substr(0, std::string_view(row.meaning).find_first_of(":(;,"));
+    const std::string_view meaning =
+        std::string_view(row.meaning).substr(0, std::string_view(row.meaning).find_first_of(":(;,"));
     for (size_t at = 0; at < name.size();) {
       const size_t end = std::min(name.find('_', at), name.size());
       const std::string word = " " + name.substr(at, end - at) + " ";
       at = end + 1;
-      if (word.size() < 6 || word == " size " || (" " + std::string(meaning) + " ").find(word) == std::string::npos) continue;
+      if (word.size() < 6 || word == " size " || (" " + std::string(meaning) + " ").find(word) == std::string::npos)
+        continue;
       found.push_back(row.name);
       break;
     }
@@ -93,40 +97,51 @@ const std::vector<setting_row>& setting_table() {
                "packet: what the aggregator sends to one destination at once"),
       number_row("GRAVEL_PACKETS_PER_DESTINATION", "3", "packets", 2, 1024, &s::packets_per_destination,
                  "packets in flight to one destination, per aggregator thread"),
-      number_row("GRAVEL_TIMEOUT_US", "125", "us", 0, 10'000'000, &s::timeout_us, "age at which a packet that is not full leaves"),
+      number_row("GRAVEL_TIMEOUT_US", "125", "us", 0, 10'000'000, &s::timeout_us,
+                 "age at which a packet that is not full leaves"),
       number_row("GRAVEL_IDLE_US", "20", "us", 0, 10'000'000, &s::idle_us,
-                 "a packet leaves before its age when no message has come for this long and nothing is in flight to its destination"),
+                 "a packet leaves before its age when no message has come for this long and nothing is in flight to "
+                 "its destination"),
       text_row("GRAVEL_AGGREGATION", "packets", &s::aggregation,
-               "what the aggregator sends at once: packets; or, to compare with, each row of a slot (rows) or each message (messages) as a "
+               "what the aggregator sends at once: packets; or, to compare with, each row of a slot (rows) or each "
+               "message (messages) as a "
                "packet of its own, which leaves as if it were full",
                "packets, rows, messages"),
       number_row("GRAVEL_AGGREGATOR_THREADS", "0", "threads", 0, 64, &s::aggregator_threads,
                  "threads of each node's aggregator (0: one per eight cores, at most 4)"),
       text_row("GRAVEL_AGGREGATOR_BIND", "auto", &s::aggregator_bind,
-               "where these threads run: auto (near the GPUs of the node's PEs, if hwloc knows them and they are not near the whole "
+               "where these threads run: auto (near the GPUs of the node's PEs, if hwloc knows them and they are not "
+               "near the whole "
                "machine); none (not bound); or a list of processors such as 0-3,8"),
-      number_row("GRAVEL_TWO_HOP_NODES", "32", "nodes", 4, 65536, &s::two_hop_nodes, "number of nodes from which packets go in two hops"),
+      number_row("GRAVEL_TWO_HOP_NODES", "32", "nodes", 4, 65536, &s::two_hop_nodes,
+                 "number of nodes from which packets go in two hops"),
       size_row("GRAVEL_EAGER_SIZE", "4K", 0, 64 * KiB, &s::eager_size,
                "packets up to this size travel inside their arrival notice instead of by an RDMA put"),
       size_row("GRAVEL_ZERO_COPY_SIZE", "8K", 0, 1 * MiB, &s::zero_copy_size,
-               "what goes into a packet to another node from one row of a block's slot is not copied if it is at least this long: it is "
+               "what goes into a packet to another node from one row of a block's slot is not copied if it is at least "
+               "this long: it is "
                "put straight from there (0: all is copied)"),
       size_row("GRAVEL_SPILL_SIZE", "256M", 64 * KiB, unbounded, &s::spill_size,
                "memory per aggregator for messages that handlers send faster than they can leave"),
       size_row("GRAVEL_SLOT_SIZE", "16K", 4 * KiB, 64 * KiB, &s::slot_size,
                "queue slot of a thread block: what gravel_block_sender hands over at once"),
       number_row("GRAVEL_SLOTS", "4096", "slots", 4, 65536, &s::slots, "block slots in a PE's queue"),
-      number_row("GRAVEL_WARP_SLOTS", "8192", "slots", 4, 1 << 20, &s::warp_slots, "warp slots in each of a PE's queues for direct sends"),
+      number_row("GRAVEL_WARP_SLOTS", "8192", "slots", 4, 1 << 20, &s::warp_slots,
+                 "warp slots in each of a PE's queues for direct sends"),
       number_row("GRAVEL_PEER_CHUNKS", "0", "chunks", 0, 65536, &s::peer_chunks,
-                 "chunks of each ring between two GPUs of a node (route peer), at least 4 (0: 2048 for one peer, 1024 for two or three, "
+                 "chunks of each ring between two GPUs of a node (route peer), at least 4 (0: 2048 for one peer, 1024 "
+                 "for two or three, "
                  "512 for up to seven and so on, since a PE's rings are fastest in the L2 cache)"),
-      size_row("GRAVEL_PEER_CHUNK_SIZE", "4K", 4 * KiB, 1 * MiB, &s::peer_chunk_size, "messages in one of these chunks"),
-      size_row(
-          "GRAVEL_OWN_RING_SIZE", "0", 0, unbounded, &s::own_ring_size,
-          "memory for active messages of a PE to itself, and for those that its handlers send and peers have no room for yet, if the "
-          "program has handlers on the device (0: a 16th of the GPU's memory; on the CPU backend 16M, and none without the route peer)"),
+      size_row("GRAVEL_PEER_CHUNK_SIZE", "4K", 4 * KiB, 1 * MiB, &s::peer_chunk_size,
+               "messages in one of these chunks"),
+      size_row("GRAVEL_OWN_RING_SIZE", "0", 0, unbounded, &s::own_ring_size,
+               "memory for active messages of a PE to itself, and for those that its handlers send and peers have no "
+               "room for yet, if the "
+               "program has handlers on the device (0: a 16th of the GPU's memory; on the CPU backend 16M, and none "
+               "without the route peer)"),
       number_row("GRAVEL_REPLY_CELLS", "65536", "cells", 64, 1 << 22, &s::reply_cells,
-                 "requests that may be in flight in one PE at once: gets (of bulk ones each 16 bytes), and operations that wait for a "
+                 "requests that may be in flight in one PE at once: gets (of bulk ones each 16 bytes), and operations "
+                 "that wait for a "
                  "value; of kernels and of host threads, each"),
       number_row("GRAVEL_NODES", "1", "nodes", 1, 65536, &s::nodes,
                  "split the PEs of each host into this many emulated nodes (ucx-run --nodes sets it)"),
@@ -134,19 +149,25 @@ const std::vector<setting_row>& setting_table() {
                  "CPU backend: threads that run a kernel's blocks (0: cores divided by PEs of the host)"),
       number_row("GRAVEL_CPU_SEED", "0", "", 0, unbounded, &s::cpu_seed,
                  "CPU backend: seed that permutes the order of lanes and blocks (0: plain order)"),
-      size_row("GRAVEL_CPU_STACK_SIZE", "64K", 16 * KiB, 1 * GiB, &s::cpu_stack_size, "CPU backend: stack of each lane of a kernel"),
+      size_row("GRAVEL_CPU_STACK_SIZE", "64K", 16 * KiB, 1 * GiB, &s::cpu_stack_size,
+               "CPU backend: stack of each lane of a kernel"),
       number_row("GRAVEL_RESOLVER_BLOCKS", "8", "blocks", 1, 1024, &s::resolver_blocks,
-                 "CUDA: thread blocks of the kernel that applies arriving messages (at most a quarter of the multiprocessors)"),
-      number_row("GRAVEL_RESOLVER_RING_BLOCKS", "40", "blocks", 1, 1024, &s::resolver_ring_blocks,
-                 "CUDA: more of them for what peers push, while the route peer is used (at most half of the multiprocessors)"),
+                 "CUDA: thread blocks of the kernel that applies arriving messages (at most a quarter of the "
+                 "multiprocessors)"),
+      number_row(
+          "GRAVEL_RESOLVER_RING_BLOCKS", "40", "blocks", 1, 1024, &s::resolver_ring_blocks,
+          "CUDA: more of them for what peers push, while the route peer is used (at most half of the multiprocessors)"),
       number_row("GRAVEL_RESOLVER_QUANTUM_US", "2000", "us", 100, 1'000'000, &s::resolver_quantum_us,
                  "CUDA: longest life of one resolver kernel while no kernel of gravel_launch runs"),
       flag_row("GRAVEL_RESOLVER_RESIDENT", "yes", &s::resolver_resident,
-               "CUDA: keep the resolver kernel running beside kernels of gravel_launch; no is for tools that run one kernel at a time "
+               "CUDA: keep the resolver kernel running beside kernels of gravel_launch; no is for tools that run one "
+               "kernel at a time "
                "(compute-sanitizer), and then kernels must not wait for answers"),
       text_row("GRAVEL_PARTITION", "hold", &s::partition,
-               "CUDA: where kernels that stay resident run: hold (where they find room, before kernels of gravel_launch start); green "
-               "(besides, on multiprocessors of their own, green contexts of the driver; else the job ends); auto (green where the driver "
+               "CUDA: where kernels that stay resident run: hold (where they find room, before kernels of "
+               "gravel_launch start); green "
+               "(besides, on multiprocessors of their own, green contexts of the driver; else the job ends); auto "
+               "(green where the driver "
                "has it and there is no MPS)",
                "hold, green, auto"),
       number_row("GRAVEL_WATCHDOG_S", "60", "s", 0, 86400, &s::watchdog_s,
@@ -155,11 +176,15 @@ const std::vector<setting_row>& setting_table() {
                  "time within which all processes of the job must have started and connected"),
       flag_row("GRAVEL_STATS", "no", &s::stats, "print network statistics when the job ends"),
       text_row("GRAVEL_STATS_JSON", "", &s::stats_json, "file to which PE 0 writes the statistics as JSON"),
-      text_row("GRAVEL_AGGREGATOR", "", &s::aggregator, "path of gravel-aggregator (default: beside libgravel, its bin folder, then PATH)"),
-      text_row("GRAVEL_LOG", "warning", &s::log, "log level: debug, info, warning or error", "debug, info, warning, error"),
+      text_row("GRAVEL_AGGREGATOR", "", &s::aggregator,
+               "path of gravel-aggregator (default: beside libgravel, its bin folder, then PATH)"),
+      text_row("GRAVEL_LOG", "warning", &s::log, "log level: debug, info, warning or error",
+               "debug, info, warning, error"),
       text_row("GRAVEL_ROUTES", "auto", &s::routes,
-               "routes that may be used: auto; no-peer (self and net); net (even to this PE itself); peer (as auto, and where two PEs of a "
-               "node cannot map each other's memory the job ends); direct (as auto, but block senders, too, send to peers one by one). On "
+               "routes that may be used: auto; no-peer (self and net); net (even to this PE itself); peer (as auto, "
+               "and where two PEs of a "
+               "node cannot map each other's memory the job ends); direct (as auto, but block senders, too, send to "
+               "peers one by one). On "
                "the CPU backend auto is no-peer",
                "auto, no-peer, net, peer, direct"),
       text_row("GRAVEL_FAULT", "", &s::fault, "for tests: a fault to inject, as KIND:PE:COUNT (docs/failure.md)"),
@@ -168,7 +193,8 @@ const std::vector<setting_row>& setting_table() {
 }
 
 uint64_t parse_size(const std::string& text) {
-  const size_t digits = std::find_if(text.begin(), text.end(), [](unsigned char c) { return !std::isdigit(c); }) - text.begin();
+  const size_t digits =
+      std::find_if(text.begin(), text.end(), [](unsigned char c) { return !std::isdigit(c); }) - text.begin();
   std::string unit = text.substr(digits);
   std::transform(unit.begin(), unit.end(), unit.begin(), [](unsigned char c) { return std::toupper(c); });
   if (digits == 0) fail("'{}' is not a size (examples: 4096, 64K, 1GiB)", text);
@@ -195,7 +221,8 @@ settings read_settings(const std::function<const char*(const char*)>& lookup) {
         case setting_kind::flag: result.*row.flag = parse_flag(text); break;
         default: {
           const uint64_t value = row.kind == setting_kind::size ? parse_size(text) : parse_number(text);
-          if (value < row.least || value > row.most) fail("'{}' is out of range: {} to {} {}", text, row.least, row.most, row.unit);
+          if (value < row.least || value > row.most)
+            fail("'{}' is out of range: {} to {} {}", text, row.least, row.most, row.unit);
           result.*row.number = value;
         }
       }
@@ -208,12 +235,15 @@ settings read_settings(const std::function<const char*(const char*)>& lookup) {
                              {result.symmetric_size, "GRAVEL_SYMMETRIC_SIZE"},
                              {result.peer_chunk_size, "GRAVEL_PEER_CHUNK_SIZE"}})
     if (value % 4096) fail("{}: {} bytes is not a multiple of 4096", name, value);
-  for (auto [value, name] :
-       {std::pair{result.slots, "GRAVEL_SLOTS"}, {result.warp_slots, "GRAVEL_WARP_SLOTS"}, {result.peer_chunks, "GRAVEL_PEER_CHUNKS"}})
+  for (auto [value, name] : {std::pair{result.slots, "GRAVEL_SLOTS"},
+                             {result.warp_slots, "GRAVEL_WARP_SLOTS"},
+                             {result.peer_chunks, "GRAVEL_PEER_CHUNKS"}})
     if (value & (value - 1)) fail("{}: {} is not a power of two", name, value);
-  if (result.peer_chunks && result.peer_chunks < 4) fail("GRAVEL_PEER_CHUNKS: {} chunks; at least 4, or 0", result.peer_chunks);
+  if (result.peer_chunks && result.peer_chunks < 4)
+    fail("GRAVEL_PEER_CHUNKS: {} chunks; at least 4, or 0", result.peer_chunks);
   for (const auto& row : setting_table())
-    if (*row.choices && !is_one_of(result.*row.text, row.choices)) fail("{}: '{}' is none of {}", row.name, result.*row.text, row.choices);
+    if (*row.choices && !is_one_of(result.*row.text, row.choices))
+      fail("{}: '{}' is none of {}", row.name, result.*row.text, row.choices);
   return result;
 }
 
@@ -241,7 +271,8 @@ std::vector<std::string> unknown_settings(char** environment) {
     if (name == "GRAVEL_CXX" || name == "GRAVEL_NVCC") continue;  // of gravel-c++ and gravel-nvcc
     const bool is_ours = text.starts_with("GRAVEL_");
     if (is_ours ? std::none_of(table.begin(), table.end(), [&](const auto& row) { return name == row.name; })
-                : std::any_of(table.begin(), table.end(), [&](const auto& row) { return is_misspelt_prefix(name, row.name); }))
+                : std::any_of(table.begin(), table.end(),
+                              [&](const auto& row) { return is_misspelt_prefix(name, row.name); }))
       unknown.push_back(name);
   }
   return unknown;
@@ -261,4 +292,4 @@ std::string describe_unknown_setting(const std::string& name) {
   return text + (meant.empty() ? "" : "?)") + "; gravel-info -c lists them";
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

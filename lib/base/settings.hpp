@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace gravel {
+namespace gravel::detail {
 
 /// The values of all GRAVEL_* variables of this process. Sizes are in bytes.
 struct settings {
@@ -75,7 +75,8 @@ settings read_settings(const std::function<const char*(const char*)>& lookup);
 /// The settings of this process's environment, read once.
 const settings& current_settings();
 
-/// The same with every 0 that means "choose" replaced, by what depends on the machine; sets the log's level. `host_pes`: PEs on this host.
+/// The same with every 0 that means "choose" replaced, by what depends on the machine; sets the log's level.
+/// `host_pes`: PEs on this host.
 settings resolved_settings(uint32_t host_pes);
 
 /// "64K", "1GiB", "4096" -> bytes; throws gravel::error on anything else, on overflow and on a sign.
@@ -88,4 +89,4 @@ std::vector<std::string> unknown_settings(char** environment);
 /// A sentence about one of them, with the variable that it may mean.
 std::string describe_unknown_setting(const std::string& name);
 
-}  // namespace gravel
+}  // namespace gravel::detail

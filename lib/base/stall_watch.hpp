@@ -2,16 +2,16 @@
 #pragma once
 #include <cstdint>
 
-namespace gravel {
+namespace gravel::detail {
 
 /// In GRAVEL_WATCHDOG_S there are this many looks. Many short ones, not one long: when the whole job was stopped for a
 /// while, only one of them is in vain.
-constexpr int heartbeat_looks = 20;
+constexpr int heartbeat_polls = 20;
 
 class stall_watch {
  public:
   /// `patience`: looks in vain after which it has stopped.
-  explicit stall_watch(int patience = heartbeat_looks) : patience_(patience) {}
+  explicit stall_watch(int patience = heartbeat_polls) : patience_(patience) {}
   /// `due`: ought it to have moved at all? `progress`: any number that changes when it does. True: it has stopped.
   bool look(bool due, uint64_t progress) {
     in_vain_ = due && progress == last_ ? in_vain_ + 1 : 0;
@@ -24,4 +24,4 @@ class stall_watch {
   uint64_t last_ = 0;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,6 +1,6 @@
 #include "lib/base/team_call.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 const team_call_facts& facts_of(team_call call) {
 #define GRAVEL_TEAM_CALL_FACTS(name, text, scope, arguments, instead) {text, team_scope::scope, arguments, instead},
@@ -16,7 +16,8 @@ std::string rule_of(team_call call) {
                           : facts.scope == team_scope::grid ? "All threads of all blocks of the grid"
                           : facts.scope == team_scope::task ? "All threads of the block, or of the task's block,"
                                                             : "All lanes of the warp that its mask names";
-  return std::string(who) + " must call " + facts.name + (*facts.arguments ? ", with the same arguments; " : "; ") + facts.instead + ".";
+  return std::string(who) + " must call " + facts.name + (*facts.arguments ? ", with the same arguments; " : "; ") +
+         facts.instead + ".";
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -7,11 +7,12 @@
 #include "lib/base/error.hpp"
 #include "lib/base/message.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 topology::topology(std::vector<uint32_t> node_of_pe, uint64_t two_hop_nodes) : node_of_pe_(std::move(node_of_pe)) {
   if (node_of_pe_.empty()) fail("a job needs at least one PE");
-  if (node_of_pe_.size() > max_pes) fail("{} PEs are more than the {} that Gravel can number", node_of_pe_.size(), max_pes);
+  if (node_of_pe_.size() > max_pes)
+    fail("{} PEs are more than the {} that Gravel can number", node_of_pe_.size(), max_pes);
   const uint32_t last_node = *std::max_element(node_of_pe_.begin(), node_of_pe_.end());
   if (last_node >= node_of_pe_.size()) fail("node numbers are not dense");  // each node has a PE
   pes_of_node_.resize(last_node + 1);
@@ -71,11 +72,12 @@ std::vector<uint32_t> assign_nodes(const std::vector<uint32_t>& host_of_pe, uint
   std::vector<uint32_t> node_of_pe;
   for (uint32_t host : host_of_pe) {
     if (emulated > pes_on_host[host])
-      fail("GRAVEL_NODES={}: a node needs at least one PE, but a host of this job has only {}", emulated, pes_on_host[host]);
+      fail("GRAVEL_NODES={}: a node needs at least one PE, but a host of this job has only {}", emulated,
+           pes_on_host[host]);
     const uint64_t part = seen[host]++ * emulated / pes_on_host[host];
     node_of_pe.push_back(number.try_emplace({host, part}, static_cast<uint32_t>(number.size())).first->second);
   }
   return node_of_pe;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

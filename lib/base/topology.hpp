@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace gravel {
+namespace gravel::detail {
 
 class topology {
  public:
@@ -41,4 +41,4 @@ class topology {
 /// their first PE. Throws gravel::error if a host has fewer PEs than `emulated`.
 std::vector<uint32_t> assign_nodes(const std::vector<uint32_t>& host_of_pe, uint64_t emulated);
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -6,7 +6,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/message.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 namespace {
 std::string text_of_value(value_type type, uint64_t bits) {
@@ -29,11 +29,13 @@ std::string text_of(const wait_subject& s) {
   static constexpr const char* comparisons[] = {"==", "!=", ">", ">=", "<", "<="};
   if (s.what >= awaited::count || s.compare >= comparison::count) return "something: its report is damaged";
   const auto type = static_cast<value_type>(s.type);
-  const std::string place = s.offset == wait_subject::none ? "a word outside the symmetric heap"
-                                                           : fmt::format("the word at offset {:#x} of the symmetric heap", s.offset);
+  const std::string place = s.offset == wait_subject::none
+                                ? "a word outside the symmetric heap"
+                                : fmt::format("the word at offset {:#x} of the symmetric heap", s.offset);
   return fmt::format(fmt::runtime(texts[static_cast<size_t>(s.what)]), fmt::arg("place", place), fmt::arg("pe", s.pe),
-                     fmt::arg("compare", comparisons[static_cast<size_t>(s.compare)]), fmt::arg("wanted", text_of_value(type, s.wanted)),
+                     fmt::arg("compare", comparisons[static_cast<size_t>(s.compare)]),
+                     fmt::arg("wanted", text_of_value(type, s.wanted)),
                      fmt::arg("found", text_of_value(type, s.found)));
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

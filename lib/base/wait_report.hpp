@@ -16,24 +16,28 @@
 #include <string>
 #endif
 
-namespace gravel {
+namespace gravel::detail {
 
 /// What is waited for: the rest of "a kernel has waited 60 s for". The names in braces are members of wait_subject.
-#define GRAVEL_AWAITED(X)                                                                                                             \
-  X(word, "{place} to be {compare} {wanted} (gravel_wait_until); it is {found}")                                                      \
-  X(event, "an event: {place} is to be {compare} {wanted}, and is {found}")                                                           \
-  X(packet, "packet {wanted} of the link from PE {pe}: it has not come, and the link is not shut down")                               \
-  X(buffer,                                                                                                                           \
-    "a free buffer for packet {wanted} of the link to PE {pe}: what was sent before has not been released there. A host thread that " \
-    "sends and receives must receive before it waits for what it sends: use two threads, or poll gravel_pending_segment::is_ready()") \
-  X(outputs,                                                                                                                          \
-    "a free buffer at one of the {wanted} outputs of a router: nothing of what was sent there has been released. A host thread that " \
-    "sends and receives must receive before it waits for what it sends: use two threads, or poll gravel_pending_segment::is_ready()") \
-  X(path, "results along the path of a router, from PE {pe}: that PE has not come to the same call")                                  \
-  X(collective, "PE {pe} to call a collective of kernels (gravel_barrier_block and the like), too")                                   \
-  X(grid, "the other blocks of its grid to call a collective of kernels, too")                                                        \
-  X(reduction, "PE {pe} to come to the same reduction, call {wanted} of this channel")                                                \
-  X(meeting, "PE {pe} to come to round {wanted}; it is in round {found}")                                                             \
+#define GRAVEL_AWAITED(X)                                                                                            \
+  X(word, "{place} to be {compare} {wanted} (gravel_wait_until); it is {found}")                                     \
+  X(event, "an event: {place} is to be {compare} {wanted}, and is {found}")                                          \
+  X(packet, "packet {wanted} of the link from PE {pe}: it has not come, and the link is not shut down")              \
+  X(buffer,                                                                                                          \
+    "a free buffer for packet {wanted} of the link to PE {pe}: what was sent before has not been released there. A " \
+    "host thread that "                                                                                              \
+    "sends and receives must receive before it waits for what it sends: use two threads, or poll "                   \
+    "gravel_pending_segment::is_ready()")                                                                            \
+  X(outputs,                                                                                                         \
+    "a free buffer at one of the {wanted} outputs of a router: nothing of what was sent there has been released. A " \
+    "host thread that "                                                                                              \
+    "sends and receives must receive before it waits for what it sends: use two threads, or poll "                   \
+    "gravel_pending_segment::is_ready()")                                                                            \
+  X(path, "results along the path of a router, from PE {pe}: that PE has not come to the same call")                 \
+  X(collective, "PE {pe} to call a collective of kernels (gravel_barrier_block and the like), too")                  \
+  X(grid, "the other blocks of its grid to call a collective of kernels, too")                                       \
+  X(reduction, "PE {pe} to come to the same reduction, call {wanted} of this channel")                               \
+  X(meeting, "PE {pe} to come to round {wanted}; it is in round {found}")                                            \
   X(task_slot, "a free slot for a task at PE {pe}: all slots there are taken by tasks that have not ended")
 enum class awaited : uint8_t { GRAVEL_AWAITED(GRAVEL_NAME) count };
 
@@ -112,4 +116,4 @@ class report_times {
 std::string text_of(const wait_subject&);
 #endif
 
-}  // namespace gravel
+}  // namespace gravel::detail

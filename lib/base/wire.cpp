@@ -5,14 +5,15 @@
 
 #include "lib/base/error.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 constexpr uint32_t magic = 0x4c565247;  // "GRVL", on little-endian machines
 
 constexpr const char* names[] = {"nothing", GRAVEL_WIRE_KINDS(GRAVEL_TEXT)};
 
-/// FNV-1a, but by 8 bytes at a time. A step is one-to-one in the sum and in the word, so no single wrong word goes unseen.
+/// FNV-1a, but by 8 bytes at a time. A step is one-to-one in the sum and in the word, so no single wrong word goes
+/// unseen.
 uint64_t add_to_checksum(uint64_t sum, std::span<const std::byte> bytes) {
   for (size_t at = 0; at < bytes.size(); at += sizeof(uint64_t)) {
     uint64_t word = 0;
@@ -24,13 +25,16 @@ uint64_t add_to_checksum(uint64_t sum, std::span<const std::byte> bytes) {
 }
 
 uint64_t checksum_of(const wire_header& header, std::span<const std::byte> behind) {
-  const uint64_t sum = add_to_checksum(0xcbf29ce484222325u, std::as_bytes(std::span(&header, 1)).first(offsetof(wire_header, checksum)));
+  const uint64_t sum =
+      add_to_checksum(0xcbf29ce484222325u, std::as_bytes(std::span(&header, 1)).first(offsetof(wire_header, checksum)));
   return add_to_checksum(sum, behind);
 }
 
 }  // namespace
 
-const char* name_of(wire_kind kind) { return kind < wire_kind::count ? names[static_cast<size_t>(kind)] : "an unknown message"; }
+const char* name_of(wire_kind kind) {
+  return kind < wire_kind::count ? names[static_cast<size_t>(kind)] : "an unknown message";
+}
 
 wire_header read_wire_header(std::span<const std::byte> bytes, std::string_view from) {
   wire_header header;
@@ -38,8 +42,8 @@ wire_header read_wire_header(std::span<const std::byte> bytes, std::string_view 
   std::memcpy(&header, bytes.data(), sizeof(header));
   if (header.magic != magic) fail("{}: what came is no message of Gravel", from);
   if (header.version != wire_version)
-    fail("{}: speaks version {} of Gravel's messages, this process {}: all processes of a job must run the same Gravel", from,
-         header.version, wire_version);
+    fail("{}: speaks version {} of Gravel's messages, this process {}: all processes of a job must run the same Gravel",
+         from, header.version, wire_version);
   return header;
 }
 
@@ -57,11 +61,13 @@ std::vector<std::byte> wire_writer::finish() && {
   return std::move(bytes_);
 }
 
-wire_reader::wire_reader(wire_kind kind, std::span<const std::byte> bytes, std::string_view from) : kind_(kind), from_(from) {
+wire_reader::wire_reader(wire_kind kind, std::span<const std::byte> bytes, std::string_view from)
+    : kind_(kind), from_(from) {
   const wire_header header = read_wire_header(bytes, from);
   if (header.kind != kind) fail("{}: sent '{}' where '{}' was to come", from, name_of(header.kind), name_of(kind));
   rest_ = bytes.subspan(sizeof(header));
-  if (header.bytes != rest_.size()) fail("{}: '{}' has {} bytes where {} were announced", from, name_of(kind), rest_.size(), header.bytes);
+  if (header.bytes != rest_.size())
+    fail("{}: '{}' has {} bytes where {} were announced", from, name_of(kind), rest_.size(), header.bytes);
   if (header.checksum != checksum_of(header, rest_)) fail("{}: '{}' is damaged (checksum)", from, name_of(kind));
 }
 
@@ -69,11 +75,14 @@ void wire_check::refuse(const char* field, uint64_t value, uint64_t least, uint6
   fail("{}: '{}' says {} for {}, which can be {} to {}", from_, name_of(kind_), value, field, least, most);
 }
 
-void wire_check::refuse(const char* field, const char* what) const { fail("{}: '{}': {} {}", from_, name_of(kind_), field, what); }
+void wire_check::refuse(const char* field, const char* what) const {
+  fail("{}: '{}': {} {}", from_, name_of(kind_), field, what);
+}
 
 void wire_reader::expect(uint64_t n, uint64_t bytes_each) const {
   if (n > rest_.size() / bytes_each)
-    fail("{}: '{}' is too short ({} times {} bytes announced, {} left)", from_, name_of(kind_), n, bytes_each, rest_.size());
+    fail("{}: '{}' is too short ({} times {} bytes announced, {} left)", from_, name_of(kind_), n, bytes_each,
+         rest_.size());
 }
 
 const std::byte* wire_reader::take(uint64_t n, uint64_t bytes_each) {
@@ -100,4 +109,4 @@ void wire_reader::finish() const {
   if (!rest_.empty()) fail("{}: '{}' is too long by {} bytes", from_, name_of(kind_), rest_.size());
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

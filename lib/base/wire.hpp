@@ -1,4 +1,5 @@
-// What the processes of a job tell each other beside packets: how they find each other, and what they agree on. A message is
+// What the processes of a job tell each other beside packets: how they find each other, and what they agree on. A
+// message is
 //
 //   [wire_header][its fields, one after the other, without gaps]
 //
@@ -11,12 +12,13 @@
 //     void check(const wire_check& c) const { c.range("pe", pe, 0, max_pes - 1); }
 //   };
 //
-// Nothing that arrives is believed: magic number, version, kind, length and checksum are compared before a field is read, each
-// field is compared with what is left, and no memory is taken for what has not come. Then the record's check says which values its
-// fields may have, by themselves and with each other; one of which any values will do says so (any_values_will_do). What only the
-// receiver knows, such as the size of the job, it compares before it uses the record. (CBOR of nlohmann-json does less: it converts
-// numbers that do not fit without a word, and nested input recurses.) The words between planes are in host/aggregator/outbound.hpp:
-// they go along with packets, to nodes whose wiring has been checked.
+// Nothing that arrives is believed: magic number, version, kind, length and checksum are compared before a field is
+// read, each field is compared with what is left, and no memory is taken for what has not come. Then the record's check
+// says which values its fields may have, by themselves and with each other; one of which any values will do says so
+// (any_values_will_do). What only the receiver knows, such as the size of the job, it compares before it uses the
+// record. (CBOR of nlohmann-json does less: it converts numbers that do not fit without a word, and nested input
+// recurses.) The words between planes are in host/aggregator/outbound.hpp: they go along with packets, to nodes whose
+// wiring has been checked.
 #pragma once
 #include <concepts>
 #include <cstddef>
@@ -32,9 +34,10 @@
 
 #include "lib/base/platform.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
-/// All kinds of messages; a number is never given to another kind. Those up to `abort` are words between a PE and its aggregator.
+/// All kinds of messages; a number is never given to another kind. Those up to `abort` are words between a PE and its
+/// aggregator.
 #define GRAVEL_WIRE_KINDS(X)                      \
   X(hello, "hello")                               \
   X(wiring, "wiring")                             \
@@ -62,16 +65,18 @@ struct wire_header {
   uint32_t magic;
   uint16_t version;
   wire_kind kind;
-  uint64_t bytes;     ///< behind it
-  uint64_t checksum;  ///< of the fields above and what is behind it: against cut and mixed-up bytes, not against an attacker
+  uint64_t bytes;  ///< behind it
+  uint64_t
+      checksum;  ///< of the fields above and what is behind it: against cut and mixed-up bytes, not against an attacker
 };
 static_assert(sizeof(wire_header) == 24);
 
-/// The header at the begin of `bytes`, of which there may be more or fewer than it announces. `from`: who sent it, for the errors:
-/// "PE 3". Throws gravel::error if it is none, or of another version.
+/// The header at the begin of `bytes`, of which there may be more or fewer than it announces. `from`: who sent it, for
+/// the errors: "PE 3". Throws gravel::error if it is none, or of another version.
 wire_header read_wire_header(std::span<const std::byte> bytes, std::string_view from);
 
-/// For the check of a record that came. What is wrong throws gravel::error, which names sender, kind of message, and field.
+/// For the check of a record that came. What is wrong throws gravel::error, which names sender, kind of message, and
+/// field.
 class wire_check {
  public:
   wire_check(wire_kind kind, std::string_view from) : kind_(kind), from_(from) {}
@@ -109,8 +114,8 @@ concept wire_message = wire_record<T> &&(wire_checked<T> != wire_unchecked<T>)&&
 };
 /// Travels as it lies in memory: so it has no gaps, and no value that would be none (bool).
 template <class T>
-concept wire_plain = !wire_record<T> && !std::is_same_v<T, bool> && !std::is_pointer_v<T> && std::is_trivially_copyable_v<T> &&
-                     std::has_unique_object_representations_v<T>;
+concept wire_plain = !wire_record<T> && !std::is_same_v<T, bool> && !std::is_pointer_v<T> &&
+                     std::is_trivially_copyable_v<T> && std::has_unique_object_representations_v<T>;
 
 /// Bytes that a value takes at least on its way.
 template <class T>
@@ -147,7 +152,8 @@ class wire_writer {
   explicit wire_writer(wire_kind);
   template <class T>
   void put(const T& value) {
-    if constexpr (wire_record<T>) std::apply([this](const auto&... field) { (this->put(field), ...); }, T::fields(value));
+    if constexpr (wire_record<T>)
+      std::apply([this](const auto&... field) { (this->put(field), ...); }, T::fields(value));
     else if constexpr (std::is_same_v<T, bool>) put(static_cast<uint8_t>(value));
     else {
       static_assert(wire_plain<T>);
@@ -185,7 +191,8 @@ class wire_reader {
   template <class T>
   void get(T& value) {
     if constexpr (wire_record<T>) {
-      static_assert(wire_checked<T> != wire_unchecked<T>, "a record has a check, or says that any values of its fields will do");
+      static_assert(wire_checked<T> != wire_unchecked<T>,
+                    "a record has a check, or says that any values of its fields will do");
       std::apply([this](auto&... field) { (this->get(field), ...); }, T::fields(value));
       if constexpr (wire_checked<T>) value.check(wire_check(kind_, from_));
     } else if constexpr (std::is_same_v<T, bool>) value = truth();
@@ -248,4 +255,4 @@ T from_wire(std::span<const std::byte> bytes, std::string_view from) {
   return message;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,6 +1,7 @@
-// A channel: a bounded queue of elements of one type in the memory of one GPU, which any number of lanes fill and empty at the same time
-// (paper 002, section 3.2, recast). It has no lock, and nobody waits in it: what finds no room, or nothing to take, is told so. Elements
-// are a structure of arrays; a warp, or a block, reserves, commits and takes for all its lanes at once.
+// A channel: a bounded queue of elements of one type in the memory of one GPU, which any number of lanes fill and empty
+// at the same time (paper 002, section 3.2, recast). It has no lock, and nobody waits in it: what finds no room, or
+// nothing to take, is told so. Elements are a structure of arrays; a warp, or a block, reserves, commits and takes for
+// all its lanes at once.
 //
 //   producer                                              consumer
 //   room for n, all or nothing        [K1]                if something is offered: offered -= n       [K7]
@@ -14,27 +15,30 @@
 //   ready: r -> behind those that are, by compare and swap [K9] release
 //   offered += so many, but for those that it takes       [K7]
 //
-// An element is: available, reserved (ticket drawn), ready (committed, and so are all before it), taken, done. A chunk is 32 tickets, and has
-// one word that counts commits and one that counts what is done. Room comes back in the order of tickets; who finds too little looks for
-// it (lib/channel/slots.hpp). What is ready is offered in the same way: who takes some does not compete for a word by compare and swap, of
-// which among many that try only one succeeds in the time of some round trips.
+// An element is: available, reserved (ticket drawn), ready (committed, and so are all before it), taken, done. A chunk
+// is 32 tickets, and has one word that counts commits and one that counts what is done. Room comes back in the order of
+// tickets; who finds too little looks for it (lib/channel/slots.hpp). What is ready is offered in the same way: who
+// takes some does not compete for a word by compare and swap, of which among many that try only one succeeds in the
+// time of some round trips.
 //
-// Invariants: done <= taken <= ready <= reserved, of which no more than the capacity are not done; ready = taken + offered + what somebody
-// holds between two steps. Chunks become ready as a whole, and the last one as far as there are tickets. For that, the count is read
-// before the tail, which only grows: were it read behind it, later tickets could stand for an earlier one that is not committed. What was
-// ready stays ready, so the compare and swap of `ready`, which only grows, may come behind that look (no ABA).
+// Invariants: done <= taken <= ready <= reserved, of which no more than the capacity are not done; ready = taken +
+// offered + what somebody holds between two steps. Chunks become ready as a whole, and the last one as far as there are
+// tickets. For that, the count is read before the tail, which only grows: were it read behind it, later tickets could
+// stand for an earlier one that is not committed. What was ready stays ready, so the compare and swap of `ready`, which
+// only grows, may come behind that look (no ABA).
 //
-// What is taken is seen: whoever makes elements ready wrote them, or has acquired them by [K4]; and who reads a later `ready` by [K9] acquires from all
-// who moved it before (a release sequence, as all do so by compare and swap). What is offered and the head are counts without an order. No more
-// tickets are drawn from the head than `ready` has passed: so [K9] waits at most until that is seen, and its load is under way together with the addition
-// to the head.
+// What is taken is seen: whoever makes elements ready wrote them, or has acquired them by [K4]; and who reads a later
+// `ready` by [K9] acquires from all who moved it before (a release sequence, as all do so by compare and swap). What is
+// offered and the head are counts without an order. No more tickets are drawn from the head than `ready` has passed: so
+// [K9] waits at most until that is seen, and its load is under way together with the addition to the head.
 //
-// Who publishes: a producer may offer what it has committed, once for all that it put there, so that consumers find it by one addition. It need
-// not succeed: where others were faster, or tickets before are not committed yet, nothing is lost, as consumers who find nothing offered look
-// for themselves.
+// Who publishes: a producer may offer what it has committed, once for all that it put there, so that consumers find it
+// by one addition. It need not succeed: where others were faster, or tickets before are not committed yet, nothing is
+// lost, as consumers who find nothing offered look for themselves.
 //
-// Or, with commit_and_offer, without a look at the counts: that `ready` was its own first ticket says that all before it are ready. On the GPU one fence
-// stands before the counts and the compare and swap, so that others may see the counts later: then they take less to be committed than is, for a while.
+// Or, with commit_and_offer, without a look at the counts: that `ready` was its own first ticket says that all before
+// it are ready. On the GPU one fence stands before the counts and the compare and swap, so that others may see the
+// counts later: then they take less to be committed than is, for a while.
 //
 // The model is test/models/channel.pml; test/channel_test.cpp runs it under seeded schedules.
 #pragma once
@@ -45,9 +49,10 @@
 #include "lib/channel/columns.hpp"
 #include "lib/channel/slots.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
-/// Of a value that each lane of a group has: the sum of those before this lane, and of all. Thread scope: the group, converged.
+/// Of a value that each lane of a group has: the sum of those before this lane, and of all. Thread scope: the group,
+/// converged.
 struct group_sum {
   uint32_t before, total;
   template <class Group>
@@ -76,9 +81,10 @@ struct channel_batch {
 
 /// Words of a channel on lines of their own, beside those of its slots. All zeros to begin with.
 struct channel_words : slots_words {
-  alignas(128) uint64_t head;     ///< tickets taken so far
-  alignas(128) uint32_t offered;  ///< ready elements that nobody has taken; below 0 while one who was too late has not given back
-  alignas(128) uint64_t ready;    ///< all tickets before this one are ready
+  alignas(128) uint64_t head;  ///< tickets taken so far
+  alignas(128) uint32_t
+      offered;  ///< ready elements that nobody has taken; below 0 while one who was too late has not given back
+  alignas(128) uint64_t ready;  ///< all tickets before this one are ready
 
   /// Up to n of those that are offered. Thread scope: lane.
   GRAVEL_BOTH uint32_t claim_offered(uint32_t n) {
@@ -126,8 +132,8 @@ struct channel {
 
   // ---- producers
 
-  /// Room for `n` elements of each lane (which may differ, and be 0), for all of the group or for none. Thread scope: the group,
-  /// converged. After it: write() of each ticket, then commit() of the whole.
+  /// Room for `n` elements of each lane (which may differ, and be 0), for all of the group or for none. Thread scope:
+  /// the group, converged. After it: write() of each ticket, then commit() of the whole.
   template <class Group>
   GRAVEL_BOTH channel_reservation reserve(const Group& group, uint32_t n) const {
     const group_sum sum = group_sum::of(group, n);
@@ -157,7 +163,7 @@ struct channel {
   }
   /// Promises room to be drawn later. Thread scope: lane.
   GRAVEL_BOTH bool take_room(uint32_t n) const { return space.take_room(n); }
-  GRAVEL_BOTH void give_room(uint32_t n) const { space.give_room(n); }
+  GRAVEL_BOTH void return_room(uint32_t n) const { space.return_room(n); }
 
   /// Thread scope: lane, which holds the ticket.
   GRAVEL_BOTH void write(uint64_t ticket, const T& element) const { elements.store(space.row(ticket), element); }
@@ -168,8 +174,8 @@ struct channel {
     group.sync();
     if (r.granted) count(group, committed, r.first, r.total);  // [K4]
   }
-  /// As commit, and offers it, if all before it is ready: without a look at counts, as one compare and swap tells. False: it is not, and publish()
-  /// would have to look. Thread scope: the group, converged.
+  /// As commit, and offers it, if all before it is ready: without a look at counts, as one compare and swap tells.
+  /// False: it is not, and publish() would have to look. Thread scope: the group, converged.
   template <class Group>
   GRAVEL_BOTH bool commit_and_offer(const Group& group, const channel_reservation& r) const {
     group.sync();
@@ -183,8 +189,8 @@ struct channel {
     }
     return group.from_leader(offers) != 0;
   }
-  /// Offers to consumers what has become ready. For who has committed, once for several commits; it may be left out. Thread scope: the group,
-  /// converged.
+  /// Offers to consumers what has become ready. For who has committed, once for several commits; it may be left out.
+  /// Thread scope: the group, converged.
   template <class Group>
   GRAVEL_BOTH void publish(const Group& group) const {
     offer(group, 0);
@@ -192,8 +198,8 @@ struct channel {
 
   // ---- consumers
 
-  /// Takes up to `most` elements for the group: none if none are ready, or other groups were faster. `offered`: how many were offered a
-  /// moment ago. Thread scope: the group, converged. After it: read(), then free() of the whole.
+  /// Takes up to `most` elements for the group: none if none are ready, or other groups were faster. `offered`: how
+  /// many were offered a moment ago. Thread scope: the group, converged. After it: read(), then free() of the whole.
   template <class Group>
   GRAVEL_BOTH channel_batch take(const Group& group, uint32_t most, uint32_t offered) const {
     return take_claimed(group, claim(group, most, offered));
@@ -202,10 +208,12 @@ struct channel {
   template <class Group>
   GRAVEL_BOTH uint32_t claim(const Group& group, uint32_t most, uint32_t offered) const {
     if (most == 0) return 0;
-    // Where something was offered it is not looked for more: others were faster. The leader says so, as what the lanes know of it may differ.
+    // Where something was offered it is not looked for more: others were faster. The leader says so, as what the lanes
+    // know of it may differ.
     constexpr uint32_t was_offered = 1u << 31;
     uint32_t n = 0;
-    if (static_cast<int32_t>(offered) > 0 && group.is_leader()) n = was_offered | state().claim_offered(offered < most ? offered : most);
+    if (static_cast<int32_t>(offered) > 0 && group.is_leader())
+      n = was_offered | state().claim_offered(offered < most ? offered : most);
     n = group.from_leader(n);
     return n != 0 ? n & ~was_offered : offer(group, most);
   }
@@ -229,35 +237,39 @@ struct channel {
     count(group, space.done, b.first, b.count);  // [K3]
   }
 
-  /// Elements that have been reserved and not been taken; most of them are ready. A moment later it may be another number.
+  /// Elements that have been reserved and not been taken; most of them are ready. A moment later it may be another
+  /// number.
   GRAVEL_BOTH uint32_t waiting() const {
     const uint64_t head = load_relaxed<scope::device>(&state().head), tail = load_relaxed<scope::device>(&state().tail);
     return static_cast<uint32_t>(tail - head);
   }
 
  private:
-  /// Adds n tickets to the counts of their chunks: of neighbouring chunks at once, so that one fence is waited for. Thread scope: the group,
-  /// converged.
+  /// Adds n tickets to the counts of their chunks: of neighbouring chunks at once, so that one fence is waited for.
+  /// Thread scope: the group, converged.
   template <bool BEHIND_FENCE = false, class Group>
   GRAVEL_BOTH static void count(const Group& group, const sequence<Word>& of, uint64_t first, uint32_t n) {
     const uint64_t end = first + n, chunk = first / chunk_tickets * chunk_tickets;
-    for (uint64_t c = chunk + uint64_t{group.rank()} * chunk_tickets; c < end; c += uint64_t{group.size()} * chunk_tickets) {
+    for (uint64_t c = chunk + uint64_t{group.rank()} * chunk_tickets; c < end;
+         c += uint64_t{group.size()} * chunk_tickets) {
       const uint64_t from = c < first ? first : c, to = end < c + chunk_tickets ? end : c + chunk_tickets;
       if (to <= from) continue;
       if constexpr (BEHIND_FENCE) add_behind_fence<scope::device>(of.of(c), static_cast<Word>(to - from));
       else of.add(c, static_cast<uint32_t>(to - from));
     }
   }
-  /// Offers what has become ready, but for `most` of them at most, which it takes: so many. 0: nothing has, or others were faster. A warp
-  /// looks at 32 chunks at once. Thread scope: the group, converged.
+  /// Offers what has become ready, but for `most` of them at most, which it takes: so many. 0: nothing has, or others
+  /// were faster. A warp looks at 32 chunks at once. Thread scope: the group, converged.
   template <class Group>
   GRAVEL_BOTH uint32_t offer(const Group& group, uint32_t most) const {
-    const uint64_t at = group.from_leader(load_relaxed<scope::device>(&state().ready)), chunk = at / chunk_tickets * chunk_tickets;
+    const uint64_t at = group.from_leader(load_relaxed<scope::device>(&state().ready)),
+                   chunk = at / chunk_tickets * chunk_tickets;
     const counted_chunks seen = committed.look(group, at);  // [K4]
     uint64_t end = chunk + uint64_t{seen.full} * chunk_tickets;
     uint32_t mine = 0;
     if (group.is_leader()) {
-      // Of the chunk behind them: all, if there are no more tickets. More than there are in a chunk: others were faster.
+      // Of the chunk behind them: all, if there are no more tickets. More than there are in a chunk: others were
+      // faster.
       const uint64_t last = end + seen.behind;
       if (seen.behind <= chunk_tickets && last > at && load_relaxed<scope::device>(&state().tail) == last) end = last;
       if (end > at && compare_swap_acq_rel<scope::device>(&state().ready, at, end)) {  // [K9]
@@ -270,7 +282,8 @@ struct channel {
   }
 };
 
-/// One element of each lane. False: no room, or none that has been seen yet. Thread scope: lane, divergent; handlers, too.
+/// One element of each lane. False: no room, or none that has been seen yet. Thread scope: lane, divergent; handlers,
+/// too.
 template <class T>
 GRAVEL_BOTH bool put_into(const channel<T>& to, const T& element) {
   const lane_group here = lane_group::active();
@@ -322,4 +335,4 @@ struct channel_block {
   }
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,5 +1,6 @@
-// Structure of arrays: elements of one type kept as columns of 4-byte words, so that the lanes of a warp that store, or load, neighbouring
-// elements touch neighbouring words. Paper 002, section 8.2.1 (figure 17): this layout against records.
+// Structure of arrays: elements of one type kept as columns of 4-byte words, so that the lanes of a warp that store, or
+// load, neighbouring elements touch neighbouring words. Paper 002, section 8.2.1 (figure 17): this layout against
+// records.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -7,7 +8,7 @@
 
 #include "lib/base/platform.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// A T as words. T is copied as it is; its size is rounded up to words.
 template <class T>
@@ -51,4 +52,4 @@ struct columns {
   }
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

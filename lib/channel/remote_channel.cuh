@@ -15,14 +15,14 @@
 #include <string>
 #include <vector>
 
+#include <gravel/gravel.cuh>
 #include "device/team_check.cuh"
-#include "host/gravel.cuh"
 #include "host/pe/backend.hpp"
 #include "host/pe/libgravel.hpp"
 #include "lib/base/error.hpp"
 #include "lib/channel/channel.cuh"
 
-namespace gravel {
+namespace gravel::detail {
 
 template <class T>
 struct sent_element {
@@ -30,15 +30,15 @@ struct sent_element {
   uint32_t from;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail
 
 /// The handler that puts elements into the channel; to be given to gravel_init.
 template <class T>
 struct gravel_channel_delivery {
   static constexpr const char* name = T::name;
-  using context = gravel::channel<gravel::sent_element<T>>;
-  GRAVEL_HANDLER void operator()(const gravel_t& g, context* mine, gravel::sent_element<T> e) const {
-    if (!gravel::put_into(*mine, e)) gravel_am<gravel_channel_delivery>(g, static_cast<int>(g.my_pe), e);
+  using context = gravel::detail::channel<gravel::detail::sent_element<T>>;
+  GRAVEL_HANDLER void operator()(const gravel_t& g, context* mine, gravel::detail::sent_element<T> e) const {
+    if (!gravel::detail::put_into(*mine, e)) gravel_am<gravel_channel_delivery>(g, static_cast<int>(g.my_pe), e);
   }
 };
 
@@ -46,9 +46,9 @@ struct gravel_channel_delivery {
 template <class T>
 struct gravel_remote_channel_handle {
   gravel_t g;
-  gravel::channel<gravel::sent_element<T>> own;
-  uint32_t* credits;  ///< [PE] of this PE for elements at that one; symmetric
-  uint32_t* owed;     ///< [PE] elements of that PE that have been freed here, ever
+  gravel::detail::channel<gravel::detail::sent_element<T>> own;
+  uint32_t* credits;   ///< [PE] of this PE for elements at that one; symmetric
+  uint32_t* deferred;  ///< [PE] elements of that PE that have been freed here, ever
   uint32_t share;
 
   struct end {
@@ -56,7 +56,7 @@ struct gravel_remote_channel_handle {
     int pe;
     /// False: no credits. Thread scope: lane, divergent.
     GRAVEL_DEVICE bool push(const T& element) const {
-      using namespace gravel;
+      using namespace gravel::detail;
       uint32_t* const mine = &of.credits[pe];
       for (;;) {
         const uint32_t left = load_relaxed<scope::device>(mine);
@@ -71,29 +71,29 @@ struct gravel_remote_channel_handle {
 
   /// As of gravel::channel, of what has come to this PE. Thread scope: the group, converged; of read: lane.
   template <class Group>
-  GRAVEL_DEVICE gravel::channel_batch take(const Group& group, uint32_t most) const {
-    if (!gravel::enter_group(g, gravel::team_call::channel_take, group, most)) return {};
+  GRAVEL_DEVICE gravel::detail::channel_batch take(const Group& group, uint32_t most) const {
+    if (!gravel::detail::enter_group(g, gravel::detail::team_call::channel_take, group, most)) return {};
     return own.take(group, most);
   }
   GRAVEL_DEVICE T read(uint64_t ticket) const { return own.read(ticket).element; }
   /// The slots may be used again; credits go back, half a share at once.
   template <class Group>
-  GRAVEL_DEVICE void free(const Group& group, const gravel::channel_batch& b) const {
-    if (!gravel::enter_group(g, gravel::team_call::channel_free, group)) return;
+  GRAVEL_DEVICE void free(const Group& group, const gravel::detail::channel_batch& b) const {
+    if (!gravel::detail::enter_group(g, gravel::detail::team_call::channel_free, group)) return;
     const uint32_t bulk = half_share();
     uint32_t from = 0, before = 0;
     const bool has = group.rank() < b.count;
     if (has) {
       from = own.read(b.first + group.rank()).from;
-      before = gravel::fetch_add<gravel::scope::device>(&owed[from], 1u);
+      before = gravel::detail::fetch_add<gravel::detail::scope::device>(&deferred[from], 1u);
     }
     own.free(group, b);
     if (has && before % bulk == bulk - 1) gravel_add(g, &credits[g.my_pe], bulk, static_cast<int>(from));
   }
   /// Gives back what is less than half a share. Thread scope: lane; alone for that PE.
   GRAVEL_DEVICE void settle(uint32_t pe) const {
-    const uint32_t rest = owed[pe] % half_share();
-    owed[pe] = 0;
+    const uint32_t rest = deferred[pe] % half_share();
+    deferred[pe] = 0;
     if (rest) gravel_add(g, &credits[g.my_pe], rest, static_cast<int>(pe));
   }
 
@@ -101,25 +101,27 @@ struct gravel_remote_channel_handle {
   GRAVEL_DEVICE uint32_t half_share() const { return share > 1 ? share / 2 : 1; }
 };
 
-/// All members but handle() and credits() are collective. From gravel_init to gravel_finalize; one of a T at a time. One host thread.
+/// All members but handle() and credits() are collective. From gravel_init to gravel_finalize; one of a T at a time.
+/// One host thread.
 template <class T>
 class gravel_remote_channel {
-  using element = gravel::sent_element<T>;
-  using channel = gravel::channel<element>;
+  using element = gravel::detail::sent_element<T>;
+  using channel = gravel::detail::channel<element>;
   static_assert(sizeof(T) <= 240, "an element travels in one message");
 
  public:
-  /// `capacity` elements at each PE; at least as many as there are PEs, which all get the same share. Throws gravel::error for less, and for what does
-  /// not fit into memory.
+  /// `capacity` elements at each PE; at least as many as there are PEs, which all get the same share. Throws
+  /// gravel::error for less, and for what does not fit into memory.
   explicit gravel_remote_channel(uint32_t capacity) : n_pes_(static_cast<uint32_t>(gravel_n_pes())) {
     if (capacity < n_pes_ || capacity > 1u << 30)
-      gravel::fail_text("remote channel: a capacity of " + std::to_string(capacity) + " for " + std::to_string(n_pes_) +
-                        " PEs; one element for each, 2^30 at most");
+      gravel::detail::fail_text("remote channel: a capacity of " + std::to_string(capacity) + " for " +
+                                std::to_string(n_pes_) + " PEs; one element for each, 2^30 at most");
     handle_.share = capacity / n_pes_;
     const uint64_t first = (sizeof(channel) + 127) / 128 * 128, bytes = channel::bytes(capacity);
-    memory_ = static_cast<char*>(gravel::current_backend().allocate(first + bytes + n_pes_ * 4, "a remote channel"));
+    memory_ =
+        static_cast<char*>(gravel::detail::current_backend().allocate(first + bytes + n_pes_ * 4, "a remote channel"));
     handle_.own = channel::in(memory_ + first, capacity);
-    handle_.owed = reinterpret_cast<uint32_t*>(memory_ + first + bytes);
+    handle_.deferred = reinterpret_cast<uint32_t*>(memory_ + first + bytes);
     gravel_copy(memory_, &handle_.own, sizeof(handle_.own));
     gravel_copy(&handle_.own.state().room, &capacity, sizeof(capacity));
     handle_.credits = gravel_malloc<uint32_t>(n_pes_ * 4);
@@ -134,7 +136,7 @@ class gravel_remote_channel {
   ~gravel_remote_channel() {
     gravel_wait_quiescent();
     gravel_free(handle_.credits);
-    gravel::current_backend().release(memory_);
+    gravel::detail::current_backend().release(memory_);
   }
 
   gravel_remote_channel_handle<T> handle() const {
@@ -151,7 +153,7 @@ class gravel_remote_channel {
   }
 
  private:
-  gravel::open_object open_{"gravel_remote_channel"};
+  gravel::detail::open_object open_{"gravel_remote_channel"};
   uint32_t n_pes_;
   char* memory_ = nullptr;
   gravel_remote_channel_handle<T> handle_{};

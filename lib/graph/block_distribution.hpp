@@ -6,7 +6,7 @@
 
 #include "lib/base/platform.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 struct block_distribution {
   uint64_t vertices;
@@ -14,7 +14,8 @@ struct block_distribution {
   uint64_t block;  ///< vertices per part, rounded up; at least 1
 
   /// Of `n` vertices into `k` parts, at least 1.
-  GRAVEL_BOTH block_distribution(uint64_t n, int k) : vertices(n), parts(k), block(n == 0 ? 1 : (n - 1) / static_cast<uint64_t>(k) + 1) {}
+  GRAVEL_BOTH block_distribution(uint64_t n, int k)
+      : vertices(n), parts(k), block(n == 0 ? 1 : (n - 1) / static_cast<uint64_t>(k) + 1) {}
 
   /// For vertex < vertices.
   GRAVEL_BOTH int owner(uint64_t vertex) const { return static_cast<int>(vertex / block); }
@@ -28,4 +29,4 @@ struct block_distribution {
   GRAVEL_BOTH uint64_t count(int part) const { return first(part + 1) - first(part); }
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

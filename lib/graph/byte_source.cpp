@@ -14,7 +14,7 @@
 
 #include "lib/base/error.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 byte_source::byte_source(unopened, std::string name) : name_(std::move(name)) {}
 
@@ -109,8 +109,9 @@ bool byte_source::begin_member() {
     input_.remove_prefix(zeros);
     if (input_.empty()) continue;
     if (input_[0] != '\x1f')
-      fail("{}: expected the end of the file or another gzip member at byte {}, found {}; fetch or write the file again", name_, offset(),
-           quoted(input_));
+      fail(
+          "{}: expected the end of the file or another gzip member at byte {}, found {}; fetch or write the file again",
+          name_, offset(), quoted(input_));
     inflateReset(unpacker_.get());
     return in_member_ = true;
   }
@@ -131,10 +132,12 @@ size_t byte_source::unpack(char* to, size_t most) {
     const int code = inflate(&z, Z_NO_FLUSH);
     input_.remove_prefix(given - z.avail_in);
     // All that can be unpacked is given out before it is said that the end is missing.
-    if (code == Z_BUF_ERROR) fail("{}: the gzip data are cut off at byte {}; fetch or write the file again", name_, offset());
+    if (code == Z_BUF_ERROR)
+      fail("{}: the gzip data are cut off at byte {}; fetch or write the file again", name_, offset());
     if (code == Z_MEM_ERROR) fail("cannot unpack {}: out of memory", name_);
     if (code != Z_OK && code != Z_STREAM_END)
-      fail("{}: the gzip data are damaged at byte {} ({}); fetch or write the file again", name_, offset(), z.msg ? z.msg : zError(code));
+      fail("{}: the gzip data are damaged at byte {} ({}); fetch or write the file again", name_, offset(),
+           z.msg ? z.msg : zError(code));
     if (code == Z_STREAM_END) {
       in_member_ = false;
       ends_empty_ = z.total_out == 0;
@@ -142,7 +145,8 @@ size_t byte_source::unpack(char* to, size_t most) {
     if (z.avail_out < room) return room - z.avail_out;
   }
   if (blocks_ && !ends_empty_)
-    fail("{}: the file of bgzip ends at byte {} without the empty block that ends each; fetch or write the file again", name_, offset());
+    fail("{}: the file of bgzip ends at byte {} without the empty block that ends each; fetch or write the file again",
+         name_, offset());
   return 0;
 }
 
@@ -182,10 +186,12 @@ void refuse_foreign_format(const byte_source& source) {
   for (const format& f : formats)
     if (head.size() >= f.at && head.substr(f.at).starts_with(f.magic)) fail("{} is {}", source.name(), f.what);
   std::string begin(head.substr(std::min(head.find_first_not_of(" \t\r\n"), head.size())).substr(0, 16));
-  std::transform(begin.begin(), begin.end(), begin.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  std::transform(begin.begin(), begin.end(), begin.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
   if (begin.starts_with("<!doctype") || begin.starts_with("<html"))
     fail("{} is a web page (HTML): was it fetched from the right address?", source.name());
-  if (begin.starts_with("<?xml")) fail("{} is an XML document: write the graph as an edge list or Matrix Market", source.name());
+  if (begin.starts_with("<?xml"))
+    fail("{} is an XML document: write the graph as an edge list or Matrix Market", source.name());
 }
 
 std::string quoted(std::string_view text) {
@@ -199,4 +205,4 @@ std::string quoted(std::string_view text) {
   return out + (text.size() > most ? "...'" : "'");
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -7,7 +7,7 @@
 
 struct z_stream_s;  // of zlib
 
-namespace gravel {
+namespace gravel::detail {
 
 /// Gives the bytes of a file or of memory one after the other. What begins with gzip's two magic bytes is unpacked:
 /// members one behind the other are read to the last one, and zeros may follow a member; a file of bgzip ends with an
@@ -64,4 +64,4 @@ void refuse_foreign_format(const byte_source& source);
 /// A piece of input for an error message: in quotes, shortened, unprintable bytes as \xNN.
 std::string quoted(std::string_view text);
 
-}  // namespace gravel
+}  // namespace gravel::detail

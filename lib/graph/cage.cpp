@@ -1,15 +1,17 @@
-// The cage model: a polymer is a chain of monomers on the points of a cubic lattice, bonds between neighbouring points. Where both
-// neighbours of a monomer lie at one point it is a kink, and may move to any other point beside that one; an end may move to any
-// point beside its only neighbour. An electric field along the cube's diagonal makes three of the six directions "up", three "down".
+// The cage model: a polymer is a chain of monomers on the points of a cubic lattice, bonds between neighbouring points.
+// Where both neighbours of a monomer lie at one point it is a kink, and may move to any other point beside that one; an
+// end may move to any point beside its only neighbour. An electric field along the cube's diagonal makes three of the
+// six directions "up", three "down".
 //
-// What moves can follow depends only on which points of the chain are the same, so a chain is a walk in a tree where each point has three
-// points above it and three below, and chains that a symmetry of this tree carries into each other are one state; so are a chain and
-// the same chain read from its other end. (Counted so, 3 to 15 monomers give the numbers of states and transitions of the published
-// matrices; test/graph_generate_test.cpp.)
+// What moves can follow depends only on which points of the chain are the same, so a chain is a walk in a tree where
+// each point has three points above it and three below, and chains that a symmetry of this tree carries into each other
+// are one state; so are a chain and the same chain read from its other end. (Counted so, 3 to 15 monomers give the
+// numbers of states and transitions of the published matrices; test/graph_generate_test.cpp.)
 //
-// A walk is written as its steps, 3 bits each, the first in the highest place: 0 or 1 to a point that is new, above or below; 2 + k to the
-// k-th of the points beside this one that the walk has been at, in the order of first visits. Walks that a symmetry carries into each other
-// have one word, and others have others. Of a chain's two directions the smaller word is the state.
+// A walk is written as its steps, 3 bits each, the first in the highest place: 0 or 1 to a point that is new, above or
+// below; 2 + k to the k-th of the points beside this one that the walk has been at, in the order of first visits. Walks
+// that a symmetry carries into each other have one word, and others have others. Of a chain's two directions the
+// smaller word is the state.
 #include <algorithm>
 #include <array>
 #include <vector>
@@ -18,7 +20,7 @@
 #include "lib/graph/generate.hpp"
 #include "lib/graph/slices.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 constexpr int least_monomers = 3, most_monomers = 15;
@@ -38,7 +40,8 @@ constexpr std::array<graph_size, most_monomers - least_monomers + 1> sizes{{{5, 
                                                                             {1505785, 27130349},
                                                                             {5154859, 99199551}}};
 
-using numbers = std::array<uint8_t, most_monomers + 1>;  // of points, of which there may be one more to move to; or of monomers
+using numbers =
+    std::array<uint8_t, most_monomers + 1>;  // of points, of which there may be one more to move to; or of monomers
 
 numbers backwards(const numbers& at, unsigned monomers) {
   numbers turned{};
@@ -75,8 +78,9 @@ class scribe {
   }
   uint64_t word_ = 0;
   unsigned places_ = 1;
-  numbers before_{};      // of each point, where the first step to it came from
-  numbers letter_{};      // of each point what a step from there writes, but for a step back; 0 if the walk has not been there
+  numbers before_{};  // of each point, where the first step to it came from
+  numbers
+      letter_{};  // of each point what a step from there writes, but for a step back; 0 if the walk has not been there
   numbers neighbours_{};  // of each point, at how many beside it the walk has been
 };
 
@@ -196,7 +200,8 @@ class move_finder {
   /// The chain read from one end.
   struct reading {
     numbers at;
-    std::array<scribe, most_monomers> until;  // of each place whose monomer may move, but for the first, what is written before it
+    std::array<scribe, most_monomers>
+        until;  // of each place whose monomer may move, but for the first, what is written before it
 
     void read(const numbers& places, unsigned last, const numbers& height) {
       at = places;
@@ -221,14 +226,17 @@ class move_finder {
     back_.read(backwards(c_.at, monomers), last_, c_.height);
   }
 
-  /// Moves monomer i to the other points beside `point`, and to one of those above and below it where nobody is, as far as there are any. If it
-  /// leaves its own point empty, that one is no other point, and an empty one like it is no other place.
+  /// Moves monomer i to the other points beside `point`, and to one of those above and below it where nobody is, as far
+  /// as there are any. If it leaves its own point empty, that one is no other point, and an empty one like it is no
+  /// other place.
   void move(unsigned i, unsigned point, std::vector<uint64_t>& to) {
     const unsigned own = c_.at[i];
     for (unsigned k = 0; k < c_.neighbours(point); ++k)
       if (const unsigned p = c_.neighbour(point, k); p != own) to.push_back(moved(i, p));
     for (const bool up : {true, false}) {
-      if ((up ? c_.above : c_.below)[point] == 3 || (monomers_at_[own] == 1 && (c_.height[own] > c_.height[point]) == up)) continue;
+      if ((up ? c_.above : c_.below)[point] == 3 ||
+          (monomers_at_[own] == 1 && (c_.height[own] > c_.height[point]) == up))
+        continue;
       c_.height[c_.points] = static_cast<uint8_t>(up ? c_.height[point] + 1 : c_.height[point] - 1);
       to.push_back(moved(i, c_.points));
     }
@@ -236,8 +244,8 @@ class move_finder {
   }
   void put(unsigned i, unsigned point) { forwards_.at[i] = back_.at[last_ - i] = static_cast<uint8_t>(point); }
 
-  /// The state with monomer i at another point: the smaller one of both directions. A few letters mostly tell which it is, and then the other
-  /// one is not written.
+  /// The state with monomer i at another point: the smaller one of both directions. A few letters mostly tell which it
+  /// is, and then the other one is not written.
   uint64_t moved(unsigned i, unsigned point) {
     put(i, point);
     scribe one = forwards_.before(i), other = back_.before(last_ - i);
@@ -299,9 +307,10 @@ edge_list cage(int monomers, const graph_share& share) {
         piece.edges.push_back({v, index[piece.to[i]]});
       }
   };
-  in_slices<moves>((count + of_slice - 1) / of_slice, share.threads, make,
-                   [&](const moves& piece) { list.edges.insert(list.edges.end(), piece.edges.begin(), piece.edges.end()); });
+  in_slices<moves>((count + of_slice - 1) / of_slice, share.threads, make, [&](const moves& piece) {
+    list.edges.insert(list.edges.end(), piece.edges.begin(), piece.edges.end());
+  });
   return list;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -9,12 +9,13 @@
 
 #include "lib/base/error.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 /// Bytes that this process may have: those of the machine, or of its control group if these are fewer.
 uint64_t memory_limit() {
-  uint64_t bytes = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)), of_group;
+  uint64_t bytes = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)),
+           of_group;
   if (std::ifstream("/sys/fs/cgroup/memory.max") >> of_group) bytes = std::min(bytes, of_group);
   return bytes;
 }
@@ -24,13 +25,14 @@ uint64_t memory_limit() {
 csr make_csr(const edge_list& list, int part, int parts) {
   const block_distribution distribution(list.vertices, parts);
   csr rows;
-  // Asked first: the system hands out more memory than there is, and ends the process later. Beside the rows there are the
-  // list and what the program has for each vertex.
+  // Asked first: the system hands out more memory than there is, and ends the process later. Beside the rows there are
+  // the list and what the program has for each vertex.
   const uint64_t needed = 8 * (distribution.count(part) + 1 + list.edges.size() + list.weights.size());
   const uint64_t there = memory_limit();
   if (needed > there / 2)
     fail(
-        "part {} of {} has {} vertices and {} edges, whose rows take {:.1f} GiB, more than half of the memory ({:.1f} GiB): "
+        "part {} of {} has {} vertices and {} edges, whose rows take {:.1f} GiB, more than half of the memory ({:.1f} "
+        "GiB): "
         "use more machines",
         part, parts, distribution.count(part), list.edges.size(), static_cast<double>(needed) * 0x1p-30,
         static_cast<double>(there) * 0x1p-30);
@@ -39,12 +41,13 @@ csr make_csr(const edge_list& list, int part, int parts) {
     rows.targets.resize(list.edges.size());
     rows.weights.resize(list.weights.size());
   } catch (const std::exception&) {  // bad_alloc or length_error
-    fail("part {} of {} has {} vertices and {} edges: too many for the memory of this machine", part, parts, distribution.count(part),
-         list.edges.size());
+    fail("part {} of {} has {} vertices and {} edges: too many for the memory of this machine", part, parts,
+         distribution.count(part), list.edges.size());
   }
   const uint64_t first = distribution.first(part), count = distribution.count(part);
   for (const edge& e : list.edges) {
-    if (e.source - first >= count) fail("edge {} -> {} does not belong to part {} of {}", e.source, e.target, part, parts);
+    if (e.source - first >= count)
+      fail("edge {} -> {} does not belong to part {} of {}", e.source, e.target, part, parts);
     ++rows.offsets[e.source - first + 1];
   }
   for (size_t i = 1; i < rows.offsets.size(); ++i) rows.offsets[i] += rows.offsets[i - 1];
@@ -69,7 +72,8 @@ void simplify(csr& rows, uint64_t first) {
     for (uint64_t e = begin; e < end; ++e)
       if (rows.targets[e] != first + v) row.emplace_back(rows.targets[e], weighted ? rows.weights[e] : 0.0);
     std::sort(row.begin(), row.end());
-    row.erase(std::unique(row.begin(), row.end(), [](const auto& a, const auto& b) { return a.first == b.first; }), row.end());
+    row.erase(std::unique(row.begin(), row.end(), [](const auto& a, const auto& b) { return a.first == b.first; }),
+              row.end());
     for (const auto& [target, weight] : row) {
       rows.targets[kept] = target;
       if (weighted) rows.weights[kept] = weight;
@@ -82,4 +86,4 @@ void simplify(csr& rows, uint64_t first) {
   if (weighted) rows.weights.resize(kept);
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -5,7 +5,7 @@
 
 #include "lib/graph/edge_list.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// The targets of the part's i-th vertex are targets[offsets[i]] to targets[offsets[i + 1]] (exclusive).
 struct csr {
@@ -17,11 +17,12 @@ struct csr {
   uint64_t degree(uint64_t row) const { return offsets[row + 1] - offsets[row]; }
 };
 
-/// The rows of a share of edges, each in the order of the list. Throws gravel::error for edges that do not belong to `part`.
+/// The rows of a share of edges, each in the order of the list. Throws gravel::error for edges that do not belong to
+/// `part`.
 csr make_csr(const edge_list& list, int part = 0, int parts = 1);
 
-/// Makes rows those of a simple graph: each is sorted, of repeated edges the lightest stays, edges to oneself go. `first` is the number
-/// of row 0.
+/// Makes rows those of a simple graph: each is sorted, of repeated edges the lightest stays, edges to oneself go.
+/// `first` is the number of row 0.
 void simplify(csr& rows, uint64_t first = 0);
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -4,7 +4,7 @@
 
 #include "lib/base/error.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 void check_share(const graph_share& share) {
   if (share.parts < 1 || share.part < 0 || share.part >= share.parts)
@@ -24,4 +24,4 @@ void give_weights(edge_list& list, uint32_t most, uint64_t seed) {
                  [&](const edge& e) { return weight_between(e.source, e.target, most, seed); });
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

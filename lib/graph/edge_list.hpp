@@ -1,8 +1,8 @@
 // Directed graphs as lists of edges, divided among the PEs of a job.
 //
-// Every PE reads (or generates) the whole graph and keeps the edges whose source it owns, by block_distribution. What a vertex is
-// called is a function of the whole graph alone, so all PEs agree without talking to each other. A graph is a multigraph: repeated
-// edges and edges from a vertex to itself are kept (see csr.hpp, simplify).
+// Every PE reads (or generates) the whole graph and keeps the edges whose source it owns, by block_distribution. What a
+// vertex is called is a function of the whole graph alone, so all PEs agree without talking to each other. A graph is a
+// multigraph: repeated edges and edges from a vertex to itself are kept (see csr.hpp, simplify).
 #pragma once
 #include <cstdint>
 #include <string>
@@ -13,7 +13,7 @@
 #include "lib/graph/block_distribution.hpp"
 #include "lib/graph/vertex_ids.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 struct edge {
   uint64_t source, target;
@@ -23,9 +23,10 @@ struct edge {
 /// Which edges of a graph a reader or a generator keeps.
 struct graph_share {
   int part = 0, parts = 1;
-  bool undirected = false;  ///< each edge between two vertices counts in both directions; one in the graph is then two here
-  bool reversed = false;    ///< each edge is turned around first: rows are what leads to a vertex
-  int threads = 1;          ///< that a generator may use, the caller's among them; the result is the same
+  bool undirected =
+      false;  ///< each edge between two vertices counts in both directions; one in the graph is then two here
+  bool reversed = false;  ///< each edge is turned around first: rows are what leads to a vertex
+  int threads = 1;        ///< that a generator may use, the caller's among them; the result is the same
 };
 /// Throws gravel::error if there is no such part.
 void check_share(const graph_share& share);
@@ -71,8 +72,8 @@ GRAVEL_BOTH uint32_t weight_between(uint64_t one, uint64_t other, uint32_t most,
   return 1 + pick(mix(mix(seed ^ (one < other ? one : other)) ^ (one < other ? other : one)), most);
 }
 
-/// Gives each edge a whole-numbered weight from 1 to `most`, a function of its two ends alone, in whatever order: both directions of an
-/// edge, and all copies, have the same.
+/// Gives each edge a whole-numbered weight from 1 to `most`, a function of its two ends alone, in whatever order: both
+/// directions of an edge, and all copies, have the same.
 void give_weights(edge_list& list, uint32_t most, uint64_t seed);
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -6,7 +6,7 @@
 
 #include "lib/graph/weight.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 /// Of a decimal number that is not in the range of double: is it too small?
@@ -16,7 +16,8 @@ bool is_tiny(std::string_view text) {
   std::string_view exponent_text = text.substr(std::min(exponent_at + 1, text.size()));
   if (exponent_text.starts_with('+')) exponent_text.remove_prefix(1);
   int64_t exponent = 0;
-  if (std::from_chars(exponent_text.data(), exponent_text.data() + exponent_text.size(), exponent).ec == std::errc::result_out_of_range)
+  if (std::from_chars(exponent_text.data(), exponent_text.data() + exponent_text.size(), exponent).ec ==
+      std::errc::result_out_of_range)
     return exponent_text.starts_with('-');
   const auto point = static_cast<double>(std::min(digits.find('.'), digits.size()));
   const auto first = static_cast<double>(std::min(digits.find_first_of("123456789"), digits.size()));
@@ -26,7 +27,8 @@ bool is_tiny(std::string_view text) {
 /// Is the float next to it the very number that these digits say?
 bool is_exact(std::string_view digits, double value) {
   char exact[64];  // the largest float has 39 digits
-  const auto end = std::to_chars(exact, exact + sizeof(exact), static_cast<float>(value + 0.0), std::chars_format::fixed, 0).ptr;
+  const auto end =
+      std::to_chars(exact, exact + sizeof(exact), static_cast<float>(value + 0.0), std::chars_format::fixed, 0).ptr;
   digits.remove_prefix(std::min(digits.find_first_not_of("+-0"), digits.size() - 1));
   return digits == std::string_view(exact, static_cast<size_t>(end - exact));
 }
@@ -56,17 +58,19 @@ bool take_real(std::string_view& rest, written_real& number) {
 double checked_weight(const line_reader& reader, const written_real& number) {
   const double value = number.value;
   const bool digits = number.is_digits();
-  if (std::isnan(value) || value < 0 || (std::isinf(value) && number.text.find_first_of("0123456789") == std::string_view::npos))
+  if (std::isnan(value) || value < 0 ||
+      (std::isinf(value) && number.text.find_first_of("0123456789") == std::string_view::npos))
     reader.fail_here("the weight {} is not a finite number from 0 on", number.text.substr(0, 60));
   if (value > largest_weight)
     reader.fail_here("the weight {} is above {}, the largest that a float holds: divide all weights by the same number",
                      number.text.substr(0, 60), largest_weight);
   if (!fits_weight(value) || (digits && !is_exact(number.text, value)))
     reader.fail_here(
-        "the weight {} is a whole number that a float (24 bits) does not hold, it would become {}: divide all weights by the "
+        "the weight {} is a whole number that a float (24 bits) does not hold, it would become {}: divide all weights "
+        "by the "
         "same number, or round them",
         number.text.substr(0, 60), static_cast<double>(static_cast<float>(value)));
   return value + 0.0;  // of -0: 0
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

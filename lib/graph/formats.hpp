@@ -8,7 +8,7 @@
 #include "lib/graph/line_reader.hpp"
 #include "lib/graph/read.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 void read_snap(line_reader&, const graph_share&, const read_options&, edge_list&);
 void read_matrix_market(line_reader&, const graph_share&, const read_options&, edge_list&);
@@ -35,7 +35,8 @@ inline void skip_blanks(std::string_view& rest) {
 template <class T>
 bool take_number(std::string_view& rest, T& value) {
   skip_blanks(rest);
-  if (std::is_signed_v<T> && rest.size() > 1 && rest[0] == '+' && rest[1] != '-') rest.remove_prefix(1);  // from_chars wants no plus sign
+  if (std::is_signed_v<T> && rest.size() > 1 && rest[0] == '+' && rest[1] != '-')
+    rest.remove_prefix(1);  // from_chars wants no plus sign
   const char* last = rest.data() + rest.size();
   const auto [end, code] = std::from_chars(rest.data(), last, value);
   if (code != std::errc{} || (end != last && !is_blank(*end))) return false;
@@ -85,4 +86,4 @@ bool take_real(std::string_view& rest, written_real& number);
 /// The number as a weight. Throws if it cannot be one: see weight.hpp.
 double checked_weight(const line_reader& reader, const written_real& number);
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,5 +1,6 @@
-// Galois's .gr files: four 64-bit words (version, bytes of an edge's weight, vertices, edges), the end of each vertex's edges as 64-bit
-// words, the targets (32-bit in version 1, filled up to 8 bytes; 64-bit in version 2), the weights. Little-endian.
+// Galois's .gr files: four 64-bit words (version, bytes of an edge's weight, vertices, edges), the end of each vertex's
+// edges as 64-bit words, the targets (32-bit in version 1, filled up to 8 bytes; 64-bit in version 2), the weights.
+// Little-endian.
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
@@ -7,7 +8,7 @@
 #include "lib/graph/formats.hpp"
 #include "lib/graph/weight.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 class binary_reader {
@@ -78,7 +79,8 @@ void read_galois(byte_source& source, const graph_share& share, const read_optio
 
   const auto ends = file.read_all<uint64_t>(vertices, "ends of rows");
   for (uint64_t v = 0; v < vertices; ++v)
-    if (ends[v] > edges || ends[v] < (v ? ends[v - 1] : 0)) fail("{}: the edges of vertex {} end at {} of {}", path, v, ends[v], edges);
+    if (ends[v] > edges || ends[v] < (v ? ends[v - 1] : 0))
+      fail("{}: the edges of vertex {} end at {} of {}", path, v, ends[v], edges);
   if (ends.back() != edges) fail("{}: the edges of the last vertex end at {} of {}", path, ends.back(), edges);
   std::vector<uint32_t> narrow;
   std::vector<uint64_t> wide;
@@ -105,13 +107,15 @@ void read_galois(byte_source& source, const graph_share& share, const read_optio
   for (uint64_t v = 0, e = 0; v < vertices; ++v)
     for (; e < ends[v]; ++e) {
       const uint64_t target = version == 1 ? narrow[e] : wide[e];
-      if (target >= vertices) fail("{}: edge {} of vertex {} leads to vertex {}, but there are {}", path, e, v, target, vertices);
+      if (target >= vertices)
+        fail("{}: edge {} of vertex {} leads to vertex {}, but there are {}", path, e, v, target, vertices);
       double weight = 0;
       if (options.weights) {
         const read_weight found = weight_of(e);
         if (!found.fits)
           fail(
-              "{}: the weight {} of edge {} of vertex {} is not a number from 0 to {}, or is a whole number that a float (24 bits) does "
+              "{}: the weight {} of edge {} of vertex {} is not a number from 0 to {}, or is a whole number that a "
+              "float (24 bits) does "
               "not hold",
               path, found.value, e, v, largest_weight);
         weight = found.value;
@@ -120,4 +124,4 @@ void read_galois(byte_source& source, const graph_share& share, const read_optio
     }
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -4,7 +4,7 @@
 
 #include "lib/base/error.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 ghost_list find_ghosts(std::vector<uint32_t>& named, vertex_code codes, int me, int parts, uint64_t own) {
   // A bit for each code, and how many are set before each word.
@@ -22,13 +22,15 @@ ghost_list find_ghosts(std::vector<uint32_t>& named, vertex_code codes, int me, 
     }
   }
   for (size_t p = 0; p < static_cast<size_t>(parts); ++p) ghosts.first[p + 1] += ghosts.first[p];
-  if (own + ghosts.codes.size() > ~uint32_t{0}) fail("{} vertices and {} ghosts: more than 32 bits can name", own, ghosts.codes.size());
+  if (own + ghosts.codes.size() > ~uint32_t{0})
+    fail("{} vertices and {} ghosts: more than 32 bits can name", own, ghosts.codes.size());
   for (uint32_t& code : named) {
     const uint64_t below = bits[code / 64] & ((uint64_t{1} << code % 64) - 1);
-    code = codes.owner(code) == me ? codes.place(code)
-                                   : static_cast<uint32_t>(own + before[code / 64] + static_cast<uint64_t>(std::popcount(below)));
+    code = codes.owner(code) == me
+               ? codes.place(code)
+               : static_cast<uint32_t>(own + before[code / 64] + static_cast<uint64_t>(std::popcount(below)));
   }
   return ghosts;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

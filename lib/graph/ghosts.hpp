@@ -5,7 +5,7 @@
 
 #include "lib/graph/partition.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 struct ghost_list {
   std::vector<uint32_t> codes;  ///< of the vertices, by owner and place
@@ -13,8 +13,8 @@ struct ghost_list {
   uint64_t uses = 0;            ///< how often the rows name one: edges that lead to other parts
 };
 
-/// Finds the ghosts of part `me` in `named`, the codes that its rows name, and replaces each code by where the vertex is: the part's own ones
-/// at their places, ghost k at `own` + k. Throws gravel::error if 32 bits cannot name them.
+/// Finds the ghosts of part `me` in `named`, the codes that its rows name, and replaces each code by where the vertex
+/// is: the part's own ones at their places, ghost k at `own` + k. Throws gravel::error if 32 bits cannot name them.
 ghost_list find_ghosts(std::vector<uint32_t>& named, vertex_code codes, int me, int parts, uint64_t own);
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -6,7 +6,7 @@
 #include "lib/graph/generate.hpp"
 #include "lib/graph/slices.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 void check_sides(const char* what, uint64_t width, uint64_t height) {
@@ -26,8 +26,8 @@ graph_share both_ways(graph_share share) {
 
 }  // namespace
 
-// Triangle 0 of a square has its left side and triangle 1 its right side. A rising diagonal gives triangle 0 the upper side and
-// triangle 1 the lower one, a falling diagonal the other way round.
+// Triangle 0 of a square has its left side and triangle 1 its right side. A rising diagonal gives triangle 0 the upper
+// side and triangle 1 the lower one, a falling diagonal the other way round.
 edge_list mesh(uint64_t width, uint64_t height, uint64_t seed, const graph_share& share) {
   check_sides("mesh", width, height);
   edge_list list;
@@ -42,14 +42,16 @@ edge_list mesh(uint64_t width, uint64_t height, uint64_t seed, const graph_share
   const block_distribution blocks(list.vertices, share.parts);
   const uint64_t own = blocks.first(share.part) / (2 * width), first = own ? own - 1 : 0;
   const uint64_t end = blocks.count(share.part) ? (blocks.first(share.part + 1) - 1) / (2 * width) + 1 : first;
-  keep_in_slices(list, both_ways(share), end - first, rows_of_slice(width), [&](edge_keeper& keeper, uint64_t from, uint64_t to) {
-    for (uint64_t y = first + from; y < first + to; ++y)
-      for (uint64_t x = 0; x < width; ++x) {
-        keeper.add({triangle(x, y, 0), triangle(x, y, 1)});
-        if (x + 1 < width) keeper.add({triangle(x, y, 1), triangle(x + 1, y, 0)});
-        if (y + 1 < height) keeper.add({triangle(x, y, !rises(x, y)), triangle(x, y + 1, rises(x, y + 1))});
-      }
-  });
+  keep_in_slices(list, both_ways(share), end - first, rows_of_slice(width),
+                 [&](edge_keeper& keeper, uint64_t from, uint64_t to) {
+                   for (uint64_t y = first + from; y < first + to; ++y)
+                     for (uint64_t x = 0; x < width; ++x) {
+                       keeper.add({triangle(x, y, 0), triangle(x, y, 1)});
+                       if (x + 1 < width) keeper.add({triangle(x, y, 1), triangle(x + 1, y, 0)});
+                       if (y + 1 < height)
+                         keeper.add({triangle(x, y, !rises(x, y)), triangle(x, y + 1, rises(x, y + 1))});
+                     }
+                 });
   list.total_edges = edges;
   return list;
 }
@@ -63,14 +65,15 @@ edge_list road_grid(uint64_t width, uint64_t height, double kept, uint64_t seed,
   const auto there = [&](uint64_t edge_number) { return mix(key ^ edge_number) >> 1 < most; };
   check_share(share);
   reserve_share(list, static_cast<uint64_t>(4 * kept * static_cast<double>(list.vertices)), share.parts);
-  keep_in_slices(list, both_ways(share), height, rows_of_slice(width), [&](edge_keeper& keeper, uint64_t from, uint64_t to) {
-    for (uint64_t y = from, v = from * width; y < to; ++y)
-      for (uint64_t x = 0; x < width; ++x, ++v) {
-        if (x + 1 < width && there(2 * v)) keeper.add({v, v + 1});
-        if (y + 1 < height && there(2 * v + 1)) keeper.add({v, v + width});
-      }
-  });
+  keep_in_slices(list, both_ways(share), height, rows_of_slice(width),
+                 [&](edge_keeper& keeper, uint64_t from, uint64_t to) {
+                   for (uint64_t y = from, v = from * width; y < to; ++y)
+                     for (uint64_t x = 0; x < width; ++x, ++v) {
+                       if (x + 1 < width && there(2 * v)) keeper.add({v, v + 1});
+                       if (y + 1 < height && there(2 * v + 1)) keeper.add({v, v + width});
+                     }
+                 });
   return list;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

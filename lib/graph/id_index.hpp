@@ -8,7 +8,7 @@
 
 #include "lib/base/mix.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// Use: insert() all ids, number() once, then find(). For use by one thread while it is filled.
 class id_index {
@@ -41,7 +41,8 @@ class id_index {
     std::vector<uint64_t> ids;
     ids.reserve(count);
     for (const group* g : order)
-      for (uint64_t bits = g->present; bits; bits &= bits - 1) ids.push_back(g->key << 6 | static_cast<uint64_t>(__builtin_ctzll(bits)));
+      for (uint64_t bits = g->present; bits; bits &= bits - 1)
+        ids.push_back(g->key << 6 | static_cast<uint64_t>(__builtin_ctzll(bits)));
     return ids;
   }
 
@@ -80,4 +81,4 @@ class id_index {
   size_t used_ = 0;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

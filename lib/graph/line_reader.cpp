@@ -6,7 +6,7 @@
 #include <cstring>
 #include <new>
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 constexpr size_t chunk = 64 << 10;  // at least so many bytes are read at once
 }
@@ -26,7 +26,8 @@ bool line_reader::next(std::string_view& line) {
   for (;;) {
     const char* const begin = buffer_.get() + begin_;
     const char* const found =
-        searched_ < end_ ? static_cast<const char*>(std::memchr(buffer_.get() + searched_, '\n', end_ - searched_)) : nullptr;
+        searched_ < end_ ? static_cast<const char*>(std::memchr(buffer_.get() + searched_, '\n', end_ - searched_))
+                         : nullptr;
     searched_ = end_;
     if (!found && !at_end_) {
       fill();
@@ -45,7 +46,8 @@ bool line_reader::next(std::string_view& line) {
 }
 
 void line_reader::fill() {
-  if (end_ - begin_ > longest_) fail_at(line_number_ + 1, "the line is longer than {} bytes; is this a text file?", longest_);
+  if (end_ - begin_ > longest_)
+    fail_at(line_number_ + 1, "the line is longer than {} bytes; is this a text file?", longest_);
   make_room();
   const size_t got = source_.read(buffer_.get() + end_, capacity_ - end_);
   end_ += got;
@@ -87,4 +89,4 @@ void line_reader::start() {
   for (size_t n = source_.head().starts_with(mark) ? mark.size() : 0; n > 0;) n -= source_.read(skipped, n);
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

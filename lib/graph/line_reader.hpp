@@ -11,7 +11,7 @@
 #include "lib/base/error.hpp"
 #include "lib/graph/byte_source.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// Reads a source line by line. Lines end with LF or CRLF, the last one may lack its end; a mark of UTF-8 in front of
 /// the first one is skipped. Memory: the longest line, up to a limit. Throws gravel::error for a longer line, for what
@@ -58,4 +58,4 @@ class line_reader {
   uint64_t line_number_ = 0;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,4 +1,5 @@
-// Files of METIS: the first line has the numbers of vertices and edges and a format, then each line the neighbours of a vertex, from 1.
+// Files of METIS: the first line has the numbers of vertices and edges and a format, then each line the neighbours of a
+// vertex, from 1.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -7,7 +8,7 @@
 #include "lib/base/mix.hpp"
 #include "lib/graph/formats.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 struct metis_header {
@@ -27,29 +28,36 @@ metis_header read_header(line_reader& reader) {
   constexpr uint64_t most_constraints = 1 << 16;
   std::string_view line;
   metis_header h;
-  if (!next_line(reader, line)) fail("{} ends before its first line 'vertices edges [format [weights]]'", reader.path());
+  if (!next_line(reader, line))
+    fail("{} ends before its first line 'vertices edges [format [weights]]'", reader.path());
   std::string_view rest = line;
   bool right = take_number(rest, h.vertices) && take_number(rest, h.edges);
   std::string_view format = right ? take_word(rest) : "";
-  const auto digit = [&](size_t from_right) { return format.size() >= from_right && format[format.size() - from_right] == '1'; };
+  const auto digit = [&](size_t from_right) {
+    return format.size() >= from_right && format[format.size() - from_right] == '1';
+  };
   uint64_t constraints = 1;
   const bool has_constraints = !at_end(rest);
   if (has_constraints) right &= take_number(rest, constraints) && constraints > 0;
   right &= format.size() <= 3 && format.find_first_not_of("01") == format.npos && at_end(rest);
   if (!right)
-    reader.fail_here("expected 'vertices edges [format [weights]]', the format of up to three digits 0 or 1, found {}", quoted(line));
+    reader.fail_here("expected 'vertices edges [format [weights]]', the format of up to three digits 0 or 1, found {}",
+                     quoted(line));
   if (constraints > most_constraints)
     reader.fail_here("{} weights of a vertex are more than the {} supported", constraints, most_constraints);
   if (has_constraints && !digit(2))
-    reader.fail_here("{} weights of a vertex, but the format {} says that vertices have none: its middle digit is not 1", constraints,
-                     format);
+    reader.fail_here(
+        "{} weights of a vertex, but the format {} says that vertices have none: its middle digit is not 1",
+        constraints, format);
   h.edge_weights = digit(1);
   h.vertex_weights = digit(2) ? constraints : 0;
   h.sizes = digit(3);
   h.line = reader.line_number();
   if (h.vertices == 0) reader.fail_here("the graph has no vertices: it needs at least one");
-  if (h.vertices > most_vertices) reader.fail_here("the graph has {} vertices, more than the {} supported", h.vertices, most_vertices);
-  if (h.edges > most_vertices) reader.fail_here("the graph has {} edges, more than the {} supported", h.edges, most_vertices);
+  if (h.vertices > most_vertices)
+    reader.fail_here("the graph has {} vertices, more than the {} supported", h.vertices, most_vertices);
+  if (h.edges > most_vertices)
+    reader.fail_here("the graph has {} edges, more than the {} supported", h.edges, most_vertices);
   return h;
 }
 
@@ -66,17 +74,19 @@ void each_neighbour(line_reader& reader, const metis_header& h, Visit&& visit) {
     uint64_t ignored;
     for (uint64_t i = 0; i < h.sizes + h.vertex_weights; ++i)
       if (!take_number(rest, ignored))
-        reader.fail_here("expected {} numbers for vertex {} first, found {}", h.sizes + h.vertex_weights, v + 1, quoted(line));
+        reader.fail_here("expected {} numbers for vertex {} first, found {}", h.sizes + h.vertex_weights, v + 1,
+                         quoted(line));
     row.clear();
     while (!at_end(rest)) {
       uint64_t neighbour;
       written_real weight;
       if (!take_number(rest, neighbour) || (h.edge_weights && !take_real(rest, weight)))
-        reader.fail_here("expected {} of vertex {}, found {}", h.edge_weights ? "pairs of neighbour and weight" : "neighbours", v + 1,
-                         quoted(line));
+        reader.fail_here("expected {} of vertex {}, found {}",
+                         h.edge_weights ? "pairs of neighbour and weight" : "neighbours", v + 1, quoted(line));
       if (neighbour < 1 || neighbour > h.vertices)
         reader.fail_here("neighbour {} of vertex {} does not exist: there are 1 to {}", neighbour, v + 1, h.vertices);
-      if (neighbour == v + 1) reader.fail_here("vertex {} is its own neighbour: a graph of METIS has no loops", neighbour);
+      if (neighbour == v + 1)
+        reader.fail_here("vertex {} is its own neighbour: a graph of METIS has no loops", neighbour);
       visit(v, neighbour - 1, weight);
       row.push_back(neighbour);
     }
@@ -86,7 +96,8 @@ void each_neighbour(line_reader& reader, const metis_header& h, Visit&& visit) {
   }
   while (next_line(reader, line))
     if (!at_end(line))
-      reader.fail_here("expected the end of the file after the neighbours of {} vertices, found {}", h.vertices, quoted(line));
+      reader.fail_here("expected the end of the file after the neighbours of {} vertices, found {}", h.vertices,
+                       quoted(line));
 }
 
 /// Do both ends of each edge list it, with the same weight? Sums of hashes tell, which take no memory for edges. Edges
@@ -100,12 +111,15 @@ class mirror_check {
   }
   /// A group with an edge that is not listed so; `groups`: there is none.
   uint64_t wrong_group() const {
-    return static_cast<uint64_t>(std::find_if(sums_.begin(), sums_.end(), [](uint64_t sum) { return sum != 0; }) - sums_.begin());
+    return static_cast<uint64_t>(std::find_if(sums_.begin(), sums_.end(), [](uint64_t sum) { return sum != 0; }) -
+                                 sums_.begin());
   }
   static constexpr uint64_t groups = 4096;
 
  private:
-  static uint64_t hash(uint64_t v, uint64_t neighbour) { return mix(mix(std::min(v, neighbour)) ^ std::max(v, neighbour)); }
+  static uint64_t hash(uint64_t v, uint64_t neighbour) {
+    return mix(mix(std::min(v, neighbour)) ^ std::max(v, neighbour));
+  }
   std::array<uint64_t, groups> sums_{};
 };
 
@@ -119,10 +133,12 @@ class mirror_check {
   reader.rewind();
   each_neighbour(reader, read_header(reader), [&](uint64_t v, uint64_t neighbour, const written_real& weight) {
     if (mirror_check::group_of(v, neighbour) == group)
-      edges.push_back({std::min(v, neighbour) + 1, std::max(v, neighbour) + 1, v + 1, reader.line_number(), weight.value});
+      edges.push_back(
+          {std::min(v, neighbour) + 1, std::max(v, neighbour) + 1, v + 1, reader.line_number(), weight.value});
   });
-  std::sort(edges.begin(), edges.end(),
-            [](const listed& a, const listed& b) { return std::tie(a.low, a.high, a.line) < std::tie(b.low, b.high, b.line); });
+  std::sort(edges.begin(), edges.end(), [](const listed& a, const listed& b) {
+    return std::tie(a.low, a.high, a.line) < std::tie(b.low, b.high, b.line);
+  });
   for (size_t i = 0; i < edges.size(); ++i) {
     const listed& one = edges[i];
     const uint64_t other_end = one.low + one.high - one.from;
@@ -130,12 +146,13 @@ class mirror_check {
         i + 1 < edges.size() && edges[i + 1].low == one.low && edges[i + 1].high == one.high ? &edges[i + 1] : nullptr;
     if (!back)
       reader.fail_at(one.line,
-                     "vertex {} has the neighbour {}, but vertex {} has not the neighbour {}: both ends of an edge list it. Write a "
+                     "vertex {} has the neighbour {}, but vertex {} has not the neighbour {}: both ends of an edge "
+                     "list it. Write a "
                      "directed graph as an edge list or Matrix Market",
                      one.from, other_end, other_end, one.from);
     if (one.weight != back->weight)
-      reader.fail_at(one.line, "the edge of vertices {} and {} has the weight {} here and {} in line {}", one.from, other_end, one.weight,
-                     back->weight, back->line);
+      reader.fail_at(one.line, "the edge of vertices {} and {} has the weight {} here and {} in line {}", one.from,
+                     other_end, one.weight, back->weight, back->line);
     ++i;
   }
   fail("{} changed while it was read", reader.path());
@@ -145,7 +162,8 @@ class mirror_check {
 
 void read_metis(line_reader& reader, const graph_share& share, const read_options& options, edge_list& list) {
   const metis_header h = read_header(reader);
-  if (options.weights && !h.edge_weights) reader.fail_here("the edges of this graph have no weights: the format's last digit is not 1");
+  if (options.weights && !h.edge_weights)
+    reader.fail_here("the edges of this graph have no weights: the format's last digit is not 1");
   if (list.vertices && list.vertices != h.vertices)
     reader.fail_here("the graph has {} vertices, but the names file has {} lines", h.vertices, list.vertices);
   list.vertices = h.vertices;
@@ -162,8 +180,8 @@ void read_metis(line_reader& reader, const graph_share& share, const read_option
   });
   if (const uint64_t group = mirror.wrong_group(); group != mirror_check::groups) fail_one_sided(reader, group);
   if (seen != 2 * h.edges)
-    reader.fail_at(h.line, "{} edges are promised, which are {} neighbours, but there are {}: is the file complete?", h.edges, 2 * h.edges,
-                   seen);
+    reader.fail_at(h.line, "{} edges are promised, which are {} neighbours, but there are {}: is the file complete?",
+                   h.edges, 2 * h.edges, seen);
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -8,7 +8,7 @@
 #include <metis.h>
 #endif
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 void check_parts(int parts) {
@@ -57,7 +57,8 @@ partition by_edges(const csr& whole, int parts) {
   uint64_t v = 0;
   for (int p = 1; p <= parts; ++p) {
     // Part p ends where p / parts of the work is behind it. A product of 128 bits: there may be 2^48 edges.
-    const auto goal = static_cast<uint64_t>(static_cast<__uint128_t>(all) * static_cast<unsigned>(p) / static_cast<unsigned>(parts));
+    const auto goal =
+        static_cast<uint64_t>(static_cast<__uint128_t>(all) * static_cast<unsigned>(p) / static_cast<unsigned>(parts));
     while (v < whole.rows() && whole.offsets[v + 1] + v + 1 <= goal) ++v;
     by.first.push_back(v);
   }
@@ -94,17 +95,21 @@ partition by_metis([[maybe_unused]] const csr& whole, int parts, [[maybe_unused]
   const csr graph = symmetric(whole);
   constexpr uint64_t most = std::numeric_limits<idx_t>::max();
   if (graph.rows() > most || graph.targets.size() > most)
-    fail("METIS divides graphs of up to {} vertices and neighbours, this one has {} and {}", most, graph.rows(), graph.targets.size());
-  std::vector<idx_t> offsets(graph.offsets.begin(), graph.offsets.end()), targets(graph.targets.begin(), graph.targets.end());
+    fail("METIS divides graphs of up to {} vertices and neighbours, this one has {} and {}", most, graph.rows(),
+         graph.targets.size());
+  std::vector<idx_t> offsets(graph.offsets.begin(), graph.offsets.end()),
+      targets(graph.targets.begin(), graph.targets.end());
   std::vector<idx_t> weights(graph.rows()), part_of(graph.rows());
   for (uint64_t v = 0; v < graph.rows(); ++v) weights[v] = static_cast<idx_t>(1 + whole.degree(v));
   idx_t options[METIS_NOPTIONS];
   METIS_SetDefaultOptions(options);
   options[METIS_OPTION_SEED] = static_cast<idx_t>(seed & 0x7fffffff);
-  auto vertices = static_cast<idx_t>(graph.rows()), constraints = idx_t{1}, n_parts = static_cast<idx_t>(parts), cut = idx_t{0};
-  const int status = METIS_PartGraphKway(&vertices, &constraints, offsets.data(), targets.data(), weights.data(), nullptr, nullptr,
-                                         &n_parts, nullptr, nullptr, options, &cut, part_of.data());
-  if (status != METIS_OK) fail("METIS could not divide a graph of {} vertices into {} parts (status {})", graph.rows(), parts, status);
+  auto vertices = static_cast<idx_t>(graph.rows()), constraints = idx_t{1}, n_parts = static_cast<idx_t>(parts),
+       cut = idx_t{0};
+  const int status = METIS_PartGraphKway(&vertices, &constraints, offsets.data(), targets.data(), weights.data(),
+                                         nullptr, nullptr, &n_parts, nullptr, nullptr, options, &cut, part_of.data());
+  if (status != METIS_OK)
+    fail("METIS could not divide a graph of {} vertices into {} parts (status {})", graph.rows(), parts, status);
   partition by;
   by.first.assign(static_cast<size_t>(parts) + 1, 0);
   for (const idx_t p : part_of) ++by.first[static_cast<size_t>(p) + 1];
@@ -158,4 +163,4 @@ std::vector<uint32_t> codes_of(const csr& rows, const partition& by, vertex_code
   return named;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,5 +1,5 @@
-// How the vertices of a graph are divided among the PEs of a job, other than by block_distribution: the vertices are numbered anew, so
-// that each part owns consecutive ones, and kernels name a vertex by owner and place.
+// How the vertices of a graph are divided among the PEs of a job, other than by block_distribution: the vertices are
+// numbered anew, so that each part owns consecutive ones, and kernels name a vertex by owner and place.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -7,7 +7,7 @@
 #include "lib/graph/csr.hpp"
 #include "lib/graph/vertex_code.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// A function of the graph alone: the same on all PEs.
 struct partition {
@@ -26,12 +26,14 @@ struct partition {
 partition contiguous(uint64_t vertices, int parts);
 /// Consecutive vertices with nearly the same number of edges and vertices together.
 partition by_edges(const csr& whole, int parts);
-/// METIS: nearly the same number of edges and vertices together, and few edges between parts. Directions do not matter. Throws
-/// gravel::error without METIS, and for graphs that its 32-bit numbers are too small for.
+/// METIS: nearly the same number of edges and vertices together, and few edges between parts. Directions do not matter.
+/// Throws gravel::error without METIS, and for graphs that its 32-bit numbers are too small for.
 partition by_metis(const csr& whole, int parts, uint64_t seed);
-/// The vertices in the given order are dealt out in turn: each part has its share of every stretch of the order, and numbers it in that order.
+/// The vertices in the given order are dealt out in turn: each part has its share of every stretch of the order, and
+/// numbers it in that order.
 partition deal_out(const std::vector<uint32_t>& order, int parts);
-/// Those that most edges begin or end at first: parts have nearly the same number of edges, and what they read most often lies together.
+/// Those that most edges begin or end at first: parts have nearly the same number of edges, and what they read most
+/// often lies together.
 partition by_degrees(const edge_list& whole, int parts);
 /// Was METIS there when this was built?
 bool has_metis();
@@ -42,4 +44,4 @@ csr rows_of(const csr& whole, const partition& by, int part);
 /// The targets of `rows`, which are new numbers.
 std::vector<uint32_t> codes_of(const csr& rows, const partition& by, vertex_code codes);
 
-}  // namespace gravel
+}  // namespace gravel::detail

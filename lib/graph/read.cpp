@@ -2,7 +2,7 @@
 
 #include "lib/graph/formats.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 /// ASCII, whatever the case.
@@ -17,7 +17,8 @@ graph_format format_of(const line_reader& reader, std::string_view first_line) {
     return graph_format::matrix_market;
   if (has_ending(stem, ".graph") || has_ending(stem, ".metis")) return graph_format::metis;
   if (is_comment(first_line, '%'))
-    reader.fail_here("expected '%%MatrixMarket ...' or a SNAP edge list with '#' comments, found {}", quoted(first_line));
+    reader.fail_here("expected '%%MatrixMarket ...' or a SNAP edge list with '#' comments, found {}",
+                     quoted(first_line));
   return graph_format::snap;
 }
 
@@ -73,4 +74,4 @@ std::string names_path_of(const std::string& graph_path) {
   return std::string(stem) + ".names";
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -5,33 +5,38 @@
 
 #include "lib/graph/edge_list.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 class byte_source;
 
 enum class graph_format { automatic, snap, matrix_market, metis, galois };
 
 struct read_options {
-  std::string names = {};     ///< a file of one name per line: see read_graph
-  bool weights = false;       ///< edges have weights, finite numbers from 0 on; without it what a file says of them is not kept
-  bool real_weights = false;  ///< 4-byte weights of a Galois file, which does not say, are float; else unsigned integers
+  std::string names = {};  ///< a file of one name per line: see read_graph
+  bool weights =
+      false;  ///< edges have weights, finite numbers from 0 on; without it what a file says of them is not kept
+  bool real_weights =
+      false;  ///< 4-byte weights of a Galois file, which does not say, are float; else unsigned integers
   graph_format format = graph_format::automatic;
 };
 
 /// Reads one part of a directed graph. Formats, and how `automatic` knows them:
 ///
-/// - **Matrix Market** (begins with %%MatrixMarket): coordinate file of a square matrix (pattern, integer or real; general or
-///   symmetric). Entry (i, j) is an edge from vertex i-1 to vertex j-1, its value the weight; `symmetric` adds the mirrored edge of each
-///   entry off the diagonal, and has the lower triangle alone. A file that is named *.mtx must begin so.
+/// - **Matrix Market** (begins with %%MatrixMarket): coordinate file of a square matrix (pattern, integer or real;
+/// general or
+///   symmetric). Entry (i, j) is an edge from vertex i-1 to vertex j-1, its value the weight; `symmetric` adds the
+///   mirrored edge of each entry off the diagonal, and has the lower triangle alone. A file that is named *.mtx must
+///   begin so.
 /// - **METIS** (named *.graph or *.metis, before a .gz): line i of neighbours is vertex i-1. Weights of vertices are
 ///   read past. As METIS's graphchk wants it: both ends of an edge list it, with the same weight; no loops, no
 ///   repetitions.
 /// - **Galois** (begins with the binary word 1 or 2): a .gr file of version 1 or 2.
-/// - **SNAP**, all others: lines "source<blanks>target", with weights "source<blanks>target<blanks>weight"; comments begin with '#'. Ids
+/// - **SNAP**, all others: lines "source<blanks>target", with weights "source<blanks>target<blanks>weight"; comments
+/// begin with '#'. Ids
 ///   are any 64-bit numbers. The vertices are the ids that occur, in ascending order.
 ///
-/// With `names` the vertices are the lines of that file: an id in a SNAP file is a line number from 0 and stays the vertex's
-/// number, and vertices without edges are kept. All parts must pass the same files.
+/// With `names` the vertices are the lines of that file: an id in a SNAP file is a line number from 0 and stays the
+/// vertex's number, and vertices without edges are kept. All parts must pass the same files.
 ///
 /// `ids` of the result has what the file calls the vertices: the ids of SNAP; indices from 1 of Matrix Market and
 /// METIS; numbers from 0 of Galois and of files with names.
@@ -40,9 +45,9 @@ struct read_options {
 /// be one that float holds exactly; others are refused (see weight.hpp). Decimal numbers are rounded where they become
 /// float; what is smaller than the smallest is 0.
 ///
-/// Memory: the share of edges; for SNAP 8 bytes per vertex of the whole graph, and while reading the table of id_index; for Galois while
-/// reading the whole file; for text the longest line. Throws gravel::error with file, line (of text) and what was
-/// expected there.
+/// Memory: the share of edges; for SNAP 8 bytes per vertex of the whole graph, and while reading the table of id_index;
+/// for Galois while reading the whole file; for text the longest line. Throws gravel::error with file, line (of text)
+/// and what was expected there.
 edge_list read_graph(const std::string& path, const graph_share& share = {}, const read_options& options = {});
 /// The same from bytes in memory, or from an open file: see byte_source.hpp.
 edge_list read_graph(byte_source& source, const graph_share& share = {}, const read_options& options = {});
@@ -53,4 +58,4 @@ std::vector<std::string> read_names(const std::string& path);
 /// Where the names of a graph file belong: "dir/x.txt.gz", "dir/x.mtx" and "dir/x" all give "dir/x.names".
 std::string names_path_of(const std::string& graph_path);
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -4,7 +4,7 @@
 #include "lib/graph/generate.hpp"
 #include "lib/graph/slices.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 rmat_source rmat_source::of(int scale, uint64_t seed) {
   if (scale < 1 || scale > 40) fail("the scale of a generated graph is {}; it must be from 1 to 40", scale);
@@ -26,4 +26,4 @@ edge_list rmat(int scale, uint64_t edges_per_vertex, uint64_t seed, const graph_
   return list;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

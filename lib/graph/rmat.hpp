@@ -1,5 +1,6 @@
-// R-MAT (Chakrabarti, Zhan, Faloutsos, 2004) with the parameters of Graph500: each edge descends `scale` times into a quadrant of the matrix.
-// An edge is a function of its number, so that any part, and any lane of a kernel, can make any edge.
+// R-MAT (Chakrabarti, Zhan, Faloutsos, 2004) with the parameters of Graph500: each edge descends `scale` times into a
+// quadrant of the matrix. An edge is a function of its number, so that any part, and any lane of a kernel, can make any
+// edge.
 #pragma once
 #include <cstdint>
 
@@ -7,7 +8,7 @@
 #include "lib/base/platform.hpp"
 #include "lib/graph/edge_list.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 struct rmat_source {
   int scale;
@@ -49,4 +50,4 @@ struct rmat_source {
   }
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

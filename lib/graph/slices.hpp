@@ -1,4 +1,5 @@
-// Work in slices: threads make the pieces of a result, which are put together in their order. So the result is that of one thread.
+// Work in slices: threads make the pieces of a result, which are put together in their order. So the result is that of
+// one thread.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -12,11 +13,12 @@
 
 #include "lib/graph/edge_list.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
-/// Calls make(slice, piece) once for each slice from 0 to slices - 1, in up to `threads` threads (this one among them), each of which has a
-/// Piece that it uses again, and after it append(piece): of slice after slice, one at a time. Slices should be many and small: whose turn
-/// has not come waits with its piece. What either of them throws is thrown here, when all threads have ended.
+/// Calls make(slice, piece) once for each slice from 0 to slices - 1, in up to `threads` threads (this one among them),
+/// each of which has a Piece that it uses again, and after it append(piece): of slice after slice, one at a time.
+/// Slices should be many and small: whose turn has not come waits with its piece. What either of them throws is thrown
+/// here, when all threads have ended.
 template <class Piece, class Make, class Append>
 void in_slices(uint64_t slices, int threads, Make make, Append append) {
   std::atomic<uint64_t> next{0};
@@ -59,8 +61,9 @@ inline void reserve_share(edge_list& list, uint64_t edges, int parts) {
   list.edges.reserve(parts == 1 ? share : share + share / 8);
 }
 
-/// Fills `list`, whose number of vertices is known, with what a share keeps of the edges of items 0 to items - 1: make(keeper, begin, end)
-/// adds those of some items to an edge_keeper, in share.threads threads. The order is that of the items.
+/// Fills `list`, whose number of vertices is known, with what a share keeps of the edges of items 0 to items - 1:
+/// make(keeper, begin, end) adds those of some items to an edge_keeper, in share.threads threads. The order is that of
+/// the items.
 template <class Make>
 void keep_in_slices(edge_list& list, const graph_share& share, uint64_t items, uint64_t items_of_slice, Make make) {
   in_slices<edge_list>((items + items_of_slice - 1) / items_of_slice, share.threads,
@@ -77,4 +80,4 @@ void keep_in_slices(edge_list& list, const graph_share& share, uint64_t items, u
                        });
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -2,7 +2,7 @@
 #include "lib/graph/formats.hpp"
 #include "lib/graph/id_index.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 template <class Visit>
@@ -16,7 +16,8 @@ void each_edge(line_reader& reader, bool weights, Visit&& visit) {
     edge e;
     written_real weight;
     if (!take_number(rest, e.source) || !take_number(rest, e.target))
-      reader.fail_here("expected two vertex ids (whole numbers from 0 to 2^64-1), 'source target', found {}", quoted(line));
+      reader.fail_here("expected two vertex ids (whole numbers from 0 to 2^64-1), 'source target', found {}",
+                       quoted(line));
     if (weights) {
       if (!take_real(rest, weight))
         reader.fail_here("expected a weight behind two vertex ids, 'source target weight', found {}", quoted(line));
@@ -36,7 +37,8 @@ void read_named(line_reader& reader, const graph_share& share, bool weights, edg
   each_edge(reader, weights, [&](edge e, double weight) {
     for (const uint64_t id : {e.source, e.target})
       if (id >= list.vertices)
-        reader.fail_here("vertex {} has no name: the names file has {} lines, for the vertices from 0", id, list.vertices);
+        reader.fail_here("vertex {} has no name: the names file has {} lines, for the vertices from 0", id,
+                         list.vertices);
     keeper.add(e, weight);
   });
 }
@@ -65,4 +67,4 @@ void read_snap(line_reader& reader, const graph_share& share, const read_options
   });
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

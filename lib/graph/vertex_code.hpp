@@ -4,9 +4,10 @@
 
 #include "lib/base/platform.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
-/// A vertex as kernels name it: owner and place within the owner's part, in one number of 32 bits, so that neither takes a division.
+/// A vertex as kernels name it: owner and place within the owner's part, in one number of 32 bits, so that neither
+/// takes a division.
 struct vertex_code {
   uint32_t shift;
 
@@ -19,4 +20,4 @@ struct vertex_code {
   GRAVEL_BOTH uint32_t place(uint32_t code) const { return code & ((1u << shift) - 1); }
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

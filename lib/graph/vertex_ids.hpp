@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-namespace gravel {
+namespace gravel::detail {
 
 /// The ids of vertices. By default they are the numbers.
 struct vertex_ids {
@@ -22,4 +22,4 @@ struct vertex_ids {
   }
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

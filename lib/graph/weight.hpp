@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace gravel {
+namespace gravel::detail {
 
 constexpr double largest_weight = std::numeric_limits<float>::max();
 
@@ -23,4 +23,4 @@ constexpr bool fits_weight(double value) {
   return static_cast<double>(whole) != value || fits_weight(whole);
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

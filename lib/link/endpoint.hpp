@@ -1,5 +1,5 @@
-// Ends of links: a device or a host of some PE. Several virtual ones may lie on the same device, told apart by a number.
-// Source: Groute, section 3 (endpoints are GPUs, hosts and routers; a router here is known by its endpoints).
+// Ends of links: a device or a host of some PE. Several virtual ones may lie on the same device, told apart by a
+// number. Source: Groute, section 3 (endpoints are GPUs, hosts and routers; a router here is known by its endpoints).
 #pragma once
 #include <cstdint>
 #include <string>
@@ -11,19 +11,22 @@ struct gravel_endpoint {
   kind_type kind = device;  ///< device: segments lie in the PE's device memory; host: in its host memory
   uint32_t number = 0;      ///< of several virtual endpoints of one device, or one host
 
-  bool operator==(const gravel_endpoint& other) const { return pe == other.pe && kind == other.kind && number == other.number; }
+  bool operator==(const gravel_endpoint& other) const {
+    return pe == other.pe && kind == other.kind && number == other.number;
+  }
 };
 inline gravel_endpoint gravel_device(int pe, uint32_t number = 0) { return {pe, gravel_endpoint::device, number}; }
 inline gravel_endpoint gravel_host(int pe, uint32_t number = 0) { return {pe, gravel_endpoint::host, number}; }
 
-namespace gravel {
+namespace gravel::detail {
 
 /// "device 0 of PE 1".
 inline std::string text_of(const gravel_endpoint& e) {
-  return (e.kind == gravel_endpoint::device ? "device " : "host ") + std::to_string(e.number) + " of PE " + std::to_string(e.pe);
+  return (e.kind == gravel_endpoint::device ? "device " : "host ") + std::to_string(e.number) + " of PE " +
+         std::to_string(e.pe);
 }
 inline std::string text_of(const gravel_endpoint& source, const gravel_endpoint& destination) {
   return "the link from " + text_of(source) + " to " + text_of(destination);
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,6 +1,6 @@
-// Events: that something has been done, as a word of the own symmetric heap and the value that it reaches. So a kernel, a stream or the host can wait for it,
-// also before what it is about has been started (an event of the future).
-// Source: Groute, section 4.1 (event pool, event futures).
+// Events: that something has been done, as a word of the own symmetric heap and the value that it reaches. So a kernel,
+// a stream or the host can wait for it, also before what it is about has been started (an event of the future). Source:
+// Groute, section 4.1 (event pool, event futures).
 #pragma once
 #include "device/wait.cuh"
 #include "device/watched_wait.cuh"
@@ -13,7 +13,7 @@ struct gravel_event {
   uint64_t value = 0;
 };
 
-namespace gravel {
+namespace gravel::detail {
 
 /// Thread scope: lane.
 GRAVEL_DEVICE void raise_event(const gravel_event& e) {
@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(32) raise_event_in_stream(gravel_event e) {
   raise_event(e);
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail
 
 /// Waits for the event. Thread scope: lane. What was done before it is visible then.
 GRAVEL_DEVICE void gravel_wait(const gravel_t& g, const gravel_event& e) {
@@ -45,20 +45,23 @@ inline void gravel_wait(const gravel_event& e) {
   if (e.word) gravel_wait_until(gravel_host_handle(), e.word, GRAVEL_GE, e.value);  // [L6]
 }
 /// Host: has it happened?
-inline bool gravel_has_happened(const gravel_event& e) { return !e.word || gravel::look_at(gravel_host_handle(), e.word) >= e.value; }
+inline bool gravel_has_happened(const gravel_event& e) {
+  return !e.word || gravel::detail::poll_word(gravel_host_handle(), e.word) >= e.value;
+}
 /// Host: what is put into the stream from now on begins when it has happened.
 inline void gravel_wait(const gravel_event& e, gravel_stream_t stream) {
-  if (e.word) gravel_launch(gravel::await_event_in_stream<>, gravel_launch_config{.stream = stream}, gravel_handle(), e);
+  if (e.word)
+    gravel_launch(gravel::detail::await_event_in_stream<>, gravel_launch_config{.stream = stream}, gravel_handle(), e);
 }
 
-namespace gravel {
+namespace gravel::detail {
 
 /// Host: as gravel_wait, by a call that says in words what it waits for: `describe()`.
 template <class Describe>
 void await_event_as(const gravel_event& e, const Describe& describe) {
   if (!e.word) return;
   const gravel_t g = gravel_host_handle();
-  for (watched_wait wait; look_at(g, e.word) < e.value;) wait.attentively(describe);  // [L6]
+  for (watched_wait wait; poll_word(g, e.word) < e.value;) wait.attentively(describe);  // [L6]
 }
 
 /// Words of events of one kind, used again and again. Thread: one of the host.
@@ -83,4 +86,4 @@ class event_pool {
   uint64_t taken_ = 0;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,12 +1,12 @@
 // Ends of links that kernels drive: each block of a kernel has a channel of the link for itself.
 #pragma once
 #include "device/team_check.cuh"
-#include "lib/link/segment.hpp"
+#include "lib/link/link_segment.hpp"
 
 /// Plain data for kernels; from gravel_link::handle().
 struct gravel_link_handle {
   gravel_t g;
-  const gravel::packet_ring* rings;  ///< [channels], in device memory
+  const gravel::detail::packet_ring* rings;  ///< [channels], in device memory
   uint32_t channels;
 };
 
@@ -16,14 +16,15 @@ struct gravel_packet {
   uint64_t bytes = 0, metadata = 0;
   bool is_last = false;   ///< of its segment
   bool has_come = false;  ///< false: the source has shut down
-  gravel::received_packet what{};
+  gravel::detail::received_packet what{};
 };
 
-namespace gravel {
+namespace gravel::detail {
 /// A channel that there is; 0, and a report, otherwise.
 GRAVEL_DEVICE uint32_t checked_channel(const gravel_link_handle& h, uint32_t channel) {
   if (channel < h.channels) return channel;
-  if (threadIdx.x == 0) report_error(h.g, message_fault::link_channel, op::none, h.rings[0].destination, channel, h.channels, 0);
+  if (threadIdx.x == 0)
+    report_error(h.g, message_fault::link_channel, op::none, h.rings[0].destination, channel, h.channels, 0);
   return 0;
 }
 GRAVEL_DEVICE gravel_packet packet_for_block(const gravel_t& g, const packet_ring& r, uint64_t number) {
@@ -35,18 +36,18 @@ GRAVEL_DEVICE gravel_packet packet_for_block(const gravel_t& g, const packet_rin
   if (p.is_end()) return {};
   return {r.data(number), p.word.bytes(), metadata_of(g, r, p), p.word.is_last(), true, p};
 }
-}  // namespace gravel
+}  // namespace gravel::detail
 
-namespace gravel {
+namespace gravel::detail {
 
-/// The sending end of a channel, in the block that has it: made and used by all its threads together, with the same arguments. One at a time in all kernels of the
-/// PE; what it has sent is counted when it ends.
+/// The sending end of a channel, in the block that has it: made and used by all its threads together, with the same
+/// arguments. One at a time in all kernels of the PE; what it has sent is counted when it ends.
 template <class There>
 class basic_packet_sender {
  public:
   GRAVEL_DEVICE basic_packet_sender(const gravel_link_handle& h, uint32_t channel)
       : g_(h.g),
-        ring_(h.rings[gravel::checked_channel(h, channel)]),
+        ring_(h.rings[gravel::detail::checked_channel(h, channel)]),
         there_(There::of(h.g, ring_.destination)),
         next_(ring_.origin()->sent),
         closed_(ring_.origin()->closed != 0) {
@@ -60,12 +61,13 @@ class basic_packet_sender {
   basic_packet_sender(const basic_packet_sender&) = delete;
   basic_packet_sender& operator=(const basic_packet_sender&) = delete;
 
-  /// A segment, in packets: bytes [data, data + bytes) of any memory that the block can read. Returns when it may be reused; waits for buffers. `is_last`: of
-  /// the segment, which may also come in several calls.
+  /// A segment, in packets: bytes [data, data + bytes) of any memory that the block can read. Returns when it may be
+  /// reused; waits for buffers. `is_last`: of the segment, which may also come in several calls.
   GRAVEL_DEVICE void send(const void* data, uint64_t bytes, uint64_t metadata = 0, bool is_last = true) {
     if (!enter_block(g_, team_call::packet_send, bytes, metadata, is_last)) return;
     if (closed_) {
-      if (threadIdx.x == 0) report_error(g_, message_fault::link_closed, op::none, ring_.destination, ring_.source, bytes);
+      if (threadIdx.x == 0)
+        report_error(g_, message_fault::link_closed, op::none, ring_.destination, ring_.source, bytes);
       return;
     }
     const uint64_t most = ring_.packet_bytes;
@@ -73,8 +75,8 @@ class basic_packet_sender {
     do {
       const uint64_t now = bytes - at < most ? bytes - at : most;
       await_buffer();
-      put_packet(g_, ring_, there_, next_, ring_.data(next_), static_cast<const char*>(data) + at, now, is_last && at + now == bytes,
-                 metadata);
+      put_packet(g_, ring_, there_, next_, ring_.data(next_), static_cast<const char*>(data) + at, now,
+                 is_last && at + now == bytes, metadata);
       ++next_;
       at += now;
     } while (at < bytes);
@@ -85,16 +87,16 @@ class basic_packet_sender {
     if (!enter_block(g_, team_call::packet_shutdown)) return;
     __syncthreads();
     closed_ = true;
-    if (threadIdx.x == 0) tell_end(g_, ring_, there_, next_);
+    if (threadIdx.x == 0) notify_end(g_, ring_, there_, next_);
   }
 
  private:
   GRAVEL_DEVICE void await_buffer() {
-    if (threadIdx.x == 0) gravel::await_credit(g_, ring_, next_);
+    if (threadIdx.x == 0) gravel::detail::await_credit(g_, ring_, next_);
     __syncthreads();
   }
   const gravel_t& g_;
-  const gravel::packet_ring ring_;
+  const gravel::detail::packet_ring ring_;
   const There there_;
   uint64_t next_;
   bool closed_;
@@ -105,7 +107,10 @@ template <class There>
 class basic_packet_receiver {
  public:
   GRAVEL_DEVICE basic_packet_receiver(const gravel_link_handle& h, uint32_t channel)
-      : g_(h.g), ring_(h.rings[gravel::checked_channel(h, channel)]), back_(There::of(h.g, ring_.source)), next_(ring_.sink()->taken) {
+      : g_(h.g),
+        ring_(h.rings[gravel::detail::checked_channel(h, channel)]),
+        back_(There::of(h.g, ring_.source)),
+        next_(ring_.sink()->taken) {
     enter_block(g_, team_call::packet_receiver, channel);
   }
   GRAVEL_DEVICE ~basic_packet_receiver() noexcept(false) {
@@ -116,15 +121,16 @@ class basic_packet_receiver {
   basic_packet_receiver(const basic_packet_receiver&) = delete;
   basic_packet_receiver& operator=(const basic_packet_receiver&) = delete;
 
-  /// The next packet; waits for it. It lies where it came until release(); several may be held, as many as there are buffers. Who holds them all would wait
-  /// in vain: that ends the job with a message.
+  /// The next packet; waits for it. It lies where it came until release(); several may be held, as many as there are
+  /// buffers. Who holds them all would wait in vain: that ends the job with a message.
   GRAVEL_DEVICE gravel_packet receive() {
     if (!enter_block(g_, team_call::packet_receive)) return {};
     if (held_ == ring_.buffers) {
-      if (threadIdx.x == 0) report_error(g_, message_fault::link_held, op::none, ring_.source, ring_.destination, ring_.buffers);
+      if (threadIdx.x == 0)
+        report_error(g_, message_fault::link_held, op::none, ring_.source, ring_.destination, ring_.buffers);
       return {};
     }
-    const gravel_packet p = gravel::packet_for_block(g_, ring_, next_);
+    const gravel_packet p = gravel::detail::packet_for_block(g_, ring_, next_);
     next_ += p.has_come, held_ += p.has_come;
     return p;
   }
@@ -133,27 +139,29 @@ class basic_packet_receiver {
     if (!p.has_come) return;
     held_ -= held_ != 0;  // it may be an earlier kernel's
     __syncthreads();
-    if (threadIdx.x == 0) gravel::free_packet(g_, ring_, back_, p.what);
+    if (threadIdx.x == 0) gravel::detail::free_packet(g_, ring_, back_, p.what);
   }
 
  private:
   const gravel_t& g_;
-  const gravel::packet_ring ring_;
+  const gravel::detail::packet_ring ring_;
   const There back_;
   uint64_t next_;
   uint32_t held_ = 0;  ///< packets that this object has received, and not given back
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail
 
-/// For any link. A kernel that knows that its link is direct (gravel_link::is_direct) takes the others: it then holds no code for messages, and has more registers.
-using gravel_packet_sender = gravel::basic_packet_sender<gravel::far_heap>;
-using gravel_packet_receiver = gravel::basic_packet_receiver<gravel::far_heap>;
-using gravel_direct_packet_sender = gravel::basic_packet_sender<gravel::stored_heap>;
-using gravel_direct_packet_receiver = gravel::basic_packet_receiver<gravel::stored_heap>;
+/// For any link. A kernel that knows that its link is direct (gravel_link::is_direct) takes the others: it then holds
+/// no code for messages, and has more registers.
+using gravel_packet_sender = gravel::detail::basic_packet_sender<gravel::detail::far_heap>;
+using gravel_packet_receiver = gravel::detail::basic_packet_receiver<gravel::detail::far_heap>;
+using gravel_direct_packet_sender = gravel::detail::basic_packet_sender<gravel::detail::stored_heap>;
+using gravel_direct_packet_receiver = gravel::detail::basic_packet_receiver<gravel::detail::stored_heap>;
 
-/// The packet of a pending segment (gravel_pending_segment::handle); waits for it. Thread scope: block, any number of blocks. The host releases it.
+/// The packet of a pending segment (gravel_pending_segment::handle); waits for it. Thread scope: block, any number of
+/// blocks. The host releases it.
 GRAVEL_DEVICE gravel_packet gravel_receive(const gravel_arrival& a) {
-  if (!gravel::enter_block(a.g, gravel::team_call::receive, a.number)) return {};
-  return gravel::packet_for_block(a.g, a.ring, a.number);
+  if (!gravel::detail::enter_block(a.g, gravel::detail::team_call::receive, a.number)) return {};
+  return gravel::detail::packet_for_block(a.g, a.ring, a.number);
 }

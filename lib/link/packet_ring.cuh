@@ -25,7 +25,7 @@
 #include "device/watched_wait.cuh"
 #include "lib/link/packet_word.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// Of one buffer, at the destination.
 struct alignas(64) arrival_line {
@@ -52,7 +52,8 @@ struct alignas(64) source_line {
   uint64_t closed;   ///< it was shut down
   uint64_t spare[5];
 };
-static_assert(sizeof(arrival_line) == 64 && sizeof(credit_line) == 64 && sizeof(sink_line) == 64 && sizeof(source_line) == 64);
+static_assert(sizeof(arrival_line) == 64 && sizeof(credit_line) == 64 && sizeof(sink_line) == 64 &&
+              sizeof(source_line) == 64);
 
 /// Plain data, the same at all PEs but for the heap that addresses lie in.
 struct packet_ring {
@@ -62,8 +63,12 @@ struct packet_ring {
   uint32_t source, destination;  ///< PEs
 
   GRAVEL_BOTH static uint64_t padded(uint64_t bytes) { return (bytes + 255) / 256 * 256; }
-  GRAVEL_BOTH static uint64_t credits_bytes(uint32_t buffers) { return padded(sizeof(source_line) + buffers * sizeof(credit_line)); }
-  GRAVEL_BOTH static uint64_t data_at(uint32_t buffers) { return padded(sizeof(sink_line) + buffers * sizeof(arrival_line)); }
+  GRAVEL_BOTH static uint64_t credits_bytes(uint32_t buffers) {
+    return padded(sizeof(source_line) + buffers * sizeof(credit_line));
+  }
+  GRAVEL_BOTH static uint64_t data_at(uint32_t buffers) {
+    return padded(sizeof(sink_line) + buffers * sizeof(arrival_line));
+  }
   GRAVEL_BOTH static uint64_t arrivals_bytes(uint32_t buffers, uint32_t packet_bytes) {
     return data_at(buffers) + uint64_t{buffers} * packet_bytes;
   }
@@ -72,7 +77,9 @@ struct packet_ring {
   GRAVEL_BOTH arrival_line* arrival(uint64_t number) const {
     return reinterpret_cast<arrival_line*>(arrivals + sizeof(sink_line)) + buffer(number);
   }
-  GRAVEL_BOTH char* data(uint64_t number) const { return arrivals + data_at(buffers) + uint64_t{buffer(number)} * packet_bytes; }
+  GRAVEL_BOTH char* data(uint64_t number) const {
+    return arrivals + data_at(buffers) + uint64_t{buffer(number)} * packet_bytes;
+  }
   GRAVEL_BOTH source_line* origin() const { return reinterpret_cast<source_line*>(credits); }
   GRAVEL_BOTH credit_line* credit(uint64_t number) const {
     return reinterpret_cast<credit_line*>(credits + sizeof(source_line)) + buffer(number);
@@ -83,14 +90,17 @@ struct packet_ring {
 struct far_heap {
   static constexpr bool always = false;
   char *mine, *theirs;  ///< theirs: nullptr, messages must do
-  GRAVEL_BOTH static far_heap of(const gravel_t& g, uint32_t pe) { return {g.heap, mapped_heap(g, static_cast<int>(pe))}; }
+  GRAVEL_BOTH static far_heap of(const gravel_t& g, uint32_t pe) {
+    return {g.heap, mapped_heap(g, static_cast<int>(pe))};
+  }
   GRAVEL_BOTH bool is_mapped() const { return theirs != nullptr; }
   template <class A>
   GRAVEL_BOTH A* at(A* symmetric) const {
     return reinterpret_cast<A*>(theirs + (reinterpret_cast<const char*>(symmetric) - mine));
   }
 };
-/// The same of one that is mapped. A kernel of those alone holds no code for messages: calls of that would leave it half of its registers.
+/// The same of one that is mapped. A kernel of those alone holds no code for messages: calls of that would leave it
+/// half of its registers.
 struct stored_heap : far_heap {
   static constexpr bool always = true;
   GRAVEL_BOTH static stored_heap of(const gravel_t& g, uint32_t pe) { return {far_heap::of(g, pe)}; }
@@ -114,7 +124,8 @@ GRAVEL_DEVICE void await_credit(const gravel_t& g, const packet_ring& r, uint64_
   for (watched_wait wait; !has_credit(r, number);)
     wait.attentively(g, [&] { return wait_subject{.what = awaited::buffer, .pe = r.destination, .wanted = number}; });
 }
-/// A word of another PE by a message, at once. What travels as messages is not inlined: it is long, and who stores shall not pay for it with registers.
+/// A word of another PE by a message, at once. What travels as messages is not inlined: it is long, and who stores
+/// shall not pay for it with registers.
 __device__ GRAVEL_NOINLINE inline void put_word(const gravel_t& g, uint64_t* at, uint64_t value, uint32_t pe) {
   gravel_put(g, at, value, static_cast<int>(pe));
   gravel_flush(g);
@@ -126,14 +137,15 @@ __device__ GRAVEL_NOINLINE inline void raise_word(const gravel_t& g, uint64_t* a
 }
 /// The word of a packet, behind what was stored before.
 template <class There>
-GRAVEL_DEVICE void tell_packet(const gravel_t& g, const packet_ring& r, const There& there, uint64_t number, packet_word word) {
+GRAVEL_DEVICE void notify_packet(const gravel_t& g, const packet_ring& r, const There& there, uint64_t number,
+                                 packet_word word) {
   uint64_t* const at = &r.arrival(number)->word;
   if (there.is_mapped()) return store_release(there.at(at), word.value);  // [L2]
-  put_word(g, at, word.value, r.destination);                             // [L2] behind nothing: the packet is counted, or empty
+  put_word(g, at, word.value, r.destination);  // [L2] behind nothing: the packet is counted, or empty
 }
 /// There are `packets` packets in all. They need not have come yet.
 template <class There>
-GRAVEL_DEVICE void tell_end(const gravel_t& g, const packet_ring& r, const There& there, uint64_t packets) {
+GRAVEL_DEVICE void notify_end(const gravel_t& g, const packet_ring& r, const There& there, uint64_t packets) {
   uint64_t* const at = &r.sink()->ended;
   r.origin()->closed = 1;
   if (there.is_mapped()) return store_release(there.at(at), packets + 1);  // [L4]
@@ -167,47 +179,55 @@ GRAVEL_BOTH uint64_t signalled_bytes(const gravel_t& g) {
   return uint64_t{most_bulk_units(g, g.block.state ? g.block : g.direct) - 2} * sizeof(unit);
 }
 
-/// Bytes [begin, end) of the data of a packet, and its metadata if there is any, as messages that are counted. They go to `to`, a symmetric address.
-__device__ GRAVEL_NOINLINE inline void put_counted(const gravel_t& g, const packet_ring& r, uint64_t number, char* to, const char* from,
-                                                   uint64_t begin, uint64_t end, uint64_t metadata) {
+/// Bytes [begin, end) of the data of a packet, and its metadata if there is any, as messages that are counted. They go
+/// to `to`, a symmetric address.
+__device__ GRAVEL_NOINLINE inline void put_counted(const gravel_t& g, const packet_ring& r, uint64_t number, char* to,
+                                                   const char* from, uint64_t begin, uint64_t end, uint64_t metadata) {
   arrival_line* const line = r.arrival(number);
   const uint64_t most = signalled_bytes(g);
   for (uint64_t at = begin; at < end; at += most) {
     const uint64_t now = end - at < most ? end - at : most;
-    gravel_put_signal(g, to + at, from + at, now, &line->counter, now, GRAVEL_SIGNAL_ADD, static_cast<int>(r.destination));  // [L3]
+    gravel_put_signal(g, to + at, from + at, now, &line->counter, now, GRAVEL_SIGNAL_ADD,
+                      static_cast<int>(r.destination));  // [L3]
   }
   if (metadata)
-    gravel_put_signal(g, &line->metadata, &metadata, sizeof(metadata), &line->counter, sizeof(metadata), GRAVEL_SIGNAL_ADD,
+    gravel_put_signal(g, &line->metadata, &metadata, sizeof(metadata), &line->counter, sizeof(metadata),
+                      GRAVEL_SIGNAL_ADD,
                       static_cast<int>(r.destination));  // [L3]
   if (threadIdx.x == 0) gravel_flush(g);
 }
 /// A whole packet by messages: in one, if that is enough.
-__device__ GRAVEL_NOINLINE inline void put_packet_by_messages(const gravel_t& g, const packet_ring& r, uint64_t number, char* to,
-                                                              const char* from, uint64_t bytes, bool is_last, uint64_t metadata) {
+__device__ GRAVEL_NOINLINE inline void put_packet_by_messages(const gravel_t& g, const packet_ring& r, uint64_t number,
+                                                              char* to, const char* from, uint64_t bytes, bool is_last,
+                                                              uint64_t metadata) {
   if (bytes && bytes <= signalled_bytes(g) && !metadata) {
-    gravel_put_signal(g, to, from, bytes, &r.arrival(number)->word, packet_word::make(number, bytes, is_last, false, false).value,
-                      GRAVEL_SIGNAL_SET, static_cast<int>(r.destination));  // [L2]
+    gravel_put_signal(g, to, from, bytes, &r.arrival(number)->word,
+                      packet_word::make(number, bytes, is_last, false, false).value, GRAVEL_SIGNAL_SET,
+                      static_cast<int>(r.destination));  // [L2]
     if (threadIdx.x == 0) gravel_flush(g);
     return;
   }
   put_counted(g, r, number, to, from, 0, bytes, metadata);
-  if (threadIdx.x == 0) tell_packet(g, r, far_heap{}, number, packet_word::make(number, bytes, is_last, metadata != 0, true));
+  if (threadIdx.x == 0)
+    notify_packet(g, r, far_heap{}, number, packet_word::make(number, bytes, is_last, metadata != 0, true));
 }
-/// A whole packet, by one block that has the buffer. `to`: r.data(number), or another place that is free at the destination.
+/// A whole packet, by one block that has the buffer. `to`: r.data(number), or another place that is free at the
+/// destination.
 template <class There>
-GRAVEL_DEVICE void put_packet(const gravel_t& g, const packet_ring& r, const There& there, uint64_t number, char* to, const char* from,
-                              uint64_t bytes, bool is_last, uint64_t metadata) {
+GRAVEL_DEVICE void put_packet(const gravel_t& g, const packet_ring& r, const There& there, uint64_t number, char* to,
+                              const char* from, uint64_t bytes, bool is_last, uint64_t metadata) {
   if (!there.is_mapped()) return put_packet_by_messages(g, r, number, to, from, bytes, is_last, metadata);
   copy_packet(g, there.at(to), from, bytes);
   __syncthreads();
   if (threadIdx.x != 0) return;
   if (metadata) there.at(r.arrival(number))->metadata = metadata;
-  tell_packet(g, r, there, number, packet_word::make(number, bytes, is_last, metadata != 0, false));
+  notify_packet(g, r, there, number, packet_word::make(number, bytes, is_last, metadata != 0, false));
 }
 /// The same by all blocks of a grid, each a part of it: block 0 also what is one. Each has waited for the buffer.
 template <class There>
-GRAVEL_DEVICE void put_packet_part(const gravel_t& g, const packet_ring& r, const There& there, uint64_t number, const char* from,
-                                   uint64_t bytes, bool is_last, uint64_t metadata, uint32_t part, uint32_t parts) {
+GRAVEL_DEVICE void put_packet_part(const gravel_t& g, const packet_ring& r, const There& there, uint64_t number,
+                                   const char* from, uint64_t bytes, bool is_last, uint64_t metadata, uint32_t part,
+                                   uint32_t parts) {
   const uint64_t units = (bytes + sizeof(unit) - 1) / sizeof(unit), each = (units + parts - 1) / parts * sizeof(unit);
   const uint64_t begin = part * each < bytes ? part * each : bytes, end = begin + each < bytes ? begin + each : bytes;
   const uint64_t its_metadata = part == 0 ? metadata : 0;
@@ -221,33 +241,35 @@ GRAVEL_DEVICE void put_packet_part(const gravel_t& g, const packet_ring& r, cons
     __syncthreads();
     if (added && threadIdx.x == 0) fetch_add_release<scope::system>(&line->counter, added);  // [L3]
   }
-  if (part == 0 && threadIdx.x == 0) tell_packet(g, r, there, number, packet_word::make(number, bytes, is_last, metadata != 0, true));
+  if (part == 0 && threadIdx.x == 0)
+    notify_packet(g, r, there, number, packet_word::make(number, bytes, is_last, metadata != 0, true));
 }
 
 // Of the destination. Thread scope: lane, or a host thread.
 
 /// Is packet `number` there, or will it never come? False: neither is known yet.
-GRAVEL_BOTH bool look_for_packet(const gravel_t& g, const packet_ring& r, uint64_t number, received_packet* found) {
+GRAVEL_BOTH bool poll_packet(const gravel_t& g, const packet_ring& r, uint64_t number, received_packet* found) {
   const arrival_line* const line = r.arrival(number);
-  const packet_word word{look_at(g, &line->word)};  // [L2]
+  const packet_word word{poll_word(g, &line->word)};  // [L2]
   if (word.is_of(number)) {
-    if (word.is_counted() && look_at(g, &line->counter) != look_at(g, &line->counted) + word.counted_bytes()) return false;  // [L3]
+    if (word.is_counted() && poll_word(g, &line->counter) != poll_word(g, &line->counted) + word.counted_bytes())
+      return false;  // [L3]
     *found = {number, word};
     return true;
   }
-  const uint64_t ended = look_at(g, &r.sink()->ended);  // [L4]
+  const uint64_t ended = poll_word(g, &r.sink()->ended);  // [L4]
   if (!ended || number < ended - 1) return false;
   *found = {number, {}};
   return true;
 }
 GRAVEL_BOTH received_packet await_packet(const gravel_t& g, const packet_ring& r, uint64_t number) {
   received_packet found;
-  for (watched_wait wait; !look_for_packet(g, r, number, &found);)
+  for (watched_wait wait; !poll_packet(g, r, number, &found);)
     wait.attentively(g, [&] { return wait_subject{.what = awaited::packet, .pe = r.source, .wanted = number}; });
   return found;
 }
 GRAVEL_BOTH uint64_t metadata_of(const gravel_t& g, const packet_ring& r, const received_packet& p) {
-  return p.word.has_metadata() ? look_at(g, &r.arrival(p.number)->metadata) : 0;
+  return p.word.has_metadata() ? poll_word(g, &r.arrival(p.number)->metadata) : 0;
 }
 /// All threads have read the packet: its buffer goes back. Thread scope: lane of a kernel.
 template <class There>
@@ -259,4 +281,4 @@ GRAVEL_DEVICE void free_packet(const gravel_t& g, const packet_ring& r, const Th
   raise_word(g, at, p.number + 1, r.source);                              // [L5]
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,21 +1,25 @@
-// What a source tells a destination of one packet, in one word: which packet it is, so that a word says by itself whether it has come.
+// What a source tells a destination of one packet, in one word: which packet it is, so that a word says by itself
+// whether it has come.
 #pragma once
 #include <cstdint>
 
 #include "lib/base/platform.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
-///   bits 0-27 bytes | 28 always set | 29 metadata has come, too | 30 counted: its bytes are added to a counter of their own
-///   31 last of its segment | 32-63 low half of the packet's number + 1
+///   bits 0-27 bytes | 28 always set | 29 metadata has come, too | 30 counted: its bytes are added to a counter of
+///   their own 31 last of its segment | 32-63 low half of the packet's number + 1
 struct packet_word {
   static constexpr uint64_t most_bytes = 1u << 27;
   uint64_t value = 0;
 
-  GRAVEL_BOTH static packet_word make(uint64_t number, uint64_t bytes, bool is_last, bool has_metadata, bool is_counted) {
-    return {(number + 1) << 32 | uint64_t{is_last} << 31 | uint64_t{is_counted} << 30 | uint64_t{has_metadata} << 29 | 1u << 28 | bytes};
+  GRAVEL_BOTH static packet_word make(uint64_t number, uint64_t bytes, bool is_last, bool has_metadata,
+                                      bool is_counted) {
+    return {(number + 1) << 32 | uint64_t{is_last} << 31 | uint64_t{is_counted} << 30 | uint64_t{has_metadata} << 29 |
+            1u << 28 | bytes};
   }
-  /// Of packet `number`? A buffer has at most one packet at a time, so 32 bits tell apart those that it has one after the other.
+  /// Of packet `number`? A buffer has at most one packet at a time, so 32 bits tell apart those that it has one after
+  /// the other.
   GRAVEL_BOTH bool is_of(uint64_t number) const {
     return (value >> 28 & 1) && static_cast<uint32_t>(value >> 32) == static_cast<uint32_t>(number + 1);
   }
@@ -24,7 +28,9 @@ struct packet_word {
   GRAVEL_BOTH bool is_counted() const { return value >> 30 & 1; }
   GRAVEL_BOTH bool is_last() const { return value >> 31 & 1; }
   /// What its counter grows by.
-  GRAVEL_BOTH uint64_t counted_bytes() const { return is_counted() ? bytes() + (has_metadata() ? sizeof(uint64_t) : 0) : 0; }
+  GRAVEL_BOTH uint64_t counted_bytes() const {
+    return is_counted() ? bytes() + (has_metadata() ? sizeof(uint64_t) : 0) : 0;
+  }
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,6 +1,7 @@
-// Along paths of links: arrays combined from one PE to the next, as a chain, a tree or a ring; and one PE's array to all, along a ring. Each block of a grid has a
-// channel of the path and a part of the arrays for itself, so blocks wait for nobody but for the blocks of the same number at their neighbours.
-// Source: Groute, sections 2.1 (rings, packets that are passed on while others come) and 5.1.4 (reductions along trees).
+// Along paths of links: arrays combined from one PE to the next, as a chain, a tree or a ring; and one PE's array to
+// all, along a ring. Each block of a grid has a channel of the path and a part of the arrays for itself, so blocks wait
+// for nobody but for the blocks of the same number at their neighbours. Source: Groute, sections 2.1 (rings, packets
+// that are passed on while others come) and 5.1.4 (reductions along trees).
 #pragma once
 #include <type_traits>
 
@@ -10,18 +11,19 @@
 /// Plain data for kernels; from gravel_router::path().
 struct gravel_path_handle {
   gravel_t g;
-  const gravel::packet_ring* rings;  ///< [links][channels], in device memory: link i begins at input i
-  uint32_t channels;                 ///< most blocks of a grid that calls
-  uint32_t n;                        ///< inputs
-  uint32_t position;                 ///< of this PE among them
-  uint8_t policy;                    ///< gravel_policy
-  bool directly;                     ///< all links of the path are stored over; otherwise all packets are messages
+  const gravel::detail::packet_ring* rings;  ///< [links][channels], in device memory: link i begins at input i
+  uint32_t channels;                         ///< most blocks of a grid that calls
+  uint32_t n;                                ///< inputs
+  uint32_t position;                         ///< of this PE among them
+  uint8_t policy;                            ///< gravel_policy
+  bool directly;  ///< all links of the path are stored over; otherwise all packets are messages
 };
 
-/// The same where all links are stored over (gravel_router::direct_path): kernels then hold no code for messages, and have more registers.
+/// The same where all links are stored over (gravel_router::direct_path): kernels then hold no code for messages, and
+/// have more registers.
 struct gravel_direct_path_handle : gravel_path_handle {};
 
-namespace gravel {
+namespace gravel::detail {
 
 template <class Handle>
 concept path_like = std::is_base_of_v<gravel_path_handle, Handle>;
@@ -39,15 +41,18 @@ struct element_range {
   /// Part `number` of `of`; parts begin at multiples of `grain` elements from here.
   GRAVEL_BOTH element_range part(uint64_t number, uint64_t of, uint64_t grain) const {
     const uint64_t grains = (size() + grain - 1) / grain, each = grains / of, more = grains % of;
-    const uint64_t first = (number * each + (number < more ? number : more)) * grain, n = (each + (number < more)) * grain;
+    const uint64_t first = (number * each + (number < more ? number : more)) * grain,
+                   n = (each + (number < more)) * grain;
     const uint64_t from = first < size() ? first : size(), to = first + n < size() ? first + n : size();
     return {begin + from, begin + to};
   }
 };
 
-/// to[0 .. n), and also[0 .. n) if there is one, = what the sources have, combined in their order. Thread scope: block, each thread for its own words.
+/// to[0 .. n), and also[0 .. n) if there is one, = what the sources have, combined in their order. Thread scope: block,
+/// each thread for its own words.
 template <gravel_reduction HOW, class T, uint32_t SOURCES, bool ALSO, class Word>
-GRAVEL_DEVICE uint64_t combine_words(Word* to, Word* also, const Word* const (&source)[SOURCES], uint64_t i, uint64_t end) {
+GRAVEL_DEVICE uint64_t combine_words(Word* to, Word* also, const Word* const (&source)[SOURCES], uint64_t i,
+                                     uint64_t end) {
   constexpr uint32_t at_once = SOURCES == 1 ? 8 : 4;
   const uint64_t step = blockDim.x;
   const auto write = [&](uint64_t at, const Word& word) {
@@ -91,13 +96,15 @@ GRAVEL_DEVICE void combine_arrays(T* to, T* also, const T* const (&source)[SOURC
     const unit* units[SOURCES];
     for (uint32_t s = 0; s < SOURCES; ++s) units[s] = reinterpret_cast<const unit*>(source[s]);
     const uint64_t words = n * sizeof(T) / sizeof(unit);
-    combine_words<HOW, T, SOURCES, ALSO, unit>(reinterpret_cast<unit*>(to), reinterpret_cast<unit*>(also), units, threadIdx.x, words);
+    combine_words<HOW, T, SOURCES, ALSO, unit>(reinterpret_cast<unit*>(to), reinterpret_cast<unit*>(also), units,
+                                               threadIdx.x, words);
     done = words * sizeof(unit) / sizeof(T);
   }
   combine_words<HOW, T, SOURCES, ALSO, T>(to, also, source, done + threadIdx.x, n);
 }
 
-/// Where a block sends on its channel, and what it receives there: gravel_packet_sender and gravel_packet_receiver without the segments. Thread scope: block.
+/// Where a block sends on its channel, and what it receives there: gravel_packet_sender and gravel_packet_receiver
+/// without the segments. Thread scope: block.
 template <class There>
 class path_sender {
  public:
@@ -120,7 +127,7 @@ class path_sender {
   /// What the block has stored there is a packet.
   GRAVEL_DEVICE void stored(uint64_t bytes) {
     __syncthreads();
-    if (threadIdx.x == 0) tell_packet(g_, ring_, there_, next_, packet_word::make(next_, bytes, true, false, false));
+    if (threadIdx.x == 0) notify_packet(g_, ring_, there_, next_, packet_word::make(next_, bytes, true, false, false));
     ++next_;
   }
   /// A packet from this PE's memory, by messages. Returns when `from` may be reused.
@@ -179,8 +186,8 @@ struct path_cut {
   element_range part;  ///< of this block
   uint64_t packet;     ///< elements
   uint64_t grain;
-  GRAVEL_BOTH static path_cut of(const gravel_path_handle& h, uint64_t count, uint64_t element_bytes, uint32_t block, uint32_t blocks,
-                                 uint32_t chunks) {
+  GRAVEL_BOTH static path_cut of(const gravel_path_handle& h, uint64_t count, uint64_t element_bytes, uint32_t block,
+                                 uint32_t blocks, uint32_t chunks) {
     const uint64_t grain = sizeof(unit) / element_bytes;
     const element_range part = element_range{0, count}.part(block, blocks, grain);
     // Some packets a chunk, so that they are passed on while others come; not so small that waiting is most of it.
@@ -209,9 +216,11 @@ GRAVEL_BOTH uint32_t path_blocks(uint64_t bytes, uint32_t most) {
   return wanted < 1 ? 1 : wanted < most ? static_cast<uint32_t>(wanted) : most;
 }
 
-/// Where all PEs' arrays go, and a result: by chain or tree. The sources are what came from PEs before, in their order, and the own array.
+/// Where all PEs' arrays go, and a result: by chain or tree. The sources are what came from PEs before, in their order,
+/// and the own array.
 template <gravel_reduction HOW, class T, class Handle>
-GRAVEL_DEVICE void reduce_up(const Handle& h, T* to, const T* from, uint64_t count, uint32_t up, uint32_t left, uint32_t right) {
+GRAVEL_DEVICE void reduce_up(const Handle& h, T* to, const T* from, uint64_t count, uint32_t up, uint32_t left,
+                             uint32_t right) {
   const path_cut cut = path_cut::of(h, count, sizeof(T), blockIdx.x, gridDim.x, 1);
   path_sender<reach_of<Handle>> sender(h, up);
   path_receiver<reach_of<Handle>> first(h, left), second(h, right);
@@ -270,4 +279,4 @@ GRAVEL_DEVICE void broadcast_along(const Handle& h, char* data, uint64_t bytes, 
   receiver.close();
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -26,7 +26,7 @@ inline gravel_link_options gravel_path_options() {
   return {.packet_bytes = GRAVEL_CUDA ? 65536 : 2048, .buffers = 3, .channels = GRAVEL_CUDA ? 64 : 2};
 }
 
-namespace gravel {
+namespace gravel::detail {
 
 /// Chain or tree: whose arrays come here, and where the result goes.
 template <gravel_reduction HOW, class T, class Handle>
@@ -37,7 +37,8 @@ GRAVEL_DEVICE void reduce_along(const Handle& h, T* to, const T* from, uint64_t 
     const element_range part = element_range{0, count}.part(blockIdx.x, gridDim.x, sizeof(unit) / sizeof(T));
     if (to != from) combine_arrays<HOW, T, 1, false>(to + part.begin, nullptr, {from + part.begin}, part.size());
   } else if (h.policy == GRAVEL_CHAIN) {
-    reduce_up<HOW>(h, to, from, count, h.position == last ? no_link : h.position, h.position ? h.position - 1 : no_link, no_link);
+    reduce_up<HOW>(h, to, from, count, h.position == last ? no_link : h.position, h.position ? h.position - 1 : no_link,
+                   no_link);
   } else {
     const uint32_t place = last - h.position, left = 2 * place + 1, right = left + 1;  // counted from the root
     reduce_up<HOW>(h, to, from, count, place ? h.position : no_link, left < h.n ? last - left : no_link,
@@ -62,16 +63,16 @@ GRAVEL_DEVICE void end_path(const path_end& e) {
   raise_event(e.done);
 }
 template <gravel_reduction HOW, class T, class Handle>
-__global__ void __launch_bounds__(512)
-    reduce_on_path(const __grid_constant__ Handle h, T* to, const T* from, uint64_t count, const __grid_constant__ path_end e) {
+__global__ void __launch_bounds__(512) reduce_on_path(const __grid_constant__ Handle h, T* to, const T* from,
+                                                      uint64_t count, const __grid_constant__ path_end e) {
   begin_path(h.g, e);
   if (h.policy == GRAVEL_RING) allreduce_along<HOW>(h, to, from, count);
   else reduce_along<HOW>(h, to, from, count);
   end_path(e);
 }
 template <class Handle>
-__global__ void __launch_bounds__(512)
-    broadcast_on_path(const __grid_constant__ Handle h, char* data, uint64_t bytes, uint32_t root, const __grid_constant__ path_end e) {
+__global__ void __launch_bounds__(512) broadcast_on_path(const __grid_constant__ Handle h, char* data, uint64_t bytes,
+                                                         uint32_t root, const __grid_constant__ path_end e) {
   begin_path(h.g, e);
   if (h.n > 1) broadcast_along(h, data, bytes, root);
   end_path(e);
@@ -79,12 +80,15 @@ __global__ void __launch_bounds__(512)
 
 /// direct, any: the kernel for each kind of handle.
 template <class Direct, class Any, class... A>
-gravel_event start_on_path(gravel_router& router, Direct direct, Any any, uint64_t bytes, const gravel_path_call& how, A... arguments) {
+gravel_event start_on_path(gravel_router& router, Direct direct, Any any, uint64_t bytes, const gravel_path_call& how,
+                           A... arguments) {
   const gravel_path_handle h = router.path();
   const uint32_t blocks = path_blocks(bytes, h.channels);
-  const gravel_launch_config config{.grid = blocks, .block = path_threads, .stream = how.stream, .cooperative = blocks > 1};
-  const path_end end{&router.rings().state(router.rings().edges().size())->blocks_done, how.after, router.path_events().take([&] {
-                       return "one of its last " + std::to_string(gravel::event_pool::words) +
+  const gravel_launch_config config{
+      .grid = blocks, .block = path_threads, .stream = how.stream, .cooperative = blocks > 1};
+  const path_end end{&router.rings().state(router.rings().edges().size())->blocks_done, how.after,
+                     router.path_events().take([&] {
+                       return "one of its last " + std::to_string(gravel::detail::event_pool::words) +
                               " reductions to end, on the path of a router";
                      })};
   // Who waits for other PEs' kernels alone needs no resolver; what the event is about may.
@@ -99,66 +103,81 @@ template <class T>
 void check_arrays(const gravel_router& router, const char* call, const T* to, const T* from, uint64_t count) {
   const gravel_t g = gravel_handle();
   const auto at = static_cast<uint64_t>(reinterpret_cast<const char*>(to) - g.heap);
-  const std::string what = std::string(call) + " of " + std::to_string(count) + " elements of " + std::to_string(sizeof(T)) + " bytes";
-  if (count > g.heap_bytes / sizeof(T)) fail_text(what + ": there are not as many in a heap of " + std::to_string(g.heap_bytes) + " bytes");
-  if ((reinterpret_cast<uint64_t>(to) | reinterpret_cast<uint64_t>(from)) % sizeof(T)) fail_text(what + ": a misaligned address");
+  const std::string what =
+      std::string(call) + " of " + std::to_string(count) + " elements of " + std::to_string(sizeof(T)) + " bytes";
+  if (count > g.heap_bytes / sizeof(T))
+    fail_text(what + ": there are not as many in a heap of " + std::to_string(g.heap_bytes) + " bytes");
+  if ((reinterpret_cast<uint64_t>(to) | reinterpret_cast<uint64_t>(from)) % sizeof(T))
+    fail_text(what + ": a misaligned address");
   const bool must_be_symmetric = router.policy() == GRAVEL_RING && router.inputs().size() > 1;
   if (must_be_symmetric && count && !lies_in_heap(at, count * sizeof(T), g.heap_bytes))
     fail_text(what + ": the result is not in the symmetric heap");
-  if (to != from && to < from + count && from < to + count) fail_text(what + ": source and result overlap, and are not the same");
+  if (to != from && to < from + count && from < to + count)
+    fail_text(what + ": source and result overlap, and are not the same");
 }
 inline void check_policy(const char* call, bool fits, const char* wanted) {
   if (!fits) fail_text(std::string(call) + ": the router's policy is another one; it takes " + wanted);
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail
 
-// Kernels: all threads of all blocks of a grid of one dimension, cooperative if there are several blocks, as many at all PEs, at most `channels`. Each block
-// has a part of the arrays for itself and does not wait for others of its grid: what it reduces must have been written before, and blocks meet before one
-// reads what others got. Elements are of the types of lib/base/element.hpp. The result is the same in every run; sums of floating-point numbers are added in
-// the order of the path, which in a ring begins at another PE for each chunk.
+// Kernels: all threads of all blocks of a grid of one dimension, cooperative if there are several blocks, as many at
+// all PEs, at most `channels`. Each block has a part of the arrays for itself and does not wait for others of its grid:
+// what it reduces must have been written before, and blocks meet before one reads what others got. Elements are of the
+// types of lib/base/element.hpp. The result is the same in every run; sums of floating-point numbers are added in the
+// order of the path, which in a ring begins at another PE for each chunk.
 
-/// Ring: to[0 .. count) = from[0 .. count) of all PEs, combined, at all PEs. `to`: a symmetric address, the same at all PEs; it may be `from`.
-template <gravel_reduction HOW = GRAVEL_SUM, class T, gravel::path_like Handle>
+/// Ring: to[0 .. count) = from[0 .. count) of all PEs, combined, at all PEs. `to`: a symmetric address, the same at all
+/// PEs; it may be `from`.
+template <gravel_reduction HOW = GRAVEL_SUM, class T, gravel::detail::path_like Handle>
 GRAVEL_DEVICE void gravel_allreduce(const Handle& h, T* to, const T* from, uint64_t count) {
-  if (gravel::enter_block(h.g, gravel::team_call::allreduce, to, from, count)) gravel::allreduce_along<HOW>(h, to, from, count);
+  if (gravel::detail::enter_block(h.g, gravel::detail::team_call::allreduce, to, from, count))
+    gravel::detail::allreduce_along<HOW>(h, to, from, count);
 }
 /// Chain, tree: the same at the PE of the output alone; of others `to` is not written.
-template <gravel_reduction HOW = GRAVEL_SUM, class T, gravel::path_like Handle>
+template <gravel_reduction HOW = GRAVEL_SUM, class T, gravel::detail::path_like Handle>
 GRAVEL_DEVICE void gravel_reduce(const Handle& h, T* to, const T* from, uint64_t count) {
-  if (gravel::enter_block(h.g, gravel::team_call::reduce, to, from, count)) gravel::reduce_along<HOW>(h, to, from, count);
+  if (gravel::detail::enter_block(h.g, gravel::detail::team_call::reduce, to, from, count))
+    gravel::detail::reduce_along<HOW>(h, to, from, count);
 }
 /// Ring: data[0 .. bytes) of the input number `root` at all PEs.
-template <gravel::path_like Handle>
+template <gravel::detail::path_like Handle>
 GRAVEL_DEVICE void gravel_broadcast(const Handle& h, void* data, uint64_t bytes, uint32_t root) {
-  if (gravel::enter_block(h.g, gravel::team_call::broadcast, data, bytes, root) && h.n > 1)
-    gravel::broadcast_along(h, static_cast<char*>(data), bytes, root);
+  if (gravel::detail::enter_block(h.g, gravel::detail::team_call::broadcast, data, bytes, root) && h.n > 1)
+    gravel::detail::broadcast_along(h, static_cast<char*>(data), bytes, root);
 }
 
-/// Host: starts a kernel that does so, and returns; the event happens when the arrays may be used. Collective: all PEs of the path, the same calls in the
-/// same order. Throws gravel::error for arrays that cannot be.
+/// Host: starts a kernel that does so, and returns; the event happens when the arrays may be used. Collective: all PEs
+/// of the path, the same calls in the same order. Throws gravel::error for arrays that cannot be.
 template <gravel_reduction HOW = GRAVEL_SUM, class T>
-gravel_event gravel_allreduce_start(gravel_router& router, T* to, const T* from, uint64_t count, const gravel_path_call& how = {}) {
-  gravel::check_policy("gravel_allreduce", router.policy() == GRAVEL_RING, "GRAVEL_RING");
-  gravel::check_arrays(router, "gravel_allreduce", to, from, count);
-  return gravel::start_on_path(router, gravel::reduce_on_path<HOW, T, gravel_direct_path_handle>,
-                               gravel::reduce_on_path<HOW, T, gravel_path_handle>, count * sizeof(T), how, to, from, count);
+gravel_event gravel_allreduce_start(gravel_router& router, T* to, const T* from, uint64_t count,
+                                    const gravel_path_call& how = {}) {
+  gravel::detail::check_policy("gravel_allreduce", router.policy() == GRAVEL_RING, "GRAVEL_RING");
+  gravel::detail::check_arrays(router, "gravel_allreduce", to, from, count);
+  return gravel::detail::start_on_path(router, gravel::detail::reduce_on_path<HOW, T, gravel_direct_path_handle>,
+                                       gravel::detail::reduce_on_path<HOW, T, gravel_path_handle>, count * sizeof(T),
+                                       how, to, from, count);
 }
 template <gravel_reduction HOW = GRAVEL_SUM, class T>
-gravel_event gravel_reduce_start(gravel_router& router, T* to, const T* from, uint64_t count, const gravel_path_call& how = {}) {
-  gravel::check_policy("gravel_reduce", router.policy() == GRAVEL_CHAIN || router.policy() == GRAVEL_TREE, "GRAVEL_CHAIN or GRAVEL_TREE");
-  gravel::check_arrays(router, "gravel_reduce", to, from, count);
-  return gravel::start_on_path(router, gravel::reduce_on_path<HOW, T, gravel_direct_path_handle>,
-                               gravel::reduce_on_path<HOW, T, gravel_path_handle>, count * sizeof(T), how, to, from, count);
+gravel_event gravel_reduce_start(gravel_router& router, T* to, const T* from, uint64_t count,
+                                 const gravel_path_call& how = {}) {
+  gravel::detail::check_policy("gravel_reduce", router.policy() == GRAVEL_CHAIN || router.policy() == GRAVEL_TREE,
+                               "GRAVEL_CHAIN or GRAVEL_TREE");
+  gravel::detail::check_arrays(router, "gravel_reduce", to, from, count);
+  return gravel::detail::start_on_path(router, gravel::detail::reduce_on_path<HOW, T, gravel_direct_path_handle>,
+                                       gravel::detail::reduce_on_path<HOW, T, gravel_path_handle>, count * sizeof(T),
+                                       how, to, from, count);
 }
 /// `root`: a PE of the ring.
-inline gravel_event gravel_broadcast_start(gravel_router& router, void* data, uint64_t bytes, int root, const gravel_path_call& how = {}) {
-  gravel::check_policy("gravel_broadcast", router.policy() == GRAVEL_RING, "GRAVEL_RING");
+inline gravel_event gravel_broadcast_start(gravel_router& router, void* data, uint64_t bytes, int root,
+                                           const gravel_path_call& how = {}) {
+  gravel::detail::check_policy("gravel_broadcast", router.policy() == GRAVEL_RING, "GRAVEL_RING");
   for (uint32_t i = 0; i < router.inputs().size(); ++i)
     if (router.inputs()[i].pe == root)
-      return gravel::start_on_path(router, gravel::broadcast_on_path<gravel_direct_path_handle>,
-                                   gravel::broadcast_on_path<gravel_path_handle>, bytes, how, static_cast<char*>(data), bytes, i);
-  gravel::fail_text("gravel_broadcast: PE " + std::to_string(root) + " is not on the ring");
+      return gravel::detail::start_on_path(router, gravel::detail::broadcast_on_path<gravel_direct_path_handle>,
+                                           gravel::detail::broadcast_on_path<gravel_path_handle>, bytes, how,
+                                           static_cast<char*>(data), bytes, i);
+  gravel::detail::fail_text("gravel_broadcast: PE " + std::to_string(root) + " is not on the ring");
 }
 /// Host: the same, and returns when it has happened.
 template <gravel_reduction HOW = GRAVEL_SUM, class T>
@@ -171,7 +190,8 @@ void gravel_reduce(gravel_router& router, T* to, const T* from, uint64_t count, 
   gravel_reduce_start<HOW>(router, to, from, count, how);
   gravel_stream_synchronize(how.stream);
 }
-inline void gravel_broadcast(gravel_router& router, void* data, uint64_t bytes, int root, const gravel_path_call& how = {}) {
+inline void gravel_broadcast(gravel_router& router, void* data, uint64_t bytes, int root,
+                             const gravel_path_call& how = {}) {
   gravel_broadcast_start(router, data, bytes, root, how);
   gravel_stream_synchronize(how.stream);
 }

@@ -1,16 +1,18 @@
-// Allreduce by a ring: of each block's part every PE's chunk goes once around, each PE adding its own, and the result of it goes around once more. Packets of a chunk
-// follow each other, so that all links are busy at once.
+// Allreduce by a ring: of each block's part every PE's chunk goes once around, each PE adding its own, and the result
+// of it goes around once more. Packets of a chunk follow each other, so that all links are busy at once.
 //
-// Where all links of the ring are stored over, a result is stored straight into the next PE's array, and a counter there says how many packets are: it needs
-// no buffer. For who has the result of a chunk has had the next PE's contribution to it, so that this has read, and written before, all there. The step from what came
-// to what is passed on is one pass: a load of the packet and of the own array, a store into the next PE's memory.
-// Source: Groute, section 4.3 (collectives on links); rings of packets as in section 2.1.
+// Where all links of the ring are stored over, a result is stored straight into the next PE's array, and a counter
+// there says how many packets are: it needs no buffer. For who has the result of a chunk has had the next PE's
+// contribution to it, so that this has read, and written before, all there. The step from what came to what is passed
+// on is one pass: a load of the packet and of the own array, a store into the next PE's memory. Source: Groute,
+// section 4.3 (collectives on links); rings of packets as in section 2.1.
 #pragma once
 #include "lib/link/path.cuh"
 
-namespace gravel {
+namespace gravel::detail {
 
-/// Results that the PE before has stored into this PE's array: a word that only grows, of the ring's sink. Thread scope: block.
+/// Results that the PE before has stored into this PE's array: a word that only grows, of the ring's sink. Thread
+/// scope: block.
 class stored_results {
  public:
   GRAVEL_DEVICE stored_results(const gravel_path_handle& h)
@@ -65,7 +67,8 @@ GRAVEL_DEVICE void allreduce_by_stores(const gravel_path_handle& h, T* to, const
     combine_arrays<HOW, T, 1, false>(reinterpret_cast<T*>(sender.buffer()), nullptr, {from + r.begin}, r.size());
     sender.stored(r.size() * sizeof(T));
   };
-  // Between two PEs contributions are all that the ring has: some go ahead. With more, what is passed on comes between them.
+  // Between two PEs contributions are all that the ring has: some go ahead. With more, what is passed on comes between
+  // them.
   const uint64_t ahead = n == 2 ? (h.rings[0].buffers - 1 < packets ? h.rings[0].buffers - 1 : packets) : 0;
   for (uint64_t q = 0; q < ahead; ++q) send_own(q);
   for (uint64_t q = 0; q < packets; ++q) {
@@ -74,13 +77,15 @@ GRAVEL_DEVICE void allreduce_by_stores(const gravel_path_handle& h, T* to, const
       const element_range r = cut.range((me + n - step) % n, n, q);
       const T* const came = reinterpret_cast<const T*>(receiver.receive());
       sender.await_buffer();
-      combine_arrays<HOW, T, 2, false>(reinterpret_cast<T*>(sender.buffer()), nullptr, {came, from + r.begin}, r.size());
+      combine_arrays<HOW, T, 2, false>(reinterpret_cast<T*>(sender.buffer()), nullptr, {came, from + r.begin},
+                                       r.size());
       sender.stored(r.size() * sizeof(T));
       receiver.release();
     }
     const element_range whole = cut.range((me + 1) % n, n, q);
     const T* const came = reinterpret_cast<const T*>(receiver.receive());
-    combine_arrays<HOW, T, 2, true>(results.at(to + whole.begin), to + whole.begin, {came, from + whole.begin}, whole.size());
+    combine_arrays<HOW, T, 2, true>(results.at(to + whole.begin), to + whole.begin, {came, from + whole.begin},
+                                    whole.size());
     results.stored();
     receiver.release();
     for (uint32_t step = 1; step + 1 < n; ++step) {
@@ -147,4 +152,4 @@ GRAVEL_DEVICE void allreduce_along(const Handle& h, T* to, const T* from, uint64
   __syncthreads();
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

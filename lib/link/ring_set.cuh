@@ -1,4 +1,5 @@
-// The rings of links that are opened together: which there are, whether all PEs say the same of them, and their memory in the symmetric heap.
+// The rings of links that are opened together: which there are, whether all PEs say the same of them, and their memory
+// in the symmetric heap.
 #pragma once
 #include <algorithm>
 #include <exception>
@@ -6,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "host/gravel.cuh"
+#include <gravel/gravel.cuh>
 #include "host/pe/backend.hpp"
 #include "host/pe/libgravel.hpp"
 #include "lib/base/error.hpp"
@@ -15,7 +16,7 @@
 #include "lib/link/event.cuh"
 #include "lib/link/send_segment.cuh"
 
-namespace gravel {
+namespace gravel::detail {
 
 struct link_edge {
   gravel_endpoint source, destination;
@@ -27,14 +28,16 @@ struct ring_shape {
   uint32_t channels;  ///< rings of each link, for as many blocks
 };
 
-/// Memory at each PE, in this order: words of events, states of inputs, the table of rings, what lies at sources, what lies at destinations. At a destination
-/// links have the places of those that come to it, so that it is not the number of all links that counts. Of rings that were made before the last two are theirs.
+/// Memory at each PE, in this order: words of events, states of inputs, the table of rings, what lies at sources, what
+/// lies at destinations. At a destination links have the places of those that come to it, so that it is not the number
+/// of all links that counts. Of rings that were made before the last two are theirs.
 class ring_set {
  public:
   static constexpr uint32_t most_buffers = 1024, most_channels = 512;
   using rings_before = std::vector<std::shared_ptr<const ring_set>>;
 
-  /// Collective. Throws gravel::error, on all PEs, for what cannot be, or if PEs differ. `what`: who opens it, for messages.
+  /// Collective. Throws gravel::error, on all PEs, for what cannot be, or if PEs differ. `what`: who opens it, for
+  /// messages.
   ring_set(const std::string& what, std::vector<link_edge> edges, const ring_shape& shape)
       : edges_(std::move(edges)), shape_(shape), exceptions_(std::uncaught_exceptions()) {
     agree(what);
@@ -47,18 +50,22 @@ class ring_set {
     const auto n_edges = static_cast<uint32_t>(edges_.size());
     const uint64_t credits_at = table_end(), credits_each = packet_ring::credits_bytes(shape_.buffers),
                    arrivals_at = credits_at + uint64_t{n_edges} * shape_.channels * credits_each,
-                   arrivals_each = packet_ring::padded(packet_ring::arrivals_bytes(shape_.buffers, shape_.packet_bytes));
+                   arrivals_each =
+                       packet_ring::padded(packet_ring::arrivals_bytes(shape_.buffers, shape_.packet_bytes));
     take_memory(arrivals_at + uint64_t{most_incoming} * shape_.channels * arrivals_each);
     for (uint32_t i = 0; i < n_edges; ++i)
       for (uint32_t c = 0; c < shape_.channels; ++c)
         rings_.push_back({memory_ + arrivals_at + (uint64_t{place[i]} * shape_.channels + c) * arrivals_each,
-                          memory_ + credits_at + (uint64_t{i} * shape_.channels + c) * credits_each, shape_.packet_bytes, shape_.buffers,
-                          static_cast<uint32_t>(edges_[i].source.pe), static_cast<uint32_t>(edges_[i].destination.pe)});
+                          memory_ + credits_at + (uint64_t{i} * shape_.channels + c) * credits_each,
+                          shape_.packet_bytes, shape_.buffers, static_cast<uint32_t>(edges_[i].source.pe),
+                          static_cast<uint32_t>(edges_[i].destination.pe)});
     open();
   }
-  /// The same of links that were made before, each of one edge, alike at all PEs: `edges` and their rings are theirs, in this order. Packets of all have one
-  /// size, as segments are cut for all outputs together. `channels`: of each, so many are used.
-  ring_set(const std::string& what, const rings_before& links, uint32_t channels) : links_(links), exceptions_(std::uncaught_exceptions()) {
+  /// The same of links that were made before, each of one edge, alike at all PEs: `edges` and their rings are theirs,
+  /// in this order. Packets of all have one size, as segments are cut for all outputs together. `channels`: of each, so
+  /// many are used.
+  ring_set(const std::string& what, const rings_before& links, uint32_t channels)
+      : links_(links), exceptions_(std::uncaught_exceptions()) {
     for (const auto& link : links_) edges_.push_back(link->edges()[0]);
     shape_ = links_[0]->shape();
     shape_.channels = channels;
@@ -66,8 +73,9 @@ class ring_set {
     for (const auto& link : links_) {
       if (link->shape().packet_bytes != shape_.packet_bytes)
         fail_text(what + ": " + text_of(edges_[0].source, edges_[0].destination) + " has packets of " +
-                  std::to_string(shape_.packet_bytes) + " bytes, " + text_of(link->edges()[0].source, link->edges()[0].destination) +
-                  " of " + std::to_string(link->shape().packet_bytes) + ": those of one router have one size");
+                  std::to_string(shape_.packet_bytes) + " bytes, " +
+                  text_of(link->edges()[0].source, link->edges()[0].destination) + " of " +
+                  std::to_string(link->shape().packet_bytes) + ": those of one router have one size");
       for (uint32_t c = 0; c < channels; ++c) rings_.push_back(link->ring(0, c));
     }
     take_memory(table_end());
@@ -85,7 +93,9 @@ class ring_set {
   uint64_t bytes() const { return bytes_; }
   const packet_ring& ring(size_t edge, uint32_t channel = 0) const { return rings_[edge * shape_.channels + channel]; }
   /// In device memory.
-  const packet_ring* device_ring(size_t edge, uint32_t channel = 0) const { return table_ + edge * shape_.channels + channel; }
+  const packet_ring* device_ring(size_t edge, uint32_t channel = 0) const {
+    return table_ + edge * shape_.channels + channel;
+  }
   send_state* state(size_t edge) const { return states_ + edge; }
   /// Events of who sends on `edge`, or receives; past the last edge: of who does both.
   event_pool sender_events(size_t edge) const { return pool(2 * edge); }
@@ -94,7 +104,9 @@ class ring_set {
   /// Is the memory of `pe` mapped for kernels of this PE? Otherwise what goes there goes through the aggregator.
   bool reaches(int pe) const { return heaps_[static_cast<size_t>(pe)] != nullptr; }
   /// Where `symmetric` lies in the memory of such a PE, for kernels and copies of this one.
-  char* at(int pe, const char* symmetric) const { return heaps_[static_cast<size_t>(pe)] + (symmetric - gravel_handle().heap); }
+  char* at(int pe, const char* symmetric) const {
+    return heaps_[static_cast<size_t>(pe)] + (symmetric - gravel_handle().heap);
+  }
 
  private:
   /// What a PE says of the links.
@@ -103,9 +115,13 @@ class ring_set {
     ring_shape shape;
     uint32_t unused;
   };
-  uint64_t states_at() const { return packet_ring::padded((2 * edges_.size() + 1) * event_pool::words * sizeof(uint64_t)); }
+  uint64_t states_at() const {
+    return packet_ring::padded((2 * edges_.size() + 1) * event_pool::words * sizeof(uint64_t));
+  }
   uint64_t table_at() const { return states_at() + (edges_.size() + 1) * sizeof(send_state); }
-  uint64_t table_end() const { return packet_ring::padded(table_at() + edges_.size() * shape_.channels * sizeof(packet_ring)); }
+  uint64_t table_end() const {
+    return packet_ring::padded(table_at() + edges_.size() * shape_.channels * sizeof(packet_ring));
+  }
   void take_memory(uint64_t bytes) {
     bytes_ = bytes;
     memory_ = gravel_malloc<char>(bytes);
@@ -117,32 +133,36 @@ class ring_set {
     read_routes();
     gravel_barrier_all();  // nobody writes into memory that is not yet as it must be
   }
-  event_pool pool(size_t number) const { return event_pool(reinterpret_cast<uint64_t*>(memory_) + number * event_pool::words); }
+  event_pool pool(size_t number) const {
+    return event_pool(reinterpret_cast<uint64_t*>(memory_) + number * event_pool::words);
+  }
   void agree(const std::string& what) const {
     saying mine{0, edges_.size(), shape_, 0};
     for (const link_edge& e : edges_)
       for (const gravel_endpoint& end : {e.source, e.destination})
-        mine.edges =
-            mix(mine.edges ^ mix(static_cast<uint64_t>(static_cast<uint32_t>(end.pe)) << 33 | uint64_t{end.kind} << 32 | end.number));
+        mine.edges = mix(mine.edges ^ mix(static_cast<uint64_t>(static_cast<uint32_t>(end.pe)) << 33 |
+                                          uint64_t{end.kind} << 32 | end.number));
     std::vector<saying> all(static_cast<size_t>(gravel_n_pes()));
     gravel_allgather(all.data(), &mine, 1);
     for (size_t pe = 1; pe < all.size(); ++pe) {
       if (all[pe].edges != all[0].edges || all[pe].n_edges != all[0].n_edges)
-        fail_text(what + ": the PEs open different links: PE 0 " + std::to_string(all[0].n_edges) + ", PE " + std::to_string(pe) + " " +
-                  std::to_string(all[pe].n_edges) + (all[pe].n_edges == all[0].n_edges ? " with other ends" : ""));
+        fail_text(what + ": the PEs open different links: PE 0 " + std::to_string(all[0].n_edges) + ", PE " +
+                  std::to_string(pe) + " " + std::to_string(all[pe].n_edges) +
+                  (all[pe].n_edges == all[0].n_edges ? " with other ends" : ""));
     }
     // The two ends of a link first: they are what must fit.
     for (const link_edge& e : edges_) {
       if (!is_pe(e.source.pe) || !is_pe(e.destination.pe)) continue;
       const auto from = static_cast<size_t>(e.source.pe), to = static_cast<size_t>(e.destination.pe);
       if (describe(all[from].shape) != describe(all[to].shape))
-        fail_text(what + ": the two ends of " + text_of(e.source, e.destination) + " do not fit: PE " + std::to_string(from) + " has " +
-                  describe(all[from].shape) + ", PE " + std::to_string(to) + " " + describe(all[to].shape));
+        fail_text(what + ": the two ends of " + text_of(e.source, e.destination) + " do not fit: PE " +
+                  std::to_string(from) + " has " + describe(all[from].shape) + ", PE " + std::to_string(to) + " " +
+                  describe(all[to].shape));
     }
     for (size_t pe = 1; pe < all.size(); ++pe)
       if (describe(all[pe].shape) != describe(all[0].shape))
-        fail_text(what + ": the PEs open links that differ: PE 0 has " + describe(all[0].shape) + ", PE " + std::to_string(pe) + " " +
-                  describe(all[pe].shape));
+        fail_text(what + ": the PEs open links that differ: PE 0 has " + describe(all[0].shape) + ", PE " +
+                  std::to_string(pe) + " " + describe(all[pe].shape));
   }
   static std::string describe(const ring_shape& s) {
     return std::to_string(s.buffers) + " buffers of " + std::to_string(s.packet_bytes) + " bytes" +
@@ -157,7 +177,8 @@ class ring_set {
         if (!is_pe(end.pe))
           fail_text(what + ": " + text_of(e.source, e.destination) + " has an end at PE " + std::to_string(end.pe) +
                     ": the job has PEs 0 to " + std::to_string(gravel_n_pes() - 1));
-      if (e.source == e.destination) fail_text(what + ": " + text_of(e.source, e.destination) + " ends where it begins");
+      if (e.source == e.destination)
+        fail_text(what + ": " + text_of(e.source, e.destination) + " ends where it begins");
       for (size_t k = 0; k < i; ++k)
         if (e.source == edges_[k].source && e.destination == edges_[k].destination)
           fail_text(what + ": " + text_of(e.source, e.destination) + " is there twice");
@@ -167,9 +188,11 @@ class ring_set {
       fail_text(which + " has packets of " + std::to_string(shape_.packet_bytes) + " bytes; there may be 1 to " +
                 std::to_string(packet_word::most_bytes));
     if (shape_.buffers < 1 || shape_.buffers > most_buffers)
-      fail_text(which + " has " + std::to_string(shape_.buffers) + " buffers; there may be 1 to " + std::to_string(most_buffers));
+      fail_text(which + " has " + std::to_string(shape_.buffers) + " buffers; there may be 1 to " +
+                std::to_string(most_buffers));
     if (shape_.channels < 1 || shape_.channels > most_channels)
-      fail_text(which + " has " + std::to_string(shape_.channels) + " channels; there may be 1 to " + std::to_string(most_channels));
+      fail_text(which + " has " + std::to_string(shape_.channels) + " channels; there may be 1 to " +
+                std::to_string(most_channels));
   }
   void read_routes() {
     const gravel_t g = gravel_handle();
@@ -191,4 +214,4 @@ class ring_set {
   int exceptions_;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

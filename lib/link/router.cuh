@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "lib/link/link_kernel.cuh"
+#include "lib/link/link_receiver.cuh"
+#include "lib/link/link_sender.cuh"
 #include "lib/link/path.cuh"
-#include "lib/link/receiver.cuh"
-#include "lib/link/sender.cuh"
 
 /// The way of segments through a router.
 enum gravel_policy : uint8_t {
@@ -17,7 +17,8 @@ enum gravel_policy : uint8_t {
   GRAVEL_SCATTER,         ///< each packet to one output: to that which has room first, or to each an equal share
   GRAVEL_POINT_TO_POINT,  ///< each segment to one output: of those that `choose` names that which has room first
   GRAVEL_GATHER,          ///< what all inputs send to the one output, as it comes
-  GRAVEL_CHAIN,  ///< arrays of all inputs, combined from one to the next; the output is the last (reductions in lib/link/reduce.cuh)
+  GRAVEL_CHAIN,  ///< arrays of all inputs, combined from one to the next; the output is the last (reductions in
+                 ///< lib/link/reduce.cuh)
   GRAVEL_TREE,   ///< arrays of all inputs, combined as a tree whose root is the output
   GRAVEL_RING    ///< from each endpoint to the next: allreduce and broadcast
 };
@@ -25,11 +26,12 @@ enum gravel_policy : uint8_t {
 /// All PEs say the same, but for `choose`.
 struct gravel_link_options {
   uint32_t packet_bytes = GRAVEL_CUDA ? 1 << 20 : 4096;  ///< 1 to 2^27; rounded up to a multiple of 16
-  uint32_t buffers = 2;                                  ///< packets at a destination, 1 to 1024: 2 and 3 are double and triple buffering
-  uint32_t channels = 1;                                 ///< for kernels that drive a link: rings for as many blocks, each with all buffers
-  uint32_t blocks = GRAVEL_CUDA ? 32 : 2;                ///< most blocks of a kernel that sends for the host
-  /// Bytes of a packet from which on a copy engine carries it, where the destination's memory is mapped and the host knows whose packet it is: links, broadcast,
-  /// gather, equal shares. Multiprocessors stay free; a copy is preceded by a small kernel, so packets should be large.
+  uint32_t buffers = 2;   ///< packets at a destination, 1 to 1024: 2 and 3 are double and triple buffering
+  uint32_t channels = 1;  ///< for kernels that drive a link: rings for as many blocks, each with all buffers
+  uint32_t blocks = GRAVEL_CUDA ? 32 : 2;  ///< most blocks of a kernel that sends for the host
+  /// Bytes of a packet from which on a copy engine carries it, where the destination's memory is mapped and the host
+  /// knows whose packet it is: links, broadcast, gather, equal shares. Multiprocessors stay free; a copy is preceded by
+  /// a small kernel, so packets should be large.
   uint32_t copies_from = gravel_no_copies;
   bool equal_shares = false;  ///< GRAVEL_SCATTER: packets go to outputs as they are counted, not as these have room
   /// GRAVEL_POINT_TO_POINT: numbers of the outputs that a segment of this size and metadata may go to. Nothing: all.
@@ -40,7 +42,8 @@ struct gravel_link_options {
 
 class gravel_link;
 
-/// Endpoints connected by a policy. Open from its constructor to its destructor, which are collective. Thread: the program's.
+/// Endpoints connected by a policy. Open from its constructor to its destructor, which are collective. Thread: the
+/// program's.
 class gravel_router {
   friend class gravel_link;
 
@@ -54,34 +57,41 @@ class gravel_router {
         policy_(policy),
         how_(how),
         name_(name),
-        rings_(std::make_shared<gravel::ring_set>(name, edges_of(inputs_, outputs_, policy, how),
-                                                  gravel::ring_shape{how.packet_bytes, how.buffers, how.channels})) {
+        rings_(std::make_shared<gravel::detail::ring_set>(
+            name, edges_of(inputs_, outputs_, policy, how),
+            gravel::detail::ring_shape{how.packet_bytes, how.buffers, how.channels})) {
     make_ends();
   }
-  /// Over links that are open, and have carried nothing yet: the buffers are theirs. There must be one for each pair that the policy connects, the same at all
-  /// PEs, all with packets of one size, and for chains, trees and rings with the same buffers and channels; others are left alone. The router takes
-  /// them: their own ends are not to be used any more. `how`: without packets, buffers and channels.
-  gravel_router(const std::vector<gravel_link*>& links, std::vector<gravel_endpoint> inputs, std::vector<gravel_endpoint> outputs,
-                gravel_policy policy, const gravel_link_options& how = {});
+  /// Over links that are open, and have carried nothing yet: the buffers are theirs. There must be one for each pair
+  /// that the policy connects, the same at all PEs, all with packets of one size, and for chains, trees and rings with
+  /// the same buffers and channels; others are left alone. The router takes them: their own ends are not to be used any
+  /// more. `how`: without packets, buffers and channels.
+  gravel_router(const std::vector<gravel_link*>& links, std::vector<gravel_endpoint> inputs,
+                std::vector<gravel_endpoint> outputs, gravel_policy policy, const gravel_link_options& how = {});
 
   gravel_router(const gravel_router&) = delete;
   gravel_router& operator=(const gravel_router&) = delete;
 
-  /// Of an input or output of this PE, by its number; the PE's first without one. Throws gravel::error if it is another PE's.
+  /// Of an input or output of this PE, by its number; the PE's first without one. Throws gravel::error if it is another
+  /// PE's.
   gravel_sender& input(int number = -1) { return *end_of(senders_, inputs_, number, "input"); }
   gravel_receiver& output(int number = -1) { return *end_of(receivers_, outputs_, number, "output"); }
 
   /// Of a chain, a tree or a ring: for kernels (lib/link/reduce.cuh).
   gravel_path_handle path() const {
-    if (moves_segments()) gravel::fail_text("gravel_router::path: the router moves segments; chains, trees and rings have a path");
+    if (moves_segments())
+      gravel::detail::fail_text("gravel_router::path: the router moves segments; chains, trees and rings have a path");
     for (uint32_t i = 0; i < inputs_.size(); ++i)
       if (inputs_[i].pe == gravel_my_pe())
-        return {gravel_handle(), rings_->device_ring(0), how_.channels, static_cast<uint32_t>(inputs_.size()), i, policy_, directly_};
-    gravel::fail_text("gravel_router::path: PE " + std::to_string(gravel_my_pe()) + " is on it nowhere");
+        return {
+            gravel_handle(), rings_->device_ring(0), how_.channels, static_cast<uint32_t>(inputs_.size()), i, policy_,
+            directly_};
+    gravel::detail::fail_text("gravel_router::path: PE " + std::to_string(gravel_my_pe()) + " is on it nowhere");
   }
   /// The same, where all links of the path are stored over; throws gravel::error otherwise.
   gravel_direct_path_handle direct_path() const {
-    if (!directly_) gravel::fail_text("gravel_router::direct_path: some link of the path is not stored over: take path()");
+    if (!directly_)
+      gravel::detail::fail_text("gravel_router::direct_path: some link of the path is not stored over: take path()");
     return {path()};
   }
   bool is_direct() const { return directly_; }
@@ -89,35 +99,36 @@ class gravel_router {
   const std::vector<gravel_endpoint>& inputs() const { return inputs_; }
   const std::vector<gravel_endpoint>& outputs() const { return outputs_; }
   const gravel_link_options& options() const { return how_; }
-  gravel::event_pool& path_events() { return path_events_; }
+  gravel::detail::event_pool& path_events() { return path_events_; }
   /// Symmetric memory that it takes, bytes at each PE.
   uint64_t bytes() const { return rings_->bytes(); }
-  gravel::ring_set& rings() { return *rings_; }
-  const gravel::ring_set& rings() const { return *rings_; }
+  gravel::detail::ring_set& rings() { return *rings_; }
+  const gravel::detail::ring_set& rings() const { return *rings_; }
 
  private:
-  using edge_list = std::vector<gravel::link_edge>;
+  using edge_list = std::vector<gravel::detail::link_edge>;
   static std::string text_of(const std::string& name, const std::vector<gravel_endpoint>& inputs,
                              const std::vector<gravel_endpoint>& outputs) {
     if (inputs.empty() || outputs.empty()) return name;
-    return name + " (" + gravel::text_of(inputs[0], outputs[0]) + (inputs.size() + outputs.size() > 2 ? " and others)" : ")");
+    return name + " (" + gravel::detail::text_of(inputs[0], outputs[0]) +
+           (inputs.size() + outputs.size() > 2 ? " and others)" : ")");
   }
   bool moves_segments() const { return policy_ <= GRAVEL_GATHER; }
 
-  static edge_list edges_of(const std::vector<gravel_endpoint>& inputs, const std::vector<gravel_endpoint>& outputs, gravel_policy policy,
-                            const gravel_link_options& how) {
-    if (inputs.empty() || outputs.empty()) gravel::fail_text("gravel_router: it has no inputs, or no outputs");
+  static edge_list edges_of(const std::vector<gravel_endpoint>& inputs, const std::vector<gravel_endpoint>& outputs,
+                            gravel_policy policy, const gravel_link_options& how) {
+    if (inputs.empty() || outputs.empty()) gravel::detail::fail_text("gravel_router: it has no inputs, or no outputs");
     const size_t n = inputs.size();
     edge_list edges;
     if (policy <= GRAVEL_GATHER) {
-      if (outputs.size() > gravel::most_outputs)
-        gravel::fail_text("gravel_router: " + std::to_string(outputs.size()) + " outputs; there may be " +
-                          std::to_string(gravel::most_outputs));
+      if (outputs.size() > gravel::detail::most_outputs)
+        gravel::detail::fail_text("gravel_router: " + std::to_string(outputs.size()) + " outputs; there may be " +
+                                  std::to_string(gravel::detail::most_outputs));
       if (policy == GRAVEL_GATHER && outputs.size() != 1)
-        gravel::fail_text("gravel_router: gather has one output, not " + std::to_string(outputs.size()));
+        gravel::detail::fail_text("gravel_router: gather has one output, not " + std::to_string(outputs.size()));
       if (how.channels != 1 && n * outputs.size() > 1)
-        gravel::fail_text("gravel_router: " + std::to_string(how.channels) +
-                          " channels; they are for links of two endpoints, chains, trees and rings");
+        gravel::detail::fail_text("gravel_router: " + std::to_string(how.channels) +
+                                  " channels; they are for links of two endpoints, chains, trees and rings");
       for (const auto& in : inputs)
         for (const auto& out : outputs) edges.push_back({in, out});
       return edges;
@@ -125,19 +136,22 @@ class gravel_router {
     for (size_t i = 0; i < n; ++i)
       for (size_t k = 0; k < i; ++k)
         if (inputs[i].pe == inputs[k].pe)
-          gravel::fail_text("gravel_router: PE " + std::to_string(inputs[i].pe) + " is on the path twice, as " +
-                            gravel::text_of(inputs[k]) + " and " + gravel::text_of(inputs[i]));
+          gravel::detail::fail_text("gravel_router: PE " + std::to_string(inputs[i].pe) + " is on the path twice, as " +
+                                    gravel::detail::text_of(inputs[k]) + " and " + gravel::detail::text_of(inputs[i]));
     if (policy == GRAVEL_RING) {
       if (how.buffers < 2)
-        gravel::fail_text(
-            "gravel_router: a ring with 1 buffer; it needs 2, as each PE holds a packet while it passes on what it made of it");
-      if (outputs != inputs) gravel::fail_text("gravel_router: inputs and outputs of a ring are the same endpoints");
+        gravel::detail::fail_text(
+            "gravel_router: a ring with 1 buffer; it needs 2, as each PE holds a packet while it passes on what it "
+            "made of it");
+      if (outputs != inputs)
+        gravel::detail::fail_text("gravel_router: inputs and outputs of a ring are the same endpoints");
       for (size_t i = 0; n > 1 && i < n; ++i) edges.push_back({inputs[i], inputs[(i + 1) % n]});
       return edges;
     }
     if (outputs.size() != 1 || !(outputs[0] == inputs.back()))
-      gravel::fail_text("gravel_router: the output of a reduction along a chain or tree is its last input");
-    // A tree of two children each: the root, last of the inputs, is 0, and what i is to 2 i + 1 and 2 i + 2 is counted from there.
+      gravel::detail::fail_text("gravel_router: the output of a reduction along a chain or tree is its last input");
+    // A tree of two children each: the root, last of the inputs, is 0, and what i is to 2 i + 1 and 2 i + 2 is counted
+    // from there.
     for (size_t i = 0; i + 1 < n; ++i)
       edges.push_back({inputs[i], policy == GRAVEL_CHAIN ? inputs[i + 1] : inputs[n - 1 - (n - 2 - i) / 2]});
     return edges;
@@ -150,7 +164,7 @@ class gravel_router {
     }
     path_events_ = rings_->sender_events(rings_->edges().size());
     bool reaches = true;
-    for (const gravel::link_edge& e : rings_->edges())
+    for (const gravel::detail::link_edge& e : rings_->edges())
       if (e.source.pe == gravel_my_pe()) reaches &= rings_->reaches(e.destination.pe);
     directly_ = gravel_min_all(uint64_t{reaches}) != 0;
   }
@@ -158,16 +172,19 @@ class gravel_router {
     const auto n_out = static_cast<uint32_t>(outputs_.size());
     senders_.resize(inputs_.size());
     receivers_.resize(outputs_.size());
-    const auto way = policy_ == GRAVEL_BROADCAST || n_out == 1 ? gravel::send_way::all
-                     : policy_ == GRAVEL_POINT_TO_POINT        ? gravel::send_way::one
-                     : how_.equal_shares                       ? gravel::send_way::shares
-                                                               : gravel::send_way::any;
+    const auto way = policy_ == GRAVEL_BROADCAST || n_out == 1 ? gravel::detail::send_way::all
+                     : policy_ == GRAVEL_POINT_TO_POINT        ? gravel::detail::send_way::one
+                     : how_.equal_shares                       ? gravel::detail::send_way::shares
+                                                               : gravel::detail::send_way::any;
     for (size_t i = 0; i < inputs_.size(); ++i) {
       if (inputs_[i].pe != gravel_my_pe()) continue;
       gravel_sender::choice choose;
       if (how_.choose && policy_ == GRAVEL_POINT_TO_POINT)
-        choose = [this, i](uint64_t bytes, uint64_t metadata) { return how_.choose(bytes, metadata, inputs_[i], outputs_); };
-      senders_[i] = std::make_unique<gravel_sender>(*rings_, i * n_out, n_out, way, how_.blocks, how_.copies_from, std::move(choose));
+        choose = [this, i](uint64_t bytes, uint64_t metadata) {
+          return how_.choose(bytes, metadata, inputs_[i], outputs_);
+        };
+      senders_[i] = std::make_unique<gravel_sender>(*rings_, i * n_out, n_out, way, how_.blocks, how_.copies_from,
+                                                    std::move(choose));
     }
     for (size_t o = 0; o < outputs_.size(); ++o) {
       if (outputs_[o].pe != gravel_my_pe()) continue;
@@ -177,7 +194,9 @@ class gravel_router {
     }
   }
   void check_own() const {
-    if (taken_) gravel::fail_text(name_ + ": a router has taken " + gravel::text_of(inputs_[0], outputs_[0]) + ": use the router's ends");
+    if (taken_)
+      gravel::detail::fail_text(name_ + ": a router has taken " + gravel::detail::text_of(inputs_[0], outputs_[0]) +
+                                ": use the router's ends");
   }
   void hand_over() {
     taken_ = true;
@@ -187,45 +206,53 @@ class gravel_router {
       if (end) end->hand_over();
   }
   template <class End>
-  const std::unique_ptr<End>& end_of(const std::vector<std::unique_ptr<End>>& ends, const std::vector<gravel_endpoint>& at, int number,
+  const std::unique_ptr<End>& end_of(const std::vector<std::unique_ptr<End>>& ends,
+                                     const std::vector<gravel_endpoint>& at, int number,
                                      const std::string& what) const {
     check_own();
-    if (ends.empty()) gravel::fail_text(name_ + ": a chain, tree or ring has no " + what + " of its own: it combines arrays");
+    if (ends.empty())
+      gravel::detail::fail_text(name_ + ": a chain, tree or ring has no " + what + " of its own: it combines arrays");
     for (size_t i = 0; i < ends.size(); ++i)
       if (ends[i] && (number < 0 || static_cast<size_t>(number) == i)) return ends[i];
     const std::string pe = "PE " + std::to_string(gravel_my_pe());
     if (number >= 0)
-      gravel::fail_text(name_ + ": " + what + " " + std::to_string(number) + " is not one of " + pe + ", but of " +
-                        (static_cast<size_t>(number) < at.size() ? gravel::text_of(at[static_cast<size_t>(number)]) : "no PE"));
+      gravel::detail::fail_text(
+          name_ + ": " + what + " " + std::to_string(number) + " is not one of " + pe + ", but of " +
+          (static_cast<size_t>(number) < at.size() ? gravel::detail::text_of(at[static_cast<size_t>(number)])
+                                                   : "no PE"));
     std::string all;
-    for (const gravel_endpoint& end : at) all += (all.empty() ? "" : ", ") + gravel::text_of(end);
-    gravel::fail_text(name_ + ": " + pe + " has no " + what + " here; there is " + all);
+    for (const gravel_endpoint& end : at) all += (all.empty() ? "" : ", ") + gravel::detail::text_of(end);
+    gravel::detail::fail_text(name_ + ": " + pe + " has no " + what + " here; there is " + all);
   }
 
   std::vector<gravel_endpoint> inputs_, outputs_;
-  gravel::open_object open_;
+  gravel::detail::open_object open_;
   gravel_policy policy_;
   gravel_link_options how_;
-  gravel::event_pool path_events_;
+  gravel::detail::event_pool path_events_;
   bool directly_ = false;  ///< of a path: all its links are stored over
   std::string name_;
   bool taken_ = false;  ///< of a link: a router uses its rings
-  std::shared_ptr<gravel::ring_set> rings_;
+  std::shared_ptr<gravel::detail::ring_set> rings_;
   std::vector<std::unique_ptr<gravel_sender>> senders_;
   std::vector<std::unique_ptr<gravel_receiver>>
       receivers_;  // end before senders, which wait until other PEs' receivers have, or have received all
 };
 
-/// Two endpoints. Open from its constructor to its destructor, which are collective: all PEs call them, also those that have no end of it.
+/// Two endpoints. Open from its constructor to its destructor, which are collective: all PEs call them, also those that
+/// have no end of it.
 class gravel_link {
  public:
   gravel_link(const gravel_endpoint& source, const gravel_endpoint& destination, const gravel_link_options& how = {})
       : router_({source}, {destination}, GRAVEL_POINT_TO_POINT, how, "gravel_link") {}
-  gravel_link(const gravel_endpoint& source, const gravel_endpoint& destination, uint32_t packet_bytes, uint32_t buffers)
+  gravel_link(const gravel_endpoint& source, const gravel_endpoint& destination, uint32_t packet_bytes,
+              uint32_t buffers)
       : gravel_link(source, destination, gravel_link_options{.packet_bytes = packet_bytes, .buffers = buffers}) {}
 
   // At the source's PE.
-  gravel_event send(const void* data, uint64_t bytes, const gravel_send_call& how = {}) { return sender().send(data, bytes, how); }
+  gravel_event send(const void* data, uint64_t bytes, const gravel_send_call& how = {}) {
+    return sender().send(data, bytes, how);
+  }
   gravel_event shutdown(const gravel_send_call& how = {}) { return sender().shutdown(how); }
   gravel_sender& sender() { return router_.input(); }
   // At the destination's PE.
@@ -248,44 +275,46 @@ class gravel_link {
 };
 
 inline gravel_router::gravel_router(const std::vector<gravel_link*>& links, std::vector<gravel_endpoint> inputs,
-                                    std::vector<gravel_endpoint> outputs, gravel_policy policy, const gravel_link_options& how)
+                                    std::vector<gravel_endpoint> outputs, gravel_policy policy,
+                                    const gravel_link_options& how)
     : inputs_(std::move(inputs)),
       outputs_(std::move(outputs)),
       open_(text_of("gravel_router", inputs_, outputs_)),
       policy_(policy),
       how_(how),
       name_("gravel_router") {
-  gravel::ring_set::rings_before used;
+  gravel::detail::ring_set::rings_before used;
   std::string wrong;
   how_.channels = 1;
   how_.buffers = 2;  // of a ring; whether its links have as many is looked at below
-  for (const gravel::link_edge& e : edges_of(inputs_, outputs_, policy, how_)) {
+  for (const gravel::detail::link_edge& e : edges_of(inputs_, outputs_, policy, how_)) {
     const auto found = std::find_if(links.begin(), links.end(), [&](const gravel_link* l) {
       return l->router_.inputs_[0] == e.source && l->router_.outputs_[0] == e.destination;
     });
-    const std::string text = gravel::text_of(e.source, e.destination);
-    if (found == links.end()) gravel::fail_text(name_ + ": " + text + " is not among the links, and the policy needs it");
+    const std::string text = gravel::detail::text_of(e.source, e.destination);
+    if (found == links.end())
+      gravel::detail::fail_text(name_ + ": " + text + " is not among the links, and the policy needs it");
     gravel_router& link = (*found)->router_;
-    if (link.taken_) gravel::fail_text(name_ + ": another router has taken " + text);
+    if (link.taken_) gravel::detail::fail_text(name_ + ": another router has taken " + text);
     for (const auto& end : link.senders_)
       if (end && end->was_used()) wrong = text + " has been used before";
     for (const auto& end : link.receivers_)
       if (end && end->was_used()) wrong = text + " has been used before";
     if (policy == GRAVEL_RING && link.how_.buffers < 2) wrong = text + " has 1 buffer; links of a ring need 2";
-    const gravel::ring_shape &here = link.rings_->shape(), &first = used.empty() ? here : used[0]->shape();
+    const gravel::detail::ring_shape &here = link.rings_->shape(), &first = used.empty() ? here : used[0]->shape();
     if (!moves_segments() && (here.buffers != first.buffers || here.channels != first.channels))
       wrong = text + " has other buffers or channels than others of the path";
     used.push_back(link.rings_);
   }
   if (gravel_max_all(wrong.empty() ? 0u : 1u) != 0)
-    gravel::fail_text(name_ + ": " + (wrong.empty() ? std::string("refused at another PE") : wrong));
+    gravel::detail::fail_text(name_ + ": " + (wrong.empty() ? std::string("refused at another PE") : wrong));
   how_.channels = moves_segments() || used.empty() ? 1 : used[0]->shape().channels;
   if (used.empty()) {  // one PE
-    rings_ = std::make_shared<gravel::ring_set>(name_, edge_list{}, gravel::ring_shape{16, 2, 1});
+    rings_ = std::make_shared<gravel::detail::ring_set>(name_, edge_list{}, gravel::detail::ring_shape{16, 2, 1});
   } else {
     how_.packet_bytes = used[0]->shape().packet_bytes, how_.buffers = used[0]->shape().buffers;
-    rings_ = std::make_shared<gravel::ring_set>(name_, used, how_.channels);
-    for (const gravel::link_edge& e : rings_->edges())
+    rings_ = std::make_shared<gravel::detail::ring_set>(name_, used, how_.channels);
+    for (const gravel::detail::link_edge& e : rings_->edges())
       for (gravel_link* l : links)
         if (l->router_.inputs_[0] == e.source && l->router_.outputs_[0] == e.destination) l->router_.hand_over();
   }

@@ -1,9 +1,10 @@
-// The kernel that sends a segment for the host: to one output, to several, to each its share, or packet by packet to who has room.
+// The kernel that sends a segment for the host: to one output, to several, to each its share, or packet by packet to
+// who has room.
 #pragma once
 #include "lib/link/event.cuh"
 #include "lib/link/packet_ring.cuh"
 
-namespace gravel {
+namespace gravel::detail {
 
 constexpr uint32_t most_outputs = 64;
 
@@ -97,14 +98,17 @@ GRAVEL_DEVICE uint64_t choose_output(const send_end& e, const send_job& job, sen
 
 /// Packet p of the segment to one output. Thread scope: block; every block of the grid does so.
 template <class There>
-GRAVEL_DEVICE void send_packet_to(const send_end& e, const send_job& job, uint32_t output, uint64_t number, const segment_cut& cut,
-                                  uint64_t p, bool is_last) {
+GRAVEL_DEVICE void send_packet_to(const send_end& e, const send_job& job, uint32_t output, uint64_t number,
+                                  const segment_cut& cut, uint64_t p, bool is_last) {
   const packet_ring& r = e.rings[output];
   const There there = There::of(e.g, r.destination);
   if (threadIdx.x == 0) await_credit(e.g, r, number);
   __syncthreads();
-  if (gridDim.x == 1) put_packet(e.g, r, there, number, r.data(number), job.from + cut.begin(p), cut.size(p), is_last, job.metadata);
-  else put_packet_part(e.g, r, there, number, job.from + cut.begin(p), cut.size(p), is_last, job.metadata, blockIdx.x, gridDim.x);
+  if (gridDim.x == 1)
+    put_packet(e.g, r, there, number, r.data(number), job.from + cut.begin(p), cut.size(p), is_last, job.metadata);
+  else
+    put_packet_part(e.g, r, there, number, job.from + cut.begin(p), cut.size(p), is_last, job.metadata, blockIdx.x,
+                    gridDim.x);
 }
 
 /// Packets [begin, end) that an output gets of a segment, where that is known beforehand.
@@ -128,7 +132,8 @@ GRAVEL_DEVICE void send_packets(const send_end& e, const send_job& job, send_out
       chosen = p == 0 || job.way == send_way::any ? choose_output(e, job, out, p) : chosen + 1;
       const auto output = static_cast<uint32_t>(chosen >> 48);
       // Of packets that may go to different outputs each is a segment there.
-      send_packet_to<There>(e, job, output, chosen & ((1ull << 48) - 1), cut, p, job.way == send_way::any || p + 1 == packets);
+      send_packet_to<There>(e, job, output, chosen & ((1ull << 48) - 1), cut, p,
+                            job.way == send_way::any || p + 1 == packets);
       if (threadIdx.x == 0) ++out.next[output];
     }
     return;
@@ -138,7 +143,8 @@ GRAVEL_DEVICE void send_packets(const send_end& e, const send_job& job, send_out
     for (uint32_t output = 0; output < e.n_outputs; ++output) {
       const packet_share share = packet_share::of(job, output, e.n_outputs, packets);
       if (share.begin + p < share.end)
-        send_packet_to<There>(e, job, output, out.next[output] + p, cut, share.begin + p, share.begin + p + 1 == share.end && !job.goes_on);
+        send_packet_to<There>(e, job, output, out.next[output] + p, cut, share.begin + p,
+                              share.begin + p + 1 == share.end && !job.goes_on);
     }
   __syncthreads();  // all have read `next`
   for (uint32_t output = threadIdx.x; output < e.n_outputs; output += blockDim.x) {
@@ -147,9 +153,11 @@ GRAVEL_DEVICE void send_packets(const send_end& e, const send_job& job, send_out
   }
 }
 
-/// A grid of any number of blocks, cooperative if there are several. Kernels of one input follow each other. There: stored_heap, where all outputs are mapped.
+/// A grid of any number of blocks, cooperative if there are several. Kernels of one input follow each other. There:
+/// stored_heap, where all outputs are mapped.
 template <class There>
-__global__ void __launch_bounds__(512) send_segment(const __grid_constant__ send_end e, const __grid_constant__ send_job job) {
+__global__ void __launch_bounds__(512)
+    send_segment(const __grid_constant__ send_end e, const __grid_constant__ send_job job) {
   __shared__ send_outputs out;
   if (threadIdx.x == 0) await_event(e.g, job.after);
   for (uint32_t i = threadIdx.x; i < e.n_outputs; i += blockDim.x) out.next[i] = e.rings[i].origin()->sent;
@@ -165,22 +173,24 @@ __global__ void __launch_bounds__(512) send_segment(const __grid_constant__ send
   raise_event(job.done);
 }
 
-/// What is between two copies of a copy engine: the packet that has been copied is told, and the next one's buffer waited for. Thread scope: lane.
+/// What is between two copies of a copy engine: the packet that has been copied is told, and the next one's buffer
+/// waited for. Thread scope: lane.
 struct copied_packet {
   const packet_ring* ring;  ///< in device memory; nullptr: there is none
   uint64_t number, metadata;
   packet_word word;
 };
 template <int = 0>
-__global__ void __launch_bounds__(32) between_copies(const __grid_constant__ gravel_t g, const __grid_constant__ copied_packet copied,
-                                                     const __grid_constant__ copied_packet next, gravel_event after, gravel_event done) {
+__global__ void __launch_bounds__(32)
+    between_copies(const __grid_constant__ gravel_t g, const __grid_constant__ copied_packet copied,
+                   const __grid_constant__ copied_packet next, gravel_event after, gravel_event done) {
   if (threadIdx.x != 0) return;
   await_event(g, after);
   if (copied.ring) {
     const packet_ring& r = *copied.ring;
     const stored_heap there = stored_heap::of(g, r.destination);
     if (copied.metadata) there.at(r.arrival(copied.number))->metadata = copied.metadata;
-    tell_packet(g, r, there, copied.number, copied.word);
+    notify_packet(g, r, there, copied.number, copied.word);
     r.origin()->sent = copied.number + 1;
   }
   if (next.ring) await_credit(g, *next.ring, next.number);
@@ -189,14 +199,15 @@ __global__ void __launch_bounds__(32) between_copies(const __grid_constant__ gra
 
 /// Nothing comes behind what was sent into these rings.
 template <int = 0>
-__global__ void __launch_bounds__(32)
-    end_rings(const __grid_constant__ gravel_t g, const packet_ring* rings, uint32_t n, gravel_event after, gravel_event done) {
+__global__ void __launch_bounds__(32) end_rings(const __grid_constant__ gravel_t g, const packet_ring* rings,
+                                                uint32_t n, gravel_event after, gravel_event done) {
   if (threadIdx.x == 0) await_event(g, after);
   __syncthreads();
   for (uint32_t i = threadIdx.x; i < n; i += blockDim.x)
-    if (!rings[i].origin()->closed) tell_end(g, rings[i], far_heap::of(g, rings[i].destination), rings[i].origin()->sent);
+    if (!rings[i].origin()->closed)
+      notify_end(g, rings[i], far_heap::of(g, rings[i].destination), rings[i].origin()->sent);
   __syncthreads();
   if (threadIdx.x == 0) raise_event(done);
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

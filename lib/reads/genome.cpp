@@ -6,7 +6,7 @@
 #include "lib/base/mix.hpp"
 #include "lib/reads/reads.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 constexpr uint64_t longest_genome = uint64_t{1} << 36;
@@ -33,10 +33,12 @@ void in_parts(uint64_t n, int threads, Work work) {
 }  // namespace
 
 void check_shape(const genome_shape& shape) {
-  if (shape.length == 0 || shape.length > longest_genome) fail("a genome has 1 to {} bases, not {}", longest_genome, shape.length);
+  if (shape.length == 0 || shape.length > longest_genome)
+    fail("a genome has 1 to {} bases, not {}", longest_genome, shape.length);
   if (shape.read_length == 0 || shape.read_length > shape.length)
     fail("reads of {} bases cannot be taken from a genome of {}", shape.read_length, shape.length);
-  if (!(shape.coverage > 0 && shape.coverage <= 1e6)) fail("the coverage is above 0 and at most 10^6, not {}", shape.coverage);
+  if (!(shape.coverage > 0 && shape.coverage <= 1e6))
+    fail("the coverage is above 0 and at most 10^6, not {}", shape.coverage);
   if (!(shape.errors >= 0 && shape.errors < 1)) fail("the share of errors is from 0 and below 1, not {}", shape.errors);
 }
 
@@ -75,4 +77,4 @@ read_set make_reads(const std::string& genome, const genome_shape& shape, read_s
   return set;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

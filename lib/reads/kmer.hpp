@@ -4,14 +4,14 @@
 
 #include "lib/base/platform.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// A, C, G, T are 0 to 3, so that the complement of b is 3 - b. What is no base stands between two pieces.
 constexpr uint8_t no_base = 4;
 constexpr unsigned longest_kmer = 31;
 
-/// A k-mer has its first base in the highest bits; its word is below 4^k. k is odd: no k-mer is its own reverse complement, so each has
-/// one canonical form, the smaller of the two words.
+/// A k-mer has its first base in the highest bits; its word is below 4^k. k is odd: no k-mer is its own reverse
+/// complement, so each has one canonical form, the smaller of the two words.
 struct kmer_shape {
   unsigned k;
   GRAVEL_BOTH constexpr uint64_t mask() const { return (uint64_t{1} << 2 * k) - 1; }
@@ -30,4 +30,4 @@ struct kmer_shape {
   }
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -2,7 +2,7 @@
 #include "lib/graph/line_reader.hpp"
 #include "lib/reads/reads.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 /// Calls letters(text) for each line of letters and ended() behind each record.
@@ -22,7 +22,8 @@ void for_each_record(line_reader& lines, Letters&& letters, Ended&& ended) {
   };
   if (!next_filled()) fail("{} is empty", lines.path());
   const char mark = line[0];
-  if (mark != '>' && mark != '@') lines.fail_here("expected a record of FASTA ('>') or FASTQ ('@'), not {}", quoted(line));
+  if (mark != '>' && mark != '@')
+    lines.fail_here("expected a record of FASTA ('>') or FASTQ ('@'), not {}", quoted(line));
   for (bool more = true; more;) {
     const uint64_t begin = lines.line_number();
     if (line[0] != mark) lines.fail_here("expected a record that begins with '{}', not {}", mark, quoted(line));
@@ -36,7 +37,8 @@ void for_each_record(line_reader& lines, Letters&& letters, Ended&& ended) {
       const size_t length = line.size();
       letters(line);
       need_line();
-      if (line.empty() || line[0] != '+') lines.fail_here("expected '+' (a record of FASTQ has four lines), not {}", quoted(line));
+      if (line.empty() || line[0] != '+')
+        lines.fail_here("expected '+' (a record of FASTQ has four lines), not {}", quoted(line));
       if (length != 0) need_line();
       else if (!next()) line = {};  // the file may end before the end of an empty line
       if (line.size() != length) lines.fail_here("{} characters of quality for {} letters", line.size(), length);
@@ -59,7 +61,8 @@ read_set read_reads(byte_source& source, read_share share) {
   for_each_record(
       lines,
       [&](std::string_view text) {
-        if (const char bad = (record % share.of == share.number ? set : others).add_letters(text)) fail_letter(lines, bad);
+        if (const char bad = (record % share.of == share.number ? set : others).add_letters(text))
+          fail_letter(lines, bad);
         others.codes.resize(1);
       },
       [&] {
@@ -94,4 +97,4 @@ std::vector<std::string> read_sequences(const std::string& path) {
   return read_sequences(source);
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

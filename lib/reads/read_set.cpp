@@ -4,7 +4,7 @@
 
 #include "lib/reads/reads.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 constexpr uint8_t foreign = 255;
@@ -61,4 +61,4 @@ std::string reverse_complement(std::string_view text) {
   return out;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -7,7 +7,7 @@
 
 #include "lib/reads/kmer.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 class byte_source;
 
@@ -57,8 +57,8 @@ struct genome_shape {
 void check_shape(const genome_shape& shape);
 /// Uniformly random bases, as text. Throws as check_shape.
 std::string make_genome(const genome_shape& shape, int threads = 1);
-/// Reads of either strand from uniformly random places. `genome`: of ACGT alone. Read i is the same whatever the share is. Neither result depends on the
-/// number of threads.
+/// Reads of either strand from uniformly random places. `genome`: of ACGT alone. Read i is the same whatever the share
+/// is. Neither result depends on the number of threads.
 read_set make_reads(const std::string& genome, const genome_shape& shape, read_share share = {}, int threads = 1);
 
 /// Text of ACGT, backwards and complemented; other letters become N.
@@ -67,4 +67,4 @@ std::string reverse_complement(std::string_view text);
 /// The code of a letter; no_base for what is none of ACGTUacgtu.
 uint8_t base_code(char letter);
 
-}  // namespace gravel
+}  // namespace gravel::detail

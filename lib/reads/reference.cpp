@@ -5,7 +5,7 @@
 
 #include "lib/reads/reads.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 /// Calls found(canonical k-mer, place) for each k-mer without unknown letters.
@@ -45,8 +45,8 @@ void reference_genome::find(std::string_view text, Found&& found) const {
     bool known = false;
     each_kmer(strand.substr(0, shape_.k), shape_, [&](uint64_t kmer, uint64_t) { first = kmer, known = true; });
     if (!known) return;
-    for (auto at = std::lower_bound(index_.begin(), index_.end(), std::pair(first, uint64_t{0})); at != index_.end() && at->first == first;
-         ++at)
+    for (auto at = std::lower_bound(index_.begin(), index_.end(), std::pair(first, uint64_t{0}));
+         at != index_.end() && at->first == first; ++at)
       if (letters_.compare(at->second, strand.size(), strand) == 0 && !found(at->second)) return;
   }
 }
@@ -84,4 +84,4 @@ bool reference_genome::has_kmer(uint64_t canonical) const {
   return at != index_.end() && at->first == canonical;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -8,9 +8,10 @@
 
 #include "lib/reads/kmer.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
-/// Looks texts up by their first k-mer in a sorted list of those of the genome, 16 bytes for each of its bases, and then compares letters.
+/// Looks texts up by their first k-mer in a sorted list of those of the genome, 16 bytes for each of its bases, and
+/// then compares letters.
 class reference_genome {
  public:
   /// Sequences of ACGTN, as read_sequences gives them. No text shorter than k bases is found. k is odd and at most 31.
@@ -39,4 +40,4 @@ class reference_genome {
   uint64_t bases_ = 0;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

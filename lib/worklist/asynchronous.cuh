@@ -1,40 +1,45 @@
-// Working a list off without rounds: one resident kernel, whose warps take vertices from channels (lib/channel) ordered by rank, expand them, and put what is
-// to be listed back, while handlers put in what other PEs send. Nobody waits for a round to end; the price is that vertices are expanded with values that
-// are not final yet.
+// Working a list off without rounds: one resident kernel, whose warps take vertices from channels (lib/channel) ordered
+// by rank, expand them, and put what is to be listed back, while handlers put in what other PEs send. Nobody waits for
+// a round to end; the price is that vertices are expanded with values that are not final yet.
 //
-// Ranks are soft: channel r % n holds what has rank r, beginning with the lowest rank of which there may be something (`base`). Whoever finds lower
-// channels empty moves `base` on. What comes late, or lies beyond the last channel, goes into the first or last one. So `base` is a hint, and nothing is lost by
-// a wrong one. PEs tell each other their lowest ranks, and do not take what lies too far beyond the lowest of all.
+// Ranks are soft: channel r % n holds what has rank r, beginning with the lowest rank of which there may be something
+// (`base`). Whoever finds lower channels empty moves `base` on. What comes late, or lies beyond the last channel, goes
+// into the first or last one. So `base` is a hint, and nothing is lost by a wrong one. PEs tell each other their lowest
+// ranks, and do not take what lies too far beyond the lowest of all.
 //
-// The end, by four counters (Mattern 1987). `pending` counts this PE's entries from before they can be seen until all that comes of them is done; `sent`
-// counts messages before they leave, `received` counts them when what they brought has been listed. One warp of each PE, the watch, in waves numbered
-// alike everywhere:
+// The end, by four counters (Mattern 1987). `pending` counts this PE's entries from before they can be seen until all
+// that comes of them is done; `sent` counts messages before they leave, `received` counts them when what they brought
+// has been listed. One warp of each PE, the watch, in waves numbered alike everywhere:
 //
 //   this PE                                                           every other PE
 //   reads received [W2] acquire, then sees pending == 0 [W3] acquire, then reads sent
 //   its words at each PE, with the number of the wave                 sees all words of that wave
 //
-// until the messages received in the wave before are as many as those sent in this one. For, R(k-1) <= received when wave k-1 ended <= sent then <= S(k): if
-// the outer ones are equal nothing was under way when wave k-1 ended; and a PE that had nothing to do in it and has something now would have received a message
-// since, so that there were more. All PEs see the same words, and so draw the same conclusion in the same wave.
+// until the messages received in the wave before are as many as those sent in this one. For, R(k-1) <= received when
+// wave k-1 ended <= sent then <= S(k): if the outer ones are equal nothing was under way when wave k-1 ended; and a PE
+// that had nothing to do in it and has something now would have received a message since, so that there were more. All
+// PEs see the same words, and so draw the same conclusion in the same wave.
 //
-// A PE may be one wave ahead of another that has not yet read its words, but not two: two sets are used in turn. Each word carries its wave's number.
+// A PE may be one wave ahead of another that has not yet read its words, but not two: two sets are used in turn. Each
+// word carries its wave's number.
 //
-// Hubs are cut up: the warp that has taken one keeps a piece of its edges, and puts the others into a channel of their own, which all warps look at first.
-// Pieces are counted in `pending` like entries, before the hub's own entry is done; for the end they are entries that an entry has made. Where there is no
-// room for them the warp follows all edges itself.
+// Hubs are cut up: the warp that has taken one keeps a piece of its edges, and puts the others into a channel of their
+// own, which all warps look at first. Pieces are counted in `pending` like entries, before the hub's own entry is done;
+// for the end they are entries that an entry has made. Where there is no room for them the warp follows all edges
+// itself.
 //
-// What finds no room in a channel is dropped, but stays marked at its vertex (lib/worklist/vertex_words.cuh): behind the end all vertices are
-// looked through, and rounds do the rest. The model of the end is test/models/worklist_end.pml.
+// What finds no room in a channel is dropped, but stays marked at its vertex (lib/worklist/vertex_words.cuh): behind
+// the end all vertices are looked through, and rounds do the rest. The model of the end is
+// test/models/worklist_end.pml.
 #pragma once
-#include "host/gravel.cuh"
+#include <gravel/gravel.cuh>
 #include "lib/channel/channel.cuh"
 #include "lib/worklist/expand.cuh"
 
 template <class Program>
 struct gravel_worklist_delivery;
 
-namespace gravel {
+namespace gravel::detail {
 
 /// A number that carries the wave it belongs to. 56 bits of it count.
 struct wave_word {
@@ -42,8 +47,8 @@ struct wave_word {
   GRAVEL_BOTH static bool is_of(uint64_t word, uint64_t wave) { return (word & 0xff) == (wave & 0xff); }
   GRAVEL_BOTH static uint64_t count(uint64_t word) { return word >> 8; }
 };
-/// The lowest rank of which a PE may have something; no_rank: it has nothing. Puts may overtake each other, also those of one word; so what is said later is
-/// the larger number, and it is brought by gravel_max.
+/// The lowest rank of which a PE may have something; no_rank: it has nothing. Puts may overtake each other, also those
+/// of one word; so what is said later is the larger number, and it is brought by gravel_max.
 constexpr uint32_t no_rank = ~0u;
 struct lowest_word {
   GRAVEL_BOTH static uint64_t of(uint32_t telling, uint32_t rank) { return uint64_t{telling} << 32 | rank; }
@@ -51,8 +56,9 @@ struct lowest_word {
 };
 /// What one PE says, at each other; written by it alone. Symmetric.
 struct wave_report {
-  uint64_t received[2], sent[2];  ///< of even and odd waves; a word of wave k + 2 is sent when all have seen that of wave k
-  uint64_t lowest;                ///< 0 when a run begins
+  uint64_t received[2],
+      sent[2];      ///< of even and odd waves; a word of wave k + 2 is sent when all have seen that of wave k
+  uint64_t lowest;  ///< 0 when a run begins
 };
 
 struct asynchronous_words {
@@ -87,7 +93,9 @@ struct asynchronous_view {
   uint32_t pieces_room;  ///< 0: the graph has no hubs
 
   GRAVEL_BOTH channel<edge_piece> pieces() const { return channel<edge_piece>::in(piece_memory, pieces_room); }
-  GRAVEL_BOTH channel<uint32_t> of(uint32_t rank) const { return channel<uint32_t>::in(memory + rank % n_ranks * stride, capacity); }
+  GRAVEL_BOTH channel<uint32_t> of(uint32_t rank) const {
+    return channel<uint32_t>::in(memory + rank % n_ranks * stride, capacity);
+  }
   /// Where something of this rank goes.
   GRAVEL_DEVICE uint32_t place_for(uint32_t rank) const {
     const uint32_t base = load_relaxed<scope::device>(&words->base);
@@ -102,16 +110,19 @@ GRAVEL_DEVICE uint32_t rank_of_vertex(const worklist_view<Program>& w, uint32_t 
   else return 0;
 }
 
-/// Puts `v` of the lanes that have one into the channels of their ranks. Thread scope: the group, converged; also of handlers.
+/// Puts `v` of the lanes that have one into the channels of their ranks. Thread scope: the group, converged; also of
+/// handlers.
 template <class Program, class Group>
-GRAVEL_DEVICE void put_ranked(const worklist_view<Program>& w, const asynchronous_view& a, const Group& group, bool have, uint32_t v) {
+GRAVEL_DEVICE void put_ranked(const worklist_view<Program>& w, const asynchronous_view& a, const Group& group,
+                              bool have, uint32_t v) {
   uint32_t rest = group.ballot(have);
   if (rest == 0) return;
   const uint32_t rank = have ? a.place_for(rank_of_vertex(w, v)) : 0;
   while (rest != 0) {
     const uint32_t now = group.from_lane(rank, lane_group::lowest(rest));
     const bool mine = have && rank == now;
-    // What finds no room goes into the next channel: any is right, and all together have room for several times the vertices.
+    // What finds no room goes into the next channel: any is right, and all together have room for several times the
+    // vertices.
     uint32_t further = 0;
     channel<uint32_t> to = a.of(now);
     channel_reservation r = to.reserve(group, mine ? 1 : 0);
@@ -155,18 +166,19 @@ struct worklist_inbox {
   asynchronous_view a;
 };
 
-/// Puts the edges of each lane that has a hub into the channel of pieces, but for the first piece, which ends where this returns. Thread scope: warp,
-/// converged.
+/// Puts the edges of each lane that has a hub into the channel of pieces, but for the first piece, which ends where
+/// this returns. Thread scope: warp, converged.
 template <class Program>
-GRAVEL_DEVICE uint64_t pass_on_pieces(const worklist_view<Program>& w, const asynchronous_view& a, uint64_t begin, uint64_t end,
-                                      typename worklist_view<Program>::value from) {
+GRAVEL_DEVICE uint64_t pass_on_pieces(const worklist_view<Program>& w, const asynchronous_view& a, uint64_t begin,
+                                      uint64_t end, typename worklist_view<Program>::value from) {
   if (a.pieces_room == 0) return end;
   const lane_group warp = lane_group::of(~0u);
   const channel<edge_piece> pieces = a.pieces();
   const uint32_t lane = threadIdx.x % 32;
   for (unsigned rest = __ballot_sync(~0u, end - begin >= hub_edges); rest; rest &= rest - 1) {
     const int of = __ffs(static_cast<int>(rest)) - 1;
-    const uint64_t first = __shfl_sync(~0u, begin, of), last = __shfl_sync(~0u, end, of), passed = __shfl_sync(~0u, to_word(from), of);
+    const uint64_t first = __shfl_sync(~0u, begin, of), last = __shfl_sync(~0u, end, of),
+                   passed = __shfl_sync(~0u, to_word(from), of);
     // No more than there may ever be room for.
     const uint64_t least = (last - first + a.pieces_room) / (uint64_t{a.pieces_room} + 1),
                    each = least < edges_of_piece ? edges_of_piece : least;
@@ -208,8 +220,8 @@ GRAVEL_DEVICE bool follow_piece(const worklist_view<Program>& w, const asynchron
 
 /// Expands up to 32 vertices that the warp has taken; ghosts are sent. Thread scope: warp, converged.
 template <class Program>
-GRAVEL_DEVICE void expand_taken(const gravel_t& g, const worklist_view<Program>& w, const asynchronous_view& a, bool have, uint32_t v,
-                                work_done& done, uint64_t& sent) {
+GRAVEL_DEVICE void expand_taken(const gravel_t& g, const worklist_view<Program>& w, const asynchronous_view& a,
+                                bool have, uint32_t v, work_done& done, uint64_t& sent) {
   const ranked_lists<Program> lists{w, a};
   const uint32_t lane = threadIdx.x % 32;
   typename worklist_view<Program>::value from{};
@@ -255,10 +267,12 @@ GRAVEL_DEVICE void keep_watch(const gravel_t& g, const asynchronous_view& a) {
     if (lowest != told) {
       told = lowest;
       const uint64_t word = lowest_word::of(++tellings, lowest);
-      for (uint32_t pe = lane; pe < g.n_pes; pe += 32) gravel_max(g, &a.reports[g.my_pe].lowest, word, static_cast<int>(pe));
+      for (uint32_t pe = lane; pe < g.n_pes; pe += 32)
+        gravel_max(g, &a.reports[g.my_pe].lowest, word, static_cast<int>(pe));
     }
     if (!reported && __shfl_sync(~0u, idle, 0)) {
-      const uint64_t r = __shfl_sync(~0u, received, 0), s = __shfl_sync(~0u, load_relaxed<scope::device>(&words.sent), 0);
+      const uint64_t r = __shfl_sync(~0u, received, 0),
+                     s = __shfl_sync(~0u, load_relaxed<scope::device>(&words.sent), 0);
       for (uint32_t pe = lane; pe < g.n_pes; pe += 32) {
         gravel_put(g, &a.reports[g.my_pe].received[wave % 2], wave_word::of(wave, r), static_cast<int>(pe));
         gravel_put(g, &a.reports[g.my_pe].sent[wave % 2], wave_word::of(wave, s), static_cast<int>(pe));
@@ -270,10 +284,11 @@ GRAVEL_DEVICE void keep_watch(const gravel_t& g, const asynchronous_view& a) {
     uint64_t r = 0, s = 0;
     uint32_t least = no_rank;
     for (uint32_t pe = lane; pe < g.n_pes; pe += 32) {
-      const uint64_t theirs = look_at(g, &a.reports[pe].received[wave % 2]), out = look_at(g, &a.reports[pe].sent[wave % 2]);
+      const uint64_t theirs = poll_word(g, &a.reports[pe].received[wave % 2]),
+                     out = poll_word(g, &a.reports[pe].sent[wave % 2]);
       all = all && wave_word::is_of(theirs, wave) && wave_word::is_of(out, wave);
       r += wave_word::count(theirs), s += wave_word::count(out);
-      const uint32_t rank = lowest_word::rank(look_at(g, &a.reports[pe].lowest));
+      const uint32_t rank = lowest_word::rank(poll_word(g, &a.reports[pe].lowest));
       least = rank < least ? rank : least;
     }
     least = __reduce_min_sync(~0u, least);
@@ -343,22 +358,26 @@ __global__ void __launch_bounds__(256)
 
 /// What waits in lists goes into channels. Before the asynchronous kernel.
 template <class Program>
-__global__ void lists_to_ranks(const __grid_constant__ worklist_view<Program> w, const __grid_constant__ asynchronous_view a) {
+__global__ void lists_to_ranks(const __grid_constant__ worklist_view<Program> w,
+                               const __grid_constant__ asynchronous_view a) {
   const uint32_t near = w.words->near_size[w.words->near_turn], far = w.words->far_size[w.words->far_turn];
   const uint32_t lane = threadIdx.x % 32;
-  for (uint32_t of_warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32 * 32; of_warp < near + far; of_warp += gridDim.x * blockDim.x) {
+  for (uint32_t of_warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32 * 32; of_warp < near + far;
+       of_warp += gridDim.x * blockDim.x) {
     const uint32_t i = of_warp + lane;
     const bool have = i < near + far;
     const uint32_t v = !have ? 0 : i < near ? w.near[w.words->near_turn][i] : w.far[w.words->far_turn][i - near];
     put_ranked(w, a, lane_group::of(~0u), have, v);
   }
 }
-/// What found no room in channels goes into lists: all vertices that are marked, and ghosts. Behind the asynchronous kernel.
+/// What found no room in channels goes into lists: all vertices that are marked, and ghosts. Behind the asynchronous
+/// kernel.
 template <class Program>
 __global__ void collect_waiting(const __grid_constant__ worklist_view<Program> w) {
   const device_lists<Program> lists{w, w.words->near_turn, w.words->far_turn, w.words->limit};
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, lane = threadIdx.x % 32, all = w.graph.vertices();
-  for (uint64_t of_warp = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32 * 32; of_warp < all; of_warp += lanes) {
+  for (uint64_t of_warp = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32 * 32; of_warp < all;
+       of_warp += lanes) {
     const auto v = static_cast<uint32_t>(of_warp + lane);
     const bool waits = of_warp + lane < all && w.program.vertices.waits(w.program.vertices.words[v]);
     bool near = waits;
@@ -370,4 +389,4 @@ __global__ void collect_waiting(const __grid_constant__ worklist_view<Program> w
   }
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

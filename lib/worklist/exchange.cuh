@@ -1,8 +1,8 @@
-// What goes from PE to PE: the best that a PE has for vertices of others. Offers along edges end at the ghost, here, so that of many edges to a vertex few
-// become messages; the ghosts that have something new are a list, and each is sent once, by a block sender. At the owner a handler offers the value
-// to the vertex, a warp's messages at once.
+// What goes from PE to PE: the best that a PE has for vertices of others. Offers along edges end at the ghost, here, so
+// that of many edges to a vertex few become messages; the ghosts that have something new are a list, and each is sent
+// once, by a block sender. At the owner a handler offers the value to the vertex, a warp's messages at once.
 #pragma once
-#include "host/gravel.cuh"
+#include <gravel/gravel.cuh>
 #include "lib/worklist/asynchronous.cuh"
 
 /// The handler that takes what other PEs have for this PE's vertices: for gravel_init.
@@ -10,19 +10,21 @@ template <class Program>
 struct gravel_worklist_delivery {
   static constexpr const char* name = Program::name;
   static constexpr bool batch = true;
-  using context = gravel::worklist_inbox<Program>;
-  using value = typename gravel::worklist_view<Program>::value;
+  using context = gravel::detail::worklist_inbox<Program>;
+  using value = typename gravel::detail::worklist_view<Program>::value;
 
-  GRAVEL_HANDLER void operator()(const gravel_t&, context* inbox, const gravel_batch& lanes, uint32_t v, value offer) const {
+  GRAVEL_HANDLER void operator()(const gravel_t&, context* inbox, const gravel_batch& lanes, uint32_t v,
+                                 value offer) const {
 #if GRAVEL_ON_GPU || !GRAVEL_CUDA
-    using namespace gravel;
+    using namespace gravel::detail;
     const worklist_view<Program>* const w = &inbox->w;
     worklist_words& words = *w->words;
     if (words.asynchronous) {
       const listing found = ranked_lists<Program>{inbox->w, inbox->a}.offer(v, offer);
       put_ranked(inbox->w, inbox->a, lanes, found != listing::none, v);
       lanes.sync();
-      if (lanes.is_leader()) fetch_add_release<scope::device>(&inbox->a.words->received, uint64_t{lanes.size()});  // [W2]
+      if (lanes.is_leader())
+        fetch_add_release<scope::device>(&inbox->a.words->received, uint64_t{lanes.size()});  // [W2]
       return;
     }
     const listing found = w->program.vertices.offer(v, offer, words.limit);
@@ -33,7 +35,8 @@ struct gravel_worklist_delivery {
       const uint32_t turn = near ? words.near_turn : words.far_turn;
       uint32_t at = 0;
       if (lanes.is_leader())
-        at = fetch_add<scope::device>(near ? &words.near_size[turn] : &words.far_size[turn], lane_group::popcount(having));
+        at = fetch_add<scope::device>(near ? &words.near_size[turn] : &words.far_size[turn],
+                                      lane_group::popcount(having));
       at = lanes.from_leader(at) + lanes.rank_in(having);
       if (found == which) (near ? w->near[turn] : w->far[turn])[at] = v;
     }
@@ -43,7 +46,7 @@ struct gravel_worklist_delivery {
   }
 };
 
-namespace gravel {
+namespace gravel::detail {
 
 /// Sends what the ghosts of the remote list have to the owners. Thread scope: all blocks.
 template <class Program, class Sender>
@@ -74,4 +77,4 @@ __global__ void forget_remote(const __grid_constant__ worklist_view<Program> w) 
   forget_ghosts(*w.words);
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,10 +1,10 @@
-// The edges of vertices that are expanded, dealt out to the lanes of a warp by the vertices' degrees: short rows by a lane each, or mixed over
-// all lanes; longer ones by the warp; those of hubs are cut into pieces, each for a block. Every lane follows several edges at once, so that their
-// loads, then their atomics, are under way together.
+// The edges of vertices that are expanded, dealt out to the lanes of a warp by the vertices' degrees: short rows by a
+// lane each, or mixed over all lanes; longer ones by the warp; those of hubs are cut into pieces, each for a block.
+// Every lane follows several edges at once, so that their loads, then their atomics, are under way together.
 #pragma once
 #include "lib/worklist/worklist_view.cuh"
 
-namespace gravel {
+namespace gravel::detail {
 
 constexpr uint32_t edges_at_once = 4;
 
@@ -25,12 +25,14 @@ GRAVEL_DEVICE void follow(const worklist_view<Program>& w, const Lists& lists,
   value offer[edges_at_once];
   listing found[edges_at_once];
   for (uint32_t j = 0; j < edges_at_once; ++j) target[j] = have >> j & 1 ? w.graph.targets[edges.edge[j]] : 0;
-  for (uint32_t j = 0; j < edges_at_once; ++j) offer[j] = have >> j & 1 ? w.program.along(edges.from[j], edges.edge[j]) : value{};
+  for (uint32_t j = 0; j < edges_at_once; ++j)
+    offer[j] = have >> j & 1 ? w.program.along(edges.from[j], edges.edge[j]) : value{};
   if constexpr (LOOK_FIRST) {
     for (uint32_t j = 0; j < edges_at_once; ++j)
       if (!w.program.vertices.may_take(target[j], offer[j])) have &= ~(1u << j);
   }
-  for (uint32_t j = 0; j < edges_at_once; ++j) found[j] = have >> j & 1 ? lists.offer(target[j], offer[j]) : listing::none;
+  for (uint32_t j = 0; j < edges_at_once; ++j)
+    found[j] = have >> j & 1 ? lists.offer(target[j], offer[j]) : listing::none;
   for (uint32_t j = 0; j < edges_at_once; ++j) {
     if (__ballot_sync(~0u, found[j] != listing::none) == 0) continue;
     const bool ghost = w.is_ghost(target[j]);
@@ -108,7 +110,8 @@ struct work_done {
   }
 };
 
-/// Cuts up the edges of the lanes that have a hub, which was taken with the value `from`. Thread scope: warp, converged.
+/// Cuts up the edges of the lanes that have a hub, which was taken with the value `from`. Thread scope: warp,
+/// converged.
 template <class Program>
 GRAVEL_DEVICE void cut_up(const worklist_view<Program>& w, bool hub, uint32_t v, uint64_t degree,
                           typename worklist_view<Program>::value from) {
@@ -118,13 +121,15 @@ GRAVEL_DEVICE void cut_up(const worklist_view<Program>& w, bool hub, uint32_t v,
   for (uint32_t k = 0; k < pieces; ++k) w.hubs[at++] = {v, k, to_word(from)};
 }
 
-/// One round of the whole grid, but for hubs: expands the current near list, and fills the other one. Thread scope: all blocks, of any number of whole warps.
+/// One round of the whole grid, but for hubs: expands the current near list, and fills the other one. Thread scope: all
+/// blocks, of any number of whole warps.
 template <class Program>
 GRAVEL_DEVICE void expand_near_list(const worklist_view<Program>& w, work_done& done) {
   using view = worklist_view<Program>;
   const uint32_t turn = w.words->near_turn, size = w.words->near_size[turn], lane = threadIdx.x % 32;
   const device_lists<Program> lists{w, 1 - turn, w.words->far_turn, w.words->limit};
-  for (uint32_t of_warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32 * 32; of_warp < size; of_warp += gridDim.x * blockDim.x) {
+  for (uint32_t of_warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32 * 32; of_warp < size;
+       of_warp += gridDim.x * blockDim.x) {
     uint64_t begin = 0, end = 0;
     typename view::value from{};
     uint32_t v = 0;
@@ -157,7 +162,8 @@ GRAVEL_DEVICE void expand_pieces(const worklist_view<Program>& w) {
   for (uint32_t p = blockIdx.x; p < pieces; p += gridDim.x) {
     const hub_piece piece = w.hubs[p];
     const auto from = from_word<value>(piece.from);
-    const uint64_t first = w.graph.offsets[piece.vertex] + piece.number * piece_edges, all = w.graph.offsets[piece.vertex + 1],
+    const uint64_t first = w.graph.offsets[piece.vertex] + piece.number * piece_edges,
+                   all = w.graph.offsets[piece.vertex + 1],
                    last = all - first > piece_edges ? first + piece_edges : all;
     for (uint64_t e = first + threadIdx.x / 32 * 32 * edges_at_once; e < last; e += blockDim.x * edges_at_once) {
       group.have = 0;
@@ -187,4 +193,4 @@ __global__ void turn_over(const __grid_constant__ worklist_view<Program> w) {
   turn_near_over(*w.words);
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,22 +1,24 @@
-// Many rounds in one kernel, for narrow lists: on a road network a round has some thousand vertices, and there are tens of thousands of rounds. Each
-// of a few blocks keeps its part of the list in shared memory, and all tell each other in device memory how much they have:
+// Many rounds in one kernel, for narrow lists: on a road network a round has some thousand vertices, and there are tens
+// of thousands of rounds. Each of a few blocks keeps its part of the list in shared memory, and all tell each other in
+// device memory how much they have:
 //
 //   block                                                every other block
 //   its round's atomics and stores
 //   its report: epoch, size, flags       [W1] release    sees the reports of all blocks with that epoch   [W1] acquire
 //
-// From the same reports all blocks draw the same conclusions: go on, divide anew, advance the limit, leave. A block may be one meeting ahead of
-// another that has not read its report yet, but not two, so there are two reports of each block. They keep their epochs from one launch to the next.
-// The model is test/models/worklist_meeting.pml.
+// From the same reports all blocks draw the same conclusions: go on, divide anew, advance the limit, leave. A block may
+// be one meeting ahead of another that has not read its report yet, but not two, so there are two reports of each
+// block. They keep their epochs from one launch to the next. The model is test/models/worklist_rendezvous.pml.
 #pragma once
 #include "lib/worklist/expand.cuh"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// On the CPU backend so small that small graphs meet every case.
-constexpr uint32_t fused_threads = GRAVEL_CUDA ? 512 : 32, local_entries = GRAVEL_CUDA ? 4096 : 48, worth_dividing = GRAVEL_CUDA ? 64 : 8;
+constexpr uint32_t fused_threads = GRAVEL_CUDA ? 512 : 32, local_entries = GRAVEL_CUDA ? 4096 : 48,
+                   worth_dividing = GRAVEL_CUDA ? 64 : 8;
 
-struct block_meeting {
+struct block_rendezvous {
   static constexpr uint32_t leave = 1u << 31, size_mask = leave - 1;
   uint32_t total, most, before, least;
   bool leaves;
@@ -26,11 +28,11 @@ struct fused_memory {
   uint32_t entries[2][local_entries];
   uint32_t size[2];
   uint32_t leaves, least;
-  block_meeting met;
+  block_rendezvous met;
 };
 
-/// Fetches what the expansion of the next list will read into the L2 cache, up to some edges of each vertex: while one warp waits for the other blocks,
-/// the others wait for memory. Thread scope: all but the first warp of a block.
+/// Fetches what the expansion of the next list will read into the L2 cache, up to some edges of each vertex: while one
+/// warp waits for the other blocks, the others wait for memory. Thread scope: all but the first warp of a block.
 template <class Program>
 GRAVEL_DEVICE void fetch_ahead(const worklist_view<Program>& w, const fused_memory& mine, uint32_t turn) {
 #if GRAVEL_ON_GPU
@@ -40,7 +42,8 @@ GRAVEL_DEVICE void fetch_ahead(const worklist_view<Program>& w, const fused_memo
     const uint64_t begin = w.graph.offsets[v], end = w.graph.offsets[v + 1];
 #pragma unroll
     for (uint32_t j = 0; j < edges_at_once; ++j)
-      if (begin + j < end) asm volatile("prefetch.global.L2 [%0];" ::"l"(&w.program.vertices.words[w.graph.targets[begin + j]]));
+      if (begin + j < end)
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(&w.program.vertices.words[w.graph.targets[begin + j]]));
   }
 #else
   (void)w, (void)mine, (void)turn;
@@ -49,7 +52,8 @@ GRAVEL_DEVICE void fetch_ahead(const worklist_view<Program>& w, const fused_memo
 
 /// Tells all blocks this one's `size` and flags, and hears theirs. `epoch` counts meetings. Thread scope: block.
 template <class Program>
-GRAVEL_DEVICE block_meeting meet(const worklist_view<Program>& w, fused_memory& mine, uint32_t epoch, uint32_t turn) {
+GRAVEL_DEVICE block_rendezvous meet(const worklist_view<Program>& w, fused_memory& mine, uint32_t epoch,
+                                    uint32_t turn) {
   __syncthreads();
   const uint32_t lane = threadIdx.x;
   if (lane >= 32) fetch_ahead(w, mine, turn);
@@ -58,31 +62,33 @@ GRAVEL_DEVICE block_meeting meet(const worklist_view<Program>& w, fused_memory& 
     if (lane == 0) {
       const uint32_t size = mine.size[turn] < local_entries ? mine.size[turn] : local_entries;
       store_relaxed<scope::device>(&of_blocks[blockIdx.x].least, uint64_t{mine.least});
-      store_release<scope::device>(&of_blocks[blockIdx.x].size,
-                                   uint64_t{epoch} << 32 | size | (mine.leaves ? block_meeting::leave : 0u));  // [W1]
+      store_release<scope::device>(
+          &of_blocks[blockIdx.x].size,
+          uint64_t{epoch} << 32 | size | (mine.leaves ? block_rendezvous::leave : 0u));  // [W1]
     }
     uint64_t told = 0, least = ~0u;
     if (lane < gridDim.x) {
-      for (relax wait; (told = load_acquire<scope::device>(&of_blocks[lane].size)) >> 32 != epoch; wait.closely()) {  // [W1]
+      for (relax wait; (told = load_acquire<scope::device>(&of_blocks[lane].size)) >> 32 != epoch;
+           wait.closely()) {  // [W1]
       }
       least = load_relaxed<scope::device>(&of_blocks[lane].least);
     }
     __syncwarp();
-    const auto size = static_cast<uint32_t>(told) & block_meeting::size_mask;
-    block_meeting m;
+    const auto size = static_cast<uint32_t>(told) & block_rendezvous::size_mask;
+    block_rendezvous m;
     m.total = __reduce_add_sync(~0u, size);
     m.most = __reduce_max_sync(~0u, size);
     m.before = __reduce_add_sync(~0u, lane < blockIdx.x ? size : 0u);
     m.least = __reduce_min_sync(~0u, static_cast<uint32_t>(least));
-    m.leaves = __ballot_sync(~0u, (told & block_meeting::leave) != 0) != 0;
+    m.leaves = __ballot_sync(~0u, (told & block_rendezvous::leave) != 0) != 0;
     if (lane == 0) mine.met = m;
   }
   __syncthreads();
   return mine.met;
 }
 
-/// Where a block of the fused kernel puts what is to be listed: near ones into its own memory; when that is full into the list in device memory, and then
-/// all blocks leave. Thread scope of all: warp, converged.
+/// Where a block of the fused kernel puts what is to be listed: near ones into its own memory; when that is full into
+/// the list in device memory, and then all blocks leave. Thread scope of all: warp, converged.
 template <class Program>
 struct local_lists {
   const worklist_view<Program>& w;
@@ -105,7 +111,9 @@ struct local_lists {
     if (have && !fits) store_relaxed<scope::block>(&mine.leaves, 1u);
     append(w.near[spill_turn], &w.words->near_size[spill_turn], have && !fits, v);
   }
-  GRAVEL_DEVICE void far(bool have, uint32_t v) const { append(w.far[far_turn], &w.words->far_size[far_turn], have, v); }
+  GRAVEL_DEVICE void far(bool have, uint32_t v) const {
+    append(w.far[far_turn], &w.words->far_size[far_turn], have, v);
+  }
   GRAVEL_DEVICE void remote(bool have, uint32_t v) const { append(w.remote, &w.words->remote_size, have, v); }
 };
 
@@ -126,9 +134,10 @@ GRAVEL_DEVICE void take_share(fused_memory& mine, uint32_t turn, const uint32_t*
   __syncthreads();
 }
 
-/// Whether this block's list has a hub: then all blocks leave before they expand it. Thread scope: block; a meeting follows.
+/// Whether this block's list has a hub: then all blocks leave before they expand it. Thread scope: block; a meeting
+/// follows.
 template <class Program>
-GRAVEL_DEVICE void look_for_hubs(const worklist_view<Program>& w, fused_memory& mine, uint32_t turn) {
+GRAVEL_DEVICE void scan_for_hubs(const worklist_view<Program>& w, fused_memory& mine, uint32_t turn) {
   __syncthreads();
   const uint32_t size = mine.size[turn] < local_entries ? mine.size[turn] : local_entries;
   for (uint32_t i = threadIdx.x; i < size; i += blockDim.x) {
@@ -159,10 +168,10 @@ GRAVEL_DEVICE void expand_local(const local_lists<Program>& lists, uint32_t from
   }
 }
 
-/// Passes over the far list: what waits below `limit` becomes near, what waits beyond it goes into the other far list, and its least key into the
-/// block's report. Thread scope: block, all blocks.
+/// Passes over the far list: what waits below `limit` becomes near, what waits beyond it goes into the other far list,
+/// and its least key into the block's report. Thread scope: block, all blocks.
 template <class Program>
-GRAVEL_DEVICE void look_through_far(const local_lists<Program>& lists, uint32_t size) {
+GRAVEL_DEVICE void scan_far(const local_lists<Program>& lists, uint32_t size) {
   const worklist_view<Program>& w = lists.w;
   if constexpr (worklist_view<Program>::state::is_ordered) {
     const uint32_t* const old = w.far[1 - lists.far_turn];
@@ -170,7 +179,8 @@ GRAVEL_DEVICE void look_through_far(const local_lists<Program>& lists, uint32_t 
     uint32_t least = ~0u;
     for (uint32_t of_warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32 * 32; of_warp < size; of_warp += lanes) {
       uint32_t v = 0, word = least_keys::initial_word;
-      if (of_warp + lane < size) v = old[of_warp + lane], word = load_relaxed<scope::device>(&w.program.vertices.words[v]);
+      if (of_warp + lane < size)
+        v = old[of_warp + lane], word = load_relaxed<scope::device>(&w.program.vertices.words[v]);
       const bool waits = least_keys::waits(word), is_near = least_keys::key_of(word) < lists.limit;
       if (waits && !is_near && least_keys::key_of(word) < least) least = least_keys::key_of(word);
       lists.near(waits && is_near, v);
@@ -181,18 +191,20 @@ GRAVEL_DEVICE void look_through_far(const local_lists<Program>& lists, uint32_t 
   }
 }
 
-/// Rounds until the list grows too long, or is empty and nothing waits beyond the limit (or that is not to be advanced). A cooperative launch of up to
-/// most_meeting_blocks blocks of fused_threads. What is left lies in the near list that was not current before; its size is near_size of both together.
+/// Rounds until the list grows too long, or is empty and nothing waits beyond the limit (or that is not to be
+/// advanced). A cooperative launch of up to most_rendezvous_blocks blocks of fused_threads. What is left lies in the
+/// near list that was not current before; its size is near_size of both together.
 template <class Program>
-__global__ void __launch_bounds__(fused_threads) run_rounds(const __grid_constant__ worklist_view<Program> w, fused_limits how) {
+__global__ void __launch_bounds__(fused_threads)
+    run_rounds(const __grid_constant__ worklist_view<Program> w, fused_limits how) {
   __shared__ fused_memory mine;
   worklist_words& words = *w.words;
   const uint32_t near_turn = words.near_turn;
   uint32_t turn = 0, limit = words.limit, epoch = words.epoch, far_turn = words.far_turn, rounds = 0;
   if (threadIdx.x == 0) mine.size[1] = 0, mine.leaves = 0, mine.least = ~0u;
   take_share(mine, turn, w.near[near_turn], words.near_size[near_turn]);
-  if (how.has_hubs) look_for_hubs(w, mine, turn);
-  block_meeting met = meet(w, mine, ++epoch, turn);
+  if (how.has_hubs) scan_for_hubs(w, mine, turn);
+  block_rendezvous met = meet(w, mine, ++epoch, turn);
   work_done done;
   while (!met.leaves && met.total <= how.most_entries && rounds < how.most_rounds) {
     if (met.total == 0) {
@@ -206,8 +218,8 @@ __global__ void __launch_bounds__(fused_threads) run_rounds(const __grid_constan
         if (threadIdx.x == 0) mine.least = ~0u;
         __syncthreads();
         far_turn = 1 - far_turn;
-        look_through_far(local_lists<Program>{w, mine, turn, 1 - near_turn, far_turn, limit}, waiting);
-        if (how.has_hubs) look_for_hubs(w, mine, turn);
+        scan_far(local_lists<Program>{w, mine, turn, 1 - near_turn, far_turn, limit}, waiting);
+        if (how.has_hubs) scan_for_hubs(w, mine, turn);
         met = meet(w, mine, ++epoch, turn);
         if (blockIdx.x == 0 && threadIdx.x == 0) store_relaxed<scope::device>(&words.far_size[1 - far_turn], 0u);
         // The other list may be filled only when that has been seen.
@@ -217,7 +229,8 @@ __global__ void __launch_bounds__(fused_threads) run_rounds(const __grid_constan
     }
     if (met.most > worth_dividing && met.most > met.total / gridDim.x * 2) {
       // Divided anew, through the list that this kernel was given.
-      for (uint32_t i = threadIdx.x; i < mine.size[turn]; i += blockDim.x) w.near[near_turn][met.before + i] = mine.entries[turn][i];
+      for (uint32_t i = threadIdx.x; i < mine.size[turn]; i += blockDim.x)
+        w.near[near_turn][met.before + i] = mine.entries[turn][i];
       meet(w, mine, ++epoch, turn);
       take_share(mine, turn, w.near[near_turn], met.total);
     }
@@ -226,12 +239,13 @@ __global__ void __launch_bounds__(fused_threads) run_rounds(const __grid_constan
     if (threadIdx.x == 0) mine.size[turn] = 0, mine.least = ~0u;
     turn = 1 - turn;
     ++rounds;
-    if (how.has_hubs) look_for_hubs(w, mine, turn);
+    if (how.has_hubs) scan_for_hubs(w, mine, turn);
     met = meet(w, mine, ++epoch, turn);
   }
   const uint32_t passed_on = load_relaxed<scope::device>(&words.near_size[1 - near_turn]);  // what found no room
   const uint32_t here = mine.size[turn] < local_entries ? mine.size[turn] : local_entries;
-  for (uint32_t i = threadIdx.x; i < here; i += blockDim.x) w.near[1 - near_turn][passed_on + met.before + i] = mine.entries[turn][i];
+  for (uint32_t i = threadIdx.x; i < here; i += blockDim.x)
+    w.near[1 - near_turn][passed_on + met.before + i] = mine.entries[turn][i];
   done.tell(w.words);
   if (blockIdx.x == 0 && threadIdx.x == 0) {
     words.near_size[near_turn] = met.total;  // turn_over adds it
@@ -249,4 +263,4 @@ __global__ void turn_over_fused(const __grid_constant__ worklist_view<Program> w
   words.near_turn = 1 - words.near_turn;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

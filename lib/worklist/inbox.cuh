@@ -1,9 +1,10 @@
-// The exchange where all PEs have each other's memory mapped. Each PE has an inbox for each other one, in its symmetric heap, with room for all that this one may have for
-// its vertices: who sends finds a place in it by a counter of its own, stores there, and at last how many there are. Behind a barrier the owner offers them to
-// its vertices. So no message is made, and no kernel needs the resolver beside it.
+// The exchange where all PEs have each other's memory mapped. Each PE has an inbox for each other one, in its symmetric
+// heap, with room for all that this one may have for its vertices: who sends finds a place in it by a counter of its
+// own, stores there, and at last how many there are. Behind a barrier the owner offers them to its vertices. So no
+// message is made, and no kernel needs the resolver beside it.
 //
-// Invariants: a ghost is in the remote list once at most, so an inbox never overflows. It is written between two barriers, and read between the second and the
-// next first one.
+// Invariants: a ghost is in the remote list once at most, so an inbox never overflows. It is written between two
+// barriers, and read between the second and the next first one.
 #pragma once
 #include <algorithm>
 #include <vector>
@@ -12,7 +13,7 @@
 #include "host/mapped_sender.cuh"
 #include "lib/worklist/list_kernels.cuh"
 
-namespace gravel {
+namespace gravel::detail {
 
 template <class Value>
 struct alignas(2 * sizeof(Value)) posted_value {
@@ -33,11 +34,13 @@ struct worklist_inboxes {
 /// Those of the remote list that have something new. Thread scope: all blocks, of whole warps.
 template <class Program>
 GRAVEL_DEVICE void post_ghosts(const gravel_t& g, const worklist_view<Program>& w,
-                               const worklist_inboxes<typename worklist_view<Program>::value>& in, mapped_sender& others) {
+                               const worklist_inboxes<typename worklist_view<Program>::value>& in,
+                               mapped_sender& others) {
   others.begin(g);
   const uint32_t size = w.words->remote_size, lane = threadIdx.x % 32, below = (1u << lane) - 1;
   uint32_t sent = 0;
-  for (uint32_t of_warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32 * 32; of_warp < size; of_warp += gridDim.x * blockDim.x) {
+  for (uint32_t of_warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32 * 32; of_warp < size;
+       of_warp += gridDim.x * blockDim.x) {
     posted_value<typename worklist_view<Program>::value> post{};
     int owner = -1;
     if (of_warp + lane < size) {
@@ -50,7 +53,8 @@ GRAVEL_DEVICE void post_ghosts(const gravel_t& g, const worklist_view<Program>& 
     const unsigned same = __match_any_sync(~0u, owner);
     const int leader = __ffs(static_cast<int>(same)) - 1;
     uint32_t at = 0;
-    if (owner >= 0 && static_cast<int>(lane) == leader) at = atomicAdd(&in.counters[owner], static_cast<uint32_t>(__popc(same)));
+    if (owner >= 0 && static_cast<int>(lane) == leader)
+      at = atomicAdd(&in.counters[owner], static_cast<uint32_t>(__popc(same)));
     at = __shfl_sync(~0u, at, leader) + static_cast<uint32_t>(__popc(same & below));
     if (owner < 0) continue;
     *others.at(&in.posted[in.there[owner] + at], owner) = post;
@@ -61,8 +65,9 @@ GRAVEL_DEVICE void post_ghosts(const gravel_t& g, const worklist_view<Program>& 
 }
 /// Behind post_ghosts. Thread scope: one lane.
 template <class Program>
-GRAVEL_DEVICE void tell_posted(const gravel_t& g, const worklist_view<Program>& w,
-                               const worklist_inboxes<typename worklist_view<Program>::value>& in, const mapped_sender& others) {
+GRAVEL_DEVICE void notify_posted(const gravel_t& g, const worklist_view<Program>& w,
+                                 const worklist_inboxes<typename worklist_view<Program>::value>& in,
+                                 const mapped_sender& others) {
   for (uint32_t pe = 0; pe < g.n_pes; ++pe) {
     others.put(&in.arrived[g.my_pe], in.counters[pe], static_cast<int>(pe));
     in.counters[pe] = 0;
@@ -77,7 +82,8 @@ GRAVEL_DEVICE void take_posted(const gravel_t& g, const worklist_view<Program>& 
   const uint32_t lane = threadIdx.x % 32;
   for (uint32_t pe = 0; pe < g.n_pes; ++pe) {
     const uint32_t size = load_relaxed<scope::system>(&in.arrived[pe]);
-    for (uint32_t of_warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32 * 32; of_warp < size; of_warp += gridDim.x * blockDim.x) {
+    for (uint32_t of_warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32 * 32; of_warp < size;
+         of_warp += gridDim.x * blockDim.x) {
       uint32_t v = 0;
       listing found = listing::none;
       if (of_warp + lane < size) {
@@ -97,11 +103,11 @@ __global__ void post_remote(const __grid_constant__ gravel_t g, const __grid_con
   post_ghosts(g, w, in, others);
 }
 template <class Program>
-__global__ void tell_remote(const __grid_constant__ gravel_t g, const __grid_constant__ worklist_view<Program> w,
-                            const __grid_constant__ worklist_inboxes<typename worklist_view<Program>::value> in) {
+__global__ void notify_remote(const __grid_constant__ gravel_t g, const __grid_constant__ worklist_view<Program> w,
+                              const __grid_constant__ worklist_inboxes<typename worklist_view<Program>::value> in) {
   __shared__ mapped_sender others;
   others.begin(g);
-  if (threadIdx.x == 0) tell_posted(g, w, in, others);
+  if (threadIdx.x == 0) notify_posted(g, w, in, others);
 }
 template <class Program>
 __global__ void take_remote(const __grid_constant__ gravel_t g, const __grid_constant__ worklist_view<Program> w,
@@ -112,14 +118,16 @@ __global__ void take_remote(const __grid_constant__ gravel_t g, const __grid_con
 template <int = 0>
 __global__ void count_ghosts(const __grid_constant__ worklist_graph graph, uint32_t* owned) {
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, lane = threadIdx.x % 32;
-  for (uint64_t of_warp = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32 * 32; of_warp < graph.n_ghosts; of_warp += lanes) {
+  for (uint64_t of_warp = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32 * 32; of_warp < graph.n_ghosts;
+       of_warp += lanes) {
     const int owner = of_warp + lane < graph.n_ghosts ? graph.codes.owner(graph.ghosts[of_warp + lane]) : -1;
     const unsigned same = __match_any_sync(~0u, owner);
     if (owner >= 0 && (same & ((1u << lane) - 1)) == 0) atomicAdd(&owned[owner], static_cast<uint32_t>(__popc(same)));
   }
 }
 
-/// The inboxes of a worklist. Constructor and destructor are collective; an exception that passes leaves the memory to gravel_finalize.
+/// The inboxes of a worklist. Constructor and destructor are collective; an exception that passes leaves the memory to
+/// gravel_finalize.
 template <class Value>
 class inbox_memory {
  public:
@@ -144,8 +152,8 @@ class inbox_memory {
     }
     first_ = device_array<uint32_t>(first), there_ = device_array<uint32_t>(there),
     counters_ = device_array<uint32_t>(std::vector<uint32_t>(n, 0));
-    view_ = {gravel_malloc<posted_value<Value>>(most * sizeof(posted_value<Value>)), gravel_malloc<uint32_t>(n * sizeof(uint32_t)),
-             first_.data(), there_.data(), counters_.data()};
+    view_ = {gravel_malloc<posted_value<Value>>(most * sizeof(posted_value<Value>)),
+             gravel_malloc<uint32_t>(n * sizeof(uint32_t)), first_.data(), there_.data(), counters_.data()};
   }
   void release() {
     if (!view_.posted) return;
@@ -161,4 +169,4 @@ class inbox_memory {
   worklist_inboxes<Value> view_{};
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,5 +1,5 @@
-// Small kernels that fill the lists of a worklist, and look through them, between those that expand vertices. Grids and blocks of any size in whole warps, where nothing
-// else is said.
+// Small kernels that fill the lists of a worklist, and look through them, between those that expand vertices. Grids and
+// blocks of any size in whole warps, where nothing else is said.
 #pragma once
 #include <algorithm>
 
@@ -7,7 +7,7 @@
 #include "host/pe/libgravel.hpp"
 #include "lib/worklist/worklist_view.cuh"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// Threads of blocks whose lanes each take vertices in turn.
 constexpr unsigned vertex_threads = GRAVEL_CUDA ? 256 : 32;
@@ -28,11 +28,14 @@ struct device_blocks {
     return gathers ? 2 * multiprocessors : std::max(multiprocessors / 2, 1u);
   }
 };
-inline unsigned vertex_blocks(uint64_t vertices) { return device_blocks{current_backend().multiprocessors()}.for_vertices(vertices); }
+inline unsigned vertex_blocks(uint64_t vertices) {
+  return device_blocks{current_backend().multiprocessors()}.for_vertices(vertices);
+}
 
 /// Offers one value, from the host.
 template <class Program>
-__global__ void offer_one(const __grid_constant__ worklist_view<Program> w, uint32_t v, typename worklist_view<Program>::value offer) {
+__global__ void offer_one(const __grid_constant__ worklist_view<Program> w, uint32_t v,
+                          typename worklist_view<Program>::value offer) {
   const device_lists<Program> lists{w, w.words->near_turn, w.words->far_turn, w.words->limit};
   const listing found = threadIdx.x == 0 ? lists.offer(v, offer) : listing::none;
   lists.near(found == listing::near, v);
@@ -43,7 +46,8 @@ template <class Program>
 __global__ void offer_first(const __grid_constant__ worklist_view<Program> w) {
   const device_lists<Program> lists{w, w.words->near_turn, w.words->far_turn, w.words->limit};
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, lane = threadIdx.x % 32;
-  for (uint64_t of_warp = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32 * 32; of_warp < w.graph.own; of_warp += lanes) {
+  for (uint64_t of_warp = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32 * 32; of_warp < w.graph.own;
+       of_warp += lanes) {
     const auto v = static_cast<uint32_t>(of_warp + lane);
     const listing found = v < w.graph.own ? lists.offer(v, w.program.first(v)) : listing::none;
     lists.near(found == listing::near, v);
@@ -57,8 +61,8 @@ struct graph_faults {
 };
 /// own_of: [PEs] vertices of each.
 template <int = 0>
-__global__ void find_faults(const __grid_constant__ worklist_graph g, uint64_t edges, const uint64_t* own_of, uint32_t n_pes,
-                            graph_faults* faults) {
+__global__ void find_faults(const __grid_constant__ worklist_graph g, uint64_t edges, const uint64_t* own_of,
+                            uint32_t n_pes, graph_faults* faults) {
   const uint64_t first = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x, step = uint64_t{gridDim.x} * blockDim.x;
   for (uint64_t v = first; v < g.own; v += step)
     if (g.offsets[v] > g.offsets[v + 1] || g.offsets[v + 1] > edges) atomicMin(&faults->row, v);
@@ -73,17 +77,19 @@ __global__ void find_faults(const __grid_constant__ worklist_graph g, uint64_t e
 template <class Program>
 __global__ void find_hubs(const __grid_constant__ worklist_view<Program> w) {
   uint32_t mine = 0;
-  for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < w.graph.own; v += uint64_t{gridDim.x} * blockDim.x)
+  for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < w.graph.own;
+       v += uint64_t{gridDim.x} * blockDim.x)
     mine |= w.graph.offsets[v + 1] - w.graph.offsets[v] >= hub_edges;
   if (mine) store_relaxed<scope::device>(&w.words->hub_size, 1u);
 }
 template <class T>
 __global__ void fill_words(T* words, uint64_t count, T value) {
-  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += uint64_t{gridDim.x} * blockDim.x) words[i] = value;
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += uint64_t{gridDim.x} * blockDim.x)
+    words[i] = value;
 }
 /// The least key of the far list. Thread scope: all blocks.
 template <class Program>
-GRAVEL_DEVICE void look_for_least(const worklist_view<Program>& w) {
+GRAVEL_DEVICE void scan_for_least(const worklist_view<Program>& w) {
   if constexpr (worklist_view<Program>::state::is_ordered) {
     const uint32_t turn = w.words->far_turn, size = w.words->far_size[turn];
     uint32_t least = ~0u;
@@ -96,17 +102,20 @@ GRAVEL_DEVICE void look_for_least(const worklist_view<Program>& w) {
 }
 template <class Program>
 __global__ void find_least(const __grid_constant__ worklist_view<Program> w) {
-  look_for_least(w);
+  scan_for_least(w);
 }
-/// What waits below `limit` becomes near, what waits beyond it goes into the other far list. begin_limit comes behind it. Thread scope: all blocks.
+/// What waits below `limit` becomes near, what waits beyond it goes into the other far list. begin_limit comes behind
+/// it. Thread scope: all blocks.
 template <class Program>
 GRAVEL_DEVICE void split_far_list(const worklist_view<Program>& w, uint32_t limit) {
   if constexpr (worklist_view<Program>::state::is_ordered) {
     const uint32_t turn = w.words->far_turn, size = w.words->far_size[turn], lane = threadIdx.x % 32;
     const device_lists<Program> lists{w, w.words->near_turn, 1 - turn, limit};
-    for (uint32_t of_warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32 * 32; of_warp < size; of_warp += gridDim.x * blockDim.x) {
+    for (uint32_t of_warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32 * 32; of_warp < size;
+         of_warp += gridDim.x * blockDim.x) {
       uint32_t v = 0, word = least_keys::initial_word;
-      if (of_warp + lane < size) v = w.far[turn][of_warp + lane], word = load_relaxed<scope::device>(&w.program.vertices.words[v]);
+      if (of_warp + lane < size)
+        v = w.far[turn][of_warp + lane], word = load_relaxed<scope::device>(&w.program.vertices.words[v]);
       const bool waits = least_keys::waits(word), is_near = least_keys::key_of(word) < limit;
       lists.near(waits && is_near, v);
       lists.far(waits && !is_near, v);
@@ -139,4 +148,4 @@ __global__ void set_limit(const __grid_constant__ worklist_view<Program> w, uint
   begin_limit(*w.words, limit);
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -13,7 +13,7 @@
 #include "lib/worklist/exchange.cuh"
 #include "lib/worklist/inbox.cuh"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// What one PE says, at each other; written by it alone. Symmetric.
 struct round_report {
@@ -23,21 +23,25 @@ struct round_report {
 
 /// Each PE's report of `which`, combined. Thread scope: lane.
 template <class F>
-GRAVEL_DEVICE uint64_t of_all_reports(const gravel_t& g, round_report* reports, uint64_t round_report::*which, F combine) {
-  uint64_t all = look_at(g, &(reports[0].*which));
-  for (uint32_t pe = 1; pe < g.n_pes; ++pe) all = combine(all, look_at(g, &(reports[pe].*which)));
+GRAVEL_DEVICE uint64_t of_all_reports(const gravel_t& g, round_report* reports, uint64_t round_report::*which,
+                                      F combine) {
+  uint64_t all = poll_word(g, &(reports[0].*which));
+  for (uint32_t pe = 1; pe < g.n_pes; ++pe) all = combine(all, poll_word(g, &(reports[pe].*which)));
   return all;
 }
 /// Thread scope: all blocks; the first thread tells.
-GRAVEL_DEVICE void report_to_all(const gravel_t& g, round_report* reports, uint64_t round_report::*which, uint64_t value) {
+GRAVEL_DEVICE void report_to_all(const gravel_t& g, round_report* reports, uint64_t round_report::*which,
+                                 uint64_t value) {
   if (blockIdx.x == 0 && threadIdx.x == 0)
     for (uint32_t pe = 0; pe < g.n_pes; ++pe) gravel_put(g, &(reports[g.my_pe].*which), value, static_cast<int>(pe));
 }
 
-/// A cooperative launch of blocks of vertex_threads, at all PEs. With a mapped_sender what is sent goes through inboxes, else by handlers.
+/// A cooperative launch of blocks of vertex_threads, at all PEs. With a mapped_sender what is sent goes through
+/// inboxes, else by handlers.
 template <class Program, class Sender>
 __global__ void __launch_bounds__(256)
-    run_rounds_of_all(const __grid_constant__ gravel_t g, const __grid_constant__ worklist_view<Program> w, round_report* reports,
+    run_rounds_of_all(const __grid_constant__ gravel_t g, const __grid_constant__ worklist_view<Program> w,
+                      round_report* reports,
                       const __grid_constant__ worklist_inboxes<typename worklist_view<Program>::value> inboxes) {
   __shared__ Sender sender;
   constexpr bool is_ordered = worklist_view<Program>::state::is_ordered;
@@ -47,9 +51,9 @@ __global__ void __launch_bounds__(256)
     uint32_t near = words.near_size[words.near_turn];
     while (near != 0) {
       expand_near_list(w, done);
-      detail::join_blocks(g, [] {});
+      inner::join_blocks(g, [] {});
       if (words.hub_size != 0) expand_pieces(w);
-      detail::join_blocks(g, [&words] { turn_near_over(words); });
+      inner::join_blocks(g, [&words] { turn_near_over(words); });
       near = words.near_size[words.near_turn];
       if (!is_ordered) break;  // sums that run ahead are passed on in many small parts
     }
@@ -58,13 +62,13 @@ __global__ void __launch_bounds__(256)
     if (of_all_reports(g, reports, &round_report::some, [](uint64_t a, uint64_t b) { return a + b; }) != 0) {
       if constexpr (std::is_same_v<Sender, mapped_sender>) {
         post_ghosts(g, w, inboxes, sender);
-        detail::join_blocks(g, [&] { tell_posted(g, w, inboxes, sender), ++words.exchanges; });
+        inner::join_blocks(g, [&] { notify_posted(g, w, inboxes, sender), ++words.exchanges; });
         gravel_barrier(g);  // [X2]
         take_posted(g, w, inboxes);
-        detail::join_blocks(g, [] {});
+        inner::join_blocks(g, [] {});
       } else {
         send_ghosts(g, w, sender);
-        detail::join_blocks(g, [&words] { words.remote_size = 0, ++words.exchanges; });
+        inner::join_blocks(g, [&words] { words.remote_size = 0, ++words.exchanges; });
         gravel_barrier(g);  // [X2]
       }
       continue;
@@ -72,19 +76,19 @@ __global__ void __launch_bounds__(256)
     if constexpr (!is_ordered) {
       break;
     } else {
-      look_for_least(w);
-      detail::join_blocks(g, [] {});
+      scan_for_least(w);
+      inner::join_blocks(g, [] {});
       report_to_all(g, reports, &round_report::least, words.least);
       gravel_barrier(g);  // [X3]
-      const auto least =
-          static_cast<uint32_t>(of_all_reports(g, reports, &round_report::least, [](uint64_t a, uint64_t b) { return a < b ? a : b; }));
+      const auto least = static_cast<uint32_t>(
+          of_all_reports(g, reports, &round_report::least, [](uint64_t a, uint64_t b) { return a < b ? a : b; }));
       if (least == ~0u) break;
       const uint32_t after = w.program.limit_after(least), limit = after > least ? after : least + 1;
       split_far_list(w, limit);
-      detail::join_blocks(g, [&words, limit] { begin_limit(words, limit); });
+      inner::join_blocks(g, [&words, limit] { begin_limit(words, limit); });
     }
   }
   done.tell(w.words);
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,6 +1,6 @@
-// What a worklist keeps for each vertex: one word, which is offered values and tells when the vertex is to be listed. Own vertices come first, then
-// ghosts: vertices of other PEs, with the best that this PE has had for them. So one atomic decides about value and list together, and
-// what a list has no room for stays marked at the vertex.
+// What a worklist keeps for each vertex: one word, which is offered values and tells when the vertex is to be listed.
+// Own vertices come first, then ghosts: vertices of other PEs, with the best that this PE has had for them. So one
+// atomic decides about value and list together, and what a list has no room for stays marked at the vertex.
 #pragma once
 #include <cstdint>
 
@@ -8,19 +8,21 @@
 #include "device/value.cuh"
 #include "lib/base/atomic.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// What is to be done with a vertex that was offered a value.
 enum class listing : uint8_t { none, near, far };
 
-/// The least key that each vertex was offered, for distances, levels, labels. A word is twice the key, and one more while the vertex waits in
-/// a list: so a vertex that was taken is not listed again for the key that it was taken with.
+/// The least key that each vertex was offered, for distances, levels, labels. A word is twice the key, and one more
+/// while the vertex waits in a list: so a vertex that was taken is not listed again for the key that it was taken with.
 ///
-///   offer   word = min(word, 2 * key + 1)   if that changed it: who waits nowhere, or in the far list and is near now, is to be listed
-///   take    word &= ~1                      whoever clears the bit expands the vertex; other entries of it are stale
+///   offer   word = min(word, 2 * key + 1)   if that changed it: who waits nowhere, or in the far list and is near now,
+///   is to be listed take    word &= ~1                      whoever clears the bit expands the vertex; other entries
+///   of it are stale
 ///
-/// Invariants: keys never grow. An odd word's vertex has an entry in a list that fits its key, but for what was dropped for lack of room. A
-/// vertex enters the far list once in a run: limits grow and keys fall, so one that was near never is far again.
+/// Invariants: keys never grow. An odd word's vertex has an entry in a list that fits its key, but for what was dropped
+/// for lack of room. A vertex enters the far list once in a run: limits grow and keys fall, so one that was near never
+/// is far again.
 struct least_keys {
   using value = uint32_t;
   static constexpr uint32_t unreached = ~0u >> 1;  ///< the key of who was offered none; keys are below it
@@ -47,7 +49,8 @@ struct least_keys {
     if (waits(old) && (key_of(old) < limit) == is_near) return listing::none;
     return is_near ? listing::near : listing::far;
   }
-  /// The same where lists have ranks instead of a limit: near if the rank of the key is another than that of the list in which the vertex waits.
+  /// The same where lists have ranks instead of a limit: near if the rank of the key is another than that of the list
+  /// in which the vertex waits.
   template <class Rank>
   GRAVEL_DEVICE listing offer_ranked(uint32_t v, uint32_t key, Rank rank) const {
     if (key >= unreached) return listing::none;
@@ -63,8 +66,8 @@ struct least_keys {
   }
 };
 
-/// The sum of what each vertex was offered since it was last taken, for residuals: it is listed when it reaches a threshold. T: float, or double, whose
-/// messages have 12 bytes instead of 8.
+/// The sum of what each vertex was offered since it was last taken, for residuals: it is listed when it reaches a
+/// threshold. T: float, or double, whose messages have 12 bytes instead of 8.
 template <class T>
 struct sums {
   using value = T;
@@ -93,4 +96,4 @@ struct sums {
 using float_sums = sums<float>;
 using double_sums = sums<double>;
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -21,7 +21,7 @@
 #include "lib/graph/vertex_code.hpp"
 #include "lib/worklist/vertex_words.cuh"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// This PE's rows, in device memory. Vertices are numbered from 0 to own, ghosts from own on.
 struct worklist_graph {
@@ -52,12 +52,13 @@ struct worklist_words : worklist_sizes {
   uint64_t near_edges;             ///< of the vertices that are near, when they were counted
 };
 
-/// What a block tells the others. One writer: that block. Two, used in turn: who has read all of one meeting may write the second next.
+/// What a block tells the others. One writer: that block. Two, used in turn: who has read all of one meeting may write
+/// the second next.
 struct alignas(16) block_report {
   uint64_t size;   ///< its epoch in the upper half; below the size of its list, and flags [W1]
   uint64_t least;  ///< of the far keys that it saw
 };
-constexpr uint32_t most_meeting_blocks = 32;
+constexpr uint32_t most_rendezvous_blocks = 32;
 
 struct alignas(16) hub_piece {
   uint32_t vertex, number;
@@ -77,7 +78,7 @@ struct worklist_view {
   uint32_t *near[2], *far[2], *remote;
   hub_piece* hubs;
   worklist_words* words;
-  block_report (*reports)[most_meeting_blocks];  ///< [2]
+  block_report (*reports)[most_rendezvous_blocks];  ///< [2]
 
   GRAVEL_DEVICE bool is_ghost(uint32_t v) const { return v >= graph.own; }
 };
@@ -99,7 +100,8 @@ GRAVEL_DEVICE void append(T* list, uint32_t* size, bool have, const T& item) {
   if (have) list[at] = item;
 }
 
-/// Where a kernel of a whole grid puts what is to be listed: into the lists in device memory. Thread scope of all: warp, converged.
+/// Where a kernel of a whole grid puts what is to be listed: into the lists in device memory. Thread scope of all:
+/// warp, converged.
 template <class Program>
 struct device_lists {
   const worklist_view<Program>& w;
@@ -110,9 +112,13 @@ struct device_lists {
   GRAVEL_DEVICE listing offer(uint32_t v, typename worklist_view<Program>::value x) const {
     return w.program.vertices.offer(v, x, w.is_ghost(v) ? ~0u : limit);
   }
-  GRAVEL_DEVICE void near(bool have, uint32_t v) const { append(w.near[near_turn], &w.words->near_size[near_turn], have, v); }
-  GRAVEL_DEVICE void far(bool have, uint32_t v) const { append(w.far[far_turn], &w.words->far_size[far_turn], have, v); }
+  GRAVEL_DEVICE void near(bool have, uint32_t v) const {
+    append(w.near[near_turn], &w.words->near_size[near_turn], have, v);
+  }
+  GRAVEL_DEVICE void far(bool have, uint32_t v) const {
+    append(w.far[far_turn], &w.words->far_size[far_turn], have, v);
+  }
   GRAVEL_DEVICE void remote(bool have, uint32_t v) const { append(w.remote, &w.words->remote_size, have, v); }
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

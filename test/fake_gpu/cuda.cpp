@@ -30,7 +30,9 @@ int cuGetErrorString(int code, const char** text) {
 int cuDriverGetVersion(int* version) { return *version = 13000, 0; }
 int cuDeviceGetCount(int* count) { return *count = says("none") ? 0 : 4, 0; }
 int cuDeviceGet(int* device, int ordinal) { return *device = ordinal, 0; }
-int cuDeviceGetName(char* name, int bytes, int) { return std::snprintf(name, static_cast<size_t>(bytes), "Fake GPU"), 0; }
+int cuDeviceGetName(char* name, int bytes, int) {
+  return std::snprintf(name, static_cast<size_t>(bytes), "Fake GPU"), 0;
+}
 int cuDeviceTotalMem_v2(size_t* bytes, int) { return *bytes = size_t{8} << 30, 0; }
 int cuDeviceGetPCIBusId(char* id, int bytes, int device) {
   return std::snprintf(id, static_cast<size_t>(bytes), "00F0:0%d:00.0", device), 0;

@@ -1,4 +1,4 @@
-// Calls of one key that a block makes become one (lib/server/call_table.cuh): lanes that put calls into a table of few places, add to what is there, or
+// Calls of one key that a block makes become one (lib/critical/call_table.cuh): lanes that put calls into a table of few places, add to what is there, or
 // take its place. Every call says 1. The block begins and ends twice.
 //
 //   step here                        in the code                                     label

@@ -3,9 +3,9 @@
 //
 //   step here      in the code                                            label
 //   credit         has_credit, free_packet                                [L5]
-//   word           tell_packet, look_for_packet                           [L2]
-//   piece          put_counted, look_for_packet                           [L3]
-//   ended          tell_end, look_for_packet                              [L4]
+//   word           notify_packet, poll_packet                           [L2]
+//   piece          put_counted, poll_packet                           [L3]
+//   ended          notify_end, poll_packet                              [L4]
 //
 // STOPS=1: the destination stops in the middle, and gives all buffers back for ever (free_for_ever).
 //

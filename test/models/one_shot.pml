@@ -1,4 +1,4 @@
-// Reductions in one shot (lib/task/one_shot.cuh): blocks of all PEs write words into each other's staging, without a barrier between calls. A block has
+// Reductions in one shot (lib/allreduce/one_shot.cuh): blocks of all PEs write words into each other's staging, without a barrier between calls. A block has
 // two threads; thread t has word t of a call, if it has words: all PEs know.
 //
 //   step here   in the code                                                     label

@@ -3,13 +3,13 @@
 // is that of ring.pml: a chunk is published in one step here.
 //
 //   step here     in the code
-//   send          outbox::claim: the ticket that is owed, or a new one; if its chunk is not free it is owed, and the message
+//   send          outbox::claim: the ticket that is deferred, or a new one; if its chunk is not free it is deferred, and the message
 //                 takes the queue
-//   pay           outbox::flush, look_after_others: an empty chunk for the ticket that is owed, once it is free
+//   pay           outbox::flush, serve_others: an empty chunk for the ticket that is deferred, once it is free
 //   done          mark_done, then ring_line::applied += 1
 //   end           outbox::end: who still owes leaves that to the next kernel: left_over
 //   last leaver   end of resolver(): tickets != applied, or a warp saw something: left_over
-//   start         cuda_backend::receive: when left_over, or when the bell has rung
+//   start         cuda_backend::receive: when left_over, or when the doorbell has rung
 //   sample        completion::take_sample: applied, then tickets, twice
 //
 // Claims: every message is applied, by some kernel; two equal samples with tickets = applied are taken only when nothing is left.
@@ -19,7 +19,7 @@
 // BROKEN=3: a claim does not look whether the chunk is free.
 // BROKEN=4: tickets are sampled before applied, and only once.
 // BROKEN=5: a warp that owes and finds another ticket free forgets what it owes.
-// BROKEN=6: what is owed is used by the next message only; no empty chunk is published.
+// BROKEN=6: what is deferred is used by the next message only; no empty chunk is published.
 #ifndef BROKEN
 #define BROKEN 0
 #endif
@@ -39,8 +39,8 @@ bool is_empty[CHUNKS];
 bool taken[3 * SENDS];    /* ghost: applied, by ticket; some are empty */
 byte n_created, n_gone;   /* ghost: messages that exist; those applied, or handed to the queue */
 byte ticket[WARPS];       /* that each warp waits for */
-byte owed[WARPS];
-bool bell, mailbox, running, stop, left_over, quiet_seen;
+byte deferred[WARPS];
+bool doorbell, mailbox, running, stop, left_over, quiet_seen;
 bool serving[WARPS];
 byte leaving;
 
@@ -51,7 +51,7 @@ byte leaving;
 #if BROKEN == 6
 #define CAN_DO(w) ARRIVED(ticket[w])
 #else
-#define CAN_DO(w) (ARRIVED(ticket[w]) || (owed[w] != NONE && FREE(owed[w])))
+#define CAN_DO(w) (ARRIVED(ticket[w]) || (deferred[w] != NONE && FREE(deferred[w])))
 #endif
 #if WARPS == 2
 #define WORK (CAN_DO(0) || CAN_DO(1))
@@ -66,7 +66,7 @@ inline send() {
        n_created++;
        if
 #if BROKEN != 5
-       :: owed[w] != NONE -> mine = owed[w]
+       :: deferred[w] != NONE -> mine = deferred[w]
 #endif
        :: else -> mine = tickets; tickets++
        fi };
@@ -76,9 +76,9 @@ inline send() {
 #else
      :: FREE(mine) ->
 #endif
-        atomic { assert(mine < CHUNKS || taken[mine - CHUNKS]); owed[w] = NONE; is_empty[IN(mine)] = false; published[IN(mine)] = mine + 1 }
+        atomic { assert(mine < CHUNKS || taken[mine - CHUNKS]); deferred[w] = NONE; is_empty[IN(mine)] = false; published[IN(mine)] = mine + 1 }
 #if BROKEN != 3
-     :: else -> atomic { owed[w] = mine; n_gone++ }  /* by the queue */
+     :: else -> atomic { deferred[w] = mine; n_gone++ }  /* by the queue */
 #endif
      fi;
      mine = 0
@@ -115,11 +115,11 @@ end:
 #endif
         d_step { ticket[w] = drawn; drawn++; handles = 0 }
 #if BROKEN != 6
-     :: owed[w] != NONE && FREE(owed[w]) -> d_step { is_empty[IN(owed[w])] = true; published[IN(owed[w])] = owed[w] + 1; owed[w] = NONE }
+     :: deferred[w] != NONE && FREE(deferred[w]) -> d_step { is_empty[IN(deferred[w])] = true; published[IN(deferred[w])] = deferred[w] + 1; deferred[w] = NONE }
 #endif
      od;
      if
-     :: owed[w] != NONE -> left_over = true
+     :: deferred[w] != NONE -> left_over = true
      :: else
      fi;
      if
@@ -146,8 +146,8 @@ end:
 proctype host() {
 end:
   do
-  :: atomic { !running && (bell || mailbox && WORK) ->
-       bell = false; mailbox = false; stop = false; left_over = false; leaving = 0;
+  :: atomic { !running && (doorbell || mailbox && WORK) ->
+       doorbell = false; mailbox = false; stop = false; left_over = false; leaving = 0;
        serving[0] = true;
 #if WARPS == 2
        serving[1] = true;
@@ -185,11 +185,11 @@ proctype all_applied() { n_gone == n_created && applied == tickets && !running }
 init {
   atomic {
     /* The program's kernel has sent, and rung. */
-    ticket[0] = 0; owed[0] = NONE;
+    ticket[0] = 0; deferred[0] = NONE;
 #if WARPS == 2
-    ticket[1] = 1; owed[1] = NONE;
+    ticket[1] = 1; deferred[1] = NONE;
 #endif
-    n_created = 1; tickets = 1; drawn = WARPS; published[0] = 1; bell = true;
+    n_created = 1; tickets = 1; drawn = WARPS; published[0] = 1; doorbell = true;
     run host(); run block0(); run quiescence(); run all_applied();
     run warp(0);
 #if WARPS == 2

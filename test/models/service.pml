@@ -8,7 +8,7 @@
 //   wake         wake_server: one lane for all; who finds the server asleep calls, once       [V2]
 //   apply, room++  service_reader::free                                                       [V1] release
 //   asleep, look   service_reader::leave                                                      [V2]
-//   seen = bell  residency_cuda::start, before the kernel starts
+//   seen = doorbell  residency_cuda::start, before the kernel starts
 //
 // Claims: nobody writes to a place that is not free; all messages are applied, though the host tells the server to leave at any time (STOPS
 // times) and starts it again only when it has been called.
@@ -40,7 +40,7 @@
 mtype = {asleep, awake, called};
 mtype state = asleep;
 short room = PLACES;
-byte tickets, next, applied, bell, seen;
+byte tickets, next, applied, doorbell, seen;
 byte published[PLACES];   /* ticket + 1 */
 bool unread[PLACES];        /* what lies there has not been read */
 bool runs, stop;
@@ -51,7 +51,7 @@ inline call_if_asleep(mine) {
   :: state == asleep -> atomic { if :: state == asleep -> state = called; mine = true :: else -> skip fi }
   :: else -> skip
   fi;
-  if :: mine -> bell++ :: else -> skip fi
+  if :: mine -> doorbell++ :: else -> skip fi
 }
 
 #define PLACE(t) ((t) % PLACES)
@@ -132,7 +132,7 @@ proctype server() {
 #endif
      if :: some -> call_if_asleep(mine) :: else -> skip fi;
 #if BROKEN == 4
-     seen = bell;
+     seen = doorbell;
 #endif
      runs = false
   od
@@ -144,7 +144,7 @@ proctype host() {
   do
   :: applied == ALL -> break
   :: runs && !stop && stops < STOPS -> stop = true; stops++
-  :: !runs && bell != seen -> seen = bell; stop = false; runs = true
+  :: !runs && doorbell != seen -> seen = doorbell; stop = false; runs = true
   od
 }
 

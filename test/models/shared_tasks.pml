@@ -1,24 +1,24 @@
-// Tasks that travel between PEs (lib/channel/shared_tasks.cuh) in parcels (lib/channel/parcels.cuh): credits, results, and the end. Workers run
+// Tasks that travel between PEs (lib/taskgraph/shared_tasks.cuh) in transfers (lib/taskgraph/transfers.cuh): credits, results, and the end. Workers run
 // all the while. What comes of one task of another PE is a tree here, whose result goes back when nothing of it is left, here or elsewhere. A
-// tree is the number of its tasks; a task that runs may spawn one more. A parcel has one element. Of each pair of PEs a flag `invited`
+// tree is the number of its tasks; a task that runs may spawn one more. A transfer has one element. Of each pair of PEs a flag `invited`
 // stands for invited > sent, `come` for come > taken. How signals travel is other models' matter.
 //
 //   step here         in the code
 //   worker            a batch; the continuation `returned`
-//   begin             task_exchange::begin: invites results, the first time
+//   begin             task_exchange::begin: has_requested results, the first time
 //   result            task_exchange::take_results
 //   task              task_exchange::take_tasks
 //   send              task_exchange::send_results
-//   give              task_exchange::give_to
+//   give              task_exchange::export_to
 //   ask               task_exchange::ask, at any time
-//   tell, leave       task_exchange::look_for_end
+//   tell, leave       task_exchange::poll_end
 //
 // Claims: a place is free when something is put there; an outbox has room for whatever comes; when a PE leaves, nothing is left anywhere, and all
 // credits are back. All PEs leave all runs: if one does not, that shows as an invalid end state.
 //
-// BROKEN=1: who has lent tasks may have finished.          BROKEN=2: nobody looks at credits.
-// BROKEN=3: a tree has a result though it has lent some.   BROKEN=4: who has finished leaves.
-// BROKEN=5: tasks are sent uninvited.                      BROKEN=6: who takes results invites before it has read.
+// BROKEN=1: who has exported tasks may have finished.          BROKEN=2: nobody looks at credits.
+// BROKEN=3: a tree has a result though it has exported some.   BROKEN=4: who has finished leaves.
+// BROKEN=5: tasks are sent uninvited.                      BROKEN=6: who takes results has_requested before it has read.
 // BROKEN=7: it is not told of which run the own tasks are finished.
 #ifndef BROKEN
 #define BROKEN 0
@@ -48,17 +48,17 @@
 chan outbox[PES * PES] = [CREDITS] of { byte };  /* at p for q: trees at q */
 byte task_place[PES * PES], result_place[PES * PES];  /* at p from q: a tree at q; one at p */
 bool task_come[PES * PES], result_come[PES * PES];
-bool task_invited[PES * PES], result_invited[PES * PES];  /* p by q */
+bool task_requested[PES * PES], result_requested[PES * PES];  /* p by q */
 bool inviting[PES * PES];  /* p has invited tasks of q, and none has come */
 byte at[TREES], home[TREES], parent[TREES], here[TREES], away[TREES];
 bool open[TREES];
 byte trees = PES, spawned, gifts, left;
-byte live[PES], lent[PES], credits[PES * PES], finished[PES * PES];
+byte live[PES], exported[PES], credits[PES * PES], finished[PES * PES];
 
 #if BROKEN == 1
 #define DONE(p) (live[p] == 0)
 #else
-#define DONE(p) (live[p] == 0 && lent[p] == 0)
+#define DONE(p) (live[p] == 0 && exported[p] == 0)
 #endif
 #if BROKEN == 7
 #define OF_RUN(f) ((f) != 0)
@@ -112,25 +112,25 @@ ran:
 #if BROKEN == 5
 #define MAY_GIVE(q) true
 #else
-#define MAY_GIVE(q) task_invited[PAIR(me, q)]
+#define MAY_GIVE(q) task_requested[PAIR(me, q)]
 #endif
 
 /* What there is to do with PE q. */
 #if BROKEN == 6
 #define RESULT(q) \
   :: (q) != me && result_come[PAIR(me, q)] -> \
-     result_invited[PAIR(q, me)] = true; \
+     result_requested[PAIR(q, me)] = true; \
      atomic { t = result_place[PAIR(me, q)]; result_come[PAIR(me, q)] = false; };
 #else
 #define RESULT(q) \
   :: (q) != me && result_come[PAIR(me, q)] -> \
      atomic { t = result_place[PAIR(me, q)]; result_come[PAIR(me, q)] = false; }; \
-     result_invited[PAIR(q, me)] = true;
+     result_requested[PAIR(q, me)] = true;
 #endif
 #define WITH(q) \
   RESULT(q) \
      atomic { away[t]--; here[t]++; live[me]++ };  /* its continuation has come */ \
-     atomic { credits[PAIR(me, q)]++; lent[me]--; t = 0 } \
+     atomic { credits[PAIR(me, q)]++; exported[me]--; t = 0 } \
   :: (q) != me && task_come[PAIR(me, q)] -> \
      atomic { \
        at[trees] = me; home[trees] = q; parent[trees] = task_place[PAIR(me, q)]; here[trees] = 1; open[trees] = true; \
@@ -139,10 +139,10 @@ ran:
        task_come[PAIR(me, q)] = false; \
        inviting[PAIR(me, q)] = false \
      } \
-  :: (q) != me && nempty(outbox[PAIR(me, q)]) && result_invited[PAIR(me, q)] -> \
+  :: (q) != me && nempty(outbox[PAIR(me, q)]) && result_requested[PAIR(me, q)] -> \
      atomic { \
        outbox[PAIR(me, q)]?t; \
-       result_invited[PAIR(me, q)] = false; \
+       result_requested[PAIR(me, q)] = false; \
        assert(!result_come[PAIR(q, me)]); \
        result_place[PAIR(q, me)] = t; result_come[PAIR(q, me)] = true; \
        t = 0 \
@@ -150,17 +150,17 @@ ran:
   :: atomic { (q) != me && MAY_GIVE(q) && HAS_CREDIT(q) && live[me] > 1 && gifts < GIFTS && WAITS -> \
        gifts++; \
        FIND(t); \
-       here[t]--; away[t]++; lent[me]++; live[me]--; \
+       here[t]--; away[t]++; exported[me]++; live[me]--; \
        credits[PAIR(me, q)]-- \
      }; \
      atomic { \
-       task_invited[PAIR(me, q)] = false; \
+       task_requested[PAIR(me, q)] = false; \
        assert(!task_come[PAIR(q, me)]); \
        task_place[PAIR(q, me)] = t; task_come[PAIR(q, me)] = true; \
        t = 0 \
      } \
   :: (q) != me && !inviting[PAIR(me, q)] -> \
-     atomic { inviting[PAIR(me, q)] = true; task_invited[PAIR(q, me)] = true }
+     atomic { inviting[PAIR(me, q)] = true; task_requested[PAIR(q, me)] = true }
 
 /* At least two tasks of this PE lie in channels: a task that a worker has finished is in `live` a moment longer. */
 #define WAITS (sum_here(me) > 1)
@@ -200,7 +200,7 @@ proctype exchange(byte me) {
         i = 0;
         do
         :: i == PES -> i = 0; break
-        :: i != PES && i != me -> result_invited[PAIR(i, me)] = true; i++
+        :: i != PES && i != me -> result_requested[PAIR(i, me)] = true; i++
         :: i == me -> i++
         od
      :: else

@@ -1,4 +1,4 @@
-// Record and lock in one word (lib/server/slot_word.cuh, table.cuh): clients that run sections in place, and the server of the keys. Every section adds 1
+// Record and lock in one word (lib/critical/slot_word.cuh, table.cuh): clients that run sections in place, and the server of the keys. Every section adds 1
 // to its records; a word is read, swapped or written in one step. NESTED=1: there are two keys, and sections of both.
 //
 //   step here              in the code                                               label

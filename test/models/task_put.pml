@@ -1,4 +1,4 @@
-// One put over the route `peer` (lib/task/task_order.cuh): when what its threads wrote is visible to who sees the command, and who calls workers that sleep.
+// One put over the route `peer` (lib/remote_task/task_order.cuh): when what its threads wrote is visible to who sees the command, and who calls workers that sleep.
 // What a thread stores waits at first, and becomes visible at any time, in any order. A fence makes visible what its thread knows of: what it has stored itself,
 // and what those had stored whom it has met since.
 //

@@ -1,4 +1,4 @@
-// Tasks between PEs (lib/task/task_slot.hpp).
+// Tasks between PEs (lib/remote_task/task_slot.hpp).
 //
 // FLOOD=0: the slots of one ring. Sources take tickets and write commands of two words, in any order; workers look at tags alone and find out which
 // tasks concern them; of three tasks the second has two blocks, the others have one. Tickets that cannot concern a worker, whatever the task be, it does not look at: of three

@@ -3,10 +3,10 @@
 //
 //   step here       in the code
 //   claim           claim_chunk: ticket = tickets++; wait until done[ticket - chunks]
-//   ring            ring_bell: a time stamp, when a chunk is not free, in end(), in quiet
-//   pass on         aggregator::ring_bells: a stamp that differs becomes one more in the destination's peer_bell
-//   start           cuda_backend::receive, launch_resolver: when peer_bell != seen_bell_ or left_over; first
-//                   seen_bell_ = peer_bell, left_over = 0
+//   ring            ring_doorbell: a time stamp, when a chunk is not free, in end(), in quiet
+//   pass on         aggregator::ring_doorbells: a stamp that differs becomes one more in the destination's peer_doorbell
+//   start           cuda_backend::receive, launch_resolver: when peer_doorbell != seen_doorbell_ or left_over; first
+//                   seen_doorbell_ = peer_doorbell, left_over = 0
 //   look            ring_watch::look: at the ticket that each lane has drawn
 //   apply, done     resolve_chunk; mark_done
 //   stop            serve_landing, block 0: idle or the quantum is over, at any moment here
@@ -22,7 +22,7 @@
 // END=1: end() rings, and quiet does not. END=0: the other way round. Each has to be enough.
 //
 // BROKEN=1: warps leave without a last look.
-// BROKEN=2: seen_bell_ is set when the kernel has ended, not before it starts.
+// BROKEN=2: seen_doorbell_ is set when the kernel has ended, not before it starts.
 // BROKEN=3: who waits for a chunk does not ring.
 // BROKEN=4: end() rings before it publishes.
 // BROKEN=5: the aggregator notes the stamp that it finds after it has passed on the one before.
@@ -63,7 +63,7 @@ byte n_applied, n_ended;
 
 /* Waking. */
 bool rung;          /* the source's stamp differs from what the aggregator saw last */
-bool bell;          /* peer_bell != seen_bell_ */
+bool doorbell;          /* peer_doorbell != seen_doorbell_ */
 bool mailbox;       /* left_over as the host sees it */
 bool running, stop, left_over;
 bool serving[WARPS];
@@ -77,7 +77,7 @@ byte idle_rings;
 #else
 #define ANY_LIES (LIES(0) || LIES(1) || LIES(2) || LIES(3) || LIES(4) || LIES(5))
 #endif
-#define WAKES (!running && !rung && !bell && !mailbox && ANY_LIES)
+#define WAKES (!running && !rung && !doorbell && !mailbox && ANY_LIES)
 
 proctype sender(byte me) {
   byte n, ticket;
@@ -132,10 +132,10 @@ end:
   do
   :: rung ->
 #if BROKEN == 5
-     bell = true;
+     doorbell = true;
      rung = false
 #else
-     atomic { rung = false; bell = true }
+     atomic { rung = false; doorbell = true }
 #endif
   od
 }
@@ -145,9 +145,9 @@ proctype host() {
   bool first = true;
 end:
   do
-  :: !running && (first || bell || mailbox) ->
+  :: !running && (first || doorbell || mailbox) ->
 #if BROKEN != 2
-     bell = false;
+     doorbell = false;
 #endif
      atomic {
 #if BROKEN != 7
@@ -166,7 +166,7 @@ end:
 #endif
 #if BROKEN == 2
      !running;
-     bell = false
+     doorbell = false
 #endif
   od
 }

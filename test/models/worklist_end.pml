@@ -31,7 +31,7 @@ byte sends; /* so far */
 byte ends;  /* watches that have found the end */
 byte last_wave;
 /* What PE p has told PE q: at (p, q, set). */
-byte told_received[PES * PES * 2], told_sent[PES * PES * 2], tag_received[PES * PES * 2], tag_sent[PES * PES * 2];
+byte reported_received[PES * PES * 2], reported_sent[PES * PES * 2], tag_received[PES * PES * 2], tag_sent[PES * PES * 2];
 #if BROKEN == 6
 #define SET(wave) 0
 #else
@@ -99,8 +99,8 @@ proctype watch(byte me) {
      i = 0;
      do
      :: i < PES ->
-        d_step { told_received[AT(me, i, wave)] = r; tag_received[AT(me, i, wave)] = wave % TAGS };
-        d_step { told_sent[AT(me, i, wave)] = s; tag_sent[AT(me, i, wave)] = wave % TAGS };
+        d_step { reported_received[AT(me, i, wave)] = r; tag_received[AT(me, i, wave)] = wave % TAGS };
+        d_step { reported_sent[AT(me, i, wave)] = s; tag_sent[AT(me, i, wave)] = wave % TAGS };
         i++
      :: else -> break
      od;
@@ -108,8 +108,8 @@ proctype watch(byte me) {
      i = 0; all_r = 0; all_s = 0;
      do
      :: i < PES ->
-        atomic { tag_received[AT(i, me, wave)] == wave % TAGS -> all_r = all_r + told_received[AT(i, me, wave)] };
-        atomic { tag_sent[AT(i, me, wave)] == wave % TAGS -> all_s = all_s + told_sent[AT(i, me, wave)] };
+        atomic { tag_received[AT(i, me, wave)] == wave % TAGS -> all_r = all_r + reported_received[AT(i, me, wave)] };
+        atomic { tag_sent[AT(i, me, wave)] == wave % TAGS -> all_s = all_s + reported_sent[AT(i, me, wave)] };
         i++
      :: else -> break
      od;

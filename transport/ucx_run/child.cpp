@@ -18,7 +18,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/process_stat.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 /// What the child tells its parent when it could not become the program.
@@ -28,7 +28,8 @@ struct child_error {
 enum { in_set_up = 1, in_chdir, in_exec };
 
 /// Between fork and exec of a process with threads: only functions that are safe in signal handlers.
-[[noreturn]] void become_program(const child_setup& setup, char* const* arguments, char* const* environment, pid_t parent, int report) {
+[[noreturn]] void become_program(const child_setup& setup, char* const* arguments, char* const* environment,
+                                 pid_t parent, int report) {
   const auto give_up = [&](int step) {
     const child_error error{step, errno};
     if (write(report, &error, sizeof error) < 0) _exit(125);
@@ -82,7 +83,8 @@ std::string find_program(const std::string& name, const std::string& working_dir
   if (name.find('/') != std::string::npos) {
     const bool relative = name[0] != '/' && !working_directory.empty();
     if (!check_executable(relative ? working_directory + "/" + name : name))
-      throw start_failure{127, fmt::format("{}: program not found{}", name, relative ? " in " + working_directory : std::string())};
+      throw start_failure{
+          127, fmt::format("{}: program not found{}", name, relative ? " in " + working_directory : std::string())};
     return name;  // the child looks it up after its chdir
   }
   const char* path = std::getenv("PATH");
@@ -130,9 +132,10 @@ pid_t start_child(const child_setup& setup) {
   const std::string why = std::strerror(error.code);
   if (error.step == in_chdir) throw start_failure{1, fmt::format("--wdir {}: {}", setup.working_directory, why)};
   if (error.step == in_set_up) throw start_failure{1, fmt::format("cannot set up a process: {}", why)};
-  const std::string advice = error.code == ENOEXEC  ? " (a script needs a first line like #!/bin/sh)"
-                             : error.code == ENOENT ? " (the interpreter in its first line, or its dynamic loader, is missing)"
-                                                    : "";
+  const std::string advice = error.code == ENOEXEC ? " (a script needs a first line like #!/bin/sh)"
+                             : error.code == ENOENT
+                                 ? " (the interpreter in its first line, or its dynamic loader, is missing)"
+                                 : "";
   throw start_failure{126, fmt::format("{}: cannot be executed: {}{}", setup.program, why, advice)};
 }
 
@@ -143,7 +146,9 @@ std::string describe_wait_status(int wait_status) {
   return fmt::format("ended with exit status {}", WEXITSTATUS(wait_status));
 }
 
-int shell_status(int wait_status) { return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status); }
+int shell_status(int wait_status) {
+  return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+}
 
 std::optional<int> status_of_ending(pid_t pid) {
   constexpr uint64_t exiting = 4;  // PF_EXITING of the kernel, in the flags
@@ -152,4 +157,4 @@ std::optional<int> status_of_ending(pid_t pid) {
   return std::stoi(fields[51]);
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace gravel {
+namespace gravel::detail {
 
 /// A program that cannot be started, with the exit status that shells use: 127 not found, 126 not executable.
 struct start_failure {
@@ -45,8 +45,8 @@ std::string describe_wait_status(int wait_status);
 /// The exit status as a shell gives it: 128 + signal number for a signal.
 int shell_status(int wait_status);
 
-/// How a process is ending, as waitpid will give it, while it has not ended yet: the driver of a GPU may need seconds to clear up after one that
-/// was killed. None: it lives, or the system does not tell.
+/// How a process is ending, as waitpid will give it, while it has not ended yet: the driver of a GPU may need seconds
+/// to clear up after one that was killed. None: it lives, or the system does not tell.
 std::optional<int> status_of_ending(pid_t pid);
 
-}  // namespace gravel
+}  // namespace gravel::detail

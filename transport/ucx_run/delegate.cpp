@@ -11,7 +11,7 @@
 #include "lib/base/error.hpp"
 #include "transport/ucx_run/child.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 std::optional<std::string> in_path(const char* name) {
@@ -68,8 +68,9 @@ std::string shell_quoted(const std::vector<std::string>& words) {
   std::string result;
   for (const auto& word : words) {
     if (!result.empty()) result += ' ';
-    const bool plain = !word.empty() && std::all_of(word.begin(), word.end(),
-                                                    [](unsigned char c) { return std::isalnum(c) || std::strchr("_-./:,=+@%", c); });
+    const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
+      return std::isalnum(c) || std::strchr("_-./:,=+@%", c);
+    });
     if (plain) {
       result += word;
       continue;
@@ -98,8 +99,8 @@ std::optional<launcher> find_launcher(bool in_slurm) {
   return std::nullopt;
 }
 
-std::vector<std::string> launcher_command(const launcher& with, const run_options& options, const std::vector<std::string>& variables,
-                                          bool as_root) {
+std::vector<std::string> launcher_command(const launcher& with, const run_options& options,
+                                          const std::vector<std::string>& variables, bool as_root) {
   const uint32_t slots = total_slots(options.hosts);
   const uint32_t n_pes = options.n_pes.value_or(slots);
   std::vector<std::string> command{with.path};
@@ -108,8 +109,8 @@ std::vector<std::string> launcher_command(const launcher& with, const run_option
   if (with.kind == launcher_kind::srun) {
     add({"--mpi=pmix", "-n", std::to_string(n_pes), "--nodelist", host_list(options.hosts, false), "--nodes",
          std::to_string(options.hosts.size())});
-    const bool equal =
-        std::all_of(options.hosts.begin(), options.hosts.end(), [&](const host_slots& h) { return h.slots == options.hosts[0].slots; });
+    const bool equal = std::all_of(options.hosts.begin(), options.hosts.end(),
+                                   [&](const host_slots& h) { return h.slots == options.hosts[0].slots; });
     if (equal && n_pes == slots) add({"--ntasks-per-node", std::to_string(options.hosts[0].slots)});
     if (n_pes > slots) add({"--overcommit"});
     if (!options.working_directory.empty()) add({"--chdir", options.working_directory});
@@ -143,7 +144,8 @@ int delegate_job(const run_options& options) {
   const auto with = find_launcher(slurm_job && *slurm_job);
   if (!with)
     fail(
-        "the hosts {} need a PMIx launcher, and none is installed: looked in PATH for prterun, Open MPI's mpirun, and srun with PMIx. On "
+        "the hosts {} need a PMIx launcher, and none is installed: looked in PATH for prterun, Open MPI's mpirun, and "
+        "srun with PMIx. On "
         "Debian and Ubuntu: apt-get install openmpi-bin",
         host_list(options.hosts, false));
   set_job_variables(options);
@@ -156,4 +158,4 @@ int delegate_job(const run_options& options) {
   fail_errno("cannot start " + with->path);
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -24,7 +24,7 @@
 #include "lib/base/descriptor.hpp"
 #include "lib/base/error.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 /// Of an end of a connection.
@@ -67,7 +67,7 @@ std::optional<socket_owner> ask_kernel(const address& local, const address& remo
 }
 
 /// The same from the list of all sockets: kernels without sock_diag have it, too.
-std::optional<socket_owner> look_in_list(const address& local, const address& remote) {
+std::optional<socket_owner> search_list(const address& local, const address& remote) {
   std::ifstream list("/proc/net/tcp");
   for (std::string line; std::getline(list, line);) {
     std::istringstream words(line);
@@ -107,8 +107,8 @@ int take_over(shared_door& at, int number) {
   }
   owned_descriptor waiting(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE));
   owned_descriptor listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!waiting || !listener || dup3(waiting.get(), number, O_CLOEXEC) < 0 || bind(listener.get(), own.get(), own.length) != 0 ||
-      syscall(SYS_listen, listener.get(), 4096) != 0) {
+  if (!waiting || !listener || dup3(waiting.get(), number, O_CLOEXEC) < 0 ||
+      bind(listener.get(), own.get(), own.length) != 0 || syscall(SYS_listen, listener.get(), 4096) != 0) {
     const int code = errno;
     at.failure = std::string("listening on the loopback interface: ") + std::strerror(code);
     errno = code;
@@ -124,7 +124,8 @@ bool has_loopback() {
   if (getifaddrs(&all) != 0) return true;  // PMIx will say
   bool found = false;
   for (const ifaddrs* each = all; each; each = each->ifa_next)
-    found |= each->ifa_addr && each->ifa_addr->sa_family == AF_INET && (each->ifa_flags & IFF_LOOPBACK) && (each->ifa_flags & IFF_UP);
+    found |= each->ifa_addr && each->ifa_addr->sa_family == AF_INET && (each->ifa_flags & IFF_LOOPBACK) &&
+             (each->ifa_flags & IFF_UP);
   freeifaddrs(all);
   return found;
 }
@@ -133,9 +134,10 @@ bool has_loopback() {
 
 std::optional<socket_owner> owner_of_other_end(int connected, bool with_list) {
   address own, other;
-  if (getsockname(connected, own.get(), &own.length) != 0 || getpeername(connected, other.get(), &other.length) != 0) return {};
-  auto owner = with_list ? look_in_list(other, own) : ask_kernel(other, own);
-  if (!owner && !with_list) owner = look_in_list(other, own);
+  if (getsockname(connected, own.get(), &own.length) != 0 || getpeername(connected, other.get(), &other.length) != 0)
+    return {};
+  auto owner = with_list ? search_list(other, own) : ask_kernel(other, own);
+  if (!owner && !with_list) owner = search_list(other, own);
   if (owner && owner->inode == 0) owner.reset();  // closed by its process
   return owner;
 }
@@ -143,7 +145,8 @@ std::optional<socket_owner> owner_of_other_end(int connected, bool with_list) {
 door::door() {
   if (!has_loopback())
     fail(
-        "the PEs meet ucx-run at 127.0.0.1, but the loopback interface is down here, or has no IPv4 address: `ip link set lo up`, `ip addr "
+        "the PEs meet ucx-run at 127.0.0.1, but the loopback interface is down here, or has no IPv4 address: `ip link "
+        "set lo up`, `ip addr "
         "add 127.0.0.1/8 dev lo`");
   the_door().expected = true;
 }
@@ -174,22 +177,22 @@ void door::close() {
   at.closed = true;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail
 
 extern "C" {
 
 [[gnu::visibility("default")]] int listen(int number, int backlog) noexcept {
-  auto& at = gravel::the_door();
-  gravel::address own;
+  auto& at = gravel::detail::the_door();
+  gravel::detail::address own;
   if (at.expected && getsockname(number, own.get(), &own.length) == 0 && own.value.sin_family == AF_INET) {
     at.expected = false;
-    return gravel::take_over(at, number);
+    return gravel::detail::take_over(at, number);
   }
   return static_cast<int>(syscall(SYS_listen, number, backlog));
 }
 
 [[gnu::visibility("default")]] int accept(int number, sockaddr* from, socklen_t* length) {
-  auto& at = gravel::the_door();
+  auto& at = gravel::detail::the_door();
   if (number != at.pmix_number || number < 0) return static_cast<int>(syscall(SYS_accept4, number, from, length, 0));
   std::lock_guard lock(at.mutex);
   uint64_t one = 0;

@@ -10,7 +10,7 @@
 
 #include "lib/base/error.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 constexpr uint32_t most_slots = 16384;
@@ -40,8 +40,8 @@ void add(std::vector<host_slots>& hosts, const std::string& name, uint32_t slots
 /// Splits "name:slots". Several colons are an IPv6 address without slots, unless it stands in brackets.
 void add_with_colon(std::vector<host_slots>& hosts, const std::string& text, uint32_t slots, const std::string& where) {
   const size_t colon = text.rfind(':');
-  const bool has_slots =
-      colon != std::string::npos && (std::count(text.begin(), text.end(), ':') == 1 || (colon > 0 && text[colon - 1] == ']'));
+  const bool has_slots = colon != std::string::npos &&
+                         (std::count(text.begin(), text.end(), ':') == 1 || (colon > 0 && text[colon - 1] == ']'));
   if (!has_slots) return add(hosts, text, slots, where);
   add(hosts, text.substr(0, colon), parse_slots(text.substr(colon + 1), where), where);
 }
@@ -99,9 +99,9 @@ bool all_local(const std::vector<host_slots>& hosts) {
   const std::string own = own_hostname();
   const std::string short_name = own.substr(0, own.find('.'));
   return std::all_of(hosts.begin(), hosts.end(), [&](const host_slots& host) {
-    return host.name == "localhost" || host.name == "127.0.0.1" || host.name == "::1" || host.name == "[::1]" || host.name == own ||
-           host.name == short_name;
+    return host.name == "localhost" || host.name == "127.0.0.1" || host.name == "::1" || host.name == "[::1]" ||
+           host.name == own || host.name == short_name;
   });
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace gravel {
+namespace gravel::detail {
 
 struct host_slots {
   std::string name;
@@ -29,4 +29,4 @@ bool all_local(const std::vector<host_slots>& hosts);
 /// This machine's name.
 std::string own_hostname();
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -7,7 +7,7 @@
 
 #include "lib/base/error.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 static bool in_foreground() { return tcgetpgrp(0) == getpgrp(); }
 
@@ -50,4 +50,4 @@ void job_input::service() {
   if (at_end_ && pending_.empty()) write_end_.reset();
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

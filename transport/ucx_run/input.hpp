@@ -8,7 +8,7 @@
 
 #include "lib/base/descriptor.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 class job_input {
  public:
@@ -31,4 +31,4 @@ class job_input {
   std::string pending_;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -25,7 +25,7 @@
 #include "transport/ucx_run/stop_watch.hpp"
 #include "transport/ucx_run/verdict.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 using clock = std::chrono::steady_clock;
@@ -40,12 +40,14 @@ void raise_descriptor_limit(uint32_t n_pes) {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
   if (limit.rlim_max < least)
-    fail("only {} files may be open at once (ulimit -n -H), but a job of {} PEs needs {}", limit.rlim_max, n_pes, least);
+    fail("only {} files may be open at once (ulimit -n -H), but a job of {} PEs needs {}", limit.rlim_max, n_pes,
+         least);
   limit.rlim_cur = std::min<rlim_t>(wanted, limit.rlim_max);
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/// PMIx 4.2 has arrays of some hundred KiB on the stacks of its threads and of its callers. Returns the limits as they were.
+/// PMIx 4.2 has arrays of some hundred KiB on the stacks of its threads and of its callers. Returns the limits as they
+/// were.
 rlimit raise_stack_limit() {
   constexpr size_t least = 1 << 20;
   rlimit before{};
@@ -95,7 +97,9 @@ class job {
     if (write(2, line.data(), line.size()) < 0) return;  // nobody listens
   }
 
-  std::string name_of(uint32_t pe) const { return fmt::format("PE {} (pid {}, {})", pe, pes_[pe].pid, options_.program[0]); }
+  std::string name_of(uint32_t pe) const {
+    return fmt::format("PE {} (pid {}, {})", pe, pes_[pe].pid, options_.program[0]);
+  }
 
   void start_all() {
     const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -133,11 +137,12 @@ class job {
     take_signals_in();
     const bool children_left = reap();
     server_.entrance().serve([this](int guest) { return admit(guest); });
-    look_at_memberships();
-    look_for_stopped();
+    check_memberships();
+    check_for_stopped();
     if (server_.crashed() && pes_.alive() > 0)
-      verdict_.add({0, 1, "PMIx, which connects the PEs, has crashed: the job cannot go on"}, evidence::none, clock::now());
-    if (verdict_.when()) look_for_ending();
+      verdict_.add({0, 1, "PMIx, which connects the PEs, has crashed: the job cannot go on"}, evidence::none,
+                   clock::now());
+    if (verdict_.when()) check_for_ending();
     if (!stopping_)
       if (const auto what = verdict_.reached(clock::now(), pes_.alive() == 0)) report(*what);
     if (!children_left) return false;
@@ -211,23 +216,26 @@ class job {
     const auto abort = std::find_if(aborts.begin(), aborts.end(), [&](const abort_request& a) { return a.pe == pe; });
     const pe_membership membership = server_.memberships()[pe];
     if (abort != aborts.end()) add_abort(*abort);
-    else if (wait_status != 0) blame(pe, shell_status(wait_status), describe_wait_status(wait_status), evidence_of(wait_status));
+    else if (wait_status != 0)
+      blame(pe, shell_status(wait_status), describe_wait_status(wait_status), evidence_of(wait_status));
     else if (membership.connected && !membership.finalized)
       blame(pe, 1, "left the job without finalizing (it ended with exit status 0)", evidence::full);
   }
 
-  /// A PE has failed. Is there one that was killed before, or has ended itself with a status of its own, and is not dead yet?
-  void look_for_ending() {
+  /// A PE has failed. Is there one that was killed before, or has ended itself with a status of its own, and is not
+  /// dead yet?
+  void check_for_ending() {
     if (stopping_) return;
     for (uint32_t pe = 0; pe < pes_.size(); ++pe) {
       const auto status = pes_[pe].alive ? status_of_ending(pes_[pe].pid) : std::nullopt;
       if (!status || *status == 0 || (WIFEXITED(*status) && WEXITSTATUS(*status) == 1)) continue;
-      blame(pe, shell_status(*status), describe_wait_status(*status), is_cause(*status) ? evidence::full : evidence::own_status);
+      blame(pe, shell_status(*status), describe_wait_status(*status),
+            is_cause(*status) ? evidence::full : evidence::own_status);
     }
   }
 
   /// A PE that is stopped, or the program that it has started.
-  void look_for_stopped() {
+  void check_for_stopped() {
     if (stopping_ || !stops_.is_due(clock::now())) return;
     for (uint32_t pe = 0; pe < pes_.size(); ++pe) {
       if (!pes_[pe].alive) continue;
@@ -237,7 +245,9 @@ class job {
         pids.push_back(joined.pid);
       for (const pid_t pid : pids)
         if (stops_.look(pid))
-          blame(pe, 1, fmt::format("has been stopped (process {}) for more than {} s, twice GRAVEL_WATCHDOG_S", pid, stops_.limit_s()),
+          blame(pe, 1,
+                fmt::format("has been stopped (process {}) for more than {} s, twice GRAVEL_WATCHDOG_S", pid,
+                            stops_.limit_s()),
                 evidence::none);
     }
   }
@@ -255,7 +265,8 @@ class job {
     std::string who;
     if (owner->user != geteuid()) who = fmt::format("a process of user {}", owner->user);
     else if (!holder.pid && holder.all_seen) who = "a process that does not belong to the job";
-    else if (holder.pe && is_member(*holder.pe)) who = fmt::format("a second process of PE {} (pid {})", *holder.pe, holder.pid);
+    else if (holder.pe && is_member(*holder.pe))
+      who = fmt::format("a second process of PE {} (pid {})", *holder.pe, holder.pid);
     if (who.empty()) {
       if (!holder.pe || pes_[*holder.pe].pid != holder.pid) programs_may_follow_ = true;
       if (holder.pe) members_[*holder.pe] = {holder.pid, start_of_process(static_cast<uint64_t>(holder.pid))};
@@ -269,19 +280,23 @@ class job {
     return m.connected && !m.finalized;
   }
 
-  void look_at_memberships() {
+  void check_memberships() {
     if (stopping_) return;
     const auto now = server_.memberships();
     // Where a script is the PE, programs of it may join one after the other.
-    if (!programs_may_follow_ && std::all_of(now.begin(), now.end(), [](const pe_membership& m) { return m.connected; }))
+    if (!programs_may_follow_ &&
+        std::all_of(now.begin(), now.end(), [](const pe_membership& m) { return m.connected; }))
       server_.entrance().close();
     for (const auto& request : server_.aborts()) add_abort(request);
     if (pes_.alive() == pes_.size()) return;
-    const auto member = std::find_if(now.begin(), now.end(), [](const pe_membership& m) { return m.connected && !m.finalized; });
+    const auto member =
+        std::find_if(now.begin(), now.end(), [](const pe_membership& m) { return m.connected && !m.finalized; });
     if (member == now.end()) return;
     for (uint32_t pe = 0; pe < pes_.size(); ++pe)
       if (pes_[pe].pid && !pes_[pe].alive && pes_[pe].wait_status == 0 && !now[pe].connected)
-        blame(pe, 1, fmt::format("ended with exit status 0 without joining the job, which PE {} has joined", member - now.begin()),
+        blame(pe, 1,
+              fmt::format("ended with exit status 0 without joining the job, which PE {} has joined",
+                          member - now.begin()),
               evidence::none);
   }
 
@@ -306,7 +321,8 @@ class job {
   void name_leftovers() {
     if (leftovers_named_) return;
     leftovers_named_ = true;
-    if (const std::string names = pes_.name_leftovers(); !names.empty()) say("killed what the PEs had left running: " + names);
+    if (const std::string names = pes_.name_leftovers(); !names.empty())
+      say("killed what the PEs had left running: " + names);
   }
 
   void kill_everything() {
@@ -349,8 +365,9 @@ int run_job(const run_options& options, const std::string& program, uint32_t n_p
   raise_descriptor_limit(n_pes);
   const rlimit inherited_stack = raise_stack_limit();
   set_job_variables(options);
-  setenv("CUDA_MODULE_LOADING", "EAGER", 0);  // Gravel needs it, and a program that uses CUDA before gravel_init would fix it otherwise
+  setenv("CUDA_MODULE_LOADING", "EAGER",
+         0);  // Gravel needs it, and a program that uses CUDA before gravel_init would fix it otherwise
   return job(options, program, n_pes, inherited_stack).run();
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

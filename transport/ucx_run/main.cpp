@@ -24,47 +24,52 @@ uint32_t count_cores() {
   return cores > 0 ? static_cast<uint32_t>(cores) : 1;
 }
 
-int run(const gravel::run_options& options) {
-  const bool here = gravel::all_local(options.hosts);
+int run(const gravel::detail::run_options& options) {
+  const bool here = gravel::detail::all_local(options.hosts);
   // Before anything is started: the most common mistake needs no more than a word.
-  const std::string program = here ? gravel::find_program(options.program[0], options.working_directory) : "";
-  const uint32_t n_pes = options.n_pes ? *options.n_pes : options.hosts.empty() ? count_cores() : gravel::total_slots(options.hosts);
+  const std::string program = here ? gravel::detail::find_program(options.program[0], options.working_directory) : "";
+  const uint32_t n_pes = options.n_pes           ? *options.n_pes
+                         : options.hosts.empty() ? count_cores()
+                                                 : gravel::detail::total_slots(options.hosts);
   if (options.nodes > n_pes) {
     std::fprintf(stderr,
-                 "ucx-run: --nodes %u: a node needs at least one PE, but there %s only %u; use -n %u or more, or --nodes %u or fewer\n",
+                 "ucx-run: --nodes %u: a node needs at least one PE, but there %s only %u; use -n %u or more, or "
+                 "--nodes %u or fewer\n",
                  options.nodes, n_pes == 1 ? "is" : "are", n_pes, options.nodes, n_pes);
     return 2;
   }
   for (const auto& [name, value] : options.exports)
-    if (!value && !std::getenv(name.c_str())) std::fprintf(stderr, "ucx-run: warning: -x %s: this variable is not set\n", name.c_str());
-  if (!here) return gravel::delegate_job(options);
+    if (!value && !std::getenv(name.c_str()))
+      std::fprintf(stderr, "ucx-run: warning: -x %s: this variable is not set\n", name.c_str());
+  if (!here) return gravel::detail::delegate_job(options);
   if (options.dry_run) {
     std::printf("# %u PE%s on this host, without another launcher, each with\n", n_pes, n_pes == 1 ? "" : "s");
-    for (const auto& [name, value] : gravel::job_variables(options)) std::printf("%s ", gravel::shell_quoted({name + "=" + value}).c_str());
-    std::printf("%s\n", gravel::shell_quoted(options.program).c_str());
+    for (const auto& [name, value] : gravel::detail::job_variables(options))
+      std::printf("%s ", gravel::detail::shell_quoted({name + "=" + value}).c_str());
+    std::printf("%s\n", gravel::detail::shell_quoted(options.program).c_str());
     return 0;
   }
-  return gravel::run_job(options, program, n_pes);
+  return gravel::detail::run_job(options, program, n_pes);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  gravel::open_standard_descriptors();
-  const auto parsed = gravel::parse_options({argv + 1, argv + argc});
+  gravel::detail::open_standard_descriptors();
+  const auto parsed = gravel::detail::parse_options({argv + 1, argv + argc});
   if (!parsed.run) {
     std::fputs(parsed.text.c_str(), parsed.status == 0 ? stdout : stderr);
-    return gravel::flush_output("ucx-run") ? parsed.status : 1;
+    return gravel::detail::flush_output("ucx-run") ? parsed.status : 1;
   }
   int status = 1;
   try {
     status = run(*parsed.run);
-  } catch (const gravel::start_failure& e) {
+  } catch (const gravel::detail::start_failure& e) {
     std::fprintf(stderr, "ucx-run: %s\n", e.text.c_str());
     status = e.status;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "ucx-run: %s\n", e.what());
   }
-  if (!gravel::flush_output("ucx-run") && status == 0) status = 1;
+  if (!gravel::detail::flush_output("ucx-run") && status == 0) status = 1;
   _exit(status);  // run_job leaves PMIx's thread running
 }

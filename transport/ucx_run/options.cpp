@@ -11,7 +11,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/version.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 constexpr const char* description =
@@ -40,7 +40,9 @@ Exit status: 0 if all PEs end with 0; else that of the first PE that failed, 128
 /// CLI11 knows nothing of a program and its arguments.
 class help_text : public CLI::Formatter {
  public:
-  std::string make_usage(const CLI::App*, std::string) const override { return "Usage: ucx-run [OPTIONS] [--] PROGRAM [ARGUMENTS...]\n"; }
+  std::string make_usage(const CLI::App*, std::string) const override {
+    return "Usage: ucx-run [OPTIONS] [--] PROGRAM [ARGUMENTS...]\n";
+  }
   std::string make_option_name(const CLI::Option* option, bool positional) const override {
     if (option->check_name("--stats")) return "--stats[=FILE.json]";  // else it shows the default in braces
     return CLI::Formatter::make_option_name(option, positional);
@@ -49,8 +51,8 @@ class help_text : public CLI::Formatter {
 
 /// Open MPI's spellings with one dash.
 std::string modern_spelling(const std::string& argument) {
-  for (const char* old : {"-np", "-host", "-hostfile", "-machinefile", "-wdir", "-wd", "-nodes", "-timeout", "-tag-output",
-                          "-oversubscribe", "-stats", "-version", "-help"})
+  for (const char* old : {"-np", "-host", "-hostfile", "-machinefile", "-wdir", "-wd", "-nodes", "-timeout",
+                          "-tag-output", "-oversubscribe", "-stats", "-version", "-help"})
     if (argument == old) return "-" + argument;
   return argument;
 }
@@ -72,8 +74,8 @@ void check_known(const CLI::App& app, const std::string& argument) {
   fail("unknown option {}{}", given, did_you_mean((is_long ? "" : "-") + given, names));
 }
 
-/// Index of the first of `arguments` that is neither an option nor its value: "--", or the program. Options get their modern spelling.
-/// Throws gravel::error if there is no such option.
+/// Index of the first of `arguments` that is neither an option nor its value: "--", or the program. Options get their
+/// modern spelling. Throws gravel::error if there is no such option.
 size_t end_of_options(const CLI::App& app, std::vector<std::string>& arguments) {
   size_t i = 0;
   for (; i < arguments.size(); ++i) {
@@ -105,14 +107,17 @@ std::string usable_output_file(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code code;
   const fs::path absolute = fs::absolute(path, code).lexically_normal();
-  if (!fs::is_directory(absolute.parent_path(), code)) fail("--stats={}: there is no directory {}", path, absolute.parent_path().string());
+  if (!fs::is_directory(absolute.parent_path(), code))
+    fail("--stats={}: there is no directory {}", path, absolute.parent_path().string());
   if (fs::is_directory(absolute, code)) fail("--stats={}: this is a directory, not a file", path);
   const std::string must_be_writable = fs::exists(absolute, code) ? absolute : absolute.parent_path();
   if (access(must_be_writable.c_str(), W_OK) != 0) fail("--stats={}: {} is not writable", path, must_be_writable);
   return absolute;
 }
 
-std::string with_advice(const std::string& message) { return "ucx-run: " + message + "\n(ucx-run --help tells all options)\n"; }
+std::string with_advice(const std::string& message) {
+  return "ucx-run: " + message + "\n(ucx-run --help tells all options)\n";
+}
 
 }  // namespace
 
@@ -138,8 +143,10 @@ parsed_options parse_options(std::vector<std::string> arguments) {
   app.add_option("--nodes", nodes, "Split the PEs of each host into K emulated nodes, each with its own aggregator")
       ->option_text("K")
       ->check(CLI::Range(int64_t{1}, most_pes));
-  app.add_option("-H,--host", hosts, "Hosts to run on, each with the number of PEs it takes (default 1)")->option_text("HOST[:SLOTS],...");
-  app.add_option("--hostfile,--machinefile", run.hostfile, "File with one host a line: `HOST [slots=N]`; # begins a comment")
+  app.add_option("-H,--host", hosts, "Hosts to run on, each with the number of PEs it takes (default 1)")
+      ->option_text("HOST[:SLOTS],...");
+  app.add_option("--hostfile,--machinefile", run.hostfile,
+                 "File with one host a line: `HOST [slots=N]`; # begins a comment")
       ->option_text("FILE");
   app.add_flag("--stats{-}", stats,
                "Print network statistics at the end (GRAVEL_STATS); --stats=FILE.json: write them "
@@ -206,4 +213,4 @@ void set_job_variables(const run_options& options) {
   for (const auto& [name, value] : job_variables(options)) setenv(name.c_str(), value.c_str(), 1);
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -8,7 +8,7 @@
 
 #include "transport/ucx_run/hosts.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 struct run_options {
   std::optional<uint32_t> n_pes;  ///< unset: the cores of this host, or the slots of the listed hosts
@@ -41,4 +41,4 @@ std::vector<std::pair<std::string, std::string>> job_variables(const run_options
 /// Sets them in this process's environment, with which PEs and other launchers are started.
 void set_job_variables(const run_options& options);
 
-}  // namespace gravel
+}  // namespace gravel::detail

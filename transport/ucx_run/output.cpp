@@ -12,7 +12,7 @@
 
 #include "lib/base/error.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 bool write_all(int fd, std::string_view text) {
@@ -66,7 +66,8 @@ int tagged_output::add(uint32_t pe, int target) {
 }
 
 void tagged_output::start() {
-  thread_ = std::thread([streams = std::move(streams_), lost = lost_]() mutable { pass_on(std::move(streams), *lost); });
+  thread_ =
+      std::thread([streams = std::move(streams_), lost = lost_]() mutable { pass_on(std::move(streams), *lost); });
   streams_.clear();
 }
 
@@ -109,4 +110,4 @@ tagged_output::~tagged_output() {
   if (thread_.joinable()) thread_.detach();
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

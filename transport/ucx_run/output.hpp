@@ -12,7 +12,7 @@
 
 #include "lib/base/descriptor.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// Cuts what one PE writes into lines. Pure; the rest of --tag-output is reading and writing.
 class line_tagger {
@@ -59,4 +59,4 @@ class tagged_output {
   std::thread thread_;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

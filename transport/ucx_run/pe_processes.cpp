@@ -14,7 +14,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/process_stat.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 struct known_process {
@@ -29,7 +29,8 @@ std::map<pid_t, known_process> all_processes() {
     const pid_t pid = static_cast<pid_t>(std::atol(entry->path().filename().c_str()));
     if (pid <= 0) continue;
     const auto fields = stat_of_process(static_cast<uint64_t>(pid));
-    if (fields.size() > 3 && fields[2] != "Z") result[pid] = {static_cast<pid_t>(std::atol(fields[3].c_str())), fields[1]};
+    if (fields.size() > 3 && fields[2] != "Z")
+      result[pid] = {static_cast<pid_t>(std::atol(fields[3].c_str())), fields[1]};
   }
   return result;
 }
@@ -122,8 +123,9 @@ bool pe_processes::is_living_pe(pid_t pid) const {
 
 std::string pe_processes::name_leftovers() const {
   std::string names;
-  for (const auto& [pid, name] : own_children()) names += fmt::format("{}{} (pid {})", names.empty() ? "" : ", ", name, pid);
+  for (const auto& [pid, name] : own_children())
+    names += fmt::format("{}{} (pid {})", names.empty() ? "" : ", ", name, pid);
   return names;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

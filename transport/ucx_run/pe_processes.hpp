@@ -1,4 +1,5 @@
-// The processes of a job on this host: its PEs, and whatever they leave behind, which become ours as we are their subreaper.
+// The processes of a job on this host: its PEs, and whatever they leave behind, which become ours as we are their
+// subreaper.
 #pragma once
 #include <sys/types.h>
 
@@ -8,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace gravel {
+namespace gravel::detail {
 
 class pe_processes {
  public:
@@ -37,8 +38,8 @@ class pe_processes {
 
   /// To living PEs alone.
   void signal(int number) const;
-  /// To every process that belongs to a living PE's group, and to every orphan. Only processes that we have not yet reaped, and
-  /// groups of such, are named, so no number can belong to somebody else by now.
+  /// To every process that belongs to a living PE's group, and to every orphan. Only processes that we have not yet
+  /// reaped, and groups of such, are named, so no number can belong to somebody else by now.
   void signal_groups(int number) const;
   /// "sleep (pid 7), ...": what runs although its PE has ended; empty: nothing.
   std::string name_leftovers() const;
@@ -49,4 +50,4 @@ class pe_processes {
   uint32_t alive_ = 0;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

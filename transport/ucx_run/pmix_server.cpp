@@ -17,7 +17,7 @@
 #include "lib/base/random_name.hpp"
 #include "transport/pmix_info.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 constexpr const char* host_name = "localhost";
@@ -77,25 +77,29 @@ pmix_status_t client_finalized(const pmix_proc_t* proc, void*, pmix_op_cbfunc_t,
   return note(proc, [](auto&, pe_membership& pe) { pe.finalized = true; });
 }
 
-pmix_status_t client_aborted(const pmix_proc_t* proc, void*, int status, const char*, pmix_proc_t*, size_t, pmix_op_cbfunc_t, void*) {
+pmix_status_t client_aborted(const pmix_proc_t* proc, void*, int status, const char*, pmix_proc_t*, size_t,
+                             pmix_op_cbfunc_t, void*) {
   return note(proc, [&](auto& state, auto&) { state.aborts.push_back({proc->rank, status}); });
 }
 
 /// All PEs are here when PMIx calls this, so the data of all is complete: it goes back as it came.
-pmix_status_t fence(const pmix_proc_t*, size_t, const pmix_info_t*, size_t, char* data, size_t n_data, pmix_modex_cbfunc_t done,
-                    void* cookie) {
+pmix_status_t fence(const pmix_proc_t*, size_t, const pmix_info_t*, size_t, char* data, size_t n_data,
+                    pmix_modex_cbfunc_t done, void* cookie) {
   if (done) done(PMIX_SUCCESS, data, n_data, cookie, std::free, data);
   return PMIX_SUCCESS;
 }
 
 /// Asked only for PEs on other hosts, of which there are none.
-pmix_status_t direct_modex(const pmix_proc_t*, const pmix_info_t*, size_t, pmix_modex_cbfunc_t, void*) { return PMIX_ERR_NOT_FOUND; }
+pmix_status_t direct_modex(const pmix_proc_t*, const pmix_info_t*, size_t, pmix_modex_cbfunc_t, void*) {
+  return PMIX_ERR_NOT_FOUND;
+}
 
 pmix_status_t register_events(pmix_status_t*, size_t, const pmix_info_t*, size_t, pmix_op_cbfunc_t, void*) {
   return PMIX_OPERATION_SUCCEEDED;
 }
 pmix_status_t deregister_events(pmix_status_t*, size_t, pmix_op_cbfunc_t, void*) { return PMIX_OPERATION_SUCCEEDED; }
-pmix_status_t notify_event(pmix_status_t, const pmix_proc_t*, pmix_data_range_t, pmix_info_t*, size_t, pmix_op_cbfunc_t, void*) {
+pmix_status_t notify_event(pmix_status_t, const pmix_proc_t*, pmix_data_range_t, pmix_info_t*, size_t, pmix_op_cbfunc_t,
+                           void*) {
   return PMIX_OPERATION_SUCCEEDED;
 }
 
@@ -121,12 +125,14 @@ void check(pmix_status_t status, const char* what) {
     fail("PMIx {}: {}: {}", PMIx_Get_version(), what, PMIx_Error_string(status));
 }
 
-/// What an outer job has told its PEs, and which parts of PMIx, interfaces and ports somebody has chosen for another launcher.
+/// What an outer job has told its PEs, and which parts of PMIx, interfaces and ports somebody has chosen for another
+/// launcher.
 std::vector<std::string> variables_of_other_launchers() {
   std::vector<std::string> names;
   for (char** entry = environ; *entry; ++entry) {
     const std::string name = std::string(*entry).substr(0, std::strcspn(*entry, "="));
-    if (name.starts_with("PMIX_") && !name.ends_with("_verbose") && name != "PMIX_INSTALL_PREFIX") names.push_back(name);
+    if (name.starts_with("PMIX_") && !name.ends_with("_verbose") && name != "PMIX_INSTALL_PREFIX")
+      names.push_back(name);
   }
   return names;
 }
@@ -159,8 +165,8 @@ pmix_server::pmix_server(uint32_t n_pes, const std::string& directory) : namespa
   info.add_rank(PMIX_SERVER_RANK, 0);
   const pmix_status_t code = PMIx_server_init(&callbacks(), info.data(), info.size());
   if (code != PMIX_SUCCESS)
-    fail("cannot start the PMIx server: {}{}{} (PMIx {}, files under {})", door::failure(), door::failure().empty() ? "" : "; ",
-         PMIx_Error_string(code), PMIx_Get_version(), directory);
+    fail("cannot start the PMIx server: {}{}{} (PMIx {}, files under {})", door::failure(),
+         door::failure().empty() ? "" : "; ", PMIx_Error_string(code), PMIx_Get_version(), directory);
   if (door_.descriptor() < 0) fail("PMIx {} does not listen as Gravel knows it", PMIx_Get_version());
   // Again: PMIx asks hwloc, hwloc loads its plugins, and what these load (LLVM, say) may have handlers of its own.
   contain_crashes();
@@ -177,7 +183,8 @@ void pmix_server::register_job(uint32_t n_pes, const std::string& directory) {
 
   pmix_info_list job;
   job.add(PMIX_JOBID, namespace_);
-  for (const char* key : {PMIX_UNIV_SIZE, PMIX_MAX_PROCS, PMIX_JOB_SIZE, PMIX_APP_SIZE, PMIX_NODE_SIZE, PMIX_LOCAL_SIZE})
+  for (const char* key :
+       {PMIX_UNIV_SIZE, PMIX_MAX_PROCS, PMIX_JOB_SIZE, PMIX_APP_SIZE, PMIX_NODE_SIZE, PMIX_LOCAL_SIZE})
     job.add(key, n_pes);
   for (const char* key : {PMIX_JOB_NUM_APPS, PMIX_NUM_NODES}) job.add(key, uint32_t{1});
   job.add(PMIX_LOCAL_PEERS, ranks);
@@ -196,7 +203,8 @@ void pmix_server::register_job(uint32_t n_pes, const std::string& directory) {
     proc.add(PMIX_SPAWNED, false);
     job.add_array(PMIX_PROC_INFO_ARRAY, proc);
   }
-  check(PMIx_server_register_nspace(namespace_.c_str(), static_cast<int>(n_pes), job.data(), job.size(), nullptr, nullptr),
+  check(PMIx_server_register_nspace(namespace_.c_str(), static_cast<int>(n_pes), job.data(), job.size(), nullptr,
+                                    nullptr),
         "cannot register the job");
   for (uint32_t pe = 0; pe < n_pes; ++pe) {
     pmix_proc_t proc;
@@ -257,4 +265,4 @@ void pmix_server::announce_death(uint32_t pe, const std::string& text) {
   if (code != PMIX_SUCCESS) delete info;
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -6,7 +6,7 @@
 
 #include "transport/ucx_run/door.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// What the server knows about one PE.
 struct pe_membership {
@@ -32,7 +32,8 @@ class pmix_server {
   pmix_server(const pmix_server&) = delete;
   pmix_server& operator=(const pmix_server&) = delete;
 
-  /// The environment of one PE: what it needs, and that of this process without what another launcher may have left there.
+  /// The environment of one PE: what it needs, and that of this process without what another launcher may have left
+  /// there.
   std::vector<std::string> environment_of(uint32_t pe) const;
 
   /// A descriptor that becomes readable when memberships() or aborts() has changed; acknowledge() resets it.
@@ -57,4 +58,4 @@ class pmix_server {
   door door_;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -13,7 +13,7 @@
 
 #include "lib/base/error.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 namespace {
 
 namespace fs = std::filesystem;
@@ -37,7 +37,8 @@ bool is_stale(const fs::path& directory) {
 std::string session_parent() {
   const char* given = std::getenv("TMPDIR");
   constexpr size_t longest = 60;
-  if (given && given[0] == '/' && std::string_view(given).size() <= longest && access(given, W_OK | X_OK) == 0) return given;
+  if (given && given[0] == '/' && std::string_view(given).size() <= longest && access(given, W_OK | X_OK) == 0)
+    return given;
   return "/tmp";
 }
 
@@ -46,7 +47,8 @@ void remove_stale_sessions(const std::string& parent) noexcept {
     std::error_code code;
     for (fs::directory_iterator entry(parent, code), end; !code && entry != end; entry.increment(code)) {
       std::error_code ignored;
-      if (entry->path().filename().string().starts_with(prefix()) && is_stale(entry->path())) fs::remove_all(entry->path(), ignored);
+      if (entry->path().filename().string().starts_with(prefix()) && is_stale(entry->path()))
+        fs::remove_all(entry->path(), ignored);
     }
   } catch (...) {
     // Somebody else's leftovers must not keep this job from running.
@@ -86,4 +88,4 @@ void session_directory::remove() noexcept {
 
 session_directory::~session_directory() { remove(); }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -5,9 +5,10 @@
 
 #include "lib/base/descriptor.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
-/// Where session directories are made: TMPDIR if that is set and short enough for the names of Unix sockets (60 characters), else /tmp.
+/// Where session directories are made: TMPDIR if that is set and short enough for the names of Unix sockets (60
+/// characters), else /tmp.
 std::string session_parent();
 
 /// Private to the user (mode 0700), named gravel-UID-XXXXXX. The destructor removes it with all it holds.
@@ -31,4 +32,4 @@ class session_directory {
 /// Removes this user's session directories under `parent` whose launcher is dead. Never throws, says nothing.
 void remove_stale_sessions(const std::string& parent) noexcept;
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -9,7 +9,7 @@
 #include "lib/base/descriptor.hpp"
 #include "lib/base/error.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 class signal_source {
  public:
@@ -18,7 +18,8 @@ class signal_source {
   signal_source() {
     sigset_t taken;
     sigemptyset(&taken);
-    for (const int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT}) sigaddset(&taken, number);
+    for (const int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT})
+      sigaddset(&taken, number);
     fd_ = owned_descriptor(signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!fd_) fail_errno("signalfd");
     sigprocmask(SIG_BLOCK, &taken, &mask_);
@@ -46,4 +47,4 @@ class signal_source {
   sighandler_t sigpipe_ = SIG_DFL, sigxfsz_ = SIG_DFL;
 };
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -1,5 +1,5 @@
-// PEs that are stopped (SIGSTOP, or reading from a terminal in the background). While a PE takes part in the job its aggregator
-// notices; ucx-run notices before and after that, too: while it starts, and behind gravel_finalize.
+// PEs that are stopped (SIGSTOP, or reading from a terminal in the background). While a PE takes part in the job its
+// aggregator notices; ucx-run notices before and after that, too: while it starts, and behind gravel_finalize.
 #pragma once
 #include <sys/types.h>
 
@@ -17,7 +17,7 @@
 #include "lib/base/settings.hpp"
 #include "lib/base/stall_watch.hpp"
 
-namespace gravel {
+namespace gravel::detail {
 
 /// Is this process stopped, and by no debugger?
 inline bool is_stopped(pid_t pid) {
@@ -40,13 +40,13 @@ class stop_watch {
   /// Is a look due? Then the next one is due a twentieth of GRAVEL_WATCHDOG_S later.
   bool is_due(time now) {
     if (!watchdog_s_ || now < next_) return false;
-    next_ = now + std::chrono::milliseconds(watchdog_s_ * 1000 / heartbeat_looks);
+    next_ = now + std::chrono::milliseconds(watchdog_s_ * 1000 / heartbeat_polls);
     return true;
   }
   uint64_t limit_s() const { return 2 * watchdog_s_; }
 
  private:
-  static constexpr int patience = 2 * heartbeat_looks + heartbeat_looks / 2;
+  static constexpr int patience = 2 * heartbeat_polls + heartbeat_polls / 2;
   uint64_t watchdog_s_;
   std::function<bool(pid_t)> stopped_;
   time next_{};
@@ -56,11 +56,13 @@ class stop_watch {
 /// GRAVEL_WATCHDOG_S of this environment. One that cannot be read counts as 0: the PEs say what is wrong with it.
 inline uint64_t watchdog_of_environment() {
   try {
-    return read_settings([](const char* name) { return std::strcmp(name, "GRAVEL_WATCHDOG_S") == 0 ? std::getenv(name) : nullptr; })
+    return read_settings([](const char* name) {
+             return std::strcmp(name, "GRAVEL_WATCHDOG_S") == 0 ? std::getenv(name) : nullptr;
+           })
         .watchdog_s;
   } catch (const error&) {
     return 0;
   }
 }
 
-}  // namespace gravel
+}  // namespace gravel::detail

@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-namespace gravel {
+namespace gravel::detail {
 
 struct failure {
   uint32_t pe = 0;
@@ -61,4 +61,4 @@ inline bool is_cause(int wait_status) {
 
 inline evidence evidence_of(int wait_status) { return is_cause(wait_status) ? evidence::full : evidence::none; }
 
-}  // namespace gravel
+}  // namespace gravel::detail

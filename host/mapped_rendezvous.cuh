@@ -1,0 +1,115 @@
+// Where PEs meet between kernels: behind a round of kernels whose messages others' next kernels need, and to see what
+// all of them found. Where all have each other's memory mapped a small kernel does that, behind what is in the stream,
+// so that hosts need not wait for kernels, nor for each other:
+//
+//   kernel of meeting k at this PE                           at every other PE
+//   what it has to say into each PE's table of k % 2
+//   k into its word at each PE                   [Y1] release   sees k or more in the words of all PEs     [Y1] acquire
+//
+// Meetings follow each other in one stream, so who is in meeting k + 1 has left meeting k: a table is written again
+// when its PE has come to the next meeting, which its host starts when it has read that table, or behind a kernel that
+// reads it. The model is test/models/mapped_rendezvous.pml. Elsewhere hosts meet in a barrier, and tell each other by a
+// collective.
+#pragma once
+#include <vector>
+
+#include "device/watched_wait.cuh"
+#include "host/device_array.hpp"
+#include "host/mapped_sender.cuh"
+#include "host/pe/collectives.hpp"
+
+namespace gravel::detail {
+
+struct rendezvous_memory {
+  static constexpr uint32_t most_words = 5;
+  uint64_t* came;    ///< symmetric [PE]: the last meeting that each has come to; written by it
+  uint64_t* tables;  ///< symmetric [2][PE][most_words]
+};
+
+/// Says words[0 .. count). One block of whole warps.
+template <int = 0>
+__global__ void wait_for_others(const __grid_constant__ gravel_t g, const __grid_constant__ rendezvous_memory m,
+                                uint64_t number, const uint64_t* words, uint32_t count) {
+  __shared__ mapped_sender others;
+  others.begin(g);
+  uint64_t* const mine = m.tables + (number % 2 * g.n_pes + g.my_pe) * rendezvous_memory::most_words;
+  for (uint32_t pe = threadIdx.x; pe < g.n_pes; pe += blockDim.x) {
+    for (uint32_t i = 0; i < count; ++i) others.put(&mine[i], words[i], static_cast<int>(pe));
+    store_release<scope::system>(others.at(&m.came[g.my_pe], static_cast<int>(pe)), number);  // [Y1]
+  }
+  for (uint32_t pe = threadIdx.x; pe < g.n_pes; pe += blockDim.x)
+    for (watched_wait wait; load_acquire<scope::system>(&m.came[pe]) < number;)  // [Y1]
+      wait.attentively(
+          g, [&] { return wait_subject{.what = awaited::meeting, .pe = pe, .wanted = number, .found = m.came[pe]}; });
+}
+
+/// All members are collective, and all PEs make the same calls in the same order.
+class mapped_rendezvous {
+ public:
+  explicit mapped_rendezvous(bool mapped = all_are_mapped())
+      : mapped_(mapped), pes_(static_cast<size_t>(gravel_n_pes())) {
+    if (pes_ == 1 || !mapped_) return;
+    const std::vector<uint64_t> nobody(pes_, 0);
+    memory_ = {gravel_malloc<uint64_t>(pes_ * sizeof(uint64_t)),
+               gravel_malloc<uint64_t>(2 * pes_ * rendezvous_memory::most_words * sizeof(uint64_t))};
+    gravel_copy(memory_.came, nobody.data(), pes_ * sizeof(uint64_t));
+    gravel_barrier_all();
+  }
+  bool is_mapped() const { return mapped_; }
+
+  /// Kernels of this PE that are started from now on find what all PEs' kernels have sent by now.
+  void round() {
+    if (pes_ == 1) return;
+    if (mapped_) start(nullptr, 0);
+    else gravel_barrier_all();
+  }
+  /// A round in which each PE says words[0 .. count), device memory, where messages go by mapped memory. What each has
+  /// said is for kernels that are started before the next meeting: [PE][rendezvous_memory::most_words], in device
+  /// memory.
+  const uint64_t* say(const void* words, uint32_t count) {
+    if (pes_ == 1) return static_cast<const uint64_t*>(words);
+    start(static_cast<const uint64_t*>(words), count);
+    return memory_.tables + number_ % 2 * pes_ * rendezvous_memory::most_words;
+  }
+  /// What each PE has in words[0 .. count), device memory, behind its kernels: [PE][count]. Also a round, where
+  /// messages go by mapped memory.
+  std::vector<uint64_t> gather(const void* words, uint32_t count) {
+    std::vector<uint64_t> all(pes_ * count);
+    if (pes_ > 1 && mapped_) {
+      constexpr uint32_t most = rendezvous_memory::most_words;
+      std::vector<uint64_t> table(pes_ * most);
+      copy_behind_kernels(table.data(), say(words, count), table.size() * sizeof(uint64_t));
+      for (size_t i = 0; i < all.size(); ++i) all[i] = table[i / count * most + i % count];
+      return all;
+    }
+    std::vector<uint64_t> mine(count);
+    copy_behind_kernels(mine.data(), words, count * sizeof(uint64_t));
+    if (pes_ == 1) return mine;
+    gravel_allgather(all.data(), mine.data(), count);
+    return all;
+  }
+  /// Its sum over all PEs.
+  uint64_t sum(const uint64_t* word) {
+    uint64_t all = 0;
+    for (const uint64_t one : gather(word, 1)) all += one;
+    return all;
+  }
+  /// Before memory goes that others' kernels may use. gravel_finalize does so too.
+  void release() {
+    if (!memory_.came) return;
+    gravel_free(memory_.tables);
+    gravel_free(memory_.came);
+    memory_ = {};
+  }
+
+ private:
+  void start(const uint64_t* words, uint32_t count) {
+    launch_alone(wait_for_others<>, {.grid = 1, .block = 32}, gravel_handle(), memory_, ++number_, words, count);
+  }
+  bool mapped_;
+  size_t pes_;
+  uint64_t number_ = 0;
+  rendezvous_memory memory_{};
+};
+
+}  // namespace gravel::detail

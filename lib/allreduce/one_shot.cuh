@@ -1,0 +1,77 @@
+// Small arrays, among PEs that reach each other's memory: every PE writes its elements into every other one's staging,
+// and each combines all of them. There is no barrier, neither before nor after: each word of staging says by itself to
+// which call it belongs. Source: "extended task queuing", SC 2016, section on reductions; flags within the data are how
+// networks with ordered words signal.
+#pragma once
+#include "lib/allreduce/reduction_rendezvous.cuh"
+#include "lib/base/element.hpp"
+
+namespace gravel::detail {
+
+/// A word of 8 bytes of an array, of which `left` elements are there; the others are as 0.
+template <class T>
+GRAVEL_DEVICE uint64_t load_elements(const T* from, bool aligned, uint64_t left) {
+  constexpr uint32_t n = sizeof(uint64_t) / sizeof(T);
+  if (aligned && left >= n) return *reinterpret_cast<const uint64_t*>(from);
+  struct alignas(8) elements {
+    T of[n];
+  };
+  elements some = __builtin_bit_cast(elements, uint64_t{0});
+  for (uint32_t i = 0; i < n; ++i)
+    if (i < left) some.of[i] = from[i];
+  return __builtin_bit_cast(uint64_t, some);
+}
+template <class T>
+GRAVEL_DEVICE void store_elements(T* to, bool aligned, uint64_t left, uint64_t word) {
+  constexpr uint32_t n = sizeof(uint64_t) / sizeof(T);
+  if (aligned && left >= n) {
+    *reinterpret_cast<uint64_t*>(to) = word;
+    return;
+  }
+  struct alignas(8) elements {
+    T of[n];
+  };
+  const auto some = __builtin_bit_cast(elements, word);
+  for (uint32_t i = 0; i < n; ++i)
+    if (i < left) to[i] = some.of[i];
+}
+
+/// to[0 .. count) from from[0 .. count): this block's part. Nothing is written to `to` unless `keeps`. Thread scope:
+/// block.
+template <gravel_reduction HOW, class T>
+GRAVEL_DEVICE void reduce_in_one_shot(const gravel_reducer_handle& r, const reduction_part& p, T* to, const T* from,
+                                      uint64_t count, bool keeps) {
+  constexpr uint32_t n = sizeof(uint64_t) / sizeof(T);
+  const reducer_memory& m = r.memory;
+  const uint64_t words = (count + n - 1) / n;
+  const bool from_aligned = reinterpret_cast<uint64_t>(from) % 8 == 0,
+             to_aligned = reinterpret_cast<uint64_t>(to) % 8 == 0;
+  const unit* const staged = m.staging(p.channel, p.call, 0);
+  unit* const mine = m.staging(p.channel, p.call, m.my_pe);
+  for (uint64_t i = threadIdx.x; i < words; i += blockDim.x) {
+    const unit flagged = flagged_words::make(load_elements(from + i * n, from_aligned, count - i * n), p.call);
+    for (uint32_t q = 0; q < m.n_pes; ++q)
+      if (q != m.my_pe) flagged_words::store(m.at(r.g, mine, q) + i, flagged);  // [A3]
+  }
+  for_others(m, [&](uint32_t pe) {
+    store_relaxed(m.at(r.g, m.header(p.channel, p.call, m.my_pe), pe), p.call << 32 | p.what);
+  });
+  // First, so that PEs which differ are told so, and do not wait for words that do not come.
+  for_others(m, [&](uint32_t pe) { await_header(r, p, pe); });
+  for (uint64_t i = threadIdx.x; i < words; i += blockDim.x) {
+    const auto word_of = [&](uint32_t pe) {
+      if (pe == m.my_pe) return load_elements(from + i * n, from_aligned, count - i * n);
+      const unit* const at = staged + uint64_t{pe} * 2 * m.staged_units + i;
+      unit seen;
+      for (relax wait; !flagged_words::are_of(seen = flagged_words::load(at), p.call); wait.attentively()) {  // [A3]
+      }
+      return flagged_words::data(seen);
+    };
+    combination<HOW, T, uint64_t> all;
+    all.begin(word_of(0));
+    for (uint32_t q = 1; q < m.n_pes; ++q) all.add(word_of(q));
+    if (keeps) store_elements(to + i * n, to_aligned, count - i * n, all.result());
+  }
+}
+
+}  // namespace gravel::detail

@@ -1,0 +1,128 @@
+// What the blocks that reduce together share: symmetric memory of a gravel_reducer, and who writes which word of it.
+//
+// A reduction by a grid is one by each of its blocks on its own part of the arrays: block b of a PE meets block b of every other PE, and
+// no other. Those blocks are a channel. Channels share nothing, so blocks of a PE do not wait for each other.
+//
+//   per PE and channel                                   written by                  when
+//   calls          how many calls this block has made    this block                  at the end of each
+//   header[2][pe]  low half of the number of PE pe's     PE pe                       at the beginning of its call
+//                  call << 32 | what it calls            (in messages: behind its contribution)
+//   done[pe]       2 * number of PE pe's call + 1        PE pe                       when it has no more need of this PE's arrays
+//   staging[pe]    what PE pe contributes                PE pe
+//
+// Calls are numbered alike at all PEs, from 1. Two headers take turns, for even and odd calls.
+//
+// Invariant: a PE begins call k + 1 only when it has seen a word of call k of every other one, which that sent after it had read all words
+// of its call k - 1. So a PE is at most one call ahead of another, and what it writes for call k + 1 lies where words of call k - 1
+// were that nobody reads any more. (The model is test/models/one_shot.pml.)
+#pragma once
+#include "device/bulk.cuh"
+#include "device/wait.cuh"
+#include "lib/base/reduction.hpp"
+
+namespace gravel::detail {
+
+/// One word of staging: 4 bytes of data below the low half of the number of the call, so that each word says by itself
+/// that it is there.
+struct flagged_words {
+  static constexpr uint32_t data_bytes = 8;  ///< of two of them
+
+  GRAVEL_BOTH static unit make(uint64_t data, uint64_t call) {
+    const uint64_t flag = call << 32;
+    return {{(data & 0xffffffff) | flag, data >> 32 | flag}};
+  }
+  GRAVEL_BOTH static bool are_of(const unit& words, uint64_t call) {
+    return words.word[0] >> 32 == (call & 0xffffffff) && words.word[1] >> 32 == (call & 0xffffffff);
+  }
+  GRAVEL_BOTH static uint64_t data(const unit& words) { return (words.word[0] & 0xffffffff) | words.word[1] << 32; }
+
+  /// Two words in one instruction, of which each is whole by itself. Relaxed: data and flag are one word.
+  GRAVEL_BOTH static void store(unit* to, const unit& words) {
+#if GRAVEL_ON_GPU
+    asm volatile("st.relaxed.sys.global.v2.b64 [%0], {%1, %2};"
+                 :
+                 : "l"(to), "l"(words.word[0]), "l"(words.word[1])
+                 : "memory");
+#else
+    store_relaxed(&to->word[0], words.word[0]);
+    store_relaxed(&to->word[1], words.word[1]);
+#endif
+  }
+  GRAVEL_BOTH static unit load(const unit* from) {
+#if GRAVEL_ON_GPU
+    unit words;
+    asm volatile("ld.relaxed.sys.global.v2.b64 {%0, %1}, [%2];"
+                 : "=l"(words.word[0]), "=l"(words.word[1])
+                 : "l"(from)
+                 : "memory");
+    return words;
+#else
+    return {{load_relaxed(&from->word[0]), load_relaxed(&from->word[1])}};
+#endif
+  }
+};
+
+/// Plain data, the same at all PEs but for the addresses.
+struct reducer_memory {
+  static constexpr uint32_t most_blocks = 128, near_heaps = 4;
+
+  char* base;       ///< in this PE's heap
+  uint32_t blocks;  ///< channels
+  uint32_t n_pes, my_pe;
+  uint32_t staged_units;  ///< of one PE, channel and parity
+  bool directly;          ///< all PEs reach each other's memory
+  char*
+      heap[near_heaps];  ///< of the first PEs, as mapped here, if directly: a constant of the kernel instead of a load
+
+  struct alignas(64) channel_line {
+    uint64_t calls, spare[7];
+  };
+  struct alignas(64) grid_line {
+    uint64_t blocks_done, spare[7];
+  };
+
+  GRAVEL_BOTH static uint64_t padded(uint64_t bytes) { return (bytes + 255) / 256 * 256; }
+  GRAVEL_BOTH uint64_t words_of_channel() const { return 3ull * n_pes; }
+  GRAVEL_BOTH uint64_t words_at() const { return padded(sizeof(grid_line) + blocks * sizeof(channel_line)); }
+  GRAVEL_BOTH uint64_t staging_at() const {
+    return words_at() + padded(blocks * words_of_channel() * sizeof(uint64_t));
+  }
+  GRAVEL_BOTH uint64_t bytes() const {
+    return staging_at() + uint64_t{blocks} * n_pes * 2 * staged_units * sizeof(unit);
+  }
+
+  GRAVEL_BOTH grid_line* grid() const { return reinterpret_cast<grid_line*>(base); }
+  GRAVEL_BOTH channel_line* channel(uint32_t c) const {
+    return reinterpret_cast<channel_line*>(base + sizeof(grid_line)) + c;
+  }
+  /// Word of PE `of` in this PE's memory.
+  GRAVEL_BOTH uint64_t* header(uint32_t c, uint64_t call, uint32_t of) const {
+    return reinterpret_cast<uint64_t*>(base + words_at()) + c * words_of_channel() + (call & 1) * n_pes + of;
+  }
+  GRAVEL_BOTH uint64_t* done(uint32_t c, uint32_t of) const {
+    return reinterpret_cast<uint64_t*>(base + words_at()) + c * words_of_channel() + 2ull * n_pes + of;
+  }
+  /// [staged_units] for even and odd calls each, one behind the other.
+  GRAVEL_BOTH unit* staging(uint32_t c, uint64_t call, uint32_t of) const {
+    return reinterpret_cast<unit*>(base + staging_at()) + ((uint64_t{c} * n_pes + of) * 2 + (call & 1)) * staged_units;
+  }
+  /// The same symmetric address at PE `pe`, where all reach each other.
+  template <class A>
+  GRAVEL_BOTH A* at(const gravel_t& g, A* mine, uint32_t pe) const {
+    if (pe == my_pe) return mine;
+    char* there = nullptr;
+    // No index that is not a constant: with one, nvcc keeps a copy of the whole handle in memory.
+    GRAVEL_UNROLL
+    for (uint32_t i = 0; i < near_heaps; ++i) there = pe == i ? heap[i] : there;
+    if (pe >= near_heaps) there = peer_heap(g, static_cast<int>(pe));
+    return reinterpret_cast<A*>(there + (reinterpret_cast<const char*>(mine) - g.heap));
+  }
+};
+
+}  // namespace gravel::detail
+
+/// What kernels need to reduce: plain data, passed by value. From gravel_reducer::handle().
+struct gravel_reducer_handle {
+  gravel_t g;
+  gravel::detail::reducer_memory memory;
+};

@@ -1,0 +1,84 @@
+// Large arrays, among PEs that reach each other's memory: of each block's part every PE reduces a slice, which it loads
+// from all PEs, and stores the result to all of them. The PEs meet before, so that the arrays are there, and after, so
+// that results are.
+#pragma once
+#include "lib/allreduce/reduction_rendezvous.cuh"
+#include "lib/base/element.hpp"
+
+namespace gravel::detail {
+
+/// Words of [0, words) of which this is slice `number` of `of`: as many as of the others, but for one.
+struct slice {
+  uint64_t begin, end;
+  GRAVEL_BOTH static slice of(uint64_t words, uint64_t number, uint64_t of) {
+    const uint64_t each = words / of, more = words % of;
+    const uint64_t begin = number * each + (number < more ? number : more);
+    return {begin, begin + each + (number < more)};
+  }
+};
+
+/// `Word`: what is loaded at once, of one or several T. AT_ONCE of them of each PE are on their way at a time, besides
+/// those of the next PE. Thread scope: block, each thread for its own words from `i` on.
+template <gravel_reduction HOW, class T, class Word, uint32_t AT_ONCE>
+GRAVEL_DEVICE uint64_t reduce_words(const gravel_reducer_handle& r, T* to, const T* from, uint64_t i, uint64_t end,
+                                    int root) {
+  const reducer_memory& m = r.memory;
+  const auto* const source = reinterpret_cast<const Word*>(from);
+  auto* const result = reinterpret_cast<Word*>(to);
+  const uint64_t step = blockDim.x;
+  for (; i + (AT_ONCE - 1) * step < end; i += AT_ONCE * step) {
+    Word now[AT_ONCE], next[AT_ONCE];
+    const auto load = [&](Word(&words)[AT_ONCE], uint32_t pe) {
+      const Word* const there = m.at(r.g, source, pe);
+      GRAVEL_UNROLL
+      for (uint32_t k = 0; k < AT_ONCE; ++k) words[k] = there[i + k * step];
+    };
+    load(now, 0);
+    load(next, 1);
+    combination<HOW, T, Word> all[AT_ONCE];
+    GRAVEL_UNROLL
+    for (uint32_t k = 0; k < AT_ONCE; ++k) all[k].begin(now[k]);
+    for (uint32_t q = 2; q < m.n_pes; ++q) {
+      GRAVEL_UNROLL
+      for (uint32_t k = 0; k < AT_ONCE; ++k) now[k] = next[k];
+      load(next, q);
+      GRAVEL_UNROLL
+      for (uint32_t k = 0; k < AT_ONCE; ++k) all[k].add(now[k]);
+    }
+    GRAVEL_UNROLL
+    for (uint32_t k = 0; k < AT_ONCE; ++k) all[k].add(next[k]);
+    for (uint32_t q = 0; q < m.n_pes; ++q) {
+      if (root != no_root && static_cast<uint32_t>(root) != q) continue;
+      Word* const there = m.at(r.g, result, q);
+      GRAVEL_UNROLL
+      for (uint32_t k = 0; k < AT_ONCE; ++k) there[i + k * step] = all[k].result();
+    }
+  }
+  return i;
+}
+
+/// Slice `number` of `of` of all elements, at the PE whose it is. Thread scope: block.
+template <gravel_reduction HOW, class T>
+GRAVEL_DEVICE void reduce_slice(const gravel_reducer_handle& r, T* to, const T* from, uint64_t count, uint64_t number,
+                                uint64_t of, int root) {
+  constexpr uint32_t n = sizeof(unit) / sizeof(T);
+  const bool aligned = (reinterpret_cast<uint64_t>(to) | reinterpret_cast<uint64_t>(from)) % sizeof(unit) == 0;
+  const uint64_t units = aligned ? count / n : 0;
+  const slice s = slice::of(units, number, of), rest = slice::of(count - units * n, number, of);
+  uint64_t i = s.begin + threadIdx.x;
+  i = reduce_words<HOW, T, unit, 4>(r, to, from, i, s.end, root);
+  reduce_words<HOW, T, unit, 1>(r, to, from, i, s.end, root);
+  reduce_words<HOW, T, T, 1>(r, to, from, units * n + rest.begin + threadIdx.x, units * n + rest.end, root);
+}
+
+/// This block's part, one of `blocks`. Thread scope: block.
+template <gravel_reduction HOW, class T>
+GRAVEL_DEVICE void reduce_in_two_shots(const gravel_reducer_handle& r, const reduction_part& p, T* to, const T* from,
+                                       uint64_t count, uint32_t blocks, int root) {
+  const reducer_memory& m = r.memory;
+  sync_at_begin(r, p);
+  reduce_slice<HOW>(r, to, from, count, uint64_t{p.channel} * m.n_pes + m.my_pe, uint64_t{blocks} * m.n_pes, root);
+  sync_at(r, p.channel, 2 * p.call + 1);
+}
+
+}  // namespace gravel::detail

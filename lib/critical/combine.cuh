@@ -1,0 +1,33 @@
+// Calls of one key become one: by the lanes of a warp that have them.
+#pragma once
+#include "device/lane_group.cuh"
+#include "lib/critical/section.hpp"
+
+namespace gravel::detail {
+
+/// Of the lanes in `mask`, which call this together, those with the same `word` and the same S::combine_by() of their
+/// value combine these: how many they were, for the one of each that has the result; 0 for the others.
+template <class S, class T>
+GRAVEL_DEVICE uint32_t combine_equal(uint32_t mask, uint32_t lane, uint32_t word, T& value) {
+  uint32_t peers = __match_any_sync(mask, word);
+  if constexpr (combined_by<S, T>::words > 0) {
+    const combined_by<S, T> by(value);
+    GRAVEL_UNROLL
+    for (uint32_t i = 0; i < by.words; ++i) peers &= __match_any_sync(mask, by.word[i]);
+  }
+  const uint32_t below = peers & ((1u << lane) - 1);
+  uint32_t others = peers & ~below & ~(1u << lane), place = lane_group::popcount(below);
+  while (__any_sync(mask, others != 0)) {
+    const uint32_t from = others ? lane_group::lowest(others) : lane;
+    uint32_t word_of[words_of<T>];
+    write_words(word_of, value);
+    GRAVEL_UNROLL
+    for (uint32_t i = 0; i < words_of<T>; ++i) word_of[i] = __shfl_sync(mask, word_of[i], static_cast<int>(from));
+    if (others) value = S::combine(value, read_words<T>(word_of));
+    others &= ~__ballot_sync(mask, place & 1);  // whose values are in others'
+    place >>= 1;
+  }
+  return below == 0 ? lane_group::popcount(peers) : 0;
+}
+
+}  // namespace gravel::detail

@@ -1,0 +1,91 @@
+// A section of one key where its record is: who finds the key free takes the word beside the record, runs the section,
+// and gives the key back. Callers do so in kernels (call.cuh), and the handler that takes the calls of other PEs
+// (server.cuh). Who has a key waits for nothing.
+#pragma once
+#include "lib/critical/table.cuh"
+
+/// What has become of a section that was asked for. True: it has run here, and its answer, which lies in the slot as
+/// well, is `value`.
+template <class T>
+struct gravel_server_answer {
+  bool here = false;
+  T value{};
+  GRAVEL_BOTH operator bool() const { return here; }
+};
+template <>
+struct gravel_server_answer<void> {
+  bool here = false;
+  GRAVEL_BOTH operator bool() const { return here; }
+};
+
+namespace gravel::detail {
+
+/// Tries again while others have a key that will soon be free. `once`: runs the section if its keys are free, and
+/// returns who had one. KEYS: of the section. ATTEMPTS: few, if the key is another PE's: each is a way there, and its
+/// server answers sooner.
+template <uint32_t KEYS, uint32_t ATTEMPTS = KEYS == 1 ? 16 : 256, class F>
+GRAVEL_DEVICE bool run_soon(const F& once) {
+  bool ran = false, tries = true;
+  relax wait;
+  GRAVEL_NO_UNROLL
+  for (uint32_t attempt = 0; tries; ++attempt) {
+    const key_state found = once();
+    ran = found == key_state::free;
+    tries = !ran && attempt + 1 < ATTEMPTS && (KEYS > 1 || found == key_state::client);
+    if (tries) wait();
+  }
+  return ran;
+}
+
+/// Section S of one key, of a call with this layout, which lies at `call`.
+template <class S, class Layout>
+struct section_in_place {
+  using table_type = server_table<Layout>;
+  using slot = typename table_type::slot;
+  using traits = section_traits<typename Layout::record, S>;
+  using answer_type = gravel_server_answer<typename traits::result>;
+
+  /// True: it has run, and what it answers is in `answer`. WHERE: of who else touches the slot. Thread scope: lane.
+  template <scope WHERE>
+  GRAVEL_DEVICE static bool run_on(slot* at, const uint32_t* call, answer_type& answer) {
+    if constexpr (table_type::in_words) return run_on_word<WHERE>(reinterpret_cast<slot_word*>(at), call, answer);
+    else
+      return run_soon<1, attempts<WHERE>>([&] {
+        const key_state found = table_type::template take_slot<WHERE>(at, key_state::client);
+        if (found != key_state::free) return found;
+        run(call, answer, at->record);
+        table_type::template release_slot<WHERE>(at);
+        return key_state::free;
+      });
+  }
+  template <class... R>
+  GRAVEL_DEVICE static void run(const uint32_t* call, answer_type& answer, R&... records) {
+    if constexpr (traits::answers) answer.value = run_section<S, Layout>(call, records...);
+    else run_section<S, Layout>(call, records...);
+  }
+
+ private:
+  template <scope WHERE>
+  static constexpr uint32_t attempts = WHERE == scope::device ? 16 : 2;
+  /// Where record and lock are one word. What only changes the record is done with a copy, which is then put in its
+  /// place if nobody has changed it meanwhile. After some attempts the key is contended.
+  template <scope WHERE>
+  GRAVEL_DEVICE static bool run_on_word(slot_word* at, const uint32_t* call, answer_type& answer) {
+    slot_word seen = load_slot<WHERE>(at);
+    for (uint32_t attempt = 0; attempt < 3; ++attempt) {
+      auto slot = table_type::slot_of(seen);
+      if (state_in(slot.lock) != key_state::free) return false;
+      if constexpr (traits::pure && !traits::answers) {
+        run(call, answer, slot.record);
+        if (swap_slot<WHERE>(at, seen, table_type::word_of(slot.record, key_state::free))) return true;
+      } else if (swap_slot_acquire<WHERE>(at, seen, table_type::word_of(slot.record, key_state::client))) {  // [K1]
+        run(call, answer, slot.record);
+        store_slot_release<WHERE>(at, table_type::word_of(slot.record, key_state::free));  // [K1]
+        return true;
+      }
+    }
+    return false;
+  }
+};
+
+}  // namespace gravel::detail

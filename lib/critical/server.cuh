@@ -1,0 +1,490 @@
+// The server: what a block does with the calls that it is given, alone for each of its keys.
+//
+// Exclusion by owners: calls are dealt to the block's warps by their keys, through shared memory; of 32 calls that a
+// warp looks at the first lane of each key runs all calls of that key, one after the other, with the record in
+// registers. So no two lanes ever have the same key, without a lock. Calls that can be combined are, before that.
+// Exclusion by locks: as in the paper (section 3.1), words in the block's shared memory, tried by each lane for its
+// call; keys may share a word.
+//
+// A call of several keys visits their owners in ascending order. Each but the last holds its key and puts its value
+// into the call; the last runs the section and gives the others their values back. Calls for a key that is held are
+// parked, in the room that their caller has reserved, and run when it is given back. Ascending order: no ring of
+// holders that wait for each other. Reserved room: no server ever waits for room.
+#pragma once
+#include "device/service_kernel.cuh"
+#include "lib/critical/combine.cuh"
+#include "lib/critical/in_place.cuh"
+
+namespace gravel::detail {
+
+/// The name of servers is that of their first section.
+template <class S>
+struct name_of_section {
+  static constexpr const char* value = "";  // gravel_servers tells that it is missing
+};
+template <class S>
+requires has_name<S>
+struct name_of_section<S> {
+  static constexpr const char* value = S::name;
+};
+
+template <class Record, class... Sections>
+struct key_server {
+  using layout = call_layout<Record, Sections...>;
+  using message = typename layout::message;
+  using here_type = gravel_server<key_server>;
+  static constexpr const char* name = name_of_section<typename first_type<Sections...>::type>::value;
+  static constexpr uint32_t threads = !GRAVEL_CUDA            ? 64
+                                      : sizeof(message) <= 48 ? 512
+                                      : sizeof(message) <= 96 ? 256
+                                                              : 128;
+  static constexpr uint32_t warps = threads / 32, each = sizeof(message) <= 24 ? 2 : 1, window = threads * each;
+  static constexpr uint32_t lock_words = 4096;         ///< of exclusion by locks, as in the paper
+  static constexpr uint32_t shared_bytes = 16 * 1024;  ///< room for a server's records in its shared memory
+  /// Small records are in registers while their calls run. Others lie in device memory, and are changed there; but
+  /// where several calls of one wait, in a copy in shared memory: each would else wait for what the one before has
+  /// written to come back.
+  static constexpr bool copies = layout::nested || sizeof(Record) <= 32;
+  static constexpr uint32_t shared_records = copies ? shared_bytes / sizeof(Record) : 0;
+  static constexpr uint32_t copies_of_warp = copies ? 0 : shared_bytes / warps / sizeof(Record),
+                            least_copied = 4;  ///< calls of a record
+
+  server_table<layout> table;
+
+  /// All threads of the block, when the kernel starts.
+  __device__ void begin(const here_type& here) const {
+    workspace& mine = space();
+    for (uint32_t i = here.rank(); i < bins; i += threads) mine.owners.count[i] = 0;
+    if (table.by_locks)
+      for (uint32_t i = here.rank(); i < lock_words; i += threads) mine.lock[i] = 0;
+    if (copies && table.in_shared)
+      for (uint32_t i = here.rank(); number(here, i) < own_keys(); i += threads)
+        records()[i] = table.slots[number(here, i)].record;
+  }
+
+  /// A call of another PE has come, and runs at once if its key is free. Nested ones go from server to server.
+  static constexpr bool polls_arrivals = !layout::nested;
+  GRAVEL_DEVICE bool arrive(const gravel_t& g, const message& call) const {
+    return table.in_place && (run_arrived<Sections>(g, call.word) || ...);
+  }
+
+  __device__ void operator()(const here_type& here, const gravel_service_batch<message>& batch) const {
+    if (table.by_locks) run_by_locks(here, batch);
+    else run_by_owners(here, batch);
+  }
+
+ private:
+  /// Calls are dealt by their keys to so many bins, each of which is one warp's. So those of a key lie together, with
+  /// few others.
+  static constexpr uint32_t bins = 128;
+  static constexpr uint32_t at_once = layout::nested          ? 1
+                                      : sizeof(message) <= 16 ? 8
+                                      : sizeof(message) <= 48 ? 4
+                                                              : 2;  ///< calls that are read before they are run
+  struct owner_space {
+    message calls[window + at_once];  ///< of the batch, by bin. What lies behind is read, and not used
+    uint32_t count[bins];             ///< 0 between windows
+  };
+  union workspace {
+    owner_space owners;
+    uint32_t lock[lock_words];
+  };
+  GRAVEL_DEVICE static workspace& space() {
+    __shared__ __align__(16) char bytes[sizeof(workspace)];
+    return *reinterpret_cast<workspace*>(bytes);
+  }
+  GRAVEL_DEVICE static Record* records() {
+    __shared__ __align__(16) char bytes[shared_bytes];
+    return reinterpret_cast<Record*>(bytes);
+  }
+  GRAVEL_DEVICE uint64_t own_keys() const { return server_table<layout>::keys_of_pe(table.keys, table.n_pes); }
+  GRAVEL_DEVICE uint64_t number(const here_type& here, uint32_t i) const {
+    return uint64_t{i} * table.servers + here.number();
+  }
+
+  /// A key in the hands of the one lane that may touch it.
+  struct open_key {
+    std::conditional_t<copies, Record, Record*> kept;
+    uint32_t number, parked;
+    bool held, was_held;
+    GRAVEL_DEVICE Record& record() {
+      if constexpr (copies) return kept;
+      else return *kept;
+    }
+  };
+  using table_type = server_table<layout>;
+  static constexpr bool pure = (section_traits<Record, Sections>::pure && ...);
+
+  GRAVEL_DEVICE open_key open(uint32_t number) const {
+    open_key k;
+    k.number = number;
+    uint32_t lock = 0;
+    if constexpr (table_type::in_words) {
+      if (layout::nested || !table.in_shared) lock = open_word(k);
+    } else if (table.in_place) {
+      table.take_from_clients(number);
+      if constexpr (layout::nested) lock = load_relaxed<scope::device>(&table.slots[number].lock);
+    } else if constexpr (layout::nested) {
+      lock = load_relaxed<scope::device>(&table.slots[number].lock);
+    }
+    k.held = k.was_held = layout::nested && state_in(lock) == key_state::held;
+    k.parked = k.held ? lock >> key_state_bits : 0;
+    if constexpr (!copies) k.kept = &table.slots[number].record;
+    else if (table.in_shared) k.kept = records()[number / table.servers];
+    else if constexpr (!table_type::in_words) k.kept = table.slots[number].record;
+    return k;
+  }
+  /// Returns the lock.
+  GRAVEL_DEVICE uint32_t open_word([[maybe_unused]] open_key& k) const {
+    if constexpr (table_type::in_words) {
+      if (table.in_place)
+        table.take_from_clients(k.number);  // only the lock is compared: clients may change the record again and again
+      const auto slot = table_type::slot_of(load_slot(table.word(k.number)));
+      k.kept = slot.record;
+      return slot.lock;
+    }
+    return 0;
+  }
+  /// `contended`: several calls met. Nested calls wait for keys that are free: servers keep none of those.
+  GRAVEL_DEVICE void close(const open_key& k, bool contended) const {
+    auto& slot = table.slots[k.number];
+    const bool keeps = k.held || (!layout::nested && contended);
+    if constexpr (copies)
+      if (table.in_shared) records()[k.number / table.servers] = k.kept;
+    if constexpr (table_type::in_words) {
+      const slot_word word = table_type::word_of(k.kept,
+                                                 k.held                    ? key_state::held
+                                                 : table.in_place && keeps ? key_state::server
+                                                                           : key_state::free,
+                                                 k.held ? k.parked : 0);
+      if (pure || keeps || !table.in_place) store_slot(table.word(k.number), word);
+      else store_slot_release(table.word(k.number), word);  // [K1]
+      return;
+    }
+    if constexpr (copies)
+      slot.record = k.kept;  // also of records in shared memory: what the host and other kernels see
+    if constexpr (layout::nested) {
+      if (k.held)
+        store_relaxed<scope::device>(&slot.lock, static_cast<uint32_t>(key_state::held) | k.parked << key_state_bits);
+      else if (k.was_held) store_relaxed<scope::device>(&slot.lock, static_cast<uint32_t>(key_state::server));
+    }
+    if (table.in_place && !keeps) table.give(k.number);
+  }
+
+  GRAVEL_DEVICE void run_by_owners(const here_type& here, const gravel_service_batch<message>& batch) const {
+    owner_space& mine = space().owners;
+    const uint32_t lane = here.rank() % 32, warp = here.rank() / 32, size = batch.size();
+    for (uint32_t from = 0; from < size; from += window) {
+      message call[each];
+      uint32_t to[each], place[each] = {};
+      GRAVEL_UNROLL
+      for (uint32_t t = 0; t < each; ++t) {
+        const uint32_t i = from + t * threads + here.rank();
+        if (i < size) call[t] = batch[i];
+      }
+      GRAVEL_UNROLL
+      for (uint32_t t = 0; t < each; ++t) {
+        bool is = from + t * threads + here.rank() < size;
+        to[t] = bins;
+        if constexpr (layout::combines) {
+          __syncwarp();
+          (combine<Sections>(here, call[t], is), ...);
+          __syncwarp();
+        }
+        if (is) to[t] = (call[t].word[0] >> layout::bits) * 0x9e3779b1u >> 16 & (bins - 1);
+        place[t] = place_in(mine.count, to[t], lane);
+      }
+      __syncthreads();
+      // Of each bin where it begins. A lane for four: the sums of those before, and of the four.
+      uint32_t count[bins / 32], before = 0;
+      uint64_t within = 0;
+      GRAVEL_UNROLL
+      for (uint32_t b = 0; b < bins / 32; ++b) {
+        count[b] = mine.count[lane * (bins / 32) + b];
+        within |= uint64_t{before} << 16 * b;
+        before += count[b];
+      }
+      const uint32_t of_lane = before;
+      for (uint32_t step = 1; step < 32; step *= 2) {
+        const uint32_t other = __shfl_up_sync(~0u, before, step);
+        if (lane >= step) before += other;
+      }
+      const uint32_t all = __shfl_sync(~0u, before, 31);
+      before -= of_lane;
+      const auto begin_of = [&](uint32_t bin) {
+        const int at = static_cast<int>(bin / (bins / 32)) % 32;
+        const uint64_t inside = __shfl_sync(~0u, within, at) >> bin % (bins / 32) * 16;
+        return __shfl_sync(~0u, before, at) + static_cast<uint32_t>(inside & 0xffff);
+      };
+      GRAVEL_UNROLL
+      for (uint32_t t = 0; t < each; ++t) {
+        const uint32_t begin = begin_of(to[t] % bins);
+        if (to[t] < bins) mine.calls[begin + place[t]] = call[t];
+      }
+      const uint32_t first = begin_of(warp * (bins / warps));
+      const uint32_t end = warp + 1 < warps ? begin_of((warp + 1) * (bins / warps) % bins) : all;
+      __syncthreads();
+      for (uint32_t i = here.rank(); i < bins; i += threads) mine.count[i] = 0;
+      for (uint32_t at = first; at < end;) at += run_together(here, mine.calls + at, end - at, lane);
+      __syncthreads();
+    }
+  }
+  /// Adds this lane's call to those of its bin; which of them it is. Thread scope: warp, converged.
+  GRAVEL_DEVICE static uint32_t place_in(uint32_t* count, uint32_t bin, uint32_t lane) {
+    // Calls that meet are often of one key, and a word is added to by one lane after the other.
+    int alike = 0;
+    __match_all_sync(~0u, bin, &alike);
+    if (alike) {
+      uint32_t before = 0;
+      if (lane == 0 && bin < bins) before = block_add_relaxed(&count[bin], 32);
+      return __shfl_sync(~0u, before, 0) + lane;
+    }
+    return bin < bins ? block_add_relaxed(&count[bin], 1) : 0;
+  }
+
+  /// Runs the first of `n` calls: of one key as many as there are, else up to 32. Returns how many. Thread scope: warp,
+  /// converged.
+  GRAVEL_DEVICE uint32_t run_together(const here_type& here, const message* calls, uint32_t n, uint32_t lane) const {
+    const bool mine = lane < n;
+    const uint32_t number = mine ? calls[lane].word[0] >> layout::bits : ~0u;
+    const uint32_t same = __match_any_sync(~0u, number);
+    if (__all_sync(~0u, same == ~0u)) {
+      // One key. The row of its calls may be longer.
+      uint32_t row = 32;
+      for (;;) {
+        const bool is = row + lane < n && calls[row + lane].word[0] >> layout::bits == number;
+        const uint32_t those = __ballot_sync(~0u, is);
+        if (those != ~0u) {
+          row += static_cast<uint32_t>(__ffs(static_cast<int>(~those)) - 1);
+          break;
+        }
+        row += 32;
+      }
+      if (lane == 0) {
+        open_key k = open(number);
+        on_copy(k, here, 0, [&] { run_row(here, calls, row, k); });
+        close(k, true);
+      }
+      __syncwarp();
+      return row;
+    }
+    const bool runs = mine && lane_group::lowest(same) == lane;
+    uint32_t copy = copies_of_warp;
+    if constexpr (copies_of_warp > 0) {
+      const bool has_many = runs && lane_group::popcount(same) >= least_copied;
+      const uint32_t those = __ballot_sync(~0u, has_many);
+      if (has_many) copy = lane_group::popcount(those & ((1u << lane) - 1));
+    }
+    if (runs) {
+      open_key k = open(number);
+      on_copy(k, here, copy, [&] { apply_all(here, calls, same, k); });
+      close(k, (same & (same - 1)) != 0);
+    }
+    __syncwarp();  // what one lane wrote the next calls of its key may read in another
+    return n < 32 ? n : 32;
+  }
+  /// Calls f() with the record in the warp's copy of that number, if it has so many.
+  template <class F>
+  GRAVEL_DEVICE void on_copy([[maybe_unused]] open_key& k, [[maybe_unused]] const here_type& here,
+                             [[maybe_unused]] uint32_t number, const F& f) const {
+    if constexpr (copies_of_warp > 0) {
+      Record* const own = k.kept;
+      const bool is_copied = number < copies_of_warp;
+      if (is_copied) {
+        k.kept = records() + here.rank() / 32 * copies_of_warp + number;
+        *k.kept = *own;
+      }
+      f();
+      if (is_copied) *own = *k.kept;
+      k.kept = own;
+    } else {
+      f();
+    }
+  }
+  /// The calls of one key, one after the other.
+  GRAVEL_DEVICE void apply_all(const here_type& here, const message* calls, uint32_t which, open_key& k) const {
+    const uint32_t first = lane_group::lowest(which), n = lane_group::popcount(which);
+    if (which >> first == ~0u >> (32 - n)) return run_row(here, calls + first, n, k);
+    for (; which; which &= which - 1) apply(here, calls[lane_group::lowest(which)].word, k);
+  }
+  /// The same of calls that lie together: several are read, then run.
+  GRAVEL_DEVICE void run_row(const here_type& here, const message* calls, uint32_t n, open_key& k) const {
+    message now[at_once];
+    uint32_t i = 0;
+    for (; i + at_once <= n; i += at_once) {
+      GRAVEL_UNROLL
+      for (uint32_t j = 0; j < at_once; ++j) now[j] = calls[i + j];
+      GRAVEL_UNROLL
+      for (uint32_t j = 0; j < at_once; ++j) apply(here, now[j].word, k);
+    }
+    if (i == n) return;
+    GRAVEL_UNROLL
+    for (uint32_t j = 0; j < at_once; ++j) now[j] = calls[i + j];
+    GRAVEL_UNROLL
+    for (uint32_t j = 0; j < at_once; ++j)
+      if (i + j < n) apply(here, now[j].word, k);
+  }
+  /// Of the lanes' calls of one key one is left, with what all of them say. Thread scope: warp, converged.
+  template <class S>
+  GRAVEL_DEVICE void combine([[maybe_unused]] const here_type& here, message& call, bool& is) const {
+    using traits = section_traits<Record, S>;
+    if constexpr (traits::combines) {
+      using argument = typename first_type<typename traits::arguments>::type;
+      const bool such = is && (call.word[0] & layout::kind_mask) == layout::template kind_of<S>();
+      const uint32_t those = __ballot_sync(~0u, such);
+      if (such) {
+        auto value = read_words<argument>(call.word + layout::at_arguments);
+        is = combine_equal<S>(those, lane_group::of(~0u).lane(), call.word[0], value) != 0;
+        if (is) write_words(call.word + layout::at_arguments, value);
+        if constexpr (layout::nested)
+          if (!is) complete(here, call.word);  // what is in another's call needs no room
+      }
+      __syncwarp();
+    }
+  }
+  GRAVEL_DEVICE void run_by_locks(const here_type& here, const gravel_service_batch<message>& batch) const {
+    for (uint32_t i = here.rank(); i < batch.size(); i += threads) {
+      const message call = batch[i];
+      const uint32_t number = call.word[0] >> layout::bits;
+      uint32_t* const lock = &space().lock[number / table.servers % lock_words];
+      // Who has the lock gives it back in the same round: its neighbours in the warp may wait for it.
+      bool waits = true, met = false;
+      for (relax wait; waits;) {
+        if (compare_swap_acquire<scope::block>(lock, 0u, 1u)) {
+          open_key k = open(number);
+          apply(here, call.word, k);
+          close(k, met);
+          store_release<scope::block>(lock, 0u);
+          waits = false;
+        } else {
+          met = true;
+          wait();
+        }
+      }
+    }
+  }
+
+  // ---- one call, by the lane that has its key
+  GRAVEL_DEVICE void apply(const here_type& here, const uint32_t* call, open_key& k) const {
+    if constexpr (layout::nested) {
+      if ((call[0] & layout::kind_mask) == layout::give_back) return advance(here, call, k);
+      if (k.held) return park(call, k);
+    }
+    run(here, call, k);
+  }
+  GRAVEL_DEVICE void run(const here_type& here, const uint32_t* call, open_key& k) const {
+    (run_if<Sections>(here, call, k), ...);
+  }
+  template <class S>
+  GRAVEL_DEVICE void run_if(const here_type& here, const uint32_t* call, open_key& k) const {
+    if ((call[0] & layout::kind_mask) != layout::template kind_of<S>()) return;
+    if constexpr (section_traits<Record, S>::keys == 1) {
+      answer<S>(here, call, [&] { return run_section<S, layout>(call, k.record()); });
+      if constexpr (layout::nested) complete(here, call);
+    } else {
+      visit<S>(here, call, k);
+    }
+  }
+
+  template <class S>
+  GRAVEL_DEVICE static bool is_of(const uint32_t* call) {
+    return (call[0] & layout::kind_mask) == layout::template kind_of<S>();
+  }
+  /// As callers run theirs in place.
+  template <class S>
+  GRAVEL_DEVICE bool run_arrived([[maybe_unused]] const gravel_t& g, [[maybe_unused]] const uint32_t* call) const {
+    if constexpr (section_traits<Record, S>::keys == 1) {
+      using in_place = section_in_place<S, layout>;
+      typename in_place::answer_type answer;
+      if (!is_of<S>(call) ||
+          !in_place::template run_on<scope::device>(table.slots + (call[0] >> layout::bits), call, answer))
+        return false;
+      if constexpr (in_place::traits::answers) send_answer<layout, answerer::arrival>(g, call, answer.value);
+      return true;
+    }
+    return false;
+  }
+
+  /// Who asked is told what `section` returns.
+  template <class S, class F>
+  GRAVEL_DEVICE static void answer([[maybe_unused]] const here_type& here, [[maybe_unused]] const uint32_t* call,
+                                   const F& section) {
+    if constexpr (section_traits<Record, S>::answers) send_answer<layout, answerer::server>(here.g, call, section());
+    else section();
+  }
+
+  // ---- nested sections
+  /// A call has come to one of its keys, which nobody holds. It goes on to the next, or runs here if this is the last.
+  template <class S>
+  __device__ GRAVEL_NOINLINE void visit(const here_type& here, const uint32_t* call, open_key& k) const {
+    constexpr uint32_t n = section_traits<Record, S>::keys;
+    const uint32_t* const keys = call + layout::at_keys;
+    const uint32_t mine = table.key_of(k.number);
+    const uint32_t next = next_key<n>(keys, mine);
+    if (next != mine) {
+      message onward;
+      for (uint32_t i = 0; i < layout::words; ++i) onward.word[i] = call[i];
+      write_words(onward.word + layout::at_values + rank_of<n>(keys, mine) * layout::record_words, k.record());
+      onward.word[0] = table.number_of(next) << layout::bits | layout::template kind_of<S>();
+      k.held = true;
+      return send(here, next, onward);
+    }
+    Record values[n];  // by rank of the key
+    uint32_t at[n];
+    const uint32_t last = rank_of<n>(keys, mine);
+    for (uint32_t r = 0; r < last; ++r)
+      values[r] = read_words<Record>(call + layout::at_values + r * layout::record_words);
+    values[last] = k.record();
+    for (uint32_t i = 0; i < n; ++i) at[i] = rank_of<n>(keys, keys[i]);
+    answer<S>(here, call, [&] { return run_nested<S, layout>(call, values, at, std::make_index_sequence<n>()); });
+    k.record() = values[last];
+    for (uint32_t i = 0, given = 0; i < n; ++i) {
+      if (keys[i] == mine || (given >> at[i] & 1)) continue;
+      given |= 1u << at[i];
+      message back;
+      for (uint32_t w = 0; w < layout::words; ++w) back.word[w] = 0;
+      back.word[0] = table.number_of(keys[i]) << layout::bits | layout::give_back;
+      write_words(back.word + layout::at_values, values[at[i]]);
+      send(here, keys[i], back);
+    }
+    complete(here, call);
+  }
+  GRAVEL_DEVICE void send(const here_type& here, uint32_t key, const message& m) const {
+    gravel_service_send(here.handle, static_cast<int>(table.pe_of(key)), table.server_of(table.number_of(key)), m);
+  }
+  /// The caller may give the call's room to another.
+  GRAVEL_DEVICE void complete(const here_type& here, const uint32_t* call) const {
+    const uint32_t room = call[layout::at_ticket], pe = room / table.rooms.calls, place = room % table.rooms.calls;
+    if (pe == table.my_pe) fetch_add_release<scope::device>(&table.rooms.done[place], 1u);  // [K2]
+    else gravel_inc(here.g, &table.rooms.done[place], static_cast<int>(pe));
+  }
+  /// Last in the ring of those that wait for the key.
+  GRAVEL_DEVICE void park(const uint32_t* call, open_key& k) const {
+    const uint32_t room = call[layout::at_ticket];
+    const auto& rooms = table.rooms;
+    for (uint32_t i = 0; i < layout::words; ++i) rooms.parked[uint64_t{room} * layout::words + i] = call[i];
+    if (k.parked == 0) {
+      rooms.next[room] = room;
+    } else {
+      rooms.next[room] = rooms.next[k.parked - 1];
+      rooms.next[k.parked - 1] = room;
+    }
+    k.parked = room + 1;
+  }
+  /// The key is given back: those that wait for it run, until one of them holds it.
+  __device__ GRAVEL_NOINLINE void advance(const here_type& here, const uint32_t* call, open_key& k) const {
+    k.record() = read_words<Record>(call + layout::at_values);
+    k.held = false;
+    while (k.parked && !k.held) {
+      const auto& rooms = table.rooms;
+      const uint32_t last = k.parked - 1, first = rooms.next[last];
+      message waited;
+      for (uint32_t i = 0; i < layout::words; ++i) waited.word[i] = rooms.parked[uint64_t{first} * layout::words + i];
+      if (first == last) k.parked = 0;
+      else rooms.next[last] = rooms.next[first];
+      run(here, waited.word, k);  // its room may be another's from here on
+    }
+  }
+};
+
+}  // namespace gravel::detail

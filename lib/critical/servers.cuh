@@ -1,0 +1,222 @@
+// Synchronization servers (docs/servers.md): critical sections as types, which run alone for their keys. The umbrella
+// header of lib/server. Source: "synchronization servers" of GPUs, ASPLOS 2019: thread blocks that run critical
+// sections for others, which send them messages.
+//
+//   using bank = gravel_servers<account, deposit, transfer>;
+//   gravel_init<bank::delivery>();
+//   bank servers({.keys = 1 << 24});                                     // collective
+//   gravel_launch(kernel, grid, block, servers.handle());                // lib/critical/call.cuh: how kernels call
+//   std::vector<account> accounts = servers.read();                      // collective
+#pragma once
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gravel/gravel.cuh>
+#include "host/pe/libgravel.hpp"
+#include "lib/base/error.hpp"
+#include "lib/critical/call_sender.cuh"
+
+enum class gravel_exclusion {
+  owners,  ///< a key belongs to one lane of its server at a time: no locks
+  locks    ///< words in the server's shared memory, as in the paper
+};
+enum class gravel_server_data {
+  automatic,  ///< shared, where it fits
+  device,
+  shared  ///< the servers' shared memory; what is there is written to device memory too
+};
+enum class gravel_server_place {
+  automatic,  ///< caller, if records lie in device memory; else server
+  server,     ///< all sections run at servers
+  caller      ///< who finds its keys free, and of the own PE, runs the section itself
+};
+
+/// All PEs say the same.
+struct gravel_servers_options {
+  uint64_t keys = 0;     ///< 0 to keys - 1, spread over all servers of all PEs; up to 2^32, and to what the number of
+                         ///< sections leaves of 32 bits
+  uint32_t blocks = 16;  ///< servers of each PE, 1 to 256
+  gravel_exclusion exclusion = gravel_exclusion::owners;
+  gravel_server_data data = gravel_server_data::automatic;
+  gravel_server_place place = gravel_server_place::automatic;
+  uint32_t calls =
+      4096;  ///< with nested sections: calls of each PE that are under way at once; a power of two, at least 32
+  uint32_t chunks = 64;          ///< of each of a server's two rings: a power of two
+  uint32_t chunk_messages = 64;  ///< 32 to 1024
+};
+
+/// Servers for records, and the sections that may run on them. Open from its constructor to close() or its destructor;
+/// a gravel_service otherwise. All members but handle() are collective. The program gives `delivery` to gravel_init.
+/// Thread: the program's.
+template <class Record, class... Sections>
+class gravel_servers {
+  static_assert((gravel::detail::section_check<Record, Sections>::good && ...));
+  using server = gravel::detail::key_server<Record, Sections...>;
+  using layout = typename server::layout;
+  using table = gravel::detail::server_table<layout>;
+  using rooms = gravel::detail::server_rooms<layout>;
+  static_assert(gravel::detail::has_name<typename gravel::detail::first_type<Sections...>::type>,
+                "the first section has a name: static constexpr const char* name = \"...\";");
+  static_assert(layout::fits, "a call has up to 128 bytes: of nested sections the records, but one, travel with it");
+  static_assert(std::is_trivially_copyable_v<Record>, "records are copied byte by byte");
+  static_assert(std::is_default_constructible_v<Record>, "a record needs a default constructor");
+  static_assert(alignof(Record) <= 16, "a record is aligned to up to 16 bytes");
+
+ public:
+  using delivery = gravel_service_delivery<server>;
+  using handle_type = gravel_server_handle<Record, Sections...>;
+  using sender = gravel_server_sender<Record, Sections...>;
+  using combining_sender = gravel_server_combining_sender<Record, Sections...>;
+  using large_sender = gravel_server_large_sender<Record, Sections...>;
+
+  /// Symmetric memory that they take, bytes at each of `n_pes` PEs.
+  static uint64_t bytes(const gravel_servers_options& how, int n_pes) {
+    const auto pes = static_cast<uint32_t>(n_pes);
+    return 1024 + table::keys_of_pe(how.keys, pes) * sizeof(typename table::slot) +
+           (layout::nested ? rooms::bytes(how.calls, pes) : 0);
+  }
+
+  /// `initial`: the record of a key, called for those of this PE; without it all bytes are 0. Throws gravel::error, on
+  /// all PEs, if the options cannot be or there is no room.
+  explicit gravel_servers(const gravel_servers_options& how, const std::function<Record(uint32_t key)>& initial = {}) {
+    const auto n_pes = static_cast<uint32_t>(gravel_n_pes());
+    check_alike(how);
+    check(how, n_pes);
+    table_.keys = how.keys, table_.n_pes = n_pes, table_.my_pe = static_cast<uint32_t>(gravel_my_pe()),
+    table_.servers = how.blocks;
+    table_.by_locks = how.exclusion == gravel_exclusion::locks;
+    const bool fits = fits_shared(how, n_pes);
+    table_.in_shared = how.data == gravel_server_data::shared ||
+                       (how.data == gravel_server_data::automatic && fits && how.place != gravel_server_place::caller);
+    table_.in_place =
+        how.place == gravel_server_place::caller || (how.place == gravel_server_place::automatic && !table_.in_shared);
+    try {
+      take_memory(how, initial);
+      gravel_barrier_all();  // memory of all PEs is as it is to be before a server runs
+      service_.emplace(server{table_}, gravel_service_options{how.blocks, how.chunks, how.chunk_messages});
+    } catch (const gravel::detail::error&) {  // on all PEs
+      free_memory();
+      throw;
+    }
+  }
+
+  /// For kernels of gravel_launch, until close().
+  handle_type handle() const {
+    check_open("handle()");
+    return {service_->handle(), table_};
+  }
+  uint32_t blocks() const { return table_.servers; }
+  bool in_place() const { return table_.in_place; }
+  bool in_shared() const { return table_.in_shared; }
+
+  /// When all calls have run: the records of this PE, record i that of key i * n_pes + PE.
+  std::vector<Record> read() const {
+    check_open("read()");
+    gravel_wait_quiescent();
+    const uint64_t n = table::keys_of_pe(table_.keys, table_.n_pes);
+    std::vector<typename table::slot> slots(n);
+    gravel_copy(slots.data(), table_.slots, n * sizeof(typename table::slot));
+    std::vector<Record> records;
+    records.reserve(n);
+    for (uint64_t i = 0; i < n && i * table_.n_pes + table_.my_pe < table_.keys; ++i)
+      records.push_back(slots[i].record);
+    return records;
+  }
+
+  /// Returns when all calls have run, and frees the records. No kernel that calls may run.
+  void close() {
+    if (!service_) return;
+    service_->close();
+    service_.reset();
+    free_memory();
+    open_.reset();
+  }
+  /// close(), unless an exception is on its way.
+  ~gravel_servers() noexcept(false) {
+    if (std::uncaught_exceptions() == exceptions_) close();
+  }
+  gravel_servers(const gravel_servers&) = delete;
+  gravel_servers& operator=(const gravel_servers&) = delete;
+
+ private:
+  void check_open(const char* call) const {
+    if (!service_) gravel::detail::refuse_closed(call, handle_type::what, server::name);
+  }
+  void take_memory(const gravel_servers_options& how, const std::function<Record(uint32_t key)>& initial) {
+    const uint32_t n_pes = table_.n_pes;
+    const uint64_t mine = table::keys_of_pe(how.keys, n_pes);
+    table_.slots = gravel_malloc<typename table::slot>(mine * sizeof(typename table::slot));
+    if constexpr (layout::nested) {
+      const uint64_t all = uint64_t{n_pes} * how.calls;
+      memory_ = gravel_malloc<char>(rooms::bytes(how.calls, n_pes));
+      auto* const words = reinterpret_cast<uint32_t*>(memory_ + 256);
+      table_.rooms = {how.calls, reinterpret_cast<uint64_t*>(memory_), words, words + how.calls,
+                      words + how.calls + all};
+    }
+    if (!initial) return;
+    std::vector<typename table::slot> slots(mine);
+    for (uint64_t i = 0; i < mine; ++i)
+      if (const uint64_t key = i * n_pes + table_.my_pe; key < how.keys)
+        slots[i].record = initial(static_cast<uint32_t>(key));
+    gravel_copy(table_.slots, slots.data(), mine * sizeof(typename table::slot));
+  }
+  void free_memory() {
+    gravel_free(table_.slots);
+    gravel_free(memory_);
+  }
+  static bool fits_shared(const gravel_servers_options& how, uint32_t n_pes) {
+    const uint64_t each = (table::keys_of_pe(how.keys, n_pes) + how.blocks - 1) / how.blocks;
+    return each <= server::shared_records;
+  }
+  static void check(const gravel_servers_options& how, uint32_t n_pes) {
+    const uint64_t most = (uint64_t{1} << (32 - layout::bits)) - 1;  // numbers of all ones are nobody's
+    if (how.keys == 0 || how.keys > uint64_t{1} << 32 || table::keys_of_pe(how.keys, n_pes) > most)
+      refuse(std::to_string(how.keys) + " keys; there may be 1 to " +
+             std::to_string(std::min(uint64_t{1} << 32, most * n_pes)));
+    if (how.blocks == 0) refuse("0 blocks");
+    if (layout::nested &&
+        (how.calls < 32 || (how.calls & (how.calls - 1)) != 0 || uint64_t{how.calls} * n_pes > rooms::most))
+      refuse(std::to_string(how.calls) +
+             " calls; it is a power of two, at least 32, and those of all PEs are at most " +
+             std::to_string(rooms::most));
+    if (how.data == gravel_server_data::shared && how.place == gravel_server_place::caller)
+      refuse("sections cannot run in place if the records lie in the servers' shared memory");
+    if (how.data == gravel_server_data::shared && !fits_shared(how, n_pes))
+      refuse("a server has shared memory for " + std::to_string(server::shared_records) +
+             " records: more servers, fewer keys, or data = device");
+  }
+
+  [[noreturn]] static void refuse(const std::string& why) {
+    gravel::detail::fail_text("servers '" + std::string(server::name) + "': " + why);
+  }
+  /// Before all else: what is refused then is refused on all PEs.
+  static void check_alike(const gravel_servers_options& how) {
+    constexpr const char* names[] = {"keys",  "blocks", "exclusion", "data",
+                                     "place", "calls",  "chunks",    "chunk_messages"};
+    constexpr uint64_t n = std::size(names);
+    const uint64_t mine[n] = {how.keys,
+                              how.blocks,
+                              static_cast<uint64_t>(how.exclusion),
+                              static_cast<uint64_t>(how.data),
+                              static_cast<uint64_t>(how.place),
+                              how.calls,
+                              how.chunks,
+                              how.chunk_messages};
+    const auto n_pes = static_cast<uint64_t>(gravel_n_pes());
+    std::vector<uint64_t> all(n * n_pes);
+    gravel_allgather(all.data(), mine, n);
+    for (uint64_t i = n; i < all.size(); ++i)
+      if (all[i] != all[i % n])
+        refuse("the PEs' options differ: " + std::string(names[i % n]) + " is " + std::to_string(all[i % n]) +
+               " at PE 0, " + std::to_string(all[i]) + " at PE " + std::to_string(i / n));
+  }
+
+  std::optional<gravel::detail::open_object> open_{std::in_place, "gravel_servers"};
+  table table_{};
+  char* memory_ = nullptr;  ///< rooms
+  std::optional<gravel_service<server>> service_;
+  int exceptions_ = std::uncaught_exceptions();
+};

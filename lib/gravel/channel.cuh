@@ -1,0 +1,8 @@
+// Channels (docs/channels.md): bounded queues of elements in the memory of one GPU, and the same at every PE.
+#pragma once
+#include "lib/channel/channel.cuh"
+#include "lib/channel/remote_channel.cuh"
+
+namespace gravel {
+using detail::channel;
+}  // namespace gravel

@@ -1,0 +1,44 @@
+// Gravel's device API: include this in kernels' source files. Everything here also works on the CPU backend, and
+// the operations of single messages from host threads.
+#pragma once
+#include <gravel/gravel.hpp>
+#include "device/am.cuh"
+#include "device/apply.cuh"
+#include "device/block_sender.cuh"
+#include "device/bulk.cuh"
+#include "device/collective.cuh"
+#include "device/fetch.cuh"
+#include "device/local.cuh"
+#include "device/put.cuh"
+#include "device/wait.cuh"
+#include "host/pe/service.hpp"
+
+namespace gravel {
+using detail::error;
+using detail::fetch_add;
+using detail::fetch_add_release;
+using detail::load_acquire;
+using detail::load_relaxed;
+using detail::relax;
+using detail::scope;
+using detail::store_relaxed;
+using detail::store_release;
+}  // namespace gravel
+
+/// PE number of the caller, and number of PEs. Thread scope: lane.
+GRAVEL_BOTH int gravel_my_pe(const gravel_t& g) { return static_cast<int>(g.my_pe); }
+GRAVEL_BOTH int gravel_n_pes(const gravel_t& g) { return static_cast<int>(g.n_pes); }
+
+/// Address at which the caller can load and store the symmetric object `address` of `pe` directly; nullptr if it
+/// cannot (OpenSHMEM's shmem_ptr), as host threads never can on CUDA. Thread scope: lane.
+template <class T>
+GRAVEL_BOTH T* gravel_ptr(const gravel_t& g, T* address, int pe) {
+#if GRAVEL_CUDA && !GRAVEL_ON_GPU
+  return (void)g, (void)address, (void)pe, nullptr;
+#else
+  if (static_cast<uint32_t>(pe) == g.my_pe) return address;
+  if (static_cast<uint32_t>(pe) >= g.n_pes) return nullptr;
+  char* const heap = gravel::detail::peer_heap(g, pe);
+  return heap ? reinterpret_cast<T*>(heap + (reinterpret_cast<char*>(address) - g.heap)) : nullptr;
+#endif
+}

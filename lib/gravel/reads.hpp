@@ -1,0 +1,18 @@
+// Reads of genomes from FASTA and FASTQ files and from a generator. All on the host: libgravel_graph.
+#pragma once
+#include "lib/reads/reads.hpp"
+#include "lib/reads/reference.hpp"
+
+namespace gravel {
+using detail::base_code;
+using detail::genome_shape;
+using detail::kmer_shape;
+using detail::make_genome;
+using detail::make_reads;
+using detail::read_reads;
+using detail::read_sequences;
+using detail::read_set;
+using detail::read_share;
+using detail::reference_genome;
+using detail::reverse_complement;
+}  // namespace gravel

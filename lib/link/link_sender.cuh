@@ -1,0 +1,267 @@
+// gravel_sender: the sending end of a link, or the input of a router, as its host sees it.
+#pragma once
+#include <algorithm>
+#include <bit>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/link/ring_set.cuh"
+
+/// gravel_link_options::copies_from: no packet is carried by a copy engine.
+constexpr uint32_t gravel_no_copies = ~0u;
+
+/// How a segment is sent.
+struct gravel_send_call {
+  uint64_t metadata = 0;             ///< comes with each of its packets; 0: none
+  gravel_event after{};              ///< waits for it, on the device, before the segment is read
+  gravel_stream_t stream = nullptr;  ///< nullptr: a stream of the sender's own
+};
+
+/// Of one PE's endpoint. Made by gravel_link and gravel_router. Thread: one of the host at a time.
+class gravel_sender {
+ public:
+  static constexpr uint64_t most_bytes = 1ull << 40;
+  /// Whom a segment may go to, by number; the sender takes who has room first.
+  using choice = std::function<std::vector<int>(uint64_t bytes, uint64_t metadata)>;
+
+  /// `first_edge` to `first_edge + n_outputs` of `rings`, which all begin at one endpoint of this PE.
+  gravel_sender(gravel::detail::ring_set& rings, size_t first_edge, uint32_t n_outputs, gravel::detail::send_way way,
+                uint32_t blocks, uint32_t copies_from, choice choose = {})
+      : rings_(rings),
+        first_(first_edge),
+        n_(n_outputs),
+        way_(way),
+        blocks_(blocks),
+        copies_from_(copies_from),
+        choose_(std::move(choose)),
+        events_(rings.sender_events(first_edge)),
+        exceptions_(std::uncaught_exceptions()) {
+    for (size_t i = 0; i < n_; ++i) direct_ &= rings_.reaches(edge(i).destination.pe);
+  }
+  /// Waits for what is on its way. If nobody has called shutdown() it does so. Where an exception passes it does
+  /// neither: whoever would receive it may not come.
+  ~gravel_sender() noexcept(false) {
+    if (std::uncaught_exceptions() != exceptions_) return;
+    if (!closed_) shutdown();
+    gravel::detail::await_event_as(last_, [&] { return awaited(); });
+    if (own_) gravel_stream_destroy(own_);
+    if (stage_) gravel::detail::current_backend().release(stage_);
+  }
+  gravel_sender(const gravel_sender&) = delete;
+  gravel_sender& operator=(const gravel_sender&) = delete;
+
+  /// Sends bytes [data, data + bytes), memory that kernels of this PE can read, in packets. Returns at once (with 32
+  /// calls under way: when the first of them is done); the event happens when `data` may be reused. Of a host endpoint
+  /// `data` is any memory of the host, and may be reused on return. Segments of a sender go in the order of its calls.
+  /// Throws gravel::error after shutdown(), and for more than most_bytes.
+  gravel_event send(const void* data, uint64_t bytes, const gravel_send_call& how = {}) {
+    if (closed_) gravel::detail::fail_text("gravel_sender::send: " + text() + " was shut down");
+    if (bytes > most_bytes)
+      gravel::detail::fail_text("gravel_sender::send: a segment of " + std::to_string(bytes) + " bytes on " + text() +
+                                "; there may be " + std::to_string(most_bytes));
+    if (!data && bytes)
+      gravel::detail::fail_text("gravel_sender::send: a segment of " + std::to_string(bytes) + " bytes at nullptr on " +
+                                text());
+    gravel::detail::send_job job{
+        static_cast<const char*>(data), bytes, how.metadata, chosen(bytes, how.metadata), way_, false, how.after, {}};
+    if (way_ == gravel::detail::send_way::one && std::has_single_bit(job.outputs))
+      job.way = gravel::detail::send_way::all;
+    if (edge(0).source.kind == gravel_endpoint::host) return send_from_host(job, how);
+    return start(job, how.stream);
+  }
+  /// Nothing comes behind what was sent. Returns at once, whatever the buffers hold.
+  gravel_event shutdown(const gravel_send_call& how = {}) {
+    if (closed_) gravel::detail::fail_text("gravel_sender::shutdown: " + text() + " was shut down before");
+    closed_ = true;
+    const gravel_stream_t stream = follow(how.stream);
+    const gravel_launch_config config{.grid = 1, .block = 32, .stream = stream};
+    const gravel_event done = events_.take([&] { return awaited(); });
+    const uint32_t n = n_ * rings_.shape().channels;
+    if (direct_ && !how.after.word)
+      gravel::detail::launch_alone(gravel::detail::end_rings<>, config, gravel_handle(), rings_.device_ring(first_), n,
+                                   how.after, done);
+    else
+      gravel_launch(gravel::detail::end_rings<>, config, gravel_handle(), rings_.device_ring(first_), n, how.after,
+                    done);
+    return last_ = done;
+  }
+  bool is_shut_down() const { return closed_; }
+  bool was_used() const { return closed_ || last_.word; }
+  /// Somebody else sends on these links from now on.
+  void hand_over() { closed_ = true; }
+  /// Is everything stored straight into the destinations' memory? Otherwise it goes through the aggregator.
+  bool is_direct() const { return direct_; }
+
+ private:
+  const gravel::detail::link_edge& edge(size_t output) const { return rings_.edges()[first_ + output]; }
+  std::string text() const {
+    return n_ == 1 ? gravel::detail::text_of(edge(0).source, edge(0).destination)
+                   : "the router's input at " + gravel::detail::text_of(edge(0).source);
+  }
+  /// What a call waits for while all buffers are full.
+  std::string awaited() const {
+    return "what was sent on " + text() + " to leave: its " + std::to_string(rings_.shape().buffers) +
+           " buffers at a destination are full until segments are received and released there. A thread that sends and "
+           "receives must "
+           "receive meanwhile: use two threads, or poll gravel_pending_segment::is_ready()";
+  }
+  uint64_t chosen(uint64_t bytes, uint64_t metadata) const {
+    const uint64_t all = n_ == 64 ? ~0ull : (1ull << n_) - 1;
+    if (!choose_) return all;
+    uint64_t some = 0;
+    for (const int output : choose_(bytes, metadata)) {
+      if (output < 0 || output >= static_cast<int>(n_))
+        gravel::detail::fail_text("gravel_sender::send: the policy of " + text() + " chose output " +
+                                  std::to_string(output) + "; there are 0 to " + std::to_string(n_ - 1));
+      some |= 1ull << output;
+    }
+    if (!some) gravel::detail::fail_text("gravel_sender::send: the policy of " + text() + " chose no output");
+    return some;
+  }
+
+  /// The stream for the next kernel. Kernels of one input follow each other.
+  gravel_stream_t follow(gravel_stream_t stream) {
+    if (!stream) stream = own_ ? own_ : own_ = gravel_stream_create();
+    if (stream != last_stream_ && last_stream_) gravel_wait(last_, stream);
+    return last_stream_ = stream;
+  }
+  gravel_event start(gravel::detail::send_job job, gravel_stream_t stream) {
+    stream = follow(stream);
+    job.done = events_.take([&] { return awaited(); });
+    if (may_copy()) {
+      if (is_copied(job)) {
+        copy_packets(job, stream);
+        return last_ = job.done;
+      }
+      number_packets(job, [](auto...) {});
+    }
+    const gravel::detail::send_end end{gravel_handle(), rings_.device_ring(first_), n_, rings_.state(first_)};
+    constexpr uint64_t each = GRAVEL_CUDA ? 16384 : 1024;  // bytes of a packet for which a block is worth while
+    const uint64_t packet = std::min<uint64_t>(job.bytes, rings_.shape().packet_bytes);
+    const auto grid = static_cast<unsigned>(std::clamp<uint64_t>((packet + each - 1) / each, 1, blocks_));
+    // Blocks of a packet wait for its buffer together.
+    const gravel_launch_config config{
+        .grid = grid, .block = GRAVEL_CUDA ? 512 : 32, .stream = stream, .cooperative = grid > 1};
+    // Who waits for nothing but credits, which other kernels store here, needs no resolver.
+    const auto kernel = direct_ ? gravel::detail::send_segment<gravel::detail::stored_heap>
+                                : gravel::detail::send_segment<gravel::detail::far_heap>;
+    if (direct_ && !job.after.word) gravel::detail::launch_alone(kernel, config, end, job);
+    else gravel_launch(kernel, config, end, job);
+    return last_ = job.done;
+  }
+
+  /// Where packets go must be known here: the host then counts all of them.
+  bool may_copy() const {
+    return direct_ && copies_from_ != gravel_no_copies && way_ != gravel::detail::send_way::any &&
+           way_ != gravel::detail::send_way::one;
+  }
+  /// Does a copy engine carry it? The stream must have room: send() shall not wait for it.
+  bool is_copied(const gravel::detail::send_job& job) {
+    constexpr uint64_t most = 256;  // copies, and kernels between them
+    if (std::min<uint64_t>(job.bytes, rings_.shape().packet_bytes) < copies_from_) return false;
+    const uint64_t steps = 2 * gravel::detail::segment_cut{job.bytes, rings_.shape().packet_bytes}.packets() * n_;
+    for (; in_stream_ + steps > most && !copied_.empty() && gravel_has_happened(copied_.front().first);
+         copied_.pop_front())
+      in_stream_ -= copied_.front().second;
+    if (in_stream_ + steps > most) return false;
+    copied_.emplace_back(job.done, steps);
+    in_stream_ += steps;
+    return true;
+  }
+  /// Numbers the packets of the segment, in the order of send_packets: each(output, number, packet of the segment, is
+  /// it the last there).
+  template <class Each>
+  void number_packets(const gravel::detail::send_job& job, const Each& each) {
+    if (next_.empty()) {  // kernels may have sent before
+      next_.resize(n_);
+      for (uint32_t i = 0; i < n_; ++i)
+        gravel_copy(&next_[i], &rings_.ring(first_ + i).origin()->sent, sizeof(uint64_t));
+    }
+    const uint64_t packets = gravel::detail::segment_cut{job.bytes, rings_.shape().packet_bytes}.packets();
+    for (uint64_t p = 0; p < packets; ++p)
+      for (uint32_t output = 0; output < n_; ++output) {
+        const auto share = gravel::detail::packet_share::of(job, output, n_, packets);
+        if (share.begin + p < share.end)
+          each(output, next_[output]++, share.begin + p, share.begin + p + 1 == share.end);
+      }
+  }
+  /// The segment by copies in the stream, each when its buffer is free.
+  void copy_packets(const gravel::detail::send_job& job, gravel_stream_t stream) {
+    const gravel::detail::segment_cut cut{job.bytes, rings_.shape().packet_bytes};
+    gravel_event after = job.after;
+    gravel::detail::copied_packet before{};
+    const auto step = [&](const gravel::detail::copied_packet& next, const gravel_event& done) {
+      const gravel_launch_config config{.grid = 1, .block = 32, .stream = stream};
+      if (after.word)
+        gravel_launch(gravel::detail::between_copies<>, config, gravel_handle(), before, next, after, done);
+      else
+        gravel::detail::launch_alone(gravel::detail::between_copies<>, config, gravel_handle(), before, next, after,
+                                     done);
+      after = {}, before = next;
+    };
+    number_packets(job, [&](uint32_t output, uint64_t number, uint64_t packet, bool is_last) {
+      const gravel::detail::packet_ring& r = rings_.ring(first_ + output);
+      const uint64_t bytes = cut.size(packet);
+      const auto word =
+          gravel::detail::packet_word::make(number, bytes, is_last && !job.goes_on, job.metadata != 0, false);
+      step({rings_.device_ring(first_ + output), number, job.metadata, word}, {});
+      if (bytes)
+        gravel::detail::current_backend().copy_in_stream(
+            stream, rings_.at(static_cast<int>(r.destination), r.data(number)), job.from + cut.begin(packet), bytes);
+    });
+    step({}, job.done);
+  }
+
+  /// By way of device memory, as many packets as there are buffers under way. The last of them may be: `data` has been
+  /// read.
+  gravel_event send_from_host(gravel::detail::send_job job, const gravel_send_call& how) {
+    const gravel::detail::segment_cut cut{job.bytes, rings_.shape().packet_bytes};
+    const uint32_t buffers = rings_.shape().buffers;
+    gravel::detail::await_event_as(job.after,
+                                   [&] { return "the event after which a segment is to be sent on " + text(); });
+    if (!stage_) {
+      stage_ = static_cast<char*>(gravel::detail::current_backend().allocate(
+          uint64_t{buffers} * rings_.shape().packet_bytes, "a host's end of links"));
+      staged_.resize(buffers);
+    }
+    const char* const from = job.from;
+    if (job.way == gravel::detail::send_way::shares || (job.way == gravel::detail::send_way::one && cut.packets() > 1))
+      gravel::detail::fail_text("gravel_sender::send: " + text() +
+                                " is of a host: its segments of several packets go to all, or each packet to any");
+    gravel_event done;
+    for (uint64_t p = 0; p < cut.packets(); ++p) {
+      const uint32_t slot = static_cast<uint32_t>(stages_++ % buffers);
+      gravel::detail::await_event_as(staged_[slot], [&] { return awaited(); });
+      job.from = stage_ + uint64_t{slot} * rings_.shape().packet_bytes;
+      job.bytes = cut.size(p);
+      job.after = {};
+      job.goes_on = p + 1 < cut.packets();
+      if (job.bytes) gravel_copy(const_cast<char*>(job.from), from + cut.begin(p), job.bytes);
+      done = staged_[slot] = start(job, how.stream);
+    }
+    return done;
+  }
+  gravel::detail::ring_set& rings_;
+  size_t first_;
+  uint32_t n_;
+  gravel::detail::send_way way_;
+  uint32_t blocks_;
+  uint32_t copies_from_;  ///< bytes of a packet from which on a copy engine carries it
+  choice choose_;
+  gravel::detail::event_pool events_;
+  int exceptions_;
+  std::vector<uint64_t> next_;  ///< of each output: its next packet, if copies may carry it
+  std::deque<std::pair<gravel_event, uint64_t>>
+      copied_;              ///< segments that may be under way, and their steps in streams
+  uint64_t in_stream_ = 0;  ///< steps of all of them
+  bool direct_ = true, closed_ = false;
+  gravel_stream_t own_ = nullptr, last_stream_ = nullptr;
+  gravel_event last_;
+  char* stage_ = nullptr;             ///< of a host endpoint: packets in device memory
+  std::vector<gravel_event> staged_;  ///< of each: it has been sent
+  uint64_t stages_ = 0;
+};

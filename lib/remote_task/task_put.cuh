@@ -1,0 +1,159 @@
+// Sending tasks: gravel_task_put.
+#pragma once
+#include "lib/remote_task/task_order.cuh"
+
+namespace gravel::detail {
+
+/// Sends a command to `pe`, which is in range, from who may wait. Thread scope: the team.
+GRAVEL_BOTH void send_order(const gravel_task_handle& q, const copy_team& team, const task_order& o, uint32_t pe) {
+  const uint32_t ring = ring_to_pe(q, pe);
+  slot_claim claim{};
+  if (team.is_leader()) claim = take_ticket(q, pe);  // on its way while the team meets
+  open_order<true> order(q, o, pe);
+  team.sync();  // what the others of the team have written is the payload
+  const auto send = [&](const copy_team& writers) {
+    order.prepare(writers, q.fenced);
+    if (writers.is_leader()) wait_for_slot(q, ring, claim);
+    const uint64_t ticket = writers.from_leader(claim.ticket);
+    order.send(writers, ring_from_here(q), ticket);
+    if (writers.is_leader()) note_ended(q, pe, ring, ticket);
+  };
+  if (!o.is_small() || team.is_warp() || team.size() <= 32) send(team);
+  else if (team.rank() < 32) send(team.first_warp());  // enough for a few words
+  team.sync();                                         // the payload may be used again
+}
+
+/// The same from a task, which never waits. True: it is on its way, or, if `keeps`, waits in the own ring for room
+/// there.
+__host__ __device__ GRAVEL_NOINLINE inline bool send_from_task(const gravel_task_handle& q, const copy_team& team,
+                                                               const task_order& o, uint32_t pe, bool keeps) {
+  constexpr uint64_t kept_bit = uint64_t{1} << 63;
+  open_order<false> order(q, o, pe);
+  uint64_t ticket = 0;
+  if (team.is_leader()) {
+    bool kept = false;
+    ticket = claim_without_waiting(q, pe, keeps, static_cast<uint32_t>(o.words[task_words::names] >> 32), &kept);
+    if (kept) ticket |= kept_bit;
+  }
+  ticket = team.from_leader(ticket);
+  team.sync();  // what the others of the team have written is the payload
+  if (ticket == no_ticket) return false;
+  const bool kept = (ticket & kept_bit) != 0;
+  if (kept) order.keep_here();
+  order.prepare(team, true);
+  order.send(team, kept ? own_ring(q) : ring_from_here(q), ticket & ~kept_bit);
+  team.sync();  // the payload may be used again
+  return true;
+}
+
+/// Is what a sender says right? Reports what is not, once for the team.
+GRAVEL_BOTH bool check_order(const gravel_task_handle& q, const copy_team& team, uint32_t id, int pe, uint64_t target,
+                             uint64_t bytes, uint64_t signal, int signal_pe) {
+  check_handle_everywhere(q.g, op::none);
+  message_fault fault = message_fault::fine;
+  uint64_t what = bytes, limit = q.memory.shape.payload_bytes;
+  if (static_cast<uint32_t>(pe) >= q.g.n_pes || static_cast<uint32_t>(signal_pe) >= q.g.n_pes)
+    fault = message_fault::task_pe,
+    what = static_cast<uint32_t>(static_cast<uint32_t>(pe) >= q.g.n_pes ? pe : signal_pe), limit = q.g.n_pes;
+  else if (bytes > limit) fault = message_fault::task_payload;
+  else if ((target != task_words::none && target >= q.g.heap_bytes) ||
+           (signal != task_words::none && (signal % 8 != 0 || !lies_in_heap(signal, 8, q.g.heap_bytes))))
+    fault = message_fault::task_address,
+    what = target != task_words::none && target >= q.g.heap_bytes ? target : signal, limit = q.g.heap_bytes;
+  if (fault == message_fault::fine) return true;
+  if (team.is_leader()) report_error(q.g, fault, op::none, q.g.my_pe, what, limit, id);
+  return false;
+}
+
+GRAVEL_BOTH uint64_t offset_in_heap(const gravel_t& g, const void* address) {
+  return address ? static_cast<uint64_t>(static_cast<const char*>(address) - g.heap) : task_words::none;
+}
+
+/// The start that is meant.
+template <class Task>
+GRAVEL_BOTH constexpr task_start start_of(task_start wanted) {
+  return task_check<Task>::on_host || wanted == task_start::shaped ? task_check<Task>::start : wanted;
+}
+
+/// Fills an order; false: it is wrong, which is reported. Thread scope: the team.
+template <class Task, class... A>
+GRAVEL_BOTH bool make_order(task_order& o, const gravel_task_handle& q, const copy_team& team, task_start start, int pe,
+                            typename task_check<Task>::call::target* target, const gravel_payload& payload,
+                            const gravel_signal& done, const A&... arguments) {
+  using call = typename task_check<Task>::call;
+  static_assert(task_check<Task>::good);
+  static_assert(call::template takes<A...>, "gravel_task_put: the task takes another number of arguments");
+  check_open(q.g, q.opening, "gravel_task_put", "the task queue", "");
+  constexpr uint32_t id = handler_id<Task>::value;
+  const uint64_t to = offset_in_heap(q.g, target), signal = done.offset;
+  const int signal_pe = done.pe < 0 || signal == task_words::none ? pe : done.pe;
+  if (!check_order(q, team, id, pe, to, payload.bytes(), signal, signal_pe)) return false;
+  start = start_of<Task>(start);
+  for (uint32_t i = 0; i < task_words::all; ++i) o.words[i] = 0;
+  o.words[task_words::names] = uint64_t{id} << 32 | q.g.my_pe;
+  o.words[task_words::sizes] = payload.bytes() << 32 | uint64_t{static_cast<uint8_t>(start)} << 16 | call::words;
+  o.words[task_words::target] = to;
+  o.words[task_words::signal] = signal;
+  o.words[task_words::places] = static_cast<uint64_t>(signal_pe) << 16 | static_cast<uint32_t>(pe);
+  call::pack(o.words + task_words::arguments, arguments...);
+  o.n_words = task_words::arguments + call::words;
+  o.payload = payload;
+  o.blocks = task_check<Task>::shape.blocks;
+  o.start = start;
+  return true;
+}
+template <class Task, class... A>
+GRAVEL_BOTH void put_task(const gravel_task_handle& q, const copy_team& team, task_start start, int pe,
+                          typename task_check<Task>::call::target* target, const gravel_payload& payload,
+                          const gravel_signal& done, const A&... arguments) {
+  if (!enter_team(q.g, team.is_warp() ? team_call::task_put_warp : team_call::task_put, team, pe, target,
+                  payload.bytes(), done.offset))
+    return;
+  task_order o;
+  if (make_order<Task>(o, q, team, start, pe, target, payload, done, arguments...))
+    send_order(q, team, o, static_cast<uint32_t>(pe));
+}
+
+}  // namespace gravel::detail
+
+/// Runs `Task` at `pe`, with a copy of the payload (up to two pieces of memory that the sender can read, gathered into
+/// one) and of the arguments, on the symmetric address `target`; adds 1 to the signal when it has ended. Returns when
+/// the payload may be used again; waits while the task's place at `pe` is taken. Thread scope: block, all threads with
+/// the same arguments, of a kernel of gravel_launch; or one host thread, with host_handle().
+template <class Task, class... A>
+GRAVEL_BOTH void gravel_task_put(const gravel_task_handle& queue, int pe,
+                                 typename gravel::detail::task_check<Task>::call::target* target,
+                                 const gravel_payload& payload, const gravel_signal& done, const A&... arguments) {
+  gravel::detail::put_task<Task>(queue, gravel::detail::copy_team::block(queue.g), gravel::detail::task_start::shaped,
+                                 pe, target, payload, done, arguments...);
+}
+/// The same, started in a way other than the task's shape says.
+template <class Task, class... A>
+GRAVEL_BOTH void gravel_task_put_as(gravel::detail::task_start start, const gravel_task_handle& queue, int pe,
+                                    typename gravel::detail::task_check<Task>::call::target* target,
+                                    const gravel_payload& payload, const gravel_signal& done, const A&... arguments) {
+  gravel::detail::put_task<Task>(queue, gravel::detail::copy_team::block(queue.g), start, pe, target, payload, done,
+                                 arguments...);
+}
+/// The same by a warp, converged.
+template <class Task, class... A>
+GRAVEL_BOTH void gravel_task_put_warp(const gravel_task_handle& queue, int pe,
+                                      typename gravel::detail::task_check<Task>::call::target* target,
+                                      const gravel_payload& payload, const gravel_signal& done, const A&... arguments) {
+  gravel::detail::put_task<Task>(queue, gravel::detail::copy_team::warp(queue.g, ~0u),
+                                 gravel::detail::task_start::shaped, pe, target, payload, done, arguments...);
+}
+/// The same from a task, by all threads of one of its blocks. Never waits: what finds no room at `pe` is kept, and sent
+/// on later; if there is no room for that either, the job ends with a message.
+template <class Task, class... A>
+GRAVEL_BOTH void gravel_task_put(const gravel_task_t& t, int pe,
+                                 typename gravel::detail::task_check<Task>::call::target* target,
+                                 const gravel_payload& payload, const gravel_signal& done, const A&... arguments) {
+  if (!gravel::detail::enter_team(t.queue.g, gravel::detail::team_call::task_put_in_task, t.team, pe, target,
+                                  payload.bytes(), done.offset))
+    return;
+  gravel::detail::task_order o;
+  if (gravel::detail::make_order<Task>(o, t.queue, t.team, gravel::detail::task_start::shaped, pe, target, payload,
+                                       done, arguments...))
+    gravel::detail::send_from_task(t.queue, t.team, o, static_cast<uint32_t>(pe), true);
+}

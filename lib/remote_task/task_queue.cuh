@@ -1,0 +1,338 @@
+// gravel_task_queue: tasks that other PEs' kernels and hosts start here, by resident workers, by kernels of their own,
+// or on a thread of the host.
+#pragma once
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gravel/gravel.cuh>
+#include "device/watched_wait.cuh"
+#include "host/pe/libgravel.hpp"
+#include "host/pe/services.hpp"
+#include "lib/base/error.hpp"
+#include "lib/remote_task/task_host.cuh"
+#include "lib/remote_task/task_worker.cuh"
+
+/// All PEs say the same.
+struct gravel_task_queue_options {
+  uint32_t workers = 8;  ///< of each PE, 1 to 256: blocks that stay resident
+  uint32_t slots = 64;   ///< of each ring, a power of two, 2 to 65536: tasks of one sender that may be at a PE at once
+  uint32_t payload_bytes = 4096;  ///< of a task, at most
+};
+
+/// A signal, 0. Collective; to be freed by gravel_free_signal, or by gravel_finalize.
+inline gravel_signal gravel_new_signal() {
+  const auto* word = gravel_malloc<char>(sizeof(uint64_t));
+  return {static_cast<uint64_t>(word - gravel_handle().heap)};
+}
+inline void gravel_free_signal(const gravel_signal& signal) { gravel_free(signal.word(gravel_handle())); }
+/// A host thread: waits until `value` tasks have added to the signal of the own PE.
+inline void gravel_wait(const gravel_signal& signal, uint64_t value) {
+  gravel_wait(gravel_host_handle(), signal, value);
+}
+/// A stream waits: what is put into it from now on, kernels that the task's end is to start for example, begins then
+/// (gravel_stream_wait).
+inline void gravel_wait(const gravel_signal& signal, uint64_t value, gravel_stream_t stream) {
+  gravel_stream_wait(stream, signal.word(gravel_handle()), value);
+}
+/// How many have.
+inline uint64_t gravel_read(const gravel_signal& signal) {
+  uint64_t value = 0;
+  gravel::detail::current_backend().read_words(&value, signal.word(gravel_handle()), 1);
+  return value;
+}
+
+namespace gravel::detail {
+
+/// A number that no other open queue of this PE has. PEs open and close queues together, so it is the same at all of
+/// them.
+class task_queue_number {
+ public:
+  task_queue_number() {
+    while (value_ < most && taken_ >> value_ & 1) ++value_;
+    if (value_ == most) fail_text("task queue: " + std::to_string(most) + " are open; there may be no more");
+    taken_ |= uint64_t{1} << value_;
+  }
+  ~task_queue_number() { taken_ &= ~(uint64_t{1} << value_); }
+  task_queue_number(const task_queue_number&) = delete;
+  task_queue_number& operator=(const task_queue_number&) = delete;
+  uint32_t value() const { return value_; }
+
+ private:
+  static constexpr uint32_t most = 32;
+  GRAVEL_API static inline uint64_t taken_ = 0;
+  uint32_t value_ = 0;
+};
+
+}  // namespace gravel::detail
+
+/// A queue of all PEs for these tasks. Open from its constructor to close() or its destructor, beside others. All
+/// members but handle(), host_handle() and bytes() are collective. The program gives gravel_task_delivery to
+/// gravel_init. Thread: the program's.
+template <class... Tasks>
+class gravel_task_queue {
+ public:
+  /// Throws gravel::error, on all PEs, if options or tasks cannot be, or differ between PEs (it names both), or there
+  /// is no room.
+  explicit gravel_task_queue(const gravel_task_queue_options& how = {}) : exceptions_(std::uncaught_exceptions()) {
+    static_assert((gravel::detail::task_check<Tasks>::good && ...));
+    const auto n_pes = static_cast<uint32_t>(gravel_n_pes());
+    check(how, n_pes);
+    number_.emplace();
+    agree(how, number_->value());
+    // Refused before anything is allocated, if it is.
+    service_ = std::make_unique<gravel::detail::open_service>(gravel::detail::service_description{
+        number_->value() ? "tasks " + std::to_string(number_->value()) : std::string("tasks"),
+        {how.workers, 1, 32, 4},
+        threads,
+        0,
+        reinterpret_cast<const void*>(&gravel::detail::work<threads, Tasks...>)});
+    const gravel::detail::task_shape shape{n_pes, how.slots, how.payload_bytes, how.workers};
+    memory_ = gravel_malloc<char>(shape.bytes() + sizeof(gravel_t));
+    const gravel_t g = gravel_handle();
+    kept_ = reinterpret_cast<gravel_t*>(memory_ + shape.bytes());
+    gravel_copy(kept_, &g, sizeof(g));
+    at_ = gravel::detail::task_memory::of(static_cast<uint64_t>(memory_ - g.heap), shape, number_->value());
+    host_tickets_ = std::make_unique<gravel::detail::task_line[]>(n_pes);
+    gravel_task_handle inside = for_kernels(), on_host = for_host();
+    inside.in_worker = inside.fenced = true;
+    inside.opening = on_host.opening = 0;
+    host_.emplace(gravel::detail::task_hosting{inside, on_host, shape.descriptors()},
+                  gravel::detail::task_host::runner_of<Tasks...>());
+    const gravel::detail::task_place place{host_->descriptors()};
+    load(inside, place);
+    write_record({at_.at + 1, at_.at + shape.bytes(), at_.asleep(static_cast<uint32_t>(gravel_my_pe())),
+                  service_->view().control});
+    service_->start([inside, place, view = service_->view(), life = service_->life(), workers = how.workers](
+                        void* stream, uint64_t number) {
+#if GRAVEL_CUDA
+      gravel::detail::work<threads, Tasks...>
+          <<<workers, threads, 0, static_cast<cudaStream_t>(stream)>>>(inside, place, view, life, number);
+#else
+      (void)stream, (void)workers;
+      gravel::detail::work<threads, Tasks...>(inside, place, view, life, number);
+#endif
+    });
+  }
+  /// close(), unless an exception is on its way: then the other PEs may never come, and tasks that are under way are
+  /// lost.
+  ~gravel_task_queue() noexcept(false) {
+    try {
+      if (std::uncaught_exceptions() == exceptions_) close();
+      else forget_record();
+    } catch (...) {
+      forget_record();
+      throw;
+    }
+  }
+  gravel_task_queue(const gravel_task_queue&) = delete;
+  gravel_task_queue& operator=(const gravel_task_queue&) = delete;
+
+  /// For kernels of gravel_launch, and for host threads; until close().
+  gravel_task_handle handle() const {
+    check_open("handle()");
+    return for_kernels();
+  }
+  gravel_task_handle host_handle() const {
+    check_open("host_handle()");
+    return for_host();
+  }
+
+  /// Symmetric memory of a queue, bytes at each of `n_pes` PEs.
+  static uint64_t bytes(const gravel_task_queue_options& how, int n_pes) {
+    return gravel::detail::task_shape{static_cast<uint32_t>(n_pes), how.slots, how.payload_bytes, how.workers}.bytes() +
+           sizeof(gravel_t);
+  }
+
+  /// Returns when all tasks that were sent anywhere have ended, those that tasks have sent, too. No kernel that sends
+  /// tasks may run.
+  void wait() {
+    check_open("wait()");
+    meet("wait()");
+    gravel_synchronize();
+    uint64_t ended_before = ~uint64_t{0};
+    for (gravel::detail::watched_wait wait;;) {
+      // What a task sends has its ticket before the task is counted as ended. So if all that had a ticket in this
+      // sample had ended in the one before, nothing was left between the two.
+      uint64_t sums[2] = {ended(), 0};
+      sums[1] = sent();
+      gravel_sum_all(sums, sums, 2);
+      if (sums[1] == ended_before) return;
+      ended_before = sums[0];
+      wait.attentively([&] {
+        return "the tasks of a gravel_task_queue to end: " + std::to_string(sums[0]) + " of " +
+               std::to_string(sums[1]) + " have, at all PEs";
+      });
+    }
+  }
+  /// wait(), and then the workers end.
+  void close() {
+    if (!service_) return;
+    wait();
+    service_->close();
+    write_record({});
+    service_.reset();
+    host_.reset();
+    gravel_free(memory_);
+    number_.reset();
+    open_.reset();
+  }
+
+ private:
+  static constexpr uint32_t threads = std::max({gravel::detail::shape_of<Tasks>().threads...});
+
+  /// Kernels that may have to start while others run and wait for them are loaded now, and get room for their local
+  /// memory: CUDA would wait for those others.
+  static void load([[maybe_unused]] const gravel_task_handle& q,
+                   [[maybe_unused]] const gravel::detail::task_place& place) {
+#if GRAVEL_CUDA
+    gravel_launch(gravel::detail::work<threads, Tasks...>, 1, threads, q, place, gravel::detail::service_view{},
+                  static_cast<gravel::detail::service_life*>(nullptr), uint64_t{0});
+    (load_alone<Tasks>(q), ...);
+    gravel_synchronize();
+#endif
+  }
+  template <class Task>
+  static void load_alone([[maybe_unused]] const gravel_task_handle& q) {
+#if GRAVEL_CUDA
+    if constexpr (!gravel::detail::task_check<Task>::on_host)
+      gravel_launch(gravel::detail::run_alone<Task>, 1, gravel::detail::task_check<Task>::shape.threads, q, 0u,
+                    uint64_t{0}, uint64_t{0});
+#endif
+  }
+  /// What PEs compare.
+  struct record {
+    char name[48];
+    gravel_task_shape shape;
+    uint32_t words;
+    bool operator==(const record& o) const {
+      return std::strcmp(name, o.name) == 0 && shape.blocks == o.shape.blocks && shape.threads == o.shape.threads &&
+             shape.start == o.shape.start && words == o.words;
+    }
+    std::string text() const {
+      return "'" + std::string(name) + "' (" + std::to_string(shape.blocks) + " blocks of " +
+             std::to_string(shape.threads) + " threads, " + std::to_string(words) + " words of arguments)";
+    }
+  };
+  template <class Task>
+  static record record_of() {
+    record r{};
+    std::strncpy(r.name, Task::name, sizeof(r.name) - 1);
+    r.shape = gravel::detail::shape_of<Task>();
+    r.words = gravel::detail::task_check<Task>::call::words;
+    return r;
+  }
+  static std::string text_of(const gravel_task_queue_options& how) {
+    return std::to_string(how.workers) + " workers, " + std::to_string(how.slots) + " slots, " +
+           std::to_string(how.payload_bytes) + " bytes of payload, ";
+  }
+  static void refuse(const std::string& why) { gravel::detail::fail_text("task queue: " + why); }
+  static void check(const gravel_task_queue_options& how, uint32_t n_pes) {
+    if (how.workers < 1 || how.workers > 256) refuse(std::to_string(how.workers) + " workers; there may be 1 to 256");
+    if (how.slots < 2 || how.slots > 65536 || (how.slots & (how.slots - 1)) != 0)
+      refuse(std::to_string(how.slots) + " slots; it is a power of two, 2 to 65536");
+    if (how.payload_bytes > 1u << 30)
+      refuse(std::to_string(how.payload_bytes) + " bytes of payload; there may be up to 2^30");
+    const gravel::detail::handler_table all = gravel::detail::current_backend().handlers();
+    if (std::none_of(all.begin(), all.end(),
+                     [](const auto& h) { return h.id == gravel::detail::handler_id<gravel_task_delivery>::value; }))
+      refuse("gravel_init was not given its handler: gravel_init<gravel_task_delivery>()");
+    if (2 * n_pes + 1 > gravel::detail::resident_worker<Tasks...>::most_rings)
+      refuse(std::to_string(n_pes) + " PEs; a queue serves up to 255");
+  }
+  /// Of all PEs; each says what it has, so that all find the same mistake.
+  static void agree(const gravel_task_queue_options& how, uint32_t number) {
+    const uint64_t n = static_cast<uint64_t>(gravel_n_pes()), each = sizeof...(Tasks);
+    const record mine[] = {record_of<Tasks>()...};
+    struct header {
+      gravel_task_queue_options how;
+      uint32_t tasks, number;
+    } own{how, static_cast<uint32_t>(each), number};
+    std::vector<header> headers(n);
+    gravel_allgather(headers.data(), &own, 1);
+    for (uint64_t pe = 1; pe < n; ++pe) {
+      if (headers[0].number != headers[pe].number)
+        refuse("it is number " + std::to_string(headers[0].number) + " of those open at PE 0, and " +
+               std::to_string(headers[pe].number) + " at PE " + std::to_string(pe) +
+               ": queues are opened and closed by all PEs together");
+      const gravel_task_queue_options &a = headers[0].how, &b = headers[pe].how;
+      if (a.workers != b.workers || a.slots != b.slots || a.payload_bytes != b.payload_bytes ||
+          headers[0].tasks != headers[pe].tasks)
+        refuse("PE 0 opens " + text_of(a) + std::to_string(headers[0].tasks) + " tasks; PE " + std::to_string(pe) +
+               " " + text_of(b) + std::to_string(headers[pe].tasks) + " tasks");
+    }
+    std::vector<record> all(n * each);
+    gravel_allgather(all.data(), mine, each);
+    for (uint64_t pe = 1; pe < n; ++pe)
+      for (uint64_t i = 0; i < each; ++i)
+        if (!(all[pe * each + i] == all[i]))
+          refuse("task " + std::to_string(i) + " is " + all[i].text() + " at PE 0, and " + all[pe * each + i].text() +
+                 " at PE " + std::to_string(pe));
+    for (uint64_t i = 0; i < each; ++i)
+      for (uint64_t j = 0; j < i; ++j)
+        if (std::strcmp(mine[i].name, mine[j].name) == 0)
+          refuse("two tasks are named '" + std::string(mine[i].name) + "'");
+  }
+
+  /// All PEs wait for the same queue: sums over different ones would never be equal.
+  void meet(const char* call) const {
+    const uint32_t mine = number_->value();
+    std::vector<uint32_t> all(static_cast<size_t>(gravel_n_pes()));
+    gravel_allgather(all.data(), &mine, 1);
+    for (size_t pe = 1; pe < all.size(); ++pe)
+      if (all[pe] != all[0])
+        refuse(std::string(call) + ", or close(): PE 0 calls it for queue " + std::to_string(all[0]) + ", PE " +
+               std::to_string(pe) + " for queue " + std::to_string(all[pe]) +
+               " (in the order of opening, from 0): all PEs close the same one");
+  }
+  void write_record(const gravel::detail::task_queue_record& r) const { gravel_copy(memory_, &r, sizeof(r)); }
+  /// Without the other PEs: a command that comes now is told.
+  void forget_record() noexcept {
+    try {
+      if (service_) write_record({});
+    } catch (...) {
+    }
+  }
+  void check_open(const char* call) const {
+    if (!service_) gravel::detail::refuse_closed(call, "the task queue", "");
+  }
+  gravel_task_handle for_kernels() const {
+    return handle(
+        gravel_handle(),
+        reinterpret_cast<gravel::detail::task_line*>(memory_ + at_.line(gravel::detail::task_memory::tickets) - at_.at),
+        kept_);
+  }
+  gravel_task_handle for_host() const { return handle(gravel_host_handle(), host_tickets_.get(), &kept_on_host_); }
+  gravel_task_handle handle(const gravel_t& g, gravel::detail::task_line* tickets, const gravel_t* kept) const {
+    return {g, at_, tickets, kept, false, true, service_ ? service_->opening() : 0};
+  }
+  uint64_t word(uint64_t offset) const {
+    uint64_t value = 0;
+    gravel::detail::current_backend().read_words(&value, reinterpret_cast<const uint64_t*>(memory_ + offset - at_.at),
+                                                 1);
+    return value;
+  }
+  uint64_t ended() const { return word(at_.line(gravel::detail::task_memory::ended)) + host_->ended(); }
+  uint64_t sent() const {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i <= at_.shape.n_pes; ++i) sum += word(at_.line(gravel::detail::task_memory::tickets + i));
+    for (uint32_t i = 0; i < at_.shape.n_pes; ++i) sum += gravel::detail::load_acquire(&host_tickets_[i].tickets);
+    return sum;
+  }
+
+  std::optional<gravel::detail::open_object> open_{std::in_place, "gravel_task_queue"};
+  std::optional<gravel::detail::task_queue_number> number_;
+  char* memory_ = nullptr;
+  gravel_t* kept_ = nullptr;  ///< in device memory
+  gravel_t kept_on_host_ = gravel_host_handle();
+  gravel::detail::task_memory at_{};
+  std::unique_ptr<gravel::detail::task_line[]> host_tickets_;
+  std::optional<gravel::detail::task_host> host_;
+  std::unique_ptr<gravel::detail::open_service> service_;
+  int exceptions_ = 0;
+};

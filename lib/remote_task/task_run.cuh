@@ -1,0 +1,143 @@
+// Running a task that has arrived: its command is read and checked, its blocks run, and the last of them ends it.
+#pragma once
+#include "lib/remote_task/task_chain.cuh"
+
+namespace gravel::detail {
+
+GRAVEL_BOTH task_slot* slot_at(const gravel_task_handle& q, uint32_t ring, uint64_t ticket) {
+  return reinterpret_cast<task_slot*>(q.g.heap + q.memory.slot(ring, ticket));
+}
+GRAVEL_BOTH void* target_of(const gravel_task_handle& q, const task_head& head) {
+  return head.target == task_words::none ? nullptr : q.g.heap + head.target;
+}
+
+/// Is it a command? Without branches, as a task waits for the answer.
+GRAVEL_BOTH bool is_command(const gravel_task_handle& q, const task_head& head) {
+  bool good = head.bytes() <= q.memory.shape.payload_bytes;
+  good &= head.argument_words() <= task_words::most_arguments;
+  good &= head.chain_words() <= task_words::most_chain;
+  good &= head.signal_pe() < q.g.n_pes;
+  good &= head.sender_pe() < q.g.n_pes;
+  good &= head.pe() < q.g.n_pes;
+  good &= head.counted() <= head.bytes();
+  good &= (head.target == task_words::none) | (head.target < q.g.heap_bytes);
+  good &= (head.signal == task_words::none) | ((head.signal % 8 == 0) & lies_in_heap(head.signal, 8, q.g.heap_bytes));
+  return good;
+}
+/// Whoever sent it names itself; a wrong one is reported and dropped. `tag`: of its slot. Thread scope: the team.
+GRAVEL_BOTH bool check_task(const gravel_task_handle& q, const copy_team& team, const task_head& head, uint64_t tag) {
+  const bool good = is_command(q, head);
+  if (!good && team.is_leader())
+    report_error(q.g, message_fault::task_words, op::none, head.sender_pe(), head.id(), task_tag::words(tag));
+  return good;
+}
+
+// The end of a task, behind a fence of who calls: one for all that then tells it. Thread scope of all: lane, or a host
+// thread.
+
+/// Messages are not inlined, so that they take no registers from workers that need none.
+__host__ __device__ GRAVEL_NOINLINE inline void raise_by_message(const gravel_t& g, uint64_t* counter, uint32_t pe) {
+  gravel_inc(g, counter, static_cast<int>(pe));
+  gravel_flush(g);
+}
+__host__ __device__ GRAVEL_NOINLINE inline void store_by_message(const gravel_t& g, uint64_t* word, uint64_t value,
+                                                                 uint32_t pe, bool at_once) {
+  gravel_put(g, word, value, static_cast<int>(pe));
+  if (at_once) gravel_flush(g);
+}
+/// Adds 1 to a signal.
+GRAVEL_BOTH void raise_task_signal(const gravel_task_handle& q, uint64_t offset, uint32_t pe) {
+  if (offset == task_words::none) return;
+  if (char* const heap = mapped_heap(q.g, static_cast<int>(pe)))
+    add_behind_fence<scope::system>(reinterpret_cast<uint64_t*>(heap + offset), uint64_t{1});
+  else raise_by_message(*q.kept, reinterpret_cast<uint64_t*>(q.g.heap + offset), pe);
+}
+
+/// Its slot is free, and its sender may know [T2] release.
+GRAVEL_BOTH void free_slot(const gravel_task_handle& q, uint32_t ring, uint64_t ticket) {
+  const uint32_t n = q.g.n_pes, me = q.g.my_pe;
+  const uint32_t pe = ring < n ? ring : ring < 2 * n ? ring - n : me;
+  const uint32_t credits = ring < n ? me : ring < 2 * n ? n + me : ring;
+  auto* const here = reinterpret_cast<uint64_t*>(q.g.heap + q.memory.done(credits, ticket));
+  if (char* const heap = mapped_heap(q.g, static_cast<int>(pe)))
+    store_behind_fence(reinterpret_cast<uint64_t*>(heap + q.memory.done(credits, ticket)), ticket + 1);
+  else store_by_message(*q.kept, here, ticket + 1, pe, (ticket & (q.memory.shape.slots / 2 - 1)) == 0);
+}
+/// One of those that are counted to tell the end of all.
+GRAVEL_DEVICE void count_ended(const gravel_task_handle& q) {
+  add_behind_fence<scope::device>(reinterpret_cast<uint64_t*>(q.g.heap + q.memory.line(task_memory::ended)),
+                                  uint64_t{1});
+}
+
+template <class Task>
+GRAVEL_DEVICE void run_block_of(const gravel_task_t& t, void* target, const void* payload, const uint64_t* arguments) {
+  task_check<Task>::call::template call<Task>(t, target, payload, arguments);
+}
+/// Runs one block of a task that is for the device. False: there is no such task. Thread scope: the team.
+template <class... Tasks>
+GRAVEL_DEVICE bool run_block(const gravel_task_t& t, const task_head& head, const void* payload,
+                             const uint64_t* arguments) {
+  bool known = false;
+  (
+      [&] {
+        if constexpr (!task_check<Tasks>::on_host) {
+          if (head.id() == handler_id<Tasks>::value && head.argument_words() == task_check<Tasks>::call::words)
+            run_block_of<Tasks>(t, target_of(t.queue, head), payload, arguments), known = true;
+        }
+      }(),
+      ...);
+  return known;
+}
+
+/// What is in the words of one slot; each lane brings one, `which`, that it may have read already. The caller fills in
+/// what else it knows of the task, and the warp meets. Thread scope: a warp, converged.
+GRAVEL_DEVICE void read_words(open_task& to, const task_slot* slot, uint64_t ticket, uint64_t tag, uint32_t which,
+                              tagged_word word) {
+  if (which >= task_tag::words(tag)) return;
+  for (relax wait; task_tag::compare(word.tag, ticket) != 0; wait.closely())
+    word = load_tagged(&slot->words[which]);  // [T1]
+  to.words[which] = word.value;
+}
+
+/// Runs blocks `first`, `first` + `step`, ... of the open task, whose slot has the tag `tag`; the last of all its
+/// blocks to end raises the signal and frees the slot. Thread scope: the team.
+template <class... Tasks>
+GRAVEL_DEVICE void run_open(const gravel_task_handle& q, const copy_team& team, open_task& task, uint64_t tag,
+                            uint32_t first, uint32_t step) {
+  const task_head head = task.head();
+  task_slot* const slot = task.slot;
+  const bool good = check_task(q, team, head, tag);
+  if (good && head.counted()) {
+    if (team.is_leader())
+      for (relax wait; load_acquire(&slot->arrived) != head.counted(); wait()) {  // [T3]
+      }
+    team.sync();
+  }
+  const uint32_t blocks = task_tag::blocks(tag);
+  const void* const payload =
+      head.inlined() ? static_cast<const void*>(task.words + task_words::payload) : slot->payload();
+  uint32_t ran = 0;
+  for (uint32_t b = first; b < blocks; b += step, ++ran) {
+    const gravel_task_t t{q, team, b, blocks, head.bytes(), static_cast<int>(head.sender_pe())};
+    if (good && !run_block<Tasks...>(t, head, payload, task.words + task_words::arguments) && team.is_leader())
+      report_error(q.g, message_fault::unknown_task, op::none, head.sender_pe(), head.id(), q.memory.number);
+  }
+  team.sync();  // what the others of the team have written, the leader's fence covers
+  bool is_last = true;
+  if (team.is_leader() && blocks != 1)
+    is_last = fetch_add_acq_rel<scope::device>(&slot->ended, uint64_t{ran}) + ran == blocks;
+  if (head.chain_words() != 0) {
+    if (team.is_leader()) task.goes_on = good && is_last;
+    team.sync();
+    if (task.goes_on) send_next(q, team, task);
+  }
+  if (!team.is_leader() || !is_last) return;
+  store_relaxed(&slot->ended, uint64_t{0});
+  store_relaxed(&slot->arrived, uint64_t{0});
+  thread_fence();
+  raise_task_signal(q, head.signal, head.signal_pe());
+  free_slot(q, task.ring, task.ticket);
+  count_ended(q);
+}
+
+}  // namespace gravel::detail

@@ -1,0 +1,159 @@
+// What a program says of tasks: their types, shapes, payloads, signals; and what a task is given.
+#pragma once
+#include "device/am.cuh"
+#include "device/bulk.cuh"
+#include "device/wait.cuh"
+#include "lib/remote_task/task_slot.hpp"
+
+/// How a task wants to run. Blocks of a task must not wait for each other.
+struct gravel_task_shape {
+  uint32_t blocks = 1;  ///< 1 to 65535; resident workers share them
+  uint32_t threads =
+      32;  ///< of a block, in whole warps, at most 1024; resident workers may have more, and then give it all they have
+  gravel::detail::task_start start = gravel::detail::task_start::shaped;
+};
+/// Names for gravel_task_shape::start, and to override it.
+inline constexpr gravel::detail::task_start GRAVEL_TASK_BY_SHAPE = gravel::detail::task_start::shaped,
+                                            GRAVEL_TASK_WARP = gravel::detail::task_start::warp,
+                                            GRAVEL_TASK_WORKERS = gravel::detail::task_start::workers,
+                                            GRAVEL_TASK_LAUNCH = gravel::detail::task_start::launch;
+
+/// Up to two pieces of memory of the sender, which the task gets as one.
+struct gravel_task_source {
+  const void* data = nullptr;
+  uint64_t bytes = 0;
+};
+struct gravel_payload {
+  gravel_task_source first{}, second{};
+  GRAVEL_BOTH uint64_t bytes() const { return first.bytes + second.bytes; }
+};
+
+/// A 64-bit counter on the symmetric heap (gravel_new_signal): 1 is added when a task has ended, behind all that the
+/// task wrote in its PE's memory. Plain data, the same at all PEs: it may be an argument of tasks.
+struct gravel_signal {
+  uint64_t offset = gravel::detail::task_words::none;  ///< of the counter in the heap; `none`: nobody wants to know
+  int pe = -1;                                         ///< whose; -1: of the PE that runs the task
+  GRAVEL_BOTH gravel_signal at(int which) const { return {offset, which}; }
+  GRAVEL_BOTH uint64_t* word(const gravel_t& g) const { return reinterpret_cast<uint64_t*>(g.heap + offset); }
+};
+/// Waits until `value` tasks have added to the signal of the own PE. Thread scope: lane, or a host thread; not in a
+/// task.
+GRAVEL_BOTH void gravel_wait(const gravel_t& g, const gravel_signal& signal, uint64_t value) {
+  gravel_wait_until(g, signal.word(g), GRAVEL_GE, value);
+}
+
+/// What sends tasks: plain data, from gravel_task_queue::handle() for kernels and host_handle() for host threads.
+struct gravel_task_handle {
+  gravel_t g;
+  gravel::detail::task_memory memory;
+  gravel::detail::task_line* tickets;  ///< [PE], then of the own ring; host threads: in the host's memory
+  const gravel_t* kept;                ///< the same as g, in memory: for functions that are not inlined
+  bool in_worker;                      ///< the caller runs a task, and waits for no other PE
+  bool fenced;       ///< what the caller wrote before, in memory of its own PE or of peers, is seen by the task
+  uint32_t opening;  ///< gravel::check_open
+};
+
+/// What a task is given beside its arguments. Thread scope of all: the threads that run a block of the task.
+struct gravel_task_t {
+  const gravel_task_handle& queue;  ///< to send tasks, and for queue.g, to use Gravel's operations
+  gravel::detail::copy_team team;
+  uint32_t block, blocks;
+  uint64_t bytes;  ///< of the payload
+  int from;        ///< PE that sent it
+
+  GRAVEL_BOTH uint32_t rank() const { return team.rank(); }  ///< thread of this block
+  GRAVEL_BOTH uint32_t size() const { return team.size(); }
+  GRAVEL_BOTH uint32_t first() const { return block * team.size() + team.rank(); }  ///< thread of the task
+  GRAVEL_BOTH uint32_t stride() const { return blocks * team.size(); }
+  GRAVEL_BOTH void sync() const { team.sync(); }  ///< the threads of this block
+};
+
+namespace gravel::detail {
+
+/// What operator() of a task takes: (const gravel_task_t&, T* target, const P* payload, A...).
+template <class F>
+struct task_operator {
+  static constexpr bool known = false;
+};
+template <class H, class R, class T, class P, class... A>
+struct task_operator<R (H::*)(const gravel_task_t&, T*, const P*, A...) const> {
+  static constexpr bool known = std::is_void_v<R>;
+  using target = T;
+  using payload = P;
+  template <class... B>
+  static constexpr bool takes = sizeof...(A) == sizeof...(B);
+  static constexpr bool copyable = (std::is_trivially_copyable_v<A> && ...);
+  static constexpr uint32_t words = (0 + ... + static_cast<uint32_t>((sizeof(A) + 7) / 8));
+
+  /// Puts arguments, each in words of its own, to `to`.
+  GRAVEL_BOTH static void pack(uint64_t* to, const A&... arguments) {
+    uint32_t at = 0;
+    ((to[at + (sizeof(A) - 1) / 8] = 0,
+      __builtin_memcpy(static_cast<void*>(to + at), static_cast<const void*>(&arguments), sizeof(A)),
+      at += static_cast<uint32_t>((sizeof(A) + 7) / 8)),
+     ...);
+    (void)to, (void)at;
+  }
+  template <class Task>
+  GRAVEL_BOTH static void call(const gravel_task_t& t, void* target, const void* payload, const uint64_t* arguments) {
+    call_each<Task>(t, target, payload, arguments, std::index_sequence_for<A...>());
+  }
+
+ private:
+  GRAVEL_BOTH static constexpr uint32_t word_of(size_t i) {
+    constexpr uint32_t sizes[] = {static_cast<uint32_t>((sizeof(A) + 7) / 8)..., 0};
+    uint32_t at = 0;
+    for (size_t before = 0; before < i; ++before) at += sizes[before];
+    return at;
+  }
+#if GRAVEL_CUDA
+#pragma nv_diagnostic push
+#pragma nv_diag_suppress 20014  // a task is compiled for one side; who calls knows for which
+#pragma nv_diag_suppress 20011
+#endif
+  template <class Task, size_t... I>
+  GRAVEL_BOTH static void call_each(const gravel_task_t& t, void* target, const void* payload,
+                                    [[maybe_unused]] const uint64_t* arguments, std::index_sequence<I...>) {
+    Task{}(t, static_cast<T*>(target), static_cast<const P*>(payload), argument<A>(arguments + word_of(I))...);
+  }
+#if GRAVEL_CUDA
+#pragma nv_diagnostic pop
+#endif
+  template <class X>
+  GRAVEL_BOTH static X argument(const uint64_t* word) {
+    unpacked_value<X> u;
+    __builtin_memcpy(static_cast<void*>(&u.value), word, sizeof(X));
+    return u.value;
+  }
+};
+
+template <class Task>
+constexpr gravel_task_shape shape_of() {
+  if constexpr (requires { Task::shape; }) return Task::shape;
+  else return {};
+}
+
+/// Which of its rules a task breaks, each as one line of the compiler.
+template <class Task>
+struct task_check {
+  static_assert(has_name<Task>, "a task has a name: static constexpr const char* name = \"...\";");
+  using call = task_operator<decltype(&Task::operator())>;
+  static_assert(call::known,
+                "a task has one operator(): GRAVEL_DEVICE void operator()(const gravel_task_t& t, T* target, const P* "
+                "payload, arguments...) const");
+  static_assert(call::copyable, "a task's arguments are copied byte by byte: use trivially copyable types");
+  static_assert(call::words <= task_words::most_arguments,
+                "a task takes up to 80 bytes of arguments, each in words of 8: use the payload");
+  static_assert(std::is_empty_v<Task>, "a task is made anew for each command: it has no members");
+  static constexpr gravel_task_shape shape = shape_of<Task>();
+  static_assert(shape.blocks >= 1 && shape.blocks <= 65535 && shape.threads >= 32 && shape.threads <= 1024 &&
+                    shape.threads % 32 == 0,
+                "a task's shape has 1 to 65535 blocks of 32 to 1024 threads, in whole warps");
+  static constexpr bool on_host = runs_on_host<Task>();
+  static constexpr task_start start = on_host                                    ? task_start::on_host
+                                      : shape.start != task_start::shaped        ? shape.start
+                                      : shape.blocks == 1 && shape.threads == 32 ? task_start::warp
+                                                                                 : task_start::workers;
+  static constexpr bool good = true;
+};
+}  // namespace gravel::detail

@@ -1,0 +1,261 @@
+// Resident workers: each block looks at the next slot of each ring of its PE, and works on the tasks that concern it.
+//
+// Of W workers the task of a ticket concerns those of numbers ticket % W, ticket % W + 1, ..., as many as it has
+// blocks; with more blocks than workers each runs several. So nobody hands tasks out; the first tag says all that is
+// needed.
+#pragma once
+#include <algorithm>
+
+#include "device/service_kernel.cuh"
+#include "lib/remote_task/task_run.cuh"
+
+namespace gravel::detail {
+
+/// What workers and the host share beside the queue's symmetric memory.
+struct task_place {
+  task_descriptor* descriptors;  ///< pinned; memory.shape.descriptors()
+};
+
+/// Sends what is kept in the own ring, if there is room for it now. Thread scope: the team.
+__device__ GRAVEL_NOINLINE inline bool send_kept(const gravel_task_handle& q, copy_team team, const open_task& task) {
+  const task_head head = task.head();
+  task_order o;
+  GRAVEL_UNROLL
+  for (uint32_t i = 0; i < task_words::all; ++i) o.words[i] = i < task_tag::words(task.tag) ? task.words[i] : 0;
+  const bool in_words = head.inlined();
+  o.n_words = in_words && head.bytes() ? task_words::payload : task_tag::words(task.tag);
+  o.payload = {
+      {in_words ? static_cast<const void*>(task.words + task_words::payload) : task.slot->payload(), head.bytes()}, {}};
+  o.blocks = task_tag::blocks(task.tag);
+  o.start = static_cast<task_start>(task.words[task_words::sizes] >> 16 & 0xff);
+  return send_from_task(q, team, o, head.pe(), false);
+}
+
+/// A worker's block: its place in each ring, and the next task.
+template <class... Tasks>
+class resident_worker {
+ public:
+  static constexpr uint32_t most_rings = 512;
+  static constexpr uint32_t most_blocks = std::max({shape_of<Tasks>().blocks...});  ///< of a task
+  /// The ticket that the worker looks for in a ring, and where it will be.
+  struct alignas(16) ring_cursor {
+    uint64_t next;
+    task_slot* slot;
+  };
+  struct state {
+    ring_cursor at[most_rings];
+    uint32_t rank[most_rings];  ///< of this worker among those that the ticket may concern
+    uint32_t first_ring;        ///< of those that are looked at next; 0 if there are no more than 32
+    open_task task;
+  };
+
+  GRAVEL_DEVICE resident_worker(const gravel_task_handle& q, const task_place& place, service_server& here, state& s)
+      : q_(q), place_(place), here_(here), s_(s) {}
+
+  GRAVEL_DEVICE void begin() {
+    for (uint32_t r = threadIdx.x; r < rings(); r += blockDim.x) {
+      const uint64_t next = *cursor(r);
+      go_to(r, next, static_cast<uint32_t>((blockIdx.x + gridDim.x - next % gridDim.x) % gridDim.x));
+    }
+    taken_ = here_.near_done;
+    if (threadIdx.x == 0) notify_all(0), s_.first_ring = 0;
+    __syncthreads();
+  }
+  /// Behind the last look of the block.
+  GRAVEL_DEVICE void leave(const service_view& view) {
+    __syncthreads();
+    for (uint32_t r = threadIdx.x; r < rings(); r += blockDim.x) *cursor(r) = s_.at[r].next;
+    if (threadIdx.x != 0) return;
+    notify_all(1);
+    full_fence();
+    if (sees_any()) ring_for_workers(view.control);
+  }
+
+  /// Looks once, at up to 32 rings. The tag of the task that is open now; 0: there is none. Thread scope: the first
+  /// warp.
+  GRAVEL_DEVICE uint64_t look(uint32_t lane) {
+    // The first tags, and the words of the ring that was served last: mostly the next task comes from there, and then
+    // all of it is here. The lane of that ring reads its first word. That load is last and acquires; so on a GPU all
+    // are one way to memory and back.
+    const uint32_t first = rings() > 32 ? s_.first_ring : 0, ring = first + lane, which = (lane - last_) % 32;
+    const bool is_ring = ring < rings();
+    ring_cursor at{};
+    uint32_t rank = 0;
+    uint64_t tag = 0;
+    if (is_ring) {
+      at = s_.at[ring], rank = s_.rank[ring];
+      if (ring != last_) tag = load_relaxed(&at.slot->words[0].tag);
+    }
+    const ring_cursor likely = s_.at[last_];
+    tagged_word word{};
+    if (which < task_words::all) word = load_tagged(&likely.slot->words[which]);  // [T1]
+    if (ring == last_) tag = word.tag;
+    const int32_t age = task_tag::compare(tag, at.next);
+    const bool mine = is_ring && age == 0 && rank < workers_of(tag);
+    if (is_ring && age >= 0 && !mine) advance(ring);
+    const uint32_t some = __ballot_sync(~0u, mine);
+    if (rings() > 32 && lane == 0) s_.first_ring = first + 32 < rings() ? first + 32 : 0;
+    if (some == 0) {
+      __syncwarp();  // the next look reads what advance() has written
+      return 0;
+    }
+    // Another lane first at each look, so that no ring waits for ever.
+    const uint32_t turned = some & ~((2u << last_ % 32) - 1u);
+    const uint32_t from = static_cast<uint32_t>(__ffs(static_cast<int>(turned ? turned : some))) - 1,
+                   found = first + from;
+    tag = __shfl_sync(~0u, tag, static_cast<int>(from));
+    rank = s_.rank[found];
+    if (found == last_) {
+      at = likely;
+      read_words(s_.task, at.slot, at.next, tag, which, word);
+    } else {
+      at = s_.at[found];
+      read_words(s_.task, at.slot, at.next, tag, lane, {0, ~tag});
+      last_ = found;
+    }
+    if (lane == 0)
+      s_.task.tag = tag, s_.task.ticket = at.next, s_.task.slot = at.slot, s_.task.ring = found, s_.task.rank = rank;
+    __syncwarp();
+    return tag;
+  }
+#if !GRAVEL_CUDA
+  /// CPU backend: until there is something to see, or the kernel is to end. Where one lane waits, the thread may sleep.
+  void wait_alone(const service_life* life, uint32_t lane) {
+    if (lane == 0)
+      for (relax wait; load_relaxed(&life->stop) == 0 && !sees_any(); wait.attentively()) {
+      }
+    __syncwarp();
+  }
+#endif
+
+  /// All of this worker's blocks of the open task, with that tag. Thread scope: the team, which is the block or its
+  /// first warp.
+  GRAVEL_DEVICE void run(const copy_team& team, uint64_t tag) {
+    open_task& task = s_.task;
+    const task_start start = task_tag::start(tag);
+    if (start == task_start::forward) return forward(team);
+    if (start == task_start::launch || start == task_start::on_host) return hand_to_host(team);
+    if (team.is_leader()) store_relaxed<scope::device>(&here_.near.tickets, ++taken_);  // for the watchdog of services
+    run_open<Tasks...>(q_, team, task, tag, task.rank, gridDim.x);
+    if (team.is_leader()) {
+      store_behind_fence<scope::device>(&here_.near_done, taken_);
+      advance(task.ring);
+    }
+    team.sync();
+  }
+
+ private:
+  GRAVEL_DEVICE uint32_t rings() const { return q_.memory.shape.rings(); }
+  GRAVEL_DEVICE uint64_t* word(uint64_t offset) const { return reinterpret_cast<uint64_t*>(q_.g.heap + offset); }
+  GRAVEL_DEVICE uint64_t* cursor(uint32_t ring) const { return word(q_.memory.cursor(blockIdx.x, ring)); }
+  /// Whether the workers of this PE sleep.
+  GRAVEL_DEVICE void notify_all(uint64_t asleep) const {
+    for (uint32_t pe = 0; pe < q_.g.n_pes; ++pe)
+      if (char* const heap = pe == q_.g.my_pe ? q_.g.heap : peer_heap(q_.g, static_cast<int>(pe)))
+        store_relaxed(reinterpret_cast<uint64_t*>(heap + q_.memory.asleep(q_.g.my_pe)), asleep);
+  }
+  GRAVEL_DEVICE bool sees_any() const {
+    for (uint32_t r = 0; r < rings(); ++r)
+      if (task_tag::compare(load_relaxed(&s_.at[r].slot->words[0].tag), s_.at[r].next) >= 0) return true;
+    return false;
+  }
+  /// On to the first ticket of a ring from `next` on that may concern this worker, whose rank for `next` is `rank`.
+  /// Those between cannot, as no task has so many blocks; so they are not looked at.
+  GRAVEL_DEVICE void go_to(uint32_t ring, uint64_t next, uint32_t rank) {
+    const uint32_t skipped = rank < most_blocks ? 0 : rank - (most_blocks - 1);
+    s_.at[ring] = {next + skipped, slot_at(q_, ring, next + skipped)};
+    s_.rank[ring] = rank - skipped;
+  }
+  GRAVEL_DEVICE void advance(uint32_t ring) {
+    go_to(ring, s_.at[ring].next + 1, s_.rank[ring] ? s_.rank[ring] - 1 : gridDim.x - 1);
+  }
+  /// How many workers a task concerns.
+  GRAVEL_DEVICE static uint32_t workers_of(uint64_t tag) {
+    const task_start start = task_tag::start(tag);
+    return start == task_start::warp || start == task_start::workers ? task_tag::blocks(tag) : 1;
+  }
+
+  /// What found no room: sent now if there is some, else looked at again later. Its new ticket is counted before its
+  /// old one has ended.
+  GRAVEL_DEVICE void forward(const copy_team& team) {
+    open_task& task = s_.task;
+    const bool sent = send_kept(q_, team, task);
+    team.sync();
+    if (!sent) return idle_();
+    idle_.reset();
+    if (team.is_leader()) {
+      thread_fence();
+      free_slot(q_, task.ring, task.ticket);
+      count_ended(q_);
+      advance(task.ring);
+    }
+    team.sync();
+  }
+
+  /// A descriptor for the host, which ends the task. There are as many as slots, so there is always room.
+  GRAVEL_DEVICE void hand_to_host(const copy_team& team) {
+    if (team.is_leader()) {
+      const open_task& task = s_.task;
+      const uint64_t number = fetch_add<scope::device>(word(q_.memory.line(task_memory::descriptors)), uint64_t{1});
+      task_descriptor& descriptor = place_.descriptors[number % q_.memory.shape.descriptors()];
+      descriptor.ring = task.ring, descriptor.id = task.head().id(), descriptor.ticket = task.ticket,
+      descriptor.tag = task.tag;
+      store_release(&descriptor.number, number + 1);  // [T4]
+      advance(task.ring);
+    }
+    team.sync();
+  }
+
+  const gravel_task_handle& q_;
+  const task_place& place_;
+  service_server& here_;
+  state& s_;
+  uint64_t taken_ = 0;  ///< tasks that this worker has begun; the leader's
+  uint32_t last_ = 0;   ///< ring that was served last
+  relax idle_;          ///< while what waits to be forwarded finds no room
+};
+
+/// Grid: the workers. `number`: of this launch, which the last block to start writes for the host, as that of a service
+/// does [V3].
+template <uint32_t THREADS, class... Tasks>
+__global__ void __launch_bounds__(THREADS, 1)
+    work(const __grid_constant__ gravel_task_handle queue, const __grid_constant__ task_place place,
+         const __grid_constant__ service_view view, service_life* life, uint64_t number) {
+  if (number == 0) return;  // it was started to be loaded
+  __shared__ typename resident_worker<Tasks...>::state state;
+  const uint32_t lane = threadIdx.x % 32;
+  const bool looks = threadIdx.x < 32;
+  resident_worker<Tasks...> worker(queue, place, view.server(blockIdx.x), state);
+  worker.begin();
+  service_end end;
+  if (threadIdx.x == 0 && fetch_add_acq_rel<scope::device>(&life->resident, uint64_t{1}) + 1 == gridDim.x)
+    store_release(&view.control->resident, number);  // [V3]
+  for (;;) {
+    if (looks) {
+      uint64_t next = open_task::stop;
+      for (;;) {  // on a GPU without a pause: what comes is to be seen at once
+#if !GRAVEL_CUDA
+        worker.wait_alone(life, lane);
+#endif
+        if (lane == 0) end.poll_host(view.control, life);
+        const uint64_t stop = service_end::word(life);  // used behind the look, so that loads overlap
+        const uint64_t tag = worker.look(lane);
+        if (__any_sync(~0u, stop != 0)) break;  // a task that is open is looked at again
+        if (tag == 0) continue;
+        if (task_tag::start(tag) != task_start::warp) {
+          next = tag;
+          break;
+        }
+        worker.run(copy_team::whole_warp(), tag);
+      }
+      if (lane == 0) state.task.next = next;
+    }
+    __syncthreads();
+    const uint64_t tag = state.task.next;
+    if (tag == open_task::stop) break;
+    worker.run(copy_team::block_of<THREADS>(), tag);
+  }
+  worker.leave(view);
+}
+
+}  // namespace gravel::detail

@@ -1,0 +1,136 @@
+// The channel in front of a worker: tasks and frames in shared memory, which one warp alone fills and empties. Tasks
+// lie there by level, of which a task spawns only into lower ones; so depth-first order bounds what is needed, and what
+// began here ends here: its results never leave through device memory. This is the hierarchy that the paper leaves open
+// (section 9): most tasks of a fine recursion never reach L2.
+//
+// Room. A batch of level l starts only if no lower level is full, that is, has 32 tasks or more, and 32 * l frames of
+// each type are free. So each lower level has room for 32 times what a task may spawn, which is 32 places less than
+// there are. Full batches go first, from the lowest level up; if one of level l may not start for want of frames, none
+// above it may. The lowest level in which there are tasks always may: as the last batch of its level or a higher one
+// found 32 * l frames, of which all are free again that its descendants took, so many are free. So nothing here can
+// block.
+//
+// Only the lanes of one warp touch it, with __syncwarp between batches: no order but that.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+#include "device/lane_group.cuh"
+#include "lib/base/error.hpp"
+#include "lib/channel/columns.hpp"
+#include "lib/taskgraph/frames.cuh"
+#include "lib/taskgraph/graph_types.hpp"
+
+namespace gravel::detail {
+
+/// Tasks of one type: stacks, one for each level.
+template <class T, uint32_t ROOM>
+struct local_tasks {
+  uint32_t* count;  ///< [32]
+  uint32_t* words;  ///< [levels][columns<T>::words * ROOM]
+
+  static constexpr uint32_t level_words = columns<T>::words * ROOM;
+  GRAVEL_DEVICE columns<T> at(uint32_t level) const { return {words + level * level_words, ROOM}; }
+};
+
+/// Frames of one continuation, 32 for each level: `free` and `ready` are stacks of rows.
+template <class C>
+struct local_frames {
+  using stored = typename frames<C>::stored;
+  static constexpr uint32_t inputs = frames<C>::inputs,
+                            level_words = 32 * (inputs * sizeof(stored) / 4 + columns<C>::words + 2);
+  uint32_t *n_free, *n_ready;
+  uint32_t rows;
+  stored* input;  ///< [inputs][rows]
+  uint32_t* missing;
+  columns<C> arguments;
+  uint16_t *free, *ready;
+
+  GRAVEL_DEVICE static local_frames in(uint32_t* head, uint32_t* words, uint32_t rows) {
+    uint32_t* const missing = words + inputs * sizeof(stored) / 4 * rows;
+    uint32_t* const arguments = missing + rows;
+    auto* const free = reinterpret_cast<uint16_t*>(arguments + columns<C>::words * rows);
+    return {head, head + 1, rows, reinterpret_cast<stored*>(words), missing, {arguments, rows}, free, free + rows};
+  }
+  GRAVEL_DEVICE void begin(uint32_t row, const C& continuation, uint32_t expected) const {
+    arguments.store(row, continuation);
+    GRAVEL_UNROLL
+    for (uint32_t i = 0; i < inputs; ++i) input[i * rows + row] = stored{};
+    missing[row] = expected;
+  }
+};
+
+/// A place in a stack of `room`: on the CPU backend it is looked at whether the rules above have been kept.
+GRAVEL_DEVICE uint32_t checked_place(uint32_t place, [[maybe_unused]] uint32_t room) {
+#if !GRAVEL_CUDA
+  if (place >= room) fail_text("task graph: a worker's shared memory has no place " + std::to_string(place));
+#endif
+  return place;
+}
+
+/// A continuation for which no task of the graph waits: frames of it are begun elsewhere, and never lie in shared
+/// memory.
+struct no_local_frames {
+  static constexpr uint32_t level_words = 0;
+};
+
+template <class Types>
+struct local_store;
+
+/// All of one warp: a view of `levels` levels in its part of the block's shared memory.
+template <class... T>
+struct local_store<gravel_types<T...>> {
+  static constexpr uint32_t most_levels = 32;  ///< a lane looks at each
+  static constexpr uint32_t most_spawns = std::max({task_facts<T>::spawns...});
+  static constexpr bool possible = (task_facts<T>::may_be_local && ...);
+  static constexpr uint32_t room =
+      32 * (most_spawns ? most_spawns + 1 : 2);  ///< in each level: of a batch, and a batch besides
+  template <class U>
+  static constexpr bool has_frames = task_facts<U>::is_continuation &&
+                                     (task_facts<T>::continuations::template has<U> || ...);
+  template <class U>
+  using part = std::conditional_t<!task_facts<U>::is_continuation, local_tasks<U, room>,
+                                  std::conditional_t<has_frames<U>, local_frames<U>, no_local_frames>>;
+  static constexpr uint32_t head_words = 32 * sizeof...(T), level_words = (part<T>::level_words + ...);
+
+  GRAVEL_BOTH static constexpr uint32_t bytes(uint32_t levels) { return 4 * (head_words + levels * level_words); }
+
+  uint32_t* memory;
+  uint32_t levels;
+
+  template <class U>
+  GRAVEL_DEVICE part<U> of() const {
+    constexpr uint32_t index = gravel_types<T...>::template index<U>;
+    uint32_t* const head = memory + 32 * index;
+    uint32_t* const words = memory + head_words + words_before(index) * levels;
+    if constexpr (has_frames<U>) return part<U>::in(head, words, 32 * levels);
+    else if constexpr (task_facts<U>::is_continuation) return {};
+    else return {head, words};
+  }
+
+  /// Thread scope: the warp, converged.
+  GRAVEL_DEVICE void begin(const lane_group& warp) const {
+    (begin_part(warp, of<T>()), ...);
+    warp.sync();
+  }
+
+ private:
+  GRAVEL_BOTH static constexpr uint32_t words_before(uint32_t index) {
+    uint32_t sum = 0, i = 0;
+    ((i++ < index ? sum += part<T>::level_words : 0), ...);
+    return sum;
+  }
+  template <class U>
+  GRAVEL_DEVICE static void begin_part(const lane_group& warp, const local_tasks<U, room>& p) {
+    p.count[warp.rank()] = 0;
+  }
+  GRAVEL_DEVICE static void begin_part(const lane_group&, const no_local_frames&) {}
+  template <class C>
+  GRAVEL_DEVICE static void begin_part(const lane_group& warp, const local_frames<C>& p) {
+    for (uint32_t i = warp.rank(); i < p.rows; i += 32) p.free[i] = static_cast<uint16_t>(i);
+    if (warp.is_leader()) *p.n_free = p.rows, *p.n_ready = 0;
+  }
+};
+
+}  // namespace gravel::detail
