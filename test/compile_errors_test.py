@@ -15,7 +15,7 @@ SOURCE, COMPILER = sys.argv[1], sys.argv[2:]
 CLANG = shutil.which("clang++")
 NVCC = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
 COMPILERS = [COMPILER] + [[path, "-ferror-limit=0"] for path in [CLANG] if path]
-HEADERS = [f"-I{SOURCE}", f"-I{SOURCE}/host"]
+HEADERS = [f"-I{SOURCE}", f"-I{SOURCE}/lib"]
 
 # A struct's body, and what is said about it.
 NAME = 'static constexpr const char* name = "wrong"; '
@@ -91,12 +91,12 @@ RIGHT_SENDERS = ("__shared__ gravel_block_sender<1024> sender; sender.begin(g);"
 
 
 def kernels(bodies):
-    return '#include "gravel.cuh"\n' + "".join(f"__global__ void kernel{i}(gravel_t g) {{ {body} }}\n" for i, body in enumerate(bodies))
+    return '#include <gravel/gravel.cuh>\n' + "".join(f"__global__ void kernel{i}(gravel_t g) {{ {body} }}\n" for i, body in enumerate(bodies))
 
 
 def all_mistakes():
     """A program with all mistakes, and what is to be said about them."""
-    program = '#include "gravel.cuh"\n#include "lib/critical/servers.cuh"\n' + RIGHT_HANDLER + "struct declared;\n" + KERNELS + SECTIONS
+    program = '#include <gravel/gravel.cuh>\n#include <gravel/critical.cuh>\n' + RIGHT_HANDLER + "struct declared;\n" + KERNELS + SECTIONS
     for i, body in enumerate(WRONG_HANDLERS):
         body = body.replace("wrong{}", f"wrong{i}").replace("{{}}", "{}")
         program += f"struct wrong{i} {{ {body} }};\nvoid f{i}(const gravel_t& g) {{ gravel_am<wrong{i}>(g, 0, 1); gravel_init<right, wrong{i}>(); }}\n"
@@ -109,7 +109,7 @@ def all_mistakes():
 
 def wrong_sections():
     """Apart: a compiler may look no further where classes are wrong."""
-    program = '#include "lib/critical/servers.cuh"\n' + SECTIONS
+    program = '#include <gravel/critical.cuh>\n' + SECTIONS
     for i, body in enumerate(WRONG_SECTIONS):
         program += f"struct section{i} {{ {body} }};\nvoid open{i}() {{ gravel_servers<record, section{i}> servers({{.keys = 1}}); }}\n"
     return program, WRONG_SECTIONS.values()
@@ -123,7 +123,7 @@ def chain_with(words):
     """A task of a chain that takes so many words of arguments."""
     types = ", ".join(["uint64_t"] * words)
     values = "".join(", uint64_t{1}" for _ in range(words))
-    return ('#include "lib/remote_task/task.cuh"\nstruct first { static constexpr const char* name = "first"; GRAVEL_HANDLER void operator()(const gravel_task_t&, '
+    return ('#include <gravel/remote_task.cuh>\nstruct first { static constexpr const char* name = "first"; GRAVEL_HANDLER void operator()(const gravel_task_t&, '
             'uint64_t*, const void*) const {} };\nstruct next { static constexpr const char* name = "next"; GRAVEL_HANDLER void operator()(const '
             f'gravel_task_t&, uint64_t*, const void*, {types}) const {{}} }};\n__global__ void send(gravel_task_handle q, uint64_t* x, gravel_signal s) {{ '
             f'gravel_make_task<first>(q, 0, x, {{}}, s).then<next>(0, x, {{}}, s{values}).put(); }}\n')
@@ -150,8 +150,7 @@ def nvcc_errors(program, *options):
 
 def all_libraries():
     """What a program that uses all of them includes: they bear each other."""
-    headers = ["gravel.cuh", *sorted(str(path.relative_to(SOURCE)) for path in pathlib.Path(SOURCE).glob("lib/*/*.cuh"))]
-    return "".join(f'#include "{header}"\n' for header in headers)
+    return "".join(f"#include <gravel/{path.name}>\n" for path in sorted(pathlib.Path(SOURCE).glob("lib/gravel/*.cuh")))
 
 
 class CompileErrors(unittest.TestCase):
@@ -190,11 +189,11 @@ class CompileErrors(unittest.TestCase):
 
     @unittest.skipUnless(NVCC, "no nvcc")
     def test_handler_for_the_host_alone(self):
-        program = '#include "gravel.cuh"\nstruct wrong { ' + NAME + "void operator()(const gravel_t&, int) const {} };\nvoid f() { gravel_init<wrong>(); }\n"
+        program = '#include <gravel/gravel.cuh>\nstruct wrong { ' + NAME + "void operator()(const gravel_t&, int) const {} };\nvoid f() { gravel_init<wrong>(); }\n"
         self.assert_reported(nvcc_errors(program, "-arch=sm_90"), ["write_GRAVEL_HANDLER_before_it"])
 
     def test_texts_of_errors(self):
-        program = '#include <vector>\n#include "lib/base/error.hpp"\nvoid f() { gravel::fail(%s); }\n'
+        program = '#include <vector>\n#include "lib/base/error.hpp"\nvoid f() { gravel::detail::fail(%s); }\n'
         for command in COMPILERS:
             self.assertEqual(compile_errors(program % '"{} {:#x}, {{}}", 1, 2', command), [])
             for text in WRONG_TEXTS:

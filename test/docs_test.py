@@ -23,7 +23,7 @@ LIBRARY = BUILD / "host"
 
 def compile_command(compiler, source, *options):
     """As C++: the CPU backend."""
-    headers = [f"-I{ROOT}", f"-I{ROOT / 'host'}"]
+    headers = [f"-I{ROOT}", f"-I{ROOT / 'lib'}"]
     return [*compiler, "-std=c++20", *STRICT, *headers, *options, "-x", "c++", str(source), "-x", "none"]
 
 

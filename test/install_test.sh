@@ -57,8 +57,10 @@ fi
 # ---- headers
 strict=(-fsyntax-only -fvisibility=hidden -Wall -Wextra -Wpedantic -Wshadow -Werror)
 # shellcheck disable=SC2016,SC2086
-python3 "$source/tools/installed_headers.py" --umbrella | xargs -P 2 -I HEADER sh -c 'printf "#include \"HEADER\"\n" | "$@" -x c++ -' sh \
-  $compiler -std=c++20 "${strict[@]}" "-I$prefix/include/gravel" "-I$prefix/include/gravel/host" || fail "an umbrella header alone"
+ls "$prefix/include" | grep -vx gravel && fail "include/ has more than gravel/"
+if grep -rnE '#\s*include\s*"' "$prefix/include"; then fail "these includes depend on where the header lies"; fi
+(cd "$prefix/include" && ls gravel/*.*) | xargs -P 2 -I HEADER sh -c 'printf "#include <HEADER>\n" | "$@" -x c++ -' sh \
+  $compiler -std=c++20 "${strict[@]}" "-I$prefix/include" || fail "a public header alone"
 echo "headers: ok"
 
 # ---- programs, run as a job
@@ -84,12 +86,12 @@ export GRAVEL_CXX=$compiler
 run "$place/hello"
 if readelf -d "$place/hello" | grep -E 'NEEDED.*(fmt|spdlog|libgravel_graph)'; then fail "a program needs a library that it does not use"; fi
 shown=$("$place/link" --show "$place/a program.cu" -o "$place/as shown")
-case $shown in *"-std=c++20"*"'-I$place/gravel/include/gravel'"*"-x c++ '$place/a program.cu' -x none"*-lgravel*) ;; *) fail "gravel-c++ --show: $shown" ;; esac
+case $shown in *"-std=c++20"*"'-I$place/gravel/include'"*"-x c++ '$place/a program.cu' -x none"*-lgravel*) ;; *) fail "gravel-c++ --show: $shown" ;; esac
 case $("$place/link" --show -c -std=c++23 part.cpp) in *-lgravel* | *c++20* | *-x*) fail "gravel-c++ adds too much" ;; esac
 "$place/link" --help | grep -q 'gravel-c++ hello.cu -o hello' || fail "gravel-c++ --help"
 # Graphs, with main in a .cpp.
 cat > "$place/edges.cpp" << 'END'
-#include "lib/graph/graph.hpp"
+#include <gravel/graph.hpp>
 int main() { return gravel::make_csr(gravel::rmat(4, 2, 1)).targets.size() == 32 ? 0 : 1; }
 END
 "$place/link" -O0 "$place/edges.cpp" -o "$place/edges" || fail "gravel-c++ with lib/graph"
@@ -109,9 +111,9 @@ echo "pkg-config: ok"
 # ---- headers of another version, or of another libgravel
 refused() {  # NAME SED_SCRIPT FILE WORDS...: what a program says that was compiled with a changed header
   cp -al "$prefix/include" "$work/$1"
-  sed -i "$2" "$work/$1/gravel/$3"
+  sed -i "$2" "$work/$1/gravel/detail/$3"
   # shellcheck disable=SC2086
-  $compiler -std=c++20 -O0 -fvisibility=hidden "-I$work/$1/gravel" "-I$work/$1/gravel/host" -x c++ "$work/programs/hello.cu" -x none -L"$libdir" -lgravel \
+  $compiler -std=c++20 -O0 -fvisibility=hidden "-I$work/$1" -x c++ "$work/programs/hello.cu" -x none -L"$libdir" -lgravel \
     -Wl,-rpath,"$libdir" -o "$work/$1/hello"
   if "$work/$1/hello" > "$work/log" 2>&1; then fail "a program with the headers of $1 runs"; fi
   for words in "${@:4}"; do

@@ -3,5 +3,7 @@
 #include "lib/worklist/worklist.cuh"
 
 namespace gravel {
+using detail::least_keys;
+using detail::vertex_code;
 using detail::worklist_graph;
 }  // namespace gravel
