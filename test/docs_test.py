@@ -135,6 +135,15 @@ class DocsTest(unittest.TestCase):
                 with self.subTest(page=page.name, name=name):
                     self.assertTrue(list(ROOT.glob(name)), "no such file")
 
+    def test_names_in_files(self):
+        """`FILE` (`NAME`): the name is in that file."""
+        found = [(page, *pair) for page in PAGES for pair in re.findall(r"`([\w./-]+)`\s\(`([\w.-]+)`\)", without_code(page.read_text()))]
+        self.assertTrue(found)
+        for page, path, name in found:
+            if (ROOT / path).is_file():
+                with self.subTest(page=page.name, file=path, name=name):
+                    self.assertTrue(re.search(rf"\b{re.escape(name)}\b", (ROOT / path).read_text()), "no such name in the file")
+
     def test_names_in_sources(self):
         sources = "\n".join(
             path.read_text() for part in SOURCES for path in (ROOT / part).rglob("*") if path.suffix in (".cpp", ".hpp", ".cuh", ".in", ".build")
