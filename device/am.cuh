@@ -149,8 +149,17 @@ GRAVEL_BOTH void send_am(const gravel_t& g, uint32_t sink, const Piece (&message
 
 }  // namespace gravel::detail
 
-/// Runs Handler at `pe` with the given arguments (up to 256 bytes together), also where pe is this PE. Non-blocking.
-/// Thread scope: lane, from divergent code, from host threads, from handlers.
+/// Runs `Handler` at `pe` with a copy of the arguments. `pe` may be this PE.
+/// @tparam Handler a type that all PEs gave to gravel_init
+/// @param g handle: the one that the kernel or the handler was given, or gravel_host_handle()
+/// @param pe 0 to gravel_n_pes(g) - 1
+/// @param arguments trivially copyable, up to 256 bytes together
+/// @scope lane, from divergent code; handlers; host threads
+/// @completion gravel_quiet: the handler has returned. gravel_wait_quiescent: so have those of the messages that it
+///   sent
+/// @errors a handler that gravel_init was not given, a PE out of range: the job ends with a message that names handler
+///   and PE
+/// @source GASNet's active messages; Gravel (SC17), section 3
 template <class Handler, class... A>
 GRAVEL_BOTH void gravel_am(const gravel_t& g, int pe, A... arguments) {
   using namespace gravel::detail;

@@ -61,7 +61,13 @@ __device__ GRAVEL_NOINLINE inline void leave_without_memory(const gravel_t& g, u
 #endif
 }
 
-/// What gravel_block_sender is made of, and what gravel_block_sender::dynamic() returns.
+/// The members of gravel_block_sender, which gathers a block's messages in shared memory. The operations are those of
+/// put.cuh and am.cuh.
+/// @scope lane, from divergent code, between begin() and end()
+/// @completion after end(): gravel_quiet (operations of this PE), gravel_barrier_all (operations of all PEs)
+/// @errors as of the operations in put.cuh; a block with another number of threads, or too little shared memory: the
+///   job ends with a message
+/// @source Gravel (SC17), sections 4 and 5
 template <int BLOCK, int CAPACITY, int PEERS>
 struct block_sender {
   static_assert(BLOCK >= 1 && BLOCK <= 1024, "BLOCK is the number of threads of the block, 1 to 1024");
@@ -71,15 +77,17 @@ struct block_sender {
   static constexpr int own_bins = CAPACITY >= 512 ? CAPACITY * 3 / 4 : 0;
   static constexpr int more_bins = own_bins && 512 * PEERS > own_bins ? 512 * PEERS - own_bins : 0;
 
-  /// Thread scope: block, converged. A block that has not BLOCK threads is reported, and the sender drops what it is
-  /// given.
+  /// Begins to gather. A block that has not BLOCK threads is reported, and the sender drops what it is given.
+  /// @param handle the kernel's handle
+  /// @scope block, converged
   GRAVEL_DEVICE void begin(const gravel_t& handle) {
     // Of a dynamic sender: nothing may be written where there is no memory.
     const uint64_t end = static_cast<uint64_t>(reinterpret_cast<char*>(this + 1) - gravel_dynamic_shared());
     if (end > gravel_dynamic_shared_bytes()) leave_without_memory(handle, static_cast<uint32_t>(end));
     if (!refused(handle)) start(handle);
   }
-  /// Hands over what is left. Thread scope: block, converged. begin() may follow again.
+  /// Hands over what is left. begin() may follow again.
+  /// @scope block, converged
   GRAVEL_DEVICE void end() {
     if (g.heap_bytes == 0 || !enter_block(g, team_call::block_sender_end)) return;
     __syncthreads();
@@ -100,10 +108,17 @@ struct block_sender {
   }
 
   // The operations of put.cuh and am.cuh. Thread scope: lane, divergent.
+  /// Puts, as gravel_put.
+  /// @param dest symmetric address
+  /// @param value what is stored
+  /// @param pe destination
   template <class T>
   GRAVEL_DEVICE void put(T* dest, same<T> value, int pe) {
     one_sided<op::put>(as_numbers(dest), as_number<T>(value), pe);
   }
+  /// Increments, as gravel_inc.
+  /// @param dest symmetric address
+  /// @param pe destination
   template <class T>
   GRAVEL_DEVICE void inc(T* dest, int pe) {
     one_sided<op::inc>(dest, T{1}, pe);
@@ -113,13 +128,40 @@ struct block_sender {
   GRAVEL_DEVICE void name(T* dest, same<T> value, int pe) { \
     one_sided<op::name>(dest, value, pe);                   \
   }
+  /// Adds, as gravel_add.
+  /// @param dest symmetric address
+  /// @param value operand
+  /// @param pe destination
   GRAVEL_UPDATE(add)
+  /// Combines bits, as gravel_and.
+  /// @param dest symmetric address
+  /// @param value operand
+  /// @param pe destination
   GRAVEL_UPDATE(bit_and)
+  /// Combines bits, as gravel_or.
+  /// @param dest symmetric address
+  /// @param value operand
+  /// @param pe destination
   GRAVEL_UPDATE(bit_or)
+  /// Combines bits, as gravel_xor.
+  /// @param dest symmetric address
+  /// @param value operand
+  /// @param pe destination
   GRAVEL_UPDATE(bit_xor)
+  /// Keeps the smaller, as gravel_min.
+  /// @param dest symmetric address
+  /// @param value operand
+  /// @param pe destination
   GRAVEL_UPDATE(min)
+  /// Keeps the larger, as gravel_max.
+  /// @param dest symmetric address
+  /// @param value operand
+  /// @param pe destination
   GRAVEL_UPDATE(max)
 #undef GRAVEL_UPDATE
+  /// Sends an active message, as gravel_am.
+  /// @param pe destination
+  /// @param arguments of the handler
   template <class Handler, class... A>
   GRAVEL_DEVICE void am(int pe, A... arguments) {
     if constexpr (send_check<Handler, A...>::good) {
@@ -388,25 +430,34 @@ struct block_sender {
 
 }  // namespace gravel::detail
 
-/// BLOCK: threads of the block, which may have one, two or three dimensions. CAPACITY: messages of up to 16 bytes that
-/// gather before they are sorted, 128 to 4096; it takes 26 bytes of shared memory each. PEERS: for how many there is
-/// room in bins of a chunk each (route peer), 16 bytes for each message of them; with more peers than that bins are
-/// smaller. A sender for 1 fills a GPU with more blocks.
+/// Gathers a thread block's messages in shared memory, sorts them by destination, and hands over whole slots.
+/// @tparam BLOCK threads of the block, which may have one, two or three dimensions
+/// @tparam CAPACITY messages of up to 16 bytes that gather before they are sorted, 128 to 4096; each takes 26 bytes of
+///   shared memory
+/// @tparam PEERS for how many peers there is room in bins of a chunk each (route `peer`), 16 bytes for each message of
+///   them; with more peers bins are smaller. A sender for 1 lets more blocks run on a GPU
+/// @scope lane, from divergent code, between begin() and end()
+/// @completion after end(): gravel_quiet (operations of this PE), gravel_barrier_all (operations of all PEs)
+/// @errors as of the operations in put.cuh; a block with another number of threads, or too little shared memory: the
+///   job ends with a message
+/// @source Gravel (SC17), sections 4 and 5
 template <int BLOCK, int CAPACITY = 1024, int PEERS = 1>
 struct gravel_block_sender : gravel::detail::block_sender<BLOCK, CAPACITY, PEERS> {
   using base = gravel::detail::block_sender<BLOCK, CAPACITY, PEERS>;
   /// Bytes of shared memory: for gravel_launch_config, if the sender is dynamic().
   static constexpr uint32_t shared_bytes = sizeof(base);
 
-  /// Thread scope: block, converged.
+  /// Begins to gather.
+  /// @param handle the kernel's handle
+  /// @scope block, converged
   GRAVEL_DEVICE void begin(const gravel_t& handle) {
     gravel::detail::static_shared_memory<shared_bytes>::check();
     if (!base::refused(handle)) base::start(handle);
   }
 
-  /// The sender in the block's dynamic shared memory, `offset` bytes (a multiple of 16) behind its beginning: launch
-  /// the kernel with shared_bytes more than that. Its begin() reports a block that has less, and ends it. Thread scope:
-  /// lane.
+  /// The sender in the block's dynamic shared memory: launch the kernel with shared_bytes more than `offset`. Its
+  /// begin() reports a block that has less, and ends it.
+  /// @param offset bytes from the beginning of the dynamic shared memory, a multiple of 16
   GRAVEL_DEVICE static base& dynamic(uint32_t offset = 0) {
     gravel::detail::dynamic_shared_memory<shared_bytes>::check();
     return *reinterpret_cast<base*>(gravel_dynamic_shared() + offset);

@@ -6,6 +6,24 @@
 //   put_signal        data and signal in one message; what does not fit goes before, and is applied before that one leaves
 //
 // Gets are counted by the units of their answers, so that those never need more room than the limit says (fetch.cuh).
+//
+// What all calls of this file have in common. A host thread calls any of them alone. Data moves fastest where both
+// addresses are multiples of 16, and by a whole block: a lane copies alone.
+// @param g handle: the one that the kernel was given, or gravel_host_handle()
+// @param dest symmetric address of any alignment, where the data arrives: at `pe` (put), or here (get)
+// @param source where the data lies. Put: any memory that this device can read, of host threads also memory of the
+//   host; it may be reused on return. Get: symmetric address at `pe`
+// @param bytes number of bytes, 0 or more
+// @param signal symmetric address of a word at `pe`, aligned to 8
+// @param value what the signal is set to, or what is added to it
+// @param how GRAVEL_SIGNAL_SET or GRAVEL_SIGNAL_ADD
+// @param pe 0 to gravel_n_pes(g) - 1
+// @param lanes mask of the lanes of the warp that call together; all of them call with the same mask
+// @completion gravel_quiet; who sees a signal also sees the data before it
+// @errors memory outside the heap, a PE out of range, a call from a handler, threads that are missing or differ in
+//   their arguments: the job ends with a message that names the call
+// @source OpenSHMEM 1.5: shmem_putmem_nbi, shmem_getmem_nbi, shmem_putmem_signal_nbi; NVSHMEM: nvshmemx_*_block and
+//   _warp
 #pragma once
 #include "device/caller.cuh"
 #include "device/copy_team.cuh"
@@ -226,52 +244,58 @@ GRAVEL_BOTH void finish_bulk(const gravel_t& g, const copy_team& team, const uni
 
 }  // namespace gravel::detail
 
-// Thread scope: block, every thread with the same arguments; with _warp: the lanes of a warp that are in `lanes`
-// (all, if it is left out), converged, with the same arguments; with _lane: one lane, any of them, each with its own
-// arguments. A host thread calls any of them alone, with memory of the host or of its GPU as source. Not from
-// handlers. Sizes and addresses may be any; data moves fastest where both addresses are multiples of 16, and by a
-// whole block: a lane copies alone.
-
-/// Copies `bytes` bytes from `source` (any memory this device can read) to the symmetric address `dest` at `pe`.
-/// Non-blocking: complete after gravel_quiet. `source` may be reused on return.
+/// Copies `bytes` bytes to `pe`.
+/// @scope block: every thread, with the same arguments; a host thread. Not handlers
 GRAVEL_BOTH void gravel_put_bulk(const gravel_t& g, void* dest, const void* source, uint64_t bytes, int pe) {
   gravel::detail::put_bulk_by(g, gravel::detail::copy_team::block(g), dest, source, bytes, pe);
 }
+/// Copies `bytes` bytes to `pe`.
+/// @scope warp: the lanes in `lanes`, converged, with the same arguments; a host thread. Not handlers
 GRAVEL_BOTH void gravel_put_bulk_warp(const gravel_t& g, void* dest, const void* source, uint64_t bytes, int pe,
                                       uint32_t lanes = ~0u) {
   gravel::detail::put_bulk_by(g, gravel::detail::copy_team::warp(g, lanes), dest, source, bytes, pe);
 }
+/// Copies `bytes` bytes to `pe`.
+/// @scope lane, from divergent code, each with its own arguments; a host thread. Not handlers
 GRAVEL_BOTH void gravel_put_bulk_lane(const gravel_t& g, void* dest, const void* source, uint64_t bytes, int pe) {
   gravel::detail::put_bulk_by(g, gravel::detail::copy_team::lane(g), dest, source, bytes, pe);
 }
 
-/// gravel_put_bulk, and behind it *signal = value or *signal += value at `pe` (`signal` is a symmetric address, too):
-/// who sees the signal, by gravel_wait_until, sees the data. Data that does not fit one message (GRAVEL_SLOT_SIZE,
-/// GRAVEL_PACKET_SIZE) on the route `net` waits until all but its last piece is applied.
+/// Copies `bytes` bytes to `pe`, and behind them sets or raises `*signal` there. Data that does not fit one message
+/// (GRAVEL_SLOT_SIZE, GRAVEL_PACKET_SIZE) on the route `net` waits until all but its last part is applied.
+/// @scope block: every thread, with the same arguments; a host thread. Not handlers
 GRAVEL_BOTH void gravel_put_signal(const gravel_t& g, void* dest, const void* source, uint64_t bytes, uint64_t* signal,
                                    uint64_t value, gravel_signal_op how, int pe) {
   gravel::detail::put_bulk_by(g, gravel::detail::copy_team::block(g), dest, source, bytes, pe, signal, value, how);
 }
+/// Copies `bytes` bytes to `pe` with a signal, as gravel_put_signal.
+/// @scope warp: the lanes in `lanes`, converged, with the same arguments; a host thread. Not handlers
 GRAVEL_BOTH void gravel_put_signal_warp(const gravel_t& g, void* dest, const void* source, uint64_t bytes,
                                         uint64_t* signal, uint64_t value, gravel_signal_op how, int pe,
                                         uint32_t lanes = ~0u) {
   gravel::detail::put_bulk_by(g, gravel::detail::copy_team::warp(g, lanes), dest, source, bytes, pe, signal, value,
                               how);
 }
+/// Copies `bytes` bytes to `pe` with a signal, as gravel_put_signal.
+/// @scope lane, from divergent code, each with its own arguments; a host thread. Not handlers
 GRAVEL_BOTH void gravel_put_signal_lane(const gravel_t& g, void* dest, const void* source, uint64_t bytes,
                                         uint64_t* signal, uint64_t value, gravel_signal_op how, int pe) {
   gravel::detail::put_bulk_by(g, gravel::detail::copy_team::lane(g), dest, source, bytes, pe, signal, value, how);
 }
 
-/// Copies `bytes` bytes from the symmetric address `source` at `pe` to the symmetric address `dest` here. Does not wait
-/// for the answer (unless very much is under way): `dest` is valid after gravel_quiet.
+/// Copies `bytes` bytes from `pe`. Does not wait for the answer, unless very much is under way.
+/// @scope block: every thread, with the same arguments; a host thread. Not handlers
 GRAVEL_BOTH void gravel_get_bulk(const gravel_t& g, void* dest, const void* source, uint64_t bytes, int pe) {
   gravel::detail::get_bulk_by(g, gravel::detail::copy_team::block(g), dest, source, bytes, pe);
 }
+/// Copies `bytes` bytes from `pe`, as gravel_get_bulk.
+/// @scope warp: the lanes in `lanes`, converged, with the same arguments; a host thread. Not handlers
 GRAVEL_BOTH void gravel_get_bulk_warp(const gravel_t& g, void* dest, const void* source, uint64_t bytes, int pe,
                                       uint32_t lanes = ~0u) {
   gravel::detail::get_bulk_by(g, gravel::detail::copy_team::warp(g, lanes), dest, source, bytes, pe);
 }
+/// Copies `bytes` bytes from `pe`, as gravel_get_bulk.
+/// @scope lane, from divergent code, each with its own arguments; a host thread. Not handlers
 GRAVEL_BOTH void gravel_get_bulk_lane(const gravel_t& g, void* dest, const void* source, uint64_t bytes, int pe) {
   gravel::detail::get_bulk_by(g, gravel::detail::copy_team::lane(g), dest, source, bytes, pe);
 }

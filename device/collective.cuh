@@ -5,6 +5,17 @@
 // A contribution is put into every PE's scratch memory, into its place among those of all PEs. Then the blocks meet in
 // a barrier: quiet, and rounds in which each tells the PE 2^k further on that it, and all it has heard of, has come.
 // What was put before is there now; each PE combines it, in the order of the PEs.
+//
+// What all calls of this file have in common:
+// @param g handle that the kernel was given
+// @param to [count] results, in memory that the block shares (shared or global); may be `from`
+// @param from [count] contributions of this PE, in memory that the block shares
+// @param count number of elements, the same at all PEs
+// @scope block: all threads of one block of each PE, converged; one block of a PE at a time; kernels of gravel_launch
+// @completion on return: all PEs have called, and results are there
+// @errors PEs that call different collectives, threads that are missing or differ, a call from the host or a handler:
+//   the job ends with a message that names both calls
+// @source OpenSHMEM 1.5, collectives; NVSHMEM: nvshmemx_*_block
 #pragma once
 #include "device/copy_team.cuh"
 #include "device/team_check.cuh"
@@ -115,16 +126,17 @@ GRAVEL_DEVICE void reduce_as_block(const gravel_t& g, other_call what, team_call
 }  // namespace inner
 }  // namespace gravel::detail
 
-/// What the block has sent before is applied, and the blocks of all PEs are here.
+/// Waits until all that the block has sent before is applied, and the blocks of all PEs are here.
 GRAVEL_DEVICE void gravel_barrier_block(const gravel_t& g) {
   using namespace gravel::detail;
   if (!forbidden_outside_kernel(g, other_call::barrier_block) && enter_block(g, team_call::barrier_block))
     inner::sync_as_block(g, other_call::barrier_block);
 }
 
-/// What the grid has sent before is applied, and the grids of all PEs are here. Thread scope: all threads of all blocks
-/// of a cooperative launch (gravel_launch_config::cooperative), or of one block; grids may differ from PE to PE. Blocks
-/// of another launch might wait for blocks that cannot start: that ends the job with a message.
+/// Waits until all that the grid has sent before is applied, and the grids of all PEs are here. Grids may differ from
+/// PE to PE. In a plain launch of several blocks some might wait for blocks that cannot start: that ends the job with a
+/// message.
+/// @scope grid: all threads of all blocks of a cooperative launch (gravel_launch_config::cooperative), or of one block
 GRAVEL_DEVICE void gravel_barrier(const gravel_t& g) {
   using namespace gravel::detail;
   if (!forbidden_outside_kernel(g, other_call::barrier) && !forbidden_in_plain_grid(g, other_call::barrier) &&
@@ -132,8 +144,10 @@ GRAVEL_DEVICE void gravel_barrier(const gravel_t& g) {
     inner::sync_as_grid(g, other_call::barrier);
 }
 
-/// values[0 .. count) of PE `root`, in memory that the block shares (shared or global), at all PEs. T as for
-/// gravel_put. Small numbers of values: they go one by one.
+/// Copies values[0 .. count) of PE `root` to all PEs. T: as of gravel_put. For small numbers of values: they go one by
+/// one.
+/// @param values [count] in memory that the block shares (shared or global)
+/// @param root the PE whose values all get
 template <class T>
 GRAVEL_DEVICE void gravel_broadcast_block(const gravel_t& g, T* values, uint32_t count, int root) {
   using namespace gravel::detail;
@@ -169,7 +183,11 @@ GRAVEL_DEVICE void gravel_broadcast_block(const gravel_t& g, T* values, uint32_t
     gravel::detail::inner::reduce_as_block(g, gravel::detail::other_call::call, gravel::detail::team_call::call, to, \
                                            from, count);                                                             \
   }
+/// Sums over all PEs, element by element. T: integers of 4 and 8 bytes, float, double. The same result, bit for bit, at
+/// all PEs.
 GRAVEL_REDUCTION(gravel_sum_all_block, sum_all_block)
+/// Minima over all PEs, element by element. T: as of gravel_sum_all_block.
 GRAVEL_REDUCTION(gravel_min_all_block, min_all_block)
+/// Maxima over all PEs, element by element. T: as of gravel_sum_all_block.
 GRAVEL_REDUCTION(gravel_max_all_block, max_all_block)
 #undef GRAVEL_REDUCTION

@@ -1,6 +1,21 @@
-// Operations with an answer. gravel_get does not wait for its answer (unless very many are under way) and is complete
-// after gravel_quiet; the fetching ones, swap and compare_swap wait for theirs, so kernels that use them must leave
-// room for the resolver kernel (docs/programming.md). Thread scope: lane, from divergent code. Not from handlers.
+// Operations with an answer.
+//
+// gravel_get does not wait for its answer, unless very many are under way; it is complete after gravel_quiet. The
+// fetching operations, swap and compare_swap wait for their answers. Kernels that use these must leave room for the
+// resolver kernel (docs/programming.md).
+//
+// What all calls of this file have in common:
+// @param g handle: the one that the kernel was given, or gravel_host_handle()
+// @param dest symmetric address, in this PE's own symmetric heap, aligned to its type. The operation happens at the
+//   same offset of the heap of `pe`
+// @param source symmetric address, aligned to its type: what is read lies at the same offset of the heap of `pe`
+// @param value operand
+// @param pe 0 to gravel_n_pes(g) - 1
+// @scope lane, from divergent code; host threads. Not handlers
+// @completion on return: the value has been read, and the update has been done
+// @errors an address outside the heap or misaligned, a PE out of range, a call from a handler: the job ends with a
+//   message that names operation and PE
+// @source OpenSHMEM 1.5: shmem_g and the fetching atomics
 #pragma once
 #include "device/wait.cuh"
 
@@ -68,9 +83,11 @@ GRAVEL_BOTH T fetching(const gravel_t& g, op o, T* dest, T operand, T expected, 
 
 }  // namespace gravel::detail
 
-/// Reads *source at `pe` into *dest, both symmetric addresses. *dest is valid after gravel_quiet. Does not wait for its
-/// answer, but while GRAVEL_REPLY_CELLS gets of this PE's kernels (or of its host threads) are under way it waits for
-/// earlier ones.
+/// Reads `*source` at `pe` into `*dest` here. While GRAVEL_REPLY_CELLS gets of this PE's kernels (or of its host
+/// threads) are under way it waits for earlier ones. T: as of gravel_put.
+/// @param dest symmetric address in this PE's own heap, where the value arrives
+/// @completion gravel_quiet: then `*dest` is valid
+/// @source OpenSHMEM 1.5: shmem_get_nbi
 template <class T>
 GRAVEL_BOTH void gravel_get(const gravel_t& g, T* dest, const T* source, int pe) {
   using namespace gravel::detail;
@@ -105,24 +122,35 @@ GRAVEL_BOTH void gravel_get(const gravel_t& g, T* dest, const T* source, int pe)
     using namespace gravel::detail;                                                                              \
     return from_word<T>(to_word(fetching(g, op::code, as_numbers(dest), as_number<T>(value), number<T>{}, pe))); \
   }
-/// *dest += value at `pe`, atomically; returns the value before. Blocking. T: integers of 4, 8 bytes, float, double.
+/// Adds atomically: `*dest += value` at `pe`. T: integers of 4 and 8 bytes, float, double.
+/// @return the value before
 GRAVEL_FETCHING(gravel_fetch_add, fetch_add, is_addable, "integers of 4 and 8 bytes, float and double")
-/// *dest = *dest & value, and so on, at `pe`, atomically; returns the value before. Blocking. T: integers of 4, 8
-/// bytes.
+/// Combines bits atomically: `*dest &= value` at `pe`. T: integers of 4 and 8 bytes.
+/// @return the value before
 GRAVEL_FETCHING(gravel_fetch_and, fetch_and, is_atomic_integer, "integers of 4 and 8 bytes")
+/// Combines bits atomically: `*dest |= value` at `pe`. T: integers of 4 and 8 bytes.
+/// @return the value before
 GRAVEL_FETCHING(gravel_fetch_or, fetch_or, is_atomic_integer, "integers of 4 and 8 bytes")
+/// Combines bits atomically: `*dest ^= value` at `pe`. T: integers of 4 and 8 bytes.
+/// @return the value before
 GRAVEL_FETCHING(gravel_fetch_xor, fetch_xor, is_atomic_integer, "integers of 4 and 8 bytes")
-/// gravel_min and gravel_max that return the value before. Blocking. T: integers of 4, 8 bytes, float, double.
+/// Keeps the smaller of `*dest` and `value` at `pe`, atomically, as gravel_min. T: integers of 4 and 8 bytes, float,
+/// double.
+/// @return the value before
 GRAVEL_FETCHING(gravel_fetch_min, fetch_min, is_addable, "integers of 4 and 8 bytes, float and double")
+/// Keeps the larger of `*dest` and `value` at `pe`, atomically, as gravel_max. T: integers of 4 and 8 bytes, float,
+/// double.
+/// @return the value before
 GRAVEL_FETCHING(gravel_fetch_max, fetch_max, is_addable, "integers of 4 and 8 bytes, float and double")
-/// *dest = value at `pe`, atomically; returns the value before. Blocking. T: integers, enumerations and pointers of 4
-/// and 8 bytes, float, double.
+/// Swaps atomically: `*dest = value` at `pe`. T: integers, enumerations and pointers of 4 and 8 bytes, float, double.
+/// @return the value before
 GRAVEL_FETCHING(gravel_swap, swap, is_swappable,
                 "integers, enumerations and pointers of 4 and 8 bytes, float and double")
 #undef GRAVEL_FETCHING
 
-/// *dest at `pe`, read at once, as atomics on it are ordered. Blocking: for many words gravel_get and one quiet are
-/// faster. T: as gravel_put.
+/// Reads `*source` at `pe`, ordered as atomics on it are. For many words gravel_get and one quiet are faster. T: as of
+/// gravel_put.
+/// @return the value
 template <class T>
 GRAVEL_BOTH T gravel_fetch(const gravel_t& g, const T* source, int pe) {
   using namespace gravel::detail;
@@ -131,14 +159,18 @@ GRAVEL_BOTH T gravel_fetch(const gravel_t& g, const T* source, int pe) {
   using N = number<T>;
   return from_word<T>(to_word(fetching(g, op::fetch, const_cast<N*>(as_numbers(source)), N{}, N{}, pe)));
 }
-/// A get that returns the value (OpenSHMEM's g): gravel_fetch under the name of the reads.
+/// Reads `*source` at `pe`: gravel_fetch under the name of the reads.
+/// @return the value
 template <class T>
 GRAVEL_BOTH T gravel_get_value(const gravel_t& g, const T* source, int pe) {
   return gravel_fetch(g, source, pe);
 }
 
-/// If *dest == expected at `pe` then *dest = desired, atomically; returns the value before. Blocking. (OpenSHMEM's
-/// order: destination, condition, value.) T: integers, enumerations and pointers of 4 and 8 bytes.
+/// Stores `desired` in `*dest` at `pe` if `*dest` is `expected`, atomically. OpenSHMEM's order: destination, condition,
+/// value. T: integers, enumerations and pointers of 4 and 8 bytes.
+/// @param expected what `*dest` must be
+/// @param desired what is stored then
+/// @return the value before
 template <class T>
 GRAVEL_BOTH T gravel_compare_swap(const gravel_t& g, T* dest, gravel::detail::same<T> expected,
                                   gravel::detail::same<T> desired, int pe) {

@@ -7,9 +7,17 @@
 
 namespace gravel::detail {
 
+/// Lanes of a warp that act together, 1 to 32. On the host, and on the CPU backend without a seed, it is always one.
+/// gravel_batch, which batch handlers get, is a lane_group.
+/// @scope all lanes of the group, and no others
+/// @completion on return
+/// @errors none are checked
+/// @source CUDA: cooperative_groups::coalesced_group
 class lane_group {
  public:
-  /// Always inlined: on the CPU backend the place of the call tells which lanes can be together.
+  /// The lanes that make this call together. Always inlined: on the CPU backend the place of the call says which lanes
+  /// can be together.
+  /// @scope lane, from divergent code
   [[gnu::always_inline]] GRAVEL_BOTH static lane_group active() {
     lane_group group = active_to_count();
 #if GRAVEL_ON_GPU
@@ -25,12 +33,14 @@ class lane_group {
     return group;
   }
   /// Lanes of the calling warp, of which the caller is one.
+  /// @param mask a bit for each lane
   GRAVEL_BOTH static lane_group of(uint32_t mask) {
     lane_group group = active_to_count();
     group.mask_ = mask;
     return group;
   }
-  /// The same, cheaper, to count: only for size(), rank() and is_leader(), and at once.
+  /// As active(), but cheaper, and only to count: for size(), rank() and is_leader(), at once.
+  /// @scope lane, from divergent code
   [[gnu::always_inline]] GRAVEL_BOTH static lane_group active_to_count() {
 #if GRAVEL_ON_GPU
     uint32_t lane;
@@ -44,7 +54,9 @@ class lane_group {
 #endif
   }
 
-  /// The calling warp, which must be converged, of a block of `threads` threads of which this is number `rank`.
+  /// The calling warp, which must be converged.
+  /// @param rank number of the calling thread in its block
+  /// @param threads of the block
   [[gnu::always_inline]] GRAVEL_BOTH static lane_group converged_warp(uint32_t rank, uint32_t threads) {
     lane_group group = active();
     const uint32_t left = threads - rank / 32 * 32;
@@ -53,20 +65,32 @@ class lane_group {
   }
 
   /// Those of the group's lanes that are in `some`; the caller is one of them.
+  /// @param some a bit for each lane
   GRAVEL_BOTH lane_group part(uint32_t some) const { return {some, lane_}; }
 
+  /// A bit for each lane of the group.
   GRAVEL_BOTH uint32_t mask() const { return mask_; }
+  /// Whether all 32 lanes are in the group.
   GRAVEL_BOTH bool is_whole_warp() const { return mask_ == ~0u; }
+  /// Number of lanes.
   GRAVEL_BOTH uint32_t size() const { return popcount(mask_); }
+  /// How many lanes of the group are below this one.
   GRAVEL_BOTH uint32_t rank() const { return popcount(below()); }
-  /// Of another of the group's lanes.
+  /// How many lanes of the group are below `lane`.
+  /// @param lane another of the group's lanes
   GRAVEL_BOTH uint32_t rank_of(uint32_t lane) const { return popcount(mask_ & ((1u << lane) - 1)); }
+  /// The lowest lane of the group.
   GRAVEL_BOTH uint32_t leader_lane() const { return lowest(mask_); }
+  /// Whether this is the lowest lane of the group.
   GRAVEL_BOTH bool is_leader() const { return leader_lane() == lane_; }
+  /// Number of this lane in its warp.
   GRAVEL_BOTH uint32_t lane() const { return lane_; }
-  /// Of the lanes in `some`, how many are below this one.
+  /// How many of the lanes in `some` are below this one.
+  /// @param some a bit for each lane
   GRAVEL_BOTH uint32_t rank_in(uint32_t some) const { return popcount(some & ((1u << lane_) - 1)); }
 
+  /// A bit for each lane of the group whose vote is true.
+  /// @param vote of this lane
   GRAVEL_BOTH uint32_t ballot(bool vote) const {
 #if GRAVEL_ON_GPU
     return __ballot_sync(mask_, vote);
@@ -76,6 +100,9 @@ class lane_group {
     return alone() ? (vote ? mask_ : 0) : __ballot_sync(mask_, vote);
 #endif
   }
+  /// The value of another lane.
+  /// @param value of this lane
+  /// @param lane one of the group
   template <class T>
   GRAVEL_BOTH T from_lane(T value, uint32_t lane) const {
 #if GRAVEL_ON_GPU
@@ -87,11 +114,13 @@ class lane_group {
     return alone() ? value : __shfl_sync(mask_, value, static_cast<int>(lane));
 #endif
   }
+  /// The value of the lowest lane.
+  /// @param value of this lane
   template <class T>
   GRAVEL_BOTH T from_leader(T value) const {
     return from_lane(value, leader_lane());
   }
-  /// Also orders memory among the group's lanes.
+  /// Waits for all lanes of the group, and orders memory among them.
   GRAVEL_BOTH void sync() const {
 #if GRAVEL_ON_GPU
     __syncwarp(mask_);
@@ -101,6 +130,7 @@ class lane_group {
   }
   /// As `wait` by each lane, in a loop in which the group meets. On the CPU backend one lane waits for all: a thread
   /// whose lanes meet each other never sleeps.
+  /// @param wait called by all lanes of the group
   template <class Wait>
   GRAVEL_BOTH void wait_together(Wait wait) const {
 #if GRAVEL_ON_GPU
@@ -111,6 +141,7 @@ class lane_group {
 #endif
   }
   /// Lanes of the group whose `key`, an integer of 4 or 8 bytes, equals this lane's.
+  /// @param key of this lane
   template <class T>
   GRAVEL_BOTH uint32_t match([[maybe_unused]] T key) const {
 #if GRAVEL_ON_GPU
@@ -123,6 +154,7 @@ class lane_group {
   }
 
   /// Sum of `value` over the group's lanes.
+  /// @param value of this lane
   template <class T>
   GRAVEL_BOTH T sum(T value) const {
     T total{};
@@ -131,6 +163,8 @@ class lane_group {
     return total;
   }
 
+  /// Number of bits that are 1.
+  /// @param bits any
   GRAVEL_BOTH static uint32_t popcount(uint32_t bits) {
 #if GRAVEL_ON_GPU
     return static_cast<uint32_t>(__popc(bits));
@@ -140,6 +174,8 @@ class lane_group {
     return static_cast<uint32_t>(__builtin_popcount(bits));
 #endif
   }
+  /// Number of the lowest bit that is 1.
+  /// @param bits not 0
   GRAVEL_BOTH static uint32_t lowest(uint32_t bits) {
 #if GRAVEL_ON_GPU
     return static_cast<uint32_t>(__ffs(static_cast<int>(bits)) - 1);

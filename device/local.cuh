@@ -1,9 +1,17 @@
-// Atomic updates of this PE's own memory, done on return: for kernels, and for handlers on the device, whose messages
-// to their own PE are complete only when quiescence says so. On a GPU they are CUDA's atomics, for all types that
-// operations take.
+// Atomic updates of this PE's own memory, done on return. They are for kernels, and for handlers on the device, whose
+// messages to their own PE are complete only at quiescence. On a GPU they are CUDA's atomics, for all types that
+// operations take. They are atomic against the operations of messages, of peers, and against CUDA's atomics.
 //
-// Thread scope: lane, divergent; not from the host. `dest` is a symmetric address. Atomic against the operations of
-// messages, of peers, and against CUDA's atomics. All return the value before.
+// What all calls of this file have in common:
+// @param g handle that the kernel or the handler was given
+// @param dest symmetric address, aligned to its type
+// @param value operand
+// @return the value before
+// @scope lane, from divergent code; device handlers. Not host threads
+// @completion on return
+// @errors an address outside the heap or misaligned, a call from the host: the job ends with a message that names the
+//   operation
+// @source CUDA's atomic functions
 #pragma once
 #include "device/handle.cuh"
 #include "device/in_place.cuh"
@@ -31,21 +39,26 @@ GRAVEL_BOTH T update_locally(const gravel_t& g, op o, T* dest, T value, T expect
     using namespace gravel::detail;                                                                                \
     return from_word<T>(to_word(update_locally(g, op::code, as_numbers(dest), as_number<T>(value), number<T>{}))); \
   }
-/// *dest += value. T: integers of 4 and 8 bytes, float, double.
+/// Adds: `*dest += value`. T: integers of 4 and 8 bytes, float, double.
 GRAVEL_LOCAL(gravel_local_add, fetch_add, is_addable, "integers of 4 and 8 bytes, float and double")
-/// The smaller, or larger, of *dest and value stays. T: the same.
+/// Keeps the smaller of `*dest` and `value`. T: as of gravel_local_add.
 GRAVEL_LOCAL(gravel_local_min, fetch_min, is_addable, "integers of 4 and 8 bytes, float and double")
+/// Keeps the larger of `*dest` and `value`. T: as of gravel_local_add.
 GRAVEL_LOCAL(gravel_local_max, fetch_max, is_addable, "integers of 4 and 8 bytes, float and double")
-/// *dest = *dest & value, and so on. T: integers of 4 and 8 bytes.
+/// Combines bits: `*dest &= value`. T: integers of 4 and 8 bytes.
 GRAVEL_LOCAL(gravel_local_and, fetch_and, is_atomic_integer, "integers of 4 and 8 bytes")
+/// Combines bits: `*dest |= value`. T: integers of 4 and 8 bytes.
 GRAVEL_LOCAL(gravel_local_or, fetch_or, is_atomic_integer, "integers of 4 and 8 bytes")
+/// Combines bits: `*dest ^= value`. T: integers of 4 and 8 bytes.
 GRAVEL_LOCAL(gravel_local_xor, fetch_xor, is_atomic_integer, "integers of 4 and 8 bytes")
-/// *dest = value. T: integers, enumerations and pointers of 4 and 8 bytes, float, double.
+/// Swaps: `*dest = value`. T: integers, enumerations and pointers of 4 and 8 bytes, float, double.
 GRAVEL_LOCAL(gravel_local_swap, swap, is_swappable,
              "integers, enumerations and pointers of 4 and 8 bytes, float and double")
 #undef GRAVEL_LOCAL
 
-/// *dest = desired if it is `expected`. T: integers, enumerations and pointers of 4 and 8 bytes.
+/// Stores `desired` if `*dest` is `expected`. T: integers, enumerations and pointers of 4 and 8 bytes.
+/// @param expected what `*dest` must be
+/// @param desired what is stored then
 template <class T>
 GRAVEL_BOTH T gravel_local_compare_swap(const gravel_t& g, T* dest, gravel::detail::same<T> expected,
                                         gravel::detail::same<T> desired) {

@@ -1,10 +1,18 @@
 // One-sided operations without an answer. Argument order as in OpenSHMEM (destination, value, PE) after the handle.
 //
-// Thread scope of all: lane; from divergent code, by any subset of a warp or block; from host threads too.
-// `dest` is a symmetric address (in this PE's own symmetric heap); the operation happens at the same offset of the
-// heap of `pe`. Completion: gravel_quiet (this PE's operations), gravel_barrier_all (everybody's).
 // Order between two operations on one PE is not kept unless gravel_fence lies between them.
-// Errors (address outside the heap, misaligned, PE out of range) end the job with a message naming operation and PE.
+//
+// What all calls of this file have in common:
+// @param g handle: the one that the kernel or the handler was given, or gravel_host_handle()
+// @param dest symmetric address, in this PE's own symmetric heap, aligned to its type. The operation happens at the
+//   same offset of the heap of `pe`
+// @param value operand
+// @param pe 0 to gravel_n_pes(g) - 1
+// @scope lane, from divergent code, any subset of a warp or block; handlers; host threads
+// @completion gravel_quiet (operations of this PE), gravel_barrier_all (operations of all PEs)
+// @errors an address outside the heap or misaligned, a PE out of range: the job ends with a message that names
+//   operation and PE
+// @source OpenSHMEM 1.5: shmem_p and the non-fetching atomics
 #pragma once
 #include "device/in_place.cuh"
 #include "device/peer.cuh"
@@ -81,8 +89,9 @@ GRAVEL_BOTH void one_sided(const gravel_t& g, T* dest, T value, int pe) {
 
 }  // namespace gravel::detail
 
-/// *dest = value at `pe`. T: integers, enumerations and pointers of up to 8 bytes, bool, float, double. A pointer is
-/// put as the number that it is: it means something at PEs whose heaps lie at the same address, or when it comes back.
+/// Puts: `*dest = value` at `pe`. T: integers, enumerations and pointers of up to 8 bytes, bool, float, double. A
+/// pointer is put as the number that it is: it means something at PEs whose heaps lie at the same address, or when it
+/// comes back.
 template <class T>
 GRAVEL_BOTH void gravel_put(const gravel_t& g, T* dest, gravel::detail::same<T> value, int pe) {
   static_assert(gravel::detail::is_value<T>,
@@ -90,13 +99,13 @@ GRAVEL_BOTH void gravel_put(const gravel_t& g, T* dest, gravel::detail::same<T> 
   gravel::detail::one_sided<gravel::detail::op::put>(g, gravel::detail::as_numbers(dest),
                                                      gravel::detail::as_number<T>(value), pe);
 }
-/// *dest += value at `pe`, atomically. T: integers of 4 and 8 bytes, float, double.
+/// Adds atomically: `*dest += value` at `pe`. T: integers of 4 and 8 bytes, float, double.
 template <class T>
 GRAVEL_BOTH void gravel_add(const gravel_t& g, T* dest, gravel::detail::same<T> value, int pe) {
   static_assert(gravel::detail::is_addable<T>, "gravel_add takes integers of 4 and 8 bytes, float and double");
   gravel::detail::one_sided<gravel::detail::op::add>(g, dest, value, pe);
 }
-/// *dest += 1 at `pe`, atomically.
+/// Increments atomically: `*dest += 1` at `pe`. T: integers of 4 and 8 bytes, float, double.
 template <class T>
 GRAVEL_BOTH void gravel_inc(const gravel_t& g, T* dest, int pe) {
   static_assert(gravel::detail::is_addable<T>, "gravel_inc takes integers of 4 and 8 bytes, float and double");
@@ -108,12 +117,16 @@ GRAVEL_BOTH void gravel_inc(const gravel_t& g, T* dest, int pe) {
     static_assert(gravel::detail::takes<T>, #name " takes " types);                          \
     gravel::detail::one_sided<gravel::detail::op::code>(g, dest, value, pe);                 \
   }
-/// *dest = *dest & value, and so on, at `pe`, atomically. T: integers of 4 and 8 bytes.
+/// Combines bits atomically: `*dest &= value` at `pe`. T: integers of 4 and 8 bytes.
 GRAVEL_UPDATE(gravel_and, bit_and, is_atomic_integer, "integers of 4 and 8 bytes")
+/// Combines bits atomically: `*dest |= value` at `pe`. T: integers of 4 and 8 bytes.
 GRAVEL_UPDATE(gravel_or, bit_or, is_atomic_integer, "integers of 4 and 8 bytes")
+/// Combines bits atomically: `*dest ^= value` at `pe`. T: integers of 4 and 8 bytes.
 GRAVEL_UPDATE(gravel_xor, bit_xor, is_atomic_integer, "integers of 4 and 8 bytes")
-/// The smaller, or larger, of *dest and value stays in *dest at `pe`, atomically. T: integers of 4 and 8 bytes, float,
-/// double: there -0 is smaller than 0, a value that is not a number changes nothing, and *dest must be one.
+/// Keeps the smaller of `*dest` and `value` at `pe`, atomically. T: integers of 4 and 8 bytes, float, double. For
+/// floating-point numbers -0 is smaller than 0, a value that is not a number changes nothing, and `*dest` must be a
+/// number.
 GRAVEL_UPDATE(gravel_min, min, is_addable, "integers of 4 and 8 bytes, float and double")
+/// Keeps the larger of `*dest` and `value` at `pe`, atomically. T: as of gravel_min.
 GRAVEL_UPDATE(gravel_max, max, is_addable, "integers of 4 and 8 bytes, float and double")
 #undef GRAVEL_UPDATE

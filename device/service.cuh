@@ -178,6 +178,10 @@ struct gravel_service_delivery {
 };
 
 /// What kernels need to send to a service: plain data, from gravel_service::handle().
+/// @scope any
+/// @completion on return
+/// @errors none
+/// @source Gravel
 template <class Server>
 struct gravel_service_handle {
   gravel_t g;
@@ -185,12 +189,21 @@ struct gravel_service_handle {
   bool in_server;    ///< the caller is a server, and does not wait for servers
   uint32_t opening;  ///< gravel::check_open
 
+  /// Service blocks of each PE.
   GRAVEL_BOTH uint32_t servers() const { return view.shape.servers; }
 };
 
-/// Sends a message to a server of `pe`. Lanes that send to the same server together share a chunk; thousands of
-/// messages go better through a gravel_service_sender. Waits while the ring of a server of the own PE is full; in a
-/// server never for a server. For kernels of gravel_launch, and servers. Thread scope: lane, divergent.
+/// Sends a message to a service block of `pe`. Lanes that send to the same block together share a chunk. Thousands of
+/// messages go better through a gravel_service_sender. Waits while the ring of a service block of the own PE is full; a
+/// service block itself never waits for another.
+/// @param to from gravel_service::handle()
+/// @param pe 0 to gravel_n_pes(g) - 1
+/// @param server number of the service block, below to.servers()
+/// @param message copied, 4 to 128 bytes
+/// @scope lane, from divergent code, kernels of gravel_launch; service blocks
+/// @completion gravel_wait_quiescent, or gravel_service::close(): the service block has worked on it
+/// @errors a service that is closed, a number or a PE out of range: the job ends with a message
+/// @source Gravel
 template <class Server>
 GRAVEL_DEVICE void gravel_service_send(const gravel_service_handle<Server>& to, int pe, uint32_t server,
                                        const typename Server::message& message) {

@@ -20,13 +20,19 @@ struct service_chunks {
 
 }  // namespace gravel::detail
 
-/// What a server is given at once: the messages of up to 32 chunks of kernels of this PE, and behind them those of
-/// others; at least one. Valid until the server returns.
+/// The messages that a service block is given at once: those of up to 32 chunks of kernels of this PE, and behind them
+/// those of others. At least one. Valid until the block returns.
+/// @scope lane, from divergent code
+/// @completion on return
+/// @errors none are checked
+/// @source Gravel
 template <class M>
 class gravel_service_batch {
  public:
+  /// Made by the service's kernel.
+  /// @param chunks where the messages lie
   GRAVEL_DEVICE explicit gravel_service_batch(const gravel::detail::service_chunks& chunks) : chunks_(chunks) {}
-  /// Messages. May be 0.
+  /// Number of messages. May be 0.
   GRAVEL_DEVICE uint32_t size() const { return near() + chunks_.n_far; }
   GRAVEL_DEVICE const M& operator[](uint32_t i) const {
     if (i >= near()) return *far(i - near());
@@ -40,10 +46,16 @@ class gravel_service_batch {
     return near_chunk(first)[i - chunks_.before[first]];
   }
   // Piece by piece, for who wants to give each to a warp: chunks, and then the others' messages, up to 32 at a time.
+  /// Number of parts, for those who give each part to a warp: chunks, and then the others' messages, up to 32 at a
+  /// time.
   GRAVEL_DEVICE uint32_t chunks() const {
     return chunks_.n + (chunks_.n_far ? (skipped() + chunks_.n_far + piece - 1) / piece : 0);
   }
+  /// The messages of part `c`.
+  /// @param c below chunks()
   GRAVEL_DEVICE const M* chunk(uint32_t c) const { return c < chunks_.n ? near_chunk(c) : far(begin_of(c)); }
+  /// Number of messages in part `c`.
+  /// @param c below chunks()
   GRAVEL_DEVICE uint32_t messages_of(uint32_t c) const {
     if (c < chunks_.n) return chunks_.before[c + 1] - chunks_.before[c];
     const uint32_t end = (c + 1 - chunks_.n) * piece - skipped();
@@ -61,16 +73,24 @@ class gravel_service_batch {
   const gravel::detail::service_chunks& chunks_;
 };
 
-/// Where a server's code runs: by all threads of its block, converged; it may use __syncthreads() and shared memory. It
-/// may send to whatever service, with `handle`, and by all operations of `g`; it must wait for no other server, nor for
-/// what only kernels of the program can do.
+/// Where a service block's code runs: by all threads of the block, converged. It may use __syncthreads() and shared
+/// memory. It may send to whatever service, with `handle`, and by all operations of `g`. It must wait for no other
+/// service block, nor for what only kernels of the program can do.
+/// @scope block
+/// @completion on return
+/// @errors none
+/// @source Gravel
 template <class Server>
 struct gravel_server {
   const gravel_t& g;
   const gravel_service_handle<Server>& handle;
+  /// Number of this service block at its PE.
   GRAVEL_DEVICE uint32_t number() const { return blockIdx.x; }
+  /// Service blocks of this PE.
   GRAVEL_DEVICE uint32_t servers() const { return gridDim.x; }
+  /// Number of the calling thread in its block.
   GRAVEL_DEVICE uint32_t rank() const { return threadIdx.x; }
+  /// Threads of the block.
   GRAVEL_DEVICE static constexpr uint32_t size() { return gravel::detail::service_threads<Server>(); }
 };
 

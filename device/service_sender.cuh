@@ -24,9 +24,16 @@
 #include "device/service.cuh"
 #include "device/team_check.cuh"
 
-/// In shared memory. SERVERS: of how many servers messages are gathered; if the service has more they are sent one by
-/// one, as those to other PEs are. HALF: messages of a half bin, a power of two of at least 32, at most
-/// `chunk_messages` of the service (else one by one).
+/// Gathers a block's messages to the service blocks of its PE in shared memory.
+/// @tparam Server the service
+/// @tparam SERVERS of how many service blocks messages are gathered. If the service has more they are sent one by one,
+///   as those to other PEs are
+/// @tparam HALF messages of a half bin: a power of two of at least 32, at most `chunk_messages` of the service, else
+///   messages go one by one
+/// @scope block, converged
+/// @completion after end(): gravel_wait_quiescent, or gravel_service::close()
+/// @errors as of gravel_service_send; threads that are missing: the job ends with a message
+/// @source Gravel
 template <class Server, uint32_t SERVERS = 32, uint32_t HALF = 32>
 struct gravel_service_sender {
   using message = typename Server::message;
@@ -35,8 +42,10 @@ struct gravel_service_sender {
   static_assert(SERVERS * 2 * HALF * sizeof(message) <= 220 * 1024,
                 "this gravel_service_sender does not fit the shared memory of a block");
 
-  /// `first`: where the bins' positions begin, less what is no whole half: tests of their wrap. `spare`: for so many
-  /// servers less it gathers, whose memory the caller uses for other things. Thread scope: block, converged.
+  /// Begins to gather.
+  /// @param to from gravel_service::handle()
+  /// @param first where the bins' positions begin, in whole halves: for tests of their wrap
+  /// @param spare for so many service blocks less it gathers; the caller uses their memory for other things
   GRAVEL_DEVICE void begin(const gravel_service_handle<Server>& to, uint32_t first = 0, uint32_t spare = 0) {
     gravel::detail::check_open(to.g, to.opening, "gravel_service_sender", "service", Server::name);
     if (!gravel::detail::enter_block(to.g, gravel::detail::team_call::service_sender_begin)) return;
@@ -52,10 +61,15 @@ struct gravel_service_sender {
   }
 
   static constexpr uint32_t bytes_of_server = 2 * HALF * sizeof(message);
-  /// Of the `spare` last servers.
+  /// The memory of the `spare` last service blocks.
+  /// @param spare as given to begin()
   GRAVEL_DEVICE gravel::detail::unit* spare_memory(uint32_t spare) { return messages_[SERVERS - spare][0]; }
 
-  /// As gravel_service_send. Thread scope: lane, divergent.
+  /// Sends a message, as gravel_service_send.
+  /// @param pe destination
+  /// @param server number of the service block
+  /// @param m copied
+  /// @scope lane, from divergent code
   GRAVEL_DEVICE void send(int pe, uint32_t server, const message& m) {
     using namespace gravel::detail;
     if (static_cast<uint32_t>(pe) != to_.g.my_pe || !gathers_ || server >= to_.servers())
@@ -77,7 +91,7 @@ struct gravel_service_sender {
     }
   }
 
-  /// Hands over what is left. Thread scope: block, converged. begin() may follow.
+  /// Hands over what is left. begin() may follow.
   GRAVEL_DEVICE void end() {
     using namespace gravel::detail;
     if (!enter_block(to_.g, team_call::service_sender_end)) return;

@@ -7,13 +7,23 @@
 /// Not spelled __noinline__, which g++ cannot have as a macro (see simt_cpu.hpp).
 #define GRAVEL_NOINLINE __noinline__
 
-/// The block's dynamic shared memory: as many bytes as the launch asked for, 128-byte aligned.
+/// The block's dynamic shared memory, 128-byte aligned.
+/// @return as many bytes as the launch asked for
+/// @scope lane
+/// @completion on return
+/// @errors none
+/// @source CUDA: extern __shared__
 __device__ __forceinline__ char* gravel_dynamic_shared() {
   extern __shared__ __align__(128) char gravel_dynamic_shared_memory[];
   return gravel_dynamic_shared_memory;
 }
 
-/// Its size in bytes.
+/// Size of the block's dynamic shared memory.
+/// @return bytes
+/// @scope lane
+/// @completion on return
+/// @errors none
+/// @source CUDA
 __device__ __forceinline__ uint32_t gravel_dynamic_shared_bytes() {
   uint32_t bytes;
   asm("mov.u32 %0, %%dynamic_smem_size;" : "=r"(bytes));
@@ -22,6 +32,11 @@ __device__ __forceinline__ uint32_t gravel_dynamic_shared_bytes() {
 
 /// Whether all blocks of the grid run at once: cooperative_groups::this_grid().is_valid(), without the seconds that its
 /// header takes to compile. The driver gives a cooperative launch a workspace, whose address is in these registers.
+/// @return true in a cooperative launch
+/// @scope lane
+/// @completion on return
+/// @errors none
+/// @source CUDA: cooperative groups
 __device__ __forceinline__ bool gravel_is_cooperative() {
   uint32_t high, low;
   asm("mov.u32 %0, %%envreg1; mov.u32 %1, %%envreg2;" : "=r"(high), "=r"(low));

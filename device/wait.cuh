@@ -1,5 +1,9 @@
 // Completion and waiting inside kernels. Thread scope: lane. None of these may be called from a handler: a handler
 // that waits would wait for itself, and is reported as an error.
+//
+// What all calls of this file have in common:
+// @param g handle: the one that the kernel was given, or gravel_host_handle()
+// @errors a call from a handler: the job ends with a message that names the call
 #pragma once
 #include "device/caller.cuh"
 #include "device/put.cuh"
@@ -73,8 +77,11 @@ GRAVEL_BOTH_APART void finish_sends(gravel_t g, lane_group group) {
 }
 }  // namespace gravel::detail
 
-/// Returns when all that this lane sent before is applied at its destinations, and its gets have arrived. What other
-/// lanes of this PE have handed over by now is flushed with it; messages still inside a gravel_block_sender are not.
+/// Waits until all that this lane has sent before is applied at its destinations, and its gets have arrived. What other
+/// lanes of this PE have handed over by now is flushed with it. Messages still inside a gravel_block_sender are not.
+/// @scope lane, from divergent code; host threads. Not handlers
+/// @completion on return
+/// @source OpenSHMEM 1.5: shmem_quiet
 GRAVEL_BOTH void gravel_quiet(const gravel_t& g) {
   using namespace gravel::detail;
   if (forbidden_in_handler(g, op::none, other_call::quiet)) return;
@@ -87,16 +94,21 @@ GRAVEL_BOTH void gravel_quiet(const gravel_t& g) {
   if (!applied) finish_sends(g, group);
   group.sync();
 }
-/// Operations on one PE before it are applied before those after it. Packets of one pair of PEs may travel on several
-/// channels, so this is gravel_quiet.
+/// Orders: operations on one PE before it are applied before those after it. Packets of one pair of PEs may travel on
+/// several streams, so this is gravel_quiet.
+/// @scope lane, from divergent code; host threads. Not handlers
+/// @completion on return
+/// @source OpenSHMEM 1.5: shmem_fence
 GRAVEL_BOTH void gravel_fence(const gravel_t& g) {
   if (!gravel::detail::forbidden_in_handler(g, gravel::detail::op::none, gravel::detail::other_call::fence))
     gravel_quiet(g);
 }
 
-/// Asks the aggregator to send at once what this PE has handed over, and does not wait. For who would rather have a
-/// short latency than full packets; messages inside a gravel_block_sender and on the route `peer` need it not. Thread
-/// scope: lane; also from handlers.
+/// Asks the aggregator to send at once what this PE has handed over. For a short latency rather than full packets.
+/// Messages inside a gravel_block_sender and on the route `peer` need it not.
+/// @scope lane, from divergent code; handlers; host threads
+/// @completion returns at once; the messages are complete after gravel_quiet
+/// @source Gravel
 GRAVEL_BOTH void gravel_flush(const gravel_t& g) {
   using namespace gravel::detail;
   check_handle_everywhere(g, "gravel_flush");
@@ -117,10 +129,15 @@ GRAVEL_BOTH void gravel_flush(const gravel_t& g) {
 enum gravel_compare { GRAVEL_EQ, GRAVEL_NE, GRAVEL_GT, GRAVEL_GE, GRAVEL_LT, GRAVEL_LE };
 static_assert(GRAVEL_LE == static_cast<int>(gravel::detail::comparison::le));
 
-/// Waits until `*address compare value` holds for this PE's own memory (OpenSHMEM 1.5, section 9.12); on the host also
-/// for a variable of the program. What other PEs wrote before the write that ended the wait, with a fence between, is
-/// visible after it (to the host: by gravel_copy). A wait that lasts for GRAVEL_WATCHDOG_S is reported on stderr, and
-/// goes on.
+/// Waits until `*address compare value` holds. What other PEs wrote before the write that ended the wait, with a fence
+/// between, is visible after it (to the host: by gravel_copy). A wait that lasts for GRAVEL_WATCHDOG_S is reported on
+/// stderr, and goes on.
+/// @param address aligned to its type, in this PE's own memory; on the host also a variable of the program
+/// @param compare GRAVEL_EQ, GRAVEL_NE, GRAVEL_GT, GRAVEL_GE, GRAVEL_LT or GRAVEL_LE
+/// @param value what `*address` is compared with
+/// @scope lane, from divergent code, kernels of gravel_launch; host threads. Not handlers
+/// @completion on return: the condition held
+/// @source OpenSHMEM 1.5: shmem_wait_until
 template <class T>
 GRAVEL_BOTH void gravel_wait_until(const gravel_t& g, const T* address, gravel_compare compare,
                                    gravel::detail::same<T> value) {

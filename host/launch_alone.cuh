@@ -21,7 +21,15 @@ void launch_without_resolver([[maybe_unused]] bool apart, void (*kernel)(P...), 
 }
 }  // namespace inner
 
-/// As gravel_launch. Any host thread.
+/// Starts a kernel as gravel_launch. It may send no messages: on a GPU the resolver then need not stay beside it, and
+/// leaves it all multiprocessors.
+/// @param kernel what is started
+/// @param how grid, block, stream, shared memory and the rest
+/// @param arguments of the kernel, copied
+/// @scope any host thread
+/// @completion returns at once; gravel_synchronize waits for the kernel
+/// @errors gravel::error, and nothing is started
+/// @source Gravel
 template <class... P, class... A>
 void launch_alone(void (*kernel)(P...), const gravel_launch_config& how, A... arguments) {
   inner::launch_without_resolver(false, kernel, how, arguments...);

@@ -43,9 +43,16 @@ __global__ void wait_for_others(const __grid_constant__ gravel_t g, const __grid
           g, [&] { return wait_subject{.what = awaited::meeting, .pe = pe, .wanted = number, .found = m.came[pe]}; });
 }
 
-/// All members are collective, and all PEs make the same calls in the same order.
+/// A rendezvous of all PEs between kernels, for rounds in which each PE's next kernel needs what the others' kernels
+/// have sent.
+/// @scope the program's host thread; collective: all PEs make the same calls in the same order
+/// @completion of round() and say(): in the PE's own stream; of the others on return
+/// @errors gravel::error: a kernel has failed
+/// @source Gravel
 class mapped_rendezvous {
  public:
+  /// Allocates what it needs in the symmetric heap.
+  /// @param mapped whether all PEs have mapped each other's memory; the same at all PEs
   explicit mapped_rendezvous(bool mapped = all_are_mapped())
       : mapped_(mapped), pes_(static_cast<size_t>(gravel_n_pes())) {
     if (pes_ == 1 || !mapped_) return;
@@ -55,24 +62,29 @@ class mapped_rendezvous {
     gravel_copy(memory_.came, nobody.data(), pes_ * sizeof(uint64_t));
     gravel_barrier_all();
   }
+  /// Whether the rendezvous is by mapped memory.
   bool is_mapped() const { return mapped_; }
 
-  /// Kernels of this PE that are started from now on find what all PEs' kernels have sent by now.
+  /// A round: kernels of this PE that are started from now on find what all PEs' kernels have sent by now.
   void round() {
     if (pes_ == 1) return;
     if (mapped_) start(nullptr, 0);
     else gravel_barrier_all();
   }
-  /// A round in which each PE says words[0 .. count), device memory, where messages go by mapped memory. What each has
-  /// said is for kernels that are started before the next meeting: [PE][rendezvous_memory::most_words], in device
+  /// A round in which each PE contributes words, where the rendezvous is by mapped memory. Returns what each has
+  /// contributed, for kernels that are started before the next round: [PE][rendezvous_memory::most_words], in device
   /// memory.
+  /// @param words [count], in device memory
+  /// @param count up to rendezvous_memory::most_words
   const uint64_t* say(const void* words, uint32_t count) {
     if (pes_ == 1) return static_cast<const uint64_t*>(words);
     start(static_cast<const uint64_t*>(words), count);
     return memory_.tables + number_ % 2 * pes_ * rendezvous_memory::most_words;
   }
-  /// What each PE has in words[0 .. count), device memory, behind its kernels: [PE][count]. Also a round, where
-  /// messages go by mapped memory.
+  /// Returns what each PE has in `words` behind its kernels: [PE][count]. Also a round, where the rendezvous is by
+  /// mapped memory.
+  /// @param words [count], in device memory
+  /// @param count up to rendezvous_memory::most_words
   std::vector<uint64_t> gather(const void* words, uint32_t count) {
     std::vector<uint64_t> all(pes_ * count);
     if (pes_ > 1 && mapped_) {
@@ -88,13 +100,14 @@ class mapped_rendezvous {
     gravel_allgather(all.data(), mine.data(), count);
     return all;
   }
-  /// Its sum over all PEs.
+  /// Returns the sum of the word over all PEs.
+  /// @param word in device memory
   uint64_t sum(const uint64_t* word) {
     uint64_t all = 0;
     for (const uint64_t one : gather(word, 1)) all += one;
     return all;
   }
-  /// Before memory goes that others' kernels may use. gravel_finalize does so too.
+  /// Frees its memory. Before memory goes that others' kernels may use. gravel_finalize does so too.
   void release() {
     if (!memory_.came) return;
     gravel_free(memory_.tables);

@@ -9,36 +9,62 @@
 
 namespace gravel::detail {
 
-/// For symmetric addresses, and PEs that there are: nothing is checked.
+/// A sender for jobs whose PEs all have mapped each other's memory (gravel::all_are_mapped): a message is a store or an
+/// atomic there. Made in shared memory, as a gravel_block_sender is.
+/// @scope lane, from divergent code
+/// @completion as stores and atomics of CUDA: at the end of the kernel, or behind a fence of system scope
+/// @errors nothing is checked: symmetric addresses, and PEs that there are
+/// @source Gravel
 struct mapped_sender {
   char* mine;
   const peer_link* peers;
   uint32_t me;
 
-  /// Of one in shared memory, as that of gravel_block_sender. Thread scope: block, converged.
+  /// Begins.
+  /// @param g the kernel's handle
+  /// @scope block, converged
   GRAVEL_DEVICE void begin(const gravel_t& g) {
     if (threadIdx.x == 0) mine = g.heap, peers = g.peers, me = g.my_pe;
     __syncthreads();
   }
+  /// Does nothing: so a gravel_block_sender can take its place.
   GRAVEL_DEVICE void end() {}
+  /// The address at which this PE reaches the object of `pe`.
+  /// @param symmetric address in this PE's heap
+  /// @param pe whose object it is
   template <class T>
   GRAVEL_DEVICE T* at(T* symmetric, int pe) const {
     if (static_cast<uint32_t>(pe) == me) return symmetric;
     return reinterpret_cast<T*>(peers[pe].heap + (reinterpret_cast<const char*>(symmetric) - mine));
   }
   // Thread scope: lane.
+  /// Stores.
+  /// @param dest symmetric address
+  /// @param value what is stored
+  /// @param pe destination
   template <class T>
   GRAVEL_DEVICE void put(T* dest, same<T> value, int pe) const {
     put_in_place(at(dest, pe), value);
   }
+  /// Loads.
+  /// @param from symmetric address
+  /// @param pe from whom
   template <class T>
   GRAVEL_DEVICE T get(T* from, int pe) const {
     return read_in_place(at(from, pe));
   }
+  /// Adds atomically.
+  /// @param dest symmetric address
+  /// @param value operand
+  /// @param pe destination
   template <class T>
   GRAVEL_DEVICE void add(T* dest, same<T> value, int pe) const {
     update<op::add>(dest, value, pe);
   }
+  /// Keeps the smaller, atomically.
+  /// @param dest symmetric address
+  /// @param value operand
+  /// @param pe destination
   template <class T>
   GRAVEL_DEVICE void min(T* dest, same<T> value, int pe) const {
     update<op::min>(dest, value, pe);
@@ -52,7 +78,12 @@ struct mapped_sender {
   }
 };
 
-/// Whether all PEs of the job have each other's memory mapped. Collective; to be asked once.
+/// Whether all PEs of the job have mapped each other's memory. To be asked once.
+/// @return the same at all PEs
+/// @scope the program's host thread; collective
+/// @completion on return
+/// @errors none
+/// @source Gravel
 inline bool all_are_mapped() {
   const auto n = static_cast<size_t>(gravel_n_pes()), me = static_cast<size_t>(gravel_my_pe());
   const gravel_t g = gravel_handle();

@@ -5,6 +5,17 @@
 //
 // Memory is the host's, or this PE's device's (symmetric or not). All bytes pass through the hosts: this is for what a
 // PE has some of. What is large belongs into the symmetric heap, and is sent by kernels.
+//
+// What all calls of this file have in common:
+// @param to [count] results, in memory of the host or of the device; may be `from`
+// @param from [count] contributions of this PE, in memory of the host or of the device
+// @param count number of elements, the same at all PEs
+// @param root 0 to gravel_n_pes() - 1, the same at all PEs
+// @scope the program's host thread of each PE; all PEs make the same calls in the same order
+// @completion on return. Messages are not waited for
+// @errors gravel::error for a root out of range. PEs whose calls differ: the job ends with a message that names both
+//   calls
+// @source OpenSHMEM 1.5 and MPI, collectives
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -20,13 +31,16 @@ void gather(void* all, const void* mine, uint64_t bytes, collective_kind kind = 
 void reduce(collective_kind, value_type, void* to, const void* from, uint64_t count);
 }  // namespace gravel::detail
 
-/// values[0 .. count) of PE `root` at all PEs. T: any trivially copyable type.
+/// Copies values[0 .. count) of PE `root` to all PEs. T: any trivially copyable type.
+/// @param values [count] in memory of the host or of the device
 template <class T>
 void gravel_broadcast(T* values, uint64_t count, int root) {
   static_assert(std::is_trivially_copyable_v<T>, "gravel_broadcast copies bytes");
   gravel::detail::broadcast(values, count * sizeof(T), root);
 }
-/// The value of PE `root`.
+/// The value of PE `root`. T: any trivially copyable type but pointers.
+/// @param value of this PE
+/// @return that of PE `root`
 template <class T>
 T gravel_broadcast(T value, int root) {
   static_assert(!std::is_pointer_v<T>, "a pointer means nothing at another PE: gravel_broadcast(values, count, root)");
@@ -34,14 +48,18 @@ T gravel_broadcast(T value, int root) {
   return value;
 }
 
-/// all[pe * count .. (pe + 1) * count) is what PE pe has in mine[0 .. count), at all PEs. T: any trivially copyable
-/// type.
+/// Gathers: all[pe * count .. (pe + 1) * count) becomes what PE `pe` has in mine[0 .. count), at all PEs. T: any
+/// trivially copyable type.
+/// @param all [gravel_n_pes() * count], in memory of the host or of the device
+/// @param mine [count], in memory of the host or of the device
 template <class T>
 void gravel_allgather(T* all, const T* mine, uint64_t count) {
   static_assert(std::is_trivially_copyable_v<T>, "gravel_allgather copies bytes");
   gravel::detail::gather(all, mine, count * sizeof(T));
 }
-/// all[pe] is what PE pe passes.
+/// Gathers: all[pe] becomes what PE `pe` passes.
+/// @param all [gravel_n_pes()]
+/// @param mine of this PE
 template <class T>
 void gravel_allgather(T* all, gravel::detail::same<T> mine) {
   gravel_allgather(all, &mine, 1);
@@ -55,22 +73,62 @@ void gravel_allgather(T* all, gravel::detail::same<T> mine) {
     static_assert(gravel::detail::takes<T>, #name " takes " types);                                             \
     gravel::detail::reduce(gravel::detail::collective_kind::kind, gravel::detail::value_type_of<T>(), to, from, \
                            count);                                                                              \
-  }                                                                                                             \
-  template <class T>                                                                                            \
-  requires gravel::detail::takes<T> T name(T value) {                                                           \
-    name(&value, &value, 1);                                                                                    \
-    return value;                                                                                               \
   }
-/// Sum, minimum, maximum over all PEs. T: integers of 4 and 8 bytes (sums wrap around), float, double (for minimum and
-/// maximum -0 is smaller than 0, and a value that is not a number changes nothing).
+#define GRAVEL_REDUCTION_OF_VALUE(name, takes)        \
+  template <class T>                                  \
+  requires gravel::detail::takes<T> T name(T value) { \
+    name(&value, &value, 1);                          \
+    return value;                                     \
+  }
+/// Sum over all PEs, element by element. T: integers of 4 and 8 bytes (sums wrap around), float, double. Floating-point
+/// numbers are added in the order of the PEs, so the result is the same everywhere, bit for bit.
 GRAVEL_REDUCTION(gravel_sum_all, sum, is_addable, "integers of 4 and 8 bytes, float and double")
+/// gravel_sum_all of one value.
+/// @param value contribution of this PE
+/// @return the result, the same type
+GRAVEL_REDUCTION_OF_VALUE(gravel_sum_all, is_addable)
+/// Minimum over all PEs, element by element. T: as of gravel_sum_all. -0 is smaller than 0, and a value that is not a
+/// number changes nothing.
 GRAVEL_REDUCTION(gravel_min_all, minimum, is_addable, "integers of 4 and 8 bytes, float and double")
+/// gravel_min_all of one value.
+/// @param value contribution of this PE
+/// @return the result, the same type
+GRAVEL_REDUCTION_OF_VALUE(gravel_min_all, is_addable)
+/// Maximum over all PEs, element by element. T: as of gravel_min_all.
 GRAVEL_REDUCTION(gravel_max_all, maximum, is_addable, "integers of 4 and 8 bytes, float and double")
-/// T: integers of 4 and 8 bytes.
+/// gravel_max_all of one value.
+/// @param value contribution of this PE
+/// @return the result, the same type
+GRAVEL_REDUCTION_OF_VALUE(gravel_max_all, is_addable)
+/// Bits that all PEs have, element by element. T: integers of 4 and 8 bytes.
 GRAVEL_REDUCTION(gravel_and_all, bit_and, is_atomic_integer, "integers of 4 and 8 bytes")
+/// gravel_and_all of one value.
+/// @param value contribution of this PE
+/// @return the result, the same type
+GRAVEL_REDUCTION_OF_VALUE(gravel_and_all, is_atomic_integer)
+/// Bits that some PE has, element by element. T: integers of 4 and 8 bytes.
 GRAVEL_REDUCTION(gravel_or_all, bit_or, is_atomic_integer, "integers of 4 and 8 bytes")
+/// gravel_or_all of one value.
+/// @param value contribution of this PE
+/// @return the result, the same type
+GRAVEL_REDUCTION_OF_VALUE(gravel_or_all, is_atomic_integer)
+/// Bits that an odd number of PEs have, element by element. T: integers of 4 and 8 bytes.
 GRAVEL_REDUCTION(gravel_xor_all, bit_xor, is_atomic_integer, "integers of 4 and 8 bytes")
-/// Sum over the PEs before this one (0 at PE 0); over those and this one.
+/// gravel_xor_all of one value.
+/// @param value contribution of this PE
+/// @return the result, the same type
+GRAVEL_REDUCTION_OF_VALUE(gravel_xor_all, is_atomic_integer)
+/// Sum over the PEs before this one, 0 at PE 0, element by element. T: as of gravel_sum_all.
 GRAVEL_REDUCTION(gravel_scan_exclusive, exclusive_scan, is_addable, "integers of 4 and 8 bytes, float and double")
+/// gravel_scan_exclusive of one value.
+/// @param value contribution of this PE
+/// @return the result, the same type
+GRAVEL_REDUCTION_OF_VALUE(gravel_scan_exclusive, is_addable)
+/// Sum over the PEs before this one, and this one, element by element. T: as of gravel_sum_all.
 GRAVEL_REDUCTION(gravel_scan_inclusive, inclusive_scan, is_addable, "integers of 4 and 8 bytes, float and double")
+/// gravel_scan_inclusive of one value.
+/// @param value contribution of this PE
+/// @return the result, the same type
+GRAVEL_REDUCTION_OF_VALUE(gravel_scan_inclusive, is_addable)
 #undef GRAVEL_REDUCTION
+#undef GRAVEL_REDUCTION_OF_VALUE

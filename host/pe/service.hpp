@@ -15,14 +15,21 @@ struct gravel_service_options {
   uint32_t chunk_messages = 64;  ///< 32 to 1024
 };
 
-/// Open from its constructor to close() or its destructor. All of these are collective: all PEs open and close the same
-/// services in the same order, while no kernel runs. The program gives gravel_service_delivery<Server> to gravel_init.
-/// Thread: the program's.
+/// A service: open from its constructor to close() or its destructor. The program gives gravel_service_delivery<Server>
+/// to gravel_init.
+/// @scope the program's host thread; collective: all PEs open and close the same services in the same order, while no
+///   kernel runs
+/// @completion on return
+/// @errors gravel::error, on all PEs
+/// @source Gravel
 template <class Server>
 class gravel_service {
  public:
-  /// `server` is copied to the kernel; what it points to is memory of this PE's device. Returns when the service is
-  /// resident at all PEs. Throws gravel::error, on all PEs, if the options cannot be, differ, or there is no room.
+  /// Opens the service.
+  /// @param server copied to the kernel; what it points to is memory of this PE's device
+  /// @param how the same at all PEs
+  /// @completion on return: the service is resident at all PEs
+  /// @errors gravel::error, on all PEs, if the options cannot be, differ, or there is no room
   explicit gravel_service(const Server& server, const gravel_service_options& how = {})
       : core_(std::make_unique<gravel::detail::open_service>(describe(how, context_with(server)))),
         exceptions_(std::uncaught_exceptions()) {
@@ -43,16 +50,19 @@ class gravel_service {
   ~gravel_service() noexcept(false) {
     if (core_ && std::uncaught_exceptions() == exceptions_) close();
   }
+  /// Moves an open service.
   gravel_service(gravel_service&&) = default;
 
   /// For kernels of gravel_launch, until close().
+  /// @scope any host thread
+  /// @errors gravel::error if the service is closed
   gravel_service_handle<Server> handle() const {
     if (!core_) gravel::detail::refuse_closed("handle()", "service", Server::name);
     return {core_->handle(), core_->view(), false, core_->opening()};
   }
 
-  /// Returns when all that was sent to the service, also by servers, is applied, and it has ended. No kernel that sends
-  /// may run.
+  /// Ends the service. No kernel that sends may run.
+  /// @completion on return: all that was sent to the service, also by service blocks, is applied, and it has ended
   void close() {
     if (!core_) return;
     core_->close();

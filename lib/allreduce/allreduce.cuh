@@ -8,6 +8,19 @@
 //
 // Elements are combined in the order of the PEs, so the result is the same at all PEs, bit for bit, and in every run.
 // T: float, double, gravel_half, gravel_bfloat16 (those two are combined in float and rounded once), integers of 4 and 8 bytes.
+//
+// What all calls of this file have in common:
+// @param r from gravel_reducer::handle()
+// @param reducer open at all PEs
+// @param to [count] results: a symmetric address, the same at all PEs, of any alignment of T; data moves fastest at
+//   multiples of 16 bytes. It may be `from`, and else does not overlap it
+// @param from [count] contributions of this PE, a symmetric address, the same at all PEs
+// @param count number of elements, the same at all PEs
+// @param root the PE that gets the result; of other PEs `to` is not written
+// @param how stream, word to wait for, word to raise
+// @errors memory outside the heap, PEs whose calls differ: the job ends with a message; the host's calls throw
+//   gravel::error for what cannot be
+// @source MPI_Allreduce, MPI_Reduce; XTQ (SC 2016), reductions
 #pragma once
 #include "host/launch_alone.cuh"
 #include "host/pe/libgravel.hpp"
@@ -163,13 +176,21 @@ struct gravel_reducer_options {
 /// Memory in which PEs reduce together. Open from its constructor to its destructor, which are collective. All PEs make
 /// the same calls in the same order, and one is over before the next begins: kernels of one stream, or who waits for
 /// signals. For several at a time there are several reducers.
+/// @scope the program's host thread; collective, but for handle(), directly() and bytes()
+/// @completion on return
+/// @errors gravel::error
+/// @source XTQ (SC 2016), reductions
 class gravel_reducer {
  public:
-  /// Symmetric memory that it takes, bytes at each of `n_pes` PEs.
+  /// Symmetric memory that it takes, bytes at each PE.
+  /// @param how options of the reducer
+  /// @param n_pes PEs of the job
   static uint64_t bytes(const gravel_reducer_options& how, int n_pes) {
     return memory_of(how, static_cast<uint32_t>(n_pes)).bytes();
   }
 
+  /// Opens a reducer.
+  /// @param how the same at all PEs
   explicit gravel_reducer(const gravel_reducer_options& how = {}) : open_("gravel_reducer") {
     if (how.blocks < 1 || how.blocks > gravel::detail::reducer_memory::most_blocks)
       gravel::detail::fail_text("gravel_reducer: " + std::to_string(how.blocks) + " blocks; there may be 1 to " +
@@ -189,6 +210,7 @@ class gravel_reducer {
   ~gravel_reducer() noexcept(false) {
     if (std::uncaught_exceptions() == exceptions_) gravel_free(handle_.memory.base);
   }
+  /// @internal
   gravel_reducer(const gravel_reducer&) = delete;
   gravel_reducer& operator=(const gravel_reducer&) = delete;
 
@@ -261,40 +283,51 @@ void start_reduction(const gravel_reducer& reducer, T* to, const T* from, uint64
 }
 }  // namespace gravel::detail
 
-/// to[0 .. count) = from[0 .. count) of all PEs, combined; `to` may be `from`, and else does not overlap it. Both
-/// symmetric addresses, the same at all PEs, of any alignment of T; data moves fastest at multiples of 16 bytes. Thread
-/// scope: all threads of all blocks of a grid of one dimension, as many at all PEs, cooperative if there are several
-/// blocks. Blocks do not wait for each other: each reduces a part of its own, and what it reduces must have been
-/// written before it calls (by gravel_barrier(g), or in a kernel before); so must blocks meet before one reads what
-/// others got.
+/// Combines the arrays of all PEs, element by element; all PEs get the result. Blocks do not wait for each other: each
+/// reduces a part of its own. What it reduces must have been written before it calls, by gravel_barrier(g) or in a
+/// kernel before; so must blocks wait for each other before one reads what others got.
+/// @scope grid of one dimension: all threads of all blocks, as many at all PEs; cooperative if there are several blocks
+/// @completion on return: the part of the calling block is there
 template <gravel_reduction HOW = GRAVEL_SUM, class T>
 GRAVEL_DEVICE void gravel_allreduce(const gravel_reducer_handle& r, T* to, const T* from, uint64_t count) {
   gravel::detail::reduce_as_grid<HOW>(r, to, from, count, gravel::detail::no_root);
 }
-/// The same, with the result at PE `root` alone; of other PEs `to` is not written.
+/// Combines the arrays of all PEs, element by element, as gravel_allreduce; one PE gets the result.
+/// @scope grid of one dimension: all threads of all blocks, as many at all PEs; cooperative if there are several blocks
+/// @completion on return: the part of the calling block is there
 template <gravel_reduction HOW = GRAVEL_SUM, class T>
 GRAVEL_DEVICE void gravel_reduce(const gravel_reducer_handle& r, T* to, const T* from, uint64_t count, int root) {
   gravel::detail::reduce_as_grid<HOW>(r, to, from, count, root < 0 ? static_cast<int>(r.memory.n_pes) : root);
 }
 
-/// Host: starts a kernel that does so, and returns. Collective.
+/// Starts a kernel that combines the arrays of all PEs.
+/// @scope the program's host thread; collective
+/// @completion returns at once; the result is there when the stream has come so far, or `how.done` has risen
 template <gravel_reduction HOW = GRAVEL_SUM, class T>
 void gravel_allreduce_start(const gravel_reducer& reducer, T* to, const T* from, uint64_t count,
                             const gravel_reduce_call& how = {}) {
   gravel::detail::start_reduction<HOW>(reducer, to, from, count, gravel::detail::no_root, how);
 }
+/// Starts a kernel that combines the arrays of all PEs for one PE.
+/// @scope the program's host thread; collective
+/// @completion returns at once; the result is there when the stream has come so far, or `how.done` has risen
 template <gravel_reduction HOW = GRAVEL_SUM, class T>
 void gravel_reduce_start(const gravel_reducer& reducer, T* to, const T* from, uint64_t count, int root,
                          const gravel_reduce_call& how = {}) {
   gravel::detail::start_reduction<HOW>(reducer, to, from, count, root < 0 ? gravel_n_pes() : root, how);
 }
-/// Host: the same, and returns when the stream's kernels have ended, so that the result is there. Collective.
+/// Combines the arrays of all PEs.
+/// @scope the program's host thread; collective
+/// @completion on return: the stream's kernels have ended, and the result is there
 template <gravel_reduction HOW = GRAVEL_SUM, class T>
 void gravel_allreduce(const gravel_reducer& reducer, T* to, const T* from, uint64_t count,
                       const gravel_reduce_call& how = {}) {
   gravel_allreduce_start<HOW>(reducer, to, from, count, how);
   gravel_stream_synchronize(how.stream);
 }
+/// Combines the arrays of all PEs for one PE.
+/// @scope the program's host thread; collective
+/// @completion on return: the stream's kernels have ended, and the result is there
 template <gravel_reduction HOW = GRAVEL_SUM, class T>
 void gravel_reduce(const gravel_reducer& reducer, T* to, const T* from, uint64_t count, int root,
                    const gravel_reduce_call& how = {}) {

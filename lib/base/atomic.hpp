@@ -3,6 +3,14 @@
 //
 // On the host every call is also an interleaving point: a test may install `interleave_hook` to switch to another
 // lane there, so that lock-free code is explored under seeded schedules (device/cpu/simt_cpu.hpp).
+//
+// What all calls of this file have in common:
+// @param word in memory that the scope reaches, aligned to its type
+// @scope lane, or a host thread. S, a gravel::scope, says whose loads and stores it is ordered with: by default the
+//   system's
+// @completion on return
+// @errors none are checked
+// @source PTX memory consistency model; C++20 atomics
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -45,10 +53,14 @@ GRAVEL_BOTH T load(const T* word) {
   return cpu;
 #endif
 
+/// Loads at once, without order.
+/// @return the value
 template <scope S = scope::system, class T>
 GRAVEL_BOTH T load_relaxed(const T* word) {
   GRAVEL_ATOMIC(inner::from_bits<T>(inner::ptx_load_relaxed<S>(inner::raw(word))), inner::load<__ATOMIC_RELAXED>(word))
 }
+/// Loads with acquire order: what was written before the store_release that it sees is visible.
+/// @return the value
 template <scope S = scope::system, class T>
 GRAVEL_BOTH T load_acquire(const T* word) {
   GRAVEL_ATOMIC(inner::from_bits<T>(inner::ptx_load_acquire<S>(inner::raw(word))), inner::load<__ATOMIC_ACQUIRE>(word))
@@ -65,11 +77,15 @@ GRAVEL_BOTH void acquire_now() {
   inner::ptx_fence<S>();
 #endif
 }
+/// Stores at once, without order.
+/// @param value what is stored
 template <scope S = scope::system, class T>
 GRAVEL_BOTH void store_relaxed(T* word, T value) {
   GRAVEL_ATOMIC((inner::ptx_store_relaxed<S>(inner::raw(word), inner::to_bits(value))),
                 __atomic_store_n(word, value, __ATOMIC_RELAXED))
 }
+/// Stores with release order: who sees it with load_acquire sees what was written before.
+/// @param value what is stored
 template <scope S = scope::system, class T>
 GRAVEL_BOTH void store_release(T* word, T value) {
   GRAVEL_ATOMIC((inner::ptx_store_release<S>(inner::raw(word), inner::to_bits(value))),
@@ -88,8 +104,14 @@ GRAVEL_BOTH void store_behind_fence(T* word, T value) {
     GRAVEL_ATOMIC((inner::from_bits<T>(inner::ptx<S>(inner::raw(word), inner::to_bits(value)))), \
                   __atomic_fetch_add(word, value, order))                                        \
   }
+/// Adds at once, without order: `*word += value`.
+/// @param value what is added
+/// @return the value before
 GRAVEL_FETCH_ADD(fetch_add, ptx_add_relaxed, __ATOMIC_RELAXED)
 GRAVEL_FETCH_ADD(fetch_add_acquire, ptx_add_acquire, __ATOMIC_ACQUIRE)
+/// Adds at once with release order: `*word += value`.
+/// @param value what is added
+/// @return the value before
 GRAVEL_FETCH_ADD(fetch_add_release, ptx_add_release, __ATOMIC_RELEASE)
 GRAVEL_FETCH_ADD(fetch_add_acq_rel, ptx_add_acq_rel, __ATOMIC_ACQ_REL)
 #undef GRAVEL_FETCH_ADD

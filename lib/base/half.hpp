@@ -11,10 +11,15 @@ GRAVEL_BOTH uint32_t bits_of_float(float value) { return __builtin_bit_cast(uint
 GRAVEL_BOTH float float_of_bits(uint32_t bits) { return __builtin_bit_cast(float, bits); }
 }  // namespace gravel::detail::inner
 
-/// IEEE 754 binary16: 5 bits of exponent, 10 of fraction.
+/// A number of 16 bits as IEEE 754's binary16, as plain data with the layout of CUDA's __half.
+/// @scope any
+/// @completion on return
+/// @errors none
+/// @source IEEE 754-2019, binary16
 struct gravel_half {
   uint16_t bits;
 
+  /// The number, exactly.
   GRAVEL_BOTH float to_float() const {
 #if GRAVEL_ON_GPU
     float value;
@@ -30,6 +35,8 @@ struct gravel_half {
     return sign ? -least : least;
 #endif
   }
+  /// Rounds to the nearest, ties to even.
+  /// @param value any
   GRAVEL_BOTH static gravel_half from_float(float value) {
 #if GRAVEL_ON_GPU
     gravel_half h;
@@ -49,11 +56,18 @@ struct gravel_half {
   }
 };
 
-/// The upper half of a float: 8 bits of exponent, 7 of fraction.
+/// A number of 16 bits as the upper half of a float, as plain data with the layout of CUDA's __nv_bfloat16.
+/// @scope any
+/// @completion on return
+/// @errors none
+/// @source CUDA: __nv_bfloat16
 struct gravel_bfloat16 {
   uint16_t bits;
 
+  /// The number, exactly.
   GRAVEL_BOTH float to_float() const { return gravel::detail::inner::float_of_bits(static_cast<uint32_t>(bits) << 16); }
+  /// Rounds to the nearest, ties to even.
+  /// @param value any
   GRAVEL_BOTH static gravel_bfloat16 from_float(float value) {
     const uint32_t all = gravel::detail::inner::bits_of_float(value);
     if ((all & 0x7fffffff) > 0x7f800000) return {static_cast<uint16_t>(all >> 16 | 0x40)};

@@ -21,11 +21,17 @@ using relax_function = uint32_t (*)(uint32_t rounds);
 GRAVEL_API extern constinit thread_local relax_function relax_hook;
 #endif
 
+/// What a loop that waits for another party calls once a round. It makes way for others, more with each round.
+/// @scope lane, or a host thread; an object for each wait
+/// @completion on return
+/// @errors none
+/// @source Gravel
 class relax {
  public:
   /// On the host: from which round on it yields the processor, and from which on it sleeps.
   static constexpr uint32_t yields_from = 32, sleeps_from = 256;
 
+  /// One round.
   GRAVEL_BOTH void operator()() {
     ++rounds_;
 #if GRAVEL_ON_GPU
@@ -39,7 +45,7 @@ class relax {
 #endif
   }
 
-  /// The same, but ready at once for what must come soon: on the host it sleeps only after thousands of rounds.
+  /// Waits for what must come soon: on the host it sleeps only after thousands of rounds.
   GRAVEL_BOTH void briefly() {
 #if !GRAVEL_ON_GPU
     if (rounds_ == sleeps_from - 1 && brief_ < 20'000) ++brief_, --rounds_;
@@ -47,8 +53,8 @@ class relax {
     (*this)();
   }
 
-  /// The same for what may come any moment, but may also take long: then, for a second, it sleeps 80 us at most. On the
-  /// GPU for a lane that waits for its own word: for some 100 us it hardly sleeps.
+  /// Waits for what may come any moment, but may also take long: for a second it sleeps 80 us at most. On the GPU for a
+  /// lane that waits for its own word: for some 100 us it hardly sleeps.
   GRAVEL_BOTH void attentively() {
 #if GRAVEL_ON_GPU
     if (rounds_ == 7 && attentive_ < 256) ++attentive_, --rounds_;
@@ -58,8 +64,8 @@ class relax {
     briefly();
   }
 
-  /// The same for one lane of a block, for what comes within a few microseconds from others that run: on the GPU it
-  /// does not sleep at first.
+  /// Waits, as one lane of a block, for what comes within a few microseconds from others that run: on the GPU it does
+  /// not sleep at first.
   GRAVEL_BOTH void closely() {
 #if GRAVEL_ON_GPU
     if (attentive_ < 64) {
@@ -70,7 +76,8 @@ class relax {
     attentively();
   }
 
-  /// Now and then, once the wait is long: on the host when it sleeps, on the GPU about every half millisecond.
+  /// Whether the wait is long; true now and then only: on the host when it sleeps, on the GPU about every half
+  /// millisecond.
   GRAVEL_BOTH bool is_long() const {
 #if GRAVEL_ON_GPU
     return rounds_ % 1024 == 1023;

@@ -103,25 +103,39 @@ struct channel_words : slots_words {
   }
 };
 
-/// Plain data, passed to kernels by value. `Word`: of the sequence words; a narrow one is for tests.
+/// A channel: plain data, passed to kernels by value. `Word`: of the sequence words; a narrow one is for tests.
+/// @scope the group, converged: the lanes of a warp, or a block, that make the call together
+/// @completion on return: nobody waits in a channel
+/// @errors none are checked; a lack of room, or of elements, is in the answer
+/// @source Channels (ISCA 2014), section 3.2
 template <class T, class Word = uint32_t>
 struct channel {
   slots<Word> space;
   sequence<Word> committed;
   columns<T> elements;
 
+  /// @internal
   GRAVEL_BOTH channel_words& state() const { return *static_cast<channel_words*>(space.state); }
 
   // ---- layout. State, two words for each chunk, elements; aligned to 128 bytes, and so are the parts.
 
+  /// @internal
   GRAVEL_BOTH static constexpr uint32_t chunks_for(uint32_t capacity) { return slots<Word>::chunks_for(capacity); }
+  /// @internal
   GRAVEL_BOTH static constexpr uint64_t line(uint64_t bytes) { return (bytes + 127) / 128 * 128; }
+  /// Memory that a channel takes, in bytes.
+  /// @param capacity elements, up to 2^30
+  /// @scope any
   GRAVEL_BOTH static constexpr uint64_t bytes(uint32_t capacity) {
     const uint64_t chunks = chunks_for(capacity);
     return sizeof(channel_words) + 2 * line(chunks * sizeof(Word)) + line(columns<T>::bytes(chunks * chunk_tickets));
   }
-  /// A view of zeroed memory; `capacity` up to 2^30. room must be set to capacity once.
+  /// A view of memory. `room` in state() must be set to `capacity` once.
+  /// @param memory [bytes(capacity)], zeroed, aligned to 128 bytes
+  /// @param capacity elements, up to 2^30
+  /// @scope any
   GRAVEL_BOTH static channel in(char* memory, uint32_t capacity) { return in(memory, capacity, chunks_for(capacity)); }
+  /// @internal
   GRAVEL_BOTH static channel in(char* memory, uint32_t capacity, uint32_t chunks) {
     char* const words = memory + sizeof(channel_words);
     const uint64_t each = line(chunks * sizeof(Word));
@@ -132,8 +146,9 @@ struct channel {
 
   // ---- producers
 
-  /// Room for `n` elements of each lane (which may differ, and be 0), for all of the group or for none. Thread scope:
-  /// the group, converged. After it: write() of each ticket, then commit() of the whole.
+  /// Reserves room for all of the group or for none. After it: write() of each ticket, then commit() of the whole.
+  /// @param group the lanes that call
+  /// @param n elements of this lane; lanes may differ, and it may be 0
   template <class Group>
   GRAVEL_BOTH channel_reservation reserve(const Group& group, uint32_t n) const {
     const group_sum sum = group_sum::of(group, n);
@@ -143,7 +158,9 @@ struct channel {
     r.mine = r.first + sum.before;
     return r;
   }
-  /// The same out of room that take_room() has promised.
+  /// Reserves as reserve(), out of room that take_room() has promised.
+  /// @param group the lanes that call
+  /// @param n elements of this lane
   template <class Group>
   GRAVEL_BOTH channel_reservation draw(const Group& group, uint32_t n) const {
     const group_sum sum = group_sum::of(group, n);
@@ -153,7 +170,9 @@ struct channel {
     r.mine = r.first + sum.before;
     return r;
   }
-  /// The same of `total` elements that all lanes know of.
+  /// Reserves as draw(), for elements that all lanes know of.
+  /// @param group the lanes that call
+  /// @param total elements of the group, the same in all lanes
   template <class Group>
   GRAVEL_BOTH channel_reservation draw_together(const Group& group, uint32_t total) const {
     channel_reservation r{0, 0, total, true};
@@ -161,21 +180,33 @@ struct channel {
     r.first = r.mine = group.from_leader(r.first);
     return r;
   }
-  /// Promises room to be drawn later. Thread scope: lane.
+  /// Promises room to be drawn later. False: there is none.
+  /// @param n elements
+  /// @scope lane
   GRAVEL_BOTH bool take_room(uint32_t n) const { return space.take_room(n); }
+  /// Gives back promised room that was not drawn.
+  /// @param n elements
+  /// @scope lane
   GRAVEL_BOTH void return_room(uint32_t n) const { space.return_room(n); }
 
-  /// Thread scope: lane, which holds the ticket.
+  /// Writes an element.
+  /// @param ticket of a reservation
+  /// @param element what is written
+  /// @scope lane, which holds the ticket
   GRAVEL_BOTH void write(uint64_t ticket, const T& element) const { elements.store(space.row(ticket), element); }
 
-  /// Hands over what the group wrote. Thread scope: the group, converged.
+  /// Hands over what the group wrote.
+  /// @param group the lanes that reserved
+  /// @param r what reserve() returned
   template <class Group>
   GRAVEL_BOTH void commit(const Group& group, const channel_reservation& r) const {
     group.sync();
     if (r.granted) count(group, committed, r.first, r.total);  // [K4]
   }
-  /// As commit, and offers it, if all before it is ready: without a look at counts, as one compare and swap tells.
-  /// False: it is not, and publish() would have to look. Thread scope: the group, converged.
+  /// Hands over as commit(), and offers it to consumers if all before it is ready. False: it is not, and publish()
+  /// would have to find out.
+  /// @param group the lanes that reserved
+  /// @param r what reserve() returned
   template <class Group>
   GRAVEL_BOTH bool commit_and_offer(const Group& group, const channel_reservation& r) const {
     group.sync();
@@ -189,8 +220,8 @@ struct channel {
     }
     return group.from_leader(offers) != 0;
   }
-  /// Offers to consumers what has become ready. For who has committed, once for several commits; it may be left out.
-  /// Thread scope: the group, converged.
+  /// Offers to consumers what has become ready. Once for several commits; it may be left out.
+  /// @param group the lanes that call
   template <class Group>
   GRAVEL_BOTH void publish(const Group& group) const {
     offer(group, 0);
@@ -198,13 +229,19 @@ struct channel {
 
   // ---- consumers
 
-  /// Takes up to `most` elements for the group: none if none are ready, or other groups were faster. `offered`: how
-  /// many were offered a moment ago. Thread scope: the group, converged. After it: read(), then free() of the whole.
+  /// Takes elements for the group: none if none are ready, or other groups were faster. After it: read(), then free()
+  /// of the whole.
+  /// @param group the lanes that call
+  /// @param most elements, at most
+  /// @param offered how many were offered a moment ago
   template <class Group>
   GRAVEL_BOTH channel_batch take(const Group& group, uint32_t most, uint32_t offered) const {
     return take_claimed(group, claim(group, most, offered));
   }
-  /// The same in two steps: how many, and then which.
+  /// Claims elements for the group: the first half of take(). Returns how many.
+  /// @param group the lanes that call
+  /// @param most elements, at most
+  /// @param offered how many were offered a moment ago
   template <class Group>
   GRAVEL_BOTH uint32_t claim(const Group& group, uint32_t most, uint32_t offered) const {
     if (most == 0) return 0;
@@ -217,6 +254,9 @@ struct channel {
     n = group.from_leader(n);
     return n != 0 ? n & ~was_offered : offer(group, most);
   }
+  /// Returns which elements claim() has got: the second half of take().
+  /// @param group the lanes that claimed
+  /// @param n what claim() returned
   template <class Group>
   GRAVEL_BOTH channel_batch take_claimed(const Group& group, uint32_t n) const {
     channel_batch b{0, n};
@@ -224,21 +264,29 @@ struct channel {
     b.first = group.from_leader(b.first);
     return b;
   }
+  /// Takes elements for the group, as above, and finds out how many are offered.
+  /// @param group the lanes that call
+  /// @param most elements, at most
   template <class Group>
   GRAVEL_BOTH channel_batch take(const Group& group, uint32_t most) const {
     return take(group, most, load_relaxed<scope::device>(&state().offered));
   }
-  /// Thread scope: lane.
+  /// The element of a ticket.
+  /// @param ticket of a batch
+  /// @scope lane
   GRAVEL_BOTH T read(uint64_t ticket) const { return elements.load(space.row(ticket)); }
-  /// The slots may be used again: all lanes have read. Thread scope: the group, converged.
+  /// Gives back the slots: all lanes have read.
+  /// @param group the lanes that took
+  /// @param b what take() returned
   template <class Group>
   GRAVEL_BOTH void free(const Group& group, const channel_batch& b) const {
     group.sync();
     count(group, space.done, b.first, b.count);  // [K3]
   }
 
-  /// Elements that have been reserved and not been taken; most of them are ready. A moment later it may be another
-  /// number.
+  /// Number of elements that have been reserved and not been taken; most of them are ready. A moment later it may be
+  /// another number.
+  /// @scope any
   GRAVEL_BOTH uint32_t waiting() const {
     const uint64_t head = load_relaxed<scope::device>(&state().head), tail = load_relaxed<scope::device>(&state().tail);
     return static_cast<uint32_t>(tail - head);

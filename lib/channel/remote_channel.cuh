@@ -42,7 +42,12 @@ struct gravel_channel_delivery {
   }
 };
 
-/// For kernels; plain data, from gravel_remote_channel::handle().
+/// A remote channel for kernels: plain data, from gravel_remote_channel::handle().
+/// @scope the group, converged: lanes of a warp that make the call together
+/// @completion of push(): the element is in the channel at quiescence, mostly much earlier; of the others on return
+/// @errors threads of the group that are missing: the job ends with a message; a lack of credits or of elements is in
+///   the answer
+/// @source Channels (ISCA 2014); Gravel
 template <class T>
 struct gravel_remote_channel_handle {
   gravel_t g;
@@ -54,7 +59,12 @@ struct gravel_remote_channel_handle {
   struct end {
     const gravel_remote_channel_handle& of;
     int pe;
-    /// False: no credits. Thread scope: lane, divergent.
+    /// Sends an element there. False: there is no credit.
+    /// @param element copied
+    /// @scope lane, from divergent code
+    /// @completion at quiescence, mostly much earlier
+    /// @errors a PE out of range: the job ends with a message
+    /// @source Gravel
     GRAVEL_DEVICE bool push(const T& element) const {
       using namespace gravel::detail;
       uint32_t* const mine = &of.credits[pe];
@@ -67,16 +77,26 @@ struct gravel_remote_channel_handle {
       return true;
     }
   };
+  /// The channel of a PE, for push().
+  /// @param pe 0 to gravel_n_pes(g) - 1
+  /// @scope any
   GRAVEL_DEVICE end at(int pe) const { return {*this, pe}; }
 
-  /// As of gravel::channel, of what has come to this PE. Thread scope: the group, converged; of read: lane.
+  /// Takes elements that have come to this PE, as gravel::channel::take.
+  /// @param group the lanes that call
+  /// @param most elements, at most
   template <class Group>
   GRAVEL_DEVICE gravel::detail::channel_batch take(const Group& group, uint32_t most) const {
     if (!gravel::detail::enter_group(g, gravel::detail::team_call::channel_take, group, most)) return {};
     return own.take(group, most);
   }
+  /// The element of a ticket.
+  /// @param ticket of a batch
+  /// @scope lane
   GRAVEL_DEVICE T read(uint64_t ticket) const { return own.read(ticket).element; }
-  /// The slots may be used again; credits go back, half a share at once.
+  /// Gives back the slots. Credits go back, half a share at once.
+  /// @param group the lanes that took
+  /// @param b what take() returned
   template <class Group>
   GRAVEL_DEVICE void free(const Group& group, const gravel::detail::channel_batch& b) const {
     if (!gravel::detail::enter_group(g, gravel::detail::team_call::channel_free, group)) return;
@@ -90,7 +110,9 @@ struct gravel_remote_channel_handle {
     own.free(group, b);
     if (has && before % bulk == bulk - 1) gravel_add(g, &credits[g.my_pe], bulk, static_cast<int>(from));
   }
-  /// Gives back what is less than half a share. Thread scope: lane; alone for that PE.
+  /// Gives back credits that are less than half a share.
+  /// @param pe to whom
+  /// @scope lane; alone for that PE
   GRAVEL_DEVICE void settle(uint32_t pe) const {
     const uint32_t rest = deferred[pe] % half_share();
     deferred[pe] = 0;
@@ -101,8 +123,11 @@ struct gravel_remote_channel_handle {
   GRAVEL_DEVICE uint32_t half_share() const { return share > 1 ? share / 2 : 1; }
 };
 
-/// All members but handle() and credits() are collective. From gravel_init to gravel_finalize; one of a T at a time.
-/// One host thread.
+/// The same channel at every PE. From gravel_init to gravel_finalize; one of a T at a time.
+/// @scope the program's host thread; collective, but for handle(), share() and credits()
+/// @completion on return
+/// @errors gravel::error
+/// @source Channels (ISCA 2014); Gravel
 template <class T>
 class gravel_remote_channel {
   using element = gravel::detail::sent_element<T>;
@@ -110,8 +135,9 @@ class gravel_remote_channel {
   static_assert(sizeof(T) <= 240, "an element travels in one message");
 
  public:
-  /// `capacity` elements at each PE; at least as many as there are PEs, which all get the same share. Throws
-  /// gravel::error for less, and for what does not fit into memory.
+  /// Opens the channel.
+  /// @param capacity elements at each PE; at least as many as there are PEs, which all get the same share; 2^30 at most
+  /// @errors gravel::error for less, and for what does not fit into memory
   explicit gravel_remote_channel(uint32_t capacity) : n_pes_(static_cast<uint32_t>(gravel_n_pes())) {
     if (capacity < n_pes_ || capacity > 1u << 30)
       gravel::detail::fail_text("remote channel: a capacity of " + std::to_string(capacity) + " for " +
@@ -130,6 +156,7 @@ class gravel_remote_channel {
     gravel_set_context<gravel_channel_delivery<T>>(reinterpret_cast<channel*>(memory_));
     gravel_barrier_all();
   }
+  /// @internal
   gravel_remote_channel(const gravel_remote_channel&) = delete;
   gravel_remote_channel& operator=(const gravel_remote_channel&) = delete;
   /// Waits until nothing is in flight.
@@ -139,11 +166,13 @@ class gravel_remote_channel {
     gravel::detail::current_backend().release(memory_);
   }
 
+  /// For kernels of gravel_launch.
   gravel_remote_channel_handle<T> handle() const {
     gravel_remote_channel_handle<T> h = handle_;
     h.g = gravel_handle();
     return h;
   }
+  /// Elements that a PE may have at another one at once.
   uint32_t share() const { return handle_.share; }
   /// What this PE may still send, by PE.
   std::vector<uint32_t> credits() const {

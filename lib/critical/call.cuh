@@ -16,18 +16,23 @@
 #include "lib/critical/server.cuh"
 
 /// What kernels need to call: plain data, from gravel_servers::handle().
+/// @scope lane, from divergent code
+/// @completion on return
+/// @errors a handle that is closed: the job ends with a message
+/// @source synchronization servers (ASPLOS 2019)
 template <class Record, class... Sections>
 struct gravel_server_handle {
   using server = gravel::detail::key_server<Record, Sections...>;
   gravel_service_handle<server> service;
   gravel::detail::server_table<typename server::layout> table;
   static constexpr const char* what = "the servers of";
+  /// @internal
   GRAVEL_DEVICE void check_open(const char* call) const {
     gravel::detail::check_open(service.g, service.opening, call, what, server::name);
   }
 
-  /// The record of a key of this PE, for kernels that run while nobody calls; nullptr: another PE's. Thread scope:
-  /// lane.
+  /// The record of a key of this PE, for kernels that run while nobody calls; nullptr: another PE's.
+  /// @param key below the number of keys
   GRAVEL_DEVICE Record* record(uint32_t key) const {
     check_open("record()");
     return key < table.keys && table.pe_of(key) == table.my_pe ? &table.slots[table.number_of(key)].record : nullptr;
@@ -290,10 +295,15 @@ struct section_call {
 
 }  // namespace gravel::detail
 
-/// Has section S run with `p`: its keys, then its arguments. Returns when it has run here, or the call is on its way;
-/// gravel_wait_quiescent says when it has run. What it answers is dropped. In servers with nested sections it waits
-/// while as many calls as the option `calls` says are under way. For kernels of gravel_launch, not for servers and
-/// handlers. Thread scope: lane, divergent.
+/// Has section S run for its keys. What it returns is dropped. With nested sections it waits while as many calls as the
+/// option `calls` says are under way.
+/// @tparam S a section of the servers
+/// @param to from gravel_servers::handle()
+/// @param p the keys of the section, then its arguments
+/// @scope lane, from divergent code, kernels of gravel_launch. Not service blocks and handlers
+/// @completion on return the call has run here, or is on its way; gravel_wait_quiescent: it has run
+/// @errors a key out of range, a handle that is closed: the job ends with a message
+/// @source synchronization servers (ASPLOS 2019)
 template <class S, class Record, class... Sections, class... P>
 GRAVEL_DEVICE void gravel_server_call(const gravel_server_handle<Record, Sections...>& to, P... p) {
   to.check_open("gravel_server_call");
@@ -302,9 +312,16 @@ GRAVEL_DEVICE void gravel_server_call(const gravel_server_handle<Record, Section
     call.send(to);
 }
 
-/// The same; what the section returns is put into *slot, symmetric memory of the caller's PE (a put as gravel_put:
-/// gravel_wait_until sees it, and it is there after gravel_wait_quiescent). What it returns is true if it has run here:
-/// then the answer is there, and in what is returned.
+/// Has section S run for its keys, and gets what it returns, by a put into `*slot`.
+/// @tparam S a section of the servers
+/// @param to from gravel_servers::handle()
+/// @param slot symmetric memory of the caller's PE
+/// @param p the keys of the section, then its arguments
+/// @return true if the section has run here: then the answer is there already
+/// @scope lane, from divergent code, kernels of gravel_launch. Not service blocks and handlers
+/// @completion gravel_wait_until on `*slot`, or gravel_wait_quiescent
+/// @errors a key or a slot out of range, a handle that is closed: the job ends with a message
+/// @source synchronization servers (ASPLOS 2019)
 template <class S, class Record, class... Sections, class... P>
 GRAVEL_DEVICE gravel_server_answer<typename gravel::detail::section_traits<Record, S>::result> gravel_server_ask(
     const gravel_server_handle<Record, Sections...>& to,

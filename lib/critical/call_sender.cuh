@@ -341,20 +341,26 @@ using gravel_server_combining_sender =
 /// The same for a block that has a multiprocessor for itself, in its dynamic shared memory: with tables of 96 KiB,
 /// beside bins of 40. So all lanes of a multiprocessor have one table, and a key that is called for a few times in ten
 /// thousand stays in it.
+/// @scope block, converged
+/// @completion after end(): gravel_wait_quiescent
+/// @errors a block that has too little shared memory: the job ends with a message
+/// @source synchronization servers (ASPLOS 2019)
 template <class Record, class... Sections>
 struct gravel_server_large_sender : gravel::detail::large_sender_with<Record, Sections...> {
   using base = gravel::detail::large_sender_with<Record, Sections...>;
   static constexpr uint32_t shared_bytes = sizeof(base);
   static_assert(shared_bytes <= 227 * 1024,
                 "this gravel_server_large_sender does not fit the 227 KiB of shared memory of a block");
-  /// The sender in the block's dynamic shared memory, `offset` bytes (a multiple of 16) behind its beginning: launch
-  /// the kernel with so many bytes more than `shared_bytes`. begin() reports a block that has less, and ends it. Thread
-  /// scope: lane.
+  /// The sender in the block's dynamic shared memory: launch the kernel with shared_bytes more than `offset`. begin()
+  /// reports a block that has less, and ends it.
+  /// @param offset bytes from the beginning of the dynamic shared memory, a multiple of 16
+  /// @scope lane
   GRAVEL_DEVICE static gravel_server_large_sender& dynamic(uint32_t offset = 0) {
     return *reinterpret_cast<gravel_server_large_sender*>(gravel_dynamic_shared() + offset);
   }
 
-  /// Thread scope: block, converged.
+  /// Begins to gather.
+  /// @param to from gravel_servers::handle()
   GRAVEL_DEVICE void begin(const typename base::handle_type& to) {
     const auto end = static_cast<uint64_t>(reinterpret_cast<char*>(this + 1) - gravel_dynamic_shared());
     if (end > gravel_dynamic_shared_bytes())
@@ -364,7 +370,12 @@ struct gravel_server_large_sender : gravel::detail::large_sender_with<Record, Se
 };
 
 /// A sender of any kind, for kernels that are written for all: the large one is dynamic, the others are in static
-/// shared memory. Thread scope: lane.
+/// shared memory.
+/// @return the block's
+/// @scope lane
+/// @completion on return
+/// @errors none
+/// @source Gravel
 template <class Sender>
 GRAVEL_DEVICE Sender& gravel_sender_of_block() {
   if constexpr (Sender::shared_bytes > 0) {

@@ -19,15 +19,18 @@
 #include "lib/base/error.hpp"
 #include "lib/critical/call_sender.cuh"
 
+/// How sections of one key exclude each other.
 enum class gravel_exclusion {
   owners,  ///< a key belongs to one lane of its server at a time: no locks
   locks    ///< words in the server's shared memory, as in the paper
 };
+/// Where records lie.
 enum class gravel_server_data {
   automatic,  ///< shared, where it fits
   device,
   shared  ///< the servers' shared memory; what is there is written to device memory too
 };
+/// Where sections run.
 enum class gravel_server_place {
   automatic,  ///< caller, if records lie in device memory; else server
   server,     ///< all sections run at servers
@@ -51,6 +54,10 @@ struct gravel_servers_options {
 /// Servers for records, and the sections that may run on them. Open from its constructor to close() or its destructor;
 /// a gravel_service otherwise. All members but handle() are collective. The program gives `delivery` to gravel_init.
 /// Thread: the program's.
+/// @scope the program's host thread; collective, but for handle(), blocks(), in_place(), in_shared() and bytes()
+/// @completion on return
+/// @errors gravel::error, on all PEs
+/// @source synchronization servers (ASPLOS 2019)
 template <class Record, class... Sections>
 class gravel_servers {
   static_assert((gravel::detail::section_check<Record, Sections>::good && ...));
@@ -72,15 +79,19 @@ class gravel_servers {
   using combining_sender = gravel_server_combining_sender<Record, Sections...>;
   using large_sender = gravel_server_large_sender<Record, Sections...>;
 
-  /// Symmetric memory that they take, bytes at each of `n_pes` PEs.
+  /// Symmetric memory that they take, bytes at each PE.
+  /// @param how options
+  /// @param n_pes PEs of the job
   static uint64_t bytes(const gravel_servers_options& how, int n_pes) {
     const auto pes = static_cast<uint32_t>(n_pes);
     return 1024 + table::keys_of_pe(how.keys, pes) * sizeof(typename table::slot) +
            (layout::nested ? rooms::bytes(how.calls, pes) : 0);
   }
 
-  /// `initial`: the record of a key, called for those of this PE; without it all bytes are 0. Throws gravel::error, on
-  /// all PEs, if the options cannot be or there is no room.
+  /// Opens the servers.
+  /// @param how the same at all PEs
+  /// @param initial the record of a key, called for those of this PE; without it all bytes are 0
+  /// @errors gravel::error, on all PEs, if the options cannot be or there is no room
   explicit gravel_servers(const gravel_servers_options& how, const std::function<Record(uint32_t key)>& initial = {}) {
     const auto n_pes = static_cast<uint32_t>(gravel_n_pes());
     check_alike(how);
@@ -108,8 +119,11 @@ class gravel_servers {
     check_open("handle()");
     return {service_->handle(), table_};
   }
+  /// Service blocks of each PE.
   uint32_t blocks() const { return table_.servers; }
+  /// Whether callers may run sections in place.
   bool in_place() const { return table_.in_place; }
+  /// Whether records lie in shared memory.
   bool in_shared() const { return table_.in_shared; }
 
   /// When all calls have run: the records of this PE, record i that of key i * n_pes + PE.
@@ -138,6 +152,7 @@ class gravel_servers {
   ~gravel_servers() noexcept(false) {
     if (std::uncaught_exceptions() == exceptions_) close();
   }
+  /// @internal
   gravel_servers(const gravel_servers&) = delete;
   gravel_servers& operator=(const gravel_servers&) = delete;
 

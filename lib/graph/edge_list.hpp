@@ -72,8 +72,15 @@ GRAVEL_BOTH uint32_t weight_between(uint64_t one, uint64_t other, uint32_t most,
   return 1 + pick(mix(mix(seed ^ (one < other ? one : other)) ^ (one < other ? other : one)), most);
 }
 
-/// Gives each edge a whole-numbered weight from 1 to `most`, a function of its two ends alone, in whatever order: both
-/// directions of an edge, and all copies, have the same.
+/// Gives each edge a whole-numbered weight, a function of its two ends alone, in whatever order: both directions of an
+/// edge, and all copies, have the same.
+/// @param list changed
+/// @param most weights are 1 to `most`
+/// @param seed of the function
+/// @scope any host thread
+/// @completion on return
+/// @errors gravel::error
+/// @source Gravel
 void give_weights(edge_list& list, uint32_t most, uint64_t seed);
 
 }  // namespace gravel::detail

@@ -15,6 +15,16 @@ struct ghost_list {
 
 /// Finds the ghosts of part `me` in `named`, the codes that its rows name, and replaces each code by where the vertex
 /// is: the part's own ones at their places, ghost k at `own` + k. Throws gravel::error if 32 bits cannot name them.
+/// @param named codes that the rows name; becomes places
+/// @param codes how vertices are named
+/// @param me this part
+/// @param parts how many there are
+/// @param own vertices of this part
+/// @return the ghosts, by owner
+/// @scope any host thread
+/// @completion on return
+/// @errors gravel::error if 32 bits cannot name them
+/// @source Gravel
 ghost_list find_ghosts(std::vector<uint32_t>& named, vertex_code codes, int me, int parts, uint64_t own);
 
 }  // namespace gravel::detail

@@ -1,4 +1,15 @@
 // Graphs from files, plain or gzip.
+//
+// What the calls of this file have in common:
+// @param path of the file, plain or gzip
+// @param source bytes in memory, or an open file (lib/graph/byte_source.hpp)
+// @param share which edges to keep
+// @param options format, names, weights
+// @return what the file says
+// @scope any host thread
+// @completion on return
+// @errors gravel::error with file, line (of text) and what was expected there
+// @source SNAP, Matrix Market, METIS and Galois: their file formats
 #pragma once
 #include <string>
 #include <vector>
@@ -49,13 +60,15 @@ struct read_options {
 /// for Galois while reading the whole file; for text the longest line. Throws gravel::error with file, line (of text)
 /// and what was expected there.
 edge_list read_graph(const std::string& path, const graph_share& share = {}, const read_options& options = {});
-/// The same from bytes in memory, or from an open file: see byte_source.hpp.
+/// Reads one part of a directed graph from bytes in memory, or from an open file.
 edge_list read_graph(byte_source& source, const graph_share& share = {}, const read_options& options = {});
 
 /// The lines of a names file.
 std::vector<std::string> read_names(const std::string& path);
 
 /// Where the names of a graph file belong: "dir/x.txt.gz", "dir/x.mtx" and "dir/x" all give "dir/x.names".
+/// @param graph_path of the graph's file
+/// @errors none
 std::string names_path_of(const std::string& graph_path);
 
 }  // namespace gravel::detail

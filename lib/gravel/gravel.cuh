@@ -25,12 +25,32 @@ using detail::store_relaxed;
 using detail::store_release;
 }  // namespace gravel
 
-/// PE number of the caller, and number of PEs. Thread scope: lane.
+/// Number of the calling PE.
+/// @param g handle
+/// @return 0 to gravel_n_pes(g) - 1
+/// @scope any thread, handlers
+/// @completion on return
+/// @errors none
+/// @source OpenSHMEM 1.5: shmem_my_pe
 GRAVEL_BOTH int gravel_my_pe(const gravel_t& g) { return static_cast<int>(g.my_pe); }
+/// Number of PEs of the job.
+/// @param g handle
+/// @return 1 or more
+/// @scope any thread, handlers
+/// @completion on return
+/// @errors none
+/// @source OpenSHMEM 1.5: shmem_n_pes
 GRAVEL_BOTH int gravel_n_pes(const gravel_t& g) { return static_cast<int>(g.n_pes); }
 
-/// Address at which the caller can load and store the symmetric object `address` of `pe` directly; nullptr if it
-/// cannot (OpenSHMEM's shmem_ptr), as host threads never can on CUDA. Thread scope: lane.
+/// Address at which the caller can load and store the symmetric object of `pe` directly.
+/// @param g handle
+/// @param address symmetric address
+/// @param pe the PE whose object it is
+/// @return nullptr if the caller cannot, as host threads never can on CUDA
+/// @scope lane, from divergent code; handlers; host threads
+/// @completion on return
+/// @errors none are reported: a PE out of range gives nullptr
+/// @source OpenSHMEM 1.5: shmem_ptr
 template <class T>
 GRAVEL_BOTH T* gravel_ptr(const gravel_t& g, T* address, int pe) {
 #if GRAVEL_CUDA && !GRAVEL_ON_GPU

@@ -1,5 +1,11 @@
 // Gravel's host API. All calls are for one thread of a PE unless said otherwise. Errors are thrown as gravel::error;
 // one that nobody catches ends the PE, and with it the job, with a message.
+//
+// What the calls of this file have in common unless they say otherwise:
+// @scope the program's host thread of the PE
+// @completion on return
+// @errors gravel::error is thrown
+// @source OpenSHMEM 1.5
 #pragma once
 #include <concepts>
 #include <cstdint>
@@ -39,8 +45,11 @@ void launch_kernel(void (*kernel)(P...), const gravel_launch_config& how, P... v
 }  // namespace gravel::detail
 
 /// Joins the job and registers the handlers that active messages may run here. Collective: all PEs name the same
-/// handlers. A program started without a launcher is a job of one PE. Throws if the program was compiled with the
-/// headers of another version.
+/// handlers. A program started without a launcher is a job of one PE.
+/// @tparam Handlers the types that gravel_am may run at this PE
+/// @errors gravel::error: settings that cannot be, a device or memory that is missing, PEs that differ, headers of
+///   another version
+/// @source OpenSHMEM 1.5: shmem_init
 template <class... Handlers>
 void gravel_init() {
   if constexpr ((gravel::detail::handler_check<Handlers>::good && ...)) {
@@ -53,14 +62,17 @@ void gravel_init() {
 #endif
   }
 }
-/// Leaves the job. Collective. All symmetric memory is freed; statistics are printed if GRAVEL_STATS asks for them.
-/// Throws gravel::error on PE 0, when all have left, if the file of GRAVEL_STATS_JSON cannot be written: the old one is
-/// as it was.
+/// Leaves the job. Collective. All symmetric memory is freed, and statistics are printed if GRAVEL_STATS asks for them.
+/// @errors gravel::error: objects that are still open (nothing is done then); on PE 0, when all have left, a file of
+///   GRAVEL_STATS_JSON that cannot be written (the old one is as it was)
+/// @source OpenSHMEM 1.5: shmem_finalize
 void gravel_finalize();
-/// `Handler`, which has `using context = T;`, is given this pointer at this PE from now on. Device handlers read memory
-/// of the device there (symmetric or not), host handlers memory of the host. Not collective, any thread: messages that
-/// are being applied meanwhile get the old pointer or the new one. A message for which there is none yet ends the job;
-/// so that none arrives before, call it before gravel_barrier_all, and let nobody send before that.
+/// Gives `Handler`, which has `using context = T;`, this pointer at this PE from now on. Not collective. Messages that
+/// are being applied meanwhile get the old pointer or the new one. A message for which there is none yet ends the job.
+/// So that none arrives before, call it before gravel_barrier_all, and let nobody send before that.
+/// @param context device handlers read memory of the device there (symmetric or not), host handlers memory of the host
+/// @scope any host thread
+/// @source Gravel
 template <class Handler>
 void gravel_set_context(typename Handler::context* context) {
   if constexpr (gravel::detail::handler_check<Handler>::good)
@@ -68,53 +80,125 @@ void gravel_set_context(typename Handler::context* context) {
                                 gravel::detail::handler_traits<Handler>::kind,
                                 const_cast<void*>(static_cast<const volatile void*>(context)));
 }
-/// Ends the whole job with this message and exit status. Any thread.
+/// Ends the whole job.
+/// @param text printed as the reason
+/// @param status exit status of this PE
+/// @scope any host thread
+/// @completion does not return
+/// @errors none
+/// @source OpenSHMEM 1.5: shmem_global_exit
 [[noreturn]] void gravel_abort(const char* text, int status = 1);
 
+/// Number of this PE.
+/// @return 0 to gravel_n_pes() - 1
+/// @scope any host thread
+/// @source OpenSHMEM 1.5: shmem_my_pe
 int gravel_my_pe();
+/// Number of PEs of the job.
+/// @return 1 or more
+/// @scope any host thread
+/// @source OpenSHMEM 1.5: shmem_n_pes
 int gravel_n_pes();
-/// The node of a PE: the PEs that share memory (or, with emulated nodes, that shall behave so), and their number.
+/// The node of a PE: the PEs that share memory or, with emulated nodes, that shall behave so.
+/// @param pe 0 to gravel_n_pes() - 1
+/// @return 0 to gravel_n_nodes() - 1
+/// @scope any host thread
+/// @source Gravel
 int gravel_node_of(int pe);
+/// Number of nodes of the job.
+/// @return 1 or more
+/// @scope any host thread
+/// @source Gravel
 int gravel_n_nodes();
-/// "cpu" or "cuda", and what the device is.
+/// What the device is.
+/// @return "cpu" or "cuda"
+/// @scope any host thread
+/// @source Gravel
 const char* gravel_backend();
+/// Version of the library.
+/// @return three numbers, such as "0.1.0"
+/// @scope any host thread; also before gravel_init
+/// @errors none
+/// @source Gravel
 const char* gravel_version();
 
-/// Handle for kernels; pass it by value. And for host threads: gravel_put(gravel_host_handle(), ...) sends from the
-/// host.
+/// The handle for kernels, which is passed by value.
+/// @return valid until gravel_finalize
+/// @scope any host thread
+/// @source Gravel
 gravel_t gravel_handle();
+/// The handle for host threads that send: gravel_put(gravel_host_handle(), ...).
+/// @return valid until gravel_finalize
+/// @scope any host thread
+/// @source Gravel
 gravel_t gravel_host_handle();
 
-/// Symmetric memory, zeroed: collective, every PE asks for the same number of bytes and gets the same offset.
-/// Device memory on CUDA. Aligned to 256 bytes. Throws on all PEs, with nothing allocated, if GRAVEL_SYMMETRIC_SIZE or
-/// what the host has is exceeded on one.
+/// Allocates symmetric memory, zeroed. Collective: every PE asks for the same number of bytes and gets the same offset.
+/// Device memory on CUDA.
+/// @param bytes 0 or more, the same at all PEs
+/// @return symmetric address, aligned to 256 bytes
+/// @errors gravel::error on all PEs, with nothing allocated, if GRAVEL_SYMMETRIC_SIZE, or what the host has, is
+///   exceeded on one
+/// @source OpenSHMEM 1.5: shmem_malloc, shmem_calloc
 template <class T = void>
 T* gravel_malloc(uint64_t bytes) {
   return static_cast<T*>(gravel::detail::allocate_symmetric(bytes));
 }
-/// Collective: all PEs free the same object, or all pass nullptr, which does nothing. Returns when everything that PEs
-/// have sent is complete, as after gravel_barrier_all; so nothing reaches the object that is next in its place. Throws
-/// for what gravel_malloc did not return.
+/// Frees symmetric memory. Collective: all PEs free the same object, or all pass nullptr, which does nothing.
+/// @param symmetric what gravel_malloc returned, or nullptr
+/// @completion on return: all that PEs have sent is complete, as after gravel_barrier_all. So nothing reaches the
+///   object that is next in its place
+/// @errors gravel::error for what gravel_malloc did not return
+/// @source OpenSHMEM 1.5: shmem_free
 void gravel_free(void* symmetric);
-/// Copies between host memory and this PE's device memory, in any direction; returns when done.
+/// Copies between host memory and this PE's device memory, in any direction.
+/// @param to where the bytes go
+/// @param from where they lie
+/// @param bytes 0 or more
+/// @scope any host thread
+/// @source CUDA: cudaMemcpy
 void gravel_copy(void* to, const void* from, uint64_t bytes);
 
-/// Everything this PE's finished kernels and its host threads have sent is applied, gets included.
+/// Waits for the PE's kernels of gravel_launch, and until all that they and the PE's host threads have sent is applied,
+/// gets included.
+/// @errors gravel::error: a kernel has failed. A mistake in an operation or a handler ends the job with a message
+/// @source OpenSHMEM 1.5: shmem_quiet
 void gravel_quiet();
-/// gravel_quiet, and waits until all PEs are here. Collective.
+/// gravel_quiet at every PE, and a rendezvous of all. Collective.
+/// @errors gravel::error: a kernel has failed. PEs that call another collective, a mistake in an operation or a
+///   handler: the job ends with a message
+/// @source OpenSHMEM 1.5: shmem_barrier_all
 void gravel_barrier_all();
-/// Returns when nothing is in flight anywhere: all messages are applied, also those that handlers sent, and theirs, for
-/// any number of generations. Collective; no kernel that sends may run.
+/// Waits until nothing is in flight anywhere: all messages are applied, also those that handlers sent, and theirs, for
+/// any number of generations. Collective. No kernel that sends may run.
+/// @errors as of gravel_barrier_all
+/// @source Mattern 1987, four counters
 void gravel_wait_quiescent();
-/// Sum, minimum, maximum over all PEs of a value each contributes. Collective. Other types, vectors, and other
-/// collectives: host/pe/collectives.hpp.
+/// Sum over all PEs. Collective. Other types, arrays, and other collectives: host/pe/collectives.hpp.
+/// @param value contribution of this PE
+/// @return the same at all PEs
+/// @source OpenSHMEM 1.5: shmem_sum_reduce
 uint64_t gravel_sum_all(uint64_t value);
+/// Minimum over all PEs. Collective.
+/// @param value contribution of this PE
+/// @return the same at all PEs
+/// @source OpenSHMEM 1.5: shmem_min_reduce
 uint64_t gravel_min_all(uint64_t value);
+/// Maximum over all PEs. Collective.
+/// @param value contribution of this PE
+/// @return the same at all PEs
+/// @source OpenSHMEM 1.5: shmem_max_reduce
 uint64_t gravel_max_all(uint64_t value);
 
-/// Starts `kernel` as `how` says, and returns: the kernel runs in its stream, and on CUDA the resolver kernel is sure
-/// to run beside it. Throws, and starts nothing, if that cannot be. Any host thread. What a lane throws on the CPU
-/// backend is thrown by the next call of the PE that waits for kernels.
+/// Starts a kernel, and returns. On CUDA the resolver kernel is sure to run beside it.
+/// @param kernel what is started
+/// @param how grid, block, stream, shared memory and the rest
+/// @param arguments of the kernel, copied
+/// @scope any host thread
+/// @completion returns at once; gravel_synchronize waits for the kernel, gravel_quiet also for its messages
+/// @errors gravel::error, and nothing is started, if that cannot be. What a lane throws on the CPU backend is thrown by
+///   the next call of the PE that waits for kernels
+/// @source CUDA: cudaLaunchKernelEx
 template <class Config, class... P, class... A>
 requires std::same_as<Config, gravel_launch_config>
 void gravel_launch(void (*kernel)(P...), const Config& how, A... arguments) {
@@ -122,28 +206,60 @@ void gravel_launch(void (*kernel)(P...), const Config& how, A... arguments) {
   if constexpr (gravel::detail::launch_check<void(P...), A...>::good)
     gravel::detail::launch_kernel<P...>(kernel, how, static_cast<P>(arguments)...);
 }
-/// The same with `grid` blocks of `block` threads in the PE's own stream.
+/// Starts a kernel in the PE's own stream, as above.
+/// @param kernel what is started
+/// @param grid blocks
+/// @param block threads of a block
+/// @param arguments of the kernel, copied
+/// @scope any host thread
+/// @completion returns at once; gravel_synchronize waits for the kernel, gravel_quiet also for its messages
+/// @source CUDA: cudaLaunchKernel
 template <class... P, class... A>
 void gravel_launch(void (*kernel)(P...), dim3 grid, dim3 block, A... arguments) {
   gravel_launch(kernel, gravel_launch_config{grid, block}, arguments...);
 }
-/// A stream for gravel_launch_config. Any host thread, like all that is said about streams here.
+/// Makes a stream for gravel_launch_config.
+/// @return to be destroyed by gravel_stream_destroy
+/// @scope any host thread
+/// @source CUDA: cudaStreamCreate
 inline gravel_stream_t gravel_stream_create() { return static_cast<gravel_stream_t>(gravel::detail::create_stream()); }
-/// Waits for its kernels. gravel_finalize destroys those that are left.
+/// Destroys a stream, behind its kernels. gravel_finalize destroys those that are left.
+/// @param stream from gravel_stream_create
+/// @scope any host thread
+/// @completion on return: its kernels have ended
+/// @source CUDA: cudaStreamDestroy
 inline void gravel_stream_destroy(gravel_stream_t stream) { gravel::detail::destroy_stream(stream); }
-/// Waits for the kernels of one stream; nullptr: of the PE's own.
+/// Waits for the kernels of one stream.
+/// @param stream nullptr: the PE's own
+/// @scope any host thread
+/// @source CUDA: cudaStreamSynchronize
 inline void gravel_stream_synchronize(gravel_stream_t stream) { gravel::detail::synchronize_stream(stream); }
-/// What is put into the stream (nullptr: the PE's own) from now on begins when the word of the own symmetric heap is at
-/// least `value`, and sees what was written before it became so. Returns at once. The stream waits by itself (CUDA:
-/// cuStreamWaitValue64), without a kernel. While it waits, resolver and services stay resident. Throws, and puts
-/// nothing into the stream, where the device cannot. As nvshmemx_signal_wait_until_on_stream with NVSHMEM_CMP_GE.
+/// Makes the stream wait: what is put into it from now on begins when `*word >= value`, and sees what was written
+/// before the word became so. The stream waits by itself (CUDA: cuStreamWaitValue64), without a kernel. While it waits,
+/// resolver and services stay resident.
+/// @param stream nullptr: the PE's own
+/// @param word of the PE's own symmetric heap
+/// @param value what it must reach
+/// @scope any host thread
+/// @completion returns at once
+/// @errors gravel::error, and nothing is put into the stream, where the device cannot
+/// @source NVSHMEM: nvshmemx_signal_wait_until_on_stream
 inline void gravel_stream_wait(gravel_stream_t stream, const uint64_t* word, uint64_t value) {
   gravel::detail::wait_in_stream(stream, word, value);
 }
-/// Behind what is in the stream the word becomes `value`: who sees that sees what was done before. Returns at once;
-/// throws as the above.
+/// Makes the stream write: behind what is in it the word becomes `value`. Who sees that sees what was done before.
+/// @param stream nullptr: the PE's own
+/// @param word of the PE's own symmetric heap
+/// @param value what is written
+/// @scope any host thread
+/// @completion returns at once
+/// @errors gravel::error, and nothing is put into the stream, where the device cannot
+/// @source CUDA: cuStreamWriteValue64
 inline void gravel_stream_write(gravel_stream_t stream, uint64_t* word, uint64_t value) {
   gravel::detail::write_in_stream(stream, word, value);
 }
-/// Waits for the kernels of gravel_launch, in whatever streams.
+/// Waits for the kernels of gravel_launch, in whatever streams. Says nothing about messages.
+/// @scope any host thread
+/// @errors gravel::error: a kernel has failed
+/// @source CUDA: cudaDeviceSynchronize
 void gravel_synchronize();

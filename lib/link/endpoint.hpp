@@ -1,5 +1,14 @@
 // Ends of links: a device or a host of some PE. Several virtual ones may lie on the same device, told apart by a
 // number. Source: Groute, section 3 (endpoints are GPUs, hosts and routers; a router here is known by its endpoints).
+//
+// What all calls of this file have in common:
+// @param pe 0 to gravel_n_pes() - 1
+// @param number tells several endpoints on one device apart
+// @return a value: nothing is opened
+// @scope any host thread
+// @completion on return
+// @errors none: links and routers check their ends
+// @source Groute, section 3
 #pragma once
 #include <cstdint>
 #include <string>
@@ -15,7 +24,9 @@ struct gravel_endpoint {
     return pe == other.pe && kind == other.kind && number == other.number;
   }
 };
+/// The device of a PE as an end of a link.
 inline gravel_endpoint gravel_device(int pe, uint32_t number = 0) { return {pe, gravel_endpoint::device, number}; }
+/// The host of a PE as an end of a link.
 inline gravel_endpoint gravel_host(int pe, uint32_t number = 0) { return {pe, gravel_endpoint::host, number}; }
 
 namespace gravel::detail {

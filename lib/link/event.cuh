@@ -1,6 +1,14 @@
 // Events: that something has been done, as a word of the own symmetric heap and the value that it reaches. So a kernel,
 // a stream or the host can wait for it, also before what it is about has been started (an event of the future). Source:
 // Groute, section 4.1 (event pool, event futures).
+//
+// What all calls of this file have in common:
+// @param g handle that the kernel was given
+// @param e the event; one without a word has always happened
+// @param stream nullptr: the PE's own
+// @completion on return: the event has happened
+// @errors none; a wait that lasts for GRAVEL_WATCHDOG_S is reported, and goes on
+// @source Groute, section 4.1 (event futures)
 #pragma once
 #include "device/wait.cuh"
 #include "device/watched_wait.cuh"
@@ -36,19 +44,26 @@ __global__ void __launch_bounds__(32) raise_event_in_stream(gravel_event e) {
 
 }  // namespace gravel::detail
 
-/// Waits for the event. Thread scope: lane. What was done before it is visible then.
+/// Waits for an event in a kernel.
+/// @scope lane, kernels of gravel_launch
 GRAVEL_DEVICE void gravel_wait(const gravel_t& g, const gravel_event& e) {
   if (e.word) gravel_wait_until(g, e.word, GRAVEL_GE, e.value);  // [L6]
 }
-/// Host: returns when it has happened.
+/// Waits for an event.
+/// @scope any host thread
 inline void gravel_wait(const gravel_event& e) {
   if (e.word) gravel_wait_until(gravel_host_handle(), e.word, GRAVEL_GE, e.value);  // [L6]
 }
-/// Host: has it happened?
+/// Whether an event has happened. Does not wait.
+/// @return true if so
+/// @scope any host thread
+/// @completion returns at once
 inline bool gravel_has_happened(const gravel_event& e) {
   return !e.word || gravel::detail::poll_word(gravel_host_handle(), e.word) >= e.value;
 }
-/// Host: what is put into the stream from now on begins when it has happened.
+/// Makes a stream wait for an event: what is put into it from now on begins behind it.
+/// @scope any host thread
+/// @completion returns at once
 inline void gravel_wait(const gravel_event& e, gravel_stream_t stream) {
   if (e.word)
     gravel_launch(gravel::detail::await_event_in_stream<>, gravel_launch_config{.stream = stream}, gravel_handle(), e);

@@ -1,4 +1,9 @@
 // Ends of links that kernels drive: each block of a kernel has a channel of the link for itself.
+//
+// What the calls of this file have in common:
+// @scope block, all threads, converged; blocks of kernels of gravel_launch
+// @errors a PE whose link is closed: the job ends with a message
+// @source Groute, sections 3 and 4.1
 #pragma once
 #include "device/team_check.cuh"
 #include "lib/link/link_segment.hpp"
@@ -40,11 +45,14 @@ GRAVEL_DEVICE gravel_packet packet_for_block(const gravel_t& g, const packet_rin
 
 namespace gravel::detail {
 
-/// The sending end of a channel, in the block that has it: made and used by all its threads together, with the same
-/// arguments. One at a time in all kernels of the PE; what it has sent is counted when it ends.
+/// The sending end of a link for a block of a kernel: gravel_packet_sender, gravel_direct_packet_sender.
+/// @completion on return the data may be reused; the packet is there when the destination's receive() returns it
 template <class There>
 class basic_packet_sender {
  public:
+  /// Takes the sending end of a lane of the link.
+  /// @param h from gravel_link::handle()
+  /// @param channel number of the lane: 0 to gravel_link_options::channels - 1
   GRAVEL_DEVICE basic_packet_sender(const gravel_link_handle& h, uint32_t channel)
       : g_(h.g),
         ring_(h.rings[gravel::detail::checked_channel(h, channel)]),
@@ -58,11 +66,15 @@ class basic_packet_sender {
     __syncthreads();
     if (threadIdx.x == 0) ring_.origin()->sent = next_;
   }
+  /// @internal
   basic_packet_sender(const basic_packet_sender&) = delete;
   basic_packet_sender& operator=(const basic_packet_sender&) = delete;
 
-  /// A segment, in packets: bytes [data, data + bytes) of any memory that the block can read. Returns when it may be
-  /// reused; waits for buffers. `is_last`: of the segment, which may also come in several calls.
+  /// Sends a segment, or a part of one, in packets. Waits for buffers.
+  /// @param data memory that the block can read
+  /// @param bytes 0 or more
+  /// @param metadata comes with the segment
+  /// @param is_last of the segment, which may come in several calls
   GRAVEL_DEVICE void send(const void* data, uint64_t bytes, uint64_t metadata = 0, bool is_last = true) {
     if (!enter_block(g_, team_call::packet_send, bytes, metadata, is_last)) return;
     if (closed_) {
@@ -82,7 +94,7 @@ class basic_packet_sender {
     } while (at < bytes);
     __syncthreads();
   }
-  /// Nothing comes behind.
+  /// Says that nothing comes behind.
   GRAVEL_DEVICE void shutdown() {
     if (!enter_block(g_, team_call::packet_shutdown)) return;
     __syncthreads();
@@ -102,10 +114,14 @@ class basic_packet_sender {
   bool closed_;
 };
 
-/// The receiving end of a channel, in the block that has it; as gravel_packet_sender.
+/// The receiving end of a link for a block of a kernel: gravel_packet_receiver, gravel_direct_packet_receiver.
+/// @completion on return
 template <class There>
 class basic_packet_receiver {
  public:
+  /// Takes the receiving end of a lane of the link.
+  /// @param h from gravel_link::handle()
+  /// @param channel number of the lane: 0 to gravel_link_options::channels - 1
   GRAVEL_DEVICE basic_packet_receiver(const gravel_link_handle& h, uint32_t channel)
       : g_(h.g),
         ring_(h.rings[gravel::detail::checked_channel(h, channel)]),
@@ -118,11 +134,12 @@ class basic_packet_receiver {
     __syncthreads();
     if (threadIdx.x == 0) ring_.sink()->taken = next_;
   }
+  /// @internal
   basic_packet_receiver(const basic_packet_receiver&) = delete;
   basic_packet_receiver& operator=(const basic_packet_receiver&) = delete;
 
-  /// The next packet; waits for it. It lies where it came until release(); several may be held, as many as there are
-  /// buffers. Who holds them all would wait in vain: that ends the job with a message.
+  /// Waits for the next packet. It lies where it came until release(). Several may be held, as many as there are
+  /// buffers; who holds them all would wait in vain: that ends the job with a message.
   GRAVEL_DEVICE gravel_packet receive() {
     if (!enter_block(g_, team_call::packet_receive)) return {};
     if (held_ == ring_.buffers) {
@@ -134,6 +151,8 @@ class basic_packet_receiver {
     next_ += p.has_come, held_ += p.has_come;
     return p;
   }
+  /// Gives back the buffer of a packet.
+  /// @param p what receive() returned
   GRAVEL_DEVICE void release(const gravel_packet& p) {
     if (!enter_block(g_, team_call::packet_release, p.what.number)) return;
     if (!p.has_come) return;
@@ -159,8 +178,10 @@ using gravel_packet_receiver = gravel::detail::basic_packet_receiver<gravel::det
 using gravel_direct_packet_sender = gravel::detail::basic_packet_sender<gravel::detail::stored_heap>;
 using gravel_direct_packet_receiver = gravel::detail::basic_packet_receiver<gravel::detail::stored_heap>;
 
-/// The packet of a pending segment (gravel_pending_segment::handle); waits for it. Thread scope: block, any number of
-/// blocks. The host releases it.
+/// Waits, in a kernel, for the packet of a segment that the host has asked for.
+/// @param a from gravel_pending_segment::handle()
+/// @return the packet; empty if the link has been shut down
+/// @completion on return: the packet is here
 GRAVEL_DEVICE gravel_packet gravel_receive(const gravel_arrival& a) {
   if (!gravel::detail::enter_block(a.g, gravel::detail::team_call::receive, a.number)) return {};
   return gravel::detail::packet_for_block(a.g, a.ring, a.number);

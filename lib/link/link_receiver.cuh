@@ -39,8 +39,13 @@ __global__ void __launch_bounds__(32)
 }  // namespace gravel::detail
 
 /// Of one PE's endpoint. Made by gravel_link and gravel_router. Thread: one of the host at a time.
+/// @scope one host thread of the PE at a time
+/// @completion on return
+/// @errors gravel::error: what cannot be, a link that is closed
+/// @source Groute, sections 3 and 4.1
 class gravel_receiver {
  public:
+  /// @internal
   /// `edges` of `rings`, which all end at one endpoint of this PE.
   gravel_receiver(gravel::detail::ring_set& rings, std::vector<size_t> edges)
       : rings_(rings),
@@ -61,11 +66,13 @@ class gravel_receiver {
                     gravel_handle(), rings_.device_ring(e), rings_.shape().channels);
     gravel_stream_destroy(own_);
   }
+  /// @internal
   gravel_receiver(const gravel_receiver&) = delete;
   gravel_receiver& operator=(const gravel_receiver&) = delete;
 
   /// The next segment, which may still have to come. As many may be pending, or not yet released, as the links to here
   /// have buffers. Throws gravel::error for more: they would be waited for in vain.
+  /// @completion returns at once
   gravel_pending_segment receive() {
     if (pending_ + held_.size() >= buffers())
       gravel::detail::fail_text("gravel_receiver::receive: " + std::to_string(buffers()) + " segments of " + text() +
@@ -75,6 +82,9 @@ class gravel_receiver {
   }
   /// The segment's memory goes back to its link; `stream`: behind what is in it. Of an empty segment, which is behind
   /// the last one, it does nothing. Throws gravel::error for one that is not held.
+  /// @param segment what get() returned
+  /// @param stream behind its kernels; nullptr: the PE's own
+  /// @completion returns at once
   void release(const gravel_segment& segment, gravel_stream_t stream = nullptr) {
     if (segment.empty()) return;
     const auto held = std::find(held_.begin(), held_.end(), held_packet{segment.input, segment.packet.number});
@@ -86,10 +96,12 @@ class gravel_receiver {
   }
 
   // Of gravel_pending_segment.
+  /// @internal
   bool is_ready(uint64_t ticket) {
     resolve(ticket);
     return ticket < first_ + found_.size();
   }
+  /// @internal
   gravel_segment get(uint64_t ticket) {
     if (ticket < first_ || (ticket < first_ + found_.size() && found_[ticket - first_].is_taken))
       gravel::detail::fail_text("gravel_pending_segment::get: the segment was taken before, on " + text());
@@ -103,21 +115,25 @@ class gravel_receiver {
     if (is_of_host()) deliver_to_host(found);
     return found;
   }
+  /// @internal
   gravel_arrival arrival(uint64_t ticket) const {
     if (edges_.size() != 1)
       gravel::detail::fail_text("gravel_pending_segment: " + text() + " has " + std::to_string(edges_.size()) +
                                 " sources: which of them is first the host finds out, by get()");
     return {gravel_handle(), rings_.ring(edges_[0]), ticket};
   }
-  /// Where a pending segment will lie is known before it has come.
+  /// @internal
   void wait(uint64_t ticket, gravel_stream_t stream) {
     const gravel_arrival a = arrival(ticket);
     const gravel_launch_config config{.stream = stream};
     if (direct_) gravel::detail::launch_alone(gravel::detail::await_packet_in_stream<>, config, a);
     else gravel_launch(gravel::detail::await_packet_in_stream<>, config, a);
   }
+  /// Whether packets are stored straight into this PE's memory.
   bool is_direct() const { return direct_; }
+  /// @internal
   bool was_used() const { return tickets_ != 0; }
+  /// @internal
   /// Somebody else receives on these links from now on.
   void hand_over() { handed_over_ = true; }
 

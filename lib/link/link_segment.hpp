@@ -20,6 +20,11 @@ struct gravel_segment {
   size_t input = 0;        ///< which of the receiver's sources
   gravel::detail::received_packet packet{};
 
+  /// Whether there is none: the link has been shut down, and all has been received.
+  /// @scope any
+  /// @completion on return
+  /// @errors none
+  /// @source Gravel
   bool empty() const { return !has_come; }
 };
 
@@ -30,18 +35,24 @@ struct gravel_arrival {
   uint64_t number;
 };
 
-/// A segment that is being received: a future. Valid as long as its receiver.
+/// A segment that will come: what gravel_receiver::receive() returns.
+/// @scope any host thread
+/// @completion on return
+/// @errors gravel::error: the link is closed
+/// @source Groute, section 4.1 (pending segments)
 class gravel_pending_segment {
  public:
+  /// @internal
   gravel_pending_segment(gravel_receiver* receiver, uint64_t ticket) : receiver_(receiver), ticket_(ticket) {}
-  /// Has it come, or will nothing more? Host thread.
+  /// Whether it has come.
   bool is_ready() const;
-  /// Waits until it has come. Once.
+  /// Waits for it, and returns it.
   gravel_segment get() const;
-  /// What is put into `stream` from now on begins when it has come. Receivers of one source alone.
+  /// Makes a stream wait for it.
+  /// @param stream what is put into it from now on begins when the segment is here
+  /// @completion returns at once
   void wait(gravel_stream_t stream) const;
-  /// For kernels, behind wait(stream) or not: gravel_receive in lib/link/link_kernel.cuh. Receivers of one source
-  /// alone.
+  /// For gravel_receive() in a kernel.
   gravel_arrival handle() const;
 
  private:

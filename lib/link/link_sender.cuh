@@ -22,12 +22,17 @@ struct gravel_send_call {
 };
 
 /// Of one PE's endpoint. Made by gravel_link and gravel_router. Thread: one of the host at a time.
+/// @scope one host thread of the PE at a time
+/// @completion of send(): the event that it returns; of the others on return
+/// @errors gravel::error: what cannot be, a link that is closed or shut down
+/// @source Groute, sections 3 and 4.1
 class gravel_sender {
  public:
   static constexpr uint64_t most_bytes = 1ull << 40;
   /// Whom a segment may go to, by number; the sender takes who has room first.
   using choice = std::function<std::vector<int>(uint64_t bytes, uint64_t metadata)>;
 
+  /// @internal
   /// `first_edge` to `first_edge + n_outputs` of `rings`, which all begin at one endpoint of this PE.
   gravel_sender(gravel::detail::ring_set& rings, size_t first_edge, uint32_t n_outputs, gravel::detail::send_way way,
                 uint32_t blocks, uint32_t copies_from, choice choose = {})
@@ -51,6 +56,7 @@ class gravel_sender {
     if (own_) gravel_stream_destroy(own_);
     if (stage_) gravel::detail::current_backend().release(stage_);
   }
+  /// @internal
   gravel_sender(const gravel_sender&) = delete;
   gravel_sender& operator=(const gravel_sender&) = delete;
 
@@ -58,6 +64,9 @@ class gravel_sender {
   /// calls under way: when the first of them is done); the event happens when `data` may be reused. Of a host endpoint
   /// `data` is any memory of the host, and may be reused on return. Segments of a sender go in the order of its calls.
   /// Throws gravel::error after shutdown(), and for more than most_bytes.
+  /// @param data memory of this PE's device
+  /// @param bytes 0 or more
+  /// @param how stream, event to wait for, metadata
   gravel_event send(const void* data, uint64_t bytes, const gravel_send_call& how = {}) {
     if (closed_) gravel::detail::fail_text("gravel_sender::send: " + text() + " was shut down");
     if (bytes > most_bytes)
@@ -74,6 +83,7 @@ class gravel_sender {
     return start(job, how.stream);
   }
   /// Nothing comes behind what was sent. Returns at once, whatever the buffers hold.
+  /// @param how stream and event to wait for
   gravel_event shutdown(const gravel_send_call& how = {}) {
     if (closed_) gravel::detail::fail_text("gravel_sender::shutdown: " + text() + " was shut down before");
     closed_ = true;
@@ -89,8 +99,11 @@ class gravel_sender {
                     done);
     return last_ = done;
   }
+  /// Whether shutdown() was called.
   bool is_shut_down() const { return closed_; }
+  /// @internal
   bool was_used() const { return closed_ || last_.word; }
+  /// @internal
   /// Somebody else sends on these links from now on.
   void hand_over() { closed_ = true; }
   /// Is everything stored straight into the destinations' memory? Otherwise it goes through the aggregator.

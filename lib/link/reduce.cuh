@@ -3,6 +3,18 @@
 //
 //   gravel_router ring(gravel_all_devices(), gravel_all_devices(), GRAVEL_RING, gravel_path_options());    // collective
 //   gravel_allreduce(ring, to, from, count);                                                               // the sum of all PEs
+//
+// What the calls of this file have in common:
+// @param h from gravel_router::path() or direct_path()
+// @param router a chain or a tree (reduce), a ring (allreduce, broadcast)
+// @param to [count] results: a symmetric address, the same at all PEs; may be `from`
+// @param from [count] contributions of this PE, a symmetric address
+// @param data [bytes], a symmetric address, the same at all PEs
+// @param count number of elements, the same at all PEs
+// @param bytes number of bytes, the same at all PEs
+// @param how stream, and event to wait for
+// @errors gravel::error of the host's calls for arrays that cannot be; in kernels the job ends with a message
+// @source Groute, sections 2.1, 4.3 and 5.1.4
 #pragma once
 #include "lib/link/ring_allreduce.cuh"
 #include "lib/link/router.cuh"
@@ -14,6 +26,9 @@ struct gravel_path_call {
 };
 
 /// A device endpoint of every PE, those of a node one behind the other: the order of a path that leaves each node once.
+/// @return [gravel_n_pes()]
+/// @scope any host thread
+/// @completion on return
 inline std::vector<gravel_endpoint> gravel_all_devices() {
   std::vector<gravel_endpoint> all;
   for (int node = 0; node < gravel_n_nodes(); ++node)
@@ -21,7 +36,10 @@ inline std::vector<gravel_endpoint> gravel_all_devices() {
       if (gravel_node_of(pe) == node) all.push_back(gravel_device(pe));
   return all;
 }
-/// What suits paths: many blocks, each with small packets of its own.
+/// Options that suit paths: many blocks, each with small packets of its own.
+/// @return to be changed as needed
+/// @scope any host thread
+/// @completion on return
 inline gravel_link_options gravel_path_options() {
   return {.packet_bytes = GRAVEL_CUDA ? 65536 : 2048, .buffers = 3, .channels = GRAVEL_CUDA ? 64 : 2};
 }
@@ -127,28 +145,37 @@ inline void check_policy(const char* call, bool fits, const char* wanted) {
 // types of lib/base/element.hpp. The result is the same in every run; sums of floating-point numbers are added in the
 // order of the path, which in a ring begins at another PE for each chunk.
 
-/// Ring: to[0 .. count) = from[0 .. count) of all PEs, combined, at all PEs. `to`: a symmetric address, the same at all
-/// PEs; it may be `from`.
+/// Combines the arrays of all PEs along a ring; all PEs get the result.
+/// @scope grid: all threads; blocks of kernels of gravel_launch, as many at all PEs
+/// @completion on return: the part of the calling block is there
 template <gravel_reduction HOW = GRAVEL_SUM, class T, gravel::detail::path_like Handle>
 GRAVEL_DEVICE void gravel_allreduce(const Handle& h, T* to, const T* from, uint64_t count) {
   if (gravel::detail::enter_block(h.g, gravel::detail::team_call::allreduce, to, from, count))
     gravel::detail::allreduce_along<HOW>(h, to, from, count);
 }
-/// Chain, tree: the same at the PE of the output alone; of others `to` is not written.
+/// Combines the arrays of all PEs along a chain or a tree. The PE of the output gets the result; of others `to` is not
+/// written.
+/// @scope grid: all threads; blocks of kernels of gravel_launch, as many at all PEs
+/// @completion on return: the part of the calling block is there
 template <gravel_reduction HOW = GRAVEL_SUM, class T, gravel::detail::path_like Handle>
 GRAVEL_DEVICE void gravel_reduce(const Handle& h, T* to, const T* from, uint64_t count) {
   if (gravel::detail::enter_block(h.g, gravel::detail::team_call::reduce, to, from, count))
     gravel::detail::reduce_along<HOW>(h, to, from, count);
 }
-/// Ring: data[0 .. bytes) of the input number `root` at all PEs.
+/// Copies the data of one input to all PEs along a ring.
+/// @param root number of the input
+/// @scope grid: all threads; blocks of kernels of gravel_launch, as many at all PEs
+/// @completion on return: the part of the calling block is there
 template <gravel::detail::path_like Handle>
 GRAVEL_DEVICE void gravel_broadcast(const Handle& h, void* data, uint64_t bytes, uint32_t root) {
   if (gravel::detail::enter_block(h.g, gravel::detail::team_call::broadcast, data, bytes, root) && h.n > 1)
     gravel::detail::broadcast_along(h, static_cast<char*>(data), bytes, root);
 }
 
-/// Host: starts a kernel that does so, and returns; the event happens when the arrays may be used. Collective: all PEs
-/// of the path, the same calls in the same order. Throws gravel::error for arrays that cannot be.
+/// Starts a kernel that combines the arrays of all PEs along a ring.
+/// @return happens when the arrays may be used
+/// @scope the program's host thread; collective: all PEs of the path
+/// @completion returns at once
 template <gravel_reduction HOW = GRAVEL_SUM, class T>
 gravel_event gravel_allreduce_start(gravel_router& router, T* to, const T* from, uint64_t count,
                                     const gravel_path_call& how = {}) {
@@ -158,6 +185,10 @@ gravel_event gravel_allreduce_start(gravel_router& router, T* to, const T* from,
                                        gravel::detail::reduce_on_path<HOW, T, gravel_path_handle>, count * sizeof(T),
                                        how, to, from, count);
 }
+/// Starts a kernel that combines the arrays of all PEs along a chain or a tree.
+/// @return happens when the arrays may be used
+/// @scope the program's host thread; collective: all PEs of the path
+/// @completion returns at once
 template <gravel_reduction HOW = GRAVEL_SUM, class T>
 gravel_event gravel_reduce_start(gravel_router& router, T* to, const T* from, uint64_t count,
                                  const gravel_path_call& how = {}) {
@@ -168,7 +199,11 @@ gravel_event gravel_reduce_start(gravel_router& router, T* to, const T* from, ui
                                        gravel::detail::reduce_on_path<HOW, T, gravel_path_handle>, count * sizeof(T),
                                        how, to, from, count);
 }
-/// `root`: a PE of the ring.
+/// Starts a kernel that copies the data of one PE to all along a ring.
+/// @param root a PE of the ring
+/// @return happens when the data may be used
+/// @scope the program's host thread; collective: all PEs of the path
+/// @completion returns at once
 inline gravel_event gravel_broadcast_start(gravel_router& router, void* data, uint64_t bytes, int root,
                                            const gravel_path_call& how = {}) {
   gravel::detail::check_policy("gravel_broadcast", router.policy() == GRAVEL_RING, "GRAVEL_RING");
@@ -179,17 +214,26 @@ inline gravel_event gravel_broadcast_start(gravel_router& router, void* data, ui
                                            static_cast<char*>(data), bytes, i);
   gravel::detail::fail_text("gravel_broadcast: PE " + std::to_string(root) + " is not on the ring");
 }
-/// Host: the same, and returns when it has happened.
+/// Combines the arrays of all PEs along a ring.
+/// @scope the program's host thread; collective: all PEs of the path
+/// @completion on return: the result is there
 template <gravel_reduction HOW = GRAVEL_SUM, class T>
 void gravel_allreduce(gravel_router& router, T* to, const T* from, uint64_t count, const gravel_path_call& how = {}) {
   gravel_allreduce_start<HOW>(router, to, from, count, how);
   gravel_stream_synchronize(how.stream);
 }
+/// Combines the arrays of all PEs along a chain or a tree.
+/// @scope the program's host thread; collective: all PEs of the path
+/// @completion on return: the result is there
 template <gravel_reduction HOW = GRAVEL_SUM, class T>
 void gravel_reduce(gravel_router& router, T* to, const T* from, uint64_t count, const gravel_path_call& how = {}) {
   gravel_reduce_start<HOW>(router, to, from, count, how);
   gravel_stream_synchronize(how.stream);
 }
+/// Copies the data of one PE to all along a ring.
+/// @param root a PE of the ring
+/// @scope the program's host thread; collective: all PEs of the path
+/// @completion on return: the data is there
 inline void gravel_broadcast(gravel_router& router, void* data, uint64_t bytes, int root,
                              const gravel_path_call& how = {}) {
   gravel_broadcast_start(router, data, bytes, root, how);

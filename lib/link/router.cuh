@@ -44,11 +44,21 @@ class gravel_link;
 
 /// Endpoints connected by a policy. Open from its constructor to its destructor, which are collective. Thread: the
 /// program's.
+/// @scope the program's host thread
+/// @completion on return
+/// @errors gravel::error
+/// @source Groute, sections 3 and 4.1 to 4.2
 class gravel_router {
   friend class gravel_link;
 
  public:
-  /// Throws gravel::error, on all PEs, for what cannot be, or if PEs differ: it names the ends.
+  /// Opens a router. Collective.
+  /// @param inputs endpoints that send, the same at all PEs
+  /// @param outputs endpoints that receive, the same at all PEs
+  /// @param policy which output a segment goes to
+  /// @param how the same at all PEs, but for `choose`
+  /// @param name for error messages
+  /// @errors gravel::error, on all PEs, for what cannot be, or if PEs differ: it names the ends
   gravel_router(std::vector<gravel_endpoint> inputs, std::vector<gravel_endpoint> outputs, gravel_policy policy,
                 const gravel_link_options& how = {}, const char* name = "gravel_router")
       : inputs_(std::move(inputs)),
@@ -66,18 +76,28 @@ class gravel_router {
   /// that the policy connects, the same at all PEs, all with packets of one size, and for chains, trees and rings with
   /// the same buffers and channels; others are left alone. The router takes them: their own ends are not to be used any
   /// more. `how`: without packets, buffers and channels.
+  /// @param links open, the same at all PEs
+  /// @param inputs endpoints that send
+  /// @param outputs endpoints that receive
+  /// @param policy which output a segment goes to
+  /// @param how without packets, buffers and lanes
   gravel_router(const std::vector<gravel_link*>& links, std::vector<gravel_endpoint> inputs,
                 std::vector<gravel_endpoint> outputs, gravel_policy policy, const gravel_link_options& how = {});
 
+  /// @internal
   gravel_router(const gravel_router&) = delete;
   gravel_router& operator=(const gravel_router&) = delete;
 
-  /// Of an input or output of this PE, by its number; the PE's first without one. Throws gravel::error if it is another
-  /// PE's.
+  /// The sending end of an input of this PE.
+  /// @param number of the input; -1: the PE's first
+  /// @errors gravel::error if it is another PE's
   gravel_sender& input(int number = -1) { return *end_of(senders_, inputs_, number, "input"); }
+  /// The receiving end of an output of this PE.
+  /// @param number of the output; -1: the PE's first
+  /// @errors gravel::error if it is another PE's
   gravel_receiver& output(int number = -1) { return *end_of(receivers_, outputs_, number, "output"); }
 
-  /// Of a chain, a tree or a ring: for kernels (lib/link/reduce.cuh).
+  /// For kernels: the handle of a chain, a tree or a ring (lib/link/reduce.cuh).
   gravel_path_handle path() const {
     if (moves_segments())
       gravel::detail::fail_text("gravel_router::path: the router moves segments; chains, trees and rings have a path");
@@ -88,21 +108,30 @@ class gravel_router {
             directly_};
     gravel::detail::fail_text("gravel_router::path: PE " + std::to_string(gravel_my_pe()) + " is on it nowhere");
   }
-  /// The same, where all links of the path are stored over; throws gravel::error otherwise.
+  /// For kernels: as path(), where all links of the path are stored over.
+  /// @errors gravel::error if they are not
   gravel_direct_path_handle direct_path() const {
     if (!directly_)
       gravel::detail::fail_text("gravel_router::direct_path: some link of the path is not stored over: take path()");
     return {path()};
   }
+  /// Whether all links are stored over.
   bool is_direct() const { return directly_; }
+  /// The router's policy.
   gravel_policy policy() const { return policy_; }
+  /// Endpoints that send.
   const std::vector<gravel_endpoint>& inputs() const { return inputs_; }
+  /// Endpoints that receive.
   const std::vector<gravel_endpoint>& outputs() const { return outputs_; }
+  /// What the router was opened with.
   const gravel_link_options& options() const { return how_; }
+  /// @internal
   gravel::detail::event_pool& path_events() { return path_events_; }
   /// Symmetric memory that it takes, bytes at each PE.
   uint64_t bytes() const { return rings_->bytes(); }
+  /// @internal
   gravel::detail::ring_set& rings() { return *rings_; }
+  /// @internal
   const gravel::detail::ring_set& rings() const { return *rings_; }
 
  private:
@@ -241,23 +270,48 @@ class gravel_router {
 
 /// Two endpoints. Open from its constructor to its destructor, which are collective: all PEs call them, also those that
 /// have no end of it.
+/// @scope the program's host thread
+/// @completion of send(): the event that it returns; of the others on return
+/// @errors gravel::error
+/// @source Groute, sections 3 and 4.1
 class gravel_link {
  public:
+  /// Opens a link. Collective.
+  /// @param source where segments are sent
+  /// @param destination where they arrive
+  /// @param how the same at all PEs
   gravel_link(const gravel_endpoint& source, const gravel_endpoint& destination, const gravel_link_options& how = {})
       : router_({source}, {destination}, GRAVEL_POINT_TO_POINT, how, "gravel_link") {}
+  /// Opens a link. Collective.
+  /// @param source where segments are sent
+  /// @param destination where they arrive
+  /// @param packet_bytes 1 to 2^27
+  /// @param buffers packets at the destination, 1 to 1024
   gravel_link(const gravel_endpoint& source, const gravel_endpoint& destination, uint32_t packet_bytes,
               uint32_t buffers)
       : gravel_link(source, destination, gravel_link_options{.packet_bytes = packet_bytes, .buffers = buffers}) {}
 
   // At the source's PE.
+  /// Sends, as gravel_sender::send.
+  /// @param data memory of the source's device
+  /// @param bytes 0 or more
+  /// @param how stream, event to wait for, metadata
   gravel_event send(const void* data, uint64_t bytes, const gravel_send_call& how = {}) {
     return sender().send(data, bytes, how);
   }
+  /// Says that no more will come, as gravel_sender::shutdown.
+  /// @param how stream and event to wait for
   gravel_event shutdown(const gravel_send_call& how = {}) { return sender().shutdown(how); }
+  /// The sending end; at the source's PE.
   gravel_sender& sender() { return router_.input(); }
   // At the destination's PE.
+  /// The next segment that comes, as gravel_receiver::receive.
   gravel_pending_segment receive() { return receiver().receive(); }
+  /// Gives back the buffer of a segment, as gravel_receiver::release.
+  /// @param segment what get() returned
+  /// @param stream behind its kernels; nullptr: the PE's own
   void release(const gravel_segment& segment, gravel_stream_t stream = nullptr) { receiver().release(segment, stream); }
+  /// The receiving end; at the destination's PE.
   gravel_receiver& receiver() { return router_.output(); }
 
   /// For kernels that drive an end, block by block (lib/link/link_kernel.cuh); then the host does not use that end.
@@ -265,8 +319,9 @@ class gravel_link {
     router_.check_own();
     return {gravel_handle(), router_.rings().device_ring(0), router_.options().channels};
   }
-  /// At the source's PE: is everything stored straight into the destination's memory?
+  /// Whether everything is stored straight into the destination's memory; at the source's PE.
   bool is_direct() { return sender().is_direct(); }
+  /// Symmetric memory that it takes, bytes at each PE.
   uint64_t bytes() const { return router_.bytes(); }
 
  private:

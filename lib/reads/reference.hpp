@@ -12,21 +12,34 @@ namespace gravel::detail {
 
 /// Looks texts up by their first k-mer in a sorted list of those of the genome, 16 bytes for each of its bases, and
 /// then compares letters.
+/// @scope one host thread; what is const: any
+/// @completion on return
+/// @errors gravel::error
+/// @source Gravel
 class reference_genome {
  public:
   /// Sequences of ACGTN, as read_sequences gives them. No text shorter than k bases is found. k is odd and at most 31.
+  /// @param sequences of ACGTN
+  /// @param k odd, at most 31
   reference_genome(const std::vector<std::string>& sequences, unsigned k);
 
   /// Does the text or its reverse complement lie in one of the sequences as a whole?
+  /// @param text of ACGT
   bool contains(std::string_view text) const;
-  /// The same; the bases are marked wherever it lies.
+  /// Whether the text lies in one of the sequences; the bases are marked wherever it does.
+  /// @param text of ACGT
   bool cover(std::string_view text);
   /// A bit for each letter of all sequences that is covered, so that PEs can put theirs together.
   std::vector<uint64_t>& marks() { return marks_; }
 
-  uint64_t bases() const { return bases_; }  ///< A, C, G and T
-  uint64_t covered() const;                  ///< of them
-  uint64_t kmers() const;                    ///< different ones, a k-mer and its reverse complement being one
+  /// Number of A, C, G and T.
+  uint64_t bases() const { return bases_; }
+  /// Number of bases that are marked.
+  uint64_t covered() const;
+  /// Number of different k-mers, a k-mer and its reverse complement being one.
+  uint64_t kmers() const;
+  /// Whether the k-mer lies in one of the sequences.
+  /// @param canonical the smaller of the k-mer and its reverse complement
   bool has_kmer(uint64_t canonical) const;
 
  private:

@@ -130,11 +130,20 @@ GRAVEL_BOTH void accumulate_by_messages(const gravel_t& g, const copy_team& team
 
 }  // namespace gravel::detail
 
-/// target[i] at `pe` = itself combined with source[i], for i in [0, count), each element atomically; floating-point
-/// sums so depend on the order in which PEs come. `target` is a symmetric address, `source` any memory that this device
-/// reads, free again on return. `signal`, symmetric too: *signal at `pe` rises by the number of elements as they are
-/// there, by `count` in all; who sees that sees them. nullptr: none; gravel_quiet waits for them in either case. T as
-/// for gravel_allreduce. Thread scope: block, all threads with the same arguments; not from handlers.
+/// Combines an array with one at `pe`, element by element, each atomically: target[i] becomes target[i] combined with
+/// source[i]. Floating-point sums depend on the order in which PEs come. The program gives gravel_accumulation to
+/// gravel_init.
+/// @param g handle: the one that the kernel was given, or gravel_host_handle()
+/// @param target [count], a symmetric address
+/// @param source [count], memory that this device reads; may be used again on return
+/// @param count number of elements
+/// @param signal symmetric address of a word: at `pe` it rises by the number of elements as they are there, by `count`
+///   in all; nullptr: none
+/// @param pe 0 to gravel_n_pes(g) - 1
+/// @scope block: every thread, with the same arguments; a host thread. Not handlers
+/// @completion gravel_quiet; who sees the signal sees the elements
+/// @errors memory outside the heap, a PE out of range: the job ends with a message
+/// @source MPI_Accumulate; XTQ (SC 2016), accumulates
 template <gravel_reduction HOW = GRAVEL_SUM, class T>
 GRAVEL_BOTH void gravel_accumulate(const gravel_t& g, T* target, const gravel::detail::same<T>* source, uint64_t count,
                                    uint64_t* signal, int pe) {

@@ -57,11 +57,19 @@ struct gravel_accumulate_task {
   }
 };
 
-/// target[i] at `pe` = itself combined with source[i], for i in [0, count), by tasks of as many elements as a payload
-/// holds. Returns how many tasks: by so much the signal rises. `target` is a symmetric address, aligned as a T is;
-/// `source` memory that the sender reads, free again on return. Floating-point sums depend on the order in which tasks
-/// run. The queue knows gravel_accumulate_task<HOW, T>. Thread scope: as gravel_task_put; from a task with `t` for the
-/// handle.
+/// Combines an array with one at `pe`, element by element, by tasks of as many elements as a payload holds.
+/// Floating-point sums depend on the order in which tasks run. The queue knows gravel_accumulate_task<HOW, T>.
+/// @param from handle of the queue, or what the running task was given
+/// @param pe 0 to gravel_n_pes(g) - 1
+/// @param target [count], a symmetric address, aligned as a T is
+/// @param source [count], memory that the sender reads; may be used again on return
+/// @param count number of elements
+/// @param done signal at `pe` that rises by 1 for each task; {}: none
+/// @return number of tasks: by so much the signal rises
+/// @scope as of gravel_task_put
+/// @completion when `done` has risen by so much, or at gravel_task_queue::wait()
+/// @errors as of gravel_task_put
+/// @source XTQ (SC 2016), accumulates
 template <gravel_reduction HOW = GRAVEL_SUM, class T, class Sender>
 GRAVEL_BOTH uint64_t gravel_task_accumulate(const Sender& from, int pe, T* target,
                                             const gravel::detail::same<T>* source, uint64_t count,

@@ -3,6 +3,21 @@
 // A stage in the words of a chain: [0] id << 32 | blocks << 16 | start << 8 | words of arguments  [1] bytes << 32 | PE
 // of the signal << 16 | PE [2] source  [3] target  [4] signal, all three offsets in the heap  [5..] arguments. The
 // source is memory of the PE where the task before has run.
+//
+// What all calls of this file have in common:
+// @param queue from gravel_task_queue::handle() or host_handle()
+// @param t what the running task was given
+// @param pe 0 to gravel_n_pes(g) - 1
+// @param target symmetric address that the task gets
+// @param payload memory of the sender and its size
+// @param source memory of the sender and its size
+// @param done signal at `pe` that rises by 1 when the task has ended; {}: none
+// @param arguments of the task, trivially copyable
+// @scope block: every thread, with the same arguments; a host thread
+// @completion the chain leaves with put(); each task has ended when its `done` has risen, or at
+//   gravel_task_queue::wait()
+// @errors as of gravel_task_put
+// @source XTQ (SC 2016)
 #pragma once
 #include "lib/remote_task/task_put.cuh"
 
@@ -90,9 +105,9 @@ __host__ __device__ GRAVEL_NOINLINE inline void send_next(const gravel_task_hand
 template <bool IN_TASK>
 class gravel_task_chain {
  public:
-  /// Behind the last task of the chain `Task` runs at `pe`, on `target` there, with `bytes` bytes from the symmetric
-  /// address `source` of the PE where the task before has run, which may have written them. A chain has 12 words
-  /// (task_words::most_chain): 5 for each `then`, and those of its arguments.
+  /// Adds a task behind the last one of the chain. It runs with a payload from the symmetric heap of the PE where the
+  /// task before has run, which may have written it. A chain has 12 words (task_words::most_chain): 5 for each `then`,
+  /// and those of its arguments.
   template <class Task, class... A>
   GRAVEL_BOTH gravel_task_chain& then(int pe, typename gravel::detail::task_check<Task>::call::target* target,
                                       const gravel_task_source& source, const gravel_signal& done,
@@ -128,7 +143,7 @@ class gravel_task_chain {
     order_.n_words = task_words::payload + used_;
     return *this;
   }
-  /// Sends it. Thread scope: as gravel_task_put.
+  /// Sends the chain.
   GRAVEL_BOTH void put() const {
     const uint32_t pe = order_.words[gravel::detail::task_words::places] & 0xffff;
     if (!gravel::detail::enter_team(
@@ -141,6 +156,7 @@ class gravel_task_chain {
     else gravel::detail::send_order(q_, team_, order_, pe);
   }
 
+  /// @internal
   GRAVEL_BOTH gravel_task_chain(const gravel_task_handle& q, const gravel::detail::copy_team& team)
       : q_(q), team_(team) {}
   gravel::detail::task_order order_{};
@@ -152,7 +168,8 @@ class gravel_task_chain {
   uint32_t used_ = 0;
 };
 
-/// As gravel_task_put, but nothing is sent before put(): gravel_make_task<a>(queue, ...).then<b>(...).put().
+/// Makes a task that others may follow, by then(); put() sends it.
+/// @return the chain
 template <class Task, class... A>
 GRAVEL_BOTH gravel_task_chain<false> gravel_make_task(const gravel_task_handle& queue, int pe,
                                                       typename gravel::detail::task_check<Task>::call::target* target,
@@ -164,7 +181,8 @@ GRAVEL_BOTH gravel_task_chain<false> gravel_make_task(const gravel_task_handle& 
                                        gravel::detail::task_start::shaped, pe, target, payload, done, arguments...);
   return chain;
 }
-/// From a task.
+/// Makes a task, from a running one, that others may follow.
+/// @return the chain
 template <class Task, class... A>
 GRAVEL_BOTH gravel_task_chain<true> gravel_make_task(const gravel_task_t& t, int pe,
                                                      typename gravel::detail::task_check<Task>::call::target* target,

@@ -1,4 +1,18 @@
 // Sending tasks: gravel_task_put.
+//
+// What all calls of this file have in common:
+// @param queue from gravel_task_queue::handle() or host_handle()
+// @param t what the running task was given
+// @param pe 0 to gravel_n_pes(g) - 1
+// @param target symmetric address that the task gets
+// @param payload memory of the sender and its size; may be used again on return
+// @param done signal at `pe` that rises by 1 when the task has ended; {}: none
+// @param arguments of the task, trivially copyable
+// @param start who starts the task, instead of who its shape says
+// @completion on return the put has left; the task has ended when `done` has risen, or at gravel_task_queue::wait()
+// @errors a queue that is closed, a payload or a PE that cannot be, a task that the queue does not know: the job ends
+//   with a message
+// @source XTQ (SC 2016)
 #pragma once
 #include "lib/remote_task/task_order.cuh"
 
@@ -116,10 +130,8 @@ GRAVEL_BOTH void put_task(const gravel_task_handle& q, const copy_team& team, ta
 
 }  // namespace gravel::detail
 
-/// Runs `Task` at `pe`, with a copy of the payload (up to two pieces of memory that the sender can read, gathered into
-/// one) and of the arguments, on the symmetric address `target`; adds 1 to the signal when it has ended. Returns when
-/// the payload may be used again; waits while the task's place at `pe` is taken. Thread scope: block, all threads with
-/// the same arguments, of a kernel of gravel_launch; or one host thread, with host_handle().
+/// Puts a payload to `pe`, and starts a task with it there.
+/// @scope block: every thread, with the same arguments; a host thread
 template <class Task, class... A>
 GRAVEL_BOTH void gravel_task_put(const gravel_task_handle& queue, int pe,
                                  typename gravel::detail::task_check<Task>::call::target* target,
@@ -127,7 +139,8 @@ GRAVEL_BOTH void gravel_task_put(const gravel_task_handle& queue, int pe,
   gravel::detail::put_task<Task>(queue, gravel::detail::copy_team::block(queue.g), gravel::detail::task_start::shaped,
                                  pe, target, payload, done, arguments...);
 }
-/// The same, started in a way other than the task's shape says.
+/// Puts a payload to `pe`, and starts a task with it there, in the way that `start` says.
+/// @scope block: every thread, with the same arguments; a host thread
 template <class Task, class... A>
 GRAVEL_BOTH void gravel_task_put_as(gravel::detail::task_start start, const gravel_task_handle& queue, int pe,
                                     typename gravel::detail::task_check<Task>::call::target* target,
@@ -135,7 +148,8 @@ GRAVEL_BOTH void gravel_task_put_as(gravel::detail::task_start start, const grav
   gravel::detail::put_task<Task>(queue, gravel::detail::copy_team::block(queue.g), start, pe, target, payload, done,
                                  arguments...);
 }
-/// The same by a warp, converged.
+/// Puts a payload to `pe`, and starts a task with it there.
+/// @scope warp, converged, with the same arguments; a host thread
 template <class Task, class... A>
 GRAVEL_BOTH void gravel_task_put_warp(const gravel_task_handle& queue, int pe,
                                       typename gravel::detail::task_check<Task>::call::target* target,
@@ -143,8 +157,8 @@ GRAVEL_BOTH void gravel_task_put_warp(const gravel_task_handle& queue, int pe,
   gravel::detail::put_task<Task>(queue, gravel::detail::copy_team::warp(queue.g, ~0u),
                                  gravel::detail::task_start::shaped, pe, target, payload, done, arguments...);
 }
-/// The same from a task, by all threads of one of its blocks. Never waits: what finds no room at `pe` is kept, and sent
-/// on later; if there is no room for that either, the job ends with a message.
+/// Puts a payload to `pe` from a running task, and starts a task with it there.
+/// @scope all threads of the task's block
 template <class Task, class... A>
 GRAVEL_BOTH void gravel_task_put(const gravel_task_t& t, int pe,
                                  typename gravel::detail::task_check<Task>::call::target* target,

@@ -25,22 +25,51 @@ struct gravel_task_queue_options {
   uint32_t payload_bytes = 4096;  ///< of a task, at most
 };
 
-/// A signal, 0. Collective; to be freed by gravel_free_signal, or by gravel_finalize.
+/// Makes a signal: a word of each PE's symmetric heap, 0 at first. Collective.
+/// @return to be freed by gravel_free_signal
+/// @scope the program's host thread
+/// @completion on return
+/// @errors gravel::error: there is no room
+/// @source OpenSHMEM 1.5, signals
 inline gravel_signal gravel_new_signal() {
   const auto* word = gravel_malloc<char>(sizeof(uint64_t));
   return {static_cast<uint64_t>(word - gravel_handle().heap)};
 }
+/// Frees a signal. Collective.
+/// @param signal from gravel_new_signal
+/// @scope the program's host thread
+/// @completion on return: all that PEs have sent is complete
+/// @errors gravel::error for what is no signal
+/// @source OpenSHMEM 1.5, signals
 inline void gravel_free_signal(const gravel_signal& signal) { gravel_free(signal.word(gravel_handle())); }
-/// A host thread: waits until `value` tasks have added to the signal of the own PE.
+/// Waits until a signal of this PE is at least `value`.
+/// @param signal from gravel_new_signal
+/// @param value what it must reach
+/// @scope any host thread
+/// @completion on return
+/// @errors none; a wait that lasts for GRAVEL_WATCHDOG_S is reported, and goes on
+/// @source OpenSHMEM 1.5: shmem_signal_wait_until
 inline void gravel_wait(const gravel_signal& signal, uint64_t value) {
   gravel_wait(gravel_host_handle(), signal, value);
 }
-/// A stream waits: what is put into it from now on, kernels that the task's end is to start for example, begins then
-/// (gravel_stream_wait).
+/// Makes a stream wait until a signal of this PE is at least `value`.
+/// @param signal from gravel_new_signal
+/// @param value what it must reach
+/// @param stream nullptr: the PE's own
+/// @scope any host thread
+/// @completion returns at once
+/// @errors gravel::error, and nothing is put into the stream, where the device cannot
+/// @source NVSHMEM: nvshmemx_signal_wait_until_on_stream
 inline void gravel_wait(const gravel_signal& signal, uint64_t value, gravel_stream_t stream) {
   gravel_stream_wait(stream, signal.word(gravel_handle()), value);
 }
-/// How many have.
+/// The value of a signal of this PE.
+/// @param signal from gravel_new_signal
+/// @return now
+/// @scope any host thread
+/// @completion on return
+/// @errors none
+/// @source OpenSHMEM 1.5: shmem_signal_fetch
 inline uint64_t gravel_read(const gravel_signal& signal) {
   uint64_t value = 0;
   gravel::detail::current_backend().read_words(&value, signal.word(gravel_handle()), 1);
@@ -74,11 +103,16 @@ class task_queue_number {
 /// A queue of all PEs for these tasks. Open from its constructor to close() or its destructor, beside others. All
 /// members but handle(), host_handle() and bytes() are collective. The program gives gravel_task_delivery to
 /// gravel_init. Thread: the program's.
+/// @scope the program's host thread; collective, but for handle(), host_handle() and bytes()
+/// @completion on return
+/// @errors gravel::error
+/// @source XTQ (SC 2016)
 template <class... Tasks>
 class gravel_task_queue {
  public:
   /// Throws gravel::error, on all PEs, if options or tasks cannot be, or differ between PEs (it names both), or there
   /// is no room.
+  /// @param how the same at all PEs
   explicit gravel_task_queue(const gravel_task_queue_options& how = {}) : exceptions_(std::uncaught_exceptions()) {
     static_assert((gravel::detail::task_check<Tasks>::good && ...));
     const auto n_pes = static_cast<uint32_t>(gravel_n_pes());
@@ -130,20 +164,24 @@ class gravel_task_queue {
       throw;
     }
   }
+  /// @internal
   gravel_task_queue(const gravel_task_queue&) = delete;
   gravel_task_queue& operator=(const gravel_task_queue&) = delete;
 
-  /// For kernels of gravel_launch, and for host threads; until close().
+  /// For kernels of gravel_launch, until close().
   gravel_task_handle handle() const {
     check_open("handle()");
     return for_kernels();
   }
+  /// For host threads that put tasks.
   gravel_task_handle host_handle() const {
     check_open("host_handle()");
     return for_host();
   }
 
   /// Symmetric memory of a queue, bytes at each of `n_pes` PEs.
+  /// @param how options of the queue
+  /// @param n_pes PEs of the job
   static uint64_t bytes(const gravel_task_queue_options& how, int n_pes) {
     return gravel::detail::task_shape{static_cast<uint32_t>(n_pes), how.slots, how.payload_bytes, how.workers}.bytes() +
            sizeof(gravel_t);
@@ -214,6 +252,7 @@ class gravel_task_queue {
       return std::strcmp(name, o.name) == 0 && shape.blocks == o.shape.blocks && shape.threads == o.shape.threads &&
              shape.start == o.shape.start && words == o.words;
     }
+    /// @internal
     std::string text() const {
       return "'" + std::string(name) + "' (" + std::to_string(shape.blocks) + " blocks of " +
              std::to_string(shape.threads) + " threads, " + std::to_string(words) + " words of arguments)";

@@ -23,21 +23,40 @@ struct gravel_task_source {
   const void* data = nullptr;
   uint64_t bytes = 0;
 };
+/// @scope any
+/// @completion on return
+/// @errors none
+/// @source XTQ (SC 2016)
 struct gravel_payload {
   gravel_task_source first{}, second{};
+  /// Bytes of all pieces together.
   GRAVEL_BOTH uint64_t bytes() const { return first.bytes + second.bytes; }
 };
 
 /// A 64-bit counter on the symmetric heap (gravel_new_signal): 1 is added when a task has ended, behind all that the
 /// task wrote in its PE's memory. Plain data, the same at all PEs: it may be an argument of tasks.
+/// @scope any
+/// @completion on return
+/// @errors none
+/// @source XTQ (SC 2016); OpenSHMEM 1.5, signals
 struct gravel_signal {
   uint64_t offset = gravel::detail::task_words::none;  ///< of the counter in the heap; `none`: nobody wants to know
   int pe = -1;                                         ///< whose; -1: of the PE that runs the task
+  /// The signal of a certain PE.
+  /// @param which 0 to gravel_n_pes(g) - 1
   GRAVEL_BOTH gravel_signal at(int which) const { return {offset, which}; }
+  /// The word of the own PE.
+  /// @param g handle
   GRAVEL_BOTH uint64_t* word(const gravel_t& g) const { return reinterpret_cast<uint64_t*>(g.heap + offset); }
 };
-/// Waits until `value` tasks have added to the signal of the own PE. Thread scope: lane, or a host thread; not in a
-/// task.
+/// Waits until a signal of this PE is at least `value`.
+/// @param g handle
+/// @param signal from gravel_new_signal
+/// @param value what it must reach
+/// @scope lane, kernels of gravel_launch; host threads
+/// @completion on return
+/// @errors none; a wait that lasts for GRAVEL_WATCHDOG_S is reported, and goes on
+/// @source OpenSHMEM 1.5: shmem_signal_wait_until
 GRAVEL_BOTH void gravel_wait(const gravel_t& g, const gravel_signal& signal, uint64_t value) {
   gravel_wait_until(g, signal.word(g), GRAVEL_GE, value);
 }
@@ -54,6 +73,10 @@ struct gravel_task_handle {
 };
 
 /// What a task is given beside its arguments. Thread scope of all: the threads that run a block of the task.
+/// @scope all threads of the task
+/// @completion on return
+/// @errors none
+/// @source XTQ (SC 2016)
 struct gravel_task_t {
   const gravel_task_handle& queue;  ///< to send tasks, and for queue.g, to use Gravel's operations
   gravel::detail::copy_team team;
@@ -61,11 +84,16 @@ struct gravel_task_t {
   uint64_t bytes;  ///< of the payload
   int from;        ///< PE that sent it
 
-  GRAVEL_BOTH uint32_t rank() const { return team.rank(); }  ///< thread of this block
+  /// Number of the calling thread in its block of the task.
+  GRAVEL_BOTH uint32_t rank() const { return team.rank(); }
+  /// Threads of the task's block.
   GRAVEL_BOTH uint32_t size() const { return team.size(); }
-  GRAVEL_BOTH uint32_t first() const { return block * team.size() + team.rank(); }  ///< thread of the task
+  /// Number of the calling thread in the task.
+  GRAVEL_BOTH uint32_t first() const { return block * team.size() + team.rank(); }
+  /// Threads of the task, in all its blocks.
   GRAVEL_BOTH uint32_t stride() const { return blocks * team.size(); }
-  GRAVEL_BOTH void sync() const { team.sync(); }  ///< the threads of this block
+  /// Waits for the threads of this block of the task.
+  GRAVEL_BOTH void sync() const { team.sync(); }
 };
 
 namespace gravel::detail {

@@ -38,6 +38,10 @@ struct gravel_types {
 
 /// Where a result goes: an input of a frame, or a word that the host reads. A value: tasks hand it on to those that
 /// they spawn.
+/// @scope any
+/// @completion on return
+/// @errors none
+/// @source Channels (ISCA 2014), section 5
 template <class V>
 struct gravel_return {
   // Bit 31: the frame lies in the worker's shared memory; 30 to 28: its type (7: a word of the host); 27 to 25: which
@@ -45,12 +49,17 @@ struct gravel_return {
   uint32_t word;
 
   static constexpr uint32_t local_bit = 1u << 31, of_host = 7, row_bits = 25;
+  /// @internal
   GRAVEL_BOTH static gravel_return to(bool local, uint32_t type, uint32_t input, uint32_t row) {
     return {(local ? local_bit : 0) | type << 28 | input << row_bits | row};
   }
+  /// @internal
   GRAVEL_BOTH bool is_local() const { return word & local_bit; }
+  /// @internal
   GRAVEL_BOTH uint32_t type() const { return word >> 28 & 7; }
+  /// @internal
   GRAVEL_BOTH uint32_t input() const { return word >> row_bits & 7; }
+  /// @internal
   GRAVEL_BOTH uint32_t row() const { return word & ((1u << row_bits) - 1); }
 };
 

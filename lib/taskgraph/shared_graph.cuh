@@ -27,6 +27,10 @@ struct gravel_shared_counts {
 /// `Root`: the task that travels. It has a member `to`, a gravel_return of a type of 4 or 8 bytes, and brings one
 /// result there (its whole recursion does), by give or by add. Results of tasks that have travelled are added, also to
 /// words of the host, which so must be 0 before. One host thread; from gravel_init to gravel_finalize.
+/// @scope the program's host thread; collective, but for shared()
+/// @completion on return
+/// @errors gravel::error
+/// @source Channels (ISCA 2014), section 5
 template <class Constants, class Root, class... T>
 class gravel_shared_task_graph
     : public gravel_task_graph<gravel::detail::shared_constants<Constants, gravel::detail::result_of<Root>>, Root, T...,
@@ -37,8 +41,11 @@ class gravel_shared_task_graph
   using view = gravel::detail::task_view<constants_type, Root, T..., gravel::detail::returned<V>>;
 
  public:
-  /// Collective. `options.dispatch` is not looked at: workers serve themselves. Throws gravel::error as
-  /// gravel_task_graph does, and if there are fewer guests than PEs.
+  /// Makes the graph at all PEs.
+  /// @param constants what all tasks read, by here.constants()
+  /// @param options as of gravel_task_graph; `dispatch` has no effect: workers serve themselves
+  /// @param how what PEs exchange
+  /// @errors gravel::error as gravel_task_graph, and if there are fewer guests than PEs
   explicit gravel_shared_task_graph(const Constants& constants, gravel_task_options options = {},
                                     const gravel_shared_options& how = {})
       : base({constants, nullptr, 0}, by_workers(options), gravel_n_pes() > 1 ? how.guests : 0),
@@ -80,7 +87,9 @@ class gravel_shared_task_graph
     gravel_stream_synchronize(base::push_stream_);
     conclude();
   }
+  /// @internal
   void start() = delete;
+  /// @internal
   void wait() = delete;
   /// What the last run did here.
   const gravel_shared_counts& shared() const { return shared_; }

@@ -49,6 +49,10 @@ struct gravel_no_constants {};
 
 /// Channels, frames and kernels of the task types T (lib/taskgraph/graph_types.hpp). `Constants`: what all tasks read,
 /// by here.constants(). Memory is taken at once. One host thread; from gravel_init to gravel_finalize; not collective.
+/// @scope the program's host thread of one PE; not collective
+/// @completion on return
+/// @errors gravel::error
+/// @source Channels (ISCA 2014), section 5; Cilk's spawn and sync
 template <class Constants, class... T>
 class gravel_task_graph {
   using view = gravel::detail::task_view<Constants, T...>;
@@ -57,9 +61,13 @@ class gravel_task_graph {
   using facts = gravel::detail::task_facts<U>;
 
  public:
-  /// Throws gravel::error for sizes with which a run might not end, and for what does not fit into memory.
+  /// Makes the graph.
+  /// @param constants what all tasks read, by here.constants()
+  /// @param options sizes, and how tasks are dispatched
+  /// @errors gravel::error for sizes with which a run might not end, and for what does not fit into memory
   explicit gravel_task_graph(const Constants& constants, const gravel_task_options& options = {})
       : gravel_task_graph(constants, options, 0) {}
+  /// @internal
   gravel_task_graph(const gravel_task_graph&) = delete;
   gravel_task_graph& operator=(const gravel_task_graph&) = delete;
   ~gravel_task_graph() {
@@ -81,28 +89,34 @@ class gravel_task_graph {
   /// Levels that run in shared memory.
   uint32_t local_levels() const { return view_.local_levels; }
 
-  /// Word i of those that the host reads, as where a task's result goes.
+  /// Word i of those that the host reads: where a task's result may go.
+  /// @param i below gravel_task_options::results
   template <class V>
   gravel_return<V> result(uint32_t i = 0) const {
     if (i >= options_.results)
       gravel::detail::fail_text("task graph: result " + std::to_string(i) + " of " + std::to_string(options_.results));
     return gravel_return<V>::to(false, gravel_return<V>::of_host, 0, i);
   }
-  /// Its value, after a run. They are 0 in the beginning, and stay from run to run.
+  /// The value of such a word, after a run. They are 0 in the beginning, and stay from run to run.
+  /// @param of from result()
   template <class V>
   V value(gravel_return<V> of) const {
     V v;
     gravel_copy(&v, &view_.results[of.row()], sizeof(v));
     return v;
   }
+  /// Sets such a word, before a run.
+  /// @param of from result()
+  /// @param v its value
   template <class V>
   void set_value(gravel_return<V> of, std::type_identity_t<V> v) {
     gravel_copy(&view_.results[of.row()], &v, sizeof(v));
   }
 
-  /// Tasks of depth 0: before a run, or while it is under way. Before it, throws gravel::error, and pushes none, if the
-  /// channel has no room for them, and returns before they are there. While it is under way, returns early if a task
-  /// has done something wrong, which wait() then tells.
+  /// Pushes tasks of depth 0, before a run or while it is under way.
+  /// @param tasks copied
+  /// @errors before a run gravel::error, with none pushed, if the channel has no room for them. While it is under way
+  ///   it returns early if a task has done something wrong, which wait() then reports
   template <class U>
   void push(const std::vector<U>& tasks) {
     static_assert(types::template has<U> && !facts<U>::is_continuation, "not a task of this graph");
@@ -119,24 +133,27 @@ class gravel_task_graph {
       if (pushed < n) std::this_thread::yield();
     }
   }
+  /// Pushes one task of depth 0.
+  /// @param task copied
   template <class U>
   void push(const U& task) {
     push(std::vector<U>{task});
   }
 
-  /// Runs until no task is left. Throws gravel::error for what a task did wrong; then nothing is left of it, and
-  /// results are what they were.
+  /// Runs until no task is left.
+  /// @errors gravel::error for what a task did wrong; then nothing is left of it, and results are what they were
   void run() {
     begin(0);
     finish();
   }
-  /// The same in two parts, between which the host may push. Not with the host as dispatcher.
+  /// Starts a run: the first half of run(). The host may push until it calls wait(). Not with the host as dispatcher.
   void start() {
     if (options_.dispatch != gravel_dispatch::workers)
       gravel::detail::fail_text(
           "task graph: start() is for workers that serve themselves; with another dispatcher there is run()");
     begin(1);
   }
+  /// Waits for the end of a run.
   void wait() {
     if (!running_) gravel::detail::fail_text("task graph: wait() without start()");
     let_go();

@@ -59,6 +59,10 @@ struct gravel_worklist_counts {
 };
 
 /// A worklist of this job. The constructor, start(), run() and the destructor are collective; host threads call.
+/// @scope the program's host thread; collective, but for offer(), offer_all() and what only reads
+/// @completion on return
+/// @errors gravel::error
+/// @source Groute, chapters 4 and 5
 template <class Program>
 class gravel_worklist {
  public:
@@ -66,8 +70,11 @@ class gravel_worklist {
   using value = typename view::value;
   using word = std::remove_pointer_t<decltype(Program::state::words)>;
 
-  /// `program` without its vertices' words, which lie here. The graph's memory stays the caller's. Takes 20 bytes of
-  /// device memory for each own vertex, 8 for each ghost, and 16 for each 800 edges. Throws gravel::error.
+  /// Takes 20 bytes of device memory for each own vertex, 8 for each ghost, and 16 for each 800 edges.
+  /// @param program without its vertices' words, which lie here
+  /// @param graph this PE's rows; their memory stays the caller's
+  /// @param edges of this PE's rows
+  /// @param options how the list is worked off
   gravel_worklist(const Program& program, const gravel::detail::worklist_graph& graph, uint64_t edges,
                   const gravel_worklist_options& options = {})
       : options_(options),
@@ -122,10 +129,11 @@ class gravel_worklist {
     inboxes_.release();
     rendezvous_.release();
   }
+  /// @internal
   gravel_worklist(const gravel_worklist&) = delete;
   gravel_worklist& operator=(const gravel_worklist&) = delete;
 
-  /// Nobody has been offered anything, and the lists are empty. Collective.
+  /// Begins anew: nobody has been offered anything, and the lists are empty.
   void start() {
     gravel::detail::worklist_words here{};
     here.epoch = words().epoch;
@@ -138,7 +146,9 @@ class gravel_worklist {
     counts_ = {};
     started_ = true;
   }
-  /// Offers `x` to own vertex `v`, between start() and run(). Not collective.
+  /// Offers a value to an own vertex, between start() and run(). Not collective.
+  /// @param v number of the vertex here
+  /// @param x the value
   void offer(uint32_t v, value x) {
     need_start("offer");
     if constexpr (Program::state::is_ordered)
@@ -148,17 +158,16 @@ class gravel_worklist {
                                 std::to_string(view_.graph.own));
     launch(gravel::detail::offer_one<Program>, 1, 32, view_, v, x);
   }
-  /// To each own vertex what the program's `first(v)` says. Not collective.
+  /// Offers to each own vertex what the program's `first(v)` says. Not collective.
   void offer_all() {
     need_start("offer_all");
     launch_for(view_.graph.own, gravel::detail::offer_first<Program>, view_);
   }
 
   /// Works until no vertex waits at any PE and nothing is under way. Or, where a program has a better way for many
-  /// vertices, until those that are near have more than `most_edges` edges in all: false then, and the values of all
-  /// others are final if the limit goes from value to value (limit_after), or there is one PE and it does not end.
-  /// Collective. `most_edges` does not count for the asynchronous kernel; with it rounds of several PEs go through
-  /// their hosts.
+  /// vertices, until those that are near have more than `most_edges` edges in all: then it returns false, and the
+  /// values of all others are final if the limit goes from value to value (limit_after), or there is one PE.
+  /// @param most_edges has no effect on the asynchronous kernel; with it rounds of several PEs go through their hosts
   bool run(uint64_t most_edges = ~uint64_t{0}) {
     need_start("run");
     most_edges_ = most_edges;
@@ -179,9 +188,11 @@ class gravel_worklist {
     counts_.pieces = here.pieces;
     return goes_on;
   }
+  /// What the last run did here.
   const gravel_worklist_counts& counts() const { return counts_; }
   /// The words of own vertices, then of ghosts, in device memory.
   const word* vertex_words() const { return words_.data(); }
+  /// @internal
   const view& kernels_view() const { return view_; }
 
  private:

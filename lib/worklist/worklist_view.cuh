@@ -24,6 +24,10 @@
 namespace gravel::detail {
 
 /// This PE's rows, in device memory. Vertices are numbered from 0 to own, ghosts from own on.
+/// @scope any
+/// @completion on return
+/// @errors none
+/// @source Groute, chapter 4
 struct worklist_graph {
   const uint64_t* offsets;  ///< [own + 1]
   const uint32_t* targets;  ///< [edges] own vertices and ghosts
@@ -31,6 +35,7 @@ struct worklist_graph {
   vertex_code codes;
   uint64_t own, n_ghosts;
 
+  /// Own vertices and ghosts together.
   GRAVEL_BOTH uint64_t vertices() const { return own + n_ghosts; }
 };
 
