@@ -23,6 +23,10 @@ enum class listing : uint8_t { none, near, far };
 /// Invariants: keys never grow. An odd word's vertex has an entry in a list that fits its key, but for what was dropped
 /// for lack of room. A vertex enters the far list once in a run: limits grow and keys fall, so one that was near never
 /// is far again.
+/// @scope lane, from divergent code; kernels, handlers
+/// @completion on return
+/// @errors none are checked
+/// @source Groute, chapters 4 and 5
 struct least_keys {
   using value = uint32_t;
   static constexpr uint32_t unreached = ~0u >> 1;  ///< the key of who was offered none; keys are below it
@@ -30,27 +34,43 @@ struct least_keys {
   uint32_t* words;
 
   static constexpr uint32_t initial_word = 2 * unreached;
+  /// The key in a word.
+  /// @param word of a vertex
   GRAVEL_BOTH static uint32_t key_of(uint32_t word) { return word / 2; }
+  /// Whether the vertex waits in a list.
+  /// @param word of a vertex
   GRAVEL_BOTH static bool waits(uint32_t word) { return (word & 1) != 0; }
+  /// The word of a key.
+  /// @param key below `unreached`
+  /// @param waits whether the vertex waits in a list
   GRAVEL_BOTH static uint32_t word_of(uint32_t key, bool waits) { return 2 * key + waits; }
 
-  /// Whether an offer may change anything: a look that saves most atomics. Thread scope: lane.
+  /// Whether an offer may change anything: one load saves most atomics.
+  /// @param v number of the vertex here
+  /// @param key what would be offered
   GRAVEL_DEVICE bool may_take(uint32_t v, uint32_t key) const {
     return key < unreached && word_of(key, true) < load_relaxed<scope::device>(&words[v]);
   }
-  /// Keys below `limit` are near. Thread scope: lane; kernels, handlers.
+  /// Offers a key to a vertex. Returns the list that it is to enter.
+  /// @param v number of the vertex here
+  /// @param key what is offered
+  /// @param limit keys below it are near
   GRAVEL_DEVICE listing offer(uint32_t v, uint32_t key, uint32_t limit) const {
     if (key >= unreached) return listing::none;
     return place_of(atomicMin(&words[v], word_of(key, true)), key, limit);
   }
+  /// @internal
   GRAVEL_BOTH static listing place_of(uint32_t old, uint32_t key, uint32_t limit) {
     if (old <= word_of(key, true)) return listing::none;
     const bool is_near = key < limit;
     if (waits(old) && (key_of(old) < limit) == is_near) return listing::none;
     return is_near ? listing::near : listing::far;
   }
-  /// The same where lists have ranks instead of a limit: near if the rank of the key is another than that of the list
-  /// in which the vertex waits.
+  /// Offers a key to a vertex, where lists have ranks instead of a limit: near if the rank of the key is another than
+  /// that of the list in which the vertex waits.
+  /// @param v number of the vertex here
+  /// @param key what is offered
+  /// @param rank gives the rank of a key
   template <class Rank>
   GRAVEL_DEVICE listing offer_ranked(uint32_t v, uint32_t key, Rank rank) const {
     if (key >= unreached) return listing::none;
@@ -58,7 +78,9 @@ struct least_keys {
     if (old <= word_of(key, true) || (waits(old) && rank(key_of(old)) == rank(key))) return listing::none;
     return listing::near;
   }
-  /// Takes the vertex out of its list: false if another entry of it has been taken. Thread scope: lane.
+  /// Takes the vertex out of its list. False: another entry of it has been taken.
+  /// @param v number of the vertex here
+  /// @param key where its key goes
   GRAVEL_DEVICE bool take(uint32_t v, uint32_t* key) const {
     const uint32_t old = atomicAnd(&words[v], ~1u);
     *key = key_of(old);
