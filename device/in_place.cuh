@@ -2,7 +2,7 @@
 // Atomic against each other and against CUDA's atomics on the same device. Operations on a peer's memory have system
 // scope; those on a GPU's own memory have device scope, although peers may operate on it at the same time: in system
 // scope they ran at a tenth of the rate on an H200, and both scopes are carried out by the owner's L2 cache, one after
-// the other (docs/performance.md; test/operations_job.cu checks the sums).
+// the other (docs/performance.md; test/jobs/operations_job.cu checks the sums).
 #pragma once
 #include "device/simt.hpp"
 #include "device/value.cuh"

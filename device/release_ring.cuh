@@ -9,7 +9,7 @@
 //   published = ticket + 1   [P1] release                 done = tickets so far                          [P2] release
 //
 // It is a ring (lib/base/ring.hpp) in the block's shared memory. What a warp has applied is ordered before the fence of another one, because
-// that has acquired what the first has released, and a fence is for all that was seen before it (test/litmus.cu asks for this).
+// that has acquired what the first has released, and a fence is for all that was seen before it (test/jobs/litmus.cu asks for this).
 #pragma once
 #include "device/simt.hpp"
 #include "lib/base/peer_ring.hpp"

@@ -1,5 +1,5 @@
 // All that leans on how UCX does things, rather than on what its interface promises: texts that it prints, and
-// functions of the C library that it calls. Checked, by test/ucx_test.cpp, with the releases of knows_ucx():
+// functions of the C library that it calls. Checked, by test/unit/ucx_test.cpp, with the releases of knows_ucx():
 // Debian's 1.13, and 1.14 to 1.22 as PyPI has them (libucx-cu12, by LD_LIBRARY_PATH). With any other, and with texts of
 // another form, Gravel takes the way that is right without this knowledge: it may be slower, warn, or leave a name
 // behind when it is killed.

@@ -24,7 +24,7 @@
 // the only legal steps are wait and publish. What is sent in turn on behalf of a slot is ticketed before that slot is done,
 // so nothing in flight is ever uncounted.
 //
-// The model is test/models/ring.pml; test/ring_test.cpp and release_ring_test.cpp run all instances under seeded schedules, test/litmus.cu asks a machine
+// The model is test/models/ring.pml; test/unit/ring_test.cpp and release_ring_test.cpp run all instances under seeded schedules, test/jobs/litmus.cu asks a machine
 // whether it keeps the orders that are needed here.
 #pragma once
 #include <cstdint>

@@ -18,7 +18,7 @@
 // themselves. It is no more than a hint, and the next moment another one: who follows it reads it once, and what it
 // claims is of the channel that it has read.
 //
-// The model is test/models/block_poller.pml; test/block_poller_test.cpp runs it under seeded schedules.
+// The model is test/models/block_poller.pml; test/unit/block_poller_test.cpp runs it under seeded schedules.
 #pragma once
 #include <cstdint>
 

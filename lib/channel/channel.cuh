@@ -40,7 +40,7 @@
 // it are ready. On the GPU one fence stands before the counts and the compare and swap, so that others may see the
 // counts later: then they take less to be committed than is, for a while.
 //
-// The model is test/models/channel.pml; test/channel_test.cpp runs it under seeded schedules.
+// The model is test/models/channel.pml; test/unit/channel_test.cpp runs it under seeded schedules.
 #pragma once
 #include <cstdint>
 

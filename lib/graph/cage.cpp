@@ -6,7 +6,7 @@
 // What moves can follow depends only on which points of the chain are the same, so a chain is a walk in a tree where
 // each point has three points above it and three below, and chains that a symmetry of this tree carries into each other
 // are one state; so are a chain and the same chain read from its other end. (Counted so, 3 to 15 monomers give the
-// numbers of states and transitions of the published matrices; test/graph_generate_test.cpp.)
+// numbers of states and transitions of the published matrices; test/unit/graph_generate_test.cpp.)
 //
 // A walk is written as its steps, 3 bits each, the first in the highest place: 0 or 1 to a point that is new, above or
 // below; 2 + k to the k-th of the points beside this one that the walk has been at, in the order of first visits. Walks

@@ -1,0 +1,128 @@
+"""The layers of the source tree: what files of each folder may include, that what installed headers include is installed, and that
+tests see Catch2 through test/support/catch.hpp alone. Usage: layers_test.py"""
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(ROOT / "tools"))
+from installed_headers import includes_in, installed_headers  # noqa: E402
+from sources import sources  # noqa: E402
+
+# Folder -> the folders whose headers its files may include, its own apart. The longest folder that fits counts.
+LAYERS = {
+    "lib/base": [],
+    "device": ["lib/base"],
+    "device/cpu": ["lib/base", "device"],
+    "transport": ["lib/base"],
+    "host/node": ["lib/base"],
+    "host/pe": ["lib/base", "device", "transport", "host/node"],
+    "host/aggregator": ["lib/base", "transport", "host/node"],
+    "host/info": ["lib/base", "transport", "host/node"],
+    # What mapped memory and kernels that run alone need beside the core.
+    "host": ["lib/base", "device", "host/node", "host/pe", "lib/gravel"],
+    # What programs include: it takes them through all the others.
+    "lib/gravel": ["lib", "device", "host"],
+    "lib/graph": ["lib/base"],
+    "lib/reads": ["lib/base", "lib/graph"],
+    "lib/link": ["lib/base", "device", "host", "lib/gravel"],
+    "lib/channel": ["lib/base", "device", "host", "lib/gravel"],
+    "lib/taskgraph": ["lib/base", "device", "host", "lib/channel", "lib/gravel"],
+    "lib/critical": ["lib/base", "device", "host", "lib/gravel"],
+    "lib/worklist": ["lib/base", "device", "host", "lib/graph", "lib/channel", "lib/gravel"],
+    "lib/remote_task": ["lib/base", "device", "host", "lib/channel", "lib/gravel"],
+    "lib/allreduce": ["lib/base", "device", "host", "lib/gravel"],
+    "examples": ["lib", "device", "host"],
+}
+# Who may choose between the two SIMT backends.
+EXCEPTIONS = {
+    ("device/simt.hpp", "device/cpu/simt_cpu.hpp"),
+    ("device/block_sender.cuh", "device/cpu/block_sender_cpu.hpp"),
+    ("host/pe/gravel.cpp", "lib/gravel/gravel.hpp"),  # which it implements
+}
+# Outside headers that two-sided code must not need.
+FOREIGN = {"lib/base": r"cuda|ucp/|uct/|ucs/|hwloc", "host/node": r"cuda|ucp/|uct/|ucs/|hwloc", "host/pe": r"ucp/|uct/|ucs/|hwloc", "host/aggregator": r"cuda"}
+
+
+def layer_of(name):
+    """The layer that a file or a header belongs to; None: none of these."""
+    fitting = [layer for layer in LAYERS if name.startswith(layer + "/")]
+    return max(fitting, key=len, default=None)
+
+
+def faults_in(name, text):
+    layer = layer_of(name)
+    if layer is None:
+        return
+    for number, line in enumerate(text.splitlines(), 1):
+        if not (found := re.match(r'\s*#\s*include\s*([<"])([^>"]+)', line)):
+            continue
+        kind, header = found.groups()
+        if kind == "<" and header.startswith("gravel/"):
+            kind, header = '"', "lib/" + header
+        if kind == "<":
+            if layer in FOREIGN and re.match(FOREIGN[layer], header):
+                yield f"{name}:{number}: <{header}> does not belong into {layer}"
+            continue
+        other = layer_of(header)
+        if other is None:
+            yield f"{name}:{number}: \"{header}\" is in no layer; includes name their layer, from the root"
+        elif other != layer and other not in LAYERS[layer] and other.split("/")[0] not in LAYERS[layer]:
+            if (name, header) not in EXCEPTIONS:
+                yield f"{name}:{number}: {layer} must not include \"{header}\""
+
+
+def not_installed(headers, text_of):
+    """What installed headers include of ours, and is not installed with them."""
+    for name in sorted(headers):
+        for header in includes_in(text_of(name)):
+            if header not in headers and layer_of(header):
+                yield f"tools/installed_headers.py: {name} is installed, \"{header}\", which it includes, is not"
+
+
+def catch_names(name, text):
+    """Names that Catch2 2 and 3 do not share: those of its namespace, its headers, its settings. Macros are the same in both."""
+    if name in ("test/support/catch.hpp", "test/support/main.cpp"):
+        return
+    for number, line in enumerate(text.splitlines(), 1):
+        if found := re.search(r"\bCatch::\w*|\bnamespace\s+Catch\b|\bcatch2/[\w.]*|\bCATCH_\w+|\bANON_TEST_CASE\b", line):
+            yield f"{name}:{number}: {found[0]} is not the same in Catch2 2 and 3: use what test/support/catch.hpp has, or add it there"
+
+
+def hidden_variables(name, text):
+    """Variables of an installed header that each program compiled with -fvisibility=hidden would have for itself, beside those of libgravel."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if re.match(r"\s*(inline|static|constinit|thread_local|extern)\b[^()]*(=|;|\{[^()]*\};)", line) and not re.search(r"\bconst(expr|eval)?\b|^\s*static_assert", line):
+            yield f"{name}:{number}: a variable that programs and libgravel share begins with GRAVEL_API"
+
+
+def main():
+    # It does find what it is for.
+    assert list(faults_in("device/put.cuh", '#include "host/pe/runtime.hpp"')), "device may not include host"
+    assert list(faults_in("host/aggregator/plane.hpp", '#include "host/pe/runtime.hpp"')), "the aggregator is no PE"
+    assert list(faults_in("lib/base/row.hpp", "#include <cuda_runtime.h>")), "lib/base has no CUDA"
+    assert not list(faults_in("host/pe/backend.hpp", '#include "device/handle.cuh"'))
+    assert list(not_installed({"device/put.cuh"}, lambda name: '#include "device/send.cuh"')), "it includes another"
+    assert not list(not_installed({"device/put.cuh", "device/send.cuh"}, lambda name: '#include "device/send.cuh"'))
+    for line in ("Catch::Contains(text)", "using namespace Catch;", "#include <catch2/catch.hpp>", "#define CATCH_CONFIG_MAIN"):
+        assert list(catch_names("test/unit/server_test.cpp", line)), line
+    assert not list(catch_names("test/unit/server_test.cpp", 'catch (...) { CHECK_THROWS_WITH(f(), contains_text("a")); }'))
+    for variable in ("inline constinit thread_local uint3 threadIdx{}, blockIdx{};", "  static inline uint64_t taken_ = 0;", "extern int job;"):
+        assert list(hidden_variables("device/simt.hpp", variable)) and not list(hidden_variables("device/simt.hpp", "GRAVEL_API " + variable))
+    names = sources()
+    assert len(names) > 200, f"only {len(names)} source files found"
+    faults = [fault for name in names for fault in faults_in(name, (ROOT / name).read_text())]
+    faults += [fault for name in names for fault in catch_names(name, (ROOT / name).read_text())]
+    installed = installed_headers()
+    assert len(installed) > 100, f"only {len(installed)} installed headers found"
+    faults += not_installed(installed, lambda name: (ROOT / name).read_text())
+    faults += [fault for name in sorted(installed) for fault in hidden_variables(name, (ROOT / name).read_text())]
+    print(*faults, sep="\n")
+    print(f"{len(names)} files, {len(installed)} of them installed, {len(faults)} faults")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

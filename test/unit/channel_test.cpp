@@ -1,0 +1,518 @@
+// Channels under seeded schedules: producers and consumers are lanes of one block of the CPU backend, which switches
+// between them at every atomic; planted bugs show that the schedules find some (test/models/channel.pml finds more).
+// Sequence words of 8 bits wrap within a run.
+#include "lib/channel/channel.cuh"
+#include "lib/taskgraph/frames.cuh"
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "device/simt.hpp"
+#include "lib/base/error.hpp"
+#include "lib/base/mix.hpp"
+#include "test/support/catch.hpp"
+
+using namespace gravel::detail;
+
+namespace {
+
+enum class bug {
+  none,
+  committed_before_written,
+  freed_before_read,
+  tail_before_count,
+  no_spare_chunk,
+  too_much_room,
+  offered_behind_a_gap
+};
+
+/// An element of three words, the last of them half used.
+struct element {
+  uint32_t producer, number;
+  uint16_t check;
+};
+
+template <class Word>
+struct rig {
+  uint32_t capacity;
+  std::unique_ptr<char, void (*)(void*)> memory;
+  channel<element, Word> c;
+  std::vector<uint32_t> holder;  ///< of each row: who may touch it; 0: nobody
+  uint64_t base;
+
+  /// `laps`: times that all slots have been used before.
+  explicit rig(uint32_t capacity_, uint64_t laps = 0)
+      : capacity(capacity_),
+        memory(static_cast<char*>(std::aligned_alloc(128, channel<element, Word>::bytes(capacity_))), &std::free) {
+    std::memset(memory.get(), 0, channel<element, Word>::bytes(capacity));
+    c = channel<element, Word>::in(memory.get(), capacity);
+    base = laps * c.space.rows();
+    holder.resize(c.space.rows());
+    auto& state = c.state();
+    state.room = capacity;
+    state.tail = state.head = state.ready = state.freed = base;
+    for (uint32_t i = 0; i < c.committed.chunks; ++i)
+      c.committed.word[i] = c.space.done.word[i] = c.committed.before(base);
+  }
+};
+
+/// A lane that is slow now and then: what others do meanwhile it must not see.
+void dawdle(uint64_t salt) {
+  const uint64_t random = mix(salt);
+  if (random % 8 == 0)
+    for (uint32_t i = 0; i < (random >> 32) % 256; ++i) interleave_point();
+}
+
+/// Offers with the tail read before the count, and takes that.
+template <class Word>
+channel_batch take_wrongly(const channel<element, Word>& c, uint32_t most) {
+  const uint64_t ready = load_relaxed(&c.state().ready), tail = load_relaxed(&c.state().tail), chunk = ready / 32 * 32;
+  dawdle(ready * 77 + tail + c.state().room);
+  const uint32_t count = c.committed.count(ready);
+  const uint64_t end = chunk + count;
+  if (count > 32 || end <= ready || (count < 32 && tail != end)) return {};
+  const auto n = static_cast<uint32_t>(std::min<uint64_t>(end - ready, most));
+  if (!compare_swap_acquire(&c.state().ready, ready, ready + n)) return {};
+  return {fetch_add_acq_rel(&c.state().head, uint64_t{n}), n};
+}
+/// Offers up to a ticket, whether those before are committed or not.
+template <class Word>
+void offer_wrongly(const channel<element, Word>& c, uint64_t end) {
+  const uint64_t ready = load_relaxed(&c.state().ready);
+  if (end > ready && compare_swap_acq_rel(&c.state().ready, ready, end))
+    fetch_add_release(&c.state().offered, static_cast<uint32_t>(end - ready));
+}
+struct shape {
+  uint32_t producers, consumers, each, capacity, most;
+};
+
+/// Each producer pushes `each` elements, up to three at once; consumers take up to `most` until all have come. An empty
+/// text: all is as it must be.
+template <class Word>
+std::string run(const shape& s, uint64_t seed, uint64_t laps = 0, bug planted = bug::none) {
+  rig<Word> r(s.capacity, laps);
+  if (planted == bug::no_spare_chunk) r.c.state().room = r.c.space.rows();
+  if (planted == bug::too_much_room) r.c.state().room = r.c.space.rows() + 8;
+  const uint32_t total = s.producers * s.each;
+  std::vector<uint32_t> seen(total);
+  uint32_t taken = 0, live = 0, looked = 0;  // live: reserved and not done
+  simt::launch_options options{};
+  options.seed = seed;
+  const auto produce = [&](uint32_t me) {
+    uint32_t rounds = 0;
+    for (uint32_t i = 0, draws = 0; i < s.each;) {
+      const auto n = std::min(s.each - i, static_cast<uint32_t>(mix(seed * 977 + me * 31 + 1024 * draws++) % 4));
+      const lane_group group = lane_group::active();
+      const channel_reservation mine = r.c.reserve(group, n);
+      if (!mine.granted) {
+        if (++rounds > 20'000) fail("producer {} finds no room", me);
+        relax{}();
+        continue;
+      }
+      if (group.is_leader()) live += mine.total;
+      if (live > s.capacity) fail("{} elements are reserved and not done", live);
+      if (planted == bug::committed_before_written) r.c.commit(group, mine);
+      dawdle(seed * 3 + mine.mine);
+      for (uint32_t k = 0; k < n; ++k) {
+        interleave_point();
+        uint32_t& holder = r.holder[r.c.space.row(mine.mine + k)];
+        if (std::exchange(holder, 1 + me) != 0) fail("ticket {}: its slot is in use", mine.mine + k);
+        r.c.write(mine.mine + k, {me, i + k, static_cast<uint16_t>(me * 7 + i + k)});
+      }
+      const uint64_t how = mix(seed * 13 + mine.first) % 3;
+      const bool offers = how == 2 && planted != bug::committed_before_written && r.c.commit_and_offer(group, mine);
+      if (how != 2 && planted != bug::committed_before_written) r.c.commit(group, mine);
+      if (planted == bug::offered_behind_a_gap) offer_wrongly(r.c, mine.first + mine.total);
+      else if (how == 1 || (how == 2 && !offers && mine.total % 2)) r.c.publish(group);
+      i += n;
+    }
+  };
+  const auto consume = [&](uint32_t me) {
+    uint32_t rounds = 0;
+    while (load_relaxed(&taken) < total) {
+      const lane_group group = lane_group::active();
+      channel_batch b;
+      if (planted == bug::tail_before_count) {
+        if (group.is_leader()) b = take_wrongly(r.c, s.most);
+        b.count = group.from_leader(b.count), b.first = group.from_leader(b.first);
+      } else {
+        b = r.c.take(group, s.most);
+      }
+      if (b.count == 0) {
+        if (++rounds > 20'000) fail("consumer {} finds nothing", me);
+        relax{}();
+        continue;
+      }
+      if (group.is_leader() && planted == bug::freed_before_read) live -= b.count;
+      if (planted == bug::freed_before_read) r.c.free(group, b);
+      dawdle(seed * 5 + b.first);
+      for (uint32_t k = group.rank(); k < b.count; k += group.size()) {
+        interleave_point();
+        const uint64_t ticket = b.first + k;
+        const element e = r.c.read(ticket);
+        uint32_t& holder = r.holder[r.c.space.row(ticket)];
+        if (holder != 1 + e.producer) fail("ticket {} is read before it is written", ticket);
+        if (e.producer >= s.producers || e.number >= s.each ||
+            e.check != static_cast<uint16_t>(e.producer * 7 + e.number))
+          fail("ticket {} holds what nobody wrote", ticket);
+        if (++seen[e.producer * s.each + e.number] != 1) fail("an element was taken twice");
+        holder = 0;
+      }
+      if (planted != bug::freed_before_read) {
+        group.sync();
+        if (group.is_leader()) live -= b.count;
+        r.c.free(group, b);
+      }
+      if (group.is_leader()) fetch_add(&taken, b.count);
+    }
+  };
+  // What is reserved is under way, ready, taken or done, in this order, and no more than the capacity is not done; nor
+  // is room told that is not there. No interleaving point lies between these reads: they are of one moment.
+  const auto observe = [&] {
+    for (auto& now = r.c.state(); load_relaxed(&taken) < total; relax{}()) {
+      const auto left = static_cast<int64_t>(static_cast<int32_t>(now.room)),
+                 offered = static_cast<int64_t>(static_cast<int32_t>(now.offered));
+      if (!(now.freed <= now.head && now.head <= now.ready && now.ready <= now.tail))
+        fail("done {}, taken {}, ready {}, reserved {}", now.freed, now.head, now.ready, now.tail);
+      if (left + static_cast<int64_t>(now.tail - now.freed) > s.capacity)
+        fail("room for {} beside {}", left, now.tail - now.freed);
+      if (offered > static_cast<int64_t>(now.ready - now.head))
+        fail("{} are offered of {} that are ready", offered, now.ready - now.head);
+      ++looked;
+    }
+  };
+  const uint32_t observers = planted == bug::none;
+  try {
+    simt::launch(1, s.producers + s.consumers + observers, options, [&] {
+      const uint32_t me = threadIdx.x;
+      me < s.producers ? produce(me) : me < s.producers + s.consumers ? consume(me - s.producers) : observe();
+    });
+  } catch (const error& e) {
+    return e.what();
+  }
+  if (observers && seed != 0 && looked < 8) return "nobody has looked";
+  auto& state = r.c.state();
+  while (r.c.space.refresh()) {
+  }
+  if (state.tail != r.base + total || state.head != state.tail || state.ready != state.tail ||
+      state.freed != state.tail)
+    return "tickets are missing";
+  if (state.room != s.capacity || state.offered != 0) return "room is missing";
+  for (uint32_t n : seen)
+    if (n != 1) return "an element was lost";
+  return {};
+}
+
+constexpr shape shapes[] = {
+    {4, 3, 40, 64, 32}, {6, 2, 25, 32, 5}, {1, 1, 100, 33, 32}, {3, 4, 40, 21, 7}, {5, 3, 30, 256, 32}};
+
+}  // namespace
+
+TEST_CASE("each element is taken once and as it was written, under 100 schedules") {
+  for (const shape& s : shapes)
+    for (uint64_t seed = 0; seed <= 100; ++seed) {
+      INFO("capacity " << s.capacity << ", seed " << seed);
+      REQUIRE(run<uint32_t>(s, seed) == "");
+    }
+}
+
+TEST_CASE("the same where sequence words wrap, and where tickets pass 2^32 and 2^48") {
+  for (const shape& s : shapes)
+    for (uint64_t laps : {uint64_t{0}, uint64_t{5}, uint64_t{7}, (uint64_t{1} << 27) - 1, uint64_t{1} << 43})
+      for (uint64_t seed = 1; seed <= 8; ++seed) {
+        INFO("capacity " << s.capacity << ", laps " << laps << ", seed " << seed);
+        REQUIRE(run<uint8_t>({s.producers, s.consumers, s.each * 4, s.capacity, s.most}, seed, laps) == "");
+        REQUIRE(run<uint32_t>(s, seed, laps) == "");
+      }
+}
+
+TEST_CASE("some schedule finds each planted bug") {
+  struct row {
+    bug planted;
+    shape at;
+  };
+  for (const row& r : std::vector<row>{{bug::committed_before_written, {6, 4, 30, 33, 5}},
+                                       {bug::freed_before_read, {6, 4, 60, 33, 5}},
+                                       {bug::tail_before_count, {7, 1, 40, 225, 32}},
+                                       {bug::no_spare_chunk, {6, 4, 60, 33, 5}},
+                                       {bug::too_much_room, {6, 4, 60, 33, 5}},
+                                       {bug::offered_behind_a_gap, {6, 4, 30, 33, 5}}}) {
+    uint64_t finding = 0;
+    for (uint64_t seed = 1; seed <= 1000 && !finding; ++seed)
+      if (run<uint32_t>(r.at, seed, 0, r.planted) != "") finding = seed;
+    INFO("bug " << static_cast<int>(r.planted));
+    CHECK(finding != 0);
+  }
+}
+
+TEST_CASE("what a sequence word of 8 bits says of a ticket's chunk") {
+  struct row {
+    uint64_t ticket;
+    uint32_t word, count;
+  };
+  // Two chunks: tickets 0 to 63 are round 0, and a word gains 32 in each.
+  for (const row& r : std::vector<row>{{0, 0, 0},
+                                       {31, 5, 5},
+                                       {33, 32, 32},
+                                       {64, 32, 0},
+                                       {64, 33, 1},
+                                       {100, 64, 32},
+                                       {64 * 7, 224, 0},
+                                       {64 * 7 + 40, 255, 31},
+                                       {64 * 7 + 40, 0, 32},
+                                       {64 * 8, 0, 0},
+                                       {64 * 8, 3, 3},
+                                       {64 * 7, 3, 35},  // its round is over
+                                       {(uint64_t{1} << 32) + 64, 40, 8}}) {
+    uint8_t words[2] = {};
+    const sequence<uint8_t> s{words, 2};
+    *s.of(r.ticket) = static_cast<uint8_t>(r.word);
+    INFO("ticket " << r.ticket << ", word " << r.word);
+    CHECK(s.count(r.ticket) == r.count);
+  }
+}
+
+TEST_CASE("room is all or nothing, comes back in the order of tickets, and is promised once") {
+  rig<uint32_t> r(40);
+  const lane_group me = lane_group::active();
+  CHECK(!r.c.reserve(me, 41).granted);
+  const auto a = r.c.reserve(me, 30);
+  CHECK(a.granted);
+  CHECK(!r.c.reserve(me, 11).granted);
+  const auto b = r.c.reserve(me, 10);
+  CHECK(b.granted);
+  CHECK(!r.c.reserve(me, 1).granted);
+  CHECK(r.c.reserve(me, 0).granted);
+  // Nothing is ready before the first of a chunk are committed.
+  r.c.commit(me, b);
+  CHECK(r.c.take(me, 32).count == 0);
+  r.c.commit(me, a);
+  const auto first = r.c.take(me, 20), second = r.c.take(me, 32), third = r.c.take(me, 32);
+  CHECK((first.first == 0 && first.count == 20));
+  CHECK((second.first == 20 && second.count == 12));  // to the end of its chunk
+  CHECK((third.first == 32 && third.count == 8));
+  CHECK(r.c.take(me, 32).count == 0);
+  r.c.free(me, third);
+  CHECK(!r.c.take_room(1));  // of an older chunk nothing is done
+  r.c.free(me, second);
+  CHECK(!r.c.take_room(13));
+  CHECK(r.c.take_room(12));
+  r.c.free(me, first);
+  CHECK(r.c.take_room(28));
+  CHECK(!r.c.take_room(1));
+  r.c.return_room(40);
+  CHECK(r.c.state().room == 40);
+}
+
+TEST_CASE("frames of a graph if nothing is said") {
+  struct row {
+    uint64_t wanted;
+    uint32_t most, expected;  ///< the most that there is room for
+  };
+  for (const row& r : {row{0, ~0u, 4065},
+                       {4065, ~0u, 4065},
+                       {4066, ~0u, 8161},
+                       {2 * 131 * 14 * 32, ~0u, 131041},
+                       {131041, ~0u, 131041},
+                       {131042, 262112, 131041},
+                       {117376, 100000, 65505},
+                       {117376, 33, 33},
+                       {0, 1000, 993},
+                       {0, 0, 33},
+                       {uint64_t{1} << 40, ~0u, (1u << 29) - 31}})
+    CHECK(usual_frames(r.wanted, [&](uint32_t n) { return n <= r.most; }) == r.expected);
+}
+
+TEST_CASE("what is committed is offered at once if all before it is ready, else found by who looks") {
+  for (uint64_t laps : {uint64_t{0}, uint64_t{7}, uint64_t{255}, (uint64_t{1} << 27) - 1}) {
+    rig<uint8_t> r(64 * 32 - 31, laps);
+    const lane_group me = lane_group::active();
+    const auto a = r.c.reserve(me, 5), b = r.c.reserve(me, 60), c = r.c.reserve(me, 7);
+    CHECK(r.c.commit_and_offer(me, r.c.reserve(me, 0)));
+    CHECK(!r.c.commit_and_offer(me, b));
+    CHECK(r.c.state().offered == 0);
+    CHECK(r.c.commit_and_offer(me, a));
+    CHECK((r.c.state().offered == 5 && r.c.state().ready == r.base + 5));
+    CHECK(!r.c.commit_and_offer(me, c));  // b has been passed by: nobody has offered it
+    CHECK(r.c.take(me, 32).count == 5);
+    uint32_t rest = 0;
+    for (uint32_t n; (n = r.c.take(me, 32).count) != 0;) rest += n;
+    CHECK(rest == 67);
+  }
+}
+
+TEST_CASE("a publication offers what is committed up to the first gap, also where words wrap") {
+  struct row {
+    std::vector<uint32_t> reserved;   ///< so many tickets at once, one behind the other
+    std::vector<uint32_t> committed;  ///< which of them, in this order
+    uint32_t by_warp, by_lane;        ///< tickets that are ready then
+  };
+  for (const row& at : {row{{5}, {}, 0, 0},
+                        {{5}, {0}, 5, 5},
+                        {{5, 6}, {0}, 0, 0},  // which tickets of a chunk are committed nobody knows but by the tail
+                        {{5, 6}, {1}, 0, 0},
+                        {{5, 6}, {1, 0}, 11, 11},
+                        {{32, 6}, {0}, 32, 32},
+                        {{32, 6}, {0, 1}, 38, 32},  // a lane looks at one chunk
+                        {{32, 6}, {1}, 0, 0},
+                        {{20, 30, 30}, {0, 1, 2}, 80, 32},
+                        {{20, 30, 30}, {0, 1}, 32, 32},
+                        {{20, 30, 30}, {1, 2}, 0, 0},
+                        {{20, 30, 30, 400}, {3, 1, 0}, 32, 32},
+                        {{20, 12, 1024, 40}, {0, 1, 2, 3}, 1024, 32}})  // a warp looks at 32 chunks
+    for (uint64_t laps : {uint64_t{0}, uint64_t{7}, uint64_t{255}, (uint64_t{1} << 27) - 1})
+      for (bool by_warp : {true, false}) {
+        rig<uint8_t> r(64 * 32 - 31, laps);
+        const lane_group me = lane_group::active();
+        std::vector<channel_reservation> all;
+        for (uint32_t n : at.reserved) all.push_back(r.c.reserve(me, n));
+        for (uint32_t i : at.committed) r.c.commit(me, all[i]);
+        if (by_warp) simt::launch(1, 32, {}, [&] { r.c.publish(lane_group::converged_warp(threadIdx.x, 32)); });
+        else r.c.publish(me);
+        const uint32_t expected = by_warp ? at.by_warp : at.by_lane;
+        INFO("reserved " << at.reserved.size() << ", committed " << at.committed.size() << ", laps " << laps
+                         << ", warp " << by_warp);
+        CHECK(r.c.state().ready - r.base == expected);
+        CHECK(r.c.state().offered == expected);
+        // And then all of that is taken by additions alone.
+        uint32_t taken = 0;
+        for (channel_batch b; r.c.state().offered != 0 && (b = r.c.take(me, 32)).count != 0; r.c.free(me, b)) {
+          CHECK(b.first - r.base == taken);
+          taken += b.count;
+        }
+        CHECK(taken == expected);
+      }
+}
+
+TEST_CASE("a warp collects the room of up to 32 chunks at once, and stops before the first that is not done") {
+  struct row {
+    uint32_t hole, expected;  // the first ticket of what is not done, and freed by one look
+  };
+  for (const row& at :
+       {row{0, 0}, {5 * 32 + 7, 5 * 32 + 7}, {31 * 32, 31 * 32}, {32 * 32 + 9, 32 * 32}, {40 * 32, 32 * 32}})
+    for (uint64_t laps : {uint64_t{0}, uint64_t{7}, (uint64_t{1} << 27) - 1}) {
+      rig<uint8_t> r(64 * 32 - 31, laps);
+      simt::launch(1, 32, {}, [&] {
+        const lane_group warp = lane_group::converged_warp(threadIdx.x, 32);
+        const channel_reservation all = r.c.reserve(warp, 48);
+        r.c.commit(warp, all);
+        for (channel_batch b; (b = r.c.take(warp, 32)).count != 0;) {
+          const uint64_t begin = b.first - r.base, end = begin + b.count;
+          // Of the chunk with the hole, what lies before that; of all others everything, also of those behind it.
+          if (end <= at.hole || begin / 32 > at.hole / 32) r.c.free(warp, b);
+          else if (begin < at.hole) r.c.free(warp, {b.first, static_cast<uint32_t>(at.hole - begin)});
+        }
+        CHECK(r.c.space.refresh(warp) == (at.expected != 0));
+        warp.sync();
+        if (warp.is_leader()) {
+          CHECK(r.c.state().freed - r.base == at.expected);
+          CHECK(r.c.state().room == r.capacity - 48 * 32 + at.expected);
+        }
+        warp.sync();
+        while (r.c.space.refresh(warp)) {
+        }
+        if (warp.is_leader()) CHECK(r.c.state().freed - r.base == at.hole);
+      });
+    }
+}
+
+TEST_CASE("warps and single lanes at one channel, under 40 schedules") {
+  constexpr uint32_t each = 6;
+  for (uint32_t capacity : {33u, 97u, 1024u})
+    for (uint64_t seed = 0; seed <= 40; ++seed) {
+      INFO("capacity " << capacity << ", seed " << seed);
+      rig<uint8_t> r(capacity, 7);
+      constexpr uint32_t total = 32 * each + 5 * each;  // a warp, and five lanes that are alone
+      std::vector<uint32_t> seen(total);
+      uint32_t taken = 0;
+      simt::launch_options options{};
+      options.seed = seed;
+      simt::launch(1, 64, options, [&] {
+        const bool by_warp = threadIdx.x < 32;
+        const uint32_t lane = threadIdx.x % 32;
+        if (!by_warp && lane >= 5) return;
+        const lane_group group = by_warp ? lane_group::converged_warp(threadIdx.x, 64) : lane_group::of(1u << lane);
+        const uint32_t mine = by_warp ? lane * each : (32 + lane) * each;
+        uint32_t sent = 0;
+        for (uint32_t rounds = 0; group.from_leader(load_relaxed(&taken)) < total; ++rounds) {
+          if (rounds > 100'000) fail("{} of {} elements come through", taken, total);
+          if (sent < each) {
+            const channel_reservation room = r.c.reserve(group, 1);
+            if (room.granted) r.c.write(room.mine, {mine + sent, 0, 0});
+            r.c.commit(group, room);
+            sent += room.granted;
+          }
+          const channel_batch b = r.c.take(group, group.size());
+          if (group.rank() < b.count) {
+            const uint32_t n = r.c.read(b.first + group.rank()).producer;
+            if (n >= total || ++seen[n] != 1) fail("element {} comes twice, or was never sent", n);
+          }
+          r.c.free(group, b);
+          if (group.is_leader()) fetch_add(&taken, b.count);
+          if (b.count == 0) relax{}();
+        }
+      });
+      for (uint32_t n : seen) REQUIRE(n == 1);
+      while (r.c.space.refresh()) {
+      }
+      REQUIRE(r.c.state().room == capacity);
+    }
+}
+
+TEST_CASE("elements of any size are columns of words") {
+  struct wide {
+    uint64_t a;
+    uint8_t b[5];
+  };
+  static_assert(columns<wide>::words == 4 && columns<uint8_t>::words == 1 && columns<element>::words == 3);
+  std::vector<uint32_t> memory(columns<wide>::bytes(3) / 4);
+  const columns<wide> c{memory.data(), 3};
+  for (uint8_t i = 0; i < 3; ++i) c.store(i, {uint64_t{i} << 32 | 7, {i, 1, 2, 3, 4}});
+  for (uint8_t i = 0; i < 3; ++i) {
+    CHECK(c.load(i).a == (uint64_t{i} << 32 | 7));
+    CHECK(c.load(i).b[0] == i);
+    CHECK(c.load(i).b[4] == 4);
+    CHECK(memory[i] == 7);  // the first words of all lie together
+    CHECK(memory[3 + i] == i);
+  }
+}
+
+TEST_CASE("blocks reserve for all their threads at once") {
+  for (uint64_t seed : {0, 1, 2, 3, 4, 5})
+    for (unsigned threads : {1u, 32u, 70u}) {
+      constexpr unsigned blocks = 3;
+      rig<uint32_t> r(1024);
+      std::vector<uint32_t> refused(blocks);
+      simt::launch_options options{.threads = 2, .seed = seed};
+      simt::launch(blocks, threads, options, [&] {
+        __shared__ channel_block together;
+        const uint32_t me = blockIdx.x * blockDim.x + threadIdx.x;
+        for (uint32_t round = 0; round < 2; ++round) {
+          const uint32_t n = (me + round) % 3;
+          const channel_reservation mine = together.reserve(r.c, n);
+          if (!mine.granted) ++refused[blockIdx.x];
+          for (uint32_t k = 0; k < n; ++k) r.c.write(mine.mine + k, {me, round * 2 + k, 0});
+          together.commit(r.c, mine);
+        }
+        const channel_reservation none = together.reserve(r.c, 2000);
+        if (none.granted) fail("more than there is room for");
+        together.commit(r.c, none);
+      });
+      INFO("seed " << seed << ", threads " << threads);
+      uint64_t expected = 0;
+      for (uint32_t t = 0; t < blocks * threads; ++t) expected += t % 3 + (t + 1) % 3;
+      std::vector<uint32_t> seen(blocks * threads * 4);
+      uint64_t got = 0;
+      const lane_group host = lane_group::active();
+      for (channel_batch b; (b = r.c.take(host, 32)).count != 0; r.c.free(host, b))
+        for (uint32_t k = 0; k < b.count; ++k) {
+          const element e = r.c.read(b.first + k);
+          CHECK(++seen[e.producer * 4 + e.number] == 1);
+          ++got;
+        }
+      CHECK(got == expected);
+      for (uint32_t n : refused) CHECK(n == 0);
+    }
+}

@@ -1,0 +1,240 @@
+// device/settle.cuh under seeds: PEs that wait together for the end, while handlers take messages from rings and from
+// queues, keep them for some time, and send on. Each PE is a block, and so are all handlers together: blocks and lanes
+// take turns in an order drawn from the seed.
+#include "device/settle.cuh"
+
+#include <stdexcept>
+
+#include "device/cpu/simt_block.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/seeds.hpp"
+#include "test/support/shared_pes.hpp"
+
+using namespace gravel::detail;
+using simt::inner::random_numbers;
+
+namespace {
+
+constexpr uint32_t calls = 3, most_pes = 4, most_servers = 2;
+
+/// A PE's part that is not in `peers`. A queue is a list of what was sent, by ticket; the aggregator says how much of
+/// it is applied.
+struct settling_pe {
+  alignas(64) queue_control control{};
+  queue_state states[3]{};
+  std::vector<uint32_t> queued;  ///< hops
+  device_counters counters{};
+  service_server servers[most_servers]{};
+  std::vector<uint32_t> served[most_servers];
+  settle_view view{};
+};
+
+struct world {
+  std::vector<std::unique_ptr<shared_pe>> pes;
+  settling_pe more[most_pes];
+  uint32_t n, slowness;
+  uint64_t in_flight = 0, handled = 0, begun = 0, returned = 0, early = 0, by_queue = 0, by_service = 0;
+  uint64_t told[most_pes]{};
+
+  world(uint32_t n_pes, uint32_t slow)
+      : pes(start(std::vector<uint32_t>(n_pes), {with({{"GRAVEL_ROUTES", "peer"}})}, ~0u, 64, 1 << 16)),
+        n(n_pes),
+        slowness(slow) {
+    for (uint32_t pe = 0; pe < n; ++pe) {
+      settling_pe& m = more[pe];
+      const peers& routes = *pes[pe]->routes;
+      gravel_t& g = m.view.g;
+      g.my_pe = pe;
+      g.n_pes = n;
+      g.counters = &m.counters;
+      g.peers = routes.links();
+      const auto queue_of = [&](uint32_t i) { return queue{&m.control, &m.states[i], nullptr, {64, 8, 4, 1}}; };
+      g.direct = queue_of(0);
+      g.block = queue_of(1);
+      m.view.of_handlers = queue_of(2);
+      m.view.all = routes.meeting();
+      m.view.lines = routes.lines();
+      m.view.n_lines = routes.n_sources();
+      m.view.n_services = 1;
+      m.view.service[0] = {m.servers, most_servers};
+    }
+  }
+
+  /// Sends from `pe` by a way drawn: a ticket, then the message, with switches to other lanes in between.
+  void send(uint32_t pe, uint32_t hops, random_numbers& draw) {
+    settling_pe& m = more[pe];
+    ++in_flight;
+    const uint64_t way = draw.below(6);
+    if (way == 0) {  // as if no ring had room
+      ++m.states[2].tickets;
+      ++by_queue;
+      pause(draw);
+      m.queued.push_back(hops);
+      return;
+    }
+    if (way == 1) {
+      const uint64_t server = draw.below(most_servers);
+      ++(draw.below(2) ? m.servers[server].near.tickets : m.servers[server].far_tickets);
+      ++by_service;
+      pause(draw);
+      m.served[server].push_back(hops);
+      return;
+    }
+    const peer_link& to = m.view.g.peers[draw.below(n)];
+    const uint64_t ticket = to.line->tickets++;
+    for (relax wait; !to.ring.is_free(ticket); wait()) {
+    }
+    pause(draw);
+    peer_ring::payload(to.ring.chunk(ticket))->word[0] = hops;
+    to.ring.publish(ticket, {wide_kind(1), sink_of(to.pe, sink_kind::device), 1});
+  }
+  void pause(random_numbers& draw) const {
+    relax wait;
+    for (uint64_t i = draw.below(slowness); i != 0; --i) wait();
+  }
+  /// What a handler or a server does with a message, before the message is marked as done.
+  void handle(uint32_t pe, uint32_t hops, random_numbers& draw) {
+    pause(draw);
+    if (hops) send(pe, hops - 1, draw);
+    pause(draw);
+    ++handled;
+    --in_flight;
+  }
+
+  bool goes_on() const { return load_relaxed(&returned) < uint64_t{n} * calls; }
+  /// A lane for each ring.
+  void serve_ring(uint32_t source, uint32_t pe, random_numbers& draw) {
+    const peer_ring& ring = pes[pe]->routes->sources()[source];
+    uint64_t ticket = 0;
+    for (relax wait; goes_on(); wait())
+      if (ring.arrived(ticket)) {
+        handle(pe, static_cast<uint32_t>(peer_ring::payload(ring.chunk(ticket))->word[0]), draw);
+        ring.mark_done(ticket++);
+        wait.reset();
+      }
+  }
+  void serve_queue(uint32_t pe, random_numbers& draw) {
+    settling_pe& m = more[pe];
+    uint64_t next = 0;
+    for (relax wait; goes_on(); wait())
+      if (next < m.queued.size()) {
+        handle(static_cast<uint32_t>(draw.below(n)), m.queued[next], draw);
+        store_release(&m.control.plane[0].flush_done, ++next);
+        wait.reset();
+      }
+  }
+  void serve_service(uint32_t pe, uint32_t server, random_numbers& draw) {
+    settling_pe& m = more[pe];
+    uint64_t next = 0;
+    for (relax wait; goes_on(); wait())
+      if (next < m.served[server].size()) {
+        handle(pe, m.served[server][next], draw);
+        store_release<scope::device>(&m.servers[server].near_done, ++next);
+        wait.reset();
+      }
+  }
+  /// Lane 0 of a PE's block, before a call.
+  void begin(uint32_t pe, random_numbers& draw) {
+    for (uint64_t i = draw.below(3); i != 0; --i) {
+      const auto hops = static_cast<uint32_t>(draw.below(12));
+      begun += hops + 1;
+      send(pe, hops, draw);
+    }
+    if (draw.below(2) == 0) pause(draw);
+  }
+};
+
+void run(world& w, uint64_t seed) {
+  const uint32_t pe = blockIdx.x;
+  random_numbers draw(seed * 1024 + pe * settle_threads + threadIdx.x);
+  if (pe == w.n) {
+    const uint32_t rings = w.n * w.n, lane = threadIdx.x;
+    if (lane < rings) w.serve_ring(lane / w.n, lane % w.n, draw);
+    else if (lane < rings + w.n) w.serve_queue(lane - rings, draw);
+    else if (lane < rings + w.n + w.n * most_servers)
+      w.serve_service((lane - rings - w.n) / most_servers, (lane - rings - w.n) % most_servers, draw);
+    return;
+  }
+  for (uint32_t call = 1; call <= calls; ++call) {
+    if (threadIdx.x == 0) w.begin(pe, draw);
+    __syncthreads();
+    settle<settling::quiescence>(w.more[pe].view, call, &w.told[pe]);
+    if (threadIdx.x == 0) {
+      w.early += w.in_flight != 0;
+      if (w.told[pe] != call) throw std::runtime_error("it has not told");
+      ++w.returned;
+      // Nobody sends before all have looked.
+      for (relax wait; load_relaxed(&w.returned) < uint64_t{w.n} * call; wait()) {
+      }
+    }
+    __syncthreads();
+  }
+}
+
+}  // namespace
+
+// Lanes change words in turn, and all look.
+TEST_CASE("a quiet looks at every ring and queue of its PE") {
+  constexpr uint32_t most = max_peers;
+  ring_line lines[most]{};
+  queue_state direct{}, block{};
+  device_counters counters{};
+  uint32_t looks = 0, wrong = 0;
+  simt::launch(1, 32, {}, [&] {
+    rendezvous_view v{};
+    v.g.direct.state = &direct;
+    v.g.block.state = &block;
+    v.g.counters = &counters;
+    v.lines = lines;
+    const auto expect = [&](bool applied) {
+      const bool all = __all_sync(~0u, seems_applied(v));
+      if (threadIdx.x == 0) ++looks, wrong += all != applied;
+      __syncwarp();
+    };
+    const auto add = [](uint64_t& word) {
+      if (threadIdx.x == 0) word += uint64_t{1} << 32;
+      __syncwarp();
+    };
+    for (v.n_lines = 1; v.n_lines <= most; ++v.n_lines) {
+      for (uint32_t i = 0; i < most; ++i) {
+        add(lines[i].tickets);
+        expect(i >= v.n_lines);
+        add(lines[i].applied_below);
+        expect(true);
+      }
+      for (queue_state* q : {&direct, &block}) {
+        add(q->tickets);
+        expect(false);
+        add(q->flushed_below);
+        expect(true);
+      }
+    }
+    add(counters.gets.tickets);
+    expect(false);
+  });
+  CHECK(looks == most * (2 * most + 4) + 1);
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("quiescence among peers ends, and not while a message is under way") {
+  uint64_t by_queue = 0, by_service = 0, handled = 0;
+  for (uint32_t n : {2, 3, 4})
+    for (uint32_t slowness : {1, 6, 40})
+      for (uint64_t seed = 1; seed <= of_seeds(25); ++seed) {
+        INFO(n << " PEs, slowness " << slowness << ", seed " << seed);
+        world w(n, slowness);
+        simt::launch_options options{};
+        options.seed = seed;
+        options.cooperative = true;
+        simt::launch(n + 1, settle_threads, options, [&] { run(w, seed); });
+        REQUIRE(w.early == 0);
+        REQUIRE(w.in_flight == 0);
+        REQUIRE(w.handled == w.begun);
+        by_queue += w.by_queue;
+        by_service += w.by_service;
+        handled += w.handled;
+      }
+  CHECK(by_queue > of_seeds(100));
+  CHECK(by_service > of_seeds(100));
+  CHECK(handled > by_queue + by_service);
+}

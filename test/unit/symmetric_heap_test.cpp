@@ -1,0 +1,120 @@
+#include "host/pe/symmetric_heap.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <gravel/gravel.cuh>
+#include "host/pe/backend_cpu.hpp"
+#include "lib/base/error.hpp"
+#include "test/support/catch.hpp"
+
+using namespace gravel::detail;
+
+namespace {
+
+using cpu = cpu_backend<handler_list<>>;
+
+/// One PE's heap, beside others that contribute what the test says.
+struct one_heap {
+  static constexpr uint64_t bytes = 16 << 20;
+  one_heap(uint32_t local_size = 1) { device.open(0, local_size); }
+  cpu device;
+  char* base = static_cast<char*>(device.allocate(bytes, "the heap"));
+  collective_words others{};
+  std::vector<std::pair<collective_kind, uint64_t>> calls;
+  symmetric_heap heap{device, base, bytes, 3,
+                      [this](collective_kind kind, uint64_t argument, const collective_words& mine) {
+                        calls.emplace_back(kind, argument);
+                        collective_words all = mine;
+                        for (int i = 0; i < 2; ++i) all.sum[i] += others.sum[i];
+                        if (others.most) all.most = others.most;
+                        return all;
+                      }};
+
+  uint64_t resident() const {
+    const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+    std::vector<unsigned char> state(bytes / page);
+    REQUIRE(mincore(base, bytes, state.data()) == 0);
+    uint64_t pages = 0;
+    for (unsigned char s : state) pages += s & 1;
+    return pages * page;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("an object is zero, also where another was before, and costs no memory until it is touched") {
+  one_heap h;
+  char* first = static_cast<char*>(h.heap.allocate(4 << 20));
+  CHECK(first == h.base);
+  CHECK(h.resident() == 0);
+  char* small = static_cast<char*>(h.heap.allocate(1000));
+  CHECK(h.resident() == 0);
+  std::memset(first, 1, 4 << 20);
+  std::memset(small, 2, 1024);
+  h.heap.release(first);
+  // It begins and ends in the middle of pages that others use.
+  CHECK(h.heap.allocate(256) == first);
+  std::memset(first, 3, 256);
+  char* again = static_cast<char*>(h.heap.allocate((4 << 20) - 256));
+  CHECK(again == first + 256);
+  CHECK(std::string_view(again, (4 << 20) - 256).find_first_not_of('\0') == std::string_view::npos);
+  CHECK(std::string_view(first, 256).find_first_not_of('\3') == std::string_view::npos);
+  CHECK(std::string_view(small, 1000).find_first_not_of('\2') == std::string_view::npos);
+  // Partly used before, partly never.
+  h.heap.release(small);
+  char* over = static_cast<char*>(h.heap.allocate(8 << 20));
+  CHECK(over == small);
+  CHECK(std::string_view(over, 8 << 20).find_first_not_of('\0') == std::string_view::npos);
+}
+
+TEST_CASE("an allocation that fails at another PE is undone here") {
+  one_heap h;
+  h.others.sum[0] = 1;
+  h.others.sum[1] = 5;
+  CHECK_THROWS_WITH(h.heap.allocate(100), "gravel_malloc: 100 bytes do not fit at PE 5");
+  h.others.sum[0] = 2;
+  CHECK_THROWS_WITH(h.heap.allocate(100), "gravel_malloc: 100 bytes do not fit at 2 PEs");
+  h.others = {};
+  CHECK_THROWS_WITH(h.heap.allocate(17 << 20),
+                    contains_text("the largest free piece of the symmetric heap has 16 MiB (16777216 bytes)"));
+  h.others.most = 0x1000;
+  CHECK_THROWS_WITH(
+      h.heap.allocate(100),
+      contains_text("the symmetric heaps differ: 100 bytes would lie at offsets 0x0 to 0x1000, here at 0x0"));
+  h.others = {};
+  CHECK(h.heap.allocate(16 << 20) == h.base);  // nothing was lost
+  CHECK(h.calls.size() == 5);
+}
+
+TEST_CASE("more in use than the host has for each of its PEs is refused") {
+  const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE)),
+                 pages = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES));
+  one_heap h(static_cast<uint32_t>(pages * page / (4 << 20)));  // 4 MiB for each
+  void* first = h.heap.allocate(3 << 20);
+  CHECK_THROWS_WITH(h.heap.allocate(2 << 20),
+                    contains_text("2 MiB (2097152 bytes) do not fit: 5 MiB (5242880 bytes) would be in use"));
+  h.heap.release(first);
+  CHECK(h.heap.allocate(2 << 20) == first);
+}
+
+TEST_CASE("what is no object is not released, and says why") {
+  one_heap h;
+  char* object = static_cast<char*>(h.heap.allocate(512));
+  int here = 0;
+  h.calls.clear();
+  CHECK_THROWS_WITH(h.heap.release(&here), contains_text("is not in the symmetric heap"));
+  CHECK_THROWS_WITH(h.heap.release(h.base + one_heap::bytes), contains_text("is not in the symmetric heap"));
+  CHECK_THROWS_WITH(h.heap.release(object + 8), contains_text("lies 8 bytes inside an object"));
+  CHECK_THROWS_WITH(h.heap.release(object + 512), contains_text("was never returned by gravel_malloc"));
+  CHECK(h.calls.empty());
+  h.heap.release(nullptr);
+  h.heap.release(object);
+  CHECK(h.calls ==
+        std::vector{std::pair{collective_kind::release, no_object}, {collective_kind::release, uint64_t{0}}});
+  CHECK_THROWS_WITH(h.heap.release(object), contains_text("is free already"));
+}
