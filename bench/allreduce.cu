@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(512)
 __global__ void __launch_bounds__(512)
     accumulate_often(const __grid_constant__ gravel_t g, float* target, const float* source, uint64_t count,
                      uint32_t calls, uint64_t* signal, uint64_t* times) {
-  const slice mine = slice::of(count, blockIdx.x, gridDim.x);
+  const word_range mine = word_range::of(count, blockIdx.x, gridDim.x);
   const uint64_t before = load_acquire(signal + 1);
   for (uint64_t i = 0; i < calls + 2; ++i) {
     if (i == 2 && threadIdx.x == 0) times[2 * blockIdx.x] = globaltimer_ns();

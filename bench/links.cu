@@ -26,14 +26,14 @@ constexpr const char* program_name = "links";
 struct bench_options {
   std::vector<std::string> parts{"transfer", "allreduce"};
   uint64_t bytes = GRAVEL_CUDA ? 256 << 20 : 1 << 18;
-  std::vector<uint32_t> packets, copied, buffers{1, 2, 3}, channels, blocks;
+  std::vector<uint32_t> packets, copied, buffers{1, 2, 3}, lanes, blocks;
   std::vector<uint64_t> sizes;
   uint32_t calls = GRAVEL_CUDA ? 20 : 3, repeat = 3;
   std::string nccl = "libnccl.so.2", json;
   bool is_short = false;
 };
 
-/// Takes out whatever comes, by a block for each channel, and gives buffers back at once.
+/// Takes out whatever comes, by a block for each lane, and gives buffers back at once.
 template <class Receiver>
 __global__ void __launch_bounds__(512) drain(const __grid_constant__ gravel_link_handle h, uint64_t* bytes) {
   Receiver receiver(h, blockIdx.x);
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(512) drain(const __grid_constant__ gravel_link
   }
   if (threadIdx.x == 0) fetch_add<scope::device>(bytes, sum);
 }
-/// Each block its part, on its own channel.
+/// Each block its part, on its own lane.
 template <class Sender>
 __global__ void __launch_bounds__(512)
     pour(const __grid_constant__ gravel_link_handle h, const char* data, uint64_t bytes, uint32_t times) {
@@ -105,11 +105,11 @@ class transfers {
     for (const uint32_t packet : o_.copied)
       for (const uint32_t buffers : o_.buffers)
         link("host, copies", {.packet_bytes = packet, .buffers = buffers, .copies_from = 1});
-    for (const uint32_t channels : o_.channels)
+    for (const uint32_t lanes : o_.lanes)
       for (const uint32_t packet : o_.packets)
         for (const uint32_t buffers : o_.buffers)
-          if (uint64_t{packet} * buffers * channels <= o_.bytes)
-            link("kernel", {.packet_bytes = packet, .buffers = buffers, .channels = channels});
+          if (uint64_t{packet} * buffers * lanes <= o_.bytes)
+            link("kernel", {.packet_bytes = packet, .buffers = buffers, .lanes = lanes});
   }
 
  private:
@@ -118,14 +118,14 @@ class transfers {
     r_.row({{"way", "way", way},
             {"packet_bytes", "packet B", uint64_t{how.packet_bytes}},
             {"buffers", "buffers", uint64_t{how.buffers}},
-            {"channels", "channels", uint64_t{how.channels}},
+            {"lanes", "lanes", uint64_t{how.lanes}},
             {"blocks", "blocks", uint64_t{how.blocks}},
             {"gb_per_s", "GB/s", static_cast<double>(o_.bytes) / seconds / 1e9}},
            {1, wrong});
   }
   /// What the link is compared with: of PE 0 alone.
   void limits() {
-    gravel_link_options none{.packet_bytes = 0, .buffers = 0, .channels = 0, .blocks = GRAVEL_CUDA ? 128u : 2u};
+    gravel_link_options none{.packet_bytes = 0, .buffers = 0, .lanes = 0, .blocks = GRAVEL_CUDA ? 128u : 2u};
     char* there = nullptr;
     const gravel_t g = gravel_handle();
     if (g.peers && last() != 0) {
@@ -167,7 +167,7 @@ class transfers {
       if (gravel_my_pe() == last())
         gravel_launch(
             link.receiver().is_direct() ? drain<gravel_direct_packet_receiver> : drain<gravel_packet_receiver>,
-            gravel_launch_config{.grid = how.channels, .block = 32, .stream = stream, .cooperative = how.channels > 1},
+            gravel_launch_config{.grid = how.lanes, .block = 32, .stream = stream, .cooperative = how.lanes > 1},
             link.handle(), came_);
       double mine = 0;
       if (gravel_my_pe() == 0) {
@@ -186,7 +186,7 @@ class transfers {
         } else {
           gravel_launch(
               link.is_direct() ? pour<gravel_direct_packet_sender> : pour<gravel_packet_sender>,
-              gravel_launch_config{.grid = how.channels, .block = path_threads, .cooperative = how.channels > 1},
+              gravel_launch_config{.grid = how.lanes, .block = path_threads, .cooperative = how.lanes > 1},
               link.handle(), data_, o_.bytes, o_.calls);
           gravel_stream_synchronize(nullptr);
         }
@@ -217,7 +217,7 @@ class reductions {
         most_(*std::max_element(o.sizes.begin(), o.sizes.end())),
         from_(gravel_malloc<float>(most_)),
         to_(gravel_malloc<float>(most_)),
-        times_(2 * ring_set::most_channels) {
+        times_(2 * ring_set::most_lanes) {
     std::vector<float> mine(most_ / sizeof(float));
     for (uint64_t i = 0; i < mine.size(); ++i) mine[i] = value(gravel_my_pe(), i);
     gravel_copy(from_, mine.data(), most_);
@@ -229,15 +229,15 @@ class reductions {
   void run() {
     r_.title("allreduce", "one allreduce of float, median of the runs, at the slowest PE");
     const auto all = gravel_all_devices();
-    for (const uint32_t channels : o_.channels)
+    for (const uint32_t lanes : o_.lanes)
       for (const uint32_t packet : o_.packets)
         for (const uint32_t buffers : o_.buffers) {
           if (buffers < 2) continue;
-          gravel_router ring(all, all, GRAVEL_RING, {.packet_bytes = packet, .buffers = buffers, .channels = channels});
+          gravel_router ring(all, all, GRAVEL_RING, {.packet_bytes = packet, .buffers = buffers, .lanes = lanes});
           for (const uint64_t bytes : o_.sizes) {
             const uint64_t count = bytes / sizeof(float);
             measure("ring in a kernel", bytes, ring.options(), [&] {
-              return in_kernel(path_blocks(bytes, channels), [&](const gravel_launch_config& c) {
+              return in_kernel(path_blocks(bytes, lanes), [&](const gravel_launch_config& c) {
                 if (ring.is_direct())
                   launch_alone(ring_often<gravel_direct_path_handle>, c, ring.direct_path(), to_, from_, count,
                                o_.calls, times_.data());
@@ -250,7 +250,7 @@ class reductions {
                     [&] { return by_host([&] { gravel_allreduce_start(ring, to_, from_, count); }); });
           }
         }
-    const gravel_link_options none{.packet_bytes = 0, .buffers = 0, .channels = 0};
+    const gravel_link_options none{.packet_bytes = 0, .buffers = 0, .lanes = 0};
     {
       gravel_reducer reducer;
       for (const uint64_t bytes : o_.sizes)
@@ -331,7 +331,7 @@ class reductions {
             {"bytes", "bytes", bytes},
             {"packet_bytes", "packet B", uint64_t{how.packet_bytes}},
             {"buffers", "buffers", uint64_t{how.buffers}},
-            {"channels", "channels", uint64_t{how.channels}},
+            {"lanes", "lanes", uint64_t{how.lanes}},
             {"us", "us", median(us)},
             {"gb_per_s", "GB/s", static_cast<double>(bytes) / median(us) / 1e3}},
            {bytes / sizeof(float) * o_.repeat, gravel_sum_all(wrong)});
@@ -361,7 +361,7 @@ int main(int argc, char** argv) {
       .delimiter(',')
       .range(1u, 1024u)
       .capture_default_str();
-  app.add_option("--channels", o.channels, "Blocks, each with a channel of its own").delimiter(',').range(1u, 512u);
+  app.add_option("--lanes", o.lanes, "Blocks, each with a lane of its own").delimiter(',').range(1u, 512u);
   app.add_option("--blocks", o.blocks, "Most blocks of a kernel that sends for the host")
       .delimiter(',')
       .range(1u, 512u);
@@ -373,7 +373,7 @@ int main(int argc, char** argv) {
   app.add_option("--json", o.json, "File for the results");
   parse_or_exit(app, argc, argv, [&] {
     if (o.is_short)
-      o.bytes = 50'000, o.packets = {4096}, o.copied = {4096}, o.buffers = {2}, o.channels = {2}, o.blocks = {2},
+      o.bytes = 50'000, o.packets = {4096}, o.copied = {4096}, o.buffers = {2}, o.lanes = {2}, o.blocks = {2},
       o.sizes = {100'000}, o.calls = 2, o.repeat = 1;
     if (o.packets.empty())
       o.packets =
@@ -381,14 +381,14 @@ int main(int argc, char** argv) {
     if (o.copied.empty())
       o.copied =
           GRAVEL_CUDA ? std::vector<uint32_t>{1 << 20, 4 << 20, 16 << 20, 64 << 20} : std::vector<uint32_t>{65536};
-    if (o.channels.empty()) o.channels = {GRAVEL_CUDA ? 64u : 2u};
+    if (o.lanes.empty()) o.lanes = {GRAVEL_CUDA ? 64u : 2u};
     if (o.blocks.empty()) o.blocks = {GRAVEL_CUDA ? 32u : 2u};
     if (o.sizes.empty())
       o.sizes = GRAVEL_CUDA ? std::vector<uint64_t>{1 << 20, 16 << 20, 64 << 20} : std::vector<uint64_t>{1 << 16};
     for (uint64_t& bytes : o.sizes) bytes = bytes / 4 * 4;
     const auto largest = [](const auto& list) { return uint64_t{*std::max_element(list.begin(), list.end())}; };
     need_symmetric(2 * std::max(o.bytes, largest(o.sizes)) +
-                   2 * largest(o.channels) * largest(o.buffers) * largest(o.packets) +
+                   2 * largest(o.lanes) * largest(o.buffers) * largest(o.packets) +
                    largest(o.buffers) * largest(o.copied) + (64 << 20));
     if (!o.json.empty()) need_writable(o.json);
   });

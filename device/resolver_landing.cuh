@@ -7,47 +7,47 @@ namespace gravel::detail {
 
 #if GRAVEL_CUDA
 
-/// Claims packet `sequence` of a channel. Thread scope: lane.
-__device__ __forceinline__ bool claim(channel_state& channel, uint64_t sequence) {
-  return compare_swap_acquire<scope::device>(&channel.next, sequence, sequence + 1);
+/// Claims packet `sequence` of a stream. Thread scope: lane.
+__device__ __forceinline__ bool claim(stream_state& stream, uint64_t sequence) {
+  return compare_swap_acquire<scope::device>(&stream.next, sequence, sequence + 1);
 }
 
 /// A packet that a block has claimed.
 struct claimed_packet {
-  int channel = -1;  ///< -1: none
+  int stream = -1;  ///< -1: none
   uint64_t sequence = 0;
 };
 
-/// Looks for packets in host memory, at most one of each channel, claims one of them and tells all blocks of the
-/// others. With many channels the one word that counts arrivals comes first, so that an idle resolver reads little.
+/// Looks for packets in host memory, at most one of each stream, claims one of them and tells all blocks of the
+/// others. With many streams the one word that counts arrivals comes first, so that an idle resolver reads little.
 /// Thread scope: warp.
 __device__ __forceinline__ claimed_packet poll_once(const landing& ring, resolver_state* state) {
-  constexpr uint32_t few_channels = 32;
+  constexpr uint32_t few_streams = 32;
   const uint32_t lane = threadIdx.x & 31;
   claimed_packet mine;
   bool some = true;
-  if (ring.channels > few_channels) {
+  if (ring.streams > few_streams) {
     if (lane == 0) some = load_acquire(ring.arrivals) != load_relaxed<scope::device>(&state->taken);  // [L1]
     some = __shfl_sync(~0u, some, 0);
   }
-  for (uint32_t base = 0; some && base < ring.channels; base += 32) {
-    const uint32_t channel = base + lane;
+  for (uint32_t base = 0; some && base < ring.streams; base += 32) {
+    const uint32_t stream = base + lane;
     uint64_t sequence = 0;
     bool arrived = false, claimed = false;
-    if (channel < ring.channels) {
-      sequence = load_relaxed<scope::device>(&state->channel[channel].arrived);
-      arrived = ring.arrived(channel, sequence);
+    if (stream < ring.streams) {
+      sequence = load_relaxed<scope::device>(&state->stream[stream].arrived);
+      arrived = ring.arrived(stream, sequence);
     }
-    for (uint32_t rest = __ballot_sync(~0u, arrived); rest && mine.channel < 0; rest &= rest - 1) {
+    for (uint32_t rest = __ballot_sync(~0u, arrived); rest && mine.stream < 0; rest &= rest - 1) {
       const int chosen = __ffs(static_cast<int>(rest)) - 1;
-      if (static_cast<int>(lane) == chosen) claimed = claim(state->channel[channel], sequence);
+      if (static_cast<int>(lane) == chosen) claimed = claim(state->stream[stream], sequence);
       if (__shfl_sync(~0u, claimed, chosen))
         mine = {static_cast<int>(base) + chosen, __shfl_sync(~0u, sequence, chosen)};
     }
     // Who looks in the meantime, because this took longer than a turn, may have seen more. What is claimed nobody else
     // needs to acquire.
-    if (claimed) raise_relaxed(&state->channel[channel].arrived, sequence + 1);
-    else if (arrived) raise_to(&state->channel[channel].arrived, sequence + 1);
+    if (claimed) raise_relaxed(&state->stream[stream].arrived, sequence + 1);
+    else if (arrived) raise_to(&state->stream[stream].arrived, sequence + 1);
   }
   return mine;
 }
@@ -61,7 +61,7 @@ __device__ __forceinline__ claimed_packet poll_packets(const landing& ring, reso
   if (!__shfl_sync(~0u, lane == 0 && take_turn(&state->next_turn, longest_ns), 0)) return found;
   const uint64_t begin = globaltimer_ns();
   do found = poll_once(ring, state);
-  while (__shfl_sync(~0u, found.channel < 0 && globaltimer_ns() - begin < while_ns, 0));
+  while (__shfl_sync(~0u, found.stream < 0 && globaltimer_ns() - begin < while_ns, 0));
   if (lane == 0) pass_turn(&state->next_turn, 0);
   return found;
 }
@@ -69,22 +69,22 @@ __device__ __forceinline__ claimed_packet poll_packets(const landing& ring, reso
 /// Claims a packet of which it is known that it has arrived. Thread scope: warp.
 __device__ __forceinline__ claimed_packet claim_packet(const landing& ring, resolver_state* state) {
   const uint32_t lane = threadIdx.x & 31;
-  for (uint32_t base = 0; base < ring.channels; base += 32) {
-    // Blocks begin at different channels, so that they do not race for the same packet.
-    const uint32_t channel = (base + lane + blockIdx.x) % ring.channels;
-    const bool mine = base + lane < ring.channels;
+  for (uint32_t base = 0; base < ring.streams; base += 32) {
+    // Blocks begin at different streams, so that they do not race for the same packet.
+    const uint32_t stream = (base + lane + blockIdx.x) % ring.streams;
+    const bool mine = base + lane < ring.streams;
     uint64_t next = 0;
     bool arrived = false;
     if (mine) {
-      next = load_relaxed<scope::device>(&state->channel[channel].next);
-      arrived = next < load_acquire<scope::device>(&state->channel[channel].arrived);
+      next = load_relaxed<scope::device>(&state->stream[stream].next);
+      arrived = next < load_acquire<scope::device>(&state->stream[stream].arrived);
     }
     for (uint32_t some = __ballot_sync(~0u, arrived); some; some &= some - 1) {
       const int chosen = __ffs(static_cast<int>(some)) - 1;
       bool claimed = false;
-      if (static_cast<int>(lane) == chosen) claimed = claim(state->channel[channel], next);
+      if (static_cast<int>(lane) == chosen) claimed = claim(state->stream[stream], next);
       if (__shfl_sync(~0u, claimed, chosen))
-        return {__shfl_sync(~0u, static_cast<int>(channel), chosen), __shfl_sync(~0u, next, chosen)};
+        return {__shfl_sync(~0u, static_cast<int>(stream), chosen), __shfl_sync(~0u, next, chosen)};
     }
   }
   return {};
@@ -110,10 +110,10 @@ __device__ __forceinline__ void read_payload(unit* to, const unit* payload, uint
 }
 
 template <class Handlers>
-__device__ __forceinline__ void resolve_packet(const gravel_t& g, const landing& ring, uint32_t channel,
+__device__ __forceinline__ void resolve_packet(const gravel_t& g, const landing& ring, uint32_t stream,
                                                uint64_t sequence, char* table, uint32_t stage_units) {
   constexpr uint32_t payload_at = packet_payload_offset / sizeof(unit);
-  const packet_header* remote = ring.packet(channel, sequence);
+  const packet_header* remote = ring.packet(stream, sequence);
   const auto copy = [&](uint32_t i) {
     store_unit(reinterpret_cast<unit*>(table) + i, load_unit(reinterpret_cast<const unit*>(remote) + i));
   };
@@ -176,24 +176,24 @@ __device__ __forceinline__ void serve_landing(const gravel_t& g, const landing& 
   for (;;) {
     if (threadIdx.x < 32) {
       claimed_packet found = claim_packet(ring, state);
-      if (found.channel < 0) found = poll_packets(ring, state);
+      if (found.stream < 0) found = poll_packets(ring, state);
       if (threadIdx.x == 0) {
         packet = found;
         stop = load_acquire<scope::device>(&state->stop);
-        if (found.channel >= 0) fetch_add<scope::device>(&state->taken, uint64_t{1});
+        if (found.stream >= 0) fetch_add<scope::device>(&state->taken, uint64_t{1});
       }
     }
     __syncthreads();
     const claimed_packet mine = packet;
-    const bool some = mine.channel >= 0, leave = stop != 0;
+    const bool some = mine.stream >= 0, leave = stop != 0;
     if (some) {
-      resolve_packet<Handlers>(g, ring, static_cast<uint32_t>(mine.channel), mine.sequence, table, limits.stage_units);
+      resolve_packet<Handlers>(g, ring, static_cast<uint32_t>(mine.stream), mine.sequence, table, limits.stage_units);
       __syncwarp();
       if (!outbox_of_warp().is_empty()) outbox_of_warp().flush(threadIdx.x % 32);
       __threadfence();
       __syncthreads();
       if (threadIdx.x == 0) {
-        ring.mark_done(static_cast<uint32_t>(mine.channel), mine.sequence);
+        ring.mark_done(static_cast<uint32_t>(mine.stream), mine.sequence);
         fetch_add_release<scope::device>(&state->finished, uint64_t{1});
         last_work = globaltimer_ns();
       }

@@ -27,8 +27,8 @@ struct peer_rings {
 };
 static_assert(max_peers <= 32);
 
-/// Of a channel of the landing ring.
-struct channel_state {
+/// Of a stream of the landing ring.
+struct stream_state {
   uint64_t arrived;  ///< cached: packets below this have been published
   uint64_t next;     ///< sequence to claim next
 };
@@ -46,7 +46,7 @@ struct resolver_state {
   uint64_t next_turn;               ///< time from which on a block may look for packets in host memory, for all
   alignas(64) uint64_t last_chunk;  ///< time at which a chunk was applied, now and then
 #if GRAVEL_CUDA
-  alignas(64) channel_state channel[];
+  alignas(64) stream_state stream[];
 #endif
 };
 

@@ -35,8 +35,8 @@ class trainer {
     widths_.push_back(drawn_digit::pixels);
     widths_.insert(widths_.end(), o.hidden.begin(), o.hidden.end());
     widths_.push_back(drawn_digit::digits);
-    const slice mine =
-        slice::of(o.shards, static_cast<uint64_t>(gravel_my_pe()), static_cast<uint64_t>(gravel_n_pes()));
+    const word_range mine =
+        word_range::of(o.shards, static_cast<uint64_t>(gravel_my_pe()), static_cast<uint64_t>(gravel_n_pes()));
     samples_ = static_cast<uint32_t>(mine.end - mine.begin) * o.shard;
     first_ = mine.begin * o.shard;
     const uint32_t room = std::max(samples_, o.tests);

@@ -50,7 +50,7 @@ class aggregator {
       staging_.push_back(map_pages(setup_.staging_bytes(), "packets to other nodes"));
     if (setup_.nodes.n_nodes() > 1) connect_nodes();
     start_planes();
-    for (auto& channel : here_.channels) channel.send(ready_word{});
+    for (auto& socket : here_.sockets) socket.send(ready_word{});
     pe_watch watch(here_, job_, setup_.values.watchdog_s, [this](const std::string& why) { end_planes(why); });
     if (!watch.run()) return 1;
     // Our PEs are done, so all of the job is (they said goodbye after the last collective).
@@ -69,7 +69,7 @@ class aggregator {
   }
   void connect_nodes() {
     network_.emplace(setup_, staging_, transit_);
-    node_socket& to_first = here_.channels[0];
+    node_socket& to_first = here_.sockets[0];
     to_first.send(network_->mine());
     // The answer comes through the first PE when all nodes are here.
     auto answer = to_first.receive();

@@ -17,7 +17,7 @@ namespace {
 struct arrival {
   hello h;
   pe_segment segment;
-  node_socket channel;
+  node_socket socket;
   pid_t process;
 };
 using arrivals_by_pe = std::map<uint32_t, arrival>;
@@ -26,7 +26,7 @@ using arrivals_by_pe = std::map<uint32_t, arrival>;
 /// ends now would leave everybody waiting.
 bool somebody_connects(int listener, const arrivals_by_pe& here, pid_t parent, uint64_t limit_us) {
   std::vector<pollfd> watched{{listener, POLLIN, 0}};
-  for (const auto& [pe, a] : here) watched.push_back({a.channel.descriptor(), POLLIN, 0});
+  for (const auto& [pe, a] : here) watched.push_back({a.socket.descriptor(), POLLIN, 0});
   poll(watched.data(), watched.size(), static_cast<int>(std::min<uint64_t>(limit_us / 1000 + 1, 200)));
   for (size_t i = 1; const auto& [pe, a] : here)
     if (watched[i++].revents) fail_second_hand(fmt::format("PE {} ended while the job was starting", pe));
@@ -36,17 +36,17 @@ bool somebody_connects(int listener, const arrivals_by_pe& here, pid_t parent, u
   return watched[0].revents & POLLIN;
 }
 
-void welcome(node_socket channel, const expected_pes& expected, const settings& values, arrivals_by_pe& here) {
+void welcome(node_socket socket, const expected_pes& expected, const settings& values, arrivals_by_pe& here) {
   pid_t process = -1;
   try {
-    process = channel.check_peer();
+    process = socket.check_peer();
   } catch (const error& e) {
     log_warning("{}; refused", e.what());
     return;
   }
-  channel.limit_waits(2 * values.connect_timeout_s);
-  channel.limit_sends(2 * values.connect_timeout_s);
-  auto first = channel.receive();
+  socket.limit_waits(2 * values.connect_timeout_s);
+  socket.limit_sends(2 * values.connect_timeout_s);
+  auto first = socket.receive();
   if (!first) fail_second_hand(fmt::format("process {} connected and ended while the job was starting", process));
   if (first->kind != wire_kind::hello) fail("process {} connected but is no PE", process);
   auto h = first->as<hello>(fmt::format("process {}", process));
@@ -54,7 +54,7 @@ void welcome(node_socket channel, const expected_pes& expected, const settings& 
   if (here.contains(pe)) fail("PE {} connected twice", pe);
   check_hello(h, here.empty() ? nullptr : &here.begin()->second.h, expected, values);
   pe_segment segment = pe_segment::attach(std::move(first->descriptor), h.shape, pe);
-  here.emplace(pe, arrival{std::move(h), std::move(segment), std::move(channel), process});
+  here.emplace(pe, arrival{std::move(h), std::move(segment), std::move(socket), process});
 }
 
 }  // namespace
@@ -108,7 +108,7 @@ local_pes gather_pes(int listener, const expected_pes& expected, pid_t parent, c
   set_log_name(fmt::format("aggregator of node {}", all.node));
   for (auto& [pe, a] : here) {
     all.segments.push_back(std::move(a.segment));
-    all.channels.push_back(std::move(a.channel));
+    all.sockets.push_back(std::move(a.socket));
     all.pes.push_back(pe);
     all.processes.push_back(a.process);
     if (!a.h.bus_id.empty()) all.bus_ids.push_back(a.h.bus_id);

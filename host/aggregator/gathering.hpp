@@ -19,7 +19,7 @@ struct local_pes {
   bool one_host;  ///< all nodes of the job are on one host
   std::vector<uint32_t> pes;
   std::vector<pid_t> processes;
-  std::vector<node_socket> channels;
+  std::vector<node_socket> sockets;
   std::vector<pe_segment> segments;
   std::vector<std::string> bus_ids;                        ///< of their GPUs, those that have one
   std::vector<std::pair<uint32_t, std::string>> handlers;  ///< id, name

@@ -1,4 +1,4 @@
-// Channels on which packets arrive from the same plane of other nodes: into the landing ring of a local PE, or, when
+// Streams on which packets arrive from the same plane of other nodes: into the landing ring of a local PE, or, when
 // this node forwards (first of two hops), into the aggregator's own transit slots.
 #pragma once
 #include <fmt/format.h>
@@ -20,9 +20,9 @@ namespace gravel::detail {
 /// Invariant: applied <= freed <= expected <= freed + packets; all packets below `expected` have arrived.
 class inbound {
  public:
-  inbound(landing ring, uint32_t channel, uint64_t* arrivals, uint32_t source_node, remote_link& back)
+  inbound(landing ring, uint32_t stream, uint64_t* arrivals, uint32_t source_node, remote_link& back)
       : ring_(ring),
-        channel_(channel),
+        stream_(stream),
         arrivals_(arrivals),
         source_node_(source_node),
         back_(&back),
@@ -32,7 +32,7 @@ class inbound {
   /// The packet of this sequence is in the slot, put there by the sender. Checks it and publishes it to the receiver.
   void on_notice(uint64_t sequence, uint64_t bytes) {
     check_arrival(sequence);
-    check_contents(sequence, ring_.packet(channel_, sequence), bytes);
+    check_contents(sequence, ring_.packet(stream_, sequence), bytes);
     arrive(sequence);
   }
   /// The packet came inside a message: checks it, copies it into the slot, publishes it.
@@ -41,13 +41,13 @@ class inbound {
     if (bytes.size() < packet_payload_offset || bytes.size() > ring_.packet_size)
       fail("corrupt packet from node {} for {}: {} bytes", source_node_, destination(), bytes.size());
     check_contents(sequence, bytes.data(), bytes.size());
-    std::memcpy(static_cast<void*>(ring_.packet(channel_, sequence)), bytes.data(), bytes.size());
+    std::memcpy(static_cast<void*>(ring_.packet(stream_, sequence)), bytes.data(), bytes.size());
     arrive(sequence);
   }
 
-  /// Sink channels: reads the receiver's done words and reports progress to the sender. True if there was any.
+  /// Sink streams: reads the receiver's done words and reports progress to the sender. True if there was any.
   bool report(const plane_header& from) {
-    while (applied_ != expected_ && ring_.is_done(channel_, applied_)) ++applied_;
+    while (applied_ != expected_ && ring_.is_done(stream_, applied_)) ++applied_;
     freed_ = applied_;
     return send_credit(from);
   }
@@ -61,13 +61,13 @@ class inbound {
 
   bool listed = false;
 
-  // Transit channels: the plane forwards packets in order and says so here.
+  // Transit streams: the plane forwards packets in order and says so here.
   /// Header and table as they were checked; nullptr: there is none.
   const packet_table* next_to_forward() const {
     return freed_ != expected_ ? &to_forward_[freed_ % ring_.packets] : nullptr;
   }
   /// Its messages, in the slot, which the sender may still write.
-  const unit* payload_to_forward() const { return payload_of(ring_.packet(channel_, freed_)); }
+  const unit* payload_to_forward() const { return payload_of(ring_.packet(stream_, freed_)); }
   struct cursor {
     uint32_t row = 0, message = 0, unit = 0;
   } at;
@@ -129,7 +129,7 @@ class inbound {
     early_[expected_ % ring_.packets] = 0;
     const uint64_t sequence = expected_++;
     if (!arrivals_) return;
-    ring_.publish(channel_, sequence);
+    ring_.publish(stream_, sequence);
     fetch_add_release<scope::system>(arrivals_, uint64_t{1});  // [L1]
   }
   bool send_credit(const plane_header& from) {
@@ -146,7 +146,7 @@ class inbound {
   }
 
   landing ring_;
-  uint32_t channel_;
+  uint32_t stream_;
   uint64_t* arrivals_;  ///< nullptr: transit
   uint32_t source_node_;
   remote_link* back_;

@@ -24,23 +24,23 @@ struct node_setup {
   /// Name of a handler id, for errors; may be empty.
   std::function<std::string(uint32_t)> handler_name;
 
-  /// Number of the channel of (source node, plane) into the sinks of `into`, and among those that it forwards.
-  uint32_t channel_of(uint32_t into, uint32_t source, uint32_t plane) const {
-    return channel_among(nodes.sources_of(into), source, plane);
+  /// Number of the stream of (source node, plane) into the sinks of `into`, and among those that it forwards.
+  uint32_t stream_of(uint32_t into, uint32_t source, uint32_t plane) const {
+    return stream_among(nodes.sources_of(into), source, plane);
   }
-  uint32_t transit_channel_of(uint32_t into, uint32_t source, uint32_t plane) const {
-    return channel_among(nodes.transit_sources_of(into), source, plane);
+  uint32_t transit_stream_of(uint32_t into, uint32_t source, uint32_t plane) const {
+    return stream_among(nodes.transit_sources_of(into), source, plane);
   }
   /// Where the landing slots of (source node, plane) for a sink of `into` are, as seen from the source.
   remote_slots remote_slots_of(uint32_t into, uint32_t sink, uint32_t source, uint32_t plane) const {
     const segment_shape shape = make_segment_shape(values, nodes, into);
     return {index_in(nodes.pes_of(into), pe_of_sink(sink)),
-            (sink & 1) * shape.landing_bytes() + shape.landing().slot_at(channel_of(into, source, plane), 0)};
+            (sink & 1) * shape.landing_bytes() + shape.landing().slot_at(stream_of(into, source, plane), 0)};
   }
   /// Same for the transit slots of an intermediate node.
   remote_slots remote_transit_of(uint32_t into, uint32_t source, uint32_t plane) const {
     return {static_cast<uint32_t>(nodes.pes_of(into).size()),
-            transit_shape(into).slot_at(transit_channel_of(into, source, plane), 0)};
+            transit_shape(into).slot_at(transit_stream_of(into, source, plane), 0)};
   }
   landing_shape transit_shape(uint32_t into) const {
     return {static_cast<uint32_t>(nodes.transit_sources_of(into).size() * values.aggregator_threads),
@@ -61,7 +61,7 @@ struct node_setup {
   static uint32_t index_in(const std::vector<uint32_t>& in, uint32_t what) {
     return static_cast<uint32_t>(std::lower_bound(in.begin(), in.end(), what) - in.begin());
   }
-  uint32_t channel_among(const std::vector<uint32_t>& sources, uint32_t source, uint32_t plane) const {
+  uint32_t stream_among(const std::vector<uint32_t>& sources, uint32_t source, uint32_t plane) const {
     return index_in(sources, source) * static_cast<uint32_t>(values.aggregator_threads) + plane;
   }
 };

@@ -9,8 +9,8 @@
 
 namespace gravel::detail {
 
-outbound::outbound(const common& c, landing ring, uint32_t channel, uint64_t* arrivals)
-    : c_(c), sink_(ring.sink), ring_(ring), channel_(channel), arrivals_(arrivals), counts_(c.packets) {}
+outbound::outbound(const common& c, landing ring, uint32_t stream, uint64_t* arrivals)
+    : c_(c), sink_(ring.sink), ring_(ring), stream_(stream), arrivals_(arrivals), counts_(c.packets) {}
 
 outbound::outbound(const common& c, uint32_t sink, remote_link& link, remote_slots remote, char* staging)
     : c_(c),
@@ -22,7 +22,7 @@ outbound::outbound(const common& c, uint32_t sink, remote_link& link, remote_slo
       counts_(c.packets) {}
 
 char* outbound::slot_memory(uint64_t sequence) const {
-  return is_local() ? reinterpret_cast<char*>(ring_.packet(channel_, sequence))
+  return is_local() ? reinterpret_cast<char*>(ring_.packet(stream_, sequence))
                     : staging_ + sequence % c_.packets * c_.packet_size;
 }
 
@@ -180,7 +180,7 @@ void outbound::close(close_cause cause) {
   ++s[static_cast<stat>(static_cast<uint32_t>(stat::packets_full) + static_cast<uint32_t>(cause))];
 
   if (is_local()) {
-    ring_.publish(channel_, sequence_);
+    ring_.publish(stream_, sequence_);
     fetch_add_release<scope::system>(arrivals_, uint64_t{1});  // [L1]
     ++s[stat::packets_local];
   } else if (head_ == 0 && (whole <= c_.eager_size || link_->prefers_messages())) {
@@ -203,7 +203,7 @@ void outbound::close(close_cause cause) {
 
 bool outbound::poll_done() {
   uint64_t done = applied_;
-  while (done != sequence_ && ring_.is_done(channel_, done)) ++done;
+  while (done != sequence_ && ring_.is_done(stream_, done)) ++done;
   if (done == applied_) return false;
   advance(done, done);
   return true;
@@ -218,7 +218,7 @@ void outbound::credit(uint64_t freed, uint64_t applied) {
 
 void outbound::advance(uint64_t freed, uint64_t applied) {
   // Of a forwarded packet the slot is free before its messages are applied, and its count may be overwritten: the
-  // counts of a transit channel are acknowledged when freed, and its `applied` only delays flushes. Quiescence stays
+  // counts of a transit stream are acknowledged when freed, and its `applied` only delays flushes. Quiescence stays
   // right, because the intermediate node counts what it took over as its own.
   for (; freed_ != freed; ++freed_) acked_ += counts_[freed_ % c_.packets];
   applied_ = applied;

@@ -40,7 +40,7 @@ enum class plane_word : uint32_t { packet, notice, credit, contribution, result,
 struct plane_header {
   plane_word word;
   uint32_t source_node;
-  uint32_t sink;  ///< packet, notice, credit, flush: the channel's sink, or transit_sink
+  uint32_t sink;  ///< packet, notice, credit, flush: the stream's sink, or transit_sink
   uint32_t plane;
   uint64_t sequence;  ///< packet, notice: of the packet; flush: packets below it; collectives: of the collective
   uint64_t a, b;      ///< notice: bytes; credit: freed, applied
@@ -67,7 +67,7 @@ class remote_link {
   virtual bool prefers_messages() const { return false; }
 };
 
-/// Where a remote channel's landing slots are: byte offset of slot 0 in a region of the other node.
+/// Where a remote stream's landing slots are: byte offset of slot 0 in a region of the other node.
 struct remote_slots {
   uint32_t region = 0;
   uint64_t offset = 0;
@@ -106,8 +106,8 @@ class outbound {
     injected_fault* fault = nullptr;
     aggregation together = aggregation::packets;
   };
-  /// Same node: `ring` is the destination's, `channel` ours in it.
-  outbound(const common&, landing ring, uint32_t channel, uint64_t* arrivals);
+  /// Same node: `ring` is the destination's, `stream` ours in it.
+  outbound(const common&, landing ring, uint32_t stream, uint64_t* arrivals);
   /// Other node: `staging` has room for `packets` packets, registered by the owner of the link.
   outbound(const common&, uint32_t sink, remote_link&, remote_slots, char* staging);
 
@@ -182,7 +182,7 @@ class outbound {
   common c_;
   uint32_t sink_;
   landing ring_{};
-  uint32_t channel_ = 0;
+  uint32_t stream_ = 0;
   uint64_t* arrivals_ = nullptr;
   remote_link* link_ = nullptr;
   remote_slots remote_{};

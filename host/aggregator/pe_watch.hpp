@@ -29,7 +29,7 @@ class pe_watch {
         // Twice as patient as the planes, whose reason is the better one if messages wait.
         heartbeats_(here.pes.size(), stall_watch(2 * heartbeat_polls)) {
     for (auto& segment : here.segments) segments_.push_back(&segment);
-    for (const auto& channel : here.channels) watched_.push_back({channel.descriptor(), POLLIN, 0});
+    for (const auto& socket : here.sockets) watched_.push_back({socket.descriptor(), POLLIN, 0});
     watched_.push_back({job.failed_descriptor(), POLLIN, 0});
   }
   /// True: all PEs said goodbye, after the job's last collective. False: the job has failed, and everybody knows why.
@@ -67,7 +67,7 @@ class pe_watch {
   bool hear(size_t i) {
     std::optional<frame> word;
     try {
-      word = here_.channels[i].receive();
+      word = here_.sockets[i].receive();
     } catch (const std::exception& e) {
       log_error("{}", e.what());
     }
@@ -92,8 +92,8 @@ class pe_watch {
     return false;
   }
   void notify_everybody(const std::string& why) {
-    for (auto& channel : here_.channels) try {
-        channel.send(abort_word{why});
+    for (auto& socket : here_.sockets) try {
+        socket.send(abort_word{why});
       } catch (const std::exception&) {
         // That PE is gone already.
       }
@@ -106,7 +106,7 @@ class pe_watch {
   std::function<void(const std::string&)> notify_nodes_;
   std::vector<pe_segment*> segments_;
   std::vector<stall_watch> heartbeats_;
-  std::vector<pollfd> watched_;  ///< the PEs' channels, -1 for those that have left; then job_state's
+  std::vector<pollfd> watched_;  ///< the PEs' sockets, -1 for those that have left; then job_state's
 };
 
 }  // namespace gravel::detail

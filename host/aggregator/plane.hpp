@@ -46,9 +46,9 @@ class plane {
   [[noreturn]] void spill_exhausted(const plane_source&, const row_kind&, const uint32_t* message) const;
   bool forward(inbound&, uint64_t now);
   bool close_due(uint64_t now);
-  template <class Channel>
-  static void list(Channel& channel, std::vector<Channel*>& busy) {
-    if (!std::exchange(channel.listed, true)) busy.push_back(&channel);
+  template <class Stream>
+  static void list(Stream& stream, std::vector<Stream*>& busy) {
+    if (!std::exchange(stream.listed, true)) busy.push_back(&stream);
   }
   void mark_busy(outbound& o) { list(o, busy_out_); }
   void mark_busy(inbound& in) { list(in, busy_in_); }

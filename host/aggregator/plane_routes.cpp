@@ -15,16 +15,16 @@ plane_routes::plane_routes(const node_setup& setup, uint32_t index, const std::v
   const outbound::common common{me,          index,  packets,     s.packet_size, s.eager_size, s.zero_copy_size,
                                 setup.spill, &stats, setup.fault, together};
 
-  // Local sinks, and channels from other nodes into them.
+  // Local sinks, and streams from other nodes into them.
   to_.resize(nodes.n_pes() * 2);
   for (pe_segment* segment : setup.local)
     for (sink_kind kind : {sink_kind::device, sink_kind::host}) {
       const landing ring = segment->landing_of(kind);
       uint64_t* arrivals = &segment->control()->arrivals[static_cast<uint32_t>(kind)].packets;
       for (uint32_t from : nodes.sources_of(me)) {
-        const uint32_t channel = setup.channel_of(me, from, index);
-        if (from == me) to_[ring.sink] = &outbounds_.emplace_back(common, ring, channel, arrivals);
-        else from_.try_emplace({from, ring.sink}, ring, channel, arrivals, from, *links[from]);
+        const uint32_t stream = setup.stream_of(me, from, index);
+        if (from == me) to_[ring.sink] = &outbounds_.emplace_back(common, ring, stream, arrivals);
+        else from_.try_emplace({from, ring.sink}, ring, stream, arrivals, from, *links[from]);
       }
     }
 
@@ -47,13 +47,13 @@ plane_routes::plane_routes(const node_setup& setup, uint32_t index, const std::v
       for (uint32_t pe : nodes.pes_of(node))
         for (uint32_t sink : sinks_of(pe)) to_[sink] = credited_.at({hop, transit_sink});
 
-  // Channels of nodes for which this one is intermediate.
+  // Streams of nodes for which this one is intermediate.
   const landing_shape forwarded = setup.transit_shape(me);
   const landing transit_ring{
-      transit,      nullptr,          nullptr, forwarded.channels, forwarded.packets, forwarded.packet_size,
+      transit,      nullptr,          nullptr, forwarded.streams, forwarded.packets, forwarded.packet_size,
       transit_sink, nodes.n_pes() * 2};
   for (uint32_t from : nodes.transit_sources_of(me))
-    from_.try_emplace({from, transit_sink}, transit_ring, setup.transit_channel_of(me, from, index), nullptr, from,
+    from_.try_emplace({from, transit_sink}, transit_ring, setup.transit_stream_of(me, from, index), nullptr, from,
                       *links[from]);
 }
 

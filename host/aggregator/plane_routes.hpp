@@ -1,4 +1,4 @@
-// All channels of one plane: to each sink of the job, directly or through an intermediate node, and from each node that
+// All streams of one plane: to each sink of the job, directly or through an intermediate node, and from each node that
 // sends here.
 #pragma once
 #include <cstdint>
@@ -20,13 +20,13 @@ class plane_routes {
                stats_row&);
 
   uint32_t n_sinks() const { return static_cast<uint32_t>(to_.size()); }
-  /// The channel by which messages for this sink leave.
+  /// The stream by which messages for this sink leave.
   outbound& to(uint32_t sink) const { return *to_[sink]; }
-  /// The channel of what `node` sends for `sink`, which may be transit_sink; nullptr: it is not here.
+  /// The stream of what `node` sends for `sink`, which may be transit_sink; nullptr: it is not here.
   inbound* from(uint32_t node, uint32_t sink);
-  /// The channel for which `node` sends credits; nullptr: nothing is sent there.
+  /// The stream for which `node` sends credits; nullptr: nothing is sent there.
   outbound* credited_by(uint32_t node, uint32_t sink) const;
-  /// Messages known to be applied, of all channels.
+  /// Messages known to be applied, of all streams.
   uint64_t acked_messages() const;
 
  private:

@@ -34,7 +34,7 @@ class plane_source {
   queue_consumer slots;
   uint32_t row = 0, message = 0, unit_at = 0;  ///< progress within the slot at hand
   uint64_t freed_seen = ~0ull,
-           freed_at = 0;     ///< of a channel that alone has rows waiting: packets freed, and when that last changed
+           freed_at = 0;     ///< of a stream that alone has rows waiting: packets freed, and when that last changed
   uint64_t waits_since = 0;  ///< time at which the row at hand began to wait for credits; 0: it does not
 
   /// Header and table of the slot at hand, which has arrived: read once. Throws gravel::error if the PE has filled it
@@ -59,7 +59,7 @@ class plane_source {
     while (slots.held() != 0 && puts_[slots.first_held() & (q.shape.slots - 1)] == 0) slots.give_back();
   }
 
-  /// Does anything that goes by another channel than `to` wait behind the row at hand? Looks at each slot once as long
+  /// Does anything that goes by another stream than `to` wait behind the row at hand? Looks at each slot once as long
   /// as there is nothing.
   bool holds_more_than(const outbound& to, const plane_routes& routes) {
     const uint64_t now = slots.next();
@@ -143,7 +143,7 @@ class plane_source {
   bool has_read_ = false;       ///< at_hand_ is of the slot at hand
   std::vector<uint32_t> puts_;  ///< by slot
   const outbound* alike_ =
-      nullptr;  ///< slots at hand hold nothing but for this channel, those of tickets below `alike_below_`
+      nullptr;  ///< slots at hand hold nothing but for this stream, those of tickets below `alike_below_`
   uint64_t alike_below_ = 0;
   uint64_t flush_seen_ = 0;     ///< highest flush target met
   uint64_t flush_started_ = 0;  ///< highest target whose packets were closed

@@ -53,7 +53,7 @@ queue_shape segment_shape::queue_shape_of(uint32_t kind) const {
 const char* segment_shape::difference(const segment_shape& other) const {
   if (packet_size != other.packet_size) return "packet_size";
   if (packets != other.packets) return "packets";
-  if (channels != other.channels) return "channels";
+  if (streams != other.streams) return "streams";
   if (n_planes != other.n_planes) return "n_planes";
   if (n_pes != other.n_pes) return "n_pes";
   if (slot_size != other.slot_size) return "slot_size";
@@ -69,7 +69,7 @@ segment_shape make_segment_shape(const settings& s, const topology& t, uint32_t 
   shape.packet_size = s.packet_size;
   shape.packets = static_cast<uint32_t>(s.packets_per_destination);
   shape.n_planes = static_cast<uint32_t>(s.aggregator_threads);
-  shape.channels = static_cast<uint32_t>(t.sources_of(node).size() * s.aggregator_threads);
+  shape.streams = static_cast<uint32_t>(t.sources_of(node).size() * s.aggregator_threads);
   shape.n_pes = t.n_pes();
   shape.slot_size = static_cast<uint32_t>(s.slot_size);
   shape.slots = static_cast<uint32_t>(s.slots);
@@ -111,7 +111,7 @@ landing pe_segment::landing_of(sink_kind kind) const {
   return {base() + layout.landing_at + k * shape_.landing_bytes(),
           reinterpret_cast<uint64_t*>(base() + layout.done_at[k]),
           &control()->arrivals[k].packets,
-          shape_.channels,
+          shape_.streams,
           shape_.packets,
           shape_.packet_size,
           sink_of(pe_, kind),

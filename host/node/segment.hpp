@@ -31,8 +31,8 @@ const char* name_of(queue_kind);
 /// Everything that determines the layout; equal on PE and aggregator, or the connection is refused.
 struct segment_shape {
   uint64_t packet_size;
-  uint32_t packets;   ///< per channel
-  uint32_t channels;  ///< inbound channels per sink kind: source nodes * planes
+  uint32_t packets;   ///< per stream
+  uint32_t streams;  ///< inbound streams per sink kind: source nodes * planes
   uint32_t n_planes;
   uint32_t n_pes;
   uint32_t slot_size, slots, warp_slots;
@@ -42,7 +42,7 @@ struct segment_shape {
   const char* difference(const segment_shape& other) const;
 
   queue_shape queue_shape_of(uint32_t kind) const;
-  landing_shape landing() const { return {channels, packets, packet_size}; }
+  landing_shape landing() const { return {streams, packets, packet_size}; }
   /// Whole pages for the slots of one sink kind.
   uint64_t landing_bytes() const;
   /// Of the data of one collective: at least 64 from each PE.

@@ -39,31 +39,31 @@ class aggregator_link {
   void connect(const hello& h, int segment) {
     introduce(h, segment);
     if (job_.nodes.n_nodes() > 1) exchange_wiring();
-    auto answer = channel_->receive();
+    auto answer = socket_->receive();
     if (answer && answer->kind == wire_kind::abort) fail("{}", answer->as<abort_word>("the aggregator").why);
     if (!answer || answer->kind != wire_kind::ready) fail_without();
-    channel_->limit_waits(0);
+    socket_->limit_waits(0);
   }
 
   template <wire_message T>
   void send(const T& message) {
-    if (channel_) channel_->send(message);
+    if (socket_) socket_->send(message);
   }
-  node_socket& channel() { return *channel_; }
+  node_socket& socket() { return *socket_; }
   /// The last word; then waits for the end of the process, if this PE has started it.
   void leave() {
-    channel_->send(goodbye_word{});
+    socket_->send(goodbye_word{});
     if (process_ > 0 && !wait_for_aggregator(process_, 5000))
       log_warning("the aggregator of node {} did not end by itself", job_.node);
   }
   /// Makes a receive() in another thread return.
   void shut_down() {
-    if (channel_) channel_->shut_down();
+    if (socket_) socket_->shut_down();
   }
   /// In a process that was forked from this PE: the socket would keep the aggregator from seeing this PE's end while
   /// the child lives. Signal-safe.
   void forget_in_child() {
-    if (channel_) close(channel_->descriptor());
+    if (socket_) close(socket_->descriptor());
   }
   /// What became of the process, in words, when its socket has been closed.
   std::string describe_lost() const {
@@ -83,11 +83,11 @@ class aggregator_link {
  private:
   void introduce(const hello& h, int segment) {
     try {
-      channel_.emplace(node_socket::connect(socket_name_));
-      channel_->limit_waits(2 * job_.values.connect_timeout_s);
-      channel_->limit_sends(2 * job_.values.connect_timeout_s);
-      channel_->check_peer();
-      channel_->send(h, segment);
+      socket_.emplace(node_socket::connect(socket_name_));
+      socket_->limit_waits(2 * job_.values.connect_timeout_s);
+      socket_->limit_sends(2 * job_.values.connect_timeout_s);
+      socket_->check_peer();
+      socket_->send(h, segment);
     } catch (const error& e) {
       let_cause_speak();
       if (!job_.is_leader()) let_cause_speak();  // the first PE of the node knows more
@@ -100,7 +100,7 @@ class aggregator_link {
   }
   void exchange_wiring() {
     if (job_.is_leader()) {
-      auto mine = channel_->receive();
+      auto mine = socket_->receive();
       if (!mine || mine->kind != wire_kind::wiring) fail_without();
       job_.boot->put("gravel.wiring", mine->bytes);
     }
@@ -109,7 +109,7 @@ class aggregator_link {
     all_wirings all;
     for (uint32_t node = 0; node < job_.nodes.n_nodes(); ++node)
       all.by_node.push_back(job_.boot->get(job_.nodes.pes_of(node)[0], "gravel.wiring"));
-    channel_->send(all);
+    socket_->send(all);
   }
   [[noreturn]] void fail_without() const {
     let_cause_speak();
@@ -119,7 +119,7 @@ class aggregator_link {
   const membership& job_;
   pid_t process_ = -1;  ///< if this PE has started it
   std::string socket_name_;
-  std::optional<node_socket> channel_;
+  std::optional<node_socket> socket_;
 };
 
 }  // namespace gravel::detail

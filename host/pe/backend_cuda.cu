@@ -254,7 +254,7 @@ class cuda_backend final : public cuda_launcher {
     const device_scope here(context_);
     setup_ = setup;
     attention_ = setup.attention;
-    const uint64_t bytes = sizeof(resolver_state) + setup.device_ring.channels * sizeof(channel_state);
+    const uint64_t bytes = sizeof(resolver_state) + setup.device_ring.streams * sizeof(stream_state);
     state_ = static_cast<resolver_state*>(allocate(bytes, "resolver state"));
     if (setup.n_peer_sources) {
       const uint64_t warps = ring_blocks_ * uint64_t{resolver_warps},
@@ -320,17 +320,17 @@ class cuda_backend final : public cuda_launcher {
     resolver_state s;
     copy(&s, state_, sizeof(s));
     const cudaError_t kernel = cudaStreamQuery(resolver_stream_);
-    std::vector<channel_state> channels(setup_.device_ring.channels);
-    copy(channels.data(), state_->channel, channels.size() * sizeof(channel_state));
+    std::vector<stream_state> streams(setup_.device_ring.streams);
+    copy(streams.data(), state_->stream, streams.size() * sizeof(stream_state));
     uint64_t seen = 0;
-    for (const channel_state& c : channels) seen += c.arrived;
+    for (const stream_state& c : streams) seen += c.arrived;
     std::string text = joined("resolver: ", cudaGetErrorName(kernel), ", program: ", describe_launches(),
                               "; packets arrived ", load_acquire(setup_.device_ring.arrivals), ", seen ", seen,
                               ", taken ", s.taken, ", applied ", s.finished, ", applied when the last kernel ended ",
                               load_acquire(&mailbox_->taken), "; blocks resident ", s.resident, ", left ", s.leaving,
                               ", stop ", s.stop, "; lease ", load_acquire(&mailbox_->lease), ", seen ",
-                              load_acquire(&mailbox_->lease_seen), "; next packet by channel");
-    for (const channel_state& c : channels) text += " " + std::to_string(c.next);
+                              load_acquire(&mailbox_->lease_seen), "; next packet by stream");
+    for (const stream_state& c : streams) text += " " + std::to_string(c.next);
     if (const std::unique_lock lock(lock_, std::try_to_lock); lock) text += services_.describe();
     return text;
   }

@@ -94,13 +94,13 @@ class monitor {
   /// peer.
   std::optional<frame> wait_for_word() {
     const uint64_t limit_s = job_.values.watchdog_s;
-    if (limit_s == 0) return link_.channel().receive();
+    if (limit_s == 0) return link_.socket().receive();
     stall_watch aggregator;
     wait_reports waits(shared_.long_wait, limit_s * 1'000'000'000);
     std::vector<stall_watch> rings;  // by rank of the destination
     for (;;) {
-      pollfd watched{link_.channel().descriptor(), POLLIN, 0};
-      if (poll(&watched, 1, static_cast<int>(limit_s * 1000 / heartbeat_polls)) != 0) return link_.channel().receive();
+      pollfd watched{link_.socket().descriptor(), POLLIN, 0};
+      if (poll(&watched, 1, static_cast<int>(limit_s * 1000 / heartbeat_polls)) != 0) return link_.socket().receive();
       store_relaxed(&shared_.pe_heartbeat, shared_.pe_heartbeat + 1);
       if (aggregator.look(true, load_relaxed(&shared_.aggregator_heartbeat)))
         fail("the aggregator of node {} has not run for {} s (GRAVEL_WATCHDOG_S); is it stopped?", job_.node, limit_s);

@@ -11,13 +11,13 @@
 
 namespace gravel::detail {
 
-/// Applies the packets of one landing ring in the order of each channel. Thread scope: one thread.
+/// Applies the packets of one landing ring in the order of each stream. Thread scope: one thread.
 class host_receiver {
  public:
   host_receiver(const landing& ring, sink_kind kind, const gravel_t& handle)
-      : ring_(ring), kind_(kind), handle_(handle), next_(ring.channels) {}
+      : ring_(ring), kind_(kind), handle_(handle), next_(ring.streams) {}
 
-  /// One round over the channels, at most one packet each. True if any arrived.
+  /// One round over the streams, at most one packet each. True if any arrived.
   template <class Handlers>
   bool receive() {
     return receive([](const gravel_t& g, sink_kind kind, const unit* message, uint32_t units) {
@@ -31,17 +31,17 @@ class host_receiver {
     if (arrived == taken_) return false;
     bool moved = false;
     profile_range range;
-    for (uint32_t channel = 0; channel < ring_.channels && taken_ != arrived; ++channel) {
-      const uint64_t sequence = next_[channel];
-      if (!ring_.arrived(channel, sequence)) continue;
+    for (uint32_t stream = 0; stream < ring_.streams && taken_ != arrived; ++stream) {
+      const uint64_t sequence = next_[stream];
+      if (!ring_.arrived(stream, sequence)) continue;
       range.begin("apply packets");
-      const packet_header* packet = ring_.packet(channel, sequence);
+      const packet_header* packet = ring_.packet(stream, sequence);
       const packet_fault fault = read_packet(packet, ring_.packet_size, ring_.expectation(sequence), table_);
       if (fault != packet_fault::fine) fail_text(std::string("a corrupt packet arrived: ") + name_of(fault));
       apply(payload_of(packet), apply_message);
       packets_applied.fetch_add(1, std::memory_order_release);
-      ring_.mark_done(channel, sequence);
-      ++next_[channel];
+      ring_.mark_done(stream, sequence);
+      ++next_[stream];
       ++taken_;
       moved = true;
     }
@@ -150,7 +150,7 @@ class host_receiver {
   landing ring_;
   sink_kind kind_;
   gravel_t handle_;
-  std::vector<uint64_t> next_;  ///< by channel: sequence of the packet to apply next
+  std::vector<uint64_t> next_;  ///< by stream: sequence of the packet to apply next
   uint64_t taken_ = 0;
   packet_table table_;  ///< of the packet at hand
 };

@@ -109,18 +109,18 @@ GRAVEL_DEVICE void reduce_as_grid(const gravel_reducer_handle& r, T* to, const T
   if (is_bad_reduction(r, to, from, count, root)) return;
   const reducer_memory& m = r.memory;
   const reduction_plan plan = reduction_plan::of(m, count * sizeof(T), gridDim.x);
-  const uint32_t channel = blockIdx.x;
-  if (channel >= plan.blocks) return;
+  const uint32_t slice = blockIdx.x;
+  if (slice >= plan.blocks) return;
   __syncthreads();  // the block's call before is over, and what it reduces now is written
   const bool keeps = root == no_root || static_cast<uint32_t>(root) == m.my_pe;
-  const uint64_t calls = m.channel(channel)->calls;
-  reduction_part p{channel, word_of_call<HOW>(r, to, from, count, root),
-                   plan.way == reduction_way::alone ? 0 : next_call(r, channel, calls), count};
+  const uint64_t calls = m.slice(slice)->calls;
+  reduction_part p{slice, word_of_call<HOW>(r, to, from, count, root),
+                   plan.way == reduction_way::alone ? 0 : next_call(r, slice, calls), count};
   if (plan.way == reduction_way::two_shots) {
     reduce_in_two_shots<HOW>(r, p, to, from, count, plan.blocks, root);
   } else {
     constexpr uint64_t n = sizeof(unit) / sizeof(T);
-    const slice units = slice::of((count + n - 1) / n, channel, plan.blocks);
+    const word_range units = word_range::of((count + n - 1) / n, slice, plan.blocks);
     const uint64_t begin = units.begin * n, end = units.end * n < count ? units.end * n : count,
                    here = begin < end ? end - begin : 0;
     if (plan.way == reduction_way::one_shot) {
@@ -133,7 +133,7 @@ GRAVEL_DEVICE void reduce_as_grid(const gravel_reducer_handle& r, T* to, const T
     }
   }
   __syncthreads();
-  if (threadIdx.x == 0 && plan.way != reduction_way::alone) m.channel(channel)->calls = p.call;
+  if (threadIdx.x == 0 && plan.way != reduction_way::alone) m.slice(slice)->calls = p.call;
 }
 
 /// What the kernel of a host's call waits for, and tells: words of this PE's symmetric heap, or nullptr.

@@ -46,15 +46,15 @@ GRAVEL_DEVICE void reduce_in_one_shot(const gravel_reducer_handle& r, const redu
   const uint64_t words = (count + n - 1) / n;
   const bool from_aligned = reinterpret_cast<uint64_t>(from) % 8 == 0,
              to_aligned = reinterpret_cast<uint64_t>(to) % 8 == 0;
-  const unit* const staged = m.staging(p.channel, p.call, 0);
-  unit* const mine = m.staging(p.channel, p.call, m.my_pe);
+  const unit* const staged = m.staging(p.slice, p.call, 0);
+  unit* const mine = m.staging(p.slice, p.call, m.my_pe);
   for (uint64_t i = threadIdx.x; i < words; i += blockDim.x) {
     const unit flagged = flagged_words::make(load_elements(from + i * n, from_aligned, count - i * n), p.call);
     for (uint32_t q = 0; q < m.n_pes; ++q)
       if (q != m.my_pe) flagged_words::store(m.at(r.g, mine, q) + i, flagged);  // [A3]
   }
   for_others(m, [&](uint32_t pe) {
-    store_relaxed(m.at(r.g, m.header(p.channel, p.call, m.my_pe), pe), p.call << 32 | p.what);
+    store_relaxed(m.at(r.g, m.header(p.slice, p.call, m.my_pe), pe), p.call << 32 | p.what);
   });
   // First, so that PEs which differ are told so, and do not wait for words that do not come.
   for_others(m, [&](uint32_t pe) { await_header(r, p, pe); });

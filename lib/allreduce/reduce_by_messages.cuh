@@ -31,12 +31,12 @@ template <gravel_reduction HOW, class T>
 GRAVEL_DEVICE void reduce_pieces(const gravel_reducer_handle& r, const reduction_part& p, T* to, const T* from,
                                  uint64_t begin, uint64_t end, uint64_t each, int root) {
   const reducer_memory& m = r.memory;
-  const auto staged = [&](uint32_t pe) { return reinterpret_cast<T*>(m.staging(p.channel, 0, pe)); };
+  const auto staged = [&](uint32_t pe) { return reinterpret_cast<T*>(m.staging(p.slice, 0, pe)); };
   for (uint32_t i = 1; i < m.n_pes; ++i) {
     const uint32_t pe = (m.my_pe + i) % m.n_pes;
     const piece its = piece::of(begin, end, each, pe);
     gravel_put_signal(r.g, staged(m.my_pe), from + its.first, its.count * sizeof(T),
-                      m.header(p.channel, p.call, m.my_pe), p.call << 32 | p.what, GRAVEL_SIGNAL_SET,
+                      m.header(p.slice, p.call, m.my_pe), p.call << 32 | p.what, GRAVEL_SIGNAL_SET,
                       static_cast<int>(pe));  // [A1] release
   }
   if (threadIdx.x == 0) gravel_flush(r.g);
@@ -57,12 +57,12 @@ GRAVEL_DEVICE void reduce_pieces(const gravel_reducer_handle& r, const reduction
     const uint32_t pe = (m.my_pe + i) % m.n_pes;
     const bool gets_it = root == no_root || static_cast<uint32_t>(root) == pe;
     gravel_put_signal(r.g, to + mine.first, staged(m.my_pe), gets_it ? mine.count * sizeof(T) : 0,
-                      m.done(p.channel, m.my_pe), 2 * p.call + 1, GRAVEL_SIGNAL_SET,
+                      m.done(p.slice, m.my_pe), 2 * p.call + 1, GRAVEL_SIGNAL_SET,
                       static_cast<int>(pe));  // [A2] release
   }
   if (threadIdx.x == 0) gravel_flush(r.g);
   for_others(m, [&](uint32_t pe) {
-    for (watched_wait wait; load_acquire(m.done(p.channel, pe)) < 2 * p.call + 1;)  // [A2]
+    for (watched_wait wait; load_acquire(m.done(p.slice, pe)) < 2 * p.call + 1;)  // [A2]
       wait.attentively(r.g, [&] { return wait_subject{.what = awaited::reduction, .pe = pe, .wanted = p.call}; });
   });
   __syncthreads();
@@ -73,7 +73,7 @@ template <gravel_reduction HOW, class T>
 GRAVEL_DEVICE uint64_t reduce_by_messages(const gravel_reducer_handle& r, reduction_part p, T* to, const T* from,
                                           uint64_t begin, uint64_t end, int root) {
   const uint64_t each = piece_bytes(r) / sizeof(T), at_once = each * r.memory.n_pes;
-  for (;; p.call = next_call(r, p.channel, p.call)) {
+  for (;; p.call = next_call(r, p.slice, p.call)) {
     reduce_pieces<HOW>(r, p, to, from, begin, end - begin < at_once ? end : begin + at_once, each, root);
     if (end - begin <= at_once) return p.call;
     begin += at_once;

@@ -1,9 +1,9 @@
 // What the blocks that reduce together share: symmetric memory of a gravel_reducer, and who writes which word of it.
 //
 // A reduction by a grid is one by each of its blocks on its own part of the arrays: block b of a PE meets block b of every other PE, and
-// no other. Those blocks are a channel. Channels share nothing, so blocks of a PE do not wait for each other.
+// no other. Those blocks are a slice. Slices share nothing, so blocks of a PE do not wait for each other.
 //
-//   per PE and channel                                   written by                  when
+//   per PE and slice                                   written by                  when
 //   calls          how many calls this block has made    this block                  at the end of each
 //   header[2][pe]  low half of the number of PE pe's     PE pe                       at the beginning of its call
 //                  call << 32 | what it calls            (in messages: behind its contribution)
@@ -67,14 +67,14 @@ struct reducer_memory {
   static constexpr uint32_t most_blocks = 128, near_heaps = 4;
 
   char* base;       ///< in this PE's heap
-  uint32_t blocks;  ///< channels
+  uint32_t blocks;  ///< slices
   uint32_t n_pes, my_pe;
-  uint32_t staged_units;  ///< of one PE, channel and parity
+  uint32_t staged_units;  ///< of one PE, slice and parity
   bool directly;          ///< all PEs reach each other's memory
   char*
       heap[near_heaps];  ///< of the first PEs, as mapped here, if directly: a constant of the kernel instead of a load
 
-  struct alignas(64) channel_line {
+  struct alignas(64) slice_line {
     uint64_t calls, spare[7];
   };
   struct alignas(64) grid_line {
@@ -82,25 +82,25 @@ struct reducer_memory {
   };
 
   GRAVEL_BOTH static uint64_t padded(uint64_t bytes) { return (bytes + 255) / 256 * 256; }
-  GRAVEL_BOTH uint64_t words_of_channel() const { return 3ull * n_pes; }
-  GRAVEL_BOTH uint64_t words_at() const { return padded(sizeof(grid_line) + blocks * sizeof(channel_line)); }
+  GRAVEL_BOTH uint64_t words_of_slice() const { return 3ull * n_pes; }
+  GRAVEL_BOTH uint64_t words_at() const { return padded(sizeof(grid_line) + blocks * sizeof(slice_line)); }
   GRAVEL_BOTH uint64_t staging_at() const {
-    return words_at() + padded(blocks * words_of_channel() * sizeof(uint64_t));
+    return words_at() + padded(blocks * words_of_slice() * sizeof(uint64_t));
   }
   GRAVEL_BOTH uint64_t bytes() const {
     return staging_at() + uint64_t{blocks} * n_pes * 2 * staged_units * sizeof(unit);
   }
 
   GRAVEL_BOTH grid_line* grid() const { return reinterpret_cast<grid_line*>(base); }
-  GRAVEL_BOTH channel_line* channel(uint32_t c) const {
-    return reinterpret_cast<channel_line*>(base + sizeof(grid_line)) + c;
+  GRAVEL_BOTH slice_line* slice(uint32_t c) const {
+    return reinterpret_cast<slice_line*>(base + sizeof(grid_line)) + c;
   }
   /// Word of PE `of` in this PE's memory.
   GRAVEL_BOTH uint64_t* header(uint32_t c, uint64_t call, uint32_t of) const {
-    return reinterpret_cast<uint64_t*>(base + words_at()) + c * words_of_channel() + (call & 1) * n_pes + of;
+    return reinterpret_cast<uint64_t*>(base + words_at()) + c * words_of_slice() + (call & 1) * n_pes + of;
   }
   GRAVEL_BOTH uint64_t* done(uint32_t c, uint32_t of) const {
-    return reinterpret_cast<uint64_t*>(base + words_at()) + c * words_of_channel() + 2ull * n_pes + of;
+    return reinterpret_cast<uint64_t*>(base + words_at()) + c * words_of_slice() + 2ull * n_pes + of;
   }
   /// [staged_units] for even and odd calls each, one behind the other.
   GRAVEL_BOTH unit* staging(uint32_t c, uint64_t call, uint32_t of) const {

@@ -1,4 +1,4 @@
-// A call of a reduction: what it is, and how the blocks of one channel meet. Thread scope of all here: block.
+// A call of a reduction: what it is, and how the blocks of one slice meet. Thread scope of all here: block.
 #pragma once
 #include "device/watched_wait.cuh"
 #include "lib/allreduce/reducer_memory.cuh"
@@ -10,7 +10,7 @@ constexpr int no_root = -1;
 
 /// What this block does in one call.
 struct reduction_part {
-  uint32_t channel;
+  uint32_t slice;
   uint32_t what;   ///< reduction_call::word
   uint64_t call;   ///< its number
   uint64_t count;  ///< of the whole arrays, for messages
@@ -18,7 +18,7 @@ struct reduction_part {
 
 /// Waits for PE `of` to be in this call, and looks whether it calls the same. Thread scope: lane.
 GRAVEL_DEVICE void await_header(const gravel_reducer_handle& r, const reduction_part& p, uint32_t of) {
-  const uint64_t* const word = r.memory.header(p.channel, p.call, of);
+  const uint64_t* const word = r.memory.header(p.slice, p.call, of);
   uint64_t seen;
   for (watched_wait wait; (seen = load_acquire(word)) >> 32 != (p.call & 0xffffffff);)  // [A1]
     wait.attentively(r.g, [&] { return wait_subject{.what = awaited::reduction, .pe = of, .wanted = p.call}; });
@@ -47,19 +47,19 @@ GRAVEL_DEVICE void sync_at_begin(const gravel_reducer_handle& r, const reduction
   const reducer_memory& m = r.memory;
   __syncthreads();
   for_others(m, [&](uint32_t pe) {
-    tell(r, m.header(p.channel, p.call, m.my_pe), p.call << 32 | p.what, pe);
+    tell(r, m.header(p.slice, p.call, m.my_pe), p.call << 32 | p.what, pe);
   });  // [A1] release
   for_others(m, [&](uint32_t pe) { await_header(r, p, pe); });
   __syncthreads();
 }
 
 /// All PEs have come to `number`: twice that of a call, and 1 at its end.
-GRAVEL_DEVICE void sync_at(const gravel_reducer_handle& r, uint32_t channel, uint64_t number) {
+GRAVEL_DEVICE void sync_at(const gravel_reducer_handle& r, uint32_t slice, uint64_t number) {
   const reducer_memory& m = r.memory;
   __syncthreads();
-  for_others(m, [&](uint32_t pe) { tell(r, m.done(channel, m.my_pe), number, pe); });  // [A2] release
+  for_others(m, [&](uint32_t pe) { tell(r, m.done(slice, m.my_pe), number, pe); });  // [A2] release
   for_others(m, [&](uint32_t pe) {
-    for (watched_wait wait; load_acquire(m.done(channel, pe)) < number;)  // [A2]
+    for (watched_wait wait; load_acquire(m.done(slice, pe)) < number;)  // [A2]
       wait.attentively(r.g, [&] { return wait_subject{.what = awaited::reduction, .pe = pe, .wanted = number / 2}; });
   });
   __syncthreads();
@@ -68,15 +68,15 @@ GRAVEL_DEVICE void sync_at(const gravel_reducer_handle& r, uint32_t channel, uin
 /// Number of the block's next call, after `calls`. Flags are the low halves of these numbers, so that once in 2^32
 /// calls one must not be taken for that of old words: then each PE clears what others wrote here, and all meet. 0 is
 /// the flag of cleared words, and of no call.
-GRAVEL_DEVICE uint64_t next_call(const gravel_reducer_handle& r, uint32_t channel, uint64_t calls) {
+GRAVEL_DEVICE uint64_t next_call(const gravel_reducer_handle& r, uint32_t slice, uint64_t calls) {
   const reducer_memory& m = r.memory;
   const uint64_t call = calls + 1;
   if (static_cast<uint32_t>(call) != 0) return call;
   for (uint64_t i = threadIdx.x; i < 2ull * m.n_pes; i += blockDim.x)
-    store_relaxed(m.header(channel, 0, 0) + i, uint64_t{0});
+    store_relaxed(m.header(slice, 0, 0) + i, uint64_t{0});
   for (uint64_t i = threadIdx.x; i < uint64_t{m.n_pes} * 2 * m.staged_units; i += blockDim.x)
-    flagged_words::store(m.staging(channel, 0, 0) + i, {{0, 0}});
-  sync_at(r, channel, 2 * call + 1);
+    flagged_words::store(m.staging(slice, 0, 0) + i, {{0, 0}});
+  sync_at(r, slice, 2 * call + 1);
   return call + 1;
 }
 

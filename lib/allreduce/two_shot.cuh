@@ -8,9 +8,9 @@
 namespace gravel::detail {
 
 /// Words of [0, words) of which this is slice `number` of `of`: as many as of the others, but for one.
-struct slice {
+struct word_range {
   uint64_t begin, end;
-  GRAVEL_BOTH static slice of(uint64_t words, uint64_t number, uint64_t of) {
+  GRAVEL_BOTH static word_range of(uint64_t words, uint64_t number, uint64_t of) {
     const uint64_t each = words / of, more = words % of;
     const uint64_t begin = number * each + (number < more ? number : more);
     return {begin, begin + each + (number < more)};
@@ -64,7 +64,7 @@ GRAVEL_DEVICE void reduce_slice(const gravel_reducer_handle& r, T* to, const T* 
   constexpr uint32_t n = sizeof(unit) / sizeof(T);
   const bool aligned = (reinterpret_cast<uint64_t>(to) | reinterpret_cast<uint64_t>(from)) % sizeof(unit) == 0;
   const uint64_t units = aligned ? count / n : 0;
-  const slice s = slice::of(units, number, of), rest = slice::of(count - units * n, number, of);
+  const word_range s = word_range::of(units, number, of), rest = word_range::of(count - units * n, number, of);
   uint64_t i = s.begin + threadIdx.x;
   i = reduce_words<HOW, T, unit, 4>(r, to, from, i, s.end, root);
   reduce_words<HOW, T, unit, 1>(r, to, from, i, s.end, root);
@@ -77,8 +77,8 @@ GRAVEL_DEVICE void reduce_in_two_shots(const gravel_reducer_handle& r, const red
                                        uint64_t count, uint32_t blocks, int root) {
   const reducer_memory& m = r.memory;
   sync_at_begin(r, p);
-  reduce_slice<HOW>(r, to, from, count, uint64_t{p.channel} * m.n_pes + m.my_pe, uint64_t{blocks} * m.n_pes, root);
-  sync_at(r, p.channel, 2 * p.call + 1);
+  reduce_slice<HOW>(r, to, from, count, uint64_t{p.slice} * m.n_pes + m.my_pe, uint64_t{blocks} * m.n_pes, root);
+  sync_at(r, p.slice, 2 * p.call + 1);
 }
 
 }  // namespace gravel::detail

@@ -1,9 +1,9 @@
-// The landing ring of a PE: where packets arrive. For each sink kind and inbound channel (one per source node and aggregator thread)
-// there is a ring (ring.hpp) of `packets` slots. Its tickets are the sequence of the channel's packets; its source is the local
-// aggregator's thread of that channel, also for what another node's NIC has written.
+// The landing ring of a PE: where packets arrive. For each sink kind and inbound stream (one per source node and aggregator thread)
+// there is a ring (ring.hpp) of `packets` slots. Its tickets are the sequence of the stream's packets; its source is the local
+// aggregator's thread of that stream, also for what another node's NIC has written.
 //
 //   local aggregator, plane p                          receiver (resolver kernel or host thread)
-//   published [P1]; arrivals += 1      [L1] release    sees arrivals       [L1] acquire, then published [P1] of each channel
+//   published [P1]; arrivals += 1      [L1] release    sees arrivals       [L1] acquire, then published [P1] of each stream
 //
 // Invariant: one writer per word; `arrivals` is shared by the aggregator's threads, all on the CPU.
 #pragma once
@@ -16,59 +16,59 @@
 
 namespace gravel::detail {
 
-/// Sizes of the landing slots of one sink kind, or of an aggregator's slots for what it forwards: [channel][packet].
+/// Sizes of the landing slots of one sink kind, or of an aggregator's slots for what it forwards: [stream][packet].
 struct landing_shape {
-  uint32_t channels;
-  uint32_t packets;  ///< of each channel
+  uint32_t streams;
+  uint32_t packets;  ///< of each stream
   uint64_t packet_size;
 
   GRAVEL_BOTH uint64_t slot_bytes() const { return sizeof(landing_header) + packet_size; }
-  GRAVEL_BOTH uint64_t slot_index(uint32_t channel, uint64_t sequence) const {
-    return uint64_t{channel} * packets + sequence % packets;
+  GRAVEL_BOTH uint64_t slot_index(uint32_t stream, uint64_t sequence) const {
+    return uint64_t{stream} * packets + sequence % packets;
   }
   /// Where a packet's slot begins.
-  GRAVEL_BOTH uint64_t slot_at(uint32_t channel, uint64_t sequence) const {
-    return slot_index(channel, sequence) * slot_bytes();
+  GRAVEL_BOTH uint64_t slot_at(uint32_t stream, uint64_t sequence) const {
+    return slot_index(stream, sequence) * slot_bytes();
   }
-  uint64_t n_slots() const { return uint64_t{channels} * packets; }
+  uint64_t n_slots() const { return uint64_t{streams} * packets; }
   uint64_t bytes() const { return n_slots() * slot_bytes(); }
 };
 
 /// Plain-data view of one sink kind's landing slots, passed to the resolver kernel by value.
 struct landing {
   char* slots;
-  uint64_t* done;            ///< [channels][packets], written by the receiver
-  const uint64_t* arrivals;  ///< packets published so far in all channels
-  uint32_t channels;
+  uint64_t* done;            ///< [streams][packets], written by the receiver
+  const uint64_t* arrivals;  ///< packets published so far in all streams
+  uint32_t streams;
   uint32_t packets;
   uint64_t packet_size;
   uint32_t sink;
   uint32_t n_sinks;
 
-  GRAVEL_BOTH landing_shape shape() const { return {channels, packets, packet_size}; }
-  GRAVEL_BOTH landing_header* slot(uint32_t channel, uint64_t sequence) const {
-    return reinterpret_cast<landing_header*>(slots + shape().slot_at(channel, sequence));
+  GRAVEL_BOTH landing_shape shape() const { return {streams, packets, packet_size}; }
+  GRAVEL_BOTH landing_header* slot(uint32_t stream, uint64_t sequence) const {
+    return reinterpret_cast<landing_header*>(slots + shape().slot_at(stream, sequence));
   }
-  GRAVEL_BOTH packet_header* packet(uint32_t channel, uint64_t sequence) const {
-    return reinterpret_cast<packet_header*>(slot(channel, sequence) + 1);
+  GRAVEL_BOTH packet_header* packet(uint32_t stream, uint64_t sequence) const {
+    return reinterpret_cast<packet_header*>(slot(stream, sequence) + 1);
   }
   /// Plane: packet `sequence` is in its slot. `arrivals` follow.
-  void publish(uint32_t channel, uint64_t sequence) const {
-    ring<>::publish(&slot(channel, sequence)->published, sequence);
+  void publish(uint32_t stream, uint64_t sequence) const {
+    ring<>::publish(&slot(stream, sequence)->published, sequence);
   }
   /// Receiver: has packet `sequence` arrived?
-  GRAVEL_BOTH bool arrived(uint32_t channel, uint64_t sequence) const {
-    return ring<>::arrived(&slot(channel, sequence)->published, sequence);
+  GRAVEL_BOTH bool arrived(uint32_t stream, uint64_t sequence) const {
+    return ring<>::arrived(&slot(stream, sequence)->published, sequence);
   }
-  GRAVEL_BOTH void mark_done(uint32_t channel, uint64_t sequence) const {
-    ring<>::mark_done(done_of(channel, sequence), sequence + 1);
+  GRAVEL_BOTH void mark_done(uint32_t stream, uint64_t sequence) const {
+    ring<>::mark_done(done_of(stream, sequence), sequence + 1);
   }
   /// Plane: is packet `sequence`, whose slot it has not used since, applied?
-  bool is_done(uint32_t channel, uint64_t sequence) const {
-    return ring<>::read_done(done_of(channel, sequence)) == sequence + 1;
+  bool is_done(uint32_t stream, uint64_t sequence) const {
+    return ring<>::read_done(done_of(stream, sequence)) == sequence + 1;
   }
-  GRAVEL_BOTH uint64_t* done_of(uint32_t channel, uint64_t sequence) const {
-    return &done[shape().slot_index(channel, sequence)];
+  GRAVEL_BOTH uint64_t* done_of(uint32_t stream, uint64_t sequence) const {
+    return &done[shape().slot_index(stream, sequence)];
   }
   GRAVEL_BOTH packet_expectation expectation(uint64_t sequence) const { return {packet_size, sequence, sink, n_sinks}; }
 };

@@ -239,7 +239,7 @@ GRAVEL_BOTH constexpr uint32_t units_of(uint64_t word0, uint64_t word1) {
   X(link_closed,                                                                                                         \
     "a kernel sends {bytes} bytes on the link from PE {offset} to PE {pe} after its shutdown") /* of lib/link, as      \
                                                                                                   those that follow */ \
-  X(link_channel, "a kernel uses channel {offset} of a link to PE {pe}: it has channels 0 to {last}")                    \
+  X(link_lane, "a kernel uses lane {offset} of a link to PE {pe}: it has lanes 0 to {last}")                    \
   X(link_held,                                                                                                           \
     "a kernel waits for a packet on the link from PE {pe} to PE {offset} while it holds all {bytes} buffers: release "   \
     "one "                                                                                                               \

@@ -22,7 +22,7 @@ constexpr uint32_t transit_sink = 0xffffffff;
 struct alignas(64) packet_header {
   uint32_t magic;
   uint32_t bytes;     ///< header, table and payload
-  uint64_t sequence;  ///< of this channel, from 0
+  uint64_t sequence;  ///< of this stream, from 0
   uint32_t sink;      ///< final destination, or transit_sink
   uint32_t source_node;
   uint32_t n_rows;
@@ -30,7 +30,7 @@ struct alignas(64) packet_header {
   uint32_t n_messages;
   uint32_t plane;
   uint32_t
-      flush;  ///< an intermediate node shall not hold back these messages, nor those of the channel's earlier packets
+      flush;  ///< an intermediate node shall not hold back these messages, nor those of the stream's earlier packets
   uint32_t spare[3];
 };
 static_assert(sizeof(packet_header) == 64);

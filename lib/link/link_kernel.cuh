@@ -1,4 +1,4 @@
-// Ends of links that kernels drive: each block of a kernel has a channel of the link for itself.
+// Ends of links that kernels drive: each block of a kernel has a lane of the link for itself.
 //
 // What the calls of this file have in common:
 // @scope block, all threads, converged; blocks of kernels of gravel_launch
@@ -11,8 +11,8 @@
 /// Plain data for kernels; from gravel_link::handle().
 struct gravel_link_handle {
   gravel_t g;
-  const gravel::detail::packet_ring* rings;  ///< [channels], in device memory
-  uint32_t channels;
+  const gravel::detail::packet_ring* rings;  ///< [lanes], in device memory
+  uint32_t lanes;
 };
 
 /// A packet in a kernel.
@@ -25,11 +25,11 @@ struct gravel_packet {
 };
 
 namespace gravel::detail {
-/// A channel that there is; 0, and a report, otherwise.
-GRAVEL_DEVICE uint32_t checked_channel(const gravel_link_handle& h, uint32_t channel) {
-  if (channel < h.channels) return channel;
+/// A lane that there is; 0, and a report, otherwise.
+GRAVEL_DEVICE uint32_t checked_lane(const gravel_link_handle& h, uint32_t lane) {
+  if (lane < h.lanes) return lane;
   if (threadIdx.x == 0)
-    report_error(h.g, message_fault::link_channel, op::none, h.rings[0].destination, channel, h.channels, 0);
+    report_error(h.g, message_fault::link_lane, op::none, h.rings[0].destination, lane, h.lanes, 0);
   return 0;
 }
 GRAVEL_DEVICE gravel_packet packet_for_block(const gravel_t& g, const packet_ring& r, uint64_t number) {
@@ -52,14 +52,14 @@ class basic_packet_sender {
  public:
   /// Takes the sending end of a lane of the link.
   /// @param h from gravel_link::handle()
-  /// @param channel number of the lane: 0 to gravel_link_options::channels - 1
-  GRAVEL_DEVICE basic_packet_sender(const gravel_link_handle& h, uint32_t channel)
+  /// @param lane number of the lane: 0 to gravel_link_options::lanes - 1
+  GRAVEL_DEVICE basic_packet_sender(const gravel_link_handle& h, uint32_t lane)
       : g_(h.g),
-        ring_(h.rings[gravel::detail::checked_channel(h, channel)]),
+        ring_(h.rings[gravel::detail::checked_lane(h, lane)]),
         there_(There::of(h.g, ring_.destination)),
         next_(ring_.origin()->sent),
         closed_(ring_.origin()->closed != 0) {
-    enter_block(g_, team_call::packet_sender, channel);
+    enter_block(g_, team_call::packet_sender, lane);
   }
   GRAVEL_DEVICE ~basic_packet_sender() noexcept(false) {
     if (!enter_block(g_, team_call::packet_sender_end)) return;
@@ -121,13 +121,13 @@ class basic_packet_receiver {
  public:
   /// Takes the receiving end of a lane of the link.
   /// @param h from gravel_link::handle()
-  /// @param channel number of the lane: 0 to gravel_link_options::channels - 1
-  GRAVEL_DEVICE basic_packet_receiver(const gravel_link_handle& h, uint32_t channel)
+  /// @param lane number of the lane: 0 to gravel_link_options::lanes - 1
+  GRAVEL_DEVICE basic_packet_receiver(const gravel_link_handle& h, uint32_t lane)
       : g_(h.g),
-        ring_(h.rings[gravel::detail::checked_channel(h, channel)]),
+        ring_(h.rings[gravel::detail::checked_lane(h, lane)]),
         back_(There::of(h.g, ring_.source)),
         next_(ring_.sink()->taken) {
-    enter_block(g_, team_call::packet_receiver, channel);
+    enter_block(g_, team_call::packet_receiver, lane);
   }
   GRAVEL_DEVICE ~basic_packet_receiver() noexcept(false) {
     if (!enter_block(g_, team_call::packet_receiver_end)) return;

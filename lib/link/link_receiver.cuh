@@ -24,8 +24,8 @@ __global__ void __launch_bounds__(32)
 /// Buffers are as if all of them were free, for ever: nobody receives any more.
 template <int = 0>
 __global__ void __launch_bounds__(32)
-    free_for_ever(const __grid_constant__ gravel_t g, const packet_ring* rings, uint32_t channels) {
-  for (uint32_t c = 0; c < channels; ++c) {
+    free_for_ever(const __grid_constant__ gravel_t g, const packet_ring* rings, uint32_t lanes) {
+  for (uint32_t c = 0; c < lanes; ++c) {
     const packet_ring& r = rings[c];
     const far_heap back = far_heap::of(g, r.source);
     for (uint32_t i = threadIdx.x; i < r.buffers; i += blockDim.x) {
@@ -63,7 +63,7 @@ class gravel_receiver {
     const gravel_stream_t stream = own();
     for (const size_t e : edges_)
       gravel_launch(gravel::detail::free_for_ever<>, gravel_launch_config{.grid = 1, .block = 32, .stream = stream},
-                    gravel_handle(), rings_.device_ring(e), rings_.shape().channels);
+                    gravel_handle(), rings_.device_ring(e), rings_.shape().lanes);
     gravel_stream_destroy(own_);
   }
   /// @internal

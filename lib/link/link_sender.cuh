@@ -90,7 +90,7 @@ class gravel_sender {
     const gravel_stream_t stream = follow(how.stream);
     const gravel_launch_config config{.grid = 1, .block = 32, .stream = stream};
     const gravel_event done = events_.take([&] { return awaited(); });
-    const uint32_t n = n_ * rings_.shape().channels;
+    const uint32_t n = n_ * rings_.shape().lanes;
     if (direct_ && !how.after.word)
       gravel::detail::launch_alone(gravel::detail::end_rings<>, config, gravel_handle(), rings_.device_ring(first_), n,
                                    how.after, done);

@@ -1,5 +1,5 @@
 // Along paths of links: arrays combined from one PE to the next, as a chain, a tree or a ring; and one PE's array to
-// all, along a ring. Each block of a grid has a channel of the path and a part of the arrays for itself, so blocks wait
+// all, along a ring. Each block of a grid has a lane of the path and a part of the arrays for itself, so blocks wait
 // for nobody but for the blocks of the same number at their neighbours. Source: Groute, sections 2.1 (rings, packets
 // that are passed on while others come) and 5.1.4 (reductions along trees).
 #pragma once
@@ -11,8 +11,8 @@
 /// Plain data for kernels; from gravel_router::path().
 struct gravel_path_handle {
   gravel_t g;
-  const gravel::detail::packet_ring* rings;  ///< [links][channels], in device memory: link i begins at input i
-  uint32_t channels;                         ///< most blocks of a grid that calls
+  const gravel::detail::packet_ring* rings;  ///< [links][lanes], in device memory: link i begins at input i
+  uint32_t lanes;                         ///< most blocks of a grid that calls
   uint32_t n;                                ///< inputs
   uint32_t position;                         ///< of this PE among them
   uint8_t policy;                            ///< gravel_policy
@@ -103,7 +103,7 @@ GRAVEL_DEVICE void combine_arrays(T* to, T* also, const T* const (&source)[SOURC
   combine_words<HOW, T, SOURCES, ALSO, T>(to, also, source, done + threadIdx.x, n);
 }
 
-/// Where a block sends on its channel, and what it receives there: gravel_packet_sender and gravel_packet_receiver
+/// Where a block sends on its lane, and what it receives there: gravel_packet_sender and gravel_packet_receiver
 /// without the segments. Thread scope: block.
 template <class There>
 class path_sender {
@@ -111,7 +111,7 @@ class path_sender {
   GRAVEL_DEVICE path_sender(const gravel_path_handle& h, uint32_t link)
       : g_(h.g),
         is_one_(link != no_link),
-        ring_(h.rings[(is_one_ ? link : 0) * h.channels + blockIdx.x]),
+        ring_(h.rings[(is_one_ ? link : 0) * h.lanes + blockIdx.x]),
         there_(is_one_ ? There::of(h.g, ring_.destination) : There{}),
         next_(is_one_ ? ring_.origin()->sent : 0) {}
   GRAVEL_DEVICE void close() {
@@ -151,7 +151,7 @@ class path_receiver {
   GRAVEL_DEVICE path_receiver(const gravel_path_handle& h, uint32_t link)
       : g_(h.g),
         is_one_(link != no_link),
-        ring_(h.rings[(is_one_ ? link : 0) * h.channels + blockIdx.x]),
+        ring_(h.rings[(is_one_ ? link : 0) * h.lanes + blockIdx.x]),
         back_(is_one_ ? There::of(h.g, ring_.source) : There{}),
         next_(is_one_ ? ring_.sink()->taken : 0) {}
   GRAVEL_DEVICE void close() {

@@ -41,7 +41,7 @@ inline std::vector<gravel_endpoint> gravel_all_devices() {
 /// @scope any host thread
 /// @completion on return
 inline gravel_link_options gravel_path_options() {
-  return {.packet_bytes = GRAVEL_CUDA ? 65536 : 2048, .buffers = 3, .channels = GRAVEL_CUDA ? 64 : 2};
+  return {.packet_bytes = GRAVEL_CUDA ? 65536 : 2048, .buffers = 3, .lanes = GRAVEL_CUDA ? 64 : 2};
 }
 
 namespace gravel::detail {
@@ -101,7 +101,7 @@ template <class Direct, class Any, class... A>
 gravel_event start_on_path(gravel_router& router, Direct direct, Any any, uint64_t bytes, const gravel_path_call& how,
                            A... arguments) {
   const gravel_path_handle h = router.path();
-  const uint32_t blocks = path_blocks(bytes, h.channels);
+  const uint32_t blocks = path_blocks(bytes, h.lanes);
   const gravel_launch_config config{
       .grid = blocks, .block = path_threads, .stream = how.stream, .cooperative = blocks > 1};
   const path_end end{&router.rings().state(router.rings().edges().size())->blocks_done, how.after,
@@ -140,7 +140,7 @@ inline void check_policy(const char* call, bool fits, const char* wanted) {
 }  // namespace gravel::detail
 
 // Kernels: all threads of all blocks of a grid of one dimension, cooperative if there are several blocks, as many at
-// all PEs, at most `channels`. Each block has a part of the arrays for itself and does not wait for others of its grid:
+// all PEs, at most `lanes`. Each block has a part of the arrays for itself and does not wait for others of its grid:
 // what it reduces must have been written before, and blocks meet before one reads what others got. Elements are of the
 // types of lib/base/element.hpp. The result is the same in every run; sums of floating-point numbers are added in the
 // order of the path, which in a ring begins at another PE for each chunk.

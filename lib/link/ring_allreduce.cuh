@@ -17,8 +17,8 @@ class stored_results {
  public:
   GRAVEL_DEVICE stored_results(const gravel_path_handle& h)
       : g_(h.g),
-        out_(h.rings[h.position * h.channels + blockIdx.x]),
-        in_(h.rings[(h.position + h.n - 1) % h.n * h.channels + blockIdx.x]),
+        out_(h.rings[h.position * h.lanes + blockIdx.x]),
+        in_(h.rings[(h.position + h.n - 1) % h.n * h.lanes + blockIdx.x]),
         there_(stored_heap::of(h.g, out_.destination)),
         sent_(out_.origin()->results),
         taken_(in_.sink()->results_taken) {}

@@ -25,7 +25,7 @@ struct link_edge {
 /// Of all its links.
 struct ring_shape {
   uint32_t packet_bytes, buffers;
-  uint32_t channels;  ///< rings of each link, for as many blocks
+  uint32_t lanes;  ///< rings of each link, for as many blocks
 };
 
 /// Memory at each PE, in this order: words of events, states of inputs, the table of rings, what lies at sources, what
@@ -33,7 +33,7 @@ struct ring_shape {
 /// of all links that counts. Of rings that were made before the last two are theirs.
 class ring_set {
  public:
-  static constexpr uint32_t most_buffers = 1024, most_channels = 512;
+  static constexpr uint32_t most_buffers = 1024, most_lanes = 512;
   using rings_before = std::vector<std::shared_ptr<const ring_set>>;
 
   /// Collective. Throws gravel::error, on all PEs, for what cannot be, or if PEs differ. `what`: who opens it, for
@@ -49,26 +49,26 @@ class ring_set {
     const uint32_t most_incoming = edges_.empty() ? 0 : *std::max_element(incoming.begin(), incoming.end());
     const auto n_edges = static_cast<uint32_t>(edges_.size());
     const uint64_t credits_at = table_end(), credits_each = packet_ring::credits_bytes(shape_.buffers),
-                   arrivals_at = credits_at + uint64_t{n_edges} * shape_.channels * credits_each,
+                   arrivals_at = credits_at + uint64_t{n_edges} * shape_.lanes * credits_each,
                    arrivals_each =
                        packet_ring::padded(packet_ring::arrivals_bytes(shape_.buffers, shape_.packet_bytes));
-    take_memory(arrivals_at + uint64_t{most_incoming} * shape_.channels * arrivals_each);
+    take_memory(arrivals_at + uint64_t{most_incoming} * shape_.lanes * arrivals_each);
     for (uint32_t i = 0; i < n_edges; ++i)
-      for (uint32_t c = 0; c < shape_.channels; ++c)
-        rings_.push_back({memory_ + arrivals_at + (uint64_t{place[i]} * shape_.channels + c) * arrivals_each,
-                          memory_ + credits_at + (uint64_t{i} * shape_.channels + c) * credits_each,
+      for (uint32_t c = 0; c < shape_.lanes; ++c)
+        rings_.push_back({memory_ + arrivals_at + (uint64_t{place[i]} * shape_.lanes + c) * arrivals_each,
+                          memory_ + credits_at + (uint64_t{i} * shape_.lanes + c) * credits_each,
                           shape_.packet_bytes, shape_.buffers, static_cast<uint32_t>(edges_[i].source.pe),
                           static_cast<uint32_t>(edges_[i].destination.pe)});
     open();
   }
   /// The same of links that were made before, each of one edge, alike at all PEs: `edges` and their rings are theirs,
-  /// in this order. Packets of all have one size, as segments are cut for all outputs together. `channels`: of each, so
+  /// in this order. Packets of all have one size, as segments are cut for all outputs together. `lanes`: of each, so
   /// many are used.
-  ring_set(const std::string& what, const rings_before& links, uint32_t channels)
+  ring_set(const std::string& what, const rings_before& links, uint32_t lanes)
       : links_(links), exceptions_(std::uncaught_exceptions()) {
     for (const auto& link : links_) edges_.push_back(link->edges()[0]);
     shape_ = links_[0]->shape();
-    shape_.channels = channels;
+    shape_.lanes = lanes;
     agree(what);
     for (const auto& link : links_) {
       if (link->shape().packet_bytes != shape_.packet_bytes)
@@ -76,7 +76,7 @@ class ring_set {
                   std::to_string(shape_.packet_bytes) + " bytes, " +
                   text_of(link->edges()[0].source, link->edges()[0].destination) + " of " +
                   std::to_string(link->shape().packet_bytes) + ": those of one router have one size");
-      for (uint32_t c = 0; c < channels; ++c) rings_.push_back(link->ring(0, c));
+      for (uint32_t c = 0; c < lanes; ++c) rings_.push_back(link->ring(0, c));
     }
     take_memory(table_end());
     open();
@@ -91,10 +91,10 @@ class ring_set {
   const std::vector<link_edge>& edges() const { return edges_; }
   const ring_shape& shape() const { return shape_; }
   uint64_t bytes() const { return bytes_; }
-  const packet_ring& ring(size_t edge, uint32_t channel = 0) const { return rings_[edge * shape_.channels + channel]; }
+  const packet_ring& ring(size_t edge, uint32_t lane = 0) const { return rings_[edge * shape_.lanes + lane]; }
   /// In device memory.
-  const packet_ring* device_ring(size_t edge, uint32_t channel = 0) const {
-    return table_ + edge * shape_.channels + channel;
+  const packet_ring* device_ring(size_t edge, uint32_t lane = 0) const {
+    return table_ + edge * shape_.lanes + lane;
   }
   send_state* state(size_t edge) const { return states_ + edge; }
   /// Events of who sends on `edge`, or receives; past the last edge: of who does both.
@@ -120,7 +120,7 @@ class ring_set {
   }
   uint64_t table_at() const { return states_at() + (edges_.size() + 1) * sizeof(send_state); }
   uint64_t table_end() const {
-    return packet_ring::padded(table_at() + edges_.size() * shape_.channels * sizeof(packet_ring));
+    return packet_ring::padded(table_at() + edges_.size() * shape_.lanes * sizeof(packet_ring));
   }
   void take_memory(uint64_t bytes) {
     bytes_ = bytes;
@@ -166,7 +166,7 @@ class ring_set {
   }
   static std::string describe(const ring_shape& s) {
     return std::to_string(s.buffers) + " buffers of " + std::to_string(s.packet_bytes) + " bytes" +
-           (s.channels > 1 ? " in each of " + std::to_string(s.channels) + " channels" : "");
+           (s.lanes > 1 ? " in each of " + std::to_string(s.lanes) + " lanes" : "");
   }
   static bool is_pe(int pe) { return pe >= 0 && pe < gravel_n_pes(); }
 
@@ -190,9 +190,9 @@ class ring_set {
     if (shape_.buffers < 1 || shape_.buffers > most_buffers)
       fail_text(which + " has " + std::to_string(shape_.buffers) + " buffers; there may be 1 to " +
                 std::to_string(most_buffers));
-    if (shape_.channels < 1 || shape_.channels > most_channels)
-      fail_text(which + " has " + std::to_string(shape_.channels) + " channels; there may be 1 to " +
-                std::to_string(most_channels));
+    if (shape_.lanes < 1 || shape_.lanes > most_lanes)
+      fail_text(which + " has " + std::to_string(shape_.lanes) + " lanes; there may be 1 to " +
+                std::to_string(most_lanes));
   }
   void read_routes() {
     const gravel_t g = gravel_handle();

@@ -27,7 +27,7 @@ enum gravel_policy : uint8_t {
 struct gravel_link_options {
   uint32_t packet_bytes = GRAVEL_CUDA ? 1 << 20 : 4096;  ///< 1 to 2^27; rounded up to a multiple of 16
   uint32_t buffers = 2;   ///< packets at a destination, 1 to 1024: 2 and 3 are double and triple buffering
-  uint32_t channels = 1;  ///< for kernels that drive a link: rings for as many blocks, each with all buffers
+  uint32_t lanes = 1;  ///< for kernels that drive a link: rings for as many blocks, each with all buffers
   uint32_t blocks = GRAVEL_CUDA ? 32 : 2;  ///< most blocks of a kernel that sends for the host
   /// Bytes of a packet from which on a copy engine carries it, where the destination's memory is mapped and the host
   /// knows whose packet it is: links, broadcast, gather, equal shares. Multiprocessors stay free; a copy is preceded by
@@ -69,13 +69,13 @@ class gravel_router {
         name_(name),
         rings_(std::make_shared<gravel::detail::ring_set>(
             name, edges_of(inputs_, outputs_, policy, how),
-            gravel::detail::ring_shape{how.packet_bytes, how.buffers, how.channels})) {
+            gravel::detail::ring_shape{how.packet_bytes, how.buffers, how.lanes})) {
     make_ends();
   }
   /// Over links that are open, and have carried nothing yet: the buffers are theirs. There must be one for each pair
   /// that the policy connects, the same at all PEs, all with packets of one size, and for chains, trees and rings with
-  /// the same buffers and channels; others are left alone. The router takes them: their own ends are not to be used any
-  /// more. `how`: without packets, buffers and channels.
+  /// the same buffers and lanes; others are left alone. The router takes them: their own ends are not to be used any
+  /// more. `how`: without packets, buffers and lanes.
   /// @param links open, the same at all PEs
   /// @param inputs endpoints that send
   /// @param outputs endpoints that receive
@@ -104,7 +104,7 @@ class gravel_router {
     for (uint32_t i = 0; i < inputs_.size(); ++i)
       if (inputs_[i].pe == gravel_my_pe())
         return {
-            gravel_handle(), rings_->device_ring(0), how_.channels, static_cast<uint32_t>(inputs_.size()), i, policy_,
+            gravel_handle(), rings_->device_ring(0), how_.lanes, static_cast<uint32_t>(inputs_.size()), i, policy_,
             directly_};
     gravel::detail::fail_text("gravel_router::path: PE " + std::to_string(gravel_my_pe()) + " is on it nowhere");
   }
@@ -155,9 +155,9 @@ class gravel_router {
                                   std::to_string(gravel::detail::most_outputs));
       if (policy == GRAVEL_GATHER && outputs.size() != 1)
         gravel::detail::fail_text("gravel_router: gather has one output, not " + std::to_string(outputs.size()));
-      if (how.channels != 1 && n * outputs.size() > 1)
-        gravel::detail::fail_text("gravel_router: " + std::to_string(how.channels) +
-                                  " channels; they are for links of two endpoints, chains, trees and rings");
+      if (how.lanes != 1 && n * outputs.size() > 1)
+        gravel::detail::fail_text("gravel_router: " + std::to_string(how.lanes) +
+                                  " lanes; they are for links of two endpoints, chains, trees and rings");
       for (const auto& in : inputs)
         for (const auto& out : outputs) edges.push_back({in, out});
       return edges;
@@ -317,7 +317,7 @@ class gravel_link {
   /// For kernels that drive an end, block by block (lib/link/link_kernel.cuh); then the host does not use that end.
   gravel_link_handle handle() const {
     router_.check_own();
-    return {gravel_handle(), router_.rings().device_ring(0), router_.options().channels};
+    return {gravel_handle(), router_.rings().device_ring(0), router_.options().lanes};
   }
   /// Whether everything is stored straight into the destination's memory; at the source's PE.
   bool is_direct() { return sender().is_direct(); }
@@ -340,7 +340,7 @@ inline gravel_router::gravel_router(const std::vector<gravel_link*>& links, std:
       name_("gravel_router") {
   gravel::detail::ring_set::rings_before used;
   std::string wrong;
-  how_.channels = 1;
+  how_.lanes = 1;
   how_.buffers = 2;  // of a ring; whether its links have as many is looked at below
   for (const gravel::detail::link_edge& e : edges_of(inputs_, outputs_, policy, how_)) {
     const auto found = std::find_if(links.begin(), links.end(), [&](const gravel_link* l) {
@@ -357,18 +357,18 @@ inline gravel_router::gravel_router(const std::vector<gravel_link*>& links, std:
       if (end && end->was_used()) wrong = text + " has been used before";
     if (policy == GRAVEL_RING && link.how_.buffers < 2) wrong = text + " has 1 buffer; links of a ring need 2";
     const gravel::detail::ring_shape &here = link.rings_->shape(), &first = used.empty() ? here : used[0]->shape();
-    if (!moves_segments() && (here.buffers != first.buffers || here.channels != first.channels))
-      wrong = text + " has other buffers or channels than others of the path";
+    if (!moves_segments() && (here.buffers != first.buffers || here.lanes != first.lanes))
+      wrong = text + " has other buffers or lanes than others of the path";
     used.push_back(link.rings_);
   }
   if (gravel_max_all(wrong.empty() ? 0u : 1u) != 0)
     gravel::detail::fail_text(name_ + ": " + (wrong.empty() ? std::string("refused at another PE") : wrong));
-  how_.channels = moves_segments() || used.empty() ? 1 : used[0]->shape().channels;
+  how_.lanes = moves_segments() || used.empty() ? 1 : used[0]->shape().lanes;
   if (used.empty()) {  // one PE
     rings_ = std::make_shared<gravel::detail::ring_set>(name_, edge_list{}, gravel::detail::ring_shape{16, 2, 1});
   } else {
     how_.packet_bytes = used[0]->shape().packet_bytes, how_.buffers = used[0]->shape().buffers;
-    rings_ = std::make_shared<gravel::detail::ring_set>(name_, used, how_.channels);
+    rings_ = std::make_shared<gravel::detail::ring_set>(name_, used, how_.lanes);
     for (const gravel::detail::link_edge& e : rings_->edges())
       for (gravel_link* l : links)
         if (l->router_.inputs_[0] == e.source && l->router_.outputs_[0] == e.destination) l->router_.hand_over();

@@ -75,14 +75,14 @@ void try_slot(random_bits& draw, lone_node& node, counts& c) {
   if (q.read_consumed() != ticket + 1) give_up("a slot was not taken");
 }
 
-/// A channel into the node, and how many of its packets have been accepted.
-struct channel {
+/// A stream into the node, and how many of its packets have been accepted.
+struct stream {
   uint32_t source, sink;
   uint64_t sequence = 0;
 };
 
 /// False: the node is stuck and has to be made anew.
-bool try_packet(random_bits& draw, lone_node& node, channel& from, counts& c) {
+bool try_packet(random_bits& draw, lone_node& node, stream& from, counts& c) {
   std::vector<uint8_t> packet = sample_packet(draw, 4096, from.sequence, from.sink, lone_node::n_sinks);
   if (from.sink == transit_sink)  // PEs of nodes 1 and 3
     for (uint32_t r = 0; r < max_packet_rows; ++r) {
@@ -138,18 +138,18 @@ int main(int argc, char** argv) {
   const fuzz_options options = fuzz_options::parse(argc, argv);
   random_bits draw(options.seed);
   std::optional<lone_node> node;
-  std::vector<channel> channels;
+  std::vector<stream> streams;
   counts slots, packets;
   for (uint64_t i = 0; i < options.inputs; ++i) {
     options.note(i);
     if (!node) {
       node.emplace();
-      channels = {{0, transit_sink}};
+      streams = {{0, transit_sink}};
       for (uint32_t source : {0u, 3u})
-        for (uint32_t sink = 4; sink < 8; ++sink) channels.push_back({source, sink});
+        for (uint32_t sink = 4; sink < 8; ++sink) streams.push_back({source, sink});
     }
     if (i % 2) try_slot(draw, *node, slots);
-    else if (!try_packet(draw, *node, channels[i % 4 ? 0 : 1 + draw.below(8)], packets)) {
+    else if (!try_packet(draw, *node, streams[i % 4 ? 0 : 1 + draw.below(8)], packets)) {
       node.reset();
       continue;
     }

@@ -427,8 +427,8 @@ int main(int argc, char** argv) {
     check_kernels(reducer, 60);
     gravel_synchronize();
     gravel_barrier_all();
-    std::vector<reducer_memory::channel_line> lines(3, {(uint64_t{1} << 32) - 20, {}});
-    gravel_copy(reducer.handle().memory.channel(0), lines.data(), lines.size() * sizeof(lines[0]));
+    std::vector<reducer_memory::slice_line> lines(3, {(uint64_t{1} << 32) - 20, {}});
+    gravel_copy(reducer.handle().memory.slice(0), lines.data(), lines.size() * sizeof(lines[0]));
     gravel_barrier_all();
     check_kernels(reducer, 60);
   }

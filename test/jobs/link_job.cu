@@ -216,7 +216,7 @@ void events() {
 }
 
 constexpr uint64_t kernel_bytes = 2500;
-/// Blocks send on their channels, each segments of its own; the memory of one is reused for the next.
+/// Blocks send on their lanes, each segments of its own; the memory of one is reused for the next.
 __global__ void send_by_blocks(gravel_link_handle h, char* memory, uint64_t segments, bool ends) {
   char* const mine = memory + blockIdx.x * kernel_bytes;
   gravel_packet_sender sender(h, blockIdx.x);
@@ -247,7 +247,7 @@ __global__ void receive_by_blocks(gravel_link_handle h, uint64_t segments, bool 
   if (ends) bad += receiver.receive().has_come;
   if (bad) fetch_add<scope::device>(wrong, bad);
 }
-/// The words of a channel are as if `packets` packets had gone over it, and had been read.
+/// The words of a lane are as if `packets` packets had gone over it, and had been read.
 __global__ void as_if_used(gravel_link_handle h, uint64_t packets, bool at_source, bool at_destination) {
   const packet_ring& r = h.rings[blockIdx.x];
   if (at_source) r.origin()->sent = packets;
@@ -273,25 +273,25 @@ void packet_words() {
   expect(!packet_word{}.is_of(wrap - 1) && !packet_word{}.is_of(0), "no word is a packet's");
 }
 void by_kernels(uint32_t buffers, uint64_t packets_before = 0) {
-  const uint32_t channels = 3;
+  const uint32_t lanes = 3;
   const uint64_t segments = 6;
-  device_bytes memory(channels * kernel_bytes);
+  device_bytes memory(lanes * kernel_bytes);
   auto* const wrong = gravel_malloc<uint64_t>(sizeof(uint64_t));
   {
     gravel_link link(gravel_device(0), gravel_device(n - 1, 7),
-                     {.packet_bytes = 700, .buffers = buffers, .channels = channels});
+                     {.packet_bytes = 700, .buffers = buffers, .lanes = lanes});
     const gravel_stream_t other = gravel_stream_create();
     if (packets_before) {
-      gravel_launch(as_if_used, channels, 1, link.handle(), packets_before, me == 0, me == n - 1);
+      gravel_launch(as_if_used, lanes, 1, link.handle(), packets_before, me == 0, me == n - 1);
       gravel_barrier_all();
     }
     for (const bool ends : {false, true}) {  // the second kernels go on where the first ended
       if (me == 0)
-        gravel_launch(send_by_blocks, gravel_launch_config{.grid = channels, .block = 32, .cooperative = true},
+        gravel_launch(send_by_blocks, gravel_launch_config{.grid = lanes, .block = 32, .cooperative = true},
                       link.handle(), memory.get(), segments, ends);
       if (me == n - 1)
         gravel_launch(receive_by_blocks,
-                      gravel_launch_config{.grid = channels, .block = 32, .stream = other, .cooperative = true},
+                      gravel_launch_config{.grid = lanes, .block = 32, .stream = other, .cooperative = true},
                       link.handle(), segments, ends, wrong);
     }
     gravel_stream_synchronize(other);
@@ -583,7 +583,7 @@ void paths(uint32_t packet_bytes, uint32_t buffers) {
   const auto all = gravel_all_devices();
   auto rest = all;
   std::rotate(rest.begin(), rest.begin() + 1, rest.end());
-  const gravel_link_options how{.packet_bytes = packet_bytes, .buffers = buffers, .channels = 2};
+  const gravel_link_options how{.packet_bytes = packet_bytes, .buffers = buffers, .lanes = 2};
   gravel_link_options two = how;
   two.buffers = std::max(buffers, 2u);
   gravel_router ring(all, all, GRAVEL_RING, two), chain(all, {all.back()}, GRAVEL_CHAIN, how),
@@ -674,8 +674,8 @@ void refusals() {
   expect_error("has no input of its own", [&] { ring.input(); });
 }
 
-__global__ void send_after_end(gravel_link_handle h, uint32_t channel) {
-  gravel_packet_sender sender(h, channel);
+__global__ void send_after_end(gravel_link_handle h, uint32_t lane) {
+  gravel_packet_sender sender(h, lane);
   sender.shutdown();
   sender.send(nullptr, 0);
 }
@@ -699,7 +699,7 @@ __global__ void receive_packets(gravel_link_handle h, uint32_t packets) {
   if (me == 0 && how == "host") gather.output().receive().get();
   for (;;) gravel_barrier_all();
 }
-/// "closed", "channel", "held": what a kernel does wrong. "thrown": an exception passes an open link, and is caught.
+/// "closed", "lane", "held": what a kernel does wrong. "thrown": an exception passes an open link, and is caught.
 /// "dies-WHAT": PE 0 is killed while PE 1 waits: its host, a stream or a kernel for a packet, its kernels or copies for
 /// a buffer.
 int go_wrong(const std::string& what) {
@@ -710,8 +710,8 @@ int go_wrong(const std::string& what) {
     gravel_link link(gravel_device(0), gravel_device(1), 64, 2);
     gravel_link back(gravel_device(1), gravel_device(0),
                      {.packet_bytes = 64, .buffers = 2, .copies_from = what == "dies-copies" ? 1 : 65u});
-    if (what == "closed" || what == "channel") {
-      if (me == 0) gravel_launch(send_after_end, 1, 32, link.handle(), what == "channel" ? 4u : 0u);
+    if (what == "closed" || what == "lane") {
+      if (me == 0) gravel_launch(send_after_end, 1, 32, link.handle(), what == "lane" ? 4u : 0u);
     } else if (what == "held") {
       if (me == 0) gravel_launch(send_packets_of, 1, 32, link.handle(), memory.get(), 4u);
       else gravel_launch(receive_packets, in_stream, link.handle(), 3u);

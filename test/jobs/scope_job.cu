@@ -261,7 +261,7 @@ int main(int argc, char** argv) {
     gravel_synchronize();
   } else {
     gravel_reducer reducer;
-    gravel_link link(gravel_device(0), gravel_device(0, 1), {.packet_bytes = 256, .buffers = 4, .channels = 2});
+    gravel_link link(gravel_device(0), gravel_device(0, 1), {.packet_bytes = 256, .buffers = 4, .lanes = 2});
     gravel_task_queue<add_up> tasks({.workers = 2, .slots = 4, .payload_bytes = 4096});
     bank servers({.keys = 16, .blocks = 1});
     gravel_remote_channel<order> orders(256);

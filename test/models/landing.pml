@@ -1,9 +1,9 @@
-// Packets, notices and credits: host/aggregator/outbound.*, inbound.*, lib/base/landing.hpp and the receiver. The landing slots of a channel
-// are a ring (ring.pml): [P1] [P2]; what is its own is `arrivals`, and that several channels have only one of it.
+// Packets, notices and credits: host/aggregator/outbound.*, inbound.*, lib/base/landing.hpp and the receiver. The landing slots of a stream
+// are a ring (ring.pml): [P1] [P2]; what is its own is `arrivals`, and that several streams have only one of it.
 //
 //   MODE 0  net: a packet is built in staging memory of one node, travels by a put and a notice or inside a message,
 //           lands in a ring of another node, and credits go back.
-//   MODE 1  same node: two planes build packets in the landing slots of their channels.
+//   MODE 1  same node: two planes build packets in the landing slots of their streams.
 //   MODE 2  two hops: packets land in transit slots; the intermediate node appends their messages to packets of its own.
 //
 //   step here         in the code                                                              label
@@ -46,25 +46,25 @@
 #define FLUSHES 1   /* besides the last one */
 #endif
 #ifndef RESOLVERS
-#define RESOLVERS 2 /* blocks of the resolver kernel: packets of one channel may be done out of order */
+#define RESOLVERS 2 /* blocks of the resolver kernel: packets of one stream may be done out of order */
 #endif
 #if MODE == 1
-#define CHANNELS 2
+#define STREAMS 2
 #else
-#define CHANNELS 1
+#define STREAMS 1
 #endif
 
 #define AT(c, s) ((c) * PACKETS + (s) % PACKETS)
 #define ID(c, m) ((c) * MESSAGES + (m))
 
 /* The landing ring. */
-byte first[CHANNELS * PACKETS], count[CHANNELS * PACKETS], published[CHANNELS * PACKETS];  /* sender's side */
-byte done[CHANNELS * PACKETS];                                                             /* receiver */
+byte first[STREAMS * PACKETS], count[STREAMS * PACKETS], published[STREAMS * PACKETS];  /* sender's side */
+byte done[STREAMS * PACKETS];                                                             /* receiver */
 byte arrivals;
-byte claimed[CHANNELS], taken;  /* the resolver's own words */
-bool applied_message[CHANNELS * MESSAGES];
-/* ghost: the packets as they were closed, by channel and sequence */
-byte made_first[CHANNELS * (MESSAGES + 1)], made_count[CHANNELS * (MESSAGES + 1)];
+byte claimed[STREAMS], taken;  /* the resolver's own words */
+bool applied_message[STREAMS * MESSAGES];
+/* ghost: the packets as they were closed, by stream and sequence */
+byte made_first[STREAMS * (MESSAGES + 1)], made_count[STREAMS * (MESSAGES + 1)];
 
 #define MADE(c, s) ((c) * (MESSAGES + 1) + (s))
 
@@ -317,7 +317,7 @@ end:
 #endif
 mine:
      taken++;
-     /* Channels differ only in the ghosts: what was closed is what is read. */
+     /* Streams differ only in the ghosts: what was closed is what is read. */
      i = first[AT(c, s)];
      n = count[AT(c, s)];
      atomic {

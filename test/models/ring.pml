@@ -11,7 +11,7 @@
 //   TAKE 0  planes of the queue: taker i of T takes tickets i, i+T, ... in order; `done` is one count for each, and sources look at the
 //           lowest of all, which they remember for each other (queue_state::consumed_below)
 //   TAKE 1  rings in GPU memory: each taker draws its next ticket (ring_place); `done` is a word for each slot
-//   TAKE 2  landing ring: takers claim packets in order (channel_state::next); a word for each slot
+//   TAKE 2  landing ring: takers claim packets in order (stream_state::next); a word for each slot
 //
 // Tickets run to several times the number of slots: the ring wraps. Claims: a slot is read as it was written, each ticket once, none
 // is overwritten before it is read, and all end. Every wait of the model waits for a change, so what would spin forever shows as

@@ -9,7 +9,7 @@ UCX_RUN, JOB = sys.argv[1:3]
 DIED = "killed by signal 9"
 ERRORS = {  # what goes wrong: a sentence, routes
     "closed": ("PE 0: error: a kernel sends 0 bytes on the link from PE 0 to PE 1 after its shutdown", ("net", "peer")),
-    "channel": ("PE 0: error: a kernel uses channel 4 of a link to PE 1: it has channels 0 to 0", ("net", "peer")),
+    "lane": ("PE 0: error: a kernel uses lane 4 of a link to PE 1: it has lanes 0 to 0", ("net", "peer")),
     "held": ("PE 1: error: a kernel waits for a packet on the link from PE 0 to PE 1 while it holds all 2 buffers: release one before", ("net", "peer")),
     "thrown": ("caught: something has gone wrong", ("net", "peer")),
     "open": ("gravel_finalize: gravel_link (the link from device 0 of PE 0 to device 0 of PE 1) is still open: end it before", ("net",)),

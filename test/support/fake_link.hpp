@@ -100,7 +100,7 @@ class fake_link final : public remote_link {
 
  private:
   static bool in_order(const delivery& d) { return !d.local && d.data.size() <= fragment; }
-  /// Never more than `packets` packets of a channel beyond what the sender was told is free.
+  /// Never more than `packets` packets of a stream beyond what the sender was told is free.
   void check_credit(const plane_header& h) {
     if (h.sequence >= freed_[h.sink] + packets_)
       fail("packet {} for sink {} left without a credit: {} are freed", h.sequence, h.sink, freed_[h.sink]);

@@ -81,9 +81,9 @@ class lone_node {
     link.credit(credit);
     the_plane().receive(credit, {}, job_->now);
   }
-  /// Whatever waits to be applied next in each channel becomes a packet without messages.
+  /// Whatever waits to be applied next in each stream becomes a packet without messages.
   static void empty_packets(const landing& ring) {
-    for (uint32_t c = 0; c < ring.channels; ++c)
+    for (uint32_t c = 0; c < ring.streams; ++c)
       for (uint32_t p = 0; p < ring.packets; ++p) {
         auto* const slot = reinterpret_cast<landing_header*>(ring.slots + (uint64_t{c} * ring.packets + p) *
                                                                               ring.shape().slot_bytes());

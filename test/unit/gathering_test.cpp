@@ -50,16 +50,16 @@ gathered gather(const std::vector<hello>& coming, bool leaves = false, pid_t par
                 uint64_t timeout_s = 20) {
   gathered result;
   const node_listener listener;
-  std::vector<node_socket> channels;
+  std::vector<node_socket> sockets;
   std::jthread pes([&] {
     for (const hello& h : coming) try {
         const pe_segment segment = pe_segment::create(h.shape, h.pe);
-        channels.push_back(node_socket::connect(listener.name()));
-        channels.back().send(h, segment.descriptor());
+        sockets.push_back(node_socket::connect(listener.name()));
+        sockets.back().send(h, segment.descriptor());
       } catch (const error&) {
         // The aggregator has given up already.
       }
-    if (leaves) channels.clear();
+    if (leaves) sockets.clear();
   });
   result.error = error_of([&] {
     settings s = values();
@@ -81,7 +81,7 @@ TEST_CASE("PEs that come in any order are there in the order of PEs") {
   CHECK(g.here->processes == std::vector<pid_t>{getpid(), getpid()});
   CHECK(g.here->bus_ids == std::vector<std::string>{"0000:3B:00.0"});
   CHECK(g.here->segments.size() == 2);
-  CHECK(g.here->channels.size() == 2);
+  CHECK(g.here->sockets.size() == 2);
   CHECK(g.here->name_of_handler(7) == "visit");
   CHECK(g.here->name_of_handler(8).empty());
 }
@@ -104,7 +104,7 @@ TEST_CASE("a PE that lies about the job or its segment is refused before any mem
   const std::pair<const char*, std::function<void(segment_shape&)>> shapes[] = {
       {"packet_size", [](auto& s) { s.packet_size = ~0ull; }},
       {"packets", [](auto& s) { s.packets = 0; }},
-      {"channels", [](auto& s) { s.channels = 1 << 31; }},
+      {"sockets", [](auto& s) { s.sockets = 1 << 31; }},
       {"n_planes", [](auto& s) { s.n_planes = 0; }},
       {"n_pes", [](auto& s) { s.n_pes = ~0u; }},
       {"slot_size", [](auto& s) { s.slot_size = 1; }},

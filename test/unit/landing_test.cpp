@@ -1,5 +1,5 @@
 // The landing ring and its credits under seeded schedules: an outbound, an inbound and a receiver, each a lane of one
-// block of the CPU backend, with two packets a channel.
+// block of the CPU backend, with two packets a stream.
 #include "lib/base/landing.hpp"
 
 #include <algorithm>
@@ -22,11 +22,11 @@ namespace {
 constexpr uint64_t packet_size = 4096, heap_words = 512;
 constexpr uint32_t packets = 2, n_sinks = 4, sink = 2;
 
-/// Landing slots of some channels in plain memory, and the heap that the receiver applies to.
+/// Landing slots of some streams in plain memory, and the heap that the receiver applies to.
 struct ring_memory {
-  explicit ring_memory(uint32_t channels)
-      : slots(landing_shape{channels, packets, packet_size}.bytes() / 64), done(channels * packets), heap(heap_words) {
-    ring = {slots[0].bytes, done.data(), &arrivals, channels, packets, packet_size, sink, n_sinks};
+  explicit ring_memory(uint32_t streams)
+      : slots(landing_shape{streams, packets, packet_size}.bytes() / 64), done(streams * packets), heap(heap_words) {
+    ring = {slots[0].bytes, done.data(), &arrivals, streams, packets, packet_size, sink, n_sinks};
     handle = {};
     handle.my_pe = sink / 2;
     handle.n_pes = n_sinks / 2;
@@ -92,13 +92,13 @@ struct hasty_receiver {
   }
 };
 
-bool run_local(uint64_t seed, uint32_t channels, bool planted) {
+bool run_local(uint64_t seed, uint32_t streams, bool planted) {
   constexpr uint64_t each = 40;
-  ring_memory memory(channels);
+  ring_memory memory(streams);
   stats_row stats;
   spill_budget spill;
   std::vector<std::unique_ptr<outbound>> out;
-  for (uint32_t c = 0; c < channels; ++c)
+  for (uint32_t c = 0; c < streams; ++c)
     out.push_back(std::make_unique<outbound>(outbound::common{0, c, packets, packet_size, 0, 0, &spill, &stats},
                                              memory.ring, c, &memory.arrivals));
   host_receiver receiver(memory.ring, sink_kind::device, memory.handle);
@@ -106,23 +106,23 @@ bool run_local(uint64_t seed, uint32_t channels, bool planted) {
   uint32_t ended = 0;
   simt::launch_options options{};
   options.seed = seed;
-  simt::launch(1, channels + 1, options, [&] {
+  simt::launch(1, streams + 1, options, [&] {
     const uint32_t lane = threadIdx.x;
-    if (lane < channels) {
+    if (lane < streams) {
       random_numbers draw(seed * 31 + lane);
       send_words(*out[lane], lane * each, each, draw);
       for (relax wait; out[lane]->busy(); wait()) out[lane]->poll_done();
       ++ended;
     } else {
-      for (relax wait; ended != channels; wait())
+      for (relax wait; ended != streams; wait())
         if (planted ? hasty.receive(memory.heap) : receiver.receive<handler_list<>>()) wait.reset();
     }
   });
   uint64_t acked = 0;
   for (const auto& o : out) acked += o->acked_messages();
-  if (!planted) REQUIRE(acked == channels * each);
+  if (!planted) REQUIRE(acked == streams * each);
   for (uint64_t w = 0; w < heap_words; ++w)
-    if (memory.heap[w] != (w < channels * each)) return false;
+    if (memory.heap[w] != (w < streams * each)) return false;
   return true;
 }
 
@@ -186,7 +186,7 @@ void run_remote(uint64_t seed, uint64_t eager_size, bool prefers_messages = fals
 
 }  // namespace
 
-TEST_CASE("slots of channels do not overlap and are aligned") {
+TEST_CASE("slots of streams do not overlap and are aligned") {
   ring_memory memory(3);
   for (uint32_t c = 0; c < 3; ++c)
     for (uint64_t s = 0; s < packets; ++s) {
@@ -198,10 +198,10 @@ TEST_CASE("slots of channels do not overlap and are aligned") {
 }
 
 TEST_CASE("on one node every message is applied once, under 200 schedules") {
-  for (uint32_t channels : {1u, 3u})
+  for (uint32_t streams : {1u, 3u})
     for (uint64_t seed = 1; seed <= 200; ++seed) {
-      INFO("channels " << channels << ", seed " << seed);
-      REQUIRE(run_local(seed, channels, false));
+      INFO("streams " << streams << ", seed " << seed);
+      REQUIRE(run_local(seed, streams, false));
     }
 }
 

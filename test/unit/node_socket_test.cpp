@@ -22,9 +22,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-struct pair_of_channels {
+struct pair_of_sockets {
   int ends[2] = {-1, -1};
-  pair_of_channels() { REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0); }
+  pair_of_sockets() { REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0); }
 };
 
 std::vector<std::byte> pattern(size_t n) {
@@ -55,7 +55,7 @@ std::vector<std::byte> header_of(wire_kind kind, uint64_t bytes) {
 }  // namespace
 
 TEST_CASE("frames arrive whole and in order, of any size") {
-  pair_of_channels pair;
+  pair_of_sockets pair;
   node_socket a(pair.ends[0]), b(pair.ends[1]);
   const size_t sizes[] = {0, 1, 15, 4096, 3'000'000, 2};
   std::thread sender([&] {
@@ -77,7 +77,7 @@ TEST_CASE("frames arrive whole and in order, of any size") {
 }
 
 TEST_CASE("who waits for an end that neither writes nor reads is told so after the limit") {
-  pair_of_channels pair;
+  pair_of_sockets pair;
   node_socket a(pair.ends[0]), b(pair.ends[1]);
   a.limit_waits(1);
   CHECK_THROWS_WITH(a.receive(), contains_text("no answer") && contains_text("GRAVEL_CONNECT_TIMEOUT_S"));
@@ -87,7 +87,7 @@ TEST_CASE("who waits for an end that neither writes nor reads is told so after t
 }
 
 TEST_CASE("a descriptor travels with its frame") {
-  pair_of_channels pair;
+  pair_of_sockets pair;
   node_socket a(pair.ends[0]), b(pair.ends[1]);
   const int file = memfd_create("passed", MFD_CLOEXEC);
   REQUIRE(write(file, "hello", 5) == 5);
@@ -105,7 +105,7 @@ TEST_CASE("a descriptor travels with its frame") {
 }
 
 TEST_CASE("a closed peer is an end when reading and an error when writing") {
-  pair_of_channels pair;
+  pair_of_sockets pair;
   node_socket b(pair.ends[1]);
   { node_socket a(pair.ends[0]); }
   CHECK_FALSE(b.receive());
@@ -115,7 +115,7 @@ TEST_CASE("a closed peer is an end when reading and an error when writing") {
 TEST_CASE("a frame cut off by the peer's death is an end, and its descriptor is not lost") {
   const size_t before = open_descriptors();
   for (size_t sent : {size_t{1}, sizeof(wire_header) - 1, sizeof(wire_header), sizeof(wire_header) + 10}) {
-    pair_of_channels pair;
+    pair_of_sockets pair;
     node_socket b(pair.ends[1]);
     const auto raw = to_wire(large(48));
     REQUIRE(write(pair.ends[0], raw.data(), sent) == static_cast<ssize_t>(sent));
@@ -124,7 +124,7 @@ TEST_CASE("a frame cut off by the peer's death is an end, and its descriptor is 
   }
   for (const size_t n : {1, 2}) {
     // A hello with a descriptor, or one too many, whose bytes never come.
-    pair_of_channels pair;
+    pair_of_sockets pair;
     node_socket b(pair.ends[1]);
     std::vector<std::byte> header = header_of(wire_kind::hello, 48);
     iovec part{header.data(), header.size()};
@@ -149,7 +149,7 @@ TEST_CASE("a frame cut off by the peer's death is an end, and its descriptor is 
 
 TEST_CASE("what is no word between a PE and its aggregator is refused") {
   const auto refused = [](const std::vector<std::byte>& raw, const char* why) {
-    pair_of_channels pair;
+    pair_of_sockets pair;
     node_socket b(pair.ends[1]);
     REQUIRE(write(pair.ends[0], raw.data(), raw.size()) == static_cast<ssize_t>(raw.size()));
     CHECK_THROWS_WITH(b.receive(), contains_text(why));
@@ -168,7 +168,7 @@ TEST_CASE("what is no word between a PE and its aggregator is refused") {
 TEST_CASE("memory that comes with a word other than hello is refused, and not lost") {
   const size_t before = open_descriptors();
   {
-    pair_of_channels pair;
+    pair_of_sockets pair;
     node_socket a(pair.ends[0]), b(pair.ends[1]);
     a.send(ready_word{}, pair.ends[0]);
     CHECK_THROWS_WITH(b.receive(), contains_text("'ready', with memory"));
@@ -202,12 +202,12 @@ TEST_CASE("a process of another user is refused") {
   const node_listener listener;
   const pid_t child = fork();
   if (child == 0) {
-    std::optional<node_socket> channel;
+    std::optional<node_socket> socket;
     const bool connected =
-        setuid(65534) == 0 && error_of([&] { channel.emplace(node_socket::connect(listener.name())); }) == "no error";
+        setuid(65534) == 0 && error_of([&] { socket.emplace(node_socket::connect(listener.name())); }) == "no error";
     char byte;
     if (connected) [[maybe_unused]]
-      const auto n = read(channel->descriptor(), &byte, 1);
+      const auto n = read(socket->descriptor(), &byte, 1);
     _exit(connected ? 0 : 1);
   }
   {
@@ -220,15 +220,15 @@ TEST_CASE("a process of another user is refused") {
 }
 
 TEST_CASE("shut_down ends a receive of another thread") {
-  pair_of_channels pair;
+  pair_of_sockets pair;
   node_socket a(pair.ends[0]), b(pair.ends[1]);
   std::thread reader([&] { CHECK_FALSE(b.receive()); });
   b.shut_down();
   reader.join();
 }
 
-TEST_CASE("moving a channel moves its descriptor") {
-  pair_of_channels pair;
+TEST_CASE("moving a socket moves its descriptor") {
+  pair_of_sockets pair;
   node_socket a(pair.ends[0]);
   node_socket b(std::move(a));
   CHECK(a.descriptor() == -1);
@@ -238,11 +238,11 @@ TEST_CASE("moving a channel moves its descriptor") {
 
 TEST_CASE("what a header announces takes no memory before it comes") {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  pair_of_channels pair;
+  pair_of_sockets pair;
   const auto header = header_of(wire_kind::wiring, 1ull << 30);
   REQUIRE(write(pair.ends[0], header.data(), header.size()) == static_cast<ssize_t>(header.size()));
   close(pair.ends[0]);
-  node_socket channel(pair.ends[1]);
+  node_socket socket(pair.ends[1]);
   rlimit before{};
   getrlimit(RLIMIT_AS, &before);
   uint64_t pages = 0;
@@ -250,7 +250,7 @@ TEST_CASE("what a header announces takes no memory before it comes") {
   const rlimit small{pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) + (64u << 20), before.rlim_max};
   setrlimit(RLIMIT_AS, &small);
   std::optional<frame> got;
-  CHECK_NOTHROW(got = channel.receive());
+  CHECK_NOTHROW(got = socket.receive());
   setrlimit(RLIMIT_AS, &before);
   CHECK_FALSE(got);
 #endif

@@ -14,7 +14,7 @@ using namespace gravel::detail;
 
 namespace {
 
-/// A node of two PEs, whose ends of the channels are here.
+/// A node of two PEs, whose ends of the sockets are here.
 struct node {
   local_pes here;
   job_state job;
@@ -34,7 +34,7 @@ struct node {
       REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
       here.pes.push_back(pe);
       here.processes.push_back(100 + static_cast<int>(pe));
-      here.channels.emplace_back(ends[0]);
+      here.sockets.emplace_back(ends[0]);
       here.segments.push_back(pe_segment::create(make_segment_shape(s, here.nodes, 0), pe));
       pes.emplace_back(std::in_place, ends[1]);
     }

@@ -67,18 +67,18 @@ struct queue_instance {
   void advance(uint32_t) {}
 };
 
-/// One source for each channel, which counts its packets itself; one taker.
+/// One source for each stream, which counts its packets itself; one taker.
 struct landing_instance {
   static constexpr uint32_t sources = 1, takers = 1, slots = 3;
   static constexpr landing_shape shape{2, slots, 1024};
   lines memory{shape.bytes()};
   std::vector<uint64_t> done = std::vector<uint64_t>(shape.n_slots());
   uint64_t sequence, taken;
-  landing ring{memory.data(), done.data(), nullptr, shape.channels, shape.packets, shape.packet_size, 0, 2};
-  static constexpr uint32_t channel = 1;
+  landing ring{memory.data(), done.data(), nullptr, shape.streams, shape.packets, shape.packet_size, 0, 2};
+  static constexpr uint32_t stream = 1;
 
   explicit landing_instance(uint64_t& base) : sequence(base), taken(base) {
-    for (uint64_t t = base - slots; t != base; ++t) *ring.done_of(channel, t) = t + 1;
+    for (uint64_t t = base - slots; t != base; ++t) *ring.done_of(stream, t) = t + 1;
   }
   uint64_t claim(uint32_t) {
     const uint64_t t = sequence++;
@@ -89,13 +89,13 @@ struct landing_instance {
   uint64_t take_ticket(uint32_t) { return sequence++; }
   bool is_free(uint64_t t, uint32_t more) {
     const uint64_t before = t - slots - more;
-    return before > t || ring.is_done(channel, before) || ring.is_done(channel, before + slots);
+    return before > t || ring.is_done(stream, before) || ring.is_done(stream, before + slots);
   }
-  uint64_t* words(uint64_t t) { return reinterpret_cast<uint64_t*>(ring.packet(channel, t)); }
-  void publish(uint32_t, uint64_t t) { ring.publish(channel, t); }
+  uint64_t* words(uint64_t t) { return reinterpret_cast<uint64_t*>(ring.packet(stream, t)); }
+  void publish(uint32_t, uint64_t t) { ring.publish(stream, t); }
   uint64_t next(uint32_t) { return taken; }
-  bool arrived(uint32_t, uint64_t t) { return ring.arrived(channel, t); }
-  void mark_done(uint32_t, uint64_t t) { ring.mark_done(channel, t); }
+  bool arrived(uint32_t, uint64_t t) { return ring.arrived(stream, t); }
+  void mark_done(uint32_t, uint64_t t) { ring.mark_done(stream, t); }
   void advance(uint32_t) { ++taken; }
 };
 

@@ -36,7 +36,7 @@ TEST_CASE("the shape follows settings and topology") {
   const segment_shape s = shape();
   CHECK(s.packet_size == 4096);
   CHECK(s.packets == 3);
-  CHECK(s.channels == 3 * 3);  // source nodes x planes
+  CHECK(s.streams == 3 * 3);  // source nodes x planes
   CHECK(s.n_planes == 3);
   CHECK(s.n_pes == 5);
   for (uint32_t kind = 0; kind < n_queue_kinds; ++kind) {
@@ -83,7 +83,7 @@ TEST_CASE("parts of a segment lie inside it, aligned, and do not overlap") {
     CHECK(ring.sink == sink_of(1, kind));
     CHECK(ring.n_sinks == 10);
     CHECK(ring.arrivals == &segment.control()->arrivals[static_cast<int>(kind)].packets);
-    part(ring.done, ring.channels * ring.packets * sizeof(uint64_t));
+    part(ring.done, ring.streams * ring.packets * sizeof(uint64_t));
     part(ring.slots, ring.shape().bytes());
     CHECK(ring.slots >= reinterpret_cast<char*>(memory.data()));
     CHECK(ring.slots + ring.shape().bytes() <= reinterpret_cast<char*>(memory.data() + memory.size()));
@@ -116,7 +116,7 @@ TEST_CASE("another shape is refused, and the descriptor closed") {
     switch (field) {
       case 0: other.packet_size *= 2; break;
       case 1: other.packets += 1; break;
-      case 2: other.channels += 8; break;
+      case 2: other.streams += 8; break;
       case 3: other.slots *= 2; break;
       default: other.warp_slots *= 2;
     }
@@ -178,7 +178,7 @@ TEST_CASE("a moved segment is unmapped and closed once") {
 
 TEST_CASE("a segment too large for this machine is refused with its size") {
   segment_shape s = shape();
-  s.channels = 1u << 31;
+  s.streams = 1u << 31;
   s.packets = 1024;
   s.packet_size = 1 << 20;
   CHECK_THROWS_WITH(pe_segment::create(s, 2), contains_text("PE 2"));

@@ -84,7 +84,7 @@ TEST_CASE("sources, targets and intermediate nodes agree with the hops, from bot
   }
 }
 
-TEST_CASE("two hops bound the channels of a node by about twice the square root of the nodes") {
+TEST_CASE("two hops bound the streams of a node by about twice the square root of the nodes") {
   for (uint32_t n = 4; n <= 200; n += n < 60 ? 1 : 7) {
     const topology t = one_pe_per_node(n, 4);
     const auto bound = static_cast<size_t>(2 * std::ceil(std::sqrt(n)));
