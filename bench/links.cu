@@ -184,10 +184,9 @@ class transfers {
           }
           gravel_wait(done);
         } else {
-          gravel_launch(
-              link.is_direct() ? pour<gravel_direct_packet_sender> : pour<gravel_packet_sender>,
-              gravel_launch_config{.grid = how.lanes, .block = path_threads, .cooperative = how.lanes > 1},
-              link.handle(), data_, o_.bytes, o_.calls);
+          gravel_launch(link.is_direct() ? pour<gravel_direct_packet_sender> : pour<gravel_packet_sender>,
+                        gravel_launch_config{.grid = how.lanes, .block = path_threads, .cooperative = how.lanes > 1},
+                        link.handle(), data_, o_.bytes, o_.calls);
           gravel_stream_synchronize(nullptr);
         }
         mine = seconds_since(begin) / o_.calls;

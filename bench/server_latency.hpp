@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "bench/perf/report.hpp"
-#include "examples/servers/contest.hpp"
+#include "examples/critical/contest.hpp"
 
 namespace gravel_bench {
 using namespace gravel::detail;
@@ -25,24 +25,24 @@ struct draw_two {
 
 constexpr uint32_t no_answer = ~0u;
 
-template <class Section, class Servers, uint32_t KEYS>
+template <class Section, class Sections, uint32_t KEYS>
 struct asking {
   static constexpr uint32_t keys = KEYS;
   using section = Section;
-  using servers = Servers;
+  using sections = Sections;
   template <class Handle>
   GRAVEL_DEVICE static bool ask(const Handle& to, uint32_t* slot, uint32_t key, [[maybe_unused]] uint32_t other) {
-    if constexpr (KEYS == 1) return gravel_server_ask<Section>(to, slot, key);
-    else return gravel_server_ask<Section>(to, slot, key, other);
+    if constexpr (KEYS == 1) return gravel_critical_ask<Section>(to, slot, key);
+    else return gravel_critical_ask<Section>(to, slot, key, other);
   }
 };
-using asking_one = asking<draw_number, gravel_servers<number_drawn, draw_number>, 1>;
-using asking_two = asking<draw_two, gravel_servers<number_drawn, draw_two>, 2>;
+using asking_one = asking<draw_number, gravel_critical_sections<number_drawn, draw_number>, 1>;
+using asking_two = asking<draw_two, gravel_critical_sections<number_drawn, draw_two>, 2>;
 
 /// One lane: calls, waits for the answer. wrong: answers that are not the call's number.
 template <class Asking>
-__global__ void ask_servers(typename Asking::servers::handle_type to, uint32_t* slot, uint32_t key, uint32_t other,
-                            uint32_t n, uint64_t* ns, uint32_t* wrong) {
+__global__ void ask_sections(typename Asking::sections::handle_type to, uint32_t* slot, uint32_t key, uint32_t other,
+                             uint32_t n, uint64_t* ns, uint32_t* wrong) {
   for (uint32_t i = 0; i < n; ++i) {
     store_relaxed<scope::system>(slot, no_answer);
     const uint64_t begin = globaltimer_ns();
@@ -80,16 +80,16 @@ class latency_bench {
     gravel_free(ns_);
   }
   void run() {
-    using data = gravel_server_data;
-    using place = gravel_server_place;
-    ask<asking_one>("server, records in device memory", data::device, place::server, 0);
-    ask<asking_one>("server, records in shared memory", data::shared, place::server, 0);
+    using data = gravel_critical_data;
+    using place = gravel_critical_place;
+    ask<asking_one>("server, records in device memory", data::device, place::service, 0);
+    ask<asking_one>("server, records in shared memory", data::shared, place::service, 0);
     ask<asking_one>("in place", data::device, place::caller, 0);
-    ask<asking_two>("two keys, servers", data::device, place::server, 0);
+    ask<asking_two>("two keys, servers", data::device, place::service, 0);
     ask<asking_two>("two keys, in place", data::device, place::caller, 0);
     if (gravel_n_pes() > 1) {
-      ask<asking_one>("server of the next PE", data::device, place::server, 1);
-      ask<asking_two>("two keys, servers of the next PE", data::device, place::server, 1);
+      ask<asking_one>("server of the next PE", data::device, place::service, 1);
+      ask<asking_two>("two keys, servers of the next PE", data::device, place::service, 1);
     }
     clear();
     gravel_launch(ask_locks<number_drawn>, 1, 1, table_, n_, ns_, wrong_);
@@ -99,14 +99,14 @@ class latency_bench {
  private:
   /// Each PE asks for keys of the PE that is `away` further on.
   template <class Asking>
-  void ask(const char* way, gravel_server_data data, gravel_server_place place, uint32_t away) {
+  void ask(const char* way, gravel_critical_data data, gravel_critical_place place, uint32_t away) {
     const auto n_pes = static_cast<uint32_t>(gravel_n_pes()), me = static_cast<uint32_t>(gravel_my_pe());
     const uint32_t key = (me + away) % n_pes;
-    typename Asking::servers servers({.keys = uint64_t{2} * n_pes, .blocks = blocks_, .data = data, .place = place});
+    typename Asking::sections sections({.keys = uint64_t{2} * n_pes, .blocks = blocks_, .data = data, .place = place});
     clear();
-    gravel_launch(ask_servers<Asking>, 1, 1, servers.handle(), slot_, key, key + n_pes, n_, ns_, wrong_);
+    gravel_launch(ask_sections<Asking>, 1, 1, sections.handle(), slot_, key, key + n_pes, n_, ns_, wrong_);
     tell(way);
-    servers.close();
+    sections.close();
   }
   void clear() {
     const uint32_t none = 0;

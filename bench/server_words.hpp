@@ -1,7 +1,7 @@
 // A problem whose records and calls have as many words as one likes: how the cost of a critical section grows with what
 // it touches, and with its message.
 #pragma once
-#include "examples/servers/contest.hpp"
+#include "examples/critical/contest.hpp"
 
 namespace gravel_bench {
 using namespace gravel::detail;
@@ -37,17 +37,17 @@ struct words_problem {
   using input = keyed_calls;
   using record = some_words<WORDS>;
   using section = add_words<WORDS, GIVEN>;
-  using servers = gravel_servers<record, section>;
-  using combining = servers;
+  using sections = gravel_critical_sections<record, section>;
+  using combining = sections;
   GRAVEL_BOTH static some_words<GIVEN> value_of(uint64_t i) {
     some_words<GIVEN> value;
     GRAVEL_UNROLL
     for (uint32_t w = 0; w < GIVEN; ++w) value.word[w] = static_cast<uint32_t>((i + w) * 0x9e3779b9u >> 16 & 0xff);
     return value;
   }
-  template <class Servers>
-  GRAVEL_DEVICE static void by_servers(typename Servers::handle_type to, const input& in) {
-    auto& out = gravel_sender_of_block<typename Servers::sender>();
+  template <class Sections>
+  GRAVEL_DEVICE static void by_sections(typename Sections::handle_type to, const input& in) {
+    auto& out = gravel_sender_of_block<typename Sections::sender>();
     out.begin(to);
     for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid())
       out.template call<section>(in.keys[i], value_of(i));

@@ -1,4 +1,4 @@
-// Critical sections within each GPU: servers, in all their ways, and their rivals (locks in global memory, atomic
+// Critical sections within each GPU: service blocks, in all their ways, and their rivals (locks in global memory, atomic
 // operations), over numbers of keys and how unevenly they are called for; over words of a record and of a call; and how
 // long one call takes. Each run is compared with the same calls made by atomic operations, whose result does not depend
 // on the order.
@@ -12,10 +12,10 @@
 #include "bench/perf/report.hpp"
 #include "bench/server_latency.hpp"
 #include "bench/server_words.hpp"
+#include "examples/critical/bank.hpp"
+#include "examples/critical/counters.hpp"
+#include "examples/critical/key_source.hpp"
 #include "examples/program.hpp"
-#include "examples/servers/bank.hpp"
-#include "examples/servers/counters.hpp"
-#include "examples/servers/key_source.hpp"
 #include "host/pe/backend.hpp"
 #include "host/pe/libgravel.hpp"
 
@@ -83,7 +83,7 @@ struct bench_of_problem {
     cells.insert(cells.end(), {{"keys", "keys", keys},
                                {"zipf", "Zipf", exponent},
                                {"method", "method", std::string(name.name)},
-                               {"blocks", "servers", uint64_t{uses_servers(m) ? blocks : 0}},
+                               {"blocks", "servers", uint64_t{uses_sections(m) ? blocks : 0}},
                                {"million_calls_per_s", "M calls/s", rates[rates.size() / 2] / 1e6},
                                {"calls", "calls a run", n}});
     r.row(std::move(cells), {made, wrong});
@@ -105,7 +105,7 @@ struct bench_of_problem {
           if (std::find(o.methods.begin(), o.methods.end(), name.name) == o.methods.end()) continue;
           if (!has_method<P>(name.method)) continue;
           for (const uint32_t blocks : o.blocks) {
-            if (!uses_servers(name.method) && blocks != o.blocks.front()) continue;
+            if (!uses_sections(name.method) && blocks != o.blocks.front()) continue;
             measure(name.method, name, keys, exponent, blocks, drawn.data(), calls);
           }
         }
@@ -178,10 +178,10 @@ int main(int argc, char** argv) {
                    (64 << 10));
     if (!o.json.empty()) need_writable(o.json);
   });
-  gravel_init<counters_problem::servers::delivery, counters_problem::combining::delivery,
-              bank_problem::servers::delivery, bank_problem::combining::delivery, words_1_1::servers::delivery,
-              words_4_1::servers::delivery, words_4_4::servers::delivery, words_16_1::servers::delivery,
-              words_16_16::servers::delivery, asking_one::servers::delivery, asking_two::servers::delivery>();
+  gravel_init<counters_problem::sections::delivery, counters_problem::combining::delivery,
+              bank_problem::sections::delivery, bank_problem::combining::delivery, words_1_1::sections::delivery,
+              words_4_1::sections::delivery, words_4_4::sections::delivery, words_16_1::sections::delivery,
+              words_16_16::sections::delivery, asking_one::sections::delivery, asking_two::sections::delivery>();
   std::string command = program_name;
   for (int i = 1; i < argc; ++i) command += std::string(" ") + argv[i];
   perf::report r(gravel_my_pe() == 0, command, o.json);

@@ -1,5 +1,5 @@
-// Services within one GPU: how long a message is under way to its server, and how many messages a second 1, 8 and 32
-// servers take from kernels that send to random keys. In the same run the limits: a flag that two blocks pass to and
+// Services within one GPU: how long a message is under way to its service block, and how many messages a second 1, 8 and 32
+// service blocks take from kernels that send to random keys. In the same run the limits: a flag that two blocks pass to and
 // fro through the GPU's memory, and the same additions made by the senders themselves, with atomics.
 #include <algorithm>
 #include <chrono>
@@ -21,11 +21,11 @@ using namespace gravel_bench;
 using namespace gravel::detail;
 
 constexpr const char* program_name = "service";
-constexpr uint32_t slots = 4096;  ///< of each server
+constexpr uint32_t slots = 4096;  ///< of each service block
 
 /// In device memory.
 struct board {
-  uint64_t sums[64][slots];  ///< [server]
+  uint64_t sums[64][slots];  ///< [service block]
   uint64_t answer;           ///< the last latency message that was seen
   uint64_t seen_ns;          ///< when, by globaltimer
 };
@@ -38,7 +38,8 @@ struct adding {
     uint32_t slot, value;  ///< of slot `slots`: tell that it has come
   };
   board* at;
-  __device__ void operator()(const gravel_server<adding>& here, const gravel_service_batch<message>& batch) const {
+  __device__ void operator()(const gravel_service_block<adding>& here,
+                             const gravel_service_batch<message>& batch) const {
     uint64_t* const mine = at->sums[here.number()];
     for (uint32_t c = here.rank() / 32; c < batch.chunks(); c += here.size() / 32)
       for (uint32_t i = here.rank() % 32; i < batch.messages_of(c); i += 32) {
@@ -62,18 +63,18 @@ __global__ void send_all(gravel_service_handle<adding> to, uint64_t count, uint6
   __shared__ gravel_service_sender<adding, 32, 64> sender;
   sender.begin(to);
   const lane_share mine(count);
-  const uint32_t servers = to.servers();
+  const uint32_t blocks = to.blocks();
   for (uint64_t i = mine.first; i < mine.last; ++i) {
     const uint32_t key = key_of(i, salt);
-    sender.send(static_cast<int>(to.g.my_pe), key % servers, {key / servers % slots, value_of(key)});
+    sender.send(static_cast<int>(to.g.my_pe), key % blocks, {key / blocks % slots, value_of(key)});
   }
   sender.end();
 }
-__global__ void add_all(board* at, uint32_t servers, uint64_t count, uint64_t salt) {
+__global__ void add_all(board* at, uint32_t blocks, uint64_t count, uint64_t salt) {
   const lane_share mine(count);
   for (uint64_t i = mine.first; i < mine.last; ++i) {
     const uint32_t key = key_of(i, salt);
-    fetch_add<scope::device>(&at->sums[key % servers][key / servers % slots], uint64_t{value_of(key)});
+    fetch_add<scope::device>(&at->sums[key % blocks][key / blocks % slots], uint64_t{value_of(key)});
   }
 }
 
@@ -124,10 +125,10 @@ int main(int argc, char** argv) {
   uint64_t messages = GRAVEL_CUDA ? uint64_t{1} << 29 : 20000;
   uint32_t iterations = GRAVEL_CUDA ? 10000 : 200, chunks = 256;
   int repeat = 5;
-  std::vector<uint32_t> servers{1, 8, 32};
+  std::vector<uint32_t> blocks{1, 8, 32};
   std::string json;
   command_line app("Services within one GPU: latency of a message, messages a second.", program_name);
-  app.add_option("--servers", servers, "Numbers of servers, each at most 32")
+  app.add_option("--service blocks", blocks, "Numbers of service blocks, each at most 32")
       .range(1, 32)
       .delimiter(',')
       .capture_default_str();
@@ -153,14 +154,14 @@ int main(int argc, char** argv) {
   r.fact("partition", current_settings().partition);
   const unsigned grid = blocks_for(messages), block = GRAVEL_CUDA ? 256 : lanes_of_block;
 
-  r.title("latency", "one lane sends to a server of its GPU and waits for the answer, ns");
+  r.title("latency", "one lane sends to a service block of its GPU and waits for the answer, ns");
   {
     gravel_launch(pass_flag, gravel_launch_config{.grid = 2, .block = 32, .cooperative = true}, flags, iterations,
                   flags + 32);
     gravel_synchronize();
     uint64_t passed = 0, last = 0;
     gravel_copy(&passed, flags + 32, sizeof(passed));
-    gravel_service<adding> service(adding{at}, {.servers = 1, .chunks = chunks});
+    gravel_service<adding> service(adding{at}, {.blocks = 1, .chunks = chunks});
     gravel_launch(ask, 1, 1, service.handle(), at, iterations, times);
     gravel_synchronize();
     std::vector<uint64_t> all(2 * uint64_t{iterations});
@@ -179,11 +180,11 @@ int main(int argc, char** argv) {
   }
 
   r.title("rate", "messages of 8 bytes to random keys, per PE");
-  for (uint32_t n : servers) {
+  for (uint32_t n : blocks) {
     uint64_t wrong = 0, salt = 0, expected = 0;
     std::vector<double> rates, direct;
     {
-      gravel_service<adding> service(adding{at}, {.servers = n, .chunks = chunks, .chunk_messages = 64});
+      gravel_service<adding> service(adding{at}, {.blocks = n, .chunks = chunks, .chunk_messages = 64});
       for (int run = 0; run < repeat; ++run) {
         const uint64_t before = sum_of(at);
         gravel_barrier_all();
@@ -202,7 +203,7 @@ int main(int argc, char** argv) {
       }
     }
     wrong = gravel_sum_all(wrong);
-    r.row({{"servers", "servers", uint64_t{n}},
+    r.row({{"service blocks", "service blocks", uint64_t{n}},
            {"threads", "threads each", uint64_t{adding::threads}},
            {"million_messages_per_s", "M msg/s", median(rates) / 1e6},
            {"limit_million_atomics_per_s", "limit: atomics M/s", median(direct) / 1e6}},

@@ -1,22 +1,22 @@
 // Services: messages for an owner that has a part of the device to itself. A service is a kernel that stays resident while it is open; each of
-// its blocks is a server, with rings of its own (lib/base/service_rings.hpp) and, mostly, data that only it touches.
+// its blocks is a service block, with rings of its own (lib/base/service_rings.hpp) and, mostly, data that only it touches.
 //
 //   struct bank {
 //     static constexpr const char* name = "bank";
 //     struct message { uint32_t account; int32_t amount; };
-//     int64_t* balance;                                     // of this server's device
-//     __device__ void operator()(const gravel_server<bank>& here, const gravel_service_batch<message>& batch) const {
+//     int64_t* balance;                                     // of this service block's device
+//     __device__ void operator()(const gravel_service_block<bank>& here, const gravel_service_batch<message>& batch) const {
 //       for (uint32_t i = here.rank(); i < batch.size(); i += here.size()) ...
 //     }
 //   };
-//   A server may also have `__device__ void begin(const gravel_server<bank>& here) const`, called by all threads of the block when the kernel starts,
+//   A service block may also have `__device__ void begin(const gravel_service_block<bank>& here) const`, called by all threads of the block when the kernel starts,
 //   which it does again after each pause: what is to be in shared memory it brings there.
 //   And `static constexpr bool polls_arrivals` with `GRAVEL_DEVICE bool arrive(const gravel_t& g, const message& m) const`: a message of another PE has
-//   come. It is called by the handler that takes it, so on many lanes at once, beside the servers, and must not wait. True: it is done; else it goes to its server.
+//   come. It is called by the handler that takes it, so on many lanes at once, beside the service blocks, and must not wait. True: it is done; else it goes to its service block.
 //   gravel_init<gravel_service_delivery<bank>>();
-//   gravel_service<bank> service(bank{...}, {.servers = 32});                     // host/pe/service.hpp
+//   gravel_service<bank> service(bank{...}, {.blocks = 32});                     // host/pe/service.hpp
 //   gravel_launch(kernel, grid, block, service.handle());
-//   ... in the kernel: gravel_service_send(handle, pe, server, {account, 5});      // or gravel_service_sender: service_sender.cuh
+//   ... in the kernel: gravel_service_send(handle, pe, block, {account, 5});      // or gravel_service_sender: service_sender.cuh
 //
 // A message to the own PE goes into a ring in its device's memory. One to another PE is an active message; the handler there puts it
 // into a ring of its own, and never waits: what finds no room it sends to itself again, so that it is kept as all that handlers send.
@@ -26,7 +26,7 @@
 
 namespace gravel::detail {
 
-/// Services, and so servers and queues of tasks, are opened and closed while a job runs. Each opening has a number of
+/// Services, and so service blocks and queues of tasks, are opened and closed while a job runs. Each opening has a number of
 /// its own, which handles carry, and which stands at its place of `open_now`, on the host, until the memory behind the
 /// handles is freed. 0: handles of who runs inside, and those made by hand, in tests.
 inline constexpr uint32_t opening_places = 64;
@@ -44,42 +44,42 @@ GRAVEL_BOTH void check_open([[maybe_unused]] const gravel_t& g, [[maybe_unused]]
 #endif
 }
 
-/// Threads of a server's block.
-template <class Server>
+/// Threads of a service block's block.
+template <class Service>
 GRAVEL_BOTH constexpr uint32_t service_threads() {
-  if constexpr (requires { Server::threads; }) return Server::threads;
+  if constexpr (requires { Service::threads; }) return Service::threads;
   else return 256;
 }
 
-/// Which of its rules a server breaks, each as one line of the compiler.
-template <class Server>
-struct server_check {
-  using message = typename Server::message;
-  static_assert(has_name<Server>, "a server has a name: static constexpr const char* name = \"...\";");
-  static_assert(std::is_trivially_copyable_v<Server>,
-                "a server is copied to its kernel byte by byte: use pointers into device memory");
+/// Which of its rules a service block breaks, each as one line of the compiler.
+template <class Service>
+struct service_check {
+  using message = typename Service::message;
+  static_assert(has_name<Service>, "a service block has a name: static constexpr const char* name = \"...\";");
+  static_assert(std::is_trivially_copyable_v<Service>,
+                "a service block is copied to its kernel byte by byte: use pointers into device memory");
   static_assert(std::is_trivially_copyable_v<message> && std::is_default_constructible_v<message>,
                 "a service's messages are copied byte by byte");
   static_assert(sizeof(message) % 4 == 0 && sizeof(message) <= 128 && alignof(message) <= 16,
                 "a service's message has 4 to 128 bytes, in words of 4");
-  static_assert(service_threads<Server>() % 32 == 0 && service_threads<Server>() >= 32 &&
-                    service_threads<Server>() <= 1024,
-                "a server has 32 to 1024 threads, in whole warps");
+  static_assert(service_threads<Service>() % 32 == 0 && service_threads<Service>() >= 32 &&
+                    service_threads<Service>() <= 1024,
+                "a service block has 32 to 1024 threads, in whole warps");
   static constexpr bool good = true;
 };
 
-/// Does this server look at messages of other PEs before they go to one of its blocks?
-template <class Server>
+/// Does this service block look at messages of other PEs before they go to one of its blocks?
+template <class Service>
 constexpr bool polls_arrivals = [] {
-  if constexpr (requires { Server::polls_arrivals; }) return Server::polls_arrivals;
+  if constexpr (requires { Service::polls_arrivals; }) return Service::polls_arrivals;
   else return false;
 }();
 
 /// What the handler knows of a service: in device memory.
-template <class Server>
+template <class Service>
 struct service_context {
   service_view view;
-  alignas(16) Server server;  ///< if it looks at arrivals; else not there
+  alignas(16) Service service;  ///< if it looks at arrivals; else not there
 };
 
 /// Writes one message for each lane of `group` into a chunk that its leader has claimed, and hands it over. Thread
@@ -92,87 +92,87 @@ GRAVEL_DEVICE void fill_chunk(const service_near_ring& ring, const lane_group& g
   if (group.is_leader()) ring.publish(ticket, group.size());
 }
 
-/// Puts a message into a server's far ring if it has room at once; false: it has none. The lanes act together whatever
-/// their servers are. Thread scope: the lanes of `lanes`.
+/// Puts a message into a service block's far ring if it has room at once; false: it has none. The lanes act together whatever
+/// their service blocks are. Thread scope: the lanes of `lanes`.
 template <class M>
-GRAVEL_DEVICE bool deliver(const service_view& view, const lane_group& lanes, uint32_t server, const M& message) {
-  const uint32_t alike = lanes.match(server), first = lane_group::lowest(alike), rank = lanes.rank_in(alike);
-  service_server& to = view.server(server);
+GRAVEL_DEVICE bool deliver(const service_view& view, const lane_group& lanes, uint32_t block, const M& message) {
+  const uint32_t alike = lanes.match(block), first = lane_group::lowest(alike), rank = lanes.rank_in(alike);
+  service_block& to = view.block(block);
   far_claim claim{};
   if (lanes.lane() == first) claim = claim_far(to, lane_group::popcount(alike));
   lanes.sync();  // what one lane has acquired, all may write
   const uint64_t ticket = lanes.from_lane(claim.first, first) + rank;
   const bool fits = rank < lanes.from_lane(claim.n, first);
   if (fits) {
-    const service_far_ring ring = view.far(server);
+    const service_far_ring ring = view.far(block);
     *ring.at<M>(ticket) = message;
     gravel::detail::ring<scope::device>::publish(ring.word(ticket), ticket);
   }
   lanes.sync();
-  if (fits && rank == 0) wake_server(view, to);
+  if (fits && rank == 0) wake_block(view, to);
   return fits;
 }
 
 }  // namespace gravel::detail
 
 /// The handler that takes a service's messages from other PEs; to be given to gravel_init. Who must not wait, handlers
-/// of the program for example, sends by it: gravel_am<gravel_service_delivery<S>>(g, pe, server, message); so do host
+/// of the program for example, sends by it: gravel_am<gravel_service_delivery<S>>(g, pe, block, message); so do host
 /// threads.
-template <class Server>
+template <class Service>
 struct gravel_service_delivery {
-  static constexpr const char* name = Server::name;
+  static constexpr const char* name = Service::name;
   static constexpr bool batch = true;
-  using context = gravel::detail::service_context<Server>;
-  using message = typename Server::message;
+  using context = gravel::detail::service_context<Service>;
+  using message = typename Service::message;
   GRAVEL_HANDLER void operator()([[maybe_unused]] const gravel_t& g, [[maybe_unused]] context* mine,
-                                 [[maybe_unused]] const gravel_batch& lanes, [[maybe_unused]] uint32_t server,
+                                 [[maybe_unused]] const gravel_batch& lanes, [[maybe_unused]] uint32_t block,
                                  [[maybe_unused]] message m) const {
 #if GRAVEL_ON_GPU || !GRAVEL_CUDA
     using namespace gravel::detail;
-    const bool is_fresh = (server & polled) == 0;
-    server &= ~polled;
-    bool goes_on = is_known(g, mine->view, server);
-    if constexpr (polls_arrivals<Server>) goes_on = goes_on && !(is_fresh && mine->server.arrive(g, m));
-    pass_on(g, mine->view, lanes, goes_on, server, m);
+    const bool is_fresh = (block & polled) == 0;
+    block &= ~polled;
+    bool goes_on = is_known(g, mine->view, block);
+    if constexpr (polls_arrivals<Service>) goes_on = goes_on && !(is_fresh && mine->service.arrive(g, m));
+    pass_on(g, mine->view, lanes, goes_on, block, m);
 #endif
   }
 #if GRAVEL_ON_GPU || !GRAVEL_CUDA
   /// A row of them, of which this lane has `first`, `first + step` and so on, less than n (device/apply.cuh).
-  static constexpr bool takes_rows = gravel::detail::polls_arrivals<Server>;
+  static constexpr bool takes_rows = gravel::detail::polls_arrivals<Service>;
   GRAVEL_DEVICE static void take_row(const gravel_t& g, const context& mine, const uint32_t* at, uint32_t first,
                                      uint32_t step, uint32_t n) {
     using namespace gravel::detail;
     constexpr uint32_t words = 1 + sizeof(message) / 4;
     const service_view view = mine.view;
-    const Server looks = mine.server;
+    const Service looks = mine.service;
     for (uint32_t i = first; i < n; i += step) {
       uint32_t word[words];
       load_message(at + i * words, word);
-      const uint32_t server = word[0] & ~polled;
+      const uint32_t block = word[0] & ~polled;
       message m;
       __builtin_memcpy(&m, word + 1, sizeof(message));
-      bool goes_on = is_known(g, view, server);
-      if constexpr (takes_rows) goes_on = goes_on && !(word[0] == server && looks.arrive(g, m));
-      if (goes_on) pass_on(g, view, lane_group::active(), true, server, m);
+      bool goes_on = is_known(g, view, block);
+      if constexpr (takes_rows) goes_on = goes_on && !(word[0] == block && looks.arrive(g, m));
+      if (goes_on) pass_on(g, view, lane_group::active(), true, block, m);
     }
   }
 
  private:
-  /// Of the number of a server: its server has looked at the message, and left it to the block. What a full ring sends
+  /// Of the number of a service block: its service block has looked at the message, and left it to the block. What a full ring sends
   /// round and round would else try again and again to run where others, and perhaps the block, wait for the same.
   static constexpr uint32_t polled = 1u << 31;
-  GRAVEL_DEVICE static bool is_known(const gravel_t& g, const gravel::detail::service_view& view, uint32_t server) {
-    if (server < view.shape.servers) return true;
-    gravel::detail::report_error(g, gravel::detail::message_fault::bad_server, gravel::detail::op::am, g.my_pe, server,
-                                 view.shape.servers);
+  GRAVEL_DEVICE static bool is_known(const gravel_t& g, const gravel::detail::service_view& view, uint32_t block) {
+    if (block < view.shape.blocks) return true;
+    gravel::detail::report_error(g, gravel::detail::message_fault::bad_service_block, gravel::detail::op::am, g.my_pe,
+                                 block, view.shape.blocks);
     return false;
   }
-  /// To the server, by those of `lanes` that have such a message; if it has no room, to this PE again.
+  /// To the service block, by those of `lanes` that have such a message; if it has no room, to this PE again.
   __device__ GRAVEL_NOINLINE static void pass_on(const gravel_t& g, const gravel::detail::service_view& view,
-                                                 const gravel_batch& lanes, bool goes_on, uint32_t server, message m) {
+                                                 const gravel_batch& lanes, bool goes_on, uint32_t block, message m) {
     const uint32_t some = lanes.ballot(goes_on);
-    if (goes_on && !gravel::detail::deliver(view, lanes.part(some), server, m))
-      gravel_am<gravel_service_delivery>(g, static_cast<int>(g.my_pe), server | polled, m);
+    if (goes_on && !gravel::detail::deliver(view, lanes.part(some), block, m))
+      gravel_am<gravel_service_delivery>(g, static_cast<int>(g.my_pe), block | polled, m);
   }
 #endif
 };
@@ -182,15 +182,15 @@ struct gravel_service_delivery {
 /// @completion on return
 /// @errors none
 /// @source Gravel
-template <class Server>
+template <class Service>
 struct gravel_service_handle {
   gravel_t g;
   gravel::detail::service_view view;
-  bool in_server;    ///< the caller is a server, and does not wait for servers
+  bool in_service;   ///< the caller is a service block, and does not wait for service blocks
   uint32_t opening;  ///< gravel::check_open
 
   /// Service blocks of each PE.
-  GRAVEL_BOTH uint32_t servers() const { return view.shape.servers; }
+  GRAVEL_BOTH uint32_t blocks() const { return view.shape.blocks; }
 };
 
 /// Sends a message to a service block of `pe`. Lanes that send to the same block together share a chunk. Thousands of
@@ -198,28 +198,28 @@ struct gravel_service_handle {
 /// service block itself never waits for another.
 /// @param to from gravel_service::handle()
 /// @param pe 0 to gravel_n_pes(g) - 1
-/// @param server number of the service block, below to.servers()
+/// @param block number of the service block, below to.blocks()
 /// @param message copied, 4 to 128 bytes
 /// @scope lane, from divergent code, kernels of gravel_launch; service blocks
 /// @completion gravel_wait_quiescent, or gravel_service::close(): the service block has worked on it
 /// @errors a service that is closed, a number or a PE out of range: the job ends with a message
 /// @source Gravel
-template <class Server>
-GRAVEL_DEVICE void gravel_service_send(const gravel_service_handle<Server>& to, int pe, uint32_t server,
-                                       const typename Server::message& message) {
+template <class Service>
+GRAVEL_DEVICE void gravel_service_send(const gravel_service_handle<Service>& to, int pe, uint32_t block,
+                                       const typename Service::message& message) {
   using namespace gravel::detail;
-  check_open(to.g, to.opening, "gravel_service_send", "service", Server::name);
-  if (server >= to.servers())
-    return report_error(to.g, message_fault::bad_server, op::am, static_cast<uint32_t>(pe), server, to.servers());
+  check_open(to.g, to.opening, "gravel_service_send", "service", Service::name);
+  if (block >= to.blocks())
+    return report_error(to.g, message_fault::bad_service_block, op::am, static_cast<uint32_t>(pe), block, to.blocks());
   if (static_cast<uint32_t>(pe) != to.g.my_pe)
-    return gravel_am<gravel_service_delivery<Server>>(to.g, pe, server, message);
+    return gravel_am<gravel_service_delivery<Service>>(to.g, pe, block, message);
   const lane_group all = lane_group::active();
-  if (to.in_server) {
-    if (!deliver(to.view, all, server, message)) gravel_am<gravel_service_delivery<Server>>(to.g, pe, server, message);
+  if (to.in_service) {
+    if (!deliver(to.view, all, block, message)) gravel_am<gravel_service_delivery<Service>>(to.g, pe, block, message);
     return;
   }
-  const lane_group group = all.part(all.match(server));
-  const service_near_ring ring = to.view.near(server);
-  const uint64_t ticket = group.is_leader() ? claim_near(to.view.server(server), ring.chunks) : 0;
+  const lane_group group = all.part(all.match(block));
+  const service_near_ring ring = to.view.near(block);
+  const uint64_t ticket = group.is_leader() ? claim_near(to.view.block(block), ring.chunks) : 0;
   fill_chunk(ring, group, group.from_leader(ticket), message);
 }

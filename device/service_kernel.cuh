@@ -1,4 +1,4 @@
-// The kernel of a service: each block is a server. Its first warp looks for the longest runs of chunks and of messages
+// The kernel of a service: each block is a service block. Its first warp looks for the longest runs of chunks and of messages
 // that have arrived in its two rings, the block works on all of them at once, and the first warp frees them together
 // (lib/base/service_rings.hpp). The other warps wait at a barrier meanwhile and read nothing.
 #pragma once
@@ -6,7 +6,7 @@
 
 namespace gravel::detail {
 
-/// In shared memory: what a server's block works on.
+/// In shared memory: what a service block's block works on.
 struct service_chunks {
   static constexpr uint32_t most = 32, piece = 32;
   const char* at[most];       ///< messages of each chunk of the near ring
@@ -80,23 +80,23 @@ class gravel_service_batch {
 /// @completion on return
 /// @errors none
 /// @source Gravel
-template <class Server>
-struct gravel_server {
+template <class Service>
+struct gravel_service_block {
   const gravel_t& g;
-  const gravel_service_handle<Server>& handle;
+  const gravel_service_handle<Service>& handle;
   /// Number of this service block at its PE.
   GRAVEL_DEVICE uint32_t number() const { return blockIdx.x; }
   /// Service blocks of this PE.
-  GRAVEL_DEVICE uint32_t servers() const { return gridDim.x; }
+  GRAVEL_DEVICE uint32_t blocks() const { return gridDim.x; }
   /// Number of the calling thread in its block.
   GRAVEL_DEVICE uint32_t rank() const { return threadIdx.x; }
   /// Threads of the block.
-  GRAVEL_DEVICE static constexpr uint32_t size() { return gravel::detail::service_threads<Server>(); }
+  GRAVEL_DEVICE static constexpr uint32_t size() { return gravel::detail::service_threads<Service>(); }
 };
 
 namespace gravel::detail {
 
-/// A server's tickets, in the registers of its first warp. Thread scope of all members: that warp, converged.
+/// A service block's tickets, in the registers of its first warp. Thread scope of all members: that warp, converged.
 struct service_reader {
   static constexpr uint32_t most_far = 512;  ///< messages that are taken at once
   service_near_ring near;
@@ -105,11 +105,11 @@ struct service_reader {
   uint32_t n_near = 0, n_far = 0;
   uint32_t messages = 0;  ///< of the lane's chunk; 0: it has not arrived
 
-  GRAVEL_DEVICE service_reader(const service_view& view, uint32_t server)
-      : near(view.near(server)),
-        far(view.far(server)),
-        near_next(view.server(server).near_done),
-        far_next(view.server(server).far_done) {}
+  GRAVEL_DEVICE service_reader(const service_view& view, uint32_t block)
+      : near(view.near(block)),
+        far(view.far(block)),
+        near_next(view.block(block).near_done),
+        far_next(view.block(block).far_done) {}
 
   /// How many chunks, and of messages up to 32, have arrived in a row.
   GRAVEL_DEVICE bool look(uint32_t lane) {
@@ -184,41 +184,41 @@ struct service_reader {
     }
   }
   /// The block has worked on them. The acquire of who writes there next is [P2] or [V1].
-  GRAVEL_DEVICE void free(service_server& server, uint32_t lane) {
+  GRAVEL_DEVICE void free(service_block& block, uint32_t lane) {
     near_next += n_near;
     far_next += n_far;
     if (lane == 0) {
-      if (n_far) fetch_add_release<scope::device>(&server.room, uint64_t{n_far});  // [V1]
-      if (n_near) ring<scope::device>::mark_done(&server.near_done, near_next);    // [P2]
-      if (n_far) ring<scope::device>::mark_done(&server.far_done, far_next);
+      if (n_far) fetch_add_release<scope::device>(&block.room, uint64_t{n_far});  // [V1]
+      if (n_near) ring<scope::device>::mark_done(&block.near_done, near_next);    // [P2]
+      if (n_far) ring<scope::device>::mark_done(&block.far_done, far_next);
     }
     __syncwarp();
   }
   GRAVEL_DEVICE static uint32_t in_a_row(uint32_t arrived) {
     return arrived == ~0u ? 32 : static_cast<uint32_t>(__ffs(static_cast<int>(~arrived)) - 1);
   }
-  /// The server leaves: what arrives from here on brings another kernel. [V2]
-  GRAVEL_DEVICE void leave(const service_view& view, service_server& server, uint32_t lane) {
-    if (lane == 0) store_relaxed<scope::device>(&server.state, service_server::asleep);
+  /// The service block leaves: what arrives from here on brings another kernel. [V2]
+  GRAVEL_DEVICE void leave(const service_view& view, service_block& block, uint32_t lane) {
+    if (lane == 0) store_relaxed<scope::device>(&block.state, service_block::asleep);
     __syncwarp();
     full_fence();
     const bool some = look(lane);
-    if (some && lane == 0) wake_server(view, server);
+    if (some && lane == 0) wake_block(view, block);
   }
 };
 
 /// Decides when the kernel ends [V4].
 class service_end {
  public:
-  /// Thread scope: lane 0 of each server.
+  /// Thread scope: lane 0 of each service block.
   GRAVEL_DEVICE bool has_come(service_control* control, service_life* life) {
     poll_host(control, life);
     return word(life) != 0;
   }
   /// Not 0: the kernel is to end. Thread scope: lane.
   GRAVEL_DEVICE static uint64_t word(const service_life* life) { return load_relaxed<scope::device>(&life->stop); }
-  /// Server 0 looks at host memory at each 64th call, as that takes longer than a look at both rings, and tells the
-  /// others. Thread scope: lane 0 of each server.
+  /// Service block 0 looks at host memory at each 64th call, as that takes longer than a look at both rings, and tells the
+  /// others. Thread scope: lane 0 of each service block.
   GRAVEL_DEVICE void poll_host([[maybe_unused]] service_control* control, [[maybe_unused]] service_life* life) {
 #if GRAVEL_CUDA
     if (blockIdx.x == 0 && calls_++ % 64 == 0) {
@@ -236,24 +236,24 @@ class service_end {
   [[maybe_unused]] uint32_t calls_ = 0;
 };
 
-/// Grid: a block for each server. `number`: of this launch, which the last block to start writes for the host [V3].
-template <class Server>
-__global__ void __launch_bounds__(service_threads<Server>())
-    serve(const __grid_constant__ gravel_service_handle<Server> handle, const __grid_constant__ Server server,
+/// Grid: a block for each service block. `number`: of this launch, which the last block to start writes for the host [V3].
+template <class Service>
+__global__ void __launch_bounds__(service_threads<Service>())
+    serve(const __grid_constant__ gravel_service_handle<Service> handle, const __grid_constant__ Service service,
           service_life* life, uint64_t number) {
   __shared__ service_chunks chunks;
   const uint32_t lane = threadIdx.x % 32, me = blockIdx.x;
   const bool reads = threadIdx.x < 32;
-  service_server& mine = handle.view.server(me);
+  service_block& mine = handle.view.block(me);
   service_reader reader(handle.view, me);
   service_end end;
   if (threadIdx.x == 0) {
-    store_relaxed<scope::device>(&mine.state, service_server::awake);
+    store_relaxed<scope::device>(&mine.state, service_block::awake);
     if (fetch_add_acq_rel<scope::device>(&life->resident, uint64_t{1}) + 1 == gridDim.x)
       store_release(&handle.view.control->resident, number);  // [V3]
   }
-  if constexpr (requires { server.begin(gravel_server<Server>{handle.g, handle}); }) {
-    server.begin(gravel_server<Server>{handle.g, handle});
+  if constexpr (requires { service.begin(gravel_service_block<Service>{handle.g, handle}); }) {
+    service.begin(gravel_service_block<Service>{handle.g, handle});
     __syncthreads();
   }
   for (;;) {
@@ -274,7 +274,7 @@ __global__ void __launch_bounds__(service_threads<Server>())
     }
     __syncthreads();
     if (chunks.ends) break;
-    server(gravel_server<Server>{handle.g, handle}, gravel_service_batch<typename Server::message>(chunks));
+    service(gravel_service_block<Service>{handle.g, handle}, gravel_service_batch<typename Service::message>(chunks));
     __syncthreads();
     if (reads) reader.free(mine, lane);
   }

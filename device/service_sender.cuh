@@ -1,12 +1,12 @@
-// gravel_service_sender: gathers a block's messages to the servers of its PE in shared memory, and pushes them in
+// gravel_service_sender: gathers a block's messages to the service blocks of its PE in shared memory, and pushes them in
 // chunks.
 //
 //   __shared__ gravel_service_sender<bank> sender;
 //   sender.begin(handle);                       // all threads of the block
-//   ... sender.send(pe, server, message);       // divergent: any lanes, any number of times
+//   ... sender.send(pe, block, message);       // divergent: any lanes, any number of times
 //   sender.end();                               // all threads of the block
 //
-// Each server has a bin of two halves, as peers have in device/peer_bins.cuh, [B5] and [B6] being its [B3] and [B4]:
+// Each service block has a bin of two halves, as peers have in device/peer_bins.cuh, [B5] and [B6] being its [B3] and [B4]:
 //
 //   reserve: place = reserved++: a position in an endless sequence; generation = place / HALF; half = generation % 2
 //   wait until leases[half] == generation              [B6] acquire
@@ -25,8 +25,8 @@
 #include "device/team_check.cuh"
 
 /// Gathers a block's messages to the service blocks of its PE in shared memory.
-/// @tparam Server the service
-/// @tparam SERVERS of how many service blocks messages are gathered. If the service has more they are sent one by one,
+/// @tparam Service the service
+/// @tparam BLOCKS of how many service blocks messages are gathered. If the service has more they are sent one by one,
 ///   as those to other PEs are
 /// @tparam HALF messages of a half bin: a power of two of at least 32, at most `chunk_messages` of the service, else
 ///   messages go one by one
@@ -34,59 +34,59 @@
 /// @completion after end(): gravel_wait_quiescent, or gravel_service::close()
 /// @errors as of gravel_service_send; threads that are missing: the job ends with a message
 /// @source Gravel
-template <class Server, uint32_t SERVERS = 32, uint32_t HALF = 32>
+template <class Service, uint32_t BLOCKS = 32, uint32_t HALF = 32>
 struct gravel_service_sender {
-  using message = typename Server::message;
+  using message = typename Service::message;
   static_assert(HALF >= 32 && (HALF & (HALF - 1)) == 0 && HALF * sizeof(message) % 16 == 0,
                 "HALF is a power of two, at least 32");
-  static_assert(SERVERS * 2 * HALF * sizeof(message) <= 220 * 1024,
+  static_assert(BLOCKS * 2 * HALF * sizeof(message) <= 220 * 1024,
                 "this gravel_service_sender does not fit the shared memory of a block");
 
   /// Begins to gather.
   /// @param to from gravel_service::handle()
   /// @param first where the bins' positions begin, in whole halves: for tests of their wrap
   /// @param spare for so many service blocks less it gathers; the caller uses their memory for other things
-  GRAVEL_DEVICE void begin(const gravel_service_handle<Server>& to, uint32_t first = 0, uint32_t spare = 0) {
-    gravel::detail::check_open(to.g, to.opening, "gravel_service_sender", "service", Server::name);
+  GRAVEL_DEVICE void begin(const gravel_service_handle<Service>& to, uint32_t first = 0, uint32_t spare = 0) {
+    gravel::detail::check_open(to.g, to.opening, "gravel_service_sender", "service", Service::name);
     if (!gravel::detail::enter_block(to.g, gravel::detail::team_call::service_sender_begin)) return;
     __syncthreads();
     const uint32_t rank = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z),
                    size = blockDim.x * blockDim.y * blockDim.z;
     if (rank == 0) {
       to_ = to;
-      gathers_ = to.servers() <= SERVERS - spare && HALF <= to.view.shape.chunk_messages && !to.in_server;
+      gathers_ = to.blocks() <= BLOCKS - spare && HALF <= to.view.shape.chunk_messages && !to.in_service;
     }
-    for (uint32_t b = rank; b < SERVERS; b += size) bin_[b] = empty_bin(first / HALF);
+    for (uint32_t b = rank; b < BLOCKS; b += size) bin_[b] = empty_bin(first / HALF);
     __syncthreads();
   }
 
-  static constexpr uint32_t bytes_of_server = 2 * HALF * sizeof(message);
+  static constexpr uint32_t bytes_of_block = 2 * HALF * sizeof(message);
   /// The memory of the `spare` last service blocks.
   /// @param spare as given to begin()
-  GRAVEL_DEVICE gravel::detail::unit* spare_memory(uint32_t spare) { return messages_[SERVERS - spare][0]; }
+  GRAVEL_DEVICE gravel::detail::unit* spare_memory(uint32_t spare) { return messages_[BLOCKS - spare][0]; }
 
   /// Sends a message, as gravel_service_send.
   /// @param pe destination
-  /// @param server number of the service block
+  /// @param block number of the service block
   /// @param m copied
   /// @scope lane, from divergent code
-  GRAVEL_DEVICE void send(int pe, uint32_t server, const message& m) {
+  GRAVEL_DEVICE void send(int pe, uint32_t block, const message& m) {
     using namespace gravel::detail;
-    if (static_cast<uint32_t>(pe) != to_.g.my_pe || !gathers_ || server >= to_.servers())
-      return gravel_service_send(to_, pe, server, m);
+    if (static_cast<uint32_t>(pe) != to_.g.my_pe || !gathers_ || block >= to_.blocks())
+      return gravel_service_send(to_, pe, block, m);
     const lane_group here = lane_group::active();
-    bin& b = bin_[server];
+    bin& b = bin_[block];
     const uint32_t place = block_add_relaxed(&b.reserved, 1), generation = place / HALF, which = generation & 1;
     bool waits = true;
     for (relax wait;; wait()) {
       bool full = false;
       if (waits && load_acquire<scope::shared>(&b.leases[which]) == generation) {  // [B6]
-        of(server, which)[place % HALF] = m;
+        of(block, which)[place % HALF] = m;
         full = block_add(&b.written[which], 1) + 1 == HALF;  // [B5]
         waits = false;
         wait.reset();
       }
-      if (here.ballot(full)) push(here, full, server, generation);
+      if (here.ballot(full)) push(here, full, block, generation);
       if (!here.ballot(waits)) break;
     }
   }
@@ -98,13 +98,13 @@ struct gravel_service_sender {
     __syncthreads();
     const uint32_t rank = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z),
                    size = blockDim.x * blockDim.y * blockDim.z;
-    for (uint32_t server = rank; gathers_ && server < to_.servers(); server += size) {
-      bin& b = bin_[server];
+    for (uint32_t block = rank; gathers_ && block < to_.blocks(); block += size) {
+      bin& b = bin_[block];
       const uint32_t n = b.reserved % HALF, generation = b.reserved / HALF;
       if (n == 0) continue;
-      const service_near_ring ring = to_.view.near(server);
-      const uint64_t ticket = claim_near(to_.view.server(server), ring.chunks);
-      copy(ring, ticket, server, generation & 1, 0, 1, n);
+      const service_near_ring ring = to_.view.near(block);
+      const uint64_t ticket = claim_near(to_.view.block(block), ring.chunks);
+      copy(ring, ticket, block, generation & 1, 0, 1, n);
       ring.publish(ticket, n);
       b = empty_bin(0);
     }
@@ -120,48 +120,48 @@ struct gravel_service_sender {
     const uint32_t next = (generation + 1) & last_generation;
     return {generation * HALF, {0, 0}, {generation & 1 ? next : generation, generation & 1 ? generation : next}};
   }
-  GRAVEL_DEVICE message* of(uint32_t server, uint32_t which) {
-    return reinterpret_cast<message*>(messages_[server][which]);
+  GRAVEL_DEVICE message* of(uint32_t block, uint32_t which) {
+    return reinterpret_cast<message*>(messages_[block][which]);
   }
   /// 16 bytes at a time; what of the last is beyond `n` messages does no harm.
-  GRAVEL_DEVICE void copy(const gravel::detail::service_near_ring& ring, uint64_t ticket, uint32_t server,
+  GRAVEL_DEVICE void copy(const gravel::detail::service_near_ring& ring, uint64_t ticket, uint32_t block,
                           uint32_t which, uint32_t rank, uint32_t size, uint32_t n) {
     using namespace gravel::detail;
     unit* const to = ring.messages(ticket);
-    const unit* const from = messages_[server][which];
+    const unit* const from = messages_[block][which];
     const uint32_t units = (n * uint32_t{sizeof(message)} + uint32_t{sizeof(unit)} - 1) / uint32_t{sizeof(unit)};
     for (uint32_t i = rank; i < units; i += size) store_unit(to + i, load_unit(from + i));
   }
   /// Hands over the halves that lanes of `here` have completed, all lanes copying. Each leaves as soon as its own chunk
-  /// is free: who has a chunk and waits for another server's would keep out whoever has that one. Thread scope: the
+  /// is free: who has a chunk and waits for another service block's would keep out whoever has that one. Thread scope: the
   /// lanes of `here`.
-  __device__ GRAVEL_NOINLINE void push(const gravel::detail::lane_group& here, bool full, uint32_t server,
+  __device__ GRAVEL_NOINLINE void push(const gravel::detail::lane_group& here, bool full, uint32_t block,
                                        uint32_t generation) {
     using namespace gravel::detail;
     uint64_t ticket = 0;
-    if (full) ticket = fetch_add<scope::device>(&to_.view.server(server).near.tickets, uint64_t{1});
+    if (full) ticket = fetch_add<scope::device>(&to_.view.block(block).near.tickets, uint64_t{1});
     for (relax wait;; wait()) {
-      const bool leaves = full && near_is_free(to_.view.server(server), ticket, to_.view.shape.chunks);
+      const bool leaves = full && near_is_free(to_.view.block(block), ticket, to_.view.shape.chunks);
       for (uint32_t rest = here.ballot(leaves); rest; rest &= rest - 1) {
-        const uint32_t of = lane_group::lowest(rest), its = here.from_lane(server, of);
+        const uint32_t of = lane_group::lowest(rest), its = here.from_lane(block, of);
         here.sync();  // behind [B5]: what one lane has acquired, all may read
         copy(to_.view.near(its), here.from_lane(ticket, of), its, here.from_lane(generation, of) & 1, here.rank(),
              here.size(), HALF);
       }
       here.sync();
       if (leaves) {
-        bin& b = bin_[server];
+        bin& b = bin_[block];
         store_relaxed<scope::shared>(&b.written[generation & 1], 0u);
         store_release<scope::shared>(&b.leases[generation & 1], (generation + 2) & last_generation);  // [B6]
-        to_.view.near(server).publish(ticket, HALF);
+        to_.view.near(block).publish(ticket, HALF);
         full = false;
       }
       if (!here.ballot(full)) break;
     }
   }
 
-  gravel_service_handle<Server> to_;
+  gravel_service_handle<Service> to_;
   uint32_t gathers_;
-  bin bin_[SERVERS];
-  gravel::detail::unit messages_[SERVERS][2][HALF * sizeof(message) / sizeof(gravel::detail::unit)];
+  bin bin_[BLOCKS];
+  gravel::detail::unit messages_[BLOCKS][2][HALF * sizeof(message) / sizeof(gravel::detail::unit)];
 };

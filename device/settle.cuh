@@ -22,7 +22,7 @@ struct settle_view : rendezvous_view {
   queue of_handlers;    ///< in which what handlers on the device send waits when no ring has room for it
   uint32_t n_services;  ///< that are open
   struct {
-    const service_server* servers;
+    const service_block* blocks;
     uint32_t n;
   } service[most_services];
 };
@@ -69,7 +69,7 @@ __device__ __forceinline__ uint64_t part_of_tickets(const settle_view& v) {
     for (const queue* q : {&v.g.direct, &v.g.block, &v.of_handlers})
       sum += load_relaxed<scope::device>(&q->state->tickets);
   for (uint32_t s = 0; s < v.n_services; ++s)
-    for (uint32_t i = rank; i < v.service[s].n; i += settle_threads) sum += v.service[s].servers[i].tickets();
+    for (uint32_t i = rank; i < v.service[s].n; i += settle_threads) sum += v.service[s].blocks[i].tickets();
   return sum;
 }
 
@@ -80,12 +80,12 @@ __device__ __forceinline__ void apply_all(const settle_view& v) {
   if (threadIdx.x >= 32 && threadIdx.x < 64)
     for (uint32_t s = 0; s < v.n_services; ++s)
       for (uint32_t i = threadIdx.x % 32; i < v.service[s].n; i += 32) {
-        const service_server& server = v.service[s].servers[i];
+        const service_block& block = v.service[s].blocks[i];
         // What is applied first: if it is the number of tickets that are read behind it, then at that moment all of
         // them were applied.
         for (relax wait;; wait()) {
-          const uint64_t applied = server.applied();
-          if (applied == server.tickets()) break;
+          const uint64_t applied = block.applied();
+          if (applied == block.tickets()) break;
         }
       }
   __syncthreads();
@@ -99,7 +99,7 @@ __device__ __forceinline__ void apply_all(const settle_view& v) {
 ///   its word at each PE = this round, and whether [S3] release   sees all words of this round  [S3] acquire
 ///
 /// until in some round nobody has taken a ticket since the round before. Between the two, then, when the first was
-/// complete everywhere, all tickets that were ever taken were of messages that were applied; what handlers and servers
+/// complete everywhere, all tickets that were ever taken were of messages that were applied; what handlers and service blocks
 /// send has its tickets before theirs are done, so none of them ran, and nothing is left that could send.
 ///
 /// A PE may be one round ahead of another that has not yet read its word, but not two: so there are two words, for even

@@ -49,9 +49,9 @@ plane_routes::plane_routes(const node_setup& setup, uint32_t index, const std::v
 
   // Streams of nodes for which this one is intermediate.
   const landing_shape forwarded = setup.transit_shape(me);
-  const landing transit_ring{
-      transit,      nullptr,          nullptr, forwarded.streams, forwarded.packets, forwarded.packet_size,
-      transit_sink, nodes.n_pes() * 2};
+  const landing transit_ring{transit,           nullptr,           nullptr,
+                             forwarded.streams, forwarded.packets, forwarded.packet_size,
+                             transit_sink,      nodes.n_pes() * 2};
   for (uint32_t from : nodes.transit_sources_of(me))
     from_.try_emplace({from, transit_sink}, transit_ring, setup.transit_stream_of(me, from, index), nullptr, from,
                       *links[from]);

@@ -69,11 +69,11 @@ bool read_all(int from, std::byte* to, size_t n, owned_descriptor& came) {
 
 node_socket node_socket::connect(const std::string& name) {
   const auto [address, length] = address_of(name);
-  node_socket socket(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!socket.socket_) fail_errno("socket");
-  while (::connect(socket.descriptor(), reinterpret_cast<const sockaddr*>(&address), length) != 0)
+  node_socket made(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!made.socket_) fail_errno("socket");
+  while (::connect(made.descriptor(), reinterpret_cast<const sockaddr*>(&address), length) != 0)
     if (errno != EINTR) fail_errno("connecting to the aggregator at '@" + name + "'");
-  return socket;
+  return made;
 }
 
 void node_socket::send_bytes(std::vector<std::byte> bytes, int descriptor) {

@@ -31,7 +31,7 @@ const char* name_of(queue_kind);
 /// Everything that determines the layout; equal on PE and aggregator, or the connection is refused.
 struct segment_shape {
   uint64_t packet_size;
-  uint32_t packets;   ///< per stream
+  uint32_t packets;  ///< per stream
   uint32_t streams;  ///< inbound streams per sink kind: source nodes * planes
   uint32_t n_planes;
   uint32_t n_pes;

@@ -110,8 +110,7 @@ class completion {
     v.lines = p_.routes.lines();
     v.n_lines = p_.routes.n_sources();
     v.of_handlers = p_.memory.of_device_handlers().direct;
-    for (const open_service* s : p_.services)
-      v.service[v.n_services++] = {&s->view().server(0), s->view().shape.servers};
+    for (const open_service* s : p_.services) v.service[v.n_services++] = {&s->view().block(0), s->view().shape.blocks};
     return v;
   }
   /// All PEs reach each other's memory: what they wait for together is decided there.

@@ -32,7 +32,7 @@ class resident_cpu {
     wait_for(kernel, mine.mapped());
   }
 
-  /// Throws gravel::error, which names the service, if a server has thrown. Any thread.
+  /// Throws gravel::error, which names the service, if a service block has thrown. Any thread.
   void throw_if_failed() {
     const std::lock_guard lock(lock_);
     for (auto& [kernel, mine] : all_)
@@ -47,7 +47,7 @@ class resident_cpu {
 
   static void wait_for(const resident_kernel& kernel, running& mine) {
     if (const std::exception_ptr thrown = mine.stream.wait())
-      fail("a server of service '{}' failed: {}", kernel.name, text_of_thrown(thrown));
+      fail("a service block of service '{}' failed: {}", kernel.name, text_of_thrown(thrown));
   }
 
   std::mutex lock_;

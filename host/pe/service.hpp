@@ -10,39 +10,39 @@
 
 /// All PEs say the same.
 struct gravel_service_options {
-  uint32_t servers = 8;          ///< of each PE, 1 to 256: blocks that stay resident
-  uint32_t chunks = 64;          ///< of each of a server's two rings: a power of two
+  uint32_t blocks = 8;           ///< of each PE, 1 to 256: blocks that stay resident
+  uint32_t chunks = 64;          ///< of each of a service block's two rings: a power of two
   uint32_t chunk_messages = 64;  ///< 32 to 1024
 };
 
-/// A service: open from its constructor to close() or its destructor. The program gives gravel_service_delivery<Server>
+/// A service: open from its constructor to close() or its destructor. The program gives gravel_service_delivery<Service block>
 /// to gravel_init.
 /// @scope the program's host thread; collective: all PEs open and close the same services in the same order, while no
 ///   kernel runs
 /// @completion on return
 /// @errors gravel::error, on all PEs
 /// @source Gravel
-template <class Server>
+template <class Service>
 class gravel_service {
  public:
   /// Opens the service.
-  /// @param server copied to the kernel; what it points to is memory of this PE's device
+  /// @param block copied to the kernel; what it points to is memory of this PE's device
   /// @param how the same at all PEs
   /// @completion on return: the service is resident at all PEs
   /// @errors gravel::error, on all PEs, if the options cannot be, differ, or there is no room
-  explicit gravel_service(const Server& server, const gravel_service_options& how = {})
-      : core_(std::make_unique<gravel::detail::open_service>(describe(how, context_with(server)))),
+  explicit gravel_service(const Service& block, const gravel_service_options& how = {})
+      : core_(std::make_unique<gravel::detail::open_service>(describe(how, context_with(block)))),
         exceptions_(std::uncaught_exceptions()) {
-    gravel_service_handle<Server> inside = handle();
-    inside.in_server = true, inside.opening = 0;
-    core_->start([inside, server, life = core_->life()](void* stream, uint64_t number) {
+    gravel_service_handle<Service> inside = handle();
+    inside.in_service = true, inside.opening = 0;
+    core_->start([inside, block, life = core_->life()](void* stream, uint64_t number) {
 #if GRAVEL_CUDA
-      gravel::detail::serve<Server>
-          <<<inside.servers(), gravel::detail::service_threads<Server>(), 0, static_cast<cudaStream_t>(stream)>>>(
-              inside, server, life, number);
+      gravel::detail::serve<Service>
+          <<<inside.blocks(), gravel::detail::service_threads<Service>(), 0, static_cast<cudaStream_t>(stream)>>>(
+              inside, block, life, number);
 #else
       (void)stream;
-      gravel::detail::serve<Server>(inside, server, life, number);
+      gravel::detail::serve<Service>(inside, block, life, number);
 #endif
     });
   }
@@ -56,8 +56,8 @@ class gravel_service {
   /// For kernels of gravel_launch, until close().
   /// @scope any host thread
   /// @errors gravel::error if the service is closed
-  gravel_service_handle<Server> handle() const {
-    if (!core_) gravel::detail::refuse_closed("handle()", "service", Server::name);
+  gravel_service_handle<Service> handle() const {
+    if (!core_) gravel::detail::refuse_closed("handle()", "service", Service::name);
     return {core_->handle(), core_->view(), false, core_->opening()};
   }
 
@@ -70,17 +70,17 @@ class gravel_service {
   }
 
  private:
-  static_assert(gravel::detail::server_check<Server>::good);
-  using context = gravel::detail::service_context<Server>;
-  static constexpr bool is_given = gravel::detail::polls_arrivals<Server>;
-  static context context_with(const Server& server) { return {{}, server}; }
+  static_assert(gravel::detail::service_check<Service>::good);
+  using context = gravel::detail::service_context<Service>;
+  static constexpr bool is_given = gravel::detail::polls_arrivals<Service>;
+  static context context_with(const Service& block) { return {{}, block}; }
   /// The context is copied before the call ends.
   static gravel::detail::service_description describe(const gravel_service_options& how, const context& mine) {
-    return {Server::name,
-            {how.servers, how.chunks, how.chunk_messages, uint32_t{sizeof(typename Server::message)}},
-            gravel::detail::service_threads<Server>(),
-            gravel::detail::handler_id<gravel_service_delivery<Server>>::value,
-            reinterpret_cast<const void*>(&gravel::detail::serve<Server>),
+    return {Service::name,
+            {how.blocks, how.chunks, how.chunk_messages, uint32_t{sizeof(typename Service::message)}},
+            gravel::detail::service_threads<Service>(),
+            gravel::detail::handler_id<gravel_service_delivery<Service>>::value,
+            reinterpret_cast<const void*>(&gravel::detail::serve<Service>),
             is_given ? &mine : nullptr,
             is_given ? sizeof(mine) : sizeof(gravel::detail::service_view)};
   }

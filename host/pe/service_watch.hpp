@@ -40,49 +40,50 @@ class service_watch {
         if (watch.end.look(true, 0))
           return fmt::format(
               "service '{}': it is closed, but its kernel at PE {} has not ended for {} s (GRAVEL_WATCHDOG_S); a "
-              "server may not return "
+              "service block may not return "
               "from its messages",
               s->name(), pe_, limit_s);
         continue;
       }
-      const std::vector<service_server> servers = s->read_servers();
-      watch.servers.resize(servers.size());
-      for (size_t i = 0; i < servers.size(); ++i)
-        if (watch.servers[i].look(servers[i].applied() < servers[i].tickets(), servers[i].applied()))
+      const std::vector<service_block> blocks = s->read_blocks();
+      watch.blocks.resize(blocks.size());
+      for (size_t i = 0; i < blocks.size(); ++i)
+        if (watch.blocks[i].look(blocks[i].applied() < blocks[i].tickets(), blocks[i].applied()))
           return fmt::format(
-              "service '{}': server {} of PE {} has finished nothing for {} s (GRAVEL_WATCHDOG_S), and messages wait "
+              "service '{}': service block {} of PE {} has finished nothing for {} s (GRAVEL_WATCHDOG_S), and messages "
+              "wait "
               "for it; it may not "
               "return from its messages, or its kernel may find no room on the device",
               s->name(), i, pe_, limit_s);
     }
     return {};
   }
-  /// How the servers stand, a line for each. Thread: any.
+  /// How the service blocks stand, a line for each. Thread: any.
   std::string describe() {
     const std::lock_guard lock(lock_);
     std::string text;
-    for (open_service* s : open_) text += describe_servers(*s);
+    for (open_service* s : open_) text += describe_blocks(*s);
     return text;
   }
 
  private:
-  static std::string describe_servers(open_service& s) {
+  static std::string describe_blocks(open_service& s) {
     std::string text;
-    const std::vector<service_server> servers = s.read_servers();
+    const std::vector<service_block> blocks = s.read_blocks();
     const uint64_t places = s.view().shape.far_messages();
-    for (size_t i = 0; i < servers.size(); ++i) {
-      const service_server& now = servers[i];
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      const service_block& now = blocks[i];
       text += fmt::format(
-          "  service '{}', server {} {}; chunks of kernels of this PE: {}, applied: {}; messages of other PEs, "
-          "handlers and servers: {} in "
+          "  service '{}', service block {} {}; chunks of kernels of this PE: {}, applied: {}; messages of other PEs, "
+          "handlers and service blocks: {} in "
           "a ring of {}, applied: {}\n",
-          s.name(), i, now.state == service_server::asleep ? "sleeps" : "runs", now.near.tickets, now.near_done,
+          s.name(), i, now.state == service_block::asleep ? "sleeps" : "runs", now.near.tickets, now.near_done,
           now.far_tickets, places, now.far_done);
     }
     return text;
   }
   struct watched {
-    std::vector<stall_watch> servers;
+    std::vector<stall_watch> blocks;
     stall_watch end;
   };
   uint32_t pe_;

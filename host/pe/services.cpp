@@ -16,8 +16,8 @@ namespace {
 
 /// As the others hear of it.
 std::string text_of(const service_description& d) {
-  return fmt::format("'{}' ({} servers of {} threads, {} chunks of {} messages, {} bytes a message)", d.name,
-                     d.shape.servers, d.threads, d.shape.chunks, d.shape.chunk_messages, d.shape.message_bytes);
+  return fmt::format("'{}' ({} service blocks of {} threads, {} chunks of {} messages, {} bytes a message)", d.name,
+                     d.shape.blocks, d.threads, d.shape.chunks, d.shape.chunk_messages, d.shape.message_bytes);
 }
 constexpr size_t most_name = 63, most_text = 256;
 
@@ -28,7 +28,7 @@ void check(const service_description& d) {
   };
   if (d.name.empty() || d.name.size() > most_name)
     fail("service '{}': its name has {} characters; it may have 1 to {}", d.name, d.name.size(), most_name);
-  in("servers", d.shape.servers, 1, service_shape::most_servers);
+  in("service blocks", d.shape.blocks, 1, service_shape::most_blocks);
   in("chunks", d.shape.chunks, 1, service_shape::most_chunks);
   if (!std::has_single_bit(d.shape.chunks))
     fail("service '{}': {} chunks is not a power of two", d.name, d.shape.chunks);
@@ -66,7 +66,7 @@ open_service::open_service(const service_description& what) : job_(&waiting_runt
   auto& device = job_->device();
   resident_kernel wanted{};
   wanted.name = what_.name;
-  wanted.blocks = what_.shape.servers;
+  wanted.blocks = what_.shape.blocks;
   wanted.threads = what_.threads;
   wanted.function = what_.kernel;
   if (const std::string why = device.refuse_resident(wanted); !why.empty()) fail("service '{}': {}", what_.name, why);
@@ -90,8 +90,7 @@ open_service::open_service(const service_description& what) : job_(&waiting_runt
   }
   view_ = {memory_, control_.data(), what_.shape};
   life_ = reinterpret_cast<service_life*>(memory_ + rings);
-  for (uint32_t s = 0; s < what_.shape.servers; ++s)
-    device.store_word(&view_.server(s).room, what_.shape.far_messages());
+  for (uint32_t s = 0; s < what_.shape.blocks; ++s) device.store_word(&view_.block(s).room, what_.shape.far_messages());
   std::vector<char> context(what_.context_bytes);
   if (what_.context) std::memcpy(context.data(), what_.context, context.size());
   std::memcpy(context.data(), &view_, sizeof(view_));
@@ -99,17 +98,18 @@ open_service::open_service(const service_description& what) : job_(&waiting_runt
   what_.context = nullptr;
   opening_ = new_opening();
   log_info(
-      "service '{}': {} servers of {} threads; {} bytes of device memory for rings of {} chunks of {} messages, and of "
+      "service '{}': {} service blocks of {} threads; {} bytes of device memory for rings of {} chunks of {} messages, "
+      "and of "
       "{} messages of "
       "other PEs, of {} bytes for each",
-      what_.name, what_.shape.servers, what_.threads, bytes, what_.shape.chunks, what_.shape.chunk_messages,
+      what_.name, what_.shape.blocks, what_.threads, bytes, what_.shape.chunks, what_.shape.chunk_messages,
       what_.shape.far_messages(), what_.shape.message_bytes);
 }
 
 gravel_t open_service::handle() const { return job_->memory().of_kernels(); }
 
 void open_service::start(std::function<void(void*, uint64_t)> run) {
-  kernel_ = {what_.name, what_.shape.servers, what_.threads, life_, control_.data(), what_.kernel, std::move(run)};
+  kernel_ = {what_.name, what_.shape.blocks, what_.threads, life_, control_.data(), what_.kernel, std::move(run)};
   if (what_.handler) job_->memory().set_context(what_.handler, what_.name.c_str(), sink_kind::device, life_ + 1);
   job_->services().add(*this);
   try {
@@ -164,17 +164,17 @@ open_service::~open_service() {
   }
 }
 
-std::vector<service_server> open_service::read_servers() {
-  std::vector<service_server> servers(what_.shape.servers);
-  job_->device().read_words(reinterpret_cast<uint64_t*>(servers.data()), reinterpret_cast<const uint64_t*>(memory_),
-                            servers.size() * sizeof(service_server) / sizeof(uint64_t));
-  return servers;
+std::vector<service_block> open_service::read_blocks() {
+  std::vector<service_block> blocks(what_.shape.blocks);
+  job_->device().read_words(reinterpret_cast<uint64_t*>(blocks.data()), reinterpret_cast<const uint64_t*>(memory_),
+                            blocks.size() * sizeof(service_block) / sizeof(uint64_t));
+  return blocks;
 }
 
 open_service::counts open_service::read() {
   counts c;
-  for (const service_server& s : read_servers()) c.applied += s.applied();
-  for (const service_server& s : read_servers()) c.tickets += s.tickets();
+  for (const service_block& s : read_blocks()) c.applied += s.applied();
+  for (const service_block& s : read_blocks()) c.tickets += s.tickets();
   return c;
 }
 

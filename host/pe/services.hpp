@@ -17,7 +17,7 @@ class runtime;
 struct service_description {
   std::string name;
   service_shape shape;
-  uint32_t threads;               ///< of a server
+  uint32_t threads;               ///< of a service block
   uint32_t handler;               ///< id of gravel_service_delivery; 0: messages come in another way
   const void* kernel;             ///< CUDA: the function
   const void* context = nullptr;  ///< the handler's, of which the first is a service_view, for open_service to fill in;
@@ -51,8 +51,8 @@ class open_service {
   };
   /// `applied` is read before `tickets`.
   counts read();
-  /// A copy of what its servers share with those who send. Thread: any.
-  std::vector<service_server> read_servers();
+  /// A copy of what its service blocks share with those who send. Thread: any.
+  std::vector<service_block> read_blocks();
   /// Has its kernel been told to end? Thread: any.
   bool is_to_end() const { return is_to_end_; }
 

@@ -53,9 +53,8 @@ GRAVEL_DEVICE void reduce_in_one_shot(const gravel_reducer_handle& r, const redu
     for (uint32_t q = 0; q < m.n_pes; ++q)
       if (q != m.my_pe) flagged_words::store(m.at(r.g, mine, q) + i, flagged);  // [A3]
   }
-  for_others(m, [&](uint32_t pe) {
-    store_relaxed(m.at(r.g, m.header(p.slice, p.call, m.my_pe), pe), p.call << 32 | p.what);
-  });
+  for_others(
+      m, [&](uint32_t pe) { store_relaxed(m.at(r.g, m.header(p.slice, p.call, m.my_pe), pe), p.call << 32 | p.what); });
   // First, so that PEs which differ are told so, and do not wait for words that do not come.
   for_others(m, [&](uint32_t pe) { await_header(r, p, pe); });
   for (uint64_t i = threadIdx.x; i < words; i += blockDim.x) {

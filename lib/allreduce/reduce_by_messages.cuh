@@ -35,8 +35,8 @@ GRAVEL_DEVICE void reduce_pieces(const gravel_reducer_handle& r, const reduction
   for (uint32_t i = 1; i < m.n_pes; ++i) {
     const uint32_t pe = (m.my_pe + i) % m.n_pes;
     const piece its = piece::of(begin, end, each, pe);
-    gravel_put_signal(r.g, staged(m.my_pe), from + its.first, its.count * sizeof(T),
-                      m.header(p.slice, p.call, m.my_pe), p.call << 32 | p.what, GRAVEL_SIGNAL_SET,
+    gravel_put_signal(r.g, staged(m.my_pe), from + its.first, its.count * sizeof(T), m.header(p.slice, p.call, m.my_pe),
+                      p.call << 32 | p.what, GRAVEL_SIGNAL_SET,
                       static_cast<int>(pe));  // [A1] release
   }
   if (threadIdx.x == 0) gravel_flush(r.g);

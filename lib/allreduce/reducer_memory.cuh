@@ -84,9 +84,7 @@ struct reducer_memory {
   GRAVEL_BOTH static uint64_t padded(uint64_t bytes) { return (bytes + 255) / 256 * 256; }
   GRAVEL_BOTH uint64_t words_of_slice() const { return 3ull * n_pes; }
   GRAVEL_BOTH uint64_t words_at() const { return padded(sizeof(grid_line) + blocks * sizeof(slice_line)); }
-  GRAVEL_BOTH uint64_t staging_at() const {
-    return words_at() + padded(blocks * words_of_slice() * sizeof(uint64_t));
-  }
+  GRAVEL_BOTH uint64_t staging_at() const { return words_at() + padded(blocks * words_of_slice() * sizeof(uint64_t)); }
   GRAVEL_BOTH uint64_t bytes() const {
     return staging_at() + uint64_t{blocks} * n_pes * 2 * staged_units * sizeof(unit);
   }

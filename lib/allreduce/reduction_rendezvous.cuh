@@ -46,9 +46,8 @@ GRAVEL_DEVICE void tell(const gravel_reducer_handle& r, uint64_t* told, uint64_t
 GRAVEL_DEVICE void sync_at_begin(const gravel_reducer_handle& r, const reduction_part& p) {
   const reducer_memory& m = r.memory;
   __syncthreads();
-  for_others(m, [&](uint32_t pe) {
-    tell(r, m.header(p.slice, p.call, m.my_pe), p.call << 32 | p.what, pe);
-  });  // [A1] release
+  for_others(
+      m, [&](uint32_t pe) { tell(r, m.header(p.slice, p.call, m.my_pe), p.call << 32 | p.what, pe); });  // [A1] release
   for_others(m, [&](uint32_t pe) { await_header(r, p, pe); });
   __syncthreads();
 }

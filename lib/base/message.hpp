@@ -210,7 +210,7 @@ GRAVEL_BOTH constexpr uint32_t units_of(uint64_t word0, uint64_t word1) {
   X(bad_shared, "a block sender without memory")                                                                         \
   X(other_collective, "the PEs' kernels call different collectives: {call} here, {other_call} at PE {pe}")               \
   X(bad_root, "gravel_broadcast_block from PE {wrong_pe}: the job has PEs 0 to {last_pe}")                               \
-  X(bad_server, "a message for server {offset} of a service: it has servers 0 to {last}")                                \
+  X(bad_service_block, "a message for server {offset} of a service: it has servers 0 to {last}")                         \
   X(bad_key,                                                                                                             \
     "a critical section of servers was called with key {offset}: they have keys 0 to {last}") /* of lib/server, as     \
                                                                                                  those that follow */ \
@@ -239,7 +239,7 @@ GRAVEL_BOTH constexpr uint32_t units_of(uint64_t word0, uint64_t word1) {
   X(link_closed,                                                                                                         \
     "a kernel sends {bytes} bytes on the link from PE {offset} to PE {pe} after its shutdown") /* of lib/link, as      \
                                                                                                   those that follow */ \
-  X(link_lane, "a kernel uses lane {offset} of a link to PE {pe}: it has lanes 0 to {last}")                    \
+  X(link_lane, "a kernel uses lane {offset} of a link to PE {pe}: it has lanes 0 to {last}")                             \
   X(link_held,                                                                                                           \
     "a kernel waits for a packet on the link from PE {pe} to PE {offset} while it holds all {bytes} buffers: release "   \
     "one "                                                                                                               \

@@ -1,27 +1,27 @@
-// The rings of a service: how its messages wait for its servers, in the memory of the own PE's device. A server is a block of the kernel that
+// The rings of a service: how its messages wait for its service blocks, in the memory of the own PE's device. A service block is a block of the kernel that
 // stays resident while the service is open (device/service_kernel.cuh); each has two rings of chunks of messages of one type:
 //
 //   near   of chunks, filled by kernels of the own PE, who gather and who wait while it is full: a ring as in lib/base/ring.hpp, [P1] [P2], whose `done`
-//          is a count, and whose `published` also tells how many messages the chunk leases: a server that sees it has to ask nothing else
-//   far    of single messages, filled by the handler that takes messages of other PEs, and of servers, who never waits: it takes places only if
-//          some are free. Lanes of a warp mostly have messages for different servers: so they are not gathered, and each has its own word
+//          is a count, and whose `published` also tells how many messages the chunk leases: a service block that sees it has to ask nothing else
+//   far    of single messages, filled by the handler that takes messages of other PEs, and of service blocks, who never waits: it takes places only if
+//          some are free. Lanes of a warp mostly have messages for different service blocks: so they are not gathered, and each has its own word
 //
-//   handler: n lanes with a message for one server         server: the block's first warp
+//   handler: n lanes with a message for one service block         service block: the block's first warp
 //   room -= n; what there was not: room += it, and the     the longest run of messages from its next ticket on that
 //     messages are kept as what handlers send  [V1] acquire  have arrived  [P1] acquire
 //   tickets = far_tickets..., one for each                 the whole block works on them
 //   each lane: writes its message                          room += messages  [V1] release
 //   published = ticket + 1       [P1] release              near_done, far_done += chunks, messages  [P2] release
 //
-// Invariants: a server frees places in the order of their tickets and counts them in `room` afterwards, so who has taken some of `room` finds
+// Invariants: a service block frees places in the order of their tickets and counts them in `room` afterwards, so who has taken some of `room` finds
 // the places of its tickets free, whatever the order in which others do. (The tickets' addition is acquire and release: it hands on what those
-// with lower tickets have acquired from `room`.) What a server sends has its tickets before `done` counts what it was sent for. `room` is taken
+// with lower tickets have acquired from `room`.) What a service block sends has its tickets before `done` counts what it was sent for. `room` is taken
 // only by who has seen some: else thousands of handlers that try again would keep it below 0 while there is room.
 //
-// Sleeping [V2]. The kernel ends when its host says so. Then a server and the handler decide who calls the host, each by writing a word
+// Sleeping [V2]. The kernel ends when its host says so. Then a service block and the handler decide who calls the host, each by writing a word
 // of its own and reading the other's, with a full fence in between:
 //
-//   server that leaves: state = asleep; fence; look: has something arrived? then call      handler: published; fence; state == asleep? then call
+//   service block that leaves: state = asleep; fence; look: has something arrived? then call      handler: published; fence; state == asleep? then call
 //
 // so at least one sees the other. `called` keeps all but the first from calling.
 #pragma once
@@ -30,19 +30,19 @@
 
 namespace gravel::detail {
 
-// The end [V4], on a GPU (test/models/lease.pml). Server 0 decides, as the resolver's block 0 does, so that the kernel
+// The end [V4], on a GPU (test/models/lease.pml). Service block 0 decides, as the resolver's block 0 does, so that the kernel
 // ends even while threads of the host wait for all kernels, in cudaFree for example. What the host wants it writes to
 // its own memory: `lease` is a new number for each lease, and a kernel that has answered it in `lease_seen` stays until
 // the word changes. The host starts kernels that send only then; one that ended before it is started again.
 
-/// Of one server; in device memory, zeroed but for `room`. Lasts from one kernel to the next.
-struct service_server {
+/// Of one service block; in device memory, zeroed but for `room`. Lasts from one kernel to the next.
+struct service_block {
   ring_line near;                    ///< its tickets; kernels'
   alignas(64) uint64_t far_tickets;  ///< handlers'
   uint64_t room;               ///< places of the far ring that are free and not claimed; may be below 0 for a moment
-  alignas(64) uint64_t state;  ///< written by the server, and by who calls
-  alignas(64)
-      uint64_t near_done;  ///< chunks and messages that it has worked on: the tickets that it waits for. The server's
+  alignas(64) uint64_t state;  ///< written by the service block, and by who calls
+  alignas(64) uint64_t
+      near_done;  ///< chunks and messages that it has worked on: the tickets that it waits for. The service block's
   uint64_t far_done;
   static constexpr uint64_t asleep = 0, awake = 1, called = 2;
 
@@ -54,21 +54,21 @@ struct service_server {
     return load_acquire<scope::device>(&near_done) + load_acquire<scope::device>(&far_done);
   }
 };
-static_assert(sizeof(service_server) == 256);
+static_assert(sizeof(service_block) == 256);
 
 /// Of one kernel, in device memory. The host clears it before each launch.
 struct service_life {
   uint64_t resident;  ///< blocks that have started
-  uint64_t stop;      ///< not 0: leave. GPU: written by server 0; CPU backend: by the host
+  uint64_t stop;      ///< not 0: leave. GPU: written by service block 0; CPU backend: by the host
 };
 
 /// Host memory that kernels reach.
 struct alignas(64) service_control {
   uint64_t doorbell;              ///< any change: there is something for a service that may sleep
   alignas(64) uint64_t resident;  ///< number of the launch whose blocks have all started [V3]
-  uint64_t lease_seen;            ///< the last lease that server 0 has seen [V4]
+  uint64_t lease_seen;            ///< the last lease that service block 0 has seen [V4]
   alignas(64) uint64_t
-      lease;  ///< GPU: the host's, read by server 0. 0: end after your quantum; else stay [V4]; `leave`: end now
+      lease;  ///< GPU: the host's, read by service block 0. 0: end after your quantum; else stay [V4]; `leave`: end now
   uint64_t quantum_ns;  ///< the same
   static constexpr uint64_t leave = ~0ull;
 };
@@ -99,7 +99,7 @@ struct service_near_ring {
   GRAVEL_BOTH void publish(uint64_t ticket, uint32_t messages) const {
     store_release<scope::device>(word(ticket), word_of(ticket, messages));  // [P1]
   }
-  /// Server: messages of that chunk, which may be read then; 0: it has not arrived.
+  /// Service block: messages of that chunk, which may be read then; 0: it has not arrived.
   GRAVEL_BOTH uint32_t arrived(uint64_t ticket) const {
     return messages_in(load_acquire<scope::device>(word(ticket)), ticket);  // [P1]
   }
@@ -107,8 +107,8 @@ struct service_near_ring {
 
 /// How many, and how large.
 struct service_shape {
-  uint32_t servers, chunks, chunk_messages, message_bytes;
-  static constexpr uint32_t most_servers = 256, most_chunks = 1u << 20, least_chunk_messages = 32,
+  uint32_t blocks, chunks, chunk_messages, message_bytes;
+  static constexpr uint32_t most_blocks = 256, most_chunks = 1u << 20, least_chunk_messages = 32,
                             most_chunk_messages = 1024;
 
   GRAVEL_BOTH uint32_t chunk_units() const {
@@ -126,10 +126,10 @@ struct service_shape {
   GRAVEL_BOTH uint64_t far_bytes() const {
     return (far_messages() * uint64_t{sizeof(uint64_t) + message_bytes} + 63) / 64 * 64;
   }
-  /// Both rings of a server.
-  GRAVEL_BOTH uint64_t server_bytes() const { return near_bytes() + far_bytes(); }
+  /// Both rings of a service block.
+  GRAVEL_BOTH uint64_t block_bytes() const { return near_bytes() + far_bytes(); }
   /// All device memory of a service at one PE.
-  GRAVEL_BOTH uint64_t bytes() const { return servers * (sizeof(service_server) + server_bytes()); }
+  GRAVEL_BOTH uint64_t bytes() const { return blocks * (sizeof(service_block) + block_bytes()); }
   bool operator==(const service_shape&) const = default;
 };
 
@@ -146,13 +146,13 @@ struct service_far_ring {
   }
 };
 
-/// A service as kernels, handlers and its servers see it: plain data.
+/// A service as kernels, handlers and its service blocks see it: plain data.
 struct service_view {
-  char* memory;  ///< shape.bytes(): [server] service_server; [server] near ring, far ring
+  char* memory;  ///< shape.bytes(): [service block] service_block; [service block] near ring, far ring
   service_control* control;
   service_shape shape;
 
-  GRAVEL_BOTH service_server& server(uint32_t s) const { return reinterpret_cast<service_server*>(memory)[s]; }
+  GRAVEL_BOTH service_block& block(uint32_t s) const { return reinterpret_cast<service_block*>(memory)[s]; }
   GRAVEL_BOTH service_near_ring near(uint32_t s) const { return {rings(s), shape.chunks, padded_units()}; }
   GRAVEL_BOTH service_far_ring far(uint32_t s) const {
     char* const at = rings(s) + shape.near_bytes();
@@ -164,17 +164,17 @@ struct service_view {
   /// Chunks begin on lines of their own.
   GRAVEL_BOTH uint32_t padded_units() const { return (shape.chunk_units() + 3) / 4 * 4; }
   GRAVEL_BOTH char* rings(uint32_t s) const {
-    return memory + shape.servers * sizeof(service_server) + s * shape.server_bytes();
+    return memory + shape.blocks * sizeof(service_block) + s * shape.block_bytes();
   }
 };
 
 /// Kernels: may the holder of `ticket` write into the near ring?
-GRAVEL_BOTH bool near_is_free(const service_server& s, uint64_t ticket, uint32_t chunks) {
+GRAVEL_BOTH bool near_is_free(const service_block& s, uint64_t ticket, uint32_t chunks) {
   return slot_is_free(ticket, ring<scope::device>::read_done(&s.near_done), chunks);  // [P2]
 }
 
 /// Kernels: a ticket of the near ring whose chunk is free. Thread scope: lane. publish() must follow.
-GRAVEL_BOTH uint64_t claim_near(service_server& s, uint32_t chunks) {
+GRAVEL_BOTH uint64_t claim_near(service_block& s, uint32_t chunks) {
   const uint64_t ticket = fetch_add<scope::device>(&s.near.tickets, uint64_t{1});
   for (relax wait; !near_is_free(s, ticket, chunks); wait()) {
   }
@@ -187,7 +187,7 @@ struct far_claim {
   uint64_t first;
   uint32_t n;
 };
-GRAVEL_BOTH far_claim claim_far(service_server& s, uint32_t n) {
+GRAVEL_BOTH far_claim claim_far(service_block& s, uint32_t n) {
   if (static_cast<int64_t>(load_relaxed<scope::device>(&s.room)) <= 0) return {0, 0};
   const auto room = static_cast<int64_t>(fetch_add_acq_rel<scope::device>(&s.room, ~uint64_t{n} + 1));  // [V1]
   const uint32_t got = room <= 0 ? 0 : room < n ? static_cast<uint32_t>(room) : n;
@@ -195,12 +195,12 @@ GRAVEL_BOTH far_claim claim_far(service_server& s, uint32_t n) {
   return {got ? fetch_add_acq_rel<scope::device>(&s.far_tickets, uint64_t{got}) : 0, got};
 }
 
-/// Calls the host if this server sleeps and nobody else has called; what the caller published is seen by it or by the
+/// Calls the host if this service block sleeps and nobody else has called; what the caller published is seen by it or by the
 /// next kernel [V2]. Thread scope: lane.
-GRAVEL_BOTH void wake_server(const service_view& view, service_server& s) {
+GRAVEL_BOTH void wake_block(const service_view& view, service_block& s) {
   full_fence();
-  if (load_relaxed<scope::device>(&s.state) != service_server::asleep ||
-      !compare_swap_acquire<scope::device>(&s.state, service_server::asleep, service_server::called))
+  if (load_relaxed<scope::device>(&s.state) != service_block::asleep ||
+      !compare_swap_acquire<scope::device>(&s.state, service_block::asleep, service_block::called))
     return;
 #if GRAVEL_ON_GPU
   store_release(&view.control->doorbell, globaltimer_ns());  // nothing is added to host memory from a GPU

@@ -46,16 +46,16 @@ enum class team_scope : uint8_t { block, warp, grid, task };
   X(service_sender_begin, "gravel_service_sender::begin", block, "", "threads that send nothing call it too")          \
   X(service_sender_end, "gravel_service_sender::end", block, "",                                                       \
     "threads that send nothing call it too, and none returns before it")                                               \
-  X(server_sender_begin, "begin() of a server sender", block, "", "threads that call nothing call it too")             \
-  X(server_sender_end, "end() of a server sender", block, "",                                                          \
+  X(critical_sender_begin, "begin() of a server sender", block, "", "threads that call nothing call it too")           \
+  X(critical_sender_end, "end() of a server sender", block, "",                                                        \
     "threads that call nothing call it too, and none returns before it")                                               \
-  X(packet_sender, "the constructor of gravel_packet_sender", block, "lane",                                        \
+  X(packet_sender, "the constructor of gravel_packet_sender", block, "lane",                                           \
     "threads that send nothing make the object, too")                                                                  \
   X(packet_sender_end, "the destructor of gravel_packet_sender", block, "",                                            \
     "no thread returns while others use the object")                                                                   \
   X(packet_send, "gravel_packet_sender::send", block, "bytes,metadata,is_last", "one thread has gravel_put_bulk_lane") \
   X(packet_shutdown, "gravel_packet_sender::shutdown", block, "", "call it behind the branch that leaves threads out") \
-  X(packet_receiver, "the constructor of gravel_packet_receiver", block, "lane",                                    \
+  X(packet_receiver, "the constructor of gravel_packet_receiver", block, "lane",                                       \
     "threads that read nothing make the object, too")                                                                  \
   X(packet_receiver_end, "the destructor of gravel_packet_receiver", block, "",                                        \
     "no thread returns while others use the object")                                                                   \

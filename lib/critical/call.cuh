@@ -1,34 +1,34 @@
 // Calls: how kernels have critical sections run.
 //
-//   gravel_server_call<deposit>(bank, key, amount);             // one by one
-//   gravel_server_ask<withdraw>(bank, slot, key, amount);       // the answer goes to *slot, symmetric memory of the caller
+//   gravel_critical_call<deposit>(bank, key, amount);             // one by one
+//   gravel_critical_ask<withdraw>(bank, slot, key, amount);       // the answer goes to *slot, symmetric memory of the caller
 //
-//   __shared__ gravel_server_sender<account, deposit> out;      // gathers for servers of the own PE
+//   __shared__ gravel_critical_sender<account, deposit> out;      // gathers for service blocks of the own PE
 //   out.begin(bank);                                            // all threads of the block
 //   ... out.call<deposit>(key, amount);                         // divergent: any lanes, any number of times
 //   out.end();                                                  // all threads of the block
 //
 // A call whose keys are all of the own PE may run where it is made (`in place`): the caller takes the words beside the records, runs the section,
 // and gives them back; if one is taken, it gives back those it has, and sends the call. So a key for which many call at once soon belongs to its
-// server, and the others to nobody.
+// service block, and the others to nobody.
 #pragma once
 #include "lib/critical/in_place.cuh"
-#include "lib/critical/server.cuh"
+#include "lib/critical/key_service.cuh"
 
-/// What kernels need to call: plain data, from gravel_servers::handle().
+/// What kernels need to call: plain data, from gravel_critical_sections::handle().
 /// @scope lane, from divergent code
 /// @completion on return
 /// @errors a handle that is closed: the job ends with a message
-/// @source synchronization servers (ASPLOS 2019)
+/// @source synchronization service blocks (ASPLOS 2019)
 template <class Record, class... Sections>
-struct gravel_server_handle {
-  using server = gravel::detail::key_server<Record, Sections...>;
-  gravel_service_handle<server> service;
-  gravel::detail::server_table<typename server::layout> table;
-  static constexpr const char* what = "the servers of";
+struct gravel_critical_handle {
+  using service_type = gravel::detail::key_service<Record, Sections...>;
+  gravel_service_handle<service_type> service;
+  gravel::detail::record_table<typename service_type::layout> table;
+  static constexpr const char* what = "the critical sections of";
   /// @internal
   GRAVEL_DEVICE void check_open(const char* call) const {
-    gravel::detail::check_open(service.g, service.opening, call, what, server::name);
+    gravel::detail::check_open(service.g, service.opening, call, what, service_type::name);
   }
 
   /// The record of a key of this PE, for kernels that run while nobody calls; nullptr: another PE's.
@@ -44,16 +44,16 @@ namespace gravel::detail {
 /// A call of section S, as it is written down.
 template <class S, class Record, class... Sections>
 struct section_call {
-  using handle_type = gravel_server_handle<Record, Sections...>;
+  using handle_type = gravel_critical_handle<Record, Sections...>;
   using layout = call_layout<Record, Sections...>;
   static constexpr uint32_t kind = layout::template kind_of<S>();
-  static_assert(kind < layout::sections, "these servers do not have this section");
+  static_assert(kind < layout::sections, "these critical sections do not have this section");
   using section = std::conditional_t<(kind < layout::sections), S, typename first_type<Sections...>::type>;
   using traits = section_traits<Record, section>;
   static constexpr uint32_t n = traits::keys;
   uint32_t keys[n];
   typename layout::message m;
-  gravel_server_answer<typename traits::result> answer{};
+  gravel_critical_answer<typename traits::result> answer{};
 
   /// `p`: keys, then arguments. False: a key is none.
   template <class... P>
@@ -96,7 +96,7 @@ struct section_call {
   /// the same, or for others that are taken.
   ///
   /// What another client has will be free soon. Of several keys it is cheaper to wait for any than to have the call go
-  /// from server to server: a key that is held meanwhile makes others be held.
+  /// from service block to service block: a key that is held meanwhile makes others be held.
   GRAVEL_DEVICE bool run_in_place(const handle_type& to) {
     const auto& table = to.table;
     if (!table.in_place) return false;
@@ -147,12 +147,12 @@ struct section_call {
     if constexpr (layout::nested) reserve(to);
     address(to);
     const uint32_t low = first_key();
-    gravel_service_send(to.service, static_cast<int>(to.table.pe_of(low)), to.table.server_of(to.table.number_of(low)),
+    gravel_service_send(to.service, static_cast<int>(to.table.pe_of(low)), to.table.block_of(to.table.number_of(low)),
                         m);
   }
 
  private:
-  using table_type = server_table<layout>;
+  using table_type = record_table<layout>;
   using in_place = section_in_place<section, layout>;
   /// The answer of a section that has run here goes into the slot when its keys are given back: nobody waits for that.
   GRAVEL_DEVICE bool tell(const handle_type& to, bool ran) const {
@@ -297,36 +297,36 @@ struct section_call {
 
 /// Has section S run for its keys. What it returns is dropped. With nested sections it waits while as many calls as the
 /// option `calls` says are under way.
-/// @tparam S a section of the servers
-/// @param to from gravel_servers::handle()
+/// @tparam S a section of the service blocks
+/// @param to from gravel_critical_sections::handle()
 /// @param p the keys of the section, then its arguments
 /// @scope lane, from divergent code, kernels of gravel_launch. Not service blocks and handlers
 /// @completion on return the call has run here, or is on its way; gravel_wait_quiescent: it has run
 /// @errors a key out of range, a handle that is closed: the job ends with a message
-/// @source synchronization servers (ASPLOS 2019)
+/// @source synchronization service blocks (ASPLOS 2019)
 template <class S, class Record, class... Sections, class... P>
-GRAVEL_DEVICE void gravel_server_call(const gravel_server_handle<Record, Sections...>& to, P... p) {
-  to.check_open("gravel_server_call");
+GRAVEL_DEVICE void gravel_critical_call(const gravel_critical_handle<Record, Sections...>& to, P... p) {
+  to.check_open("gravel_critical_call");
   gravel::detail::section_call<S, Record, Sections...> call;
   if (call.write(to, p...) && !call.run_in_place(to) && !(call.may_run_at_peer(to) && call.run_at_peer(to)))
     call.send(to);
 }
 
 /// Has section S run for its keys, and gets what it returns, by a put into `*slot`.
-/// @tparam S a section of the servers
-/// @param to from gravel_servers::handle()
+/// @tparam S a section of the service blocks
+/// @param to from gravel_critical_sections::handle()
 /// @param slot symmetric memory of the caller's PE
 /// @param p the keys of the section, then its arguments
 /// @return true if the section has run here: then the answer is there already
 /// @scope lane, from divergent code, kernels of gravel_launch. Not service blocks and handlers
 /// @completion gravel_wait_until on `*slot`, or gravel_wait_quiescent
 /// @errors a key or a slot out of range, a handle that is closed: the job ends with a message
-/// @source synchronization servers (ASPLOS 2019)
+/// @source synchronization service blocks (ASPLOS 2019)
 template <class S, class Record, class... Sections, class... P>
-GRAVEL_DEVICE gravel_server_answer<typename gravel::detail::section_traits<Record, S>::result> gravel_server_ask(
-    const gravel_server_handle<Record, Sections...>& to,
+GRAVEL_DEVICE gravel_critical_answer<typename gravel::detail::section_traits<Record, S>::result> gravel_critical_ask(
+    const gravel_critical_handle<Record, Sections...>& to,
     typename gravel::detail::section_traits<Record, S>::result* slot, P... p) {
-  to.check_open("gravel_server_ask");
+  to.check_open("gravel_critical_ask");
   gravel::detail::section_call<S, Record, Sections...> call;
   if (!call.write(to, p...) || !call.ask(to.service.g, slot)) return {};
   call.answer.here = call.run_in_place(to) || (call.may_run_at_peer(to) && call.run_at_peer(to));

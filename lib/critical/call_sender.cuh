@@ -1,7 +1,7 @@
-// Senders: a block's calls, gathered on their way to servers. How kernels use them is said in call.cuh.
+// Senders: a block's calls, gathered on their way to service blocks. How kernels use them is said in call.cuh.
 //
 // A call that does not run where it is made waits in shared memory until others have the same way: in a bin for each
-// server of the own PE (gravel_service_sender), or, if it is for a peer, in one for each peer (peer_bins). Calls of one
+// service block of the own PE (gravel_service_sender), or, if it is for a peer, in one for each peer (peer_bins). Calls of one
 // key become one before that: those of a warp, and with a table those of the block.
 #pragma once
 #include "device/block_add.hpp"
@@ -14,30 +14,30 @@
 namespace gravel::detail {
 
 /// Bins, where there are any.
-template <class Server, uint32_t SERVERS, bool GATHERS>
-struct call_bins : gravel_service_sender<Server, SERVERS> {};
-template <class Server, uint32_t SERVERS>
-struct call_bins<Server, SERVERS, false> {
-  static constexpr uint32_t bytes_of_server = 0;
-  GRAVEL_DEVICE void begin(const gravel_service_handle<Server>&, uint32_t, uint32_t) {}
+template <class Service, uint32_t BLOCKS, bool GATHERS>
+struct call_bins : gravel_service_sender<Service, BLOCKS> {};
+template <class Service, uint32_t BLOCKS>
+struct call_bins<Service, BLOCKS, false> {
+  static constexpr uint32_t bytes_of_block = 0;
+  GRAVEL_DEVICE void begin(const gravel_service_handle<Service>&, uint32_t, uint32_t) {}
   GRAVEL_DEVICE void end() {}
 };
 
 /// Shared memory of a sender, but for some words and, of a large one, its tables.
 constexpr uint32_t sender_bytes = 40 * 1024;
-/// Of how many servers a sender gathers calls of so many bytes: 64 for each server, in `room` bytes.
+/// Of how many service blocks a sender gathers calls of so many bytes: 64 for each service block, in `room` bytes.
 constexpr uint32_t gathered_servers(uint64_t bytes, uint64_t room = sender_bytes) {
   const uint64_t fit = room / (64 * bytes);
   return fit > 32 ? 32 : fit < 1 ? 1 : static_cast<uint32_t>(fit);
 }
 
-/// Of the bins for calls to servers of up to three peers, of calls of any size; with one peer, half of a bin is a
+/// Of the bins for calls to service blocks of up to three peers, of calls of any size; with one peer, half of a bin is a
 /// chunk.
 constexpr uint32_t far_call_bytes = 12 * 1024;
-/// Bins for calls that go to servers of peers, where they run when they arrive: what the block calls there leaves in
+/// Bins for calls that go to service blocks of peers, where they run when they arrive: what the block calls there leaves in
 /// whole chunks. FAR: are there any? The messages lie in memory that the sender has for them, or that bins of the own
-/// servers lend.
-template <class Server, bool FAR>
+/// service blocks lend.
+template <class Service, bool FAR>
 class far_calls {
  public:
   /// `in_place`: sections run where their records lie, if nobody is there. Thread scope: one lane; the block
@@ -49,7 +49,7 @@ class far_calls {
     sent_ = judged_ = 0;
     contended_ = 1;
   }
-  /// Who calls for keys that many want does not gather: what arrives in heaps for a key that is taken is the servers'
+  /// Who calls for keys that many want does not gather: what arrives in heaps for a key that is taken is the service blocks'
   /// there, whose rings are soon full. The keys of the own PE tell, which are as many as those of each other: `failed`
   /// of the group's calls found theirs taken. Until that is known keys are contended: a block that calls for short
   /// would else have sent all when it knows. Thread scope: the leader of a group.
@@ -68,9 +68,9 @@ class far_calls {
                : uint32_t{peer_bins::to_self};
   }
   /// `bin`: of a lane that has no call, to_self. Thread scope: lanes that are together.
-  GRAVEL_DEVICE void add(const gravel_t& g, uint32_t bin, uint32_t server, const typename Server::message& call) {
+  GRAVEL_DEVICE void add(const gravel_t& g, uint32_t bin, uint32_t block, const typename Service::message& call) {
     message m;
-    m.fill(server, call);
+    m.fill(block, call);
     bins_.template add<message::kind>(g, memory_, bin, m.data, &sent_);
   }
   /// Thread scope: block, converged.
@@ -84,7 +84,7 @@ class far_calls {
   }
 
  private:
-  using message = am_message<gravel_service_delivery<Server>>;
+  using message = am_message<gravel_service_delivery<Service>>;
   static_assert(message::is_compact);
   peer_bins bins_;
   unit* memory_;
@@ -94,49 +94,49 @@ class far_calls {
   uint32_t sent_, contended_;
   uint32_t judged_;  ///< calls, and above 16 bits how many of them failed
 };
-template <class Server>
-class far_calls<Server, false> {
+template <class Service>
+class far_calls<Service, false> {
  public:
   GRAVEL_DEVICE void begin(const gravel_t&, unit*, bool) {}
   GRAVEL_DEVICE static uint32_t bin_of(uint32_t) { return peer_bins::to_self; }
-  GRAVEL_DEVICE void add(const gravel_t&, uint32_t, uint32_t, const typename Server::message&) {}
+  GRAVEL_DEVICE void add(const gravel_t&, uint32_t, uint32_t, const typename Service::message&) {}
   GRAVEL_DEVICE void end(const gravel_t&, uint32_t, uint32_t) {}
 };
 
-/// Of how many servers a sender of these sections gathers calls if it has `less` bytes for other things.
+/// Of how many service blocks a sender of these sections gathers calls if it has `less` bytes for other things.
 template <class Record, class... Sections>
-constexpr uint32_t servers_with(uint64_t less) {
+constexpr uint32_t sections_with(uint64_t less) {
   return gathered_servers(sizeof(typename call_layout<Record, Sections...>::message), sender_bytes - less);
 }
 
 /// Shared memory of a combining sender's tables, of all sections together; its bins have so much less. Twice as much
-/// where bins of the rest still gather for half of the servers that there may be.
+/// where bins of the rest still gather for half of the service blocks that there may be.
 template <class Record, class... Sections>
-constexpr uint32_t call_table_bytes = servers_with<Record, Sections...>(12 * 1024) >= 16 ? 12 * 1024 : 6 * 1024;
+constexpr uint32_t call_table_bytes = sections_with<Record, Sections...>(12 * 1024) >= 16 ? 12 * 1024 : 6 * 1024;
 
 /// Places of a combining sender's tables.
 template <class Record, class... Sections>
 constexpr uint32_t usual_places = places_in<Record, Sections...>(call_table_bytes<Record, Sections...>);
 
-/// gravel_server_sender. SERVERS: of how many servers of the own PE calls are gathered; of those with nested sections
+/// gravel_critical_sender. BLOCKS: of how many service blocks of the own PE calls are gathered; of those with nested sections
 /// calls leave one by one. PLACES: keys for which calls of the block become one (lib/critical/call_table.cuh), of each
 /// section that has `combine`; 0: those of a warp alone do.
-template <uint32_t SERVERS, uint32_t PLACES, class Record, class... Sections>
-struct server_sender {
-  using handle_type = gravel_server_handle<Record, Sections...>;
+template <uint32_t BLOCKS, uint32_t PLACES, class Record, class... Sections>
+struct critical_sender {
+  using handle_type = gravel_critical_handle<Record, Sections...>;
   using layout = call_layout<Record, Sections...>;
-  static constexpr uint32_t servers = SERVERS;
+  static constexpr uint32_t blocks = BLOCKS;
   /// The same where this PE has peers: bins for these take memory of the others.
-  static constexpr uint32_t servers_beside_peers() {
-    if constexpr (gathers_far) return SERVERS - spare;
-    else return SERVERS;
+  static constexpr uint32_t blocks_beside_peers() {
+    if constexpr (gathers_far) return BLOCKS - spare;
+    else return BLOCKS;
   }
   static constexpr uint32_t shared_bytes = 0;  ///< of dynamic shared memory, for gravel_launch_config
 
   /// Thread scope: block, converged.
   GRAVEL_DEVICE void begin(const handle_type& to) {
-    to.check_open("gravel_server_sender");
-    if (!enter_block(to.service.g, team_call::server_sender_begin)) return;
+    to.check_open("gravel_critical_sender");
+    if (!enter_block(to.service.g, team_call::critical_sender_begin)) return;
     __syncthreads();
     if (rank() == 0) {
       if (has_begun_ == yes) report_error(to.service.g, message_fault::sender_begun, op::am, to.table.my_pe, 0, 0);
@@ -148,25 +148,25 @@ struct server_sender {
     bins_.begin(to.service, 0, gathers_far && to.service.g.n_peers > 0 ? spare : 0);
     __syncthreads();
   }
-  /// As gravel_server_call. Thread scope: lane, divergent.
+  /// As gravel_critical_call. Thread scope: lane, divergent.
   template <class S, class... P>
   GRAVEL_DEVICE void call(P... p) {
-    check_begun("gravel_server_sender::call");
+    check_begun("gravel_critical_sender::call");
     section_call<S, Record, Sections...> c;
     if (c.write(to_, p...)) pass(c);
   }
-  /// As gravel_server_ask; but who waits for the answer before end() may wait for ever. Thread scope: lane, divergent.
+  /// As gravel_critical_ask; but who waits for the answer before end() may wait for ever. Thread scope: lane, divergent.
   template <class S, class... P>
-  GRAVEL_DEVICE gravel_server_answer<typename section_traits<Record, S>::result> ask(
+  GRAVEL_DEVICE gravel_critical_answer<typename section_traits<Record, S>::result> ask(
       typename section_traits<Record, S>::result* slot, P... p) {
-    check_begun("gravel_server_sender::ask");
+    check_begun("gravel_critical_sender::ask");
     section_call<S, Record, Sections...> c;
     c.answer.here = c.write(to_, p...) && c.ask(to_.service.g, slot) && pass(c);
     return c.answer;
   }
   /// Hands over what is left. Thread scope: block, converged. begin() may follow.
   GRAVEL_DEVICE void end() {
-    if (!enter_block(to_.service.g, team_call::server_sender_end)) return;
+    if (!enter_block(to_.service.g, team_call::critical_sender_end)) return;
     __syncthreads();
     if constexpr (PLACES > 0) (empty_table<Sections>(), ...);
     bins_.end();
@@ -273,30 +273,29 @@ struct server_sender {
       c.send(to_);
     } else {
       c.address(to_);
-      bins_.send(static_cast<int>(to_.table.pe_of(c.keys[0])), to_.table.server_of(to_.table.number_of(c.keys[0])),
-                 c.m);
+      bins_.send(static_cast<int>(to_.table.pe_of(c.keys[0])), to_.table.block_of(to_.table.number_of(c.keys[0])), c.m);
     }
   }
 
   template <class S>
   __device__ GRAVEL_NOINLINE void gather_far(section_call<S, Record, Sections...>& c, uint32_t bin) {
     c.address(to_);
-    far_.add(to_.service.g, bin, to_.table.server_of(to_.table.number_of(c.keys[0])), c.m);
+    far_.add(to_.service.g, bin, to_.table.block_of(to_.table.number_of(c.keys[0])), c.m);
   }
 
-  using server = key_server<Record, Sections...>;
-  using bins_type = call_bins<server, SERVERS, !layout::nested>;
-  /// Of calls for peers: have they memory beside bins and tables? Else of how many servers the bins lend theirs.
+  using service_type = key_service<Record, Sections...>;
+  using bins_type = call_bins<service_type, BLOCKS, !layout::nested>;
+  /// Of calls for peers: have they memory beside bins and tables? Else of how many service blocks the bins lend theirs.
   static constexpr bool has_room =
-      SERVERS * bins_type::bytes_of_server + far_call_bytes <=
+      BLOCKS * bins_type::bytes_of_block + far_call_bytes <=
       sender_bytes -
           (PLACES > 0 && PLACES <= usual_places<Record, Sections...> ? call_table_bytes<Record, Sections...> : 0);
   static constexpr uint32_t spare = [] {
     if constexpr (layout::nested || has_room) return 0u;
-    else return (far_call_bytes + bins_type::bytes_of_server - 1) / bins_type::bytes_of_server;
+    else return (far_call_bytes + bins_type::bytes_of_block - 1) / bins_type::bytes_of_block;
   }();
   static constexpr bool gathers_far =
-      !layout::nested && am_message<gravel_service_delivery<server>>::is_compact && spare < SERVERS;
+      !layout::nested && am_message<gravel_service_delivery<service_type>>::is_compact && spare < BLOCKS;
   GRAVEL_DEVICE unit* far_memory() {
     if constexpr (gathers_far && has_room) return far_memory_;
     else if constexpr (gathers_far) return bins_.spare_memory(spare);
@@ -305,7 +304,7 @@ struct server_sender {
 
   uint32_t has_begun_;
   handle_type to_;
-  far_calls<server, gathers_far> far_;
+  far_calls<service_type, gathers_far> far_;
   bins_type bins_;
   unit far_memory_[gathers_far && has_room ? far_call_bytes / sizeof(unit) : 1];
   call_tables<PLACES, Record, Sections...> tables_;
@@ -316,26 +315,26 @@ constexpr uint32_t large_table_bytes = 96 * 1024;
 
 template <uint32_t PLACES, class Record, class... Sections>
 using sender_with =
-    server_sender<servers_with<Record, Sections...>(PLACES > 0 ? call_table_bytes<Record, Sections...> : 0), PLACES,
-                  Record, Sections...>;
+    critical_sender<sections_with<Record, Sections...>(PLACES > 0 ? call_table_bytes<Record, Sections...> : 0), PLACES,
+                    Record, Sections...>;
 template <class Record, class... Sections>
-using large_sender_with = server_sender<servers_with<Record, Sections...>(0),
-                                        places_in<Record, Sections...>(large_table_bytes), Record, Sections...>;
+using large_sender_with = critical_sender<sections_with<Record, Sections...>(0),
+                                          places_in<Record, Sections...>(large_table_bytes), Record, Sections...>;
 
 }  // namespace gravel::detail
 
-/// Gathers a block's calls to the servers of its PE. In shared memory: 256 bytes for each word of a call and server, 40
-/// KiB at most; so for 32 servers if a call has up to 20 bytes, and for fewer of larger ones (`servers`). If there are
+/// Gathers a block's calls to the service blocks of its PE. In shared memory: 256 bytes for each word of a call and service block, 40
+/// KiB at most; so for 32 service blocks if a call has up to 20 bytes, and for fewer of larger ones (`blocks`). If there are
 /// more, calls leave one by one.
 template <class Record, class... Sections>
-using gravel_server_sender = gravel::detail::sender_with<0, Record, Sections...>;
+using gravel_critical_sender = gravel::detail::sender_with<0, Record, Sections...>;
 
 /// The same for sections with `combine`: calls of one key that the block makes between begin() and end() become few, by
 /// a table of keys in 6 KiB of shared memory, 12 if calls are short; bins have so much less. What combine() returns may
 /// then stand for all calls of a block, and has to hold them. Sections that nest or answer do not combine: their calls
-/// go as a gravel_server_sender's do.
+/// go as a gravel_critical_sender's do.
 template <class Record, class... Sections>
-using gravel_server_combining_sender =
+using gravel_critical_combining_sender =
     gravel::detail::sender_with<gravel::detail::usual_places<Record, Sections...>, Record, Sections...>;
 
 /// The same for a block that has a multiprocessor for itself, in its dynamic shared memory: with tables of 96 KiB,
@@ -344,23 +343,23 @@ using gravel_server_combining_sender =
 /// @scope block, converged
 /// @completion after end(): gravel_wait_quiescent
 /// @errors a block that has too little shared memory: the job ends with a message
-/// @source synchronization servers (ASPLOS 2019)
+/// @source synchronization service blocks (ASPLOS 2019)
 template <class Record, class... Sections>
-struct gravel_server_large_sender : gravel::detail::large_sender_with<Record, Sections...> {
+struct gravel_critical_large_sender : gravel::detail::large_sender_with<Record, Sections...> {
   using base = gravel::detail::large_sender_with<Record, Sections...>;
   static constexpr uint32_t shared_bytes = sizeof(base);
   static_assert(shared_bytes <= 227 * 1024,
-                "this gravel_server_large_sender does not fit the 227 KiB of shared memory of a block");
+                "this gravel_critical_large_sender does not fit the 227 KiB of shared memory of a block");
   /// The sender in the block's dynamic shared memory: launch the kernel with shared_bytes more than `offset`. begin()
   /// reports a block that has less, and ends it.
   /// @param offset bytes from the beginning of the dynamic shared memory, a multiple of 16
   /// @scope lane
-  GRAVEL_DEVICE static gravel_server_large_sender& dynamic(uint32_t offset = 0) {
-    return *reinterpret_cast<gravel_server_large_sender*>(gravel_dynamic_shared() + offset);
+  GRAVEL_DEVICE static gravel_critical_large_sender& dynamic(uint32_t offset = 0) {
+    return *reinterpret_cast<gravel_critical_large_sender*>(gravel_dynamic_shared() + offset);
   }
 
   /// Begins to gather.
-  /// @param to from gravel_servers::handle()
+  /// @param to from gravel_critical_sections::handle()
   GRAVEL_DEVICE void begin(const typename base::handle_type& to) {
     const auto end = static_cast<uint64_t>(reinterpret_cast<char*>(this + 1) - gravel_dynamic_shared());
     if (end > gravel_dynamic_shared_bytes())

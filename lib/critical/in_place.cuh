@@ -1,19 +1,19 @@
 // A section of one key where its record is: who finds the key free takes the word beside the record, runs the section,
 // and gives the key back. Callers do so in kernels (call.cuh), and the handler that takes the calls of other PEs
-// (server.cuh). Who has a key waits for nothing.
+// (service block.cuh). Who has a key waits for nothing.
 #pragma once
 #include "lib/critical/table.cuh"
 
 /// What has become of a section that was asked for. True: it has run here, and its answer, which lies in the slot as
 /// well, is `value`.
 template <class T>
-struct gravel_server_answer {
+struct gravel_critical_answer {
   bool here = false;
   T value{};
   GRAVEL_BOTH operator bool() const { return here; }
 };
 template <>
-struct gravel_server_answer<void> {
+struct gravel_critical_answer<void> {
   bool here = false;
   GRAVEL_BOTH operator bool() const { return here; }
 };
@@ -22,7 +22,7 @@ namespace gravel::detail {
 
 /// Tries again while others have a key that will soon be free. `once`: runs the section if its keys are free, and
 /// returns who had one. KEYS: of the section. ATTEMPTS: few, if the key is another PE's: each is a way there, and its
-/// server answers sooner.
+/// service block answers sooner.
 template <uint32_t KEYS, uint32_t ATTEMPTS = KEYS == 1 ? 16 : 256, class F>
 GRAVEL_DEVICE bool run_soon(const F& once) {
   bool ran = false, tries = true;
@@ -40,10 +40,10 @@ GRAVEL_DEVICE bool run_soon(const F& once) {
 /// Section S of one key, of a call with this layout, which lies at `call`.
 template <class S, class Layout>
 struct section_in_place {
-  using table_type = server_table<Layout>;
+  using table_type = record_table<Layout>;
   using slot = typename table_type::slot;
   using traits = section_traits<typename Layout::record, S>;
-  using answer_type = gravel_server_answer<typename traits::result>;
+  using answer_type = gravel_critical_answer<typename traits::result>;
 
   /// True: it has run, and what it answers is in `answer`. WHERE: of who else touches the slot. Thread scope: lane.
   template <scope WHERE>

@@ -10,7 +10,7 @@
 //     static constexpr bool pure = true;     // optional: it touches nothing but the record, and may run for nothing: only one run of a call counts
 //   };
 //
-// One record for each key that the section holds, 1 to 4. What it returns is the call's answer. Servers have the name of their first section; others
+// One record for each key that the section holds, 1 to 4. What it returns is the call's answer. Service blocks have the name of their first section; others
 // need none. A record of a nested section may be at another PE while the section runs: addresses in it mean nothing there.
 #pragma once
 #include <cstdint>
@@ -121,7 +121,7 @@ constexpr section_fault fault_of_section() {
   }
 }
 
-/// Says what is wrong with a section, once, where servers are named. Others go on with one that has no fault, so that
+/// Says what is wrong with a section, once, where service blocks are named. Others go on with one that has no fault, so that
 /// they bring no more errors.
 template <class Record, class S>
 struct section_check {

@@ -1,18 +1,18 @@
-// Where the records of servers lie, and who has a key: plain data, the same for clients and servers of a PE.
+// Where the records of service blocks lie, and who has a key: plain data, the same for clients and service blocks of a PE.
 //
-// Key k belongs to PE k % n_pes, has number k / n_pes there, and belongs to the server of that number modulo the servers. In front of all that
+// Key k belongs to PE k % n_pes, has number k / n_pes there, and belongs to the service block of that number modulo the service blocks. In front of all that
 // touch a record stands the word beside it, `lock`, whose two lowest bits are:
 //
 //   free        nobody has it; clients that run sections in place take it                            [K1] acquire
 //   client      a client runs a section in place; gives it back at once                               [K1] release
-//   server      its server has it: clients send their calls. Only the server changes it from here on
-//   held        a nested call that is under way has its value; calls for it are parked by the server. Of those the word says the last: its other bits
+//   service block      its service block has it: clients send their calls. Only the service block changes it from here on
+//   held        a nested call that is under way has its value; calls for it are parked by the service block. Of those the word says the last: its other bits
 //               are 1 + the room that this call has reserved; 0: none is parked. The calls make a ring, from the last to the first
 //
-// Without sections in place only the server reads and writes the word, and `free` and `server` mean the same. The server takes a key from
+// Without sections in place only the service block reads and writes the word, and `free` and `block` mean the same. The service block takes a key from
 // `free` as clients do, and gives it back [K1] when calls for it no longer meet: then clients may run in place again.
 //
-// A server that finds a client there writes `server` into the word all the same: so that others who want the key send their calls, and it is not one of
+// A service block that finds a client there writes `block` into the word all the same: so that others who want the key send their calls, and it is not one of
 // thousands that try. It has the key only when it has taken it from `free`, which the client writes whatever is there (take_from_clients).
 #pragma once
 #include "lib/critical/section.hpp"
@@ -20,7 +20,7 @@
 
 namespace gravel::detail {
 
-enum class key_state : uint32_t { free, client, server, held };
+enum class key_state : uint32_t { free, client, service, held };
 
 constexpr uint32_t key_state_bits = 2;
 GRAVEL_BOTH constexpr key_state state_in(uint32_t lock) {
@@ -51,7 +51,7 @@ struct alignas(is_slot_word<Record> ? 16 : slot_alignment_of<Record>) key_slot {
 /// counts the calls of this PE that had the place and are complete [K2]: the call with ticket t has place t % calls,
 /// and waits until t / calls calls have had it.
 template <class Layout>
-struct server_rooms {
+struct block_rooms {
   static constexpr uint64_t most =
       (uint64_t{1} << (32 - key_state_bits)) - 2;  ///< of all PEs together: what a lock has room for
   uint32_t calls;                                  ///< of each PE, under way at once; a power of two
@@ -65,21 +65,21 @@ struct server_rooms {
 };
 
 template <class Layout>
-struct server_table {
+struct record_table {
   using record = typename Layout::record;
   using slot = key_slot<record>;
   /// Record and lock are read, written and swapped together, by all who touch them while calls are under way.
   static constexpr bool in_words = is_slot_word<record> && has_slot_words;
   slot* slots;  ///< symmetric: [keys of this PE]
   uint64_t keys;
-  uint32_t n_pes, my_pe, servers;
+  uint32_t n_pes, my_pe, blocks;
   bool by_locks, in_place, in_shared;
-  server_rooms<Layout> rooms;
+  block_rooms<Layout> rooms;
 
   GRAVEL_BOTH uint32_t pe_of(uint32_t key) const { return key % n_pes; }
   GRAVEL_BOTH uint32_t number_of(uint32_t key) const { return key / n_pes; }
   GRAVEL_BOTH uint32_t key_of(uint32_t number) const { return number * n_pes + my_pe; }
-  GRAVEL_BOTH uint32_t server_of(uint32_t number) const { return number % servers; }
+  GRAVEL_BOTH uint32_t block_of(uint32_t number) const { return number % blocks; }
   /// Of each PE.
   GRAVEL_BOTH static uint64_t keys_of_pe(uint64_t keys, uint32_t n_pes) { return (keys + n_pes - 1) / n_pes; }
 
@@ -89,16 +89,16 @@ struct server_table {
     return take_slot<scope::device>(slots + number, as);
   }
   GRAVEL_DEVICE void give(uint32_t number) const { release_slot<scope::device>(slots + number); }
-  /// For the key's server, in whose hands it is when this returns. Who runs in place waits for nothing. Thread scope:
+  /// For the key's service block, in whose hands it is when this returns. Who runs in place waits for nothing. Thread scope:
   /// lane.
   GRAVEL_DEVICE void take_from_clients(uint32_t number) const {
-    bool told = false;  // what says `server` is what this lane has written, while a client is inside
+    bool told = false;  // what says `block` is what this lane has written, while a client is inside
     for (relax wait;; wait()) {
-      const key_state found = take(number, key_state::server);
-      if (found == key_state::free || (found >= key_state::server && !told)) return;
+      const key_state found = take(number, key_state::service);
+      if (found == key_state::free || (found >= key_state::service && !told)) return;
       if (found == key_state::client)
         told |= compare_swap_acquire<scope::device>(&slots[number].lock, static_cast<uint32_t>(key_state::client),
-                                                    static_cast<uint32_t>(key_state::server));
+                                                    static_cast<uint32_t>(key_state::service));
     }
   }
   // The same of a slot that may be another PE's, with which memory it has device scope for its owner and system scope
@@ -141,9 +141,9 @@ template <class T>
 __device__ GRAVEL_NOINLINE void put_answer(const gravel_t& g, T* to, T answer, int pe) {
   gravel_put(g, to, answer, pe);
 }
-/// Who answers. A caller: its own PE, at once. A server: anybody; the calls of a key wait for this one after the other,
+/// Who answers. A caller: its own PE, at once. A service block: anybody; the calls of a key wait for this one after the other,
 /// so all of a put is in line.
-enum class answerer { caller, server, arrival };
+enum class answerer { caller, service, arrival };
 /// To who asked, if anybody did.
 template <class Layout, answerer WHO, class T>
 GRAVEL_DEVICE void send_answer(const gravel_t& g, const uint32_t* call, T answer) {
@@ -152,7 +152,7 @@ GRAVEL_DEVICE void send_answer(const gravel_t& g, const uint32_t* call, T answer
   if (!slot) return;
   T* const to = reinterpret_cast<T*>(g.heap + (slot & place) - 1);
   if constexpr (WHO == answerer::caller) put_in_place(as_numbers(to), as_number<T>(answer));
-  else if constexpr (WHO == answerer::server) gravel_put(g, to, answer, static_cast<int>(slot >> 40));
+  else if constexpr (WHO == answerer::service) gravel_put(g, to, answer, static_cast<int>(slot >> 40));
   else put_answer(g, to, answer, static_cast<int>(slot >> 40));
 }
 

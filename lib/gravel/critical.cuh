@@ -1,3 +1,3 @@
-// Critical sections (docs/servers.md): functions that run alone for their keys, at the PE where the key's record lies.
+// Critical sections (docs/critical.md): functions that run alone for their keys, at the PE where the key's record lies.
 #pragma once
-#include "lib/critical/servers.cuh"
+#include "lib/critical/critical_sections.cuh"

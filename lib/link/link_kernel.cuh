@@ -28,8 +28,7 @@ namespace gravel::detail {
 /// A lane that there is; 0, and a report, otherwise.
 GRAVEL_DEVICE uint32_t checked_lane(const gravel_link_handle& h, uint32_t lane) {
   if (lane < h.lanes) return lane;
-  if (threadIdx.x == 0)
-    report_error(h.g, message_fault::link_lane, op::none, h.rings[0].destination, lane, h.lanes, 0);
+  if (threadIdx.x == 0) report_error(h.g, message_fault::link_lane, op::none, h.rings[0].destination, lane, h.lanes, 0);
   return 0;
 }
 GRAVEL_DEVICE gravel_packet packet_for_block(const gravel_t& g, const packet_ring& r, uint64_t number) {

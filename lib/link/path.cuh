@@ -12,7 +12,7 @@
 struct gravel_path_handle {
   gravel_t g;
   const gravel::detail::packet_ring* rings;  ///< [links][lanes], in device memory: link i begins at input i
-  uint32_t lanes;                         ///< most blocks of a grid that calls
+  uint32_t lanes;                            ///< most blocks of a grid that calls
   uint32_t n;                                ///< inputs
   uint32_t position;                         ///< of this PE among them
   uint8_t policy;                            ///< gravel_policy

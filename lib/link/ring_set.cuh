@@ -56,8 +56,8 @@ class ring_set {
     for (uint32_t i = 0; i < n_edges; ++i)
       for (uint32_t c = 0; c < shape_.lanes; ++c)
         rings_.push_back({memory_ + arrivals_at + (uint64_t{place[i]} * shape_.lanes + c) * arrivals_each,
-                          memory_ + credits_at + (uint64_t{i} * shape_.lanes + c) * credits_each,
-                          shape_.packet_bytes, shape_.buffers, static_cast<uint32_t>(edges_[i].source.pe),
+                          memory_ + credits_at + (uint64_t{i} * shape_.lanes + c) * credits_each, shape_.packet_bytes,
+                          shape_.buffers, static_cast<uint32_t>(edges_[i].source.pe),
                           static_cast<uint32_t>(edges_[i].destination.pe)});
     open();
   }
@@ -93,9 +93,7 @@ class ring_set {
   uint64_t bytes() const { return bytes_; }
   const packet_ring& ring(size_t edge, uint32_t lane = 0) const { return rings_[edge * shape_.lanes + lane]; }
   /// In device memory.
-  const packet_ring* device_ring(size_t edge, uint32_t lane = 0) const {
-    return table_ + edge * shape_.lanes + lane;
-  }
+  const packet_ring* device_ring(size_t edge, uint32_t lane = 0) const { return table_ + edge * shape_.lanes + lane; }
   send_state* state(size_t edge) const { return states_ + edge; }
   /// Events of who sends on `edge`, or receives; past the last edge: of who does both.
   event_pool sender_events(size_t edge) const { return pool(2 * edge); }

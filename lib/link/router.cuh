@@ -26,8 +26,8 @@ enum gravel_policy : uint8_t {
 /// All PEs say the same, but for `choose`.
 struct gravel_link_options {
   uint32_t packet_bytes = GRAVEL_CUDA ? 1 << 20 : 4096;  ///< 1 to 2^27; rounded up to a multiple of 16
-  uint32_t buffers = 2;   ///< packets at a destination, 1 to 1024: 2 and 3 are double and triple buffering
-  uint32_t lanes = 1;  ///< for kernels that drive a link: rings for as many blocks, each with all buffers
+  uint32_t buffers = 2;  ///< packets at a destination, 1 to 1024: 2 and 3 are double and triple buffering
+  uint32_t lanes = 1;    ///< for kernels that drive a link: rings for as many blocks, each with all buffers
   uint32_t blocks = GRAVEL_CUDA ? 32 : 2;  ///< most blocks of a kernel that sends for the host
   /// Bytes of a packet from which on a copy engine carries it, where the destination's memory is mapped and the host
   /// knows whose packet it is: links, broadcast, gather, equal shares. Multiprocessors stay free; a copy is preceded by
@@ -103,9 +103,8 @@ class gravel_router {
       gravel::detail::fail_text("gravel_router::path: the router moves segments; chains, trees and rings have a path");
     for (uint32_t i = 0; i < inputs_.size(); ++i)
       if (inputs_[i].pe == gravel_my_pe())
-        return {
-            gravel_handle(), rings_->device_ring(0), how_.lanes, static_cast<uint32_t>(inputs_.size()), i, policy_,
-            directly_};
+        return {gravel_handle(), rings_->device_ring(0), how_.lanes, static_cast<uint32_t>(inputs_.size()), i, policy_,
+                directly_};
     gravel::detail::fail_text("gravel_router::path: PE " + std::to_string(gravel_my_pe()) + " is on it nowhere");
   }
   /// For kernels: as path(), where all links of the path are stored over.

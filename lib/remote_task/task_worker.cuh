@@ -49,7 +49,7 @@ class resident_worker {
     open_task task;
   };
 
-  GRAVEL_DEVICE resident_worker(const gravel_task_handle& q, const task_place& place, service_server& here, state& s)
+  GRAVEL_DEVICE resident_worker(const gravel_task_handle& q, const task_place& place, service_block& here, state& s)
       : q_(q), place_(place), here_(here), s_(s) {}
 
   GRAVEL_DEVICE void begin() {
@@ -208,7 +208,7 @@ class resident_worker {
 
   const gravel_task_handle& q_;
   const task_place& place_;
-  service_server& here_;
+  service_block& here_;
   state& s_;
   uint64_t taken_ = 0;  ///< tasks that this worker has begun; the leader's
   uint32_t last_ = 0;   ///< ring that was served last
@@ -225,7 +225,7 @@ __global__ void __launch_bounds__(THREADS, 1)
   __shared__ typename resident_worker<Tasks...>::state state;
   const uint32_t lane = threadIdx.x % 32;
   const bool looks = threadIdx.x < 32;
-  resident_worker<Tasks...> worker(queue, place, view.server(blockIdx.x), state);
+  resident_worker<Tasks...> worker(queue, place, view.block(blockIdx.x), state);
   worker.begin();
   service_end end;
   if (threadIdx.x == 0 && fetch_add_acq_rel<scope::device>(&life->resident, uint64_t{1}) + 1 == gridDim.x)

@@ -306,7 +306,7 @@ struct failing_service {
     uint64_t fails;
   };
   uint64_t* stuck = nullptr;
-  __device__ void operator()(const gravel_server<failing_service>& here,
+  __device__ void operator()(const gravel_service_block<failing_service>& here,
                              const gravel_service_batch<message>& batch) const {
     if (here.rank() != 0 || batch[0].fails == 0) return;
     if (batch[0].fails == 2) {
@@ -324,7 +324,7 @@ struct failing_service {
 struct other_service {
   static constexpr const char* name = "other";
   using message = failing_service::message;
-  __device__ void operator()(const gravel_server<other_service>&, const gravel_service_batch<message>&) const {}
+  __device__ void operator()(const gravel_service_block<other_service>&, const gravel_service_batch<message>&) const {}
 };
 __global__ void tell(gravel_service_handle<failing_service> to, int pe, uint32_t server, uint64_t fails) {
   gravel_service_send(to, pe, server, {fails});

@@ -41,7 +41,8 @@ struct station {
     uint64_t draw;
   };
   uint64_t* seen;
-  __device__ void operator()(const gravel_server<station>& here, const gravel_service_batch<message>& batch) const;
+  __device__ void operator()(const gravel_service_block<station>& here,
+                             const gravel_service_batch<message>& batch) const;
 };
 
 /// Sends itself on. The number of messages is known, their way is not.
@@ -67,7 +68,7 @@ struct tree_node {
   }
 };
 
-__device__ void station::operator()(const gravel_server<station>& here,
+__device__ void station::operator()(const gravel_service_block<station>& here,
                                     const gravel_service_batch<message>& batch) const {
   for (uint32_t i = here.rank(); i < batch.size(); i += here.size()) {
     const message m = batch[i];

@@ -24,7 +24,8 @@ struct answerer {
     uint32_t slot, value;
   };
   uint32_t* answers;
-  __device__ void operator()(const gravel_server<answerer>& here, const gravel_service_batch<message>& batch) const {
+  __device__ void operator()(const gravel_service_block<answerer>& here,
+                             const gravel_service_batch<message>& batch) const {
     for (uint32_t i = here.rank(); i < batch.size(); i += here.size())
       gravel::detail::store_release<gravel::detail::scope::device>(&answers[batch[i].slot], batch[i].value);
   }

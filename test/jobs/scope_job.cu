@@ -11,7 +11,7 @@
 #include "lib/allreduce/allreduce.cuh"
 #include "lib/base/team_call.hpp"
 #include "lib/channel/remote_channel.cuh"
-#include "lib/critical/servers.cuh"
+#include "lib/critical/critical_sections.cuh"
 #include "lib/link/link.cuh"
 #include "lib/remote_task/accumulate.cuh"
 #include "lib/remote_task/task.cuh"
@@ -27,7 +27,7 @@ struct deposit {
   static constexpr const char* name = "deposit";
   GRAVEL_HANDLER void operator()(account& a, int32_t amount) const { a.balance += amount; }
 };
-using bank = gravel_servers<account, deposit>;
+using bank = gravel_critical_sections<account, deposit>;
 struct add_up {
   static constexpr const char* name = "add_up";
   static constexpr gravel_task_shape shape{.blocks = 1, .threads = 64};
@@ -91,19 +91,20 @@ GRAVEL_DEVICE void wrongly(const things& t, kind k, bool by_warp, F call) {
   X(task_put_warp, gravel_task_put_warp<add_up>(t.tasks, 0, t.words, {{t.words + 512, 64 + 8 * v}}, t.done))       \
   X(task_chain, gravel_make_task<add_up>(t.tasks, 0, t.words + v, {{t.words + 512, 64}}, t.done).put())            \
   X(block_sender_begin, __shared__ gravel_block_sender<threads> out; out.begin(t.g))                               \
-  X(server_sender_begin, __shared__ bank::sender out; out.begin(t.servers))                                        \
+  X(critical_sender_begin, __shared__ bank::sender out; out.begin(t.servers))                                      \
   X(packet_sender, gravel_packet_sender out(t.link, v % 2))                                                        \
   X(packet_receiver, gravel_packet_receiver in(t.link, v % 2))
 
 // These come behind others that all threads make.
-#define LATER_CALLS(X)                                                                                                 \
-  X(block_sender_end, __shared__ gravel_block_sender<threads> out; out.begin(t.g); out.inc(t.words, 0), out.end())     \
-  X(server_sender_end, __shared__ bank::sender out; out.begin(t.servers); out.template call<deposit>(1, 1), out.end()) \
-  X(packet_send, gravel_packet_sender out(t.link, 0);, out.send(t.words, 64 + v))                                      \
-  X(packet_shutdown, gravel_packet_sender out(t.link, 0);, out.shutdown())                                             \
-  X(packet_receive, gravel_packet_sender out(t.link, 0); gravel_packet_receiver in(t.link, 0); out.send(t.words, 64);  \
-    , in.receive())                                                                                                    \
-  X(packet_release, gravel_packet_sender out(t.link, 0); gravel_packet_receiver in(t.link, 0); out.send(t.words, 64);  \
+#define LATER_CALLS(X)                                                                                                \
+  X(block_sender_end, __shared__ gravel_block_sender<threads> out; out.begin(t.g); out.inc(t.words, 0), out.end())    \
+  X(critical_sender_end, __shared__ bank::sender out; out.begin(t.servers);                                           \
+    out.template call<deposit>(1, 1), out.end())                                                                      \
+  X(packet_send, gravel_packet_sender out(t.link, 0);, out.send(t.words, 64 + v))                                     \
+  X(packet_shutdown, gravel_packet_sender out(t.link, 0);, out.shutdown())                                            \
+  X(packet_receive, gravel_packet_sender out(t.link, 0); gravel_packet_receiver in(t.link, 0); out.send(t.words, 64); \
+    , in.receive())                                                                                                   \
+  X(packet_release, gravel_packet_sender out(t.link, 0); gravel_packet_receiver in(t.link, 0); out.send(t.words, 64); \
     const gravel_packet p = in.receive();, in.release(p))
 
 enum class which {

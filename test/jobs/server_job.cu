@@ -1,5 +1,5 @@
-// Critical sections by servers in a job: each record against a serial oracle, in all ways of exclusion, with data in
-// both memories, at servers and in place, with keys from one to thousands; nested sections of two to four keys in
+// Critical sections by service blocks in a job: each record against a serial oracle, in all ways of exclusion, with data in
+// both memories, at service blocks and in place, with keys from one to thousands; nested sections of two to four keys in
 // whatever order, with the least room; answers. Exclusion shows in counters that are not atomic, and in a word for each
 // key that says who is inside. One source for the CPU backend and for GPUs.
 #include <chrono>
@@ -11,7 +11,7 @@
 
 #include <gravel/gravel.cuh>
 #include "lib/base/mix.hpp"
-#include "lib/critical/servers.cuh"
+#include "lib/critical/critical_sections.cuh"
 #include "test/support/pure_sections.hpp"
 #if GRAVEL_CUDA
 #include "host/pe/device_scope.cuh"
@@ -94,7 +94,7 @@ struct draw {  // the number of those before
     return a.calls - 1;
   }
 };
-using plain = gravel_servers<account, deposit, add, weigh, draw>;
+using plain = gravel_critical_sections<account, deposit, add, weigh, draw>;
 
 struct visit {
   static constexpr const char* name = "visit";
@@ -129,7 +129,7 @@ struct hand_on {
     d.balance += 2 * amount;
   }
 };
-using nested = gravel_servers<account, visit, transfer, split, hand_on, add>;
+using nested = gravel_critical_sections<account, visit, transfer, split, hand_on, add>;
 
 unsigned blocks = GRAVEL_CUDA ? 32 : 2, lanes = GRAVEL_CUDA ? 128 : 32;  // of each PE's kernel
 
@@ -168,7 +168,7 @@ __global__ void call_plain(plain::handle_type bank, call_source from, uint32_t* 
         else out.template call<weigh>(key, from.weighed(r));
         break;
       case 2: out.template ask<draw>(&answers[lane * from.each + i], key, who); break;
-      default: gravel_server_call<deposit>(bank, key, from.amount(r), who);
+      default: gravel_critical_call<deposit>(bank, key, from.amount(r), who);
     }
   }
   out.end();
@@ -190,7 +190,7 @@ __global__ void call_nested(nested::handle_type bank, call_source from, uint32_t
       case 1: out.call<split>(a, b, c, from.amount(r)); break;
       case 2: out.call<hand_on>(a, b, c, d, from.amount(r)); break;
       case 3: out.ask<transfer>(&answers[lane * from.each + i], a, b, from.amount(r), who); break;
-      default: gravel_server_call<transfer>(bank, a, b, from.amount(r), who);
+      default: gravel_critical_call<transfer>(bank, a, b, from.amount(r), who);
     }
   }
   out.end();
@@ -202,7 +202,7 @@ __global__ void ask_and_wait(plain::handle_type bank, uint32_t* slots, uint32_t*
   uint32_t last = 0;
   for (uint32_t i = 0; i < 1 + lane % 4; ++i) {
     const uint32_t key = static_cast<uint32_t>((me + lane) % bank.table.keys);
-    gravel_server_ask<draw>(bank, &slots[lane], key, 1 + lane);
+    gravel_critical_ask<draw>(bank, &slots[lane], key, 1 + lane);
     gravel_wait_until(bank.service.g, &slots[lane], GRAVEL_NE, ~0u);
     const uint32_t now = slots[lane];
     if (i > 0 && now <= last) atomicAdd(wrong, 1u);
@@ -217,9 +217,9 @@ struct expected {
 };
 
 /// All records are as they are to be.
-template <class Servers>
-void compare(const std::string& what, const Servers& servers, const std::vector<expected>& all) {
-  const std::vector<account> mine = servers.read();
+template <class Sections>
+void compare(const std::string& what, const Sections& sections, const std::vector<expected>& all) {
+  const std::vector<account> mine = sections.read();
   tell("  applied");
   const auto n_pes = static_cast<uint64_t>(gravel_n_pes()), me = static_cast<uint64_t>(gravel_my_pe());
   uint64_t different = 0, inside = 0;
@@ -250,7 +250,7 @@ struct marks {
 };
 
 template <class Sender = plain::sender>
-void run_plain(const std::string& what, gravel_servers_options how, uint32_t stride, uint32_t each, uint64_t seed) {
+void run_plain(const std::string& what, gravel_critical_options how, uint32_t stride, uint32_t each, uint64_t seed) {
   const call_source from{seed, (how.keys + stride - 1) / stride, stride, each};
   const uint32_t n_pes = static_cast<uint32_t>(gravel_n_pes()), all_lanes = blocks * lanes;
   std::vector<expected> all(how.keys);
@@ -267,14 +267,14 @@ void run_plain(const std::string& what, gravel_servers_options how, uint32_t str
   const marks inside(how.keys);
   auto* answers = gravel_malloc<uint32_t>(uint64_t{all_lanes} * each * sizeof(uint32_t));
   {
-    plain servers(how, inside.initial());
+    plain sections(how, inside.initial());
     tell("  open");
     gravel_launch(call_plain<Sender>,
                   gravel_launch_config{.grid = blocks, .block = lanes, .shared_bytes = Sender::shared_bytes},
-                  servers.handle(), from, answers);
+                  sections.handle(), from, answers);
     gravel_synchronize();
     tell("  kernel");
-    compare(what, servers, all);
+    compare(what, sections, all);
     std::vector<uint32_t> got(uint64_t{all_lanes} * each);
     gravel_copy(got.data(), answers, got.size() * sizeof(uint32_t));
     // With numbers drawn by draws alone each answer is the calls before it: below those of the key, and no two draws
@@ -298,7 +298,7 @@ void run_plain(const std::string& what, gravel_servers_options how, uint32_t str
   tell(what);
 }
 
-void run_nested(const std::string& what, gravel_servers_options how, uint32_t stride, uint32_t each, uint64_t seed) {
+void run_nested(const std::string& what, gravel_critical_options how, uint32_t stride, uint32_t each, uint64_t seed) {
   const call_source from{seed, (how.keys + stride - 1) / stride, stride, each};
   const uint32_t n_pes = static_cast<uint32_t>(gravel_n_pes()), all_lanes = blocks * lanes;
   std::vector<expected> all(how.keys);
@@ -325,12 +325,12 @@ void run_nested(const std::string& what, gravel_servers_options how, uint32_t st
   const marks inside(how.keys, n_pes == 1);
   auto* answers = gravel_malloc<uint32_t>(uint64_t{all_lanes} * each * sizeof(uint32_t));
   {
-    nested servers(how, inside.initial());
+    nested sections(how, inside.initial());
     tell("  open");
-    gravel_launch(call_nested, blocks, lanes, servers.handle(), from, answers);
+    gravel_launch(call_nested, blocks, lanes, sections.handle(), from, answers);
     gravel_synchronize();
     tell("  kernel");
-    compare(what, servers, all);
+    compare(what, sections, all);
     std::vector<uint32_t> got(uint64_t{all_lanes} * each);
     gravel_copy(got.data(), answers, got.size() * sizeof(uint32_t));
     uint64_t wrong = 0;
@@ -357,9 +357,9 @@ void wait_for_answers() {
   for (uint32_t pe = 0; pe < static_cast<uint32_t>(gravel_n_pes()); ++pe)
     for (uint32_t lane = 0; lane < blocks * lanes; ++lane) all[(pe + lane) % keys].calls += 1 + lane % 4;
   {
-    plain servers({.keys = keys, .blocks = 2}, inside.initial());
-    gravel_launch(ask_and_wait, blocks, lanes, servers.handle(), slots, wrong);
-    compare("answers that are waited for", servers, all);
+    plain sections({.keys = keys, .blocks = 2}, inside.initial());
+    gravel_launch(ask_and_wait, blocks, lanes, sections.handle(), slots, wrong);
+    compare("answers that are waited for", sections, all);
     uint32_t found = 0;
     gravel_copy(&found, wrong, sizeof(found));
     expect(found == 0, "numbers that are drawn one after the other rise");
@@ -368,7 +368,7 @@ void wait_for_answers() {
   gravel_free(slots);
 }
 
-/// Servers are closed as soon as the kernel has ended, and nobody has waited for the calls.
+/// Service blocks are closed as soon as the kernel has ended, and nobody has waited for the calls.
 void close_at_once(uint32_t each, uint64_t seed) {
   constexpr uint64_t keys = 3;
   const call_source from{seed, keys, 1, each};
@@ -377,15 +377,15 @@ void close_at_once(uint32_t each, uint64_t seed) {
   auto* answers = gravel_malloc<uint32_t>(n * sizeof(uint32_t));
   std::vector<uint32_t> got(n, ~0u);
   gravel_copy(answers, got.data(), n * sizeof(uint32_t));
-  plain servers({.keys = keys,
-                 .blocks = 2,
-                 .data = gravel_server_data::device,
-                 .place = gravel_server_place::server,
-                 .chunks = 2},
-                inside.initial());
-  gravel_launch(call_plain<plain::sender>, blocks, lanes, servers.handle(), from, answers);
+  plain sections({.keys = keys,
+                  .blocks = 2,
+                  .data = gravel_critical_data::device,
+                  .place = gravel_critical_place::service,
+                  .chunks = 2},
+                 inside.initial());
+  gravel_launch(call_plain<plain::sender>, blocks, lanes, sections.handle(), from, answers);
   gravel_synchronize();
-  servers.close();
+  sections.close();
   gravel_copy(got.data(), answers, n * sizeof(uint32_t));
   uint64_t lost = 0;
   for (uint64_t i = 0; i < n; ++i) {
@@ -397,7 +397,7 @@ void close_at_once(uint32_t each, uint64_t seed) {
 }
 
 void refusals() {
-  const auto open = [](const gravel_servers_options& how) { return [how] { nested servers(how); }; };
+  const auto open = [](const gravel_critical_options& how) { return [how] { nested sections(how); }; };
   if (gravel_n_pes() > 1) {
     const auto me = static_cast<uint64_t>(gravel_my_pe());
     expect_refusal("other keys", "keys is 1000 at PE 0, 1001 at PE 1", open({.keys = 1000 + me}));
@@ -412,9 +412,9 @@ void refusals() {
   expect_refusal("no room for the lanes of a warp", "16 calls", open({.keys = 1, .calls = 16}));
   expect_refusal("calls", "33 calls", open({.keys = 1, .calls = 33}));
   expect_refusal("shared memory in place", "cannot run in place",
-                 open({.keys = 1, .data = gravel_server_data::shared, .place = gravel_server_place::caller}));
+                 open({.keys = 1, .data = gravel_critical_data::shared, .place = gravel_critical_place::caller}));
   expect_refusal("too many for shared memory", "shared memory for",
-                 open({.keys = 1 << 20, .blocks = 1, .data = gravel_server_data::shared}));
+                 open({.keys = 1 << 20, .blocks = 1, .data = gravel_critical_data::shared}));
 }
 
 /// Do PEs share a GPU, one at a time? Then a section of keys of two PEs, which waits twice for the other PE, takes some
@@ -446,13 +446,13 @@ int main(int argc, char** argv) {
   const uint32_t n_pes = static_cast<uint32_t>(gravel_n_pes());
   uint64_t seed = 1;
   using exclusion = gravel_exclusion;
-  using data = gravel_server_data;
-  using place = gravel_server_place;
+  using data = gravel_critical_data;
+  using place = gravel_critical_place;
   for (const auto by : {exclusion::owners, exclusion::locks}) {
     const std::string how = by == exclusion::owners ? "owners, " : "locks, ";
     run_plain(how + "one key", {.keys = 1, .blocks = 3, .exclusion = by}, 1, each, seed++);
     run_plain(how + "one key in device memory",
-              {.keys = 1, .blocks = 1, .exclusion = by, .data = data::device, .place = place::server, .chunks = 2}, 1,
+              {.keys = 1, .blocks = 1, .exclusion = by, .data = data::device, .place = place::service, .chunks = 2}, 1,
               each, seed++);
     run_plain(how + "few keys in place", {.keys = 7, .blocks = 2, .exclusion = by, .place = place::caller}, 1, each,
               seed++);
@@ -476,14 +476,14 @@ int main(int argc, char** argv) {
                1, each_nested, seed++);
     run_nested(how + "nested, in place",
                {.keys = 40, .blocks = 2, .exclusion = by, .place = place::caller, .calls = 32}, 1, each_nested, seed++);
-    // Numbers of keys are 4096 apart at their server: they share the words of its locks.
+    // Numbers of keys are 4096 apart at their service block: they share the words of its locks.
     run_nested(how + "nested, one lock word",
-               {.keys = 3 * 4096 * n_pes, .blocks = 1, .exclusion = by, .data = data::device, .place = place::server},
+               {.keys = 3 * 4096 * n_pes, .blocks = 1, .exclusion = by, .data = data::device, .place = place::service},
                4096 * n_pes, each_nested, seed++);
   }
-  const auto pure = [&]<class Servers>(const std::string& what, const gravel_servers_options& how) {
+  const auto pure = [&]<class Sections>(const std::string& what, const gravel_critical_options& how) {
     const std::string fault =
-        run_pure<Servers>(how, blocks, lanes, std::is_same_v<Servers, pure_words> ? each_nested : each, seed++);
+        run_pure<Sections>(how, blocks, lanes, std::is_same_v<Sections, pure_words> ? each_nested : each, seed++);
     expect(fault.empty(), what + ": " + fault);
     tell(what);
   };
@@ -493,7 +493,7 @@ int main(int argc, char** argv) {
   pure.template operator()<pure_words>("pure, many keys",
                                        {.keys = 50'000, .blocks = 2, .place = place::caller, .calls = 64});
   pure.template operator()<pure_words>("pure, at servers",
-                                       {.keys = 11, .blocks = 2, .place = place::server, .calls = 64});
+                                       {.keys = 11, .blocks = 2, .place = place::service, .calls = 64});
   pure.template operator()<pure_lines>("pure, few keys of 64 bytes", {.keys = 7, .blocks = 2, .place = place::caller});
   pure.template operator()<pure_lines>("pure, many keys of 64 bytes",
                                        {.keys = 50'000, .blocks = 2, .place = place::caller});
@@ -504,14 +504,15 @@ int main(int argc, char** argv) {
     blocks = of_blocks, lanes = of_lanes;
     run_plain(what, {.keys = 5, .blocks = 1}, 1, calls, seed++);
     if (far_apart) lanes = 1;
-    run_nested(what + ", nested", {.keys = 5, .blocks = 1, .place = place::server, .calls = 32}, 1, calls, seed++);
+    run_nested(what + ", nested", {.keys = 5, .blocks = 1, .place = place::service, .calls = 32}, 1, calls, seed++);
     blocks = all_blocks, lanes = all_lanes;
   };
   with_clients(1, 1, each, "one client, one server");
   if (!take_turns()) with_clients(GRAVEL_CUDA ? 4096 : 12, 32, 1, "more clients than fit");
   { nested idle({.keys = 1000}); }
   const bool all_well = gravel_max_all(static_cast<uint64_t>(failures)) == 0;
-  if (gravel_my_pe() == 0 && all_well) printf("servers: all well on %d PEs, %s\n", gravel_n_pes(), gravel_backend());
+  if (gravel_my_pe() == 0 && all_well)
+    printf("critical sections: all well on %d PEs, %s\n", gravel_n_pes(), gravel_backend());
   gravel_finalize();
   return all_well ? 0 : 1;
 }

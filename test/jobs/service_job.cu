@@ -1,4 +1,4 @@
-// Services in a job: sums that servers make without atomics, from kernels, handlers, host threads and other servers,
+// Services in a job: sums that service blocks make without atomics, from kernels, handlers, host threads and other service blocks,
 // with the smallest rings and with usual ones. One source for the CPU backend and for GPUs; run under ucx-run with any
 // number of PEs and a time limit: most mistakes here would show as a job that does not end.
 #include <cinttypes>
@@ -29,33 +29,34 @@ void expect_refusal(const char* what, const char* word, const std::function<void
          ": expected an error with '" + std::string(word) + "' in it, got " + text);
 }
 
-/// What a server has seen. Written by one lane of one block: whatever else wrote it would lose updates.
+/// What a service block has seen. Written by one lane of one block: whatever else wrote it would lose updates.
 struct tally {
   uint64_t messages, sum, wrong;
 };
 
-/// Adds up what comes; a message that has hops left goes on to another server of another PE.
+/// Adds up what comes; a message that has hops left goes on to another service block of another PE.
 struct adder {
   static constexpr const char* name = "adder";
   static constexpr uint32_t threads = 64;
   struct message {
-    uint32_t server, amount, hops;
+    uint32_t block, amount, hops;
   };
   tally* tallies;
-  __device__ void operator()(const gravel_server<adder>& here, const gravel_service_batch<message>& batch) const {
+  __device__ void operator()(const gravel_service_block<adder>& here,
+                             const gravel_service_batch<message>& batch) const {
     tally& mine = tallies[here.number()];
     if (here.rank() == 0)
       for (uint32_t i = 0; i < batch.size(); ++i) {
         const message m = batch[i];
         ++mine.messages;
         mine.sum += m.amount;
-        mine.wrong += m.server != here.number();
+        mine.wrong += m.block != here.number();
       }
     for (uint32_t c = here.rank() / 32; c < batch.chunks(); c += here.size() / 32)
       for (uint32_t i = here.rank() % 32; i < batch.messages_of(c); i += 32) {
         const message m = batch.chunk(c)[i];
         if (m.hops == 0) continue;
-        const uint32_t next = (m.server + 1) % here.servers();
+        const uint32_t next = (m.block + 1) % here.blocks();
         gravel_service_send(here.handle, static_cast<int>((here.g.my_pe + m.hops % 2) % here.g.n_pes), next,
                             {next, m.amount, m.hops - 1});
       }
@@ -70,7 +71,8 @@ struct counter {
     uint32_t slot;
   };
   uint64_t* slots;
-  __device__ void operator()(const gravel_server<counter>& here, const gravel_service_batch<message>& batch) const {
+  __device__ void operator()(const gravel_service_block<counter>& here,
+                             const gravel_service_batch<message>& batch) const {
     for (uint32_t i = here.rank(); i < batch.size(); i += here.size())
       gravel::detail::fetch_add<gravel::detail::scope::block>(&slots[batch[i].slot], uint64_t{1});
   }
@@ -79,17 +81,17 @@ struct counter {
 /// A handler that sends to a service.
 struct relay {
   static constexpr const char* name = "relay";
-  GRAVEL_HANDLER void operator()(const gravel_t& g, uint32_t server, uint32_t amount) const {
-    gravel_am<gravel_service_delivery<adder>>(g, static_cast<int>((g.my_pe + 1) % g.n_pes), server,
-                                              adder::message{server, amount, 0});
+  GRAVEL_HANDLER void operator()(const gravel_t& g, uint32_t block, uint32_t amount) const {
+    gravel_am<gravel_service_delivery<adder>>(g, static_cast<int>((g.my_pe + 1) % g.n_pes), block,
+                                              adder::message{block, amount, 0});
   }
 };
 
 __global__ void send_each(gravel_service_handle<adder> to, uint32_t each, uint32_t hops) {
   const uint32_t me = blockIdx.x * blockDim.x + threadIdx.x;
   for (uint32_t i = 0; i < each; ++i) {
-    const uint32_t server = (me + i) % to.servers();
-    gravel_service_send(to, static_cast<int>((me + i) % to.g.n_pes), server, {server, i + 1, hops});
+    const uint32_t block = (me + i) % to.blocks();
+    gravel_service_send(to, static_cast<int>((me + i) % to.g.n_pes), block, {block, i + 1, hops});
   }
 }
 
@@ -99,8 +101,8 @@ __global__ void send_gathered(gravel_service_handle<adder> to, uint32_t each) {
   const uint32_t me = blockIdx.x * blockDim.x + threadIdx.x;
   for (uint32_t i = 0; i < each; ++i) {
     if ((me ^ i) % 3 == 0) continue;  // lanes are not always together
-    const uint32_t server = (me * 7 + i) % to.servers();
-    sender.send(static_cast<int>(i % 4 ? to.g.my_pe : (me + i) % to.g.n_pes), server, {server, i + 1, 0});
+    const uint32_t block = (me * 7 + i) % to.blocks();
+    sender.send(static_cast<int>(i % 4 ? to.g.my_pe : (me + i) % to.g.n_pes), block, {block, i + 1, 0});
   }
   sender.end();
 }
@@ -109,31 +111,31 @@ __global__ void count_both(gravel_service_handle<adder> to, gravel_service_handl
   __shared__ gravel_service_sender<counter, 4, 64> sender;
   sender.begin(also);
   for (uint32_t i = 0; i < each; ++i) {
-    sender.send(static_cast<int>(also.g.my_pe), i % also.servers(), {i % also.servers() * 4 + i % 4});
-    gravel_service_send(to, static_cast<int>(to.g.my_pe), i % to.servers(), {i % to.servers(), 1, 0});
+    sender.send(static_cast<int>(also.g.my_pe), i % also.blocks(), {i % also.blocks() * 4 + i % 4});
+    gravel_service_send(to, static_cast<int>(to.g.my_pe), i % to.blocks(), {i % to.blocks(), 1, 0});
   }
   sender.end();
 }
 
-__global__ void relay_some(gravel_t g, uint32_t servers) {
-  gravel_am<relay>(g, static_cast<int>((g.my_pe + threadIdx.x) % g.n_pes), threadIdx.x % servers, threadIdx.x);
+__global__ void relay_some(gravel_t g, uint32_t blocks) {
+  gravel_am<relay>(g, static_cast<int>((g.my_pe + threadIdx.x) % g.n_pes), threadIdx.x % blocks, threadIdx.x);
 }
 
 struct total {
   uint64_t messages = 0, sum = 0, wrong = 0;
 };
 /// Of all PEs.
-total read(const tally* tallies, uint32_t servers) {
-  std::vector<tally> all(servers);
-  gravel_copy(all.data(), tallies, servers * sizeof(tally));
+total read(const tally* tallies, uint32_t blocks) {
+  std::vector<tally> all(blocks);
+  gravel_copy(all.data(), tallies, blocks * sizeof(tally));
   total t;
   for (const tally& one : all) t.messages += one.messages, t.sum += one.sum, t.wrong += one.wrong;
   return {gravel_sum_all(t.messages), gravel_sum_all(t.sum), gravel_sum_all(t.wrong)};
 }
 void expect_total(const char* what, const total& found, uint64_t messages, uint64_t sum) {
   const std::string text = ": " + std::to_string(found.messages) + " messages of " + std::to_string(messages) +
-                           ", sum " + std::to_string(found.sum) + " of " + std::to_string(sum) + ", at wrong servers " +
-                           std::to_string(found.wrong);
+                           ", sum " + std::to_string(found.sum) + " of " + std::to_string(sum) +
+                           ", at wrong service blocks " + std::to_string(found.wrong);
   expect(found.messages == messages && found.sum == sum && found.wrong == 0, what, text);
 }
 
@@ -141,21 +143,21 @@ const unsigned blocks = GRAVEL_CUDA ? 64 : 2, lanes = GRAVEL_CUDA ? 256 : 32;
 
 /// `each` messages a lane with these rings; the counts are right as soon as the service is closed.
 void send_with(const char* what, const gravel_service_options& how, uint32_t each, uint32_t hops) {
-  auto* tallies = gravel_malloc<tally>(how.servers * sizeof(tally));
+  auto* tallies = gravel_malloc<tally>(how.blocks * sizeof(tally));
   {
     gravel_service<adder> service(adder{tallies}, how);
     gravel_launch(send_each, blocks, lanes, service.handle(), each, hops);
   }
   const uint64_t senders = uint64_t{blocks} * lanes * static_cast<uint64_t>(gravel_n_pes());
-  expect_total(what, read(tallies, how.servers), senders * each * (hops + 1),
+  expect_total(what, read(tallies, how.blocks), senders * each * (hops + 1),
                senders * each * (each + 1) / 2 * (hops + 1));
   gravel_free(tallies);
 }
 
 void gathered() {
-  constexpr uint32_t servers = 5, each = 60;
-  auto* tallies = gravel_malloc<tally>(servers * sizeof(tally));
-  gravel_service<adder> service(adder{tallies}, {.servers = servers, .chunks = 4, .chunk_messages = 32});
+  constexpr uint32_t blocks = 5, each = 60;
+  auto* tallies = gravel_malloc<tally>(blocks * sizeof(tally));
+  gravel_service<adder> service(adder{tallies}, {.blocks = blocks, .chunks = 4, .chunk_messages = 32});
   uint64_t messages = 0, sum = 0;
   for (uint32_t me = 0; me < blocks * lanes; ++me)
     for (uint32_t i = 0; i < each; ++i)
@@ -164,7 +166,7 @@ void gathered() {
   for (uint64_t round = 1; round <= 2; ++round) {
     gravel_launch(send_gathered, blocks, lanes, service.handle(), each);
     gravel_wait_quiescent();  // it covers services
-    expect_total("gathered by block", read(tallies, servers), round * n_pes * messages, round * n_pes * sum);
+    expect_total("gathered by block", read(tallies, blocks), round * n_pes * messages, round * n_pes * sum);
   }
   service.close();
   service.close();  // does nothing
@@ -173,15 +175,15 @@ void gathered() {
 
 /// Two services at once; what handlers and host threads send.
 void others_send() {
-  constexpr uint32_t servers = 3, each = 40;
+  constexpr uint32_t blocks = 3, each = 40;
   const auto n_pes = static_cast<uint64_t>(gravel_n_pes());
-  auto* tallies = gravel_malloc<tally>(servers * sizeof(tally));
+  auto* tallies = gravel_malloc<tally>(blocks * sizeof(tally));
   auto* slots = gravel_malloc<uint64_t>(16 * sizeof(uint64_t));
-  gravel_service<adder> service(adder{tallies}, {.servers = servers, .chunks = 2});
-  gravel_service<counter> second(counter{slots}, {.servers = 4, .chunks = 8});
+  gravel_service<adder> service(adder{tallies}, {.blocks = blocks, .chunks = 2});
+  gravel_service<counter> second(counter{slots}, {.blocks = 4, .chunks = 8});
   expect_refusal("the same service twice", "open already", [&] { gravel_service<adder> again(adder{tallies}); });
   gravel_launch(count_both, blocks, lanes, service.handle(), second.handle(), each);
-  gravel_launch(relay_some, 1u, lanes, gravel_handle(), servers);
+  gravel_launch(relay_some, 1u, lanes, gravel_handle(), blocks);
   gravel_service_delivery<adder>::message m{1, 1000, 0};
   gravel_am<gravel_service_delivery<adder>>(gravel_host_handle(), (gravel_my_pe() + 1) % gravel_n_pes(), 1u, m);
   second.close();
@@ -192,7 +194,7 @@ void others_send() {
   expect(counted == uint64_t{blocks} * lanes * each, "the second service counts");
   service.close();
   const uint64_t direct = uint64_t{blocks} * lanes * each, relayed = lanes * uint64_t{lanes - 1} / 2;
-  expect_total("from kernels, handlers and the host", read(tallies, servers), n_pes * (direct + lanes + 1),
+  expect_total("from kernels, handlers and the host", read(tallies, blocks), n_pes * (direct + lanes + 1),
                n_pes * (direct + relayed + 1000));
   gravel_free(slots);
   gravel_free(tallies);
@@ -202,8 +204,8 @@ void refusals() {
   const auto open = [](gravel_service_options how) {
     return [how] { gravel_service<adder> service(adder{nullptr}, how); };
   };
-  expect_refusal("no server", "0 servers", open({.servers = 0}));
-  expect_refusal("too many servers", "257 servers", open({.servers = 257}));
+  expect_refusal("no service block", "0 service blocks", open({.blocks = 0}));
+  expect_refusal("too many service blocks", "257 service blocks", open({.blocks = 257}));
   expect_refusal("no chunk", "0 chunks", open({.chunks = 0}));
   expect_refusal("three chunks", "not a power of two", open({.chunks = 3}));
   expect_refusal("small chunks", "31 messages", open({.chunk_messages = 31}));
@@ -215,9 +217,9 @@ int main() {
   gravel_init<gravel_service_delivery<adder>, gravel_service_delivery<counter>, relay>();
   refusals();
   { gravel_service<counter> idle(counter{nullptr}); }
-  send_with("the smallest rings", {.servers = 1, .chunks = 1, .chunk_messages = 32}, 10, 0);
-  send_with("usual rings", {.servers = 4}, 30, 0);
-  send_with("servers that send on, small rings", {.servers = 3, .chunks = 2, .chunk_messages = 32}, 2, 3);
+  send_with("the smallest rings", {.blocks = 1, .chunks = 1, .chunk_messages = 32}, 10, 0);
+  send_with("usual rings", {.blocks = 4}, 30, 0);
+  send_with("service blocks that send on, small rings", {.blocks = 3, .chunks = 2, .chunk_messages = 32}, 2, 3);
   gathered();
   others_send();
   const bool all_well = gravel_max_all(static_cast<uint64_t>(failures)) == 0;

@@ -5,8 +5,8 @@
 //   lock                             call_table::visit, one try of some              [C1]
 //   worth, key, value, one by one    call_table::change
 //   unlock                           the same                                        [C1]
-//   go on                            the lane makes the call that it has             (server_sender::make)
-//   empty                            the barrier of server_sender::end, then call_table::empty
+//   go on                            the lane makes the call that it has             (critical_sender::make)
+//   empty                            the barrier of critical_sender::end, then call_table::empty
 //
 // Claims: of each key as many calls are made as there were; two lanes never have a place at once; all end.
 //

@@ -4,7 +4,7 @@
 //   step here    in the code                                                                        label
 //   count        part_of_tickets, compared with the round before
 //   target       flush_peers, flush_all, servers: what has a ticket now
-//   applied      done words, flush_done, service_server::applied                                     [P2]
+//   applied      done words, flush_done, service_block::applied                                     [P2]
 //   tell         theirs[rank].round[number % 2] = 2 * number + sent, in any order                    [S3] release
 //   see          until all words here are of this round                                              [S3] acquire
 //   handle       a handler or a server: what it sends has its ticket before its own message is done

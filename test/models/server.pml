@@ -1,13 +1,13 @@
-// Nested calls of synchronization servers (lib/critical/server.cuh): calls visit the owners of their keys in ascending order, hold all but the last, and
+// Nested calls of synchronization servers (lib/critical/key_service.cuh): calls visit the owners of their keys in ascending order, hold all but the last, and
 // are parked where a key is held, in the room that their caller has reserved. How messages travel is ring.pml's and service.pml's matter; here they
 // arrive at some time. Each key has a server of its own; a section adds 1 to each of its records, whose values travel with the call.
 //
 //   step here            in the code                                              label
 //   tickets++, wait      section_call::reserve                                    [K2] acquire
-//   run                  key_server::visit, run_if
-//   park                 key_server::park
-//   GIVE                 key_server::advance
-//   complete[place]++    key_server::complete                                     [K2] release
+//   run                  key_service::visit, run_if
+//   park                 key_service::park
+//   GIVE                 key_service::advance
+//   complete[place]++    key_service::complete                                     [K2] release
 //
 // Claims: no room is used by two parked calls; no update is lost; all calls end, and then no key is held and nobody is parked.
 //

@@ -5,7 +5,7 @@
 //   step here    in the code                                                                  label
 //   room-=       claim_far: take room if there seems to be some, give back what there was not  [V1] acquire
 //   publish      deliver: each lane its own                                                   [P1]
-//   wake         wake_server: one lane for all; who finds the server asleep calls, once       [V2]
+//   wake         wake_block: one lane for all; who finds the server asleep calls, once       [V2]
 //   apply, room++  service_reader::free                                                       [V1] release
 //   asleep, look   service_reader::leave                                                      [V2]
 //   seen = doorbell  residency_cuda::start, before the kernel starts

@@ -5,8 +5,8 @@
 //   read; swap             section_call::run_on_word, a section that is pure
 //   read; swap; write      the same, of one that is not: nobody else is in it        [K1]
 //   read both; swap both; write both     section_call::run_on_words                  [K1]
-//   take; read             server_table::take_from_clients, key_server::open_word: only the lock is compared   [K1]
-//   write                  key_server::close
+//   take; read             record_table::take_from_clients, key_service::open_word: only the lock is compared   [K1]
+//   write                  key_service::close
 //   SEND                   a client whose key is not free, or that has failed often
 //
 // Claims: no update is lost; two are never inside at once; all calls end, and then the keys are nobody's.

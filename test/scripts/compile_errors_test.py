@@ -63,14 +63,14 @@ SECTIONS = """struct record { int64_t balance; uint32_t calls; };
 struct deposit { static constexpr const char* name = "deposit"; GRAVEL_HANDLER void operator()(record& r, int amount) const { r.balance += amount; } };
 struct draw { GRAVEL_HANDLER uint32_t operator()(record& r) const noexcept { return r.calls++; } };
 struct elsewhere { GRAVEL_HANDLER void operator()(record&) const {} };
-using bank = gravel_servers<record, deposit, draw>;
+using bank = gravel_critical_sections<record, deposit, draw>;
 """
 WRONG_SECTION_CALLS = {
-    "gravel_server_call<draw>(b, 1u, 2u);": "the section takes another number of keys or arguments",
-    "gravel_server_call<deposit>(b);": "the section takes another number of keys or arguments",
-    "gravel_server_call<deposit>(b, 1.5, 1);": "the keys of a section are whole numbers",
-    "gravel_server_call<elsewhere>(b, 1u);": "these servers do not have this section",
-    "gravel_server_ask<deposit>(b, nullptr, 1u, 1);": "this section answers nothing",
+    "gravel_critical_call<draw>(b, 1u, 2u);": "the section takes another number of keys or arguments",
+    "gravel_critical_call<deposit>(b);": "the section takes another number of keys or arguments",
+    "gravel_critical_call<deposit>(b, 1.5, 1);": "the keys of a section are whole numbers",
+    "gravel_critical_call<elsewhere>(b, 1u);": "these servers do not have this section",
+    "gravel_critical_ask<deposit>(b, nullptr, 1u, 1);": "this section answers nothing",
 }
 RIGHT_HANDLER = "struct right { " + NAME + "GRAVEL_HANDLER void operator()(const gravel_t&, uint32_t, const double&) const noexcept {} };\n"
 KERNELS = "__global__ void kernel(gravel_t, uint64_t*, int) {}\n__global__ void refers(const int&) {}\n"
@@ -102,7 +102,7 @@ def all_mistakes():
         program += f"struct wrong{i} {{ {body} }};\nvoid f{i}(const gravel_t& g) {{ gravel_am<wrong{i}>(g, 0, 1); gravel_init<right, wrong{i}>(); }}\n"
     for i, call in enumerate(WRONG_CALLS):
         program += f"void call{i}(const gravel_t& g, uint64_t* words) {{ {call} (void)g, (void)words; }}\n"
-    for i, call in enumerate(["gravel_server_call<draw>(b, 1u); gravel_server_call<deposit>(b, uint64_t{1}, 1);", *WRONG_SECTION_CALLS]):
+    for i, call in enumerate(["gravel_critical_call<draw>(b, 1u); gravel_critical_call<deposit>(b, uint64_t{1}, 1);", *WRONG_SECTION_CALLS]):
         program += f"__global__ void kernel_of_calls{i}(bank::handle_type b) {{ {call} }}\n"
     return program, [*WRONG_HANDLERS.values(), *WRONG_CALLS.values(), *WRONG_SECTION_CALLS.values()]
 
@@ -111,7 +111,7 @@ def wrong_sections():
     """Apart: a compiler may look no further where classes are wrong."""
     program = '#include <gravel/critical.cuh>\n' + SECTIONS
     for i, body in enumerate(WRONG_SECTIONS):
-        program += f"struct section{i} {{ {body} }};\nvoid open{i}() {{ gravel_servers<record, section{i}> servers({{.keys = 1}}); }}\n"
+        program += f"struct section{i} {{ {body} }};\nvoid open{i}() {{ gravel_critical_sections<record, section{i}> servers({{.keys = 1}}); }}\n"
     return program, WRONG_SECTIONS.values()
 
 

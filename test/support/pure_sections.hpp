@@ -7,7 +7,7 @@
 
 #include <gravel/gravel.cuh>
 #include "lib/base/mix.hpp"
-#include "lib/critical/servers.cuh"
+#include "lib/critical/critical_sections.cuh"
 
 namespace gravel::detail {
 
@@ -59,8 +59,9 @@ struct spread_out {
     return even ? 1 : 2;
   }
 };
-using pure_words = gravel_servers<even_words<3>, add_quietly<3>, add_and_report<3>, move_between<3>, spread_out<3>>;
-using pure_lines = gravel_servers<even_words<16>, add_quietly<16>, add_and_report<16>>;
+using pure_words =
+    gravel_critical_sections<even_words<3>, add_quietly<3>, add_and_report<3>, move_between<3>, spread_out<3>>;
+using pure_lines = gravel_critical_sections<even_words<16>, add_quietly<16>, add_and_report<16>>;
 
 struct pure_calls {
   uint64_t seed, keys;
@@ -74,10 +75,10 @@ struct pure_calls {
   GRAVEL_BOTH uint32_t amount(uint64_t random) const { return static_cast<uint32_t>(random >> 40 & 0xff); }
 };
 
-template <class Servers>
-__global__ void call_pure(typename Servers::handle_type to, pure_calls from, uint8_t* answers) {
+template <class Sections>
+__global__ void call_pure(typename Sections::handle_type to, pure_calls from, uint8_t* answers) {
   constexpr uint32_t N = sizeof(*to.table.slots) == 16 ? 3 : 16;
-  __shared__ typename Servers::sender out;
+  __shared__ typename Sections::sender out;
   out.begin(to);
   const uint32_t lane = blockIdx.x * blockDim.x + threadIdx.x;
   for (uint32_t i = 0; i < from.each; ++i) {
@@ -93,20 +94,21 @@ __global__ void call_pure(typename Servers::handle_type to, pure_calls from, uin
         break;
       case 2:
         if constexpr (N == 3) out.template call<move_between<N>>(a, from.key(r, 1), amount);
-        else gravel_server_call<add_quietly<N>>(to, a, amount);
+        else gravel_critical_call<add_quietly<N>>(to, a, amount);
         break;
       default:
-        if constexpr (N == 3) gravel_server_ask<spread_out<N>>(to, answer, a, from.key(r, 1), from.key(r, 2), amount);
-        else gravel_server_ask<add_and_report<N>>(to, answer, a, amount);
+        if constexpr (N == 3) gravel_critical_ask<spread_out<N>>(to, answer, a, from.key(r, 1), from.key(r, 2), amount);
+        else gravel_critical_ask<add_and_report<N>>(to, answer, a, amount);
     }
   }
   out.end();
 }
 
 /// What is wrong; empty: nothing. Collective.
-template <class Servers>
-std::string run_pure(const gravel_servers_options& how, uint32_t blocks, uint32_t lanes, uint32_t each, uint64_t seed) {
-  constexpr bool nested = std::is_same_v<Servers, pure_words>;
+template <class Sections>
+std::string run_pure(const gravel_critical_options& how, uint32_t blocks, uint32_t lanes, uint32_t each,
+                     uint64_t seed) {
+  constexpr bool nested = std::is_same_v<Sections, pure_words>;
   const pure_calls from{seed, how.keys, each};
   const auto n_pes = static_cast<uint32_t>(gravel_n_pes()), me = static_cast<uint32_t>(gravel_my_pe());
   std::vector<uint32_t> expected(how.keys);
@@ -124,9 +126,9 @@ std::string run_pure(const gravel_servers_options& how, uint32_t blocks, uint32_
   gravel_copy(answers, got.data(), got.size());
   uint64_t wrong = 0, unanswered = 0;
   {
-    Servers servers(how);
-    gravel_launch(call_pure<Servers>, blocks, lanes, servers.handle(), from, answers);
-    const auto mine = servers.read();
+    Sections sections(how);
+    gravel_launch(call_pure<Sections>, blocks, lanes, sections.handle(), from, answers);
+    const auto mine = sections.read();
     for (uint64_t i = 0; i < mine.size(); ++i)
       wrong += !mine[i].are_even() || mine[i].word[0] != expected[i * n_pes + me];
   }

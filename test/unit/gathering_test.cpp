@@ -104,7 +104,7 @@ TEST_CASE("a PE that lies about the job or its segment is refused before any mem
   const std::pair<const char*, std::function<void(segment_shape&)>> shapes[] = {
       {"packet_size", [](auto& s) { s.packet_size = ~0ull; }},
       {"packets", [](auto& s) { s.packets = 0; }},
-      {"sockets", [](auto& s) { s.sockets = 1 << 31; }},
+      {"streams", [](auto& s) { s.streams = 1 << 31; }},
       {"n_planes", [](auto& s) { s.n_planes = 0; }},
       {"n_pes", [](auto& s) { s.n_pes = ~0u; }},
       {"slot_size", [](auto& s) { s.slot_size = 1; }},

@@ -1,5 +1,5 @@
 // Calls with handles that are none: empty ones, those that were kept past gravel_finalize, and those of services,
-// servers and queues of tasks that are closed.
+// service blocks and queues of tasks that are closed.
 #include <functional>
 #include <string>
 #include <utility>
@@ -7,7 +7,7 @@
 
 #include <gravel/gravel.cuh>
 #include "host/pe/service.hpp"
-#include "lib/critical/servers.cuh"
+#include "lib/critical/service blocks.cuh"
 #include "lib/remote_task/task_queue.cuh"
 #include "test/support/catch.hpp"
 #include "test/support/error_of.hpp"
@@ -73,7 +73,7 @@ struct adder {
   static constexpr uint32_t threads = 32;
   using message = uint32_t;
   uint64_t* sum;
-  void operator()(const gravel_server<adder>& here, const gravel_service_batch<message>& batch) const {
+  void operator()(const gravel_service_block<adder>& here, const gravel_service_batch<message>& batch) const {
     for (uint32_t i = here.rank(); i < batch.size(); i += here.size())
       gravel::detail::fetch_add<gravel::detail::scope::device>(sum, uint64_t{batch[i]});
   }
@@ -88,7 +88,7 @@ struct deposit {
 struct withdraw {
   int64_t operator()(account& a, int32_t amount) const { return a.balance -= amount; }
 };
-using bank = gravel_servers<account, deposit, withdraw>;
+using bank = gravel_critical_sections<account, deposit, withdraw>;
 struct count_up {
   static constexpr const char* name = "count_up";
   void operator()(const gravel_task_t& t, uint64_t* at, const uint64_t*) const {
@@ -144,22 +144,23 @@ void check_closed_servers(uint64_t* cell) {
   bank first({.keys = 10, .blocks = 1});
   const auto stale = first.handle();
   first.close();
-  CHECK_THAT(gravel::detail::error_of([&] { first.handle(); }), contains_text("the servers of 'deposit'"));
-  CHECK_THAT(gravel::detail::error_of([&] { first.read(); }), contains_text("the servers of 'deposit'"));
+  CHECK_THAT(gravel::detail::error_of([&] { first.handle(); }), contains_text("the service blocks of 'deposit'"));
+  CHECK_THAT(gravel::detail::error_of([&] { first.read(); }), contains_text("the service blocks of 'deposit'"));
   bank second({.keys = 10, .blocks = 1});
   const auto fresh = second.handle();
-  const std::string why = "after the close() of the servers of 'deposit'";
-  CHECK_THAT(error_in_kernel([&](const gravel_t&) { gravel_server_call<deposit>(stale, 0u, 1); }),
-             contains_text("gravel_server_call was called") && contains_text(why));
-  CHECK_THAT(error_in_kernel(
-                 [&](const gravel_t&) { gravel_server_ask<withdraw>(stale, reinterpret_cast<int64_t*>(cell), 0u, 1); }),
-             contains_text("gravel_server_ask was called") && contains_text(why));
+  const std::string why = "after the close() of the service blocks of 'deposit'";
+  CHECK_THAT(error_in_kernel([&](const gravel_t&) { gravel_critical_call<deposit>(stale, 0u, 1); }),
+             contains_text("gravel_critical_call was called") && contains_text(why));
+  CHECK_THAT(error_in_kernel([&](const gravel_t&) {
+               gravel_critical_ask<withdraw>(stale, reinterpret_cast<int64_t*>(cell), 0u, 1);
+             }),
+             contains_text("gravel_critical_ask was called") && contains_text(why));
   CHECK_THAT(error_in_kernel([&](const gravel_t&) { stale.record(0); }),
              contains_text("record() was called") && contains_text(why));
   CHECK_THAT(gravel::detail::error_of([&] { gravel_launch(gather_for_servers, 1, 32, stale), gravel_synchronize(); }),
-             contains_text("gravel_server_sender was called") && contains_text(why));
+             contains_text("gravel_critical_sender was called") && contains_text(why));
   gravel_launch(gather_for_servers, 1, 32, fresh);
-  CHECK(error_in_kernel([&](const gravel_t&) { gravel_server_call<deposit>(fresh, 0u, 1); }) == "no error");
+  CHECK(error_in_kernel([&](const gravel_t&) { gravel_critical_call<deposit>(fresh, 0u, 1); }) == "no error");
   CHECK(second.read().at(0).balance == 64);
   second.close();
 }

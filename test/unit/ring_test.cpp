@@ -141,7 +141,7 @@ struct near_instance {
   static constexpr uint32_t sources = 6, takers = 1, slots = 4, units = 4;
   lines memory{slots * service_near_ring::chunk_bytes(units)};
   service_near_ring ring{memory.data(), slots, units};
-  service_server server{};
+  service_block server{};
 
   explicit near_instance(uint64_t& base) {
     server.near.tickets = server.near_done = taken = base;

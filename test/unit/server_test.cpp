@@ -1,6 +1,6 @@
 // Critical sections within one process: how calls lie in messages, calls that are combined, a park list that is exactly
-// full, and servers on threads of their own beside clients, with seeds. There is no host, and no other PE.
-#include "lib/critical/servers.cuh"
+// full, and service blocks on threads of their own beside clients, with seeds. There is no host, and no other PE.
+#include "lib/critical/critical_sections.cuh"
 
 #include <chrono>
 #include <cstring>
@@ -73,12 +73,12 @@ static_assert(nested::keys == 3 && nested::kinds == 4 && nested::at_keys == 2 &&
               nested::at_arguments == 5 + 2 * 2);
 static_assert(nested::kind_of<rotate>() == 2 && nested::give_back == 3);
 
-/// Servers of one PE without a host.
+/// Service blocks of one PE without a host.
 template <class Record, class... Sections>
 struct rig_of {
-  using server = key_server<Record, Sections...>;
-  using table_type = server_table<typename server::layout>;
-  using message = typename server::message;
+  using service_type = key_service<Record, Sections...>;
+  using table_type = record_table<typename service_type::layout>;
+  using message = typename service_type::message;
   service_shape shape;
   device_counters counters{};
   device_error error{};
@@ -88,15 +88,15 @@ struct rig_of {
   std::vector<typename table_type::slot> slots;
   std::vector<uint32_t> complete, next, parked;
   uint64_t tickets = 0;
-  gravel_server_handle<Record, Sections...> handle{};
+  gravel_critical_handle<Record, Sections...> handle{};
 
-  rig_of(uint32_t keys, uint32_t servers, uint32_t calls, bool by_locks, bool in_place, bool in_shared = false)
-      : shape{servers, 256, 64, sizeof(message)},
+  rig_of(uint32_t keys, uint32_t blocks, uint32_t calls, bool by_locks, bool in_place, bool in_shared = false)
+      : shape{blocks, 256, 64, sizeof(message)},
         memory(static_cast<char*>(std::aligned_alloc(64, (shape.bytes() + 63) / 64 * 64)), &std::free),
         slots(keys),
         complete(calls),
         next(calls, ~0u),
-        parked(calls * server::layout::words) {
+        parked(calls * service_type::layout::words) {
     std::memset(memory.get(), 0, shape.bytes());
     gravel_t& g = handle.service.g;
     g.stamp = valid_stamp;
@@ -109,13 +109,13 @@ struct rig_of {
                     keys,
                     1,
                     0,
-                    servers,
+                    blocks,
                     by_locks,
                     in_place,
                     in_shared,
                     {calls, &tickets, complete.data(), next.data(), parked.data()}};
-    for (uint32_t i = 0; i < servers; ++i) {
-      handle.service.view.server(i).room = shape.far_messages();
+    for (uint32_t i = 0; i < blocks; ++i) {
+      handle.service.view.block(i).room = shape.far_messages();
     }
   }
   void serve_all(uint64_t seed) {
@@ -123,14 +123,15 @@ struct rig_of {
     how.seed = seed;
     how.cooperative = true;
     auto inside = handle.service;
-    inside.in_server = true;
-    simt::launch(shape.servers, server::threads, how, [&] { serve<server>(inside, server{handle.table}, &life, 1); });
+    inside.in_service = true;
+    simt::launch(shape.blocks, service_type::threads, how,
+                 [&] { serve<service_type>(inside, service_type{handle.table}, &life, 1); });
   }
   void wait_until_done() const {
     for (relax wait;; wait.attentively()) {
       uint64_t applied = 0, sent = 0;
-      for (uint32_t s = 0; s < shape.servers; ++s) applied += handle.service.view.server(s).applied();
-      for (uint32_t s = 0; s < shape.servers; ++s) sent += handle.service.view.server(s).tickets();
+      for (uint32_t s = 0; s < shape.blocks; ++s) applied += handle.service.view.block(s).applied();
+      for (uint32_t s = 0; s < shape.blocks; ++s) sent += handle.service.view.block(s).tickets();
       if (applied == sent) return;
     }
   }
@@ -146,11 +147,11 @@ struct rig_of {
 template <class... Sections>
 using rig = rig_of<account, Sections...>;
 
-/// Transfers from key 0 to key 1, in the far ring of server 0. The first is seen last: one batch.
+/// Transfers from key 0 to key 1, in the far ring of service block 0. The first is seen last: one batch.
 template <class Rig>
 void send_transfers(Rig& r, uint32_t n) {
   const auto& view = r.handle.service.view;
-  const far_claim claim = claim_far(view.server(0), n);
+  const far_claim claim = claim_far(view.block(0), n);
   REQUIRE(claim.n == n);
   const service_far_ring ring = view.far(0);
   for (uint32_t i = 0; i < n; ++i) {
@@ -186,9 +187,9 @@ void call_from_clients(uint64_t seed, bool by_locks, bool in_place) {
         const auto a = static_cast<uint32_t>(m % keys), b = static_cast<uint32_t>(m / keys % keys),
                    c = static_cast<uint32_t>(m / 99 % keys);
         const auto amount = static_cast<int32_t>(m >> 40 & 0xff);
-        if (m >> 60 < 5) gravel_server_call<deposit>(r.handle, a, amount);
-        else if (m >> 60 < 11) gravel_server_call<transfer>(r.handle, a, b, amount);
-        else gravel_server_call<rotate>(r.handle, a, b, c, amount);
+        if (m >> 60 < 5) gravel_critical_call<deposit>(r.handle, a, amount);
+        else if (m >> 60 < 11) gravel_critical_call<transfer>(r.handle, a, b, amount);
+        else gravel_critical_call<rotate>(r.handle, a, b, c, amount);
       }
     });
   });
@@ -245,7 +246,7 @@ TEST_CASE("nested sections of clients run once, alone for their keys") {
 }
 
 TEST_CASE("sections in place where record and lock are one word") {
-  static_assert(sizeof(key_slot<account>) == 16 && server_table<call_layout<account, pay_in, enter>>::in_words);
+  static_assert(sizeof(key_slot<account>) == 16 && record_table<call_layout<account, pay_in, enter>>::in_words);
   static_assert(section_traits<account, pay_in>::pure && !section_traits<account, enter>::pure &&
                 !section_traits<account, take>::pure);
   static_assert(slot_alignment(24, 8) == 32 && slot_alignment(16, 4) == 16 && slot_alignment(72, 8) == 8 &&
@@ -259,8 +260,8 @@ TEST_CASE("sections in place where record and lock are one word") {
       launch_seeded(seed, 2, blocks, lanes, [&] {
         for (uint32_t i = 0; i < each; ++i) {
           const auto key = static_cast<uint32_t>(mixed(seed, blockIdx.x * lanes + threadIdx.x, i) % keys);
-          if ((threadIdx.x + i) % 3 == 0) gravel_server_call<enter>(r.handle, key, key);
-          else gravel_server_call<pay_in>(r.handle, key, 1000);
+          if ((threadIdx.x + i) % 3 == 0) gravel_critical_call<enter>(r.handle, key, key);
+          else gravel_critical_call<pay_in>(r.handle, key, 1000);
         }
       });
     });
@@ -310,8 +311,9 @@ TEST_CASE("records in shared memory are in device memory too, also when the kern
   for (uint32_t round = 1; round <= 2; ++round) {
     store_relaxed(&r.life.stop, uint64_t{0});
     r.run(0, [&] {
-      simt::launch(1, 32, {},
-                   [&] { gravel_server_call<deposit>(r.handle, threadIdx.x % 3, static_cast<int32_t>(threadIdx.x)); });
+      simt::launch(1, 32, {}, [&] {
+        gravel_critical_call<deposit>(r.handle, threadIdx.x % 3, static_cast<int32_t>(threadIdx.x));
+      });
     });
     CHECK(r.slots[0].record.balance == round * (0 + 3 + 6 + 9 + 12 + 15 + 18 + 21 + 24 + 27 + 30));
   }
@@ -328,12 +330,12 @@ TEST_CASE("whichever lanes of a warp call") {
     rig<deposit, add_up> r(keys, 1 + seed % 2, 32, seed == 1, seed == 2);
     r.run(seed, [&] {
       launch_seeded(seed, 1, 1, 32, [&] {
-        __shared__ server_sender<2, 0, account, deposit, add_up> out;
+        __shared__ critical_sender<2, 0, account, deposit, add_up> out;
         out.begin(r.handle);
         for (uint32_t i = 0; i < masks.size(); ++i) {
           if (!(masks[i] >> threadIdx.x & 1)) continue;
           const uint32_t key = (threadIdx.x + i) % keys, amount = threadIdx.x + 100 * i;
-          if (i % 3 == 0) gravel_server_call<deposit>(r.handle, key, amount);
+          if (i % 3 == 0) gravel_critical_call<deposit>(r.handle, key, amount);
           else if ((i + threadIdx.x) % 3) out.call<add_up>(key, amount);
           else out.call<deposit>(uint64_t{key}, amount);
         }
@@ -505,7 +507,7 @@ void call_by_tables(uint64_t seed) {
   rig<gather_up, deposit, Nested...> r(keys, 1 + seed % 2, 32, seed % 3 == 2, seed % 2);
   r.run(seed, [&] {
     launch_seeded(seed, 2, blocks, lanes, [&] {
-      __shared__ server_sender<2, 4, account, gather_up, deposit, Nested...> out;
+      __shared__ critical_sender<2, 4, account, gather_up, deposit, Nested...> out;
       out.begin(r.handle);
       for (uint32_t i = 0; i < each; ++i) {
         const uint64_t m = mixed(seed, blockIdx.x * lanes + threadIdx.x, i);
@@ -540,12 +542,12 @@ TEST_CASE("calls of a block by its sender's table, for servers and in place") {
 }
 
 TEST_CASE("who has a table, and how large") {
-  using none = gravel_server_combining_sender<account, deposit, transfer>;
-  static_assert(std::is_same_v<none, gravel_server_sender<account, deposit, transfer>>);  // nothing here combines
+  using none = gravel_critical_combining_sender<account, deposit, transfer>;
+  static_assert(std::is_same_v<none, gravel_critical_sender<account, deposit, transfer>>);  // nothing here combines
   static_assert(places_in<account, gather_up>(6 * 1024) == 256 &&
                 places_in<account, gather_up, add_up>(6 * 1024) == 128 &&
                 places_in<account, deposit, gather_up>(6 * 1024) == 256 && places_in<account, deposit>(6 * 1024) == 0);
-  CHECK(sizeof(gravel_server_combining_sender<account, gather_up>) <= 48 * 1024);
+  CHECK(sizeof(gravel_critical_combining_sender<account, gather_up>) <= 48 * 1024);
 }
 
 TEST_CASE("calls that have had a room are counted beyond 32 bits") {
@@ -559,7 +561,7 @@ TEST_CASE("calls that have had a room are counted beyond 32 bits") {
     simt::launch_options how{};
     how.threads = 1;
     simt::launch(1, lanes, how, [&] {
-      for (uint32_t i = 0; i < each; ++i) gravel_server_call<transfer>(r.handle, 0, 1, 1);
+      for (uint32_t i = 0; i < each; ++i) gravel_critical_call<transfer>(r.handle, 0, 1, 1);
     });
   });
   for (uint32_t place = 0; place < calls; ++place) CHECK(r.complete[place] == had(place));
@@ -571,24 +573,24 @@ TEST_CASE("calls with keys and slots that are none are not made") {
   const auto fault_of = [](const auto& call) {
     rig<deposit, take> r(3, 1, 32, false, true);
     simt::launch(1, 1, {}, [&] { call(r); });
-    CHECK(r.handle.service.view.server(0).tickets() == 0);
+    CHECK(r.handle.service.view.block(0).tickets() == 0);
     for (const auto& slot : r.slots) CHECK(slot.record.balance == 0);
     return static_cast<message_fault>(r.error.code - 1);
   };
   const auto deposit_at = [&](auto key) {
-    return fault_of([=](auto& r) { gravel_server_call<deposit>(r.handle, key, 1); });
+    return fault_of([=](auto& r) { gravel_critical_call<deposit>(r.handle, key, 1); });
   };
   CHECK(deposit_at(3u) == message_fault::bad_key);
   CHECK(deposit_at(-1) == message_fault::bad_key);
   CHECK(deposit_at(int8_t{-1}) == message_fault::bad_key);
   CHECK(deposit_at((uint64_t{1} << 32) + 1) == message_fault::bad_key);
   uint16_t slot = 0;
-  CHECK(fault_of([&](auto& r) { gravel_server_ask<take>(r.handle, &slot, 1, uint8_t{1}, 2.0); }) ==
+  CHECK(fault_of([&](auto& r) { gravel_critical_ask<take>(r.handle, &slot, 1, uint8_t{1}, 2.0); }) ==
         message_fault::bad_slot);
 }
 
 TEST_CASE("a sender that is used out of order is told of") {
-  using sender = server_sender<2, 0, account, deposit, add_up>;
+  using sender = critical_sender<2, 0, account, deposit, add_up>;
   rig<deposit, add_up> r(3, 1, 32, false, true);
   simt::launch(2, 1, {}, [&] {  // the blocks follow one another: what one ends the next begins
     __shared__ sender out;
@@ -632,7 +634,7 @@ struct large_deposit {
 TEMPLATE_TEST_CASE("calls that arrive run at once if their keys are free", "", (rig_of<account, deposit, take>),
                    (rig_of<large_account, large_deposit>)) {
   using message = typename TestType::message;
-  using layout = typename TestType::server::layout;
+  using layout = typename TestType::service_type::layout;
   const auto call = [](uint32_t number, int amount) {
     message m{};
     m.word[0] = number << layout::bits;
@@ -641,14 +643,14 @@ TEMPLATE_TEST_CASE("calls that arrive run at once if their keys are free", "", (
   };
   TestType r(4, 2, 32, false, true);
   const gravel_t& g = r.handle.service.g;
-  const typename TestType::server arrivals{r.handle.table};
+  const typename TestType::service_type arrivals{r.handle.table};
   CHECK(arrivals.arrive(g, call(1, 5)));
   CHECK(arrivals.arrive(g, call(3, 7)));
   CHECK(arrivals.arrive(g, call(1, 23)));
   CHECK(r.slots[1].record.balance == 28);
   CHECK(r.slots[3].record.balance == 7);
   for (const auto& slot : r.slots) CHECK(state_in(slot.lock) == key_state::free);
-  for (const auto taken : {key_state::client, key_state::server}) {
+  for (const auto taken : {key_state::client, key_state::service}) {
     r.slots[2].lock = static_cast<uint32_t>(taken);
     CHECK(!arrivals.arrive(g, call(2, 5)));
     CHECK(arrivals.arrive(g, call(0, 1)));
@@ -656,8 +658,8 @@ TEMPLATE_TEST_CASE("calls that arrive run at once if their keys are free", "", (
     CHECK(state_in(r.slots[2].lock) == taken);
   }
   CHECK(r.slots[0].record.balance == 2);
-  TestType at_servers(4, 2, 32, false, false);
-  CHECK(!typename TestType::server{at_servers.handle.table}.arrive(at_servers.handle.service.g, call(1, 5)));
+  TestType at_sections(4, 2, 32, false, false);
+  CHECK(!typename TestType::service_type{at_sections.handle.table}.arrive(at_sections.handle.service.g, call(1, 5)));
 }
 
 TEMPLATE_TEST_CASE("a server that waits for a key has clients send their calls", "", (rig_of<account, deposit>),
@@ -667,8 +669,8 @@ TEMPLATE_TEST_CASE("a server that waits for a key has clients send their calls",
   const auto pay = [&](int32_t amount) {
     simt::launch(1, 1, {}, [&] {
       if constexpr (std::is_same_v<TestType, rig_of<account, deposit>>)
-        gravel_server_call<deposit>(r.handle, 1u, amount);
-      else gravel_server_call<large_deposit>(r.handle, 1u, amount);
+        gravel_critical_call<deposit>(r.handle, 1u, amount);
+      else gravel_critical_call<large_deposit>(r.handle, 1u, amount);
     });
   };
   r.run(0, [&] {
@@ -677,7 +679,7 @@ TEMPLATE_TEST_CASE("a server that waits for a key has clients send their calls",
     const auto late = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (state_in(load_relaxed(&lock)) == key_state::client && std::chrono::steady_clock::now() < late)
       std::this_thread::yield();
-    CHECK(state_in(load_relaxed(&lock)) == key_state::server);
+    CHECK(state_in(load_relaxed(&lock)) == key_state::service);
     pay(6);
     CHECK(r.slots[1].record.balance == 0);  // the client is still inside
     store_release(&lock, static_cast<uint32_t>(key_state::free));
@@ -686,7 +688,7 @@ TEMPLATE_TEST_CASE("a server that waits for a key has clients send their calls",
   CHECK(r.error.code == 0);
 }
 
-/// In a record that servers copy where several calls of it wait.
+/// In a record that service blocks copy where several calls of it wait.
 struct large_enter {
   static constexpr const char* name = "large_enter";
   static inline uint32_t people[4] = {}, wrong = 0, copied = 0;
@@ -708,7 +710,7 @@ TEST_CASE("large records are copied where several of their calls wait") {
   for (uint64_t seed = 0; seed < 6; ++seed) {
     INFO("seed " << seed);
     rig_of<large_account, large_enter> r(keys, 1 + seed % 2, 32, seed == 5, seed % 2);
-    static_assert(decltype(r)::server::copies_of_warp > 1);
+    static_assert(decltype(r)::service_type::copies_of_warp > 1);
     large_enter::wrong = large_enter::copied = 0;
     large_enter::slots = reinterpret_cast<uintptr_t>(r.slots.data());
     large_enter::slots_end = reinterpret_cast<uintptr_t>(r.slots.data() + keys);
@@ -717,7 +719,7 @@ TEST_CASE("large records are copied where several of their calls wait") {
         for (uint32_t i = 0; i < each; ++i) {
           const uint64_t m = mixed(seed, blockIdx.x * lanes + threadIdx.x, i);
           const uint32_t key = seed == 4 || m >> 62 ? 1 : static_cast<uint32_t>(m % keys);  // most are of key 1
-          gravel_server_call<large_enter>(r.handle, key, key);
+          gravel_critical_call<large_enter>(r.handle, key, key);
         }
       });
     });

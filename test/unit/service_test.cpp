@@ -1,5 +1,5 @@
-// Services within one process: servers on threads of their own, clients and the handler that delivers on others, with
-// seeds; rings of the smallest size, positions that go beyond 32 bits, servers that are sent to sleep while messages
+// Services within one process: service blocks on threads of their own, clients and the handler that delivers on others, with
+// seeds; rings of the smallest size, positions that go beyond 32 bits, service blocks that are sent to sleep while messages
 // arrive.
 #include "device/service_kernel.cuh"
 
@@ -20,14 +20,14 @@ struct adder {
   static constexpr const char* name = "adder";
   static constexpr uint32_t threads = 64;
   struct message {
-    uint32_t server, amount;
+    uint32_t block, amount;
   };
   /// Written by one lane of one block.
   struct tally {
     uint64_t messages, sum, wrong, batches;
   };
   tally* tallies;
-  void operator()(const gravel_server<adder>& here, const gravel_service_batch<message>& batch) const {
+  void operator()(const gravel_service_block<adder>& here, const gravel_service_batch<message>& batch) const {
     tally& mine = tallies[here.number()];
     if (here.rank() != 0) return;
     uint32_t in_chunks = 0;
@@ -36,7 +36,7 @@ struct adder {
     for (uint32_t i = 0; i < batch.size(); ++i) {
       ++mine.messages;
       mine.sum += batch[i].amount;
-      mine.wrong += batch[i].server != here.number();
+      mine.wrong += batch[i].block != here.number();
     }
     ++mine.batches;
   }
@@ -57,7 +57,7 @@ struct rig {
   explicit rig(service_shape s, uint64_t from = 0)
       : shape(s),
         memory(static_cast<char*>(std::aligned_alloc(64, (s.bytes() + 63) / 64 * 64)), &std::free),
-        tallies(s.servers) {
+        tallies(s.blocks) {
     std::memset(memory.get(), 0, shape.bytes());
     handle.g.stamp = valid_stamp;
     handle.g.n_pes = 1;
@@ -65,10 +65,10 @@ struct rig {
     handle.g.counters = &counters;
     handle.g.error = &error;
     handle.view = {memory.get(), &control, shape};
-    for (uint32_t i = 0; i < shape.servers; ++i) {
-      service_server& server = handle.view.server(i);
-      server.room = shape.far_messages();
-      server.near.tickets = server.far_tickets = server.near_done = server.far_done = from;
+    for (uint32_t i = 0; i < shape.blocks; ++i) {
+      service_block& block = handle.view.block(i);
+      block.room = shape.far_messages();
+      block.near.tickets = block.far_tickets = block.near_done = block.far_done = from;
     }
   }
   /// The kernel, from its start to its end.
@@ -79,16 +79,16 @@ struct rig {
     how.seed = seed;
     how.cooperative = true;
     const uint64_t number = ++launches;
-    simt::launch(shape.servers, adder::threads, how,
+    simt::launch(shape.blocks, adder::threads, how,
                  [&] { serve<adder>(handle, adder{tallies.data()}, &life, number); });
   }
   /// All that has a ticket is applied.
   bool is_done() const {
     uint64_t applied = 0, tickets = 0;
-    for (uint32_t s = 0; s < shape.servers; ++s) {
-      const service_server& server = handle.view.server(s);
-      applied += server.applied();
-      tickets += server.tickets();
+    for (uint32_t s = 0; s < shape.blocks; ++s) {
+      const service_block& block = handle.view.block(s);
+      applied += block.applied();
+      tickets += block.tickets();
     }
     return applied == tickets;
   }
@@ -107,21 +107,21 @@ struct rig {
 /// A thread that stands for the resolver: delivers, and tries again what found no room.
 void deliver_all(const rig& r, uint32_t messages, uint32_t first) {
   for (uint32_t i = 0; i < messages; ++i) {
-    const uint32_t server = (first + i) % r.shape.servers;
-    for (relax wait; !deliver(r.handle.view, lane_group::active(), server, adder::message{server, i + 1}); wait()) {
+    const uint32_t block = (first + i) % r.shape.blocks;
+    for (relax wait; !deliver(r.handle.view, lane_group::active(), block, adder::message{block, i + 1}); wait()) {
     }
   }
 }
 
-/// Lanes of a warp that stand for the resolver's: with a seed they deliver together, to different servers.
+/// Lanes of a warp that stand for the resolver's: with a seed they deliver together, to different service blocks.
 void deliver_by_warps(const rig& r, uint32_t lanes, uint32_t each, uint64_t seed) {
   simt::launch_options how{};
   how.threads = 1;
   how.seed = seed;
   simt::launch(1, lanes, how, [&] {
     for (uint32_t i = 0; i < each; ++i) {
-      const uint32_t server = (threadIdx.x / 3 + i) % r.shape.servers;
-      for (relax wait; !deliver(r.handle.view, lane_group::active(), server, adder::message{server, i + 1}); wait()) {
+      const uint32_t block = (threadIdx.x / 3 + i) % r.shape.blocks;
+      for (relax wait; !deliver(r.handle.view, lane_group::active(), block, adder::message{block, i + 1}); wait()) {
       }
     }
   });
@@ -142,9 +142,9 @@ void send_from_all(service_shape shape, uint64_t seed, uint64_t from) {
         __shared__ gravel_service_sender<adder, 4> sender;
         sender.begin(r.handle, static_cast<uint32_t>(from));
         for (uint32_t i = 0; i < each; ++i) {
-          const uint32_t server = (threadIdx.x + i) % r.shape.servers;
-          if (threadIdx.x % 4 != i % 4) sender.send(0, server, {server, i + 1});
-          gravel_service_send(r.handle, 0, server, {server, i + 1});
+          const uint32_t block = (threadIdx.x + i) % r.shape.blocks;
+          if (threadIdx.x % 4 != i % 4) sender.send(0, block, {block, i + 1});
+          gravel_service_send(r.handle, 0, block, {block, i + 1});
         }
         sender.end();
       });
@@ -169,16 +169,16 @@ void send_from_all(service_shape shape, uint64_t seed, uint64_t from) {
   CHECK(t.wrong == 0);
   CHECK(r.error.code == 0);
   CHECK(r.control.resident == 1);
-  for (uint32_t s = 0; s < shape.servers; ++s) CHECK(r.handle.view.server(s).room == shape.far_messages());
+  for (uint32_t s = 0; s < shape.blocks; ++s) CHECK(r.handle.view.block(s).room == shape.far_messages());
 }
 
 }  // namespace
 
 TEST_CASE("all that kernels and handlers send is applied once") {
   send_from_all({3, 4, 32, 8}, 0, 0);
-  send_from_all({6, 8, 64, 8}, 0, 0);  // more servers than the sender gathers for
+  send_from_all({6, 8, 64, 8}, 0, 0);  // more service blocks than the sender gathers for
 }
-TEST_CASE("rings of one chunk, one server") { send_from_all({1, 1, 32, 8}, 0, 0); }
+TEST_CASE("rings of one chunk, one service block") { send_from_all({1, 1, 32, 8}, 0, 0); }
 TEST_CASE("positions of rings go beyond 32 bits, and those of a sender's bins come to 0 again") {
   for (const uint64_t seed : {0, 3}) send_from_all({2, 2, 32, 8}, seed, (uint64_t{1} << 32) - 3);
   send_from_all({1, 2, 32, 8}, 0, (uint64_t{1} << 32) - 35);
@@ -199,13 +199,13 @@ TEST_CASE("all is applied once whatever the order of lanes") {
 
 TEST_CASE("a far ring holds what it has room for, and no more") {
   rig r({1, 2, 32, 8});
-  service_server& server = r.handle.view.server(0);
+  service_block& block = r.handle.view.block(0);
   const auto send = [&] { return deliver(r.handle.view, lane_group::active(), 0, adder::message{0, 1}); };
   for (uint32_t i = 0; i < 64; ++i) CHECK(send());
   CHECK_FALSE(send());
   CHECK_FALSE(send());
-  CHECK(server.room == 0);
-  CHECK(server.far_tickets == 64);
+  CHECK(block.room == 0);
+  CHECK(block.far_tickets == 64);
   std::jthread kernel([&] { r.serve_all(0); });
   r.wait_until_done();
   CHECK(send());
@@ -245,7 +245,7 @@ TEST_CASE("who sleeps is called for what arrives") {
     }
     r.stop();  // the first messages find both asleep
     for (uint32_t s = 0; s < 2; ++s)
-      for (relax wait; load_acquire(&r.handle.view.server(s).state) != service_server::asleep; wait()) {
+      for (relax wait; load_acquire(&r.handle.view.block(s).state) != service_block::asleep; wait()) {
       }
     std::jthread sandman([&] {
       std::mt19937_64 random(seed);

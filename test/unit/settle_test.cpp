@@ -15,7 +15,7 @@ using simt::inner::random_numbers;
 
 namespace {
 
-constexpr uint32_t calls = 3, most_pes = 4, most_servers = 2;
+constexpr uint32_t calls = 3, most_pes = 4, most_blocks = 2;
 
 /// A PE's part that is not in `peers`. A queue is a list of what was sent, by ticket; the aggregator says how much of
 /// it is applied.
@@ -24,8 +24,8 @@ struct settling_pe {
   queue_state states[3]{};
   std::vector<uint32_t> queued;  ///< hops
   device_counters counters{};
-  service_server servers[most_servers]{};
-  std::vector<uint32_t> served[most_servers];
+  service_block blocks[most_blocks]{};
+  std::vector<uint32_t> served[most_blocks];
   settle_view view{};
 };
 
@@ -56,7 +56,7 @@ struct world {
       m.view.lines = routes.lines();
       m.view.n_lines = routes.n_sources();
       m.view.n_services = 1;
-      m.view.service[0] = {m.servers, most_servers};
+      m.view.service[0] = {m.blocks, most_blocks};
     }
   }
 
@@ -73,11 +73,11 @@ struct world {
       return;
     }
     if (way == 1) {
-      const uint64_t server = draw.below(most_servers);
-      ++(draw.below(2) ? m.servers[server].near.tickets : m.servers[server].far_tickets);
+      const uint64_t block = draw.below(most_blocks);
+      ++(draw.below(2) ? m.blocks[block].near.tickets : m.blocks[block].far_tickets);
       ++by_service;
       pause(draw);
-      m.served[server].push_back(hops);
+      m.served[block].push_back(hops);
       return;
     }
     const peer_link& to = m.view.g.peers[draw.below(n)];
@@ -92,7 +92,7 @@ struct world {
     relax wait;
     for (uint64_t i = draw.below(slowness); i != 0; --i) wait();
   }
-  /// What a handler or a server does with a message, before the message is marked as done.
+  /// What a handler or a service block does with a message, before the message is marked as done.
   void handle(uint32_t pe, uint32_t hops, random_numbers& draw) {
     pause(draw);
     if (hops) send(pe, hops - 1, draw);
@@ -123,13 +123,13 @@ struct world {
         wait.reset();
       }
   }
-  void serve_service(uint32_t pe, uint32_t server, random_numbers& draw) {
+  void serve_service(uint32_t pe, uint32_t block, random_numbers& draw) {
     settling_pe& m = more[pe];
     uint64_t next = 0;
     for (relax wait; goes_on(); wait())
-      if (next < m.served[server].size()) {
-        handle(pe, m.served[server][next], draw);
-        store_release<scope::device>(&m.servers[server].near_done, ++next);
+      if (next < m.served[block].size()) {
+        handle(pe, m.served[block][next], draw);
+        store_release<scope::device>(&m.blocks[block].near_done, ++next);
         wait.reset();
       }
   }
@@ -151,8 +151,8 @@ void run(world& w, uint64_t seed) {
     const uint32_t rings = w.n * w.n, lane = threadIdx.x;
     if (lane < rings) w.serve_ring(lane / w.n, lane % w.n, draw);
     else if (lane < rings + w.n) w.serve_queue(lane - rings, draw);
-    else if (lane < rings + w.n + w.n * most_servers)
-      w.serve_service((lane - rings - w.n) / most_servers, (lane - rings - w.n) % most_servers, draw);
+    else if (lane < rings + w.n + w.n * most_blocks)
+      w.serve_service((lane - rings - w.n) / most_blocks, (lane - rings - w.n) % most_blocks, draw);
     return;
   }
   for (uint32_t call = 1; call <= calls; ++call) {

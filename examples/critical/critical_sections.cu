@@ -1,6 +1,6 @@
-// Critical sections under contention: five problems, each by servers (docs/servers.md), by locks in global memory and
+// Critical sections under contention: five problems, each by service blocks (docs/service blocks.md), by locks in global memory and
 // by atomics. One program for all, as most of what a compiler has to do is the same.
-#include "examples/servers/all_problems.hpp"
+#include "examples/critical/all_problems.hpp"
 
 int main(int argc, char** argv) {
   using namespace app;
@@ -68,10 +68,11 @@ int main(int argc, char** argv) {
       if (!o.json.empty()) need_writable(o.json);
     }
   });
-  gravel_init<counters_problem::servers::delivery, counters_problem::combining::delivery,
-              bank_problem::servers::delivery, bank_problem::combining::delivery, hash_problem::servers::delivery,
-              hash_problem::combining::delivery, boruvka_problem::servers::delivery,
-              boruvka_problem::combining::delivery, gmm_problem::servers::delivery, gmm_problem::combining::delivery>();
+  gravel_init<counters_problem::sections::delivery, counters_problem::combining::delivery,
+              bank_problem::sections::delivery, bank_problem::combining::delivery, hash_problem::sections::delivery,
+              hash_problem::combining::delivery, boruvka_problem::sections::delivery,
+              boruvka_problem::combining::delivery, gmm_problem::sections::delivery,
+              gmm_problem::combining::delivery>();
   bool right = true;
   for (uint32_t run = 0; run < o.runs; ++run, ++o.seed)
     right &= (all.parsed()        ? solve_all(o)

@@ -4,7 +4,7 @@
 #pragma once
 #include <numeric>
 
-#include "examples/servers/run_contest.hpp"
+#include "examples/critical/run_contest.hpp"
 #include "lib/base/mix.hpp"
 
 namespace app {
@@ -52,8 +52,8 @@ struct boruvka_problem {
   static constexpr const char* name = "boruvka";
   static constexpr bool combines = true, sorts = true;
   using record = edge_offer;
-  using servers = gravel_servers<edge_offer, offer_edge>;
-  using combining = gravel_servers<edge_offer, offer_edges>;
+  using sections = gravel_critical_sections<edge_offer, offer_edge>;
+  using combining = gravel_critical_sections<edge_offer, offer_edges>;
   struct input {
     edge_source edges;
     const uint32_t* component;  ///< of each vertex
@@ -78,12 +78,12 @@ struct boruvka_problem {
       offer(in.key(b), edge_offer{order, a});
     }
   }
-  template <class Servers>
-  GRAVEL_DEVICE static void by_servers(typename Servers::handle_type to, const input& in) {
-    auto& out = gravel_sender_of_block<typename Servers::sender>();
+  template <class Sections>
+  GRAVEL_DEVICE static void by_sections(typename Sections::handle_type to, const input& in) {
+    auto& out = gravel_sender_of_block<typename Sections::sender>();
     out.begin(to);
     each_call(in, [&](uint32_t key, const edge_offer& e) {
-      if constexpr (std::is_same_v<Servers, servers>) out.template call<offer_edge>(key, e);
+      if constexpr (std::is_same_v<Sections, sections>) out.template call<offer_edge>(key, e);
       else out.template call<offer_edges>(key, e);
     });
     out.end();
@@ -139,7 +139,7 @@ inline contest_result solve_boruvka(const contest_options& o) {
   const contest_method m = method_of(o.method);
   const auto n_pes = static_cast<uint32_t>(gravel_n_pes()), me = static_cast<uint32_t>(gravel_my_pe()),
              n = static_cast<uint32_t>(o.keys);
-  const bool own = o.own || !uses_servers(m);
+  const bool own = o.own || !uses_sections(m);
   const edge_source edges{o.seed, n};
   device_array<uint32_t> component(n);
   std::vector<uint32_t> label(n), forest;

@@ -1,12 +1,12 @@
-// Synchronization servers (docs/servers.md): critical sections as types, which run alone for their keys. The umbrella
-// header of lib/server. Source: "synchronization servers" of GPUs, ASPLOS 2019: thread blocks that run critical
+// Synchronization service blocks (docs/service blocks.md): critical sections as types, which run alone for their keys. The umbrella
+// header of lib/service block. Source: "synchronization service blocks" of GPUs, ASPLOS 2019: thread blocks that run critical
 // sections for others, which send them messages.
 //
-//   using bank = gravel_servers<account, deposit, transfer>;
+//   using bank = gravel_critical_sections<account, deposit, transfer>;
 //   gravel_init<bank::delivery>();
-//   bank servers({.keys = 1 << 24});                                     // collective
-//   gravel_launch(kernel, grid, block, servers.handle());                // lib/critical/call.cuh: how kernels call
-//   std::vector<account> accounts = servers.read();                      // collective
+//   bank sections({.keys = 1 << 24});                                     // collective
+//   gravel_launch(kernel, grid, block, service blocks.handle());                // lib/critical/call.cuh: how kernels call
+//   std::vector<account> accounts = service blocks.read();                      // collective
 #pragma once
 #include <algorithm>
 #include <functional>
@@ -21,50 +21,51 @@
 
 /// How sections of one key exclude each other.
 enum class gravel_exclusion {
-  owners,  ///< a key belongs to one lane of its server at a time: no locks
-  locks    ///< words in the server's shared memory, as in the paper
+  owners,  ///< a key belongs to one lane of its service block at a time: no locks
+  locks    ///< words in the service block's shared memory, as in the paper
 };
 /// Where records lie.
-enum class gravel_server_data {
+enum class gravel_critical_data {
   automatic,  ///< shared, where it fits
   device,
-  shared  ///< the servers' shared memory; what is there is written to device memory too
+  shared  ///< the service blocks' shared memory; what is there is written to device memory too
 };
 /// Where sections run.
-enum class gravel_server_place {
-  automatic,  ///< caller, if records lie in device memory; else server
-  server,     ///< all sections run at servers
+enum class gravel_critical_place {
+  automatic,  ///< caller, if records lie in device memory; else service block
+  service,    ///< all sections run at service blocks
   caller      ///< who finds its keys free, and of the own PE, runs the section itself
 };
 
 /// All PEs say the same.
-struct gravel_servers_options {
-  uint64_t keys = 0;     ///< 0 to keys - 1, spread over all servers of all PEs; up to 2^32, and to what the number of
-                         ///< sections leaves of 32 bits
-  uint32_t blocks = 16;  ///< servers of each PE, 1 to 256
+struct gravel_critical_options {
+  uint64_t keys =
+      0;  ///< 0 to keys - 1, spread over all service blocks of all PEs; up to 2^32, and to what the number of
+          ///< sections leaves of 32 bits
+  uint32_t blocks = 16;  ///< service blocks of each PE, 1 to 256
   gravel_exclusion exclusion = gravel_exclusion::owners;
-  gravel_server_data data = gravel_server_data::automatic;
-  gravel_server_place place = gravel_server_place::automatic;
+  gravel_critical_data data = gravel_critical_data::automatic;
+  gravel_critical_place place = gravel_critical_place::automatic;
   uint32_t calls =
       4096;  ///< with nested sections: calls of each PE that are under way at once; a power of two, at least 32
-  uint32_t chunks = 64;          ///< of each of a server's two rings: a power of two
+  uint32_t chunks = 64;          ///< of each of a service block's two rings: a power of two
   uint32_t chunk_messages = 64;  ///< 32 to 1024
 };
 
-/// Servers for records, and the sections that may run on them. Open from its constructor to close() or its destructor;
+/// Service blocks for records, and the sections that may run on them. Open from its constructor to close() or its destructor;
 /// a gravel_service otherwise. All members but handle() are collective. The program gives `delivery` to gravel_init.
 /// Thread: the program's.
 /// @scope the program's host thread; collective, but for handle(), blocks(), in_place(), in_shared() and bytes()
 /// @completion on return
 /// @errors gravel::error, on all PEs
-/// @source synchronization servers (ASPLOS 2019)
+/// @source synchronization service blocks (ASPLOS 2019)
 template <class Record, class... Sections>
-class gravel_servers {
+class gravel_critical_sections {
   static_assert((gravel::detail::section_check<Record, Sections>::good && ...));
-  using server = gravel::detail::key_server<Record, Sections...>;
-  using layout = typename server::layout;
-  using table = gravel::detail::server_table<layout>;
-  using rooms = gravel::detail::server_rooms<layout>;
+  using service_type = gravel::detail::key_service<Record, Sections...>;
+  using layout = typename service_type::layout;
+  using table = gravel::detail::record_table<layout>;
+  using rooms = gravel::detail::block_rooms<layout>;
   static_assert(gravel::detail::has_name<typename gravel::detail::first_type<Sections...>::type>,
                 "the first section has a name: static constexpr const char* name = \"...\";");
   static_assert(layout::fits, "a call has up to 128 bytes: of nested sections the records, but one, travel with it");
@@ -73,41 +74,42 @@ class gravel_servers {
   static_assert(alignof(Record) <= 16, "a record is aligned to up to 16 bytes");
 
  public:
-  using delivery = gravel_service_delivery<server>;
-  using handle_type = gravel_server_handle<Record, Sections...>;
-  using sender = gravel_server_sender<Record, Sections...>;
-  using combining_sender = gravel_server_combining_sender<Record, Sections...>;
-  using large_sender = gravel_server_large_sender<Record, Sections...>;
+  using delivery = gravel_service_delivery<service_type>;
+  using handle_type = gravel_critical_handle<Record, Sections...>;
+  using sender = gravel_critical_sender<Record, Sections...>;
+  using combining_sender = gravel_critical_combining_sender<Record, Sections...>;
+  using large_sender = gravel_critical_large_sender<Record, Sections...>;
 
   /// Symmetric memory that they take, bytes at each PE.
   /// @param how options
   /// @param n_pes PEs of the job
-  static uint64_t bytes(const gravel_servers_options& how, int n_pes) {
+  static uint64_t bytes(const gravel_critical_options& how, int n_pes) {
     const auto pes = static_cast<uint32_t>(n_pes);
     return 1024 + table::keys_of_pe(how.keys, pes) * sizeof(typename table::slot) +
            (layout::nested ? rooms::bytes(how.calls, pes) : 0);
   }
 
-  /// Opens the servers.
+  /// Opens the service blocks.
   /// @param how the same at all PEs
   /// @param initial the record of a key, called for those of this PE; without it all bytes are 0
   /// @errors gravel::error, on all PEs, if the options cannot be or there is no room
-  explicit gravel_servers(const gravel_servers_options& how, const std::function<Record(uint32_t key)>& initial = {}) {
+  explicit gravel_critical_sections(const gravel_critical_options& how,
+                                    const std::function<Record(uint32_t key)>& initial = {}) {
     const auto n_pes = static_cast<uint32_t>(gravel_n_pes());
     check_alike(how);
     check(how, n_pes);
     table_.keys = how.keys, table_.n_pes = n_pes, table_.my_pe = static_cast<uint32_t>(gravel_my_pe()),
-    table_.servers = how.blocks;
+    table_.blocks = how.blocks;
     table_.by_locks = how.exclusion == gravel_exclusion::locks;
     const bool fits = fits_shared(how, n_pes);
-    table_.in_shared = how.data == gravel_server_data::shared ||
-                       (how.data == gravel_server_data::automatic && fits && how.place != gravel_server_place::caller);
-    table_.in_place =
-        how.place == gravel_server_place::caller || (how.place == gravel_server_place::automatic && !table_.in_shared);
+    table_.in_shared = how.data == gravel_critical_data::shared || (how.data == gravel_critical_data::automatic &&
+                                                                    fits && how.place != gravel_critical_place::caller);
+    table_.in_place = how.place == gravel_critical_place::caller ||
+                      (how.place == gravel_critical_place::automatic && !table_.in_shared);
     try {
       take_memory(how, initial);
-      gravel_barrier_all();  // memory of all PEs is as it is to be before a server runs
-      service_.emplace(server{table_}, gravel_service_options{how.blocks, how.chunks, how.chunk_messages});
+      gravel_barrier_all();  // memory of all PEs is as it is to be before a service block runs
+      service_.emplace(service_type{table_}, gravel_service_options{how.blocks, how.chunks, how.chunk_messages});
     } catch (const gravel::detail::error&) {  // on all PEs
       free_memory();
       throw;
@@ -120,7 +122,7 @@ class gravel_servers {
     return {service_->handle(), table_};
   }
   /// Service blocks of each PE.
-  uint32_t blocks() const { return table_.servers; }
+  uint32_t blocks() const { return table_.blocks; }
   /// Whether callers may run sections in place.
   bool in_place() const { return table_.in_place; }
   /// Whether records lie in shared memory.
@@ -149,18 +151,18 @@ class gravel_servers {
     open_.reset();
   }
   /// close(), unless an exception is on its way.
-  ~gravel_servers() noexcept(false) {
+  ~gravel_critical_sections() noexcept(false) {
     if (std::uncaught_exceptions() == exceptions_) close();
   }
   /// @internal
-  gravel_servers(const gravel_servers&) = delete;
-  gravel_servers& operator=(const gravel_servers&) = delete;
+  gravel_critical_sections(const gravel_critical_sections&) = delete;
+  gravel_critical_sections& operator=(const gravel_critical_sections&) = delete;
 
  private:
   void check_open(const char* call) const {
-    if (!service_) gravel::detail::refuse_closed(call, handle_type::what, server::name);
+    if (!service_) gravel::detail::refuse_closed(call, handle_type::what, service_type::name);
   }
-  void take_memory(const gravel_servers_options& how, const std::function<Record(uint32_t key)>& initial) {
+  void take_memory(const gravel_critical_options& how, const std::function<Record(uint32_t key)>& initial) {
     const uint32_t n_pes = table_.n_pes;
     const uint64_t mine = table::keys_of_pe(how.keys, n_pes);
     table_.slots = gravel_malloc<typename table::slot>(mine * sizeof(typename table::slot));
@@ -182,11 +184,11 @@ class gravel_servers {
     gravel_free(table_.slots);
     gravel_free(memory_);
   }
-  static bool fits_shared(const gravel_servers_options& how, uint32_t n_pes) {
+  static bool fits_shared(const gravel_critical_options& how, uint32_t n_pes) {
     const uint64_t each = (table::keys_of_pe(how.keys, n_pes) + how.blocks - 1) / how.blocks;
-    return each <= server::shared_records;
+    return each <= service_type::shared_records;
   }
-  static void check(const gravel_servers_options& how, uint32_t n_pes) {
+  static void check(const gravel_critical_options& how, uint32_t n_pes) {
     const uint64_t most = (uint64_t{1} << (32 - layout::bits)) - 1;  // numbers of all ones are nobody's
     if (how.keys == 0 || how.keys > uint64_t{1} << 32 || table::keys_of_pe(how.keys, n_pes) > most)
       refuse(std::to_string(how.keys) + " keys; there may be 1 to " +
@@ -197,18 +199,18 @@ class gravel_servers {
       refuse(std::to_string(how.calls) +
              " calls; it is a power of two, at least 32, and those of all PEs are at most " +
              std::to_string(rooms::most));
-    if (how.data == gravel_server_data::shared && how.place == gravel_server_place::caller)
-      refuse("sections cannot run in place if the records lie in the servers' shared memory");
-    if (how.data == gravel_server_data::shared && !fits_shared(how, n_pes))
-      refuse("a server has shared memory for " + std::to_string(server::shared_records) +
-             " records: more servers, fewer keys, or data = device");
+    if (how.data == gravel_critical_data::shared && how.place == gravel_critical_place::caller)
+      refuse("sections cannot run in place if the records lie in the service blocks' shared memory");
+    if (how.data == gravel_critical_data::shared && !fits_shared(how, n_pes))
+      refuse("a service block has shared memory for " + std::to_string(service_type::shared_records) +
+             " records: more service blocks, fewer keys, or data = device");
   }
 
   [[noreturn]] static void refuse(const std::string& why) {
-    gravel::detail::fail_text("servers '" + std::string(server::name) + "': " + why);
+    gravel::detail::fail_text("critical sections '" + std::string(service_type::name) + "': " + why);
   }
   /// Before all else: what is refused then is refused on all PEs.
-  static void check_alike(const gravel_servers_options& how) {
+  static void check_alike(const gravel_critical_options& how) {
     constexpr const char* names[] = {"keys",  "blocks", "exclusion", "data",
                                      "place", "calls",  "chunks",    "chunk_messages"};
     constexpr uint64_t n = std::size(names);
@@ -229,9 +231,9 @@ class gravel_servers {
                " at PE 0, " + std::to_string(all[i]) + " at PE " + std::to_string(i / n));
   }
 
-  std::optional<gravel::detail::open_object> open_{std::in_place, "gravel_servers"};
+  std::optional<gravel::detail::open_object> open_{std::in_place, "gravel_critical_sections"};
   table table_{};
   char* memory_ = nullptr;  ///< rooms
-  std::optional<gravel_service<server>> service_;
+  std::optional<gravel_service<service_type>> service_;
   int exceptions_ = std::uncaught_exceptions();
 };

@@ -1,7 +1,7 @@
 // Counters of several words: how many values a key has had, their sum, and the largest. The three words belong
 // together, so a section is exclusive; one by one they could also be atomic.
 #pragma once
-#include "examples/servers/contest.hpp"
+#include "examples/critical/contest.hpp"
 
 namespace app {
 using namespace gravel::detail;
@@ -39,19 +39,19 @@ struct counters_problem {
   static constexpr bool combines = true, sorts = true;
   using input = keyed_calls;
   using record = value_counter;
-  using servers = gravel_servers<value_counter, count_value>;
-  using combining = gravel_servers<value_counter, count_values>;
+  using sections = gravel_critical_sections<value_counter, count_value>;
+  using combining = gravel_critical_sections<value_counter, count_values>;
   using section_of_many = count_values;
   using argument = value_counter;
   GRAVEL_BOTH static uint32_t value_of(uint64_t i) { return static_cast<uint32_t>(i * 0x9e3779b9u >> 16 & 0xff); }
 
-  template <class Servers>
-  GRAVEL_DEVICE static void by_servers(typename Servers::handle_type to, const input& in) {
-    auto& out = gravel_sender_of_block<typename Servers::sender>();
+  template <class Sections>
+  GRAVEL_DEVICE static void by_sections(typename Sections::handle_type to, const input& in) {
+    auto& out = gravel_sender_of_block<typename Sections::sender>();
     out.begin(to);
     for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid()) {
       const uint32_t value = value_of(i);
-      if constexpr (std::is_same_v<Servers, servers>) out.template call<count_value>(in.keys[i], value);
+      if constexpr (std::is_same_v<Sections, sections>) out.template call<count_value>(in.keys[i], value);
       else out.template call<count_values>(in.keys[i], value_counter{1, value, value});
     }
     out.end();

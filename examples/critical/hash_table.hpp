@@ -1,6 +1,6 @@
 // A hash table whose buckets are records: a section finds its key in the bucket, or a free place for it, and adds to
 // the value. A bucket that is full refuses; refused insertions go to the next bucket: at once if the section has run
-// where it was asked for, else when the server's answer is there.
+// where it was asked for, else when the service block's answer is there.
 //
 // Where insertions of one key become one, nobody is there to whom a bucket could answer. A full bucket then has others
 // behind it, of its PE.
@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "examples/servers/run_contest.hpp"
+#include "examples/critical/run_contest.hpp"
 #include "lib/base/mix.hpp"
 
 namespace app {
@@ -93,8 +93,8 @@ struct hash_problem {
   static constexpr const char* asks_less =
       "who inserts is not answered, and of the insertions of one key that meet one is made";
   using record = hash_bucket;
-  using servers = gravel_servers<hash_bucket, hash_insert>;
-  using combining = gravel_servers<hash_bucket, hash_add>;
+  using sections = gravel_critical_sections<hash_bucket, hash_insert>;
+  using combining = gravel_critical_sections<hash_bucket, hash_add>;
   struct input {
     const hash_item* items;
     hash_answer* answers;  ///< [n], symmetric
@@ -134,10 +134,10 @@ struct hash_problem {
       place = places.behind(place);
   }
 
-  template <class Servers>
-  GRAVEL_DEVICE static void by_servers(typename Servers::handle_type to, const input& in) {
-    auto& out = gravel_sender_of_block<typename Servers::sender>();
-    if constexpr (std::is_same_v<Servers, servers>) {
+  template <class Sections>
+  GRAVEL_DEVICE static void by_sections(typename Sections::handle_type to, const input& in) {
+    auto& out = gravel_sender_of_block<typename Sections::sender>();
+    if constexpr (std::is_same_v<Sections, sections>) {
       ask_all(out, to, in);
     } else {
       out.begin(to);
@@ -214,7 +214,7 @@ struct hash_problem {
     out.end();
     if (__syncthreads_or(sent)) ask_again(to, in);
   }
-  /// What was refused by servers, or where it arrived, is asked for again, one bucket further in each round: each round
+  /// What was refused by service blocks, or where it arrived, is asked for again, one bucket further in each round: each round
   /// was refused by one bucket at least, and full ones stay full. That is little, and by calls that run at once, also
   /// in peers' memory: a sender would have each of them wait for the block's others. Not inlined: it needs registers,
   /// which the first round has use for.
@@ -236,7 +236,7 @@ struct hash_problem {
         while (__any_sync(~0u, again)) {
           if (again)
             again =
-                is_refused(in, i, gravel_server_ask<hash_insert>(to, &in.answers[i], in.bucket(place), item), &sent);
+                is_refused(in, i, gravel_critical_ask<hash_insert>(to, &in.answers[i], in.bucket(place), item), &sent);
           place = places.behind(place);
           __syncwarp();
         }
@@ -330,7 +330,7 @@ class expected_items {
 inline contest_result solve_hash_table(const contest_options& o, uint64_t buckets) {
   const contest_method m = method_of(o.method);
   const auto n_pes = static_cast<uint32_t>(gravel_n_pes()), me = static_cast<uint32_t>(gravel_my_pe());
-  const bool own = o.own || !uses_servers(m);
+  const bool own = o.own || !uses_sections(m);
   device_array<hash_item> items(o.calls);
   if (own) buckets *= n_pes;
   const auto make_items_of = [&](uint32_t pe) {

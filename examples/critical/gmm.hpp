@@ -4,7 +4,7 @@
 #pragma once
 #include <cmath>
 
-#include "examples/servers/run_contest.hpp"
+#include "examples/critical/run_contest.hpp"
 #include "lib/base/mix.hpp"
 
 namespace app {
@@ -56,8 +56,8 @@ struct gmm_problem {
   static constexpr const char* name = "gmm";
   static constexpr bool combines = true, sorts = true;
   using record = gmm_sums;
-  using servers = gravel_servers<gmm_sums, gmm_add>;
-  using combining = gravel_servers<gmm_sums, gmm_add_many>;
+  using sections = gravel_critical_sections<gmm_sums, gmm_add>;
+  using combining = gravel_critical_sections<gmm_sums, gmm_add_many>;
   struct input {
     gmm_points points;
     const uint32_t* shares;  ///< [n][components], 65536ths
@@ -81,12 +81,12 @@ struct gmm_problem {
       for (uint32_t c = 0; c < in.components; ++c)
         if (in.shares[i * in.components + c]) add(in.key(c), in.given(i, c));
   }
-  template <class Servers>
-  GRAVEL_DEVICE static void by_servers(typename Servers::handle_type to, const input& in) {
-    auto& out = gravel_sender_of_block<typename Servers::sender>();
+  template <class Sections>
+  GRAVEL_DEVICE static void by_sections(typename Sections::handle_type to, const input& in) {
+    auto& out = gravel_sender_of_block<typename Sections::sender>();
     out.begin(to);
     each_call(in, [&](uint32_t key, const gmm_sums& s) {
-      if constexpr (std::is_same_v<Servers, servers>) out.template call<gmm_add>(key, s);
+      if constexpr (std::is_same_v<Sections, sections>) out.template call<gmm_add>(key, s);
       else out.template call<gmm_add_many>(key, s);
     });
     out.end();
@@ -128,7 +128,7 @@ inline contest_result solve_gmm(const contest_options& o, uint32_t rounds) {
   const contest_method m = method_of(o.method);
   const auto n_pes = static_cast<uint32_t>(gravel_n_pes()), me = static_cast<uint32_t>(gravel_my_pe()),
              components = static_cast<uint32_t>(o.keys);
-  const bool own = o.own || !uses_servers(m);
+  const bool own = o.own || !uses_sections(m);
   const gmm_points points{o.seed, components};
   const uint64_t first = me * o.calls;
   std::vector<gmm_component> model;

@@ -5,10 +5,10 @@
 #include <cstdio>
 
 #include <gravel/device_array.hpp>
+#include "examples/critical/contest.hpp"
+#include "examples/critical/key_source.hpp"
 #include "examples/facts.hpp"
 #include "examples/program.hpp"
-#include "examples/servers/contest.hpp"
-#include "examples/servers/key_source.hpp"
 
 namespace app {
 using namespace gravel::detail;
@@ -59,7 +59,7 @@ template <class P>
 contest_result solve(const contest_options& o) {
   const contest_method m = method_of(o.method);
   const auto n_pes = static_cast<uint32_t>(gravel_n_pes()), me = static_cast<uint32_t>(gravel_my_pe());
-  const bool own = o.own || !uses_servers(m);  // locks and atomics of this program reach the own PE alone
+  const bool own = o.own || !uses_sections(m);  // locks and atomics of this program reach the own PE alone
   const uint64_t words = o.calls * P::keys_of_call;
   device_array<uint32_t> keys(words);
   gravel_launch(draw_keys<key_source>, blocks_to_fill_device(), lanes_of_block,

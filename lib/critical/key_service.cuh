@@ -1,4 +1,4 @@
-// The server: what a block does with the calls that it is given, alone for each of its keys.
+// The service block: what a block does with the calls that it is given, alone for each of its keys.
 //
 // Exclusion by owners: calls are dealt to the block's warps by their keys, through shared memory; of 32 calls that a
 // warp looks at the first lane of each key runs all calls of that key, one after the other, with the record in
@@ -9,7 +9,7 @@
 // A call of several keys visits their owners in ascending order. Each but the last holds its key and puts its value
 // into the call; the last runs the section and gives the others their values back. Calls for a key that is held are
 // parked, in the room that their caller has reserved, and run when it is given back. Ascending order: no ring of
-// holders that wait for each other. Reserved room: no server ever waits for room.
+// holders that wait for each other. Reserved room: no service block ever waits for room.
 #pragma once
 #include "device/service_kernel.cuh"
 #include "lib/critical/combine.cuh"
@@ -17,10 +17,10 @@
 
 namespace gravel::detail {
 
-/// The name of servers is that of their first section.
+/// The name of service blocks is that of their first section.
 template <class S>
 struct name_of_section {
-  static constexpr const char* value = "";  // gravel_servers tells that it is missing
+  static constexpr const char* value = "";  // gravel_critical_sections tells that it is missing
 };
 template <class S>
 requires has_name<S>
@@ -29,10 +29,10 @@ struct name_of_section<S> {
 };
 
 template <class Record, class... Sections>
-struct key_server {
+struct key_service {
   using layout = call_layout<Record, Sections...>;
   using message = typename layout::message;
-  using here_type = gravel_server<key_server>;
+  using here_type = gravel_service_block<key_service>;
   static constexpr const char* name = name_of_section<typename first_type<Sections...>::type>::value;
   static constexpr uint32_t threads = !GRAVEL_CUDA            ? 64
                                       : sizeof(message) <= 48 ? 512
@@ -40,7 +40,7 @@ struct key_server {
                                                               : 128;
   static constexpr uint32_t warps = threads / 32, each = sizeof(message) <= 24 ? 2 : 1, window = threads * each;
   static constexpr uint32_t lock_words = 4096;         ///< of exclusion by locks, as in the paper
-  static constexpr uint32_t shared_bytes = 16 * 1024;  ///< room for a server's records in its shared memory
+  static constexpr uint32_t shared_bytes = 16 * 1024;  ///< room for a service block's records in its shared memory
   /// Small records are in registers while their calls run. Others lie in device memory, and are changed there; but
   /// where several calls of one wait, in a copy in shared memory: each would else wait for what the one before has
   /// written to come back.
@@ -49,7 +49,7 @@ struct key_server {
   static constexpr uint32_t copies_of_warp = copies ? 0 : shared_bytes / warps / sizeof(Record),
                             least_copied = 4;  ///< calls of a record
 
-  server_table<layout> table;
+  record_table<layout> table;
 
   /// All threads of the block, when the kernel starts.
   __device__ void begin(const here_type& here) const {
@@ -62,7 +62,7 @@ struct key_server {
         records()[i] = table.slots[number(here, i)].record;
   }
 
-  /// A call of another PE has come, and runs at once if its key is free. Nested ones go from server to server.
+  /// A call of another PE has come, and runs at once if its key is free. Nested ones go from service block to service block.
   static constexpr bool polls_arrivals = !layout::nested;
   GRAVEL_DEVICE bool arrive(const gravel_t& g, const message& call) const {
     return table.in_place && (run_arrived<Sections>(g, call.word) || ...);
@@ -97,9 +97,9 @@ struct key_server {
     __shared__ __align__(16) char bytes[shared_bytes];
     return reinterpret_cast<Record*>(bytes);
   }
-  GRAVEL_DEVICE uint64_t own_keys() const { return server_table<layout>::keys_of_pe(table.keys, table.n_pes); }
+  GRAVEL_DEVICE uint64_t own_keys() const { return record_table<layout>::keys_of_pe(table.keys, table.n_pes); }
   GRAVEL_DEVICE uint64_t number(const here_type& here, uint32_t i) const {
-    return uint64_t{i} * table.servers + here.number();
+    return uint64_t{i} * table.blocks + here.number();
   }
 
   /// A key in the hands of the one lane that may touch it.
@@ -112,7 +112,7 @@ struct key_server {
       else return *kept;
     }
   };
-  using table_type = server_table<layout>;
+  using table_type = record_table<layout>;
   static constexpr bool pure = (section_traits<Record, Sections>::pure && ...);
 
   GRAVEL_DEVICE open_key open(uint32_t number) const {
@@ -130,7 +130,7 @@ struct key_server {
     k.held = k.was_held = layout::nested && state_in(lock) == key_state::held;
     k.parked = k.held ? lock >> key_state_bits : 0;
     if constexpr (!copies) k.kept = &table.slots[number].record;
-    else if (table.in_shared) k.kept = records()[number / table.servers];
+    else if (table.in_shared) k.kept = records()[number / table.blocks];
     else if constexpr (!table_type::in_words) k.kept = table.slots[number].record;
     return k;
   }
@@ -145,16 +145,16 @@ struct key_server {
     }
     return 0;
   }
-  /// `contended`: several calls met. Nested calls wait for keys that are free: servers keep none of those.
+  /// `contended`: several calls met. Nested calls wait for keys that are free: service blocks keep none of those.
   GRAVEL_DEVICE void close(const open_key& k, bool contended) const {
     auto& slot = table.slots[k.number];
     const bool keeps = k.held || (!layout::nested && contended);
     if constexpr (copies)
-      if (table.in_shared) records()[k.number / table.servers] = k.kept;
+      if (table.in_shared) records()[k.number / table.blocks] = k.kept;
     if constexpr (table_type::in_words) {
       const slot_word word = table_type::word_of(k.kept,
                                                  k.held                    ? key_state::held
-                                                 : table.in_place && keeps ? key_state::server
+                                                 : table.in_place && keeps ? key_state::service
                                                                            : key_state::free,
                                                  k.held ? k.parked : 0);
       if (pure || keeps || !table.in_place) store_slot(table.word(k.number), word);
@@ -166,7 +166,7 @@ struct key_server {
     if constexpr (layout::nested) {
       if (k.held)
         store_relaxed<scope::device>(&slot.lock, static_cast<uint32_t>(key_state::held) | k.parked << key_state_bits);
-      else if (k.was_held) store_relaxed<scope::device>(&slot.lock, static_cast<uint32_t>(key_state::server));
+      else if (k.was_held) store_relaxed<scope::device>(&slot.lock, static_cast<uint32_t>(key_state::service));
     }
     if (table.in_place && !keeps) table.give(k.number);
   }
@@ -346,7 +346,7 @@ struct key_server {
     for (uint32_t i = here.rank(); i < batch.size(); i += threads) {
       const message call = batch[i];
       const uint32_t number = call.word[0] >> layout::bits;
-      uint32_t* const lock = &space().lock[number / table.servers % lock_words];
+      uint32_t* const lock = &space().lock[number / table.blocks % lock_words];
       // Who has the lock gives it back in the same round: its neighbours in the warp may wait for it.
       bool waits = true, met = false;
       for (relax wait; waits;) {
@@ -409,7 +409,7 @@ struct key_server {
   template <class S, class F>
   GRAVEL_DEVICE static void answer([[maybe_unused]] const here_type& here, [[maybe_unused]] const uint32_t* call,
                                    const F& section) {
-    if constexpr (section_traits<Record, S>::answers) send_answer<layout, answerer::server>(here.g, call, section());
+    if constexpr (section_traits<Record, S>::answers) send_answer<layout, answerer::service>(here.g, call, section());
     else section();
   }
 
@@ -450,7 +450,7 @@ struct key_server {
     complete(here, call);
   }
   GRAVEL_DEVICE void send(const here_type& here, uint32_t key, const message& m) const {
-    gravel_service_send(here.handle, static_cast<int>(table.pe_of(key)), table.server_of(table.number_of(key)), m);
+    gravel_service_send(here.handle, static_cast<int>(table.pe_of(key)), table.block_of(table.number_of(key)), m);
   }
   /// The caller may give the call's room to another.
   GRAVEL_DEVICE void complete(const here_type& here, const uint32_t* call) const {

@@ -1,15 +1,15 @@
-// The five problems one after the other, each with keys as they come in it, by servers and by their rivals: how many
-// times as fast as locks with backoff servers are, and the geometric mean of that. Those that draw their keys also run
+// The five problems one after the other, each with keys as they come in it, by service blocks and by their rivals: how many
+// times as fast as locks with backoff service blocks are, and the geometric mean of that. Those that draw their keys also run
 // with others' distributions.
 #pragma once
 #include <cmath>
 #include <functional>
 
-#include "examples/servers/bank.hpp"
-#include "examples/servers/boruvka.hpp"
-#include "examples/servers/counters.hpp"
-#include "examples/servers/gmm.hpp"
-#include "examples/servers/hash_table.hpp"
+#include "examples/critical/bank.hpp"
+#include "examples/critical/boruvka.hpp"
+#include "examples/critical/counters.hpp"
+#include "examples/critical/gmm.hpp"
+#include "examples/critical/hash_table.hpp"
 
 namespace app {
 using namespace gravel::detail;
@@ -49,7 +49,7 @@ inline std::vector<problem_case> all_problems(const contest_options& o) {
 /// Collective; the same answer on all PEs.
 inline contest_result solve_all(const contest_options& given) {
   const bool tells = gravel_my_pe() == 0;
-  double sum_of_servers = 0, sum_of_best = 0;
+  double sum_of_blocks = 0, sum_of_best = 0;
   bool right = true;
   fact_list facts{{"program", "critical_sections all"},
                   {"backend", gravel_backend()},
@@ -67,7 +67,7 @@ inline contest_result solve_all(const contest_options& given) {
       return result.rate;
     };
     const auto run = [&](const char* method) { return run_with(method, p.exponent, p.fewer, ""); };
-    const double servers = run("servers"), of_warps = run("combine"), of_blocks = run("combine-block"),
+    const double sections = run("servers"), of_warps = run("combine"), of_blocks = run("combine-block"),
                  backoff = run("backoff"), combined = std::max(of_warps, of_blocks);
     run("sort");
     for (const double exponent : p.draws_keys ? given.exponents : std::vector<double>{})
@@ -76,15 +76,15 @@ inline contest_result solve_all(const contest_options& given) {
         std::snprintf(key, sizeof(key), "_zipf_%g", exponent);
         run_with(method, exponent, exponent > 0 ? std::max<uint64_t>(p.fewer, 32) : p.fewer, key);
       }
-    sum_of_servers += std::log(servers / backoff);
-    sum_of_best += std::log((p.less ? servers : std::max(servers, combined)) / backoff);
-    facts.push_back({std::string(p.name) + "_over_backoff", servers / backoff});
+    sum_of_blocks += std::log(sections / backoff);
+    sum_of_best += std::log((p.less ? sections : std::max(sections, combined)) / backoff);
+    facts.push_back({std::string(p.name) + "_over_backoff", sections / backoff});
     if (tells)
       std::printf("%s: servers %.3g times as fast as locks with backoff, combining %.3g%s%s%s\n\n", p.name,
-                  servers / backoff, combined / backoff, p.less ? " (" : "", p.less ? p.less : "", p.less ? ")" : "");
+                  sections / backoff, combined / backoff, p.less ? " (" : "", p.less ? p.less : "", p.less ? ")" : "");
   }
   const auto n = static_cast<double>(all.size());
-  const double mean = std::exp(sum_of_servers / n), best = std::exp(sum_of_best / n);
+  const double mean = std::exp(sum_of_blocks / n), best = std::exp(sum_of_best / n);
   facts.push_back({"geometric_mean", mean});
   facts.push_back({"geometric_mean_where_calls_combine", best});
   facts.push_back({"right", right});

@@ -1,4 +1,4 @@
-// The rival without locks and without servers: all calls are written down, sorted by key and combined, and each key's
+// The rival without locks and without service blocks: all calls are written down, sorted by key and combined, and each key's
 // sum is applied once. Several passes over all calls, in memory for all of them; nothing waits for anything. Only for
 // sections whose calls can be combined.
 #pragma once

@@ -1,11 +1,11 @@
-// One problem, run by servers and by their rivals. A problem P says what a record is, and has these functions of whole
+// One problem, run by service blocks and by their rivals. A problem P says what a record is, and has these functions of whole
 // grids, which make the calls that P::input describes:
 //
-//   by_servers<Servers>(handle, input)              Servers: P::servers, or P::combining
+//   by_servers<Service blocks>(handle, input)              Service blocks: P::service blocks, or P::combining
 //   by_locks(table, input, n_pes, backs_off)        a word beside each record, in global memory
 //   by_atomics(table, input, n_pes)                 without exclusion
 //
-// and, if its calls can be combined, what examples/servers/sorted_calls.hpp asks for.
+// and, if its calls can be combined, what examples/service blocks/sorted_calls.hpp asks for.
 #pragma once
 #include <algorithm>
 #include <memory>
@@ -14,7 +14,7 @@
 
 #include <gravel/critical.cuh>
 #include <gravel/gravel.cuh>
-#include "examples/servers/sorted_calls.hpp"
+#include "examples/critical/sorted_calls.hpp"
 #include "examples/together.hpp"
 
 namespace app {
@@ -26,7 +26,7 @@ struct keyed_calls {
   uint64_t n;
 };
 
-/// A record of this PE and its lock: number i is that of key i * n_pes + my_pe. They lie as those of servers do.
+/// A record of this PE and its lock: number i is that of key i * n_pes + my_pe. They lie as those of service blocks do.
 template <class Record>
 struct alignas(slot_alignment_of<Record>) locked_record {
   Record record;
@@ -90,36 +90,36 @@ GRAVEL_DEVICE void with_locks(uint32_t* first, uint32_t* second, bool backs_off,
   }
 }
 
-/// Servers whose callers combine calls of a block, not only of a warp.
-template <class Servers>
+/// Service blocks whose callers combine calls of a block, not only of a warp.
+template <class Sections>
 struct in_blocks {
-  using handle_type = typename Servers::handle_type;
-  using sender = typename Servers::combining_sender;
+  using handle_type = typename Sections::handle_type;
+  using sender = typename Sections::combining_sender;
 };
 /// The same, all that a multiprocessor calls. Where calls are few, begin and end of it cost more than it brings; where
 /// keys are, all lanes wait for few places.
-template <class Servers>
+template <class Sections>
 struct in_large_blocks {
-  using handle_type = typename Servers::handle_type;
-  using sender = typename Servers::large_sender;
+  using handle_type = typename Sections::handle_type;
+  using sender = typename Sections::large_sender;
   static constexpr uint64_t least_keys = 4096, least_calls = uint64_t{1} << 22;
 };
 
 constexpr uint32_t contest_lanes = GRAVEL_CUDA ? 256 : lanes_of_block;
-template <class Servers>
-constexpr uint32_t lanes_of_callers = Servers::sender::shared_bytes > 0 ? 4 * contest_lanes : contest_lanes;
+template <class Sections>
+constexpr uint32_t lanes_of_callers = Sections::sender::shared_bytes > 0 ? 4 * contest_lanes : contest_lanes;
 /// Who calls has no more registers than leave room for as many blocks as there is shared memory for, beside a large
 /// cache.
-template <class Servers>
+template <class Sections>
 constexpr uint32_t blocks_of_callers =
-    Servers::sender::shared_bytes > 0
+    Sections::sender::shared_bytes > 0
         ? 1
-        : std::min(8u, static_cast<uint32_t>(160 * 1024 / (sizeof(typename Servers::sender) + 1024)));
+        : std::min(8u, static_cast<uint32_t>(160 * 1024 / (sizeof(typename Sections::sender) + 1024)));
 
-template <class P, class Servers>
-__global__ void __launch_bounds__(lanes_of_callers<Servers>, blocks_of_callers<Servers>)
-    call_servers(typename Servers::handle_type to, typename P::input in) {
-  P::template by_servers<Servers>(to, in);
+template <class P, class Sections>
+__global__ void __launch_bounds__(lanes_of_callers<Sections>, blocks_of_callers<Sections>)
+    call_sections(typename Sections::handle_type to, typename P::input in) {
+  P::template by_sections<Sections>(to, in);
 }
 template <class P>
 __global__ void take_locks(locked_record<typename P::record>* table, typename P::input in, uint32_t n_pes,
@@ -131,8 +131,8 @@ __global__ void use_atomics(locked_record<typename P::record>* table, typename P
   P::by_atomics(table, in, n_pes);
 }
 
-template <class P, class Servers>
-__global__ void fill_servers(typename Servers::handle_type to, typename P::record with) {
+template <class P, class Sections>
+__global__ void fill_sections(typename Sections::handle_type to, typename P::record with) {
   const auto& t = to.table;
   for (uint64_t key = first_of_lane() * t.n_pes + t.my_pe; key < t.keys; key += lanes_of_grid() * t.n_pes)
     *to.record(static_cast<uint32_t>(key)) = with;
@@ -172,7 +172,7 @@ constexpr contest_name contest_names[] = {
      "calls are sorted by key and combined, then each key's is made; no exclusion is needed"},
     {"atomics", contest_method::atomics, "atomic operations, no exclusion"},
 };
-constexpr bool uses_servers(contest_method m) { return m <= contest_method::combine_block; }
+constexpr bool uses_sections(contest_method m) { return m <= contest_method::combine_block; }
 constexpr bool combines_calls(contest_method m) {
   return m == contest_method::combine || m == contest_method::combine_block;
 }
@@ -193,7 +193,7 @@ template <class P>
 requires requires { P::asks_less; }
 constexpr const char* asks_less<P> = P::asks_less;
 
-/// Does who calls servers wait for all answers? Then nothing is under way when the kernels have ended.
+/// Does who calls service blocks wait for all answers? Then nothing is under way when the kernels have ended.
 template <class P>
 constexpr bool waits_for_answers = false;
 template <class P>
@@ -201,23 +201,23 @@ requires requires { P::waits_for_answers; }
 constexpr bool waits_for_answers<P> = P::waits_for_answers;
 
 /// `blocks`: 0: up to 24, and as many as its sender gathers calls for.
-template <class Servers>
-gravel_servers_options options_of(contest_method m, uint64_t keys, uint32_t blocks, uint32_t calls) {
-  gravel_servers_options how;
+template <class Sections>
+gravel_critical_options options_of(contest_method m, uint64_t keys, uint32_t blocks, uint32_t calls) {
+  gravel_critical_options how;
   how.keys = keys;
   const auto gathered_by = []<class Sender>(const Sender*) {
-    return gravel_n_pes() > 1 ? Sender::servers_beside_peers() : Sender::servers;
+    return gravel_n_pes() > 1 ? Sender::blocks_beside_peers() : Sender::blocks;
   };
   const auto gathered = [&] {
-    return m == contest_method::combine_block ? gathered_by(static_cast<typename Servers::combining_sender*>(nullptr))
-                                              : gathered_by(static_cast<typename Servers::sender*>(nullptr));
+    return m == contest_method::combine_block ? gathered_by(static_cast<typename Sections::combining_sender*>(nullptr))
+                                              : gathered_by(static_cast<typename Sections::sender*>(nullptr));
   };
   how.blocks = blocks ? blocks : GRAVEL_CUDA ? std::min(24u, gathered()) : 2;
   how.calls = calls;
   how.chunks = 256;
   if (m == contest_method::locks) how.exclusion = gravel_exclusion::locks;
-  if (m == contest_method::owners || m == contest_method::locks) how.place = gravel_server_place::server;
-  if (m == contest_method::in_place) how.place = gravel_server_place::caller;
+  if (m == contest_method::owners || m == contest_method::locks) how.place = gravel_critical_place::service;
+  if (m == contest_method::in_place) how.place = gravel_critical_place::caller;
   return how;
 }
 
@@ -231,21 +231,21 @@ class contest {
   contest(contest_method m, uint64_t keys, uint32_t blocks, uint32_t calls, bool refills = false)
       : method_(m), keys_(keys) {
     need_method<P>(m);
-    const auto open = [&]<class Servers>(std::unique_ptr<Servers>& servers) {
-      auto how = options_of<Servers>(m, keys, blocks, calls);
-      if (refills) how.data = gravel_server_data::device;
-      servers = std::make_unique<Servers>(how);
+    const auto open = [&]<class Sections>(std::unique_ptr<Sections>& sections) {
+      auto how = options_of<Sections>(m, keys, blocks, calls);
+      if (refills) how.data = gravel_critical_data::device;
+      sections = std::make_unique<Sections>(how);
     };
     if (combines_calls(m)) {
       if constexpr (P::combines) open(combining_);
-    } else if (uses_servers(m)) {
-      open(servers_);
+    } else if (uses_sections(m)) {
+      open(sections_);
     } else {
       table_ = gravel_malloc<locked_record<record>>(of_pe() * sizeof(locked_record<record>));
     }
   }
   ~contest() noexcept(false) {
-    servers_.reset();
+    sections_.reset();
     combining_.reset();
     gravel_free(table_);
   }
@@ -258,7 +258,7 @@ class contest {
   /// all of this PE. Collective.
   void run(const typename P::input& in) {
     const unsigned grid = blocks_for(in.n), block = contest_lanes;
-    if (servers_) launch_callers<typename P::servers>(*servers_, in);
+    if (sections_) launch_callers<typename P::sections>(*sections_, in);
     else if (method_ == contest_method::sort) run_sorted(in, grid, block);
     else if (method_ == contest_method::atomics) gravel_launch(use_atomics<P>, grid, block, table_, in, n_pes());
     else if (table_) gravel_launch(take_locks<P>, grid, block, table_, in, n_pes(), method_ == contest_method::backoff);
@@ -271,23 +271,24 @@ class contest {
         else launch_callers<in_blocks<typename P::combining>>(*combining_, in);
       }
     }
-    if (table_ || (servers_ && waits_for_answers<P>)) gravel_synchronize();
+    if (table_ || (sections_ && waits_for_answers<P>)) gravel_synchronize();
     else gravel_wait_quiescent();
   }
   /// Makes all records alike. Collective.
   void fill(const record& with) {
     const unsigned grid = blocks_to_fill_device();
-    if (servers_) gravel_launch(fill_servers<P, typename P::servers>, grid, lanes_of_block, servers_->handle(), with);
+    if (sections_)
+      gravel_launch(fill_sections<P, typename P::sections>, grid, lanes_of_block, sections_->handle(), with);
     if constexpr (P::combines)
       if (combining_)
-        gravel_launch(fill_servers<P, typename P::combining>, grid, lanes_of_block, combining_->handle(), with);
+        gravel_launch(fill_sections<P, typename P::combining>, grid, lanes_of_block, combining_->handle(), with);
     if (table_) gravel_launch(fill_table<P>, grid, lanes_of_block, table_, of_pe(), with);
     gravel_synchronize();
     gravel_barrier_all();
   }
   /// Of this PE. Collective.
   std::vector<record> read() const {
-    if (servers_) return servers_->read();
+    if (sections_) return sections_->read();
     if (combining_) return combining_->read();
     std::vector<locked_record<record>> all(of_pe());
     gravel_copy(all.data(), table_, all.size() * sizeof(all[0]));
@@ -298,19 +299,19 @@ class contest {
   /// Symmetric memory of the largest of them, with `records` at each PE.
   static uint64_t bytes(uint64_t records, uint32_t calls, int n_pes) {
     const auto how =
-        options_of<typename P::servers>(contest_method::servers, records * static_cast<uint64_t>(n_pes), 1, calls);
-    return P::servers::bytes(how, n_pes) + P::combining::bytes(how, n_pes) +
+        options_of<typename P::sections>(contest_method::servers, records * static_cast<uint64_t>(n_pes), 1, calls);
+    return P::sections::bytes(how, n_pes) + P::combining::bytes(how, n_pes) +
            (records + 1) * sizeof(locked_record<record>);
   }
 
  private:
-  template <class Callers, class Servers>
-  void launch_callers(Servers& servers, const typename P::input& in) {
+  template <class Callers, class Sections>
+  void launch_callers(Sections& sections, const typename P::input& in) {
     gravel_launch_config how{.grid = blocks_for(in.n) * contest_lanes / lanes_of_callers<Callers>,
                              .block = lanes_of_callers<Callers>};
     how.shared_bytes = Callers::sender::shared_bytes;
-    if (how.shared_bytes > 0) how.grid = blocks_beside(servers.blocks());
-    gravel_launch(call_servers<P, Callers>, how, servers.handle(), in);
+    if (how.shared_bytes > 0) how.grid = blocks_beside(sections.blocks());
+    gravel_launch(call_sections<P, Callers>, how, sections.handle(), in);
   }
   static uint32_t n_pes() { return static_cast<uint32_t>(gravel_n_pes()); }
   static uint32_t me() { return static_cast<uint32_t>(gravel_my_pe()); }
@@ -325,7 +326,7 @@ class contest {
   }
   contest_method method_;
   uint64_t keys_;
-  std::unique_ptr<typename P::servers> servers_;
+  std::unique_ptr<typename P::sections> sections_;
   std::unique_ptr<typename P::combining> combining_;
   locked_record<record>* table_ = nullptr;
   struct not_sorted {};

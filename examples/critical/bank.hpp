@@ -1,7 +1,7 @@
 // Transfers between accounts: a section of two keys. Accounts may be overdrawn, so the result does not depend on the
 // order.
 #pragma once
-#include "examples/servers/contest.hpp"
+#include "examples/critical/contest.hpp"
 
 namespace app {
 using namespace gravel::detail;
@@ -46,17 +46,17 @@ struct bank_problem {
   static constexpr const char* asks_less = "a transfer is two sections, one of each account";
   using input = keyed_calls;
   using record = bank_account;
-  using servers = gravel_servers<bank_account, bank_transfer>;
-  using combining = gravel_servers<bank_account, bank_entry>;
+  using sections = gravel_critical_sections<bank_account, bank_transfer>;
+  using combining = gravel_critical_sections<bank_account, bank_entry>;
   using section_of_many = bank_entry;
   using argument = bank_account;
   GRAVEL_BOTH static uint32_t amount_of(uint64_t i) { return 1 + static_cast<uint32_t>(i * 0x9e3779b9u >> 16 & 0xff); }
 
-  template <class Servers>
-  GRAVEL_DEVICE static void by_servers(typename Servers::handle_type to, const input& in) {
-    auto& out = gravel_sender_of_block<typename Servers::sender>();
+  template <class Sections>
+  GRAVEL_DEVICE static void by_sections(typename Sections::handle_type to, const input& in) {
+    auto& out = gravel_sender_of_block<typename Sections::sender>();
     out.begin(to);
-    if constexpr (std::is_same_v<Servers, servers>) {
+    if constexpr (std::is_same_v<Sections, sections>) {
       for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid())
         out.template call<bank_transfer>(in.keys[2 * i], in.keys[2 * i + 1], amount_of(i));
     } else {
