@@ -46,8 +46,8 @@ enum class team_scope : uint8_t { block, warp, grid, task };
   X(service_sender_begin, "gravel_service_sender::begin", block, "", "threads that send nothing call it too")          \
   X(service_sender_end, "gravel_service_sender::end", block, "",                                                       \
     "threads that send nothing call it too, and none returns before it")                                               \
-  X(critical_sender_begin, "begin() of a server sender", block, "", "threads that call nothing call it too")           \
-  X(critical_sender_end, "end() of a server sender", block, "",                                                        \
+  X(critical_sender_begin, "begin() of a critical sender", block, "", "threads that call nothing call it too")         \
+  X(critical_sender_end, "end() of a critical sender", block, "",                                                      \
     "threads that call nothing call it too, and none returns before it")                                               \
   X(packet_sender, "the constructor of gravel_packet_sender", block, "lane",                                           \
     "threads that send nothing make the object, too")                                                                  \

@@ -334,7 +334,7 @@ __global__ void tell(gravel_service_handle<failing_service> to, int pe, uint32_t
 void close_with_server_stuck() {
   uint64_t* const stuck = new_cell();
   try {
-    gravel_service<failing_service> service({stuck}, {.servers = 2});
+    gravel_service<failing_service> service({stuck}, {.blocks = 2});
     if (mine()) gravel_launch(tell, 1, 1, service.handle(), victim, 1u, uint64_t{2});
     for (uint64_t is = !mine(); !is;) gravel_copy(&is, stuck, sizeof(is));
     throw std::runtime_error("the program's own reason");
@@ -344,7 +344,7 @@ void close_with_server_stuck() {
 }
 /// The victim tells its own service, or that of the next PE.
 void use_service(int further, uint32_t server, uint64_t fails) {
-  gravel_service<failing_service> service({}, {.servers = 2});
+  gravel_service<failing_service> service({}, {.blocks = 2});
   if (mine()) gravel_launch(tell, 1, 1, service.handle(), (victim + further) % gravel_n_pes(), server, fails);
   service.close();
 }
@@ -644,18 +644,18 @@ const std::map<std::string, void (*)()> faults = {
     {"service-no-server", [] { use_service(0, 2, 0); }},
     {"service-names",
      [] {
-       if (mine()) gravel_service<other_service> service({}, {.servers = 2});
-       else gravel_service<failing_service> service({}, {.servers = 2});
+       if (mine()) gravel_service<other_service> service({}, {.blocks = 2});
+       else gravel_service<failing_service> service({}, {.blocks = 2});
      }},
-    {"service-shapes", [] { gravel_service<failing_service> service({}, {.servers = 2, .chunks = mine() ? 8u : 4u}); }},
+    {"service-shapes", [] { gravel_service<failing_service> service({}, {.blocks = 2, .chunks = mine() ? 8u : 4u}); }},
     {"service-barrier",
      [] {
        if (mine()) gravel_barrier_all();
-       else gravel_service<failing_service> service({}, {.servers = 2});
+       else gravel_service<failing_service> service({}, {.blocks = 2});
      }},
     {"service-open",
      [] {
-       gravel_service<failing_service> service({}, {.servers = 2});
+       gravel_service<failing_service> service({}, {.blocks = 2});
        gravel_finalize();
      }},
     {"fork",  // a child that calls exit(), and one that is refused what only PEs may
@@ -765,7 +765,7 @@ int main(int argc, char** argv) {
   gravel_finalize();
   if (fault == "after-finalize") gravel_barrier_all();
   if (fault == "array-late") gravel::detail::device_array<uint64_t> late(uint64_t{1});
-  if (fault == "service-late") gravel_service<failing_service> late({}, {.servers = 2});
+  if (fault == "service-late") gravel_service<failing_service> late({}, {.blocks = 2});
   if (fault == "stale-handle") gravel_put(kept, reinterpret_cast<uint64_t*>(kept.heap), uint64_t{1}, 0);
   std::printf("done\n");
 }

@@ -75,7 +75,7 @@ __device__ void station::operator()(const gravel_service_block<station>& here,
     const uint64_t draw = mixed(m.draw + m.hops);
     hold_up(draw);
     if (m.hops)
-      gravel_service_send(here.handle, somewhere(here.g, draw), m.hops % here.servers(),
+      gravel_service_send(here.handle, somewhere(here.g, draw), m.hops % here.blocks(),
                           {m.hops - 1, m.hops_of_chain, draw});
     else if (m.hops_of_chain) gravel_am<chain_link>(here.g, somewhere(here.g, draw), m.hops_of_chain - 1, draw);
     gravel::detail::fetch_add<gravel::detail::scope::device>(seen, uint64_t{1});
@@ -93,7 +93,7 @@ __global__ void begin_trees(gravel_t g, uint32_t depth, uint64_t draw) {
 __global__ void begin_journeys(gravel_service_handle<station> to, uint32_t hops, uint32_t hops_of_chain,
                                uint64_t draw) {
   draw = mixed(draw + threadIdx.x + (uint64_t{to.g.my_pe} << 20));
-  gravel_service_send(to, somewhere(to.g, draw), threadIdx.x % to.servers(), {hops, hops_of_chain, draw});
+  gravel_service_send(to, somewhere(to.g, draw), threadIdx.x % to.blocks(), {hops, hops_of_chain, draw});
 }
 
 int failures = 0;
@@ -143,7 +143,7 @@ int main(int argc, char** argv) {
     gravel_launch(begin_trees, 1, lanes, gravel_handle(), deepest, draw);
     expect("trees", n * lanes * ((uint64_t{2} << deepest) - 1));
     {
-      gravel_service<station> stations(station{seen}, {.servers = 2, .chunks = 4, .chunk_messages = 32});
+      gravel_service<station> stations(station{seen}, {.blocks = 2, .chunks = 4, .chunk_messages = 32});
       gravel_launch(begin_journeys, 1, lanes, stations.handle(), 20u, 10u, draw);
       expect("journeys over servers and handlers", n * lanes * 31);
       if (me == starter) gravel_launch(begin_journeys, 1, 1, stations.handle(), 100u, 50u, draw);

@@ -39,7 +39,7 @@ __global__ void ask(gravel_service_handle<answerer> to, uint32_t* answers, uint6
   for (uint32_t i = threadIdx.x; i < shared_words; i += blockDim.x) room[i] = round;
   __syncthreads();
   if (threadIdx.x != 0) return;
-  gravel_service_send(to, static_cast<int>(to.g.my_pe), blockIdx.x % to.servers(), {blockIdx.x, round});
+  gravel_service_send(to, static_cast<int>(to.g.my_pe), blockIdx.x % to.blocks(), {blockIdx.x, round});
   gravel_fetch_add(to.g, counter, uint64_t{1}, static_cast<int>((to.g.my_pe + 1) % to.g.n_pes));
   for (gravel::detail::relax wait;
        gravel::detail::load_acquire<gravel::detail::scope::device>(&answers[blockIdx.x]) != round; wait()) {
@@ -48,7 +48,7 @@ __global__ void ask(gravel_service_handle<answerer> to, uint32_t* answers, uint6
 
 /// Sends to another PE's service and ends at once: there, nothing may run that keeps it awake.
 __global__ void send_far(gravel_service_handle<answerer> to, uint32_t slot, uint32_t value) {
-  if (threadIdx.x < to.servers())
+  if (threadIdx.x < to.blocks())
     gravel_service_send(to, static_cast<int>((to.g.my_pe + 1) % to.g.n_pes), threadIdx.x, {slot + threadIdx.x, value});
 }
 
@@ -73,7 +73,7 @@ int main(int argc, char** argv) {
   auto* counter = gravel_malloc<uint64_t>(sizeof(uint64_t));
   uint64_t wrong = 0;
   {
-    gravel_service<answerer> service(answerer{answers}, {.servers = servers, .chunks = 16});
+    gravel_service<answerer> service(answerer{answers}, {.blocks = servers, .chunks = 16});
     for (uint32_t round = 1; round <= rounds; ++round) {
       // In turn with the largest shared memory, and without: those blocks may share multiprocessors with servers.
       const size_t bytes = round % 2 ? shared : 0;

@@ -404,7 +404,7 @@ void refusals() {
     expect_refusal("another way", "exclusion is 0 at PE 0, 1 at PE 1",
                    open({.keys = 1000, .exclusion = static_cast<gravel_exclusion>(me % 2)}));
     expect_refusal("no key at one PE", "keys is 0 at PE 0, 1000 at PE 1", open({.keys = 1000 * me}));
-    expect_refusal("other servers", "blocks is 2 at PE 0, 3 at PE 1",
+    expect_refusal("other service blocks", "blocks is 2 at PE 0, 3 at PE 1",
                    open({.keys = 1000, .blocks = 2 + static_cast<uint32_t>(me)}));
   }
   expect_refusal("no key", "0 keys", open({.keys = 0}));
