@@ -1,5 +1,5 @@
-// The aggregator process: one per node. It gathers its PEs, connects to the other nodes, runs the planes, and ends when
-// its PEs have said goodbye, or when the job cannot go on: then everybody hears why.
+// The aggregator process, one per node. It gathers its PEs, connects to the other nodes, and runs the planes. It ends
+// when its PEs have said goodbye, or when the job cannot go on. In that case it sends the reason to all PEs and nodes.
 #pragma once
 #include <sys/mman.h>
 
@@ -40,7 +40,7 @@ class aggregator {
     planes_.clear();
   }
 
-  /// Throws gravel::error if it cannot begin. Returns the exit status: 0 when all PEs said goodbye.
+  /// Throws gravel::error if it cannot begin. Returns the exit status, 0 if all PEs said goodbye.
   int run() {
     placement_ = place_threads(setup_.values.aggregator_bind, here_.bus_ids,
                                static_cast<uint32_t>(setup_.values.aggregator_threads));
@@ -53,14 +53,14 @@ class aggregator {
     for (auto& socket : here_.sockets) socket.send(ready_word{});
     pe_watch watch(here_, job_, setup_.values.watchdog_s, [this](const std::string& why) { end_planes(why); });
     if (!watch.run()) return 1;
-    // Our PEs are done, so all of the job is (they said goodbye after the last collective).
+    // The PEs of this node say goodbye after the last collective. So the whole job is done.
     job_.over = true;
     end_planes({});
     return 0;
   }
 
  private:
-  /// Stays until the process ends.
+  /// Maps memory that lasts until the process ends.
   static std::span<char> map_pages(uint64_t bytes, const char* what) {
     if (bytes == 0) return {};
     void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -83,7 +83,7 @@ class aggregator {
                                                        staging_[i].data(), transit_.data(), placement_, job_));
     for (auto& p : planes_) p->start();
   }
-  /// From now on nothing moves; says last words to other nodes, if there are any.
+  /// Stops the planes: nothing moves from now on. Sends `last_words`, if not empty, to the other nodes.
   void end_planes(const std::string& last_words) {
     job_.stop = true;
     for (auto& p : planes_) p->join();
@@ -103,7 +103,7 @@ class aggregator {
   node_setup setup_;
   placement placement_;
   job_state job_;
-  // In this order: UCX, then what is registered with it, and the planes last, end in reverse.
+  // Destroyed in reverse order: the planes, then what is registered with UCX, then the memory.
   std::span<char> transit_;
   std::vector<std::span<char>> staging_;  ///< by plane
   std::optional<network> network_;        ///< none if there is one node

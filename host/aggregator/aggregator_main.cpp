@@ -1,4 +1,4 @@
-// gravel-aggregator: started by the first PE of a node, never by hand.
+// gravel-aggregator. The first PE of a node starts it; nobody starts it by hand.
 #include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@
 
 namespace {
 
-/// A descriptor for each PE's segment and socket, and UCX's own, some of which are for each other node.
+/// Needs two descriptors for each PE (segment and socket), and some for UCX, a few of them for each other node.
 void raise_descriptor_limit(uint64_t pes) {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -53,11 +53,11 @@ int main(int argc, char** argv) {
     return 2;
   }
   gravel::detail::set_log_name("aggregator");
-  // Its PEs' sockets tell when to end; a terminal's ^C goes to the launcher and the PEs.
+  // The sockets of its PEs say when to end. A terminal's ^C goes to the launcher and the PEs.
   std::signal(SIGINT, SIG_IGN);
   std::signal(SIGHUP, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);  // what a limit of file sizes (ulimit -f) forbids is an error with a text
+  std::signal(SIGXFSZ, SIG_IGN);  // exceeding a limit of file sizes (ulimit -f) shall be an error with a text
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);  // spawn_aggregator blocks SIGTERM
@@ -66,7 +66,7 @@ int main(int argc, char** argv) {
     const gravel::detail::settings values = gravel::detail::resolved_settings(std::max(local_pes, pes));
     std::optional<gravel::detail::owned_descriptor> door(std::in_place, listener);
     gravel::detail::local_pes here = gravel::detail::gather_pes(door->get(), {pes, job_pes}, parent, values);
-    door.reset();  // once all PEs are connected nobody needs it
+    door.reset();  // all PEs are connected, so nobody needs it
     return gravel::detail::aggregator(std::move(here), values).run();
   } catch (const std::exception& e) {
     gravel::detail::log_error("{}", e.what());

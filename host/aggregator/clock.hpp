@@ -1,4 +1,4 @@
-// The time that threads hand to what they step.
+// The time, for threads that pass it to what they step.
 #pragma once
 #include <chrono>
 #include <cstdint>

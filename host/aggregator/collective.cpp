@@ -54,7 +54,7 @@ void collective::check_call(const collective_call& call) {
   if (const std::string why = mismatch(*same, call); !why.empty()) fail("{}", why);
 }
 
-/// What a PE of this node contributes to sequence_ + 1, copied out of its memory and checked.
+/// Contribution of a PE of this node to sequence_ + 1, copied out of its memory and checked.
 collective_words collective::contributed_by(size_t local) const {
   const pe_segment& segment = *setup_.local[local];
   const collective_words in = copy_once(segment.control()->collective_in);
@@ -67,7 +67,8 @@ collective_words collective::contributed_by(size_t local) const {
   return in;
 }
 
-/// Of those that have begun, without waiting for the others: these may be waiting for each other.
+/// Compares the calls of the PEs that have begun, without waiting for the others: PEs that call different collectives
+/// may be waiting for each other.
 void collective::find_mismatches() {
   calls_.clear();
   for (size_t i = 0; i < setup_.local.size(); ++i) {
@@ -121,7 +122,7 @@ void collective::receive(const plane_header& header, std::span<const std::byte> 
   }
 }
 
-/// Can these words be of the collective under way, by what this node knows of the job?
+/// Throws gravel::error unless these words can belong to the collective under way, as far as this node can know.
 void collective::check_fits(uint32_t node, const collective_words& words) const {
   const uint64_t room = setup_.local[0]->shape().collective_bytes();
   if (words.sequence != sequence_ + 1 || words.bytes > room || words.call.pe >= setup_.nodes.n_pes())

@@ -1,14 +1,15 @@
-// Collectives of the job: every PE contributes four sums, a minimum, a maximum and some bytes, and gets the job's: of
-// the bytes those of all PEs, in order of PE. Barrier, quiescence, checks, statistics, and what programs call are made
-// of it.
+// Collectives of the job. Every PE contributes four sums, a minimum, a maximum and some bytes. Every PE gets the
+// totals, and the bytes of all PEs in order of PE. Barriers, quiescence, checks, statistics and the program's
+// collectives use it.
 //
 //   PE: collective_in.sequence = k [C1] -> its node's aggregator, plane 0 -> node 0 -> all nodes
 //   -> collective_out.sequence = k [C2] -> PE
 //
 // Invariant: a PE begins k + 1 only after the result of k, so at most one collective is under way.
 //
-// Each contribution says which call of the program it belongs to. Those of the PEs of a node are compared as they come,
-// those of the nodes at node 0; PEs that do not call the same end the job with a message that names both calls.
+// Each contribution names the call of the program to which it belongs. The aggregator compares the calls of its PEs as
+// they come; node 0 compares those of the nodes. If PEs do not call the same collective, the job ends with a message
+// that names both calls.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -20,16 +21,16 @@ namespace gravel::detail {
 
 class collective {
  public:
-  /// A node's, for node 0.
+  /// Contribution of a node, sent to node 0.
   struct contribution {
     static constexpr wire_kind kind = wire_kind::contribution;
     collective_words words;
-    std::vector<uint32_t> sizes;  ///< of the data of each of its PEs; empty: there are none
+    std::vector<uint32_t> sizes;  ///< bytes of each PE of the node; empty: no PE contributed any
     std::vector<std::byte> data;
     static auto fields(auto& m) { return std::tie(m.words, m.sizes, m.data); }
     void check(const wire_check&) const;
   };
-  /// Node 0's, for all others.
+  /// Result, sent by node 0 to all others.
   struct result {
     static constexpr wire_kind kind = wire_kind::result;
     collective_words words;
@@ -40,13 +41,13 @@ class collective {
 
   /// `links[n]`: to plane 0 of node n.
   collective(const node_setup&, std::vector<remote_link*> links);
-  /// Looks at the local PEs. Thread of plane 0. True if anything moved. Throws gravel::error if they call different
-  /// collectives.
+  /// Reads what the local PEs have contributed. Thread of plane 0. True if anything moved. Throws gravel::error if the
+  /// PEs call different collectives.
   bool step();
-  /// Has one of the node's PEs begun a collective that is not over?
+  /// True if a PE of the node has begun a collective that is not over.
   bool begun() const;
   void receive(const plane_header&, std::span<const std::byte> data);
-  /// The PEs have said that this was the last: the job is over, other nodes may go away.
+  /// The PEs have marked the last collective as the end of the job: the job is over, and other nodes may leave.
   bool over() const { return over_; }
   std::string describe() const;
 
@@ -61,16 +62,16 @@ class collective {
 
   const node_setup& setup_;
   std::vector<remote_link*> links_;
-  uint64_t sequence_ = 0;  ///< finished
+  uint64_t sequence_ = 0;  ///< number of the last collective that is done
   bool sent_ = false;      ///< this node has contributed to sequence_ + 1
   bool over_ = false;
-  std::vector<collective_call> calls_;              ///< of the local PEs, in one look
-  collective_words total_{};                        ///< node 0: of sequence_ + 1 so far
-  std::vector<char> in_;                            ///< node 0: which nodes have contributed
-  std::vector<std::vector<std::byte>> data_of_pe_;  ///< node 0: of sequence_ + 1; empty while nobody has sent any
+  std::vector<collective_call> calls_;  ///< calls of the local PEs, collected by one call of find_mismatches()
+  collective_words total_{};            ///< node 0: totals of sequence_ + 1 so far
+  std::vector<char> in_;                ///< node 0: which nodes have contributed
+  std::vector<std::vector<std::byte>> data_of_pe_;  ///< node 0: of sequence_ + 1; empty while no PE has contributed any
 };
 
-/// Why `leaver` (an index into `local`) may not leave the job now; empty if all PEs have ended it together.
+/// Why `leaver` (an index into `local`) may not leave the job now; empty if all PEs have ended the job together.
 std::string why_not_leave(const std::vector<pe_segment*>& local, const std::vector<uint32_t>& pes, size_t leaver);
 
 }  // namespace gravel::detail

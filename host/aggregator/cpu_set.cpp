@@ -14,7 +14,8 @@ cpu_set::cpu_set(hwloc_const_bitmap_t set) : set_(set ? hwloc_bitmap_dup(set) : 
 }
 
 cpu_set cpu_set::parse(const std::string& text) {
-  // hwloc takes what it can understand for the whole, and "3-1" for nothing; a number of five digits fills no memory.
+  // hwloc accepts a text of which it understands a part, and reads "3-1" as an empty set. Five digits are the limit, so
+  // that a large number does not use up memory.
   static const std::regex list("[0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*");
   if (!std::regex_match(text, list)) fail("'{}' is not a list of processors (example: 0-3,8)", text);
   cpu_set all;

@@ -1,5 +1,5 @@
-// Sets of processors, by the operating system's numbers: hwloc's bitmaps as values. As text: "0-3,8", as taskset and
-// /proc write it.
+// Sets of processors, by the operating system's numbers: hwloc's bitmaps as values. The text form is that of taskset
+// and /proc: "0-3,8".
 #pragma once
 #include <hwloc/bitmap.h>
 
@@ -11,7 +11,7 @@ namespace gravel::detail {
 class cpu_set {
  public:
   cpu_set() : cpu_set(nullptr) {}
-  /// A copy; of nullptr an empty set.
+  /// Copies the set; nullptr means an empty set.
   explicit cpu_set(hwloc_const_bitmap_t set);
   cpu_set(const cpu_set& other) : cpu_set(other.get()) {}
   cpu_set(cpu_set&&) noexcept = default;
@@ -19,14 +19,14 @@ class cpu_set {
     set_ = std::move(other.set_);
     return *this;
   }
-  /// Throws gravel::error on anything that is no such list.
+  /// Throws gravel::error if the text is not such a list.
   static cpu_set parse(const std::string& text);
 
   hwloc_const_bitmap_t get() const { return set_.get(); }
   hwloc_bitmap_t get() { return set_.get(); }
   bool empty() const { return hwloc_bitmap_iszero(get()); }
   unsigned count() const { return static_cast<unsigned>(hwloc_bitmap_weight(get())); }
-  int first() const { return hwloc_bitmap_first(get()); }  ///< -1: there is none
+  int first() const { return hwloc_bitmap_first(get()); }  ///< -1: the set is empty
   int last() const { return hwloc_bitmap_last(get()); }
   bool operator==(const cpu_set& other) const { return hwloc_bitmap_isequal(get(), other.get()); }
   cpu_set operator&(const cpu_set& other) const { return combined(other, hwloc_bitmap_and); }

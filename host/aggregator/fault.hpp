@@ -1,4 +1,4 @@
-// GRAVEL_FAULT: a failure on purpose, for tests of what happens then.
+// GRAVEL_FAULT causes a failure on purpose, to test what happens then.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -6,13 +6,13 @@
 
 namespace gravel::detail {
 
-/// "corrupt-packet:PE:COUNT": the COUNT-th packet (from 1) that this aggregator closes for that PE gets a wrong row
-/// table.
+/// "corrupt-packet:PE:COUNT": the COUNT-th packet (from 1) that this aggregator closes for that PE gets a wrong table
+/// of rows.
 class injected_fault {
  public:
-  /// Empty: none. Throws gravel::error if the text is not as above.
+  /// An empty text means no fault. Throws gravel::error if the text has another form.
   explicit injected_fault(const std::string& setting);
-  /// Counts a packet; true for the one to corrupt. Any thread.
+  /// Counts a packet. True: corrupt this one. Any thread.
   bool corrupts_packet_for(uint32_t pe) {
     return active_ && pe == pe_ && left_.fetch_sub(1, std::memory_order_relaxed) == 1;
   }

@@ -22,8 +22,8 @@ struct arrival {
 };
 using arrivals_by_pe = std::map<uint32_t, arrival>;
 
-/// Waits for somebody to connect, a moment at most. Watches those that are here already, and who started this: one that
-/// ends now would leave everybody waiting.
+/// Waits at most a moment until a process connects. Watches the PEs that have connected, and the parent: if one of them
+/// ended now, all others would wait forever.
 bool somebody_connects(int listener, const arrivals_by_pe& here, pid_t parent, uint64_t limit_us) {
   std::vector<pollfd> watched{{listener, POLLIN, 0}};
   for (const auto& [pe, a] : here) watched.push_back({a.socket.descriptor(), POLLIN, 0});

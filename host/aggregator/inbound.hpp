@@ -1,5 +1,5 @@
-// Streams on which packets arrive from the same plane of other nodes: into the landing ring of a local PE, or, when
-// this node forwards (first of two hops), into the aggregator's own transit slots.
+// Streams on which packets arrive from the same plane of other nodes. A stream ends in the landing ring of a local PE.
+// If this node forwards (first of two hops), it ends in the aggregator's own transit slots.
 #pragma once
 #include <fmt/format.h>
 #include <algorithm>
@@ -15,9 +15,9 @@
 
 namespace gravel::detail {
 
-/// Packets from one source node for one local sink, or for forwarding. They may arrive out of order (a small packet
-/// overtakes a put), and are published in order.
-/// Invariant: applied <= freed <= expected <= freed + packets; all packets below `expected` have arrived.
+/// Packets from one source node for one local sink, or packets to forward. They may arrive out of order (a small packet
+/// may overtake a put), and are published in order. Invariant: applied <= freed <= expected <= freed + packets; all
+/// packets below `expected` have arrived.
 class inbound {
  public:
   inbound(landing ring, uint32_t stream, uint64_t* arrivals, uint32_t source_node, remote_link& back)
@@ -29,13 +29,13 @@ class inbound {
         early_(ring.packets),
         to_forward_(is_transit() ? ring.packets : 0) {}
 
-  /// The packet of this sequence is in the slot, put there by the sender. Checks it and publishes it to the receiver.
+  /// The sender has put the packet of this sequence into its slot. Checks it and publishes it to the receiver.
   void on_notice(uint64_t sequence, uint64_t bytes) {
     check_arrival(sequence);
     check_contents(sequence, ring_.packet(stream_, sequence), bytes);
     arrive(sequence);
   }
-  /// The packet came inside a message: checks it, copies it into the slot, publishes it.
+  /// The packet came inside a message. Checks it, copies it into its slot and publishes it.
   void on_packet(uint64_t sequence, std::span<const std::byte> bytes) {
     check_arrival(sequence);
     if (bytes.size() < packet_payload_offset || bytes.size() > ring_.packet_size)
@@ -45,7 +45,7 @@ class inbound {
     arrive(sequence);
   }
 
-  /// Sink streams: reads the receiver's done words and reports progress to the sender. True if there was any.
+  /// Streams to a sink: reads the receiver's done words and sends the sender a credit. True if there was progress.
   bool report(const plane_header& from) {
     while (applied_ != expected_ && ring_.is_done(stream_, applied_)) ++applied_;
     freed_ = applied_;
@@ -61,24 +61,24 @@ class inbound {
 
   bool listed = false;
 
-  // Transit streams: the plane forwards packets in order and says so here.
-  /// Header and table as they were checked; nullptr: there is none.
+  // Transit streams: the plane forwards packets in order and calls these functions.
+  /// Header and table of the next packet, as they were checked; nullptr: there is no packet.
   const packet_table* next_to_forward() const {
     return freed_ != expected_ ? &to_forward_[freed_ % ring_.packets] : nullptr;
   }
-  /// Its messages, in the slot, which the sender may still write.
+  /// Messages of the next packet, in the slot. The sender may still write there.
   const unit* payload_to_forward() const { return payload_of(ring_.packet(stream_, freed_)); }
   struct cursor {
     uint32_t row = 0, message = 0, unit = 0;
   } at;
-  /// All messages of the next packet were taken over; it is applied once what lies at each of these places is.
+  /// The plane has taken all messages of the next packet. The packet is applied once the messages at all these
+  /// positions are.
   void forwarded(std::vector<position> until) {
     waiting_.push_back(std::move(until));
     at = {};
     ++freed_;
   }
-  /// Somebody waits for the packets below `sequence`: their messages are not held back, whether they are here already
-  /// or not.
+  /// Somebody waits for the packets below `sequence`. Their messages are forwarded at once, now or when they arrive.
   void ask_flush(uint64_t sequence) {
     if (sequence > freed_ + ring_.packets)
       fail("node {} waits for packet {} for {}, which it may not have sent: {} are freed", source_node_, sequence,
@@ -109,8 +109,7 @@ class inbound {
     if (sequence < expected_ || early_[sequence % ring_.packets])
       fail("node {} sent packet {} for {} twice", source_node_, sequence, destination());
   }
-  /// A receiver reads the packet once more by itself; what is forwarded is forwarded by the table that was checked
-  /// here.
+  /// A receiver checks a packet once more. A packet to forward is forwarded by the table that is checked here.
   void check_contents(uint64_t sequence, const void* packet, uint64_t bytes) {
     packet_table table;
     const packet_fault fault = read_packet(packet, bytes, ring_.expectation(sequence), table);
@@ -152,9 +151,9 @@ class inbound {
   remote_link* back_;
   uint64_t expected_ = 0, freed_ = 0, applied_ = 0, reported_freed_ = 0, reported_applied_ = 0;
   std::vector<char> early_;                    ///< by sequence modulo packets: arrived, not yet published
-  std::vector<packet_table> to_forward_;       ///< the same: of those to be forwarded
-  uint64_t flush_below_ = 0, hurried_ = 0;     ///< waited for; of these, below which all were hurried
-  std::deque<std::vector<position>> waiting_;  ///< of packets applied_ .. freed_ - 1
+  std::vector<packet_table> to_forward_;       ///< by sequence modulo packets: tables of packets to forward
+  uint64_t flush_below_ = 0, hurried_ = 0;     ///< packets below which somebody waits; of these, those already hurried
+  std::deque<std::vector<position>> waiting_;  ///< by packet, from applied_ to freed_ - 1
 };
 
 }  // namespace gravel::detail

@@ -1,5 +1,5 @@
-// What the threads of an aggregator tell each other about the job: that it is over, that it cannot go on, that they
-// shall stop.
+// State of the job that the threads of an aggregator share: the job is over, the job has failed, or the threads shall
+// stop.
 #pragma once
 #include <sys/eventfd.h>
 
@@ -18,7 +18,8 @@ class job_state {
     if (!wake_) fail_errno("eventfd");
   }
 
-  /// The job cannot go on. The first text wins. `heard`: from another node, which has printed it. Thread: any.
+  /// The job cannot go on. The first text wins. `heard`: the text came from another node, which has printed it. Any
+  /// thread.
   void fail(const std::string& text, bool heard = false) {
     {
       std::lock_guard guard(lock_);
@@ -35,10 +36,10 @@ class job_state {
     std::lock_guard guard(lock_);
     return failure_;
   }
-  /// Can be read from once fail() was called: for poll.
+  /// A descriptor for poll(). It becomes readable when fail() is called.
   int failed_descriptor() const { return wake_.get(); }
 
-  /// A PE does not run. The first text wins; plane 0 adds how things stand, and ends the job.
+  /// A PE does not run. The first text wins. Plane 0 adds its state and ends the job.
   void find_stopped(const std::string& text) {
     if (pe_stopped_) return;
     stopped_text_ = text;

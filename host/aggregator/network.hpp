@@ -1,5 +1,5 @@
-// An aggregator's ways to those of the other nodes: what it registers with UCX, a worker and links for each plane, and
-// how they come to know each other.
+// The connections of an aggregator to those of the other nodes: memory registered with UCX, a worker and links for each
+// plane, and how the aggregators learn about each other.
 #pragma once
 #include <chrono>
 #include <memory>
@@ -18,10 +18,10 @@
 
 namespace gravel::detail {
 
-/// One plane's. Thread scope: one thread at a time.
+/// Connections of one plane. Only one thread uses it at a time.
 class plane_network {
  public:
-  /// `staging`: from where packets are put, besides from `slots`.
+  /// `staging`: memory from which packets are put. They are put from `slots`, too.
   plane_network(ucx_context& context, std::span<char> staging, const std::vector<std::unique_ptr<ucx_memory>>& slots,
                 uint32_t n_nodes)
       : staging_(context, staging.data(), staging.size()), local_{&staging_}, worker_(context), links_(n_nodes) {
@@ -32,31 +32,31 @@ class plane_network {
       lost_at_ = now_us();
     });
   }
-  /// Whoever runs the plane says what its messages (plane_am) do, before the first progress().
+  /// The owner of the plane registers its handler for messages (plane_am) before the first progress().
   ucx_worker& worker() { return worker_; }
   void connect(uint32_t node, std::span<const std::byte> address, const std::vector<std::vector<std::byte>>& keys) {
     links_[node] =
         std::make_unique<ucx_link>(worker_, address, keys, fmt::format("the aggregator of node {}", node), local_);
   }
 
-  /// By node; nullptr for those that are not connected, the own one among them.
+  /// By node. nullptr for nodes without a connection, and for this node.
   std::vector<remote_link*> links() const {
     std::vector<remote_link*> pointers;
     for (const auto& link : links_) pointers.push_back(link.get());
     return pointers;
   }
-  /// Time spent in the calls that put.
+  /// Time spent in calls that put.
   uint64_t put_ns() const {
     uint64_t ns = 0;
     for (const auto& link : links_)
       if (link) ns += link->put_ns();
     return ns;
   }
-  /// The connection that broke first, in words, which may be a consequence of something else; and since when
-  /// (now_us()).
+  /// Text about the connection that broke first, and the time of that (now_us()). It may be a consequence of another
+  /// failure.
   const std::string& lost() const { return lost_; }
   uint64_t lost_at() const { return lost_at_; }
-  /// Delivers what was sent last, an abort above all. Errors are logged.
+  /// Completes what was sent last, above all an abort. Errors are logged.
   void close(std::chrono::milliseconds limit) {
     try {
       worker_.expect_disconnects();
@@ -67,7 +67,7 @@ class plane_network {
   }
 
  private:
-  // In this order, so that links end before their worker, and it before what is registered.
+  // In this order: links are destroyed before their worker, and the worker before the registered memory.
   ucx_memory staging_;
   std::vector<const ucx_memory*> local_;
   ucx_worker worker_;
@@ -78,14 +78,13 @@ class plane_network {
 
 class network {
  public:
-  /// `staging`: of each plane, in as many pieces; `transit`: packets for others that pass through this node, may be
-  /// empty.
+  /// `staging`: memory of each plane; `transit`: packets for others that pass through this node, may be empty.
   network(const node_setup& setup, const std::vector<std::span<char>>& staging, std::span<char> transit)
       : setup_(setup),
         context_(static_cast<unsigned>(staging.size()), setup.nodes.n_nodes() - 1, log_name(), setup.one_host) {
     for (const pe_segment* segment : setup.local) {
       const auto memory = segment->landing_memory();
-      // Emulated nodes are on one machine.
+      // Emulated nodes share one machine, so they share the segment's file.
       landing_.push_back(setup.values.nodes > 1 ? std::make_unique<ucx_memory>(context_, segment->descriptor(),
                                                                                memory.data(), memory.size())
                                                 : std::make_unique<ucx_memory>(context_, memory.data(), memory.size()));
@@ -99,7 +98,7 @@ class network {
       planes_.push_back(std::make_unique<plane_network>(context_, memory, slots_, setup.nodes.n_nodes()));
   }
   plane_network& of_plane(uint32_t index) { return *planes_[index]; }
-  /// What other nodes must know.
+  /// What other nodes must know about this one.
   wiring mine() const {
     wiring w;
     for (const auto& memory : landing_) w.keys.push_back(memory->packed_key());
@@ -118,7 +117,7 @@ class network {
  private:
   const node_setup& setup_;
   ucx_context context_;
-  std::vector<std::unique_ptr<ucx_memory>> landing_, slots_;  ///< slots: of the PEs' block queues
+  std::vector<std::unique_ptr<ucx_memory>> landing_, slots_;  ///< slots: those of the PEs' block queues
   std::unique_ptr<ucx_memory> transit_;
   std::vector<std::unique_ptr<plane_network>> planes_;
 };

@@ -1,5 +1,5 @@
-// What all planes of an aggregator are given, and where in the memory of other nodes their packets go: the same
-// arithmetic on both sides.
+// Parameters that all planes of an aggregator share, and the places of packets in the memory of other nodes. Both sides
+// compute these places in the same way.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -20,24 +20,24 @@ struct node_setup {
   settings values;                 ///< aggregator_threads resolved
   std::vector<pe_segment*> local;  ///< segments of the node's PEs, in order of PE
   spill_budget* spill = nullptr;
-  injected_fault* fault = nullptr;  ///< may be missing
-  /// Name of a handler id, for errors; may be empty.
+  injected_fault* fault = nullptr;  ///< may be nullptr
+  /// Returns the name of a handler id, for error messages. The function may be empty.
   std::function<std::string(uint32_t)> handler_name;
 
-  /// Number of the stream of (source node, plane) into the sinks of `into`, and among those that it forwards.
+  /// Number of the stream from (source node, plane) to a sink of `into`; and of that on which `into` forwards.
   uint32_t stream_of(uint32_t into, uint32_t source, uint32_t plane) const {
     return stream_among(nodes.sources_of(into), source, plane);
   }
   uint32_t transit_stream_of(uint32_t into, uint32_t source, uint32_t plane) const {
     return stream_among(nodes.transit_sources_of(into), source, plane);
   }
-  /// Where the landing slots of (source node, plane) for a sink of `into` are, as seen from the source.
+  /// Landing slots of (source node, plane) for a sink of `into`, as the source sees them.
   remote_slots remote_slots_of(uint32_t into, uint32_t sink, uint32_t source, uint32_t plane) const {
     const segment_shape shape = make_segment_shape(values, nodes, into);
     return {index_in(nodes.pes_of(into), pe_of_sink(sink)),
             (sink & 1) * shape.landing_bytes() + shape.landing().slot_at(stream_of(into, source, plane), 0)};
   }
-  /// Same for the transit slots of an intermediate node.
+  /// Transit slots of an intermediate node, as the source sees them.
   remote_slots remote_transit_of(uint32_t into, uint32_t source, uint32_t plane) const {
     return {static_cast<uint32_t>(nodes.pes_of(into).size()),
             transit_shape(into).slot_at(transit_stream_of(into, source, plane), 0)};
@@ -54,7 +54,7 @@ struct node_setup {
       if (target != node) destinations += 2 * nodes.pes_of(target).size();
     return destinations * staging_bytes_each();
   }
-  /// Of the packets to one destination of another node.
+  /// Bytes of the packets to one destination on another node.
   uint64_t staging_bytes_each() const { return values.packets_per_destination * values.packet_size; }
 
  private:

@@ -1,5 +1,6 @@
-// Is the node before this one, in a ring of all nodes, still there? Where nothing is in flight nobody would miss it:
-// TCP tries for minutes before it gives up a host that has vanished, and what UCX sends to find out keeps it trying.
+// Watches whether the previous node, in a ring of all nodes, still exists. If nothing is in flight, no other part would
+// notice that it is gone: TCP tries for minutes before it gives up a host that has vanished, and UCX's keep-alive
+// messages keep it trying.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -18,9 +19,9 @@ class node_watch {
         before_((node_ + setup.nodes.n_nodes() - 1) % setup.nodes.n_nodes()),
         watchdog_s_(setup.values.watchdog_s),
         to_(watchdog_s_ ? links[(node_ + 1) % setup.nodes.n_nodes()] : nullptr) {}
-  /// When it is time: sends a pulse to the next node, and looks whether some have come from the one before. Throws
-  /// gravel::error if none has for twice GRAVEL_WATCHDOG_S (what is in flight is missed after once that time, and tells
-  /// more). Thread of plane 0.
+  /// Sends a pulse to the next node when it is time, and checks whether pulses have come from the previous one. Throws
+  /// gravel::error if none has come for twice GRAVEL_WATCHDOG_S. (A missing packet is noticed after GRAVEL_WATCHDOG_S,
+  /// and that message explains more.) Thread of plane 0.
   void step(uint64_t now_us) {
     if (!to_ || now_us < next_us_) return;
     next_us_ = now_us + watchdog_s_ * 1'000'000 / heartbeat_polls;

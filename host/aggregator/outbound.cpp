@@ -31,7 +31,7 @@ uint64_t outbound::landing_at(uint64_t at) const {
          at;
 }
 
-/// What was copied behind the last piece. That of the first stretch goes with header and table.
+/// Puts the bytes copied behind the last piece. Those before the first piece go with header and table.
 void outbound::put_copied() {
   if (head_ == 0) head_ = std::max<uint64_t>(copied_to_, sizeof(packet_header));
   else if (copied_to_ > copied_from_)
@@ -39,7 +39,7 @@ void outbound::put_copied() {
                landing_at(copied_from_), nullptr);
 }
 
-/// From the queue's slot to its place at `at` in the landing slot.
+/// Puts a piece from the queue's slot to its place at `at` in the landing slot.
 void outbound::put_piece(const uint32_t* from, uint64_t at, uint64_t bytes, uint32_t& puts) {
   put_copied();
   ++puts;
@@ -91,7 +91,7 @@ bool outbound::append_or_spill(uint32_t sink, const row_kind& kind, const uint32
   const auto is_answer_at = [&](uint32_t i) {
     return kind.is_wide() && is_answer(op_of(units_at(from + uint64_t{i} * kind.words)->word[0]));
   };
-  // Neighbours of one account at once.
+  // Takes neighbouring messages of one account together.
   while (messages != 0) {
     const bool answer = is_answer_at(0);
     uint32_t n = 1;
@@ -109,7 +109,7 @@ bool outbound::append_or_spill(uint32_t sink, const row_kind& kind, const uint32
 void outbound::spill(uint32_t sink, const row_kind& kind, const uint32_t* from, uint32_t messages,
                      std::atomic<uint64_t>& account) {
   waited_ += messages;
-  // A piece has an end, so that its memory goes back also while the backlog never becomes empty.
+  // The size of a piece is limited, so that its memory is freed even if the backlog never becomes empty.
   constexpr uint64_t most_words = 16384;
   if (backlog_.empty() || backlog_.back().sink != sink || backlog_.back().kind != kind ||
       backlog_.back().account != &account || backlog_.back().data.size() >= most_words)
@@ -127,7 +127,7 @@ uint32_t outbound::add_to_backlog(uint32_t sink, const row_kind& kind, const uin
   return n;
 }
 
-/// Has it come out of the backlog? Then it lies in the packets closed so far, or in the open one.
+/// True if these messages have left the backlog. Then they lie in the packets closed so far, or in the open one.
 bool outbound::is_settled(position& p) const {
   if (p.backlog == 0) return true;
   if (drained_ < p.backlog) return false;
@@ -152,7 +152,7 @@ bool outbound::drain_backlog(uint64_t now) {
   bool moved = false;
   while (!backlog_.empty()) {
     piece& p = backlog_.front();
-    // One by one where bulk messages may be among them, which share no row.
+    // Bulk messages share no row, so a piece that may hold them is appended message by message.
     const bool may_be_bulk = p.kind.is_wide() && p.kind.units() > max_small_units;
     const uint32_t rest = may_be_bulk ? 1 : static_cast<uint32_t>((p.data.size() - p.taken) / p.kind.words);
     const uint32_t taken = append(p.sink, p.kind, p.data.data() + p.taken, rest, now);
@@ -198,7 +198,7 @@ void outbound::close(close_cause cause) {
     ++s[stat::packets_put];
   }
   ++sequence_;
-  if (flush) hurried_ = sequence_;  // the packet says so itself, of all before it, too
+  if (flush) hurried_ = sequence_;  // the packet's flag asks for a flush of all packets up to it
 }
 
 bool outbound::poll_done() {
@@ -217,9 +217,9 @@ void outbound::credit(uint64_t freed, uint64_t applied) {
 }
 
 void outbound::advance(uint64_t freed, uint64_t applied) {
-  // Of a forwarded packet the slot is free before its messages are applied, and its count may be overwritten: the
-  // counts of a transit stream are acknowledged when freed, and its `applied` only delays flushes. Quiescence stays
-  // right, because the intermediate node counts what it took over as its own.
+  // The slot of a forwarded packet is free before its messages are applied, and then its count may be overwritten. So
+  // the messages of a transit stream count as acknowledged when the packet is freed, and its `applied` only delays
+  // flushes. Quiescence stays right, because the intermediate node counts the messages that it took over as its own.
   for (; freed_ != freed; ++freed_) acked_ += counts_[freed_ % c_.packets];
   applied_ = applied;
 }
@@ -227,8 +227,7 @@ void outbound::advance(uint64_t freed, uint64_t applied) {
 std::string outbound::describe() const {
   return fmt::format(
       "to {}: {} packets sent, {} freed, {} applied, {} credits left, {} messages in the open packet, backlog of {} "
-      "messages, {} bytes of "
-      "it put aside",
+      "messages, {} bytes of it copied out of slots",
       sink_ == transit_sink ? std::string("an intermediate node")
                             : fmt::format("PE {}{}", pe_of_sink(sink_), sink_ & 1 ? " (host)" : ""),
       sequence_, freed_, applied_, c_.packets - (sequence_ - freed_), writer_.is_open() ? writer_.messages() : 0,

@@ -5,21 +5,21 @@
 //
 //   applied <= freed <= sequence <= freed + packets        (sequence: packets closed so far)
 //
-// Long pieces of rows are not copied into staging memory. An open packet has its landing slot already, and so each
-// piece of at least GRAVEL_ZERO_COPY_SIZE bytes is put to its place there as soon as it is appended, straight from the
-// slot of the queue. What lies between such pieces was copied, and is put when the next one follows; header and table,
-// and what was copied directly behind them, when the packet is closed. The notice follows that last put, and a notice
-// says that all puts before it are there, too:
+// Long pieces of rows are not copied into staging memory. An open packet already has its landing slot. So each piece of
+// at least GRAVEL_ZERO_COPY_SIZE bytes is put to its place there as soon as it is appended, straight from the slot of
+// the queue. The bytes between two such pieces are copied, and put when the next piece follows. Header and table, and
+// the bytes copied directly behind them, are put when the packet is closed. The notice follows that last put. A notice
+// says that all puts before it have arrived, too:
 //
 //   staging memory    [header, table, copied]              [copied]                     [copied]
 //   slots of queues                           [piece, 1st]          [2nd, of this slot or of another]
 //   order of puts               5                  1           2             3              4 and, behind 5, the notice
 //
-// So a slot is read as long as `puts` of it are under way, however early its packet is closed or applied, and goes back
-// to its producers when it is taken as a whole and none is: in order, as `consumed` is one count (plane_source.hpp). A
-// put waits for nothing but the network and the other node's progress(), never for credits, so slots that wait for puts
-// hold up nobody for long. If the connection breaks they do not go back at all: the network may still read them. The
-// model is test/models/zero_copy.pml.
+// So a slot is read as long as `puts` of it are under way, however early its packet is closed or applied. The slot
+// returns to its producers when the plane has taken all of it and none of its puts is under way. Slots return in order,
+// as `consumed` is one count (plane_source.hpp). A put waits for the network and for the other node's progress() only,
+// never for credits. So a slot does not wait long for its puts. If the connection breaks, its slots never return: the
+// network may still read them. The model is test/models/zero_copy.pml.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -35,39 +35,39 @@
 
 namespace gravel::detail {
 
-/// What planes say to each other; the header of a UCX active message.
+/// Kinds of messages between planes. plane_header is the header of such a message, a UCX active message.
 enum class plane_word : uint32_t { packet, notice, credit, contribution, result, pulse, abort, flush };
 struct plane_header {
   plane_word word;
   uint32_t source_node;
   uint32_t sink;  ///< packet, notice, credit, flush: the stream's sink, or transit_sink
   uint32_t plane;
-  uint64_t sequence;  ///< packet, notice: of the packet; flush: packets below it; collectives: of the collective
+  uint64_t sequence;  ///< packet, notice: of the packet; flush: all packets below it; collectives: of the collective
   uint64_t a, b;      ///< notice: bytes; credit: freed, applied
 };
 static_assert(sizeof(plane_header) == 40);
 
-/// How a plane reaches the same plane of one other node. Only the plane's thread calls it.
+/// The way of a plane to the same plane of one other node. Only the plane's thread calls it.
 class remote_link {
  public:
   virtual ~remote_link() = default;
-  /// Writes into landing memory of the other node. `local` stays untouched: if `puts` is given, until that is counted
-  /// down by one (when `local` has been read, which may be before this returns; not at all if the connection breaks),
-  /// else until the packet's credit has come back.
+  /// Writes into landing memory of the other node. `local` must stay unchanged. With `puts`: until the link has
+  /// decremented *puts, which says that `local` was read. That may happen before this call returns, and never happens
+  /// if the connection breaks. Without `puts` (nullptr): until the packet's credit has come back.
   virtual void put(const void* local, uint64_t bytes, uint32_t region, uint64_t offset, uint32_t* puts) = 0;
-  /// The same and, when these bytes and those of all puts before are there, sends the notice. `local` stays untouched
-  /// until the packet's credit has come back.
+  /// Does what put() does. When these bytes and those of all earlier puts have arrived, sends the notice. `local` must
+  /// stay unchanged until the packet's credit has come back.
   virtual void put_and_notify(const void* local, uint64_t bytes, uint32_t region, uint64_t offset,
                               const plane_header& notice) = 0;
-  /// Sends header and data; both may be reused at once.
+  /// Sends header and data. The caller may reuse both at once.
   virtual void send(const plane_header&, std::span<const std::byte> data) = 0;
-  /// The same for a packet, which stays untouched until its credit has come back.
+  /// Sends a packet, which must stay unchanged until its credit has come back.
   virtual void send_packet(const plane_header& header, std::span<const std::byte> packet) { send(header, packet); }
-  /// Is a packet of any size faster inside a message?
+  /// True if a packet of any size is faster inside a message than by a put.
   virtual bool prefers_messages() const { return false; }
 };
 
-/// Where a remote stream's landing slots are: byte offset of slot 0 in a region of the other node.
+/// Landing slots of a remote stream: the byte offset of slot 0 in a region of the other node.
 struct remote_slots {
   uint32_t region = 0;
   uint64_t offset = 0;
@@ -75,22 +75,22 @@ struct remote_slots {
 
 enum class close_cause { full, age, flush, idle };
 
-/// What shares a packet: all that there is for a destination; or, to compare with, the messages of one row, or none.
+/// What shares a packet: all messages for a destination; or, for comparison, only those of one row; or none.
 enum class aggregation : uint8_t { packets, rows, messages };
 
-/// Memory for what receivers send beyond their credits; shared by the planes of an aggregator. Answers to gets and
-/// fetching operations are never refused: there are no more of them than requests under way (docs/message.md,
+/// Memory for messages that receivers send beyond their credits. The planes of an aggregator share it. Answers to gets
+/// and fetching operations are never refused: there are at most as many as requests under way (docs/message.md,
 /// "Memory").
 struct spill_budget {
   std::atomic<uint64_t> used{0};     ///< bytes of handlers' messages
   std::atomic<uint64_t> answers{0};  ///< bytes of answers
-  uint64_t limit = 0;                ///< of `used`
+  uint64_t limit = 0;                ///< limit of `used`
 };
 
 class outbound;
 
-/// Where something lies that was given to an outbound: in packets below `packets`; or, as long as `backlog` is not 0,
-/// among the first `backlog` messages that ever waited for credits.
+/// Where messages lie that were appended to an outbound: in packets below `packets`. While `backlog` is not 0 they are
+/// among the first `backlog` messages that ever entered the backlog.
 struct position {
   outbound* to;
   uint64_t packets, backlog;
@@ -99,49 +99,50 @@ struct position {
 class outbound {
  public:
   struct common {
-    uint32_t node, plane, packets;  ///< node: where this plane runs
+    uint32_t node, plane, packets;  ///< node: this plane's own
     uint64_t packet_size, eager_size, zero_copy_size;
     spill_budget* spill;
     stats_row* stats;
     injected_fault* fault = nullptr;
     aggregation together = aggregation::packets;
   };
-  /// Same node: `ring` is the destination's, `stream` ours in it.
+  /// Same node: `ring` is the destination's landing ring, `stream` the number of this stream in it.
   outbound(const common&, landing ring, uint32_t stream, uint64_t* arrivals);
-  /// Other node: `staging` has room for `packets` packets, registered by the owner of the link.
+  /// Other node: `staging` has room for `packets` packets. The owner of the link has registered it.
   outbound(const common&, uint32_t sink, remote_link&, remote_slots, char* staging);
 
-  /// Takes up to `messages` messages, of one row; fewer (even 0) when all packets are in flight. A packet that fills
-  /// leaves. `puts`: that `from` lies in registered memory, and does not change while `puts`, which this counts up, is
-  /// not 0; nullptr: all is copied.
+  /// Takes up to `messages` messages of one row; fewer (even 0) when all packets are in flight. A packet that is full
+  /// leaves. With `puts`: `from` lies in registered memory and does not change while *puts, which this call increments,
+  /// is not 0. Without `puts` (nullptr) all is copied.
   uint32_t append(uint32_t sink, const row_kind& kind, const uint32_t* from, uint32_t messages, uint64_t now,
                   uint32_t* puts = nullptr);
-  /// Takes all of them, beyond the packets in flight into the backlog. False: the handlers' budget is spent.
+  /// Takes all messages. What the packets in flight leave over goes to the backlog. False: the handlers' budget is used
+  /// up.
   bool append_or_spill(uint32_t sink, const row_kind& kind, const uint32_t* from, uint32_t messages, uint64_t now);
-  /// For a destination that is busy for long: takes up to `messages` into the backlog, up to the bytes of the packets
-  /// that may be in flight. The rest has to wait.
+  /// For a destination that has had no credit for long: takes up to `messages` messages into the backlog, as long as
+  /// the backlog is smaller than the packets that may be in flight. Returns how many. The rest has to wait.
   uint32_t add_to_backlog(uint32_t sink, const row_kind& kind, const uint32_t* from, uint32_t messages);
   bool has_deferred_backlog() const { return deferred_bytes_ != 0; }
   bool drain_backlog(uint64_t now);
   bool has_backlog() const { return !backlog_.empty(); }
 
   bool has_open_messages() const { return writer_.is_open() && !writer_.empty(); }
-  /// What is open gains little by waiting for more.
+  /// True if the open packet gains little by waiting for more messages.
   bool has_large_open() const { return has_open_messages() && writer_.has_large(); }
-  /// Sends the open packet, if it holds anything.
+  /// Sends the open packet unless it is empty.
   void close(close_cause);
   uint64_t opened_at() const { return opened_at_; }
 
-  /// Of what was given to it last.
+  /// Position of the message appended last.
   position last() { return {this, sequence_ + has_open_messages(), has_backlog() ? waited_ : 0}; }
   bool is_applied(position&);
-  /// Somebody waits for what lies there: it is sent, and an intermediate node shall not hold it back. False: it has to
-  /// wait for credits yet.
+  /// Called when somebody waits for the messages at this position: sends them, and asks an intermediate node to forward
+  /// them at once. False: they still wait for credits.
   bool hurry(position&);
 
-  /// Same node: reads the receiver's `done` words. Returns true if something was new.
+  /// Same node: reads the receiver's `done` words. True if any of them was new.
   bool poll_done();
-  /// Other node: a credit came. Throws gravel::error if it cannot be true.
+  /// Other node: takes a credit. Throws gravel::error if its counts are impossible.
   void credit(uint64_t freed, uint64_t applied);
 
   bool is_local() const { return link_ == nullptr; }
@@ -151,7 +152,7 @@ class outbound {
   uint64_t sequence() const { return sequence_; }  ///< packets closed so far
   uint64_t freed() const { return freed_; }
   uint64_t applied() const { return applied_; }
-  /// Messages known to be applied, of all those appended.
+  /// Number of the appended messages that are known to be applied.
   uint64_t acked_messages() const { return acked_; }
   std::string describe() const;
 
@@ -189,15 +190,15 @@ class outbound {
   char* staging_ = nullptr;
   bool puts_pieces_ = false;
   packet_writer writer_;
-  // Of the open packet, as offsets in it:
-  uint64_t head_ = 0;  ///< what was copied behind the table before the first piece ends here; 0: no piece was put
-  uint64_t copied_from_ = 0;  ///< all below, but for the head, is put
-  uint64_t copied_to_ = 0;    ///< where what was copied last ends
+  // The open packet, as offsets in it:
+  uint64_t head_ = 0;         ///< end of the bytes copied behind the table before the first piece; 0: no piece was put
+  uint64_t copied_from_ = 0;  ///< all bytes below this, except the head, are put
+  uint64_t copied_to_ = 0;    ///< end of the bytes copied last
   uint64_t opened_at_ = 0;
   uint64_t sequence_ = 0, freed_ = 0, applied_ = 0, acked_ = 0;
-  uint64_t hurried_ = 0;                     ///< an intermediate node knows that packets below this are waited for
-  uint64_t waited_ = 0, drained_ = 0;        ///< messages that ever went into the backlog, and came out of it
-  std::atomic<uint64_t> deferred_bytes_{0};  ///< bytes in the backlog that were put aside
+  uint64_t hurried_ = 0;                     ///< an intermediate node knows that somebody waits for packets below this
+  uint64_t waited_ = 0, drained_ = 0;        ///< messages that have ever entered the backlog, and left it
+  std::atomic<uint64_t> deferred_bytes_{0};  ///< bytes of the backlog that came from add_to_backlog()
   std::vector<uint32_t> counts_;             ///< messages of the packets in flight, by sequence modulo a power of two
   std::deque<piece> backlog_;
 };

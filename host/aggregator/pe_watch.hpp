@@ -1,5 +1,5 @@
-// The main thread of an aggregator, once all runs: it watches the PEs of its node until they have left, or the job
-// cannot go on.
+// The main thread of an aggregator while the job runs. It watches the PEs of its node until all have left, or until the
+// job cannot go on.
 #pragma once
 #include <poll.h>
 
@@ -20,19 +20,20 @@ namespace gravel::detail {
 
 class pe_watch {
  public:
-  /// `notify_nodes`: ends the planes, and tells other nodes why the job ends.
+  /// `notify_nodes`: ends the planes and notifies the other nodes why the job ends.
   pe_watch(local_pes& here, job_state& job, uint64_t watchdog_s, std::function<void(const std::string&)> notify_nodes)
       : here_(here),
         job_(job),
         watchdog_s_(watchdog_s),
         notify_nodes_(std::move(notify_nodes)),
-        // Twice as patient as the planes, whose reason is the better one if messages wait.
+        // The limit is twice that of the planes: if messages wait, the planes' message explains more.
         heartbeats_(here.pes.size(), stall_watch(2 * heartbeat_polls)) {
     for (auto& segment : here.segments) segments_.push_back(&segment);
     for (const auto& socket : here.sockets) watched_.push_back({socket.descriptor(), POLLIN, 0});
     watched_.push_back({job.failed_descriptor(), POLLIN, 0});
   }
-  /// True: all PEs said goodbye, after the job's last collective. False: the job has failed, and everybody knows why.
+  /// True: all PEs said goodbye after the job's last collective. False: the job has failed, and all PEs and nodes know
+  /// why.
   bool run() {
     const int poll_ms = watchdog_s_ ? static_cast<int>(watchdog_s_ * 1000 / heartbeat_polls) : -1;
     const auto has_left = [](const pollfd& w) { return w.fd < 0; };
@@ -54,8 +55,8 @@ class pe_watch {
   }
 
  private:
-  /// A PE that is stopped sends nothing and answers nothing, and those that wait for it cannot know. Called after each
-  /// look in vain for words from the PEs.
+  /// A PE that is stopped sends nothing, and the parties that wait for it cannot know that. Called each time poll() has
+  /// timed out.
   void check_for_stopped_pes() {
     for (size_t i = 0; i < segments_.size(); ++i)
       if (heartbeats_[i].look(watched_[i].fd >= 0, load_relaxed(&segments_[i]->control()->pe_heartbeat)))
@@ -63,7 +64,7 @@ class pe_watch {
             fmt::format("PE {} (process {}) has not run for {} s (twice GRAVEL_WATCHDOG_S); is it stopped?",
                         here_.pes[i], here_.processes[i], 2 * watchdog_s_));
   }
-  /// A word of a PE, or its end. False: the job ends.
+  /// Takes a word from a PE, or notices its end. False: the job ends.
   bool hear(size_t i) {
     std::optional<frame> word;
     try {
@@ -79,14 +80,14 @@ class pe_watch {
       notify_everybody(why);
       return false;
     }
-    if (word && word->kind == wire_kind::abort) {  // it has said why on its own stderr
+    if (word && word->kind == wire_kind::abort) {  // the PE has printed the reason itself
       notify_everybody(word->as<abort_word>(fmt::format("PE {}", here_.pes[i])).why);
       return false;
     }
     const std::string why =
         fmt::format("PE {} (process {}) ended without gravel_finalize", here_.pes[i], here_.processes[i]);
     notify_everybody(why);
-    // Its launcher knows how it ended, and ends us: then that is enough.
+    // The launcher knows how the PE ended, and ends this process. Then its message is enough.
     let_cause_speak();
     log_error("{}", why);
     return false;
@@ -95,7 +96,7 @@ class pe_watch {
     for (auto& socket : here_.sockets) try {
         socket.send(abort_word{why});
       } catch (const std::exception&) {
-        // That PE is gone already.
+        // This PE has ended already.
       }
     notify_nodes_(why);
   }

@@ -1,5 +1,6 @@
-// A PE whose resolver sleeps does not see what its peers push into its memory: their kernels say so in their segments,
-// and the aggregator tells it. What a kernel stores is the time, so any change means new chunks.
+// Problem: a PE whose resolver sleeps does not see that its peers push chunks into its memory. Solution: the peers'
+// kernels ring a doorbell in their own PE segments, and the aggregator passes it on to the sleeping PE. A kernel stores
+// the time in the doorbell, so any change of the word means new chunks.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -12,12 +13,12 @@ namespace gravel::detail {
 
 class peer_doorbells {
  public:
-  /// Of the PEs of a node, in order of PE.
+  /// `local`: segments of the PEs of a node, in order of PE.
   explicit peer_doorbells(std::vector<pe_segment*> local) : local_(std::move(local)) {
     local_.resize(std::min<size_t>(local_.size(), max_peers));
     seen_.resize(local_.size() * local_.size());
   }
-  /// Passes on what has rung since. True if anything did. Thread scope: one thread.
+  /// Passes on all doorbells that have changed. True if there was any. Only one thread calls it.
   bool pass_on() {
     bool rang = false;
     for (size_t from = 0, n = local_.size(); from < n; ++from)

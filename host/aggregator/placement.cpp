@@ -15,8 +15,8 @@
 namespace gravel::detail {
 namespace {
 
-/// This machine's topology; empty if hwloc cannot tell. Only PCI devices are wanted besides processors and memory: for
-/// others hwloc might start CUDA.
+/// Topology of this machine; empty if hwloc cannot read it. Besides processors and memory it has PCI devices only: for
+/// other devices hwloc might start CUDA.
 using topology_handle = std::unique_ptr<hwloc_topology, void (*)(hwloc_topology_t)>;
 topology_handle load_topology(bool with_pci) {
   hwloc_topology_t raw = nullptr;
@@ -37,7 +37,7 @@ cpu_set parse(const std::string& setting) {
 
 placement place_on_list(const cpu_set& cpus, uint32_t n_threads) {
   if (const topology_handle topology = load_topology(false)) {
-    // The complete set: what a container may not use is there, and the kernel refuses it.
+    // The complete set also has processors that a container may not use; the kernel refuses those.
     const cpu_set there(hwloc_topology_get_complete_cpuset(topology.get()));
     if (const cpu_set missing = cpus - there; !missing.empty())
       fail("GRAVEL_AGGREGATOR_BIND: there is no processor {} here; there are {}", missing.text(), there.text());
@@ -65,7 +65,7 @@ placement place_near_gpus(const machine_places& machine, uint32_t n_threads) {
     places.push_back(std::move(usable));
   }
   if (places.empty()) return {{}, "the processors near the GPUs may not be used"};
-  // Threads that poll want a processor each.
+  // A thread that polls needs a processor of its own.
   for (size_t i = 0; i < places.size(); ++i)
     if (const size_t threads_there = (n_threads + places.size() - 1 - i) / places.size();
         places[i].count() < threads_there) {
@@ -83,7 +83,8 @@ placement place_near_gpus(const machine_places& machine, uint32_t n_threads) {
 machine_places find_places(hwloc_topology_t topology, const std::vector<std::string>& bus_ids, cpu_set allowed) {
   machine_places found;
   found.allowed = std::move(allowed);
-  // Several nodes may have the same processors (a GPU's memory and the host's, say), and some none: one place each.
+  // Several NUMA nodes may have one set of processors (such as a GPU's memory and the host's), and some have none. Each
+  // set becomes one place.
   std::vector<std::pair<uint32_t, uint32_t>> place_of_node;  // hwloc's number of the node, index
   for (hwloc_obj_t node = nullptr; (node = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, node));) {
     cpu_set cpus(node->cpuset);
@@ -123,7 +124,7 @@ std::string bind_this_thread(const cpu_set& cpus) {
 
 cpu_set binding_of_this_thread() {
   cpu_set cpus;
-  // A kernel may know more processors than any set of a fixed size has room for: it says EINVAL then.
+  // The kernel may support more processors than a set of fixed size has room for. It then returns EINVAL.
   for (size_t n = 16; n <= 1 << 14; n *= 2) {
     std::vector<unsigned long> masks(n);
     if (sched_getaffinity(0, n * sizeof(masks[0]), reinterpret_cast<cpu_set_t*>(masks.data())) == 0)

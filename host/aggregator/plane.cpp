@@ -16,7 +16,7 @@ plane::plane(const node_setup& setup, uint32_t index, std::vector<remote_link*> 
       counts_(&setup.local[0]->control()->counts[index]),
       stats_words_(setup.local[0]->control()->stats[index]) {
   const slot_limits limits{routes_.n_sinks(), packet_capacity_units(setup.values.packet_size)};
-  // Handlers' queues first: what they hold must never wait behind new work.
+  // Handlers' queues come first: their messages must never wait behind new work.
   for (uint32_t order = 0; order < n_queue_kinds; ++order) {
     const uint32_t kind = n_queue_kinds - 1 - order;
     for (size_t i = 0; i < setup.local.size(); ++i) {
@@ -28,7 +28,7 @@ plane::plane(const node_setup& setup, uint32_t index, std::vector<remote_link*> 
 
 bool plane::step(uint64_t now) {
   bool moved = false;
-  // Credits first: they make room for what comes next.
+  // Credits come first: they make room for the rest of the round.
   for (outbound* o : busy_out_) {
     if (o->is_local()) moved |= o->poll_done();
     if (o->has_backlog()) moved |= o->drain_backlog(now);
@@ -83,7 +83,7 @@ bool plane::receive(const plane_header& header, std::span<const std::byte> data,
 }
 
 bool plane::take_from(plane_source& s, uint64_t now) {
-  constexpr int most_slots_a_round = 16;  // so that every queue gets its turn, and time is looked at
+  constexpr int most_slots_a_round = 16;  // so that every queue gets its turn and the clock is read
   bool moved = false;
   profile_range range;
   s.give_back();
@@ -93,7 +93,7 @@ bool plane::take_from(plane_source& s, uint64_t now) {
     const uint64_t before = taken_;
     const bool whole = take_slot(s, now);
     moved |= taken_ != before || whole;
-    // Published before `consumed`, which comes with or after this: a sample that sees the slot consumed sees its
+    // `taken` is published before or together with `consumed`. So a sample that sees the slot consumed sees its
     // messages taken.
     store_release(&counts_->taken, taken_);
     if (!whole) {
@@ -113,7 +113,8 @@ bool plane::take_slot(plane_source& s, uint64_t now) {
   const slot_table& table = s.at_hand();
   const unit* const payload = s.slots.payload(s.slots.next());
   uint32_t* const puts =
-      s.kind == static_cast<uint32_t>(queue_kind::kernel_block) ? &s.puts() : nullptr;  // others' slots are small
+      // slots of other queues are small
+      s.kind == static_cast<uint32_t>(queue_kind::kernel_block) ? &s.puts() : nullptr;
   for (; s.row < table.n_rows; ++s.row) {
     const message_row row = table.rows[s.row];
     outbound& to = routes_.to(row.sink);
@@ -123,7 +124,7 @@ bool plane::take_slot(plane_source& s, uint64_t now) {
     if (is_handler_queue(s.kind)) {
       if (!to.append_or_spill(row.sink, row.kind, from, took, now)) spill_exhausted(s, row.kind, from);
     } else {
-      // What waits already goes first, or the backlog might never shrink.
+      // The backlog goes first. Otherwise it might never shrink.
       took = to.has_backlog() ? 0 : to.append(row.sink, row.kind, from, took, now, puts);
       if (const uint32_t rest = row.messages - s.message - took; rest != 0)
         took += wait_or_add_to_backlog(s, to, row, from + uint64_t{took} * row.kind.words, rest, now);
@@ -143,10 +144,10 @@ bool plane::take_slot(plane_source& s, uint64_t now) {
   return true;
 }
 
-/// A destination without credits may be busy for a moment, or for long. So a queue waits for it, but not longer than
-/// packets wait to be filled; then what is for that destination is put aside, as long as there is room, and the others
-/// go on. If there are none, it stays in its slot, from which it can be sent without a copy, as long as the destination
-/// frees a packet now and then.
+/// A destination without credits may be busy for a moment or for long. So the queue first waits for it, at most as long
+/// as a packet waits to be filled (GRAVEL_TIMEOUT_US). Then the rows for that destination go to the backlog as long as
+/// it has room, and the rows behind them advance. If the queue has rows for no other destination, they stay in their
+/// slot as long as the destination frees a packet now and then: from the slot they can be sent without a copy.
 uint32_t plane::wait_or_add_to_backlog(plane_source& s, outbound& to, const message_row& row, const uint32_t* from,
                                        uint32_t messages, uint64_t now) {
   if (!s.holds_more_than(to, routes_)) {
@@ -189,7 +190,7 @@ bool plane::forward(inbound& in, uint64_t now) {
       const uint32_t* const from =
           words_at(in.payload_to_forward() + in.at.unit) + uint64_t{in.at.message} * row.kind.words;
       const uint32_t rest = row.messages - in.at.message;
-      // Behind what local queues have put aside, which may never end.
+      // Goes behind the backlog of local queues, which may never become empty.
       const uint32_t took = to.has_backlog() ? to.add_to_backlog(row.sink, row.kind, from, rest)
                                              : to.append(row.sink, row.kind, from, rest, now);
       moved |= took != 0;
@@ -200,9 +201,9 @@ bool plane::forward(inbound& in, uint64_t now) {
       in.at.message = 0;
       in.at.unit += static_cast<uint32_t>(row.units());
     }
-    store_release(&counts_->taken, taken_);  // before the credit, which lets the sender count them as acknowledged
-    // Only where this packet's messages went, and these are final destinations: waiting for what other intermediate
-    // nodes do would let two nodes wait for each other.
+    store_release(&counts_->taken, taken_);  // before the credit, after which the sender counts them as acknowledged
+    // Waits only for the destinations of this packet's messages. These are final destinations: if a node waited for
+    // what other intermediate nodes do, two nodes could wait for each other.
     std::vector<position> until;
     for (uint32_t i = 0; i < packet->header.n_rows; ++i) until.push_back(routes_.to(packet->rows[i].sink).last());
     if (packet->header.flush) in.ask_flush(packet->header.sequence + 1);

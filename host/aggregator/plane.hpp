@@ -1,7 +1,8 @@
-// One thread of an aggregator. Plane i takes every P-th slot of all local PEs' queues, appends runs to packets, sends
-// them, and receives what the same plane of other nodes sends: planes share no mutable state, so they need no locks.
+// One thread of an aggregator. Plane i takes every P-th slot of all local PEs' queues, appends their rows to packets,
+// and sends the packets. It receives what the same plane of other nodes sends. Planes share nothing that changes, so
+// they need no locks.
 //
-// Every call of step() does a bounded amount of work and never waits; the clock is a parameter.
+// Each call of step() does a bounded amount of work and never waits. The clock is a parameter.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -17,23 +18,24 @@ namespace gravel::detail {
 
 class plane {
  public:
-  /// `links[n]`: to node n (nullptr for this node). `staging` and `transit`: memory of the sizes that node_setup.hpp
-  /// tells, registered.
+  /// `links[n]`: to node n (nullptr for this node). `staging` and `transit`: registered memory of the sizes that
+  /// node_setup.hpp computes.
   plane(const node_setup&, uint32_t index, std::vector<remote_link*> links, char* staging, char* transit);
 
   /// One round. Returns true if anything moved. Throws gravel::error when the job cannot go on.
   bool step(uint64_t now_us);
-  /// What this thread did for the last `us`: statistics.
+  /// Statistics: adds `us` to the time that the thread spent on `what`.
   void count_time(stat what, uint64_t us) { stats_[what] += us; }
-  /// What it waits for, behind a step that moved nothing; nullopt: for nothing.
+  /// What the plane waits for after a step that moved nothing; nullopt: for nothing.
   std::optional<stat> waits_for() const {
     if (is_stalled_) return stat::full_us;
     return busy() ? std::optional(stat::dry_us) : std::nullopt;
   }
-  /// A message of the same plane of another node. Collective words are not handled here: false.
+  /// Takes a message from the same plane of another node. False: the message belongs to collectives, which are not
+  /// handled here.
   bool receive(const plane_header&, std::span<const std::byte> data, uint64_t now_us);
 
-  /// Something is deferred: open packets, packets in flight, flushes not yet done.
+  /// True if work is left: open packets, packets in flight, flushes not yet done.
   bool busy() const;
   /// Queues, packets, credits and counts, for the watchdog.
   std::string describe() const;
@@ -63,8 +65,8 @@ class plane {
   std::vector<std::unique_ptr<plane_source>> sources_;
   uint64_t last_input_ = 0;
   uint64_t taken_ = 0;
-  bool is_stalled_ = false;    ///< in the last round a slot had to stay, at least in part
-  uint64_t flush_number_ = 0;  ///< of the flush that began last
+  bool is_stalled_ = false;    ///< in the last round a slot was not taken as a whole
+  uint64_t flush_number_ = 0;  ///< number of the flush that began last
   plane_counts* counts_;
   uint64_t* stats_words_;
 };

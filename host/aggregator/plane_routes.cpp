@@ -28,7 +28,8 @@ plane_routes::plane_routes(const node_setup& setup, uint32_t index, const std::v
       }
     }
 
-  // Sinks of other nodes, sent to directly; intermediate nodes, and what lies behind them.
+  // Direct streams to the sinks of other nodes. Then streams to intermediate nodes, which carry what goes to nodes
+  // behind them.
   const auto send_to = [&, each = setup.staging_bytes_each()](uint32_t node, uint32_t sink, const remote_slots& there) {
     credited_[{node, sink}] = &outbounds_.emplace_back(common, sink, *links[node], there, staging);
     staging += each;
@@ -47,7 +48,7 @@ plane_routes::plane_routes(const node_setup& setup, uint32_t index, const std::v
       for (uint32_t pe : nodes.pes_of(node))
         for (uint32_t sink : sinks_of(pe)) to_[sink] = credited_.at({hop, transit_sink});
 
-  // Streams of nodes for which this one is intermediate.
+  // Streams of nodes for which this one is an intermediate node.
   const landing_shape forwarded = setup.transit_shape(me);
   const landing transit_ring{transit,           nullptr,           nullptr,
                              forwarded.streams, forwarded.packets, forwarded.packet_size,

@@ -1,4 +1,4 @@
-// One queue of one local PE, as a plane consumes it: how far it has come, and who waits for what lay in it.
+// One queue of one local PE, as a plane consumes it: how far the plane has come, and which flushes wait.
 #pragma once
 #include <fmt/format.h>
 #include <algorithm>
@@ -32,13 +32,13 @@ class plane_source {
   const uint32_t pe, kind;
   const queue q;
   queue_consumer slots;
-  uint32_t row = 0, message = 0, unit_at = 0;  ///< progress within the slot at hand
-  uint64_t freed_seen = ~0ull,
-           freed_at = 0;     ///< of a stream that alone has rows waiting: packets freed, and when that last changed
-  uint64_t waits_since = 0;  ///< time at which the row at hand began to wait for credits; 0: it does not
+  uint32_t row = 0, message = 0, unit_at = 0;  ///< progress within the current slot
+  /// If all rows that wait leave by one stream: the packets that it has freed, and when that number last changed.
+  uint64_t freed_seen = ~0ull, freed_at = 0;
+  uint64_t waits_since = 0;  ///< when the current row began to wait for credits; 0: it does not wait
 
-  /// Header and table of the slot at hand, which has arrived: read once. Throws gravel::error if the PE has filled it
-  /// with what is none.
+  /// Header and table of the current slot, which has arrived. They are read once. Throws gravel::error if they are not
+  /// sound.
   const slot_table& at_hand() {
     if (!has_read_ && !slots.read(slots.next(), limits_, at_hand_))
       fail("PE {} handed over a corrupt slot in its {}: {} rows, {} units", pe, name_of(static_cast<queue_kind>(kind)),
@@ -46,27 +46,27 @@ class plane_source {
     has_read_ = true;
     return at_hand_;
   }
-  /// Goes on to the next slot; this one was taken as a whole.
+  /// Advances to the next slot. All of this one was taken.
   void take() {
     row = message = unit_at = 0;
     has_read_ = false;
     slots.take();
   }
-  /// Puts under way from the slot at hand; it is not given back before they are done.
+  /// Number of puts under way from the current slot. The slot does not return to the producers before it is 0.
   uint32_t& puts() { return puts_[slots.next() & (q.shape.slots - 1)]; }
-  /// Gives slots back to the producers, in order, up to the first from which puts are under way.
+  /// Returns slots to the producers, in order, up to the first slot from which puts are under way.
   void give_back() {
     while (slots.held() != 0 && puts_[slots.first_held() & (q.shape.slots - 1)] == 0) slots.give_back();
   }
 
-  /// Does anything that goes by another stream than `to` wait behind the row at hand? Looks at each slot once as long
-  /// as there is nothing.
+  /// True if a row behind the current one leaves by another stream than `to`. Reads each slot only once as long as
+  /// there is no such row.
   bool holds_more_than(const outbound& to, const plane_routes& routes) {
     const uint64_t now = slots.next();
     if (std::exchange(alike_, &to) != &to || alike_below_ < now) alike_below_ = now;
     for (; slots.arrived(alike_below_); alike_below_ += q.shape.n_planes) {
       const bool is_later = alike_below_ != now;
-      // What is unsound counts as something else, and is an error when its turn comes.
+      // A slot that is not sound counts as something else. It is an error when its turn comes.
       if (is_later && !slots.read(alike_below_, limits_, later_)) return true;
       const slot_table& table = is_later ? later_ : at_hand();
       for (uint32_t r = is_later ? 0 : row + 1; r < table.n_rows; ++r)
@@ -74,15 +74,15 @@ class plane_source {
     }
     return false;
   }
-  /// Messages for this sink were taken.
+  /// Records that messages for this sink were taken.
   void touch(uint32_t sink) {
     if (is_touched_[sink]) return;
     is_touched_[sink] = 1;
     touched_.push_back(sink);
   }
   void notice_flush_target() { flush_seen_ = std::max(flush_seen_, slots.flush_target()); }
-  /// Begins flushes that are due, hurries what they wait for, and ends those for which all is applied: then true.
-  /// `number` counts the plane's flushes.
+  /// Begins flushes that are due, hurries the messages that they wait for, and ends flushes whose messages are all
+  /// applied. True if one has ended. `number` counts the plane's flushes.
   bool step_flushes(const plane_routes& routes, uint64_t& number) {
     profile_range range;
     bool ended = false;
@@ -107,7 +107,7 @@ class plane_source {
   }
   bool has_flushes() const { return flush_seen_ > flush_started_ || !flushes_.empty(); }
   size_t flushes_pending() const { return flushes_.size(); }
-  /// Empty if there is nothing to say.
+  /// Empty if there is nothing to report.
   std::string describe() const {
     const bool waiting = slots.arrived();
     if (!slots.taken() && !waiting && !flush_seen_) return {};
@@ -118,13 +118,13 @@ class plane_source {
   }
 
  private:
-  /// A flush that has begun: done when all that lies at these places is applied.
+  /// A flush that has begun. It is done when the messages at all these positions are applied.
   struct flush {
     uint64_t target;
     std::vector<position> until;
     bool hurried = false;
   };
-  /// Every ticket below the target is taken, so its messages are in packets or in a backlog.
+  /// All tickets below the target are taken, so their messages are in packets or in a backlog.
   void begin_flush(const plane_routes& routes, uint64_t number) {
     flush_started_ = flush_seen_;
     flushes_.push_back({flush_seen_, {}});
@@ -139,15 +139,15 @@ class plane_source {
 
   uint32_t plane_;
   slot_limits limits_;
-  slot_table at_hand_, later_;  ///< of the slot at hand; of one behind it, for a look
-  bool has_read_ = false;       ///< at_hand_ is of the slot at hand
+  slot_table at_hand_, later_;  ///< of the current slot; of a later one that is only examined
+  bool has_read_ = false;       ///< at_hand_ is of the current slot
   std::vector<uint32_t> puts_;  ///< by slot
-  const outbound* alike_ =
-      nullptr;  ///< slots at hand hold nothing but for this stream, those of tickets below `alike_below_`
+  /// Slots from the current one to ticket `alike_below_` have rows for this stream only.
+  const outbound* alike_ = nullptr;
   uint64_t alike_below_ = 0;
-  uint64_t flush_seen_ = 0;     ///< highest flush target met
-  uint64_t flush_started_ = 0;  ///< highest target whose packets were closed
-  /// Sinks of the messages that were taken since the last flush began: what the next one concerns.
+  uint64_t flush_seen_ = 0;     ///< highest flush target seen
+  uint64_t flush_started_ = 0;  ///< highest target for which a flush has begun
+  /// Sinks of the messages taken since the last flush began. The next flush waits for these.
   std::vector<uint32_t> touched_;
   std::vector<uint8_t> is_touched_;  ///< by sink
   std::deque<flush> flushes_;

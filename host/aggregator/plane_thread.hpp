@@ -1,5 +1,5 @@
-// One thread of an aggregator: steps its plane, hears what the same plane of other nodes says, and ends the job when it
-// cannot go on. That of plane 0 also has the node's duties.
+// One thread of an aggregator. It steps its plane, receives messages from the same plane of other nodes, and ends the
+// job when the job cannot go on. The thread of plane 0 also has duties for the whole node.
 #pragma once
 #include <algorithm>
 #include <cstring>
@@ -46,11 +46,11 @@ class plane_thread {
         },
         this);
   }
-  /// Begins to run. All planes are made before the first of them starts.
+  /// Starts the thread. All planes must be made before the first one starts.
   void start() {
     thread_ = start_thread<std::jthread>("the aggregator (GRAVEL_AGGREGATOR_THREADS)", [this] { run(); });
   }
-  /// Waits for the end of the thread, which job_state::stop asks for.
+  /// Waits for the end of the thread. job_state::stop asks the thread to end.
   void join() {
     if (thread_.joinable()) thread_.join();
   }
@@ -68,7 +68,7 @@ class plane_thread {
     bool attentive = false;
     profile_wait waiting;
     uint64_t last_progress = now_us(), since = last_progress, put_ns = 0;
-    std::optional<stat> doing;  // since then
+    std::optional<stat> doing;  // since `since`
     const uint64_t patience = setup_.values.watchdog_s * 1'000'000;
     try {
       while (!job_.stop) {
@@ -107,7 +107,7 @@ class plane_thread {
         else if (attentive) wait.attentively();
         else wait();
       }
-      // Another plane gave up: how it stands here may say why.
+      // Another plane has failed. The state of this plane may explain why.
       if (plane_.busy()) log_info("{}", describe());
     } catch (const std::exception& e) {
       job_.fail(e.what());
@@ -124,7 +124,7 @@ class plane_thread {
     else if (!job_.over.exchange(true) && network_) network_->worker().expect_disconnects();
     return moved;
   }
-  /// On the thread itself. A binding that is refused costs speed at most.
+  /// Binds the thread itself. If the binding is refused, only speed suffers.
   void bind() {
     if (placement_.threads.empty()) return;
     const cpu_set& wanted = placement_.threads[index_];
@@ -150,17 +150,18 @@ class plane_thread {
       fail("node {} sent a message of unknown kind {}", header.source_node, static_cast<uint32_t>(header.word));
     duties_->collectives.receive(header, data);
   }
-  /// May something come any moment?
+  /// True if a message may come any moment.
   bool is_expecting() const {
     return (duties_ && duties_->collectives.begun()) ||
            std::any_of(setup_.local.begin(), setup_.local.end(),
                        [](const pe_segment* segment) { return load_relaxed(&segment->control()->attention) != 0; });
   }
-  /// Has somebody else found out that the job cannot go on?
+  /// True if another part of the aggregator has found that the job cannot go on.
   bool has_failed(uint64_t now) {
-    // The other node may have ended because the job is over, or may have sent the reason, or our launcher may know it.
+    // When a connection is lost, waits a moment: the job may be over, the other node may have sent the reason, or the
+    // launcher of this node may know it.
     constexpr uint64_t lost_patience_us = 500'000;
-    // Plane 0 knows the collectives, too.
+    // Only plane 0 can describe the collectives, too.
     if (job_.has_stopped_pe() && duties_) job_.fail(job_.stopped_text() + ":\n" + describe());
     else if (network_ && !network_->lost().empty() && !job_.over && now - network_->lost_at() > lost_patience_us)
       job_.fail(network_->lost());
@@ -178,15 +179,15 @@ class plane_thread {
   const placement& placement_;
   job_state& job_;
   plane plane_;
-  /// What the thread of plane 0 does for the whole node.
+  /// Duties of plane 0's thread for the whole node.
   struct node_duties {
     collective collectives;
     node_watch nodes;
     peer_doorbells doorbells;
   };
   std::unique_ptr<node_duties> duties_;
-  bool received_ = false;  ///< in this round; UCX's own keep-alive traffic is no progress of the job
-  std::string binding_;    ///< in words, if it is bound
+  bool received_ = false;  ///< in this round; UCX's own keep-alive traffic does not count as progress
+  std::string binding_;    ///< how the thread is bound, in words; empty: it is not
   std::string heard_;      ///< another node's reason for ending the job
   std::jthread thread_;
 };

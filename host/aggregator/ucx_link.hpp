@@ -11,12 +11,12 @@
 
 namespace gravel::detail {
 
-constexpr unsigned plane_am = 1;  ///< active message id of planes' words
+constexpr unsigned plane_am = 1;  ///< id of the UCX active message between planes
 
 class ucx_link final : public remote_link {
  public:
-  /// `keys`: of the other node's regions: its PEs' landing memory in order, then its transit memory. `local`: from
-  /// where may be put; those that are used most first.
+  /// `keys`: of the other node's regions: its PEs' landing memory in order, then its transit memory. `local`: memory
+  /// from which puts may read; put the most used first.
   ucx_link(ucx_worker& worker, std::span<const std::byte> address, const std::vector<std::vector<std::byte>>& keys,
            std::string peer, std::vector<const ucx_memory*> local)
       : local_(std::move(local)), endpoint_(worker, address, std::move(peer)) {
@@ -24,7 +24,7 @@ class ucx_link final : public remote_link {
       regions_.push_back(key.empty() ? ucx_remote_memory() : ucx_remote_memory(endpoint_, key));
   }
   void put(const void* local, uint64_t bytes, uint32_t region, uint64_t offset, uint32_t* puts) override {
-    // Of a connection that broke or goes away nothing is counted: who counts may be gone, too.
+    // If the connection broke or is being closed, nothing is counted: the counter may be gone, too.
     const auto count_down = [](void* argument, ucs_status_t status) {
       if (status == UCS_OK) --*static_cast<uint32_t*>(argument);
     };
@@ -33,7 +33,7 @@ class ucx_link final : public remote_link {
   }
   void put_and_notify(const void* local, uint64_t bytes, uint32_t region, uint64_t offset,
                       const plane_header& notice) override {
-    struct pending_notice {  // the callback's
+    struct pending_notice {  // owned by the callback
       ucx_link& link;
       plane_header notice;
     };
@@ -41,7 +41,7 @@ class ucx_link final : public remote_link {
         local, bytes, region, offset, put_end::there,
         [](void* argument, ucs_status_t status) {
           const std::unique_ptr<pending_notice> done(static_cast<pending_notice*>(argument));
-          // The worker's error handler reports a failed endpoint; here only the notice must not go out.
+          // The worker's error handler reports a failed endpoint. Here the notice must not be sent, that is all.
           if (status == UCS_OK) done->link.send(done->notice, {});
         },
         new pending_notice{*this, notice});
@@ -57,7 +57,7 @@ class ucx_link final : public remote_link {
                       packet.size() > small ? [](void*, ucs_status_t) {} : done_callback(nullptr), nullptr);
   }
   bool prefers_messages() const override { return endpoint_.prefers_messages(); }
-  /// Time spent in the calls that put, by one in so many.
+  /// Time spent in calls that put. It is estimated from every timed_puts-th call.
   uint64_t put_ns() const { return put_ns_; }
 
  private:
@@ -72,7 +72,7 @@ class ucx_link final : public remote_link {
     if (begin) put_ns_ += (now_ns() - begin) * timed_puts;
     return ended;
   }
-  // The endpoint comes last: it is destroyed first, and then calls back for every put that is still under way.
+  // The endpoint comes last: it is destroyed first, and its destructor calls back for every put that is under way.
   std::vector<const ucx_memory*> local_;
   static constexpr uint64_t timed_puts = 16;
   uint64_t n_puts_ = 0, put_ns_ = 0;

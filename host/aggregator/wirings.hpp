@@ -1,5 +1,5 @@
-// What the aggregators of all nodes say of themselves before they are connected, compared with what this one knows of
-// the job.
+// Reads what the aggregators of all nodes say about themselves before they are connected, and compares it with what
+// this one knows about the job.
 #pragma once
 #include <vector>
 
@@ -8,8 +8,8 @@
 
 namespace gravel::detail {
 
-/// By node; empty for this one. Throws gravel::error that names the node, if it has other planes, PEs or memory than a
-/// node of this job has.
+/// Returns the wirings by node; that of this node is empty. Throws gravel::error that names the node if its planes, PEs
+/// or memory are not those of a node of this job.
 std::vector<wiring> read_wirings(const all_wirings&, const node_setup&);
 
 }  // namespace gravel::detail

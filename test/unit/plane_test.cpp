@@ -421,7 +421,7 @@ TEST_CASE("a busy destination does not hold up the rest of a queue, up to the by
     CHECK(sent <= 2 * in_packet(put_kind) + aside + q.shape.slots);
     CHECK(job->pe(1).at<uint64_t>(0)[8] + q.shape.slots >= sent);
     CHECK_THAT(job->plane_of(0).describe(),
-               contains_text(fmt::format("{} bytes of it put aside", aside * bytes_of(put_kind))));
+               contains_text(fmt::format("{} bytes of it copied out of slots", aside * bytes_of(put_kind))));
     CHECK_FALSE(q.flushed(sent));
     // A flush waits for what was put aside, too.
     job->pe(2).receiving[0] = false;
@@ -741,7 +741,8 @@ TEST_CASE("compact rows are put aside up to the bytes of the packets, by whole m
     uint32_t sent = 0;
     for (; has_room(); ++sent) send_mixed(job->pe(0).host_thread, kind * 10'000 + sent, 10'000, 2);
     const uint64_t bytes = mixed_bytes_of_kind[kind], aside = 2 * 4096 / bytes;
-    CHECK_THAT(job->plane_of(0).describe(), contains_text(fmt::format("{} bytes of it put aside", aside * bytes)));
+    CHECK_THAT(job->plane_of(0).describe(),
+               contains_text(fmt::format("{} bytes of it copied out of slots", aside * bytes)));
     CHECK(sent <= 2 * (packet_capacity_units(4096) * sizeof(unit) / bytes) + aside + q.shape.slots);
     job->pe(2).receiving[0] = false;
     job->quiet(0);
