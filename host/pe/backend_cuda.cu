@@ -213,7 +213,7 @@ class cuda_backend final : public cuda_launcher {
     const uint64_t most = processors_count() - processors_count() / 8,
                    taken = resolver_processors_ + resolvers_at_once_ * services_.blocks();
     if (resolvers_at_once_ * needed + taken <= most) return {};
-    return joined(kernel.blocks, " servers of ", kernel.threads,
+    return joined(kernel.blocks, " blocks of ", kernel.threads,
                   " threads; beside the resolver and other services there is room for ",
                   taken < most ? (most - taken) / resolvers_at_once_ : 0, " on the ", processors_count(),
                   " multiprocessors");

@@ -210,12 +210,11 @@ GRAVEL_BOTH constexpr uint32_t units_of(uint64_t word0, uint64_t word1) {
   X(bad_shared, "a block sender without memory")                                                                         \
   X(other_collective, "the PEs' kernels call different collectives: {call} here, {other_call} at PE {pe}")               \
   X(bad_root, "gravel_broadcast_block from PE {wrong_pe}: the job has PEs 0 to {last_pe}")                               \
-  X(bad_service_block, "a message for server {offset} of a service: it has servers 0 to {last}")                         \
-  X(bad_key,                                                                                                             \
-    "a critical section of servers was called with key {offset}: they have keys 0 to {last}") /* of lib/server, as     \
-                                                                                                 those that follow */ \
+  X(bad_service_block, "a message for block {offset} of a service: it has blocks 0 to {last}")                           \
+  X(bad_key, "a critical section was called with key {offset}: there are keys 0 to {last}") /* of lib/server, as     \
+                                                                                                 those that follow */   \
   X(bad_slot, "a critical section is to put its answer where there is no room for it: {place}, or misaligned")           \
-  X(sender_begun, "a kernel begins a server sender again before its end(): what was called since it began is lost")      \
+  X(sender_begun, "a kernel begins a critical sender again before its end(): what was called since it began is lost")    \
   X(other_reduction, "another reduction")                                                                                \
   X(bad_reduction, "a reduction that cannot be")                                                                         \
   X(task_pe, "a task for PE {wrong_pe}: the job has PEs 0 to {last_pe}") /* of lib/task, as those that follow */         \

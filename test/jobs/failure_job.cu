@@ -317,7 +317,7 @@ struct failing_service {
 #if GRAVEL_CUDA
     __trap();
 #else
-    throw std::runtime_error("the server's own reason");
+    throw std::runtime_error("the service block's own reason");
 #endif
   }
 };

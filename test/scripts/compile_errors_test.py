@@ -69,7 +69,7 @@ WRONG_SECTION_CALLS = {
     "gravel_critical_call<draw>(b, 1u, 2u);": "the section takes another number of keys or arguments",
     "gravel_critical_call<deposit>(b);": "the section takes another number of keys or arguments",
     "gravel_critical_call<deposit>(b, 1.5, 1);": "the keys of a section are whole numbers",
-    "gravel_critical_call<elsewhere>(b, 1u);": "these servers do not have this section",
+    "gravel_critical_call<elsewhere>(b, 1u);": "these critical sections do not have this section",
     "gravel_critical_ask<deposit>(b, nullptr, 1u, 1);": "this section answers nothing",
 }
 RIGHT_HANDLER = "struct right { " + NAME + "GRAVEL_HANDLER void operator()(const gravel_t&, uint32_t, const double&) const noexcept {} };\n"
