@@ -16,7 +16,7 @@ namespace {
 
 /// As the others hear of it.
 std::string text_of(const service_description& d) {
-  return fmt::format("'{}' ({} service blocks of {} threads, {} chunks of {} messages, {} bytes a message)", d.name,
+  return fmt::format("'{}' ({} blocks of {} threads, {} chunks of {} messages, {} bytes a message)", d.name,
                      d.shape.blocks, d.threads, d.shape.chunks, d.shape.chunk_messages, d.shape.message_bytes);
 }
 constexpr size_t most_name = 63, most_text = 256;
@@ -28,7 +28,7 @@ void check(const service_description& d) {
   };
   if (d.name.empty() || d.name.size() > most_name)
     fail("service '{}': its name has {} characters; it may have 1 to {}", d.name, d.name.size(), most_name);
-  in("service blocks", d.shape.blocks, 1, service_shape::most_blocks);
+  in("blocks", d.shape.blocks, 1, service_shape::most_blocks);
   in("chunks", d.shape.chunks, 1, service_shape::most_chunks);
   if (!std::has_single_bit(d.shape.chunks))
     fail("service '{}': {} chunks is not a power of two", d.name, d.shape.chunks);
@@ -98,7 +98,7 @@ open_service::open_service(const service_description& what) : job_(&waiting_runt
   what_.context = nullptr;
   opening_ = new_opening();
   log_info(
-      "service '{}': {} service blocks of {} threads; {} bytes of device memory for rings of {} chunks of {} messages, "
+      "service '{}': {} blocks of {} threads; {} bytes of device memory for rings of {} chunks of {} messages, "
       "and of "
       "{} messages of "
       "other PEs, of {} bytes for each",

@@ -87,7 +87,7 @@ TEST_CASE("a packet that changes between its arrival and its second hop is forwa
     REQUIRE(job->deliver(0, 1, 0));
     fake_node& middle = job->node(1);
     char* const slots = reinterpret_cast<char*>(middle.transit.data());
-    const uint64_t at = middle.setup.transit_shape(1).slot_at(middle.setup.transit_channel_of(1, 0, 0), 0);
+    const uint64_t at = middle.setup.transit_shape(1).slot_at(middle.setup.transit_stream_of(1, 0, 0), 0);
     auto* const packet = reinterpret_cast<packet_header*>(slots + at + sizeof(landing_header));
     REQUIRE(packet->n_messages == 5);
     spoil(*rows_of(packet));
