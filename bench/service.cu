@@ -128,7 +128,7 @@ int main(int argc, char** argv) {
   std::vector<uint32_t> blocks{1, 8, 32};
   std::string json;
   command_line app("Services within one GPU: latency of a message, messages a second.", program_name);
-  app.add_option("--service blocks", blocks, "Numbers of service blocks, each at most 32")
+  app.add_option("--blocks", blocks, "Numbers of service blocks, each at most 32")
       .range(1, 32)
       .delimiter(',')
       .capture_default_str();
@@ -203,7 +203,7 @@ int main(int argc, char** argv) {
       }
     }
     wrong = gravel_sum_all(wrong);
-    r.row({{"service blocks", "service blocks", uint64_t{n}},
+    r.row({{"blocks", "service blocks", uint64_t{n}},
            {"threads", "threads each", uint64_t{adding::threads}},
            {"million_messages_per_s", "M msg/s", median(rates) / 1e6},
            {"limit_million_atomics_per_s", "limit: atomics M/s", median(direct) / 1e6}},

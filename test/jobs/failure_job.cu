@@ -326,12 +326,12 @@ struct other_service {
   using message = failing_service::message;
   __device__ void operator()(const gravel_service_block<other_service>&, const gravel_service_batch<message>&) const {}
 };
-__global__ void tell(gravel_service_handle<failing_service> to, int pe, uint32_t server, uint64_t fails) {
-  gravel_service_send(to, pe, server, {fails});
+__global__ void tell(gravel_service_handle<failing_service> to, int pe, uint32_t block, uint64_t fails) {
+  gravel_service_send(to, pe, block, {fails});
 }
-/// A service that is closed while one of its servers does not come back: in a job that goes on, that waits in close()
+/// A service that is closed while one of its service blocks does not return: in a job that goes on, close() waits
 /// for what was sent; here an exception is on its way, which lets it go with all that was sent.
-void close_with_server_stuck() {
+void close_with_stuck_block() {
   uint64_t* const stuck = new_cell();
   try {
     gravel_service<failing_service> service({stuck}, {.blocks = 2});
@@ -343,9 +343,9 @@ void close_with_server_stuck() {
   gravel_barrier_all();
 }
 /// The victim tells its own service, or that of the next PE.
-void use_service(int further, uint32_t server, uint64_t fails) {
+void use_service(int further, uint32_t block, uint64_t fails) {
   gravel_service<failing_service> service({}, {.blocks = 2});
-  if (mine()) gravel_launch(tell, 1, 1, service.handle(), (victim + further) % gravel_n_pes(), server, fails);
+  if (mine()) gravel_launch(tell, 1, 1, service.handle(), (victim + further) % gravel_n_pes(), block, fails);
   service.close();
 }
 
@@ -640,8 +640,8 @@ const std::map<std::string, void (*)()> faults = {
     {"devices-service-hangs", [] { use_service(0, 1, 2); }},
     {"service-hangs", [] { use_service(0, 1, 2); }},
     {"service-hangs-elsewhere", [] { use_service(1, 0, 2); }},
-    {"service-hangs-closed", close_with_server_stuck},
-    {"service-no-server", [] { use_service(0, 2, 0); }},
+    {"service-hangs-closed", close_with_stuck_block},
+    {"service-no-block", [] { use_service(0, 2, 0); }},
     {"service-names",
      [] {
        if (mine()) gravel_service<other_service> service({}, {.blocks = 2});

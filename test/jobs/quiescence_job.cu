@@ -1,6 +1,6 @@
-// gravel_wait_quiescent in a job: it comes back, and not before handlers and servers have sent all they had to, one
-// after the other for long chains and many at once, though some messages are held up. One source for the CPU backend
-// and for GPUs; run under ucx-run with any number of PEs and a time limit. quiescence_job [ROUNDS]
+// gravel_wait_quiescent in a job: it returns, and not before handlers and service blocks have sent all that they had to
+// send: long chains of messages and many messages at once, some of them delayed. One source for the CPU backend and for
+// GPUs. Run it under ucx-run with any number of PEs and a time limit: quiescence_job [ROUNDS]
 #include <algorithm>
 #include <chrono>
 #include <cinttypes>
@@ -20,7 +20,7 @@ GRAVEL_BOTH uint64_t mixed(uint64_t x) {
   return x ^ x >> 29;
 }
 /// A message that is late: one of 32 stays for some time where it is.
-GRAVEL_BOTH void hold_up(uint64_t draw) {
+GRAVEL_BOTH void delay(uint64_t draw) {
   if (draw % 32 != 0) return;
 #if GRAVEL_ON_GPU
   for (uint64_t i = 0; i < 1 + draw / 32 % 16; ++i) __nanosleep(10'000);
@@ -32,7 +32,7 @@ GRAVEL_BOTH void hold_up(uint64_t draw) {
 GRAVEL_BOTH int somewhere(const gravel_t& g, uint64_t draw) { return static_cast<int>((draw >> 32) % g.n_pes); }
 
 struct chain_link;
-/// A server that sends each message on to another, until its hops are used up; every fourth time by way of a handler.
+/// A service block that forwards each message until its hops are used up; every fourth time through a handler.
 struct station {
   static constexpr const char* name = "station";
   static constexpr uint32_t threads = 32;
@@ -51,7 +51,7 @@ struct chain_link {
   using context = uint64_t;
   GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t* seen, uint32_t hops, uint64_t draw) const {
     draw = mixed(draw + hops);
-    hold_up(draw);
+    delay(draw);
     if (hops) gravel_am<chain_link>(g, somewhere(g, draw), hops - 1, draw);
     gravel_local_add(g, seen, 1);
   }
@@ -73,7 +73,7 @@ __device__ void station::operator()(const gravel_service_block<station>& here,
   for (uint32_t i = here.rank(); i < batch.size(); i += here.size()) {
     const message m = batch[i];
     const uint64_t draw = mixed(m.draw + m.hops);
-    hold_up(draw);
+    delay(draw);
     if (m.hops)
       gravel_service_send(here.handle, somewhere(here.g, draw), m.hops % here.blocks(),
                           {m.hops - 1, m.hops_of_chain, draw});
@@ -145,7 +145,7 @@ int main(int argc, char** argv) {
     {
       gravel_service<station> stations(station{seen}, {.blocks = 2, .chunks = 4, .chunk_messages = 32});
       gravel_launch(begin_journeys, 1, lanes, stations.handle(), 20u, 10u, draw);
-      expect("journeys over servers and handlers", n * lanes * 31);
+      expect("journeys over service blocks and handlers", n * lanes * 31);
       if (me == starter) gravel_launch(begin_journeys, 1, 1, stations.handle(), 100u, 50u, draw);
       expect("one journey", 151);
       if (me != starter) gravel_launch(begin_journeys, 1, lanes, stations.handle(), 5u, 0u, draw);

@@ -1,8 +1,8 @@
 // A service with many resident blocks, the resolver, and kernels that fill the GPU and wait for both, again and again:
 // with blocks that want all shared memory of a multiprocessor, with cudaMalloc, cudaFree and cudaDeviceSynchronize
-// beside them, and with pauses in which the service goes to sleep. Whatever keeps a server from being resident shows as
-// a job that does not end, so run it with a time limit:
-//   ucx-run -n 1 --timeout 120 residency_job [rounds [servers]]
+// beside them, and with pauses in which the service goes to sleep. If a service
+// block cannot become resident, the job does not end, so run it with a time limit:
+//   ucx-run -n 1 --timeout 120 residency_job [rounds [service_blocks]]
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -16,7 +16,7 @@
 
 namespace {
 
-/// Writes what it is told to a word of the PE, for whoever waits there.
+/// Writes the value of a message to a word of the PE, for which a kernel waits.
 struct answerer {
   static constexpr const char* name = "answerer";
   static constexpr uint32_t threads = 64;
@@ -31,8 +31,8 @@ struct answerer {
   }
 };
 
-/// Every block waits for its server's answer, and for the resolver's of another PE. It touches all shared memory that
-/// it asked for.
+/// Every block waits for the answer of its service block and for that of another PE's resolver. It touches all shared
+/// memory that it asked for.
 __global__ void ask(gravel_service_handle<answerer> to, uint32_t* answers, uint64_t* counter, uint32_t round,
                     uint32_t shared_words) {
   auto* const room = reinterpret_cast<uint32_t*>(gravel_dynamic_shared());
@@ -56,7 +56,7 @@ __global__ void send_far(gravel_service_handle<answerer> to, uint32_t slot, uint
 
 int main(int argc, char** argv) {
   const uint32_t rounds = argc > 1 ? static_cast<uint32_t>(std::atoi(argv[1])) : GRAVEL_CUDA ? 100 : 5;
-  const uint32_t servers = argc > 2 ? static_cast<uint32_t>(std::atoi(argv[2])) : GRAVEL_CUDA ? 32 : 3;
+  const uint32_t service_blocks = argc > 2 ? static_cast<uint32_t>(std::atoi(argv[2])) : GRAVEL_CUDA ? 32 : 3;
   gravel_init<gravel_service_delivery<answerer>>();
   unsigned blocks = 6;
   size_t shared = 4096;
@@ -69,13 +69,13 @@ int main(int argc, char** argv) {
   blocks = 3 * static_cast<unsigned>(processors);
   shared = static_cast<size_t>(most);
 #endif
-  auto* answers = gravel_malloc<uint32_t>((blocks + servers) * sizeof(uint32_t));
+  auto* answers = gravel_malloc<uint32_t>((blocks + service_blocks) * sizeof(uint32_t));
   auto* counter = gravel_malloc<uint64_t>(sizeof(uint64_t));
   uint64_t wrong = 0;
   {
-    gravel_service<answerer> service(answerer{answers}, {.blocks = servers, .chunks = 16});
+    gravel_service<answerer> service(answerer{answers}, {.blocks = service_blocks, .chunks = 16});
     for (uint32_t round = 1; round <= rounds; ++round) {
-      // In turn with the largest shared memory, and without: those blocks may share multiprocessors with servers.
+      // In turn with the largest shared memory, and without: those blocks may share multiprocessors with service blocks.
       const size_t bytes = round % 2 ? shared : 0;
       gravel_launch(ask, gravel_launch_config{.grid = blocks, .block = 256, .shared_bytes = bytes}, service.handle(),
                     answers, counter, round, static_cast<uint32_t>(bytes / sizeof(uint32_t)));
@@ -88,15 +88,15 @@ int main(int argc, char** argv) {
       gravel_synchronize();
       if (round % 10 == 0) {
         std::this_thread::sleep_for(
-            std::chrono::milliseconds(5));  // longer than a quantum: without the hold the service ends
+            std::chrono::milliseconds(5));  // longer than a quantum: without the lease the service ends
 #if GRAVEL_CUDA
         gravel::detail::cuda_check(cudaDeviceSynchronize(), "cudaDeviceSynchronize beside a service that sleeps");
 #endif
         gravel_barrier_all();
         gravel_launch(send_far, 1, 256, service.handle(), blocks, round);
         gravel_wait_quiescent();
-        std::vector<uint32_t> far(servers);
-        gravel_copy(far.data(), answers + blocks, servers * sizeof(uint32_t));
+        std::vector<uint32_t> far(service_blocks);
+        gravel_copy(far.data(), answers + blocks, service_blocks * sizeof(uint32_t));
         for (uint32_t value : far) wrong += value != round;
       }
     }
@@ -110,8 +110,8 @@ int main(int argc, char** argv) {
   wrong += counted != uint64_t{rounds} * blocks;
   const uint64_t all_wrong = gravel_sum_all(wrong);
   if (gravel_my_pe() == 0)
-    std::printf("%s: %u rounds of %u blocks beside %u servers, %d PEs, %s\n", all_wrong ? "FAILED" : "ok", rounds,
-                blocks, servers, gravel_n_pes(), gravel_backend());
+    std::printf("%s: %u rounds of %u blocks beside %u service blocks, %d PEs, %s\n", all_wrong ? "FAILED" : "ok",
+                rounds, blocks, service_blocks, gravel_n_pes(), gravel_backend());
   gravel_finalize();
   return all_wrong ? 1 : 0;
 }

@@ -47,7 +47,7 @@ struct things {
   gravel_reducer_handle reducer;
   gravel_link_handle link;
   gravel_task_handle tasks;
-  bank::handle_type servers;
+  bank::handle_type sections;
   gravel_remote_channel_handle<order> orders;
   gravel_signal done;
 };
@@ -91,14 +91,14 @@ GRAVEL_DEVICE void wrongly(const things& t, kind k, bool by_warp, F call) {
   X(task_put_warp, gravel_task_put_warp<add_up>(t.tasks, 0, t.words, {{t.words + 512, 64 + 8 * v}}, t.done))       \
   X(task_chain, gravel_make_task<add_up>(t.tasks, 0, t.words + v, {{t.words + 512, 64}}, t.done).put())            \
   X(block_sender_begin, __shared__ gravel_block_sender<threads> out; out.begin(t.g))                               \
-  X(critical_sender_begin, __shared__ bank::sender out; out.begin(t.servers))                                      \
+  X(critical_sender_begin, __shared__ bank::sender out; out.begin(t.sections))                                     \
   X(packet_sender, gravel_packet_sender out(t.link, v % 2))                                                        \
   X(packet_receiver, gravel_packet_receiver in(t.link, v % 2))
 
 // These come behind others that all threads make.
 #define LATER_CALLS(X)                                                                                                \
   X(block_sender_end, __shared__ gravel_block_sender<threads> out; out.begin(t.g); out.inc(t.words, 0), out.end())    \
-  X(critical_sender_end, __shared__ bank::sender out; out.begin(t.servers);                                           \
+  X(critical_sender_end, __shared__ bank::sender out; out.begin(t.sections);                                          \
     out.template call<deposit>(1, 1), out.end())                                                                      \
   X(packet_send, gravel_packet_sender out(t.link, 0);, out.send(t.words, 64 + v))                                     \
   X(packet_shutdown, gravel_packet_sender out(t.link, 0);, out.shutdown())                                            \
@@ -264,11 +264,11 @@ int main(int argc, char** argv) {
     gravel_reducer reducer;
     gravel_link link(gravel_device(0), gravel_device(0, 1), {.packet_bytes = 256, .buffers = 4, .lanes = 2});
     gravel_task_queue<add_up> tasks({.workers = 2, .slots = 4, .payload_bytes = 4096});
-    bank servers({.keys = 16, .blocks = 1});
+    bank sections({.keys = 16, .blocks = 1});
     gravel_remote_channel<order> orders(256);
     const things t{gravel_handle(),  gravel_malloc<uint64_t>(4096 * sizeof(uint64_t)),
                    reducer.handle(), link.handle(),
-                   tasks.handle(),   servers.handle(),
+                   tasks.handle(),   sections.handle(),
                    orders.handle(),  gravel_new_signal()};
     for (const entry& e : entries)
       for (int k = 0; k < 5; ++k)

@@ -204,7 +204,7 @@ class CompileErrors(unittest.TestCase):
         """The program that uses the whole interface, and others: as strict users compile."""
         strict = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror"]
         for compiler in COMPILERS:
-            for name in ["operations_job.cu", "am_job.cu", "block_sender_job.cu", "server_job.cu"]:
+            for name in ["operations_job.cu", "am_job.cu", "block_sender_job.cu", "critical_job.cu"]:
                 with self.subTest(compiler=compiler, program=name):
                     self.assertEqual(compile_errors((pathlib.Path(SOURCE) / "test" / "jobs" / name).read_text(), compiler, *strict), [])
 

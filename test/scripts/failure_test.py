@@ -537,12 +537,12 @@ class WrongArguments(FailureTest):
                         self.assert_failed(job, "aggregator of node .: error: .*" + cause.format(a=a, b=victim))
 
     def test_services(self):
-        """Of a service: what its service blocks do wrong, and what the PEs do differently."""
+        """Errors of services: of their service blocks, and of PEs that open different services."""
         self.assert_fine(self.start("service"))
         cause = "(the service 'failing'|a kernel of gravel_launch, a handler, or)" if ON_GPU else "a service block of service 'failing' failed: the service block's own reason"
         self.assert_failed(self.start("service-fails"), "PE 1: error: .*" + cause)
         self.assert_failed(self.start("service-fails-elsewhere"), "PE 2: error: .*" + cause)
-        self.assert_failed(self.start("service-no-server"), "PE 1: error: a message for block 2 of a service: it has blocks 0 to 1")
+        self.assert_failed(self.start("service-no-block"), "PE 1: error: a message for block 2 of a service: it has blocks 0 to 1")
         shape = r"\(2 blocks of 32 threads, {} chunks of 64 messages, 8 bytes a message\)"
         self.assert_failed(self.start("service-names"), r"the PEs open different services: PE 0 'failing' \(2 blocks .*\), PE 1 'other' \(2 ")
         self.assert_failed(self.start("service-shapes", "--pe", 3),
@@ -552,17 +552,17 @@ class WrongArguments(FailureTest):
         self.assert_failed(self.start("service-late"), "gravel_service was called after gravel_finalize")
 
     def test_service_that_hangs(self):
-        """Each of two service blocks has a message, or none; one does not come back from its own."""
+        """Each of two service blocks has a message or none; one does not return from its own."""
         self.nodes = 1
         sent = "chunks of kernels of this PE: {}, applied: 0; messages of other PEs, handlers and service blocks: {} in a ring of 4096, applied: 0\n"
-        for fault, pe, server, near, far in (("service-hangs", 1, 1, 1, 0), ("devices-service-hangs", 1, 1, 1, 0), ("service-hangs-elsewhere", 2, 0, 0, 1)):
+        for fault, pe, block, near, far in (("service-hangs", 1, 1, 1, 0), ("devices-service-hangs", 1, 1, 1, 0), ("service-hangs-elsewhere", 2, 0, 0, 1)):
             for routes in ("auto", "peer"):
                 with self.subTest(fault, routes=routes):
                     self.assert_failed(
                         self.start(fault, GRAVEL_WATCHDOG_S=2, GRAVEL_ROUTES=routes),
-                        rf"PE {pe}: error: service 'failing': service block {server} of PE {pe} has finished nothing for 2 s \(GRAVEL_WATCHDOG_S\)",
-                        rf"service 'failing', service block {server} runs; {sent.format(near, far)}",
-                        rf"service 'failing', service block {1 - server} (runs|sleeps); {sent.format(0, 0)}", limit_s=LIMIT_S + 2)
+                        rf"PE {pe}: error: service 'failing': service block {block} of PE {pe} has finished nothing for 2 s \(GRAVEL_WATCHDOG_S\)",
+                        rf"service 'failing', service block {block} runs; {sent.format(near, far)}",
+                        rf"service 'failing', service block {1 - block} (runs|sleeps); {sent.format(0, 0)}", limit_s=LIMIT_S + 2)
         self.assert_failed(self.start("service-hangs-closed", GRAVEL_WATCHDOG_S=2),
                            r"service 'failing': it is closed, but its kernel at PE 1 has not ended for 2 s \(GRAVEL_WATCHDOG_S\)",
                            "service 'failing', service block 1 runs;", limit_s=LIMIT_S + 2)

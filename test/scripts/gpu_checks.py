@@ -87,9 +87,9 @@ JOBS = [
         {"GRAVEL_PEER_CHUNKS": "4", "GRAVEL_OWN_RING_SIZE": "64K"}, figure=QUIESCENCE),
     Row("launches: {gpus_nodes}", "{run} --timeout 60 test/jobs/launch_job"),
     Row("services: {gpus_nodes}", "{run} --timeout 100 test/jobs/service_job"),
-    Row("critical sections by servers: {gpus_nodes}", "{run} --timeout 110 test/jobs/server_job {sections}"),
-    Row("counters by servers: {gpus_nodes}", "{run} --timeout 100 examples/critical_sections counters --zipf 1"),
-    Row("bank by servers: {gpus_nodes}",
+    Row("critical sections by service blocks: {gpus_nodes}", "{run} --timeout 110 test/jobs/critical_job {sections}"),
+    Row("counters by service blocks: {gpus_nodes}", "{run} --timeout 100 examples/critical_sections counters --zipf 1"),
+    Row("bank by service blocks: {gpus_nodes}",
         "{run} --timeout 100 examples/critical_sections bank --keys 100000 --calls 100000"),
     Row("services, GRAVEL_ROUTES={routes}: {gpus_nodes}", "{run} --timeout 100 test/jobs/service_job", BY_ROUTES,
         ROUTES[:2]),
@@ -139,7 +139,7 @@ TASKS_OF_ALL = [
     Row("training: {nodes_gpus}", "{run} --timeout 60 examples/train --exact", figure="^weights"),
     Row("task graphs of all PEs, channels of all PEs: {nodes_gpus}", "{run} --timeout 60 test/jobs/shared_graph_job"),
     Row("{what}: {nodes_gpus}", "{run} --timeout 60 examples/across {what}", each=ACROSS, figure="^by "),
-    Row("hash table by servers: {nodes_gpus}",
+    Row("hash table by service blocks: {nodes_gpus}",
         "{run} --timeout 60 examples/critical_sections hash_table --keys 1000000 --calls {table}"),
 ]
 
@@ -202,7 +202,7 @@ RESIDENCY = "{run} --timeout 110 test/jobs/residency_job 100 32"
 SERVICES = [
     Row("quiescence: 1 PE", "{run} --timeout 100 test/jobs/quiescence_job", figure=QUIESCENCE),
     Row("services: 1 PE", "{run} --timeout 100 test/jobs/service_job"),
-    Row("critical sections by servers: 1 PE", "{run} --timeout 110 test/jobs/server_job"),
+    Row("critical sections by service blocks: 1 PE", "{run} --timeout 110 test/jobs/critical_job"),
     Row("counters ({method}): 1 PE", SECTIONS + "counters --zipf 1 --calls {count} --method {method}", each=METHODS),
     Row("Gaussians ({method}): 1 PE", SECTIONS + "gmm --keys 16 --calls {count} --method {method}", each=METHODS),
     Row("minimum spanning forest ({method}): 1 PE",

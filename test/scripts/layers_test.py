@@ -107,8 +107,8 @@ def main():
     assert list(not_installed({"device/put.cuh"}, lambda name: '#include "device/send.cuh"')), "it includes another"
     assert not list(not_installed({"device/put.cuh", "device/send.cuh"}, lambda name: '#include "device/send.cuh"'))
     for line in ("Catch::Contains(text)", "using namespace Catch;", "#include <catch2/catch.hpp>", "#define CATCH_CONFIG_MAIN"):
-        assert list(catch_names("test/unit/server_test.cpp", line)), line
-    assert not list(catch_names("test/unit/server_test.cpp", 'catch (...) { CHECK_THROWS_WITH(f(), contains_text("a")); }'))
+        assert list(catch_names("test/unit/critical_test.cpp", line)), line
+    assert not list(catch_names("test/unit/critical_test.cpp", 'catch (...) { CHECK_THROWS_WITH(f(), contains_text("a")); }'))
     for variable in ("inline constinit thread_local uint3 threadIdx{}, blockIdx{};", "  static inline uint64_t taken_ = 0;", "extern int job;"):
         assert list(hidden_variables("device/simt.hpp", variable)) and not list(hidden_variables("device/simt.hpp", "GRAVEL_API " + variable))
     names = sources()

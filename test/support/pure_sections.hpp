@@ -1,5 +1,5 @@
 // Sections that touch nothing but their records, which may run where they are called, also for keys of other PEs whose
-// memory is mapped (test/jobs/server_job.cu). All words of a record are the same whenever nobody is in a section with it:
+// memory is mapped (test/jobs/critical_job.cu). All words of a record are the same whenever nobody is in a section with it:
 // each section looks, and changes all. Records of 12 bytes are words with their locks, those of 64 are not.
 #pragma once
 #include <string>

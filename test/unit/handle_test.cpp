@@ -108,7 +108,7 @@ void gather_for_service(gravel_service_handle<adder> to) {
   sender.send(0, 0, 1);
   sender.end();
 }
-void gather_for_servers(bank::handle_type to) {
+void gather_for_sections(bank::handle_type to) {
   __shared__ bank::sender sender;
   sender.begin(to);
   sender.call<deposit>(0, 1);
@@ -140,7 +140,7 @@ void check_closed_service(uint64_t* cell) {
   second.close();
   CHECK(word_at(cell) == before + 64);
 }
-void check_closed_servers(uint64_t* cell) {
+void check_closed_sections(uint64_t* cell) {
   bank first({.keys = 10, .blocks = 1});
   const auto stale = first.handle();
   first.close();
@@ -157,9 +157,9 @@ void check_closed_servers(uint64_t* cell) {
              contains_text("gravel_critical_ask was called") && contains_text(why));
   CHECK_THAT(error_in_kernel([&](const gravel_t&) { stale.record(0); }),
              contains_text("record() was called") && contains_text(why));
-  CHECK_THAT(gravel::detail::error_of([&] { gravel_launch(gather_for_servers, 1, 32, stale), gravel_synchronize(); }),
+  CHECK_THAT(gravel::detail::error_of([&] { gravel_launch(gather_for_sections, 1, 32, stale), gravel_synchronize(); }),
              contains_text("gravel_critical_sender was called") && contains_text(why));
-  gravel_launch(gather_for_servers, 1, 32, fresh);
+  gravel_launch(gather_for_sections, 1, 32, fresh);
   CHECK(error_in_kernel([&](const gravel_t&) { gravel_critical_call<deposit>(fresh, 0u, 1); }) == "no error");
   CHECK(second.read().at(0).balance == 64);
   second.close();
@@ -211,7 +211,7 @@ TEST_CASE("a handle that is empty, or of a job that is over, is refused by every
   gravel_copy(&count, cell, sizeof(count));
   CHECK(count == 33);
   check_closed_service(cell);
-  check_closed_servers(cell);
+  check_closed_sections(cell);
   check_closed_tasks(cell);
   gravel_finalize();
   check_refused(kernel, "after gravel_finalize");

@@ -533,7 +533,7 @@ void call_by_tables(uint64_t seed) {
   CHECK(r.error.code == 0);
 }
 
-TEST_CASE("calls of a block by its sender's table, for servers and in place") {
+TEST_CASE("calls of a block by its sender's table, for service blocks and in place") {
   for (uint64_t seed = 0; seed < 6; ++seed) {
     INFO("seed " << seed);
     call_by_tables<>(seed);
@@ -589,7 +589,7 @@ TEST_CASE("calls with keys and slots that are none are not made") {
         message_fault::bad_slot);
 }
 
-TEST_CASE("a sender that is used out of order is told of") {
+TEST_CASE("a sender that is used out of order is reported") {
   using sender = critical_sender<2, 0, account, deposit, add_up>;
   rig<deposit, add_up> r(3, 1, 32, false, true);
   simt::launch(2, 1, {}, [&] {  // the blocks follow one another: what one ends the next begins
@@ -662,8 +662,8 @@ TEMPLATE_TEST_CASE("calls that arrive run at once if their keys are free", "", (
   CHECK(!typename TestType::service_type{at_sections.handle.table}.arrive(at_sections.handle.service.g, call(1, 5)));
 }
 
-TEMPLATE_TEST_CASE("a server that waits for a key has clients send their calls", "", (rig_of<account, deposit>),
-                   (rig_of<large_account, large_deposit>)) {
+TEMPLATE_TEST_CASE("a service block that waits for a key makes clients send their calls", "",
+                   (rig_of<account, deposit>), (rig_of<large_account, large_deposit>)) {
   TestType r(2, 1, 32, false, true);
   auto& lock = r.slots[1].lock;
   const auto pay = [&](int32_t amount) {

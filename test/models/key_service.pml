@@ -1,19 +1,20 @@
-// Nested calls of synchronization servers (lib/critical/key_service.cuh): calls visit the owners of their keys in ascending order, hold all but the last, and
-// are parked where a key is held, in the room that their caller has reserved. How messages travel is ring.pml's and service.pml's matter; here they
-// arrive at some time. Each key has a server of its own; a section adds 1 to each of its records, whose values travel with the call.
+// Critical sections of several keys at service blocks (lib/critical/key_service.cuh). A call visits the owners of its keys in ascending
+// order and holds all keys but the last. If a key is held, the call is parked there, in the room that its caller has reserved. How
+// messages travel is the matter of ring.pml and service.pml; here they arrive at some time. Each key has a service block of its own. A
+// section adds 1 to each of its records, whose values travel with the call.
 //
 //   step here            in the code                                              label
 //   tickets++, wait      section_call::reserve                                    [K2] acquire
 //   run                  key_service::visit, run_if
 //   park                 key_service::park
-//   GIVE                 key_service::advance
-//   complete[place]++    key_service::complete                                     [K2] release
+//   RETURN               key_service::advance
+//   complete[place]++    key_service::complete                                    [K2] release
 //
-// Claims: no room is used by two parked calls; no update is lost; all calls end, and then no key is held and nobody is parked.
+// Claims: no two parked calls use one room; no update is lost; all calls end, and then no key is held and no call is parked.
 //
-// BROKEN=1: some calls visit in descending order.                        BROKEN=2: a caller does not wait for its room.
-// BROKEN=3: a call's room is given back when it leaves the park list.    BROKEN=4: when a key is given back nobody is looked for who waits for it.
-// BROKEN=5: all who wait are run, though one of them holds the key.      BROKEN=6: a section of one key runs though its key is held.
+// BROKEN=1: some calls visit in descending order.                   BROKEN=2: a caller does not wait for its room.
+// BROKEN=3: a call releases its room when it leaves the park list.  BROKEN=4: a key is released and no call that waits for it is run.
+// BROKEN=5: all parked calls are run, though one holds the key.     BROKEN=6: a section of one key runs though its key is held.
 // BROKEN=7: the last owner runs the section though another call has its key.
 #ifndef BROKEN
 #define BROKEN 0
@@ -32,10 +33,10 @@
 #endif
 #define ALL (CALLERS * CALLS)
 
-mtype = {CALL, GIVE};
+mtype = {CALL, RETURN};
 chan ring[KEYS] = [2 * ALL] of {mtype, byte, byte, byte, byte, byte, bit}; /* kind, room, keys, values, descending */
 chan waiting[KEYS] = [ALL] of {byte};                                       /* rooms, in the order in which they came */
-byte tickets, complete[ROOMS], finished, given;
+byte tickets, complete[ROOMS], finished, returning;
 byte record[KEYS], expected[KEYS];
 bool held[KEYS];
 bool used[ROOMS];
@@ -44,7 +45,7 @@ bit room_down[ROOMS];
 
 #define HAS(keys, k) ((keys >> (k)) & 1)
 
-/* The key that is visited behind `k`; KEYS: there is none. */
+/* The key that is visited after `k`; KEYS: there is none. */
 inline find_next(keys, k, down, next) {
   next = KEYS;
   if
@@ -53,7 +54,7 @@ inline find_next(keys, k, down, next) {
   fi
 }
 
-/* The call has come to key k, which nobody holds. */
+/* The call has come to key k, which no call holds. */
 inline run_call(k) {
   find_next(keys, k, down, next);
   if
@@ -68,7 +69,7 @@ inline run_call(k) {
      :: i == KEYS -> break
      :: else ->
         if
-        :: HAS(keys, i) && i != k -> given++; v[i]++; ring[i]!GIVE, room, 0, v[0], v[1], v[2], 0
+        :: HAS(keys, i) && i != k -> returning++; v[i]++; ring[i]!RETURN, room, 0, v[0], v[1], v[2], 0
         :: else -> skip
         fi;
         i++
@@ -82,7 +83,7 @@ inline run_call(k) {
   fi
 }
 
-proctype server(byte k) {
+proctype service_block(byte k) {
   byte room, keys, next, i;
   byte v[3];
   bit down;
@@ -95,10 +96,10 @@ end:
        was_parked = false;
        find_next(keys, k, down, next);
        if
-       :: kind == GIVE ->
+       :: kind == RETURN ->
           record[k] = v[k];
           held[k] = false;
-          given--;
+          returning--;
 #if BROKEN != 4
           do
           :: len(waiting[k]) == 0 -> break
@@ -173,7 +174,7 @@ proctype caller(byte me) {
 /* Not an end state before all calls have ended: one that never does is found as a deadlock. */
 proctype monitor() {
   byte i;
-  (finished == ALL && given == 0);
+  (finished == ALL && returning == 0);
   do
   :: i == KEYS -> break
   :: else -> assert(record[i] == expected[i]); assert(!held[i]); assert(len(waiting[i]) == 0); i++
@@ -184,7 +185,7 @@ init {
   byte i;
   atomic {
     run monitor();
-    do :: i == KEYS -> break :: else -> run server(i); i++ od;
+    do :: i == KEYS -> break :: else -> run service_block(i); i++ od;
     i = 0;
     do :: i == CALLERS -> break :: else -> run caller(i); i++ od
   }

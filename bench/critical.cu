@@ -9,9 +9,9 @@
 
 #include <gravel/device_array.hpp>
 #include <gravel/gravel.cuh>
+#include "bench/critical_latency.hpp"
+#include "bench/critical_words.hpp"
 #include "bench/perf/report.hpp"
-#include "bench/server_latency.hpp"
-#include "bench/server_words.hpp"
 #include "examples/critical/bank.hpp"
 #include "examples/critical/counters.hpp"
 #include "examples/critical/key_source.hpp"
@@ -23,7 +23,7 @@ using namespace app;
 using namespace gravel_bench;
 using namespace gravel::detail;
 
-constexpr const char* program_name = "servers";
+constexpr const char* program_name = "critical";
 
 struct bench_options {
   std::vector<std::string> parts{"rates", "words", "latency"}, problems{"counters", "bank"},
@@ -83,7 +83,7 @@ struct bench_of_problem {
     cells.insert(cells.end(), {{"keys", "keys", keys},
                                {"zipf", "Zipf", exponent},
                                {"method", "method", std::string(name.name)},
-                               {"blocks", "servers", uint64_t{uses_sections(m) ? blocks : 0}},
+                               {"blocks", "blocks", uint64_t{uses_sections(m) ? blocks : 0}},
                                {"million_calls_per_s", "M calls/s", rates[rates.size() / 2] / 1e6},
                                {"calls", "calls a run", n}});
     r.row(std::move(cells), {made, wrong});
@@ -124,7 +124,8 @@ using words_16_16 = words_problem<16, 16>;
 
 int main(int argc, char** argv) {
   bench_options o;
-  command_line app("Critical sections a second: servers, locks in global memory, atomic operations.", program_name);
+  command_line app("Critical sections a second: service blocks, locks in global memory, atomic operations.",
+                   program_name);
   app.add_option("--parts", o.parts,
                  "rates: of problems; words: the same over words of a record and words given; latency: of one call")
       .delimiter(',')
@@ -134,7 +135,8 @@ int main(int argc, char** argv) {
       .delimiter(',')
       .capture_default_str();
   app.add_option("--methods", o.methods,
-                 "Of servers, owners, locks, in-place, combine, combine-block, try-lock, backoff, sort, atomics")
+                 "\"servers\" (service blocks), owners, locks, in-place, combine, combine-block, try-lock, backoff, "
+                 "sort, atomics")
       .delimiter(',')
       .capture_default_str();
   app.add_option("--keys", o.keys, "Numbers of keys, of all PEs together").delimiter(',').capture_default_str();
@@ -142,13 +144,13 @@ int main(int argc, char** argv) {
   app.add_option("--words-keys", o.words_keys, "The same for words").delimiter(',').capture_default_str();
   app.add_option("--words-zipf", o.words_zipf, "The same for words").delimiter(',').capture_default_str();
   app.add_option("--iterations", o.iterations, "Calls whose latency is taken").range(1, 1 << 24).capture_default_str();
-  app.add_option("--blocks", o.blocks, "Numbers of servers").delimiter(',').capture_default_str();
+  app.add_option("--blocks", o.blocks, "Numbers of service blocks").delimiter(',').capture_default_str();
   app.add_option("--calls", o.calls, "Keys that are drawn: at most so many calls a run (half as many of two keys)")
       .capture_default_str();
   app.add_option("--milliseconds", o.milliseconds, "A run has so many calls that it takes so long, or all")
       .capture_default_str();
   app.add_option("--under-way", o.under_way, "Nested calls under way at once").capture_default_str();
-  app.add_option("--repeat", o.repeat, "Runs, of which the median is told").range(1, 100).capture_default_str();
+  app.add_option("--repeat", o.repeat, "Number of runs; the median is printed").range(1, 100).capture_default_str();
   app.add_flag("--short", o.is_short, "A smoke test: few keys, few calls, one run");
   app.add_option("--json", o.json, "File for the results");
   parse_or_exit(app, argc, argv, [&] {
@@ -191,6 +193,7 @@ int main(int argc, char** argv) {
     return std::find(o.parts.begin(), o.parts.end(), name) != o.parts.end();
   };
   if (has_part("rates")) {
+    // The key of recorded result files.
     r.title("servers", "critical sections of each PE for keys of its own");
     for (const auto& p : o.problems) {
       if (p == counters_problem::name) bench_of_problem<counters_problem>{o, r}.run();

@@ -13,7 +13,7 @@ using namespace app;
 struct number_drawn {
   uint32_t next;
 };
-/// Answers how many came before. So of those that one lane asks for nobody else's is among them.
+/// Answers how many calls came before this one. A lane that gets consecutive numbers was the only caller.
 struct draw_number {
   static constexpr const char* name = "draw_number";
   GRAVEL_HANDLER uint32_t operator()(number_drawn& n) const { return n.next++; }
@@ -82,18 +82,18 @@ class latency_bench {
   void run() {
     using data = gravel_critical_data;
     using place = gravel_critical_place;
-    ask<asking_one>("server, records in device memory", data::device, place::service, 0);
-    ask<asking_one>("server, records in shared memory", data::shared, place::service, 0);
+    ask<asking_one>("service block, records in device memory", data::device, place::service, 0);
+    ask<asking_one>("service block, records in shared memory", data::shared, place::service, 0);
     ask<asking_one>("in place", data::device, place::caller, 0);
-    ask<asking_two>("two keys, servers", data::device, place::service, 0);
+    ask<asking_two>("two keys, service blocks", data::device, place::service, 0);
     ask<asking_two>("two keys, in place", data::device, place::caller, 0);
     if (gravel_n_pes() > 1) {
-      ask<asking_one>("server of the next PE", data::device, place::service, 1);
-      ask<asking_two>("two keys, servers of the next PE", data::device, place::service, 1);
+      ask<asking_one>("service block of the next PE", data::device, place::service, 1);
+      ask<asking_two>("two keys, service blocks of the next PE", data::device, place::service, 1);
     }
     clear();
     gravel_launch(ask_locks<number_drawn>, 1, 1, table_, n_, ns_, wrong_);
-    tell("lock in global memory");
+    report("lock in global memory");
   }
 
  private:
@@ -105,7 +105,7 @@ class latency_bench {
     typename Asking::sections sections({.keys = uint64_t{2} * n_pes, .blocks = blocks_, .data = data, .place = place});
     clear();
     gravel_launch(ask_sections<Asking>, 1, 1, sections.handle(), slot_, key, key + n_pes, n_, ns_, wrong_);
-    tell(way);
+    report(way);
     sections.close();
   }
   void clear() {
@@ -113,7 +113,7 @@ class latency_bench {
     gravel_copy(wrong_, &none, sizeof(none));
     gravel_barrier_all();
   }
-  void tell(const char* way) {
+  void report(const char* way) {
     gravel_synchronize();
     std::vector<uint64_t> ns(n_);
     uint32_t wrong = 0;

@@ -392,7 +392,7 @@ void close_at_once(uint32_t each, uint64_t seed) {
     const auto lane = static_cast<uint32_t>(i / each), call = static_cast<uint32_t>(i % each);
     lost += from.random(static_cast<uint32_t>(gravel_my_pe()), lane, call) % 4 == 2 && got[i] == ~0u;
   }
-  expect(lost == 0, "servers that are closed at once: " + std::to_string(lost) + " calls have no answer");
+  expect(lost == 0, "critical sections that are closed at once: " + std::to_string(lost) + " calls have no answer");
   gravel_free(answers);
 }
 
@@ -404,7 +404,7 @@ void refusals() {
     expect_refusal("another way", "exclusion is 0 at PE 0, 1 at PE 1",
                    open({.keys = 1000, .exclusion = static_cast<gravel_exclusion>(me % 2)}));
     expect_refusal("no key at one PE", "keys is 0 at PE 0, 1000 at PE 1", open({.keys = 1000 * me}));
-    expect_refusal("other service blocks", "blocks is 2 at PE 0, 3 at PE 1",
+    expect_refusal("other critical sections", "blocks is 2 at PE 0, 3 at PE 1",
                    open({.keys = 1000, .blocks = 2 + static_cast<uint32_t>(me)}));
   }
   expect_refusal("no key", "0 keys", open({.keys = 0}));
@@ -492,7 +492,7 @@ int main(int argc, char** argv) {
                                        {.keys = 11, .blocks = 2, .place = place::caller, .calls = 64});
   pure.template operator()<pure_words>("pure, many keys",
                                        {.keys = 50'000, .blocks = 2, .place = place::caller, .calls = 64});
-  pure.template operator()<pure_words>("pure, at servers",
+  pure.template operator()<pure_words>("pure, at service blocks",
                                        {.keys = 11, .blocks = 2, .place = place::service, .calls = 64});
   pure.template operator()<pure_lines>("pure, few keys of 64 bytes", {.keys = 7, .blocks = 2, .place = place::caller});
   pure.template operator()<pure_lines>("pure, many keys of 64 bytes",
@@ -507,7 +507,7 @@ int main(int argc, char** argv) {
     run_nested(what + ", nested", {.keys = 5, .blocks = 1, .place = place::service, .calls = 32}, 1, calls, seed++);
     blocks = all_blocks, lanes = all_lanes;
   };
-  with_clients(1, 1, each, "one client, one server");
+  with_clients(1, 1, each, "one client, one service block");
   if (!take_turns()) with_clients(GRAVEL_CUDA ? 4096 : 12, 32, 1, "more clients than fit");
   { nested idle({.keys = 1000}); }
   const bool all_well = gravel_max_all(static_cast<uint64_t>(failures)) == 0;
