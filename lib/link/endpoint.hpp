@@ -1,13 +1,13 @@
-// Ends of links: a device or a host of some PE. Several virtual ones may lie on the same device, told apart by a
-// number. Source: Groute, section 3 (endpoints are GPUs, hosts and routers; a router here is known by its endpoints).
+// Endpoints: the ends of links. An endpoint is the device or the host of a PE. Several virtual endpoints may lie on one
+// device; a number distinguishes them.
 //
-// What all calls of this file have in common:
+// All calls of this file:
 // @param pe 0 to gravel_n_pes() - 1
-// @param number tells several endpoints on one device apart
-// @return a value: nothing is opened
+// @param number distinguishes several endpoints on one device
+// @return a value; the call opens nothing
 // @scope any host thread
 // @completion on return
-// @errors none: links and routers check their ends
+// @errors none: links and routers check their endpoints
 // @source Groute, section 3
 #pragma once
 #include <cstdint>
@@ -18,7 +18,7 @@ struct gravel_endpoint {
   enum kind_type : uint8_t { device, host };
   int pe = 0;
   kind_type kind = device;  ///< device: segments lie in the PE's device memory; host: in its host memory
-  uint32_t number = 0;      ///< of several virtual endpoints of one device, or one host
+  uint32_t number = 0;      ///< distinguishes virtual endpoints of one device or host
 
   bool operator==(const gravel_endpoint& other) const {
     return pe == other.pe && kind == other.kind && number == other.number;
@@ -31,7 +31,7 @@ inline gravel_endpoint gravel_host(int pe, uint32_t number = 0) { return {pe, gr
 
 namespace gravel::detail {
 
-/// "device 0 of PE 1".
+/// A text for messages, such as "device 0 of PE 1".
 inline std::string text_of(const gravel_endpoint& e) {
   return (e.kind == gravel_endpoint::device ? "device " : "host ") + std::to_string(e.number) + " of PE " +
          std::to_string(e.pe);

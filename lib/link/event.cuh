@@ -1,13 +1,14 @@
-// Events: that something has been done, as a word of the own symmetric heap and the value that it reaches. So a kernel,
-// a stream or the host can wait for it, also before what it is about has been started (an event of the future). Source:
-// Groute, section 4.1 (event pool, event futures).
+// Events: a kernel, a stream or the host can wait until something is done.
 //
-// What all calls of this file have in common:
-// @param g handle that the kernel was given
-// @param e the event; one without a word has always happened
-// @param stream nullptr: the PE's own
+// An event is a word of this PE's symmetric heap and the value that the word reaches. A party may wait for an event
+// before the work that raises it has been started. Source: Groute, section 4.1 (event pool, event futures).
+//
+// All calls of this file:
+// @param g handle that the kernel received
+// @param e the event; an event without a word has always happened
+// @param stream nullptr: the PE's own stream
 // @completion on return: the event has happened
-// @errors none; a wait that lasts for GRAVEL_WATCHDOG_S is reported, and goes on
+// @errors none; a wait that lasts for GRAVEL_WATCHDOG_S is reported and continues
 // @source Groute, section 4.1 (event futures)
 #pragma once
 #include "device/wait.cuh"
@@ -15,9 +16,9 @@
 #include "host/launch_alone.cuh"
 #include "lib/base/error.hpp"
 
-/// Plain data: it may be an argument of kernels of this PE.
+/// An event. Plain data: it may be an argument of kernels of this PE.
 struct gravel_event {
-  uint64_t* word = nullptr;  ///< nullptr: has happened
+  uint64_t* word = nullptr;  ///< nullptr: the event has happened
   uint64_t value = 0;
 };
 
@@ -54,14 +55,14 @@ GRAVEL_DEVICE void gravel_wait(const gravel_t& g, const gravel_event& e) {
 inline void gravel_wait(const gravel_event& e) {
   if (e.word) gravel_wait_until(gravel_host_handle(), e.word, GRAVEL_GE, e.value);  // [L6]
 }
-/// Whether an event has happened. Does not wait.
-/// @return true if so
+/// Returns whether an event has happened. Does not wait.
+/// @return true if it has happened
 /// @scope any host thread
 /// @completion returns at once
 inline bool gravel_has_happened(const gravel_event& e) {
   return !e.word || gravel::detail::poll_word(gravel_host_handle(), e.word) >= e.value;
 }
-/// Makes a stream wait for an event: what is put into it from now on begins behind it.
+/// Makes a stream wait for an event: work that is put into the stream from now on begins after the event.
 /// @scope any host thread
 /// @completion returns at once
 inline void gravel_wait(const gravel_event& e, gravel_stream_t stream) {
@@ -71,7 +72,7 @@ inline void gravel_wait(const gravel_event& e, gravel_stream_t stream) {
 
 namespace gravel::detail {
 
-/// Host: as gravel_wait, by a call that says in words what it waits for: `describe()`.
+/// For the host: as gravel_wait, but the caller describes in words what it waits for: `describe()`.
 template <class Describe>
 void await_event_as(const gravel_event& e, const Describe& describe) {
   if (!e.word) return;
@@ -79,14 +80,15 @@ void await_event_as(const gravel_event& e, const Describe& describe) {
   for (watched_wait wait; poll_word(g, e.word) < e.value;) wait.attentively(describe);  // [L6]
 }
 
-/// Words of events of one kind, used again and again. Thread: one of the host.
+/// A pool of event words, which are used again and again. Thread scope: one host thread.
 class event_pool {
  public:
   static constexpr uint32_t words = 32;
   /// Symmetric memory, zeroed: [words].
   explicit event_pool(uint64_t* memory = nullptr) : memory_(memory) {}
 
-  /// The next event. Waits for the one whose word it takes over; `describe()` says in words what that is.
+  /// Returns the next event. If its word is in use by an earlier event, waits for that event; `describe()` says in
+  /// words what the earlier event is about.
   template <class Describe>
   gravel_event take(const Describe& describe) {
     const uint64_t number = taken_++;

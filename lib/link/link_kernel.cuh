@@ -1,31 +1,32 @@
-// Ends of links that kernels drive: each block of a kernel has a lane of the link for itself.
+// Ends of links that kernels drive. Each block of a kernel has a lane of the link for itself.
 //
-// What the calls of this file have in common:
+// All calls of this file:
 // @scope block, all threads, converged; blocks of kernels of gravel_launch
-// @errors a PE whose link is closed: the job ends with a message
+// @errors a send on a closed link, a lane that does not exist, a receive while all buffers are held: the job ends with
+// a message
 // @source Groute, sections 3 and 4.1
 #pragma once
 #include "device/team_check.cuh"
 #include "lib/link/link_segment.hpp"
 
-/// Plain data for kernels; from gravel_link::handle().
+/// The link as kernels see it, from gravel_link::handle(). Plain data.
 struct gravel_link_handle {
   gravel_t g;
   const gravel::detail::packet_ring* rings;  ///< [lanes], in device memory
   uint32_t lanes;
 };
 
-/// A packet in a kernel.
+/// A link packet as a kernel sees it.
 struct gravel_packet {
-  const char* data = nullptr;  ///< in this PE's memory, until it is released
+  const char* data = nullptr;  ///< in this PE's memory; valid until the packet is released
   uint64_t bytes = 0, metadata = 0;
-  bool is_last = false;   ///< of its segment
+  bool is_last = false;   ///< the last packet of its segment
   bool has_come = false;  ///< false: the source has shut down
   gravel::detail::received_packet what{};
 };
 
 namespace gravel::detail {
-/// A lane that there is; 0, and a report, otherwise.
+/// Returns `lane` if the link has that lane. Otherwise reports an error and returns 0.
 GRAVEL_DEVICE uint32_t checked_lane(const gravel_link_handle& h, uint32_t lane) {
   if (lane < h.lanes) return lane;
   if (threadIdx.x == 0) report_error(h.g, message_fault::link_lane, op::none, h.rings[0].destination, lane, h.lanes, 0);
@@ -44,8 +45,8 @@ GRAVEL_DEVICE gravel_packet packet_for_block(const gravel_t& g, const packet_rin
 
 namespace gravel::detail {
 
-/// The sending end of a link for a block of a kernel: gravel_packet_sender, gravel_direct_packet_sender.
-/// @completion on return the data may be reused; the packet is there when the destination's receive() returns it
+/// The sending end of a lane, for a block of a kernel: gravel_packet_sender, gravel_direct_packet_sender.
+/// @completion on return the data may be reused; the packet has arrived when the destination's receive() returns it
 template <class There>
 class basic_packet_sender {
  public:
@@ -69,11 +70,11 @@ class basic_packet_sender {
   basic_packet_sender(const basic_packet_sender&) = delete;
   basic_packet_sender& operator=(const basic_packet_sender&) = delete;
 
-  /// Sends a segment, or a part of one, in packets. Waits for buffers.
+  /// Sends a segment, or a part of one, in packets. Waits for free buffers.
   /// @param data memory that the block can read
   /// @param bytes 0 or more
-  /// @param metadata comes with the segment
-  /// @param is_last of the segment, which may come in several calls
+  /// @param metadata travels with the segment
+  /// @param is_last false: the next call sends a further part of the same segment
   GRAVEL_DEVICE void send(const void* data, uint64_t bytes, uint64_t metadata = 0, bool is_last = true) {
     if (!enter_block(g_, team_call::packet_send, bytes, metadata, is_last)) return;
     if (closed_) {
@@ -93,7 +94,7 @@ class basic_packet_sender {
     } while (at < bytes);
     __syncthreads();
   }
-  /// Says that nothing comes behind.
+  /// Ends the lane: the block sends nothing after this call.
   GRAVEL_DEVICE void shutdown() {
     if (!enter_block(g_, team_call::packet_shutdown)) return;
     __syncthreads();
@@ -113,7 +114,7 @@ class basic_packet_sender {
   bool closed_;
 };
 
-/// The receiving end of a link for a block of a kernel: gravel_packet_receiver, gravel_direct_packet_receiver.
+/// The receiving end of a lane, for a block of a kernel: gravel_packet_receiver, gravel_direct_packet_receiver.
 /// @completion on return
 template <class There>
 class basic_packet_receiver {
@@ -137,8 +138,8 @@ class basic_packet_receiver {
   basic_packet_receiver(const basic_packet_receiver&) = delete;
   basic_packet_receiver& operator=(const basic_packet_receiver&) = delete;
 
-  /// Waits for the next packet. It lies where it came until release(). Several may be held, as many as there are
-  /// buffers; who holds them all would wait in vain: that ends the job with a message.
+  /// Waits for the next packet. Its memory is valid until release(). A block may hold as many packets as the lane has
+  /// buffers. If it holds them all, a further receive() could never return: it ends the job with a message.
   GRAVEL_DEVICE gravel_packet receive() {
     if (!enter_block(g_, team_call::packet_receive)) return {};
     if (held_ == ring_.buffers) {
@@ -150,12 +151,12 @@ class basic_packet_receiver {
     next_ += p.has_come, held_ += p.has_come;
     return p;
   }
-  /// Gives back the buffer of a packet.
+  /// Returns the buffer of a packet to the source.
   /// @param p what receive() returned
   GRAVEL_DEVICE void release(const gravel_packet& p) {
     if (!enter_block(g_, team_call::packet_release, p.what.number)) return;
     if (!p.has_come) return;
-    held_ -= held_ != 0;  // it may be an earlier kernel's
+    held_ -= held_ != 0;  // an earlier kernel may have received it
     __syncthreads();
     if (threadIdx.x == 0) gravel::detail::free_packet(g_, ring_, back_, p.what);
   }
@@ -165,22 +166,22 @@ class basic_packet_receiver {
   const gravel::detail::packet_ring ring_;
   const There back_;
   uint64_t next_;
-  uint32_t held_ = 0;  ///< packets that this object has received, and not given back
+  uint32_t held_ = 0;  ///< packets that this object has received and not released
 };
 
 }  // namespace gravel::detail
 
-/// For any link. A kernel that knows that its link is direct (gravel_link::is_direct) takes the others: it then holds
-/// no code for messages, and has more registers.
+/// Ends for any link. If a kernel knows that its link is direct (gravel_link::is_direct), it uses the direct types: it
+/// then contains no code for messages and has more registers.
 using gravel_packet_sender = gravel::detail::basic_packet_sender<gravel::detail::far_heap>;
 using gravel_packet_receiver = gravel::detail::basic_packet_receiver<gravel::detail::far_heap>;
 using gravel_direct_packet_sender = gravel::detail::basic_packet_sender<gravel::detail::stored_heap>;
 using gravel_direct_packet_receiver = gravel::detail::basic_packet_receiver<gravel::detail::stored_heap>;
 
-/// Waits, in a kernel, for the packet of a segment that the host has asked for.
+/// Waits, in a kernel, for a packet that the host has requested by receive().
 /// @param a from gravel_pending_segment::handle()
-/// @return the packet; empty if the link has been shut down
-/// @completion on return: the packet is here
+/// @return the packet; without data if the link has been shut down
+/// @completion on return: the packet has arrived
 GRAVEL_DEVICE gravel_packet gravel_receive(const gravel_arrival& a) {
   if (!gravel::detail::enter_block(a.g, gravel::detail::team_call::receive, a.number)) return {};
   return gravel::detail::packet_for_block(a.g, a.ring, a.number);

@@ -1,4 +1,4 @@
-// gravel_receiver: the receiving end of a link, or an output of a router, as its host sees it.
+// gravel_receiver: the receiving end of a link, or an output of a router, for the host of its PE.
 #pragma once
 #include <algorithm>
 #include <deque>
@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(32)
   free_packet(a.g, a.ring, far_heap::of(a.g, a.ring.source), {a.number, word});
   raise_event(done);
 }
-/// Buffers are as if all of them were free, for ever: nobody receives any more.
+/// Frees all buffers for ever, since this PE receives no more: the source never waits for credit again.
 template <int = 0>
 __global__ void __launch_bounds__(32)
     free_for_ever(const __grid_constant__ gravel_t g, const packet_ring* rings, uint32_t lanes) {
@@ -31,22 +31,22 @@ __global__ void __launch_bounds__(32)
     for (uint32_t i = threadIdx.x; i < r.buffers; i += blockDim.x) {
       uint64_t* const at = &r.credit(i)->freed;
       if (back.is_mapped()) store_release(back.at(at), ~uint64_t{0});    // [L5]
-      else gravel_max(g, at, ~uint64_t{0}, static_cast<int>(r.source));  // it may overtake one that freed a packet
+      else gravel_max(g, at, ~uint64_t{0}, static_cast<int>(r.source));  // max: it may overtake an earlier credit
     }
   }
   if (threadIdx.x == 0) gravel_flush(g);
 }
 }  // namespace gravel::detail
 
-/// Of one PE's endpoint. Made by gravel_link and gravel_router. Thread: one of the host at a time.
+/// Receives segments at one endpoint of this PE. gravel_link and gravel_router create it.
 /// @scope one host thread of the PE at a time
 /// @completion on return
-/// @errors gravel::error: what cannot be, a link that is closed
+/// @errors gravel::error: invalid arguments, too many pending segments, a link that a router has taken
 /// @source Groute, sections 3 and 4.1
 class gravel_receiver {
  public:
   /// @internal
-  /// `edges` of `rings`, which all end at one endpoint of this PE.
+  /// `edges`: links of `rings` that all end at one endpoint of this PE.
   gravel_receiver(gravel::detail::ring_set& rings, std::vector<size_t> edges)
       : rings_(rings),
         edges_(std::move(edges)),
@@ -55,7 +55,7 @@ class gravel_receiver {
         events_(rings.receiver_events(edges_[0])) {
     for (const size_t e : edges_) direct_ &= rings_.reaches(rings_.edges()[e].source.pe);
   }
-  /// What nobody has received is dropped: sources do not wait for it.
+  /// Drops what was not received: sources do not wait for it.
   ~gravel_receiver() noexcept(false) {
     if (handed_over_) return;
     for (const auto& [stream, event] : releases_)
@@ -70,8 +70,9 @@ class gravel_receiver {
   gravel_receiver(const gravel_receiver&) = delete;
   gravel_receiver& operator=(const gravel_receiver&) = delete;
 
-  /// The next segment, which may still have to come. As many may be pending, or not yet released, as the links to here
-  /// have buffers. Throws gravel::error for more: they would be waited for in vain.
+  /// Requests the next segment, which may not have arrived yet. The number of segments that are pending or not yet
+  /// released is at most the number of buffers of the links to this endpoint: a further segment could never arrive, so
+  /// the call throws gravel::error.
   /// @completion returns at once
   gravel_pending_segment receive() {
     if (pending_ + held_.size() >= buffers())
@@ -80,10 +81,10 @@ class gravel_receiver {
     ++pending_;
     return {this, tickets_++};
   }
-  /// The segment's memory goes back to its link; `stream`: behind what is in it. Of an empty segment, which is behind
-  /// the last one, it does nothing. Throws gravel::error for one that is not held.
+  /// Returns the segment's memory to its link, after the work in `stream`. Does nothing for an empty segment, which
+  /// marks the end. Throws gravel::error for a segment that is not held.
   /// @param segment what get() returned
-  /// @param stream behind its kernels; nullptr: the PE's own
+  /// @param stream the release follows the work in this stream; nullptr: the PE's own stream
   /// @completion returns at once
   void release(const gravel_segment& segment, gravel_stream_t stream = nullptr) {
     if (segment.empty()) return;
@@ -95,7 +96,7 @@ class gravel_receiver {
     else start_release(segment.input, segment.packet, stream);
   }
 
-  // Of gravel_pending_segment.
+  // For gravel_pending_segment.
   /// @internal
   bool is_ready(uint64_t ticket) {
     resolve(ticket);
@@ -129,12 +130,12 @@ class gravel_receiver {
     if (direct_) gravel::detail::launch_alone(gravel::detail::await_packet_in_stream<>, config, a);
     else gravel_launch(gravel::detail::await_packet_in_stream<>, config, a);
   }
-  /// Whether packets are stored straight into this PE's memory.
+  /// Returns whether sources store packets directly into this PE's memory.
   bool is_direct() const { return direct_; }
   /// @internal
   bool was_used() const { return tickets_ != 0; }
   /// @internal
-  /// Somebody else receives on these links from now on.
+  /// A router receives on these links from now on.
   void hand_over() { handed_over_ = true; }
 
  private:
@@ -146,7 +147,7 @@ class gravel_receiver {
     uint64_t number;
     bool operator==(const held_packet&) const = default;
   };
-  /// Of all links to here.
+  /// Buffers of all links to this endpoint.
   uint64_t buffers() const {
     uint64_t all = 0;
     for (const size_t e : edges_) all += rings_.ring(e).buffers;
@@ -170,7 +171,7 @@ class gravel_receiver {
   }
   gravel_stream_t own() { return own_ ? own_ : own_ = gravel_stream_create(); }
 
-  /// Looks once at each source, whether its next packet is there, until ticket `ticket` has its segment.
+  /// Polls each source once for its next packet, until ticket `ticket` has its segment.
   void resolve(uint64_t ticket) {
     const gravel_t g = gravel_host_handle();
     for (size_t i = 0; i < edges_.size() && first_ + found_.size() <= ticket; ++i) {
@@ -200,7 +201,7 @@ class gravel_receiver {
       while (first_ + found_.size() <= ticket) found_.emplace_back();
   }
   bool is_of_host() const { return rings_.edges()[edges_[0]].destination.kind == gravel_endpoint::host; }
-  /// Its buffer goes back at once.
+  /// Copies the packet into host memory and releases its buffer at once.
   void deliver_to_host(gravel_segment& s) {
     if (free_host_.empty()) {
       host_.emplace_back(gravel::detail::current_backend(), rings_.shape().packet_bytes,
@@ -225,19 +226,19 @@ class gravel_receiver {
 
   gravel::detail::ring_set& rings_;
   std::vector<size_t> edges_;
-  std::vector<uint64_t> next_;  ///< of each source: its next packet
+  std::vector<uint64_t> next_;  ///< [sources] number of the next packet
   std::vector<bool> ended_;
   gravel::detail::event_pool events_;
   size_t n_ended_ = 0, turn_ = 0;
-  uint64_t tickets_ = 0, pending_ = 0;  ///< pending: those of which nobody has got the segment
-  std::vector<held_packet> held_;       ///< got, and not released
-  std::deque<found_segment> found_;     ///< of tickets from first_ on
+  uint64_t tickets_ = 0, pending_ = 0;  ///< pending: requested, and get() has not returned
+  std::vector<held_packet> held_;       ///< returned by get(), and not released
+  std::deque<found_segment> found_;     ///< for tickets first_ and later
   uint64_t first_ = 0;
-  std::vector<gravel::detail::pinned_array<char>> host_;  ///< of a host endpoint: packets in its memory
-  std::vector<char*> free_host_;                          ///< those of them that are free
+  std::vector<gravel::detail::pinned_array<char>> host_;  ///< for a host endpoint: packets in host memory
+  std::vector<char*> free_host_;                          ///< packets of host_ that are free
   bool direct_ = true, handed_over_ = false;
   gravel_stream_t own_ = nullptr;
-  std::unordered_map<gravel_stream_t, gravel_event> releases_;  ///< the last one of each stream
+  std::unordered_map<gravel_stream_t, gravel_event> releases_;  ///< the last release in each stream
 };
 
 inline bool gravel_pending_segment::is_ready() const { return receiver_->is_ready(ticket_); }

@@ -1,4 +1,4 @@
-// Segments as a host sees them: what has come over a link, and what will.
+// Segments for the host: what has arrived over a link, and what will arrive.
 #pragma once
 #include <cstdint>
 
@@ -8,19 +8,19 @@
 
 class gravel_receiver;
 
-/// A piece of memory that has come, its size and metadata: one packet, or less, of what was sent. Its memory is the
-/// link's until gravel_receiver::release.
+/// Data that has arrived: one link packet of a segment, or a whole segment if it fits one packet. The memory belongs to
+/// the link and is valid until gravel_receiver::release.
 struct gravel_segment {
-  char* data = nullptr;  ///< in the PE's device memory; of a host endpoint: in host memory
+  char* data = nullptr;  ///< in device memory; for a host endpoint: in host memory
   uint64_t bytes = 0;
-  uint64_t metadata = 0;   ///< what its sender gave
-  gravel_endpoint source;  ///< where it was sent
-  bool is_last = false;    ///< of a segment that its sender cut into packets
-  bool has_come = false;   ///< false: the sources have shut down, and nothing more comes
-  size_t input = 0;        ///< which of the receiver's sources
+  uint64_t metadata = 0;   ///< from the sender
+  gravel_endpoint source;  ///< the endpoint that sent it
+  bool is_last = false;    ///< the last packet of what the sender sent at once
+  bool has_come = false;   ///< false: the sources have shut down, and nothing more arrives
+  size_t input = 0;        ///< number of the source among the receiver's sources
   gravel::detail::received_packet packet{};
 
-  /// Whether there is none: the link has been shut down, and all has been received.
+  /// Returns whether there is no data: the link has been shut down, and all has been received.
   /// @scope any
   /// @completion on return
   /// @errors none
@@ -28,14 +28,14 @@ struct gravel_segment {
   bool empty() const { return !has_come; }
 };
 
-/// What a kernel needs to wait for a packet and to read it. Plain data.
+/// The data with which a kernel waits for a packet and reads it. Plain data.
 struct gravel_arrival {
   gravel_t g;
   gravel::detail::packet_ring ring;
   uint64_t number;
 };
 
-/// A segment that will come: what gravel_receiver::receive() returns.
+/// A segment that will arrive. gravel_receiver::receive() returns it.
 /// @scope any host thread
 /// @completion on return
 /// @errors gravel::error: the link is closed
@@ -44,15 +44,15 @@ class gravel_pending_segment {
  public:
   /// @internal
   gravel_pending_segment(gravel_receiver* receiver, uint64_t ticket) : receiver_(receiver), ticket_(ticket) {}
-  /// Whether it has come.
+  /// Returns whether the segment has arrived.
   bool is_ready() const;
-  /// Waits for it, and returns it.
+  /// Waits for the segment and returns it.
   gravel_segment get() const;
-  /// Makes a stream wait for it.
-  /// @param stream what is put into it from now on begins when the segment is here
+  /// Makes a stream wait for the segment.
+  /// @param stream work that is put into it from now on begins when the segment has arrived
   /// @completion returns at once
   void wait(gravel_stream_t stream) const;
-  /// For gravel_receive() in a kernel.
+  /// Returns the argument of gravel_receive(), for a kernel.
   gravel_arrival handle() const;
 
  private:

@@ -1,4 +1,4 @@
-// gravel_sender: the sending end of a link, or the input of a router, as its host sees it.
+// gravel_sender: the sending end of a link, or an input of a router, for the host of its PE.
 #pragma once
 #include <algorithm>
 #include <bit>
@@ -16,24 +16,25 @@ constexpr uint32_t gravel_no_copies = ~0u;
 
 /// How a segment is sent.
 struct gravel_send_call {
-  uint64_t metadata = 0;             ///< comes with each of its packets; 0: none
-  gravel_event after{};              ///< waits for it, on the device, before the segment is read
-  gravel_stream_t stream = nullptr;  ///< nullptr: a stream of the sender's own
+  uint64_t metadata = 0;             ///< travels with each packet of the segment; 0: none
+  gravel_event after{};              ///< the device waits for it before it reads the segment
+  gravel_stream_t stream = nullptr;  ///< nullptr: the sender's own stream
 };
 
-/// Of one PE's endpoint. Made by gravel_link and gravel_router. Thread: one of the host at a time.
+/// Sends segments from one endpoint of this PE. gravel_link and gravel_router create it.
 /// @scope one host thread of the PE at a time
-/// @completion of send(): the event that it returns; of the others on return
-/// @errors gravel::error: what cannot be, a link that is closed or shut down
+/// @completion send(): the event that it returns; all other calls: on return
+/// @errors gravel::error: invalid arguments, a link that is shut down or that a router has taken
 /// @source Groute, sections 3 and 4.1
 class gravel_sender {
  public:
   static constexpr uint64_t most_bytes = 1ull << 40;
-  /// Whom a segment may go to, by number; the sender takes who has room first.
+  /// Returns the numbers of the outputs that a segment may go to; the sender takes the output that has a free buffer
+  /// first.
   using choice = std::function<std::vector<int>(uint64_t bytes, uint64_t metadata)>;
 
   /// @internal
-  /// `first_edge` to `first_edge + n_outputs` of `rings`, which all begin at one endpoint of this PE.
+  /// `first_edge` to `first_edge + n_outputs - 1`: links of `rings` that all begin at one endpoint of this PE.
   gravel_sender(gravel::detail::ring_set& rings, size_t first_edge, uint32_t n_outputs, gravel::detail::send_way way,
                 uint32_t blocks, uint32_t copies_from, choice choose = {})
       : rings_(rings),
@@ -47,8 +48,8 @@ class gravel_sender {
         exceptions_(std::uncaught_exceptions()) {
     for (size_t i = 0; i < n_; ++i) direct_ &= rings_.reaches(edge(i).destination.pe);
   }
-  /// Waits for what is on its way. If nobody has called shutdown() it does so. Where an exception passes it does
-  /// neither: whoever would receive it may not come.
+  /// Waits for segments that are on their way. Calls shutdown() if the program has not. If an exception passes, it does
+  /// neither: the receiver may never receive.
   ~gravel_sender() noexcept(false) {
     if (std::uncaught_exceptions() != exceptions_) return;
     if (!closed_) shutdown();
@@ -60,11 +61,11 @@ class gravel_sender {
   gravel_sender(const gravel_sender&) = delete;
   gravel_sender& operator=(const gravel_sender&) = delete;
 
-  /// Sends bytes [data, data + bytes), memory that kernels of this PE can read, in packets. Returns at once (with 32
-  /// calls under way: when the first of them is done); the event happens when `data` may be reused. Of a host endpoint
-  /// `data` is any memory of the host, and may be reused on return. Segments of a sender go in the order of its calls.
+  /// Sends bytes [data, data + bytes) in packets; kernels of this PE must be able to read this memory. Returns at once,
+  /// but the 33rd call waits until the first is done. The event happens when `data` may be reused. For a host endpoint
+  /// `data` is any host memory, and may be reused on return. Segments of a sender leave in the order of its calls.
   /// Throws gravel::error after shutdown(), and for more than most_bytes.
-  /// @param data memory of this PE's device
+  /// @param data memory that kernels of this PE can read; for a host endpoint: host memory
   /// @param bytes 0 or more
   /// @param how stream, event to wait for, metadata
   gravel_event send(const void* data, uint64_t bytes, const gravel_send_call& how = {}) {
@@ -82,7 +83,7 @@ class gravel_sender {
     if (edge(0).source.kind == gravel_endpoint::host) return send_from_host(job, how);
     return start(job, how.stream);
   }
-  /// Nothing comes behind what was sent. Returns at once, whatever the buffers hold.
+  /// Ends the stream of segments: this sender sends no more. Returns at once, even if all buffers are full.
   /// @param how stream and event to wait for
   gravel_event shutdown(const gravel_send_call& how = {}) {
     if (closed_) gravel::detail::fail_text("gravel_sender::shutdown: " + text() + " was shut down before");
@@ -99,14 +100,15 @@ class gravel_sender {
                     done);
     return last_ = done;
   }
-  /// Whether shutdown() was called.
+  /// Returns whether shutdown() was called.
   bool is_shut_down() const { return closed_; }
   /// @internal
   bool was_used() const { return closed_ || last_.word; }
   /// @internal
-  /// Somebody else sends on these links from now on.
+  /// A router sends on these links from now on.
   void hand_over() { closed_ = true; }
-  /// Is everything stored straight into the destinations' memory? Otherwise it goes through the aggregator.
+  /// Returns whether kernels store everything directly into the destinations' memory. Otherwise it goes through the
+  /// aggregator.
   bool is_direct() const { return direct_; }
 
  private:
@@ -115,7 +117,7 @@ class gravel_sender {
     return n_ == 1 ? gravel::detail::text_of(edge(0).source, edge(0).destination)
                    : "the router's input at " + gravel::detail::text_of(edge(0).source);
   }
-  /// What a call waits for while all buffers are full.
+  /// Describes what a call waits for while all buffers are full.
   std::string awaited() const {
     return "what was sent on " + text() + " to leave: its " + std::to_string(rings_.shape().buffers) +
            " buffers at a destination are full until segments are received and released there. A thread that sends and "
@@ -136,7 +138,7 @@ class gravel_sender {
     return some;
   }
 
-  /// The stream for the next kernel. Kernels of one input follow each other.
+  /// Returns the stream for the next kernel. Kernels of one input run one after the other.
   gravel_stream_t follow(gravel_stream_t stream) {
     if (!stream) stream = own_ ? own_ : own_ = gravel_stream_create();
     if (stream != last_stream_ && last_stream_) gravel_wait(last_, stream);
@@ -153,13 +155,13 @@ class gravel_sender {
       number_packets(job, [](auto...) {});
     }
     const gravel::detail::send_end end{gravel_handle(), rings_.device_ring(first_), n_, rings_.state(first_)};
-    constexpr uint64_t each = GRAVEL_CUDA ? 16384 : 1024;  // bytes of a packet for which a block is worth while
+    constexpr uint64_t each = GRAVEL_CUDA ? 16384 : 1024;  // bytes of a packet for each block
     const uint64_t packet = std::min<uint64_t>(job.bytes, rings_.shape().packet_bytes);
     const auto grid = static_cast<unsigned>(std::clamp<uint64_t>((packet + each - 1) / each, 1, blocks_));
-    // Blocks of a packet wait for its buffer together.
+    // All blocks wait for the buffer of a packet together, so they must run at the same time.
     const gravel_launch_config config{
         .grid = grid, .block = GRAVEL_CUDA ? 512 : 32, .stream = stream, .cooperative = grid > 1};
-    // Who waits for nothing but credits, which other kernels store here, needs no resolver.
+    // A kernel that waits only for credits, which other kernels store here, needs no resolver.
     const auto kernel = direct_ ? gravel::detail::send_segment<gravel::detail::stored_heap>
                                 : gravel::detail::send_segment<gravel::detail::far_heap>;
     if (direct_ && !job.after.word) gravel::detail::launch_alone(kernel, config, end, job);
@@ -167,12 +169,12 @@ class gravel_sender {
     return last_ = job.done;
   }
 
-  /// Where packets go must be known here: the host then counts all of them.
+  /// Copies need outputs that the host knows beforehand; the host then numbers all packets.
   bool may_copy() const {
     return direct_ && copies_from_ != gravel_no_copies && way_ != gravel::detail::send_way::any &&
            way_ != gravel::detail::send_way::one;
   }
-  /// Does a copy engine carry it? The stream must have room: send() shall not wait for it.
+  /// Returns whether a copy engine carries the segment. The CUDA stream must have room: send() must not wait for it.
   bool is_copied(const gravel::detail::send_job& job) {
     constexpr uint64_t most = 256;  // copies, and kernels between them
     if (std::min<uint64_t>(job.bytes, rings_.shape().packet_bytes) < copies_from_) return false;
@@ -185,8 +187,8 @@ class gravel_sender {
     in_stream_ += steps;
     return true;
   }
-  /// Numbers the packets of the segment, in the order of send_packets: each(output, number, packet of the segment, is
-  /// it the last there).
+  /// Numbers the packets of the segment in the order of send_packets. Calls each(output, number, packet of the segment,
+  /// whether it is the last one at that output).
   template <class Each>
   void number_packets(const gravel::detail::send_job& job, const Each& each) {
     if (next_.empty()) {  // kernels may have sent before
@@ -202,7 +204,7 @@ class gravel_sender {
           each(output, next_[output]++, share.begin + p, share.begin + p + 1 == share.end);
       }
   }
-  /// The segment by copies in the stream, each when its buffer is free.
+  /// Sends the segment by copies in the stream. Each copy waits for its buffer.
   void copy_packets(const gravel::detail::send_job& job, gravel_stream_t stream) {
     const gravel::detail::segment_cut cut{job.bytes, rings_.shape().packet_bytes};
     gravel_event after = job.after;
@@ -229,8 +231,8 @@ class gravel_sender {
     step({}, job.done);
   }
 
-  /// By way of device memory, as many packets as there are buffers under way. The last of them may be: `data` has been
-  /// read.
+  /// Sends from host memory by way of staging in device memory. As many packets are on their way as there are buffers.
+  /// When it returns, all of `data` has been read; the last packets may still be on their way.
   gravel_event send_from_host(gravel::detail::send_job job, const gravel_send_call& how) {
     const gravel::detail::segment_cut cut{job.bytes, rings_.shape().packet_bytes};
     const uint32_t buffers = rings_.shape().buffers;
@@ -263,18 +265,18 @@ class gravel_sender {
   uint32_t n_;
   gravel::detail::send_way way_;
   uint32_t blocks_;
-  uint32_t copies_from_;  ///< bytes of a packet from which on a copy engine carries it
+  uint32_t copies_from_;  ///< a copy engine carries packets of at least so many bytes
   choice choose_;
   gravel::detail::event_pool events_;
   int exceptions_;
-  std::vector<uint64_t> next_;  ///< of each output: its next packet, if copies may carry it
+  std::vector<uint64_t> next_;  ///< [outputs] number of the next packet, if copies may carry it
   std::deque<std::pair<gravel_event, uint64_t>>
-      copied_;              ///< segments that may be under way, and their steps in streams
+      copied_;              ///< segments that may be on their way, and their steps in streams
   uint64_t in_stream_ = 0;  ///< steps of all of them
   bool direct_ = true, closed_ = false;
   gravel_stream_t own_ = nullptr, last_stream_ = nullptr;
   gravel_event last_;
-  char* stage_ = nullptr;             ///< of a host endpoint: packets in device memory
-  std::vector<gravel_event> staged_;  ///< of each: it has been sent
+  char* stage_ = nullptr;             ///< for a host endpoint: staging for packets in device memory
+  std::vector<gravel_event> staged_;  ///< [buffers] happens when the staged packet has been sent
   uint64_t stages_ = 0;
 };

@@ -1,24 +1,33 @@
-// A ring of packets from one PE to another: the protocol on which links and routers stand. Packet n goes into buffer n % buffers.
+// Packet ring: the protocol under links and routers. It moves packets from one PE to another.
 //
-//   where              word             written by    what
-//   at the destination word (a buffer)  source        which packet is there, its size (packet_word.hpp)              [L2]
-//                      counter          source        bytes that came in pieces, ever                                [L3]
-//                      metadata, data   source        before [L2] or [L3]
-//                      ended            source        packets that there are in all, + 1; 0: more may come           [L4]
-//                      results          source        arrays' packets that are stored where they belong                  [L8]
-//                      counted, taken   destination   for itself
-//   at the source      freed (a buffer) destination   number of the packet that was taken out last, + 1: a credit    [L5]
-//                      sent             source        for itself
+// Problem. The source must not overwrite a packet that the destination still reads, and the destination must know when
+// all parts of a packet have arrived, also if they travel as several messages that overtake each other.
+// Solution. A ring of buffers at the destination. Packet n uses buffer n % buffers. Each buffer has a word that names
+// the packet in it, and a credit at the source.
 //
-// A packet that one block stores into mapped memory, or that is one message, has come with its word. One that travels in several pieces (stored by
-// several blocks, or messages, which may overtake each other) is counted: it has come when word and counter say so.
+// Protocol.
+//   where               word             written by    what
+//   at the destination  word (a buffer)  source        which packet is there, its size (packet_word.hpp)        [L2]
+//                       counter          source        bytes that have arrived in parts, ever                   [L3]
+//                       metadata, data   source        before [L2] or [L3]
+//                       ended            source        number of all packets, + 1; 0: more may follow           [L4]
+//                       results          source        array packets that are stored where they belong          [L8]
+//                       counted, taken   destination   used by the destination alone
+//   at the source       freed (a buffer) destination   number of the packet taken out last, + 1: a credit       [L5]
+//                       sent             source        used by the source alone
 //
-// Invariants: the source writes into a buffer only when `freed` is of the packet before in that buffer, so at most one packet is in it, and what belongs to packet
-// n + buffers is written after the destination has read all of packet n. All numbers are 64-bit and only grow; of a word the low half of its packet's number is enough, as
-// it is compared with one packet alone. A shutdown takes no buffer, so it waits for nothing; who waits for a packet looks at `ended`, too. The model is
-// test/models/link.pml.
+// A packet has arrived with its word if one block stores it into mapped memory, or if it is one message. A packet in
+// several parts (several blocks store it, or several messages carry it) is counted: it has arrived when word and
+// counter both say so.
 //
-// Source: Groute, section 4.1 (packets, pipelined receivers with several buffers).
+// Invariants.
+// - The source writes into a buffer only when `freed` names the packet before in that buffer. So at most one packet is
+//   in a buffer, and everything of packet n + buffers is written after the destination has read all of packet n.
+// - All numbers are 64-bit and only grow. The low half of a packet's number is enough in its word, since the word is
+//   compared with one packet only.
+// - A shutdown uses no buffer, so it waits for nothing. A party that waits for a packet polls `ended`, too.
+//
+// Model: test/models/link.pml. Source: Groute, section 4.1 (packets, pipelined receivers with several buffers).
 #pragma once
 #include "device/bulk.cuh"
 #include "device/wait.cuh"
@@ -27,38 +36,39 @@
 
 namespace gravel::detail {
 
-/// Of one buffer, at the destination.
+/// State of one buffer, at the destination.
 struct alignas(64) arrival_line {
-  uint64_t word, counter, metadata;  ///< the source's
-  uint64_t counted;                  ///< the destination's: `counter` when the packet before was taken out
+  uint64_t word, counter, metadata;  ///< the source writes them
+  uint64_t counted;                  ///< the destination writes it: `counter` when the packet before was taken out
   uint64_t spare[4];
 };
-/// Of one buffer, at the source.
+/// State of one buffer, at the source.
 struct alignas(64) credit_line {
-  uint64_t freed;  ///< the destination's
+  uint64_t freed;  ///< the destination writes it
   uint64_t spare[7];
 };
-/// Of a ring, at the destination and at the source.
+/// State of a ring, at the destination.
 struct alignas(64) sink_line {
-  uint64_t ended;          ///< the source's
-  uint64_t results;        ///< the source's: of an allreduce, stored where they belong (ring_allreduce.cuh)
-  uint64_t taken;          ///< the destination's: packets that kernels have received
-  uint64_t results_taken;  ///< the destination's
+  uint64_t ended;    ///< the source writes it
+  uint64_t results;  ///< the source writes it: results of an allreduce, stored where they belong (ring_allreduce.cuh)
+  uint64_t taken;    ///< the destination writes it: packets that kernels have received
+  uint64_t results_taken;  ///< the destination writes it
   uint64_t spare[4];
 };
+/// State of a ring, at the source.
 struct alignas(64) source_line {
-  uint64_t sent;     ///< packets, written when a kernel that sends ends
-  uint64_t results;  ///< the same of results
-  uint64_t closed;   ///< it was shut down
+  uint64_t sent;     ///< packets; a kernel that sends writes it when it ends
+  uint64_t results;  ///< results; a kernel that sends writes it when it ends
+  uint64_t closed;   ///< not 0: the ring was shut down
   uint64_t spare[5];
 };
 static_assert(sizeof(arrival_line) == 64 && sizeof(credit_line) == 64 && sizeof(sink_line) == 64 &&
               sizeof(source_line) == 64);
 
-/// Plain data, the same at all PEs but for the heap that addresses lie in.
+/// A ring. Plain data. It is the same at all PEs, except that addresses lie in the PE's own heap.
 struct packet_ring {
-  char *arrivals, *credits;  ///< what lies at the destination, and at the source: symmetric addresses
-  uint32_t packet_bytes;     ///< of a buffer, a multiple of 16
+  char *arrivals, *credits;  ///< memory at the destination, and at the source: symmetric addresses
+  uint32_t packet_bytes;     ///< size of a buffer, a multiple of 16
   uint32_t buffers;
   uint32_t source, destination;  ///< PEs
 
@@ -86,10 +96,10 @@ struct packet_ring {
   }
 };
 
-/// The memory of another PE, as far as it is mapped here.
+/// The heap of another PE, which may be mapped here.
 struct far_heap {
   static constexpr bool always = false;
-  char *mine, *theirs;  ///< theirs: nullptr, messages must do
+  char *mine, *theirs;  ///< theirs: nullptr if it is not mapped: messages carry all
   GRAVEL_BOTH static far_heap of(const gravel_t& g, uint32_t pe) {
     return {g.heap, mapped_heap(g, static_cast<int>(pe))};
   }
@@ -99,24 +109,24 @@ struct far_heap {
     return reinterpret_cast<A*>(theirs + (reinterpret_cast<const char*>(symmetric) - mine));
   }
 };
-/// The same of one that is mapped. A kernel of those alone holds no code for messages: calls of that would leave it
-/// half of its registers.
+/// The heap of another PE that is known to be mapped. A kernel that uses only such heaps contains no code for messages.
+/// Calls of that code would take half of its registers.
 struct stored_heap : far_heap {
   static constexpr bool always = true;
   GRAVEL_BOTH static stored_heap of(const gravel_t& g, uint32_t pe) { return {far_heap::of(g, pe)}; }
   GRAVEL_BOTH bool is_mapped() const { return true; }
 };
 
-/// What a packet brings. Plain data.
+/// A packet that has arrived. Plain data.
 struct received_packet {
   uint64_t number;
-  packet_word word;  ///< value 0: there is none, the source has shut down
+  packet_word word;  ///< value 0: no packet, the source has shut down
   GRAVEL_BOTH bool is_end() const { return word.value == 0; }
 };
 
-// Of the source. Thread scope: lane.
+// The source's functions. Thread scope: lane.
 
-/// May packet `number` be written now?
+/// Returns whether packet `number` may be written now.
 GRAVEL_BOTH bool has_credit(const packet_ring& r, uint64_t number) {
   return number < r.buffers || load_acquire(&r.credit(number)->freed) >= number - r.buffers + 1;  // [L5]
 }
@@ -124,26 +134,27 @@ GRAVEL_DEVICE void await_credit(const gravel_t& g, const packet_ring& r, uint64_
   for (watched_wait wait; !has_credit(r, number);)
     wait.attentively(g, [&] { return wait_subject{.what = awaited::buffer, .pe = r.destination, .wanted = number}; });
 }
-/// A word of another PE by a message, at once. What travels as messages is not inlined: it is long, and who stores
-/// shall not pay for it with registers.
+/// Stores a word at another PE by a message, and flushes. Functions that send messages are not inlined: they are long,
+/// and a caller that stores would need registers for them.
 __device__ GRAVEL_NOINLINE inline void put_word(const gravel_t& g, uint64_t* at, uint64_t value, uint32_t pe) {
   gravel_put(g, at, value, static_cast<int>(pe));
   gravel_flush(g);
 }
-/// The same where a later message may overtake this one: the larger value stays.
+/// Raises a word at another PE by a message, and flushes. A later message may overtake this one, so the larger value
+/// stays.
 __device__ GRAVEL_NOINLINE inline void raise_word(const gravel_t& g, uint64_t* at, uint64_t value, uint32_t pe) {
   gravel_max(g, at, value, static_cast<int>(pe));
   gravel_flush(g);
 }
-/// The word of a packet, behind what was stored before.
+/// Notifies the destination of a packet, after what was stored before.
 template <class There>
 GRAVEL_DEVICE void notify_packet(const gravel_t& g, const packet_ring& r, const There& there, uint64_t number,
                                  packet_word word) {
   uint64_t* const at = &r.arrival(number)->word;
   if (there.is_mapped()) return store_release(there.at(at), word.value);  // [L2]
-  put_word(g, at, word.value, r.destination);  // [L2] behind nothing: the packet is counted, or empty
+  put_word(g, at, word.value, r.destination);  // [L2] in no order: the packet is counted, or empty
 }
-/// There are `packets` packets in all. They need not have come yet.
+/// Notifies the destination that there are `packets` packets in all. They need not have arrived yet.
 template <class There>
 GRAVEL_DEVICE void notify_end(const gravel_t& g, const packet_ring& r, const There& there, uint64_t packets) {
   uint64_t* const at = &r.sink()->ended;
@@ -152,9 +163,9 @@ GRAVEL_DEVICE void notify_end(const gravel_t& g, const packet_ring& r, const The
   put_word(g, at, packets + 1, r.destination);                             // [L4]
 }
 
-// Of the source. Thread scope: block.
+// The source's functions. Thread scope: block.
 
-/// As copy_bytes, with several words of each thread on their way at once. Thread scope: block.
+/// As copy_bytes, but each thread has several words in flight. Thread scope: block.
 GRAVEL_DEVICE void copy_packet(const gravel_t& g, char* to, const char* from, uint64_t bytes) {
   constexpr uint32_t at_once = 8;
   uint64_t done = 0;
@@ -174,13 +185,13 @@ GRAVEL_DEVICE void copy_packet(const gravel_t& g, char* to, const char* from, ui
   copy_bytes(copy_team::block(g), to + done, from + done, bytes - done);
 }
 
-/// Bytes that fit a message with a signal.
+/// The most bytes of a message with a signal.
 GRAVEL_BOTH uint64_t signalled_bytes(const gravel_t& g) {
   return uint64_t{most_bulk_units(g, g.block.state ? g.block : g.direct) - 2} * sizeof(unit);
 }
 
-/// Bytes [begin, end) of the data of a packet, and its metadata if there is any, as messages that are counted. They go
-/// to `to`, a symmetric address.
+/// Sends bytes [begin, end) of a packet's data, and its metadata if there is any, as counted messages to the symmetric
+/// address `to`.
 __device__ GRAVEL_NOINLINE inline void put_counted(const gravel_t& g, const packet_ring& r, uint64_t number, char* to,
                                                    const char* from, uint64_t begin, uint64_t end, uint64_t metadata) {
   arrival_line* const line = r.arrival(number);
@@ -196,7 +207,7 @@ __device__ GRAVEL_NOINLINE inline void put_counted(const gravel_t& g, const pack
                       static_cast<int>(r.destination));  // [L3]
   if (threadIdx.x == 0) gravel_flush(g);
 }
-/// A whole packet by messages: in one, if that is enough.
+/// Sends a whole packet by messages: by one message if it fits.
 __device__ GRAVEL_NOINLINE inline void put_packet_by_messages(const gravel_t& g, const packet_ring& r, uint64_t number,
                                                               char* to, const char* from, uint64_t bytes, bool is_last,
                                                               uint64_t metadata) {
@@ -211,8 +222,8 @@ __device__ GRAVEL_NOINLINE inline void put_packet_by_messages(const gravel_t& g,
   if (threadIdx.x == 0)
     notify_packet(g, r, far_heap{}, number, packet_word::make(number, bytes, is_last, metadata != 0, true));
 }
-/// A whole packet, by one block that has the buffer. `to`: r.data(number), or another place that is free at the
-/// destination.
+/// One block, which has waited for the buffer, sends a whole packet. `to`: r.data(number), or another place that is
+/// free at the destination.
 template <class There>
 GRAVEL_DEVICE void put_packet(const gravel_t& g, const packet_ring& r, const There& there, uint64_t number, char* to,
                               const char* from, uint64_t bytes, bool is_last, uint64_t metadata) {
@@ -223,7 +234,8 @@ GRAVEL_DEVICE void put_packet(const gravel_t& g, const packet_ring& r, const The
   if (metadata) there.at(r.arrival(number))->metadata = metadata;
   notify_packet(g, r, there, number, packet_word::make(number, bytes, is_last, metadata != 0, false));
 }
-/// The same by all blocks of a grid, each a part of it: block 0 also what is one. Each has waited for the buffer.
+/// All blocks of a grid send one packet, each block a part of it. Block 0 also sends metadata and word. Each block has
+/// waited for the buffer.
 template <class There>
 GRAVEL_DEVICE void put_packet_part(const gravel_t& g, const packet_ring& r, const There& there, uint64_t number,
                                    const char* from, uint64_t bytes, bool is_last, uint64_t metadata, uint32_t part,
@@ -245,9 +257,9 @@ GRAVEL_DEVICE void put_packet_part(const gravel_t& g, const packet_ring& r, cons
     notify_packet(g, r, there, number, packet_word::make(number, bytes, is_last, metadata != 0, true));
 }
 
-// Of the destination. Thread scope: lane, or a host thread.
+// The destination's functions. Thread scope: lane, or a host thread.
 
-/// Is packet `number` there, or will it never come? False: neither is known yet.
+/// Returns true if packet `number` has arrived, or if it is known that it will never arrive.
 GRAVEL_BOTH bool poll_packet(const gravel_t& g, const packet_ring& r, uint64_t number, received_packet* found) {
   const arrival_line* const line = r.arrival(number);
   const packet_word word{poll_word(g, &line->word)};  // [L2]
@@ -271,7 +283,7 @@ GRAVEL_BOTH received_packet await_packet(const gravel_t& g, const packet_ring& r
 GRAVEL_BOTH uint64_t metadata_of(const gravel_t& g, const packet_ring& r, const received_packet& p) {
   return p.word.has_metadata() ? poll_word(g, &r.arrival(p.number)->metadata) : 0;
 }
-/// All threads have read the packet: its buffer goes back. Thread scope: lane of a kernel.
+/// Returns the buffer of a packet that all threads have read. Thread scope: lane of a kernel.
 template <class There>
 GRAVEL_DEVICE void free_packet(const gravel_t& g, const packet_ring& r, const There& back, const received_packet& p) {
   uint64_t* const counted = &r.arrival(p.number)->counted;

@@ -1,5 +1,5 @@
-// What a source tells a destination of one packet, in one word: which packet it is, so that a word says by itself
-// whether it has come.
+// The word with which a source notifies a destination of one packet. It names the packet, so the word alone says
+// whether the packet has arrived.
 #pragma once
 #include <cstdint>
 
@@ -7,8 +7,12 @@
 
 namespace gravel::detail {
 
-///   bits 0-27 bytes | 28 always set | 29 metadata has come, too | 30 counted: its bytes are added to a counter of
-///   their own 31 last of its segment | 32-63 low half of the packet's number + 1
+///   bits 0-27   bytes
+///   bit  28     always set
+///   bit  29     the packet has metadata, too
+///   bit  30     counted: the packet's bytes are added to a counter of their own
+///   bit  31     the last packet of its segment
+///   bits 32-63  low half of the packet's number + 1
 struct packet_word {
   static constexpr uint64_t most_bytes = 1u << 27;
   uint64_t value = 0;
@@ -18,8 +22,8 @@ struct packet_word {
     return {(number + 1) << 32 | uint64_t{is_last} << 31 | uint64_t{is_counted} << 30 | uint64_t{has_metadata} << 29 |
             1u << 28 | bytes};
   }
-  /// Of packet `number`? A buffer has at most one packet at a time, so 32 bits tell apart those that it has one after
-  /// the other.
+  /// Returns whether this is the word of packet `number`. A buffer holds at most one packet at a time, so 32 bits
+  /// distinguish the packets that use it one after the other.
   GRAVEL_BOTH bool is_of(uint64_t number) const {
     return (value >> 28 & 1) && static_cast<uint32_t>(value >> 32) == static_cast<uint32_t>(number + 1);
   }
@@ -27,7 +31,7 @@ struct packet_word {
   GRAVEL_BOTH bool has_metadata() const { return value >> 29 & 1; }
   GRAVEL_BOTH bool is_counted() const { return value >> 30 & 1; }
   GRAVEL_BOTH bool is_last() const { return value >> 31 & 1; }
-  /// What its counter grows by.
+  /// The number of bytes by which the counter rises.
   GRAVEL_BOTH uint64_t counted_bytes() const {
     return is_counted() ? bytes() + (has_metadata() ? sizeof(uint64_t) : 0) : 0;
   }

@@ -1,33 +1,35 @@
-// Along paths of links: arrays combined from one PE to the next, as a chain, a tree or a ring; and one PE's array to
-// all, along a ring. Each block of a grid has a lane of the path and a part of the arrays for itself, so blocks wait
-// for nobody but for the blocks of the same number at their neighbours. Source: Groute, sections 2.1 (rings, packets
-// that are passed on while others come) and 5.1.4 (reductions along trees).
+// Paths of links: arrays that are combined from one PE to the next, along a chain, a tree or a ring, and one PE's array
+// that is copied to all PEs along a ring.
+//
+// Each block of a grid has a lane of the path and a part of the arrays for itself. So a block waits only for the blocks
+// of the same number at neighbouring PEs. Source: Groute, sections 2.1 (rings, packets that are passed on while others
+// arrive) and 5.1.4 (reductions along trees).
 #pragma once
 #include <type_traits>
 
 #include "lib/base/element.hpp"
 #include "lib/link/packet_ring.cuh"
 
-/// Plain data for kernels; from gravel_router::path().
+/// A path as kernels see it, from gravel_router::path(). Plain data.
 struct gravel_path_handle {
   gravel_t g;
   const gravel::detail::packet_ring* rings;  ///< [links][lanes], in device memory: link i begins at input i
-  uint32_t lanes;                            ///< most blocks of a grid that calls
+  uint32_t lanes;                            ///< the most blocks of a grid that calls
   uint32_t n;                                ///< inputs
-  uint32_t position;                         ///< of this PE among them
+  uint32_t position;                         ///< of this PE among the inputs
   uint8_t policy;                            ///< gravel_policy
-  bool directly;  ///< all links of the path are stored over; otherwise all packets are messages
+  bool directly;  ///< kernels store over all links of the path; otherwise all packets are messages
 };
 
-/// The same where all links are stored over (gravel_router::direct_path): kernels then hold no code for messages, and
-/// have more registers.
+/// A path over all of whose links kernels store (gravel_router::direct_path). Kernels that use this handle contain no
+/// code for messages and have more registers.
 struct gravel_direct_path_handle : gravel_path_handle {};
 
 namespace gravel::detail {
 
 template <class Handle>
 concept path_like = std::is_base_of_v<gravel_path_handle, Handle>;
-/// How the kernels of a handle reach other PEs.
+/// How kernels reach other PEs, by type of the handle.
 template <class Handle>
 using reach_of = std::conditional_t<std::is_same_v<Handle, gravel_direct_path_handle>, stored_heap, far_heap>;
 
@@ -38,7 +40,7 @@ constexpr uint32_t no_link = ~0u;
 struct element_range {
   uint64_t begin, end;
   GRAVEL_BOTH uint64_t size() const { return end - begin; }
-  /// Part `number` of `of`; parts begin at multiples of `grain` elements from here.
+  /// Returns part `number` of `of`. Parts begin at multiples of `grain` elements from `begin`.
   GRAVEL_BOTH element_range part(uint64_t number, uint64_t of, uint64_t grain) const {
     const uint64_t grains = (size() + grain - 1) / grain, each = grains / of, more = grains % of;
     const uint64_t first = (number * each + (number < more ? number : more)) * grain,
@@ -48,8 +50,8 @@ struct element_range {
   }
 };
 
-/// to[0 .. n), and also[0 .. n) if there is one, = what the sources have, combined in their order. Thread scope: block,
-/// each thread for its own words.
+/// Combines words [i, end) of the sources in their order into `to`, and with ALSO into `also`. Returns where the thread
+/// stopped. Thread scope: block, each thread for its own words.
 template <gravel_reduction HOW, class T, uint32_t SOURCES, bool ALSO, class Word>
 GRAVEL_DEVICE uint64_t combine_words(Word* to, Word* also, const Word* const (&source)[SOURCES], uint64_t i,
                                      uint64_t end) {
@@ -59,7 +61,7 @@ GRAVEL_DEVICE uint64_t combine_words(Word* to, Word* also, const Word* const (&s
     to[at] = word;
     if constexpr (ALSO) also[at] = word;
   };
-  // As many of a thread's words together as there are: all are on their way at once.
+  // Each thread takes MANY of its words together, so that all their loads are in flight at once.
   const auto together = [&]<uint32_t MANY>(std::integral_constant<uint32_t, MANY>) {
     for (; i + (MANY - 1) * step < end; i += MANY * step) {
       Word words[SOURCES][MANY];
@@ -103,8 +105,7 @@ GRAVEL_DEVICE void combine_arrays(T* to, T* also, const T* const (&source)[SOURC
   combine_words<HOW, T, SOURCES, ALSO, T>(to, also, source, done + threadIdx.x, n);
 }
 
-/// Where a block sends on its lane, and what it receives there: gravel_packet_sender and gravel_packet_receiver
-/// without the segments. Thread scope: block.
+/// The sending end of a path for a block: gravel_packet_sender without segments. Thread scope: block.
 template <class There>
 class path_sender {
  public:
@@ -122,15 +123,15 @@ class path_sender {
     if (threadIdx.x == 0) await_credit(g_, ring_, next_);
     __syncthreads();
   }
-  /// The buffer in the destination's memory, where that is mapped.
+  /// Returns the next buffer in the destination's memory, which must be mapped.
   GRAVEL_DEVICE char* buffer() const { return there_.at(ring_.data(next_)); }
-  /// What the block has stored there is a packet.
+  /// Notifies the destination: what the block has stored in buffer() is a packet.
   GRAVEL_DEVICE void stored(uint64_t bytes) {
     __syncthreads();
     if (threadIdx.x == 0) notify_packet(g_, ring_, there_, next_, packet_word::make(next_, bytes, true, false, false));
     ++next_;
   }
-  /// A packet from this PE's memory, by messages. Returns when `from` may be reused.
+  /// Sends a packet from this PE's memory, by messages. Returns when `from` may be reused.
   GRAVEL_DEVICE void put(const char* from, uint64_t bytes) {
     await_buffer();
     put_packet(g_, ring_, there_, next_, ring_.data(next_), from, bytes, true, 0);
@@ -164,7 +165,7 @@ class path_receiver {
     __syncthreads();
     return ring_.data(next_);
   }
-  /// All threads have read it.
+  /// Returns the packet's buffer. All threads have read it.
   GRAVEL_DEVICE void release() {
     __syncthreads();
     if (threadIdx.x == 0) free_packet(g_, ring_, back_, now_);
@@ -177,20 +178,21 @@ class path_receiver {
   const packet_ring ring_;
   const There back_;
   uint64_t next_;
-  received_packet now_{};  ///< of thread 0
+  received_packet now_{};  ///< valid in thread 0
 };
 
 constexpr uint64_t packets_of_chunk = 4;
-/// How a block's part is cut: alike at all PEs.
+/// How the part of a block is cut into packets. All PEs cut it alike.
 struct path_cut {
-  element_range part;  ///< of this block
+  element_range part;  ///< the part of this block
   uint64_t packet;     ///< elements
   uint64_t grain;
   GRAVEL_BOTH static path_cut of(const gravel_path_handle& h, uint64_t count, uint64_t element_bytes, uint32_t block,
                                  uint32_t blocks, uint32_t chunks) {
     const uint64_t grain = sizeof(unit) / element_bytes;
     const element_range part = element_range{0, count}.part(block, blocks, grain);
-    // Some packets a chunk, so that they are passed on while others come; not so small that waiting is most of it.
+    // Several packets for each chunk, so that one is passed on while others arrive; but packets are not so small that
+    // most of the time is waiting.
     const uint64_t most = h.rings[0].packet_bytes / sizeof(unit) * grain, least = 8192 / sizeof(unit) * grain;
     uint64_t packet = (part.size() / chunks / packets_of_chunk + grain - 1) / grain * grain;
     packet = packet < least ? least : packet;
@@ -200,7 +202,7 @@ struct path_cut {
     const uint64_t largest = part.part(0, chunks, grain).size();
     return (largest + packet - 1) / packet;
   }
-  /// Packet q of chunk k: elements of the arrays; perhaps none.
+  /// Returns the elements of packet q of chunk k. There may be none.
   GRAVEL_BOTH element_range range(uint32_t k, uint32_t chunks, uint64_t q) const {
     const element_range chunk = part.part(k, chunks, grain);
     const uint64_t from = chunk.begin + q * packet;
@@ -209,15 +211,15 @@ struct path_cut {
   }
 };
 
-/// Blocks of an array for which one more is worth while.
+/// So many bytes of an array for each block.
 constexpr uint64_t path_bytes_of_block = GRAVEL_CUDA ? 16384 : 2048;
 GRAVEL_BOTH uint32_t path_blocks(uint64_t bytes, uint32_t most) {
   const uint64_t wanted = (bytes + path_bytes_of_block - 1) / path_bytes_of_block;
   return wanted < 1 ? 1 : wanted < most ? static_cast<uint32_t>(wanted) : most;
 }
 
-/// Where all PEs' arrays go, and a result: by chain or tree. The sources are what came from PEs before, in their order,
-/// and the own array.
+/// Reduces by chain or tree. The PE combines its own array with the packets that arrive from below, in the order of the
+/// PEs, and sends the result up, or writes it to `to`.
 template <gravel_reduction HOW, class T, class Handle>
 GRAVEL_DEVICE void reduce_up(const Handle& h, T* to, const T* from, uint64_t count, uint32_t up, uint32_t left,
                              uint32_t right) {
@@ -231,7 +233,7 @@ GRAVEL_DEVICE void reduce_up(const Handle& h, T* to, const T* from, uint64_t cou
     const T* const two = right == no_link ? nullptr : reinterpret_cast<const T*>(second.receive());
     const bool stores = up != no_link && (reach_of<Handle>::always || h.directly);
     if (stores) sender.await_buffer();
-    // Messages are sent from memory: what came is combined where it came.
+    // Messages are sent from memory, so the result is combined in the buffer of the packet that arrived.
     T* const result = up == no_link ? to + r.begin : stores ? reinterpret_cast<T*>(sender.buffer()) : one;
     if (two) combine_arrays<HOW, T, 3, false>(result, nullptr, {one, two, mine}, r.size());
     else if (one) combine_arrays<HOW, T, 2, false>(result, nullptr, {one, mine}, r.size());
@@ -249,7 +251,7 @@ GRAVEL_DEVICE void reduce_up(const Handle& h, T* to, const T* from, uint64_t cou
   second.close();
 }
 
-/// data[0 .. bytes) of the PE at `root` at all PEs of the ring.
+/// Copies data[0 .. bytes) of the PE at `root` to all PEs of the ring.
 template <class Handle>
 GRAVEL_DEVICE void broadcast_along(const Handle& h, char* data, uint64_t bytes, uint32_t root) {
   using T = unsigned char;

@@ -1,10 +1,10 @@
-// Reductions and broadcasts along the path of a router: gravel_reduce (chain, tree), gravel_allreduce and gravel_broadcast (ring). Called by the host, which
-// starts a kernel for it, or by all threads of a kernel's grid.
+// Reductions and broadcasts along the path of a router: gravel_reduce (chain, tree), gravel_allreduce and
+// gravel_broadcast (ring). The host calls them and they start a kernel, or all threads of a kernel's grid call them.
 //
-//   gravel_router ring(gravel_all_devices(), gravel_all_devices(), GRAVEL_RING, gravel_path_options());    // collective
-//   gravel_allreduce(ring, to, from, count);                                                               // the sum of all PEs
+//   gravel_router ring(gravel_all_devices(), gravel_all_devices(), GRAVEL_RING, gravel_path_options());  // collective
+//   gravel_allreduce(ring, to, from, count);  // the sum over all PEs
 //
-// What the calls of this file have in common:
+// All calls of this file:
 // @param h from gravel_router::path() or direct_path()
 // @param router a chain or a tree (reduce), a ring (allreduce, broadcast)
 // @param to [count] results: a symmetric address, the same at all PEs; may be `from`
@@ -12,20 +12,21 @@
 // @param data [bytes], a symmetric address, the same at all PEs
 // @param count number of elements, the same at all PEs
 // @param bytes number of bytes, the same at all PEs
-// @param how stream, and event to wait for
-// @errors gravel::error of the host's calls for arrays that cannot be; in kernels the job ends with a message
+// @param how CUDA stream, and event to wait for
+// @errors host calls throw gravel::error for invalid arrays; in kernels an error ends the job with a message
 // @source Groute, sections 2.1, 4.3 and 5.1.4
 #pragma once
 #include "lib/link/ring_allreduce.cuh"
 #include "lib/link/router.cuh"
 
-/// How a host's call is made.
+/// Options of the host's calls.
 struct gravel_path_call {
-  gravel_event after{};              ///< begins, on the device, when that has happened
-  gravel_stream_t stream = nullptr;  ///< nullptr: the PE's own
+  gravel_event after{};              ///< the device waits for it before it begins
+  gravel_stream_t stream = nullptr;  ///< nullptr: the PE's own stream
 };
 
-/// A device endpoint of every PE, those of a node one behind the other: the order of a path that leaves each node once.
+/// Returns a device endpoint of every PE. The PEs of a node follow each other, so that a path in this order leaves each
+/// node once.
 /// @return [gravel_n_pes()]
 /// @scope any host thread
 /// @completion on return
@@ -36,8 +37,8 @@ inline std::vector<gravel_endpoint> gravel_all_devices() {
       if (gravel_node_of(pe) == node) all.push_back(gravel_device(pe));
   return all;
 }
-/// Options that suit paths: many blocks, each with small packets of its own.
-/// @return to be changed as needed
+/// Returns options that suit paths: many blocks, each with small packets of its own.
+/// @return options that the caller may change
 /// @scope any host thread
 /// @completion on return
 inline gravel_link_options gravel_path_options() {
@@ -46,10 +47,10 @@ inline gravel_link_options gravel_path_options() {
 
 namespace gravel::detail {
 
-/// Chain or tree: whose arrays come here, and where the result goes.
+/// Finds this PE's neighbours in the chain or tree, and reduces.
 template <gravel_reduction HOW, class T, class Handle>
 GRAVEL_DEVICE void reduce_along(const Handle& h, T* to, const T* from, uint64_t count) {
-  __syncthreads();  // what the block reduces is written
+  __syncthreads();  // all threads have written what the block reduces
   const uint32_t last = h.n - 1;
   if (h.n == 1) {
     const element_range part = element_range{0, count}.part(blockIdx.x, gridDim.x, sizeof(unit) / sizeof(T));
@@ -65,7 +66,7 @@ GRAVEL_DEVICE void reduce_along(const Handle& h, T* to, const T* from, uint64_t 
   __syncthreads();
 }
 
-/// What a kernel of the host's does behind all its blocks.
+/// What a kernel that the host starts does when its last block ends.
 struct path_end {
   uint64_t* blocks_done;
   gravel_event after, done;
@@ -96,7 +97,7 @@ __global__ void __launch_bounds__(512) broadcast_on_path(const __grid_constant__
   end_path(e);
 }
 
-/// direct, any: the kernel for each kind of handle.
+/// Starts a kernel on a path. `direct`, `any`: the kernel for each type of handle.
 template <class Direct, class Any, class... A>
 gravel_event start_on_path(gravel_router& router, Direct direct, Any any, uint64_t bytes, const gravel_path_call& how,
                            A... arguments) {
@@ -109,7 +110,7 @@ gravel_event start_on_path(gravel_router& router, Direct direct, Any any, uint64
                        return "one of its last " + std::to_string(gravel::detail::event_pool::words) +
                               " reductions to end, on the path of a router";
                      })};
-  // Who waits for other PEs' kernels alone needs no resolver; what the event is about may.
+  // A kernel that waits only for other PEs' kernels needs no resolver. The event `after` may need one.
   if (!h.directly) gravel_launch(any, config, h, arguments..., end);
   else if (how.after.word) gravel_launch(direct, config, gravel_direct_path_handle{h}, arguments..., end);
   else launch_alone(direct, config, gravel_direct_path_handle{h}, arguments..., end);
@@ -139,11 +140,12 @@ inline void check_policy(const char* call, bool fits, const char* wanted) {
 
 }  // namespace gravel::detail
 
-// Kernels: all threads of all blocks of a grid of one dimension, cooperative if there are several blocks, as many at
-// all PEs, at most `lanes`. Each block has a part of the arrays for itself and does not wait for others of its grid:
-// what it reduces must have been written before, and blocks meet before one reads what others got. Elements are of the
-// types of lib/base/element.hpp. The result is the same in every run; sums of floating-point numbers are added in the
-// order of the path, which in a ring begins at another PE for each chunk.
+// In kernels: all threads of all blocks of a one-dimensional grid call them. A grid of several blocks is cooperative.
+// All PEs call with the same number of blocks, at most `lanes`. Each block has a part of the arrays for itself and does
+// not wait for other blocks of its grid: what it reduces must have been written before, and a rendezvous of the blocks
+// comes before a block reads another block's part. Elements have the types of lib/base/element.hpp. The result is the
+// same in every run. Sums of floating-point numbers are added in the order of the path, which in a ring begins at
+// another PE for each chunk.
 
 /// Combines the arrays of all PEs along a ring; all PEs get the result.
 /// @scope grid: all threads; blocks of kernels of gravel_launch, as many at all PEs

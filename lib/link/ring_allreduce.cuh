@@ -1,18 +1,21 @@
-// Allreduce by a ring: of each block's part every PE's chunk goes once around, each PE adding its own, and the result
-// of it goes around once more. Packets of a chunk follow each other, so that all links are busy at once.
+// Allreduce along a ring.
 //
-// Where all links of the ring are stored over, a result is stored straight into the next PE's array, and a counter
-// there says how many packets are: it needs no buffer. For who has the result of a chunk has had the next PE's
-// contribution to it, so that this has read, and written before, all there. The step from what came to what is passed
-// on is one pass: a load of the packet and of the own array, a store into the next PE's memory. Source: Groute,
-// section 4.3 (collectives on links); rings of packets as in section 2.1.
+// Each block's part of the array has one chunk for each PE. A chunk goes around the ring once, and each PE adds its own
+// contribution. Then the result goes around once. Packets of a chunk follow each other, so that all links are busy at
+// once.
+//
+// If kernels store over all links of the ring, they store a result directly into the next PE's array, and a counter
+// there says how many packets have arrived [L8]. A result needs no buffer: a PE that has the result of a chunk has
+// received the next PE's contribution to it, so the next PE has read its array there. One pass receives and passes on:
+// it loads the packet and the own array, and stores into the next PE's memory. Source: Groute, section 4.3 (collectives
+// on links); rings of packets as in section 2.1.
 #pragma once
 #include "lib/link/path.cuh"
 
 namespace gravel::detail {
 
-/// Results that the PE before has stored into this PE's array: a word that only grows, of the ring's sink. Thread
-/// scope: block.
+/// Counts results that the previous PE has stored into this PE's array, and those stored at the next PE: words of the
+/// rings that only grow. Thread scope: block.
 class stored_results {
  public:
   GRAVEL_DEVICE stored_results(const gravel_path_handle& h)
@@ -37,7 +40,7 @@ class stored_results {
     ++sent_;
     if (threadIdx.x == 0) store_release(there_.at(&out_.sink()->results), sent_);  // [L8]
   }
-  /// Waits for `n` more.
+  /// Waits for `n` more results.
   GRAVEL_DEVICE void await(uint64_t n) {
     taken_ += n;
     if (threadIdx.x == 0)
@@ -67,8 +70,8 @@ GRAVEL_DEVICE void allreduce_by_stores(const gravel_path_handle& h, T* to, const
     combine_arrays<HOW, T, 1, false>(reinterpret_cast<T*>(sender.buffer()), nullptr, {from + r.begin}, r.size());
     sender.stored(r.size() * sizeof(T));
   };
-  // Between two PEs contributions are all that the ring has: some go ahead. With more, what is passed on comes between
-  // them.
+  // Between two PEs the ring carries contributions only: some go ahead. With more PEs, packets that are passed on come
+  // between them.
   const uint64_t ahead = n == 2 ? (h.rings[0].buffers - 1 < packets ? h.rings[0].buffers - 1 : packets) : 0;
   for (uint64_t q = 0; q < ahead; ++q) send_own(q);
   for (uint64_t q = 0; q < packets; ++q) {
@@ -102,7 +105,7 @@ GRAVEL_DEVICE void allreduce_by_stores(const gravel_path_handle& h, T* to, const
   results.close();
 }
 
-/// All packets through buffers, in one order.
+/// Sends all packets through buffers, in one order.
 template <gravel_reduction HOW, class T>
 GRAVEL_DEVICE void allreduce_by_messages(const gravel_path_handle& h, T* to, const T* from, uint64_t count) {
   const uint32_t n = h.n, me = h.position;
@@ -138,7 +141,7 @@ GRAVEL_DEVICE void allreduce_by_messages(const gravel_path_handle& h, T* to, con
 
 template <gravel_reduction HOW, class T, class Handle>
 GRAVEL_DEVICE void allreduce_along(const Handle& h, T* to, const T* from, uint64_t count) {
-  __syncthreads();  // what the block reduces is written
+  __syncthreads();  // all threads have written what the block reduces
   if (h.n == 1) {
     const element_range part = element_range{0, count}.part(blockIdx.x, gridDim.x, sizeof(unit) / sizeof(T));
     if (to != from) combine_arrays<HOW, T, 1, false>(to + part.begin, nullptr, {from + part.begin}, part.size());

@@ -1,5 +1,5 @@
-// The rings of links that are opened together: which there are, whether all PEs say the same of them, and their memory
-// in the symmetric heap.
+// The rings of links that are opened together: which rings there are, their memory in the symmetric heap, and the check
+// that all PEs open the same.
 #pragma once
 #include <algorithm>
 #include <exception>
@@ -22,22 +22,22 @@ struct link_edge {
   gravel_endpoint source, destination;
 };
 
-/// Of all its links.
+/// The shape of all links of a set.
 struct ring_shape {
   uint32_t packet_bytes, buffers;
-  uint32_t lanes;  ///< rings of each link, for as many blocks
+  uint32_t lanes;  ///< rings of each link; one block drives each
 };
 
-/// Memory at each PE, in this order: words of events, states of inputs, the table of rings, what lies at sources, what
-/// lies at destinations. At a destination links have the places of those that come to it, so that it is not the number
-/// of all links that counts. Of rings that were made before the last two are theirs.
+/// The rings of several links. Memory at each PE, in this order: words of events, states of inputs, the table of rings,
+/// memory of sources, memory of destinations. At a destination only links that end there have places, so the number of
+/// all links does not count. Rings of links that were made before keep their own memory of sources and destinations.
 class ring_set {
  public:
   static constexpr uint32_t most_buffers = 1024, most_lanes = 512;
   using rings_before = std::vector<std::shared_ptr<const ring_set>>;
 
-  /// Collective. Throws gravel::error, on all PEs, for what cannot be, or if PEs differ. `what`: who opens it, for
-  /// messages.
+  /// Collective. Throws gravel::error, on all PEs, for invalid arguments, or if PEs differ. `what`: the caller's name,
+  /// for messages.
   ring_set(const std::string& what, std::vector<link_edge> edges, const ring_shape& shape)
       : edges_(std::move(edges)), shape_(shape), exceptions_(std::uncaught_exceptions()) {
     agree(what);
@@ -61,9 +61,9 @@ class ring_set {
                           static_cast<uint32_t>(edges_[i].destination.pe)});
     open();
   }
-  /// The same of links that were made before, each of one edge, alike at all PEs: `edges` and their rings are theirs,
-  /// in this order. Packets of all have one size, as segments are cut for all outputs together. `lanes`: of each, so
-  /// many are used.
+  /// Uses links that were made before, each of one edge, alike at all PEs: `edges` and rings are theirs, in this order.
+  /// All have packets of one size, since segments are cut for all outputs together. `lanes`: so many lanes of each link
+  /// are used.
   ring_set(const std::string& what, const rings_before& links, uint32_t lanes)
       : links_(links), exceptions_(std::uncaught_exceptions()) {
     for (const auto& link : links_) edges_.push_back(link->edges()[0]);
@@ -81,7 +81,7 @@ class ring_set {
     take_memory(table_end());
     open();
   }
-  /// Frees the memory, unless an exception is on its way. No kernel that uses it may run.
+  /// Frees the memory, unless an exception passes. No kernel that uses the memory may run.
   ~ring_set() noexcept(false) {
     if (std::uncaught_exceptions() == exceptions_) gravel_free(memory_);
   }
@@ -92,22 +92,23 @@ class ring_set {
   const ring_shape& shape() const { return shape_; }
   uint64_t bytes() const { return bytes_; }
   const packet_ring& ring(size_t edge, uint32_t lane = 0) const { return rings_[edge * shape_.lanes + lane]; }
-  /// In device memory.
+  /// The ring in device memory.
   const packet_ring* device_ring(size_t edge, uint32_t lane = 0) const { return table_ + edge * shape_.lanes + lane; }
   send_state* state(size_t edge) const { return states_ + edge; }
-  /// Events of who sends on `edge`, or receives; past the last edge: of who does both.
+  /// Events of the sender on `edge`, and of its receiver. After the last edge: events of a path, which does both.
   event_pool sender_events(size_t edge) const { return pool(2 * edge); }
   event_pool receiver_events(size_t edge) const { return pool(2 * edge + 1); }
 
-  /// Is the memory of `pe` mapped for kernels of this PE? Otherwise what goes there goes through the aggregator.
+  /// Returns whether the memory of `pe` is mapped for kernels of this PE. If not, data for it goes through the
+  /// aggregator.
   bool reaches(int pe) const { return heaps_[static_cast<size_t>(pe)] != nullptr; }
-  /// Where `symmetric` lies in the memory of such a PE, for kernels and copies of this one.
+  /// Returns where `symmetric` lies in the memory of such a PE, for kernels and copies of this PE.
   char* at(int pe, const char* symmetric) const {
     return heaps_[static_cast<size_t>(pe)] + (symmetric - gravel_handle().heap);
   }
 
  private:
-  /// What a PE says of the links.
+  /// What a PE reports of its links, to be compared.
   struct saying {
     uint64_t edges, n_edges;
     ring_shape shape;
@@ -129,7 +130,7 @@ class ring_set {
   void open() {
     if (!rings_.empty()) gravel_copy(table_, rings_.data(), rings_.size() * sizeof(packet_ring));
     read_routes();
-    gravel_barrier_all();  // nobody writes into memory that is not yet as it must be
+    gravel_barrier_all();  // no PE writes before all memory is ready
   }
   event_pool pool(size_t number) const {
     return event_pool(reinterpret_cast<uint64_t*>(memory_) + number * event_pool::words);
@@ -148,7 +149,7 @@ class ring_set {
                   std::to_string(pe) + " " + std::to_string(all[pe].n_edges) +
                   (all[pe].n_edges == all[0].n_edges ? " with other ends" : ""));
     }
-    // The two ends of a link first: they are what must fit.
+    // First the two ends of each link: they must fit.
     for (const link_edge& e : edges_) {
       if (!is_pe(e.source.pe) || !is_pe(e.destination.pe)) continue;
       const auto from = static_cast<size_t>(e.source.pe), to = static_cast<size_t>(e.destination.pe);
@@ -204,7 +205,7 @@ class ring_set {
   ring_shape shape_;
   rings_before links_;
   std::vector<packet_ring> rings_;
-  std::vector<char*> heaps_;  ///< of each PE, as it is mapped here; nullptr: it is not
+  std::vector<char*> heaps_;  ///< [PEs] where the heap is mapped here; nullptr: it is not
   char* memory_ = nullptr;
   uint64_t bytes_ = 0;
   send_state* states_ = nullptr;

@@ -1,4 +1,4 @@
-// gravel_router and gravel_link: endpoints that are connected, and what a segment's way is.
+// gravel_router and gravel_link: endpoints that are connected by a policy.
 #pragma once
 #include <algorithm>
 #include <memory>
@@ -11,30 +11,31 @@
 #include "lib/link/link_sender.cuh"
 #include "lib/link/path.cuh"
 
-/// The way of segments through a router.
+/// Where a router sends segments.
 enum gravel_policy : uint8_t {
   GRAVEL_BROADCAST,       ///< each segment to all outputs
-  GRAVEL_SCATTER,         ///< each packet to one output: to that which has room first, or to each an equal share
-  GRAVEL_POINT_TO_POINT,  ///< each segment to one output: of those that `choose` names that which has room first
-  GRAVEL_GATHER,          ///< what all inputs send to the one output, as it comes
-  GRAVEL_CHAIN,  ///< arrays of all inputs, combined from one to the next; the output is the last (reductions in
-                 ///< lib/link/reduce.cuh)
-  GRAVEL_TREE,   ///< arrays of all inputs, combined as a tree whose root is the output
-  GRAVEL_RING    ///< from each endpoint to the next: allreduce and broadcast
+  GRAVEL_SCATTER,         ///< each packet to the output that has a free buffer first, or equal shares to all
+  GRAVEL_POINT_TO_POINT,  ///< each segment to one output that `choose` names: the first with a free buffer
+  GRAVEL_GATHER,          ///< all inputs send to the one output, in the order of arrival
+  GRAVEL_CHAIN,           ///< arrays of all inputs, combined from one to the next; the output is the last (reductions:
+                          ///< lib/link/reduce.cuh)
+  GRAVEL_TREE,            ///< arrays of all inputs, combined as a tree whose root is the output
+  GRAVEL_RING             ///< each endpoint sends to the next: allreduce and broadcast
 };
 
-/// All PEs say the same, but for `choose`.
+/// Options, the same at all PEs except `choose`.
 struct gravel_link_options {
   uint32_t packet_bytes = GRAVEL_CUDA ? 1 << 20 : 4096;  ///< 1 to 2^27; rounded up to a multiple of 16
-  uint32_t buffers = 2;  ///< packets at a destination, 1 to 1024: 2 and 3 are double and triple buffering
-  uint32_t lanes = 1;    ///< for kernels that drive a link: rings for as many blocks, each with all buffers
-  uint32_t blocks = GRAVEL_CUDA ? 32 : 2;  ///< most blocks of a kernel that sends for the host
-  /// Bytes of a packet from which on a copy engine carries it, where the destination's memory is mapped and the host
-  /// knows whose packet it is: links, broadcast, gather, equal shares. Multiprocessors stay free; a copy is preceded by
-  /// a small kernel, so packets should be large.
+  uint32_t buffers = 2;                                  ///< packets at a destination, 1 to 1024; 2 is double buffering
+  uint32_t lanes = 1;  ///< rings of a link, each with `buffers` buffers; one block of a kernel drives each
+  uint32_t blocks = GRAVEL_CUDA ? 32 : 2;  ///< the most blocks of a kernel that sends for the host
+  /// A copy engine carries packets of at least so many bytes, if the destination's memory is mapped and the host knows
+  /// the output beforehand: links, broadcast, gather, equal shares. Multiprocessors stay free. A small kernel precedes
+  /// each copy, so packets should be large.
   uint32_t copies_from = gravel_no_copies;
-  bool equal_shares = false;  ///< GRAVEL_SCATTER: packets go to outputs as they are counted, not as these have room
-  /// GRAVEL_POINT_TO_POINT: numbers of the outputs that a segment of this size and metadata may go to. Nothing: all.
+  bool equal_shares = false;  ///< GRAVEL_SCATTER: outputs get equal shares, whichever has a free buffer
+  /// GRAVEL_POINT_TO_POINT: returns the numbers of the outputs that a segment of this size and metadata may go to.
+  /// Without it: all.
   std::function<std::vector<int>(uint64_t bytes, uint64_t metadata, const gravel_endpoint& source,
                                  const std::vector<gravel_endpoint>& outputs)>
       choose{};
@@ -42,8 +43,8 @@ struct gravel_link_options {
 
 class gravel_link;
 
-/// Endpoints connected by a policy. Open from its constructor to its destructor, which are collective. Thread: the
-/// program's.
+/// Endpoints that are connected by a policy. The router is open from its constructor to its destructor, which are
+/// collective. Thread scope: the program's host thread.
 /// @scope the program's host thread
 /// @completion on return
 /// @errors gravel::error
@@ -56,9 +57,9 @@ class gravel_router {
   /// @param inputs endpoints that send, the same at all PEs
   /// @param outputs endpoints that receive, the same at all PEs
   /// @param policy which output a segment goes to
-  /// @param how the same at all PEs, but for `choose`
+  /// @param how the same at all PEs, except `choose`
   /// @param name for error messages
-  /// @errors gravel::error, on all PEs, for what cannot be, or if PEs differ: it names the ends
+  /// @errors gravel::error, on all PEs, for invalid arguments, or if PEs differ: the message names the endpoints
   gravel_router(std::vector<gravel_endpoint> inputs, std::vector<gravel_endpoint> outputs, gravel_policy policy,
                 const gravel_link_options& how = {}, const char* name = "gravel_router")
       : inputs_(std::move(inputs)),
@@ -72,10 +73,10 @@ class gravel_router {
             gravel::detail::ring_shape{how.packet_bytes, how.buffers, how.lanes})) {
     make_ends();
   }
-  /// Over links that are open, and have carried nothing yet: the buffers are theirs. There must be one for each pair
-  /// that the policy connects, the same at all PEs, all with packets of one size, and for chains, trees and rings with
-  /// the same buffers and lanes; others are left alone. The router takes them: their own ends are not to be used any
-  /// more. `how`: without packets, buffers and lanes.
+  /// Opens a router over links that are open and have carried nothing yet. The router takes these links and their
+  /// buffers; from now on the links' own ends must not be used. There must be a link for each pair that the policy
+  /// connects, the same at all PEs. All have packets of one size, and for chains, trees and rings the same buffers and
+  /// lanes. Other links are not changed. Collective.
   /// @param links open, the same at all PEs
   /// @param inputs endpoints that send
   /// @param outputs endpoints that receive
@@ -97,7 +98,7 @@ class gravel_router {
   /// @errors gravel::error if it is another PE's
   gravel_receiver& output(int number = -1) { return *end_of(receivers_, outputs_, number, "output"); }
 
-  /// For kernels: the handle of a chain, a tree or a ring (lib/link/reduce.cuh).
+  /// Returns the handle of a chain, a tree or a ring, for kernels (lib/link/reduce.cuh).
   gravel_path_handle path() const {
     if (moves_segments())
       gravel::detail::fail_text("gravel_router::path: the router moves segments; chains, trees and rings have a path");
@@ -107,22 +108,22 @@ class gravel_router {
                 directly_};
     gravel::detail::fail_text("gravel_router::path: PE " + std::to_string(gravel_my_pe()) + " is on it nowhere");
   }
-  /// For kernels: as path(), where all links of the path are stored over.
-  /// @errors gravel::error if they are not
+  /// Returns the handle of a path over all of whose links kernels store.
+  /// @errors gravel::error if messages carry packets on a link of the path
   gravel_direct_path_handle direct_path() const {
     if (!directly_)
       gravel::detail::fail_text("gravel_router::direct_path: some link of the path is not stored over: take path()");
     return {path()};
   }
-  /// Whether all links are stored over.
+  /// Returns whether kernels store over all links of a path.
   bool is_direct() const { return directly_; }
-  /// The router's policy.
+  /// Returns the router's policy.
   gravel_policy policy() const { return policy_; }
-  /// Endpoints that send.
+  /// Returns the endpoints that send.
   const std::vector<gravel_endpoint>& inputs() const { return inputs_; }
-  /// Endpoints that receive.
+  /// Returns the endpoints that receive.
   const std::vector<gravel_endpoint>& outputs() const { return outputs_; }
-  /// What the router was opened with.
+  /// Returns the options with which the router was opened.
   const gravel_link_options& options() const { return how_; }
   /// @internal
   gravel::detail::event_pool& path_events() { return path_events_; }
@@ -178,8 +179,8 @@ class gravel_router {
     }
     if (outputs.size() != 1 || !(outputs[0] == inputs.back()))
       gravel::detail::fail_text("gravel_router: the output of a reduction along a chain or tree is its last input");
-    // A tree of two children each: the root, last of the inputs, is 0, and what i is to 2 i + 1 and 2 i + 2 is counted
-    // from there.
+    // A binary tree: the root is the last input, place 0; places are counted from there, and the children of place i
+    // are 2 i + 1 and 2 i + 2.
     for (size_t i = 0; i + 1 < n; ++i)
       edges.push_back({inputs[i], policy == GRAVEL_CHAIN ? inputs[i + 1] : inputs[n - 1 - (n - 2 - i) / 2]});
     return edges;
@@ -258,17 +259,17 @@ class gravel_router {
   gravel_policy policy_;
   gravel_link_options how_;
   gravel::detail::event_pool path_events_;
-  bool directly_ = false;  ///< of a path: all its links are stored over
+  bool directly_ = false;  ///< for a path: kernels store over all its links
   std::string name_;
-  bool taken_ = false;  ///< of a link: a router uses its rings
+  bool taken_ = false;  ///< for a link: a router uses its rings
   std::shared_ptr<gravel::detail::ring_set> rings_;
   std::vector<std::unique_ptr<gravel_sender>> senders_;
   std::vector<std::unique_ptr<gravel_receiver>>
-      receivers_;  // end before senders, which wait until other PEs' receivers have, or have received all
+      receivers_;  // destroyed before senders, which wait for other PEs' receivers
 };
 
-/// Two endpoints. Open from its constructor to its destructor, which are collective: all PEs call them, also those that
-/// have no end of it.
+/// A link of two endpoints. It is open from its constructor to its destructor. Both are collective: all PEs call them,
+/// also PEs that have no end of the link.
 /// @scope the program's host thread
 /// @completion of send(): the event that it returns; of the others on return
 /// @errors gravel::error
@@ -290,35 +291,36 @@ class gravel_link {
               uint32_t buffers)
       : gravel_link(source, destination, gravel_link_options{.packet_bytes = packet_bytes, .buffers = buffers}) {}
 
-  // At the source's PE.
-  /// Sends, as gravel_sender::send.
+  // Calls at the source's PE.
+  /// Sends a segment, as gravel_sender::send.
   /// @param data memory of the source's device
   /// @param bytes 0 or more
   /// @param how stream, event to wait for, metadata
   gravel_event send(const void* data, uint64_t bytes, const gravel_send_call& how = {}) {
     return sender().send(data, bytes, how);
   }
-  /// Says that no more will come, as gravel_sender::shutdown.
+  /// Ends the stream of segments, as gravel_sender::shutdown.
   /// @param how stream and event to wait for
   gravel_event shutdown(const gravel_send_call& how = {}) { return sender().shutdown(how); }
   /// The sending end; at the source's PE.
   gravel_sender& sender() { return router_.input(); }
-  // At the destination's PE.
-  /// The next segment that comes, as gravel_receiver::receive.
+  // Calls at the destination's PE.
+  /// Requests the next segment, as gravel_receiver::receive.
   gravel_pending_segment receive() { return receiver().receive(); }
-  /// Gives back the buffer of a segment, as gravel_receiver::release.
+  /// Returns the buffer of a segment, as gravel_receiver::release.
   /// @param segment what get() returned
   /// @param stream behind its kernels; nullptr: the PE's own
   void release(const gravel_segment& segment, gravel_stream_t stream = nullptr) { receiver().release(segment, stream); }
   /// The receiving end; at the destination's PE.
   gravel_receiver& receiver() { return router_.output(); }
 
-  /// For kernels that drive an end, block by block (lib/link/link_kernel.cuh); then the host does not use that end.
+  /// Returns the handle for kernels that drive an end, block by block (lib/link/link_kernel.cuh). The host must not use
+  /// that end, too.
   gravel_link_handle handle() const {
     router_.check_own();
     return {gravel_handle(), router_.rings().device_ring(0), router_.options().lanes};
   }
-  /// Whether everything is stored straight into the destination's memory; at the source's PE.
+  /// Returns whether kernels store everything directly into the destination's memory; at the source's PE.
   bool is_direct() { return sender().is_direct(); }
   /// Symmetric memory that it takes, bytes at each PE.
   uint64_t bytes() const { return router_.bytes(); }
@@ -340,7 +342,7 @@ inline gravel_router::gravel_router(const std::vector<gravel_link*>& links, std:
   gravel::detail::ring_set::rings_before used;
   std::string wrong;
   how_.lanes = 1;
-  how_.buffers = 2;  // of a ring; whether its links have as many is looked at below
+  how_.buffers = 2;  // of a ring; the links' own number is checked below
   for (const gravel::detail::link_edge& e : edges_of(inputs_, outputs_, policy, how_)) {
     const auto found = std::find_if(links.begin(), links.end(), [&](const gravel_link* l) {
       return l->router_.inputs_[0] == e.source && l->router_.outputs_[0] == e.destination;

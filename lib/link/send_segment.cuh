@@ -1,5 +1,5 @@
-// The kernel that sends a segment for the host: to one output, to several, to each its share, or packet by packet to
-// who has room.
+// The kernel that sends a segment for the host: to one output, to several outputs, to each output a share, or each
+// packet to an output that has a free buffer.
 #pragma once
 #include "lib/link/event.cuh"
 #include "lib/link/packet_ring.cuh"
@@ -10,23 +10,23 @@ constexpr uint32_t most_outputs = 64;
 
 /// Which of the outputs that may be chosen get the packets of a segment.
 enum class send_way : uint8_t {
-  all,     ///< every one all of them
-  shares,  ///< every one a share, one behind the other
-  one,     ///< one all of them: that which has room first
-  any      ///< each packet one: that which has room first
+  all,     ///< every output gets all packets
+  shares,  ///< every output gets a share, in order
+  one,     ///< one output gets all packets: the one that has a free buffer first
+  any      ///< each packet goes to the output that has a free buffer first
 };
 
-/// Of one input, in its PE's memory; written by the kernels that send for it, which come one after the other.
+/// State of one input, in its PE's memory. The kernels that send for the input write it; they run one after the other.
 struct alignas(64) send_state {
   static constexpr uint32_t decisions = 8;
-  uint64_t blocks_done;         ///< of the kernel that runs
-  uint64_t turn;                ///< the output that is asked first
+  uint64_t blocks_done;         ///< blocks of the running kernel that have ended
+  uint64_t turn;                ///< the output that is polled first
   uint64_t decided[decisions];  ///< number of the packet in the segment, + 1
-  uint64_t choice[decisions];   ///< its output << 48 | its number there
-  uint64_t read[decisions];     ///< blocks that have read it, of all packets here
+  uint64_t choice[decisions];   ///< its output << 48 | the packet's number there
+  uint64_t read[decisions];     ///< blocks that have read the choice, for all packets of this place
 };
 
-/// Plain data for kernels.
+/// An input as kernels see it. Plain data.
 struct send_end {
   gravel_t g;
   const packet_ring* rings;  ///< [n_outputs], in device memory
@@ -36,13 +36,13 @@ struct send_end {
 struct send_job {
   const char* from;
   uint64_t bytes, metadata;
-  uint64_t outputs;  ///< bits: those that may be chosen
+  uint64_t outputs;  ///< bit mask of the outputs that may be chosen
   send_way way;
-  bool goes_on;  ///< its last packet is not the last of a segment
+  bool goes_on;  ///< further calls send more of the same segment
   gravel_event after, done;
 };
 
-/// Of one segment, cut into packets.
+/// A segment, cut into packets.
 struct segment_cut {
   uint64_t bytes, packet_bytes;
   GRAVEL_BOTH uint64_t packets() const { return bytes ? (bytes + packet_bytes - 1) / packet_bytes : 1; }
@@ -53,13 +53,13 @@ struct segment_cut {
   }
 };
 
-/// What the blocks of a kernel share about its outputs.
+/// A block's numbers of packets, in shared memory.
 struct send_outputs {
-  uint64_t next[most_outputs];  ///< of each output: the number of the next packet there
-  uint64_t chosen;              ///< of the packet at hand
+  uint64_t next[most_outputs];  ///< for each output: the number of the next packet there
+  uint64_t chosen;              ///< the choice for the current packet
 };
 
-/// Block 0 chooses an output for packet `p`, and says so to the others. Thread scope: block.
+/// Block 0 chooses an output for packet `p` and notifies the other blocks. Thread scope: block.
 GRAVEL_DEVICE uint64_t choose_output(const send_end& e, const send_job& job, send_outputs& out, uint64_t p) {
   send_state& s = *e.state;
   const uint32_t at = static_cast<uint32_t>(p % send_state::decisions);
@@ -96,7 +96,7 @@ GRAVEL_DEVICE uint64_t choose_output(const send_end& e, const send_job& job, sen
   return out.chosen;
 }
 
-/// Packet p of the segment to one output. Thread scope: block; every block of the grid does so.
+/// Sends packet p of the segment to one output. Thread scope: block; every block of the grid calls it.
 template <class There>
 GRAVEL_DEVICE void send_packet_to(const send_end& e, const send_job& job, uint32_t output, uint64_t number,
                                   const segment_cut& cut, uint64_t p, bool is_last) {
@@ -111,7 +111,7 @@ GRAVEL_DEVICE void send_packet_to(const send_end& e, const send_job& job, uint32
                     gridDim.x);
 }
 
-/// Packets [begin, end) that an output gets of a segment, where that is known beforehand.
+/// Packets [begin, end) of a segment that an output gets, where that is known beforehand.
 struct packet_share {
   uint64_t begin, end;
   GRAVEL_BOTH static packet_share of(const send_job& job, uint32_t output, uint32_t n_outputs, uint64_t packets) {
@@ -121,7 +121,8 @@ struct packet_share {
   }
 };
 
-/// Thread 0 of each block counts in `out` what has been sent; others read only `chosen`. Thread scope: block.
+/// Sends all packets of a segment. Thread 0 of each block counts sent packets in `out`; other threads read only
+/// `chosen`. Thread scope: block.
 template <class There>
 GRAVEL_DEVICE void send_packets(const send_end& e, const send_job& job, send_outputs& out) {
   const segment_cut cut{job.bytes, e.rings[0].packet_bytes};
@@ -131,14 +132,14 @@ GRAVEL_DEVICE void send_packets(const send_end& e, const send_job& job, send_out
     for (uint64_t p = 0; p < packets; ++p) {
       chosen = p == 0 || job.way == send_way::any ? choose_output(e, job, out, p) : chosen + 1;
       const auto output = static_cast<uint32_t>(chosen >> 48);
-      // Of packets that may go to different outputs each is a segment there.
+      // If packets may go to different outputs, each packet is a segment there.
       send_packet_to<There>(e, job, output, chosen & ((1ull << 48) - 1), cut, p,
                             job.way == send_way::any || p + 1 == packets);
       if (threadIdx.x == 0) ++out.next[output];
     }
     return;
   }
-  // Of several outputs each gets its packets in turn, so that none waits for another's whole share.
+  // The outputs get their packets in turn, so that none waits for another's whole share.
   for (uint64_t p = 0; p < packets; ++p)
     for (uint32_t output = 0; output < e.n_outputs; ++output) {
       const packet_share share = packet_share::of(job, output, e.n_outputs, packets);
@@ -153,8 +154,8 @@ GRAVEL_DEVICE void send_packets(const send_end& e, const send_job& job, send_out
   }
 }
 
-/// A grid of any number of blocks, cooperative if there are several. Kernels of one input follow each other. There:
-/// stored_heap, where all outputs are mapped.
+/// Sends one segment. A grid of any number of blocks, cooperative if there are several. Kernels of one input run one
+/// after the other. There: stored_heap if all outputs are mapped.
 template <class There>
 __global__ void __launch_bounds__(512)
     send_segment(const __grid_constant__ send_end e, const __grid_constant__ send_job job) {
@@ -165,7 +166,7 @@ __global__ void __launch_bounds__(512)
   send_packets<There>(e, job, out);
   __syncthreads();
   if (threadIdx.x != 0) return;
-  // The last block: the others have read what it now changes.
+  // The last block to end: all other blocks have read what it changes now.
   if (fetch_add_acq_rel<scope::device>(&e.state->blocks_done, uint64_t{1}) + 1 != gridDim.x) return;
   e.state->blocks_done = 0;
   for (uint32_t i = 0; i < send_state::decisions; ++i) e.state->decided[i] = e.state->read[i] = 0;
@@ -173,10 +174,10 @@ __global__ void __launch_bounds__(512)
   raise_event(job.done);
 }
 
-/// What is between two copies of a copy engine: the packet that has been copied is told, and the next one's buffer
-/// waited for. Thread scope: lane.
+/// Runs between two copies of a copy engine: notifies the destination of the packet that has been copied, and waits for
+/// the buffer of the next packet. Thread scope: lane.
 struct copied_packet {
-  const packet_ring* ring;  ///< in device memory; nullptr: there is none
+  const packet_ring* ring;  ///< in device memory; nullptr: no packet
   uint64_t number, metadata;
   packet_word word;
 };
@@ -197,7 +198,7 @@ __global__ void __launch_bounds__(32)
   raise_event(done);
 }
 
-/// Nothing comes behind what was sent into these rings.
+/// Shuts down these rings: no packet follows those that were sent.
 template <int = 0>
 __global__ void __launch_bounds__(32) end_rings(const __grid_constant__ gravel_t g, const packet_ring* rings,
                                                 uint32_t n, gravel_event after, gravel_event done) {
