@@ -62,7 +62,7 @@ class task_worker {
         own_.settle();
         if (batches == 0) break;
         if (!may_poll() && !ended_) {
-          if (warp_.is_leader()) block_->wait();
+          if (warp_.is_leader()) block_->count_as_waiting();
           do warp_.wait_together([&] { idle(); });  // nothing can come but from the channels
           while (!may_poll(true) && !ended_);
           small = false;
@@ -157,15 +157,15 @@ class task_worker {
     if (polls_ || has_handoff_) return true;
     block_poller::answer a{turn::none, 0, 0};
     if (warp_.is_leader()) {
-      a = block_->ask(counted);
+      a = block_->try_acquire(counted);
       if constexpr (leaves != 0)
-        if (a.is == turn::none && !counted) a = take_by_hint();
+        if (a.kind == turn::none && !counted) a = take_by_hint();
     }
-    const auto is = static_cast<turn>(warp_.from_leader(static_cast<uint32_t>(a.is)));
+    const auto is = static_cast<turn>(warp_.from_leader(static_cast<uint32_t>(a.kind)));
     if (is == turn::none) return false;
     polls_ = is == turn::polls;
     ended_ = is == turn::ended;
-    has_handoff_ = is == turn::given;
+    has_handoff_ = is == turn::has_handoff;
     if (polls_) queue_empty_ = false;  // who left it found something
     if (has_handoff_) warp_.sync(), found_ = {warp_.from_leader(a.channel), 1, {warp_.from_leader(a.ticket), 1}, false};
     return polls_ || has_handoff_;
@@ -178,7 +178,7 @@ class task_worker {
     if (channel == 0 || (only != ~0u && channel != only + 1)) return {turn::none, 0, 0};
     auto& words = *reinterpret_cast<channel_words*>(
         view_.channel_at((channel - 1) / View::n_types, (channel - 1) % View::n_types));
-    if (words.claim_offered(1) != 0) return {turn::given, channel - 1, words.take_claimed(1)};
+    if (words.claim_offered(1) != 0) return {turn::has_handoff, channel - 1, words.take_claimed(1)};
     store_relaxed<scope::shared>(&block_->hint, 0u);
     return {turn::none, 0, 0};
   }
@@ -188,7 +188,7 @@ class task_worker {
     if (warp_.is_leader()) {
       if (is_idle_) fetch_add<scope::device>(&view_.words->idle_blocks, ~uint64_t{0});
       if (ended_) block_->end();  // those who wait for their turn need not see for themselves that all is done
-      else block_->leave(left, found_.channel, first);
+      else block_->release(left, found_.channel, first);
     }
     polls_ = is_idle_ = false;
   }
@@ -317,7 +317,7 @@ class task_worker {
   }
   /// To how many a share of so many tasks goes, where each block gets as many.
   GRAVEL_DEVICE uint32_t others_that_wait(uint32_t tasks) const {
-    const uint32_t share = tasks / gridDim.x, wait = warp_.from_leader(warp_.is_leader() ? block_->others() : 0);
+    const uint32_t share = tasks / gridDim.x, wait = warp_.from_leader(warp_.is_leader() ? block_->waiting_warps() : 0);
     return share < wait ? share : wait;
   }
 
@@ -401,7 +401,7 @@ class task_worker {
   GRAVEL_DEVICE bool take_next_leaf() {
     block_poller::answer a{block_poller::turn::none, 0, 0};
     if (warp_.is_leader() && !hands_out_) a = take_by_hint(found_.channel);
-    if (warp_.from_leader(static_cast<uint32_t>(a.is)) == 0) return false;
+    if (warp_.from_leader(static_cast<uint32_t>(a.kind)) == 0) return false;
     warp_.sync();  // the leader has acquired for all
     found_.batch.first = warp_.from_leader(a.ticket);
     return true;

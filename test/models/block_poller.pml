@@ -1,19 +1,24 @@
-// Who of a block's warps looks at the channels, and what it leaves for those that wait (lib/channel/block_poller.cuh). Channels are a number of
-// tickets here, of which who looks takes one for itself and up to SHARE for others; the channel is the number of the look. A warp goes when it has run BATCHES
-// tickets, or when all are done.
+// The block poller: which of a block's warps polls the channels, and the hand-offs that it leaves for waiting warps
+// (lib/channel/block_poller.cuh). The channels are a number of tickets here. A poller takes one ticket for itself and up
+// to SHARE for other warps; the number of the poll stands for the channel. A warp ends when it has run BATCHES tickets,
+// or when all tickets are done.
 //
 //   step here      in the code
-//   looks          block_poller::ask: nobody -> somebody     [K10]; others()
-//   given          block_poller::ask: left -= 1              [K10], [K11]
-//   waits          block_poller::wait
-//   leaves         block_poller::leave, end                  [K11]
-//   by itself      what a warp finds without a turn: only who is not counted may
+//   polls          block_poller::try_acquire: free -> polling       [K10]; waiting_warps()
+//   takes          block_poller::try_acquire: handoffs -= 1         [K10], [K11]
+//   waits          block_poller::count_as_waiting
+//   leaves         block_poller::release, end                       [K11]
+//   by itself      a warp claims by the hint, without a turn; only a warp that is not counted may do so
 //
-// Claims: each ticket that was taken is run once, as one of the look that took it. All warps go: if one does not, that shows as an invalid end state.
+// Claims: each ticket that was taken is run once, as a ticket of the poll that took it. All warps end: if one does not,
+// that shows as an invalid end state.
 //
-// BROKEN=1: what is left is read by who has counted himself out.         BROKEN=2: who has got something is counted a while longer.
-// BROKEN=3: who looks is one of those that it counts.                    BROKEN=4: one looks while something is left.
-// BROKEN=5: who is counted takes something by itself, too.               BROKEN=6: `left` is told before it is written which.
+// BROKEN=1: a warp is not counted as a reader while it reads its hand-off.
+// BROKEN=2: a warp that has its hand-off stays counted as waiting for a while.
+// BROKEN=3: the poller counts itself among the waiting warps.
+// BROKEN=4: a warp polls while hand-offs are left.
+// BROKEN=5: a warp that is counted as waiting claims by the hint, too.
+// BROKEN=6: the number of hand-offs is published before their tickets are written.
 #ifndef BROKEN
 #define BROKEN 0
 #endif
@@ -30,18 +35,18 @@
 #define SHARE 2
 #endif
 
-bool somebody, all_done;  /* these and the next two are one word: `state` */
-byte left, reading;
-byte waiting, first, look;
-byte next, looks, finished;
+bool polling, ended;  /* these and the next two are one word: `state` */
+byte handoffs, readers;
+byte waiting, first, poll;
+byte next, polls, finished;
 byte ran[TICKETS], of_poll[TICKETS];
 byte gone;
 
 #define UNCOUNT if :: counted -> waiting--; counted = false :: else fi
 #if BROKEN == 4
-#define FREE (!somebody && !all_done && reading == 0)
+#define FREE (!polling && !ended && readers == 0)
 #else
-#define FREE (!somebody && !all_done && left == 0 && reading == 0)
+#define FREE (!polling && !ended && handoffs == 0 && readers == 0)
 #endif
 
 inline run_it(ticket, its_poll) {
@@ -60,7 +65,7 @@ proctype warp() {
   :: done == BATCHES -> break
   :: else ->
      if
-     :: atomic { FREE -> somebody = true };
+     :: atomic { FREE -> polling = true };
 #if BROKEN == 3
         n = waiting; UNCOUNT;
 #else
@@ -68,8 +73,8 @@ proctype warp() {
 #endif
         if
         :: next == TICKETS ->
-           finished == TICKETS;  /* it goes on looking */
-           atomic { somebody = false; all_done = true };
+           finished == TICKETS;  /* it goes on polling */
+           atomic { polling = false; ended = true };
            break
         :: else
         fi;
@@ -79,8 +84,8 @@ proctype warp() {
           :: else ->
              n = (n > SHARE -> SHARE : n);
              n = (n > TICKETS - next - 1 -> TICKETS - next - 1 : n);
-             looks++;
-             its = looks;
+             polls++;
+             its = polls;
              ticket = next;
              do
              :: next <= ticket + n -> of_poll[next] = its; next++
@@ -89,36 +94,36 @@ proctype warp() {
           fi
         };
 #if BROKEN == 6
-        atomic { somebody = false; left = n };
-        if :: n != 0 -> look = its; first = ticket + 1 :: else fi;
+        atomic { polling = false; handoffs = n };
+        if :: n != 0 -> poll = its; first = ticket + 1 :: else fi;
 #else
-        if :: n != 0 -> look = its; first = ticket + 1 :: else fi;
-        atomic { somebody = false; left = n };
+        if :: n != 0 -> poll = its; first = ticket + 1 :: else fi;
+        atomic { polling = false; handoffs = n };
 #endif
         if
         :: ticket != TICKETS -> run_it(ticket, its); done++
         :: else
         fi
 #if BROKEN == 1
-     :: atomic { left != 0 && !somebody -> n = left; left-- };
-        its = look; ticket = first + n - 1; UNCOUNT;
+     :: atomic { handoffs != 0 && !polling -> n = handoffs; handoffs-- };
+        its = poll; ticket = first + n - 1; UNCOUNT;
 #elif BROKEN == 2
-     :: atomic { left != 0 && !somebody -> n = left; left--; reading++ };
-        its = look; ticket = first + n - 1; reading--; UNCOUNT;
+     :: atomic { handoffs != 0 && !polling -> n = handoffs; handoffs--; readers++ };
+        its = poll; ticket = first + n - 1; readers--; UNCOUNT;
 #else
-     :: atomic { left != 0 && !somebody -> n = left; left--; reading++ };
-        its = look; ticket = first + n - 1; UNCOUNT;
-        reading--;
+     :: atomic { handoffs != 0 && !polling -> n = handoffs; handoffs--; readers++ };
+        its = poll; ticket = first + n - 1; UNCOUNT;
+        readers--;
 #endif
         run_it(ticket, its); done++
-     :: all_done -> break
-     :: atomic { somebody && !counted -> waiting++; counted = true }
+     :: ended -> break
+     :: atomic { polling && !counted -> waiting++; counted = true }
 #if BROKEN == 5
-     :: atomic { somebody && next < TICKETS ->
+     :: atomic { polling && next < TICKETS ->
 #else
-     :: atomic { somebody && !counted && next < TICKETS ->
+     :: atomic { polling && !counted && next < TICKETS ->
 #endif
-          looks++; its = looks; of_poll[next] = its; ticket = next; next++ };
+          polls++; its = polls; of_poll[next] = its; ticket = next; next++ };
         UNCOUNT;
         run_it(ticket, its); done++
      fi;
@@ -127,8 +132,8 @@ proctype warp() {
   atomic {
     gone++;
     if
-    :: gone == WARPS ->  /* nothing has stayed behind */
-       assert(all_done || left == 0);
+    :: gone == WARPS ->  /* nothing was left behind */
+       assert(ended || handoffs == 0);
        assert(finished == next)
     :: else
     fi

@@ -1,5 +1,6 @@
-// Who of a block's warps looks, and what it leaves for others, under seeded schedules: each lane of a block of the CPU
-// backend is a warp. Planted bugs show that the schedules find some (test/models/block_poller.pml finds them all).
+// The block poller under seeded schedules: which warp polls, and which hand-offs it leaves for others. Each lane of a
+// block of the CPU backend stands for a warp. Planted bugs show that the schedules find errors
+// (test/models/block_poller.pml finds all of them).
 #include "lib/channel/block_poller.cuh"
 
 #include <string>
@@ -15,7 +16,7 @@ using namespace gravel::detail;
 
 namespace {
 
-enum class bug { none, read_late, counted_late, polls_while_left, takes_though_counted, reported_before_written };
+enum class bug { none, read_late, counted_late, polls_while_handoffs, takes_though_counted, reported_before_written };
 
 using turn = block_poller::turn;
 
@@ -23,34 +24,36 @@ using turn = block_poller::turn;
 struct broken_poller : block_poller {
   bug planted = bug::none;
 
-  answer ask_wrongly(bool counted) {
-    if (planted == bug::polls_while_left) {
-      const uint32_t now = load_relaxed(&state), left = now % one_reads / one_left;
-      if (left != 0 && mix(now + waiting) % 2 && compare_swap_acquire(&state, now, +somebody)) {
+  answer try_acquire_wrongly(bool counted) {
+    if (planted == bug::polls_while_handoffs) {
+      const uint32_t now = load_relaxed(&state), handoffs = handoffs_in(now);
+      if (handoffs != 0 && mix(now + waiting) % 2 && compare_swap_acquire(&state, now, +polling)) {
         if (counted) fetch_add(&waiting, ~0u);
         return {turn::polls, 0, 0};
       }
     }
     if (planted == bug::read_late || planted == bug::counted_late) {
-      const uint32_t now = load_relaxed(&state), left = now % one_reads / one_left;
-      if (left != 0) {
-        if (!compare_swap_acquire(&state, now, now - one_left)) return {turn::none, 0, 0};
-        answer mine{turn::given, channel, first + left - 1};
+      const uint32_t now = load_relaxed(&state), handoffs = handoffs_in(now);
+      if (handoffs != 0) {
+        if (!compare_swap_acquire(&state, now, now - one_handoff)) return {turn::none, 0, 0};
+        answer mine{turn::has_handoff, handoff_channel, handoff_first + handoffs - 1};
         if (planted == bug::read_late) {
           interleave_point();
-          mine.channel = load_relaxed(&channel), mine.ticket = load_relaxed(&first) + left - 1;
+          mine.channel = load_relaxed(&handoff_channel);
+          mine.ticket = load_relaxed(&handoff_first) + handoffs - 1;
         }
         if (counted) fetch_add(&waiting, ~0u);
         return mine;
       }
     }
-    return ask(counted);
+    return try_acquire(counted);
   }
-  void leave_wrongly(uint32_t left, uint32_t channel_, uint64_t first_) {
-    if (planted != bug::reported_before_written || left == 0) return leave(left, channel_, first_);
-    store_release(&state, left * one_left);
+  void release_wrongly(uint32_t handoffs, uint32_t channel, uint64_t first) {
+    if (planted != bug::reported_before_written || handoffs == 0) return release(handoffs, channel, first);
+    store_release(&state, handoffs * one_handoff);
     interleave_point();
-    store_relaxed(&channel, channel_), store_relaxed(&first, first_);
+    store_relaxed(&handoff_channel, channel);
+    store_relaxed(&handoff_first, first);
   }
 };
 
@@ -58,13 +61,13 @@ struct shape {
   uint32_t warps, tickets, batches, share;
 };
 
-/// Warps run tickets, `batches` each at most, or until all have been run. Each look is a channel. An empty text: all is
-/// as it must be.
+/// Warps run tickets, `batches` each at most, or until all have been run. Each poll stands for a channel. Returns an
+/// empty text if all is as it must be.
 std::string run(const shape& s, uint64_t seed, bug planted = bug::none) {
   broken_poller block{};
   block.planted = planted;
   std::vector<uint32_t> channel_of(s.tickets), ran(s.tickets);
-  uint32_t next = 0, looks = 0, finished = 0, gone = 0, at_once = 0;
+  uint32_t next = 0, polls = 0, finished = 0, gone = 0, pollers = 0;
   const auto run_it = [&](uint32_t channel, uint64_t ticket) {
     if (ticket >= next) fail("ticket {} has not been taken", ticket);
     if (channel_of[ticket] != channel)
@@ -72,54 +75,58 @@ std::string run(const shape& s, uint64_t seed, bug planted = bug::none) {
     if (++ran[ticket] != 1) fail("ticket {} is run twice", ticket);
     fetch_add(&finished, 1u);
   };
-  const auto take = [&](uint32_t n) {  // no interleaving point: a channel's own affair
+  const auto take = [&](uint32_t n) {  // no interleaving point: the channel does this
     const uint32_t first = next;
-    ++looks;
-    for (; next < first + n; ++next) channel_of[next] = looks;
+    ++polls;
+    for (; next < first + n; ++next) channel_of[next] = polls;
     return first;
   };
   const auto warp = [&](uint32_t me) {
     bool counted = false;
     uint32_t done = 0, rounds = 0;
     while (done < s.batches) {
-      if (++rounds > 20'000) fail("warp {} gets nothing", me);
-      const block_poller::answer a = planted == bug::none ? block.ask(counted) : block.ask_wrongly(counted);
-      if (a.is == turn::none) {
+      if (++rounds > 20'000) fail("warp {} gets no ticket", me);
+      const block_poller::answer a =
+          planted == bug::none ? block.try_acquire(counted) : block.try_acquire_wrongly(counted);
+      if (a.kind == turn::none) {
         const bool may = !counted || planted == bug::takes_though_counted;
         if (may && next < s.tickets && mix(seed * 31 + rounds * 7 + me) % 4 == 0) {
           const uint32_t ticket = take(1);
           if (counted) fetch_add(&block.waiting, ~0u);
           counted = false;
-          run_it(channel_of[ticket], ticket), ++done;
+          run_it(channel_of[ticket], ticket);
+          ++done;
           continue;
         }
-        if (!counted) block.wait();
+        if (!counted) block.count_as_waiting();
         counted = true;
         relax{}();
         continue;
       }
       counted = false;
-      if (a.is == turn::ended) break;
-      if (a.is == turn::given) {
-        run_it(a.channel, a.ticket), ++done;
+      if (a.kind == turn::ended) break;
+      if (a.kind == turn::has_handoff) {
+        run_it(a.channel, a.ticket);
+        ++done;
         continue;
       }
-      if (++at_once != 1) fail("two look at once");
-      uint32_t n = block.others();
-      for (uint32_t i = 0; i < mix(seed + looks) % 16; ++i) interleave_point();
+      if (++pollers != 1) fail("two poll at the same time");
+      uint32_t n = block.waiting_warps();
+      for (uint32_t i = 0; i < mix(seed + polls) % 16; ++i) interleave_point();
       if (next == s.tickets) {
         for (relax wait; load_relaxed(&finished) != s.tickets; wait())
           if (++rounds > 20'000) fail("warp {} waits for the end", me);
-        --at_once;
+        --pollers;
         block.end();
         break;
       }
       n = std::min({n, s.share, s.tickets - next - 1});
-      const uint32_t first = take(n + 1), channel = looks;
-      --at_once;
-      if (planted == bug::none) block.leave(n, channel, first + 1);
-      else block.leave_wrongly(n, channel, first + 1);
-      run_it(channel, first), ++done;
+      const uint32_t first = take(n + 1), channel = polls;
+      --pollers;
+      if (planted == bug::none) block.release(n, channel, first + 1);
+      else block.release_wrongly(n, channel, first + 1);
+      run_it(channel, first);
+      ++done;
     }
     ++gone;
   };
@@ -130,9 +137,8 @@ std::string run(const shape& s, uint64_t seed, bug planted = bug::none) {
   } catch (const error& e) {
     return e.what();
   }
-  if (finished != next) return "something has stayed behind";
-  if (block.state != block_poller::all_done && block.state != block_poller::nobody)
-    return "the state at the end is another one";
+  if (finished != next) return "something was left behind";
+  if (block.state != block_poller::ended && block.state != block_poller::free) return "the state at the end is wrong";
   return {};
 }
 
@@ -141,7 +147,7 @@ constexpr shape shapes[] = {{4, 60, 1000, 3}, {8, 60, 1000, 7}, {8, 100, 1, 7},
 
 }  // namespace
 
-TEST_CASE("each ticket that a block takes is run once, by who knows where it is from, under 200 schedules") {
+TEST_CASE("each ticket that a block takes is run once, as a ticket of its channel, under 200 schedules") {
   for (const shape& s : shapes)
     for (uint64_t seed = 1; seed <= 200; ++seed) {
       INFO("warps " << s.warps << ", batches " << s.batches << ", seed " << seed);
@@ -150,7 +156,7 @@ TEST_CASE("each ticket that a block takes is run once, by who knows where it is 
 }
 
 TEST_CASE("some schedule finds each planted bug of a block's poller") {
-  for (bug planted : {bug::read_late, bug::counted_late, bug::polls_while_left, bug::takes_though_counted,
+  for (bug planted : {bug::read_late, bug::counted_late, bug::polls_while_handoffs, bug::takes_though_counted,
                       bug::reported_before_written}) {
     INFO("bug " << static_cast<int>(planted));
     bool found = false;
@@ -162,20 +168,21 @@ TEST_CASE("some schedule finds each planted bug of a block's poller") {
 
 TEST_CASE("turns of a block's poller, one after the other") {
   block_poller block{};
-  CHECK(block.ask(false).is == turn::polls);
-  CHECK(block.ask(false).is == turn::none);
-  block.wait(), block.wait();
-  CHECK(block.others() == 2);
-  block.leave(2, 7, 100);
-  block_poller::answer a = block.ask(true);
-  CHECK((a.is == turn::given && a.channel == 7 && a.ticket == 101));
-  CHECK(block.others() == 1);
-  a = block.ask(false);  // one who has just come is as good: the one that waits gets the next turn
-  CHECK((a.is == turn::given && a.channel == 7 && a.ticket == 100));
-  CHECK(block.ask(true).is == turn::polls);
-  CHECK(block.others() == 0);
-  block.leave();
-  CHECK(block.ask(false).is == turn::polls);
+  CHECK(block.try_acquire(false).kind == turn::polls);
+  CHECK(block.try_acquire(false).kind == turn::none);
+  block.count_as_waiting();
+  block.count_as_waiting();
+  CHECK(block.waiting_warps() == 2);
+  block.release(2, 7, 100);
+  block_poller::answer a = block.try_acquire(true);
+  CHECK((a.kind == turn::has_handoff && a.channel == 7 && a.ticket == 101));
+  CHECK(block.waiting_warps() == 1);
+  a = block.try_acquire(false);  // a warp that has just come may take it: the waiting warp gets the next turn
+  CHECK((a.kind == turn::has_handoff && a.channel == 7 && a.ticket == 100));
+  CHECK(block.try_acquire(true).kind == turn::polls);
+  CHECK(block.waiting_warps() == 0);
+  block.release();
+  CHECK(block.try_acquire(false).kind == turn::polls);
   block.end();
-  CHECK(block.ask(false).is == turn::ended);
+  CHECK(block.try_acquire(false).kind == turn::ended);
 }
