@@ -1,10 +1,10 @@
-// Scoped atomics on plain words, spelled once for GPU and CPU. Words that two processors share are plain integers
-// in structs whose layout is fixed; these functions are the only way they are touched.
+// Scoped atomics on plain words, with one spelling for GPU and CPU. Words that two processors share are plain integers
+// in structs whose layout is fixed. Code accesses them only with these functions.
 //
-// On the host every call is also an interleaving point: a test may install `interleave_hook` to switch to another
-// lane there, so that lock-free code is explored under seeded schedules (device/cpu/simt_cpu.hpp).
+// On the host every call is also an interleaving point: a test may install `interleave_hook` to switch to another lane
+// there, so that it explores lock-free code under seeded schedules (device/cpu/simt_cpu.hpp).
 //
-// What all calls of this file have in common:
+// All calls of this file have in common:
 // @param word in memory that the scope reaches, aligned to its type
 // @scope lane, or a host thread. S, a gravel::scope, says whose loads and stores it is ordered with: by default the
 //   system's
@@ -21,9 +21,10 @@
 
 namespace gravel::detail {
 
-/// Who takes part: the lanes of a block, all kernels of one GPU, or GPU and CPU together. `shared`: the lanes of a
-/// block, by words in its shared memory, which the instructions then need not find out. Words of `device` and `system`
-/// are not in shared memory, nor on a stack: atomics with an answer (fetch_add and the like) fault there.
+/// The processors that take part: the lanes of a block, all kernels of one GPU, or GPU and CPU together. `shared`: the
+/// lanes of a block, for words in its shared memory; the instructions then need not find out the kind of memory. Words
+/// of `device` and `system` must not lie in shared memory, nor on a stack: atomics that return a value (fetch_add and
+/// the like) fault there.
 enum class scope { shared, block, device, system };
 
 #if !GRAVEL_CUDA
@@ -40,7 +41,7 @@ GRAVEL_BOTH void interleave_point() {}
 #define GRAVEL_ATOMIC(gpu, cpu) return gpu;
 #else
 namespace inner {
-/// Also of floating point numbers, which __atomic_load_n does not take.
+/// Loads a word, also a floating point number, which __atomic_load_n does not take.
 template <int ORDER, class T>
 GRAVEL_BOTH T load(const T* word) {
   T value;
@@ -65,7 +66,8 @@ template <scope S = scope::system, class T>
 GRAVEL_BOTH T load_acquire(const T* word) {
   GRAVEL_ATOMIC(inner::from_bits<T>(inner::ptx_load_acquire<S>(inner::raw(word))), inner::load<__ATOMIC_ACQUIRE>(word))
 }
-/// Several acquiring loads at once: on the GPU they are relaxed, and ordered by acquire_now() behind the last.
+/// One of several acquiring loads that run at once. On the GPU they are relaxed, and acquire_now() behind the last
+/// orders them.
 template <scope S = scope::system, class T>
 GRAVEL_BOTH T load_acquire_later(const T* word) {
   if constexpr (GRAVEL_ON_GPU) return load_relaxed<S>(word);
@@ -84,15 +86,15 @@ GRAVEL_BOTH void store_relaxed(T* word, T value) {
   GRAVEL_ATOMIC((inner::ptx_store_relaxed<S>(inner::raw(word), inner::to_bits(value))),
                 __atomic_store_n(word, value, __ATOMIC_RELAXED))
 }
-/// Stores with release order: who sees it with load_acquire sees what was written before.
+/// Stores with release order: a thread that sees the value with load_acquire sees what was written before.
 /// @param value what is stored
 template <scope S = scope::system, class T>
 GRAVEL_BOTH void store_release(T* word, T value) {
   GRAVEL_ATOMIC((inner::ptx_store_release<S>(inner::raw(word), inner::to_bits(value))),
                 __atomic_store_n(word, value, __ATOMIC_RELEASE))
 }
-/// As store_release, by who has called thread_fence() behind all that is to be seen: on the GPU that was the release
-/// already.
+/// As store_release, for a caller that has called thread_fence() behind all that must be visible. On the GPU the fence
+/// was the release already.
 template <scope S = scope::system, class T>
 GRAVEL_BOTH void store_behind_fence(T* word, T value) {
   if constexpr (GRAVEL_ON_GPU) store_relaxed<S>(word, value);
@@ -115,9 +117,9 @@ GRAVEL_FETCH_ADD(fetch_add_acquire, ptx_add_acquire, __ATOMIC_ACQUIRE)
 GRAVEL_FETCH_ADD(fetch_add_release, ptx_add_release, __ATOMIC_RELEASE)
 GRAVEL_FETCH_ADD(fetch_add_acq_rel, ptx_add_acq_rel, __ATOMIC_ACQ_REL)
 #undef GRAVEL_FETCH_ADD
-/// As fetch_add, by one lane that has other things to do until it looks at the answer. What is added the same by all
-/// lanes that are here, and to the same word, a GPU's compiler adds for all of them at once, and waits for the answer
-/// to share it out: so it must not know that `value` is the same.
+/// As fetch_add, for one lane that does other work until it uses the result. If all active lanes add one value to one
+/// word, a GPU's compiler adds once for all of them, and waits for the result to distribute it. So this call hides from
+/// the compiler that `value` is equal in all lanes.
 template <scope S = scope::device, class T>
 GRAVEL_BOTH T fetch_add_alone(T* word, T value) {
 #if GRAVEL_ON_GPU
@@ -128,7 +130,7 @@ GRAVEL_BOTH T fetch_add_alone(T* word, T value) {
   return fetch_add<S>(word, value);
 #endif
 }
-/// As fetch_add_release, by who has called thread_fence() behind all that is to be seen.
+/// As fetch_add_release, for a caller that has called thread_fence() behind all that must be visible.
 template <scope S = scope::device, class T>
 GRAVEL_BOTH void add_behind_fence(T* word, T value) {
   if constexpr (GRAVEL_ON_GPU) fetch_add<S>(word, value);
@@ -140,7 +142,7 @@ GRAVEL_BOTH bool compare_swap_acquire(T* word, T expected, T desired) {
   GRAVEL_ATOMIC((inner::ptx_swap_acquire<S>(word, expected, desired) == expected),
                 __atomic_compare_exchange_n(word, &expected, desired, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 }
-/// The same; returns what was there.
+/// As compare_swap_acquire, but returns the value before.
 template <scope S = scope::device, class T>
 GRAVEL_BOTH T swap_acquire(T* word, T expected, T desired) {
 #if GRAVEL_ON_GPU
@@ -151,20 +153,20 @@ GRAVEL_BOTH T swap_acquire(T* word, T expected, T desired) {
   return expected;
 #endif
 }
-/// As compare_swap_acquire, release on success, too.
+/// As compare_swap_acquire, with release order on success, too.
 template <scope S = scope::device, class T>
 GRAVEL_BOTH bool compare_swap_acq_rel(T* word, T expected, T desired) {
   GRAVEL_ATOMIC((inner::ptx_swap_acq_rel<S>(word, expected, desired) == expected),
                 __atomic_compare_exchange_n(word, &expected, desired, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 }
-/// Compare and swap, release on success, by who has called thread_fence() behind all that is to be seen: on the GPU
-/// that was the release already.
+/// Compare and swap with release order on success, for a caller that has called thread_fence() behind all that must be
+/// visible. On the GPU the fence was the release already.
 template <scope S = scope::device, class T>
 GRAVEL_BOTH bool compare_swap_behind_fence(T* word, T expected, T desired) {
   GRAVEL_ATOMIC((inner::ptx_swap_relaxed<S>(word, expected, desired) == expected),
                 __atomic_compare_exchange_n(word, &expected, desired, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
 }
-/// *word = max(*word, value), release; returns the larger of the two.
+/// *word = max(*word, value) with acquire and release order. Returns the larger of the two.
 template <scope S = scope::device, class T>
 GRAVEL_BOTH T raise_to(T* word, T value) {
 #if GRAVEL_ON_GPU
@@ -179,7 +181,7 @@ GRAVEL_BOTH T raise_to(T* word, T value) {
 #endif
 }
 
-/// The same without an order and without an answer, so that nobody waits for it.
+/// As raise_to, but without order and without a result, so the caller does not wait.
 template <scope S = scope::device, class T>
 GRAVEL_BOTH void raise_relaxed(T* word, T value) {
 #if GRAVEL_ON_GPU
@@ -214,8 +216,8 @@ GRAVEL_BOTH void thread_fence() {
 #endif
 }
 
-/// What this thread wrote before is seen everywhere before it reads what comes after: of two threads that each write a
-/// word and then, behind this, read the other's, at least one sees what the other wrote.
+/// What this thread wrote before is visible everywhere before this thread reads what comes after. If two threads each
+/// write a word, call this, and read the other's word, at least one sees what the other wrote.
 GRAVEL_BOTH void full_fence() {
 #if GRAVEL_ON_GPU
   inner::ptx_full_fence();
@@ -226,8 +228,8 @@ GRAVEL_BOTH void full_fence() {
 
 #undef GRAVEL_ATOMIC
 
-/// Copies what another process may write at any time into memory of this process's own. The caller checks the copy, and
-/// uses nothing but the copy: the compiler reads the original once.
+/// Copies memory that another process may write at any time into memory of this process. The caller checks the copy and
+/// uses only the copy. The compiler reads the original once.
 inline void copy_once(void* to, const void* from, size_t bytes) {
   std::memcpy(to, from, bytes);
   __atomic_signal_fence(__ATOMIC_SEQ_CST);

@@ -1,6 +1,6 @@
-// What lib/base/atomic.hpp is made of on a GPU: PTX instructions, one for each order, scope and width. They are those
-// that libcu++'s cuda::atomic_ref emits; its header alone costs three seconds of compile time in every program. Each
-// also keeps the compiler from moving accesses to memory across it.
+// The PTX instructions of lib/base/atomic.hpp, one for each order, scope and width. They are those that libcu++'s
+// cuda::atomic_ref emits; its header alone costs three seconds of compile time in every program. Each also keeps the
+// compiler from moving accesses to memory across it.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -31,7 +31,7 @@ __device__ __forceinline__ auto raw(T* word) {
   return reinterpret_cast<std::conditional_t<std::is_const_v<T>, const bits*, bits*>>(word);
 }
 
-/// What an instruction takes for an address.
+/// The address operand of an instruction that reads or writes.
 template <scope S, class T>
 __device__ __forceinline__ uint64_t place(const T* at) {
   return S == scope::shared ? __cvta_generic_to_shared(at) : reinterpret_cast<uint64_t>(at);
@@ -43,9 +43,9 @@ __device__ __forceinline__ uint64_t place(const T* at) {
   else if constexpr (S == scope::device) asm volatile(before ".gpu." after __VA_ARGS__);   \
   else asm volatile(before ".sys." after __VA_ARGS__)
 
-/// The same of an instruction that reads and writes. It says that words of the device and the system are in global
-/// memory: of an address of any kind a thread would wait for the answer, also where nobody wants it, to see whether the
-/// word was in shared memory, and would have a loop for that case.
+/// The address operand of an instruction that reads and writes. It says that words of the scopes device and system are
+/// in global memory. With a generic address the thread would wait for the result, even an unused one, to check whether
+/// the word is in shared memory, and the compiler would add a loop for that case.
 #define GRAVEL_PTX_ATOMIC(before, after, ...)                                                   \
   if constexpr (S == scope::shared) asm volatile(before ".cta.shared." after __VA_ARGS__);      \
   else if constexpr (S == scope::block) asm volatile(before ".cta." after __VA_ARGS__);         \
@@ -101,7 +101,7 @@ __device__ __forceinline__ uint64_t place(const T* at) {
   GRAVEL_PTX_SWAP(ptx_swap_acq_rel, "atom.cas.acq_rel", word, "b" type, letter)
 GRAVEL_PTX_WORD(uint64_t, "64", "l")
 GRAVEL_PTX_WORD(uint32_t, "32", "r")
-// Narrow words are only read: by gravel_wait_until.
+// Narrow words are only read, by gravel_wait_until.
 GRAVEL_PTX_LOAD(ptx_load_relaxed, "ld.relaxed", uint16_t, "b16", "h")
 GRAVEL_PTX_LOAD(ptx_load_acquire, "ld.acquire", uint16_t, "b16", "h")
 #define GRAVEL_PTX_LOAD_BYTE(name, instruction)                                                     \

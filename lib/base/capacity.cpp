@@ -21,13 +21,13 @@ uint64_t limit_of(__rlimit_resource_t what) {
   rlimit limit{};
   return getrlimit(what, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? limit.rlim_cur : unlimited;
 }
-/// A number that stands alone in a file; `unlimited` if there is none, as for "max".
+/// The number that is the only content of a file; `unlimited` if there is none, as for "max".
 uint64_t number_in(const std::string& path) {
   std::ifstream file(path);
   uint64_t number = 0;
   return file >> number ? number : unlimited;
 }
-/// Of a line of /proc/meminfo, bytes; 0 if there is none.
+/// The bytes in a line of /proc/meminfo; 0 if there is no such line.
 uint64_t meminfo(const std::string& name) {
   std::ifstream file("/proc/meminfo");
   std::string word;
@@ -61,7 +61,8 @@ uint64_t cgroup_limit(const std::string& name, const std::string& files) {
     if (!kind.empty() && kind != (is_memory ? "memory" : "pids")) continue;
     const std::string root = files + "/sys/fs/cgroup" + (kind.empty() ? "" : "/" + kind);
     const std::string file = !kind.empty() && is_memory ? "/memory.limit_in_bytes" : "/" + name;
-    // Each group above limits it as well; in a container the path may be one of the host, and only the last is there.
+    // Each group above limits the process as well. In a container the path may be one of the host, where only the last
+    // group exists.
     for (;; at.erase(at.rfind('/'))) {
       least = std::min(least, number_in(root + (at == "/" ? "" : at) + file));
       if (at.find('/') == std::string::npos) break;

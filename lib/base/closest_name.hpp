@@ -1,4 +1,4 @@
-// "Did you mean": the name that a mistyped one most likely stands for.
+// "Did you mean": finds the name that a mistyped one most likely stands for.
 #pragma once
 #include <algorithm>
 #include <cctype>
@@ -9,14 +9,14 @@
 
 namespace gravel::detail {
 
-/// How many letters must be added, left out or replaced, or swapped with their neighbour, to make `a` of `b`.
-/// Upper and lower case are the same letter, and so are '-' and '_'.
+/// The number of characters that must be added, left out or replaced, or swapped with their neighbour, to turn `a` into
+/// `b`. Upper and lower case are equal, and so are '-' and '_'.
 inline size_t edit_distance(std::string_view a, std::string_view b) {
   const auto letter = [](char c) {
     return c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   };
   const auto same = [&](size_t i, size_t j) { return letter(a[i - 1]) == letter(b[j - 1]); };
-  // Rows i - 2, i - 1 and i of the table of distances between the first i letters of a and the first j of b.
+  // Rows i - 2, i - 1 and i of the table of distances between the first i characters of a and the first j of b.
   std::vector<size_t> before(b.size() + 1), above(b.size() + 1), row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
   for (size_t i = 1; i <= a.size(); ++i) {
@@ -32,7 +32,7 @@ inline size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 /// The one of `names` that is nearest to `name`; empty if none is near enough to be a typing error: at most one
-/// letter in three differs.
+/// character in three differs.
 inline std::string closest_name(std::string_view name, const std::vector<std::string>& names) {
   std::string closest;
   size_t least = name.size() / 3 + 1;
@@ -44,7 +44,7 @@ inline std::string closest_name(std::string_view name, const std::vector<std::st
   return closest;
 }
 
-/// For the end of a message about an unknown name: " (did you mean --nodes?)", or nothing.
+/// The end of a message about an unknown name: " (did you mean --nodes?)", or nothing.
 inline std::string did_you_mean(std::string_view name, const std::vector<std::string>& names) {
   const std::string closest = closest_name(name, names);
   return closest.empty() ? std::string() : " (did you mean " + closest + "?)";

@@ -6,7 +6,7 @@
 
 namespace gravel::detail {
 
-/// A file descriptor that is closed when its owner ends, or has another one.
+/// A file descriptor that is closed when its owner ends, or receives another one.
 class owned_descriptor {
  public:
   owned_descriptor() = default;
@@ -18,7 +18,7 @@ class owned_descriptor {
   }
   ~owned_descriptor() { reset(); }
 
-  /// Negative: there is none.
+  /// The descriptor; negative: there is none.
   int get() const { return number_; }
   explicit operator bool() const { return number_ >= 0; }
   int release() { return std::exchange(number_, -1); }
@@ -30,8 +30,8 @@ class owned_descriptor {
   int number_ = -1;
 };
 
-/// Opens those of the descriptors 0 to 2 that are closed, on /dev/null: so no file, socket or memory of ours can get
-/// such a number, and what is written to standard output or error does not end up there.
+/// Opens those of the descriptors 0 to 2 that are closed, on /dev/null. Otherwise a file, socket or memory of Gravel
+/// could get such a number, and output to standard output or error would end up there.
 inline void open_standard_descriptors() {
   for (int fd = open("/dev/null", O_RDWR | O_CLOEXEC); fd >= 0; fd = open("/dev/null", O_RDWR | O_CLOEXEC))
     if (fd > 2) {

@@ -1,17 +1,19 @@
-// What a kernel, a handler or a host thread did wrong, as it stands in the memory that a PE and its devices share.
+// The report of an error that a kernel, a handler or a host thread made, in memory that a PE and its devices share.
 #pragma once
 #include <cstdint>
 
 namespace gravel::detail {
 
-/// An error that a kernel met: first one wins. Written by the device, read by the PE's receiver thread.
+/// The first error that a kernel reports; later ones are ignored. The device writes it, the PE's receiver thread reads
+/// it.
 struct alignas(64) device_error {
   uint64_t code;  ///< 0: none; else message_fault + 1, written last, release [E1]
   uint64_t operation, pe;
   uint64_t offset;  ///< bad_handler: its id; corrupt_packet: the packet_fault
   uint64_t bytes;
-  uint64_t arrived;  ///< 0: the caller's own mistake; node + 1: in a message from there; `from_peer`: in one over the
-                     ///< route `peer`
+  /// 0: the caller's own mistake; node + 1: in a message from that node; `from_peer`: in a message over the route
+  /// `peer`.
+  uint64_t arrived;
   uint64_t name[8];  ///< unknown_handler: its name, cut off at 63 characters
   uint64_t spare[2];
   static constexpr uint64_t from_peer = ~0ull;

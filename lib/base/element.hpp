@@ -7,8 +7,8 @@
 
 namespace gravel::detail {
 
-/// Of a T: its number among reduction_type, and `wide`, in which it is combined. Several numbers of 16 bits are so
-/// rounded once.
+/// The properties of an element of type T: its reduction_type, and `wide`, the type in which elements are combined. So
+/// several 16-bit numbers are rounded only once.
 template <class T>
 struct element {
   static_assert(std::is_same_v<T, T*>,
@@ -45,20 +45,21 @@ struct element<gravel_half> : element_of_16_bits<gravel_half, reduction_type::f1
 template <>
 struct element<gravel_bfloat16> : element_of_16_bits<gravel_bfloat16, reduction_type::bf16> {};
 
-/// Of two wide numbers.
+/// Combines two wide numbers.
 template <gravel_reduction HOW, class W>
 GRAVEL_BOTH W combine(W a, W b) {
   if constexpr (HOW == GRAVEL_MIN) return b < a || a != a ? b : a;
   else if constexpr (HOW == GRAVEL_MAX) return a < b || a != a ? b : a;
   else if constexpr (std::is_floating_point_v<W>) return HOW == GRAVEL_SUM ? a + b : a * b;
   else {
-    using U = std::make_unsigned_t<W>;  // which wraps around
+    using U = std::make_unsigned_t<W>;  // wraps around
     return static_cast<W>(HOW == GRAVEL_SUM ? static_cast<U>(a) + static_cast<U>(b)
                                             : static_cast<U>(a) * static_cast<U>(b));
   }
 }
 
-/// As many T as a `Word` holds (a Word may be a T): what PEs contribute, combined in the order of the calls.
+/// The combination of words, each of which holds as many T as fit (a Word may be a T): what PEs contribute, in the
+/// order of the calls.
 template <gravel_reduction HOW, class T, class Word>
 class combination {
   static constexpr uint32_t n = sizeof(Word) / sizeof(T);

@@ -1,5 +1,5 @@
-// Errors of the host API. Everything thrown by Gravel is a gravel::error: its text says what was wrong,
-// where, and what to do about it.
+// Errors of the host API. Everything that Gravel throws is a gravel::error. Its text says what was wrong, where, and
+// what to do about it.
 #pragma once
 #include <concepts>
 #include <cstddef>
@@ -65,11 +65,11 @@ class text_value {
   };
 };
 
-/// Not constexpr: a format string that gets here does not compile.
+/// Not constexpr: a format string that reaches this call does not compile.
 void no_value_for_this_field();
 
-/// A format string, checked when it is compiled: its fields, `{}` or `{0}`, name every one of the values and no other,
-/// and only numbers have a specification, as in `{:#x}`.
+/// A format string, which the compiler checks: its fields, `{}` or `{0}`, name every value and no other, and only
+/// numbers have a specification, as in `{:#x}`.
 template <class... Values>
 class text_format {
  public:
@@ -102,7 +102,7 @@ class text_format {
 
 }  // namespace inner
 
-/// Throws gravel::error with a formatted text, as std::format makes it of numbers and strings. libgravel formats it, so
+/// Throws gravel::error with a text formatted as by std::format, from numbers and strings. libgravel formats it, so
 /// programs need no library for that.
 template <class... Values>
 [[noreturn]] void fail(inner::text_format<std::type_identity_t<Values>...> format, const Values&... values) {
@@ -113,11 +113,11 @@ template <class... Values>
 /// Throws gravel::error: "<what>: <strerror(errno)>".
 [[noreturn]] void fail_errno(const std::string& what);
 
-/// The text of what was thrown; `unknown`, if it is no std::exception.
+/// The text of the exception; `unknown` if it is no std::exception.
 std::string text_of_thrown(const std::exception_ptr& thrown,
                            const char* unknown = "something that is no std::exception");
 
-/// The text of the gravel::error that `action` ends with; empty: it does not.
+/// The text of the gravel::error that `action` throws; empty if it throws none.
 template <class F>
 std::string text_of_error(F action) {
   try {
@@ -128,12 +128,12 @@ std::string text_of_error(F action) {
   }
 }
 
-/// An uncaught exception ends the process with one line on stderr and exit status 1, instead of a core dump.
-/// `last_words`, if given, is called with the exception's text first; it may end the process itself.
+/// Makes an uncaught exception end the process with one line on stderr and exit status 1, instead of a core dump. If
+/// `last_words` is set, it is called with the exception's text first; it may end the process itself.
 void install_terminate_handler(void (*last_words)(const std::string&) = nullptr);
 
-/// To be called before reporting what is only a consequence of another process's failure: gives that process, and
-/// the launcher, which then ends this one, a moment to say the cause and nothing but the cause.
+/// To be called before a report of what is only a consequence of another process's failure. It waits a moment, so that
+/// that process can report the cause, and the launcher can end this process: then only the cause is reported.
 void let_cause_speak();
 
 }  // namespace gravel::detail

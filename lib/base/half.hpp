@@ -1,5 +1,5 @@
-// Numbers of 16 bits, as plain data with the layout of CUDA's __half and __nv_bfloat16, whose headers a program then
-// need not compile. Arithmetic is done in float; to_float is exact, from_float rounds to the nearest, ties to even
+// Numbers of 16 bits, as plain data with the layout of CUDA's __half and __nv_bfloat16, so that a program need not
+// compile their headers. Arithmetic is done in float. to_float is exact; from_float rounds to the nearest, ties to even
 // (IEEE 754-2019, binary16 and section 4.3.1).
 #pragma once
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What the CPU backend sets while a thread runs lanes: one of each in a process, so no header defines them.
+// The hooks that the CPU backend sets while a thread runs lanes. A process has one of each, so no header defines them.
 #include "lib/base/atomic.hpp"
 #include "lib/base/relax.hpp"
 

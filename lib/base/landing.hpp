@@ -1,11 +1,12 @@
-// The landing ring of a PE: where packets arrive. For each sink kind and inbound stream (one per source node and aggregator thread)
-// there is a ring (ring.hpp) of `packets` slots. Its tickets are the sequence of the stream's packets; its source is the local
-// aggregator's thread of that stream, also for what another node's NIC has written.
+// The landing ring of a PE: where packets arrive. For each sink kind and inbound stream (one per source node and plane)
+// there is a ring (ring.hpp) of `packets` slots. Its tickets are the sequence numbers of the stream's packets. Its
+// source is the local aggregator's thread of that stream, also for packets that another node's NIC has written.
 //
-//   local aggregator, plane p                          receiver (resolver kernel or host thread)
-//   published [P1]; arrivals += 1      [L1] release    sees arrivals       [L1] acquire, then published [P1] of each stream
+//   local aggregator, plane p                      receiver (resolver kernel or host thread)
+//   published [P1]; arrivals += 1  [L1] release    sees arrivals   [L1] acquire, then published [P1] of each stream
 //
-// Invariant: one writer per word; `arrivals` is shared by the aggregator's threads, all on the CPU.
+// Invariant: each word has one writer, except `arrivals`, which the aggregator's threads share. All of them run on the
+// CPU.
 #pragma once
 #include <cstdint>
 
@@ -16,17 +17,17 @@
 
 namespace gravel::detail {
 
-/// Sizes of the landing slots of one sink kind, or of an aggregator's slots for what it forwards: [stream][packet].
+/// The sizes of the landing slots of one sink kind, or of an aggregator's transit slots: [stream][packet].
 struct landing_shape {
   uint32_t streams;
-  uint32_t packets;  ///< of each stream
+  uint32_t packets;  ///< slots of each stream
   uint64_t packet_size;
 
   GRAVEL_BOTH uint64_t slot_bytes() const { return sizeof(landing_header) + packet_size; }
   GRAVEL_BOTH uint64_t slot_index(uint32_t stream, uint64_t sequence) const {
     return uint64_t{stream} * packets + sequence % packets;
   }
-  /// Where a packet's slot begins.
+  /// The offset at which a packet's slot begins.
   GRAVEL_BOTH uint64_t slot_at(uint32_t stream, uint64_t sequence) const {
     return slot_index(stream, sequence) * slot_bytes();
   }
@@ -34,7 +35,7 @@ struct landing_shape {
   uint64_t bytes() const { return n_slots() * slot_bytes(); }
 };
 
-/// Plain-data view of one sink kind's landing slots, passed to the resolver kernel by value.
+/// A view of one sink kind's landing slots: plain data, passed to the resolver kernel by value.
 struct landing {
   char* slots;
   uint64_t* done;            ///< [streams][packets], written by the receiver
@@ -52,18 +53,18 @@ struct landing {
   GRAVEL_BOTH packet_header* packet(uint32_t stream, uint64_t sequence) const {
     return reinterpret_cast<packet_header*>(slot(stream, sequence) + 1);
   }
-  /// Plane: packet `sequence` is in its slot. `arrivals` follow.
+  /// Plane: publishes packet `sequence`, which is in its slot. The caller raises `arrivals` afterwards.
   void publish(uint32_t stream, uint64_t sequence) const {
     ring<>::publish(&slot(stream, sequence)->published, sequence);
   }
-  /// Receiver: has packet `sequence` arrived?
+  /// Receiver: true if packet `sequence` has arrived.
   GRAVEL_BOTH bool arrived(uint32_t stream, uint64_t sequence) const {
     return ring<>::arrived(&slot(stream, sequence)->published, sequence);
   }
   GRAVEL_BOTH void mark_done(uint32_t stream, uint64_t sequence) const {
     ring<>::mark_done(done_of(stream, sequence), sequence + 1);
   }
-  /// Plane: is packet `sequence`, whose slot it has not used since, applied?
+  /// Plane: true if packet `sequence` is applied. The plane must not have used its slot since.
   bool is_done(uint32_t stream, uint64_t sequence) const {
     return ring<>::read_done(done_of(stream, sequence)) == sequence + 1;
   }

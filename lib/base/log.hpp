@@ -1,4 +1,5 @@
-// Log lines go to stderr, each prefixed with who speaks ("gravel: PE 3: ..."). GRAVEL_LOG sets the level.
+// Log lines. They go to stderr, each with a prefix that names the process ("gravel: PE 3: ..."). GRAVEL_LOG sets the
+// level.
 #pragma once
 #include <fmt/format.h>
 
@@ -8,13 +9,13 @@
 
 namespace gravel::detail {
 
-/// Numbered as spdlog's.
+/// The levels, numbered as in spdlog.
 enum class log_level { debug = 1, info, warning, error };
 
-/// Names the speaker of this process, e.g. "PE 3" or "aggregator of node 1".
+/// Sets the name of this process in log lines, e.g. "PE 3" or "aggregator of node 1".
 void set_log_name(std::string name);
 const std::string& log_name();
-/// "debug", "info", "warning" or "error".
+/// Sets the level: "debug", "info", "warning" or "error".
 void set_log_level(const std::string& name);
 bool log_enabled(log_level level);
 void log_line(log_level level, std::string_view text);

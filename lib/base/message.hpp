@@ -1,6 +1,8 @@
-// A message: one operation on one symmetric address of one PE. Most travel in rows that say once what their messages have in common
-// (row.hpp). This is the wide form, which all of them have: 1 to 4 units of 16 bytes (an active message: up to 17, a bulk put: as many as
-// it needs), of which the first word says all that a receiver must know to check it.
+// A message: one operation on one symmetric address of one PE.
+//
+// Most messages travel in rows, which hold once what their messages have in common (row.hpp). This file describes the
+// wide form, which every message has: 1 to 4 units of 16 bytes (an active message: up to 17, a bulk put: as many as it
+// needs). The first word holds all that a receiver needs to check the message.
 //
 //   word 0:  bits 0-7 operation | 8-15 type | 16-63 offset into the heap
 //   put, add, and, or, xor, min, max:  word 1 = value, in the low bytes
@@ -10,8 +12,9 @@
 //   am:             bits 16-47 of word 0 = handler id, 48-63 = bytes of arguments; arguments from byte 8 on
 //   cell_reply:     offset = reply cell, word 1 = value
 //   put_bulk:       word 1 = bytes; data from byte 16 on, padded to a unit, and to 5 units at least
-//   bulk_reply:     the same; the answer to a get_bulk, or a part of it
-//   put_signal:     type = gravel_signal_op, word 1 = bytes, word 2 = offset of the signal, word 3 = its value; data from byte 32 on
+//   bulk_reply:     as put_bulk; the reply to a get_bulk, or a part of it
+//   put_signal:     type = gravel_signal_op, word 1 = bytes, word 2 = offset of the signal, word 3 = its value;
+//                   data from byte 32 on
 //   get_bulk:       as get, and word 2 = bytes; 5 units, of which 2 are used
 #pragma once
 #include <cstdint>
@@ -51,7 +54,7 @@ namespace gravel::detail {
   X(bulk_reply, "reply to gravel_get_bulk") /* of any number of bytes */ \
   X(inc, "gravel_inc") /* add of 1, as the kind of a row (row.hpp); as a message of its own it is an add */
 enum class op : uint8_t { GRAVEL_OPS(GRAVEL_NAME) count };
-/// Calls that are no operations, for error messages.
+/// Calls that are not operations, for error messages.
 #define GRAVEL_OTHER_CALLS(X)                         \
   X(none, "no call")                                  \
   X(quiet, "gravel_quiet")                            \
@@ -77,17 +80,18 @@ struct alignas(16) unit {
 static_assert(sizeof(unit) == 16);
 
 constexpr uint32_t max_am_bytes = 256;
-/// Of every operation but large active messages and bulk ones: what slots are sized for, and block senders gather.
+/// The most units of a small message: every message but large active messages and bulk messages. Slots are sized for
+/// small messages, and block senders gather them.
 constexpr uint32_t max_small_units = 4;
 constexpr uint64_t max_offset = (1ull << 48) - 1;
 constexpr uint32_t max_pes = 65535;
-/// Set in the type byte of a get and its reply: a host thread asked, not a kernel.
+/// Bit in the type byte of a get and its reply: a host thread made the request, not a kernel.
 constexpr uint8_t host_origin = 0x80;
-/// The same: the get is of the odd parity (get_window.hpp).
+/// Bit in the type byte of a get and its reply: the get is of the odd parity (get_window.hpp).
 constexpr uint8_t odd_parity = 0x40;
 
-/// Where messages are applied at a PE: on its device, or (host handlers) by its receiver thread. A destination on
-/// the wire is a sink number: 2 * PE + kind.
+/// Where a PE applies messages: on its device, or (host handlers) in its receiver thread. A destination on the wire is
+/// a sink number: 2 * PE + kind.
 enum class sink_kind : uint32_t { device = 0, host = 1 };
 GRAVEL_BOTH constexpr uint32_t sink_of(uint32_t pe, sink_kind kind) { return pe * 2 + static_cast<uint32_t>(kind); }
 GRAVEL_BOTH constexpr uint32_t pe_of_sink(uint32_t sink) { return sink / 2; }
@@ -100,7 +104,7 @@ GRAVEL_BOTH constexpr op op_of(uint64_t word0) { return static_cast<op>(word0 & 
 GRAVEL_BOTH constexpr uint8_t type_byte(uint64_t word0) { return static_cast<uint8_t>(word0 >> 8); }
 GRAVEL_BOTH constexpr value_type type_of(uint64_t word0) { return static_cast<value_type>(type_byte(word0) & 0x3f); }
 GRAVEL_BOTH constexpr uint64_t offset_of(uint64_t word0) { return word0 >> 16; }
-/// Answers to requests: no more of them than requests may be under way.
+/// Replies to requests. No more replies than requests may be under way.
 GRAVEL_BOTH constexpr bool is_answer(op o) { return o == op::put_reply || o == op::cell_reply || o == op::bulk_reply; }
 GRAVEL_BOTH constexpr uint64_t make_am_word0(uint32_t handler, uint32_t argument_bytes) {
   return make_word0(op::am, 0, handler | uint64_t{argument_bytes} << 32);
@@ -131,11 +135,11 @@ GRAVEL_BOTH constexpr uint64_t one_of(value_type t) {
   return t == value_type::f32 ? 0x3f800000 : t == value_type::f64 ? 0x3ff0000000000000 : 1;
 }
 
-/// Of a word, without an answer.
+/// Operations on one word without a reply.
 GRAVEL_BOTH constexpr bool is_update(op o) { return o >= op::put && o <= op::max; }
-/// Operations whose answer goes into a reply cell.
+/// Operations whose reply goes into a reply cell.
 GRAVEL_BOTH constexpr bool is_fetching(op o) { return o >= op::fetch_add && o <= op::compare_swap; }
-/// What fetch_add ... fetch_max do to the word: add ... max.
+/// The operation that fetch_add ... fetch_max apply to the word: add ... max.
 GRAVEL_BOTH constexpr op update_of(op o) {
   return static_cast<op>(static_cast<int>(o) - static_cast<int>(op::fetch_add) + static_cast<int>(op::add));
 }
@@ -144,8 +148,8 @@ static_assert(update_of(op::fetch_and) == op::bit_and && update_of(op::fetch_max
 GRAVEL_BOTH constexpr bool is_of_bits(op o) {
   return (o >= op::bit_and && o <= op::bit_xor) || (o >= op::fetch_and && o <= op::fetch_xor);
 }
-/// Moving a value: all types. Arithmetic, order, exchange: 4 and 8 bytes. Bits and comparison: integers of 4 and 8
-/// bytes.
+/// True if the operation takes this type. Operations that move a value take all types; arithmetic, order and exchange
+/// take types of 4 and 8 bytes; bit operations and compare_swap take integers of 4 and 8 bytes.
 GRAVEL_BOTH constexpr bool takes_type(op o, value_type t) {
   if (o == op::put || o == op::get || o == op::put_reply || o == op::fetch) return true;
   const bool is_float = t == value_type::f32 || t == value_type::f64,
@@ -155,16 +159,18 @@ GRAVEL_BOTH constexpr bool takes_type(op o, value_type t) {
 
 GRAVEL_BOTH constexpr uint32_t am_units(uint32_t argument_bytes) { return (8 + argument_bytes + 15) / 16; }
 constexpr uint32_t max_am_units = am_units(max_am_bytes);
-/// A bulk message never shares a row with others: a receiver that looks at the first message of a row
-/// knows what all of them are.
+/// Bulk operations. A bulk message never shares a row with other messages, so a receiver that reads the first message
+/// of a row knows what all of them are.
 GRAVEL_BOTH constexpr bool is_bulk(op o) { return o >= op::put_bulk && o <= op::bulk_reply; }
-/// At least max_small_units + 1: among small messages nobody need look for bulk ones.
+/// The units of a bulk message: at least max_small_units + 1, so that a receiver of small messages need not check for
+/// bulk ones.
 GRAVEL_BOTH constexpr uint32_t bulk_units(uint64_t bytes) {
   const uint32_t units = 1 + static_cast<uint32_t>((bytes + 15) / 16);
   return units > max_small_units ? units : max_small_units + 1;
 }
 
-/// Units that a message with this first word has; 0: not a valid first word. put_bulk also depends on word 1.
+/// The units of a message with this first word; 0: not a valid first word. For bulk operations it depends on word 1,
+/// too.
 GRAVEL_BOTH constexpr uint32_t units_of(uint64_t word0, uint64_t word1) {
   const op o = op_of(word0);
   if (is_update(o)) return 1;
@@ -182,77 +188,77 @@ GRAVEL_BOTH constexpr uint32_t units_of(uint64_t word0, uint64_t word1) {
   }
 }
 
-/// Why a message may not be applied. Where all that is known of a fault stands in one sentence it is here, for
-/// host/pe/describe_error.cpp, which knows the names in braces; what offset and bytes mean depends on the fault.
-#define GRAVEL_MESSAGE_FAULTS(X)                                                                                         \
-  X(fine, "no fault")                                                                                                    \
-  X(bad_op, "unknown operation")                                                                                         \
-  X(bad_type, "a type the operation does not take")                                                                      \
-  X(bad_size, "a size that does not fit the operation")                                                                  \
-  X(outside_heap, "an address outside the symmetric heap")                                                               \
-  X(misaligned, "a misaligned address")                                                                                  \
-  X(bad_handler,                                                                                                         \
-    "an active message arrived from {from} whose handler (id {offset}) was not given to gravel_init here, or takes "     \
-    "other arguments")                                                                                                   \
-  X(bad_pe, "a PE number out of range")                                                                                  \
-  X(blocking_handler, "{call} inside a handler: handlers must not wait")                                                 \
-  X(corrupt_packet, "a corrupt packet")                                                                                  \
-  X(no_context, "a message arrived for handler '{handler}' before gravel_set_context was called for it here")            \
-  X(unknown_handler,                                                                                                     \
-    "gravel_am to PE {pe}: handler '{name}' was not given to gravel_init; add it on all PEs: gravel_init<..., "          \
-    "{name}>()")                                                                                                         \
-  X(bad_destination, "{call}: a destination outside its own symmetric heap, or misaligned: {place}")                     \
-  X(team_call_in_handler, "{call} inside a handler: it is for whole blocks or warps of a kernel")                        \
-  X(outside_kernel, "{call} outside a kernel: it is for kernels")                                                        \
-  X(not_cooperative, "{call} in a grid of several blocks that was not launched as cooperative")                          \
-  X(on_host, "{call} on the host: this memory is the device's, and the host reaches it by messages")                     \
-  X(bad_block, "a block sender for another number of threads")                                                           \
-  X(bad_shared, "a block sender without memory")                                                                         \
-  X(other_collective, "the PEs' kernels call different collectives: {call} here, {other_call} at PE {pe}")               \
-  X(bad_root, "gravel_broadcast_block from PE {wrong_pe}: the job has PEs 0 to {last_pe}")                               \
-  X(bad_service_block, "a message for block {offset} of a service: it has blocks 0 to {last}")                           \
-  X(bad_key, "a critical section was called with key {offset}: there are keys 0 to {last}") /* of lib/server, as     \
-                                                                                                 those that follow */   \
-  X(bad_slot, "a critical section is to put its answer where there is no room for it: {place}, or misaligned")           \
-  X(sender_begun, "a kernel begins a critical sender again before its end(): what was called since it began is lost")    \
-  X(other_reduction, "another reduction")                                                                                \
-  X(bad_reduction, "a reduction that cannot be")                                                                         \
-  X(task_pe, "a task for PE {wrong_pe}: the job has PEs 0 to {last_pe}") /* of lib/task, as those that follow */         \
-  X(task_payload, "a task with a payload of {offset} bytes: the queue was opened for up to {bytes}")                     \
-  X(task_address,                                                                                                        \
-    "a task with a target or signal at offset {offset:#x}, which is misaligned or in no heap of {bytes} bytes")          \
-  X(task_room,                                                                                                           \
-    "a task sends more tasks to PE {pe} than there is room for: all {bytes} slots there are taken, and the {bytes} "     \
-    "for those that wait "                                                                                               \
-    "here")                                                                                                              \
-  X(unknown_task,                                                                                                        \
-    "PE {pe} has sent a task (id {offset:#x}) that task queue {bytes} here does not know: it was opened without it")     \
-  X(task_words,                                                                                                          \
-    "PE {pe} has sent a task (id {offset:#x}) whose command is not one: {bytes} words, or sizes and places that "        \
-    "cannot be")                                                                                                         \
-  X(task_chain,                                                                                                          \
-    "a chain of tasks of {offset} words: it may have up to {bytes} (5 for each, and those of its arguments)")            \
-  X(task_queue,                                                                                                          \
-    "a task has come for a queue at offset {offset:#x} of the heap, where none is open: its handle was used after "      \
-    "close()")                                                                                                           \
-  X(link_closed,                                                                                                         \
-    "a kernel sends {bytes} bytes on the link from PE {offset} to PE {pe} after its shutdown") /* of lib/link, as      \
-                                                                                                  those that follow */ \
-  X(link_lane, "a kernel uses lane {offset} of a link to PE {pe}: it has lanes 0 to {last}")                             \
-  X(link_held,                                                                                                           \
-    "a kernel waits for a packet on the link from PE {pe} to PE {offset} while it holds all {bytes} buffers: release "   \
-    "one "                                                                                                               \
-    "before")                                                                                                            \
-  X(missing_lanes, "a call of a whole block or warp that lacks threads") /* of device/team_check.cuh, pe: the call */    \
+/// The reasons why a message may not be applied. A text describes a fault completely where one sentence is enough, for
+/// host/pe/describe_error.cpp, which knows the names in braces. The meaning of offset and bytes depends on the fault.
+#define GRAVEL_MESSAGE_FAULTS(X)                                                                                       \
+  X(fine, "no fault")                                                                                                  \
+  X(bad_op, "unknown operation")                                                                                       \
+  X(bad_type, "a type the operation does not take")                                                                    \
+  X(bad_size, "a size that does not fit the operation")                                                                \
+  X(outside_heap, "an address outside the symmetric heap")                                                             \
+  X(misaligned, "a misaligned address")                                                                                \
+  X(bad_handler,                                                                                                       \
+    "an active message arrived from {from} whose handler (id {offset}) was not given to gravel_init here, or takes "   \
+    "other arguments")                                                                                                 \
+  X(bad_pe, "a PE number out of range")                                                                                \
+  X(blocking_handler, "{call} inside a handler: handlers must not wait")                                               \
+  X(corrupt_packet, "a corrupt packet")                                                                                \
+  X(no_context, "a message arrived for handler '{handler}' before gravel_set_context was called for it here")          \
+  X(unknown_handler,                                                                                                   \
+    "gravel_am to PE {pe}: handler '{name}' was not given to gravel_init; add it on all PEs: gravel_init<..., "        \
+    "{name}>()")                                                                                                       \
+  X(bad_destination, "{call}: a destination outside its own symmetric heap, or misaligned: {place}")                   \
+  X(team_call_in_handler, "{call} inside a handler: it is for whole blocks or warps of a kernel")                      \
+  X(outside_kernel, "{call} outside a kernel: it is for kernels")                                                      \
+  X(not_cooperative, "{call} in a grid of several blocks that was not launched as cooperative")                        \
+  X(on_host, "{call} on the host: this memory is the device's, and the host reaches it by messages")                   \
+  X(bad_block, "a block sender for another number of threads")                                                         \
+  X(bad_shared, "a block sender without memory")                                                                       \
+  X(other_collective, "the PEs' kernels call different collectives: {call} here, {other_call} at PE {pe}")             \
+  X(bad_root, "gravel_broadcast_block from PE {wrong_pe}: the job has PEs 0 to {last_pe}")                             \
+  X(bad_service_block, "a message for block {offset} of a service: it has blocks 0 to {last}")                         \
+  /* of lib/critical: */                                                                                               \
+  X(bad_key, "a critical section was called with key {offset}: there are keys 0 to {last}")                            \
+  X(bad_slot, "a critical section is to put its answer where there is no room for it: {place}, or misaligned")         \
+  X(sender_begun, "a kernel begins a critical sender again before its end(): what was called since it began is lost")  \
+  /* of lib/allreduce: */                                                                                              \
+  X(other_reduction, "another reduction")                                                                              \
+  X(bad_reduction, "a reduction that cannot be")                                                                       \
+  /* of lib/remote_task: */                                                                                            \
+  X(task_pe, "a task for PE {wrong_pe}: the job has PEs 0 to {last_pe}")                                               \
+  X(task_payload, "a task with a payload of {offset} bytes: the queue was opened for up to {bytes}")                   \
+  X(task_address,                                                                                                      \
+    "a task with a target or signal at offset {offset:#x}, which is misaligned or in no heap of {bytes} bytes")        \
+  X(task_room,                                                                                                         \
+    "a task sends more tasks to PE {pe} than there is room for: all {bytes} slots there are taken, and the {bytes} "   \
+    "for those that wait here")                                                                                        \
+  X(unknown_task,                                                                                                      \
+    "PE {pe} has sent a task (id {offset:#x}) that task queue {bytes} here does not know: it was opened without it")   \
+  X(task_words,                                                                                                        \
+    "PE {pe} has sent a task (id {offset:#x}) whose command is not one: {bytes} words, or sizes and places that "      \
+    "cannot be")                                                                                                       \
+  X(task_chain,                                                                                                        \
+    "a chain of tasks of {offset} words: it may have up to {bytes} (5 for each, and those of its arguments)")          \
+  X(task_queue,                                                                                                        \
+    "a task has come for a queue at offset {offset:#x} of the heap, where none is open: its handle was used after "    \
+    "close()")                                                                                                         \
+  /* of lib/link: */                                                                                                   \
+  X(link_closed, "a kernel sends {bytes} bytes on the link from PE {offset} to PE {pe} after its shutdown")            \
+  X(link_lane, "a kernel uses lane {offset} of a link to PE {pe}: it has lanes 0 to {last}")                           \
+  X(link_held,                                                                                                         \
+    "a kernel waits for a packet on the link from PE {pe} to PE {offset} while it holds all {bytes} buffers: release " \
+    "one before")                                                                                                      \
+  /* of device/team_check.cuh (pe: the call): */                                                                       \
+  X(missing_lanes, "a call of a whole block or warp that lacks threads")                                               \
   X(other_team_call, "threads of a block in different calls")
 enum class message_fault : uint8_t { GRAVEL_MESSAGE_FAULTS(GRAVEL_NAME) count };
-/// `bytes` bytes from `offset` on lie in the heap.
+/// True if the `bytes` bytes from `offset` on lie in the heap.
 GRAVEL_BOTH constexpr bool lies_in_heap(uint64_t offset, uint64_t bytes, uint64_t heap_bytes) {
   return bytes <= heap_bytes && offset <= heap_bytes - bytes;
 }
 
-/// What a receiver checks before a message touches memory. Shapes: a heap of `heap_bytes`, `n_pes` PEs,
-/// `reply_cells` cells; `m` has `units` units, of which the first two are read. Handler ids are checked where they are
+/// Checks a message before it touches memory. The heap has `heap_bytes` bytes, the job `n_pes` PEs, and there are
+/// `reply_cells` cells. `m` has `units` units, of which the first two are read. Handler ids are checked where they are
 /// looked up.
 GRAVEL_BOTH message_fault check_message(const unit* m, uint32_t units, uint64_t heap_bytes, uint32_t n_pes,
                                         uint64_t reply_cells) {
@@ -294,10 +300,12 @@ const char* name_of(op);
 const char* name_of(other_call);
 const char* name_of(message_fault);
 #if !GRAVEL_CUDA
-/// bad_block, bad_shared: a gravel_block_sender made for `wanted` threads, or bytes, is in a block that has `found`.
+/// The text of bad_block or bad_shared: a gravel_block_sender made for `wanted` threads, or bytes, is in a block that
+/// has `found`.
 std::string text_of_misfit(message_fault, uint64_t wanted, uint64_t found);
 #endif
-/// Throws gravel::error: the handler of this name, or, without a name, the operation, threw that.
+/// Throws gravel::error that says that the handler of this name threw `what`; without a name, that the operation threw
+/// it.
 [[noreturn]] void fail_in_handler(const char* handler, op, const char* what);
 
 }  // namespace gravel::detail

@@ -1,5 +1,4 @@
-// A random number that is a function of its place: the same on every PE, in kernels and on the host, in any
-// order.
+// Random numbers that are a function of their place: equal on every PE, in kernels and on the host, in any order.
 #pragma once
 #include <cstdint>
 
@@ -15,7 +14,7 @@ GRAVEL_BOTH constexpr uint64_t mix(uint64_t x) {
   return x ^ x >> 31;
 }
 
-/// 0 ... n-1 from the high half of a random number.
+/// Maps the high half of a random number to 0 ... n-1.
 GRAVEL_BOTH constexpr uint32_t pick(uint64_t random, uint32_t n) {
   return static_cast<uint32_t>((random >> 32) * n >> 32);
 }

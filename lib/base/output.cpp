@@ -18,8 +18,8 @@
 namespace gravel::detail {
 namespace {
 
-/// In its scope a write beyond the limit of `ulimit -f` fails with EFBIG instead of ending the process, whatever the
-/// program does with SIGXFSZ: the kernel sends that signal to the thread that writes.
+/// While an object exists, a write beyond the limit of `ulimit -f` fails with EFBIG instead of ending the process,
+/// whatever the program does with SIGXFSZ. The kernel sends that signal to the thread that writes.
 class no_size_signal {
  public:
   no_size_signal() {
@@ -42,10 +42,10 @@ std::string resolved(const std::string& path) {
   return realpath(path.c_str(), buffer) ? buffer : path;
 }
 
-/// /dev/stdout may be a file to which the process writes in another way as well.
+/// True if the path may name a file that this process writes in another way as well, such as /dev/stdout.
 bool names_open_file(const std::string& path) { return path.starts_with("/dev/") || path.starts_with("/proc/"); }
 
-/// Nobody else makes or has this file.
+/// Only this process creates and uses this file.
 owned_descriptor make_beside(const std::string& target, std::string& name) {
   for (int n = 0;; ++n) {
     name = fmt::format("{}.new-{}-{}", target, getpid(), n);
@@ -65,7 +65,8 @@ output_file::output_file(std::string path) : path_(std::move(path)), target_(res
     begin_in_place(O_APPEND);
     return;
   }
-  if (exists && access(target_.c_str(), W_OK) != 0) fail_here(errno);  // what may not be changed is not replaced either
+  // A file that may not be written is not replaced either.
+  if (exists && access(target_.c_str(), W_OK) != 0) fail_here(errno);
   file_ = make_beside(target_, temporary_);
   if (file_) {
     if (exists) fchmod(file_.get(), old.st_mode & 07777);
@@ -121,7 +122,7 @@ void write_file(const std::string& path, std::string_view text) {
 bool flush_output(const char* program) {
   int code = std::fflush(stdout) == 0 ? 0 : errno;
   if (code == 0 && !std::ferror(stdout)) return true;
-  // An earlier write failed, and nobody looked: another one tells why, if the reason is still there.
+  // An earlier write failed, and nobody checked. Another write fails for the same reason if the reason still exists.
   if (code == 0 && (std::fputc('\n', stdout) == EOF || std::fflush(stdout) != 0)) code = errno;
   std::fprintf(stderr, "%s: standard output: %s\n", program,
                code ? std::strerror(code) : "an earlier write failed, part of the output is lost");

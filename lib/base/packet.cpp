@@ -9,15 +9,16 @@ namespace gravel::detail {
 packet_fault read_packet(const void* packet, uint64_t available, const packet_expectation& expect, packet_table& to) {
   if (available < packet_payload_offset) return packet_fault::bad_magic;
   copy_once(&to.header, packet, sizeof(to.header));
-  const uint32_t n_rows = std::min(to.header.n_rows, max_packet_rows);  // of more nothing is used
+  const uint32_t n_rows = std::min(to.header.n_rows, max_packet_rows);  // check_packet refuses more
   copy_once(to.rows, static_cast<const char*>(packet) + sizeof(packet_header), n_rows * sizeof(message_row));
   return check_packet(reinterpret_cast<const packet_header*>(&to), available, expect);
 }
 
 packet_writer::place packet_writer::reserve(uint32_t sink, const row_kind& kind, const uint32_t* first,
                                             uint32_t messages) {
-  // A bulk message is a row of its own: receivers move it with a whole block. So is a message of that size whose
-  // payload claims to be something else: receivers refuse rows of several such messages (check_packet).
+  // A bulk message is a row of its own: receivers move it with a whole block. A message of that size whose payload
+  // claims to be something else is a row of its own, too: receivers refuse rows of several such messages
+  // (check_packet).
   const bool bulk = kind.units() > max_am_units || is_bulk_message(kind, first);
   const bool extends = n_rows_ != 0 && last_.sink == sink && last_.kind == kind && !bulk && !last_is_bulk_;
   if (!extends && n_rows_ == max_packet_rows) return {};

@@ -2,9 +2,10 @@
 //
 //   [packet_header, 64 bytes][rows][payload: units]
 //
-// Messages of a row have one size, so a receiver finds message i of a row by arithmetic and works in parallel. Rows lie
-// one behind the other, each from a unit on. In a transit packet (first of two hops) each row names its final sink.
-// Landing slot: [landing_header, 64 bytes][packet]; the local aggregator alone writes `published`, after the packet.
+// All messages of a row have one size, so a receiver finds message i of a row by arithmetic and works in parallel. Rows
+// lie one behind the other, and each begins at a unit. In a transit packet (on the first of two hops) each row names
+// its final sink. A landing slot is [landing_header, 64 bytes][packet]. Only the local aggregator writes `published`,
+// after the packet.
 #pragma once
 #include <cstdint>
 
@@ -18,19 +19,19 @@ constexpr uint32_t packet_magic = 0x4c565247;  // "GRVL"
 constexpr uint32_t max_packet_rows = 60;
 constexpr uint32_t transit_sink = 0xffffffff;
 
-/// What travels in front of each packet. Written by the sending aggregator thread.
+/// The header of a packet. The sending plane writes it.
 struct alignas(64) packet_header {
   uint32_t magic;
-  uint32_t bytes;     ///< header, table and payload
-  uint64_t sequence;  ///< of this stream, from 0
+  uint32_t bytes;     ///< of header, table and payload
+  uint64_t sequence;  ///< number in its stream, from 0
   uint32_t sink;      ///< final destination, or transit_sink
   uint32_t source_node;
   uint32_t n_rows;
   uint32_t n_units;
   uint32_t n_messages;
   uint32_t plane;
-  uint32_t
-      flush;  ///< an intermediate node shall not hold back these messages, nor those of the stream's earlier packets
+  /// A node in the middle shall forward these messages, and those of the stream's earlier packets, without delay.
+  uint32_t flush;
   uint32_t spare[3];
 };
 static_assert(sizeof(packet_header) == 64);
@@ -59,16 +60,16 @@ GRAVEL_BOTH const unit* payload_of(const packet_header* p) {
 enum class packet_fault : uint8_t { fine, bad_magic, bad_length, bad_sequence, bad_sink, bad_table, bad_total };
 const char* name_of(packet_fault);
 
-/// What the receiver expects of the packet in its hands.
+/// What a receiver expects of a packet.
 struct packet_expectation {
   uint64_t packet_size;
   uint64_t sequence;
   uint32_t sink;     ///< or transit_sink
-  uint32_t n_sinks;  ///< of the job
+  uint32_t n_sinks;  ///< sinks of the job
 };
 
-/// Checks everything a receiver relies on: lengths, table, totals. The messages themselves are checked one by one
-/// where they are applied. `available`: bytes that may be read at `p`.
+/// Checks everything that a receiver relies on: lengths, table, totals. The messages are checked one by one where they
+/// are applied. `available`: bytes that may be read at `p`.
 GRAVEL_BOTH packet_fault check_packet(const packet_header* p, uint64_t available, const packet_expectation& expect) {
   if (available < packet_payload_offset || p->magic != packet_magic) return packet_fault::bad_magic;
   if (p->bytes > available || p->bytes > expect.packet_size || p->n_rows > max_packet_rows ||
@@ -90,19 +91,20 @@ GRAVEL_BOTH packet_fault check_packet(const packet_header* p, uint64_t available
   return units == p->n_units && messages == p->n_messages ? packet_fault::fine : packet_fault::bad_total;
 }
 
-/// Header and table of a packet, copied.
+/// A copy of the header and the table of a packet.
 struct packet_table {
   packet_header header;
   message_row rows[max_packet_rows];
 };
 static_assert(sizeof(packet_table) == packet_payload_offset);
 
-/// How a host reads a packet that lies where others may write, at any address: copies header and table once, and checks
-/// the copy, which alone is used from then on. `available` and the result as for check_packet. Any value of the payload
-/// is harmless to who moves whole rows; who applies a message copies that message, too, before checking it.
+/// Reads a packet on the host, at any address, where others may write at the same time: copies header and table once,
+/// and checks the copy. The caller must use only the copy from then on. `available` and result: as for check_packet.
+/// The payload needs no check here: code that moves whole rows does not depend on it, and code that applies a message
+/// copies that message before it checks it.
 packet_fault read_packet(const void* packet, uint64_t available, const packet_expectation&, packet_table& to);
 
-/// Appends messages to an open packet. The packet may lie where others write: it is written here, and never read.
+/// Appends messages to an open packet. Others may write where the packet lies, so the writer never reads it.
 class packet_writer {
  public:
   void open(void* at, uint64_t packet_size) {
@@ -113,30 +115,31 @@ class packet_writer {
   bool is_open() const { return packet_ != nullptr; }
   bool empty() const { return n_messages_ == 0; }
   uint32_t messages() const { return n_messages_; }
-  /// A bulk message came last, and at least a quarter is used.
+  /// True if the last message is a bulk message, and at least a quarter of the packet is used.
   bool has_large() const { return last_is_bulk_ && 4 * n_units_ >= capacity_; }
   packet_header* packet() const { return packet_; }
   uint32_t rows() const { return n_rows_; }
-  /// Header, table and payload, as they are now.
+  /// The bytes of header, table and payload, as they are now.
   uint32_t bytes() const { return packet_payload_offset + n_units_ * static_cast<uint32_t>(sizeof(unit)); }
 
-  /// Where messages shall lie, and how many.
+  /// Where the caller shall write messages, and how many.
   struct place {
     uint32_t* at;
     uint32_t messages;
   };
-  /// Enters as many of `messages` messages of this kind as fit; their words have to get to their place before the
-  /// packet is sent. `first`: the first of them.
+  /// Adds as many of `messages` messages of this kind as fit. The caller must write their words to their place before
+  /// the packet is sent. `first`: the first of them.
   place reserve(uint32_t sink, const row_kind& kind, const uint32_t* first, uint32_t messages);
-  /// Fills in the header; the packet is complete. The next open() begins another.
+  /// Writes the header, which completes the packet. The next open() begins another packet.
   packet_header* close(uint64_t sequence, uint32_t sink, uint32_t source_node, uint32_t plane, bool flush);
 
  private:
   packet_header* packet_ = nullptr;
-  uint32_t capacity_ = 0, n_rows_ = 0, n_units_ = 0, n_messages_ = 0;  ///< n_units_: with the last row's rest of a unit
-  message_row last_{};                                                 ///< the last row
+  /// n_units_ includes the unused rest of the last row's last unit.
+  uint32_t capacity_ = 0, n_rows_ = 0, n_units_ = 0, n_messages_ = 0;
+  message_row last_{};  ///< the last row
   bool last_is_bulk_ = false;
-  uint32_t last_begin_ = 0;  ///< unit at which it begins
+  uint32_t last_begin_ = 0;  ///< unit at which the last row begins
 };
 
 }  // namespace gravel::detail

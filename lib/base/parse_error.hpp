@@ -1,4 +1,4 @@
-// What programs that take their options by CLI11 say of a command line that it refuses.
+// The error texts of programs that parse their options with CLI11.
 #pragma once
 #include <CLI/CLI.hpp>
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace gravel::detail {
 
-/// " (did you mean --nodes?)" for the first argument that `app` does not know and that looks like one that it knows;
-/// else nothing.
+/// " (did you mean --nodes?)" for the first argument that `app` does not know and that resembles one that it knows;
+/// otherwise nothing.
 inline std::string suggestion(const CLI::App& app) {
   std::vector<std::string> options, commands;
   const auto add_options = [&](const CLI::App& of) {
@@ -29,9 +29,9 @@ inline std::string suggestion(const CLI::App& app) {
   return {};
 }
 
-/// Two lines for stderr: what is wrong, and where the options are described.
+/// Two lines for stderr: the error, and where the options are described.
 inline std::string text_of(const CLI::App& app, const CLI::ParseError& e) {
-  return app.get_name() + ": " + e.what() + suggestion(app) + "\n(" + app.get_name() + " --help tells all options)\n";
+  return app.get_name() + ": " + e.what() + suggestion(app) + "\n(" + app.get_name() + " --help lists all options)\n";
 }
 
 }  // namespace gravel::detail

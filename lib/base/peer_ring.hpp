@@ -1,10 +1,12 @@
-// Rings in GPU memory (ring.hpp), whose slots are called chunks: each holds one row, messages of one size. They lie in
-// the memory of the destination's GPU. One GPU's kernels and handlers push messages through them to another GPU of
-// their node (route `peer`), which the source has mapped, or to their own; there is one for each pair of PEs. Its
-// `done` words lie in the source's memory, so both sides wait on memory of their own.
+// Rings in GPU memory (ring.hpp), through which the kernels and handlers of one GPU push messages to another GPU of
+// their node (route `peer`), or to their own.
 //
-// Handlers never wait (device/outbox.cuh). What a peer's ring has no room for they put into the ring to their own PE,
-// which is large; from there the resolver passes it on (chunk_header::pe).
+// There is one ring for each pair of PEs. Its slots are called chunks. A chunk holds one row. Chunks lie in the memory
+// of the destination's GPU, which the source has mapped. The `done` words lie in the source's memory, so each side
+// waits on memory of its own.
+//
+// Handlers never wait (device/outbox.cuh). If a peer's ring has no room for their messages, they put them into the ring
+// to their own PE, which is large. From there the resolver forwards them (chunk_header::row).
 #pragma once
 #include <cstdint>
 
@@ -16,13 +18,13 @@
 
 namespace gravel::detail {
 
-/// PEs of a node that may use the route `peer` among each other.
+/// The most PEs of a node that may use the route `peer` among each other.
 constexpr uint32_t max_peers = 32;
 
-/// First line of a chunk. Written by the source.
+/// The first line of a chunk. The source writes it.
 struct alignas(64) chunk_header {
-  message_row
-      row;  ///< its sink: for whom it is; in a PE's ring to itself it may be a peer: then the row is to be passed on
+  /// Its sink is the destination. In the ring of a PE to itself that may be a peer; the resolver then forwards the row.
+  message_row row;
   uint64_t published;  ///< ticket + 1 of what lies here
   uint64_t spare[5];
 };
@@ -39,7 +41,7 @@ struct peer_ring {
   GRAVEL_BOTH static uint64_t chunk_bytes(uint32_t units) {
     return sizeof(chunk_header) + uint64_t{units} * sizeof(unit);
   }
-  /// Of a ring whose chunks and `done` words lie in one piece of memory.
+  /// The bytes of a ring whose chunks and `done` words lie in one piece of memory.
   static uint64_t bytes(uint64_t chunks, uint32_t units) { return chunks * (chunk_bytes(units) + sizeof(uint64_t)); }
   static peer_ring in(char* memory, uint32_t chunks, uint32_t units) {
     return {memory, reinterpret_cast<uint64_t*>(memory + chunks * chunk_bytes(units)), chunks, units};
@@ -49,62 +51,63 @@ struct peer_ring {
     return reinterpret_cast<chunk_header*>(slots + (ticket & (chunks - 1)) * chunk_bytes(chunk_units));
   }
   GRAVEL_BOTH static unit* payload(chunk_header* c) { return reinterpret_cast<unit*>(c + 1); }
-  /// Destination: can this be what a chunk with room for `room` units says of itself?
+  /// Destination: true if `row` can describe a chunk that has room for `room` units.
   GRAVEL_BOTH static bool may_hold(const message_row& row, uint32_t room) {
     return is_sound(row.kind) && row.kind.units() <= max_am_units && row.units() <= room;
   }
 
-  /// Source: may the holder of `ticket` write?
+  /// Source: true if the holder of `ticket` may write.
   GRAVEL_BOTH bool is_free(uint64_t ticket) const { return words().is_free(ticket); }
-  /// Source: hands over what the claimer's group wrote; the group must have synchronized.
+  /// Source: publishes what the group of the claiming lane wrote. The group must have synchronized before.
   GRAVEL_BOTH void publish(uint64_t ticket, const message_row& row) const {
     chunk_header* c = chunk(ticket);
     store_row(&c->row, row);
     ring<>::publish(&c->published, ticket);
   }
-  /// Destination: has `ticket` arrived?
+  /// Destination: true if `ticket` has arrived.
   GRAVEL_BOTH bool arrived(uint64_t ticket) const { return ring<>::arrived(&chunk(ticket)->published, ticket); }
   GRAVEL_BOTH void mark_done(uint64_t ticket) const { words().mark(ticket); }
   GRAVEL_BOTH done_words<> words() const { return {done, chunks}; }
 };
 
-/// The source's own words of a ring, in its memory.
+/// The words of a ring that only the source uses, in its memory.
 struct alignas(64) ring_line {
   uint64_t tickets;        ///< claimed so far
   uint64_t applied_below;  ///< cached: every ticket below this is applied
-  uint64_t last_doorbell;  ///< when a handler rang last, in nanoseconds
-  uint64_t applied;        ///< chunks applied; counted only in a PE's ring to itself, by the resolver
+  uint64_t last_doorbell;  ///< when a handler last rang the doorbell, in nanoseconds
+  uint64_t applied;        ///< chunks applied; the resolver counts them in the own ring only
   uint64_t spare[4];
 };
 static_assert(sizeof(ring_line) == 64);
 
-/// How kernels and handlers of a PE reach another PE of the node, or their own, without its host; one per PE of the
-/// job, in device memory.
+/// How kernels and handlers of a PE reach a PE of the node, or their own, without its host. There is one for each PE of
+/// the job, in device memory.
 struct peer_link {
-  char* heap;       ///< its symmetric heap as mapped here; nullptr: not a peer
+  char* heap;       ///< the PE's symmetric heap as mapped here; nullptr: not a peer
   peer_ring ring;   ///< slots == nullptr: there is none
   ring_line* line;  ///< of `ring`, in the source's memory
   uint32_t pe;
-  uint32_t rank;       ///< of that PE on the node
+  uint32_t rank;       ///< rank of that PE on the node
   uint32_t bin;        ///< number among this PE's peers; no_bin: the PE itself
   uint64_t* doorbell;  ///< pinned host word: any change wakes the resolver, should it sleep
   static constexpr uint32_t no_bin = ~0u;
 };
 
-/// What a PE tells another of the node, in that one's memory (device/settle.cuh).
+/// What a PE reports to another PE of the node, in that one's memory (device/settle.cuh).
 struct alignas(64) peer_words {
-  uint64_t barrier;   ///< number of the last one that it has come to
-  uint64_t round[2];  ///< of quiescence, by parity of its number: twice that number, and 1 if the PE has sent since the
-                      ///< round before
+  uint64_t barrier;  ///< number of the last barrier that the PE has entered
+  /// The rounds of quiescence, by parity of their number: twice that number, plus 1 if the PE has sent since the round
+  /// before.
+  uint64_t round[2];
   uint64_t spare[5];
 };
 static_assert(sizeof(peer_words) == 64);
 
-/// Where the kernels of all PEs of a node tell each other how far they have come. Plain data.
+/// The words by which the kernels of all PEs of a node report their progress to each other. Plain data.
 struct peer_rendezvous {
-  peer_words* const* theirs;  ///< [n] this PE's words at each of them
-  const peer_words* mine;     ///< [n] theirs here
-  uint32_t n;                 ///< 0: not all PEs of the job reach each other so
+  peer_words* const* theirs;  ///< [n] this PE's words at each PE
+  const peer_words* mine;     ///< [n] the words of each PE here
+  uint32_t n;                 ///< 0: not all PEs of the job are peers of each other
 };
 
 }  // namespace gravel::detail

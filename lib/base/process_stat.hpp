@@ -1,4 +1,4 @@
-// What the kernel tells of a process in /proc/PID/stat.
+// Reads /proc/PID/stat.
 #pragma once
 #include <fstream>
 #include <sstream>
@@ -7,12 +7,13 @@
 
 namespace gravel::detail {
 
-/// Its fields, field n of proc(5) as [n - 1]; none: there is no such process, or /proc does not tell.
+/// The fields of /proc/PID/stat, field n of proc(5) as [n - 1]; none if there is no such process, or /proc does not
+/// show it.
 inline std::vector<std::string> stat_of_process(uint64_t pid) {
   std::ostringstream text;
   text << std::ifstream("/proc/" + std::to_string(pid) + "/stat").rdbuf();
   const std::string line = text.str();
-  // The second field, the name in parentheses, may hold anything.
+  // The second field, the name in parentheses, may contain anything.
   const size_t begin = line.find('('), end = line.rfind(')');
   if (end == std::string::npos) return {};
   std::vector<std::string> fields{line.substr(0, begin), line.substr(begin + 1, end - begin - 1)};

@@ -14,7 +14,7 @@ namespace gravel::detail {
 #if GRAVEL_HAS_NVTX
 namespace {
 
-/// nullptr: no profiler listens.
+/// nullptr: there is no profiler
 nvtxDomainHandle_t domain() {
   static const nvtxDomainHandle_t made = nvtxDomainCreateA("gravel");
   return made;

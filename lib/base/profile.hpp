@@ -1,14 +1,14 @@
-// What a profiler shows of Gravel: named ranges and threads, through NVTX (Nsight Systems and others), in the domain
-// "gravel". Without a profiler a range costs a call and a comparison, and where NVTX's headers were missing as Gravel
-// was built, there are none. Programs need no NVTX: it is behind these functions.
+// Named ranges and threads for profilers, through NVTX (Nsight Systems and others), in the domain "gravel". Without a
+// profiler a range costs a call and a comparison. If NVTX's headers were missing when Gravel was built, there are no
+// ranges. Programs need no NVTX: only this library's source files use it.
 #pragma once
 
 namespace gravel::detail {
 
-/// For profilers, debuggers and top -H. At most 15 characters.
+/// Names this thread for profilers, debuggers and top -H. At most 15 characters.
 void name_this_thread(const char* name);
 
-/// From its beginning to the end of the object, in this thread. `name` must outlive it.
+/// A range in this thread, from begin() to the end of the object. `name` must outlive it.
 class profile_range {
  public:
   profile_range() = default;
@@ -19,7 +19,8 @@ class profile_range {
   profile_range(const profile_range&) = delete;
   profile_range& operator=(const profile_range&) = delete;
 
-  /// The first call counts: for rounds of which it turns out later whether there is anything to do.
+  /// Begins the range; only the first call has an effect. A round that finds out late whether there is anything to do
+  /// calls it then.
   void begin(const char* name) {
     if (!begun_) pushed_ = push(name);
     begun_ = true;
@@ -31,14 +32,14 @@ class profile_range {
   bool begun_ = false, pushed_ = false;
 };
 
-/// One range for all the rounds in vain of a thread that polls. Any other range of the thread ends it. At most one in a
-/// thread.
+/// One range for a sequence of polls that find nothing, in a thread that polls. Any other range of the thread ends it.
+/// At most one in a thread.
 class profile_wait {
  public:
   ~profile_wait() { end(); }
-  /// `name`: what it waits for; may change.
+  /// To be called after a poll that found nothing. `name`: what the thread waits for; may change.
   void in_vain(const char* name) {
-    constexpr unsigned too_short = 32;  // rounds that are not worth a range
+    constexpr unsigned too_short = 32;  // fewer rounds are not worth a range
     if (rounds_ < too_short) ++rounds_;
     else begin(name);
   }

@@ -1,11 +1,12 @@
-// The queue between a PE's producers (kernel lanes, host threads) and its node's aggregator: a ring (ring.hpp) in
-// memory that both see, across PCIe (Gravel paper, section 4.2, recast: every shared word has one writer). Its
-// consumers, threads of the aggregator
-// ("planes"), share it without talking to each other: plane i of P takes tickets i, i+P, i+2P, ... in order, alone, and
-// its `done` is one count, of the slots it has given back.
+// The queue between a PE's producers (kernel lanes, host threads) and its node's aggregator.
 //
-// A producer asks for flushes: that all which has a ticket below its target is sent at once, and for when it is
-// applied. Only this is the queue's own protocol (test/models/flush.pml).
+// It is a ring (ring.hpp) in memory that both sides see, across PCIe. The design follows the paper Gravel: Fine-Grain
+// GPU-Initiated Network Messages, section 4.2, except that every shared word has one writer. The consumers are threads
+// of the aggregator ("planes"). They share the queue without communication: plane i of P takes tickets i, i+P, i+2P,
+// ... in order, alone. Its `done` is one count: the slots that it has freed.
+//
+// Only flushes are a protocol of the queue itself (test/models/flush.pml). A producer requests that everything with a
+// ticket below a target is sent at once, and it waits until that is applied.
 #pragma once
 #include <cstdint>
 
@@ -30,10 +31,11 @@ struct alignas(64) slot_header {
 };
 static_assert(sizeof(slot_header) == 64);
 
-/// A line of the consumer's words: one writer, plane i.
+/// A cache line of the consumer's words. It has one writer, plane i.
 struct alignas(64) plane_line {
-  uint64_t consumed;    ///< slots this plane has taken and given back
-  uint64_t flush_done;  ///< all its tickets below this are taken, and their messages applied at their destinations
+  uint64_t consumed;  ///< slots that this plane has taken and freed
+  /// All tickets of this plane below this are taken, and their messages are applied at their destinations.
+  uint64_t flush_done;
   uint64_t spare[6];
 };
 static_assert(sizeof(plane_line) == 64);
@@ -41,20 +43,20 @@ static_assert(sizeof(plane_line) == 64);
 /// The shared words of a queue, in front of its slots.
 struct alignas(128) queue_control {
   alignas(64) uint64_t flush_target;  ///< written by producers: tickets below this shall leave at once
-  uint64_t
-      flush_target_of_host;  ///< the same, written by host threads about a queue of their PE's kernels and handlers
+  /// Like flush_target, but host threads write it, in a queue of their PE's kernels and handlers.
+  uint64_t flush_target_of_host;
   alignas(64) plane_line plane[max_planes];
 };
 static_assert(sizeof(queue_control) == 64 * (2 + max_planes));
 
-/// Sizes of a queue. A slot is [header][rows][payload]. Slots and payloads begin at multiples of 128 bytes, the most
-/// that a GPU writes over PCIe at once.
+/// The sizes of a queue. A slot is [header][rows][payload]. Slots and payloads begin at multiples of 128 bytes, the
+/// most that a GPU writes over PCIe at once.
 struct queue_shape {
   uint32_t slots;          ///< power of two
   uint32_t max_rows;       ///< multiple of 8
   uint32_t payload_units;  ///< multiple of 4
   uint32_t n_planes;
-  static constexpr uint32_t head_units = 4;  ///< of a slot of blocks, for the head of a bulk message
+  static constexpr uint32_t head_units = 4;  ///< in a slot of blocks: room for the head of a bulk message
 
   GRAVEL_BOTH uint64_t payload_offset() const {
     return whole_lines(sizeof(slot_header) + uint64_t{max_rows} * sizeof(message_row));
@@ -63,13 +65,13 @@ struct queue_shape {
     return payload_offset() + whole_lines(uint64_t{payload_units} * sizeof(unit));
   }
   GRAVEL_BOTH static constexpr uint64_t whole_lines(uint64_t bytes) { return (bytes + 127) / 128 * 128; }
-  /// Of the queue, queue_control included.
+  /// The size of the queue in bytes, with queue_control.
   uint64_t bytes() const { return sizeof(queue_control) + slots * slot_bytes(); }
 
-  /// Slots of warps: four units for each lane.
+  /// The shape of a queue for warps: each slot has four units for each lane.
   static queue_shape of_warps(uint32_t slots, uint32_t n_planes) { return {slots, 32, 32 * max_small_units, n_planes}; }
-  /// Slots of blocks: `payload_bytes` of data, and the head of a bulk message. Room for a row per sink, and for a few
-  /// sizes each; a slot that meets more rows is handed over early.
+  /// The shape of a queue for blocks: each slot has `payload_bytes` of data, and the head of a bulk message. It has
+  /// room for a row per sink, and for a few sizes each. A slot with more rows than that is published early.
   static queue_shape of_blocks(uint32_t slots, uint64_t payload_bytes, uint32_t n_pes, uint32_t n_planes) {
     const auto units = static_cast<uint32_t>(payload_bytes / sizeof(unit)) / 4 * 4 + head_units;
     const uint32_t rows = n_pes <= 16 ? 64 : 4 * n_pes;
@@ -77,16 +79,17 @@ struct queue_shape {
   }
 };
 
-/// The producers' own words, in the producers' memory (GPU memory for kernels).
+/// The words that only producers use, in the producers' memory (GPU memory for kernels).
 struct queue_state {
   alignas(64) uint64_t tickets;         ///< slots claimed so far
   alignas(64) uint64_t consumed_below;  ///< cached: every ticket below this was consumed
-  alignas(64) uint64_t next_turn;  ///< time from which on a waiting lane may read the shared words, for all who wait
+  /// The time from which on a waiting lane may read the shared words, for all lanes that wait.
+  alignas(64) uint64_t next_turn;
   alignas(64) uint64_t flushed_below;  ///< cached: every ticket below this is applied at its destination
-  uint64_t asked;                      ///< highest flush target that somebody asked for
+  uint64_t asked;                      ///< the highest flush target that was requested
 };
 
-/// Plane `p` of `n` has taken `consumed` slots: the lowest ticket of its class not yet taken.
+/// The lowest ticket of plane `p` of `n` that it has not taken yet, if it has taken `consumed` slots.
 GRAVEL_BOTH uint64_t next_ticket(uint64_t consumed, uint32_t p, uint32_t n) { return consumed * n + p; }
 
 /// A producer's view of a queue: plain data, passed to kernels by value inside gravel_t.
@@ -96,7 +99,7 @@ struct queue {
   char* slots;
   queue_shape shape;
 
-  /// `memory`: shape.bytes() of it. `state`: nullptr for a consumer, who needs none.
+  /// `memory`: shape.bytes() bytes. `state`: nullptr for a consumer, which needs none.
   static queue in(char* memory, queue_state* state, const queue_shape& shape) {
     return {reinterpret_cast<queue_control*>(memory), state, memory + sizeof(queue_control), shape};
   }
@@ -109,13 +112,13 @@ struct queue {
     return reinterpret_cast<unit*>(reinterpret_cast<char*>(s) + shape.payload_offset());
   }
 
-  /// Lowest ticket that is not yet consumed, read from the planes' words.
+  /// The lowest ticket that is not yet consumed, read from the planes' words.
   GRAVEL_BOTH uint64_t read_consumed() const {
     return lowest_of_planes(
         [this](uint32_t p) { return next_ticket(ring<>::read_done(&control->plane[p].consumed), p, shape.n_planes); });
   }
 
-  /// One lane claims a slot and waits until it is free. Thread scope: lane. After it, publish() must follow.
+  /// Claims a slot and waits until it is free. Thread scope: lane. The caller must call publish() afterwards.
   GRAVEL_BOTH uint64_t claim() const {
     const uint64_t ticket = fetch_add(&state->tickets, uint64_t{1});
     for (relax wait;; wait()) {
@@ -125,21 +128,25 @@ struct queue {
     }
   }
 
-  /// The lane that claimed hands over what its group wrote. The group must have synchronized before.
+  /// Publishes what the group of the claiming lane wrote. The group must have synchronized before.
   GRAVEL_BOTH void publish(uint64_t ticket, slot_header* s, uint32_t n_rows, uint32_t n_units) const {
     s->n_rows = n_rows;
     s->n_units = n_units;
     ring<>::publish(&s->published, ticket);
   }
 
-  /// Asks the aggregator to send everything with a ticket below `target` at once. Does not wait; once is enough.
+  /// Requests that the aggregator sends everything with a ticket below `target` at once. Does not wait. One call is
+  /// enough.
   ///
-  /// Many lanes store into one word, and over PCIe there is no maximum: a lower target may land on a higher one. So the
-  /// highest is agreed upon first, in the producers' memory, and who has stored looks there again. Be M the highest
-  /// target ever asked for, and A the lane that raised `asked` to it: `flush_target` ends as M. For if the last store
-  /// were a lower v by a lane B, then B, which found v when it looked again behind its store, did so before A raised
-  /// `asked`; but A's store, whose value is what that raising returned, came after that, and so after B's: B's was not
-  /// the last.
+  /// Many lanes store into one word, and there is no atomic maximum over PCIe: a lower target may overwrite a higher
+  /// one. So lanes agree on the highest target in the producers' memory first, and each lane reads it again after its
+  /// store.
+  ///
+  /// Let M be the highest target ever requested, and A the lane that raised `asked` to it. Then `flush_target` ends as
+  /// M.
+  /// Proof: suppose that the last store were a lower value v, by a lane B. When B read `asked` again after that store,
+  /// it still found v, so A had not raised `asked` yet. But A stores M only after it has raised `asked`, so A's store
+  /// came after B's: B's store was not the last.
   GRAVEL_BOTH void ask_flush(uint64_t target) const {
     if (!state) {
       if (load_relaxed(&control->flush_target_of_host) < target)
@@ -151,15 +158,16 @@ struct queue {
       mine.poll_again();
     }
   }
-  /// One that a kernel asks for, step by step: who asks several queues waits for the stores of all of them at once.
+  /// A flush request of a kernel, in single steps. A lane that requests flushes of several queues then waits for the
+  /// stores of all of them at once.
   class flush_request {
    public:
     GRAVEL_BOTH flush_request(const queue& q, uint64_t target) : q_(q) {
       if (load_relaxed<scope::device>(&q.state->asked) < target) highest_ = raise_to(&q.state->asked, target);
     }
-    /// True: a full fence and poll_again() follow.
+    /// Stores the target for the aggregator. If it returns true, a full fence and poll_again() must follow.
     GRAVEL_BOTH bool tell() const {
-      // The consumers compare it with what they have taken, nothing more: it need not be ordered behind the slots.
+      // A relaxed store is enough: the consumers only compare it with what they have taken.
       if (highest_) store_relaxed(&q_.control->flush_target, highest_);
       return highest_ != 0;
     }
@@ -171,9 +179,10 @@ struct queue {
 
    private:
     const queue& q_;
-    uint64_t highest_ = 0;  ///< to be told; 0: nothing
+    uint64_t highest_ = 0;  ///< the target to store; 0: none
   };
-  /// Have all planes taken every ticket below `target`, and are those messages applied? Asks for it if not.
+  /// True if all planes have taken every ticket below `target`, and those messages are applied. Requests a flush if
+  /// not.
   GRAVEL_BOTH bool flushed(uint64_t target) const {
     if (!state) {
       if (read_flushed() >= target) return true;
@@ -205,7 +214,7 @@ struct queue {
   GRAVEL_BOTH uint64_t lowest_of_planes(F word_of) const {
     uint64_t lowest = ~0ull;
 #if GRAVEL_ON_GPU
-    // Each read crosses PCIe: several are under way at once.
+    // Each read crosses PCIe, so several are under way at once.
 #pragma unroll 4
 #endif
     for (uint32_t p = 0; p < shape.n_planes; ++p) {

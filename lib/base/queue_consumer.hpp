@@ -1,8 +1,9 @@
 // The aggregator's side of a queue (queue.hpp): one plane takes the tickets of its class, in order, alone.
 //
-// The producers are other processes, which may write into a slot at any time, also while it is taken. So header and
-// table of rows are copied once, the copy is checked, and only the copy is used (read()). The messages stay where they
-// are: whoever moves rows looks at no value of them on which memory depends, and who applies a message checks it there.
+// Problem. The producers are other processes, which may write into a slot at any time, also while it is taken.
+// Solution. The plane copies header and table of rows once, checks the copy, and uses only the copy (read()). The
+// messages stay where they are. Code that moves rows uses no value of a message to address memory, and code that
+// applies a message checks it there.
 #pragma once
 #include <algorithm>
 #include <vector>
@@ -11,17 +12,17 @@
 
 namespace gravel::detail {
 
-/// Header and table of rows of a slot, copied.
+/// A copy of the header and the table of rows of a slot.
 struct slot_table {
   explicit slot_table(uint32_t max_rows) : rows(max_rows) {}
   std::vector<message_row> rows;  ///< room for as many as a slot may have
   uint32_t n_rows = 0, n_units = 0;
 };
 
-/// What a producer may hand over, beside what the queue's shape says.
+/// The limits for what a producer publishes, besides those of the queue's shape.
 struct slot_limits {
   uint32_t n_sinks;
-  uint32_t message_units;  ///< of the largest message
+  uint32_t message_units;  ///< units of the largest message
 };
 
 class queue_consumer {
@@ -30,14 +31,16 @@ class queue_consumer {
   queue_consumer(const queue& q, uint32_t plane)
       : q_(q), plane_(plane), taken_(load_relaxed(&q.control->plane[plane].consumed)), given_back_(taken_) {}
 
-  /// Slots taken by this plane.
+  /// The number of slots that this plane has taken.
   uint64_t taken() const { return taken_; }
-  /// The lowest ticket that this plane has not taken: it and all higher ones of its class are still to come.
+  /// The lowest ticket that this plane has not taken. It and all higher ones of its class are still to come.
   uint64_t next() const { return next_ticket(taken_, plane_, q_.shape.n_planes); }
-  /// Was the slot of this ticket, next() or a later one, published? What the producer wrote into it may be read then.
+  /// True if the slot of this ticket, next() or a later one, is published. Then the caller may read what the producer
+  /// wrote.
   bool arrived(uint64_t ticket) const { return ring<>::arrived(&q_.slot(ticket)->published, ticket); }
   bool arrived() const { return arrived(next()); }
-  /// Copies header and table of a slot that has arrived, and checks them. False: no producer may hand that over.
+  /// Copies header and table of a slot that has arrived, and checks them. False: no correct producer publishes such a
+  /// slot.
   bool read(uint64_t ticket, const slot_limits& limits, slot_table& to) const {
     slot_header* const slot = q_.slot(ticket);
     to.n_rows = load_relaxed(&slot->n_rows);
@@ -58,32 +61,32 @@ class queue_consumer {
     }
     return units == to.n_units;
   }
-  /// The messages of a slot that has arrived, where the producer has written them.
+  /// The messages of a slot that has arrived, where the producer wrote them.
   const unit* payload(uint64_t ticket) const { return q_.payload(q_.slot(ticket)); }
-  /// Goes on to the next ticket; the slot stays as it is until it is given back.
+  /// Takes the next ticket. The slot keeps its contents until give_back().
   void take() {
     ++taken_;
     fetch_ahead();
   }
-  /// Slots that were taken and not given back; the ticket of the first of them, or next() if there are none.
+  /// The number of slots that were taken and not freed; the ticket of the first of them, or next() if there are none.
   uint64_t held() const { return taken_ - given_back_; }
   uint64_t first_held() const { return next_ticket(given_back_, plane_, q_.shape.n_planes); }
-  /// Gives it back to the producers, who may overwrite it from now on.
+  /// Frees the first slot that was taken; the producers may overwrite it from now on.
   void give_back() { ring<>::mark_done(&q_.control->plane[plane_].consumed, ++given_back_); }
-  /// Takes the slot and gives it back at once. No others may be held.
+  /// Takes the slot and frees it at once. The plane must not have other slots that it has not freed.
   void release() {
     take();
     give_back();
   }
-  /// Tickets below this shall leave at once. Only grows if the caller keeps the highest.
+  /// Tickets below this shall leave at once. The value may fall: the caller keeps the highest.
   uint64_t flush_target() const {
     return std::max(load_relaxed(&q_.control->flush_target), load_relaxed(&q_.control->flush_target_of_host));
   }
 
  private:
-  /// Slots lie in memory that another device writes, so none of their lines is in this processor's caches: those of
-  /// slots to come are asked for while this one is worked on. What lies behind a header only once the slot is there:
-  /// who writes a line should not find it elsewhere.
+  /// Prefetches lines of slots to come while the plane works on this one: another device writes slots, so none of their
+  /// lines is in this processor's caches. Lines after the header are prefetched only once the slot is published,
+  /// because a producer writes a line faster if no other cache has it.
   void fetch_ahead() const {
     constexpr uint64_t ahead = 3, lines = 3, line = 64;
     const uint64_t ticket = next_ticket(taken_ + ahead, plane_, q_.shape.n_planes);

@@ -10,7 +10,7 @@
 
 namespace gravel::detail {
 
-/// 128 random bits of the kernel's as 32 hexadecimal digits. Throws gravel::error.
+/// 128 random bits from the kernel, as 32 hexadecimal digits. Throws gravel::error.
 inline std::string random_name() {
   uint8_t bytes[16];
   if (getrandom(bytes, sizeof(bytes), 0) != static_cast<ssize_t>(sizeof(bytes))) fail_errno("getrandom");

@@ -1,18 +1,19 @@
-// What a reduction of arrays over PEs is: its operation, the type of its elements, and how both travel in one word, so
-// that PEs which call different reductions are told so (lib/allreduce/allreduce.cuh).
+// A reduction of arrays over PEs: its operation and the type of its elements. Both travel in one word, so that PEs that
+// call different reductions find out (lib/allreduce/allreduce.cuh).
 #pragma once
 #include <cstdint>
 
 #include "lib/base/platform.hpp"
 
-/// What is done to two elements. Integers wrap around; for the smaller and the larger one a number beside a NaN counts.
+/// The operation on two elements. Integers wrap around. GRAVEL_MIN and GRAVEL_MAX of a number and a NaN are the number.
 enum gravel_reduction : uint8_t { GRAVEL_SUM, GRAVEL_PROD, GRAVEL_MIN, GRAVEL_MAX };
 
 namespace gravel::detail {
 
 enum class reduction_type : uint8_t { f32, f64, f16, bf16, i32, u32, i64, u64, count };
 
-/// A call in 32 bits: what it does, and a number that is the same for equal arguments and mostly differs for others.
+/// A call in 32 bits: what it does, and a hash of its arguments, which is equal for equal arguments and mostly differs
+/// for others.
 ///   bits 0-2 type | 3-4 operation | 5 has a root | 6-31 mixed arguments
 struct reduction_call {
   gravel_reduction how;
@@ -30,7 +31,7 @@ struct reduction_call {
   }
 };
 
-/// What is wrong with one PE's call: device_error::offset of message_fault::bad_reduction.
+/// The fault in one PE's call: device_error::offset of message_fault::bad_reduction.
 enum class reduction_fault : uint64_t { too_many_blocks, outside_heap, misaligned, overlapping, bad_root };
 
 }  // namespace gravel::detail

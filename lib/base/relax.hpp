@@ -1,6 +1,6 @@
-// The one way to wait. A loop that waits for another processor calls a `relax` object once a round:
-// on the GPU it sleeps some nanoseconds, more with each round; on the host it pauses, then yields, then sleeps;
-// on a lane of the CPU backend it switches to another lane. An idle process so costs next to nothing.
+// The one way to wait. A loop that waits for another processor calls a `relax` object once a round. On the GPU it
+// sleeps some nanoseconds, more with each round. On the host it pauses, then yields, then sleeps. On a lane of the CPU
+// backend it switches to another lane. So an idle process costs next to nothing.
 #pragma once
 #include <cstdint>
 
@@ -13,22 +13,22 @@
 
 namespace gravel::detail {
 
-/// Set while this thread runs a kernel's lanes: switches to another lane and returns 0. If it has none to run, or all
-/// of them only wait: returns for how many rounds nothing has moved, at most `rounds`, and the thread waits
+/// Set while this thread runs a kernel's lanes: switches to another lane and returns 0. If there is none to run, or all
+/// of them only wait, it returns for how many rounds no lane has made progress, at most `rounds`, and the thread waits
 /// accordingly.
 #if !GRAVEL_CUDA
 using relax_function = uint32_t (*)(uint32_t rounds);
 GRAVEL_API extern constinit thread_local relax_function relax_hook;
 #endif
 
-/// What a loop that waits for another party calls once a round. It makes way for others, more with each round.
+/// The pause in a loop that waits for another party. The loop calls it once a round. It pauses longer with each round.
 /// @scope lane, or a host thread; an object for each wait
 /// @completion on return
 /// @errors none
 /// @source Gravel
 class relax {
  public:
-  /// On the host: from which round on it yields the processor, and from which on it sleeps.
+  /// On the host: the round from which on it yields the processor, and that from which on it sleeps.
   static constexpr uint32_t yields_from = 32, sleeps_from = 256;
 
   /// One round.
@@ -45,7 +45,7 @@ class relax {
 #endif
   }
 
-  /// Waits for what must come soon: on the host it sleeps only after thousands of rounds.
+  /// Waits for an event that must come soon: on the host it sleeps only after thousands of rounds.
   GRAVEL_BOTH void briefly() {
 #if !GRAVEL_ON_GPU
     if (rounds_ == sleeps_from - 1 && brief_ < 20'000) ++brief_, --rounds_;
@@ -53,8 +53,8 @@ class relax {
     (*this)();
   }
 
-  /// Waits for what may come any moment, but may also take long: for a second it sleeps 80 us at most. On the GPU for a
-  /// lane that waits for its own word: for some 100 us it hardly sleeps.
+  /// Waits for an event that may come any moment, but may also take long: for a second it sleeps 80 us at most. On the
+  /// GPU it is for a lane that waits for its own word: for some 100 us it hardly sleeps.
   GRAVEL_BOTH void attentively() {
 #if GRAVEL_ON_GPU
     if (rounds_ == 7 && attentive_ < 256) ++attentive_, --rounds_;
@@ -64,8 +64,8 @@ class relax {
     briefly();
   }
 
-  /// Waits, as one lane of a block, for what comes within a few microseconds from others that run: on the GPU it does
-  /// not sleep at first.
+  /// Waits, as one lane of a block, for an event that running parties cause within a few microseconds: on the GPU it
+  /// does not sleep at first.
   GRAVEL_BOTH void closely() {
 #if GRAVEL_ON_GPU
     if (attentive_ < 64) {
@@ -76,7 +76,7 @@ class relax {
     attentively();
   }
 
-  /// Whether the wait is long; true now and then only: on the host when it sleeps, on the GPU about every half
+  /// True if the wait is long, but only in some rounds: on the host when it sleeps, on the GPU about every half
   /// millisecond.
   GRAVEL_BOTH bool is_long() const {
 #if GRAVEL_ON_GPU
@@ -99,8 +99,8 @@ class relax {
     } else if (rounds < sleeps_from) {
       sched_yield();
     } else {
-      // 20 us, doubling every 64 rounds up to 10 ms, after two thirds of a second: a hundred wake-ups a second when
-      // idle.
+      // 20 us, doubling every 64 rounds up to 10 ms, after two thirds of a second: an idle process wakes up a hundred
+      // times a second.
       const unsigned step = (rounds - sleeps_from) / 64;
       const timespec pause{0, 20'000l << (step < 9 ? step : 9)};
       nanosleep(&pause, nullptr);

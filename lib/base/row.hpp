@@ -1,16 +1,18 @@
-// A row: messages of one kind for one sink, one behind the other. Producers hand over rows in slots (queue.hpp), aggregators move
-// them into packets (packet.hpp), kernels and handlers push them into rings (peer_ring.hpp), receivers apply them; nobody on the way
-// looks at a single message. The row says what its messages have in common, a message only what differs:
+// A row: messages of one kind for one sink, one behind the other.
+//
+// Producers hand over rows in slots (queue.hpp), aggregators move them into packets (packet.hpp), kernels and handlers
+// push them into rings (peer_ring.hpp), and receivers apply them. No party on the way reads a single message. The row
+// holds what its messages have in common, and a message holds only what differs:
 //
 //   kind                            a message, in words of 4 bytes
 //   op::inc                         index of the word in the heap
-//   op::put, add, ... max           index, value: one word or, of 8-byte types, two, the lower first
+//   op::put, add, ... max           index, value: one word or, for 8-byte types, two, the lower first
 //   op::am, up to compact_am_bytes  arguments
-//   op::none: wide                  units with a first word of their own (message.hpp): what is answered, bulk and large active
-//                                   messages, and operations on heaps of more than 2^32 words of their type
+//   op::none: wide                  units with a first word of their own (message.hpp): requests and replies, bulk and
+//                                   large active messages, operations on heaps of more than 2^32 words of their type
 //
-// An index counts words of the row's type from the heap's beginning. A row begins at a unit (16 bytes); behind its last message the
-// rest of the unit has no meaning.
+// An index counts words of the row's type from the heap's beginning. A row begins at a unit (16 bytes). The rest of the
+// unit after its last message has no meaning.
 #pragma once
 #include <cstdint>
 
@@ -21,15 +23,15 @@ namespace gravel::detail {
 
 /// What all messages of a row have in common.
 struct row_kind {
-  uint16_t words;    ///< of 4 bytes, of each message
+  uint16_t words;    ///< words of 4 bytes in each message
   op operation;      ///< none: wide
-  uint8_t type;      ///< value_type; of an active message the bytes of its arguments
-  uint32_t handler;  ///< of active messages
+  uint8_t type;      ///< value_type; for an active message, the bytes of its arguments
+  uint32_t handler;  ///< of active messages only
 
   GRAVEL_BOTH constexpr bool is_wide() const { return operation == op::none; }
-  GRAVEL_BOTH constexpr uint32_t units() const { return words / words_of_unit; }  ///< of each message of a wide row
+  GRAVEL_BOTH constexpr uint32_t units() const { return words / words_of_unit; }  ///< in each message of a wide row
   friend GRAVEL_BOTH constexpr bool operator==(row_kind a, row_kind b) { return a.bits() == b.bits(); }
-  /// Never 0 in a kind that has messages.
+  /// The kind as one word. It is never 0 in a kind that has messages.
   GRAVEL_BOTH constexpr uint64_t bits() const {
     return words | static_cast<uint64_t>(operation) << 16 | uint64_t{type} << 24 | uint64_t{handler} << 32;
   }
@@ -41,9 +43,9 @@ struct row_kind {
 };
 static_assert(sizeof(row_kind) == 8);
 
-/// Arguments of active messages that travel without a first word; and the words of the largest compact message.
+/// The most bytes of arguments in a compact active message, and the words of the largest compact message.
 constexpr uint32_t compact_am_bytes = 56, max_compact_words = compact_am_bytes / 4;
-/// Words of a compact message: of an operation on a value of `bytes` bytes; of an active message.
+/// The words of a compact message: of an operation on a value of `bytes` bytes, and of an active message.
 GRAVEL_BOTH constexpr uint32_t compact_words(op o, uint32_t bytes) { return o == op::inc ? 1 : bytes > 4 ? 3 : 2; }
 GRAVEL_BOTH constexpr uint32_t compact_am_words(uint32_t bytes) { return bytes ? (bytes + 3) / 4 : 1; }
 
@@ -56,10 +58,10 @@ GRAVEL_BOTH constexpr row_kind update_kind(op o, value_type type) {
 GRAVEL_BOTH constexpr row_kind am_kind(uint32_t handler, uint32_t bytes) {
   return {static_cast<uint16_t>(compact_am_words(bytes)), op::am, static_cast<uint8_t>(bytes), handler};
 }
-/// Has each word of a type a number of 32 bits?
+/// True if 32 bits are enough to number all words of `bytes` bytes in the heap.
 GRAVEL_BOTH constexpr bool fits_index(uint64_t heap_bytes, uint32_t bytes) { return (heap_bytes - 1) / bytes <= ~0u; }
 
-/// Can this be a kind? Messages are checked where they are applied.
+/// True if this can be a kind. Messages are checked where they are applied.
 GRAVEL_BOTH constexpr bool is_sound(const row_kind& kind) {
   if (kind.is_wide()) return kind.words != 0 && kind.words % row_kind::words_of_unit == 0;
   if (kind.operation == op::am) return kind.type <= compact_am_bytes && kind.words == compact_am_words(kind.type);
@@ -68,14 +70,14 @@ GRAVEL_BOTH constexpr bool is_sound(const row_kind& kind) {
          takes_type(kind.operation, type) && kind.words == compact_words(kind.operation, bytes_of(type));
 }
 
-/// Bytes of a message.
+/// The bytes of one message.
 GRAVEL_BOTH constexpr uint64_t bytes_of(const row_kind& kind) { return uint64_t{kind.words} * 4; }
-/// Units that `messages` messages take in a row.
+/// The units that `messages` messages take in a row.
 GRAVEL_BOTH constexpr uint64_t units_for(const row_kind& kind, uint64_t messages) {
   return (messages * kind.words + row_kind::words_of_unit - 1) / row_kind::words_of_unit;
 }
 
-/// What the table in front of a slot's or a packet's messages, and the header of a chunk, says of each row.
+/// The description of a row, in the table in front of a slot's or a packet's messages, and in the header of a chunk.
 struct alignas(16) message_row {
   row_kind kind;
   uint32_t sink;
@@ -85,7 +87,7 @@ struct alignas(16) message_row {
 };
 static_assert(sizeof(message_row) == 16);
 
-/// In one store: over PCIe and NVLink.
+/// Stores a row with one instruction, so that it crosses PCIe and NVLink at once.
 GRAVEL_BOTH void store_row(message_row* to, const message_row& row) {
 #if GRAVEL_ON_GPU
   *reinterpret_cast<ulonglong2*>(to) = make_ulonglong2(row.kind.bits(), row.sink | uint64_t{row.messages} << 32);
@@ -103,17 +105,18 @@ GRAVEL_BOTH message_row load_row(const message_row* from) {
 #endif
 }
 
-/// Messages of a row are words of 4 bytes; what lies in wide ones are units.
+/// The messages of a row are words of 4 bytes; those of wide rows are units.
 GRAVEL_BOTH const uint32_t* words_at(const unit* at) { return reinterpret_cast<const uint32_t*>(at); }
 GRAVEL_BOTH uint32_t* words_at(unit* at) { return reinterpret_cast<uint32_t*>(at); }
 GRAVEL_BOTH const unit* units_at(const uint32_t* at) { return reinterpret_cast<const unit*>(at); }
 
-/// Is the first message of a row, all of whose messages are of one kind, a bulk one?
+/// True if the first message of a row is a bulk message. All messages of a row are of one kind.
 GRAVEL_BOTH bool is_bulk_message(const row_kind& kind, const uint32_t* message) {
   return kind.is_wide() && kind.units() > max_small_units && is_bulk(op_of(units_at(message)->word[0]));
 }
 
-/// The wide form of a compact message: into units of which all words that it needs are written. Returns how many.
+/// Writes the wide form of a compact message into units. It writes all words that the message needs.
+/// @return the number of units
 GRAVEL_BOTH uint32_t widen(const row_kind& kind, const uint32_t* message, unit (&to)[max_small_units]) {
   if (kind.operation == op::am) {
     const uint32_t units = am_units(kind.type);

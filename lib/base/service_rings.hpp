@@ -1,52 +1,63 @@
-// The rings of a service: how its messages wait for its service blocks, in the memory of the own PE's device. A service block is a block of the kernel that
-// stays resident while the service is open (device/service_kernel.cuh); each has two rings of chunks of messages of one type:
+// The rings of a service: how messages wait for its service blocks, in the memory of the own PE's device.
 //
-//   near   of chunks, filled by kernels of the own PE, who gather and who wait while it is full: a ring as in lib/base/ring.hpp, [P1] [P2], whose `done`
-//          is a count, and whose `published` also tells how many messages the chunk leases: a service block that sees it has to ask nothing else
-//   far    of single messages, filled by the handler that takes messages of other PEs, and of service blocks, who never waits: it takes places only if
-//          some are free. Lanes of a warp mostly have messages for different service blocks: so they are not gathered, and each has its own word
+// A service block is a block of the kernel that stays resident while the service is open (device/service_kernel.cuh).
+// Each service block has two rings, both for messages of one type:
 //
-//   handler: n lanes with a message for one service block         service block: the block's first warp
-//   room -= n; what there was not: room += it, and the     the longest run of messages from its next ticket on that
-//     messages are kept as what handlers send  [V1] acquire  have arrived  [P1] acquire
-//   tickets = far_tickets..., one for each                 the whole block works on them
-//   each lane: writes its message                          room += messages  [V1] release
-//   published = ticket + 1       [P1] release              near_done, far_done += chunks, messages  [P2] release
+//   near   A ring of chunks. Kernels of the own PE fill it. They gather messages, and they wait while the ring is full.
+//          It follows lib/base/ring.hpp, [P1] [P2], with a count as `done`. Its `published` also holds the number of
+//          messages in the chunk, so a service block that sees it needs to read nothing else.
+//   far    A ring of single messages. The handler that takes messages of other PEs and of service blocks fills it.
+//          The handler never waits: it takes places only if some are free. Lanes of a warp mostly have messages for
+//          different service blocks, so the handler does not gather them, and each message has a word of its own.
 //
-// Invariants: a service block frees places in the order of their tickets and counts them in `room` afterwards, so who has taken some of `room` finds
-// the places of its tickets free, whatever the order in which others do. (The tickets' addition is acquire and release: it hands on what those
-// with lower tickets have acquired from `room`.) What a service block sends has its tickets before `done` counts what it was sent for. `room` is taken
-// only by who has seen some: else thousands of handlers that try again would keep it below 0 while there is room.
+//   handler: n lanes with a message for one service block     service block: the block's first warp
+//   room -= n; if there is less: room += what is missing,     the longest run of messages from its next ticket on
+//     and those messages go to the outbox   [V1] acquire        that have arrived              [P1] acquire
+//   tickets = far_tickets..., one for each                    the whole block works on them
+//   each lane: writes its message                             room += messages                 [V1] release
+//   published = ticket + 1                  [P1] release      near_done, far_done += chunks, messages  [P2] release
 //
-// Sleeping [V2]. The kernel ends when its host says so. Then a service block and the handler decide who calls the host, each by writing a word
-// of its own and reading the other's, with a full fence in between:
+// Invariants. A service block frees places in the order of their tickets and counts them in `room` afterwards. So a
+// lane that has taken some of `room` finds the places of its tickets free, whatever the order in which other lanes run.
+// (The addition to the tickets is acquire and release: it passes on what lanes with lower tickets have acquired from
+// `room`.) If a service block sends messages because of others, they have their tickets before `done` counts those
+// others. A lane takes from `room` only if it has seen that some is left. Otherwise thousands of handlers that try
+// again would keep `room` below 0 although there is room.
 //
-//   service block that leaves: state = asleep; fence; look: has something arrived? then call      handler: published; fence; state == asleep? then call
+// Sleeping [V2]. The kernel ends when its host requests it. Then a service block and the handler decide which of them
+// wakes the host. Each writes a word of its own and reads the other's, with a full fence in between:
 //
-// so at least one sees the other. `called` keeps all but the first from calling.
+//   service block that leaves: state = asleep; fence; poll: has something arrived? then wake the host
+//   handler:                   published; fence; state == asleep? then wake the host
+//
+// So at least one sees the other. `called` keeps all but the first from waking the host.
 #pragma once
 #include "lib/base/peer_ring.hpp"
 #include "lib/base/turn.hpp"
 
 namespace gravel::detail {
 
-// The end [V4], on a GPU (test/models/lease.pml). Service block 0 decides, as the resolver's block 0 does, so that the kernel
-// ends even while threads of the host wait for all kernels, in cudaFree for example. What the host wants it writes to
-// its own memory: `lease` is a new number for each lease, and a kernel that has answered it in `lease_seen` stays until
-// the word changes. The host starts kernels that send only then; one that ended before it is started again.
+// The end [V4], on a GPU (test/models/lease.pml). Service block 0 decides it, as the resolver's block 0 does, so that
+// the kernel ends even while threads of the host wait for all kernels, in cudaFree for example. The host writes its
+// requests to its own memory: `lease` is a new number for each lease, and a kernel that has acknowledged it in
+// `lease_seen` stays until the word changes. The host starts kernels that send only after the acknowledgement. If the
+// service's kernel ended before, the host starts it again.
 
-/// Of one service block; in device memory, zeroed but for `room`. Lasts from one kernel to the next.
+/// The words of one service block, in device memory, zeroed except `room`. They outlast the kernel.
 struct service_block {
-  ring_line near;                    ///< its tickets; kernels'
-  alignas(64) uint64_t far_tickets;  ///< handlers'
-  uint64_t room;               ///< places of the far ring that are free and not claimed; may be below 0 for a moment
-  alignas(64) uint64_t state;  ///< written by the service block, and by who calls
-  alignas(64) uint64_t
-      near_done;  ///< chunks and messages that it has worked on: the tickets that it waits for. The service block's
+  ring_line near;                    ///< used by kernels of the own PE; `tickets` of the near ring
+  alignas(64) uint64_t far_tickets;  ///< tickets of the far ring; used by handlers
+  /// Places of the far ring that are free and not claimed. May be below 0 for a moment.
+  uint64_t room;
+  /// Written by the service block, and by a lane that wakes the host.
+  alignas(64) uint64_t state;
+  /// The chunks (near) and messages (far) that are done; so these are the tickets for which the service block waits. It
+  /// alone writes both words.
+  alignas(64) uint64_t near_done;
   uint64_t far_done;
   static constexpr uint64_t asleep = 0, awake = 1, called = 2;
 
-  /// Of both rings: chunks of one and messages of the other. On the device.
+  /// Of both rings together: chunks of one and messages of the other. To be called on the device.
   GRAVEL_BOTH uint64_t tickets() const {
     return load_relaxed<scope::device>(&near.tickets) + load_relaxed<scope::device>(&far_tickets);
   }
@@ -56,20 +67,22 @@ struct service_block {
 };
 static_assert(sizeof(service_block) == 256);
 
-/// Of one kernel, in device memory. The host clears it before each launch.
+/// The words of one kernel, in device memory. The host clears them before each launch.
 struct service_life {
   uint64_t resident;  ///< blocks that have started
-  uint64_t stop;      ///< not 0: leave. GPU: written by service block 0; CPU backend: by the host
+  /// Not 0: leave. On a GPU service block 0 writes it, on the CPU backend the host.
+  uint64_t stop;
 };
 
-/// Host memory that kernels reach.
+/// The control block of a service, in host memory that kernels reach.
 struct alignas(64) service_control {
-  uint64_t doorbell;              ///< any change: there is something for a service that may sleep
+  uint64_t doorbell;              ///< any change: there is work for a service that may sleep
   alignas(64) uint64_t resident;  ///< number of the launch whose blocks have all started [V3]
   uint64_t lease_seen;            ///< the last lease that service block 0 has seen [V4]
-  alignas(64) uint64_t
-      lease;  ///< GPU: the host's, read by service block 0. 0: end after your quantum; else stay [V4]; `leave`: end now
-  uint64_t quantum_ns;  ///< the same
+  /// On a GPU the host writes it, and service block 0 reads it [V4]. 0: end after the quantum; `leave`: end now; else
+  /// stay.
+  alignas(64) uint64_t lease;
+  uint64_t quantum_ns;  ///< written and read like `lease`
   static constexpr uint64_t leave = ~0ull;
 };
 
@@ -85,27 +98,27 @@ struct service_near_ring {
   }
   GRAVEL_BOTH unit* messages(uint64_t ticket) const { return reinterpret_cast<unit*>(word(ticket)) + 4; }
 
-  /// The word: the lowest 48 bits of ticket + 1, and above them the number of messages, 1 to 65535. What lay there
-  /// before has a ticket that is lower by the number of chunks, so 48 bits tell it apart also where they come to 0
-  /// again.
+  /// The word of a chunk: the lowest 48 bits of ticket + 1, and above them the number of messages, 1 to 65535. The
+  /// previous word there has a ticket that is lower by the number of chunks, so 48 bits distinguish the two, also when
+  /// they wrap to 0.
   GRAVEL_BOTH static constexpr uint64_t word_of(uint64_t ticket, uint32_t messages) {
     return uint64_t{messages} << 48 | (ticket + 1) << 16 >> 16;
   }
-  /// Messages of `ticket`; 0: the word is another's.
+  /// The number of messages of `ticket`; 0: the word belongs to another ticket.
   GRAVEL_BOTH static constexpr uint32_t messages_in(uint64_t word, uint64_t ticket) {
     return (word ^ (ticket + 1)) << 16 == 0 ? static_cast<uint32_t>(word >> 48) : 0;
   }
-  /// Source: hands over what the claimer's group wrote; the group must have synchronized.
+  /// Source: publishes what the group of the claiming lane wrote. The group must have synchronized before.
   GRAVEL_BOTH void publish(uint64_t ticket, uint32_t messages) const {
     store_release<scope::device>(word(ticket), word_of(ticket, messages));  // [P1]
   }
-  /// Service block: messages of that chunk, which may be read then; 0: it has not arrived.
+  /// Service block: the number of messages in that chunk, which may be read then; 0: it has not arrived.
   GRAVEL_BOTH uint32_t arrived(uint64_t ticket) const {
     return messages_in(load_acquire<scope::device>(word(ticket)), ticket);  // [P1]
   }
 };
 
-/// How many, and how large.
+/// The numbers and sizes of a service's blocks, chunks and messages.
 struct service_shape {
   uint32_t blocks, chunks, chunk_messages, message_bytes;
   static constexpr uint32_t most_blocks = 256, most_chunks = 1u << 20, least_chunk_messages = 32,
@@ -117,18 +130,18 @@ struct service_shape {
   GRAVEL_BOTH uint64_t near_bytes() const {
     return chunks * ((service_near_ring::chunk_bytes(chunk_units()) + 63) / 64 * 64);
   }
-  /// Places of a far ring: a power of two, and a multiple of 32.
+  /// The places of a far ring: a power of two, and a multiple of 32.
   GRAVEL_BOTH uint32_t far_messages() const {
-    uint32_t ones = chunk_messages;  // all below the highest
+    uint32_t ones = chunk_messages;  // becomes ones from the highest bit on down
     for (uint32_t by = 1; by < 16; by *= 2) ones |= ones >> by;
     return chunks * (ones - ones / 2);
   }
   GRAVEL_BOTH uint64_t far_bytes() const {
     return (far_messages() * uint64_t{sizeof(uint64_t) + message_bytes} + 63) / 64 * 64;
   }
-  /// Both rings of a service block.
+  /// The bytes of both rings of a service block.
   GRAVEL_BOTH uint64_t block_bytes() const { return near_bytes() + far_bytes(); }
-  /// All device memory of a service at one PE.
+  /// The bytes of all device memory of a service at one PE.
   GRAVEL_BOTH uint64_t bytes() const { return blocks * (sizeof(service_block) + block_bytes()); }
   bool operator==(const service_shape&) const = default;
 };
@@ -168,12 +181,13 @@ struct service_view {
   }
 };
 
-/// Kernels: may the holder of `ticket` write into the near ring?
+/// Kernels: true if the holder of `ticket` may write into the near ring.
 GRAVEL_BOTH bool near_is_free(const service_block& s, uint64_t ticket, uint32_t chunks) {
   return slot_is_free(ticket, ring<scope::device>::read_done(&s.near_done), chunks);  // [P2]
 }
 
-/// Kernels: a ticket of the near ring whose chunk is free. Thread scope: lane. publish() must follow.
+/// Kernels: takes a ticket of the near ring and waits until its chunk is free. The caller must call publish()
+/// afterwards. Thread scope: lane.
 GRAVEL_BOTH uint64_t claim_near(service_block& s, uint32_t chunks) {
   const uint64_t ticket = fetch_add<scope::device>(&s.near.tickets, uint64_t{1});
   for (relax wait; !near_is_free(s, ticket, chunks); wait()) {
@@ -181,8 +195,8 @@ GRAVEL_BOTH uint64_t claim_near(service_block& s, uint32_t chunks) {
   return ticket;
 }
 
-/// Takes up to `n` places of a far ring, as many as are free at once: the tickets [first, first + n) of the answer. All
-/// of them must be published. Thread scope: lane.
+/// Takes up to `n` places of a far ring, as many as are free now: the tickets [first, first + n) of the result. The
+/// caller must publish all of them. Thread scope: lane.
 struct far_claim {
   uint64_t first;
   uint32_t n;
@@ -195,15 +209,16 @@ GRAVEL_BOTH far_claim claim_far(service_block& s, uint32_t n) {
   return {got ? fetch_add_acq_rel<scope::device>(&s.far_tickets, uint64_t{got}) : 0, got};
 }
 
-/// Calls the host if this service block sleeps and nobody else has called; what the caller published is seen by it or by the
-/// next kernel [V2]. Thread scope: lane.
+/// Wakes the host if this service block sleeps and no other lane has woken the host. The service block, or that of the
+/// next kernel, then sees what the caller published [V2]. Thread scope: lane.
 GRAVEL_BOTH void wake_block(const service_view& view, service_block& s) {
   full_fence();
   if (load_relaxed<scope::device>(&s.state) != service_block::asleep ||
       !compare_swap_acquire<scope::device>(&s.state, service_block::asleep, service_block::called))
     return;
 #if GRAVEL_ON_GPU
-  store_release(&view.control->doorbell, globaltimer_ns());  // nothing is added to host memory from a GPU
+  store_release(&view.control->doorbell,
+                globaltimer_ns());  // a GPU only stores into host memory
 #else
   fetch_add_release<scope::system>(&view.control->doorbell, uint64_t{1});
 #endif

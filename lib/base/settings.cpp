@@ -60,14 +60,14 @@ bool same_letters(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](unsigned char x, unsigned char y) { return std::toupper(x) == std::toupper(y); });
 }
-/// "GRAVLE_STATS" of "GRAVEL_STATS".
+/// True for "GRAVLE_STATS" and "GRAVEL_STATS", for example.
 bool is_misspelt_prefix(std::string_view name, std::string_view variable) {
   const size_t begin = name.find('_'), end = variable.find('_');
   return begin != std::string_view::npos && same_letters(name.substr(begin), variable.substr(end)) &&
          edit_distance(name.substr(0, begin), variable.substr(0, end)) <= 1;
 }
-/// The variables whose meaning begins with words among which is one of `name`, if it is one or two: "HEAP_SIZE" is
-/// about the symmetric heap. "SIZE" itself says nothing.
+/// The variables whose meaning begins with a phrase that contains a word of `name`, if there are one or two. For
+/// example "HEAP_SIZE" finds the symmetric heap. "SIZE" itself is too common.
 std::vector<std::string> settings_about(std::string name) {
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
   std::vector<std::string> found;
@@ -104,23 +104,20 @@ const std::vector<setting_row>& setting_table() {
                  "its destination"),
       text_row("GRAVEL_AGGREGATION", "packets", &s::aggregation,
                "what the aggregator sends at once: packets; or, to compare with, each row of a slot (rows) or each "
-               "message (messages) as a "
-               "packet of its own, which leaves as if it were full",
+               "message (messages) as a packet of its own, which leaves as if it were full",
                "packets, rows, messages"),
       number_row("GRAVEL_AGGREGATOR_THREADS", "0", "threads", 0, 64, &s::aggregator_threads,
                  "threads of each node's aggregator (0: one per eight cores, at most 4)"),
       text_row("GRAVEL_AGGREGATOR_BIND", "auto", &s::aggregator_bind,
                "where these threads run: auto (near the GPUs of the node's PEs, if hwloc knows them and they are not "
-               "near the whole "
-               "machine); none (not bound); or a list of processors such as 0-3,8"),
+               "near the whole machine); none (not bound); or a list of processors such as 0-3,8"),
       number_row("GRAVEL_TWO_HOP_NODES", "32", "nodes", 4, 65536, &s::two_hop_nodes,
                  "number of nodes from which packets go in two hops"),
       size_row("GRAVEL_EAGER_SIZE", "4K", 0, 64 * KiB, &s::eager_size,
                "packets up to this size travel inside their arrival notice instead of by an RDMA put"),
       size_row("GRAVEL_ZERO_COPY_SIZE", "8K", 0, 1 * MiB, &s::zero_copy_size,
                "what goes into a packet to another node from one row of a block's slot is not copied if it is at least "
-               "this long: it is "
-               "put straight from there (0: all is copied)"),
+               "this long: it is put straight from there (0: all is copied)"),
       size_row("GRAVEL_SPILL_SIZE", "256M", 64 * KiB, unbounded, &s::spill_size,
                "memory per aggregator for messages that handlers send faster than they can leave"),
       size_row("GRAVEL_SLOT_SIZE", "16K", 4 * KiB, 64 * KiB, &s::slot_size,
@@ -130,19 +127,16 @@ const std::vector<setting_row>& setting_table() {
                  "warp slots in each of a PE's queues for direct sends"),
       number_row("GRAVEL_PEER_CHUNKS", "0", "chunks", 0, 65536, &s::peer_chunks,
                  "chunks of each ring between two GPUs of a node (route peer), at least 4 (0: 2048 for one peer, 1024 "
-                 "for two or three, "
-                 "512 for up to seven and so on, since a PE's rings are fastest in the L2 cache)"),
+                 "for two or three, 512 for up to seven and so on, since a PE's rings are fastest in the L2 cache)"),
       size_row("GRAVEL_PEER_CHUNK_SIZE", "4K", 4 * KiB, 1 * MiB, &s::peer_chunk_size,
                "messages in one of these chunks"),
       size_row("GRAVEL_OWN_RING_SIZE", "0", 0, unbounded, &s::own_ring_size,
                "memory for active messages of a PE to itself, and for those that its handlers send and peers have no "
-               "room for yet, if the "
-               "program has handlers on the device (0: a 16th of the GPU's memory; on the CPU backend 16M, and none "
-               "without the route peer)"),
+               "room for yet, if the program has handlers on the device (0: a 16th of the GPU's memory; on the CPU "
+               "backend 16M, and none without the route peer)"),
       number_row("GRAVEL_REPLY_CELLS", "65536", "cells", 64, 1 << 22, &s::reply_cells,
                  "requests that may be in flight in one PE at once: gets (of bulk ones each 16 bytes), and operations "
-                 "that wait for a "
-                 "value; of kernels and of host threads, each"),
+                 "that wait for a value; of kernels and of host threads, each"),
       number_row("GRAVEL_NODES", "1", "nodes", 1, 65536, &s::nodes,
                  "split the PEs of each host into this many emulated nodes (ucx-run --nodes sets it)"),
       number_row("GRAVEL_CPU_THREADS", "0", "threads", 0, 1024, &s::cpu_threads,
@@ -161,14 +155,11 @@ const std::vector<setting_row>& setting_table() {
                  "CUDA: longest life of one resolver kernel while no kernel of gravel_launch runs"),
       flag_row("GRAVEL_RESOLVER_RESIDENT", "yes", &s::resolver_resident,
                "CUDA: keep the resolver kernel running beside kernels of gravel_launch; no is for tools that run one "
-               "kernel at a time "
-               "(compute-sanitizer), and then kernels must not wait for answers"),
+               "kernel at a time (compute-sanitizer), and then kernels must not wait for answers"),
       text_row("GRAVEL_PARTITION", "hold", &s::partition,
                "CUDA: where kernels that stay resident run: hold (where they find room, before kernels of "
-               "gravel_launch start); green "
-               "(besides, on multiprocessors of their own, green contexts of the driver; else the job ends); auto "
-               "(green where the driver "
-               "has it and there is no MPS)",
+               "gravel_launch start); green (besides, on multiprocessors of their own, green contexts of the driver; "
+               "else the job ends); auto (green where the driver has it and there is no MPS)",
                "hold, green, auto"),
       number_row("GRAVEL_WATCHDOG_S", "60", "s", 0, 86400, &s::watchdog_s,
                  "a wait without any progress for this long dumps the state and ends the job (0: never)"),
@@ -182,10 +173,8 @@ const std::vector<setting_row>& setting_table() {
                "debug, info, warning, error"),
       text_row("GRAVEL_ROUTES", "auto", &s::routes,
                "routes that may be used: auto; no-peer (self and net); net (even to this PE itself); peer (as auto, "
-               "and where two PEs of a "
-               "node cannot map each other's memory the job ends); direct (as auto, but block senders, too, send to "
-               "peers one by one). On "
-               "the CPU backend auto is no-peer",
+               "and where two PEs of a node cannot map each other's memory the job ends); direct (as auto, but block "
+               "senders, too, send to peers one by one). On the CPU backend auto is no-peer",
                "auto, no-peer, net, peer, direct"),
       text_row("GRAVEL_FAULT", "", &s::fault, "for tests: a fault to inject, as KIND:PE:COUNT (docs/failure.md)"),
   };
@@ -255,7 +244,8 @@ const settings& current_settings() {
 settings resolved_settings(uint32_t host_pes) {
   settings s = current_settings();
   set_log_level(s.log);
-  // Online, not allowed, cores: launchers bind PEs to one core each, and all processes of a node must agree.
+  // All cores that are online, not only those that this process may use: launchers bind each PE to one core, and all
+  // processes of a node must compute the same numbers.
   const auto cores = static_cast<uint32_t>(std::max(1l, sysconf(_SC_NPROCESSORS_ONLN)));
   if (s.aggregator_threads == 0) s.aggregator_threads = std::clamp(cores / 8, 1u, 4u);
   if (s.cpu_threads == 0) s.cpu_threads = std::max(1u, cores / std::max(1u, host_pes));
@@ -268,7 +258,7 @@ std::vector<std::string> unknown_settings(char** environment) {
     const std::string_view text(*entry);
     const std::string name(text.substr(0, text.find('=')));
     const auto& table = setting_table();
-    if (name == "GRAVEL_CXX" || name == "GRAVEL_NVCC") continue;  // of gravel-c++ and gravel-nvcc
+    if (name == "GRAVEL_CXX" || name == "GRAVEL_NVCC") continue;  // variables of gravel-c++ and gravel-nvcc
     const bool is_ours = text.starts_with("GRAVEL_");
     if (is_ours ? std::none_of(table.begin(), table.end(), [&](const auto& row) { return name == row.name; })
                 : std::any_of(table.begin(), table.end(),
@@ -279,7 +269,7 @@ std::vector<std::string> unknown_settings(char** environment) {
 }
 
 std::string describe_unknown_setting(const std::string& name) {
-  // Without what all of them begin with, which would make any two look alike.
+  // The common prefix is left out, since it would make any two names similar.
   const size_t begin = name.find('_');
   const std::string own = begin == std::string::npos ? name : name.substr(begin + 1);
   std::vector<std::string> names;

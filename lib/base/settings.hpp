@@ -1,5 +1,5 @@
-// Every GRAVEL_* environment variable, in one table: name, default, unit, meaning, bounds.
-// `gravel-info -c` prints the table; nothing else in Gravel reads the environment.
+// Every GRAVEL_* environment variable, in one table: name, default, unit, meaning, bounds. `gravel-info -c` prints the
+// table. Nothing else in Gravel reads the environment.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -68,25 +68,25 @@ struct setting_row {
 
 const std::vector<setting_row>& setting_table();
 
-/// Reads all variables through `lookup` (nullptr result: unset). Throws gravel::error naming the variable, the
-/// value found and what would be accepted. Relations between variables are checked here too.
+/// Reads all variables through `lookup` (which returns nullptr for an unset one), and checks relations between
+/// variables. Throws gravel::error that names the variable, its value, and what would be accepted.
 settings read_settings(const std::function<const char*(const char*)>& lookup);
 
 /// The settings of this process's environment, read once.
 const settings& current_settings();
 
-/// The same with every 0 that means "choose" replaced, by what depends on the machine; sets the log's level.
-/// `host_pes`: PEs on this host.
+/// The current settings, in which every 0 that means "choose" is replaced by a value that depends on the machine. Also
+/// sets the level of the log. `host_pes`: PEs on this host.
 settings resolved_settings(uint32_t host_pes);
 
-/// "64K", "1GiB", "4096" -> bytes; throws gravel::error on anything else, on overflow and on a sign.
+/// Converts "64K", "1GiB" or "4096" to bytes. Throws gravel::error on anything else, on overflow and on a sign.
 uint64_t parse_size(const std::string& text);
 
-/// GRAVEL_* variables in the environment that no row names (typing errors), for a warning at init.
-/// Names that differ from a variable's only before the first '_', or in upper and lower case, are among them.
+/// The GRAVEL_* variables in the environment that no row names (typing errors), for a warning at init. Among them are
+/// names that differ from a variable's only before the first '_', or in upper and lower case.
 std::vector<std::string> unknown_settings(char** environment);
 
-/// A sentence about one of them, with the variable that it may mean.
+/// A sentence about one unknown variable, with the variable that it may mean.
 std::string describe_unknown_setting(const std::string& name);
 
 }  // namespace gravel::detail

@@ -1,18 +1,19 @@
-// Something that ought to move: looked at now and then, it has stopped when it did not for many looks.
+// Detects that something has stopped: it ought to make progress, and did not for many polls.
 #pragma once
 #include <cstdint>
 
 namespace gravel::detail {
 
-/// In GRAVEL_WATCHDOG_S there are this many looks. Many short ones, not one long: when the whole job was stopped for a
-/// while, only one of them is in vain.
+/// The number of polls in GRAVEL_WATCHDOG_S. Many short intervals are better than a long one: if the whole job is
+/// stopped for a while, only one poll finds no progress.
 constexpr int heartbeat_polls = 20;
 
 class stall_watch {
  public:
-  /// `patience`: looks in vain after which it has stopped.
+  /// `patience`: the number of polls without progress after which it counts as stopped.
   explicit stall_watch(int patience = heartbeat_polls) : patience_(patience) {}
-  /// `due`: ought it to have moved at all? `progress`: any number that changes when it does. True: it has stopped.
+  /// One poll. `due`: should there have been progress? `progress`: any number that changes with progress.
+  /// @return true if it has stopped
   bool look(bool due, uint64_t progress) {
     in_vain_ = due && progress == last_ ? in_vain_ + 1 : 0;
     last_ = progress;

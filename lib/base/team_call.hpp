@@ -1,6 +1,6 @@
-// Calls that several threads make together: all threads of a block, the lanes of a warp that a mask names, or all
-// threads of a grid. What each is called, what must be the same in all threads, and what those write who meant less
-// than a whole team. docs/programming.md has the same list.
+// The calls that several threads make together: all threads of a block, the lanes of a warp that a mask names, or all
+// threads of a grid. The table has the name of each call, the arguments that must be equal in all threads, and the call
+// for fewer threads. docs/programming.md has the same list.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -11,8 +11,8 @@ namespace gravel::detail {
 
 enum class team_scope : uint8_t { block, warp, grid, task };
 
-// X(enumerator, name, scope, arguments that are the same in all threads, what to write instead). Memory that is only
-// read may be a variable of each thread with the same value: so where it lies is not compared.
+// X(enumerator, name, scope, arguments that must be equal in all threads, what to write instead). Memory that is only
+// read may be a variable of each thread with the same value, so its address is not compared.
 #define GRAVEL_TEAM_CALLS(X)                                                                                           \
   X(put_bulk, "gravel_put_bulk", block, "dest,bytes,pe",                                                               \
     "for one thread there is gravel_put_bulk_lane, for the lanes of a warp gravel_put_bulk_warp")                      \
@@ -95,7 +95,7 @@ enum class team_scope : uint8_t { block, warp, grid, task };
 enum class team_call : uint8_t { GRAVEL_TEAM_CALLS(GRAVEL_TEAM_CALL_NAME) count };
 #undef GRAVEL_TEAM_CALL_NAME
 
-/// What is known of a call.
+/// The row of a call in the table.
 struct team_call_facts {
   const char* name;
   team_scope scope;
@@ -103,7 +103,7 @@ struct team_call_facts {
   const char* instead;
 };
 const team_call_facts& facts_of(team_call);
-/// Who must make the call, and what to write instead: "All threads of the block must call ...".
+/// The rule of a call: which threads must make it, and what to write instead. "All threads of the block must call ...".
 std::string rule_of(team_call);
 
 }  // namespace gravel::detail

@@ -26,8 +26,8 @@ uint32_t topology::next_hop(uint32_t from, uint32_t to) const {
   if (!two_hop() || from % columns_ == to % columns_) return to;
   const uint32_t middle = from / columns_ * columns_ + to % columns_;
   if (middle < n_nodes()) return middle;
-  // The last row may be short: then the message goes up to another row, in the right column already. Each node of the
-  // last row has a row of its own for this (nearly), so that no node gets all of them as sources.
+  // The last row may be short. Then the message goes up to another row, in the right column already. Each node of the
+  // last row has (nearly) a row of its own for this, so that no node gets all of them as sources.
   return from % columns_ % (n_nodes() / columns_) * columns_ + to % columns_;
 }
 

@@ -1,4 +1,4 @@
-// Who may look: of all lanes that wait for the same words in host memory one reads them, for all.
+// Turns to poll: of all lanes that wait for the same words in host memory, one at a time reads them, for all.
 #pragma once
 #include <time.h>
 
@@ -16,9 +16,9 @@ __device__ __forceinline__ uint64_t globaltimer_ns() {
   return now;
 }
 
-/// True if it is the caller's turn to look. The next turn comes `ns` later, or when pass_turn() says so. By the clock
-/// and not by a lock, so that nothing depends on the lane that has its turn. `next_turn`: the time from which on a lane
-/// may look, in device memory. Thread scope: lane.
+/// Takes the turn to poll, if it is the caller's. The next turn comes `ns` later, or at the time that pass_turn() sets.
+/// A turn depends on the clock and not on a lock, so no lane depends on the lane that has the turn. `next_turn`: the
+/// time from which on a lane may poll, in device memory. Thread scope: lane.
 GRAVEL_DEVICE bool take_turn(uint64_t* next_turn, uint64_t ns) {
   const uint64_t begin = load_relaxed<scope::device>(next_turn), now = globaltimer_ns();
   return static_cast<int64_t>(now - begin) >= 0 && compare_swap_acquire<scope::device>(next_turn, begin, now + ns);
@@ -34,10 +34,11 @@ inline uint64_t globaltimer_ns() {
 }
 #endif
 
-/// Calls `look` if it is the caller's turn, and returns what it returns; otherwise false. On a GPU one lane looks at a
-/// time (for 20 us at most), and a pause lies between two: thousands of lanes that read over PCIe would keep the
-/// packets' data from passing, and each would wait longer than the last (measured: a twentieth of the rate). On the
-/// host it is always one's turn.
+/// Calls `look` if it is the caller's turn, and returns its result; otherwise returns false.
+///
+/// On a GPU one lane polls at a time (for 20 us at most), with a pause before the next. If thousands of lanes read over
+/// PCIe, they delay the packets' data and each other (measured: a twentieth of the rate). On the host it is always the
+/// caller's turn.
 template <class F>
 GRAVEL_BOTH bool in_turn(uint64_t* next_turn, uint64_t pause_ns, F look) {
 #if GRAVEL_ON_GPU

@@ -1,11 +1,11 @@
-// A wait for another party that lasts for GRAVEL_WATCHDOG_S is reported, and goes on: what it waits for, and how a
-// kernel tells its PE's monitor.
+// The watchdog's reports of waits. A wait for another party that lasts for GRAVEL_WATCHDOG_S is reported; the wait goes
+// on. This file defines what a report says, and how a kernel passes it to its PE's monitor.
 //
 // A PE's kernels have one report, a ring of one slot (ring.hpp) in memory that the monitor sees:
 //
-//   lane that has waited for long, now and then                      monitor (host/pe/wait_reports.hpp)
+//   lane that has waited for long, at intervals                      monitor (host/pe/wait_reports.hpp)
 //   the report before has been read?          [P2]                   published == read + 1?        [P1]
-//   ticket = claimed++, if nobody else was quicker                   prints it
+//   ticket = claimed++, unless another lane was first                prints it
 //   writes it; published = ticket + 1         [P1]                   read = ticket + 1             [P2]
 #pragma once
 #include <cstdint>
@@ -18,20 +18,19 @@
 
 namespace gravel::detail {
 
-/// What is waited for: the rest of "a kernel has waited 60 s for". The names in braces are members of wait_subject.
+/// What a wait is for: the rest of the sentence "a kernel has waited 60 s for". The names in braces are members of
+/// wait_subject.
 #define GRAVEL_AWAITED(X)                                                                                            \
   X(word, "{place} to be {compare} {wanted} (gravel_wait_until); it is {found}")                                     \
   X(event, "an event: {place} is to be {compare} {wanted}, and is {found}")                                          \
   X(packet, "packet {wanted} of the link from PE {pe}: it has not come, and the link is not shut down")              \
   X(buffer,                                                                                                          \
     "a free buffer for packet {wanted} of the link to PE {pe}: what was sent before has not been released there. A " \
-    "host thread that "                                                                                              \
-    "sends and receives must receive before it waits for what it sends: use two threads, or poll "                   \
+    "host thread that sends and receives must receive before it waits for what it sends: use two threads, or poll "  \
     "gravel_pending_segment::is_ready()")                                                                            \
   X(outputs,                                                                                                         \
     "a free buffer at one of the {wanted} outputs of a router: nothing of what was sent there has been released. A " \
-    "host thread that "                                                                                              \
-    "sends and receives must receive before it waits for what it sends: use two threads, or poll "                   \
+    "host thread that sends and receives must receive before it waits for what it sends: use two threads, or poll "  \
     "gravel_pending_segment::is_ready()")                                                                            \
   X(path, "results along the path of a router, from PE {pe}: that PE has not come to the same call")                 \
   X(collective, "PE {pe} to call a collective of kernels (gravel_barrier_block and the like), too")                  \
@@ -43,41 +42,43 @@ enum class awaited : uint8_t { GRAVEL_AWAITED(GRAVEL_NAME) count };
 
 enum class comparison : uint8_t { eq, ne, gt, ge, lt, le, count };
 
-/// Plain data. Of what a text does not name a member says nothing.
+/// What a lane waits for: plain data. A member that the text does not name has no meaning.
 struct wait_subject {
   awaited what;
   comparison compare = comparison::ge;
   uint8_t type = 3;        ///< value_type of wanted and found; 3: u64
-  uint32_t pe = 0;         ///< that is to do something
+  uint32_t pe = 0;         ///< the PE for which the lane waits
   uint64_t offset = none;  ///< of a word in the own symmetric heap; `none`: it lies elsewhere
   uint64_t wanted = 0, found = 0;
   static constexpr uint64_t none = ~uint64_t{0};
 };
 
-/// Who waits.
+/// The lane that waits.
 struct lane_place {
   uint32_t block[3], thread[3];
 };
 
-/// In host memory that kernels reach.
+/// The report, in host memory that kernels reach.
 struct wait_report {
-  alignas(64) uint64_t published;  ///< lanes
+  alignas(64) uint64_t published;  ///< written by lanes
   uint64_t waited_ns;
   wait_subject subject;
   lane_place place;
-  alignas(64) uint64_t read;  ///< the monitor: reports that it has taken
+  alignas(64) uint64_t read;  ///< written by the monitor: reports that it has taken
 };
 
-/// In device memory.
+/// The words that a PE's lanes share, in device memory.
 struct alignas(64) lane_waits {
   uint64_t patience_ns;  ///< a wait that has lasted so long is reported; 0: none is
-  uint64_t next_turn;    ///< when a lane may look at the report again
+  uint64_t next_turn;    ///< the time from which on a lane may poll the report again
   uint64_t claimed;      ///< reports so far
   wait_report* report;
 };
 
-/// A lane that has waited for a while says so. `since`: when it looked first, from its last call; 0: this is it.
-/// Returns that. Thread scope: lane.
+/// Reports the wait of a lane if it has lasted long enough. `since`: the result of the lane's last call during this
+/// wait; 0: this is its first call.
+/// @return the value for `since` of the next call
+/// @scope lane
 GRAVEL_BOTH uint32_t note_lane_wait(lane_waits& waits, uint64_t now_ns, uint32_t since, const wait_subject& subject,
                                     const lane_place& place) {
   constexpr uint32_t shift = 20;  // about milliseconds, as 32 bits
@@ -99,7 +100,7 @@ GRAVEL_BOTH uint32_t note_lane_wait(lane_waits& waits, uint64_t now_ns, uint32_t
   return since;
 }
 
-/// When a wait is reported: after the patience, then each time it has lasted twice as long.
+/// The times at which a wait is reported: after the patience, then whenever it has lasted twice as long.
 class report_times {
  public:
   bool is_due(uint64_t waited_ns, uint64_t patience_ns) {

@@ -12,8 +12,8 @@ constexpr uint32_t magic = 0x4c565247;  // "GRVL", on little-endian machines
 
 constexpr const char* names[] = {"nothing", GRAVEL_WIRE_KINDS(GRAVEL_TEXT)};
 
-/// FNV-1a, but by 8 bytes at a time. A step is one-to-one in the sum and in the word, so no single wrong word goes
-/// unseen.
+/// FNV-1a, but with 8 bytes at a time. Each step is one-to-one in the sum and in the word, so every single wrong word
+/// is detected.
 uint64_t add_to_checksum(uint64_t sum, std::span<const std::byte> bytes) {
   for (size_t at = 0; at < bytes.size(); at += sizeof(uint64_t)) {
     uint64_t word = 0;

@@ -1,9 +1,10 @@
-// What the processes of a job tell each other beside packets: how they find each other, and what they agree on. A
-// message is
+// The messages between the processes of a job, besides packets: how they find each other, and what they agree on.
+//
+// A message is
 //
 //   [wire_header][its fields, one after the other, without gaps]
 //
-// and each kind of message is a struct that names its fields once, for both directions:
+// Each kind of message is a struct that names its fields once, for both directions:
 //
 //   struct greeting {
 //     static constexpr wire_kind kind = wire_kind::hello;
@@ -12,13 +13,13 @@
 //     void check(const wire_check& c) const { c.range("pe", pe, 0, max_pes - 1); }
 //   };
 //
-// Nothing that arrives is believed: magic number, version, kind, length and checksum are compared before a field is
-// read, each field is compared with what is left, and no memory is taken for what has not come. Then the record's check
-// says which values its fields may have, by themselves and with each other; one of which any values will do says so
-// (any_values_will_do). What only the receiver knows, such as the size of the job, it compares before it uses the
-// record. (CBOR of nlohmann-json does less: it converts numbers that do not fit without a word, and nested input
-// recurses.) The words between planes are in host/aggregator/outbound.hpp: they go along with packets, to nodes whose
-// wiring has been checked.
+// A receiver trusts nothing that arrives. It compares magic number, version, kind, length and checksum before it reads
+// a field. It compares each field with the bytes that are left, and allocates memory only for bytes that have arrived.
+// Then the record's check says which values its fields may have, alone and together. A record that accepts all values
+// says so (any_values_will_do). If only the receiver knows a bound, such as the size of the job, it compares with it
+// before it uses the record. (CBOR of nlohmann-json does less: it converts numbers that do not fit silently, and it
+// recurses on nested input.) The words between planes are in host/aggregator/outbound.hpp: they travel with packets, to
+// nodes whose wiring was checked.
 #pragma once
 #include <concepts>
 #include <cstddef>
@@ -36,8 +37,8 @@
 
 namespace gravel::detail {
 
-/// All kinds of messages; a number is never given to another kind. Those up to `abort` are words between a PE and its
-/// aggregator.
+/// All kinds of messages. The number of a kind is never used for another kind. Those up to `abort` travel between a PE
+/// and its aggregator.
 #define GRAVEL_WIRE_KINDS(X)                      \
   X(hello, "hello")                               \
   X(wiring, "wiring")                             \
@@ -55,7 +56,7 @@ namespace gravel::detail {
   X(worker_address, "UCX address")                \
   X(memory_key, "UCX memory key")
 enum class wire_kind : uint16_t { none, GRAVEL_WIRE_KINDS(GRAVEL_NAME) count };
-/// "wiring", in the words of an error.
+/// The name of a kind for error messages, such as "wiring".
 const char* name_of(wire_kind);
 
 /// To be raised whenever a field of any message changes.
@@ -65,25 +66,25 @@ struct wire_header {
   uint32_t magic;
   uint16_t version;
   wire_kind kind;
-  uint64_t bytes;  ///< behind it
-  uint64_t
-      checksum;  ///< of the fields above and what is behind it: against cut and mixed-up bytes, not against an attacker
+  uint64_t bytes;  ///< bytes behind the header
+  /// Of the fields above and the bytes behind the header. It detects cut and mixed-up bytes, but not an attacker.
+  uint64_t checksum;
 };
 static_assert(sizeof(wire_header) == 24);
 
-/// The header at the begin of `bytes`, of which there may be more or fewer than it announces. `from`: who sent it, for
-/// the errors: "PE 3". Throws gravel::error if it is none, or of another version.
+/// Reads the header at the beginning of `bytes`, of which there may be more or fewer than it announces. `from`: the
+/// sender, for the errors ("PE 3"). Throws gravel::error if there is no header, or one of another version.
 wire_header read_wire_header(std::span<const std::byte> bytes, std::string_view from);
 
-/// For the check of a record that came. What is wrong throws gravel::error, which names sender, kind of message, and
-/// field.
+/// Checks the fields of a record that has arrived. On a wrong value throws gravel::error that names sender, kind of
+/// message, and field.
 class wire_check {
  public:
   wire_check(wire_kind kind, std::string_view from) : kind_(kind), from_(from) {}
   void range(const char* field, uint64_t value, uint64_t least, uint64_t most) const {
     if (value < least || value > most) refuse(field, value, least, most);
   }
-  /// `what`: why it does not.
+  /// `what`: the reason if the field does not fit.
   void holds(bool fits, const char* field, const char* what) const {
     if (!fits) refuse(field, what);
   }
@@ -95,7 +96,7 @@ class wire_check {
   std::string_view from_;
 };
 
-/// Each record has one of the two, so that a check cannot be forgotten.
+/// Each record has one of these two, so a check cannot be forgotten.
 template <class T>
 concept wire_checked = requires(const T& value, const wire_check& check) {
   value.check(check);
@@ -112,12 +113,12 @@ template <class T>
 concept wire_message = wire_record<T> &&(wire_checked<T> != wire_unchecked<T>)&&requires {
   { T::kind } -> std::convertible_to<wire_kind>;
 };
-/// Travels as it lies in memory: so it has no gaps, and no value that would be none (bool).
+/// A type that travels as it lies in memory: without gaps, and with a meaning for every bit pattern (so not bool).
 template <class T>
 concept wire_plain = !wire_record<T> && !std::is_same_v<T, bool> && !std::is_pointer_v<T> &&
                      std::is_trivially_copyable_v<T> && std::has_unique_object_representations_v<T>;
 
-/// Bytes that a value takes at least on its way.
+/// The least number of bytes that a value takes in a message.
 template <class T>
 struct least_wire_bytes;
 template <class... T>
@@ -210,7 +211,7 @@ class wire_reader {
     const uint64_t n = size();
     values.clear();
     if constexpr (wire_plain<T>) {
-      const std::byte* const from = take(n, sizeof(T));  // before any memory is taken
+      const std::byte* const from = take(n, sizeof(T));  // before any memory is allocated
       values.resize(n);
       if (n) std::memcpy(values.data(), from, n * sizeof(T));
     } else {
@@ -224,13 +225,13 @@ class wire_reader {
     get(value.first);
     get(value.second);
   }
-  /// Throws gravel::error if there is more than was read.
+  /// Throws gravel::error if bytes are left.
   void finish() const;
 
  private:
   uint64_t size();
   bool truth();
-  /// Throws gravel::error if not so many are left.
+  /// Throws gravel::error if fewer than n * bytes_each bytes are left.
   void expect(uint64_t n, uint64_t bytes_each) const;
   const std::byte* take(uint64_t n, uint64_t bytes_each);
   wire_kind kind_;
@@ -245,7 +246,7 @@ std::vector<std::byte> to_wire(const T& message) {
   return std::move(out).finish();
 }
 
-/// Throws gravel::error that names `from` and says what is wrong, also by the record's check.
+/// Throws gravel::error that names `from` and the fault, also if the record's check finds it.
 template <wire_message T>
 T from_wire(std::span<const std::byte> bytes, std::string_view from) {
   wire_reader in(T::kind, bytes, from);

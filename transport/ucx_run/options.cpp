@@ -116,7 +116,7 @@ std::string usable_output_file(const std::string& path) {
 }
 
 std::string with_advice(const std::string& message) {
-  return "ucx-run: " + message + "\n(ucx-run --help tells all options)\n";
+  return "ucx-run: " + message + "\n(ucx-run --help lists all options)\n";
 }
 
 }  // namespace
