@@ -1,4 +1,4 @@
-// An array in this PE's device memory, outside the symmetric heap: for data that only its own kernels and handlers use.
+// An array in this PE's device memory, outside the symmetric heap, for data that only its own kernels and handlers use.
 #pragma once
 #include <cstdint>
 #include <utility>
@@ -10,8 +10,8 @@
 
 namespace gravel::detail {
 
-/// gravel_synchronize and gravel_copy, but behind what is in the PE's own stream alone: one wait of the host instead of
-/// two.
+/// Copies as gravel_copy does, after the kernels in the PE's own stream. Replaces gravel_synchronize and gravel_copy,
+/// with one wait of the host instead of two.
 /// @param to where the bytes go
 /// @param from where they lie
 /// @param bytes 0 or more
@@ -24,8 +24,8 @@ inline void copy_behind_kernels(void* to, const void* from, uint64_t bytes) {
   current_backend().synchronize_stream(nullptr);
 }
 
-/// An array in this PE's device memory, outside the symmetric heap: for data that only its own kernels and handlers
-/// use. Valid from gravel_init to gravel_finalize; it may be destroyed later.
+/// An array in this PE's device memory, outside the symmetric heap, for data that only its own kernels and handlers
+/// use. It can be used from gravel_init to gravel_finalize. It may be destroyed later.
 /// @scope any host thread
 /// @completion on return
 /// @errors gravel::error: there is no job, or no room
@@ -33,7 +33,7 @@ inline void copy_behind_kernels(void* to, const void* from, uint64_t bytes) {
 template <class T>
 class device_array {
  public:
-  /// A copy of `host`.
+  /// Makes a copy of a host array.
   /// @param host what is copied
   explicit device_array(const std::vector<T>& host) {
     if (host.empty()) return;
@@ -41,14 +41,14 @@ class device_array {
     data_ = allocate(bytes);
     gravel_copy(data_, host.data(), bytes);
   }
-  /// `count` items, not initialized.
-  /// @param count of items
+  /// Makes an array that is not initialized.
+  /// @param count number of elements
   explicit device_array(uint64_t count) {
     if (count) data_ = allocate(count * sizeof(T));
   }
-  /// No array: data() is nullptr.
+  /// Makes no array: data() is nullptr.
   device_array() = default;
-  /// Takes over the array of another.
+  /// Takes over the array of another object.
   /// @param other has none afterwards
   device_array(device_array&& other) noexcept : data_(std::exchange(other.data_, nullptr)) {}
   device_array& operator=(device_array&& other) noexcept {
@@ -60,11 +60,11 @@ class device_array {
   device_array(const device_array&) = delete;
   device_array& operator=(const device_array&) = delete;
 
-  /// Address in device memory; nullptr of an empty array.
+  /// @return address in device memory; nullptr if the array is empty
   const T* data() const { return data_; }
-  /// Address in device memory; nullptr of an empty array.
+  /// @return address in device memory; nullptr if the array is empty
   T* data() { return data_; }
-  /// Frees it. No kernel may use it any more.
+  /// Frees the array. No kernel may use it any more.
   void release() {
     if (data_) release_device_memory(data_);
     data_ = nullptr;
@@ -72,7 +72,7 @@ class device_array {
 
  private:
   static T* allocate(uint64_t bytes) {
-    const open_object in_job("device_array");  // names the array, should there be no job
+    const open_object in_job("device_array");  // the error names the array if there is no job
     return static_cast<T*>(current_backend().allocate(bytes, "an array of the program"));
   }
   T* data_ = nullptr;

@@ -1,5 +1,5 @@
-// Starting a kernel that sends no messages: on a GPU the resolver then need not stay beside it, and leaves it all
-// multiprocessors.
+// Launches of kernels that send no messages. On a GPU such a kernel may use all multiprocessors: the resolver need not
+// run beside it.
 #pragma once
 #include <type_traits>
 
@@ -21,8 +21,8 @@ void launch_without_resolver([[maybe_unused]] bool apart, void (*kernel)(P...), 
 }
 }  // namespace inner
 
-/// Starts a kernel as gravel_launch. It may send no messages: on a GPU the resolver then need not stay beside it, and
-/// leaves it all multiprocessors.
+/// Starts a kernel as gravel_launch does. The kernel must not send messages. On a GPU it may use all multiprocessors,
+/// as the resolver need not run beside it.
 /// @param kernel what is started
 /// @param how grid, block, stream, shared memory and the rest
 /// @param arguments of the kernel, copied
@@ -34,9 +34,10 @@ template <class... P, class... A>
 void launch_alone(void (*kernel)(P...), const gravel_launch_config& how, A... arguments) {
   inner::launch_without_resolver(false, kernel, how, arguments...);
 }
-/// The same, for a kernel that stores to other GPUs while others compute here: from sm_90 on those do not wait at their
-/// ends, and in their fences, for its stores. It is ordered with them by streams and events, and by what both release
-/// and acquire at the scope of the system, but by no release of a smaller scope.
+/// Starts a kernel as launch_alone() does, for a kernel that stores to other GPUs while other kernels compute here.
+/// From sm_90 on those kernels do not wait for its stores at their ends and in their fences. Such a kernel is ordered
+/// with others by streams and events, and by releases and acquires of system scope, but not by a release of a smaller
+/// scope.
 template <class... P, class... A>
 void launch_apart(void (*kernel)(P...), const gravel_launch_config& how, A... arguments) {
   inner::launch_without_resolver(true, kernel, how, arguments...);

@@ -1,15 +1,20 @@
-// Where PEs meet between kernels: behind a round of kernels whose messages others' next kernels need, and to see what
-// all of them found. Where all have each other's memory mapped a small kernel does that, behind what is in the stream,
-// so that hosts need not wait for kernels, nor for each other:
+// A rendezvous of all PEs between kernels.
 //
-//   kernel of meeting k at this PE                           at every other PE
-//   what it has to say into each PE's table of k % 2
+// Problem. The next kernels of a PE may need what the other PEs' kernels have sent, or what they have found. Hosts
+// shall not wait for kernels or for each other to ensure that.
+//
+// Solution. If all PEs have each other's memory mapped, a small kernel in the stream does it, behind the kernels before
+// it. Otherwise hosts use a barrier and a collective.
+//
+// Protocol:
+//
+//   kernel of rendezvous k at this PE                        at every other PE
+//   its words into each PE's table of k % 2
 //   k into its word at each PE                   [Y1] release   sees k or more in the words of all PEs     [Y1] acquire
 //
-// Meetings follow each other in one stream, so who is in meeting k + 1 has left meeting k: a table is written again
-// when its PE has come to the next meeting, which its host starts when it has read that table, or behind a kernel that
-// reads it. The model is test/models/mapped_rendezvous.pml. Elsewhere hosts meet in a barrier, and tell each other by a
-// collective.
+// Invariant: all rendezvous are in one stream, so a PE that is in rendezvous k + 1 has left rendezvous k. A table is
+// written again when its PE has come to the next rendezvous. The host starts that after it has read the table, or
+// behind a kernel that reads it. The model is test/models/mapped_rendezvous.pml.
 #pragma once
 #include <vector>
 
@@ -22,11 +27,11 @@ namespace gravel::detail {
 
 struct rendezvous_memory {
   static constexpr uint32_t most_words = 5;
-  uint64_t* came;    ///< symmetric [PE]: the last meeting that each has come to; written by it
+  uint64_t* came;    ///< symmetric [PE]: the last rendezvous to which each PE has come; that PE writes it
   uint64_t* tables;  ///< symmetric [2][PE][most_words]
 };
 
-/// Says words[0 .. count). One block of whole warps.
+/// Contributes words[0 .. count) and waits for all PEs. One block of whole warps.
 template <int = 0>
 __global__ void wait_for_others(const __grid_constant__ gravel_t g, const __grid_constant__ rendezvous_memory m,
                                 uint64_t number, const uint64_t* words, uint32_t count) {
@@ -62,29 +67,29 @@ class mapped_rendezvous {
     gravel_copy(memory_.came, nobody.data(), pes_ * sizeof(uint64_t));
     gravel_barrier_all();
   }
-  /// Whether the rendezvous is by mapped memory.
+  /// @return whether the rendezvous uses mapped memory
   bool is_mapped() const { return mapped_; }
 
-  /// A round: kernels of this PE that are started from now on find what all PEs' kernels have sent by now.
+  /// A round: kernels of this PE that are started from now on see what the kernels of all PEs have sent by now.
   void round() {
     if (pes_ == 1) return;
     if (mapped_) start(nullptr, 0);
     else gravel_barrier_all();
   }
-  /// A round in which each PE contributes words, where the rendezvous is by mapped memory. Returns what each has
-  /// contributed, for kernels that are started before the next round: [PE][rendezvous_memory::most_words], in device
-  /// memory.
+  /// A round in which each PE contributes words. Only if is_mapped(), or in a job of one PE.
   /// @param words [count], in device memory
   /// @param count up to rendezvous_memory::most_words
+  /// @return the words of all PEs, for kernels that are started before the next round:
+  ///   [PE][rendezvous_memory::most_words], in device memory
   const uint64_t* say(const void* words, uint32_t count) {
     if (pes_ == 1) return static_cast<const uint64_t*>(words);
     start(static_cast<const uint64_t*>(words), count);
     return memory_.tables + number_ % 2 * pes_ * rendezvous_memory::most_words;
   }
-  /// Returns what each PE has in `words` behind its kernels: [PE][count]. Also a round, where the rendezvous is by
-  /// mapped memory.
+  /// Collects `words` of each PE, as its earlier kernels have left them. With mapped memory it is a round, too.
   /// @param words [count], in device memory
   /// @param count up to rendezvous_memory::most_words
+  /// @return [PE][count]
   std::vector<uint64_t> gather(const void* words, uint32_t count) {
     std::vector<uint64_t> all(pes_ * count);
     if (pes_ > 1 && mapped_) {
@@ -100,14 +105,16 @@ class mapped_rendezvous {
     gravel_allgather(all.data(), mine.data(), count);
     return all;
   }
-  /// Returns the sum of the word over all PEs.
+  /// Adds up a word over all PEs.
   /// @param word in device memory
+  /// @return the sum
   uint64_t sum(const uint64_t* word) {
     uint64_t all = 0;
     for (const uint64_t one : gather(word, 1)) all += one;
     return all;
   }
-  /// Frees its memory. Before memory goes that others' kernels may use. gravel_finalize does so too.
+  /// Frees the memory of the rendezvous. Call it before memory is freed that kernels of other PEs may use.
+  /// gravel_finalize also frees it.
   void release() {
     if (!memory_.came) return;
     gravel_free(memory_.tables);

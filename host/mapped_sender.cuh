@@ -1,6 +1,6 @@
-// The sender of kernels in a job whose PEs all have each other's memory mapped (route peer everywhere): a message is a
-// store or an atomic there, done when the kernel has ended. Nobody else takes part: such a kernel is started alone,
-// without the resolver, which would keep half of the multiprocessors for itself.
+// The sender of kernels in a job whose PEs all have each other's memory mapped (route peer everywhere). A message is a
+// store or an atomic in that memory, which is done when the kernel has ended. No other party takes part: such a kernel
+// is launched alone, without the resolver, which would occupy half of the multiprocessors.
 #pragma once
 #include <vector>
 
@@ -9,36 +9,36 @@
 
 namespace gravel::detail {
 
-/// A sender for jobs whose PEs all have mapped each other's memory (gravel::all_are_mapped): a message is a store or an
-/// atomic there. Made in shared memory, as a gravel_block_sender is.
+/// A sender for jobs whose PEs all have each other's memory mapped (gravel::all_are_mapped). A message is a store or an
+/// atomic in that memory. Make it in shared memory, as a gravel_block_sender.
 /// @scope lane, from divergent code
 /// @completion as stores and atomics of CUDA: at the end of the kernel, or behind a fence of system scope
-/// @errors nothing is checked: symmetric addresses, and PEs that there are
+/// @errors nothing is checked: addresses must be symmetric, and PEs must exist
 /// @source Gravel
 struct mapped_sender {
   char* mine;
   const peer_link* peers;
   uint32_t me;
 
-  /// Begins.
+  /// Begins to send.
   /// @param g the kernel's handle
   /// @scope block, converged
   GRAVEL_DEVICE void begin(const gravel_t& g) {
     if (threadIdx.x == 0) mine = g.heap, peers = g.peers, me = g.my_pe;
     __syncthreads();
   }
-  /// Does nothing: so a gravel_block_sender can take its place.
+  /// Does nothing. It exists so that a gravel_block_sender can be used instead.
   GRAVEL_DEVICE void end() {}
-  /// The address at which this PE reaches the object of `pe`.
+  /// Address at which this PE reaches an object of another PE.
   /// @param symmetric address in this PE's heap
-  /// @param pe whose object it is
+  /// @param pe owner of the object
   template <class T>
   GRAVEL_DEVICE T* at(T* symmetric, int pe) const {
     if (static_cast<uint32_t>(pe) == me) return symmetric;
     return reinterpret_cast<T*>(peers[pe].heap + (reinterpret_cast<const char*>(symmetric) - mine));
   }
   // Thread scope: lane.
-  /// Stores.
+  /// Stores a value.
   /// @param dest symmetric address
   /// @param value what is stored
   /// @param pe destination
@@ -46,14 +46,14 @@ struct mapped_sender {
   GRAVEL_DEVICE void put(T* dest, same<T> value, int pe) const {
     put_in_place(at(dest, pe), value);
   }
-  /// Loads.
+  /// Loads a value.
   /// @param from symmetric address
-  /// @param pe from whom
+  /// @param pe owner of the object
   template <class T>
   GRAVEL_DEVICE T get(T* from, int pe) const {
     return read_in_place(at(from, pe));
   }
-  /// Adds atomically.
+  /// Adds to a value atomically.
   /// @param dest symmetric address
   /// @param value operand
   /// @param pe destination
@@ -61,7 +61,7 @@ struct mapped_sender {
   GRAVEL_DEVICE void add(T* dest, same<T> value, int pe) const {
     update<op::add>(dest, value, pe);
   }
-  /// Keeps the smaller, atomically.
+  /// Replaces a value by the smaller of itself and the operand, atomically.
   /// @param dest symmetric address
   /// @param value operand
   /// @param pe destination
@@ -78,7 +78,7 @@ struct mapped_sender {
   }
 };
 
-/// Whether all PEs of the job have mapped each other's memory. To be asked once.
+/// Finds out whether all PEs of the job have each other's memory mapped. Call it once, as it communicates.
 /// @return the same at all PEs
 /// @scope the program's host thread; collective
 /// @completion on return

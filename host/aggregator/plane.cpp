@@ -112,9 +112,8 @@ bool plane::take_from(plane_source& s, uint64_t now) {
 bool plane::take_slot(plane_source& s, uint64_t now) {
   const slot_table& table = s.at_hand();
   const unit* const payload = s.slots.payload(s.slots.next());
-  uint32_t* const puts =
-      // slots of other queues are small
-      s.kind == static_cast<uint32_t>(queue_kind::kernel_block) ? &s.puts() : nullptr;
+  // Slots of other queues are small, so their rows are always copied.
+  uint32_t* const puts = s.kind == static_cast<uint32_t>(queue_kind::kernel_block) ? &s.puts() : nullptr;
   for (; s.row < table.n_rows; ++s.row) {
     const message_row row = table.rows[s.row];
     outbound& to = routes_.to(row.sink);

@@ -24,7 +24,7 @@ route self_route(const findings& f, const std::string& device) {
   return {device, device, "self", "done in place; nothing is faster"};
 }
 
-/// What keeps two PEs of this machine from the route `peer`, whatever their GPUs; empty: nothing does.
+/// What prevents the route `peer` between any two PEs of this machine, whatever their GPUs; empty: nothing does.
 std::string no_peers(const findings& f) {
   if (f.routes == "net" || f.routes == "no-peer") return fmt::format("GRAVEL_ROUTES={}", f.routes);
   if (f.ipc_error.empty()) return {};
@@ -53,7 +53,7 @@ route gpu_route(const findings& f, size_t i, size_t j) {
   return r;
 }
 
-/// Two PEs that share a GPU.
+/// The route between two PEs that share a GPU.
 route shared_gpu_route(const findings& f, const std::string& me) {
   const char* turns =
       f.mps.running ? "MPS lets the PEs of one GPU run at once" : "the PEs of one GPU take turns: MPS is not running";
@@ -62,7 +62,7 @@ route shared_gpu_route(const findings& f, const std::string& me) {
   return {me, me + ", another PE", "peer", fmt::format("the same memory; {}; {}", peer_words(f), turns)};
 }
 
-/// Two PEs of the CPU backend. It can reach peers, too, but is not faster so.
+/// The route between two PEs of the CPU backend. It can use `peer`, but that is not faster.
 route cpu_route(const findings& f) {
   const bool wanted = f.routes == "peer" || f.routes == "direct";
   return {"CPU", "CPU, another PE", wanted ? "peer" : "net",
@@ -70,7 +70,7 @@ route cpu_route(const findings& f) {
                  : "no faster one exists; on one node packets are built in the receiver's shared memory"};
 }
 
-/// Transports that reach other nodes: those of NICs, then TCP.
+/// Transports that reach other nodes, over NICs or over TCP.
 struct network {
   std::vector<std::string> rdma, tcp;
 };
@@ -180,14 +180,14 @@ std::vector<problem> find_problems(const findings& f) {
 
 std::string residency_of(const findings& f) {
   if (f.partition == "hold")
-    return fmt::format("by the hold (GRAVEL_PARTITION=hold); the driver has {}green contexts",
+    return fmt::format("by residency leases (GRAVEL_PARTITION=hold); the driver has {}green contexts",
                        f.gpus.green_contexts ? "" : "no ");
   const char* const why = !f.gpus.green_contexts ? "the driver has no green contexts"
                           : f.mps.running        ? "MPS runs"
                                                  : nullptr;
   if (!why) return fmt::format("in green contexts (GRAVEL_PARTITION={})", f.partition);
   return f.partition == "green" ? fmt::format("none: GRAVEL_PARTITION=green, but {}", why)
-                                : fmt::format("by the hold (GRAVEL_PARTITION=auto: {})", why);
+                                : fmt::format("by residency leases (GRAVEL_PARTITION=auto: {})", why);
 }
 
 }  // namespace gravel::detail

@@ -1,5 +1,5 @@
-// gravel-info --check: which route each pair of devices will use, why not a faster one, and what will hurt.
-// Pure functions of what was found, so that they can be tested without the hardware.
+// gravel-info --check: the route that each pair of devices will use, why it is not a faster one, and problems of this
+// machine. Pure functions of the findings, so that tests need no hardware.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -11,14 +11,14 @@
 
 namespace gravel::detail {
 
-/// What the checks look at.
+/// Input of the checks.
 struct findings {
   software_report software{};
   gpu_report gpus;
   machine_report machine;
   mps_state mps{};
   std::string ucx_tls;         ///< UCX_TLS; "" if not set
-  std::string settings_error;  ///< GRAVEL_* variables that cannot be used
+  std::string settings_error;  ///< what is wrong with GRAVEL_* variables
   std::vector<std::string> unknown_variables;
   std::string ipc_error;                     ///< why CUDA IPC does not work; "": it does, or there is no GPU
   std::string routes = "auto";               ///< GRAVEL_ROUTES
@@ -30,20 +30,20 @@ struct findings {
 struct route {
   std::string from, to;  ///< "GPU 0", "GPU 0, another PE", "CPU", "CPU, another PE", "another node"
   std::string route;     ///< "self", "peer", "net", or "none"
-  std::string why;       ///< of this route and not a faster one
+  std::string why;       ///< why it is this route and not a faster one
 };
 
-/// The routes of every pair of devices of this machine, and to other nodes.
+/// Routes between all pairs of devices of this machine, and to other nodes.
 std::vector<route> find_routes(const findings&);
 
-/// How kernels that stay are kept resident on a GPU: by the hold alone, or in green contexts besides; and why.
+/// How resident kernels stay on a GPU: by residency leases alone, or also in green contexts; and why.
 std::string residency_of(const findings&);
 
 struct problem {
   bool fatal;        ///< no job can run until it is solved
   std::string text;  ///< what is wrong, and what to do
 };
-/// The fatal ones first.
+/// Problems, fatal ones first.
 std::vector<problem> find_problems(const findings&);
 inline bool can_run(const std::vector<problem>& problems) { return problems.empty() || !problems[0].fatal; }
 

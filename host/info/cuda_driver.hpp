@@ -1,6 +1,5 @@
-// The few functions of CUDA's driver (libcuda.so.1) that gravel-info calls. Neither the CUDA toolkit nor a
-// driver is needed to build or to start it. Numbers and signatures are those of the driver's stable C
-// interface.
+// The few functions of CUDA's driver (libcuda.so.1) that gravel-info calls. gravel-info needs neither the CUDA toolkit
+// nor a driver, to be built or to start. Numbers and signatures are those of the driver's stable C interface.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -22,9 +21,9 @@ struct cuda_driver {
   static constexpr unsigned lazy_peer_access = 1;
 
   cuda_driver();
-  /// Empty: the driver is loaded and initialized, and has all these functions. Else what is missing.
+  /// Empty: the driver is loaded and initialized, and has all these functions. Otherwise: what is missing.
   std::string why_not;
-  /// "CUDA_ERROR_...: ..." of a result other than 0.
+  /// Text of a result other than 0, "CUDA_ERROR_...: ...".
   std::string text_of(int result) const;
 
   shared_library library{"libcuda.so.1"};

@@ -28,7 +28,7 @@ bool from_hex(const std::string& text, cuda_ipc_handle& handle) {
   return true;
 }
 
-/// Makes a context on GPU 0, which lasts as long as the process. Returns why there is none; empty: there is one.
+/// Makes a context on GPU 0 that lasts until the process ends. Returns why it cannot; empty: it can.
 std::string make_context(const cuda_driver& cuda) {
   if (!cuda.why_not.empty()) return cuda.why_not;
   int device = 0;
@@ -39,7 +39,7 @@ std::string make_context(const cuda_driver& cuda) {
   return result ? fmt::format("no CUDA context on GPU 0: {}", cuda.text_of(result)) : "";
 }
 
-/// Runs this program with --open-cuda-ipc; returns what it printed, or "" if it succeeded.
+/// Runs this program with --open-cuda-ipc. Returns what it printed, or "" if it succeeded.
 std::string run_copy(const std::string& handle) {
   std::FILE* const copy = popen(fmt::format("exec /proc/{}/exe --open-cuda-ipc={}", getpid(), handle).c_str(), "re");
   if (!copy) return fmt::format("a second process could not be started: {}", std::strerror(errno));
@@ -68,7 +68,7 @@ std::string try_cuda_ipc() {
 }
 
 std::string open_cuda_ipc(const std::string& text) {
-  alarm(limit_s);  // what hangs, ends
+  alarm(limit_s);  // ends this process if it hangs
   cuda_ipc_handle handle;
   if (!from_hex(text, handle)) return "not a handle of CUDA IPC";
   const cuda_driver cuda;

@@ -35,7 +35,7 @@ gpu_report find_gpus() {
     report.why_none = cuda.why_not;
     return report;
   }
-  report.green_contexts = cuda.library.has("cuGreenCtxStreamCreate");  // the last that came of what is needed
+  report.green_contexts = cuda.library.has("cuGreenCtxStreamCreate");  // the newest of the functions needed
   const nvml n;
   report.nvml = n.why_not;
   int version = 0, count = 0;
@@ -101,7 +101,7 @@ mps_state find_mps() {
   std::ifstream file(folder + "/nvidia-cuda-mps-control.pid");
   pid_t pid = 0;
   if (!(file >> pid) || pid <= 0) return {false, fmt::format("not running (nothing in {})", folder)};
-  // EPERM: it is there, and another user's.
+  // EPERM: the process exists and belongs to another user.
   if (kill(pid, 0) == 0 || errno == EPERM) return {true, fmt::format("running (process {}, {})", pid, folder)};
   return {false, fmt::format("not running (process {} of {} is gone)", pid, folder)};
 }

@@ -65,22 +65,22 @@ trial try_memfd() {
   return {why_not.empty(), why_not};
 }
 
-/// Two children, as two PEs would: one reads the other's memory. (A parent reading its child's proves less:
-/// some kernels allow only that.)
+/// Two child processes stand for two PEs: one reads the other's memory. (A parent that reads its child's memory proves
+/// less: some kernels allow only that.)
 trial try_cma() {
   static volatile char read_me = 42;
   int ready[2];
   if (pipe2(ready, O_CLOEXEC) != 0) return {false, fmt::format("pipe: {}", std::strerror(errno))};
   const pid_t target = fork();
   if (target == 0) {
-    // Ends when the parent closes its end, or is gone.
+    // Ends when the parent closes its end, or has ended.
     close(ready[1]);
     char c;
     _exit(read(ready[0], &c, 1) == 0 ? 0 : 1);
   }
   const pid_t reader = target < 0 ? -1 : fork();
   if (reader == 0) {
-    close(ready[1]);  // or the target would outlive the parent
+    close(ready[1]);  // otherwise the target would outlive the parent
     char seen = 0;
     iovec here{&seen, 1}, there{const_cast<char*>(&read_me), 1};
     const ssize_t n = process_vm_readv(target, &here, 1, &there, 1, 0);

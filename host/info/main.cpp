@@ -1,4 +1,4 @@
-// gravel-info: what Gravel finds on this machine, its variables, and which routes it will use.
+// gravel-info: what Gravel finds on this machine, its settings, and the routes it will use.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -39,7 +39,7 @@ findings inspect() {
     const settings s = resolved_settings(1);
     f.routes = s.routes;
     f.partition = s.partition;
-    // Staging memory here and landing slots there have the same size: two sinks of each PE, for each thread.
+    // Staging memory here has the size of the landing slots there: two sinks of each PE, for each thread.
     f.registered = 2 * s.aggregator_threads * s.packets_per_destination * s.packet_size;
     aggregator = s.aggregator;
   });
@@ -48,7 +48,7 @@ findings inspect() {
   return f;
 }
 
-/// What standard output was at first. UCX writes its log there: that is standard error, once this has been called.
+/// The original standard output. After this call standard output is standard error, as UCX writes its log there.
 std::FILE* output() {
   static std::FILE* const kept = [] {
     std::FILE* const made = fdopen(fcntl(1, F_DUPFD_CLOEXEC, 3), "w");
@@ -62,7 +62,7 @@ void print(const std::string& text) {
   if (!output() || std::fputs(text.c_str(), output()) < 0 || std::fflush(output()) != 0)
     fail_errno("writing to standard output");
 }
-/// Values of the environment may be anything: what is no UTF-8 is replaced.
+/// The environment may contain any bytes. Those that are not UTF-8 are replaced.
 void print(const nlohmann::json& j) { print(j.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"); }
 
 int run(bool variables, bool check, bool markdown, bool json) {

@@ -1,5 +1,5 @@
-// The few functions of NVIDIA's management library (libnvidia-ml.so.1) that gravel-info calls: NVLink state, and why
-// there is no peer access. Numbers and signatures are those of its stable C interface.
+// The few functions of NVIDIA's management library (libnvidia-ml.so.1) that gravel-info calls, for the state of NVLink
+// and for the reason why there is no peer access. Numbers and signatures are those of its stable C interface.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -14,7 +14,7 @@ struct nvml {
   static constexpr int index_read = 0, index_nvlink = 2;
 
   nvml();
-  /// Empty: the library is loaded and initialized, and has all these functions. Else what is missing.
+  /// Empty: the library is loaded and initialized, and has all these functions. Otherwise: what is missing.
   std::string why_not;
 
   shared_library library{"libnvidia-ml.so.1"};
@@ -26,11 +26,11 @@ struct nvml {
   int (*p2p_status)(void*, void*, int index, int* status) = library.find("nvmlDeviceGetP2PStatus");
   int (*common_ancestor)(void*, void*, int* level) = library.find("nvmlDeviceGetTopologyCommonAncestor");
 
-  /// Links that are up; nullopt: it does not tell. `device`: as device_of_bus_id() gives it, may be null.
+  /// Number of active links; nullopt: NVML does not report them. `device`: from device_of_bus_id(), may be null.
   std::optional<uint32_t> count_links(void* device) const;
-  /// Why p2p_status() is what it is; "" if all is well.
+  /// Reason for a value of p2p_status(); "" if it is good.
   static const char* p2p_reason(int status);
-  /// What common_ancestor() means.
+  /// Meaning of a value of common_ancestor().
   static const char* path_of_level(int level);
 };
 

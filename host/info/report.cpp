@@ -54,7 +54,7 @@ void add_gpus(std::string& text, const findings& f) {
     text += '\n';
     for (size_t i = 0; i < r.gpus.size(); ++i) {
       text += fmt::format("    GPU {:<2}", r.gpus[i].ordinal);
-      // One letter per pair, so that the matrix of eight GPUs fits a terminal.
+      // One character for each pair, so that the matrix of eight GPUs fits a terminal.
       for (size_t j = 0; j < r.gpus.size(); ++j)
         text += fmt::format("{:>4}", i == j                                 ? '-'
                                      : !r.pairs[i][j].access                ? '.'
@@ -113,7 +113,7 @@ std::string check_text(const findings& f) {
   return text;
 }
 
-// What JSON has of these under their own names.
+// Members that JSON contains under their own names.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(gpu, ordinal, name, bus_id, memory, multiprocessors, host_native_atomics)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(gpu_pair, access, atomics, rank)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(machine_report, packages, cores, hardware_threads, usable_threads, numa_nodes,

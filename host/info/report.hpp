@@ -1,4 +1,4 @@
-// What gravel-info prints, for people and as JSON.
+// The reports of gravel-info, as text and as JSON.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 #include <string>

@@ -1,4 +1,4 @@
-// A library that may be absent: opened at run time, so that gravel-info starts on machines without it.
+// A library that may be absent. It is opened at run time, so that gravel-info starts on machines without it.
 #pragma once
 #include <dlfcn.h>
 
@@ -6,17 +6,18 @@
 
 namespace gravel::detail {
 
-/// It stays loaded: threads of its own may run.
+/// The library stays loaded, because it may run threads of its own.
 class shared_library {
  public:
   explicit shared_library(const char* name) : name_(name), handle_(dlopen(name, RTLD_NOW | RTLD_LOCAL)) {
     if (!handle_) why_not_ = dlerror();
   }
-  /// What is missing: the library, or one of the functions that were looked for. Empty: nothing.
+  /// What is missing: the library, or a function that was requested. Empty: nothing.
   const std::string& why_not() const { return why_not_; }
   bool has(const char* function) const { return handle_ && dlsym(handle_, function); }
 
-  /// A function, for a pointer of its type; nullptr if the library has none of that name, which why_not() then says.
+  /// A function, convertible to a pointer of its type. nullptr if the library has no such function; why_not() then says
+  /// so.
   struct symbol {
     void* at;
     template <class F>

@@ -9,7 +9,7 @@
 namespace gravel::detail {
 namespace {
 
-/// "OpenPMIx 4.2.2rc2 (PMIx Standard: 4.2, ...)\n": the part in front.
+/// The first part of "OpenPMIx 4.2.2rc2 (PMIx Standard: 4.2, ...)\n".
 std::string short_pmix(const std::string& text) {
   const size_t end = text.find(" (");
   return text.substr(0, end == std::string::npos ? text.find('\n') : end);
@@ -33,7 +33,7 @@ software_report inspect_software() {
                : "off (no nvcc when it was built)";
   s.ucx = ucx_version();
   s.pmix = short_pmix(PMIx_Get_version());
-  s.hwloc = HWLOC_VERSION;  // that of its header: the library does not tell its own
+  s.hwloc = HWLOC_VERSION;  // from its header: the library does not report its own
   s.ucx_error = text_of_error([&] { s.ucx_transports = ucx_transports(); });
   s.ucx_build_error = text_of_error([] { const ucx_context trial(1); });
   return s;

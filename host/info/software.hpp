@@ -1,4 +1,4 @@
-// Versions of Gravel and of what it stands on, and how it was built.
+// Versions of Gravel and of the libraries it uses, and how it was built.
 #pragma once
 #include <string>
 #include <vector>
@@ -10,8 +10,8 @@ struct software_report {
   bool built_with_cuda;
   std::string ucx, pmix, hwloc;
   std::vector<std::string> ucx_transports;
-  std::string ucx_error;        ///< UCX could not list its transports
-  std::string ucx_build_error;  ///< UCX cannot start with this environment
+  std::string ucx_error;        ///< why UCX could not list its transports
+  std::string ucx_build_error;  ///< why UCX cannot start with this environment
 };
 software_report inspect_software();
 

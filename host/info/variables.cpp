@@ -14,14 +14,14 @@ namespace {
 
 constexpr uint64_t unbounded = std::numeric_limits<int64_t>::max();
 
-/// 65536 as "64K".
+/// A size as text, such as "64K" for 65536.
 std::string short_size(uint64_t bytes) {
   size_t power = 0;
   for (; power < 4 && bytes != 0 && bytes % 1024 == 0; ++power) bytes /= 1024;
   return power == 0 ? std::to_string(bytes) : fmt::format("{}{}", bytes, "KMGT"[power - 1]);
 }
 
-/// "4K to 1M bytes", "2 to 1024 packets", "yes or no", "".
+/// The range of a setting: "4K to 1M bytes", "2 to 1024 packets", "yes or no", "".
 std::string range_of(const setting_row& row) {
   if (row.kind == setting_kind::flag) return "yes or no";
   if (row.kind == setting_kind::text) return "";
@@ -32,13 +32,13 @@ std::string range_of(const setting_row& row) {
                                : fmt::format("{} to {}", number(row.least), number(row.most));
 }
 
-/// What is wrong with this variable's value alone; "" if nothing.
+/// What is wrong with the value of this variable by itself; "" if nothing is.
 std::string fault_of(const setting_row& row, const char* value) {
   return text_of_error(
       [&] { read_settings([&](const char* name) { return std::strcmp(name, row.name) == 0 ? value : nullptr; }); });
 }
 
-/// Text in a cell of a Markdown table.
+/// A text as a cell of a Markdown table.
 std::string cell(std::string text) {
   for (size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, 1, '\\');
   return text;
@@ -58,7 +58,7 @@ std::string variables_text(const variable_lookup& lookup) {
     text += '\n';
     if (!fault.empty()) text += fmt::format("      CANNOT BE USED: {}\n", fault);
   }
-  // Also what only values together may not be.
+  // Also finds values that are wrong only in combination.
   const std::string fault = text_of_error([&] { read_settings(lookup); });
   if (!fault.empty()) text += fmt::format("\nCANNOT BE USED: {}\n", fault);
   return text;

@@ -6,12 +6,13 @@
 
 namespace gravel::detail {
 
-/// Finds the value of a variable; nullptr: not set.
+/// Returns the value of a variable; nullptr: it is not set.
 using variable_lookup = std::function<const char*(const char*)>;
 
-/// Every variable with value, default, unit and meaning; those that are set are marked, and what cannot be used.
+/// All variables with value, default, unit and meaning. Marks those that are set, and reports those that cannot be
+/// used.
 std::string variables_text(const variable_lookup&);
-/// The table of docs/configuration.md. Knows nothing of the environment.
+/// The table of docs/configuration.md. It does not depend on the environment.
 std::string variables_markdown();
 nlohmann::json variables_json(const variable_lookup&);
 

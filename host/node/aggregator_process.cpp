@@ -70,10 +70,10 @@ pid_t spawn_aggregator(const std::string& path, int listener, uint32_t pes, uint
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
   // Also clears close-on-exec, even if the descriptor is 3 already.
   posix_spawn_file_actions_adddup2(&actions, listener, 3);
-  // A file or socket of the program must not stay open because the aggregator has it, too.
+  // The aggregator must not keep files or sockets of the program open.
   posix_spawn_file_actions_addclosefrom_np(&actions, 4);
-  // What the program, or who started it, blocks or ignores is not the aggregator's: it must end on SIGTERM, as soon as
-  // UCX's libraries are loaded (no_end_meanwhile).
+  // The aggregator must not inherit which signals the program, or its parent, blocks or ignores: it must end on
+  // SIGTERM, as soon as UCX's libraries are loaded (no_end_meanwhile).
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   sigset_t at_first, all;
@@ -97,7 +97,7 @@ bool wait_for_aggregator(pid_t pid, int limit_ms) {
     const pid_t ended = waitpid(pid, &status, WNOHANG);
     if (ended == pid) return WIFEXITED(status) && WEXITSTATUS(status) == 0;
     if (ended < 0 && errno == ECHILD)
-      return true;  // the program ignores SIGCHLD, or waits for any child: nobody knows how it has ended
+      return true;  // the program ignores SIGCHLD or waits for any child, so its status is not known
     if (waited == limit_ms) kill(pid, SIGKILL);
     usleep(1000);
   }

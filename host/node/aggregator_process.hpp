@@ -1,4 +1,4 @@
-// Finding and starting gravel-aggregator.
+// Finds and starts gravel-aggregator.
 #pragma once
 #include <sys/types.h>
 
@@ -7,17 +7,17 @@
 
 namespace gravel::detail {
 
-/// Path of the executable: GRAVEL_AGGREGATOR; beside libgravel; ../bin from there; beside the program; PATH. Throws
-/// gravel::error that lists where it looked.
+/// Path of the executable. Searched in this order: GRAVEL_AGGREGATOR; the folder of libgravel; ../bin from there; the
+/// folder of the program; PATH. Throws gravel::error that lists the places searched.
 std::string find_aggregator(const std::string& setting);
 
-/// `pes`, `host_pes`, `job_pes`: of the node, the host and the job. Starts it with the listening socket, standard
-/// output and error, and no other descriptor of this process; with no signal blocked or ignored. Returns its process
-/// id.
+/// `pes`, `host_pes`, `job_pes`: number of PEs of the node, the host and the job. Starts the aggregator with the
+/// listening socket, standard output and error, and no other descriptor of this process. No signal is blocked or
+/// ignored there. Returns its process id.
 pid_t spawn_aggregator(const std::string& path, int listener, uint32_t pes, uint32_t host_pes, uint32_t job_pes);
 
-/// Waits up to `limit_ms` for it to end, then kills it. True: it ended by itself with status 0, or with one that the
-/// program has not left for us.
+/// Waits up to `limit_ms` for the aggregator to end, then kills it. True: it ended by itself with status 0, or its
+/// status is not known because the program has collected it.
 bool wait_for_aggregator(pid_t, int limit_ms);
 
 }  // namespace gravel::detail

@@ -1,5 +1,5 @@
-// What PEs call together. Each collective call says what it is, so that PEs that call different things are told so
-// instead of waiting for each other, or getting each other's numbers.
+// Descriptions of collective calls. Each PE says which collective it calls. So PEs that call different collectives end
+// with a message, instead of waiting for each other or getting wrong results.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -29,28 +29,28 @@ namespace gravel::detail {
   X(open_service, "gravel_service")          \
   X(close_service, "gravel_service::close")
 enum class collective_kind : uint32_t { GRAVEL_COLLECTIVES(GRAVEL_NAME) count };
-/// Of the call in programs.
+/// Name of the call in programs.
 const char* name_of(collective_kind);
 
 /// One call of one PE. Kind and arguments are the same at all PEs, or the job ends.
 struct collective_call {
-  uint64_t number;  ///< of the PE's collective calls of whatever kind, from 1; 0: none
+  uint64_t number;  ///< number among all collective calls of the PE, from 1; 0: none
   collective_kind kind;
   uint32_t pe;
-  uint64_t arguments[2];  ///< what they mean depends on the kind, see text_of()
+  uint64_t arguments[2];  ///< their meaning depends on the kind, see text_of()
 };
 static_assert(sizeof(collective_call) == 32);
 
-/// gravel_free of a null pointer, which stands where others have an offset.
+/// gravel_free of a null pointer passes this instead of an offset.
 constexpr uint64_t no_object = ~0ull;
 
-/// "gravel_malloc of 256 bytes".
+/// Text of a call, such as "gravel_malloc of 256 bytes".
 std::string text_of(const collective_call&);
-/// Why these two cannot be the same call of a job; empty if they can.
+/// Why these two cannot be one call of the job; empty if they can.
 std::string mismatch(const collective_call&, const collective_call&);
 
-/// pe_control::waiting: a call in one word, for PEs that wait for each other without their aggregator. Of kinds that
-/// have no arguments.
+/// The word of pe_control::waiting: a call for which PEs wait without their aggregator. Only kinds without arguments
+/// have such a word.
 constexpr uint64_t waiting_word(uint64_t number, collective_kind kind) {
   return number << 8 | static_cast<uint64_t>(kind);
 }

@@ -1,5 +1,5 @@
-// The words between a PE and its node's aggregator (host/node/node_socket.hpp), and what aggregators tell each other
-// through their first PEs.
+// Messages between a PE and its node's aggregator (host/node/node_socket.hpp), and messages between aggregators that
+// pass through their first PEs.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace gravel::detail {
 
-/// PE -> aggregator, with the segment's descriptor.
+/// PE -> aggregator: what the PE is. The descriptor of its segment comes with it.
 struct hello {
   static constexpr wire_kind kind = wire_kind::hello;
   uint32_t pe = 0;
   uint32_t node = 0;
-  bool one_host = false;  ///< all PEs of the job run on one host: its aggregators need no network
+  bool one_host = false;  ///< all PEs of the job run on one host, so aggregators need no network
   segment_shape shape{};
-  std::string bus_id;  ///< of its device, see backend::bus_id
+  std::string bus_id;  ///< bus id of its device, see backend::bus_id
   std::vector<uint32_t> node_of_pe;
   std::vector<std::pair<uint32_t, std::string>> handlers;  ///< id, name
   static auto fields(auto& m) {
@@ -42,7 +42,7 @@ struct hello {
   }
 };
 
-/// One node's addresses and keys, for all others. Aggregator -> first PE of its node.
+/// UCX addresses and memory keys of a node, for all other nodes. Aggregator -> first PE of its node.
 struct wiring {
   static constexpr wire_kind kind = wire_kind::wiring;
   std::vector<std::vector<std::byte>> worker;  ///< by plane
@@ -56,7 +56,7 @@ struct wiring {
   }
 };
 
-/// Those of all nodes, as their aggregators wrote them. First PE -> aggregator.
+/// The wirings of all nodes, as their aggregators wrote them. First PE -> aggregator.
 struct all_wirings {
   static constexpr wire_kind kind = wire_kind::all_wirings;
   std::vector<std::vector<std::byte>> by_node;
@@ -67,21 +67,21 @@ struct all_wirings {
 /// Aggregator -> all its PEs: messages may flow.
 struct ready_word {
   static constexpr wire_kind kind = wire_kind::ready;
-  static constexpr bool any_values_will_do = true;  // there are none
+  static constexpr bool any_values_will_do = true;  // there are no values
   static auto fields(auto&) { return std::tie(); }
 };
 
-/// PE -> aggregator, the last word.
+/// PE -> aggregator: its last message.
 struct goodbye_word {
   static constexpr wire_kind kind = wire_kind::goodbye;
-  static constexpr bool any_values_will_do = true;  // there are none
+  static constexpr bool any_values_will_do = true;  // there are no values
   static auto fields(auto&) { return std::tie(); }
 };
 
-/// The job ends. Both ways, and between aggregators.
+/// The job ends. Sent in both directions, and between aggregators.
 struct abort_word {
   static constexpr wire_kind kind = wire_kind::abort;
-  static constexpr bool any_values_will_do = true;  // a text, to be printed
+  static constexpr bool any_values_will_do = true;  // a text, which is only printed
   std::string why;
   static auto fields(auto& m) { return std::tie(m.why); }
 };

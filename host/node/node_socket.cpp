@@ -19,11 +19,11 @@ namespace {
 
 constexpr uint64_t most_bytes = 1ull << 30;
 
-/// Of a name in the abstract namespace, and its length.
+/// The address of a name in the abstract namespace, and its length.
 std::pair<sockaddr_un, socklen_t> address_of(const std::string& name) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  constexpr size_t longest = sizeof(address.sun_path) - 1;  // behind the zero that tells such a name from a path
+  constexpr size_t longest = sizeof(address.sun_path) - 1;  // the leading zero marks an abstract name
   if (name.size() > longest) fail("'{}' is no name of a node's socket: it is longer than {} characters", name, longest);
   std::memcpy(address.sun_path + 1, name.data(), name.size());
   return {address, static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())};
@@ -34,16 +34,16 @@ void set_limit(int descriptor, int option, uint64_t seconds, const char* name) {
   if (setsockopt(descriptor, SOL_SOCKET, option, &limit, sizeof(limit)) != 0) fail_errno(name);
 }
 
-/// `late`: what has not happened in time.
+/// `late`: text for an event that has not happened in time.
 [[noreturn]] void fail_at(const char* what, const char* late) {
   if (errno == EAGAIN) fail("{} within twice GRAVEL_CONNECT_TIMEOUT_S; is a process of the job stopped?", late);
   fail_errno(what);
 }
 
-/// Reads exactly n bytes, and a descriptor that comes with them; false at an end of file.
+/// Reads exactly n bytes, and a descriptor that comes with them. False at the end of the stream of bytes.
 bool read_all(int from, std::byte* to, size_t n, owned_descriptor& came) {
   while (n) {
-    alignas(cmsghdr) char control[CMSG_LEN(sizeof(int))];  // room for one: the kernel closes others
+    alignas(cmsghdr) char control[CMSG_LEN(sizeof(int))];  // room for one: the kernel closes further ones
     iovec part{to, n};
     msghdr message{};
     message.msg_iov = &part;
@@ -112,7 +112,7 @@ std::optional<frame> node_socket::receive() {
     fail("the node's socket: a malformed message of {} bytes came ('{}', {} memory)", header.bytes,
          name_of(header.kind), result.descriptor ? "with" : "without");
   result.kind = header.kind;
-  // In pieces: memory grows with what has come, not with what was announced.
+  // Reads in pieces: memory grows with the bytes that have come, not with the announced size.
   constexpr uint64_t piece = 256 << 10;
   for (uint64_t rest = header.bytes; rest != 0;) {
     const uint64_t come = result.bytes.size(), now = std::min(piece, rest);

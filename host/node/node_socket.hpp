@@ -1,6 +1,7 @@
-// The Unix socket between a PE and its node's aggregator: it carries messages (lib/base/wire.hpp), those of
-// host/node/hello.hpp; hello brings the PE's memfd along. Its name is in the abstract namespace, where it goes with the
-// last who holds the socket, whoever dies; both ends check who is at the other.
+// The Unix socket between a PE and its node's aggregator. It carries the messages of host/node/hello.hpp
+// (lib/base/wire.hpp); hello also carries the descriptor of the PE's memfd. The socket's name is in the abstract
+// namespace: the name vanishes with the last process that has the socket open, however that process ends. Each end
+// checks the user of the other.
 #pragma once
 #include <sys/types.h>
 
@@ -16,39 +17,40 @@
 
 namespace gravel::detail {
 
-/// A message as it came, whole, not yet read but for its header.
+/// A complete message, of which only the header has been read.
 struct frame {
   wire_kind kind;
   std::vector<std::byte> bytes;
-  owned_descriptor descriptor;  ///< of a hello
-  /// Throws gravel::error, as from_wire().
+  owned_descriptor descriptor;  ///< only in a hello
+  /// Reads the message. Throws gravel::error as from_wire() does.
   template <wire_message T>
   T as(std::string_view from) const {
     return from_wire<T>(bytes, from);
   }
 };
 
-/// One end. Movable.
+/// One end of the socket. Movable.
 class node_socket {
  public:
   explicit node_socket(int descriptor) : socket_(descriptor) {}
 
-  /// Connects to a node_listener of this name; throws gravel::error naming it.
+  /// Connects to the node_listener of this name. Throws gravel::error that names it.
   static node_socket connect(const std::string& name);
 
-  /// Throws gravel::error if the other end is gone.
+  /// Sends a message. Throws gravel::error if the other end is gone.
   template <wire_message T>
   void send(const T& message, int descriptor = -1) {
     send_bytes(to_wire(message), descriptor);
   }
-  /// Waits for a message. nullopt: the other end has closed. Throws gravel::error if it is none, or of another version.
+  /// Waits for a message. nullopt: the other end has closed the socket. Throws gravel::error if the bytes are no
+  /// message, or one of another version.
   std::optional<frame> receive();
   int descriptor() const { return socket_.get(); }
-  /// Longest wait of receive() for the next bytes, after which it throws gravel::error; 0: none.
+  /// Longest time that receive() waits for the next bytes before it throws gravel::error; 0: no limit.
   void limit_waits(uint64_t seconds) const;
-  /// Longest time in which the other end reads nothing of what send() writes, after which it throws gravel::error.
+  /// Longest time that send() waits for the other end to read before it throws gravel::error.
   void limit_sends(uint64_t seconds) const;
-  /// Process at the other end; throws gravel::error if it belongs to another user.
+  /// Process at the other end. Throws gravel::error if it belongs to another user.
   pid_t check_peer() const;
   /// Makes a receive() in another thread return nullopt.
   void shut_down();
@@ -58,8 +60,8 @@ class node_socket {
   owned_descriptor socket_;
 };
 
-/// A listening socket under a name that nobody can guess. Nothing of it is in a file system. Others of this host may
-/// see the name and connect; check_peer() tells them from this user's.
+/// A listening socket under a name that nobody can guess. No file system contains it. Other users of this host may see
+/// the name and connect; check_peer() detects them.
 class node_listener {
  public:
   node_listener();

@@ -1,5 +1,5 @@
-// Memory that processes of a machine share: a memfd whose size nobody may change under the others' mappings. It has no
-// name in any file system: nothing is left behind after any kind of death.
+// Memory that processes of a machine share: a memfd whose size nobody can change while others have it mapped. It has no
+// name in any file system, so nothing is left behind however a process ends.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -8,13 +8,13 @@
 
 namespace gravel::detail {
 
-/// Mapped as long as it lives. `what`: for errors. `flags`: of mmap, besides.
+/// Mapped while the object exists. `what`: names it in errors. `flags`: additional flags for mmap.
 class sealed_memory {
  public:
-  /// Zeroed; pages cost memory when they are touched. `name`: in /proc. Throws gravel::error, which says what did not
-  /// fit.
+  /// Makes zeroed memory; a page uses memory once it is touched. `name`: shown in /proc. Throws gravel::error that says
+  /// what did not fit.
   sealed_memory(const char* name, const std::string& what, uint64_t bytes, int flags = 0);
-  /// Another process's. Throws gravel::error if it has another size, or may still change it.
+  /// Maps memory of another process. Throws gravel::error if it has another size, or if its size may still change.
   sealed_memory(owned_descriptor theirs, const std::string& what, uint64_t bytes, int flags = 0);
   sealed_memory(sealed_memory&&) noexcept;
   sealed_memory& operator=(sealed_memory&&) = delete;
@@ -23,7 +23,7 @@ class sealed_memory {
   char* at() const { return at_; }
   uint64_t bytes() const { return bytes_; }
   int descriptor() const { return file_.get(); }
-  /// It stays mapped.
+  /// The memory stays mapped.
   void close_descriptor() { file_.reset(); }
   bool holds(const void* address) const {
     return reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(at_) < bytes_;

@@ -1,8 +1,9 @@
-// A PE's segment: one memfd that the PE and its node's aggregator map. The same arithmetic on both sides gives
+// The segment of a PE: one memfd that the PE and its node's aggregator map. Both compute its layout in the same way:
 //
 //   [landing slots][pe_control][collectives: data in, data out][queue 0: control, slots] ... [queue 4][done words]
 //
-// What other nodes write comes first, so that those of the same machine can map it alone (transport/ucx_memory.hpp).
+// The memory that other nodes write comes first, so that nodes of the same machine can map it alone
+// (transport/ucx_memory.hpp).
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -21,14 +22,14 @@
 
 namespace gravel::detail {
 
-/// Who produces into a queue. Handlers have queues of their own, which the aggregator always empties (what it cannot
-/// send it spills), so a receiver never waits for itself.
+/// The producers of a queue. Handlers have queues of their own, which the aggregator always empties: what it cannot
+/// send goes to its spill memory. So a receiver never waits for itself.
 enum class queue_kind : uint32_t { kernel_warp, kernel_block, host, device_handler, host_handler, count };
 constexpr uint32_t n_queue_kinds = static_cast<uint32_t>(queue_kind::count);
 constexpr bool is_handler_queue(uint32_t kind) { return kind >= static_cast<uint32_t>(queue_kind::device_handler); }
 const char* name_of(queue_kind);
 
-/// Everything that determines the layout; equal on PE and aggregator, or the connection is refused.
+/// All numbers that determine the layout. They must be equal at PE and aggregator, or the connection is refused.
 struct segment_shape {
   uint64_t packet_size;
   uint32_t packets;  ///< per stream
@@ -38,25 +39,25 @@ struct segment_shape {
   uint32_t slot_size, slots, warp_slots;
   uint32_t spare = 0;
   bool operator==(const segment_shape&) const = default;
-  /// Name of the first field that differs; nullptr: none does.
+  /// Name of the first field that differs; nullptr if none does.
   const char* difference(const segment_shape& other) const;
 
   queue_shape queue_shape_of(uint32_t kind) const;
   landing_shape landing() const { return {streams, packets, packet_size}; }
-  /// Whole pages for the slots of one sink kind.
+  /// Bytes of the landing slots of one sink kind, in whole pages.
   uint64_t landing_bytes() const;
-  /// Of the data of one collective: at least 64 from each PE.
+  /// Bytes for the data of one collective: at least 64 from each PE.
   uint64_t collective_bytes() const { return n_pes <= 1024 ? 65536 : 64 * uint64_t{n_pes}; }
 };
-/// Needs settings with aggregator_threads resolved (not 0).
+/// The settings must have aggregator_threads resolved (not 0).
 segment_shape make_segment_shape(const settings&, const topology&, uint32_t node);
 
-/// One contribution to a collective, and its result. Written by a PE (in) or by the aggregator (out).
-/// A call of the program may take several.
+/// One contribution to a collective, or its result. The PE writes the contribution (in), the aggregator the result
+/// (out). One call of the program may take several collectives.
 struct alignas(64) collective_words {
   uint64_t sequence;  ///< from 1; release by the writer, acquire by the reader [C1], [C2]
   collective_call call;
-  uint64_t bytes;  ///< of data that go with it (pe_segment::collective_in_data, collective_out_data)
+  uint64_t bytes;  ///< bytes of the data beside it (pe_segment::collective_in_data, collective_out_data)
   uint64_t sum[4];
   uint64_t least, most;
   uint64_t last;  ///< nonzero: the job ends after this one
@@ -64,13 +65,13 @@ struct alignas(64) collective_words {
 };
 static_assert(sizeof(collective_words) == 128);
 
-/// The sequence last: who acquires it sees the others, and what was written before.
+/// Writes the sequence last: a reader that acquires it sees the other words, and all that was written before.
 inline void publish(collective_words& shared, const collective_words& words) {
   std::memcpy(&shared.call, &words.call, sizeof(words) - offsetof(collective_words, call));
   store_release(&shared.sequence, words.sequence);
 }
 
-/// Written by plane p of the aggregator, in the first PE of its node.
+/// Plane p of the aggregator writes this, in the segment of the first PE of its node.
 struct alignas(64) plane_counts {
   uint64_t taken;  ///< messages taken from the queues of all PEs of the node
   uint64_t acked;  ///< of these, messages known to be applied
@@ -87,27 +88,27 @@ struct pe_control {
   } arrivals[2];                    ///< per sink kind; aggregator
   collective_words collective_in;   ///< PE
   collective_words collective_out;  ///< aggregator
-  /// PE: waiting_word() of a collective in which it waits for PEs of its node without the aggregator; 0: none. Release,
-  /// after what it was doing before; the aggregator acquires it, and compares it with what others call under that
-  /// number.
+  /// PE: waiting_word() of a collective in which it waits for PEs of its node without the aggregator; 0: none. The PE
+  /// stores it with release order after its earlier work. The aggregator loads it with acquire order, and compares it
+  /// with the calls of other PEs that have the same number.
   alignas(64) uint64_t waiting;
   device_error error;                                 ///< device
   wait_report long_wait;                              ///< device; `read`: PE
   alignas(64) uint64_t aggregator_heartbeat;          ///< aggregator: changes while it runs
   alignas(64) uint64_t pe_heartbeat;                  ///< PE: changes while it runs
   alignas(64) uint64_t attention;                     ///< PE: its kernels run, so messages may come any moment
-  alignas(64) uint64_t peer_doorbells[max_peers];     ///< device: time of the last call to this local PE
+  alignas(64) uint64_t peer_doorbells[max_peers];     ///< device: when it last rang for this local PE
   alignas(64) uint64_t peer_doorbell;                 ///< aggregator: changes when a peer has rung for this PE
   plane_counts counts[max_planes];                    ///< aggregator, plane p
   alignas(64) uint64_t stats[max_planes][max_stats];  ///< aggregator, plane p
 };
 
-/// Maps a segment and computes where everything lies. Movable, owns the mapping and the descriptor.
+/// Maps a segment and computes where its parts lie. Movable; owns mapping and descriptor.
 class pe_segment {
  public:
   static pe_segment create(const segment_shape&, uint32_t pe);
-  /// Maps what another process created. Takes the descriptor. Throws if the size does not fit the shape, or may
-  /// still change.
+  /// Maps a segment that another process created. Takes the descriptor. Throws gravel::error if its size does not fit
+  /// the shape, or may still change.
   static pe_segment attach(owned_descriptor, const segment_shape&, uint32_t pe);
   static uint64_t bytes_of(const segment_shape&);
 
@@ -116,13 +117,13 @@ class pe_segment {
   int descriptor() const { return memory_.descriptor(); }
   const segment_shape& shape() const { return shape_; }
   pe_control* control() const { return control_; }
-  /// The queue without producer state: what a consumer needs.
+  /// The queue as a consumer needs it, without the producers' words.
   queue queue_of(uint32_t kind) const;
   landing landing_of(sink_kind kind) const;
-  /// Data of a contribution to a collective, and of its result: written by whoever writes the words.
+  /// Data of a contribution to a collective, and of its result. The writer of the words writes them.
   std::span<std::byte> collective_in_data() const;
   std::span<std::byte> collective_out_data() const;
-  /// The landing slots of both kinds, where the memfd begins: what other nodes' aggregators may write.
+  /// The landing slots of both sink kinds, at the beginning of the memfd. Aggregators of other nodes write only there.
   std::span<std::byte> landing_memory() const;
 
  private:

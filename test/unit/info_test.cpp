@@ -240,14 +240,15 @@ TEST_CASE("gravel-info refuses wrong options with status 2") {
 
 TEST_CASE("how kernels stay resident") {
   findings f = good_machine();
-  CHECK_THAT(residency_of(f), contains_text("by the hold (GRAVEL_PARTITION=hold)"));
+  CHECK_THAT(residency_of(f), contains_text("by residency leases (GRAVEL_PARTITION=hold)"));
   f.partition = "auto";
   f.gpus.green_contexts = false;
-  CHECK_THAT(residency_of(f), contains_text("by the hold (GRAVEL_PARTITION=auto: the driver has no green contexts)"));
+  CHECK_THAT(residency_of(f),
+             contains_text("by residency leases (GRAVEL_PARTITION=auto: the driver has no green contexts)"));
   f.gpus.green_contexts = true;
   CHECK_THAT(residency_of(f), contains_text("in green contexts"));
   f.mps.running = true;
-  CHECK_THAT(residency_of(f), contains_text("by the hold (GRAVEL_PARTITION=auto: MPS runs)"));
+  CHECK_THAT(residency_of(f), contains_text("by residency leases (GRAVEL_PARTITION=auto: MPS runs)"));
   f.partition = "green";
   CHECK_THAT(residency_of(f), contains_text("none: GRAVEL_PARTITION=green, but MPS runs"));
 }
