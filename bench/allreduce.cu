@@ -13,7 +13,7 @@
 #include <gravel/device_array.hpp>
 #include "bench/nccl.hpp"
 #include "bench/perf/report.hpp"
-#include "examples/together.hpp"
+#include "examples/common/together.hpp"
 #include "lib/base/turn.hpp"
 #if GRAVEL_CUDA
 #include "host/pe/device_scope.cuh"

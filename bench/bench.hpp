@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "examples/command_line.hpp"
+#include "examples/common/command_line.hpp"
 
 namespace gravel_bench {
 using namespace app;

@@ -10,12 +10,12 @@
 
 #include <gravel/gravel.cuh>
 #include "bench/perf/report.hpp"
-#include "examples/channels/fib_tasks.cuh"
-#include "examples/channels/fib_threads.cuh"
-#include "examples/channels/queens_tasks.cuh"
-#include "examples/channels/queens_threads.cuh"
-#include "examples/program.hpp"
-#include "examples/together.hpp"
+#include "bench/rivals/fib_threads.cuh"
+#include "bench/rivals/queens_threads.cuh"
+#include "examples/common/program.hpp"
+#include "examples/common/together.hpp"
+#include "examples/taskgraph/fib_tasks.cuh"
+#include "examples/taskgraph/queens_tasks.cuh"
 #include "host/pe/backend.hpp"
 #include "host/pe/libgravel.hpp"
 

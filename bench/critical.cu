@@ -12,10 +12,10 @@
 #include "bench/critical_latency.hpp"
 #include "bench/critical_words.hpp"
 #include "bench/perf/report.hpp"
+#include "examples/common/program.hpp"
 #include "examples/critical/bank.hpp"
 #include "examples/critical/counters.hpp"
 #include "examples/critical/key_source.hpp"
-#include "examples/program.hpp"
 #include "host/pe/backend.hpp"
 #include "host/pe/libgravel.hpp"
 

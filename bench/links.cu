@@ -12,7 +12,7 @@
 #include "bench/clock.cuh"
 #include "bench/nccl.hpp"
 #include "bench/perf/report.hpp"
-#include "examples/together.hpp"
+#include "examples/common/together.hpp"
 #if GRAVEL_CUDA
 #include "host/pe/device_scope.cuh"
 #endif

@@ -261,7 +261,7 @@ def figure15(runs):
 
 
 def table2(_):
-    counted = json.loads(subprocess.run([ROOT / "examples" / "model_lines", "--json"], capture_output=True, text=True, check=True).stdout)["gups"]
+    counted = json.loads(subprocess.run([ROOT / "bench/rivals/model_lines", "--json"], capture_output=True, text=True, check=True).stdout)["gups"]
     rows, table = [], [["model", "host", "GPU", "total", "paper: host", "GPU", "total"]]
     for models, (host, gpu) in counted.items():
         names = [name for name in TABLE2 if name in models]
@@ -269,7 +269,7 @@ def table2(_):
         rows += [{"model": models, "system": "here", "host": host, "gpu": gpu, "total": host + gpu},
                  {"model": models, "system": "paper", "host": reported[0], "gpu": reported[1], "total": reported[2]}]
         table.append([models, host, gpu, host + gpu, *reported])
-    notes = ["examples/model_lines says what is counted; comments and empty lines are not",
+    notes = ["bench/rivals/model_lines says what is counted; comments and empty lines are not",
              "gups.cu also has options, repetitions and three verifications, in each model the same"]
     return rows, table, notes, [axis("model", "total", "system", "", "lines", "bars")]
 

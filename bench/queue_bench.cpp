@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "bench/bench.hpp"
-#include "bench/rival_queues.hpp"
+#include "bench/rivals/rival_queues.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/queue_consumer.hpp"
 

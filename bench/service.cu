@@ -9,9 +9,9 @@
 
 #include <gravel/gravel.cuh>
 #include "bench/perf/report.hpp"
-#include "examples/lane_share.hpp"
-#include "examples/program.hpp"
-#include "examples/together.hpp"
+#include "examples/common/lane_share.hpp"
+#include "examples/common/program.hpp"
+#include "examples/common/together.hpp"
 #include "host/pe/backend.hpp"
 #include "host/pe/libgravel.hpp"
 #include "lib/base/mix.hpp"

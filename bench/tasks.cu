@@ -14,7 +14,7 @@
 #include <gravel/remote_task.cuh>
 #include "bench/clock.cuh"
 #include "bench/perf/report.hpp"
-#include "examples/program.hpp"
+#include "examples/common/program.hpp"
 
 using namespace app;
 using namespace gravel_bench;

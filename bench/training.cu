@@ -18,7 +18,7 @@
 #include "bench/nccl.hpp"
 #include "bench/perf/report.hpp"
 #include "bench/training_layers.hpp"
-#include "examples/together.hpp"
+#include "examples/common/together.hpp"
 #if GRAVEL_CUDA
 #include "host/pe/device_scope.cuh"
 #endif

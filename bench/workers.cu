@@ -16,7 +16,7 @@
 #include <gravel/remote_task.cuh>
 #include "bench/cublas.hpp"
 #include "bench/perf/report.hpp"
-#include "examples/together.hpp"
+#include "examples/common/together.hpp"
 #if GRAVEL_CUDA
 #include "host/pe/device_scope.cuh"
 #endif

@@ -9,7 +9,7 @@
 
 #include <gravel/gravel.cuh>
 #include "bench/perf/job.cuh"
-#include "examples/together.hpp"
+#include "examples/common/together.hpp"
 #include "host/pe/backend.hpp"
 #include "host/pe/libgravel.hpp"
 

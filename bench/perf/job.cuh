@@ -1,9 +1,9 @@
 // What is sent, and the kernels that check what arrived. Nothing of Gravel's own is in here: the NVSHMEM program that
 // Gravel is compared with (bench/nvshmem) does the same work with the same checks.
 #pragma once
-#include "examples/gups_table.hpp"
-#include "examples/lane_share.hpp"
-#include "examples/random_stream.hpp"
+#include "examples/applications/gups_table.hpp"
+#include "examples/common/lane_share.hpp"
+#include "examples/common/random_stream.hpp"
 #include "lib/base/atomic.hpp"
 
 namespace gravel_bench::perf {

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <string_view>
 
-#include "examples/program.hpp"
+#include "examples/common/program.hpp"
 #include "lib/base/error.hpp"
 
 namespace gravel_bench::perf {

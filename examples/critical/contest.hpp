@@ -1,11 +1,11 @@
 // One problem, run by service blocks and by their rivals. A problem P says what a record is, and has these functions of whole
 // grids, which make the calls that P::input describes:
 //
-//   by_servers<Service blocks>(handle, input)              Service blocks: P::service blocks, or P::combining
+//   by_servers<Sections>(handle, input)             by service blocks
 //   by_locks(table, input, n_pes, backs_off)        a word beside each record, in global memory
 //   by_atomics(table, input, n_pes)                 without exclusion
 //
-// and, if its calls can be combined, what examples/service blocks/sorted_calls.hpp asks for.
+// and, if its calls can be combined, what bench/rivals/sorted_calls.hpp asks for.
 #pragma once
 #include <algorithm>
 #include <memory>
@@ -14,8 +14,8 @@
 
 #include <gravel/critical.cuh>
 #include <gravel/gravel.cuh>
-#include "examples/critical/sorted_calls.hpp"
-#include "examples/together.hpp"
+#include "bench/rivals/sorted_calls.hpp"
+#include "examples/common/together.hpp"
 
 namespace app {
 using namespace gravel::detail;

@@ -1,4 +1,4 @@
-// Critical sections under contention: five problems, each by service blocks (docs/service blocks.md), by locks in global memory and
+// Critical sections under contention: five problems, each by service blocks (docs/critical.md), by locks in global memory and
 // by atomics. One program for all, as most of what a compiler has to do is the same.
 #include "examples/critical/all_problems.hpp"
 

@@ -5,10 +5,10 @@
 #include <cstdio>
 
 #include <gravel/device_array.hpp>
+#include "examples/common/facts.hpp"
+#include "examples/common/program.hpp"
 #include "examples/critical/contest.hpp"
 #include "examples/critical/key_source.hpp"
-#include "examples/facts.hpp"
-#include "examples/program.hpp"
 
 namespace app {
 using namespace gravel::detail;

@@ -9,11 +9,11 @@
 
 #include <gravel/gravel.cuh>
 #include <gravel/worklist.cuh>
-#include "examples/device_part.hpp"
-#include "examples/facts.hpp"
-#include "examples/program.hpp"
-#include "examples/ranking.hpp"
-#include "examples/together.hpp"
+#include "examples/common/device_part.hpp"
+#include "examples/common/facts.hpp"
+#include "examples/common/program.hpp"
+#include "examples/common/ranking.hpp"
+#include "examples/common/together.hpp"
 #include "examples/worklists/pull.cuh"
 #include "examples/worklists/worklist_program.hpp"
 

@@ -7,7 +7,7 @@
 
 #include <gravel/device_array.hpp>
 #include <gravel/worklist.cuh>
-#include "examples/worklists/words_of_all.cuh"
+#include "examples/common/words_of_all.cuh"
 #include "lib/graph/ghosts.hpp"
 
 namespace app {

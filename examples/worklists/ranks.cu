@@ -7,11 +7,11 @@
 
 #include <gravel/gravel.cuh>
 #include <gravel/worklist.cuh>
-#include "examples/device_part.hpp"
-#include "examples/facts.hpp"
-#include "examples/program.hpp"
-#include "examples/together.hpp"
-#include "examples/worklists/words_of_all.cuh"
+#include "examples/common/device_part.hpp"
+#include "examples/common/facts.hpp"
+#include "examples/common/program.hpp"
+#include "examples/common/together.hpp"
+#include "examples/common/words_of_all.cuh"
 #include "examples/worklists/worklist_program.hpp"
 
 using namespace app;

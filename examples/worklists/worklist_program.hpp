@@ -5,11 +5,11 @@
 #include <vector>
 
 #include <gravel/worklist.cuh>
-#include "examples/device_part.hpp"
-#include "examples/facts.hpp"
-#include "examples/graph_input.hpp"
-#include "examples/random_stream.hpp"
-#include "examples/ranking.hpp"
+#include "examples/common/device_part.hpp"
+#include "examples/common/facts.hpp"
+#include "examples/common/graph_input.hpp"
+#include "examples/common/random_stream.hpp"
+#include "examples/common/ranking.hpp"
 #include "lib/base/mix.hpp"
 
 namespace app {

@@ -34,7 +34,13 @@ LAYERS = {
     "lib/worklist": ["lib/base", "device", "host", "lib/graph", "lib/channel", "lib/gravel"],
     "lib/remote_task": ["lib/base", "device", "host", "lib/channel", "lib/gravel"],
     "lib/allreduce": ["lib/base", "device", "host", "lib/gravel"],
-    "examples": ["lib", "device", "host"],
+    # Teaching programs see what an installation has.
+    "examples": ["lib/gravel"],
+    "examples/common": ["lib", "device", "host"],
+    # An application may compare itself with its rivals.
+    **{f"examples/{folder}": ["lib", "device", "host", "examples/common", "bench/rivals"]
+       for folder in ("allreduce", "applications", "critical", "link", "remote_task", "taskgraph", "worklists")},
+    "bench/rivals": ["lib", "device", "host", "examples"],
 }
 # Who may choose between the two SIMT backends.
 EXCEPTIONS = {

@@ -75,7 +75,7 @@ class ModelsTest(unittest.TestCase):
 
     def test_lines(self):
         """The script counts all applications, and docs/measurements/applications.md has what it says, but for small changes since."""
-        done = subprocess.run([ROOT / "examples" / "model_lines"], capture_output=True, text=True, check=True)
+        done = subprocess.run([ROOT / "bench/rivals/model_lines"], capture_output=True, text=True, check=True)
         said = re.findall(r"^\|[^|]*\| (?:host|device|all) \| (\d+) \| (\d+) \| (\d+) \|$", done.stdout, re.M)
         written = re.findall(r"^\|[^|]*\| (?:host|device|all) \| (\d+) \| (\d+) \| (\d+) \|$", (ROOT / "docs" / "measurements" / "applications.md").read_text(), re.M)
         self.assertEqual(len(said), 3 * 6)
@@ -84,12 +84,12 @@ class ModelsTest(unittest.TestCase):
             coprocessor, by_lane, coalesced = (int(n) for n in row)
             self.assertTrue(coprocessor > coalesced > by_lane > 0)
             for now, then in zip(row, in_page):
-                self.assertLess(abs(int(now) - int(then)), 20 + int(now) / 10, "examples/model_lines says otherwise by now")
+                self.assertLess(abs(int(now) - int(then)), 20 + int(now) / 10, "bench/rivals/model_lines says otherwise by now")
 
 
     def test_what_is_counted(self):
         sys.dont_write_bytecode = True
-        loader = importlib.machinery.SourceFileLoader("model_lines", str(ROOT / "examples" / "model_lines"))
+        loader = importlib.machinery.SourceFileLoader("model_lines", str(ROOT / "bench/rivals/model_lines"))
         script = importlib.util.module_from_spec(importlib.util.spec_from_loader("model_lines", loader))
         loader.exec_module(script)
         with tempfile.TemporaryDirectory() as folder:

@@ -1,12 +1,12 @@
 // What the networking models that gather messages promise: no launch sends more than it said, nothing that was gathered
 // is lost, and what does not fit is refused, or found out.
-#include "examples/model_limits.hpp"
+#include "bench/rivals/model_limits.hpp"
 
 #include <map>
 #include <random>
 #include <vector>
 
-#include "examples/model_queues.hpp"
+#include "bench/rivals/model_queues.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/error_of.hpp"
 

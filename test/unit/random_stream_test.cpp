@@ -1,9 +1,9 @@
-#include "examples/random_stream.hpp"
+#include "examples/common/random_stream.hpp"
 
 #include <cmath>
 #include <vector>
 
-#include "examples/gups_table.hpp"
+#include "examples/applications/gups_table.hpp"
 #include "test/support/catch.hpp"
 
 using namespace app;

@@ -1,5 +1,5 @@
 // The oracle of shortest paths: what it takes for right and what not.
-#include "examples/serial_paths.hpp"
+#include "bench/rivals/serial_paths.hpp"
 
 #include "test/support/catch.hpp"
 

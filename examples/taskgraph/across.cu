@@ -1,0 +1,167 @@
+// Task graphs of all PEs together: PE 0 begins, and those that have nothing to do get tasks of those that have
+// (lib/taskgraph/shared_graph.cuh). fib and queens as on one PE, and random trees; each compared with what is known.
+#include <algorithm>
+
+#include <gravel/taskgraph.cuh>
+#include "examples/taskgraph/fib_tasks.cuh"
+#include "examples/taskgraph/queens_tasks.cuh"
+#include "examples/taskgraph/task_graph_program.hpp"
+#include "lib/base/mix.hpp"
+
+using namespace app;
+using namespace gravel::detail;
+
+constexpr const char* program_name = "across";
+
+// ---- trees whose shape is a function of a number: node `id` with `fuel` has up to three children
+
+GRAVEL_BOTH uint32_t children_of(uint32_t id, uint32_t fuel) {
+  return fuel == 0 ? 0 : static_cast<uint32_t>(mix(id) >> 40) % 4;
+}
+GRAVEL_BOTH uint32_t child_of(uint32_t id, uint32_t i) { return static_cast<uint32_t>(mix(id * 4ull + i + 1)); }
+uint64_t nodes_below(uint32_t id, uint32_t fuel) {
+  uint64_t sum = 1;
+  for (uint32_t i = 0; i < children_of(id, fuel); ++i) sum += nodes_below(child_of(id, i), fuel - 1);
+  return sum;
+}
+
+struct tree_sum {
+  static constexpr const char* name = "tree sum";
+  static constexpr uint32_t inputs = 2;
+  using value = uint64_t;
+  gravel_return<uint64_t> to;
+  template <class Here>
+  __device__ void operator()(Here& here, const uint64_t (&x)[2]) const {
+    here.add(to, x[0] + x[1] + 1);
+  }
+};
+struct tree_node {
+  static constexpr const char* name = "tree node";
+  static constexpr uint32_t spawns = 3;
+  using continuations = gravel_types<tree_sum>;
+  uint32_t id, fuel;
+  gravel_return<uint64_t> to;
+  __device__ uint32_t level() const { return fuel; }
+  template <class Here>
+  __device__ void operator()(Here& here) const {
+    const uint32_t n = children_of(id, fuel);
+    if (n == 0) return here.add(to, 1);
+    const auto all = here.wait_for(tree_sum{to}, n);
+    for (uint32_t i = 0; i < n; ++i) here.spawn(tree_node{child_of(id, i), fuel - 1, all[i % 2]});
+  }
+};
+
+using fib_graph = gravel_shared_task_graph<gravel_no_constants, fib_tasks::fib, fib_tasks::sum>;
+using queens_graph = gravel_shared_task_graph<board, queens_tasks::queens, queens_tasks::tally>;
+using tree_graph = gravel_shared_task_graph<gravel_no_constants, tree_node, tree_sum>;
+
+struct across_options {
+  std::string what = "fib", from = "first";
+  uint32_t n = 0, serial_rows = GRAVEL_CUDA ? 12 : 3, trees = 40;
+  gravel_shared_options shared;
+};
+
+/// `roots` begin where they are to begin; the results of all PEs together must be `expected`.
+template <class V, class Graph, class Root>
+bool run_across(const channel_program_options& o, const across_options& a, Graph& graph, const std::vector<Root>& roots,
+                uint64_t expected, fact_list& facts) {
+  const auto me = static_cast<size_t>(gravel_my_pe()), n_pes = static_cast<size_t>(gravel_n_pes());
+  const auto result = graph.template result<V>();
+  const bool right = run_and_report(o, "tasks", expected, facts, [&] {
+    std::vector<Root> mine;
+    for (size_t i = 0; i < roots.size(); ++i)
+      if (a.from == "first" ? me == 0 : i % n_pes == me) mine.push_back(roots[i]), mine.back().to = result;
+    graph.set_value(result, 0);
+    graph.push(mine);
+    graph.run();
+    return gravel_sum_all(uint64_t{graph.value(result)});
+  });
+  report_counts(graph, facts);
+  const uint64_t sent = gravel_sum_all(graph.shared().sent), taken = gravel_sum_all(graph.shared().taken),
+                 requested = gravel_sum_all(graph.shared().requested), at_once = gravel_max_all(graph.shared().most),
+                 busy = gravel_sum_all(uint64_t{graph.counts().tasks != 0});
+  const uint64_t least = gravel_min_all(graph.counts().tasks), most = gravel_max_all(graph.counts().tasks);
+  const auto number = [](uint64_t n) { return static_cast<unsigned long long>(n); };
+  if (me == 0)
+    std::printf(
+        "tasks that travelled %llu, up to %llu at once, requested for %llu times, PEs that had some %llu, each between "
+        "%llu and %llu\n",
+        number(sent), number(at_once), number(requested), number(busy), number(least), number(most));
+  facts.insert(facts.end(), {{"travelled", sent},
+                             {"requested", requested},
+                             {"pes_with_tasks", busy},
+                             {"least_tasks", least},
+                             {"most_tasks", most}});
+  return right && sent == taken;
+}
+
+bool run(const channel_program_options& o, const across_options& a, fact_list& facts) {
+  if (a.what == "fib") {
+    uint32_t f0 = 0, f1 = 1;
+    for (uint32_t i = 0; i < a.n; ++i) f1 = std::exchange(f0, f1) + f1;
+    fib_graph graph({}, o.graph, a.shared);
+    return run_across<uint32_t>(o, a, graph, std::vector<fib_tasks::fib>{{a.n, {}}}, f0, facts);
+  }
+  if (a.what == "queens") {
+    const board b{a.n, a.serial_rows};
+    constexpr uint64_t solutions[] = {1,   1,   0,    0,     2,     10,     4,       40,       92,
+                                      352, 724, 2680, 14200, 73712, 365596, 2279184, 14772512, 95815104};
+    queens_graph graph(b, o.graph, a.shared);
+    return run_across<uint64_t>(o, a, graph, std::vector<queens_tasks::queens>{{{}, {}}}, solutions[a.n], facts);
+  }
+  std::vector<tree_node> roots;
+  uint64_t expected = 0;
+  for (uint32_t i = 0; i < a.trees; ++i) {
+    roots.push_back({i, a.n, {}});
+    expected += nodes_below(i, a.n);
+  }
+  tree_graph graph({}, o.graph, a.shared);
+  return run_across<uint64_t>(o, a, graph, roots, expected, facts);
+}
+
+int main(int argc, char** argv) {
+  across_options a;
+  channel_program_options o;
+  o.graph.max_depth = 47;
+  o.graph.capacity = GRAVEL_CUDA ? 32737 : 993;
+  o.graph.frames = GRAVEL_CUDA ? 0 : 993;
+  command_line app("Task graphs of all PEs together: whoever has nothing to do gets tasks of others.", program_name);
+  app.add_option("what", a.what, "fib, queens or trees").one_of({"fib", "queens", "trees"}).capture_default_str();
+  app.add_option("--n", a.n, "Of fib, of queens (up to 17), or the most levels of a tree; 0: by what").range(0u, 47u);
+  app.add_option("--serial-rows", a.serial_rows, "Last rows of queens that one warp counts")
+      .range(0u, 17u)
+      .capture_default_str();
+  app.add_option("--trees", a.trees, "How many").range(1u, 1u << 20).capture_default_str();
+  app.add_option("--from", a.from, "Where they begin: at the first PE, or dealt to all")
+      .one_of({"first", "all"})
+      .capture_default_str();
+  app.add_option("--guests", a.shared.guests, "Tasks of other PEs that may be at a PE").capture_default_str();
+  o.add_to(app);
+  parse_or_exit(app, argc, argv, [&] {
+    if (!o.json.empty()) need_writable(o.json);
+    if (a.n == 0) a.n = a.what == "fib" ? (GRAVEL_CUDA ? 40 : 18) : a.what == "queens" ? (GRAVEL_CUDA ? 17 : 8) : 12;
+    if (a.what == "queens" && a.n > 17) fail_text("--n: up to 17 queens");
+    if (a.what != "queens") return;
+    // As in `queens`: tasks that count the last rows are the deepest, so no room need be promised for what they might
+    // spawn.
+    if (app.count("--max-depth") == 0) o.graph.max_depth = a.n - std::min(a.n, a.serial_rows);
+    if (app.count("--capacity") == 0 && GRAVEL_CUDA)
+      o.graph.capacity = 8161;  // the more wait here, the fewer of them are the other PEs'
+  });
+
+  gravel_init<>();
+  fact_list facts{{"program", program_name},
+                  {"backend", gravel_backend()},
+                  {"what", a.what},
+                  {"n", uint64_t{a.n}},
+                  {"pes", static_cast<uint64_t>(gravel_n_pes())}};
+  if (gravel_my_pe() == 0)
+    std::printf("%s(%u) across %d PEs, %s backend\n", a.what.c_str(), a.n, gravel_n_pes(), gravel_backend());
+  bool right = false;
+  try {
+    right = run(o, a, facts);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "%s: PE %d: %s\n", program_name, gravel_my_pe(), e.what());
+  }
+  return end_of_program(program_name, o, right, facts);
+}

@@ -1,0 +1,49 @@
+// fib(n) by naive recursion, each call a task and each addition a join: nearly nothing but what a task costs (paper
+// 002, section 7.1). As a task graph on channels (fib_tasks.cuh), and by hand with threads that stay (fib_threads.cuh).
+#include <optional>
+
+#include "bench/rivals/fib_threads.cuh"
+#include "examples/taskgraph/fib_tasks.cuh"
+#include "examples/taskgraph/task_graph_program.hpp"
+
+using namespace app;
+using namespace gravel::detail;
+
+constexpr const char* program_name = "fib";
+
+uint32_t serial(uint32_t n) {
+  uint32_t a = 0, b = 1;
+  for (uint32_t i = 0; i < n; ++i) b = std::exchange(a, b) + b;
+  return a;
+}
+
+int main(int argc, char** argv) {
+  uint32_t n = GRAVEL_CUDA ? 40 : 22;
+  channel_program_options o;
+  o.graph.max_depth = 47;
+  o.graph.capacity = 32737;
+  command_line app("Fibonacci numbers by naive recursion, each call a task.", program_name);
+  app.add_option("--n", n, "Which").range(0, 47).capture_default_str();
+  o.add_to(app);
+  parse_or_exit(app, argc, argv, [&] {
+    if (!o.json.empty()) need_writable(o.json);
+  });
+
+  gravel_init<>();
+  fact_list facts{{"program", program_name}, {"backend", gravel_backend()}, {"n", uint64_t{n}}};
+  bool right = true;
+  if (gravel_my_pe() == 0) std::printf("fib(%u), %s backend\n", n, gravel_backend());
+  all_succeed(program_name, [&] {
+    if (o.has("tasks")) {
+      fib_tasks::graph graph({}, o.graph);
+      right &= run_and_report(o, "tasks", serial(n), facts, [&] { return fib_tasks::run(graph, n); });
+      report_counts(graph, facts);
+    }
+    if (o.has("threads")) {
+      fib_threads::program by_hand(n);
+      right &=
+          run_and_report(o, "threads", serial(n), facts, [&] { return by_hand.run(o.blocks_by_hand(), o.threads); });
+    }
+  });
+  return end_of_program(program_name, o, right, facts);
+}

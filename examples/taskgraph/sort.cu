@@ -1,0 +1,74 @@
+// Merge sort of 32-bit keys, whose merges are parallel too (paper 002, section 6): tasks whose leaves are some hundred
+// instructions of a warp. As a task graph on channels (sort_tasks.cuh), and by hand with warps that stay
+// (sort_threads.cuh). The oracle is std::sort.
+#include <algorithm>
+#include <optional>
+
+#include <gravel/device_array.hpp>
+#include "bench/rivals/sort_threads.cuh"
+#include "examples/taskgraph/sort_tasks.cuh"
+#include "examples/taskgraph/task_graph_program.hpp"
+#include "lib/base/mix.hpp"
+
+using namespace app;
+using namespace gravel::detail;
+
+constexpr const char* program_name = "sort";
+
+int main(int argc, char** argv) {
+  uint32_t n = GRAVEL_CUDA ? 1'000'000 : 20'000, seed = 1, distinct = 0, piece = 0;
+  channel_program_options o;
+  o.graph.max_depth = 14;
+  o.graph.capacity = GRAVEL_CUDA ? 131041 : 4065;
+  o.graph.local_levels = 0;
+  command_line app("Merge sort of keys of 32 bits, each call and each piece of a merge a task.", program_name);
+  app.add_option("--n", n, "Keys").range(1u, 1u << 30).capture_default_str();
+  app.add_option("--piece", piece, "Keys that a warp merges at once; 0: by their number").range(0u, 1u << 24);
+  app.add_option("--distinct", distinct, "Different keys at most; 0: all that there are").capture_default_str();
+  app.add_option("--seed", seed, "Of the keys").capture_default_str();
+  o.add_to(app);
+  parse_or_exit(app, argc, argv, [&] {
+    if (!o.json.empty()) need_writable(o.json);
+  });
+  // A thousand pieces for a merge of all, or some.
+  if (piece == 0) piece = std::clamp(n / 1024, 64u, 8192u);
+
+  gravel_init<>();
+  fact_list facts{
+      {"program", program_name}, {"backend", gravel_backend()}, {"n", uint64_t{n}}, {"piece", uint64_t{piece}}};
+  bool right = true;
+  if (gravel_my_pe() == 0)
+    std::printf("sort of %u keys, merged in pieces of %u, %s backend\n", n, piece, gravel_backend());
+  all_succeed(program_name, [&] {
+    std::vector<uint32_t> keys(n), found(n);
+    for (uint32_t i = 0; i < n; ++i) {
+      const auto key = static_cast<uint32_t>(mix(uint64_t{seed} << 32 | i) >> 20);
+      keys[i] = distinct ? key % distinct : key;
+    }
+    std::vector<uint32_t> sorted = keys;
+    std::sort(sorted.begin(), sorted.end());
+    device_array<uint32_t> input(keys), a(uint64_t{n}), b(uint64_t{n});
+    const sort_keys arrays{a.data(), b.data(), piece};
+    const auto prepare = [&] {
+      gravel_copy(a.data(), input.data(), uint64_t{n} * 4);
+      current_backend().zero(b.data(), uint64_t{n} * 4);
+    };
+    const auto check = [&] {
+      gravel_copy(found.data(), a.data(), uint64_t{n} * 4);
+      const auto at = std::mismatch(found.begin(), found.end(), sorted.begin()).first;
+      return at == found.end() ? std::string() : "key " + std::to_string(at - found.begin()) + " is not in its place";
+    };
+    if (o.has("tasks")) {
+      sort_tasks::graph graph(arrays, o.graph);
+      right &= run_and_report(
+          o, "tasks", facts, prepare, [&] { sort_tasks::run(graph, n); }, check);
+      report_counts(graph, facts);
+    }
+    if (o.has("threads")) {
+      sort_threads::program by_hand(arrays, n);
+      right &= run_and_report(
+          o, "threads", facts, prepare, [&] { by_hand.run(o.blocks_by_hand(), o.threads); }, check);
+    }
+  });
+  return end_of_program(program_name, o, right, facts);
+}

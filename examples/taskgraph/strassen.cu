@@ -1,0 +1,132 @@
+// Strassen's multiplication of square matrices: seven products of half the size, whose leaves are some ten thousand
+// instructions of a warp (paper 002, section 6). As a task graph on channels (strassen_tasks.cuh), and by hand with
+// warps that stay (strassen_threads.cuh). Elements are -1, 0 and 1, so that all sums are exact; the oracle is the
+// product as it is defined, or, for more than 512 rows, that with some vectors.
+#include <cmath>
+
+#include <gravel/device_array.hpp>
+#include "bench/rivals/strassen_threads.cuh"
+#include "examples/taskgraph/strassen_tasks.cuh"
+#include "examples/taskgraph/task_graph_program.hpp"
+#include "lib/base/mix.hpp"
+
+using namespace app;
+using namespace gravel::detail;
+
+constexpr const char* program_name = "strassen";
+
+std::vector<float> random_matrix(uint32_t n, uint64_t seed) {
+  std::vector<float> m(uint64_t{n} * n);
+  for (uint64_t i = 0; i < m.size(); ++i) m[i] = static_cast<float>(pick(mix(seed << 40 | i), 3)) - 1;
+  return m;
+}
+
+/// What a product must be. Exactly: all sums of the recursion are integers below 2^24.
+class oracle {
+ public:
+  oracle(uint32_t n, const std::vector<float>& a, const std::vector<float>& b) : n_(n) {
+    if (n_ <= 512) {
+      product_.resize(a.size());
+      for (uint64_t i = 0; i < n; ++i)
+        for (uint64_t k = 0; k < n; ++k)
+          for (uint64_t j = 0; j < n; ++j) product_[i * n + j] += a[i * n + k] * b[k * n + j];
+    } else {
+      vectors_.resize(uint64_t{n_} * columns);
+      for (uint64_t i = 0; i < vectors_.size(); ++i) vectors_[i] = static_cast<int64_t>(mix(i) >> 50);
+      expected_ = times(a, times(b, vectors_));
+    }
+  }
+  /// Nothing, if it is right. One that is wrong passes as the product with vectors of random factors once in 2^56.
+  std::string mistake_in(const std::vector<float>& c) const {
+    for (float f : c)
+      if (!(std::abs(f) < 1 << 24) || f != std::trunc(f)) return "an element is no integer below 2^24";
+    return (n_ <= 512 ? c == product_ : times(c, vectors_) == expected_) ? "" : "the product is another one";
+  }
+
+ private:
+  static constexpr uint64_t columns = 4;
+  std::vector<int64_t> times(const std::vector<float>& m, const std::vector<int64_t>& x) const {
+    std::vector<int64_t> y(x.size());
+    for (uint64_t i = 0; i < n_; ++i)
+      for (uint64_t k = 0; k < n_; ++k)
+        for (uint64_t j = 0; j < columns; ++j)
+          y[i * columns + j] += static_cast<int64_t>(m[i * n_ + k]) * x[k * columns + j];
+    return y;
+  }
+
+  uint64_t n_;
+  std::vector<float> product_;
+  std::vector<int64_t> vectors_, expected_;
+};
+
+int main(int argc, char** argv) {
+  uint32_t n = GRAVEL_CUDA ? 512 : 128, seed = 1;
+  strassen_matrices all{};
+  all.leaf = GRAVEL_CUDA ? 64 : 32;
+  all.piece = 1024;
+  channel_program_options o;
+  o.graph.capacity = GRAVEL_CUDA ? 262113 : 4065;
+  o.graph.local_levels = 0;
+  command_line app("Strassen's multiplication of square matrices, each call, each leaf and each piece of a sum a task.",
+                   program_name);
+  app.add_option("--n", n, "Rows and columns: a power of two times the leaf's")
+      .range(32u, 16384u)
+      .capture_default_str();
+  app.add_option("--leaf", all.leaf, "Rows and columns that a warp multiplies as it is defined: 32, 64, 128 or 256")
+      .one_of({32u, 64u, 128u, 256u})
+      .capture_default_str();
+  app.add_option("--piece", all.piece, "Elements of a quadrant that a warp adds at once")
+      .range(32u, 1u << 24)
+      .capture_default_str();
+  app.add_option("--seed", seed, "Of the matrices").capture_default_str();
+  o.add_to(app);
+  // Levels above the leaves, and elements of all matrices below the root.
+  uint64_t below = 0;
+  parse_or_exit(app, argc, argv, [&] {
+    if (!o.json.empty()) need_writable(o.json);
+    uint32_t rows = n, levels = 0;
+    uint64_t nodes = 1;
+    for (uint32_t level = 0; rows > all.leaf; ++level, ++levels, nodes *= 7, rows /= 2) {
+      if (rows % 2 || level == most_levels) fail_text("--n: a leaf's rows and columns doubled up to 8 times");
+      all.first[level] = below;
+      below += nodes * 21 * (rows / 2) * (rows / 2);
+    }
+    if (rows != all.leaf) fail_text("--n: a leaf's rows and columns doubled up to 8 times");
+    // Of a node, its parts and its children are two deeper; so fewer channels are looked at.
+    if (app.count("--max-depth") == 0) o.graph.max_depth = 2 * levels + 1;
+  });
+
+  gravel_init<>();
+  fact_list facts{
+      {"program", program_name}, {"backend", gravel_backend()}, {"n", uint64_t{n}}, {"leaf", uint64_t{all.leaf}}};
+  bool right = true;
+  if (gravel_my_pe() == 0)
+    std::printf("matrices of %u x %u, leaves of %u, %s backend\n", n, n, all.leaf, gravel_backend());
+  all_succeed(program_name, [&] {
+    const std::vector<float> a = random_matrix(n, seed), b = random_matrix(n, seed + 1);
+    const oracle expected(n, a, b);
+    std::vector<float> found(a.size());
+    const device_array<float> on_device_a(a), on_device_b(b);
+    device_array<float> c(found.size()), temporaries(below + 1);
+    all.root = {on_device_a.data(), on_device_b.data(), c.data(), n};
+    all.below = temporaries.data();
+    const std::vector<float> poison(found.size(), 0.5f);
+    const auto prepare = [&] { gravel_copy(c.data(), poison.data(), poison.size() * 4); };
+    const auto check = [&] {
+      gravel_copy(found.data(), c.data(), found.size() * 4);
+      return expected.mistake_in(found);
+    };
+    if (o.has("tasks")) {
+      strassen_tasks::graph graph(all, o.graph);
+      right &= run_and_report(
+          o, "tasks", facts, prepare, [&] { strassen_tasks::run(graph, all.is_leaf(0)); }, check);
+      report_counts(graph, facts);
+    }
+    if (o.has("threads")) {
+      strassen_threads::program by_hand(all);
+      right &= run_and_report(
+          o, "threads", facts, prepare, [&] { by_hand.run(o.blocks_by_hand(), o.threads); }, check);
+    }
+  });
+  return end_of_program(program_name, o, right, facts);
+}
