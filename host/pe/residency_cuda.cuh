@@ -20,7 +20,7 @@ class residency_cuda {
   /// `wanted`: GRAVEL_PARTITION. To be called once.
   void open(const std::string& wanted, bool under_mps, uint64_t quantum_us) {
     quantum_ns_ = quantum_us * 1000;
-    if (wanted == "lease") return;
+    if (wanted == "hold") return;
     const std::string why = under_mps ? "MPS has parts of its own" : partition_.open();
     if (!why.empty() && wanted == "green") fail_text(joined("GRAVEL_PARTITION=green: ", why));
   }
