@@ -6,15 +6,17 @@
 //   };
 //   int main() { gravel_init<visit>(); ... }
 //
-// A handler is a type; its id is a hash of its name, so it is the same on every PE, and gravel_init checks that all
-// PEs register the same handlers. Handlers run on the device, many at once, in any order, and may send (not wait). What they
-// send, to their own PE too, is complete when gravel_wait_quiescent says so; gravel_local_add and the like (local.cuh) at once.
-// A handler with `static constexpr bool on_host = true` runs on the PE's receiver thread on the host instead.
+// A handler is a type. Its id is a hash of its name, so it is the same on every PE, and gravel_init checks that all PEs
+// register the same handlers. Handlers run on the device, many at once, in any order. They may send; they must not
+// wait. Messages that handlers send, also to their own PE, are complete when gravel_wait_quiescent returns;
+// gravel_local_add and the like (local.cuh) are complete at once. A handler with `static constexpr bool on_host = true`
+// runs on the PE's receiver thread on the host instead.
 //
-// A handler may say more about itself, and is given more then, behind the handle and in this order:
-//   using context = table;               operator()(const gravel_t& g, table* mine, ...): the pointer of gravel_set_context
-//   static constexpr bool batch = true;  operator()(const gravel_t& g, const gravel_batch& lanes, ...): is called by the lanes
-//                                        of a warp that hold messages for it, together
+// A handler may have these members. Its operator() then takes more parameters behind the handle, in this order:
+//   using context = table;               operator()(const gravel_t& g, table* mine, ...)
+//                                        `mine`: the pointer of gravel_set_context
+//   static constexpr bool batch = true;  operator()(const gravel_t& g, const gravel_batch& lanes, ...)
+//                                        the lanes of a warp that hold messages for the handler call it together
 #pragma once
 #include "device/handler.cuh"
 #include "device/outbox.cuh"
@@ -26,13 +28,13 @@
 #define GRAVEL_HANDLER
 #endif
 
-/// The lanes that call a batch handler together: 1 to 32, converged; one on the host, and on the CPU backend unless the
-/// message came through a ring and there is a seed.
+/// The lanes that call a batch handler together: 1 to 32, converged. It is one lane on the host, and on the CPU backend
+/// unless the message came through a ring and the launch has a seed.
 using gravel_batch = gravel::detail::lane_group;
 
 namespace gravel::detail {
 
-/// An active message: its arguments, or, where they are many, units with a first word.
+/// An active message: the words of its arguments, or, if these are many, units with a first word.
 template <class Handler>
 struct am_message {
   using traits = handler_traits<Handler>;
@@ -66,8 +68,8 @@ GRAVEL_BOTH constexpr handler_name_words words_of_name(const char* name) {
   return words;
 }
 
-/// May Handler be sent to `pe`? Reports what is wrong. A handler that is missing in gravel_init is nearly always found
-/// here, where its name is known; else by the receiver (bad_handler).
+/// Returns true if Handler may be sent to `pe`, and reports an error if not. A handler that gravel_init was not given
+/// is nearly always found here, where its name is known; otherwise the receiver finds it (bad_handler).
 template <class Handler>
 GRAVEL_BOTH bool may_send_am(const gravel_t& g, int pe) {
   const bool bad_pe = static_cast<uint32_t>(pe) >= g.n_pes;
@@ -81,12 +83,12 @@ GRAVEL_BOTH bool may_send_am(const gravel_t& g, int pe) {
   return false;
 }
 
-/// What a handler is given besides handle and arguments; `position`: its number in the list.
+/// The context of a handler. `position`: its number in the list of gravel_init.
 template <class Handler>
 struct handler_context {
   typename context_of<Handler>::type* pointer = nullptr;
-  /// Reads it, once for all messages of a row: on a GPU the acquire empties the L1 cache. False, after reporting it:
-  /// nothing was given.
+  /// Reads the context, once for all messages of a row: on a GPU the acquire empties the L1 cache. Returns false, after
+  /// reporting it, if no context was set.
   GRAVEL_BOTH bool get(const gravel_t& g, uint32_t position) {
     if constexpr (has_context<Handler>) {
       pointer = static_cast<decltype(pointer)>(load_acquire<scope::device>(&g.contexts[position]));  // [X1]
@@ -98,11 +100,11 @@ struct handler_context {
   }
 };
 
-/// The handle that handlers are given: a copy, whose address nothing but a handler itself may want. So its members are
-/// values in registers, read once for a row, and the compiler leaves out what kernels alone do.
+/// Returns the handle for handlers: a copy whose address only a handler itself may take. So its members are values in
+/// registers, read once for a row, and the compiler leaves out what only kernels do.
 GRAVEL_BOTH gravel_t for_handler(const gravel_t* from) {
 #if GRAVEL_ON_GPU
-  asm("" : "+l"(from));  // else a function that copies would be given all members by its callers, one by one
+  asm("" : "+l"(from));  // without this, callers would pass all members one by one to a function that copies the handle
 #endif
   gravel_t mine = *from;
   mine.from = sender::handler;
@@ -121,7 +123,7 @@ GRAVEL_BOTH void run_handler(const gravel_t& g, const handler_context<Handler>& 
   else arguments::template call<Handler>(g, message);
 }
 
-/// The same for one that arrived as words.
+/// Runs the handler for a message that arrived as words.
 template <class Handler>
 GRAVEL_BOTH void run_handler(const gravel_t& g, const handler_context<Handler>& mine,
                              const uint32_t (&message)[am_message<Handler>::pieces]) {
@@ -134,8 +136,8 @@ GRAVEL_BOTH void run_handler(const gravel_t& g, const handler_context<Handler>& 
   run_handler<Handler>(g, mine, static_cast<const unit*>(whole));
 }
 
-/// An active message leaves by the shortest way: through a ring to a PE whose memory is mapped (the own one, too), else
-/// through the queue. Thread scope: lane, divergent.
+/// Sends an active message by the shortest route: through a ring to a PE whose memory is mapped (also this PE),
+/// otherwise through the queue. Thread scope: lane, divergent.
 template <row_kind KIND, class Piece, uint32_t N>
 GRAVEL_BOTH void send_am(const gravel_t& g, uint32_t sink, const Piece (&message)[N]) {
 #if GRAVEL_ON_GPU || !GRAVEL_CUDA

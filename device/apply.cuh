@@ -1,4 +1,4 @@
-// Applying what arrived: one message at a time, on the device or on the host. The last step of a message's life.
+// Applies messages that have arrived, one at a time, on the device or on the host. This is the last step of a message.
 #pragma once
 #include <exception>
 
@@ -8,14 +8,14 @@
 
 namespace gravel::detail {
 
-/// Does a handler take the messages of a row by itself?
+/// True if a handler takes the messages of a row by itself.
 template <class Handler>
 constexpr bool takes_rows = [] {
   if constexpr (requires { Handler::takes_rows; }) return Handler::takes_rows;
   else return false;
 }();
 
-/// The program's handlers. Ids must differ, which is checked where the list is named.
+/// The program's handlers. Their ids must differ, which is checked where the list is named.
 template <class... Handlers>
 struct handler_list {
   static constexpr uint32_t size = sizeof...(Handlers);
@@ -32,7 +32,7 @@ struct handler_list {
   static_assert(ids_differ(), "two handlers have the same name, or names whose hashes collide: rename one");
 
   static handler_table table() { return {rows, size, runs_on_device}; }
-  /// Of an empty list nothing is looked at.
+  /// Returns the name of the handler with this id. An empty list has none.
   static const char* name_of([[maybe_unused]] uint32_t id) {
     const char* name = "unknown";
     ((handler_id<Handlers>::value == id ? void(name = Handlers::name) : void()), ...);
@@ -40,13 +40,14 @@ struct handler_list {
   }
 
   /// Runs the handler with this id if it is in the list, belongs to sinks of this kind, and the sizes agree. Messages
-  /// are wide here: on a GPU those of handlers with few arguments, which arrive as words, are known to apply_row alone.
+  /// are wide here. On a GPU, messages of handlers with few arguments arrive as words, and only dispatch_row knows
+  /// them.
   GRAVEL_BOTH static bool dispatch([[maybe_unused]] const gravel_t& g, [[maybe_unused]] sink_kind kind,
                                    [[maybe_unused]] const unit* message, [[maybe_unused]] uint32_t units) {
     return (dispatch_one<Handlers>(g, kind, message, units) || ...);
   }
 #if GRAVEL_ON_GPU || !GRAVEL_CUDA
-  /// The same for messages `first`, `first` + `step` and so on of a compact row of `n`. Thread scope: lane.
+  /// Does so for the messages `first`, `first + step`, ... of a compact row of `n`. Thread scope: lane.
   GRAVEL_DEVICE static bool dispatch_row([[maybe_unused]] const gravel_t& g, [[maybe_unused]] const row_kind& kind,
                                          [[maybe_unused]] const uint32_t* at, [[maybe_unused]] uint32_t first,
                                          [[maybe_unused]] uint32_t step, [[maybe_unused]] uint32_t n) {
@@ -101,8 +102,8 @@ struct handler_list {
       return false;
     }
   }
-  /// Not inlined: a function for each handler, so that the compiler's work grows as their number does. The next message
-  /// is loaded while this one's handler runs.
+  /// Not inlined: each handler has one function, so the compiler's work grows only with their number. The next message
+  /// is loaded while the handler of this one runs.
   template <class Handler>
   __device__ GRAVEL_NOINLINE static void run_row(const gravel_t& resolvers, const uint32_t* at, uint32_t first,
                                                  uint32_t step, uint32_t n) {
@@ -123,7 +124,7 @@ struct handler_list {
 #endif
 };
 
-/// An update, or a put, of a word of this PE's heap. The type takes the operation.
+/// Applies an update, or a put, to a word of this PE's heap. The type takes the operation.
 GRAVEL_BOTH void apply_update(op o, value_type type, char* at, uint64_t value) {
   with_type(type, [&]<class T>() {
     T* address = reinterpret_cast<T*>(at);
@@ -132,13 +133,13 @@ GRAVEL_BOTH void apply_update(op o, value_type type, char* at, uint64_t value) {
   });
 }
 
-/// Applies one message that is no bulk one, already copied out of the packet or still in it. `g` is the handlers'
-/// handle of this PE. Thread scope: lane. Returns why it could not be applied.
+/// Applies one message that is not a bulk one, already copied out of the packet or still in it. `g`: the handlers'
+/// handle of this PE. Returns why it could not be applied. Thread scope: lane.
 template <class Handlers>
 GRAVEL_BOTH message_fault apply_message(const gravel_t& g, sink_kind kind, const unit* m, uint32_t units) {
   const message_fault fault = check_message(m, units, g.heap_bytes, g.n_pes, g.n_cells);
   if (fault != message_fault::fine) return fault;
-  if (is_bulk(op_of(m->word[0]))) return message_fault::bad_op;  // it came in a row of others
+  if (is_bulk(op_of(m->word[0]))) return message_fault::bad_op;  // a bulk message in a row of others
   const uint64_t w0 = m->word[0], w1 = m->word[1];
   const op o = op_of(w0);
   if (o == op::am) return Handlers::dispatch(g, kind, m, units) ? message_fault::fine : message_fault::bad_handler;
@@ -164,7 +165,8 @@ GRAVEL_BOTH message_fault apply_message(const gravel_t& g, sink_kind kind, const
   const bool from_host = type_byte(w0) & host_origin;
   if (o == op::put_reply) finish_gets(g, type_byte(w0), 1);
   if (o == op::get || is_fetching(o)) {
-    // A get is answered into the requester's heap, the others into a reply cell: of its kernels or of its host threads.
+    // The answer to a get goes into the requester's heap. Other answers go into a reply cell, of the requester's
+    // kernels or of its host threads.
     const bool get = o == op::get;
     const uint64_t where = get ? w1 : m[1].word[0];
     const unit reply[1] = {
@@ -174,7 +176,7 @@ GRAVEL_BOTH message_fault apply_message(const gravel_t& g, sink_kind kind, const
   return message_fault::fine;
 }
 
-/// Calls f(), in which handlers of the host may throw: then throws gravel::error, which names the handler.
+/// Calls f(). If a host handler in it throws, throws gravel::error that names the handler.
 template <class F>
 auto apply_guarded(const char* handler, op o, F&& f) {
   try {

@@ -1,23 +1,33 @@
-// gravel_block_sender: gathers a thread block's messages in shared memory across a loop, sorts them by destination,
-// and hands over whole slots.
+// Block sender: gathers the messages of a thread block in shared memory, and hands them over sorted by destination.
 //
 //   __shared__ gravel_block_sender<256> sender;
-//   sender.begin(g);                        // all threads of the block
+//   sender.begin(g);                                  // all threads of the block
 //   while (...) if (...) sender.inc(&table[i], pe);   // divergent: any lanes, any number of times
-//   sender.end();                           // all threads of the block
+//   sender.end();                                     // all threads of the block
 //
-// The paper (section 5) needed software predication, because its work-groups could act together only where all lanes
-// are. Here no lane waits for lanes that are elsewhere: whoever finds the buffer full empties it, with the lanes that
-// stand beside it, and the others go on.
+// Problem. Messages of a few bytes waste a network. They must be gathered, in code in which lanes diverge. The
+// work-groups of the paper (Gravel, SC17, section 5) could act together only where all of their lanes were, so the
+// paper needed software predication.
+// Solution. No lane waits for lanes that are elsewhere. A group of lanes that finds the buffer full empties it, while
+// lanes elsewhere go on.
 //
+// A message takes one of these routes, in this order of preference:
+//   1. it is applied in place: its destination is this PE
+//   2. it goes into the bin of its peer, if the bins hold messages of its kind (peer_bins.cuh)
+//   3. it goes into the buffer, which is sorted when it is full: rows for peers go into their rings, others into slots
+//      of the queue (message_sort.cuh, hand_over.cuh)
+//   4. it is sent directly (send.cuh), if the block has sent messages of too many kinds, or if it is a large active
+//      message
+//
+// Protocol of the buffer.
 //   reserve: at = reserved += size            [B2]: waits for the next `emptied` if at + size > capacity
 //   write messages and keys; written += size  [B1] release
 //   the one group with at <= capacity < at + size: waits until written == at [B1] acquire, sorts, copies into slots,
 //     reserved = written = 0, emptied += 1    [B2] release
 //     publishes the last slot, while others gather
 //
-// Invariant: between two empties exactly one group sees its reservation cross `capacity`, since reservations are
-// disjoint intervals; it alone touches the buffer until it says emptied.
+// Invariant. Reservations are disjoint intervals. So between two emptyings exactly one group sees its reservation cross
+// `capacity`. This group alone touches the buffer until it has counted up `emptied`.
 #pragma once
 #include "device/am.cuh"
 #include "device/block_add.hpp"
@@ -30,7 +40,7 @@
 
 namespace gravel::detail {
 
-// Both backends refuse what a GPU has no room for. The size is a template parameter so that compilers name it.
+// Checks of the size of a sender, on both backends. The size is a template parameter, so that compilers print it.
 template <uint32_t BYTES>
 struct static_shared_memory {
   GRAVEL_DEVICE static constexpr void check() {
@@ -73,15 +83,17 @@ struct block_sender {
   static_assert(BLOCK >= 1 && BLOCK <= 1024, "BLOCK is the number of threads of the block, 1 to 1024");
   static_assert(CAPACITY >= 32 * int{max_small_units} && CAPACITY <= 4096,
                 "CAPACITY is at least 128, so that the largest messages of a warp fit, and at most 4096");
-  /// Of the buffer, three quarters are for bins where there are any; and more if two times 256 for each peer need more.
+  /// Units of the buffer that are bins, where there are bins: three quarters of it. `more_bins` are added if two halves
+  /// of 256 units for each of PEERS peers need more.
   static constexpr int own_bins = CAPACITY >= 512 ? CAPACITY * 3 / 4 : 0;
   static constexpr int more_bins = own_bins && 512 * PEERS > own_bins ? 512 * PEERS - own_bins : 0;
 
-  /// Begins to gather. A block that has not BLOCK threads is reported, and the sender drops what it is given.
+  /// Begins to gather. If the block does not have BLOCK threads, the error is reported and the sender drops all
+  /// messages.
   /// @param handle the kernel's handle
   /// @scope block, converged
   GRAVEL_DEVICE void begin(const gravel_t& handle) {
-    // Of a dynamic sender: nothing may be written where there is no memory.
+    // A dynamic sender may lie beyond the end of the memory: then nothing may be written.
     const uint64_t end = static_cast<uint64_t>(reinterpret_cast<char*>(this + 1) - gravel_dynamic_shared());
     if (end > gravel_dynamic_shared_bytes()) leave_without_memory(handle, static_cast<uint32_t>(end));
     if (!refused(handle)) start(handle);
@@ -169,8 +181,8 @@ struct block_sender {
       am_message<Handler> message;
       message.fill(arguments...);
       const uint32_t sink = sink_of(static_cast<uint32_t>(pe), handler_traits<Handler>::kind);
-      // Large ones fill chunks of a ring by themselves: sorting has nothing to add. Into slots they go unit beside
-      // unit, which over PCIe is a write for each line, and not for each unit.
+      // A large message fills a chunk of a ring by itself, so sorting gains nothing. Into a slot, lanes write it unit
+      // beside unit. Over PCIe this is one write per line, not one per unit.
       if constexpr (!am_message<Handler>::is_compact)
         if (32 * message_units < unit, am_message<Handler>::pieces >> capacity || ring_to(g, sink))
           return send_am<message.kind>(g, sink, message.data);
@@ -181,19 +193,19 @@ struct block_sender {
   // --- state, in shared memory --------------------------------------------------------------------------------
   gravel_t g;
   uint32_t reserved, written, emptied, in_place, to_peers;
-  uint32_t capacity;  ///< units that are gathered before they are sorted
-  uint64_t ticket;    ///< that of the team which hands over
+  uint32_t capacity;  ///< units of the buffer that are sorted; the bins follow
+  uint64_t ticket;    ///< ticket of the team that hands over
   peer_bins bins;
-  unit buffer[CAPACITY + more_bins];  ///< [capacity] to be sorted, then the bins
+  unit buffer[CAPACITY + more_bins];  ///< [capacity] units to be sorted, then the bins
   message_key keys;
   kind_table kinds;
-  /// Of each message: its key at its first unit; no_message at its other units.
+  /// The key of each message at its first unit; no_message at its other units.
   uint32_t key[CAPACITY];
   message_sort<BLOCK, CAPACITY> sorted;
 
  protected:
-  /// Callers that are no kernel, or no whole block, are reported. A sender whose heap has no bytes drops what it is
-  /// given.
+  /// Reports callers that are no kernel or no whole block. A sender whose handle has heap_bytes == 0 drops all
+  /// messages.
   GRAVEL_DEVICE bool refused(const gravel_t& handle) {
     if (!forbidden_outside_kernel(handle, other_call::block_sender) &&
         enter_block(handle, team_call::block_sender_begin))
@@ -205,7 +217,7 @@ struct block_sender {
   GRAVEL_DEVICE void start(const gravel_t& handle) {
     const uint32_t threads = blockDim.x * blockDim.y * blockDim.z;
     if (threads != BLOCK) {
-      __syncthreads();  // who is still in end() looks at g
+      __syncthreads();  // a thread that is still in end() reads g
       if (block_rank() == 0) {
         g = handle;
         g.heap_bytes = 0;
@@ -236,7 +248,7 @@ struct block_sender {
     return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
   }
 
-  /// The commonest ways first, with few questions: into the own PE's memory, and into a peer's bin.
+  /// Checks the common routes first, with few instructions: memory of this PE, and the bin of a peer.
   template <op O, class T>
   GRAVEL_DEVICE void one_sided(T* dest, T value, int pe) {
     using message = update_message<O, T>;
@@ -248,8 +260,7 @@ struct block_sender {
         apply_here<message::operation>(dest, value);
         if (bins.in_use == 0 || !GRAVEL_CUDA) return;
       }
-      // Lanes that have nothing to send stay, so that a whole warp acts together. Bins that have this kind have asked
-      // before.
+      // Lanes whose message was applied in place take part, so that the whole warp acts together.
       if (way == peer_bins::to_self ||
           (way < peer_bins::most &&
            (bins.have(message::kind) ||
@@ -266,9 +277,9 @@ struct block_sender {
     one_sided_by_any_way<O>(dest, value, pe);
   }
 #if !GRAVEL_CUDA
-  /// One thread runs all lanes of a block, and without a seed it changes between them only where they wait. So here
-  /// nobody comes between, and the commonest message needs no protocol. False: it is another kind, or there is no room.
-  /// (Who empties the buffer has made `reserved` larger than `capacity`.)
+  /// One thread runs all lanes of a block. Without a seed it switches lanes only where they wait, so no other lane runs
+  /// during this function, and the common message needs no protocol. Returns false if the message is of another kind,
+  /// or if there is no room. (A group that empties the buffer has made `reserved` larger than `capacity`.)
   template <row_kind KIND, class Piece, uint32_t N>
   bool gather_alone(uint32_t sink, const Piece (&message)[N]) {
     constexpr uint32_t UNITS = message_units<Piece, N>;
@@ -310,13 +321,14 @@ struct block_sender {
     if (fits_index(g.heap_bytes, sizeof(T))) gather<message::kind>(sink, message(offset, value).word);
     else gather_wide(sink, message::wide_word0(offset), to_word(value));
   }
-  /// Not inlined at each place that sends.
+  /// Not inlined, so that there is one copy for all places that send.
   __device__ GRAVEL_NOINLINE void gather_wide(uint32_t sink, uint64_t word0, uint64_t word1) {
     const unit message[1] = {{{word0, word1}}};
     gather<wide_kind(1)>(sink, message);
   }
 
-  /// A message of a kind for which there is no number. Lanes with several kinds may stand here. One copy for all.
+  /// Sends a message of a kind that has no number in `kinds`. Lanes with different kinds may call together. There is
+  /// one copy for all kinds.
   __device__ GRAVEL_NOINLINE void send_any(uint32_t sink, uint64_t kind_bits, const void* message) {
     const lane_group all = lane_group::active();
     const lane_group group = all.part(all.match(kind_bits));
@@ -339,7 +351,7 @@ struct block_sender {
       if constexpr (UNITS > max_small_units) {
         return send_direct<KIND>(g, sink, message);
       } else {
-        Piece copy[N];  // whose address leaves, not the message's
+        Piece copy[N];  // a copy, so that the address of `message` does not leave this function
         for (uint32_t i = 0; i < N; ++i) copy[i] = message[i];
         return send_any(sink, KIND.bits(), copy);
       }
@@ -358,11 +370,10 @@ struct block_sender {
     if (group.is_leader()) block_add_release(&written, wanted);  // [B1]
   }
 
-  /// One try to reserve `wanted` places for the group. Returns the first, or, if they are not all there, something for
-  /// which the reservation does not end within `capacity`; by then the buffer has been emptied.
+  /// Tries once to reserve `wanted` units for the group. Returns the first of them. If there is no room, returns a
+  /// value for which the reservation does not end within `capacity`; the buffer has been emptied by then.
   GRAVEL_DEVICE uint32_t reserve(const lane_group& group, uint32_t wanted) {
-    // One lane looks at `emptied`, for all: a lane that looked later might wait for an empty after the one that the
-    // others wait for.
+    // One lane reads `emptied` for all. A lane that reads it later could wait for a later emptying than the others.
     uint32_t round = 0, at = 0;
     if (group.is_leader()) {
       round = load_acquire<scope::shared>(&emptied);  // [B2]
@@ -382,7 +393,7 @@ struct block_sender {
       else
 #endif
         empty_diverged(group, at,
-                       group.from_leader(keys.bits(kinds.size())));  // other lanes may find new kinds meanwhile
+                       group.from_leader(keys.bits(kinds.size())));  // other lanes may add kinds meanwhile
       group.sync();
     } else {
       for (relax empty; load_acquire<scope::shared>(&emptied) == round; empty()) {  // [B2]
@@ -390,7 +401,7 @@ struct block_sender {
     }
   }
 
-  /// Thread scope: the group. Nobody else touches the buffer meanwhile.
+  /// Empties the buffer by one group. No other lane touches the buffer meanwhile. Thread scope: the group.
   template <class Group>
   GRAVEL_DEVICE void empty_diverged(const Group& group, uint32_t units, uint32_t key_bits) {
     sorted.sort_counted(group_team<Group>{group}, key, units, key_bits);
@@ -399,17 +410,17 @@ struct block_sender {
         [&] {
           store_relaxed<scope::shared>(&written, 0u);
           store_release<scope::shared>(&reserved, 0u);
-          // Atomically: once `reserved` is 0 another group may fill the buffer, and empty it, before this is done.
+          // Atomic: once `reserved` is 0 another group may fill the buffer and empty it before this is done.
           fetch_add_release<scope::shared>(&emptied, 1u);  // [B2]
         });
   }
 
-  /// The same by the whole block. Thread scope: block, converged.
+  /// Empties the buffer by the whole block. Thread scope: block, converged.
   GRAVEL_DEVICE void empty_converged(uint32_t units) {
     if (units == 0) return;
     const uint32_t rank = block_rank(), key_bits = keys.bits(kinds.size());
 #if !GRAVEL_CUDA
-    if (!simt::inner::explores) {  // one thread runs all lanes: it is done sooner by one of them
+    if (!simt::inner::explores) {  // one thread runs all lanes: one lane that does all the work is faster
       if (rank == 0) sorted.sort_counted(group_team<lone_lane>{lone_lane()}, key, units, key_bits);
       __syncthreads();
     } else
@@ -432,10 +443,10 @@ struct block_sender {
 
 /// Gathers a thread block's messages in shared memory, sorts them by destination, and hands over whole slots.
 /// @tparam BLOCK threads of the block, which may have one, two or three dimensions
-/// @tparam CAPACITY messages of up to 16 bytes that gather before they are sorted, 128 to 4096; each takes 26 bytes of
-///   shared memory
-/// @tparam PEERS for how many peers there is room in bins of a chunk each (route `peer`), 16 bytes for each message of
-///   them; with more peers bins are smaller. A sender for 1 lets more blocks run on a GPU
+/// @tparam CAPACITY messages of up to 16 bytes that are gathered before they are sorted, 128 to 4096. Each takes 26
+///   bytes of shared memory
+/// @tparam PEERS number of peers for which there is room in bins of one chunk each (route `peer`): 16 bytes for each
+///   message of a bin. If there are more peers, bins are smaller. A sender for 1 peer lets more blocks run on a GPU
 /// @scope lane, from divergent code, between begin() and end()
 /// @completion after end(): gravel_quiet (operations of this PE), gravel_barrier_all (operations of all PEs)
 /// @errors as of the operations in put.cuh; a block with another number of threads, or too little shared memory: the
@@ -455,8 +466,8 @@ struct gravel_block_sender : gravel::detail::block_sender<BLOCK, CAPACITY, PEERS
     if (!base::refused(handle)) base::start(handle);
   }
 
-  /// The sender in the block's dynamic shared memory: launch the kernel with shared_bytes more than `offset`. Its
-  /// begin() reports a block that has less, and ends it.
+  /// A sender in the block's dynamic shared memory. Launch the kernel with `shared_bytes` more bytes than `offset`. If
+  /// the block has less memory, begin() reports it and ends the job.
   /// @param offset bytes from the beginning of the dynamic shared memory, a multiple of 16
   GRAVEL_DEVICE static base& dynamic(uint32_t offset = 0) {
     gravel::detail::dynamic_shared_memory<shared_bytes>::check();

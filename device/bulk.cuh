@@ -1,13 +1,18 @@
-// Any number of bytes, by a whole block, a warp, a lane, or a host thread: gravel_put_bulk, gravel_get_bulk,
-// gravel_put_signal.
-// On the route `net` they are cut into messages that fit a slot of the queue and a packet; on the others they are copies.
+// Bulk operations: any number of bytes, by a whole block, a warp, a lane, or a host thread: gravel_put_bulk,
+// gravel_get_bulk, gravel_put_signal.
 //
-//   get_bulk          request (up to 16 answers long) -> handler side of the source: a bulk_reply for each piece
-//   put_signal        data and signal in one message; what does not fit goes before, and is applied before that one leaves
+// On the route `net` the data is cut into messages that fit a slot of the queue and a packet. On the other routes it is
+// copied.
 //
-// Gets are counted by the units of their answers, so that those never need more room than the limit says (fetch.cuh).
+// Protocol on the route `net`.
+//   get_bulk     a request (for up to 16 answers) goes to the handler side of the source, which sends a bulk_reply for
+//   each piece
+//   put_signal   data and signal travel in one message. Data that does not fit into it is sent and applied before it
+//   leaves
 //
-// What all calls of this file have in common. A host thread calls any of them alone. Data moves fastest where both
+// Gets are counted by the units of their answers, so answers never need more room than the limit says (fetch.cuh).
+//
+// What all calls of this file have in common. A host thread calls any of them alone. Data moves fastest if both
 // addresses are multiples of 16, and by a whole block: a lane copies alone.
 // @param g handle: the one that the kernel was given, or gravel_host_handle()
 // @param dest symmetric address of any alignment, where the data arrives: at `pe` (put), or here (get)
@@ -19,7 +24,7 @@
 // @param how GRAVEL_SIGNAL_SET or GRAVEL_SIGNAL_ADD
 // @param pe 0 to gravel_n_pes(g) - 1
 // @param lanes mask of the lanes of the warp that call together; all of them call with the same mask
-// @completion gravel_quiet; who sees a signal also sees the data before it
+// @completion gravel_quiet; a lane that sees a signal also sees the data before it
 // @errors memory outside the heap, a PE out of range, a call from a handler, threads that are missing or differ in
 //   their arguments: the job ends with a message that names the call
 // @source OpenSHMEM 1.5: shmem_putmem_nbi, shmem_getmem_nbi, shmem_putmem_signal_nbi; NVSHMEM: nvshmemx_*_block and
@@ -36,7 +41,7 @@ enum gravel_signal_op { GRAVEL_SIGNAL_SET, GRAVEL_SIGNAL_ADD };
 
 namespace gravel::detail {
 
-/// Is [address, address + bytes) symmetric, and `pe` one of the job's? Reports what is wrong, once for the team.
+/// Returns true if [address, address + bytes) is symmetric and `pe` is in range. Reports an error once for the team.
 GRAVEL_BOTH bool locate_bytes(const gravel_t& g, const copy_team& team, const void* address, uint64_t bytes, int pe,
                               op o, uint64_t* offset) {
   *offset = static_cast<uint64_t>(static_cast<const char*>(address) - g.heap);
@@ -48,14 +53,14 @@ GRAVEL_BOTH bool locate_bytes(const gravel_t& g, const copy_team& team, const vo
   return false;
 }
 
-/// Where the memory of `pe` is mapped for the caller; nullptr: it is not.
+/// Returns the address at which the heap of `pe` is mapped for the caller; nullptr if it is not.
 GRAVEL_BOTH char* mapped_heap(const gravel_t& g, int pe) { return is_self(g, pe) ? g.heap : peer_heap(g, pe); }
 
-/// Units of a bulk message in this queue.
+/// Most units of a bulk message in this queue.
 GRAVEL_BOTH uint32_t most_bulk_units(const gravel_t& g, const queue& q) {
   return q.shape.payload_units < g.bulk_units ? q.shape.payload_units : g.bulk_units;
 }
-/// Large slots for large data; host threads have but one queue.
+/// The queue for so many bytes: the one with large slots for large data. Host threads have only one queue.
 GRAVEL_BOTH const queue& bulk_queue(const gravel_t& g, const copy_team& team, uint64_t bytes) {
   const bool small = team.is_warp() && bulk_units(bytes + sizeof(unit)) <= most_bulk_units(g, g.direct);
   return g.block.state && !small ? g.block : g.direct;
@@ -80,7 +85,7 @@ GRAVEL_BOTH uint64_t send_bulk(const queue& q, const copy_team& team, uint32_t p
   return ticket;
 }
 
-/// A host thread sends a GPU's memory from a copy, made before the slot is claimed: from there on nothing may fail.
+/// A copy of a GPU's memory, which a host thread makes before it claims a slot: after the claim nothing may fail.
 class host_copy {
  public:
 #if GRAVEL_CUDA && !GRAVEL_ON_GPU
@@ -101,13 +106,13 @@ class host_copy {
 #endif
 };
 
-/// Signal of a put_signal: word 2 and 3 of its message.
+/// The signal of a put_signal: words 2 and 3 of its message.
 struct signal_of_put {
   uint64_t offset, value;
   gravel_signal_op how;
 };
 
-/// Route `net`. `signal` may be nullptr. Thread scope: the team.
+/// Puts on the route `net`. `signal` may be nullptr. Thread scope: the team.
 GRAVEL_BOTH_APART void put_bulk_remote(gravel_t g, copy_team team, uint64_t offset, const char* from, uint64_t bytes,
                                        const signal_of_put* signal, int pe) {
   const queue& q = bulk_queue(g, team, bytes);
@@ -133,7 +138,7 @@ GRAVEL_BOTH_APART void put_bulk_remote(gravel_t g, copy_team team, uint64_t offs
   send_bulk(q, team, to, head, n_head, held.of(from + done, bytes - done), bytes - done);
 }
 
-/// Behind data that was written before, by lanes that have synchronized. Thread scope: one lane.
+/// Sets or raises a signal after its data has been written by lanes that have synchronized. Thread scope: one lane.
 GRAVEL_BOTH void raise_signal(uint64_t* signal, uint64_t value, gravel_signal_op how) {
   if (how == GRAVEL_SIGNAL_ADD) fetch_add_release<scope::system>(signal, value);
   else store_release(signal, value);
@@ -164,7 +169,7 @@ GRAVEL_BOTH void put_bulk_by(const gravel_t& g, const copy_team& team, void* des
   if (char* const heap = mapped_heap(g, pe)) {
     copy_bytes(team, heap + offset, from, bytes);
     if (signal) thread_fence();
-    team.sync();  // before that, `source` may not be reused
+    team.sync();  // before this, `source` may not be reused
     if (signal && team.is_leader()) raise_signal(reinterpret_cast<uint64_t*>(heap + signal_offset), value, how);
     return;
   }
@@ -172,7 +177,7 @@ GRAVEL_BOTH void put_bulk_by(const gravel_t& g, const copy_team& team, void* des
   put_bulk_remote(g, team, offset, from, bytes, signal ? &with : nullptr, pe);
 }
 
-/// Of a get_bulk: bytes of one answer, and of one request. An answer fits a slot of the queue of handlers.
+/// Bytes of one answer to a get_bulk, and of one request. An answer fits a slot of the handlers' queue.
 GRAVEL_BOTH uint64_t answer_bytes(const gravel_t& g) {
   const uint32_t units = most_bulk_units(g, g.direct);
   return uint64_t{(units < g.n_cells ? units : static_cast<uint32_t>(g.n_cells)) - 1} * sizeof(unit);
@@ -182,7 +187,7 @@ GRAVEL_BOTH uint64_t request_bytes(const gravel_t& g) {
   return answer_bytes(g) * (at_once < 1 ? 1 : at_once > 16 ? 16 : at_once);
 }
 
-/// Requests are few: one lane sends them all. Thread scope: lane.
+/// Sends the requests of a get_bulk. They are few: one lane sends them all. Thread scope: lane.
 GRAVEL_BOTH_APART void request_bulk(gravel_t g, uint64_t to, uint64_t from, uint64_t bytes, int pe) {
   const uint64_t most = request_bytes(g), each = answer_bytes(g);
   for (uint64_t done = 0; done < bytes; done += most) {
@@ -194,7 +199,7 @@ GRAVEL_BOTH_APART void request_bulk(gravel_t g, uint64_t to, uint64_t from, uint
   }
 }
 
-/// Answers a request: its pieces `first`, `first` + `step` and so on. Thread scope: the team, of the receiver.
+/// Answers the pieces `first`, `first + step`, ... of a request. Thread scope: the team, of the receiver.
 GRAVEL_BOTH message_fault answer_get_bulk(const gravel_t& g, const copy_team& team, const unit (&request)[2],
                                           uint32_t first, uint32_t step) {
   const uint64_t each = answer_bytes(g), bytes = request[1].word[0], back = request[0].word[1];
@@ -226,8 +231,8 @@ GRAVEL_BOTH void get_bulk_by(const gravel_t& g, const copy_team& team, void* des
   team.sync();
 }
 
-/// Applies a bulk message that arrived with data at `m`; `g` is the handlers' handle, `head` its first two units as
-/// they were checked. Thread scope: the team, of the receiver.
+/// Applies a bulk message that arrived with data at `m`. `g`: the handlers' handle; `head`: its first two units as they
+/// were checked. Thread scope: the team, of the receiver.
 GRAVEL_BOTH void finish_bulk(const gravel_t& g, const copy_team& team, const unit (&head)[2], const unit* m) {
   const uint64_t w0 = head[0].word[0], w1 = head[0].word[1];
   const op o = op_of(w0);
@@ -261,8 +266,8 @@ GRAVEL_BOTH void gravel_put_bulk_lane(const gravel_t& g, void* dest, const void*
   gravel::detail::put_bulk_by(g, gravel::detail::copy_team::lane(g), dest, source, bytes, pe);
 }
 
-/// Copies `bytes` bytes to `pe`, and behind them sets or raises `*signal` there. Data that does not fit one message
-/// (GRAVEL_SLOT_SIZE, GRAVEL_PACKET_SIZE) on the route `net` waits until all but its last part is applied.
+/// Copies `bytes` bytes to `pe`, then sets or raises `*signal` there. If the data does not fit one message
+/// (GRAVEL_SLOT_SIZE, GRAVEL_PACKET_SIZE) on the route `net`, the call waits until all but the last part is applied.
 /// @scope block: every thread, with the same arguments; a host thread. Not handlers
 GRAVEL_BOTH void gravel_put_signal(const gravel_t& g, void* dest, const void* source, uint64_t bytes, uint64_t* signal,
                                    uint64_t value, gravel_signal_op how, int pe) {
@@ -283,7 +288,7 @@ GRAVEL_BOTH void gravel_put_signal_lane(const gravel_t& g, void* dest, const voi
   gravel::detail::put_bulk_by(g, gravel::detail::copy_team::lane(g), dest, source, bytes, pe, signal, value, how);
 }
 
-/// Copies `bytes` bytes from `pe`. Does not wait for the answer, unless very much is under way.
+/// Copies `bytes` bytes from `pe`. It does not wait for the answer, unless very much is under way.
 /// @scope block: every thread, with the same arguments; a host thread. Not handlers
 GRAVEL_BOTH void gravel_get_bulk(const gravel_t& g, void* dest, const void* source, uint64_t bytes, int pe) {
   gravel::detail::get_bulk_by(g, gravel::detail::copy_team::block(g), dest, source, bytes, pe);

@@ -1,10 +1,13 @@
-// Collectives of kernels. Thread scope: block; all threads of one block of each PE call, all PEs the same calls in the
-// same order, and only one block of a PE at a time. gravel_barrier is for all threads of a whole grid instead. The
-// kernel is started with gravel_launch, as it waits for the others.
+// Collectives of kernels: barriers, broadcast and reductions.
 //
-// A contribution is put into every PE's scratch memory, into its place among those of all PEs. Then the blocks meet in
-// a barrier: quiet, and rounds in which each tells the PE 2^k further on that it, and all it has heard of, has come.
-// What was put before is there now; each PE combines it, in the order of the PEs.
+// All threads of one block of each PE call, all PEs make the same calls in the same order, and only one block of a PE
+// calls at a time. gravel_barrier is for all threads of a whole grid instead. The kernel is started with gravel_launch,
+// since it waits for the other PEs.
+//
+// Protocol. Each PE puts its contribution into every PE's scratch memory, into its own place there. Then the blocks
+// have a rendezvous, a dissemination barrier: each block quiets, then in round k notifies the PE 2^k further on that
+// it, and all PEs that it has heard of, have arrived. After it, all contributions are there. Each PE combines them in
+// the order of the PEs.
 //
 // What all calls of this file have in common:
 // @param g handle that the kernel was given
@@ -27,15 +30,16 @@ namespace gravel::detail {
 
 namespace inner {
 
-/// Thread 0 of the block. What the block has sent is applied before it says that it is here.
-GRAVEL_DEVICE_APART void meet(gravel_t g, other_call what) {
+/// Rendezvous of the blocks of all PEs. What the block has sent is applied before it notifies the others. Thread scope:
+/// thread 0 of the block.
+GRAVEL_DEVICE_APART void rendezvous(gravel_t g, other_call what) {
   gravel_quiet(g);
   block_scratch* const mine = g.scratch;
   const uint64_t epoch = mine->epoch + 1;
   mine->epoch = epoch;
   uint32_t k = 0;
   for (uint32_t distance = 1; distance < g.n_pes; distance *= 2, ++k) {
-    // A maximum: one that is late does not undo the next.
+    // A maximum: a notification that is late does not undo the next one.
     gravel_max(g, &mine->flag[k], epoch << 8 | static_cast<uint64_t>(what),
                static_cast<int>((g.my_pe + distance) % g.n_pes));
     gravel_flush(g);
@@ -51,38 +55,38 @@ GRAVEL_DEVICE_APART void meet(gravel_t g, other_call what) {
 GRAVEL_DEVICE void sync_as_block(const gravel_t& g, other_call what) {
   thread_fence();  // what each thread did in this PE's own memory and in peers'
   __syncthreads();
-  if (copy_team::block(g).is_leader()) meet(g, what);
+  if (copy_team::block(g).is_leader()) rendezvous(g, what);
   __syncthreads();
 }
 
-/// The blocks of a cooperative grid come together; the leader of the one that comes last calls `last` for all of them,
-/// before any goes on. The blocks' words are not reset by anybody else: no block comes again before `grids_met` has
-/// changed, which each has read before it came. Thread scope: all blocks.
+/// Rendezvous of the blocks of a cooperative grid. The leader of the last block that arrives calls `last` for all of
+/// them, before any of them continues. Only the last block resets the count: no block arrives again before
+/// `grid_barriers` has changed, and each block has read that word before it arrived. Thread scope: all blocks.
 template <class F>
 GRAVEL_DEVICE void join_blocks(const gravel_t& g, F last) {
   thread_fence();  // what each thread did in this PE's own memory and in peers'
   __syncthreads();
   if (copy_team::block(g).is_leader()) {
     block_scratch* const mine = g.scratch;
-    const uint64_t before = load_relaxed<scope::device>(&mine->grids_met),
+    const uint64_t before = load_relaxed<scope::device>(&mine->grid_barriers),
                    blocks = uint64_t{gridDim.x} * gridDim.y * gridDim.z;
     if (fetch_add_acq_rel<scope::device>(&mine->arrived, uint64_t{1}) + 1 == blocks) {  // [M1]
       store_relaxed<scope::device>(&mine->arrived, uint64_t{0});
       last();
-      store_release<scope::device>(&mine->grids_met, before + 1);  // [M2]
+      store_release<scope::device>(&mine->grid_barriers, before + 1);  // [M2]
     } else {
-      for (watched_wait wait; load_acquire<scope::device>(&mine->grids_met) == before;)  // [M2]
+      for (watched_wait wait; load_acquire<scope::device>(&mine->grid_barriers) == before;)  // [M2]
         wait.attentively(g, [] { return wait_subject{.what = awaited::grid}; });
     }
   }
   __syncthreads();
 }
-/// The last block meets the other PEs for all of its grid.
+/// Rendezvous of the grids of all PEs: the last block of each grid takes part in that of the PEs.
 GRAVEL_DEVICE void sync_as_grid(const gravel_t& g, other_call what) {
-  join_blocks(g, [&g, what] { meet(g, what); });
+  join_blocks(g, [&g, what] { rendezvous(g, what); });
 }
 
-/// A word of the scratch memory of `pe`.
+/// Puts a word into the scratch memory of `pe`.
 GRAVEL_DEVICE_APART void put_word(gravel_t g, uint64_t* at, uint64_t value, int pe) { gravel_put(g, at, value, pe); }
 
 template <class T>
@@ -92,7 +96,7 @@ GRAVEL_DEVICE T combined(other_call what, T a, T b) {
   return a + b;
 }
 
-/// Up to block_scratch::values values.
+/// Reduces up to block_scratch::values elements.
 template <class T>
 GRAVEL_DEVICE void reduce_piece(const gravel_t& g, other_call what, T* to, const T* from, uint32_t count) {
   const copy_team team = copy_team::block(g);
@@ -126,16 +130,16 @@ GRAVEL_DEVICE void reduce_as_block(const gravel_t& g, other_call what, team_call
 }  // namespace inner
 }  // namespace gravel::detail
 
-/// Waits until all that the block has sent before is applied, and the blocks of all PEs are here.
+/// Waits until everything that the block has sent before is applied, and the blocks of all PEs have arrived.
 GRAVEL_DEVICE void gravel_barrier_block(const gravel_t& g) {
   using namespace gravel::detail;
   if (!forbidden_outside_kernel(g, other_call::barrier_block) && enter_block(g, team_call::barrier_block))
     inner::sync_as_block(g, other_call::barrier_block);
 }
 
-/// Waits until all that the grid has sent before is applied, and the grids of all PEs are here. Grids may differ from
-/// PE to PE. In a plain launch of several blocks some might wait for blocks that cannot start: that ends the job with a
-/// message.
+/// Waits until everything that the grid has sent before is applied, and the grids of all PEs have arrived. Grids may
+/// differ from PE to PE. In a plain launch of several blocks, some could wait for blocks that cannot start: such a call
+/// ends the job with a message.
 /// @scope grid: all threads of all blocks of a cooperative launch (gravel_launch_config::cooperative), or of one block
 GRAVEL_DEVICE void gravel_barrier(const gravel_t& g) {
   using namespace gravel::detail;
@@ -144,10 +148,10 @@ GRAVEL_DEVICE void gravel_barrier(const gravel_t& g) {
     inner::sync_as_grid(g, other_call::barrier);
 }
 
-/// Copies values[0 .. count) of PE `root` to all PEs. T: as of gravel_put. For small numbers of values: they go one by
-/// one.
+/// Copies values[0 .. count) of PE `root` to all PEs. T: as of gravel_put. It is meant for few values: they are put one
+/// by one.
 /// @param values [count] in memory that the block shares (shared or global)
-/// @param root the PE whose values all get
+/// @param root the PE whose values all PEs get
 template <class T>
 GRAVEL_DEVICE void gravel_broadcast_block(const gravel_t& g, T* values, uint32_t count, int root) {
   using namespace gravel::detail;
@@ -174,17 +178,17 @@ GRAVEL_DEVICE void gravel_broadcast_block(const gravel_t& g, T* values, uint32_t
   __syncthreads();
 }
 
-/// to[0 .. count) = the sum, minimum, maximum over all PEs, element by element, of from[0 .. count); `to` may be
-/// `from`. Both in memory that the block shares. T: integers of 4 and 8 bytes, float, double. The same result, bit for
-/// bit, at all PEs.
+/// to[0 .. count) = the sum, minimum or maximum over all PEs, element by element, of from[0 .. count). `to` may be
+/// `from`. Both lie in memory that the block shares. T: integers of 4 and 8 bytes, float, double. The result is the
+/// same, bit for bit, at all PEs.
 #define GRAVEL_REDUCTION(name, call)                                                                                 \
   template <class T>                                                                                                 \
   GRAVEL_DEVICE void name(const gravel_t& g, T* to, const T* from, uint32_t count) {                                 \
     gravel::detail::inner::reduce_as_block(g, gravel::detail::other_call::call, gravel::detail::team_call::call, to, \
                                            from, count);                                                             \
   }
-/// Sums over all PEs, element by element. T: integers of 4 and 8 bytes, float, double. The same result, bit for bit, at
-/// all PEs.
+/// Sums over all PEs, element by element. T: integers of 4 and 8 bytes, float, double. The result is the same, bit for
+/// bit, at all PEs.
 GRAVEL_REDUCTION(gravel_sum_all_block, sum_all_block)
 /// Minima over all PEs, element by element. T: as of gravel_sum_all_block.
 GRAVEL_REDUCTION(gravel_min_all_block, min_all_block)

@@ -1,6 +1,6 @@
 // Operations with an answer.
 //
-// gravel_get does not wait for its answer, unless very many are under way; it is complete after gravel_quiet. The
+// gravel_get does not wait for its answer, unless very many gets are under way; it is complete after gravel_quiet. The
 // fetching operations, swap and compare_swap wait for their answers. Kernels that use these must leave room for the
 // resolver kernel (docs/programming.md).
 //
@@ -21,7 +21,7 @@
 
 namespace gravel::detail {
 
-/// Takes a free reply cell: lanes spread over the cells by ticket, and wait where one is still in use.
+/// Takes a free reply cell. Lanes spread over the cells by ticket, and wait where a cell is still in use.
 GRAVEL_BOTH uint64_t take_reply_cell(const gravel_t& g) {
   relax wait;
   for (uint64_t at = fetch_add<scope::device>(&g.counters->reply_tickets, uint64_t{1});; ++at) {
@@ -31,34 +31,34 @@ GRAVEL_BOTH uint64_t take_reply_cell(const gravel_t& g) {
   }
 }
 
-/// Before gets are sent whose answers have `n` units: waits while answers of as many units as there are reply cells are
-/// under way, so that they need no more room than that anywhere. Returns what the type byte of each must say. Thread
-/// scope: lane, for its group.
+/// To be called before gets whose answers have `n` units are sent. Waits while answers of as many units as there are
+/// reply cells are under way: so answers never need more room than that anywhere. Returns the type byte that each get
+/// must carry. Thread scope: lane, for its group.
 GRAVEL_BOTH uint8_t begin_gets(const gravel_t& g, uint32_t n) {
   get_window& gets = g.counters->gets;
   const uint64_t end = gets.claim(n);
   for (relax wait; !gets.may_send(end, g.n_cells); wait()) {
-    // What is under way may lie in packets that wait for more.
+    // Gets that are under way may lie in packets that are not full yet.
     g.direct.ask_flush(load_relaxed<scope::device>(&g.direct.state->tickets));
     update_gets(g);
   }
   const uint32_t parity = gets.count(n);
   return static_cast<uint8_t>((parity ? odd_parity : 0) | (g.from == sender::host ? host_origin : 0));
 }
-/// At the receiver of an answer of `n` units, which is written. `type`: of the answer.
+/// Counts an answer of `n` units, which the caller, the receiver, has written. `type`: type byte of the answer.
 GRAVEL_BOTH void finish_gets(const gravel_t& g, uint8_t type, uint32_t n) {
   uint64_t* const done = type & host_origin ? g.counters->host_gets_done : g.counters->gets.done;
   fetch_add_release<scope::device>(&done[type & odd_parity ? 1 : 0], uint64_t{n});  // [G1]
 }
 
-/// `type`: of the value. Returns the answer as a word.
+/// Sends a request and waits for its answer, which it returns as a word. `type`: type of the value.
 GRAVEL_BOTH_APART uint64_t fetch_remote(gravel_t g, op o, uint8_t type, uint64_t offset, uint64_t operand,
                                         uint64_t expected, int pe) {
   const uint64_t cell = take_reply_cell(g);
   const uint8_t origin = g.from == sender::host ? host_origin : 0;
   const unit message[2] = {{{make_word0(o, type | origin, offset), operand}}, {{make_return(g.my_pe, cell), expected}}};
   send_direct(g, sink_of(static_cast<uint32_t>(pe), sink_kind::device), message);
-  // Nobody else may flush for us: without asking, the request leaves only with its packet's age.
+  // Perhaps no other party flushes this queue. Without a flush the request leaves only when its packet is old enough.
   const uint64_t target = load_acquire<scope::device>(&g.direct.state->tickets);
   for (relax wait; load_acquire<scope::device>(&g.cells[cell].state) != reply_cell::answered; wait())  // [R1]
     g.direct.ask_flush(target);
@@ -67,7 +67,7 @@ GRAVEL_BOTH_APART uint64_t fetch_remote(gravel_t g, op o, uint8_t type, uint64_t
   return answer;
 }
 
-/// One of fetch_add ... compare_swap, by route.
+/// Runs one of fetch_add ... compare_swap by the route to `pe`.
 template <class T>
 GRAVEL_BOTH T fetching(const gravel_t& g, op o, T* dest, T operand, T expected, int pe) {
   uint64_t offset;
@@ -83,8 +83,8 @@ GRAVEL_BOTH T fetching(const gravel_t& g, op o, T* dest, T operand, T expected, 
 
 }  // namespace gravel::detail
 
-/// Reads `*source` at `pe` into `*dest` here. While GRAVEL_REPLY_CELLS gets of this PE's kernels (or of its host
-/// threads) are under way it waits for earlier ones. T: as of gravel_put.
+/// Reads `*source` at `pe` into `*dest` here. It waits for earlier gets while GRAVEL_REPLY_CELLS gets of this PE's
+/// kernels (or of its host threads) are under way. T: as of gravel_put.
 /// @param dest symmetric address in this PE's own heap, where the value arrives
 /// @completion gravel_quiet: then `*dest` is valid
 /// @source OpenSHMEM 1.5: shmem_get_nbi
@@ -159,7 +159,7 @@ GRAVEL_BOTH T gravel_fetch(const gravel_t& g, const T* source, int pe) {
   using N = number<T>;
   return from_word<T>(to_word(fetching(g, op::fetch, const_cast<N*>(as_numbers(source)), N{}, N{}, pe)));
 }
-/// Reads `*source` at `pe`: gravel_fetch under the name of the reads.
+/// Reads `*source` at `pe`, as gravel_fetch.
 /// @return the value
 template <class T>
 GRAVEL_BOTH T gravel_get_value(const gravel_t& g, const T* source, int pe) {

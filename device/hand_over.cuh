@@ -1,4 +1,4 @@
-// Handing over what a block sender has gathered and sorted: rows for peers go into the rings in their memory, the
+// Hands over what a block sender has gathered and sorted. Rows for peers go into the rings in the peers' memory, all
 // others into slots of this PE's queue.
 #pragma once
 #include "device/outbox.cuh"
@@ -6,16 +6,17 @@
 
 namespace gravel::detail {
 
-/// The kinds of messages that a block has sent so far, numbered, in shared memory.
+/// The kinds of messages that a block has sent so far, numbered. In shared memory.
 struct kind_table {
   static constexpr uint32_t most = 16;
-  uint64_t bits[most];  ///< of row_kind; 0: none yet. Only the first that is 0 is ever set, so those in use come first
+  uint64_t bits[most];  ///< row_kind::bits; 0: none yet. Lanes set the first one that is 0, so those in use come first
 
   /// Thread scope: one lane.
   GRAVEL_DEVICE void begin() {
     for (uint64_t& b : bits) b = 0;
   }
-  /// Its number; `most`: there are too many. Thread scope: lane, divergent.
+  /// Returns the number of a kind, and gives it one if it has none; `most`: there are too many kinds. Thread scope:
+  /// lane, divergent.
   GRAVEL_DEVICE uint32_t number_of(const row_kind& kind) {
 #if GRAVEL_ON_GPU
 #pragma unroll 1
@@ -35,7 +36,7 @@ struct kind_table {
   }
 };
 
-/// What messages are sorted by: number of the kind, then sink.
+/// The key by which messages are sorted: number of the kind, then sink.
 struct message_key {
   uint32_t sink_bits;
   GRAVEL_BOTH static message_key of_pes(uint32_t n_pes) {
@@ -46,7 +47,7 @@ struct message_key {
   GRAVEL_BOTH uint32_t of(uint32_t kind, uint32_t sink) const { return kind << sink_bits | sink; }
   GRAVEL_BOTH uint32_t kind_in(uint32_t key) const { return key >> sink_bits; }
   GRAVEL_BOTH uint32_t sink_in(uint32_t key) const { return key & ((1u << sink_bits) - 1); }
-  /// Bits of a key if there are `kinds`.
+  /// Number of bits of a key if there are `kinds` kinds.
   GRAVEL_BOTH uint32_t bits(uint32_t kinds) const {
     uint32_t more = 0;
     while (kinds > 1u << more) ++more;
@@ -54,7 +55,7 @@ struct message_key {
   }
 };
 
-/// Messages sorted by key, in shared memory. Each begins at a unit of the buffer.
+/// Messages sorted by key, in shared memory. Each message begins at a unit of the buffer.
 struct sorted_messages {
   const unit* buffer;
   const uint32_t* key;        ///< by position in the buffer, at each message's first unit
@@ -71,8 +72,8 @@ struct sorted_messages {
     return row_kind::of_bits(kinds->bits[keys.kind_in(key[order[row_first[r]]])]);
   }
 
-  /// Copies messages first ... first + n, of one row, to where a row may begin. Thread scope: a team of `size` lanes,
-  /// of which this is `rank`.
+  /// Copies `n` messages of one row, from number `first` on, to `to`, where a row may begin. Thread scope: a team of
+  /// `size` lanes, of which this is `rank`.
   GRAVEL_DEVICE void copy(unit* to, uint32_t first, uint32_t n, uint32_t words, uint32_t rank, uint32_t size) const {
     if (words % 4 == 0) copy_pieces<4>(to, first, n, words, rank, size);
     else if (words % 2 == 0) copy_pieces<2>(to, first, n, words, rank, size);
@@ -88,10 +89,10 @@ struct sorted_messages {
   }
 
  public:
-  /// Some messages of a row, and how to find those of a unit.
+  /// Some messages of a row, and the numbers by which the messages of a unit are found.
   struct row_units {
     uint32_t first, n, words, units;
-    uint32_t inverse;  ///< to divide pieces by those of a message: exact as long as pieces * each < 2^20
+    uint32_t inverse;  ///< 2^20 / pieces of a message, to divide by it: exact as long as pieces * each < 2^20
     GRAVEL_DEVICE row_units(uint32_t begin = 0, uint32_t messages = 0, uint32_t of_message = 1)
         : first(begin), n(messages), words(of_message) {
       const uint32_t each = words % 4 == 0 ? words / 4 : words % 2 == 0 ? words / 2 : words;
@@ -99,7 +100,7 @@ struct sorted_messages {
       units = (n * words + row_kind::words_of_unit - 1) / row_kind::words_of_unit;
     }
   };
-  /// Unit i of them. WORDS: of the pieces in which messages are read.
+  /// Returns unit `i` of these messages. WORDS: words of the pieces in which messages are read.
   template <uint32_t WORDS>
   GRAVEL_DEVICE unit unit_of(const row_units& row, uint32_t i) const {
     constexpr uint32_t of_unit = 4 / WORDS;
@@ -124,9 +125,9 @@ struct sorted_messages {
   static_assert(4096 * max_small_units * max_compact_words < 1u << 20);
 };
 
-/// Pushes the rows for peers into their rings. Thread scope: the team of `size` lanes that `sync` synchronizes; rank 0
-/// claims and publishes. One chunk after the other: a team that held several while it waits for one of them could hold
-/// up the team that it waits for (test/models/peer_claims.pml).
+/// Pushes the rows for peers into their rings. Rank 0 claims and publishes, one chunk after the other. A team that
+/// waited for one chunk while it holds others could block the team for which it waits (test/models/peer_claims.pml).
+/// Thread scope: the team of `size` lanes that `sync` synchronizes.
 template <class Sync>
 GRAVEL_DEVICE void hand_over_to_peers(const gravel_t& g, const sorted_messages& m, uint64_t* ticket, uint32_t rank,
                                       uint32_t size, Sync sync) {
@@ -150,14 +151,14 @@ GRAVEL_DEVICE void hand_over_to_peers(const gravel_t& g, const sorted_messages& 
   }
 }
 
-/// Writes the other rows into as many slots as they need (mostly one). Thread scope: as above; rank 0 claims and
-/// publishes. It calls copied() once, when all messages have been read, those of peers too: before it publishes the
-/// last slot, since that waits until its bytes have arrived.
+/// Writes the other rows into as many slots as they need, mostly one. Rank 0 claims and publishes. It calls copied()
+/// once, when all messages have been read, those for peers too. This is before it publishes the last slot, since
+/// publishing waits until the bytes of the slot have arrived. Thread scope: as of hand_over_to_peers().
 template <class Sync, class Copied>
 GRAVEL_DEVICE void hand_over_to_queue(const gravel_t& g, const sorted_messages& m, uint64_t* ticket, uint32_t rank,
                                       uint32_t size, Sync sync, Copied copied) {
   const queue& q = g.block;
-  uint32_t r = 0, first = 0;  // next row, and its next message
+  uint32_t r = 0, first = 0;  // next row, and the next message of it
   const auto skip_peers = [&] {
     while (r < m.n_rows && ring_to(g, m.sink_of_row(r))) first = m.end_of(r++);
   };
@@ -171,11 +172,11 @@ GRAVEL_DEVICE void hand_over_to_queue(const gravel_t& g, const sorted_messages& 
     sync();
     const uint64_t claimed = *ticket;
     slot_header* slot = q.slot(claimed);
-    // Each lane goes through all rows of the slot, and stores its units on the way: those beside each other together,
-    // also where a row ends and the next begins.
+    // Each lane goes through all rows of the slot, and stores its units on the way. So neighbouring units are stored
+    // together, also where one row ends and the next begins.
     sorted_messages::row_units row;
     message_row entry{};                // row number `rank` of the slot
-    uint32_t begin = 0, slot_rows = 0;  // where `row` begins; rows so far
+    uint32_t begin = 0, slot_rows = 0;  // unit at which `row` begins; rows so far
     bool is_full = false;
     const auto next_row = [&] {
       if (is_full || r == m.n_rows || slot_rows == q.shape.max_rows) return false;
@@ -186,7 +187,8 @@ GRAVEL_DEVICE void hand_over_to_queue(const gravel_t& g, const sorted_messages& 
       is_full = first + n != end;
       row = {first, n, kind.words};
       if (n == 0) return false;
-      // The table's entries lie beside each other, too: who has the rank of a row keeps it until all are known.
+      // Entries of the table lie beside each other, too: the lane whose rank is the number of a row keeps its entry
+      // until all rows are known.
       if (slot_rows == rank) entry = {kind, m.sink_of_row(r), n};
       else if (rank == 0 && slot_rows >= size) store_row(&q.rows(slot)[slot_rows], {kind, m.sink_of_row(r), n});
       ++slot_rows;

@@ -1,18 +1,27 @@
-// Where a block sender gathers what goes to peers: a bin for each peer, in shared memory, of two halves. A half that is
-// full is pushed into the peer's ring as it is, a row; nothing needs to be sorted. So bins hold messages of one kind,
-// the first that the block sends to a peer; others are sorted.
+// Peer bins: where a block sender gathers messages for peers.
 //
-//   reserve: place = reserved += size: a position in an endless sequence; generation = place / half; half = generation
-//   % 2 wait until holds[half] == generation              [B4] acquire write the message; written[half] += size [B3]
-//   who sees written[half] == half size pushes it, then written[half] = 0, holds[half] = generation + 2   [B4] release
+// Problem. Messages for a peer need not be sorted: they leave as one row. But many lanes write at the same time, and a
+// full row takes microseconds to push over NVLink.
+// Solution. Each peer has a bin in shared memory, of two halves. Lanes fill one half while the other leaves: a full
+// half is pushed into the peer's ring as it is. All bins hold messages of one kind, the first that the block sends to a
+// peer. Messages of other kinds go into the buffer that is sorted.
 //
-// The lanes that stand here together may send to different bins, and wait for different halves. They must not wait for
-// each other's: who could go on might be whom another group waits for. So each round whoever can writes, what is full
-// is pushed by all, and the rest try again (test/models/bin_rounds.pml). (The push waits for the destination's ring
-// alone, which is emptied whatever happens here.)
+// Protocol.
+//   reserve: place = reserved += size: a position in an endless sequence; generation = place / half;
+//     half = generation % 2
+//   wait until holds[half] == generation                                                          [B4] acquire
+//   write the message; written[half] += size                                                      [B3]
+//   the group that sees written[half] == half size pushes the half, then
+//     written[half] = 0, holds[half] = generation + 2                                             [B4] release
 //
-// Invariants: places are disjoint, so one group of lanes, and only one, completes a generation; whoever waits, waits
-// for a lower generation of its own bin, so the lowest one that is incomplete always goes on.
+// Progress. The lanes of a group may send to different bins and wait for different halves. They must not wait for each
+// other: a lane that could write may be the one for which another group waits. So the group works in rounds. In each
+// round all lanes whose half is free write, the whole group pushes the halves that are full, and the other lanes try
+// again (test/models/bin_rounds.pml). A push waits only for the destination's ring, which its resolver empties in any
+// case.
+//
+// Invariants. Places are disjoint, so exactly one group completes a generation. A lane that waits, waits for a lower
+// generation of its own bin, so the lowest incomplete generation always advances.
 #pragma once
 #include "device/block_add.hpp"
 #include "device/peer.cuh"
@@ -20,8 +29,8 @@
 
 namespace gravel::detail {
 
-/// A whole warp as a lane_group: votes and shuffles with a mask that the compiler knows take one instruction, others a
-/// loop of a dozen.
+/// A whole warp, with the members of lane_group. A vote or a shuffle takes one instruction if the compiler knows the
+/// mask, and a loop of a dozen if it does not.
 struct whole_warp {
   uint32_t lane_;
   GRAVEL_DEVICE uint32_t lane() const { return lane_; }
@@ -36,15 +45,16 @@ struct whole_warp {
   GRAVEL_DEVICE static void sync() { __syncwarp(); }
 };
 
-/// In shared memory, beside the messages themselves: [bin][half][message].
+/// The bins of a block, in shared memory. The messages lie beside them: [bin][half][message].
 struct peer_bins {
   static constexpr uint32_t most = 16;
   static constexpr uint8_t to_self = most, none = 255;
   uint32_t half_units_log2;
-  uint32_t in_use;    ///< bins; 0: messages to peers are sorted like all others
-  uint64_t kind;      ///< row_kind::bits of what they hold; 0: nothing yet
-  uint32_t first_pe;  ///< of those in `way`
-  uint8_t way[64];    ///< [PE - first_pe] its bin; to_self: the own PE, in place; none: neither
+  uint32_t in_use;    ///< number of bins; 0: messages to peers are sorted like all others
+  uint64_t kind;      ///< row_kind::bits of the messages in the bins; 0: none yet
+  uint32_t first_pe;  ///< first PE of `way`
+  /// [PE - first_pe] the bin of the PE; to_self: it is this PE, whose memory is updated in place; none: neither.
+  uint8_t way[64];
   uint32_t reserved[most];
   uint32_t written[most][2];
   uint32_t holds[most][2];
@@ -53,14 +63,14 @@ struct peer_bins {
   GRAVEL_DEVICE unit* messages_of(unit* memory, uint32_t bin, uint32_t which) const {
     return memory + ((bin * 2 + which) << half_units_log2);
   }
-  /// Messages of a half, a power of two: generations are told by shifts.
+  /// Binary logarithm of the messages that a half holds. It is an integer, so generations are found by shifts.
   GRAVEL_DEVICE uint32_t half_log2(uint32_t words) const {
     uint32_t up = 0;
     while (1u << up < words) ++up;
     return half_units_log2 + 2 - up;
   }
 
-  /// `room`: units of memory that there are for the bins. Thread scope: one lane; the block synchronizes behind it.
+  /// Divides `room` units of memory among the bins. Thread scope: one lane; the block synchronizes behind it.
   GRAVEL_DEVICE void begin(const gravel_t& g, uint32_t room) {
     in_use = half_units_log2 = 0;
     kind = 0;
@@ -83,21 +93,22 @@ struct peer_bins {
     }
   }
 
-  /// Where messages to a PE, in range or not, gather: a bin, to_self, or none.
+  /// Returns where messages to a PE are gathered: a bin, to_self, or none. The PE may be out of range.
   GRAVEL_DEVICE uint32_t way_to(uint32_t pe) const { return pe - first_pe < sizeof(way) ? way[pe - first_pe] : none; }
 
-  /// Do the bins hold this kind? They do from now on if they were empty so far. Thread scope: lane, divergent.
+  /// Returns true if the bins hold this kind. If they were empty so far, they hold it from now on. Thread scope: lane,
+  /// divergent.
   GRAVEL_DEVICE bool take(row_kind wanted) { return have(wanted) || take_first(wanted); }
   GRAVEL_DEVICE bool have(row_kind wanted) const { return load_relaxed<scope::shared>(&kind) == wanted.bits(); }
   __device__ GRAVEL_NOINLINE bool take_first(row_kind wanted) {
     if (load_relaxed<scope::shared>(&kind) != 0) return have(wanted);
-    if (half_log2(wanted.words) < 5) return false;  // the places of a warp lie in two halves at most
+    if (half_log2(wanted.words) < 5) return false;  // else the places of a warp could lie in more than two halves
     return compare_swap_acquire<scope::shared>(&kind, uint64_t{0}, wanted.bits()) ||
            load_relaxed<scope::shared>(&kind) == wanted.bits();
   }
 
-  /// A message of the kind that the bins hold, to `bin`; to_self: none, of a lane that has stayed with those that send.
-  /// Thread scope: lane, divergent.
+  /// Adds a message of the kind that the bins hold to `bin`. With `bin` == to_self the lane adds none, but takes part
+  /// in the votes of the others. Thread scope: lane, divergent.
   template <row_kind KIND, class Piece, uint32_t N>
   GRAVEL_DEVICE void add(const gravel_t& g, unit* memory, uint32_t bin, const Piece (&message)[N], uint32_t* sent) {
     bin_message<Piece, N> m;
@@ -123,7 +134,7 @@ struct peer_bins {
     add_together<KIND>(g, memory, lane_group::of(mask), bin, message, sent);
   }
 #endif
-  /// The lanes of the group that send to the same bin; of one that does not send, any.
+  /// Returns the lanes of the group that send to the same bin. The result is undefined for a lane that does not send.
   template <class Group>
   GRAVEL_DEVICE uint32_t peers_of(const Group& group, uint32_t bin) const {
     uint32_t peers = group.ballot(bin < most);
@@ -149,7 +160,7 @@ struct peer_bins {
         return add_in_one_half(g, memory, group, bin, log2, at, message, sent);
 #endif
     const uint32_t place = at + group.rank_in(peers), generation = place >> log2, which = generation & 1;
-    // The places of one bin may end one half and begin the next.
+    // The places of one bin may cross from one half into the next.
     const uint32_t firsts = group.ballot(generation == at >> log2),
                    part = peers & (generation == at >> log2 ? firsts : ~firsts);
     for (relax wait;; wait()) {
@@ -157,7 +168,7 @@ struct peer_bins {
       if (goes)
         store_message(pieces_at<Piece>(messages_of(memory, bin, which)) + (place & (half - 1)) * N, message.piece);
       group.sync();
-      const uint32_t went = group.ballot(goes);  // of a part perhaps not all: they look one after the other
+      const uint32_t went = group.ballot(goes);  // lanes of a part read `holds` one after the other
       bool full = false;
       if (goes && lane_group::lowest(went & part) == group.lane()) {
         const uint32_t n = lane_group::popcount(went & part);
@@ -173,8 +184,8 @@ struct peer_bins {
   }
 
 #if GRAVEL_ON_GPU
-  /// What add_together() does, where all lanes of a warp have places in the same half: most often. They wait for the
-  /// same, so they may wait in a loop of their own.
+  /// add_together() for the most frequent case: all lanes of a warp have places in the same half. They all wait for the
+  /// same word, so they may wait in a loop of their own.
   template <class Piece, uint32_t N>
   GRAVEL_DEVICE void add_in_one_half(const gravel_t& g, unit* memory, const whole_warp& group, uint32_t bin,
                                      uint32_t log2, uint32_t at, const bin_message<Piece, N>& message, uint32_t* sent) {
@@ -190,7 +201,7 @@ struct peer_bins {
   }
 #endif
 
-  /// Hands over a full half. Thread scope: lanes of a warp, of which one has completed it.
+  /// Pushes a full half into the ring. Thread scope: lanes of a warp, one of which has completed the half.
   __device__ GRAVEL_NOINLINE void push(const gravel_t& g, unit* memory, uint32_t mask, uint32_t bin,
                                        uint32_t generation, uint32_t* sent) {
     const lane_group group = lane_group::of(mask);
@@ -208,7 +219,7 @@ struct peer_bins {
     group.sync();
     if (!group.is_leader()) return;
     store_relaxed<scope::shared>(&written[bin][which], 0u);
-    // Places are 32 bits wide, and so generations wrap below that.
+    // Places have 32 bits, so generations wrap at a lower number.
     store_release<scope::shared>(&holds[bin][which], (generation + 2) & (~0u >> log2));  // [B4]
     block_add(sent, row.messages);
     link.ring.publish(ticket, row);
@@ -216,8 +227,8 @@ struct peer_bins {
   }
 
  public:
-  /// Hands over what is left, and makes the bins empty. Thread scope: block, converged; `ticket`: a word of shared
-  /// memory. One bin after the other, as hand_over_to_peers.
+  /// Pushes what is left, and empties the bins, one bin after the other as in hand_over_to_peers(). `ticket`: a word of
+  /// shared memory. Thread scope: block, converged.
   GRAVEL_DEVICE void finish(const gravel_t& g, unit* memory, uint64_t* ticket, uint32_t rank, uint32_t size,
                             uint32_t* sent) {
     const row_kind held = row_kind::of_bits(kind);

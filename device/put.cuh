@@ -1,6 +1,6 @@
 // One-sided operations without an answer. Argument order as in OpenSHMEM (destination, value, PE) after the handle.
 //
-// Order between two operations on one PE is not kept unless gravel_fence lies between them.
+// Two operations on one PE are applied in any order unless gravel_fence lies between them.
 //
 // What all calls of this file have in common:
 // @param g handle: the one that the kernel or the handler was given, or gravel_host_handle()
@@ -22,14 +22,15 @@ namespace gravel::detail {
 
 GRAVEL_BOTH bool is_self(const gravel_t& g, int pe) { return static_cast<uint32_t>(pe) == g.my_pe && g.self_in_place; }
 
-/// The operation where it is mapped: here, or in a peer's memory.
+/// Applies an operation to mapped memory: of this PE, or of a peer.
 template <scope S = scope::device, class T>
 GRAVEL_BOTH void apply_mapped(op o, T* at, T value) {
   if (o == op::put) put_in_place(at, value);
   else if constexpr (is_addable<T>) apply_in_place<S>(o, at, value);
 }
 
-/// What does not depend on a sign is done with unsigned integers: rows of all such types are of one kind.
+/// The type of an operation in a message. Operations that do not depend on a sign use unsigned integers: so rows of all
+/// such types are of one kind.
 template <op O, class T>
 GRAVEL_BOTH constexpr value_type update_type() {
   if constexpr (O == op::min || O == op::max || (std::is_floating_point_v<T> && O != op::put))
@@ -39,7 +40,7 @@ GRAVEL_BOTH constexpr value_type update_type() {
   else if constexpr (sizeof(T) == 4) return value_type::u32;
   else return value_type::u64;
 }
-/// A put or an update as a message: compact, for heaps whose words all have an index. O: op::inc is an addition of 1.
+/// A put or an update as a compact message, for heaps whose words all have an index. O: op::inc is an addition of 1.
 template <op O, class T>
 struct update_message {
   static constexpr uint32_t words = compact_words(O, sizeof(T));
@@ -51,7 +52,7 @@ struct update_message {
     if constexpr (words > 1) word[1] = static_cast<uint32_t>(bits);
     if constexpr (words > 2) word[2] = static_cast<uint32_t>(bits >> 32);
   }
-  /// With what is missing to a unit as zeros.
+  /// The message as a whole unit, padded with zeros.
   GRAVEL_BOTH unit whole() const {
     unit u = {{word[0], 0}};
     if constexpr (words > 1) u.word[0] |= uint64_t{word[1]} << 32;
@@ -59,7 +60,7 @@ struct update_message {
     return u;
   }
   static constexpr row_kind kind = update_kind(O, update_type<O, T>());
-  /// First word of its wide form.
+  /// The first word of its wide form.
   GRAVEL_BOTH static uint64_t wide_word0(uint64_t offset) {
     return make_word0(operation, static_cast<uint8_t>(value_type_of<T>()), offset);
   }
@@ -90,8 +91,8 @@ GRAVEL_BOTH void one_sided(const gravel_t& g, T* dest, T value, int pe) {
 }  // namespace gravel::detail
 
 /// Puts: `*dest = value` at `pe`. T: integers, enumerations and pointers of up to 8 bytes, bool, float, double. A
-/// pointer is put as the number that it is: it means something at PEs whose heaps lie at the same address, or when it
-/// comes back.
+/// pointer is put as a number: it is meaningful at PEs whose heaps lie at the same address, or when it returns to this
+/// PE.
 template <class T>
 GRAVEL_BOTH void gravel_put(const gravel_t& g, T* dest, gravel::detail::same<T> value, int pe) {
   static_assert(gravel::detail::is_value<T>,

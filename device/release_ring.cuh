@@ -1,15 +1,21 @@
-// How the chunks that warps of the resolver have applied are given back to who filled them. What a chunk asked for must have been performed
-// by then, which takes a fence of system scope: it waits until all updates that are under way have arrived. So that a warp can take up its
-// next chunk meanwhile, one warp of each block does this for all others, and one fence is for all chunks that have been applied by then.
+// Release ring: returns the chunks that warps of the resolver have applied to the sources that filled them.
+//
+// Problem. All operations of a chunk must have been performed before the chunk is done. This takes a fence of system
+// scope, which waits until all updates that are under way have arrived.
+// Solution. One warp of each block runs the fence for all other warps, which apply their next chunks meanwhile. One
+// fence covers all chunks that have been applied by then.
+//
+// Protocol. This is a ring (lib/base/ring.hpp) in the block's shared memory.
 //
 //   warps that apply                                      the warp that releases
-//   ticket = tickets++; wait until its slot is free       the longest run of tickets that have arrived   [P1] acquire
+//   ticket = tickets++; wait until its slot is free       the longest sequence of tickets that arrived   [P1] acquire
 //     [P2] acquire                                        a fence of system scope
-//   write the chunk's done word, and what to write there  write into each done word                      [P2] of that ring
+//   write the chunk's done word, and what to write there  write into each done word                      [P2] of that
+//   ring
 //   published = ticket + 1   [P1] release                 done = tickets so far                          [P2] release
 //
-// It is a ring (lib/base/ring.hpp) in the block's shared memory. What a warp has applied is ordered before the fence of another one, because
-// that has acquired what the first has released, and a fence is for all that was seen before it (test/jobs/litmus.cu asks for this).
+// Why one warp can fence for another: the releasing warp has acquired what the applying warp has released, and a fence
+// covers all that was seen before it (test/jobs/litmus.cu checks this).
 #pragma once
 #include "device/simt.hpp"
 #include "lib/base/peer_ring.hpp"
@@ -19,15 +25,15 @@ namespace gravel::detail {
 
 class alignas(16) release_ring {
  public:
-  /// Thread scope: one lane; the block synchronizes behind it.
+  /// Makes the ring empty. Thread scope: one lane; the block synchronizes behind it.
   GRAVEL_DEVICE void begin() {
     tickets_ = done_ = 0;
     left_ = 0;
     for (slot& s : slot_) s.published = 0;
   }
 
-  /// The chunk with this ticket of `of` has been applied; it is done some time after this. The warp has synchronized
-  /// behind it. Thread scope: lane, divergent.
+  /// Posts a chunk that has been applied: the chunk of `of` with this ticket. It is done some time later. The warp has
+  /// synchronized before the call. Thread scope: lane, divergent.
   GRAVEL_DEVICE void post(const peer_ring& of, uint64_t ticket, bool is_own) {
     const uint64_t mine = fetch_add<scope::shared>(&tickets_, uint64_t{1});
     for (relax wait; !slot_is_free(mine, load_acquire<scope::shared>(&done_), slots); wait()) {  // [P2]
@@ -38,11 +44,11 @@ class alignas(16) release_ring {
     s.is_own = is_own;
     ring<scope::shared>::publish(&s.published, mine);  // [P1]
   }
-  /// To be called once by each warp that posts, behind its last. Thread scope: one lane.
+  /// Each warp that posts calls this once, after its last post(). Thread scope: one lane.
   GRAVEL_DEVICE void leave() { fetch_add_release<scope::shared>(&left_, 1u); }
 
-  /// Until `warps` have left. `applied`: counts those that are own ones; nullptr if there are none. Thread scope: a
-  /// warp, converged.
+  /// Releases chunks until `warps` warps have left. `applied`: counts the chunks of the own ring; nullptr if there is
+  /// none. Thread scope: a warp, converged.
   GRAVEL_DEVICE void serve(uint32_t warps, uint64_t* applied) {
     const uint32_t lane = threadIdx.x % 32;
     uint64_t next = 0;
@@ -70,7 +76,7 @@ class alignas(16) release_ring {
   }
 
  private:
-  static constexpr uint32_t slots = 64;  ///< more than 32, so that some are filled while others are released
+  static constexpr uint32_t slots = 64;  ///< more than 32, so that some slots are filled while others are released
   struct slot {
     uint64_t published;
     done_words<> of;

@@ -1,9 +1,12 @@
-// The resolver kernel: applies the packets that arrive at a GPU, and runs device handlers, many at once.
+// The resolver kernel: applies messages that arrive at a GPU, and runs device handlers, many at once.
 //
-// Its life is bounded. Block 0 decides: it ends the kernel when nothing has arrived for a while, or when its quantum is
-// over, unless the host says `lease`: kernels of gravel_launch are running, which may wait for what only the resolver
-// can do, and once it gave up its SMs it might never get them back. The host therefore starts such a kernel only after
-// block 0 has acknowledged the lease ([H1]), which it does when all blocks of the resolver are resident.
+// Problem. The resolver needs multiprocessors while messages arrive, and must not keep them for ever. But a kernel of
+// gravel_launch may wait for what only the resolver can do. A resolver that ended while such a kernel runs might never
+// get its multiprocessors back.
+// Solution. The lifetime of the kernel is bounded. Block 0 ends the kernel when nothing has arrived for a while, or
+// when the quantum is over, unless the host has acquired a residency lease. Block 0 acknowledges the lease when all
+// blocks of the resolver are resident. The host starts a kernel of gravel_launch only after it has seen the
+// acknowledgement ([H1]).
 #pragma once
 #include "device/resolver_landing.cuh"
 #include "device/resolver_rings.cuh"
@@ -28,12 +31,13 @@ __global__ void __launch_bounds__(resolver_threads, 1)
   __syncwarp();
   if (outbox_of_warp().end(threadIdx.x % 32)) store_relaxed<scope::device>(&state->left_over, 1u);
   __syncthreads();
-  // The last block to leave says how far the kernel came; what arrived since makes the host start another.
+  // The last block that leaves reports how far the kernel has come. If something has arrived since, the host starts
+  // another kernel.
   if (threadIdx.x == 0) {
     __threadfence();
     if (fetch_add_release<scope::device>(&state->leaving, 1u) != gridDim.x - 1) return;
     __threadfence();
-    // Handlers in a warp that left late may have sent something to one that had left.
+    // Handlers in a warp that left late may have sent to a warp that had left.
     const ring_line* const own = peers.own < peers.n ? g.peers[g.my_pe].line : nullptr;
     const bool sent = own && load_relaxed<scope::device>(&own->tickets) != load_relaxed<scope::device>(&own->applied);
     store_relaxed(&mailbox->left_over, uint64_t{sent || load_relaxed<scope::device>(&state->left_over)});

@@ -6,13 +6,13 @@
 
 namespace gravel::detail {
 
-/// `from`: device_error::arrived.
+/// Reports a message that cannot be applied. `from`: device_error::arrived.
 __device__ __forceinline__ void reject(const gravel_t& g, const unit& message, message_fault fault, uint64_t from) {
   const uint64_t w0 = message.word[0];
   report_error(g, fault, op_of(w0), g.my_pe, op_of(w0) == op::am ? handler_of(w0) : offset_of(w0), 0, from);
 }
 
-/// Not inlined: one copy serves all sizes, and the compiler is done in seconds.
+/// Applies one message. Not inlined: one copy serves all sizes, which saves the compiler much time.
 template <class Handlers>
 __device__ GRAVEL_NOINLINE void resolve_one(const gravel_t& g, const unit* message, uint32_t units, uint64_t from) {
 #if GRAVEL_CUDA
@@ -23,8 +23,8 @@ __device__ GRAVEL_NOINLINE void resolve_one(const gravel_t& g, const unit* messa
   if (fault != message_fault::fine) reject(g, *message, fault, from);
 }
 
-/// The commonest messages, an addition to a 64-bit word and a put of one, without a call. False: it is another one, or
-/// faulty.
+/// Applies the most frequent messages, an addition to a 64-bit word and a put of one, without a call. Returns false if
+/// the message is another one, or faulty.
 __device__ __forceinline__ bool resolve_simple(const gravel_t& g, const unit& m) {
   constexpr uint8_t type = static_cast<uint8_t>(value_type::u64);
   constexpr uint64_t add = make_word0(op::add, type, 0), put = make_word0(op::put, type, 0);
@@ -38,17 +38,17 @@ __device__ __forceinline__ bool resolve_simple(const gravel_t& g, const unit& m)
 template <class Handlers>
 __device__ __forceinline__ void resolve_unit(const gravel_t& g, const unit& m, uint64_t from) {
   if (resolve_simple(g, m)) return;
-  const unit copy = m;  // whose address leaves: so `m` may stay in registers
+  const unit copy = m;  // a copy, so that `m` may stay in registers
   resolve_one<Handlers>(g, &copy, 1, from);
 }
 
-/// Up to four updates of words of one type, by a lane.
+/// Up to four updates of words of one type, for one lane.
 struct four_updates {
   uint32_t index[4];
   uint64_t value[4];
 };
-/// Calls f(word, value) for those of the first `n` whose words lie in the heap, and reports the others. Thread scope:
-/// lane.
+/// Calls f(word, value) for each of the first `n` updates whose word lies in the heap, and reports the others. Thread
+/// scope: lane.
 template <class T, class F>
 GRAVEL_DEVICE void for_each_word(const gravel_t& g, op o, const four_updates& m, uint32_t n, uint64_t from, F&& f) {
   const uint64_t words = g.heap_bytes / sizeof(T);
@@ -59,12 +59,12 @@ GRAVEL_DEVICE void for_each_word(const gravel_t& g, op o, const four_updates& m,
     else report_error(g, message_fault::outside_heap, o, g.my_pe, uint64_t{m.index[i]} * sizeof(T), sizeof(T), from);
   }
 }
-/// One of the rarer updates. Not inlined: one copy for all.
+/// Applies one of the rarer updates. Not inlined: one copy for all.
 __device__ GRAVEL_NOINLINE inline void apply_rare(op o, value_type type, char* at, uint64_t value) {
   apply_update(o, type, at, value);
 }
 
-/// Not inlined: one copy for all kinds. Thread scope: lane.
+/// Applies up to four updates of one kind. Not inlined: one copy for all kinds. Thread scope: lane.
 __device__ GRAVEL_NOINLINE inline void apply_four(const gravel_t& g, row_kind kind, four_updates m, uint32_t n,
                                                   uint64_t from) {
   const auto type = static_cast<value_type>(kind.type);
@@ -75,7 +75,7 @@ __device__ GRAVEL_NOINLINE inline void apply_four(const gravel_t& g, row_kind ki
     apply_rare(applied, type, reinterpret_cast<char*>(at), to_word(value));
   };
   const uint32_t bytes = bytes_of(type);
-  // Integers with a sign are put and added as those without.
+  // Signed integers are put and added as unsigned ones.
   if (kind.operation == op::put) {
     if (bytes == 8) for_each_word<uint64_t>(g, kind.operation, m, n, from, put);
     else if (bytes == 4) for_each_word<uint32_t>(g, kind.operation, m, n, from, put);
@@ -91,8 +91,8 @@ __device__ GRAVEL_NOINLINE inline void apply_four(const gravel_t& g, row_kind ki
   }
 }
 
-/// Reports those of a row's messages that lie outside the heap. `held`: `units` of its units, number first_unit,
-/// first_unit + 32, ...
+/// Reports the messages of a row that lie outside the heap. `held`: `units` units of the row, with the numbers
+/// first_unit, first_unit + 32, ...
 __device__ GRAVEL_NOINLINE inline void report_outside(const gravel_t& g, const message_row& row, uint32_t bytes,
                                                       const unit* held, uint32_t units, uint32_t first_unit,
                                                       uint64_t from) {
@@ -104,16 +104,16 @@ __device__ GRAVEL_NOINLINE inline void report_outside(const gravel_t& g, const m
         report_error(g, message_fault::outside_heap, row.kind.operation, g.my_pe, index * bytes, bytes, from);
     }
 }
-/// The commonest messages: updates of words of type T, WORDS words each. The lane leases units number first_unit,
-/// first_unit + 32, ... of the row. Calls f(word, value) for each message in the heap, one behind the other: so many
-/// are under way. Thread scope: lane.
+/// Applies the most frequent messages: updates of words of type T, WORDS words each. The lane holds the row's units
+/// with the numbers first_unit, first_unit + 32, ... Calls f(word, value) for each message in the heap. The updates
+/// follow each other without a wait, so many are under way at once. Thread scope: lane.
 template <class T, uint32_t WORDS, uint32_t UNITS, class F>
 GRAVEL_DEVICE void update_held(const gravel_t& g, const message_row& row, const unit (&held)[UNITS],
                                uint32_t first_unit, uint64_t from, F&& f) {
   constexpr uint32_t of_unit = row_kind::words_of_unit / WORDS;
   const uint64_t words = g.heap_bytes / sizeof(T);
   const uint32_t last = words > ~0u ? ~0u : static_cast<uint32_t>(words) - 1;
-  const auto left = static_cast<int32_t>(row.messages - first_unit * of_unit);  // from the lane's first on
+  const auto left = static_cast<int32_t>(row.messages - first_unit * of_unit);  // from the lane's first message on
   T* const heap = reinterpret_cast<T*>(g.heap);
   bool all_inside = true;
   GRAVEL_UNROLL
@@ -126,13 +126,13 @@ GRAVEL_DEVICE void update_held(const gravel_t& g, const message_row& row, const 
     all_inside &= is_inside || !is_one;
   }
   if (all_inside) return;
-  unit copy[UNITS];  // whose address leaves: so what is held stays in registers
+  unit copy[UNITS];  // a copy, so that `held` stays in registers
   for (uint32_t b = 0; b < UNITS; ++b) copy[b] = held[b];
   report_outside(g, row, sizeof(T), copy, UNITS, first_unit, from);
 }
 
-/// A compact row of puts or updates: each lane takes four neighbours at a time, which are as many units as a message
-/// has words. Thread scope: TEAM threads, a block or a warp, each by itself.
+/// Applies a compact row of puts or updates. Each lane takes four neighbouring messages at a time, which are as many
+/// units as a message has words. Thread scope: TEAM threads, a block or a warp, each by itself.
 template <uint32_t TEAM>
 __device__ GRAVEL_NOINLINE void resolve_updates(const gravel_t& g, const message_row& row, const unit* at,
                                                 uint64_t from) {
@@ -157,7 +157,7 @@ __device__ GRAVEL_NOINLINE void resolve_updates(const gravel_t& g, const message
   }
 }
 
-/// A compact row. Thread scope: TEAM threads, each by itself.
+/// Applies a compact row. Thread scope: TEAM threads, each by itself.
 template <class Handlers, uint32_t TEAM>
 __device__ __forceinline__ void resolve_compact(const gravel_t& g, const message_row& row, const unit* at,
                                                 uint64_t from) {
@@ -171,8 +171,8 @@ __device__ __forceinline__ void resolve_compact(const gravel_t& g, const message
     report_error(g, message_fault::bad_handler, op::am, g.my_pe, row.kind.handler, 0, from);
 }
 
-/// Applies a row of one-unit messages; several loads are under way before the first is used. TEAM: threads that
-/// work on it together, a block or a warp.
+/// Applies a row of one-unit messages. Several loads are under way before the first message is used. TEAM: threads that
+/// work on the row together, a block or a warp.
 template <class Handlers, uint32_t TEAM, uint32_t BATCH>
 __device__ __forceinline__ void resolve_small(const gravel_t& g, const unit* at, uint32_t messages, uint64_t from) {
   for (uint32_t first = threadIdx.x % TEAM; first < messages; first += BATCH * TEAM) {
@@ -191,11 +191,11 @@ __device__ __forceinline__ void resolve_large(const gravel_t& g, const unit* at,
                                               uint64_t from) {
   for (uint32_t i = threadIdx.x % TEAM; i < messages; i += TEAM) {
     unit held[max_small_units];
-    if (units > max_small_units) {  // a handler's arguments, which on a GPU it reads where they lie
+    if (units > max_small_units) {  // arguments of a handler; on a GPU it reads them where they lie
 #if GRAVEL_ON_GPU
       resolve_one<Handlers>(g, at + i * units, units, from);
 #else
-      unit whole[max_am_units];  // may_hold() has refused more
+      unit whole[max_am_units];  // may_hold() has refused longer messages
       copy_once(whole, at + i * units, units * sizeof(unit));
       resolve_one<Handlers>(g, whole, units, from);
 #endif
@@ -207,13 +207,13 @@ __device__ __forceinline__ void resolve_large(const gravel_t& g, const unit* at,
 }
 
 #if GRAVEL_CUDA
-/// Thread scope: block, converged. All threads return the same.
+/// Applies a row that is one bulk message. All threads return the same. Thread scope: block, converged.
 __device__ __noinline__ inline message_fault resolve_bulk(const gravel_t& g, const unit* at, const message_row& row) {
   if (row.messages != 1) return message_fault::bad_size;
   const unit head[2] = {load_unit(at), load_unit(at + 1)};
   const message_fault fault = check_message(head, row.kind.units(), g.heap_bytes, g.n_pes, g.n_cells);
   if (fault != message_fault::fine) return fault;
-  if (op_of(head[0].word[0]) == op::get_bulk)  // each warp sends pieces of its own
+  if (op_of(head[0].word[0]) == op::get_bulk)  // each warp sends other pieces
     return answer_get_bulk(g, copy_team::whole_warp(), head, threadIdx.x / 32, resolver_warps);
   finish_bulk(g, copy_team::block_of<resolver_threads>(), head, at);
   return message_fault::fine;

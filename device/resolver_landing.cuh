@@ -1,4 +1,8 @@
-// How blocks of the resolver find packets in the landing ring, which lies in host memory, claim them and apply them.
+// How blocks of the resolver find packets in the landing ring, which lies in host memory, claim them, and apply them.
+//
+// Problem. A read of host memory takes more than a microsecond, and reads of one word do not overlap.
+// Solution. One block polls at a time, and records for all blocks which packets have arrived (stream_state::arrived).
+// Any block then claims one of them.
 #pragma once
 #include "device/resolver_apply.cuh"
 #include "lib/base/landing.hpp"
@@ -7,7 +11,7 @@ namespace gravel::detail {
 
 #if GRAVEL_CUDA
 
-/// Claims packet `sequence` of a stream. Thread scope: lane.
+/// Claims packet `sequence` of a stream; false: another block has. Thread scope: lane.
 __device__ __forceinline__ bool claim(stream_state& stream, uint64_t sequence) {
   return compare_swap_acquire<scope::device>(&stream.next, sequence, sequence + 1);
 }
@@ -18,9 +22,9 @@ struct claimed_packet {
   uint64_t sequence = 0;
 };
 
-/// Looks for packets in host memory, at most one of each stream, claims one of them and tells all blocks of the
-/// others. With many streams the one word that counts arrivals comes first, so that an idle resolver reads little.
-/// Thread scope: warp.
+/// Polls host memory for packets, at most one of each stream. Claims one of them, and records the others for all
+/// blocks. If there are many streams it reads the count of arrivals first, so an idle resolver reads one word. Thread
+/// scope: warp.
 __device__ __forceinline__ claimed_packet poll_once(const landing& ring, resolver_state* state) {
   constexpr uint32_t few_streams = 32;
   const uint32_t lane = threadIdx.x & 31;
@@ -44,16 +48,16 @@ __device__ __forceinline__ claimed_packet poll_once(const landing& ring, resolve
       if (__shfl_sync(~0u, claimed, chosen))
         mine = {static_cast<int>(base) + chosen, __shfl_sync(~0u, sequence, chosen)};
     }
-    // Who looks in the meantime, because this took longer than a turn, may have seen more. What is claimed nobody else
-    // needs to acquire.
+    // If this took longer than a turn, another block may have polled meanwhile and have seen more. A packet that is
+    // claimed needs no release: no other block reads it.
     if (claimed) raise_relaxed(&state->stream[stream].arrived, sequence + 1);
     else if (arrived) raise_to(&state->stream[stream].arrived, sequence + 1);
   }
   return mine;
 }
 
-/// Looks for a while, if it is this block's turn. One block looks at a time: reads of one word in host memory do not
-/// overlap, so that eight blocks that looked at once waited three times as long. Thread scope: warp.
+/// Polls for a while, if it is this block's turn. Only one block polls at a time: reads of one word in host memory do
+/// not overlap, so eight blocks that poll at once would wait three times as long. Thread scope: warp.
 __device__ __forceinline__ claimed_packet poll_packets(const landing& ring, resolver_state* state) {
   constexpr uint64_t longest_ns = 20'000, while_ns = 10'000;
   const uint32_t lane = threadIdx.x & 31;
@@ -66,7 +70,7 @@ __device__ __forceinline__ claimed_packet poll_packets(const landing& ring, reso
   return found;
 }
 
-/// Claims a packet of which it is known that it has arrived. Thread scope: warp.
+/// Claims a packet that is known to have arrived. Thread scope: warp.
 __device__ __forceinline__ claimed_packet claim_packet(const landing& ring, resolver_state* state) {
   const uint32_t lane = threadIdx.x & 31;
   for (uint32_t base = 0; base < ring.streams; base += 32) {
@@ -90,11 +94,12 @@ __device__ __forceinline__ claimed_packet claim_packet(const landing& ring, reso
   return {};
 }
 
-/// What a block reads of a packet before it knows what is there: few bytes, since reads over PCIe lease each other up.
+/// Units that a block reads of a packet before it knows the packet's size. They are few, since reads over PCIe delay
+/// each other.
 constexpr uint32_t early_table_units = 8, early_payload_units = 32;
 
-/// Reads units `first` to `end` of a packet's payload: many are under way at once, as each is for microseconds. Thread
-/// scope: block.
+/// Reads the units from `first` to `end` of a packet's payload. Many loads are under way at once, since each takes
+/// microseconds. Thread scope: block.
 __device__ __forceinline__ void read_payload(unit* to, const unit* payload, uint32_t first, uint32_t end) {
   constexpr uint32_t batch = 8;
   GRAVEL_NO_UNROLL
@@ -134,7 +139,7 @@ __device__ __forceinline__ void resolve_packet(const gravel_t& g, const landing&
     return;
   }
   const uint64_t from = uint64_t{header->source_node} + 1;
-  // Messages are applied from shared memory, unless a packet is larger than that (GRAVEL_PACKET_SIZE).
+  // Messages are applied from shared memory, unless the packet does not fit there (GRAVEL_PACKET_SIZE).
   const bool is_staged = header->n_units <= stage_units;
   if (is_staged && header->n_units > early_payload_units) {
     read_payload(stage, payload_of(remote), early_payload_units, header->n_units);
@@ -163,7 +168,7 @@ __device__ __forceinline__ void resolve_packet(const gravel_t& g, const landing&
   }
 }
 
-/// Serves the landing ring, a packet at a time. Thread scope: block. Block 0 also decides when the kernel ends.
+/// Serves the landing ring, one packet at a time. Block 0 also decides when the kernel ends. Thread scope: block.
 template <class Handlers>
 __device__ __forceinline__ void serve_landing(const gravel_t& g, const landing& ring, const peer_rings& peers,
                                               resolver_state* state, resolver_mailbox* mailbox,
@@ -200,7 +205,7 @@ __device__ __forceinline__ void serve_landing(const gravel_t& g, const landing& 
     }
     __syncthreads();
     if (leave) break;
-    // Behind the packet, which need not wait until the host's word has been read.
+    // After the packet, so that the packet does not wait until the host's word has been read.
     if (blockIdx.x == 0 && threadIdx.x == 0) decide(state, mailbox, peers, limits, born, last_work, some);
     if (!some) {
       if (!outbox_of_warp().is_empty()) outbox_of_warp().flush(threadIdx.x % 32);

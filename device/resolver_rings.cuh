@@ -1,12 +1,18 @@
-// How warps of the resolver serve the rings that peers, and this PE itself, fill in device memory. On the CPU backend
-// they are a kernel of their own (host/pe/ring_server.hpp).
+// How warps of the resolver serve the rings that peers, and this PE itself, fill in device memory.
+//
+// Each lane of a warp polls one ring for one ticket (ring_watch). The warp applies the chunks that have arrived, posts
+// them to the block's releasing warp (release_ring.cuh), and draws the next tickets. Chunks in the own ring that are
+// for a peer are forwarded when the peer's ring has room.
+//
+// On the CPU backend this is a kernel of its own (host/pe/ring_server.hpp).
 #pragma once
 #include "device/resolver_apply.cuh"
 #include "lib/base/packet.hpp"
 
 namespace gravel::detail {
 
-/// Passes on a row that waits in this PE's own ring for room in a peer's. False: there is none yet. Thread scope: warp.
+/// Forwards a row from this PE's own ring to a peer's ring. Returns false if that ring has no room yet. Thread scope:
+/// warp.
 __device__ GRAVEL_NOINLINE inline bool pass_on(const gravel_t& g, const unit* from, const message_row& row) {
   const uint32_t lane = threadIdx.x % 32, units = static_cast<uint32_t>(row.units());
   const peer_link& link = g.peers[pe_of_sink(row.sink)];
@@ -24,9 +30,9 @@ __device__ GRAVEL_NOINLINE inline bool pass_on(const gravel_t& g, const unit* fr
   return true;
 }
 
-/// What lies there has been read and will be written again: its lines need not be written back from the L2 cache to
-/// memory, which all rings of a PE together otherwise are too large for. Thread scope: warp. `bytes` from `at` on, a
-/// multiple of 16; `at` begins a line of 64 or 128.
+/// Discards lines of the L2 cache that have been read and will be written again, so that they are not written back to
+/// memory. All rings of a PE together are too large for the cache. `bytes`: a multiple of 16; `at` begins a line of 64
+/// or 128 bytes. Thread scope: warp.
 __device__ __forceinline__ void forget_lines([[maybe_unused]] const unit* at, [[maybe_unused]] uint32_t bytes) {
 #if GRAVEL_ON_GPU
   constexpr uint32_t line = 128;
@@ -38,15 +44,16 @@ __device__ __forceinline__ void forget_lines([[maybe_unused]] const unit* at, [[
 #endif
 }
 
-/// A chunk of a ring. Its messages are checked one by one like all others. Thread scope: warp. False: it is to be
-/// passed on, and stays where it is.
+/// Applies a chunk of a ring. Its messages are checked one by one like all others. Returns false if the chunk is to be
+/// forwarded but cannot be yet: it stays where it is. Thread scope: warp.
 template <class Handlers>
 __device__ __forceinline__ bool resolve_chunk(const gravel_t& g, uint32_t room, bool from_self, chunk_header* chunk) {
   constexpr uint32_t batch = 8;
   constexpr uint64_t from = device_error::from_peer;
   const uint32_t lane = threadIdx.x % 32;
   const unit* const at = peer_ring::payload(chunk);
-  // Read together with the header, before that says how many there are: one latency instead of two.
+  // These loads are issued with the load of the header, before the number of messages is known: one latency instead of
+  // two.
   unit held[batch];
   static_assert(batch * 32 <= peer_ring::least_chunk_units);
   GRAVEL_UNROLL
@@ -61,7 +68,7 @@ __device__ __forceinline__ bool resolve_chunk(const gravel_t& g, uint32_t room, 
     return true;
   }
   if (passes) return pass_on(g, at, row);
-  // The commonest kinds, without a call.
+  // The most frequent kinds, without a call.
   const auto update = [&]<class T, uint32_t WORDS>(T, std::integral_constant<uint32_t, WORDS>, auto&& f) {
     update_held<T, WORDS>(g, row, held, lane, from, f);
     for (uint32_t u = batch * 32 + lane; u * 4 < row.messages * WORDS; u += 32) {
@@ -90,18 +97,19 @@ __device__ __forceinline__ bool resolve_chunk(const gravel_t& g, uint32_t room, 
   return true;
 }
 
-/// What a warp knows of the rings: lane i looks after ring i % width, and there waits for a ticket of its own. Whoever
-/// has applied its ticket draws the next of all lanes of this PE. So what one warp does for long (a handler with much
-/// to send) keeps the few tickets from being applied that it has drawn, and no others.
+/// What a warp knows of the rings. Lane i polls ring i % width, for a ticket that no other lane has. A lane that has
+/// applied its ticket draws the next ticket of the ring. So a warp that is busy for long, with a handler that sends
+/// much, delays only the few tickets that it has drawn.
 struct ring_watch {
   peer_ring ring{};
-  uint64_t* drawn = nullptr;  ///< of `ring`
+  uint64_t* drawn = nullptr;  ///< tickets of `ring` that have been drawn
   ring_place at{ring_place::none, ring_place::none};
   uint32_t width = 1, depth = 1;
-  /// Tickets of each ring that a warp waits for: while it works on one, nobody else applies the others.
+  /// Tickets of each ring for which one warp waits. While the warp works on one of them, no other warp applies the
+  /// others.
   static constexpr uint32_t most_depth = 2;
 
-  /// Lane i of a warp looks after ring i % width_for(n).
+  /// Lane i of a warp polls ring i % width_for(n).
   GRAVEL_BOTH static uint32_t width_for(uint32_t n) {
     uint32_t width = 1;
     while (width < n) width *= 2;
@@ -119,15 +127,15 @@ struct ring_watch {
     at = peers.places[warp * 32 + lane];
     at.begin(drawn);
   }
-  /// Lanes whose ticket has arrived.
-  __device__ __forceinline__ uint32_t look() const { return __ballot_sync(~0u, ring.slots && ring.arrived(at.ticket)); }
-  /// To be called while it is applied, so that nobody waits for the answer.
+  /// Returns the lanes whose ticket has arrived.
+  __device__ __forceinline__ uint32_t poll() const { return __ballot_sync(~0u, ring.slots && ring.arrived(at.ticket)); }
+  /// To be called while the chunk is applied, so that no lane waits for the result.
   __device__ __forceinline__ void draw_next() { at.draw_next(drawn); }
   __device__ __forceinline__ void advance() { at.advance(); }
 };
 
-/// Serves the rings until block 0 says stop. Thread scope: each warp for itself; the last of a block gives back what
-/// the others have applied.
+/// Serves the rings until block 0 sets `stop`. The last warp of a block releases the chunks that the others have
+/// applied. Thread scope: each warp for itself.
 template <class Handlers>
 __device__ __forceinline__ void serve_rings(const gravel_t& g, const peer_rings& peers, resolver_state* state) {
   const uint32_t lane = threadIdx.x % 32;
@@ -141,7 +149,7 @@ __device__ __forceinline__ void serve_rings(const gravel_t& g, const peer_rings&
   uint32_t rounds = 0;
   relax wait;
   for (;;) {
-    const uint32_t arrived = watch.look();
+    const uint32_t arrived = watch.poll();
     if (arrived == 0) {
       if (!outbox_of_warp().is_empty()) outbox_of_warp().flush(lane);
       if (__any_sync(~0u, load_acquire<scope::device>(&state->stop) != 0)) break;  // all lanes leave together
@@ -152,11 +160,11 @@ __device__ __forceinline__ void serve_rings(const gravel_t& g, const peer_rings&
     __syncwarp();  // what one lane has acquired, all may read
     if (arrived >> lane & 1) watch.draw_next();
     if (lane == 0) store_relaxed<scope::device>(busy, uint64_t{1});
-    uint32_t applied = arrived;  // less what stays where it is
+    uint32_t applied = arrived;  // less the chunks that stay where they are
     bool leaves = false;
     for (uint32_t rest = arrived; rest && !leaves; rest &= rest - 1) {
-      // Handlers may run for long: who stayed for more of them while all others have left would keep the next kernel
-      // waiting.
+      // Handlers may run for long. A warp that stayed for more chunks while all others have left would delay the next
+      // kernel.
       const uint32_t stop = load_relaxed<scope::device>(&state->stop);
       const int chosen = __ffs(static_cast<int>(rest)) - 1;
       const auto chunk = reinterpret_cast<uint64_t>(watch.ring.slots ? watch.ring.chunk(watch.at.ticket) : nullptr);
@@ -167,8 +175,9 @@ __device__ __forceinline__ void serve_rings(const gravel_t& g, const peer_rings&
       leaves = __any_sync(~0u, stop != 0);
       if (leaves) applied &= ~(rest & (rest - 1));
     }
-    // What handlers sent has its tickets before any of these chunks is marked as done. It leaves when nothing more has
-    // come, so that chunks are full while there is much to do; and in any case soon.
+    // Messages that handlers sent have their tickets before any of these chunks is marked as done. The outbox is
+    // flushed when no more chunks have arrived, so that its chunks are full while there is much to do, and otherwise
+    // every few rounds.
     constexpr uint32_t keep_for_rounds = 8;
     if (rounds % keep_for_rounds == 0 && !outbox_of_warp().is_empty()) outbox_of_warp().flush(lane);
     __syncwarp();
@@ -182,14 +191,17 @@ __device__ __forceinline__ void serve_rings(const gravel_t& g, const peer_rings&
     }
     if (leaves) break;
     ++rounds;
-    if (applied == 0) __nanosleep(1000);  // the peer for whose room all of this waits shall not have to compete with us
+    if (applied == 0)
+      // Let the peer whose room these chunks wait for work without competing with these polls.
+      __nanosleep(1000);
   }
   if (!outbox_of_warp().is_empty()) outbox_of_warp().flush(lane);
   peers.places[me * 32 + lane] = watch.at;
   __syncwarp();  // all lanes have posted
   if (lane == 0) releases_of_block().leave();
-  // What arrives after this look rings the doorbell after the host has started this kernel, and so starts another.
-  if (watch.look() && lane == 0) store_relaxed<scope::device>(&state->left_over, 1u);
+  // For a chunk that arrives after this poll, the doorbell is rung after the host has started this kernel, and so the
+  // host starts another.
+  if (watch.poll() && lane == 0) store_relaxed<scope::device>(&state->left_over, 1u);
 }
 
 }  // namespace gravel::detail

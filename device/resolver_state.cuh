@@ -1,40 +1,40 @@
-// What the blocks of the resolver (resolver.cuh) share, with each other, with the host, and from one kernel to the
-// next; and when a kernel ends.
+// State that the blocks of the resolver (resolver.cuh) share: with each other, with the host, and from one kernel to
+// the next; and the decision when a kernel ends.
 #pragma once
 #include "device/outbox.cuh"
 #include "device/release_ring.cuh"
 
 namespace gravel::detail {
 
-/// Pinned host words between the receiver thread and the resolver kernel; one writer each.
+/// Pinned host words between the receiver thread and the resolver kernel. Each word has one writer.
 struct resolver_mailbox {
   alignas(64) uint64_t lease;       ///< host: number of the lease that is in force; 0: none
   alignas(64) uint64_t lease_seen;  ///< resolver: last lease acknowledged [H1]
   alignas(64) uint64_t taken;       ///< resolver: packets applied when the last kernel ended
   alignas(64) uint64_t left_over;   ///< resolver: the last kernel ended with chunks still in its rings
-  alignas(64) uint64_t settled[2];  ///< device/settle.cuh: what the host waits for has happened
+  alignas(64) uint64_t settled[2];  ///< device/settle.cuh: the event for which the host waits has happened
 };
 
-/// Rings that peers fill, in device memory.
+/// The rings that peers fill, in device memory.
 struct peer_rings {
   const peer_ring* of_source;  ///< [n]; slots == nullptr: no ring from there
   uint64_t* drawn;             ///< [n] tickets of each ring that lanes have drawn so far
-  ring_place* places;          ///< [warps that serve rings][32]: each lane's, from one kernel to the next
-  uint32_t n;                  ///< at most 32: a lane looks at each
-  uint32_t blocks;             ///< that serve rings, behind those for the landing ring
+  ring_place* places;          ///< [warps that serve rings][32] each lane's place, kept for the next kernel
+  uint32_t n;                  ///< number of rings, at most 32: each is polled by a lane
+  uint32_t blocks;             ///< blocks that serve rings, behind those for the landing ring
   uint32_t own;                ///< number of the ring from this PE itself; n: there is none
   deferred_tickets* deferred;  ///< [warps of the resolver]; nullptr: no rings at all
 };
 static_assert(max_peers <= 32);
 
-/// Of a stream of the landing ring.
+/// What the resolver knows of a stream of the landing ring.
 struct stream_state {
   uint64_t arrived;  ///< cached: packets below this have been published
   uint64_t next;     ///< sequence to claim next
 };
 
-/// In device memory; survives from one resolver kernel to the next. What all warps look at when they find nothing lies
-/// apart from what is written all the time.
+/// Words that all blocks share, in device memory. They survive from one resolver kernel to the next. Words that idle
+/// warps poll lie apart from words that are written all the time.
 struct resolver_state {
   alignas(64)
       uint32_t resident;  ///< blocks of this kernel that have started; the host clears these four before each launch
@@ -43,8 +43,8 @@ struct resolver_state {
   uint32_t left_over;     ///< a warp saw a chunk in its rings when it left
   alignas(64) uint64_t taken;       ///< packets claimed by blocks
   uint64_t finished;                ///< packets applied
-  uint64_t next_turn;               ///< time from which on a block may look for packets in host memory, for all
-  alignas(64) uint64_t last_chunk;  ///< time at which a chunk was applied, now and then
+  uint64_t next_turn;               ///< time from which on a block may poll host memory, for all
+  alignas(64) uint64_t last_chunk;  ///< a recent time at which a chunk was applied
 #if GRAVEL_CUDA
   alignas(64) stream_state stream[];
 #endif
@@ -52,31 +52,32 @@ struct resolver_state {
 
 struct resolver_limits {
   uint64_t quantum_ns, idle_ns;
-  uint32_t stage_units;  ///< of stage_of_block()
+  uint32_t stage_units;  ///< units of stage_of_block()
 };
 
 #if GRAVEL_CUDA
 constexpr int resolver_threads = 512;
 #else
-constexpr int resolver_threads = 96;  // of the block that serves the rings (host/pe/ring_server.hpp)
+constexpr int resolver_threads = 96;  // threads of the block that serves the rings (host/pe/ring_server.hpp)
 #endif
 constexpr uint32_t resolver_warps = resolver_threads / 32;
 constexpr unsigned resolver_shared_bytes = resolver_warps * sizeof(outbox) + sizeof(release_ring);
 static_assert(sizeof(outbox) % alignof(release_ring) == 0);
 
-/// Where a block puts a packet's messages before it applies them; in the resolver kernel, behind all else.
+/// Returns the memory in which a block stages the messages of a packet before it applies them. Valid in the resolver
+/// kernel; it lies behind everything else.
 GRAVEL_DEVICE unit* stage_of_block() {
   return reinterpret_cast<unit*>(gravel_dynamic_shared() + resolver_shared_bytes);
 }
 static_assert(resolver_shared_bytes % sizeof(unit) == 0);
 
-/// What this block has applied and not yet given back; meaningful in the resolver kernel.
+/// Returns the chunks that this block has applied and not yet released. Valid in the resolver kernel.
 GRAVEL_DEVICE release_ring& releases_of_block() {
   return *reinterpret_cast<release_ring*>(gravel_dynamic_shared() + resolver_warps * sizeof(outbox));
 }
 
 #if GRAVEL_CUDA
-/// Acknowledges the host's lease, or, without one, ends the kernel when it is time. Thread scope: one lane of the
+/// Acknowledges the host's lease, or, if there is none, ends the kernel when it is time. Thread scope: one lane of the
 /// kernel.
 __device__ __forceinline__ void decide(resolver_state* state, resolver_mailbox* mailbox, const peer_rings& peers,
                                        const resolver_limits& limits, uint64_t born, uint64_t last_work, bool working) {
@@ -90,7 +91,7 @@ __device__ __forceinline__ void decide(resolver_state* state, resolver_mailbox* 
   const uint64_t last = last_chunk > last_work ? last_chunk : last_work;
   if (now - born <= limits.quantum_ns) {
     if (working || now <= last + limits.idle_ns) return;
-    // Handlers may run for long.
+    // A warp may be busy with a handler for a long time.
     for (uint32_t warp = 0; warp < peers.blocks * resolver_warps; ++warp)
       if (load_relaxed<scope::device>(&peers.deferred[(gridDim.x - peers.blocks) * resolver_warps + warp].busy)) return;
   }

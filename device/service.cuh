@@ -1,39 +1,49 @@
-// Services: messages for an owner that has a part of the device to itself. A service is a kernel that stays resident while it is open; each of
-// its blocks is a service block, with rings of its own (lib/base/service_rings.hpp) and, mostly, data that only it touches.
+// Services: messages for blocks that own a part of the data.
+//
+// A service is a kernel that stays resident while it is open. Each of its blocks, a service block, has rings of its own
+// (lib/base/service_rings.hpp) and, mostly, data that no other block touches.
 //
 //   struct bank {
 //     static constexpr const char* name = "bank";
 //     struct message { uint32_t account; int32_t amount; };
-//     int64_t* balance;                                     // of this service block's device
-//     __device__ void operator()(const gravel_service_block<bank>& here, const gravel_service_batch<message>& batch) const {
+//     int64_t* balance;                                     // in this PE's device memory
+//     __device__ void operator()(const gravel_service_block<bank>& here,
+//                                const gravel_service_batch<message>& batch) const {
 //       for (uint32_t i = here.rank(); i < batch.size(); i += here.size()) ...
 //     }
 //   };
-//   A service block may also have `__device__ void begin(const gravel_service_block<bank>& here) const`, called by all threads of the block when the kernel starts,
-//   which it does again after each pause: what is to be in shared memory it brings there.
-//   And `static constexpr bool polls_arrivals` with `GRAVEL_DEVICE bool arrive(const gravel_t& g, const message& m) const`: a message of another PE has
-//   come. It is called by the handler that takes it, so on many lanes at once, beside the service blocks, and must not wait. True: it is done; else it goes to its service block.
 //   gravel_init<gravel_service_delivery<bank>>();
-//   gravel_service<bank> service(bank{...}, {.blocks = 32});                     // host/pe/service.hpp
+//   gravel_service<bank> service(bank{...}, {.blocks = 32});                 // host/pe/service.hpp
 //   gravel_launch(kernel, grid, block, service.handle());
-//   ... in the kernel: gravel_service_send(handle, pe, block, {account, 5});      // or gravel_service_sender: service_sender.cuh
+//   ... in the kernel: gravel_service_send(handle, pe, block, {account, 5});  // or gravel_service_sender
 //
-// A message to the own PE goes into a ring in its device's memory. One to another PE is an active message; the handler there puts it
-// into a ring of its own, and never waits: what finds no room it sends to itself again, so that it is kept as all that handlers send.
+// A service may also have these members:
+//   __device__ void begin(const gravel_service_block<bank>& here) const
+//     All threads of a block call it when the kernel starts, which it does again after each pause. It fills shared
+//     memory.
+//   static constexpr bool polls_arrivals = true;
+//   GRAVEL_DEVICE bool arrive(const gravel_t& g, const message& m) const
+//     The handler that takes a message of another PE calls it first: on many lanes at once, beside the service blocks.
+//     It must not wait. It returns true if the message is done; else the message goes to its service block.
+//
+// A message to this PE goes into a ring in its device's memory. A message to another PE is an active message. Its
+// handler puts it into a second ring of the service block, and never waits: if the ring has no room, the handler sends
+// the message to its own PE again, so that it is kept as all messages of handlers are.
 #pragma once
 #include "device/am.cuh"
 #include "lib/base/service_rings.hpp"
 
 namespace gravel::detail {
 
-/// Services, and so service blocks and queues of tasks, are opened and closed while a job runs. Each opening has a number of
-/// its own, which handles carry, and which stands at its place of `open_now`, on the host, until the memory behind the
-/// handles is freed. 0: handles of who runs inside, and those made by hand, in tests.
+/// Services, and with them critical sections and queues of remote tasks, are opened and closed while a job runs. Each
+/// opening has a number, which handles carry. On the host it also stands in `open_now` until the memory behind the
+/// handles is freed. Number 0 is for handles inside a service, and for handles made by hand in tests.
 inline constexpr uint32_t opening_places = 64;
 GRAVEL_API extern uint32_t open_now[opening_places];
 /// Throws gravel::error: `call` cannot use a handle of `what`.
 [[noreturn]] void refuse_closed(const char* call, const char* what, const char* name);
-/// Ends the call if its handle is none, or of something that was closed. As check_handle, it tells on the host alone.
+/// Throws if the handle is not one, or if it is a handle of something that was closed. As check_handle(), it checks on
+/// the host only.
 GRAVEL_BOTH void check_open([[maybe_unused]] const gravel_t& g, [[maybe_unused]] uint32_t opening,
                             [[maybe_unused]] const char* call, [[maybe_unused]] const char* what,
                             [[maybe_unused]] const char* name) {
@@ -44,14 +54,14 @@ GRAVEL_BOTH void check_open([[maybe_unused]] const gravel_t& g, [[maybe_unused]]
 #endif
 }
 
-/// Threads of a service block's block.
+/// Number of threads of a service block.
 template <class Service>
 GRAVEL_BOTH constexpr uint32_t service_threads() {
   if constexpr (requires { Service::threads; }) return Service::threads;
   else return 256;
 }
 
-/// Which of its rules a service block breaks, each as one line of the compiler.
+/// Checks the rules for a service. Each broken rule is one line of the compiler.
 template <class Service>
 struct service_check {
   using message = typename Service::message;
@@ -68,22 +78,22 @@ struct service_check {
   static constexpr bool good = true;
 };
 
-/// Does this service block look at messages of other PEs before they go to one of its blocks?
+/// True if a service polls arrivals: messages of other PEs before they go to a service block.
 template <class Service>
 constexpr bool polls_arrivals = [] {
   if constexpr (requires { Service::polls_arrivals; }) return Service::polls_arrivals;
   else return false;
 }();
 
-/// What the handler knows of a service: in device memory.
+/// What the handler knows of a service. In device memory.
 template <class Service>
 struct service_context {
   service_view view;
-  alignas(16) Service service;  ///< if it looks at arrivals; else not there
+  alignas(16) Service service;  ///< if it polls arrivals; else not set
 };
 
-/// Writes one message for each lane of `group` into a chunk that its leader has claimed, and hands it over. Thread
-/// scope: the group.
+/// Writes one message for each lane of `group` into a chunk that its leader has claimed, and publishes the chunk.
+/// Thread scope: the group.
 template <class M>
 GRAVEL_DEVICE void fill_chunk(const service_near_ring& ring, const lane_group& group, uint64_t ticket,
                               const M& message) {
@@ -92,8 +102,8 @@ GRAVEL_DEVICE void fill_chunk(const service_near_ring& ring, const lane_group& g
   if (group.is_leader()) ring.publish(ticket, group.size());
 }
 
-/// Puts a message into a service block's far ring if it has room at once; false: it has none. The lanes act together whatever
-/// their service blocks are. Thread scope: the lanes of `lanes`.
+/// Puts a message into a service block's far ring if it has room at once. Returns false if it has none. The lanes act
+/// together also if their service blocks differ. Thread scope: the lanes of `lanes`.
 template <class M>
 GRAVEL_DEVICE bool deliver(const service_view& view, const lane_group& lanes, uint32_t block, const M& message) {
   const uint32_t alike = lanes.match(block), first = lane_group::lowest(alike), rank = lanes.rank_in(alike);
@@ -115,9 +125,9 @@ GRAVEL_DEVICE bool deliver(const service_view& view, const lane_group& lanes, ui
 
 }  // namespace gravel::detail
 
-/// The handler that takes a service's messages from other PEs; to be given to gravel_init. Who must not wait, handlers
-/// of the program for example, sends by it: gravel_am<gravel_service_delivery<S>>(g, pe, block, message); so do host
-/// threads.
+/// The handler that takes a service's messages from other PEs. It is to be given to gravel_init. Callers that must not
+/// wait, such as handlers of the program, send by it: gravel_am<gravel_service_delivery<S>>(g, pe, block, message). So
+/// do host threads.
 template <class Service>
 struct gravel_service_delivery {
   static constexpr const char* name = Service::name;
@@ -137,7 +147,7 @@ struct gravel_service_delivery {
 #endif
   }
 #if GRAVEL_ON_GPU || !GRAVEL_CUDA
-  /// A row of them, of which this lane has `first`, `first + step` and so on, less than n (device/apply.cuh).
+  /// Takes the messages `first`, `first + step`, ... below `n` of a row (device/apply.cuh).
   static constexpr bool takes_rows = gravel::detail::polls_arrivals<Service>;
   GRAVEL_DEVICE static void take_row(const gravel_t& g, const context& mine, const uint32_t* at, uint32_t first,
                                      uint32_t step, uint32_t n) {
@@ -158,8 +168,9 @@ struct gravel_service_delivery {
   }
 
  private:
-  /// Of the number of a service block: its service block has looked at the message, and left it to the block. What a full ring sends
-  /// round and round would else try again and again to run where others, and perhaps the block, wait for the same.
+  /// A bit of the number of a service block: the message has been polled as an arrival, and left to the block. Without
+  /// this bit, a message that a full ring sends round again would be polled each time, and could run where others, and
+  /// perhaps the block, wait for the same thing.
   static constexpr uint32_t polled = 1u << 31;
   GRAVEL_DEVICE static bool is_known(const gravel_t& g, const gravel::detail::service_view& view, uint32_t block) {
     if (block < view.shape.blocks) return true;
@@ -167,7 +178,8 @@ struct gravel_service_delivery {
                                  block, view.shape.blocks);
     return false;
   }
-  /// To the service block, by those of `lanes` that have such a message; if it has no room, to this PE again.
+  /// Delivers the messages of the lanes with `goes_on` to their service blocks. If a block has no room, the message is
+  /// sent to this PE again.
   __device__ GRAVEL_NOINLINE static void pass_on(const gravel_t& g, const gravel::detail::service_view& view,
                                                  const gravel_batch& lanes, bool goes_on, uint32_t block, message m) {
     const uint32_t some = lanes.ballot(goes_on);
@@ -186,16 +198,16 @@ template <class Service>
 struct gravel_service_handle {
   gravel_t g;
   gravel::detail::service_view view;
-  bool in_service;   ///< the caller is a service block, and does not wait for service blocks
-  uint32_t opening;  ///< gravel::check_open
+  bool in_service;   ///< the caller is a service block, and does not wait for others
+  uint32_t opening;  ///< number of the opening, for check_open()
 
-  /// Service blocks of each PE.
+  /// Number of service blocks of each PE.
   GRAVEL_BOTH uint32_t blocks() const { return view.shape.blocks; }
 };
 
-/// Sends a message to a service block of `pe`. Lanes that send to the same block together share a chunk. Thousands of
-/// messages go better through a gravel_service_sender. Waits while the ring of a service block of the own PE is full; a
-/// service block itself never waits for another.
+/// Sends a message to a service block of `pe`. Lanes that send to the same block together share a chunk. For thousands
+/// of messages a gravel_service_sender is faster. Waits while the ring of a service block of this PE is full; a service
+/// block itself never waits for another.
 /// @param to from gravel_service::handle()
 /// @param pe 0 to gravel_n_pes(g) - 1
 /// @param block number of the service block, below to.blocks()

@@ -1,27 +1,31 @@
-// The kernel of a service: each block is a service block. Its first warp looks for the longest runs of chunks and of messages
-// that have arrived in its two rings, the block works on all of them at once, and the first warp frees them together
-// (lib/base/service_rings.hpp). The other warps wait at a barrier meanwhile and read nothing.
+// The kernel of a service. Each of its blocks is a service block with two rings (lib/base/service_rings.hpp).
+//
+// The first warp of a block polls both rings for the longest sequences of chunks and messages that have arrived. The
+// whole block works on all of them at once. Then the first warp frees them together. The other warps wait at a barrier
+// meanwhile and read nothing.
 #pragma once
 #include "device/service.cuh"
 
 namespace gravel::detail {
 
-/// In shared memory: what a service block's block works on.
+/// The messages that a service block works on. In shared memory.
 struct service_chunks {
   static constexpr uint32_t most = 32, piece = 32;
   const char* at[most];       ///< messages of each chunk of the near ring
-  uint32_t before[most + 1];  ///< messages of those before it
-  uint32_t n;                 ///< chunks
-  uint32_t shift;             ///< all but the last have 1 << shift messages; 32: they have not
-  service_far_ring far;       ///< behind them: of it `n_far` messages from the place `far_first` on
+  uint32_t before[most + 1];  ///< number of messages in the chunks before it
+  uint32_t n;                 ///< number of chunks
+  uint32_t shift;             ///< all chunks but the last have 1 << shift messages; 32: they have not
+  service_far_ring
+      /// The far ring: its `n_far` messages from place `far_first` on follow those of the chunks.
+      far;
   uint32_t far_first, n_far;
-  bool ends;  ///< there is nothing, and the kernel is to end
+  bool ends;  ///< there are no messages, and the kernel is to end
 };
 
 }  // namespace gravel::detail
 
-/// The messages that a service block is given at once: those of up to 32 chunks of kernels of this PE, and behind them
-/// those of others. At least one. Valid until the block returns.
+/// The messages that a service block gets at once: those of up to 32 chunks from kernels of this PE, then those of
+/// other PEs. At least one. Valid until the block returns.
 /// @scope lane, from divergent code
 /// @completion on return
 /// @errors none are checked
@@ -32,7 +36,7 @@ class gravel_service_batch {
   /// Made by the service's kernel.
   /// @param chunks where the messages lie
   GRAVEL_DEVICE explicit gravel_service_batch(const gravel::detail::service_chunks& chunks) : chunks_(chunks) {}
-  /// Number of messages. May be 0.
+  /// Number of messages.
   GRAVEL_DEVICE uint32_t size() const { return near() + chunks_.n_far; }
   GRAVEL_DEVICE const M& operator[](uint32_t i) const {
     if (i >= near()) return *far(i - near());
@@ -45,9 +49,7 @@ class gravel_service_batch {
     }
     return near_chunk(first)[i - chunks_.before[first]];
   }
-  // Piece by piece, for who wants to give each to a warp: chunks, and then the others' messages, up to 32 at a time.
-  /// Number of parts, for those who give each part to a warp: chunks, and then the others' messages, up to 32 at a
-  /// time.
+  /// Number of parts, for a block that gives each part to a warp. A part is a chunk, or up to 32 messages of other PEs.
   GRAVEL_DEVICE uint32_t chunks() const {
     return chunks_.n + (chunks_.n_far ? (skipped() + chunks_.n_far + piece - 1) / piece : 0);
   }
@@ -67,15 +69,15 @@ class gravel_service_batch {
   GRAVEL_DEVICE uint32_t near() const { return chunks_.before[chunks_.n]; }
   GRAVEL_DEVICE const M* near_chunk(uint32_t c) const { return reinterpret_cast<const M*>(chunks_.at[c]); }
   GRAVEL_DEVICE const M* far(uint32_t i) const { return chunks_.far.template at<M>(chunks_.far_first + i); }
-  /// Pieces end where places of the ring are multiples of 32: so none goes around its end.
+  /// Parts end where places of the ring are multiples of 32. So none of them crosses the end of the ring.
   GRAVEL_DEVICE uint32_t skipped() const { return chunks_.far_first % piece; }
   GRAVEL_DEVICE uint32_t begin_of(uint32_t c) const { return c == chunks_.n ? 0 : (c - chunks_.n) * piece - skipped(); }
   const gravel::detail::service_chunks& chunks_;
 };
 
-/// Where a service block's code runs: by all threads of the block, converged. It may use __syncthreads() and shared
-/// memory. It may send to whatever service, with `handle`, and by all operations of `g`. It must wait for no other
-/// service block, nor for what only kernels of the program can do.
+/// Where the code of a service runs: it is called by all threads of the block, converged. It may use __syncthreads()
+/// and shared memory. It may send to any service, with `handle`, and use all operations of `g`. It must wait neither
+/// for another service block nor for what only kernels of the program can do.
 /// @scope block
 /// @completion on return
 /// @errors none
@@ -96,14 +98,15 @@ struct gravel_service_block {
 
 namespace gravel::detail {
 
-/// A service block's tickets, in the registers of its first warp. Thread scope of all members: that warp, converged.
+/// Reads the rings of a service block. Its tickets lie in registers of the first warp. Thread scope of all members:
+/// that warp, converged.
 struct service_reader {
-  static constexpr uint32_t most_far = 512;  ///< messages that are taken at once
+  static constexpr uint32_t most_far = 512;  ///< most messages of the far ring that are taken at once
   service_near_ring near;
   service_far_ring far;
   uint64_t near_next, far_next;
   uint32_t n_near = 0, n_far = 0;
-  uint32_t messages = 0;  ///< of the lane's chunk; 0: it has not arrived
+  uint32_t messages = 0;  ///< messages of the lane's chunk; 0: it has not arrived
 
   GRAVEL_DEVICE service_reader(const service_view& view, uint32_t block)
       : near(view.near(block)),
@@ -111,8 +114,8 @@ struct service_reader {
         near_next(view.block(block).near_done),
         far_next(view.block(block).far_done) {}
 
-  /// How many chunks, and of messages up to 32, have arrived in a row.
-  GRAVEL_DEVICE bool look(uint32_t lane) {
+  /// Polls for chunks, and for up to 32 messages, that have arrived in sequence. Returns true if there are any.
+  GRAVEL_DEVICE bool poll(uint32_t lane) {
     // The second load does not wait for the first.
     const uint64_t far_published = load_acquire_later<scope::device>(far.word(far_next + lane));
     messages = near.arrived(near_next + lane);  // [P1]
@@ -121,7 +124,7 @@ struct service_reader {
     if (n_far != 0) acquire_now<scope::device>();  // [P1]
     return n_near + n_far != 0;
   }
-  /// Where 32 messages have arrived there may be more.
+  /// If 32 messages have arrived, polls for more.
   GRAVEL_DEVICE void poll_longer(uint32_t lane) {
     constexpr uint32_t at_once = 5;
     while (n_far % 32 == 0 && n_far != 0 && n_far + at_once * 32 <= most_far && n_far + at_once * 32 <= far.places) {
@@ -143,8 +146,8 @@ struct service_reader {
     }
   }
 #if !GRAVEL_CUDA
-  /// CPU backend: until there is something to see, or the kernel is to end. Looks by all lanes are dozens of fiber
-  /// switches; where one lane waits, the thread may sleep.
+  /// CPU backend: waits until there is something to poll, or the kernel is to end. Polls by all lanes take dozens of
+  /// fiber switches. While one lane waits, the thread may sleep.
   void wait_alone(const service_life* life, uint32_t lane) const {
     if (lane == 0)
       for (relax wait; load_relaxed(&life->stop) == 0 && !near.arrived(near_next) &&
@@ -154,7 +157,7 @@ struct service_reader {
     __syncwarp();
   }
 #endif
-  /// Fills `to` with what look() has found.
+  /// Fills `to` with what poll() has found.
   GRAVEL_DEVICE void take(service_chunks& to, const gravel_t& g, const service_shape& shape, uint32_t lane) {
     poll_longer(lane);
     __syncwarp();  // what one lane has acquired, all may read
@@ -172,7 +175,7 @@ struct service_reader {
       to.before[lane + 1] = inclusive;
       to.at[lane] = reinterpret_cast<const char*>(near.messages(near_next + lane));
     }
-    // Of a ring that is full all chunks are.
+    // If the ring was full, all of its chunks are.
     const uint32_t shift = static_cast<uint32_t>(__ffs(static_cast<int>(__shfl_sync(~0u, messages, 0)))) - 1;
     const bool alike =
         shift < 32 && (lane >= n_near || messages == 1u << shift || (lane == n_near - 1 && messages < 1u << shift));
@@ -183,7 +186,7 @@ struct service_reader {
       to.ends = false;
     }
   }
-  /// The block has worked on them. The acquire of who writes there next is [P2] or [V1].
+  /// Frees what the block has worked on. It pairs with the acquire [P2] or [V1] of whichever lane writes there next.
   GRAVEL_DEVICE void free(service_block& block, uint32_t lane) {
     near_next += n_near;
     far_next += n_far;
@@ -197,12 +200,12 @@ struct service_reader {
   GRAVEL_DEVICE static uint32_t in_a_row(uint32_t arrived) {
     return arrived == ~0u ? 32 : static_cast<uint32_t>(__ffs(static_cast<int>(~arrived)) - 1);
   }
-  /// The service block leaves: what arrives from here on brings another kernel. [V2]
+  /// The service block leaves. What arrives from here on starts another kernel. [V2]
   GRAVEL_DEVICE void leave(const service_view& view, service_block& block, uint32_t lane) {
     if (lane == 0) store_relaxed<scope::device>(&block.state, service_block::asleep);
     __syncwarp();
     full_fence();
-    const bool some = look(lane);
+    const bool some = poll(lane);
     if (some && lane == 0) wake_block(view, block);
   }
 };
@@ -217,8 +220,8 @@ class service_end {
   }
   /// Not 0: the kernel is to end. Thread scope: lane.
   GRAVEL_DEVICE static uint64_t word(const service_life* life) { return load_relaxed<scope::device>(&life->stop); }
-  /// Service block 0 looks at host memory at each 64th call, as that takes longer than a look at both rings, and tells the
-  /// others. Thread scope: lane 0 of each service block.
+  /// Service block 0 polls host memory in each 64th call, since this takes longer than a poll of both rings, and
+  /// notifies the other blocks. Thread scope: lane 0 of each service block.
   GRAVEL_DEVICE void poll_host([[maybe_unused]] service_control* control, [[maybe_unused]] service_life* life) {
 #if GRAVEL_CUDA
     if (blockIdx.x == 0 && calls_++ % 64 == 0) {
@@ -236,7 +239,8 @@ class service_end {
   [[maybe_unused]] uint32_t calls_ = 0;
 };
 
-/// Grid: a block for each service block. `number`: of this launch, which the last block to start writes for the host [V3].
+/// Grid: one block for each service block. `number`: the number of this launch, which the last block that starts writes
+/// for the host [V3].
 template <class Service>
 __global__ void __launch_bounds__(service_threads<Service>())
     serve(const __grid_constant__ gravel_service_handle<Service> handle, const __grid_constant__ Service service,
@@ -263,10 +267,10 @@ __global__ void __launch_bounds__(service_threads<Service>())
 #if !GRAVEL_CUDA
         reader.wait_alone(life, lane);
 #endif
-        const bool told =
-            lane == 0 && end.has_come(handle.view.control, life);  // used behind the look, so that loads overlap
-        some = reader.look(lane);
-        stop = __any_sync(~0u, told);
+        const bool stops =
+            lane == 0 && end.has_come(handle.view.control, life);  // used after the poll, so that the loads overlap
+        some = reader.poll(lane);
+        stop = __any_sync(~0u, stops);
         if (some || stop) break;
       }
       if (some && !stop) reader.take(chunks, handle.g, handle.view.shape, lane);

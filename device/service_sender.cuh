@@ -1,23 +1,25 @@
-// gravel_service_sender: gathers a block's messages to the service blocks of its PE in shared memory, and pushes them in
+// Service sender: gathers a block's messages to the service blocks of its PE in shared memory, and pushes them in
 // chunks.
 //
 //   __shared__ gravel_service_sender<bank> sender;
 //   sender.begin(handle);                       // all threads of the block
-//   ... sender.send(pe, block, message);       // divergent: any lanes, any number of times
+//   ... sender.send(pe, block, message);        // divergent: any lanes, any number of times
 //   sender.end();                               // all threads of the block
 //
-// Each service block has a bin of two halves, as peers have in device/peer_bins.cuh, [B5] and [B6] being its [B3] and [B4]:
+// Protocol. Each service block has a bin of two halves, as each peer has in device/peer_bins.cuh. [B5] and [B6]
+// correspond to [B3] and [B4] there.
 //
 //   reserve: place = reserved++: a position in an endless sequence; generation = place / HALF; half = generation % 2
-//   wait until leases[half] == generation              [B6] acquire
+//   wait until holds[half] == generation              [B6] acquire
 //   write the message; written[half] += 1             [B5]
-//   whose addition makes it HALF claims a chunk; the lanes that are here copy; then written[half] = 0, leases[half] =
-//   generation + 2  [B6] release
+//   the lane whose addition makes it HALF claims a chunk; the lanes that are here copy; then written[half] = 0,
+//   holds[half] = generation + 2                      [B6] release
 //
-// The lanes that stand here together wait for different bins, and must not wait for each other's: who could go on might
-// be whom another group waits for. So each round whoever can writes, what is full leaves, and the others try again.
+// Progress. The lanes of a group wait for different bins and must not wait for each other: a lane that could write may
+// be the one for which another group waits. So the group works in rounds. In each round all lanes whose half is free
+// write, full halves leave, and the other lanes try again.
 //
-// Invariants: of the lanes that wait, the ones with the lowest generation of a bin always go on; tickets are taken for
+// Invariants. Of the lanes that wait for a bin, those with the lowest generation always advance. Tickets are taken for
 // full halves only, so no chunk of a ring waits for a slow block.
 #pragma once
 #include "device/block_add.hpp"
@@ -26,10 +28,10 @@
 
 /// Gathers a block's messages to the service blocks of its PE in shared memory.
 /// @tparam Service the service
-/// @tparam BLOCKS of how many service blocks messages are gathered. If the service has more they are sent one by one,
-///   as those to other PEs are
-/// @tparam HALF messages of a half bin: a power of two of at least 32, at most `chunk_messages` of the service, else
-///   messages go one by one
+/// @tparam BLOCKS number of service blocks for which messages are gathered. If the service has more, messages are sent
+///   one by one, as those to other PEs are
+/// @tparam HALF messages of half a bin: a power of two of at least 32, and at most `chunk_messages` of the service,
+///   else messages are sent one by one
 /// @scope block, converged
 /// @completion after end(): gravel_wait_quiescent, or gravel_service::close()
 /// @errors as of gravel_service_send; threads that are missing: the job ends with a message
@@ -45,7 +47,7 @@ struct gravel_service_sender {
   /// Begins to gather.
   /// @param to from gravel_service::handle()
   /// @param first where the bins' positions begin, in whole halves: for tests of their wrap
-  /// @param spare for so many service blocks less it gathers; the caller uses their memory for other things
+  /// @param spare number of service blocks less for which it gathers; the caller uses their memory for other things
   GRAVEL_DEVICE void begin(const gravel_service_handle<Service>& to, uint32_t first = 0, uint32_t spare = 0) {
     gravel::detail::check_open(to.g, to.opening, "gravel_service_sender", "service", Service::name);
     if (!gravel::detail::enter_block(to.g, gravel::detail::team_call::service_sender_begin)) return;
@@ -61,7 +63,7 @@ struct gravel_service_sender {
   }
 
   static constexpr uint32_t bytes_of_block = 2 * HALF * sizeof(message);
-  /// The memory of the `spare` last service blocks.
+  /// Returns the memory of the last `spare` service blocks.
   /// @param spare as given to begin()
   GRAVEL_DEVICE gravel::detail::unit* spare_memory(uint32_t spare) { return messages_[BLOCKS - spare][0]; }
 
@@ -80,7 +82,7 @@ struct gravel_service_sender {
     bool waits = true;
     for (relax wait;; wait()) {
       bool full = false;
-      if (waits && load_acquire<scope::shared>(&b.leases[which]) == generation) {  // [B6]
+      if (waits && load_acquire<scope::shared>(&b.holds[which]) == generation) {  // [B6]
         of(block, which)[place % HALF] = m;
         full = block_add(&b.written[which], 1) + 1 == HALF;  // [B5]
         waits = false;
@@ -113,7 +115,7 @@ struct gravel_service_sender {
 
  private:
   struct bin {
-    uint32_t reserved, written[2], leases[2];
+    uint32_t reserved, written[2], holds[2];
   };
   static constexpr uint32_t last_generation = ~0u / HALF;  ///< places are 32 bits wide: 0 comes next
   GRAVEL_DEVICE static bin empty_bin(uint32_t generation) {
@@ -123,7 +125,7 @@ struct gravel_service_sender {
   GRAVEL_DEVICE message* of(uint32_t block, uint32_t which) {
     return reinterpret_cast<message*>(messages_[block][which]);
   }
-  /// 16 bytes at a time; what of the last is beyond `n` messages does no harm.
+  /// Copies 16 bytes at a time. What the last of them hold beyond `n` messages does no harm.
   GRAVEL_DEVICE void copy(const gravel::detail::service_near_ring& ring, uint64_t ticket, uint32_t block,
                           uint32_t which, uint32_t rank, uint32_t size, uint32_t n) {
     using namespace gravel::detail;
@@ -132,9 +134,9 @@ struct gravel_service_sender {
     const uint32_t units = (n * uint32_t{sizeof(message)} + uint32_t{sizeof(unit)} - 1) / uint32_t{sizeof(unit)};
     for (uint32_t i = rank; i < units; i += size) store_unit(to + i, load_unit(from + i));
   }
-  /// Hands over the halves that lanes of `here` have completed, all lanes copying. Each leaves as soon as its own chunk
-  /// is free: who has a chunk and waits for another service block's would keep out whoever has that one. Thread scope: the
-  /// lanes of `here`.
+  /// Pushes the halves that lanes of `here` have completed. All lanes copy. Each half leaves as soon as its own chunk
+  /// is free: a group that held a chunk while it waits for another service block's chunk could block the group that has
+  /// that one. Thread scope: the lanes of `here`.
   __device__ GRAVEL_NOINLINE void push(const gravel::detail::lane_group& here, bool full, uint32_t block,
                                        uint32_t generation) {
     using namespace gravel::detail;
@@ -152,7 +154,7 @@ struct gravel_service_sender {
       if (leaves) {
         bin& b = bin_[block];
         store_relaxed<scope::shared>(&b.written[generation & 1], 0u);
-        store_release<scope::shared>(&b.leases[generation & 1], (generation + 2) & last_generation);  // [B6]
+        store_release<scope::shared>(&b.holds[generation & 1], (generation + 2) & last_generation);  // [B6]
         to_.view.near(block).publish(ticket, HALF);
         full = false;
       }

@@ -1,6 +1,10 @@
-// What the host waits for on the device: that all which the PE's kernels have sent is applied; among PEs that reach
-// each other's memory also that all of them have come so far (barrier), and that nothing is under way any more
-// (quiescence). One kernel for all of it; the host waits for a word of its own.
+// Settle: the kernel that ends a quiet, a barrier or quiescence for a host thread.
+//
+// The host waits for one of these events on the device:
+//   quiet        everything that the PE's kernels have sent is applied
+//   barrier      among PEs that reach each other's memory: all PEs have come so far, each after a quiet
+//   quiescence   among the same PEs: no message is under way and no handler runs
+// One kernel serves all three. The host waits for a word of its own.
 #pragma once
 #include "device/wait.cuh"
 #include "lib/base/service_rings.hpp"
@@ -9,18 +13,19 @@ namespace gravel::detail {
 
 enum class settling : uint8_t { quiet, barrier, quiescence };
 
-/// What a kernel looks at that ends a quiet or a barrier. Plain data, and little: the time of a launch grows with it.
+/// What a kernel reads that ends a quiet or a barrier. It is plain data, and little: the time of a launch grows with
+/// it.
 struct rendezvous_view {
   gravel_t g;              ///< of kernels
-  peer_rendezvous all;     ///< of a quiet: nobody
-  const ring_line* lines;  ///< [n_lines] of the rings from this PE; of one that is not there all words are 0
+  peer_rendezvous all;     ///< the other PEs; of a quiet: none
+  const ring_line* lines;  ///< [n_lines] lines of the rings from this PE; all words of a ring that does not exist are 0
   uint32_t n_lines;        ///< at most max_peers: a node of more PEs has no rings
 };
-/// And one that looks for quiescence.
+/// What a kernel reads that ends quiescence.
 struct settle_view : rendezvous_view {
   static constexpr uint32_t most_services = 32;
-  queue of_handlers;    ///< in which what handlers on the device send waits when no ring has room for it
-  uint32_t n_services;  ///< that are open
+  queue of_handlers;    ///< holds what handlers on the device send when no ring has room
+  uint32_t n_services;  ///< services that are open
   struct {
     const service_block* blocks;
     uint32_t n;
@@ -29,19 +34,19 @@ struct settle_view : rendezvous_view {
 
 constexpr int settle_threads = 128;
 
-/// As seems_applied, but what a kernel of its own reads first takes long: no address is loaded. Thread scope: the first
-/// warp.
+/// As seems_applied() of wait.cuh, for a kernel of its own: addresses come with the launch, since what such a kernel
+/// reads first takes long. Thread scope: the first warp.
 __device__ __forceinline__ bool seems_applied(const rendezvous_view& v) {
   const uint32_t lane = threadIdx.x;
-  static_assert(max_peers <= 32);  // each lane looks at one ring, and all at the same of the others' words
+  static_assert(max_peers <= 32);  // each lane reads the words of one ring, and all read the words of the queues
   const ring_line* const line = lane < v.n_lines ? &v.lines[lane] : nullptr;
   const uint64_t tickets = line ? load_acquire_later(&line->tickets) : 0,
                  below = line ? load_acquire_later(&line->applied_below) : 0;
   return queues_seem_applied(v.g) && below >= tickets;
 }
 
-/// As gravel_quiet, each part by a warp of its own: what they wait for has nothing to do with each other. The threads
-/// of the first warp have called thread_fence() behind it. Thread scope: block.
+/// As gravel_quiet, with one warp for each of its parts, which do not depend on each other. After it the threads of the
+/// first warp have called thread_fence(). Thread scope: block.
 __device__ __forceinline__ void quiet_by_block(const rendezvous_view& v) {
   const gravel_t& g = v.g;
   const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -59,8 +64,8 @@ __device__ __forceinline__ void quiet_by_block(const rendezvous_view& v) {
   thread_fence();
 }
 
-/// Tickets that were taken on this device so far, in rings, queues, and rings of services: this thread's part of the
-/// sum. None of these counts ever falls. Thread scope: all threads of a block.
+/// Returns this thread's part of the sum of all tickets that were taken on this device so far, in rings, queues, and
+/// rings of services. None of these counts ever falls. Thread scope: all threads of a block.
 __device__ __forceinline__ uint64_t part_of_tickets(const settle_view& v) {
   const uint32_t rank = threadIdx.x;
   uint64_t sum = 0;
@@ -73,7 +78,7 @@ __device__ __forceinline__ uint64_t part_of_tickets(const settle_view& v) {
   return sum;
 }
 
-/// Waits until all that has a ticket by now is applied. Thread scope: block.
+/// Waits until everything that has a ticket by now is applied. Thread scope: block.
 __device__ __forceinline__ void apply_all(const settle_view& v) {
   quiet_by_block(v);
   if (threadIdx.x == 0) v.of_handlers.flush_all();
@@ -81,8 +86,8 @@ __device__ __forceinline__ void apply_all(const settle_view& v) {
     for (uint32_t s = 0; s < v.n_services; ++s)
       for (uint32_t i = threadIdx.x % 32; i < v.service[s].n; i += 32) {
         const service_block& block = v.service[s].blocks[i];
-        // What is applied first: if it is the number of tickets that are read behind it, then at that moment all of
-        // them were applied.
+        // The count of applied messages is read first. If it equals the number of tickets read after it, then at that
+        // moment all of them were applied.
         for (relax wait;; wait()) {
           const uint64_t applied = block.applied();
           if (applied == block.tickets()) break;
@@ -91,22 +96,26 @@ __device__ __forceinline__ void apply_all(const settle_view& v) {
   __syncthreads();
 }
 
-/// Returns when nothing is under way between any of the PEs' devices, nor in one. Rounds, numbered alike at all PEs:
+/// Returns when nothing is under way between the PEs' devices, nor on any of them.
+///
+/// Protocol. Rounds, with the same numbers at all PEs:
 ///
 ///   this PE                                               every other PE
 ///   has it taken tickets since the round before?
 ///   all that has a ticket is applied (apply_all)
 ///   its word at each PE = this round, and whether [S3] release   sees all words of this round  [S3] acquire
 ///
-/// until in some round nobody has taken a ticket since the round before. Between the two, then, when the first was
-/// complete everywhere, all tickets that were ever taken were of messages that were applied; what handlers and service blocks
-/// send has its tickets before theirs are done, so none of them ran, and nothing is left that could send.
+/// until in some round no PE has taken a ticket since the round before.
 ///
-/// A PE may be one round ahead of another that has not yet read its word, but not two: so there are two words, for even
+/// Why it is correct. Consider the last two rounds. When the first of them was complete everywhere, all tickets ever
+/// taken were for messages that had been applied. What handlers and service blocks send has its tickets before their
+/// own messages are done. So none of them ran, and nothing is left that could send.
+///
+/// A PE may be one round ahead of another that has not yet read its word, but not two. So there are two words, for even
 /// and odd rounds. They keep their numbers from one call to the next. Thread scope: block.
 __device__ __forceinline__ void wait_for_end(const settle_view& v) {
   const uint32_t rank = threadIdx.x;
-  const bool meets = rank < v.all.n;
+  const bool takes_part = rank < v.all.n;
   const auto& own = v.all.mine[v.g.my_pe].round;
   const uint64_t last = (own[0] > own[1] ? own[0] : own[1]) / 2;
   uint64_t tickets = ~uint64_t{0};  // more than any part
@@ -117,7 +126,7 @@ __device__ __forceinline__ void wait_for_end(const settle_view& v) {
     const bool sent = __syncthreads_or(tickets != before) != 0;
     apply_all(v);
     uint64_t seen = 0;
-    if (meets) {
+    if (takes_part) {
       store_release(&v.all.theirs[rank]->round[round % 2], 2 * round + sent);  // [S3]
       for (relax wait; (seen = load_acquire(&v.all.mine[rank].round[round % 2])) / 2 < round;
            wait.attentively()) {  // [S3]
@@ -127,37 +136,39 @@ __device__ __forceinline__ void wait_for_end(const settle_view& v) {
   }
 }
 
-/// `told` becomes `number` when all is done. Barriers are numbered, alike at all PEs, and later ones have higher
-/// numbers. Launched with one block.
+/// Sets `*reported` to `number` when the event has happened. Barriers have the same numbers at all PEs, and later ones
+/// have higher numbers. Launched with one block.
+///
+/// Protocol of a barrier.
 ///
 ///   this PE                                      every other PE
 ///   its messages are applied (quiet)
 ///   its word at each PE = number  [S1] release   sees all words at that number  [S1] acquire
 ///
-/// Invariant: no word goes beyond k before all words were k at that PE, since its host waits for `told` between two
-/// barriers.
+/// Invariant. No word goes beyond k before all words were k at that PE, since its host waits for `*reported` between
+/// two barriers.
 template <settling WHAT>
 __global__ void __launch_bounds__(settle_threads)
     settle(const __grid_constant__ std::conditional_t<WHAT == settling::quiescence, settle_view, rendezvous_view> v,
-           uint64_t number, uint64_t* told) {
+           uint64_t number, uint64_t* reported) {
   if constexpr (WHAT == settling::quiescence) {
     wait_for_end(v);
   } else {
     const uint32_t rank = threadIdx.x;
-    const bool meets = WHAT == settling::barrier && rank < v.all.n;
-    peer_words* const theirs = meets ? v.all.theirs[rank] : nullptr;  // loaded meanwhile
+    const bool takes_part = WHAT == settling::barrier && rank < v.all.n;
+    peer_words* const theirs = takes_part ? v.all.theirs[rank] : nullptr;  // loaded while the quiet waits
     quiet_by_block(v);
     if (rank >= 32) return;
-    if (meets) {
+    if (takes_part) {
       store_behind_fence(&theirs->barrier, number);                                                   // [S1]
       for (relax wait; load_acquire_later(&v.all.mine[rank].barrier) < number; wait.attentively()) {  // [S1]
       }
     }
     __syncwarp();
   }
-  // Nothing is acquired here from the other PEs, as this kernel reads nothing more: a fence of system scope takes more
-  // than a microsecond. What the host does next on this GPU comes behind this kernel.
-  if (threadIdx.x == 0) store_relaxed(told, number);  // [S2]
+  // Nothing is acquired here from the other PEs, since this kernel reads nothing more: a fence of system scope takes
+  // more than a microsecond. What the host does next on this GPU is ordered after this kernel.
+  if (threadIdx.x == 0) store_relaxed(reported, number);  // [S2]
 }
 
 }  // namespace gravel::detail

@@ -1,5 +1,5 @@
-// Completion and waiting inside kernels. Thread scope: lane. None of these may be called from a handler: a handler
-// that waits would wait for itself, and is reported as an error.
+// Completion and waiting inside kernels. Thread scope: lane. No handler may call these: a handler that waits would wait
+// for itself. Such a call is reported as an error.
 //
 // What all calls of this file have in common:
 // @param g handle: the one that the kernel was given, or gravel_host_handle()
@@ -12,14 +12,14 @@
 namespace gravel::detail {
 /// Reads from the device which gets of host threads have been answered (host/pe/runtime.cpp).
 void update_host_gets(const gravel_t& g);
-/// The same, if the caller is a host thread.
+/// Does so if the caller is a host thread.
 GRAVEL_BOTH void update_gets([[maybe_unused]] const gravel_t& g) {
 #if !GRAVEL_ON_GPU
   if (g.from == sender::host) update_host_gets(g);
 #endif
 }
 
-/// A word that others write, from wherever the caller is.
+/// Reads a word that others write, from wherever the caller runs.
 template <class T>
 GRAVEL_BOTH T poll_word(const gravel_t& g, const T* address) {
 #if GRAVEL_CUDA && !GRAVEL_ON_GPU
@@ -33,7 +33,7 @@ GRAVEL_BOTH T poll_word(const gravel_t& g, const T* address) {
 #endif
   return load_acquire<scope::system>(address);
 }
-/// Does all seem applied that went through queues, and is there no get? Thread scope: lane.
+/// Returns true if everything that went through queues seems to be applied, and there is no get. Thread scope: lane.
 GRAVEL_BOTH bool queues_seem_applied(const gravel_t& g) {
   const queue_state *const direct = g.direct.state, *const block = g.block.state ? g.block.state : direct;
   const uint64_t direct_tickets = load_acquire_later<scope::device>(&direct->tickets),
@@ -41,10 +41,10 @@ GRAVEL_BOTH bool queues_seem_applied(const gravel_t& g) {
                  block_tickets = load_acquire_later<scope::device>(&block->tickets),
                  block_below = load_acquire_later<scope::device>(&block->flushed_below),
                  gets = load_acquire_later<scope::device>(&g.counters->gets.tickets);
-  return !(direct_below < direct_tickets || block_below < block_tickets || gets != 0);  // most programs get nothing
+  return !(direct_below < direct_tickets || block_below < block_tickets || gets != 0);  // most programs use no gets
 }
-/// Does all seem applied that this PE's kernels have sent? All words are looked at together, in no order, for one
-/// latency: the caller's thread_fence() comes behind. Thread scope: the group.
+/// Returns true if everything that this PE's kernels have sent seems to be applied. All words are read together, in no
+/// order, for one latency: the caller's thread_fence() follows. Thread scope: the group.
 GRAVEL_BOTH bool seems_applied(const gravel_t& g, const lane_group& group) {
   bool some = group.is_leader() && !queues_seem_applied(g);
   constexpr uint32_t at_once = 4;
@@ -65,7 +65,8 @@ GRAVEL_BOTH bool seems_applied(const gravel_t& g, const lane_group& group) {
   }
   return group.ballot(some) == 0;
 }
-/// Waits until all is applied that the group has sent before, and its gets have arrived. Thread scope: the group.
+/// Waits until everything that the group has sent before is applied, and its gets have arrived. Thread scope: the
+/// group.
 GRAVEL_BOTH_APART void finish_sends(gravel_t g, lane_group group) {
   if (group.is_leader()) {
     g.direct.flush_all();
@@ -77,25 +78,27 @@ GRAVEL_BOTH_APART void finish_sends(gravel_t g, lane_group group) {
 }
 }  // namespace gravel::detail
 
-/// Waits until all that this lane has sent before is applied at its destinations, and its gets have arrived. What other
-/// lanes of this PE have handed over by now is flushed with it. Messages still inside a gravel_block_sender are not.
+/// Waits until everything that this lane has sent before is applied at its destinations, and its gets have arrived.
+/// Messages that other lanes of this PE have handed over by now are flushed with it. Messages that are still inside a
+/// gravel_block_sender are not.
 /// @scope lane, from divergent code; host threads. Not handlers
 /// @completion on return
 /// @source OpenSHMEM 1.5: shmem_quiet
 GRAVEL_BOTH void gravel_quiet(const gravel_t& g) {
   using namespace gravel::detail;
   if (forbidden_in_handler(g, op::none, other_call::quiet)) return;
-  // One lane waits for all that are here, or all of them together: what they sent has its tickets already.
+  // One lane waits for all lanes that are here, or all of them together: what they sent has its tickets already.
   const lane_group group = lane_group::active();
   group.sync();
   const bool applied = seems_applied(g, group);
-  thread_fence();  // acquires what was seen, and waits for operations in this PE's own memory and in peers' memory,
-                   // which the look did not wait for
+  // Acquires what was seen, and waits for operations in this PE's memory and in peers' memory, for which
+  // seems_applied() did not wait.
+  thread_fence();
   if (!applied) finish_sends(g, group);
   group.sync();
 }
-/// Orders: operations on one PE before it are applied before those after it. Packets of one pair of PEs may travel on
-/// several streams, so this is gravel_quiet.
+/// Orders operations: those on one PE before the call are applied before those after it. Packets of one pair of PEs may
+/// travel on several streams, so this is gravel_quiet.
 /// @scope lane, from divergent code; host threads. Not handlers
 /// @completion on return
 /// @source OpenSHMEM 1.5: shmem_fence
@@ -104,8 +107,8 @@ GRAVEL_BOTH void gravel_fence(const gravel_t& g) {
     gravel_quiet(g);
 }
 
-/// Asks the aggregator to send at once what this PE has handed over. For a short latency rather than full packets.
-/// Messages inside a gravel_block_sender and on the route `peer` need it not.
+/// Asks the aggregator to send at once what this PE has handed over: for a short latency instead of full packets.
+/// Messages inside a gravel_block_sender, and those on the route `peer`, are not affected.
 /// @scope lane, from divergent code; handlers; host threads
 /// @completion returns at once; the messages are complete after gravel_quiet
 /// @source Gravel

@@ -16,7 +16,7 @@ struct block_scratch {
 
   uint64_t epoch;  ///< barriers begun by this PE
   /// Barriers of grids that this PE has passed. Not the word to which all blocks add.
-  uint64_t grids_met;
+  uint64_t grid_barriers;
   uint64_t spare[6];
   alignas(64) uint64_t arrived;  ///< blocks of the grid that have come to the next of these barriers
   uint64_t spare_too[7];
