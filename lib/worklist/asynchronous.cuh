@@ -1,36 +1,39 @@
-// Working a list off without rounds: one resident kernel, whose warps take vertices from channels (lib/channel) ordered
-// by rank, expand them, and put what is to be listed back, while handlers put in what other PEs send. Nobody waits for
-// a round to end; the price is that vertices are expanded with values that are not final yet.
+// The asynchronous execution: one resident kernel works off a worklist without rounds.
 //
-// Ranks are soft: channel r % n holds what has rank r, beginning with the lowest rank of which there may be something
-// (`base`). Whoever finds lower channels empty moves `base` on. What comes late, or lies beyond the last channel, goes
-// into the first or last one. So `base` is a hint, and nothing is lost by a wrong one. PEs tell each other their lowest
-// ranks, and do not take what lies too far beyond the lowest of all.
+// Problem. In rounds, every PE waits for the slowest one. Without rounds, work must be ordered roughly by priority, and
+// all PEs must find out when nothing is left.
+// Solution. The kernel's warps take vertices from channels (lib/channel) ordered by rank, expand them, and put vertices
+// to be listed back. Handlers put in vertices for which other PEs have sent values. The price: a vertex may be expanded
+// with a value that is not final yet.
 //
-// The end, by four counters (Mattern 1987). `pending` counts this PE's entries from before they can be seen until all
-// that comes of them is done; `sent` counts messages before they leave, `received` counts them when what they brought
-// has been listed. One warp of each PE, the watch, in waves numbered alike everywhere:
+// Ranks are hints. Channel r % n holds vertices of rank r; the lowest rank that may have vertices is `base`. A warp
+// that finds lower channels empty moves `base` on. A vertex whose rank is below `base`, or beyond the last channel,
+// goes into the first or the last channel. So nothing is lost if `base` is wrong. PEs report their lowest ranks to each
+// other, and do not take vertices whose rank is too far beyond the lowest rank of all PEs.
 //
-//   this PE                                                           every other PE
+// The end is found by four counters (Mattern 1987). `pending` counts entries of this PE, from before other warps can
+// see them until their expansion is done. `sent` counts messages before they leave. `received` counts messages when
+// their vertices have been listed. One warp of each PE, the watch, repeats waves, which have the same numbers at all
+// PEs:
+//
+//   this PE                                                                             every other PE
 //   reads received [W2] acquire, then sees pending == 0 [W3] acquire, then reads sent
-//   its words at each PE, with the number of the wave                 sees all words of that wave
+//   puts its words, with the number of the wave, to each PE                             sees all words of that wave
 //
-// until the messages received in the wave before are as many as those sent in this one. For, R(k-1) <= received when
-// wave k-1 ended <= sent then <= S(k): if the outer ones are equal nothing was under way when wave k-1 ended; and a PE
-// that had nothing to do in it and has something now would have received a message since, so that there were more. All
-// PEs see the same words, and so draw the same conclusion in the same wave.
+// The watch ends when the number of messages received in the previous wave equals the number sent in this wave. Proof:
+// R(k-1) <= received when wave k-1 ended <= sent when wave k-1 ended <= S(k). If R(k-1) equals S(k), no message was in
+// flight when wave k-1 ended. A PE that was idle in wave k-1 and has entries now would have received a message since,
+// so S(k) would be larger. All PEs see the same words, and so decide alike in each wave.
 //
-// A PE may be one wave ahead of another that has not yet read its words, but not two: two sets are used in turn. Each
-// word carries its wave's number.
+// A PE may be one wave ahead of a PE that has not read its words yet, but not two. So there are two sets of words, used
+// in turn, and each word carries the number of its wave.
 //
-// Hubs are cut up: the warp that has taken one keeps a piece of its edges, and puts the others into a channel of their
-// own, which all warps look at first. Pieces are counted in `pending` like entries, before the hub's own entry is done;
-// for the end they are entries that an entry has made. Where there is no room for them the warp follows all edges
-// itself.
+// Hubs, vertices with many edges, are cut up. The warp that has taken a hub keeps a piece of its edges and puts the
+// other pieces into a channel of their own, which all warps poll first. `pending` counts pieces like entries, before
+// the entry of the hub is done. If the channel has no room for the pieces, the warp follows all edges itself.
 //
-// What finds no room in a channel is dropped, but stays marked at its vertex (lib/worklist/vertex_words.cuh): behind
-// the end all vertices are looked through, and rounds do the rest. The model of the end is
-// test/models/worklist_end.pml.
+// A vertex that finds no room in any channel is dropped, but stays marked (lib/worklist/vertex_words.cuh). After the
+// end, all vertices are checked for marks, and rounds do the rest. Model of the end: test/models/worklist_end.pml.
 #pragma once
 #include <gravel/gravel.cuh>
 #include "lib/channel/channel.cuh"
@@ -41,62 +44,63 @@ struct gravel_worklist_delivery;
 
 namespace gravel::detail {
 
-/// A number that carries the wave it belongs to. 56 bits of it count.
+/// A count that carries the number of its wave. The count has 56 bits.
 struct wave_word {
   GRAVEL_BOTH static uint64_t of(uint64_t wave, uint64_t count) { return count << 8 | (wave & 0xff); }
   GRAVEL_BOTH static bool is_of(uint64_t word, uint64_t wave) { return (word & 0xff) == (wave & 0xff); }
   GRAVEL_BOTH static uint64_t count(uint64_t word) { return word >> 8; }
 };
-/// The lowest rank of which a PE may have something; no_rank: it has nothing. Puts may overtake each other, also those
-/// of one word; so what is said later is the larger number, and it is brought by gravel_max.
+/// The lowest rank of which a PE may have vertices; no_rank: the PE is idle. Puts may overtake each other, also puts to
+/// one word. So reports are numbered, the later one is the larger number, and gravel_max carries it.
 constexpr uint32_t no_rank = ~0u;
 struct lowest_word {
-  GRAVEL_BOTH static uint64_t of(uint32_t telling, uint32_t rank) { return uint64_t{telling} << 32 | rank; }
+  GRAVEL_BOTH static uint64_t of(uint32_t number, uint32_t rank) { return uint64_t{number} << 32 | rank; }
   GRAVEL_BOTH static uint32_t rank(uint64_t word) { return static_cast<uint32_t>(word); }
 };
-/// What one PE says, at each other; written by it alone. Symmetric.
+/// The report of one PE, which the PE writes at each other PE. Symmetric.
 struct wave_report {
   uint64_t received[2],
-      sent[2];      ///< of even and odd waves; a word of wave k + 2 is sent when all have seen that of wave k
+      sent[2];      ///< [even and odd waves] a word of wave k + 2 is sent when all PEs have seen that of wave k
   uint64_t lowest;  ///< 0 when a run begins
 };
 
 struct asynchronous_words {
   alignas(128) uint64_t pending;   ///< entries that are not done
-  alignas(128) uint64_t sent;      ///< messages
-  alignas(128) uint64_t received;  ///< messages, listed
+  alignas(128) uint64_t sent;      ///< messages that have left, or are about to leave
+  alignas(128) uint64_t received;  ///< messages whose vertices have been listed
   alignas(128) uint32_t base;
-  uint32_t allowed;  ///< ranks above are not taken yet
+  uint32_t allowed;  ///< vertices of higher ranks are not taken yet
   uint32_t ended;
-  uint32_t overflows;  ///< something found no room
-  uint64_t wave;       ///< the last one; goes on from run to run
+  uint32_t overflows;  ///< not 0: a vertex found no room
+  uint64_t wave;       ///< number of the last wave; continues from run to run
 };
 
 constexpr uint32_t most_ranks = 32;
 
-/// Some of a hub's edges, for any warp, and what they pass on.
+/// Some edges of a hub, for any warp, and the value that they pass on.
 struct edge_piece {
   uint64_t begin, end, from;
 };
-/// Edges of a piece, at least. On the CPU backend fewer, so that small graphs have many.
+/// The least number of edges of a piece. It is small on the CPU backend, so that small graphs have many pieces.
 constexpr uint64_t edges_of_piece = GRAVEL_CUDA ? 1024 : 128;
 
-/// What the asynchronous kernel has beside the view. Plain data; in device memory, too, for handlers.
+/// The asynchronous kernel's memory, in addition to worklist_view. Plain data. A copy lies in device memory, for
+/// handlers.
 struct asynchronous_view {
   asynchronous_words* words;
-  char* memory;  ///< of the channels
+  char* memory;  ///< memory of the channels
   uint64_t stride;
   uint32_t n_ranks, capacity;
-  uint32_t slack;        ///< ranks beyond the lowest of all PEs that are taken
-  wave_report* reports;  ///< [PE] symmetric; of the PE itself, too
-  char* piece_memory;    ///< of their channel
+  uint32_t slack;        ///< a PE takes so many ranks beyond the lowest of all PEs
+  wave_report* reports;  ///< [PEs] symmetric; includes this PE's own report
+  char* piece_memory;    ///< memory of the channel of pieces
   uint32_t pieces_room;  ///< 0: the graph has no hubs
 
   GRAVEL_BOTH channel<edge_piece> pieces() const { return channel<edge_piece>::in(piece_memory, pieces_room); }
   GRAVEL_BOTH channel<uint32_t> of(uint32_t rank) const {
     return channel<uint32_t>::in(memory + rank % n_ranks * stride, capacity);
   }
-  /// Where something of this rank goes.
+  /// Returns the rank of the channel for a vertex of this rank.
   GRAVEL_DEVICE uint32_t place_for(uint32_t rank) const {
     const uint32_t base = load_relaxed<scope::device>(&words->base);
     return rank < base ? base : rank - base >= n_ranks ? base + n_ranks - 1 : rank;
@@ -110,7 +114,7 @@ GRAVEL_DEVICE uint32_t rank_of_vertex(const worklist_view<Program>& w, uint32_t 
   else return 0;
 }
 
-/// Puts `v` of the lanes that have one into the channels of their ranks. Thread scope: the group, converged; also of
+/// Puts vertex `v` of each lane with `have` into the channel of its rank. Thread scope: the group, converged; also in
 /// handlers.
 template <class Program, class Group>
 GRAVEL_DEVICE void put_ranked(const worklist_view<Program>& w, const asynchronous_view& a, const Group& group,
@@ -121,8 +125,8 @@ GRAVEL_DEVICE void put_ranked(const worklist_view<Program>& w, const asynchronou
   while (rest != 0) {
     const uint32_t now = group.from_lane(rank, lane_group::lowest(rest));
     const bool mine = have && rank == now;
-    // What finds no room goes into the next channel: any is right, and all together have room for several times the
-    // vertices.
+    // A vertex that finds no room goes into the next channel. Any channel is correct, and all together have room for
+    // several times the vertices.
     uint32_t further = 0;
     channel<uint32_t> to = a.of(now);
     channel_reservation r = to.reserve(group, mine ? 1 : 0);
@@ -131,7 +135,7 @@ GRAVEL_DEVICE void put_ranked(const worklist_view<Program>& w, const asynchronou
       r = to.reserve(group, mine ? 1 : 0);
     }
     if (group.is_leader()) {
-      if (r.granted) fetch_add<scope::device>(&a.words->pending, uint64_t{r.total});  // before anybody can see them
+      if (r.granted) fetch_add<scope::device>(&a.words->pending, uint64_t{r.total});  // before other warps can see them
       else store_relaxed<scope::device>(&a.words->overflows, 1u);
     }
     group.sync();
@@ -141,7 +145,7 @@ GRAVEL_DEVICE void put_ranked(const worklist_view<Program>& w, const asynchronou
   }
 }
 
-/// Where the asynchronous kernel puts what is to be listed. Thread scope of all but offer(): warp, converged.
+/// The lists of the asynchronous kernel: channels. Thread scope of all calls but offer(): warp, converged.
 template <class Program>
 struct ranked_lists {
   const worklist_view<Program>& w;
@@ -159,15 +163,15 @@ struct ranked_lists {
   GRAVEL_DEVICE void remote(bool have, uint32_t v) const { near(have, v); }
 };
 
-/// What handlers are given.
+/// The context of the handlers.
 template <class Program>
 struct worklist_inbox {
   worklist_view<Program> w;
   asynchronous_view a;
 };
 
-/// Puts the edges of each lane that has a hub into the channel of pieces, but for the first piece, which ends where
-/// this returns. Thread scope: warp, converged.
+/// Puts the edges of each lane that has a hub into the channel of pieces, except the first piece. Returns the end of
+/// the edges that the lane keeps. Thread scope: warp, converged.
 template <class Program>
 GRAVEL_DEVICE uint64_t pass_on_pieces(const worklist_view<Program>& w, const asynchronous_view& a, uint64_t begin,
                                       uint64_t end, typename worklist_view<Program>::value from) {
@@ -179,14 +183,14 @@ GRAVEL_DEVICE uint64_t pass_on_pieces(const worklist_view<Program>& w, const asy
     const int of = __ffs(static_cast<int>(rest)) - 1;
     const uint64_t first = __shfl_sync(~0u, begin, of), last = __shfl_sync(~0u, end, of),
                    passed = __shfl_sync(~0u, to_word(from), of);
-    // No more than there may ever be room for.
+    // A hub is never cut into more pieces than the channel has room for.
     const uint64_t least = (last - first + a.pieces_room) / (uint64_t{a.pieces_room} + 1),
                    each = least < edges_of_piece ? edges_of_piece : least;
     const auto others = static_cast<uint32_t>((last - first - 1) / each);
     const channel_reservation r = pieces.reserve(warp, lane == 0 ? others : 0);
     if (!r.granted || others == 0) continue;
     if (lane == 0) {
-      fetch_add<scope::device>(&a.words->pending, uint64_t{others});  // before anybody can see them
+      fetch_add<scope::device>(&a.words->pending, uint64_t{others});  // before other warps can see them
       fetch_add<scope::device>(&w.words->pieces, uint64_t{others});
     }
     __syncwarp();
@@ -199,7 +203,7 @@ GRAVEL_DEVICE uint64_t pass_on_pieces(const worklist_view<Program>& w, const asy
   }
   return end;
 }
-/// Follows a piece of somebody's hub. False: there was none. Thread scope: warp, converged.
+/// Follows one piece of a hub. Returns false if there was no piece. Thread scope: warp, converged.
 template <class Program>
 GRAVEL_DEVICE bool follow_piece(const worklist_view<Program>& w, const asynchronous_view& a) {
   if (a.pieces_room == 0) return false;
@@ -218,7 +222,8 @@ GRAVEL_DEVICE bool follow_piece(const worklist_view<Program>& w, const asynchron
   return true;
 }
 
-/// Expands up to 32 vertices that the warp has taken; ghosts are sent. Thread scope: warp, converged.
+/// Expands up to 32 vertices that the warp has taken. Values of ghosts are sent to their owners. Thread scope: warp,
+/// converged.
 template <class Program>
 GRAVEL_DEVICE void expand_taken(const gravel_t& g, const worklist_view<Program>& w, const asynchronous_view& a,
                                 bool have, uint32_t v, work_done& done, uint64_t& sent) {
@@ -248,13 +253,14 @@ GRAVEL_DEVICE void expand_taken(const gravel_t& g, const worklist_view<Program>&
   deal_out<true>(w, lists, begin, end, from);
 }
 
-/// The watch: tells others this PE's lowest rank, and finds the end. Thread scope: the first warp of the first block.
+/// The watch: reports this PE's lowest rank to all PEs, and finds the end. Thread scope: the first warp of the first
+/// block.
 template <class Program>
 GRAVEL_DEVICE void keep_watch(const gravel_t& g, const asynchronous_view& a) {
   asynchronous_words& words = *a.words;
   const uint32_t lane = threadIdx.x;
   uint64_t wave = words.wave + 1, received_before = ~uint64_t{0};
-  uint32_t told = no_rank - 1, tellings = 0;
+  uint32_t last_lowest = no_rank - 1, lowest_reports = 0;
   bool reported = false;
   for (relax wait;; wait.attentively()) {
     const uint64_t received = load_acquire<scope::device>(&words.received);        // [W2]
@@ -264,9 +270,9 @@ GRAVEL_DEVICE void keep_watch(const gravel_t& g, const asynchronous_view& a) {
       continue;
     }
     const uint32_t lowest = __shfl_sync(~0u, idle ? no_rank : load_relaxed<scope::device>(&words.base), 0);
-    if (lowest != told) {
-      told = lowest;
-      const uint64_t word = lowest_word::of(++tellings, lowest);
+    if (lowest != last_lowest) {
+      last_lowest = lowest;
+      const uint64_t word = lowest_word::of(++lowest_reports, lowest);
       for (uint32_t pe = lane; pe < g.n_pes; pe += 32)
         gravel_max(g, &a.reports[g.my_pe].lowest, word, static_cast<int>(pe));
     }
@@ -308,7 +314,7 @@ GRAVEL_DEVICE void keep_watch(const gravel_t& g, const asynchronous_view& a) {
   }
 }
 
-/// A cooperative launch, of blocks of whole warps.
+/// The asynchronous kernel. A cooperative launch; blocks have whole warps.
 template <class Program>
 __global__ void __launch_bounds__(256)
     work_asynchronously(const __grid_constant__ gravel_t g, const __grid_constant__ worklist_view<Program> w,
@@ -328,10 +334,11 @@ __global__ void __launch_bounds__(256)
     }
     const uint32_t base = __shfl_sync(~0u, load_relaxed<scope::device>(&a.words->base), 0),
                    allowed = __shfl_sync(~0u, load_relaxed<scope::device>(&a.words->allowed), 0);
-    // Each lane looks at one channel; the lowest that has something is the one.
+    // Each lane polls one channel; the warp takes from the lowest that is not empty.
     const uint32_t some = __ballot_sync(~0u, lane < a.n_ranks && a.of(base + lane).waiting() != 0);
     const uint32_t rank = some ? base + lane_group::lowest(some) : base;
-    // Also where the rank may not be taken yet: what the others are told must not stay behind what there is.
+    // Also if the warp may not take this rank: the rank that is reported to other PEs must follow the lowest that this
+    // PE has.
     if (rank != base && lane == 0) atomicMax(&a.words->base, rank);
     if (some == 0 || rank > allowed) {
       wait();
@@ -351,12 +358,12 @@ __global__ void __launch_bounds__(256)
     __syncwarp();
     if (lane == 0) fetch_add_release<scope::device>(&a.words->pending, ~uint64_t{batch.count} + 1);  // [W3]
   }
-  done.tell(w.words);
+  done.add_to(w.words);
   for (int step = 16; step; step /= 2) sent += __shfl_xor_sync(~0u, sent, step);
   if (lane == 0 && sent) fetch_add<scope::device>(&w.words->sent, sent);
 }
 
-/// What waits in lists goes into channels. Before the asynchronous kernel.
+/// Moves waiting vertices from lists into channels, before the asynchronous kernel.
 template <class Program>
 __global__ void lists_to_ranks(const __grid_constant__ worklist_view<Program> w,
                                const __grid_constant__ asynchronous_view a) {
@@ -370,8 +377,8 @@ __global__ void lists_to_ranks(const __grid_constant__ worklist_view<Program> w,
     put_ranked(w, a, lane_group::of(~0u), have, v);
   }
 }
-/// What found no room in channels goes into lists: all vertices that are marked, and ghosts. Behind the asynchronous
-/// kernel.
+/// Moves vertices that found no room in channels into lists: all marked vertices, and ghosts. Runs after the
+/// asynchronous kernel.
 template <class Program>
 __global__ void collect_waiting(const __grid_constant__ worklist_view<Program> w) {
   const device_lists<Program> lists{w, w.words->near_turn, w.words->far_turn, w.words->limit};

@@ -1,11 +1,13 @@
-// What goes from PE to PE: the best that a PE has for vertices of others. Offers along edges end at the ghost, here, so
-// that of many edges to a vertex few become messages; the ghosts that have something new are a list, and each is sent
-// once, by a block sender. At the owner a handler offers the value to the vertex, a warp's messages at once.
+// Exchange by messages: a PE sends the best values that it has for vertices of other PEs.
+//
+// Offers along edges end at the ghost, which lies at this PE, so of many edges to one vertex few become messages.
+// Ghosts with a new value are in a list, and a block sender sends each ghost once. At the owner a handler offers the
+// value to the vertex, for all messages of a warp at once.
 #pragma once
 #include <gravel/gravel.cuh>
 #include "lib/worklist/asynchronous.cuh"
 
-/// The handler that takes what other PEs have for this PE's vertices: for gravel_init.
+/// The handler that offers values of other PEs to this PE's vertices. Programs pass it to gravel_init.
 template <class Program>
 struct gravel_worklist_delivery {
   static constexpr const char* name = Program::name;
@@ -48,7 +50,7 @@ struct gravel_worklist_delivery {
 
 namespace gravel::detail {
 
-/// Sends what the ghosts of the remote list have to the owners. Thread scope: all blocks.
+/// Sends the values of the ghosts in the remote list to their owners. Thread scope: all blocks.
 template <class Program, class Sender>
 GRAVEL_DEVICE void send_ghosts(const gravel_t& g, const worklist_view<Program>& w, Sender& sender) {
   sender.begin(g);
@@ -71,7 +73,7 @@ __global__ void send_remote(const __grid_constant__ gravel_t g, const __grid_con
   send_ghosts(g, w, sender);
 }
 
-/// Behind send_remote, before others' messages may come for the next round. One thread.
+/// Runs after send_remote, and before messages of other PEs may arrive for the next round. One thread.
 template <class Program>
 __global__ void forget_remote(const __grid_constant__ worklist_view<Program> w) {
   forget_ghosts(*w.words);

@@ -1,6 +1,8 @@
-// The edges of vertices that are expanded, dealt out to the lanes of a warp by the vertices' degrees: short rows by a
-// lane each, or mixed over all lanes; longer ones by the warp; those of hubs are cut into pieces, each for a block.
-// Every lane follows several edges at once, so that their loads, then their atomics, are under way together.
+// Expansion: distributes the edges of vertices among the lanes of a warp, by the vertices' degrees.
+//
+// One lane follows a short row alone, or short rows are mixed over all lanes. The warp follows a longer row together.
+// Edges of hubs are cut into pieces, one for each block. Every lane follows several edges at once, so that their loads,
+// then their atomics, are in flight together.
 #pragma once
 #include "lib/worklist/worklist_view.cuh"
 
@@ -8,16 +10,17 @@ namespace gravel::detail {
 
 constexpr uint32_t edges_at_once = 4;
 
-/// Of each lane: so many of these edges are there.
+/// Up to edges_at_once edges of one lane.
 template <class Value>
 struct edge_group {
   uint64_t edge[edges_at_once];
   Value from[edges_at_once];
-  uint32_t have;  ///< a bit for each
+  uint32_t have;  ///< bit j: edge[j] exists
 };
 
-/// Offers along the edges of all lanes, and lists who is to be listed. Thread scope: warp, converged.
-template <bool LOOK_FIRST, class Program, class Lists>
+/// Makes offers along the edges of all lanes, and lists the vertices that are to be listed. READ_FIRST: reads a
+/// vertex's word before the atomic, which saves most atomics. Thread scope: warp, converged.
+template <bool READ_FIRST, class Program, class Lists>
 GRAVEL_DEVICE void follow(const worklist_view<Program>& w, const Lists& lists,
                           const edge_group<typename worklist_view<Program>::value>& edges) {
   using value = typename worklist_view<Program>::value;
@@ -27,7 +30,7 @@ GRAVEL_DEVICE void follow(const worklist_view<Program>& w, const Lists& lists,
   for (uint32_t j = 0; j < edges_at_once; ++j) target[j] = have >> j & 1 ? w.graph.targets[edges.edge[j]] : 0;
   for (uint32_t j = 0; j < edges_at_once; ++j)
     offer[j] = have >> j & 1 ? w.program.along(edges.from[j], edges.edge[j]) : value{};
-  if constexpr (LOOK_FIRST) {
+  if constexpr (READ_FIRST) {
     for (uint32_t j = 0; j < edges_at_once; ++j)
       if (!w.program.vertices.may_take(target[j], offer[j])) have &= ~(1u << j);
   }
@@ -43,7 +46,7 @@ GRAVEL_DEVICE void follow(const worklist_view<Program>& w, const Lists& lists,
 }
 
 /// Follows edges `begin` to `end` of every lane, fewer than hub_edges. Thread scope: warp, converged.
-template <bool LOOK_FIRST, class Program, class Lists>
+template <bool READ_FIRST, class Program, class Lists>
 GRAVEL_DEVICE void deal_out(const worklist_view<Program>& w, const Lists& lists, uint64_t begin, uint64_t end,
                             typename worklist_view<Program>::value from) {
   constexpr uint32_t of_warp = 32 * edges_at_once;
@@ -59,7 +62,7 @@ GRAVEL_DEVICE void deal_out(const worklist_view<Program>& w, const Lists& lists,
         group.edge[j] = e + 32 * j, group.from[j] = passed;
         group.have |= static_cast<uint32_t>(group.edge[j] < last) << j;
       }
-      follow<LOOK_FIRST>(w, lists, group);
+      follow<READ_FIRST>(w, lists, group);
     }
   }
   const uint32_t mine = degree < 64 ? degree : 0, longest = __reduce_max_sync(~0u, mine);
@@ -70,11 +73,11 @@ GRAVEL_DEVICE void deal_out(const worklist_view<Program>& w, const Lists& lists,
         group.edge[j] = begin + k + j, group.from[j] = from;
         group.have |= static_cast<uint32_t>(k + j < mine) << j;
       }
-      follow<LOOK_FIRST>(w, lists, group);
+      follow<READ_FIRST>(w, lists, group);
     }
     return;
   }
-  // `to_here` says whose an edge is.
+  // The prefix sum `to_here` says which lane's row an edge belongs to.
   uint32_t to_here = mine;
   for (unsigned step = 1; step < 32; step *= 2) {
     const uint32_t below = __shfl_up_sync(~0u, to_here, step);
@@ -92,15 +95,15 @@ GRAVEL_DEVICE void deal_out(const worklist_view<Program>& w, const Lists& lists,
       group.from[j] = __shfl_sync(~0u, from, of);
       group.have |= static_cast<uint32_t>(k < all) << j;
     }
-    follow<LOOK_FIRST>(w, lists, group);
+    follow<READ_FIRST>(w, lists, group);
   }
 }
 
-/// What a lane has expanded; told to the words of the worklist at the end of a kernel.
+/// Counts what a lane has expanded. A kernel adds it to the words of the worklist when it ends.
 struct work_done {
   uint64_t expanded = 0, edges = 0;
   /// Thread scope: warp, converged.
-  GRAVEL_DEVICE void tell(worklist_words* words) const {
+  GRAVEL_DEVICE void add_to(worklist_words* words) const {
     const uint32_t some = __reduce_add_sync(~0u, static_cast<uint32_t>(expanded));
     uint64_t all = edges;
     for (int step = 16; step; step /= 2) all += __shfl_xor_sync(~0u, all, step);
@@ -110,7 +113,7 @@ struct work_done {
   }
 };
 
-/// Cuts up the edges of the lanes that have a hub, which was taken with the value `from`. Thread scope: warp,
+/// Cuts the edges of each lane that has a hub into pieces. The hub was taken with the value `from`. Thread scope: warp,
 /// converged.
 template <class Program>
 GRAVEL_DEVICE void cut_up(const worklist_view<Program>& w, bool hub, uint32_t v, uint64_t degree,
@@ -121,7 +124,7 @@ GRAVEL_DEVICE void cut_up(const worklist_view<Program>& w, bool hub, uint32_t v,
   for (uint32_t k = 0; k < pieces; ++k) w.hubs[at++] = {v, k, to_word(from)};
 }
 
-/// One round of the whole grid, but for hubs: expands the current near list, and fills the other one. Thread scope: all
+/// One round of the whole grid, without hubs: expands the current near list and fills the other one. Thread scope: all
 /// blocks, of any number of whole warps.
 template <class Program>
 GRAVEL_DEVICE void expand_near_list(const worklist_view<Program>& w, work_done& done) {
@@ -149,10 +152,10 @@ template <class Program>
 __global__ void __launch_bounds__(256) expand_near(const __grid_constant__ worklist_view<Program> w) {
   work_done done;
   expand_near_list(w, done);
-  done.tell(w.words);
+  done.add_to(w.words);
 }
 
-/// The hubs that expand_near_list found: a block for each piece. Thread scope: all blocks.
+/// Expands the hubs that expand_near_list found, a block for each piece. Thread scope: all blocks.
 template <class Program>
 GRAVEL_DEVICE void expand_pieces(const worklist_view<Program>& w) {
   using value = typename worklist_view<Program>::value;
@@ -180,7 +183,7 @@ __global__ void __launch_bounds__(256) expand_hubs(const __grid_constant__ workl
   expand_pieces(w);
 }
 
-/// The other near list is the current one from now on. One thread.
+/// Makes the other near list the current one. One thread.
 GRAVEL_DEVICE void turn_near_over(worklist_words& words) {
   words.near_size[words.near_turn] = 0;
   words.near_turn = 1 - words.near_turn;

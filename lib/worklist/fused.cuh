@@ -1,20 +1,27 @@
-// Many rounds in one kernel, for narrow lists: on a road network a round has some thousand vertices, and there are tens
-// of thousands of rounds. Each of a few blocks keeps its part of the list in shared memory, and all tell each other in
-// device memory how much they have:
+// Fused rounds: many rounds in one kernel of a few blocks.
 //
+// Problem. On a road network a round has some thousand vertices, and there are tens of thousands of rounds. A kernel
+// for each round takes longer to start than to run.
+// Solution. Each of a few blocks keeps its part of the list in shared memory. After each round all blocks report their
+// sizes to each other in device memory.
+//
+// Protocol.
 //   block                                                every other block
-//   its round's atomics and stores
+//   atomics and stores of its round
 //   its report: epoch, size, flags       [W1] release    sees the reports of all blocks with that epoch   [W1] acquire
 //
-// From the same reports all blocks draw the same conclusions: go on, divide anew, advance the limit, leave. A block may
-// be one meeting ahead of another that has not read its report yet, but not two, so there are two reports of each
-// block. They keep their epochs from one launch to the next. The model is test/models/worklist_rendezvous.pml.
+// All blocks see the same reports, and so decide alike: continue, divide the list anew, advance the limit, or leave.
+//
+// Invariants. A block may be one rendezvous ahead of a block that has not read its report yet, but not two. So each
+// block has two reports, used in turn. Epochs continue from one launch to the next.
+//
+// Model: test/models/worklist_rendezvous.pml.
 #pragma once
 #include "lib/worklist/expand.cuh"
 
 namespace gravel::detail {
 
-/// On the CPU backend so small that small graphs meet every case.
+/// Small on the CPU backend, so that small graphs reach every case.
 constexpr uint32_t fused_threads = GRAVEL_CUDA ? 512 : 32, local_entries = GRAVEL_CUDA ? 4096 : 48,
                    worth_dividing = GRAVEL_CUDA ? 64 : 8;
 
@@ -28,11 +35,12 @@ struct fused_memory {
   uint32_t entries[2][local_entries];
   uint32_t size[2];
   uint32_t leaves, least;
-  block_rendezvous met;
+  block_rendezvous all;
 };
 
-/// Fetches what the expansion of the next list will read into the L2 cache, up to some edges of each vertex: while one
-/// warp waits for the other blocks, the others wait for memory. Thread scope: all but the first warp of a block.
+/// Prefetches words that the expansion of the next list will read into the L2 cache, for some edges of each vertex:
+/// while one warp waits for other blocks, the other warps wait for memory. Thread scope: all but the first warp of a
+/// block.
 template <class Program>
 GRAVEL_DEVICE void fetch_ahead(const worklist_view<Program>& w, const fused_memory& mine, uint32_t turn) {
 #if GRAVEL_ON_GPU
@@ -50,10 +58,11 @@ GRAVEL_DEVICE void fetch_ahead(const worklist_view<Program>& w, const fused_memo
 #endif
 }
 
-/// Tells all blocks this one's `size` and flags, and hears theirs. `epoch` counts meetings. Thread scope: block.
+/// Reports this block's size and flags to all blocks, and waits for their reports. `epoch` counts rendezvous. Thread
+/// scope: block.
 template <class Program>
-GRAVEL_DEVICE block_rendezvous meet(const worklist_view<Program>& w, fused_memory& mine, uint32_t epoch,
-                                    uint32_t turn) {
+GRAVEL_DEVICE block_rendezvous rendezvous_of_blocks(const worklist_view<Program>& w, fused_memory& mine, uint32_t epoch,
+                                                    uint32_t turn) {
   __syncthreads();
   const uint32_t lane = threadIdx.x;
   if (lane >= 32) fetch_ahead(w, mine, turn);
@@ -66,29 +75,29 @@ GRAVEL_DEVICE block_rendezvous meet(const worklist_view<Program>& w, fused_memor
           &of_blocks[blockIdx.x].size,
           uint64_t{epoch} << 32 | size | (mine.leaves ? block_rendezvous::leave : 0u));  // [W1]
     }
-    uint64_t told = 0, least = ~0u;
+    uint64_t theirs = 0, least = ~0u;
     if (lane < gridDim.x) {
-      for (relax wait; (told = load_acquire<scope::device>(&of_blocks[lane].size)) >> 32 != epoch;
+      for (relax wait; (theirs = load_acquire<scope::device>(&of_blocks[lane].size)) >> 32 != epoch;
            wait.closely()) {  // [W1]
       }
       least = load_relaxed<scope::device>(&of_blocks[lane].least);
     }
     __syncwarp();
-    const auto size = static_cast<uint32_t>(told) & block_rendezvous::size_mask;
+    const auto size = static_cast<uint32_t>(theirs) & block_rendezvous::size_mask;
     block_rendezvous m;
     m.total = __reduce_add_sync(~0u, size);
     m.most = __reduce_max_sync(~0u, size);
     m.before = __reduce_add_sync(~0u, lane < blockIdx.x ? size : 0u);
     m.least = __reduce_min_sync(~0u, static_cast<uint32_t>(least));
-    m.leaves = __ballot_sync(~0u, (told & block_rendezvous::leave) != 0) != 0;
-    if (lane == 0) mine.met = m;
+    m.leaves = __ballot_sync(~0u, (theirs & block_rendezvous::leave) != 0) != 0;
+    if (lane == 0) mine.all = m;
   }
   __syncthreads();
-  return mine.met;
+  return mine.all;
 }
 
-/// Where a block of the fused kernel puts what is to be listed: near ones into its own memory; when that is full into
-/// the list in device memory, and then all blocks leave. Thread scope of all: warp, converged.
+/// The lists of a block of the fused kernel. Near vertices go into its shared memory. If that is full, they go into the
+/// list in device memory, and all blocks leave. Thread scope of all calls: warp, converged.
 template <class Program>
 struct local_lists {
   const worklist_view<Program>& w;
@@ -117,15 +126,15 @@ struct local_lists {
   GRAVEL_DEVICE void remote(bool have, uint32_t v) const { append(w.remote, &w.words->remote_size, have, v); }
 };
 
-/// What the kernel needs to be told.
+/// Parameters of the kernel.
 struct fused_limits {
-  uint32_t most_entries;  ///< more than so many are better expanded by the whole grid
+  uint32_t most_entries;  ///< with more entries the kernel ends: the whole grid expands them faster
   uint32_t most_rounds;
-  bool advances;  ///< the limit, when nothing is near; not where other PEs may still have something
-  bool has_hubs;  ///< the graph
+  bool advances;  ///< advance the limit when no vertex is near; false if other PEs may have some
+  bool has_hubs;  ///< the graph has hubs
 };
 
-/// The `size` entries of `list`, dealt out to the blocks. Thread scope: block.
+/// Distributes the `size` entries of `list` among the blocks. Thread scope: block.
 GRAVEL_DEVICE void take_share(fused_memory& mine, uint32_t turn, const uint32_t* list, uint32_t size) {
   __syncthreads();
   const uint32_t here = size / gridDim.x + (blockIdx.x < size % gridDim.x);
@@ -134,8 +143,8 @@ GRAVEL_DEVICE void take_share(fused_memory& mine, uint32_t turn, const uint32_t*
   __syncthreads();
 }
 
-/// Whether this block's list has a hub: then all blocks leave before they expand it. Thread scope: block; a meeting
-/// follows.
+/// Sets `leaves` if this block's list has a hub: then all blocks leave before they expand it. A rendezvous must follow.
+/// Thread scope: block.
 template <class Program>
 GRAVEL_DEVICE void scan_for_hubs(const worklist_view<Program>& w, fused_memory& mine, uint32_t turn) {
   __syncthreads();
@@ -146,7 +155,7 @@ GRAVEL_DEVICE void scan_for_hubs(const worklist_view<Program>& w, fused_memory& 
   }
 }
 
-/// This block's part of the round, without hubs. Thread scope: block.
+/// Expands this block's part of the round, without hubs. Thread scope: block.
 template <class Program>
 GRAVEL_DEVICE void expand_local(const local_lists<Program>& lists, uint32_t from_turn, work_done& done) {
   const worklist_view<Program>& w = lists.w;
@@ -168,8 +177,8 @@ GRAVEL_DEVICE void expand_local(const local_lists<Program>& lists, uint32_t from
   }
 }
 
-/// Passes over the far list: what waits below `limit` becomes near, what waits beyond it goes into the other far list,
-/// and its least key into the block's report. Thread scope: block, all blocks.
+/// Splits the far list: vertices below `limit` become near, the others go into the other far list, and their least key
+/// into the block's report. Thread scope: block, all blocks.
 template <class Program>
 GRAVEL_DEVICE void scan_far(const local_lists<Program>& lists, uint32_t size) {
   const worklist_view<Program>& w = lists.w;
@@ -191,9 +200,9 @@ GRAVEL_DEVICE void scan_far(const local_lists<Program>& lists, uint32_t size) {
   }
 }
 
-/// Rounds until the list grows too long, or is empty and nothing waits beyond the limit (or that is not to be
-/// advanced). A cooperative launch of up to most_rendezvous_blocks blocks of fused_threads. What is left lies in the
-/// near list that was not current before; its size is near_size of both together.
+/// The fused kernel. It ends when the list grows too long, when a block must leave, or when the list is empty and the
+/// limit cannot be advanced. A cooperative launch of up to most_rendezvous_blocks blocks of fused_threads. What is left
+/// lies in the near list that was not current before; its size is the sum of both entries of near_size.
 template <class Program>
 __global__ void __launch_bounds__(fused_threads)
     run_rounds(const __grid_constant__ worklist_view<Program> w, fused_limits how) {
@@ -204,15 +213,15 @@ __global__ void __launch_bounds__(fused_threads)
   if (threadIdx.x == 0) mine.size[1] = 0, mine.leaves = 0, mine.least = ~0u;
   take_share(mine, turn, w.near[near_turn], words.near_size[near_turn]);
   if (how.has_hubs) scan_for_hubs(w, mine, turn);
-  block_rendezvous met = meet(w, mine, ++epoch, turn);
+  block_rendezvous all = rendezvous_of_blocks(w, mine, ++epoch, turn);
   work_done done;
-  while (!met.leaves && met.total <= how.most_entries && rounds < how.most_rounds) {
-    if (met.total == 0) {
+  while (!all.leaves && all.total <= how.most_entries && rounds < how.most_rounds) {
+    if (all.total == 0) {
       if constexpr (!worklist_view<Program>::state::is_ordered) break;
       else {
         const uint32_t waiting = load_relaxed<scope::device>(&words.far_size[far_turn]);
         if (!how.advances || waiting == 0) break;
-        const uint32_t from = met.least != ~0u && met.least > limit ? met.least : limit;
+        const uint32_t from = all.least != ~0u && all.least > limit ? all.least : limit;
         limit = w.program.limit_after(from);
         if (limit <= from) limit = from + 1;
         if (threadIdx.x == 0) mine.least = ~0u;
@@ -220,19 +229,19 @@ __global__ void __launch_bounds__(fused_threads)
         far_turn = 1 - far_turn;
         scan_far(local_lists<Program>{w, mine, turn, 1 - near_turn, far_turn, limit}, waiting);
         if (how.has_hubs) scan_for_hubs(w, mine, turn);
-        met = meet(w, mine, ++epoch, turn);
+        all = rendezvous_of_blocks(w, mine, ++epoch, turn);
         if (blockIdx.x == 0 && threadIdx.x == 0) store_relaxed<scope::device>(&words.far_size[1 - far_turn], 0u);
-        // The other list may be filled only when that has been seen.
-        if (met.total == 0) met = meet(w, mine, ++epoch, turn);
+        // A second rendezvous: the other list may be filled only when all blocks have read its size.
+        if (all.total == 0) all = rendezvous_of_blocks(w, mine, ++epoch, turn);
         continue;
       }
     }
-    if (met.most > worth_dividing && met.most > met.total / gridDim.x * 2) {
-      // Divided anew, through the list that this kernel was given.
+    if (all.most > worth_dividing && all.most > all.total / gridDim.x * 2) {
+      // Divides the list anew, by way of the list with which this kernel began.
       for (uint32_t i = threadIdx.x; i < mine.size[turn]; i += blockDim.x)
-        w.near[near_turn][met.before + i] = mine.entries[turn][i];
-      meet(w, mine, ++epoch, turn);
-      take_share(mine, turn, w.near[near_turn], met.total);
+        w.near[near_turn][all.before + i] = mine.entries[turn][i];
+      rendezvous_of_blocks(w, mine, ++epoch, turn);
+      take_share(mine, turn, w.near[near_turn], all.total);
     }
     expand_local(local_lists<Program>{w, mine, 1 - turn, 1 - near_turn, far_turn, limit}, turn, done);
     __syncthreads();
@@ -240,21 +249,22 @@ __global__ void __launch_bounds__(fused_threads)
     turn = 1 - turn;
     ++rounds;
     if (how.has_hubs) scan_for_hubs(w, mine, turn);
-    met = meet(w, mine, ++epoch, turn);
+    all = rendezvous_of_blocks(w, mine, ++epoch, turn);
   }
-  const uint32_t passed_on = load_relaxed<scope::device>(&words.near_size[1 - near_turn]);  // what found no room
+  const uint32_t passed_on =
+      load_relaxed<scope::device>(&words.near_size[1 - near_turn]);  // entries that found no room in shared memory
   const uint32_t here = mine.size[turn] < local_entries ? mine.size[turn] : local_entries;
   for (uint32_t i = threadIdx.x; i < here; i += blockDim.x)
-    w.near[1 - near_turn][passed_on + met.before + i] = mine.entries[turn][i];
-  done.tell(w.words);
+    w.near[1 - near_turn][passed_on + all.before + i] = mine.entries[turn][i];
+  done.add_to(w.words);
   if (blockIdx.x == 0 && threadIdx.x == 0) {
-    words.near_size[near_turn] = met.total;  // turn_over adds it
+    words.near_size[near_turn] = all.total;  // turn_over_fused adds it
     words.limit = limit, words.epoch = epoch, words.far_turn = far_turn;
     words.rounds += rounds;
   }
 }
 
-/// Behind run_rounds. One thread.
+/// Runs after run_rounds. One thread.
 template <class Program>
 __global__ void turn_over_fused(const __grid_constant__ worklist_view<Program> w) {
   worklist_words& words = *w.words;

@@ -1,9 +1,12 @@
-// The exchange where all PEs have each other's memory mapped. Each PE has an inbox for each other one, in its symmetric
-// heap, with room for all that this one may have for its vertices: who sends finds a place in it by a counter of its
-// own, stores there, and at last how many there are. Behind a barrier the owner offers them to its vertices. So no
-// message is made, and no kernel needs the resolver beside it.
+// Exchange by stores, if all PEs have each other's memory mapped.
 //
-// Invariants: a ghost is in the remote list once at most, so an inbox never overflows. It is written between two
+// Problem. A message for each value costs more than the value, and kernels that send messages need the resolver beside
+// them.
+// Solution. Each PE has an inbox for each other PE, in its symmetric heap, with room for all values that the other may
+// have for its vertices. A sender finds a place in the inbox by a counter of its own, stores the value there, and
+// stores the number of values at the end. After a barrier the owner offers the values to its vertices.
+//
+// Invariants. A ghost is in the remote list at most once, so an inbox never overflows. An inbox is written between two
 // barriers, and read between the second and the next first one.
 #pragma once
 #include <algorithm>
@@ -18,20 +21,20 @@ namespace gravel::detail {
 template <class Value>
 struct alignas(2 * sizeof(Value)) posted_value {
   Value value;
-  uint32_t place;  ///< of the vertex, at its owner
+  uint32_t place;  ///< number of the vertex at its owner
 };
 
-/// Plain data. Nowhere, if `posted` is null: values are sent by messages.
+/// The inboxes as kernels see them. Plain data. If `posted` is null there are none: values are sent as messages.
 template <class Value>
 struct worklist_inboxes {
-  posted_value<Value>* posted;  ///< symmetric: what came, inboxes of all PEs one behind the other
-  uint32_t* arrived;            ///< symmetric [PE]: how many came from each
-  const uint32_t* first;        ///< [PE] where in `posted` each one's inbox begins here
-  const uint32_t* there;        ///< [PE] where this PE's inbox begins at each
-  uint32_t* counters;           ///< [PE] how many are on their way to each
+  posted_value<Value>* posted;  ///< symmetric: values that arrived; the inboxes of all PEs in order
+  uint32_t* arrived;            ///< symmetric [PEs]: number of values that arrived from each
+  const uint32_t* first;        ///< [PEs] where in `posted` the inbox for each PE begins
+  const uint32_t* there;        ///< [PEs] where this PE's inbox begins at each PE
+  uint32_t* counters;           ///< [PEs] number of values stored for each PE
 };
 
-/// Those of the remote list that have something new. Thread scope: all blocks, of whole warps.
+/// Stores the values of ghosts in the remote list into their owners' inboxes. Thread scope: all blocks, of whole warps.
 template <class Program>
 GRAVEL_DEVICE void post_ghosts(const gravel_t& g, const worklist_view<Program>& w,
                                const worklist_inboxes<typename worklist_view<Program>::value>& in,
@@ -63,7 +66,7 @@ GRAVEL_DEVICE void post_ghosts(const gravel_t& g, const worklist_view<Program>& 
   sent = __reduce_add_sync(~0u, sent);
   if (lane == 0 && sent) fetch_add<scope::device>(&w.words->sent, uint64_t{sent});
 }
-/// Behind post_ghosts. Thread scope: one lane.
+/// Notifies the owners of how many values there are, after post_ghosts. Thread scope: one lane.
 template <class Program>
 GRAVEL_DEVICE void notify_posted(const gravel_t& g, const worklist_view<Program>& w,
                                  const worklist_inboxes<typename worklist_view<Program>::value>& in,
@@ -74,7 +77,7 @@ GRAVEL_DEVICE void notify_posted(const gravel_t& g, const worklist_view<Program>
   }
   forget_ghosts(*w.words);
 }
-/// Offers what has come to this PE's vertices. Thread scope: all blocks, of whole warps.
+/// Offers the values that have arrived to this PE's vertices. Thread scope: all blocks, of whole warps.
 template <class Program>
 GRAVEL_DEVICE void take_posted(const gravel_t& g, const worklist_view<Program>& w,
                                const worklist_inboxes<typename worklist_view<Program>::value>& in) {
@@ -114,7 +117,7 @@ __global__ void take_remote(const __grid_constant__ gravel_t g, const __grid_con
                             const __grid_constant__ worklist_inboxes<typename worklist_view<Program>::value> in) {
   take_posted(g, w, in);
 }
-/// How many ghosts each PE owns.
+/// Counts the ghosts that each PE owns.
 template <int = 0>
 __global__ void count_ghosts(const __grid_constant__ worklist_graph graph, uint32_t* owned) {
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, lane = threadIdx.x % 32;
@@ -126,8 +129,8 @@ __global__ void count_ghosts(const __grid_constant__ worklist_graph graph, uint3
   }
 }
 
-/// The inboxes of a worklist. Constructor and destructor are collective; an exception that passes leaves the memory to
-/// gravel_finalize.
+/// Memory of a worklist's inboxes. Constructor and release() are collective. If an exception passes, gravel_finalize
+/// frees the memory.
 template <class Value>
 class inbox_memory {
  public:

@@ -1,5 +1,5 @@
-// Small kernels that fill the lists of a worklist, and look through them, between those that expand vertices. Grids and
-// blocks of any size in whole warps, where nothing else is said.
+// Small kernels that fill and scan the lists of a worklist, between the kernels that expand vertices. Where nothing
+// else is said, grids and blocks have any size in whole warps.
 #pragma once
 #include <algorithm>
 
@@ -9,19 +9,19 @@
 
 namespace gravel::detail {
 
-/// Threads of blocks whose lanes each take vertices in turn.
+/// Threads of a block whose lanes take vertices in turn.
 constexpr unsigned vertex_threads = GRAVEL_CUDA ? 256 : 32;
-/// How many such blocks a device gets, which has so many multiprocessors (backend::multiprocessors; 0: it is no GPU).
+/// The number of such blocks for a device. `multiprocessors`: from backend::multiprocessors; 0 if the device is no GPU.
 struct device_blocks {
   uint32_t multiprocessors;
 
-  /// For so many vertices: no more than run at once.
+  /// Blocks for so many vertices: no more than run at once.
   unsigned for_vertices(uint64_t vertices) const {
     const uint64_t most = multiprocessors ? uint64_t{multiprocessors} * 8 : 2;
     return static_cast<unsigned>(std::clamp<uint64_t>((vertices + vertex_threads - 1) / vertex_threads, 1, most));
   }
-  /// Of a kernel that stays until all is done. `alone`: no other PE sends; then it has the device for itself.
-  /// `gathers`: in the kernel of all PEs' rounds.
+  /// Blocks of a kernel that stays until all is done. `alone`: no other PE sends, so the kernel has the device for
+  /// itself. `gathers`: the kernel of all PEs' rounds, with inboxes.
   unsigned resident(bool alone, bool gathers) const {
     if (multiprocessors == 0) return 3;
     if (alone) return multiprocessors;
@@ -32,7 +32,7 @@ inline unsigned vertex_blocks(uint64_t vertices) {
   return device_blocks{current_backend().multiprocessors()}.for_vertices(vertices);
 }
 
-/// Offers one value, from the host.
+/// Offers one value, for the host.
 template <class Program>
 __global__ void offer_one(const __grid_constant__ worklist_view<Program> w, uint32_t v,
                           typename worklist_view<Program>::value offer) {
@@ -41,7 +41,7 @@ __global__ void offer_one(const __grid_constant__ worklist_view<Program> w, uint
   lists.near(found == listing::near, v);
   lists.far(found == listing::far, v);
 }
-/// Offers to each own vertex what the program's `first(v)` says.
+/// Offers to each own vertex the value that the program's `first(v)` returns.
 template <class Program>
 __global__ void offer_first(const __grid_constant__ worklist_view<Program> w) {
   const device_lists<Program> lists{w, w.words->near_turn, w.words->far_turn, w.words->limit};
@@ -54,12 +54,12 @@ __global__ void offer_first(const __grid_constant__ worklist_view<Program> w) {
     lists.far(found == listing::far, v);
   }
 }
-/// The first row, edge and ghost of a graph that cannot be.
+/// The first invalid row, edge and ghost of a graph.
 struct graph_faults {
   static constexpr uint64_t none = ~uint64_t{0};
   uint64_t row = none, edge = none, ghost = none;
 };
-/// own_of: [PEs] vertices of each.
+/// Finds invalid rows, edges and ghosts. own_of: [PEs] number of vertices of each PE.
 template <int = 0>
 __global__ void find_faults(const __grid_constant__ worklist_graph g, uint64_t edges, const uint64_t* own_of,
                             uint32_t n_pes, graph_faults* faults) {
@@ -73,7 +73,7 @@ __global__ void find_faults(const __grid_constant__ worklist_graph g, uint64_t e
     if (owner >= n_pes || g.codes.place(g.ghosts[i]) >= own_of[owner]) atomicMin(&faults->ghost, i);
   }
 }
-/// Whether any vertex is a hub: hub_size is not 0 then.
+/// Sets hub_size to 1 if any vertex is a hub.
 template <class Program>
 __global__ void find_hubs(const __grid_constant__ worklist_view<Program> w) {
   uint32_t mine = 0;
@@ -87,7 +87,7 @@ __global__ void fill_words(T* words, uint64_t count, T value) {
   for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += uint64_t{gridDim.x} * blockDim.x)
     words[i] = value;
 }
-/// The least key of the far list. Thread scope: all blocks.
+/// Finds the least key of the far list. Thread scope: all blocks.
 template <class Program>
 GRAVEL_DEVICE void scan_for_least(const worklist_view<Program>& w) {
   if constexpr (worklist_view<Program>::state::is_ordered) {
@@ -104,8 +104,8 @@ template <class Program>
 __global__ void find_least(const __grid_constant__ worklist_view<Program> w) {
   scan_for_least(w);
 }
-/// What waits below `limit` becomes near, what waits beyond it goes into the other far list. begin_limit comes behind
-/// it. Thread scope: all blocks.
+/// Splits the far list: vertices below `limit` become near, the others go into the other far list. begin_limit must
+/// follow. Thread scope: all blocks.
 template <class Program>
 GRAVEL_DEVICE void split_far_list(const worklist_view<Program>& w, uint32_t limit) {
   if constexpr (worklist_view<Program>::state::is_ordered) {
@@ -136,7 +136,7 @@ __global__ void count_near_edges(const __grid_constant__ worklist_view<Program> 
   for (int step = 16; step; step /= 2) edges += __shfl_xor_sync(~0u, edges, step);
   if (threadIdx.x % 32 == 0 && edges) fetch_add<scope::device>(&w.words->near_edges, edges);
 }
-/// Behind split_far_list. One thread.
+/// Makes `limit` the limit, after split_far_list. One thread.
 GRAVEL_DEVICE void begin_limit(worklist_words& words, uint32_t limit) {
   words.far_size[words.far_turn] = 0;
   words.far_turn = 1 - words.far_turn;

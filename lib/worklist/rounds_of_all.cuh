@@ -1,27 +1,38 @@
-// Rounds of several PEs in one resident kernel, from the first vertex to the last: between them the hosts do nothing. A PE expands what is near until it has
-// nothing near (of sums: once). Then
+// The fused execution of several PEs: all rounds of all PEs in one resident kernel.
 //
+// Problem. When hosts start the kernels of each round and exchange, a round of few vertices takes longer to start than
+// to run.
+// Solution. One kernel runs from the first vertex to the last; hosts do nothing in between. A PE expands near vertices
+// until it has none (with sums: once).
+//
+// Protocol. After its expansion each PE takes these steps, and all repeat until no PE has a vertex:
 //   this PE                                                        every other PE
-//   its lists are turned over; its report: near and ghosts         [X1] gravel_barrier    sees the reports of all PEs
-//   somebody has something: sends what ghosts have                 [X2] gravel_barrier    all of it is in the lists
-//   nobody has: its least key in the far list                      [X3] gravel_barrier    sees the least of all, and moves the limit there
+//   turns its lists over; reports its near vertices and ghosts     [X1] gravel_barrier  sees the reports of all PEs
+//   some PE has something: sends the values of ghosts              [X2] gravel_barrier  all values are in the lists
+//   no PE has: reports the least key of its far list               [X3] gravel_barrier  sees the least key of all PEs,
+//                                                                                       and moves the limit there
 //
-// From the same reports all PEs draw the same conclusions. Handlers append to the current lists. So nothing may be sent while somebody expands, splits
-// or turns over a list: that is what [X1] is for beside the reports. A report is written again behind a barrier that nobody enters before he has read it.
-// The model is test/models/worklist_rounds.pml.
+// All PEs see the same reports, and so decide alike.
+//
+// Invariants.
+// - Handlers append to the current lists. So no PE sends while another expands, splits or turns over a list; beside the
+//   reports, this is what [X1] is for.
+// - A report is written again only after a barrier that each PE enters after it has read the report.
+//
+// Model: test/models/worklist_rounds.pml.
 #pragma once
 #include "lib/worklist/exchange.cuh"
 #include "lib/worklist/inbox.cuh"
 
 namespace gravel::detail {
 
-/// What one PE says, at each other; written by it alone. Symmetric.
+/// The report of one PE, which the PE writes at each other PE. Symmetric.
 struct round_report {
-  uint64_t some;   ///< vertices that are near, and ghosts that have something new
-  uint64_t least;  ///< key of the far list
+  uint64_t some;   ///< number of near vertices, and of ghosts with a new value
+  uint64_t least;  ///< the least key of the far list
 };
 
-/// Each PE's report of `which`, combined. Thread scope: lane.
+/// Combines field `which` of all PEs' reports. Thread scope: lane.
 template <class F>
 GRAVEL_DEVICE uint64_t of_all_reports(const gravel_t& g, round_report* reports, uint64_t round_report::*which,
                                       F combine) {
@@ -29,15 +40,15 @@ GRAVEL_DEVICE uint64_t of_all_reports(const gravel_t& g, round_report* reports, 
   for (uint32_t pe = 1; pe < g.n_pes; ++pe) all = combine(all, poll_word(g, &(reports[pe].*which)));
   return all;
 }
-/// Thread scope: all blocks; the first thread tells.
+/// Writes a field of this PE's report at all PEs. Thread scope: all blocks; the first thread writes.
 GRAVEL_DEVICE void report_to_all(const gravel_t& g, round_report* reports, uint64_t round_report::*which,
                                  uint64_t value) {
   if (blockIdx.x == 0 && threadIdx.x == 0)
     for (uint32_t pe = 0; pe < g.n_pes; ++pe) gravel_put(g, &(reports[g.my_pe].*which), value, static_cast<int>(pe));
 }
 
-/// A cooperative launch of blocks of vertex_threads, at all PEs. With a mapped_sender what is sent goes through
-/// inboxes, else by handlers.
+/// The kernel of all rounds. A cooperative launch of blocks of vertex_threads, at all PEs. With a mapped_sender values
+/// go through inboxes, otherwise by messages to handlers.
 template <class Program, class Sender>
 __global__ void __launch_bounds__(256)
     run_rounds_of_all(const __grid_constant__ gravel_t g, const __grid_constant__ worklist_view<Program> w,
@@ -55,7 +66,7 @@ __global__ void __launch_bounds__(256)
       if (words.hub_size != 0) expand_pieces(w);
       inner::join_blocks(g, [&words] { turn_near_over(words); });
       near = words.near_size[words.near_turn];
-      if (!is_ordered) break;  // sums that run ahead are passed on in many small parts
+      if (!is_ordered) break;  // sums: expanding further would pass values on in many small parts
     }
     report_to_all(g, reports, &round_report::some, uint64_t{near} + words.remote_size);
     gravel_barrier(g);  // [X1]
@@ -88,7 +99,7 @@ __global__ void __launch_bounds__(256)
       inner::join_blocks(g, [&words, limit] { begin_limit(words, limit); });
     }
   }
-  done.tell(w.words);
+  done.add_to(w.words);
 }
 
 }  // namespace gravel::detail

@@ -1,6 +1,8 @@
-// What a worklist keeps for each vertex: one word, which is offered values and tells when the vertex is to be listed.
-// Own vertices come first, then ghosts: vertices of other PEs, with the best that this PE has had for them. So one
-// atomic decides about value and list together, and what a list has no room for stays marked at the vertex.
+// The word of a vertex, by which a worklist decides whether the vertex must be listed.
+//
+// A vertex is offered values; one atomic on its word keeps the best value and says whether the vertex is to be listed.
+// A vertex that finds no room in a list stays marked in its word. Own vertices come first, then ghosts: vertices of
+// other PEs, with the best value that this PE has had for them.
 #pragma once
 #include <cstdint>
 
@@ -10,44 +12,44 @@
 
 namespace gravel::detail {
 
-/// What is to be done with a vertex that was offered a value.
+/// The list that a vertex must enter after an offer.
 enum class listing : uint8_t { none, near, far };
 
-/// The least key that each vertex was offered, for distances, levels, labels. A word is twice the key, and one more
-/// while the vertex waits in a list: so a vertex that was taken is not listed again for the key that it was taken with.
+/// State of programs for distances, levels and labels: the least key that each vertex was offered. A word is twice the
+/// key, plus one while the vertex waits in a list. So a vertex that was taken is not listed again for the same key.
 ///
-///   offer   word = min(word, 2 * key + 1)   if that changed it: who waits nowhere, or in the far list and is near now,
-///   is to be listed take    word &= ~1                      whoever clears the bit expands the vertex; other entries
-///   of it are stale
+///   offer   word = min(word, 2 * key + 1)  if this changed the word: a vertex that does not wait, or that waits in the
+///                                          far list and is near now, is to be listed
+///   take    word &= ~1                     the warp that clears the bit expands the vertex; other entries are stale
 ///
-/// Invariants: keys never grow. An odd word's vertex has an entry in a list that fits its key, but for what was dropped
-/// for lack of room. A vertex enters the far list once in a run: limits grow and keys fall, so one that was near never
-/// is far again.
+/// Invariants: keys never grow. A vertex with an odd word has an entry in a list that fits its key, unless the entry
+/// was dropped for lack of room. A vertex enters the far list once in a run: limits grow and keys fall, so a vertex
+/// that was near is never far again.
 /// @scope lane, from divergent code; kernels, handlers
 /// @completion on return
 /// @errors none are checked
 /// @source Groute, chapters 4 and 5
 struct least_keys {
   using value = uint32_t;
-  static constexpr uint32_t unreached = ~0u >> 1;  ///< the key of who was offered none; keys are below it
+  static constexpr uint32_t unreached = ~0u >> 1;  ///< the key of a vertex without an offer; keys are below it
   static constexpr bool is_ordered = true;
   uint32_t* words;
 
   static constexpr uint32_t initial_word = 2 * unreached;
-  /// The key in a word.
+  /// Returns the key in a word.
   /// @param word of a vertex
   GRAVEL_BOTH static uint32_t key_of(uint32_t word) { return word / 2; }
-  /// Whether the vertex waits in a list.
+  /// Returns whether the vertex waits in a list.
   /// @param word of a vertex
   GRAVEL_BOTH static bool waits(uint32_t word) { return (word & 1) != 0; }
-  /// The word of a key.
+  /// Returns the word of a key.
   /// @param key below `unreached`
   /// @param waits whether the vertex waits in a list
   GRAVEL_BOTH static uint32_t word_of(uint32_t key, bool waits) { return 2 * key + waits; }
 
-  /// Whether an offer may change anything: one load saves most atomics.
+  /// Returns whether an offer may change anything: one load saves most atomics.
   /// @param v number of the vertex here
-  /// @param key what would be offered
+  /// @param key the key that would be offered
   GRAVEL_DEVICE bool may_take(uint32_t v, uint32_t key) const {
     return key < unreached && word_of(key, true) < load_relaxed<scope::device>(&words[v]);
   }
@@ -66,11 +68,11 @@ struct least_keys {
     if (waits(old) && (key_of(old) < limit) == is_near) return listing::none;
     return is_near ? listing::near : listing::far;
   }
-  /// Offers a key to a vertex, where lists have ranks instead of a limit: near if the rank of the key is another than
-  /// that of the list in which the vertex waits.
+  /// Offers a key to a vertex whose lists have ranks instead of a limit. Returns near if the rank of the key differs
+  /// from that of the list in which the vertex waits.
   /// @param v number of the vertex here
   /// @param key what is offered
-  /// @param rank gives the rank of a key
+  /// @param rank rank(key) returns the rank of a key
   template <class Rank>
   GRAVEL_DEVICE listing offer_ranked(uint32_t v, uint32_t key, Rank rank) const {
     if (key >= unreached) return listing::none;
@@ -78,9 +80,9 @@ struct least_keys {
     if (old <= word_of(key, true) || (waits(old) && rank(key_of(old)) == rank(key))) return listing::none;
     return listing::near;
   }
-  /// Takes the vertex out of its list. False: another entry of it has been taken.
+  /// Takes the vertex out of its list. Returns false if another entry of it was taken before.
   /// @param v number of the vertex here
-  /// @param key where its key goes
+  /// @param key receives the vertex's key
   GRAVEL_DEVICE bool take(uint32_t v, uint32_t* key) const {
     const uint32_t old = atomicAnd(&words[v], ~1u);
     *key = key_of(old);
@@ -88,8 +90,8 @@ struct least_keys {
   }
 };
 
-/// The sum of what each vertex was offered since it was last taken, for residuals: it is listed when it reaches a
-/// threshold. T: float, or double, whose messages have 12 bytes instead of 8.
+/// State of programs for residuals: the sum of the values that each vertex was offered since it was last taken. A
+/// vertex is listed when its sum reaches a threshold. T: float, or double, whose messages have 12 bytes instead of 8.
 template <class T>
 struct sums {
   using value = T;

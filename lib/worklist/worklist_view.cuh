@@ -1,21 +1,25 @@
-// A worklist as kernels see it: this PE's part of the graph, a word for each vertex, and lists of those that are to be expanded (paper 001, chapter 4,
-// recast).
+// A worklist as kernels see it: this PE's part of the graph, a word for each vertex, and lists of vertices that are to
+// be expanded. Source: Groute, chapter 4, recast.
 //
-// The program says what is worked on:
+// The program says what happens at vertices and along edges:
 //
 //   struct hops {
 //     static constexpr const char* name = "hops";
-//     using state = gravel::least_keys;                                     // or gravel::float_sums, gravel::double_sums
-//     state vertices;                                                       // filled in by gravel_worklist
-//     GRAVEL_DEVICE uint32_t begin(uint32_t v, uint32_t key, uint64_t degree) const { return key; }   // v is expanded
-//     GRAVEL_DEVICE uint32_t along(uint32_t from, uint64_t edge) const { return from + 1; }           // what its neighbour is offered
-//     GRAVEL_BOTH uint32_t limit_after(uint32_t key) const { return key + 64; }                       // ordered states: where near ends,
-//     GRAVEL_BOTH uint32_t rank_of(uint32_t key) const { return key / 64; }                           // and ranks of an asynchronous run
+//     using state = gravel::least_keys;  // or gravel::float_sums, gravel::double_sums
+//     state vertices;                    // gravel_worklist fills it in
+//     // Vertex v is expanded: returns the value that it passes on.
+//     GRAVEL_DEVICE uint32_t begin(uint32_t v, uint32_t key, uint64_t degree) const { return key; }
+//     // Returns what the neighbour at the end of an edge is offered.
+//     GRAVEL_DEVICE uint32_t along(uint32_t from, uint64_t edge) const { return from + 1; }
+//     // Ordered states: where near ends, and the ranks of an asynchronous run.
+//     GRAVEL_BOTH uint32_t limit_after(uint32_t key) const { return key + 64; }
+//     GRAVEL_BOTH uint32_t rank_of(uint32_t key) const { return key / 64; }
 //   };
 //
-// Lists: `near`, of two that take turns, what is expanded now and next; `far`, likewise, what lies behind the limit; `remote`, ghosts whose best is
-// to be sent to their owners; `hubs`, pieces of the edges of vertices that have many. Near, far and remote have room for all vertices, since
-// a vertex waits in each once at most (lib/worklist/vertex_words.cuh).
+// Lists. `near`: two lists in turn, of the vertices that are expanded now and next. `far`: two lists in turn, of
+// vertices beyond the limit. `remote`: ghosts whose values are to be sent to their owners. `hubs`: pieces of the edges
+// of vertices that have many. Near, far and remote have room for all vertices, since a vertex waits in each at most
+// once (lib/worklist/vertex_words.cuh).
 #pragma once
 #include "device/lane_group.cuh"
 #include "lib/graph/vertex_code.hpp"
@@ -23,7 +27,7 @@
 
 namespace gravel::detail {
 
-/// This PE's rows, in device memory. Vertices are numbered from 0 to own, ghosts from own on.
+/// This PE's rows of the graph, in device memory. Own vertices have the numbers 0 to own - 1, ghosts follow.
 /// @scope any
 /// @completion on return
 /// @errors none
@@ -31,45 +35,45 @@ namespace gravel::detail {
 struct worklist_graph {
   const uint64_t* offsets;  ///< [own + 1]
   const uint32_t* targets;  ///< [edges] own vertices and ghosts
-  const uint32_t* ghosts;   ///< [n_ghosts] who they are: owner and place there
+  const uint32_t* ghosts;   ///< [n_ghosts] code of each: owner, and number at the owner
   vertex_code codes;
   uint64_t own, n_ghosts;
 
-  /// Own vertices and ghosts together.
+  /// Returns the number of own vertices and ghosts together.
   GRAVEL_BOTH uint64_t vertices() const { return own + n_ghosts; }
 };
 
-/// What the hosts of all PEs look at between rounds.
+/// Sizes that the hosts of all PEs compare between rounds.
 struct worklist_sizes {
   uint32_t near_size[2], far_size[2], remote_size, hub_size;
-  uint32_t near_turn, far_turn;  ///< which of the two is current
+  uint32_t near_turn, far_turn;  ///< which of the two lists is current
   uint32_t limit;                ///< keys below it are near
-  uint32_t least;                ///< of the far list, when it was looked for
+  uint32_t least;                ///< least key of the far list, when it was last searched
 };
-/// Words that kernels and the host share. The host reads and writes them only between kernels.
+/// Words that kernels and the host share. The host accesses them only between kernels.
 struct worklist_words : worklist_sizes {
-  uint32_t epoch;  ///< meetings of blocks so far
+  uint32_t epoch;  ///< number of rendezvous of blocks so far
   uint32_t rounds;
-  uint32_t exchanges;              ///< in the kernel of all PEs' rounds
-  uint32_t asynchronous;           ///< the asynchronous kernel runs: what comes from other PEs goes into its channels
+  uint32_t exchanges;              ///< exchanges in the kernel of all PEs' rounds
+  uint32_t asynchronous;           ///< not 0: the asynchronous kernel runs; handlers list into its channels
   uint64_t expanded, edges, sent;  ///< vertices that were expanded, edges followed, values sent to other PEs
-  uint64_t pieces;                 ///< of hubs, that were dealt out
-  uint64_t near_edges;             ///< of the vertices that are near, when they were counted
+  uint64_t pieces;                 ///< pieces of hubs that were given to blocks or other warps
+  uint64_t near_edges;             ///< edges of the near vertices, when they were last counted
 };
 
-/// What a block tells the others. One writer: that block. Two, used in turn: who has read all of one meeting may write
-/// the second next.
+/// The report of a block to the others. Only that block writes it. Each block has two, used in turn: a block that has
+/// read all reports of one rendezvous may write those of the rendezvous after next.
 struct alignas(16) block_report {
-  uint64_t size;   ///< its epoch in the upper half; below the size of its list, and flags [W1]
-  uint64_t least;  ///< of the far keys that it saw
+  uint64_t size;   ///< upper half: epoch; lower half: size of the block's list, and flags [W1]
+  uint64_t least;  ///< the least far key that the block saw
 };
 constexpr uint32_t most_rendezvous_blocks = 32;
 
 struct alignas(16) hub_piece {
   uint32_t vertex, number;
-  uint64_t from;  ///< the value that its edges pass on
+  uint64_t from;  ///< the value that the edges pass on
 };
-/// Vertices with as many edges or more are cut up, and each piece is expanded by a block.
+/// A vertex with at least hub_edges edges is a hub: its edges are cut into pieces, and a block expands each piece.
 constexpr uint64_t hub_edges = 1024, piece_edges = 8192;
 
 template <class Program>
@@ -88,13 +92,13 @@ struct worklist_view {
   GRAVEL_DEVICE bool is_ghost(uint32_t v) const { return v >= graph.own; }
 };
 
-/// Behind what has sent the remote list. Others' values may change what is the least. One thread.
+/// Empties the remote list after it has been sent. Values of other PEs may change the least key. One thread.
 GRAVEL_DEVICE void forget_ghosts(worklist_words& words) {
   words.remote_size = 0;
   words.least = ~0u;
 }
 
-/// Appends `item` of the lanes that have one. Thread scope: warp, converged.
+/// Appends `item` of each lane with `have`. Thread scope: warp, converged.
 template <class T>
 GRAVEL_DEVICE void append(T* list, uint32_t* size, bool have, const T& item) {
   const unsigned having = __ballot_sync(~0u, have), lane = threadIdx.x % 32;
@@ -105,15 +109,14 @@ GRAVEL_DEVICE void append(T* list, uint32_t* size, bool have, const T& item) {
   if (have) list[at] = item;
 }
 
-/// Where a kernel of a whole grid puts what is to be listed: into the lists in device memory. Thread scope of all:
-/// warp, converged.
+/// The lists in device memory, for kernels of a whole grid. Thread scope of all calls: warp, converged.
 template <class Program>
 struct device_lists {
   const worklist_view<Program>& w;
-  uint32_t near_turn, far_turn;  ///< which are filled
+  uint32_t near_turn, far_turn;  ///< the lists that are filled
   uint32_t limit;                ///< keys below it are near
 
-  /// Of ghosts all keys are near. Thread scope: lane.
+  /// All keys of ghosts are near. Thread scope: lane.
   GRAVEL_DEVICE listing offer(uint32_t v, typename worklist_view<Program>::value x) const {
     return w.program.vertices.offer(v, x, w.is_ghost(v) ? ~0u : limit);
   }

@@ -2,8 +2,8 @@
 // in a block's own memory, or far ones in a list of all. When nobody has any, the limit moves on and the far list is split anew.
 //
 //   step here          in the code                                                            label
-//   report             meet: least, then size, flags and epoch                                [W1] release
-//   see                meet: the reports of all blocks with this epoch                        [W1] acquire
+//   report             rendezvous_of_blocks: least, then size, flags and epoch                [W1] release
+//   see                rendezvous_of_blocks: the reports of all blocks with this epoch        [W1] acquire
 //   far_size           run_rounds: read when nobody has anything, set back behind the next meeting
 //   far list, turn     scan_far: from the list that was current into the other one
 //   leave              a block whose own list is full puts entries into near_size, sets its flag, and all leave behind the same meeting
@@ -67,7 +67,7 @@ inline put_near(fresh) {
   }
 }
 
-inline meet() {
+inline rendezvous_of_blocks() {
   epoch++;
   atomic {
     said_epoch[REPORT(me, epoch)] = epoch; said_size[REPORT(me, epoch)] = own[me]; said_leave[REPORT(me, epoch)] = leave
@@ -93,7 +93,7 @@ inline meet() {
 proctype block(byte me) {
   byte epoch = first_epoch, turn = first_turn, total, waiting, i, n, k;
   bool leave, leaves;
-  meet();
+  rendezvous_of_blocks();
   do
   :: leaves -> break
 #if BROKEN == 7
@@ -133,7 +133,7 @@ proctype block(byte me) {
           fi
         }
      od;
-     meet();
+     rendezvous_of_blocks();
 #if BROKEN != 4
      if
      :: me == 0 -> far_size[1 - turn] = 0
@@ -142,7 +142,7 @@ proctype block(byte me) {
 #endif
 #if BROKEN != 3
      if
-     :: total == 0 -> meet()
+     :: total == 0 -> rendezvous_of_blocks()
      :: else
      fi
 #endif
@@ -176,7 +176,7 @@ proctype block(byte me) {
         :: skip
         fi
      od;
-     meet()
+     rendezvous_of_blocks()
   od;
   atomic {
     if

@@ -29,7 +29,7 @@
 
 byte near[PES * 2], turn[PES], far[PES], remote[PES]; /* of one PE; near: two lists */
 byte coming[PES], unapplied[PES], from_whom[PES * PES]; /* to PE p; of PE p; at (p, q) on their way from q to p */
-byte told[2 * PES * PES];                 /* at (p, q): what q has told p; SOME and LEAST */
+byte reported[2 * PES * PES];                 /* at (p, q): what q has told p; SOME and LEAST */
 #define SOME 0
 #define LEAST (PES * PES)
 byte arrived[PES], made = 1, expanded, ends;
@@ -37,7 +37,7 @@ byte arrived[PES], made = 1, expanded, ends;
 inline report(what, value) {
   i = 0;
   do
-  :: i < PES -> told[what + i * PES + me] = value; i++
+  :: i < PES -> reported[what + i * PES + me] = value; i++
   :: else -> break
   od
 }
@@ -55,7 +55,7 @@ inline arrive() {
 inline add_up() {
   i = 0; sum = 0;
   do
-  :: i < PES -> sum = sum + told[SOME + me * PES + i]; i++
+  :: i < PES -> sum = sum + reported[SOME + me * PES + i]; i++
   :: else -> break
   od
 }
@@ -150,7 +150,7 @@ proctype pe(byte me) {
 #endif
         i = 0; sum = 0;
         do
-        :: i < PES -> sum = sum + told[LEAST + me * PES + i]; i++
+        :: i < PES -> sum = sum + reported[LEAST + me * PES + i]; i++
         :: else -> break
         od;
         if
