@@ -7,7 +7,7 @@
 
 #include <gravel/gravel.cuh>
 #include "host/pe/service.hpp"
-#include "lib/critical/service blocks.cuh"
+#include "lib/critical/critical_sections.cuh"
 #include "lib/remote_task/task_queue.cuh"
 #include "test/support/catch.hpp"
 #include "test/support/error_of.hpp"
