@@ -44,7 +44,7 @@ void bootstrap::put(std::string_view key, std::span<const std::byte> value) {
   staged_.values.emplace_back(key, std::vector<std::byte>(value.begin(), value.end()));
 }
 
-/// What a PE put before that fence. `key`: for errors.
+/// The values that a PE put before that fence. `key`: for errors.
 staged_values bootstrap::fetch(uint32_t pe, uint64_t fence, std::string_view key) const {
   const auto call = std::make_shared<pmix_call>();
   call->proc = process_of(job_.name, pe);
@@ -80,7 +80,7 @@ void bootstrap::fence() {
     pmix_value_t value;
     PMIX_VALUE_CONSTRUCT(&value);
     value.type = PMIX_BYTE_OBJECT;
-    std::vector<std::byte> packed = to_wire(staged_);              // never empty, which PMIx would not take
+    std::vector<std::byte> packed = to_wire(staged_);              // never empty: PMIx refuses empty values
     value.data.bo.bytes = reinterpret_cast<char*>(packed.data());  // PMIx copies
     value.data.bo.size = packed.size();
     pmix_status_t code = PMIx_Put(PMIX_GLOBAL, fence_key(fences_).c_str(), &value);
@@ -105,13 +105,13 @@ void bootstrap::wait_for_all() {
   if (outcome == pmix_outcome::timeout)
     fail(
         "not all {} PEs came to fence {} of the job within {} s. Check that every PE runs the same program with the "
-        "same arguments, that "
-        "none is stopped or waits for input, and that all could start; GRAVEL_CONNECT_TIMEOUT_S sets the limit",
+        "same arguments, that none is stopped or waits for input, and that all could start; GRAVEL_CONNECT_TIMEOUT_S "
+        "sets the limit",
         job_.size, waits_, limit);
   if (outcome == pmix_outcome::answered && call->status == PMIX_SUCCESS) return;
   let_cause_speak();
   if (outcome == pmix_outcome::death) fail("fence {} of the job cannot complete: {}", waits_, death_notices::first());
-  // "Partial success" is how PMIx says that the fence went on without a PE that is gone.
+  // PMIx reports "partial success" if the fence completed without a PE that has died.
   fail("fence {} of the job failed: a PE has died or left the job ({})", waits_, PMIx_Error_string(*call->status));
 }
 

@@ -1,4 +1,4 @@
-// PMIx takes attributes as C arrays of tagged values; this builds and frees one.
+// Builds and frees the C arrays of tagged values that PMIx takes as attributes.
 #pragma once
 #include <pmix_common.h>
 
@@ -24,7 +24,7 @@ class pmix_info_list {
   void add(const char* key, const char* value) { load(key, value, PMIX_STRING); }
   void add(const char* key, const pmix_proc_t& value) { load(key, &value, PMIX_PROC); }
   void add_rank(const char* key, pmix_rank_t value) { load(key, &value, PMIX_PROC_RANK); }
-  /// A regular expression as PMIx_generate_regex returns it (a string, but for PMIx a type of its own).
+  /// A regular expression as PMIx_generate_regex returns it (a string, but with a type of its own in PMIx).
   void add_regex(const char* key, const char* value) { load(key, value, PMIX_REGEX); }
   /// An array of attributes as one value.
   void add_array(const char* key, const pmix_info_list& values) {

@@ -50,8 +50,8 @@ std::string launcher_text(const pmix_proc_t& proc, const char* key) {
   return value && value->type == PMIX_STRING && value->data.string ? value->data.string : "";
 }
 
-/// Launchers whose processes can be told, and their variables for the number of a process and of all processes. `size`:
-/// some do not tell.
+/// Launchers whose processes can be recognized, and their variables for the number of a process and of all processes.
+/// `size`: some launchers do not set it.
 struct other_launcher {
   const char *name, *rank, *size, *advice;
 };
@@ -78,11 +78,10 @@ void find_hosts(launched_job& job) {
   for (uint32_t pe = 0; pe < job.size; ++pe) {
     const pmix_proc_t process = process_of(job.name, pe);
     const auto node = launcher_number(process, PMIX_NODEID);
-    // The number tells hosts apart even where they share a name; the name serves launchers that give no
-    // number.
+    // The number distinguishes hosts even if they share a name. The name is for launchers that provide no number.
     const std::string host = node ? fmt::format("#{}", *node) : launcher_text(process, PMIX_HOSTNAME);
     if (host.empty())
-      fail("the launcher does not tell on which host PE {} runs (neither PMIX_NODEID nor PMIX_HOSTNAME)", pe);
+      fail("the launcher does not say on which host PE {} runs (neither PMIX_NODEID nor PMIX_HOSTNAME)", pe);
     job.host_of[pe] = number.emplace(host, static_cast<uint32_t>(number.size())).first->second;
   }
   const auto mine = job.host_of.begin() + job.rank;
@@ -99,14 +98,12 @@ void refuse_other_launchers() {
     if (!has(launcher.rank)) continue;
     const bool reports_size = has(launcher.size);
     const std::string n = reports_size ? std::getenv(launcher.size) : "several";
-    // Who does not tell how many there are started more than one if this one is not the first.
+    // If a launcher does not say how many processes there are, it has started several if this one is not the first.
     if (reports_size ? std::atol(n.c_str()) <= 1 : std::atol(std::getenv(launcher.rank)) <= 0) continue;
     fail(
         "{} started {} processes without PMIx ({}={}), so they cannot find each other and would be jobs of one PE "
-        "each. {}Start them with "
-        "ucx-run{}, Open MPI's mpirun, prterun or srun --mpi=pmix. For a job of one PE all the same take the variable "
-        "out of its "
-        "environment: env -u {} ./program",
+        "each. {}Start them with ucx-run{}, Open MPI's mpirun, prterun or srun --mpi=pmix. For a job of one PE all the "
+        "same take the variable out of its environment: env -u {} ./program",
         launcher.name, n, reports_size ? launcher.size : launcher.rank,
         std::getenv(reports_size ? launcher.size : launcher.rank), launcher.advice, reports_size ? " -n " + n : "",
         launcher.rank);
@@ -115,7 +112,7 @@ void refuse_other_launchers() {
 
 launched_job join_launcher(uint64_t limit_s) {
   pmix_proc_t self{};
-  // PMIx_Init has no limit of its own: while a PE that is stopped holds up the launcher's server, it never returns.
+  // PMIx_Init has no limit of its own: while a stopped PE blocks the launcher's PMIx server, it never returns.
   std::promise<void> joined;
   std::jthread limit([limit_s, answer = joined.get_future()] {
     if (answer.wait_for(std::chrono::seconds(limit_s)) == std::future_status::ready) return;
@@ -131,15 +128,14 @@ launched_job join_launcher(uint64_t limit_s) {
   if (code != PMIX_SUCCESS)
     fail(
         "cannot join the job: PMIx_Init: {}. A PMIx launcher started this process (PMIX_NAMESPACE={}, PMIX_RANK={}) "
-        "but does not answer. "
-        "Check that the launcher still runs and that it uses a PMIx as new as this one ({})",
+        "but does not answer. Check that the launcher still runs and that it uses a PMIx as new as this one ({})",
         PMIx_Error_string(code), std::getenv("PMIX_NAMESPACE"), std::getenv("PMIX_RANK"), PMIx_Get_version());
   launched_job job;
   job.name = self.nspace;
   job.rank = self.rank;
   const auto n_pes = launcher_number(process_of(job.name, PMIX_RANK_WILDCARD), PMIX_JOB_SIZE);
   if (!n_pes || *n_pes == 0 || job.rank >= *n_pes)
-    fail("the launcher does not tell the number of PEs of the job (PMIX_JOB_SIZE; this PE is {})", job.rank);
+    fail("the launcher does not say how many PEs the job has (PMIX_JOB_SIZE; this PE is {})", job.rank);
   job.size = static_cast<uint32_t>(*n_pes);
   find_hosts(job);
   return job;

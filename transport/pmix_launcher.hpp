@@ -1,5 +1,4 @@
-// What the launcher of a job says of it, by PMIx: how many PEs there are, on which hosts, and where they may put their
-// sockets.
+// The description of a job by its launcher, through PMIx: how many PEs there are, and on which hosts.
 #pragma once
 #include <pmix_common.h>
 
@@ -7,20 +6,20 @@
 
 namespace gravel::detail {
 
-/// A process of the job with this name, by PMIx's name.
+/// PMIx's identifier of a process of the job with this name.
 inline pmix_proc_t process_of(const std::string& job, pmix_rank_t pe) {
   pmix_proc_t process;
   PMIX_LOAD_PROCID(&process, job.c_str(), pe);
   return process;
 }
 
-/// Has a launcher that speaks PMIx started this process?
+/// True if a launcher with PMIx started this process.
 bool has_pmix_launcher();
-/// Throws gravel::error if a launcher that does not has started several: each would be a job of one PE.
+/// Throws gravel::error if a launcher without PMIx started several processes: each would be a job of one PE.
 void refuse_other_launchers();
 
-/// Joins the job. Throws gravel::error if the launcher cannot be reached, or does not say enough; ends the process if
-/// it does not answer within `limit_s`, since PMIx_Init has no limit of its own.
+/// Joins the job. Throws gravel::error if the launcher cannot be reached, or does not say enough. Ends the process if
+/// the launcher does not answer within `limit_s`, since PMIx_Init has no limit of its own.
 launched_job join_launcher(uint64_t limit_s);
 
 }  // namespace gravel::detail

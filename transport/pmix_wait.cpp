@@ -12,9 +12,9 @@
 namespace gravel::detail {
 namespace {
 
-/// What PMIx's thread tells the others. Never destroyed, since PMIx may call until the process ends.
+/// What PMIx's thread reports to the others. Never destroyed, since PMIx may call until the process ends.
 struct notices {
-  std::mutex mutex;  ///< of the answers to calls, too
+  std::mutex mutex;  ///< also protects the results of calls
   std::condition_variable changed;
   std::optional<size_t> handler;  ///< PMIx's reference of event_arrived()
   bool leaving = false;
@@ -53,7 +53,7 @@ void note_death(std::string text) {
   if (callback) callback(std::move(text));
 }
 
-/// `cookie`: of wait_for_pmix().
+/// `cookie`: the one that wait_for_pmix() passed to the call.
 void complete(void* cookie, pmix_status_t status, std::vector<std::byte> value) {
   const std::unique_ptr<std::shared_ptr<pmix_call>> call(static_cast<std::shared_ptr<pmix_call>*>(cookie));
   std::lock_guard lock(the_notices().mutex);
@@ -88,7 +88,7 @@ pmix_outcome wait_for_pmix(const std::shared_ptr<pmix_call>& call, uint64_t seco
                            const std::function<pmix_status_t(void*)>& begin) {
   auto* const cookie = new std::shared_ptr(call);
   if (const pmix_status_t code = begin(cookie); code != PMIX_SUCCESS) {
-    delete cookie;  // nobody will call back
+    delete cookie;  // there will be no callback
     call->status = code == PMIX_OPERATION_SUCCEEDED ? PMIX_SUCCESS : code;
     return pmix_outcome::answered;
   }
@@ -97,7 +97,7 @@ pmix_outcome wait_for_pmix(const std::shared_ptr<pmix_call>& call, uint64_t seco
   const bool woken = shared.changed.wait_for(lock, std::chrono::seconds(seconds),
                                              [&] { return call->status || !shared.death.empty(); });
   if (call->status == PMIX_SUCCESS) return pmix_outcome::answered;
-  if (!shared.death.empty()) return pmix_outcome::death;  // tells more than the status of a call that failed for it
+  if (!shared.death.empty()) return pmix_outcome::death;  // says more than the failed call's status
   return woken ? pmix_outcome::answered : pmix_outcome::timeout;
 }
 
@@ -107,7 +107,7 @@ void death_notices::start() {
                            PMIX_ERR_LOST_CONNECTION,    PMIX_EVENT_NODE_DOWN};
   const pmix_status_t code =
       PMIx_Register_event_handler(codes, std::size(codes), nullptr, 0, event_arrived, nullptr, nullptr);
-  // Slurm's does not; aggregators see the ends of their PEs anyway, and srun ends the others.
+  // Slurm's launcher does not report deaths. Aggregators see the ends of their PEs anyway, and srun ends the others.
   if (code < 0) log_info("the launcher does not report the death of PEs ({})", PMIx_Error_string(code));
   else the_notices().handler = static_cast<size_t>(code);
 }

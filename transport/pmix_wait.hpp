@@ -1,6 +1,6 @@
-// Waiting for PMIx. Its asynchronous calls answer on a thread of PMIx's own; here they are waited for with a
-// time limit, and every wait ends at once when the launcher reports that a PE is dead: nothing that waits for
-// a dead PE hangs.
+// Waits for PMIx. PMIx completes its asynchronous calls on a thread of its own. The functions here wait for the
+// completion with a time limit. Every wait ends at once when the launcher reports that a PE is dead, so no wait for a
+// dead PE hangs.
 #pragma once
 #include <pmix.h>
 
@@ -16,36 +16,37 @@
 
 namespace gravel::detail {
 
-/// One asynchronous call. Shared with PMIx's thread, since the caller may give up waiting.
+/// One asynchronous call. Shared with PMIx's thread, since the caller may stop to wait before the call completes.
 struct pmix_call {
-  // What it is made with: PMIx reads it on its own thread until it answers.
+  // The arguments of the call. PMIx reads them on its own thread until the call completes.
   pmix_proc_t proc{};
   std::string key;
   pmix_info_list options;
-  // The answer, to be read once it is here.
+  // The result, to be read after the call has completed.
   std::optional<pmix_status_t> status;
   std::vector<std::byte> value;  ///< the byte object that arrived
 
-  /// The callbacks to hand to PMIx.
+  /// The callbacks to pass to PMIx.
   static void operation_done(pmix_status_t status, void* cookie);
   static void value_arrived(pmix_status_t status, pmix_value_t* value, void* cookie);
 };
 
 enum class pmix_outcome { answered, timeout, death };
-/// `begin` makes the call, with that as callback data, and returns what PMIx says to it. Waits for the answer.
+/// Makes a call and waits until it completes. `begin` makes the call, with its argument as PMIx's callback data, and
+/// returns PMIx's immediate result.
 pmix_outcome wait_for_pmix(const std::shared_ptr<pmix_call>& call, uint64_t seconds,
                            const std::function<pmix_status_t(void*)>& begin);
 
-/// Reports of deaths, from when it starts until stop(). Any thread.
+/// Reports of deaths, from start() until stop(). May be called by any thread.
 namespace death_notices {
 
-/// Asks the launcher for them; GRAVEL_LOG=info says so if there will be none.
+/// Subscribes to the launcher's reports. If there will be none, GRAVEL_LOG=info shows a line that says so.
 void start();
-/// From now on they are no news: this process is leaving.
+/// Ignores reports from now on, because this process is leaving the job.
 void stop();
 /// The first report, as a sentence for the user; empty if there was none.
 std::string first();
-/// `callback` is called once with the first report, at once if it has come already.
+/// Calls `callback` once with the first report; at once if it has come already.
 void on_first(std::function<void(std::string)> callback);
 
 }  // namespace death_notices

@@ -13,8 +13,8 @@ bool process_watch::add(const process_identity& process, void* tag) {
   if (!on_one_host(process, self) || process.pid == self.pid) return false;
   owned_descriptor file(static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(process.pid), 0)));
   if (!file && errno != ESRCH) return false;  // an old kernel, or a sandbox that forbids it
-  // The number is what another process may have by now. Looked at behind pidfd_open: who has this start now is who the
-  // pidfd is for. Where /proc tells no start, the pidfd is believed.
+  // Another process may have the number by now. The start is read after pidfd_open: if it is that of `process`, then so
+  // is the pidfd. If /proc shows no start, the pidfd is trusted.
   const uint64_t start = start_of_process(process.pid);
   if (process.start && start && start != process.start) file.reset();
   watched_.insert_or_assign(tag, std::move(file));

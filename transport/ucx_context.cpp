@@ -24,8 +24,10 @@ ucp_context_h make_context(const ucp_params_t& params, bool one_host, bool share
   if (!in_environment({"UCX_KEEPALIVE_INTERVAL"}))
     ucx_check(ucp_config_modify(raw, "KEEPALIVE_INTERVAL", "2s"), "UCX: cannot set KEEPALIVE_INTERVAL");
   // A process that is killed while it makes a System V segment leaves it behind. POSIX segments are as fast, and in the
-  // aggregator they have no name that could be left (transport/ucx_quirks.hpp).
-  // Over TCP UCX listens on every network, and whoever connects can write into this process: not where nobody needs it.
+  // aggregator they have no name that could be left behind (transport/ucx_quirks.hpp).
+  //
+  // With TCP UCX listens on every network, and any process that connects can write into this process. So TCP is off
+  // where it is not needed.
   if (!in_environment({"UCX_TLS"}))
     ucx_check(ucp_config_modify(raw, "TLS", one_host ? "^sysv,tcp" : "^sysv"), "UCX: cannot set TLS");
   if (shared_memory_reports_death)
@@ -52,8 +54,7 @@ ucx_context::ucx_context(unsigned workers, size_t peers, const std::string& name
   const bool may_set =
       !in_environment({"UCX_MM_ERROR_HANDLING", "UCX_POSIX_ERROR_HANDLING", "UCX_SYSV_ERROR_HANDLING"});
   handle_ = make_context(params, one_host, may_set);
-  // Each worker would warn about a setting that no transport in use knows; so without shared memory it is not
-  // set.
+  // Each worker would warn about a setting that no transport in use knows. So it is not set without shared memory.
   if (may_set && !seen_in(printed(handle_), uses_shared_memory, true)) {
     ucp_cleanup(handle_);
     handle_ = make_context(params, one_host, false);
@@ -79,7 +80,7 @@ std::vector<std::string> ucx_transports() {
     attributes.md_resources = domains.data();
     if (domains.empty() || uct_component_query(components[c], &attributes) != UCS_OK) continue;
     for (const auto& domain : domains) {
-      // A domain that cannot be opened (say, a NIC without permission) is one that UCX would not use either.
+      // UCX would not use a domain that cannot be opened (for example a NIC without permission), either.
       uct_md_config_t* config = nullptr;
       if (uct_md_config_read(components[c], nullptr, nullptr, &config) != UCS_OK) continue;
       uct_md_h opened = nullptr;

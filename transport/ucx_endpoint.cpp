@@ -124,7 +124,7 @@ void ucx_endpoint::send_am(unsigned id, std::span<const std::byte> header, std::
 void ucx_endpoint::close(ucx_endpoint_state& state) {
   if (state.closing) return;
   state.closing = true;
-  // Not by an orderly ucp_ep_close_nbx: UCX aborts the process if its worker is destroyed before that has
+  // An orderly ucp_ep_close_nbx is no option: UCX aborts the process if its worker is destroyed before the close has
   // ended.
   state.worker->flush_puts(state, flushed_for_close, &state);
 }
@@ -135,12 +135,12 @@ void ucx_endpoint::flushed_for_close(void* argument, ucs_status_t) {
   state.closed = true;
 }
 
-/// Gives UCX's endpoint back without waiting for anything.
+/// Returns the endpoint to UCX without a wait.
 void ucx_endpoint::cut_off(ucx_endpoint_state& state) {
   if (!state.handle) return;
   ucp_request_param_t param{};
-  // Only an endpoint that reports failures may be closed by force; with any other, UCX ends what is left when
-  // its worker is destroyed.
+  // Only an endpoint that reports failures may be closed by force. With any other, UCX ends what is left when its
+  // worker is destroyed.
   if (state.by_force) {
     param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
     param.flags = UCP_EP_CLOSE_FLAG_FORCE;

@@ -1,4 +1,4 @@
-// The record of one put, active message or flush under way: shared by worker and endpoint, not for users.
+// The record of one put, active message or flush under way. Worker and endpoint share it; it is not for users.
 #pragma once
 #include <ucp/api/ucp.h>
 
@@ -11,20 +11,20 @@ namespace gravel::detail {
 class ucx_worker;
 struct ucx_endpoint_state;
 
-/// Told once how an operation ended: UCS_OK, or what went wrong (ucs_status_string gives the text).
+/// Called once, with the result of an operation: UCS_OK, or the error (ucs_status_string returns its text).
 using done_callback = void (*)(void* argument, ucs_status_t status);
 
-/// Life: acquired -> pending (`waits` events missing) -> ready -> delivered -> free again.
-/// When its endpoint fails or goes away, the operation is completed at once with an error and `endpoint`
-/// becomes null; the record is then kept only until UCX has called back, because UCX holds its address.
+/// The states of an operation: acquired -> pending (`waits` events missing) -> ready -> delivered -> free again. If its
+/// endpoint fails or is destroyed, the operation is completed at once with an error and `endpoint` becomes null. The
+/// record then remains only until UCX has called back, because UCX holds its address.
 struct ucx_operation {
   ucx_worker* worker = nullptr;
   ucx_endpoint_state* endpoint = nullptr;
   done_callback done = nullptr;
   void* argument = nullptr;
   ucs_status_t status = UCS_OK;
-  unsigned waits = 0;                   ///< UCX's callback; for a put also the flush that covers it
-  uint64_t number = 0;                  ///< of the worker's operations, in their order
+  unsigned waits = 0;   ///< events that are missing: UCX's callback; for a put also the flush that covers it
+  uint64_t number = 0;  ///< number among the worker's operations, in their order
   std::vector<ucx_operation*> covered;  ///< of a flush: the puts that it makes remotely complete
   std::vector<std::byte> copy;          ///< header (and data) of an active message; keeps its capacity
 };

@@ -71,7 +71,7 @@ bool seen_in(const std::string& text, std::optional<bool> (*look)(const std::str
   const std::optional<bool> seen = known ? look(text) : std::nullopt;
   static std::atomic<bool> said{false};
   if (!seen && !said.exchange(true))
-    log_warning("UCX {} {}: Gravel cannot tell which transports it uses, and takes the safe way",
+    log_warning("UCX {} {}: Gravel cannot find out which transports it uses, and takes the safe way",
                 ucp_get_version_string(),
                 known ? "prints what it does in another form than others"
                       : "is none of the releases that Gravel was checked with (1.13 to 1.22)");
@@ -101,7 +101,7 @@ no_end_meanwhile::~no_end_meanwhile() { pthread_sigmask(SIG_SETMASK, &before_, n
 
 namespace {
 
-/// Is this one of UCX's segments, and do its peers open it by its process and descriptor?
+/// True if this is one of UCX's segments, and its peers open it by process and descriptor.
 bool needs_no_name(const char* name) {
   const char* by_descriptor = std::getenv("UCX_POSIX_USE_PROC_LINK");
   return std::strncmp(name, "/ucx_shm_posix_", 15) == 0 && (!by_descriptor || std::strchr("yYtT1oO", *by_descriptor)) &&
@@ -132,7 +132,7 @@ extern "C" {
   return static_cast<int>(syscall(SYS_shmget, key, bytes, flags & ~for_others));
 }
 
-// UCX's name for it, whatever <fcntl.h> makes of `open` here.
+// The symbol that UCX calls, whatever <fcntl.h> makes of `open` here.
 int open_of_ucx(const char* path, int flags, ...) __asm__("open");
 [[gnu::visibility("default")]] int open_of_ucx(const char* path, int flags, ...) {
   std::va_list rest;

@@ -1,6 +1,6 @@
-// Worker addresses and memory keys, as they travel between processes. UCX unpacks them without checking, in formats
-// that differ between its releases: so the release goes along, and garbage is refused before UCX sees it. What UCX
-// packed only UCX could check: that must come from a process of the job (docs/failure.md).
+// Worker addresses and memory keys, as they travel between processes. UCX unpacks them without a check, in formats that
+// differ between its releases. So they travel with the release, and garbage is refused before UCX sees it. Only UCX
+// could check what UCX packed: that must come from a process of the job (docs/failure.md).
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace gravel::detail {
 struct ucx_address {
   static constexpr wire_kind kind = wire_kind::worker_address;
   uint32_t release;          ///< of UCX: ucx_release()
-  process_identity process;  ///< whose worker it is
+  process_identity process;  ///< the process of the worker
   std::vector<std::byte> packed;
   static auto fields(auto& m) { return std::tie(m.release, m.process, m.packed); }
   void check(const wire_check& c) const {
@@ -40,8 +40,8 @@ struct ucx_memory_key {
   }
 };
 
-/// Throws gravel::error that names `owner` ("aggregator of node 3"): cut, damaged, of another kind, or of another
-/// release of UCX.
+/// Throws gravel::error that names `owner` ("aggregator of node 3") if the bytes are cut, damaged, of another kind, or
+/// of another release of UCX.
 template <class T>
 T read_of_ucx(std::span<const std::byte> bytes, const std::string& owner) {
   T read = from_wire<T>(bytes, owner);

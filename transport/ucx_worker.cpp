@@ -25,7 +25,7 @@ ucx_worker::ucx_worker(ucx_context& context) {
 ucx_worker::~ucx_worker() {
   for (auto& [id, slot] : am_slots_) slot.handler = nullptr;
   for (ucp_rkey_h key : retired_keys_) ucp_rkey_destroy(key);
-  ucp_worker_destroy(handle_);  // may call back for records still inside UCX: they are freed after this
+  ucp_worker_destroy(handle_);  // may call back for records still inside UCX, which are freed after this
 }
 
 std::vector<std::byte> ucx_worker::address() const {
@@ -57,7 +57,7 @@ bool ucx_worker::progress() {
   return moved;
 }
 
-/// Runs code of the user where an exception must wait for the end of progress().
+/// Runs code of the user where an exception must wait until the end of progress().
 template <class F>
 void ucx_worker::guarded(F&& code) {
   try {
@@ -85,7 +85,7 @@ ucs_status_t ucx_worker::received(void* slot_address, const void* header, size_t
   const am_slot& slot = *static_cast<am_slot*>(slot_address);
   if (!slot.handler) return UCS_OK;
   slot.worker->guarded([&] {
-    if (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV)  // send_am always asks for eager
+    if (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV)  // send_am always requests the eager protocol
       fail("UCX: an active message of {} bytes came by rendezvous; its sender is not Gravel", data_bytes);
     slot.handler(slot.context, {static_cast<const std::byte*>(header), header_bytes},
                  {static_cast<const std::byte*>(data), data_bytes});
@@ -112,7 +112,7 @@ void ucx_worker::release(ucx_operation* operation) {
   free_.push_back(operation);
 }
 
-/// Takes what a ucp_..._nbx call returned: UCX will call `completed` only if that is a request.
+/// Handles the result of a ucp_..._nbx call: UCX will call `completed` only if it is a request.
 void ucx_worker::start(ucx_operation* operation, ucs_status_ptr_t result) {
   if (!UCS_PTR_IS_PTR(result)) event(operation, UCS_PTR_STATUS(result));
 }
@@ -145,11 +145,11 @@ void ucx_worker::flush_puts(ucx_endpoint_state& endpoint, done_callback done, vo
 
 /// Ends every operation of an endpoint now, whatever UCX does with it later.
 void ucx_worker::complete_all(ucx_endpoint_state& endpoint, ucs_status_t status) {
-  // No flush will cover these any more; they wait for UCX's callback alone.
+  // No flush will cover these any more; they wait only for UCX's callback.
   for (ucx_operation* put : std::exchange(endpoint.unflushed, {}))
     if (--put->waits == 0) ready_.push_back(put);
-  // The records may be used again as soon as the first callback posts something, so only what to call is
-  // kept, the oldest first.
+  // The records may be reused as soon as the first callback posts something. So only the calls are kept, the oldest
+  // first.
   std::map<uint64_t, std::pair<done_callback, void*>> calls;
   for (ucx_operation& operation : operations_) {
     if (operation.endpoint != &endpoint) continue;
@@ -202,8 +202,8 @@ bool ucx_worker::deliver() {
     release(operation);
     if (!endpoint) continue;  // it has been completed already
     if (endpoint->failure != UCS_OK) status = endpoint->failure;
-    // Nothing gets lost silently; and what is delivered behind it, such as the notice of the puts before, has failed,
-    // too.
+    // A failure is never silent: it fails the endpoint. So what is delivered after it, such as the notice of the puts
+    // before, fails, too.
     if (status != UCS_OK) mark_failed(*endpoint, status);
     if (done) guarded([&] { done(argument, status); });
   }

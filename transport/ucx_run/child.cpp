@@ -21,13 +21,14 @@
 namespace gravel::detail {
 namespace {
 
-/// What the child tells its parent when it could not become the program.
+/// What the child reports to its parent if it could not become the program.
 struct child_error {
   int step, code;
 };
 enum { in_set_up = 1, in_chdir, in_exec };
 
-/// Between fork and exec of a process with threads: only functions that are safe in signal handlers.
+/// The child's work between fork and exec. The process has threads, so it calls only functions that are safe in signal
+/// handlers.
 [[noreturn]] void become_program(const child_setup& setup, char* const* arguments, char* const* environment,
                                  pid_t parent, int report) {
   const auto give_up = [&](int step) {
@@ -42,8 +43,7 @@ enum { in_set_up = 1, in_chdir, in_exec };
   for (int fd = 0; fd < 3; ++fd)
     if (wanted[fd] >= 0 && dup2(wanted[fd], fd) < 0) give_up(in_set_up);
   if (!setup.working_directory.empty() && chdir(setup.working_directory.c_str()) != 0) give_up(in_chdir);
-  // Kernels before 5.11 lack the flag; then descriptors that PMIx left open on exec stay open, which is
-  // harmless.
+  // Kernels before 5.11 lack the flag. Then descriptors that PMIx left open on exec stay open, which is harmless.
   syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_CLOEXEC);
   signal(SIGPIPE, setup.sigpipe);
   signal(SIGXFSZ, setup.sigxfsz);
@@ -58,7 +58,7 @@ enum { in_set_up = 1, in_chdir, in_exec };
   throw start_failure{126, fmt::format("{}: cannot be executed: {}", path, why)};
 }
 
-/// Throws start_failure if the file is there but cannot be executed; false if it is not there.
+/// Returns false if the file does not exist; throws start_failure if it exists but cannot be executed.
 bool check_executable(const std::string& path) {
   struct stat found {};
   if (stat(path.c_str(), &found) != 0) {
@@ -93,7 +93,7 @@ std::string find_program(const std::string& name, const std::string& working_dir
     const std::string candidate = (directory.empty() ? "." : directory) + "/" + name;
     struct stat found {};
     if (stat(candidate.c_str(), &found) == 0 && S_ISREG(found.st_mode) && access(candidate.c_str(), X_OK) == 0) {
-      // Programs like busybox look at the name they are called by, which a resolved link would change.
+      // Programs like busybox depend on the name by which they are called, which a resolved link would change.
       if (candidate[0] == '/') return candidate;
       std::error_code code;
       const std::string absolute = std::filesystem::canonical(candidate, code);
@@ -121,13 +121,13 @@ pid_t start_child(const child_setup& setup) {
     close(report[0]);
     throw start_failure{1, fmt::format("cannot start a process: {} (see `ulimit -u`)", std::strerror(cause))};
   }
-  setpgid(pid, pid);  // the child does it, too; whoever is first
+  setpgid(pid, pid);  // the child does it, too; one of the two is first
   child_error error{};
   ssize_t got = 0;
   do got = read(report[0], &error, sizeof error);
   while (got < 0 && errno == EINTR);
   close(report[0]);
-  if (got != sizeof error) return pid;  // executed: the pipe was closed without a word
+  if (got != sizeof error) return pid;  // executed: the pipe was closed without an error
   waitpid(pid, nullptr, 0);
   const std::string why = std::strerror(error.code);
   if (error.step == in_chdir) throw start_failure{1, fmt::format("--wdir {}: {}", setup.working_directory, why)};

@@ -1,4 +1,4 @@
-// Starting one PE, and saying how it ended.
+// Starts one PE, and describes how it ended.
 #pragma once
 #include <signal.h>
 #include <sys/resource.h>
@@ -20,7 +20,7 @@ struct start_failure {
 /// `working_directory` if that is not empty). Returns its path; throws start_failure.
 std::string find_program(const std::string& name, const std::string& working_directory);
 
-/// As exec takes them; pointers into `texts`.
+/// The array that exec takes: pointers into `texts`.
 std::vector<char*> c_array(const std::vector<std::string>& texts);
 
 struct child_setup {
@@ -31,22 +31,22 @@ struct child_setup {
   int input = -1, output = -1, error_output = -1;  ///< become descriptors 0, 1, 2; -1: those of this process
   sigset_t signal_mask{};                          ///< restored in the child
   sighandler_t sigpipe = SIG_DFL;                  ///< disposition of SIGPIPE restored in the child
-  sighandler_t sigxfsz = SIG_DFL;                  ///< the same of SIGXFSZ
+  sighandler_t sigxfsz = SIG_DFL;                  ///< disposition of SIGXFSZ restored in the child
   rlimit stack{};                                  ///< limits of the stack (ulimit -s) restored in the child
 };
 
-/// Starts it as leader of a process group of its own that dies with the thread that calls this
-/// (PR_SET_PDEATHSIG). Other descriptors than 0 to 2 are closed in it. Returns once it has been executed;
-/// throws start_failure.
+/// Starts the program as leader of a process group of its own that dies with the calling thread (PR_SET_PDEATHSIG).
+/// Descriptors other than 0 to 2 are closed in it. Returns once it has been executed; throws start_failure.
 pid_t start_child(const child_setup& setup);
 
-/// "killed by signal 9 (Killed)" or "ended with exit status 3".
+/// Returns "killed by signal 9 (Killed)" or "ended with exit status 3", for example.
 std::string describe_wait_status(int wait_status);
-/// The exit status as a shell gives it: 128 + signal number for a signal.
+/// The exit status as in a shell: 128 + signal number for a signal.
 int shell_status(int wait_status);
 
-/// How a process is ending, as waitpid will give it, while it has not ended yet: the driver of a GPU may need seconds
-/// to clear up after one that was killed. None: it lives, or the system does not tell.
+/// The status with which a process is ending, as waitpid will return it, while it has not ended yet: the driver of a
+/// GPU may need seconds to clean up after a process that was killed. None: it is not ending, or the system does not
+/// show it.
 std::optional<int> status_of_ending(pid_t pid);
 
 }  // namespace gravel::detail

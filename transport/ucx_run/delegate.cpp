@@ -34,7 +34,7 @@ std::string output_of(const std::vector<std::string>& command) {
 
 bool contains(const std::string& text, const char* word) { return text.find(word) != std::string::npos; }
 
-/// Under another name than mpirun Open MPI 4 calls itself OpenRTE.
+/// If it is called by another name than mpirun, Open MPI 4 calls itself OpenRTE.
 bool is_open_mpi(const std::string& path) {
   const std::string version = output_of({path, "--version"});
   return contains(version, "Open MPI") || contains(version, "OpenRTE");
@@ -49,7 +49,8 @@ std::string host_list(const std::vector<host_slots>& hosts, bool with_slots) {
   return result;
 }
 
-/// Variables that go along unasked: Gravel's and UCX's own, so that a setting means the same on all hosts.
+/// The variables that reach the PEs without an option: Gravel's and UCX's own, so that a setting means the same on all
+/// hosts.
 std::vector<std::string> variables_to_export(const run_options& options) {
   std::vector<std::string> names;
   for (char** entry = environ; *entry; ++entry) {
@@ -91,7 +92,7 @@ std::optional<launcher> find_launcher(bool in_slurm) {
   if (in_slurm)
     if (auto found = srun()) return found;
   if (const auto path = in_path("prterun")) return launcher{launcher_kind::prterun, *path};
-  // Other MPIs have an mpirun, too, but it does not speak PMIx.
+  // Other MPIs have an mpirun, too, but without PMIx.
   for (const char* name : {"mpirun", "mpirun.openmpi"})
     if (const auto path = in_path(name))
       if (is_open_mpi(*path)) return launcher{launcher_kind::open_mpi, *path};
@@ -116,7 +117,7 @@ std::vector<std::string> launcher_command(const launcher& with, const run_option
     if (!options.working_directory.empty()) add({"--chdir", options.working_directory});
     if (options.tag_output) add({"--label"});
     if (options.timeout_s) add({fmt::format("--time={}:{:02}", options.timeout_s / 60, options.timeout_s % 60)});
-    // The environment goes along as a whole.
+    // srun passes on the whole environment.
   } else {
     const bool prte = with.kind == launcher_kind::prterun;
     add({"-n", std::to_string(n_pes)});
@@ -145,8 +146,7 @@ int delegate_job(const run_options& options) {
   if (!with)
     fail(
         "the hosts {} need a PMIx launcher, and none is installed: looked in PATH for prterun, Open MPI's mpirun, and "
-        "srun with PMIx. On "
-        "Debian and Ubuntu: apt-get install openmpi-bin",
+        "srun with PMIx. On Debian and Ubuntu: apt-get install openmpi-bin",
         host_list(options.hosts, false));
   set_job_variables(options);
   const auto command = launcher_command(*with, options, variables_to_export(options), geteuid() == 0);

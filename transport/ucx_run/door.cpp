@@ -27,16 +27,17 @@
 namespace gravel::detail {
 namespace {
 
-/// Of an end of a connection.
+/// The address of an end of a connection.
 struct address {
   sockaddr_in value{};
   socklen_t length = sizeof(value);
   sockaddr* get() { return reinterpret_cast<sockaddr*>(&value); }
-  /// As /proc/net/tcp has it.
+  /// The form of /proc/net/tcp.
   std::string text() const { return fmt::format("{:08X}:{:04X}", value.sin_addr.s_addr, ntohs(value.sin_port)); }
 };
 
-/// Of the TCP socket between these ends; asks for this one alone. None also if the kernel cannot be asked so.
+/// The owner of the TCP socket between these ends; asks the kernel for this one alone. None also if the kernel cannot
+/// do that.
 std::optional<socket_owner> ask_kernel(const address& local, const address& remote) {
   const owned_descriptor netlink(socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
   if (!netlink) return {};
@@ -66,7 +67,8 @@ std::optional<socket_owner> ask_kernel(const address& local, const address& remo
   return socket_owner{found.idiag_uid, found.idiag_inode};
 }
 
-/// The same from the list of all sockets: kernels without sock_diag have it, too.
+/// The owner of the TCP socket between these ends, from the list of all sockets, which kernels without sock_diag have,
+/// too.
 std::optional<socket_owner> search_list(const address& local, const address& remote) {
   std::ifstream list("/proc/net/tcp");
   for (std::string line; std::getline(list, line);) {
@@ -81,12 +83,12 @@ std::optional<socket_owner> search_list(const address& local, const address& rem
   return {};
 }
 
-/// What PMIx's calls find. Never destroyed, as PMIx's threads run until the process ends.
+/// The state that PMIx's calls use. Never destroyed, as PMIx's threads run until the process ends.
 struct shared_door {
   std::mutex mutex;
   bool expected = false;
-  int listener = -1;     ///< at the address that PMIx has chosen; ours
-  int pmix_number = -1;  ///< PMIx's descriptor: in place of its socket an eventfd, readable while guests wait
+  int listener = -1;     ///< the socket of ucx-run, at the address that PMIx has chosen
+  int pmix_number = -1;  ///< PMIx's descriptor: instead of its socket an eventfd, readable while guests wait
   bool closed = false;
   std::deque<int> guests;  ///< admitted, not yet taken by PMIx
   std::string failure;
@@ -121,7 +123,7 @@ int take_over(shared_door& at, int number) {
 
 bool has_loopback() {
   ifaddrs* all = nullptr;
-  if (getifaddrs(&all) != 0) return true;  // PMIx will say
+  if (getifaddrs(&all) != 0) return true;  // PMIx will report it
   bool found = false;
   for (const ifaddrs* each = all; each; each = each->ifa_next)
     found |= each->ifa_addr && each->ifa_addr->sa_family == AF_INET && (each->ifa_flags & IFF_LOOPBACK) &&
@@ -145,9 +147,8 @@ std::optional<socket_owner> owner_of_other_end(int connected, bool with_list) {
 door::door() {
   if (!has_loopback())
     fail(
-        "the PEs meet ucx-run at 127.0.0.1, but the loopback interface is down here, or has no IPv4 address: `ip link "
-        "set lo up`, `ip addr "
-        "add 127.0.0.1/8 dev lo`");
+        "the PEs connect to ucx-run at 127.0.0.1, but the loopback interface is down here, or has no IPv4 address: `ip "
+        "link set lo up`, `ip addr add 127.0.0.1/8 dev lo`");
   the_door().expected = true;
 }
 door::~door() { the_door().expected = false; }

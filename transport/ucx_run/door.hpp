@@ -1,10 +1,11 @@
-// How PEs come to the PMIx server of ucx-run, and nobody else does.
+// The door: lets only the job's PEs connect to the PMIx server of ucx-run.
 //
-// PMIx (4.2 to 5.0) listens for TCP on the loopback interface, and believes what a client says of itself. It knows no
-// Unix sockets. So PMIx does not listen here: its calls of listen() and accept() come to this file, which stands before
-// the C library in ucx-run. ucx-run listens at the address that PMIx has chosen, asks the kernel whose socket is at the
-// other end, and hands on those of the job's own processes. The others are closed before PMIx has read a byte. When
-// nobody is awaited any more ucx-run stops listening.
+// Problem. PMIx (4.2 to 5.0) listens for TCP on the loopback interface, and trusts what a client says about itself. It
+// has no Unix sockets.
+// Solution. PMIx does not listen itself: in ucx-run, functions of this file take the place of the C library's listen()
+// and accept(), which PMIx calls. ucx-run listens at the address that PMIx has chosen, asks the kernel which process
+// owns the socket at the other end, and passes on the sockets of the job's own processes. It closes the others before
+// PMIx has read a byte. When no more PEs can join, ucx-run stops listening.
 #pragma once
 #include <sys/types.h>
 
@@ -15,21 +16,21 @@
 
 namespace gravel::detail {
 
-/// Whose socket it is.
+/// The owner of a socket.
 struct socket_owner {
   uid_t user = 0;
   uint64_t inode = 0;
 };
-/// Of the socket of this host that a TCP socket is connected to; none: it is closed already, or of another host.
-/// `with_list`: by the list of all sockets alone, which takes longer; used anyway where the kernel cannot be asked for
-/// one.
+/// The owner of the socket of this host to which a TCP socket is connected; none: it is closed already, or on another
+/// host. `with_list`: search only the list of all sockets, which takes longer; otherwise the list is used if the kernel
+/// cannot be asked for one socket.
 std::optional<socket_owner> owner_of_other_end(int connected, bool with_list = false);
 
-/// Of the process; used by the thread that makes it, and by PMIx's.
+/// The door of the process. The thread that makes it and PMIx's thread use it.
 class door {
  public:
-  /// From now on the next listen() of this process on a TCP socket is PMIx's. Throws gravel::error if there is no
-  /// loopback interface to listen on; then nothing that PMIx says would help.
+  /// From now on the next listen() of this process on a TCP socket counts as PMIx's. Throws gravel::error if there is
+  /// no loopback interface to listen on; without one, PMIx's own error would not help.
   door();
   door(const door&) = delete;
   ~door();
@@ -37,11 +38,11 @@ class door {
   /// Why PMIx could not listen; empty: it did not try, or could.
   static std::string failure();
 
-  /// Becomes readable when somebody connects; -1 when it is closed.
+  /// Becomes readable when a process connects; -1 when the door is closed.
   int descriptor() const;
-  /// Takes in who has connected: PMIx gets those that `admit` wants, the others are closed.
+  /// Accepts the connections that have come: PMIx gets those that `admit` accepts, the others are closed.
   void serve(const std::function<bool(int guest)>& admit);
-  /// Nobody is awaited any more. The port stays ours, so that no other process can answer there.
+  /// To be called when no more PEs can join. The port stays occupied, so that no other process can answer there.
   void close();
 };
 

@@ -24,7 +24,7 @@ uint32_t parse_slots(const std::string& text, const std::string& where) {
 }
 
 void add(std::vector<host_slots>& hosts, const std::string& name, uint32_t slots, const std::string& where) {
-  // A name that begins with a dash would be an option of the launcher we hand it to.
+  // A name that begins with a dash would be an option of the launcher to which it is passed.
   const bool valid = !name.empty() && name[0] != '-' && std::all_of(name.begin(), name.end(), [](unsigned char c) {
     return std::isalnum(c) || c == '-' || c == '.' || c == '_' || c == ':' || c == '[' || c == ']';
   });

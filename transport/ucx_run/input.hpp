@@ -1,5 +1,5 @@
-// The input of PE 0. A file or a pipe is simply handed down. A terminal cannot be: the PEs are in process
-// groups of their own, which the terminal stops when they read. So what is typed goes through a pipe.
+// The input of PE 0. PE 0 simply inherits a file or a pipe. It cannot inherit a terminal: PEs are in process groups of
+// their own, which the terminal stops when they read. So ucx-run passes on what is typed through a pipe.
 #pragma once
 #include <poll.h>
 
@@ -12,15 +12,15 @@ namespace gravel::detail {
 
 class job_input {
  public:
-  /// Looks at descriptor 0. Throws gravel::error.
+  /// Checks what descriptor 0 is. Throws gravel::error.
   job_input();
 
-  /// What PE 0 gets as its descriptor 0; -1: the one of this process.
+  /// The descriptor that PE 0 gets as its descriptor 0; -1: that of this process.
   int for_first_pe() const { return read_end_.get(); }
   /// To be called once PE 0 runs.
   void first_pe_started() { read_end_.reset(); }
-  /// Appends what to poll for; returns false if nothing can be polled now but something may be later (we are
-  /// in the background, where reading the terminal would stop us).
+  /// Appends the descriptors to poll. Returns false if nothing can be polled now but something may be later (ucx-run is
+  /// in the background, where a read from the terminal would stop it).
   bool add_to_poll(std::vector<pollfd>& polled) const;
   /// Reads what was typed and passes on what fits; never blocks.
   void service();

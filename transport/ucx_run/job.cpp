@@ -34,7 +34,7 @@ using namespace std::chrono_literals;
 constexpr auto term_to_kill = 2s;    ///< from SIGTERM, or from the end of the last PE, to SIGKILL
 constexpr auto kill_patience = 10s;  ///< a process that SIGKILL has not ended by then is stuck in the kernel
 
-/// Each PE needs a connection, and two pipes with --tag-output; PMIx some more.
+/// Each PE needs a connection, and two pipes with --tag-output; PMIx needs some more.
 void raise_descriptor_limit(uint32_t n_pes) {
   const uint64_t wanted = 3ull * n_pes + 256, least = 3ull * n_pes + 48;
   rlimit limit{};
@@ -47,7 +47,7 @@ void raise_descriptor_limit(uint32_t n_pes) {
 }
 
 /// PMIx 4.2 has arrays of some hundred KiB on the stacks of its threads and of its callers. Returns the limits as they
-/// were.
+/// were before.
 rlimit raise_stack_limit() {
   constexpr size_t least = 1 << 20;
   rlimit before{};
@@ -94,7 +94,7 @@ class job {
   void say(const std::string& text) const {
     if (options_.quiet) return;
     const std::string line = "ucx-run: " + text + "\n";
-    if (write(2, line.data(), line.size()) < 0) return;  // nobody listens
+    if (write(2, line.data(), line.size()) < 0) return;  // nobody reads it
   }
 
   std::string name_of(uint32_t pe) const {
@@ -132,7 +132,7 @@ class job {
     if (options_.tag_output) output_.start();
   }
 
-  /// One round: takes in what happened, acts, waits for the next. False: the job is over.
+  /// One round: handles what has happened, then waits for the next event. Returns false when the job is over.
   bool step() {
     take_signals_in();
     const bool children_left = reap();
@@ -150,7 +150,7 @@ class job {
     const auto now = clock::now();
     if (timeout_at_ && now >= *timeout_at_ && pes_.alive() > 0 && !stopping_)
       give_up(124, fmt::format("the job ran longer than {} s (--timeout): killed", options_.timeout_s));
-    if (pes_.alive() == 0 && !kill_at_) kill_at_ = now + term_to_kill;  // for what the PEs have left behind
+    if (pes_.alive() == 0 && !kill_at_) kill_at_ = now + term_to_kill;  // for processes that the PEs have left behind
     if (kill_at_ && now >= *kill_at_) {
       if (pes_.alive() == 0 && !exit_status_) name_leftovers();
       pes_.signal_groups(SIGKILL);
@@ -174,7 +174,7 @@ class job {
     if (timeout_at_ && pes_.alive() > 0 && !stopping_) sooner(*timeout_at_);
     if (verdict_.when() && !stopping_) sooner(*verdict_.when());
     if (const auto next = stops_.next(); next && !stopping_) sooner(*next);
-    // Killing goes on: the children of a process that was killed become ours only when it is dead.
+    // Killing continues: the children of a process that was killed become children of this one only when it is dead.
     if (kill_at_) sooner(std::max(*kill_at_, clock::now() + 20ms));
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - clock::now()).count();
     poll(polled.data(), polled.size(), static_cast<int>(std::max<int64_t>(left, 0)));
@@ -185,7 +185,7 @@ class job {
   void take_signals_in() {
     while (const auto number = signals_.next()) {
       if (number == SIGTSTP) {
-        // The terminal stopped us; it does not know the PEs.
+        // The terminal stopped ucx-run; it does not know the PEs.
         pes_.signal_groups(SIGSTOP);
         raise(SIGSTOP);
       } else if (number == SIGCONT) {
@@ -200,12 +200,13 @@ class job {
     }
   }
 
-  /// Takes in the ends of children; false if there are none left.
+  /// Handles the ends of children. Returns false if there are none left.
   bool reap() {
     return pes_.reap([this](uint32_t pe) { ended(pe); });
   }
 
-  /// `what` PE `pe` has done, for the user; `status`: ucx-run's then.
+  /// Records a failure of PE `pe`. `what`: what it has done, for the user; `status`: ucx-run's exit status in that
+  /// case.
   void blame(uint32_t pe, int status, const std::string& what, evidence of_it) {
     verdict_.add({pe, status, name_of(pe) + " " + what}, of_it, clock::now());
   }
@@ -222,8 +223,8 @@ class job {
       blame(pe, 1, "left the job without finalizing (it ended with exit status 0)", evidence::full);
   }
 
-  /// A PE has failed. Is there one that was killed before, or has ended itself with a status of its own, and is not
-  /// dead yet?
+  /// After a PE has failed: checks whether another PE was killed before, or has ended itself with a status of its own,
+  /// and is not dead yet.
   void check_for_ending() {
     if (stopping_) return;
     for (uint32_t pe = 0; pe < pes_.size(); ++pe) {
@@ -234,7 +235,7 @@ class job {
     }
   }
 
-  /// A PE that is stopped, or the program that it has started.
+  /// Checks for a PE that is stopped, or whose program is.
   void check_for_stopped() {
     if (stopping_ || !stops_.is_due(clock::now())) return;
     for (uint32_t pe = 0; pe < pes_.size(); ++pe) {
@@ -257,10 +258,11 @@ class job {
     blame(request.pe, status, fmt::format("aborted the job with status {}", status), evidence::none);
   }
 
-  /// May who is at the other end of this connection join? A process of this job, for a PE that is no member at present.
+  /// True if the process at the other end of this connection may join: it belongs to this job, and its PE is no member
+  /// at present.
   bool admit(int guest) {
     const auto owner = owner_of_other_end(guest);
-    if (!owner) return false;  // it is gone
+    if (!owner) return false;  // it has ended
     const auto holder = owner->user == geteuid() ? pes_.holder_of(owner->inode) : pe_processes::holder{};
     std::string who;
     if (owner->user != geteuid()) who = fmt::format("a process of user {}", owner->user);
@@ -283,7 +285,7 @@ class job {
   void check_memberships() {
     if (stopping_) return;
     const auto now = server_.memberships();
-    // Where a script is the PE, programs of it may join one after the other.
+    // If the PE is a script, its programs may join one after the other.
     if (!programs_may_follow_ &&
         std::all_of(now.begin(), now.end(), [](const pe_membership& m) { return m.connected; }))
       server_.entrance().close();
@@ -305,7 +307,7 @@ class job {
     give_up(what.exit_status, what.text);
   }
 
-  /// The job has failed: says why (the first time), and asks all processes to end.
+  /// The job has failed: reports why (the first time), and asks all processes to end.
   void give_up(int status, const std::string& why) {
     if (!exit_status_) {
       exit_status_ = status;
@@ -315,7 +317,7 @@ class job {
     stopping_ = true;
     kill_at_ = clock::now() + term_to_kill;
     pes_.signal_groups(SIGTERM);
-    pes_.signal_groups(SIGCONT);  // who is stopped would not notice
+    pes_.signal_groups(SIGCONT);  // a stopped process would not notice
   }
 
   void name_leftovers() {
@@ -360,13 +362,14 @@ class job {
 }  // namespace
 
 int run_job(const run_options& options, const std::string& program, uint32_t n_pes) {
-  // PEs do not get what somebody has left open here, and PMIx 4.2 cannot use descriptors from 1024 on.
+  // PEs shall not inherit descriptors that were left open here, and PMIx 4.2 cannot use descriptors from 1024 on.
   close_range(3, ~0u, 0);
   raise_descriptor_limit(n_pes);
   const rlimit inherited_stack = raise_stack_limit();
   set_job_variables(options);
   setenv("CUDA_MODULE_LOADING", "EAGER",
-         0);  // Gravel needs it, and a program that uses CUDA before gravel_init would fix it otherwise
+         // Gravel needs it, and a program that uses CUDA before gravel_init would fix it otherwise.
+         0);
   return job(options, program, n_pes, inherited_stack).run();
 }
 

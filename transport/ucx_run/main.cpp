@@ -15,7 +15,7 @@
 
 namespace {
 
-/// Cores that this process may run on, as mpirun counts its slots; hardware threads of a core count once.
+/// The cores on which this process may run, as mpirun counts its slots; hardware threads of a core count once.
 uint32_t count_cores() {
   hwloc_topology_t topology;
   if (hwloc_topology_init(&topology) != 0) return 1;
@@ -26,7 +26,7 @@ uint32_t count_cores() {
 
 int run(const gravel::detail::run_options& options) {
   const bool here = gravel::detail::all_local(options.hosts);
-  // Before anything is started: the most common mistake needs no more than a word.
+  // Before anything is started: the most common mistake gets a short message.
   const std::string program = here ? gravel::detail::find_program(options.program[0], options.working_directory) : "";
   const uint32_t n_pes = options.n_pes           ? *options.n_pes
                          : options.hosts.empty() ? count_cores()

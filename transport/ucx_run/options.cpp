@@ -37,19 +37,19 @@ Exit status: 0 if all PEs end with 0; else that of the first PE that failed, 128
 124 after --timeout; 127 if the program is not found, 126 if it cannot be executed; 2 for a wrong command line.
 )";
 
-/// CLI11 knows nothing of a program and its arguments.
+/// The help text with the program and its arguments, which CLI11 does not know.
 class help_text : public CLI::Formatter {
  public:
   std::string make_usage(const CLI::App*, std::string) const override {
     return "Usage: ucx-run [OPTIONS] [--] PROGRAM [ARGUMENTS...]\n";
   }
   std::string make_option_name(const CLI::Option* option, bool positional) const override {
-    if (option->check_name("--stats")) return "--stats[=FILE.json]";  // else it shows the default in braces
+    if (option->check_name("--stats")) return "--stats[=FILE.json]";  // otherwise it shows the default in braces
     return CLI::Formatter::make_option_name(option, positional);
   }
 };
 
-/// Open MPI's spellings with one dash.
+/// Turns Open MPI's spellings with one dash into two dashes.
 std::string modern_spelling(const std::string& argument) {
   for (const char* old : {"-np", "-host", "-hostfile", "-machinefile", "-wdir", "-wd", "-nodes", "-timeout",
                           "-tag-output", "-oversubscribe", "-stats", "-version", "-help"})
@@ -62,10 +62,10 @@ bool takes_value(const CLI::App& app, const std::string& name) {
   return option && option->get_expected_min() > 0;
 }
 
-/// CLI11 names an option that it does not know, but not the one that may be meant.
+/// CLI11 names an option that it does not know, but not the one that may be meant; this does.
 void check_known(const CLI::App& app, const std::string& argument) {
   const bool is_long = argument[1] == '-';
-  const std::string name = argument.substr(0, is_long ? argument.find('=') : 2);  // "-n4" holds its value itself
+  const std::string name = argument.substr(0, is_long ? argument.find('=') : 2);  // "-n4" contains its value
   if (app.get_option_no_throw(name)) return;
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options())
@@ -74,8 +74,8 @@ void check_known(const CLI::App& app, const std::string& argument) {
   fail("unknown option {}{}", given, did_you_mean((is_long ? "" : "-") + given, names));
 }
 
-/// Index of the first of `arguments` that is neither an option nor its value: "--", or the program. Options get their
-/// modern spelling. Throws gravel::error if there is no such option.
+/// The index of the first of `arguments` that is neither an option nor its value: "--", or the program. Options get
+/// their modern spelling. Throws gravel::error if there is no such option.
 size_t end_of_options(const CLI::App& app, std::vector<std::string>& arguments) {
   size_t i = 0;
   for (; i < arguments.size(); ++i) {
@@ -83,7 +83,7 @@ size_t end_of_options(const CLI::App& app, std::vector<std::string>& arguments) 
     if (argument == "--" || argument.size() < 2 || argument[0] != '-') return i;
     check_known(app, argument);
     const bool is_long = argument[1] == '-';
-    // "--name=value" and "-n4" hold their value themselves.
+    // "--name=value" and "-n4" contain their value.
     if (argument.find('=') == std::string::npos && (is_long || argument.size() == 2) && takes_value(app, argument)) ++i;
   }
   return arguments.size();
@@ -102,7 +102,7 @@ std::pair<std::string, std::optional<std::string>> parse_export(const std::strin
   return {name, text.substr(equals + 1)};
 }
 
-/// A long run should not find out at its end that it cannot write what it counted.
+/// Checks that the file can be written: a long run should not find out only at its end.
 std::string usable_output_file(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code code;
@@ -135,11 +135,11 @@ parsed_options parse_options(std::vector<std::string> arguments) {
   std::vector<std::string> exports;
   bool accepted = false;
   constexpr int64_t most_pes = 16384;
-  const auto* n_option = app.add_option("-n,--np,-c", n_pes,
-                                        "Number of PEs (default: one per core of this machine, or "
-                                        "one per slot of the listed hosts)")
-                             ->option_text("N")
-                             ->check(CLI::Range(int64_t{1}, most_pes));
+  const auto* n_option =
+      app.add_option("-n,--np,-c", n_pes,
+                     "Number of PEs (default: one per core of this machine, or one per slot of the listed hosts)")
+          ->option_text("N")
+          ->check(CLI::Range(int64_t{1}, most_pes));
   app.add_option("--nodes", nodes, "Split the PEs of each host into K emulated nodes, each with its own aggregator")
       ->option_text("K")
       ->check(CLI::Range(int64_t{1}, most_pes));
@@ -149,8 +149,7 @@ parsed_options parse_options(std::vector<std::string> arguments) {
                  "File with one host a line: `HOST [slots=N]`; # begins a comment")
       ->option_text("FILE");
   app.add_flag("--stats{-}", stats,
-               "Print network statistics at the end (GRAVEL_STATS); --stats=FILE.json: write them "
-               "as JSON too");
+               "Print network statistics at the end (GRAVEL_STATS); --stats=FILE.json: write them as JSON too");
   app.add_flag("--tag-output", run.tag_output, "Begin each line of output with `[PE] `; lines stay whole");
   app.add_option("--timeout", timeout, "Kill the job after S seconds (exit status 124)")
       ->option_text("S")
@@ -160,8 +159,7 @@ parsed_options parse_options(std::vector<std::string> arguments) {
       ->expected(1)
       ->take_all();
   app.add_option("--wdir,--wd", run.working_directory,
-                 "Start the program in DIR; a relative path of the program counts "
-                 "from there")
+                 "Start the program in DIR; a relative path of the program counts from there")
       ->option_text("DIR");
   app.add_flag("--dry-run", run.dry_run, "Print what would be started, and start nothing");
   app.add_flag("-q,--quiet", run.quiet, "No messages about failing PEs");

@@ -12,11 +12,11 @@ namespace gravel::detail {
 
 struct run_options {
   std::optional<uint32_t> n_pes;  ///< unset: the cores of this host, or the slots of the listed hosts
-  uint32_t nodes = 0;             ///< emulated nodes; 0: not given
+  uint32_t nodes = 0;             ///< emulated nodes; 0: not set
   std::vector<host_slots> hosts;  ///< of --host and --hostfile; empty: this host
-  std::string hostfile;           ///< path, "" if not given
+  std::string hostfile;           ///< path; "" if not set
   bool stats = false;
-  std::string stats_json;  ///< absolute path, "" if not given
+  std::string stats_json;  ///< absolute path; "" if not set
   bool tag_output = false;
   uint32_t timeout_s = 0;                                                   ///< 0: no limit
   std::vector<std::pair<std::string, std::optional<std::string>>> exports;  ///< -x NAME[=VALUE]
@@ -26,8 +26,8 @@ struct run_options {
   std::vector<std::string> program;  ///< with its arguments; never empty
 };
 
-/// What ucx-run is to do: run, or print `text` and exit with `status` (help, version, or a mistake on the
-/// command line).
+/// The result of the command line: run a job, or print `text` and exit with `status` (help, version, or a mistake on
+/// the command line).
 struct parsed_options {
   std::optional<run_options> run;
   std::string text;
@@ -38,7 +38,7 @@ parsed_options parse_options(std::vector<std::string> arguments);
 /// The variables that the options of ucx-run stand for: names and values.
 std::vector<std::pair<std::string, std::string>> job_variables(const run_options& options);
 
-/// Sets them in this process's environment, with which PEs and other launchers are started.
+/// Sets these variables in this process's environment, with which PEs and other launchers are started.
 void set_job_variables(const run_options& options);
 
 }  // namespace gravel::detail

@@ -18,7 +18,7 @@ namespace {
 bool write_all(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = write(fd, text.data(), text.size());
-    if (written < 0 && errno == EAGAIN) {  // somebody made our output non-blocking
+    if (written < 0 && errno == EAGAIN) {  // the output was made non-blocking
       pollfd wait{fd, POLLOUT, 0};
       poll(&wait, 1, -1);
     } else if (written < 0 && errno != EINTR) {
@@ -33,7 +33,7 @@ bool write_all(int fd, std::string_view text) {
 void say_lost(int target, int code) {
   const std::string text = fmt::format("ucx-run: {}: {}; what the PEs write there is lost\n",
                                        target == 1 ? "standard output" : "standard error", std::strerror(code));
-  if (write(2, text.data(), text.size()) < 0) return;  // nobody listens
+  if (write(2, text.data(), text.size()) < 0) return;  // nobody reads it
 }
 
 }  // namespace
@@ -96,7 +96,7 @@ void tagged_output::pass_on(std::vector<stream> streams, std::atomic<bool>& lost
       }
       if (end) s.fd.reset();
     }
-    // Nobody reads our output any more: let the PEs know as they would without us, by SIGPIPE.
+    // The output has no reader any more. The PEs notice it as without ucx-run, by SIGPIPE.
     std::erase_if(streams, [&](const stream& s) { return !s.fd || target_lost[s.target]; });
   }
 }

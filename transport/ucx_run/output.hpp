@@ -14,13 +14,13 @@
 
 namespace gravel::detail {
 
-/// Cuts what one PE writes into lines. Pure; the rest of --tag-output is reading and writing.
+/// Cuts the output of one PE into lines. Pure; the rest of --tag-output reads and writes.
 class line_tagger {
  public:
   explicit line_tagger(uint32_t pe) : prefix_(fmt::format("[{}] ", pe)) {}
   /// The lines completed by `text`, each as "[PE] line\n". A line longer than `longest` comes in pieces.
   std::string feed(std::string_view text);
-  /// What is left when the PE has closed its end: the last line, if it had no newline.
+  /// The rest when the PE has closed its end: the last line, if it had no newline.
   std::string finish();
   static constexpr size_t longest = 1 << 20;
 
@@ -28,22 +28,22 @@ class line_tagger {
   std::string prefix_, line_;
 };
 
-/// Pipes from the PEs, and the thread that passes on what comes through them; a thread, so that a reader of
-/// our output who is slow holds up the PEs (as it would without tags) but not the handling of signals and
-/// deaths.
+/// Pipes from the PEs, and the thread that forwards what arrives in them. It is a thread so that a slow reader of
+/// ucx-run's output blocks the PEs (as without tags) but not the handling of signals and deaths.
 class tagged_output {
  public:
   tagged_output() = default;
   tagged_output(const tagged_output&) = delete;
   tagged_output& operator=(const tagged_output&) = delete;
-  /// Waits for nothing: the thread ends with the process.
+  /// Does not wait: the thread ends with the process.
   ~tagged_output();
 
-  /// The write end for a PE's descriptor `target` (1 or 2), to be closed by the caller once the PE has it.
-  /// Call before start(). Throws gravel::error.
+  /// The write end for a PE's descriptor `target` (1 or 2). The caller closes it once the PE has it. Call before
+  /// start(). Throws gravel::error.
   int add(uint32_t pe, int target);
   void start();
-  /// Waits until all PEs have closed their ends and everything is written. False if some could not be written.
+  /// Waits until all PEs have closed their ends and everything is written. Returns false if some output could not be
+  /// written.
   [[nodiscard]] bool drain();
 
  private:

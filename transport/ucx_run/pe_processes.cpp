@@ -21,7 +21,7 @@ struct known_process {
   pid_t parent;
   std::string name;
 };
-/// Those that live.
+/// All processes that have not ended.
 std::map<pid_t, known_process> all_processes() {
   std::map<pid_t, known_process> result;
   std::error_code code;
@@ -35,7 +35,7 @@ std::map<pid_t, known_process> all_processes() {
   return result;
 }
 
-/// Living direct children of this process, which include the orphans of PEs, and their names.
+/// The living direct children of this process, which include the orphans of PEs, and their names.
 std::map<pid_t, std::string> own_children() {
   std::map<pid_t, std::string> result;
   for (const auto& [pid, process] : all_processes())
@@ -100,7 +100,7 @@ pe_processes::holder pe_processes::holder_of(uint64_t socket_inode) const {
     if (seen == sight::unknown) result.all_seen = false;
     return seen == sight::has_it;
   };
-  // A PE itself, nearly always.
+  // Nearly always it is a PE itself.
   for (uint32_t pe = 0; pe < pes_.size(); ++pe)
     if (pes_[pe].alive && is_in(pes_[pe].pid)) return {pes_[pe].pid, pe, true};
   const auto processes = all_processes();

@@ -1,5 +1,5 @@
-// The processes of a job on this host: its PEs, and whatever they leave behind, which become ours as we are their
-// subreaper.
+// The processes of a job on this host: its PEs, and the processes that they leave behind. The latter become children of
+// this process, which is their subreaper.
 #pragma once
 #include <sys/types.h>
 
@@ -16,7 +16,7 @@ class pe_processes {
   struct process {
     pid_t pid = 0;  ///< 0: not started
     bool alive = false;
-    int wait_status = 0;  ///< of one that has ended
+    int wait_status = 0;  ///< of a process that has ended
   };
 
   /// Makes this process the subreaper of its descendants. Throws gravel::error.
@@ -26,22 +26,22 @@ class pe_processes {
   const process& operator[](uint32_t pe) const { return pes_[pe]; }
 
   void started(uint32_t pe, pid_t);
-  /// Takes in the ends of children, and tells those of PEs. False if no children are left.
+  /// Reaps children that have ended, and calls `ended` for those that are PEs. Returns false if no children are left.
   bool reap(const std::function<void(uint32_t pe)>& ended);
-  /// Who has a socket open.
+  /// The process that has a socket open.
   struct holder {
     pid_t pid = 0;               ///< 0: none of this process's descendants whose descriptors can be seen
-    std::optional<uint32_t> pe;  ///< itself, or whose descendant it is
-    bool all_seen = true;        ///< of those that were looked at
+    std::optional<uint32_t> pe;  ///< the PE that it is, or from which it descends
+    bool all_seen = true;        ///< the descriptors of all that were checked could be seen
   };
   holder holder_of(uint64_t socket_inode) const;
 
-  /// To living PEs alone.
+  /// Sends a signal to living PEs alone.
   void signal(int number) const;
-  /// To every process that belongs to a living PE's group, and to every orphan. Only processes that we have not yet
-  /// reaped, and groups of such, are named, so no number can belong to somebody else by now.
+  /// Sends a signal to every process of a living PE's group, and to every orphan. It names only processes that this one
+  /// has not yet reaped, and their groups, so no number can belong to another process by now.
   void signal_groups(int number) const;
-  /// "sleep (pid 7), ...": what runs although its PE has ended; empty: nothing.
+  /// The processes that run although their PE has ended: "sleep (pid 7), ..."; empty: none.
   std::string name_leftovers() const;
 
  private:

@@ -22,7 +22,7 @@ namespace {
 
 constexpr const char* host_name = "localhost";
 
-/// Shared with PMIx's thread. PMIx's callbacks carry no pointer of ours, hence one per process.
+/// The state that is shared with PMIx's thread. PMIx's callbacks carry no pointer of the caller, hence one per process.
 struct server_state {
   std::mutex mutex;
   std::vector<pe_membership> memberships;
@@ -41,10 +41,10 @@ server_state& the_state() {
   return instance;
 }
 
-/// PMIx 4.2.2 (Debian 12) uses memory after freeing it when several PEs die at once in a fence, and may then crash. Its
-/// thread stops here, so that this process can still end the PEs and remove its directory. That takes two seconds. What
-/// the thread has locked stays locked, be it the heap: if the others wait for that, only the crash is left, and the PEs
-/// die with this process. Calls nothing but what a signal handler may.
+/// PMIx 4.2.2 (Debian 12) uses memory after freeing it when several PEs die at once in a fence, and may then crash.
+/// This handler stops PMIx's thread, so that this process can still end the PEs and remove its directory, which takes
+/// two seconds. What the thread has locked stays locked, perhaps even the heap. If the other threads wait for that,
+/// only the crash is left, and the PEs die with this process. It calls only functions that are safe in signal handlers.
 void contain_crash(int number) {
   if (gettid() != getpid()) {
     the_state().crashed = true;
@@ -59,7 +59,7 @@ void contain_crashes() {
   for (const int number : {SIGSEGV, SIGBUS, SIGABRT}) std::signal(number, contain_crash);
 }
 
-/// What PMIx has told of a PE: `change` notes it.
+/// Handles a report of PMIx about a PE: `change` records it.
 template <class F>
 pmix_status_t note(const pmix_proc_t* proc, F change) {
   auto& state = the_state();
@@ -82,14 +82,14 @@ pmix_status_t client_aborted(const pmix_proc_t* proc, void*, int status, const c
   return note(proc, [&](auto& state, auto&) { state.aborts.push_back({proc->rank, status}); });
 }
 
-/// All PEs are here when PMIx calls this, so the data of all is complete: it goes back as it came.
+/// PMIx calls this when all PEs have come, so the data of all is complete: it is returned as it came.
 pmix_status_t fence(const pmix_proc_t*, size_t, const pmix_info_t*, size_t, char* data, size_t n_data,
                     pmix_modex_cbfunc_t done, void* cookie) {
   if (done) done(PMIX_SUCCESS, data, n_data, cookie, std::free, data);
   return PMIX_SUCCESS;
 }
 
-/// Asked only for PEs on other hosts, of which there are none.
+/// PMIx calls this only for PEs on other hosts, and there are none.
 pmix_status_t direct_modex(const pmix_proc_t*, const pmix_info_t*, size_t, pmix_modex_cbfunc_t, void*) {
   return PMIX_ERR_NOT_FOUND;
 }
@@ -119,14 +119,14 @@ pmix_server_module_t& callbacks() {
   return module;
 }
 
-/// Of a registration, which PMIx waits for itself if it is given no callback.
+/// Checks the result of a registration, for which PMIx waits itself if it gets no callback.
 void check(pmix_status_t status, const char* what) {
   if (status != PMIX_SUCCESS && status != PMIX_OPERATION_SUCCEEDED)
     fail("PMIx {}: {}: {}", PMIx_Get_version(), what, PMIx_Error_string(status));
 }
 
-/// What an outer job has told its PEs, and which parts of PMIx, interfaces and ports somebody has chosen for another
-/// launcher.
+/// The variables that an outer job has set for its PEs, and those that choose parts of PMIx, interfaces and ports for
+/// another launcher.
 std::vector<std::string> variables_of_other_launchers() {
   std::vector<std::string> names;
   for (char** entry = environ; *entry; ++entry) {
@@ -153,8 +153,7 @@ pmix_server::pmix_server(uint32_t n_pes, const std::string& directory) : namespa
 
   contain_crashes();
   for (const auto& name : variables_of_other_launchers()) unsetenv(name.c_str());
-  // PMIx's stores in shared memory keep locks there, which a PE that is killed may hold; the plain store has
-  // none.
+  // PMIx's stores in shared memory contain locks, which a PE that is killed may hold. The plain store has none.
   setenv("PMIX_MCA_gds", "hash", 1);
   pmix_info_list info;
   // One host needs no name; PMIx 4.2 does not survive long ones, nor those with a comma.
@@ -168,7 +167,8 @@ pmix_server::pmix_server(uint32_t n_pes, const std::string& directory) : namespa
     fail("cannot start the PMIx server: {}{}{} (PMIx {}, files under {})", door::failure(),
          door::failure().empty() ? "" : "; ", PMIx_Error_string(code), PMIx_Get_version(), directory);
   if (door_.descriptor() < 0) fail("PMIx {} does not listen as Gravel knows it", PMIx_Get_version());
-  // Again: PMIx asks hwloc, hwloc loads its plugins, and what these load (LLVM, say) may have handlers of its own.
+  // Again: PMIx calls hwloc, hwloc loads its plugins, and what these load (LLVM, for example) may install handlers of
+  // its own.
   contain_crashes();
   register_job(n_pes, directory);
 }
@@ -255,7 +255,7 @@ void pmix_server::announce_death(uint32_t pe, const std::string& text) {
   if (crashed()) return;
   pmix_proc_t dead;
   PMIX_LOAD_PROCID(&dead, namespace_.c_str(), pe);
-  // PMIx may look at the attributes after this function has returned.
+  // PMIx may read the attributes after this function has returned.
   auto* info = new pmix_info_list;
   info->add(PMIX_EVENT_AFFECTED_PROC, dead);
   info->add(PMIX_EVENT_TEXT_MESSAGE, text);

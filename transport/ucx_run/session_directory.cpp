@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* lock_name = "launcher.pid";
-// A directory without a lock file is one that is just being made, or whose maker died in that instant.
+// A directory without a lock file is one that is just being made, or whose maker died in that moment.
 constexpr time_t creation_allowance_s = 600;
 
 std::string prefix() { return fmt::format("gravel-{}-", geteuid()); }
@@ -51,7 +51,7 @@ void remove_stale_sessions(const std::string& parent) noexcept {
         fs::remove_all(entry->path(), ignored);
     }
   } catch (...) {
-    // Somebody else's leftovers must not keep this job from running.
+    // Leftovers of another job must not prevent this one.
   }
 }
 
@@ -61,8 +61,8 @@ session_directory::session_directory(const std::string& parent) {
   if (!mkdtemp(pattern.data())) fail_errno("cannot make a directory for the job under " + parent + " (set TMPDIR?)");
   path_ = pattern;
   chmod(path_.c_str(), 0700);  // whatever the umask says
-  // Locked before it gets its name: whoever sees the file under its name and can lock it knows that we are
-  // dead.
+  // It is locked before it gets its name: a process that sees the file under its name and can lock it knows that this
+  // one has died.
   const std::string hidden = path_ + "/new";
   lock_ = owned_descriptor(open(hidden.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (lock_) fchmod(lock_.get(), 0600);

@@ -13,8 +13,8 @@ namespace gravel::detail {
 
 class signal_source {
  public:
-  /// Blocks the signals that are for the job in this thread and in those that it will start (hence: before
-  /// PMIx starts its own), and ignores SIGPIPE and SIGXFSZ: writing says what is wrong. Throws gravel::error.
+  /// Blocks the signals that are for the job in this thread and in those that it will start (so before PMIx starts its
+  /// own), and ignores SIGPIPE and SIGXFSZ, because write() reports these errors. Throws gravel::error.
   signal_source() {
     sigset_t taken;
     sigemptyset(&taken);
@@ -25,7 +25,7 @@ class signal_source {
     sigprocmask(SIG_BLOCK, &taken, &mask_);
     sigpipe_ = std::signal(SIGPIPE, SIG_IGN);
     sigxfsz_ = std::signal(SIGXFSZ, SIG_IGN);
-    std::signal(SIGCHLD, SIG_DFL);  // whoever ignores it loses the exit statuses of his children
+    std::signal(SIGCHLD, SIG_DFL);  // a process that ignores it loses exit statuses
   }
 
   int fd() const { return fd_.get(); }
@@ -36,7 +36,7 @@ class signal_source {
     return static_cast<int>(info.ssi_signo);
   }
 
-  // What this process was started with, to be given on to the PEs.
+  // The settings with which this process was started, for the PEs.
   const sigset_t& inherited_mask() const { return mask_; }
   sighandler_t inherited_sigpipe() const { return sigpipe_; }
   sighandler_t inherited_sigxfsz() const { return sigxfsz_; }

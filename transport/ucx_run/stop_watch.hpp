@@ -1,5 +1,5 @@
-// PEs that are stopped (SIGSTOP, or reading from a terminal in the background). While a PE takes part in the job its
-// aggregator notices; ucx-run notices before and after that, too: while it starts, and behind gravel_finalize.
+// Detects PEs that are stopped (SIGSTOP, or a read from a terminal in the background). While a PE takes part in the job
+// its aggregator notices. ucx-run also notices before and after that: while the PE starts, and after gravel_finalize.
 #pragma once
 #include <sys/types.h>
 
@@ -19,7 +19,7 @@
 
 namespace gravel::detail {
 
-/// Is this process stopped, and by no debugger?
+/// True if this process is stopped, but not by a debugger.
 inline bool is_stopped(pid_t pid) {
   const auto fields = stat_of_process(static_cast<uint64_t>(pid));
   return fields.size() > 2 && fields[2] == "T";
@@ -28,16 +28,16 @@ inline bool is_stopped(pid_t pid) {
 class stop_watch {
  public:
   using time = std::chrono::steady_clock::time_point;
-  /// `watchdog_s`: GRAVEL_WATCHDOG_S; 0: never looks.
+  /// `watchdog_s`: GRAVEL_WATCHDOG_S; 0: never checks.
   explicit stop_watch(uint64_t watchdog_s, std::function<bool(pid_t)> stopped = is_stopped)
       : watchdog_s_(watchdog_s), stopped_(std::move(stopped)) {}
 
-  /// When to look next; none: never.
+  /// The time of the next check; none: never.
   std::optional<time> next() const { return watchdog_s_ ? std::optional(next_) : std::nullopt; }
-  /// One of the looks, if it is due; once for each process. True: this process has been stopped for longer than twice
-  /// GRAVEL_WATCHDOG_S, after which its aggregator would have said so.
+  /// One check of a process; to be called once for each process when a check is due. Returns true if the process has
+  /// been stopped for longer than twice GRAVEL_WATCHDOG_S, after which its aggregator would have reported it.
   bool look(pid_t pid) { return seen_.try_emplace(pid, patience).first->second.look(stopped_(pid), 0); }
-  /// Is a look due? Then the next one is due a twentieth of GRAVEL_WATCHDOG_S later.
+  /// True if a check is due. Then the next one is due a twentieth of GRAVEL_WATCHDOG_S later.
   bool is_due(time now) {
     if (!watchdog_s_ || now < next_) return false;
     next_ = now + std::chrono::milliseconds(watchdog_s_ * 1000 / heartbeat_polls);
@@ -53,7 +53,7 @@ class stop_watch {
   std::map<pid_t, stall_watch> seen_;
 };
 
-/// GRAVEL_WATCHDOG_S of this environment. One that cannot be read counts as 0: the PEs say what is wrong with it.
+/// GRAVEL_WATCHDOG_S of this environment. An invalid value counts as 0: the PEs report what is wrong with it.
 inline uint64_t watchdog_of_environment() {
   try {
     return read_settings([](const char* name) {

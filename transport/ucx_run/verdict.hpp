@@ -1,5 +1,5 @@
-// Which PE's failure ended the job. A PE that is killed makes others fail, and one of theirs may be seen
-// first; so a failure that may be an effect waits a moment for its cause.
+// Decides which PE's failure ended the job. A PE that is killed makes others fail, and ucx-run may see one of their
+// failures first. So it waits a moment for the cause of a failure that may be an effect.
 #pragma once
 #include <signal.h>
 #include <sys/wait.h>
@@ -14,24 +14,25 @@ namespace gravel::detail {
 
 struct failure {
   uint32_t pe = 0;
-  int exit_status = 1;  ///< that ucx-run will have
+  int exit_status = 1;  ///< the exit status of ucx-run
   std::string text;     ///< for the user
 };
 
-/// What speaks for it that a failure is nobody else's effect; more outranks less.
+/// The evidence that a failure is not the effect of another one; a higher value outranks a lower one.
 enum class evidence {
   none,
-  own_status,  ///< one of its own, of a PE that was ending before: who ends because of others does so with 1
-  full         ///< nobody else's failure leads to such a one
+  /// An exit status of its own, of a PE that was ending before: a PE that ends because of others has exit status 1.
+  own_status,
+  full  ///< no failure of another PE leads to such a failure
 };
 
-/// Takes the failures as they are seen and names one. The clock is the caller's.
+/// Collects the failures in the order in which they are seen, and names one. The caller provides the time.
 class verdict {
  public:
   using time = std::chrono::steady_clock::time_point;
   static constexpr auto patience = std::chrono::milliseconds(100);
 
-  /// Of those with the same evidence the first counts.
+  /// Adds a failure. Of those with equal evidence the first counts.
   void add(failure what, evidence of_it, time now) {
     if (first_ && of_it <= evidence_) return;
     if (first_ && of_it == evidence::own_status && first_->exit_status != 1) return;
@@ -43,7 +44,7 @@ class verdict {
   std::optional<failure> reached(time now, bool certain = false) const {
     return first_ && (certain || now >= when_) ? first_ : std::nullopt;
   }
-  /// When reached() will have an answer, if it has one to come.
+  /// The time at which reached() will return a failure, if there is one.
   std::optional<time> when() const { return first_ ? std::optional(when_) : std::nullopt; }
 
  private:
@@ -52,8 +53,7 @@ class verdict {
   time when_;
 };
 
-/// Does a process that died with this status (as waitpid gives it) do so as a consequence of nothing but
-/// itself?
+/// True if a process that died with this status (as waitpid returns it) cannot have died because of another one.
 inline bool is_cause(int wait_status) {
   const int number = WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
   return number == SIGKILL || number == SIGSEGV || number == SIGBUS || number == SIGFPE || number == SIGILL;
