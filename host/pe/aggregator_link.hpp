@@ -1,5 +1,5 @@
-// A PE's way to its node's aggregator. The first PE of a node starts that process, and passes on what aggregators of
-// different nodes tell each other before they are connected.
+// The connection of a PE to its node's aggregator. The first PE of a node starts the aggregator. Until the aggregators
+// of different nodes are connected, their messages to each other pass through these first PEs.
 #pragma once
 #include <sys/types.h>
 #include <sys/wait.h>
@@ -24,17 +24,17 @@ class aggregator_link {
   explicit aggregator_link(const membership& job) : job_(job) {
     if (!job.is_leader()) return;
     const std::string program = find_aggregator(job.values.aggregator);
-    // Only the aggregator keeps it: so connections end when it ends.
+    // Only the aggregator keeps the listener. So connections end when the aggregator ends.
     const node_listener listener;
     process_ =
         spawn_aggregator(program, listener.descriptor(), job.local_size, job.boot->local_size(), job.nodes.n_pes());
     socket_name_ = listener.name();
   }
 
-  /// Where the PEs of the node connect. The others hear it from the first.
+  /// Name of the socket to which the PEs of the node connect. The others get it from the first PE.
   const std::string& socket_name() const { return socket_name_; }
   void set_socket_name(std::string name) { socket_name_ = std::move(name); }
-  /// Introduces this PE, with the descriptor of its segment; returns when messages may flow. Collective. Throws
+  /// Introduces this PE and sends the descriptor of its segment. Returns when messages may flow. Collective. Throws
   /// gravel::error.
   void connect(const hello& h, int segment) {
     introduce(h, segment);
@@ -50,7 +50,7 @@ class aggregator_link {
     if (socket_) socket_->send(message);
   }
   node_socket& socket() { return *socket_; }
-  /// The last word; then waits for the end of the process, if this PE has started it.
+  /// Says goodbye. If this PE has started the aggregator, waits for its end.
   void leave() {
     socket_->send(goodbye_word{});
     if (process_ > 0 && !wait_for_aggregator(process_, 5000))
@@ -60,12 +60,12 @@ class aggregator_link {
   void shut_down() {
     if (socket_) socket_->shut_down();
   }
-  /// In a process that was forked from this PE: the socket would keep the aggregator from seeing this PE's end while
-  /// the child lives. Signal-safe.
+  /// Called in a process that was forked from this PE. Otherwise the aggregator could not see this PE's end while the
+  /// child lives. Signal-safe.
   void forget_in_child() {
     if (socket_) close(socket_->descriptor());
   }
-  /// What became of the process, in words, when its socket has been closed.
+  /// Says in words how the aggregator has ended, after its socket was closed.
   std::string describe_lost() const {
     if (process_ < 0) return fmt::format("lost the aggregator of node {}", job_.node);
     int status = 0;
@@ -117,7 +117,7 @@ class aggregator_link {
   }
 
   const membership& job_;
-  pid_t process_ = -1;  ///< if this PE has started it
+  pid_t process_ = -1;  ///< of the aggregator, if this PE has started it
   std::string socket_name_;
   std::optional<node_socket> socket_;
 };

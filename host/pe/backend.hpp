@@ -1,6 +1,6 @@
-// What the host runtime needs from a device: memory, copies, and something that applies arriving messages. What depends
-// on the program's handlers is compiled with the program (host/pe/cuda_program.cuh, host/pe/backend_cpu.hpp): so nobody
-// needs -rdc.
+// What the host runtime needs from a device: memory, copies, and a receiver that applies arriving messages. All code
+// that depends on the program's handlers is compiled with the program (host/pe/cuda_program.cuh,
+// host/pe/backend_cpu.hpp), so no program needs -rdc.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -15,21 +15,21 @@
 
 namespace gravel::detail {
 
-/// What the receiver works on.
+/// What a receiver needs.
 struct receiver_setup {
   gravel_t device_handle;  ///< for handlers that run on the device
   gravel_t host_handle;    ///< for handlers that run on the host
   landing device_ring, host_ring;
-  const peer_ring* peer_sources;  ///< rings into this PE, in device memory
+  const peer_ring* peer_sources;  ///< rings that end at this PE, in device memory
   uint32_t n_peer_sources;
   uint32_t own_source;            ///< number of the ring from this PE itself; n_peer_sources: there is none
-  const uint64_t* peer_doorbell;  ///< changes when a peer has pushed something; nullptr: no peers
-  uint64_t* attention;            ///< to be set while kernels run that may send
+  const uint64_t* peer_doorbell;  ///< changes when a peer has pushed a chunk; nullptr: no peers
+  uint64_t* attention;            ///< the receiver sets it while kernels run that may send
 };
 
-/// Packets that this process has applied on the host. What host handlers wrote before is ordered by it before what the
-/// program reads after a collective; the words in between pass through another process, which ThreadSanitizer does not
-/// see.
+/// Number of packets that this process has applied on the host. It orders what host handlers wrote before what the
+/// program reads after a collective. The words of a collective pass through another process, which ThreadSanitizer does
+/// not see.
 GRAVEL_API extern std::atomic<uint64_t> packets_applied;
 
 class GRAVEL_API backend {
@@ -37,85 +37,90 @@ class GRAVEL_API backend {
   virtual ~backend() = default;
   virtual const char* name() const = 0;  ///< "cpu" or "cuda"
   virtual std::string describe() const = 0;
-  /// The device on the PCI bus, as "0000:3B:00.0"; empty: it is not there.
+  /// The device on the PCI bus, such as "0000:3B:00.0"; empty: it has no place there.
   virtual std::string bus_id() const { return {}; }
   virtual handler_table handlers() const = 0;
-  /// Of the device, those that kernels of this PE may use: under MPS its share. 0: it is no GPU.
+  /// Number of multiprocessors that kernels of this PE may use: under MPS its share. 0: the device is no GPU.
   virtual uint32_t multiprocessors() const { return 0; }
 
-  /// Chooses the device for this PE: `local_rank` of `local_size` PEs on this host.
+  /// Chooses the device of this PE, which is number `local_rank` of `local_size` PEs on this host.
   virtual void open(uint32_t local_rank, uint32_t local_size) = 0;
-  /// Device memory, zeroed; throws gravel::error with the free amount if it does not fit.
+  /// Device memory, zeroed. Throws gravel::error with the free amount if there is not enough.
   virtual void* allocate(uint64_t bytes, const char* what) = 0;
   virtual void release(void*) = 0;
-  /// Makes a piece of such memory zero again; returns when done.
+  /// Zeroes a part of such memory. Returns when that is done.
   virtual void zero(void* at, uint64_t bytes) = 0;
-  /// How much of what allocate() reserves may be in use at once, where that is less than can be reserved.
+  /// How much of the memory of allocate() may be in use at once, if that is less than can be reserved.
   virtual uint64_t usable_bytes() const { return ~uint64_t{0}; }
-  /// Device memory that other processes of this machine may map, zeroed. To be given back by release().
+  /// Device memory, zeroed, that other processes of this machine may map. release() frees it.
   virtual void* allocate_exportable(uint64_t bytes, const char* what) { return allocate(bytes, what); }
-  /// What import_memory() of another process needs to map such memory; empty: this device has nothing like that.
+  /// Text that import_memory() of another process needs to map such memory; empty: this device cannot export memory.
   virtual std::string export_memory(void*) { return {}; }
-  /// Maps it; nullptr and a reason if that cannot be done, or atomic operations would not work there.
+  /// Maps memory of another process. nullptr and a reason if that is impossible, or if atomic operations would not work
+  /// there.
   virtual void* import_memory(const std::string&, std::string* why) {
     *why = "this backend maps no other PE's memory";
     return nullptr;
   }
   virtual void forget_memory(void*) {}
-  /// Do kernels of several processes run on this device at the same time (MPS)?
+  /// True if kernels of several processes run on this device at the same time (MPS).
   virtual bool runs_beside_others() const { return false; }
-  /// Device memory for the ring of this PE to itself (lib/base/peer_ring.hpp); 0: the receiver serves none.
+  /// Bytes of device memory for the ring of this PE to itself (lib/base/peer_ring.hpp); 0: the receiver serves no such
+  /// ring.
   virtual uint64_t own_ring_bytes() const { return 0; }
-  /// Makes host memory reachable for kernels, at the same address.
+  /// Makes host memory accessible to kernels, at the same address.
   virtual void pin(void* memory, uint64_t bytes) = 0;
   virtual void unpin(void* memory) = 0;
-  /// Copies between any two memories; returns when done. Does not wait for kernels.
+  /// Copies between any two memories. Returns when that is done. Does not wait for kernels.
   virtual void copy(void* to, const void* from, uint64_t bytes) = 0;
-  /// The same between device memory of this PE and memory that is mapped here, without a kernel: by a copy engine,
-  /// behind what is in the stream (one of create_stream; nullptr: the PE's own). Returns at once.
+  /// Copies between device memory of this PE and memory that is mapped here, by a copy engine, without a kernel, behind
+  /// what is in the stream (one of create_stream; nullptr: the PE's own). Returns at once.
   virtual void copy_in_stream(void*, void*, const void*, uint64_t) { refuse_streams(); }
-  /// What is put into the stream from now on begins when the word, in the own device memory, is at least `value`. The
-  /// device's streams do that themselves, without a kernel; throws gravel::error where they cannot. Returns at once.
+  /// Makes the stream wait: what is put into it from now on begins when the word, in the PE's own device memory, is at
+  /// least `value`. The stream waits by itself, without a kernel. Throws gravel::error if streams of this device
+  /// cannot. Returns at once.
   virtual void wait_in_stream(void*, const uint64_t*, [[maybe_unused]] uint64_t value) { refuse_streams(); }
-  /// The word becomes `value` behind what is in the stream; who sees that sees what that has written. Returns at once.
+  /// Makes the stream write `value` into the word, behind what is in it. A reader that sees the value sees all earlier
+  /// writes of the stream. Returns at once.
   virtual void write_in_stream(void*, uint64_t*, [[maybe_unused]] uint64_t value) { refuse_streams(); }
-  /// Reads `n` words that kernels, or other processes, may be counting up, each with all that was written before it.
+  /// Reads `n` words that kernels, or other processes, may be incrementing. What was written before each increment is
+  /// visible.
   virtual void read_words(uint64_t* to, const uint64_t* from, uint64_t n) { copy(to, from, n * sizeof(uint64_t)); }
-  /// Whether host threads must not load from there.
+  /// True if host threads cannot load from this address.
   virtual bool is_device_memory(const void*) { return false; }
-  /// Stores a word in device memory that kernels may read meanwhile, after all that was copied before [X1].
+  /// Stores a word into device memory that kernels may be reading, after all earlier copies [X1].
   virtual void store_word(uint64_t* at, uint64_t value) { copy(at, &value, sizeof(value)); }
-  /// Waits for all kernels started by gravel_launch.
+  /// Waits for all kernels of gravel_launch.
   virtual void synchronize() = 0;
-  /// Streams for gravel_launch: a gravel_stream_t. nullptr is the PE's own.
+  /// Makes a stream for gravel_launch: a gravel_stream_t. nullptr stands for the PE's own stream.
   virtual void* create_stream() { refuse_streams(); }
   virtual void destroy_stream(void*) {}
   virtual void synchronize_stream(void*) {}
-  /// Waits on the device (device/settle.cuh), in a barrier for all PEs to be in theirs of this number, not 0. Calls
-  /// `meanwhile` now and then. False: this device cannot; the host is to look itself.
+  /// Waits on the device (device/settle.cuh). In a barrier it also waits until all PEs have come to their barrier of
+  /// this number, which is not 0. Calls `meanwhile` now and then. False: this device cannot; the host has to poll
+  /// itself.
   virtual bool settle(settling, const settle_view&, [[maybe_unused]] uint64_t number, const std::function<void()>&) {
     return false;
   }
 
-  /// While some thread holds it, what applies messages on the device stays there. To be given back by
-  /// release_receiver().
+  /// Keeps the part of the device that applies messages resident, until as many calls of release_receiver().
   virtual void keep_receiver_resident() {}
   virtual void release_receiver() {}
 
-  /// Why such a kernel cannot be kept resident here; empty: it can.
+  /// Why such a kernel cannot be kept resident; empty: it can.
   virtual std::string refuse_resident(const resident_kernel&) { return "this backend has no services"; }
-  /// From now on it is resident while kernels of gravel_launch run, and whenever its doorbell has changed. Returns when
-  /// it is for the first time. Throws gravel::error if it does not become so. The kernel stays where it is until
-  /// let_go().
+  /// From now on the kernel is resident while kernels of gravel_launch run, and whenever its doorbell has changed.
+  /// Returns when it is resident for the first time. Throws gravel::error if it does not become resident. The object
+  /// must not move before let_go().
   virtual void keep_resident(resident_kernel&) {}
-  /// Ends it, and returns when it has ended.
+  /// Ends the kernel. Returns when it has ended.
   virtual void let_go(resident_kernel&) {}
 
-  /// After this, receive() is called again and again by one thread. True: something moved.
+  /// After this call one thread calls receive() again and again. receive() returns true if anything moved.
   virtual void start_receiver(const receiver_setup&) = 0;
   virtual bool receive() = 0;
   virtual void stop_receiver() = 0;
-  /// What it is doing, for whoever looks into a job that does not go on.
+  /// State of the receiver, as a text for a report about a job that makes no progress.
   virtual std::string describe_receiver() { return {}; }
 
  private:

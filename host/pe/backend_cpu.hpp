@@ -1,6 +1,6 @@
-// The CPU backend: the device is this process's own memory, kernels run on fibers (device/cpu/simt_cpu.hpp) in threads
-// of their streams, and the receiver thread applies what arrives. The route peer is used only where GRAVEL_ROUTES asks
-// for it: the aggregator is faster here, and what lies in memory that others map does without huge pages.
+// The CPU backend. The device is this process's own memory. Kernels run on fibers (device/cpu/simt_cpu.hpp) in the
+// threads of their streams, and the receiver thread applies arriving messages. The route `peer` is used only if
+// GRAVEL_ROUTES asks for it: the aggregator is faster here, and memory that other processes map has no huge pages.
 #pragma once
 #include <sys/mman.h>
 #include <unistd.h>
@@ -35,11 +35,11 @@ class cpu_backend final : public cpu_launcher {
     ring_options_.stack_bytes = s.cpu_stack_size;
   }
 
-  /// Only reserved: pages cost memory when they are touched.
+  /// Only reserves memory: a page uses memory once it is touched.
   void* allocate(uint64_t bytes, const char* what) override {
     void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED) fail_memory(what, bytes);
-    madvise(at, bytes, MADV_HUGEPAGE);  // random access over a large table lives on TLB reach
+    madvise(at, bytes, MADV_HUGEPAGE);  // random access to a large table needs the TLB reach of huge pages
     allocated_[at] = bytes;
     return at;
   }
@@ -70,15 +70,15 @@ class cpu_backend final : public cpu_launcher {
     }
   }
   void forget_memory(void* at) override { attached_.erase(at); }
-  /// A program without handlers on the device sends nothing through it.
+  /// A program without handlers on the device sends nothing through this ring.
   uint64_t own_ring_bytes() const override { return uses_rings_ && Handlers::runs_on_device ? own_ring_bytes_ : 0; }
 
-  /// Gives whole pages back, which are zero when they come again.
+  /// Frees whole pages. They are zero when they are touched again.
   void zero(void* at, uint64_t bytes) override {
     const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE)), begin = reinterpret_cast<uintptr_t>(at),
                    end = begin + bytes;
     const uint64_t first = (begin + page - 1) / page * page, last = end / page * page;
-    // What other processes map, too, is not given back by this one's not needing it.
+    // Pages that other processes map, too, are freed only by MADV_REMOVE.
     const bool shared = !exported_.empty() && exported_holds(at);
     if (first >= last ||
         madvise(reinterpret_cast<void*>(first), last - first, shared ? MADV_REMOVE : MADV_DONTNEED) != 0) {
@@ -91,8 +91,8 @@ class cpu_backend final : public cpu_launcher {
   uint64_t usable_bytes() const override { return memory_of_host() / local_size_; }
   void pin(void*, uint64_t) override {}
   void unpin(void*) override {}
-  /// What is small may be words that others count up meanwhile (queue tickets, device_counters), which promise what
-  /// was written before them.
+  /// A small copy may be of words that others are incrementing (queue tickets, device_counters). What was written
+  /// before each increment must be visible afterwards.
   void copy(void* to, const void* from, uint64_t bytes) override {
     constexpr uint64_t word = sizeof(uint64_t), small = 4096;
     if (bytes > small || (reinterpret_cast<uintptr_t>(from) | bytes) % word != 0) {
@@ -163,7 +163,7 @@ class cpu_backend final : public cpu_launcher {
 
  private:
   static constexpr uint64_t usual_own_ring = 16 << 20;
-  /// For a quiet, and for what all PEs wait in, which another thread's quiet shall not have to wait for.
+  /// Two streams: a quiet of one thread must not wait behind a wait for all PEs.
   struct waiting {
     std::atomic<bool> failed{false};
     cpu_stream stream{failed};

@@ -1,4 +1,4 @@
-// A PE's side of the job's collectives (host/aggregator/collective.hpp): says what the PE calls, contributes, waits for
+// A PE's side of the job's collectives (host/aggregator/collective.hpp): it names the call, contributes, and waits for
 // the result.
 #pragma once
 #include <cstddef>
@@ -18,16 +18,17 @@ class collective_member {
  public:
   collective_member(const pe_segment& segment, uint32_t pe) : segment_(segment), pe_(pe) {}
 
-  /// One call of the program, which may take several collectives. While it lives, other threads' calls wait.
+  /// One call of the program, which may take several collectives. Calls of other threads wait until this object is
+  /// destroyed.
   class call {
    public:
-    /// Sums, minimum and maximum over all PEs. Throws nothing: if PEs call different things the job ends.
+    /// Sums, minimum and maximum over all PEs. Throws nothing: if PEs call different collectives, the job ends.
     collective_words combine(const collective_words& mine = {}) {
       member_.contribute(what_, mine);
       member_.wait_for_result();
       return member_.result();
     }
-    /// The same with data: those of all PEs, in order of PE. They stay until this PE's next contribution. Throws
+    /// Returns the data of all PEs, in order of PE. They are valid until this PE's next contribution. Throws
     /// gravel::error if `mine` is larger than room().
     std::span<const std::byte> exchange(std::span<const std::byte> mine) {
       if (mine.size() > room()) fail("{} bytes for one collective; {} fit", mine.size(), room());
@@ -35,10 +36,10 @@ class collective_member {
       member_.wait_for_result();
       return member_.result_data();
     }
-    /// The PE's calls so far, this one included.
+    /// Number of this call among the PE's calls, from 1.
     uint64_t number() const { return what_.number; }
-    /// Says what this PE waits in, for a call that does not pass through the aggregator; until the call ends. If
-    /// another PE calls something else meanwhile, the job ends.
+    /// Publishes the call for which this PE waits, if the call does not pass through the aggregator. Valid until the
+    /// call ends. If another PE calls something else meanwhile, the job ends.
     void waits_without_aggregator() {
       store_release(&member_.segment_.control()->waiting, waiting_word(what_.number, what_.kind));
     }
@@ -58,12 +59,12 @@ class collective_member {
     std::unique_lock<std::mutex> lock_;
     collective_call what_;
   };
-  /// Thread: any.
+  /// Begins a call. Any thread.
   call begin(collective_kind kind, uint64_t argument = 0, uint64_t another = 0) {
     return {*this, kind, argument, another};
   }
 
-  /// The two halves of combine(), for who must not wait in between.
+  /// The two halves of combine(), for a caller that must not wait in between.
   void contribute(const collective_call& call, const collective_words& mine, std::span<const std::byte> data = {}) {
     if (!data.empty()) std::memcpy(segment_.collective_in_data().data(), data.data(), data.size());
     collective_words in = mine;
@@ -78,7 +79,7 @@ class collective_member {
     }
     packets_applied.load(std::memory_order_acquire);
   }
-  /// Copied out of memory that the aggregator writes. Throws gravel::error if it has written what is no result.
+  /// The result, copied out of memory that the aggregator writes. Throws gravel::error if it is not sound.
   collective_words result() const {
     const collective_words words = copy_once(segment_.control()->collective_out);
     if (words.bytes > segment_.shape().collective_bytes())
@@ -92,8 +93,8 @@ class collective_member {
   const pe_segment& segment_;
   uint32_t pe_;
   std::mutex lock_;
-  uint64_t calls_ = 0;     ///< begun
-  uint64_t sequence_ = 0;  ///< contributed
+  uint64_t calls_ = 0;     ///< number of calls begun
+  uint64_t sequence_ = 0;  ///< number of contributions
 };
 
 }  // namespace gravel::detail

@@ -1,4 +1,4 @@
-// When is it done? Quiet, barriers and quiescence of a PE (docs/message.md, "Credits and counts").
+// Quiet, barriers and quiescence of a PE (docs/message.md, "Credits and counts").
 #pragma once
 #include <algorithm>
 #include <functional>
@@ -23,43 +23,44 @@ class completion {
     pe_memory& memory;
     peers& routes;
     collective_member& collectives;
-    bool is_leader;                              ///< the first PE of a node counts for its aggregator
+    bool is_leader;                              ///< true at the first PE of a node, which counts for its aggregator
     std::function<void()> check;                 ///< ends the job if a kernel or a handler has failed
-    const std::vector<open_service*>& services;  ///< those that are open
+    const std::vector<open_service*>& services;  ///< open services
   };
   explicit completion(const parts& p) : p_(p) {}
 
-  /// Returns when all that kernels which have ended, and host threads, have sent is applied.
+  /// Returns when all messages of host threads, and of kernels that have ended, are applied.
   void quiet() {
     const profile_range range("gravel_quiet");
     p_.device.synchronize();
     settle_host();
     if (p_.routes.shares_gpu() || !p_.device.settle(settling::quiet, view(), 1, p_.check)) settle_kernels();
-    p_.check();  // before the receiver has seen it the program might end well
+    p_.check();  // otherwise the program might end well before the receiver has seen the error
   }
-  /// Collective: quiet at all PEs.
+  /// Collective: a quiet at all PEs.
   void barrier_all() {
     const profile_range range("gravel_barrier_all");
     if (p_.routes.meeting().n) return sync_on_devices(settling::barrier, collective_kind::barrier);
     quiet();
     p_.collectives.begin(collective_kind::barrier).combine();
   }
-  /// Collective: returns when no message is under way in the job, no handler runs, and services have applied all they
-  /// were sent.
+  /// Collective. Returns when no message is under way in the job, no handler runs, and services have applied all that
+  /// was sent to them.
   void wait_quiescent() {
     const profile_range range("gravel_wait_quiescent");
-    // Handlers that go on sending need the receiver all the time. Not where other processes wait for the device.
+    // Handlers that send again and again need the receiver all the time. Not done if other processes wait for the
+    // device.
     backend* const held = p_.routes.shares_gpu() ? nullptr : &p_.device;
     if (held) held->keep_receiver_resident();
     const std::unique_ptr<backend, void (*)(backend*)> hold(held, [](backend* of) { of->release_receiver(); });
-    // Handlers on the host send through a queue of the host, which the devices do not see. All PEs have the same
-    // handlers.
+    // Handlers on the host send through a queue of the host, which devices do not see. All PEs have the same handlers.
     const handler_table handlers = p_.device.handlers();
     const bool hosts_send =
         std::any_of(handlers.begin(), handlers.end(), [](const handler_info& h) { return h.on_host; });
     if (p_.routes.meeting().n && !hosts_send) return sync_on_devices(settling::quiescence, collective_kind::quiescence);
-    // Two equal samples, the second begun after the first was complete everywhere (Mattern 1987, four counters): if all
-    // that was ticketed was consumed and all that was taken is acknowledged, nothing was in flight between them.
+    // Takes two equal samples, of which the second began after the first was complete everywhere (Mattern 1987, four
+    // counters). If all tickets were consumed and all messages taken are acknowledged, nothing was in flight between
+    // the samples.
     quiet();
     auto call = p_.collectives.begin(collective_kind::quiescence);
     std::optional<collective_words> before;
@@ -72,8 +73,8 @@ class completion {
   }
 
  private:
-  /// Four counts of this PE, and of its node if it is the node's first. Read in this order: a message that is missing
-  /// from a later count is still in an earlier one.
+  /// Four counts of this PE; the first PE of a node adds those of its aggregator. They are read in this order: a
+  /// message that is missing in a later count is still in an earlier one.
   collective_words take_sample() {
     collective_words sample{};
     auto& [acked, taken, consumed, tickets] = sample.sum;
@@ -92,13 +93,13 @@ class completion {
       consumed += served.applied;
       tickets += served.tickets;
     }
-    // After `consumed`: a slot seen consumed has its messages counted as taken.
+    // After `consumed`: the messages of a slot seen consumed are counted as taken.
     for (uint32_t p = 0; p < n_planes; ++p) taken += load_acquire(&control.counts[p].taken);
     queue_state states[n_queue_kinds];
     p_.memory.read_queue_states(states);
     for (uint32_t kind = 0; kind < n_queue_kinds; ++kind) {
       tickets += states[kind].tickets;
-      // Nothing shall wait for its age now.
+      // Flushes, so that no packet waits for its age.
       p_.segment.queue_of(kind).ask_flush(states[kind].tickets);
     }
     return sample;
@@ -113,7 +114,7 @@ class completion {
     for (const open_service* s : p_.services) v.service[v.n_services++] = {&s->view().block(0), s->view().shape.blocks};
     return v;
   }
-  /// All PEs reach each other's memory: what they wait for together is decided there.
+  /// All PEs reach each other's memory, so the devices decide when all have come.
   void sync_on_devices(settling what, collective_kind kind) {
     p_.device.synchronize();
     settle_host();
@@ -125,13 +126,13 @@ class completion {
     packets_applied.load(std::memory_order_acquire);
     p_.check();
   }
-  /// Until what host threads have sent is applied.
+  /// Waits until the messages of host threads are applied.
   void settle_host() {
     p_.segment.queue_of(static_cast<uint32_t>(queue_kind::host)).flush(p_.memory.host_tickets());
     get_window& gets = p_.memory.host_gets();
     if (!gets.all_done()) wait_for_gets(gets, [this] { p_.memory.update_host_gets(); });
   }
-  /// Until what kernels, which have ended, have sent is applied; looked at from the host.
+  /// Waits, on the host, until the messages of kernels that have ended are applied.
   void settle_kernels() {
     queue_state states[n_queue_kinds];
     p_.memory.read_queue_states(states);

@@ -1,5 +1,5 @@
-// The symmetric heap's allocator: the same calls in the same order give the same offsets on every PE. Pure bookkeeping
-// over offsets; the memory itself belongs to the backend.
+// The symmetric heap's allocator: equal sequences of calls give equal offsets on every PE. It only keeps account of
+// offsets; the memory belongs to the backend.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -13,7 +13,7 @@ class heap_allocator {
   static constexpr uint64_t alignment = 256;
   explicit heap_allocator(uint64_t bytes) : free_{{0, bytes}} {}
 
-  /// First fit. nullopt: no piece is large enough. Zero bytes get a piece of their own.
+  /// First fit. nullopt: no free piece is large enough. Zero bytes get a piece of their own.
   std::optional<uint64_t> allocate(uint64_t bytes) {
     if (bytes > (1ull << 48)) return std::nullopt;
     const uint64_t wanted = std::max<uint64_t>(1, (bytes + alignment - 1) / alignment) * alignment;
@@ -27,7 +27,7 @@ class heap_allocator {
     }
     return std::nullopt;
   }
-  /// False: nothing was allocated at this offset.
+  /// Frees the piece at this offset. False: there is none.
   bool release(uint64_t offset) {
     const auto released = used_.extract(offset);
     if (released.empty()) return false;
@@ -44,7 +44,7 @@ class heap_allocator {
   struct piece {
     uint64_t begin, bytes;
   };
-  /// The allocated piece in which this offset lies.
+  /// The allocated piece that contains this offset.
   std::optional<piece> piece_at(uint64_t offset) const {
     auto found = used_.upper_bound(offset);
     if (found == used_.begin()) return std::nullopt;
@@ -63,7 +63,7 @@ class heap_allocator {
   }
 
  private:
-  std::map<uint64_t, uint64_t> free_;  ///< offset -> bytes; neighbours are always merged
+  std::map<uint64_t, uint64_t> free_;  ///< offset -> bytes; neighbouring free pieces are always merged
   std::map<uint64_t, uint64_t> used_;
 };
 

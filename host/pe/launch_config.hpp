@@ -1,4 +1,4 @@
-// What gravel_launch may be told about a launch beside grid and block; the same words on both backends.
+// Options of gravel_launch besides grid and block, the same on both backends.
 #pragma once
 #include <cstddef>
 #include <type_traits>
@@ -6,29 +6,31 @@
 #include "device/simt.hpp"
 
 #if GRAVEL_CUDA
-/// Kernels in one stream run one after the other, kernels in different streams may run at the same time. On CUDA any
-/// stream of the PE's GPU will do.
+/// A stream. Kernels in one stream run one after the other; kernels in different streams may run at the same time. On
+/// CUDA any stream of the PE's GPU may be used.
 using gravel_stream_t = cudaStream_t;
 #else
 namespace gravel::detail {
 class cpu_stream;
 }
-/// Kernels in one stream run one after the other, kernels in different streams may run at the same time.
+/// A stream. Kernels in one stream run one after the other; kernels in different streams may run at the same time.
 using gravel_stream_t = gravel::detail::cpu_stream*;
 #endif
 
-/// How a kernel is to be started.
+/// How to start a kernel.
 struct gravel_launch_config {
   dim3 grid = 1, block = 1;
   size_t shared_bytes = 0;           ///< dynamic shared memory of each block: gravel_dynamic_shared() in the kernel
-  gravel_stream_t stream = nullptr;  ///< nullptr: the PE's own
+  gravel_stream_t stream = nullptr;  ///< nullptr: the PE's own stream
   bool cooperative = false;          ///< all blocks run at the same time and may wait for each other
-  dim3 cluster = {0, 0, 0};  ///< blocks in a cluster, at most 8; CUDA alone, from sm_90 on. Zeros: as the kernel says
+  /// blocks in a cluster, at most 8; only on CUDA from sm_90 on. Zeros: what the kernel says
+  dim3 cluster = {0, 0, 0};
 };
 
 namespace gravel::detail {
 
-/// Whether a kernel that takes P... can be given A..., with one readable line for each mistake. `good`: there was none.
+/// Checks that a kernel that takes P... can be called with A.... Each mistake gives one readable line. `good`: no
+/// mistake.
 template <class Parameters, class... A>
 struct launch_check;
 template <class... P, class... A>

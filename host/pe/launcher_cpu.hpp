@@ -1,5 +1,5 @@
-// gravel_launch on the CPU backend: a launch returns at once, and a thread for each stream runs the kernels one after
-// the other (each on as many threads as GRAVEL_CPU_THREADS says).
+// gravel_launch on the CPU backend. A launch returns at once. A thread for each stream runs its kernels one after the
+// other, each on as many threads as GRAVEL_CPU_THREADS says.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -26,20 +26,20 @@ struct cpu_kernel {
 
 class cpu_stream {
  public:
-  /// `failed` is set when a kernel fails.
+  /// Sets `failed` when a kernel fails.
   explicit cpu_stream(std::atomic<bool>& failed) : any_failed_(failed) {}
-  /// Waits for the kernels.
+  /// Waits for the kernels of the stream.
   ~cpu_stream();
   cpu_stream(const cpu_stream&) = delete;
   cpu_stream& operator=(const cpu_stream&) = delete;
 
-  /// Returns at once. Any thread.
+  /// Puts a kernel into the stream. Returns at once. Any thread.
   void put(cpu_kernel);
-  /// Until the kernels that are in the stream have ended. What a lane has thrown comes back; the kernels behind it have
+  /// Waits until all kernels of the stream have ended. Returns what a lane has thrown; the kernels behind that one have
   /// not run.
   std::exception_ptr wait();
-  /// Throws gravel::error if a lane has thrown and nobody has called wait() for some seconds: the program may be
-  /// waiting for what that kernel has not done.
+  /// Throws gravel::error if a lane has thrown and no thread has called wait() for some seconds: the program may be
+  /// waiting for work that the failed kernel has not done.
   void throw_if_unheard();
 
  private:
@@ -48,18 +48,18 @@ class cpu_stream {
   std::mutex mutex_;
   std::condition_variable change_;
   std::deque<cpu_kernel> queue_;  ///< the first one is running
-  uint64_t put_ = 0, ended_ = 0;  ///< kernels so far
+  uint64_t put_ = 0, ended_ = 0;  ///< number of kernels put, and ended
   bool closing_ = false;
   std::exception_ptr error_;
   std::atomic<bool>& any_failed_;
   std::chrono::steady_clock::time_point failed_;
-  std::thread thread_;  ///< since the first kernel
+  std::thread thread_;  ///< started with the first kernel
 };
 
-/// The part of the backend that knows nothing of the program's handlers.
+/// The part of the backend that does not depend on the program's handlers.
 class GRAVEL_API cpu_launcher : public backend {
  public:
-  /// nullptr: the PE's own stream. Throws gravel::error, and starts nothing, if `stream` is none.
+  /// Starts a kernel. `stream`: nullptr for the PE's own. Throws gravel::error, and starts nothing, if it is no stream.
   void launch(void* stream, cpu_kernel);
   void synchronize() override;
   void* create_stream() override;
@@ -73,7 +73,7 @@ class GRAVEL_API cpu_launcher : public backend {
   cpu_stream& find(void* stream, const char* caller);
 
   std::mutex mutex_;
-  std::atomic<bool> any_failed_{false};  ///< so far
+  std::atomic<bool> any_failed_{false};  ///< whether a kernel has failed so far
   cpu_stream own_{any_failed_};
   std::vector<std::unique_ptr<cpu_stream>> streams_;
 };

@@ -1,4 +1,4 @@
-// What backends, and the templates of the host API, call of the runtime in libgravel.
+// The functions of libgravel that backends and the templates of the host API call.
 #pragma once
 #include <memory>
 #include <string>
@@ -7,31 +7,31 @@ namespace gravel::detail {
 
 class backend;
 
-/// What a program brings to gravel_init.
+/// What a program passes to gravel_init.
 struct program_view {
-  const char* version;       ///< of the headers that it was compiled with
-  const void* thread_index;  ///< where it sees threadIdx of the calling thread; nullptr: CUDA, where libgravel has none
+  const char* version;  ///< of the headers with which it was compiled
+  /// address of the calling thread's threadIdx in the program; nullptr: CUDA, where libgravel has none
+  const void* thread_index;
 };
-/// Throws gravel::error unless headers and libgravel are of versions with the same interface, and both have the same
-/// variables.
+/// Throws gravel::error unless headers and libgravel have the same interface version, and share their variables.
 void check_program(const program_view& program);
-/// Joins the job; the rest of gravel_init.
+/// Joins the job: the main part of gravel_init.
 void start(std::unique_ptr<backend> device);
 backend& current_backend();
-/// Gives back what `current_backend().allocate` returned; nothing, if the job is over and its memory gone.
+/// Frees what `current_backend().allocate` returned. Does nothing if the job is over, as its memory is gone.
 void release_device_memory(void*);
 
-/// That an object of the program is open, for gravel_finalize, which refuses to run before it has ended. A member of
-/// such objects, before those that use the job.
+/// Records that an object of the program is open: gravel_finalize refuses to run before it is destroyed. Such objects
+/// have this as a member, in front of those that use the job.
 class open_object {
  public:
-  /// `what`: the object, as "gravel_reducer". Throws gravel::error outside gravel_init .. gravel_finalize.
+  /// `what`: name of the object, such as "gravel_reducer". Throws gravel::error outside gravel_init .. gravel_finalize.
   explicit open_object(std::string what);
   ~open_object();
   open_object(const open_object&) = delete;
   open_object& operator=(const open_object&) = delete;
 };
-/// Says it on stderr, if GRAVEL_LOG allows.
+/// Prints a warning on stderr, if GRAVEL_LOG allows.
 void warn(const char* text);
 
 }  // namespace gravel::detail

@@ -1,4 +1,4 @@
-// A PE's place in its job: who it is, who the others are, and the settings it was started with.
+// A PE's place in its job: its number, the other PEs, and the settings with which it was started.
 #pragma once
 #include <unistd.h>
 
@@ -33,11 +33,11 @@ struct membership {
   uint32_t pe;
   settings values;
   topology nodes;
-  uint32_t node, local_rank, local_size;  ///< its node, and its number among the PEs there
+  uint32_t node, local_rank, local_size;  ///< of this node; this PE's number there; number of PEs there
   bool is_leader() const { return local_rank == 0; }
   uint32_t leader() const { return nodes.pes_of(node)[0]; }
 
-  /// Set before the job is joined, too, where the launcher says it: which PE this is.
+  /// Number of this PE. Set even before the job is joined, if the launcher says it.
   static inline std::atomic<uint32_t> own_pe{0};
 };
 

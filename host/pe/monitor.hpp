@@ -1,5 +1,5 @@
-// The thread of a PE that listens to the aggregator and to the launcher, and looks whether what the PE depends on still
-// moves. It ends the process when the job has ended elsewhere.
+// The thread of a PE that listens to the aggregator and to the launcher, and checks that what the PE depends on makes
+// progress. It ends the process when the job has ended elsewhere.
 #pragma once
 #include <poll.h>
 #include <signal.h>
@@ -31,13 +31,13 @@ class monitor {
         end_(end),
         shared_(shared),
         thread_(start_thread("the monitor of a PE", [this] { run(); })) {}
-  /// Ends the thread, if it has not ended yet.
+  /// Ends the thread if it still runs.
   ~monitor() { stop(); }
   monitor(const monitor&) = delete;
   monitor& operator=(const monitor&) = delete;
 
-  /// All is set up: watches these as well, of which the aggregator knows nothing. `describe`: how the PE stands, for
-  /// who looks into a job that does not go on. All are used until stop().
+  /// Called when all is set up: watches these objects as well, of which the aggregator knows nothing. `describe`: the
+  /// state of the PE in words, for a report about a job that makes no progress. All are used until stop().
   void watch(queue_watch& queues, peers& rings, service_watch& services, std::function<std::string()> describe) {
     queues_ = &queues;
     rings_ = &rings;
@@ -45,7 +45,7 @@ class monitor {
     describe_ = std::move(describe);
     watching_ = true;
   }
-  /// The launcher reports the end of a PE, or is gone itself. Thread: any.
+  /// The launcher reports the end of a PE, or has ended itself. Any thread.
   void hear_of_launcher(const std::string& text) {
     launcher_text_ = text;
     launcher_reports_ = true;
@@ -60,7 +60,7 @@ class monitor {
  private:
   void run() {
     name_this_thread("gravel monitor");
-    // A signal that the program handles would end a look before its time. It has threads of its own for them.
+    // A signal that the program handles would end a poll too early. The program has other threads for its signals.
     sigset_t signals;
     sigfillset(&signals);
     for (int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) sigdelset(&signals, fault);
@@ -70,7 +70,7 @@ class monitor {
       if (end_.leaving()) return;
       end_.comes_from_elsewhere();
       if (word && word->kind == wire_kind::abort) {
-        // Whoever found out has printed it. The launcher shall see the end of that process first.
+        // The process that found the reason has printed it. The launcher shall see the end of that process first.
         log_info("the job ends: {}", word->as<abort_word>("the aggregator").why);
         if (log_enabled(log_level::info)) log_info("{}", describe());
         let_cause_speak();
@@ -89,9 +89,8 @@ class monitor {
     }
     job_end::end_process(1);
   }
-  /// The aggregator's next word. Meanwhile looks whether the aggregator runs at all (one that is stopped cannot tell),
-  /// shows that this process does, and watches what is queued: slots that are claimed, services, the rings of the route
-  /// peer.
+  /// Waits for the aggregator's next message. Meanwhile checks that the aggregator runs (one that is stopped cannot say
+  /// so), shows that this process runs, and watches claimed slots, services and the rings of the route `peer`.
   std::optional<frame> wait_for_word() {
     const uint64_t limit_s = job_.values.watchdog_s;
     if (limit_s == 0) return link_.socket().receive();
@@ -126,7 +125,7 @@ class monitor {
   aggregator_link& link_;
   job_end& end_;
   pe_control& shared_;
-  queue_watch* queues_ = nullptr;  ///< these four written before watching_
+  queue_watch* queues_ = nullptr;  ///< these four are written before watching_
   peers* rings_ = nullptr;
   service_watch* services_ = nullptr;
   std::function<std::string()> describe_;

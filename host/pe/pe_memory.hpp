@@ -1,5 +1,5 @@
-// What the handles of a PE point to: its heap, its producers' words of the queues, reply cells, contexts, errors; and
-// the four handles: of kernels, of host threads, of handlers on the device and on the host.
+// The memory to which the handles of a PE point: its heap, the producers' words of its queues, reply cells, contexts,
+// errors. And the four handles: of kernels, of host threads, of handlers on the device and on the host.
 #pragma once
 #include <memory>
 
@@ -12,38 +12,38 @@ namespace gravel::detail {
 
 class pe_memory {
  public:
-  /// Takes all the memory. Throws gravel::error that says what does not fit.
+  /// Allocates all the memory. Throws gravel::error that says what does not fit.
   pe_memory(backend&, const pe_segment&, const settings&, uint32_t pe, uint32_t n_pes);
   ~pe_memory();
   pe_memory(const pe_memory&) = delete;
   pe_memory& operator=(const pe_memory&) = delete;
 
   char* heap() const { return heap_; }
-  /// To be called once, when it is known who is reached by which route.
+  /// Call it once, when the routes to all PEs are known.
   void make_handles(const peers&);
   const gravel_t& of_kernels() const { return kernels_; }
   const gravel_t& of_host() const { return host_; }
   const gravel_t& of_device_handlers() const { return device_handlers_; }
   const gravel_t& of_host_handlers() const { return host_handlers_; }
 
-  /// gravel_set_context. Thread: any.
+  /// Implements gravel_set_context. Any thread.
   void set_context(uint32_t handler, const char* name, sink_kind, void* context);
-  /// The producers' words of all queues, wherever they lie.
+  /// Copies the producers' words of all queues.
   void read_queue_states(queue_state (&states)[n_queue_kinds]) const;
-  /// Tickets of host threads.
+  /// Number of tickets that host threads have claimed.
   uint64_t host_tickets() const;
   get_window& host_gets() { return host_words_->counters.gets; }
-  /// Takes over what has been answered to host threads.
+  /// Takes over the counts of answers to host threads.
   void update_host_gets();
-  /// Are all gets of kernels, which have ended, answered?
+  /// True if all gets of kernels that have ended are answered.
   bool kernel_gets_done() const;
   device_counters read_device_counters() const;
   const device_counters& host_counters() const { return host_words_->counters; }
-  /// The first error of host threads and of handlers on the host. (Kernels': pe_control::error.)
+  /// The first error of host threads and of handlers on the host. (That of kernels is pe_control::error.)
   const device_error& host_error() const { return *host_error_; }
 
  private:
-  /// Producers' words of kernels and handlers (device memory), and of host threads (host memory).
+  /// The producers' words of kernels and handlers (device memory), and of host threads (host memory).
   struct producer_words {
     queue_state queues[n_queue_kinds];
     device_counters counters;
@@ -60,7 +60,7 @@ class pe_memory {
   std::unique_ptr<producer_words> host_words_;
   reply_cell* device_cells_ = nullptr;
   std::unique_ptr<reply_cell[]> host_cells_;
-  void** device_contexts_ = nullptr;  ///< by position of the handler in gravel_init's list
+  void** device_contexts_ = nullptr;  ///< by the handler's position in gravel_init's list
   std::unique_ptr<void*[]> host_contexts_;
   std::unique_ptr<device_error> host_error_;
   gravel_t kernels_{}, host_{}, device_handlers_{}, host_handlers_{};

@@ -1,8 +1,9 @@
-// Route `peer` as the host sees it: at start-up the PEs of a node map each other's heaps and rings; afterwards the
-// host only counts. (The rings themselves: lib/base/peer_ring.hpp.) The ring of a PE to itself is one of them, also where a PE
-// has no peers.
+// The route `peer` as the host sees it. At start-up the PEs of a node map each other's heaps and rings. Afterwards the
+// host only counts. lib/base/peer_ring.hpp describes the rings. The ring of a PE to itself is one of them; a PE without
+// peers has it, too.
 //
-// Each PE has three pieces of device memory for it:
+// Each PE has three pieces of device memory for the route:
+//
 //   area, mapped by its peers:  peer_area
 //   own ring:                   peer_ring::in
 //   tables:                     [destination] ring_line; [PE] links; [source] rings; [bin] PEs; [source] peer_words there
@@ -18,9 +19,9 @@
 
 namespace gravel::detail {
 
-/// Sizes of what the PEs of a node map of each other besides their heaps; PEs by their rank on the node. In each PE's:
-/// [source][chunk] the rings into it, then [destination][chunk] `done` words of the rings from it, then [source]
-/// peer_words.
+/// Layout of the area that the PEs of a node map of each other besides their heaps. PEs are numbered by their rank on
+/// the node. Each area contains: [source][chunk] the rings to this PE; then [destination][chunk] `done` words of the
+/// rings from this PE; then [source] peer_words.
 struct peer_area {
   uint32_t n_local, chunks, chunk_units;
 
@@ -43,52 +44,53 @@ struct peers_setup {
   uint32_t pe;
   const settings* values;
   char* heap;           ///< of this PE, exportable
-  uint64_t* doorbells;  ///< [max_peers], pinned: written by kernels, by local rank of the destination
+  uint64_t* doorbells;  ///< [max_peers], pinned; kernels write them, by local rank of the destination
 };
 
 class peers {
  public:
-  /// Sends a blob to all PEs of the job and returns theirs, by PE. Collective.
+  /// Sends a blob to all PEs of the job and returns those of all PEs, by PE. Collective.
   using exchange = std::function<std::vector<std::vector<std::byte>>(std::span<const std::byte>)>;
 
-  /// Collective: also PEs that have no peers take part in the two exchanges.
+  /// Collective. PEs without peers take part in the two exchanges, too.
   peers(backend&, const peers_setup&, const exchange&);
   ~peers();
   peers(const peers&) = delete;
   peers& operator=(const peers&) = delete;
 
-  /// Unmaps the other PEs' memory. To be called when nobody here uses it any more, and before any of its owners frees
-  /// it; the counts can still be read.
+  /// Unmaps the memory of other PEs. Call it when nothing here uses that memory any more, and before its owners free
+  /// it. The counts can still be read.
   void forget();
 
-  /// For gravel_t; nullptr if no PE is reached through a ring, not even this one itself.
+  /// Links for gravel_t; nullptr if no PE is reached through a ring, not even this one itself.
   const peer_link* links() const { return n_sources_ ? links_ : nullptr; }
   const uint32_t* pes() const { return pes_; }
   uint32_t n_mapped() const { return n_mapped_; }
-  /// For the resolver.
+  /// Rings for the resolver.
   const peer_ring* sources() const { return sources_; }
   uint32_t n_sources() const { return n_sources_; }
-  /// [n_sources()] of the rings from this PE, by rank of the destination.
+  /// Rings from this PE, by rank of the destination: [n_sources()].
   const ring_line* lines() const { return line_of(0); }
-  /// Number of the ring from this PE itself; n_sources(): there is none.
+  /// Number of the ring from this PE itself; n_sources() if there is none.
   uint32_t own_source() const { return own_chunks_ ? me_ : n_sources_; }
-  /// True if other processes use this PE's GPU, and not at the same time: then no kernel of ours shall wait for theirs.
+  /// True if other processes use this PE's GPU, but not at the same time. Then no kernel of this PE may wait for
+  /// theirs.
   bool shares_gpu() const { return shares_gpu_; }
-  /// Where barriers and quiescence are decided on the devices; the same `n` at all PEs.
+  /// Words by which the devices decide barriers and quiescence. `n` is the same at all PEs; 0: the hosts decide.
   const peer_rendezvous& meeting() const { return rendezvous_; }
 
   struct counts {
-    uint64_t applied = 0, tickets = 0;  ///< chunks that this PE sent
+    uint64_t applied = 0, tickets = 0;  ///< chunks that this PE has sent
   };
-  /// `applied` is read before `tickets`: what is missing from the second is in neither.
+  /// Counts of all rings. `applied` is read before `tickets`, so a chunk that is missing in `tickets` is in neither.
   counts read();
-  /// The same of each ring, by rank of its destination.
+  /// Counts of each ring, by rank of its destination.
   std::vector<counts> read_each();
-  /// The PE of the node with that rank.
+  /// The PE of this rank on the node.
   uint32_t pe_of(uint32_t rank) const { return local_[rank]; }
-  /// Tickets claimed so far, by rank on the node.
+  /// Tickets claimed so far, by rank of the destination.
   std::vector<uint64_t> tickets();
-  /// True if all tickets below these are applied. If not, wakes the receivers.
+  /// True if all tickets below these are applied. Otherwise wakes the receivers.
   bool applied_below(const std::vector<uint64_t>& tickets);
   std::string describe();
 
@@ -99,7 +101,7 @@ class peers {
   };
   ring_line* line_of(uint32_t rank) const { return reinterpret_cast<ring_line*>(tables_) + rank; }
   std::vector<ring_line> read_lines();
-  /// A copy of the done words of the ring to that rank.
+  /// A copy of the done words of the ring to this rank.
   std::vector<uint64_t> read_done(uint32_t rank);
 
   backend& device_;

@@ -1,5 +1,5 @@
-// An array in host memory that kernels and copy engines of this PE's GPU reach: pinned, in pages of its own, as pages
-// are what is pinned.
+// An array in host memory that kernels and copy engines of this PE's GPU can access. It is pinned, and has pages of its
+// own because whole pages are pinned.
 #pragma once
 #include <cstdint>
 #include <cstdlib>
@@ -16,7 +16,7 @@ template <class T>
 class pinned_array {
  public:
   pinned_array() = default;
-  /// `count` items of zeros. Throws gravel::error, which says for `what` there is no memory. Valid as long as `device`.
+  /// Makes `count` zeroed elements. Throws gravel::error that names `what`. Must be destroyed before `device`.
   pinned_array(backend& device, uint64_t count, const char* what) : device_(&device) {
     constexpr uint64_t page = 4096;
     const uint64_t bytes = (count * sizeof(T) + page - 1) / page * page;

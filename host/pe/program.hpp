@@ -1,4 +1,4 @@
-// What all PEs of a job must have in common, or they could not understand each other's messages.
+// What all PEs of a job must have in common to understand each other's messages.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -12,7 +12,7 @@ namespace gravel::detail {
 
 struct program_description {
   static constexpr wire_kind kind = wire_kind::program;
-  static constexpr bool any_values_will_do = true;  // they are compared with the reader's own, and nothing else
+  static constexpr bool any_values_will_do = true;  // the reader only compares them with its own
   struct handler {
     static constexpr bool any_values_will_do = true;
     std::string name;
@@ -22,13 +22,13 @@ struct program_description {
     bool operator==(const handler&) const = default;
   };
   std::string version, backend;
-  std::vector<uint64_t> settings;  ///< those that must be the same everywhere
+  std::vector<uint64_t> settings;  ///< settings that must be the same everywhere
   std::vector<handler> handlers;
   static auto fields(auto& m) { return std::tie(m.version, m.backend, m.settings, m.handlers); }
 };
 
 program_description describe_program(const backend&, const settings&);
-/// What differs, in words; empty: nothing.
+/// The difference in words; empty: there is none.
 std::string difference(const program_description& here, const program_description& at_pe_0);
 
 }  // namespace gravel::detail

@@ -1,6 +1,6 @@
-// The queues of this PE, and whether their producers hand over what they claim. The aggregator sees a slot only once it
-// is published: of one that never is, because its kernel died or something wrote into it, only the PE's own tickets
-// tell.
+// Checks that producers publish the slots that they claim. The aggregator sees a slot only once it is published. A slot
+// may never be published, because its kernel has died or something has overwritten it. Only the PE's own tickets show
+// that.
 #pragma once
 #include <fmt/format.h>
 
@@ -15,24 +15,24 @@ namespace gravel::detail {
 
 class queue_watch {
  public:
-  /// Less patient than the aggregator, to which a flush behind the missing slot looks like no progress: this PE knows
-  /// the reason.
+  /// Shorter than that of the aggregator, which sees a flush behind the missing slot as a lack of progress: this PE
+  /// knows the reason.
   static constexpr int patience = heartbeat_polls * 3 / 4;
 
   queue_watch(const pe_segment& segment, const pe_memory& memory) : segment_(segment), memory_(memory) {
     watches_.fill(stall_watch(patience));
   }
 
-  /// One of the looks of a stall_watch, in `limit_s` seconds. Returns what is missing, in words; nothing if all is
-  /// well. Thread: any one.
+  /// Polls the queues once; a stall_watch of `limit_s` seconds counts the polls. Returns what is missing, in words, or
+  /// an empty text. One thread at a time, any.
   std::string look(uint64_t limit_s) {
     std::array<head, n_queue_kinds> heads;
     for (uint32_t kind = 0; kind < n_queue_kinds; ++kind) heads[kind] = read_head(segment_.queue_of(kind));
     queue_state states[n_queue_kinds];
-    memory_.read_queue_states(states);  // after the heads: no ticket is consumed that is not counted here
+    memory_.read_queue_states(states);  // read after the heads, so that every consumed ticket is counted here
     for (uint32_t kind = 0; kind < n_queue_kinds; ++kind) {
       const auto& [ticket, published] = heads[kind];
-      // All slots before it are free again, so its producer waits for nobody: it has only to write and to publish.
+      // All slots before it are free again, so its producer waits for no other party: it only has to write and publish.
       const bool is_missing = ticket != states[kind].tickets && published != ticket + 1;
       if (watches_[kind].look(is_missing, ticket)) return describe(kind, heads[kind], states[kind].tickets, limit_s);
     }
@@ -40,7 +40,7 @@ class queue_watch {
   }
 
  private:
-  /// The lowest ticket that is not consumed, and what stands in its slot.
+  /// The lowest ticket that is not consumed, and the `published` word of its slot.
   struct head {
     uint64_t ticket, published;
   };

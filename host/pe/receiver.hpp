@@ -1,4 +1,4 @@
-// Applies packets on the host: all of them on the CPU backend, host handlers' on any.
+// Applies packets on the host: all packets on the CPU backend, those for host handlers on any backend.
 #pragma once
 #include <string>
 #include <vector>
@@ -17,14 +17,14 @@ class host_receiver {
   host_receiver(const landing& ring, sink_kind kind, const gravel_t& handle)
       : ring_(ring), kind_(kind), handle_(handle), next_(ring.streams) {}
 
-  /// One round over the streams, at most one packet each. True if any arrived.
+  /// One round over the streams: applies at most one packet of each. True if any has arrived.
   template <class Handlers>
   bool receive() {
     return receive([](const gravel_t& g, sink_kind kind, const unit* message, uint32_t units) {
       return apply_on_host<Handlers>(g, kind, message, units);
     });
   }
-  /// The same, where only a pointer to that function is known.
+  /// One round, with a function that applies a message.
   template <class Apply>
   bool receive(Apply apply_message) {
     const uint64_t arrived = load_acquire(ring_.arrivals);  // [L1]
@@ -49,8 +49,8 @@ class host_receiver {
   }
 
  private:
-  /// The packet whose header and table were read. Of its messages each is copied, then checked, and applied as it was
-  /// checked: other processes may write where it lies.
+  /// Applies the packet whose header and table were read. Each message is copied, checked, and then applied from the
+  /// copy: other processes may still write to the packet.
   template <class Apply>
   void apply(const unit* at, Apply apply_message) {
     for (uint32_t i = 0; i < table_.header.n_rows; ++i) {
@@ -59,7 +59,7 @@ class host_receiver {
       if (!row.kind.is_wide()) {
         apply_compact(row, words_at(at), apply_message);
       } else if (units > max_am_units) {
-        apply_bulk(at, units);  // alone in its row, or check_packet would have refused it
+        apply_bulk(at, units);  // alone in its row, as check_packet ensures
       } else {
         for (uint32_t m = 0; m < row.messages; ++m) {
           if (units == 1 && m + ahead < row.messages) prefetch(offset_of(at[m + ahead].word[0]));
@@ -74,7 +74,7 @@ class host_receiver {
     }
   }
 
-  /// Random addresses: lines are fetched some messages ahead.
+  /// Addresses are random, so their cache lines are fetched some messages ahead.
   static constexpr uint32_t ahead = 16;
   void prefetch(uint64_t offset) const {
     if (offset < handle_.heap_bytes) __builtin_prefetch(handle_.heap + offset, 1);
@@ -87,7 +87,7 @@ class host_receiver {
       for (uint32_t m = 0; m < row.messages; ++m) {
         unit whole[max_small_units];
         const uint32_t units = widen(kind, at + m * kind.words, whole);
-        if (units > max_small_units) __builtin_unreachable();  // check_packet has refused such kinds
+        if (units > max_small_units) __builtin_unreachable();  // check_packet refuses such kinds
         apply_one(whole, units, apply_message);
       }
       return;
@@ -118,7 +118,7 @@ class host_receiver {
     if (fault != message_fault::fine) reject(message, fault);
   }
 
-  /// Of a bulk message, and of what is too large for any other, the first two units say all; the rest are data.
+  /// For a bulk message, and any other that is too large to copy: its first two units describe it, the rest is data.
   void apply_bulk(const unit* message, uint32_t units) {
     unit head[2];
     copy_once(head, message, sizeof(head));
@@ -152,7 +152,7 @@ class host_receiver {
   gravel_t handle_;
   std::vector<uint64_t> next_;  ///< by stream: sequence of the packet to apply next
   uint64_t taken_ = 0;
-  packet_table table_;  ///< of the packet at hand
+  packet_table table_;  ///< of the current packet
 };
 
 }  // namespace gravel::detail

@@ -1,4 +1,4 @@
-// The thread of a PE that applies what arrives, as far as the host does that, and finds the errors of kernels and
+// The thread of a PE that applies arriving messages, as far as the host does that, and finds errors of kernels and
 // handlers.
 #pragma once
 #include <atomic>
@@ -15,7 +15,7 @@ namespace gravel::detail {
 
 class receiver_thread {
  public:
-  /// Calls `check` in every round. `failed` is told what is thrown, and does not return.
+  /// Calls `check` in every round. Calls `failed`, which does not return, with the text of an exception.
   receiver_thread(backend& device, std::function<void()> check, std::function<void(const std::string&)> failed)
       : device_(device),
         check_(std::move(check)),
@@ -24,7 +24,7 @@ class receiver_thread {
   ~receiver_thread() { stop(); }
   receiver_thread(const receiver_thread&) = delete;
   receiver_thread& operator=(const receiver_thread&) = delete;
-  /// From here on nothing that arrives is applied.
+  /// After this call no arriving message is applied.
   void stop() {
     stop_ = true;
     if (!thread_.joinable()) return;
@@ -32,7 +32,7 @@ class receiver_thread {
     device_.stop_receiver();
   }
 
-  /// True on the thread that runs handlers on the host.
+  /// true on the thread that runs handlers on the host
   static inline thread_local bool is_this = false;
 
  private:

@@ -1,5 +1,5 @@
-// Kernels that stay resident, on the CPU backend: each runs from the first day to the last in a stream of its own, on a
-// thread for each block, which sleep when nothing comes.
+// Resident kernels on the CPU backend. Each runs from keep() to let_go() in a stream of its own, with a thread for each
+// block. The threads sleep when no message comes.
 #pragma once
 #include <map>
 
@@ -32,7 +32,7 @@ class resident_cpu {
     wait_for(kernel, mine.mapped());
   }
 
-  /// Throws gravel::error, which names the service, if a service block has thrown. Any thread.
+  /// Throws gravel::error that names the service if a service block has thrown. Any thread.
   void throw_if_failed() {
     const std::lock_guard lock(lock_);
     for (auto& [kernel, mine] : all_)

@@ -1,4 +1,4 @@
-// A kernel that is resident whenever messages may be on their way to it: of a service (host/pe/service.hpp).
+// The kernel of a service (host/pe/service.hpp). It is resident whenever messages may be on their way to it.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -14,7 +14,7 @@ struct resident_kernel {
   service_life* life;        ///< in device memory
   service_control* control;  ///< in pinned host memory
   const void* function;      ///< CUDA: the kernel
-  /// CUDA: starts it in this cudaStream_t. CPU backend: runs one lane. `number` of this launch is written to
+  /// CUDA: starts the kernel in this cudaStream_t. CPU backend: runs one lane. `number` of this launch is written to
   /// control->resident when all blocks have started.
   std::function<void(void* stream, uint64_t number)> run;
 };

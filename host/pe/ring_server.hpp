@@ -1,5 +1,5 @@
-// Serves the rings of the route peer on the CPU backend: with the code of the resolver kernel
-// (device/resolver_rings.cuh), in launches of one block on the receiver thread. Each ends when nothing more has
+// Serves the rings of the route `peer` on the CPU backend, with the code of the resolver kernel
+// (device/resolver_rings.cuh), in launches of one block on the receiver thread. A launch ends when no more chunks have
 // arrived, or after some rounds, so that packets get their turn.
 #pragma once
 #include <algorithm>
@@ -11,10 +11,10 @@
 
 namespace gravel::detail {
 
-/// Ends the launch when the warps have nothing to do, or have had their turn, as decide() does on a GPU. A round is no
-/// more than each lane's way to where it next waits, and they go through several such places before they say that they
-/// are busy: who stopped them sooner might do so each time before they have come to the second chunk. Thread scope: one
-/// lane.
+/// Ends the launch when the warps have nothing to do, or have had their turn, as decide() does on a GPU. In a round
+/// each lane runs only to the next place where it waits. A warp passes several such places before it reports that it is
+/// busy. If the launch ended sooner, it might end each time before the warps come to the second chunk. Thread scope:
+/// one lane.
 inline void decide_end(const peer_rings& rings, resolver_state* state) {
   constexpr uint32_t longest_rounds = 1024, idle_rounds = 16;
   uint64_t seen = 0;
@@ -32,7 +32,7 @@ inline void decide_end(const peer_rings& rings, resolver_state* state) {
   store_release<scope::device>(&state->stop, 1u);
 }
 
-/// The kernel: warps that serve, and a lane that decides when they end.
+/// The kernel: warps that serve rings, and a lane that decides when they end.
 template <class Handlers>
 void serve_what_arrived(const gravel_t& g, const peer_rings& rings, resolver_state* state) {
   if (threadIdx.x == 0) releases_of_block().begin();
@@ -62,7 +62,7 @@ class ring_server {
     options_.shared_bytes = resolver_shared_bytes;
   }
 
-  /// One launch, if there is anything to do. True if a chunk was applied.
+  /// One launch, if there is work. True if a chunk was applied.
   template <class Handlers>
   bool serve() {
     if (rings_.n == 0 || !has_work()) return false;
@@ -73,11 +73,11 @@ class ring_server {
       options_.seed = std::max(options_.seed + 0x9e3779b97f4a7c15u, uint64_t{1});  // another order each time
     simt::launch(1, resolver_threads + 1, options_,
                  [this] { serve_what_arrived<Handlers>(handle_, rings_, state_.get()); });
-    return drawn_ != before;  // whoever has applied its ticket draws another
+    return drawn_ != before;  // a lane that has applied its ticket has drawn another
   }
 
  private:
-  /// Is there a chunk for a lane that waits for it, or a ticket that its warp has to publish?
+  /// True if there is a chunk for a lane that waits for it, or a ticket that its warp has to publish.
   bool has_work() const {
     if (!served_) return true;  // lanes draw their first tickets
     const uint32_t width = ring_watch::width_for(rings_.n);

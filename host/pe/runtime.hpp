@@ -23,7 +23,7 @@ namespace gravel::detail {
 
 class runtime {
  public:
-  /// Collective. Throws gravel::error.
+  /// Joins the job. Collective. Throws gravel::error.
   explicit runtime(std::unique_ptr<backend>);
   ~runtime();
 
@@ -35,16 +35,16 @@ class runtime {
   symmetric_heap& heap() { return *symmetric_; }
   completion& done() { return *completion_; }
   service_watch& services() { return services_; }
-  /// A collective call of this PE. Thread: any.
+  /// Begins a collective call of this PE. Any thread.
   collective_member::call begin_collective(collective_kind kind, uint64_t argument = 0, uint64_t another = 0) {
     return collectives_->begin(kind, argument, another);
   }
 
-  /// Collective: the PE leaves the job. Returns why the file of GRAVEL_STATS_JSON could not be written, or nothing.
+  /// Leaves the job. Collective. Returns why the file of GRAVEL_STATS_JSON could not be written, or an empty text.
   std::string finalize();
-  /// In a process that was forked from this PE, which is no PE: lets go of what belongs to the PE. Signal-safe.
+  /// Called in a process that was forked from this PE, which is no PE: closes what belongs to the PE. Signal-safe.
   void forget_in_child() { link_->forget_in_child(); }
-  /// Prints the text, tells the others, ends this process. Thread: any.
+  /// Prints the text, notifies the other PEs, and ends this process. Any thread.
   [[noreturn]] void abort_job(const std::string& text, int status) { end_->abort(text, status); }
 
  private:
@@ -72,9 +72,9 @@ class runtime {
   std::optional<receiver_thread> receiver_;
 };
 
-/// The runtime of this process; throws gravel::error naming `caller` outside gravel_init .. gravel_finalize.
+/// The runtime of this process. Throws gravel::error that names `caller` outside gravel_init .. gravel_finalize.
 runtime& current_runtime(const char* caller);
-/// For what waits; throws in a handler, which would wait for itself.
+/// As current_runtime(), for a call that waits. Throws gravel::error in a handler, which would wait for itself.
 runtime& waiting_runtime(const char* caller);
 
 }  // namespace gravel::detail

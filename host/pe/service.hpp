@@ -1,5 +1,5 @@
-// gravel_service: a kernel that stays resident, whose blocks own what messages change (docs/services.md; the device's
-// side: device/service.cuh).
+// gravel_service: a resident kernel whose blocks own what messages change (docs/services.md; device side:
+// device/service.cuh).
 #pragma once
 #include <exception>
 #include <memory>
@@ -8,15 +8,15 @@
 #include "device/service_sender.cuh"
 #include "host/pe/services.hpp"
 
-/// All PEs say the same.
+/// Options of a service, the same at all PEs.
 struct gravel_service_options {
-  uint32_t blocks = 8;           ///< of each PE, 1 to 256: blocks that stay resident
-  uint32_t chunks = 64;          ///< of each of a service block's two rings: a power of two
-  uint32_t chunk_messages = 64;  ///< 32 to 1024
+  uint32_t blocks = 8;           ///< resident blocks of each PE, 1 to 256
+  uint32_t chunks = 64;          ///< chunks of each of a service block's two rings; a power of two
+  uint32_t chunk_messages = 64;  ///< messages in a chunk, 32 to 1024
 };
 
-/// A service: open from its constructor to close() or its destructor. The program gives gravel_service_delivery<Service block>
-/// to gravel_init.
+/// A service. It is open from its constructor to close() or its destructor. The program passes
+/// gravel_service_delivery<Service block> to gravel_init as a handler.
 /// @scope the program's host thread; collective: all PEs open and close the same services in the same order, while no
 ///   kernel runs
 /// @completion on return
@@ -26,7 +26,7 @@ template <class Service>
 class gravel_service {
  public:
   /// Opens the service.
-  /// @param block copied to the kernel; what it points to is memory of this PE's device
+  /// @param block copied to the kernel; it may point to memory of this PE's device
   /// @param how the same at all PEs
   /// @completion on return: the service is resident at all PEs
   /// @errors gravel::error, on all PEs, if the options cannot be, differ, or there is no room
@@ -46,14 +46,14 @@ class gravel_service {
 #endif
     });
   }
-  /// close(), unless an exception is on its way: then the other PEs may never come, and what is under way is lost.
+  /// Calls close(), except during an exception: then the other PEs may never come, and messages under way are lost.
   ~gravel_service() noexcept(false) {
     if (core_ && std::uncaught_exceptions() == exceptions_) close();
   }
   /// Moves an open service.
   gravel_service(gravel_service&&) = default;
 
-  /// For kernels of gravel_launch, until close().
+  /// The handle for kernels of gravel_launch, valid until close().
   /// @scope any host thread
   /// @errors gravel::error if the service is closed
   gravel_service_handle<Service> handle() const {
@@ -62,7 +62,7 @@ class gravel_service {
   }
 
   /// Ends the service. No kernel that sends may run.
-  /// @completion on return: all that was sent to the service, also by service blocks, is applied, and it has ended
+  /// @completion on return: all messages to the service, also those of service blocks, are applied, and it has ended
   void close() {
     if (!core_) return;
     core_->close();
@@ -74,7 +74,7 @@ class gravel_service {
   using context = gravel::detail::service_context<Service>;
   static constexpr bool is_given = gravel::detail::polls_arrivals<Service>;
   static context context_with(const Service& block) { return {{}, block}; }
-  /// The context is copied before the call ends.
+  /// Describes the service. `mine` must exist until open_service is constructed, which copies it.
   static gravel::detail::service_description describe(const gravel_service_options& how, const context& mine) {
     return {Service::name,
             {how.blocks, how.chunks, how.chunk_messages, uint32_t{sizeof(typename Service::message)}},

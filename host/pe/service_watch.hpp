@@ -1,4 +1,4 @@
-// The services that this PE has open, and whether they move: no aggregator sees their rings.
+// The open services of this PE. Checks that they make progress: no aggregator sees their rings.
 #pragma once
 #include <fmt/format.h>
 #include <algorithm>
@@ -17,21 +17,21 @@ class service_watch {
  public:
   explicit service_watch(uint32_t pe) : pe_(pe) {}
 
-  /// Thread of these three: the program's.
+  /// These three functions are for the program's thread.
   const std::vector<open_service*>& open() const { return open_; }
   void add(open_service& s) {
     const std::lock_guard lock(lock_);
     open_.push_back(&s);
   }
-  /// When it returns nobody looks at the service any more.
+  /// When it returns, no thread reads the service any more.
   void remove(open_service& s) {
     const std::lock_guard lock(lock_);
     std::erase(open_, &s);
     watches_.erase(&s);
   }
 
-  /// One of the looks of a stall_watch, in `limit_s` seconds. Returns what has stopped, in words; nothing if all moves.
-  /// Thread: any one.
+  /// Polls the services once; a stall_watch of `limit_s` seconds counts the polls. Returns what has stopped, in words,
+  /// or an empty text. One thread at a time, any.
   std::string look(uint64_t limit_s) {
     const std::lock_guard lock(lock_);
     for (open_service* s : open_) {
@@ -58,7 +58,7 @@ class service_watch {
     }
     return {};
   }
-  /// How the service blocks stand, a line for each. Thread: any.
+  /// State of the service blocks, one line for each. Any thread.
   std::string describe() {
     const std::lock_guard lock(lock_);
     std::string text;
@@ -87,7 +87,7 @@ class service_watch {
     stall_watch end;
   };
   uint32_t pe_;
-  std::mutex lock_;  ///< of all that follows where it is changed, or used by another thread
+  std::mutex lock_;  ///< protects the members below when they are changed, or used by another thread
   std::vector<open_service*> open_;
   std::map<const open_service*, watched> watches_;
 };

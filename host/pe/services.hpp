@@ -1,4 +1,4 @@
-// The services of a PE (host/pe/service.hpp) as the runtime sees them: memory, agreement with the other PEs, counts.
+// The services of a PE (host/pe/service.hpp) as the runtime sees them: memory, agreement with other PEs, counts.
 #pragma once
 #include <atomic>
 #include <string>
@@ -13,24 +13,24 @@ namespace gravel::detail {
 
 class runtime;
 
-/// What all PEs say alike about a service.
+/// Description of a service. All PEs must agree on it.
 struct service_description {
   std::string name;
   service_shape shape;
-  uint32_t threads;               ///< of a service block
-  uint32_t handler;               ///< id of gravel_service_delivery; 0: messages come in another way
-  const void* kernel;             ///< CUDA: the function
-  const void* context = nullptr;  ///< the handler's, of which the first is a service_view, for open_service to fill in;
-                                  ///< nullptr: that alone
+  uint32_t threads;    ///< threads of a service block
+  uint32_t handler;    ///< id of gravel_service_delivery; 0: messages come in another way
+  const void* kernel;  ///< CUDA: the function
+  /// the handler's context, which begins with a service_view that open_service fills in; nullptr: it has only that view
+  const void* context = nullptr;
   uint64_t context_bytes = sizeof(service_view);
 };
 
 class open_service {
  public:
-  /// Memory, the same at all PEs. Collective. Throws gravel::error on all PEs, with nothing allocated, if they do not
-  /// agree or one has no room; and before that if the description cannot be.
+  /// Allocates memory, the same at all PEs. Collective. Throws gravel::error on all PEs, with nothing allocated, if
+  /// they do not agree or one has no room. Throws it before that if the description is not possible.
   explicit open_service(const service_description&);
-  /// Ends the kernel, if close() has not; then what is under way is lost.
+  /// Ends the kernel unless close() has done so. Then messages under way are lost.
   ~open_service();
   open_service(const open_service&) = delete;
   open_service& operator=(const open_service&) = delete;
@@ -38,12 +38,12 @@ class open_service {
   const service_view& view() const { return view_; }
   gravel_t handle() const;
   service_life* life() const { return life_; }
-  /// What handles say for those who are not inside (check_open).
+  /// Number that handles carry outside of the service, to detect a closed one (check_open).
   uint32_t opening() const { return opening_; }
   const std::string& name() const { return what_.name; }
-  /// Starts the kernel, and returns when it is resident at all PEs and messages may be sent. Collective.
+  /// Starts the kernel. Returns when it is resident at all PEs and messages may be sent. Collective.
   void start(std::function<void(void* stream, uint64_t number)> run);
-  /// Returns when all that was sent is applied and the kernel has ended. Collective.
+  /// Returns when all messages are applied and the kernel has ended. Collective.
   void close();
 
   struct counts {
@@ -51,9 +51,9 @@ class open_service {
   };
   /// `applied` is read before `tickets`.
   counts read();
-  /// A copy of what its service blocks share with those who send. Thread: any.
+  /// A copy of the words that its service blocks share with senders. Any thread.
   std::vector<service_block> read_blocks();
-  /// Has its kernel been told to end? Thread: any.
+  /// True if the kernel was requested to end. Any thread.
   bool is_to_end() const { return is_to_end_; }
 
  private:

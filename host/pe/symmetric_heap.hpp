@@ -1,5 +1,5 @@
-// The symmetric heap of a PE: objects at the same offsets on all PEs, zeroed. Allocations and releases are collective;
-// what fails on one PE is undone on all, so that the heaps stay the same.
+// The symmetric heap of a PE: objects at the same offsets on all PEs, zeroed. Allocation and release are collective. A
+// call that fails on one PE is undone on all, so that the heaps stay the same.
 #pragma once
 #include <fmt/format.h>
 #include <algorithm>
@@ -16,14 +16,14 @@ namespace gravel::detail {
 
 class symmetric_heap {
  public:
-  /// A collective call of this kind and argument: contributes the words, returns the job's.
+  /// A collective call of this kind and argument: contributes the words and returns the job's totals.
   using together = std::function<collective_words(collective_kind, uint64_t argument, const collective_words&)>;
 
-  /// `base`: memory of the device that nobody has written since it was allocated.
+  /// `base`: device memory that was not written since it was allocated.
   symmetric_heap(backend& device, char* base, uint64_t bytes, uint32_t pe, together combine)
       : device_(device), base_(base), bytes_(bytes), pe_(pe), combine_(std::move(combine)), allocator_(bytes) {}
 
-  /// Throws gravel::error on all PEs, with nothing allocated, if it fails on one.
+  /// Throws gravel::error on all PEs, with nothing allocated, if one PE fails.
   void* allocate(uint64_t bytes) {
     const auto offset = allocator_.allocate(bytes);
     std::string why;
@@ -38,7 +38,7 @@ class symmetric_heap {
           text_of_bytes(bytes), text_of_bytes(allocator_.in_use()), text_of_bytes(device_.usable_bytes()));
     } else {
       try {
-        // The whole piece, before anybody knows of the object: nobody can send into it too early.
+        // Zeroes the whole piece before any PE knows the object: so no message can reach it too early.
         zero(*offset, allocator_.piece_at(*offset)->bytes);
       } catch (const std::exception& e) {
         why = e.what();
@@ -59,7 +59,7 @@ class symmetric_heap {
     fail("gravel_malloc: the symmetric heaps differ: {} bytes would lie at offsets {:#x} to {:#x}, here at {:#x}",
          bytes, all.least, all.most, *offset);
   }
-  /// Throws gravel::error, before anything is called together, for what is no object.
+  /// Throws gravel::error for an address that is no object, before the collective begins.
   void release(void* object) {
     const uint64_t offset = offset_of(object);
     combine_(collective_kind::release, offset, {});
@@ -93,7 +93,7 @@ class symmetric_heap {
   uint32_t pe_;
   together combine_;
   heap_allocator allocator_;
-  uint64_t touched_ = 0;  ///< what lies behind was never handed out, and still is as the device gave it: zero
+  uint64_t touched_ = 0;  ///< memory from here on was never handed out, so it is still zero
 };
 
 }  // namespace gravel::detail

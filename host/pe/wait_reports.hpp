@@ -1,4 +1,4 @@
-// The waits of this PE's kernels that last, as its monitor reads and tells them (lib/base/wait_report.hpp).
+// Long waits of this PE's kernels, which its monitor reads and reports (lib/base/wait_report.hpp).
 #pragma once
 #include <fmt/format.h>
 #include <map>
@@ -14,13 +14,14 @@ namespace gravel::detail {
 
 class wait_reports {
  public:
-  /// `patience_ns`: after which the lanes report.
+  /// `patience_ns`: the time after which lanes report a wait.
   wait_reports(wait_report& shared, uint64_t patience_ns) : shared_(shared), patience_ns_(patience_ns) {}
 
-  /// One of the looks of a stall_watch in the patience. A sentence that is due; nothing if none is. Thread: any one.
+  /// Polls once; a stall_watch counts the polls within the patience. Returns a sentence that is due, or nothing. One
+  /// thread at a time, any.
   std::optional<std::string> look() {
     if (!ring<>::arrived(&shared_.published, shared_.read)) {  // [P1]
-      // As long as a lane waits it reports again and again.
+      // A lane reports again and again while it waits.
       if (++polls_in_vain_ > most_in_vain) reported_.clear();
       return {};
     }
@@ -40,7 +41,7 @@ class wait_reports {
 
  private:
   using key = std::tuple<awaited, uint32_t, uint64_t>;
-  /// Where thousands of lanes wait for different words a few of them say enough.
+  /// If thousands of lanes wait for different words, the first few describe the situation.
   static constexpr size_t most_reported = 8;
   static constexpr int most_in_vain = 2 * heartbeat_polls;
 
