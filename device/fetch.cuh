@@ -73,10 +73,14 @@ GRAVEL_BOTH T fetching(const gravel_t& g, op o, T* dest, T operand, T expected, 
   uint64_t offset;
   if (forbidden_in_handler(g, o)) return T{};
   if (!locate(g, dest, sizeof(T), sizeof(T), pe, o, &offset)) return T{};
-  if (is_self(g, pe)) return count_one(g, &route_counters::in_place), answer_in_place(o, dest, operand, expected);
-  if (char* heap = peer_heap(g, pe))
-    return count_one(g, &route_counters::to_peers),
-           answer_in_place<scope::system>(o, reinterpret_cast<T*>(heap + offset), operand, expected);
+  if (is_self(g, pe)) {
+    count_one(g, &route_counters::in_place);
+    return answer_in_place(o, dest, operand, expected);
+  }
+  if (char* heap = peer_heap(g, pe)) {
+    count_one(g, &route_counters::to_peers);
+    return answer_in_place<scope::system>(o, reinterpret_cast<T*>(heap + offset), operand, expected);
+  }
   return from_word<T>(
       fetch_remote(g, o, static_cast<uint8_t>(value_type_of<T>()), offset, to_word(operand), to_word(expected), pe));
 }

@@ -61,10 +61,14 @@ GRAVEL_BOTH void load_message(const uint32_t* from, uint32_t (&message)[N]) {
 #if GRAVEL_ON_GPU
     if constexpr (at_once == 4) {
       const uint4 v = *reinterpret_cast<const uint4*>(from + i);
-      message[i] = v.x, message[i + 1] = v.y, message[i + 2] = v.z, message[i + 3] = v.w;
+      message[i] = v.x;
+      message[i + 1] = v.y;
+      message[i + 2] = v.z;
+      message[i + 3] = v.w;
     } else if constexpr (at_once == 2) {
       const uint2 v = *reinterpret_cast<const uint2*>(from + i);
-      message[i] = v.x, message[i + 1] = v.y;
+      message[i] = v.x;
+      message[i + 1] = v.y;
     } else
 #endif
       message[i] = from[i];

@@ -44,8 +44,10 @@ class gravel_service_batch {
     if (chunks_.shift < 32) return near_chunk(i >> chunks_.shift)[i & ((1u << chunks_.shift) - 1)];
     for (uint32_t n = chunks_.n; n > 1;) {
       const uint32_t half = n / 2;
-      if (chunks_.before[first + half] <= i) first += half, n -= half;
-      else n = half;
+      if (chunks_.before[first + half] <= i) {
+        first += half;
+        n -= half;
+      } else n = half;
     }
     return near_chunk(first)[i - chunks_.before[first]];
   }
@@ -181,8 +183,12 @@ struct service_reader {
         shift < 32 && (lane >= n_near || messages == 1u << shift || (lane == n_near - 1 && messages < 1u << shift));
     const bool all_alike = __all_sync(~0u, alike);
     if (lane == 0) {
-      to.before[0] = 0, to.n = n_near, to.shift = all_alike ? shift : 32;
-      to.far = far, to.far_first = far.place(far_next), to.n_far = n_far;
+      to.before[0] = 0;
+      to.n = n_near;
+      to.shift = all_alike ? shift : 32;
+      to.far = far;
+      to.far_first = far.place(far_next);
+      to.n_far = n_far;
       to.ends = false;
     }
   }

@@ -37,7 +37,10 @@ __device__ inline team_board& board_of_block() {
     if (seen == (mine | 1)) return board;
     if (seen == mine || !compare_swap_acquire<scope::shared>(&board.owner, seen, mine)) continue;
     board.block = 0;
-    for (uint32_t w = 0; w < 32; ++w) board.warp[w] = 0, board.arrived[w] = 0;
+    for (uint32_t w = 0; w < 32; ++w) {
+      board.warp[w] = 0;
+      board.arrived[w] = 0;
+    }
     store_release<scope::shared>(&board.owner, mine | 1);
   }
 }

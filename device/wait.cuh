@@ -125,7 +125,8 @@ GRAVEL_BOTH void gravel_flush(const gravel_t& g) {
   };
   while (either_asked()) {
     full_fence();
-    of_direct.poll_again(), of_block.poll_again();
+    of_direct.poll_again();
+    of_block.poll_again();
   }
 }
 

@@ -76,7 +76,8 @@ GRAVEL_BOTH wait_subject subject_of_word(const gravel_t& g, awaited what, const 
   const auto offset = static_cast<uint64_t>(reinterpret_cast<const char*>(word) - g.heap);
   if (offset < g.heap_bytes) s.offset = offset;
   s.type = static_cast<uint8_t>(value_type_of<T>());
-  s.wanted = to_word(wanted), s.found = to_word(found);
+  s.wanted = to_word(wanted);
+  s.found = to_word(found);
   return s;
 }
 

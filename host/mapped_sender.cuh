@@ -24,7 +24,11 @@ struct mapped_sender {
   /// @param g the kernel's handle
   /// @scope block, converged
   GRAVEL_DEVICE void begin(const gravel_t& g) {
-    if (threadIdx.x == 0) mine = g.heap, peers = g.peers, me = g.my_pe;
+    if (threadIdx.x == 0) {
+      mine = g.heap;
+      peers = g.peers;
+      me = g.my_pe;
+    }
     __syncthreads();
   }
   /// Does nothing. It exists so that a gravel_block_sender can be used instead.

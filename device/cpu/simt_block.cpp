@@ -42,7 +42,10 @@ std::string launch_state::enter_grid(uint64_t block, uint64_t number, team_call 
 }
 std::string launch_state::leave_grid(uint64_t block, uint64_t made) {
   std::lock_guard lock(mutex);
-  if (made < fewest_grid_calls) fewest_grid_calls = made, ended_with_fewest = block;
+  if (made < fewest_grid_calls) {
+    fewest_grid_calls = made;
+    ended_with_fewest = block;
+  }
   if (made >= grid_calls.size()) return {};
   const auto& [call, by] = grid_calls[made];
   return fmt::format("{} was called by block {} of the grid, but block {} has ended without it. {}",

@@ -19,7 +19,10 @@ sealed_memory::sealed_memory(const char* name, const std::string& what, uint64_t
     : bytes_(bytes), file_(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
   if (!file_) fail_errno("memfd_create for " + what);
   rlimit size{};  // the limit applies to memory files, too; beyond it the process would get SIGXFSZ
-  if (getrlimit(RLIMIT_FSIZE, &size) == 0 && size.rlim_cur < bytes) errno = EFBIG, fail_memory(what, bytes);
+  if (getrlimit(RLIMIT_FSIZE, &size) == 0 && size.rlim_cur < bytes) {
+    errno = EFBIG;
+    fail_memory(what, bytes);
+  }
   if (ftruncate(descriptor(), static_cast<off_t>(bytes)) != 0 || fcntl(descriptor(), F_ADD_SEALS, size_seals) != 0)
     fail_memory(what, bytes);
   map(what, flags);

@@ -66,7 +66,8 @@ class cpu_backend final : public cpu_launcher {
       attached_.emplace(at, std::move(theirs));
       return at;
     } catch (const error& e) {
-      return *why = e.what(), nullptr;
+      *why = e.what();
+      return nullptr;
     }
   }
   void forget_memory(void* at) override { attached_.erase(at); }

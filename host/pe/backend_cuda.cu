@@ -124,31 +124,47 @@ class cuda_backend final : public cuda_launcher {
     const device_scope here(context_);
     peer_memory memory{};
     bus_id().copy(memory.bus_id, sizeof(memory.bus_id) - 1);
-    if (cudaIpcGetMemHandle(&memory.handle, at) != cudaSuccess) return cudaGetLastError(), std::string();
+    if (cudaIpcGetMemHandle(&memory.handle, at) != cudaSuccess) {
+      cudaGetLastError();
+      return std::string();
+    }
     return {reinterpret_cast<const char*>(&memory), sizeof(memory)};
   }
   void* import_memory(const std::string& exported, std::string* why) override {
     const device_scope here(context_);
     peer_memory memory;
-    if (exported.size() != sizeof(memory)) return *why = "its description has a wrong size", nullptr;
+    if (exported.size() != sizeof(memory)) {
+      *why = "its description has a wrong size";
+      return nullptr;
+    }
     std::memcpy(&memory, exported.data(), sizeof(memory));
     memory.bus_id[sizeof(memory.bus_id) - 1] = 0;
     int other = -1;
-    if (cudaDeviceGetByPCIBusId(&other, memory.bus_id) != cudaSuccess)
-      return cudaGetLastError(), *why = std::string("this process does not see its GPU, ") + memory.bus_id, nullptr;
+    if (cudaDeviceGetByPCIBusId(&other, memory.bus_id) != cudaSuccess) {
+      cudaGetLastError();
+      *why = std::string("this process does not see its GPU, ") + memory.bus_id;
+      return nullptr;
+    }
     int reaches = 1, atomic = 1;
     if (other != device_) {
       cudaDeviceCanAccessPeer(&reaches, device_, other);
       cudaDeviceGetP2PAttribute(&atomic, cudaDevP2PAttrNativeAtomicSupported, device_, other);
     }
     const std::string pair = joined("GPU ", device_, " to GPU ", other);
-    if (!reaches) return *why = pair + ": no peer access", nullptr;
-    if (!atomic) return *why = pair + ": no atomic operations between them (no NVLink)", nullptr;
+    if (!reaches) {
+      *why = pair + ": no peer access";
+      return nullptr;
+    }
+    if (!atomic) {
+      *why = pair + ": no atomic operations between them (no NVLink)";
+      return nullptr;
+    }
     void* at = nullptr;
     const cudaError_t code = cudaIpcOpenMemHandle(&at, memory.handle, cudaIpcMemLazyEnablePeerAccess);
     if (code == cudaSuccess) return at;
     cudaGetLastError();
-    return *why = pair + ": cudaIpcOpenMemHandle: " + cudaGetErrorString(code), nullptr;
+    *why = pair + ": cudaIpcOpenMemHandle: " + cudaGetErrorString(code);
+    return nullptr;
   }
   void forget_memory(void* at) override {
     const device_scope here(context_);
@@ -338,7 +354,10 @@ class cuda_backend final : public cuda_launcher {
   ~cuda_backend() override {
     const device_scope here(context_);
     close_launcher();
-    if (resolver_part_.stream) services_.destroy(resolver_part_), resolver_stream_ = nullptr;
+    if (resolver_part_.stream) {
+      services_.destroy(resolver_part_);
+      resolver_stream_ = nullptr;
+    }
     for (cudaStream_t stream : {resolver_stream_, copy_})
       if (stream) cudaStreamDestroy(stream);
     for (waiting& w : waiting_)

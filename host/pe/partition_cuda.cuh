@@ -37,8 +37,10 @@ class partition_cuda {
     if (split_(nullptr, &n, &all, nullptr, 0, group) != CUDA_SUCCESS || n == 0)
       return "the driver cannot split this GPU";
     groups_.resize(n);
-    if (split_(groups_.data(), &n, &all, nullptr, 0, group) != CUDA_SUCCESS)
-      return groups_.clear(), "the driver cannot split this GPU";
+    if (split_(groups_.data(), &n, &all, nullptr, 0, group) != CUDA_SUCCESS) {
+      groups_.clear();
+      return "the driver cannot split this GPU";
+    }
     groups_.resize(n);
     taken_.assign(n, false);
     return {};

@@ -165,7 +165,10 @@ std::vector<uint64_t> peers::read_done(uint32_t rank) {
 
 peers::counts peers::read() {
   counts all;
-  for (const counts& ring : read_each()) all.applied += ring.applied, all.tickets += ring.tickets;
+  for (const counts& ring : read_each()) {
+    all.applied += ring.applied;
+    all.tickets += ring.tickets;
+  }
   return all;
 }
 

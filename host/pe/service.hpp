@@ -34,7 +34,8 @@ class gravel_service {
       : core_(std::make_unique<gravel::detail::open_service>(describe(how, context_with(block)))),
         exceptions_(std::uncaught_exceptions()) {
     gravel_service_handle<Service> inside = handle();
-    inside.in_service = true, inside.opening = 0;
+    inside.in_service = true;
+    inside.opening = 0;
     core_->start([inside, block, life = core_->life()](void* stream, uint64_t number) {
 #if GRAVEL_CUDA
       gravel::detail::serve<Service>

@@ -190,7 +190,10 @@ struct queue {
       return false;
     }
     if (load_acquire<scope::device>(&state->flushed_below) >= target) return true;
-    return in_turn([&] { return ask_flush(target), raise_to(&state->flushed_below, read_flushed()) >= target; });
+    return in_turn([&] {
+      ask_flush(target);
+      return raise_to(&state->flushed_below, read_flushed()) >= target;
+    });
   }
   /// Waits until everything with a ticket below `target` is applied at its destination. Thread scope: lane.
   GRAVEL_BOTH void flush(uint64_t target) const {

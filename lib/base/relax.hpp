@@ -48,7 +48,10 @@ class relax {
   /// Waits for an event that must come soon: on the host it sleeps only after thousands of rounds.
   GRAVEL_BOTH void briefly() {
 #if !GRAVEL_ON_GPU
-    if (rounds_ == sleeps_from - 1 && brief_ < 20'000) ++brief_, --rounds_;
+    if (rounds_ == sleeps_from - 1 && brief_ < 20'000) {
+      ++brief_;
+      --rounds_;
+    }
 #endif
     (*this)();
   }
@@ -57,9 +60,15 @@ class relax {
   /// GPU it is for a lane that waits for its own word: for some 100 us it hardly sleeps.
   GRAVEL_BOTH void attentively() {
 #if GRAVEL_ON_GPU
-    if (rounds_ == 7 && attentive_ < 256) ++attentive_, --rounds_;
+    if (rounds_ == 7 && attentive_ < 256) {
+      ++attentive_;
+      --rounds_;
+    }
 #else
-    if (rounds_ == sleeps_from + 3 * 64 - 1 && attentive_ < 8'000) ++attentive_, --rounds_;
+    if (rounds_ == sleeps_from + 3 * 64 - 1 && attentive_ < 8'000) {
+      ++attentive_;
+      --rounds_;
+    }
 #endif
     briefly();
   }

@@ -39,7 +39,11 @@ class call_table {
   /// Thread scope: block, converged; barriers before and behind it are the caller's.
   GRAVEL_DEVICE void begin(uint32_t rank, uint32_t size, uint32_t salt = 0) {
     for (uint32_t i = rank; i < PLACES; i += size) lock_[i] = worth_[i] = 0;
-    if (rank == 0) state_ = trying, seen_ = added_ = 0, factor_ = 0x9e3779b1u ^ salt << 1;
+    if (rank == 0) {
+      state_ = trying;
+      seen_ = added_ = 0;
+      factor_ = 0x9e3779b1u ^ salt << 1;
+    }
   }
 
   /// True: nothing is left to do for this lane. False: it is to make the call of `key` and `value`, which may be

@@ -98,7 +98,9 @@ class gravel_critical_sections {
     const auto n_pes = static_cast<uint32_t>(gravel_n_pes());
     check_alike(how);
     check(how, n_pes);
-    table_.keys = how.keys, table_.n_pes = n_pes, table_.my_pe = static_cast<uint32_t>(gravel_my_pe()),
+    table_.keys = how.keys;
+    table_.n_pes = n_pes;
+    table_.my_pe = static_cast<uint32_t>(gravel_my_pe());
     table_.blocks = how.blocks;
     table_.by_locks = how.exclusion == gravel_exclusion::locks;
     const bool fits = fits_shared(how, n_pes);

@@ -295,7 +295,9 @@ edge_list cage(int monomers, const graph_share& share) {
   };
   constexpr uint64_t of_slice = 1024, ahead = 16;
   const auto make = [&](uint64_t slice, moves& piece) {
-    piece.to.clear(), piece.ends.clear(), piece.edges.clear();
+    piece.to.clear();
+    piece.ends.clear();
+    piece.edges.clear();
     const uint64_t begin = first + slice * of_slice, end = std::min(begin + of_slice, first + count);
     for (uint64_t v = begin; v < end; ++v) {
       piece.finder.append(states[v], n, piece.to);

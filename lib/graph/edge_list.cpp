@@ -14,7 +14,8 @@ void check_share(const graph_share& share) {
 edge_keeper::edge_keeper(edge_list& list, const graph_share& share) : list_(list), share_(share) {
   check_share(share);
   const block_distribution blocks(list.vertices, share.parts);
-  first_ = blocks.first(share.part), count_ = blocks.count(share.part);
+  first_ = blocks.first(share.part);
+  count_ = blocks.count(share.part);
 }
 
 void give_weights(edge_list& list, uint32_t most, uint64_t seed) {

@@ -12,7 +12,10 @@ ghost_list find_ghosts(std::vector<uint32_t>& named, vertex_code codes, int me, 
   std::vector<uint64_t> bits(words), before(words);
   ghost_list ghosts;
   for (const uint32_t code : named)
-    if (codes.owner(code) != me) bits[code / 64] |= uint64_t{1} << code % 64, ++ghosts.uses;
+    if (codes.owner(code) != me) {
+      bits[code / 64] |= uint64_t{1} << code % 64;
+      ++ghosts.uses;
+    }
   ghosts.first.assign(static_cast<size_t>(parts) + 1, 0);
   for (uint64_t w = 0; w < words; ++w) {
     before[w] = ghosts.codes.size();

@@ -79,7 +79,10 @@ partition deal_out(const std::vector<uint32_t>& order, int parts) {
 partition by_degrees(const edge_list& whole, int parts) {
   if (whole.vertices > ~uint32_t{0}) fail("{} vertices are too many to be sorted by their edges", whole.vertices);
   std::vector<uint64_t> degree(whole.vertices);
-  for (const edge& e : whole.edges) ++degree[e.source], ++degree[e.target];
+  for (const edge& e : whole.edges) {
+    ++degree[e.source];
+    ++degree[e.target];
+  }
   std::vector<uint32_t> order(whole.vertices);
   std::iota(order.begin(), order.end(), 0u);
   std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return degree[a] > degree[b]; });

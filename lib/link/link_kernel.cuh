@@ -148,7 +148,8 @@ class basic_packet_receiver {
       return {};
     }
     const gravel_packet p = gravel::detail::packet_for_block(g_, ring_, next_);
-    next_ += p.has_come, held_ += p.has_come;
+    next_ += p.has_come;
+    held_ += p.has_come;
     return p;
   }
   /// Returns the buffer of a packet to the source.

@@ -109,7 +109,10 @@ class gravel_receiver {
     for (gravel::detail::watched_wait wait; !is_ready(ticket);) wait.attentively([&] { return awaited_segment(); });
     gravel_segment found = found_[ticket - first_];
     found_[ticket - first_].is_taken = true;
-    while (!found_.empty() && found_.front().is_taken) found_.pop_front(), ++first_;
+    while (!found_.empty() && found_.front().is_taken) {
+      found_.pop_front();
+      ++first_;
+    }
     --pending_;
     if (!found.has_come) return found;
     held_.push_back({found.input, found.packet.number});

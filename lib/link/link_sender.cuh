@@ -216,7 +216,8 @@ class gravel_sender {
       else
         gravel::detail::launch_alone(gravel::detail::between_copies<>, config, gravel_handle(), before, next, after,
                                      done);
-      after = {}, before = next;
+      after = {};
+      before = next;
     };
     number_packets(job, [&](uint32_t output, uint64_t number, uint64_t packet, bool is_last) {
       const gravel::detail::packet_ring& r = rings_.ring(first_ + output);

@@ -368,7 +368,8 @@ inline gravel_router::gravel_router(const std::vector<gravel_link*>& links, std:
   if (used.empty()) {  // one PE
     rings_ = std::make_shared<gravel::detail::ring_set>(name_, edge_list{}, gravel::detail::ring_shape{16, 2, 1});
   } else {
-    how_.packet_bytes = used[0]->shape().packet_bytes, how_.buffers = used[0]->shape().buffers;
+    how_.packet_bytes = used[0]->shape().packet_bytes;
+    how_.buffers = used[0]->shape().buffers;
     rings_ = std::make_shared<gravel::detail::ring_set>(name_, used, how_.lanes);
     for (const gravel::detail::link_edge& e : rings_->edges())
       for (gravel_link* l : links)

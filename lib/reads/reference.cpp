@@ -43,7 +43,10 @@ void reference_genome::find(std::string_view text, Found&& found) const {
   for (const std::string_view strand : {text, std::string_view(back)}) {
     uint64_t first = 0;
     bool known = false;
-    each_kmer(strand.substr(0, shape_.k), shape_, [&](uint64_t kmer, uint64_t) { first = kmer, known = true; });
+    each_kmer(strand.substr(0, shape_.k), shape_, [&](uint64_t kmer, uint64_t) {
+      first = kmer;
+      known = true;
+    });
     if (!known) return;
     for (auto at = std::lower_bound(index_.begin(), index_.end(), std::pair(first, uint64_t{0}));
          at != index_.end() && at->first == first; ++at)

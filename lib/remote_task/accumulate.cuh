@@ -120,7 +120,8 @@ GRAVEL_BOTH void accumulate_by_messages(const gravel_t& g, const copy_team& team
   for (uint64_t first = uint64_t{team.rank()} * most; first < count; first += uint64_t{team.size()} * most) {
     const auto now = static_cast<uint32_t>(count - first < most ? count - first : most);
     accumulation_piece p;
-    p.target = target + first * sizeof(T), p.signal = signal;
+    p.target = target + first * sizeof(T);
+    p.signal = signal;
     p.what = reduction_call{HOW, element<T>::type, false, 0}.word() | now << 8;
     for (uint32_t i = 0; i < now; ++i) p.set(i, source[first + i]);
     gravel_am<gravel_accumulation>(g, pe, p);

@@ -122,21 +122,27 @@ class gravel_task_chain {
     constexpr uint32_t id = handler_id<Task>::value, n = chain_words::arguments + call::words;
     const uint64_t from = offset_in_heap(q_.g, source.data), to = offset_in_heap(q_.g, target), signal = done.offset;
     const int signal_pe = done.pe < 0 || signal == task_words::none ? pe : done.pe;
-    if (!good_ || !check_order(q_, team_, id, pe, to, source.bytes, signal, signal_pe)) return good_ = false, *this;
+    if (!good_ || !check_order(q_, team_, id, pe, to, source.bytes, signal, signal_pe)) {
+      good_ = false;
+      return *this;
+    }
     if (used_ + n > task_words::most_chain ||
         (source.bytes != 0 && !lies_in_heap(from, source.bytes, q_.g.heap_bytes))) {
       if (team_.is_leader())
         report_error(q_.g, used_ + n > task_words::most_chain ? message_fault::task_chain : message_fault::task_address,
                      op::none, q_.g.my_pe, used_ + n > task_words::most_chain ? used_ + n : from,
                      used_ + n > task_words::most_chain ? task_words::most_chain : q_.g.heap_bytes, id);
-      return good_ = false, *this;
+      good_ = false;
+      return *this;
     }
     uint64_t* const stage = order_.words + task_words::payload + used_;
     stage[chain_words::names] = uint64_t{id} << 32 | uint64_t{task_check<Task>::shape.blocks} << 16 |
                                 uint64_t{static_cast<uint8_t>(start_of<Task>(task_start::shaped))} << 8 | call::words;
     stage[chain_words::places] =
         source.bytes << 32 | static_cast<uint64_t>(signal_pe) << 16 | static_cast<uint32_t>(pe);
-    stage[chain_words::source] = from, stage[chain_words::target] = to, stage[chain_words::signal] = signal;
+    stage[chain_words::source] = from;
+    stage[chain_words::target] = to;
+    stage[chain_words::signal] = signal;
     call::pack(stage + chain_words::arguments, arguments...);
     used_ += n;
     order_.words[task_words::sizes] = (order_.words[task_words::sizes] & ~uint64_t{0xff00}) | used_ << 8;

@@ -27,7 +27,12 @@ __global__ void __launch_bounds__(task_check<Task>::shape.threads)
   if (threadIdx.x < 32) {
     task_slot* const slot = slot_at(queue, ring, ticket);
     read_words(task, slot, ticket, tag, threadIdx.x, {0, ~tag});
-    if (threadIdx.x == 0) task.tag = tag, task.ticket = ticket, task.slot = slot, task.ring = ring;
+    if (threadIdx.x == 0) {
+      task.tag = tag;
+      task.ticket = ticket;
+      task.slot = slot;
+      task.ring = ring;
+    }
   }
   __syncthreads();
   run_open<Task>(queue, copy_team::block(queue.g), task, tag, blockIdx.x, gridDim.x);
@@ -107,7 +112,9 @@ class task_host {
     const gravel_task_handle& q = where_.host;
     task_slot* const slot = slot_at(where_.kernels, descriptor.ring, descriptor.ticket);
     open_task task{};
-    task.tag = descriptor.tag, task.ticket = descriptor.ticket, task.ring = descriptor.ring;
+    task.tag = descriptor.tag;
+    task.ticket = descriptor.ticket;
+    task.ring = descriptor.ring;
     tagged_word words[task_words::all];
     for (uint32_t i = 1; i < task_tag::words(task.tag); ++i)  // they may be seen behind the first
       do gravel_copy(&words[i], &slot->words[i], sizeof(words[i]));

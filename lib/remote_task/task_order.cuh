@@ -134,7 +134,11 @@ class open_order {
   GRAVEL_BOTH open_order(const gravel_task_handle& q, const task_order& o, uint32_t pe)
       : q_(q), o_(o), pe_(pe), start_(o.start), heap_(mapped_heap(q.g, static_cast<int>(pe))) {}
   /// It is kept in the own ring instead.
-  GRAVEL_BOTH void keep_here() { pe_ = q_.g.my_pe, heap_ = q_.g.heap, start_ = task_start::forward; }
+  GRAVEL_BOTH void keep_here() {
+    pe_ = q_.g.my_pe;
+    heap_ = q_.g.heap;
+    start_ = task_start::forward;
+  }
   GRAVEL_BOTH bool is_mapped() const { return heap_ != nullptr; }
   /// What can be done before the ticket is here: reads the word that this thread will write, and makes the fence where
   /// there is nothing to stage. The team has met since the payload was written. `fenced`: whoever sees the command sees
@@ -200,7 +204,8 @@ class open_order {
         send_counted(*q_.kept, team, to, static_cast<const char*>(from.data), from.bytes,
                      slot + offsetof(task_slot, arrived), pe_);
       to += from.bytes;
-      from.data = o_.payload.second.data, from.bytes = o_.payload.second.bytes;
+      from.data = o_.payload.second.data;
+      from.bytes = o_.payload.second.bytes;
     }
   }
 #if GRAVEL_ON_GPU

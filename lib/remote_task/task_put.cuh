@@ -66,14 +66,17 @@ GRAVEL_BOTH bool check_order(const gravel_task_handle& q, const copy_team& team,
   check_handle_everywhere(q.g, op::none);
   message_fault fault = message_fault::fine;
   uint64_t what = bytes, limit = q.memory.shape.payload_bytes;
-  if (static_cast<uint32_t>(pe) >= q.g.n_pes || static_cast<uint32_t>(signal_pe) >= q.g.n_pes)
-    fault = message_fault::task_pe,
-    what = static_cast<uint32_t>(static_cast<uint32_t>(pe) >= q.g.n_pes ? pe : signal_pe), limit = q.g.n_pes;
-  else if (bytes > limit) fault = message_fault::task_payload;
+  if (static_cast<uint32_t>(pe) >= q.g.n_pes || static_cast<uint32_t>(signal_pe) >= q.g.n_pes) {
+    fault = message_fault::task_pe;
+    what = static_cast<uint32_t>(static_cast<uint32_t>(pe) >= q.g.n_pes ? pe : signal_pe);
+    limit = q.g.n_pes;
+  } else if (bytes > limit) fault = message_fault::task_payload;
   else if ((target != task_words::none && target >= q.g.heap_bytes) ||
-           (signal != task_words::none && (signal % 8 != 0 || !lies_in_heap(signal, 8, q.g.heap_bytes))))
-    fault = message_fault::task_address,
-    what = target != task_words::none && target >= q.g.heap_bytes ? target : signal, limit = q.g.heap_bytes;
+           (signal != task_words::none && (signal % 8 != 0 || !lies_in_heap(signal, 8, q.g.heap_bytes)))) {
+    fault = message_fault::task_address;
+    what = target != task_words::none && target >= q.g.heap_bytes ? target : signal;
+    limit = q.g.heap_bytes;
+  }
   if (fault == message_fault::fine) return true;
   if (team.is_leader()) report_error(q.g, fault, op::none, q.g.my_pe, what, limit, id);
   return false;

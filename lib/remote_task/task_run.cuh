@@ -81,8 +81,10 @@ GRAVEL_DEVICE bool run_block(const gravel_task_t& t, const task_head& head, cons
   (
       [&] {
         if constexpr (!task_check<Tasks>::on_host) {
-          if (head.id() == handler_id<Tasks>::value && head.argument_words() == task_check<Tasks>::call::words)
-            run_block_of<Tasks>(t, target_of(t.queue, head), payload, arguments), known = true;
+          if (head.id() == handler_id<Tasks>::value && head.argument_words() == task_check<Tasks>::call::words) {
+            run_block_of<Tasks>(t, target_of(t.queue, head), payload, arguments);
+            known = true;
+          }
         }
       }(),
       ...);

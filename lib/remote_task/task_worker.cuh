@@ -58,7 +58,10 @@ class resident_worker {
       go_to(r, next, static_cast<uint32_t>((blockIdx.x + gridDim.x - next % gridDim.x) % gridDim.x));
     }
     taken_ = here_.near_done;
-    if (threadIdx.x == 0) notify_all(0), s_.first_ring = 0;
+    if (threadIdx.x == 0) {
+      notify_all(0);
+      s_.first_ring = 0;
+    }
     __syncthreads();
   }
   /// Behind the last look of the block.
@@ -83,7 +86,8 @@ class resident_worker {
     uint32_t rank = 0;
     uint64_t tag = 0;
     if (is_ring) {
-      at = s_.at[ring], rank = s_.rank[ring];
+      at = s_.at[ring];
+      rank = s_.rank[ring];
       if (ring != last_) tag = load_relaxed(&at.slot->words[0].tag);
     }
     const ring_cursor likely = s_.at[last_];
@@ -113,8 +117,13 @@ class resident_worker {
       read_words(s_.task, at.slot, at.next, tag, lane, {0, ~tag});
       last_ = found;
     }
-    if (lane == 0)
-      s_.task.tag = tag, s_.task.ticket = at.next, s_.task.slot = at.slot, s_.task.ring = found, s_.task.rank = rank;
+    if (lane == 0) {
+      s_.task.tag = tag;
+      s_.task.ticket = at.next;
+      s_.task.slot = at.slot;
+      s_.task.ring = found;
+      s_.task.rank = rank;
+    }
     __syncwarp();
     return tag;
   }
@@ -198,7 +207,9 @@ class resident_worker {
       const open_task& task = s_.task;
       const uint64_t number = fetch_add<scope::device>(word(q_.memory.line(task_memory::descriptors)), uint64_t{1});
       task_descriptor& descriptor = place_.descriptors[number % q_.memory.shape.descriptors()];
-      descriptor.ring = task.ring, descriptor.id = task.head().id(), descriptor.ticket = task.ticket,
+      descriptor.ring = task.ring;
+      descriptor.id = task.head().id();
+      descriptor.ticket = task.ticket;
       descriptor.tag = task.tag;
       store_release(&descriptor.number, number + 1);  // [T4]
       advance(task.ring);

@@ -57,7 +57,10 @@ class task_worker {
   GRAVEL_DEVICE void work(uint32_t batches) {
     relax idle;
     for (bool small = false;; small = !small) {  // first what is large, then what there is
-      while (own_.run(small ? 0 : 3)) small = false, idle.reset();
+      while (own_.run(small ? 0 : 3)) {
+        small = false;
+        idle.reset();
+      }
       if (small) {
         own_.settle();
         if (batches == 0) break;
@@ -74,15 +77,21 @@ class task_worker {
         bool polls = !queue_empty_, asked = false;
         run_state now{0, false};
         if (!polls && !has_handoff_) {
-          asked = true, now = live_now();
+          asked = true;
+          now = live_now();
           const auto arrivals = static_cast<uint32_t>(now.live / graph_words::arrival);
           polls = arrivals != seen_ || ++skipped_ == 16;
-          if (polls) seen_ = arrivals, skipped_ = 0;
+          if (polls) {
+            seen_ = arrivals;
+            skipped_ = 0;
+          }
         }
         if (has_handoff_ || (polls && !now.faulty && choose(small ? 1 : view_.width))) {
           has_handoff_ = false;
           if (!hands_out_ || !hand_out()) run_found();
-          --batches, small = true, idle.reset();
+          --batches;
+          small = true;
+          idle.reset();
           continue;
         }
         if (!asked) now = live_now();
@@ -167,7 +176,10 @@ class task_worker {
     ended_ = is == turn::ended;
     has_handoff_ = is == turn::has_handoff;
     if (polls_) queue_empty_ = false;  // who left it found something
-    if (has_handoff_) warp_.sync(), found_ = {warp_.from_leader(a.channel), 1, {warp_.from_leader(a.ticket), 1}, false};
+    if (has_handoff_) {
+      warp_.sync();
+      found_ = {warp_.from_leader(a.channel), 1, {warp_.from_leader(a.ticket), 1}, false};
+    }
     return polls_ || has_handoff_;
   }
   /// While another one polls: a leaf of where there were many; `only`: if it is this channel. Thread scope: lane.
@@ -299,7 +311,10 @@ class task_worker {
     }
     const bool refused = !admission.promise(warp_, most, room_was_short_);
     room_was_short_ = refused;
-    if (refused) return count(&counts_.refusals, 1), false;
+    if (refused) {
+      count(&counts_.refusals, 1);
+      return false;
+    }
     const auto from = view_.template channel_of<T>(depth);
     const uint32_t n = from.claim(warp_, most + others, offered);
     found_.promised = most;
@@ -395,7 +410,8 @@ class task_worker {
       if (warp_.is_leader()) fetch_add<scope::device>(&view_.words->live, ~uint64_t{0});
       count(&counts_.tasks, 1);
       count(&counts_.batches, 1);
-      next_type_ = warp_.from_leader(here.next_type()), next_row_ = warp_.from_leader(here.next_row());
+      next_type_ = warp_.from_leader(here.next_type());
+      next_row_ = warp_.from_leader(here.next_row());
     } while (next_type_ == none && take_next_leaf());
   }
   GRAVEL_DEVICE bool take_next_leaf() {
@@ -445,8 +461,10 @@ class task_worker {
       if (has && rank_in_task == 0) view_.template frames_of<T>(depth).space.free(row_of(element), 1);  // [K3]
     count(&counts_.tasks, n);
     count(&counts_.batches, 1);
-    if constexpr (facts<T>::lanes == 32)
-      next_type_ = warp_.from_leader(here.next_type()), next_row_ = warp_.from_leader(here.next_row());
+    if constexpr (facts<T>::lanes == 32) {
+      next_type_ = warp_.from_leader(here.next_type());
+      next_row_ = warp_.from_leader(here.next_row());
+    }
   }
   GRAVEL_DEVICE uint32_t row_of(uint32_t depth_row) const { return depth_row & ((1u << view_.frame_shift) - 1); }
   template <class C, class Here>

@@ -224,7 +224,10 @@ class task_exchange {
                     bring(static_cast<typename View::types*>(nullptr), come.element[i]);
                   warp_.sync();
                   s_.results.request_credit(s_.g, warp_, pe);
-                  if (warp_.is_leader()) s_.credits[pe] += n, s_.words->exported -= n;
+                  if (warp_.is_leader()) {
+                    s_.credits[pe] += n;
+                    s_.words->exported -= n;
+                  }
                   warp_.sync();
                   moved_ = true;
                 });
@@ -240,7 +243,8 @@ class task_exchange {
                   warp_.sync();
                   if (warp_.is_leader()) {
                     (placed ? s_.words->imported : s_.words->waiting) += n;
-                    s_.words->taken += n, --s_.words->open;
+                    s_.words->taken += n;
+                    --s_.words->open;
                     if (n > s_.words->most) s_.words->most = n;
                   }
                   warp_.sync();
@@ -272,7 +276,10 @@ class task_exchange {
     for_each_pe([&](uint32_t pe) { return !s_.tasks.has_requested(pe); },
                 [&](uint32_t pe) {
                   s_.tasks.request_credit(s_.g, warp_, pe);
-                  if (warp_.is_leader()) ++s_.words->open, ++s_.words->requested;
+                  if (warp_.is_leader()) {
+                    ++s_.words->open;
+                    ++s_.words->requested;
+                  }
                 });
     warp_.sync();
   }
@@ -289,7 +296,10 @@ class task_exchange {
       if (warp_.is_leader()) view_.report(task_fault::elsewhere, 0, 0);
       ended_ = true;
     } else {
-      if (here == done) finished_ = true, tell(s_.finished);
+      if (here == done) {
+        finished_ = true;
+        tell(s_.finished);
+      }
       ended_ = finished_ && !any_pe([&](uint32_t pe) { return !has_finished(pe); });
       if (ended_ && warp_.is_leader()) store_release<scope::device>(&view_.words->held, uint64_t{0});
     }
@@ -325,7 +335,10 @@ class task_exchange {
       left += lane_group::popcount(all);
       warp_.sync();
     }
-    if (warp_.is_leader()) s_.words->waiting = left, s_.words->imported += n - left;
+    if (warp_.is_leader()) {
+      s_.words->waiting = left;
+      s_.words->imported += n - left;
+    }
     warp_.sync();
     moved_ |= left != n;
   }
@@ -361,7 +374,10 @@ class task_exchange {
     const auto to = view_.template channel_of<Root>(t.depth);
     const frames<proxy> in = view_.template frames_of<proxy>(t.depth);
     if (!to.take_room(1)) return false;
-    if (!in.space.take_room(1)) return to.return_room(1), false;
+    if (!in.space.take_room(1)) {
+      to.return_room(1);
+      return false;
+    }
     const Root task = begin_proxy(in, in.space.row(in.space.draw(1)), t);
     fetch_add<scope::device>(&view_.words->live, graph_words::arrival + 1);
     fetch_add<scope::device>(&view_.words->counts.begun, uint64_t{1});
@@ -378,8 +394,10 @@ class task_exchange {
     for (uint32_t first = 0; first < view_.depths && depth == view_.depths; first += 32) {
       waiting =
           first + warp_.rank() < view_.depths ? view_.template channel_of<Root>(first + warp_.rank()).waiting() : 0;
-      if (const uint32_t some = warp_.ballot(waiting >= 2))
-        depth = first + lane_group::lowest(some), waiting = warp_.from_lane(waiting, lane_group::lowest(some));
+      if (const uint32_t some = warp_.ballot(waiting >= 2)) {
+        depth = first + lane_group::lowest(some);
+        waiting = warp_.from_lane(waiting, lane_group::lowest(some));
+      }
     }
     if (depth == view_.depths) return;
     const auto from = view_.template channel_of<Root>(depth);
@@ -388,7 +406,9 @@ class task_exchange {
     const channel_batch b = from.take(warp_, half < credits ? half : credits);
     if (b.count == 0) return;  // workers were faster
     if (warp_.is_leader()) {
-      s_.words->exported += b.count, s_.words->sent += b.count, s_.credits[pe] -= b.count;
+      s_.words->exported += b.count;
+      s_.words->sent += b.count;
+      s_.credits[pe] -= b.count;
       fetch_add<scope::device>(&view_.words->live, uint64_t{0} - b.count);
     }
     s_.tasks.send(s_.g, warp_, pe, b.count, [&](uint32_t i) {

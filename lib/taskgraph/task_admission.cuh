@@ -72,7 +72,10 @@ struct task_admission {
     for (;; looks = true) {
       if (looks && warp.ballot(!of.has_room(wanted)) != 0) return false;
       const bool took = of.take_room_now(wanted);
-      if (warp.ballot(!took) == 0) return warp.sync(), true;  // whichever lane draws: it has acquired what these have
+      if (warp.ballot(!took) == 0) {
+        warp.sync();  // whichever lane draws: it has acquired what these have
+        return true;
+      }
       if (took) of.return_room(wanted);
       if (looks) break;
     }
@@ -85,7 +88,8 @@ struct task_admission {
         if (warp.rank() < i) of.return_room(wanted);
         return false;
       }
-      return warp.sync(), true;
+      warp.sync();
+      return true;
     }
   }
   template <class... U>

@@ -460,7 +460,10 @@ class gravel_task_graph {
     unsigned best = 4, most = 0;
     for (unsigned warps = 4; warps <= 32; ++warps) {
       options_.warps = warps;
-      if (const unsigned all = warps * blocks_of_multiprocessor(); all != 0 && all >= most) most = all, best = warps;
+      if (const unsigned all = warps * blocks_of_multiprocessor(); all != 0 && all >= most) {
+        most = all;
+        best = warps;
+      }
     }
     return best;
 #else

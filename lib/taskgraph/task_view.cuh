@@ -388,11 +388,16 @@ class task_here {
   /// `none`, and an error, if it is not below this one's.
   template <class U>
   GRAVEL_DEVICE uint32_t level_for(const U& child) {
-    if (level_ == 0) return view_.report(task_fault::too_deep, index<T>, depth_), none;
+    if (level_ == 0) {
+      view_.report(task_fault::too_deep, index<T>, depth_);
+      return none;
+    }
     if constexpr (inner::has_level<U>) {
       const uint32_t level = child.level();
-      if ((LOCAL || inner::has_level<T>)&&level >= level_)
-        return view_.report(task_fault::level_does_not_fall, index<T>, level), none;
+      if ((LOCAL || inner::has_level<T>)&&level >= level_) {
+        view_.report(task_fault::level_does_not_fall, index<T>, level);
+        return none;
+      }
       return level;
     } else {
       return level_ - 1;
@@ -436,7 +441,8 @@ class task_here {
       if (rank_ == 0 && next_type_ == none) {  // its warp tries to go on with it
         if (!view_.template completes<C, ADD>(to.row(), to.input(), value...)) return;
         fetch_add<scope::device>(&view_.words->live, uint64_t{1});
-        next_type_ = index<C>, next_row_ = to.row();
+        next_type_ = index<C>;
+        next_row_ = to.row();
         return;
       }
     }

@@ -77,7 +77,10 @@ struct transfers {
     const uint64_t number = sent[pe] + 1;
     for (uint32_t i = warp.rank(); i < n; i += warp.size()) staging->element[i] = element(i);
     warp.sync();  // all have read `sent`
-    if (warp.is_leader()) staging->count = n, sent[pe] = number;
+    if (warp.is_leader()) {
+      staging->count = n;
+      sent[pe] = number;
+    }
     warp.sync();
     gravel_put_signal_warp(g, &place[g.my_pe], staging, offsetof(transfer, element) + n * sizeof(T), &come[g.my_pe],
                            number, GRAVEL_SIGNAL_SET, static_cast<int>(pe));

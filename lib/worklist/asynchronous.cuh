@@ -245,9 +245,11 @@ GRAVEL_DEVICE void expand_taken(const gravel_t& g, const worklist_view<Program>&
     __syncwarp();
   }
   if (have && !ghost) {
-    begin = w.graph.offsets[v], end = w.graph.offsets[v + 1];
+    begin = w.graph.offsets[v];
+    end = w.graph.offsets[v + 1];
     from = w.program.begin(v, from, end - begin);
-    ++done.expanded, done.edges += end - begin;
+    ++done.expanded;
+    done.edges += end - begin;
   }
   end = pass_on_pieces(w, a, begin, end, from);
   deal_out<true>(w, lists, begin, end, from);
@@ -293,14 +295,18 @@ GRAVEL_DEVICE void keep_watch(const gravel_t& g, const asynchronous_view& a) {
       const uint64_t theirs = poll_word(g, &a.reports[pe].received[wave % 2]),
                      out = poll_word(g, &a.reports[pe].sent[wave % 2]);
       all = all && wave_word::is_of(theirs, wave) && wave_word::is_of(out, wave);
-      r += wave_word::count(theirs), s += wave_word::count(out);
+      r += wave_word::count(theirs);
+      s += wave_word::count(out);
       const uint32_t rank = lowest_word::rank(poll_word(g, &a.reports[pe].lowest));
       least = rank < least ? rank : least;
     }
     least = __reduce_min_sync(~0u, least);
     if (lane == 0) store_relaxed<scope::device>(&words.allowed, least > no_rank - a.slack ? no_rank : least + a.slack);
     if (!reported || __ballot_sync(~0u, all) != ~0u) continue;
-    for (int step = 16; step; step /= 2) r += __shfl_xor_sync(~0u, r, step), s += __shfl_xor_sync(~0u, s, step);
+    for (int step = 16; step; step /= 2) {
+      r += __shfl_xor_sync(~0u, r, step);
+      s += __shfl_xor_sync(~0u, s, step);
+    }
     if (s == received_before) break;
     received_before = r;
     ++wave;

@@ -59,7 +59,8 @@ GRAVEL_DEVICE void deal_out(const worklist_view<Program>& w, const Lists& lists,
     for (uint64_t e = first + lane; e < last + lane; e += of_warp) {
       group.have = 0;
       for (uint32_t j = 0; j < edges_at_once; ++j) {
-        group.edge[j] = e + 32 * j, group.from[j] = passed;
+        group.edge[j] = e + 32 * j;
+        group.from[j] = passed;
         group.have |= static_cast<uint32_t>(group.edge[j] < last) << j;
       }
       follow<READ_FIRST>(w, lists, group);
@@ -70,7 +71,8 @@ GRAVEL_DEVICE void deal_out(const worklist_view<Program>& w, const Lists& lists,
     for (uint32_t k = 0; k < longest; k += edges_at_once) {
       group.have = 0;
       for (uint32_t j = 0; j < edges_at_once; ++j) {
-        group.edge[j] = begin + k + j, group.from[j] = from;
+        group.edge[j] = begin + k + j;
+        group.from[j] = from;
         group.have |= static_cast<uint32_t>(k + j < mine) << j;
       }
       follow<READ_FIRST>(w, lists, group);
@@ -138,9 +140,11 @@ GRAVEL_DEVICE void expand_near_list(const worklist_view<Program>& w, work_done& 
     uint32_t v = 0;
     bool hub = false;
     if (of_warp + lane < size && (v = w.near[turn][of_warp + lane], w.program.vertices.take(v, &from))) {
-      begin = w.graph.offsets[v], end = w.graph.offsets[v + 1];
+      begin = w.graph.offsets[v];
+      end = w.graph.offsets[v + 1];
       from = w.program.begin(v, from, end - begin);
-      ++done.expanded, done.edges += end - begin;
+      ++done.expanded;
+      done.edges += end - begin;
       hub = end - begin >= hub_edges;
     }
     cut_up(w, hub, v, end - begin, from);
@@ -171,7 +175,8 @@ GRAVEL_DEVICE void expand_pieces(const worklist_view<Program>& w) {
     for (uint64_t e = first + threadIdx.x / 32 * 32 * edges_at_once; e < last; e += blockDim.x * edges_at_once) {
       group.have = 0;
       for (uint32_t j = 0; j < edges_at_once; ++j) {
-        group.edge[j] = e + lane + 32 * j, group.from[j] = from;
+        group.edge[j] = e + lane + 32 * j;
+        group.from[j] = from;
         group.have |= static_cast<uint32_t>(group.edge[j] < last) << j;
       }
       follow<true>(w, lists, group);

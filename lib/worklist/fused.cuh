@@ -165,10 +165,12 @@ GRAVEL_DEVICE void expand_local(const local_lists<Program>& lists, uint32_t from
     typename worklist_view<Program>::value from{};
     if (of_warp + lane < size) {
       const uint32_t v = lists.mine.entries[from_turn][of_warp + lane];
-      begin = w.graph.offsets[v], end = w.graph.offsets[v + 1];
+      begin = w.graph.offsets[v];
+      end = w.graph.offsets[v + 1];
       if (w.program.vertices.take(v, &from)) {
         from = w.program.begin(v, from, end - begin);
-        ++done.expanded, done.edges += end - begin;
+        ++done.expanded;
+        done.edges += end - begin;
       } else {
         end = begin;
       }
@@ -188,8 +190,10 @@ GRAVEL_DEVICE void scan_far(const local_lists<Program>& lists, uint32_t size) {
     uint32_t least = ~0u;
     for (uint32_t of_warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32 * 32; of_warp < size; of_warp += lanes) {
       uint32_t v = 0, word = least_keys::initial_word;
-      if (of_warp + lane < size)
-        v = old[of_warp + lane], word = load_relaxed<scope::device>(&w.program.vertices.words[v]);
+      if (of_warp + lane < size) {
+        v = old[of_warp + lane];
+        word = load_relaxed<scope::device>(&w.program.vertices.words[v]);
+      }
       const bool waits = least_keys::waits(word), is_near = least_keys::key_of(word) < lists.limit;
       if (waits && !is_near && least_keys::key_of(word) < least) least = least_keys::key_of(word);
       lists.near(waits && is_near, v);
@@ -210,7 +214,11 @@ __global__ void __launch_bounds__(fused_threads)
   worklist_words& words = *w.words;
   const uint32_t near_turn = words.near_turn;
   uint32_t turn = 0, limit = words.limit, epoch = words.epoch, far_turn = words.far_turn, rounds = 0;
-  if (threadIdx.x == 0) mine.size[1] = 0, mine.leaves = 0, mine.least = ~0u;
+  if (threadIdx.x == 0) {
+    mine.size[1] = 0;
+    mine.leaves = 0;
+    mine.least = ~0u;
+  }
   take_share(mine, turn, w.near[near_turn], words.near_size[near_turn]);
   if (how.has_hubs) scan_for_hubs(w, mine, turn);
   block_rendezvous all = rendezvous_of_blocks(w, mine, ++epoch, turn);
@@ -245,7 +253,10 @@ __global__ void __launch_bounds__(fused_threads)
     }
     expand_local(local_lists<Program>{w, mine, 1 - turn, 1 - near_turn, far_turn, limit}, turn, done);
     __syncthreads();
-    if (threadIdx.x == 0) mine.size[turn] = 0, mine.least = ~0u;
+    if (threadIdx.x == 0) {
+      mine.size[turn] = 0;
+      mine.least = ~0u;
+    }
     turn = 1 - turn;
     ++rounds;
     if (how.has_hubs) scan_for_hubs(w, mine, turn);
@@ -259,7 +270,9 @@ __global__ void __launch_bounds__(fused_threads)
   done.add_to(w.words);
   if (blockIdx.x == 0 && threadIdx.x == 0) {
     words.near_size[near_turn] = all.total;  // turn_over_fused adds it
-    words.limit = limit, words.epoch = epoch, words.far_turn = far_turn;
+    words.limit = limit;
+    words.epoch = epoch;
+    words.far_turn = far_turn;
     words.rounds += rounds;
   }
 }

@@ -50,7 +50,8 @@ GRAVEL_DEVICE void post_ghosts(const gravel_t& g, const worklist_view<Program>& 
       const uint32_t v = w.remote[of_warp + lane];
       if (w.program.vertices.take(v, &post.value)) {
         const uint32_t code = w.graph.ghosts[v - w.graph.own];
-        owner = w.graph.codes.owner(code), post.place = w.graph.codes.place(code);
+        owner = w.graph.codes.owner(code);
+        post.place = w.graph.codes.place(code);
       }
     }
     const unsigned same = __match_any_sync(~0u, owner);
@@ -91,7 +92,8 @@ GRAVEL_DEVICE void take_posted(const gravel_t& g, const worklist_view<Program>& 
       listing found = listing::none;
       if (of_warp + lane < size) {
         const auto post = in.posted[in.first[pe] + of_warp + lane];
-        v = post.place, found = lists.offer(v, post.value);
+        v = post.place;
+        found = lists.offer(v, post.value);
       }
       lists.near(found == listing::near, v);
       lists.far(found == listing::far, v);
@@ -153,7 +155,8 @@ class inbox_memory {
       }
       most = std::max<uint64_t>(most, before);
     }
-    first_ = device_array<uint32_t>(first), there_ = device_array<uint32_t>(there),
+    first_ = device_array<uint32_t>(first);
+    there_ = device_array<uint32_t>(there);
     counters_ = device_array<uint32_t>(std::vector<uint32_t>(n, 0));
     view_ = {gravel_malloc<posted_value<Value>>(most * sizeof(posted_value<Value>)),
              gravel_malloc<uint32_t>(n * sizeof(uint32_t)), first_.data(), there_.data(), counters_.data()};

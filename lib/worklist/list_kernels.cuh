@@ -114,8 +114,10 @@ GRAVEL_DEVICE void split_far_list(const worklist_view<Program>& w, uint32_t limi
     for (uint32_t of_warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32 * 32; of_warp < size;
          of_warp += gridDim.x * blockDim.x) {
       uint32_t v = 0, word = least_keys::initial_word;
-      if (of_warp + lane < size)
-        v = w.far[turn][of_warp + lane], word = load_relaxed<scope::device>(&w.program.vertices.words[v]);
+      if (of_warp + lane < size) {
+        v = w.far[turn][of_warp + lane];
+        word = load_relaxed<scope::device>(&w.program.vertices.words[v]);
+      }
       const bool waits = least_keys::waits(word), is_near = least_keys::key_of(word) < limit;
       lists.near(waits && is_near, v);
       lists.far(waits && !is_near, v);

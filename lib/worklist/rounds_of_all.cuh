@@ -73,13 +73,19 @@ __global__ void __launch_bounds__(256)
     if (of_all_reports(g, reports, &round_report::some, [](uint64_t a, uint64_t b) { return a + b; }) != 0) {
       if constexpr (std::is_same_v<Sender, mapped_sender>) {
         post_ghosts(g, w, inboxes, sender);
-        inner::join_blocks(g, [&] { notify_posted(g, w, inboxes, sender), ++words.exchanges; });
+        inner::join_blocks(g, [&] {
+          notify_posted(g, w, inboxes, sender);
+          ++words.exchanges;
+        });
         gravel_barrier(g);  // [X2]
         take_posted(g, w, inboxes);
         inner::join_blocks(g, [] {});
       } else {
         send_ghosts(g, w, sender);
-        inner::join_blocks(g, [&words] { words.remote_size = 0, ++words.exchanges; });
+        inner::join_blocks(g, [&words] {
+          words.remote_size = 0;
+          ++words.exchanges;
+        });
         gravel_barrier(g);  // [X2]
       }
       continue;

@@ -97,7 +97,10 @@ class gravel_worklist {
     view_.program = program;
     view_.program.vertices.words = words_.data();
     view_.graph = graph;
-    for (int i = 0; i < 2; ++i) view_.near[i] = lists_.data() + i * own, view_.far[i] = lists_.data() + (2 + i) * own;
+    for (int i = 0; i < 2; ++i) {
+      view_.near[i] = lists_.data() + i * own;
+      view_.far[i] = lists_.data() + (2 + i) * own;
+    }
     view_.remote = lists_.data() + 4 * own;
     view_.hubs = hubs_.data();
     view_.words = shared_.data();
@@ -183,7 +186,9 @@ class gravel_worklist {
       while (goes_on && exchange());
     } while (goes_on && advance() && (goes_on = gravel_n_pes() == 1 || !is_too_wide()));
     const gravel::detail::worklist_words here = words();
-    counts_.expanded = here.expanded, counts_.edges = here.edges, counts_.sent = here.sent,
+    counts_.expanded = here.expanded;
+    counts_.edges = here.edges;
+    counts_.sent = here.sent;
     counts_.rounds = here.rounds;
     counts_.pieces = here.pieces;
     return goes_on;
@@ -421,7 +426,8 @@ class gravel_worklist {
       gravel::detail::worklist_sizes of_pe;
       std::memcpy(&of_pe, &of_all[pe * first_words], sizeof(of_pe));
       least_of_all_ = std::min(least_of_all_, of_pe.least);
-      some |= of_pe.remote_size != 0, near |= of_pe.near_size[of_pe.near_turn] != 0;
+      some |= of_pe.remote_size != 0;
+      near |= of_pe.near_size[of_pe.near_turn] != 0;
       if (static_cast<int>(pe) == gravel_my_pe()) here = of_pe.remote_size;
     }
     if (!some) return near;
