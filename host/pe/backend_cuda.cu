@@ -1,5 +1,5 @@
-// The CUDA backend: heap in GPU memory, segment pinned for the GPU, the resolver kernel applies what arrives. The
-// kernels are the program's (host/pe/cuda_program.cuh): no code for GPUs is compiled here.
+// The CUDA backend. The heap lies in GPU memory, the segment is pinned for the GPU, and the resolver kernel applies
+// arriving messages. The program contains the kernels (host/pe/cuda_program.cuh): no GPU code is compiled here.
 #include <cuda_runtime.h>
 #include <unistd.h>
 
@@ -22,7 +22,7 @@
 namespace gravel::detail {
 namespace {
 
-/// GPUs that CUDA will show this process, counted without CUDA; 0: not known.
+/// Number of GPUs that CUDA will show this process, counted without CUDA; 0: not known.
 uint32_t visible_gpus() {
   if (const char* list = std::getenv("CUDA_VISIBLE_DEVICES"))
     return *list == 0 ? 0 : static_cast<uint32_t>(std::count(list, list + std::strlen(list), ',')) + 1;
@@ -45,11 +45,12 @@ class cuda_backend final : public cuda_launcher {
   handler_table handlers() const override { return program_.handlers; }
 
   void open(uint32_t local_rank, uint32_t local_size) override {
-    // A kernel that is loaded while the resolver stays may wait for it for ever. If this comes in time, all kernels of
-    // the program are loaded now; if not, each is at its first launch (load() in the launcher).
+    // A kernel that is loaded while the resolver is resident may wait for it forever. If this setting comes in time,
+    // CUDA loads all kernels of the program now. If not, each is loaded at its first launch (load() in the launcher).
     setenv("CUDA_MODULE_LOADING", "EAGER", 0);
-    // Under MPS kernels of several PEs run at once, and a kernel that waits for another PE's resolver must not have
-    // taken its place: each PE has its part of the multiprocessors. CUDA reads this when it is first used.
+    // Under MPS kernels of several PEs run at once. A kernel that waits for another PE's resolver must not occupy the
+    // place of that resolver. So each PE has its own part of the multiprocessors. CUDA reads this variable at its first
+    // use.
     if (const uint32_t gpus = visible_gpus(); gpus && local_size > gpus)
       setenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", std::to_string(100 / ((local_size + gpus - 1) / gpus)).c_str(), 0);
     int count = 0;
@@ -66,15 +67,15 @@ class cuda_backend final : public cuda_launcher {
     cuda_check(cudaHostAlloc(&mailbox_, sizeof(resolver_mailbox), cudaHostAllocDefault), "cudaHostAlloc");
     *mailbox_ = {};
     const settings& s = current_settings();
-    // A kernel that uses shared memory finds no place on a multiprocessor where the resolver runs, because how memory
-    // is divided there into cache and shared memory is fixed meanwhile. A quarter of them is always left to programs.
-    // Under MPS the resolvers of all PEs of this GPU run at once, otherwise only those of one.
+    // A kernel that uses shared memory cannot run on a multiprocessor where the resolver runs, because the division of
+    // its memory into cache and shared memory is fixed meanwhile. So a quarter of the multiprocessors is left to
+    // programs. Under MPS the resolvers of all PEs of this GPU run at once; otherwise only that of one PE.
     int under_mps = 0;
     cudaDeviceGetAttribute(&under_mps, cudaDevAttrMpsEnabled, device_);
     under_mps_ = under_mps != 0;
     const uint32_t on_this_gpu = (local_size + static_cast<uint32_t>(count) - 1) / static_cast<uint32_t>(count);
     own_ring_bytes_ = s.own_ring_size ? s.own_ring_size : properties.totalGlobalMem / 16 / on_this_gpu;
-    // Under MPS what a process sees of the GPU is its part already.
+    // Under MPS a process sees only its part of the GPU.
     const char* const percentage = std::getenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
     const auto part = std::clamp<uint64_t>(percentage ? std::strtoul(percentage, nullptr, 10) : 100, 1, 100);
     const uint64_t at_once = under_mps_ ? (on_this_gpu * part + 99) / 100 : 1;
@@ -84,7 +85,7 @@ class cuda_backend final : public cuda_launcher {
     resident_ = s.resolver_resident;
     resolvers_at_once_ = at_once;
     services_.open(s.partition, under_mps_, s.resolver_quantum_us);
-    if (services_.has_parts()) {  // else it runs where it finds room
+    if (services_.has_parts()) {  // otherwise the resolver runs where it finds room
       cudaStreamDestroy(resolver_stream_);
       resolver_part_ = services_.parts().take(blocks_ + ring_blocks_, urgency());
       resolver_stream_ = resolver_part_.stream;
@@ -115,7 +116,7 @@ class cuda_backend final : public cuda_launcher {
     cuda_check(cudaStreamSynchronize(copy_), "cudaMemset");
   }
 
-  /// CUDA exports whole allocations, which are multiples of 2 MiB: a smaller one might share its own with others.
+  /// CUDA exports whole allocations, in multiples of 2 MiB. A smaller one might share its allocation with others.
   void* allocate_exportable(uint64_t bytes, const char* what) override {
     constexpr uint64_t granule = 2 << 20;
     return allocate((bytes + granule - 1) / granule * granule, what);
@@ -171,7 +172,7 @@ class cuda_backend final : public cuda_launcher {
     cudaIpcCloseMemHandle(at);
   }
   bool runs_beside_others() const override { return under_mps_; }
-  /// A program without handlers on the device sends nothing through it.
+  /// A program without handlers on the device sends nothing through this ring.
   uint64_t own_ring_bytes() const override { return program_.handlers.any_on_device ? own_ring_bytes_ : 0; }
 
   void pin(void* memory, uint64_t bytes) override {
@@ -224,7 +225,7 @@ class cuda_backend final : public cuda_launcher {
     if (!resident_) return "services need GRAVEL_RESOLVER_RESIDENT=yes";
     const device_scope here(context_);
     std::lock_guard lock(lock_);
-    // Where each block may come to a multiprocessor of its own, an eighth of them stays for the program.
+    // If each block may occupy a multiprocessor of its own, an eighth of them is left to the program.
     const uint64_t needed = services_.has_parts() ? residency_cuda::processors_for(kernel) : kernel.blocks;
     const uint64_t most = processors_count() - processors_count() / 8,
                    taken = resolver_processors_ + resolvers_at_once_ * services_.blocks();
@@ -241,7 +242,7 @@ class cuda_backend final : public cuda_launcher {
     services_.add(kernel, urgency());
     const auto begin = std::chrono::steady_clock::now();
     for (relax wait;
-         tend_services(), load_acquire(&kernel.control->resident) == 0;) {  // [V3]; it may have had its time already
+         tend_services(), load_acquire(&kernel.control->resident) == 0;) {  // [V3]; its quantum may be over already
       const bool late =
           std::chrono::steady_clock::now() - begin > std::chrono::seconds(current_settings().connect_timeout_s);
       if (late)
@@ -288,9 +289,9 @@ class cuda_backend final : public cuda_launcher {
     }
     host_ = std::make_unique<host_receiver>(setup.host_ring, sink_kind::host, setup.host_handle);
     if (resident_) resolver_processors_ = resolvers_at_once_ * (blocks_ + rings_.blocks);
-    // Once now: it finds nothing and ends.
+    // Launches the resolver once now. It finds nothing and ends.
     std::unique_lock lock(lock_);
-    // A packet of the usual size fits what a block may have.
+    // A packet of the usual size fits into the shared memory of a block.
     const size_t own = prepare(program_.resolver, lock).static_shared + resolver_shared_bytes;
     limits_.stage_units = static_cast<uint32_t>(
         std::min<uint64_t>(packet_capacity_units(setup.device_ring.packet_size), (most_shared() - own) / sizeof(unit)));
@@ -375,11 +376,11 @@ class cuda_backend final : public cuda_launcher {
     if (state == cudaSuccess) launch_resolver();
     else if (state != cudaErrorNotReady) cuda_check(state, "the resolver kernel");
   }
-  /// Dynamic shared memory of its blocks.
+  /// Dynamic shared memory of the resolver's blocks.
   size_t resolver_bytes() const { return resolver_shared_bytes + limits_.stage_units * sizeof(unit); }
   void launch_resolver() {
     const profile_range range("launch resolver");
-    // Whatever rings from here on wants another kernel: this one may just have looked.
+    // A doorbell that changes from here on asks for another kernel: this one may just have polled.
     if (setup_.peer_doorbell) seen_doorbell_ = load_acquire(setup_.peer_doorbell);
     store_relaxed(&mailbox_->left_over, uint64_t{0});
     cuda_check(cudaMemsetAsync(&state_->resident, 0, 4 * sizeof(uint32_t), resolver_stream_), "cudaMemset");
@@ -392,12 +393,12 @@ class cuda_backend final : public cuda_launcher {
   const cuda_program program_;
   int device_ = 0;
   std::string description_;
-  unsigned blocks_ = 1, ring_blocks_ = 1;  ///< of the resolver: for the landing ring, for peers' rings
+  unsigned blocks_ = 1, ring_blocks_ = 1;  ///< of the resolver: for the landing ring, for peer rings
   uint64_t resolvers_at_once_ = 1;         ///< on this GPU
   resolver_limits limits_{};
   cudaStream_t resolver_stream_ = nullptr, copy_ = nullptr;
-  partition_cuda::part resolver_part_;  ///< of the GPU, if it is partitioned
-  /// For a quiet, and for what all PEs wait in, which another thread's quiet shall not have to wait for.
+  partition_cuda::part resolver_part_;  ///< part of the GPU, if it is partitioned
+  /// Two streams: a quiet of one thread must not wait behind a wait for all PEs.
   struct waiting {
     std::mutex lock;
     cudaStream_t stream = nullptr;

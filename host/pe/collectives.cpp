@@ -12,7 +12,7 @@
 namespace gravel::detail {
 namespace {
 
-/// What the host works on: the program's memory, or a copy if that is the device's.
+/// Memory on which the host works: the program's memory, or a copy if that is device memory.
 class host_view {
  public:
   host_view(backend& device, const void* at, uint64_t bytes, bool read) : device_(device), at_(const_cast<void*>(at)) {
@@ -61,7 +61,7 @@ T combined(collective_kind kind, T a, T b) {
   return add(a, b);
 }
 
-/// `all`: n values of each PE in order of PE, perhaps not aligned. Combines those of the PEs [0, end).
+/// `all`: n values of each PE in order of PE, perhaps not aligned. Combines the values of the PEs [0, end).
 template <class T>
 void fold(collective_kind kind, std::byte* to, const std::byte* all, uint64_t n, uint32_t end) {
   for (uint64_t i = 0; i < n; ++i) {
@@ -87,7 +87,8 @@ fold_function fold_of(value_type type) {
   }
 }
 
-/// Calls step(begin, end) for pieces of at most `most` of `count`, at least once: also nothing is agreed upon.
+/// Calls step(begin, end) for pieces of at most `most` of `count` elements, at least once: even an empty call is
+/// compared.
 template <class F>
 void in_pieces(uint64_t count, uint64_t most, F step) {
   uint64_t done = 0;

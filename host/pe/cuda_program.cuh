@@ -1,4 +1,4 @@
-// What a program compiles itself where nvcc does: kernels that contain its handlers. The rest of the CUDA backend is
+// The part of the CUDA backend that nvcc compiles with the program: kernels that contain its handlers. All else is
 // compiled once, in libgravel_cuda (host/pe/backend_cuda.cu).
 #pragma once
 #include "device/resolver.cuh"
@@ -7,7 +7,8 @@
 
 namespace gravel::detail {
 
-/// Made from the list of a program's handlers. Kernels are host functions' addresses, as cudaLaunchKernel takes them.
+/// Made from the list of a program's handlers. Kernels are given as addresses of host functions, as for
+/// cudaLaunchKernel.
 struct cuda_program {
   handler_table handlers;
   const void* resolver;   ///< a kernel
@@ -26,13 +27,13 @@ struct cuda_program {
   }
 };
 
-/// The rest of gravel_init.
+/// The main part of gravel_init.
 void start_on_cuda(const cuda_program&);
-/// Beside what a kernel runs.
+/// What has to run beside a kernel.
 enum class company : uint8_t {
-  resolver,  ///< which has to be there before it starts
-  none,      ///< at once: it sends no messages and waits for none
-  apart      ///< the same, and kernels that run meanwhile do not wait for its stores to other GPUs: launch_apart
+  resolver,  ///< the resolver, which must be resident before the kernel starts
+  none,      ///< nothing: the kernel starts at once; it sends no messages and waits for none
+  apart      ///< nothing; and other kernels do not wait for its stores to other GPUs (launch_apart)
 };
 void launch_on_cuda(const void* kernel, const gravel_launch_config& how, void** arguments,
                     company with = company::resolver);

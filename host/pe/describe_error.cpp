@@ -12,7 +12,7 @@
 namespace gravel::detail {
 
 namespace {
-/// "gravel_reduce, sum of float".
+/// Text of a reduction call, such as "gravel_reduce, sum of float".
 std::string text_of(const reduction_call& call) {
   static constexpr const char* operations[] = {"sum", "product", "minimum", "maximum"};
   static constexpr const char* types[] = {"float",   "double",   "gravel_half", "gravel_bfloat16",
@@ -47,7 +47,7 @@ std::string text_of_bad_reduction(const device_error& found) {
   }
   return fmt::format("gravel_reduce to PE {}, which there is not", static_cast<int32_t>(found.pe));
 }
-/// Of a program that was compiled with GRAVEL_CHECK.
+/// Text of a fault that a program compiled with GRAVEL_CHECK has found.
 std::string text_of_team_fault(message_fault fault, const device_error& found) {
   const auto call = static_cast<team_call>(found.pe);
   const char* const name = facts_of(call).name;

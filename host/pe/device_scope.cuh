@@ -1,4 +1,4 @@
-// CUDA calls mean the device that is current in the calling thread. Gravel's mean the PE's, from whatever thread.
+// CUDA calls use the device that is current in the calling thread. Gravel's calls use the PE's device, in any thread.
 #pragma once
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -9,7 +9,7 @@
 
 namespace gravel::detail {
 
-/// Texts and numbers, one behind the other.
+/// A text made of the parts, one behind the other.
 template <class... T>
 std::string joined(const T&... parts) {
   std::ostringstream all;
@@ -17,7 +17,7 @@ std::string joined(const T&... parts) {
   return all.str();
 }
 
-/// Errors that kernels cause. Whatever is called after the kernel returns them.
+/// True for errors that kernels cause. All later CUDA calls return them, too.
 inline bool is_of_kernel(cudaError_t code) {
   switch (code) {
     case cudaErrorIllegalAddress:
@@ -35,7 +35,7 @@ inline bool is_of_kernel(cudaError_t code) {
 
 inline void cuda_check(cudaError_t code, const char* what) {
   if (code == cudaSuccess) return;
-  cudaGetLastError();  // what is told here shall not be told again elsewhere
+  cudaGetLastError();  // this error is reported here, so no later call shall report it
   const std::string who =
       is_of_kernel(code) ? "a kernel of gravel_launch, a handler, or a kernel of the program's own failed, seen by: "
                          : "";
@@ -45,8 +45,8 @@ inline void cuda_check(cudaError_t code, const char* what) {
   fail_text(joined(who, what, ": ", cudaGetErrorString(code), " (", cudaGetErrorName(code), ")", hint));
 }
 
-/// Looks for a function of the driver, which nobody links. `version`: of CUDA, whose types it is called with. False:
-/// the driver does not have it.
+/// Finds a function of the driver, which no program is linked with. `version`: of CUDA, for the types of its
+/// parameters. False: the driver does not have it.
 template <class F>
 bool find_in_driver(F* function, const char* name, [[maybe_unused]] int version = 12000) {
   void* found = nullptr;
@@ -60,7 +60,7 @@ bool find_in_driver(F* function, const char* name, [[maybe_unused]] int version 
   return code == cudaSuccess && found;
 }
 
-/// Functions of the driver that the runtime has no word for.
+/// Functions of the driver for which the CUDA runtime has no equivalent.
 struct cuda_driver {
   decltype(&cuCtxGetCurrent) get_current = find<decltype(&cuCtxGetCurrent)>("cuCtxGetCurrent");
   decltype(&cuCtxPushCurrent) push = find<decltype(&cuCtxPushCurrent)>("cuCtxPushCurrent");
@@ -72,7 +72,7 @@ struct cuda_driver {
     static const cuda_driver all;
     return all;
   }
-  /// Throws gravel::error if the driver does not have it.
+  /// Throws gravel::error if the driver does not have the function.
   template <class F>
   static F find(const char* name) {
     F found = nullptr;
@@ -85,16 +85,17 @@ struct cuda_driver {
   }
 };
 
-/// The context of the calling thread's current device.
+/// Context of the calling thread's current device.
 inline CUcontext current_cuda_context() {
   CUcontext now = nullptr;
   if (cuda_driver::get().get_current(&now) != CUDA_SUCCESS) fail_text("cuCtxGetCurrent failed");
   return now;
 }
 
-/// While it lives, CUDA calls of this thread mean the device of `context` (nullptr: nothing changes). Contexts are
-/// pushed and popped, not devices chosen: in a thread that never chose one, choosing device 0 to go back to would make
-/// a context there. Nor do calls of this thread disturb a stream capture somewhere in the program meanwhile.
+/// While this object exists, CUDA calls of this thread use the device of `context` (nullptr: nothing changes). It
+/// pushes and pops contexts instead of choosing devices: in a thread that has never chosen a device, choosing device 0
+/// afterwards would make a context there. Calls of this thread do not disturb a stream capture elsewhere in the program
+/// meanwhile.
 class device_scope {
  public:
   explicit device_scope(CUcontext context) : context_(context) {

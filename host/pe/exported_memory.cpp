@@ -29,7 +29,7 @@ sealed_memory attach_exported(const std::string& described) {
   if (fstat(file.get(), &status) != 0 || status.st_ino != d.inode)
     fail("{} is not its memory: do the PEs see each other's processes?", path);
   sealed_memory theirs(std::move(file), path, d.bytes, MAP_NORESERVE);
-  theirs.close_descriptor();  // a node has many PEs, and two pieces of each
+  theirs.close_descriptor();  // a node has many PEs, with two exports each
   return theirs;
 }
 

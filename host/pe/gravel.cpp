@@ -20,22 +20,22 @@ namespace gravel::detail {
 namespace {
 std::unique_ptr<runtime> the_runtime;
 bool was_finalized = false;
-runtime* of_parent = nullptr;  ///< in a forked child: the PE's, which is not to be touched
+runtime* of_parent = nullptr;  ///< in a forked child: the runtime of the PE, which must not be touched
 
-/// A forked child is no PE: it may end, by exit() as well, without a word to anybody.
+/// A forked child is no PE. It may end, also by exit(), without a message.
 void become_child() {
   if (!the_runtime) return;
   of_parent = the_runtime.release();
   of_parent->forget_in_child();
 }
 
-/// What nobody catches ends the job, with its text on stderr.
+/// An exception that nobody catches ends the job, with its text on stderr.
 void last_words(const std::string& text) {
   if (the_runtime) the_runtime->abort_job(text, 1);
-  if (membership::own_pe != 0) let_cause_speak();  // during gravel_init: what is wrong is often wrong in every PE
+  if (membership::own_pe != 0) let_cause_speak();  // during gravel_init: a mistake often occurs at every PE
 }
 
-/// Before gravel_init has got so far: which PE this is, and what happens to exceptions.
+/// Prepares for errors before gravel_init has joined the job: which PE this is, and what happens to exceptions.
 void prepare_to_fail() {
   if (const char* rank = std::getenv("PMIX_RANK"); rank && log_name().empty()) {
     set_log_name(fmt::format("PE {}", rank));
@@ -44,7 +44,7 @@ void prepare_to_fail() {
   install_terminate_handler(last_words);
 }
 
-/// A program that just ends would leave the others waiting.
+/// If a program just ended, the other PEs would wait forever.
 void at_exit(int status, void*) {
   if (!the_runtime) return;
   std::fflush(nullptr);
@@ -86,7 +86,7 @@ runtime& waiting_runtime(const char* caller) {
 }
 
 namespace {
-/// The part of a version that says which interface it has: "0.1" of "0.1.3"; since 1.0, "1" of "1.4.2".
+/// The part of a version that identifies the interface: "0.1" of "0.1.3"; since 1.0, "1" of "1.4.2".
 std::string_view interface_of(std::string_view version) {
   const size_t major = version.find('.');
   return version.substr(0, version.starts_with("0.") ? version.find('.', major + 1) : major);
@@ -132,7 +132,7 @@ void release_device_memory(void* at) {
 }
 
 namespace {
-/// Those that are open, in the order in which they were opened. Threads of the host.
+/// Open objects, in the order in which they were opened. Any host thread.
 struct open_objects {
   std::mutex lock;
   std::vector<std::pair<const open_object*, std::string>> all;
@@ -260,8 +260,7 @@ gravel_t gravel_host_handle() { return current_runtime("gravel_host_handle").mem
 
 void gravel_free(void* symmetric) {
   gravel::detail::runtime& job = gravel::detail::waiting_runtime("gravel_free");
-  if (symmetric)
-    job.done().quiet();  // what this PE has sent into the object does not reach the one that will lie there
+  if (symmetric) job.done().quiet();  // no message of this PE may reach the object that will lie there
   job.heap().release(symmetric);
 }
 void gravel_copy(void* to, const void* from, uint64_t bytes) {

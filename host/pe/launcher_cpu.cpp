@@ -32,7 +32,7 @@ void cpu_stream::run() {
   for (;;) {
     change_.wait(lock, [&] { return closing_ || !queue_.empty(); });
     if (queue_.empty()) return;
-    const cpu_kernel& kernel = queue_.front();  // stays where it is while others are put behind it
+    const cpu_kernel& kernel = queue_.front();  // does not move while others are put behind it
     std::exception_ptr thrown;
     if (!error_) {
       lock.unlock();

@@ -1,5 +1,5 @@
-// Starts kernels on a GPU so that the resolver runs beside them: makes room for their local memory, takes the lease,
-// and ends it when all of them have ended. Nothing here depends on the program's handlers or kernels.
+// Starts kernels on a GPU so that the resolver runs beside them. Makes room for their local memory, acquires the
+// residency lease, and ends it when all of them have ended. Nothing here depends on the program's handlers or kernels.
 #pragma once
 #include <algorithm>
 #include <chrono>
@@ -23,9 +23,9 @@ namespace gravel::detail {
 /// The part of the backend that starts kernels.
 class cuda_launcher : public backend {
  public:
-  /// Puts the kernel into its stream when the resolver is resident and sure to stay, or at once, for one that sends
-  /// nothing and waits for no message. Such a one may also be captured into a graph, whose kernels are the program's to
-  /// wait for. Throws gravel::error, and has then started nothing. Any thread.
+  /// Puts the kernel into its stream when the resolver is resident and cannot end. A kernel that sends nothing and
+  /// waits for no message is put there at once. Such a kernel may also be captured into a graph; then the program
+  /// itself waits for it. Throws gravel::error, and then has started nothing. Any thread.
   void launch(const void* kernel, const gravel_launch_config& how, void** arguments, company with) {
     const device_scope here(context_);
     const bool alone = with != company::resolver, apart = with == company::apart;
@@ -39,9 +39,9 @@ class cuda_launcher : public backend {
     if (captured) return start(kernel, how, stream, arguments, apart);
     put(stream, lock, !alone, [&] { start(kernel, how, stream, arguments, apart); });
   }
-  /// A wait, or a store, behind what is in the stream, by the stream itself. With the lease: what it waits for may need
-  /// resolver and services, and one that were to start while a stream of the same hardware queue waits might stand
-  /// behind that.
+  /// Puts a wait, or a store, into the stream, which does it by itself. It needs the lease: the event for which the
+  /// stream waits may need resolver and services, and these could not start behind the wait if they use the same
+  /// hardware queue.
   void wait_in_stream(void* stream, const uint64_t* word, uint64_t value) override {
     in_stream(stream, [&](cudaStream_t in) {
       stream_memory::check(
@@ -57,15 +57,14 @@ class cuda_launcher : public backend {
     });
   }
 
-  /// A copy behind what is in the stream. Whoever puts it there puts a kernel behind it, by which Gravel knows that the
-  /// stream is busy.
+  /// Puts a copy into the stream. The caller puts a kernel behind it, so that Gravel knows that the stream is busy.
   void copy_in_stream(void* stream, void* to, const void* from, uint64_t bytes) override {
     const device_scope here(context_);
     refuse_capture(own_or(stream));
     cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, own_or(stream)), "a copy engine's copy to a peer");
   }
 
-  /// Keeps the resolver resident without a kernel.
+  /// Keeps the resolver resident although no kernel runs.
   void keep_receiver_resident() override {
     const device_scope here(context_);
     std::unique_lock lock(lock_);
@@ -80,7 +79,7 @@ class cuda_launcher : public backend {
   void* create_stream() override {
     const device_scope here(context_);
     const cudaStream_t stream =
-        new_stream(false);  // without the lock: should it wait for kernels, the receiver ends the lease
+        new_stream(false);  // without the lock: if this waits for kernels, the receiver can end the lease
     std::lock_guard lock(lock_);
     streams_.push_back({stream, false});
     return stream;
@@ -115,7 +114,8 @@ class cuda_launcher : public backend {
       events.assign(pending_.begin(), pending_.end());
     }
     for (cudaStream_t s : streams) cuda_check(cudaStreamSynchronize(s), "a kernel of gravel_launch");
-    // One that the receiver has seen pass meanwhile may stand behind a later kernel: then this waits for that too.
+    // An event that the receiver has seen pass meanwhile may have been recorded again behind a later kernel. Then this
+    // waits for that kernel, too.
     for (cudaEvent_t e : events) cuda_check(cudaEventSynchronize(e), "a kernel of gravel_launch");
   }
 
@@ -124,14 +124,14 @@ class cuda_launcher : public backend {
   size_t most_shared() const { return most_shared_; }
   struct own_stream {
     cudaStream_t stream;
-    bool busy;  ///< a kernel was put into it since it was last seen idle
+    bool busy;  ///< a kernel was put into it after it was last seen idle
   };
 
-  virtual void ensure_resolver() = 0;  ///< with lock_ held
-  /// Services that are open; with lock_ held.
+  virtual void ensure_resolver() = 0;  ///< call it with lock_ held
+  /// Looks after open services. Call it with lock_ held.
   bool tend_services() { return !services_.is_empty() && services_.tend(); }
 
-  /// To be called once, with the PE's device current.
+  /// Call it once, with the PE's device current.
   void open_launcher(const cudaDeviceProp& properties) {
     cuda_check(cudaDeviceGetStreamPriorityRange(&least_, &greatest_), "stream priorities");
     user_ = new_stream(false);
@@ -165,12 +165,13 @@ class cuda_launcher : public backend {
     return stream;
   }
 
-  /// Makes room for a kernel's local memory. CUDA waits for all running kernels when it has to do that at a launch: for
-  /// the resolver too, which a lease would keep for ever. With lock_ held, which is given up meanwhile.
+  /// Makes room for a kernel's local memory. If CUDA had to do that at the launch, it would wait for all running
+  /// kernels, including the resolver, which a lease keeps forever. Call it with lock_ held, which it releases
+  /// meanwhile.
   struct kernel_facts {
     uint64_t most_threads;  ///< in a block
     size_t static_shared;
-    size_t dynamic_shared;  ///< that a launch may ask for as things are
+    size_t dynamic_shared;  ///< that a launch may ask for now
     bool is_loaded;
   };
   kernel_facts& prepare(const void* kernel, std::unique_lock<std::mutex>& lock) {
@@ -185,14 +186,14 @@ class cuda_launcher : public backend {
     return kernels_[kernel] = {static_cast<uint64_t>(a.maxThreadsPerBlock), a.sharedSizeBytes,
                                static_cast<size_t>(std::max(a.maxDynamicSharedSizeBytes, 0)), !loads_late_};
   }
-  /// A kernel that CUDA loads at its first launch may wait then until the resolver ends, which waits for that kernel.
-  /// So it is loaded before the lease: by a graph that is uploaded and never launched. With lock_ held, which is given
-  /// up meanwhile.
+  /// Loads a kernel before the lease. CUDA would load it at its first launch, and might wait then for the end of the
+  /// resolver, which waits for that kernel. The kernel is loaded by a graph that is uploaded but never launched. Call
+  /// it with lock_ held, which it releases meanwhile.
   void load(kernel_facts& facts, const void* kernel, const gravel_launch_config& how,
             std::unique_lock<std::mutex>& lock) {
     if (facts.is_loaded) return;
     wait_for_end_of_lease(lock);
-    // What the kernel would be given is never looked at.
+    // The arguments are never read.
     static constexpr uint32_t most_parameters = 4096, most_bytes = 32768;
     std::vector<char> nothing(most_bytes);
     std::vector<void*> arguments(most_parameters, nothing.data());
@@ -206,7 +207,8 @@ class cuda_launcher : public backend {
     facts.is_loaded = true;
   }
 
-  /// Ends the lease when everything that was started has ended. With lock_ held. Throws what a kernel failed with.
+  /// Ends the lease when all launched work has ended. Call it with lock_ held. Throws the error of a kernel that
+  /// failed.
   void poll_end() {
     if (launching_) return;
     for (own_stream& s : streams_)
@@ -223,7 +225,7 @@ class cuda_launcher : public backend {
   }
 
   std::string describe_launches() {
-    const std::unique_lock lock(lock_, std::try_to_lock);  // whoever asks must not get stuck as well
+    const std::unique_lock lock(lock_, std::try_to_lock);  // the thread that reports must not get stuck as well
     if (!lock) return "a launch is under way";
     std::string text = "streams";
     for (const own_stream& s : streams_) text += std::string(s.busy ? " busy" : " idle");
@@ -240,17 +242,17 @@ class cuda_launcher : public backend {
   residency_cuda services_;
 
  private:
-  /// Calls `begin`, which puts something into the stream, so that Gravel knows that the stream is busy; with the lease,
-  /// if it is wanted. With lock_ held, which is given up.
+  /// Calls `begin`, which puts something into the stream, and records that the stream is busy. Acquires the lease if it
+  /// is wanted. Call it with lock_ held, which it releases.
   template <class F>
   void put(cudaStream_t stream, std::unique_lock<std::mutex>& lock, bool wants_lease, F&& begin) {
-    // Of a stream that is not Gravel's it is not known how long it exists: behind the kernel comes an event.
+    // It is not known how long a stream exists that is not Gravel's. So an event is recorded behind the kernel.
     own_stream* const own = find_stream(stream);
     const cudaEvent_t behind = own ? nullptr : take_event();
     if (own) own->busy = true;
     start_scope starting(*this, lock, behind);
     if (resident_ && wants_lease) acquire_lease(lock);
-    // Without the lock: a stream that is full makes this wait, and the receiver needs the lock.
+    // Done without the lock: a full stream makes this wait, and the receiver needs the lock.
     lock.unlock();
     begin();
     if (!behind) return;
@@ -260,19 +262,19 @@ class cuda_launcher : public backend {
   template <class F>
   void in_stream(void* which, F&& begin) {
     const device_scope here(context_);
-    streams_memory();  // refuses, if it must, before anything is changed
+    streams_memory();  // throws, if it must, before anything is changed
     const cudaStream_t stream = own_or(which);
     refuse_capture(stream);
     std::unique_lock lock(lock_);
     put(stream, lock, true, [&] { begin(stream); });
   }
-  /// Of the PE's device, which is current. Throws where it has none.
+  /// Stream memory operations of the PE's device, which is current. Throws gravel::error if it has none.
   static const stream_memory& streams_memory() {
     static const stream_memory found;
     return found;
   }
 
-  /// What load() makes and nobody needs afterwards, also where CUDA refuses half-way.
+  /// Objects that load() makes and nobody needs afterwards. They are destroyed also if CUDA fails half-way.
   struct loading_graph {
     cudaStream_t stream;
     cudaGraph_t graph = nullptr;
@@ -294,11 +296,11 @@ class cuda_launcher : public backend {
       if (ready) cudaGraphExecDestroy(ready);
       if (graph) cudaGraphDestroy(graph);
       cudaStreamDestroy(stream);
-      cudaGetLastError();  // the error that is on its way was told
+      cudaGetLastError();  // the current error is reported by its exception
     }
   };
-  /// A launch under way, until its end or an exception: until the kernel is in its stream, an idle stream is no reason
-  /// to end the lease. Made with the lock held.
+  /// A launch under way. Until its end, or an exception, the kernel is not yet in its stream, so an idle stream must
+  /// not end the lease. Construct it with the lock held.
   struct start_scope {
     cuda_launcher& of;
     std::unique_lock<std::mutex>& lock;
@@ -327,7 +329,7 @@ class cuda_launcher : public backend {
     for (relax wait; load_acquire(&mailbox_->lease_seen) != lease || !services_.all_resident();) {  // [H1]
       ensure_resolver();
       tend_services();
-      // A GPU that is full of other work lets no resolver in yet: this kernel waits for that work, as it would anyway.
+      // A GPU that is full of other work has no room for a resolver yet. This kernel waits for that work anyway.
       lock.unlock();
       wait();
       lock.lock();
@@ -385,7 +387,7 @@ class cuda_launcher : public backend {
           "kernel has to run beside them; launch the kernel outside the graph");
   }
 
-  /// Everything that would make the launch fail, or never start, when the lease is taken.
+  /// Checks everything that would make the launch fail, or never start, once the lease is acquired.
   void check(kernel_facts& facts, const void* kernel, const gravel_launch_config& how) {
     const dim3 &grid = how.grid, &block = how.block, &cluster = how.cluster;
     const uint64_t threads = uint64_t{block.x} * block.y * block.z, blocks = uint64_t{grid.x} * grid.y * grid.z;
@@ -416,7 +418,7 @@ class cuda_launcher : public backend {
     }
     if (how.cooperative) check_room(kernel, how, threads, blocks);
   }
-  /// A cooperative kernel starts when all its blocks have found a place, which beside the resolver may be never.
+  /// A cooperative kernel starts when all its blocks have room. Beside the resolver that may never happen.
   void check_room(const void* kernel, const gravel_launch_config& how, uint64_t threads, uint64_t blocks) {
     int on_one = 0;
     cuda_check(
@@ -457,15 +459,15 @@ class cuda_launcher : public backend {
     cuda_check(cudaLaunchKernelExC(&config, kernel, arguments), "gravel_launch");
   }
   static std::string text_of(const dim3& v) { return joined("(", v.x, ",", v.y, ",", v.z, ")"); }
-  cudaStream_t user_ = nullptr;                            ///< the PE's own
-  std::vector<own_stream> streams_;                        ///< that one, and those of create_stream
+  cudaStream_t user_ = nullptr;                            ///< the PE's own stream
+  std::vector<own_stream> streams_;                        ///< the PE's own stream, and those of create_stream
   std::deque<cudaEvent_t> pending_;                        ///< behind kernels in streams that are not Gravel's
-  std::vector<cudaEvent_t> events_;                        ///< to be used again
-  std::unordered_map<const void*, kernel_facts> kernels_;  ///< those that are loaded
+  std::vector<cudaEvent_t> events_;                        ///< free events
+  std::unordered_map<const void*, kernel_facts> kernels_;  ///< kernels that are loaded
   uint64_t lease_ = 0;
   int launching_ = 0;
   int least_ = 0, greatest_ = 0;  ///< priorities
-  size_t local_bytes_ = 0;        ///< for each thread that CUDA has made room for
+  size_t local_bytes_ = 0;        ///< local memory of a thread for which CUDA has made room
   uint64_t processors_ = 0;
   size_t most_shared_ = 0;
   bool has_clusters_ = false;

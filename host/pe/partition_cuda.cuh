@@ -1,7 +1,7 @@
-// Parts of a GPU's multiprocessors for kernels that stay: green contexts of the driver, made of groups of 8, split
-// once. A kernel in such a part runs on its multiprocessors only; kernels elsewhere still use them where they fit, so a
-// part takes nothing from the hold, but it keeps a few resident blocks from being spread over multiprocessors that
-// kernels with much shared memory could have had.
+// Parts of a GPU's multiprocessors for resident kernels: green contexts of the driver, made of groups of 8, split once.
+// A kernel in such a part runs only on its multiprocessors. Other kernels still use them where they fit. So a part does
+// not replace the residency lease; but it prevents a few resident blocks from being spread over multiprocessors that
+// kernels with much shared memory need.
 #pragma once
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -23,7 +23,7 @@ class partition_cuda {
     size_t first = 0, n = 0;  ///< groups
   };
 
-  /// To be called once, with the device current. Returns why there are no green contexts; empty: there are.
+  /// Call it once, with the device current. Returns why there are no green contexts; empty: there are.
   std::string open() {
     if (cuda_driver::get().get_device(&device_) != CUDA_SUCCESS) return "the driver does not know the device";
     if (!find(&get_resource_, "cuDeviceGetDevResource") || !find(&split_, "cuDevSmResourceSplitByCount") ||
@@ -47,7 +47,7 @@ class partition_cuda {
   }
   bool is_open() const { return !groups_.empty(); }
 
-  /// A stream on at least `processors` multiprocessors of its own. Throws gravel::error if so many are not left.
+  /// A stream on at least `processors` multiprocessors of its own. Throws gravel::error if fewer are left.
   part take(unsigned processors, int priority) {
     const size_t n = (processors + group - 1) / group;
     part p;
@@ -69,11 +69,11 @@ class partition_cuda {
     for (size_t i = 0; i < n; ++i) taken_[p.first + i] = true;
     return p;
   }
-  /// Its multiprocessors are free for others; destroy() may follow at any time.
+  /// Makes the multiprocessors of the part available again. destroy() may follow at any time.
   void give_back(const part& p) {
     for (size_t i = 0; i < p.n; ++i) taken_[p.first + i] = false;
   }
-  /// Waits for all kernels of the process on this GPU. Any thread. Also of a part that is only a stream.
+  /// Waits for all kernels of the process on this GPU. Any thread. The part may be only a stream.
   void destroy(const part& p) const {
     if (p.stream) cudaStreamDestroy(p.stream);
     if (p.context) destroy_(p.context);

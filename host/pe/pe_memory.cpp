@@ -76,7 +76,7 @@ void pe_memory::make_handles(const peers& routes) {
   on_host.counters = &host_words_->counters;
   on_host.cells = host_cells_.get();
   on_host.error = host_error_.get();
-  // Host threads reach a GPU's memory only through messages.
+  // Host threads access a GPU's memory only through messages.
   on_host.self_in_place = self && on_cpu;
 
   const auto handle = [](gravel_t g, sender from, const queue& direct, void* const* contexts = nullptr) {
@@ -121,7 +121,7 @@ void pe_memory::update_host_gets() {
 }
 
 bool pe_memory::kernel_gets_done() const {
-  // These words alone: the counters as a whole are more than a backend copies with acquire order.
+  // Copies these words only: not every backend copies all counters at once with acquire order.
   uint64_t issued[2], done[2];
   const get_window& gets = device_words_->counters.gets;
   device_.copy(done, gets.done, sizeof(done));  // [G1]

@@ -9,8 +9,8 @@
 
 namespace gravel::detail {
 
-/// Chunks of a ring where nobody says how many, with `n` PEs on the node: few enough that what a PE's rings hold stays
-/// in the L2 cache, beside the memory that it updates (docs/performance.md).
+/// Chunks of a ring if the setting says none, with `n` PEs on the node: so few that the rings of a PE stay in the L2
+/// cache, beside the memory that it updates (docs/performance.md).
 static uint64_t usual_peer_chunks(uint64_t n) {
   return std::bit_ceil(std::max<uint64_t>(2048 / std::max<uint64_t>(n - 1, 1), 64));
 }
@@ -63,7 +63,7 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all) : devic
   std::vector<peer_description> theirs;
   for (uint32_t pe : local) theirs.push_back(from_wire<peer_description>(described.at(pe), fmt::format("PE {}", pe)));
   uint32_t reached = 0;    // local ranks
-  bool all_beside = true;  // kernels of all of them may wait for each other
+  bool all_beside = true;  // kernels of all these PEs may wait for each other
   for (uint32_t rank = 0; rank < n_local_; ++rank) {
     const peer_description& other = theirs[rank];
     all_beside &= other.stays_resident;
@@ -92,7 +92,7 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all) : devic
     if (m.area) reached |= 1u << rank;
     else not_reached(why);
   }
-  // A ring needs both directions: messages there, `done` words back.
+  // A ring needs both directions: messages one way, `done` words back.
   const auto listed = all(to_wire(reached_peers{reached}));
   std::vector<uint32_t> reached_by;  // by rank
   for (uint32_t pe : local)

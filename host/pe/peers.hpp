@@ -6,7 +6,8 @@
 //
 //   area, mapped by its peers:  peer_area
 //   own ring:                   peer_ring::in
-//   tables:                     [destination] ring_line; [PE] links; [source] rings; [bin] PEs; [source] peer_words there
+//   tables:                     [destination] ring_line; [PE] links; [source] rings; [bin] PEs;
+//                               [source] peer_words at that PE
 #pragma once
 #include <cstdint>
 #include <functional>

@@ -1,10 +1,15 @@
-// Keeps kernels of services resident on a GPU: always while kernels of gravel_launch run, and when something has come
-// for one that slept. Without the lease such a kernel lives for a quantum only, so that cudaDeviceSynchronize and
-// cudaFree, which wait for all that runs, return.
+// Keeps the kernels of services resident on a GPU.
 //
-// [V4] (lib/base/service_rings.hpp). While kernels of gravel_launch run, nothing here calls CUDA but to ask streams: a
-// launch or a copy would wait for a cudaFree of the program, which may wait for kernels that wait for services. All
-// members: with the launcher's lock held and the PE's context current.
+// Problem. cudaDeviceSynchronize and cudaFree of the program wait for all kernels that run, so a kernel must not run
+// forever. But it must be resident while kernels of gravel_launch run, and run again when its doorbell has changed.
+//
+// Solution. While kernels of gravel_launch run, the launcher acquires a residency lease. Without the lease a kernel
+// ends after a quantum, and is started again when its doorbell has changed.
+//
+// [V4] (lib/base/service_rings.hpp). While kernels of gravel_launch run, this file calls CUDA only to query streams. A
+// launch or a copy would wait for a cudaFree of the program, which may wait for kernels that wait for services.
+//
+// Call all members with the launcher's lock held and the PE's context current.
 #pragma once
 #include <algorithm>
 #include <map>
@@ -17,7 +22,7 @@ namespace gravel::detail {
 
 class residency_cuda {
  public:
-  /// `wanted`: GRAVEL_PARTITION. To be called once.
+  /// `wanted`: GRAVEL_PARTITION. Call it once.
   void open(const std::string& wanted, bool under_mps, uint64_t quantum_us) {
     quantum_ns_ = quantum_us * 1000;
     if (wanted == "hold") return;
@@ -27,7 +32,7 @@ class residency_cuda {
   bool has_parts() const { return partition_.is_open(); }
   partition_cuda& parts() { return partition_; }
 
-  /// Of all services.
+  /// Number of blocks of all services.
   uint64_t blocks() const {
     uint64_t n = 0;
     for (const auto& [kernel, k] : all_) n += kernel->blocks;
@@ -35,7 +40,7 @@ class residency_cuda {
   }
   bool is_empty() const { return all_.empty(); }
 
-  /// Multiprocessors on which the blocks of this kernel find room at once.
+  /// Number of multiprocessors on which all blocks of this kernel can run at once.
   static unsigned processors_for(const resident_kernel& kernel) {
     int on_one = 0;
     cuda_check(
@@ -44,7 +49,7 @@ class residency_cuda {
     return on_one == 0 ? ~0u : (kernel.blocks + static_cast<unsigned>(on_one) - 1) / static_cast<unsigned>(on_one);
   }
 
-  /// It does not run yet.
+  /// Adds a kernel, which does not run yet.
   void add(resident_kernel& kernel, int priority) {
     kept k{.kernel = &kernel};
     if (has_parts()) k.part = partition_.take(processors_for(kernel), priority);
@@ -53,8 +58,8 @@ class residency_cuda {
     tell(k);
     all_[&kernel] = k;
   }
-  /// It has ended. What comes back goes to destroy(), without the lock: that waits for all kernels that run, and the
-  /// lease under which they may be ends only with the lock.
+  /// Removes a kernel, which has ended. Pass the result to destroy(), without the lock: destroy() waits for all kernels
+  /// that run, and the lease that some of them may need ends only with the lock held.
   partition_cuda::part remove(const resident_kernel& kernel) {
     const auto mine = all_.extract(&kernel);
     if (mine.empty()) return {};
@@ -63,13 +68,13 @@ class residency_cuda {
   }
   void destroy(const partition_cuda::part& left) { partition_.destroy(left); }
 
-  /// From now on this lease is in force, 0: none. Takes effect without CUDA.
+  /// From now on this lease is in force; 0: none. Works without CUDA.
   void lease(uint64_t number) {
     lease_ = number;
     for (const auto& [kernel, k] : all_) tell(k);
   }
-  /// Starts what the lease wants or has been called. True: one runs without the lease, and is to be looked after again
-  /// soon.
+  /// Starts kernels for which the lease asks, or whose doorbell has changed. True: a kernel runs without the lease, so
+  /// call this again soon.
   bool tend() {
     bool soon = false;
     for (auto& [kernel, k] : all_) {
@@ -80,7 +85,7 @@ class residency_cuda {
     }
     return soon;
   }
-  /// And stay, as long as this lease is in force.
+  /// True if all kernels are resident, and stay as long as this lease is in force.
   bool all_resident() const {
     return std::all_of(all_.begin(), all_.end(), [this](const auto& one) {
       const kept& k = one.second;
@@ -94,7 +99,7 @@ class residency_cuda {
     const auto found = all_.find(&kernel);
     return found != all_.end() && found->second.runs;
   }
-  /// From now on it ends and does not start again.
+  /// From now on the kernel ends and does not start again.
   void leave(const resident_kernel& kernel) {
     const auto found = all_.find(&kernel);
     if (found == all_.end()) return;
@@ -134,7 +139,7 @@ class residency_cuda {
     cuda_check(state, ("the service '" + k.kernel->name + "'").c_str());
     k.runs = false;
   }
-  /// Whoever rings from here on wants another launch: this one may just have looked.
+  /// A doorbell that changes from here on asks for another launch: this one may just have polled.
   static void start(kept& k, uint64_t doorbell) {
     k.seen_doorbell = doorbell;
     cuda_check(cudaMemsetAsync(k.kernel->life, 0, sizeof(service_life), k.part.stream), "cudaMemset");

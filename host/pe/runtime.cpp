@@ -40,7 +40,7 @@ runtime::~runtime() {
   device_->unpin(segment_->base());
 }
 
-/// Every PE says what it is, in one exchange; PE 0's word is what the others must match.
+/// Compares all PEs in one exchange. Each PE describes itself; the others must match PE 0.
 void runtime::agree_on_program() {
   const program_description mine = describe_program(*device_, job_.values);
   bootstrap& boot = *job_.boot;
@@ -56,7 +56,7 @@ void runtime::agree_on_program() {
   link_->set_socket_name({reinterpret_cast<const char*>(name.data()), name.size()});
 }
 
-/// Does every node run where this PE runs? Not a matter of its launcher, who may know hosts by their names alone.
+/// True if every node runs on the host of this PE. The launcher may know hosts only by their names, so it is not asked.
 bool runtime::is_on_one_host() {
   const process_identity self = this_process();
   for (uint32_t node = 0; node < job_.nodes.n_nodes(); ++node) {
@@ -127,7 +127,7 @@ void runtime::check_errors() {
   }
 }
 
-/// The producers' side of the queues, which the aggregator cannot see, and the receiver.
+/// State of the queues' producers, which the aggregator cannot see, and of the receiver.
 std::string runtime::describe() {
   queue_state states[n_queue_kinds];
   memory_->read_queue_states(states);
@@ -142,8 +142,8 @@ std::string runtime::describe() {
   return text + services_.describe() + peers_->describe() + "\n" + device_->describe_receiver();
 }
 
-/// GRAVEL_STATS and GRAVEL_STATS_JSON: the job's statistics, added up when it ends. Collective, as part of `call`. PE 0
-/// writes them. Returns why the file could not be written, or nothing.
+/// Implements GRAVEL_STATS and GRAVEL_STATS_JSON: adds up the job's statistics when it ends. Collective, as part of
+/// `call`. PE 0 writes them. Returns why the file could not be written, or an empty text.
 static std::string report_stats(const membership& job, const pe_segment& segment, const pe_memory& memory,
                                 collective_member::call& call) {
   stats_row mine;
@@ -172,16 +172,16 @@ std::string runtime::finalize() {
   completion_->quiet();
   auto call = begin_collective(collective_kind::finalize);
   collective_words mine{};
-  mine.most = job_.values.stats || !job_.values.stats_json.empty();  // if one PE wants them, all take part
-  std::string unwritten;  // an error of this PE's call alone: all leave as always
+  mine.most = job_.values.stats || !job_.values.stats_json.empty();  // if one PE wants statistics, all take part
+  std::string unwritten;  // an error of this PE's call only: all PEs leave as always
   if (call.combine(mine).most) unwritten = report_stats(job_, *segment_, *memory_, call);
-  // Owners free their memory after the last collective: by then nobody has it mapped.
+  // PEs free their memory after the last collective. By then no PE has it mapped any more.
   receiver_->stop();
   check_errors();
   peers_->forget();
   mine.last = 1;
   call.combine(mine);
-  end_->leave();  // until our goodbye the aggregator stays
+  end_->leave();  // the aggregator stays until this PE says goodbye
   link_->leave();
   job_.boot->finalize();
   return unwritten;

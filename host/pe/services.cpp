@@ -14,7 +14,7 @@
 namespace gravel::detail {
 namespace {
 
-/// As the others hear of it.
+/// Text of a description, for messages to the user.
 std::string text_of(const service_description& d) {
   return fmt::format("'{}' ({} blocks of {} threads, {} chunks of {} messages, {} bytes a message)", d.name,
                      d.shape.blocks, d.threads, d.shape.chunks, d.shape.chunk_messages, d.shape.message_bytes);
@@ -36,10 +36,10 @@ void check(const service_description& d) {
      service_shape::most_chunk_messages);
 }
 
-/// A number that no service had before, at a place that none has.
+/// Returns a number that no service has had, for a place that no open service has.
 uint32_t new_opening() {
   static uint32_t last = 0;
-  uint32_t place = 1;  // 0 is that of handles that are not checked
+  uint32_t place = 1;  // handles that are not checked have place 0
   while (load_relaxed(&open_now[place]) != 0) ++place;
   const uint32_t number = ++last * opening_places + place;
   store_relaxed(&open_now[place], number);
@@ -116,7 +116,7 @@ void open_service::start(std::function<void(void*, uint64_t)> run) {
     job_->device().keep_resident(kernel_);
   } catch (const std::exception& e) {
     job_->abort_job(fmt::format("service '{}': {}", what_.name, e.what()),
-                    1);  // a kernel that waits for its place cannot be taken back
+                    1);  // a kernel that waits to be scheduled cannot be cancelled
   }
   runs_ = true;
   job_->begin_collective(collective_kind::open_service).combine();
@@ -135,7 +135,7 @@ void open_service::agree(collective_kind kind) {
 
 void open_service::close() {
   if (!runs_) return;
-  job_->done().wait_quiescent();  // counts of services are among those it looks at
+  job_->done().wait_quiescent();  // quiescence includes the counts of services
   agree(collective_kind::close_service);
   let_go();
 }
@@ -143,7 +143,7 @@ void open_service::close() {
 void open_service::let_go() {
   is_to_end_ = true;
   if (std::exchange(runs_, false)) job_->device().let_go(kernel_);
-  job_->services().remove(*this);  // watched to its end
+  job_->services().remove(*this);  // watched until its end
   if (what_.handler) job_->memory().set_context(what_.handler, what_.name.c_str(), sink_kind::device, nullptr);
   forget();
 }

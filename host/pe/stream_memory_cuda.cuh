@@ -1,12 +1,12 @@
-// Waits and stores that a stream of CUDA does itself, without a kernel: the driver's stream memory operations.
+// Waits and stores that a CUDA stream does itself, without a kernel: the driver's stream memory operations.
 #pragma once
 
 #include "host/pe/device_scope.cuh"
 
 namespace gravel::detail {
 
-/// Found at run time, as the others of the driver. The constructor throws gravel::error if driver or current device
-/// have none of 64 bits.
+/// Functions of the driver, found at run time. The constructor throws gravel::error if the driver or the current device
+/// cannot do this for words of 64 bits.
 struct stream_memory {
   decltype(&cuStreamWaitValue64) wait = cuda_driver::find<decltype(&cuStreamWaitValue64)>("cuStreamWaitValue64");
   decltype(&cuStreamWriteValue64) write = cuda_driver::find<decltype(&cuStreamWriteValue64)>("cuStreamWriteValue64");
