@@ -64,7 +64,7 @@ staged_values bootstrap::fetch(uint32_t pe, uint64_t fence, std::string_view key
 std::vector<std::byte> bootstrap::get(uint32_t pe, std::string_view key) {
   if (pe >= job_.size)
     fail("get of '{}': there is no PE {}, the job has {} (0 to {})", key, pe, job_.size, job_.size - 1);
-  for (uint64_t fence = fences_; fence-- > 0;) {  // the last value counts
+  for (uint64_t fence = fences_; fence-- > 0;) {  // the latest value counts
     const staged_values then = launched() ? fetch(pe, fence, key) : own_[fence];
     const auto found =
         std::find_if(then.values.rbegin(), then.values.rend(), [&](const auto& value) { return value.first == key; });

@@ -7,8 +7,8 @@
 //     acknowledges each fragment, and the flush waits for that. The target must keep calling progress().
 //   - CMA, where UCX uses it: the sender's kernel has copied.
 //   - RC, DC, UD verbs, one or several rails: the last acknowledgement of every rail has come. What the NIC
-//     acknowledged may still be on its way over PCIe. The notice then follows it on the same bus. (With rails on several
-//     NICs this last step relies on the round trip that lies between.)
+//     acknowledged may still be on its way over PCIe. The notice then follows it on the same bus. (With rails on
+//     several NICs this last step relies on the round trip that lies between.)
 //
 // So `done` of a put is called only after a flush that was posted behind the put, and the notice is sent from there.
 // Puts posted between two rounds of progress() share one flush. Several flushes may be under way.

@@ -142,8 +142,7 @@ int open_of_ucx(const char* path, int flags, ...) __asm__("open");
   static const auto real = reinterpret_cast<int (*)(const char*, int, ...)>(dlsym(RTLD_NEXT, "open"));
   int file = real(path, flags, mode);
   if (file == -1 && gravel::detail::replaces_the_dead && std::strncmp(path, "/proc/", 6) == 0) {
-    constexpr off_t more_than_any_segment = off_t{1}
-                                            << 42;  // none of it is ever backed by memory, but what is put there
+    constexpr off_t more_than_any_segment = off_t{1} << 42;  // only bytes that are written are ever backed by memory
     file = memfd_create("of a process that has died", MFD_CLOEXEC);
     if (file != -1 && ftruncate(file, more_than_any_segment) != 0) close(std::exchange(file, -1));
   }

@@ -136,7 +136,7 @@ GRAVEL_BOTH void add_behind_fence(T* word, T value) {
   if constexpr (GRAVEL_ON_GPU) fetch_add<S>(word, value);
   else fetch_add_release<S>(word, value);
 }
-/// Compare and swap, acquire on success: true if *word was `expected` and is now `desired`.
+/// Compare and swap with acquire order on success. Returns true if *word was `expected` and is now `desired`.
 template <scope S = scope::device, class T>
 GRAVEL_BOTH bool compare_swap_acquire(T* word, T expected, T desired) {
   GRAVEL_ATOMIC((inner::ptx_swap_acquire<S>(word, expected, desired) == expected),

@@ -14,7 +14,7 @@ struct block_scratch {
   static constexpr uint32_t values = 16;  ///< values of each PE in one step
   static_assert(max_pes <= 1u << rounds);
 
-  uint64_t epoch;  ///< barriers begun by this PE
+  uint64_t epoch;  ///< barriers that this PE has begun
   /// Barriers of grids that this PE has passed. Not the word to which all blocks add.
   uint64_t grid_barriers;
   uint64_t spare[6];

@@ -23,7 +23,7 @@ struct GRAVEL_API error : std::runtime_error {
 
 namespace inner {
 
-/// A value in an error's text: a number, an address, or a string, of which it keeps a view.
+/// A value in the text of an error: a number, an address, or a string, of which it keeps a view.
 class text_value {
  public:
   enum class kind : uint8_t { boolean, character, integer, whole, real, address, text };
@@ -110,7 +110,7 @@ template <class... Values>
   inner::fail_with(format.text(), all, sizeof...(Values));
 }
 
-/// Throws gravel::error: "<what>: <strerror(errno)>".
+/// Throws gravel::error with the text "<what>: <strerror(errno)>".
 [[noreturn]] void fail_errno(const std::string& what);
 
 /// The text of the exception; `unknown` if it is no std::exception.

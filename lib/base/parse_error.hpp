@@ -14,7 +14,7 @@ inline std::string suggestion(const CLI::App& app) {
   std::vector<std::string> options, commands;
   const auto add_options = [&](const CLI::App& of) {
     for (const CLI::Option* option : of.get_options())
-      if (!option->get_group().empty())  // it is not hidden
+      if (!option->get_group().empty())  // not hidden
         for (const std::string& name : option->get_lnames()) options.push_back("--" + name);
   };
   add_options(app);

@@ -72,7 +72,7 @@ struct peer_ring {
 
 /// The words of a ring that only the source uses, in its memory.
 struct alignas(64) ring_line {
-  uint64_t tickets;        ///< claimed so far
+  uint64_t tickets;        ///< tickets claimed so far
   uint64_t applied_below;  ///< cached: every ticket below this is applied
   uint64_t last_doorbell;  ///< when a handler last rang the doorbell, in nanoseconds
   uint64_t applied;        ///< chunks applied; the resolver counts them in the own ring only
@@ -88,8 +88,8 @@ struct peer_link {
   ring_line* line;  ///< of `ring`, in the source's memory
   uint32_t pe;
   uint32_t rank;       ///< rank of that PE on the node
-  uint32_t bin;        ///< number among this PE's peers; no_bin: the PE itself
-  uint64_t* doorbell;  ///< pinned host word: any change wakes the resolver, should it sleep
+  uint32_t bin;        ///< its number among this PE's peers; no_bin: the PE itself
+  uint64_t* doorbell;  ///< word in pinned host memory: any change wakes the resolver if it sleeps
   static constexpr uint32_t no_bin = ~0u;
 };
 

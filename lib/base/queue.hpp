@@ -22,11 +22,11 @@ namespace gravel::detail {
 
 constexpr uint32_t max_planes = 64;
 
-/// First line of a slot. Written by the producer only.
+/// The first line of a slot. Only the producer writes it.
 struct alignas(64) slot_header {
   uint64_t published;  ///< ticket + 1 of what lies here; 0: nothing yet
   uint32_t n_rows;
-  uint32_t n_units;  ///< in the payload
+  uint32_t n_units;  ///< units in the payload
   uint64_t spare[6];
 };
 static_assert(sizeof(slot_header) == 64);

@@ -16,7 +16,7 @@
 //   service_rings.hpp, near    memory of one GPU     counted there                a count                    device
 //   device/release_ring.cuh    shared memory         counted there                a count                    block
 //
-// In the near ring of service_rings.hpp, `published` holds the number of messages besides the ticket.
+// In the near ring of service_rings.hpp, `published` holds the number of messages as well as the ticket.
 //
 // If several parties take from one ring, they share its tickets in one of three ways: plane i of n takes every n-th
 // ticket (queue), each lane draws the next ticket from a counter (ring_place), or a block claims tickets in the order
@@ -56,7 +56,8 @@ struct ring {
   GRAVEL_BOTH static uint64_t read_done(const uint64_t* word) { return load_acquire_later<S>(word); }  // [P2]
 };
 
-/// May the holder of `ticket` write, if all tickets below `done_below` are done? Also correct where the numbers wrap.
+/// True if the holder of `ticket` may write, given that all tickets below `done_below` are done. Also correct where the
+/// numbers wrap.
 GRAVEL_BOTH bool slot_is_free(uint64_t ticket, uint64_t done_below, uint32_t slots) {
   return static_cast<int64_t>(ticket - done_below) < static_cast<int64_t>(slots);
 }
@@ -82,7 +83,7 @@ struct done_words {
   GRAVEL_BOTH void mark(uint64_t ticket) const { ring<S>::mark_done(of(ticket), ticket + 1); }
   /// Like mark(), for a caller that has called thread_fence() after all that the source must see.
   GRAVEL_BOTH void mark_behind_fence(uint64_t ticket) const { store_behind_fence<S>(of(ticket), ticket + 1); }  // [P2]
-  /// Source: may the holder of `ticket` write?
+  /// Source: true if the holder of `ticket` may write.
   GRAVEL_BOTH bool is_free(uint64_t ticket) const {
     return ticket < slots || ring<S>::read_done(of(ticket)) == ticket - slots + 1;
   }

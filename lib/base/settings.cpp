@@ -51,7 +51,7 @@ bool parse_flag(std::string_view text) {
   fail("'{}' is neither yes nor no (1, y, yes, true, on; 0, n, no, false, off)", text);
 }
 
-/// `choices`: "one, another".
+/// True if `text` is one of `choices` ("one, another").
 bool is_one_of(const std::string& text, const std::string& choices) {
   return text.find(',') == std::string::npos && (", " + choices + ",").find(", " + text + ",") != std::string::npos;
 }

@@ -37,7 +37,7 @@ enum { in_set_up = 1, in_chdir, in_exec };
     _exit(125);
   };
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) give_up(in_set_up);
-  if (getppid() != parent) _exit(125);  // it died before the line above
+  if (getppid() != parent) _exit(125);  // the parent died before the line above
   if (setpgid(0, 0) != 0) give_up(in_set_up);
   const int wanted[] = {setup.input, setup.output, setup.error_output};
   for (int fd = 0; fd < 3; ++fd)

@@ -1,4 +1,4 @@
-// ucx-run: starts a Gravel job, on this host by itself, on other hosts through an installed PMIx launcher.
+// ucx-run: starts a Gravel job, on this host by itself, on other hosts through a PMIx launcher that is installed.
 #include <hwloc.h>
 #include <unistd.h>
 

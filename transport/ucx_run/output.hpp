@@ -1,4 +1,4 @@
-// --tag-output: whole lines, each with the number of its PE in front.
+// --tag-output: writes whole lines, each with the number of its PE in front.
 #pragma once
 #include <fmt/format.h>
 
@@ -18,7 +18,7 @@ namespace gravel::detail {
 class line_tagger {
  public:
   explicit line_tagger(uint32_t pe) : prefix_(fmt::format("[{}] ", pe)) {}
-  /// The lines completed by `text`, each as "[PE] line\n". A line longer than `longest` comes in pieces.
+  /// Returns the lines that `text` completes, each as "[PE] line\n". A line longer than `longest` is split.
   std::string feed(std::string_view text);
   /// The rest when the PE has closed its end: the last line, if it had no newline.
   std::string finish();

@@ -94,7 +94,7 @@ void pe_processes::signal_groups(int number) const {
 
 pe_processes::holder pe_processes::holder_of(uint64_t socket_inode) const {
   holder result;
-  result.all_seen = access("/proc/self/fd", R_OK) == 0;  // is there a /proc?
+  result.all_seen = access("/proc/self/fd", R_OK) == 0;  // true if there is a /proc
   const auto is_in = [&](pid_t pid) {
     const sight seen = has_socket(pid, socket_inode);
     if (seen == sight::unknown) result.all_seen = false;

@@ -156,7 +156,7 @@ pmix_server::pmix_server(uint32_t n_pes, const std::string& directory) : namespa
   // PMIx's stores in shared memory contain locks, which a PE that is killed may hold. The plain store has none.
   setenv("PMIX_MCA_gds", "hash", 1);
   pmix_info_list info;
-  // One host needs no name; PMIx 4.2 does not survive long ones, nor those with a comma.
+  // One host needs no name; PMIx 4.2 crashes with long names, and with a comma in a name.
   info.add(PMIX_HOSTNAME, host_name);
   info.add(PMIX_SERVER_TMPDIR, directory);
   info.add(PMIX_SYSTEM_TMPDIR, directory);

@@ -43,7 +43,7 @@ class pmix_server {
   /// The abort requests, in the order in which they came.
   std::vector<abort_request> aborts() const;
 
-  /// Where PEs connect.
+  /// The door through which PEs connect.
   door& entrance() { return door_; }
 
   /// True if PMIx has crashed. Its thread is kept where it is, so that this process can still end the job and clean up.

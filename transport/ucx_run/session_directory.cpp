@@ -60,7 +60,7 @@ session_directory::session_directory(const std::string& parent) {
   std::string pattern = parent + "/" + prefix() + "XXXXXX";
   if (!mkdtemp(pattern.data())) fail_errno("cannot make a directory for the job under " + parent + " (set TMPDIR?)");
   path_ = pattern;
-  chmod(path_.c_str(), 0700);  // whatever the umask says
+  chmod(path_.c_str(), 0700);  // independent of the umask
   // It is locked before it gets its name: a process that sees the file under its name and can lock it knows that this
   // one has died.
   const std::string hidden = path_ + "/new";
