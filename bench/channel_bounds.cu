@@ -51,7 +51,7 @@ float fastest(int runs, Work&& work) {
   }
   return best;
 }
-void tell(const char* what, size_t n, float ms, bool right) {
+void report(const char* what, size_t n, float ms, bool right) {
   std::printf("%-16s %9zu %10.3f ms  %s\n", what, n, ms, right ? "right" : "WRONG");
   failures += !right;
 }
@@ -70,7 +70,7 @@ void sort_by_cub(int runs, size_t n) {
   const std::vector<uint32_t> found = host_copy(to, n);
   uint64_t difference = 0;
   for (size_t i = 0; i < n; ++i) difference += gravel::detail::mix(found[i]) - gravel::detail::mix(keys[i]);
-  tell("CUB radix sort", n, ms, difference == 0 && std::is_sorted(found.begin(), found.end()));
+  report("CUB radix sort", n, ms, difference == 0 && std::is_sorted(found.begin(), found.end()));
   for (void* at : {static_cast<void*>(from), static_cast<void*>(to), scratch}) check(cudaFree(at), "cudaFree");
 }
 
@@ -84,7 +84,7 @@ void multiply_by_cublas(int runs, const gravel_bench::cublas& library, size_t n)
   const std::vector<float> found = host_copy(c, n * n);
   for (size_t i = 0; i < found.size(); ++i)
     right &= found[i] == static_cast<float>(n) * (static_cast<float>(i / n % 3) - 1) * static_cast<float>(i % n % 3);
-  tell("cuBLAS sgemm", n, ms, right);
+  report("cuBLAS sgemm", n, ms, right);
   for (float* at : {on_a, on_b, c}) check(cudaFree(at), "cudaFree");
 }
 

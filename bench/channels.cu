@@ -307,7 +307,7 @@ int main(int argc, char** argv) {
   app.add_option("--parts", o.parts, "Of layout, dispatch, fib, queens")
       .delimiter(',')
       .one_of({"layout", "dispatch", "fib", "queens"});
-  app.add_option("--repeat", o.repeat, "Runs, of which the median is told").range(1, 100).capture_default_str();
+  app.add_option("--repeat", o.repeat, "Number of runs; the median is printed").range(1, 100).capture_default_str();
   app.add_option("--json", o.json, "File for the results");
   parse_or_exit(app, argc, argv, [&] {
     if (!o.json.empty()) need_writable(o.json);

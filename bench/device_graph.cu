@@ -1,5 +1,5 @@
 // What the launch of a graph from a kernel would be worth as a way to start tasks (docs/tasks.md): how long until its
-// kernel's first instruction, how long the launching lane is held up, and how many launches CUDA allows one execution
+// kernel's first instruction, how long the launching lane is delayed, and how many launches CUDA allows one execution
 // of the launching graph. On a GPU alone, without Gravel; linked with -rdc, which such launches need.
 #include <algorithm>
 #include <cstdint>

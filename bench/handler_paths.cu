@@ -147,7 +147,7 @@ int main(int argc, char** argv) {
       .range(1u, 1u << 20)
       .capture_default_str();
   app.add_option("--seed", seed, "Of graph and source").capture_default_str();
-  app.add_option("--repeat", repeat, "Runs, of which the median is told").range(1, 100).capture_default_str();
+  app.add_option("--repeat", repeat, "Number of runs; the median is printed").range(1, 100).capture_default_str();
   app.add_option(
          "--handler", handler,
          "Who sends over the edges of a vertex: its lane, or with many edges all lanes of the warp that hold messages")

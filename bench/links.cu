@@ -366,7 +366,7 @@ int main(int argc, char** argv) {
       .range(1u, 512u);
   app.add_option("--sizes", o.sizes, "Bytes that are reduced").delimiter(',').range(uint64_t{4}, uint64_t{1} << 32);
   app.add_option("--calls", o.calls, "Of a run").range(1u, 100'000u).capture_default_str();
-  app.add_option("--repeat", o.repeat, "Runs, of which the median is told").range(1u, 100u).capture_default_str();
+  app.add_option("--repeat", o.repeat, "Number of runs; the median is printed").range(1u, 100u).capture_default_str();
   app.add_option("--nccl", o.nccl, "The library to compare with, if it is there").capture_default_str();
   app.add_flag("--short", o.is_short, "A smoke test: few sizes, few calls, one run");
   app.add_option("--json", o.json, "File for the results");

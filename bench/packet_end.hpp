@@ -46,7 +46,7 @@ class packet_end {
   /// To be called last: from here on the other end may be gone.
   void finish() {
     worker_.expect_disconnects();
-    meet();
+    synchronize();
   }
 
   /// Seconds to send the packets; 0 at the other end. `look`: every byte is written and checked.
@@ -126,23 +126,23 @@ class packet_end {
   void until(F&& ready) {
     for (relax wait; !ready();) worker_.progress() ? wait.reset() : wait.briefly();  // as a plane at work
   }
-  /// Both are here, and nothing is under way.
-  void meet() {
+  /// A rendezvous of both processes: nothing is under way then.
+  void synchronize() {
     char word = 0;
     if (send(socket_, &word, 1, MSG_NOSIGNAL) != 1) fail_errno("the other process");
     ssize_t got = -1;
-    // Meanwhile the other may still wait for what only progress brings.
+    // The other process may still wait for something that only progress here can complete.
     until([&] { return (got = recv(socket_, &word, 1, MSG_DONTWAIT)) >= 0; });
     if (got == 0) fail("the other process has ended");
   }
   void begin(size_t bytes, bool look) {
-    meet();
+    synchronize();
     bytes_ = bytes;
     look_ = look;
     credits_ = false;
     freed_ = expected_ = 0;
     std::fill(landed_.begin(), landed_.end(), 0);
-    meet();  // not before both have forgotten the last run
+    synchronize();  // both have cleared the state of the last run
   }
 
   int socket_;

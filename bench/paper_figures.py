@@ -106,12 +106,12 @@ class Runs:
             raise Failure(f"{' '.join(command)} ended with status {done.returncode}\n{done.stdout}{done.stderr}")
         return done.stdout
 
-    def check_backend(self, told, gpu=None):
-        """What a program says that it ran on counts, not its name."""
+    def check_backend(self, report, gpu=None):
+        """The backend is the one that the report names; the program's name does not count."""
         expected = "cuda" if (self.gpu if gpu is None else gpu) else "cpu"
-        if told.get("backend") != expected:
-            raise Failure(f"a run was to be on the backend {expected}, but says that it was on {told.get('backend')}")
-        return told
+        if report.get("backend") != expected:
+            raise Failure(f"a run was to be on the backend {expected}, but says that it was on {report.get('backend')}")
+        return report
 
     def json_of(self, command, variables=None):
         file = self.folder / "run.json"
@@ -120,7 +120,7 @@ class Runs:
         return json.loads(file.read_text())
 
     def application(self, name, pes, options="", gpu=None, one_node=False, program=None):
-        """One PE on each of so many nodes, or all on one. Returns what it tells, with the median of the times, and the network statistics."""
+        """One PE on each of so many nodes, or all on one. Returns the JSON report, with the median of the times, and the network statistics."""
         usual, options_of = INPUTS.get(name) or LARGER[name]
         path = self.program(f"examples/{program or usual}", gpu)
         if not path.is_file():
@@ -128,9 +128,9 @@ class Runs:
         stats = self.folder / "stats.json"
         command = [self.build / "transport/ucx-run", "-n", pes, "--nodes", 1 if one_node else pes, "--timeout", self.timeout, f"--stats={stats}", path,
                    *options_of(SIZES[self.level], pes).split(), *options.split()]
-        told = [self.check_backend(self.json_of(command), gpu) for _ in range(self.repeat)]
-        seconds = sorted(one["runs"][0]["seconds"] if "runs" in one else one["seconds"] for one in told)
-        return dict(told[-1], seconds=seconds[len(seconds) // 2]), json.loads(stats.read_text())
+        reports = [self.check_backend(self.json_of(command), gpu) for _ in range(self.repeat)]
+        seconds = sorted(one["runs"][0]["seconds"] if "runs" in one else one["seconds"] for one in reports)
+        return dict(reports[-1], seconds=seconds[len(seconds) // 2]), json.loads(stats.read_text())
 
     def perf(self, *options):
         return self.check_backend(self.json_of([self.build / "transport/ucx-run", "-n", 1, "--timeout", self.timeout,
@@ -187,7 +187,7 @@ def ways_of(name):
 
 
 def fastest_way(runs, name, pes):
-    """What the fastest program tells, and which it is."""
+    """The JSON report of the fastest program, and its name."""
     found = []
     for program, options in ways_of(name):
         repeated = " --repeat 3" if program in ("sssp", "color", "paths") and runs.level != "short" else ""
@@ -198,14 +198,14 @@ def fastest_way(runs, name, pes):
 def scaling(runs):
     rows, table = [], [["input", "way", *[f"{n} PE{'s' * (n > 1)}, ms" for n in runs.nodes], "times as fast", "rounds", "us a round"]]
     for name in [*runs.inputs, *(LARGER if runs.inputs == list(INPUTS) else [])]:
-        told = [fastest_way(runs, name, n) for n in runs.nodes]
-        rounds = [one.get("steps") or one.get("rounds") if name != "mer" else None for one, _ in told]  # mer's are of phase 2
-        for n, (one, way), r in zip(runs.nodes, told, rounds):
-            rows.append({"input": name, "pes": n, "way": way, "seconds": one["seconds"], "speedup": told[0][0]["seconds"] / one["seconds"],
+        reports = [fastest_way(runs, name, n) for n in runs.nodes]
+        rounds = [one.get("steps") or one.get("rounds") if name != "mer" else None for one, _ in reports]  # mer's are of phase 2
+        for n, (one, way), r in zip(runs.nodes, reports, rounds):
+            rows.append({"input": name, "pes": n, "way": way, "seconds": one["seconds"], "speedup": reports[0][0]["seconds"] / one["seconds"],
                          **({"rounds": r} if r else {})})
-        table.append([name, " / ".join(dict.fromkeys(way for _, way in told)), *[f"{one['seconds'] * 1e3:.4g}" for one, _ in told],
+        table.append([name, " / ".join(dict.fromkeys(way for _, way in reports)), *[f"{one['seconds'] * 1e3:.4g}" for one, _ in reports],
                       f"{rows[-1]['speedup']:.2f}", " / ".join(str(r or "-") for r in dict.fromkeys(rounds)),
-                      " / ".join(f"{one['seconds'] / r * 1e6:.3g}" if r else "-" for (one, _), r in zip(told, rounds))])
+                      " / ".join(f"{one['seconds'] / r * 1e6:.3g}" if r else "-" for (one, _), r in zip(reports, rounds))])
     of_paper = [row["speedup"] for row in rows if row["pes"] == runs.nodes[-1] and row["input"] in INPUTS]
     mean = f"geometric mean of {len(of_paper)} of the paper's nine pairs on {runs.nodes[-1]}: {math.prod(of_paper) ** (1 / len(of_paper)):.2f}" if of_paper else ""
     notes = [mean or "none of these inputs is one of the paper's nine pairs",
@@ -278,9 +278,9 @@ def table5(runs):
     n = runs.nodes[-1]
     rows, table = [], [["input", "remote, %", "of messages, %", "message, bytes", f"messages at {n} nodes", "paper: remote, %", "message, bytes"]]
     for name in runs.inputs:
-        told, stats = runs.application(name, n)
+        report, stats = runs.application(name, n)
         of_messages = 100 * stats["remote_access_frequency"]
-        remote = 100 * told["remote_edges"] / (told.get("edges") or told["neighbours"]) if "remote_edges" in told else of_messages
+        remote = 100 * report["remote_edges"] / (report.get("edges") or report["neighbours"]) if "remote_edges" in report else of_messages
         rows.append({"input": name, "system": f"here, {n} nodes", "remote_percent": remote, "remote_percent_of_messages": of_messages,
                      "message_bytes": stats["average_packet_bytes"], "messages": stats["packets"]})
         rows.append({"input": name, "system": "paper, 8 nodes", "remote_percent": TABLE5[name][0], "message_bytes": TABLE5[name][1]})

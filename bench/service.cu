@@ -30,12 +30,12 @@ struct board {
   uint64_t seen_ns;          ///< when, by globaltimer
 };
 
-/// Adds to words that only it touches: its own lanes are all who may collide.
+/// Adds to words that only this service block touches: only its own lanes can collide.
 struct adding {
   static constexpr const char* name = "adding";
   static constexpr uint32_t threads = GRAVEL_CUDA ? 512 : 32;
   struct message {
-    uint32_t slot, value;  ///< of slot `slots`: tell that it has come
+    uint32_t slot, value;  ///< slot `slots`: report the arrival
   };
   board* at;
   __device__ void operator()(const gravel_service_block<adding>& here,
@@ -135,7 +135,7 @@ int main(int argc, char** argv) {
   app.add_option("--messages", messages, "Of each PE in a run").capture_default_str();
   app.add_option("--iterations", iterations, "Messages whose latency is taken").range(1, 1 << 24).capture_default_str();
   app.add_option("--chunks", chunks, "Of each ring, a power of two").capture_default_str();
-  app.add_option("--repeat", repeat, "Runs, of which the median is told").range(1, 100).capture_default_str();
+  app.add_option("--repeat", repeat, "Number of runs; the median is printed").range(1, 100).capture_default_str();
   app.add_option("--json", json, "File for the results");
   parse_or_exit(app, argc, argv, [&] {
     if (!json.empty()) need_writable(json);

@@ -3,7 +3,7 @@
 // alone); the task's first instruction answers with a put of a word. A block of its own at PE 0 sees the answer, as the
 // one that sends may still be in its put then; both read the GPU's clock (steps of 32 ns on an H100). What such a put
 // takes is measured in the same run, by two kernels that answer each other, and subtracted. The mediated way is that of
-// a host: a worker tells a thread there, which launches a kernel. Every payload is checked, by the task: its words are
+// a host: a worker notifies a thread there, which launches a kernel. Every payload is checked, by the task: its words are
 // what the sender wrote for this very put.
 #include <algorithm>
 #include <cstdio>
@@ -141,13 +141,13 @@ __global__ void pass_to_and_fro(uint64_t* words, uint32_t rounds, times to) {
 }
 
 /// What lies on a put's way, each by itself: how long one lane waits for it, in cycles, in the median of 64.
-enum class step : uint32_t { meet, load, ticket, fence, store_fence, all_store_fence, store_full_fence };
-constexpr const char* step_names[] = {"a block of 256 threads meets, us",
+enum class step : uint32_t { barrier, load, ticket, fence, store_fence, all_store_fence, store_full_fence };
+constexpr const char* step_names[] = {"a barrier of 256 threads, us",
                                       "a load that no cache answers, us",
                                       "a ticket (load and addition at once), us",
                                       "a fence of one lane, nothing stored, us",
                                       "the same behind its store into the target, us",
-                                      "the same of all 256 threads, and they meet, us",
+                                      "the same of all 256 threads, and a barrier, us",
                                       "a full fence behind a store, then a load, us"};
 constexpr uint32_t steps = 7, step_rounds = 64;
 __global__ void time_step(const __grid_constant__ gravel_task_handle q, step what, uint64_t* mine, uint64_t* there,
@@ -175,7 +175,7 @@ __global__ void time_step(const __grid_constant__ gravel_task_handle q, step wha
       thread_fence();
       __syncthreads();
     }
-    if (what == step::meet) __syncthreads();
+    if (what == step::barrier) __syncthreads();
     if (threadIdx.x == 0)
       to.ticks[i] = static_cast<uint64_t>(clock64()) - start + (seen == ~uint64_t{0});  // it is waited for
   }

@@ -265,15 +265,15 @@ class training {
     gravel_launch(kernel, gravel_launch_config{.grid = grid, .block = block, .stream = main_}, arguments...);
 #endif
   }
-  void compute(size_t l, bool tells) {
+  void compute(size_t l, bool notifies) {
     const uint32_t blocks = blocks_of(l);
     launch(compute_layer, blocks, compute_threads, gradients_ + places_[l], list_.layers[l].elements,
            static_cast<uint64_t>(l), static_cast<float>(gravel_my_pe() + 1),
            static_cast<uint32_t>(operations(l) / (2.0 * blocks * compute_threads)), step_.data(),
-           tells ? ready_ + l : nullptr);
+           notifies ? ready_ + l : nullptr);
   }
 
-  static bool tells(const way_to_reduce* way) {
+  static bool notifies(const way_to_reduce* way) {
     return way && (way->name.starts_with("kernel") || way->name == "signals");
   }
   /// `computes`: otherwise the gradients are those of the step before.
@@ -298,7 +298,7 @@ class training {
     if (computes) launch(begin_step, 1, 1, step_.data());
     size_t i = 0;
     for (size_t l = list_.layers.size(); l-- > 0;) {
-      if (computes) compute(l, tells(way));
+      if (computes) compute(l, notifies(way));
       if (way && !in_kernel && i < buckets_.size() && buckets_[i].last == l) reduce(*way, i++, computes);
     }
   }
@@ -306,7 +306,7 @@ class training {
   void start_step(const way_to_reduce* way, void* graph, bool computes) {
     const bool in_kernel = way && way->name.starts_with("kernel");
     if (computes) ++number_;
-    if (computes && tells(way)) ++reported_;
+    if (computes && notifies(way)) ++reported_;
     if (way && !graph) follow(side_, main_);
     if (in_kernel) {
       if (graph) follow(side_, main_);
@@ -416,9 +416,9 @@ class training {
   std::vector<uint64_t> places_;  ///< of each layer, elements; the last layer's comes first
   std::vector<bucket> buckets_;
   uint64_t room_ = 0, number_ = 0,
-           reported_ = 0;  ///< steps that were computed, and in how many of them somebody was told
+           reported_ = 0;  ///< steps that were computed, and in how many of them `ready_` was raised
   float *gradients_ = nullptr, *sums_ = nullptr;
-  uint64_t* ready_ = nullptr;  ///< of each layer: blocks that have computed it, in all steps in which somebody was told
+  uint64_t* ready_ = nullptr;  ///< [layer] blocks that have computed it, in all steps that count in `reported_`
   const gravel_reducer* reducer_ = nullptr;
   gravel_stream_t main_ = nullptr, side_ = nullptr;
 #if GRAVEL_CUDA
@@ -455,7 +455,7 @@ int main(int argc, char** argv) {
       .range(0.0, 1e6)
       .capture_default_str();
   app.add_option("--steps", o.steps, "Of a run").range(1u, 1'000'000u).capture_default_str();
-  app.add_option("--repeat", o.repeat, "Runs, of which the median is told").range(1, 100).capture_default_str();
+  app.add_option("--repeat", o.repeat, "Number of runs; the median is printed").range(1, 100).capture_default_str();
   app.add_option("--nccl", o.nccl, "The library to compare with, if it is there").capture_default_str();
   app.add_flag("--short", o.is_short, "A smoke test: few layers, few steps, one run");
   app.add_option("--json", o.json, "File for the results");

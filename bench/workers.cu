@@ -232,8 +232,8 @@ class bench {
     }
     const auto timed = [&] { return time_products(a.data(), b.data(), c.data(), n); };
     double alone = 0;
-    const auto tell = [&](const std::string& beside, uint64_t workers, const std::vector<double>& seconds,
-                          uint64_t tasks_a_second, uint64_t wrong) {
+    const auto report = [&](const std::string& beside, uint64_t workers, const std::vector<double>& seconds,
+                            uint64_t tasks_a_second, uint64_t wrong) {
       const double now = gravel_max_all(is_last() ? median(seconds) : 0);
       if (alone == 0) alone = now;
       r_.row({{"by", "by", by},
@@ -263,12 +263,12 @@ class bench {
     for (const auto begin = std::chrono::steady_clock::now(); seconds_since(begin) < warm_seconds;)
       timed();  // clocks rise
     gravel_barrier_all();
-    tell("nothing", 0, repeated(timed), 0, 0);
-    tell("the resolver", 0, repeated(beside_stay), 0, 0);
+    report("nothing", 0, repeated(timed), 0, 0);
+    report("the resolver", 0, repeated(beside_stay), 0, 0);
     for (const uint32_t workers : o_.workers) {
       queue_type queue(options(workers));
-      tell("workers asleep", workers, repeated(timed), 0, 0);
-      tell("workers idle", workers, repeated(beside_stay), 0, 0);
+      report("workers asleep", workers, repeated(timed), 0, 0);
+      report("workers idle", workers, repeated(beside_stay), 0, 0);
       for (const kind what : {kind::tick, kind::add}) {
         uint64_t sent = 0, wrong = 0;
         double all_seconds = 0;
@@ -289,12 +289,12 @@ class bench {
           wrong += wrong_of(what, tasks);
           return now;
         });
-        tell(std::string("workers that ") + kind_names[static_cast<int>(what)], workers, seconds,
-             static_cast<uint64_t>(static_cast<double>(sent) / all_seconds), wrong);
+        report(std::string("workers that ") + kind_names[static_cast<int>(what)], workers, seconds,
+               static_cast<uint64_t>(static_cast<double>(sent) / all_seconds), wrong);
       }
-      tell("workers asleep again", workers, repeated(timed), 0, 0);
+      report("workers asleep again", workers, repeated(timed), 0, 0);
     }
-    tell("nothing again", 0, repeated(timed), 0, 0);
+    report("nothing again", 0, repeated(timed), 0, 0);
     gravel_stream_destroy(stream_);
   }
   uint32_t busy_senders() const { return std::min(most_senders_, 8u); }
@@ -361,7 +361,7 @@ int main(int argc, char** argv) {
       .capture_default_str();
   app.add_option("--products", o.products, "Of a run").range(1u, 1'000'000u).capture_default_str();
   app.add_option("--tasks", o.tasks, "Of a run").range(1u, 1'000'000'000u).capture_default_str();
-  app.add_option("--repeat", o.repeat, "Runs, of which the median is told").range(1, 100).capture_default_str();
+  app.add_option("--repeat", o.repeat, "Number of runs; the median is printed").range(1, 100).capture_default_str();
   app.add_flag("--short", o.is_short, "A smoke test: few products, few tasks, one run");
   app.add_option("--json", o.json, "File for the results");
   parse_or_exit(app, argc, argv, [&] {

@@ -135,7 +135,7 @@ int main(int argc, char** argv) {
   two_ends ends(in_flight);
   for (uint32_t piece : pieces) {
     for (bool copies : {true, false}) ends.run(piece, copies, 100, true);
-    // In turns, so that both meet the machine as it is.
+    // In turns, so that both run on the machine in the same state.
     std::vector<double> rate[2];
     for (uint32_t i = 0; i < b.repeat; ++i)
       for (bool copies : {true, false}) rate[copies].push_back(ends.run(piece, copies, packets, false));

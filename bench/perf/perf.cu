@@ -1,5 +1,5 @@
 // gravel-perf: what Gravel reaches, by part, and what the hardware under it reaches, in one run. docs/benchmarks.md
-// tells what each benchmark measures.
+// says what each benchmark measures.
 #include "bench/perf/bulk.cuh"
 #include "bench/perf/divergence.cuh"
 #include "bench/perf/gups.cuh"

@@ -312,7 +312,7 @@ void check_accumulate(const std::string& name, uint64_t count) {
   gravel_barrier_all();
   gravel_copy(&signalled, signal, sizeof(signalled));
   expect(wrong == 0 && signalled == all, name + ": " + std::to_string(wrong) + " are wrong, " +
-                                             std::to_string(signalled) + " of " + std::to_string(all) + " told");
+                                             std::to_string(signalled) + " of " + std::to_string(all) + " signalled");
   gravel_free(memory);
 }
 void check_accumulates() {

@@ -108,20 +108,20 @@ void leave_orphan() {
   for (;;) pause();
 }
 
-/// Is killed, or ends with `status` if that is not 0, and is not dead before somebody looks: nobody else can wait for a
-/// process while one that traces it does not.
+/// The process is killed, or ends with `status` if that is not 0. A tracer keeps it from being reaped: nobody else can wait
+/// for a process while the process that traces it does not.
 [[noreturn]] void die_slowly(int status) {
-  int told[2];
-  require(pipe(told) == 0, "a pipe");
+  int ends[2];
+  require(pipe(ends) == 0, "a pipe");
   const pid_t self = getpid();
   prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
   if (fork() == 0) {
     const char traces = ptrace(PTRACE_SEIZE, self, nullptr, nullptr) == 0 ? 'y' : 'n';
-    if (write(told[1], &traces, 1) != 1) _exit(99);
+    if (write(ends[1], &traces, 1) != 1) _exit(99);
     for (;;) pause();  // until ucx-run ends it
   }
   char traced = 'n';
-  require(read(told[0], &traced, 1) == 1 && traced == 'y', "this process may be traced");
+  require(read(ends[0], &traced, 1) == 1 && traced == 'y', "this process may be traced");
   if (status != 0) _exit(status);
   kill(self, SIGKILL);
   for (;;) pause();
@@ -186,7 +186,7 @@ int run(const std::string& what, uint32_t who, int value) {
     if (mine) stay();
     job->fence();
   } else if (what == "stubborn") {
-    // Does not die of SIGTERM, and tells what the launcher reports.
+    // Does not die of SIGTERM, and prints what the launcher reports.
     signal(SIGTERM, SIG_IGN);
     job->on_abort([&](std::string text) { print("PE {} heard: {}", job->rank(), text); });
     leave_orphan();

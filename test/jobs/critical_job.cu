@@ -22,13 +22,13 @@ using namespace gravel::detail;
 namespace {
 
 int failures = 0;
-bool tells = false;
+bool prints_times = false;
 std::chrono::steady_clock::time_point began;
 
-/// How long it took since it was last told, where that is wanted.
-void tell(const std::string& what) {
+/// Prints the time since the last call, if prints_times is set.
+void print_time(const std::string& what) {
   const auto now = std::chrono::steady_clock::now();
-  if (tells && gravel_my_pe() == 0)
+  if (prints_times && gravel_my_pe() == 0)
     fprintf(stderr, "%s: %.3f s\n", what.c_str(), std::chrono::duration<double>(now - began).count());
   began = now;
 }
@@ -220,7 +220,7 @@ struct expected {
 template <class Sections>
 void compare(const std::string& what, const Sections& sections, const std::vector<expected>& all) {
   const std::vector<account> mine = sections.read();
-  tell("  applied");
+  print_time("  applied");
   const auto n_pes = static_cast<uint64_t>(gravel_n_pes()), me = static_cast<uint64_t>(gravel_my_pe());
   uint64_t different = 0, inside = 0;
   std::string first;
@@ -268,12 +268,12 @@ void run_plain(const std::string& what, gravel_critical_options how, uint32_t st
   auto* answers = gravel_malloc<uint32_t>(uint64_t{all_lanes} * each * sizeof(uint32_t));
   {
     plain sections(how, inside.initial());
-    tell("  open");
+    print_time("  open");
     gravel_launch(call_plain<Sender>,
                   gravel_launch_config{.grid = blocks, .block = lanes, .shared_bytes = Sender::shared_bytes},
                   sections.handle(), from, answers);
     gravel_synchronize();
-    tell("  kernel");
+    print_time("  kernel");
     compare(what, sections, all);
     std::vector<uint32_t> got(uint64_t{all_lanes} * each);
     gravel_copy(got.data(), answers, got.size() * sizeof(uint32_t));
@@ -295,7 +295,7 @@ void run_plain(const std::string& what, gravel_critical_options how, uint32_t st
                what + ": two answers are the same");
   }
   gravel_free(answers);
-  tell(what);
+  print_time(what);
 }
 
 void run_nested(const std::string& what, gravel_critical_options how, uint32_t stride, uint32_t each, uint64_t seed) {
@@ -326,10 +326,10 @@ void run_nested(const std::string& what, gravel_critical_options how, uint32_t s
   auto* answers = gravel_malloc<uint32_t>(uint64_t{all_lanes} * each * sizeof(uint32_t));
   {
     nested sections(how, inside.initial());
-    tell("  open");
+    print_time("  open");
     gravel_launch(call_nested, blocks, lanes, sections.handle(), from, answers);
     gravel_synchronize();
-    tell("  kernel");
+    print_time("  kernel");
     compare(what, sections, all);
     std::vector<uint32_t> got(uint64_t{all_lanes} * each);
     gravel_copy(got.data(), answers, got.size() * sizeof(uint32_t));
@@ -343,7 +343,7 @@ void run_nested(const std::string& what, gravel_critical_options how, uint32_t s
     expect(wrong == 0, what + ": " + std::to_string(wrong) + " wrong answers");
   }
   gravel_free(answers);
-  tell(what);
+  print_time(what);
 }
 
 void wait_for_answers() {
@@ -434,7 +434,7 @@ bool take_turns() {
 
 int main(int argc, char** argv) {
   const uint32_t each = argc > 1 ? static_cast<uint32_t>(std::atoi(argv[1])) : GRAVEL_CUDA ? 10 : 12;
-  tells = argc > 2;  // how long each part takes
+  prints_times = argc > 2;  // how long each part takes
   began = std::chrono::steady_clock::now();
   gravel_init<plain::delivery, nested::delivery, pure_words::delivery, pure_lines::delivery>();
   if (take_turns()) blocks = 2, lanes = 32;
@@ -485,7 +485,7 @@ int main(int argc, char** argv) {
     const std::string fault =
         run_pure<Sections>(how, blocks, lanes, std::is_same_v<Sections, pure_words> ? each_nested : each, seed++);
     expect(fault.empty(), what + ": " + fault);
-    tell(what);
+    print_time(what);
   };
   pure.template operator()<pure_words>("pure, one key", {.keys = 1, .blocks = 2, .place = place::caller, .calls = 32});
   pure.template operator()<pure_words>("pure, few keys",

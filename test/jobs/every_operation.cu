@@ -225,7 +225,7 @@ __global__ void gathers(gravel_t g, board* b, uint64_t at) {
   sender.end();
 }
 
-__global__ void meets(gravel_t g, board* b) {
+__global__ void all_blocks(gravel_t g, board* b) {
   __shared__ uint64_t number[3];
   if (threadIdx.x == 0) number[0] = static_cast<uint64_t>(gravel_my_pe(g)) + 1;
   __syncthreads();
@@ -305,7 +305,7 @@ int main() {
   expect("gathered increments", here.u64[0], lanes);
   expect("gathered additions", static_cast<uint64_t>(here.i64[0]), 2 * lanes);
   expect("gathered messages", gravel_sum_all(here.handled[0] + here.handled[2]), 2 * all_lanes);
-  gravel_launch(meets, 1, threads, g, object[5]);
+  gravel_launch(all_blocks, 1, threads, g, object[5]);
   gravel_barrier_all();
   poll_word(5);
   expect("broadcast", here.u64[0], 1);

@@ -1,4 +1,4 @@
-// A job that goes wrong as it is told: one fault, at one PE, while the others do nothing wrong.
+// A job with one fault, which the command line chooses, at one PE; the other PEs do nothing wrong.
 // test/scripts/failure_test.py runs it and looks at what the job leaves behind. Prints "begun" before the fault, if
 // gravel_init is not a part of it, and "ready PE pid" when the moment for a signal has come.
 #include <sys/wait.h>
@@ -91,7 +91,7 @@ struct endless {
   }
 };
 
-struct stranger {  // which gravel_init is not told of
+struct stranger {  // gravel_init does not register it
   static constexpr const char* name = "stranger";
   using context = uint64_t;
   GRAVEL_HANDLER void operator()(const gravel_t&, uint64_t*, uint64_t) const {}
@@ -169,7 +169,7 @@ __global__ void collectives_that_differ(gravel_t g, uint64_t* cell, int pe) {
 }
 __global__ void broadcast_from(gravel_t g, uint64_t* cell, int root) { gravel_broadcast_block(g, cell, 1, root); }
 
-/// One lane of many waits for what another PE is to write, and is told to at last.
+/// One lane of many waits for a value that another PE writes at last.
 __global__ void wait_for(gravel_t g, const int64_t* cell, int64_t value) {
   if (blockIdx.x == 1 && threadIdx.x == 3) gravel_wait_until(g, cell, GRAVEL_GE, value);
 }
@@ -238,13 +238,13 @@ void lose_slot_on_host() {
 
 /// A PE waits for what PE 0 does when it gets a signal.
 void wait_long(bool waits, void (*wait)(uint64_t* cell), void (*end_waits)(uint64_t* cell)) {
-  static volatile std::sig_atomic_t told = 0;
-  std::signal(SIGUSR1, [](int) { told = 1; });
+  static volatile std::sig_atomic_t signalled = 0;
+  std::signal(SIGUSR1, [](int) { signalled = 1; });
   uint64_t* cell = new_cell();
   ready();
   if (waits) wait(cell);
   if (gravel_my_pe() == 0) {
-    while (!told) usleep(10'000);
+    while (!signalled) usleep(10'000);
     end_waits(cell);
   }
   gravel_barrier_all();
@@ -326,7 +326,7 @@ struct other_service {
   using message = failing_service::message;
   __device__ void operator()(const gravel_service_block<other_service>&, const gravel_service_batch<message>&) const {}
 };
-__global__ void tell(gravel_service_handle<failing_service> to, int pe, uint32_t block, uint64_t fails) {
+__global__ void send_to(gravel_service_handle<failing_service> to, int pe, uint32_t block, uint64_t fails) {
   gravel_service_send(to, pe, block, {fails});
 }
 /// A service that is closed while one of its service blocks does not return: in a job that goes on, close() waits
@@ -335,17 +335,17 @@ void close_with_stuck_block() {
   uint64_t* const stuck = new_cell();
   try {
     gravel_service<failing_service> service({stuck}, {.blocks = 2});
-    if (mine()) gravel_launch(tell, 1, 1, service.handle(), victim, 1u, uint64_t{2});
+    if (mine()) gravel_launch(send_to, 1, 1, service.handle(), victim, 1u, uint64_t{2});
     for (uint64_t is = !mine(); !is;) gravel_copy(&is, stuck, sizeof(is));
     throw std::runtime_error("the program's own reason");
   } catch (const std::runtime_error&) {
   }
   gravel_barrier_all();
 }
-/// The victim tells its own service, or that of the next PE.
+/// The victim sends to its own service, or to that of the next PE.
 void use_service(int further, uint32_t block, uint64_t fails) {
   gravel_service<failing_service> service({}, {.blocks = 2});
-  if (mine()) gravel_launch(tell, 1, 1, service.handle(), (victim + further) % gravel_n_pes(), block, fails);
+  if (mine()) gravel_launch(send_to, 1, 1, service.handle(), (victim + further) % gravel_n_pes(), block, fails);
   service.close();
 }
 
@@ -669,7 +669,7 @@ const std::map<std::string, void (*)()> faults = {
          int status = 0;
          waitpid(child, &status, 0);
          if (!WIFEXITED(status) || WEXITSTATUS(status) != (calls ? 1 : 7))
-           gravel_abort("the child did not end as it was told");
+           gravel_abort("the child did not end as it should");
        }
        gravel_barrier_all();
      }},

@@ -63,14 +63,14 @@ __global__ void use_shared(gravel_t g, uint64_t* sum, uint32_t words) {
   gravel_add(g, sum, mine, gravel_my_pe(g));
 }
 
-/// Every block waits until all have come: a barrier of the grid.
-__global__ void meet(gravel_t g, uint64_t* arrived, uint64_t* met) {
+/// A barrier of the grid: every block waits until all have arrived.
+__global__ void wait_for_grid(gravel_t g, uint64_t* arrived, uint64_t* passed) {
   if (threadIdx.x != 0) return;
   gravel::detail::fetch_add<gravel::detail::scope::device>(arrived, uint64_t{1});
   for (gravel::detail::relax wait; gravel::detail::load_acquire<gravel::detail::scope::device>(arrived) < gridDim.x;
        wait()) {
   }
-  gravel_inc(g, met, (gravel_my_pe(g) + 1) % gravel_n_pes(g));
+  gravel_inc(g, passed, (gravel_my_pe(g) + 1) % gravel_n_pes(g));
 }
 
 /// A token goes round through the blocks of all PEs: block 0 of each, block 1 of each, and so on. Every block waits for
@@ -102,9 +102,9 @@ __global__ void use_local(gravel_t g, uint64_t* sum, int stride) {
 }
 
 /// Waits for a word, then writes one: chains of kernels that only end if they run at the same time.
-__global__ void wait_and_notify(gravel_t g, const uint64_t* awaited, uint64_t* told, int pe) {
+__global__ void wait_and_notify(gravel_t g, const uint64_t* awaited, uint64_t* notified, int pe) {
   gravel_wait_until(g, awaited, GRAVEL_NE, 0);
-  gravel_put(g, told, uint64_t{1}, pe);
+  gravel_put(g, notified, uint64_t{1}, pe);
 }
 /// A kernel of a sequence: right only if those before it have ended.
 __global__ void step(gravel_t g, uint64_t* place, uint64_t number, uint64_t* wrong) {
@@ -113,18 +113,18 @@ __global__ void step(gravel_t g, uint64_t* place, uint64_t number, uint64_t* wro
 }
 
 #if GRAVEL_CUDA
-/// Each block tells its neighbour in the cluster its rank, in shared memory that only blocks of one cluster reach, and
-/// adds up what it was told.
+/// Each block writes its rank to its neighbour in the cluster, in shared memory that only blocks of one cluster reach, and
+/// adds up the ranks that it receives.
 __global__ void notify_neighbour([[maybe_unused]] gravel_t g, [[maybe_unused]] uint64_t* sum) {
 #if __CUDA_ARCH__ >= 900
-  __shared__ uint32_t told;
+  __shared__ uint32_t received;
   const auto cluster = cooperative_groups::this_cluster();
   const unsigned rank = cluster.block_rank(), blocks = cluster.num_blocks();
-  if (threadIdx.x == 0) told = 0;
+  if (threadIdx.x == 0) received = 0;
   cluster.sync();
-  if (threadIdx.x == 0) *cluster.map_shared_rank(&told, (rank + 1) % blocks) = rank + 1;
+  if (threadIdx.x == 0) *cluster.map_shared_rank(&received, (rank + 1) % blocks) = rank + 1;
   cluster.sync();
-  if (threadIdx.x == 0) gravel_fetch_add(g, sum, uint64_t{told}, (gravel_my_pe(g) + 1) % gravel_n_pes(g));
+  if (threadIdx.x == 0) gravel_fetch_add(g, sum, uint64_t{received}, (gravel_my_pe(g) + 1) % gravel_n_pes(g));
 #endif
 }
 #else
@@ -202,8 +202,8 @@ void check_shared(uint64_t* sum) {
 
 void check_cooperative(uint64_t* words) {
   constexpr unsigned blocks = 16;
-  gravel_launch(meet, gravel_launch_config{.grid = blocks, .block = 32, .cooperative = true}, gravel_handle(), words,
-                words + 1);
+  gravel_launch(wait_for_grid, gravel_launch_config{.grid = blocks, .block = 32, .cooperative = true}, gravel_handle(),
+                words, words + 1);
   gravel_barrier_all();
   expect(read(words) == blocks && read(words + 1) == blocks, "a cooperative kernel");
 

@@ -1,16 +1,18 @@
-// Does this machine keep the orders of memory that Gravel relies on? Each row of the table lets two sides meet many thousand times, with
-// the scopes and in the memory of one use of lib/base, and counts what must not be seen:
+// Checks that this machine keeps the memory orders that Gravel relies on. Each row of the table runs two sides against each
+// other for many thousand rounds, with the scopes and in the memory of one use of lib/base, and counts forbidden outcomes:
 //
-//   passing          a ring of two slots (lib/base/ring.hpp): the destination sees what the source wrote before [P1], and the source
-//                    overwrites nothing that is still read [P2]; written and read by 32 lanes of which one publishes and looks
-//   store buffering  lib/base/get_window.hpp: of two that each count and then, behind full_fence(), read the other's count, one sees it
+//   passing          a ring of two slots (lib/base/ring.hpp): the destination sees what the source wrote before [P1], and the
+//                    source overwrites nothing that is still read [P2]. 32 lanes write and read; one publishes and polls.
+//   store buffering  lib/base/get_window.hpp: two sides each count and then, after full_fence(), read the other's count. At
+//                    least one of them sees the other's.
 //   flush            queue::ask_flush: of two targets the higher one remains
-//   releasing        device/release_ring.cuh, on GPUs: who sees a done word sees what another warp than the one that wrote it has applied
+//   releasing        device/release_ring.cuh, on GPUs: a reader of a done word sees what a warp has applied that did not
+//                    write the word itself
 //
-// On GPUs the sides are blocks, kernels of two GPUs, or a kernel and a thread; on the CPU backend warps of a block, without a seed and
-// with some, and two threads. Rows of other orders are controls: `relaxed` ones leave the order to the machine, `reversed` ones
-// do first what has to come behind. What they count shows whether the test would see it here; on the CPU backend, where seeds decide,
-// reversed ones must be seen. Exit status 0: so it is, nothing was wrong in the rows whose order is kept, and none gave up.
+// On GPUs the sides are blocks, kernels of two GPUs, or a kernel and a thread; on the CPU backend warps of a block, without a
+// seed and with some, and two threads. Rows of other orders are controls: `relaxed` ones leave the order to the machine,
+// `reversed` ones do the second step first. Their counts show whether the test can see a fault here; on the CPU backend, where
+// seeds decide, reversed rows must show one. Exit status 0: they do, no row whose order is kept was wrong, and none gave up.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -58,7 +60,7 @@ GRAVEL_BOTH uint64_t now_ns() {
 #endif
 }
 
-/// Until `ready`; false after some seconds. A GPU does not sleep here: the two shall meet.
+/// Waits until `ready`; false after some seconds. A GPU does not sleep here, so that both sides run at the same time.
 template <class F>
 GRAVEL_BOTH bool wait_for(F ready) {
   const uint64_t begin = now_ns();
@@ -71,15 +73,15 @@ GRAVEL_BOTH bool wait_for(F ready) {
   return true;
 }
 
-/// What a side's lane has found.
+/// Results of one lane of a side.
 struct found {
   uint64_t wrong, gave_up;
 };
 
-/// Both sides at the next meeting. `at`: how far each has come.
-GRAVEL_BOTH bool meet(uint64_t* at, uint32_t side, uint64_t meeting) {
-  store_relaxed(&at[side * 8], meeting + 1);
-  return wait_for([&] { return load_relaxed(&at[(1 - side) * 8]) > meeting; });
+/// A rendezvous of both sides before a round. `at`: the round that each side has reached.
+GRAVEL_BOTH bool rendezvous(uint64_t* at, uint32_t side, uint64_t round) {
+  store_relaxed(&at[side * 8], round + 1);
+  return wait_for([&] { return load_relaxed(&at[(1 - side) * 8]) > round; });
 }
 
 template <scope S, order O>
@@ -147,7 +149,7 @@ struct store_buffering {
 
   GRAVEL_BOTH bool run(uint32_t side, const team& t, found&) const {
     for (uint64_t i = 0; i < n && t.is_leader(); ++i) {
-      if (!meet(at, side, i)) return false;
+      if (!rendezvous(at, side, i)) return false;
       uint64_t *const mine = &words[(2 * i + side) * 8], *const theirs = &words[(2 * i + 1 - side) * 8];
       if (O == order::reversed) read[2 * i + side] = load_relaxed<scope::device>(theirs);
       fetch_add<scope::device>(mine, uint64_t{1});
@@ -173,7 +175,7 @@ struct flushing {
 
   GRAVEL_BOTH bool run(uint32_t side, const team& t, found&) const {
     for (uint64_t i = 0; i < n && t.is_leader(); ++i) {
-      if (!meet(at, side, i)) return false;
+      if (!rendezvous(at, side, i)) return false;
       const uint64_t target = 1 + (i + side) % 2;
       if (O == order::reversed) store_relaxed(&controls[i].flush_target, target);
       else queue{&controls[i], &states[i], nullptr, {2, 8, 4, 1}}.ask_flush(target);
@@ -210,7 +212,7 @@ int failures = 0;
 void print(const char* name, order o, const char* where, uint64_t n, const row_result& r, bool must_be_seen = false) {
   const bool bad = r.gave_up || (o == order::kept ? r.wrong != 0 : must_be_seen && r.wrong == 0);
   failures += bad;
-  std::printf("%-7s %-16s %-9s %-32s %8llu meetings, %llu wrong%s\n", bad ? "FAILED" : "ok", name,
+  std::printf("%-7s %-16s %-9s %-32s %8llu rounds, %llu wrong%s\n", bad ? "FAILED" : "ok", name,
               order_names[static_cast<int>(o)], where, static_cast<unsigned long long>(n),
               static_cast<unsigned long long>(r.wrong), r.gave_up ? ", gave up" : "");
 }
@@ -474,7 +476,7 @@ void run_all(uint64_t n) {
 
 }  // namespace
 
-/// litmus [MEETINGS]
+/// litmus [ROUNDS]
 int main(int argc, char** argv) {
   run_all(argc > 1 ? std::strtoull(argv[1], nullptr, 0) : 400'000);
   std::printf("%d rows failed\n", failures);

@@ -1,5 +1,5 @@
-// Task graphs of all PEs together: what a task does wrong at one PE is told at all, and then the graph can be used
-// again; what may not be is refused. Tasks of 32 lanes that spawn with all of them. Channels that other PEs push to.
+// Task graphs of all PEs together: an error of a task at one PE is reported at all PEs, and then the graph can be used
+// again; calls that are not allowed are refused. Tasks of 32 lanes that spawn with all of them. Channels that other PEs push to.
 // With a time limit: most mistakes here would show as a run that does not end. Random trees across PEs:
 // examples/taskgraph/across.cu.
 #include <cstdio>

@@ -141,13 +141,13 @@ class ApplicationsTest(unittest.TestCase):
     def test_json(self):
         with tempfile.TemporaryDirectory() as folder:
             self.good(2, 1, RUNS[NAME][0] + " --json out.json", folder)
-            told = json.loads((Path(folder) / "out.json").read_text())
-            self.assertEqual(told["program"], NAME)
-            self.assertEqual(told["pes"], 2)
-            self.assertEqual(told["model"], "gravel")
-            self.assertIs(told["right"], True)
-            self.assertIs(told["compared_with_serial"], True)
-            self.assertGreater(told["seconds"], 0)
+            report = json.loads((Path(folder) / "out.json").read_text())
+            self.assertEqual(report["program"], NAME)
+            self.assertEqual(report["pes"], 2)
+            self.assertEqual(report["model"], "gravel")
+            self.assertIs(report["right"], True)
+            self.assertIs(report["compared_with_serial"], True)
+            self.assertGreater(report["seconds"], 0)
 
     def test_bad_input(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -227,7 +227,7 @@ class ApplicationsTest(unittest.TestCase):
             for k, (pes, nodes) in ((21, (3, 2)), (31, (1, 1)), (15, (4, 1))):
                 done = run(pes, nodes, f"reads.fa --reference known.fa.gz --k {k} --contigs out --json out.json", folder)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-                told = json.loads((made / "out.json").read_text())
+                report = json.loads((made / "out.json").read_text())
                 contigs = [line for pe in range(pes) for line in (made / f"out.{pe}").read_text().split() if line[0] in "ACGT"]
                 covered = [[False] * len(sequence) for sequence in sequences]
                 whole = 0
@@ -247,7 +247,7 @@ class ApplicationsTest(unittest.TestCase):
                 expected = (whole, sum(map(sum, covered)), sum(len(s) - s.count("N") for s in sequences), len(known),
                             sum(counts.get(kmer, 0) >= 2 for kmer in known))
                 names = ("in_reference", "reference_covered", "reference_bases", "reference_kmers", "reference_kmers_seen")
-                self.assertEqual(tuple(told[name] for name in names), expected)
+                self.assertEqual(tuple(report[name] for name in names), expected)
                 self.assertTrue(0 < whole < len(contigs), "contigs of both kinds")
                 self.assertIn(f"{whole} of {len(contigs)} contigs are in the reference as a whole", done.stdout)
 

@@ -1,5 +1,5 @@
-"""Mistakes that the compiler finds are told in one readable line: each is refused by exactly one error. And right programs bring no
-warnings of Gravel's headers. With the compiler that is named, and with clang++ and nvcc where they are installed.
+"""Each mistake that the compiler finds leads to exactly one error, in one readable line. Right programs get no warnings from Gravel's headers.
+The named compiler is tried, and clang++ and nvcc where they are installed.
 
 Usage: compile_errors_test.py SOURCE_DIRECTORY COMPILER...
 """
@@ -111,7 +111,7 @@ def wrong_sections():
     """Apart: a compiler may look no further where classes are wrong."""
     program = '#include <gravel/critical.cuh>\n' + SECTIONS
     for i, body in enumerate(WRONG_SECTIONS):
-        program += f"struct section{i} {{ {body} }};\nvoid open{i}() {{ gravel_critical_sections<record, section{i}> servers({{.keys = 1}}); }}\n"
+        program += f"struct section{i} {{ {body} }};\nvoid open{i}() {{ gravel_critical_sections<record, section{i}> sections({{.keys = 1}}); }}\n"
     return program, WRONG_SECTIONS.values()
 
 

@@ -1,4 +1,4 @@
-"""README.md and docs/ tell the truth: their programs compile and run, their excerpts are what the files say, their links and file names exist, and the labels
+"""README.md and docs/ are true: their programs compile and run, their excerpts are what the files say, their links and file names exist, and the labels
 and settings they name are in the sources. Usage: docs_test.py BUILD_FOLDER COMPILER..."""
 
 import os

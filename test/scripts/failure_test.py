@@ -48,8 +48,8 @@ class FailureTest(unittest.TestCase):
         self.assertNotRegex(job.text, "ERROR: AddressSanitizer|runtime error: ")
 
     def assert_failed(self, job, *causes, status=None, limit_s=LIMIT_S):
-        """Ends in time, not well, with each of the causes (regular expressions) on stderr, and leaves nothing. Of a job that was hurt the time
-        counts from now. Any other tells in time once it has begun, and ends in time once it has told: how long it takes to begin is the machine's."""
+        """The job ends in time, not well, with each of the causes (regular expressions) on stderr, and leaves nothing. If the test has hurt the job,
+        the time counts from now. Any other job must report in time after its begin, and end in time after its report."""
         if not job.was_hurt:
             self.assertTrue(job.says(self.n, limit_s, *causes), f"neither says {causes} nor ends, {limit_s} s after it began, {START_S} s after its start; "
                             f"begun: {job.out.count(b'begun')}; stderr:\n{job.text}")

@@ -143,7 +143,7 @@ class InputFilesTest(unittest.TestCase):
             self.assertEqual(names[1], names[2])
 
     def test_sums_of_weights(self):
-        """Distances above the largest float are refused, and rounded ones are told."""
+        """Distances above the largest float are refused, and rounded ones are reported."""
         self.write("far.mtx", banner(4, "1 2 2e38", "2 3 2e38", "3 4 1"))
         self.write("whole.mtx", banner(3, "1 2 16777216", "2 3 3"))
         for program in sorted(WEIGHTED):

@@ -1,5 +1,5 @@
-"""What kernels do wrong with a link ends the job with a message that says what, and which ends; and so does the death of a PE that others wait for, and an
-exception that passes an open link. What waits for ever is reported. Usage: link_errors_test.py UCX_RUN LINK_JOB"""
+"""A wrong call of a kernel on a link ends the job with a message that names the call and both ends. So does the death of a PE that others wait for, and
+an exception that passes an open link. A wait without end is reported. Usage: link_errors_test.py UCX_RUN LINK_JOB"""
 import os
 import re
 import subprocess
@@ -48,5 +48,5 @@ for how, sentences in WAITS.items():
         wrong.append(f"waits {how}: expected {sentences}, got:\n{text}")
     job.terminate()
     job.communicate()
-print("\n".join(wrong) or f"{len(ERRORS)} mistakes and {len(WAITS)} waits are told")
+print("\n".join(wrong) or f"{len(ERRORS)} mistakes and {len(WAITS)} waits are reported")
 sys.exit(bool(wrong))

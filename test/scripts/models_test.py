@@ -49,8 +49,8 @@ class ModelsTest(unittest.TestCase):
         """A queue of 4096 bytes has room for (4096 - 64) / 4 increments. In each round of launches a message for each other PE."""
         rounds = -(-UPDATES // 1008)
         for model in ("coprocessor", "coprocessor-buffered"):
-            told = statistics(model, "--model-queue", "4096")
-            self.assertEqual(told["messages_taken"], rounds * PES * (PES - 1))
+            report = statistics(model, "--model-queue", "4096")
+            self.assertEqual(report["messages_taken"], rounds * PES * (PES - 1))
         # In queues of a megabyte one round is enough.
         self.assertEqual(statistics("coprocessor-buffered")["messages_taken"], PES * (PES - 1))
 

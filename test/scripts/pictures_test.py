@@ -33,14 +33,14 @@ class PicturesTest(unittest.TestCase):
         cls.folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(cls.folder.cleanup)
         cls.path = Path(cls.folder.name)
-        cls.told = {}
+        cls.reports = {}
         for name, options in RUNS.items():
             prefix = cls.path / name
             command = [BUILD / "transport" / "ucx-run", "-n", "3", "--nodes", "2", "--timeout", "60", BUILD / "examples" / f"{name}-cpu",
                        *options.split(), "--json", f"{prefix}.json", "--dump", prefix]
             done = subprocess.run([str(word) for word in command], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stdout + done.stderr
-            cls.told[name] = json.loads(Path(f"{prefix}.json").read_text())
+            cls.reports[name] = json.loads(Path(f"{prefix}.json").read_text())
 
     def table(self, name, what):
         rows = read(self.path / f"{name}-{what}.csv")
@@ -48,41 +48,41 @@ class PicturesTest(unittest.TestCase):
         return rows
 
     def test_gups(self):
-        rows, told = self.table("gups", "hits"), self.told["gups"]
+        rows, report = self.table("gups", "hits"), self.reports["gups"]
         self.assertEqual(sum(row["words"] for row in rows), 3 * 256)
-        self.assertEqual(sum(row["words"] * row["hits"] for row in rows), told["updates"])
+        self.assertEqual(sum(row["words"] * row["hits"] for row in rows), report["updates"])
 
     def test_pagerank(self):
-        ranks, changes, told = self.table("pagerank", "ranks"), self.table("pagerank", "steps"), self.told["pagerank"]
+        ranks, changes, report = self.table("pagerank", "ranks"), self.table("pagerank", "steps"), self.reports["pagerank"]
         self.assertEqual(sorted(row["vertex"] for row in ranks), list(range(128)))
         self.assertAlmostEqual(sum(row["rank"] for row in ranks), 1, places=4)
-        self.assertEqual(len(changes), told["steps"])
-        self.assertEqual(changes[-1]["change"], told["change"])
+        self.assertEqual(len(changes), report["steps"])
+        self.assertEqual(changes[-1]["change"], report["change"])
 
     def test_sssp(self):
         """All weights are 1: what is reached are rings of equal distance, without gaps between them."""
-        rows, told = self.table("sssp", "distances"), self.told["sssp"]
+        rows, report = self.table("sssp", "distances"), self.reports["sssp"]
         self.assertEqual(sorted(row["vertex"] for row in rows), list(range(108)))
         distance = {row["vertex"]: row["distance"] for row in rows}
-        self.assertEqual(distance[told["source"]], 0)
+        self.assertEqual(distance[report["source"]], 0)
         reached = sorted(d for d in distance.values() if d >= 0)
-        self.assertEqual((len(reached), reached[-1]), (told["reached"], told["farthest"]))
+        self.assertEqual((len(reached), reached[-1]), (report["reached"], report["farthest"]))
         self.assertEqual(sorted(set(reached)), list(range(int(reached[-1]) + 1)))
 
     def test_bfs(self):
-        rows, told = self.table("bfs", "levels"), self.told["bfs"]
+        rows, report = self.table("bfs", "levels"), self.reports["bfs"]
         self.assertEqual(sorted(row["vertex"] for row in rows), list(range(108)))
         self.assertEqual([row["vertex"] for row in rows if row["level"] == 0], [50])
         reached = [row["level"] for row in rows if row["level"] >= 0]
-        self.assertEqual((len(reached), len(set(reached)), max(reached) + 1), (told["reached"], told["levels"], told["levels"]))
+        self.assertEqual((len(reached), len(set(reached)), max(reached) + 1), (report["reached"], report["levels"], report["levels"]))
 
     def test_color(self):
         rows, edges = self.table("color", "colors"), self.table("color", "edges")
         color = {row["vertex"]: row["color"] for row in rows}
         self.assertEqual(sorted(color), list(range(70)))
-        self.assertEqual(len(edges), self.told["color"]["neighbours"])
+        self.assertEqual(len(edges), self.reports["color"]["neighbours"])
         pe = {row["vertex"]: row["pe"] for row in rows}
-        self.assertEqual(sum(pe[row["vertex"]] != pe[row["neighbour"]] for row in edges), self.told["color"]["remote_edges"])
+        self.assertEqual(sum(pe[row["vertex"]] != pe[row["neighbour"]] for row in edges), self.reports["color"]["remote_edges"])
         self.assertTrue(all(pe[row["vertex"]] == row["pe"] for row in edges))
         self.assertTrue(all(color[row["vertex"]] != color[row["neighbour"]] for row in edges))
         self.assertEqual({(row["vertex"], row["neighbour"]) for row in edges}, {(row["neighbour"], row["vertex"]) for row in edges})
@@ -98,11 +98,11 @@ class PicturesTest(unittest.TestCase):
         self.assertTrue(all(row["cluster"] == heapq.nsmallest(1, range(3), key=lambda c, row=row: apart(row, c))[0] for row in points))
 
     def test_mer(self):
-        kmers, contigs, told = self.table("mer", "kmers"), self.table("mer", "contigs"), self.told["mer"]
-        self.assertEqual(sum(row["kmers"] for row in kmers), told["distinct"])
-        self.assertEqual(sum(row["kmers"] * row["count"] for row in kmers), told["kmers"])
-        self.assertEqual((len(contigs), sum(row["bases"] for row in contigs)), (told["contigs"], told["contig_bases"]))
-        self.assertEqual(max(row["bases"] for row in contigs), told["longest"])
+        kmers, contigs, report = self.table("mer", "kmers"), self.table("mer", "contigs"), self.reports["mer"]
+        self.assertEqual(sum(row["kmers"] for row in kmers), report["distinct"])
+        self.assertEqual(sum(row["kmers"] * row["count"] for row in kmers), report["kmers"])
+        self.assertEqual((len(contigs), sum(row["bases"] for row in contigs)), (report["contigs"], report["contig_bases"]))
+        self.assertEqual(max(row["bases"] for row in contigs), report["longest"])
 
     def tool(self, *words):
         done = subprocess.run([TOOL, *map(str, words)], stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=self.path, check=False)

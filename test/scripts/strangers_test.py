@@ -1,4 +1,5 @@
-"""Who does not belong to a job has no way in: no process of it listens on a network, and whoever finds the port at which PEs meet is refused.
+"""A process that does not belong to a job cannot join it: no process of the job listens on a network, and a stranger that finds the port of the rendezvous is
+refused.
 
 Run by Meson with UCX_RUN, FAILURE_JOB and BOOTSTRAP_PROBE in the environment.
 """
@@ -69,17 +70,17 @@ class Strangers(unittest.TestCase):
         pe0 = wait_for(lambda: job.pes().get(0), START_S)
         self.assertTrue(pe0, job.text)
         self.assertEqual([pid for _, _, pid in listeners(job.processes())], [job.process.pid])
-        told = dict(entry.split("=", 1) for entry in read(f"/proc/{pe0}/environ").decode().split("\0") if entry.startswith("PMIX_"))
-        self.assertRegex(told["PMIX_NAMESPACE"], "^ucx-run-[0-9a-f]{32}$")
+        environment = dict(entry.split("=", 1) for entry in read(f"/proc/{pe0}/environ").decode().split("\0") if entry.startswith("PMIX_"))
+        self.assertRegex(environment["PMIX_NAMESPACE"], "^ucx-run-[0-9a-f]{32}$")
         users = [[]]
         if os.geteuid() == 0 and shutil.which("setpriv"):
             users.append(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"])
         for user in users:
-            for name in (told["PMIX_NAMESPACE"], f"ucx-run-{job.process.pid}"):
+            for name in (environment["PMIX_NAMESPACE"], f"ucx-run-{job.process.pid}"):
                 for rank in "01":
                     with self.subTest(user=user, name=name, rank=rank):
                         answer = subprocess.run([*user, PROBE, "exchange", "0", "10"], capture_output=True, text=True, timeout=60,
-                                                env={**os.environ, **told, "PMIX_NAMESPACE": name, "PMIX_RANK": rank})
+                                                env={**os.environ, **environment, "PMIX_NAMESPACE": name, "PMIX_RANK": rank})
                         self.assertEqual((answer.returncode, answer.stdout), (1, ""))
                         self.assertIn("cannot join the job", answer.stderr)
         open(folder + "/go", "w").close()
@@ -88,7 +89,7 @@ class Strangers(unittest.TestCase):
         self.assertRegex(job.text, r"^ucx-run: warning: a process that does not belong to the job wanted to join the job: refused\n$")
 
     def test_cannot_be_a_pe_twice(self):
-        """Two processes of one PE, as its children inherit what it was told: the first is the PE."""
+        """Two processes of one PE (children inherit its environment): the first is the PE."""
         folder = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, folder)
         script = (f"if [ $PMIX_RANK = 0 ]; then {PROBE} exchange 0 10 & {PROBE} exchange 0 10 & wait -n; echo one ended with $?; touch {folder}/go; "

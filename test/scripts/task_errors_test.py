@@ -1,4 +1,4 @@
-"""What a sender of tasks does wrong, and a PE that dies while a task runs there, end the job with a message that says what and who. Usage:
+"""A mistake of a sender of tasks ends the job with a message that names it; so does the death of a PE on which a task runs. Usage:
 task_errors_test.py UCX_RUN TASK_JOB"""
 import os
 import subprocess
@@ -26,5 +26,5 @@ for what, sentence in ERRORS.items():
                               env=dict(os.environ, GRAVEL_ROUTES=routes))
         if done.returncode in (0, 124) or sentence not in done.stderr:
             wrong.append(f"{what}, {routes}: status {done.returncode}, expected '{sentence}', got:\n{done.stderr}")
-print("\n".join(wrong) or f"{len(ERRORS)} mistakes are told")
+print("\n".join(wrong) or f"{len(ERRORS)} mistakes are reported")
 sys.exit(bool(wrong))

@@ -105,8 +105,8 @@ class WorklistsTest(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             self.assertIn("serial", done.stdout)
 
-    def told(self, pes, nodes, options, **variables):
-        """What a run writes with --json."""
+    def report_of(self, pes, nodes, options, **variables):
+        """The report that a run writes with --json."""
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "out.json"
             self.good(pes, nodes, f"{options} --json {file}", **variables)
@@ -166,7 +166,7 @@ class WorklistsTest(unittest.TestCase):
 
     @unittest.skipIf(NAME != "paths", "of paths")
     def test_killed(self):
-        """Whoever dies while kernels of all PEs wait for each other: the job ends, tells who it was, and leaves nothing."""
+        """A PE dies while kernels of all PEs wait for each other: the job ends, names that PE, and leaves nothing."""
         for number, (execution, routes) in enumerate((("asynchronous", "net"), ("fused", "peer"), ("fused", "net"))):
             with self.subTest(execution=execution, routes=routes):
                 command = [UCX_RUN, "-n", "3", "--timeout", "60", PROGRAM, *EXECUTIONS[NAME].split(), "--execution", execution, "--repeat", "1000"]
@@ -185,7 +185,7 @@ class WorklistsTest(unittest.TestCase):
     @unittest.skipIf(NAME == "components", "has none")
     def test_one_kernel_for_the_rounds_of_all(self):
         """Of several PEs, too: the number of kernels does not grow with that of rounds, and the same is done as by way of the hosts."""
-        rounds, fused = (self.told(3, 2, f"{EXECUTIONS[NAME]} --execution {how}") for how in ("rounds", "fused"))
+        rounds, fused = (self.report_of(3, 2, f"{EXECUTIONS[NAME]} --execution {how}") for how in ("rounds", "fused"))
         self.assertGreater(rounds["kernels"], 3 * rounds["rounds"])
         self.assertGreater(fused["rounds"], 5)
         self.assertLess(fused["kernels"], rounds["kernels"] / 4)
@@ -196,33 +196,33 @@ class WorklistsTest(unittest.TestCase):
     def test_hubs_are_divided_in_all_executions(self):
         for pes in (1, 2):
             for execution in ("rounds", "fused", "asynchronous"):
-                self.assertGreater(self.told(pes, 1, f"--rmat 6 --edges-per-vertex 128 {'--no-pull' if NAME == 'bfs' else ''} --execution {execution}")["pieces"], 0)
+                self.assertGreater(self.report_of(pes, 1, f"--rmat 6 --edges-per-vertex 128 {'--no-pull' if NAME == 'bfs' else ''} --execution {execution}")["pieces"], 0)
 
     def test_json(self):
-        told = self.told(2, 1, RUNS[NAME][0])
-        self.assertEqual((told["program"], told["pes"], told["backend"]), (NAME, 2, "cpu"))
-        self.assertIs(told["right"], True)
-        self.assertIs(told["compared_with_serial"], True)
-        self.assertGreater(told["seconds"], 0)
+        report = self.report_of(2, 1, RUNS[NAME][0])
+        self.assertEqual((report["program"], report["pes"], report["backend"]), (NAME, 2, "cpu"))
+        self.assertIs(report["right"], True)
+        self.assertIs(report["compared_with_serial"], True)
+        self.assertGreater(report["seconds"], 0)
 
     @unittest.skipIf(NAME != "paths", "of paths")
     def test_priorities_save_work(self):
         for pes, execution in ((1, "rounds"), (1, "fused"), (2, "rounds"), (2, "fused")):
-            with_them, without = (self.told(pes, 1, f"--grid 40 30 --kept 0.9 --execution {execution} {how}") for how in ("", "--no-priority"))
+            with_them, without = (self.report_of(pes, 1, f"--grid 40 30 --kept 0.9 --execution {execution} {how}") for how in ("", "--no-priority"))
             self.assertGreater(without["expanded"], 1.5 * with_them["expanded"])
             self.assertEqual(without["farthest"], with_them["farthest"])
 
     @unittest.skipIf(NAME not in ("bfs", "paths"), "of bfs and paths")
     def test_values_sent_are_fewer_than_edges_cut(self):
         """Of the offers along edges to one ghost the best goes to its owner."""
-        told = self.told(3, 1, "--rmat 9 " + ("--no-pull" if NAME == "bfs" else ""))
-        self.assertGreater(told["sent"], 0)
-        self.assertLess(told["sent"], told["remote_edges"] / 3)
+        report = self.report_of(3, 1, "--rmat 9 " + ("--no-pull" if NAME == "bfs" else ""))
+        self.assertGreater(report["sent"], 0)
+        self.assertLess(report["sent"], report["remote_edges"] / 3)
 
     @unittest.skipIf(NAME not in ("bfs", "paths", "components"), "of ranks the sums differ in their last bits")
     def test_same_on_any_number_of_pes(self):
         name = {"bfs": "levels", "paths": "farthest", "components": "components"}[NAME]
-        self.assertEqual(len({self.told(pes, nodes, "--grid 24 20 --kept 0.7" + ("" if NAME == "components" else " --source 11"))[name] for pes, nodes in SHAPES}), 1)
+        self.assertEqual(len({self.report_of(pes, nodes, "--grid 24 20 --kept 0.7" + ("" if NAME == "components" else " --source 11"))[name] for pes, nodes in SHAPES}), 1)
 
     def test_bad_input(self):
         with tempfile.TemporaryDirectory() as folder:

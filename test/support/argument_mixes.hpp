@@ -8,8 +8,8 @@
 
 namespace gravel::detail::mixes {
 
-/// Argument `k` of message `i` has the bytes i + 17 k + 7 b, so what arrives must fit together, and its first byte
-/// tells i (modulo 256).
+/// Byte b of argument `k` of message `i` is i + 17 k + 7 b. So a test sees whether the arguments that arrive belong together;
+/// the first byte of argument 0 is i (modulo 256).
 GRAVEL_BOTH unsigned char byte_of(uint32_t i, uint32_t k, uint32_t b) {
   return static_cast<unsigned char>(i + 17 * k + 7 * b);
 }

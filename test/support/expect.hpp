@@ -1,4 +1,4 @@
-// What a job expects at its PE: each miss is told at once and counted, and the job ends with the count.
+// Expectations of a job at its PE: a failed one is printed at once and counted; the job ends with the count.
 #pragma once
 #include <cstdio>
 #include <functional>

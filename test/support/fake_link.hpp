@@ -81,7 +81,7 @@ class fake_link final : public remote_link {
     pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(chosen));
     return true;
   }
-  /// A put has arrived; its sender is told by done().
+  /// A put has arrived; done() notifies its sender.
   void arrived(uint32_t* puts) {
     std::lock_guard lock(mutex_);
     if (puts) arrived_.push_back(puts);
@@ -100,7 +100,7 @@ class fake_link final : public remote_link {
 
  private:
   static bool in_order(const delivery& d) { return !d.local && d.data.size() <= fragment; }
-  /// Never more than `packets` packets of a stream beyond what the sender was told is free.
+  /// Checks that a stream sends at most `packets` packets beyond the last credit that its sender has received.
   void check_credit(const plane_header& h) {
     if (h.sequence >= freed_[h.sink] + packets_)
       fail("packet {} for sink {} left without a credit: {} are freed", h.sequence, h.sink, freed_[h.sink]);

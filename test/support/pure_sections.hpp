@@ -1,6 +1,6 @@
-// Sections that touch nothing but their records, which may run where they are called, also for keys of other PEs whose
-// memory is mapped (test/jobs/critical_job.cu). All words of a record are the same whenever nobody is in a section with it:
-// each section looks, and changes all. Records of 12 bytes are words with their locks, those of 64 are not.
+// Sections that touch only their records. They may run in place, also for keys of other PEs whose memory is mapped
+// (test/jobs/critical_job.cu). While no section holds a record, all its words are equal: each section checks that and changes
+// all words. A record of 12 bytes is one word together with its lock; a record of 64 bytes is not.
 #pragma once
 #include <string>
 #include <vector>
@@ -88,8 +88,8 @@ __global__ void call_pure(typename Sections::handle_type to, pure_calls from, ui
     switch (r % 4) {
       case 0: out.template call<add_quietly<N>>(a, amount); break;
       case 1:
-        if (const auto told = out.template ask<add_and_report<N>>(answer, a, amount);
-            told && told.value != *static_cast<volatile uint8_t*>(answer))
+        if (const auto answered = out.template ask<add_and_report<N>>(answer, a, amount);
+            answered && answered.value != *static_cast<volatile uint8_t*>(answer))
           *answer = 3;
         break;
       case 2:

@@ -51,9 +51,9 @@ __global__ void vote_at_barriers(int* out, int rounds) {
   }
 }
 
-/// Warp w leaves after w rounds; the others go on meeting at the barrier. out[r] counts who was there in
-/// round r. Whole warps: a GPU may keep a lane that has returned waiting for the rest of its warp, which
-/// waits for the barrier.
+/// Warp w leaves after w rounds; the others continue to use the barrier. out[r] counts the lanes that were there in
+/// round r. Whole warps leave: on a GPU a lane that has returned may wait for the rest of its warp, which waits for the
+/// barrier.
 __global__ void leave_early(uint32_t* out) {
   for (uint32_t r = 0;; ++r) {
     if (r == threadIdx.x / 32) return;

@@ -1,4 +1,4 @@
-// A record of each kind that processes tell each other, as a process of a small job sends it: for wire_test and
+// One record of each kind that processes send each other, as a process of a small job sends it: for wire_test and
 // wire_fuzz.
 #pragma once
 #include <functional>

@@ -71,7 +71,7 @@ thread_local uint32_t relaxed = 0, interleaved = 0;
 TEST_CASE("the hooks of the CPU backend are called at every atomic and every wait") {
   interleave_hook = [] { ++interleaved; };
   relax_hook = [](uint32_t rounds) {
-    relaxed += rounds == relaxed + 1;  // told how long it has waited already
+    relaxed += rounds == relaxed + 1;  // `rounds`: how long the lane has waited already
     return 0u;
   };
   uint64_t word = 0;

@@ -439,7 +439,7 @@ TEST_CASE("bins hold the kind of the first message to a peer; others are sorted,
       }
       sender.end();
     });
-    // Three kinds that were sorted, in the order in which they were met; then what the bin holds.
+    // Three kinds that were sorted, in the order of their first messages; then what the bin holds.
     for (uint64_t ticket = 0; ticket < 4; ++ticket) {
       REQUIRE(ring.arrived(ticket));
       const message_row row = ring.chunk(ticket)->row;

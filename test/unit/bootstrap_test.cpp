@@ -14,7 +14,7 @@ struct launched {
   command_options options;
   launched() {
     options.environment["TMPDIR"] = temporary.path();
-    // Open MPI does not start jobs for root unless told twice.
+    // Open MPI starts jobs for root only if two variables allow it.
     options.environment["OMPI_ALLOW_RUN_AS_ROOT"] = "1";
     options.environment["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1";
   }

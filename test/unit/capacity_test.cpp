@@ -11,7 +11,7 @@
 
 using namespace gravel::detail;
 
-TEST_CASE("bytes are told in the unit that fits") {
+TEST_CASE("bytes are printed in the unit that fits") {
   CHECK(text_of_bytes(7) == "7 bytes");
   CHECK(text_of_bytes(1024) == "1 KiB (1024 bytes)");
   CHECK(text_of_bytes(3ull << 29) == "1.5 GiB (1610612736 bytes)");

@@ -168,8 +168,8 @@ std::string run(const shape& s, uint64_t seed, uint64_t laps = 0, bug planted = 
       if (group.is_leader()) fetch_add(&taken, b.count);
     }
   };
-  // What is reserved is under way, ready, taken or done, in this order, and no more than the capacity is not done; nor
-  // is room told that is not there. No interleaving point lies between these reads: they are of one moment.
+  // What is reserved is under way, ready, taken or done, in this order, and no more than the capacity is not done; and
+  // no room is reported that is not there. No interleaving point lies between these reads: they are of one moment.
   const auto observe = [&] {
     for (auto& now = r.c.state(); load_relaxed(&taken) < total; relax{}()) {
       const auto left = static_cast<int64_t>(static_cast<int32_t>(now.room)),

@@ -209,7 +209,7 @@ std::string end_of(uint32_t nodes, uint32_t pes_per_node, const std::vector<coll
 }
 }  // namespace
 
-TEST_CASE("PEs that call different collectives are told both calls, on one node and on two") {
+TEST_CASE("an error names both calls of PEs that call different collectives, on one node and on two") {
   for (uint32_t nodes : {1u, 2u}) {
     const uint32_t pes = 2 / nodes;
     CHECK(end_of(nodes, pes, {{1, sum, 0, {}}, {1, sum, 1, {}}}).empty());
@@ -231,7 +231,7 @@ TEST_CASE("PEs that call different collectives are told both calls, on one node 
   }
 }
 
-TEST_CASE("PEs that call different collectives are told so while others are still on their way") {
+TEST_CASE("different collectives of two PEs are reported while other PEs have not called yet") {
   CHECK_THAT(end_of(1, 3, {{1, sum, 0, {5, 7}}, {1, barrier, 2, {}}}),
              contains_text("PE 0 gravel_sum_all of 5 double, PE 2 gravel_barrier_all"));
   CHECK(end_of(1, 3, {{1, sum, 0, {}}, {1, sum, 2, {}}}).empty());
@@ -248,7 +248,7 @@ TEST_CASE("what PEs wait for without their aggregator is compared with what othe
   CHECK(end_of(1, 2, {{8, sum, 0, {}}}, {{7, barrier, 1, {}}}).empty());
 }
 
-TEST_CASE("who leaves before the last collective is told who waits") {
+TEST_CASE("a PE that leaves before the last collective gets the names of the PEs that wait") {
   const auto job = fake_job::with<>({.nodes = 1, .pes_per_node = 3});
   const auto& local = job->node(0).setup.local;
   const std::vector<uint32_t> pes{0, 1, 2};

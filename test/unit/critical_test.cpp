@@ -411,7 +411,7 @@ TEST_CASE("calls of one key in a block become few, and none is lost") {
 
 /// Calls of one key that are not all alike: only what is of one color becomes one.
 struct paint {
-  uint64_t color[2];  ///< four words, of which only the last tells
+  uint64_t color[2];  ///< four words, of which only the last differs
   uint64_t amount;
 };
 struct mix_paint {

@@ -67,7 +67,7 @@ TEST_CASE("a block's messages come out in one list for each kind and PE, all of 
   CHECK(lists == 0);
 }
 
-TEST_CASE("a block that sends more than fits is told") {
+TEST_CASE("a block that sends more than fits is reported") {
   uint32_t kept = 0;
   const auto count = [&](block_lists&, const sorted_messages& list) { kept += threadIdx.x == 0 ? list.n_messages : 0; };
   CHECK(run_block(block_lists::capacity / lanes_of_block, 1, 1, count) == 0);
@@ -75,7 +75,7 @@ TEST_CASE("a block that sends more than fits is told") {
   CHECK(run_block(block_lists::capacity / lanes_of_block + 1, 1, 1, count) == lanes_of_block);
 }
 
-TEST_CASE("a queue holds lists of one kind, one behind the other, and tells of what does not fit") {
+TEST_CASE("a queue holds lists of one kind, one behind the other, and reports what does not fit") {
   const uint64_t bytes = 2048;
   std::vector<unit> memory(n_pes * bytes / sizeof(unit) + 4);
   char* const begin = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(memory.data()) + 63) / 64 * 64);

@@ -76,7 +76,7 @@ TEST_CASE("frames arrive whole and in order, of any size") {
   CHECK(last->as<abort_word>("a").why == "a text");
 }
 
-TEST_CASE("who waits for an end that neither writes nor reads is told so after the limit") {
+TEST_CASE("a wait for an end that neither writes nor reads ends with an error after the limit") {
   pair_of_sockets pair;
   node_socket a(pair.ends[0]), b(pair.ends[1]);
   a.limit_waits(1);
@@ -185,10 +185,10 @@ TEST_CASE("a listener has a name of its own, in no file system, and the name goe
     CHECK(name != another.name());
     CHECK_FALSE(fs::exists(name));
     node_socket client = node_socket::connect(name);
-    node_socket server(accept(listener.descriptor(), nullptr, nullptr));
-    CHECK(server.check_peer() == getpid());
+    node_socket accepted(accept(listener.descriptor(), nullptr, nullptr));
+    CHECK(accepted.check_peer() == getpid());
     client.send(abort_word{"here"});
-    CHECK(server.receive()->as<abort_word>("client").why == "here");
+    CHECK(accepted.receive()->as<abort_word>("client").why == "here");
   }
   CHECK_THROWS_WITH(node_socket::connect(name), contains_text("@" + name) && contains_text("refused"));
   CHECK_THROWS_WITH(node_socket::connect(std::string(200, 'x')), contains_text("longer than 107"));
@@ -211,8 +211,8 @@ TEST_CASE("a process of another user is refused") {
     _exit(connected ? 0 : 1);
   }
   {
-    node_socket server(accept(listener.descriptor(), nullptr, nullptr));
-    CHECK_THROWS_WITH(server.check_peer(), contains_text("65534"));
+    node_socket accepted(accept(listener.descriptor(), nullptr, nullptr));
+    CHECK_THROWS_WITH(accepted.check_peer(), contains_text("65534"));
   }
   int status = 0;
   REQUIRE(waitpid(child, &status, 0) == child);

@@ -176,23 +176,23 @@ void one_handler(world& w, F handler) {
   });
 }
 
-/// The next resolver kernel: it finds what the last one owes. True if something is deferred still.
+/// The next resolver kernel: it finds the tickets that the last one deferred. True if a ticket is still deferred.
 bool run_again(world& w) {
-  bool owes = false;
+  bool deferred = false;
   simt::launch(1, 32, {}, [&] {
     __shared__ outbox box;
     box.begin(w.g, &w.deferred, threadIdx.x);
     __syncwarp();
     box.flush(threadIdx.x);
-    owes |= box.end(threadIdx.x);
+    deferred |= box.end(threadIdx.x);
   });
-  return owes;
+  return deferred;
 }
 
 /// Serves the rings until all tickets are published and applied.
 void settle(world& w) {
   for (bool more = true; more;) {
-    more = run_again(w);  // what it pays is there to be served
+    more = run_again(w);  // the tickets that it retires are there to be served
     for (uint32_t ring = 0; ring < n_pes; ++ring)
       while (w.serve(ring)) more = true;
   }
@@ -352,7 +352,7 @@ TEST_CASE("a handler that sends for long to other PEs keeps no ring from going o
     }
     send<0>(w, box, 2, 0);  // opens the last one
     send<0>(w, box, 0, 1);
-    CHECK_FALSE(box.claim(w.links[2], &ticket));  // owes
+    CHECK_FALSE(box.claim(w.links[2], &ticket));  // deferred
     w.links[2].ring.mark_done(0);
     // Of one kind, so that nothing else closes the chunk of PE 2.
     for (uint64_t i = 0; i < 2 * outbox::adds_of_a_turn + 2; ++i) {

@@ -1,4 +1,4 @@
-// host/aggregator/pe_watch.*, job_state.*: how a node's aggregator hears the end of its PEs, and who is told what.
+// host/aggregator/pe_watch.*, job_state.*: how a node's aggregator notices the end of its PEs, and whom it notifies.
 #include "host/aggregator/pe_watch.hpp"
 
 #include <sys/socket.h>
@@ -49,8 +49,8 @@ struct node {
   bool run(uint64_t watchdog_s = 0) {
     return pe_watch(here, job, watchdog_s, [this](const std::string& why) { nodes_heard = why; }).run();
   }
-  /// What a PE has been told last.
-  std::string told(size_t pe) {
+  /// The last reason that a PE has received.
+  std::string received(size_t pe) {
     pes[pe]->limit_waits(1);
     const auto word = pes[pe]->receive();
     return word && word->kind == wire_kind::abort ? word->as<abort_word>("the aggregator").why : "nothing";
@@ -71,7 +71,7 @@ TEST_CASE("a PE that leaves too early ends the job for all") {
   node n;
   n.pes[1]->send(goodbye_word{});
   CHECK_FALSE(n.run());
-  CHECK(n.told(0) == "PE 1 has left the job before its end");
+  CHECK(n.received(0) == "PE 1 has left the job before its end");
   CHECK(n.nodes_heard == "PE 1 has left the job before its end");
 }
 
@@ -79,11 +79,11 @@ TEST_CASE("a PE that ends without a word, or with one, ends the job for all") {
   node without;
   without.pes[1].reset();
   CHECK_FALSE(without.run());
-  CHECK(without.told(0) == "PE 1 (process 101) ended without gravel_finalize");
+  CHECK(without.received(0) == "PE 1 (process 101) ended without gravel_finalize");
   node with;
   with.pes[1]->send(abort_word{"PE 1: it is hot"});
   CHECK_FALSE(with.run());
-  CHECK(with.told(0) == "PE 1: it is hot");
+  CHECK(with.received(0) == "PE 1: it is hot");
   CHECK(with.nodes_heard == "PE 1: it is hot");
 }
 
@@ -95,8 +95,8 @@ TEST_CASE("a thread that finds that the job cannot go on is heard, the first of 
   });
   CHECK_FALSE(n.run());
   planes.join();
-  CHECK(n.told(0) == "a plane's reason");
-  CHECK(n.told(1) == "a plane's reason");
+  CHECK(n.received(0) == "a plane's reason");
+  CHECK(n.received(1) == "a plane's reason");
   CHECK(n.job.what_failed().text == "a plane's reason");
   CHECK_FALSE(n.job.what_failed().heard);
 }
@@ -114,5 +114,5 @@ TEST_CASE("a PE whose heartbeat stands still is found, and the planes are to say
     n.job.fail(n.job.stopped_text());
   });
   CHECK_FALSE(n.run(1));
-  CHECK(n.told(0) == "PE 1 (process 101) has not run for 2 s (twice GRAVEL_WATCHDOG_S); is it stopped?");
+  CHECK(n.received(0) == "PE 1 (process 101) has not run for 2 s (twice GRAVEL_WATCHDOG_S); is it stopped?");
 }

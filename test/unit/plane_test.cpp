@@ -290,7 +290,7 @@ TEST_CASE("a flush sends what its own queue has handed over since its last one, 
   CHECK(job->pe(3).at<uint64_t>(0)[1] == 1);
 }
 
-TEST_CASE("a flush that waits for a busy destination holds up no other queue's flush") {
+TEST_CASE("a flush that waits for a busy destination delays no other queue's flush") {
   const auto job = fake_job::with<>({.nodes = 1, .pes_per_node = 3});
   job->pe(2).receiving[0] = true;  // PE 2 applies nothing
   put_word(*job, 1, 2, 0, 1);
@@ -400,7 +400,7 @@ TEST_CASE("a busy destination stops no other queue and no other destination") {
   CHECK(job->pe(3).at<uint64_t>(0)[(sent - 1) % 64] == sent);
 }
 
-TEST_CASE("a busy destination does not hold up the rest of a queue, up to the bytes of its packets") {
+TEST_CASE("a busy destination does not delay the rest of a queue, up to the bytes of its packets") {
   for (uint32_t nodes : {1u, 3u}) {
     INFO(nodes << " nodes");
     const auto job = fake_job::with<>({.nodes = nodes, .pes_per_node = 3 / nodes});
@@ -410,20 +410,20 @@ TEST_CASE("a busy destination does not hold up the rest of a queue, up to the by
       for (int i = 0; i < 2000 && q.state->tickets - q.read_consumed() >= q.shape.slots; ++i) job->step();
       return q.state->tickets - q.read_consumed() < q.shape.slots;
     };
-    const uint64_t aside = 2 * 4096 / bytes_of(put_kind);
+    const uint64_t backlog = 2 * 4096 / bytes_of(put_kind);
     uint64_t sent = 0;
     for (; has_room(); ++sent) {
       put_word(*job, 0, 2, sent % 64, sent + 1);
       if (has_room()) put_word(*job, 0, 1, 8, sent + 1);
     }
     // All that is for PE 2 waits, and what is for PE 1 has passed it, but for what the queue holds.
-    CHECK(sent >= aside);
-    CHECK(sent <= 2 * in_packet(put_kind) + aside + q.shape.slots);
+    CHECK(sent >= backlog);
+    CHECK(sent <= 2 * in_packet(put_kind) + backlog + q.shape.slots);
     CHECK(job->pe(1).at<uint64_t>(0)[8] + q.shape.slots >= sent);
     CHECK_THAT(job->plane_of(0).describe(),
-               contains_text(fmt::format("{} bytes of it copied out of slots", aside * bytes_of(put_kind))));
+               contains_text(fmt::format("{} bytes of it copied out of slots", backlog * bytes_of(put_kind))));
     CHECK_FALSE(q.flushed(sent));
-    // A flush waits for what was put aside, too.
+    // A flush waits for the backlog, too.
     job->pe(2).receiving[0] = false;
     job->quiet(0);
     CHECK(job->pe(2).at<uint64_t>(0)[(sent - 1) % 64] == sent);
@@ -436,7 +436,7 @@ TEST_CASE("a busy destination does not hold up the rest of a queue, up to the by
   }
 }
 
-TEST_CASE("what is put aside is in order, complete, and flushed, in all shapes, with slow receivers") {
+TEST_CASE("the backlog is in order, complete, and flushed, in all shapes, with slow receivers") {
   for (uint64_t seed = 1; seed <= 16; ++seed) {
     INFO("seed " << seed);
     const auto job =
@@ -728,7 +728,7 @@ TEST_CASE("compact rows spill, wait in the backlog, and arrive whole") {
     }
 }
 
-TEST_CASE("compact rows are put aside up to the bytes of the packets, by whole messages") {
+TEST_CASE("compact rows go to the backlog up to the bytes of the packets, by whole messages") {
   for (uint32_t kind = 0; kind < 8; ++kind) {
     INFO("kind " << kind);
     const auto job = fake_job::with<handled, handled_too>({.nodes = 1, .pes_per_node = 3});
@@ -740,10 +740,10 @@ TEST_CASE("compact rows are put aside up to the bytes of the packets, by whole m
     };
     uint32_t sent = 0;
     for (; has_room(); ++sent) send_mixed(job->pe(0).host_thread, kind * 10'000 + sent, 10'000, 2);
-    const uint64_t bytes = mixed_bytes_of_kind[kind], aside = 2 * 4096 / bytes;
+    const uint64_t bytes = mixed_bytes_of_kind[kind], backlog = 2 * 4096 / bytes;
     CHECK_THAT(job->plane_of(0).describe(),
-               contains_text(fmt::format("{} bytes of it copied out of slots", aside * bytes)));
-    CHECK(sent <= 2 * (packet_capacity_units(4096) * sizeof(unit) / bytes) + aside + q.shape.slots);
+               contains_text(fmt::format("{} bytes of it copied out of slots", backlog * bytes)));
+    CHECK(sent <= 2 * (packet_capacity_units(4096) * sizeof(unit) / bytes) + backlog + q.shape.slots);
     job->pe(2).receiving[0] = false;
     job->quiet(0);
     CHECK(job->stat_of(gravel::detail::stat::messages_taken) == sent);
@@ -924,7 +924,7 @@ TEST_CASE("the dump for the watchdog names queues, tickets and destinations") {
   CHECK_FALSE(job->plane_of(1).busy());
 }
 
-TEST_CASE("statistics tell where messages went") {
+TEST_CASE("statistics say where messages went") {
   const auto job = fake_job::with<>({.nodes = 2, .pes_per_node = 2, .self_in_place = false});
   job->clock_step = 0;  // so that packets leave only for a flush
   put_word(*job, 0, 0, 0, 1);

@@ -51,7 +51,7 @@ TEST_CASE("one host is one boot of one machine, and one container there") {
   CHECK_FALSE(on_one_host({1, 0, 2, 3}, {1, 0, 2, 3}));
 }
 
-TEST_CASE("the end of a process is told once, even before it is reaped") {
+TEST_CASE("the end of a process is reported once, even before it is reaped") {
   sleeper first, second;
   process_watch watch;
   CHECK(watch.ended() == nullptr);
@@ -94,7 +94,7 @@ TEST_CASE("a number that belongs to another process by now means that the first 
   CHECK(watch.ended() == nullptr);
 }
 
-TEST_CASE("what is not watched any more is not told") {
+TEST_CASE("a process that is no longer watched is not reported") {
   sleeper process, other;
   process_watch watch;
   REQUIRE(watch.add(process.identity(), &process));

@@ -1,4 +1,4 @@
-// What a profiler is told: by the classes of lib/base/profile.hpp, and by the processes of a job.
+// What a profiler receives: from the classes of lib/base/profile.hpp, and from the processes of a job.
 #include "lib/base/profile.hpp"
 
 #include <unistd.h>
@@ -83,9 +83,9 @@ process_record read_record(const std::string& path) {
 /// This process is recorded, too, from its first range on.
 const scratch_directory& own_folder() {
   static const scratch_directory folder;
-  static const bool told = setenv("NVTX_INJECTION64_PATH", built("test/support/nvtx_record.so").c_str(), 1) == 0 &&
-                           setenv("NVTX_RECORD", folder.path().c_str(), 1) == 0;
-  REQUIRE(told);
+  static const bool is_set = setenv("NVTX_INJECTION64_PATH", built("test/support/nvtx_record.so").c_str(), 1) == 0 &&
+                             setenv("NVTX_RECORD", folder.path().c_str(), 1) == 0;
+  REQUIRE(is_set);
   return folder;
 }
 

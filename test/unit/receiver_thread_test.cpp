@@ -51,7 +51,7 @@ TEST_CASE("it receives until it is stopped, once, and checks in every round") {
   CHECK(device.rounds == rounds);
 }
 
-TEST_CASE("what is thrown while receiving is told") {
+TEST_CASE("an exception while receiving is reported") {
   counting device;
   device.throws_at = 3;
   std::string text;

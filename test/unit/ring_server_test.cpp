@@ -104,7 +104,7 @@ void send_and_count(uint64_t seed) {
       setup.own_source = shared[pe]->routes->own_source();
       simt::launch_options options{};
       options.seed = seed ? seed + n_pes + pe : 0;
-      ring_server server(setup, options);
+      ring_server rings(setup, options);
       // Done when all PEs' rings are: read as quiescence reads them, what is applied before what is sent, and twice.
       uint64_t last = 0;
       const auto done = [&] {
@@ -115,7 +115,7 @@ void send_and_count(uint64_t seed) {
         return applied == tickets && std::exchange(last, tickets) == tickets;
       };
       for (relax wait; !done(); wait())
-        if (server.serve<handlers>()) wait.reset();
+        if (rings.serve<handlers>()) wait.reset();
     });
   }
   threads.clear();
@@ -159,7 +159,7 @@ TEST_CASE("what a PE sends to itself through its own ring does not count as sent
   setup.peer_sources = shared[0]->routes->sources();
   setup.n_peer_sources = shared[0]->routes->n_sources();
   setup.own_source = shared[0]->routes->own_source();
-  ring_server server(setup, {});
+  ring_server rings(setup, {});
   simt::launch(1, lanes, {}, [&] {
     __shared__ gravel_block_sender<lanes, 512> sender;
     sender.begin(pe.kernel);
@@ -168,7 +168,7 @@ TEST_CASE("what a PE sends to itself through its own ring does not count as sent
     gravel_am<wander>(pe.kernel, 0, 0, 0);
   });
   const auto left = [&] { return shared[0]->routes->read().applied != shared[0]->routes->read().tickets; };
-  for (uint32_t rounds = 0; left() && rounds < 1000; ++rounds) server.serve<handlers>();
+  for (uint32_t rounds = 0; left() && rounds < 1000; ++rounds) rings.serve<handlers>();
   CHECK(shared[0]->heap[0] == 3 * lanes);
   CHECK(pe.counters.in_place() == 3 * lanes);
   CHECK(pe.counters.to_peers() == 0);
@@ -203,8 +203,8 @@ struct second_of_two {
   void serve(const message_row& row, const std::vector<uint32_t>& words) {
     std::copy(words.begin(), words.end(), words_at(peer_ring::payload(ring.chunk(0))));
     ring.publish(0, row);
-    ring_server server(setup, {});
-    server.serve<Handlers>();
+    ring_server rings(setup, {});
+    rings.serve<Handlers>();
   }
 };
 constexpr uint32_t to_1 = sink_of(1, sink_kind::device);

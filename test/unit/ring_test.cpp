@@ -136,21 +136,21 @@ struct peer_instance {
   }
 };
 
-/// A server takes chunks in order; the word of each tells its messages.
+/// A service block takes chunks in order; the word of each has its number of messages.
 struct near_instance {
   static constexpr uint32_t sources = 6, takers = 1, slots = 4, units = 4;
   lines memory{slots * service_near_ring::chunk_bytes(units)};
   service_near_ring ring{memory.data(), slots, units};
-  service_block server{};
+  service_block block{};
 
   explicit near_instance(uint64_t& base) {
-    server.near.tickets = server.near_done = taken = base;
+    block.near.tickets = block.near_done = taken = base;
     for (uint64_t t = base < slots ? base : base - slots; t != base; ++t)
       *ring.word(t) = service_near_ring::word_of(t, 3);
   }
-  uint64_t claim(uint32_t) { return claim_near(server, slots); }
-  uint64_t take_ticket(uint32_t) { return fetch_add(&server.near.tickets, uint64_t{1}); }
-  bool is_free(uint64_t t, uint32_t more) { return near_is_free(server, t, slots + more); }
+  uint64_t claim(uint32_t) { return claim_near(block, slots); }
+  uint64_t take_ticket(uint32_t) { return fetch_add(&block.near.tickets, uint64_t{1}); }
+  bool is_free(uint64_t t, uint32_t more) { return near_is_free(block, t, slots + more); }
   uint64_t* words(uint64_t t) { return ring.messages(t)->word; }
   void publish(uint32_t, uint64_t t) { ring.publish(t, static_cast<uint32_t>(1 + t % 1024)); }
   uint64_t next(uint32_t) { return taken; }
@@ -159,7 +159,7 @@ struct near_instance {
     if (messages != 0 && messages != 1 + t % 1024) fail("ticket {} was published with {} messages", t, messages);
     return messages != 0;
   }
-  void mark_done(uint32_t, uint64_t t) { gravel::detail::ring<scope::device>::mark_done(&server.near_done, t + 1); }
+  void mark_done(uint32_t, uint64_t t) { gravel::detail::ring<scope::device>::mark_done(&block.near_done, t + 1); }
   void advance(uint32_t) { ++taken; }
   uint64_t taken;
 };
@@ -319,7 +319,7 @@ TEST_CASE("a slot's place follows the ticket round the ring, on lines of its own
   }
 }
 
-TEST_CASE("the word of a service's chunk tells its ticket and its messages, also where tickets pass 2^48 and 2^64") {
+TEST_CASE("the word of a service's chunk has its ticket and its messages, also where tickets pass 2^48 and 2^64") {
   for (uint64_t base : {0ull, (1ull << 32) - 2, (1ull << 48) - 3, 5ull << 48, ~0ull - 3})
     for (uint64_t t = base; t != base + 6; ++t)
       for (uint32_t messages : {1u, 32u, 1024u, 65535u}) {

@@ -249,12 +249,12 @@ TEST_CASE("who sleeps is called for what arrives") {
       }
     std::jthread sandman([&] {
       std::mt19937_64 random(seed);
-      uint64_t told = 0;
+      uint64_t stopped = 0;
       while (!ends) {  // each launch once, when it is resident, as the host does
         const uint64_t resident = load_acquire(&r.control.resident);
         std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
-        if (resident > told) r.stop();
-        told = resident;
+        if (resident > stopped) r.stop();
+        stopped = resident;
       }
     });
     {

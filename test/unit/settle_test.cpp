@@ -34,7 +34,7 @@ struct world {
   settling_pe more[most_pes];
   uint32_t n, slowness;
   uint64_t in_flight = 0, handled = 0, begun = 0, returned = 0, early = 0, by_queue = 0, by_service = 0;
-  uint64_t told[most_pes]{};
+  uint64_t reported[most_pes]{};
 
   world(uint32_t n_pes, uint32_t slow)
       : pes(start(std::vector<uint32_t>(n_pes), {with({{"GRAVEL_ROUTES", "peer"}})}, ~0u, 64, 1 << 16)),
@@ -158,10 +158,10 @@ void run(world& w, uint64_t seed) {
   for (uint32_t call = 1; call <= calls; ++call) {
     if (threadIdx.x == 0) w.begin(pe, draw);
     __syncthreads();
-    settle<settling::quiescence>(w.more[pe].view, call, &w.told[pe]);
+    settle<settling::quiescence>(w.more[pe].view, call, &w.reported[pe]);
     if (threadIdx.x == 0) {
       w.early += w.in_flight != 0;
-      if (w.told[pe] != call) throw std::runtime_error("it has not told");
+      if (w.reported[pe] != call) throw std::runtime_error("it has not reported");
       ++w.returned;
       // Nobody sends before all have looked.
       for (relax wait; load_relaxed(&w.returned) < uint64_t{w.n} * call; wait()) {

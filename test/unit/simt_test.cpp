@@ -419,7 +419,7 @@ TEST_CASE("groups of lanes that stand together") {
   CHECK(largest_of_all > 8);
 }
 
-TEST_CASE("a lane in __activemask does not hold up lanes that relax until it goes on") {
+TEST_CASE("a lane in __activemask does not delay lanes that relax until it continues") {
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
     INFO("seed " << seed);
     uint32_t arrived = 0;
@@ -457,7 +457,7 @@ TEST_CASE("different places of the program are different groups") {
 
 TEST_CASE("lanes that all relax leave the processor to others") {
   // Each lane relaxes as long as the hook finds another lane to switch to; when all do, one of them per round
-  // is told for how long, and its relax object yields, and at last sleeps.
+  // gets the length of its wait, and its relax object yields, and at last sleeps.
   for (uint64_t seed : {0, 1, 2}) {
     uint32_t waits = 0, calls = 0, longest = 0, alone = 0;
     launch(1, 64, {.threads = 1, .seed = seed}, [&] {
@@ -589,7 +589,7 @@ TEST_CASE("blocks of a cooperative launch wait for each other, whatever the thre
 }
 
 namespace {
-/// All lanes of all blocks meet: the barrier of a cooperative kernel. `arrived` counts blocks.
+/// A rendezvous of all lanes of all blocks: the barrier of a cooperative kernel. `arrived` counts blocks.
 void sync_blocks(uint32_t* arrived) {
   __syncthreads();
   if (threadIdx.x == 0) {

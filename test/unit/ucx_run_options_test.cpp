@@ -318,7 +318,7 @@ TEST_CASE("a process that is stopped long enough, looked at often, is found; one
   CHECK_FALSE(never.is_due(now));
 }
 
-TEST_CASE("the kernel tells whose socket is at the other end") {
+TEST_CASE("the kernel names the owner of the socket at the other end") {
   sockaddr_in at{};
   at.sin_family = AF_INET;
   at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -330,17 +330,17 @@ TEST_CASE("the kernel tells whose socket is at the other end") {
   REQUIRE(getsockname(listener.get(), address, &length) == 0);
   owned_descriptor client(socket(AF_INET, SOCK_STREAM, 0));
   REQUIRE(connect(client.get(), address, length) == 0);
-  const owned_descriptor server(accept(listener.get(), nullptr, nullptr));
+  const owned_descriptor accepted(accept(listener.get(), nullptr, nullptr));
   struct stat theirs {};
   REQUIRE(fstat(client.get(), &theirs) == 0);
   for (const bool with_list : {false, true}) {
-    const auto owner = owner_of_other_end(server.get(), with_list);
+    const auto owner = owner_of_other_end(accepted.get(), with_list);
     REQUIRE(owner.has_value());
     CHECK(owner->user == geteuid());
     CHECK(owner->inode == theirs.st_ino);
   }
   client.reset();
-  for (const bool with_list : {false, true}) CHECK_FALSE(owner_of_other_end(server.get(), with_list).has_value());
+  for (const bool with_list : {false, true}) CHECK_FALSE(owner_of_other_end(accepted.get(), with_list).has_value());
 }
 
 TEST_CASE("the failure reported is the cause, if it is seen soon enough") {

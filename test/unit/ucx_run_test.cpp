@@ -1,4 +1,4 @@
-// ucx-run as a user meets it: real jobs, and what is left of them.
+// ucx-run as a user sees it: real jobs, and what is left of them.
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -99,7 +99,7 @@ struct pair_of_workers {
   }
 };
 
-// The other process of a test is this program again, told what to do by a socket.
+// The other process of a test is this program again; a socket brings its commands.
 void send_blob(int socket, std::span<const std::byte> blob) {
   const uint64_t bytes = blob.size();
   REQUIRE(write(socket, &bytes, sizeof bytes) == ssize_t(sizeof bytes));
@@ -696,7 +696,7 @@ TEST_CASE("two processes: one dies while keys are exchanged") {
   std::unique_ptr<ucx_endpoint> endpoint;
   if (connected) endpoint = connect();
   child.end(SIGKILL);  // nothing of it is left in /proc
-  // Somebody tells of its death: UCX at once, or the endpoint later. What must not happen is an end of this process.
+  // Its death is reported: by UCX at once, or by the endpoint later. This process must not end.
   try {
     if (!connected) endpoint = connect();
     const ucx_remote_memory remote(*endpoint, key);
@@ -717,7 +717,7 @@ TEST_CASE("two processes: one dies while keys are exchanged") {
   CHECK(open(("/proc/" + std::to_string(INT_MAX) + "/fd/0").c_str(), O_RDWR) == -1);
 }
 
-TEST_CASE("a process that is told to end while it starts UCX leaves no System V segment behind") {
+TEST_CASE("a process that gets a signal to end while it starts UCX leaves no System V segment behind") {
   // The first is made when its library is loaded: spawn_aggregator blocks the signal, and the aggregator's main allows
   // it.
   const int number = GENERATE(1, 2);

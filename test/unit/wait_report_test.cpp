@@ -1,5 +1,5 @@
-// lib/base/wait_report.hpp, host/pe/wait_reports.hpp: how a wait that lasts comes from a lane to the monitor, and how
-// often it is told.
+// lib/base/wait_report.hpp, host/pe/wait_reports.hpp: how a long wait of a lane comes to the monitor, and how
+// often it is reported.
 #include "lib/base/wait_report.hpp"
 
 #include <vector>
@@ -43,18 +43,18 @@ TEST_CASE("a wait is reported when its time has passed, then each time that it h
     pe.wait(now, word(64));
     CHECK_FALSE(pe.monitor.look());
   }
-  std::vector<uint64_t> told;
+  std::vector<uint64_t> reported;
   for (uint64_t now = 12; now < 100; ++now) {
     pe.wait(now, word(64), 5);
     const auto text = pe.monitor.look();
     if (!text) continue;
-    told.push_back(now);
+    reported.push_back(now);
     CHECK_THAT(*text, contains_text(
                           "for the word at offset 0x40 of the symmetric heap to be < 7 (gravel_wait_until); it is -1; "
                           "block (1,0,2), thread (5,0,0). It goes on waiting"));
   }
-  CHECK(told.size() == 4);
-  CHECK(told.front() == 12);
+  CHECK(reported.size() == 4);
+  CHECK(reported.front() == 12);
 }
 
 TEST_CASE("without a patience nothing is reported") {
@@ -64,14 +64,15 @@ TEST_CASE("without a patience nothing is reported") {
   CHECK_FALSE(pe.monitor.look());
 }
 
-TEST_CASE("waits for different words are told, but not all of thousands; a new one is told after they have ended") {
+TEST_CASE(
+    "waits for different words are reported, but not all of thousands; a new one is reported after they have ended") {
   waiting_pe pe;
-  size_t told = 0;
+  size_t reported = 0;
   for (uint64_t i = 0; i < 100; ++i) {
     pe.wait(20, word(8 * i));
-    told += pe.monitor.look().has_value();
+    reported += pe.monitor.look().has_value();
   }
-  CHECK(told == 8);
+  CHECK(reported == 8);
   pe.wait(20, word(2048));
   CHECK_FALSE(pe.monitor.look());
   for (int i = 0; i < 2 * heartbeat_polls + 1; ++i) CHECK_FALSE(pe.monitor.look());

@@ -1,5 +1,5 @@
-// lib/base/wire.*, and every kind of message that processes tell each other, by one table: what is read is what was
-// written, and nothing else is taken for it, nor read beyond its end.
+// lib/base/wire.*, and every kind of message that processes send each other, by one table: a message is read as it was
+// written, no other kind is taken for it, and nothing is read beyond its end.
 #include "lib/base/wire.hpp"
 
 #include <fmt/format.h>

@@ -23,7 +23,7 @@ class slot_writer {
   uint32_t room() const { return (q_.shape.payload_units - n_units_) * row_kind::words_of_unit; }  ///< words
   bool is_full() const { return n_rows_ == q_.shape.max_rows || room() < 64; }
 
-  /// A row for PE `to`; word_of(message, w) tells its words.
+  /// A row for PE `to`; word_of(message, w) gives its words.
   template <class F>
   void row(uint32_t to, row_kind kind, uint32_t messages, F word_of) {
     uint32_t* const at = words_at(q_.payload(slot_) + n_units_);
