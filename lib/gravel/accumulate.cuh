@@ -1,3 +1,3 @@
-// gravel_accumulate: an array here, combined element by element with one at another PE, where that lies.
+// gravel_accumulate: combines an array of this PE with one at another PE, element by element, at that PE.
 #pragma once
 #include "lib/remote_task/accumulate.cuh"

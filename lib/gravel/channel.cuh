@@ -1,4 +1,4 @@
-// Channels (docs/channels.md): bounded queues of elements in the memory of one GPU, and the same at every PE.
+// Channels (docs/channels.md): bounded queues of elements in the memory of one GPU, and sets of one channel per PE.
 #pragma once
 #include "lib/channel/channel.cuh"
 #include "lib/channel/remote_channel.cuh"

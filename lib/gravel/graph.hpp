@@ -1,4 +1,5 @@
-// Graphs from files and generators, their rows, and how they are divided among PEs. All on the host: libgravel_graph.
+// Graphs from files and generators, their rows, and their division among PEs. All functions run on the host. Link with
+// libgravel_graph.
 #pragma once
 #include "lib/graph/graph.hpp"
 

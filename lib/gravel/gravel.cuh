@@ -1,5 +1,5 @@
-// Gravel's device API: include this in kernels' source files. Everything here also works on the CPU backend, and
-// the operations of single messages from host threads.
+// Gravel's device API, for source files with kernels. All of it works on the CPU backend, too. Host threads can call
+// the operations that send single messages.
 #pragma once
 #include <gravel/gravel.hpp>
 #include "device/am.cuh"
@@ -42,14 +42,14 @@ GRAVEL_BOTH int gravel_my_pe(const gravel_t& g) { return static_cast<int>(g.my_p
 /// @source OpenSHMEM 1.5: shmem_n_pes
 GRAVEL_BOTH int gravel_n_pes(const gravel_t& g) { return static_cast<int>(g.n_pes); }
 
-/// Address at which the caller can load and store the symmetric object of `pe` directly.
+/// Address at which the caller can load and store the symmetric object of another PE directly.
 /// @param g handle
 /// @param address symmetric address
-/// @param pe the PE whose object it is
-/// @return nullptr if the caller cannot, as host threads never can on CUDA
+/// @param pe owner of the object
+/// @return nullptr if the caller cannot access it directly; on CUDA host threads never can
 /// @scope lane, from divergent code; handlers; host threads
 /// @completion on return
-/// @errors none are reported: a PE out of range gives nullptr
+/// @errors none are reported; nullptr for a PE out of range
 /// @source OpenSHMEM 1.5: shmem_ptr
 template <class T>
 GRAVEL_BOTH T* gravel_ptr(const gravel_t& g, T* address, int pe) {

@@ -1,7 +1,7 @@
-// Gravel's host API. All calls are for one thread of a PE unless said otherwise. Errors are thrown as gravel::error;
-// one that nobody catches ends the PE, and with it the job, with a message.
+// Gravel's host API. Errors are thrown as gravel::error. If nobody catches one, the PE ends with a message, and the job
+// with it.
 //
-// What the calls of this file have in common unless they say otherwise:
+// What all calls of this file have in common, unless a call says otherwise:
 // @scope the program's host thread of the PE
 // @completion on return
 // @errors gravel::error is thrown
@@ -44,10 +44,10 @@ void launch_kernel(void (*kernel)(P...), const gravel_launch_config& how, P... v
 #endif
 }  // namespace gravel::detail
 
-/// Joins the job and registers the handlers that active messages may run here. Collective: all PEs name the same
-/// handlers. A program started without a launcher is a job of one PE.
+/// Joins the job and registers the handlers that active messages may run at this PE. Collective: all PEs name the same
+/// handlers. A program that was started without a launcher is a job of one PE.
 /// @tparam Handlers the types that gravel_am may run at this PE
-/// @errors gravel::error: settings that cannot be, a device or memory that is missing, PEs that differ, headers of
+/// @errors gravel::error: impossible settings, a missing device or too little memory, PEs that differ, headers of
 ///   another version
 /// @source OpenSHMEM 1.5: shmem_init
 template <class... Handlers>
@@ -62,15 +62,15 @@ void gravel_init() {
 #endif
   }
 }
-/// Leaves the job. Collective. All symmetric memory is freed, and statistics are printed if GRAVEL_STATS asks for them.
-/// @errors gravel::error: objects that are still open (nothing is done then); on PE 0, when all have left, a file of
-///   GRAVEL_STATS_JSON that cannot be written (the old one is as it was)
+/// Leaves the job. Collective. Frees all symmetric memory, and prints statistics if GRAVEL_STATS asks for them.
+/// @errors gravel::error: objects are still open (then nothing is done); on PE 0, when all PEs have left: the file of
+///   GRAVEL_STATS_JSON cannot be written (an older file is unchanged)
 /// @source OpenSHMEM 1.5: shmem_finalize
 void gravel_finalize();
-/// Gives `Handler`, which has `using context = T;`, this pointer at this PE from now on. Not collective. Messages that
-/// are being applied meanwhile get the old pointer or the new one. A message for which there is none yet ends the job.
-/// So that none arrives before, call it before gravel_barrier_all, and let nobody send before that.
-/// @param context device handlers read memory of the device there (symmetric or not), host handlers memory of the host
+/// Sets the context of `Handler`, which has `using context = T;`, at this PE. Not collective. A message that is being
+/// applied at this time gets the old pointer or the new one. A message that arrives before the first call ends the job.
+/// To prevent that, call this before gravel_barrier_all, and send only after that barrier.
+/// @param context device memory (symmetric or not) for a handler on the device, host memory for a handler on the host
 /// @scope any host thread
 /// @source Gravel
 template <class Handler>
@@ -99,7 +99,8 @@ int gravel_my_pe();
 /// @scope any host thread
 /// @source OpenSHMEM 1.5: shmem_n_pes
 int gravel_n_pes();
-/// The node of a PE: the PEs that share memory or, with emulated nodes, that shall behave so.
+/// Returns the node of a PE. The PEs of a node share memory. On emulated nodes (ucx-run --nodes) they behave as if the
+/// PEs of other nodes did not.
 /// @param pe 0 to gravel_n_pes() - 1
 /// @return 0 to gravel_n_nodes() - 1
 /// @scope any host thread
@@ -110,7 +111,7 @@ int gravel_node_of(int pe);
 /// @scope any host thread
 /// @source Gravel
 int gravel_n_nodes();
-/// What the device is.
+/// Kind of the device.
 /// @return "cpu" or "cuda"
 /// @scope any host thread
 /// @source Gravel
@@ -122,23 +123,23 @@ const char* gravel_backend();
 /// @source Gravel
 const char* gravel_version();
 
-/// The handle for kernels, which is passed by value.
-/// @return valid until gravel_finalize
+/// Returns the handle for kernels. Pass it by value.
+/// @return handle, valid until gravel_finalize
 /// @scope any host thread
 /// @source Gravel
 gravel_t gravel_handle();
-/// The handle for host threads that send: gravel_put(gravel_host_handle(), ...).
-/// @return valid until gravel_finalize
+/// Returns the handle for host threads that send, as in gravel_put(gravel_host_handle(), ...).
+/// @return handle, valid until gravel_finalize
 /// @scope any host thread
 /// @source Gravel
 gravel_t gravel_host_handle();
 
 /// Allocates symmetric memory, zeroed. Collective: every PE asks for the same number of bytes and gets the same offset.
-/// Device memory on CUDA.
+/// On CUDA it is device memory.
 /// @param bytes 0 or more, the same at all PEs
 /// @return symmetric address, aligned to 256 bytes
-/// @errors gravel::error on all PEs, with nothing allocated, if GRAVEL_SYMMETRIC_SIZE, or what the host has, is
-///   exceeded on one
+/// @errors gravel::error on all PEs, with nothing allocated, if one PE has too little memory, or too little is left of
+///   GRAVEL_SYMMETRIC_SIZE
 /// @source OpenSHMEM 1.5: shmem_malloc, shmem_calloc
 template <class T = void>
 T* gravel_malloc(uint64_t bytes) {
@@ -146,35 +147,35 @@ T* gravel_malloc(uint64_t bytes) {
 }
 /// Frees symmetric memory. Collective: all PEs free the same object, or all pass nullptr, which does nothing.
 /// @param symmetric what gravel_malloc returned, or nullptr
-/// @completion on return: all that PEs have sent is complete, as after gravel_barrier_all. So nothing reaches the
-///   object that is next in its place
-/// @errors gravel::error for what gravel_malloc did not return
+/// @completion on return: all messages of all PEs are applied, as after gravel_barrier_all. So no message reaches the
+///   object that is allocated there next
+/// @errors gravel::error for an address that gravel_malloc did not return
 /// @source OpenSHMEM 1.5: shmem_free
 void gravel_free(void* symmetric);
 /// Copies between host memory and this PE's device memory, in any direction.
-/// @param to where the bytes go
-/// @param from where they lie
+/// @param to destination
+/// @param from source
 /// @param bytes 0 or more
 /// @scope any host thread
 /// @source CUDA: cudaMemcpy
 void gravel_copy(void* to, const void* from, uint64_t bytes);
 
-/// Waits for the PE's kernels of gravel_launch, and until all that they and the PE's host threads have sent is applied,
-/// gets included.
+/// Waits for the PE's kernels of gravel_launch, and until all messages of these kernels and of the PE's host threads
+/// are applied, and all their gets have arrived.
 /// @errors gravel::error: a kernel has failed. A mistake in an operation or a handler ends the job with a message
 /// @source OpenSHMEM 1.5: shmem_quiet
 void gravel_quiet();
 /// gravel_quiet at every PE, and a rendezvous of all. Collective.
-/// @errors gravel::error: a kernel has failed. PEs that call another collective, a mistake in an operation or a
-///   handler: the job ends with a message
+/// @errors gravel::error: a kernel has failed. The job ends with a message if PEs call another collective, or after a
+///   mistake in an operation or a handler
 /// @source OpenSHMEM 1.5: shmem_barrier_all
 void gravel_barrier_all();
-/// Waits until nothing is in flight anywhere: all messages are applied, also those that handlers sent, and theirs, for
-/// any number of generations. Collective. No kernel that sends may run.
-/// @errors as of gravel_barrier_all
+/// Waits until nothing is in flight in the job: all messages are applied, also those that handlers have sent, and those
+/// that these have caused, and so on. Collective. No kernel that sends may run.
+/// @errors as for gravel_barrier_all
 /// @source Mattern 1987, four counters
 void gravel_wait_quiescent();
-/// Sum over all PEs. Collective. Other types, arrays, and other collectives: host/pe/collectives.hpp.
+/// Sum over all PEs. Collective. host/pe/collectives.hpp has other types, arrays, and other collectives.
 /// @param value contribution of this PE
 /// @return the same at all PEs
 /// @source OpenSHMEM 1.5: shmem_sum_reduce
@@ -190,14 +191,14 @@ uint64_t gravel_min_all(uint64_t value);
 /// @source OpenSHMEM 1.5: shmem_max_reduce
 uint64_t gravel_max_all(uint64_t value);
 
-/// Starts a kernel, and returns. On CUDA the resolver kernel is sure to run beside it.
-/// @param kernel what is started
-/// @param how grid, block, stream, shared memory and the rest
+/// Starts a kernel and returns. On CUDA the resolver kernel is resident as long as the kernel runs.
+/// @param kernel the kernel
+/// @param how grid, block, stream, shared memory and other options
 /// @param arguments of the kernel, copied
 /// @scope any host thread
 /// @completion returns at once; gravel_synchronize waits for the kernel, gravel_quiet also for its messages
-/// @errors gravel::error, and nothing is started, if that cannot be. What a lane throws on the CPU backend is thrown by
-///   the next call of the PE that waits for kernels
+/// @errors gravel::error, and nothing is started, if the launch is not possible. On the CPU backend an exception of a
+///   lane is thrown by the PE's next call that waits for kernels
 /// @source CUDA: cudaLaunchKernelEx
 template <class Config, class... P, class... A>
 requires std::same_as<Config, gravel_launch_config>
@@ -206,8 +207,8 @@ void gravel_launch(void (*kernel)(P...), const Config& how, A... arguments) {
   if constexpr (gravel::detail::launch_check<void(P...), A...>::good)
     gravel::detail::launch_kernel<P...>(kernel, how, static_cast<P>(arguments)...);
 }
-/// Starts a kernel in the PE's own stream, as above.
-/// @param kernel what is started
+/// Starts a kernel in the PE's own stream.
+/// @param kernel the kernel
 /// @param grid blocks
 /// @param block threads of a block
 /// @param arguments of the kernel, copied
@@ -219,46 +220,47 @@ void gravel_launch(void (*kernel)(P...), dim3 grid, dim3 block, A... arguments) 
   gravel_launch(kernel, gravel_launch_config{grid, block}, arguments...);
 }
 /// Makes a stream for gravel_launch_config.
-/// @return to be destroyed by gravel_stream_destroy
+/// @return stream; gravel_stream_destroy destroys it
 /// @scope any host thread
 /// @source CUDA: cudaStreamCreate
 inline gravel_stream_t gravel_stream_create() { return static_cast<gravel_stream_t>(gravel::detail::create_stream()); }
-/// Destroys a stream, behind its kernels. gravel_finalize destroys those that are left.
+/// Destroys a stream when its kernels have ended. gravel_finalize destroys streams that are left.
 /// @param stream from gravel_stream_create
 /// @scope any host thread
 /// @completion on return: its kernels have ended
 /// @source CUDA: cudaStreamDestroy
 inline void gravel_stream_destroy(gravel_stream_t stream) { gravel::detail::destroy_stream(stream); }
 /// Waits for the kernels of one stream.
-/// @param stream nullptr: the PE's own
+/// @param stream nullptr: the PE's own stream
 /// @scope any host thread
 /// @source CUDA: cudaStreamSynchronize
 inline void gravel_stream_synchronize(gravel_stream_t stream) { gravel::detail::synchronize_stream(stream); }
-/// Makes the stream wait: what is put into it from now on begins when `*word >= value`, and sees what was written
-/// before the word became so. The stream waits by itself (CUDA: cuStreamWaitValue64), without a kernel. While it waits,
-/// resolver and services stay resident.
-/// @param stream nullptr: the PE's own
+/// Makes the stream wait: what is put into it from now on begins when `*word >= value`, and sees all that was written
+/// before the word reached that value. The stream waits by itself (CUDA: cuStreamWaitValue64), without a kernel. While
+/// it waits, resolver and services stay resident.
+/// @param stream nullptr: the PE's own stream
 /// @param word of the PE's own symmetric heap
-/// @param value what it must reach
+/// @param value the value that the word must reach
 /// @scope any host thread
 /// @completion returns at once
-/// @errors gravel::error, and nothing is put into the stream, where the device cannot
+/// @errors gravel::error, and nothing is put into the stream, if the device cannot do this
 /// @source NVSHMEM: nvshmemx_signal_wait_until_on_stream
 inline void gravel_stream_wait(gravel_stream_t stream, const uint64_t* word, uint64_t value) {
   gravel::detail::wait_in_stream(stream, word, value);
 }
-/// Makes the stream write: behind what is in it the word becomes `value`. Who sees that sees what was done before.
-/// @param stream nullptr: the PE's own
+/// Makes the stream write: after all that is in it now, the word becomes `value`. A reader that sees the value sees all
+/// earlier writes of the stream.
+/// @param stream nullptr: the PE's own stream
 /// @param word of the PE's own symmetric heap
-/// @param value what is written
+/// @param value the value to write
 /// @scope any host thread
 /// @completion returns at once
-/// @errors gravel::error, and nothing is put into the stream, where the device cannot
+/// @errors gravel::error, and nothing is put into the stream, if the device cannot do this
 /// @source CUDA: cuStreamWriteValue64
 inline void gravel_stream_write(gravel_stream_t stream, uint64_t* word, uint64_t value) {
   gravel::detail::write_in_stream(stream, word, value);
 }
-/// Waits for the kernels of gravel_launch, in whatever streams. Says nothing about messages.
+/// Waits for the kernels of gravel_launch in all streams. Does not wait for messages.
 /// @scope any host thread
 /// @errors gravel::error: a kernel has failed
 /// @source CUDA: cudaDeviceSynchronize

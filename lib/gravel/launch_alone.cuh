@@ -1,4 +1,5 @@
-// gravel::launch_alone: launches a kernel that may use all multiprocessors, although the resolver kernel runs.
+// gravel::launch_alone: launches a kernel that sends no messages. It may use all multiprocessors, as the resolver need
+// not run.
 #pragma once
 #include "host/launch_alone.cuh"
 

@@ -1,4 +1,4 @@
-// A rendezvous of all PEs from within kernels, over memory that each PE maps. For PEs whose GPUs reach each other.
+// gravel::mapped_rendezvous: a rendezvous of all PEs between kernels. The PEs have each other's memory mapped.
 #pragma once
 #include "host/mapped_rendezvous.cuh"
 

@@ -1,4 +1,4 @@
-// Stores into memory of other PEs that this PE maps, as a block sender sends messages.
+// gravel::mapped_sender: stores into mapped memory of other PEs, with the interface of a block sender.
 #pragma once
 #include "host/mapped_sender.cuh"
 

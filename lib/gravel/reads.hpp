@@ -1,4 +1,5 @@
-// Reads of genomes from FASTA and FASTQ files and from a generator. All on the host: libgravel_graph.
+// Reads of genomes, from FASTA and FASTQ files or from a generator. All functions run on the host. Link with
+// libgravel_graph.
 #pragma once
 #include "lib/reads/reads.hpp"
 #include "lib/reads/reference.hpp"

@@ -1,4 +1,4 @@
-// Distributed worklists (docs/worklists.md): gravel_worklist and what its programs say.
+// Distributed worklists (docs/worklists.md): gravel_worklist, and the types that its programs need.
 #pragma once
 #include "lib/worklist/worklist.cuh"
 
