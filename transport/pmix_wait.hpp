@@ -16,7 +16,7 @@
 
 namespace gravel::detail {
 
-/// One asynchronous call. Shared with PMIx's thread, since the caller may stop to wait before the call completes.
+/// One asynchronous call. Shared with PMIx's thread, since the caller may stop waiting before the call completes.
 struct pmix_call {
   // The arguments of the call. PMIx reads them on its own thread until the call completes.
   pmix_proc_t proc{};

@@ -23,8 +23,8 @@ void ucx_check(ucs_status_t status, fmt::format_string<Args...> what, Args&&... 
 ///   - UCX_KEEPALIVE_INTERVAL=2s: a dead peer is noticed within seconds, not after UCX's 20.
 ///   - UCX_MM_ERROR_HANDLING=y: endpoints that report a peer's death may use shared memory. Without it UCX 1.13 sends
 ///     over TCP even between processes of one machine, or finds no transport with UCX_TLS=posix.
-///   - UCX_TLS=^sysv, which leaves segments behind when a process is killed; and ^sysv,tcp if all peers are on this
-///     host: UCX listens for TCP on all networks, and takes what arrives there for a peer's.
+///   - UCX_TLS=^sysv: a process that is killed leaves System V segments behind. UCX_TLS=^sysv,tcp if all peers are on
+///     this host: UCX listens for TCP on all networks, and takes what arrives there for a peer's.
 ///
 /// May be used by all threads. Must outlive its workers and registrations. Throws gravel::error.
 class ucx_context {
