@@ -9,9 +9,9 @@
 
 namespace gravel::detail {
 
-/// Bytes of a T that begins at byte OFFSET of a message, as whole words: word i of the value lies `shift` bits above
-/// word `first` + i of the message, and what does not fit there in the next one. So arguments need no padding between
-/// them, and memory is read and written by aligned words alone.
+/// The bytes of a T that begins at byte OFFSET of a message, as whole words. Word i of the value lies `shift` bits
+/// above the beginning of word `first + i` of the message. Bits that do not fit there are in the next word. So
+/// arguments need no padding between them, and memory is accessed by aligned words only.
 template <class T, uint32_t OFFSET>
 struct packed_words {
   static constexpr uint32_t count = (sizeof(T) + 7) / 8, first = OFFSET / 8, shift = OFFSET % 8 * 8;
@@ -20,7 +20,7 @@ struct packed_words {
   }
 };
 
-/// `data`: zero where `value` goes to.
+/// Writes `value` at byte OFFSET of a message. Its bytes in `data` must be zero.
 template <uint32_t OFFSET, class T>
 GRAVEL_BOTH void pack(unit* data, const T& value) {
   using words = packed_words<T, OFFSET>;
@@ -34,7 +34,7 @@ GRAVEL_BOTH void pack(unit* data, const T& value) {
 }
 
 template <class T>
-union unpacked_value {  // T need not have a default constructor
+union unpacked_value {  // a union, since T may have no default constructor
   GRAVEL_BOTH unpacked_value() {}
   T value;
 };
@@ -52,12 +52,12 @@ GRAVEL_BOTH T unpack(const unit* message) {
   return result.value;
 }
 
-/// The arguments of a handler, which lie one behind the other in a message from byte 8 on.
+/// The arguments of a handler. They follow each other in a message, from byte 8 on.
 template <class... A>
 struct argument_list {
   static constexpr uint32_t bytes = (0 + ... + static_cast<uint32_t>(sizeof(A)));
   static constexpr bool trivially_copyable = (std::is_trivially_copyable_v<A> && ...);
-  /// Whether a send may give B... for them: as many, and each converts.
+  /// True if a send may pass B... for them: as many arguments, each of which converts.
   template <class... B>
   static constexpr bool as_many = sizeof...(A) == sizeof...(B);
   template <class... B>
@@ -74,7 +74,7 @@ struct argument_list {
   GRAVEL_BOTH static void fill(unit* data, same<A>... arguments) {  // converted, as in any call
     fill_each(data, std::index_sequence_for<A...>(), arguments...);
   }
-  /// `before`: what the handler is given besides.
+  /// `before`: what the handler gets before the arguments.
   template <class Handler, class... B>
   GRAVEL_BOTH static void call(const gravel_t& g, const unit* message, const B&... before) {
     write_GRAVEL_HANDLER_before_it<Handler>(g, message, std::index_sequence_for<A...>(), before...);
@@ -86,11 +86,11 @@ struct argument_list {
     (pack<offset(I)>(data, arguments), ...);
     (void)data;
   }
-  // Of a handler for the device that is compiled for the host alone nvcc's message names both functions, so the name of
-  // this one says what to do.
+  // If a device handler is compiled for the host only, nvcc's message names both functions. So the name of this
+  // function tells the user what to do.
 #if GRAVEL_CUDA
 #pragma nv_diagnostic push
-#pragma nv_diag_suppress 20014  // the same as 20011, without the names
+#pragma nv_diag_suppress 20014  // as 20011, without the names
 #pragma nv_diag_error 20011
 #endif
   template <class Handler, size_t... I, class... B>

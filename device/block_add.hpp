@@ -6,7 +6,7 @@
 namespace gravel::detail {
 
 #if GRAVEL_CUDA
-/// Acquire and release: a reservation after an empty must see `written` reset.
+/// Acquire and release: a reservation after the buffer was emptied must see that `written` was reset.
 GRAVEL_DEVICE uint32_t block_add(uint32_t* word, uint32_t value) {
   return fetch_add_acq_rel<scope::shared>(word, value);
 }
@@ -14,7 +14,7 @@ GRAVEL_DEVICE void block_add_release(uint32_t* word, uint32_t value) { fetch_add
 /// No order with other words.
 GRAVEL_DEVICE uint32_t block_add_relaxed(uint32_t* word, uint32_t value) { return atomicAdd(word, value); }
 #else
-/// On the CPU backend a block is run by one thread: plain arithmetic is atomic between its lanes.
+/// On the CPU backend one thread runs a block, so plain arithmetic is atomic among its lanes.
 GRAVEL_DEVICE uint32_t block_add(uint32_t* word, uint32_t value) {
   interleave_point();
   const uint32_t old = *word;

@@ -1,4 +1,4 @@
-// Lanes that copy together: those of a block, those of a warp (or some of them), or a host thread alone.
+// Copy team: lanes that copy together. They are all lanes of a block, some lanes of a warp, or a host thread alone.
 #pragma once
 #include "device/lane_group.cuh"
 #include "device/send.cuh"
@@ -19,7 +19,7 @@ class copy_team {
     return g.from == sender::kernel ? copy_team(thread_number(), blockDim.x * blockDim.y * blockDim.z, 0) : alone();
 #endif
   }
-  /// Of the calling warp the lanes in `lanes`, as far as the block has them; on the host the calling thread.
+  /// The lanes of the calling warp that are in `lanes` and that the block has; on the host the calling thread.
   GRAVEL_BOTH static copy_team warp(const gravel_t& g, uint32_t lanes) {
 #if GRAVEL_CUDA && !GRAVEL_ON_GPU
     (void)g, (void)lanes;
@@ -42,7 +42,7 @@ class copy_team {
 #endif
   }
   GRAVEL_BOTH static copy_team alone() { return {0, 1, 0}; }
-  /// The same of a kernel that knows its shape: THREADS threads of one dimension, whole warps.
+  /// The whole block, for a kernel that knows its shape: THREADS threads of one dimension, in whole warps.
   template <uint32_t THREADS>
   GRAVEL_DEVICE static copy_team block_of() {
     return {threadIdx.x, THREADS, 0};
@@ -53,13 +53,13 @@ class copy_team {
   GRAVEL_BOTH uint32_t size() const { return size_; }
   GRAVEL_BOTH bool is_leader() const { return rank_ == 0; }
   GRAVEL_BOTH bool is_warp() const { return lanes_ != 0; }
-  /// Of a warp its lanes; 0: a block, or one thread.
+  /// The lanes, if the team is of a warp; 0: a block, or one thread.
   GRAVEL_BOTH uint32_t lanes() const { return lanes_; }
 
-  /// Of a block of at least 32 threads the first warp, for its threads.
+  /// The first warp of a block of at least 32 threads. Thread scope: the threads of that warp.
   GRAVEL_BOTH copy_team first_warp() const { return {rank_, 32, ~0u}; }
 
-  /// Also orders memory among them.
+  /// Waits for all lanes of the team, and orders memory among them.
   GRAVEL_BOTH void sync() const {
 #if GRAVEL_ON_GPU || !GRAVEL_CUDA
     if (size_ == 1) return;
@@ -67,7 +67,7 @@ class copy_team {
     else __syncthreads();
 #endif
   }
-  /// The leader's value. Between two calls lies a sync().
+  /// Returns the leader's value. A sync() must lie between two calls.
   GRAVEL_BOTH uint64_t from_leader(uint64_t value) const {
 #if GRAVEL_ON_GPU || !GRAVEL_CUDA
     if (size_ == 1) return value;
@@ -88,11 +88,12 @@ class copy_team {
   }
 #endif
   uint32_t rank_, size_;
-  uint32_t lanes_;  ///< of a warp; 0: a block, or one thread
+  uint32_t lanes_;  ///< lanes, if the team is of a warp; 0: a block, or one thread
 };
 
-/// Units from `i` on, as long as there are AT_ONCE for each thread, whose loads are under way together: over PCIe one
-/// takes more than a microsecond. Returns the next one. Thread scope: the team, each thread for its own units.
+/// Copies units from `i` on, as long as there are AT_ONCE for each thread. Their loads are under way together: over
+/// PCIe one load takes more than a microsecond. Returns the next unit. Thread scope: the team, each thread for its own
+/// units.
 template <uint32_t AT_ONCE>
 GRAVEL_BOTH uint64_t copy_units(const copy_team& team, unit* to, const unit* from, uint64_t i, uint64_t end) {
   const uint64_t step = team.size();
@@ -106,7 +107,7 @@ GRAVEL_BOTH uint64_t copy_units(const copy_team& team, unit* to, const unit* fro
   return i;
 }
 
-/// Copies by the widest words for which both sides are aligned. Thread scope: the team.
+/// Copies by the widest words to which both sides are aligned. Thread scope: the team.
 GRAVEL_BOTH void copy_bytes(const copy_team& team, char* to, const char* from, uint64_t bytes) {
   uint64_t done = 0;
 #if !GRAVEL_ON_GPU

@@ -1,4 +1,4 @@
-// gravel_t: all that a kernel, a handler or a host thread needs to send. Plain data, passed by value; there is no
+// gravel_t: all that a kernel, a handler or a host thread needs to send. It is plain data, passed by value. There is no
 // hidden state, so no relocatable device code is needed.
 #pragma once
 #include <type_traits>
@@ -16,30 +16,31 @@ namespace gravel::detail {
 
 struct block_scratch;
 
-/// Where a blocking read waits for its answer. `state`: free, taken, or answered (release by the receiver [R1]).
+/// A word on which a fetching operation waits for its answer. `state`: free, taken, or answered (release by the
+/// receiver [R1]).
 struct reply_cell {
   static constexpr uint64_t is_free = 0, taken = 1, answered = 2;
   uint64_t state, value;
 };
 
-/// Messages that no queue counts. Many lanes add to them all the time, so there is a line for each of some groups of
-/// multiprocessors: one line for all would hold up the messages themselves.
+/// Counts of messages that no queue counts. Many lanes add to them all the time, so groups of multiprocessors have
+/// lines of their own: a single line would delay the messages themselves.
 struct alignas(64) route_counters {
   static constexpr uint32_t lines = 64;
   uint64_t in_place;  ///< route `self`
   uint64_t to_peers;  ///< route `peer`
 };
 
-/// Counters in the producers' memory, touched by many lanes: one set for kernels and handlers (GPU memory), one for
+/// Counters in the producers' memory, to which many lanes add: one set for kernels and handlers (GPU memory), one for
 /// host threads.
 struct device_counters {
   get_window gets;
-  alignas(64) uint64_t host_gets_done[2];  ///< in the kernels' set: `done` of the gets that host threads issued
-  alignas(64) uint64_t reply_tickets;      ///< spreads blocking reads over the reply cells
-  alignas(64) uint64_t error_claimed;      ///< the first error wins
+  alignas(64) uint64_t host_gets_done[2];  ///< in the kernels' set: `done` of the gets of host threads
+  alignas(64) uint64_t reply_tickets;      ///< spreads fetching operations over the reply cells
+  alignas(64) uint64_t error_claimed;      ///< not 0: an error is claimed; the first error counts
   route_counters routes[route_counters::lines];
 
-  /// The line for the caller.
+  /// Returns the caller's line.
   GRAVEL_BOTH route_counters& here() {
 #if GRAVEL_ON_GPU
     uint32_t processor;
@@ -60,8 +61,8 @@ struct device_counters {
   }
 };
 
-/// The handlers that gravel_init was given: a set of their ids that may hold a few others too. It goes with the handle,
-/// so that a send can look into it at the cost of one bit.
+/// The ids of the handlers that gravel_init was given, as a set that may hold a few other ids too. It is part of the
+/// handle, so a send checks it at the cost of one bit.
 struct handler_set {
   uint64_t bits[4];
   GRAVEL_BOTH void add(uint32_t id) { bits[id / 64 % 4] |= uint64_t{1} << id % 64; }
@@ -73,8 +74,8 @@ enum class sender : uint8_t { kernel, handler, host };
 
 }  // namespace gravel::detail
 
-/// Handle of this PE. Obtain: gravel_handle() for kernels, gravel_host_handle() for host threads; a handler is given
-/// its own. Valid from gravel_init to gravel_finalize.
+/// Handle of this PE. gravel_handle() returns it for kernels, gravel_host_handle() for host threads; a handler gets its
+/// own. It is valid from gravel_init to gravel_finalize.
 struct gravel_t {
   uint32_t my_pe, n_pes;
   gravel::detail::sender from;
@@ -90,26 +91,27 @@ struct gravel_t {
   gravel::detail::reply_cell* cells;
   uint64_t n_cells;  ///< also the most gets that may be under way, of kernels and of host threads each
   gravel::detail::device_error* error;
-  gravel::detail::lane_waits* waits;  ///< of kernels: reports of waits that last
-  void* const* contexts;  ///< in a handler's handle: what gravel_set_context gave to each handler of the list
+  gravel::detail::lane_waits* waits;  ///< of kernels: reports of long waits
+  void* const* contexts;  ///< in a handler's handle: the pointer of gravel_set_context for each handler of the list
   const gravel::detail::peer_link* peers;  ///< by PE; nullptr: route `peer` is not used from here
   const uint32_t* peer_pes;                ///< [n_peers]: PEs that have a ring, in the order of their bins
   gravel::detail::handler_set handlers;
   gravel::detail::block_scratch* scratch;  ///< of collectives of kernels, symmetric; device/collective.cuh
   uint32_t n_peers;
-  bool peers_directly;  ///< block senders, too, send to peers one by one
+  bool peers_directly;  ///< block senders also send to peers one by one
 };
 static_assert(std::is_trivially_copyable_v<gravel_t>);
 
 namespace gravel::detail {
 
-// What host threads need of the host runtime (host/pe/gravel.cpp). They cannot load from a GPU's memory: these copy.
+// Functions of the host runtime for host threads (host/pe/gravel.cpp). Host threads cannot load from a GPU's memory:
+// these copy.
 void copy_from_device(void* to, const void* from, uint64_t bytes);
-/// Whether host threads must not load from there.
+/// Returns true if host threads must not load from this address.
 bool is_device_memory(const void*);
 
-/// What the stamp of a handle must be, on the host: so a handle that nobody made, and one kept past gravel_finalize,
-/// are told as such. Handles made by hand, in tests, have stamp 0.
+/// The stamp of valid handles, on the host. It finds handles that were never initialized, and handles that were kept
+/// past gravel_finalize. Handles made by hand, in tests, have stamp 0.
 GRAVEL_API extern uint16_t valid_stamp;
 struct handle_stamp {
   static constexpr uint16_t before_init = 1, valid = 0x4752, after_finalize = 2;
@@ -119,8 +121,8 @@ struct handle_stamp {
 [[noreturn]] void refuse_handle(const gravel_t& g, op o);
 [[noreturn]] void refuse_handle(const gravel_t& g, other_call call);
 
-/// Ends the call if the handle is none. On the GPU that is told only where it costs nothing: an empty handle has no
-/// PEs, hence no PE in range, so report_error finds it. A stale one cannot be told from a valid one there.
+/// Throws if the handle is not valid. On the GPU an empty handle is found only where this costs nothing: it has no PEs,
+/// hence no PE in range, so report_error finds it. A stale handle looks like a valid one there.
 template <class What>
 GRAVEL_BOTH void check_handle(const gravel_t& g, What call) {
 #if !GRAVEL_ON_GPU
@@ -128,22 +130,22 @@ GRAVEL_BOTH void check_handle(const gravel_t& g, What call) {
     refuse_handle(g, call);
 #endif
 }
-/// The same for calls that name no PE.
+/// As check_handle(), for calls that name no PE.
 template <class What>
 GRAVEL_BOTH void check_handle_everywhere(const gravel_t& g, What call) {
   check_handle(g, call);
 #if GRAVEL_ON_GPU
   if (g.n_pes == 0) {
-    // Nowhere to write to. The host says what may be wrong (cuda_check). Not printf: the first launch of a kernel that
-    // has it waits, where kernels are loaded when first used, until all running ones have ended (seen on an H200,
-    // CUDA 13.0).
+    // There is no place to write to. The host says what may be wrong (cuda_check). It is not printf: where kernels are
+    // loaded when first used, the first launch of a kernel with printf waits until all running kernels have ended (seen
+    // on an H200, CUDA 13.0).
     __trap();
     __builtin_unreachable();
   }
 #endif
 }
 
-/// The first error of a PE counts: is it the caller's?
+/// Returns true if the caller's error is the first of this PE. Only the first error counts.
 GRAVEL_BOTH bool claim_error(const gravel_t& g, op o) {
   check_handle_everywhere(g, o);
   return compare_swap_acquire<scope::device>(&g.counters->error_claimed, uint64_t{0}, uint64_t{1});
@@ -159,8 +161,8 @@ GRAVEL_BOTH void fill_error(const gravel_t& g, message_fault fault, op o, uint32
 }
 
 #if GRAVEL_ON_GPU
-/// Not inlined, as errors are looked for everywhere; what it needs of the handle comes by value, so that the handle
-/// need not lie in memory.
+/// Not inlined, since many places check for errors. What it needs of the handle comes by value, so that the handle need
+/// not lie in memory.
 __device__ GRAVEL_NOINLINE inline void report_error_of(uint32_t n_pes, device_counters* counters, device_error* error,
                                                        message_fault fault, op o, uint32_t pe, uint64_t offset,
                                                        uint64_t bytes, uint64_t arrived) {
@@ -181,8 +183,8 @@ GRAVEL_BOTH void report_error(const gravel_t& g, message_fault fault, op o, uint
 #endif
 }
 
-/// Offset of a symmetric address; reports what is wrong with it or with the PE. False: do not send. The handle was
-/// checked.
+/// Finds the offset of a symmetric address. If the address or the PE is wrong, reports it and returns false: the
+/// operation is not to be sent. The handle has been checked.
 GRAVEL_BOTH bool locate_unchecked(const gravel_t& g, const void* address, uint32_t bytes, uint32_t align, int pe, op o,
                                   uint64_t* offset) {
   *offset = static_cast<uint64_t>(static_cast<const char*>(address) - g.heap);
@@ -194,14 +196,15 @@ GRAVEL_BOTH bool locate_unchecked(const gravel_t& g, const void* address, uint32
   report_error(g, fault, o, static_cast<uint32_t>(pe), *offset, bytes);
   return false;
 }
-/// The same for the first word of an operation.
+/// Checks the handle, then does as locate_unchecked().
 GRAVEL_BOTH bool locate(const gravel_t& g, const void* address, uint32_t bytes, uint32_t align, int pe, op o,
                         uint64_t* offset) {
   check_handle(g, o);
   return locate_unchecked(g, address, bytes, align, pe, o, offset);
 }
 
-/// The same of where an operation writes its answer: into this PE's own heap.
+/// Finds the offset of the address in this PE's own heap at which an operation stores its answer. Reports a wrong
+/// address.
 GRAVEL_BOTH bool locate_destination(const gravel_t& g, const void* address, uint32_t bytes, uint32_t align, op o,
                                     uint64_t* offset) {
   *offset = static_cast<uint64_t>(static_cast<const char*>(address) - g.heap);

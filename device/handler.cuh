@@ -1,5 +1,5 @@
-// What a handler is (docs/programming.md, "Active messages"), and which of its rules a type breaks: each mistake is one
-// readable line of the compiler.
+// The rules for handlers (docs/programming.md, "Active messages"), and the checks of a type against them. Each broken
+// rule is one readable line of the compiler.
 #pragma once
 #include <type_traits>
 
@@ -8,7 +8,7 @@
 
 namespace gravel::detail {
 
-/// FNV-1a, 32 bits.
+/// FNV-1a hash, 32 bits.
 GRAVEL_BOTH constexpr uint32_t hash_name(const char* name) {
   uint32_t hash = 2166136261u;
   for (; *name; ++name) hash = (hash ^ static_cast<uint8_t>(*name)) * 16777619u;
@@ -45,7 +45,7 @@ struct context_of<Handler> {
 template <class Handler>
 constexpr bool has_context = !std::is_same_v<typename context_of<Handler>::type, no_context>;
 
-/// The parameters behind the handle, less those that no message carries.
+/// The parameters behind the handle, without those that no message carries.
 template <bool CONTEXT, bool BATCH, class Context, class... A>
 struct message_arguments {
   static constexpr bool good = !CONTEXT && !BATCH;
@@ -60,7 +60,7 @@ struct message_arguments<false, true, Context, const lane_group&, A...>
 template <class Context, class... A>
 struct message_arguments<false, true, Context, lane_group, A...> : message_arguments<false, false, Context, A...> {};
 
-/// What the type of a handler's operator() says.
+/// What the type of a handler's operator() says about it.
 template <class F>
 struct call_operator {
   static constexpr bool known = false;
@@ -109,7 +109,7 @@ enum class handler_fault {
   made
 };
 
-/// The first rule that a handler breaks.
+/// Returns the first rule that a handler breaks.
 template <class Handler>
 constexpr handler_fault fault_of() {
   if constexpr (!std::is_class_v<Handler> || !requires { sizeof(Handler); }) return handler_fault::incomplete;
@@ -139,8 +139,8 @@ constexpr handler_fault fault_of() {
   }
 }
 
-/// Says what is wrong with a handler, once, wherever it is named. Code that uses `good` to leave out the rest brings no
-/// more errors.
+/// Says what is wrong with a handler, once, wherever it is named. Code that is left out unless `good` causes no further
+/// errors.
 template <class Handler>
 struct handler_check {
   static constexpr handler_fault fault = fault_of<Handler>();
@@ -170,7 +170,7 @@ struct handler_check {
                 "a handler is made anew for each message: it needs a default constructor");
 };
 
-/// Only of handlers without a fault.
+/// The sizes and the sink of a handler. It must not have a fault.
 template <class Handler>
 struct handler_traits {
   using arguments = typename call_operator<decltype(&Handler::operator())>::template arguments<Handler>::list;
@@ -179,7 +179,7 @@ struct handler_traits {
   static constexpr sink_kind kind = runs_on_host<Handler>() ? sink_kind::host : sink_kind::device;
 };
 
-/// What is known of a handler where its type is not.
+/// What is known of a handler where its type is not known.
 struct handler_info {
   const char* name;
   uint32_t id, bytes;  ///< of arguments
@@ -195,7 +195,7 @@ struct handler_table {
   uint32_t size() const { return n; }
 };
 
-/// Whether a handler can be sent these arguments. Says what is wrong, as handler_check does.
+/// Checks that a handler can be sent these arguments. Says what is wrong, as handler_check does.
 template <class Handler, class... A>
 struct send_check {
   static constexpr bool good = false;

@@ -1,8 +1,9 @@
-// Operations on this PE's own memory: route `self`, and what the receiver does with a message that arrived.
-// Atomic against each other and against CUDA's atomics on the same device. Operations on a peer's memory have system
-// scope; those on a GPU's own memory have device scope, although peers may operate on it at the same time: in system
-// scope they ran at a tenth of the rate on an H200, and both scopes are carried out by the owner's L2 cache, one after
-// the other (docs/performance.md; test/jobs/operations_job.cu checks the sums).
+// Operations on this PE's own memory: for the route `self`, and for messages that arrive.
+//
+// They are atomic against each other and against CUDA's atomics on the same device. Operations on a peer's memory have
+// system scope. Operations on a GPU's own memory have device scope, although peers may operate on it at the same time.
+// The owner's L2 cache carries out both scopes, one operation after the other, and on an H200 system scope has a tenth
+// of the rate (docs/performance.md; test/jobs/operations_job.cu checks the sums).
 #pragma once
 #include "device/simt.hpp"
 #include "device/value.cuh"
@@ -11,14 +12,14 @@
 namespace gravel::detail {
 
 #if GRAVEL_ON_GPU
-/// Calls NAME or NAME_system, as the template parameter S of the function around it says. What the compiler does not
-/// know to be no shared memory takes it a loop for those.
+/// Calls NAME or NAME_system, as the template parameter S of the function around it says. If the compiler does not know
+/// that an address is not in shared memory, it adds a loop for that case.
 #define GRAVEL_IN_SCOPE(name, at, ...) \
   (__builtin_assume(__isGlobal(at)), S == scope::system ? name##_system(at, __VA_ARGS__) : name(at, __VA_ARGS__))
 #endif
 
 #if !GRAVEL_ON_GPU
-/// *at = f(*at), atomically; returns the old value.
+/// *at = f(*at), atomically. Returns the old value.
 template <class T, class F>
 GRAVEL_BOTH T update_in_place(T* at, F f) {
   using word = std::conditional_t<sizeof(T) == 4, uint32_t, unsigned long long>;
@@ -70,8 +71,8 @@ GRAVEL_BOTH T add_in_place(T* at, T value) {
   asm volatile(instruction " [%0], %1;" ::"l"(at), letter(value) : "memory")
 #endif
 
-/// A put, of 4 or 8 bytes, among many others in no order. Of 4 bytes it is an exchange, for whose answer nobody waits:
-/// a multiprocessor makes more of those than stores to as many lines.
+/// A put of 4 or 8 bytes, among many others in no order. A put of 4 bytes is an exchange, for whose result no lane
+/// waits: a multiprocessor issues more of these than stores to as many lines.
 template <class T>
 GRAVEL_BOTH void put_scattered(T* at, T value) {
 #if GRAVEL_ON_GPU
@@ -88,7 +89,7 @@ GRAVEL_BOTH void put_scattered(T* at, T value) {
 #endif
 }
 
-/// The same of an addition, without an answer.
+/// An addition among many others in no order, without an answer.
 template <class T>
 GRAVEL_BOTH void add_scattered(T* at, T value) {
 #if GRAVEL_ON_GPU
@@ -101,13 +102,12 @@ GRAVEL_BOTH void add_scattered(T* at, T value) {
 #endif
 }
 
-/// Bitwise and arithmetic updates by operation code, one of add ... max; returns the old value.
+/// Bitwise and arithmetic updates by operation code, one of add ... max. Returns the old value.
 template <scope S = scope::device, class T>
 GRAVEL_BOTH T fetch_in_place(op o, T* at, T value) {
   if (o == op::add) return add_in_place<S>(at, value);
   if constexpr (std::is_floating_point_v<T>) {
-    // Numbers without a sign are ordered as their bits are, those with one the other way round. No number changes
-    // nothing.
+    // Positive numbers are ordered as their bits are, negative ones in reverse. NaN changes nothing.
     using bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
     using signed_bits = std::make_signed_t<bits>;
     if (value != value) return read_in_place(at);
@@ -142,7 +142,7 @@ GRAVEL_BOTH T fetch_in_place(op o, T* at, T value) {
 #endif
   }
 }
-/// A smaller value of an unsigned word, without an answer.
+/// A minimum of an unsigned word, without an answer.
 GRAVEL_BOTH void min_scattered(uint32_t* at, uint32_t value) {
 #if GRAVEL_ON_GPU
   GRAVEL_WITHOUT_ANSWER("red.relaxed.gpu.global.min.u32", "r", value);
@@ -158,7 +158,7 @@ GRAVEL_BOTH void apply_in_place(op o, T* at, T value) {
   else fetch_in_place<S>(o, at, value);
 }
 
-/// Puts `value`; returns the old one.
+/// Puts `value`. Returns the old value.
 template <scope S = scope::device, class T>
 GRAVEL_BOTH T swap_in_place(T* at, T value) {
   using word = std::conditional_t<sizeof(T) == 4, unsigned, unsigned long long>;
@@ -170,7 +170,7 @@ GRAVEL_BOTH T swap_in_place(T* at, T value) {
 #endif
 }
 
-/// Swaps if equal; returns the old value.
+/// Stores `desired` if the word is `expected`. Returns the old value.
 template <scope S = scope::device, class T>
 GRAVEL_BOTH T compare_swap_in_place(T* at, T expected, T desired) {
   using word = std::conditional_t<sizeof(T) == 4, unsigned, unsigned long long>;
@@ -188,7 +188,7 @@ GRAVEL_BOTH T compare_swap_in_place(T* at, T expected, T desired) {
 #undef GRAVEL_IN_SCOPE
 #undef GRAVEL_WITHOUT_ANSWER
 
-/// Operations with an answer: fetch_add ... compare_swap, of which the last alone needs `expected`.
+/// Operations with an answer: fetch_add ... compare_swap. Only the last of them needs `expected`.
 template <scope S = scope::device, class T>
 GRAVEL_BOTH T answer_in_place(op o, T* at, T value, T expected) {
   if (o == op::fetch) return read_in_place(at);

@@ -1,5 +1,5 @@
-// The lanes of a warp that stand at the same place right now: who acts together when a message is sent directly.
-// A group has 1 to 32 lanes. On the host, and on the CPU backend without a seed, it always has one.
+// Lane group: the lanes of a warp that are at the same place of the code right now. They act together when a message is
+// sent directly. A group has 1 to 32 lanes. On the host, and on the CPU backend without a seed, it always has one.
 // Thread scope of every member: all lanes of the group, and no others.
 #pragma once
 #include "device/simt.hpp"
@@ -15,8 +15,8 @@ namespace gravel::detail {
 /// @source CUDA: cooperative_groups::coalesced_group
 class lane_group {
  public:
-  /// The lanes that make this call together. Always inlined: on the CPU backend the place of the call says which lanes
-  /// can be together.
+  /// Returns the lanes that make this call together. Always inlined: on the CPU backend the address of the call
+  /// determines which lanes can be together.
   /// @scope lane, from divergent code
   [[gnu::always_inline]] GRAVEL_BOTH static lane_group active() {
     lane_group group = active_to_count();
@@ -24,15 +24,14 @@ class lane_group {
     uint32_t below, not_below;
     asm("mov.u32 %0, %%lanemask_lt;" : "=r"(below));
     asm("mov.u32 %0, %%lanemask_ge;" : "=r"(not_below));
-    // All bits are set in `below | not_below`, which the compiler does not know. Without it, it takes the mask for the
-    // same in all lanes that run together later. But lanes of two groups that wait in one loop may come out of it
-    // together: then a shuffle of one group let a lane of the other pass that had to wait for its own (CUDA 13.0,
-    // sm_90).
+    // All bits of `below | not_below` are set, but the compiler does not know this. If it knew, it would take the mask
+    // for the same in all lanes that run together later. But lanes of two groups that wait in one loop may leave it
+    // together: then a shuffle of one group released a lane of the other group too early (CUDA 13.0, sm_90).
     group.mask_ &= below | not_below;
 #endif
     return group;
   }
-  /// Lanes of the calling warp, of which the caller is one.
+  /// Returns a group of given lanes of the calling warp. The caller is one of them.
   /// @param mask a bit for each lane
   GRAVEL_BOTH static lane_group of(uint32_t mask) {
     lane_group group = active_to_count();
@@ -54,7 +53,7 @@ class lane_group {
 #endif
   }
 
-  /// The calling warp, which must be converged.
+  /// Returns the calling warp, which must be converged.
   /// @param rank number of the calling thread in its block
   /// @param threads of the block
   [[gnu::always_inline]] GRAVEL_BOTH static lane_group converged_warp(uint32_t rank, uint32_t threads) {
@@ -64,7 +63,7 @@ class lane_group {
     return group;
   }
 
-  /// Those of the group's lanes that are in `some`; the caller is one of them.
+  /// Returns the lanes of the group that are in `some`. The caller is one of them.
   /// @param some a bit for each lane
   GRAVEL_BOTH lane_group part(uint32_t some) const { return {some, lane_}; }
 
@@ -128,8 +127,8 @@ class lane_group {
     if (!alone()) __syncwarp(mask_);
 #endif
   }
-  /// As `wait` by each lane, in a loop in which the group meets. On the CPU backend one lane waits for all: a thread
-  /// whose lanes meet each other never sleeps.
+  /// Runs `wait` by each lane, in a loop in which the group comes together. On the CPU backend one lane waits for all:
+  /// a thread whose lanes wait for each other never sleeps.
   /// @param wait called by all lanes of the group
   template <class Wait>
   GRAVEL_BOTH void wait_together(Wait wait) const {
@@ -169,7 +168,7 @@ class lane_group {
 #if GRAVEL_ON_GPU
     return static_cast<uint32_t>(__popc(bits));
 #else
-    // A group of one is what the CPU backend mostly has, and not every x86-64 has popcnt.
+    // On the CPU backend groups mostly have one lane, and not every x86-64 has popcnt.
     if ((bits & (bits - 1)) == 0) return bits != 0;
     return static_cast<uint32_t>(__builtin_popcount(bits));
 #endif

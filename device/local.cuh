@@ -1,6 +1,6 @@
-// Atomic updates of this PE's own memory, done on return. They are for kernels, and for handlers on the device, whose
-// messages to their own PE are complete only at quiescence. On a GPU they are CUDA's atomics, for all types that
-// operations take. They are atomic against the operations of messages, of peers, and against CUDA's atomics.
+// Atomic updates of this PE's own memory, complete on return. They are for kernels, and for handlers on the device:
+// messages of handlers to their own PE are complete only at quiescence. On a GPU they are CUDA's atomics, for all types
+// that operations take. They are atomic against operations of messages, operations of peers, and CUDA's atomics.
 //
 // What all calls of this file have in common:
 // @param g handle that the kernel or the handler was given

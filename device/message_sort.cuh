@@ -1,21 +1,21 @@
-// Sorting what a block sender has gathered: the positions of messages, by their keys; by some lanes of a warp that
-// stand together, or by a whole block.
+// Sorts the messages that a block sender has gathered: the positions of messages by their keys. The sort is done by
+// some lanes of a warp, or by a whole block.
 //
-// Small keys are counted while messages gather, by all who write them: count() gives each message its place among those
-// with its key. Then the sort only sums up the counts and stores each position where it belongs. That matters since
-// mostly one warp sorts while the block waits.
+// Small keys are counted while messages are gathered, by the lanes that write them: count() gives each message its
+// place among those with its key. Then the sort only sums up the counts and stores each position in its place. This is
+// worth it because mostly one warp sorts while the block waits.
 //
-// Other keys, and those that nobody counted, take a stable radix sort. Each warp goes through a part of the positions
-// of its own; a counter for each digit and warp first counts, and then tells where the next position goes.
+// Other keys, and messages that were not counted, take a stable radix sort. Each warp goes through its own part of the
+// positions. There is a counter for each digit and warp: first it counts, then it holds the place of the next position.
 #pragma once
 #include "device/block_add.hpp"
 #include "device/lane_group.cuh"
 
 namespace gravel::detail {
 
-/// Who sorts. Thread scope of every member: all lanes of the team, converged.
+/// The team that sorts. Thread scope of every member: all lanes of the team, converged.
 template <class Lanes>
-struct group_team {  ///< Lanes: lane_group, or what looks like one
+struct group_team {  ///< Lanes: lane_group, or a type with its members
   const Lanes& lanes;
   static constexpr uint32_t warp = 0, warps = 1;
   GRAVEL_DEVICE uint32_t rank() const { return lanes.rank(); }
@@ -34,29 +34,31 @@ struct block_team {
   GRAVEL_DEVICE void sync() const { __syncthreads(); }
 };
 
-/// In shared memory, for a buffer of CAPACITY units that blocks of BLOCK threads sort.
+/// The sort's memory, for a buffer of CAPACITY units in blocks of BLOCK threads. In shared memory.
 template <int BLOCK, int CAPACITY>
 struct message_sort {
   static constexpr uint32_t no_message = ~0u;
   static constexpr uint32_t warps = (BLOCK + 31) / 32, n_counters = warps <= 8 ? 256 : 32 * warps;
-  static constexpr uint32_t n_counted_log2 = 7, n_counted = 1u << n_counted_log2;  ///< keys below that are counted
+  static constexpr uint32_t n_counted_log2 = 7, n_counted = 1u << n_counted_log2;  ///< smaller keys are counted
   static_assert(n_counted <= n_counters);
 
   uint16_t order[CAPACITY];      ///< positions of messages, sorted by key
   uint16_t row_first[CAPACITY];  ///< index into `order` of each row's first message
-  uint16_t other[CAPACITY];  ///< `order`, every second time; by position, a message's place among those with its key
+  uint16_t
+      /// `order` in every second pass of the radix sort; by position, the place of a message among those with its key.
+      other[CAPACITY];
   uint16_t counter[n_counters];  ///< [digit][warp]
   uint16_t sum[32];
   uint32_t n_rows, n_messages;
-  uint32_t counted[n_counted];  ///< by key, messages so far
+  uint32_t counted[n_counted];  ///< by key: messages so far
   uint32_t others;              ///< not 0: there are messages with other keys
 
-  /// Counts messages from now on. Thread scope: the team, which synchronizes behind it.
+  /// Begins to count messages. Thread scope: the team, which synchronizes after it.
   GRAVEL_DEVICE void begin_count(uint32_t rank, uint32_t size) {
     for (uint32_t k = rank; k < n_counted; k += size) counted[k] = 0;
     if (rank == 0) others = 0;
   }
-  /// Each lane has written a message, with its key, at `position`. Thread scope: the lanes.
+  /// Counts messages: each lane has written one, with its key, at `position`. Thread scope: the lanes.
   template <class Lanes>
   GRAVEL_DEVICE void count(const Lanes& lanes, uint32_t key, uint32_t position) {
     const uint32_t peers = lanes.match(key), first = lane_group::lowest(peers);
@@ -69,7 +71,7 @@ struct message_sort {
     other[position] = static_cast<uint16_t>(before + lanes.rank_in(peers));
   }
 
-  /// sort(), of messages all of which were counted since the last time; those to come are counted anew.
+  /// As sort(), for messages that have all been counted since the last sort. Counting begins anew.
   template <class Team>
   GRAVEL_DEVICE void sort_counted(const Team& team, const uint32_t* key, uint32_t units, uint32_t key_bits) {
     const uint32_t n_keys = key_bits < n_counted_log2 ? 1u << key_bits : n_counted;
@@ -92,11 +94,11 @@ struct message_sort {
   /// rows of equal keys. key: by position; no_message where no message begins. Thread scope: the team.
   template <class Team>
   GRAVEL_DEVICE void sort(const Team& team, const uint32_t* key, uint32_t units, uint32_t key_bits) {
-    // As few passes as there are counters for, of digits as short as that allows.
+    // The fewest passes for which there are counters, with digits as short as this allows.
     uint32_t most_bits = 0;
     while ((uint32_t{Team::warps} << (most_bits + 1)) <= n_counters && most_bits < 8) ++most_bits;
     const uint32_t passes = (key_bits + most_bits - 1) / most_bits, bits = (key_bits + passes - 1) / passes;
-    const uint16_t* from = nullptr;  // the first pass takes the positions as they are
+    const uint16_t* from = nullptr;  // the first pass takes the positions in their order
     uint32_t count = units;
     for (uint32_t pass = 0; pass < passes; ++pass) {
       uint16_t* const to = (passes - pass) % 2 ? order : other;
@@ -109,7 +111,7 @@ struct message_sort {
   }
 
  private:
-  /// counter[k] becomes the first index of key k in `order`. Thread scope: one warp, or some lanes of it.
+  /// Sets counter[k] to the first index of key k in `order`. Thread scope: one warp, or some lanes of it.
   template <class Lanes>
   GRAVEL_DEVICE void place_rows(const Lanes& lanes, uint32_t n_keys) {
     for (uint32_t k = lanes.rank(); k < n_keys; k += lanes.size()) counter[k] = static_cast<uint16_t>(counted[k]);
@@ -130,7 +132,7 @@ struct message_sort {
     lanes.sync();
   }
 
-  /// One pass.
+  /// One pass of the radix sort.
   template <class Team>
   GRAVEL_DEVICE void scatter(const Team& team, const uint32_t* key, const uint16_t* from, uint16_t* to, uint32_t count,
                              uint32_t shift, uint32_t bits) {
@@ -144,7 +146,7 @@ struct message_sort {
     };
     for (uint32_t c = team.rank(); c < digits * Team::warps; c += team.size()) counter[c] = 0;
     team.sync();
-    // Lanes of a warp with the same digit act through the lowest of them, so plain additions suffice.
+    // Of the lanes of a warp with the same digit, only the lowest adds, so plain additions suffice.
     for (uint32_t base = begin; base < end; base += width) {
       const uint32_t i = base + rank;
       const uint32_t digit = i < end ? digit_of(position_at(i)) : none;
@@ -172,7 +174,7 @@ struct message_sort {
     counter[c] = static_cast<uint16_t>(counter[c] + lane_group::popcount(lanes));
   }
 
-  /// Each of the first `n` counters becomes the sum of those before it, and n_messages the sum of all. Thread scope:
+  /// Sets each of the first `n` counters to the sum of those before it, and n_messages to the sum of all. Thread scope:
   /// one warp, or some lanes of it.
   template <class Lanes>
   GRAVEL_DEVICE void sum_up(const Lanes& lanes, uint32_t n) {

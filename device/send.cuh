@@ -1,14 +1,16 @@
-// Sending directly: the lanes of a warp that are active together reserve one slot, order their messages by
-// destination, write them, and publish once (Gravel paper, section 4.1, at the width of what is active; no
-// predication of the program is needed). A slot holds a warp's small messages; of larger ones as many lanes
-// act together as it holds.
+// Direct sending, without a block sender (Gravel, SC17, section 4.1).
+//
+// Problem. A slot of the queue per message would waste the queue and PCIe.
+// Solution. The lanes of a warp that send together claim one slot, order their messages by destination, write them, and
+// publish once. The program needs no predication. A slot holds the small messages of a whole warp. Larger messages are
+// sent by groups of as many lanes as a slot holds messages.
 #pragma once
 #include "device/handle.cuh"
 #include "device/lane_group.cuh"
 
 namespace gravel::detail {
 
-/// 16 bytes in one store: what PCIe and the coalescer like.
+/// Stores 16 bytes at once, which suits PCIe and the coalescer.
 GRAVEL_BOTH void store_unit(unit* to, const unit& from) {
 #if GRAVEL_ON_GPU
   *reinterpret_cast<ulonglong2*>(to) = make_ulonglong2(from.word[0], from.word[1]);
@@ -25,12 +27,12 @@ GRAVEL_BOTH unit load_unit(const unit* from) {
 #endif
 }
 
-/// Messages are made of pieces: wide ones of units, compact ones of words (lib/base/row.hpp).
+/// Stores a message. Messages consist of pieces: wide ones of units, compact ones of words (lib/base/row.hpp).
 template <uint32_t N>
 GRAVEL_BOTH void store_message(unit* to, const unit (&message)[N]) {
   for (uint32_t i = 0; i < N; ++i) store_unit(to + i, message[i]);
 }
-/// Words that one access moves, of messages of N words in a row.
+/// Words that one access moves, for messages of N words in a row.
 #if GRAVEL_ON_GPU
 template <uint32_t N>
 constexpr uint32_t words_at_once = N % 4 == 0   ? 4
@@ -40,7 +42,7 @@ constexpr uint32_t words_at_once = N % 4 == 0   ? 4
 template <uint32_t N>
 constexpr uint32_t words_at_once = 1;
 #endif
-/// `to`: as aligned as a row of such messages makes it.
+/// Stores a compact message. `to` has the alignment of such a message in a row.
 template <uint32_t N>
 GRAVEL_BOTH void store_message(uint32_t* to, const uint32_t (&message)[N]) {
   constexpr uint32_t at_once = words_at_once<N>;
@@ -78,25 +80,24 @@ template <class Piece>
 GRAVEL_BOTH Piece* pieces_at(unit* at) {
   return reinterpret_cast<Piece*>(at);
 }
-/// Units that a message of N pieces takes.
+/// Units of a message of N pieces.
 template <class Piece, uint32_t N>
 constexpr uint32_t message_units = static_cast<uint32_t>((N * sizeof(Piece) + sizeof(unit) - 1) / sizeof(unit));
 
-/// Where the messages of a group's lanes lie in a slot.
+/// The places of a group's messages in a slot.
 struct slot_places {
   uint32_t n_rows = 0, units = 0;
-  uint32_t row = 0, peers = 0, first_unit = 0;  ///< the caller's row, who has messages there, and where it begins
-  uint32_t unit_peers = 0,
-           unit_in_row = 0;  ///< of the unit whose number is the caller's rank: who has messages in its row, and which
-                             ///< of that row it is
+  uint32_t row = 0, peers = 0, first_unit = 0;  ///< the caller's row, the lanes with messages in it, and its first unit
+  /// For the unit whose number is the caller's rank: the lanes with messages in its row, and its number in that row.
+  uint32_t unit_peers = 0, unit_in_row = 0;
 };
 
-/// Sends a message of one kind for each lane of the group: `store` writes those of all into the payload that it is
-/// given. Waits while the queue is full.
+/// Sends a message of one kind for each lane of the group. `store` writes the messages of all lanes into the payload.
+/// Waits while the queue is full.
 template <class Store>
 GRAVEL_BOTH void send_together(const queue& q, const lane_group& group, uint32_t sink, const row_kind& kind,
                                Store store) {
-  // Order by sink: one round per distinct sink; every lane learns its row and its place.
+  // Order by sink: one round for each distinct sink. Every lane finds its row and its place.
   slot_places places;
   for (uint32_t rest = group.mask(); rest != 0; ++places.n_rows) {
     const uint32_t chosen = group.from_lane(sink, lane_group::lowest(rest));
@@ -116,7 +117,7 @@ GRAVEL_BOTH void send_together(const queue& q, const lane_group& group, uint32_t
   uint64_t ticket = 0;
   if (group.is_leader()) ticket = q.claim();
   ticket = group.from_leader(ticket);
-  // From here to publish(): no return, no wait.
+  // From here to publish() there is no return and no wait.
   slot_header* slot = q.slot(ticket);
   store(q.payload(slot), places);
   if (lane_group::lowest(places.peers) == group.lane())
@@ -126,9 +127,9 @@ GRAVEL_BOTH void send_together(const queue& q, const lane_group& group, uint32_t
 }
 
 #if GRAVEL_ON_GPU
-/// Short messages of several rows: each lane stores a whole unit, with messages of other lanes. Over PCIe what lies
-/// beside each other then is one write, though rows do not fill their last units; else it would be one for each row.
-/// Thread scope: the group.
+/// Stores short messages of several rows. Each lane stores a whole unit, with messages of other lanes. Over PCIe
+/// neighbouring units are then one write, although rows do not fill their last units. Otherwise each row would be a
+/// write of its own. Thread scope: the group.
 template <uint32_t N>
 GRAVEL_DEVICE void store_whole_units(unit* payload, const lane_group& group, const slot_places& places,
                                      const uint32_t (&message)[N]) {
@@ -137,7 +138,7 @@ GRAVEL_DEVICE void store_whole_units(unit* payload, const lane_group& group, con
   for (uint32_t before = places.unit_in_row * of_unit; before != 0 && rest != 0; --before) rest &= rest - 1;
   uint32_t word[row_kind::words_of_unit];
   for (uint32_t i = 0; i < of_unit; ++i) {
-    const uint32_t from = rest ? lane_group::lowest(rest) : group.leader_lane();  // behind the row's end: any
+    const uint32_t from = rest ? lane_group::lowest(rest) : group.leader_lane();  // behind the row's end: any lane
     for (uint32_t w = 0; w < N; ++w) word[i * N + w] = group.from_lane(message[w], from);
     rest &= rest - 1;
   }
@@ -146,8 +147,9 @@ GRAVEL_DEVICE void store_whole_units(unit* payload, const lane_group& group, con
 }
 #endif
 
-/// The lanes that stand here with a message of this kind. Where each kind has its own code they all have, on a GPU:
-/// compilers do not merge places from which the lanes beside can be seen. g++ does merge the ends of two branches.
+/// Returns the lanes that call together with a message of this kind. If each kind has its own code, on a GPU all of
+/// them have the same kind: compilers do not merge places where a program can observe its neighbouring lanes. g++ does
+/// merge the ends of two branches.
 [[gnu::always_inline]] GRAVEL_BOTH lane_group active_with([[maybe_unused]] const row_kind& kind) {
   const lane_group all = lane_group::active();
 #if GRAVEL_ON_GPU
@@ -173,22 +175,22 @@ GRAVEL_BOTH void send_in_slots(const queue& q, const lane_group& all, uint32_t s
   });
 }
 
-/// Sends one message of N pieces for each calling lane. Thread scope: lane; any subset of a warp may call. Waits while
-/// the queue is full. Returns when the message is handed over (source values may be reused). The kind is a template
-/// parameter: so each has its own code.
+/// Sends one message of N pieces for each calling lane. The kind is a template parameter, so each kind has its own
+/// code. Returns when the message is handed over: source values may be reused. Waits while the queue is full. Thread
+/// scope: lane; any subset of a warp may call.
 template <row_kind KIND, class Piece, uint32_t N>
 GRAVEL_BOTH void send_direct(const gravel_t& g, uint32_t sink, const Piece (&message)[N]) {
   send_in_slots(g.direct, active_with(KIND), sink, KIND, message);
 }
-/// Of a wide message.
+/// Sends a wide message.
 template <uint32_t UNITS>
 GRAVEL_BOTH void send_direct(const gravel_t& g, uint32_t sink, const unit (&message)[UNITS]) {
   send_direct<wide_kind(UNITS)>(g, sink, message);
 }
 
-/// Sends a message of up to one unit, of any kind. Not inlined: what is seldom sent, or by handlers, of which a program
-/// has many, has one copy. The queue comes by value, so that the handle need not lie in memory. Thread scope: lane, as
-/// send_direct.
+/// Sends a message of up to one unit, of any kind. Not inlined, so that there is one copy for messages that are seldom
+/// sent, and for those of handlers, of which a program has many. The queue comes by value, so that the handle need not
+/// lie in memory. Thread scope: lane, as of send_direct.
 GRAVEL_BOTH_APART void send_apart(queue q, uint32_t sink, uint64_t kind_bits, unit message) {
   const row_kind kind = row_kind::of_bits(kind_bits);
   const lane_group all = lane_group::active(), group = all.part(all.match(kind_bits));

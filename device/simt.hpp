@@ -1,5 +1,5 @@
-// The CUDA vocabulary for kernels, spelled once for each backend: include this, and one `.cuh` source runs on
-// the GPU (nvcc) and on the CPU (g++, blocks on threads and lanes on fibers).
+// CUDA's vocabulary for kernels on both backends. A `.cuh` source that includes this runs on the GPU (nvcc) and on the
+// CPU (g++; blocks on threads, lanes on fibers).
 #pragma once
 #if defined(__CUDACC__)
 #include "device/simt_cuda.cuh"

@@ -1,10 +1,10 @@
-// The CUDA side of device/simt.hpp: the few words that both backends have and CUDA itself lacks.
+// The CUDA side of device/simt.hpp: the few functions that both backends have and CUDA itself lacks.
 #pragma once
 #include <cuda_runtime.h>
 
 #include <cstdint>
 
-/// Not spelled __noinline__, which g++ cannot have as a macro (see simt_cpu.hpp).
+/// Not called __noinline__, which g++ cannot have as a macro (see simt_cpu.hpp).
 #define GRAVEL_NOINLINE __noinline__
 
 /// The block's dynamic shared memory, 128-byte aligned.

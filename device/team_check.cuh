@@ -1,11 +1,12 @@
-// Checks that all threads of a team make a call that is theirs together (lib/base/team_call.hpp has the list), with
-// the same arguments. Such calls begin with one of the functions below. A call that lacks threads, or in which
-// threads differ, ends the job with a sentence; without the check it would lose data in silence, or hang.
+// Team check: checks that all threads of a team make a call of the team together (lib/base/team_call.hpp lists these
+// calls), with the same arguments. A call that lacks threads, or in which threads differ, ends the job with an error
+// message. Without the check it would lose data in silence, or hang.
 //
-// The CPU backend always checks: it writes down who has made which call, and nobody waits for that
-// (device/cpu/team_ledger.hpp). A GPU checks if the program is compiled with -DGRAVEL_CHECK=1: there the threads of
-// the team meet at the head of the call, in a few words of shared memory, and whoever waits longer than
-// GRAVEL_CHECK_S seconds reports who is missing. Without GRAVEL_CHECK a GPU gets no instruction of this.
+// The CPU backend always checks. It records which lane has made which call, and no lane waits for that
+// (device/cpu/team_ledger.hpp). A GPU checks if the program is compiled with -DGRAVEL_CHECK=1. There the threads of the
+// team have a rendezvous at the beginning of the call, in a few words of shared memory. A thread that waits longer than
+// GRAVEL_CHECK_S seconds reports which threads are missing. Without GRAVEL_CHECK the check adds no instruction on a
+// GPU.
 #pragma once
 #include "device/copy_team.cuh"
 #include "device/handle.cuh"
@@ -23,8 +24,8 @@
 
 #if !GRAVEL_CUDA
 namespace gravel::detail::simt {
-/// The calling lane makes a call of its block, or, where `lanes` is not 0, of those lanes of its warp. If it cannot be
-/// right the launch ends with an error, now or when that shows.
+/// The calling lane makes a call of its block, or, if `lanes` is not 0, of those lanes of its warp. If the call is
+/// wrong the launch ends with an error, now or when it becomes apparent.
 void enter_team(team_call, uint32_t lanes, const uint64_t* arguments, uint32_t count);
 }  // namespace gravel::detail::simt
 #endif
@@ -37,9 +38,9 @@ GRAVEL_BOTH uint64_t argument_word(const T& argument) {
   else return static_cast<uint64_t>(argument);
 }
 
-/// The calling lane makes `call` as one of a block, or, where `lanes` is not 0, of those lanes of its warp.
-/// `arguments`: integers and pointers, as team_call_facts names them. False: the team is not complete, which is
-/// reported, on a GPU alone (the CPU backend throws). Thread scope: lane.
+/// The calling lane makes `call` as one of a block, or, if `lanes` is not 0, as one of those lanes of its warp.
+/// `arguments`: integers and pointers, as team_call_facts names them. Returns false, on a GPU only, if the team is not
+/// complete, after reporting it (the CPU backend throws). Thread scope: lane.
 template <class... A>
 GRAVEL_DEVICE bool enter_lanes([[maybe_unused]] const gravel_t& g, [[maybe_unused]] team_call call,
                                [[maybe_unused]] uint32_t lanes, [[maybe_unused]] const A&... arguments) {
@@ -53,7 +54,7 @@ GRAVEL_DEVICE bool enter_lanes([[maybe_unused]] const gravel_t& g, [[maybe_unuse
 #endif
   return true;
 }
-/// The same of calls that have no handle: a GPU prints what is wrong, and the kernel ends.
+/// As enter_lanes(), for calls that have no handle: a GPU prints the error, and the kernel ends.
 template <class... A>
 GRAVEL_DEVICE void enter_lanes_or_trap(team_call call, uint32_t lanes, const A&... arguments) {
 #if !GRAVEL_CUDA || (GRAVEL_ON_GPU && GRAVEL_CHECK)
@@ -62,12 +63,12 @@ GRAVEL_DEVICE void enter_lanes_or_trap(team_call call, uint32_t lanes, const A&.
   (void)call, (void)lanes, ((void)arguments, ...);
 #endif
 }
-/// Of a call of a whole block, or of all blocks of a grid.
+/// Enters a call of a whole block, or of all blocks of a grid.
 template <class... A>
 GRAVEL_DEVICE bool enter_block(const gravel_t& g, team_call call, const A&... arguments) {
   return enter_lanes(g, call, 0, arguments...);
 }
-/// Of a call of a team; a host thread alone is one, and so is a single lane: these are complete.
+/// Enters a call of a copy team. A host thread, or a single lane, is a complete team.
 template <class... A>
 GRAVEL_BOTH bool enter_team([[maybe_unused]] const gravel_t& g, [[maybe_unused]] team_call call,
                             [[maybe_unused]] const copy_team& team, [[maybe_unused]] const A&... arguments) {
@@ -76,7 +77,7 @@ GRAVEL_BOTH bool enter_team([[maybe_unused]] const gravel_t& g, [[maybe_unused]]
 #endif
   return true;
 }
-/// Of a call of a lane group, as lane_group and the like have it.
+/// Enters a call of a lane_group, or of a type with its members.
 template <class Group, class... A>
 GRAVEL_DEVICE bool enter_group(const gravel_t& g, team_call call, const Group& group, const A&... arguments) {
   if constexpr (requires { group.mask(); })

@@ -1,12 +1,12 @@
-// How the threads of a team meet at the head of its calls on a GPU, in programs that are compiled with
+// Rendezvous of a team's threads at the beginning of its calls on a GPU, in programs that are compiled with
 // -DGRAVEL_CHECK=1 (device/team_check.cuh).
 //
-// Each thread sets its bit and counts itself in; who completes the team clears all bits, and the others wait until
-// theirs is clear. A thread that comes again sets its bit again, but then all have been here: so nobody who waits can
-// miss that.
+// Protocol. Each thread sets its bit and counts itself. The thread that completes the team clears all bits, and the
+// others wait until their own bit is clear. A thread that arrives at the next call sets its bit again, but only after
+// all have arrived at this one: so no waiting thread can miss that its bit was clear.
 //
-// Lanes of a warp whose word is in use by another mask or another call are not checked: that they differ is legal for
-// disjoint masks, and otherwise those that wait report who is missing.
+// The word of a warp may be in use by another mask or another call. Then the lanes are not checked. Different calls are
+// legal for disjoint masks; otherwise the lanes that wait report which lanes are missing.
 #pragma once
 #include <cstdio>
 
@@ -17,13 +17,13 @@
 
 namespace gravel::detail {
 
-/// In the block's shared memory, which begins with whatever was there.
+/// Words in the block's shared memory, which begins with whatever was there.
 struct team_board {
-  uint64_t
-      owner;  ///< the block that has cleared the rest: number of its grid << 32 | its own number << 1 | is it cleared?
-  uint64_t block;        ///< call and arguments << 32 | threads that have come
-  uint64_t warp[32];     ///< call and arguments << 32 | lanes that have come
-  uint32_t arrived[32];  ///< at the block's call, a bit for each thread
+  /// The block that has cleared the other words: number of its grid << 32 | its own number << 1 | are they cleared?
+  uint64_t owner;
+  uint64_t block;        ///< call and arguments << 32 | threads that have arrived
+  uint64_t warp[32];     ///< call and arguments << 32 | lanes that have arrived
+  uint32_t arrived[32];  ///< a bit for each thread that has arrived at the block's call
 };
 
 __device__ inline team_board& board_of_block() {
@@ -45,7 +45,7 @@ __device__ inline team_board& board_of_block() {
   }
 }
 
-/// Until is_over(). False: not in GRAVEL_CHECK_S seconds.
+/// Waits until is_over(). Returns false after GRAVEL_CHECK_S seconds.
 template <class F>
 __device__ bool wait_for_team(F is_over) {
   uint64_t begin, now;
@@ -67,7 +67,8 @@ __device__ inline void report_team_fault(const gravel_t& g, message_fault fault,
          names[static_cast<int>(call)], static_cast<unsigned long long>(block), n, thread);
 }
 
-/// `missing`: bits of warp `warp`'s lanes that have not come; `n`: threads of the team that have not.
+/// Reports missing threads. `missing`: the lanes of warp `warp` that have not arrived; `n`: the threads of the team
+/// that have not.
 __device__ inline void report_missing(const gravel_t& g, team_call call, uint32_t warp, uint32_t missing, uint32_t n) {
   const uint64_t block = blockIdx.x + uint64_t{gridDim.x} * (blockIdx.y + uint64_t{gridDim.y} * blockIdx.z);
   const uint32_t first = warp * 32 + static_cast<uint32_t>(__ffs(static_cast<int>(missing)) - 1);
@@ -145,7 +146,8 @@ __device__ inline bool sync_warp(const gravel_t& g, team_call call, uint32_t lan
   return true;
 }
 
-/// `lanes`: of the calling warp; 0: the block. Not inlined: it stands at each call. Thread scope: lane.
+/// Rendezvous of `lanes` of the calling warp; 0: of the block. Not inlined, since it is called in many places. Thread
+/// scope: lane.
 __device__ GRAVEL_NOINLINE inline bool sync_team_of(uint32_t n_pes, device_counters* counters, device_error* error,
                                                     team_call call, uint32_t lanes, uint64_t arguments) {
   gravel_t g{};

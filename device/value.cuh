@@ -1,4 +1,4 @@
-// The types that operations take, and how a value travels in a word.
+// The types that operations take, and the form in which a value travels in a word.
 #pragma once
 #include <type_traits>
 
@@ -10,13 +10,13 @@ namespace gravel::detail {
 template <class T>
 constexpr bool is_value = (std::is_integral_v<T> || std::is_enum_v<T> || std::is_pointer_v<T> ||
                            std::is_same_v<T, float> || std::is_same_v<T, double>)&&sizeof(T) <= 8;
-/// Integers of 4 and 8 bytes: all operations.
+/// Types for all operations: integers of 4 and 8 bytes.
 template <class T>
 constexpr bool is_atomic_integer = std::is_integral_v<T> && (sizeof(T) == 4 || sizeof(T) == 8);
-/// What can be added to and ordered.
+/// Types that can be added and ordered.
 template <class T>
 constexpr bool is_addable = is_atomic_integer<T> || std::is_same_v<T, float> || std::is_same_v<T, double>;
-/// What can be exchanged; and compared, which is done bit by bit.
+/// Types that can be exchanged; and types that can be compared, which is done bit by bit.
 template <class T>
 constexpr bool is_swappable = is_value<T> && (sizeof(T) == 4 || sizeof(T) == 8);
 template <class T>
@@ -31,7 +31,7 @@ constexpr auto number_for() {
   else return T{};
 }
 }  // namespace inner
-/// The number that stands for a T in memory and messages: T itself, but for enumerations, pointers and bool.
+/// The number that represents a T in memory and in messages: T itself, except for enumerations, pointers and bool.
 template <class T>
 using number = decltype(inner::number_for<T>());
 
@@ -67,7 +67,7 @@ GRAVEL_BOTH T from_word(uint64_t word) {
   return u.value;
 }
 
-/// A value and an address, as numbers.
+/// A value as a number, and its address as that of a number.
 template <class T>
 GRAVEL_BOTH number<T> as_number(T value) {
   if constexpr (std::is_same_v<number<T>, T>) return value;
@@ -82,7 +82,7 @@ GRAVEL_BOTH const number<T>* as_numbers(const T* at) {
   return reinterpret_cast<const number<T>*>(at);
 }
 
-/// So that gravel_put(g, &u64, 1, pe) takes its type from the address alone.
+/// So that gravel_put(g, &u64, 1, pe) takes its type from the address only.
 template <class T>
 using same = std::type_identity_t<T>;
 

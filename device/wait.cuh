@@ -119,11 +119,11 @@ GRAVEL_BOTH void gravel_flush(const gravel_t& g) {
   const uint64_t block = g.block.state ? load_relaxed<scope::device>(&g.block.state->tickets) : 0;
   if (!block) return g.direct.ask_flush(direct);
   queue::flush_request of_direct(g.direct, direct), of_block(g.block, block);
-  const auto either_asked = [&] {
-    const bool direct_asked = of_direct.tell();
-    return of_block.tell() || direct_asked;
+  const auto either_requested = [&] {
+    const bool direct_requested = of_direct.request();
+    return of_block.request() || direct_requested;
   };
-  while (either_asked()) {
+  while (either_requested()) {
     full_fence();
     of_direct.poll_again();
     of_block.poll_again();

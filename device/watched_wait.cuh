@@ -1,4 +1,4 @@
-// The one way to wait for another party that may never come: as `relax`, and a wait that lasts is reported
+// Watched wait: the one way to wait for a party that may never come. It is a `relax` that reports a long wait
 // (lib/base/wait_report.hpp).
 #pragma once
 #include <functional>
@@ -12,18 +12,18 @@
 
 namespace gravel::detail {
 
-/// Of a wait of a host thread.
+/// State of a wait of a host thread.
 struct host_wait {
-  uint64_t since_ns = 0;  ///< 0: it was not looked at yet
+  uint64_t since_ns = 0;  ///< 0: the wait was not checked yet
   report_times times;
 };
-/// A host thread that has waited for a while says so, on stderr, once GRAVEL_WATCHDOG_S has passed, then each time that
-/// it has waited twice as long (host/pe/gravel.cpp). `describe`: what it waits for.
+/// Reports on stderr that a host thread waits: when GRAVEL_WATCHDOG_S has passed, then each time that the wait has
+/// become twice as long (host/pe/gravel.cpp). `describe`: says what the thread waits for.
 void note_host_wait(host_wait&, const std::function<std::string()>& describe);
 void note_host_wait(host_wait&, const wait_subject&);
 
 #if GRAVEL_ON_GPU
-/// Not inlined: waits are many, and this is seldom called.
+/// Not inlined: there are many waits, and this is seldom called.
 __device__ GRAVEL_NOINLINE inline uint32_t note_lane_wait_here(lane_waits* waits, uint32_t since,
                                                                wait_subject subject) {
   return note_lane_wait(*waits, globaltimer_ns(), since, subject,
@@ -34,14 +34,15 @@ __device__ GRAVEL_NOINLINE inline uint32_t note_lane_wait_here(lane_waits* waits
 /// One wait, of a lane or of a host thread.
 class watched_wait {
  public:
-  /// Once a round. `subject()`: the wait_subject, asked now and then. Thread scope: lane, or a host thread.
+  /// To be called once a round. `subject()`: returns the wait_subject; it is called now and then. Thread scope: lane,
+  /// or a host thread.
   template <class Subject>
   GRAVEL_BOTH void attentively(const gravel_t& g, const Subject& subject) {
     relax_.attentively();
     if (relax_.is_long()) [[unlikely]]
       note(g, subject());
   }
-  /// The same of a host thread that says in words what it waits for: `describe()`.
+  /// For a host thread that describes in words what it waits for: `describe()`.
   template <class Describe>
   void attentively(const Describe& describe) {
     relax_.attentively();
@@ -64,11 +65,11 @@ class watched_wait {
   }
 
   relax relax_;
-  uint32_t since_ = 0;  ///< of a lane
+  uint32_t since_ = 0;  ///< start of a lane's wait
   host_wait host_;
 };
 
-/// The word of a wait, as a subject. Thread scope: lane, or a host thread.
+/// Returns the word of a wait as a subject. Thread scope: lane, or a host thread.
 template <class T>
 GRAVEL_BOTH wait_subject subject_of_word(const gravel_t& g, awaited what, const T* word, comparison compare, T wanted,
                                          T found) {

@@ -1,4 +1,4 @@
-// What makes the block sender fast on a CPU, where one thread runs all lanes of a block.
+// Parts of the block sender for a CPU, where one thread runs all lanes of a block.
 #pragma once
 #include "device/put.cuh"
 #include "lib/base/error.hpp"
@@ -6,14 +6,19 @@
 #if !GRAVEL_CUDA
 namespace gravel::detail {
 
-/// Operations on this PE's own memory that wait for their cache line: on a CPU an atomic operation that misses holds
-/// up all that follows, and does not where the line was asked for some operations earlier. A GPU has no such trouble.
-/// Outside shared memory, so that a sender is as large as on a GPU: a thread runs one block at a time, and all senders
-/// of the block add to the same; whoever ends applies them all. Thread scope: the thread that runs the block.
+/// Operations on this PE's own memory that wait for their cache line.
+///
+/// Problem. On a CPU an atomic operation that misses the cache stalls everything behind it. It does not if the line was
+/// prefetched some operations earlier. A GPU has no such problem.
+/// Solution. Each operation prefetches its line and is applied some operations later.
+///
+/// This lies outside shared memory, so that a sender is as large as on a GPU. A thread runs one block at a time. All
+/// senders of the block add to the same object, and the first one that ends applies all operations. Thread scope: the
+/// thread that runs the block.
 class own_operations {
  public:
   GRAVEL_API static thread_local own_operations of_this_thread;
-  /// Forgets what a block left here that did not end as it should.
+  /// Drops the operations of a block that failed.
   void begin() {
     if (block_ == simt::inner::blocks_begun) return;
     block_ = simt::inner::blocks_begun;
@@ -27,7 +32,7 @@ class own_operations {
     oldest = {&apply_entry<T>, o, dest, to_word(value)};
   }
   void finish() {
-    for (uint32_t i = 0; i < depth; ++i) {  // from the oldest on: two operations of one lane keep their order
+    for (uint32_t i = 0; i < depth; ++i) {  // the oldest first: two operations of one lane keep their order
       entry& oldest = entries_[count_++ % depth];
       if (oldest.apply) oldest.apply(oldest);
       oldest.apply = nullptr;
@@ -48,12 +53,12 @@ class own_operations {
   }
   entry entries_[depth] = {};
   uint32_t count_ = 0;
-  uint64_t block_ = 0;  ///< to which the entries belong
+  uint64_t block_ = 0;  ///< the block to which the entries belong
 };
 GRAVEL_API inline constinit thread_local own_operations own_operations::of_this_thread{};
 
-/// What a lone lane is to the functions that a group calls: they become plain loops. (The CPU backend without a seed
-/// has no other groups.)
+/// A single lane, for functions that a group calls: they become plain loops. (On the CPU backend without a seed all
+/// groups have one lane.)
 struct lone_lane {
   static constexpr uint32_t size() { return 1; }
   static constexpr uint32_t rank() { return 0; }

@@ -1,6 +1,6 @@
-// Makes the blocks of a cooperative launch with a seed run at the same time and still in one order, drawn from the
-// seed. Each block has a thread of its own (its shared memory is private to a thread), and only the thread that holds
-// the baton runs.
+// Baton: makes the blocks of a cooperative launch with a seed run concurrently and still in one order, drawn from the
+// seed. Each block has its own thread, since its shared memory is private to a thread. Only the thread that holds the
+// baton runs.
 #pragma once
 #include <semaphore.h>
 
@@ -17,22 +17,22 @@
 
 namespace gravel::detail::simt::inner {
 
-/// A thread's turn. Who waits for it sleeps at once, as std::binary_semaphore does not: there it yields to whatever
-/// else this machine runs, a time slice each, and a launch hands its turn on a hundred thousand times.
+/// A thread's turn. A thread that waits for it sleeps at once. std::binary_semaphore would yield instead, to whatever
+/// else this machine runs, for a time slice each, and a launch passes its turn on a hundred thousand times.
 class turn {
  public:
-  turn() { sem_init(&given_, 0, 0); }
-  ~turn() { sem_destroy(&given_); }
+  turn() { sem_init(&granted_, 0, 0); }
+  ~turn() { sem_destroy(&granted_); }
   turn(const turn&) = delete;
   turn& operator=(const turn&) = delete;
-  void give() { sem_post(&given_); }
+  void grant() { sem_post(&granted_); }
   void wait() {
-    while (sem_wait(&given_) != 0) {  // a signal came
+    while (sem_wait(&granted_) != 0) {  // a signal came
     }
   }
 
  private:
-  sem_t given_;
+  sem_t granted_;
 };
 
 class baton {
@@ -40,46 +40,46 @@ class baton {
   baton(uint64_t seed, uint32_t blocks)
       : blocks_(blocks), turn_(blocks), random_(seed ^ 0x6a09e667f3bcc909u), running_(blocks) {
     std::iota(running_.begin(), running_.end(), 0u);
-    turn_[random_.below(blocks)].give();
+    turn_[random_.below(blocks)].grant();
   }
 
-  /// Waits until all blocks have a thread, and then until it is this block's turn. False: the launch has failed before
-  /// all had one, and no block may run.
+  /// Waits until all blocks have a thread, and then until it is this block's turn. Returns false if the launch has
+  /// failed before: then no block may run.
   bool join(uint32_t block) {
     {
       std::unique_lock lock(lock_);
       if (++joined_ == blocks_) gate_.notify_all();
-      gate_.wait(lock, [this] { return joined_ == blocks_ || given_up_; });
+      gate_.wait(lock, [this] { return joined_ == blocks_ || aborted_; });
       if (joined_ != blocks_) return false;
     }
     turn_[block].wait();
     return true;
   }
-  /// A thread could not get as far as join().
-  void give_up() {
+  /// Reports that a thread failed before it called join().
+  void abort_join() {
     std::lock_guard lock(lock_);
-    given_up_ = true;
+    aborted_ = true;
     gate_.notify_all();
   }
-  /// The block has ended. Called by the holder.
+  /// To be called by the holder when its block has ended.
   void leave(uint32_t block) {
     moved();
     std::erase(running_, block);
-    if (!running_.empty()) turn_[running_[random_.below(static_cast<uint32_t>(running_.size()))]].give();
+    if (!running_.empty()) turn_[running_[random_.below(static_cast<uint32_t>(running_.size()))]].grant();
   }
 
   // ---- called by the block that holds it
   /// Something other than waiting has happened.
   void moved() { idle_ = idle_rounds_ = 0; }
-  /// At a place where blocks may be switched: does so now and then.
+  /// At a place where blocks may be switched: switches now and then.
   void now_and_then(uint32_t block) {
     if (running_.size() > 1 && random_.below(8) == 0) pass(block);
   }
-  /// The block cannot go on. Returns 0 when others have run; else none of them could either, and the result is for how
-  /// many rounds, at most `rounds`.
+  /// The block cannot advance. Returns 0 if other blocks have run since. Otherwise none of them could advance either,
+  /// and the result is the number of rounds, at most `rounds`, for which the caller shall wait.
   uint32_t wait(uint32_t block, uint32_t rounds) {
     const auto others = static_cast<uint32_t>(running_.size()) - 1;
-    if (idle_++ >= 2 * others) {  // drawn so often, each of them has mostly had its turn
+    if (idle_++ >= 2 * others) {  // after so many draws each of them has mostly had its turn
       idle_ = 0;
       ++idle_rounds_;
       return std::min(rounds, relax::yields_from - 1 + idle_rounds_);
@@ -92,7 +92,7 @@ class baton {
   void pass(uint32_t block) {
     uint32_t place = random_.below(static_cast<uint32_t>(running_.size()) - 1);
     if (running_[place] >= block) ++place;  // the places behind this block's belong to the others too
-    turn_[running_[place]].give();
+    turn_[running_[place]].grant();
     turn_[block].wait();
   }
 
@@ -100,9 +100,9 @@ class baton {
   std::mutex lock_;
   std::condition_variable gate_;
   uint32_t joined_ = 0;  ///< under lock_, as is the next
-  bool given_up_ = false;
+  bool aborted_ = false;
 
-  std::deque<turn> turn_;  ///< by block: given by who hands it the baton, and with it what follows
+  std::deque<turn> turn_;  ///< by block: granted by the block that passes the baton, and with it the members below
   random_numbers random_;
   std::vector<uint32_t> running_;  ///< blocks that have not ended, in ascending order
   uint32_t idle_ = 0;              ///< calls of wait() in a row

@@ -13,7 +13,7 @@ namespace {
 uint32_t relax_lane(uint32_t rounds) { return in_launch->relax(rounds); }
 void interleave_lane() { in_launch->interleave(); }
 
-/// From here on this thread runs lanes, by `runner`, or none (nullptr); with these hooks of relax.hpp and atomic.hpp.
+/// From here on this thread runs lanes by `runner`, or none (nullptr), with these hooks of relax.hpp and atomic.hpp.
 void run_lanes_by(block_runner* runner, bool exploring, relax_function relax, interleave_function interleave) {
   in_launch = runner;
   running_lanes = runner != nullptr;
@@ -106,7 +106,7 @@ void block_runner::run_share(launch_state& launch) {
     }
   } catch (...) {
     launch.record(std::current_exception());
-    if (launch.order) launch.order->give_up();
+    if (launch.order) launch.order->abort_join();
   }
   run_lanes_by(nullptr, false, relax_before, interleave_before);
 }
@@ -140,7 +140,7 @@ void block_runner::run_block(uint64_t index) {
   grid_calls_made_ = 0;
   if (launch_->seed) {
     random_ = random_numbers(launch_->seed ^ (index + 1) * 0xd1342543de82ef95u);
-    // Some bugs need many switches, some one at the right place: a seed also draws how often lanes are
+    // Some bugs need many switches, others one switch at the right place. So a seed also draws how often lanes are
     // preempted.
     constexpr uint32_t rates[] = {32768, 16384, 8192, 2048};
     preempt_ = rates[random_.below(4)];
@@ -148,13 +148,13 @@ void block_runner::run_block(uint64_t index) {
   }
   carrier& first = carriers_->take();
   first.lane = static_cast<uint32_t>(choose());
-  carriers_->switch_to(first);  // comes back when the block has ended
+  carriers_->switch_to(first);  // returns when the block has ended
 }
 
 // ---- scheduling
 
-/// The life of a carrier: runs the lane that it was given, then others that have not started, until one that
-/// is suspended elsewhere is to go on or none is left.
+/// The function of a carrier: runs its first lane, then other lanes that have not started. It ends when no lane is
+/// left, or when the next lane to run is suspended on another carrier.
 void block_runner::carry(carrier& self) {
   int id = static_cast<int>(self.lane);
   do {
@@ -175,7 +175,7 @@ void block_runner::carry(carrier& self) {
       id = choose();
     }
   } while (id >= 0 && !lanes_[id].on);
-  carriers_->give_back(self);
+  carriers_->put_back(self);
   carriers_->switch_to(id >= 0 ? *lanes_[id].on : carriers_->main());
 }
 
@@ -188,7 +188,7 @@ void block_runner::end_lane(uint32_t id) {
   stop_if_failed();
   if (stopping_) return;
   if (teams_.is_open() && teams_.lacks(ended_)) {
-    // The others go on until they wait, so that all who are missing are known.
+    // The other lanes continue until they wait, so that all missing lanes are known.
     incomplete_ = true;
     if (live_ == 0 && abandon_incomplete()) return;
   }
@@ -227,9 +227,9 @@ uint32_t block_runner::relax(uint32_t rounds) {
     if (rounds == 1) moved();
     return order_->wait(claimed_, rounds);
   }
-  // When all relax, the thread itself has to: one call in each round is left to the host's own ladder. How long a
-  // single lane has waited says nothing: others may have gone on meanwhile. A lane that waits for the first time has
-  // done something since it last ran.
+  // When all lanes relax, the thread has to relax: in each round one call returns to the caller's own back-off. The
+  // waiting time of a single lane means nothing: other lanes may have advanced meanwhile. A lane that waits for the
+  // first time has done something since it last ran.
   if (working() > 0 || grouping_count_ > 0 || rounds == 1) {
     moved();
   } else if (++idle_calls_ > ready_) {
@@ -247,7 +247,7 @@ uint32_t block_runner::relax(uint32_t rounds) {
 
 void block_runner::interleave() {
   if (stopping_) {
-    // Loops of atomics without relax() must end too; a destructor that does a few atomics should live.
+    // Loops of atomics without relax() must end too. A destructor with a few atomics should still finish.
     if (++stops_ignored_ > 10'000) stop_lane();
     return;
   }
@@ -259,15 +259,15 @@ void block_runner::interleave() {
   suspend(false);
 }
 
-/// Leaves the lane by an exception, if that is possible: not while a destructor runs because of another one.
-/// Then the lane goes on without having waited, but not for ever. Nor may it catch the exception for ever.
+/// Leaves the lane by an exception, if that is possible. It is not while a destructor runs because of another
+/// exception. Then the lane continues without having waited, but not for ever. Nor may it catch the exception for ever.
 void block_runner::stop_lane() {
   if (std::uncaught_exceptions() != 0 && ++stops_ignored_ <= 1'000'000) return;
   if (++stops_thrown_ <= 100'000) throw cancelled(*launch_);
   try {
     throw cancelled(*launch_);
   } catch (...) {
-    std::terminate();  // which tells what is in flight
+    std::terminate();  // which prints the exception in flight
   }
 }
 

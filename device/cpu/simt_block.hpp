@@ -1,8 +1,8 @@
-// Runs the lanes of one block on the fibers of one OS thread (internal to the CPU backend).
+// Block runner: runs the lanes of one block on the fibers of one OS thread (internal to the CPU backend).
 //
-// Every lane that has not ended is in exactly one place: it runs; it is ready (not started, preempted,
-// relaxing, or released); or it waits at a barrier, in a warp collective, or in __activemask. If no lane is
-// ready and none runs, but some wait, that is a deadlock, and it is known at once.
+// Invariant. Every lane that has not ended is in exactly one place. It runs. Or it is ready (not started, preempted,
+// relaxing, or released). Or it waits at a barrier, in a warp collective, or in __activemask. If lanes wait, and none
+// is ready or runs, this is a deadlock, which is detected at once.
 #pragma once
 #include <array>
 #include <atomic>
@@ -25,7 +25,7 @@ namespace gravel::detail::simt::inner {
 
 constexpr uint32_t max_lanes = 1024;
 
-/// What the threads of one launch share.
+/// State that the threads of one launch share.
 struct launch_state {
   dim3 grid, block;
   const std::function<void()>& kernel;
@@ -33,21 +33,21 @@ struct launch_state {
   size_t shared_bytes, stack_bytes;
   bool cooperative;
   uint64_t blocks;                  ///< in the grid
-  baton* order = nullptr;           ///< of a cooperative launch with a seed
+  baton* order = nullptr;           ///< for a cooperative launch with a seed
   uint64_t stride = 1, offset = 0;  ///< the i-th block claimed is (stride * i + offset) mod blocks
   std::atomic<uint64_t> next_block{0};
-  std::atomic<bool> failed{false};  ///< what still runs is to end; set after `error`
+  std::atomic<bool> failed{false};  ///< running blocks are to end; set after `error`
   std::mutex mutex{};
-  std::exception_ptr error{};  ///< the first
+  std::exception_ptr error{};  ///< the first error
 
   void record(std::exception_ptr e);
 
-  // Calls of whole grids, which only blocks that run at the same time make: block `block` makes its call number
-  // `number`, or ends having made `made`. Returns what is wrong, or nothing.
+  // Calls of whole grids, which only blocks that run at the same time make. Block `block` makes its call number
+  // `number`, or ends after `made` calls. Returns what is wrong, or nothing.
   bool has_grid_calls() const { return cooperative && blocks > 1; }
   std::string enter_grid(uint64_t block, uint64_t number, team_call);
   std::string leave_grid(uint64_t block, uint64_t made);
-  std::vector<std::pair<team_call, uint64_t>> grid_calls{};          ///< in their order, and a block that made each
+  std::vector<std::pair<team_call, uint64_t>> grid_calls{};          ///< in order, each with a block that made it
   uint64_t fewest_grid_calls = ~uint64_t{0}, ended_with_fewest = 0;  ///< of the blocks that have ended
 };
 
@@ -88,11 +88,11 @@ class block_runner {
     const void* site = nullptr;
     uint32_t points = 0;  ///< interleaving points since it relaxed, up to points_of_a_wait
   };
-  /// A lane that is preempted so soon after it relaxed still waits, as far as one can see: a round of a waiting loop
-  /// has a few atomics, more where it looks at many words.
+  /// A lane that is preempted within so many interleaving points after it relaxed counts as still waiting: a round of a
+  /// waiting loop has a few atomics, and more if it reads many words.
   static constexpr uint32_t points_of_a_wait = 64;
-  /// Thrown in a lane's place of waiting when the launch has failed. Where it may not be thrown (a destructor, a
-  /// noexcept function) it ends the program: then its text tells why.
+  /// Thrown where a lane waits when the launch has failed. If it cannot be thrown there (in a destructor or a noexcept
+  /// function) it ends the program, and its text says why.
   struct cancelled : std::exception {
     explicit cancelled(launch_state& launch) : launch(launch) {}
     const char* what() const noexcept override;
@@ -118,7 +118,7 @@ class block_runner {
   uint32_t working() const { return lanes_count_ - next_unstarted_ + ready_ - ready_relaxing_; }
   bool arrive_at_barrier(block_op op);
   void release_barrier(block_op op);
-  /// Of the lanes in `mask` of a warp, those for which is(lane).
+  /// Returns the lanes in `mask` of a warp for which is(lane) holds.
   template <class F>
   uint32_t lanes_where(uint32_t warp, uint32_t mask, F is) const {
     uint32_t found = 0;
@@ -147,23 +147,23 @@ class block_runner {
   std::unique_ptr<carriers> carriers_;
   launch_state* launch_ = nullptr;
   baton* order_ = nullptr;  ///< of the launch
-  uint32_t claimed_ = 0;    ///< the block, in the order of claims
+  uint32_t claimed_ = 0;    ///< the block's number in the order of claims
   std::unique_ptr<char[]> shared_;
   size_t shared_bytes_ = 0;
-  dim3 shape_{0, 0, 0};  ///< for which lanes_[].index is set
+  dim3 shape_{0, 0, 0};  ///< the shape for which lanes_[].index is set
 
   std::vector<lane> lanes_;
   uint32_t lanes_count_ = 0, warps_ = 0;
-  uint32_t running_ = 0;         ///< the lane
-  uint32_t live_ = 0;            ///< have not ended
-  uint32_t next_unstarted_ = 0;  ///< without a seed: lanes from here on have not started; they go before others
+  uint32_t running_ = 0;         ///< the lane that runs
+  uint32_t live_ = 0;            ///< lanes that have not ended
+  uint32_t next_unstarted_ = 0;  ///< without a seed: lanes from here on have not started; they run before others
   bool stopping_ = false;        ///< the block is being abandoned
   uint32_t stops_ignored_ = 0, stops_thrown_ = 0;
 
   std::array<uint16_t, max_lanes> queue_;  ///< ready lanes, a ring
   uint32_t head_ = 0, ready_ = 0, ready_relaxing_ = 0;
-  uint32_t idle_calls_ = 0;   ///< relax() calls of this round, since all ready lanes are relaxing
-  uint32_t idle_rounds_ = 0;  ///< rounds in a row in which each lane relaxed and nothing else happened
+  uint32_t idle_calls_ = 0;   ///< relax() calls in this round, since all ready lanes began to relax
+  uint32_t idle_rounds_ = 0;  ///< rounds in sequence in which each lane relaxed and nothing else happened
 
   lane_masks ended_, at_barrier_, posted_, grouping_;
   std::array<uint32_t, 4> arrived_;  ///< by block_op
@@ -173,10 +173,10 @@ class block_runner {
 
   team_ledger teams_;
   bool incomplete_ = false;       ///< a call of a team lacks lanes that have ended
-  uint64_t grid_calls_made_ = 0;  ///< by this block
+  uint64_t grid_calls_made_ = 0;  ///< calls of whole grids by this block
 
   random_numbers random_;
-  uint32_t preempt_ = 0;  ///< how often an interleaving point switches, in 1/65536
+  uint32_t preempt_ = 0;  ///< probability that an interleaving point switches, in 1/65536
 };
 
 /// Set while this thread runs lanes.
@@ -185,8 +185,8 @@ inline constinit thread_local block_runner* in_launch = nullptr;
 const char* name_of(warp_op op);
 const char* name_of(block_op op);
 
-// ---- inline, because each return from a function that has switched fibers is a mispredicted one: the
-// processor's stack of return addresses does not switch with them
+// ---- Inline, because each return from a function that has switched fibers is mispredicted: the processor's stack of
+// return addresses does not switch with the fibers.
 
 inline block_runner& block_runner::current(const char* who) {
   if (!in_launch) [[unlikely]]
@@ -200,8 +200,8 @@ inline void block_runner::enter(uint32_t id) {
   threadIdx = lanes_[id].index;
 }
 
-/// The next lane to run, taken from the ready ones, or -1. When the block is being abandoned: one that waits
-/// somewhere, so that its stack is unwound.
+/// Takes the next lane to run from the ready ones; -1: there is none. When the block is being abandoned, it is a lane
+/// that waits anywhere, so that its stack is unwound.
 inline int block_runner::choose() {
   if (stopping_) [[unlikely]] {
     for (uint32_t id = 0; id < lanes_count_; ++id)
@@ -231,7 +231,7 @@ inline void block_runner::make_ready(uint32_t id, bool relaxing) {
   }
 }
 
-/// Runs other lanes until the calling one, which waits somewhere or is ready, is chosen.
+/// Runs other lanes until the calling lane, which waits or is ready, is chosen.
 __forceinline__ void block_runner::suspend(bool may_throw) {
   const uint32_t self = running_;
   const int id = choose();

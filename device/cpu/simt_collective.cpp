@@ -1,4 +1,4 @@
-// Barriers and warp collectives of the CPU backend: lanes post what they bring, the last to arrive works out
+// Barriers and warp collectives of the CPU backend. Each lane posts its value, and the last lane that arrives computes
 // the results.
 #include <fmt/format.h>
 
@@ -33,7 +33,7 @@ __forceinline__ bool block_runner::arrive_at_barrier(block_op op) {
   return false;
 }
 
-/// The result of the barrier is read by a lane before it arrives at the next one, which needs all live lanes.
+/// A lane reads the result of the barrier before it arrives at the next one, which needs all live lanes.
 void block_runner::release_barrier(block_op op) {
   barrier_result_ = op == block_op::count ? static_cast<int>(votes_)
                     : op == block_op::any ? votes_ > 0
@@ -58,8 +58,8 @@ __forceinline__ int block_runner::block_collective(block_op op, bool predicate) 
 
 // ---- warps
 
-/// The last lane to arrive computes everybody's result: a lane that goes on may post again before others have
-/// read.
+/// The last lane that arrives computes the results of all lanes: a lane that continues may post again before others
+/// have read.
 void block_runner::complete_collective(uint32_t warp, uint32_t mask, warp_op op) {
   lane* const lanes = &lanes_[warp * 32];
   const auto each = [&](auto f) {
@@ -128,7 +128,8 @@ __forceinline__ uint64_t block_runner::warp_collective(warp_op op, uint32_t mask
     suspend();
     return self.result;
   }
-  // With a seed lanes that happen to be together may be those of a team, too: they say nothing of its calls.
+  // With a seed, lanes that happen to be together may also be the lanes of a team. This means nothing for the team's
+  // calls.
   if (!explores && teams_.is_open_for(warp, mask) && abandon_incomplete()) {
     stop_lane();
     return 0;
@@ -167,9 +168,9 @@ uint32_t block_runner::active_mask(const void* site) {
   return static_cast<uint32_t>(lanes_[id].result);
 }
 
-/// Lets some lanes that wait in __activemask go on as a group: one drawn from all, and with it all or some of
-/// those of its warp that are at the same place. Called now and then, and always when nothing but relaxing
-/// lanes is ready, so that nobody waits there for ever.
+/// Lets some lanes that wait in __activemask continue as a group: one lane drawn from all, and with it all or some
+/// lanes of its warp that are at the same place. Called now and then, and always when only relaxing lanes are ready, so
+/// that no lane waits there for ever.
 void block_runner::release_group() {
   uint32_t skip = random_.below(grouping_count_), warp = 0;
   for (; static_cast<uint32_t>(std::popcount(grouping_[warp])) <= skip; ++warp)
@@ -220,8 +221,8 @@ GRAVEL_NOINLINE uint32_t active_mask() {
   return block_runner::current("__activemask").active_mask(__builtin_return_address(0));
 }
 void sleep(unsigned nanoseconds) {
-  // A loop that waits may sleep here instead of relaxing: then the thread yields, but it is no reason to sleep for
-  // longer than was asked.
+  // A waiting loop may sleep here instead of relaxing. Then the thread yields, but does not sleep longer than
+  // requested.
   if (relax_hook && relax_hook(relax::sleeps_from - 1) == 0) return;
   const timespec pause{nanoseconds / 1'000'000'000, static_cast<long>(nanoseconds % 1'000'000'000)};
   nanosleep(&pause, nullptr);

@@ -31,9 +31,9 @@ constinit thread_local bool running_lanes = false;
 
 namespace {
 
-/// Keeps the threads that help launching ones. A launch asks for so many helpers and gets them at once, new
-/// threads if no idle ones are left: blocks of a grid no larger than `threads` do run at the same time and
-/// may wait for each other.
+/// Keeps the threads that help to run launches. A launch requests a number of helpers and gets them at once: new
+/// threads are made if too few are idle. So blocks of a grid no larger than `threads` run at the same time and may wait
+/// for each other.
 class helpers {
  public:
   struct job {
@@ -42,8 +42,7 @@ class helpers {
     std::condition_variable done{};
   };
 
-  /// Never destroyed, and its threads are detached: a process may exit while they sleep or, after an error,
-  /// work.
+  /// It is never destroyed, and its threads are detached: a process may exit while they sleep or, after an error, work.
   static helpers& instance() {
     static helpers* const all = new helpers;
     return *all;
@@ -67,7 +66,7 @@ class helpers {
     }
   }
 
-  /// Takes back what no helper has begun and waits for those that have.
+  /// Removes the work that no helper has begun, and waits for the helpers that have begun.
   void finish(job& j) {
     std::unique_lock lock(mutex_);
     std::erase(waiting_, &j);
@@ -87,14 +86,14 @@ class helpers {
       block_runner::of_this_thread().run_share(j.launch);
       lock.lock();
       ++idle_;
-      if (--j.running == 0) j.done.notify_one();  // under the lock: `j` is gone right after it
+      if (--j.running == 0) j.done.notify_one();  // under the lock: `j` is destroyed right after it
     }
   }
 
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<job*> waiting_;
-  size_t idle_ = 0;  ///< threads that are not in a launch, some of which may have been promised to `waiting_`
+  size_t idle_ = 0;  ///< threads that are not in a launch; some may be reserved for `waiting_`
 };
 
 std::string text_of(dim3 v) { return fmt::format("({},{},{})", v.x, v.y, v.z); }
@@ -106,7 +105,7 @@ uint64_t blocks_of(dim3 grid) { return uint64_t{grid.x} * grid.y * grid.z; }
 
 void check_launch(dim3 grid, dim3 block, const launch_options& options) {
   using namespace inner;
-  // CUDA's limits: what runs here shall run there.
+  // CUDA's limits: a launch that runs here shall run there.
   constexpr size_t most_shared = 227 * 1024;  // of any GPU
   const uint64_t lanes = uint64_t{block.x} * block.y * block.z;
   if (block.x > 1024 || block.y > 1024 || block.z > 64 || lanes == 0 || lanes > max_lanes)
@@ -116,7 +115,7 @@ void check_launch(dim3 grid, dim3 block, const launch_options& options) {
          text_of(grid));
   if (options.shared_bytes > most_shared)
     fail("launch: {} bytes of dynamic shared memory; a block has at most {}", options.shared_bytes, most_shared);
-  // And those of threads.
+  // Limits of threads.
   constexpr uint64_t most_at_once = 256;
   constexpr size_t most_stack = size_t{1} << 30;
   if (options.cooperative && blocks_of(grid) > most_at_once)
@@ -152,7 +151,7 @@ void launch(dim3 grid, dim3 block, const launch_options& options, const std::fun
     if (state.seed && state.blocks > 1) state.order = &order.emplace(state.seed, static_cast<uint32_t>(state.blocks));
   }
   if (state.seed) {
-    if (!state.order) threads = 1;  // of several threads that run at once the schedule could not be repeated
+    if (!state.order) threads = 1;  // with several threads the schedule could not be repeated
     random_numbers draw(state.seed);
     do state.stride = draw() % state.blocks;
     while (state.blocks > 1 && std::gcd(state.stride, state.blocks) != 1);

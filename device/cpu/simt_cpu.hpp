@@ -1,17 +1,17 @@
-// The CPU backend: CUDA's vocabulary for g++, so that a `.cuh` kernel runs without a GPU. A block runs on one
-// OS thread, its lanes on fibers of that thread.
+// The CPU backend: CUDA's vocabulary for g++, so that a `.cuh` kernel runs without a GPU. A block runs on one OS
+// thread, and its lanes on fibers of that thread.
 //
-// What a kernel may rely on, and what not:
-// - A lane runs until it waits (barrier, warp collective, relax) or ends; only then another lane runs. With a
-//   seed it may also be preempted at every atomic. A loop that waits for another lane calls gravel::relax.
-// - Lanes wait for each other only within a block. Of the blocks of a launch `threads` run at once, in the
-//   order of their index; a block must not wait for one that starts after it unless the grid is no larger
-//   than `threads`. With a seed one block runs after the other, in any order: then none may wait for another.
-//   Blocks of a cooperative launch may always wait for each other; with a seed they take turns, in an order
-//   drawn from it, wherever lanes do.
-// - A barrier counts the lanes that have not ended. Here a lane ends when it returns. On a GPU one that left
-//   a loop with a barrier in it may be held until its warp comes together again, so that the barrier hangs
-//   (seen on an H200): portable kernels let whole warps leave, or return before the first barrier.
+// What a kernel may rely on:
+// - A lane runs until it waits (barrier, warp collective, relax) or ends. Only then another lane runs. With a seed it
+//   may also be preempted at every atomic. A loop that waits for another lane calls gravel::relax.
+// - Lanes wait for each other only within a block. Of the blocks of a launch, `threads` run at once, in the order of
+//   their index. A block must not wait for one that starts after it unless the grid has at most `threads` blocks. With
+//   a seed the blocks run one after the other, in any order: then none may wait for another. Blocks of a cooperative
+//   launch may always wait for each other. With a seed they take turns, in an order drawn from it, at the places where
+//   lanes do.
+// - A barrier counts the lanes that have not ended. Here a lane ends when it returns. On a GPU a lane that left a loop
+//   with a barrier in it may be kept until its warp reconverges, so that the barrier hangs (seen on an H200). Portable
+//   kernels let whole warps leave, or return before the first barrier.
 // - Destructors of a kernel's objects run also when another lane failed. They must not wait for other lanes.
 #pragma once
 #include <bit>
@@ -35,12 +35,10 @@
 #define __launch_bounds__(...)
 #define __grid_constant__
 #define __align__(n) __attribute__((aligned(n)))
-/// A block runs wholly on one OS thread and a thread runs one block at a time, so what is private to the
-/// thread is shared by exactly the lanes of one block. As on a GPU, it starts with whatever the last block
-/// left there.
+/// A block runs on one OS thread, and a thread runs one block at a time. So thread-local memory is shared by exactly
+/// the lanes of one block. As on a GPU, it begins with whatever the previous block left there.
 #define __shared__ static thread_local
-/// Not spelled __noinline__: as a macro that would break every header with __attribute__((__noinline__)) in
-/// it.
+/// Not called __noinline__: that macro would break every header that contains __attribute__((__noinline__)).
 #define GRAVEL_NOINLINE __attribute__((noinline))
 
 struct uint3 {
@@ -52,7 +50,7 @@ struct dim3 {
   constexpr dim3(uint3 v) : x(v.x), y(v.y), z(v.z) {}
   constexpr operator uint3() const { return {x, y, z}; }
 };
-// Defined in libgravel alone: a program with a copy of its own would not see what libgravel sets.
+// Defined in libgravel only: a program with its own copy would not see the values that libgravel sets.
 GRAVEL_API extern constinit thread_local uint3 threadIdx, blockIdx;
 GRAVEL_API extern constinit thread_local dim3 blockDim, gridDim;
 inline constexpr int warpSize = 32;
@@ -60,18 +58,19 @@ inline constexpr int warpSize = 32;
 namespace gravel::detail::simt {
 
 struct launch_options {
-  unsigned threads = 0;     ///< OS threads that run blocks, the caller among them; 0: one per processor
+  unsigned threads = 0;     ///< OS threads that run blocks, with the caller; 0: one per processor
   uint64_t seed = 0;        ///< not 0: blocks and lanes run in an order drawn from it, one at a time
   size_t shared_bytes = 0;  ///< dynamic shared memory of each block, at most 227 KiB
-  size_t stack_bytes = 0;   ///< of each lane, at least 16 KiB; 0: 64 KiB. Four times as much under a sanitizer
+  size_t stack_bytes = 0;   ///< stack of each lane, at least 16 KiB; 0: 64 KiB. Four times as much under a sanitizer
   bool cooperative =
-      false;  ///< all blocks run at the same time, each on its own thread, whatever `threads` is; at most 256
+      /// All blocks run at the same time, each on its own thread, whatever `threads` is; at most 256.
+      false;
 };
 
-/// Runs `kernel` in every lane of every block and returns when all have ended. What a lane throws ends the
-/// launch and is thrown here (of several, the first). Throws gravel::error for a bad shape, for a launch from
-/// inside a kernel and for a deadlock. Any number of threads may launch at once. The same seed gives the same
-/// schedule, if all else the kernel sees is the same.
+/// Runs `kernel` in every lane of every block and returns when all have ended. An exception of a lane ends the launch
+/// and is thrown here (of several, the first one). Throws gravel::error for a bad shape, for a launch from inside a
+/// kernel, and for a deadlock. Any number of threads may launch at once. The same seed gives the same schedule, if
+/// everything else that the kernel sees is the same.
 void launch(dim3 grid, dim3 block, const launch_options& options, const std::function<void()>& kernel);
 /// Throws gravel::error for a shape and options that launch() would not run.
 void check_launch(dim3 grid, dim3 block, const launch_options& options);
@@ -97,13 +96,13 @@ namespace inner {
 enum class warp_op : uint8_t { GRAVEL_WARP_OPS(GRAVEL_NAME) };
 enum class block_op : uint8_t { sync, count, all, any };
 
-// State of the lane that runs on this thread now; set at every switch.
+// State of the lane that runs on this thread now. It is set at every switch.
 GRAVEL_API extern constinit thread_local uint32_t lane_in_block;
 GRAVEL_API extern constinit thread_local bool explores;  ///< the launch has a seed
 GRAVEL_API extern constinit thread_local char* dynamic_shared;
 GRAVEL_API extern constinit thread_local size_t dynamic_shared_bytes;
-GRAVEL_API extern constinit thread_local bool cooperative;       ///< the launch is
-GRAVEL_API extern constinit thread_local uint64_t blocks_begun;  ///< by this thread
+GRAVEL_API extern constinit thread_local bool cooperative;       ///< the launch is cooperative
+GRAVEL_API extern constinit thread_local uint64_t blocks_begun;  ///< blocks that this thread has begun
 
 GRAVEL_API extern constinit thread_local bool running_lanes;
 
@@ -131,7 +130,7 @@ T from_bits(uint64_t bits) {
   return value;
 }
 
-/// `source` is the lane of the warp to read.
+/// Reads the value of lane `source` of the warp.
 template <class T>
 T shuffle(uint32_t mask, T value, uint32_t source) {
   if (mask == own_bit()) return source == own_lane() ? value : from_bits<T>(~to_bits(value));
@@ -148,9 +147,9 @@ inline uint32_t segment(int width) {  // mask of the lane bits that name a segme
 }
 }  // namespace inner
 
-/// Whether this thread runs a lane of a kernel now.
+/// Returns true if this thread runs a lane of a kernel now.
 inline bool in_kernel() { return inner::running_lanes; }
-/// Meaningful in kernels only.
+/// Number of the lane in its warp. Valid in kernels only.
 inline uint32_t lane_in_warp() { return inner::own_lane(); }
 
 }  // namespace gravel::detail::simt
@@ -180,18 +179,17 @@ GRAVEL_SIMT_VOTE(__syncthreads_and, all)
 GRAVEL_SIMT_VOTE(__syncthreads_or, any)
 #undef GRAVEL_SIMT_VOTE
 
-// ---- the warp. Bits of the mask beyond the end of the block are ignored; a mask that names a lane that has
-// ended is an error (stricter than CUDA, where it is an error only for some operations). Groups of one never
-// switch fibers.
+// ---- the warp. Mask bits beyond the end of the block are ignored. A mask that names a lane that has ended is an
+// error, for all operations; in CUDA it is one only for some. Groups of one lane never switch fibers.
 inline void __syncwarp(unsigned mask = ~0u) {
   using namespace gravel::detail::simt::inner;
   if (mask != own_bit()) warp_collective(warp_op::sync, mask, 0, 0);
 }
 
-/// Without a seed only the caller's bit. CUDA never promises that lanes are converged, so a program must be
-/// right with groups of one, and these need no fiber switch. With a seed: a random set of lanes of the warp
-/// that are at this call too, so that the code for larger groups is run as well. Always inlined: the place of
-/// the call tells which lanes can be together.
+/// Without a seed, returns only the caller's bit. CUDA never promises that lanes are converged, so a program must be
+/// right with groups of one lane, which need no fiber switch. With a seed, returns a random set of the lanes of the
+/// warp that are at this call, so that the code for larger groups is tested as well. Always inlined: the address of the
+/// call determines which lanes can be together.
 __forceinline__ unsigned __activemask() {
   using namespace gravel::detail::simt::inner;
   return explores ? active_mask() : own_bit();
@@ -207,9 +205,8 @@ GRAVEL_SIMT_VOTE(__any_sync, int, any, 1)
 GRAVEL_SIMT_VOTE(__all_sync, int, all, 1)
 #undef GRAVEL_SIMT_VOTE
 
-// Shuffles. CUDA leaves a value read from a lane outside the mask undefined; here it is the complement of the
-// reader's own value, so that a program that uses it goes wrong visibly. As there, what is smaller than an int becomes
-// one.
+// Shuffles. In CUDA a value read from a lane outside the mask is undefined. Here it is the complement of the reader's
+// own value, so that a program that uses it fails visibly. As in CUDA, a value smaller than an int becomes an int.
 template <class T>
 auto __shfl_sync(unsigned mask, T value, int source, int width = 32) {
   using namespace gravel::detail::simt::inner;

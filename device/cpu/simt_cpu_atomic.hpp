@@ -1,6 +1,6 @@
-// CUDA's atomic functions and fences for the CPU backend (included by simt_cpu.hpp). The types are CUDA's
-// own, and `unsigned long` and `long` beside the `long long` ones, because uint64_t and int64_t are these on
-// Linux. All are relaxed, as in CUDA, and each is an interleaving point (lib/base/atomic.hpp).
+// CUDA's atomic functions and fences for the CPU backend (included by simt_cpu.hpp). They take CUDA's types, and also
+// `unsigned long` and `long`, which are uint64_t and int64_t on Linux. All are relaxed, as in CUDA, and each is an
+// interleaving point (lib/base/atomic.hpp).
 #pragma once
 #include <atomic>
 #include <concepts>
@@ -13,7 +13,7 @@ namespace gravel::detail::simt::inner {
 template <class T, class... U>
 concept one_of = (std::same_as<T, U> || ...);
 
-/// *word = f(*word); returns what it was.
+/// *word = f(*word). Returns the old value.
 template <class T, class F>
 T update(T* word, F f) {
   interleave_point();
@@ -35,7 +35,7 @@ GRAVEL_API inline std::atomic<int> fence_word{0};
 inline void fence() {
   interleave_point();
 #if defined(__SANITIZE_THREAD__)
-  // ThreadSanitizer knows no fences: a read-modify-write of one common word orders all who pass here.
+  // ThreadSanitizer ignores fences. A read-modify-write of one common word orders all lanes that pass here.
   fence_word.fetch_add(0, std::memory_order_seq_cst);
 #else
   std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -43,8 +43,8 @@ inline void fence() {
 }
 }  // namespace gravel::detail::simt::inner
 
-// The value's type follows from the word's, so that atomicAdd(&an_unsigned, 1) works as it does in CUDA. Behind the
-// expression: CUDA's types of words.
+// The value's type follows from the word's, so that atomicAdd(&an_unsigned, 1) works as it does in CUDA. The arguments
+// after the expression are the types of words that CUDA has.
 #define GRAVEL_SIMT_ATOMIC_SCOPE(name, expression, ...)         \
   template <gravel::detail::simt::inner::one_of<__VA_ARGS__> T> \
   T name(T* word, std::type_identity_t<T> value) {              \

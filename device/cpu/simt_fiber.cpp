@@ -20,8 +20,8 @@ carriers::carriers(size_t stack_bytes, void (*run)(void*, carrier&), void* owner
 #endif
 }
 
-// Ends the carriers, so that others may have their stacks. They are all idle, unless a lane calls exit(): then
-// the stacks must stay, for this runs on one of them.
+// Ends the carriers, so that their stacks can be reused. They are all idle, unless a lane calls exit(). Then the stacks
+// must stay, since this function runs on one of them.
 carriers::~carriers() {
   if (running_ != main_ || idle_.size() != all_.size()) return;
   for (carrier* c : all_) {
@@ -50,8 +50,7 @@ carrier& carriers::make() {
   carrier* c = new carrier;
   c->stack_bytes = stack.size - guard_bytes;
   c->stack_bottom = static_cast<char*>(stack.sp) - c->stack_bytes;
-  // Boost enters the new stack once, to come back at once; its first frame has to be booked on the new
-  // carrier.
+  // Boost enters the new stack once and returns at once. The sanitizers must book its first frame on the new carrier.
 #if defined(__SANITIZE_ADDRESS__)
   void* own_fake_stack = nullptr;
   const void* own_bottom = nullptr;
@@ -81,7 +80,7 @@ carrier& carriers::make() {
   __tsan_switch_to_fiber(own_tsan_fiber, 0);
 #endif
   all_.push_back(c);
-  idle_.reserve(all_.size());  // so that give_back never throws
+  idle_.reserve(all_.size());  // so that put_back never throws
   return *c;
 }
 

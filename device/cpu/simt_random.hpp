@@ -6,7 +6,7 @@
 
 namespace gravel::detail::simt::inner {
 
-/// splitmix64: good enough to draw schedules from.
+/// splitmix64, which is good enough for schedules.
 class random_numbers {
  public:
   explicit random_numbers(uint64_t seed = 0) : state_(seed) {}

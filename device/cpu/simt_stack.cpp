@@ -40,7 +40,7 @@ boost::context::stack_context guarded_stacks::allocate() const {
 
 void guarded_stacks::deallocate(boost::context::stack_context& stack) const {
 #if defined(__SANITIZE_ADDRESS__)
-  // The last frames never return, and whatever lies here next must not inherit their red zones.
+  // The last frames of a stack never return. Memory that is mapped here next must not inherit their red zones.
   __asan_unpoison_memory_region(static_cast<char*>(stack.sp) - stack.size + guard_bytes, stack.size - guard_bytes);
 #endif
   munmap(static_cast<char*>(stack.sp) - stack.size, stack.size);
@@ -70,9 +70,10 @@ signal_stack::~signal_stack() {
 namespace {
 
 struct sigaction previous;                          // written under the lock of watch_for_overflows
-constinit thread_local bool asking_others = false;  // whom the handler passes a signal to may pass it back
+constinit thread_local bool asking_others = false;  // another handler may pass a signal back to this one
 
-/// fmt writes numbers and strings to a place like this one without the heap or the C library's locks.
+/// Ends the process with a message. fmt writes numbers and strings into such a buffer without the heap or the C
+/// library's locks.
 [[noreturn]] void end_by(const overflow& o) {
   char line[512];
   const auto made = fmt::format_to_n(line, sizeof(line),
@@ -98,7 +99,7 @@ void on_fault(int signal_number, siginfo_t* info, void* context) {
     asking_others = false;
     return;
   }
-  // As without any handler: the instruction faults again. A signal that somebody sent has to be sent again.
+  // Acts as without any handler: the instruction faults again. A signal that was sent has to be sent again.
   signal(signal_number, SIG_DFL);
   if (info->si_code <= 0) raise(signal_number);
 }

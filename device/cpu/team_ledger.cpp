@@ -11,7 +11,7 @@ namespace gravel::detail::simt::inner {
 namespace {
 bool holds(const lane_masks& lanes, uint32_t lane) { return lanes[lane / 32] >> lane % 32 & 1; }
 
-/// Name number i of "a,b,c".
+/// Returns name number i of "a,b,c".
 std::string_view name_in(std::string_view list, uint32_t i) {
   for (; i > 0 && list.find(',') != list.npos; --i) list.remove_prefix(list.find(',') + 1);
   return list.substr(0, list.find(','));

@@ -153,7 +153,7 @@ struct queue {
         raise_to<scope::system>(&control->flush_target_of_host, target);
       return;
     }
-    for (flush_request mine(*this, target); mine.tell();) {
+    for (flush_request mine(*this, target); mine.request();) {
       full_fence();
       mine.poll_again();
     }
@@ -166,7 +166,7 @@ struct queue {
       if (load_relaxed<scope::device>(&q.state->asked) < target) highest_ = raise_to(&q.state->asked, target);
     }
     /// Stores the target for the aggregator. If it returns true, a full fence and poll_again() must follow.
-    GRAVEL_BOTH bool tell() const {
+    GRAVEL_BOTH bool request() const {
       // A relaxed store is enough: the consumers only compare it with what they have taken.
       if (highest_) store_relaxed(&q_.control->flush_target, highest_);
       return highest_ != 0;
