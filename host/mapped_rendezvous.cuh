@@ -44,8 +44,9 @@ __global__ void wait_for_others(const __grid_constant__ gravel_t g, const __grid
   }
   for (uint32_t pe = threadIdx.x; pe < g.n_pes; pe += blockDim.x)
     for (watched_wait wait; load_acquire<scope::system>(&m.came[pe]) < number;)  // [Y1]
-      wait.attentively(
-          g, [&] { return wait_subject{.what = awaited::meeting, .pe = pe, .wanted = number, .found = m.came[pe]}; });
+      wait.attentively(g, [&] {
+        return wait_subject{.what = awaited::rendezvous, .pe = pe, .wanted = number, .found = m.came[pe]};
+      });
 }
 
 /// A rendezvous of all PEs between kernels, for rounds in which each PE's next kernel needs what the others' kernels

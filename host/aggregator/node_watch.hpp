@@ -26,7 +26,7 @@ class node_watch {
     if (!to_ || now_us < next_us_) return;
     next_us_ = now_us + watchdog_s_ * 1'000'000 / heartbeat_polls;
     to_->send({plane_word::pulse, node_, 0, 0, 0, 0, 0}, {});
-    if (watch_.look(true, received_))
+    if (watch_.poll(true, received_))
       fail(
           "nothing has come from node {} for {} s (twice GRAVEL_WATCHDOG_S): its host may have vanished, or the "
           "network to it",

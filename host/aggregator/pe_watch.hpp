@@ -59,7 +59,7 @@ class pe_watch {
   /// timed out.
   void check_for_stopped_pes() {
     for (size_t i = 0; i < segments_.size(); ++i)
-      if (heartbeats_[i].look(watched_[i].fd >= 0, load_relaxed(&segments_[i]->control()->pe_heartbeat)))
+      if (heartbeats_[i].poll(watched_[i].fd >= 0, load_relaxed(&segments_[i]->control()->pe_heartbeat)))
         job_.find_stopped(
             fmt::format("PE {} (process {}) has not run for {} s (twice GRAVEL_WATCHDOG_S); is it stopped?",
                         here_.pes[i], here_.processes[i], 2 * watchdog_s_));

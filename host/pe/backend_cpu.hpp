@@ -127,15 +127,15 @@ class cpu_backend final : public cpu_launcher {
     if (!view.g.peers) return false;
     waiting& mine = waiting_[what != settling::quiet];
     std::lock_guard lock(mine.lock);
-    uint64_t told = 0;
+    uint64_t settled = 0;
     mine.stream.put({1, settle_threads, ring_options_, [&, number] {
-                       if (what == settling::quiet) gravel::detail::settle<settling::quiet>(view, number, &told);
+                       if (what == settling::quiet) gravel::detail::settle<settling::quiet>(view, number, &settled);
                        else if (what == settling::barrier)
-                         gravel::detail::settle<settling::barrier>(view, number, &told);
-                       else gravel::detail::settle<settling::quiescence>(view, number, &told);
+                         gravel::detail::settle<settling::barrier>(view, number, &settled);
+                       else gravel::detail::settle<settling::quiescence>(view, number, &settled);
                      }});
     uint32_t rounds = 0;
-    for (relax wait; load_acquire(&told) == 0; wait.attentively()) {  // [S2]
+    for (relax wait; load_acquire(&settled) == 0; wait.attentively()) {  // [S2]
       if (++rounds % 64 != 0) continue;
       mine.stream.throw_if_unheard();
       meanwhile();

@@ -205,14 +205,14 @@ class cuda_backend final : public cuda_launcher {
     const bool together = what != settling::quiet;
     waiting& mine = waiting_[together];
     std::lock_guard lock(mine.lock);
-    uint64_t* told = &mailbox_->settled[together];
-    store_relaxed(told, uint64_t{0});
-    settle_view looks_at = view;
-    void* arguments[] = {&looks_at, &number, &told};
+    uint64_t* settled = &mailbox_->settled[together];
+    store_relaxed(settled, uint64_t{0});
+    settle_view copied = view;
+    void* arguments[] = {&copied, &number, &settled};
     cuda_check(cudaLaunchKernel(program_.settle[static_cast<int>(what)], 1, settle_threads, arguments, 0, mine.stream),
                "waiting on the device");
     uint32_t rounds = 0;
-    for (relax wait; load_acquire(told) == 0; wait.attentively()) {  // [S2]
+    for (relax wait; load_acquire(settled) == 0; wait.attentively()) {  // [S2]
       if (++rounds % 1024 != 0) continue;
       const cudaError_t state = cudaStreamQuery(mine.stream);
       if (state != cudaSuccess && state != cudaErrorNotReady) cuda_check(state, "waiting on the device");

@@ -40,7 +40,7 @@ class completion {
   /// Collective: a quiet at all PEs.
   void barrier_all() {
     const profile_range range("gravel_barrier_all");
-    if (p_.routes.meeting().n) return sync_on_devices(settling::barrier, collective_kind::barrier);
+    if (p_.routes.rendezvous().n) return sync_on_devices(settling::barrier, collective_kind::barrier);
     quiet();
     p_.collectives.begin(collective_kind::barrier).combine();
   }
@@ -50,14 +50,15 @@ class completion {
     const profile_range range("gravel_wait_quiescent");
     // Handlers that send again and again need the receiver all the time. Not done if other processes wait for the
     // device.
-    backend* const held = p_.routes.shares_gpu() ? nullptr : &p_.device;
-    if (held) held->keep_receiver_resident();
-    const std::unique_ptr<backend, void (*)(backend*)> hold(held, [](backend* of) { of->release_receiver(); });
+    backend* const kept = p_.routes.shares_gpu() ? nullptr : &p_.device;
+    if (kept) kept->keep_receiver_resident();
+    const std::unique_ptr<backend, void (*)(backend*)> lease(kept, [](backend* of) { of->release_receiver(); });
     // Handlers on the host send through a queue of the host, which devices do not see. All PEs have the same handlers.
     const handler_table handlers = p_.device.handlers();
     const bool hosts_send =
         std::any_of(handlers.begin(), handlers.end(), [](const handler_info& h) { return h.on_host; });
-    if (p_.routes.meeting().n && !hosts_send) return sync_on_devices(settling::quiescence, collective_kind::quiescence);
+    if (p_.routes.rendezvous().n && !hosts_send)
+      return sync_on_devices(settling::quiescence, collective_kind::quiescence);
     // Takes two equal samples, of which the second began after the first was complete everywhere (Mattern 1987, four
     // counters). If all tickets were consumed and all messages taken are acknowledged, nothing was in flight between
     // the samples.
@@ -107,7 +108,7 @@ class completion {
   settle_view view() const {
     settle_view v{};
     v.g = p_.memory.of_kernels();
-    v.all = p_.routes.meeting();
+    v.all = p_.routes.rendezvous();
     v.lines = p_.routes.lines();
     v.n_lines = p_.routes.n_sources();
     v.of_handlers = p_.memory.of_device_handlers().direct;

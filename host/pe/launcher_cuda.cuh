@@ -337,11 +337,11 @@ class cuda_launcher : public backend {
   }
   void wait_for_end_of_lease(std::unique_lock<std::mutex>& lock) {
     const auto begin = std::chrono::steady_clock::now();
-    bool told = false;
+    bool reported = false;
     for (relax wait; has_lease_ || services_.any_runs();) {
       lock.unlock();
-      if (!told && std::chrono::steady_clock::now() - begin > std::chrono::seconds(10)) {
-        told = true;
+      if (!reported && std::chrono::steady_clock::now() - begin > std::chrono::seconds(10)) {
+        reported = true;
         warn(
             "gravel_launch has waited for 10 s: before there can be room for a kernel's local memory, all kernels that "
             "run must end; if "

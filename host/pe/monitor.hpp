@@ -101,16 +101,16 @@ class monitor {
       pollfd watched{link_.socket().descriptor(), POLLIN, 0};
       if (poll(&watched, 1, static_cast<int>(limit_s * 1000 / heartbeat_polls)) != 0) return link_.socket().receive();
       store_relaxed(&shared_.pe_heartbeat, shared_.pe_heartbeat + 1);
-      if (aggregator.look(true, load_relaxed(&shared_.aggregator_heartbeat)))
+      if (aggregator.poll(true, load_relaxed(&shared_.aggregator_heartbeat)))
         fail("the aggregator of node {} has not run for {} s (GRAVEL_WATCHDOG_S); is it stopped?", job_.node, limit_s);
-      if (const auto waits_long = waits.look()) log_warning("{}", *waits_long);
+      if (const auto waits_long = waits.poll()) log_warning("{}", *waits_long);
       if (!watching_) continue;
-      if (const std::string missing = queues_->look(limit_s); !missing.empty()) fail("{}\n{}", missing, describe());
-      if (const std::string stopped = services_->look(limit_s); !stopped.empty()) fail("{}\n{}", stopped, describe());
+      if (const std::string missing = queues_->poll(limit_s); !missing.empty()) fail("{}\n{}", missing, describe());
+      if (const std::string stopped = services_->poll(limit_s); !stopped.empty()) fail("{}\n{}", stopped, describe());
       const std::vector<peers::counts> pushed = rings_->read_each();
       rings.resize(pushed.size());
       for (uint32_t rank = 0; rank < pushed.size(); ++rank)
-        if (rings[rank].look(pushed[rank].applied != pushed[rank].tickets, pushed[rank].applied))
+        if (rings[rank].poll(pushed[rank].applied != pushed[rank].tickets, pushed[rank].applied))
           fail(
               "no progress for {} s (GRAVEL_WATCHDOG_S) on the route peer to PE {}; that PE may be stopped, its "
               "kernels may leave no room "

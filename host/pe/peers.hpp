@@ -78,7 +78,7 @@ class peers {
   /// theirs.
   bool shares_gpu() const { return shares_gpu_; }
   /// Words by which the devices decide barriers and quiescence. `n` is the same at all PEs; 0: the hosts decide.
-  const peer_rendezvous& meeting() const { return rendezvous_; }
+  const peer_rendezvous& rendezvous() const { return rendezvous_; }
 
   struct counts {
     uint64_t applied = 0, tickets = 0;  ///< chunks that this PE has sent

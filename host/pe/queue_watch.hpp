@@ -25,7 +25,7 @@ class queue_watch {
 
   /// Polls the queues once; a stall_watch of `limit_s` seconds counts the polls. Returns what is missing, in words, or
   /// an empty text. One thread at a time, any.
-  std::string look(uint64_t limit_s) {
+  std::string poll(uint64_t limit_s) {
     std::array<head, n_queue_kinds> heads;
     for (uint32_t kind = 0; kind < n_queue_kinds; ++kind) heads[kind] = read_head(segment_.queue_of(kind));
     queue_state states[n_queue_kinds];
@@ -34,7 +34,7 @@ class queue_watch {
       const auto& [ticket, published] = heads[kind];
       // All slots before it are free again, so its producer waits for no other party: it only has to write and publish.
       const bool is_missing = ticket != states[kind].tickets && published != ticket + 1;
-      if (watches_[kind].look(is_missing, ticket)) return describe(kind, heads[kind], states[kind].tickets, limit_s);
+      if (watches_[kind].poll(is_missing, ticket)) return describe(kind, heads[kind], states[kind].tickets, limit_s);
     }
     return {};
   }

@@ -55,7 +55,7 @@ class residency_cuda {
     if (has_parts()) k.part = partition_.take(processors_for(kernel), priority);
     else cuda_check(cudaStreamCreateWithPriority(&k.part.stream, cudaStreamNonBlocking, priority), "cudaStreamCreate");
     kernel.control->quantum_ns = quantum_ns_;
-    tell(k);
+    notify(k);
     all_[&kernel] = k;
   }
   /// Removes a kernel, which has ended. Pass the result to destroy(), without the lock: destroy() waits for all kernels
@@ -71,14 +71,14 @@ class residency_cuda {
   /// From now on this lease is in force; 0: none. Works without CUDA.
   void lease(uint64_t number) {
     lease_ = number;
-    for (const auto& [kernel, k] : all_) tell(k);
+    for (const auto& [kernel, k] : all_) notify(k);
   }
   /// Starts kernels for which the lease asks, or whose doorbell has changed. True: a kernel runs without the lease, so
   /// call this again soon.
   bool tend() {
     bool soon = false;
     for (auto& [kernel, k] : all_) {
-      look(k);
+      poll(k);
       const uint64_t doorbell = load_acquire(&kernel->control->doorbell);
       if (!k.runs && !k.leaves && (lease_ || k.starts || doorbell != k.seen_doorbell)) start(k, doorbell);
       soon |= k.runs && !lease_;
@@ -104,7 +104,7 @@ class residency_cuda {
     const auto found = all_.find(&kernel);
     if (found == all_.end()) return;
     found->second.leaves = true;
-    tell(found->second);
+    notify(found->second);
   }
 
   std::string describe() const {
@@ -126,13 +126,13 @@ class residency_cuda {
     bool starts = true;  ///< for the first time
     bool leaves = false;
   };
-  void tell(const kept& k) const {
+  void notify(const kept& k) const {
     store_relaxed(&k.kernel->control->lease, k.leaves ? service_control::leave : lease_);
   }
   static bool is_resident(const kept& k) {
     return k.runs && load_acquire(&k.kernel->control->resident) == k.launches;
   }  // [V3]
-  static void look(kept& k) {
+  static void poll(kept& k) {
     if (!k.runs) return;
     const cudaError_t state = cudaStreamQuery(k.part.stream);
     if (state == cudaErrorNotReady) return;

@@ -32,12 +32,12 @@ class service_watch {
 
   /// Polls the services once; a stall_watch of `limit_s` seconds counts the polls. Returns what has stopped, in words,
   /// or an empty text. One thread at a time, any.
-  std::string look(uint64_t limit_s) {
+  std::string poll(uint64_t limit_s) {
     const std::lock_guard lock(lock_);
     for (open_service* s : open_) {
       watched& watch = watches_[s];
       if (s->is_to_end()) {
-        if (watch.end.look(true, 0))
+        if (watch.end.poll(true, 0))
           return fmt::format(
               "service '{}': it is closed, but its kernel at PE {} has not ended for {} s (GRAVEL_WATCHDOG_S); a "
               "service block may not return "
@@ -48,7 +48,7 @@ class service_watch {
       const std::vector<service_block> blocks = s->read_blocks();
       watch.blocks.resize(blocks.size());
       for (size_t i = 0; i < blocks.size(); ++i)
-        if (watch.blocks[i].look(blocks[i].applied() < blocks[i].tickets(), blocks[i].applied()))
+        if (watch.blocks[i].poll(blocks[i].applied() < blocks[i].tickets(), blocks[i].applied()))
           return fmt::format(
               "service '{}': service block {} of PE {} has finished nothing for {} s (GRAVEL_WATCHDOG_S), and messages "
               "wait "

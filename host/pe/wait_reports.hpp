@@ -19,7 +19,7 @@ class wait_reports {
 
   /// Polls once; a stall_watch counts the polls within the patience. Returns a sentence that is due, or nothing. One
   /// thread at a time, any.
-  std::optional<std::string> look() {
+  std::optional<std::string> poll() {
     if (!ring<>::arrived(&shared_.published, shared_.read)) {  // [P1]
       // A lane reports again and again while it waits.
       if (++polls_in_vain_ > most_in_vain) reported_.clear();

@@ -14,7 +14,7 @@ class stall_watch {
   explicit stall_watch(int patience = heartbeat_polls) : patience_(patience) {}
   /// One poll. `due`: should there have been progress? `progress`: any number that changes with progress.
   /// @return true if it has stopped
-  bool look(bool due, uint64_t progress) {
+  bool poll(bool due, uint64_t progress) {
     in_vain_ = due && progress == last_ ? in_vain_ + 1 : 0;
     last_ = progress;
     return in_vain_ >= patience_;

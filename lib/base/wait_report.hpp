@@ -36,7 +36,7 @@ namespace gravel::detail {
   X(collective, "PE {pe} to call a collective of kernels (gravel_barrier_block and the like), too")                  \
   X(grid, "the other blocks of its grid to call a collective of kernels, too")                                       \
   X(reduction, "PE {pe} to come to the same reduction, call {wanted} of this slice")                                 \
-  X(meeting, "PE {pe} to come to round {wanted}; it is in round {found}")                                            \
+  X(rendezvous, "PE {pe} to come to round {wanted}; it is in round {found}")                                         \
   X(task_slot, "a free slot for a task at PE {pe}: all slots there are taken by tasks that have not ended")
 enum class awaited : uint8_t { GRAVEL_AWAITED(GRAVEL_NAME) count };
 

@@ -160,7 +160,7 @@ TEST_CASE("a slot that is claimed and not published is found, in whatever queue"
   queue_watch watch(p.segment, *p.memory);
   const auto poll_for_long = [&] {
     for (int i = 1; i < 2 * heartbeat_polls; ++i)
-      if (std::string found = watch.look(5); !found.empty()) return found;
+      if (std::string found = watch.poll(5); !found.empty()) return found;
     return std::string();
   };
   for (const gravel_t* g : {&p.memory->of_kernels(), &p.memory->of_host(), &p.memory->of_device_handlers(),

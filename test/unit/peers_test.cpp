@@ -118,7 +118,7 @@ TEST_CASE(
     CHECK(beyond[pe]->error.empty());
     CHECK(beyond[pe]->routes->n_sources() == 0);
     CHECK(beyond[pe]->routes->links() == nullptr);
-    CHECK(beyond[pe]->routes->meeting().n == 0);
+    CHECK(beyond[pe]->routes->rendezvous().n == 0);
   }
 }
 

@@ -52,7 +52,7 @@ struct world {
       g.direct = queue_of(0);
       g.block = queue_of(1);
       m.view.of_handlers = queue_of(2);
-      m.view.all = routes.meeting();
+      m.view.all = routes.rendezvous();
       m.view.lines = routes.lines();
       m.view.n_lines = routes.n_sources();
       m.view.n_services = 1;

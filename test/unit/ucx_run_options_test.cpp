@@ -298,7 +298,7 @@ TEST_CASE("a process that is stopped long enough, looked at often, is found; one
   int looks = 0;
   const auto polls_until_found = [&](int most) {
     for (looks = 0; looks < most; now += 10ms)
-      if (watch.is_due(now) && (++looks, watch.look(7))) return looks;
+      if (watch.is_due(now) && (++looks, watch.poll(7))) return looks;
     return 0;
   };
   const auto begin = now;

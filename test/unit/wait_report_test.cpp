@@ -41,12 +41,12 @@ TEST_CASE("a wait is reported when its time has passed, then each time that it h
   waiting_pe pe;
   for (uint64_t now = 1; now < 11; ++now) {
     pe.wait(now, word(64));
-    CHECK_FALSE(pe.monitor.look());
+    CHECK_FALSE(pe.monitor.poll());
   }
   std::vector<uint64_t> reported;
   for (uint64_t now = 12; now < 100; ++now) {
     pe.wait(now, word(64), 5);
-    const auto text = pe.monitor.look();
+    const auto text = pe.monitor.poll();
     if (!text) continue;
     reported.push_back(now);
     CHECK_THAT(*text, contains_text(
@@ -61,7 +61,7 @@ TEST_CASE("without a patience nothing is reported") {
   waiting_pe pe;
   pe.lanes.patience_ns = 0;
   pe.wait(1'000'000, word(64));
-  CHECK_FALSE(pe.monitor.look());
+  CHECK_FALSE(pe.monitor.poll());
 }
 
 TEST_CASE(
@@ -70,14 +70,14 @@ TEST_CASE(
   size_t reported = 0;
   for (uint64_t i = 0; i < 100; ++i) {
     pe.wait(20, word(8 * i));
-    reported += pe.monitor.look().has_value();
+    reported += pe.monitor.poll().has_value();
   }
   CHECK(reported == 8);
   pe.wait(20, word(2048));
-  CHECK_FALSE(pe.monitor.look());
-  for (int i = 0; i < 2 * heartbeat_polls + 1; ++i) CHECK_FALSE(pe.monitor.look());
+  CHECK_FALSE(pe.monitor.poll());
+  for (int i = 0; i < 2 * heartbeat_polls + 1; ++i) CHECK_FALSE(pe.monitor.poll());
   pe.wait(20, word(2048));
-  CHECK(pe.monitor.look());
+  CHECK(pe.monitor.poll());
 }
 
 TEST_CASE("every text says what it can, and a damaged report does no harm") {

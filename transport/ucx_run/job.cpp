@@ -245,7 +245,7 @@ class job {
       if (joined.pid && joined.pid != pids[0] && start_of_process(static_cast<uint64_t>(joined.pid)) == joined.start)
         pids.push_back(joined.pid);
       for (const pid_t pid : pids)
-        if (stops_.look(pid))
+        if (stops_.poll(pid))
           blame(pe, 1,
                 fmt::format("has been stopped (process {}) for more than {} s, twice GRAVEL_WATCHDOG_S", pid,
                             stops_.limit_s()),

@@ -36,7 +36,7 @@ class stop_watch {
   std::optional<time> next() const { return watchdog_s_ ? std::optional(next_) : std::nullopt; }
   /// One check of a process; to be called once for each process when a check is due. Returns true if the process has
   /// been stopped for longer than twice GRAVEL_WATCHDOG_S, after which its aggregator would have reported it.
-  bool look(pid_t pid) { return seen_.try_emplace(pid, patience).first->second.look(stopped_(pid), 0); }
+  bool poll(pid_t pid) { return seen_.try_emplace(pid, patience).first->second.poll(stopped_(pid), 0); }
   /// True if a check is due. Then the next one is due a twentieth of GRAVEL_WATCHDOG_S later.
   bool is_due(time now) {
     if (!watchdog_s_ || now < next_) return false;
