@@ -1,5 +1,6 @@
 // The aggregator process, one per node. It gathers its PEs, connects to the other nodes, and runs the planes. It ends
-// when its PEs have said goodbye, or when the job cannot go on. In that case it sends the reason to all PEs and nodes.
+// when its PEs have said goodbye, or when the job cannot continue. In that case it sends the reason to all PEs and
+// nodes.
 #pragma once
 #include <sys/mman.h>
 

@@ -16,8 +16,8 @@
 namespace gravel::detail {
 
 /// Packets from one source node for one local sink, or packets to forward. They may arrive out of order (a small packet
-/// may overtake a put), and are published in order. Invariant: applied <= freed <= expected <= freed + packets; all
-/// packets below `expected` have arrived.
+/// may overtake a put), and are published in order.
+/// Invariant: applied <= freed <= expected <= freed + packets; all packets below `expected` have arrived.
 class inbound {
  public:
   inbound(landing ring, uint32_t stream, uint64_t* arrivals, uint32_t source_node, remote_link& back)

@@ -18,7 +18,7 @@ class job_state {
     if (!wake_) fail_errno("eventfd");
   }
 
-  /// The job cannot go on. The first text wins. `heard`: the text came from another node, which has printed it. Any
+  /// The job cannot continue. The first text wins. `heard`: the text came from another node, which has printed it. Any
   /// thread.
   void fail(const std::string& text, bool heard = false) {
     {

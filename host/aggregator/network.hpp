@@ -98,7 +98,7 @@ class network {
       planes_.push_back(std::make_unique<plane_network>(context_, memory, slots_, setup.nodes.n_nodes()));
   }
   plane_network& of_plane(uint32_t index) { return *planes_[index]; }
-  /// What other nodes must know about this one.
+  /// Addresses and keys of this node, which other nodes need.
   wiring mine() const {
     wiring w;
     for (const auto& memory : landing_) w.keys.push_back(memory->packed_key());

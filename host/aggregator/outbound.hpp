@@ -75,7 +75,7 @@ struct remote_slots {
 
 enum class close_cause { full, age, flush, idle };
 
-/// What shares a packet: all messages for a destination; or, for comparison, only those of one row; or none.
+/// Messages that share a packet: all for a destination; or, for comparison, only those of one row; or none.
 enum class aggregation : uint8_t { packets, rows, messages };
 
 /// Memory for messages that receivers send beyond their credits. The planes of an aggregator share it. Answers to gets

@@ -1,5 +1,5 @@
 // The main thread of an aggregator while the job runs. It watches the PEs of its node until all have left, or until the
-// job cannot go on.
+// job cannot continue.
 #pragma once
 #include <poll.h>
 

@@ -1,6 +1,9 @@
-// Problem: a PE whose resolver sleeps does not see that its peers push chunks into its memory. Solution: the peers'
-// kernels ring a doorbell in their own PE segments, and the aggregator passes it on to the sleeping PE. A kernel stores
-// the time in the doorbell, so any change of the word means new chunks.
+// Passes on doorbells between the PEs of a node.
+//
+// Problem. A PE whose resolver sleeps does not see that its peers push chunks into its memory.
+//
+// Solution. The peers' kernels ring a doorbell in their own PE segments, and the aggregator passes it on to the PE. A
+// kernel stores the time in the doorbell, so any change of the word means new chunks.
 #pragma once
 #include <algorithm>
 #include <cstdint>

@@ -22,11 +22,11 @@ class plane {
   /// node_setup.hpp computes.
   plane(const node_setup&, uint32_t index, std::vector<remote_link*> links, char* staging, char* transit);
 
-  /// One round. Returns true if anything moved. Throws gravel::error when the job cannot go on.
+  /// One round. Returns true if anything moved. Throws gravel::error when the job cannot continue.
   bool step(uint64_t now_us);
   /// Statistics: adds `us` to the time that the thread spent on `what`.
   void count_time(stat what, uint64_t us) { stats_[what] += us; }
-  /// What the plane waits for after a step that moved nothing; nullopt: for nothing.
+  /// After a step that moved nothing: the reason why the plane waits; nullopt: it has no work.
   std::optional<stat> waits_for() const {
     if (is_stalled_) return stat::full_us;
     return busy() ? std::optional(stat::dry_us) : std::nullopt;

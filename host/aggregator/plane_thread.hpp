@@ -1,5 +1,5 @@
 // One thread of an aggregator. It steps its plane, receives messages from the same plane of other nodes, and ends the
-// job when the job cannot go on. The thread of plane 0 also has duties for the whole node.
+// job if the job cannot continue. The thread of plane 0 also has duties for the whole node.
 #pragma once
 #include <algorithm>
 #include <cstring>
@@ -156,7 +156,7 @@ class plane_thread {
            std::any_of(setup_.local.begin(), setup_.local.end(),
                        [](const pe_segment* segment) { return load_relaxed(&segment->control()->attention) != 0; });
   }
-  /// True if another part of the aggregator has found that the job cannot go on.
+  /// True if another part of the aggregator has found that the job cannot continue.
   bool has_failed(uint64_t now) {
     // When a connection is lost, waits a moment: the job may be over, the other node may have sent the reason, or the
     // launcher of this node may know it.

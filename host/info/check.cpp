@@ -24,7 +24,7 @@ route self_route(const findings& f, const std::string& device) {
   return {device, device, "self", "done in place; nothing is faster"};
 }
 
-/// What prevents the route `peer` between any two PEs of this machine, whatever their GPUs; empty: nothing does.
+/// The reason why no two PEs of this machine can use the route `peer`, whatever their GPUs; empty: there is none.
 std::string no_peers(const findings& f) {
   if (f.routes == "net" || f.routes == "no-peer") return fmt::format("GRAVEL_ROUTES={}", f.routes);
   if (f.ipc_error.empty()) return {};

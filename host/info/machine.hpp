@@ -1,4 +1,4 @@
-// What this machine offers to a job: cores, memory, limits, and ways to share memory between processes.
+// The resources of this machine for a job: cores, memory, limits, and ways to share memory between processes.
 #pragma once
 #include <cstdint>
 #include <map>

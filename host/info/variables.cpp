@@ -32,7 +32,7 @@ std::string range_of(const setting_row& row) {
                                : fmt::format("{} to {}", number(row.least), number(row.most));
 }
 
-/// What is wrong with the value of this variable by itself; "" if nothing is.
+/// The fault of this variable's value by itself; "" if there is none.
 std::string fault_of(const setting_row& row, const char* value) {
   return text_of_error(
       [&] { read_settings([&](const char* name) { return std::strcmp(name, row.name) == 0 ? value : nullptr; }); });

@@ -15,7 +15,7 @@
 
 namespace gravel::detail {
 
-/// What a receiver needs.
+/// Parameters of a receiver.
 struct receiver_setup {
   gravel_t device_handle;  ///< for handlers that run on the device
   gravel_t host_handle;    ///< for handlers that run on the host

@@ -6,7 +6,7 @@
 // Memory is the host's or this PE's device's (symmetric or not). All bytes pass through the hosts, so these calls are
 // for small amounts of data. Large data should lie in the symmetric heap and be sent by kernels.
 //
-// What all calls of this file have in common:
+// Common to all calls of this file:
 // @param to [count] results, in memory of the host or of the device; may be `from`
 // @param from [count] contributions of this PE, in memory of the host or of the device
 // @param count number of elements, the same at all PEs

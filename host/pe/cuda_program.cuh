@@ -29,7 +29,7 @@ struct cuda_program {
 
 /// The main part of gravel_init.
 void start_on_cuda(const cuda_program&);
-/// What has to run beside a kernel.
+/// The company of a kernel: what must be resident while it runs.
 enum class company : uint8_t {
   resolver,  ///< the resolver, which must be resident before the kernel starts
   none,      ///< nothing: the kernel starts at once; it sends no messages and waits for none

@@ -7,7 +7,7 @@ namespace gravel::detail {
 
 class backend;
 
-/// What a program passes to gravel_init.
+/// Facts about a program, for gravel_init.
 struct program_view {
   const char* version;  ///< of the headers with which it was compiled
   /// address of the calling thread's threadIdx in the program; nullptr: CUDA, where libgravel has none

@@ -1,4 +1,4 @@
-// What all PEs of a job must have in common to understand each other's messages.
+// Properties that all PEs of a job must have in common to understand each other's messages.
 #pragma once
 #include <cstdint>
 #include <string>

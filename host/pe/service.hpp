@@ -29,7 +29,7 @@ class gravel_service {
   /// @param block copied to the kernel; it may point to memory of this PE's device
   /// @param how the same at all PEs
   /// @completion on return: the service is resident at all PEs
-  /// @errors gravel::error, on all PEs, if the options cannot be, differ, or there is no room
+  /// @errors gravel::error, on all PEs, if the options are impossible or differ, or if there is no room
   explicit gravel_service(const Service& block, const gravel_service_options& how = {})
       : core_(std::make_unique<gravel::detail::open_service>(describe(how, context_with(block)))),
         exceptions_(std::uncaught_exceptions()) {

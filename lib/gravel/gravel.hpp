@@ -1,7 +1,7 @@
 // Gravel's host API. Errors are thrown as gravel::error. If nobody catches one, the PE ends with a message, and the job
 // with it.
 //
-// What all calls of this file have in common, unless a call says otherwise:
+// Common to all calls of this file, unless a call says otherwise:
 // @scope the program's host thread of the PE
 // @completion on return
 // @errors gravel::error is thrown
