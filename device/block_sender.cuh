@@ -9,7 +9,7 @@
 // work-groups of the paper (Gravel, SC17, section 5) could act together only where all of their lanes were, so the
 // paper needed software predication.
 // Solution. No lane waits for lanes that are elsewhere. A group of lanes that finds the buffer full empties it, while
-// lanes elsewhere go on.
+// lanes elsewhere continue.
 //
 // A message takes one of these routes, in this order of preference:
 //   1. it is applied in place: its destination is this PE

@@ -60,7 +60,7 @@ struct message_arguments<false, true, Context, const lane_group&, A...>
 template <class Context, class... A>
 struct message_arguments<false, true, Context, lane_group, A...> : message_arguments<false, false, Context, A...> {};
 
-/// What the type of a handler's operator() says about it.
+/// Facts about a handler that the type of its operator() contains.
 template <class F>
 struct call_operator {
   static constexpr bool known = false;
@@ -179,7 +179,7 @@ struct handler_traits {
   static constexpr sink_kind kind = runs_on_host<Handler>() ? sink_kind::host : sink_kind::device;
 };
 
-/// What is known of a handler where its type is not known.
+/// Facts about a handler for code that does not know its type.
 struct handler_info {
   const char* name;
   uint32_t id, bytes;  ///< of arguments

@@ -97,7 +97,7 @@ __device__ __forceinline__ bool resolve_chunk(const gravel_t& g, uint32_t room, 
   return true;
 }
 
-/// What a warp knows of the rings. Lane i polls ring i % width, for a ticket that no other lane has. A lane that has
+/// The rings that a warp serves. Lane i polls ring i % width, for a ticket that no other lane has. A lane that has
 /// applied its ticket draws the next ticket of the ring. So a warp that is busy for long, with a handler that sends
 /// much, delays only the few tickets that it has drawn.
 struct ring_watch {

@@ -27,7 +27,7 @@ struct peer_rings {
 };
 static_assert(max_peers <= 32);
 
-/// What the resolver knows of a stream of the landing ring.
+/// State of a stream of the landing ring.
 struct stream_state {
   uint64_t arrived;  ///< cached: packets below this have been published
   uint64_t next;     ///< sequence to claim next

@@ -36,7 +36,7 @@
 namespace gravel::detail {
 
 /// Services, and with them critical sections and queues of remote tasks, are opened and closed while a job runs. Each
-/// opening has a number, which handles carry. On the host it also stands in `open_now` until the memory behind the
+/// opening has a number, which handles carry. On the host it is also in `open_now` until the memory behind the
 /// handles is freed. Number 0 is for handles inside a service, and for handles made by hand in tests.
 inline constexpr uint32_t opening_places = 64;
 GRAVEL_API extern uint32_t open_now[opening_places];
@@ -65,9 +65,9 @@ GRAVEL_BOTH constexpr uint32_t service_threads() {
 template <class Service>
 struct service_check {
   using message = typename Service::message;
-  static_assert(has_name<Service>, "a service block has a name: static constexpr const char* name = \"...\";");
+  static_assert(has_name<Service>, "a service has a name: static constexpr const char* name = \"...\";");
   static_assert(std::is_trivially_copyable_v<Service>,
-                "a service block is copied to its kernel byte by byte: use pointers into device memory");
+                "a service is copied to its kernel byte by byte: use pointers into device memory");
   static_assert(std::is_trivially_copyable_v<message> && std::is_default_constructible_v<message>,
                 "a service's messages are copied byte by byte");
   static_assert(sizeof(message) % 4 == 0 && sizeof(message) <= 128 && alignof(message) <= 16,
@@ -85,7 +85,7 @@ constexpr bool polls_arrivals = [] {
   else return false;
 }();
 
-/// What the handler knows of a service. In device memory.
+/// Data of the handler of a service. In device memory.
 template <class Service>
 struct service_context {
   service_view view;
@@ -189,7 +189,7 @@ struct gravel_service_delivery {
 #endif
 };
 
-/// What kernels need to send to a service: plain data, from gravel_service::handle().
+/// Handle with which kernels send to a service: plain data, from gravel_service::handle().
 /// @scope any
 /// @completion on return
 /// @errors none

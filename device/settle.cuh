@@ -13,7 +13,7 @@ namespace gravel::detail {
 
 enum class settling : uint8_t { quiet, barrier, quiescence };
 
-/// What a kernel reads that ends a quiet or a barrier. It is plain data, and little: the time of a launch grows with
+/// Parameters of a kernel that ends a quiet or a barrier. It is plain data, and little: the time of a launch grows with
 /// it.
 struct rendezvous_view {
   gravel_t g;              ///< of kernels
@@ -21,7 +21,7 @@ struct rendezvous_view {
   const ring_line* lines;  ///< [n_lines] lines of the rings from this PE; all words of a ring that does not exist are 0
   uint32_t n_lines;        ///< at most max_peers: a node of more PEs has no rings
 };
-/// What a kernel reads that ends quiescence.
+/// Parameters of a kernel that ends quiescence.
 struct settle_view : rendezvous_view {
   static constexpr uint32_t most_services = 32;
   queue of_handlers;    ///< holds what handlers on the device send when no ring has room

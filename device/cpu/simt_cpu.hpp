@@ -62,9 +62,8 @@ struct launch_options {
   uint64_t seed = 0;        ///< not 0: blocks and lanes run in an order drawn from it, one at a time
   size_t shared_bytes = 0;  ///< dynamic shared memory of each block, at most 227 KiB
   size_t stack_bytes = 0;   ///< stack of each lane, at least 16 KiB; 0: 64 KiB. Four times as much under a sanitizer
-  bool cooperative =
-      /// All blocks run at the same time, each on its own thread, whatever `threads` is; at most 256.
-      false;
+  /// All blocks run at the same time, each on its own thread, whatever `threads` is; at most 256.
+  bool cooperative = false;
 };
 
 /// Runs `kernel` in every lane of every block and returns when all have ended. An exception of a lane ends the launch

@@ -17,8 +17,8 @@
 
 namespace gravel::detail::simt::inner {
 
-/// What the C++ runtime stores per thread about exceptions in flight (Itanium ABI: __cxa_eh_globals). It belongs to the
-/// code that runs, hence to the fiber: a lane may wait inside a catch block.
+/// Data that the C++ runtime stores per thread about exceptions in flight (Itanium ABI: __cxa_eh_globals). It belongs
+/// to the code that runs, hence to the fiber: a lane may wait inside a catch block.
 struct exception_state {
   void* caught = nullptr;
   unsigned uncaught = 0;

@@ -43,7 +43,7 @@ class signal_stack {
 /// of their own.
 void watch_for_overflows();
 
-/// What the handler reports.
+/// The overflow that the handler reports.
 struct overflow {
   unsigned lane;
   unsigned block[3];

@@ -5,9 +5,9 @@
 //   step here     in the code
 //   send          outbox::claim: the ticket that is deferred, or a new one; if its chunk is not free it is deferred, and the message
 //                 takes the queue
-//   pay           outbox::flush, serve_others: an empty chunk for the ticket that is deferred, once it is free
+//   retire        outbox::flush, serve_others: an empty chunk for the ticket that is deferred, once it is free
 //   done          mark_done, then ring_line::applied += 1
-//   end           outbox::end: who still owes leaves that to the next kernel: left_over
+//   end           outbox::end: a warp with a deferred ticket leaves it to the next kernel: left_over
 //   last leaver   end of resolver(): tickets != applied, or a warp saw something: left_over
 //   start         cuda_backend::receive: when left_over, or when the doorbell has rung
 //   sample        completion::take_sample: applied, then tickets, twice
@@ -18,7 +18,7 @@
 // BROKEN=2: a chunk is marked as done and counted before what its handlers sent is ticketed.
 // BROKEN=3: a claim does not look whether the chunk is free.
 // BROKEN=4: tickets are sampled before applied, and only once.
-// BROKEN=5: a warp that owes and finds another ticket free forgets what it owes.
+// BROKEN=5: a warp that has deferred a ticket and finds another one free forgets the deferred ticket.
 // BROKEN=6: what is deferred is used by the next message only; no empty chunk is published.
 #ifndef BROKEN
 #define BROKEN 0
