@@ -16,7 +16,7 @@ struct gravel_service_options {
 };
 
 /// A service. It is open from its constructor to close() or its destructor. The program passes
-/// gravel_service_delivery<Service block> to gravel_init as a handler.
+/// gravel_service_delivery<Service> to gravel_init as a handler.
 /// @scope the program's host thread; collective: all PEs open and close the same services in the same order, while no
 ///   kernel runs
 /// @completion on return
