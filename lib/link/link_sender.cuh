@@ -223,7 +223,7 @@ class gravel_sender {
       const gravel::detail::packet_ring& r = rings_.ring(first_ + output);
       const uint64_t bytes = cut.size(packet);
       const auto word =
-          gravel::detail::packet_word::make(number, bytes, is_last && !job.goes_on, job.metadata != 0, false);
+          gravel::detail::packet_word::make(number, bytes, is_last && !job.has_more, job.metadata != 0, false);
       step({rings_.device_ring(first_ + output), number, job.metadata, word}, {});
       if (bytes)
         gravel::detail::current_backend().copy_in_stream(
@@ -255,7 +255,7 @@ class gravel_sender {
       job.from = stage_ + uint64_t{slot} * rings_.shape().packet_bytes;
       job.bytes = cut.size(p);
       job.after = {};
-      job.goes_on = p + 1 < cut.packets();
+      job.has_more = p + 1 < cut.packets();
       if (job.bytes) gravel_copy(const_cast<char*>(job.from), from + cut.begin(p), job.bytes);
       done = staged_[slot] = start(job, how.stream);
     }

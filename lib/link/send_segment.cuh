@@ -38,7 +38,7 @@ struct send_job {
   uint64_t bytes, metadata;
   uint64_t outputs;  ///< bit mask of the outputs that may be chosen
   send_way way;
-  bool goes_on;  ///< further calls send more of the same segment
+  bool has_more;  ///< further calls send more of the same segment
   gravel_event after, done;
 };
 
@@ -145,7 +145,7 @@ GRAVEL_DEVICE void send_packets(const send_end& e, const send_job& job, send_out
       const packet_share share = packet_share::of(job, output, e.n_outputs, packets);
       if (share.begin + p < share.end)
         send_packet_to<There>(e, job, output, out.next[output] + p, cut, share.begin + p,
-                              share.begin + p + 1 == share.end && !job.goes_on);
+                              share.begin + p + 1 == share.end && !job.has_more);
     }
   __syncthreads();  // all have read `next`
   for (uint32_t output = threadIdx.x; output < e.n_outputs; output += blockDim.x) {

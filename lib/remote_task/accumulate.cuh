@@ -1,7 +1,7 @@
-// gravel_accumulate: an array here, combined with one at another PE, element by element, where that lies: MPI's
-// accumulate, "extended task queuing" (SC 2016), section on accumulates. The other PE takes no part. On the route
-// `peer` elements are atomic operations in its memory; otherwise they travel as active messages, which the program
-// gives to gravel_init: gravel_init<gravel_accumulation>().
+// gravel_accumulate combines an array of this PE with one at another PE, element by element, where the other array
+// lies. The other PE takes no part. It is MPI's accumulate; XTQ (SC 2016) has a section on accumulates. On the route
+// `peer` each element is an atomic operation in the other PE's memory. Otherwise elements travel as active messages,
+// whose handler the program passes to gravel_init: gravel_init<gravel_accumulation>().
 #pragma once
 #include <gravel/gravel.cuh>
 #include "device/am.cuh"
@@ -10,8 +10,8 @@
 
 namespace gravel::detail {
 
-/// *at = *at combined with `value`, atomically against each other and the core's operations. Rounded after each. Thread
-/// scope: lane.
+/// *at = *at combined with `value`, atomically with regard to each other and to the core's operations. Each result is
+/// rounded. Thread scope: lane.
 template <gravel_reduction HOW, scope S, class T>
 GRAVEL_BOTH void accumulate_in_place(T* at, T value) {
   if constexpr (sizeof(T) >= 4 && HOW == GRAVEL_SUM) {
@@ -19,7 +19,7 @@ GRAVEL_BOTH void accumulate_in_place(T* at, T value) {
   } else if constexpr (sizeof(T) >= 4 && HOW != GRAVEL_PROD) {
     fetch_in_place<S>(HOW == GRAVEL_MIN ? op::min : op::max, at, value);
   } else {
-    // The whole word that it lies in.
+    // The element is replaced by a compare-and-swap of the whole word in which it lies.
     using word = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
     const uint64_t address = reinterpret_cast<uint64_t>(at), place = address % sizeof(word) * 8;
     auto* const whole = reinterpret_cast<word*>(address - address % sizeof(word));
@@ -36,7 +36,7 @@ GRAVEL_BOTH void accumulate_in_place(T* at, T value) {
   }
 }
 
-/// Elements on their way: the arguments of one active message.
+/// Some elements: the arguments of one active message.
 struct accumulation_piece {
   static constexpr uint64_t no_signal = ~0ull;
   uint64_t target, signal;  ///< offsets into the heap
@@ -65,7 +65,7 @@ static_assert(sizeof(accumulation_piece) == max_am_bytes);
 
 }  // namespace gravel::detail
 
-/// The handler that applies them.
+/// The handler that applies elements.
 struct gravel_accumulation {
   static constexpr const char* name = "gravel_accumulation";
   GRAVEL_HANDLER void operator()(const gravel_t& g, const gravel::detail::accumulation_piece& p) const {
@@ -100,7 +100,7 @@ struct gravel_accumulation {
     }
     if (signals)
       fetch_add_release<scope::system>(reinterpret_cast<uint64_t*>(g.heap + p.signal),
-                                       uint64_t{p.count()});  // [A6] acquired by who waits
+                                       uint64_t{p.count()});  // [A6] acquired by the waiting party
   }
   template <gravel_reduction HOW, class T>
   GRAVEL_BOTH static void apply(const gravel_t& g, const gravel::detail::accumulation_piece& p) {
@@ -112,7 +112,7 @@ struct gravel_accumulation {
 
 namespace gravel::detail {
 
-/// As active messages, each lane its own.
+/// Sends the elements as active messages; each lane sends its own.
 template <gravel_reduction HOW, class T>
 GRAVEL_BOTH void accumulate_by_messages(const gravel_t& g, const copy_team& team, uint64_t target, const T* source,
                                         uint64_t count, uint64_t signal, int pe) {
@@ -132,9 +132,9 @@ GRAVEL_BOTH void accumulate_by_messages(const gravel_t& g, const copy_team& team
 }  // namespace gravel::detail
 
 /// Combines an array with one at `pe`, element by element, each atomically: target[i] becomes target[i] combined with
-/// source[i]. Floating-point sums depend on the order in which PEs come. The program gives gravel_accumulation to
-/// gravel_init.
-/// @param g handle: the one that the kernel was given, or gravel_host_handle()
+/// source[i]. Floating-point sums depend on the order in which elements of several PEs arrive. The program passes
+/// gravel_accumulation to gravel_init.
+/// @param g handle: the one that the kernel received, or gravel_host_handle()
 /// @param target [count], a symmetric address
 /// @param source [count], memory that this device reads; may be used again on return
 /// @param count number of elements
@@ -142,7 +142,7 @@ GRAVEL_BOTH void accumulate_by_messages(const gravel_t& g, const copy_team& team
 ///   in all; nullptr: none
 /// @param pe 0 to gravel_n_pes(g) - 1
 /// @scope block: every thread, with the same arguments; a host thread. Not handlers
-/// @completion gravel_quiet; who sees the signal sees the elements
+/// @completion gravel_quiet; a party that sees the signal sees the elements
 /// @errors memory outside the heap, a PE out of range: the job ends with a message
 /// @source MPI_Accumulate; XTQ (SC 2016), accumulates
 template <gravel_reduction HOW = GRAVEL_SUM, class T>

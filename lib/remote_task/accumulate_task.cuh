@@ -1,18 +1,19 @@
-// Accumulates as tasks: the payload is combined with an array of the target by the target's own workers, as in the
-// paper (XTQ, SC 2016, section on accumulates), where gravel_accumulate (lib/remote_task/accumulate.cuh) sends an
-// atomic operation, or a part of a message, for each element.
+// Accumulates as tasks: workers of the target combine the payload with an array of the target, as in XTQ (SC 2016,
+// section on accumulates). gravel_accumulate (lib/remote_task/accumulate.cuh) instead sends an atomic operation, or a
+// part of a message, for each element.
 //
 //   gravel_task_queue<gravel_accumulate_task<GRAVEL_SUM, float>> queue;
-//   const uint64_t pieces = gravel_task_accumulate(queue.handle(), pe, target, source, count, done);   // in a kernel,
-//   by a block gravel_wait(done, pieces)                                                                         // at
-//   `pe`
+//   // in a kernel, by a block:
+//   const uint64_t tasks = gravel_task_accumulate(queue.handle(), pe, target, source, count, done);
+//   // at `pe`:
+//   gravel_wait(done, tasks)
 #pragma once
 #include "lib/remote_task/accumulate.cuh"
 #include "lib/remote_task/task_put.cuh"
 
 namespace gravel::detail {
 
-/// Of each operation and type another.
+/// The name of the task, another one for each operation and type.
 template <gravel_reduction HOW, class T>
 struct accumulate_name {
   static constexpr char text[] = {'g',
@@ -45,8 +46,8 @@ GRAVEL_BOTH copy_team team_of(const gravel_task_t& task) { return task.team; }
 
 }  // namespace gravel::detail
 
-/// target[i] = target[i] combined with payload[i], each atomically against other accumulates, whether these are tasks
-/// or not, and the core's operations. T as for gravel_allreduce.
+/// The task: target[i] = target[i] combined with payload[i], each atomically with regard to other accumulates, in tasks
+/// or not, and to the core's operations. T as for gravel_allreduce.
 template <gravel_reduction HOW, class T>
 struct gravel_accumulate_task {
   static constexpr const char* name = gravel::detail::accumulate_name<HOW, T>::text;
@@ -58,16 +59,16 @@ struct gravel_accumulate_task {
 };
 
 /// Combines an array with one at `pe`, element by element, by tasks of as many elements as a payload holds.
-/// Floating-point sums depend on the order in which tasks run. The queue knows gravel_accumulate_task<HOW, T>.
-/// @param from handle of the queue, or what the running task was given
+/// Floating-point sums depend on the order in which tasks run. The queue must know gravel_accumulate_task<HOW, T>.
+/// @param from handle of the queue, or the gravel_task_t that the running task received
 /// @param pe 0 to gravel_n_pes(g) - 1
 /// @param target [count], a symmetric address, aligned as a T is
 /// @param source [count], memory that the sender reads; may be used again on return
 /// @param count number of elements
 /// @param done signal at `pe` that rises by 1 for each task; {}: none
-/// @return number of tasks: by so much the signal rises
+/// @return number of tasks, by which the signal rises
 /// @scope as of gravel_task_put
-/// @completion when `done` has risen by so much, or at gravel_task_queue::wait()
+/// @completion when `done` has risen by the number of tasks, or at gravel_task_queue::wait()
 /// @errors as of gravel_task_put
 /// @source XTQ (SC 2016), accumulates
 template <gravel_reduction HOW = GRAVEL_SUM, class T, class Sender>

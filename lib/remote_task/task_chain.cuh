@@ -1,12 +1,16 @@
-// Chains: a task whose command says what is to be sent when it has ended.
+// Chains: a task that sends further tasks when it has ended. Its command holds the stages of the chain.
 //
-// A stage in the words of a chain: [0] id << 32 | blocks << 16 | start << 8 | words of arguments  [1] bytes << 32 | PE
-// of the signal << 16 | PE [2] source  [3] target  [4] signal, all three offsets in the heap  [5..] arguments. The
-// source is memory of the PE where the task before has run.
+// Words of a stage:
+//   [0]    id << 32 | blocks << 16 | start << 8 | words of arguments
+//   [1]    bytes << 32 | PE of the signal << 16 | PE
+//   [2]    source, offset in the heap of the PE where the previous task has run
+//   [3]    target, offset in the heap
+//   [4]    signal, offset in the heap
+//   [5..]  arguments
 //
-// What all calls of this file have in common:
+// All calls of this file:
 // @param queue from gravel_task_queue::handle() or host_handle()
-// @param t what the running task was given
+// @param t the gravel_task_t that the running task received
 // @param pe 0 to gravel_n_pes(g) - 1
 // @param target symmetric address that the task gets
 // @param payload memory of the sender and its size
@@ -14,8 +18,7 @@
 // @param done signal at `pe` that rises by 1 when the task has ended; {}: none
 // @param arguments of the task, trivially copyable
 // @scope block: every thread, with the same arguments; a host thread
-// @completion the chain leaves with put(); each task has ended when its `done` has risen, or at
-//   gravel_task_queue::wait()
+// @completion put() sends the chain; each task has ended when its `done` has risen, or at gravel_task_queue::wait()
 // @errors as of gravel_task_put
 // @source XTQ (SC 2016)
 #pragma once
@@ -25,11 +28,11 @@ namespace gravel::detail {
 
 struct chain_words {
   static constexpr uint32_t names = 0, places = 1, source = 2, target = 3, signal = 4, arguments = 5;
-  /// Of a task that is the only one behind the first.
+  /// The most words of arguments, for a chain with one stage.
   static constexpr uint32_t most_arguments = task_words::most_chain - arguments;
 };
 
-/// What a command says of itself.
+/// The first words of a command, with their fields.
 struct task_head {
   uint64_t names, sizes, target, signal, places;
 
@@ -43,26 +46,26 @@ struct task_head {
   GRAVEL_BOTH uint32_t counted() const { return static_cast<uint32_t>(places >> 32); }
   GRAVEL_BOTH bool inlined() const { return chain_words() == 0 && bytes() <= task_words::most_payload; }
 };
-/// The task that a block works on; in shared memory.
+/// The task that a block runs; in shared memory.
 struct open_task {
   alignas(16) uint64_t words[task_words::all];
   uint64_t tag, ticket;
   task_slot* slot;
   uint32_t ring;
-  uint32_t rank;     ///< of this worker among those that it concerns
-  uint32_t goes_on;  ///< with what is behind it in its chain
-  uint64_t next;     ///< what the block is to do: a task, by its tag, which is never 0; or
+  uint32_t rank;        ///< of this worker among the workers that the task concerns
+  uint32_t sends_next;  ///< the task has ended and the next stage of its chain is sent
+  uint64_t next;        ///< what the block does next: the task with this tag, which is never 0, or `stop`
   static constexpr uint64_t stop = 0;
 
-  /// To be read once: the compiler would read it again behind whatever may write memory.
+  /// Callers read it once: the compiler would read it again after each store that may change it.
   GRAVEL_BOTH task_head head() const {
     return {words[task_words::names], words[task_words::sizes], words[task_words::target], words[task_words::signal],
             words[task_words::places]};
   }
 };
 
-/// Sends the first stage of a task's chain, with the others behind it, from the PE where the task has run. Thread
-/// scope: the team.
+/// Sends the first stage of a task's chain, with the other stages, from the PE where the task has run. Thread scope:
+/// the team.
 __host__ __device__ GRAVEL_NOINLINE inline void send_next(const gravel_task_handle& q, const copy_team& team,
                                                           const open_task& task) {
   const task_head head = task.head();
@@ -101,13 +104,13 @@ __host__ __device__ GRAVEL_NOINLINE inline void send_next(const gravel_task_hand
 
 }  // namespace gravel::detail
 
-/// A task, and those that follow it: the same in all threads that send it. From gravel_make_task.
+/// A task and the tasks that follow it, from gravel_make_task. All threads that send it hold the same chain.
 template <bool IN_TASK>
 class gravel_task_chain {
  public:
-  /// Adds a task behind the last one of the chain. It runs with a payload from the symmetric heap of the PE where the
-  /// task before has run, which may have written it. A chain has 12 words (task_words::most_chain): 5 for each `then`,
-  /// and those of its arguments.
+  /// Adds a task after the last one of the chain. Its payload comes from the symmetric heap of the PE where the
+  /// previous task has run, and that task may have written it. A chain has 12 words (task_words::most_chain): 5 for
+  /// each `then`, and the words of its arguments.
   template <class Task, class... A>
   GRAVEL_BOTH gravel_task_chain& then(int pe, typename gravel::detail::task_check<Task>::call::target* target,
                                       const gravel_task_source& source, const gravel_signal& done,
@@ -174,7 +177,7 @@ class gravel_task_chain {
   uint32_t used_ = 0;
 };
 
-/// Makes a task that others may follow, by then(); put() sends it.
+/// Makes a task to which then() adds further tasks; put() sends them.
 /// @return the chain
 template <class Task, class... A>
 GRAVEL_BOTH gravel_task_chain<false> gravel_make_task(const gravel_task_handle& queue, int pe,
@@ -187,7 +190,7 @@ GRAVEL_BOTH gravel_task_chain<false> gravel_make_task(const gravel_task_handle& 
                                        gravel::detail::task_start::shaped, pe, target, payload, done, arguments...);
   return chain;
 }
-/// Makes a task, from a running one, that others may follow.
+/// Makes a task from a running task; then() adds further tasks, put() sends them.
 /// @return the chain
 template <class Task, class... A>
 GRAVEL_BOTH gravel_task_chain<true> gravel_make_task(const gravel_task_t& t, int pe,

@@ -1,12 +1,12 @@
-// Tickets of a sender, and its credits: who has a ticket has a slot at the PE that is to run the task, as soon as the
-// task that had it before has ended [T2].
+// Tickets and credits of a sender. A sender that has a ticket has a slot at the PE that is to run the task, as soon as
+// the slot's previous task has ended [T2].
 #pragma once
 #include "device/watched_wait.cuh"
 #include "lib/remote_task/task_types.cuh"
 
 namespace gravel::detail {
 
-/// Numbers of the rings from this sender to `pe`: at the sender (credits), and at `pe` (slots).
+/// The number of the ring from this sender to `pe`: at the sender (credits), and at `pe` (slots).
 GRAVEL_BOTH uint32_t ring_to_pe(const gravel_task_handle& q, uint32_t pe) {
   return q.g.from == sender::host ? q.g.n_pes + pe : pe;
 }
@@ -15,19 +15,19 @@ GRAVEL_BOTH uint32_t ring_from_here(const gravel_task_handle& q) {
 }
 GRAVEL_BOTH uint32_t own_ring(const gravel_task_handle& q) { return 2 * q.g.n_pes; }
 
-/// Has the task ended that had the slot of `ticket` before? [T2]
+/// Returns whether the previous task in the slot of `ticket` has ended. [T2]
 GRAVEL_BOTH bool slot_is_free(const gravel_task_handle& q, uint32_t ring, uint64_t ticket) {
   const uint64_t slots = q.memory.shape.slots;
   return ticket < slots || poll_word(q.g, reinterpret_cast<const uint64_t*>(q.g.heap + q.memory.done(ring, ticket))) ==
                                ticket - slots + 1;
 }
 
-/// A ticket, and what was known of the tasks before it when it was taken.
+/// A ticket, and the number of tasks that were known to have ended when it was taken.
 struct slot_claim {
   uint64_t ended, ticket;
 };
-/// Takes a ticket, which is then to be used. On a GPU both loads are still under way when this returns: who calls has
-/// time for other things until wait_for_slot. Thread scope: lane, or a host thread.
+/// Takes a ticket, which the caller must use. On a GPU both loads are still in flight on return, so the caller has time
+/// for other work before wait_for_slot. Thread scope: lane, or a host thread.
 GRAVEL_BOTH slot_claim take_ticket(const gravel_task_handle& q, uint32_t line) {
   task_line& mine = q.tickets[line];
   slot_claim claim;
@@ -35,7 +35,8 @@ GRAVEL_BOTH slot_claim take_ticket(const gravel_task_handle& q, uint32_t line) {
   claim.ticket = fetch_add_alone<scope::device>(&mine.tickets, uint64_t{1});
   return claim;
 }
-/// Waits until its slot is free. Nothing is stored into the slot before that. Thread scope: as take_ticket.
+/// Waits until the slot of the ticket is free. The caller stores nothing into the slot before that. Thread scope: as
+/// take_ticket.
 GRAVEL_BOTH void wait_for_slot(const gravel_task_handle& q, uint32_t ring, const slot_claim& claim) {
   if (claim.ticket < claim.ended + q.memory.shape.slots) return;
   for (watched_wait wait; !slot_is_free(q, ring, claim.ticket);)
@@ -55,21 +56,20 @@ GRAVEL_BOTH uint64_t claim_free_slot(const gravel_task_handle& q, uint32_t line,
     }
   }
 }
-/// Takes a slot without waiting, at `pe` or else, if `keeps`, in the own ring, else no_ticket. Thread scope: lane, or a
-/// task on the host.
+/// Takes a slot without waiting: at `pe`, or otherwise, if `keeps`, in the own ring. Returns no_ticket if there is
+/// none. Thread scope: lane, or a task on the host.
 GRAVEL_BOTH uint64_t claim_without_waiting(const gravel_task_handle& q, uint32_t pe, bool keeps, uint32_t id,
                                            bool* kept) {
   uint64_t ticket = claim_free_slot(q, pe, ring_to_pe(q, pe));
   if (ticket != no_ticket || !keeps) return ticket;
   if (q.g.from != sender::host)
-    ticket = claim_free_slot(q, q.g.n_pes, own_ring(q));  // a task on the host has no ring of its own
+    ticket = claim_free_slot(q, q.g.n_pes, own_ring(q));  // tasks on the host have no own ring
   *kept = ticket != no_ticket;
   if (!*kept) report_error(q.g, message_fault::task_room, op::none, pe, id, q.memory.shape.slots);
   return ticket;
 }
 
-/// Behind a put: sees which tasks have ended, a few at once, so that who takes a slot later need not look. Thread
-/// scope: lane.
+/// After a put: notes which tasks have ended, a few at once, so that a later ticket need not poll. Thread scope: lane.
 GRAVEL_BOTH void note_ended(const gravel_task_handle& q, uint32_t line, uint32_t ring, uint64_t ticket) {
   task_line& mine = q.tickets[line];
   const uint64_t ended = load_relaxed<scope::device>(&mine.ended);

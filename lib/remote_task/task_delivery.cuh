@@ -1,18 +1,22 @@
-// Calling workers that sleep. While kernels of gravel_launch run at a PE, its workers look all the time; else they end after a quantum, as all services
-// do, and what arrives then must call the host of their PE. Who sleeps and who sends each write a word and read the other's, with a full fence between, as in
+// Doorbell of workers that sleep, and the handler that delivers commands of other nodes.
+//
+// Problem. While kernels of gravel_launch run at a PE, its workers poll all the time. Otherwise they end after a
+// quantum, as all services do, and a command that arrives later must wake them through the host of their PE.
+// Solution. The worker and the sender each write a word and read the other's word, with a full fence between, as in
 // lib/base/service_rings.hpp [V2]:
 //
-//   worker that leaves: asleep = 1; fence; has something arrived? then call        sender: command; fence; asleep? then call
+//   worker that leaves: asleep = 1; full fence; has a command arrived? then rings the doorbell
+//   sender: command; full fence; asleep? then rings the doorbell
 //
-// Workers write `asleep` into the memory of all PEs that they reach, so that a sender looks into its own. Over the route `net` the handler that brings a
-// command looks.
+// Workers write `asleep` into the memory of all PEs that they reach, so a sender reads its own memory. Over the route
+// `net`, the handler that delivers a command reads `asleep`.
 #pragma once
 #include "device/service.cuh"
 #include "lib/remote_task/task_types.cuh"
 
 namespace gravel::detail {
 
-/// Calls the host of this PE.
+/// Rings the doorbell of this PE's host, which starts the workers.
 GRAVEL_BOTH void ring_for_workers(service_control* control) {
 #if GRAVEL_ON_GPU
   store_release(&control->doorbell, globaltimer_ns());
@@ -24,18 +28,18 @@ GRAVEL_BOTH void ring_for_workers(service_control* control) {
 }  // namespace gravel::detail
 
 namespace gravel::detail {
-/// The words of a command in an active message, from word 1 on.
+/// The words of a command in an active message, from word 1.
 struct command_words {
   uint64_t word[task_words::all - 1];
 };
 }  // namespace gravel::detail
 
-/// The handler that writes commands of other nodes into slots, and calls workers, of all queues; to be given to
-/// gravel_init.
+/// The handler that writes commands of other nodes into slots and wakes workers, for all queues. The program passes it
+/// to gravel_init.
 struct gravel_task_delivery {
   static constexpr const char* name = "gravel task";
-  /// `queue`: offset of its task_queue_record. `slot`: offset in the heap. `tag` 0: there is no command, the workers
-  /// are to be called.
+  /// `queue`: offset of the queue's task_queue_record. `slot`: offset in the heap. `tag` 0: there is no command; only
+  /// wakes the workers.
   GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t queue, uint64_t slot, uint64_t tag,
                                  gravel::detail::command_words command) const {
     using namespace gravel::detail;

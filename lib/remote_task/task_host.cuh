@@ -1,5 +1,5 @@
-// The host's part in running tasks: a thread that waits for descriptors of the workers, launches kernels for some tasks
-// and runs others itself.
+// The host's part in running tasks: a thread that waits for descriptors from the workers, launches kernels for some
+// tasks and runs others itself.
 #pragma once
 #include <atomic>
 #include <cstring>
@@ -18,12 +18,12 @@
 
 namespace gravel::detail {
 
-/// A task as a kernel of its own; grid: its blocks.
+/// A task as a kernel of its own. Grid: the blocks of the task.
 template <class Task>
 __global__ void __launch_bounds__(task_check<Task>::shape.threads)
     run_alone(const __grid_constant__ gravel_task_handle queue, uint32_t ring, uint64_t ticket, uint64_t tag) {
   __shared__ open_task task;
-  if (tag == 0) return;  // it was started to be loaded
+  if (tag == 0) return;  // launched only to load the kernel
   if (threadIdx.x < 32) {
     task_slot* const slot = slot_at(queue, ring, ticket);
     read_words(task, slot, ticket, tag, threadIdx.x, {0, ~tag});
@@ -43,17 +43,16 @@ struct task_hosting {
   uint64_t descriptors;
 };
 
-/// From its constructor to its destructor there is a thread, if any task may want it. It ends the job for what a task
-/// throws.
+/// The thread that runs tasks on the host, from constructor to destructor. It ends the job if a task throws.
 class task_host {
  public:
-  /// Starts or runs the task of a descriptor; false: it is not one of the queue's.
+  /// Starts or runs the task of a descriptor. Returns false if the queue does not know the task.
   using runner = std::function<bool(task_host&, const task_descriptor&)>;
 
   task_host(const task_hosting& where, runner run)
       : where_(where),
         run_(std::move(run)),
-        letters_(current_backend(), where_.descriptors, "descriptors of a task queue") {
+        descriptors_(current_backend(), where_.descriptors, "descriptors of a task queue") {
     where_.host.in_worker = where_.kernels.in_worker = where_.kernels.fenced = true;
     thread_ = start_thread("a gravel_task_queue", [this] { serve(); });
   }
@@ -64,8 +63,8 @@ class task_host {
   task_host(const task_host&) = delete;
   task_host& operator=(const task_host&) = delete;
 
-  task_descriptor* descriptors() const { return letters_.data(); }
-  /// Tasks that have ended on the host. Thread: any.
+  task_descriptor* descriptors() const { return descriptors_.data(); }
+  /// Number of tasks that have ended on the host. Thread scope: any.
   uint64_t ended() const { return load_acquire(&ended_); }
 
   template <class... Tasks>
@@ -116,7 +115,7 @@ class task_host {
     task.ticket = descriptor.ticket;
     task.ring = descriptor.ring;
     tagged_word words[task_words::all];
-    for (uint32_t i = 1; i < task_tag::words(task.tag); ++i)  // they may be seen behind the first
+    for (uint32_t i = 1; i < task_tag::words(task.tag); ++i)  // they may become visible after the first
       do gravel_copy(&words[i], &slot->words[i], sizeof(words[i]));
       while (task_tag::compare(words[i].tag, task.ticket) != 0);
     for (uint32_t i = 1; i < task_tag::words(task.tag); ++i) task.words[i] = words[i].value;
@@ -147,7 +146,7 @@ class task_host {
 
   task_hosting where_;
   runner run_;
-  pinned_array<task_descriptor> letters_;
+  pinned_array<task_descriptor> descriptors_;
   gravel_stream_t stream_ = nullptr;
   uint64_t ended_ = 0, stop_ = 0;
   std::thread thread_;

@@ -1,32 +1,32 @@
-// An order: a task before it is sent, and how it comes into a slot at the PE that is to run it. Payload first, then the
-// command (lib/remote_task/task_slot.hpp has the protocol).
+// An order is a task before it is sent. This file writes an order into a slot at the PE that is to run the task:
+// payload first, then the command (protocol: lib/remote_task/task_slot.hpp).
 #pragma once
 #include "lib/remote_task/task_credits.cuh"
 #include "lib/remote_task/task_delivery.cuh"
 
 namespace gravel::detail {
 
-/// A command before it is sent: the same in all threads of the team. Its words but the payload's. On a GPU it lies in
-/// registers: so all indices are known when it is compiled, and nobody takes the address of a part of it.
+/// A command before it is sent, the same in all threads of the team: its words without the payload's words. On a GPU it
+/// lies in registers, so all indices must be known to the compiler, and no code may take the address of a part of it.
 struct task_order {
   uint64_t words[task_words::all];
   uint32_t n_words;
-  gravel_payload payload;  ///< not among the words: it is gathered behind them, or staged
+  gravel_payload payload;  ///< not among the words: it is gathered after them, or staged
   uint32_t blocks;
   task_start start;
 
-  /// The payload is among the words that are sent.
+  /// Returns whether the payload is among the words that are sent.
   GRAVEL_BOTH bool inlines() const {
     return payload.bytes() != 0 && n_words <= task_words::payload && payload.bytes() <= task_words::most_payload;
   }
-  /// All is in the words.
+  /// Returns whether the words hold everything.
   GRAVEL_BOTH bool is_small() const { return payload.bytes() == 0 || inlines(); }
   GRAVEL_BOTH uint32_t sent_words() const {
     return inlines() ? task_words::payload + static_cast<uint32_t>((payload.bytes() + 7) / 8) : n_words;
   }
 };
 
-/// Bytes `at` to `at` + 8 of two pieces of memory, one behind the other; 0 behind their end.
+/// Returns bytes `at` to `at` + 8 of two pieces of memory in order; 0 after their end.
 __host__ __device__ GRAVEL_NOINLINE inline uint64_t gather_bytes(const char* first, uint64_t first_bytes,
                                                                  const char* second, uint64_t bytes, uint64_t at) {
   uint64_t word = 0;
@@ -45,7 +45,7 @@ GRAVEL_BOTH uint64_t gather_word(const gravel_payload& p, uint64_t at) {
   return gather_bytes(first, p.first.bytes, second, p.bytes(), at);
 }
 
-/// A host thread cannot look at a GPU's memory: a small payload is copied first.
+/// A host thread cannot read a GPU's memory, so it copies a small payload first.
 class small_payload {
  public:
 #if GRAVEL_CUDA && !GRAVEL_ON_GPU
@@ -72,15 +72,15 @@ class small_payload {
 #endif
 };
 
-// What is seldom needed on the fast route is not inlined, so that what is needed stays in the processor's cache of
-// instructions; it gets a copy of the order in memory.
+// Functions that the fast route seldom needs are not inlined, so that the fast route stays in the instruction cache.
+// They get a copy of the order in memory.
 
-/// Word `i` of an order in memory.
+/// Returns word `i` of an order in memory.
 GRAVEL_BOTH uint64_t word_of(const task_order& o, const gravel_payload& payload, uint32_t i) {
   return o.inlines() && i >= task_words::payload ? gather_word(payload, uint64_t{i - task_words::payload} * 8)
                                                  : o.words[i];
 }
-/// Words `rank`, `rank` + `size`, ... of an order, the first of them last. [T1]
+/// Stores words `rank`, `rank` + `size`, ... of an order; the first of them last. [T1]
 __host__ __device__ GRAVEL_NOINLINE inline void store_words(const task_order& o, tagged_word* to, uint64_t tag,
                                                             uint32_t rank, uint32_t size) {
   const uint32_t n = o.sent_words();
@@ -89,7 +89,7 @@ __host__ __device__ GRAVEL_NOINLINE inline void store_words(const task_order& o,
     store_tagged(to + i, word_of(o, o.payload, i), tag);
   store_tagged(to + rank, word_of(o, o.payload, rank), tag);
 }
-/// Over the route `net`: the command. Thread scope: lane, or a host thread.
+/// Sends the command over the route `net`. Thread scope: lane, or a host thread.
 __host__ __device__ GRAVEL_NOINLINE inline void send_command(const gravel_t& g, const task_order& o, uint32_t pe,
                                                              uint64_t queue, uint64_t slot, uint64_t tag) {
   const small_payload small(o.payload, o.inlines());
@@ -100,18 +100,19 @@ __host__ __device__ GRAVEL_NOINLINE inline void send_command(const gravel_t& g, 
   gravel_am<gravel_task_delivery>(g, static_cast<int>(pe), queue, slot, tag, words);
   gravel_flush(g);
 }
-/// Calls the workers of `pe`, which sleep. Thread scope: lane.
+/// Wakes the workers of `pe`. Thread scope: lane.
 __host__ __device__ GRAVEL_NOINLINE inline void call_workers(const gravel_t& g, uint32_t pe, uint64_t queue,
                                                              uint64_t slot) {
   gravel_am<gravel_task_delivery>(g, static_cast<int>(pe), queue, slot, uint64_t{0}, command_words{});
 }
-/// Route `net`: data in pieces of one message, each of which adds its bytes to a counter [T3]. All are about as large
-/// as each other. Of a block each warp sends some of them, so that they are under way together. Thread scope: the team.
+/// Route `net`: sends data in parts of one message each. Each part adds its bytes to a counter [T3]. All parts have
+/// about the same size. In a block each warp sends some of them, so that they are in flight together. Thread scope: the
+/// team.
 __host__ __device__ GRAVEL_NOINLINE inline void send_counted(const gravel_t& g, copy_team team, uint64_t to,
                                                              const char* from, uint64_t bytes, uint64_t counter,
                                                              uint32_t pe) {
   if (bytes == 0) return;
-  team.sync();  // all have what the leader told them (copy_team::from_leader) before it tells more
+  team.sync();  // all threads have the leader's last value (copy_team::from_leader) before its next one
   const uint64_t most = uint64_t{most_bulk_units(g, bulk_queue(g, team, bytes)) - 2} * sizeof(unit);
   const uint64_t pieces = (bytes + most - 1) / most, units = (bytes + sizeof(unit) - 1) / sizeof(unit);
   const uint64_t each = (units + pieces - 1) / pieces * sizeof(unit);
@@ -127,28 +128,29 @@ __host__ __device__ GRAVEL_NOINLINE inline void send_counted(const gravel_t& g, 
   team.sync();
 }
 
-/// An order on its way into a slot. IN_REGISTERS: where it lies on a GPU. Thread scope of its members: the team.
+/// Writes an order into a slot. IN_REGISTERS: the order lies in registers on a GPU. Thread scope of its members: the
+/// team.
 template <bool IN_REGISTERS>
 class open_order {
  public:
   GRAVEL_BOTH open_order(const gravel_task_handle& q, const task_order& o, uint32_t pe)
       : q_(q), o_(o), pe_(pe), start_(o.start), heap_(mapped_heap(q.g, static_cast<int>(pe))) {}
-  /// It is kept in the own ring instead.
+  /// Keeps the order in the own ring instead.
   GRAVEL_BOTH void keep_here() {
     pe_ = q_.g.my_pe;
     heap_ = q_.g.heap;
     start_ = task_start::forward;
   }
   GRAVEL_BOTH bool is_mapped() const { return heap_ != nullptr; }
-  /// What can be done before the ticket is here: reads the word that this thread will write, and makes the fence where
-  /// there is nothing to stage. The team has met since the payload was written. `fenced`: whoever sees the command sees
-  /// what the team's threads wrote before that.
+  /// Does what is possible before the ticket is known: reads the word that this thread will write, and executes the
+  /// fence if nothing is staged. The team must have synchronized since the payload was written. `fenced`: a party that
+  /// sees the command sees what the team's threads wrote before.
   GRAVEL_BOTH void prepare(const copy_team& team, bool fenced) {
 #if GRAVEL_ON_GPU
     if (IN_REGISTERS && o_.is_small() && team.rank() < o_.sent_words()) word_ = word(team.rank());
 #endif
-    // One fence of the leader is for all of the team, as they have met before it; and it is the leader who writes the
-    // word that is looked at first. A command that is a message needs none: its slot is published by a release.
+    // The leader's fence covers the whole team, since the team has synchronized before it and the leader writes the
+    // word that is polled first. A command that is a message needs no fence: its slot is published by a release.
     if (o_.is_small() && fenced && is_mapped() && team.is_leader()) fence();
   }
 
@@ -163,12 +165,13 @@ class open_order {
     }
     if (is_mapped()) return write(team, reinterpret_cast<tagged_word*>(heap_ + slot), slot, tag);
     if (!team.is_leader()) return;
-    const task_order in_memory = o_;  // if it lay in registers
+    const task_order in_memory = o_;  // the order may lie in registers
     send_command(*q_.kept, in_memory, pe_, q_.memory.at, slot, tag);
   }
 
  private:
-  /// Who sees the command runs on the own GPU, or elsewhere; what it tells others then, it tells by fences of its own.
+  /// A fence for this GPU is enough if this PE runs the task. The task executes fences of its own before it notifies
+  /// others.
   GRAVEL_BOTH void fence() const {
     if (is_self(q_.g, static_cast<int>(pe_))) thread_fence<scope::device>();
     else thread_fence();
@@ -191,7 +194,7 @@ class open_order {
     store_words(o_, to, tag, team.rank(), team.size());  // workers of the CPU backend do not sleep
 #endif
   }
-  /// The payload to the place behind the words.
+  /// Copies the payload to the place after the words.
   GRAVEL_BOTH void stage(const copy_team& team, uint64_t slot) const {
     uint64_t to = slot + sizeof(task_slot);
     gravel_task_source from = o_.payload.first;

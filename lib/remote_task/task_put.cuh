@@ -1,30 +1,30 @@
 // Sending tasks: gravel_task_put.
 //
-// What all calls of this file have in common:
+// All calls of this file:
 // @param queue from gravel_task_queue::handle() or host_handle()
-// @param t what the running task was given
+// @param t the gravel_task_t that the running task received
 // @param pe 0 to gravel_n_pes(g) - 1
 // @param target symmetric address that the task gets
 // @param payload memory of the sender and its size; may be used again on return
 // @param done signal at `pe` that rises by 1 when the task has ended; {}: none
 // @param arguments of the task, trivially copyable
-// @param start who starts the task, instead of who its shape says
+// @param start how the task is started, instead of how its shape says
 // @completion on return the put has left; the task has ended when `done` has risen, or at gravel_task_queue::wait()
-// @errors a queue that is closed, a payload or a PE that cannot be, a task that the queue does not know: the job ends
-//   with a message
+// @errors a closed queue, a PE out of range, a payload that is too large, a task that the queue does not know: the job
+// ends with a message
 // @source XTQ (SC 2016)
 #pragma once
 #include "lib/remote_task/task_order.cuh"
 
 namespace gravel::detail {
 
-/// Sends a command to `pe`, which is in range, from who may wait. Thread scope: the team.
+/// Sends a command to `pe`, which is in range, for a caller that may wait. Thread scope: the team.
 GRAVEL_BOTH void send_order(const gravel_task_handle& q, const copy_team& team, const task_order& o, uint32_t pe) {
   const uint32_t ring = ring_to_pe(q, pe);
   slot_claim claim{};
-  if (team.is_leader()) claim = take_ticket(q, pe);  // on its way while the team meets
+  if (team.is_leader()) claim = take_ticket(q, pe);  // in flight while the team synchronizes
   open_order<true> order(q, o, pe);
-  team.sync();  // what the others of the team have written is the payload
+  team.sync();  // the threads of the team have written the payload
   const auto send = [&](const copy_team& writers) {
     order.prepare(writers, q.fenced);
     if (writers.is_leader()) wait_for_slot(q, ring, claim);
@@ -37,8 +37,8 @@ GRAVEL_BOTH void send_order(const gravel_task_handle& q, const copy_team& team, 
   team.sync();                                         // the payload may be used again
 }
 
-/// The same from a task, which never waits. True: it is on its way, or, if `keeps`, waits in the own ring for room
-/// there.
+/// Sends a command from a task, which never waits. Returns true if the command was sent, or, if `keeps`, waits in the
+/// own ring for room at `pe`.
 __host__ __device__ GRAVEL_NOINLINE inline bool send_from_task(const gravel_task_handle& q, const copy_team& team,
                                                                const task_order& o, uint32_t pe, bool keeps) {
   constexpr uint64_t kept_bit = uint64_t{1} << 63;
@@ -50,7 +50,7 @@ __host__ __device__ GRAVEL_NOINLINE inline bool send_from_task(const gravel_task
     if (kept) ticket |= kept_bit;
   }
   ticket = team.from_leader(ticket);
-  team.sync();  // what the others of the team have written is the payload
+  team.sync();  // the threads of the team have written the payload
   if (ticket == no_ticket) return false;
   const bool kept = (ticket & kept_bit) != 0;
   if (kept) order.keep_here();
@@ -60,7 +60,7 @@ __host__ __device__ GRAVEL_NOINLINE inline bool send_from_task(const gravel_task
   return true;
 }
 
-/// Is what a sender says right? Reports what is not, once for the team.
+/// Checks an order. Reports a fault once for the team, and returns false.
 GRAVEL_BOTH bool check_order(const gravel_task_handle& q, const copy_team& team, uint32_t id, int pe, uint64_t target,
                              uint64_t bytes, uint64_t signal, int signal_pe) {
   check_handle_everywhere(q.g, op::none);
@@ -86,13 +86,13 @@ GRAVEL_BOTH uint64_t offset_in_heap(const gravel_t& g, const void* address) {
   return address ? static_cast<uint64_t>(static_cast<const char*>(address) - g.heap) : task_words::none;
 }
 
-/// The start that is meant.
+/// The start of a task that the caller has not fixed.
 template <class Task>
 GRAVEL_BOTH constexpr task_start start_of(task_start wanted) {
   return task_check<Task>::on_host || wanted == task_start::shaped ? task_check<Task>::start : wanted;
 }
 
-/// Fills an order; false: it is wrong, which is reported. Thread scope: the team.
+/// Fills an order. Returns false, and reports why, if it is invalid. Thread scope: the team.
 template <class Task, class... A>
 GRAVEL_BOTH bool make_order(task_order& o, const gravel_task_handle& q, const copy_team& team, task_start start, int pe,
                             typename task_check<Task>::call::target* target, const gravel_payload& payload,
@@ -142,7 +142,7 @@ GRAVEL_BOTH void gravel_task_put(const gravel_task_handle& queue, int pe,
   gravel::detail::put_task<Task>(queue, gravel::detail::copy_team::block(queue.g), gravel::detail::task_start::shaped,
                                  pe, target, payload, done, arguments...);
 }
-/// Puts a payload to `pe`, and starts a task with it there, in the way that `start` says.
+/// Puts a payload to `pe`, and starts a task with it there, as `start` says.
 /// @scope block: every thread, with the same arguments; a host thread
 template <class Task, class... A>
 GRAVEL_BOTH void gravel_task_put_as(gravel::detail::task_start start, const gravel_task_handle& queue, int pe,

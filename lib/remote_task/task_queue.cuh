@@ -1,5 +1,5 @@
-// gravel_task_queue: tasks that other PEs' kernels and hosts start here, by resident workers, by kernels of their own,
-// or on a thread of the host.
+// gravel_task_queue: tasks that kernels and hosts of other PEs start at this PE. Resident workers, kernels of their
+// own, or a thread of the host run them.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -18,18 +18,18 @@
 #include "lib/remote_task/task_host.cuh"
 #include "lib/remote_task/task_worker.cuh"
 
-/// All PEs say the same.
+/// Options of a queue, the same at all PEs.
 struct gravel_task_queue_options {
-  uint32_t workers = 8;  ///< of each PE, 1 to 256: blocks that stay resident
-  uint32_t slots = 64;   ///< of each ring, a power of two, 2 to 65536: tasks of one sender that may be at a PE at once
-  uint32_t payload_bytes = 4096;  ///< of a task, at most
+  uint32_t workers = 8;  ///< of each PE, 1 to 256: blocks of a resident kernel
+  uint32_t slots = 64;   ///< of each ring, a power of two, 2 to 65536: most tasks of one sender at a PE at once
+  uint32_t payload_bytes = 4096;  ///< the largest payload of a task
 };
 
 /// Makes a signal: a word of each PE's symmetric heap, 0 at first. Collective.
-/// @return to be freed by gravel_free_signal
+/// @return the signal; gravel_free_signal frees it
 /// @scope the program's host thread
 /// @completion on return
-/// @errors gravel::error: there is no room
+/// @errors gravel::error if there is no room
 /// @source OpenSHMEM 1.5, signals
 inline gravel_signal gravel_new_signal() {
   const auto* word = gravel_malloc<char>(sizeof(uint64_t));
@@ -38,8 +38,8 @@ inline gravel_signal gravel_new_signal() {
 /// Frees a signal. Collective.
 /// @param signal from gravel_new_signal
 /// @scope the program's host thread
-/// @completion on return: all that PEs have sent is complete
-/// @errors gravel::error for what is no signal
+/// @completion on return: all operations that PEs have sent are complete
+/// @errors gravel::error if it is no signal
 /// @source OpenSHMEM 1.5, signals
 inline void gravel_free_signal(const gravel_signal& signal) { gravel_free(signal.word(gravel_handle())); }
 /// Waits until a signal of this PE is at least `value`.
@@ -58,14 +58,14 @@ inline void gravel_wait(const gravel_signal& signal, uint64_t value) {
 /// @param stream nullptr: the PE's own
 /// @scope any host thread
 /// @completion returns at once
-/// @errors gravel::error, and nothing is put into the stream, where the device cannot
+/// @errors gravel::error if the device cannot wait in a stream; then nothing is put into the stream
 /// @source NVSHMEM: nvshmemx_signal_wait_until_on_stream
 inline void gravel_wait(const gravel_signal& signal, uint64_t value, gravel_stream_t stream) {
   gravel_stream_wait(stream, signal.word(gravel_handle()), value);
 }
-/// The value of a signal of this PE.
+/// Returns the value of a signal of this PE.
 /// @param signal from gravel_new_signal
-/// @return now
+/// @return the current value
 /// @scope any host thread
 /// @completion on return
 /// @errors none
@@ -78,8 +78,8 @@ inline uint64_t gravel_read(const gravel_signal& signal) {
 
 namespace gravel::detail {
 
-/// A number that no other open queue of this PE has. PEs open and close queues together, so it is the same at all of
-/// them.
+/// A number that no other open queue of this PE has. PEs open and close queues together, so all PEs choose the same
+/// number.
 class task_queue_number {
  public:
   task_queue_number() {
@@ -100,18 +100,18 @@ class task_queue_number {
 
 }  // namespace gravel::detail
 
-/// A queue of all PEs for these tasks. Open from its constructor to close() or its destructor, beside others. All
-/// members but handle(), host_handle() and bytes() are collective. The program gives gravel_task_delivery to
-/// gravel_init. Thread: the program's.
-/// @scope the program's host thread; collective, but for handle(), host_handle() and bytes()
+/// A queue of all PEs for these tasks. It is open from its constructor to close() or its destructor; several queues may
+/// be open. All members except handle(), host_handle() and bytes() are collective. The program passes
+/// gravel_task_delivery to gravel_init. Thread scope: the program's host thread.
+/// @scope the program's host thread; collective, except handle(), host_handle() and bytes()
 /// @completion on return
 /// @errors gravel::error
 /// @source XTQ (SC 2016)
 template <class... Tasks>
 class gravel_task_queue {
  public:
-  /// Throws gravel::error, on all PEs, if options or tasks cannot be, or differ between PEs (it names both), or there
-  /// is no room.
+  /// Opens a queue. Throws gravel::error, on all PEs, if options or tasks are invalid, if they differ between PEs (the
+  /// message names both), or if there is no room.
   /// @param how the same at all PEs
   explicit gravel_task_queue(const gravel_task_queue_options& how = {}) : exceptions_(std::uncaught_exceptions()) {
     static_assert((gravel::detail::task_check<Tasks>::good && ...));
@@ -119,7 +119,7 @@ class gravel_task_queue {
     check(how, n_pes);
     number_.emplace();
     agree(how, number_->value());
-    // Refused before anything is allocated, if it is.
+    // The service is opened first, so that a refusal comes before anything is allocated.
     service_ = std::make_unique<gravel::detail::open_service>(gravel::detail::service_description{
         number_->value() ? "tasks " + std::to_string(number_->value()) : std::string("tasks"),
         {how.workers, 1, 32, 4},
@@ -153,7 +153,7 @@ class gravel_task_queue {
 #endif
     });
   }
-  /// close(), unless an exception is on its way: then the other PEs may never come, and tasks that are under way are
+  /// Calls close(), unless an exception passes: then the other PEs may never call it, and tasks that have not ended are
   /// lost.
   ~gravel_task_queue() noexcept(false) {
     try {
@@ -168,35 +168,35 @@ class gravel_task_queue {
   gravel_task_queue(const gravel_task_queue&) = delete;
   gravel_task_queue& operator=(const gravel_task_queue&) = delete;
 
-  /// For kernels of gravel_launch, until close().
+  /// Returns the handle for kernels of gravel_launch, valid until close().
   gravel_task_handle handle() const {
     check_open("handle()");
     return for_kernels();
   }
-  /// For host threads that put tasks.
+  /// Returns the handle for host threads that put tasks.
   gravel_task_handle host_handle() const {
     check_open("host_handle()");
     return for_host();
   }
 
-  /// Symmetric memory of a queue, bytes at each of `n_pes` PEs.
+  /// Returns the symmetric memory of a queue, in bytes, at each of `n_pes` PEs.
   /// @param how options of the queue
-  /// @param n_pes PEs of the job
+  /// @param n_pes number of PEs of the job
   static uint64_t bytes(const gravel_task_queue_options& how, int n_pes) {
     return gravel::detail::task_shape{static_cast<uint32_t>(n_pes), how.slots, how.payload_bytes, how.workers}.bytes() +
            sizeof(gravel_t);
   }
 
-  /// Returns when all tasks that were sent anywhere have ended, those that tasks have sent, too. No kernel that sends
+  /// Returns when all tasks that any PE has sent have ended, including tasks that tasks have sent. No kernel that sends
   /// tasks may run.
   void wait() {
     check_open("wait()");
-    meet("wait()");
+    check_same_queue("wait()");
     gravel_synchronize();
     uint64_t ended_before = ~uint64_t{0};
     for (gravel::detail::watched_wait wait;;) {
-      // What a task sends has its ticket before the task is counted as ended. So if all that had a ticket in this
-      // sample had ended in the one before, nothing was left between the two.
+      // A task that a task sends has its ticket before the sending task is counted as ended. So if all tickets of this
+      // sample had ended in the sample before, nothing was left between the two.
       uint64_t sums[2] = {ended(), 0};
       sums[1] = sent();
       gravel_sum_all(sums, sums, 2);
@@ -208,7 +208,7 @@ class gravel_task_queue {
       });
     }
   }
-  /// wait(), and then the workers end.
+  /// Calls wait(), then ends the workers.
   void close() {
     if (!service_) return;
     wait();
@@ -224,8 +224,8 @@ class gravel_task_queue {
  private:
   static constexpr uint32_t threads = std::max({gravel::detail::shape_of<Tasks>().threads...});
 
-  /// Kernels that may have to start while others run and wait for them are loaded now, and get room for their local
-  /// memory: CUDA would wait for those others.
+  /// Loads kernels that may have to start while others run and wait for them, and reserves their local memory.
+  /// Otherwise CUDA would wait for the others at the first launch.
   static void load([[maybe_unused]] const gravel_task_handle& q,
                    [[maybe_unused]] const gravel::detail::task_place& place) {
 #if GRAVEL_CUDA
@@ -243,7 +243,7 @@ class gravel_task_queue {
                     uint64_t{0}, uint64_t{0});
 #endif
   }
-  /// What PEs compare.
+  /// What PEs compare of a task.
   struct record {
     char name[48];
     gravel_task_shape shape;
@@ -284,7 +284,7 @@ class gravel_task_queue {
     if (2 * n_pes + 1 > gravel::detail::resident_worker<Tasks...>::most_rings)
       refuse(std::to_string(n_pes) + " PEs; a queue serves up to 255");
   }
-  /// Of all PEs; each says what it has, so that all find the same mistake.
+  /// Compares options and tasks of all PEs. Each PE gets the data of all, so that all find the same mistake.
   static void agree(const gravel_task_queue_options& how, uint32_t number) {
     const uint64_t n = static_cast<uint64_t>(gravel_n_pes()), each = sizeof...(Tasks);
     const record mine[] = {record_of<Tasks>()...};
@@ -318,8 +318,8 @@ class gravel_task_queue {
           refuse("two tasks are named '" + std::string(mine[i].name) + "'");
   }
 
-  /// All PEs wait for the same queue: sums over different ones would never be equal.
-  void meet(const char* call) const {
+  /// Checks that all PEs wait for the same queue: sums over different queues would never be equal.
+  void check_same_queue(const char* call) const {
     const uint32_t mine = number_->value();
     std::vector<uint32_t> all(static_cast<size_t>(gravel_n_pes()));
     gravel_allgather(all.data(), &mine, 1);
@@ -330,7 +330,7 @@ class gravel_task_queue {
                " (in the order of opening, from 0): all PEs close the same one");
   }
   void write_record(const gravel::detail::task_queue_record& r) const { gravel_copy(memory_, &r, sizeof(r)); }
-  /// Without the other PEs: a command that comes now is told.
+  /// Closes the queue at this PE only: a command that arrives later is reported.
   void forget_record() noexcept {
     try {
       if (service_) write_record({});

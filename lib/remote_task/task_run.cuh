@@ -1,4 +1,5 @@
-// Running a task that has arrived: its command is read and checked, its blocks run, and the last of them ends it.
+// Runs a task that has arrived: reads and checks its command, runs its blocks, and ends it when the last block has
+// ended.
 #pragma once
 #include "lib/remote_task/task_chain.cuh"
 
@@ -11,7 +12,7 @@ GRAVEL_BOTH void* target_of(const gravel_task_handle& q, const task_head& head) 
   return head.target == task_words::none ? nullptr : q.g.heap + head.target;
 }
 
-/// Is it a command? Without branches, as a task waits for the answer.
+/// Returns whether these words are a valid command. Without branches, since a task waits for the answer.
 GRAVEL_BOTH bool is_command(const gravel_task_handle& q, const task_head& head) {
   bool good = head.bytes() <= q.memory.shape.payload_bytes;
   good &= head.argument_words() <= task_words::most_arguments;
@@ -24,7 +25,8 @@ GRAVEL_BOTH bool is_command(const gravel_task_handle& q, const task_head& head) 
   good &= (head.signal == task_words::none) | ((head.signal % 8 == 0) & lies_in_heap(head.signal, 8, q.g.heap_bytes));
   return good;
 }
-/// Whoever sent it names itself; a wrong one is reported and dropped. `tag`: of its slot. Thread scope: the team.
+/// Checks a command. An invalid one is reported, with the sender that it names, and dropped. `tag`: of its slot. Thread
+/// scope: the team.
 GRAVEL_BOTH bool check_task(const gravel_task_handle& q, const copy_team& team, const task_head& head, uint64_t tag) {
   const bool good = is_command(q, head);
   if (!good && team.is_leader())
@@ -32,10 +34,10 @@ GRAVEL_BOTH bool check_task(const gravel_task_handle& q, const copy_team& team, 
   return good;
 }
 
-// The end of a task, behind a fence of who calls: one for all that then tells it. Thread scope of all: lane, or a host
-// thread.
+// The end of a task. The caller executes one fence before these calls, which covers all of them. Thread scope of all:
+// lane, or a host thread.
 
-/// Messages are not inlined, so that they take no registers from workers that need none.
+/// Functions that send messages are not inlined, so that workers that send none need no registers for them.
 __host__ __device__ GRAVEL_NOINLINE inline void raise_by_message(const gravel_t& g, uint64_t* counter, uint32_t pe) {
   gravel_inc(g, counter, static_cast<int>(pe));
   gravel_flush(g);
@@ -53,7 +55,7 @@ GRAVEL_BOTH void raise_task_signal(const gravel_task_handle& q, uint64_t offset,
   else raise_by_message(*q.kept, reinterpret_cast<uint64_t*>(q.g.heap + offset), pe);
 }
 
-/// Its slot is free, and its sender may know [T2] release.
+/// Frees the slot, and notifies its sender [T2] release.
 GRAVEL_BOTH void free_slot(const gravel_task_handle& q, uint32_t ring, uint64_t ticket) {
   const uint32_t n = q.g.n_pes, me = q.g.my_pe;
   const uint32_t pe = ring < n ? ring : ring < 2 * n ? ring - n : me;
@@ -63,7 +65,7 @@ GRAVEL_BOTH void free_slot(const gravel_task_handle& q, uint32_t ring, uint64_t 
     store_behind_fence(reinterpret_cast<uint64_t*>(heap + q.memory.done(credits, ticket)), ticket + 1);
   else store_by_message(*q.kept, here, ticket + 1, pe, (ticket & (q.memory.shape.slots / 2 - 1)) == 0);
 }
-/// One of those that are counted to tell the end of all.
+/// Counts an ended task: the counts show when all tasks have ended.
 GRAVEL_DEVICE void count_ended(const gravel_task_handle& q) {
   add_behind_fence<scope::device>(reinterpret_cast<uint64_t*>(q.g.heap + q.memory.line(task_memory::ended)),
                                   uint64_t{1});
@@ -73,7 +75,7 @@ template <class Task>
 GRAVEL_DEVICE void run_block_of(const gravel_task_t& t, void* target, const void* payload, const uint64_t* arguments) {
   task_check<Task>::call::template call<Task>(t, target, payload, arguments);
 }
-/// Runs one block of a task that is for the device. False: there is no such task. Thread scope: the team.
+/// Runs one block of a task for the device. Returns false if the queue does not know the task. Thread scope: the team.
 template <class... Tasks>
 GRAVEL_DEVICE bool run_block(const gravel_task_t& t, const task_head& head, const void* payload,
                              const uint64_t* arguments) {
@@ -91,8 +93,8 @@ GRAVEL_DEVICE bool run_block(const gravel_task_t& t, const task_head& head, cons
   return known;
 }
 
-/// What is in the words of one slot; each lane brings one, `which`, that it may have read already. The caller fills in
-/// what else it knows of the task, and the warp meets. Thread scope: a warp, converged.
+/// Reads the words of one slot into `to`. Each lane reads word `which`; `word` is what it may have read already. The
+/// caller sets the other fields of `to` and synchronizes the warp. Thread scope: a warp, converged.
 GRAVEL_DEVICE void read_words(open_task& to, const task_slot* slot, uint64_t ticket, uint64_t tag, uint32_t which,
                               tagged_word word) {
   if (which >= task_tag::words(tag)) return;
@@ -101,7 +103,7 @@ GRAVEL_DEVICE void read_words(open_task& to, const task_slot* slot, uint64_t tic
   to.words[which] = word.value;
 }
 
-/// Runs blocks `first`, `first` + `step`, ... of the open task, whose slot has the tag `tag`; the last of all its
+/// Runs blocks `first`, `first` + `step`, ... of the open task, whose slot has the tag `tag`. The last of all its
 /// blocks to end raises the signal and frees the slot. Thread scope: the team.
 template <class... Tasks>
 GRAVEL_DEVICE void run_open(const gravel_task_handle& q, const copy_team& team, open_task& task, uint64_t tag,
@@ -124,14 +126,14 @@ GRAVEL_DEVICE void run_open(const gravel_task_handle& q, const copy_team& team, 
     if (good && !run_block<Tasks...>(t, head, payload, task.words + task_words::arguments) && team.is_leader())
       report_error(q.g, message_fault::unknown_task, op::none, head.sender_pe(), head.id(), q.memory.number);
   }
-  team.sync();  // what the others of the team have written, the leader's fence covers
+  team.sync();  // so that the leader's fence covers what the team has written
   bool is_last = true;
   if (team.is_leader() && blocks != 1)
     is_last = fetch_add_acq_rel<scope::device>(&slot->ended, uint64_t{ran}) + ran == blocks;
   if (head.chain_words() != 0) {
-    if (team.is_leader()) task.goes_on = good && is_last;
+    if (team.is_leader()) task.sends_next = good && is_last;
     team.sync();
-    if (task.goes_on) send_next(q, team, task);
+    if (task.sends_next) send_next(q, team, task);
   }
   if (!team.is_leader() || !is_last) return;
   store_relaxed(&slot->ended, uint64_t{0});

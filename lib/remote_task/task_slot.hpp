@@ -1,22 +1,38 @@
-// Where tasks wait for their workers: rings of slots in the symmetric heap of the PE that runs them, each filled by one source.
+// Task slots: rings of slots in which tasks wait for their workers, in the symmetric heap of the PE that runs them. One
+// source fills each ring.
 //
-// A slot begins with 28 tagged words: a value beside the tag of the ticket that it belongs to. On a GPU the two are written and read at once, so a
-// word is whole when its tag is seen: a command needs no fence, and its words may arrive in any order. What the tag of the first word says is enough for
-// a worker to know whether the task concerns it. A payload that fits is among the words; another lies behind them.
+// Problem. A worker must see a new task with one load, and a sender should need neither a lock nor an order of its
+// stores.
+// Solution. A slot begins with 28 tagged words: a value beside the tag of the ticket to which it belongs. On a GPU the
+// two are written and read at once, so a word is whole when its tag is seen. A command needs no fence, and its words
+// may arrive in any order. The tag of the first word is enough for a worker to know whether the task concerns it. A
+// small payload is among the words; a larger one lies after them.
 //
-//   source                                                    worker
-//   ticket = tickets++ (in its own memory)                    look at the first tag of each ring's next slot
-//   wait until done[ticket % slots] is ticket - slots + 1     the ticket's: is it mine? no: next. later: it was not mine. next
-//     [T2] acquire                                            read the words, the first again, each until its tag is the ticket's  [T1] acquire
-//   payload; its threads meet; the leader's fence             [staged: wait until `arrived` is what the command says  [T3] acquire]
-//   words with tags; the first is the leader's  [T1] release  run; the last block to end: signal, done[ticket % slots] = ticket + 1  [T2] release
+// Protocol.
+//   source                                             worker
+//   ticket = tickets++ (in its own memory)             reads the first tag of the next slot of each ring
+//   waits until done[ticket % slots] is                tag of this ticket, or a later one: if the task does not
+//     ticket - slots + 1  [T2] acquire                   concern this worker, on to the next ticket
+//   payload; the team synchronizes; the leader's       reads the words, the first again, each until its tag is
+//     fence                                              the ticket's  [T1] acquire
+//   words with tags; the leader writes the first       [staged: waits until `arrived` is what the command says
+//     [T1] release                                       [T3] acquire]
+//                                                      runs; the last block to end: signal,
+//                                                        done[ticket % slots] = ticket + 1  [T2] release
 //
-// Of the ring that was served last a worker reads all words when it looks at the tags: mostly the next task comes from there, and then the whole command is here.
-// What the leader's fence is for: a payload that is not in the words, and what was written before the put if the handle says so. For the latter alone it is made
-// before the wait.
-// Over the route `net` the pieces of the payload count their bytes in `arrived` [T3], and the command is an active message, whose handler writes the words.
-// Invariants: a slot is written only when all workers that have a part in its last task have ended theirs. A worker that finds a later tag than
-// that of its ticket had no part in it: its own would have kept the slot. Tickets only grow; tags are their lower halves.
+// When a worker polls, it reads all words of the ring that it served last: mostly the next task comes from there, and
+// then the worker has the whole command.
+//
+// The leader's fence covers a payload that is not in the words, and what was written before the put if the handle says
+// so. For the latter alone the fence is executed before the wait.
+//
+// Over the route `net` the parts of the payload count their bytes in `arrived` [T3], and the command is an active
+// message, whose handler writes the words.
+//
+// Invariants.
+// - A slot is written only when all workers that have a part in its last task have ended their parts.
+// - A worker that finds a later tag than that of its ticket had no part in it: otherwise it would have kept the slot.
+// - Tickets only grow. Tags are their lower halves.
 #pragma once
 #include <cstdint>
 
@@ -43,7 +59,7 @@ GRAVEL_BOTH void store_tagged(tagged_word* to, uint64_t value, uint64_t tag) {
   store_release(&to->tag, tag);
 #endif
 }
-/// Acquire, by the tag. [T1]
+/// Loads a word and its tag; acquires by the tag. [T1]
 GRAVEL_BOTH tagged_word load_tagged(const tagged_word* from) {
   tagged_word both;
 #if GRAVEL_ON_GPU
@@ -60,19 +76,19 @@ GRAVEL_BOTH tagged_word load_tagged(const tagged_word* from) {
 
 /// How a task is started.
 enum class task_start : uint8_t {
-  shaped,  ///< by its shape: `warp` for one block of one warp, else `workers`
-  warp,    ///< by the warp that finds it, at once
+  shaped,  ///< by its shape: `warp` for one block of one warp, otherwise `workers`
+  warp,    ///< the warp that finds the task runs it at once
   workers,
-  launch,   ///< a kernel of its own, which a thread of the host launches
+  launch,   ///< a thread of the host launches a kernel for it
   on_host,  ///< a thread of the host runs it
-  forward   ///< what a worker found no room for at another PE waits here in its own
+  forward   ///< a task of a worker that found no room at another PE: it waits in the own ring
 };
 
 struct task_tag {
   GRAVEL_BOTH static uint64_t make(uint64_t ticket, task_start start, uint32_t words, uint32_t blocks) {
     return (ticket + 1) << 32 | uint64_t{static_cast<uint8_t>(start)} << 24 | uint64_t{words} << 16 | blocks;
   }
-  /// 0: it belongs to the ticket. Below: something older. Above: something newer.
+  /// Returns 0 if the tag belongs to the ticket, less than 0 if it is older, more than 0 if it is newer.
   GRAVEL_BOTH static int32_t compare(uint64_t tag, uint64_t ticket) {
     return static_cast<int32_t>(static_cast<uint32_t>(tag >> 32) - static_cast<uint32_t>(ticket + 1));
   }
@@ -81,8 +97,8 @@ struct task_tag {
   GRAVEL_BOTH static uint32_t blocks(uint64_t tag) { return tag & 0xffff; }
 };
 
-/// The words of a command. [0] is not used. Then come arguments, then a payload of a few bytes or the chain behind the
-/// task. As many as an active message holds.
+/// The words of a command, as many as an active message holds. [0] is not used. Arguments follow, then a payload of a
+/// few bytes or the chain of the task.
 struct task_words {
   static constexpr uint32_t all = 28;
   static constexpr uint32_t names = 1;  ///< id of the task << 32 | PE that sent it
@@ -98,35 +114,36 @@ struct task_words {
   static constexpr uint64_t none = ~0ull;
 };
 
-/// In the memory of the PE that runs the task. The payload lies behind it.
+/// A slot, in the memory of the PE that runs the task. A payload that is not in the words lies after it.
 struct alignas(64) task_slot {
   tagged_word words[task_words::all];
-  uint64_t arrived;  ///< bytes of the payload, over the route `net`; 0 between tasks [T3]
-  uint64_t ended;    ///< blocks of the task; 0 between tasks
+  uint64_t arrived;  ///< bytes of the payload that have arrived over the route `net`; 0 between tasks [T3]
+  uint64_t ended;    ///< blocks of the task that have ended; 0 between tasks
   uint64_t spare[6];
   GRAVEL_BOTH char* payload() { return reinterpret_cast<char*>(this + 1); }
 };
 static_assert(sizeof(task_slot) == 512);
 
-/// Of one ring, at its sender.
+/// State of one ring at its sender.
 struct alignas(64) task_line {
   uint64_t tickets;
-  uint64_t ended;  ///< all tickets below this have ended; mostly behind what the `done` words say
+  uint64_t ended;  ///< all tickets below this have ended; the `done` words may say more
 };
 
-/// Tasks that wait for the host; entry i is read by the host as number i, i + n, ... In pinned memory, written by
-/// workers.
+/// A task for the host. The host reads entry i as number i, i + n, ... The descriptors lie in pinned memory; workers
+/// write them.
 struct alignas(32) task_descriptor {
   uint32_t ring, id;  ///< of the task
   uint64_t ticket, tag;
-  uint64_t number;  ///< + 1; written last [T4]
+  uint64_t number;  ///< number of the descriptor + 1; written last [T4]
 };
 
-/// How many, and how large. The same at all PEs.
+/// Numbers and sizes of a queue, the same at all PEs.
 struct task_shape {
   uint32_t n_pes, slots, payload_bytes, workers;
 
-  /// Rings into a PE: of each PE's kernels and tasks, of each PE's host, and its own for what is to be forwarded.
+  /// Rings into a PE: one for the kernels and tasks of each PE, one for the host of each PE, and the own ring of tasks
+  /// that are to be forwarded.
   GRAVEL_BOTH uint32_t rings() const { return 2 * n_pes + 1; }
   GRAVEL_BOTH uint64_t slot_bytes() const { return sizeof(task_slot) + (payload_bytes + 63) / 64 * 64; }
   GRAVEL_BOTH uint64_t slots_at() const { return cursors_at() + lines(uint64_t{workers} * rings()); }
@@ -139,22 +156,23 @@ struct task_shape {
   bool operator==(const task_shape&) const = default;
 };
 
-/// Where the memory of a queue begins: what the handler that brings commands of other nodes must know of it. A message
-/// names a queue by this place.
+/// The record at the beginning of a queue's memory: what the handler of commands from other nodes must know. A message
+/// names a queue by the place of its record.
 struct alignas(64) task_queue_record {
-  uint64_t open;    ///< its own offset + 1 while the queue is open at this PE
-  uint64_t end;     ///< offset behind the queue's memory
-  uint64_t asleep;  ///< offset of this PE's word
+  uint64_t open;    ///< offset of the record + 1 while the queue is open at this PE
+  uint64_t end;     ///< offset of the end of the queue's memory
+  uint64_t asleep;  ///< offset of this PE's `asleep` word
   service_control* control;
 };
 
-/// Offsets in the symmetric memory of a queue; the same at all PEs.
-///   line 0: task_queue_record  1: tasks ended here  2: descriptors  4...: task_line of each PE's ring, then of the own
+/// Offsets in the symmetric memory of a queue, the same at all PEs.
+///   line 0: task_queue_record  1: number of tasks that have ended here  2: descriptors
+///   line 4 and following: task_line of the ring to each PE, then of the own ring
 struct task_memory {
   uint64_t at;  ///< offset in the heap
   task_shape shape;
-  uint32_t number;  ///< among the queues that are open
-  // Of the shape, worked out by the host, as these are on the way of each task.
+  uint32_t number;  ///< of the queue among open queues
+  // Computed from the shape by the host, since every task needs them.
   uint32_t slot_bytes;
   uint64_t slots, dones;  ///< offsets in the heap
 
@@ -164,7 +182,8 @@ struct task_memory {
 
   GRAVEL_BOTH uint64_t line(uint32_t i) const { return at + i * sizeof(task_line); }
   static constexpr uint32_t ended = 1, descriptors = 2, tickets = 4;
-  /// Not 0: no worker of that PE looks. Written by its workers in the memory of all PEs that they reach.
+  /// Offset of a word: not 0 while no worker of that PE polls. Its workers write it in the memory of all PEs that they
+  /// reach.
   GRAVEL_BOTH uint64_t asleep(uint32_t pe) const { return at + shape.asleep_at() + pe * sizeof(uint64_t); }
   GRAVEL_BOTH uint64_t done(uint32_t ring, uint64_t ticket) const {
     return dones + uint64_t{index(ring, ticket)} * sizeof(uint64_t);

@@ -1,24 +1,24 @@
-// What a program says of tasks: their types, shapes, payloads, signals; and what a task is given.
+// What a program declares of tasks: types, shapes, payloads, signals; and what a running task receives.
 #pragma once
 #include "device/am.cuh"
 #include "device/bulk.cuh"
 #include "device/wait.cuh"
 #include "lib/remote_task/task_slot.hpp"
 
-/// How a task wants to run. Blocks of a task must not wait for each other.
+/// How a task is to run. Blocks of a task must not wait for each other.
 struct gravel_task_shape {
-  uint32_t blocks = 1;  ///< 1 to 65535; resident workers share them
+  uint32_t blocks = 1;  ///< 1 to 65535; resident workers divide them among each other
   uint32_t threads =
       32;  ///< of a block, in whole warps, at most 1024; resident workers may have more, and then give it all they have
   gravel::detail::task_start start = gravel::detail::task_start::shaped;
 };
-/// Names for gravel_task_shape::start, and to override it.
+/// Names for gravel_task_shape::start, and to override it in gravel_task_put_as.
 inline constexpr gravel::detail::task_start GRAVEL_TASK_BY_SHAPE = gravel::detail::task_start::shaped,
                                             GRAVEL_TASK_WARP = gravel::detail::task_start::warp,
                                             GRAVEL_TASK_WORKERS = gravel::detail::task_start::workers,
                                             GRAVEL_TASK_LAUNCH = gravel::detail::task_start::launch;
 
-/// Up to two pieces of memory of the sender, which the task gets as one.
+/// A piece of the sender's memory.
 struct gravel_task_source {
   const void* data = nullptr;
   uint64_t bytes = 0;
@@ -29,23 +29,23 @@ struct gravel_task_source {
 /// @source XTQ (SC 2016)
 struct gravel_payload {
   gravel_task_source first{}, second{};
-  /// Bytes of all pieces together.
+  /// Returns the bytes of both pieces together.
   GRAVEL_BOTH uint64_t bytes() const { return first.bytes + second.bytes; }
 };
 
-/// A 64-bit counter on the symmetric heap (gravel_new_signal): 1 is added when a task has ended, behind all that the
-/// task wrote in its PE's memory. Plain data, the same at all PEs: it may be an argument of tasks.
+/// A 64-bit counter in the symmetric heap (gravel_new_signal). It rises by 1 when a task has ended, after everything
+/// that the task wrote in its PE's memory. Plain data, the same at all PEs: it may be an argument of tasks.
 /// @scope any
 /// @completion on return
 /// @errors none
 /// @source XTQ (SC 2016); OpenSHMEM 1.5, signals
 struct gravel_signal {
-  uint64_t offset = gravel::detail::task_words::none;  ///< of the counter in the heap; `none`: nobody wants to know
-  int pe = -1;                                         ///< whose; -1: of the PE that runs the task
-  /// The signal of a certain PE.
+  uint64_t offset = gravel::detail::task_words::none;  ///< of the counter in the heap; `none`: no signal
+  int pe = -1;                                         ///< PE of the counter; -1: the PE that runs the task
+  /// Returns the same signal at a certain PE.
   /// @param which 0 to gravel_n_pes(g) - 1
   GRAVEL_BOTH gravel_signal at(int which) const { return {offset, which}; }
-  /// The word of the own PE.
+  /// Returns the word of this PE.
   /// @param g handle
   GRAVEL_BOTH uint64_t* word(const gravel_t& g) const { return reinterpret_cast<uint64_t*>(g.heap + offset); }
 };
@@ -61,36 +61,37 @@ GRAVEL_BOTH void gravel_wait(const gravel_t& g, const gravel_signal& signal, uin
   gravel_wait_until(g, signal.word(g), GRAVEL_GE, value);
 }
 
-/// What sends tasks: plain data, from gravel_task_queue::handle() for kernels and host_handle() for host threads.
+/// The handle that sends tasks, from gravel_task_queue::handle() for kernels and host_handle() for host threads. Plain
+/// data.
 struct gravel_task_handle {
   gravel_t g;
   gravel::detail::task_memory memory;
-  gravel::detail::task_line* tickets;  ///< [PE], then of the own ring; host threads: in the host's memory
-  const gravel_t* kept;                ///< the same as g, in memory: for functions that are not inlined
-  bool in_worker;                      ///< the caller runs a task, and waits for no other PE
-  bool fenced;       ///< what the caller wrote before, in memory of its own PE or of peers, is seen by the task
-  uint32_t opening;  ///< gravel::check_open
+  gravel::detail::task_line* tickets;  ///< [PEs], then the own ring; for host threads in host memory
+  const gravel_t* kept;                ///< a copy of g in memory, for functions that are not inlined
+  bool in_worker;                      ///< the caller runs a task, which never waits for other PEs
+  bool fenced;                         ///< the task sees what the caller wrote before in its PE's or peers' memory
+  uint32_t opening;                    ///< number for gravel::check_open
 };
 
-/// What a task is given beside its arguments. Thread scope of all: the threads that run a block of the task.
+/// What a task receives beside its arguments. Thread scope of all members: the threads that run a block of the task.
 /// @scope all threads of the task
 /// @completion on return
 /// @errors none
 /// @source XTQ (SC 2016)
 struct gravel_task_t {
-  const gravel_task_handle& queue;  ///< to send tasks, and for queue.g, to use Gravel's operations
+  const gravel_task_handle& queue;  ///< to send tasks; queue.g is the handle for Gravel's operations
   gravel::detail::copy_team team;
   uint32_t block, blocks;
   uint64_t bytes;  ///< of the payload
   int from;        ///< PE that sent it
 
-  /// Number of the calling thread in its block of the task.
+  /// Returns the number of the calling thread in its block of the task.
   GRAVEL_BOTH uint32_t rank() const { return team.rank(); }
-  /// Threads of the task's block.
+  /// Returns the number of threads of the task's block.
   GRAVEL_BOTH uint32_t size() const { return team.size(); }
-  /// Number of the calling thread in the task.
+  /// Returns the number of the calling thread in the task.
   GRAVEL_BOTH uint32_t first() const { return block * team.size() + team.rank(); }
-  /// Threads of the task, in all its blocks.
+  /// Returns the number of threads of the task, in all its blocks.
   GRAVEL_BOTH uint32_t stride() const { return blocks * team.size(); }
   /// Waits for the threads of this block of the task.
   GRAVEL_BOTH void sync() const { team.sync(); }
@@ -98,7 +99,7 @@ struct gravel_task_t {
 
 namespace gravel::detail {
 
-/// What operator() of a task takes: (const gravel_task_t&, T* target, const P* payload, A...).
+/// The parameters of a task's operator(): (const gravel_task_t&, T* target, const P* payload, A...).
 template <class F>
 struct task_operator {
   static constexpr bool known = false;
@@ -113,7 +114,7 @@ struct task_operator<R (H::*)(const gravel_task_t&, T*, const P*, A...) const> {
   static constexpr bool copyable = (std::is_trivially_copyable_v<A> && ...);
   static constexpr uint32_t words = (0 + ... + static_cast<uint32_t>((sizeof(A) + 7) / 8));
 
-  /// Puts arguments, each in words of its own, to `to`.
+  /// Writes the arguments to `to`, each in words of its own.
   GRAVEL_BOTH static void pack(uint64_t* to, const A&... arguments) {
     uint32_t at = 0;
     ((to[at + (sizeof(A) - 1) / 8] = 0,
@@ -136,7 +137,7 @@ struct task_operator<R (H::*)(const gravel_task_t&, T*, const P*, A...) const> {
   }
 #if GRAVEL_CUDA
 #pragma nv_diagnostic push
-#pragma nv_diag_suppress 20014  // a task is compiled for one side; who calls knows for which
+#pragma nv_diag_suppress 20014  // a task is compiled for one side; the caller knows for which
 #pragma nv_diag_suppress 20011
 #endif
   template <class Task, size_t... I>
@@ -161,7 +162,7 @@ constexpr gravel_task_shape shape_of() {
   else return {};
 }
 
-/// Which of its rules a task breaks, each as one line of the compiler.
+/// Checks the rules of a task. The compiler prints one line for each broken rule.
 template <class Task>
 struct task_check {
   static_assert(has_name<Task>, "a task has a name: static constexpr const char* name = \"...\";");

@@ -1,8 +1,9 @@
-// Resident workers: each block looks at the next slot of each ring of its PE, and works on the tasks that concern it.
+// Resident workers: each block polls the next slot of each ring of its PE, and runs its part of the tasks that concern
+// it.
 //
-// Of W workers the task of a ticket concerns those of numbers ticket % W, ticket % W + 1, ..., as many as it has
-// blocks; with more blocks than workers each runs several. So nobody hands tasks out; the first tag says all that is
-// needed.
+// Of W workers, the task of a ticket concerns the workers ticket % W, (ticket + 1) % W, ..., as many as the task has
+// blocks. If it has more blocks than there are workers, each worker runs several. So nothing distributes the tasks: the
+// tag of the first word is enough.
 #pragma once
 #include <algorithm>
 
@@ -11,12 +12,12 @@
 
 namespace gravel::detail {
 
-/// What workers and the host share beside the queue's symmetric memory.
+/// Memory that workers and the host share, in addition to the queue's symmetric memory.
 struct task_place {
   task_descriptor* descriptors;  ///< pinned; memory.shape.descriptors()
 };
 
-/// Sends what is kept in the own ring, if there is room for it now. Thread scope: the team.
+/// Sends a task that is kept in the own ring, if there is room for it now. Thread scope: the team.
 __device__ GRAVEL_NOINLINE inline bool send_kept(const gravel_task_handle& q, copy_team team, const open_task& task) {
   const task_head head = task.head();
   task_order o;
@@ -31,21 +32,21 @@ __device__ GRAVEL_NOINLINE inline bool send_kept(const gravel_task_handle& q, co
   return send_from_task(q, team, o, head.pe(), false);
 }
 
-/// A worker's block: its place in each ring, and the next task.
+/// A worker, in its block: its place in each ring, and the next task.
 template <class... Tasks>
 class resident_worker {
  public:
   static constexpr uint32_t most_rings = 512;
   static constexpr uint32_t most_blocks = std::max({shape_of<Tasks>().blocks...});  ///< of a task
-  /// The ticket that the worker looks for in a ring, and where it will be.
+  /// The next ticket of a ring for which the worker polls, and its slot.
   struct alignas(16) ring_cursor {
     uint64_t next;
     task_slot* slot;
   };
   struct state {
     ring_cursor at[most_rings];
-    uint32_t rank[most_rings];  ///< of this worker among those that the ticket may concern
-    uint32_t first_ring;        ///< of those that are looked at next; 0 if there are no more than 32
+    uint32_t rank[most_rings];  ///< of this worker among the workers that the ticket may concern
+    uint32_t first_ring;        ///< of the rings that are polled next; 0 if there are no more than 32
     open_task task;
   };
 
@@ -64,7 +65,7 @@ class resident_worker {
     }
     __syncthreads();
   }
-  /// Behind the last look of the block.
+  /// Ends the worker, after the last poll of the block.
   GRAVEL_DEVICE void leave(const service_view& view) {
     __syncthreads();
     for (uint32_t r = threadIdx.x; r < rings(); r += blockDim.x) *cursor(r) = s_.at[r].next;
@@ -74,12 +75,12 @@ class resident_worker {
     if (sees_any()) ring_for_workers(view.control);
   }
 
-  /// Looks once, at up to 32 rings. The tag of the task that is open now; 0: there is none. Thread scope: the first
-  /// warp.
-  GRAVEL_DEVICE uint64_t look(uint32_t lane) {
-    // The first tags, and the words of the ring that was served last: mostly the next task comes from there, and then
-    // all of it is here. The lane of that ring reads its first word. That load is last and acquires; so on a GPU all
-    // are one way to memory and back.
+  /// Polls up to 32 rings once. Returns the tag of the task that is open now, or 0 if there is none. Thread scope: the
+  /// first warp.
+  GRAVEL_DEVICE uint64_t poll(uint32_t lane) {
+    // Reads the first tags of the rings, and all words of the ring that was served last: mostly the next task comes
+    // from there, and then the whole command has been read. The lane of that ring reads its first word. Its load is
+    // last and acquires, so on a GPU all loads take one round trip to memory.
     const uint32_t first = rings() > 32 ? s_.first_ring : 0, ring = first + lane, which = (lane - last_) % 32;
     const bool is_ring = ring < rings();
     ring_cursor at{};
@@ -100,10 +101,10 @@ class resident_worker {
     const uint32_t some = __ballot_sync(~0u, mine);
     if (rings() > 32 && lane == 0) s_.first_ring = first + 32 < rings() ? first + 32 : 0;
     if (some == 0) {
-      __syncwarp();  // the next look reads what advance() has written
+      __syncwarp();  // the next poll reads what advance() has written
       return 0;
     }
-    // Another lane first at each look, so that no ring waits for ever.
+    // Each poll begins at another lane, so that no ring waits for ever.
     const uint32_t turned = some & ~((2u << last_ % 32) - 1u);
     const uint32_t from = static_cast<uint32_t>(__ffs(static_cast<int>(turned ? turned : some))) - 1,
                    found = first + from;
@@ -128,7 +129,7 @@ class resident_worker {
     return tag;
   }
 #if !GRAVEL_CUDA
-  /// CPU backend: until there is something to see, or the kernel is to end. Where one lane waits, the thread may sleep.
+  /// CPU backend: waits until a ring has a task, or the kernel is to end. Since one lane waits, the thread may sleep.
   void wait_alone(const service_life* life, uint32_t lane) {
     if (lane == 0)
       for (relax wait; load_relaxed(&life->stop) == 0 && !sees_any(); wait.attentively()) {
@@ -137,7 +138,7 @@ class resident_worker {
   }
 #endif
 
-  /// All of this worker's blocks of the open task, with that tag. Thread scope: the team, which is the block or its
+  /// Runs this worker's blocks of the open task, which has this tag. Thread scope: the team, which is the block or its
   /// first warp.
   GRAVEL_DEVICE void run(const copy_team& team, uint64_t tag) {
     open_task& task = s_.task;
@@ -157,7 +158,7 @@ class resident_worker {
   GRAVEL_DEVICE uint32_t rings() const { return q_.memory.shape.rings(); }
   GRAVEL_DEVICE uint64_t* word(uint64_t offset) const { return reinterpret_cast<uint64_t*>(q_.g.heap + offset); }
   GRAVEL_DEVICE uint64_t* cursor(uint32_t ring) const { return word(q_.memory.cursor(blockIdx.x, ring)); }
-  /// Whether the workers of this PE sleep.
+  /// Notifies all PEs of whether this PE's workers sleep.
   GRAVEL_DEVICE void notify_all(uint64_t asleep) const {
     for (uint32_t pe = 0; pe < q_.g.n_pes; ++pe)
       if (char* const heap = pe == q_.g.my_pe ? q_.g.heap : peer_heap(q_.g, static_cast<int>(pe)))
@@ -168,8 +169,8 @@ class resident_worker {
       if (task_tag::compare(load_relaxed(&s_.at[r].slot->words[0].tag), s_.at[r].next) >= 0) return true;
     return false;
   }
-  /// On to the first ticket of a ring from `next` on that may concern this worker, whose rank for `next` is `rank`.
-  /// Those between cannot, as no task has so many blocks; so they are not looked at.
+  /// Moves to the first ticket of a ring, from `next` on, that may concern this worker, whose rank for `next` is
+  /// `rank`. The tickets in between cannot concern it, since no task has so many blocks; they are not polled.
   GRAVEL_DEVICE void go_to(uint32_t ring, uint64_t next, uint32_t rank) {
     const uint32_t skipped = rank < most_blocks ? 0 : rank - (most_blocks - 1);
     s_.at[ring] = {next + skipped, slot_at(q_, ring, next + skipped)};
@@ -178,14 +179,14 @@ class resident_worker {
   GRAVEL_DEVICE void advance(uint32_t ring) {
     go_to(ring, s_.at[ring].next + 1, s_.rank[ring] ? s_.rank[ring] - 1 : gridDim.x - 1);
   }
-  /// How many workers a task concerns.
+  /// Returns how many workers a task concerns.
   GRAVEL_DEVICE static uint32_t workers_of(uint64_t tag) {
     const task_start start = task_tag::start(tag);
     return start == task_start::warp || start == task_start::workers ? task_tag::blocks(tag) : 1;
   }
 
-  /// What found no room: sent now if there is some, else looked at again later. Its new ticket is counted before its
-  /// old one has ended.
+  /// Sends a task that found no room, if there is room now; otherwise a later poll tries again. The new ticket is
+  /// counted before the old one has ended.
   GRAVEL_DEVICE void forward(const copy_team& team) {
     open_task& task = s_.task;
     const bool sent = send_kept(q_, team, task);
@@ -201,7 +202,8 @@ class resident_worker {
     team.sync();
   }
 
-  /// A descriptor for the host, which ends the task. There are as many as slots, so there is always room.
+  /// Writes a descriptor for the host, which ends the task. There are as many descriptors as slots, so there is always
+  /// room.
   GRAVEL_DEVICE void hand_to_host(const copy_team& team) {
     if (team.is_leader()) {
       const open_task& task = s_.task;
@@ -221,37 +223,37 @@ class resident_worker {
   const task_place& place_;
   service_block& here_;
   state& s_;
-  uint64_t taken_ = 0;  ///< tasks that this worker has begun; the leader's
+  uint64_t taken_ = 0;  ///< tasks that this worker has begun; the leader counts
   uint32_t last_ = 0;   ///< ring that was served last
-  relax idle_;          ///< while what waits to be forwarded finds no room
+  relax idle_;          ///< for waits while a task in the own ring finds no room
 };
 
-/// Grid: the workers. `number`: of this launch, which the last block to start writes for the host, as that of a service
-/// does [V3].
+/// The kernel of the workers. Grid: the workers. `number`: of this launch; the last block to start writes it for the
+/// host, as in a service [V3].
 template <uint32_t THREADS, class... Tasks>
 __global__ void __launch_bounds__(THREADS, 1)
     work(const __grid_constant__ gravel_task_handle queue, const __grid_constant__ task_place place,
          const __grid_constant__ service_view view, service_life* life, uint64_t number) {
-  if (number == 0) return;  // it was started to be loaded
+  if (number == 0) return;  // launched only to load the kernel
   __shared__ typename resident_worker<Tasks...>::state state;
   const uint32_t lane = threadIdx.x % 32;
-  const bool looks = threadIdx.x < 32;
+  const bool polls = threadIdx.x < 32;
   resident_worker<Tasks...> worker(queue, place, view.block(blockIdx.x), state);
   worker.begin();
   service_end end;
   if (threadIdx.x == 0 && fetch_add_acq_rel<scope::device>(&life->resident, uint64_t{1}) + 1 == gridDim.x)
     store_release(&view.control->resident, number);  // [V3]
   for (;;) {
-    if (looks) {
+    if (polls) {
       uint64_t next = open_task::stop;
-      for (;;) {  // on a GPU without a pause: what comes is to be seen at once
+      for (;;) {  // on a GPU without a pause: a new task must be seen at once
 #if !GRAVEL_CUDA
         worker.wait_alone(life, lane);
 #endif
         if (lane == 0) end.poll_host(view.control, life);
-        const uint64_t stop = service_end::word(life);  // used behind the look, so that loads overlap
-        const uint64_t tag = worker.look(lane);
-        if (__any_sync(~0u, stop != 0)) break;  // a task that is open is looked at again
+        const uint64_t stop = service_end::word(life);  // used after the poll, so that loads overlap
+        const uint64_t tag = worker.poll(lane);
+        if (__any_sync(~0u, stop != 0)) break;  // an open task is found again
         if (tag == 0) continue;
         if (task_tag::start(tag) != task_start::warp) {
           next = tag;

@@ -8,7 +8,7 @@
 //   fence             open_order::fence of the leader: in send behind what it staged, else in prepare, before the ticket is waited for
 //   word 0, word 1    store_tagged; word 0, which is looked at first, is the leader's   [T1]
 //   full fence        behind its word, before it looks at `asleep`
-//   worker            resident_worker::look, leave; the acquire is load_tagged of word 0
+//   worker            resident_worker::poll, leave; the acquire is load_tagged of word 0
 //
 // Claims: who sees word 0 sees the payload of both threads, and word 1 when its tag is there; the task runs, whenever the workers go to sleep.
 //

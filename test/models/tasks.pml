@@ -8,7 +8,7 @@
 //   wait for done    wait_for_slot                                [T2] acquire
 //   head, body       open_order::write (task_put.pml has its fences)   [T1]
 //   pass over        resident_worker::go_to
-//   compare the tag  resident_worker::look, workers_of
+//   compare the tag  resident_worker::poll, workers_of
 //   wait for body    read_words; words that look read along with the tags of slots are taken by their own tags, too   [T1]
 //   ended, done      run_open, free_slot                          [T2] release
 //
