@@ -50,7 +50,7 @@ struct am_message {
     for (uint32_t i = 0; i < pieces; ++i) {
       if constexpr (!is_compact) data[i] = whole[i];
       else if constexpr (traits::bytes == 0) data[i] = 0;
-      else data[i] = static_cast<uint32_t>(whole[(i / 2 + 1) / 2].word[(i / 2 + 1) % 2] >> i % 2 * 32);
+      else data[i] = unpack_argument(whole, i);
     }
   }
   static constexpr row_kind kind =
@@ -131,7 +131,7 @@ GRAVEL_BOTH void run_handler(const gravel_t& g, const handler_context<Handler>& 
   for (unit& u : whole) u = {{0, 0}};
   for (uint32_t i = 0; i < am_message<Handler>::pieces; ++i) {
     if constexpr (handler_traits<Handler>::bytes == 0) break;
-    whole[(i / 2 + 1) / 2].word[(i / 2 + 1) % 2] |= uint64_t{message[i]} << i % 2 * 32;
+    pack_argument(whole, i, message[i]);
   }
   run_handler<Handler>(g, mine, static_cast<const unit*>(whole));
 }

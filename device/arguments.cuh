@@ -52,7 +52,7 @@ GRAVEL_BOTH T unpack(const unit* message) {
   return result.value;
 }
 
-/// The arguments of a handler. They follow each other in a message, from byte 8 on.
+/// The arguments of a handler. They follow each other in a message, from byte `arguments_begin` on.
 template <class... A>
 struct argument_list {
   static constexpr uint32_t bytes = (0 + ... + static_cast<uint32_t>(sizeof(A)));
@@ -67,7 +67,7 @@ struct argument_list {
   }
   GRAVEL_BOTH static constexpr uint32_t offset(size_t i) {
     constexpr uint32_t sizes[] = {static_cast<uint32_t>(sizeof(A))..., 0};
-    uint32_t at = 8;
+    uint32_t at = arguments_begin;
     for (size_t before = 0; before < i; ++before) at += sizes[before];
     return at;
   }

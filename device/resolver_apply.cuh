@@ -28,7 +28,7 @@ __device__ GRAVEL_NOINLINE void resolve_one(const gravel_t& g, const unit* messa
 __device__ __forceinline__ bool resolve_simple(const gravel_t& g, const unit& m) {
   constexpr uint8_t type = static_cast<uint8_t>(value_type::u64);
   constexpr uint64_t add = make_word0(op::add, type, 0), put = make_word0(op::put, type, 0);
-  const uint64_t offset = offset_of(m.word[0]), what = m.word[0] & 0xffff;
+  const uint64_t offset = offset_of(m.word[0]), what = m.word[0] & word0_fields::operation_and_type;
   if ((what != add && what != put) || offset > g.heap_bytes - 8 || offset % 8) return false;
   auto* at = reinterpret_cast<uint64_t*>(g.heap + offset);
   if (what == add) add_scattered(at, m.word[1]);

@@ -4,7 +4,7 @@
 // wide form, which every message has: 1 to 4 units of 16 bytes (an active message: up to 17, a bulk put: as many as it
 // needs). The first word holds all that a receiver needs to check the message.
 //
-//   word 0:  bits 0-7 operation | 8-15 type | 16-63 offset into the heap
+//   word 0 (word0_fields):  bits 0-7 operation | 8-15 type | 16-63 offset into the heap
 //   put, add, and, or, xor, min, max:  word 1 = value, in the low bytes
 //   get:            word 1 = requester << 48 | offset in the requester's heap
 //   fetch_add ... fetch:  word 1 = operand                word 2 = requester << 48 | reply cell
@@ -97,27 +97,99 @@ GRAVEL_BOTH constexpr uint32_t sink_of(uint32_t pe, sink_kind kind) { return pe 
 GRAVEL_BOTH constexpr uint32_t pe_of_sink(uint32_t sink) { return sink / 2; }
 GRAVEL_BOTH constexpr sink_kind kind_of_sink(uint32_t sink) { return static_cast<sink_kind>(sink & 1); }
 
+/// Bits FIRST to FIRST + BITS - 1 of a word of a message.
+template <uint32_t FIRST, uint32_t BITS>
+struct word_field {
+  static constexpr uint32_t first = FIRST, end = FIRST + BITS;
+  static constexpr uint64_t max = ~uint64_t{0} >> (64 - BITS);
+  /// The word in which this field is `value`, at most `max`, and all others are 0.
+  GRAVEL_BOTH static constexpr uint64_t pack(uint64_t value) { return value << FIRST; }
+  GRAVEL_BOTH static constexpr uint64_t unpack(uint64_t word) { return word >> FIRST & max; }
+};
+
+/// The fields of word 0 of a wide message.
+struct word0_fields {
+  using operation = word_field<0, 8>;
+  using type = word_field<8, 8>;      ///< the whole type byte
+  using offset = word_field<16, 48>;  ///< into the heap; not in active messages
+  // The type byte of a get or its reply has flags above the value type.
+  using value = word_field<8, 6>;  ///< value_type
+  // An active message has these fields instead of an offset.
+  using handler = word_field<16, 32>;         ///< id
+  using argument_bytes = word_field<48, 16>;  ///< at most max_am_bytes
+  /// Mask of operation and type, which together select the code that applies a message.
+  static constexpr uint64_t operation_and_type = (uint64_t{1} << type::end) - 1;
+};
+static_assert(word0_fields::type::first == word0_fields::operation::end);
+static_assert(word0_fields::offset::first == word0_fields::type::end && word0_fields::offset::end == 64);
+static_assert(word0_fields::offset::max == max_offset);
+static_assert(word0_fields::handler::first == word0_fields::offset::first);
+static_assert(word0_fields::argument_bytes::first == word0_fields::handler::end);
+static_assert(word0_fields::argument_bytes::end == 64 && max_am_bytes <= word0_fields::argument_bytes::max);
+static_assert(static_cast<uint64_t>(value_type::count) <= word0_fields::value::max);
+static_assert((odd_parity | host_origin) == 0xff - word0_fields::value::max);
+
+/// Packs word 0. Its fields are read by op_of(), type_byte(), type_of() and offset_of().
 GRAVEL_BOTH constexpr uint64_t make_word0(op o, uint8_t type, uint64_t offset) {
-  return static_cast<uint64_t>(o) | static_cast<uint64_t>(type) << 8 | offset << 16;
+  using f = word0_fields;
+  return f::operation::pack(static_cast<uint64_t>(o)) | f::type::pack(type) | f::offset::pack(offset);
 }
-GRAVEL_BOTH constexpr op op_of(uint64_t word0) { return static_cast<op>(word0 & 0xff); }
-GRAVEL_BOTH constexpr uint8_t type_byte(uint64_t word0) { return static_cast<uint8_t>(word0 >> 8); }
-GRAVEL_BOTH constexpr value_type type_of(uint64_t word0) { return static_cast<value_type>(type_byte(word0) & 0x3f); }
-GRAVEL_BOTH constexpr uint64_t offset_of(uint64_t word0) { return word0 >> 16; }
+GRAVEL_BOTH constexpr op op_of(uint64_t word0) { return static_cast<op>(word0_fields::operation::unpack(word0)); }
+GRAVEL_BOTH constexpr uint8_t type_byte(uint64_t word0) {
+  return static_cast<uint8_t>(word0_fields::type::unpack(word0));
+}
+GRAVEL_BOTH constexpr value_type type_of(uint64_t word0) {
+  return static_cast<value_type>(word0_fields::value::unpack(word0));
+}
+GRAVEL_BOTH constexpr uint64_t offset_of(uint64_t word0) { return word0_fields::offset::unpack(word0); }
 /// Replies to requests. No more replies than requests may be under way.
 GRAVEL_BOTH constexpr bool is_answer(op o) { return o == op::put_reply || o == op::cell_reply || o == op::bulk_reply; }
+/// Packs word 0 of an active message. Its fields are read by handler_of() and argument_bytes_of().
 GRAVEL_BOTH constexpr uint64_t make_am_word0(uint32_t handler, uint32_t argument_bytes) {
-  return make_word0(op::am, 0, handler | uint64_t{argument_bytes} << 32);
+  using f = word0_fields;
+  return f::operation::pack(static_cast<uint64_t>(op::am)) | f::handler::pack(handler) |
+         f::argument_bytes::pack(argument_bytes);
 }
-GRAVEL_BOTH constexpr uint32_t handler_of(uint64_t word0) { return static_cast<uint32_t>(word0 >> 16); }
-GRAVEL_BOTH constexpr uint32_t argument_bytes_of(uint64_t word0) { return static_cast<uint32_t>(word0 >> 48); }
+GRAVEL_BOTH constexpr uint32_t handler_of(uint64_t word0) {
+  return static_cast<uint32_t>(word0_fields::handler::unpack(word0));
+}
+GRAVEL_BOTH constexpr uint32_t argument_bytes_of(uint64_t word0) {
+  return static_cast<uint32_t>(word0_fields::argument_bytes::unpack(word0));
+}
 
-/// A reply address: 16 bits of PE, 48 bits of offset or cell.
-GRAVEL_BOTH constexpr uint64_t make_return(uint32_t pe, uint64_t where) {
-  return static_cast<uint64_t>(pe) << 48 | where;
+/// Byte of a wide active message at which its arguments begin: behind word 0.
+constexpr uint32_t arguments_begin = 8;
+/// The place of argument word `w`, of 4 bytes, in the units of a wide active message.
+struct argument_place {
+  uint32_t unit, word, shift;
+  GRAVEL_BOTH constexpr explicit argument_place(uint32_t w)
+      : unit((w / 2 + 1) / 2), word((w / 2 + 1) % 2), shift(w % 2 * 32) {}
+};
+static_assert(argument_place(0).unit * sizeof(unit) + argument_place(0).word * sizeof(uint64_t) == arguments_begin);
+/// Packs argument word `w` into a wide active message in which it is 0 so far.
+GRAVEL_BOTH constexpr void pack_argument(unit* message, uint32_t w, uint32_t value) {
+  const argument_place at(w);
+  message[at.unit].word[at.word] |= uint64_t{value} << at.shift;
 }
-GRAVEL_BOTH constexpr uint32_t return_pe(uint64_t word) { return static_cast<uint32_t>(word >> 48); }
-GRAVEL_BOTH constexpr uint64_t return_where(uint64_t word) { return word & max_offset; }
+/// Unpacks argument word `w` of a wide active message.
+GRAVEL_BOTH constexpr uint32_t unpack_argument(const unit* message, uint32_t w) {
+  const argument_place at(w);
+  return static_cast<uint32_t>(message[at.unit].word[at.word] >> at.shift);
+}
+
+/// The fields of a reply address: the PE that made the request, and an offset in its heap or the number of a cell.
+struct return_fields {
+  using where = word_field<0, 48>;
+  using pe = word_field<48, 16>;
+};
+static_assert(return_fields::where::max == max_offset && max_pes <= return_fields::pe::max);
+GRAVEL_BOTH constexpr uint64_t make_return(uint32_t pe, uint64_t where) {
+  return return_fields::pe::pack(pe) | return_fields::where::pack(where);
+}
+GRAVEL_BOTH constexpr uint32_t return_pe(uint64_t word) {
+  return static_cast<uint32_t>(return_fields::pe::unpack(word));
+}
+GRAVEL_BOTH constexpr uint64_t return_where(uint64_t word) { return return_fields::where::unpack(word); }
 
 GRAVEL_BOTH constexpr uint32_t bytes_of(value_type t) {
   switch (t) {
@@ -157,7 +229,9 @@ GRAVEL_BOTH constexpr bool takes_type(op o, value_type t) {
   return bytes_of(t) >= 4 && (!is_float || takes_floats);
 }
 
-GRAVEL_BOTH constexpr uint32_t am_units(uint32_t argument_bytes) { return (8 + argument_bytes + 15) / 16; }
+GRAVEL_BOTH constexpr uint32_t am_units(uint32_t argument_bytes) {
+  return (arguments_begin + argument_bytes + 15) / 16;
+}
 constexpr uint32_t max_am_units = am_units(max_am_bytes);
 /// Bulk operations. A bulk message never shares a row with other messages, so a receiver that reads the first message
 /// of a row knows what all of them are.

@@ -33,13 +33,21 @@ struct row_kind {
   friend GRAVEL_BOTH constexpr bool operator==(row_kind a, row_kind b) { return a.bits() == b.bits(); }
   /// The kind as one word. It is never 0 in a kind that has messages.
   GRAVEL_BOTH constexpr uint64_t bits() const {
-    return words | static_cast<uint64_t>(operation) << 16 | uint64_t{type} << 24 | uint64_t{handler} << 32;
+    return words_field::pack(words) | operation_field::pack(static_cast<uint64_t>(operation)) | type_field::pack(type) |
+           handler_field::pack(handler);
   }
   GRAVEL_BOTH static constexpr row_kind of_bits(uint64_t bits) {
-    return {static_cast<uint16_t>(bits), static_cast<op>(bits >> 16), static_cast<uint8_t>(bits >> 24),
-            static_cast<uint32_t>(bits >> 32)};
+    return {static_cast<uint16_t>(words_field::unpack(bits)), static_cast<op>(operation_field::unpack(bits)),
+            static_cast<uint8_t>(type_field::unpack(bits)), static_cast<uint32_t>(handler_field::unpack(bits))};
   }
   static constexpr uint32_t words_of_unit = 4;
+
+ private:
+  // The members in the word of bits(): where they lie in memory, too.
+  using words_field = word_field<0, 16>;
+  using operation_field = word_field<16, 8>;
+  using type_field = word_field<24, 8>;
+  using handler_field = word_field<32, 32>;
 };
 static_assert(sizeof(row_kind) == 8);
 
@@ -123,7 +131,7 @@ GRAVEL_BOTH uint32_t widen(const row_kind& kind, const uint32_t* message, unit (
     for (unit& u : to) u = {{0, 0}};
     to[0].word[0] = make_am_word0(kind.handler, kind.type);
     for (uint32_t w = 0; w < max_compact_words; ++w)
-      if (w * 4 < kind.type) to[(w / 2 + 1) / 2].word[(w / 2 + 1) % 2] |= uint64_t{message[w]} << w % 2 * 32;
+      if (w * 4 < kind.type) pack_argument(to, w, message[w]);
     return units;
   }
   const auto type = static_cast<value_type>(kind.type);
