@@ -1,5 +1,6 @@
-// Groups of lanes that send to several bins at once (device/peer_bins.cuh, add_together): each round the lanes that can go on write, what is
-// full is pushed, the others try again. One bin alone, its orders and its wrap are peer_bins.pml's matter.
+// Groups of lanes that send to several bins at once (device/peer_bins.cuh, add_together): each round the lanes that can
+// go on write, what is full is pushed, the others try again. One bin alone, its orders and its wrap are peer_bins.pml's
+// matter.
 //
 //   step here   in add_together                                          label
 //   reserve     block_add_relaxed, once for the lanes of a bin
@@ -8,9 +9,9 @@
 //   count       block_add of those of a part that went                   [B3]
 //   push        push: written = 0, holds = generation + 2                [B4] release
 //
-// Claims: no place is written before what lay there is pushed, a half is pushed when all its places are written, and no group waits for ever
-// (a state in which nobody can go on is an error). The lanes of a part may find different words, as they look one after the other: SPLIT=1
-// lets one of two go although both could.
+// Claims: no place is written before what lay there is pushed, a half is pushed when all its places are written, and no
+// group waits for ever (a state in which nobody can go on is an error). The lanes of a part may find different words,
+// as they look one after the other: SPLIT=1 lets one of two go although both could.
 //
 // BROKEN=1: a group waits until all its lanes can go.   BROKEN=2: all lanes of a part are counted when one of them went.
 #ifndef BROKEN

@@ -1,7 +1,7 @@
 // The block poller: which of a block's warps polls the channels, and the hand-offs that it leaves for waiting warps
-// (lib/channel/block_poller.cuh). The channels are a number of tickets here. A poller takes one ticket for itself and up
-// to SHARE for other warps; the number of the poll stands for the channel. A warp ends when it has run BATCHES tickets,
-// or when all tickets are done.
+// (lib/channel/block_poller.cuh). The channels are a number of tickets here. A poller takes one ticket for itself and
+// up to SHARE for other warps; the number of the poll stands for the channel. A warp ends when it has run BATCHES
+// tickets, or when all tickets are done.
 //
 //   step here      in the code
 //   polls          block_poller::try_acquire: free -> polling       [K10]; waiting_warps()

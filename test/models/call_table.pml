@@ -1,18 +1,23 @@
-// Calls of one key that a block makes become one (lib/critical/call_table.cuh): lanes that put calls into a table of few places, add to what is there, or
-// take its place. Every call says 1. The block begins and ends twice.
+// Calls of one key that a block makes become one call (lib/critical/call_table.cuh). Lanes put calls into a table of
+// few places: a lane adds its call to the one that is there, or takes its place. Every call says 1. The block begins
+// and ends twice.
 //
 //   step here                        in the code                                     label
-//   lock                             call_table::visit, one try of some              [C1]
+//   lock                             call_table::visit, one of some tries            [C1]
 //   worth, key, value, one by one    call_table::change
 //   unlock                           the same                                        [C1]
 //   go on                            the lane makes the call that it has             (critical_sender::make)
 //   empty                            the barrier of critical_sender::end, then call_table::empty
 //
-// Claims: of each key as many calls are made as there were; two lanes never have a place at once; all end.
+// Claims: the calls of each key add up to the number that was made; a place never belongs to two lanes at once; all
+// end.
 //
-// BROKEN=1: a place is changed without its lock.             BROKEN=2: the lock is given back before the value is written.
-// BROKEN=3: who takes another's place goes on with its own.  BROKEN=4: calls are added without a look at the key.
-// BROKEN=5: the table is emptied while lanes call.           BROKEN=6: what was emptied is still there when the block begins again.
+// BROKEN=1: a place is changed without its lock.
+// BROKEN=2: the lock is released before the value is written.
+// BROKEN=3: a lane that takes the place of another call goes on with its own.
+// BROKEN=4: calls are added without comparing the key.
+// BROKEN=5: the table is emptied while lanes call.
+// BROKEN=6: emptied calls are still there when the block begins again.
 #ifndef BROKEN
 #define BROKEN 0
 #endif

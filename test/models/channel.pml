@@ -1,5 +1,6 @@
-// A channel (lib/channel/channel.cuh): producers and consumers that share its words, at the size at which rounds and chunks meet: chunks of
-// two tickets instead of 32. Each atomic access is a step; the elements are their tickets.
+// A channel (lib/channel/channel.cuh): producers and consumers that share its words, at the smallest size at which
+// rounds and chunks interact: chunks of two tickets instead of 32. Each atomic access is a step; the elements are their
+// tickets.
 //
 //   step here       in the code
 //   take_room       slots::take_room, with refresh where there is too little: [K1]
@@ -8,31 +9,32 @@
 //   claim           channel::claim_offered: [K7]
 //   offer           channel::offer, by one lane: the count, the tail, the compare and swap of `ready`; [K7]
 //   publish         channel::publish: a producer's offer, of which it takes nothing
-//   offer_own       channel::commit_and_offer: behind one fence the counts [K4], the compare and swap of `ready` [K9], and then [K7]; on the GPU others
-//                   may see the counts later than the rest
+//   offer_own       channel::commit_and_offer: after one fence the counts [K4], the compare and swap of `ready` [K9],
+//                   and then [K7]; on the GPU others may see the counts later than the rest
 //   head            channel::take_claimed: [K8], and then [K9]
-//   read, free      channel::read, free: [K3]; what a consumer took may lie in two chunks
+//   read, free      channel::read, free: [K3]; the elements of one consumer may lie in two chunks
 //
-// Claims: nobody touches a slot that another holds; what is read was written; each element is taken once, all are taken; elements that are
-// reserved and not done are never more than the capacity; tickets are taken only as far as `ready` has got, so that [K9] waits for nobody; in
-// the end all room is back.
+// Claims: no lane touches a slot that another one holds; each element is read as it was written and taken once, and all
+// are taken; elements that are reserved and not done are never more than the capacity; tickets are taken only as far as
+// `ready` has got, so that [K9] waits for no other lane; in the end all room is back.
 //
-// LAG=1: what `ready` has become is seen some time later, as by loads on a GPU; the compare and swap knows it. Who reads a slot must have seen that it is ready.
+// LAG=1: a new value of `ready` is seen some time later, as by loads on a GPU; the compare and swap knows it. A lane
+// that reads a slot must have seen that it is ready.
 //
 // BROKEN=1: commits before it writes.
 // BROKEN=2: frees before it reads.
 // BROKEN=3: reads the tail before the count of commits.
 // BROKEN=4: as many slots as the capacity: no spare chunk.
 // BROKEN=5: offers without compare and swap: ready is read, then written.
-// BROKEN=6: takes room that was there when it looked, and may have gone.
+// BROKEN=6: takes room that it saw a moment ago, and that may be gone.
 // BROKEN=7: a chunk that is partly committed is offered up to its count, whatever the tail is.
 // BROKEN=8: room comes back for all that are done, whether those of an older chunk are or not.
-// BROKEN=9: takes what was offered when it looked, and may have gone.
-// BROKEN=10: does not give back what it found missing.
-// BROKEN=11: what is offered includes what the one who offers takes itself.
-// BROKEN=12: a producer offers up to what it has committed, whether what is before that is committed or not.
-// BROKEN=13: a producer offers what it has committed, and does not move `ready`: others offer it again.
-// BROKEN=14: a producer offers its own, and moves `ready` behind it, whether what is before it is ready or not.
+// BROKEN=9: takes elements that it saw offered a moment ago, and that may be gone.
+// BROKEN=10: does not return what it took too much.
+// BROKEN=11: the offer includes the elements that the offering lane takes itself.
+// BROKEN=12: a producer offers up to its last commit, whether the elements before are committed or not.
+// BROKEN=13: a producer offers its commits and does not move `ready`: others offer them again.
+// BROKEN=14: a producer offers its own, and moves `ready` behind them, whether the elements before are ready or not.
 // BROKEN=15: reads before it has seen that `ready` has got there.
 #ifndef BROKEN
 #define BROKEN 0

@@ -1,23 +1,30 @@
-// gravel_wait_quiescent among PEs that reach each other's memory (wait_for_end in device/settle.cuh): rounds in which each PE waits until
-// what it has sent is applied and tells all others whether it had sent anything since the round before.
+// gravel_wait_quiescent among PEs that reach each other's memory (wait_for_end in device/settle.cuh). It works in
+// rounds. In each round a PE waits until all its messages are applied, and reports to all others whether it has sent
+// anything since the round before.
 //
 //   step here    in the code                                                                        label
 //   count        part_of_tickets, compared with the round before
-//   target       flush_peers, flush_all, servers: what has a ticket now
+//   target       flush_peers, flush_all, services: the tickets that are taken now
 //   applied      done words, flush_done, service_block::applied                                     [P2]
-//   tell         theirs[rank].round[number % 2] = 2 * number + sent, in any order                    [S3] release
-//   see          until all words here are of this round                                              [S3] acquire
-//   handle       a handler or a server: what it sends has its ticket before its own message is done
+//   report       theirs[rank].round[number % 2] = 2 * number + sent, in any order                   [S3] release
+//   see          until all words here are of this round                                             [S3] acquire
+//   handle       a handler or a service block: its messages have tickets before its own message is done
 //
-// Messages go through a ring or, by the handler's choice, through the queue of handlers; each PE handles HANDLERS of
-// them at a time, however slowly. PE 0 and perhaps the others begin each call with a message whose handler sends another, GENERATIONS deep, anywhere.
+// Messages go through a ring or, as the handler chooses, through the queue of handlers; each PE handles HANDLERS of
+// them at a time, however slowly. PE 0 and perhaps the others begin each call with a message whose handler sends
+// another, GENERATIONS deep, anywhere.
 //
-// Claims: when a PE returns, nothing is in flight. All PEs return from every call: if one does not, that shows as an invalid end state.
+// Claims: when a PE returns, nothing is in flight. All PEs return from every call: if one does not, that shows as an
+// invalid end state.
 //
-// BROKEN=1: the first round in which all is applied is enough.      BROKEN=2: tickets are counted after they were waited for.
-// BROKEN=3: one word for all rounds.                                BROKEN=4: a message is done before what its handler sends has its ticket.
-// BROKEN=5: tickets of the queue are not counted.                   BROKEN=6: a PE tells the others without having waited.
-// BROKEN=7: who has sent nothing itself returns.                    BROKEN=8: the queue is not waited for.
+// BROKEN=1: the first round in which all is applied is enough.
+// BROKEN=2: tickets are counted after the wait for them.
+// BROKEN=3: one word for all rounds.
+// BROKEN=4: a message is done before the messages of its handler have tickets.
+// BROKEN=5: tickets of the queue are not counted.
+// BROKEN=6: a PE reports to the others without having waited.
+// BROKEN=7: a PE that has sent nothing itself returns.
+// BROKEN=8: the queue is not waited for.
 // BROKEN=9: rounds begin at 1 again with each call.
 #ifndef BROKEN
 #define BROKEN 0

@@ -1,5 +1,6 @@
-// Flushes of the queue (lib/base/queue.hpp) and its planes (host/aggregator/plane.cpp): a flush returns once everything with a ticket
-// below its target is applied. The queue's slots are a ring (ring.pml): here a ticket is taken, and published some time later.
+// Flushes of the queue (lib/base/queue.hpp) and its planes (host/aggregator/plane.cpp): a flush returns once everything
+// with a ticket below its target is applied. The queue's slots are a ring (ring.pml): here a ticket is taken, and
+// published some time later.
 //
 //   step here          in the code
 //   ask                ask_flush, once: raise `asked`, store, look at `asked` again; a store may overwrite a higher target
@@ -8,8 +9,8 @@
 //   start, finish      step_flushes: packets are closed; flush_done once they are applied
 //   network            applies what lies in closed packets
 //
-// Claims: flush(target) returns after all messages with a ticket below target are applied, and does return. Every wait of the model
-// waits for a change, so what would spin forever shows as an invalid end state.
+// Claims: flush(target) returns after all messages with a ticket below target are applied, and does return. Every wait
+// of the model waits for a change, so what would spin forever shows as an invalid end state.
 //
 // BROKEN=1: who asked for a flush does not look again. BROKEN=2: flush_done before the packets are applied.
 // BROKEN=3: a flush starts before all tickets below its target are taken. BROKEN=4: a flush is asked for in the aggregator's

@@ -1,7 +1,8 @@
-// Critical sections of several keys at service blocks (lib/critical/key_service.cuh). A call visits the owners of its keys in ascending
-// order and holds all keys but the last. If a key is held, the call is parked there, in the room that its caller has reserved. How
-// messages travel is the matter of ring.pml and service.pml; here they arrive at some time. Each key has a service block of its own. A
-// section adds 1 to each of its records, whose values travel with the call.
+// Critical sections of several keys at service blocks (lib/critical/key_service.cuh). A call visits the owners of its
+// keys in ascending order and holds all keys but the last. If a key is held, the call is parked there, in the room that
+// its caller has reserved. How messages travel is the matter of ring.pml and service.pml; here they arrive at some
+// time. Each key has a service block of its own. A section adds 1 to each of its records; their values travel with the
+// call.
 //
 //   step here            in the code                                              label
 //   tickets++, wait      section_call::reserve                                    [K2] acquire
@@ -10,11 +11,15 @@
 //   RETURN               key_service::advance
 //   complete[place]++    key_service::complete                                    [K2] release
 //
-// Claims: no two parked calls use one room; no update is lost; all calls end, and then no key is held and no call is parked.
+// Claims: no two parked calls use one room; no update is lost; all calls end, and then no key is held and no call is
+// parked.
 //
-// BROKEN=1: some calls visit in descending order.                   BROKEN=2: a caller does not wait for its room.
-// BROKEN=3: a call releases its room when it leaves the park list.  BROKEN=4: a key is released and no call that waits for it is run.
-// BROKEN=5: all parked calls are run, though one holds the key.     BROKEN=6: a section of one key runs though its key is held.
+// BROKEN=1: some calls visit in descending order.
+// BROKEN=2: a caller does not wait for its room.
+// BROKEN=3: a call releases its room when it leaves the park list.
+// BROKEN=4: a key is released, and no call that waits for it is run.
+// BROKEN=5: all parked calls are run, though one holds the key.
+// BROKEN=6: a section of one key runs though its key is held.
 // BROKEN=7: the last owner runs the section though another call has its key.
 #ifndef BROKEN
 #define BROKEN 0

@@ -1,5 +1,6 @@
-// Packets, notices and credits: host/aggregator/outbound.*, inbound.*, lib/base/landing.hpp and the receiver. The landing slots of a stream
-// are a ring (ring.pml): [P1] [P2]; what is its own is `arrivals`, and that several streams have only one of it.
+// Packets, notices and credits: host/aggregator/outbound.*, inbound.*, lib/base/landing.hpp and the receiver. The
+// landing slots of a stream are a ring (ring.pml): [P1] [P2]; what is its own is `arrivals`, and that several streams
+// have only one of it.
 //
 //   MODE 0  net: a packet is built in staging memory of one node, travels by a put and a notice or inside a message,
 //           lands in a ring of another node, and credits go back.
@@ -24,11 +25,11 @@
 // packets, a flush returns after all messages appended before it are applied, and it does return: there is no deadlock
 // (waits wait for a change, and every change makes some count larger, so there is no run without end either).
 //
-// Messages of one endpoint keep their order. A put has none: a small packet that is sent inside a message while the
-// put of an earlier one is under way arrives before that one's notice. BROKEN=1: the receiver insists on the order of
+// Messages of one endpoint keep their order. A put has none: a small packet that is sent inside a message while the put
+// of an earlier one is under way arrives before that one's notice. BROKEN=1: the receiver insists on the order of
 // sequences all the same. BROKEN=2: the notice is sent before the put is complete. BROKEN=3: packets are opened without
-// a credit. BROKEN=4: the highest done packet is taken for all before it. BROKEN=5 (MODE 2): what was taken over counts as
-// applied. BROKEN=6: a flush does not close the open packet.
+// a credit. BROKEN=4: the highest done packet is taken for all before it. BROKEN=5 (MODE 2): what was taken over counts
+// as applied. BROKEN=6: a flush does not close the open packet.
 #ifndef BROKEN
 #define BROKEN 0
 #endif

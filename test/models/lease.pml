@@ -1,6 +1,7 @@
-// Residency lease: how the host knows that a resident kernel stays while kernels that need it run (host/pe/launcher_cuda.cuh and
-// device/resolver_state.cuh [H1]; host/pe/residency_cuda.cuh and device/service_kernel.cuh [V4]). Without a lease the kernel ends
-// when its quantum is over, so that calls that wait for all kernels return. A host that finds the kernel ended starts it again.
+// Residency lease: how the host knows that a resident kernel stays while kernels that need it run
+// (host/pe/launcher_cuda.cuh and device/resolver_state.cuh [H1]; host/pe/residency_cuda.cuh and
+// device/service_kernel.cuh [V4]). Without a lease the kernel ends when its quantum is over, so that calls that wait
+// for all kernels return. A host that finds the kernel ended starts it again.
 //
 //   step here        in the code                                                     label
 //   lease = number   launcher: a new number for each lease; all_resident             [H1] [V4]
@@ -8,11 +9,13 @@
 //   seen == lease?   the host, acquire; the kernels that need it start now           [H1] [V4]
 //   stop             the same functions, when there is no lease and the quantum is over
 //
-// Claims: while kernels that need it run, the resident kernel has not ended and has not decided to end. The host does not wait
-// for ever (a state in which no process can take a step is an error).
+// Claims: while kernels that need it run, the resident kernel has not ended and has not decided to end. The host does
+// not wait for ever (a state in which no process can take a step is an error).
 //
-// BROKEN=1: a lease has no number of its own.   BROKEN=2: the kernel may end under a lease that it has acknowledged.
-// BROKEN=3: the host does not start an ended kernel again.   BROKEN=4: the kernel acknowledges what it read before it decided to end.
+// BROKEN=1: a lease has no number of its own.
+// BROKEN=2: the kernel may end under a lease that it has acknowledged.
+// BROKEN=3: the host does not start an ended kernel again.
+// BROKEN=4: the kernel acknowledges what it read before it decided to end.
 #ifndef BROKEN
 #define BROKEN 0
 #endif

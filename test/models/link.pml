@@ -1,5 +1,6 @@
-// A ring of packets between two PEs (lib/link/packet_ring.cuh), where packets travel as messages: pieces, words, credits and the end, of which each may overtake
-// all others. A packet has two pieces; a piece and its share of the counter are one message (gravel_put_signal).
+// A ring of packets between two PEs (lib/link/packet_ring.cuh), where packets travel as messages: pieces, words,
+// credits and the end, of which each may overtake all others. A packet has two pieces; a piece and its share of the
+// counter are one message (gravel_put_signal).
 //
 //   step here      in the code                                            label
 //   credit         has_credit, free_packet                                [L5]
@@ -9,8 +10,8 @@
 //
 // STOPS=1: the destination stops in the middle, and gives all buffers back for ever (free_for_ever).
 //
-// Claims: the destination reads every packet once, in order, whole; a packet is not overwritten before it was read; the end is seen behind the last packet,
-// whatever is in the buffers; everybody ends.
+// Claims: the destination reads every packet once, in order, whole; a packet is not overwritten before it was read; the
+// end is seen behind the last packet, whatever is in the buffers; everybody ends.
 //
 // BROKEN=1: the word alone says that a packet has come.
 // BROKEN=2: the source waits for no credit.

@@ -1,23 +1,26 @@
-// PEs that meet between kernels by a kernel (host/mapped_rendezvous.cuh). A PE is one process: its kernels follow each other, and its host starts the next meeting when
-// it has read what the last one brought.
+// A rendezvous of PEs between kernels, by a kernel (host/mapped_rendezvous.cuh). A PE is one process: its kernels
+// follow each other, and its host starts the next rendezvous when it has read the words of the last one.
 //
-//   step here    in the code
-//   say, come    wait_for_others: words into each PE's table, then the meeting's number there [Y1]
-//   await        wait_for_others: until all have come [Y1]
-//   read         mapped_rendezvous::gather, of the host; or a kernel that is started behind mapped_rendezvous::say
+//   step here      in the code
+//   say, arrive    wait_for_others: words into each PE's table, then the number of the rendezvous there [Y1]
+//   await          wait_for_others: until all have arrived [Y1]
+//   read           mapped_rendezvous::gather, of the host; or a kernel that is started after mapped_rendezvous::say
 //
-// Claims: who has left a meeting reads what each PE said in that meeting; nobody has left before all have come; all leave.
+// Claims: a PE that has left a rendezvous reads the words that each PE said in it; no PE leaves before all have
+// arrived; all leave.
 //
-// BROKEN=1: one table instead of two.                 BROKEN=2: the number before the words.
-// BROKEN=3: who has come waits for the next PE alone. BROKEN=4: the next meeting begins before the table is read.
+// BROKEN=1: one table instead of two.
+// BROKEN=2: the number is written before the words.
+// BROKEN=3: a PE waits for the next PE alone.
+// BROKEN=4: the next rendezvous begins before the table is read.
 #ifndef BROKEN
 #define BROKEN 0
 #endif
 #ifndef PES
 #define PES 2
 #endif
-#ifndef MEETINGS
-#define MEETINGS 4
+#ifndef ROUNDS
+#define ROUNDS 4
 #endif
 #if BROKEN == 1
 #define TABLE(k) 0
@@ -27,13 +30,13 @@
 #define WORD(pe, k, from) words[(pe * 2 + TABLE(k)) * PES + from]
 
 byte words[PES * 2 * PES]; /* at each PE, of each table, from each */
-byte came[PES * PES];      /* at (p, q): the last meeting that q has come to, as p sees it */
+byte came[PES * PES];      /* at (p, q): the last rendezvous at which q has arrived, as p sees it */
 byte began[PES];
 
 proctype pe(byte me) {
   byte k = 1, q;
   do
-  :: k > MEETINGS -> break
+  :: k > ROUNDS -> break
   :: else ->
      began[me] = k;
      q = 0;

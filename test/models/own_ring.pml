@@ -1,25 +1,26 @@
-// The ring of a PE to itself (lib/base/peer_ring.hpp, device/outbox.cuh): handlers that the warps of the resolver run send into the
-// ring that these warps serve. The kernel may end at any moment between two chunks, and warps leave one after the other. The ring itself
-// is that of ring.pml: a chunk is published in one step here.
+// The ring of a PE to itself (lib/base/peer_ring.hpp, device/outbox.cuh). Handlers that the warps of the resolver run
+// send into the ring that these warps serve. The kernel may end at any moment between two chunks, and warps leave one
+// after the other. The ring itself is that of ring.pml: a chunk is published in one step here.
 //
 //   step here     in the code
-//   send          outbox::claim: the ticket that is deferred, or a new one; if its chunk is not free it is deferred, and the message
-//                 takes the queue
-//   retire        outbox::flush, serve_others: an empty chunk for the ticket that is deferred, once it is free
+//   send          outbox::claim: the deferred ticket, or a new one. If its chunk is not free, the ticket is deferred and
+//                 the message takes the queue.
+//   retire        outbox::flush, serve_others: an empty chunk for the deferred ticket, once it is free
 //   done          mark_done, then ring_line::applied += 1
 //   end           outbox::end: a warp with a deferred ticket leaves it to the next kernel: left_over
 //   last leaver   end of resolver(): tickets != applied, or a warp saw something: left_over
 //   start         cuda_backend::receive: when left_over, or when the doorbell has rung
 //   sample        completion::take_sample: applied, then tickets, twice
 //
-// Claims: every message is applied, by some kernel; two equal samples with tickets = applied are taken only when nothing is left.
+// Claims: every message is applied, by some kernel; two equal samples with tickets = applied are taken only when
+// nothing is left.
 //
-// BROKEN=1: the last warp to leave does not compare; each warp only looks a last time itself.
-// BROKEN=2: a chunk is marked as done and counted before what its handlers sent is ticketed.
-// BROKEN=3: a claim does not look whether the chunk is free.
+// BROKEN=1: the last warp to leave does not compare; each warp only polls a last time itself.
+// BROKEN=2: a chunk is marked as done and counted before the messages of its handlers have tickets.
+// BROKEN=3: a claim does not check whether the chunk is free.
 // BROKEN=4: tickets are sampled before applied, and only once.
-// BROKEN=5: a warp that has deferred a ticket and finds another one free forgets the deferred ticket.
-// BROKEN=6: what is deferred is used by the next message only; no empty chunk is published.
+// BROKEN=5: a warp with a deferred ticket that finds another ticket free forgets the deferred one.
+// BROKEN=6: a deferred ticket is used by the next message only; no empty chunk is published.
 #ifndef BROKEN
 #define BROKEN 0
 #endif

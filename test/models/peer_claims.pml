@@ -5,8 +5,8 @@
 //   claim         claim_chunk: ticket = tickets++, then wait until the chunk is free
 //   publish       behind the copying
 //
-// The lowest ticket of a ring that is not published has a free chunk as soon as those before it are applied. Whether its
-// holder then goes on is the question here. Claim: all teams end.
+// The lowest ticket of a ring that is not published has a free chunk as soon as those before it are applied. Whether
+// its holder then goes on is the question here. Claim: all teams end.
 //
 // TOGETHER=0: a team claims and publishes one run after the other. This is what the code does.
 // TOGETHER=1: a team claims for all its runs, and publishes each when its own chunk is free.

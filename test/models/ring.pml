@@ -1,27 +1,30 @@
-// The ring (lib/base/ring.hpp): sources take tickets, fill slots and publish them; takers read them and give them back.
+// The ring (lib/base/ring.hpp): sources take tickets, fill slots and publish them; takers read the slots and free them.
 //
-//   step here      in the code                                                                            label
-//   claim          a ticket: of a counter that all sources share; then wait until its slot is free         [P2] acquire
-//   fill           what the slot holds: two words here, so that half a slot can be seen
-//   publish        ring::publish: published = ticket + 1                                                   [P1] release
-//   take           ring::arrived: published == ticket + 1; then read                                       [P1] acquire
-//   done           ring::mark_done                                                                         [P2] release
+//   step here      in the code                                                                     label
+//   claim          a ticket: of a counter that all sources share; then wait until its slot is free  [P2] acquire
+//   fill           the content of the slot: two words here, so that half a slot can be seen
+//   publish        ring::publish: published = ticket + 1                                            [P1] release
+//   take           ring::arrived: published == ticket + 1; then read                                [P1] acquire
+//   done           ring::mark_done                                                                  [P2] release
 //
 // Which tickets a taker gets, and how it says what is done:
-//   TAKE 0  planes of the queue: taker i of T takes tickets i, i+T, ... in order; `done` is one count for each, and sources look at the
-//           lowest of all, which they remember for each other (queue_state::consumed_below)
+//   TAKE 0  planes of the queue: taker i of T takes tickets i, i+T, ... in order; `done` is one count for each taker. A
+//           source reads the lowest count of all, which is remembered for all sources (queue_state::consumed_below).
 //   TAKE 1  rings in GPU memory: each taker draws its next ticket (ring_place); `done` is a word for each slot
 //   TAKE 2  landing ring: takers claim packets in order (stream_state::next); a word for each slot
 //
-// Tickets run to several times the number of slots: the ring wraps. Claims: a slot is read as it was written, each ticket once, none
-// is overwritten before it is read, and all end. Every wait of the model waits for a change, so what would spin forever shows as
-// an invalid end state.
+// Tickets run to several times the number of slots: the ring wraps. Claims: a slot is read as it was written, each
+// ticket once; no slot is overwritten before it is read; all end. Every wait of the model waits for a change, so a loop
+// that would spin for ever shows as an invalid end state.
 //
-// Orders of memory: a release store is one that comes behind the stores before it. Without it either may come first:
-// BROKEN=1: publish without release [P1]. BROKEN=2: a taker reads the slot before it sees it published (no acquire).
-// BROKEN=3: done without release [P2]: the slot is given back while it is read. BROKEN=4: a source does not wait until its slot is free.
-// BROKEN=5 (TAKE 0): it looks at one plane only. BROKEN=6 (TAKE 1): a taker begins to wait for the ticket behind its own and draws none.
-// BROKEN=7 (TAKE 2): takers look which packet is next, and claim it later.
+// Orders of memory: a release store becomes visible after the stores before it. Without release either may be first.
+// BROKEN=1: publish without release [P1].
+// BROKEN=2: a taker reads the slot before it sees it published (no acquire).
+// BROKEN=3: done without release [P2]: the slot is freed while it is read.
+// BROKEN=4: a source does not wait until its slot is free.
+// BROKEN=5 (TAKE 0): a source reads the count of one plane only.
+// BROKEN=6 (TAKE 1): a taker waits for the ticket after its own and draws none.
+// BROKEN=7 (TAKE 2): takers read which packet is next, and claim it later.
 #ifndef BROKEN
 #define BROKEN 0
 #endif
@@ -126,19 +129,19 @@ proctype source() {
 #if TAKE == 0
 #define FIRST me
 #define SAY_DONE(t) done_word[me] = (t) / TAKERS + 1
-#define GO_ON ticket = ticket + TAKERS
+#define NEXT_TICKET ticket = ticket + TAKERS
 #elif TAKE == 1
 #define FIRST me
 #define SAY_DONE(t) done_word[SLOT(t)] = (t) + 1
 #if BROKEN == 6
-#define GO_ON ticket = ticket + 1
+#define NEXT_TICKET ticket = ticket + 1
 #else
-#define GO_ON ticket = drawn; drawn++
+#define NEXT_TICKET ticket = drawn; drawn++
 #endif
 #else
 #define FIRST 0
 #define SAY_DONE(t) done_word[SLOT(t)] = (t) + 1
-#define GO_ON ticket = 0
+#define NEXT_TICKET ticket = 0
 #endif
 #define ARRIVED(t) ((t) < TICKETS && published[SLOT(t)] == (t) + 1)
 
@@ -176,7 +179,7 @@ end:
        holder[SLOT(ticket)] = 0;
        SAY_DONE(ticket);  /* [P2] release */
 #endif
-       GO_ON
+       NEXT_TICKET
      }
   od
 }

@@ -1,22 +1,27 @@
-// The far ring of a service and its sleep (lib/base/service_rings.hpp): handlers that never wait, one server, and the host that starts its kernel.
-// That a message is seen as written once it is published is ring.pml's matter. A handler is the lanes of a warp, which take places together; what finds
-// none they try again when there may be some: it stands for messages that are kept.
+// The far ring of a service and its sleep (lib/base/service_rings.hpp): handlers that never wait, one service block,
+// and the host that starts its kernel. That a published message is seen as it was written is the matter of ring.pml. A
+// handler stands for the lanes of a warp, which take places together. A lane that finds no place tries again when there
+// may be one: it stands for messages that are kept.
 //
-//   step here    in the code                                                                  label
-//   room-=       claim_far: take room if there seems to be some, give back what there was not  [V1] acquire
-//   publish      deliver: each lane its own                                                   [P1]
-//   wake         wake_block: one lane for all; who finds the server asleep calls, once       [V2]
-//   apply, room++  service_reader::free                                                       [V1] release
-//   asleep, look   service_reader::leave                                                      [V2]
+//   step here        in the code                                                              label
+//   room-=           claim_far: take room if there seems to be some, return what was not there  [V1] acquire
+//   publish          deliver: each lane its own                                               [P1]
+//   wake             wake_block: one lane for all; if the block sleeps, it calls once         [V2]
+//   apply, room++    service_reader::free                                                     [V1] release
+//   asleep, poll     service_reader::leave                                                    [V2]
 //   seen = doorbell  residency_cuda::start, before the kernel starts
 //
-// Claims: nobody writes to a place that is not free; all messages are applied, though the host tells the server to leave at any time (STOPS
-// times) and starts it again only when it has been called.
+// Claims: no handler writes to a place that is not free; all messages are applied, though the host stops the service
+// block at any time (STOPS times) and starts it again only when it has been called.
 //
-// BROKEN=1: the server does not look again once it has said that it sleeps.   BROKEN=2: it looks before it says so.
-// BROKEN=3: a handler looks whether the server sleeps before it publishes.    BROKEN=4: the host takes calls for heard when the kernel has ended.
-// BROKEN=5: a handler takes a place although there was no room.               BROKEN=6: room is counted before the message is read.
-// BROKEN=7: what was taken and not there is not given back.                   BROKEN=8: more is given back than was not there.
+// BROKEN=1: the service block does not poll again after it has said that it sleeps.
+// BROKEN=2: it polls before it says so.
+// BROKEN=3: a handler checks whether the block sleeps before it publishes.
+// BROKEN=4: the host takes calls as seen when the kernel has ended.
+// BROKEN=5: a handler takes a place although there was no room.
+// BROKEN=6: room is counted before the message is read.
+// BROKEN=7: room that was taken and not there is not returned.
+// BROKEN=8: more room is returned than was missing.
 #ifndef BROKEN
 #define BROKEN 0
 #endif
@@ -98,7 +103,7 @@ proctype handler() {
 
 #define ARRIVED (published[next % PLACES] == next + 1)
 
-proctype server() {
+proctype service_block() {
   bool mine, some;
   do
   :: applied == ALL -> break
@@ -152,7 +157,7 @@ init {
   byte i;
   atomic {
     run host();
-    run server();
+    run service_block();
     do
     :: i == HANDLERS -> break
     :: else -> run handler(); i++

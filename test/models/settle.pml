@@ -1,16 +1,17 @@
-// Barriers that are decided on the devices (device/settle.cuh): each PE has a word at every PE; one kernel for each barrier.
+// Barriers that are decided on the devices (device/settle.cuh): each PE has a word at every PE; one kernel for each
+// barrier.
 //
 //   step here    in the code                                                    label
 //   settled      gravel_quiet in the kernel
-//   tell         all.theirs[rank] = number, in any order                        [S1] release
+//   notify       all.theirs[rank] = number, in any order                        [S1] release
 //   see          until all words here are at least `number`                     [S1] acquire
-//   told         the host goes on: it may begin the next barrier at once        [S2]
+//   returned     the host goes on: it may begin the next barrier at once        [S2]
 //
-// Claims: nobody leaves barrier k before all have come to it with everything settled; everybody leaves every barrier.
+// Claims: no PE leaves barrier k before all have come to it with everything settled; every PE leaves every barrier.
 //
-// BROKEN=1: a PE tells the others before its messages are settled.
-// BROKEN=2: words are compared for equality: one that is a barrier ahead is not seen.
-// BROKEN=3: words are reset behind each barrier and not counted up.
+// BROKEN=1: a PE notifies the others before its messages are settled.
+// BROKEN=2: words are compared for equality: the word of a PE that is a barrier ahead is not seen.
+// BROKEN=3: words are reset after each barrier instead of counted up.
 // BROKEN=4: a PE waits for one of the others only.
 #ifndef BROKEN
 #define BROKEN 0

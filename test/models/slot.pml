@@ -1,22 +1,26 @@
-// Record and lock in one word (lib/critical/slot_word.cuh, table.cuh): clients that run sections in place, and the server of the keys. Every section adds 1
-// to its records; a word is read, swapped or written in one step. NESTED=1: there are two keys, and sections of both.
+// Record and lock in one word (lib/critical/slot_word.cuh, table.cuh): clients that run sections in place, and the
+// service block of the keys. Every section adds 1 to its records; a word is read, swapped or written in one step.
+// NESTED=1: there are two keys, and sections of both.
 //
 //   step here              in the code                                               label
-//   read; swap             section_call::run_on_word, a section that is pure
-//   read; swap; write      the same, of one that is not: nobody else is in it        [K1]
+//   read; swap             section_call::run_on_word, a pure section
+//   read; swap; write      the same, of a section that is not pure: it runs alone    [K1]
 //   read both; swap both; write both     section_call::run_on_words                  [K1]
 //   take; read             record_table::take_from_clients, key_service::open_word: only the lock is compared   [K1]
 //   write                  key_service::close
 //   SEND                   a client whose key is not free, or that has failed often
 //
-// Claims: no update is lost; two are never inside at once; all calls end, and then the keys are nobody's.
+// Claims: no update is lost; two sections of a key never run at once; all calls end, and then no key is held.
 //
-// BROKEN=1: the server goes on with what it read before it took the key.    BROKEN=2: a client's swap compares the lock alone.
-// BROKEN=3: a client does not look whether the key is free.                 BROKEN=4: the server writes lock and record one after the other.
-// BROKEN=5: who is not pure swaps in the record at once and runs then.
-// BROKEN=6: the second of two swaps compares the lock alone.                BROKEN=7: who does not get the second key keeps the first.
+// BROKEN=1: the service block uses the value that it read before it took the key.
+// BROKEN=2: the swap of a client compares the lock alone.
+// BROKEN=3: a client does not check whether the key is free.
+// BROKEN=4: the service block writes lock and record one after the other.
+// BROKEN=5: a section that is not pure swaps in the record at once and runs then.
+// BROKEN=6: the second of two swaps compares the lock alone.
+// BROKEN=7: a client that does not get the second key keeps the first.
 // BROKEN=8: the second of two words is not taken, only written.
-// BROKEN=9: the server takes for its own what it has written while a client is inside.
+// BROKEN=9: the service block takes the lock for its own although it has only marked it while a client is inside.
 #ifndef BROKEN
 #define BROKEN 0
 #endif
@@ -32,7 +36,7 @@
 #define ALL (CLIENTS * CALLS)
 #define FREE 0
 #define CLIENT 1
-#define SERVER 2
+#define SERVICE 2
 #define PURE 0
 #define NOT_PURE 1
 #define BOTH 2
@@ -125,24 +129,24 @@ proctype client() {
   od
 }
 
-/* Is it a client's, it says SERVER all the same (told), but is not in yet: from FREE alone, or from what it was before. */
+/* If a client holds the lock, the block marks it with SERVICE but is not inside yet. It enters from FREE alone, or keeps a lock of its own. */
 inline take(k) {
-  told = false;
+  marked = false;
   look(k);
   do
 #if BROKEN == 9
-  :: seen_lock[k] == SERVER -> break
+  :: seen_lock[k] == SERVICE -> break
 #else
-  :: seen_lock[k] == SERVER && !told -> break
-  :: seen_lock[k] == SERVER && told -> (lock[k] != SERVER); look(k)
+  :: seen_lock[k] == SERVICE && !marked -> break
+  :: seen_lock[k] == SERVICE && marked -> (lock[k] != SERVICE); look(k)
 #endif
   :: seen_lock[k] == CLIENT ->
-     atomic { if :: lock[k] == CLIENT -> lock[k] = SERVER; told = true :: else -> skip fi };
+     atomic { if :: lock[k] == CLIENT -> lock[k] = SERVICE; marked = true :: else -> skip fi };
      look(k)
   :: seen_lock[k] == FREE ->
      atomic {
        taken = (lock[k] == FREE);
-       if :: taken -> lock[k] = SERVER :: else -> skip fi
+       if :: taken -> lock[k] = SERVICE :: else -> skip fi
      };
 #if BROKEN == 1
      if :: taken -> break :: else -> skip fi;
@@ -153,24 +157,24 @@ inline take(k) {
   atomic { enter(k) }
 }
 
-/* `stays`: the server keeps the key. */
-inline give(k, stays) {
+/* `stays`: the service block keeps the key. */
+inline put_back(k, stays) {
 #if BROKEN == 4
-  atomic { inside[k]--; lock[k] = (stays -> SERVER : FREE) };
+  atomic { inside[k]--; lock[k] = (stays -> SERVICE : FREE) };
   atomic { record[k] = seen[k] + 1 }
 #else
-  atomic { inside[k]--; record[k] = seen[k] + 1; lock[k] = (stays -> SERVER : FREE) }
+  atomic { inside[k]--; record[k] = seen[k] + 1; lock[k] = (stays -> SERVICE : FREE) }
 #endif
 }
 
-proctype server() {
+proctype service_block() {
   byte seen[2], seen_lock[2], which;
-  bit taken, told, contended;
+  bit taken, marked, contended;
 end:
   do
   :: ring?which ->
      if
-     :: which == BOTH -> take(0); take(1); give(1, false); give(0, false)
+     :: which == BOTH -> take(0); take(1); put_back(1, false); put_back(0, false)
      :: else ->
         take(which);
         select(contended : 0 .. 1);
@@ -178,7 +182,7 @@ end:
         :: len(ring) == 0 || NESTED -> contended = 0
         :: else -> skip
         fi;
-        give(which, contended)
+        put_back(which, contended)
      fi;
      finished++
   od
@@ -195,7 +199,7 @@ init {
   byte i;
   atomic {
     run monitor();
-    run server();
+    run service_block();
     do :: i == CLIENTS -> break :: else -> run client(); i++ od
   }
 }

@@ -1,19 +1,25 @@
-// One put over the route `peer` (lib/remote_task/task_order.cuh): when what its threads wrote is visible to who sees the command, and who calls workers that sleep.
-// What a thread stores waits at first, and becomes visible at any time, in any order. A fence makes visible what its thread knows of: what it has stored itself,
-// and what those had stored whom it has met since.
+// One put over the route `peer` (lib/remote_task/task_order.cuh): when the payload that its threads wrote is visible to
+// a worker that sees the command, and which thread wakes workers that sleep. A store of a thread becomes visible at any
+// time, in any order. A fence makes visible the stores that its thread knows of: its own, and those of the threads with
+// which it has shared a barrier since.
 //
 //   step here         in the code                                            label
 //   payload           open_order::stage, or the program before the put
-//   they meet         team.sync()
-//   fence             open_order::fence of the leader: in send behind what it staged, else in prepare, before the ticket is waited for
-//   word 0, word 1    store_tagged; word 0, which is looked at first, is the leader's   [T1]
-//   full fence        behind its word, before it looks at `asleep`
+//   barrier           team.sync()
+//   fence             open_order::fence of the leader: in send after staging, else in prepare, before the wait for the
+//                     ticket
+//   word 0, word 1    store_tagged; word 0, which is polled first, is the leader's      [T1]
+//   full fence        after its word, before it reads `asleep`
 //   worker            resident_worker::poll, leave; the acquire is load_tagged of word 0
 //
-// Claims: who sees word 0 sees the payload of both threads, and word 1 when its tag is there; the task runs, whenever the workers go to sleep.
+// Claims: a worker that sees word 0 sees the payload of both threads, and word 1 when its tag is there; the task runs,
+// whenever the workers go to sleep.
 //
-// BROKEN=1: the leader's fence is before the threads meet.   BROKEN=2: word 0 is the other thread's.   BROKEN=3: there is no fence.
-// BROKEN=4: no full fence before the look at `asleep`.       BROKEN=5: a worker that says that it sleeps does not look again.
+// BROKEN=1: the fence of the leader is before the barrier.
+// BROKEN=2: word 0 is the other thread's.
+// BROKEN=3: there is no fence.
+// BROKEN=4: no full fence before `asleep` is read.
+// BROKEN=5: a worker that says that it sleeps does not poll again.
 // BROKEN=6: a worker reads word 1 without its tag.
 #ifndef BROKEN
 #define BROKEN 0

@@ -1,34 +1,34 @@
-// The warps of the resolver kernel that serve a ring of another GPU, and how a resolver that has ended is woken. The ring itself is
-// that of ring.pml: a chunk is published, and applied, in one step here.
+// The warps of the resolver kernel that serve a ring of another GPU, and how a resolver that has ended is woken. The
+// ring itself is that of ring.pml: a chunk is published, and applied, in one step here.
 //
 //   step here       in the code
 //   claim           claim_chunk: ticket = tickets++; wait until done[ticket - chunks]
 //   ring            ring_doorbell: a time stamp, when a chunk is not free, in end(), in quiet
-//   pass on         aggregator::ring_doorbells: a stamp that differs becomes one more in the destination's peer_doorbell
+//   pass on         aggregator::ring_doorbells: for a new stamp the destination's peer_doorbell grows by one
 //   start           cuda_backend::receive, launch_resolver: when peer_doorbell != seen_doorbell_ or left_over; first
 //                   seen_doorbell_ = peer_doorbell, left_over = 0
-//   look            ring_watch::look: at the ticket that each lane has drawn
+//   poll            ring_watch::look: at the ticket that each lane has drawn
 //   apply, done     resolve_chunk; mark_done
 //   stop            serve_landing, block 0: idle or the quantum is over, at any moment here
-//   last look       end of serve_rings; the last warp to leave tells the host
+//   last poll       end of serve_rings; the last warp to leave notifies the host
 //   quiet           peers::quiet, flush_peers: until everything is applied
 //
-// Stamps and counts never repeat and are compared for equality only: a flag for "differs" says the same. A ring of one
-// who waits is left out where it would find nothing or somebody awake, but for IDLE_RINGS of them: so every loop waits
-// for a change, and a run that goes on forever would show as an invalid end state.
+// Stamps and counts never repeat and are compared for equality only: a flag for "differs" says the same. A waiting
+// party does not ring where no poll would find anything or a warp is awake, but for IDLE_RINGS times: so every loop
+// waits for a change, and a run that goes on for ever would show as an invalid end state.
 //
 // Claims: each chunk is applied exactly once, quiet returns only when all are applied, and it does return.
 //
 // END=1: end() rings, and quiet does not. END=0: the other way round. Each has to be enough.
 //
-// BROKEN=1: warps leave without a last look.
+// BROKEN=1: warps leave without a last poll.
 // BROKEN=2: seen_doorbell_ is set when the kernel has ended, not before it starts.
-// BROKEN=3: who waits for a chunk does not ring.
+// BROKEN=3: a warp that waits for a chunk does not ring.
 // BROKEN=4: end() rings before it publishes.
-// BROKEN=5: the aggregator notes the stamp that it finds after it has passed on the one before.
+// BROKEN=5: the aggregator stores the stamp that it finds after it has passed on the one before.
 // BROKEN=6: a warp does not keep its ticket from one kernel to the next.
-// BROKEN=7: left_over is cleared behind the start.
-// BROKEN=8: a warp that is told to stop leaves before it has looked at all; nobody looks a last time either.
+// BROKEN=7: left_over is cleared after the start.
+// BROKEN=8: a warp that must stop leaves before its first poll, and no warp polls a last time either.
 // BROKEN=9: quiet trusts the newest chunk of the ring to be the last one applied.
 #ifndef BROKEN
 #define BROKEN 0

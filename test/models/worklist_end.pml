@@ -1,17 +1,21 @@
-// The end of an asynchronous worklist (lib/worklist/asynchronous.cuh): pending entries, messages sent and received, and the waves in which the watches of all
-// PEs compare them. How messages travel is other models' matter; here they are a number on their way to each PE.
+// The end of an asynchronous worklist (lib/worklist/asynchronous.cuh): pending entries, messages sent and received, and
+// the waves in which the watches of all PEs compare them. How messages travel is the matter of other models; here they
+// are a number on their way to each PE.
 //
 //   step here       in the code
-//   expand          expand_taken, and the decrement of `pending` behind it in work_asynchronously
+//   expand          expand_taken, and the decrement of `pending` after it in work_asynchronously
 //   handle          gravel_worklist_delivery
 //   watch           keep_watch: received [A1], pending [A2], sent; its words at all PEs; all words of a wave
 //
-// Claims: when a watch finds the end nothing is pending anywhere and nothing under way; all find it in the same wave, and all find it: if one does not,
-// that shows as an invalid end state.
+// Claims: when a watch finds the end, nothing is pending anywhere and nothing in flight. All watches find it, in the
+// same wave: if one does not, that shows as an invalid end state.
 //
-// BROKEN=1: an entry is done before what comes of it has been counted.   BROKEN=2: messages are counted as received before they are listed.
-// BROKEN=3: received and sent of one wave are compared.                  BROKEN=4: nobody waits until nothing is pending.
-// BROKEN=5: `received` is compared with what had been sent a wave before. BROKEN=6: one set of words.
+// BROKEN=1: an entry is done before its messages and new entries are counted.
+// BROKEN=2: messages are counted as received before they are listed.
+// BROKEN=3: received and sent of one wave are compared.
+// BROKEN=4: a watch does not wait until nothing is pending.
+// BROKEN=5: `received` is compared with what had been sent a wave before.
+// BROKEN=6: one set of words.
 #ifndef BROKEN
 #define BROKEN 0
 #endif
@@ -30,7 +34,7 @@ byte pending[PES], sent[PES], received[PES], coming[PES], handling[PES];
 byte sends; /* so far */
 byte ends;  /* watches that have found the end */
 byte last_wave;
-/* What PE p has told PE q: at (p, q, set). */
+/* At (p, q, set): the words that PE p has sent to PE q. */
 byte reported_received[PES * PES * 2], reported_sent[PES * PES * 2], tag_received[PES * PES * 2], tag_sent[PES * PES * 2];
 #if BROKEN == 6
 #define SET(wave) 0

@@ -1,26 +1,28 @@
-// The meeting of blocks that work many rounds in one kernel (lib/worklist/fused.cuh). Each block has a number of entries; expanding one makes new ones, near ones
-// in a block's own memory, or far ones in a list of all. When nobody has any, the limit moves on and the far list is split anew.
+// The rendezvous of blocks that work many rounds in one kernel (lib/worklist/fused.cuh). Each block has a number of
+// entries. Expanding an entry makes new ones: near ones in the block's own memory, or far ones in a list of all blocks.
+// When no block has any, the limit moves on and the far list is split anew.
 //
 //   step here          in the code                                                            label
 //   report             rendezvous_of_blocks: least, then size, flags and epoch                [W1] release
 //   see                rendezvous_of_blocks: the reports of all blocks with this epoch        [W1] acquire
-//   far_size           run_rounds: read when nobody has anything, set back behind the next meeting
+//   far_size           run_rounds: read when no block has anything, reset after the next rendezvous
 //   far list, turn     scan_far: from the list that was current into the other one
-//   leave              a block whose own list is full puts entries into near_size, sets its flag, and all leave behind the same meeting
+//   leave              a block whose own list is full puts entries into near_size, sets its flag, and all blocks leave
+//                      after the same rendezvous
 //
-// Two launches follow each other; epochs go on. A launch ends when nobody has anything, or when blocks leave: then all that is left lies in near_size or in a
-// block's own memory, and goes to the next launch.
+// Two launches follow each other; epochs go on. A launch ends when no block has anything, or when blocks leave: then
+// all remaining entries lie in near_size or in a block's own memory, and go to the next launch.
 //
-// Claims: all blocks draw the same conclusion from each meeting; nobody waits for ever; of ENTRIES entries each is expanded once, those that were
-// far after they became near; the far list is never written while somebody may read how long it is.
+// Claims: all blocks draw the same conclusion from each rendezvous; no block waits for ever; of ENTRIES entries each is
+// expanded once, far entries after they became near; the far list is never written while a block may read its length.
 //
 // BROKEN=1: one report of each block, not two by parity.
 // BROKEN=2: epochs begin anew with each launch.
-// BROKEN=3: no second meeting when nothing became near: the other list is filled before all have seen its size.
-// BROKEN=4: far_size is set back before the meeting behind the look through the list.
+// BROKEN=3: no second rendezvous when nothing became near: the other list is filled before all have seen its size.
+// BROKEN=4: far_size is reset before the rendezvous that follows the scan of the list.
 // BROKEN=5: a block that is full leaves by itself.
 // BROKEN=6: the far list does not change its turn.
-// BROKEN=7: a block decides by what it finds in far_size and in the own list, not by the meeting.
+// BROKEN=7: a block decides by far_size and its own list, not by the rendezvous.
 #ifndef BROKEN
 #define BROKEN 0
 #endif

@@ -1,19 +1,23 @@
-// Rounds of all PEs in one kernel (lib/worklist/rounds_of_all.cuh): who has something, when ghosts are sent, when the lists may be turned over, and the end. A PE is one
-// process: how its blocks join is that of gravel_barrier. Lists are numbers of entries; what is far becomes near when the limit moves.
+// Rounds of all PEs in one kernel (lib/worklist/rounds_of_all.cuh): which PE has entries, when ghosts are sent, when
+// the lists may be turned over, and the end. A PE is one process: its blocks join as in gravel_barrier. Lists are
+// numbers of entries; far entries become near when the limit moves.
 //
 //   step here        in the code
-//   expand           expand_near_list, and turn_near_over behind it
-//   report, barrier  report_to_all, gravel_barrier [X1] [X2] [X3]: what this PE has sent is applied, and all are here
-//   handle           gravel_worklist_delivery: looks which list is current, then appends
+//   expand           expand_near_list, and turn_near_over after it
+//   report, barrier  report_to_all, gravel_barrier [X1] [X2] [X3]: the messages of this PE are applied, all are here
+//   handle           gravel_worklist_delivery: reads which list is current, then appends
 //
 // With ONCE=1 a PE expands its near list once between two exchanges, as worklists of sums do.
 //
-// Claims: when a PE finds the end all entries that were ever made have been expanded, at all PEs; all find it. If one does not, that shows as an invalid
-// end state.
+// Claims: when a PE finds the end, all entries that were ever made have been expanded, at all PEs; all PEs find it. If
+// one does not, that shows as an invalid end state.
 //
-// BROKEN=1: the reports leave out ghosts.            BROKEN=2: ghosts are sent without [X1] before.
-// BROKEN=3: lists are turned over behind [X1].       BROKEN=4: [X2] does not wait until what was sent is applied.
-// BROKEN=5: no [X3] before the least is read.        BROKEN=6: the reports leave out what is near.
+// BROKEN=1: the reports leave out ghosts.
+// BROKEN=2: ghosts are sent without [X1] before.
+// BROKEN=3: lists are turned over after [X1].
+// BROKEN=4: [X2] does not wait until all messages are applied.
+// BROKEN=5: no [X3] before the least is read.
+// BROKEN=6: the reports leave out near entries.
 #ifndef BROKEN
 #define BROKEN 0
 #endif
@@ -29,7 +33,7 @@
 
 byte near[PES * 2], turn[PES], far[PES], remote[PES]; /* of one PE; near: two lists */
 byte coming[PES], unapplied[PES], from_whom[PES * PES]; /* to PE p; of PE p; at (p, q) on their way from q to p */
-byte reported[2 * PES * PES];                 /* at (p, q): what q has told p; SOME and LEAST */
+byte reported[2 * PES * PES];             /* at (p, q): the report of q to p; SOME and LEAST */
 #define SOME 0
 #define LEAST (PES * PES)
 byte arrived[PES], made = 1, expanded, ends;

@@ -1,5 +1,6 @@
-// Rows that are put straight from the slots of a queue (host/aggregator/outbound.hpp): when a slot goes back to its producers, and when a
-// packet that consists of several puts may be announced. Queue and landing ring themselves are ring.pml and landing.pml.
+// Rows that are put straight from the slots of a queue (host/aggregator/outbound.hpp): when a slot goes back to its
+// producers, and when a packet that consists of several puts may be announced. Queue and landing ring themselves are
+// ring.pml and landing.pml.
 //
 //   step here         in the code
 //   fill, publish     a producer; its slot is free when ticket < consumed + SLOTS
@@ -11,11 +12,12 @@
 //   give back         plane_source::give_back: in order, slots that are taken and from which no puts are under way
 //   apply             the receiver: in the order of packets; its count is the plane's credit
 //
-// A slot holds two rows of one word, a packet up to two. Claims: each packet is read as it was made, all rows arrive, all slots are given back.
+// A slot holds two rows of one word, a packet up to two. Claims: each packet is read as it was made, all rows arrive,
+// all slots are given back.
 //
 // BROKEN=1: a slot is given back when it is taken. BROKEN=2: the notice is sent when its own put is done, without a flush. BROKEN=3: whatever
-// slot is done first raises `consumed`. BROKEN=4: pieces are put into a landing slot for which there is no credit. BROKEN=5: of two puts from a
-// slot only one is counted. BROKEN=6: slots are given back when their packet is closed.
+// slot is done first raises `consumed`. BROKEN=4: pieces are put into a landing slot for which there is no credit.
+// BROKEN=5: of two puts from a slot only one is counted. BROKEN=6: slots are given back when their packet is closed.
 #ifndef BROKEN
 #define BROKEN 0
 #endif
