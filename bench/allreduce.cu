@@ -163,7 +163,10 @@ class bench {
     std::vector<uint64_t> times(2 * blocks);
     gravel_copy(times.data(), times_.data(), times.size() * sizeof(uint64_t));
     uint64_t begin = ~uint64_t{0}, end = 0;
-    for (uint32_t b = 0; b < blocks; ++b) begin = std::min(begin, times[2 * b]), end = std::max(end, times[2 * b + 1]);
+    for (uint32_t b = 0; b < blocks; ++b) {
+      begin = std::min(begin, times[2 * b]);
+      end = std::max(end, times[2 * b + 1]);
+    }
     return static_cast<double>(end - begin) / 1e3 / o_.calls;
   }
   template <class Call>

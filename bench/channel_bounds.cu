@@ -76,7 +76,10 @@ void sort_by_cub(int runs, size_t n) {
 
 void multiply_by_cublas(int runs, const gravel_bench::cublas& library, size_t n) {
   std::vector<float> a(n * n), b(n * n);
-  for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i / n % 3) - 1, b[i] = static_cast<float>(i % n % 3);
+  for (size_t i = 0; i < a.size(); ++i) {
+    a[i] = static_cast<float>(i / n % 3) - 1;
+    b[i] = static_cast<float>(i % n % 3);
+  }
   float *const on_a = device_copy(a), *const on_b = device_copy(b), *const c = device_copy(std::vector<float>(n * n));
   bool right = true;
   const float ms = fastest(runs, [&] { right &= library.multiply(on_a, on_b, c, static_cast<int>(n)); });

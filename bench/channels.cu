@@ -113,7 +113,10 @@ struct bench_options {
   void make_short() {
     n = 16;
     queens = {7, 3};
-    relays = 64, hops = 15, launches = 50, rounds = 20;
+    relays = 64;
+    hops = 15;
+    launches = 50;
+    rounds = 20;
     blocks = {1, 2};
     repeat = 1;
   }

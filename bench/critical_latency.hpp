@@ -20,7 +20,10 @@ struct draw_number {
 };
 struct draw_two {
   static constexpr const char* name = "draw_two";
-  GRAVEL_HANDLER uint32_t operator()(number_drawn& a, number_drawn& b) const { return ++b.next, a.next++; }
+  GRAVEL_HANDLER uint32_t operator()(number_drawn& a, number_drawn& b) const {
+    ++b.next;
+    return a.next++;
+  }
 };
 
 constexpr uint32_t no_answer = ~0u;

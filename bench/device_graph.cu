@@ -104,7 +104,9 @@ int main() {
   for (const auto& run : runs) {
     board& now = here[0] = {};
     std::copy(children.begin(), children.end(), now.graph);
-    now.launches = run.launches, now.graphs = run.graphs, now.sibling = run.sibling;
+    now.launches = run.launches;
+    now.graphs = run.graphs;
+    now.sibling = run.sibling;
     check(cudaMemcpy(b, &now, sizeof(board), cudaMemcpyHostToDevice), "cudaMemcpy");
     check(cudaGraphLaunch(parent, stream), "cudaGraphLaunch");
     check(cudaStreamSynchronize(stream), "the launching kernel");

@@ -78,7 +78,10 @@ struct relax_vertices {
     const part p = *mine;
     p.count(lanes);
     uint64_t begin = 0, end = 0;
-    if (p.improve(vertex, distance)) begin = p.offsets[vertex], end = p.offsets[vertex + 1];
+    if (p.improve(vertex, distance)) {
+      begin = p.offsets[vertex];
+      end = p.offsets[vertex + 1];
+    }
     for (uint32_t rest = lanes.ballot(end - begin >= lanes.size()); rest; rest &= rest - 1) {
       const uint32_t of = lane_group::lowest(rest), from = lanes.from_lane(vertex, of),
                      way = lanes.from_lane(distance, of);

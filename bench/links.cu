@@ -294,7 +294,10 @@ class reductions {
     std::vector<uint64_t> times(2 * blocks);
     gravel_copy(times.data(), times_.data(), times.size() * sizeof(uint64_t));
     uint64_t begin = ~uint64_t{0}, end = 0;
-    for (uint32_t b = 0; b < blocks; ++b) begin = std::min(begin, times[2 * b]), end = std::max(end, times[2 * b + 1]);
+    for (uint32_t b = 0; b < blocks; ++b) {
+      begin = std::min(begin, times[2 * b]);
+      end = std::max(end, times[2 * b + 1]);
+    }
     return static_cast<double>(end - begin) / 1e3 / o_.calls;
   }
   double by_host(
@@ -371,9 +374,17 @@ int main(int argc, char** argv) {
   app.add_flag("--short", o.is_short, "A smoke test: few sizes, few calls, one run");
   app.add_option("--json", o.json, "File for the results");
   parse_or_exit(app, argc, argv, [&] {
-    if (o.is_short)
-      o.bytes = 50'000, o.packets = {4096}, o.copied = {4096}, o.buffers = {2}, o.lanes = {2}, o.blocks = {2},
-      o.sizes = {100'000}, o.calls = 2, o.repeat = 1;
+    if (o.is_short) {
+      o.bytes = 50'000;
+      o.packets = {4096};
+      o.copied = {4096};
+      o.buffers = {2};
+      o.lanes = {2};
+      o.blocks = {2};
+      o.sizes = {100'000};
+      o.calls = 2;
+      o.repeat = 1;
+    }
     if (o.packets.empty())
       o.packets =
           GRAVEL_CUDA ? std::vector<uint32_t>{65536, 262144, 1 << 20, 4 << 20} : std::vector<uint32_t>{4096, 65536};

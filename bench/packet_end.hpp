@@ -87,7 +87,10 @@ class packet_end {
   template <class F>
   void each_word(F&& code) const {
     const size_t words = bytes_ / sizeof(uint64_t);
-    if (!look_) return code(size_t{0}), code(words - 1);
+    if (!look_) {
+      code(size_t{0});
+      return code(words - 1);
+    }
     for (size_t w = 0; w < words; ++w) code(w);
   }
 

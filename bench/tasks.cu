@@ -107,7 +107,10 @@ __global__ void put_tasks(const __grid_constant__ gravel_task_handle q, board* a
     }
     __syncthreads();
   }
-  if (threadIdx.x == 0) to.all[0] = static_cast<uint64_t>(clock64()) - first, to.all[1] = nanoseconds_now() - begin;
+  if (threadIdx.x == 0) {
+    to.all[0] = static_cast<uint64_t>(clock64()) - first;
+    to.all[1] = nanoseconds_now() - begin;
+  }
 }
 __global__ void find_way_back(gravel_t g, board* at) { at->back = gravel_ptr(g, &at->answer, 0); }
 __global__ void find_way_there(gravel_t g, board* at, uint64_t* words, int pe) { at->back = gravel_ptr(g, words, pe); }
@@ -124,7 +127,8 @@ __global__ void answer_each_other(gravel_t g, board* at, int pe, bool starts, ui
     if (!starts) answer_with(g, at, n, pe);
     to.ticks[n - 1] = static_cast<uint64_t>(clock64()) - start;
   }
-  to.all[0] = static_cast<uint64_t>(clock64()) - first, to.all[1] = nanoseconds_now() - begin;
+  to.all[0] = static_cast<uint64_t>(clock64()) - first;
+  to.all[1] = nanoseconds_now() - begin;
 }
 /// The same of two blocks of one PE, by words of their own.
 __global__ void pass_to_and_fro(uint64_t* words, uint32_t rounds, times to) {
@@ -137,7 +141,10 @@ __global__ void pass_to_and_fro(uint64_t* words, uint32_t rounds, times to) {
     if (blockIdx.x != 0) store_relaxed(&words[32], n);
     else to.ticks[n - 1] = static_cast<uint64_t>(clock64()) - start;
   }
-  if (blockIdx.x == 0) to.all[0] = static_cast<uint64_t>(clock64()) - first, to.all[1] = nanoseconds_now() - begin;
+  if (blockIdx.x == 0) {
+    to.all[0] = static_cast<uint64_t>(clock64()) - first;
+    to.all[1] = nanoseconds_now() - begin;
+  }
 }
 
 /// What lies on a put's way, each by itself: how long one lane waits for it, in cycles, in the median of 64.
@@ -179,7 +186,10 @@ __global__ void time_step(const __grid_constant__ gravel_task_handle q, step wha
     if (threadIdx.x == 0)
       to.ticks[i] = static_cast<uint64_t>(clock64()) - start + (seen == ~uint64_t{0});  // it is waited for
   }
-  if (threadIdx.x == 0) to.all[0] = static_cast<uint64_t>(clock64()) - first, to.all[1] = nanoseconds_now() - begin;
+  if (threadIdx.x == 0) {
+    to.all[0] = static_cast<uint64_t>(clock64()) - first;
+    to.all[1] = nanoseconds_now() - begin;
+  }
 }
 
 /// Microseconds, sorted.
@@ -269,7 +279,8 @@ int main(int argc, char** argv) {
     gravel_synchronize();
     uint64_t* const there = read(&at->back);
     gravel_task_handle q{};
-    q.g = gravel_handle(), q.tickets = tickets;
+    q.g = gravel_handle();
+    q.tickets = tickets;
     for (uint32_t s = 0; s < steps; ++s) {
       if (me == 0 && puts >= step_rounds)
         for (int warm = 0; warm < 2; ++warm) {
@@ -300,8 +311,10 @@ int main(int argc, char** argv) {
             if (me == 0) {
               gravel_launch(put_tasks, 2, 256, q, at, last, how, payload, bytes, n, back, to);
               gravel_synchronize();
-              if (last != 0)
-                gravel_put(gravel_host_handle(), &at->stop, uint64_t{1}, last), gravel_flush(gravel_host_handle());
+              if (last != 0) {
+                gravel_put(gravel_host_handle(), &at->stop, uint64_t{1}, last);
+                gravel_flush(gravel_host_handle());
+              }
             }
             queue.wait();
           }

@@ -122,7 +122,10 @@ class training {
       : o_(o), list_(std::move(list)), r_(r), wrong_(std::vector<uint64_t>{0}), step_(std::vector<uint64_t>{0}) {
     uint64_t at = 0;
     places_.resize(list_.layers.size());
-    for (size_t l = list_.layers.size(); l-- > 0;) places_[l] = at, at += padded(list_.layers[l].elements);
+    for (size_t l = list_.layers.size(); l-- > 0;) {
+      places_[l] = at;
+      at += padded(list_.layers[l].elements);
+    }
     room_ = at;
     gradients_ = gravel_malloc<float>(room_ * sizeof(float));
     sums_ = gravel_malloc<float>(room_ * sizeof(float));
@@ -241,7 +244,9 @@ class training {
       if (buckets_.empty() || (end - buckets_.back().begin) * sizeof(float) > bucket_bytes)
         buckets_.push_back({places_[l], 0, 0, 0});
       bucket& last = buckets_.back();
-      last.elements = end - last.begin, last.last = l, last.computed = blocks_of(l);
+      last.elements = end - last.begin;
+      last.last = l;
+      last.computed = blocks_of(l);
     }
     on_device_ = device_array<bucket>(buckets_);
   }

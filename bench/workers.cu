@@ -74,8 +74,10 @@ constexpr uint32_t tile = 64, deep = 16, multiply_threads = 256;
 GRAVEL_BOTH float a_of(uint64_t i) { return static_cast<float>(i % 3) - 1; }  ///< all of row i
 GRAVEL_BOTH float b_of(uint64_t j) { return static_cast<float>(j % 5); }      ///< all of column j
 __global__ void fill(float* a, float* b, uint64_t n) {
-  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n * n; i += uint64_t{gridDim.x} * blockDim.x)
-    a[i] = a_of(i / n), b[i] = b_of(i % n);
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n * n; i += uint64_t{gridDim.x} * blockDim.x) {
+    a[i] = a_of(i / n);
+    b[i] = b_of(i % n);
+  }
 }
 /// c = a * b, row by row; n is a multiple of `tile`. A block makes a tile of c, a thread 4 x 4 of it.
 __global__ void __launch_bounds__(256) multiply(const float* a, const float* b, float* c, uint64_t n) {
@@ -285,7 +287,8 @@ class bench {
           queue.wait();
           all_seconds += seconds_since(begin);
           const uint64_t tasks = gravel_sum_all(read(&at_->sent));
-          sent += tasks, expected_ += tasks;
+          sent += tasks;
+          expected_ += tasks;
           wrong += wrong_of(what, tasks);
           return now;
         });

@@ -57,7 +57,10 @@ class two_ends {
     }
     until(packets);
     const double seconds = thread_seconds() - begin;
-    while (puts_ != 0) here_.progress(), there_.progress();
+    while (puts_ != 0) {
+      here_.progress();
+      there_.progress();
+    }
     return static_cast<double>(packets * packet) / seconds / 1e9;
   }
 
@@ -89,7 +92,10 @@ class two_ends {
     ++arrived_;
   }
   void until(uint64_t arrived) {
-    while (arrived_ < arrived) here_.progress(), there_.progress();
+    while (arrived_ < arrived) {
+      here_.progress();
+      there_.progress();
+    }
   }
 
   uint64_t in_flight_;

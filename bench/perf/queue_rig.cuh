@@ -21,7 +21,10 @@ struct consumed_totals {
   uint64_t slots = 0, messages = 0, sum = 0, wrong = 0;
   std::vector<uint64_t> of_sink;  ///< messages, by destination (append and check)
   void add(const consumed_totals& other) {
-    slots += other.slots, messages += other.messages, sum += other.sum, wrong += other.wrong;
+    slots += other.slots;
+    messages += other.messages;
+    sum += other.sum;
+    wrong += other.wrong;
     for (size_t i = 0; i < other.of_sink.size(); ++i) of_sink[i] += other.of_sink[i];
   }
 };
@@ -153,7 +156,10 @@ inline uint64_t sum_of(const uint32_t* words, uint32_t n) {
   typedef uint64_t pairs __attribute__((vector_size(sizeof(unit))));
   const auto* const units = reinterpret_cast<const pairs*>(words);
   pairs low{}, high{};
-  for (uint32_t u = 0; u < n / 4; ++u) low += units[u] & 0xffffffffu, high += units[u] >> 32;
+  for (uint32_t u = 0; u < n / 4; ++u) {
+    low += units[u] & 0xffffffffu;
+    high += units[u] >> 32;
+  }
   low += high;
   uint64_t sum = low[0] + low[1];
   for (uint32_t w = n / 4 * 4; w < n; ++w) sum += words[w];
@@ -208,7 +214,8 @@ inline uint64_t queue_rig::sum_of_words(const send_job& job) const {
 
 inline uint64_t queue_rig::sum_of_salt(const send_job& job) const {
   send_job one = job, unsalted = job;
-  one.count = unsalted.count = 1, unsalted.salt = 0;
+  one.count = unsalted.count = 1;
+  unsalted.salt = 0;
   return sum_of_words(one) - sum_of_words(unsalted);
 }
 

@@ -79,7 +79,10 @@ __global__ void assign(kmeans k) {
     uint32_t best = 0;
     for (uint32_t c = 0; c < k.clusters; ++c) {
       const float score = k.squares[c] - 2 * k.products[i * k.clusters + c];
-      if (c == 0 || score < least) least = score, best = c;
+      if (c == 0 || score < least) {
+        least = score;
+        best = c;
+      }
     }
     changed += k.cluster[i] != best;
     k.cluster[i] = static_cast<uint8_t>(best);

@@ -67,7 +67,10 @@ class network_model {
       if (round != 0 && first >= work.items) return;
       const uint64_t count = std::min(work.items - first, at_once);
       gravel_launch_config how{.grid = work.blocks, .block = lanes_of_block, .shared_bytes = lists_at(work)};
-      if (gathers()) how.grid = blocks_that_fit(work, count), how.shared_bytes += sizeof(block_lists);
+      if (gathers()) {
+        how.grid = blocks_that_fit(work, count);
+        how.shared_bytes += sizeof(block_lists);
+      }
       if (host_) how.grid = static_cast<unsigned>(std::min<uint64_t>(how.grid.x, blocks_for_queue(work, room)));
       gravel_launch(kernel, how, handle(work, queues), arguments..., first, count);
     };

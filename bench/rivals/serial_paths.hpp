@@ -36,7 +36,8 @@ struct serial_paths {
         const uint64_t to = graph.targets[e];
         const Real way = here + static_cast<Real>(graph.weights[e]);
         if (way >= distance[to]) continue;
-        distance[to] = way, edges[to] = edges[v] + 1;
+        distance[to] = way;
+        edges[to] = edges[v] + 1;
         next.emplace(way, to);
       }
     }

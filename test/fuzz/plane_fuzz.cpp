@@ -93,8 +93,10 @@ bool try_packet(random_bits& draw, lone_node& node, stream& from, counts& c) {
       std::memcpy(at, &sink, sizeof(sink));
     }
   if (draw.below(2))  // small numbers lead on
-    for (size_t at = packet_payload_offset; at + 4 <= packet.size(); at += 4)
-      packet[at + 2] = packet[at + 3] = 0, packet[at + 1] &= 0x1f;
+    for (size_t at = packet_payload_offset; at + 4 <= packet.size(); at += 4) {
+      packet[at + 2] = packet[at + 3] = 0;
+      packet[at + 1] &= 0x1f;
+    }
   if (draw.below(3)) mutate(packet, draw);
   const std::span<const std::byte> bytes = std::as_bytes(std::span(packet));
   try {

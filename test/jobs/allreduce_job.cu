@@ -251,7 +251,10 @@ void check_refusals() {
 // --- blocks of a kernel that a host starts
 void check_blocks() {
   reducer_memory m{};
-  m.n_pes = 2, m.blocks = 32, m.staged_units = 16384 / flagged_words::data_bytes, m.directly = true;
+  m.n_pes = 2;
+  m.blocks = 32;
+  m.staged_units = 16384 / flagged_words::data_bytes;
+  m.directly = true;
   const auto blocks = [&](uint64_t bytes) { return reduction_plan::blocks_beside(m, bytes); };
   expect(blocks(4) == 1 && blocks(512 << 10) == 32, "blocks of one shot");
   expect(blocks(1 << 20) == 16 && blocks(25 << 20) == 16 && blocks(64 << 20) == 32 && blocks(1 << 30) == 32,
@@ -296,7 +299,10 @@ void check_accumulate(const std::string& name, uint64_t count) {
   };
   const auto start = [](uint64_t i) { return element<T>::narrow(static_cast<typename element<T>::wide>(1 + i % 3)); };
   std::vector<T> mine(2 * count);
-  for (uint64_t i = 0; i < count; ++i) mine[i] = start(i), mine[count + i] = number(me, i);
+  for (uint64_t i = 0; i < count; ++i) {
+    mine[i] = start(i);
+    mine[count + i] = number(me, i);
+  }
   gravel_copy(target, mine.data(), mine.size() * sizeof(T));
   gravel_barrier_all();
   gravel_launch(accumulate_to_all<HOW, T>, 2, 32, gravel_handle(), target, source, count, signal);
@@ -391,7 +397,8 @@ void check_types(gravel_reducer& reducer, const std::vector<uint64_t>& counts) {
 
 int main(int argc, char** argv) {
   gravel_init<gravel_accumulation>();
-  me = gravel_my_pe(), n = gravel_n_pes();
+  me = gravel_my_pe();
+  n = gravel_n_pes();
   if (argc > 1) {
     const int status = fault(argv[1]);
     gravel_finalize();

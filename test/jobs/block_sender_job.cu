@@ -40,7 +40,9 @@ struct message_stream {
   GRAVEL_BOTH bool next() {
     while (left > 0) {
       --left;
-      x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+      x ^= x << 13;
+      x ^= x >> 7;
+      x ^= x << 17;
       if (x % 3 == 0) continue;
       pe = static_cast<int>((x >> 8) % n_pes);
       word = static_cast<uint32_t>((x >> 24) % words);

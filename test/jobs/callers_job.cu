@@ -234,7 +234,10 @@ int main(int argc, char** argv) {
     });
     return 0;
   }
-  if (argc != 3) return std::fprintf(stderr, "usage: callers_job --list | PLACE CALL\n"), 2;
+  if (argc != 3) {
+    std::fprintf(stderr, "usage: callers_job --list | PLACE CALL\n");
+    return 2;
+  }
   gravel_init<in_device_handler, in_host_handler, with_context>();
   auto* const word = gravel_malloc<uint64_t>(4096);
   bool found = false;

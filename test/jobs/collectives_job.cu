@@ -208,7 +208,9 @@ void check_reductions(const char* name) {
     T sum = value<T>(0, i), least = sum, most = sum;
     for (int pe = 1; pe < n; ++pe) {
       const T v = value<T>(pe, i);
-      sum = sum_of(sum, v), least = v < least ? v : least, most = most < v ? v : most;
+      sum = sum_of(sum, v);
+      least = v < least ? v : least;
+      most = most < v ? v : most;
     }
     same &= got[count + i] == sum && got[2 * count + i] == least && got[3 * count + i] == most;
   }
@@ -255,7 +257,8 @@ void check_kernels() {
 
 int main() {
   gravel_init<>();
-  me = gravel_my_pe(), n = gravel_n_pes();
+  me = gravel_my_pe();
+  n = gravel_n_pes();
   check_type<uint32_t>("uint32_t", {0, 1, 100});
   check_type<int32_t>("int32_t", {3});
   check_type<uint64_t>("uint64_t", {1, 65536 / 8 + 1, 100'003});  // one piece and a bit; many pieces

@@ -114,7 +114,9 @@ struct transfer {
 };
 struct split {
   __device__ void operator()(account& from, account& a, account& b, int32_t amount) const {
-    ++from.calls, ++a.calls, ++b.calls;
+    ++from.calls;
+    ++a.calls;
+    ++b.calls;
     from.balance -= amount;
     a.balance += amount / 3;
     b.balance += amount - amount / 3;
@@ -122,7 +124,10 @@ struct split {
 };
 struct hand_on {
   __device__ void operator()(account& a, account& b, account& c, account& d, int32_t amount) const {
-    ++a.calls, ++b.calls, ++c.calls, ++d.calls;
+    ++a.calls;
+    ++b.calls;
+    ++c.calls;
+    ++d.calls;
     a.balance -= amount;
     b.balance += 2 * amount;
     c.balance -= 3 * amount;
@@ -310,16 +315,33 @@ void run_nested(const std::string& what, gravel_critical_options how, uint32_t s
                         *const d = &all[from.key(r, 3)];
         const int32_t amount = from.amount(r);
         switch (r % 5) {
-          case 0: a->balance += amount, a->calls += !from.adds(r); break;
+          case 0:
+            a->balance += amount;
+            a->calls += !from.adds(r);
+            break;
           case 1:
-            a->balance -= amount, b->balance += amount / 3, c->balance += amount - amount / 3, ++a->calls, ++b->calls,
-                ++c->calls;
+            a->balance -= amount;
+            b->balance += amount / 3;
+            c->balance += amount - amount / 3;
+            ++a->calls;
+            ++b->calls;
+            ++c->calls;
             break;
           case 2:
-            a->balance -= amount, b->balance += 2 * amount, c->balance -= 3 * amount, d->balance += 2 * amount;
-            ++a->calls, ++b->calls, ++c->calls, ++d->calls;
+            a->balance -= amount;
+            b->balance += 2 * amount;
+            c->balance -= 3 * amount;
+            d->balance += 2 * amount;
+            ++a->calls;
+            ++b->calls;
+            ++c->calls;
+            ++d->calls;
             break;
-          default: a->balance -= amount, b->balance += amount, ++a->calls, ++b->calls;
+          default:
+            a->balance -= amount;
+            b->balance += amount;
+            ++a->calls;
+            ++b->calls;
         }
       }
   const marks inside(how.keys, n_pes == 1);
@@ -437,7 +459,10 @@ int main(int argc, char** argv) {
   prints_times = argc > 2;  // how long each part takes
   began = std::chrono::steady_clock::now();
   gravel_init<plain::delivery, nested::delivery, pure_words::delivery, pure_lines::delivery>();
-  if (take_turns()) blocks = 2, lanes = 32;
+  if (take_turns()) {
+    blocks = 2;
+    lanes = 32;
+  }
   refusals();
   // Sections of several of few keys follow one another, and where keys are other nodes' each step of one is a message
   // from aggregator to aggregator. So there are fewer of them, of as many lanes.
@@ -501,11 +526,13 @@ int main(int argc, char** argv) {
   close_at_once(each, seed++);
   const auto with_clients = [&](unsigned of_blocks, unsigned of_lanes, uint32_t calls, const std::string& what) {
     const unsigned all_blocks = blocks, all_lanes = lanes;
-    blocks = of_blocks, lanes = of_lanes;
+    blocks = of_blocks;
+    lanes = of_lanes;
     run_plain(what, {.keys = 5, .blocks = 1}, 1, calls, seed++);
     if (far_apart) lanes = 1;
     run_nested(what + ", nested", {.keys = 5, .blocks = 1, .place = place::service, .calls = 32}, 1, calls, seed++);
-    blocks = all_blocks, lanes = all_lanes;
+    blocks = all_blocks;
+    lanes = all_lanes;
   };
   with_clients(1, 1, each, "one client, one service block");
   if (!take_turns()) with_clients(GRAVEL_CUDA ? 4096 : 12, 32, 1, "more clients than fit");

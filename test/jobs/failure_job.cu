@@ -465,14 +465,16 @@ const std::map<std::string, void (*)()> faults = {
     {"corrupt-slot",
      [] {
        hand_over_slot([](const gravel::detail::queue& q, gravel::detail::slot_header* s) {
-         s->n_rows = 1, s->n_units = 3;
+         s->n_rows = 1;
+         s->n_units = 3;
          q.rows(s)[0] = {gravel::detail::wide_kind(900), 0xfffffff0u, 7};
        });
      }},
     {"corrupt-runs",
      [] {
        hand_over_slot([](const gravel::detail::queue&, gravel::detail::slot_header* s) {
-         s->n_rows = 0x7fffffff, s->n_units = 0x7fffffff;
+         s->n_rows = 0x7fffffff;
+         s->n_units = 0x7fffffff;
        });
      }},
     {"corrupt-kind",  // additions to bytes
@@ -735,7 +737,10 @@ int main(int argc, char** argv) {
     if (option == "--fault") fault = value;
     else if (option == "--pe") victim = std::atoi(value);
     else if (option == "--messages") messages = std::strtoull(value, nullptr, 10);
-    else fault.clear(), i = argc;
+    else {
+      fault.clear();
+      i = argc;
+    }
   }
   if (fault.empty()) {
     std::fprintf(stderr,

@@ -80,8 +80,10 @@ void check_type(const char* type) {
     const gravel_t g = gravel_host_handle();
     gravel_put(g, &w->put[i], static_cast<T>(10 * i + me), next);
     for (int pe = 0; pe < n; ++pe) {
-      if constexpr (gravel::detail::is_addable<T>)
-        gravel_add(g, &w->added, static_cast<T>(i + 1), pe), gravel_inc(g, &w->added, pe);
+      if constexpr (gravel::detail::is_addable<T>) {
+        gravel_add(g, &w->added, static_cast<T>(i + 1), pe);
+        gravel_inc(g, &w->added, pe);
+      }
       if constexpr (gravel::detail::is_atomic_integer<T>) {
         gravel_and(g, &w->anded, static_cast<T>(~(T{1} << i)), pe);
         gravel_or(g, &w->ored, static_cast<T>(T{1} << i), pe);

@@ -59,7 +59,10 @@ struct reading {
     wrong += s.metadata != (number % 3 ? number : 0);
     at += s.bytes;
     wrong += s.is_last != (at == sizes[number]);
-    if (s.is_last) ++number, at = 0;
+    if (s.is_last) {
+      ++number;
+      at = 0;
+    }
   }
 };
 std::vector<unsigned char> copied(const gravel_segment& s) {
@@ -402,8 +405,10 @@ routed through(gravel_router& router) {
       ++r.here[(input * routed_segments + segment) * routed_words + place];
       // In order: of one source words only rise at one output.
       uint64_t& before = last[s.input];
-      if (open.size() == 1)
-        r.wrong += segment * routed_words + place + 1 <= before, before = segment * routed_words + place + 1;
+      if (open.size() == 1) {
+        r.wrong += segment * routed_words + place + 1 <= before;
+        before = segment * routed_words + place + 1;
+      }
     }
     pending[o] = open[o]->receive();
   }
@@ -742,7 +747,8 @@ int go_wrong(const std::string& what) {
 
 int main(int argc, char** argv) {
   gravel_init<>();
-  me = gravel_my_pe(), n = gravel_n_pes();
+  me = gravel_my_pe();
+  n = gravel_n_pes();
   const bool is_short = argc > 1 && std::strcmp(argv[1], "short") == 0;  // for PEs that take turns on a GPU
   if (argc > 2 && std::strcmp(argv[1], "waits") == 0) wait_for_oneself(argv[2]);
   if (argc > 1 && std::strcmp(argv[1], "open") == 0) {
@@ -762,7 +768,10 @@ int main(int argc, char** argv) {
   packet_words();
   // The low half of packets' numbers starts again from 0 among these.
   by_kernels(2, (1ull << 32) - 4);
-  if (!is_short) by_kernels(1, (1ull << 32) - 1), by_kernels(3, (1ull << 32) - 9);
+  if (!is_short) {
+    by_kernels(1, (1ull << 32) - 1);
+    by_kernels(3, (1ull << 32) - 9);
+  }
   events();
   routers_of_links();
   by_hosts(gravel_device(n - 1), gravel_host(0), 1000, 2);

@@ -204,7 +204,10 @@ struct row_result {
 };
 row_result sum(const found* results) {
   row_result r;
-  for (uint32_t i = 0; i < 2 * lanes; ++i) r.wrong += results[i].wrong, r.gave_up |= results[i].gave_up != 0;
+  for (uint32_t i = 0; i < 2 * lanes; ++i) {
+    r.wrong += results[i].wrong;
+    r.gave_up |= results[i].gave_up != 0;
+  }
   return r;
 }
 
@@ -242,7 +245,10 @@ struct memory {
                   : cudaMalloc(&at, n * sizeof(T)),
           "memory");
     if (on_host) std::memset(static_cast<void*>(at), 0, n * sizeof(T));
-    else check(cudaMemset(at, 0, n * sizeof(T)), "cudaMemset"), check(cudaDeviceSynchronize(), "cudaMemset");
+    else {
+      check(cudaMemset(at, 0, n * sizeof(T)), "cudaMemset");
+      check(cudaDeviceSynchronize(), "cudaMemset");
+    }
   }
   memory(const memory&) = delete;
   ~memory() { on_host ? cudaFreeHost(at) : cudaFree(at); }
@@ -264,7 +270,10 @@ row_result run(const Test& test, const int (&where)[2]) {
     }
   }
   for (int gpu : where)
-    if (gpu >= 0) check(cudaSetDevice(gpu), "cudaSetDevice"), check(cudaDeviceSynchronize(), "kernel");
+    if (gpu >= 0) {
+      check(cudaSetDevice(gpu), "cudaSetDevice");
+      check(cudaDeviceSynchronize(), "kernel");
+    }
   for (auto& t : threads) t.join();
   return sum(results.at);
 }
@@ -321,7 +330,10 @@ template <order O>
 __global__ void apply_and_release(releasing<O> test, found* results) {
   __shared__ release_ring releases;
   __shared__ uint64_t posted;
-  if (threadIdx.x == 0) releases.begin(), posted = 0;
+  if (threadIdx.x == 0) {
+    releases.begin();
+    posted = 0;
+  }
   __syncthreads();
   const uint32_t lane = threadIdx.x % lanes;
   if (threadIdx.x >= lanes) {
@@ -377,9 +389,11 @@ void release(const char* where, int source, int destination, uint64_t n) {
     else read_released<<<1, lanes, 0, stream[1]>>>(test, results.at);
     check(cudaGetLastError(), "launch");
   }
-  for (int side : {0, 1})
-    check(cudaSetDevice(side ? source : destination), "cudaSetDevice"),
-        check(cudaStreamSynchronize(stream[side]), "kernel"), check(cudaStreamDestroy(stream[side]), "stream");
+  for (int side : {0, 1}) {
+    check(cudaSetDevice(side ? source : destination), "cudaSetDevice");
+    check(cudaStreamSynchronize(stream[side]), "kernel");
+    check(cudaStreamDestroy(stream[side]), "stream");
+  }
   print("releasing", O, where, n, sum(results.at));
 }
 
@@ -392,11 +406,15 @@ void run_all(uint64_t n) {
   pass_all<scope::system>("own ring: one GPU, system scope", 0, 0, 0, 0, n);
   pass_all<scope::system>("queue: GPU to host", 0, -1, -1, -1, n / 4);
   pass_all<scope::system>("landing ring: host to GPU", -1, 0, -1, -1, n / 4);
-  if (gpus > 1) cudaDeviceCanAccessPeer(&forth, 0, 1), cudaDeviceCanAccessPeer(&back, 1, 0);
+  if (gpus > 1) {
+    cudaDeviceCanAccessPeer(&forth, 0, 1);
+    cudaDeviceCanAccessPeer(&back, 1, 0);
+  }
   if (forth && back) {
-    for (int gpu : {0, 1})
-      check(cudaSetDevice(gpu), "cudaSetDevice"),
-          check(cudaDeviceEnablePeerAccess(1 - gpu, 0), "cudaDeviceEnablePeerAccess");
+    for (int gpu : {0, 1}) {
+      check(cudaSetDevice(gpu), "cudaSetDevice");
+      check(cudaDeviceEnablePeerAccess(1 - gpu, 0), "cudaDeviceEnablePeerAccess");
+    }
     pass_all<scope::system>("peer ring: GPU to GPU", 0, 1, 1, 0, n / 4);
     release<order::kept>("chunks: GPU to GPU", 0, 1, n / 4);
     release<order::relaxed>("chunks: GPU to GPU", 0, 1, n / 4);

@@ -152,17 +152,41 @@ __device__ bool ask(const gravel_t& g, T* at, T value, int step, int pe, T* mode
   const T before = *model;
   T found = before;
   switch (step) {
-    case 0: found = gravel_fetch_add(g, at, value, pe), *model = sum_of(before, value); break;
-    case 1: found = gravel_fetch_min(g, at, value, pe), *model = value < before ? value : before; break;
-    case 2: found = gravel_fetch_max(g, at, value, pe), *model = value > before ? value : before; break;
-    case 3: found = gravel_swap(g, at, value, pe), *model = value; break;
+    case 0:
+      found = gravel_fetch_add(g, at, value, pe);
+      *model = sum_of(before, value);
+      break;
+    case 1:
+      found = gravel_fetch_min(g, at, value, pe);
+      *model = value < before ? value : before;
+      break;
+    case 2:
+      found = gravel_fetch_max(g, at, value, pe);
+      *model = value > before ? value : before;
+      break;
+    case 3:
+      found = gravel_swap(g, at, value, pe);
+      *model = value;
+      break;
     case 4: found = gravel_fetch(g, at, pe); break;
     default:
       if constexpr (gravel::detail::is_atomic_integer<T>) {
-        if (step == 5) found = gravel_fetch_and(g, at, value, pe), *model = before & value;
-        if (step == 6) found = gravel_fetch_or(g, at, value, pe), *model = before | value;
-        if (step == 7) found = gravel_fetch_xor(g, at, value, pe), *model = before ^ value;
-        if (step == 8) found = gravel_compare_swap(g, at, before, value, pe), *model = value;
+        if (step == 5) {
+          found = gravel_fetch_and(g, at, value, pe);
+          *model = before & value;
+        }
+        if (step == 6) {
+          found = gravel_fetch_or(g, at, value, pe);
+          *model = before | value;
+        }
+        if (step == 7) {
+          found = gravel_fetch_xor(g, at, value, pe);
+          *model = before ^ value;
+        }
+        if (step == 8) {
+          found = gravel_compare_swap(g, at, before, value, pe);
+          *model = value;
+        }
         if (step == 9) found = gravel_compare_swap(g, at, sum_of(before, T{1}), value, pe);
       }
   }

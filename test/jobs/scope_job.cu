@@ -251,7 +251,10 @@ int run_right(unsigned size) {
 
 int main(int argc, char** argv) {
   if (argc > 1 && !std::strcmp(argv[1], "--list")) return list();
-  if (argc < 3) return std::fprintf(stderr, "usage: scope_job CALL KIND\n"), 2;
+  if (argc < 3) {
+    std::fprintf(stderr, "usage: scope_job CALL KIND\n");
+    return 2;
+  }
   gravel_init<gravel_task_delivery, bank::delivery, gravel_channel_delivery<order>, gravel_accumulation>();
   int wrong = 1;
   const std::string call = argv[1], how = argv[2];

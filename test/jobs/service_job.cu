@@ -129,7 +129,11 @@ total read(const tally* tallies, uint32_t blocks) {
   std::vector<tally> all(blocks);
   gravel_copy(all.data(), tallies, blocks * sizeof(tally));
   total t;
-  for (const tally& one : all) t.messages += one.messages, t.sum += one.sum, t.wrong += one.wrong;
+  for (const tally& one : all) {
+    t.messages += one.messages;
+    t.sum += one.sum;
+    t.wrong += one.wrong;
+  }
   return {gravel_sum_all(t.messages), gravel_sum_all(t.sum), gravel_sum_all(t.wrong)};
 }
 void expect_total(const char* what, const total& found, uint64_t messages, uint64_t sum) {
@@ -161,7 +165,10 @@ void gathered() {
   uint64_t messages = 0, sum = 0;
   for (uint32_t me = 0; me < blocks * lanes; ++me)
     for (uint32_t i = 0; i < each; ++i)
-      if ((me ^ i) % 3) ++messages, sum += i + 1;
+      if ((me ^ i) % 3) {
+        ++messages;
+        sum += i + 1;
+      }
   const auto n_pes = static_cast<uint64_t>(gravel_n_pes());
   for (uint64_t round = 1; round <= 2; ++round) {
     gravel_launch(send_gathered, blocks, lanes, service.handle(), each);

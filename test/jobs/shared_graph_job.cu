@@ -55,7 +55,10 @@ void across_pes() {
   o.capacity = 64;
   o.frames = 32;
   o.local_levels = 0;
-  if (!GRAVEL_CUDA) o.blocks = 2, o.warps = 1;
+  if (!GRAVEL_CUDA) {
+    o.blocks = 2;
+    o.warps = 1;
+  }
   gravel_shared_options how;
   how.guests = static_cast<uint32_t>(gravel_n_pes());
   constexpr uint32_t leaves = 1000;
@@ -248,7 +251,10 @@ void together() {
   gravel_task_options o;
   o.max_depth = 5;
   o.capacity = o.frames = 64;
-  if (!GRAVEL_CUDA) o.blocks = 2, o.warps = 2;
+  if (!GRAVEL_CUDA) {
+    o.blocks = 2;
+    o.warps = 2;
+  }
   gravel_task_graph<gravel_no_constants, wide, counted> graph({}, o);
   for (uint32_t id = 1; id < 12; ++id) {
     graph.set_value(graph.result<uint64_t>(), 0);

@@ -452,7 +452,8 @@ void usual_frames() {
   gravel_task_graph<world, node<true>, leaf, gather> graph({leaves}, o);
   expect(graph.frames() >= 4065, "usual frames: " + std::to_string(graph.frames()));
   grow<node<true>>(graph, "usual frames", 1, 11, leaves);
-  o.blocks = 100, o.warps = 10;
+  o.blocks = 100;
+  o.warps = 10;
   gravel_task_graph<world, node<true>, leaf, gather> by_many({leaves}, o);
   expect(by_many.frames() == 65505,
          "usual frames of 1000 workers: " + std::to_string(by_many.frames()));  // 2 * 1000 * 32, rounded up

@@ -177,7 +177,8 @@ GRAVEL_DEVICE void gravel_task_put(const late_sender& late, int pe, board* at, c
         send_counted(q.g, team, place + sent, static_cast<const char*>(part.data) + done_of_it, now,
                      slot + offsetof(task_slot, arrived), to);
         gravel_flush(q.g);
-        sent += now, done_of_it += now;
+        sent += now;
+        done_of_it += now;
       }
     return;
   }
@@ -326,8 +327,10 @@ void chains(const gravel_task_queue_options& how) {
 
 __global__ void accumulate(gravel_task_handle q, float* sums, int32_t* largest, float* source, int32_t* numbers,
                            uint32_t n, gravel_signal done) {
-  for (uint32_t i = threadIdx.x; i < n; i += blockDim.x)
-    source[i] = static_cast<float>(i), numbers[i] = static_cast<int32_t>(i * (q.g.my_pe + 1));
+  for (uint32_t i = threadIdx.x; i < n; i += blockDim.x) {
+    source[i] = static_cast<float>(i);
+    numbers[i] = static_cast<int32_t>(i * (q.g.my_pe + 1));
+  }
   __syncthreads();
   for (int pe = 0; pe < gravel_n_pes(q.g); ++pe) {
     gravel_task_accumulate(q, pe, sums, source, n, done);

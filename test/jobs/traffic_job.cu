@@ -13,7 +13,9 @@ __global__ void spray(gravel_t g, uint64_t* table, uint64_t words, int each) {
   sender.begin(g);
   uint64_t x = (blockIdx.x * blockDim.x + threadIdx.x + 1) * 0x9e3779b97f4a7c15ull * (g.my_pe + 1);
   for (int i = 0; i < each; ++i) {
-    x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
     sender.inc(&table[x % words], static_cast<int>((x >> 40) % g.n_pes));
   }
   sender.end();

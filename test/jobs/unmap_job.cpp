@@ -97,12 +97,16 @@ int main() {
   int lines = 0;
   for (int tries = 0; lines < 2 * n * n && tries < 500; ++tries) {
     std::this_thread::sleep_for(20ms);
-    of.clear(), lines = 0;
+    of.clear();
+    lines = 0;
     std::ifstream in(path);
     uint64_t inode, when;
     for (int own; in >> inode >> own >> when; ++lines) {
       if (own) of[inode].freed = when;
-      else of[inode].last_let_go = std::max(of[inode].last_let_go, when), ++of[inode].others;
+      else {
+        of[inode].last_let_go = std::max(of[inode].last_let_go, when);
+        ++of[inode].others;
+      }
     }
   }
   std::filesystem::remove(path);

@@ -118,8 +118,14 @@ std::string run_pure(const gravel_critical_options& how, uint32_t blocks, uint32
         const uint64_t r = from.random(pe, lane, i);
         const uint32_t a = from.key(r, 0), b = from.key(r, 1), amount = from.amount(r);
         if (!nested || r % 4 < 2) expected[a] += amount;
-        else if (r % 4 == 2) expected[a] -= amount, expected[b] += amount;
-        else expected[a] -= 2 * amount, expected[b] += amount, expected[from.key(r, 2)] += amount;
+        else if (r % 4 == 2) {
+          expected[a] -= amount;
+          expected[b] += amount;
+        } else {
+          expected[a] -= 2 * amount;
+          expected[b] += amount;
+          expected[from.key(r, 2)] += amount;
+        }
       }
   std::vector<uint8_t> got(uint64_t{blocks} * lanes * each);
   auto* answers = gravel_malloc<uint8_t>(got.size());

@@ -39,7 +39,10 @@ class shared_backend final : public backend {
   uint64_t own_ring_bytes() const override { return own_ring; }
   std::string export_memory(void* at) override { return {reinterpret_cast<const char*>(&at), sizeof(at)}; }
   void* import_memory(const std::string& exported, std::string* why) override {
-    if (refuses || exported.size() != sizeof(void*)) return *why = "no bridge", nullptr;
+    if (refuses || exported.size() != sizeof(void*)) {
+      *why = "no bridge";
+      return nullptr;
+    }
     void* at;
     std::memcpy(&at, exported.data(), sizeof(at));
     ++mapped;

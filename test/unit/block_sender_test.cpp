@@ -59,7 +59,10 @@ struct am_large {
   }
   static values of(uint64_t a) {
     values all;
-    for (uint64_t& value : all.value) a = a * 0x9E3779B97F4A7C15u + 1, value = a;
+    for (uint64_t& value : all.value) {
+      a = a * 0x9E3779B97F4A7C15u + 1;
+      value = a;
+    }
     return all;
   }
 };

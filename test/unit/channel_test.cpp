@@ -136,7 +136,8 @@ std::string run(const shape& s, uint64_t seed, uint64_t laps = 0, bug planted = 
       channel_batch b;
       if (planted == bug::tail_before_count) {
         if (group.is_leader()) b = take_wrongly(r.c, s.most);
-        b.count = group.from_leader(b.count), b.first = group.from_leader(b.first);
+        b.count = group.from_leader(b.count);
+        b.first = group.from_leader(b.first);
       } else {
         b = r.c.take(group, s.most);
       }

@@ -91,7 +91,13 @@ counts sample_of(fake_job& job, uint32_t pe) {
       p.segment->queue_of(kind).ask_flush(states[kind].tickets);
     }
   };
-  acked(), pause(), consumed(), pause(), taken(), pause(), tickets();
+  acked();
+  pause();
+  consumed();
+  pause();
+  taken();
+  pause();
+  tickets();
   return c;
 }
 

@@ -200,8 +200,14 @@ void call_from_clients(uint64_t seed, bool by_locks, bool in_place) {
       const auto a = m % keys, b = m / keys % keys, c = m / 99 % keys;
       const auto amount = static_cast<int64_t>(m >> 40 & 0xff);
       if (m >> 60 < 5) expected[a] += amount;
-      else if (m >> 60 < 11) expected[a] -= amount, expected[b] += amount;
-      else expected[a] -= 2 * amount, expected[b] += amount, expected[c] += amount;
+      else if (m >> 60 < 11) {
+        expected[a] -= amount;
+        expected[b] += amount;
+      } else {
+        expected[a] -= 2 * amount;
+        expected[b] += amount;
+        expected[c] += amount;
+      }
     }
   for (uint32_t key = 0; key < keys; ++key) {
     CHECK(r.slots[key].record.balance == expected[key]);
@@ -370,7 +376,10 @@ uint32_t fill_table(uint64_t seed, uint32_t keys, uint32_t each) {
   uint32_t left = 0;
   launch_seeded(seed, 1, 1, lanes, [&] {
     __shared__ call_table<gather_up, account, PLACES> table;
-    const auto make = [&](uint32_t key, uint64_t value) { made[key] += value, ++left; };
+    const auto make = [&](uint32_t key, uint64_t value) {
+      made[key] += value;
+      ++left;
+    };
     for (uint32_t round = 0; round < 2; ++round) {
       table.begin(threadIdx.x, lanes);
       __syncthreads();
@@ -438,7 +447,8 @@ uint32_t mix_colors(uint64_t seed, uint32_t colors, uint32_t each) {
     __shared__ call_table<mix_paint, account, PLACES> table;
     const auto make = [&](uint32_t key, const paint& p) {
       CHECK(key == 5);
-      made[p.color[1] >> 32] += p.amount, ++left;
+      made[p.color[1] >> 32] += p.amount;
+      ++left;
     };
     table.begin(threadIdx.x, lanes);
     __syncthreads();
@@ -526,7 +536,10 @@ void call_by_tables(uint64_t seed) {
       const uint32_t key = key_of(m);
       if (m >> 60 < 2) expected[key] += 1 << 20;
       else if (m >> 60 > 3 || sizeof...(Nested) == 0) ++expected[key];
-      else expected[key] -= 1 << 24, expected[(key + 1) % keys] += 1 << 24;
+      else {
+        expected[key] -= 1 << 24;
+        expected[(key + 1) % keys] += 1 << 24;
+      }
     }
   for (const auto& slot : r.slots) found.push_back(slot.record.balance);
   CHECK(found == expected);

@@ -228,7 +228,10 @@ TEST_CASE("METIS: the row of a hub has more than a MiB") {
   const scratch files;
   constexpr uint64_t n = 200'000;
   std::string text = std::to_string(n) + " " + std::to_string(n - 1) + "\n", others;
-  for (uint64_t v = 2; v <= n; ++v) text += std::to_string(v) + " ", others += "1\n";
+  for (uint64_t v = 2; v <= n; ++v) {
+    text += std::to_string(v) + " ";
+    others += "1\n";
+  }
   REQUIRE(text.size() > 1 << 20);
   CHECK(read_graph(files.write(text + "\n" + others, "x.graph")).total_edges == 2 * (n - 1));
 }

@@ -51,7 +51,10 @@ uint64_t cut_of(const csr& whole, const partition& by) {
 TEST_CASE("by_degrees: most edges first, dealt out in turn") {
   const edge_list list = rmat(9, 8, 5);
   std::vector<uint64_t> degree(list.vertices);
-  for (const edge& e : list.edges) ++degree[e.source], ++degree[e.target];
+  for (const edge& e : list.edges) {
+    ++degree[e.source];
+    ++degree[e.target];
+  }
   for (const int parts : {1, 3, 8}) {
     INFO(parts);
     const partition by = by_degrees(list, parts);

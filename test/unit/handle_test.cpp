@@ -98,8 +98,10 @@ struct count_up {
 using tasks = gravel_task_queue<count_up>;
 
 std::string error_in_kernel(const call& what) {
-  return gravel::detail::error_of(
-      [&] { gravel_launch(call_in_kernel, 1, 32, gravel_handle(), &what), gravel_synchronize(); });
+  return gravel::detail::error_of([&] {
+    gravel_launch(call_in_kernel, 1, 32, gravel_handle(), &what);
+    gravel_synchronize();
+  });
 }
 
 void gather_for_service(gravel_service_handle<adder> to) {
@@ -132,7 +134,10 @@ void check_closed_service(uint64_t* cell) {
   const std::string why = "after the close() of service 'adder'";
   CHECK_THAT(error_in_kernel([&](const gravel_t&) { gravel_service_send(stale, 0, 0, 1u); }),
              contains_text("gravel_service_send was called") && contains_text(why));
-  CHECK_THAT(gravel::detail::error_of([&] { gravel_launch(gather_for_service, 1, 32, stale), gravel_synchronize(); }),
+  CHECK_THAT(gravel::detail::error_of([&] {
+               gravel_launch(gather_for_service, 1, 32, stale);
+               gravel_synchronize();
+             }),
              contains_text("gravel_service_sender was called") && contains_text(why));
   const uint64_t before = word_at(cell);
   gravel_launch(gather_for_service, 1, 32, fresh);
@@ -157,7 +162,10 @@ void check_closed_sections(uint64_t* cell) {
              contains_text("gravel_critical_ask was called") && contains_text(why));
   CHECK_THAT(error_in_kernel([&](const gravel_t&) { stale.record(0); }),
              contains_text("record() was called") && contains_text(why));
-  CHECK_THAT(gravel::detail::error_of([&] { gravel_launch(gather_for_sections, 1, 32, stale), gravel_synchronize(); }),
+  CHECK_THAT(gravel::detail::error_of([&] {
+               gravel_launch(gather_for_sections, 1, 32, stale);
+               gravel_synchronize();
+             }),
              contains_text("gravel_critical_sender was called") && contains_text(why));
   gravel_launch(gather_for_sections, 1, 32, fresh);
   CHECK(error_in_kernel([&](const gravel_t&) { gravel_critical_call<deposit>(fresh, 0u, 1); }) == "no error");
@@ -199,8 +207,10 @@ TEST_CASE("a handle that is empty, or of a job that is over, is refused by every
   check_refused({}, "neither gravel_handle() nor gravel_host_handle() made: it is empty");
   for (const auto& [name, what] : calls) {
     INFO(name);
-    CHECK_THAT(gravel::detail::error_of(
-                   [&, w = &what] { gravel_launch(call_in_kernel, 1, 4, gravel_t{}, w), gravel_synchronize(); }),
+    CHECK_THAT(gravel::detail::error_of([&, w = &what] {
+                 gravel_launch(call_in_kernel, 1, 4, gravel_t{}, w);
+                 gravel_synchronize();
+               }),
                contains_text(name) && contains_text("it is empty"));
   }
   // The right ones still serve.

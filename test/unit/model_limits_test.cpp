@@ -111,7 +111,8 @@ TEST_CASE("launches are as large as shared memory and queues allow") {
   std::mt19937 draw(1);
   for (int i = 0; i < 10000; ++i) {
     network_work work{.items = draw() % 100000 + 1, .blocks = static_cast<unsigned>(draw() % 20 + 1)};
-    work.of_item = draw() % most_of_lane + 1, work.of_item_to_one = draw() % work.of_item + 1;
+    work.of_item = draw() % most_of_lane + 1;
+    work.of_item_to_one = draw() % work.of_item + 1;
     const uint64_t room = work.of_item_to_one + draw() % 5000,
                    items = std::min(work.items, items_for_queue(work, room));
     REQUIRE(items > 0);

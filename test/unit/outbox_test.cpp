@@ -277,14 +277,21 @@ TEST_CASE("a chunk stays open for each destination and kind; kinds that share a 
     CHECK(messages == 2 * each);
     return w.chunks_seen;
   };
-  CHECK(rows_after(
-            [](world& w, outbox& box, uint32_t id) { send<inc>(w, box, 0, id), send<inc>(w, box, 2, id + 1); }) == 2);
-  CHECK(rows_after(
-            [](world& w, outbox& box, uint32_t id) { send<inc>(w, box, 0, id), send<add>(w, box, 0, id + 1); }) == 2);
-  CHECK(rows_after(
-            [](world& w, outbox& box, uint32_t id) { send<inc>(w, box, 0, id), send<inc>(w, box, 0, id + 1); }) == 1);
   CHECK(rows_after([](world& w, outbox& box, uint32_t id) {
-          send<put32>(w, box, 0, id), send<add32>(w, box, 0, id + 1);
+          send<inc>(w, box, 0, id);
+          send<inc>(w, box, 2, id + 1);
+        }) == 2);
+  CHECK(rows_after([](world& w, outbox& box, uint32_t id) {
+          send<inc>(w, box, 0, id);
+          send<add>(w, box, 0, id + 1);
+        }) == 2);
+  CHECK(rows_after([](world& w, outbox& box, uint32_t id) {
+          send<inc>(w, box, 0, id);
+          send<inc>(w, box, 0, id + 1);
+        }) == 1);
+  CHECK(rows_after([](world& w, outbox& box, uint32_t id) {
+          send<put32>(w, box, 0, id);
+          send<add32>(w, box, 0, id + 1);
         }) == 2 * each);
 }
 

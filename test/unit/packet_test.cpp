@@ -213,10 +213,22 @@ TEST_CASE("a kind that cannot be is a bad table") {
       changed(add, [](row_kind& k) { k.operation = op::fetch_add; }),
       changed(add, [](row_kind& k) { k.operation = op::cell_reply; }),
       changed(add, [](row_kind& k) { k.operation = op::put_bulk; }),
-      changed(add, [](row_kind& k) { k.operation = op::bit_xor, k.type = static_cast<uint8_t>(value_type::f64); }),
+      changed(add,
+              [](row_kind& k) {
+                k.operation = op::bit_xor;
+                k.type = static_cast<uint8_t>(value_type::f64);
+              }),
       changed(am, [](row_kind& k) { k.type = 57; }),
-      changed(am, [](row_kind& k) { k.type = 57, k.words = 15; }),
-      changed(am, [](row_kind& k) { k.type = 255, k.words = 64; }),
+      changed(am,
+              [](row_kind& k) {
+                k.type = 57;
+                k.words = 15;
+              }),
+      changed(am,
+              [](row_kind& k) {
+                k.type = 255;
+                k.words = 64;
+              }),
       changed(am, [](row_kind& k) { k.type = 52; }),
       changed(am, [](row_kind& k) { k.type = 0; }),
       changed(am, [](row_kind& k) { k.words = 0; }),

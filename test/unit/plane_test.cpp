@@ -56,7 +56,8 @@ struct mixed_bytes {
   uint8_t byte[55];
   GRAVEL_BOTH static mixed_bytes of(uint32_t i) {
     mixed_bytes b{};
-    b.byte[0] = static_cast<uint8_t>(i), b.byte[54] = static_cast<uint8_t>(i >> 3);
+    b.byte[0] = static_cast<uint8_t>(i);
+    b.byte[54] = static_cast<uint8_t>(i >> 3);
     return b;
   }
 };
@@ -223,7 +224,8 @@ TEST_CASE(
     row[0] = row[1] = {wide_kind(1), sink_of(1, sink_kind::device), 2};
     for (uint32_t i = 0; i < 4; ++i)
       payload[i] = {{make_word0(op::put, static_cast<uint8_t>(value_type::u64), 8 * i), i + 1}};
-    n_rows = 2, n_units = 4;
+    n_rows = 2;
+    n_units = 4;
   });
   job->step_until([&] { return job->stat_of(gravel::detail::stat::messages_taken) == 4; });
   CHECK(causes_of(*job) == causes{.full = rows ? 2u : 4u, .age = 0, .flush = 0, .idle = 0});
@@ -544,7 +546,11 @@ TEST_CASE("a corrupt slot is refused, with PE and queue") {
   const row table[] = {
       {"sink out of range", [](message_row* r, unit*, uint32_t&, uint32_t&) { r->sink = 4; }},
       {"transit sink", [](message_row* r, unit*, uint32_t&, uint32_t&) { r->sink = transit_sink; }},
-      {"no units", [](message_row* r, unit*, uint32_t&, uint32_t& u) { r->kind.words = 0, u = 0; }},
+      {"no units",
+       [](message_row* r, unit*, uint32_t&, uint32_t& u) {
+         r->kind.words = 0;
+         u = 0;
+       }},
       {"two bulk messages in a run",
        [](message_row* r, unit* p, uint32_t&, uint32_t& u) {
          *r = {wide_kind(6), 0, 2}, u = 12, p->word[0] = make_word0(op::put_bulk, 0, 0);
@@ -612,7 +618,10 @@ TEST_CASE("a corrupt slot is refused, with PE and queue") {
 
 TEST_CASE("a run without messages does no harm") {
   const auto job = fake_job::with<>({});
-  publish_slot(*job, 1, [](message_row* r, unit*, uint32_t&, uint32_t& u) { r->messages = 0, u = 0; });
+  publish_slot(*job, 1, [](message_row* r, unit*, uint32_t&, uint32_t& u) {
+    r->messages = 0;
+    u = 0;
+  });
   job->settle();
   CHECK(job->stat_of(gravel::detail::stat::slots_taken) == 1);
   CHECK(job->stat_of(gravel::detail::stat::messages_taken) == 0);
@@ -696,7 +705,8 @@ TEST_CASE("the last word of a heap has an index") {
       std::memset(job->pe(0).at<char>(0), o == op::bit_and || o == op::min ? 0x7f : 0, 64 * 1024);
       publish_slot(*job, 1, [&](message_row* rows, unit* u, uint32_t&, uint32_t&) {
         *rows = {update_kind(o, type), sink_of(0, sink_kind::device), 1};
-        words_at(u)[0] = n - 1, words_at(u)[1] = words_at(u)[2] = 0x11111111;
+        words_at(u)[0] = n - 1;
+        words_at(u)[1] = words_at(u)[2] = 0x11111111;
       });
       std::vector<char> before(job->pe(0).at<char>(0), job->pe(0).at<char>(64 * 1024));
       job->settle();

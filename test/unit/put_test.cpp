@@ -107,16 +107,22 @@ struct operations {
       for (uint32_t k = 0; k < std::size(updates); ++k) {
         if (!takes<T>(updates[k])) continue;
         const uint64_t at = k * n_words + word;
-        if (apply) model[pe][at] = updated<T>(updates[k], model[pe][at], value), ++sent;
-        else send_update<T>(g, updates[k], heap + at, value, static_cast<int>(pe));
+        if (apply) {
+          model[pe][at] = updated<T>(updates[k], model[pe][at], value);
+          ++sent;
+        } else send_update<T>(g, updates[k], heap + at, value, static_cast<int>(pe));
       }
       if constexpr (is_addable<T>) {
-        if (apply) model[pe][inc_at + word] = updated<T>(op::add, model[pe][inc_at + word], T{1}), ++sent;
-        else gravel_inc(g, heap + inc_at + word, static_cast<int>(pe));
+        if (apply) {
+          model[pe][inc_at + word] = updated<T>(op::add, model[pe][inc_at + word], T{1});
+          ++sent;
+        } else gravel_inc(g, heap + inc_at + word, static_cast<int>(pe));
       }
       const uint64_t mine = puts_at + (source * lanes + lane) * rounds + r;
-      if (apply) model[pe][mine] = value, ++sent;
-      else gravel_put(g, heap + mine, value, static_cast<int>(pe));
+      if (apply) {
+        model[pe][mine] = value;
+        ++sent;
+      } else gravel_put(g, heap + mine, value, static_cast<int>(pe));
     }
   }
 };

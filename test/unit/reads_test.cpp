@@ -124,7 +124,10 @@ TEST_CASE("reads of a genome") {
     std::string read;
     for (const uint8_t code : set.codes)
       if (code != no_base) read += "ACGT"[code];
-      else if (!read.empty()) into.insert(read), read.clear();
+      else if (!read.empty()) {
+        into.insert(read);
+        read.clear();
+      }
   };
   split(all, whole);
   for (uint64_t i = 0; i < 3; ++i) split(make_reads(genome, shape, {i, 3}), parts);

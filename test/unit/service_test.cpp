@@ -99,7 +99,11 @@ struct rig {
   void stop() { store_relaxed(&life.stop, uint64_t{1}); }
   adder::tally total() const {
     adder::tally t{};
-    for (const auto& one : tallies) t.messages += one.messages, t.sum += one.sum, t.wrong += one.wrong;
+    for (const auto& one : tallies) {
+      t.messages += one.messages;
+      t.sum += one.sum;
+      t.wrong += one.wrong;
+    }
     return t;
   }
 };

@@ -188,7 +188,10 @@ TEST_CASE("a quiet looks at every ring and queue of its PE") {
     v.lines = lines;
     const auto expect = [&](bool applied) {
       const bool all = __all_sync(~0u, seems_applied(v));
-      if (threadIdx.x == 0) ++looks, wrong += all != applied;
+      if (threadIdx.x == 0) {
+        ++looks;
+        wrong += all != applied;
+      }
       __syncwarp();
     };
     const auto add = [](uint64_t& word) {

@@ -152,10 +152,15 @@ TEST_CASE("warp collectives with any mask") {
       bool one_value = true;
       for (uint32_t l : lanes) {
         if (l % 3 == 0) thirds |= 1u << l;
-        sum += value(l), all_and &= value(l), all_or |= value(l), all_xor ^= value(l);
-        low = std::min(low, value(l)), high = std::max(high, value(l));
+        sum += value(l);
+        all_and &= value(l);
+        all_or |= value(l);
+        all_xor ^= value(l);
+        low = std::min(low, value(l));
+        high = std::max(high, value(l));
         signed_sum += negative(l);
-        signed_low = std::min(signed_low, negative(l)), signed_high = std::max(signed_high, negative(l));
+        signed_low = std::min(signed_low, negative(l));
+        signed_high = std::max(signed_high, negative(l));
         one_value &= value(l) == value(first);
       }
       const bool has_four = mask >> 4 & 1;

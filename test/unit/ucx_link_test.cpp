@@ -80,7 +80,10 @@ TEST_CASE("puts that are under way when the link goes away end without it") {
     w.put(bytes, 2);
     if (progressed) w.a.progress();
     w.link.reset();
-    for (int i = 0; i < 100; ++i) w.a.progress(), w.b.progress();
+    for (int i = 0; i < 100; ++i) {
+      w.a.progress();
+      w.b.progress();
+    }
     CHECK(w.notices.size() <= 3);
   }
 }
@@ -140,7 +143,10 @@ TEST_CASE("puts that are under way when the link goes away count nothing: who co
     const uint32_t left[2] = {puts[0], puts[1]};
     if (!progressed) CHECK(left[0] + left[1] == 14);  // both under way
     w.link.reset();
-    for (int i = 0; i < 100; ++i) w.a.progress(), w.b.progress();
+    for (int i = 0; i < 100; ++i) {
+      w.a.progress();
+      w.b.progress();
+    }
     CHECK(puts[0] == left[0]);
     CHECK(puts[1] == left[1]);
   }

@@ -429,7 +429,10 @@ TEST_CASE("many operations in flight end once each") {
     return seen.messages == count && std::all_of(puts.begin(), puts.end(), ended) &&
            std::all_of(messages.begin(), messages.end(), ended);
   });
-  for (int i = 0; i < 1000; ++i) pair.a.progress(), pair.b.progress();
+  for (int i = 0; i < 1000; ++i) {
+    pair.a.progress();
+    pair.b.progress();
+  }
   CHECK(seen.wrong == 0);
   const auto once = [](const outcome& o) { return o.calls == 1 && o.status == UCS_OK; };
   CHECK(std::all_of(puts.begin(), puts.end(), once));
@@ -473,7 +476,10 @@ TEST_CASE("destroying an endpoint ends what is pending") {
     pair.to_b->put(source.data, source.bytes, local, remote.address(), remote, outcome::note, &put);
   for (int i = 0; i < 3; ++i) pair.a.progress();
   pair.to_b.reset();
-  for (int i = 0; i < 1000; ++i) pair.a.progress(), pair.b.progress();
+  for (int i = 0; i < 1000; ++i) {
+    pair.a.progress();
+    pair.b.progress();
+  }
   CHECK(std::all_of(ended.begin(), ended.end(), [](const outcome& o) { return o.calls == 1; }));
   CHECK(ended.back().status == UCS_ERR_CANCELED);
 }

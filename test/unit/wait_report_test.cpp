@@ -90,7 +90,8 @@ TEST_CASE("every text says what it can, and a damaged report does no harm") {
   s.compare = static_cast<comparison>(200);
   CHECK(text_of(s) == "something: its report is damaged");
   s = word(0);
-  s.type = uint8_t(value_type::f32), s.wanted = 0x3f800000;
+  s.type = uint8_t(value_type::f32);
+  s.wanted = 0x3f800000;
   CHECK_THAT(text_of(s), contains_text("to be < 1 "));
 }
 

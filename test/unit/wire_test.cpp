@@ -183,7 +183,8 @@ TEST_CASE("a hello that lies is refused, with the field") {
     CHECK(refusal([&](hello& h) { h.node_of_pe[1] = node; }) ==
           fmt::format("PE 3: 'hello' says {} for the node of a PE, which can be 0 to 3", node));
   CHECK(refusal([](hello& h) {
-          h.node_of_pe = {0, 0, 3, 3}, h.node = 3;
+          h.node_of_pe = {0, 0, 3, 3};
+          h.node = 3;
         }) == "PE 3: 'hello': node_of_pe leaves out a number of a node");
   CHECK(refusal([](hello& h) { h.bus_id.resize(65); }) ==
         "PE 3: 'hello' says 65 for the length of bus_id, which can be 0 to 64");

@@ -87,7 +87,10 @@ struct channels_of_ranks {
 
   channels_of_ranks(uint32_t ranks, uint32_t capacity, uint32_t pieces_room) {
     view.words = &words;
-    view.n_ranks = ranks, view.capacity = capacity, view.slack = 8, view.pieces_room = pieces_room;
+    view.n_ranks = ranks;
+    view.capacity = capacity;
+    view.slack = 8;
+    view.pieces_room = pieces_room;
     view.stride = channel<uint32_t>::bytes(capacity);
     memory.resize(view.stride * ranks + channel<edge_piece>::bytes(pieces_room) + 128);
     view.memory = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(memory.data()) + 127) / 128 * 128);
@@ -119,7 +122,10 @@ struct rig {
         hubs(p.targets.size() / hub_edges + p.targets.size() / piece_edges + 1) {
     view.program = {{words.data()}, p.lengths.data(), times.data(), delta};
     view.graph = {p.rows.offsets.data(), p.targets.data(), nullptr, vertex_code{1}, own, p.rows.rows() - own};
-    for (uint64_t i = 0; i < 2; ++i) view.near[i] = lists.data() + i * own, view.far[i] = lists.data() + (2 + i) * own;
+    for (uint64_t i = 0; i < 2; ++i) {
+      view.near[i] = lists.data() + i * own;
+      view.far[i] = lists.data() + (2 + i) * own;
+    }
     view.remote = lists.data() + 4 * own;
     view.hubs = hubs.data();
     view.words = &shared;
@@ -157,8 +163,10 @@ struct rig {
       const uint32_t room = blocks * local_entries * 3 / 4;
       if (fused && near() <= room) {
         fused_rounds(blocks, {room, 1u << 24, true, true});
-        if (near()) ++left_fused, grid_round();
-        else REQUIRE(far() == 0);
+        if (near()) {
+          ++left_fused;
+          grid_round();
+        } else REQUIRE(far() == 0);
       } else if (near()) {
         grid_round();
       } else {
@@ -231,7 +239,8 @@ struct rig {
               (v >= own && expected[v] != least_keys::unreached));  // ghosts are not sent here
       if (v >= own) continue;
       REQUIRE((times[v] > 0) == (expected[v] != least_keys::unreached));
-      expanded += times[v], edges += times[v] * p.rows.degree(v);
+      expanded += times[v];
+      edges += times[v] * p.rows.degree(v);
     }
     REQUIRE(shared.expanded == expanded);
     REQUIRE(shared.edges == edges);
@@ -241,7 +250,10 @@ struct rig {
 problem star(uint64_t leaves) {
   edge_list list;
   list.vertices = leaves + 1;
-  for (uint64_t v = 1; v <= leaves; ++v) list.edges.push_back({0, v}), list.edges.push_back({v, 0});
+  for (uint64_t v = 1; v <= leaves; ++v) {
+    list.edges.push_back({0, v});
+    list.edges.push_back({v, 0});
+  }
   list.total_edges = list.edges.size();
   return problem::weighted(list);
 }
@@ -334,7 +346,10 @@ TEST_CASE("the least key offered stays, and each listing is taken once, while la
         const auto v = static_cast<uint32_t>(random % vertices), key = static_cast<uint32_t>(random >> 32) % 1000;
         uint32_t got;
         if (random / vertices % 3 == 0) {
-          if (state.take(v, &got)) ++taken[v], keys[v].push_back(got);
+          if (state.take(v, &got)) {
+            ++taken[v];
+            keys[v].push_back(got);
+          }
           continue;
         }
         if (key < least[v]) least[v] = key;
@@ -403,7 +418,8 @@ TEST_CASE("shortest paths by rounds of the grid, and by many rounds in one kerne
           rig r(p, p.rows.rows(), delta, seed);
           r.work(1, fused, 1 + seed % 3);
           r.check_result(1);
-          left_fused += r.left_fused, advances += r.advances;
+          left_fused += r.left_fused;
+          advances += r.advances;
         }
   CHECK(left_fused > 0);  // lists found no room in shared memory
   CHECK(advances > 0);
@@ -468,7 +484,10 @@ TEST_CASE("hubs are left to the grid, in pieces") {
 
 TEST_CASE("without rounds hubs are worked on by several warps, and what finds no room by the one that took them") {
   edge_list list = rmat(5, 8, 2, {.undirected = true});
-  for (uint64_t i = 0; i < 1500; ++i) list.edges.push_back({3, i % 32}), list.edges.push_back({i % 32, 9});
+  for (uint64_t i = 0; i < 1500; ++i) {
+    list.edges.push_back({3, i % 32});
+    list.edges.push_back({i % 32, 9});
+  }
   list.total_edges = list.edges.size();
   const problem two_hubs = problem::weighted(list), one_hub = star(1500), none = star(hub_edges - 1);
   for (const problem* const p : {&two_hubs, &one_hub, &none}) {
@@ -528,8 +547,10 @@ TEST_CASE("priorities save work on a road-like grid") {
 
 TEST_CASE("the check by Graph500's rules accepts a search, and finds every mistake that is planted") {
   edge_list list = rmat(6, 8, 5, {.undirected = true});
-  for (uint64_t i = 0; i < 100; ++i)
-    list.edges.push_back({1, i % 50}), list.edges.push_back({i % 50, 1});  // a long row
+  for (uint64_t i = 0; i < 100; ++i) {  // a long row
+    list.edges.push_back({1, i % 50});
+    list.edges.push_back({i % 50, 1});
+  }
   list.total_edges = list.edges.size();
   list.vertices += 2;  // that nothing reaches
   const problem p(list);
@@ -540,7 +561,9 @@ TEST_CASE("the check by Graph500's rules accepts a search, and finds every mista
   const std::vector<uint32_t> words = r.words;
   std::vector<uint32_t> levels = words, parents(n, no_parent);
   bits_view bits{};
-  bits.own = n, bits.parents = parents.data(), bits.levels = levels.data();
+  bits.own = n;
+  bits.parents = parents.data();
+  bits.levels = levels.data();
   std::vector<row_part> parts(n + p.targets.size() / row_piece);
   uint32_t n_parts = 0;
   r.launch(2, 32, false, [&] { scan_for_parents(r.view, bits, source, parts.data(), &n_parts); });

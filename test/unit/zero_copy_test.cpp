@@ -247,7 +247,11 @@ TEST_CASE("rows for one destination that goes on, however slowly, stay in their 
       for (int i = 0; i < 20; ++i) {
         hand_over(alone || i % 2 ? 1 : 2);
         job->step_plane(0, 0);
-        for (uint32_t to : {1u, 2u}) job->deliver(0, to, 0), job->step_plane(to, 0), job->deliver(to, 0, 0);
+        for (uint32_t to : {1u, 2u}) {
+          job->deliver(0, to, 0);
+          job->step_plane(to, 0);
+          job->deliver(to, 0, 0);
+        }
         job->step_receiver(2, sink_kind::device);
       }
       job->step_receiver(1, sink_kind::device);

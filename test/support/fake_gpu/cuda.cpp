@@ -27,15 +27,29 @@ int cuGetErrorString(int code, const char** text) {
   *text = code == 100 ? "no CUDA-capable device is detected" : "invalid argument";
   return 0;
 }
-int cuDriverGetVersion(int* version) { return *version = 13000, 0; }
-int cuDeviceGetCount(int* count) { return *count = says("none") ? 0 : 4, 0; }
-int cuDeviceGet(int* device, int ordinal) { return *device = ordinal, 0; }
-int cuDeviceGetName(char* name, int bytes, int) {
-  return std::snprintf(name, static_cast<size_t>(bytes), "Fake GPU"), 0;
+int cuDriverGetVersion(int* version) {
+  *version = 13000;
+  return 0;
 }
-int cuDeviceTotalMem_v2(size_t* bytes, int) { return *bytes = size_t{8} << 30, 0; }
+int cuDeviceGetCount(int* count) {
+  *count = says("none") ? 0 : 4;
+  return 0;
+}
+int cuDeviceGet(int* device, int ordinal) {
+  *device = ordinal;
+  return 0;
+}
+int cuDeviceGetName(char* name, int bytes, int) {
+  std::snprintf(name, static_cast<size_t>(bytes), "Fake GPU");
+  return 0;
+}
+int cuDeviceTotalMem_v2(size_t* bytes, int) {
+  *bytes = size_t{8} << 30;
+  return 0;
+}
 int cuDeviceGetPCIBusId(char* id, int bytes, int device) {
-  return std::snprintf(id, static_cast<size_t>(bytes), "00F0:0%d:00.0", device), 0;
+  std::snprintf(id, static_cast<size_t>(bytes), "00F0:0%d:00.0", device);
+  return 0;
 }
 int cuDeviceGetAttribute(int* value, int attribute, int) {
   switch (attribute) {
@@ -46,15 +60,24 @@ int cuDeviceGetAttribute(int* value, int attribute, int) {
     default: *value = 0; return 0;
   }
 }
-int cuDeviceCanAccessPeer(int* can, int device, int peer) { return *can = device != 3 && peer != 3, 0; }
+int cuDeviceCanAccessPeer(int* can, int device, int peer) {
+  *can = device != 3 && peer != 3;
+  return 0;
+}
 int cuDeviceGetP2PAttribute(int* value, int attribute, int device, int peer) {
   *value = attribute == 3 && device + peer == 1;
   return 0;
 }
-int cuDevicePrimaryCtxRetain(void** context, int) { return *context = nullptr, 0; }
+int cuDevicePrimaryCtxRetain(void** context, int) {
+  *context = nullptr;
+  return 0;
+}
 int cuDevicePrimaryCtxRelease_v2(int) { return 0; }
 int cuCtxSetCurrent(void*) { return 0; }
-int cuMemAlloc_v2(uint64_t* memory, size_t) { return *memory = 4096, 0; }
+int cuMemAlloc_v2(uint64_t* memory, size_t) {
+  *memory = 4096;
+  return 0;
+}
 int cuMemFree_v2(uint64_t) { return 0; }
 int cuIpcGetMemHandle(ipc_handle* handle, uint64_t) {
   for (int i = 0; i < 64; ++i) handle->bytes[i] = static_cast<char>(i * 5);

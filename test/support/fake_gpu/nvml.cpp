@@ -6,7 +6,10 @@ extern "C" {
 int nvmlInit_v2() { return 0; }
 int nvmlShutdown() { return 0; }
 const char* nvmlErrorString(int) { return "fake error"; }
-int nvmlSystemGetDriverVersion(char* text, unsigned bytes) { return std::snprintf(text, bytes, "999.1"), 0; }
+int nvmlSystemGetDriverVersion(char* text, unsigned bytes) {
+  std::snprintf(text, bytes, "999.1");
+  return 0;
+}
 int nvmlDeviceGetHandleByPciBusId_v2(const char* id, void** device) {
   int number = 0;
   if (std::sscanf(id, "00F0:0%d:00.0", &number) != 1) return 6;
