@@ -12,7 +12,7 @@
 // lanes elsewhere continue.
 //
 // A message takes one of these routes, in this order of preference:
-//   1. it is applied in place: its destination is this PE
+//   1. it is applied in place: its destination is this PE (or a peer, if gravel_t::peers_directly)
 //   2. it goes into the bin of its peer, if the bins hold messages of its kind (peer_bins.cuh)
 //   3. it goes into the buffer, which is sorted when it is full: rows for peers go into their rings, others into slots
 //      of the queue (message_sort.cuh, hand_over.cuh)
@@ -183,9 +183,10 @@ struct block_sender {
       const uint32_t sink = sink_of(static_cast<uint32_t>(pe), handler_traits<Handler>::kind);
       // A large message fills a chunk of a ring by itself, so sorting gains nothing. Into a slot, lanes write it unit
       // beside unit. Over PCIe this is one write per line, not one per unit.
-      if constexpr (!am_message<Handler>::is_compact)
-        if (32 * message_units < unit, am_message<Handler>::pieces >> capacity || ring_to(g, sink))
-          return send_am<message.kind>(g, sink, message.data);
+      if constexpr (!am_message<Handler>::is_compact) {
+        constexpr uint32_t units_of_warp = 32 * message_units<unit, am_message<Handler>::pieces>;
+        if (units_of_warp > capacity || ring_to(g, sink)) return send_am<message.kind>(g, sink, message.data);
+      }
       gather<message.kind>(sink, message.data);
     }
   }
@@ -248,34 +249,59 @@ struct block_sender {
     return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
   }
 
-  /// Checks the common routes first, with few instructions: memory of this PE, and the bin of a peer.
+  /// Sends an update or a put. It checks the common routes first, with few instructions (the routes are numbered in the
+  /// head of this file):
+  ///   1. to this PE: in place
+  ///   2. to a peer: into its bin, if the bins accept the kind
+  ///   3. on the CPU backend, to another PE: into the buffer, without the protocol for groups
+  /// one_sided_by_any_way() handles everything else, errors too.
   template <op O, class T>
   GRAVEL_DEVICE void one_sided(T* dest, T value, int pe) {
     using message = update_message<O, T>;
     const uint64_t offset = static_cast<uint64_t>(reinterpret_cast<const char*>(dest) - g.heap),
                    heap_bytes = g.heap_bytes;
-    const uint32_t way = bins.way_to(static_cast<uint32_t>(pe));
-    if (offset + (sizeof(T) - 1) < heap_bytes && offset % sizeof(T) == 0) {
-      if (way == peer_bins::to_self) {
+    const auto to = static_cast<uint32_t>(pe);
+    const uint32_t way = bins.way_to(to);
+    if (is_word_of_heap<T>(offset, heap_bytes)) {
+      if (is_in_place(way)) {
         apply_here<message::operation>(dest, value);
-        if (bins.in_use == 0 || !GRAVEL_CUDA) return;
+        if (!joins_bin_votes()) return;
       }
-      // Lanes whose message was applied in place take part, so that the whole warp acts together.
-      if (way == peer_bins::to_self ||
-          (way < peer_bins::most &&
-           (bins.have(message::kind) ||
-            (!g.peers_directly && fits_index(heap_bytes, sizeof(T)) && bins.take(message::kind)))))
+      if (is_in_place(way) || (is_bin(way) && bins_accept<message::kind>(heap_bytes, sizeof(T))))
         return bins.add<message::kind>(g, buffer + capacity, way, message(offset, value).word, &to_peers);
 #if !GRAVEL_CUDA
-      const auto to = static_cast<uint32_t>(pe);
-      if (way == peer_bins::none && to < g.n_pes && to != g.my_pe && !g.peers_directly &&
-          fits_index(heap_bytes, sizeof(T)) &&
+      if (is_other_pe_without_bin(way, to) && may_gather_compact(heap_bytes, sizeof(T)) &&
           gather_alone<message::kind>(sink_of(to, sink_kind::device), message(offset, value).word))
         return;
 #endif
     }
     one_sided_by_any_way<O>(dest, value, pe);
   }
+  /// The terms by which one_sided() decides. `way`: peer_bins::way_to() of the destination.
+  template <class T>
+  GRAVEL_DEVICE static bool is_word_of_heap(uint64_t offset, uint64_t heap_bytes) {
+    return offset + (sizeof(T) - 1) < heap_bytes && offset % sizeof(T) == 0;
+  }
+  GRAVEL_DEVICE static bool is_in_place(uint32_t way) { return way == peer_bins::to_self; }
+  GRAVEL_DEVICE static bool is_bin(uint32_t way) { return way < peer_bins::most; }
+  /// True if a lane whose message was applied in place calls peer_bins::add() with the other lanes, which votes: so the
+  /// whole warp acts together.
+  GRAVEL_DEVICE bool joins_bin_votes() const { return bins.in_use != 0 && GRAVEL_CUDA; }
+  /// True if the bins hold this kind. They take the first kind that is sent, if it may be gathered.
+  template <row_kind KIND>
+  GRAVEL_DEVICE bool bins_accept(uint64_t heap_bytes, uint32_t value_bytes) {
+    return bins.have(KIND) || (may_gather_compact(heap_bytes, value_bytes) && bins.take(KIND));
+  }
+  /// True if messages to other PEs are gathered in compact form: they are not sent to peers one by one, and each word of
+  /// the heap has an index of 32 bits.
+  GRAVEL_DEVICE bool may_gather_compact(uint64_t heap_bytes, uint32_t value_bytes) const {
+    return !g.peers_directly && fits_index(heap_bytes, value_bytes);
+  }
+#if !GRAVEL_CUDA
+  bool is_other_pe_without_bin(uint32_t way, uint32_t to) const {
+    return way == peer_bins::none && to < g.n_pes && to != g.my_pe;
+  }
+#endif
 #if !GRAVEL_CUDA
   /// One thread runs all lanes of a block. Without a seed it switches lanes only where they wait, so no other lane runs
   /// during this function, and the common message needs no protocol. Returns false if the message is of another kind,
@@ -340,12 +366,16 @@ struct block_sender {
     });
   }
 
+  /// As peer_bins::way_to(). Bins are for messages to devices only.
+  GRAVEL_DEVICE uint32_t way_to_sink(uint32_t sink) const {
+    return kind_of_sink(sink) == sink_kind::device ? bins.way_to(pe_of_sink(sink)) : peer_bins::none;
+  }
+  /// Gathers a message of any kind: route 2, then 4 if its kind has no number, else 3.
   template <row_kind KIND, class Piece, uint32_t N>
   GRAVEL_DEVICE void gather(uint32_t sink, const Piece (&message)[N]) {
     constexpr uint32_t UNITS = message_units<Piece, N>;
-    if (const uint32_t bin = kind_of_sink(sink) == sink_kind::device ? bins.way_to(pe_of_sink(sink)) : peer_bins::none;
-        bin < peer_bins::most)
-      if (bins.take(KIND)) return bins.add<KIND>(g, buffer + capacity, bin, message, &to_peers);
+    if (const uint32_t way = way_to_sink(sink); is_bin(way))
+      if (bins.take(KIND)) return bins.add<KIND>(g, buffer + capacity, way, message, &to_peers);
     const uint32_t number = kinds.number_of(KIND);
     if (number == kind_table::most) {
       if constexpr (UNITS > max_small_units) {
