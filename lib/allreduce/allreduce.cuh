@@ -1,25 +1,26 @@
-// gravel_allreduce and gravel_reduce: arrays in the symmetric heap, combined over all PEs, element by element (docs/allreduce.md).
-// Called by all threads of a kernel's grid, or by the host, which starts a kernel for it.
+// gravel_allreduce and gravel_reduce: arrays in the symmetric heap, combined over all PEs, element by element
+// (docs/allreduce.md). All threads of a kernel's grid call them, or the host calls them and they start a kernel.
 //
-//   gravel_reducer reducer;                                              // collective
-//   gravel_allreduce(reducer, to, from, count);                          // host: when it returns, the sum of all PEs is in `to`
-//   gravel_allreduce_start<GRAVEL_MAX>(reducer, to, from, count, {.done = signal});   // at once; later *signal += 1
-//   gravel_allreduce(reducer.handle(), to, from, count);                 // in a kernel
+//   gravel_reducer reducer;                               // collective
+//   gravel_allreduce(reducer, to, from, count);           // host: on return the sum over all PEs is in `to`
+//   gravel_allreduce_start<GRAVEL_MAX>(reducer, to, from, count, {.done = signal});  // at once; later *signal += 1
+//   gravel_allreduce(reducer.handle(), to, from, count);  // in a kernel
 //
 // Elements are combined in the order of the PEs, so the result is the same at all PEs, bit for bit, and in every run.
-// T: float, double, gravel_half, gravel_bfloat16 (those two are combined in float and rounded once), integers of 4 and 8 bytes.
+// T: float, double, gravel_half, gravel_bfloat16 (these two are combined in float and rounded once), integers of 4 and
+// 8 bytes.
 //
-// What all calls of this file have in common:
+// All calls of this file:
 // @param r from gravel_reducer::handle()
 // @param reducer open at all PEs
 // @param to [count] results: a symmetric address, the same at all PEs, of any alignment of T; data moves fastest at
-//   multiples of 16 bytes. It may be `from`, and else does not overlap it
+// multiples of 16 bytes. It may be `from`; otherwise it must not overlap it
 // @param from [count] contributions of this PE, a symmetric address, the same at all PEs
 // @param count number of elements, the same at all PEs
 // @param root the PE that gets the result; of other PEs `to` is not written
-// @param how stream, word to wait for, word to raise
+// @param how CUDA stream, word to wait for, word to raise
 // @errors memory outside the heap, PEs whose calls differ: the job ends with a message; the host's calls throw
-//   gravel::error for what cannot be
+// gravel::error for invalid arguments
 // @source MPI_Allreduce, MPI_Reduce; XTQ (SC 2016), reductions
 #pragma once
 #include "host/launch_alone.cuh"
@@ -30,19 +31,19 @@
 
 namespace gravel::detail {
 
-/// Bytes of an array for which one more block is worth while: in one shot, by messages; in two shots.
+/// So many bytes of an array for each block: in one shot and by messages; in two shots.
 constexpr uint64_t one_shot_bytes_of_block = 4096, two_shot_bytes_of_block = 16384;
-/// Of a reduction that a host starts, in two shots: so many blocks move the data as fast as more do, and leave
-/// multiprocessors to what is computed beside them; one more is worth while only for so many bytes.
+/// For a reduction in two shots that a host starts: so many blocks move the data as fast as more blocks, and leave
+/// multiprocessors to other kernels; beyond them, each further block needs so many bytes.
 constexpr uint32_t few_blocks = 16;
 constexpr uint64_t bytes_of_further_block = 2 << 20;
 
 enum class reduction_way : uint8_t { alone, one_shot, two_shots, messages };
 
-/// How a grid of `most` blocks reduces `bytes` bytes: the same at all PEs.
+/// How a grid of `most` blocks reduces `bytes` bytes. All PEs plan alike.
 struct reduction_plan {
   reduction_way way;
-  uint32_t blocks;  ///< that take part
+  uint32_t blocks;  ///< blocks that take part
 
   GRAVEL_BOTH static reduction_plan of(const reducer_memory& m, uint64_t bytes, uint32_t most) {
     if (m.n_pes == 1) return {reduction_way::alone, blocks_for(bytes, two_shot_bytes_of_block, most)};
@@ -52,7 +53,7 @@ struct reduction_plan {
     if ((words + few - 1) / few <= m.staged_units) return {reduction_way::one_shot, few};
     return {reduction_way::two_shots, blocks_for(bytes, two_shot_bytes_of_block, most)};
   }
-  /// Of a kernel that a host starts.
+  /// Blocks of a kernel that a host starts beside other kernels.
   static uint32_t blocks_beside(const reducer_memory& m, uint64_t bytes) {
     const reduction_plan plan = of(m, bytes, m.blocks);
     return plan.way == reduction_way::two_shots
@@ -65,7 +66,7 @@ struct reduction_plan {
   }
 };
 
-/// Reports what cannot be. Thread scope: block.
+/// Reports invalid arguments, and returns true for them. Thread scope: block.
 template <class T>
 GRAVEL_DEVICE bool is_bad_reduction(const gravel_reducer_handle& r, const T* to, const T* from, uint64_t count,
                                     int root) {
@@ -89,7 +90,7 @@ GRAVEL_DEVICE bool is_bad_reduction(const gravel_reducer_handle& r, const T* to,
   return true;
 }
 
-/// Of arguments that are equal at all PEs.
+/// Returns a word that is the same at all PEs if their arguments are the same.
 template <gravel_reduction HOW, class T>
 GRAVEL_DEVICE uint32_t word_of_call(const gravel_reducer_handle& r, const T* to, const T* from, uint64_t count,
                                     int root) {
@@ -111,7 +112,7 @@ GRAVEL_DEVICE void reduce_as_grid(const gravel_reducer_handle& r, T* to, const T
   const reduction_plan plan = reduction_plan::of(m, count * sizeof(T), gridDim.x);
   const uint32_t slice = blockIdx.x;
   if (slice >= plan.blocks) return;
-  __syncthreads();  // the block's call before is over, and what it reduces now is written
+  __syncthreads();  // the block's previous call has ended, and the data of this call are written
   const bool keeps = root == no_root || static_cast<uint32_t>(root) == m.my_pe;
   const uint64_t calls = m.slice(slice)->calls;
   reduction_part p{slice, word_of_call<HOW>(r, to, from, count, root),
@@ -136,7 +137,7 @@ GRAVEL_DEVICE void reduce_as_grid(const gravel_reducer_handle& r, T* to, const T
   if (threadIdx.x == 0 && plan.way != reduction_way::alone) m.slice(slice)->calls = p.call;
 }
 
-/// What the kernel of a host's call waits for, and tells: words of this PE's symmetric heap, or nullptr.
+/// The words of this PE's symmetric heap for which the kernel of a host's call waits, and which it raises; or nullptr.
 struct reduction_signals {
   const uint64_t* after;
   uint64_t value;
@@ -161,30 +162,30 @@ __global__ void __launch_bounds__(512) reduce_for_host(const __grid_constant__ g
   auto* const line = r.memory.grid();
   if (fetch_add_acq_rel<scope::device>(&line->blocks_done, uint64_t{1}) + 1 != gridDim.x) return;
   store_relaxed<scope::device>(&line->blocks_done, uint64_t{0});
-  fetch_add_release<scope::system>(s.done, uint64_t{1});  // [A5] gravel_wait_until and the like acquire
+  fetch_add_release<scope::system>(s.done, uint64_t{1});  // [A5] gravel_wait_until and similar calls acquire
 }
 
 }  // namespace gravel::detail
 
-/// All PEs say the same.
+/// Options of a reducer, the same at all PEs.
 struct gravel_reducer_options {
-  uint32_t blocks = GRAVEL_CUDA ? 32 : 3;  ///< most blocks of a grid that calls, 1 to 128
+  uint32_t blocks = GRAVEL_CUDA ? 32 : 3;  ///< the most blocks of a grid that calls, 1 to 128
   uint32_t one_shot_bytes =
       16384;  ///< elements that a block exchanges in one shot, without barriers: 64 to 2^20, a multiple of 16
 };
 
-/// Memory in which PEs reduce together. Open from its constructor to its destructor, which are collective. All PEs make
-/// the same calls in the same order, and one is over before the next begins: kernels of one stream, or who waits for
-/// signals. For several at a time there are several reducers.
-/// @scope the program's host thread; collective, but for handle(), directly() and bytes()
+/// Memory in which PEs reduce together. The reducer is open from its constructor to its destructor, which are
+/// collective. All PEs make the same calls in the same order, and a call must have ended before the next begins: use
+/// kernels of one stream, or wait for signals. Several calls at a time need several reducers.
+/// @scope the program's host thread; collective, except handle(), directly() and bytes()
 /// @completion on return
 /// @errors gravel::error
 /// @source XTQ (SC 2016), reductions
 class gravel_reducer {
  public:
-  /// Symmetric memory that it takes, bytes at each PE.
+  /// Returns the symmetric memory of a reducer, in bytes, at each PE.
   /// @param how options of the reducer
-  /// @param n_pes PEs of the job
+  /// @param n_pes number of PEs of the job
   static uint64_t bytes(const gravel_reducer_options& how, int n_pes) {
     return memory_of(how, static_cast<uint32_t>(n_pes)).bytes();
   }
@@ -204,9 +205,9 @@ class gravel_reducer {
     m.my_pe = static_cast<uint32_t>(gravel_my_pe());
     m.base = gravel_malloc<char>(m.bytes());
     m.directly = gravel_min_all(uint64_t{reaches_all()}) != 0;
-    gravel_barrier_all();  // nobody writes into memory that is not yet as it must be
+    gravel_barrier_all();  // no PE writes before all memory is ready
   }
-  /// Frees the memory, unless an exception is on its way. No kernel that reduces with it may run.
+  /// Frees the memory, unless an exception passes. No kernel that reduces with it may run.
   ~gravel_reducer() noexcept(false) {
     if (std::uncaught_exceptions() == exceptions_) gravel_free(handle_.memory.base);
   }
@@ -214,9 +215,9 @@ class gravel_reducer {
   gravel_reducer(const gravel_reducer&) = delete;
   gravel_reducer& operator=(const gravel_reducer&) = delete;
 
-  /// For kernels of gravel_launch with grids of one dimension.
+  /// Returns the handle for kernels of gravel_launch with one-dimensional grids.
   const gravel_reducer_handle& handle() const { return handle_; }
-  /// Whether all PEs reach each other's memory; otherwise arrays travel as messages.
+  /// Returns whether all PEs reach each other's memory. Otherwise arrays travel as messages.
   bool directly() const { return handle_.memory.directly; }
 
  private:
@@ -247,17 +248,15 @@ class gravel_reducer {
   int exceptions_ = std::uncaught_exceptions();
 };
 
-/// How a host's call is made.
+/// Options of a host's call.
 struct gravel_reduce_call {
-  gravel_stream_t stream = nullptr;  ///< nullptr: the PE's own
-  const uint64_t* after =
-      nullptr;  ///< waits, on the device, until this word of the own symmetric heap is at least `value`
+  gravel_stream_t stream = nullptr;  ///< nullptr: the PE's own stream
+  const uint64_t* after = nullptr;  ///< the device waits until this word of the PE's symmetric heap is at least `value`
   uint64_t value = 0;
-  bool raised_here = false;  ///< `after` is raised by kernels of this PE alone, and by no message: then nothing else
-                             ///< need stay beside the call
-  uint64_t* done = nullptr;  ///< this word of the own symmetric heap += 1 when the result is in `to`
-  uint32_t blocks =
-      0;  ///< of the kernel, at most, the same at all PEs; 0: few enough to leave room for what is computed beside it
+  bool raised_here = false;  ///< only kernels of this PE raise `after`, and no message: then no other kernel
+                             ///< need stay resident beside the call
+  uint64_t* done = nullptr;  ///< this word of the PE's symmetric heap rises by 1 when the result is in `to`
+  uint32_t blocks = 0;  ///< the most blocks of the kernel, the same at all PEs; 0: so few that other kernels have room
 };
 
 namespace gravel::detail {
@@ -274,8 +273,9 @@ void start_reduction(const gravel_reducer& reducer, T* to, const T* from, uint64
   const gravel_launch_config config{
       .grid = blocks, .block = reducer_threads, .stream = how.stream, .cooperative = blocks > 1};
   const reduction_signals signals{how.after, how.value, how.done};
-  // Who waits for other PEs' kernels alone needs no resolver; what raises the signal may. And a signal that a kernel of
-  // this PE raises for its own GPU alone would not reach a kernel that is apart.
+  // A kernel that waits only for other PEs' kernels needs no resolver; the kernel that raises `after` may need one. A
+  // kernel that is started apart would not see `after` if a kernel of this PE raises it with a release for its own GPU
+  // only.
   if (r.memory.directly && !how.after) launch_apart(reduce_for_host<HOW, T>, config, r, to, from, count, root, signals);
   else if (r.memory.directly && how.raised_here)
     launch_alone(reduce_for_host<HOW, T>, config, r, to, from, count, root, signals);
@@ -284,8 +284,8 @@ void start_reduction(const gravel_reducer& reducer, T* to, const T* from, uint64
 }  // namespace gravel::detail
 
 /// Combines the arrays of all PEs, element by element; all PEs get the result. Blocks do not wait for each other: each
-/// reduces a part of its own. What it reduces must have been written before it calls, by gravel_barrier(g) or in a
-/// kernel before; so must blocks wait for each other before one reads what others got.
+/// reduces its own part. The data must have been written before the call: by gravel_barrier(g), or in an earlier
+/// kernel. Likewise blocks must wait for each other before one reads the results of another.
 /// @scope grid of one dimension: all threads of all blocks, as many at all PEs; cooperative if there are several blocks
 /// @completion on return: the part of the calling block is there
 template <gravel_reduction HOW = GRAVEL_SUM, class T>
@@ -302,7 +302,7 @@ GRAVEL_DEVICE void gravel_reduce(const gravel_reducer_handle& r, T* to, const T*
 
 /// Starts a kernel that combines the arrays of all PEs.
 /// @scope the program's host thread; collective
-/// @completion returns at once; the result is there when the stream has come so far, or `how.done` has risen
+/// @completion returns at once; the result is there when the kernel in the stream has ended, or `how.done` has risen
 template <gravel_reduction HOW = GRAVEL_SUM, class T>
 void gravel_allreduce_start(const gravel_reducer& reducer, T* to, const T* from, uint64_t count,
                             const gravel_reduce_call& how = {}) {
@@ -310,7 +310,7 @@ void gravel_allreduce_start(const gravel_reducer& reducer, T* to, const T* from,
 }
 /// Starts a kernel that combines the arrays of all PEs for one PE.
 /// @scope the program's host thread; collective
-/// @completion returns at once; the result is there when the stream has come so far, or `how.done` has risen
+/// @completion returns at once; the result is there when the kernel in the stream has ended, or `how.done` has risen
 template <gravel_reduction HOW = GRAVEL_SUM, class T>
 void gravel_reduce_start(const gravel_reducer& reducer, T* to, const T* from, uint64_t count, int root,
                          const gravel_reduce_call& how = {}) {

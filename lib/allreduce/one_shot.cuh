@@ -1,14 +1,14 @@
-// Small arrays, among PEs that reach each other's memory: every PE writes its elements into every other one's staging,
-// and each combines all of them. There is no barrier, neither before nor after: each word of staging says by itself to
-// which call it belongs. Source: "extended task queuing", SC 2016, section on reductions; flags within the data are how
-// networks with ordered words signal.
+// One shot: small arrays, among PEs that reach each other's memory. Every PE writes its elements into every other PE's
+// staging, and each PE combines all of them. There is no barrier, neither before nor after: each word of staging says
+// by a flag to which call it belongs. Source: XTQ (SC 2016), section on reductions; networks with ordered words signal
+// by flags within the data.
 #pragma once
 #include "lib/allreduce/reduction_rendezvous.cuh"
 #include "lib/base/element.hpp"
 
 namespace gravel::detail {
 
-/// A word of 8 bytes of an array, of which `left` elements are there; the others are as 0.
+/// Loads a word of 8 bytes of an array. `left` elements of it exist; the others are 0.
 template <class T>
 GRAVEL_DEVICE uint64_t load_elements(const T* from, bool aligned, uint64_t left) {
   constexpr uint32_t n = sizeof(uint64_t) / sizeof(T);
@@ -36,8 +36,7 @@ GRAVEL_DEVICE void store_elements(T* to, bool aligned, uint64_t left, uint64_t w
     if (i < left) to[i] = some.of[i];
 }
 
-/// to[0 .. count) from from[0 .. count): this block's part. Nothing is written to `to` unless `keeps`. Thread scope:
-/// block.
+/// Reduces this block's part: to[0 .. count) from from[0 .. count). Writes `to` only if `keeps`. Thread scope: block.
 template <gravel_reduction HOW, class T>
 GRAVEL_DEVICE void reduce_in_one_shot(const gravel_reducer_handle& r, const reduction_part& p, T* to, const T* from,
                                       uint64_t count, bool keeps) {
@@ -55,7 +54,7 @@ GRAVEL_DEVICE void reduce_in_one_shot(const gravel_reducer_handle& r, const redu
   }
   for_others(
       m, [&](uint32_t pe) { store_relaxed(m.at(r.g, m.header(p.slice, p.call, m.my_pe), pe), p.call << 32 | p.what); });
-  // First, so that PEs which differ are told so, and do not wait for words that do not come.
+  // The headers come first: so PEs whose calls differ are reported, and do not wait for words that never arrive.
   for_others(m, [&](uint32_t pe) { await_header(r, p, pe); });
   for (uint64_t i = threadIdx.x; i < words; i += blockDim.x) {
     const auto word_of = [&](uint32_t pe) {

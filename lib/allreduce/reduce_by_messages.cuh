@@ -1,16 +1,16 @@
-// Arrays of PEs that do not all reach each other's memory: each block's part is cut into rounds, and each round into as
-// many pieces as there are PEs. A piece goes to the PE that reduces it, by a put with signal, and the result to all by
-// another one.
+// Reduction by messages, for PEs that do not all reach each other's memory. Each block's part is cut into rounds, and
+// each round into as many pieces as there are PEs. A put with signal sends a piece to the PE that reduces it, and
+// another one sends the result to all PEs.
 //
-// A round is a call with a number of its own. Staging is not doubled: who is in the next round has seen the result of
-// this one from the PE that he sends his next contribution to.
+// A round is a call with a number of its own. Staging is not doubled: a PE in the next round has seen the result of
+// this round from the PE to which it sends its next contribution.
 #pragma once
 #include "lib/allreduce/reduction_rendezvous.cuh"
 #include "lib/base/element.hpp"
 
 namespace gravel::detail {
 
-/// Elements of [first, first + count), on their way together.
+/// Elements [first, first + count), which travel together.
 struct piece {
   uint64_t first, count;
   GRAVEL_BOTH static piece of(uint64_t from, uint64_t end, uint64_t each, uint64_t number) {
@@ -19,14 +19,14 @@ struct piece {
   }
 };
 
-/// Bytes of a piece: what fits one message, and staging.
+/// Bytes of a piece: it must fit one message, and staging.
 GRAVEL_BOTH uint64_t piece_bytes(const gravel_reducer_handle& r) {
   const uint64_t message = uint64_t{most_bulk_units(r.g, r.g.block.state ? r.g.block : r.g.direct) - 2} * sizeof(unit),
                  staged = 2ull * r.memory.staged_units * sizeof(unit);
   return message < staged ? message : staged;
 }
 
-/// One round of the block. Thread scope: block.
+/// Reduces one round of the block. Thread scope: block.
 template <gravel_reduction HOW, class T>
 GRAVEL_DEVICE void reduce_pieces(const gravel_reducer_handle& r, const reduction_part& p, T* to, const T* from,
                                  uint64_t begin, uint64_t end, uint64_t each, int root) {
@@ -68,7 +68,7 @@ GRAVEL_DEVICE void reduce_pieces(const gravel_reducer_handle& r, const reduction
   __syncthreads();
 }
 
-/// Elements [begin, end). Returns the number of the last call. Thread scope: block.
+/// Reduces elements [begin, end). Returns the number of the last call. Thread scope: block.
 template <gravel_reduction HOW, class T>
 GRAVEL_DEVICE uint64_t reduce_by_messages(const gravel_reducer_handle& r, reduction_part p, T* to, const T* from,
                                           uint64_t begin, uint64_t end, int root) {

@@ -1,20 +1,22 @@
-// What the blocks that reduce together share: symmetric memory of a gravel_reducer, and who writes which word of it.
+// Memory of a reducer: the symmetric memory that blocks of all PEs share to reduce together, and the writer of each
+// word.
 //
-// A reduction by a grid is one by each of its blocks on its own part of the arrays: block b of a PE meets block b of every other PE, and
-// no other. Those blocks are a slice. Slices share nothing, so blocks of a PE do not wait for each other.
+// A reduction by a grid is one reduction by each of its blocks, on its own part of the arrays. Block b of a PE works
+// with block b of every other PE, and with no other block; it does so in slice b of the memory. Slices share nothing,
+// so blocks of a PE do not wait for each other.
 //
-//   per PE and slice                                   written by                  when
-//   calls          how many calls this block has made    this block                  at the end of each
-//   header[2][pe]  low half of the number of PE pe's     PE pe                       at the beginning of its call
-//                  call << 32 | what it calls            (in messages: behind its contribution)
-//   done[pe]       2 * number of PE pe's call + 1        PE pe                       when it has no more need of this PE's arrays
-//   staging[pe]    what PE pe contributes                PE pe
+//   per PE and slice                                   written by   when
+//   calls          number of this block's calls        this block   at the end of each call
+//   header[2][pe]  low half of the number of PE pe's   PE pe        at the beginning of its call (by messages: after
+//                  call << 32 | its arguments                       its contribution)
+//   done[pe]       2 * number of PE pe's call + 1      PE pe        when it no longer needs this PE's arrays
+//   staging[pe]    contribution of PE pe               PE pe
 //
-// Calls are numbered alike at all PEs, from 1. Two headers take turns, for even and odd calls.
+// Calls have the same numbers at all PEs, from 1. Two headers are used in turn, for even and odd calls.
 //
-// Invariant: a PE begins call k + 1 only when it has seen a word of call k of every other one, which that sent after it had read all words
-// of its call k - 1. So a PE is at most one call ahead of another, and what it writes for call k + 1 lies where words of call k - 1
-// were that nobody reads any more. (The model is test/models/one_shot.pml.)
+// Invariant: a PE begins call k + 1 only after it has seen a word of call k of every other PE, which that PE wrote
+// after it had read all words of its call k - 1. So a PE is at most one call ahead of another, and it writes words of
+// call k + 1 where words of call k - 1 were, which no PE reads any more. Model: test/models/one_shot.pml.
 #pragma once
 #include "device/bulk.cuh"
 #include "device/wait.cuh"
@@ -22,10 +24,10 @@
 
 namespace gravel::detail {
 
-/// One word of staging: 4 bytes of data below the low half of the number of the call, so that each word says by itself
-/// that it is there.
+/// Two words of staging. A word holds 4 bytes of data below the low half of the number of the call, so that each word
+/// says by itself whether it has arrived.
 struct flagged_words {
-  static constexpr uint32_t data_bytes = 8;  ///< of two of them
+  static constexpr uint32_t data_bytes = 8;  ///< in both words
 
   GRAVEL_BOTH static unit make(uint64_t data, uint64_t call) {
     const uint64_t flag = call << 32;
@@ -36,7 +38,7 @@ struct flagged_words {
   }
   GRAVEL_BOTH static uint64_t data(const unit& words) { return (words.word[0] & 0xffffffff) | words.word[1] << 32; }
 
-  /// Two words in one instruction, of which each is whole by itself. Relaxed: data and flag are one word.
+  /// Stores two words by one instruction; each is whole by itself. Relaxed: data and flag are one word.
   GRAVEL_BOTH static void store(unit* to, const unit& words) {
 #if GRAVEL_ON_GPU
     asm volatile("st.relaxed.sys.global.v2.b64 [%0], {%1, %2};"
@@ -62,14 +64,14 @@ struct flagged_words {
   }
 };
 
-/// Plain data, the same at all PEs but for the addresses.
+/// The memory as kernels see it. Plain data, the same at all PEs except for addresses.
 struct reducer_memory {
   static constexpr uint32_t most_blocks = 128, near_heaps = 4;
 
   char* base;       ///< in this PE's heap
   uint32_t blocks;  ///< slices
   uint32_t n_pes, my_pe;
-  uint32_t staged_units;  ///< of one PE, slice and parity
+  uint32_t staged_units;  ///< for each PE, slice and parity
   bool directly;          ///< all PEs reach each other's memory
   char*
       heap[near_heaps];  ///< of the first PEs, as mapped here, if directly: a constant of the kernel instead of a load
@@ -93,23 +95,23 @@ struct reducer_memory {
   GRAVEL_BOTH slice_line* slice(uint32_t c) const {
     return reinterpret_cast<slice_line*>(base + sizeof(grid_line)) + c;
   }
-  /// Word of PE `of` in this PE's memory.
+  /// The word of PE `of` in this PE's memory.
   GRAVEL_BOTH uint64_t* header(uint32_t c, uint64_t call, uint32_t of) const {
     return reinterpret_cast<uint64_t*>(base + words_at()) + c * words_of_slice() + (call & 1) * n_pes + of;
   }
   GRAVEL_BOTH uint64_t* done(uint32_t c, uint32_t of) const {
     return reinterpret_cast<uint64_t*>(base + words_at()) + c * words_of_slice() + 2ull * n_pes + of;
   }
-  /// [staged_units] for even and odd calls each, one behind the other.
+  /// [staged_units] for even calls, then as many for odd calls.
   GRAVEL_BOTH unit* staging(uint32_t c, uint64_t call, uint32_t of) const {
     return reinterpret_cast<unit*>(base + staging_at()) + ((uint64_t{c} * n_pes + of) * 2 + (call & 1)) * staged_units;
   }
-  /// The same symmetric address at PE `pe`, where all reach each other.
+  /// Returns where symmetric address `mine` lies in the memory of PE `pe`, if all PEs reach each other.
   template <class A>
   GRAVEL_BOTH A* at(const gravel_t& g, A* mine, uint32_t pe) const {
     if (pe == my_pe) return mine;
     char* there = nullptr;
-    // No index that is not a constant: with one, nvcc keeps a copy of the whole handle in memory.
+    // All indices are constants. With a variable index nvcc keeps a copy of the whole handle in memory.
     GRAVEL_UNROLL
     for (uint32_t i = 0; i < near_heaps; ++i) there = pe == i ? heap[i] : there;
     if (pe >= near_heaps) there = peer_heap(g, static_cast<int>(pe));
@@ -119,7 +121,7 @@ struct reducer_memory {
 
 }  // namespace gravel::detail
 
-/// What kernels need to reduce: plain data, passed by value. From gravel_reducer::handle().
+/// The reducer as kernels see it, from gravel_reducer::handle(). Plain data, passed by value.
 struct gravel_reducer_handle {
   gravel_t g;
   gravel::detail::reducer_memory memory;

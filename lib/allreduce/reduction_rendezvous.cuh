@@ -1,4 +1,4 @@
-// A call of a reduction: what it is, and how the blocks of one slice meet. Thread scope of all here: block.
+// Calls of a reduction, and the rendezvous of the blocks of one slice. Thread scope of all functions here: block.
 #pragma once
 #include "device/watched_wait.cuh"
 #include "lib/allreduce/reducer_memory.cuh"
@@ -8,15 +8,15 @@ namespace gravel::detail {
 
 constexpr int no_root = -1;
 
-/// What this block does in one call.
+/// The part of this block in one call.
 struct reduction_part {
   uint32_t slice;
   uint32_t what;   ///< reduction_call::word
-  uint64_t call;   ///< its number
-  uint64_t count;  ///< of the whole arrays, for messages
+  uint64_t call;   ///< number of the call
+  uint64_t count;  ///< elements of the whole arrays, for error messages
 };
 
-/// Waits for PE `of` to be in this call, and looks whether it calls the same. Thread scope: lane.
+/// Waits until PE `of` is in this call, and checks that it makes the same call. Thread scope: lane.
 GRAVEL_DEVICE void await_header(const gravel_reducer_handle& r, const reduction_part& p, uint32_t of) {
   const uint64_t* const word = r.memory.header(p.slice, p.call, of);
   uint64_t seen;
@@ -26,37 +26,39 @@ GRAVEL_DEVICE void await_header(const gravel_reducer_handle& r, const reduction_
     report_error(r.g, message_fault::other_reduction, op::none, of, (seen & 0xffffffff) << 32 | p.what, p.count);
 }
 
-/// `visit(pe)` for every other PE, each by a lane of its own as far as there are: the block's last ones, since the
-/// first have more to do.
+/// Calls visit(pe) for every other PE, each by a lane of its own if there are enough lanes: the block's last lanes,
+/// since the first ones have more to do.
 template <class F>
 GRAVEL_DEVICE void for_others(const reducer_memory& m, const F& visit) {
   for (uint32_t i = blockDim.x - 1 - threadIdx.x; i < m.n_pes; i += blockDim.x)
     if (i != m.my_pe) visit(i);
 }
 
-/// A word of this PE's at another. `told` is where it lies here. By messages it comes behind what was sent before.
-GRAVEL_DEVICE void tell(const gravel_reducer_handle& r, uint64_t* told, uint64_t value, uint32_t pe) {
-  if (r.memory.directly) return store_release(r.memory.at(r.g, told, pe), value);
-  gravel_put(r.g, told, value, static_cast<int>(pe));
+/// Writes this PE's word at PE `pe`. `word` is its symmetric address. By messages it arrives after what was sent
+/// before.
+GRAVEL_DEVICE void notify_pe(const gravel_reducer_handle& r, uint64_t* word, uint64_t value, uint32_t pe) {
+  if (r.memory.directly) return store_release(r.memory.at(r.g, word, pe), value);
+  gravel_put(r.g, word, value, static_cast<int>(pe));
   gravel_flush(r.g);
 }
 
-/// All PEs are in this call, and the block's threads see what they wrote before; they see what this block's threads
-/// wrote.
+/// Waits until all PEs are in this call. The block's threads see what the other PEs' blocks wrote before it, and they
+/// see what this block's threads wrote.
 GRAVEL_DEVICE void sync_at_begin(const gravel_reducer_handle& r, const reduction_part& p) {
   const reducer_memory& m = r.memory;
   __syncthreads();
-  for_others(
-      m, [&](uint32_t pe) { tell(r, m.header(p.slice, p.call, m.my_pe), p.call << 32 | p.what, pe); });  // [A1] release
+  for_others(m, [&](uint32_t pe) {
+    notify_pe(r, m.header(p.slice, p.call, m.my_pe), p.call << 32 | p.what, pe);
+  });  // [A1] release
   for_others(m, [&](uint32_t pe) { await_header(r, p, pe); });
   __syncthreads();
 }
 
-/// All PEs have come to `number`: twice that of a call, and 1 at its end.
+/// Waits until all PEs have reached `number`: twice the number of a call, plus 1 at its end.
 GRAVEL_DEVICE void sync_at(const gravel_reducer_handle& r, uint32_t slice, uint64_t number) {
   const reducer_memory& m = r.memory;
   __syncthreads();
-  for_others(m, [&](uint32_t pe) { tell(r, m.done(slice, m.my_pe), number, pe); });  // [A2] release
+  for_others(m, [&](uint32_t pe) { notify_pe(r, m.done(slice, m.my_pe), number, pe); });  // [A2] release
   for_others(m, [&](uint32_t pe) {
     for (watched_wait wait; load_acquire(m.done(slice, pe)) < number;)  // [A2]
       wait.attentively(r.g, [&] { return wait_subject{.what = awaited::reduction, .pe = pe, .wanted = number / 2}; });
@@ -64,9 +66,9 @@ GRAVEL_DEVICE void sync_at(const gravel_reducer_handle& r, uint32_t slice, uint6
   __syncthreads();
 }
 
-/// Number of the block's next call, after `calls`. Flags are the low halves of these numbers, so that once in 2^32
-/// calls one must not be taken for that of old words: then each PE clears what others wrote here, and all meet. 0 is
-/// the flag of cleared words, and of no call.
+/// Returns the number of the block's next call, after `calls`. Flags are the low halves of these numbers. Once in 2^32
+/// calls, a flag could be mistaken for that of old words: then each PE clears what others wrote here, and all wait for
+/// each other. 0 is the flag of cleared words, and of no call.
 GRAVEL_DEVICE uint64_t next_call(const gravel_reducer_handle& r, uint32_t slice, uint64_t calls) {
   const reducer_memory& m = r.memory;
   const uint64_t call = calls + 1;

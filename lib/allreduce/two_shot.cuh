@@ -1,13 +1,13 @@
-// Large arrays, among PEs that reach each other's memory: of each block's part every PE reduces a slice, which it loads
-// from all PEs, and stores the result to all of them. The PEs meet before, so that the arrays are there, and after, so
-// that results are.
+// Two shots: large arrays, among PEs that reach each other's memory. Of each block's part, every PE reduces one range:
+// it loads the range from all PEs and stores the result to all PEs. A rendezvous before makes sure that the arrays are
+// written, and one after it that the results are.
 #pragma once
 #include "lib/allreduce/reduction_rendezvous.cuh"
 #include "lib/base/element.hpp"
 
 namespace gravel::detail {
 
-/// Words of [0, words) of which this is slice `number` of `of`: as many as of the others, but for one.
+/// Range `number` of `of` ranges of the words [0, words). The sizes of the ranges differ by at most one word.
 struct word_range {
   uint64_t begin, end;
   GRAVEL_BOTH static word_range of(uint64_t words, uint64_t number, uint64_t of) {
@@ -17,8 +17,9 @@ struct word_range {
   }
 };
 
-/// `Word`: what is loaded at once, of one or several T. AT_ONCE of them of each PE are on their way at a time, besides
-/// those of the next PE. Thread scope: block, each thread for its own words from `i` on.
+/// Reduces words from `i` to `end`. `Word`: one or several T that are loaded at once. AT_ONCE words of one PE are in
+/// flight at a time, besides those of the next PE. Returns where the thread stopped. Thread scope: block, each thread
+/// for its own words.
 template <gravel_reduction HOW, class T, class Word, uint32_t AT_ONCE>
 GRAVEL_DEVICE uint64_t reduce_words(const gravel_reducer_handle& r, T* to, const T* from, uint64_t i, uint64_t end,
                                     int root) {
@@ -57,9 +58,9 @@ GRAVEL_DEVICE uint64_t reduce_words(const gravel_reducer_handle& r, T* to, const
   return i;
 }
 
-/// Slice `number` of `of` of all elements, at the PE whose it is. Thread scope: block.
+/// Reduces range `number` of `of` ranges of all elements, at the PE that has this range. Thread scope: block.
 template <gravel_reduction HOW, class T>
-GRAVEL_DEVICE void reduce_slice(const gravel_reducer_handle& r, T* to, const T* from, uint64_t count, uint64_t number,
+GRAVEL_DEVICE void reduce_range(const gravel_reducer_handle& r, T* to, const T* from, uint64_t count, uint64_t number,
                                 uint64_t of, int root) {
   constexpr uint32_t n = sizeof(unit) / sizeof(T);
   const bool aligned = (reinterpret_cast<uint64_t>(to) | reinterpret_cast<uint64_t>(from)) % sizeof(unit) == 0;
@@ -71,13 +72,13 @@ GRAVEL_DEVICE void reduce_slice(const gravel_reducer_handle& r, T* to, const T* 
   reduce_words<HOW, T, T, 1>(r, to, from, units * n + rest.begin + threadIdx.x, units * n + rest.end, root);
 }
 
-/// This block's part, one of `blocks`. Thread scope: block.
+/// Reduces this block's part, one of `blocks`. Thread scope: block.
 template <gravel_reduction HOW, class T>
 GRAVEL_DEVICE void reduce_in_two_shots(const gravel_reducer_handle& r, const reduction_part& p, T* to, const T* from,
                                        uint64_t count, uint32_t blocks, int root) {
   const reducer_memory& m = r.memory;
   sync_at_begin(r, p);
-  reduce_slice<HOW>(r, to, from, count, uint64_t{p.slice} * m.n_pes + m.my_pe, uint64_t{blocks} * m.n_pes, root);
+  reduce_range<HOW>(r, to, from, count, uint64_t{p.slice} * m.n_pes + m.my_pe, uint64_t{blocks} * m.n_pes, root);
   sync_at(r, p.slice, 2 * p.call + 1);
 }
 
