@@ -20,8 +20,8 @@
 // again (test/models/bin_rounds.pml). A push waits only for the destination's ring, which its resolver empties in any
 // case.
 //
-// Invariants. Places are disjoint, so exactly one group completes a generation. A lane that waits, waits for a lower
-// generation of its own bin, so the lowest incomplete generation always advances.
+// Invariants. Places are disjoint, so exactly one group completes a generation. A waiting lane waits for a lower
+// generation of its own bin. So the lowest incomplete generation always advances.
 #pragma once
 #include "device/block_add.hpp"
 #include "device/peer.cuh"
@@ -63,7 +63,8 @@ struct peer_bins {
   GRAVEL_DEVICE unit* messages_of(unit* memory, uint32_t bin, uint32_t which) const {
     return memory + ((bin * 2 + which) << half_units_log2);
   }
-  /// Binary logarithm of the messages that a half holds. It is an integer, so generations are found by shifts.
+  /// Binary logarithm of the number of messages that fit a half. The number is a power of two, so that generations are
+  /// found by shifts.
   GRAVEL_DEVICE uint32_t half_log2(uint32_t words) const {
     uint32_t up = 0;
     while (1u << up < words) ++up;

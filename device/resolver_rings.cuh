@@ -13,7 +13,7 @@ namespace gravel::detail {
 
 /// Forwards a row from this PE's own ring to a peer's ring. Returns false if that ring has no room yet. Thread scope:
 /// warp.
-__device__ GRAVEL_NOINLINE inline bool pass_on(const gravel_t& g, const unit* from, const message_row& row) {
+__device__ GRAVEL_NOINLINE inline bool forward_row(const gravel_t& g, const unit* from, const message_row& row) {
   const uint32_t lane = threadIdx.x % 32, units = static_cast<uint32_t>(row.units());
   const peer_link& link = g.peers[pe_of_sink(row.sink)];
   uint64_t ticket = 0;
@@ -60,14 +60,15 @@ __device__ __forceinline__ bool resolve_chunk(const gravel_t& g, uint32_t room, 
   for (uint32_t b = 0; b < batch; ++b) held[b] = load_unit(at + b * 32 + lane);
   const message_row row = load_row(&chunk->row);
   const uint32_t pe = pe_of_sink(row.sink);
-  const bool passes = from_self && pe < g.n_pes && pe != g.my_pe && ring_to(g, row.sink);
-  if (!peer_ring::may_hold(row, room) || row.sink != sink_of(pe, sink_kind::device) || (pe != g.my_pe && !passes)) {
+  const bool is_forwarded = from_self && pe < g.n_pes && pe != g.my_pe && ring_to(g, row.sink);
+  if (!peer_ring::may_hold(row, room) || row.sink != sink_of(pe, sink_kind::device) ||
+      (pe != g.my_pe && !is_forwarded)) {
     if (lane == 0)
       report_error(g, message_fault::corrupt_packet, op::none, g.my_pe, static_cast<uint64_t>(packet_fault::bad_total),
                    0);
     return true;
   }
-  if (passes) return pass_on(g, at, row);
+  if (is_forwarded) return forward_row(g, at, row);
   // The most frequent kinds, without a call.
   const auto update = [&]<class T, uint32_t WORDS>(T, std::integral_constant<uint32_t, WORDS>, auto&& f) {
     update_held<T, WORDS>(g, row, held, lane, from, f);

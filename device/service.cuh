@@ -141,9 +141,9 @@ struct gravel_service_delivery {
     using namespace gravel::detail;
     const bool is_fresh = (block & polled) == 0;
     block &= ~polled;
-    bool goes_on = is_known(g, mine->view, block);
-    if constexpr (polls_arrivals<Service>) goes_on = goes_on && !(is_fresh && mine->service.arrive(g, m));
-    pass_on(g, mine->view, lanes, goes_on, block, m);
+    bool is_for_block = is_known(g, mine->view, block);
+    if constexpr (polls_arrivals<Service>) is_for_block = is_for_block && !(is_fresh && mine->service.arrive(g, m));
+    deliver_or_send_again(g, mine->view, lanes, is_for_block, block, m);
 #endif
   }
 #if GRAVEL_ON_GPU || !GRAVEL_CUDA
@@ -154,16 +154,16 @@ struct gravel_service_delivery {
     using namespace gravel::detail;
     constexpr uint32_t words = 1 + sizeof(message) / 4;
     const service_view view = mine.view;
-    const Service looks = mine.service;
+    const Service service = mine.service;
     for (uint32_t i = first; i < n; i += step) {
       uint32_t word[words];
       load_message(at + i * words, word);
       const uint32_t block = word[0] & ~polled;
       message m;
       __builtin_memcpy(&m, word + 1, sizeof(message));
-      bool goes_on = is_known(g, view, block);
-      if constexpr (takes_rows) goes_on = goes_on && !(word[0] == block && looks.arrive(g, m));
-      if (goes_on) pass_on(g, view, lane_group::active(), true, block, m);
+      bool is_for_block = is_known(g, view, block);
+      if constexpr (takes_rows) is_for_block = is_for_block && !(word[0] == block && service.arrive(g, m));
+      if (is_for_block) deliver_or_send_again(g, view, lane_group::active(), true, block, m);
     }
   }
 
@@ -178,12 +178,14 @@ struct gravel_service_delivery {
                                  block, view.shape.blocks);
     return false;
   }
-  /// Delivers the messages of the lanes with `goes_on` to their service blocks. If a block has no room, the message is
-  /// sent to this PE again.
-  __device__ GRAVEL_NOINLINE static void pass_on(const gravel_t& g, const gravel::detail::service_view& view,
-                                                 const gravel_batch& lanes, bool goes_on, uint32_t block, message m) {
-    const uint32_t some = lanes.ballot(goes_on);
-    if (goes_on && !gravel::detail::deliver(view, lanes.part(some), block, m))
+  /// Delivers the messages of the lanes with `is_for_block` to their service blocks. If a block has no room, the
+  /// message is sent to this PE again.
+  __device__ GRAVEL_NOINLINE static void deliver_or_send_again(const gravel_t& g,
+                                                               const gravel::detail::service_view& view,
+                                                               const gravel_batch& lanes, bool is_for_block,
+                                                               uint32_t block, message m) {
+    const uint32_t some = lanes.ballot(is_for_block);
+    if (is_for_block && !gravel::detail::deliver(view, lanes.part(some), block, m))
       gravel_am<gravel_service_delivery>(g, static_cast<int>(g.my_pe), block | polled, m);
   }
 #endif

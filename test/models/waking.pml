@@ -7,7 +7,7 @@
 //   pass on         aggregator::ring_doorbells: for a new stamp the destination's peer_doorbell grows by one
 //   start           cuda_backend::receive, launch_resolver: when peer_doorbell != seen_doorbell_ or left_over; first
 //                   seen_doorbell_ = peer_doorbell, left_over = 0
-//   poll            ring_watch::look: at the ticket that each lane has drawn
+//   poll            ring_watch::poll: the ticket that each lane has drawn
 //   apply, done     resolve_chunk; mark_done
 //   stop            serve_landing, block 0: idle or the quantum is over, at any moment here
 //   last poll       end of serve_rings; the last warp to leave notifies the host
