@@ -292,8 +292,8 @@ struct block_sender {
   GRAVEL_DEVICE bool bins_accept(uint64_t heap_bytes, uint32_t value_bytes) {
     return bins.have(KIND) || (may_gather_compact(heap_bytes, value_bytes) && bins.take(KIND));
   }
-  /// True if messages to other PEs are gathered in compact form: they are not sent to peers one by one, and each word of
-  /// the heap has an index of 32 bits.
+  /// True if messages to other PEs are gathered in compact form: they are not sent to peers one by one, and each word
+  /// of the heap has an index of 32 bits.
   GRAVEL_DEVICE bool may_gather_compact(uint64_t heap_bytes, uint32_t value_bytes) const {
     return !g.peers_directly && fits_index(heap_bytes, value_bytes);
   }

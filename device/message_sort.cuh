@@ -44,9 +44,8 @@ struct message_sort {
 
   uint16_t order[CAPACITY];      ///< positions of messages, sorted by key
   uint16_t row_first[CAPACITY];  ///< index into `order` of each row's first message
-  uint16_t
-      /// `order` in every second pass of the radix sort; by position, the place of a message among those with its key.
-      other[CAPACITY];
+  /// `order` in every second pass of the radix sort; by position, the place of a message among those with its key.
+  uint16_t other[CAPACITY];
   uint16_t counter[n_counters];  ///< [digit][warp]
   uint16_t sum[32];
   uint32_t n_rows, n_messages;

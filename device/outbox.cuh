@@ -132,9 +132,8 @@ class outbox {
 
  private:
   struct alignas(16) open_chunk {
-    uint64_t
-        /// row_kind::bits of its messages; 0: no chunk is open here. Several destinations and kinds share one entry.
-        kind;
+    /// row_kind::bits of its messages; 0: no chunk is open here. Several destinations and kinds share one entry.
+    uint64_t kind;
     uint32_t pe, used;  ///< destination; words that are filled
     uint32_t* payload;
     uint32_t room, used_before;  ///< words; `used` at the last serve_others(), or not_yet

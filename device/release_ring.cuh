@@ -7,12 +7,11 @@
 //
 // Protocol. This is a ring (lib/base/ring.hpp) in the block's shared memory.
 //
-//   warps that apply                                      the warp that releases
-//   ticket = tickets++; wait until its slot is free       the longest sequence of tickets that arrived   [P1] acquire
-//     [P2] acquire                                        a fence of system scope
-//   write the chunk's done word, and what to write there  write into each done word                      [P2] of that
-//   ring
-//   published = ticket + 1   [P1] release                 done = tickets so far                          [P2] release
+//   warps that apply                                    the warp that releases
+//   ticket = tickets++; wait until its slot is free     the longest sequence of tickets that arrived  [P1] acquire
+//     [P2] acquire                                      a fence of system scope
+//   write the chunk's done word, and its value          write into each done word                     [P2] of its ring
+//   published = ticket + 1   [P1] release               done = tickets so far                         [P2] release
 //
 // Why one warp can fence for another: the releasing warp has acquired what the applying warp has released, and a fence
 // covers all that was seen before it (test/jobs/litmus.cu checks this).

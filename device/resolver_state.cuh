@@ -36,11 +36,11 @@ struct stream_state {
 /// Words that all blocks share, in device memory. They survive from one resolver kernel to the next. Words that idle
 /// warps poll lie apart from words that are written all the time.
 struct resolver_state {
-  alignas(64)
-      uint32_t resident;  ///< blocks of this kernel that have started; the host clears these four before each launch
-  uint32_t leaving;       ///< blocks that have left
-  uint32_t stop;          ///< block 0 has decided to end
-  uint32_t left_over;     ///< a warp saw a chunk in its rings when it left
+  /// Blocks of this kernel that have started. The host clears this word and the next three before each launch.
+  alignas(64) uint32_t resident;
+  uint32_t leaving;                 ///< blocks that have left
+  uint32_t stop;                    ///< block 0 has decided to end
+  uint32_t left_over;               ///< a warp saw a chunk in its rings when it left
   alignas(64) uint64_t taken;       ///< packets claimed by blocks
   uint64_t finished;                ///< packets applied
   uint64_t next_turn;               ///< time from which on a block may poll host memory, for all

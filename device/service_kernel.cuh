@@ -15,9 +15,8 @@ struct service_chunks {
   uint32_t before[most + 1];  ///< number of messages in the chunks before it
   uint32_t n;                 ///< number of chunks
   uint32_t shift;             ///< all chunks but the last have 1 << shift messages; 32: they have not
-  service_far_ring
-      /// The far ring: its `n_far` messages from place `far_first` on follow those of the chunks.
-      far;
+  /// The far ring: its `n_far` messages from place `far_first` on follow those of the chunks.
+  service_far_ring far;
   uint32_t far_first, n_far;
   bool ends;  ///< there are no messages, and the kernel is to end
 };
