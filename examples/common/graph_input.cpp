@@ -59,7 +59,7 @@ edge_list graph_input::edges(const graph_wish& wish, const graph_share& share) c
                    : !mesh_sides.empty() ? mesh(mesh_sides[0], mesh_sides[1], seed, of)
                    : !grid_sides.empty() ? road_grid(grid_sides[0], grid_sides[1], kept, seed, of)
                                          : cage(cage_monomers, of);
-  if (wish.weights && file.empty()) give_weights(list, max_weight, seed);
+  if (wish.weights && file.empty()) assign_weights(list, max_weight, seed);
   return list;
 }
 

@@ -19,7 +19,7 @@ namespace gravel::detail {
 byte_source::byte_source(unopened, std::string name) : name_(std::move(name)) {}
 
 byte_source::byte_source(std::string path) : byte_source(unopened{}, std::move(path)) {
-  // O_NONBLOCK: opening a pipe that nobody writes to must not hang; it has no effect on regular files.
+  // O_NONBLOCK: opening a pipe that has no writer must not hang. It has no effect on regular files.
   fd_ = open(name_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd_ < 0) fail_errno("cannot open " + name_);
   struct stat status;
@@ -48,7 +48,7 @@ void byte_source::rewind() {
   packed_ = input_.starts_with("\x1f\x8b");
   if (packed_ && !unpacker_) {
     auto fresh = std::make_unique<z_stream_s>();
-    constexpr int gzip_window = 15 + 16;  // 32 KiB, and gzip's header and sums
+    constexpr int gzip_window = 15 + 16;  // 32 KiB, with gzip's header and checksums
     if (inflateInit2(fresh.get(), gzip_window) != Z_OK) fail("cannot unpack {}: out of memory", name_);
     unpacker_ = std::move(fresh);
   }
@@ -73,7 +73,7 @@ size_t byte_source::read(char* to, size_t most) {
   return n;
 }
 
-/// Loads more when all is used; input_ stays empty at the end of the file.
+/// Loads more when all of input_ is used. At the end of the file input_ stays empty.
 void byte_source::refill() {
   if (!input_.empty()) return;
   if (fd_ < 0) {
@@ -102,7 +102,7 @@ size_t byte_source::next(char* to, size_t most) {
   return n;
 }
 
-/// Behind a member: false at the end of the file.
+/// Begins the next member after a member has ended. Returns false at the end of the file.
 bool byte_source::begin_member() {
   for (refill(); !input_.empty(); refill()) {
     const size_t zeros = std::min(input_.find_first_not_of('\0'), input_.size());
@@ -127,11 +127,11 @@ size_t byte_source::unpack(char* to, size_t most) {
   while (in_member_ || begin_member()) {
     refill();
     const size_t given = std::min(input_.size(), most_at_once);
-    z.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(input_.data()));  // which zlib only reads
+    z.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(input_.data()));  // zlib only reads it
     z.avail_in = static_cast<uInt>(given);
     const int code = inflate(&z, Z_NO_FLUSH);
     input_.remove_prefix(given - z.avail_in);
-    // All that can be unpacked is given out before it is said that the end is missing.
+    // All that can be unpacked is returned before the missing end is reported.
     if (code == Z_BUF_ERROR)
       fail("{}: the gzip data are cut off at byte {}; fetch or write the file again", name_, offset());
     if (code == Z_MEM_ERROR) fail("cannot unpack {}: out of memory", name_);

@@ -1,31 +1,31 @@
-// The cage model: a polymer is a chain of monomers on the points of a cubic lattice, bonds between neighbouring points.
-// Where both neighbours of a monomer lie at one point it is a kink, and may move to any other point beside that one; an
-// end may move to any point beside its only neighbour. An electric field along the cube's diagonal makes three of the
-// six directions "up", three "down".
+// The cage model of gel electrophoresis. A polymer is a chain of monomers on the points of a cubic lattice, with bonds
+// between neighbouring points. If both neighbours of a monomer lie at one point, the monomer is a kink and may move to
+// any other point beside that point. An end may move to any point beside its only neighbour. An electric field along
+// the cube's diagonal makes three of the six directions "up" and three "down".
 //
-// What moves can follow depends only on which points of the chain are the same, so a chain is a walk in a tree where
-// each point has three points above it and three below, and chains that a symmetry of this tree carries into each other
-// are one state; so are a chain and the same chain read from its other end. (Counted so, 3 to 15 monomers give the
+// Which moves can follow depends only on which points of the chain are the same. So a chain is a walk in a tree where
+// each point has three points above it and three below. Chains that a symmetry of this tree maps to each other are one
+// state; so are a chain and the same chain read from its other end. (Counted this way, 3 to 15 monomers give the
 // numbers of states and transitions of the published matrices; test/unit/graph_generate_test.cpp.)
 //
-// A walk is written as its steps, 3 bits each, the first in the highest place: 0 or 1 to a point that is new, above or
-// below; 2 + k to the k-th of the points beside this one that the walk has been at, in the order of first visits. Walks
-// that a symmetry carries into each other have one word, and others have others. Of a chain's two directions the
-// smaller word is the state.
+// A walk is written as a word of its steps, 3 bits each, the first step in the highest place. Code 0 or 1: a step to a
+// new point, above or below. Code 2 + k: a step to the k-th of the points beside this one that the walk has visited, in
+// the order of first visits. Walks that a symmetry maps to each other have the same word, all others have different
+// words. Of a chain's two directions the smaller word is the state.
 #include <algorithm>
 #include <array>
 #include <vector>
 
 #include "lib/base/error.hpp"
 #include "lib/graph/generate.hpp"
-#include "lib/graph/slices.hpp"
+#include "lib/graph/portions.hpp"
 
 namespace gravel::detail {
 namespace {
 
 constexpr int least_monomers = 3, most_monomers = 15;
 constexpr int step_bits = 3;
-// Of cage3 and so on: vertices, and edges with the diagonal.
+// Sizes of cage3 to cage15: vertices, and edges with the diagonal.
 constexpr std::array<graph_size, most_monomers - least_monomers + 1> sizes{{{5, 19},
                                                                             {9, 49},
                                                                             {37, 233},
@@ -40,8 +40,8 @@ constexpr std::array<graph_size, most_monomers - least_monomers + 1> sizes{{{5, 
                                                                             {1505785, 27130349},
                                                                             {5154859, 99199551}}};
 
-using numbers =
-    std::array<uint8_t, most_monomers + 1>;  // of points, of which there may be one more to move to; or of monomers
+// A number for each point (there may be one more, to move to), or for each monomer.
+using numbers = std::array<uint8_t, most_monomers + 1>;
 
 numbers backwards(const numbers& at, unsigned monomers) {
   numbers turned{};
@@ -49,13 +49,13 @@ numbers backwards(const numbers& at, unsigned monomers) {
   return turned;
 }
 
-/// Writes a walk, from its first place on. Its steps choose by arithmetic, as no branch could be foretold.
+/// Writes a walk, from its first place on. Steps are chosen by arithmetic, since branches would be unpredictable.
 class scribe {
  public:
   scribe() = default;
   explicit scribe(unsigned start) {
     before_[start] = static_cast<uint8_t>(start);  // no step leads there
-    letter_[start] = 2;                            // not new, and always before where a step to it comes from
+    code_[start] = 2;                              // not new; every step to it is a step back
   }
   /// Writes places up to `last` of a walk.
   void write_to(unsigned last, const numbers& at, const numbers& height) {
@@ -67,47 +67,46 @@ class scribe {
 
  private:
   void step(unsigned from, unsigned to, const numbers& height) {
-    const unsigned letter = letter_[to], is_new = letter == 0, old = is_new - 1;  // `old`: all bits or none
+    const unsigned code = code_[to], is_new = code == 0, old = is_new - 1;  // `old`: all bits or none
     const unsigned is_back = before_[from] == to;
-    const unsigned written = (is_new & (height[to] < height[from])) | (old & (is_back ? 2 : letter));
+    const unsigned written = (is_new & (height[to] < height[from])) | (old & (is_back ? 2 : code));
     word_ = word_ << step_bits | written;
-    letter_[to] = static_cast<uint8_t>((old & letter) | (~old & (2u + neighbours_[from])));
+    code_[to] = static_cast<uint8_t>((old & code) | (~old & (2u + neighbours_[from])));
     before_[to] = static_cast<uint8_t>((old & before_[to]) | (~old & from));
     neighbours_[from] = static_cast<uint8_t>(neighbours_[from] + is_new);
     neighbours_[to] = static_cast<uint8_t>(neighbours_[to] + is_new);
   }
   uint64_t word_ = 0;
   unsigned places_ = 1;
-  numbers before_{};  // of each point, where the first step to it came from
-  numbers
-      letter_{};  // of each point what a step from there writes, but for a step back; 0 if the walk has not been there
-  numbers neighbours_{};  // of each point, at how many beside it the walk has been
+  numbers before_{};      // for each point: where the first step to it came from
+  numbers code_{};        // for each point: the code of a step to it that is no step back; 0 if it has not been visited
+  numbers neighbours_{};  // for each point: number of points beside it that the walk has visited
 };
 
-/// A chain, or the first monomers of one, and the tree of its points: numbered in the order of first visits.
+/// A chain, or its first monomers, and the tree of its points, which are numbered in the order of first visits.
 struct chain {
   uint64_t word = 0;
   unsigned monomers = 1, points = 1;
-  numbers at{};                                      // of each monomer, the point
-  numbers height{most_monomers};                     // of each point
-  numbers above{}, below{};                          // of each point, how many of its neighbours are above and below it
-  std::array<uint32_t, most_monomers + 1> beside{};  // of each point its neighbours, the first in the lowest 4 bits
+  numbers at{};                                      // for each monomer: its point
+  numbers height{most_monomers};                     // for each point
+  numbers above{}, below{};                          // for each point: number of its neighbours above and below it
+  std::array<uint32_t, most_monomers + 1> beside{};  // for each point: its neighbours, the first in the lowest 4 bits
 
   unsigned here() const { return at[monomers - 1]; }
   unsigned neighbours(unsigned point) const { return above[point] + unsigned{below[point]}; }
   unsigned neighbour(unsigned point, unsigned k) const { return beside[point] >> 4 * k & 15; }
-  bool may(unsigned letter) const { return letter > 1 || (letter == 0 ? above : below)[here()] < 3; }
-  void step(unsigned letter) {
-    const unsigned from = here(), to = letter > 1 ? neighbour(from, letter - 2) : points++;
-    if (letter < 2) {
-      height[to] = static_cast<uint8_t>(letter == 0 ? height[from] + 1 : height[from] - 1);
+  bool may(unsigned code) const { return code > 1 || (code == 0 ? above : below)[here()] < 3; }
+  void step(unsigned code) {
+    const unsigned from = here(), to = code > 1 ? neighbour(from, code - 2) : points++;
+    if (code < 2) {
+      height[to] = static_cast<uint8_t>(code == 0 ? height[from] + 1 : height[from] - 1);
       beside[from] |= to << 4 * neighbours(from);
       beside[to] = from;
-      ++(letter == 0 ? above : below)[from];
-      ++(letter == 0 ? below : above)[to];
+      ++(code == 0 ? above : below)[from];
+      ++(code == 0 ? below : above)[to];
     }
     at[monomers++] = static_cast<uint8_t>(to);
-    word = word << step_bits | letter;
+    word = word << step_bits | code;
   }
 };
 
@@ -115,10 +114,10 @@ struct chain {
 template <class Visit>
 void each_walk(const chain& c, unsigned monomers, Visit&& visit) {
   if (c.monomers == monomers) return visit(c);
-  for (unsigned letter = 0; letter < 2 + c.neighbours(c.here()); ++letter) {
-    if (!c.may(letter)) continue;
+  for (unsigned code = 0; code < 2 + c.neighbours(c.here()); ++code) {
+    if (!c.may(code)) continue;
     chain longer = c;
-    longer.step(letter);
+    longer.step(code);
     each_walk(longer, monomers, visit);
   }
 }
@@ -130,18 +129,18 @@ uint64_t word_backwards(const chain& c) {
   return s.word();
 }
 
-/// All states, in ascending order.
+/// Returns all states, in ascending order.
 std::vector<uint64_t> all_states(unsigned monomers, int threads) {
   std::vector<chain> beginnings;
   each_walk({}, std::min(monomers, 7u), [&](const chain& c) { beginnings.push_back(c); });
   std::vector<uint64_t> states;
   states.reserve(cage_size(static_cast<int>(monomers)).vertices);
   using words = std::vector<uint64_t>;
-  in_slices<words>(
+  in_portions<words>(
       beginnings.size(), threads,
-      [&](uint64_t slice, words& piece) {
+      [&](uint64_t portion, words& piece) {
         piece.clear();
-        each_walk(beginnings[slice], monomers, [&](const chain& c) {
+        each_walk(beginnings[portion], monomers, [&](const chain& c) {
           if (c.word <= word_backwards(c)) piece.push_back(c.word);
         });
       },
@@ -149,7 +148,8 @@ std::vector<uint64_t> all_states(unsigned monomers, int threads) {
   return states;
 }
 
-/// Where each state stands among all: a hash table with open addressing, of words that hold a state above its number.
+/// The number of each state among all states: a hash table with open addressing, whose words hold a state above its
+/// number.
 class state_index {
  public:
   explicit state_index(const std::vector<uint64_t>& states) {
@@ -180,10 +180,10 @@ class state_index {
   std::vector<uint64_t> slots_;
 };
 
-/// Finds where the moves of a state lead. Used again for state after state.
+/// Finds where the moves of a state lead. One object is used for many states.
 class move_finder {
  public:
-  /// Appends the state and those to which its moves lead, in ascending order, each once.
+  /// Appends the state and the states to which its moves lead, in ascending order, each once.
   void append(uint64_t state, unsigned monomers, std::vector<uint64_t>& to) {
     const auto begin = static_cast<std::ptrdiff_t>(to.size());
     read(state, monomers);
@@ -197,11 +197,11 @@ class move_finder {
   }
 
  private:
-  /// The chain read from one end.
+  /// The chain, read from one end.
   struct reading {
     numbers at;
     std::array<scribe, most_monomers>
-        until;  // of each place whose monomer may move, but for the first, what is written before it
+        until;  // for each place whose monomer may move, except the first: what is written before it
 
     void read(const numbers& places, unsigned last, const numbers& height) {
       at = places;
@@ -226,9 +226,9 @@ class move_finder {
     back_.read(backwards(c_.at, monomers), last_, c_.height);
   }
 
-  /// Moves monomer i to the other points beside `point`, and to one of those above and below it where nobody is, as far
-  /// as there are any. If it leaves its own point empty, that one is no other point, and an empty one like it is no
-  /// other place.
+  /// Moves monomer i to the other points beside `point`, and to one empty point above and one below it, if there are
+  /// any. If the monomer leaves its own point empty, an empty point on the same side would give the same state, so it
+  /// does not count.
   void move(unsigned i, unsigned point, std::vector<uint64_t>& to) {
     const unsigned own = c_.at[i];
     for (unsigned k = 0; k < c_.neighbours(point); ++k)
@@ -244,8 +244,8 @@ class move_finder {
   }
   void put(unsigned i, unsigned point) { forwards_.at[i] = back_.at[last_ - i] = static_cast<uint8_t>(point); }
 
-  /// The state with monomer i at another point: the smaller one of both directions. A few letters mostly tell which it
-  /// is, and then the other one is not written.
+  /// Returns the state with monomer i at another point: the smaller word of both directions. A few codes mostly decide
+  /// which one is smaller; then the other one is not written.
   uint64_t moved(unsigned i, unsigned point) {
     put(i, point);
     scribe one = forwards_.before(i), other = back_.before(last_ - i);
@@ -260,9 +260,9 @@ class move_finder {
     return one_begins > other_begins ? other.word() : std::min(one.word(), other.word());
   }
 
-  unsigned last_ = 0;  // monomer
+  unsigned last_ = 0;  // number of the last monomer
   chain c_;
-  numbers monomers_at_{};  // of each point
+  numbers monomers_at_{};  // for each point
   reading forwards_, back_;
 };
 
@@ -284,21 +284,21 @@ edge_list cage(int monomers, const graph_share& share) {
   list.vertices = states.size();
   list.total_edges = size.edges;
   reserve_share(list, size.edges, share.parts);
-  // Each move has one back, so turned around, or in both directions, the edges are the same.
+  // Each move can be reversed, so the edges are the same turned around, or in both directions.
   const block_distribution blocks(list.vertices, share.parts);
   const uint64_t first = blocks.first(share.part), count = blocks.count(share.part);
   struct moves {
     move_finder finder;
-    std::vector<uint64_t> to;    // of vertex after vertex
-    std::vector<uint64_t> ends;  // of each vertex, in `to`
+    std::vector<uint64_t> to;    // targets of all vertices in order
+    std::vector<uint64_t> ends;  // for each vertex: the end of its targets in `to`
     std::vector<edge> edges;
   };
-  constexpr uint64_t of_slice = 1024, ahead = 16;
-  const auto make = [&](uint64_t slice, moves& piece) {
+  constexpr uint64_t of_portion = 1024, ahead = 16;
+  const auto make = [&](uint64_t portion, moves& piece) {
     piece.to.clear();
     piece.ends.clear();
     piece.edges.clear();
-    const uint64_t begin = first + slice * of_slice, end = std::min(begin + of_slice, first + count);
+    const uint64_t begin = first + portion * of_portion, end = std::min(begin + of_portion, first + count);
     for (uint64_t v = begin; v < end; ++v) {
       piece.finder.append(states[v], n, piece.to);
       piece.ends.push_back(piece.to.size());
@@ -309,7 +309,7 @@ edge_list cage(int monomers, const graph_share& share) {
         piece.edges.push_back({v, index[piece.to[i]]});
       }
   };
-  in_slices<moves>((count + of_slice - 1) / of_slice, share.threads, make, [&](const moves& piece) {
+  in_portions<moves>((count + of_portion - 1) / of_portion, share.threads, make, [&](const moves& piece) {
     list.edges.insert(list.edges.end(), piece.edges.begin(), piece.edges.end());
   });
   return list;

@@ -12,7 +12,8 @@
 namespace gravel::detail {
 namespace {
 
-/// Bytes that this process may have: those of the machine, or of its control group if these are fewer.
+/// Returns the memory that this process may have, in bytes: that of the machine, or of its control group if this is
+/// less.
 uint64_t memory_limit() {
   uint64_t bytes = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)),
            of_group;
@@ -25,8 +26,8 @@ uint64_t memory_limit() {
 csr make_csr(const edge_list& list, int part, int parts) {
   const block_distribution distribution(list.vertices, parts);
   csr rows;
-  // Asked first: the system hands out more memory than there is, and ends the process later. Beside the rows there are
-  // the list and what the program has for each vertex.
+  // Checked first: the system grants more memory than there is, and ends the process later. Beside the rows there are
+  // the list and the program's own data for each vertex.
   const uint64_t needed = 8 * (distribution.count(part) + 1 + list.edges.size() + list.weights.size());
   const uint64_t there = memory_limit();
   if (needed > there / 2)
@@ -51,7 +52,7 @@ csr make_csr(const edge_list& list, int part, int parts) {
     ++rows.offsets[e.source - first + 1];
   }
   for (size_t i = 1; i < rows.offsets.size(); ++i) rows.offsets[i] += rows.offsets[i - 1];
-  // offsets[i] walks from the begin of row i to its end, the begin of row i + 1; then all move up by one.
+  // offsets[i] moves from the beginning of row i to its end, the beginning of row i + 1. Then all move up by one.
   for (size_t i = 0; i < list.edges.size(); ++i) {
     const uint64_t at = rows.offsets[list.edges[i].source - first]++;
     rows.targets[at] = list.edges[i].target;

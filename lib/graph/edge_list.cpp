@@ -18,7 +18,7 @@ edge_keeper::edge_keeper(edge_list& list, const graph_share& share) : list_(list
   count_ = blocks.count(share.part);
 }
 
-void give_weights(edge_list& list, uint32_t most, uint64_t seed) {
+void assign_weights(edge_list& list, uint32_t most, uint64_t seed) {
   if (most < 1) fail_text("weights are from 1 on");
   list.weights.resize(list.edges.size());
   std::transform(list.edges.begin(), list.edges.end(), list.weights.begin(),

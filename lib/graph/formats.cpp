@@ -9,7 +9,7 @@
 namespace gravel::detail {
 namespace {
 
-/// Of a decimal number that is not in the range of double: is it too small?
+/// Returns, for a decimal number outside the range of double, whether it is too small.
 bool is_tiny(std::string_view text) {
   const size_t exponent_at = std::min(text.find_first_of("eE"), text.size());
   const std::string_view digits = text.substr(0, exponent_at);
@@ -24,7 +24,7 @@ bool is_tiny(std::string_view text) {
   return static_cast<double>(exponent) + point - first < 0;
 }
 
-/// Is the float next to it the very number that these digits say?
+/// Returns whether the nearest float is exactly the number that these digits say.
 bool is_exact(std::string_view digits, double value) {
   char exact[64];  // the largest float has 39 digits
   const auto end =
@@ -38,7 +38,7 @@ bool is_exact(std::string_view digits, double value) {
 bool take_real(std::string_view& rest, written_real& number) {
   number.text = take_word(rest);
   std::string_view text = number.text;
-  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);  // from_chars wants no plus sign
+  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);  // from_chars accepts no plus sign
   std::string c_exponent;
   if (const size_t at = text.find_first_of("dD"); at != text.npos) {
     c_exponent = text;

@@ -1,4 +1,5 @@
-// The readers of single formats, and what those of text share. Not for programs: these read graphs by read.hpp.
+// The readers of single formats, and functions that readers of text share. Programs do not use them: they read graphs
+// by read.hpp.
 #pragma once
 #include <charconv>
 #include <limits>
@@ -13,14 +14,14 @@ namespace gravel::detail {
 void read_snap(line_reader&, const graph_share&, const read_options&, edge_list&);
 void read_matrix_market(line_reader&, const graph_share&, const read_options&, edge_list&);
 void read_metis(line_reader&, const graph_share&, const read_options&, edge_list&);
-/// By its first word.
+/// Returns whether the source is a Galois file, by its first word.
 bool is_galois(const byte_source&);
 void read_galois(byte_source&, const graph_share&, const read_options&, edge_list&);
 
 // Far above any real graph; keeps sizes in bytes and products with PE numbers away from overflow.
 constexpr uint64_t most_vertices = 1ull << 48;
 constexpr std::string_view matrix_market_banner = "%%MatrixMarket";
-/// Throws: a Matrix Market file does not begin with its banner, but this line is there.
+/// Throws: a Matrix Market file does not begin with its banner, but this line is in it.
 [[noreturn]] void fail_banner(const line_reader& reader, std::string_view line);
 
 inline bool is_blank(char c) { return c == ' ' || c == '\t'; }
@@ -31,12 +32,13 @@ inline void skip_blanks(std::string_view& rest) {
   rest.remove_prefix(n);
 }
 
-/// Takes a number off the front: false if there is none, it does not fit, or something is glued to it.
+/// Takes a number off the front. Returns false if there is none, if it does not fit T, or if other characters follow it
+/// directly.
 template <class T>
 bool take_number(std::string_view& rest, T& value) {
   skip_blanks(rest);
   if (std::is_signed_v<T> && rest.size() > 1 && rest[0] == '+' && rest[1] != '-')
-    rest.remove_prefix(1);  // from_chars wants no plus sign
+    rest.remove_prefix(1);  // from_chars accepts no plus sign
   const char* last = rest.data() + rest.size();
   const auto [end, code] = std::from_chars(rest.data(), last, value);
   if (code != std::errc{} || (end != last && !is_blank(*end))) return false;
@@ -56,7 +58,7 @@ inline bool at_end(std::string_view rest) {
   return rest.empty();
 }
 
-/// ASCII, whatever the case.
+/// Compares two words of ASCII, ignoring case.
 inline bool same_word(std::string_view a, std::string_view b) {
   const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; };
   if (a.size() != b.size()) return false;
@@ -70,20 +72,21 @@ inline bool is_comment(std::string_view line, char mark) {
   return line.starts_with(mark);
 }
 
-/// A real number, and how the file writes it.
+/// A real number, and its text in the file.
 struct written_real {
   std::string_view text;
   double value = 0;
 
-  /// Has it neither a point nor an exponent?
+  /// Returns whether it has neither a point nor an exponent.
   bool is_digits() const { return text.find_first_not_of("0123456789", text.find_first_of("+-") == 0) == text.npos; }
 };
 
-/// Takes a real number off the front, with Fortran's exponent too (1.0D+05). What is too large for a double is inf,
-/// what is too small 0 (with a minus the next number below 0). False if there is none.
+/// Takes a real number off the front, also with Fortran's exponent (1.0D+05). A number that is too large for a double
+/// becomes inf, a number that is too small becomes 0 (with a minus: the next number below 0). Returns false if there is
+/// no number.
 bool take_real(std::string_view& rest, written_real& number);
 
-/// The number as a weight. Throws if it cannot be one: see weight.hpp.
+/// Returns the number as a weight. Throws if it cannot be one: see weight.hpp.
 double checked_weight(const line_reader& reader, const written_real& number);
 
 }  // namespace gravel::detail

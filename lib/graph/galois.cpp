@@ -1,6 +1,6 @@
-// Galois's .gr files: four 64-bit words (version, bytes of an edge's weight, vertices, edges), the end of each vertex's
-// edges as 64-bit words, the targets (32-bit in version 1, filled up to 8 bytes; 64-bit in version 2), the weights.
-// Little-endian.
+// Galois's .gr files, little-endian: four 64-bit words (version, bytes of an edge's weight, vertices, edges); the end
+// of each vertex's edges as 64-bit words; the targets (version 1: 32-bit, padded to 8 bytes; version 2: 64-bit); the
+// weights.
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
@@ -24,7 +24,7 @@ class binary_reader {
       at_ += got;
     }
   }
-  /// In pieces, so that a size that the file does not have is no reason to take the memory for it.
+  /// Reads in pieces, so that a wrong size does not allocate memory that the file does not need.
   template <class T>
   std::vector<T> read_all(uint64_t count, const char* what) {
     std::vector<T> all;
@@ -36,7 +36,7 @@ class binary_reader {
     }
     return all;
   }
-  /// The end of the file, perhaps behind `filling` more bytes.
+  /// Expects the end of the file, which `filling` more bytes may precede.
   void expect_end(uint64_t filling) {
     char more[8];
     uint64_t rest = 0, got;
@@ -87,7 +87,7 @@ void read_galois(byte_source& source, const graph_share& share, const read_optio
   if (version == 1) narrow = file.read_all<uint32_t>(edges + edges % 2 * (weight_bytes ? 1 : 0), "targets");
   else wide = file.read_all<uint64_t>(edges, "targets");
   const auto words = file.read_all<char>(weight_bytes * edges, "weights");
-  // Some writers fill up the targets also where nothing follows.
+  // Some writers pad the targets even if nothing follows.
   file.expect_end(version == 1 && edges % 2 == 1 && weight_bytes == 0 ? 4 : 0);
 
   struct read_weight {

@@ -7,7 +7,7 @@
 namespace gravel::detail {
 
 ghost_list find_ghosts(std::vector<uint32_t>& named, vertex_code codes, int me, int parts, uint64_t own) {
-  // A bit for each code, and how many are set before each word.
+  // A bit for each code, and the number of bits that are set before each word.
   const uint64_t words = ((static_cast<uint64_t>(parts) << codes.shift) + 63) / 64;
   std::vector<uint64_t> bits(words), before(words);
   ghost_list ghosts;

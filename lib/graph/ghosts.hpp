@@ -1,4 +1,5 @@
-// Places for what a PE reads of other PEs' vertices: behind its own vertices, one for each that its rows name.
+// Ghosts: places for the values of other PEs' vertices, after a PE's own vertices; one for each such vertex that the
+// PE's rows name.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -8,18 +9,18 @@
 namespace gravel::detail {
 
 struct ghost_list {
-  std::vector<uint32_t> codes;  ///< of the vertices, by owner and place
-  std::vector<uint64_t> first;  ///< those of owner p are codes[first[p]] to codes[first[p + 1]] (exclusive)
-  uint64_t uses = 0;            ///< how often the rows name one: edges that lead to other parts
+  std::vector<uint32_t> codes;  ///< codes of the vertices, by owner and place
+  std::vector<uint64_t> first;  ///< the ghosts of owner p are codes[first[p]] to codes[first[p + 1]] (exclusive)
+  uint64_t uses = 0;            ///< number of edges that lead to other parts
 };
 
-/// Finds the ghosts of part `me` in `named`, the codes that its rows name, and replaces each code by where the vertex
-/// is: the part's own ones at their places, ghost k at `own` + k. Throws gravel::error if 32 bits cannot name them.
+/// Finds the ghosts of part `me` in `named`, the codes that its rows name, and replaces each code by the vertex's
+/// place: own vertices keep their places, ghost k has place `own` + k.
 /// @param named codes that the rows name; becomes places
-/// @param codes how vertices are named
+/// @param codes how codes name vertices
 /// @param me this part
-/// @param parts how many there are
-/// @param own vertices of this part
+/// @param parts number of parts
+/// @param own number of vertices of this part
 /// @return the ghosts, by owner
 /// @scope any host thread
 /// @completion on return

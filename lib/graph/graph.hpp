@@ -1,4 +1,4 @@
-// lib/graph: graphs from files and generators, their rows, and how they are divided among PEs. All on the host.
+// lib/graph: graphs from files and generators, their rows, and their division among PEs. All on the host.
 #pragma once
 #include "lib/graph/csr.hpp"
 #include "lib/graph/edge_list.hpp"

@@ -1,6 +1,6 @@
-// Numbers the vertex ids of a file densely. Ids are any 64-bit numbers and every PE must know all of them, so
-// the table is compact: 64 neighbouring ids share one entry of 24 bytes. Ids without gaps cost less than a
-// byte each, ids scattered over 64 bits some 50 bytes.
+// Numbers the vertex ids of a file densely. Ids are any 64-bit numbers, and every PE must know all of them, so the
+// table is compact: 64 neighbouring ids share one entry of 24 bytes. Ids without gaps cost less than a byte each, ids
+// scattered over 64 bits some 50 bytes.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace gravel::detail {
 
-/// Use: insert() all ids, number() once, then find(). For use by one thread while it is filled.
+/// Use: insert() all ids, number() once, then find(). For one thread while it is filled.
 class id_index {
  public:
   id_index() : groups_(1 << 10) {}
@@ -46,7 +46,7 @@ class id_index {
     return ids;
   }
 
-  /// False if the id was never inserted.
+  /// Finds the number of an id. Returns false if the id was never inserted.
   bool find(uint64_t id, uint64_t& number) const {
     const group& g = groups_[slot_of(id >> 6)];
     const uint64_t bit = 1ull << (id & 63);
@@ -58,11 +58,11 @@ class id_index {
  private:
   struct group {
     uint64_t key = 0;      // id / 64
-    uint64_t present = 0;  // bit i: id key * 64 + i is there; 0: the entry is free
-    uint64_t before = 0;   // how many ids are smaller than this group's
+    uint64_t present = 0;  // bit i: id key * 64 + i exists; 0: the entry is free
+    uint64_t before = 0;   // number of ids that are smaller than this group's
   };
 
-  // The entry that holds the key, or the free one where it belongs. Ends because the table is never full.
+  // Returns the entry that holds the key, or the free entry where it belongs. Ends, since the table is never full.
   size_t slot_of(uint64_t key) const {
     const size_t mask = groups_.size() - 1;
     size_t slot = static_cast<size_t>(mix(key)) & mask;

@@ -54,7 +54,8 @@ void line_reader::fill() {
   at_end_ = got == 0;
 }
 
-/// For a chunk behind end_. What is not given out moves to the front, or to twice as much memory.
+/// Makes room for a chunk after end_. Bytes that next() has not returned move to the front, or to a buffer twice as
+/// large.
 void line_reader::make_room() {
   if (capacity_ - end_ >= chunk) return;
   const size_t size = end_ - begin_;

@@ -1,4 +1,4 @@
-// Lines of text, plain or gzip: what the readers of graphs and of reads stand on.
+// Lines of text, plain or gzip. The readers of graphs and of reads use it.
 #pragma once
 #include <fmt/format.h>
 
@@ -13,23 +13,23 @@
 
 namespace gravel::detail {
 
-/// Reads a source line by line. Lines end with LF or CRLF, the last one may lack its end; a mark of UTF-8 in front of
-/// the first one is skipped. Memory: the longest line, up to a limit. Throws gravel::error for a longer line, for what
-/// is recognisably no text, and what byte_source throws. For use by one thread.
+/// Reads a source line by line. Lines end with LF or CRLF; the last one may lack its end. A UTF-8 mark before the first
+/// line is skipped. Memory: the longest line, up to a limit. Throws gravel::error for a longer line, for data that are
+/// recognisably no text, and what byte_source throws. For one thread.
 class line_reader {
  public:
   static constexpr size_t longest_line = size_t{4} << 30;
 
-  /// The source stays with the caller. `longest`: bytes that a line may have.
+  /// The source belongs to the caller. `longest`: the most bytes of a line.
   explicit line_reader(byte_source& source, size_t longest = longest_line);
 
-  /// Gets the next line without its end; false at the end of the file. The view is valid until the next call.
+  /// Gets the next line without its end. Returns false at the end of the file. The view is valid until the next call.
   bool next(std::string_view& line);
-  /// Starts again at the first line, of the same open file.
+  /// Starts again at the first line of the open file.
   void rewind();
 
   const std::string& path() const { return source_.name(); }
-  /// Number of the line that next() gave last, from 1.
+  /// Returns the number of the line that next() returned last, from 1.
   uint64_t line_number() const { return line_number_; }
 
   /// Throws gravel::error: "PATH:LINE: text".
@@ -37,7 +37,7 @@ class line_reader {
   [[noreturn]] void fail_here(fmt::format_string<Args...> format, Args&&... args) const {
     fail_at(line_number_, format, std::forward<Args>(args)...);
   }
-  /// The same for another line.
+  /// Throws gravel::error for another line.
   template <class... Args>
   [[noreturn]] void fail_at(uint64_t line, fmt::format_string<Args...> format, Args&&... args) const {
     fail("{}:{}: {}", path(), line, fmt::format(format, std::forward<Args>(args)...));
@@ -52,8 +52,8 @@ class line_reader {
   size_t longest_;
   std::unique_ptr<char[]> buffer_;
   size_t capacity_ = 0;
-  size_t begin_ = 0, end_ = 0;  // what is read and not yet given out: buffer_[begin_, end_)
-  size_t searched_ = 0;         // no line of that ends before this
+  size_t begin_ = 0, end_ = 0;  // bytes that are read and not yet returned: buffer_[begin_, end_)
+  size_t searched_ = 0;         // no line in them ends before this
   bool at_end_ = false;
   uint64_t line_number_ = 0;
 };

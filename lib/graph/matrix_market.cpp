@@ -51,8 +51,7 @@ matrix_header read_matrix_header(line_reader& reader) {
   fail("{} ends before the size line 'rows columns entries'", reader.path());
 }
 
-// Where weights are not asked for values do not matter, but a line without a proper one means that the file is not what
-// it says.
+// Without weights the values do not matter, but a line without a proper value means that the file is damaged.
 bool take_value(std::string_view& rest, matrix_field field, written_real& value) {
   if (field == matrix_field::pattern) return true;
   return take_real(rest, value) && (field == matrix_field::real || value.is_digits());

@@ -1,5 +1,5 @@
-// Files of METIS: the first line has the numbers of vertices and edges and a format, then each line the neighbours of a
-// vertex, from 1.
+// Files of METIS. The first line has the numbers of vertices and edges and a format; then each line has the neighbours
+// of a vertex, numbered from 1.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -61,8 +61,8 @@ metis_header read_header(line_reader& reader) {
   return h;
 }
 
-/// Calls visit(vertex, neighbour, weight) for each neighbour of each vertex, both from 0, and checks each line on its
-/// own.
+/// Calls visit(vertex, neighbour, weight) for each neighbour of each vertex, both numbered from 0, and checks each line
+/// alone.
 template <class Visit>
 void each_neighbour(line_reader& reader, const metis_header& h, Visit&& visit) {
   std::string_view line;
@@ -100,8 +100,8 @@ void each_neighbour(line_reader& reader, const metis_header& h, Visit&& visit) {
                        quoted(line));
 }
 
-/// Do both ends of each edge list it, with the same weight? Sums of hashes tell, which take no memory for edges. Edges
-/// are in groups, so that what is wrong can be looked for in one of them.
+/// Checks that both ends of each edge list it, with the same weight. It compares sums of hashes, which need no memory
+/// for edges. Edges are in groups, so that only one group is searched for the fault.
 class mirror_check {
  public:
   static uint64_t group_of(uint64_t v, uint64_t neighbour) { return hash(v, neighbour) % groups; }
@@ -109,7 +109,7 @@ class mirror_check {
     const uint64_t edge = mix(hash(v, neighbour) ^ std::bit_cast<uint64_t>(weight + 0.0));
     sums_[group_of(v, neighbour)] += v < neighbour ? edge : -edge;
   }
-  /// A group with an edge that is not listed so; `groups`: there is none.
+  /// Returns a group that has such a fault; `groups` if there is none.
   uint64_t wrong_group() const {
     return static_cast<uint64_t>(std::find_if(sums_.begin(), sums_.end(), [](uint64_t sum) { return sum != 0; }) -
                                  sums_.begin());
@@ -123,7 +123,7 @@ class mirror_check {
   std::array<uint64_t, groups> sums_{};
 };
 
-/// Reads the file again and throws: of the edges of a group one is not listed by both ends alike.
+/// Reads the file again, finds the faulty edge of the group, and throws.
 [[noreturn]] void fail_one_sided(line_reader& reader, uint64_t group) {
   struct listed {
     uint64_t low, high, from, line;

@@ -16,7 +16,7 @@ void check_parts(int parts) {
 }
 
 #if GRAVEL_HAS_METIS
-/// What METIS takes: both directions of each edge, no loops.
+/// Returns the graph as METIS requires it: both directions of each edge, no loops.
 csr symmetric(const csr& whole) {
   edge_list both;
   both.vertices = whole.rows();
@@ -56,7 +56,7 @@ partition by_edges(const csr& whole, int parts) {
   const uint64_t all = whole.offsets.back() + whole.rows();
   uint64_t v = 0;
   for (int p = 1; p <= parts; ++p) {
-    // Part p ends where p / parts of the work is behind it. A product of 128 bits: there may be 2^48 edges.
+    // Part p ends where p / parts of the work lies before its end. A product of 128 bits: there may be 2^48 edges.
     const auto goal =
         static_cast<uint64_t>(static_cast<__uint128_t>(all) * static_cast<unsigned>(p) / static_cast<unsigned>(parts));
     while (v < whole.rows() && whole.offsets[v + 1] + v + 1 <= goal) ++v;
@@ -128,7 +128,7 @@ partition by_metis([[maybe_unused]] const csr& whole, int parts, [[maybe_unused]
 
 csr rows_of(const csr& whole, const partition& by, int part) {
   const uint64_t first = by.first[static_cast<size_t>(part)], count = by.count(part);
-  std::vector<uint64_t> old(count);  // of each of the part's vertices, the number in `whole`
+  std::vector<uint64_t> old(count);  // for each vertex of the part: its number in `whole`
   if (by.number.empty()) std::iota(old.begin(), old.end(), first);
   else
     for (uint64_t v = 0; v < by.number.size(); ++v)

@@ -5,7 +5,7 @@
 namespace gravel::detail {
 namespace {
 
-/// ASCII, whatever the case.
+/// Compares the ending of a name in ASCII, ignoring case.
 bool has_ending(std::string_view name, std::string_view ending) {
   return name.size() > ending.size() && same_word(name.substr(name.size() - ending.size()), ending);
 }

@@ -2,7 +2,7 @@
 
 #include "lib/base/error.hpp"
 #include "lib/graph/generate.hpp"
-#include "lib/graph/slices.hpp"
+#include "lib/graph/portions.hpp"
 
 namespace gravel::detail {
 
@@ -20,7 +20,7 @@ edge_list rmat(int scale, uint64_t edges_per_vertex, uint64_t seed, const graph_
   check_share(share);
   const uint64_t edges = edges_per_vertex << scale;
   reserve_share(list, share.undirected ? 2 * edges : edges, share.parts);
-  keep_in_slices(list, share, edges, 1 << 14, [&](edge_keeper& keeper, uint64_t begin, uint64_t end) {
+  keep_in_portions(list, share, edges, 1 << 14, [&](edge_keeper& keeper, uint64_t begin, uint64_t end) {
     for (uint64_t i = begin; i < end; ++i) keeper.add(source(i));
   });
   return list;

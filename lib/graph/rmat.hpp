@@ -1,5 +1,5 @@
 // R-MAT (Chakrabarti, Zhan, Faloutsos, 2004) with the parameters of Graph500: each edge descends `scale` times into a
-// quadrant of the matrix. An edge is a function of its number, so that any part, and any lane of a kernel, can make any
+// quadrant of the matrix. An edge is a function of its number, so any part, and any lane of a kernel, can make any
 // edge.
 #pragma once
 #include <cstdint>
@@ -16,7 +16,7 @@ struct rmat_source {
 
   /// Throws gravel::error for a scale that is not from 1 to 40.
   static rmat_source of(int scale, uint64_t seed);
-  /// Edge number i.
+  /// Returns edge number i.
   GRAVEL_BOTH edge operator()(uint64_t i) const {
     const uint64_t seed = mix(edge_seed ^ i);
     uint64_t source = 0, target = 0;
@@ -31,13 +31,13 @@ struct rmat_source {
   }
 
  private:
-  // Of 2^32: how often the source's bit is 1, and then the target's, given the source's.
+  // In units of 2^-32: the probability that the source's bit is 1, and then that the target's is 1, given the source's.
   static constexpr double a = 0.57, b = 0.19, c = 0.19, d = 0.05;
   static constexpr uint64_t source_one = static_cast<uint64_t>((c + d) * 4294967296.0);
   static constexpr uint64_t target_one_of_zero = static_cast<uint64_t>(b / (a + b) * 4294967296.0);
   static constexpr uint64_t target_one_of_one = static_cast<uint64_t>(d / (c + d) * 4294967296.0);
 
-  /// A permutation of the numbers below 2^scale: odd multiplications and right shifts are invertible.
+  /// Permutes the numbers below 2^scale: odd multiplications and right shifts are invertible.
   GRAVEL_BOTH uint64_t scatter(uint64_t vertex) const {
     const uint64_t mask = (uint64_t{1} << scale) - 1;
     const int shift = (scale + 1) / 2;

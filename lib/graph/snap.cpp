@@ -30,7 +30,7 @@ void each_edge(line_reader& reader, bool weights, Visit&& visit) {
   }
 }
 
-// Ids that are line numbers of the names file: one pass.
+// Reads ids that are line numbers of the names file: one pass.
 void read_named(line_reader& reader, const graph_share& share, bool weights, edge_list& list) {
   edge_keeper keeper(list, share);
   if (weights) keeper.with_weights();
@@ -45,7 +45,7 @@ void read_named(line_reader& reader, const graph_share& share, bool weights, edg
 
 }  // namespace
 
-// Two passes: the owner of a source depends on how many ids there are, so the first only learns the ids.
+// Two passes: the owner of a source depends on the number of ids, so the first pass only collects the ids.
 void read_snap(line_reader& reader, const graph_share& share, const read_options& options, edge_list& list) {
   if (!list.names.empty()) return read_named(reader, share, options.weights, list);
   id_index index;

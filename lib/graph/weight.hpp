@@ -1,7 +1,7 @@
-// What can be the weight of an edge. Programs compute with float, and so must not be handed what float cannot hold.
+// Valid weights of edges. Programs compute with float, so a weight must be a number that float can hold.
 //
-// What all calls of this file have in common:
-// @return true if so
+// All calls of this file:
+// @return true if it is valid
 // @scope any thread
 // @completion on return
 // @errors none
@@ -15,15 +15,15 @@ namespace gravel::detail {
 
 constexpr double largest_weight = std::numeric_limits<float>::max();
 
-/// Whether float holds this whole number exactly.
+/// Returns whether float holds this whole number exactly.
 /// @param whole any
 constexpr bool fits_weight(uint64_t whole) {
   return whole == 0 || std::bit_width(whole) - std::countr_zero(whole) <= std::numeric_limits<float>::digits;
 }
 
-/// Whether the value is from 0 to `largest_weight` and, if it is a whole number, one that float holds exactly. From
-/// 2^53 on a double does not tell whole numbers from others, and they are rounded as those are. False for what is not
-/// finite. To be asked of weights, and of sums of weights that are kept as float.
+/// Returns whether the value is from 0 to `largest_weight` and, if it is a whole number, one that float holds exactly.
+/// From 2^53 on a double does not distinguish whole numbers from others, so they are rounded like others. Returns false
+/// for values that are not finite. Used for weights, and for sums of weights that are kept as float.
 /// @param value any
 constexpr bool fits_weight(double value) {
   if (!(value >= 0 && value <= largest_weight)) return false;

@@ -4,6 +4,7 @@
 #include "lib/graph/graph.hpp"
 
 namespace gravel {
+using detail::assign_weights;
 using detail::block_distribution;
 using detail::by_degrees;
 using detail::by_edges;
@@ -18,7 +19,6 @@ using detail::edge_list;
 using detail::find_ghosts;
 using detail::fits_weight;
 using detail::ghost_list;
-using detail::give_weights;
 using detail::graph_format;
 using detail::graph_share;
 using detail::has_metis;

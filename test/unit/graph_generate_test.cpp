@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "lib/graph/graph.hpp"
-#include "lib/graph/slices.hpp"
+#include "lib/graph/portions.hpp"
 #include "test/support/catch.hpp"
 
 using namespace gravel::detail;
@@ -139,22 +139,22 @@ TEST_CASE("threads change nothing of a generated graph") {
     }
 }
 
-TEST_CASE("slices are put together in their order, and what is thrown comes out") {
+TEST_CASE("portions are put together in order, and exceptions come out") {
   std::vector<uint64_t> all;
-  const auto make = [](uint64_t slice, uint64_t& piece) {
-    if (slice % 7 == 0) std::this_thread::yield();
-    piece = slice;
+  const auto make = [](uint64_t portion, uint64_t& piece) {
+    if (portion % 7 == 0) std::this_thread::yield();
+    piece = portion;
   };
-  in_slices<uint64_t>(1000, 4, make, [&](uint64_t piece) { all.push_back(piece); });
+  in_portions<uint64_t>(1000, 4, make, [&](uint64_t piece) { all.push_back(piece); });
   REQUIRE(all.size() == 1000);
   CHECK(std::is_sorted(all.begin(), all.end()));
-  in_slices<uint64_t>(0, 4, make, [&](uint64_t) { FAIL(); });
+  in_portions<uint64_t>(0, 4, make, [&](uint64_t) { FAIL(); });
   const auto throws = [&](uint64_t in_make, uint64_t in_append) {
-    in_slices<uint64_t>(
+    in_portions<uint64_t>(
         100, 4,
-        [&](uint64_t slice, uint64_t& piece) {
-          if (slice == in_make) throw std::runtime_error("made");
-          piece = slice;
+        [&](uint64_t portion, uint64_t& piece) {
+          if (portion == in_make) throw std::runtime_error("made");
+          piece = portion;
         },
         [&](uint64_t piece) {
           if (piece == in_append) throw std::runtime_error("appended");
@@ -207,12 +207,12 @@ TEST_CASE("the parts of a generated graph are together the whole") {
       for (const int parts : {1, 2, 3, 8, 200}) {
         INFO(name << " in " << parts);
         edge_list whole = get({.undirected = undirected});
-        give_weights(whole, 255, 7);
+        assign_weights(whole, 255, 7);
         std::vector<std::pair<edge, double>> all, together;
         for (size_t i = 0; i < whole.edges.size(); ++i) all.emplace_back(whole.edges[i], whole.weights[i]);
         for (int part = 0; part < parts; ++part) {
           edge_list share = get({.part = part, .parts = parts, .undirected = undirected});
-          give_weights(share, 255, 7);
+          assign_weights(share, 255, 7);
           CHECK(share.total_edges == whole.edges.size());
           for (size_t i = 0; i < share.edges.size(); ++i) together.emplace_back(share.edges[i], share.weights[i]);
         }
@@ -226,7 +226,7 @@ TEST_CASE("the parts of a generated graph are together the whole") {
 
 TEST_CASE("weights: of both directions the same, all that may be, and no others") {
   edge_list list = rmat(8, 8, 1, {.undirected = true});
-  give_weights(list, 4, 9);
+  assign_weights(list, 4, 9);
   std::map<std::pair<uint64_t, uint64_t>, double> of_ends;
   std::map<double, int> seen;
   for (size_t i = 0; i < list.edges.size(); ++i) {
@@ -238,12 +238,12 @@ TEST_CASE("weights: of both directions the same, all that may be, and no others"
   CHECK(seen.size() == 4);
   CHECK(seen.begin()->first == 1);
   CHECK(seen.rbegin()->first == 4);
-  CHECK_THROWS_WITH(give_weights(list, 0, 1), contains_text("from 1 on"));
+  CHECK_THROWS_WITH(assign_weights(list, 0, 1), contains_text("from 1 on"));
 }
 
 TEST_CASE("partitions own every vertex once, and rows keep their edges") {
   edge_list list = rmat(9, 8, 5);
-  give_weights(list, 100, 1);
+  assign_weights(list, 100, 1);
   const csr whole = make_csr(list);
   for (const int parts : {1, 2, 3, 7, 600}) {
     std::map<std::string, partition> all = {{"contiguous", contiguous(whole.rows(), parts)},

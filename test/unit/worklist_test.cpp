@@ -59,7 +59,7 @@ struct problem {
     lengths.resize(targets.size(), 1);
   }
   static problem weighted(edge_list list) {
-    give_weights(list, 255, 3);
+    assign_weights(list, 255, 3);
     return problem(list);
   }
   /// Of all vertices from `source` on, only those below `own` passing anything on.
