@@ -75,7 +75,7 @@ ALLOWED = (
     (r".*", r"ring_server"),
     # A paper, and the methods and rows of recorded results that are named after it.
     (r"docs/.*|lib/critical/.*", r"synchronization servers"),
-    (r".*", r"\\?[\"'`]servers\\?[\"'`]|--methods? servers|\d-servers\b"),
+    (r".*", r"\\?[\"'`]servers\\?[\"'`]|--methods? servers|bench/results/[\w.-]+"),
     (r"examples/critical/contest\.hpp", r"servers"),
     (r".*", r"(tell|tells|told|telling) (\S+ ){0,4}apart"),
 )
