@@ -11,7 +11,8 @@ namespace {
 
 constexpr uint64_t longest_genome = uint64_t{1} << 36;
 
-/// Draws number `draw` of series `series`: independent of each other and of the order in which they are drawn.
+/// Returns random number `draw` of series `series`. The numbers are independent of each other and of the order in which
+/// they are drawn.
 uint64_t random_at(uint64_t seed, uint64_t series, uint64_t draw) { return mix(mix(mix(seed) + series) + draw); }
 double unit(uint64_t random) { return static_cast<double>(random >> 11) * 0x1p-53; }
 
@@ -24,7 +25,7 @@ void in_parts(uint64_t n, int threads, Work work) {
   uint64_t part = 1;
   try {
     for (; part < parts; ++part) others.emplace_back(work, begin_of(part), begin_of(part + 1));
-  } catch (const std::system_error&) {  // fewer then: this one does what is left
+  } catch (const std::system_error&) {  // then this thread does the rest
   }
   work(uint64_t{0}, begin_of(1));
   if (part < parts) work(begin_of(part), n);

@@ -1,15 +1,16 @@
-// FASTA: '>' and a name, then lines of letters. FASTQ: '@' and a name, letters, '+', as many characters of quality.
+// Reader of FASTA and FASTQ. FASTA: '>' and a name, then lines of letters. FASTQ: '@' and a name, letters, '+', as many
+// characters of quality.
 #include "lib/graph/line_reader.hpp"
 #include "lib/reads/reads.hpp"
 
 namespace gravel::detail {
 namespace {
 
-/// Calls letters(text) for each line of letters and ended() behind each record.
+/// Calls letters(text) for each line of letters, and ended() after each record.
 template <class Letters, class Ended>
 void for_each_record(line_reader& lines, Letters&& letters, Ended&& ended) {
   std::string_view line;
-  // Blanks at the end of a line do not count, of no line.
+  // Removes blanks at the end of every line.
   const auto next = [&] {
     if (!lines.next(line)) return false;
     line = line.substr(0, line.find_last_not_of(" \t\r") + 1);
@@ -40,7 +41,7 @@ void for_each_record(line_reader& lines, Letters&& letters, Ended&& ended) {
       if (line.empty() || line[0] != '+')
         lines.fail_here("expected '+' (a record of FASTQ has four lines), not {}", quoted(line));
       if (length != 0) need_line();
-      else if (!next()) line = {};  // the file may end before the end of an empty line
+      else if (!next()) line = {};  // the file may end within an empty line
       if (line.size() != length) lines.fail_here("{} characters of quality for {} letters", line.size(), length);
       more = next_filled();
     }

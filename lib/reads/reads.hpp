@@ -1,14 +1,14 @@
 // lib/reads: reads of genomes from FASTA and FASTQ files and from a generator. All on the host.
 //
-// What the calls of this file have in common:
+// All calls of this file:
 // @param path of the file, plain or gzip
 // @param source bytes in memory, or an open file (lib/graph/byte_source.hpp)
 // @param share which records to keep
 // @param shape of the genome and its reads
-// @param threads to use; the result does not depend on it
+// @param threads number of threads to use; the result does not depend on it
 // @scope any host thread
 // @completion on return
-// @errors gravel::error with file and line, or for a shape that cannot be
+// @errors gravel::error with file and line, or for an invalid shape
 // @source FASTA, FASTQ; IUPAC's code
 #pragma once
 #include <cstdint>
@@ -22,47 +22,48 @@ namespace gravel::detail {
 
 class byte_source;
 
-/// Bases of many reads. `codes` is no_base, then each piece of a read without unknown letters, followed by no_base.
+/// Bases of many reads. `codes` is no_base, then each piece of a read without unknown letters, each followed by
+/// no_base.
 /// @scope any host thread
 /// @completion on return
 /// @errors none
 /// @source FASTA, FASTQ
 struct read_set {
   std::vector<uint8_t> codes{no_base};
-  uint64_t reads = 0;    ///< records, or generated ones
+  uint64_t reads = 0;    ///< number of records, or of generated reads
   uint64_t bases = 0;    ///< A, C, G and T in `codes`
   uint64_t unknown = 0;  ///< letters at which a read was split
 
-  /// Appends letters to the read that is being added: ACGT in either case, and U as T. Other letters of IUPAC's code,
-  /// gaps (- and .) and stops (*) split it. Returns the first byte that is none of these, 0: there is none.
+  /// Appends letters to the current read: ACGT in either case, and U as T. Other letters of IUPAC's code, gaps (- and
+  /// .) and stops (*) split the read. Returns the first byte that is none of these; 0: all are valid.
   /// @param letters of the read
   char add_letters(std::string_view letters);
   /// Ends a read.
   void end_read();
-  /// Number of places at which a k-mer begins.
+  /// Returns the number of places at which a k-mer begins.
   /// @param k its length
   uint64_t kmers(unsigned k) const;
 };
 
-/// Part `number` of `of`: every of-th record, from that one on.
+/// Part `number` of `of`: every of-th record, beginning with record `number`.
 struct read_share {
   uint64_t number = 0, of = 1;
 };
 
-/// Reads a FASTA or FASTQ file (the first byte tells which), plain or gzip. FASTQ has four lines a record, FASTA any
-/// number. A record may have no letters, and counts. Blanks at the end of lines do not. The whole file is read and
-/// checked, and the records of `share` are kept. Throws gravel::error with file and line for what is cut off or
-/// malformed, for an empty file, and what line_reader throws.
+/// Reads a FASTA or FASTQ file (the first byte decides which), plain or gzip. A record of FASTQ has four lines, a
+/// record of FASTA any number. A record without letters counts. Blanks at the end of lines are ignored. The whole file
+/// is read and checked, and the records of `share` are kept. Throws gravel::error with file and line for data that are
+/// cut off or malformed, for an empty file, and what line_reader throws.
 /// @return the records of `share`
 read_set read_reads(const std::string& path, read_share share = {});
 /// Reads a FASTA or FASTQ file from bytes in memory, or from an open file.
 /// @return the records of `share`
 read_set read_reads(byte_source& source, read_share share = {});
 
-/// The sequences of a FASTA or FASTQ file as text of ACGT, others as N, in the file's order. Throws as read_reads.
+/// Returns the sequences of a FASTA or FASTQ file as text of ACGT, with other letters as N. Throws as read_reads.
 /// @return in the file's order
 std::vector<std::string> read_sequences(const std::string& path);
-/// The sequences of a FASTA or FASTQ file as text, from bytes in memory or from an open file.
+/// Returns the sequences of a FASTA or FASTQ file as text, from bytes in memory or from an open file.
 /// @return in the file's order
 std::vector<std::string> read_sequences(byte_source& source);
 
@@ -73,32 +74,31 @@ std::vector<std::string> read_sequences(byte_source& source);
 /// @source Gravel
 struct genome_shape {
   uint64_t length = 0;         ///< bases
-  double coverage = 30;        ///< how often a base is read, on average
+  double coverage = 30;        ///< how often a base is read on average
   unsigned read_length = 100;  ///< at most `length`
   double errors = 0;           ///< share of read bases that are another base
   uint64_t seed = 1;
-  /// Number of reads.
+  /// Returns the number of reads.
   uint64_t reads() const { return static_cast<uint64_t>(coverage * static_cast<double>(length) / read_length + 0.5); }
 };
 
-/// Throws gravel::error for a shape that cannot be.
+/// Throws gravel::error for an invalid shape.
 void check_shape(const genome_shape& shape);
-/// Uniformly random bases, as text. Throws as check_shape.
+/// Makes uniformly random bases, as text. Throws as check_shape.
 /// @return text of ACGT
 std::string make_genome(const genome_shape& shape, int threads = 1);
-/// Reads of either strand from uniformly random places. `genome`: of ACGT alone. Read i is the same whatever the share
-/// is. Neither result depends on the number of threads.
+/// Makes reads of either strand from uniformly random places of `genome`. Read i is the same for every share.
 /// @param genome text of ACGT
 /// @return the reads of `share`
 read_set make_reads(const std::string& genome, const genome_shape& shape, read_share share = {}, int threads = 1);
 
-/// Text of ACGT, backwards and complemented; other letters become N.
+/// Returns the reverse complement of a text of ACGT; other letters become N.
 /// @param text any letters
-/// @return as long as the text
+/// @return a text of the same length
 /// @errors none
 std::string reverse_complement(std::string_view text);
 
-/// The code of a letter; no_base for what is none of ACGTUacgtu.
+/// Returns the code of a letter; no_base for letters other than ACGTUacgtu.
 /// @param letter any
 /// @return 0 to 3, or no_base
 /// @errors none

@@ -34,12 +34,12 @@ reference_genome::reference_genome(const std::vector<std::string>& sequences, un
   marks_.resize((letters_.size() + 63) / 64);
 }
 
-/// Calls found(place) for each place of the text, on either strand, until it says false.
+/// Calls found(place) for each place of the text, on either strand, until it returns false.
 template <class Found>
 void reference_genome::find(std::string_view text, Found&& found) const {
   if (text.size() < shape_.k) return;
   const std::string back = reverse_complement(text);
-  // A text that is its own reverse complement lies twice where it lies.
+  // A text that is its own reverse complement is found twice at each place.
   for (const std::string_view strand : {text, std::string_view(back)}) {
     uint64_t first = 0;
     bool known = false;

@@ -1,4 +1,4 @@
-// A known genome, to ask which contigs and k-mers are in it.
+// A known genome, in which contigs and k-mers can be looked up.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -10,35 +10,35 @@
 
 namespace gravel::detail {
 
-/// Looks texts up by their first k-mer in a sorted list of those of the genome, 16 bytes for each of its bases, and
-/// then compares letters.
-/// @scope one host thread; what is const: any
+/// Finds a text by its first k-mer, in a sorted list of the genome's k-mers that takes 16 bytes for each base, and then
+/// compares letters.
+/// @scope one host thread; const members: any thread
 /// @completion on return
 /// @errors gravel::error
 /// @source Gravel
 class reference_genome {
  public:
-  /// Sequences of ACGTN, as read_sequences gives them. No text shorter than k bases is found. k is odd and at most 31.
+  /// Takes sequences as read_sequences returns them. A text shorter than k bases is never found.
   /// @param sequences of ACGTN
   /// @param k odd, at most 31
   reference_genome(const std::vector<std::string>& sequences, unsigned k);
 
-  /// Does the text or its reverse complement lie in one of the sequences as a whole?
+  /// Returns whether the text, or its reverse complement, lies in one of the sequences as a whole.
   /// @param text of ACGT
   bool contains(std::string_view text) const;
-  /// Whether the text lies in one of the sequences; the bases are marked wherever it does.
+  /// Returns whether the text lies in one of the sequences, and marks the bases at each place where it lies.
   /// @param text of ACGT
   bool cover(std::string_view text);
-  /// A bit for each letter of all sequences that is covered, so that PEs can put theirs together.
+  /// Returns a bit for each letter of all sequences: whether it is covered. So PEs can combine their marks.
   std::vector<uint64_t>& marks() { return marks_; }
 
-  /// Number of A, C, G and T.
+  /// Returns the number of A, C, G and T.
   uint64_t bases() const { return bases_; }
-  /// Number of bases that are marked.
+  /// Returns the number of marked bases.
   uint64_t covered() const;
-  /// Number of different k-mers, a k-mer and its reverse complement being one.
+  /// Returns the number of different k-mers; a k-mer and its reverse complement count as one.
   uint64_t kmers() const;
-  /// Whether the k-mer lies in one of the sequences.
+  /// Returns whether the k-mer lies in one of the sequences.
   /// @param canonical the smaller of the k-mer and its reverse complement
   bool has_kmer(uint64_t canonical) const;
 
@@ -47,7 +47,7 @@ class reference_genome {
   void find(std::string_view text, Found&& found) const;
 
   kmer_shape shape_;
-  std::string letters_;                               ///< the sequences, an N behind each
+  std::string letters_;                               ///< the sequences, with an N after each
   std::vector<std::pair<uint64_t, uint64_t>> index_;  ///< canonical k-mer, place in letters_
   std::vector<uint64_t> marks_;
   uint64_t bases_ = 0;
