@@ -87,7 +87,7 @@ struct argument_list {
     (void)data;
   }
   // If a device handler is compiled for the host only, nvcc's message names both functions. So the name of this
-  // function tells the user what to do.
+  // function says what to do.
 #if GRAVEL_CUDA
 #pragma nv_diagnostic push
 #pragma nv_diag_suppress 20014  // as 20011, without the names

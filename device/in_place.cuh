@@ -67,8 +67,8 @@ GRAVEL_BOTH T add_in_place(T* at, T value) {
 }
 
 #if GRAVEL_ON_GPU
-#define GRAVEL_WITHOUT_ANSWER(instruction, letter, value) \
-  asm volatile(instruction " [%0], %1;" ::"l"(at), letter(value) : "memory")
+#define GRAVEL_WITHOUT_ANSWER(instruction, constraint, value) \
+  asm volatile(instruction " [%0], %1;" ::"l"(at), constraint(value) : "memory")
 #endif
 
 /// A put of 4 or 8 bytes, among many others in no order. A put of 4 bytes is an exchange, for whose result no lane
