@@ -169,7 +169,7 @@ void refuse_foreign_format(const byte_source& source) {
       {0, "\x04\x22\x4d\x18"sv, "lz4 data: unpack them (unlz4)"},
       {0, "\x1f\x9d"sv, "data of compress: unpack them (gunzip)"},
       {0, "7z\xbc\xaf\x27\x1c"sv, "a 7z archive: unpack it (7z x)"},
-      {257, "ustar"sv, "a tar archive: unpack it (tar xf) and give a file that was in it"},
+      {257, "ustar"sv, "a tar archive: unpack it (tar xf) and name a file from it"},
       {0, "BAM\x01"sv, "alignments in BAM: write the reads as FASTQ (samtools fastq)"},
       {0, "CRAM"sv, "alignments in CRAM: write the reads as FASTQ (samtools fastq)"},
       {0, "@HD\t"sv, "alignments in SAM: write the reads as FASTQ (samtools fastq)"},

@@ -227,7 +227,7 @@ class move_finder {
   }
 
   /// Moves monomer i to the other points beside `point`, and to one empty point above and one below it, if there are
-  /// any. If the monomer leaves its own point empty, an empty point on the same side would give the same state, so it
+  /// any. If the monomer leaves its own point empty, an empty point on the same side would be the same state, so it
   /// does not count.
   void move(unsigned i, unsigned point, std::vector<uint64_t>& to) {
     const unsigned own = c_.at[i];

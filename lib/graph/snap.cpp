@@ -20,7 +20,7 @@ void each_edge(line_reader& reader, bool weights, Visit&& visit) {
                        quoted(line));
     if (weights) {
       if (!take_real(rest, weight))
-        reader.fail_here("expected a weight behind two vertex ids, 'source target weight', found {}", quoted(line));
+        reader.fail_here("expected a weight after two vertex ids, 'source target weight', found {}", quoted(line));
       weight.value = checked_weight(reader, weight);
     }
     if (!at_end(rest))

@@ -170,7 +170,7 @@ class gravel_receiver {
            "poll is_ready()";
   }
   std::string awaited_release() const {
-    return "a segment of " + text() + " to be released, behind what is in its stream";
+    return "a segment of " + text() + " to be released, after the work in its stream";
   }
   gravel_stream_t own() { return own_ ? own_ : own_ = gravel_stream_create(); }
 

@@ -66,7 +66,7 @@ GRAVEL_DEVICE void reduce_along(const Handle& h, T* to, const T* from, uint64_t 
   __syncthreads();
 }
 
-/// What a kernel that the host starts does when its last block ends.
+/// Actions of a kernel that the host starts: what it waits for, and what its last block raises.
 struct path_end {
   uint64_t* blocks_done;
   gravel_event after, done;

@@ -108,7 +108,7 @@ class ring_set {
   }
 
  private:
-  /// What a PE reports of its links, to be compared.
+  /// A summary of the links that a PE opens. All PEs compare their summaries.
   struct saying {
     uint64_t edges, n_edges;
     ring_shape shape;

@@ -309,7 +309,7 @@ class gravel_link {
   gravel_pending_segment receive() { return receiver().receive(); }
   /// Returns the buffer of a segment, as gravel_receiver::release.
   /// @param segment what get() returned
-  /// @param stream behind its kernels; nullptr: the PE's own
+  /// @param stream the release follows the work in this stream; nullptr: the PE's own stream
   void release(const gravel_segment& segment, gravel_stream_t stream = nullptr) { receiver().release(segment, stream); }
   /// The receiving end; at the destination's PE.
   gravel_receiver& receiver() { return router_.output(); }

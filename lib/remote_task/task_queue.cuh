@@ -47,7 +47,7 @@ inline void gravel_free_signal(const gravel_signal& signal) { gravel_free(signal
 /// @param value what it must reach
 /// @scope any host thread
 /// @completion on return
-/// @errors none; a wait that lasts for GRAVEL_WATCHDOG_S is reported, and goes on
+/// @errors none; a wait that lasts for GRAVEL_WATCHDOG_S is reported and continues
 /// @source OpenSHMEM 1.5: shmem_signal_wait_until
 inline void gravel_wait(const gravel_signal& signal, uint64_t value) {
   gravel_wait(gravel_host_handle(), signal, value);
@@ -243,7 +243,7 @@ class gravel_task_queue {
                     uint64_t{0}, uint64_t{0});
 #endif
   }
-  /// What PEs compare of a task.
+  /// A description of a task, which all PEs compare.
   struct record {
     char name[48];
     gravel_task_shape shape;
@@ -280,7 +280,7 @@ class gravel_task_queue {
     const gravel::detail::handler_table all = gravel::detail::current_backend().handlers();
     if (std::none_of(all.begin(), all.end(),
                      [](const auto& h) { return h.id == gravel::detail::handler_id<gravel_task_delivery>::value; }))
-      refuse("gravel_init was not given its handler: gravel_init<gravel_task_delivery>()");
+      refuse("gravel_init did not receive its handler: gravel_init<gravel_task_delivery>()");
     if (2 * n_pes + 1 > gravel::detail::resident_worker<Tasks...>::most_rings)
       refuse(std::to_string(n_pes) + " PEs; a queue serves up to 255");
   }

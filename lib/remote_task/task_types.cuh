@@ -1,4 +1,4 @@
-// What a program declares of tasks: types, shapes, payloads, signals; and what a running task receives.
+// The public types of remote tasks: shapes, payloads, signals, handles, and the argument that a running task receives.
 #pragma once
 #include "device/am.cuh"
 #include "device/bulk.cuh"
@@ -8,8 +8,8 @@
 /// How a task is to run. Blocks of a task must not wait for each other.
 struct gravel_task_shape {
   uint32_t blocks = 1;  ///< 1 to 65535; resident workers divide them among each other
-  uint32_t threads =
-      32;  ///< of a block, in whole warps, at most 1024; resident workers may have more, and then give it all they have
+  /// Threads of a block, in whole warps, at most 1024. A resident worker that has more threads uses all of them.
+  uint32_t threads = 32;
   gravel::detail::task_start start = gravel::detail::task_start::shaped;
 };
 /// Names for gravel_task_shape::start, and to override it in gravel_task_put_as.
@@ -55,7 +55,7 @@ struct gravel_signal {
 /// @param value what it must reach
 /// @scope lane, kernels of gravel_launch; host threads
 /// @completion on return
-/// @errors none; a wait that lasts for GRAVEL_WATCHDOG_S is reported, and goes on
+/// @errors none; a wait that lasts for GRAVEL_WATCHDOG_S is reported and continues
 /// @source OpenSHMEM 1.5: shmem_signal_wait_until
 GRAVEL_BOTH void gravel_wait(const gravel_t& g, const gravel_signal& signal, uint64_t value) {
   gravel_wait_until(g, signal.word(g), GRAVEL_GE, value);
@@ -73,7 +73,7 @@ struct gravel_task_handle {
   uint32_t opening;                    ///< number for gravel::check_open
 };
 
-/// What a task receives beside its arguments. Thread scope of all members: the threads that run a block of the task.
+/// The first argument of a running task. Thread scope of all members: the threads that run a block of the task.
 /// @scope all threads of the task
 /// @completion on return
 /// @errors none

@@ -1,7 +1,7 @@
 // Resident workers: each block polls the next slot of each ring of its PE, and runs its part of the tasks that concern
 // it.
 //
-// Of W workers, the task of a ticket concerns the workers ticket % W, (ticket + 1) % W, ..., as many as the task has
+// With W workers, the task of a ticket concerns the workers ticket % W, (ticket + 1) % W, ..., as many as the task has
 // blocks. If it has more blocks than there are workers, each worker runs several. So nothing distributes the tasks: the
 // tag of the first word is enough.
 #pragma once

@@ -45,12 +45,12 @@ struct gravel_worklist_options {
                           ///< multiprocessors (lib/worklist/list_kernels.cuh)
 };
 
-/// What run() did at this PE.
+/// Counts of what run() did at this PE.
 struct gravel_worklist_counts {
   uint64_t expanded = 0;    ///< vertices; a vertex that is improved later counts again
   uint64_t edges = 0;       ///< edges that were followed
   uint64_t sent = 0;        ///< values sent to other PEs
-  uint64_t pieces = 0;      ///< pieces of hubs that were given to blocks, or in asynchronous runs to other warps
+  uint64_t pieces = 0;      ///< pieces of hubs that went to blocks, or in asynchronous runs to other warps
   uint64_t rounds = 0;      ///< rounds in which a list was expanded
   uint64_t exchanges = 0;   ///< exchanges between PEs
   uint64_t launches = 0;    ///< kernels that were launched
@@ -60,7 +60,7 @@ struct gravel_worklist_counts {
 /// A worklist of this job. The constructor, start(), run() and the destructor are collective; host threads call.
 ///
 /// All executions (gravel_execution) expand the same vertices by the same program and find the same values. They differ
-/// in the kernels that expand, and in who exchanges values between PEs:
+/// in the kernels that expand, and in the way that values are exchanged between PEs:
 ///
 ///     execution            kernels                                                exchange
 ///     rounds               grid rounds: a few kernels for each round              the hosts, after each round
@@ -244,7 +244,7 @@ class gravel_worklist {
     gravel_copy(&first, found.data(), sizeof(first));
     constexpr uint64_t none = gravel::detail::graph_faults::none;
     if (first.row != none)
-      return "row " + std::to_string(first.row) + " ends before it begins, or behind the " + std::to_string(edges) +
+      return "row " + std::to_string(first.row) + " ends before it begins, or after the " + std::to_string(edges) +
              " edges";
     if (first.edge != none)
       return "edge " + std::to_string(first.edge) + " leads to a vertex beyond the " + std::to_string(graph.own) +

@@ -57,7 +57,7 @@ struct worklist_words : worklist_sizes {
   uint32_t exchanges;              ///< exchanges in the kernel of all PEs' rounds
   uint32_t asynchronous;           ///< not 0: the asynchronous kernel runs; handlers list into its channels
   uint64_t expanded, edges, sent;  ///< vertices that were expanded, edges followed, values sent to other PEs
-  uint64_t pieces;                 ///< pieces of hubs that were given to blocks or other warps
+  uint64_t pieces;                 ///< pieces of hubs that went to blocks or other warps
   uint64_t near_edges;             ///< edges of the near vertices, when they were last counted
 };
 

@@ -30,7 +30,7 @@ member = gzip.compress(ring)
 damaged = bytearray(member)
 damaged[1] ^= 1  # the second word of its magic number
 # Name, content, what programs without weights say, what those with weights say (nothing: the file is right).
-NO_WEIGHT = "expected a weight behind two vertex ids"
+NO_WEIGHT = "expected a weight after two vertex ids"
 BANNER = ":1: a Matrix Market file begins with the banner"
 GRAPHS = [
     ("ring.txt.gz", member + member, "", NO_WEIGHT),

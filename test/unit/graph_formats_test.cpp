@@ -112,7 +112,7 @@ TEST_CASE("weights and METIS: errors name the file, the line, and what was expec
   const scratch files;
   const std::string matrix = "%%MatrixMarket matrix coordinate real general\n2 2 1\n", header = "2 1\n";
   const std::vector<std::tuple<std::string, std::string, std::string>> table = {
-      {"x", "1 2\n", "x:1: expected a weight behind two vertex ids"},
+      {"x", "1 2\n", "x:1: expected a weight after two vertex ids"},
       {"x", "1 2 3\n1 2 -0.5\n", "x:2: the weight -0.5 is not a finite number from 0 on"},
       {"x", "1 2 nan\n", "x:1: the weight nan"},
       {"x", "1 2 inf\n", "x:1: the weight inf"},
