@@ -1,7 +1,7 @@
-// Critical sections within each GPU: service blocks, in all their ways, and their rivals (locks in global memory, atomic
-// operations), over numbers of keys and how unevenly they are called for; over words of a record and of a call; and how
-// long one call takes. Each run is compared with the same calls made by atomic operations, whose result does not depend
-// on the order.
+// Critical sections within each GPU: service blocks, in all their ways, and their rivals (locks in global memory,
+// atomic operations), over numbers of keys and how unevenly they are called for; over words of a record and of a call;
+// and how long one call takes. Each run is compared with the same calls made by atomic operations, whose result does
+// not depend on the order.
 #include <algorithm>
 #include <chrono>
 #include <string>

@@ -3,8 +3,8 @@
 // alone); the task's first instruction answers with a put of a word. A block of its own at PE 0 sees the answer, as the
 // one that sends may still be in its put then; both read the GPU's clock (steps of 32 ns on an H100). What such a put
 // takes is measured in the same run, by two kernels that answer each other, and subtracted. The mediated way is that of
-// a host: a worker notifies a thread there, which launches a kernel. Every payload is checked, by the task: its words are
-// what the sender wrote for this very put.
+// a host: a worker notifies a thread there, which launches a kernel. Every payload is checked, by the task: its words
+// are what the sender wrote for this very put.
 #include <algorithm>
 #include <cstdio>
 #include <string>

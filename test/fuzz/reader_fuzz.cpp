@@ -2,9 +2,9 @@
 // FASTQ, FASTA, and gzip of each. With libFuzzer: link with -fsanitize=fuzzer, which brings a main of its own.
 // Elsewhere this program feeds mutations of small files, from a seed.
 //
-// Of each input: the reader ends with a result whose parts fit together or with a gravel::error that begins with the
-// file's name; takes memory by what it was given; and says the same of a gzip form. A gzip form that is damaged gives
-// an error or the same, never a part.
+// For each input the reader ends with a result whose parts fit together, or with a gravel::error that begins with the
+// name of the file. Its memory is in proportion to the input. It gives the same result for a gzip form of the input. A
+// damaged gzip form gives an error or the whole result, never a part of it.
 //
 // The bytes lie right before a page that may not be read, so any access past the end ends the program.
 #include <zlib.h>
@@ -59,7 +59,7 @@ struct setting {
   bool weights = false, real_weights = false, undirected = false, reversed = false;
 };
 
-/// What a reader made of an input.
+/// The result of a reader for an input.
 struct outcome {
   std::string error;    // empty: it was read
   uint64_t digest = 0;  // of the result
@@ -199,7 +199,7 @@ const std::vector<sample>& samples() {
   return all;
 }
 
-/// Changes a text by words: what the readers look at.
+/// Changes a text word by word, as the readers parse it.
 void mutate_words(std::string& text, random_bits& draw) {
   static constexpr std::string_view words[] = {"\n",
                                                "\r\n",
@@ -294,7 +294,7 @@ void check_packed(std::string_view text, const outcome& plain, const setting& s,
   std::string cut = packed.bytes.substr(0, draw.below(static_cast<uint32_t>(packed.bytes.size())));
   const outcome of_cut = read(cut, text.size(), s);
   if (of_cut.error.empty()) {
-    // Right if it was cut behind a member: then what is left is a whole file.
+    // Right if it was cut after a member: then the rest is a whole file.
     const auto after = std::find_if(packed.ends.rbegin(), packed.ends.rend(),
                                     [&](const auto& end) { return end.first <= cut.size(); });
     expect(after != packed.ends.rend(), "a member that is cut off was read");
@@ -302,8 +302,7 @@ void check_packed(std::string_view text, const outcome& plain, const setting& s,
     expect(of_cut == read(std::string(text.substr(0, after->second)), 0, s), "members in front of the cut");
   }
   const size_t at = draw.below(static_cast<uint32_t>(packed.bytes.size()));
-  // What a header has beside its magic bytes is not checked by anything, and flags and lengths in it may lead past
-  // whole members.
+  // Nothing checks the header beyond its magic bytes, and its flags and lengths may lead past whole members.
   for (const size_t begin : packed.begins)
     if (at >= begin + 3 && at < begin + 12) return;
   packed.bytes[at] ^= static_cast<char>(1u << draw.below(8));

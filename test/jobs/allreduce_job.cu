@@ -36,7 +36,7 @@ bool same_bits(const T& a, const T& b) {
   return std::memcmp(&a, &b, sizeof(T)) == 0;
 }
 
-/// What element i must be: PE by PE.
+/// The right value of element i, combined PE by PE.
 template <gravel_reduction HOW, class T>
 T expected(uint64_t i, uint64_t call) {
   combination<HOW, T, T> all;
@@ -47,7 +47,7 @@ T expected(uint64_t i, uint64_t call) {
 
 constexpr uint64_t most = 5000, guard = 8;
 
-/// Two arrays with elements in front and behind that nobody may touch.
+/// Two arrays, with elements before and after them that no call may touch.
 template <class T>
 class arrays {
  public:
@@ -84,7 +84,7 @@ class arrays {
   char* memory_;
 };
 
-/// What all hosts do with a reducer, counted over the whole job so that every call has elements of its own.
+/// Calls of all hosts on a reducer, counted over the whole job so that every call has elements of its own.
 uint64_t calls = 0;
 
 template <gravel_reduction HOW, class T>
@@ -112,7 +112,7 @@ void check_host(gravel_reducer& reducer, const char* name, const std::vector<uin
     }
 }
 
-/// Calls that are started one behind the other, each after a signal of the one before, and awaited by the last one's.
+/// Calls that are started one after the other, each after a signal of the one before; only the last signal is awaited.
 void check_signals(gravel_reducer& reducer) {
   constexpr uint64_t count = 700, steps = 5;
   auto* const memory = gravel_malloc<char>((steps + 1) * 4096 + 256);
@@ -197,8 +197,7 @@ __global__ void many_calls(gravel_reducer_handle r, T* from, T* to, uint32_t cou
   for (uint32_t round = 0; round < rounds; ++round) {
     const uint64_t random = mix(seed + round);
     const auto now = static_cast<uint32_t>(random % 4 ? random % 7 : random % count + 1);
-    // What a block reduces it must have written itself: all of it, here, as it does not know which part will be its
-    // own.
+    // A block must have written itself what it reduces. It does not know which part that is, so it writes everything.
     for (uint64_t i = threadIdx.x; gridDim.x == 1 && i < now; i += blockDim.x)
       from[i] = static_cast<T>((r.g.my_pe + 1) * (i + round));
     const uint64_t dawdle = mix(random + r.g.my_pe * 64 + blockIdx.x) % 8;
@@ -219,7 +218,7 @@ void check_kernels(gravel_reducer& reducer, uint32_t rounds) {
   auto* const from = reinterpret_cast<uint32_t*>(memory + 256);
   gravel_launch(many_calls<uint32_t>, 1, 64, reducer.handle(), from, from + count, count, rounds, uint64_t{5}, wrong);
   gravel_synchronize();
-  // Of a whole grid: the arrays are written before, and looked at behind the last call.
+  // A call of the whole grid: the arrays are written before the first call and checked after the last one.
   std::vector<uint32_t> mine(2 * count);
   for (uint32_t i = 0; i < count; ++i) mine[i] = static_cast<uint32_t>(me + 1) * (i + 3);
   gravel_copy(from, mine.data(), count * sizeof(uint32_t));

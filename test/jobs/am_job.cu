@@ -81,7 +81,7 @@ struct count {
     fetch_add(&mine->groups, uint64_t{1});
   }
 };
-/// The same on the host, where handlers run one after the other.
+/// The same handler for the host, where handlers run one after the other.
 struct count_on_host {
   static constexpr const char* name = "count_on_host";
   static constexpr bool batch = true, on_host = true;
@@ -116,7 +116,7 @@ __global__ void draw(gravel_t g, uint32_t samples) {
   }
 }
 
-/// What `draw` and the host below make of all PEs' histograms together.
+/// The sum of all PEs' histograms that `draw` and the host below make.
 void add_expected(std::vector<uint64_t>& bins, uint32_t samples, bool on_host) {
   for (uint32_t i = 0; i < samples; ++i) {
     if (on_host) bins[key_of(i)] += i % 8 == 0;
@@ -165,8 +165,8 @@ void check_histogram() {
 // --- a handler's own memory
 // ------------------------------------------------------------------------------------------------
 constexpr uint32_t entries = 3000, most_places = 16 * entries;  ///< that each PE sends to each, and of 16 PEs
-/// What handlers change by gravel_local_add and the like. Whatever the route and the settings, that is done when the
-/// call returns.
+/// Values that handlers change by gravel_local_add and the like. For every route and setting the change is done when
+/// the call returns.
 struct ledger {
   uint64_t tickets, sum, wrong;
   uint64_t place[most_places];

@@ -27,7 +27,7 @@ struct pour {  // two units
   }
 };
 
-/// What lane `lane` of PE `from` sends. Lanes send different numbers of messages.
+/// The messages of lane `lane` of PE `from`. Lanes send different numbers of messages.
 struct message_stream {
   uint64_t x;
   uint32_t left, n_pes;

@@ -46,7 +46,7 @@ void print(fmt::format_string<Args...> format, Args&&... args) {
   if (write(1, line.data(), line.size()) < 0) _exit(99);
 }
 
-/// Has the launcher end the job, as programs of other libraries do.
+/// Makes the launcher end the job, as programs of other libraries do.
 [[noreturn]] void abort_job(int status, const char* text) {
   if (status < 1 || status > 255) status = 1;
   log_error("{}", text);
@@ -108,8 +108,8 @@ void leave_orphan() {
   for (;;) pause();
 }
 
-/// The process is killed, or ends with `status` if that is not 0. A tracer keeps it from being reaped: nobody else can wait
-/// for a process while the process that traces it does not.
+/// The process is killed, or ends with `status` if that is not 0. A tracer keeps it from being reaped: nobody else can
+/// wait for a process while the process that traces it does not.
 [[noreturn]] void die_slowly(int status) {
   int ends[2];
   require(pipe(ends) == 0, "a pipe");

@@ -1,5 +1,6 @@
-// One call from where it may not be made, as the guide's table "Who may call what" has it. test/scripts/callers_test.py runs
-// every pair and looks for the sentence with which the job must end. `--list` prints them: place, call, sentence.
+// One call from a place where it is not allowed, by the guide's table "Who may call what". test/scripts/callers_test.py
+// runs every pair of call and place, and expects a sentence with which the job must end. `--list` prints them: place,
+// call, sentence.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -47,8 +48,7 @@ constexpr int n_device_calls = sizeof(device_calls) / sizeof(*device_calls);
 /// From here on they are for kernels alone.
 constexpr int the_block_sender = n_device_calls - 7;
 
-/// None of them may come back with a value, or touch the words, which the job looks at when it goes on against all
-/// hope.
+/// No call may return a value or touch the words. The job checks the words if it goes on, which it must not.
 GRAVEL_BOTH void try_device_call(const gravel_t& g, uint64_t* word, int which) {
   switch (which) {
     case 0: gravel_get(g, word, word + 1, 0); break;
@@ -181,7 +181,7 @@ void by_handler(uint64_t* word, int which) {
 __global__ void sync_in_plain_grid(gravel_t g) { gravel_barrier(g); }
 
 #if !GRAVEL_CUDA
-// What nvcc does not compile: host calls in kernels, and the block sender in host code.
+// nvcc does not compile these: host calls in kernels, and the block sender in host code.
 __global__ void host_call_in_kernel(uint64_t* word, int which) { host_calls[which].call(word); }
 #endif
 

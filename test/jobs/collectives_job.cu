@@ -21,7 +21,7 @@ void expect(bool holds, const char* what) {
   std::fprintf(stderr, "PE %d: wrong: %s\n", me, what);
 }
 
-/// What PE pe has at i: any bits, but small enough that no sum of integers depends on the order.
+/// Element i of PE `pe`: any bits, but small enough that no sum of integers depends on the order.
 template <class T>
 T value(int pe, uint64_t i) {
   uint64_t x = (static_cast<uint64_t>(pe) + 1) * 0x9e3779b97f4a7c15ull ^ (i + 1) * 0xbf58476d1ce4e5b9ull;
@@ -104,7 +104,7 @@ struct odd_size {
 };
 
 void check_others() {
-  // What is no number.
+  // Values that are no numbers (NaN).
   odd_size mine{}, all[64];
   mine.bytes[6] = static_cast<char>(me + 1);
   if (n <= 64) {
@@ -158,8 +158,8 @@ __global__ void rounds_of_puts(gravel_t g, uint64_t* from_each, uint64_t* wrong,
     gravel_barrier_block(g);
   }
 }
-/// As rounds_of_puts, by all blocks of a cooperative grid: each looks at what every other one's threads have put,
-/// directly and by block senders.
+/// Like rounds_of_puts, by all blocks of a cooperative grid: each block checks the puts of the threads of every other
+/// block, directly and by block senders.
 __global__ void rounds_of_grids(gravel_t g, uint64_t* from_each, uint64_t* sum, uint64_t* wrong, int rounds) {
   __shared__ gravel_block_sender<32, 128> sender;
   const uint64_t threads = uint64_t{gridDim.x} * blockDim.x, thread = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x;

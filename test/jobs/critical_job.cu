@@ -1,7 +1,7 @@
-// Critical sections by service blocks in a job: each record against a serial oracle, in all ways of exclusion, with data in
-// both memories, at service blocks and in place, with keys from one to thousands; nested sections of two to four keys in
-// whatever order, with the least room; answers. Exclusion shows in counters that are not atomic, and in a word for each
-// key that says who is inside. One source for the CPU backend and for GPUs.
+// Critical sections by service blocks in a job: each record against a serial oracle, in all ways of exclusion, with
+// data in both memories, at service blocks and in place, with keys from one to thousands; nested sections of two to
+// four keys in any order, with the least room; answers. Exclusion shows in counters that are not atomic, and in a word
+// for each key that says which lane is inside. One source for the CPU backend and for GPUs.
 #include <chrono>
 #include <cinttypes>
 #include <cstdio>
@@ -53,7 +53,7 @@ struct account {
   int64_t balance;
   uint32_t calls, wrong;
   uint32_t*
-      inside;  ///< of this key, at its PE: 0, or who is in a section with it; nullptr: records travel to other PEs
+      inside;  ///< of this key, at its PE: 0, or the lane in a section with it; nullptr: records travel to other PEs
 };
 
 /// Goes into a section and out again, slowly; whoever else is inside at the time is seen by one of the two.
@@ -138,7 +138,7 @@ using nested = gravel_critical_sections<account, visit, transfer, split, hand_on
 
 unsigned blocks = GRAVEL_CUDA ? 32 : 2, lanes = GRAVEL_CUDA ? 128 : 32;  // of each PE's kernel
 
-/// What lane `lane` of a PE calls, its call number i: the same on the device and for the oracle.
+/// Call number i of lane `lane` of a PE: the same on the device and for the oracle.
 struct call_source {
   uint64_t seed;
   uint64_t keys;
@@ -439,8 +439,8 @@ void refusals() {
                  open({.keys = 1 << 20, .blocks = 1, .data = gravel_critical_data::shared}));
 }
 
-/// Do PEs share a GPU, one at a time? Then a section of keys of two PEs, which waits twice for the other PE, takes some
-/// 4 ms, and they run one after the other where the keys are few: a thousand times longer than on GPUs of their own.
+/// Whether PEs share a GPU, one at a time. Then a section of keys of two PEs, which waits twice for the other PE, takes
+/// some 4 ms. With few keys such sections run one after the other: a thousand times longer than on GPUs of their own.
 bool take_turns() {
 #if GRAVEL_CUDA
   int gpus = 1, at_once = 0;

@@ -1,6 +1,6 @@
 // A job with one fault, which the command line chooses, at one PE; the other PEs do nothing wrong.
-// test/scripts/failure_test.py runs it and looks at what the job leaves behind. Prints "begun" before the fault, if
-// gravel_init is not a part of it, and "ready PE pid" when the moment for a signal has come.
+// test/scripts/failure_test.py runs it and checks that the job leaves nothing behind. Prints "begun" before the fault,
+// if gravel_init is not a part of it, and "ready PE pid" when the moment for a signal has come.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -205,7 +205,7 @@ void one_handler(uint64_t each = 1) {
   gravel_wait_quiescent();
 }
 
-/// What a broken producer would hand over: the shape of a slot, filled by `fill`.
+/// A slot as a broken producer would hand it over: filled by `fill`.
 void hand_over_slot(const std::function<void(const gravel::detail::queue&, gravel::detail::slot_header*)>& fill) {
   const gravel::detail::queue& q = gravel_host_handle().direct;
   if (mine()) {

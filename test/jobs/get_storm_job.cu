@@ -23,7 +23,7 @@ __global__ void storm(gravel_t g, uint64_t* table, uint64_t* got, uint64_t* coun
   }
   if (lane % 64 == 0) gravel_fetch_add(g, counter + 1, uint64_t{1}, 0);
   gravel_quiet(g);
-  // What this lane asked for last is here.
+  // The last get of this lane has arrived.
   const int last = (lane + (each - 1) * 64) % words;
   if (got[last] != static_cast<uint64_t>(last) * 3 + 1) gravel_inc(g, counter + 2, 0);
 }

@@ -113,8 +113,8 @@ __global__ void step(gravel_t g, uint64_t* place, uint64_t number, uint64_t* wro
 }
 
 #if GRAVEL_CUDA
-/// Each block writes its rank to its neighbour in the cluster, in shared memory that only blocks of one cluster reach, and
-/// adds up the ranks that it receives.
+/// Each block writes its rank to its neighbour in the cluster, in shared memory that only blocks of one cluster reach,
+/// and adds up the ranks that it receives.
 __global__ void notify_neighbour([[maybe_unused]] gravel_t g, [[maybe_unused]] uint64_t* sum) {
 #if __CUDA_ARCH__ >= 900
   __shared__ uint32_t received;
@@ -248,7 +248,7 @@ void check_streams(uint64_t* words) {
   gravel_synchronize();
   gravel_quiet();
   expect(read(words + 4) == steps && read(words + 5) == (steps + 6) / 7 && read(words + 6) == 0, "kernels in order");
-  // What is in a stream that goes away is done.
+  // Kernels in a stream that is destroyed still run.
   gravel_launch(increment, gravel_launch_config{.block = 64, .stream = two}, g, words + 7);
   gravel_stream_destroy(two);
   gravel_stream_destroy(one);
@@ -303,7 +303,8 @@ void check_foreign_streams(uint64_t* words) {
   expect(read(words + 1) == 128, "a kernel beside a stream capture");
 }
 #else
-/// What a lane throws comes back where its end is awaited; the kernels behind it in the stream do not run, others do.
+/// An exception of a lane is thrown again where the kernel is awaited. Later kernels of its stream do not run; others
+/// do.
 void check_exceptions(uint64_t* words) {
   const gravel_t g = gravel_handle();
   const gravel_stream_t other = gravel_stream_create();

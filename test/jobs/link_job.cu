@@ -46,7 +46,7 @@ std::vector<unsigned char> bytes_of(uint64_t source, uint64_t number, uint64_t b
   return all;
 }
 
-/// What a receiver has seen of a source, byte by byte.
+/// The bytes that a receiver has seen of a source.
 struct reading {
   uint64_t number = 0, at = 0, wrong = 0, packets = 0;
   void take(uint64_t source, const unsigned char* data, const gravel_segment& s, const std::vector<uint64_t>& sizes) {
@@ -78,7 +78,7 @@ void by_hosts(const gravel_endpoint& source, const gravel_endpoint& destination,
       0, 1, packet_bytes, 3ull * packet_bytes + 5, 7, packet_bytes * 2ull, 2ull * packet_bytes - 1};
   const std::string what =
       text_of(source, destination) + ", " + std::to_string(buffers) + " buffers of " + std::to_string(packet_bytes);
-  std::vector<std::unique_ptr<device_bytes>> sent;  // freed behind the link, which waits until all has left
+  std::vector<std::unique_ptr<device_bytes>> sent;  // freed after the link, which waits until all has left
   // Large packets by a copy engine, where that can be, with some by kernels between them.
   gravel_link link(source, destination, {.packet_bytes = packet_bytes, .buffers = buffers, .copies_from = 500});
   if (source.pe == me) {
@@ -132,7 +132,7 @@ __global__ void fill_bytes(char* to, uint64_t bytes, uint64_t source, uint64_t n
   for (uint64_t i = blockIdx.x * blockDim.x + threadIdx.x; i < bytes; i += uint64_t{gridDim.x} * blockDim.x)
     to[i] = static_cast<char>(byte_of(source, number, i));
 }
-/// Segments of one packet each, made, sent, received, read and released by what is in streams; the hosts look at
+/// Segments of one packet each. Work in streams makes, sends, receives, reads and releases them; the hosts check
 /// nothing in between.
 void by_streams(uint32_t buffers) {
   constexpr uint64_t segments = 7, bytes = 1500;
@@ -172,8 +172,8 @@ __global__ void wait_then_copy(gravel_t g, gravel_event e, uint64_t* to, const u
   *to = *from;
 }
 __global__ void store_word(uint64_t* to, uint64_t value) { *to = value; }
-/// What was sent may be reused when the host, a stream, or a kernel has waited for the event; and a segment is read
-/// when what it waits for has happened.
+/// A sent buffer may be reused when the host, a stream or a kernel has waited for the event. A segment is read when the
+/// event that it waits for has happened.
 void events() {
   constexpr uint64_t sends = 3;
   device_bytes memory(2 * sizeof(uint64_t));
@@ -184,7 +184,7 @@ void events() {
                      {.packet_bytes = 8, .buffers = 3, .copies_from = copies_from});
     auto* const flag = gravel_malloc<uint64_t>(sizeof(uint64_t));
     if (me == 0) {
-      // Of its own stream: only the event keeps it from reading before `late` has stored.
+      // In a stream of its own: only the event keeps it from reading before `late` has stored.
       const gravel_event stored{flag, 1};
       const gravel_event first = link.send(word, 8, {.after = stored});
       expect(!gravel_has_happened(first), "a segment was sent before what it waits for");
@@ -576,7 +576,7 @@ void paths_of(const std::string& name, gravel_router& ring, gravel_router& chain
   gravel_free(to);
   gravel_free(from);
 }
-/// Several calls in one kernel, one behind the other.
+/// Several calls in one kernel, one after the other.
 __global__ void reduce_in_kernel(gravel_path_handle h, uint32_t* to, uint32_t* from, uint64_t count, uint32_t calls) {
   const element_range mine = element_range{0, count}.part(blockIdx.x, gridDim.x, 4);
   for (uint32_t i = 0; i < calls; ++i) {

@@ -1,18 +1,21 @@
-// Checks that this machine keeps the memory orders that Gravel relies on. Each row of the table runs two sides against each
-// other for many thousand rounds, with the scopes and in the memory of one use of lib/base, and counts forbidden outcomes:
+// Checks that this machine keeps the memory orders that Gravel relies on. Each row of the table runs two sides against
+// each other for many thousand rounds, with the scopes and in the memory of one use of lib/base, and counts forbidden
+// outcomes:
 //
-//   passing          a ring of two slots (lib/base/ring.hpp): the destination sees what the source wrote before [P1], and the
-//                    source overwrites nothing that is still read [P2]. 32 lanes write and read; one publishes and polls.
-//   store buffering  lib/base/get_window.hpp: two sides each count and then, after full_fence(), read the other's count. At
-//                    least one of them sees the other's.
+//   passing          a ring of two slots (lib/base/ring.hpp): the destination sees what the source wrote before [P1],
+//                    and the source overwrites nothing that is still read [P2]. 32 lanes write and read; one publishes
+//                    and polls.
+//   store buffering  lib/base/get_window.hpp: two sides each count and then, after full_fence(), read the other's
+//                    count. At least one of them sees the other's.
 //   flush            queue::ask_flush: of two targets the higher one remains
-//   releasing        device/release_ring.cuh, on GPUs: a reader of a done word sees what a warp has applied that did not
-//                    write the word itself
+//   releasing        device/release_ring.cuh, on GPUs: a reader of a done word sees what a warp has applied that did
+//                    not write the word itself
 //
-// On GPUs the sides are blocks, kernels of two GPUs, or a kernel and a thread; on the CPU backend warps of a block, without a
-// seed and with some, and two threads. Rows of other orders are controls: `relaxed` ones leave the order to the machine,
-// `reversed` ones do the second step first. Their counts show whether the test can see a fault here; on the CPU backend, where
-// seeds decide, reversed rows must show one. Exit status 0: they do, no row whose order is kept was wrong, and none gave up.
+// On GPUs the sides are blocks, kernels of two GPUs, or a kernel and a thread; on the CPU backend warps of a block,
+// without a seed and with some, and two threads. Rows of other orders are controls: `relaxed` ones leave the order to
+// the machine, `reversed` ones do the second step first. Their counts show whether the test can see a fault here; on
+// the CPU backend, where seeds decide, reversed rows must show one. Exit status 0: they do, no row whose order is kept
+// was wrong, and none gave up.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

@@ -283,7 +283,7 @@ __global__ void send_values(gravel_t g, everything* e) {
   gravel_quiet(g);
 }
 
-// The same operations from a block sender.
+// These operations again, from a block sender.
 __global__ void send_by_block(gravel_t g, float* least, double* most, everything* e) {
   __shared__ gravel_block_sender<threads, 256> sender;
   sender.begin(g);
@@ -470,7 +470,7 @@ __global__ void move_bulk(gravel_t g, char* to, const char* from, uint64_t bytes
       gravel_put_signal_warp(g, to + first, from + first, mine, signal, 5, GRAVEL_SIGNAL_ADD, next);
       break;
   }
-  // Who sees the signal sees the data.
+  // A lane that sees the signal sees the data.
   gravel_wait_until(g, signal, GRAVEL_EQ, way == bulk_way::signal_by_block ? 5 : 5 * warps);
   for (uint64_t i = threadIdx.x; i < bytes; i += blockDim.x)
     if (*reinterpret_cast<volatile char*>(&to[i]) != bulk_pattern(i, before)) ++wrong[threadIdx.x];

@@ -110,7 +110,7 @@ void expect(const char* what, uint64_t more) {
   expected += more;
   gravel_wait_quiescent();
   const uint64_t here = read_seen(), all = gravel_sum_all(here);
-  // What ended too early would go on.
+  // If quiescence came too early, messages still arrive now.
   const bool grew = gravel_max_all(uint64_t{read_seen() != here}) != 0;
   if (all == expected && !grew) return;
   ++failures;

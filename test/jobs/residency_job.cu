@@ -75,7 +75,8 @@ int main(int argc, char** argv) {
   {
     gravel_service<answerer> service(answerer{answers}, {.blocks = service_blocks, .chunks = 16});
     for (uint32_t round = 1; round <= rounds; ++round) {
-      // In turn with the largest shared memory, and without: those blocks may share multiprocessors with service blocks.
+      // In turn with the largest shared memory, and without: those blocks may share multiprocessors with service
+      // blocks.
       const size_t bytes = round % 2 ? shared : 0;
       gravel_launch(ask, gravel_launch_config{.grid = blocks, .block = 256, .shared_bytes = bytes}, service.handle(),
                     answers, counter, round, static_cast<uint32_t>(bytes / sizeof(uint32_t)));

@@ -1,5 +1,5 @@
-// One call of a whole block, warp or grid, made wrongly: by too few threads, with different arguments, or where
-// others make another call. The job must end with a sentence that names the call. test/scripts/scope_test.py runs them all,
+// One call of a whole block, warp or grid, made wrongly: by too few threads, with different arguments, or where others
+// make another call. The job must end with a sentence that names the call. test/scripts/scope_test.py runs them all,
 // and those that are legal, which must end well. `--list` prints them: call, kind, sentence. On a GPU it is compiled
 // with -DGRAVEL_CHECK=1 -DGRAVEL_CHECK_S=1.
 #include <cstdio>
@@ -40,7 +40,7 @@ struct order {
   uint32_t number;
 };
 
-/// What a kernel may need for its call.
+/// Objects that a kernel may need for its call.
 struct things {
   gravel_t g;
   uint64_t* words;  ///< 4096, symmetric; the last is a flag
@@ -194,7 +194,8 @@ std::string sentence(const entry& e, kind k) {
 #if GRAVEL_CUDA
   return name + " in block 0: ";
 #else
-  if (e.is_later) return name;  // who is missing may be in the destructor of an object; and any thread may be the first
+  if (e.is_later)
+    return name;  // the missing thread may be in the destructor of an object; and any thread may be the first
   const unsigned team = e.by_warp ? 32 : threads, last = team - 1, half = team / 2;
   const auto range = [](unsigned a, unsigned b) { return "lanes " + std::to_string(a) + "-" + std::to_string(b); };
   const std::string in = name + " in block (0,0,0) was called by ";

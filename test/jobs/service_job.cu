@@ -1,6 +1,6 @@
-// Services in a job: sums that service blocks make without atomics, from kernels, handlers, host threads and other service blocks,
-// with the smallest rings and with usual ones. One source for the CPU backend and for GPUs; run under ucx-run with any
-// number of PEs and a time limit: most mistakes here would show as a job that does not end.
+// Services in a job: sums that service blocks make without atomics, from kernels, handlers, host threads and other
+// service blocks, with the smallest rings and with usual ones. One source for the CPU backend and for GPUs; run under
+// ucx-run with any number of PEs and a time limit: most mistakes here would show as a job that does not end.
 #include <cinttypes>
 #include <cstdio>
 #include <functional>
@@ -29,7 +29,7 @@ void expect_refusal(const char* what, const char* word, const std::function<void
          ": expected an error with '" + std::string(word) + "' in it, got " + text);
 }
 
-/// What a service block has seen. Written by one lane of one block: whatever else wrote it would lose updates.
+/// Counts of a service block. One lane of one block writes them: a second writer would lose updates.
 struct tally {
   uint64_t messages, sum, wrong;
 };
@@ -124,7 +124,7 @@ __global__ void relay_some(gravel_t g, uint32_t blocks) {
 struct total {
   uint64_t messages = 0, sum = 0, wrong = 0;
 };
-/// Of all PEs.
+/// The counts of all PEs.
 total read(const tally* tallies, uint32_t blocks) {
   std::vector<tally> all(blocks);
   gravel_copy(all.data(), tallies, blocks * sizeof(tally));

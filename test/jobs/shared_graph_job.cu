@@ -1,6 +1,6 @@
 // Task graphs of all PEs together: an error of a task at one PE is reported at all PEs, and then the graph can be used
-// again; calls that are not allowed are refused. Tasks of 32 lanes that spawn with all of them. Channels that other PEs push to.
-// With a time limit: most mistakes here would show as a run that does not end. Random trees across PEs:
+// again; calls that are not allowed are refused. Tasks of 32 lanes that spawn with all of them. Channels that other PEs
+// push to. With a time limit: most mistakes here would show as a run that does not end. Random trees across PEs:
 // examples/taskgraph/across.cu.
 #include <cstdio>
 #include <string>
@@ -158,8 +158,8 @@ void while_busy() {
       expect(graph.value(graph.result<uint64_t>(1)) == 1, "the task that waited");
       expect(graph.shared().sent != 0, "a task was sent");
     }
-    // Who requested goes on only when something has come: so there are no more transfers than tasks and one for each
-    // two PEs.
+    // A PE that has sent a request goes on only when a transfer has arrived. So there are at most as many transfers as
+    // tasks, and one more for each two PEs.
     const uint64_t requested = gravel_sum_all(graph.shared().requested), taken = gravel_sum_all(graph.shared().taken);
     const auto n_pes = static_cast<uint64_t>(gravel_n_pes());
     expect(requested <= taken + n_pes * (n_pes - 1),

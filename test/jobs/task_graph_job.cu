@@ -161,7 +161,7 @@ struct crowd {
       return crowd{c, is_leaf(c) ? 0 : fuel_of(c, fuel), all[i]};
     };
     if (id % 2) return here.fork(crowd_gather{to}, n, n, child);
-    const auto all = here.wait_together(crowd_gather{to}, n);  // the same, one behind the other
+    const auto all = here.wait_together(crowd_gather{to}, n);  // again, one after the other
     here.spawn_each(n, [&](uint32_t i) { return child(i, all); });
   }
 };
@@ -212,7 +212,7 @@ struct first_row {
   }
 };
 
-// ---- many leaves in each of several depths, which a warp runs one behind the other
+// ---- many leaves in each of several depths, which a warp runs one after the other
 
 constexpr uint32_t fruits_of_branch = 12, branches_of_branch = 3, branch_height = 4;
 struct fruit {
@@ -256,7 +256,7 @@ struct branch {
 };
 
 constexpr uint32_t roots = 64;
-/// Of the trees: more than there are levels in shared memory, or less.
+/// Depths of the trees: more than there are levels in shared memory, or less.
 uint32_t fuel = 7;
 
 gravel_task_options sizes(uint32_t local_levels) {

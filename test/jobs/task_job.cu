@@ -30,7 +30,7 @@ void expect(bool holds, const std::string& what) {
 
 constexpr uint32_t most = 36000;  ///< bytes of a payload: over `net` some messages
 
-/// Of the tasks of one sender: symmetric words that count how often each has run at this PE, and what was wrong.
+/// Counts of the tasks of one sender: symmetric words that say how often each has run at this PE, and the errors.
 struct board {
   uint64_t wrong;
   uint64_t hops, leaves, sum;
@@ -302,7 +302,7 @@ void walks_and_trees(const gravel_task_queue_options& how, uint64_t hops, uint32
 __global__ void begin_chains(gravel_task_handle q, uint64_t* words, gravel_signal first, gravel_signal last) {
   const int me = gravel_my_pe(q.g), n = gravel_n_pes(q.g), a = (me + 1) % n, b = (me + 2) % n;
   uint64_t* const mine = words + 4 * me;
-  // 5 into a word of the next PE, that word and 10 into one of the one behind it, and that and 100 back here.
+  // 5 into a word of the next PE, that word and 10 into one of the PE after it, and that and 100 back here.
   gravel_make_task<add>(q, a, &mine[0], {}, first, uint64_t{5})
       .then<add>(b, &mine[1], {&mine[0], 8}, {}, uint64_t{10})
       .then<add>(me, &mine[2], {&mine[1], 8}, last, uint64_t{100})
@@ -337,7 +337,7 @@ __global__ void accumulate(gravel_task_handle q, float* sums, int32_t* largest, 
     gravel_task_accumulate<GRAVEL_MAX>(q, pe, largest, numbers, n, done);
   }
 }
-/// Of all PEs' kernels and hosts, in tasks of 16 elements.
+/// Sums of the kernels and hosts of all PEs, in tasks of 16 elements.
 void accumulates() {
   constexpr uint32_t n = 100, pieces = (n + 15) / 16;
   const auto pes = static_cast<uint32_t>(gravel_n_pes());
@@ -388,7 +388,7 @@ __global__ void send_to_both(gravel_task_handle a, gravel_task_handle b, uint64_
 }
 void expect_refusal(const char* what, const std::vector<const char*>& words, const std::function<void()>& call);
 __global__ void copy_word(uint64_t* to, const uint64_t* from) { *to = *from; }
-/// Kernels in a stream that waits for tasks, again and again; and a word that the stream stores behind them.
+/// Kernels in a stream that waits for tasks, again and again; and a word that the stream stores after them.
 void streams(uint32_t rounds) {
   const auto n = static_cast<uint64_t>(gravel_n_pes()), me = static_cast<uint64_t>(gravel_my_pe());
   auto* const words = gravel_malloc<uint64_t>((rounds + 2) * 8);
@@ -408,7 +408,7 @@ void streams(uint32_t rounds) {
       for (uint64_t i = 0; i < rounds; ++i) {
         gravel_task_put<tick>(queue.host_handle(), static_cast<int>((me + 1) % n), words, {}, done, uint64_t{5});
         gravel_wait_until(gravel_host_handle(), words + 2 + i, GRAVEL_GE,
-                          5 * (before + i + 1));  // the kernel behind the wait has run
+                          5 * (before + i + 1));  // the kernel after the wait has run
       }
       gravel_wait_until(gravel_host_handle(), words + 1, GRAVEL_GE, before + 9);
       gravel_stream_synchronize(stream);
@@ -486,7 +486,7 @@ void refusals() {
     });
 }
 
-// What ends the job.
+// Errors that end the job.
 struct stranger {
   static constexpr const char* name = "stranger";
   GRAVEL_DEVICE void operator()(const gravel_task_t&, char*, const char*) const {}

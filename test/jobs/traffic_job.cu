@@ -1,6 +1,6 @@
 // cudaMalloc, cudaFree and cudaDeviceSynchronize in the middle of traffic must not hang: while kernels send, while
-// handlers of other PEs' messages run here, and while nothing of this PE runs but messages still arrive. Nor may a
-// kernel of somebody else that fills the GPU, before or behind ours, do more than delay.
+// handlers of other PEs' messages run here, and while nothing of this PE runs but messages still arrive. A foreign
+// kernel that fills the GPU, before or after ours, may delay the job but not stop it.
 #include <cstdio>
 
 #include <gravel/gravel.cuh>
@@ -22,7 +22,7 @@ __global__ void spray(gravel_t g, uint64_t* table, uint64_t words, int each) {
 }
 
 #if GRAVEL_CUDA
-/// A kernel of somebody else: blocks that want all shared memory of a multiprocessor, for a tenth of a second.
+/// A foreign kernel: blocks that want all shared memory of a multiprocessor, for a tenth of a second.
 __global__ void occupy() {
   extern __shared__ char room[];
   room[0] = 1;
@@ -67,7 +67,7 @@ int main() {
 #endif
   }
   gravel_barrier_all();
-  // What is on its way into an object that is freed does not reach the one in its place.
+  // Messages in flight to a freed object do not reach the object that takes its place.
   uint64_t late = 0;
   for (int round = 0; round < rounds; ++round) {
     auto* object = gravel_malloc<uint64_t>(words * sizeof(uint64_t));

@@ -1,6 +1,6 @@
-// Memory that other PEs have mapped is given back after they have let it go: on GPUs the order matters to who frees,
-// here it can be seen. The munmap below stands in for libc's: it takes its time where another PE's memory is let go,
-// and writes down when.
+// Memory that other PEs have mapped is freed only after they have unmapped it. On GPUs the order matters to the owner;
+// here it can be observed. The munmap below replaces libc's: it is slow where it unmaps another PE's memory, and
+// records the time.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -88,7 +88,7 @@ int main() {
   gravel_finalize();
   if (pe != 0) return 0;
 
-  // Of each PE heap and rings: once by the owner, once by each of the others.
+  // Heap and rings of each PE: once by the owner, once by each of the others.
   struct moments {
     uint64_t freed = 0, last_let_go = 0;
     int others = 0;

@@ -8,8 +8,8 @@
 
 namespace gravel::detail::mixes {
 
-/// Byte b of argument `k` of message `i` is i + 17 k + 7 b. So a test sees whether the arguments that arrive belong together;
-/// the first byte of argument 0 is i (modulo 256).
+/// Byte b of argument `k` of message `i` is i + 17 k + 7 b. So a test sees whether the arguments that arrive belong
+/// together; the first byte of argument 0 is i (modulo 256).
 GRAVEL_BOTH unsigned char byte_of(uint32_t i, uint32_t k, uint32_t b) {
   return static_cast<unsigned char>(i + 17 * k + 7 * b);
 }
@@ -124,8 +124,8 @@ using all =
              carries<20, true>, carries<21, true, uint8_t, uint32_t>, carries<22, true, bytes<50>, double>,
              carries<23, true, uint64_t, bytes<248>>>;
 
-/// What is wrong with what PE `me` has got, when every one of `senders` sent message numbers 0 to `each` - 1 of every
-/// mix, number i to PE (i + sender) % n. Empty: nothing.
+/// The error in the messages that PE `me` has received, when every one of `senders` has sent messages 0 to `each` - 1
+/// of every mix, number i to PE (i + sender) % n. Empty: no error.
 inline std::string compare(const tally* got, uint32_t me, uint32_t n, const std::vector<uint32_t>& senders,
                            uint32_t each) {
   std::string text;

@@ -1,5 +1,6 @@
 // Catch2 version 3 where it is installed, version 2 elsewhere. Tests see Catch2 through this header alone: they use
-// macros that both versions have, and no name of the namespace Catch, as those differ (test/scripts/layers_test.py looks).
+// macros that both versions have, and no name of the namespace Catch, as those differ (test/scripts/layers_test.py
+// looks).
 #pragma once
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_all.hpp>

@@ -42,7 +42,7 @@ struct fake_pe {
   std::unique_ptr<pe_memory> memory;
   gravel_t kernel{}, host_thread{}, device_handler{}, host_handler{};  ///< handles
   std::unique_ptr<host_receiver> receiver[2];
-  /// Who serves the rings into this PE: so many lanes each.
+  /// Kernels that serve the rings into this PE: so many lanes each.
   static constexpr uint32_t ring_lanes = 3;
   std::vector<uint64_t> drawn;     ///< [source]
   std::vector<ring_place> places;  ///< [lane][source]
@@ -112,8 +112,8 @@ class fake_job {
   /// For a plane on a thread of its own.
   bool deliver(uint32_t from, uint32_t to, uint32_t plane, random_numbers& draw, uint64_t when);
 
-  /// Somebody goes on, or everybody once, in an order drawn from the seed. Throws gravel::error when a device error was
-  /// reported and not taken.
+  /// One party takes a step, or each party one, in an order drawn from the seed. Throws gravel::error when a device
+  /// error was reported and not taken.
   bool step();
   template <class F>
   void step_until(F ready) {
@@ -141,7 +141,7 @@ class fake_job {
   /// All PEs call a collective of this kind and contribute; the words that each of them got.
   std::vector<collective_words> combine(const std::vector<collective_words>& mine,
                                         collective_kind kind = collective_kind::barrier);
-  /// The same with data, which all get (collective_member::result_data).
+  /// A collective with data, which all PEs receive (collective_member::result_data).
   void exchange(const std::vector<std::vector<std::byte>>& mine);
 
   std::string describe() const;

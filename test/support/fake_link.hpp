@@ -38,7 +38,7 @@ class fake_link final : public remote_link {
       : packets_(packets), prefers_messages_(prefers_messages) {}
   bool prefers_messages() const override { return prefers_messages_; }
 
-  /// What is put from slots has been read when put() returns, as where a processor copies it.
+  /// put() reads from slots before it returns, as where a processor copies.
   bool reads_at_once = false;
 
   void put(const void* local, uint64_t bytes, uint32_t region, uint64_t offset, uint32_t* puts) override {
@@ -73,7 +73,7 @@ class fake_link final : public remote_link {
     size_t chosen = draw.below(static_cast<uint32_t>(pending_.size()));
     if (in_order(pending_[chosen]))
       for (chosen = 0; !in_order(pending_[chosen]);) ++chosen;
-    // A notice comes behind all puts before it.
+    // A notice arrives after all puts before it.
     if (pending_[chosen].local && pending_[chosen].is_notice)
       for (size_t i = 0; i < chosen; ++i)
         if (!pending_[i].is_notice) chosen = i;

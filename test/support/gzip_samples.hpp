@@ -29,7 +29,7 @@ inline std::string gzip_member(std::string_view text, std::string_view extra = {
   return member;
 }
 
-/// The same as bgzip does it: the extra field has the size of the member, and an empty member ends the file.
+/// A gzip file as bgzip writes it: the extra field has the size of the member, and an empty member ends the file.
 inline std::string block_gzip(std::string_view text) {
   const auto member = [](std::string_view part) {
     std::string extra("BC\2\0", 4);

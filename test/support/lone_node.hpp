@@ -18,7 +18,7 @@ class lone_node {
 
   lone_node() : job_(fake_job::with<>({.nodes = 4, .pes_per_node = 2, .settings = {{"GRAVEL_TWO_HOP_NODES", "4"}}})) {
     here() = this;
-    relax_hook = [](uint32_t) {  // who waits in here waits for the plane
+    relax_hook = [](uint32_t) {  // a wait in here waits for the plane
       here()->drain();
       return uint32_t{0};
     };
@@ -43,8 +43,8 @@ class lone_node {
       idle = moved ? 0 : idle + 1;
     }
   }
-  /// What lies in the landing rings is applied. A message that is refused makes the rest of its packet go away. Returns
-  /// the text of the last such error.
+  /// Applies all packets in the landing rings. After a refused message the rest of its packet is dropped. Returns the
+  /// text of the last such error.
   std::string apply() {
     std::string refused;
     for (uint32_t pe : pes)
@@ -81,7 +81,7 @@ class lone_node {
     link.credit(credit);
     the_plane().receive(credit, {}, job_->now);
   }
-  /// Whatever waits to be applied next in each stream becomes a packet without messages.
+  /// Replaces the next packet of each stream by one without messages.
   static void empty_packets(const landing& ring) {
     for (uint32_t c = 0; c < ring.streams; ++c)
       for (uint32_t p = 0; p < ring.packets; ++p) {

@@ -5,7 +5,7 @@
 
 namespace kernels {
 
-/// What a sort finds.
+/// The result of a sort.
 template <int CAPACITY>
 struct sorted_positions {
   uint16_t order[CAPACITY], row_first[CAPACITY];
@@ -53,8 +53,8 @@ __global__ void __launch_bounds__(BLOCK) sort_messages(const uint32_t* keys, uin
   store_result(sorter, result[blockIdx.x]);
 }
 
-/// The same of messages that the block's threads count, each by itself or with those beside it; before that the block
-/// has sorted others, of which some have keys that are not counted. `lanes`: as above.
+/// Sorts messages that the block's threads count, each by itself or with its neighbours. Before that the block has
+/// sorted other messages, some with keys that are not counted. `lanes`: as above.
 template <int BLOCK, int CAPACITY>
 __global__ void __launch_bounds__(BLOCK) sort_counted_messages(const uint32_t* keys, uint32_t units, uint32_t key_bits,
                                                                uint32_t lanes, sorted_positions<CAPACITY>* result) {

@@ -1,5 +1,5 @@
-// A profiler for tests: NVTX_INJECTION64_PATH names this library, and NVTX_RECORD a folder. Each process writes its calls
-// of NVTX into a file there, named by the number of the process:
+// A profiler for tests: NVTX_INJECTION64_PATH names this library, and NVTX_RECORD a folder. Each process writes its
+// calls of NVTX into a file there, named by the number of the process:
 //   process NAME      THREAD push DOMAIN NAME      THREAD pop DOMAIN      THREAD name NAME
 #include <fcntl.h>
 #include <nvtx3/nvToolsExt.h>

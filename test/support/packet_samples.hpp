@@ -86,8 +86,8 @@ inline row_kind sample_kind(random_bits& draw) {
   }
 }
 
-/// What a receiver does with a packet that was found fine: visits every word of every message by the table, and widens
-/// compact ones. Ends the program if that would leave the packet.
+/// Reads a valid packet as a receiver does: visits every word of every message by the table, and widens compact
+/// messages. Ends the program if that would leave the packet.
 inline packet_fault check_and_walk(const packet_header* p, uint64_t available, const packet_expectation& expect) {
   const packet_fault fault = check_packet(p, available, expect);
   if (fault != packet_fault::fine) return fault;

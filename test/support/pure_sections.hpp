@@ -1,6 +1,6 @@
 // Sections that touch only their records. They may run in place, also for keys of other PEs whose memory is mapped
-// (test/jobs/critical_job.cu). While no section holds a record, all its words are equal: each section checks that and changes
-// all words. A record of 12 bytes is one word together with its lock; a record of 64 bytes is not.
+// (test/jobs/critical_job.cu). While no section holds a record, all its words are equal: each section checks that and
+// changes all words. A record of 12 bytes is one word together with its lock; a record of 64 bytes is not.
 #pragma once
 #include <string>
 #include <vector>
@@ -19,7 +19,7 @@ struct even_words {
     for (uint32_t i = 1; i < N; ++i) even &= word[i] == word[0];
     return even;
   }
-  /// What is not even stays so.
+  /// A record that is not even stays so.
   GRAVEL_BOTH void add(uint32_t more) {
     if (!are_even()) word[0] ^= 1u << 31;
     for (uint32_t i = 0; i < N; ++i) word[i] += more;
@@ -104,7 +104,7 @@ __global__ void call_pure(typename Sections::handle_type to, pure_calls from, ui
   out.end();
 }
 
-/// What is wrong; empty: nothing. Collective.
+/// The error; empty: none. Collective.
 template <class Sections>
 std::string run_pure(const gravel_critical_options& how, uint32_t blocks, uint32_t lanes, uint32_t each,
                      uint64_t seed) {

@@ -1,4 +1,4 @@
-// What tests do with rows.
+// Helpers of tests that make and read rows.
 #pragma once
 #include "lib/base/row.hpp"
 

@@ -1,9 +1,9 @@
-// How much a test does where a sanitizer looks at each access, which takes ten to a hundred times as long.
+// How much a test does under a sanitizer, which checks each access and takes ten to a hundred times as long.
 #pragma once
 #include <cstdint>
 
-/// Of `all` schedules (or rounds) those to be tried by this build. A sanitizer finds what is wrong with an access in
-/// nearly any schedule; the rare schedules are the normal build's.
+/// How many of `all` schedules (or rounds) this build tries. A sanitizer finds a wrong access in nearly any schedule;
+/// the normal build tries the rare schedules.
 constexpr uint64_t of_seeds(uint64_t all) {
 #if defined(__SANITIZE_THREAD__)
   return (all + 9) / 10;

@@ -1,4 +1,4 @@
-// Runs programs for tests and looks at everything they do and leave behind.
+// Runs programs for tests and checks their output and what they leave behind.
 #pragma once
 #include <sys/types.h>
 

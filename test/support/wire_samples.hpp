@@ -53,7 +53,7 @@ kind_of_message row(const T& sample) {
 inline ucx_memory_key sample_key() {
   return {ucx_release(), 0x7f0000, 2 * make_segment_shape(values(), nodes(), 1).landing_bytes(), bytes_of("UCX's")};
 }
-/// Of node 1.
+/// The records of node 1.
 inline wiring sample_wiring() {
   return {{bytes_of("address of plane 0")}, {to_wire(sample_key()), to_wire(sample_key()), {}}};
 }

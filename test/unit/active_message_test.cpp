@@ -9,7 +9,7 @@ using namespace gravel::detail;
 namespace {
 
 #if defined(__SANITIZE_THREAD__)
-constexpr uint32_t each_lane = 1;  // it looks at each access
+constexpr uint32_t each_lane = 1;  // it checks each access
 #else
 constexpr uint32_t each_lane = 3;
 #endif

@@ -20,7 +20,7 @@ membership& the_job() {
   return job;
 }
 
-/// What connecting to this program says.
+/// The error of a connection to this program.
 std::string connecting_to(const std::string& program) {
   return error_of([&] {
     membership& job = the_job();

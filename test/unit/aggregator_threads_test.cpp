@@ -31,7 +31,7 @@ struct visit_host {
 class running_job {
  public:
   explicit running_job(fake_job& job, uint32_t nodes, uint32_t planes) : job_(job) {
-    relax_hook = nullptr;  // nobody is stepped by who waits: they all run
+    relax_hook = nullptr;  // no party is stepped by one that waits: they all run
     for (uint32_t node = 0; node < nodes; ++node)
       for (uint32_t p = 0; p < planes; ++p)
         threads_.emplace_back([=, this] {

@@ -74,7 +74,8 @@ struct host24 {
   void operator()(const gravel_t& g, uint64_t at, uint64_t a, uint64_t b) const { note<3>(g, at_host + at, a + b); }
 };
 
-/// What one lane does: drawn from its own numbers, so that it can be replayed. `Target` sends, or applies to a model.
+/// The steps of one lane, drawn from its own numbers, so that they can be replayed. `Target` sends, or applies to a
+/// model.
 template <class Target>
 uint64_t lane_program(uint64_t seed, uint32_t lane, uint32_t n_pes, Target&& to) {
   random_numbers draw(seed * 4096 + lane);
@@ -488,7 +489,7 @@ TEST_CASE("halves of bins that fill are pushed as rows of their kind, whatever i
 }
 
 TEST_CASE("in a heap of more than 2^32 words of a type its messages are wide") {
-  // The heap is as large in the handle alone; nobody looks at these addresses.
+  // The heap is as large in the handle alone; no one reads at these addresses.
   const auto job = fake_job::with<>({.nodes = 2, .pes_per_node = 1});
   gravel_t g = job->pe(0).kernel;
   g.heap_bytes = (1ull << 34) + 4096;

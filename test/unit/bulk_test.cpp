@@ -24,7 +24,7 @@ fake_shape large(uint64_t seed, bool self = true) {
 
 uint8_t pattern(uint64_t i, uint64_t seed) { return static_cast<uint8_t>(i * 131 + i / 255 + seed); }
 
-/// Puts `bytes` bytes to each PE and looks at what arrived, and at what lies around it.
+/// Puts `bytes` bytes to each PE and checks them, and the bytes around them.
 void put_everywhere(fake_job& job, bool in_kernel, uint64_t seed, uint64_t bytes, uint64_t source_off,
                     uint64_t dest_off) {
   std::vector<uint8_t> source(bytes + 32);
@@ -50,7 +50,7 @@ void put_everywhere(fake_job& job, bool in_kernel, uint64_t seed, uint64_t bytes
   }
 }
 
-/// Who calls.
+/// The threads that call.
 enum class caller { block, warp, some_lanes, host };
 constexpr caller callers[] = {caller::block, caller::warp, caller::some_lanes, caller::host};
 constexpr uint32_t some_lanes = 0x00e40121;  ///< of a warp
@@ -114,7 +114,7 @@ TEST_CASE("1 MiB, unaligned") {
 }
 
 TEST_CASE("small bulk puts among other messages of the same size, under 100 schedules") {
-  // Receivers look at the first message of a row: none of its kind may hide behind another.
+  // Receivers check the first message of a row: no message of such a kind may follow another one.
   for (uint64_t seed = 1; seed <= of_seeds(100); ++seed) {
     INFO("seed " << seed);
     const auto job = fake_job::with<>({.nodes = 2, .pes_per_node = 1, .seed = seed});

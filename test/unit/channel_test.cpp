@@ -39,7 +39,7 @@ struct rig {
   uint32_t capacity;
   std::unique_ptr<char, void (*)(void*)> memory;
   channel<element, Word> c;
-  std::vector<uint32_t> holder;  ///< of each row: who may touch it; 0: nobody
+  std::vector<uint32_t> holder;  ///< [row] the lane that may touch it; 0: none
   uint64_t base;
 
   /// `laps`: times that all slots have been used before.
@@ -169,8 +169,8 @@ std::string run(const shape& s, uint64_t seed, uint64_t laps = 0, bug planted = 
       if (group.is_leader()) fetch_add(&taken, b.count);
     }
   };
-  // What is reserved is under way, ready, taken or done, in this order, and no more than the capacity is not done; and
-  // no room is reported that is not there. No interleaving point lies between these reads: they are of one moment.
+  // Reserved elements are in flight, ready, taken or done, in this order. At most the capacity is not done, and no room
+  // is reported that does not exist. No interleaving point lies between these reads: they are of one moment.
   const auto observe = [&] {
     for (auto& now = r.c.state(); load_relaxed(&taken) < total; relax{}()) {
       const auto left = static_cast<int64_t>(static_cast<int32_t>(now.room)),
@@ -346,7 +346,7 @@ TEST_CASE("what is committed is offered at once if all before it is ready, else 
 
 TEST_CASE("a publication offers what is committed up to the first gap, also where words wrap") {
   struct row {
-    std::vector<uint32_t> reserved;   ///< so many tickets at once, one behind the other
+    std::vector<uint32_t> reserved;   ///< so many tickets at once, one after the other
     std::vector<uint32_t> committed;  ///< which of them, in this order
     uint32_t by_warp, by_lane;        ///< tickets that are ready then
   };
@@ -356,13 +356,13 @@ TEST_CASE("a publication offers what is committed up to the first gap, also wher
                         {{5, 6}, {1}, 0, 0},
                         {{5, 6}, {1, 0}, 11, 11},
                         {{32, 6}, {0}, 32, 32},
-                        {{32, 6}, {0, 1}, 38, 32},  // a lane looks at one chunk
+                        {{32, 6}, {0, 1}, 38, 32},  // a lane reads one chunk
                         {{32, 6}, {1}, 0, 0},
                         {{20, 30, 30}, {0, 1, 2}, 80, 32},
                         {{20, 30, 30}, {0, 1}, 32, 32},
                         {{20, 30, 30}, {1, 2}, 0, 0},
                         {{20, 30, 30, 400}, {3, 1, 0}, 32, 32},
-                        {{20, 12, 1024, 40}, {0, 1, 2, 3}, 1024, 32}})  // a warp looks at 32 chunks
+                        {{20, 12, 1024, 40}, {0, 1, 2, 3}, 1024, 32}})  // a warp reads 32 chunks
     for (uint64_t laps : {uint64_t{0}, uint64_t{7}, uint64_t{255}, (uint64_t{1} << 27) - 1})
       for (bool by_warp : {true, false}) {
         rig<uint8_t> r(64 * 32 - 31, laps);
@@ -401,7 +401,7 @@ TEST_CASE("a warp collects the room of up to 32 chunks at once, and stops before
         r.c.commit(warp, all);
         for (channel_batch b; (b = r.c.take(warp, 32)).count != 0;) {
           const uint64_t begin = b.first - r.base, end = begin + b.count;
-          // Of the chunk with the hole, what lies before that; of all others everything, also of those behind it.
+          // In the chunk with the hole, the elements before the hole; in all other chunks all elements, also after it.
           if (end <= at.hole || begin / 32 > at.hole / 32) r.c.free(warp, b);
           else if (begin < at.hole) r.c.free(warp, {b.first, static_cast<uint32_t>(at.hole - begin)});
         }

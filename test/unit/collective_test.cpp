@@ -199,7 +199,7 @@ TEST_CASE("more data than fit are an error") {
 namespace {
 constexpr auto barrier = collective_kind::barrier, sum = collective_kind::sum, finalize = collective_kind::finalize,
                allocate = collective_kind::allocate;
-/// What the job ends with when these PEs make these calls; empty if it does not.
+/// The error with which the job ends when these PEs make these calls; empty if it does not end.
 std::string end_of(uint32_t nodes, uint32_t pes_per_node, const std::vector<collective_call>& calls,
                    const std::vector<collective_call>& waiting = {}) {
   const auto job = fake_job::with<>({.nodes = nodes, .pes_per_node = pes_per_node});

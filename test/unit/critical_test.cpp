@@ -47,7 +47,7 @@ struct pay_in {
   static constexpr bool pure = true;
   void operator()(account& a, int32_t amount) const { a.balance += amount; }
 };
-struct enter {  // not pure: who is inside says so elsewhere
+struct enter {  // not pure: it marks in other memory that it is inside
   static inline uint32_t people[4] = {}, wrong = 0;
   void operator()(account& a, uint32_t key) const {
     const bool enters_alone = fetch_add<scope::device>(&people[key], 1u) == 0;
@@ -357,7 +357,7 @@ TEST_CASE("whichever lanes of a warp call") {
   }
 }
 
-/// What a block calls, and what of it is added: a bit for each lane, and how many.
+/// The calls of a block: a bit for each lane, and the number of calls that were added.
 struct gather_up {
   static constexpr const char* name = "gather_up";
   void operator()(account& a, uint64_t more) const { a.balance += static_cast<int64_t>(more); }
@@ -502,7 +502,7 @@ TEST_CASE("a block keeps what many call for, and makes no table of the rest") {
   const uint32_t passed = calls([](uint32_t i) { return i % 2 ? 7u : i + 100; }, 1000);
   CHECK(passed > 490);
   CHECK(passed < 530);
-  // From key 1 to key 2: who comes later gets the place in the end.
+  // From key 1 to key 2: the later key gets the place in the end.
   CHECK(calls([](uint32_t i) { return i < 500 ? 1u : 2u; }, 1000) <= 70);
   // Few in the first calls are decisive, many later are not.
   CHECK(calls([](uint32_t i) { return i < table_type::sample ? i : 7u; }, 1000) == 1000);

@@ -120,7 +120,7 @@ void compare_swaps() {
   });
 }
 
-/// What a fetching operation leaves behind.
+/// The results of a fetching operation.
 template <class T>
 T updated(op o, T old, T value) {
   switch (o) {
@@ -335,7 +335,7 @@ TEST_CASE("a storm of gets at a PE with a slow way out needs no more memory than
     const auto storm = [&](uint32_t pe, const gravel_t& g, uint32_t lane, uint32_t n_lanes) {
       uint64_t* const heap = reinterpret_cast<uint64_t*>(g.heap);
       for (uint32_t i = lane; i < gets; i += n_lanes) {
-        // What PE 0 answers to the others waits until they have asked as much as they may.
+        // PE 0's replies wait until the others have sent as many requests as they may.
         const uint64_t under_way = g.counters->gets.issued[0] + g.counters->gets.issued[1] - g.counters->gets.done[0] -
                                    g.counters->gets.done[1];
         job->pe(pe).receiving[0] = pe != 0 && under_way + 32 < 1024 && i + 1024 < gets;

@@ -1,5 +1,5 @@
-// Memory that another process can write at any time: what is changed between the look at it and its use must do no
-// harm. Each test changes it where the code comes back to it later; the last one from another thread, at any moment.
+// Memory that another process can write at any time: a change between its check and its use must do no harm. Each test
+// changes the memory where the code reads it again later; the last test does so from another thread, at any moment.
 #include <atomic>
 #include <cstring>
 #include <thread>
@@ -35,7 +35,7 @@ uint64_t sum_of_words(fake_job& job, uint32_t pe) {
   return sum;
 }
 
-/// What nobody may follow: rows, messages and sinks that there are not.
+/// Values that must not be followed: rows, messages and sinks that do not exist.
 void spoil(message_row& row) { row = {wide_kind(0xffff / 4), 0x7fffffff, 0x7fffffff}; }
 
 }  // namespace

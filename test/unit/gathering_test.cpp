@@ -41,7 +41,7 @@ hello hello_of(uint32_t pe) {
   return h;
 }
 
-/// What gathering two PEs gives, or the error, when these have come. A PE is gone again when `leaves`.
+/// The result of gathering two PEs when these PEs have connected, or the error. With `leaves` a PE is gone again.
 struct gathered {
   std::optional<local_pes> here;
   std::string error;

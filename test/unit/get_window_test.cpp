@@ -35,7 +35,7 @@ struct network {
     ++*r.answered;
     fetch_add_release(&gets.done[r.parity], uint64_t{1});
   }
-  /// What a lane of a kernel does (begin_gets in device/fetch.cuh).
+  /// The steps of a lane of a kernel (begin_gets in device/fetch.cuh).
   void get(uint64_t n, uint64_t limit, uint64_t* answered) {
     const uint64_t end = gets.claim(n);
     for (relax wait; !gets.may_send(end, limit); wait()) {

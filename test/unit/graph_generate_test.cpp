@@ -81,7 +81,7 @@ TEST_CASE("by_degrees: most edges first, dealt out in turn") {
 }
 
 TEST_CASE("cage: as many vertices and entries as the published matrices") {
-  // Of the SuiteSparse Matrix Collection, cage3 to cage13; two more below.
+  // Sizes of the SuiteSparse Matrix Collection, cage3 to cage13; two more below.
   const std::map<int, std::pair<uint64_t, uint64_t>> published = {
       {3, {5, 19}},           {4, {9, 49}},       {5, {37, 233}},        {6, {93, 785}},        {7, {340, 3084}},
       {8, {1015, 11003}},     {9, {3534, 41594}}, {10, {11397, 150645}}, {11, {39082, 559722}}, {12, {130228, 2032536}},

@@ -1,5 +1,5 @@
-// What the networking models that gather messages promise: no launch sends more than it said, nothing that was gathered
-// is lost, and what does not fit is refused, or found out.
+// Limits of the networking models that gather messages: no launch sends more than it has announced, no gathered message
+// is lost, and messages that do not fit are refused or reported.
 #include "bench/rivals/model_limits.hpp"
 
 #include <map>

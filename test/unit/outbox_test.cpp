@@ -17,8 +17,8 @@ namespace {
 
 constexpr uint32_t n_pes = 3, me = 1, chunks = 4, chunk_units = 256, senders = 32, rounds = 40;
 
-/// What is sent. The outbox has a place for an open chunk by destination and size of message or handler, so some share
-/// one.
+/// The messages that are sent. The outbox chooses the open chunk by destination and size of message or handler, so some
+/// share one.
 constexpr row_kind kinds[] = {
     wide_kind(1),
     wide_kind(2),
@@ -83,7 +83,7 @@ struct world {
       if (!where[pe].insert(id).second) throw std::runtime_error("a message arrived twice");
     }
   }
-  /// What took the queue.
+  /// The messages that took the queue.
   void read_queue() {
     for (uint64_t ticket = 0; ticket < tickets.tickets; ++ticket) {
       slot_header* const slot = g.direct.slot(ticket);
@@ -361,7 +361,7 @@ TEST_CASE("a handler that sends for long to other PEs keeps no ring from going o
     send<0>(w, box, 0, 1);
     CHECK_FALSE(box.claim(w.links[2], &ticket));  // deferred
     w.links[2].ring.mark_done(0);
-    // Of one kind, so that nothing else closes the chunk of PE 2.
+    // All of one kind, so that nothing else closes the chunk of PE 2.
     for (uint64_t i = 0; i < 2 * outbox::adds_of_a_turn + 2; ++i) {
       send<0>(w, box, me, 2 + i);
       while (w.serve(me)) {

@@ -1,4 +1,4 @@
-// What programs write: whole files, and standard output of which nothing is lost without a word.
+// Output of programs: files are complete, and lost standard output is always reported.
 #include "lib/base/output.hpp"
 
 #include <sys/resource.h>

@@ -105,7 +105,7 @@ TEST_CASE("GRAVEL_ROUTES=peer insists on the route") {
         "GRAVEL_ROUTES=peer: 33 PEs on this node; more than 32 do not use that route");
 }
 
-// Kernels that wait look at one ring for each lane of a warp (device/settle.cuh, device/resolver_state.cuh).
+// Kernels that wait poll one ring for each lane of a warp (device/settle.cuh, device/resolver_state.cuh).
 TEST_CASE(
     "a node has rings for as many PEs as a warp has lanes, and a node of one more has none, not even to the PE "
     "itself") {

@@ -16,7 +16,7 @@ using namespace gravel::detail;
 
 namespace {
 
-/// What put_word sends, and how many of them a packet of 4 KiB takes in one row.
+/// The kind of put_word's messages, and how many of them a packet of 4 KiB takes in one row.
 constexpr row_kind put_kind = update_kind(op::put, value_type::u64);
 constexpr uint32_t in_packet(const row_kind& kind) {
   return packet_capacity_units(4096) * row_kind::words_of_unit / kind.words;
@@ -101,7 +101,7 @@ GRAVEL_BOTH void send_mixed(const gravel_t& g, uint32_t i, uint32_t each, int to
   }
 }
 constexpr uint64_t mixed_bytes_of_kind[] = {4, 4, 8, 12, 8, 8, 4, 56};
-/// What that makes of the first `words` words of a heap, if each message arrives once, whatever the order.
+/// The first `words` words of a heap after that, if each message arrives once, in any order.
 std::vector<uint64_t> expected_of_mixed(uint32_t n, uint32_t each, uint64_t words) {
   std::vector<uint64_t> heap(words);
   float ones = 0;
@@ -518,7 +518,7 @@ TEST_CASE("answers that wait for credits are not charged to handlers, and never 
   job->pe(1).receiving[0] = true;  // PE 1 takes no answers
   constexpr uint64_t gets = 6000;
   for (uint64_t i = 0; i < gets; ++i) gravel_get(g, heap + 1 + i % 100, heap, 0);
-  gravel_am<floods>(g, 0, 1000, 1);  // handlers' messages for the same PE, between and behind them
+  gravel_am<floods>(g, 0, 1000, 1);  // handlers' messages for the same PE, between and after them
   job->step_until([&] { return job->stat_of(gravel::detail::stat::messages_taken) == 2 * gets + 1001; });
   CHECK(job->node(0).spill.used == 1000 * bytes_of(flooded_kind));  // they came last
   CHECK(job->node(0).spill.answers > job->node(0).spill.limit);
@@ -627,7 +627,7 @@ TEST_CASE("a run without messages does no harm") {
   CHECK(job->stat_of(gravel::detail::stat::messages_taken) == 0);
 }
 
-/// Of a PE of two nodes.
+/// Size of the heap of a PE in a job of two nodes.
 static uint64_t heap_bytes() { return fake_job::with<>({.nodes = 2, .pes_per_node = 1})->pe(0).kernel.heap_bytes; }
 
 TEST_CASE("a corrupt message is refused by the receiver, with node, operation and cause") {
@@ -669,7 +669,7 @@ TEST_CASE("what is no message of a compact row is refused by the receiver, with 
       {am_kind(handler_id<flooded>::value, 12), {}, 1, "or takes other arguments"},
       {am_kind(handler_id<flooded>::value, 16), {}, 1, "or takes other arguments", sink_kind::host},
       {update_kind(op::inc, value_type::u64), {}, 1, "gravel_inc with unknown operation (offset 0)", sink_kind::host},
-      // Of several messages the last one.
+      // The last one of several messages.
       {update_kind(op::inc, value_type::u64),
        {0, 1, 2, heap / 8},
        4,

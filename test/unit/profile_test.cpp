@@ -22,7 +22,7 @@ namespace {
 
 using names = std::vector<std::string>;
 
-/// What one thread said. Ranges as paths: "outer/inner", in order of their beginning.
+/// The calls of one thread. Ranges as paths: "outer/inner", in order of their beginning.
 struct thread_record {
   std::string name;
   names open, ranges;

@@ -56,7 +56,7 @@ T updated(op o, T old, T value) {
   }
 }
 
-/// Does a T take this update?
+/// Whether a T takes this update.
 template <class T>
 bool takes(op o) {
   return is_atomic_integer<T> || (is_addable<T> && (o == op::add || o == op::min || o == op::max));
@@ -96,7 +96,7 @@ struct operations {
     }
   }
 
-  /// What lane `lane` of source `source` (PE, or PE + n for its host thread) does. `apply`: to the model, else for
+  /// The steps of lane `lane` of source `source` (PE, or PE + n for its host thread). `apply`: on the model, else for
   /// real.
   void run(const gravel_t& g, uint32_t source, uint32_t lane, bool apply) {
     T* const heap = reinterpret_cast<T*>(g.heap);
@@ -350,8 +350,8 @@ struct sent_row {
   message_row row;
   std::vector<uint32_t> words;  ///< of its only message
 };
-/// What PE 0's host thread hands over by send(handle). `heap_bytes`: not 0: the handle says that its heap is as large;
-/// nobody looks at it.
+/// The messages that PE 0's host thread hands over by send(handle). `heap_bytes`, if not 0: the handle says that its
+/// heap is as large; no one reads it.
 template <class F>
 sent_row row_after(F send, uint64_t heap_bytes = 0) {
   const auto job = fake_job::with<nothing, one_byte, largest, at_host>({});

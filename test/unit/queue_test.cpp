@@ -1,4 +1,4 @@
-// What the queue adds to a ring (ring_test.cpp): planes that share it, and flushes, under seeded schedules.
+// The parts of the queue beyond a ring (ring_test.cpp): planes that share it, and flushes, under seeded schedules.
 #include "lib/base/queue_consumer.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The ring through which warps of the resolver give chunks to the one that releases them, under seeded schedules:
-// sources overwrite a chunk as soon as its done word says so, and look whether all lanes of some warp had applied it.
+// The ring through which warps of the resolver hand chunks to the warp that releases them, under seeded schedules.
+// Sources overwrite a chunk as soon as its done word allows it, and check that all lanes of some warp had applied it.
 #include "device/release_ring.cuh"
 
 #include <vector>

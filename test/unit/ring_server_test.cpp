@@ -335,7 +335,7 @@ TEST_CASE("a full chunk of each kind is applied, to its last message") {
         }
       }
       words.resize((words.size() + 3) / 4 *
-                   4);  // behind the last message: indices of word 0, which nobody may take for messages
+                   4);  // after the last message: indices of word 0, which must not be taken for messages
       pes.serve<handlers>({kind, to_1, n}, words);
       CHECK(pes.error.code == 0);
       const auto* const heap = reinterpret_cast<const char*>(pes.shared[1]->heap);

@@ -1,6 +1,6 @@
-// Services within one process: service blocks on threads of their own, clients and the handler that delivers on others, with
-// seeds; rings of the smallest size, positions that go beyond 32 bits, service blocks that are sent to sleep while messages
-// arrive.
+// Services within one process: service blocks on threads of their own, clients and the handler that delivers on others,
+// with seeds; rings of the smallest size, positions that go beyond 32 bits, service blocks that are sent to sleep while
+// messages arrive.
 #include "device/service_kernel.cuh"
 
 #include <atomic>

@@ -92,7 +92,7 @@ struct world {
     relax wait;
     for (uint64_t i = draw.below(slowness); i != 0; --i) wait();
   }
-  /// What a handler or a service block does with a message, before the message is marked as done.
+  /// The step of a handler or a service block for a message, before the message is marked as done.
   void handle(uint32_t pe, uint32_t hops, random_numbers& draw) {
     pause(draw);
     if (hops) send(pe, hops - 1, draw);

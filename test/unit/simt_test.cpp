@@ -32,7 +32,7 @@ namespace {
 
 constexpr uint64_t seeds = 200;
 
-/// The same check without a seed and with a few.
+/// Runs the check without a seed and with a few.
 void with_some_seeds(const std::function<void(simt::launch_options)>& check) {
   for (uint64_t seed = 0; seed < 6; ++seed) {
     INFO("seed " << seed);
@@ -505,7 +505,7 @@ struct rationed {
     }
     return 0;
   }
-  /// Takes `n`, one at a time, in the order of tickets. Every look at the words is an interleaving point.
+  /// Takes `n`, one at a time, in the order of tickets. Every read of the words is an interleaving point.
   void take(uint32_t n) {
     if (relax_hook != relax) {
       of_lanes = relax_hook;
@@ -1036,7 +1036,7 @@ TEST_CASE("calls of teams: no false alarm, whatever the order of lanes") {
 TEST_CASE("calls of teams: a lane that leaves one out, or gives other arguments, is found") {
   for (uint64_t seed = 0; seed < 120; ++seed) {
     team_program program{seed, uint32_t(40 + mix(seed) % 80), 12};
-    // Of a team of one there is nobody to miss it.
+    // In a team of one no other lane can miss it.
     program.odd_lane = uint32_t(mix(seed + 1) % 32);
     program.odd_call = uint32_t(mix(seed + 2) % 12);
     program.differs = seed % 2;
@@ -1059,7 +1059,7 @@ TEST_CASE("calls of teams: who is missing") {
              }),
              contains_text("gravel_barrier_block in block (0,0,0) was called by lanes 0, 2, 4,") &&
                  contains_text("65-69 ended without it"));
-  // Those who are missing run for ever: they wait for what comes behind the call.
+  // The missing lanes run for ever: they wait for a step after the call.
   CHECK_THAT(
       error_of([&] {
         uint32_t flag = 0;
@@ -1085,7 +1085,7 @@ TEST_CASE("calls of teams: who is missing") {
              contains_text("lanes 16-31 wait at a barrier"));
   CHECK_THAT(error_of([&] { launch(1, 32, {}, [&] { enter(team_call::put_bulk_warp, 2, 0); }); }),
              contains_text("does not name it"));
-  // Of a cooperative grid a block.
+  // A block of a cooperative grid.
   CHECK_THAT(error_of([&] {
                launch(3, 32, {.cooperative = true}, [&] {
                  if (blockIdx.x != 2) enter(team_call::barrier, 0, 0);

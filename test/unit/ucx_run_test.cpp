@@ -262,7 +262,7 @@ TEST_CASE("a PE that is stopped at its end, when no aggregator looks at it any m
     CHECK(result.status == 1);
     CHECK_THAT(result.err, contains_text("ucx-run: PE 1 (pid ") && contains_text("has been stopped") &&
                                contains_text("GRAVEL_WATCHDOG_S"));
-    // The same of a program that a script starts.
+    // Again with a program that a script starts.
     result = it.run({"-n", "2", "/bin/sh", "-c", "\"$0\" \"$@\"; true"}, {moment, "1"});
     CHECK(result.status == 1);
     CHECK_THAT(result.err, contains_text("has been stopped"));

@@ -185,7 +185,7 @@ TEST_CASE("version and transports") {
 }
 
 TEST_CASE("what this UCX prints has the form that is known") {
-  CHECK(knows_ucx(ucx_release()));  // another: run these tests, then look at transport/ucx_quirks.hpp
+  CHECK(knows_ucx(ucx_release()));  // another version: run these tests, then read transport/ucx_quirks.hpp
   CHECK_FALSE(knows_ucx(1012));
   CHECK_FALSE(knows_ucx(2000));
   pair_of_workers pair;
@@ -226,7 +226,7 @@ TEST_CASE("shared memory that UCX makes has no name, and is the user's alone") {
   CHECK_FALSE(std::filesystem::exists("/dev/shm/ucx_shm_posix_gravel_test"));
   CHECK(shm_unlink("/ucx_shm_posix_gravel_test") == 0);
   close(segment);
-  // What others make is left alone.
+  // Files of others are left alone.
   const std::string name = "/gravel_test_" + std::to_string(getpid());
   const int other = shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR, 0600);
   REQUIRE(other >= 0);
@@ -497,7 +497,7 @@ TEST_CASE("closing is orderly") {
   pair.to_b->send_am(notice, {}, {}, nullptr, nullptr);
   pair.to_a->send_am(notice, {}, {}, nullptr, nullptr);
   pair.until([] { return handled == 2; });
-  // What was sent before the closing arrives, although nobody waited for it.
+  // A message that was sent before the closing arrives, although no one waited for it.
   const std::vector<std::byte> data(8000);
   for (int i = 0; i < 50; ++i) pair.to_b->send_am(notice, {}, data, nullptr, nullptr);
   pair.a.expect_disconnects();

@@ -62,7 +62,7 @@ struct problem {
     assign_weights(list, 255, 3);
     return problem(list);
   }
-  /// Of all vertices from `source` on, only those below `own` passing anything on.
+  /// Distances of all vertices from `source`; only vertices below `own` pass anything on.
   std::vector<uint32_t> solve(uint32_t source, uint64_t own) const {
     std::vector<uint32_t> key(rows.rows(), least_keys::unreached);
     using entry = std::pair<uint32_t, uint32_t>;
@@ -79,7 +79,7 @@ struct problem {
   }
 };
 
-/// What the asynchronous kernel needs beside a rig.
+/// Memory that the asynchronous kernel needs beside a rig.
 struct channels_of_ranks {
   std::vector<char> memory;
   asynchronous_words words{};

@@ -15,7 +15,7 @@ namespace {
 
 constexpr row_kind increment = update_kind(op::inc, value_type::u64);
 
-/// Hands slots over as a block does: rows one behind the other, each from a unit on.
+/// Hands slots over as a block does: rows one after the other, each beginning at a unit.
 class slot_writer {
  public:
   slot_writer(fake_job& job, uint32_t pe) : q_(job.pe(pe).kernel.block), ticket_(q_.claim()), slot_(q_.slot(ticket_)) {}
@@ -48,8 +48,8 @@ fake_shape two_nodes(const char* zero_copy_size, const char* eager_size = "2K") 
           .settings = {{"GRAVEL_ZERO_COPY_SIZE", zero_copy_size}, {"GRAVEL_EAGER_SIZE", eager_size}}};
 }
 
-/// Of PE 0's block queue.
-uint64_t given_back(fake_job& job) { return job.pe(0).kernel.block.read_consumed(); }
+/// Slots of PE 0's block queue that the plane has returned.
+uint64_t returned_slots(fake_job& job) { return job.pe(0).kernel.block.read_consumed(); }
 
 void expect_word(fake_job& job, uint32_t pe, uint32_t word, uint64_t value) {
   job.settle();
@@ -136,9 +136,9 @@ TEST_CASE("a short packet with a row that was put goes by puts, too") {
 TEST_CASE("rows to PEs of the node, and those of small slots, are copied") {
   const auto job = fake_job::with<>({.nodes = 1, .pes_per_node = 2, .settings = {{"GRAVEL_ZERO_COPY_SIZE", "1"}}});
   slot_writer(*job, 0).increments(1, 3, 900);
-  CHECK(given_back(*job) == 0);
+  CHECK(returned_slots(*job) == 0);
   job->step_plane(0, 0);
-  CHECK(given_back(*job) == 1);
+  CHECK(returned_slots(*job) == 1);
   expect_word(*job, 1, 3, 900);
   CHECK(job->stat_of(gravel::detail::stat::bytes_from_slots) == 0);
 }
@@ -150,11 +150,11 @@ TEST_CASE("a slot is given back when its puts are done, not before, and not only
   job->step_plane(0, 0);
   REQUIRE(job->stat_of(gravel::detail::stat::slots_taken) == 1);
   for (int i = 0; i < 10; ++i) job->step_plane(0, 0);
-  CHECK(given_back(*job) == 0);
+  CHECK(returned_slots(*job) == 0);
   CHECK_THAT(job->plane_of(0).describe(), contains_text("1 slots taken, 1 of them being sent"));
   REQUIRE(job->deliver(0, 1, 0));
   job->step_plane(0, 0);
-  CHECK(given_back(*job) == 1);
+  CHECK(returned_slots(*job) == 1);
   CHECK(job->stat_of(gravel::detail::stat::packets) == 0);
   expect_word(*job, 1, 3, 700);
 }
@@ -165,7 +165,7 @@ TEST_CASE("a slot that puts have read when they return goes back as soon as it i
   job->node(0).links[0][1]->reads_at_once = true;
   slot_writer(*job, 0).increments(1, 3, 700);
   job->step_plane(0, 0);
-  CHECK(given_back(*job) == 1);
+  CHECK(returned_slots(*job) == 1);
   CHECK(job->stat_of(gravel::detail::stat::packets) == 0);
   expect_word(*job, 1, 3, 700);
 }
@@ -175,7 +175,7 @@ TEST_CASE("slots are given back in order, whichever puts are done first") {
   job->clock_step = 0;
   for (int i = 0; i < 3; ++i) slot_writer(*job, 0).increments(1, 3, i == 1 ? 10 : 300);  // the second is copied
   job->step_plane(0, 0);
-  CHECK(given_back(*job) == 0);
+  CHECK(returned_slots(*job) == 0);
   fake_link& link = *job->node(0).links[0][1];
   std::map<const void*, fake_link::delivery> puts;
   for (fake_link::delivery d; link.take(job->draw(), d);)
@@ -183,10 +183,10 @@ TEST_CASE("slots are given back in order, whichever puts are done first") {
   REQUIRE(puts.size() == 2);
   link.arrived(puts.rbegin()->second.puts);
   job->step_plane(0, 0);
-  CHECK(given_back(*job) == 0);
+  CHECK(returned_slots(*job) == 0);
   link.arrived(puts.begin()->second.puts);
   job->step_plane(0, 0);
-  CHECK(given_back(*job) == 3);
+  CHECK(returned_slots(*job) == 3);
 }
 
 TEST_CASE("a slot of several rows waits for the puts of all, and of both packets that one row fills") {
@@ -201,12 +201,12 @@ TEST_CASE("a slot of several rows waits for the puts of all, and of both packets
   }
   job->step_plane(0, 0);
   CHECK(job->stat_of(gravel::detail::stat::packets) == 1);
-  CHECK(given_back(*job) == 0);
+  CHECK(returned_slots(*job) == 0);
   uint64_t seen = 0;
   while (job->deliver(0, 1, 0)) {
     job->step_plane(0, 0);
-    REQUIRE(given_back(*job) >= seen);
-    seen = given_back(*job);
+    REQUIRE(returned_slots(*job) >= seen);
+    seen = returned_slots(*job);
   }
   CHECK(seen == 2);
   expect_word(*job, 1, 2, 300);
@@ -239,7 +239,7 @@ TEST_CASE("rows for one destination that goes on, however slowly, stay in their 
     job->clock_step = 0;
     uint32_t sent = 0;
     const auto hand_over = [&](uint32_t to) {
-      if (job->pe(0).kernel.block.state->tickets - given_back(*job) < 4)
+      if (job->pe(0).kernel.block.state->tickets - returned_slots(*job) < 4)
         slot_writer(*job, 0).increments(to, 3, to == 1 ? ++sent, 900 : 10);
     };
     // PE 1 applies a packet each 100 us, less than GRAVEL_TIMEOUT_US; 900 increments are more than a packet.

@@ -1,2 +1,2 @@
-// What is wanted of this program is its precompiled header.
+// This program exists for its precompiled header.
 int main() {}
