@@ -1,44 +1,48 @@
 // A channel: a bounded queue of elements of one type in the memory of one GPU, which any number of lanes fill and empty
-// at the same time (paper 002, section 3.2, recast). It has no lock, and nobody waits in it: what finds no room, or
-// nothing to take, is told so. Elements are a structure of arrays; a warp, or a block, reserves, commits and takes for
-// all its lanes at once.
+// at the same time (Channels, ISCA 2014, section 3.2, adapted).
+//
+// Problem. Thousands of lanes put and take elements. A lock would serialize them, and a lane must not wait for another
+// one.
+// Solution. Tickets, with counts of committed tickets instead of a flag for each element. No call waits: if there is no
+// room, or no element, the call says so. Elements are a structure of arrays (columns.hpp). A warp or a block reserves,
+// commits and takes for all its lanes at once.
 //
 //   producer                                              consumer
 //   room for n, all or nothing        [K1]                if something is offered: offered -= n       [K7]
-//   n tickets from the tail           [K2]                were there fewer: offered += what is amiss  [K7]
+//   n tickets from the tail           [K2]                were there fewer: offered += the difference [K7]
 //   writes the elements                                   n tickets from the head                     [K8]
 //   committed count of each chunk     [K4] release        sees that ready has reached the end of them [K9] acquire
 //                                                         reads the elements
 //                                                         done count of each chunk                    [K3] release
-//   who publishes, and who finds nothing offered
+//   a producer that publishes, a consumer that finds nothing offered
 //   reads how many of the chunk are committed             [K4] acquire
 //   ready: r -> behind those that are, by compare and swap [K9] release
-//   offered += so many, but for those that it takes       [K7]
+//   offered += so many, except for those that it takes    [K7]
 //
-// An element is: available, reserved (ticket drawn), ready (committed, and so are all before it), taken, done. A chunk
-// is 32 tickets, and has one word that counts commits and one that counts what is done. Room comes back in the order of
-// tickets; who finds too little looks for it (lib/channel/slots.hpp). What is ready is offered in the same way: who
-// takes some does not compete for a word by compare and swap, of which among many that try only one succeeds in the
-// time of some round trips.
+// States of an element: available, reserved (its ticket is drawn), ready (it and all elements before it are committed),
+// taken, done. A chunk is 32 tickets; one word counts its committed tickets, and one those that are done. Room comes
+// back in the order of tickets (slots.hpp). Ready elements are offered by an addition, too: consumers do not compete
+// for a word by compare and swap, of which only one in each round trip to memory would succeed.
 //
-// Invariants: done <= taken <= ready <= reserved, of which no more than the capacity are not done; ready = taken +
-// offered + what somebody holds between two steps. Chunks become ready as a whole, and the last one as far as there are
-// tickets. For that, the count is read before the tail, which only grows: were it read behind it, later tickets could
-// stand for an earlier one that is not committed. What was ready stays ready, so the compare and swap of `ready`, which
-// only grows, may come behind that look (no ABA).
+// Publishing. A producer may offer what it has committed, once for several commits, so that consumers find it by one
+// addition. It may fail, if another lane was faster or if earlier tickets are not committed yet. No element is lost
+// then: consumers that find nothing offered poll the counts themselves. commit_and_offer() offers without polling the
+// counts: if `ready` was its own first ticket, all elements before it are ready. On the GPU one fence precedes the
+// counts and the compare and swap, so other lanes may see the counts later. They then take fewer elements to be
+// committed, for a while.
 //
-// What is taken is seen: whoever makes elements ready wrote them, or has acquired them by [K4]; and who reads a later
-// `ready` by [K9] acquires from all who moved it before (a release sequence, as all do so by compare and swap). What is
-// offered and the head are counts without an order. No more tickets are drawn from the head than `ready` has passed: so
-// [K9] waits at most until that is seen, and its load is under way together with the addition to the head.
-//
-// Who publishes: a producer may offer what it has committed, once for all that it put there, so that consumers find it
-// by one addition. It need not succeed: where others were faster, or tickets before are not committed yet, nothing is
-// lost, as consumers who find nothing offered look for themselves.
-//
-// Or, with commit_and_offer, without a look at the counts: that `ready` was its own first ticket says that all before
-// it are ready. On the GPU one fence stands before the counts and the compare and swap, so that others may see the
-// counts later: then they take less to be committed than is, for a while.
+// Invariants
+// - done <= taken <= ready <= reserved, and at most `capacity` of the reserved elements are not done. ready = taken +
+//   offered + what callers hold between two steps.
+// - Chunks become ready as a whole, and the last chunk as far as there are tickets. For that, a caller reads the count
+//   before the tail, which only grows. In the other order, later tickets could be counted for an earlier one that is
+//   not committed.
+// - What was ready stays ready, and `ready` only grows. So its compare and swap may come after the poll (no ABA).
+// - A consumer sees what it takes. A lane that makes elements ready wrote them, or has acquired them by [K4]. A lane
+//   that reads a later `ready` by [K9] acquires from all lanes that moved it before (a release sequence, since all use
+//   compare and swap). `offered` and the head are counts without an order.
+// - Only tickets that `ready` has passed are drawn from the head. So [K9] waits at most until that is visible, and its
+//   load is in flight together with the addition to the head.
 //
 // The model is test/models/channel.pml; test/unit/channel_test.cpp runs it under seeded schedules.
 #pragma once
@@ -51,8 +55,8 @@
 
 namespace gravel::detail {
 
-/// Of a value that each lane of a group has: the sum of those before this lane, and of all. Thread scope: the group,
-/// converged.
+/// Sums of a value that each lane of a group has: over the lanes before this one, and over all lanes. Thread scope: the
+/// group, converged.
 struct group_sum {
   uint32_t before, total;
   template <class Group>
@@ -67,46 +71,47 @@ struct group_sum {
   }
 };
 
-/// What a group reserved: `total` tickets from `first` on, of which this lane's begin at `mine`.
+/// What a group has reserved: `total` tickets from `first` on. This lane's tickets begin at `mine`.
 struct channel_reservation {
   uint64_t first = 0, mine = 0;
   uint32_t total = 0;
   bool granted = false;  ///< the same for the whole group
 };
-/// What a group took: the lane of rank r < count has ticket first + r.
+/// What a group has taken: the lane of rank r < count has ticket first + r.
 struct channel_batch {
   uint64_t first = 0;
   uint32_t count = 0;
 };
 
-/// Words of a channel on lines of their own, beside those of its slots. All zeros to begin with.
+/// The words of a channel, besides those of its slots, each on a cache line of its own. Initially zero.
 struct channel_words : slots_words {
   alignas(128) uint64_t head;  ///< tickets taken so far
   alignas(128) uint32_t
-      offered;  ///< ready elements that nobody has taken; below 0 while one who was too late has not given back
+      offered;  ///< ready elements that may be taken; below 0 while a late consumer has not returned what it took
   alignas(128) uint64_t ready;  ///< all tickets before this one are ready
 
-  /// Up to n of those that are offered. Thread scope: lane.
+  /// Claims up to n of the offered elements. Returns how many. Thread scope: lane.
   GRAVEL_BOTH uint32_t claim_offered(uint32_t n) {
     const auto there = static_cast<int32_t>(fetch_add<scope::device>(&offered, 0u - n));  // [K7]
-    const uint32_t got = there <= 0 ? 0 : static_cast<uint32_t>(there) < n ? static_cast<uint32_t>(there) : n;
+    const uint32_t some = there <= 0 ? 0 : static_cast<uint32_t>(there), got = some < n ? some : n;
     if (got < n) fetch_add<scope::device>(&offered, n - got);  // [K7]
     return got;
   }
-  /// The first of n tickets, where so many have been claimed. Thread scope: lane.
+  /// Takes n elements that have been claimed. Returns the first ticket. Thread scope: lane.
   GRAVEL_BOTH uint64_t take_claimed(uint32_t n) {
     const uint64_t first = fetch_add<scope::device>(&head, uint64_t{n});  // [K8]
-    // [K9] It has got there. That may not be seen yet.
+    // [K9] `ready` has passed these tickets. That may not be visible yet.
     while (static_cast<int64_t>(load_acquire<scope::device>(&ready) - first - n) < 0) {
     }
     return first;
   }
 };
 
-/// A channel: plain data, passed to kernels by value. `Word`: of the sequence words; a narrow one is for tests.
+/// A channel: plain data, passed to kernels by value. `Word`: the type of the sequence words; a narrow one is for
+/// tests.
 /// @scope the group, converged: the lanes of a warp, or a block, that make the call together
-/// @completion on return: nobody waits in a channel
-/// @errors none are checked; a lack of room, or of elements, is in the answer
+/// @completion on return: no call waits
+/// @errors none are checked; the answer says if there is no room, or no element
 /// @source Channels (ISCA 2014), section 3.2
 template <class T, class Word = uint32_t>
 struct channel {
@@ -117,7 +122,7 @@ struct channel {
   /// @internal
   GRAVEL_BOTH channel_words& state() const { return *static_cast<channel_words*>(space.state); }
 
-  // ---- layout. State, two words for each chunk, elements; aligned to 128 bytes, and so are the parts.
+  // ---- layout: the state, two words for each chunk, the elements. All parts are aligned to 128 bytes.
 
   /// @internal
   GRAVEL_BOTH static constexpr uint32_t chunks_for(uint32_t capacity) { return slots<Word>::chunks_for(capacity); }
@@ -146,7 +151,8 @@ struct channel {
 
   // ---- producers
 
-  /// Reserves room for all of the group or for none. After it: write() of each ticket, then commit() of the whole.
+  /// Reserves room for all elements of the group or for none. Then the lanes call write() for each ticket, and all
+  /// together commit().
   /// @param group the lanes that call
   /// @param n elements of this lane; lanes may differ, and it may be 0
   template <class Group>
@@ -158,7 +164,7 @@ struct channel {
     r.mine = r.first + sum.before;
     return r;
   }
-  /// Reserves as reserve(), out of room that take_room() has promised.
+  /// Reserves like reserve(), out of room that take_room() has promised.
   /// @param group the lanes that call
   /// @param n elements of this lane
   template <class Group>
@@ -170,7 +176,7 @@ struct channel {
     r.mine = r.first + sum.before;
     return r;
   }
-  /// Reserves as draw(), for elements that all lanes know of.
+  /// Reserves like draw(), where all lanes know the total.
   /// @param group the lanes that call
   /// @param total elements of the group, the same in all lanes
   template <class Group>
@@ -184,7 +190,7 @@ struct channel {
   /// @param n elements
   /// @scope lane
   GRAVEL_BOTH bool take_room(uint32_t n) const { return space.take_room(n); }
-  /// Gives back promised room that was not drawn.
+  /// Returns promised room that was not drawn.
   /// @param n elements
   /// @scope lane
   GRAVEL_BOTH void return_room(uint32_t n) const { space.return_room(n); }
@@ -203,8 +209,8 @@ struct channel {
     group.sync();
     if (r.granted) count(group, committed, r.first, r.total);  // [K4]
   }
-  /// Hands over as commit(), and offers it to consumers if all before it is ready. False: it is not, and publish()
-  /// would have to find out.
+  /// Hands over like commit(), and offers the elements to consumers if all elements before them are ready. False: they
+  /// are not known to be ready, and publish() has to poll.
   /// @param group the lanes that reserved
   /// @param r what reserve() returned
   template <class Group>
@@ -220,7 +226,7 @@ struct channel {
     }
     return group.from_leader(offers) != 0;
   }
-  /// Offers to consumers what has become ready. Once for several commits; it may be left out.
+  /// Offers to consumers what has become ready. One call suffices for several commits, and the call may be left out.
   /// @param group the lanes that call
   template <class Group>
   GRAVEL_BOTH void publish(const Group& group) const {
@@ -229,8 +235,8 @@ struct channel {
 
   // ---- consumers
 
-  /// Takes elements for the group: none if none are ready, or other groups were faster. After it: read(), then free()
-  /// of the whole.
+  /// Takes elements for the group: none if none are ready, or if other groups were faster. Then the lanes call read(),
+  /// and all together free().
   /// @param group the lanes that call
   /// @param most elements, at most
   /// @param offered how many were offered a moment ago
@@ -245,8 +251,8 @@ struct channel {
   template <class Group>
   GRAVEL_BOTH uint32_t claim(const Group& group, uint32_t most, uint32_t offered) const {
     if (most == 0) return 0;
-    // Where something was offered it is not looked for more: others were faster. The leader says so, as what the lanes
-    // know of it may differ.
+    // If elements were offered, the group does not poll for more: other groups were faster. The leader decides, as
+    // `offered` may differ between lanes.
     constexpr uint32_t was_offered = 1u << 31;
     uint32_t n = 0;
     if (static_cast<int32_t>(offered) > 0 && group.is_leader())
@@ -254,7 +260,7 @@ struct channel {
     n = group.from_leader(n);
     return n != 0 ? n & ~was_offered : offer(group, most);
   }
-  /// Returns which elements claim() has got: the second half of take().
+  /// Takes the elements that claim() has claimed: the second half of take().
   /// @param group the lanes that claimed
   /// @param n what claim() returned
   template <class Group>
@@ -264,7 +270,7 @@ struct channel {
     b.first = group.from_leader(b.first);
     return b;
   }
-  /// Takes elements for the group, as above, and finds out how many are offered.
+  /// Takes elements for the group, like the call above, and polls how many are offered.
   /// @param group the lanes that call
   /// @param most elements, at most
   template <class Group>
@@ -275,7 +281,7 @@ struct channel {
   /// @param ticket of a batch
   /// @scope lane
   GRAVEL_BOTH T read(uint64_t ticket) const { return elements.load(space.row(ticket)); }
-  /// Gives back the slots: all lanes have read.
+  /// Frees the slots, after all lanes have read.
   /// @param group the lanes that took
   /// @param b what take() returned
   template <class Group>
@@ -284,8 +290,8 @@ struct channel {
     count(group, space.done, b.first, b.count);  // [K3]
   }
 
-  /// Number of elements that have been reserved and not been taken; most of them are ready. A moment later it may be
-  /// another number.
+  /// Number of elements that have been reserved and not been taken. Most of them are ready. The number may be out of
+  /// date at once.
   /// @scope any
   GRAVEL_BOTH uint32_t waiting() const {
     const uint64_t head = load_relaxed<scope::device>(&state().head), tail = load_relaxed<scope::device>(&state().tail);
@@ -293,7 +299,8 @@ struct channel {
   }
 
  private:
-  /// Adds n tickets to the counts of their chunks: of neighbouring chunks at once, so that one fence is waited for.
+  /// Adds n tickets to the counts of their chunks. Lanes do so for neighbouring chunks at once, so that the group waits
+  /// for one fence.
   /// Thread scope: the group, converged.
   template <bool BEHIND_FENCE = false, class Group>
   GRAVEL_BOTH static void count(const Group& group, const sequence<Word>& of, uint64_t first, uint32_t n) {
@@ -306,18 +313,19 @@ struct channel {
       else of.add(c, static_cast<uint32_t>(to - from));
     }
   }
-  /// Offers what has become ready, but for `most` of them at most, which it takes: so many. 0: nothing has, or others
-  /// were faster. A warp looks at 32 chunks at once. Thread scope: the group, converged.
+  /// Takes up to `most` of the elements that have become ready, and offers the others. Returns how many it took. 0:
+  /// none have become ready, or other groups were faster. A warp polls 32 chunks at once. Thread scope: the group,
+  /// converged.
   template <class Group>
   GRAVEL_BOTH uint32_t offer(const Group& group, uint32_t most) const {
     const uint64_t at = group.from_leader(load_relaxed<scope::device>(&state().ready)),
                    chunk = at / chunk_tickets * chunk_tickets;
-    const counted_chunks seen = committed.look(group, at);  // [K4]
+    const counted_chunks seen = committed.poll(group, at);  // [K4]
     uint64_t end = chunk + uint64_t{seen.full} * chunk_tickets;
     uint32_t mine = 0;
     if (group.is_leader()) {
-      // Of the chunk behind them: all, if there are no more tickets. More than there are in a chunk: others were
-      // faster.
+      // The next chunk is ready too if all its tickets that were drawn are committed. A count of more than a chunk
+      // means that other groups were faster.
       const uint64_t last = end + seen.behind;
       if (seen.behind <= chunk_tickets && last > at && load_relaxed<scope::device>(&state().tail) == last) end = last;
       if (end > at && compare_swap_acq_rel<scope::device>(&state().ready, at, end)) {  // [K9]
@@ -330,8 +338,8 @@ struct channel {
   }
 };
 
-/// One element of each lane. False: no room, or none that has been seen yet. Thread scope: lane, divergent; handlers,
-/// too.
+/// Puts one element into a channel, for each lane. False: there is no room, or none that is visible yet. Thread scope:
+/// lane, divergent; handlers may call it.
 template <class T>
 GRAVEL_BOTH bool put_into(const channel<T>& to, const T& element) {
   const lane_group here = lane_group::active();
@@ -341,12 +349,12 @@ GRAVEL_BOTH bool put_into(const channel<T>& to, const T& element) {
   return r.granted;
 }
 
-/// One reservation for a whole block. Lies in shared memory, and serves one channel at a time.
+/// One reservation for a whole block. It lies in shared memory and serves one channel at a time.
 struct channel_block {
-  uint32_t sum[32];  ///< of each warp, then of those before it
+  uint32_t sum[32];  ///< the sum of each warp; then the sum of the warps before it
   channel_reservation whole;
 
-  /// As channel::reserve, for all threads of the block together, each of which must come here.
+  /// Reserves like channel::reserve. All threads of the block must call it.
   template <class Channel>
   GRAVEL_DEVICE channel_reservation reserve(const Channel& to, uint32_t n) {
     enter_lanes_or_trap(team_call::channel_reserve, 0);
@@ -371,7 +379,7 @@ struct channel_block {
     r.mine = r.first + sum[rank / 32] + mine.before;
     return r;
   }
-  /// As channel::commit. A barrier lies before it and behind it.
+  /// Commits like channel::commit. It begins and ends with a barrier of the block.
   template <class Channel>
   GRAVEL_DEVICE void commit(const Channel& to, const channel_reservation& r) {
     enter_lanes_or_trap(team_call::channel_commit, 0);

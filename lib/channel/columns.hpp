@@ -1,6 +1,6 @@
-// Structure of arrays: elements of one type kept as columns of 4-byte words, so that the lanes of a warp that store, or
-// load, neighbouring elements touch neighbouring words. Paper 002, section 8.2.1 (figure 17): this layout against
-// records.
+// Structure of arrays: elements of one type, kept as columns of 4-byte words. So the lanes of a warp that store or load
+// neighbouring elements touch neighbouring words. Channels (ISCA 2014), section 8.2.1 (figure 17), compares this layout
+// with records.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -10,7 +10,7 @@
 
 namespace gravel::detail {
 
-/// A T as words. T is copied as it is; its size is rounded up to words.
+/// A T as words. T is trivially copyable; its size is rounded up to whole words.
 template <class T>
 struct as_words {
   static_assert(std::is_trivially_copyable_v<T>, "elements are copied word by word");
@@ -30,7 +30,7 @@ struct as_words {
   }
 };
 
-/// `rows` elements; word k of element i is at[k * rows + i]. In whatever memory `at` lies.
+/// `rows` elements. Word k of element i is at[k * rows + i]. `at` may be any memory.
 template <class T>
 struct columns {
   uint32_t* at;

@@ -1,15 +1,16 @@
-// The same channel at every PE: whoever has a handle pushes to that of any PE, by messages; each PE's own lanes take what has come there.
+// Remote channel: a channel at every PE, into which all PEs push by messages. Lanes of a PE take what has come to it.
 //
-//   struct order { static constexpr const char* name = "order"; ... };                 // 4 to 240 bytes, copied as they are
+//   struct order { static constexpr const char* name = "order"; ... };                 // 4 to 240 bytes
 //   gravel_init<gravel_channel_delivery<order>>();
-//   gravel_remote_channel<order> orders(4096);                                         // elements at each PE; collective
+//   gravel_remote_channel<order> orders(4096);                                         // elements per PE; collective
 //   gravel_launch(kernel, grid, block, orders.handle());
-//   ... if (!h.at(pe).push(order{...})) ...                                            // no credits: try later, or do something else
+//   ... if (!h.at(pe).push(order{...})) ...                                            // no credit: try again later
 //   ... const auto batch = h.take(warp, 32);  ...  h.read(batch.first + rank)  ...  h.free(warp, batch);
 //
-// Credits. Of the capacity of each PE every PE has its share beforehand, and gives one of it for each element that it sends there. Who has freed
-// half a share of elements of one PE gives so many back, by one message. So what comes has room; only for a moment, while room that was
-// given back is not seen yet, the handler may find none, and sends the element to its own PE again.
+// Credits. Each PE has a share of the capacity of each PE, and spends one credit for each element that it sends there.
+// When half a share of elements of one PE have been freed, these credits go back in one message. So there is room for
+// each element that arrives. Only for a moment, while freed room is not visible yet, the handler may find none; it then
+// sends the element to its own PE again.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -32,7 +33,7 @@ struct sent_element {
 
 }  // namespace gravel::detail
 
-/// The handler that puts elements into the channel; to be given to gravel_init.
+/// The handler that puts elements into the channel. The program passes it to gravel_init.
 template <class T>
 struct gravel_channel_delivery {
   static constexpr const char* name = T::name;
@@ -44,22 +45,23 @@ struct gravel_channel_delivery {
 
 /// A remote channel for kernels: plain data, from gravel_remote_channel::handle().
 /// @scope the group, converged: lanes of a warp that make the call together
-/// @completion of push(): the element is in the channel at quiescence, mostly much earlier; of the others on return
-/// @errors threads of the group that are missing: the job ends with a message; a lack of credits or of elements is in
-///   the answer
+/// @completion push(): the element is in the channel at quiescence, mostly much earlier; other calls: on return
+/// @errors threads of the group that are missing: the job ends with a message; the answer says if there is no credit,
+///   or no element
 /// @source Channels (ISCA 2014); Gravel
 template <class T>
 struct gravel_remote_channel_handle {
   gravel_t g;
   gravel::detail::channel<gravel::detail::sent_element<T>> own;
-  uint32_t* credits;   ///< [PE] of this PE for elements at that one; symmetric
-  uint32_t* deferred;  ///< [PE] elements of that PE that have been freed here, ever
-  uint32_t share;
+  uint32_t* credits;   ///< [PE] number of elements that this PE may still send there; symmetric
+  uint32_t* deferred;  ///< [PE] number of elements from that PE that have been freed here
+  uint32_t share;      ///< credits that each PE has for each PE initially
 
+  /// The channel of one PE, for push().
   struct end {
     const gravel_remote_channel_handle& of;
     int pe;
-    /// Sends an element there. False: there is no credit.
+    /// Sends an element to that PE. False: there is no credit.
     /// @param element copied
     /// @scope lane, from divergent code
     /// @completion at quiescence, mostly much earlier
@@ -82,7 +84,7 @@ struct gravel_remote_channel_handle {
   /// @scope any
   GRAVEL_DEVICE end at(int pe) const { return {*this, pe}; }
 
-  /// Takes elements that have come to this PE, as gravel::channel::take.
+  /// Takes elements that have come to this PE, like channel::take.
   /// @param group the lanes that call
   /// @param most elements, at most
   template <class Group>
@@ -94,7 +96,7 @@ struct gravel_remote_channel_handle {
   /// @param ticket of a batch
   /// @scope lane
   GRAVEL_DEVICE T read(uint64_t ticket) const { return own.read(ticket).element; }
-  /// Gives back the slots. Credits go back, half a share at once.
+  /// Frees the slots. Credits go back to their PEs, half a share at once.
   /// @param group the lanes that took
   /// @param b what take() returned
   template <class Group>
@@ -110,8 +112,8 @@ struct gravel_remote_channel_handle {
     own.free(group, b);
     if (has && before % bulk == bulk - 1) gravel_add(g, &credits[g.my_pe], bulk, static_cast<int>(from));
   }
-  /// Gives back credits that are less than half a share.
-  /// @param pe to whom
+  /// Returns the credits of a PE that are less than half a share.
+  /// @param pe the PE whose elements were freed
   /// @scope lane; alone for that PE
   GRAVEL_DEVICE void settle(uint32_t pe) const {
     const uint32_t rest = deferred[pe] % half_share();
@@ -123,8 +125,8 @@ struct gravel_remote_channel_handle {
   GRAVEL_DEVICE uint32_t half_share() const { return share > 1 ? share / 2 : 1; }
 };
 
-/// The same channel at every PE. From gravel_init to gravel_finalize; one of a T at a time.
-/// @scope the program's host thread; collective, but for handle(), share() and credits()
+/// A channel at every PE. It exists between gravel_init and gravel_finalize; there is one of a T at a time.
+/// @scope the program's host thread; collective, except handle(), share() and credits()
 /// @completion on return
 /// @errors gravel::error
 /// @source Channels (ISCA 2014); Gravel
@@ -136,8 +138,8 @@ class gravel_remote_channel {
 
  public:
   /// Opens the channel.
-  /// @param capacity elements at each PE; at least as many as there are PEs, which all get the same share; 2^30 at most
-  /// @errors gravel::error for less, and for what does not fit into memory
+  /// @param capacity elements at each PE, from the number of PEs to 2^30; all PEs get the same share
+  /// @errors gravel::error if the capacity is out of range, or if there is not enough memory
   explicit gravel_remote_channel(uint32_t capacity) : n_pes_(static_cast<uint32_t>(gravel_n_pes())) {
     if (capacity < n_pes_ || capacity > 1u << 30)
       gravel::detail::fail_text("remote channel: a capacity of " + std::to_string(capacity) + " for " +
@@ -159,22 +161,22 @@ class gravel_remote_channel {
   /// @internal
   gravel_remote_channel(const gravel_remote_channel&) = delete;
   gravel_remote_channel& operator=(const gravel_remote_channel&) = delete;
-  /// Waits until nothing is in flight.
+  /// Waits for quiescence.
   ~gravel_remote_channel() {
     gravel_wait_quiescent();
     gravel_free(handle_.credits);
     gravel::detail::current_backend().release(memory_);
   }
 
-  /// For kernels of gravel_launch.
+  /// What kernels need: an argument for gravel_launch.
   gravel_remote_channel_handle<T> handle() const {
     gravel_remote_channel_handle<T> h = handle_;
     h.g = gravel_handle();
     return h;
   }
-  /// Elements that a PE may have at another one at once.
+  /// Number of elements that a PE may have at another PE at once.
   uint32_t share() const { return handle_.share; }
-  /// What this PE may still send, by PE.
+  /// Number of elements that this PE may still send to each PE.
   std::vector<uint32_t> credits() const {
     std::vector<uint32_t> now(n_pes_);
     gravel_copy(now.data(), handle_.credits, n_pes_ * 4);

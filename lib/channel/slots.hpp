@@ -1,30 +1,34 @@
-// Who may use which slot of a bounded buffer of elements: all-or-nothing room, tickets, and slots that come back in the
-// order of their tickets, whoever is done first. What a channel (lib/channel/channel.cuh) and the frames of a task
-// graph have in common.
+// Slots: which caller may use which slot of a bounded buffer. Channels (channel.cuh) and the frames of task graphs
+// (lib/taskgraph/frames.cuh) use it.
 //
-//   user                                                    whoever finds too little room
+// Problem. Many lanes use slots of a buffer and free them in any order. A caller needs room for all of its elements or
+// for none, and no caller may wait.
+// Solution. Taking room and drawing tickets are two steps. Room can be promised long before it is used, and it can be
+// returned unused. Slots are freed in any order; their room comes back in the order of the tickets. A caller that finds
+// too little room collects the room of freed slots itself.
+//
+//   user                                                    a caller that finds too little room
 //   if there are n: room -= n            [K1] acquire       reads how many of a chunk are done         [K3] acquire
 //   were there fewer: room += n          [K1]               (nothing is taken before all n are)
-//   ticket = tail, tail += n             [K2] acq_rel       freed = all before the chunk, and so many
+//   ticket = tail, tail += n             [K2] acq_rel       freed = all before the chunk, and those of the chunk
 //   uses the slots                                          room += what that gained                   [K1] release
 //   done count of each 32 += n           [K3] release
 //
-// Room and tickets are two steps, so that room can be promised long before it is used, and be given back unused. Nobody
-// ever waits: who finds no room is told so.
+// Room is taken by an addition, not by compare and swap: of many concurrent compare and swaps only one succeeds in each
+// round trip to memory.
 //
-// What is given back of room needs no release. `room` is only added to, so who acquires a later value acquires from all
-// who released into it before (a release sequence), and who gives back has used none of these slots: there is nothing
-// of its own to be seen.
-//
-// Room is taken without compare and swap, of which among many that try only one succeeds in the time of a round trip.
-//
-// Invariants: capacity = room + promised + (tail - freed), where promised is room that was taken and neither drawn nor
-// given back. Tickets are 64-bit and only grow. Sequence words, one for 32 tickets (a chunk), count and only grow, so
-// that a slot's next use is never mistaken for the last one (no ABA); they may wrap, as no chunk is two rounds ahead of
-// who asks. There are 31 slots more than the capacity: so no ticket is drawn in a chunk before all of that chunk's last
-// round are done, and a count is one of a single round. Those who are done are seen by those who draw: their ends were
-// added to the room by [K1], of those that took room for the tickets up to this one the last has acquired all of these,
-// and [K2] hands that on to whoever draws later tickets.
+// Invariants
+// - capacity = room + promised + (tail - freed). Promised room was taken, and has neither been drawn nor returned.
+// - Tickets are 64-bit and only grow. A sequence word counts for a chunk of 32 tickets, and only grows, so the next use
+//   of a slot is never mistaken for the last one (no ABA). A sequence word may wrap: no chunk is two rounds ahead of a
+//   caller.
+// - There are 31 slots more than the capacity. So no ticket of a chunk is drawn before all tickets of the chunk's last
+//   round are done, and a count belongs to one round.
+// - A caller that draws a ticket sees that the slot's last use is done. The end of that use was added to the room by
+//   [K1]. The caller that took the last of the room for the tickets up to this one has acquired all of these ends, and
+//   [K2] makes them visible to each caller that draws a later ticket.
+// - Returned room needs no release. `room` is only changed by additions, so an acquire of a later value acquires from
+//   all releases before it (a release sequence), and a caller that returns room has not used the slots.
 #pragma once
 #include <cstdint>
 
@@ -34,36 +38,36 @@
 
 namespace gravel::detail {
 
-/// Tickets that one sequence word counts.
+/// Number of tickets that one sequence word counts: a chunk.
 constexpr uint32_t chunk_tickets = 32;
 
-/// Words that many write, each on a line of its own. All zeros but `room` to begin with.
+/// Words that many lanes write, each on a cache line of its own. Initially all are zero except `room`.
 struct slots_words {
   alignas(128) uint64_t tail;   ///< tickets drawn so far
   alignas(128) uint32_t room;   ///< elements that may still be promised
-  alignas(128) uint64_t freed;  ///< tickets whose room has come back: of the chunk in which it lies so many are done,
-                                ///< of those before it all
+  alignas(128) uint64_t freed;  ///< all tickets below are done, and their room has come back; inside a chunk, it counts
+                                ///< how many tickets of that chunk are done
 };
 
-/// So many chunks in a row are counted whole, and of the one behind them, if it was looked at, so many tickets (more
-/// than 32: whoever asks is late).
+/// What a poll of some chunks has found.
 struct counted_chunks {
-  uint32_t full, behind;
+  uint32_t full;    ///< number of chunks in a row of which all tickets are counted
+  uint32_t behind;  ///< number of counted tickets in the next chunk, if it was polled; more than 32: the caller is late
 };
 
-/// A sequence word counts what has been done, ever, with the tickets of its 32 slots. How many of those in the round of
-/// a ticket?
+/// Sequence words: each counts the tickets of its 32 slots that have been committed (or that are done), in all rounds.
 template <class Word>
 struct sequence {
   Word* word;       ///< [chunks]
   uint32_t chunks;  ///< power of two
 
   GRAVEL_BOTH Word* of(uint64_t ticket) const { return &word[ticket / chunk_tickets & (chunks - 1)]; }
-  /// Done in all rounds before. By a shift: nvcc's division of 64 bits would be a call.
+  /// The count of all rounds before the ticket's. It uses a shift, since nvcc's 64-bit division is a function call.
   GRAVEL_BOTH Word before(uint64_t ticket) const {
     return static_cast<Word>((ticket / chunk_tickets >> lane_group::lowest(chunks)) * chunk_tickets);
   }
-  /// 0 to 32; more: the chunk is in a later round, and whoever asks is late.
+  /// Number of counted tickets in the ticket's chunk and round: 0 to 32. More: the chunk is in a later round, and the
+  /// caller is late.
   GRAVEL_BOTH uint32_t count(uint64_t ticket) const {
     return static_cast<Word>(load_acquire<scope::device>(of(ticket)) - before(ticket));
   }
@@ -71,10 +75,10 @@ struct sequence {
     fetch_add_release<scope::device>(of(ticket), static_cast<Word>(n));
   }
 
-  /// Looks at the chunk of a ticket and those behind it: a warp at 32 at once, another group at this one alone. The
-  /// leader has acquired what the others have seen. Thread scope: the group, converged.
+  /// Polls the chunk of a ticket and, if the group is a whole warp, the next 31. Afterwards the leader has acquired
+  /// what all lanes have seen. Thread scope: the group, converged.
   template <class Group>
-  GRAVEL_BOTH counted_chunks look(const Group& group, uint64_t ticket) const {
+  GRAVEL_BOTH counted_chunks poll(const Group& group, uint64_t ticket) const {
     const uint32_t polled = !group.is_whole_warp() ? 1 : chunks < 32 ? chunks : 32;
     const uint64_t first = ticket / chunk_tickets * chunk_tickets;
     uint32_t n = 0;
@@ -87,30 +91,32 @@ struct sequence {
   }
 };
 
-/// Plain data; the memory is the owner's. Thread scope: lane, where nothing else is said.
+/// The slots of one buffer: plain data, which does not own its memory. Thread scope of all calls, where nothing else is
+/// said: lane.
 template <class Word = uint32_t>
 struct slots {
   slots_words* state;
   sequence<Word> done;
   uint32_t capacity;  ///< elements, at most rows() - 31
 
-  /// The least power of two: capacities of 2^k - 31 waste nothing.
+  /// Number of chunks: the least power of two. Capacities of 2^k - 31 waste nothing.
   GRAVEL_BOTH static constexpr uint32_t chunks_for(uint32_t capacity) {
-    uint32_t below = (capacity + 2 * chunk_tickets - 2) / chunk_tickets - 1;  // whose bits under the highest are set
+    // The loop sets all bits below the highest one.
+    uint32_t below = (capacity + 2 * chunk_tickets - 2) / chunk_tickets - 1;
     for (uint32_t shift = 1; shift < 32; shift *= 2) below |= below >> shift;
     return below + 1;
   }
   GRAVEL_BOTH uint32_t rows() const { return done.chunks * chunk_tickets; }
   GRAVEL_BOTH uint32_t row(uint64_t ticket) const { return static_cast<uint32_t>(ticket) & (rows() - 1); }
 
-  /// Promises room for n elements, all or nothing.
+  /// Takes room for n elements, all or nothing.
   GRAVEL_BOTH bool take_room(uint32_t n) const {
     while (has_room(n))
       if (take_room_now(n)) return true;
     return false;
   }
-  /// The same for a group: what a warp finds to be done in 32 chunks comes back at once. Thread scope: the group,
-  /// converged.
+  /// Takes room for n elements for a group, all or nothing. A whole warp collects the room of 32 chunks at once. Thread
+  /// scope: the group, converged.
   template <class Group>
   GRAVEL_BOTH bool take_room(const Group& group, uint32_t n) const {
     enum : uint32_t { taken, others_were_faster, too_little };
@@ -125,34 +131,34 @@ struct slots {
       if (found == too_little && !refresh(group)) return false;
     }
   }
-  /// A moment later it may be otherwise.
+  /// Is there room for n elements? The answer may be out of date at once.
   GRAVEL_BOTH bool has_room(uint32_t n) const {
     return n == 0 || is_enough(load_relaxed<scope::device>(&state->room), n) ||
            (refresh() && is_enough(load_relaxed<scope::device>(&state->room), n));
   }
-  /// After has_room(n). False: others were faster.
+  /// Takes room for n elements, without collecting any: after has_room(n). False: another caller was faster.
   GRAVEL_BOTH bool take_room_now(uint32_t n) const {
     if (n == 0 || is_enough(fetch_add_acquire<scope::device>(&state->room, 0u - n), n)) return true;  // [K1]
     return_room(n);
     return false;
   }
-  /// Unused room goes back.
+  /// Returns room that was taken and not drawn.
   GRAVEL_BOTH void return_room(uint32_t n) const {
     if (n) fetch_add<scope::device>(&state->room, n);  // [K1]
   }
-  /// The first of n tickets, for which room has been taken.
+  /// Draws n tickets, for which room has been taken. Returns the first.
   GRAVEL_BOTH uint64_t draw(uint32_t n) const {
     return fetch_add_acq_rel<scope::device>(&state->tail, uint64_t{n});
   }  // [K2]
-  /// The slots of these tickets, which lie in one chunk, are not used any more.
+  /// Frees the slots of n tickets, which lie in one chunk.
   GRAVEL_BOTH void free(uint64_t ticket, uint32_t n) const { done.add(ticket, n); }  // [K3]
 
-  /// Room is below 0 while one who was too late has not yet given back what he took.
+  /// `room` is below 0 while a caller that found too little has not yet returned what it took.
   GRAVEL_BOTH static bool is_enough(uint32_t room, uint32_t n) {
     return static_cast<int32_t>(room) >= static_cast<int32_t>(n);
   }
 
-  /// Collects room from tickets that are done. True if there is more now, or somebody else is about to say so.
+  /// Collects the room of tickets that are done. True: there is more room now, or another caller is about to add it.
   GRAVEL_BOTH bool refresh() const {
     bool more = false;
     for (uint64_t freed = load_relaxed<scope::device>(&state->freed);;) {
@@ -162,16 +168,16 @@ struct slots {
       more = true;
     }
   }
-  /// The same, of as many chunks as the group looks at. Thread scope: the group, converged.
+  /// Collects room for a group, of as many chunks as the group polls. Thread scope: the group, converged.
   template <class Group>
   GRAVEL_BOTH bool refresh(const Group& group) const {
     const uint64_t freed = group.from_leader(load_relaxed<scope::device>(&state->freed));
-    const counted_chunks seen = done.look(group, freed);  // [K3]
+    const counted_chunks seen = done.poll(group, freed);  // [K3]
     return group.from_leader(static_cast<uint32_t>(group.is_leader() && collect(freed, seen))) != 0;
   }
 
  private:
-  /// False: nothing more is done than was known.
+  /// Adds the room of the tickets from `freed` on that are done. False: there are none.
   GRAVEL_BOTH bool collect(uint64_t freed, const counted_chunks& seen) const {
     const uint64_t whole = freed / chunk_tickets * chunk_tickets + uint64_t{seen.full} * chunk_tickets;
     const uint64_t to = whole + (seen.behind < chunk_tickets ? seen.behind : chunk_tickets);

@@ -118,7 +118,7 @@ class gravel_shared_task_graph
     state_.g = gravel_handle();
     state_.words = reinterpret_cast<gravel::detail::shared_words*>(take(own, sizeof(gravel::detail::shared_words)));
     state_.credits = reinterpret_cast<uint32_t*>(take(own, n_pes_ * 4));
-    state_.waiting = reinterpret_cast<gravel::detail::travelling_task<Root>*>(
+    state_.pending = reinterpret_cast<gravel::detail::travelling_task<Root>*>(
         take(own, how_.guests * sizeof(gravel::detail::travelling_task<Root>)));
     state_.tasks =
         tasks::in(take(symmetric, tasks::symmetric_bytes(n_pes_)), take(own, tasks::own_bytes(n_pes_)), n_pes_);
@@ -184,7 +184,7 @@ class gravel_shared_task_graph
   }
   /// Credits are where they were in the beginning, and nobody's tasks are here.
   std::string what_is_left(const gravel::detail::shared_words& own) const {
-    if (own.exported || own.waiting || own.imported) return "task graph: a task of another PE was not finished";
+    if (own.exported || own.pending || own.imported) return "task graph: a task of another PE was not finished";
     std::vector<uint32_t> now(n_pes_);
     gravel_copy(now.data(), state_.credits, n_pes_ * 4);
     for (uint32_t pe = 0; pe < n_pes_; ++pe)

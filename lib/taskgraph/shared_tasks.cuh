@@ -1,35 +1,42 @@
-// Tasks of one type that travel: from a PE that has some to one that asks, and their results back. A warp of each PE,
-// in a kernel of its own beside the workers, exchanges transfers with the other PEs (lib/taskgraph/transfers.cuh) until
-// nothing is left anywhere. Workers know nothing of it: to them it is one who pushes.
+// Receiver-initiated work sharing between PEs: an idle PE requests tasks of the other PEs.
+//
+// Problem. Some PEs have many tasks and others have none.
+// Solution. A PE with an idle block grants each other PE a credit for one transfer of tasks (transfers.cuh). A PE that
+// has tasks and a credit exports half of those of its least depth that has two. The importing PE runs them, and sends
+// the results back in transfers. On each PE one warp does all of this, in a kernel of its own beside the workers, until
+// no task is left at any PE. To the workers it is one more producer of tasks.
 //
 //   PE p                                                    PE q
-//                                                           some block finds nothing to do: has_requested tasks of the
-//                                                           others, once
-//   is invited: takes tasks of the least depth,
-//   exported += n, credits -= n, live -= n; a transfer of tasks   as soon as there is room into the graph, behind a
-//   frame of `returned`
-//                                                           in place of the task's own return
-//                                                           that frame has its input: into p's outbox, from there a
-//                                                           transfer of results
+//                                                           some block is idle: requests tasks of the other PEs, once
+//   has a credit: takes tasks of the least depth,
+//   exported += n, credits -= n, live -= n; sends them      as soon as there is room: puts each task into the graph,
+//                                                           behind a frame of `returned`, to which the task returns
+//                                                           when that frame has its input: the result goes into p's
+//                                                           outbox, and leaves with the next transfer of results
 //   adds the results where they belong (live grows),
-//   credits += n, exported -= n; has_requested results again
+//   credits += n, exported -= n; requests results again
 //
-// Credits. p may have capacity / PEs tasks at q at once, from when it sends one until it has taken the result. So at q
-// all that others have there is at most the capacity, and what waits there for p has room in p's outbox: nobody waits
-// for another PE but for its result.
+// Words. Exported tasks belong to this PE and run at another one. Imported tasks belong to another PE and are in the
+// graph here. Pending tasks have arrived from another PE and have found no room in the graph yet. A request is
+// outstanding until its transfer has arrived.
 //
-// Frames. A frame that waits for a task elsewhere is one for which no room comes back, and neither does it for those
-// begun behind it, until the result is here. Such a task holds at most one frame of each depth, its ancestors'. So
-// there are as many more frames as tasks may be exported, and what was said of admission holds without them. What has
-// no room waits for tasks of greater depth, at whichever PE, and the deepest need no frames: so there is always
-// something that can go on. A task that has come waits for room at its own depth, which others of this depth have that
-// are in the graph already; those that wait have no order, so none is held up by another.
+// Invariants
+// - Credits for tasks. p may have capacity / PEs tasks at q at once: from the time when it sends a task until it has
+//   taken its result. So all tasks that other PEs have at q are at most `capacity`, and p's outbox at q has room for
+//   all results. No PE waits for another PE, except for the result of a task.
+// - Frames. The frame of an exported task's parent is not free until the result is here, and so its room and the room
+//   of the frames begun behind it do not come back. Such a task keeps at most one frame of each depth, that of its
+//   ancestor. So there are as many additional frames as tasks may be exported, and admission (task_admission.cuh) holds
+//   without them. A task without room waits for tasks of greater depth, at some PE, and the deepest tasks need no
+//   frames: so some task can always run. A pending task waits for room at its own depth, which tasks of this depth have
+//   that are in the graph already. Pending tasks are not ordered, so none of them blocks another one.
+// - The end. A PE has finished when none of its own tasks is left, here or elsewhere: `live` and `exported` are 0.
+//   Imported tasks keep their own PEs from finishing. A task is counted in `exported` before `live` stops counting it,
+//   and a result is counted in `live` before `exported` stops counting its task; one warp does both, and polls `live`
+//   afterwards. When all PEs have finished, no task is left anywhere: it would descend from an own task of some PE, and
+//   that PE would not have finished.
 //
-// The end. A PE has finished when none of its own tasks is left, here or elsewhere: `live` and `exported` are 0. What
-// it has of others keeps those from finishing. What is exported is counted in `exported` before it is uncounted in
-// `live`, and a result is in `live` again before `exported` lets it go; one warp does both and then looks at `live`.
-// When all have finished nothing is left anywhere: whatever were left would come of some PE's own task, and that PE
-// would not have finished. The model is test/models/shared_tasks.pml.
+// The model is test/models/shared_tasks.pml.
 #pragma once
 #include <cstdint>
 #include <utility>
@@ -40,11 +47,14 @@
 
 namespace gravel::detail {
 
+/// A task on its way to another PE.
 template <class Root>
 struct travelling_task {
   Root task;
-  uint32_t from, depth;
+  uint32_t from;  ///< its own PE
+  uint32_t depth;
 };
+/// A result on its way to the task's own PE.
 template <class V>
 struct travelling_result {
   gravel_return<V> to;
@@ -54,18 +64,17 @@ namespace inner {
 template <class V>
 V value_returned(gravel_return<V>);
 }
-/// The type of what a task returns.
+/// The type of the result of a task.
 template <class Root>
 using result_of = decltype(inner::value_returned(std::declval<Root>().to));
 
-/// So many go at once: enough to give something to all workers of a PE, as what each of them gets grows only step by
-/// step.
+/// A transfer holds enough tasks for all workers of a PE: each worker's share grows only step by step.
 template <class Root>
 using task_transfers = transfers<travelling_task<Root>, 1024>;
 template <class Root>
 using result_transfers = transfers<travelling_result<result_of<Root>>, 256>;
 
-/// The graph's constants, and for each other PE a channel in which its results wait for the next transfer.
+/// The graph's constants, and for each other PE an outbox: a channel in which its results wait for the next transfer.
 template <class Constants, class V>
 struct shared_constants : Constants {
   char* outboxes;
@@ -75,7 +84,7 @@ struct shared_constants : Constants {
   }
 };
 
-/// The continuation of a task of another PE.
+/// The continuation of an imported task: it puts the result into the outbox of the task's own PE.
 template <class V>
 struct returned {
   static constexpr const char* name = "returned";
@@ -87,39 +96,44 @@ struct returned {
   __device__ void operator()(Here& here, const V (&x)[1]) const {
     const auto outbox = here.constants().outbox(pe);
     const lane_group at_once = lane_group::active();
-    const lane_group group = at_once.part(at_once.match(pe));  // those for the same channel
+    const lane_group group = at_once.part(at_once.match(pe));  // the lanes with the same outbox
     channel_reservation r = outbox.reserve(group, 1);
-    for (relax wait; !r.granted; wait())
-      r = outbox.reserve(group, 1);  // there is room; that it has come back may not have been seen yet
+    // There is room by the credits. It may have come back a moment ago and not be seen yet.
+    for (relax wait; !r.granted; wait()) r = outbox.reserve(group, 1);
     outbox.write(r.mine, {to, x[0]});
     outbox.commit(group, r);
   }
 };
 
+/// Counts of the exchange of one PE.
 struct shared_words {
-  uint64_t begun;                   ///< the run that is under way here
-  uint32_t exported;                ///< tasks of this PE that are elsewhere
-  uint32_t waiting;                 ///< of others, that have found no room in the graph yet
-  uint32_t imported;                ///< of others, in the graph
-  uint32_t open;                    ///< transfers of tasks that were requested for and have not come
-  uint32_t sent, taken, requested;  ///< in this run: tasks to others and from them; transfers that were requested for
-  uint32_t most;                    ///< tasks that came at once
+  uint64_t begun;        ///< the number of the run that is in progress
+  uint32_t exported;     ///< tasks of this PE that are at other PEs
+  uint32_t pending;      ///< tasks of other PEs that have found no room in the graph yet
+  uint32_t imported;     ///< tasks of other PEs in the graph
+  uint32_t outstanding;  ///< requests for tasks whose transfer has not arrived
+  // In this run.
+  uint32_t sent;       ///< tasks that were exported
+  uint32_t taken;      ///< tasks that arrived
+  uint32_t requested;  ///< requests for tasks
+  uint32_t most;       ///< largest number of tasks in one transfer that arrived
 };
 
-/// What the exchange works on; plain data. One warp touches it, but for what other PEs write.
+/// State of the exchange; plain data. One warp uses it; other PEs write only its symmetric parts.
 template <class Root>
 struct shared_state {
   gravel_t g;
   task_transfers<Root> tasks;
   result_transfers<Root> results;
   shared_words* words;
-  travelling_task<Root>* waiting;  ///< [words->waiting]
-  uint32_t* credits;               ///< [PE]
-  uint64_t *finished,
-      *stopped;  ///< [PE] the last run whose own tasks are all done there; in which a task there did something wrong;
-                 ///< symmetric
+  travelling_task<Root>* pending;  ///< [words->pending]
+  uint32_t* credits;               ///< [PE] number of tasks that may still be exported to that PE
+  uint64_t* finished;              ///< [PE] the last run in which that PE has finished; symmetric
+  uint64_t* stopped;               ///< [PE] the last run in which a task reported a fault at that PE; symmetric
 };
 
+/// The warp that exchanges tasks and results with the other PEs. Thread scope of all calls, where nothing else is said:
+/// the warp, converged.
 template <class View, class Root>
 class task_exchange {
   using V = result_of<Root>;
@@ -129,74 +143,78 @@ class task_exchange {
   GRAVEL_DEVICE task_exchange(const View& view, const shared_state<Root>& s, uint64_t run)
       : view_(view), s_(s), run_(run), warp_(lane_group::converged_warp(threadIdx.x, 32)) {}
 
+  /// Begins a run: requests results of all PEs.
   GRAVEL_DEVICE void begin() const {
     if (warp_.is_leader()) {
-      s_.words->sent = s_.words->taken = s_.words->requested = s_.words->most = 0;
+      s_.words->sent = 0;
+      s_.words->taken = 0;
+      s_.words->requested = 0;
+      s_.words->most = 0;
       store_release<scope::system>(&s_.words->begun, run_);
     }
     for_each_pe([&](uint32_t pe) { return !s_.results.has_requested(pe); },
                 [&](uint32_t pe) { s_.results.request_credit(s_.g, warp_, pe); });
   }
-  /// Looks, at all at once, and does what there is to do. False: nothing was.
+  /// One round: polls everything at once, and takes the steps that are possible. False: there were none.
   GRAVEL_DEVICE bool exchange() {
-    if (!anything()) return false;
+    if (!has_work()) return false;
     moved_ = false;
     take_results();
     take_tasks();
     send_results();
     export_tasks();
-    ask();
+    request_tasks();
     poll_end();
     return moved_ || ended_;
   }
-  /// Nothing is left at any PE, or a task has done something wrong at one. Then workers leave.
+  /// No task is left at any PE, or a task has reported a fault at one. Then the workers leave.
   GRAVEL_DEVICE bool has_ended() const { return ended_; }
   GRAVEL_DEVICE const lane_group& warp() const { return warp_; }
 
  private:
-  /// A lane for each PE, one for each depth, and the leader for this PE itself: what they read comes in one trip to
-  /// memory.
-  GRAVEL_DEVICE bool anything() const {
-    bool any = false, wanted = false, ample = false, all_finished = finished_;
+  /// Is there a step to take? A lane polls for each PE and for each depth, and the leader for this PE itself, so that
+  /// the warp waits for memory only once.
+  GRAVEL_DEVICE bool has_work() const {
+    bool any = false, may_export = false, has_tasks = false, all_finished = finished_;
     for (uint32_t pe = warp_.rank(); pe < s_.g.n_pes; pe += 32) {
       if (pe == s_.g.my_pe) continue;
-      any |= s_.results.has_come(pe) || s_.tasks.has_come(pe) || has_stopped(pe) || has_results_for(pe);
-      wanted |= wants_tasks(pe);
+      any |= s_.results.has_arrived(pe) || s_.tasks.has_arrived(pe) || has_stopped(pe) || has_results_for(pe);
+      may_export |= may_export_to(pe);
       all_finished &= has_finished(pe);
     }
     for (uint32_t depth = warp_.rank(); depth < view_.depths; depth += 32)
-      ample |= view_.template channel_of<Root>(depth).waiting() >= 2;
+      has_tasks |= view_.template channel_of<Root>(depth).waiting() >= 2;
     if (warp_.is_leader())
-      any |= is_faulty() || (!finished_ && is_done()) || s_.words->waiting != 0 ||
-             (wants() && s_.words->open != s_.g.n_pes - 1);
+      any |= is_faulty() || (!finished_ && is_done()) || s_.words->pending != 0 ||
+             (needs_tasks() && s_.words->outstanding != s_.g.n_pes - 1);
     return warp_.ballot(any) != 0 || (finished_ && warp_.ballot(!all_finished) == 0) ||
-           (warp_.ballot(wanted) != 0 && warp_.ballot(ample) != 0);
+           (warp_.ballot(may_export) != 0 && warp_.ballot(has_tasks) != 0);
   }
 
-  // ---- questions: a lane, of a PE
+  // ---- polls of another PE. Thread scope: lane.
   GRAVEL_DEVICE bool has_stopped(uint32_t pe) const { return load_acquire<scope::system>(&s_.stopped[pe]) == run_; }
   GRAVEL_DEVICE bool has_finished(uint32_t pe) const { return load_acquire<scope::system>(&s_.finished[pe]) >= run_; }
   GRAVEL_DEVICE bool has_results_for(uint32_t pe) const {
     return view_.constants.outbox(pe).waiting() != 0 && s_.results.may_send(pe);
   }
-  GRAVEL_DEVICE bool wants_tasks(uint32_t pe) const { return s_.credits[pe] != 0 && s_.tasks.may_send(pe); }
-  // ---- of this one
+  GRAVEL_DEVICE bool may_export_to(uint32_t pe) const { return s_.credits[pe] != 0 && s_.tasks.may_send(pe); }
+  // ---- polls of this PE. Thread scope: lane.
   GRAVEL_DEVICE bool is_faulty() const { return load_relaxed<scope::device>(&view_.words->fault) != 0; }
   GRAVEL_DEVICE bool is_done() const {
     return (load_acquire<scope::device>(&view_.words->live) & graph_words::live_mask) == 0 && s_.words->exported == 0;
   }
-  /// Some block finds nothing to do. Not all must be idle: by the time that something comes, more of them are.
-  GRAVEL_DEVICE bool wants() const {
-    return load_relaxed<scope::device>(&view_.words->idle_blocks) != 0 && s_.words->waiting == 0;
+  /// Some block is idle, and no task is pending. One idle block suffices: more blocks are idle when tasks arrive.
+  GRAVEL_DEVICE bool needs_tasks() const {
+    return load_relaxed<scope::device>(&view_.words->idle_blocks) != 0 && s_.words->pending == 0;
   }
 
-  /// For the other PEs of which it is true; `is` is requested by one lane, `f` called by the warp.
+  /// Calls f(pe) for each other PE for which is(pe) is true. One lane calls `is`; the warp calls `f`.
   template <class Is, class F>
   GRAVEL_DEVICE void for_each_pe(Is is, F f) const {
     for (uint32_t first = 0; first < s_.g.n_pes; first += 32) {
       const uint32_t pe = first + warp_.rank();
       uint32_t some = warp_.ballot(pe < s_.g.n_pes && pe != s_.g.my_pe && is(pe));
-      warp_.sync();  // what one lane has acquired, all have
+      warp_.sync();  // what one lane has acquired, all lanes have acquired
       for (; some != 0; some &= some - 1) f(first + lane_group::lowest(some));
     }
   }
@@ -206,8 +224,8 @@ class task_exchange {
     for_each_pe(is, [&](uint32_t) { any = true; });
     return any;
   }
-  /// The number of this run into that word of this PE, at all others.
-  GRAVEL_DEVICE void tell(uint64_t* word) const {
+  /// Writes the number of this run into this PE's word of that array, at all other PEs.
+  GRAVEL_DEVICE void notify(uint64_t* word) const {
     for_each_pe([](uint32_t) { return true; },
                 [&](uint32_t pe) {
                   gravel_put_signal_warp(s_.g, nullptr, nullptr, 0, &word[s_.g.my_pe], run_, GRAVEL_SIGNAL_SET,
@@ -216,12 +234,12 @@ class task_exchange {
   }
 
   GRAVEL_DEVICE void take_results() {
-    for_each_pe([&](uint32_t pe) { return s_.results.has_come(pe); },
+    for_each_pe([&](uint32_t pe) { return s_.results.has_arrived(pe); },
                 [&](uint32_t pe) {
-                  const auto& come = s_.results.take(warp_, pe);
-                  const uint32_t n = come.count;
+                  const auto& arrived = s_.results.take(warp_, pe);
+                  const uint32_t n = arrived.count;
                   for (uint32_t i = warp_.rank(); i < n; i += 32)
-                    bring(static_cast<typename View::types*>(nullptr), come.element[i]);
+                    deliver(static_cast<typename View::types*>(nullptr), arrived.element[i]);
                   warp_.sync();
                   s_.results.request_credit(s_.g, warp_, pe);
                   if (warp_.is_leader()) {
@@ -234,23 +252,25 @@ class task_exchange {
   }
 
   GRAVEL_DEVICE void take_tasks() {
-    for_each_pe([&](uint32_t pe) { return s_.tasks.has_come(pe); },
+    for_each_pe([&](uint32_t pe) { return s_.tasks.has_arrived(pe); },
                 [&](uint32_t pe) {
-                  const auto& come = s_.tasks.take(warp_, pe);
-                  const uint32_t n = come.count, before = warp_.from_leader(s_.words->waiting);
-                  const bool placed = place_together(come.element, n);
-                  for (uint32_t i = warp_.rank(); i < n && !placed; i += 32) s_.waiting[before + i] = come.element[i];
+                  const auto& arrived = s_.tasks.take(warp_, pe);
+                  const uint32_t n = arrived.count, before = warp_.from_leader(s_.words->pending);
+                  const bool placed = place_together(arrived.element, n);
+                  for (uint32_t i = warp_.rank(); i < n && !placed; i += 32)
+                    s_.pending[before + i] = arrived.element[i];
                   warp_.sync();
                   if (warp_.is_leader()) {
-                    (placed ? s_.words->imported : s_.words->waiting) += n;
+                    if (placed) s_.words->imported += n;
+                    else s_.words->pending += n;
                     s_.words->taken += n;
-                    --s_.words->open;
+                    --s_.words->outstanding;
                     if (n > s_.words->most) s_.words->most = n;
                   }
                   warp_.sync();
                   moved_ = true;
                 });
-    place_tasks();
+    place_pending();
   }
 
   GRAVEL_DEVICE void send_results() {
@@ -267,30 +287,35 @@ class task_exchange {
   }
 
   GRAVEL_DEVICE void export_tasks() {
-    for_each_pe([&](uint32_t pe) { return wants_tasks(pe); }, [&](uint32_t pe) { export_to(pe); });
+    for_each_pe([&](uint32_t pe) { return may_export_to(pe); }, [&](uint32_t pe) { export_to(pe); });
   }
 
-  /// Those whom it has not requested.
-  GRAVEL_DEVICE void ask() const {
-    if (warp_.from_leader(static_cast<uint32_t>(warp_.is_leader() && wants())) == 0) return;
+  /// Requests tasks of the PEs of which no request is outstanding, if this PE needs tasks.
+  GRAVEL_DEVICE void request_tasks() const {
+    if (warp_.from_leader(static_cast<uint32_t>(warp_.is_leader() && needs_tasks())) == 0) return;
     for_each_pe([&](uint32_t pe) { return !s_.tasks.has_requested(pe); },
                 [&](uint32_t pe) {
                   s_.tasks.request_credit(s_.g, warp_, pe);
                   if (warp_.is_leader()) {
-                    ++s_.words->open;
+                    ++s_.words->outstanding;
                     ++s_.words->requested;
                   }
                 });
     warp_.sync();
   }
 
+  /// Notifies the other PEs when this one has finished, or has a fault, and polls whether all have finished or one has
+  /// a fault.
   GRAVEL_DEVICE void poll_end() {
     enum : uint32_t { nothing, fault, done };
     uint32_t here = nothing;
-    if (warp_.is_leader()) here = is_faulty() ? fault : !finished_ && is_done() ? done : nothing;
+    if (warp_.is_leader()) {
+      if (is_faulty()) here = fault;
+      else if (!finished_ && is_done()) here = done;
+    }
     here = warp_.from_leader(here);
-    if (here == fault) {  // also if its own are done: it was another one's task
-      tell(s_.stopped);
+    if (here == fault) {  // also if this PE has finished: the fault may be an imported task's
+      notify(s_.stopped);
       ended_ = true;
     } else if (any_pe([&](uint32_t pe) { return has_stopped(pe); })) {
       if (warp_.is_leader()) view_.report(task_fault::elsewhere, 0, 0);
@@ -298,51 +323,52 @@ class task_exchange {
     } else {
       if (here == done) {
         finished_ = true;
-        tell(s_.finished);
+        notify(s_.finished);
       }
       ended_ = finished_ && !any_pe([&](uint32_t pe) { return !has_finished(pe); });
       if (ended_ && warp_.is_leader()) store_release<scope::device>(&view_.words->held, uint64_t{0});
     }
   }
 
-  /// Adds the result to what its task would have brought it to: a word of the host, or an input of a continuation with
-  /// values of this type.
+  /// Adds a result where its task would have delivered it: to a word of the host, or to an input of a continuation with
+  /// inputs of this type.
   template <class... C>
-  GRAVEL_DEVICE void bring(gravel_types<C...>*, const travelling_result<V>& r) const {
+  GRAVEL_DEVICE void deliver(gravel_types<C...>*, const travelling_result<V>& r) const {
     if (r.to.type() == gravel_return<V>::of_host)
       return View::template deliver_value<true>(reinterpret_cast<V*>(&view_.results[r.to.row()]), r.value);
-    (
-        [&] {
-          if constexpr (std::is_same_v<typename task_facts<C>::value, V>)
-            if (r.to.type() == View::types::template index<C>)
-              view_.template deliver_to<C, true>(r.to.row(), r.to.input(), r.value);
-        }(),
-        ...);
+    (deliver_if<C>(r.to.type() == View::types::template index<C>, r), ...);
+  }
+  template <class C>
+  GRAVEL_DEVICE void deliver_if([[maybe_unused]] bool is_type, [[maybe_unused]] const travelling_result<V>& r) const {
+    if constexpr (std::is_same_v<typename task_facts<C>::value, V>)
+      if (is_type) view_.template deliver_to<C, true>(r.to.row(), r.to.input(), r.value);
   }
 
-  GRAVEL_DEVICE void place_tasks() {
-    const uint32_t n = warp_.from_leader(s_.words->waiting);
+  /// Puts those pending tasks into the graph for which there is room now.
+  GRAVEL_DEVICE void place_pending() {
+    const uint32_t n = warp_.from_leader(s_.words->pending);
     if (n == 0) return;
     uint32_t left = 0;
     for (uint32_t first = 0; first < n; first += 32) {
       const bool has = first + warp_.rank() < n;
       travelling_task<Root> t{};
-      if (has) t = s_.waiting[first + warp_.rank()];
+      if (has) t = s_.pending[first + warp_.rank()];
       const bool stays = has && !place(t);
       warp_.sync();
       const uint32_t all = warp_.ballot(stays);
-      if (stays) s_.waiting[left + warp_.rank_in(all)] = t;
+      if (stays) s_.pending[left + warp_.rank_in(all)] = t;
       left += lane_group::popcount(all);
       warp_.sync();
     }
     if (warp_.is_leader()) {
-      s_.words->waiting = left;
+      s_.words->pending = left;
       s_.words->imported += n - left;
     }
     warp_.sync();
     moved_ |= left != n;
   }
-  /// All of a transfer, which are of one depth; or, if there is no room for all at once, none.
+  /// Puts all tasks of a transfer, which have one depth, into the graph. False: there is no room for all of them, and
+  /// none was put there.
   GRAVEL_DEVICE bool place_together(const travelling_task<Root>* t, uint32_t n) const {
     const uint32_t depth = t[0].depth;
     const auto to = view_.template channel_of<Root>(depth);
@@ -352,7 +378,7 @@ class task_exchange {
       if (warp_.is_leader()) to.return_room(n);
       return false;
     }
-    uint64_t drawn = 0;  // by lane 0 the frames, by lane 1 the places
+    uint64_t drawn = 0;  // lane 0 draws the frames, lane 1 the tickets
     if (warp_.rank() < 2) drawn = (warp_.rank() == 0 ? in.space : to.space).draw(n);
     const uint64_t frame = warp_.from_lane(drawn, 0), first = warp_.from_lane(drawn, 1);
     for (uint32_t i = warp_.rank(); i < n; i += 32) to.write(first + i, begin_proxy(in, in.space.row(frame + i), t[i]));
@@ -363,13 +389,14 @@ class task_exchange {
     if (!to.commit_and_offer(warp_, {first, first, n, true})) to.publish(warp_);
     return true;
   }
-  /// The task with a frame of `returned` in place of its own return.
+  /// Begins a frame of `returned` for a task. Returns the task, which now returns to that frame.
   GRAVEL_DEVICE Root begin_proxy(const frames<proxy>& in, uint32_t row, const travelling_task<Root>& t) const {
     in.begin(row, {t.from, t.task.to}, 1);
     Root task = t.task;
     task.to = gravel_return<V>::to(false, View::types::template index<proxy>, 0, t.depth << view_.frame_shift | row);
     return task;
   }
+  /// Puts one task into the graph. False: there is no room. Thread scope: lane.
   GRAVEL_DEVICE bool place(const travelling_task<Root>& t) const {
     const auto to = view_.template channel_of<Root>(t.depth);
     const frames<proxy> in = view_.template frames_of<proxy>(t.depth);
@@ -388,7 +415,7 @@ class task_exchange {
     return true;
   }
 
-  /// Half of the tasks of the least depth that has two.
+  /// Exports half of the tasks of the least depth that has two, up to the credits.
   GRAVEL_DEVICE void export_to(uint32_t pe) {
     uint32_t depth = view_.depths, waiting = 0;
     for (uint32_t first = 0; first < view_.depths && depth == view_.depths; first += 32) {
@@ -422,12 +449,12 @@ class task_exchange {
   const shared_state<Root>& s_;
   const uint64_t run_;
   const lane_group warp_;
-  bool moved_ = false;
-  bool finished_ = false;  ///< this PE
-  bool ended_ = false;
+  bool moved_ = false;     ///< this round has taken a step
+  bool finished_ = false;  ///< this PE has finished
+  bool ended_ = false;     ///< all PEs have finished, or a task has reported a fault
 };
 
-/// One warp, beside the workers.
+/// The kernel of the exchange: one warp, beside the workers.
 template <class View, class Root>
 __global__ void exchange_tasks(const View view, const shared_state<Root> s, uint64_t run) {
   task_exchange<View, Root> exchange(view, s, run);

@@ -347,8 +347,8 @@ class task_here {
   GRAVEL_DEVICE bool unoffered() const {
     return unoffered_ >> index<U> & 1;
   }
-  /// Have workers that wait been told of all that it spawned?
-  GRAVEL_DEVICE bool told() const { return reported_ && unoffered_ == 0; }
+  /// Have idle workers been notified of all children that it spawned?
+  GRAVEL_DEVICE bool has_reported() const { return reported_ && unoffered_ == 0; }
   template <class C>
   GRAVEL_DEVICE bool framed() const {
     return framed_ >> index<C> & 1;

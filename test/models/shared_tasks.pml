@@ -1,25 +1,28 @@
-// Tasks that travel between PEs (lib/taskgraph/shared_tasks.cuh) in transfers (lib/taskgraph/transfers.cuh): credits, results, and the end. Workers run
-// all the while. What comes of one task of another PE is a tree here, whose result goes back when nothing of it is left, here or elsewhere. A
-// tree is the number of its tasks; a task that runs may spawn one more. A transfer has one element. Of each pair of PEs a flag `invited`
-// stands for invited > sent, `come` for come > taken. How signals travel is other models' matter.
+// Work sharing between PEs (lib/taskgraph/shared_tasks.cuh) by transfers (lib/taskgraph/transfers.cuh): credits,
+// results and the end. Workers run all the while. An imported task and its descendants are a tree here. The result of a
+// tree goes back when no task of the tree is left, here or elsewhere. A tree is the number of its tasks; a task that
+// runs may spawn one more. A transfer has one element. For each pair of PEs a flag `requested` stands for granted >
+// sent, and `arrived` for arrived > taken. Other models check how signals travel.
 //
 //   step here         in the code
 //   worker            a batch; the continuation `returned`
-//   begin             task_exchange::begin: has_requested results, the first time
+//   begin             task_exchange::begin: requests results, the first time
 //   result            task_exchange::take_results
 //   task              task_exchange::take_tasks
 //   send              task_exchange::send_results
-//   give              task_exchange::export_to
-//   ask               task_exchange::ask, at any time
-//   tell, leave       task_exchange::poll_end
+//   export            task_exchange::export_to
+//   request           task_exchange::request_tasks, at any time
+//   notify, leave     task_exchange::poll_end
 //
-// Claims: a place is free when something is put there; an outbox has room for whatever comes; when a PE leaves, nothing is left anywhere, and all
-// credits are back. All PEs leave all runs: if one does not, that shows as an invalid end state.
+// Claims: a place is free when something is stored there; an outbox has room for each result; when a PE leaves, no task
+// is left anywhere, and all credits are back. All PEs leave all runs: if one does not, that shows as an invalid end
+// state.
 //
-// BROKEN=1: who has exported tasks may have finished.          BROKEN=2: nobody looks at credits.
-// BROKEN=3: a tree has a result though it has exported some.   BROKEN=4: who has finished leaves.
-// BROKEN=5: tasks are sent uninvited.                      BROKEN=6: who takes results has_requested before it has read.
-// BROKEN=7: it is not told of which run the own tasks are finished.
+// BROKEN=1: a PE with exported tasks may have finished.        BROKEN=2: credits are ignored.
+// BROKEN=3: a tree has a result though it has exported tasks.  BROKEN=4: a PE that has finished leaves.
+// BROKEN=5: tasks are sent without a request.
+// BROKEN=6: results are requested before the last ones are read.
+// BROKEN=7: the notice of the end does not say for which run it is.
 #ifndef BROKEN
 #define BROKEN 0
 #endif
@@ -30,29 +33,29 @@
 #define GUESTS 2
 #endif
 #ifndef OWN
-#define OWN 2 /* tasks of PE 0 to begin with; of the others 1 less, each, down to 0; in later runs PE 0 has 1 */
+#define OWN 2 /* tasks of PE 0 in the first run; each further PE has one less, down to 0; in later runs PE 0 has 1 */
 #endif
 #ifndef SPAWNS
 #define SPAWNS 1
 #endif
-#ifndef GIFTS
-#define GIFTS 2
+#ifndef EXPORTS
+#define EXPORTS 2
 #endif
 #ifndef RUNS
 #define RUNS 1
 #endif
-#define TREES (PES + GIFTS)
+#define TREES (PES + EXPORTS)
 #define CREDITS (GUESTS / PES)
 #define PAIR(p, q) ((p) * PES + (q))
 
 chan outbox[PES * PES] = [CREDITS] of { byte };  /* at p for q: trees at q */
 byte task_place[PES * PES], result_place[PES * PES];  /* at p from q: a tree at q; one at p */
-bool task_come[PES * PES], result_come[PES * PES];
-bool task_requested[PES * PES], result_requested[PES * PES];  /* p by q */
-bool inviting[PES * PES];  /* p has invited tasks of q, and none has come */
+bool task_arrived[PES * PES], result_arrived[PES * PES];
+bool task_requested[PES * PES], result_requested[PES * PES];  /* of p by q */
+bool outstanding[PES * PES];  /* p has requested tasks of q, and none has arrived */
 byte at[TREES], home[TREES], parent[TREES], here[TREES], away[TREES];
 bool open[TREES];
-byte trees = PES, spawned, gifts, left;
+byte trees = PES, spawned, exports, left;
 byte live[PES], exported[PES], credits[PES * PES], finished[PES * PES];
 
 #if BROKEN == 1
@@ -66,7 +69,7 @@ byte live[PES], exported[PES], credits[PES * PES], finished[PES * PES];
 #define OF_RUN(f) ((f) >= run_)
 #endif
 
-/* A tree of this PE with a task that waits. */
+/* A tree at this PE with a task that has not run. */
 #define FIND(t) \
   t = 0; \
   do \
@@ -110,85 +113,86 @@ ran:
 #define HAS_CREDIT(q) (credits[PAIR(me, q)] != 0)
 #endif
 #if BROKEN == 5
-#define MAY_GIVE(q) true
+#define MAY_SEND(q) true
 #else
-#define MAY_GIVE(q) task_requested[PAIR(me, q)]
+#define MAY_SEND(q) task_requested[PAIR(me, q)]
 #endif
 
-/* What there is to do with PE q. */
+/* The steps that concern PE q. */
 #if BROKEN == 6
 #define RESULT(q) \
-  :: (q) != me && result_come[PAIR(me, q)] -> \
+  :: (q) != me && result_arrived[PAIR(me, q)] -> \
      result_requested[PAIR(q, me)] = true; \
-     atomic { t = result_place[PAIR(me, q)]; result_come[PAIR(me, q)] = false; };
+     atomic { t = result_place[PAIR(me, q)]; result_arrived[PAIR(me, q)] = false; };
 #else
 #define RESULT(q) \
-  :: (q) != me && result_come[PAIR(me, q)] -> \
-     atomic { t = result_place[PAIR(me, q)]; result_come[PAIR(me, q)] = false; }; \
+  :: (q) != me && result_arrived[PAIR(me, q)] -> \
+     atomic { t = result_place[PAIR(me, q)]; result_arrived[PAIR(me, q)] = false; }; \
      result_requested[PAIR(q, me)] = true;
 #endif
 #define WITH(q) \
   RESULT(q) \
-     atomic { away[t]--; here[t]++; live[me]++ };  /* its continuation has come */ \
+     atomic { away[t]--; here[t]++; live[me]++ };  /* its continuation has its input */ \
      atomic { credits[PAIR(me, q)]++; exported[me]--; t = 0 } \
-  :: (q) != me && task_come[PAIR(me, q)] -> \
+  :: (q) != me && task_arrived[PAIR(me, q)] -> \
      atomic { \
        at[trees] = me; home[trees] = q; parent[trees] = task_place[PAIR(me, q)]; here[trees] = 1; open[trees] = true; \
        trees++; \
        live[me]++; \
-       task_come[PAIR(me, q)] = false; \
-       inviting[PAIR(me, q)] = false \
+       task_arrived[PAIR(me, q)] = false; \
+       outstanding[PAIR(me, q)] = false \
      } \
   :: (q) != me && nempty(outbox[PAIR(me, q)]) && result_requested[PAIR(me, q)] -> \
      atomic { \
        outbox[PAIR(me, q)]?t; \
        result_requested[PAIR(me, q)] = false; \
-       assert(!result_come[PAIR(q, me)]); \
-       result_place[PAIR(q, me)] = t; result_come[PAIR(q, me)] = true; \
+       assert(!result_arrived[PAIR(q, me)]); \
+       result_place[PAIR(q, me)] = t; result_arrived[PAIR(q, me)] = true; \
        t = 0 \
      } \
-  :: atomic { (q) != me && MAY_GIVE(q) && HAS_CREDIT(q) && live[me] > 1 && gifts < GIFTS && WAITS -> \
-       gifts++; \
+  :: atomic { (q) != me && MAY_SEND(q) && HAS_CREDIT(q) && live[me] > 1 && exports < EXPORTS && HAS_TASKS -> \
+       exports++; \
        FIND(t); \
        here[t]--; away[t]++; exported[me]++; live[me]--; \
        credits[PAIR(me, q)]-- \
      }; \
      atomic { \
        task_requested[PAIR(me, q)] = false; \
-       assert(!task_come[PAIR(q, me)]); \
-       task_place[PAIR(q, me)] = t; task_come[PAIR(q, me)] = true; \
+       assert(!task_arrived[PAIR(q, me)]); \
+       task_place[PAIR(q, me)] = t; task_arrived[PAIR(q, me)] = true; \
        t = 0 \
      } \
-  :: (q) != me && !inviting[PAIR(me, q)] -> \
-     atomic { inviting[PAIR(me, q)] = true; task_requested[PAIR(q, me)] = true }
+  :: (q) != me && !outstanding[PAIR(me, q)] -> \
+     atomic { outstanding[PAIR(me, q)] = true; task_requested[PAIR(q, me)] = true }
 
-/* At least two tasks of this PE lie in channels: a task that a worker has finished is in `live` a moment longer. */
-#define WAITS (sum_here(me) > 1)
+/* At least two tasks of this PE lie in channels. (`live` counts a finished task a moment longer.) */
+#define HAS_TASKS (sum_here(me) > 1)
 #if PES == 2
-#define sum_here(me) (SUM(0) + SUM(1) + SUM_GIFTS)
+#define sum_here(me) (SUM(0) + SUM(1) + SUM_EXPORTS)
 #else
-#define sum_here(me) (SUM(0) + SUM(1) + SUM(2) + SUM_GIFTS)
+#define sum_here(me) (SUM(0) + SUM(1) + SUM(2) + SUM_EXPORTS)
 #endif
 #define SUM(t) (at[t] == me -> here[t] : 0)
-#if GIFTS == 1
-#define SUM_GIFTS SUM(PES)
-#elif GIFTS == 2
-#define SUM_GIFTS SUM(PES) + SUM(PES + 1)
+#if EXPORTS == 1
+#define SUM_EXPORTS SUM(PES)
+#elif EXPORTS == 2
+#define SUM_EXPORTS SUM(PES) + SUM(PES + 1)
 #else
-#define SUM_GIFTS SUM(PES) + SUM(PES + 1) + SUM(PES + 2)
+#define SUM_EXPORTS SUM(PES) + SUM(PES + 1) + SUM(PES + 2)
 #endif
 
-#define ALL_FINISHED (OF_RUN(finished[PAIR(me, 0)]) && OF_RUN(finished[PAIR(me, 1)]) && OF_RUN(finished[PAIR(me, PES - 1)]))
+#define ALL_FINISHED \
+  (OF_RUN(finished[PAIR(me, 0)]) && OF_RUN(finished[PAIR(me, 1)]) && OF_RUN(finished[PAIR(me, PES - 1)]))
 
 proctype exchange(byte me) {
   byte t, i, run_ = 0;
-  bool told;
+  bool notified;
   do
   :: run_ < RUNS ->
      atomic {
-       left >= run_ * PES ->  /* the host's sum_all behind the run before */
+       left >= run_ * PES ->  /* the host's sum_all after the run before */
        run_++;
-       told = false;
+       notified = false;
        if
        :: run_ > 1 && me == 0 -> here[0]++; live[0]++
        :: else
@@ -211,18 +215,18 @@ proctype exchange(byte me) {
 #if PES == 3
      WITH(2)
 #endif
-     /* tell: one after the other */
-     :: !told && DONE(me) ->
-        told = true;
+     /* notify: one PE after the other */
+     :: !notified && DONE(me) ->
+        notified = true;
         do
         :: i == PES -> i = 0; break
         :: else -> finished[PAIR(i, me)] = run_; i++
         od
      /* leave */
 #if BROKEN == 4
-     :: told -> break
+     :: notified -> break
 #else
-     :: told && ALL_FINISHED -> break
+     :: notified && ALL_FINISHED -> break
 #endif
      od;
      skip;
@@ -233,7 +237,7 @@ proctype exchange(byte me) {
        od;
        do
        :: i == PES * PES -> i = 0; break
-       :: else -> assert(credits[i] == CREDITS && !task_come[i] && !result_come[i] && empty(outbox[i])); i++
+       :: else -> assert(credits[i] == CREDITS && !task_arrived[i] && !result_arrived[i] && empty(outbox[i])); i++
        od;
        left++
      }
