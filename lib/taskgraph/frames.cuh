@@ -1,13 +1,15 @@
-// Frames of continuations of one type in device memory: a continuation's arguments, its inputs, and how many are still
-// missing. Room for them is promised before the task starts that may need it; frames come back in the order in which
-// they were taken (lib/channel/slots.hpp), one buffer for each depth.
+// Frames: continuations of one type that wait for their inputs, in device memory. A frame holds the continuation's
+// arguments, its inputs, and how many inputs are missing.
 //
-//   task                                                  who brings an input
+// Room for a frame is promised before the task starts that may need the frame (task_admission.cuh). Frames come back in
+// the order of their tickets (lib/channel/slots.hpp). There is one buffer for each depth.
+//
+//   task                                                  a task that delivers an input
 //   a frame: writes arguments, zeroed inputs, missing     stores the input, or adds to it
 //   its children, by a channel  [K4]                      missing -= 1                        [K5] acq_rel
 //                                                         was it the last? the row is ready: into a channel [K4]
 //
-// Who brought the last input has acquired those of the others by [K5], and hands them on by [K4].
+// The lane that delivers the last input has acquired the other inputs by [K5], and makes them visible by [K4].
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -17,7 +19,7 @@
 
 namespace gravel::detail {
 
-/// Those of one depth. C: the continuation. Plain data.
+/// The frames of continuation C at one depth. Plain data.
 template <class C>
 struct frames {
   using value = typename task_facts<C>::value;
@@ -39,7 +41,7 @@ struct frames {
     return sizeof(slots_words) + line(rows / chunk_tickets * 4) + line(rows * 4) + line(columns<C>::bytes(rows)) +
            line(inputs * rows * sizeof(stored));
   }
-  /// A view of zeroed memory. room must be set to capacity once.
+  /// A view of zeroed memory. `room` must be set to `capacity` once.
   GRAVEL_BOTH static frames in(char* memory, uint32_t capacity, uint32_t rows) {
     char* const done = memory + sizeof(slots_words);
     char* const missing = done + line(rows / chunk_tickets * 4);
@@ -52,6 +54,7 @@ struct frames {
         reinterpret_cast<stored*>(input)};
   }
 
+  /// Writes a new frame, which waits for `expected` inputs.
   GRAVEL_BOTH void begin(uint32_t row, const C& continuation, uint32_t expected) const {
     arguments.store(row, continuation);
     if constexpr (inputs != 0) {
@@ -62,8 +65,8 @@ struct frames {
   }
 };
 
-/// How many frames of each depth, if nothing is said: as many as are wanted, and 4065 at least, but no more than `fits`
-/// allows; of the form 2^k - 31, which wastes nothing, and so at least 33, which is enough for any batch.
+/// Default number of frames of each depth: as many as are wanted, and at least 4065, but no more than `fits` allows. It
+/// has the form 2^k - 31, which wastes nothing. So it is at least 33, which suffices for any batch.
 template <class Fits>
 uint32_t usual_frames(uint64_t wanted, Fits fits) {
   uint32_t shift = 12;
@@ -72,17 +75,17 @@ uint32_t usual_frames(uint64_t wanted, Fits fits) {
   return (1u << shift) - 31;
 }
 
-/// A frame that waits: where its inputs go.
+/// A frame that waits for its inputs. `frame[i]` is where input i goes.
 template <class C>
 struct waiting_frame {
-  uint32_t word;  ///< of a gravel_return to input 0
+  uint32_t word;  ///< the word of a gravel_return to input 0
 
   GRAVEL_BOTH gravel_return<typename task_facts<C>::value> operator[](uint32_t input) const {
     return {word | input << gravel_return<void>::row_bits};
   }
 };
 
-/// Adds to an input: children that bring their results to the same one.
+/// Adds a result to an input to which several children deliver.
 template <class V>
 GRAVEL_DEVICE void add_to_input(V* input, V value) {
   if constexpr (std::is_same_v<V, int64_t>) atomicAdd(reinterpret_cast<uint64_t*>(input), static_cast<uint64_t>(value));

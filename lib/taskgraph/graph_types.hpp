@@ -1,11 +1,12 @@
-// What a task graph knows of its types at compile time. A task is an object: its members are its arguments, its call operator is what it
-// does. A continuation is one, too; it waits in a frame until its inputs have come (Cilk's sync; paper 002, section 5).
+// The types of a task graph, and what is known of them at compile time. A task is an object: its members are its
+// arguments, and its call operator is its work. A continuation is a task that waits in a frame until its inputs have
+// come (Cilk's sync; Channels, ISCA 2014, section 5).
 //
 //   struct T {                                         struct C {
 //     static constexpr const char* name;                 static constexpr const char* name;
 //     static constexpr uint32_t spawns;   at most        static constexpr uint32_t inputs;    0 to 8
-//     using children = gravel_types<...>; of these       using value = V;                     of each input; void if there are none
-//     using continuations = gravel_types<...>;           (spawns, children, continuations as for a task; none if nothing is said)
+//     using children = gravel_types<...>; of these       using value = V;     type of each input; void: no value
+//     using continuations = gravel_types<...>;           (spawns, children, continuations as in a task)
 //     uint32_t level() const;                            template <class Here>
 //     static constexpr uint32_t lanes;    1 or 32        __device__ void operator()(Here&, const V (&x)[inputs]) const;
 //     static constexpr bool comes_last;                  };
@@ -13,7 +14,8 @@
 //     __device__ void operator()(Here&) const;
 //   };
 //
-// Left out: children is the type itself, continuations none, level() the depth that is left, lanes 1, comes_last false.
+// Defaults: children is the type itself, or none for a type without spawns; continuations none; level() the number of
+// depths that are left; lanes 1; comes_last false.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -36,16 +38,16 @@ struct gravel_types {
   }();
 };
 
-/// Where a result goes: an input of a frame, or a word that the host reads. A value: tasks hand it on to those that
-/// they spawn.
+/// Where a result goes: an input of a frame, or a word that the host reads. It is plain data, which tasks pass to their
+/// children.
 /// @scope any
 /// @completion on return
 /// @errors none
 /// @source Channels (ISCA 2014), section 5
 template <class V>
 struct gravel_return {
-  // Bit 31: the frame lies in the worker's shared memory; 30 to 28: its type (7: a word of the host); 27 to 25: which
-  // input; the row.
+  // Bit 31: the frame lies in the worker's shared memory. Bits 30 to 28: its type (7: a word of the host). Bits 27 to
+  // 25: the number of the input. Bits 24 to 0: the row.
   uint32_t word;
 
   static constexpr uint32_t local_bit = 1u << 31, of_host = 7, row_bits = 25;
@@ -65,7 +67,7 @@ struct gravel_return {
 
 namespace gravel::detail {
 
-/// What can go wrong in a task; it is told on the host.
+/// What a task can do wrong. The first fault of a run is reported to the host.
 enum class task_fault : uint32_t {
   none,
   too_many_spawns,
@@ -132,9 +134,9 @@ struct value_of<C> {
 template <class T>
 struct task_facts {
   static constexpr bool is_continuation = inner::is_continuation<T>;
-  static constexpr uint32_t spawns = inner::spawns_of<T>;  ///< children of one task at most
-  static constexpr uint32_t lanes = inner::lanes_of<T>;    ///< that run one task
-  static constexpr uint32_t batch = 32 / lanes;            ///< tasks that a warp runs at once
+  static constexpr uint32_t spawns = inner::spawns_of<T>;  ///< largest number of children of one task
+  static constexpr uint32_t lanes = inner::lanes_of<T>;    ///< lanes that run one task
+  static constexpr uint32_t batch = 32 / lanes;            ///< number of tasks that a warp runs at once
   using children = typename inner::children_of<T>::type;
   using continuations = typename inner::continuations_of<T>::type;
   using value = typename inner::value_of<T>::type;
@@ -142,9 +144,10 @@ struct task_facts {
     if constexpr (is_continuation) return uint32_t{T::inputs};
     else return 0u;
   }();
-  /// Behind all tasks of other types, and of them those of the least depth first; else the deepest come first.
+  /// Tasks of this type run after all tasks of other types, those of the least depth first. (Other tasks: the deepest
+  /// first.)
   static constexpr bool comes_last = inner::comes_last<T>;
-  /// May it run out of a worker's shared memory?
+  /// May tasks of this type lie in a worker's shared memory?
   static constexpr bool may_be_local = lanes == 1 && !(is_continuation && (spawns != 0 || continuations::count != 0));
 
   static_assert(std::is_trivially_copyable_v<T>, "a task is copied as it is");

@@ -1,16 +1,19 @@
-// The channel in front of a worker: tasks and frames in shared memory, which one warp alone fills and empties. Tasks
-// lie there by level, of which a task spawns only into lower ones; so depth-first order bounds what is needed, and what
-// began here ends here: its results never leave through device memory. This is the hierarchy that the paper leaves open
-// (section 9): most tasks of a fine recursion never reach L2.
+// Local store: tasks and frames in the shared memory of one warp, which that warp alone fills and empties.
 //
-// Room. A batch of level l starts only if no lower level is full, that is, has 32 tasks or more, and 32 * l frames of
-// each type are free. So each lower level has room for 32 times what a task may spawn, which is 32 places less than
-// there are. Full batches go first, from the lowest level up; if one of level l may not start for want of frames, none
-// above it may. The lowest level in which there are tasks always may: as the last batch of its level or a higher one
-// found 32 * l frames, of which all are free again that its descendants took, so many are free. So nothing here can
-// block.
+// Problem. Most tasks of a fine recursion are small. A trip through a channel in device memory costs more than their
+// work.
+// Solution. A worker keeps tasks in its shared memory, by level. A task spawns only into lower levels, so a depth-first
+// order bounds the memory. A tree that begins here ends here: its results never go through device memory. (The paper,
+// Channels, ISCA 2014, section 9, leaves this hierarchy open.)
 //
-// Only the lanes of one warp touch it, with __syncwarp between batches: no order but that.
+// Room. A batch of level l starts only if no lower level is full, which means that it has 32 tasks or more, and if 32 *
+// l frames of each type are free. A level has 32 places more than a batch may spawn, so each lower level has room for
+// all children of the batch. Full batches run first, from the lowest level up. If a batch of level l may not start for
+// lack of frames, none of a higher level may.
+// Invariant: the lowest level with tasks may always start. The last batch of its level or of a higher one found 32 * l
+// frames free, and those that its descendants took are free again. So a worker never blocks here.
+//
+// Only lanes of one warp use the store, with __syncwarp between batches, so it needs no other memory order.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -24,7 +27,7 @@
 
 namespace gravel::detail {
 
-/// Tasks of one type: stacks, one for each level.
+/// Tasks of one type: a stack for each level.
 template <class T, uint32_t ROOM>
 struct local_tasks {
   uint32_t* count;  ///< [32]
@@ -34,7 +37,7 @@ struct local_tasks {
   GRAVEL_DEVICE columns<T> at(uint32_t level) const { return {words + level * level_words, ROOM}; }
 };
 
-/// Frames of one continuation, 32 for each level: `free` and `ready` are stacks of rows.
+/// Frames of one continuation, 32 for each level. `free` and `ready` are stacks of rows.
 template <class C>
 struct local_frames {
   using stored = typename frames<C>::stored;
@@ -61,7 +64,7 @@ struct local_frames {
   }
 };
 
-/// A place in a stack of `room`: on the CPU backend it is looked at whether the rules above have been kept.
+/// A place in a stack of `room` places. The CPU backend checks that the rules above were kept.
 GRAVEL_DEVICE uint32_t checked_place(uint32_t place, [[maybe_unused]] uint32_t room) {
 #if !GRAVEL_CUDA
   if (place >= room) fail_text("task graph: a worker's shared memory has no place " + std::to_string(place));
@@ -69,8 +72,7 @@ GRAVEL_DEVICE uint32_t checked_place(uint32_t place, [[maybe_unused]] uint32_t r
   return place;
 }
 
-/// A continuation for which no task of the graph waits: frames of it are begun elsewhere, and never lie in shared
-/// memory.
+/// A continuation that no task of the graph begins. Its frames never lie in shared memory.
 struct no_local_frames {
   static constexpr uint32_t level_words = 0;
 };
@@ -78,14 +80,14 @@ struct no_local_frames {
 template <class Types>
 struct local_store;
 
-/// All of one warp: a view of `levels` levels in its part of the block's shared memory.
+/// The store of one warp: a view of `levels` levels in its part of the block's shared memory.
 template <class... T>
 struct local_store<gravel_types<T...>> {
-  static constexpr uint32_t most_levels = 32;  ///< a lane looks at each
+  static constexpr uint32_t most_levels = 32;  ///< one lane polls each level
   static constexpr uint32_t most_spawns = std::max({task_facts<T>::spawns...});
   static constexpr bool possible = (task_facts<T>::may_be_local && ...);
   static constexpr uint32_t room =
-      32 * (most_spawns ? most_spawns + 1 : 2);  ///< in each level: of a batch, and a batch besides
+      32 * (most_spawns ? most_spawns + 1 : 2);  ///< places in each level: for the children of a batch, and 32 more
   template <class U>
   static constexpr bool has_frames = task_facts<U>::is_continuation &&
                                      (task_facts<T>::continuations::template has<U> || ...);
@@ -109,7 +111,7 @@ struct local_store<gravel_types<T...>> {
     else return {head, words};
   }
 
-  /// Thread scope: the warp, converged.
+  /// Makes the store empty. Thread scope: the warp, converged.
   GRAVEL_DEVICE void begin(const lane_group& warp) const {
     (begin_part(warp, of<T>()), ...);
     warp.sync();

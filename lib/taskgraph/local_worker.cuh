@@ -1,5 +1,4 @@
-// What a worker does with the tasks in its shared memory (lib/taskgraph/local_store.cuh). Thread scope of all: the
-// warp.
+// Local worker: what a worker does with the tasks in its shared memory (local_store.cuh).
 #pragma once
 #include <cstdint>
 
@@ -7,6 +6,7 @@
 
 namespace gravel::detail {
 
+/// Thread scope of all calls: the warp, converged.
 template <class View>
 class local_worker {
   using types = typename View::types;
@@ -15,14 +15,15 @@ class local_worker {
   using facts = task_facts<U>;
 
  public:
-  /// `counts`: of the warp, in shared memory.
+  /// `counts`: the warp's counts, in shared memory.
   GRAVEL_DEVICE local_worker(const View& view, const store& own, work_counts<uint32_t>& counts, const lane_group& warp)
       : view_(view), store_(own), warp_(warp), counts_(counts) {
     if constexpr (store::possible)
       if (store_.levels) store_.begin(warp_);
   }
 
-  /// Takes the lane's task into shared memory, if its level is below `levels` and has room for 32 more.
+  /// Moves the lane's task into shared memory, if its level is below `levels` and has room for 32 more tasks. `has`:
+  /// the lane has a task.
   template <class T>
   GRAVEL_DEVICE bool move_in(uint32_t depth, bool has, const typename View::template element<T>& task,
                              uint32_t levels) {
@@ -36,7 +37,7 @@ class local_worker {
       }
       const auto to = store_.template of<T>();
       const bool moves = has && level < levels && to.count[level] + 32 <= store::room;
-      warp_.sync();  // all have looked
+      warp_.sync();  // all lanes have read the counts
       if (moves) to.at(level).store(checked_place(atomicAdd(&to.count[level], 1u), store::room), task);
       warp_.sync();
       deferred_ += lane_group::popcount(warp_.ballot(moves));
@@ -44,13 +45,13 @@ class local_worker {
     }
   }
 
-  /// Runs a batch of its own: a full one; or if there is none, what there is of the highest level, if that is `lowest`
-  /// or higher. False: there is none.
+  /// Runs one batch: a full one, or, if there is none, the tasks of the highest level, if that is `lowest` or higher.
+  /// False: there is no such batch.
   GRAVEL_DEVICE bool run(uint32_t lowest) {
     if constexpr (!store::possible) return false;
     else return store_.levels != 0 && run_one(static_cast<types*>(nullptr), lowest);
   }
-  /// All that came of the tasks that were taken into shared memory is done.
+  /// Stops counting as live the tasks that were moved into shared memory: they and their descendants here are done.
   GRAVEL_DEVICE void settle() {
     if (deferred_ && warp_.is_leader()) fetch_add<scope::device>(&view_.words->live, uint64_t{0} - deferred_);
     deferred_ = 0;
@@ -59,27 +60,29 @@ class local_worker {
  private:
   template <class... T>
   GRAVEL_DEVICE bool run_one(gravel_types<T...>*, uint32_t lowest) {
-    // (place in the order, type) of the full batch that comes first and of the one that is not full that comes last.
+    // The full batch that comes first, and the partial batch that comes last, in the order of priority. Each is
+    // (place in the order) * 8 + type.
     uint32_t full = none, some = 0;
     const uint32_t startable = warp_.ballot(warp_.rank() < store_.levels && (has_frames<T>() && ...));
-    (poll_word<T>(startable, lowest, &full, &some), ...);
+    (poll_type<T>(startable, lowest, &full, &some), ...);
     const uint32_t found = full != none ? full : some, type = found % 8, level = found / 8 - 1;
     if (full == none && some == 0) return false;
     ((type == types::template index<T> ? run_batch_of<T>(level) : void()), ...);
     return true;
   }
-  /// For the level of this lane: are there frames enough?
+  /// Are there enough frames for a batch of this lane's level?
   template <class T>
   GRAVEL_DEVICE bool has_frames() const {
     if constexpr (store::template has_frames<T>) return *store_.template of<T>().n_free >= warp_.rank() * 32;
     else return true;
   }
+  /// Updates *full and *some with the batches of type T. `startable`: a bit for each level.
   template <class T>
-  GRAVEL_DEVICE void poll_word(uint32_t startable, uint32_t lowest, uint32_t* full, uint32_t* some) const {
+  GRAVEL_DEVICE void poll_type(uint32_t startable, uint32_t lowest, uint32_t* full, uint32_t* some) const {
     constexpr uint32_t type = types::template index<T>;
     if constexpr (facts<T>::is_continuation && !store::template has_frames<T>) {
       return;
-    } else if constexpr (facts<T>::is_continuation) {  // before all tasks
+    } else if constexpr (facts<T>::is_continuation) {  // comes before all tasks
       const uint32_t ready = *store_.template of<T>().n_ready;
       if (ready >= 32 && type < *full) *full = 8 * 0 + type;
       if (ready != 0 && lowest == 0) *some = 8 * 64 + type;
@@ -116,7 +119,7 @@ class local_worker {
     }
   }
 
-  // ---- what the lanes of a batch did, put where it belongs by the warp as a whole
+  // ---- After a batch the whole warp stores what the lanes have spawned, begun and made ready.
 
   template <class T, class Here>
   GRAVEL_DEVICE void place_children(const Here& here) {
@@ -129,18 +132,21 @@ class local_worker {
         place_child(static_cast<typename facts<T>::children*>(nullptr), here, k);
     }
   }
-  /// The k-th of each lane: mostly all are of one type and level.
+  /// Stores child k of each lane. Mostly all of them have one type and level, and one round suffices.
   template <class... U, class Here>
   GRAVEL_DEVICE void place_child(gravel_types<U...>*, const Here& here, uint32_t k) {
     const uint32_t tag = here.child_tag(k);
     for (uint32_t left = warp_.ballot(tag != Here::none); left != 0;) {
       const uint32_t first = warp_.from_lane(tag, lane_group::lowest(left)), same = warp_.ballot(tag == first);
-      ((first % 8 == types::template index<U> ? place<U>(first / 8, tag == first, same, here.template child<U>(k))
-                                              : void()),
-       ...);
+      (place_if<U>(first % 8 == types::template index<U>, first / 8, tag == first, same, here, k), ...);
       left &= ~same;
     }
   }
+  template <class U, class Here>
+  GRAVEL_DEVICE void place_if(bool is_type, uint32_t level, bool mine, uint32_t all, const Here& here, uint32_t k) {
+    if (is_type) place<U>(level, mine, all, here.template child<U>(k));
+  }
+  /// Stores children of one type and level. `mine`: this lane has one; `all`: the lanes that have one.
   template <class U>
   GRAVEL_DEVICE void place(uint32_t level, bool mine, uint32_t all, const U& child) {
     const auto to = store_.template of<U>();
@@ -150,24 +156,26 @@ class local_worker {
     if (warp_.is_leader()) to.count[level] = count + lane_group::popcount(all);
     warp_.sync();
   }
-  /// Each of the first n lanes could have had one, from the end of `free`; those that were not used go back.
+  /// Removes the frames that the batch has begun from `free`. Lane i of the first n lanes could take row i from its
+  /// end; the rows that were not taken stay there.
   template <class T, class... C, class Here>
   GRAVEL_DEVICE void place_frames(gravel_types<C...>*, [[maybe_unused]] const Here& here, [[maybe_unused]] uint32_t n) {
-    (
-        [&] {
-          const uint32_t used = warp_.ballot(here.template framed<C>()), used_count = lane_group::popcount(used);
-          if (used_count == 0) return;
-          const auto in = store_.template of<C>();
-          const uint32_t free = *in.n_free;
-          const bool back = warp_.rank() < n && !here.template framed<C>();
-          const uint32_t row = back ? in.free[free - 1 - warp_.rank()] : 0;
-          warp_.sync();
-          if (back) in.free[free - n + warp_.rank() - warp_.rank_in(used)] = static_cast<uint16_t>(row);
-          if (warp_.is_leader()) *in.n_free = free - used_count;
-          count(&counts_.begun, used_count);
-        }(),
-        ...);
+    (place_frames_of<C>(here, n), ...);
   }
+  template <class C, class Here>
+  GRAVEL_DEVICE void place_frames_of(const Here& here, uint32_t n) {
+    const uint32_t used = warp_.ballot(here.template framed<C>()), used_count = lane_group::popcount(used);
+    if (used_count == 0) return;
+    const auto in = store_.template of<C>();
+    const uint32_t free = *in.n_free;
+    const bool back = warp_.rank() < n && !here.template framed<C>();
+    const uint32_t row = back ? in.free[free - 1 - warp_.rank()] : 0;
+    warp_.sync();
+    if (back) in.free[free - n + warp_.rank() - warp_.rank_in(used)] = static_cast<uint16_t>(row);
+    if (warp_.is_leader()) *in.n_free = free - used_count;
+    count(&counts_.begun, used_count);
+  }
+  /// Stores the frames that are ready. `ready`: row * 8 + type of this lane's, or `none`.
   template <class... C>
   GRAVEL_DEVICE void place_ready(gravel_types<C...>*, uint32_t ready) {
     (place_ready_of<C>(ready), ...);
@@ -199,7 +207,7 @@ class local_worker {
     task_here<View, C, true> here(view_, store_, 0, warp_.rank());
     if (runs) run_with_inputs<C>(here, in.arguments.load(row), [&](uint32_t i) { return in.input[i * in.rows + row]; });
     warp_.sync();
-    // Nobody takes frames meanwhile.
+    // No lane takes frames meanwhile.
     const uint32_t free = *in.n_free;
     warp_.sync();
     if (runs) in.free[free + warp_.rank()] = static_cast<uint16_t>(row);
@@ -223,7 +231,7 @@ class local_worker {
   const store store_;
   const lane_group warp_;
   work_counts<uint32_t>& counts_;
-  uint32_t deferred_ = 0;  ///< elements of channels that are here, or whose descendants are
+  uint32_t deferred_ = 0;  ///< elements of channels that were moved here and still count as live
 };
 
 }  // namespace gravel::detail

@@ -1,7 +1,7 @@
-// A task graph of all PEs together: each has the graph, workers and memory of its own, and PEs that have nothing to do get tasks of those that
-// have (lib/taskgraph/shared_tasks.cuh). Include this and `gravel.cuh`.
+// A task graph of all PEs together. Each PE has a graph, workers and memory of its own, and idle PEs get tasks of PEs
+// that have many (shared_tasks.cuh).
 //
-//   using graph = gravel_shared_task_graph<board, queens, tally>;     // constants; the type that travels; the other types
+//   using graph = gravel_shared_task_graph<board, queens, tally>;     // constants; type that travels; other types
 //   graph t(constants, options);                                      // collective
 //   if (gravel_my_pe() == 0) t.push(queens{{}, t.result<uint64_t>()});
 //   t.run();                                                          // collective
@@ -10,24 +10,25 @@
 #include "lib/taskgraph/shared_tasks.cuh"
 #include "lib/taskgraph/task_graph.cuh"
 
-/// Says the same at all PEs.
+/// What PEs exchange. The same at all PEs.
 struct gravel_shared_options {
-  /// Tasks of other PEs that may be here at once, of which each of them has its share; at least the number of PEs. All
-  /// workers should find enough in them.
+  /// Number of tasks of other PEs that may be at a PE at once; at least the number of PEs, which all have the same
+  /// share. It should suffice to occupy all workers.
   uint32_t guests = GRAVEL_CUDA ? 16384 : 1024;
 };
 
 /// What a PE did in a run.
 struct gravel_shared_counts {
-  uint64_t sent, taken;  ///< tasks, to other PEs and from them
-  uint64_t requested;    ///< transfers of tasks that it wanted of others; not all of them come
-  uint64_t most;         ///< tasks that came at once
+  uint64_t sent, taken;  ///< tasks exported to other PEs, and tasks imported from them
+  uint64_t requested;    ///< requests for tasks; not all of them are answered
+  uint64_t most;         ///< largest number of tasks in one transfer that came
 };
 
-/// `Root`: the task that travels. It has a member `to`, a gravel_return of a type of 4 or 8 bytes, and brings one
-/// result there (its whole recursion does), by give or by add. Results of tasks that have travelled are added, also to
-/// words of the host, which so must be 0 before. One host thread; from gravel_init to gravel_finalize.
-/// @scope the program's host thread; collective, but for shared()
+/// A task graph of all PEs. `Root`: the type of tasks that travel between PEs. It has a member `to`, a gravel_return of
+/// a type of 4 or 8 bytes, and its whole recursion delivers one result there, by give or by add. Results of tasks that
+/// have travelled are added, also to words of the host, which must be 0 before. A graph exists between gravel_init and
+/// gravel_finalize.
+/// @scope the program's host thread; collective, except shared()
 /// @completion on return
 /// @errors gravel::error
 /// @source Channels (ISCA 2014), section 5
@@ -43,9 +44,9 @@ class gravel_shared_task_graph
  public:
   /// Makes the graph at all PEs.
   /// @param constants what all tasks read, by here.constants()
-  /// @param options as of gravel_task_graph; `dispatch` has no effect: workers serve themselves
+  /// @param options like those of gravel_task_graph; `dispatch` has no effect: workers take batches themselves
   /// @param how what PEs exchange
-  /// @errors gravel::error as gravel_task_graph, and if there are fewer guests than PEs
+  /// @errors gravel::error like gravel_task_graph, and if there are fewer guests than PEs
   explicit gravel_shared_task_graph(const Constants& constants, gravel_task_options options = {},
                                     const gravel_shared_options& how = {})
       : base({constants, nullptr, 0}, by_workers(options), gravel_n_pes() > 1 ? how.guests : 0),
@@ -72,16 +73,16 @@ class gravel_shared_task_graph
   }
   /// Collective.
   ~gravel_shared_task_graph() {
-    gravel_barrier_all();  // what others requested for has come
+    gravel_barrier_all();  // transfers that other PEs requested have arrived
     gravel_free(symmetric_);
     gravel::detail::current_backend().release(own_);
   }
 
-  /// Runs until no task is left at any PE. Collective. Throws gravel::error at all PEs for what a task did wrong at
-  /// one; then nothing is left but what tasks had brought to words of the host.
+  /// Runs until no task is left at any PE. Collective. Throws gravel::error at all PEs if a task at one PE has a fault;
+  /// then all tasks are dropped, and words of the host keep what was delivered to them.
   void run() {
     if (n_pes_ == 1) return base::run();
-    base::prepare(1);  // as if the host pushed on: workers stay until the exchange lets them go
+    base::prepare(1);  // as if the host still pushed: workers stay until the exchange has ended
     start_exchange();
     base::run_workers(~0u);
     gravel_stream_synchronize(base::push_stream_);
@@ -105,7 +106,7 @@ class gravel_shared_task_graph
   }
   uint32_t credits() const { return how_.guests / n_pes_; }
 
-  /// Nothing is under way between PEs.
+  /// Sets up the memory of the exchange. No transfer is in flight.
   void open_shared() {
     gravel::detail::current_backend().zero(own_, own_bytes_);
     gravel::detail::current_backend().zero(symmetric_, symmetric_bytes_);
@@ -135,14 +136,15 @@ class gravel_shared_task_graph
       gravel_copy(&constants.outbox(pe).state().room, &constants.credits, sizeof(uint32_t));
   }
 
-  /// Before the exchange runs: there may be room for the local memory of another kernel only when none does. They have
-  /// nothing to do, and end.
+  /// Runs the workers once without tasks, before the exchange runs: the driver may have to allocate local memory for a
+  /// new kernel, which it can do only while no other kernel runs.
   void load_workers() {
     base::run_workers(0);
     gravel_stream_synchronize(base::run_stream_);
   }
-  /// Returns when its kernel runs, so that workers may fill the GPU. Where all memory of other PEs is mapped here it
-  /// stores there, and no resolver need take multiprocessors from the workers.
+  /// Starts the kernel of the exchange. Returns when it runs, so that workers may fill the rest of the GPU. If the
+  /// memory of all other PEs is mapped here, the exchange stores there directly, and no resolver takes multiprocessors
+  /// from workers.
   void start_exchange() {
     ++run_;
     const gravel_launch_config how{.grid = 1, .block = 32, .stream = base::push_stream_};
@@ -177,12 +179,12 @@ class gravel_shared_task_graph
       wrong = e.what();
     }
     if (gravel_sum_all(uint64_t{!wrong.empty()}) == 0) return;
-    gravel_barrier_all();  // what was under way has come
+    gravel_barrier_all();  // transfers in flight have arrived
     open_shared();
     gravel_barrier_all();
-    gravel::detail::fail_text(wrong.empty() ? "task graph: another PE tells what is wrong" : wrong);
+    gravel::detail::fail_text(wrong.empty() ? "task graph: another PE reports what is wrong" : wrong);
   }
-  /// Credits are where they were in the beginning, and nobody's tasks are here.
+  /// An error text if a credit was lost, or if a task of another PE is still here.
   std::string what_is_left(const gravel::detail::shared_words& own) const {
     if (own.exported || own.pending || own.imported) return "task graph: a task of another PE was not finished";
     std::vector<uint32_t> now(n_pes_);
@@ -199,7 +201,7 @@ class gravel_shared_task_graph
   uint64_t own_bytes_ = 0, symmetric_bytes_ = 0;
   char *own_ = nullptr, *symmetric_ = nullptr;
   gravel::detail::shared_state<Root> state_{};
-  bool direct_ = false;  ///< the memory of all others is mapped here
+  bool direct_ = false;  ///< the memory of all other PEs is mapped here
   uint64_t run_ = 0;     ///< the same at all PEs
   gravel_shared_counts shared_{};
 };

@@ -1,6 +1,6 @@
-// Task graphs: fine-grain tasks that spawn tasks and wait for their results, gathered into batches on the GPU (paper
-// 002, "channel-flow graphs" and Cilk's spawn and sync). Include this and `gravel.cuh`; docs/channels.md tells how to
-// split a function. For one PE: tasks run on its device, and send no messages.
+// Task graphs: fine-grain tasks that spawn tasks and wait for their results, gathered into batches on the GPU
+// (Channels, ISCA 2014, "channel-flow graphs"; Cilk's spawn and sync). A graph belongs to one PE: its tasks run on that
+// PE's device and send no messages. docs/channels.md says how to split a function into tasks.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -17,38 +17,42 @@
 #include "lib/base/error.hpp"
 #include "lib/taskgraph/task_kernels.cuh"
 
-/// Who decides which batch runs next.
+/// Which party decides which batch runs next.
 enum class gravel_dispatch {
-  workers,     ///< a kernel that stays until the end, and whose warps serve themselves
-  schedulers,  ///< the same, but some warps look at the channels and hand batches to the others
-  host,        ///< the host, which launches a kernel for each round of batches and looks again
+  workers,     ///< workers: warps of a kernel that stays until the end, which take batches themselves
+  schedulers,  ///< some warps of that kernel poll the channels and hand batches to the others
+  host,        ///< the host, which launches a kernel for each round of batches
 };
 
+/// Sizes of a task graph, and how its tasks are dispatched.
 struct gravel_task_options {
-  uint32_t max_depth = 63;   ///< of a task, where those that the host pushes have depth 0
+  uint32_t max_depth = 63;   ///< greatest depth of a task; tasks that the host pushes have depth 0
   uint32_t capacity = 4065;  ///< elements of the channel of each type and depth; 2^k - 31 wastes nothing
-  uint32_t frames = 0;   ///< continuations of each type and depth that wait; 0: by the number of workers, see frames()
-  uint32_t width = 32;   ///< a channel with so many elements is looked at first
-  uint32_t results = 1;  ///< words for the host
-  uint32_t local_levels = ~0u;     ///< tasks of levels below run in shared memory, as far as there is room; 0: none
-  uint32_t blocks = 0, warps = 0;  ///< of a block; 0: as many as the device runs at once, in few blocks
+  uint32_t frames = 0;       ///< continuations of each type and depth that can wait; 0: see gravel_task_graph::frames()
+  uint32_t width = 32;       ///< channels with this many elements are polled first
+  uint32_t results = 1;      ///< number of words for results that the host reads
+  uint32_t local_levels = ~0u;  ///< tasks of lower levels run in shared memory, as far as there is room; 0: none
+  uint32_t blocks = 0,
+           warps = 0;  ///< blocks, and warps of a block; 0: as many as the device runs at once, in few blocks
   gravel_dispatch dispatch = gravel_dispatch::workers;
-  uint32_t schedulers = 4;  ///< warps, with that dispatcher
+  uint32_t schedulers = 4;  ///< number of scheduler warps, for gravel_dispatch::schedulers
 };
 
-/// What a run did. A batch is what a warp runs at once.
+/// What a run did. A batch is the tasks that a warp runs at once.
 struct gravel_task_counts {
-  uint64_t tasks, batches;              ///< continuations included
-  uint64_t local_tasks, local_batches;  ///< those of them that never left shared memory
+  uint64_t tasks, batches;              ///< all of them, with continuations
+  uint64_t local_tasks, local_batches;  ///< those that ran out of shared memory
   uint64_t continuations;
   uint64_t refusals;    ///< batches that did not start because a channel had no room
-  uint64_t handed_out;  ///< batches that a scheduler gave to another worker
+  uint64_t handed_out;  ///< batches that a scheduler has handed to a worker
 };
 
+/// The constants of a graph that has none.
 struct gravel_no_constants {};
 
-/// Channels, frames and kernels of the task types T (lib/taskgraph/graph_types.hpp). `Constants`: what all tasks read,
-/// by here.constants(). Memory is taken at once. One host thread; from gravel_init to gravel_finalize; not collective.
+/// A task graph of the task types T (lib/taskgraph/graph_types.hpp): its channels, frames and kernels. `Constants`:
+/// what all tasks read, by here.constants(). The constructor allocates all memory. A graph exists between gravel_init
+/// and gravel_finalize.
 /// @scope the program's host thread of one PE; not collective
 /// @completion on return
 /// @errors gravel::error
@@ -71,16 +75,15 @@ class gravel_task_graph {
   gravel_task_graph(const gravel_task_graph&) = delete;
   gravel_task_graph& operator=(const gravel_task_graph&) = delete;
   ~gravel_task_graph() {
-    if (running_) let_go();  // start() without wait(): the run ends, and nobody hears how
+    if (running_) let_go();  // start() without wait(): the run ends, and its faults are not reported
     gravel_stream_synchronize(run_stream_);
     gravel_stream_destroy(push_stream_);
     gravel_stream_destroy(run_stream_);
     gravel::detail::release_device_memory(memory_);
   }
 
-  /// Continuations of each type and depth that can wait. If nothing was said: two for each task that workers run at
-  /// once, and 4065 at least, as far as the limit of all depths together and a sixteenth of the memory that is free
-  /// allow.
+  /// Number of continuations of each type and depth that can wait. Default: two for each task that workers run at once,
+  /// and at least 4065, as far as the limit of all depths together and a sixteenth of the free memory allow.
   uint32_t frames() const { return options_.frames; }
   /// Bytes of device memory.
   uint64_t bytes() const { return bytes_; }
@@ -89,7 +92,7 @@ class gravel_task_graph {
   /// Levels that run in shared memory.
   uint32_t local_levels() const { return view_.local_levels; }
 
-  /// Word i of those that the host reads: where a task's result may go.
+  /// Word i of the results that the host reads: a task may deliver its result there.
   /// @param i below gravel_task_options::results
   template <class V>
   gravel_return<V> result(uint32_t i = 0) const {
@@ -97,7 +100,7 @@ class gravel_task_graph {
       gravel::detail::fail_text("task graph: result " + std::to_string(i) + " of " + std::to_string(options_.results));
     return gravel_return<V>::to(false, gravel_return<V>::of_host, 0, i);
   }
-  /// The value of such a word, after a run. They are 0 in the beginning, and stay from run to run.
+  /// The value of a result word, after a run. Result words are 0 initially, and stay from run to run.
   /// @param of from result()
   template <class V>
   V value(gravel_return<V> of) const {
@@ -105,7 +108,7 @@ class gravel_task_graph {
     gravel_copy(&v, &view_.results[of.row()], sizeof(v));
     return v;
   }
-  /// Sets such a word, before a run.
+  /// Sets a result word, before a run.
   /// @param of from result()
   /// @param v its value
   template <class V>
@@ -113,10 +116,10 @@ class gravel_task_graph {
     gravel_copy(&view_.results[of.row()], &v, sizeof(v));
   }
 
-  /// Pushes tasks of depth 0, before a run or while it is under way.
+  /// Pushes tasks of depth 0, before a run or during one.
   /// @param tasks copied
-  /// @errors before a run gravel::error, with none pushed, if the channel has no room for them. While it is under way
-  ///   it returns early if a task has done something wrong, which wait() then reports
+  /// @errors before a run: gravel::error if the channel has no room for all of them; then none is pushed. During a run:
+  ///   it returns early if a task has a fault, which wait() then reports
   template <class U>
   void push(const std::vector<U>& tasks) {
     static_assert(types::template has<U> && !facts<U>::is_continuation, "not a task of this graph");
@@ -129,7 +132,7 @@ class gravel_task_graph {
       uint32_t pushed = 0;
       gravel_copy(&pushed, staging_, sizeof(pushed));
       done += pushed;
-      if (pushed < n && has_fault()) return;  // nobody makes room any more; wait() says why
+      if (pushed < n && has_fault()) return;  // no worker makes room any more; wait() says why
       if (pushed < n) std::this_thread::yield();
     }
   }
@@ -141,12 +144,12 @@ class gravel_task_graph {
   }
 
   /// Runs until no task is left.
-  /// @errors gravel::error for what a task did wrong; then nothing is left of it, and results are what they were
+  /// @errors gravel::error if a task has a fault; then all tasks are dropped, and results are what they were
   void run() {
     begin(0);
     finish();
   }
-  /// Starts a run: the first half of run(). The host may push until it calls wait(). Not with the host as dispatcher.
+  /// Starts a run: the first half of run(). The host may push until it calls wait(). Only for gravel_dispatch::workers.
   void start() {
     if (options_.dispatch != gravel_dispatch::workers)
       gravel::detail::fail_text(
@@ -163,7 +166,7 @@ class gravel_task_graph {
   const gravel_task_counts& counts() const { return counts_; }
 
  protected:
-  /// `exported`: frames besides, for those that wait for other PEs.
+  /// `exported`: number of additional frames, for tasks that wait for other PEs.
   gravel_task_graph(const Constants& constants, const gravel_task_options& options, uint32_t exported)
       : options_(options) {
     check();
@@ -200,8 +203,8 @@ class gravel_task_graph {
     push_stream_ = gravel_stream_create();
   }
 
-  /// Nobody else fills the channel, so what finds room is known. Nobody waits for the kernel: the run is behind it in
-  /// its stream.
+  /// Only the host fills the channel now, so it knows how many tasks find room. The host does not wait for the kernel:
+  /// the run comes after it in the same stream.
   template <class U>
   void push_before_run(const std::vector<U>& tasks) {
     uint64_t& pushed = pushed_[types::template index<U>];
@@ -212,12 +215,12 @@ class gravel_task_graph {
     if (tasks.size() == 1) return push_some(&tasks[0], 1, true, run_stream_);
     constexpr uint64_t most = staging_bytes / sizeof(U);
     for (uint64_t done = 0; done < tasks.size(); done += most) {
-      if (staged_) gravel_stream_synchronize(run_stream_);  // they have been read
+      if (staged_) gravel_stream_synchronize(run_stream_);  // until the kernel has read the last tasks
       staged_ = true;
       push_some(&tasks[done], static_cast<uint32_t>(std::min<uint64_t>(most, tasks.size() - done)), true, run_stream_);
     }
   }
-  /// A single one goes with the kernel's arguments.
+  /// A single task goes with the kernel's arguments.
   template <class U>
   void push_some(const U* tasks, uint32_t n, bool before_run, gravel_stream_t stream) {
     auto* const staged = reinterpret_cast<U*>(staging_ + 128);
@@ -228,7 +231,7 @@ class gravel_task_graph {
   }
 
   static constexpr uint64_t staging_bytes = 64 << 10;
-  static constexpr uint32_t local_bytes = 20 << 10;  ///< of shared memory for a worker, if nothing else is said
+  static constexpr uint32_t local_bytes = 20 << 10;  ///< default shared memory of a worker
   static uint64_t line(uint64_t bytes) { return (bytes + 127) / 128 * 128; }
   unsigned threads() const { return options_.warps * 32; }
   size_t shared_bytes() const { return options_.warps * gravel::detail::worker_bytes<view>(view_.local_levels); }
@@ -239,10 +242,10 @@ class gravel_task_graph {
     while (levels < view::store::most_levels && view::store::bytes(levels + 1) <= local_bytes) ++levels;
     return levels;
   }
-  /// Those that hand out need none.
+  /// Only workers that get their batches from schedulers have a mailbox.
   uint32_t mailboxes() const { return view_.schedulers ? workers() : 0; }
   uint64_t mailbox_bytes() const { return mailboxes() * sizeof(gravel::detail::worker_mailbox); }
-  /// Each waits once; as many may be taken and not yet freed.
+  /// Each worker is in the channel of idle ones at most once, and as many may be taken and not freed yet.
   uint32_t idle_capacity() const { return 2 * mailboxes() + 1; }
   uint64_t idle_bytes() const { return gravel::detail::channel<uint32_t>::bytes(idle_capacity()); }
   template <class U>
@@ -259,7 +262,7 @@ class gravel_task_graph {
     return frame_bytes<U>(options_.frames);
   }
 
-  /// For each parent in turn: a batch of it must find room in empty channels.
+  /// Checks the options. A batch of each type must find room for its children in empty channels.
   void check() const {
     constexpr uint32_t most = 1u << 30;
     if (options_.max_depth >= 1u << 16 || options_.capacity == 0 || options_.capacity > most ||
@@ -315,7 +318,7 @@ class gravel_task_graph {
     return gravel::detail::usual_frames(uint64_t{2} * workers() * batch, fits);
   }
 
-  /// Lays out the memory, which is zeroed.
+  /// Lays out the memory, which is zero.
   void open() {
     char* at = memory_;
     const auto take = [&at](uint64_t bytes) {
@@ -343,19 +346,19 @@ class gravel_task_graph {
     prepare(held);
     if (options_.dispatch != gravel_dispatch::host) run_workers(~0u);
   }
-  /// All but the workers. `held`: they stay, when nothing is left, until that word is 0.
+  /// Prepares a run, without starting workers. `held` not 0: workers stay when no task is left, until let_go().
   void prepare(uint64_t held) {
     if (running_) gravel::detail::fail_text("task graph: it runs already");
-    if (mailboxes()) {  // those of the last run still stand in the list
+    if (mailboxes()) {  // workers of the last run are still in the channel of idle ones
       const uint32_t room = idle_capacity();
       gravel::detail::current_backend().zero(&view_.idle.state(), idle_bytes());
       gravel_copy(&view_.idle.state().room, &room, sizeof(room));
     }
     spare_ = GRAVEL_CUDA && held && options_.blocks == 0 && blocks_ > 1;
-    // What was pushed before has begun the run, too: one kernel less between that and the workers.
+    // If tasks were pushed before the run, that kernel has begun the run already.
     if (held || pushed_ == decltype(pushed_){})
       launch(gravel::detail::begin_run<view>, 1, 32, 0, run_stream_, view_, held);
-    if (held) gravel_stream_synchronize(run_stream_);  // before anybody lets go, or pushes more
+    if (held) gravel_stream_synchronize(run_stream_);  // before let_go() or push() writes the same words
     pushed_ = {};
     staged_ = false;
     running_ = true;
@@ -366,7 +369,7 @@ class gravel_task_graph {
     else
       launch(gravel::detail::run_tasks<view>, blocks_ - spare_, threads(), shared_bytes(), run_stream_, view_, batches);
   }
-  /// The host pushes no more: workers end when nothing is left.
+  /// The host pushes no more tasks: workers end when no task is left.
   void let_go() { gravel::detail::current_backend().store_word(&view_.words->held, 0); }
   bool has_fault() const {
     uint64_t fault = 0;
@@ -397,12 +400,12 @@ class gravel_task_graph {
     std::string wrong = text_of(words.fault);
     if (wrong.empty() && c.begun != c.continuations)
       wrong = std::to_string(c.begun - c.continuations) + " of " + std::to_string(c.begun) +
-              " continuations never ran: they expect more results than tasks gave";
+              " continuations never ran: they expect more results than tasks have given";
     if (wrong.empty()) return;
     drop();
     gravel::detail::fail_text("task graph: " + wrong);
   }
-  /// Nothing is left then but the results.
+  /// Drops all tasks and frames; only the results stay.
   void drop() {
     std::vector<uint64_t> results(options_.results);
     gravel_copy(results.data(), view_.results, results.size() * 8);
@@ -428,7 +431,7 @@ class gravel_task_graph {
       case gravel::detail::task_fault::level_does_not_fall:
         return task + "spawned a task of level " + number + ", which is not below its own";
       case gravel::detail::task_fault::continuation_twice: return task + "waits twice with one type of continuation";
-      case gravel::detail::task_fault::elsewhere: return "another PE tells what is wrong";
+      case gravel::detail::task_fault::elsewhere: return "another PE reports what is wrong";
     }
     return "fault " + std::to_string(fault);
   }
@@ -439,7 +442,7 @@ class gravel_task_graph {
     gravel::detail::launch_alone(kernel, {.grid = grid, .block = block, .shared_bytes = shared, .stream = stream},
                                  arguments...);
   }
-  /// As many as can run at once.
+  /// Number of blocks that the device runs at once.
   unsigned blocks_that_fit() const {
 #if GRAVEL_CUDA
     int device = 0, processors = 0;
@@ -453,8 +456,8 @@ class gravel_task_graph {
     return std::max(1u, std::thread::hardware_concurrency());
 #endif
   }
-  /// The most for a multiprocessor; of several ways the one with the fewest blocks, of each of which one warp looks at
-  /// the channels.
+  /// Number of warps of a block with which most warps fit on a multiprocessor. Of several such numbers it is the
+  /// largest: one warp of each block polls the channels.
   unsigned warps_that_fit() {
 #if GRAVEL_CUDA
     unsigned best = 4, most = 0;
@@ -471,7 +474,7 @@ class gravel_task_graph {
 #endif
   }
 #if GRAVEL_CUDA
-  /// 0: not even one.
+  /// Number of blocks that fit on a multiprocessor; 0: not even one.
   unsigned blocks_of_multiprocessor() const {
     const auto kernel = view_.schedulers ? reinterpret_cast<const void*>(&gravel::detail::run_scheduled_tasks<view>)
                                          : reinterpret_cast<const void*>(&gravel::detail::run_tasks<view>);
@@ -481,7 +484,7 @@ class gravel_task_graph {
         cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, static_cast<int>(threads()), shared_bytes()) ==
             cudaSuccess)
       return static_cast<unsigned>(each);
-    cudaGetLastError();  // it is told by who needs a block
+    cudaGetLastError();  // the caller reports it, if it needs a block
     return 0;
   }
 #endif
@@ -493,10 +496,10 @@ class gravel_task_graph {
   gravel::detail::pinned_array<gravel::detail::graph_words> last_;  ///< how the last run ended
   uint64_t bytes_ = 0;
   unsigned blocks_ = 0;
-  bool spare_ = false;  ///< a run with one block less: so there is room for a kernel that pushes
+  bool spare_ = false;  ///< a run has one block less, so that there is room for the kernel that pushes
   gravel_stream_t run_stream_ = nullptr, push_stream_ = nullptr;
   bool running_ = false;
-  std::array<uint64_t, types::count> pushed_{};  ///< of each type, before a run
-  bool staged_ = false;                          ///< some of them may not have been read yet
+  std::array<uint64_t, types::count> pushed_{};  ///< number of tasks of each type that were pushed before the run
+  bool staged_ = false;                          ///< the kernel may not have read some of them yet
   gravel_task_counts counts_{};
 };

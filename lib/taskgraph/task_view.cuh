@@ -1,4 +1,4 @@
-// A task graph as its kernels see it, and what a task may do.
+// A task graph as its kernels see it (task_view), and what a task may do (task_here).
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -12,34 +12,37 @@
 
 namespace gravel::detail {
 
-/// What a worker has done, and, wider, all of them. Nothing but counts, as an array of them is added up.
+/// What a worker has done; with a wider type: what all workers have done. It has only counts, as it is added up as an
+/// array.
 template <class Count>
 struct work_counts {
-  Count tasks, local_tasks;    ///< run, out of channels and out of shared memory
-  Count begun, continuations;  ///< frames that were begun, and those of them that have run
-  Count batches, local_batches;
-  Count refusals;    ///< batches that did not start because a channel had no room
-  Count handed_out;  ///< batches that a scheduler gave to another worker
+  Count tasks, local_tasks;      ///< tasks that ran, out of channels and out of shared memory
+  Count begun, continuations;    ///< frames that were begun, and frames that have run
+  Count batches, local_batches;  ///< batches of these tasks
+  Count refusals;                ///< batches that did not start because a channel had no room
+  Count handed_out;              ///< batches that a scheduler has handed to a worker
 };
 
-/// Words of a run, on lines of their own.
+/// Words of a run, each on a cache line of its own.
 struct graph_words {
-  /// Low 40 bits: elements in channels, promised ones, and those whose descendants are not finished in some worker; who
-  /// adds to it is counted himself, so it is 0 once, when all is done. High bits: arrivals, which change when something
-  /// has come into a channel: who found all channels empty looks here, and not at all of them. It need not be exact:
-  /// who puts something there looks himself.
+  /// Low 40 bits: elements in channels, promised elements, and elements that workers have moved into shared memory and
+  /// whose descendants there are not finished. A task that adds to it is counted itself, so it becomes 0 only once,
+  /// when all is done. High bits: arrivals, which change when elements have come into a channel. A worker that has
+  /// found all channels empty polls this word, not the channels. Arrivals need not be exact: a worker that puts
+  /// elements into a channel polls the channels itself.
   alignas(128) uint64_t live;
   static constexpr uint64_t arrival = uint64_t{1} << 40, live_mask = arrival - 1;
-  alignas(128) uint64_t idle_blocks;          ///< blocks of workers that look for a batch and find none
-  alignas(128) uint64_t held;                 ///< not 0: the host may still push; written by the host
-  alignas(128) uint64_t fault;                ///< first one wins: task_fault | type << 8 | number << 32
+  alignas(128) uint64_t idle_blocks;          ///< blocks of workers that poll and find no batch
+  alignas(128) uint64_t held;                 ///< not 0: the host may still push tasks; written by the host
+  alignas(128) uint64_t fault;                ///< the first fault: task_fault | type << 8 | number << 32
   alignas(128) uint64_t arrived;              ///< workers that have begun
-  alignas(128) work_counts<uint64_t> counts;  ///< of all; each block adds once, at its end
+  alignas(128) work_counts<uint64_t> counts;  ///< of all workers; each block adds once, at its end
 };
 
+/// The number of the highest bit that is set.
 GRAVEL_DEVICE uint32_t highest_of(uint32_t bits) { return 31 - static_cast<uint32_t>(__clz(static_cast<int>(bits))); }
 
-/// A continuation with what has come for it. `input`: gives input i.
+/// Runs a continuation with its inputs. input(i) returns input i.
 template <class C, class Here, class Input>
 GRAVEL_DEVICE void run_with_inputs(Here& here, const C& continuation, Input input) {
   if constexpr (task_facts<C>::inputs != 0) {
@@ -52,15 +55,16 @@ GRAVEL_DEVICE void run_with_inputs(Here& here, const C& continuation, Input inpu
   }
 }
 
-/// How a scheduler hands a batch to a worker. Written by the scheduler that took the worker out of the list of idle
-/// ones.
+/// How a scheduler hands a batch to a worker. Only the scheduler that has taken the worker out of the channel of idle
+/// workers writes it.
 struct alignas(64) worker_mailbox {
-  uint64_t first;           ///< ticket
-  uint32_t channel, count;  ///< depth * types + type; elements that were taken
-  uint32_t promised;        ///< tasks for whose children there is room
-  uint32_t posted;          ///< batches so far, release [K6]
+  uint64_t first;           ///< first ticket of the batch
+  uint32_t channel, count;  ///< depth * types + type; number of elements in the batch
+  uint32_t promised;        ///< number of tasks for whose children admission has promised room
+  uint32_t posted;          ///< number of batches so far, release [K6]
 };
 
+/// The memory and the sizes of a task graph: plain data, passed to kernels by value.
 template <class Constants, class... T>
 struct task_view {
   using types = gravel_types<T...>;
@@ -70,26 +74,28 @@ struct task_view {
   static constexpr uint32_t most_words = std::max({as_words<T>::count...});
 
   Constants constants;
-  char* channel_memory;   ///< a channel for each depth and type: of tasks, or of the rows of frames that are ready
-  uint64_t depth_stride;  ///< bytes from one depth to the next
-  uint64_t channel_offset[n_types];  ///< from a depth to the channel of a type
+  char* channel_memory;              ///< a channel for each depth and type, of tasks or of rows of ready frames
+  uint64_t depth_stride;             ///< bytes from one depth to the next
+  uint64_t channel_offset[n_types];  ///< from the beginning of a depth to the channel of a type
   char* frame_memory[n_types];
   uint64_t frame_stride[n_types];  ///< bytes of one depth
   graph_words* words;
   worker_mailbox* mailboxes;  ///< [workers]
   channel<uint32_t> idle;     ///< workers that wait for their mailbox
   uint64_t* results;
-  uint32_t schedulers;  ///< the first of the workers hand out batches; 0: each serves itself
-  uint32_t depths, width, local_levels, capacity, frame_capacity,
-      frame_shift;                     ///< rows of frames of one depth: 1 << frame_shift
-  uint32_t task_chunks, ready_chunks;  ///< of a channel of tasks, and of rows that are ready
+  uint32_t schedulers;  ///< number of schedulers; 0: each worker serves itself
+  uint32_t depths, width, local_levels, capacity, frame_capacity;
+  uint32_t frame_shift;                ///< frames of one depth have 1 << frame_shift rows
+  uint32_t task_chunks, ready_chunks;  ///< chunks of a channel of tasks, and of a channel of ready rows
 
+  /// What the channels of type U hold: tasks, or rows of frames.
   template <class U>
   using element = std::conditional_t<task_facts<U>::is_continuation, uint32_t, U>;
   GRAVEL_BOTH char* channel_at(uint32_t depth, uint32_t type) const {
     return channel_memory + depth * depth_stride + channel_offset[type];
   }
-  /// There is always room for a row that is ready: all that can be, and as many that are taken but not yet freed.
+  /// Capacity of the channels of type U. A channel of rows always has room for one more: it holds all rows that can be
+  /// ready, and as many that were taken and are not freed yet.
   template <class U>
   GRAVEL_BOTH uint32_t capacity_of() const {
     return task_facts<U>::is_continuation ? 2 * frame_capacity : capacity;
@@ -105,15 +111,17 @@ struct task_view {
     return frames<C>::in(frame_memory[type] + depth * frame_stride[type], frame_capacity, 1u << frame_shift);
   }
 
+  /// Reports a fault. The first one stays.
   GRAVEL_DEVICE void report(task_fault fault, uint32_t type, uint32_t number) const {
     report_at(&words->fault, static_cast<uint64_t>(fault) | uint64_t{type} << 8 | uint64_t{number} << 32);
   }
-  /// Hardly ever called: so that it does not stand in each task's code.
+  /// Not inlined: it is hardly ever called, and would be copied into the code of each task.
   [[gnu::noinline]] __device__ static void report_at(uint64_t* word, uint64_t fault) {
     compare_swap_acquire<scope::device>(word, uint64_t{0}, fault);
   }
 
-  /// Stores the input, or adds to it. True if it was the last that the frame waits for. Thread scope: lane, divergent.
+  /// Stores an input, or adds to it. True: it was the last input that the frame waits for. Thread scope: lane,
+  /// divergent.
   template <class C, bool ADD, class... V>
   GRAVEL_DEVICE bool completes(uint32_t depth_row, uint32_t input, V... value) const {
     const uint32_t depth = depth_row >> frame_shift, row = depth_row & ((1u << frame_shift) - 1);
@@ -121,7 +129,7 @@ struct task_view {
     deliver_value<ADD>(&in.input[input * in.arguments.rows + row], value...);
     return fetch_add_acq_rel<scope::device>(&in.missing[row], ~0u) == 1;  // [K5]
   }
-  /// A frame whose inputs have come: into its channel, and counted as live.
+  /// Puts a frame whose inputs have come into its channel, and counts it as live.
   template <class C>
   GRAVEL_DEVICE void put_ready(uint32_t depth_row) const {
     put_into_ready(words, channel_of<C>(depth_row >> frame_shift), depth_row);
@@ -132,12 +140,14 @@ struct task_view {
     const lane_group group = here.part(here.match(reinterpret_cast<uint64_t>(&ready.state())));
     if (group.is_leader()) fetch_add<scope::device>(&words->live, graph_words::arrival + group.size());
     channel_reservation r = ready.reserve(group, 1);
-    for (relax wait; !r.granted; wait()) r = ready.reserve(group, 1);  // until one who has taken rows has read them
+    for (relax wait; !r.granted; wait())
+      r = ready.reserve(group, 1);  // until a worker that has taken rows has read them
     ready.write(r.mine, depth_row);
     ready.commit(group, r);
     ready.publish(group);
   }
-  /// Whatever it is of a C: an input, and the frame on its way if it was the last. Thread scope: lane, divergent.
+  /// Delivers an input to a frame of C, and puts the frame into its channel if it was the last input. Thread scope:
+  /// lane, divergent.
   template <class C, bool ADD, class... V>
   GRAVEL_DEVICE void deliver_to(uint32_t depth_row, uint32_t input, V... value) const {
     if (completes<C, ADD>(depth_row, input, value...)) put_ready<C>(depth_row);
@@ -151,8 +161,9 @@ struct task_view {
   }
 };
 
-/// What a task of type T, of whichever backend, may do; one object for each lane. LOCAL: it runs out of the worker's
-/// shared memory. Thread scope of all: lane, divergent. A task of 32 lanes spawns, waits and gives by its lane 0 alone.
+/// What a task of type T may do, on any backend; one object for each lane. LOCAL: the task runs out of the worker's
+/// shared memory. Thread scope of all calls, where nothing else is said: lane, divergent. In a task of 32 lanes only
+/// lane 0 calls spawn(), wait_for(), give() and add().
 template <class View, class T, bool LOCAL>
 class task_here {
   using types = typename View::types;
@@ -164,17 +175,18 @@ class task_here {
   GRAVEL_DEVICE task_here(const View& view, const typename View::store& store, uint32_t depth, uint32_t level,
                           uint32_t rank)
       : view_(view), store_(store), depth_(depth), rank_(rank), level_(level) {}
-  /// LOCAL: for the lane `lane` of the warp.
+  /// LOCAL: the object of lane `lane` of the warp.
   GRAVEL_DEVICE task_here(const View& view, const typename View::store& store, uint32_t level, uint32_t lane)
       : view_(view), store_(store), depth_(0), rank_(0), level_(level), lane_(lane) {}
 
   /// The constant arguments of the graph.
   GRAVEL_DEVICE const auto& constants() const { return view_.constants; }
-  /// Of the lanes that run this task.
+  /// Rank of this lane among the lanes that run this task.
   GRAVEL_DEVICE uint32_t rank() const { return rank_; }
+  /// Number of lanes that run this task.
   GRAVEL_DEVICE uint32_t size() const { return facts::lanes; }
 
-  /// A child. At most T::spawns of them, of types that T names.
+  /// Spawns a child. A task spawns at most T::spawns children, of types that T names.
   template <class U>
   GRAVEL_DEVICE void spawn(const U& child) {
     static_assert(facts::children::template has<U>,
@@ -182,7 +194,7 @@ class task_here {
     const uint32_t level = level_for(child);
     if constexpr (LOCAL) {
       if (n_spawned_ >= facts::spawns) return view_.report(task_fault::too_many_spawns, index<T>, n_spawned_ + 1);
-      // Its place is found when all lanes are done with the batch.
+      // The child is stored when all lanes are done with the batch.
       const auto words = as_words<U>::from(child);
       GRAVEL_UNROLL
       for (uint32_t w = 0; w < as_words<U>::count; ++w) child_[n_spawned_][w] = words.word[w];
@@ -200,7 +212,8 @@ class task_here {
     }
   }
 
-  /// A frame for a continuation that runs when `expected` results have come. Once for each type that T names.
+  /// Begins a frame for a continuation, which runs when `expected` results have come. A task may do so once for each
+  /// type that T names.
   template <class C>
   GRAVEL_DEVICE waiting_frame<C> wait_for(const C& continuation, uint32_t expected = task_facts<C>::inputs) {
     static_assert(facts::continuations::template has<C>,
@@ -230,8 +243,8 @@ class task_here {
     }
   }
 
-  /// As spawn, for each lane of a task of 32 that has a child; together at most T::spawns of them. Thread scope: all
-  /// lanes of the task, converged.
+  /// Spawns like spawn(), for each lane with `has`, in a task of 32 lanes; together at most T::spawns children. Thread
+  /// scope: all lanes of the task, converged.
   template <class U>
   GRAVEL_DEVICE void spawn_together(bool has, const U& child) {
     static_assert(facts::lanes == 32 && !LOCAL, "only tasks of 32 lanes spawn together");
@@ -248,8 +261,8 @@ class task_here {
     if (spawns) to.write(r.mine, child);
     offer<U>(to, all, r);
   }
-  /// As spawn, of a task of 32 lanes: children child(0) to child(n - 1), each of which one lane makes. One reservation.
-  /// Thread scope: all lanes of the task, converged.
+  /// Spawns the children child(0) to child(n - 1), in a task of 32 lanes, with one reservation. One lane calls
+  /// child(i). Thread scope: all lanes of the task, converged.
   template <class Child>
   GRAVEL_DEVICE void spawn_each(uint32_t n, Child child) {
     using U = decltype(child(0u));
@@ -266,13 +279,13 @@ class task_here {
     const channel_reservation r = to.draw_together(all, n);
     for (uint32_t i = rank_; i < n; i += 32) {
       const U one = child(i);
-      level_for(one);  // tells an error
+      level_for(one);  // reports an error
       to.write(r.first + i, one);
     }
     offer<U>(to, all, r);
   }
-  /// wait_together and spawn_each in one, for children that bring results to the frame: child(i, frame). It asks for
-  /// the frame and for the places of children at the same time. Thread scope: all lanes of the task, converged.
+  /// wait_together() and spawn_each() in one call, for children that deliver results to the frame: child(i, frame). It
+  /// draws the frame and the places of the children at the same time. Thread scope: all lanes of the task, converged.
   template <class C, class Child>
   GRAVEL_DEVICE void fork(const C& continuation, uint32_t expected, uint32_t n, Child child) {
     using U = decltype(child(0u, waiting_frame<C>{}));
@@ -287,7 +300,7 @@ class task_here {
     if (level_ == 0) return view_.report(task_fault::too_deep, index<T>, depth_);
     const frames<C> in = view_.template frames_of<C>(depth_ + 1);
     const auto to = view_.template channel_of<U>(depth_ + 1);
-    uint64_t drawn = 0;  // by lane 0 the frame, by lane 1 the places
+    uint64_t drawn = 0;  // lane 0 draws the frame, lane 1 the places
     if (rank_ < 2) drawn = (rank_ == 0 ? in.space : to.space).draw(rank_ == 0 ? 1 : n);
     const uint32_t row = in.space.row(all.from_lane(drawn, 0));
     const uint64_t first = all.from_lane(drawn, 1);
@@ -300,12 +313,13 @@ class task_here {
     }
     for (uint32_t i = rank_; i < n; i += 32) {
       const U one = child(i, frame);
-      level_for(one);  // tells an error
+      level_for(one);  // reports an error
       to.write(first + i, one);
     }
     offer<U>(to, all, {first, first, n, true});
   }
-  /// As wait_for, of a task of 32 lanes: all get the frame. Thread scope: all lanes of the task, converged.
+  /// Waits like wait_for(), in a task of 32 lanes: all lanes get the frame. Thread scope: all lanes of the task,
+  /// converged.
   template <class C>
   GRAVEL_DEVICE waiting_frame<C> wait_together(const C& continuation, uint32_t expected = task_facts<C>::inputs) {
     static_assert(facts::lanes == 32, "only tasks of 32 lanes wait together");
@@ -314,14 +328,14 @@ class task_here {
     return {all.from_lane(rank_ == 0 ? wait_for(continuation, expected).word : 0, 0)};
   }
 
-  /// Brings a result. Each input is given once; of one without a type only that it is there counts.
+  /// Delivers a result. Each input is delivered once. An input of type void has no value: it only arrives.
   template <class V>
   GRAVEL_DEVICE void give(gravel_return<V> to, std::type_identity_t<V> value) {
-    bring<false>(to, value);
+    deliver<false>(to, value);
   }
-  GRAVEL_DEVICE void give(gravel_return<void> to) { bring<false>(to); }
-  /// As give, of a task of 32 lanes, once all of them are here: what they have written is seen by those who come behind
-  /// the result. Thread scope: all lanes of the task, converged.
+  GRAVEL_DEVICE void give(gravel_return<void> to) { deliver<false>(to); }
+  /// Delivers like give(), in a task of 32 lanes, after all lanes have arrived: the continuation sees what they have
+  /// written. Thread scope: all lanes of the task, converged.
   template <class V, class... Value>
   GRAVEL_DEVICE void reply_together(gravel_return<V> to, Value... value) {
     static_assert(facts::lanes == 32, "only tasks of 32 lanes give together");
@@ -329,20 +343,20 @@ class task_here {
     __syncwarp();
     if (rank_ == 0) give(to, value...);
   }
-  /// Adds to the input, which begins with 0 and may be brought several times.
+  /// Adds a result to the input, which is 0 initially. Several tasks may add to it.
   template <class V>
   GRAVEL_DEVICE void add(gravel_return<V> to, std::type_identity_t<V> value) {
-    bring<true>(to, value);
+    deliver<true>(to, value);
   }
 
   // ---- for the worker
-  /// What the task says of itself, unless this is the last depth.
+  /// Sets the level that the task itself returns, except at the last depth.
   GRAVEL_DEVICE void set_level(uint32_t level) { level_ = level_ == 0 ? 0 : level; }
   template <class U>
   GRAVEL_DEVICE uint32_t spawned() const {
     return spawned_[index<U>];
   }
-  /// Are there some that it has not offered to consumers?
+  /// Has it spawned children of type U that it has not offered to consumers?
   template <class U>
   GRAVEL_DEVICE bool unoffered() const {
     return unoffered_ >> index<U> & 1;
@@ -354,12 +368,12 @@ class task_here {
     return framed_ >> index<C> & 1;
   }
   static constexpr uint32_t none = ~0u;
-  /// Of a task of 32 lanes: a frame whose last input it brought, counted as live; of which type, or `none`. For others
-  /// it has put into channels.
+  /// A task of 32 lanes: the frame whose last input it has delivered, which counts as live; its type, or `none`.
+  /// Further such frames are in channels already.
   GRAVEL_DEVICE uint32_t next_type() const { return next_type_; }
   GRAVEL_DEVICE uint32_t next_row() const { return next_row_; }
-  // LOCAL: what the lane did that concerns all.
-  /// level * 8 + type of its child k; `none`: there is none.
+  // LOCAL: what the lane did that the whole warp has to store.
+  /// level * 8 + type of child k; `none`: there is no child k.
   GRAVEL_DEVICE uint32_t child_tag(uint32_t k) const { return k < n_spawned_ ? child_tag_[k] : none; }
   template <class U>
   GRAVEL_DEVICE U child(uint32_t k) const {
@@ -368,11 +382,13 @@ class task_here {
     for (uint32_t w = 0; w < as_words<U>::count; ++w) words.word[w] = child_[k][w];
     return words.value();
   }
-  /// row * 8 + type of a frame whose last input it brought; `none`. Further ones are with those that are ready.
+  /// row * 8 + type of a frame whose last input it has delivered; `none`: there is none. Further such frames are in the
+  /// stack of ready frames already.
   GRAVEL_DEVICE uint32_t ready() const { return ready_; }
 
  private:
-  /// Of a task of 32 lanes. Workers that wait are told at once; of what has to be looked for, behind the task.
+  /// Commits children of a task of 32 lanes. If they can be offered at once, idle workers are notified now; if not,
+  /// after the task.
   template <class U, class Channel>
   GRAVEL_DEVICE void offer(const Channel& to, const lane_group& all, const channel_reservation& r) {
     reported_ = to.commit_and_offer(all, r);
@@ -385,7 +401,7 @@ class task_here {
     for (uint32_t i = 0; i < View::n_types; ++i) sum += spawned_[i];
     return sum;
   }
-  /// `none`, and an error, if it is not below this one's.
+  /// The level of a child. If it is not below the level of this task: reports a fault, and returns `none`.
   template <class U>
   GRAVEL_DEVICE uint32_t level_for(const U& child) {
     if (level_ == 0) {
@@ -404,7 +420,7 @@ class task_here {
     }
   }
   template <bool ADD, class V, class... Value>
-  GRAVEL_DEVICE void bring(gravel_return<V> to, Value... value) {
+  GRAVEL_DEVICE void deliver(gravel_return<V> to, Value... value) {
     if (to.type() == gravel_return<V>::of_host) {
       if constexpr (!std::is_void_v<V>)
         View::template deliver_value<ADD>(reinterpret_cast<V*>(&view_.results[to.row()]), value...);
@@ -412,17 +428,18 @@ class task_here {
     }
     deliver_to_one_of<ADD, V>(static_cast<types*>(nullptr), to, value...);
   }
-  /// The continuations with inputs of this type are candidates.
+  /// Delivers to the continuation of that type; only those with inputs of type V come into question.
   template <bool ADD, class V, class... C, class... Value>
   GRAVEL_DEVICE void deliver_to_one_of(gravel_types<C...>*, gravel_return<V> to, Value... value) {
     constexpr uint32_t candidates =
         ((task_facts<C>::is_continuation && std::is_same_v<typename task_facts<C>::value, V>)+... + 0);
-    (
-        [&] {
-          if constexpr (task_facts<C>::is_continuation && std::is_same_v<typename task_facts<C>::value, V>)
-            if (candidates == 1 || to.type() == index<C>) deliver_to<C, ADD>(to, value...);
-        }(),
-        ...);
+    (deliver_if<C, ADD>(candidates == 1 || to.type() == index<C>, to, value...), ...);
+  }
+  template <class C, bool ADD, class V, class... Value>
+  GRAVEL_DEVICE void deliver_if([[maybe_unused]] bool is_type, [[maybe_unused]] gravel_return<V> to,
+                                [[maybe_unused]] Value... value) {
+    if constexpr (task_facts<C>::is_continuation && std::is_same_v<typename task_facts<C>::value, V>)
+      if (is_type) deliver_to<C, ADD>(to, value...);
   }
   template <class C, bool ADD, class V, class... Value>
   GRAVEL_DEVICE void deliver_to(gravel_return<V> to, Value... value) {
@@ -438,7 +455,7 @@ class task_here {
       }
     }
     if constexpr (!LOCAL && facts::lanes == 32) {
-      if (rank_ == 0 && next_type_ == none) {  // its warp tries to go on with it
+      if (rank_ == 0 && next_type_ == none) {  // its warp tries to run it next
         if (!view_.template completes<C, ADD>(to.row(), to.input(), value...)) return;
         fetch_add<scope::device>(&view_.words->live, uint64_t{1});
         next_type_ = index<C>;
