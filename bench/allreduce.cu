@@ -1,7 +1,7 @@
-// Arrays reduced over all PEs, by size: allreduce and reduce called in a kernel, started by the host one behind the
-// other, called by the host one after the other, and by the hosts' own collectives (gravel_sum_all), which take all
-// bytes through the processors; beside NCCL's, where its library is found, in a stream and in a CUDA graph. Figure 9 of
-// "extended task queuing" (SC 2016), recast.
+// Arrays reduced over all PEs, by size. Gravel's allreduce and reduce are called in a kernel, started by the host
+// without waiting, or called by the host one after the other; the hosts' own collectives (gravel_sum_all) take all
+// bytes through the processors. Beside them NCCL, where its library is found, in a stream and in a CUDA graph. Figure 9
+// of "extended task queuing" (SC 2016), recast.
 #include <algorithm>
 #include <chrono>
 #include <optional>
@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(512)
   if (threadIdx.x == 0) times[2 * blockIdx.x + 1] = globaltimer_ns();
 }
 
-/// The same of accumulates to the next PE, each awaited by its target: all PEs do so at the same time. signal: of calls
+/// Accumulates to the next PE, each awaited by its target; all PEs do so at the same time. signal: the number of calls
 /// that were made before.
 __global__ void __launch_bounds__(512)
     accumulate_often(const __grid_constant__ gravel_t g, float* target, const float* source, uint64_t count,

@@ -1,4 +1,4 @@
-// What the benches share: options, clock, memory, the limit that one core's memcpy sets, and a report that is
+// Shared by the benches: options, clock, memory, the limit that one core's memcpy sets, and a report that is
 // a table on standard output and, on request, a JSON file. The files of all benches have the same form:
 //
 //   {"name": ..., "date": ..., "hardware": ..., "command": ..., "rows": [{"KEY": value, ...}, ...]}
@@ -68,7 +68,7 @@ inline double thread_seconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-/// What memory holds before anything is written into it.
+/// The content of memory before anything is written into it.
 constexpr std::byte poison{0xA5};
 
 /// Page-aligned memory, present and poisoned.

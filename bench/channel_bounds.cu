@@ -1,5 +1,5 @@
-// What sort and strassen on channels are to be compared with: CUB's radix sort, and cuBLAS's product of float matrices,
-// where the machine has that library. The fastest of some runs; each is verified. CUDA alone, one process. Usage:
+// Bounds for sort and strassen on channels: CUB's radix sort, and cuBLAS's product of float matrices, where the machine
+// has that library. Prints the fastest of some runs; each is verified. CUDA alone, one process. Usage:
 // channel_bounds [RUNS]
 #include <algorithm>
 #include <cstdint>

@@ -41,7 +41,7 @@ __global__ void nothing(uint64_t* at) {
   if (threadIdx.x == 32) *at = 1;
 }
 
-/// What goes through the channel of the layouts.
+/// The elements of the channel of the layouts.
 struct packet {
   uint32_t word[8];
 };

@@ -1,6 +1,6 @@
-// What the launch of a graph from a kernel would be worth as a way to start tasks (docs/tasks.md): how long until its
-// kernel's first instruction, how long the launching lane is delayed, and how many launches CUDA allows one execution
-// of the launching graph. On a GPU alone, without Gravel; linked with -rdc, which such launches need.
+// The launch of a graph from a kernel as a way to start tasks (docs/tasks.md): how long until its kernel's first
+// instruction, how long the launching lane is delayed, and how many launches CUDA allows one execution of the launching
+// graph. On a GPU alone, without Gravel; linked with -rdc, which such launches need.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>

@@ -123,7 +123,7 @@ class transfers {
             {"gb_per_s", "GB/s", static_cast<double>(o_.bytes) / seconds / 1e9}},
            {1, wrong});
   }
-  /// What the link is compared with: of PE 0 alone.
+  /// The link is compared with this; PE 0 alone runs it.
   void limits() {
     gravel_link_options none{.packet_bytes = 0, .buffers = 0, .lanes = 0, .blocks = GRAVEL_CUDA ? 128u : 2u};
     char* there = nullptr;

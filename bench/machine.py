@@ -1,4 +1,4 @@
-"""What bench/paper and bench/groute say about the machine, and how they print tables."""
+"""Facts about the machine for bench/paper and bench/groute, and their tables."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What bench/paper measures: a function for each figure and table. Each returns rows (for the file), a table (for the reader), notes, and how
+"""The measurements of bench/paper: a function for each figure and table. Each returns rows (for the file), a table (for the reader), notes, and how
 bench/plot draws the rows."""
 
 import json
@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# What the text of the paper says. Of its bars and curves it gives few numbers; none is read off a picture.
+# Numbers in the text of the paper. It gives few numbers of its bars and curves; none here is read off a picture.
 CLUSTER = "eight nodes, each an AMD A10-7850K (4 CPU threads, integrated GPU of 8 CUs), 56 Gb/s InfiniBand (table 3)"
 REPORTED = {
     "figure6": ("Throughput of the producer/consumer queue by the width of the work-group, messages of 32 bytes", "figure 6, section 4.1", [
@@ -60,7 +60,7 @@ INPUTS = {
     # Reads without errors: there are no more different k-mers than bases.
     "mer": ("mer", lambda s, n: f"--genome {s['genome']} --coverage 30 --slots {2 * s['genome'] // n + 4096}"),
 }
-# Of `scaling`: further inputs, which are larger than the paper's, and what may be faster than the program and options of INPUTS.
+# For `scaling`: further inputs, larger than the paper's, and programs and options that may be faster than those of INPUTS.
 LARGER = {
     "PR-R": ("pagerank", lambda s, n: f"--rmat {s['rmat']} --undirected --simple --division degrees"),
     "SSSP-R": ("sssp", lambda s, n: f"--rmat {s['rmat']} --undirected --simple"),
@@ -84,7 +84,7 @@ class Runs:
         self.folder = Path(folder)
 
     def sharing(self):
-        """What emulated nodes have in common."""
+        """The note for emulated nodes."""
         if not self.gpu:
             return f"THE NODES ARE EMULATED AND SHARE THIS MACHINE'S {os.cpu_count()} CORES: no speedup can be expected"
         return f"the nodes are emulated, {self.nodes[-1]} PEs on {self.n_gpus} GPUs" + (

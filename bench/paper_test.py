@@ -43,7 +43,7 @@ class PaperTest(unittest.TestCase):
             self.check_figure15(json.loads(next(Path(folder).glob("*-figure15.json")).read_text()))
 
     def check_scaling(self, report):
-        """Of each input all numbers of PEs, each by the fastest of its ways, and speedups over one PE."""
+        """Each input has all numbers of PEs, each by the fastest program, and speedups over one PE."""
         for name in ("GUPS", "SSSP-2", "color-1", "mer"):
             rows = [row for row in report["rows"] if row["input"] == name]
             self.assertEqual([row["pes"] for row in rows], [1, 2])
@@ -82,7 +82,7 @@ class PaperTest(unittest.TestCase):
                 self.assertIn("was to be on the backend cuda, but says that it was on cpu", done.stderr)
 
     def test_inputs(self):
-        """Whatever the number of nodes, the work is the same."""
+        """The work is the same for every number of nodes."""
         for level, sizes in figures.SIZES.items():
             for nodes in (1, 2, 4, 8):
                 words = figures.INPUTS["GUPS"][1](sizes, nodes).split()

@@ -45,8 +45,8 @@ uint64_t digest(const message<UNITS>& m) {
   return sum;
 }
 
-/// Each thread on a processor of its own, as far as they go: where the system puts short-lived threads is a
-/// matter of luck.
+/// Binds each thread to a processor of its own, as far as there are enough: the system places short-lived threads by
+/// chance.
 void pin(uint32_t thread) {
   cpu_set_t allowed, chosen;
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;

@@ -1,7 +1,7 @@
 // From slots to packets: one plane of an aggregator (host/aggregator/plane.hpp) takes slots and appends their rows to
 // packets for 1 to 512 PEs of another node. Slots as a block sorts them, beside slots whose every message is
-// a run of its own. The link takes packets and gives them back at once: what is measured is the plane's work
-// and nothing else.
+// a run of its own. The link takes packets and frees them at once, so only the plane's work is
+// measured.
 #include <random>
 
 #include "bench/bench.hpp"
@@ -21,7 +21,7 @@ unit make_message(uint32_t sink, uint64_t number) {
 }
 uint64_t digest(const unit& m) { return m.word[0] * m.word[1]; }
 
-/// The other node: notes what arrives, and on request looks at every message.
+/// The other node: records the arriving packets, and on request reads every message.
 class far_node final : public remote_link {
  public:
   explicit far_node(uint64_t packet_size, uint32_t n_sinks) : packet_size_(packet_size), n_sinks_(n_sinks) {}

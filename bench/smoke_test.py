@@ -46,7 +46,7 @@ class SmokeTest(unittest.TestCase):
         done = self.succeed(BUILD / "bench" / program, "--repeat", 2, *options, "--json", file)
         self.assertEqual(len(done.stdout.splitlines()), 2 + n_rows)
         self.check_report(file, name, n_rows)
-        # Who measures reads the table; who plots reads the file. Nobody should find where it was measured.
+        # The table and the file have the same numbers; neither says on which host they were measured.
         self.assertNotIn(str(self.path), file.read_text())
         if name not in ("plain_loop", "zero_copy"):
             self.check_plot(file)

@@ -44,7 +44,7 @@ GRAVEL_DEVICE void answer_with(const gravel_t& g, board* at, uint64_t number, in
   gravel_flush(g);
 }
 
-/// What all tasks here do. `back`: where the first instruction stores, nullptr: by a message.
+/// The work of all tasks here. `back`: where the first instruction stores its answer; nullptr: it sends a message.
 GRAVEL_DEVICE void answer_and_check(const gravel_task_t& t, board* at, const uint64_t* payload, uint64_t number,
                                     uint64_t* back) {
   if (t.first() == 0) {
@@ -130,7 +130,7 @@ __global__ void answer_each_other(gravel_t g, board* at, int pe, bool starts, ui
   to.all[0] = static_cast<uint64_t>(clock64()) - first;
   to.all[1] = nanoseconds_now() - begin;
 }
-/// The same of two blocks of one PE, by words of their own.
+/// The same measurement for two blocks of one PE, with words of their own.
 __global__ void pass_to_and_fro(uint64_t* words, uint32_t rounds, times to) {
   if (threadIdx.x != 0) return;
   const uint64_t begin = nanoseconds_now(), first = static_cast<uint64_t>(clock64());
@@ -147,7 +147,7 @@ __global__ void pass_to_and_fro(uint64_t* words, uint32_t rounds, times to) {
   }
 }
 
-/// What lies on a put's way, each by itself: how long one lane waits for it, in cycles, in the median of 64.
+/// The steps of a put, each by itself: how long one lane waits for it, in cycles, in the median of 64.
 enum class step : uint32_t { barrier, load, ticket, fence, store_fence, all_store_fence, store_full_fence };
 constexpr const char* step_names[] = {"a barrier of 256 threads, us",
                                       "a load that no cache answers, us",

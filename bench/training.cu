@@ -42,7 +42,7 @@ struct training_options {
   bool is_short = false;
 };
 
-/// What the gradients are: whole numbers, so that sums are exact.
+/// The gradients: whole numbers, so that sums are exact.
 GRAVEL_BOTH float gradient_of(uint64_t layer, uint64_t i, uint64_t step) {
   return static_cast<float>(static_cast<uint32_t>(i + 7 * layer + step) % 97 + 1);
 }
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(256) compute_layer(float* gradient, uint64_t e
   if (threadIdx.x == 0) fetch_add_release<scope::device>(ready, uint64_t{1});  // reduce_buckets and [A4] acquire
 }
 
-/// What is reduced at once: a layer's gradient, or those of several.
+/// The layers that are reduced at once: one, or several.
 struct bucket {
   uint64_t begin, elements;
   uint64_t last;      ///< layer whose gradient comes last
@@ -236,7 +236,7 @@ class training {
     return static_cast<uint32_t>(std::clamp(std::max(by_work, by_store), 1.0, 1e6));
   }
 
-  /// The buckets of a step, each of whole layers one behind the other.
+  /// The buckets of a step, each of consecutive whole layers.
   void gather(uint64_t bucket_bytes) {
     buckets_.clear();
     for (size_t l = list_.layers.size(); l-- > 0;) {
@@ -251,7 +251,7 @@ class training {
     on_device_ = device_array<bucket>(buckets_);
   }
 
-  /// What is put into `later` from now on begins when what is in `earlier` has ended.
+  /// Work that is put into `later` from now on begins when the work in `earlier` has ended.
   void follow(gravel_stream_t later, gravel_stream_t earlier) {
 #if GRAVEL_CUDA
     cuda_check(cudaEventRecord(event_, earlier), "cudaEventRecord");
@@ -398,7 +398,7 @@ class training {
     }
     return wrong;
   }
-  /// Of the last step, over all PEs.
+  /// Wrong gradients of the last step, over all PEs.
   uint64_t wrong_sums() {
     const uint64_t zero = 0;
     const int n = gravel_n_pes();

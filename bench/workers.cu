@@ -1,4 +1,4 @@
-// What resident workers of a task queue cost a kernel beside them, and how many tasks they run in a second.
+// The cost of resident workers of a task queue for a kernel beside them, and the tasks that they run in a second.
 //
 // product: the last PE multiplies matrices, by a tiled kernel that fills the GPU, and by cuBLAS where it is found:
 // alone; beside the resolver, which stays while a kernel of gravel_launch runs; with a queue that is open while no such
@@ -209,7 +209,7 @@ class bench {
     gravel_launch(send, senders, sender_threads, queue.handle(), at_, sums_, static_cast<const double*>(ones_.data()),
                   what, gravel_n_pes() - 1, each, done_);
   }
-  /// What the last PE's workers have done beside what they should have. Collective.
+  /// Compares the work of the last PE's workers with the right result. Collective.
   uint64_t wrong_of(kind what, uint64_t tasks) {
     uint64_t wrong = 0;
     if (is_last()) {

@@ -14,12 +14,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 INCLUDE = re.compile(r'^(\s*#\s*include\s*)(?:"([^"]+)"|<(gravel/[^>]+)>)', re.M)
-# Of other projects, and no part of the interface.
+# Headers of other projects, which are no part of the interface.
 FOREIGN = r"\s*#\s*include\s*[<\"](fmt|spdlog|CLI|nlohmann|hwloc|uc[mpst]|pmix|boost|zlib|metis)\b"
 
 
 def includes_in(text):
-    """What a file of this tree includes of it, as paths from the root."""
+    """Files of this tree that a file of it includes, as paths from the root."""
     return ["lib/" + public if public else other for _, other, public in INCLUDE.findall(text)]
 
 

@@ -38,7 +38,7 @@ DECLARATIONS = {"using", "typedef", "template", "struct", "class", "union", "enu
                 "unsigned", "signed", "int", "long", "short", "char", "bool", "float", "double", "typename", "virtual",
                 "explicit"}
 RETURNS = {"return", "co_return", "co_yield", "throw"}
-# What may stand between a lambda's captures and its body, beside a parenthesis.
+# Tokens that may stand between a lambda's captures and its body, beside a parenthesis.
 OF_A_LAMBDA = {"mutable", "noexcept", "constexpr", "->", "::", "*", "&", "__device__", "__host__"}
 
 

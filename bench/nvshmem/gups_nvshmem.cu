@@ -1,9 +1,9 @@
-// What gravel-perf's gups, p_bw and atomic_bw do, on NVSHMEM: the same tables, addresses and checks
+// The work of gravel-perf's gups, p_bw and atomic_bw on NVSHMEM: the same tables, addresses and checks
 // (bench/perf/job.cuh), with one nvshmem_uint64_atomic_inc or nvshmem_uint64_p for each message. bench/compare_nvshmem
 // starts one process for each GPU, without MPI: process 0 writes NVSHMEM's unique id to a file, the others read it.
 //
-// For each of several grids a process prints one line of JSON: seconds of each repetition, what was checked and what
-// was wrong, all so far. The driver takes the fastest grid.
+// For each of several grids a process prints one line of JSON: seconds of each repetition, and the words that were
+// checked and that were wrong so far. The driver takes the fastest grid.
 #include <nvshmem.h>
 #include <nvshmemx.h>
 #include <unistd.h>

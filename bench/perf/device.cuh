@@ -1,4 +1,4 @@
-// What the parts of gravel-perf share on both backends: memory, kernels outside of the job's traffic, poison and clock.
+// Shared by the parts of gravel-perf on both backends: memory, kernels outside of the job's traffic, poison and clock.
 #pragma once
 #include <algorithm>
 #include <chrono>
@@ -91,7 +91,7 @@ inline double seconds_now() {
 inline double slowest(double seconds) {
   return static_cast<double>(gravel_max_all(static_cast<uint64_t>(seconds * 1e9))) / 1e9;
 }
-/// The mean over all PEs of a rate, to three digits behind a million. Collective.
+/// The mean over all PEs of a rate, to three digits after a million. Collective.
 inline double mean_of_pes(double rate) {
   return static_cast<double>(gravel_sum_all(static_cast<uint64_t>(rate * 1e3))) / 1e3 / gravel_n_pes();
 }

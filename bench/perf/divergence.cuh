@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(BLOCK) diverge_predicated(gravel_t g, divergen
   }
 }
 
-/// What the work-items of all PEs do to this PE's words.
+/// The updates of all PEs' work-items to this PE's words.
 __global__ void count_diverged(divergence_job job, uint32_t me, uint64_t* expected, uint64_t* own) {
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
   for (uint32_t from = 0; from < job.map.n_pes; ++from)

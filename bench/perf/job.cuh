@@ -1,5 +1,5 @@
-// What is sent, and the kernels that check what arrived. Nothing of Gravel's own is in here: the NVSHMEM program that
-// Gravel is compared with (bench/nvshmem) does the same work with the same checks.
+// The messages of a benchmark, and the kernels that check their results. Nothing here needs Gravel: the NVSHMEM program
+// with which Gravel is compared (bench/nvshmem) does the same work with the same checks.
 #pragma once
 #include "examples/applications/gups_table.hpp"
 #include "examples/common/lane_share.hpp"
@@ -10,10 +10,10 @@ namespace gravel_bench::perf {
 using namespace gravel::detail;
 using namespace app;
 
-/// What memory holds before anything is written into it.
+/// The content of memory before anything is written into it.
 constexpr uint64_t poison = 0xA5A5A5A5A5A5A5A5u;
 
-/// Of 8-byte words, of 4-byte ones, and active messages by the bytes of their arguments.
+/// Operations on 8-byte words and on 4-byte words, and active messages by the bytes of their arguments.
 enum class operation : uint32_t { put, inc, put32, add32, min32, am8, am16, am24, am48, am256 };
 
 /// Message i goes to word (i * odd) & mask of a PE, with the value salt + i.
@@ -37,7 +37,7 @@ struct update_job {
   uint64_t count;  ///< updates of each PE
   operation op = operation::inc;
 
-  /// What put32 and min32 write into the lower half of a word, whose upper half stays: less than the poison there.
+  /// The value that put32 and min32 write into the lower half of a word (the upper half stays): less than the poison.
   GRAVEL_BOTH static uint32_t value_of(uint64_t word) {
     return static_cast<uint32_t>(word * 0x9E3779B1u) & 0x7fffffffu;
   }

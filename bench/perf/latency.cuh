@@ -1,5 +1,5 @@
 // Latencies: one lane (for gravel_put_bulk one block) of PE 0 does one operation after the other; each is timed by the
-// device's clock. The others wait in the barrier behind it.
+// device's clock. The others wait in the barrier after it.
 #pragma once
 
 #include "bench/clock.cuh"

@@ -1,5 +1,5 @@
-// What the hardware does without Gravel, measured in the same run by all PEs at once: the limits that rates are
-// compared with.
+// The rates of the hardware without Gravel, measured in the same run by all PEs at once: the limits with which rates
+// are compared.
 #pragma once
 #include <atomic>
 #include <string>
@@ -193,7 +193,7 @@ inline limit stores_limit(const limits& l) { return {GRAVEL_CUDA ? "host stores"
 inline limit increments_limit(const limits& l) {
   return {GRAVEL_CUDA ? "random atomics" : "random loop", l.increments};
 }
-/// Of bytes to the next PE: NVLink where Gravel may use it, else pinned host memory.
+/// The limit of bytes to the next PE: NVLink where Gravel may use it, else pinned host memory.
 inline limit wire_limit(const limits& l, bool peer) {
   return peer && l.peer_bytes > 0 ? limit{"peer stores", l.peer_bytes} : stores_limit(l);
 }

@@ -1,4 +1,4 @@
-// What gravel-perf is asked to do. Defaults that differ between the backends are filled in by parse_options.
+// The options of gravel-perf. Defaults that differ between the backends are filled in by parse_options.
 #pragma once
 #include <cstdint>
 #include <string>

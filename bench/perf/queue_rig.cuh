@@ -16,7 +16,7 @@ using namespace gravel::detail;
 
 enum class consume_mode { skip, sum, append, check };
 
-/// What consumers found, all threads together.
+/// The messages that consumers have found, all threads together.
 struct consumed_totals {
   uint64_t slots = 0, messages = 0, sum = 0, wrong = 0;
   std::vector<uint64_t> of_sink;  ///< messages, by destination (append and check)
@@ -59,11 +59,11 @@ class queue_rig {
     g.error = reinterpret_cast<device_error*>(error_.data());
     return g;
   }
-  /// Increments tell themselves apart by their words, the others by their values.
+  /// Increments differ by their words, the other operations by their values.
   send_job job(operation op, uint64_t count, uint64_t salt) const {
     return {op, heap_.data(), op == operation::inc ? heap_words - 1 : 0, count, salt, 0, destinations_};
   }
-  /// Of all messages of a job without salt, modulo 2^64; and what a salt, a multiple of 2^50, adds to each of them.
+  /// The sum of all messages of a job without salt, modulo 2^64. A salt, a multiple of 2^50, is added to each message.
   uint64_t sum_of_words(const send_job& job) const;
   uint64_t sum_of_salt(const send_job& job) const;
 
@@ -83,7 +83,7 @@ class queue_rig {
             std::vector<uint32_t>& filled);
   void check_message(const uint32_t* m, const gravel::detail::message_row& row, const send_job& job,
                      consumed_totals& totals);
-  /// What message i consists of; returns how many words.
+  /// The words of message i; returns how many.
   static uint32_t words_of(const send_job& job, uint64_t i, uint32_t (&to)[max_compact_words]);
 
   static constexpr uint64_t packet_bytes = 65536, unknown = ~uint64_t{0}, heap_words = uint64_t{1} << 31;
@@ -151,7 +151,7 @@ inline void queue_rig::consume(uint32_t plane, const send_job& job, consume_mode
   }
 }
 
-/// Of words at a unit's beginning. It should cost less than reading them, so four at a time.
+/// The sum of words that begin at a unit. It should cost less than reading them, so it adds four at a time.
 inline uint64_t sum_of(const uint32_t* words, uint32_t n) {
   typedef uint64_t pairs __attribute__((vector_size(sizeof(unit))));
   const auto* const units = reinterpret_cast<const pairs*>(words);
@@ -198,7 +198,7 @@ inline uint32_t queue_rig::words_of(const send_job& job, uint64_t i, uint32_t (&
   const uint32_t n = kind_of(job.op).words;
   const uint64_t value = job.salt + i;
   for (uint32_t w = 0; w < n; ++w)
-    to[w] = w < 2 ? 0 : static_cast<uint32_t>(value >> w % 2 * 32);  // word 0, and values behind it
+    to[w] = w < 2 ? 0 : static_cast<uint32_t>(value >> w % 2 * 32);  // word 0, and values after it
   if (job.op == operation::inc) to[0] = static_cast<uint32_t>(job.word_of(i));
   if (job.op == operation::put32) to[1] = static_cast<uint32_t>(value);
   return n;

@@ -86,7 +86,7 @@ inline void rate_row(report& r, const options& o, const limits& l, operation op,
     const uint64_t count = count_of(o, scope);
     const double rate = static_cast<double>(count) / m.seconds.median;
     const uint64_t message = message_bytes(op);
-    // What counts ends at the destination's memory, whatever the way.
+    // The time ends when the data is in the destination's memory, by every way.
     limit most = is_self ? increments_limit(l) : wire_limit(l, is_peer(destination_of(o, gravel_my_pe())));
     double limit_rate = is_self ? most.per_s : most.per_s / static_cast<double>(message);
     if (op != operation::put && l.increments > 0 && l.increments < limit_rate) {

@@ -23,7 +23,7 @@ struct cell {
   std::variant<std::string, uint64_t, double> value;
 };
 
-/// What was compared with what it should be, and how much of it was wrong, over all PEs.
+/// How many values were compared with the right ones, and how many were wrong, over all PEs.
 struct verified {
   uint64_t checked = 0, wrong = 0;
 };

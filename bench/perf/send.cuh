@@ -45,7 +45,7 @@ struct am256 {
   }
 };
 
-/// What a row of such messages says.
+/// The head of a row of such messages.
 inline row_kind kind_of(operation o) {
   switch (o) {
     case operation::put: return update_kind(op::put, value_type::u64);

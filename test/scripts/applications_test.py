@@ -20,7 +20,7 @@ SHAPES = [(1, 1), (2, 2), (3, 1), (4, 2)]  # PEs, nodes
 RIVALS = ["coprocessor", "coprocessor-buffered", "message-per-lane", "coalesced", "coalesced-aggregated"]
 HAS_METIS = b"METIS_PartGraphKway" in Path(PROGRAM).read_bytes()
 
-# Of each application: options of runs that must end well, all with a comparison with a serial oracle; the shapes go round.
+# For each application: options of runs that must end well, all compared with a serial oracle; the shapes take turns.
 GRAPHS = [
     "--rmat 9",
     "--rmat 8 --edges-per-vertex 128 --division edges",
@@ -209,7 +209,7 @@ class ApplicationsTest(unittest.TestCase):
 
     @unittest.skipIf(NAME != "mer", "of mer")
     def test_reference(self):
-        """What mer says of contigs, k-mers and covered bases in a reference is what a search of its text says."""
+        """mer reports the contigs, k-mers and covered bases of a reference that a search of its text finds."""
         random = Random(7)
         text = lambda size: "".join(random.choices("ACGT", k=size))
         turned = lambda letters: letters[::-1].translate(str.maketrans("ACGT", "TGCA"))

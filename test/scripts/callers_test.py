@@ -1,4 +1,4 @@
-"""The guide's table "Who may call what": every call from where it may not be made ends the job with a sentence that names the call
+"""The guide's table "Who may call what": every call from a place where it is not allowed ends the job with a sentence that names the call
 and says why. Usage: callers_test.py UCX_RUN CALLERS_JOB"""
 import subprocess
 import sys
@@ -8,7 +8,7 @@ UCX_RUN, JOB = sys.argv[1:3]
 
 
 def run(pair):
-    """What is wrong, or an empty string."""
+    """The error, or an empty string."""
     place, call, sentence = pair
     done = subprocess.run([UCX_RUN, "-n", "1", "--timeout", "60", JOB, place, call], stdin=subprocess.DEVNULL,
                           capture_output=True, text=True)

@@ -115,7 +115,7 @@ def wrong_sections():
     return program, WRONG_SECTIONS.values()
 
 
-# What is no text of an error.
+# Lines that are no text of an error.
 WRONG_TEXTS = ['"{}"', '"{}", nullptr', '"{} {}", 1', '"{}", 1, 2', '"{0} {2}", 1, 2', '"{", 1', '"}"', '"{:#x}", "text"', '"{}", std::vector<int>()']
 
 
@@ -149,7 +149,7 @@ def nvcc_errors(program, *options):
 
 
 def all_libraries():
-    """What a program that uses all of them includes: they bear each other."""
+    """A program may include all public headers together."""
     return "".join(f"#include <gravel/{path.name}>\n" for path in sorted(pathlib.Path(SOURCE).glob("lib/gravel/*.cuh")))
 
 
@@ -175,7 +175,7 @@ class CompileErrors(unittest.TestCase):
             self.assert_reported(nvcc_errors(program, "-arch=sm_90"), reasons)
 
     def test_block_senders(self):
-        """What a GPU has no room for, both backends refuse."""
+        """Both backends refuse what does not fit on a GPU."""
         tried = [lambda program, compiler=compiler: compile_errors(program, compiler) for compiler in COMPILERS]
         for compile_it in tried + ([lambda program: nvcc_errors(program, "-arch=sm_90")] if NVCC else []):
             self.assert_reported(compile_it(kernels(WRONG_SENDERS)), WRONG_SENDERS.values())

@@ -70,11 +70,11 @@ def anchors(page):
 
 class DocsTest(unittest.TestCase):
     def build_and_run(self, folder, name, text):
-        """What went wrong, or an empty string."""
+        """The error, or an empty string."""
         source, program = folder / name, folder / Path(name).stem
         source.write_text(text)
         run_it = run_command(program)
-        # What a program computes does not depend on the route that its messages take.
+        # The result of a program does not depend on the route of its messages.
         by_queue = dict(os.environ, GRAVEL_ROUTES="net")
         fault, said = fault_of([*compile_command(COMPILER, source, "-O1"), *link_options(program)], run_it)
         # The one of README.md does not check itself.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-# What strangers compile with. Gravel's headers are not system headers there, and Python extensions hide what they do not export.
+# Flags of foreign programs. Gravel's headers are not system headers there, and Python extensions hide what they do not export.
 STRICT = ["-fvisibility=hidden", "-fvisibility-inlines-hidden", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror"]
 
 

@@ -1,4 +1,4 @@
-"""What happens when a job fails: it ends within ten seconds, says which PE did what and why, and leaves nothing behind.
+"""A job that fails ends within ten seconds, says which PE did what and why, and leaves nothing behind.
 
 Run by Meson with UCX_RUN, FAILURE_JOB and MPIRUN (may be empty) in the environment.
 """
@@ -93,7 +93,7 @@ class FailureTest(unittest.TestCase):
                 job.hurt(pid)
 
     def assert_all_or_nothing(self, job):
-        """What was killed came too late to matter, or the job failed with a cause; nothing in between."""
+        """The kill came too late and the job ended well, or the job failed with a cause; nothing in between."""
         status, left = job.end(LIMIT_S if job.was_hurt else START_S)
         self.assertIsNotNone(status, job.text)
         self.assert_clean(job, left)
@@ -182,11 +182,11 @@ class Killed(FailureTest):
                                    "aggregator of node 0 .*was killed by signal 9")
 
     def test_nobody_with_closed_descriptors(self):
-        """What Gravel opens must not become the standard output or error of anybody."""
+        """A file that Gravel opens must not become standard output or error of any process."""
         self.assert_fine(self.start("none", launcher=("/bin/sh", "-c", 'exec "$0" "$@" <&- >&- 2>&-')))
 
     def test_without_a_launcher_while_it_starts(self):
-        """The aggregator, at any moment: nobody else is there to clear up behind it."""
+        """The aggregator dies, at any moment: no other process cleans up after it."""
         chance = random.Random(SEED)
         for _ in range(6):
             job = self.start("idle", launcher=())
@@ -384,7 +384,7 @@ class Handlers(FailureTest):
 
 @unittest.skipIf(ON_GPU and os.environ.get("GRAVEL_ROUTES") != "peer", "there it is the usual route, where each PE has a GPU")
 class OverPeers(FailureTest):
-    """On the route peer: who waits, waits for words in memory, and the aggregator knows nothing of it."""
+    """On the route peer a kernel waits for words in memory, and the aggregator does not see it."""
 
     def start(self, fault, *arguments, **environment):
         environment.setdefault("GRAVEL_ROUTES", "peer")
@@ -789,7 +789,7 @@ class Surroundings(FailureTest):
 
 class OtherUsers(FailureTest):
     def test_cannot_reach_memory(self):
-        """What the processes share has no name in a file system, or belongs to this user alone."""
+        """Shared memory has no name in a file system, or belongs to this user alone."""
         job = self.start("traffic")
         self.assertEqual(len(job.ready(self.n)), self.n, job.text)
         pids = set(job.pes().values()) | set(job.aggregators().values())

@@ -260,7 +260,7 @@ REPEAT_MPS = [
     Row("quiescence under MPS: {pes} PEs on one GPU", "{run} --timeout 100 test/jobs/quiescence_job", FEW_BLOCKS,
         figure=QUIESCENCE),
     Row("operations under MPS: {pes} PEs on one GPU, 2 nodes", "{run} --nodes 2 test/jobs/operations_job"),
-    # Whether a resolver finds room beside the kernels that wait for it is a matter of microseconds.
+    # Microseconds decide whether a resolver finds room beside the kernels that wait for it.
     Row("gups under MPS, 5 times: {pes} PEs on one GPU", "\n".join(5 * ["{run} " + GUPS, "{run} --nodes 2 " + GUPS])),
 ]
 
@@ -370,7 +370,7 @@ def sizes_of(pes, n_gpus):
 
 
 def values_of(section, gpus):
-    """What the names in braces stand for."""
+    """The values of the names in braces."""
     sizes = sizes_of(section.pes, len(gpus))
     side, scale = sizes["side"], sizes["scale"]
     # All checks with a single GPU have the same descriptions, whichever it is, for --only.

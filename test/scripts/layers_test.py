@@ -21,9 +21,9 @@ LAYERS = {
     "host/pe": ["lib/base", "device", "transport", "host/node"],
     "host/aggregator": ["lib/base", "transport", "host/node"],
     "host/info": ["lib/base", "transport", "host/node"],
-    # What mapped memory and kernels that run alone need beside the core.
+    # Headers for mapped memory and kernels that run alone, beside the core.
     "host": ["lib/base", "device", "host/node", "host/pe", "lib/gravel"],
-    # What programs include: it takes them through all the others.
+    # Headers that programs include; they include all the others.
     "lib/gravel": ["lib", "device", "host"],
     "lib/graph": ["lib/base"],
     "lib/reads": ["lib/base", "lib/graph"],
@@ -42,7 +42,7 @@ LAYERS = {
        for folder in ("allreduce", "applications", "critical", "link", "remote_task", "taskgraph", "worklists")},
     "bench/rivals": ["lib", "device", "host", "examples"],
 }
-# Who may choose between the two SIMT backends.
+# Files that may choose between the two SIMT backends.
 EXCEPTIONS = {
     ("device/simt.hpp", "device/cpu/simt_cpu.hpp"),
     ("device/block_sender.cuh", "device/cpu/block_sender_cpu.hpp"),
@@ -81,7 +81,7 @@ def faults_in(name, text):
 
 
 def not_installed(headers, text_of):
-    """What installed headers include of ours, and is not installed with them."""
+    """Headers of this tree that installed headers include, and that are not installed with them."""
     for name in sorted(headers):
         for header in includes_in(text_of(name)):
             if header not in headers and layer_of(header):

@@ -11,7 +11,7 @@ from pathlib import Path
 UCX_RUN, GRAVEL_INFO, *PROGRAMS = (str(Path(path).resolve()) for path in sys.argv[1:])
 EXAMPLES = {Path(program).name.removesuffix("-cpu"): program for program in PROGRAMS}
 FULL = "No space left on device"
-# Of each kind of program that writes: what it does in a moment, and the tables that it writes with --dump.
+# For each kind of program that writes: options of a short run, and the tables that it writes with --dump.
 RUNS = {
     "gups": ("--table-log2 8 --mode inc", ["hits"]),
     "bfs": ("--grid 4 4", ["levels"]),

@@ -25,7 +25,7 @@ PREFIXES = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "m": 1e-3, "u": 1e-6
 # How the names of keys end, and what one of it is in the base unit.
 UNITS = {"million_per_s": 1e6, "million_updates_per_s": 1e6, "gb_per_s": 1e9, "us": 1e-6, "ms": 1e-3, "seconds": 1, "per_s": 1, "teps": 1,
          "ratio": 1, "passed": 1, "failed": 1}
-# A number with one of these units behind it is a measurement, and needs a link.
+# A number with one of these units is a measurement, and needs a link.
 MEASURED = r"(?<![\w.])\d[\d.,]*\s*(?:[kMGT]?\s?[\w-]*/s|[num]?s\b|times\b|%|checks\b)"
 LINK = re.compile(r"\[([^\]]+)\]\((?:\.\./)*(bench/results/[^)#]+\.json)#(?!tables/)([^)]+)\)")
 RESULT = re.compile(r"bench/results/(\d[\w.-]+\.\w+)")

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def run(case):
-    """What is wrong, or an empty string."""
+    """The error, or an empty string."""
     call, kind, sentence, seed = case
     right = call == "right"
     done = subprocess.run([UCX_RUN, "-n", "2" if right else "1", "--nodes", "2" if right else "1", "--timeout", "60", JOB, call, kind],

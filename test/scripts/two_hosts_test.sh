@@ -14,7 +14,7 @@ for program in ip unshare; do command -v $program >/dev/null || skip "$program i
 
 a=gravel-$$-a b=gravel-$$-b
 work=$(mktemp -d)
-# Whatever happens, the namespaces and all that runs in them go away.
+# In every case the namespaces and all processes in them are removed.
 clean_up() {
   set +e  # a process that is gone already must not keep the rest
   local space
@@ -52,7 +52,7 @@ shift
 exec ip netns exec "$host" unshare --uts --ipc --pid --fork --mount-proc --kill-child \
   sh -c 'echo "$0" >/proc/sys/kernel/hostname && exec sh -c "$*"' "$host" "$@"
 TEXT
-# What mpirun calls instead of ssh: HOST COMMAND. There is one other host.
+# mpirun calls this instead of ssh: HOST COMMAND. There is one other host.
 printf '#!/bin/sh\nshift\nexec %s/on %s "$@"\n' "$work" $b >"$work/login"
 chmod +x "$work/on" "$work/login"
 
@@ -120,7 +120,7 @@ kill_pe() { kill -9 $(in_host $b failure_job-cpu | head -1); }
 cut_cable() { ip -n $a link set eth0 down; }
 mend_cable() { ip -n $a link set eth0 up && sleep 1; }
 fails traffic "aggregator of node 1 .* was killed by signal 9|lost the aggregator of node 1" kill_aggregator
-# (Which PEs are on that host is the launcher's matter.)
+# (The launcher decides which PEs are on that host.)
 fails traffic "PE [0-3] .*ended without gravel_finalize|exited on signal 9" kill_pe
 # TCP tries for minutes to send what is in flight; the watchdog is faster. In `traffic` the cut may fall into a barrier, when nothing is in
 # flight but the barrier itself: then it is the pulses that stay away, as in `idle`.

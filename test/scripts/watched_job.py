@@ -30,7 +30,7 @@ def read(path):
 
 
 def shared_state():
-    """What a job might leave outside its own TMPDIR: files, and System V segments that nobody is attached to. UCX makes
+    """Leftovers that a job might leave outside its own TMPDIR: files, and System V segments to which no process is attached. UCX makes
     one of 4 KiB for some microseconds when a process begins, to try its memory hooks; who is killed then leaves it
     (docs/failure.md)."""
     found = {f"{d}/{name}" for d in ("/tmp", "/dev/shm") for name in os.listdir(d) if OURS.search(name) and "-test-" not in name}  # tests make some
@@ -126,7 +126,7 @@ class Job:
         return {int(pe): int(pid) for pe, pid in re.findall(rb"ready (\d+) (\d+)", self.out)}
 
     def hurt(self, pid, number=signal.SIGKILL):
-        """What happens from now on is what this signal does."""
+        """Everything from now on is the effect of this signal."""
         os.kill(pid, number)
         self.was_hurt = True
 
@@ -163,7 +163,7 @@ class Job:
         return status, left
 
     def leftovers(self):
-        """What was not there before, and is there whenever we look. That of other jobs on this machine comes and goes."""
+        """Files that were not there before, and are there at each check. Files of other jobs on this machine come and go."""
         left = shared_state() - self.before
         def is_gone():
             left.intersection_update({path for path in shared_state() if not belongs_to_another_job(path)})

@@ -184,7 +184,7 @@ class WorklistsTest(unittest.TestCase):
 
     @unittest.skipIf(NAME == "components", "has none")
     def test_one_kernel_for_the_rounds_of_all(self):
-        """Of several PEs, too: the number of kernels does not grow with that of rounds, and the same is done as by way of the hosts."""
+        """Also with several PEs the number of kernels does not grow with the rounds, and the work is the same as by the hosts."""
         rounds, fused = (self.report_of(3, 2, f"{EXECUTIONS[NAME]} --execution {how}") for how in ("rounds", "fused"))
         self.assertGreater(rounds["kernels"], 3 * rounds["rounds"])
         self.assertGreater(fused["rounds"], 5)
@@ -214,7 +214,7 @@ class WorklistsTest(unittest.TestCase):
 
     @unittest.skipIf(NAME not in ("bfs", "paths"), "of bfs and paths")
     def test_values_sent_are_fewer_than_edges_cut(self):
-        """Of the offers along edges to one ghost the best goes to its owner."""
+        """Only the best offer along the edges to one ghost goes to its owner."""
         report = self.report_of(3, 1, "--rmat 9 " + ("--no-pull" if NAME == "bfs" else ""))
         self.assertGreater(report["sent"], 0)
         self.assertLess(report["sent"], report["remote_edges"] / 3)
