@@ -1,16 +1,16 @@
 // Calls: how kernels have critical sections run.
 //
-//   gravel_critical_call<deposit>(bank, key, amount);             // one by one
-//   gravel_critical_ask<withdraw>(bank, slot, key, amount);       // the answer goes to *slot, symmetric memory of the caller
+//   gravel_critical_call<deposit>(bank, key, amount);             // one call
+//   gravel_critical_ask<withdraw>(bank, slot, key, amount);       // the answer goes to *slot, in symmetric memory
 //
-//   __shared__ gravel_critical_sender<account, deposit> out;      // gathers for service blocks of the own PE
-//   out.begin(bank);                                            // all threads of the block
-//   ... out.call<deposit>(key, amount);                         // divergent: any lanes, any number of times
-//   out.end();                                                  // all threads of the block
+//   __shared__ gravel_critical_sender<account, deposit> out;      // gathers calls to service blocks of the caller's PE
+//   out.begin(bank);                                              // all threads of the block
+//   ... out.call<deposit>(key, amount);                           // divergent: any lanes, any number of times
+//   out.end();                                                    // all threads of the block
 //
-// A call whose keys are all of the own PE may run where it is made (`in place`): the caller takes the words beside the records, runs the section,
-// and gives them back; if one is taken, it gives back those it has, and sends the call. So a key for which many call at once soon belongs to its
-// service block, and the others to nobody.
+// In place. A call whose keys all belong to the caller's PE may run where it is made: the caller takes the locks beside
+// the records, runs the section and releases the locks. If a lock is taken, the caller releases those it has and sends
+// the call. So a key with many concurrent calls soon stays with its service block, and other keys are free.
 #pragma once
 #include "lib/critical/in_place.cuh"
 #include "lib/critical/key_service.cuh"
@@ -31,7 +31,7 @@ struct gravel_critical_handle {
     gravel::detail::check_open(service.g, service.opening, call, what, service_type::name);
   }
 
-  /// The record of a key of this PE, for kernels that run while nobody calls; nullptr: another PE's.
+  /// The record of a key of this PE, for kernels that run while there are no calls; nullptr: it is another PE's key.
   /// @param key below the number of keys
   GRAVEL_DEVICE Record* record(uint32_t key) const {
     check_open("record()");
@@ -41,7 +41,7 @@ struct gravel_critical_handle {
 
 namespace gravel::detail {
 
-/// A call of section S, as it is written down.
+/// A call of section S, as a message, and how it runs.
 template <class S, class Record, class... Sections>
 struct section_call {
   using handle_type = gravel_critical_handle<Record, Sections...>;
@@ -55,7 +55,7 @@ struct section_call {
   typename layout::message m;
   gravel_critical_answer<typename traits::result> answer{};
 
-  /// `p`: keys, then arguments. False: a key is none.
+  /// Writes the message. `p`: keys, then arguments. False: a key is out of range.
   template <class... P>
   GRAVEL_DEVICE bool write([[maybe_unused]] const handle_type& to, [[maybe_unused]] P... p) {
     static_assert(kind == layout::sections || sizeof...(P) == n + traits::arguments::count,
@@ -67,7 +67,7 @@ struct section_call {
       return false;
     }
   }
-  /// False: `slot` is not in this PE's heap, or misaligned.
+  /// Adds the slot for the answer. False: the slot is not in this PE's heap, or is misaligned.
   GRAVEL_DEVICE bool ask([[maybe_unused]] const gravel_t& g, [[maybe_unused]] const typename traits::result* slot) {
     static_assert(traits::answers, "this section answers nothing");
     if constexpr (traits::answers) {
@@ -82,33 +82,37 @@ struct section_call {
     }
     return true;
   }
+  /// The lowest key.
   GRAVEL_DEVICE uint32_t first_key() const {
     uint32_t low = keys[0];
     for (uint32_t i = 1; i < n; ++i) low = keys[i] < low ? keys[i] : low;
     return low;
   }
+  /// Writes the word that names the record at which the call begins.
   GRAVEL_DEVICE void address(const handle_type& to) {
     m.word[0] = to.table.number_of(first_key()) << layout::bits | kind;
   }
 
-  /// Runs the section here if its keys are free and of this PE. Thread scope: lane. It waits for nothing while it has a
-  /// key; and it runs, and gives them back, in the round in which it took them: its neighbours in the warp may try for
-  /// the same, or for others that are taken.
+  /// Runs the section here, if its keys are free and belong to this PE. False: it has not run. The lane waits for
+  /// nothing while it has a key. It takes its keys, runs and releases them in one round of the loop: other lanes of its
+  /// warp may try to take the same keys.
   ///
-  /// What another client has will be free soon. Of several keys it is cheaper to wait for any than to have the call go
-  /// from service block to service block: a key that is held meanwhile makes others be held.
+  /// If another caller has a key, the key will be free soon. For several keys it is cheaper to wait for any key than to
+  /// send the call from service block to service block: a key that is held meanwhile causes other keys to be held.
+  /// Thread scope: lane.
   GRAVEL_DEVICE bool run_in_place(const handle_type& to) {
     const auto& table = to.table;
     if (!table.in_place) return false;
     for (uint32_t i = 0; i < n; ++i)
       if (table.pe_of(keys[i]) != table.my_pe) return false;
     if constexpr (n == 1)
-      return tell(to, in_place::template run_on<scope::device>(table.slots + table.number_of(keys[0]), m.word, answer));
-    else if constexpr (table_type::in_words) return tell(to, run_soon<n>([&] { return run_on_words<false>(to); }));
-    else return tell(to, run_soon<n>([&] { return run_by_locks(to); }));
+      return answer_if(
+          to, in_place::template run_on<scope::device>(table.slots + table.number_of(keys[0]), m.word, answer));
+    else if constexpr (table_type::in_words) return answer_if(to, run_soon<n>([&] { return run_on_words<false>(to); }));
+    else return answer_if(to, run_soon<n>([&] { return run_by_locks(to); }));
   }
-  /// The same where a key is another PE's, whose memory is mapped here: of a section that touches nothing but its
-  /// records. Is there such a way?
+  /// Does the call have a key of another PE, and may the section try to run here all the same? Only pure sections may,
+  /// on records of PEs whose memory is mapped here.
   GRAVEL_DEVICE bool may_run_at_peer([[maybe_unused]] const handle_type& to) const {
     if constexpr (runs_at_peers) {
       if (!to.table.in_place || !to.service.g.peers) return false;
@@ -117,14 +121,15 @@ struct section_call {
     }
     return false;
   }
+  /// Runs the section here on records of other PEs. False: it has not run.
   __device__ GRAVEL_NOINLINE bool run_at_peer([[maybe_unused]] const handle_type& to) {
     if constexpr (runs_at_peers) {
       for (uint32_t i = 0; i < n; ++i)
         if (!to.table.slot_anywhere(to.service.g, keys[i])) return false;
       if constexpr (n == 1)
-        return tell(to, in_place::template run_on<scope::system>(to.table.slot_anywhere(to.service.g, keys[0]), m.word,
-                                                                 answer));
-      else return tell(to, run_soon<n>([&] { return run_on_words<true>(to); }));
+        return answer_if(to, in_place::template run_on<scope::system>(to.table.slot_anywhere(to.service.g, keys[0]),
+                                                                      m.word, answer));
+      else return answer_if(to, run_soon<n>([&] { return run_on_words<true>(to); }));
     }
     return false;
   }
@@ -142,7 +147,7 @@ struct section_call {
     m.word[layout::at_ticket] = to.table.my_pe * rooms.calls + place;
     for (uint32_t i = 0; i < n; ++i) m.word[layout::at_keys + i] = keys[i];
   }
-  /// Thread scope: lane, divergent.
+  /// Sends the call to the service block of its lowest key. Thread scope: lane, divergent.
   GRAVEL_DEVICE void send(const handle_type& to) {
     if constexpr (layout::nested) reserve(to);
     address(to);
@@ -154,15 +159,16 @@ struct section_call {
  private:
   using table_type = record_table<layout>;
   using in_place = section_in_place<section, layout>;
-  /// The answer of a section that has run here goes into the slot when its keys are given back: nobody waits for that.
-  GRAVEL_DEVICE bool tell(const handle_type& to, bool ran) const {
+  /// Writes the answer into the slot, if the section has run here. Its keys are released already, so no other caller
+  /// waits for this.
+  GRAVEL_DEVICE bool answer_if(const handle_type& to, bool ran) const {
     if constexpr (traits::answers)
       if (ran) send_answer<layout, answerer::caller>(to.service.g, m.word, answer.value);
     return ran;
   }
   static constexpr bool runs_at_peers = traits::pure && (n == 1 || table_type::in_words);
-  /// Of several keys: if the locks beside their records are free; they are taken from that of the lowest key on. Who
-  /// had one, if it was taken: then those below are given back.
+  /// Runs a section of several keys, if the locks of all of them are free. It takes them in ascending order. If one is
+  /// not free, it releases those below and returns the state of that key.
   GRAVEL_DEVICE key_state run_by_locks(const handle_type& to) {
     const auto& table = to.table;
     for (uint32_t key = first_key();;) {
@@ -188,9 +194,9 @@ struct section_call {
   GRAVEL_DEVICE void run(R&... records) {
     in_place::run(m.word, answer, records...);
   }
-  /// `values`: of the keys. Of the same key the first is used.
+  /// Runs the section on copies of the records, one for each key. For equal keys it uses the first copy.
   GRAVEL_DEVICE void run_on(Record* values) {
-    if constexpr (n == 2) {  // no array that is indexed by what is known only when it runs: that would be in memory
+    if constexpr (n == 2) {  // an array with an index known only at run time would lie in memory
       if (keys[0] == keys[1]) run(values[0], values[0]);
       else run(values[0], values[1]);
     } else {
@@ -201,14 +207,15 @@ struct section_call {
       else run_nested<S, layout>(m.word, values, at, std::make_index_sequence<n>());
     }
   }
+  /// Releases the keys below `end`.
   template <class Table>
   GRAVEL_DEVICE void release_below(const Table& table, uint64_t end) const {
     for (uint32_t i = 0; i < n; ++i)
-      if (keys[i] < end && same_as(i) == i) table.give(table.number_of(keys[i]));
+      if (keys[i] < end && same_as(i) == i) table.release(table.number_of(keys[i]));
   }
-  /// As run_by_locks, where record and lock are one word: all words are read at once, and swapped if they are still so,
-  /// from that of the lowest key on. Of a section that only changes records nobody needs to be told in what order its
-  /// words are written: who takes one has its value. FAR: some may be peers'.
+  /// Like run_by_locks(), where record and lock are one word. It reads all words at once, and takes them by compare and
+  /// swap in ascending order of keys. A pure section needs no release order for its stores: a party that takes a word
+  /// has its record. FAR: some keys may be peers'.
   template <bool FAR>
   GRAVEL_DEVICE key_state run_on_words(const handle_type& to) {
     slot_word* at[n];
@@ -240,11 +247,16 @@ struct section_call {
       bool is_far = far[0];
       GRAVEL_UNROLL
       for (uint32_t i = 1; i < n; ++i)
-        if (which == i) expected = seen[i], its = at[i], is_far = far[i];
+        if (which == i) {
+          expected = seen[i];
+          its = at[i];
+          is_far = far[i];
+        }
       const slot_word mine = table_type::word_of(table_type::slot_of(expected).record, key_state::client);
-      const bool has = is_far         ? swap_slot<scope::system>(its, expected, mine)
-                       : traits::pure ? swap_slot(its, expected, mine)
-                                      : swap_slot_acquire(its, expected, mine);  // [K1]
+      bool has = false;
+      if (is_far) has = swap_slot<scope::system>(its, expected, mine);
+      else if constexpr (traits::pure) has = swap_slot(its, expected, mine);
+      else has = swap_slot_acquire(its, expected, mine);  // [K1]
       if (has) taken |= 1u << which;
       else found = key_state::client;
     }
@@ -261,12 +273,14 @@ struct section_call {
     }
     return found;
   }
+  /// The first key that equals key i.
   GRAVEL_DEVICE uint32_t same_as(uint32_t i) const {
     uint32_t first = i;
     for (uint32_t j = i; j-- > 0;)
       if (keys[j] == keys[i]) first = j;
     return first;
   }
+  /// Separates the keys from the arguments, and writes both. False: a key is out of range.
   template <uint32_t I, class... P>
   GRAVEL_DEVICE bool split(const handle_type& to, P... p) {
     if constexpr (I == n) {
@@ -281,7 +295,7 @@ struct section_call {
     static_assert(std::is_integral_v<K> || std::is_enum_v<K>, "the keys of a section are whole numbers");
     if constexpr (std::is_integral_v<K> || std::is_enum_v<K>) {
       keys[I] = static_cast<uint32_t>(key);
-      // Below zero: larger than any.
+      // A negative key is larger than any key, as an unsigned number.
       if (const auto whole = static_cast<uint64_t>(key); (sizeof(K) > 4 ? whole : uint64_t{keys[I]}) >= to.table.keys) {
         report_error(to.service.g, message_fault::bad_key, op::am, to.table.my_pe, whole, to.table.keys);
         return false;
@@ -295,13 +309,13 @@ struct section_call {
 
 }  // namespace gravel::detail
 
-/// Has section S run for its keys. What it returns is dropped. With nested sections it waits while as many calls as the
-/// option `calls` says are under way.
-/// @tparam S a section of the service blocks
+/// Has section S run for its keys, and drops its answer. With nested sections it waits while this PE has as many calls
+/// in progress as the option `calls` says.
+/// @tparam S one of the sections
 /// @param to from gravel_critical_sections::handle()
 /// @param p the keys of the section, then its arguments
-/// @scope lane, from divergent code, kernels of gravel_launch. Not service blocks and handlers
-/// @completion on return the call has run here, or is on its way; gravel_wait_quiescent: it has run
+/// @scope lane, from divergent code, in kernels of gravel_launch; not in service blocks or handlers
+/// @completion on return the call has run here, or is in flight; after gravel_wait_quiescent it has run
 /// @errors a key out of range, a handle that is closed: the job ends with a message
 /// @source synchronization service blocks (ASPLOS 2019)
 template <class S, class Record, class... Sections, class... P>
@@ -312,13 +326,13 @@ GRAVEL_DEVICE void gravel_critical_call(const gravel_critical_handle<Record, Sec
     call.send(to);
 }
 
-/// Has section S run for its keys, and gets what it returns, by a put into `*slot`.
-/// @tparam S a section of the service blocks
+/// Has section S run for its keys, and gets its answer by a put into `*slot`.
+/// @tparam S one of the sections
 /// @param to from gravel_critical_sections::handle()
 /// @param slot symmetric memory of the caller's PE
 /// @param p the keys of the section, then its arguments
-/// @return true if the section has run here: then the answer is there already
-/// @scope lane, from divergent code, kernels of gravel_launch. Not service blocks and handlers
+/// @return true if the section has run here: then the answer is in the return value, too
+/// @scope lane, from divergent code, in kernels of gravel_launch; not in service blocks or handlers
 /// @completion gravel_wait_until on `*slot`, or gravel_wait_quiescent
 /// @errors a key or a slot out of range, a handle that is closed: the job ends with a message
 /// @source synchronization service blocks (ASPLOS 2019)

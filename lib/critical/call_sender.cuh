@@ -1,8 +1,9 @@
-// Senders: a block's calls, gathered on their way to service blocks. How kernels use them is said in call.cuh.
+// Senders: gather a block's calls on their way to service blocks. call.cuh says how kernels use them.
 //
-// A call that does not run where it is made waits in shared memory until others have the same way: in a bin for each
-// service block of the own PE (gravel_service_sender), or, if it is for a peer, in one for each peer (peer_bins). Calls of one
-// key become one before that: those of a warp, and with a table those of the block.
+// A call that does not run where it is made is gathered in shared memory with others that have the same destination: in
+// a bin for each service block of the caller's PE (gravel_service_sender), or in a bin for each peer (peer_bins).
+// Before that, calls of one key are combined: the calls of a warp (combine.cuh), and with a table those of the block
+// (call_table.cuh).
 #pragma once
 #include "device/block_add.hpp"
 #include "device/block_sender.cuh"
@@ -13,7 +14,7 @@
 
 namespace gravel::detail {
 
-/// Bins, where there are any.
+/// Bins for calls to service blocks of this PE. GATHERS: false for nested sections, whose calls leave one by one.
 template <class Service, uint32_t BLOCKS, bool GATHERS>
 struct call_bins : gravel_service_sender<Service, BLOCKS> {};
 template <class Service, uint32_t BLOCKS>
@@ -23,25 +24,23 @@ struct call_bins<Service, BLOCKS, false> {
   GRAVEL_DEVICE void end() {}
 };
 
-/// Shared memory of a sender, but for some words and, of a large one, its tables.
+/// Shared memory of a sender, without some words and without the tables of a large sender.
 constexpr uint32_t sender_bytes = 40 * 1024;
-/// Of how many service blocks a sender gathers calls of so many bytes: 64 for each service block, in `room` bytes.
-constexpr uint32_t gathered_servers(uint64_t bytes, uint64_t room = sender_bytes) {
+/// Number of service blocks for which a sender gathers calls: 64 calls of `bytes` bytes for each, in `room` bytes.
+constexpr uint32_t gathered_blocks(uint64_t bytes, uint64_t room = sender_bytes) {
   const uint64_t fit = room / (64 * bytes);
   return fit > 32 ? 32 : fit < 1 ? 1 : static_cast<uint32_t>(fit);
 }
 
-/// Of the bins for calls to service blocks of up to three peers, of calls of any size; with one peer, half of a bin is a
-/// chunk.
+/// Bytes of the bins for calls to up to three peers, for calls of any size. With one peer, half of a bin is a chunk.
 constexpr uint32_t far_call_bytes = 12 * 1024;
-/// Bins for calls that go to service blocks of peers, where they run when they arrive: what the block calls there leaves in
-/// whole chunks. FAR: are there any? The messages lie in memory that the sender has for them, or that bins of the own
-/// service blocks lend.
+/// Bins for calls to peers, where the calls run when they arrive. They leave in whole chunks. FAR: are there such bins?
+/// Their messages lie in memory of the sender, or in memory of bins of this PE's service blocks, which are fewer then.
 template <class Service, bool FAR>
 class far_calls {
  public:
-  /// `in_place`: sections run where their records lie, if nobody is there. Thread scope: one lane; the block
-  /// synchronizes behind it.
+  /// Empties the bins. `in_place`: sections may run in place. Thread scope: one lane; the block synchronizes
+  /// afterwards.
   GRAVEL_DEVICE void begin(const gravel_t& g, unit* memory, bool in_place) {
     bins_.begin(g, in_place ? far_call_bytes / sizeof(unit) : 0);
     memory_ = memory;
@@ -49,10 +48,11 @@ class far_calls {
     sent_ = judged_ = 0;
     contended_ = 1;
   }
-  /// Who calls for keys that many want does not gather: what arrives in heaps for a key that is taken is the service blocks'
-  /// there, whose rings are soon full. The keys of the own PE tell, which are as many as those of each other: `failed`
-  /// of the group's calls found theirs taken. Until that is known keys are contended: a block that calls for short
-  /// would else have sent all when it knows. Thread scope: the leader of a group.
+  /// Decides whether this block gathers calls for peers. It does not if keys are contended: many calls would arrive at
+  /// once for a key that is taken, and would fill the rings of the service blocks there. The keys of this PE show the
+  /// contention, since each PE has as many: `failed` of the group's calls found such a key taken. Keys count as
+  /// contended until enough calls are known: otherwise a block with few calls would have sent all of them by then.
+  /// Thread scope: the leader of a group.
   GRAVEL_DEVICE void judge(const gravel_t& g, uint32_t calls, uint32_t failed) {
     const uint32_t more = failed << 16 | calls, both = block_add_relaxed(&judged_, more) + more, all = both & 0xffff;
     if (all < sample) return;
@@ -60,20 +60,20 @@ class far_calls {
     store_relaxed<scope::shared>(&judged_, 0u);
   }
   GRAVEL_DEVICE bool is_used() const { return bins_.in_use != 0; }
-  /// Of calls to `pe`; peer_bins::most and above: none.
+  /// The bin for calls to `pe`; peer_bins::most and above: there is none.
   GRAVEL_DEVICE uint32_t bin_of(uint32_t pe) {
     const uint32_t bin = bins_.way_to(pe);
     return load_relaxed<scope::shared>(&contended_) == 0 && bin < peer_bins::most && bins_.take(message::kind)
                ? bin
                : uint32_t{peer_bins::to_self};
   }
-  /// `bin`: of a lane that has no call, to_self. Thread scope: lanes that are together.
+  /// Adds a call to a bin. `bin`: to_self for a lane that has no call. Thread scope: lanes that are together.
   GRAVEL_DEVICE void add(const gravel_t& g, uint32_t bin, uint32_t block, const typename Service::message& call) {
     message m;
     m.fill(block, call);
     bins_.template add<message::kind>(g, memory_, bin, m.data, &sent_);
   }
-  /// Thread scope: block, converged.
+  /// Sends what is in the bins. Thread scope: block, converged.
   GRAVEL_DEVICE void end(const gravel_t& g, uint32_t rank, uint32_t size) {
     bins_.finish(g, memory_, &ticket_, rank, size, &sent_);
     __syncthreads();
@@ -90,9 +90,9 @@ class far_calls {
   unit* memory_;
   uint64_t ticket_;
   static constexpr uint32_t sample = GRAVEL_CUDA ? 256 : 32,
-                            few = 8;  ///< of calls that are judged together; one of so many for own keys may fail
+                            few = 8;  ///< number of calls that are judged together; one in `few` for own keys may fail
   uint32_t sent_, contended_;
-  uint32_t judged_;  ///< calls, and above 16 bits how many of them failed
+  uint32_t judged_;  ///< low 16 bits: calls; high 16 bits: how many of them failed
 };
 template <class Service>
 class far_calls<Service, false> {
@@ -103,37 +103,39 @@ class far_calls<Service, false> {
   GRAVEL_DEVICE void end(const gravel_t&, uint32_t, uint32_t) {}
 };
 
-/// Of how many service blocks a sender of these sections gathers calls if it has `less` bytes for other things.
+/// Number of service blocks for which a sender of these sections gathers calls, if it uses `less` bytes for other
+/// things.
 template <class Record, class... Sections>
-constexpr uint32_t sections_with(uint64_t less) {
-  return gathered_servers(sizeof(typename call_layout<Record, Sections...>::message), sender_bytes - less);
+constexpr uint32_t blocks_with(uint64_t less) {
+  return gathered_blocks(sizeof(typename call_layout<Record, Sections...>::message), sender_bytes - less);
 }
 
-/// Shared memory of a combining sender's tables, of all sections together; its bins have so much less. Twice as much
-/// where bins of the rest still gather for half of the service blocks that there may be.
+/// Bytes of a combining sender's tables, for all sections together; its bins have as much less. 12 KiB if the bins then
+/// still gather for 16 service blocks, else 6 KiB.
 template <class Record, class... Sections>
-constexpr uint32_t call_table_bytes = sections_with<Record, Sections...>(12 * 1024) >= 16 ? 12 * 1024 : 6 * 1024;
+constexpr uint32_t call_table_bytes = blocks_with<Record, Sections...>(12 * 1024) >= 16 ? 12 * 1024 : 6 * 1024;
 
-/// Places of a combining sender's tables.
+/// Number of places of a combining sender's tables.
 template <class Record, class... Sections>
 constexpr uint32_t usual_places = places_in<Record, Sections...>(call_table_bytes<Record, Sections...>);
 
-/// gravel_critical_sender. BLOCKS: of how many service blocks of the own PE calls are gathered; of those with nested sections
-/// calls leave one by one. PLACES: keys for which calls of the block become one (lib/critical/call_table.cuh), of each
-/// section that has `combine`; 0: those of a warp alone do.
+/// All senders. BLOCKS: number of service blocks of this PE for which calls are gathered; with nested sections calls
+/// leave one by one. PLACES: number of keys in the table of each section that has `combine` (call_table.cuh); 0: only
+/// calls of a warp are combined.
 template <uint32_t BLOCKS, uint32_t PLACES, class Record, class... Sections>
 struct critical_sender {
   using handle_type = gravel_critical_handle<Record, Sections...>;
   using layout = call_layout<Record, Sections...>;
   static constexpr uint32_t blocks = BLOCKS;
-  /// The same where this PE has peers: bins for these take memory of the others.
+  /// Number of service blocks for which calls are gathered if this PE has peers: bins for peers may take memory of
+  /// others.
   static constexpr uint32_t blocks_beside_peers() {
     if constexpr (gathers_far) return BLOCKS - spare;
     else return BLOCKS;
   }
-  static constexpr uint32_t shared_bytes = 0;  ///< of dynamic shared memory, for gravel_launch_config
+  static constexpr uint32_t shared_bytes = 0;  ///< bytes of dynamic shared memory, for gravel_launch_config
 
-  /// Thread scope: block, converged.
+  /// Begins to gather. Thread scope: block, converged.
   GRAVEL_DEVICE void begin(const handle_type& to) {
     to.check_open("gravel_critical_sender");
     if (!enter_block(to.service.g, team_call::critical_sender_begin)) return;
@@ -148,14 +150,15 @@ struct critical_sender {
     bins_.begin(to.service, 0, gathers_far && to.service.g.n_peers > 0 ? spare : 0);
     __syncthreads();
   }
-  /// As gravel_critical_call. Thread scope: lane, divergent.
+  /// Calls like gravel_critical_call. Thread scope: lane, divergent.
   template <class S, class... P>
   GRAVEL_DEVICE void call(P... p) {
     check_begun("gravel_critical_sender::call");
     section_call<S, Record, Sections...> c;
     if (c.write(to_, p...)) pass(c);
   }
-  /// As gravel_critical_ask; but who waits for the answer before end() may wait for ever. Thread scope: lane, divergent.
+  /// Asks like gravel_critical_ask. A kernel must not wait for the answer before end(): the call may still be in a bin.
+  /// Thread scope: lane, divergent.
   template <class S, class... P>
   GRAVEL_DEVICE gravel_critical_answer<typename section_traits<Record, S>::result> ask(
       typename section_traits<Record, S>::result* slot, P... p) {
@@ -164,7 +167,7 @@ struct critical_sender {
     c.answer.here = c.write(to_, p...) && c.ask(to_.service.g, slot) && pass(c);
     return c.answer;
   }
-  /// Hands over what is left. Thread scope: block, converged. begin() may follow.
+  /// Sends what is left. begin() may follow. Thread scope: block, converged.
   GRAVEL_DEVICE void end() {
     if (!enter_block(to_.service.g, team_call::critical_sender_end)) return;
     __syncthreads();
@@ -178,13 +181,13 @@ struct critical_sender {
  private:
   template <class S>
   static constexpr bool has_table = PLACES > 0 && section_traits<Record, S>::combines;
-  /// In shared memory, which begins with whatever was there: no number that is likely.
+  /// Value of has_begun_. Shared memory is not initialized, so it is a number that is unlikely to be there.
   static constexpr uint32_t yes = 0x5e7de201;
-  /// On the CPU backend alone, as gravel::check_open: there each call can be asked whether it may be made.
+  /// Checks that the sender is between begin() and end(). Only on the CPU backend, like check_open().
   GRAVEL_DEVICE void check_begun([[maybe_unused]] const char* call) {
 #if !GRAVEL_ON_GPU
     if (has_begun_ != yes)
-      fail_text(std::string(call) + " was called before begin() of the sender, or behind its end()");
+      fail_text(std::string(call) + " was called before begin() of the sender, or after its end()");
     to_.check_open(call);
 #endif
   }
@@ -206,13 +209,13 @@ struct critical_sender {
       });
   }
 
-  /// True: it has run here.
+  /// Combines the lanes' calls, and makes those that are left. True: the lane's call has run here.
   template <class S>
   GRAVEL_DEVICE bool pass(section_call<S, Record, Sections...>& c) {
     using traits = section_traits<Record, S>;
     const lane_group group = lane_group::active();
     bool calls = true;
-    if constexpr (traits::combines) {  // one call for those of one key that lanes make together
+    if constexpr (traits::combines) {  // lanes that call together combine their calls of one key
       using argument = typename first_type<typename traits::arguments>::type;
       auto value = read_words<argument>(c.m.word + layout::at_arguments);
       calls = combine_equal<S>(group.mask(), group.lane(), c.keys[0], value) != 0;
@@ -222,12 +225,12 @@ struct critical_sender {
     }
     return make(group, calls, c);
   }
-  /// Of the lanes of `group` those that have a call. True: it has run here.
+  /// Runs or sends the calls of those lanes of `group` that have one. True: the lane's call has run here.
   template <class S>
   GRAVEL_DEVICE bool make(const lane_group& group, bool calls, section_call<S, Record, Sections...>& c) {
     if constexpr (gathers_far)
       if (far_.is_used()) {
-        auto sent = c;  // else what is passed by address would be in memory for all that run here, too
+        auto sent = c;  // a copy: what is passed by address lies in memory, and c would for all calls
         const bool ran = make_beside_peers(group, calls, sent);
         c.answer = sent.answer;
         return ran;
@@ -239,16 +242,16 @@ struct critical_sender {
       ran = there.run_at_peer(to_);
       c.answer = there.answer;
     }
-    group.sync();  // what did not run here leaves together: calls for other PEs share a chunk
+    group.sync();  // calls that did not run leave together: calls for other PEs share a chunk
     if (calls && !ran) {
       auto sent = c;
       gather(sent);
     }
-    group
-        .sync();  // lanes that have called together go on together: their next calls may become one, and leave together
+    // Lanes that have called together continue together: their next calls may be combined, and leave together.
+    group.sync();
     return ran;
   }
-  /// The same where calls for peers are gathered. Apart: a PE without peers need not carry what this needs.
+  /// Like make(), if calls for peers are gathered. Not inlined: a PE without peers does not pay for its registers.
   template <class S>
   __device__ GRAVEL_NOINLINE bool make_beside_peers(const lane_group group, bool calls,
                                                     section_call<S, Record, Sections...>& c) {
@@ -260,13 +263,13 @@ struct critical_sender {
     const uint32_t bin = calls && !ran ? far_.bin_of(pe) : uint32_t{peer_bins::to_self};
     const bool is_far = bin < peer_bins::most;
     if (calls && !ran && !is_far && c.may_run_at_peer(to_)) ran = c.run_at_peer(to_);
-    group.sync();                                  // as in make()
-    if (group.ballot(is_far)) gather_far(c, bin);  // lanes without such a call come along: whole warps are quicker
+    group.sync();                                  // like make()
+    if (group.ballot(is_far)) gather_far(c, bin);  // lanes without such a call take part: whole warps are faster
     if (calls && !ran && !is_far) gather(c);
     group.sync();
     return ran;
   }
-  /// No part of its callers, whose lanes mostly run their sections: they need half of its registers.
+  /// Sends a call, or puts it into a bin. Not inlined: its callers mostly run sections, with half of its registers.
   template <class S>
   __device__ GRAVEL_NOINLINE void gather(section_call<S, Record, Sections...>& c) {
     if constexpr (layout::nested) {
@@ -277,6 +280,7 @@ struct critical_sender {
     }
   }
 
+  /// Puts a call into the bin of a peer.
   template <class S>
   __device__ GRAVEL_NOINLINE void gather_far(section_call<S, Record, Sections...>& c, uint32_t bin) {
     c.address(to_);
@@ -285,11 +289,12 @@ struct critical_sender {
 
   using service_type = key_service<Record, Sections...>;
   using bins_type = call_bins<service_type, BLOCKS, !layout::nested>;
-  /// Of calls for peers: have they memory beside bins and tables? Else of how many service blocks the bins lend theirs.
+  /// Is there room for calls to peers besides bins and tables?
   static constexpr bool has_room =
       BLOCKS * bins_type::bytes_of_block + far_call_bytes <=
       sender_bytes -
           (PLACES > 0 && PLACES <= usual_places<Record, Sections...> ? call_table_bytes<Record, Sections...> : 0);
+  /// If not: the number of service blocks whose bins they use.
   static constexpr uint32_t spare = [] {
     if constexpr (layout::nested || has_room) return 0u;
     else return (far_call_bytes + bins_type::bytes_of_block - 1) / bins_type::bytes_of_block;
@@ -310,35 +315,35 @@ struct critical_sender {
   call_tables<PLACES, Record, Sections...> tables_;
 };
 
-/// Of a large sender: as many places as there is shared memory for beside bins of 40 KiB, and a large cache.
+/// Bytes of a large sender's tables: shared memory that is left besides bins of 40 KiB and a large cache.
 constexpr uint32_t large_table_bytes = 96 * 1024;
 
 template <uint32_t PLACES, class Record, class... Sections>
 using sender_with =
-    critical_sender<sections_with<Record, Sections...>(PLACES > 0 ? call_table_bytes<Record, Sections...> : 0), PLACES,
+    critical_sender<blocks_with<Record, Sections...>(PLACES > 0 ? call_table_bytes<Record, Sections...> : 0), PLACES,
                     Record, Sections...>;
 template <class Record, class... Sections>
-using large_sender_with = critical_sender<sections_with<Record, Sections...>(0),
+using large_sender_with = critical_sender<blocks_with<Record, Sections...>(0),
                                           places_in<Record, Sections...>(large_table_bytes), Record, Sections...>;
 
 }  // namespace gravel::detail
 
-/// Gathers a block's calls to the service blocks of its PE. In shared memory: 256 bytes for each word of a call and service block, 40
-/// KiB at most; so for 32 service blocks if a call has up to 20 bytes, and for fewer of larger ones (`blocks`). If there are
-/// more, calls leave one by one.
+/// Gathers a block's calls to the service blocks of its PE. It lies in shared memory: 256 bytes for each word of a call
+/// and each service block, 40 KiB at most. So it gathers for 32 service blocks if a call has up to 20 bytes, and for
+/// fewer if calls are larger (`blocks`). Calls to other service blocks leave one by one.
 template <class Record, class... Sections>
 using gravel_critical_sender = gravel::detail::sender_with<0, Record, Sections...>;
 
-/// The same for sections with `combine`: calls of one key that the block makes between begin() and end() become few, by
-/// a table of keys in 6 KiB of shared memory, 12 if calls are short; bins have so much less. What combine() returns may
-/// then stand for all calls of a block, and has to hold them. Sections that nest or answer do not combine: their calls
-/// go as a gravel_critical_sender's do.
+/// A sender that combines all calls of one key that the block makes between begin() and end(), for sections with
+/// `combine`. Its table of keys takes 6 KiB of shared memory, or 12 KiB if calls are short; its bins have as much less.
+/// A result of combine() may stand for all calls of a block, so its type must hold that. Sections that are nested or
+/// answer do not combine: their calls go like those of a gravel_critical_sender.
 template <class Record, class... Sections>
 using gravel_critical_combining_sender =
     gravel::detail::sender_with<gravel::detail::usual_places<Record, Sections...>, Record, Sections...>;
 
-/// The same for a block that has a multiprocessor for itself, in its dynamic shared memory: with tables of 96 KiB,
-/// beside bins of 40. So all lanes of a multiprocessor have one table, and a key that is called for a few times in ten
+/// A combining sender for a block that has a multiprocessor for itself. It lies in dynamic shared memory, with tables
+/// of 96 KiB besides bins of 40 KiB. So all lanes of a multiprocessor share one table, and a key of a few calls in ten
 /// thousand stays in it.
 /// @scope block, converged
 /// @completion after end(): gravel_wait_quiescent
@@ -350,8 +355,8 @@ struct gravel_critical_large_sender : gravel::detail::large_sender_with<Record, 
   static constexpr uint32_t shared_bytes = sizeof(base);
   static_assert(shared_bytes <= 227 * 1024,
                 "this gravel_critical_large_sender does not fit the 227 KiB of shared memory of a block");
-  /// The sender in the block's dynamic shared memory: launch the kernel with shared_bytes more than `offset`. begin()
-  /// reports a block that has less, and ends it.
+  /// The sender in the block's dynamic shared memory. The kernel must be launched with at least `offset` + shared_bytes
+  /// of it: otherwise begin() reports an error and ends the block.
   /// @param offset bytes from the beginning of the dynamic shared memory, a multiple of 16
   /// @scope lane
   GRAVEL_DEVICE static gravel_critical_large_sender& dynamic(uint32_t offset = 0) {
@@ -368,9 +373,9 @@ struct gravel_critical_large_sender : gravel::detail::large_sender_with<Record, 
   }
 };
 
-/// A sender of any kind, for kernels that are written for all: the large one is dynamic, the others are in static
-/// shared memory.
-/// @return the block's
+/// The block's sender of type Sender, for kernels that work with any sender. The large one lies in dynamic shared
+/// memory, the others in static shared memory.
+/// @return the sender
 /// @scope lane
 /// @completion on return
 /// @errors none

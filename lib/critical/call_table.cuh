@@ -1,21 +1,26 @@
-// Calls of one key that a block makes become one: a table of keys in the block's shared memory, for sections that have
-// `combine`. Where a section has `combine_by` too, `key` here and in the model is the key and what that returns.
+// Call table: combines the calls of one key that a block makes, for sections that have `combine`. It is a table of keys
+// in the block's shared memory. If a section has `combine_by`, "key" means here and in the model the key and the value
+// of combine_by.
 //
-// A key has one place in the table. A call, once its warp has combined what it can, is added to what is there for its
-// key, or put there if the place is empty. If another key's call is there the lane goes on with its own, and takes one
-// from what the other is worth; each call that is added raises that. At 1 the newcomer takes the place, and its lane
-// goes on with the call that was there. So keys that are often called for stay, whichever they are.
+// Problem. A warp combines only calls that its lanes make together. Often-called keys come again and again from all
+// warps.
+// Solution. Each key has one place in the table. A call, after its warp has combined what it can, is added to the call
+// that is there for its key, or is put there if the place is empty. If there is a call of another key, the lane
+// continues with its own call and takes one from the `worth` of the other. Each call that is added raises the worth. At
+// worth 1 the newcomer takes the place, and its lane continues with the call that was there. So keys that are called
+// often stay, whichever they are.
 //
 //   lock 0 -> 1                           [C1] acquire
 //   read and change worth, key, argument
 //   lock = 0                              [C1] release
 //
-// Who has a place waits for nothing. Who finds it taken tries some times, and then goes on as if there were no table:
-// nobody waits for another. Invariant: a call is in the hands of one lane or in one place, and `worth` is 0 where
-// nothing is. `test/models/call_table.pml` is the model.
+// A lane that has locked a place waits for nothing. A lane that finds the place locked tries a few times, and then
+// continues as if there were no table. So no lane waits for another.
+// Invariant: a call is with one lane or in one place, and `worth` is 0 where there is no call.
+// The model is test/models/call_table.pml.
 //
-// Where keys are spread the table is work for nothing. A block looks at its first calls: if few of them were added to
-// others it uses the table no more.
+// If keys are spread evenly, the table does not help. So a block checks how many of its first calls were added to
+// others, and stops using the table if there were few.
 #pragma once
 #include "device/block_add.hpp"
 #include "device/lane_group.cuh"
@@ -24,7 +29,7 @@
 
 namespace gravel::detail {
 
-/// In shared memory: of section S. PLACES: a power of two.
+/// The table of section S, in shared memory. PLACES: a power of two.
 template <class S, class Record, uint32_t PLACES>
 class call_table {
   static_assert(PLACES > 0 && (PLACES & (PLACES - 1)) == 0);
@@ -32,11 +37,11 @@ class call_table {
  public:
   using argument = typename first_type<typename section_traits<Record, S>::arguments>::type;
   static constexpr uint32_t place_bytes = 12 + 4 * words_of<argument>;
-  static constexpr uint32_t sample = PLACES < 32 ? 64 : 2 * PLACES;  ///< calls, after which a block decides
-  static constexpr uint32_t least = 16;  ///< of so many calls one at least was added to another: the table is used
+  static constexpr uint32_t sample = PLACES < 32 ? 64 : 2 * PLACES;  ///< number of calls after which the block decides
+  static constexpr uint32_t least = 16;  ///< the table stays in use if one of this many calls was added to another
 
-  /// `salt`: another in each block, so that two keys that are often called for do not share a place in all of them.
-  /// Thread scope: block, converged; barriers before and behind it are the caller's.
+  /// Empties the table. `salt` differs from block to block, so that two often-called keys do not share a place in all
+  /// blocks. Thread scope: block, converged; the caller adds the barriers before and after.
   GRAVEL_DEVICE void begin(uint32_t rank, uint32_t size, uint32_t salt = 0) {
     for (uint32_t i = rank; i < PLACES; i += size) lock_[i] = worth_[i] = 0;
     if (rank == 0) {
@@ -46,8 +51,8 @@ class call_table {
     }
   }
 
-  /// True: nothing is left to do for this lane. False: it is to make the call of `key` and `value`, which may be
-  /// another than it came with. `calls`: this lane has one. Thread scope: the lanes of `group`, together.
+  /// True: the table has the lane's call now. False: the lane must make the call of `key` and `value`, which may be
+  /// another call than its own. `calls`: this lane has a call. Thread scope: the lanes of `group`, together.
   GRAVEL_DEVICE bool keep(const lane_group& group, bool calls, uint32_t& key, argument& value) {
     const uint32_t state = group.from_leader(load_relaxed<scope::shared>(&state_));
     if (state == unused) return false;
@@ -56,7 +61,7 @@ class call_table {
     return what == found::same || what == found::empty;
   }
 
-  /// call(key, value) for what is in the table, which is empty then. Thread scope: block, converged; barriers as of
+  /// Calls call(key, value) for each call in the table, and empties it. Thread scope: block, converged; barriers as for
   /// begin().
   template <class F>
   GRAVEL_DEVICE void empty(uint32_t rank, uint32_t size, const F& call) {
@@ -68,7 +73,7 @@ class call_table {
   }
 
  private:
-  static constexpr uint32_t trying = 0, used = 1, unused = 2;  ///< of state_
+  static constexpr uint32_t trying = 0, used = 1, unused = 2;  ///< values of state_
   enum class found { nothing, same, empty, other };
   static constexpr uint32_t tries = 8;
   static constexpr uint32_t first_worth = 2, gain = 4, most_worth = 64;
@@ -87,7 +92,7 @@ class call_table {
     const uint32_t at = place_of(key, by_type(value));
     found what = found::nothing;
     relax wait;
-    // Who has the place gives it back in the same round: its neighbours in the warp may want it.
+    // A lane that has locked the place unlocks it in the same round: other lanes of its warp may try to lock it.
     for (uint32_t i = 0; i < tries; ++i) {
       if (compare_swap_acquire<scope::shared>(&lock_[at], 0u, 1u)) {  // [C1]
         what = change(at, key, value);
@@ -98,7 +103,7 @@ class call_table {
     }
     return what;
   }
-  /// Of a lane that has the place.
+  /// Adds, puts or exchanges the call. The lane has locked the place.
   GRAVEL_DEVICE found change(uint32_t at, uint32_t& key, argument& value) {
     const uint32_t worth = worth_[at];
     if (worth == 0) {
@@ -126,7 +131,8 @@ class call_table {
     worth_[at] = first_worth;
     set_value(at, value);
   }
-  /// Thread scope: the lanes of `group`, together.
+  /// Counts calls and additions, and decides after `sample` calls whether the table stays in use. Thread scope: the
+  /// lanes of `group`, together.
   GRAVEL_DEVICE void judge(const lane_group& group, bool calls, bool was_added) {
     const uint32_t called = lane_group::popcount(group.ballot(calls)),
                    added = lane_group::popcount(group.ballot(was_added));
@@ -149,13 +155,13 @@ class call_table {
     for (uint32_t i = 0; i < words_of<argument>; ++i) word_[i][at] = words[i];
   }
 
-  // One array for each word: lanes that look at places here and there meet in few banks.
+  // One array for each word: lanes that read scattered places have few bank conflicts.
   uint32_t state_, seen_, added_, factor_;
   uint32_t lock_[PLACES], worth_[PLACES], key_[PLACES];
   uint32_t word_[words_of<argument>][PLACES];
 };
 
-/// Of sections that do not combine, and of senders without tables: nothing.
+/// In place of a table, for sections that do not combine and for senders without tables.
 template <class S>
 struct no_call_table {
   static constexpr uint32_t place_bytes = 0;
@@ -169,7 +175,7 @@ struct call_table_of<S, Record, PLACES, true> {
   using type = call_table<S, Record, PLACES>;
 };
 
-/// One for each section that has `combine`.
+/// The tables of a sender: one for each section that has `combine`.
 template <uint32_t PLACES, class Record, class... Sections>
 struct call_tables : call_table_of<Sections, Record, PLACES>::type... {
   template <class S>
@@ -180,7 +186,7 @@ struct call_tables : call_table_of<Sections, Record, PLACES>::type... {
 template <class Record, class... Sections>
 struct call_tables<0, Record, Sections...> {};
 
-/// Places that a section's table has if all tables together may take so many bytes: a power of two.
+/// Number of places of each table, a power of two, if all tables together may take `bytes` bytes.
 template <class Record, class... Sections>
 constexpr uint32_t places_in(uint32_t bytes) {
   const uint32_t each = (call_table_of<Sections, Record, 1>::type::place_bytes + ... + 0);

@@ -1,12 +1,11 @@
-// Synchronization service blocks (docs/service blocks.md): critical sections as types, which run alone for their keys. The umbrella
-// header of lib/service block. Source: "synchronization service blocks" of GPUs, ASPLOS 2019: thread blocks that run critical
-// sections for others, which send them messages.
+// Critical sections as types, which run alone for their keys (docs/critical.md). Source: "synchronization servers" of
+// GPUs, ASPLOS 2019: thread blocks that run critical sections for other blocks, which send them messages.
 //
 //   using bank = gravel_critical_sections<account, deposit, transfer>;
 //   gravel_init<bank::delivery>();
 //   bank sections({.keys = 1 << 24});                                     // collective
-//   gravel_launch(kernel, grid, block, service blocks.handle());                // lib/critical/call.cuh: how kernels call
-//   std::vector<account> accounts = service blocks.read();                      // collective
+//   gravel_launch(kernel, grid, block, sections.handle());                // lib/critical/call.cuh: how kernels call
+//   std::vector<account> accounts = sections.read();                      // collective
 #pragma once
 #include <algorithm>
 #include <functional>
@@ -21,41 +20,40 @@
 
 /// How sections of one key exclude each other.
 enum class gravel_exclusion {
-  owners,  ///< a key belongs to one lane of its service block at a time: no locks
-  locks    ///< words in the service block's shared memory, as in the paper
+  owners,  ///< one lane of the service block owns a key at a time: no locks
+  locks    ///< locks in the service block's shared memory, as in the paper
 };
 /// Where records lie.
 enum class gravel_critical_data {
-  automatic,  ///< shared, where it fits
-  device,
-  shared  ///< the service blocks' shared memory; what is there is written to device memory too
+  automatic,  ///< shared, if the records fit there
+  device,     ///< device memory
+  shared      ///< the service blocks' shared memory; changes are written to device memory too
 };
 /// Where sections run.
 enum class gravel_critical_place {
-  automatic,  ///< caller, if records lie in device memory; else service block
+  automatic,  ///< caller, if records lie in device memory; else service
   service,    ///< all sections run at service blocks
-  caller      ///< who finds its keys free, and of the own PE, runs the section itself
+  caller      ///< a caller that finds its keys free at its own PE runs the section itself
 };
 
-/// All PEs say the same.
+/// Options of gravel_critical_sections, the same at all PEs.
 struct gravel_critical_options {
-  uint64_t keys =
-      0;  ///< 0 to keys - 1, spread over all service blocks of all PEs; up to 2^32, and to what the number of
-          ///< sections leaves of 32 bits
+  /// Keys are 0 to keys - 1. They are spread over all service blocks of all PEs. At most 2^32, and as many as the
+  /// number of sections leaves of 32 bits.
+  uint64_t keys = 0;
   uint32_t blocks = 16;  ///< service blocks of each PE, 1 to 256
   gravel_exclusion exclusion = gravel_exclusion::owners;
   gravel_critical_data data = gravel_critical_data::automatic;
   gravel_critical_place place = gravel_critical_place::automatic;
-  uint32_t calls =
-      4096;  ///< with nested sections: calls of each PE that are under way at once; a power of two, at least 32
-  uint32_t chunks = 64;          ///< of each of a service block's two rings: a power of two
-  uint32_t chunk_messages = 64;  ///< 32 to 1024
+  /// With nested sections: calls of each PE that are in progress at once; a power of two, at least 32.
+  uint32_t calls = 4096;
+  uint32_t chunks = 64;          ///< chunks of each of a service block's two rings; a power of two
+  uint32_t chunk_messages = 64;  ///< messages of a chunk, 32 to 1024
 };
 
-/// Service blocks for records, and the sections that may run on them. Open from its constructor to close() or its destructor;
-/// a gravel_service otherwise. All members but handle() are collective. The program gives `delivery` to gravel_init.
-/// Thread: the program's.
-/// @scope the program's host thread; collective, but for handle(), blocks(), in_place(), in_shared() and bytes()
+/// The records of all keys, and the service blocks that run sections on them. It is open from its constructor to
+/// close() or its destructor. The program passes `delivery` to gravel_init.
+/// @scope the program's host thread; collective, except handle(), blocks(), in_place(), in_shared() and bytes()
 /// @completion on return
 /// @errors gravel::error, on all PEs
 /// @source synchronization service blocks (ASPLOS 2019)
@@ -80,7 +78,7 @@ class gravel_critical_sections {
   using combining_sender = gravel_critical_combining_sender<Record, Sections...>;
   using large_sender = gravel_critical_large_sender<Record, Sections...>;
 
-  /// Symmetric memory that they take, bytes at each PE.
+  /// Symmetric memory that critical sections take, in bytes at each PE.
   /// @param how options
   /// @param n_pes PEs of the job
   static uint64_t bytes(const gravel_critical_options& how, int n_pes) {
@@ -89,10 +87,10 @@ class gravel_critical_sections {
            (layout::nested ? rooms::bytes(how.calls, pes) : 0);
   }
 
-  /// Opens the service blocks.
+  /// Allocates the records and starts the service blocks.
   /// @param how the same at all PEs
-  /// @param initial the record of a key, called for those of this PE; without it all bytes are 0
-  /// @errors gravel::error, on all PEs, if the options cannot be or there is no room
+  /// @param initial returns the initial record of a key; called for the keys of this PE; without it all bytes are 0
+  /// @errors gravel::error, on all PEs, if the options are not valid or there is not enough memory
   explicit gravel_critical_sections(const gravel_critical_options& how,
                                     const std::function<Record(uint32_t key)>& initial = {}) {
     const auto n_pes = static_cast<uint32_t>(gravel_n_pes());
@@ -110,7 +108,7 @@ class gravel_critical_sections {
                       (how.place == gravel_critical_place::automatic && !table_.in_shared);
     try {
       take_memory(how, initial);
-      gravel_barrier_all();  // memory of all PEs is as it is to be before a service block runs
+      gravel_barrier_all();  // the memory of all PEs is ready before a service block runs
       service_.emplace(service_type{table_}, gravel_service_options{how.blocks, how.chunks, how.chunk_messages});
     } catch (const gravel::detail::error&) {  // on all PEs
       free_memory();
@@ -118,19 +116,19 @@ class gravel_critical_sections {
     }
   }
 
-  /// For kernels of gravel_launch, until close().
+  /// What kernels need to call: an argument for gravel_launch, until close().
   handle_type handle() const {
     check_open("handle()");
     return {service_->handle(), table_};
   }
-  /// Service blocks of each PE.
+  /// Number of service blocks of each PE.
   uint32_t blocks() const { return table_.blocks; }
-  /// Whether callers may run sections in place.
+  /// May callers run sections in place?
   bool in_place() const { return table_.in_place; }
-  /// Whether records lie in shared memory.
+  /// Do records lie in shared memory?
   bool in_shared() const { return table_.in_shared; }
 
-  /// When all calls have run: the records of this PE, record i that of key i * n_pes + PE.
+  /// Waits until all calls have run. Returns the records of this PE: record i is that of key i * n_pes + PE.
   std::vector<Record> read() const {
     check_open("read()");
     gravel_wait_quiescent();
@@ -144,7 +142,7 @@ class gravel_critical_sections {
     return records;
   }
 
-  /// Returns when all calls have run, and frees the records. No kernel that calls may run.
+  /// Waits until all calls have run, and frees the records. No kernel that calls may run.
   void close() {
     if (!service_) return;
     service_->close();
@@ -152,7 +150,7 @@ class gravel_critical_sections {
     free_memory();
     open_.reset();
   }
-  /// close(), unless an exception is on its way.
+  /// Calls close(), unless the stack is unwound because of an exception.
   ~gravel_critical_sections() noexcept(false) {
     if (std::uncaught_exceptions() == exceptions_) close();
   }
@@ -191,7 +189,7 @@ class gravel_critical_sections {
     return each <= service_type::shared_records;
   }
   static void check(const gravel_critical_options& how, uint32_t n_pes) {
-    const uint64_t most = (uint64_t{1} << (32 - layout::bits)) - 1;  // numbers of all ones are nobody's
+    const uint64_t most = (uint64_t{1} << (32 - layout::bits)) - 1;  // a number of all ones is no key's
     if (how.keys == 0 || how.keys > uint64_t{1} << 32 || table::keys_of_pe(how.keys, n_pes) > most)
       refuse(std::to_string(how.keys) + " keys; there may be 1 to " +
              std::to_string(std::min(uint64_t{1} << 32, most * n_pes)));
@@ -211,7 +209,7 @@ class gravel_critical_sections {
   [[noreturn]] static void refuse(const std::string& why) {
     gravel::detail::fail_text("critical sections '" + std::string(service_type::name) + "': " + why);
   }
-  /// Before all else: what is refused then is refused on all PEs.
+  /// Checks that options are the same at all PEs. It comes first, so that all PEs refuse the same later.
   static void check_alike(const gravel_critical_options& how) {
     constexpr const char* names[] = {"keys",  "blocks", "exclusion", "data",
                                      "place", "calls",  "chunks",    "chunk_messages"};

@@ -1,11 +1,11 @@
-// A section of one key where its record is: who finds the key free takes the word beside the record, runs the section,
-// and gives the key back. Callers do so in kernels (call.cuh), and the handler that takes the calls of other PEs
-// (service block.cuh). Who has a key waits for nothing.
+// In place: runs a section of one key where its record lies. A lane that finds the key free takes the lock beside the
+// record, runs the section, and releases the key. Callers do so in kernels (call.cuh), and so does the handler that
+// takes the calls of other PEs (key_service.cuh). A lane that has a key waits for nothing.
 #pragma once
 #include "lib/critical/table.cuh"
 
-/// What has become of a section that was asked for. True: it has run here, and its answer, which lies in the slot as
-/// well, is `value`.
+/// The answer of a section. True: the section has run here, and `value` is its answer, which is also in the caller's
+/// slot.
 template <class T>
 struct gravel_critical_answer {
   bool here = false;
@@ -20,9 +20,10 @@ struct gravel_critical_answer<void> {
 
 namespace gravel::detail {
 
-/// Tries again while others have a key that will soon be free. `once`: runs the section if its keys are free, and
-/// returns who had one. KEYS: of the section. ATTEMPTS: few, if the key is another PE's: each is a way there, and its
-/// service block answers sooner.
+/// Tries to run a section several times, while other callers have a key: they will release it soon. `once` runs the
+/// section if its keys are free; if not, it returns the state of a key that is not. KEYS: number of keys of the
+/// section. ATTEMPTS: few if the key is another PE's, since each attempt goes over the link, and that PE's service
+/// block answers sooner.
 template <uint32_t KEYS, uint32_t ATTEMPTS = KEYS == 1 ? 16 : 256, class F>
 GRAVEL_DEVICE bool run_soon(const F& once) {
   bool ran = false, tries = true;
@@ -37,7 +38,7 @@ GRAVEL_DEVICE bool run_soon(const F& once) {
   return ran;
 }
 
-/// Section S of one key, of a call with this layout, which lies at `call`.
+/// Runs section S, which has one key. The calls have this layout.
 template <class S, class Layout>
 struct section_in_place {
   using table_type = record_table<Layout>;
@@ -45,7 +46,8 @@ struct section_in_place {
   using traits = section_traits<typename Layout::record, S>;
   using answer_type = gravel_critical_answer<typename traits::result>;
 
-  /// True: it has run, and what it answers is in `answer`. WHERE: of who else touches the slot. Thread scope: lane.
+  /// Runs the section for the call at `call`, on the record at `at`. True: it has run, and its answer is in `answer`.
+  /// WHERE: the scope of all parties that use the slot. Thread scope: lane.
   template <scope WHERE>
   GRAVEL_DEVICE static bool run_on(slot* at, const uint32_t* call, answer_type& answer) {
     if constexpr (table_type::in_words) return run_on_word<WHERE>(reinterpret_cast<slot_word*>(at), call, answer);
@@ -58,6 +60,7 @@ struct section_in_place {
         return key_state::free;
       });
   }
+  /// Runs the section on records that this lane has taken.
   template <class... R>
   GRAVEL_DEVICE static void run(const uint32_t* call, answer_type& answer, R&... records) {
     if constexpr (traits::answers) answer.value = run_section<S, Layout>(call, records...);
@@ -67,8 +70,8 @@ struct section_in_place {
  private:
   template <scope WHERE>
   static constexpr uint32_t attempts = WHERE == scope::device ? 16 : 2;
-  /// Where record and lock are one word. What only changes the record is done with a copy, which is then put in its
-  /// place if nobody has changed it meanwhile. After some attempts the key is contended.
+  /// Runs the section where record and lock are one word. A pure section without answer runs on a copy of the record,
+  /// which then replaces the record by compare and swap. After three attempts the key counts as contended.
   template <scope WHERE>
   GRAVEL_DEVICE static bool run_on_word(slot_word* at, const uint32_t* call, answer_type& answer) {
     slot_word seen = load_slot<WHERE>(at);

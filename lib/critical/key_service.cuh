@@ -1,15 +1,40 @@
-// The service block: what a block does with the calls that it is given, alone for each of its keys.
+// Key service: what a service block does with the calls that arrive. For each key only one call runs at a time.
 //
-// Exclusion by owners: calls are dealt to the block's warps by their keys, through shared memory; of 32 calls that a
-// warp looks at the first lane of each key runs all calls of that key, one after the other, with the record in
-// registers. So no two lanes ever have the same key, without a lock. Calls that can be combined are, before that.
-// Exclusion by locks: as in the paper (section 3.1), words in the block's shared memory, tried by each lane for its
-// call; keys may share a word.
+// The code is made for these policies. Those marked * are known at compile time, from the types of record and sections;
+// the others are options of gravel_critical_sections, and words of record_table.
 //
-// A call of several keys visits their owners in ascending order. Each but the last holds its key and puts its value
-// into the call; the last runs the section and gives the others their values back. Calls for a key that is held are
-// parked, in the room that their caller has reserved, and run when it is given back. Ascending order: no ring of
-// holders that wait for each other. Reserved room: no service block ever waits for room.
+//   policy          choices                                                                 name
+//   record storage  record and lock in one 16-byte word, for records of 5 to 12 bytes *     table_type::in_words
+//                   or a record and a lock word *, in device memory
+//                   or shared memory of the block, with a copy in device memory             table.in_shared
+//   running record  in registers while its calls run: nested, or up to 32 bytes *           in_registers
+//                   else in device memory, or in a copy in shared memory                    warp_copies,
+//                   if the key has at least 4 calls of a warp *                             calls_for_copy
+//   exclusion       owners: one lane owns a key; no lock                                    ! table.by_locks
+//                   locks: words in the block's shared memory                               table.by_locks
+//   place           service blocks only, or in place too: by callers, and on arrival        table.in_place
+//   keys of a call  one, or several: nested sections *                                      layout::nested
+//   combining       calls of a warp for one key become one, for a section with combine() *  layout::combines
+//
+// All combinations exist, except these:
+//   - Records in shared memory are in_registers ones, and exclude running in place: callers cannot reach them.
+//   - The service block combines with exclusion by owners only. A section that combines has one key and no answer.
+//   - Calls do not run on arrival if any section is nested.
+//
+// Exclusion by owners. The block deals calls to its warps by their keys, through shared memory. Of 32 calls that a warp
+// reads, the first lane of each key runs all calls of that key, one after the other. So two lanes never have the same
+// key.
+// Exclusion by locks, as in the paper (synchronization servers, ASPLOS 2019, section 3.1). Each lane tries to take the
+// lock of its call's key. Keys may share a lock.
+//
+// Nested sections. A call of several keys visits their owners in ascending order of keys. Each owner but the last one
+// holds its key and writes its record into the call. The last owner runs the section and returns the records to the
+// others. Calls for a held key are parked, in the room that their caller has reserved, and run when the key is
+// returned.
+// Invariants: keys are held in ascending order, so no holders wait for each other in a ring. Room is reserved before a
+// call is sent, so no service block waits for room.
+//
+// The model is test/models/key_service.pml.
 #pragma once
 #include "device/service_kernel.cuh"
 #include "lib/critical/combine.cuh"
@@ -17,10 +42,10 @@
 
 namespace gravel::detail {
 
-/// The name of service blocks is that of their first section.
+/// The name of the service is that of the first section.
 template <class S>
 struct name_of_section {
-  static constexpr const char* value = "";  // gravel_critical_sections tells that it is missing
+  static constexpr const char* value = "";  // gravel_critical_sections reports that it is missing
 };
 template <class S>
 requires has_name<S>
@@ -28,6 +53,7 @@ struct name_of_section<S> {
   static constexpr const char* value = S::name;
 };
 
+/// The service (device/service.cuh) whose blocks run critical sections.
 template <class Record, class... Sections>
 struct key_service {
   using layout = call_layout<Record, Sections...>;
@@ -38,52 +64,56 @@ struct key_service {
                                       : sizeof(message) <= 48 ? 512
                                       : sizeof(message) <= 96 ? 256
                                                               : 128;
-  static constexpr uint32_t warps = threads / 32, each = sizeof(message) <= 24 ? 2 : 1, window = threads * each;
-  static constexpr uint32_t lock_words = 4096;         ///< of exclusion by locks, as in the paper
-  static constexpr uint32_t shared_bytes = 16 * 1024;  ///< room for a service block's records in its shared memory
-  /// Small records are in registers while their calls run. Others lie in device memory, and are changed there; but
-  /// where several calls of one wait, in a copy in shared memory: each would else wait for what the one before has
-  /// written to come back.
-  static constexpr bool copies = layout::nested || sizeof(Record) <= 32;
-  static constexpr uint32_t shared_records = copies ? shared_bytes / sizeof(Record) : 0;
-  static constexpr uint32_t copies_of_warp = copies ? 0 : shared_bytes / warps / sizeof(Record),
-                            least_copied = 4;  ///< calls of a record
+  /// A block reads a window of calls at a time; each thread reads some of them.
+  static constexpr uint32_t warps = threads / 32, calls_of_thread = sizeof(message) <= 24 ? 2 : 1,
+                            window = threads * calls_of_thread;
+  static constexpr uint32_t lock_words = 4096;         ///< number of locks for exclusion by locks, as in the paper
+  static constexpr uint32_t shared_bytes = 16 * 1024;  ///< shared memory of a service block for records
+  /// Records of nested sections and small records are in registers while their calls run. Others stay in device memory.
+  /// If several calls of such a record wait, they run on a copy in shared memory: on device memory each call would wait
+  /// until the writes of the one before can be read back.
+  static constexpr bool in_registers = layout::nested || sizeof(Record) <= 32;
+  /// Records of a service block that fit into its shared memory.
+  static constexpr uint32_t shared_records = in_registers ? shared_bytes / sizeof(Record) : 0;
+  static constexpr uint32_t warp_copies =
+      in_registers ? 0 : shared_bytes / warps / sizeof(Record);  ///< copies per warp
+  static constexpr uint32_t calls_for_copy = 4;                  ///< a record with this many calls is copied
 
   record_table<layout> table;
 
-  /// All threads of the block, when the kernel starts.
+  /// Prepares the block's shared memory. All threads of the block call it when the kernel starts.
   __device__ void begin(const here_type& here) const {
     workspace& mine = space();
     for (uint32_t i = here.rank(); i < bins; i += threads) mine.owners.count[i] = 0;
     if (table.by_locks)
       for (uint32_t i = here.rank(); i < lock_words; i += threads) mine.lock[i] = 0;
-    if (copies && table.in_shared)
+    if (in_registers && table.in_shared)
       for (uint32_t i = here.rank(); number(here, i) < own_keys(); i += threads)
         records()[i] = table.slots[number(here, i)].record;
   }
 
-  /// A call of another PE has come, and runs at once if its key is free. Nested ones go from service block to service block.
+  /// May calls run when they arrive from another PE? Nested calls go from service block to service block instead.
   static constexpr bool polls_arrivals = !layout::nested;
+  /// Runs a call of another PE at once, if its key is free. False: it has not run.
   GRAVEL_DEVICE bool arrive(const gravel_t& g, const message& call) const {
     return table.in_place && (run_arrived<Sections>(g, call.word) || ...);
   }
 
+  /// Runs the calls of a batch. All threads of the block call it.
   __device__ void operator()(const here_type& here, const gravel_service_batch<message>& batch) const {
     if (table.by_locks) run_by_locks(here, batch);
     else run_by_owners(here, batch);
   }
 
  private:
-  /// Calls are dealt by their keys to so many bins, each of which is one warp's. So those of a key lie together, with
-  /// few others.
+  /// Calls are dealt to bins by their keys, and each bin belongs to one warp. So the calls of a key lie together, with
+  /// few calls of other keys.
   static constexpr uint32_t bins = 128;
-  static constexpr uint32_t at_once = layout::nested          ? 1
-                                      : sizeof(message) <= 16 ? 8
-                                      : sizeof(message) <= 48 ? 4
-                                                              : 2;  ///< calls that are read before they are run
+  /// Number of calls of a key that are read before the first of them runs.
+  static constexpr uint32_t read_ahead = layout::nested ? 1 : sizeof(message) <= 16 ? 8 : sizeof(message) <= 48 ? 4 : 2;
   struct owner_space {
-    message calls[window + at_once];  ///< of the batch, by bin. What lies behind is read, and not used
-    uint32_t count[bins];             ///< 0 between windows
+    message calls[window + read_ahead];  ///< the window's calls by bin; the last ones are read but not used
+    uint32_t count[bins];                ///< calls of each bin; 0 between windows
   };
   union workspace {
     owner_space owners;
@@ -93,28 +123,33 @@ struct key_service {
     __shared__ __align__(16) char bytes[sizeof(workspace)];
     return *reinterpret_cast<workspace*>(bytes);
   }
+  /// Shared memory for records: all of the block, or the copies of its warps.
   GRAVEL_DEVICE static Record* records() {
     __shared__ __align__(16) char bytes[shared_bytes];
     return reinterpret_cast<Record*>(bytes);
   }
   GRAVEL_DEVICE uint64_t own_keys() const { return record_table<layout>::keys_of_pe(table.keys, table.n_pes); }
+  /// The number of the block's i-th key.
   GRAVEL_DEVICE uint64_t number(const here_type& here, uint32_t i) const {
     return uint64_t{i} * table.blocks + here.number();
   }
 
-  /// A key in the hands of the one lane that may touch it.
+  /// A key that this lane has taken: only this lane may use its record, until close().
   struct open_key {
-    std::conditional_t<copies, Record, Record*> kept;
-    uint32_t number, parked;
-    bool held, was_held;
+    std::conditional_t<in_registers, Record, Record*> kept;
+    uint32_t number;
+    uint32_t parked;  ///< 1 + the room of the last parked call; 0: no call is parked
+    bool held;        ///< a nested call holds the key
+    bool was_held;    ///< it did so at open()
     GRAVEL_DEVICE Record& record() {
-      if constexpr (copies) return kept;
+      if constexpr (in_registers) return kept;
       else return *kept;
     }
   };
   using table_type = record_table<layout>;
   static constexpr bool pure = (section_traits<Record, Sections>::pure && ...);
 
+  /// Takes a key, and reads its record.
   GRAVEL_DEVICE open_key open(uint32_t number) const {
     open_key k;
     k.number = number;
@@ -129,61 +164,62 @@ struct key_service {
     }
     k.held = k.was_held = layout::nested && state_in(lock) == key_state::held;
     k.parked = k.held ? lock >> key_state_bits : 0;
-    if constexpr (!copies) k.kept = &table.slots[number].record;
+    if constexpr (!in_registers) k.kept = &table.slots[number].record;
     else if (table.in_shared) k.kept = records()[number / table.blocks];
     else if constexpr (!table_type::in_words) k.kept = table.slots[number].record;
     return k;
   }
-  /// Returns the lock.
+  /// Takes a key whose record and lock are one word, and reads the record. Returns the lock.
   GRAVEL_DEVICE uint32_t open_word([[maybe_unused]] open_key& k) const {
     if constexpr (table_type::in_words) {
-      if (table.in_place)
-        table.take_from_clients(k.number);  // only the lock is compared: clients may change the record again and again
+      // take_from_clients() compares only the lock: callers may change the record again and again.
+      if (table.in_place) table.take_from_clients(k.number);
       const auto slot = table_type::slot_of(load_slot(table.word(k.number)));
       k.kept = slot.record;
       return slot.lock;
     }
     return 0;
   }
-  /// `contended`: several calls met. Nested calls wait for keys that are free: service blocks keep none of those.
+  /// Writes the record, and returns the key. If several calls met (`contended`), the service block keeps the key, so
+  /// that callers send their calls. It does not keep keys of nested sections: nested calls wait until keys are free.
   GRAVEL_DEVICE void close(const open_key& k, bool contended) const {
     auto& slot = table.slots[k.number];
     const bool keeps = k.held || (!layout::nested && contended);
-    if constexpr (copies)
+    if constexpr (in_registers)
       if (table.in_shared) records()[k.number / table.blocks] = k.kept;
     if constexpr (table_type::in_words) {
-      const slot_word word = table_type::word_of(k.kept,
-                                                 k.held                    ? key_state::held
-                                                 : table.in_place && keeps ? key_state::service
-                                                                           : key_state::free,
-                                                 k.held ? k.parked : 0);
+      key_state state = key_state::free;
+      if (k.held) state = key_state::held;
+      else if (table.in_place && keeps) state = key_state::service;
+      const slot_word word = table_type::word_of(k.kept, state, k.held ? k.parked : 0);
       if (pure || keeps || !table.in_place) store_slot(table.word(k.number), word);
       else store_slot_release(table.word(k.number), word);  // [K1]
       return;
     }
-    if constexpr (copies)
-      slot.record = k.kept;  // also of records in shared memory: what the host and other kernels see
+    if constexpr (in_registers)
+      slot.record = k.kept;  // for records in shared memory, too: the host and other kernels read it
     if constexpr (layout::nested) {
       if (k.held)
         store_relaxed<scope::device>(&slot.lock, static_cast<uint32_t>(key_state::held) | k.parked << key_state_bits);
       else if (k.was_held) store_relaxed<scope::device>(&slot.lock, static_cast<uint32_t>(key_state::service));
     }
-    if (table.in_place && !keeps) table.give(k.number);
+    if (table.in_place && !keeps) table.release(k.number);
   }
 
+  /// Exclusion by owners. Thread scope: block.
   GRAVEL_DEVICE void run_by_owners(const here_type& here, const gravel_service_batch<message>& batch) const {
     owner_space& mine = space().owners;
     const uint32_t lane = here.rank() % 32, warp = here.rank() / 32, size = batch.size();
     for (uint32_t from = 0; from < size; from += window) {
-      message call[each];
-      uint32_t to[each], place[each] = {};
+      message call[calls_of_thread];
+      uint32_t to[calls_of_thread], place[calls_of_thread] = {};
       GRAVEL_UNROLL
-      for (uint32_t t = 0; t < each; ++t) {
+      for (uint32_t t = 0; t < calls_of_thread; ++t) {
         const uint32_t i = from + t * threads + here.rank();
         if (i < size) call[t] = batch[i];
       }
       GRAVEL_UNROLL
-      for (uint32_t t = 0; t < each; ++t) {
+      for (uint32_t t = 0; t < calls_of_thread; ++t) {
         bool is = from + t * threads + here.rank() < size;
         to[t] = bins;
         if constexpr (layout::combines) {
@@ -195,7 +231,8 @@ struct key_service {
         place[t] = place_in(mine.count, to[t], lane);
       }
       __syncthreads();
-      // Of each bin where it begins. A lane for four: the sums of those before, and of the four.
+      // Where each bin begins: a prefix sum. Each lane has four bins: `within` is the sums inside them, `before` the
+      // sum of all bins before them.
       uint32_t count[bins / 32], before = 0;
       uint64_t within = 0;
       GRAVEL_UNROLL
@@ -217,7 +254,7 @@ struct key_service {
         return __shfl_sync(~0u, before, at) + static_cast<uint32_t>(inside & 0xffff);
       };
       GRAVEL_UNROLL
-      for (uint32_t t = 0; t < each; ++t) {
+      for (uint32_t t = 0; t < calls_of_thread; ++t) {
         const uint32_t begin = begin_of(to[t] % bins);
         if (to[t] < bins) mine.calls[begin + place[t]] = call[t];
       }
@@ -229,9 +266,9 @@ struct key_service {
       __syncthreads();
     }
   }
-  /// Adds this lane's call to those of its bin; which of them it is. Thread scope: warp, converged.
+  /// Counts this lane's call in its bin. Returns its place there. Thread scope: warp, converged.
   GRAVEL_DEVICE static uint32_t place_in(uint32_t* count, uint32_t bin, uint32_t lane) {
-    // Calls that meet are often of one key, and a word is added to by one lane after the other.
+    // Concurrent calls often have one key. Then one lane adds for all: additions of lanes to one word would serialize.
     int alike = 0;
     __match_all_sync(~0u, bin, &alike);
     if (alike) {
@@ -242,14 +279,14 @@ struct key_service {
     return bin < bins ? block_add_relaxed(&count[bin], 1) : 0;
   }
 
-  /// Runs the first of `n` calls: of one key as many as there are, else up to 32. Returns how many. Thread scope: warp,
-  /// converged.
+  /// Runs the first of `n` calls: the first 32, or, if these have one key, all calls in a row that have it. Returns how
+  /// many ran. Thread scope: warp, converged.
   GRAVEL_DEVICE uint32_t run_together(const here_type& here, const message* calls, uint32_t n, uint32_t lane) const {
     const bool mine = lane < n;
     const uint32_t number = mine ? calls[lane].word[0] >> layout::bits : ~0u;
     const uint32_t same = __match_any_sync(~0u, number);
     if (__all_sync(~0u, same == ~0u)) {
-      // One key. The row of its calls may be longer.
+      // One key. There may be more than 32 of its calls in a row.
       uint32_t row = 32;
       for (;;) {
         const bool is = row + lane < n && calls[row + lane].word[0] >> layout::bits == number;
@@ -269,9 +306,9 @@ struct key_service {
       return row;
     }
     const bool runs = mine && lane_group::lowest(same) == lane;
-    uint32_t copy = copies_of_warp;
-    if constexpr (copies_of_warp > 0) {
-      const bool has_many = runs && lane_group::popcount(same) >= least_copied;
+    uint32_t copy = warp_copies;
+    if constexpr (warp_copies > 0) {
+      const bool has_many = runs && lane_group::popcount(same) >= calls_for_copy;
       const uint32_t those = __ballot_sync(~0u, has_many);
       if (has_many) copy = lane_group::popcount(those & ((1u << lane) - 1));
     }
@@ -280,18 +317,18 @@ struct key_service {
       on_copy(k, here, copy, [&] { apply_all(here, calls, same, k); });
       close(k, (same & (same - 1)) != 0);
     }
-    __syncwarp();  // what one lane wrote the next calls of its key may read in another
+    __syncwarp();  // another lane may run the next calls of a key
     return n < 32 ? n : 32;
   }
-  /// Calls f() with the record in the warp's copy of that number, if it has so many.
+  /// Calls f() with the record in copy `number` of the warp, if the warp has that many copies.
   template <class F>
   GRAVEL_DEVICE void on_copy([[maybe_unused]] open_key& k, [[maybe_unused]] const here_type& here,
                              [[maybe_unused]] uint32_t number, const F& f) const {
-    if constexpr (copies_of_warp > 0) {
+    if constexpr (warp_copies > 0) {
       Record* const own = k.kept;
-      const bool is_copied = number < copies_of_warp;
+      const bool is_copied = number < warp_copies;
       if (is_copied) {
-        k.kept = records() + here.rank() / 32 * copies_of_warp + number;
+        k.kept = records() + here.rank() / 32 * warp_copies + number;
         *k.kept = *own;
       }
       f();
@@ -301,30 +338,31 @@ struct key_service {
       f();
     }
   }
-  /// The calls of one key, one after the other.
+  /// Runs the calls of one key, one after the other. `which`: a bit for each of them.
   GRAVEL_DEVICE void apply_all(const here_type& here, const message* calls, uint32_t which, open_key& k) const {
     const uint32_t first = lane_group::lowest(which), n = lane_group::popcount(which);
     if (which >> first == ~0u >> (32 - n)) return run_row(here, calls + first, n, k);
     for (; which; which &= which - 1) apply(here, calls[lane_group::lowest(which)].word, k);
   }
-  /// The same of calls that lie together: several are read, then run.
+  /// Runs n calls of one key that lie in a row: reads several, then runs them.
   GRAVEL_DEVICE void run_row(const here_type& here, const message* calls, uint32_t n, open_key& k) const {
-    message now[at_once];
+    message now[read_ahead];
     uint32_t i = 0;
-    for (; i + at_once <= n; i += at_once) {
+    for (; i + read_ahead <= n; i += read_ahead) {
       GRAVEL_UNROLL
-      for (uint32_t j = 0; j < at_once; ++j) now[j] = calls[i + j];
+      for (uint32_t j = 0; j < read_ahead; ++j) now[j] = calls[i + j];
       GRAVEL_UNROLL
-      for (uint32_t j = 0; j < at_once; ++j) apply(here, now[j].word, k);
+      for (uint32_t j = 0; j < read_ahead; ++j) apply(here, now[j].word, k);
     }
     if (i == n) return;
     GRAVEL_UNROLL
-    for (uint32_t j = 0; j < at_once; ++j) now[j] = calls[i + j];
+    for (uint32_t j = 0; j < read_ahead; ++j) now[j] = calls[i + j];
     GRAVEL_UNROLL
-    for (uint32_t j = 0; j < at_once; ++j)
+    for (uint32_t j = 0; j < read_ahead; ++j)
       if (i + j < n) apply(here, now[j].word, k);
   }
-  /// Of the lanes' calls of one key one is left, with what all of them say. Thread scope: warp, converged.
+  /// Combines the lanes' calls of section S for one key into one call. `is`: this lane has a call. Thread scope: warp,
+  /// converged.
   template <class S>
   GRAVEL_DEVICE void combine([[maybe_unused]] const here_type& here, message& call, bool& is) const {
     using traits = section_traits<Record, S>;
@@ -337,17 +375,18 @@ struct key_service {
         is = combine_equal<S>(those, lane_group::of(~0u).lane(), call.word[0], value) != 0;
         if (is) write_words(call.word + layout::at_arguments, value);
         if constexpr (layout::nested)
-          if (!is) complete(here, call.word);  // what is in another's call needs no room
+          if (!is) complete(here, call.word);  // a call that is part of another one needs no room
       }
       __syncwarp();
     }
   }
+  /// Exclusion by locks. Thread scope: block.
   GRAVEL_DEVICE void run_by_locks(const here_type& here, const gravel_service_batch<message>& batch) const {
     for (uint32_t i = here.rank(); i < batch.size(); i += threads) {
       const message call = batch[i];
       const uint32_t number = call.word[0] >> layout::bits;
       uint32_t* const lock = &space().lock[number / table.blocks % lock_words];
-      // Who has the lock gives it back in the same round: its neighbours in the warp may wait for it.
+      // A lane that has taken the lock releases it in the same round: other lanes of its warp may wait for it.
       bool waits = true, met = false;
       for (relax wait; waits;) {
         if (compare_swap_acquire<scope::block>(lock, 0u, 1u)) {
@@ -365,9 +404,10 @@ struct key_service {
   }
 
   // ---- one call, by the lane that has its key
+  /// Runs or parks a call, or takes back a key.
   GRAVEL_DEVICE void apply(const here_type& here, const uint32_t* call, open_key& k) const {
     if constexpr (layout::nested) {
-      if ((call[0] & layout::kind_mask) == layout::give_back) return advance(here, call, k);
+      if ((call[0] & layout::kind_mask) == layout::key_return) return advance(here, call, k);
       if (k.held) return park(call, k);
     }
     run(here, call, k);
@@ -377,7 +417,7 @@ struct key_service {
   }
   template <class S>
   GRAVEL_DEVICE void run_if(const here_type& here, const uint32_t* call, open_key& k) const {
-    if ((call[0] & layout::kind_mask) != layout::template kind_of<S>()) return;
+    if (!is_of<S>(call)) return;
     if constexpr (section_traits<Record, S>::keys == 1) {
       answer<S>(here, call, [&] { return run_section<S, layout>(call, k.record()); });
       if constexpr (layout::nested) complete(here, call);
@@ -386,11 +426,12 @@ struct key_service {
     }
   }
 
+  /// Is it a call of section S?
   template <class S>
   GRAVEL_DEVICE static bool is_of(const uint32_t* call) {
     return (call[0] & layout::kind_mask) == layout::template kind_of<S>();
   }
-  /// As callers run theirs in place.
+  /// Runs a call of section S that has arrived, like callers run theirs in place. False: it has not run.
   template <class S>
   GRAVEL_DEVICE bool run_arrived([[maybe_unused]] const gravel_t& g, [[maybe_unused]] const uint32_t* call) const {
     if constexpr (section_traits<Record, S>::keys == 1) {
@@ -405,7 +446,7 @@ struct key_service {
     return false;
   }
 
-  /// Who asked is told what `section` returns.
+  /// Runs `section`, and sends its answer to the caller if the section has one.
   template <class S, class F>
   GRAVEL_DEVICE static void answer([[maybe_unused]] const here_type& here, [[maybe_unused]] const uint32_t* call,
                                    const F& section) {
@@ -414,7 +455,8 @@ struct key_service {
   }
 
   // ---- nested sections
-  /// A call has come to one of its keys, which nobody holds. It goes on to the next, or runs here if this is the last.
+  /// A nested call is at one of its keys, which no call holds. Holds the key and sends the call to its next key; or
+  /// runs it, if this is its last key.
   template <class S>
   __device__ GRAVEL_NOINLINE void visit(const here_type& here, const uint32_t* call, open_key& k) const {
     constexpr uint32_t n = section_traits<Record, S>::keys;
@@ -438,12 +480,12 @@ struct key_service {
     for (uint32_t i = 0; i < n; ++i) at[i] = rank_of<n>(keys, keys[i]);
     answer<S>(here, call, [&] { return run_nested<S, layout>(call, values, at, std::make_index_sequence<n>()); });
     k.record() = values[last];
-    for (uint32_t i = 0, given = 0; i < n; ++i) {
-      if (keys[i] == mine || (given >> at[i] & 1)) continue;
-      given |= 1u << at[i];
+    for (uint32_t i = 0, returned = 0; i < n; ++i) {
+      if (keys[i] == mine || (returned >> at[i] & 1)) continue;
+      returned |= 1u << at[i];
       message back;
       for (uint32_t w = 0; w < layout::words; ++w) back.word[w] = 0;
-      back.word[0] = table.number_of(keys[i]) << layout::bits | layout::give_back;
+      back.word[0] = table.number_of(keys[i]) << layout::bits | layout::key_return;
       write_words(back.word + layout::at_values, values[at[i]]);
       send(here, keys[i], back);
     }
@@ -452,13 +494,13 @@ struct key_service {
   GRAVEL_DEVICE void send(const here_type& here, uint32_t key, const message& m) const {
     gravel_service_send(here.handle, static_cast<int>(table.pe_of(key)), table.block_of(table.number_of(key)), m);
   }
-  /// The caller may give the call's room to another.
+  /// A call is complete: its caller may use the room for another call.
   GRAVEL_DEVICE void complete(const here_type& here, const uint32_t* call) const {
     const uint32_t room = call[layout::at_ticket], pe = room / table.rooms.calls, place = room % table.rooms.calls;
     if (pe == table.my_pe) fetch_add_release<scope::device>(&table.rooms.done[place], 1u);  // [K2]
     else gravel_inc(here.g, &table.rooms.done[place], static_cast<int>(pe));
   }
-  /// Last in the ring of those that wait for the key.
+  /// Parks a call, as the last one in the ring of those that wait for the key.
   GRAVEL_DEVICE void park(const uint32_t* call, open_key& k) const {
     const uint32_t room = call[layout::at_ticket];
     const auto& rooms = table.rooms;
@@ -471,7 +513,7 @@ struct key_service {
     }
     k.parked = room + 1;
   }
-  /// The key is given back: those that wait for it run, until one of them holds it.
+  /// A key is returned, with its record. Runs the parked calls, until one of them holds the key.
   __device__ GRAVEL_NOINLINE void advance(const here_type& here, const uint32_t* call, open_key& k) const {
     k.record() = read_words<Record>(call + layout::at_values);
     k.held = false;
@@ -482,7 +524,7 @@ struct key_service {
       for (uint32_t i = 0; i < layout::words; ++i) waited.word[i] = rooms.parked[uint64_t{first} * layout::words + i];
       if (first == last) k.parked = 0;
       else rooms.next[last] = rooms.next[first];
-      run(here, waited.word, k);  // its room may be another's from here on
+      run(here, waited.word, k);  // from here on another call may use its room
     }
   }
 };

@@ -1,17 +1,20 @@
-// What a critical section is: a type whose operator() takes records, and then the arguments of the call.
+// Critical sections: a section is a type whose operator() takes records, and then the arguments of the call.
 //
 //   struct account { int64_t balance; };
 //   struct deposit {
 //     static constexpr const char* name = "deposit";
 //     GRAVEL_HANDLER void operator()(account& a, int32_t amount) const { a.balance += amount; }
-//     GRAVEL_HANDLER static int32_t combine(int32_t a, int32_t b) { return a + b; }     // optional: calls of one key may become one
-//     // optional, where a key's calls are not all alike: only those for which this is the same become one
+//     // Optional: calls of one key may be combined into one.
+//     GRAVEL_HANDLER static int32_t combine(int32_t a, int32_t b) { return a + b; }
+//     // Optional, if not all calls of a key may be combined: only calls for which this is equal are.
 //     GRAVEL_HANDLER static uint64_t combine_by(int32_t a);
-//     static constexpr bool pure = true;     // optional: it touches nothing but the record, and may run for nothing: only one run of a call counts
+//     // Optional: the section uses only the record. It may then run several times for a call, of which one run counts.
+//     static constexpr bool pure = true;
 //   };
 //
-// One record for each key that the section holds, 1 to 4. What it returns is the call's answer. Service blocks have the name of their first section; others
-// need none. A record of a nested section may be at another PE while the section runs: addresses in it mean nothing there.
+// A section takes one record for each of its 1 to 4 keys. Its return value is the answer of the call. The service has
+// the name of its first section; the other sections need no name. A nested section is one with several keys. Its
+// records may be at another PE while it runs, so addresses in them mean nothing there.
 #pragma once
 #include <cstdint>
 #include <initializer_list>
@@ -35,7 +38,7 @@ struct first_type<section_arguments<First, Rest...>> {
   using type = First;
 };
 
-/// What the type of a section's operator() says: leading parameters `Record&` are keys, the others arguments.
+/// The parameters of a section's operator(): leading parameters `Record&` are for keys, the others are arguments.
 template <class Record, uint32_t KEYS, class... P>
 struct section_parameters {
   static constexpr uint32_t keys = KEYS;
@@ -68,6 +71,7 @@ template <class S>
 constexpr bool has_combine = requires {
   &S::combine;
 };
+/// Does combine take two arguments of the one argument's type, and return one?
 template <class S, class Arguments>
 constexpr bool combines_well = false;
 template <class S, class A>
@@ -79,21 +83,22 @@ template <class S>
 constexpr bool has_combine_by = requires {
   &S::combine_by;
 };
-/// combine_by takes the one argument, and what it returns is copied byte by byte.
+/// Does combine_by take the one argument, and return a trivially copyable value?
 template <class S, class Arguments>
-constexpr bool tells_apart_well = false;
+constexpr bool combine_by_well = false;
 template <class S, class A>
-constexpr bool tells_apart_well<S, section_arguments<A>> = requires(A a) {
+constexpr bool combine_by_well<S, section_arguments<A>> = requires(A a) {
   requires std::is_trivially_copyable_v<decltype(S::combine_by(a))>;
 };
 
-/// Does the section say that it touches nothing but its records?
+/// Does the section declare that it uses only its records?
 template <class S>
 constexpr bool is_pure = [] {
   if constexpr (requires { typename std::bool_constant<S::pure>; }) return S::pure;
   else return false;
 }();
 
+/// The rules that a section can break.
 enum class section_fault { none, no_operator, not_const, records, arguments, answer, combine, combine_by, pure, made };
 
 /// The first rule that a section breaks.
@@ -111,7 +116,7 @@ constexpr section_fault fault_of_section() {
     else if constexpr (has_combine<S> && (call::keys != 1 || !std::is_void_v<typename call::result> ||
                                           !combines_well<S, typename call::arguments>))
       return section_fault::combine;
-    else if constexpr (has_combine_by<S> && !(has_combine<S> && tells_apart_well<S, typename call::arguments>))
+    else if constexpr (has_combine_by<S> && !(has_combine<S> && combine_by_well<S, typename call::arguments>))
       return section_fault::combine_by;
     else if constexpr (
         requires { S::pure; } && !requires { typename std::bool_constant<S::pure>; })
@@ -121,8 +126,8 @@ constexpr section_fault fault_of_section() {
   }
 }
 
-/// Says what is wrong with a section, once, where service blocks are named. Others go on with one that has no fault, so that
-/// they bring no more errors.
+/// Reports the fault of a section, once, where critical sections are declared. Other templates use a section without
+/// fault in its place (good_section), so that they cause no further errors.
 template <class Record, class S>
 struct section_check {
   static constexpr section_fault fault = fault_of_section<Record, S>();
@@ -178,15 +183,15 @@ GRAVEL_BOTH T read_words(const uint32_t* from) {
   return result.value;
 }
 
-/// What calls of one key must have in common to become one: the words of what combine_by() of section S returns of
-/// their argument, and nothing if it has none.
+/// What calls of one key must have in common to be combined: the words of S::combine_by() of their argument. There are
+/// no words if section S has no combine_by().
 template <class S, class Argument>
 struct combined_by {
   static constexpr uint32_t words = [] {
     if constexpr (has_combine_by<S>) return words_of<decltype(S::combine_by(std::declval<Argument>()))>;
     else return 0u;
   }();
-  uint32_t word[words + 1];  ///< the last is not used: there are no arrays of 0
+  uint32_t word[words + 1];  ///< the last one is not used: there are no arrays of size 0
 
   GRAVEL_BOTH explicit combined_by([[maybe_unused]] const Argument& a) {
     if constexpr (words > 0) write_words(word, S::combine_by(a));
@@ -201,7 +206,7 @@ struct combined_by {
   }
 };
 
-/// A section, and how its arguments lie in a message.
+/// The properties of a section, and how its arguments lie in a message.
 template <class Record, class Named>
 struct section_traits {
   using S = typename good_section<Record, Named>::type;
@@ -211,6 +216,7 @@ struct section_traits {
   static constexpr uint32_t keys = call::keys;
   static constexpr bool answers = !std::is_void_v<result>, combines = has_combine<S>, pure = is_pure<S>;
 
+  /// The word at which argument i begins.
   template <class... A>
   GRAVEL_BOTH static constexpr uint32_t offset(section_arguments<A...>, uint32_t i) {
     constexpr uint32_t sizes[] = {words_of<A>..., 0};
@@ -220,12 +226,13 @@ struct section_traits {
   }
   static constexpr uint32_t words = offset(arguments{}, arguments::count);
 
+  /// Writes the arguments to `to`.
   template <class... A, class... P>
   GRAVEL_BOTH static void write([[maybe_unused]] uint32_t* to, section_arguments<A...>, P... values) {
     [[maybe_unused]] uint32_t i = 0;
     ((write_words(to + offset(arguments{}, i++), static_cast<A>(values))), ...);
   }
-  /// Runs the section with arguments that lie at `from`.
+  /// Runs the section with the arguments at `from`.
   template <class... A, class... R>
   GRAVEL_BOTH static result run(const uint32_t* from, section_arguments<A...> list, R&... records) {
     return run_with(from, list, std::index_sequence_for<A...>(), records...);
@@ -238,12 +245,12 @@ struct section_traits {
   }
 };
 
-/// How calls of these sections lie in a message of 4-byte words:
+/// The layout of a call in a message of 4-byte words:
 ///
 ///   word 0            kind of the call, and above it the number of the record at its owner
-///   ticket            where sections are nested: the room that the caller has reserved
-///   keys, values      the same: the call's keys; the values of those that are held, from the lowest key on
-///   slot (2 words)    where sections answer: PE << 40 | offset in its symmetric heap + 1; 0: nobody asks
+///   ticket            if any section is nested: the room that the caller has reserved
+///   keys, values      likewise: the call's keys; the records of its held keys, from the lowest key on
+///   slot (2 words)    if any section answers: PE << 40 | offset in its symmetric heap + 1; 0: no answer is wanted
 ///   arguments
 template <class Record, class... Sections>
 struct call_layout {
@@ -258,8 +265,8 @@ struct call_layout {
   static constexpr bool nested = keys > 1, answers = (section_traits<Record, Sections>::answers || ...),
                         combines = (section_traits<Record, Sections>::combines || ...);
 
-  /// Kinds are the sections, in their order, and the message that gives a held key back.
-  static constexpr uint32_t give_back = sections, kinds = sections + nested;
+  /// The kinds are the sections, in their order, and the message that returns a held key.
+  static constexpr uint32_t key_return = sections, kinds = sections + nested;
   static constexpr uint32_t kind_bits() {
     uint32_t n = 0;
     while (1u << n < kinds) ++n;
@@ -275,6 +282,7 @@ struct call_layout {
   struct message {
     uint32_t word[fits ? words : 32];
   };
+  /// The kind of section S; `sections` if it is none of them.
   template <class S>
   GRAVEL_BOTH static constexpr uint32_t kind_of() {
     constexpr bool same[] = {std::is_same_v<S, Sections>...};
@@ -284,7 +292,7 @@ struct call_layout {
   }
 };
 
-// The order in which a nested call visits its keys.
+// A nested call visits its keys in ascending order.
 /// The lowest key above `mine`; `mine` if there is none.
 template <uint32_t N>
 GRAVEL_BOTH uint32_t next_key(const uint32_t* keys, uint32_t mine) {
@@ -293,7 +301,7 @@ GRAVEL_BOTH uint32_t next_key(const uint32_t* keys, uint32_t mine) {
     if (keys[i] > mine && (next == mine || keys[i] < next)) next = keys[i];
   return next;
 }
-/// How many of the different keys are below.
+/// Number of different keys below `key`.
 template <uint32_t N>
 GRAVEL_BOTH uint32_t rank_of(const uint32_t* keys, uint32_t key) {
   uint32_t rank = 0;

@@ -1,9 +1,8 @@
-// A record and the word beside it as one word of 16 bytes: read at once, written at once, compared and swapped at once.
-// So who touches a small record has one access to memory where there would be one for each of its words and some for
-// the lock.
+// Slot word: a record and its lock as one word of 16 bytes, which is read, written, and compared and swapped as a
+// whole. So a small record costs one access to memory, not one for each of its words and some more for the lock.
 //
-// On a GPU of 9.0 and later, and on processors that have such an instruction, 16 bytes are atomic. Reads and writes
-// here have no order with other words but where the name says so.
+// 16 bytes are atomic on GPUs of compute capability 9.0 and later, and on processors with such an instruction. Loads
+// and stores here are relaxed, unless the name says otherwise.
 #pragma once
 #include <cstdint>
 
@@ -16,7 +15,7 @@ struct alignas(16) slot_word {
 };
 
 #if GRAVEL_ON_GPU
-/// Can this device do it? The same for all kernels of a program.
+/// Does this device have atomic words of 16 bytes? The answer is the same for all kernels of a program.
 #if __CUDA_ARCH__ >= 900
 constexpr bool has_slot_words = true;
 #else
@@ -27,7 +26,7 @@ constexpr bool has_slot_words = true;
 #endif
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-// Of a scope, device or system.
+// An instruction of device or system scope.
 #define GRAVEL_SLOT(instruction, more, ...)                                                    \
   if constexpr (S == scope::device) asm volatile(instruction ".gpu.global." more __VA_ARGS__); \
   else asm volatile(instruction ".sys.global." more __VA_ARGS__)
@@ -69,7 +68,7 @@ GRAVEL_SLOT_SWAP(swap_slot_acquire, "acquire")
 #undef GRAVEL_SLOT_STORE
 #undef GRAVEL_SLOT
 #elif GRAVEL_ON_GPU
-// Older devices: nobody calls them.
+// Older devices: these are never called.
 template <scope S = scope::device>
 __device__ slot_word load_slot(const slot_word* at);
 template <scope S = scope::device>
@@ -88,7 +87,7 @@ __extension__ using slot_bits = unsigned __int128;
 #else
 #define GRAVEL_WIDE_SWAP
 #endif
-/// The value that was there.
+/// Returns the value that was there.
 GRAVEL_WIDE_SWAP inline slot_bits swap_wide(slot_bits* at, slot_bits expected, slot_bits desired) {
   return __sync_val_compare_and_swap(at, expected, desired);
 }
@@ -101,7 +100,7 @@ GRAVEL_BOTH slot_word load_slot(const slot_word* at) {
   interleave_point();
   return inner::to_slot(inner::swap_wide(reinterpret_cast<inner::slot_bits*>(const_cast<slot_word*>(at)), 0, 0));
 }
-/// `seen`: what was there.
+/// Sets `seen` to the value that was there.
 template <scope = scope::device>
 GRAVEL_BOTH bool swap_slot(slot_word* at, slot_word& seen, const slot_word& to) {
   interleave_point();

@@ -71,7 +71,7 @@ static_assert(answering::bits == 2 && answering::at_slot == 1 && answering::at_a
 using nested = call_layout<account, deposit, transfer, rotate>;
 static_assert(nested::keys == 3 && nested::kinds == 4 && nested::at_keys == 2 && nested::at_values == 5 &&
               nested::at_arguments == 5 + 2 * 2);
-static_assert(nested::kind_of<rotate>() == 2 && nested::give_back == 3);
+static_assert(nested::kind_of<rotate>() == 2 && nested::key_return == 3);
 
 /// Service blocks of one PE without a host.
 template <class Record, class... Sections>
@@ -621,7 +621,7 @@ TEST_CASE("a sender that is used out of order is reported") {
                                    out.end();
                                    out.call<deposit>(0u, 1);
                                  }),
-                    contains_text("call was called before begin() of the sender, or behind its end()"));
+                    contains_text("call was called before begin() of the sender, or after its end()"));
   CHECK(r.error.code == 0);
   simt::launch(1, 1, {}, [&] {
     __shared__ sender out;
@@ -723,7 +723,7 @@ TEST_CASE("large records are copied where several of their calls wait") {
   for (uint64_t seed = 0; seed < 6; ++seed) {
     INFO("seed " << seed);
     rig_of<large_account, large_enter> r(keys, 1 + seed % 2, 32, seed == 5, seed % 2);
-    static_assert(decltype(r)::service_type::copies_of_warp > 1);
+    static_assert(decltype(r)::service_type::warp_copies > 1);
     large_enter::wrong = large_enter::copied = 0;
     large_enter::slots = reinterpret_cast<uintptr_t>(r.slots.data());
     large_enter::slots_end = reinterpret_cast<uintptr_t>(r.slots.data() + keys);
