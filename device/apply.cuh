@@ -64,7 +64,11 @@ struct handler_list {
   GRAVEL_BOTH static constexpr uint32_t position() {
     uint32_t at = 0;
     bool found = false;
-    ((found = found || std::is_same_v<Handler, Handlers>, at += !found), ...);
+    const auto pass = [&](bool is_it) {
+      found = found || is_it;
+      at += !found;
+    };
+    (pass(std::is_same_v<Handler, Handlers>), ...);
     return at;
   }
   template <class Handler>

@@ -183,8 +183,10 @@ GRAVEL_BOTH uint64_t answer_bytes(const gravel_t& g) {
   return uint64_t{(units < g.n_cells ? units : static_cast<uint32_t>(g.n_cells)) - 1} * sizeof(unit);
 }
 GRAVEL_BOTH uint64_t request_bytes(const gravel_t& g) {
-  const uint64_t at_once = g.n_cells / 2 / bulk_units(answer_bytes(g));
-  return answer_bytes(g) * (at_once < 1 ? 1 : at_once > 16 ? 16 : at_once);
+  uint64_t at_once = g.n_cells / 2 / bulk_units(answer_bytes(g));
+  if (at_once < 1) at_once = 1;
+  else if (at_once > 16) at_once = 16;
+  return answer_bytes(g) * at_once;
 }
 
 /// Sends the requests of a get_bulk. They are few: one lane sends them all. Thread scope: lane.

@@ -20,9 +20,8 @@ class copy_team {
 #endif
   }
   /// The lanes of the calling warp that are in `lanes` and that the block has; on the host the calling thread.
-  GRAVEL_BOTH static copy_team warp(const gravel_t& g, uint32_t lanes) {
+  GRAVEL_BOTH static copy_team warp([[maybe_unused]] const gravel_t& g, [[maybe_unused]] uint32_t lanes) {
 #if GRAVEL_CUDA && !GRAVEL_ON_GPU
-    (void)g, (void)lanes;
     return alone();
 #else
     if (g.from != sender::kernel) return alone();

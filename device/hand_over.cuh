@@ -95,7 +95,9 @@ struct sorted_messages {
     uint32_t inverse;  ///< 2^20 / pieces of a message, to divide by it: exact as long as pieces * each < 2^20
     GRAVEL_DEVICE row_units(uint32_t begin = 0, uint32_t messages = 0, uint32_t of_message = 1)
         : first(begin), n(messages), words(of_message) {
-      const uint32_t each = words % 4 == 0 ? words / 4 : words % 2 == 0 ? words / 2 : words;
+      uint32_t each = words;
+      if (words % 4 == 0) each = words / 4;
+      else if (words % 2 == 0) each = words / 2;
       inverse = ((1u << 20) + each - 1) / each;
       units = (n * words + row_kind::words_of_unit - 1) / row_kind::words_of_unit;
     }

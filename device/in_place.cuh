@@ -12,10 +12,15 @@
 namespace gravel::detail {
 
 #if GRAVEL_ON_GPU
-/// Calls NAME or NAME_system, as the template parameter S of the function around it says. If the compiler does not know
-/// that an address is not in shared memory, it adds a loop for that case.
+/// Returns `at`, an address in global memory. If the compiler does not know that, it adds a loop for shared memory.
+template <class T>
+__device__ __forceinline__ T* known_to_be_global(T* at) {
+  __builtin_assume(__isGlobal(at));
+  return at;
+}
+/// Calls NAME or NAME_system, as the template parameter S of the function around it says.
 #define GRAVEL_IN_SCOPE(name, at, ...) \
-  (__builtin_assume(__isGlobal(at)), S == scope::system ? name##_system(at, __VA_ARGS__) : name(at, __VA_ARGS__))
+  (S == scope::system ? name##_system(known_to_be_global(at), __VA_ARGS__) : name(known_to_be_global(at), __VA_ARGS__))
 #endif
 
 #if !GRAVEL_ON_GPU

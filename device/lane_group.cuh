@@ -96,7 +96,8 @@ class lane_group {
 #elif GRAVEL_CUDA
     return vote ? mask_ : 0;
 #else
-    return alone() ? (vote ? mask_ : 0) : __ballot_sync(mask_, vote);
+    if (alone()) return vote ? mask_ : 0;
+    return __ballot_sync(mask_, vote);
 #endif
   }
   /// The value of another lane.

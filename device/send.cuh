@@ -34,10 +34,12 @@ GRAVEL_BOTH void store_message(unit* to, const unit (&message)[N]) {
 }
 /// Words that one access moves, for messages of N words in a row.
 #if GRAVEL_ON_GPU
+constexpr uint32_t widest_access(uint32_t words) {
+  if (words % 4 == 0) return 4;
+  return words % 2 == 0 ? 2 : 1;
+}
 template <uint32_t N>
-constexpr uint32_t words_at_once = N % 4 == 0   ? 4
-                                   : N % 2 == 0 ? 2
-                                                : 1;
+constexpr uint32_t words_at_once = widest_access(N);
 #else
 template <uint32_t N>
 constexpr uint32_t words_at_once = 1;

@@ -56,11 +56,10 @@ GRAVEL_DEVICE bool enter_lanes([[maybe_unused]] const gravel_t& g, [[maybe_unuse
 }
 /// As enter_lanes(), for calls that have no handle: a GPU prints the error, and the kernel ends.
 template <class... A>
-GRAVEL_DEVICE void enter_lanes_or_trap(team_call call, uint32_t lanes, const A&... arguments) {
+GRAVEL_DEVICE void enter_lanes_or_trap([[maybe_unused]] team_call call, [[maybe_unused]] uint32_t lanes,
+                                       [[maybe_unused]] const A&... arguments) {
 #if !GRAVEL_CUDA || (GRAVEL_ON_GPU && GRAVEL_CHECK)
   if (!enter_lanes(gravel_t{}, call, lanes, arguments...)) __trap();
-#else
-  (void)call, (void)lanes, ((void)arguments, ...);
 #endif
 }
 /// Enters a call of a whole block, or of all blocks of a grid.

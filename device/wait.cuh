@@ -150,12 +150,12 @@ GRAVEL_BOTH void gravel_wait_until(const gravel_t& g, const T* address, gravel_c
   T seen;
   const auto holds = [&] {
     seen = poll_word(g, address);
-    return compare == GRAVEL_EQ   ? seen == value
-           : compare == GRAVEL_NE ? seen != value
-           : compare == GRAVEL_GT ? seen > value
-           : compare == GRAVEL_GE ? seen >= value
-           : compare == GRAVEL_LT ? seen < value
-                                  : seen <= value;
+    if (compare == GRAVEL_EQ) return seen == value;
+    if (compare == GRAVEL_NE) return seen != value;
+    if (compare == GRAVEL_GT) return seen > value;
+    if (compare == GRAVEL_GE) return seen >= value;
+    if (compare == GRAVEL_LT) return seen < value;
+    return seen <= value;
   };
   for (watched_wait wait; !holds();)
     wait.attentively(

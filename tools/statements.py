@@ -242,10 +242,13 @@ def begins_with_void(tokens):
 
 def check_parenthesis(group, before):
     """Yields a comma operator within a parenthesis that holds one expression."""
-    parts = split_at(without_angles(group.inside), ",")
-    if len(parts) < 2:
+    *initializers, expression = split_at(group.inside, ";")
+    for initializer in initializers:
+        yield from check_statement(initializer)
+    parts = split_at(without_angles(expression), ",")
+    if len(parts) < 2 or initializers and before == "for":
         return
-    if any(begins_with_void(part) for part in parts) and before != "(list)":
+    if any(begins_with_void(part) for part in parts):
         yield group.line, "void cast in a comma list"
         return
     if any([token.text for token in part] == ["..."] for part in (parts[0], parts[-1])) and len(parts) == 2:
@@ -262,7 +265,7 @@ def is_grouping(tokens, at):
         return True
     if any(token.text == "operator" for token in tokens[max(at - 3, 0) : at]):
         return False
-    return not before.is_word and before.text not in ("(", "[", "{", ">", '""', "...")
+    return not before.is_word and before.text not in ("(", "[", "{", "<<<", ">", '""', "...")
 
 
 def conditionals(tokens):

@@ -53,11 +53,13 @@ staged_values bootstrap::fetch(uint32_t pe, uint64_t fence, std::string_view key
     return PMIx_Get_nb(&call->proc, call->key.c_str(), nullptr, 0, pmix_call::value_arrived, cookie);
   });
   if (outcome == pmix_outcome::death) let_cause_speak();
+  const auto why = [&]() -> std::string {
+    if (outcome == pmix_outcome::death) return death_notices::first();
+    if (outcome == pmix_outcome::timeout) return "the launcher does not answer";
+    return PMIx_Error_string(*call->status);
+  };
   if (outcome != pmix_outcome::answered || call->status != PMIX_SUCCESS)
-    fail("cannot get '{}' of PE {}: {}", key, pe,
-         outcome == pmix_outcome::death     ? death_notices::first()
-         : outcome == pmix_outcome::timeout ? "the launcher does not answer"
-                                            : PMIx_Error_string(*call->status));
+    fail("cannot get '{}' of PE {}: {}", key, pe, why());
   return from_wire<staged_values>(call->value, fmt::format("PE {}", pe));
 }
 

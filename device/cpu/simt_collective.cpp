@@ -35,9 +35,9 @@ __forceinline__ bool block_runner::arrive_at_barrier(block_op op) {
 
 /// A lane reads the result of the barrier before it arrives at the next one, which needs all live lanes.
 void block_runner::release_barrier(block_op op) {
-  barrier_result_ = op == block_op::count ? static_cast<int>(votes_)
-                    : op == block_op::any ? votes_ > 0
-                                          : votes_ == arrived_[static_cast<size_t>(op)];
+  if (op == block_op::count) barrier_result_ = static_cast<int>(votes_);
+  else if (op == block_op::any) barrier_result_ = votes_ > 0;
+  else barrier_result_ = votes_ == arrived_[static_cast<size_t>(op)];
   votes_ = 0;
   arrived_[static_cast<size_t>(op)] = 0;
   for (uint32_t w = 0; w < warps_; ++w)
@@ -77,7 +77,9 @@ void block_runner::complete_collective(uint32_t warp, uint32_t mask, warp_op op)
     case warp_op::any:
     case warp_op::all: {
       const uint32_t votes = lanes_where(warp, mask, [](const lane& l) { return l.value != 0; });
-      common = op == warp_op::ballot ? votes : op == warp_op::any ? votes != 0 : votes == mask;
+      if (op == warp_op::ballot) common = votes;
+      else if (op == warp_op::any) common = votes != 0;
+      else common = votes == mask;
       break;
     }
     case warp_op::shuffle:

@@ -225,13 +225,13 @@ void outbound::advance(uint64_t freed, uint64_t applied) {
 }
 
 std::string outbound::describe() const {
+  std::string destination = "an intermediate node";
+  if (sink_ != transit_sink) destination = fmt::format("PE {}{}", pe_of_sink(sink_), sink_ & 1 ? " (host)" : "");
   return fmt::format(
       "to {}: {} packets sent, {} freed, {} applied, {} credits left, {} messages in the open packet, backlog of {} "
       "messages, {} bytes of it copied out of slots",
-      sink_ == transit_sink ? std::string("an intermediate node")
-                            : fmt::format("PE {}{}", pe_of_sink(sink_), sink_ & 1 ? " (host)" : ""),
-      sequence_, freed_, applied_, c_.packets - (sequence_ - freed_), writer_.is_open() ? writer_.messages() : 0,
-      waited_ - drained_, deferred_bytes_.load());
+      destination, sequence_, freed_, applied_, c_.packets - (sequence_ - freed_),
+      writer_.is_open() ? writer_.messages() : 0, waited_ - drained_, deferred_bytes_.load());
 }
 
 }  // namespace gravel::detail

@@ -9,9 +9,9 @@ plane_routes::plane_routes(const node_setup& setup, uint32_t index, const std::v
   const topology& nodes = setup.nodes;
   const uint32_t me = setup.node, packets = static_cast<uint32_t>(setup.values.packets_per_destination);
   const settings& s = setup.values;
-  const aggregation together = s.aggregation == "rows"       ? aggregation::rows
-                               : s.aggregation == "messages" ? aggregation::messages
-                                                             : aggregation::packets;
+  aggregation together = aggregation::packets;
+  if (s.aggregation == "rows") together = aggregation::rows;
+  else if (s.aggregation == "messages") together = aggregation::messages;
   const outbound::common common{me,          index,  packets,     s.packet_size, s.eager_size, s.zero_copy_size,
                                 setup.spill, &stats, setup.fault, together};
 

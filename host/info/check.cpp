@@ -182,9 +182,9 @@ std::string residency_of(const findings& f) {
   if (f.partition == "hold")
     return fmt::format("by residency leases (GRAVEL_PARTITION=hold); the driver has {}green contexts",
                        f.gpus.green_contexts ? "" : "no ");
-  const char* const why = !f.gpus.green_contexts ? "the driver has no green contexts"
-                          : f.mps.running        ? "MPS runs"
-                                                 : nullptr;
+  const char* why = nullptr;
+  if (!f.gpus.green_contexts) why = "the driver has no green contexts";
+  else if (f.mps.running) why = "MPS runs";
   if (!why) return fmt::format("in green contexts (GRAVEL_PARTITION={})", f.partition);
   return f.partition == "green" ? fmt::format("none: GRAVEL_PARTITION=green, but {}", why)
                                 : fmt::format("by residency leases (GRAVEL_PARTITION=auto: {})", why);

@@ -84,7 +84,8 @@ trial try_cma() {
     char seen = 0;
     iovec here{&seen, 1}, there{const_cast<char*>(&read_me), 1};
     const ssize_t n = process_vm_readv(target, &here, 1, &there, 1, 0);
-    _exit(n == 1 && seen == 42 ? 0 : n < 0 && errno < 255 ? errno : 255);
+    if (n == 1 && seen == 42) _exit(0);
+    _exit(n < 0 && errno < 255 ? errno : 255);
   }
   const int fork_error = errno;
   int status = 0;

@@ -55,11 +55,13 @@ void add_gpus(std::string& text, const findings& f) {
     for (size_t i = 0; i < r.gpus.size(); ++i) {
       text += fmt::format("    GPU {:<2}", r.gpus[i].ordinal);
       // One character for each pair, so that the matrix of eight GPUs fits a terminal.
-      for (size_t j = 0; j < r.gpus.size(); ++j)
-        text += fmt::format("{:>4}", i == j                                 ? '-'
-                                     : !r.pairs[i][j].access                ? '.'
-                                     : r.pairs[i][j].nvlink.value_or(false) ? 'N'
-                                                                            : 'P');
+      for (size_t j = 0; j < r.gpus.size(); ++j) {
+        char link = 'P';
+        if (i == j) link = '-';
+        else if (!r.pairs[i][j].access) link = '.';
+        else if (r.pairs[i][j].nvlink.value_or(false)) link = 'N';
+        text += fmt::format("{:>4}", link);
+      }
       text += '\n';
     }
   }

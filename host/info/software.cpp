@@ -28,9 +28,9 @@ software_report inspect_software() {
   s.build_type = GRAVEL_BUILD_TYPE;
   s.built_with_cuda = std::string(GRAVEL_NVCC).size() != 0;
   const std::string ptx = GRAVEL_CUDA_PTX;
-  s.cuda = s.built_with_cuda
-               ? "on (" GRAVEL_NVCC ", for sm_" GRAVEL_CUDA_ARCHS + (ptx.empty() ? "" : " and PTX of sm_" + ptx) + ")"
-               : "off (no nvcc when it was built)";
+  const std::string with_ptx = ptx.empty() ? "" : " and PTX of sm_" + ptx;
+  s.cuda = s.built_with_cuda ? "on (" GRAVEL_NVCC ", for sm_" GRAVEL_CUDA_ARCHS + with_ptx + ")"
+                             : "off (no nvcc when it was built)";
   s.ucx = ucx_version();
   s.pmix = short_pmix(PMIx_Get_version());
   s.hwloc = HWLOC_VERSION;  // from its header: the library does not report its own

@@ -135,9 +135,9 @@ void reduce(collective_kind kind, value_type type, void* to, const void* from, u
   runtime& job = waiting_runtime(name_of(kind));
   const uint32_t n_pes = job.nodes().n_pes();
   const uint64_t size = bytes_of(type);
-  const uint32_t end_pe = kind == collective_kind::exclusive_scan   ? job.pe()
-                          : kind == collective_kind::inclusive_scan ? job.pe() + 1
-                                                                    : n_pes;
+  uint32_t end_pe = n_pes;
+  if (kind == collective_kind::exclusive_scan) end_pe = job.pe();
+  else if (kind == collective_kind::inclusive_scan) end_pe = job.pe() + 1;
   host_view source(job.device(), from, count * size, true), result(job.device(), to, count * size, false);
   auto call = job.begin_collective(kind, count, static_cast<uint64_t>(type));
   in_pieces(count, call.room() / n_pes / size, [&](uint64_t begin, uint64_t end) {

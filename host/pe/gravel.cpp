@@ -58,10 +58,10 @@ runtime& current_runtime(const char* caller) {
   if (simt::in_kernel()) fail("{} inside a kernel: it is for host threads", caller);
   if (!the_runtime) {
     prepare_to_fail();
-    fail("{} was called {}", caller,
-         of_parent       ? "in a process that was forked from a PE"
-         : was_finalized ? "after gravel_finalize"
-                         : "before gravel_init");
+    const char* when = "before gravel_init";
+    if (of_parent) when = "in a process that was forked from a PE";
+    else if (was_finalized) when = "after gravel_finalize";
+    fail("{} was called {}", caller, when);
   }
   return *the_runtime;
 }

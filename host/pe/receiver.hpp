@@ -107,7 +107,8 @@ class host_receiver {
     if (kind == update_kind(op::inc, value_type::u64))
       return each([](char* word) { add_in_place(reinterpret_cast<uint64_t*>(word), uint64_t{1}); });
     each([&](char* word) {
-      const uint64_t value = kind.words == 1 ? one_of(type) : kind.words == 2 ? at[1] : at[1] | uint64_t{at[2]} << 32;
+      uint64_t value = kind.words == 1 ? one_of(type) : at[1];
+      if (kind.words > 2) value |= uint64_t{at[2]} << 32;
       apply_update(o, type, word, value);
     });
   }

@@ -109,11 +109,12 @@ class residency_cuda {
 
   std::string describe() const {
     std::string text;
-    for (const auto& [kernel, k] : all_)
-      text += joined("; service '", kernel->name, "': ", k.launches, " launches, ",
-                     is_resident(k) ? "resident"
-                     : k.runs       ? "not resident yet"
-                                    : "asleep");
+    for (const auto& [kernel, k] : all_) {
+      const char* state = "asleep";
+      if (is_resident(k)) state = "resident";
+      else if (k.runs) state = "not resident yet";
+      text += joined("; service '", kernel->name, "': ", k.launches, " launches, ", state);
+    }
     return text;
   }
 

@@ -62,7 +62,8 @@ struct reduction_plan {
   }
   GRAVEL_BOTH static uint32_t blocks_for(uint64_t bytes, uint64_t each, uint32_t most) {
     const uint64_t wanted = (bytes + each - 1) / each;
-    return wanted < 1 ? 1 : wanted < most ? static_cast<uint32_t>(wanted) : most;
+    if (wanted < 1) return 1;
+    return wanted < most ? static_cast<uint32_t>(wanted) : most;
   }
 };
 

@@ -39,7 +39,9 @@ void set_log_level(const std::string& name) { logger().set_level(spdlog::level::
 bool log_enabled(log_level level) { return logger().should_log(of_spdlog(level)); }
 
 void log_line(log_level level, std::string_view text) {
-  const char* mark = level == log_level::warning ? "warning: " : level == log_level::error ? "error: " : "";
+  const char* mark = "";
+  if (level == log_level::warning) mark = "warning: ";
+  else if (level == log_level::error) mark = "error: ";
   const std::string& name = log_name();
   logger().log(of_spdlog(level), "gravel: {}{}{}{}", name, name.empty() ? "" : ": ", mark, text);
 }

@@ -204,7 +204,8 @@ GRAVEL_BOTH constexpr uint32_t bytes_of(value_type t) {
 
 /// The number 1 as a value of this type.
 GRAVEL_BOTH constexpr uint64_t one_of(value_type t) {
-  return t == value_type::f32 ? 0x3f800000 : t == value_type::f64 ? 0x3ff0000000000000 : 1;
+  if (t == value_type::f32) return 0x3f800000;
+  return t == value_type::f64 ? 0x3ff0000000000000 : 1;
 }
 
 /// Operations on one word without a reply.

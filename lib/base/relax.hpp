@@ -35,7 +35,10 @@ class relax {
   GRAVEL_BOTH void operator()() {
     ++rounds_;
 #if GRAVEL_ON_GPU
-    __nanosleep(rounds_ < 8 ? 20u : rounds_ < 64 ? 100u : 500u);
+    uint32_t pause_ns = 500;
+    if (rounds_ < 8) pause_ns = 20;
+    else if (rounds_ < 64) pause_ns = 100;
+    __nanosleep(pause_ns);
 #else
     uint32_t idle = rounds_;
 #if !GRAVEL_CUDA

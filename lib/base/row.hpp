@@ -54,7 +54,10 @@ static_assert(sizeof(row_kind) == 8);
 /// The most bytes of arguments in a compact active message, and the words of the largest compact message.
 constexpr uint32_t compact_am_bytes = 56, max_compact_words = compact_am_bytes / 4;
 /// The words of a compact message: of an operation on a value of `bytes` bytes, and of an active message.
-GRAVEL_BOTH constexpr uint32_t compact_words(op o, uint32_t bytes) { return o == op::inc ? 1 : bytes > 4 ? 3 : 2; }
+GRAVEL_BOTH constexpr uint32_t compact_words(op o, uint32_t bytes) {
+  if (o == op::inc) return 1;
+  return bytes > 4 ? 3 : 2;
+}
 GRAVEL_BOTH constexpr uint32_t compact_am_words(uint32_t bytes) { return bytes ? (bytes + 3) / 4 : 1; }
 
 GRAVEL_BOTH constexpr row_kind wide_kind(uint32_t units) {
@@ -137,7 +140,9 @@ GRAVEL_BOTH uint32_t widen(const row_kind& kind, const uint32_t* message, unit (
   const auto type = static_cast<value_type>(kind.type);
   const bool is_inc = kind.operation == op::inc;
   to[0].word[0] = make_word0(is_inc ? op::add : kind.operation, kind.type, uint64_t{message[0]} * bytes_of(type));
-  to[0].word[1] = is_inc ? one_of(type) : kind.words == 3 ? message[1] | uint64_t{message[2]} << 32 : message[1];
+  if (is_inc) to[0].word[1] = one_of(type);
+  else if (kind.words == 3) to[0].word[1] = message[1] | uint64_t{message[2]} << 32;
+  else to[0].word[1] = message[1];
   return 1;
 }
 

@@ -204,7 +204,9 @@ struct far_claim {
 GRAVEL_BOTH far_claim claim_far(service_block& s, uint32_t n) {
   if (static_cast<int64_t>(load_relaxed<scope::device>(&s.room)) <= 0) return {0, 0};
   const auto room = static_cast<int64_t>(fetch_add_acq_rel<scope::device>(&s.room, ~uint64_t{n} + 1));  // [V1]
-  const uint32_t got = room <= 0 ? 0 : room < n ? static_cast<uint32_t>(room) : n;
+  uint32_t got = n;
+  if (room <= 0) got = 0;
+  else if (room < n) got = static_cast<uint32_t>(room);
   if (got < n) fetch_add<scope::device>(&s.room, uint64_t{n} - got);
   return {got ? fetch_add_acq_rel<scope::device>(&s.far_tickets, uint64_t{got}) : 0, got};
 }

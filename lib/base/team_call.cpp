@@ -12,10 +12,10 @@ const team_call_facts& facts_of(team_call call) {
 
 std::string rule_of(team_call call) {
   const team_call_facts& facts = facts_of(call);
-  const char* const who = facts.scope == team_scope::block  ? "All threads of the block"
-                          : facts.scope == team_scope::grid ? "All threads of all blocks of the grid"
-                          : facts.scope == team_scope::task ? "All threads of the block, or of the task's block,"
-                                                            : "All lanes of the warp that its mask names";
+  const char* who = "All lanes of the warp that its mask names";
+  if (facts.scope == team_scope::block) who = "All threads of the block";
+  else if (facts.scope == team_scope::grid) who = "All threads of all blocks of the grid";
+  else if (facts.scope == team_scope::task) who = "All threads of the block, or of the task's block,";
   return std::string(who) + " must call " + facts.name + (*facts.arguments ? ", with the same arguments; " : "; ") +
          facts.instead + ".";
 }

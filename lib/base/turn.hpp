@@ -40,7 +40,7 @@ inline uint64_t globaltimer_ns() {
 /// PCIe, they delay the packets' data and each other (measured: a twentieth of the rate). On the host it is always the
 /// caller's turn.
 template <class F>
-GRAVEL_BOTH bool in_turn(uint64_t* next_turn, uint64_t pause_ns, F look) {
+GRAVEL_BOTH bool in_turn([[maybe_unused]] uint64_t* next_turn, [[maybe_unused]] uint64_t pause_ns, F look) {
 #if GRAVEL_ON_GPU
   constexpr uint64_t longest_ns = 20'000;
   if (!take_turn(next_turn, longest_ns)) return false;
@@ -48,7 +48,6 @@ GRAVEL_BOTH bool in_turn(uint64_t* next_turn, uint64_t pause_ns, F look) {
   pass_turn(next_turn, pause_ns);
   return found;
 #else
-  (void)next_turn, (void)pause_ns;
   return look();
 #endif
 }

@@ -79,7 +79,8 @@ struct sequence {
   /// what all lanes have seen. Thread scope: the group, converged.
   template <class Group>
   GRAVEL_BOTH counted_chunks poll(const Group& group, uint64_t ticket) const {
-    const uint32_t polled = !group.is_whole_warp() ? 1 : chunks < 32 ? chunks : 32;
+    uint32_t polled = 1;
+    if (group.is_whole_warp()) polled = chunks < 32 ? chunks : 32;
     const uint64_t first = ticket / chunk_tickets * chunk_tickets;
     uint32_t n = 0;
     if (group.rank() < polled) n = count(first + uint64_t{group.rank()} * chunk_tickets);

@@ -29,7 +29,8 @@ constexpr uint32_t sender_bytes = 40 * 1024;
 /// Number of service blocks for which a sender gathers calls: 64 calls of `bytes` bytes for each, in `room` bytes.
 constexpr uint32_t gathered_blocks(uint64_t bytes, uint64_t room = sender_bytes) {
   const uint64_t fit = room / (64 * bytes);
-  return fit > 32 ? 32 : fit < 1 ? 1 : static_cast<uint32_t>(fit);
+  if (fit > 32) return 32;
+  return fit < 1 ? 1 : static_cast<uint32_t>(fit);
 }
 
 /// Bytes of the bins for calls to up to three peers, for calls of any size. With one peer, half of a bin is a chunk.

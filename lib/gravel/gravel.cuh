@@ -52,9 +52,9 @@ GRAVEL_BOTH int gravel_n_pes(const gravel_t& g) { return static_cast<int>(g.n_pe
 /// @errors none are reported; nullptr for a PE out of range
 /// @source OpenSHMEM 1.5: shmem_ptr
 template <class T>
-GRAVEL_BOTH T* gravel_ptr(const gravel_t& g, T* address, int pe) {
+GRAVEL_BOTH T* gravel_ptr([[maybe_unused]] const gravel_t& g, [[maybe_unused]] T* address, [[maybe_unused]] int pe) {
 #if GRAVEL_CUDA && !GRAVEL_ON_GPU
-  return (void)g, (void)address, (void)pe, nullptr;
+  return nullptr;
 #else
   if (static_cast<uint32_t>(pe) == g.my_pe) return address;
   if (static_cast<uint32_t>(pe) >= g.n_pes) return nullptr;

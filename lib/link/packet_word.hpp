@@ -33,7 +33,8 @@ struct packet_word {
   GRAVEL_BOTH bool is_last() const { return value >> 31 & 1; }
   /// The number of bytes by which the counter rises.
   GRAVEL_BOTH uint64_t counted_bytes() const {
-    return is_counted() ? bytes() + (has_metadata() ? sizeof(uint64_t) : 0) : 0;
+    if (!is_counted()) return 0;
+    return bytes() + (has_metadata() ? sizeof(uint64_t) : 0);
   }
 };
 

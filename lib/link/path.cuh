@@ -206,8 +206,8 @@ struct path_cut {
   GRAVEL_BOTH element_range range(uint32_t k, uint32_t chunks, uint64_t q) const {
     const element_range chunk = part.part(k, chunks, grain);
     const uint64_t from = chunk.begin + q * packet;
-    return from >= chunk.end ? element_range{chunk.end, chunk.end}
-                             : element_range{from, from + packet < chunk.end ? from + packet : chunk.end};
+    if (from >= chunk.end) return {chunk.end, chunk.end};
+    return {from, from + packet < chunk.end ? from + packet : chunk.end};
   }
 };
 
@@ -215,7 +215,8 @@ struct path_cut {
 constexpr uint64_t path_bytes_of_block = GRAVEL_CUDA ? 16384 : 2048;
 GRAVEL_BOTH uint32_t path_blocks(uint64_t bytes, uint32_t most) {
   const uint64_t wanted = (bytes + path_bytes_of_block - 1) / path_bytes_of_block;
-  return wanted < 1 ? 1 : wanted < most ? static_cast<uint32_t>(wanted) : most;
+  if (wanted < 1) return 1;
+  return wanted < most ? static_cast<uint32_t>(wanted) : most;
 }
 
 /// Reduces by chain or tree. The PE combines its own array with the packets that arrive from below, in the order of the
@@ -234,7 +235,9 @@ GRAVEL_DEVICE void reduce_up(const Handle& h, T* to, const T* from, uint64_t cou
     const bool stores = up != no_link && (reach_of<Handle>::always || h.directly);
     if (stores) sender.await_buffer();
     // Messages are sent from memory, so the result is combined in the buffer of the packet that arrived.
-    T* const result = up == no_link ? to + r.begin : stores ? reinterpret_cast<T*>(sender.buffer()) : one;
+    T* result = one;
+    if (up == no_link) result = to + r.begin;
+    else if (stores) result = reinterpret_cast<T*>(sender.buffer());
     if (two) combine_arrays<HOW, T, 3, false>(result, nullptr, {one, two, mine}, r.size());
     else if (one) combine_arrays<HOW, T, 2, false>(result, nullptr, {one, mine}, r.size());
     else if (result && result != mine) combine_arrays<HOW, T, 1, false>(result, nullptr, {mine}, r.size());

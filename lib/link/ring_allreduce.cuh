@@ -72,7 +72,8 @@ GRAVEL_DEVICE void allreduce_by_stores(const gravel_path_handle& h, T* to, const
   };
   // Between two PEs the ring carries contributions only: some go ahead. With more PEs, packets that are passed on come
   // between them.
-  const uint64_t ahead = n == 2 ? (h.rings[0].buffers - 1 < packets ? h.rings[0].buffers - 1 : packets) : 0;
+  uint64_t ahead = 0;
+  if (n == 2) ahead = h.rings[0].buffers - 1 < packets ? h.rings[0].buffers - 1 : packets;
   for (uint64_t q = 0; q < ahead; ++q) send_own(q);
   for (uint64_t q = 0; q < packets; ++q) {
     if (q + ahead < packets) send_own(q + ahead);

@@ -201,10 +201,10 @@ class gravel_router {
     const auto n_out = static_cast<uint32_t>(outputs_.size());
     senders_.resize(inputs_.size());
     receivers_.resize(outputs_.size());
-    const auto way = policy_ == GRAVEL_BROADCAST || n_out == 1 ? gravel::detail::send_way::all
-                     : policy_ == GRAVEL_POINT_TO_POINT        ? gravel::detail::send_way::one
-                     : how_.equal_shares                       ? gravel::detail::send_way::shares
-                                                               : gravel::detail::send_way::any;
+    auto way = gravel::detail::send_way::any;
+    if (policy_ == GRAVEL_BROADCAST || n_out == 1) way = gravel::detail::send_way::all;
+    else if (policy_ == GRAVEL_POINT_TO_POINT) way = gravel::detail::send_way::one;
+    else if (how_.equal_shares) way = gravel::detail::send_way::shares;
     for (size_t i = 0; i < inputs_.size(); ++i) {
       if (inputs_[i].pe != gravel_my_pe()) continue;
       gravel_sender::choice choose;

@@ -143,12 +143,12 @@ class gravel_task_queue {
     write_record({at_.at + 1, at_.at + shape.bytes(), at_.asleep(static_cast<uint32_t>(gravel_my_pe())),
                   service_->view().control});
     service_->start([inside, place, view = service_->view(), life = service_->life(), workers = how.workers](
-                        void* stream, uint64_t number) {
+                        [[maybe_unused]] void* stream, uint64_t number) {
 #if GRAVEL_CUDA
       gravel::detail::work<threads, Tasks...>
           <<<workers, threads, 0, static_cast<cudaStream_t>(stream)>>>(inside, place, view, life, number);
 #else
-      (void)stream, (void)workers;
+      (void)workers;
       gravel::detail::work<threads, Tasks...>(inside, place, view, life, number);
 #endif
     });

@@ -115,13 +115,14 @@ struct task_operator<R (H::*)(const gravel_task_t&, T*, const P*, A...) const> {
   static constexpr uint32_t words = (0 + ... + static_cast<uint32_t>((sizeof(A) + 7) / 8));
 
   /// Writes the arguments to `to`, each in words of its own.
-  GRAVEL_BOTH static void pack(uint64_t* to, const A&... arguments) {
-    uint32_t at = 0;
-    ((to[at + (sizeof(A) - 1) / 8] = 0,
-      __builtin_memcpy(static_cast<void*>(to + at), static_cast<const void*>(&arguments), sizeof(A)),
-      at += static_cast<uint32_t>((sizeof(A) + 7) / 8)),
-     ...);
-    (void)to, (void)at;
+  GRAVEL_BOTH static void pack([[maybe_unused]] uint64_t* to, const A&... arguments) {
+    [[maybe_unused]] uint32_t at = 0;
+    [[maybe_unused]] const auto pack_one = [&](const auto& argument) {
+      to[at + (sizeof(argument) - 1) / 8] = 0;
+      __builtin_memcpy(static_cast<void*>(to + at), static_cast<const void*>(&argument), sizeof(argument));
+      at += static_cast<uint32_t>((sizeof(argument) + 7) / 8);
+    };
+    (pack_one(arguments), ...);
   }
   template <class Task>
   GRAVEL_BOTH static void call(const gravel_task_t& t, void* target, const void* payload, const uint64_t* arguments) {
@@ -179,10 +180,12 @@ struct task_check {
                     shape.threads % 32 == 0,
                 "a task's shape has 1 to 65535 blocks of 32 to 1024 threads, in whole warps");
   static constexpr bool on_host = runs_on_host<Task>();
-  static constexpr task_start start = on_host                                    ? task_start::on_host
-                                      : shape.start != task_start::shaped        ? shape.start
-                                      : shape.blocks == 1 && shape.threads == 32 ? task_start::warp
-                                                                                 : task_start::workers;
+  static constexpr task_start start_of_shape() {
+    if (on_host) return task_start::on_host;
+    if (shape.start != task_start::shaped) return shape.start;
+    return shape.blocks == 1 && shape.threads == 32 ? task_start::warp : task_start::workers;
+  }
+  static constexpr task_start start = start_of_shape();
   static constexpr bool good = true;
 };
 }  // namespace gravel::detail

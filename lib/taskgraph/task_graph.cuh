@@ -332,12 +332,17 @@ class gravel_task_graph {
     view_.mailboxes = reinterpret_cast<gravel::detail::worker_mailbox*>(take(mailbox_bytes()));
     view_.idle = gravel::detail::channel<uint32_t>::in(take(idle_bytes()), idle_capacity());
     view_.depth_stride = 0;
-    ((view_.channel_offset[types::template index<T>] = view_.depth_stride, view_.depth_stride += line(stride<T>())),
-     ...);
+    const auto add_channel = [this](uint32_t type, uint64_t bytes) {
+      view_.channel_offset[type] = view_.depth_stride;
+      view_.depth_stride += bytes;
+    };
+    (add_channel(types::template index<T>, line(stride<T>())), ...);
     view_.channel_memory = take(view_.depth_stride * view_.depths);
-    ((view_.frame_stride[types::template index<T>] = frame_bytes<T>(),
-      view_.frame_memory[types::template index<T>] = take(frame_bytes<T>() * view_.depths)),
-     ...);
+    const auto add_frames = [&](uint32_t type, uint64_t bytes) {
+      view_.frame_stride[type] = bytes;
+      view_.frame_memory[type] = take(bytes * view_.depths);
+    };
+    (add_frames(types::template index<T>, frame_bytes<T>()), ...);
     launch(gravel::detail::open_channels<view>, 1, 128, 0, nullptr, view_);
     gravel_stream_synchronize(nullptr);
   }
@@ -419,7 +424,12 @@ class gravel_task_graph {
     const std::string number = std::to_string(fault >> 32);
     std::string name;
     uint32_t spawns = 0;
-    ((type == types::template index<T> ? (name = T::name, spawns = facts<T>::spawns) : 0), ...);
+    const auto describe = [&](uint32_t of_type, const char* its_name, uint32_t its_spawns) {
+      if (type != of_type) return;
+      name = its_name;
+      spawns = its_spawns;
+    };
+    (describe(types::template index<T>, T::name, facts<T>::spawns), ...);
     const std::string task = "task '" + name + "' ";
     switch (static_cast<gravel::detail::task_fault>(fault & 0xff)) {
       case gravel::detail::task_fault::none: return {};

@@ -379,7 +379,8 @@ __global__ void lists_to_ranks(const __grid_constant__ worklist_view<Program> w,
        of_warp += gridDim.x * blockDim.x) {
     const uint32_t i = of_warp + lane;
     const bool have = i < near + far;
-    const uint32_t v = !have ? 0 : i < near ? w.near[w.words->near_turn][i] : w.far[w.words->far_turn][i - near];
+    uint32_t v = 0;
+    if (have) v = i < near ? w.near[w.words->near_turn][i] : w.far[w.words->far_turn][i - near];
     put_ranked(w, a, lane_group::of(~0u), have, v);
   }
 }

@@ -15,8 +15,9 @@ struct gravel_worklist_delivery {
   using context = gravel::detail::worklist_inbox<Program>;
   using value = typename gravel::detail::worklist_view<Program>::value;
 
-  GRAVEL_HANDLER void operator()(const gravel_t&, context* inbox, const gravel_batch& lanes, uint32_t v,
-                                 value offer) const {
+  GRAVEL_HANDLER void operator()(const gravel_t&, [[maybe_unused]] context* inbox,
+                                 [[maybe_unused]] const gravel_batch& lanes, [[maybe_unused]] uint32_t v,
+                                 [[maybe_unused]] value offer) const {
 #if GRAVEL_ON_GPU || !GRAVEL_CUDA
     using namespace gravel::detail;
     const worklist_view<Program>* const w = &inbox->w;
@@ -42,8 +43,6 @@ struct gravel_worklist_delivery {
       at = lanes.from_leader(at) + lanes.rank_in(having);
       if (found == which) (near ? w->near[turn] : w->far[turn])[at] = v;
     }
-#else
-    (void)inbox, (void)lanes, (void)v, (void)offer;
 #endif
   }
 };

@@ -139,7 +139,8 @@ GRAVEL_DEVICE void expand_near_list(const worklist_view<Program>& w, work_done& 
     typename view::value from{};
     uint32_t v = 0;
     bool hub = false;
-    if (of_warp + lane < size && (v = w.near[turn][of_warp + lane], w.program.vertices.take(v, &from))) {
+    if (of_warp + lane < size) v = w.near[turn][of_warp + lane];
+    if (of_warp + lane < size && w.program.vertices.take(v, &from)) {
       begin = w.graph.offsets[v];
       end = w.graph.offsets[v + 1];
       from = w.program.begin(v, from, end - begin);

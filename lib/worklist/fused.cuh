@@ -42,7 +42,8 @@ struct fused_memory {
 /// while one warp waits for other blocks, the other warps wait for memory. Thread scope: all but the first warp of a
 /// block.
 template <class Program>
-GRAVEL_DEVICE void fetch_ahead(const worklist_view<Program>& w, const fused_memory& mine, uint32_t turn) {
+GRAVEL_DEVICE void fetch_ahead([[maybe_unused]] const worklist_view<Program>& w,
+                               [[maybe_unused]] const fused_memory& mine, [[maybe_unused]] uint32_t turn) {
 #if GRAVEL_ON_GPU
   const uint32_t size = mine.size[turn] < local_entries ? mine.size[turn] : local_entries;
   for (uint32_t i = threadIdx.x - 32; i < size; i += blockDim.x - 32) {
@@ -53,8 +54,6 @@ GRAVEL_DEVICE void fetch_ahead(const worklist_view<Program>& w, const fused_memo
       if (begin + j < end)
         asm volatile("prefetch.global.L2 [%0];" ::"l"(&w.program.vertices.words[w.graph.targets[begin + j]]));
   }
-#else
-  (void)w, (void)mine, (void)turn;
 #endif
 }
 

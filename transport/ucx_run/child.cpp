@@ -132,10 +132,9 @@ pid_t start_child(const child_setup& setup) {
   const std::string why = std::strerror(error.code);
   if (error.step == in_chdir) throw start_failure{1, fmt::format("--wdir {}: {}", setup.working_directory, why)};
   if (error.step == in_set_up) throw start_failure{1, fmt::format("cannot set up a process: {}", why)};
-  const std::string advice = error.code == ENOEXEC ? " (a script needs a first line like #!/bin/sh)"
-                             : error.code == ENOENT
-                                 ? " (the interpreter in its first line, or its dynamic loader, is missing)"
-                                 : "";
+  std::string advice;
+  if (error.code == ENOEXEC) advice = " (a script needs a first line like #!/bin/sh)";
+  if (error.code == ENOENT) advice = " (the interpreter in its first line, or its dynamic loader, is missing)";
   throw start_failure{126, fmt::format("{}: cannot be executed: {}{}", setup.program, why, advice)};
 }
 

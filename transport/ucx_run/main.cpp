@@ -28,9 +28,9 @@ int run(const gravel::detail::run_options& options) {
   const bool here = gravel::detail::all_local(options.hosts);
   // Before anything is started: the most common mistake gets a short message.
   const std::string program = here ? gravel::detail::find_program(options.program[0], options.working_directory) : "";
-  const uint32_t n_pes = options.n_pes           ? *options.n_pes
-                         : options.hosts.empty() ? count_cores()
-                                                 : gravel::detail::total_slots(options.hosts);
+  uint32_t n_pes;
+  if (options.n_pes) n_pes = *options.n_pes;
+  else n_pes = options.hosts.empty() ? count_cores() : gravel::detail::total_slots(options.hosts);
   if (options.nodes > n_pes) {
     std::fprintf(stderr,
                  "ucx-run: --nodes %u: a node needs at least one PE, but there %s only %u; use -n %u or more, or "
