@@ -129,9 +129,8 @@ uint32_t fibonacci(uint32_t n) {
 }
 
 const char* name_of(gravel_dispatch by) {
-  return by == gravel_dispatch::workers      ? "workers"
-         : by == gravel_dispatch::schedulers ? "schedulers"
-                                             : "host, in rounds";
+  if (by == gravel_dispatch::workers) return "workers";
+  return by == gravel_dispatch::schedulers ? "schedulers" : "host, in rounds";
 }
 
 void layouts(const bench_options& o, perf::report& r) {

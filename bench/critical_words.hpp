@@ -16,10 +16,12 @@ struct some_words {
 /// Adds to all words of the record what the words of the argument say, over and over.
 template <uint32_t WORDS, uint32_t GIVEN>
 struct add_words {
-  static constexpr const char* name = WORDS == 1   ? "add_1_1"
-                                      : WORDS == 4 ? GIVEN == 1 ? "add_4_1" : "add_4_4"
-                                      : GIVEN == 1 ? "add_16_1"
-                                                   : "add_16_16";
+  static constexpr const char* name_of() {
+    if (WORDS == 1) return "add_1_1";
+    if (WORDS == 4) return GIVEN == 1 ? "add_4_1" : "add_4_4";
+    return GIVEN == 1 ? "add_16_1" : "add_16_16";
+  }
+  static constexpr const char* name = name_of();
   static_assert(WORDS == 1 || WORDS == 4 || WORDS == 16);
   static_assert(GIVEN == 1 || GIVEN == WORDS);
   static constexpr bool pure = true;

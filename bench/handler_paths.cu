@@ -126,7 +126,9 @@ __global__ void check_vertices(gravel_t g, part p, const uint32_t* all, const ui
   const lane_share mine(p.map.count(static_cast<int>(g.my_pe)));
   for (uint64_t v = mine.first; v < mine.last; ++v) {
     const uint32_t d = all[first + v];
-    const bool right = first + v == source ? d == 0 : d == unreached ? reached[v] == 0 : reached[v] != 0;
+    bool right;
+    if (first + v == source) right = d == 0;
+    else right = d == unreached ? reached[v] == 0 : reached[v] != 0;
     if (!right) fetch_add<scope::device>(wrong, uint64_t{1});
   }
 }

@@ -337,7 +337,8 @@ class training {
   /// A step's kernels of the main stream, and NCCL's, as a graph.
   struct step_graph {
     void* ready = nullptr;
-    step_graph(training& of, const way_to_reduce* way, bool computes) {
+    step_graph([[maybe_unused]] training& of, [[maybe_unused]] const way_to_reduce* way,
+               [[maybe_unused]] bool computes) {
 #if GRAVEL_CUDA
       const bool in_kernel = way && way->name.starts_with("kernel");
       cudaGraph_t graph = nullptr;
@@ -350,8 +351,6 @@ class training {
       cuda_check(cudaGraphInstantiate(&made, graph, 0), "cudaGraphInstantiate");
       cudaGraphDestroy(graph);
       ready = made;
-#else
-      (void)of, (void)way, (void)computes;
 #endif
     }
     step_graph(const step_graph&) = delete;

@@ -52,10 +52,9 @@ inline update_kernel update_kernel_of(operation op, bool by_block, bool many) {
   }
 }
 inline operation update_operation(const std::string& name) {
-  return name == "add32"   ? operation::add32
-         : name == "min32" ? operation::min32
-         : name == "put32" ? operation::put32
-                           : operation::inc;
+  if (name == "add32") return operation::add32;
+  if (name == "min32") return operation::min32;
+  return name == "put32" ? operation::put32 : operation::inc;
 }
 
 inline measured run_updates(const options& o, operation op, bool remote_only, const std::string& scope) {

@@ -130,7 +130,9 @@ inline void time_row(report& r, const options& o, limits& l, timed op, const cha
     if (me != pe) continue;
     uint64_t got[8];
     gravel_copy(got, words, sizeof(got));
-    wrong += got[0] != (bulk ? 0 : op == timed::quiet ? n * size : n);
+    uint64_t expected = 0;
+    if (!bulk) expected = op == timed::quiet ? n * size : n;
+    wrong += got[0] != expected;
     for (int i = 1; i < 8; ++i) wrong += got[i] != poison;
     std::vector<char> arrived(half);
     gravel_copy(arrived.data(), buffer, half);

@@ -109,13 +109,18 @@ void add_options(CLI::App& app, options& o, const entry& e) {
 /// Defaults that depend on the backend and on what runs; `brief` for `all`.
 void fill_in(options& o, bool gpu, bool brief) {
   const bool divergence = o.benchmark == "divergence", queue = o.benchmark == "queue" || o.benchmark == "destinations";
-  if (!o.messages) o.messages = uint64_t{1} << (gpu ? (divergence ? 24 : queue ? 26 : 27) : queue ? 20 : 18);
+  int messages_log2 = queue ? 20 : 18;
+  if (gpu) messages_log2 = queue ? 26 : 27;
+  if (gpu && divergence) messages_log2 = 24;
+  if (!o.messages) o.messages = uint64_t{1} << messages_log2;
   if (brief) o.messages >>= gpu ? 3 : 2;
   o.messages = std::bit_floor(o.messages);
   if (!o.iterations) o.iterations = brief ? 50 : 1000;
   if (!o.bytes) o.bytes = uint64_t{1} << (gpu ? 28 : 23);
+  int largest_log2 = 24;
+  if (gpu) largest_log2 = brief ? 30 : 34;
   if (o.sizes.empty() && o.benchmark == "malloc_time")
-    for (uint64_t size = 1 << 10; size <= uint64_t{1} << (gpu ? (brief ? 30 : 34) : 24); size *= brief ? 1024 : 16)
+    for (uint64_t size = 1 << 10; size <= uint64_t{1} << largest_log2; size *= brief ? 1024 : 16)
       o.sizes.push_back(size);
   if (o.sizes.empty())
     for (uint64_t size = o.benchmark == "put_bw" ? 64 : 8; size <= 1 << 20; size *= brief ? 64 : 4)
@@ -123,8 +128,13 @@ void fill_in(options& o, bool gpu, bool brief) {
   if (!o.table_log2 && o.benchmark == "am_rate" && gpu)
     o.table_log2 = 22;  // fits the L2 cache: memory is not what limits then
   if (!o.table_log2 && o.benchmark == "atomic_bw") o.table_log2 = 34;  // a word for each message
-  if (!o.table_log2) o.table_log2 = divergence ? 16 : gpu && !brief ? 28 : gpu ? 24 : 20;
-  if (!o.updates) o.updates = uint64_t{1} << (gpu ? (brief ? 25 : 28) : brief ? 16 : 18);
+  uint32_t table_log2 = 20;
+  if (gpu) table_log2 = brief ? 24 : 28;
+  if (divergence) table_log2 = 16;
+  if (!o.table_log2) o.table_log2 = table_log2;
+  int updates_log2 = brief ? 16 : 18;
+  if (gpu) updates_log2 = brief ? 25 : 28;
+  if (!o.updates) o.updates = uint64_t{1} << updates_log2;
   if (o.threads.empty()) o.threads = {gpu ? 8u : 1u};
   if (o.destinations.empty()) {
     if (o.benchmark == "destinations")

@@ -42,9 +42,9 @@ inline void measure_queue(report& r, const options& o, const limits& l, const qu
   v.checked += small.count;
   v.wrong += polled.wrong + (polled.messages != small.count);
 
-  const consume_mode mode = o.consume == "skip"  ? consume_mode::skip
-                            : o.consume == "sum" ? consume_mode::sum
-                                                 : consume_mode::append;
+  consume_mode mode = consume_mode::append;
+  if (o.consume == "skip") mode = consume_mode::skip;
+  else if (o.consume == "sum") mode = consume_mode::sum;
   std::vector<uint64_t> expected(row.destinations);
   const send_job job = rig.job(op, count, 0);
   if (mode == consume_mode::append)

@@ -224,9 +224,10 @@ inline void queue_rig::check_message(const uint32_t* m, const gravel::detail::me
                                      consumed_totals& totals) {
   uint64_t inverse = 1;  // of the odd factor of word_of, modulo 2^32
   for (int round = 0; round < 6; ++round) inverse *= 2 - 0x9E3779B97F4A7C15u * inverse;
-  const uint64_t i = job.op == operation::inc     ? m[0] * inverse & (heap_words - 1)
-                     : job.op == operation::put32 ? static_cast<uint32_t>(m[1] - job.salt)
-                                                  : (m[2] | uint64_t{m[3]} << 32) - job.salt;
+  uint64_t i;
+  if (job.op == operation::inc) i = m[0] * inverse & (heap_words - 1);
+  else if (job.op == operation::put32) i = static_cast<uint32_t>(m[1] - job.salt);
+  else i = (m[2] | uint64_t{m[3]} << 32) - job.salt;
   bool right = i < job.count && pe_of_sink(row.sink) == job.pe_of(i) && (row.sink & 1) == 0;
   uint32_t words[max_compact_words];
   for (uint32_t n = words_of(job, i, words), w = 0; w < n; ++w) right &= m[w] == words[w];

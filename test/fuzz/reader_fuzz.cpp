@@ -279,7 +279,8 @@ packed_text pack(std::string_view text, random_bits& draw) {
     const size_t size = draw.below(3) ? text.size() - at : draw.below(static_cast<uint32_t>(text.size() - at) + 1);
     const std::string_view part = text.substr(at, size);
     packed.begins.push_back(packed.bytes.size());
-    packed.bytes += draw.below(16) == 0 ? deflated(part) : gzip_member(part, draw.below(4) ? "" : "BC\2");
+    if (draw.below(16) == 0) packed.bytes += deflated(part);
+    else packed.bytes += gzip_member(part, draw.below(4) ? "" : "BC\2");
     at += size;
     packed.ends.emplace_back(packed.bytes.size(), at);
     if (draw.below(8) == 0) packed.bytes.append(draw.below(20), '\0');

@@ -455,7 +455,8 @@ bool take_turns() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const uint32_t each = argc > 1 ? static_cast<uint32_t>(std::atoi(argv[1])) : GRAVEL_CUDA ? 10 : 12;
+  uint32_t each = GRAVEL_CUDA ? 10 : 12;
+  if (argc > 1) each = static_cast<uint32_t>(std::atoi(argv[1]));
   prints_times = argc > 2;  // how long each part takes
   began = std::chrono::steady_clock::now();
   gravel_init<plain::delivery, nested::delivery, pure_words::delivery, pure_lines::delivery>();

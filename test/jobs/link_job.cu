@@ -564,7 +564,9 @@ void paths_of(const std::string& name, gravel_router& ring, gravel_router& chain
           combination<HOW, T, T> all;
           all.begin(element_at<T>(0, i));
           for (int pe = 1; pe < n; ++pe) all.add(element_at<T>(pe, i));
-          const T expected = i < count && written ? all.result() : way == 3 ? mine[i] : T{};
+          T expected{};
+          if (i < count && written) expected = all.result();
+          else if (way == 3) expected = mine[i];
           wrong += std::memcmp(&got[i], &expected, sizeof(T)) != 0;
         }
         const char* const names[] = {"allreduce", "reduce along a chain", "reduce along a tree", "allreduce in place"};

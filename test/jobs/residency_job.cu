@@ -55,8 +55,9 @@ __global__ void send_far(gravel_service_handle<answerer> to, uint32_t slot, uint
 }  // namespace
 
 int main(int argc, char** argv) {
-  const uint32_t rounds = argc > 1 ? static_cast<uint32_t>(std::atoi(argv[1])) : GRAVEL_CUDA ? 100 : 5;
-  const uint32_t service_blocks = argc > 2 ? static_cast<uint32_t>(std::atoi(argv[2])) : GRAVEL_CUDA ? 32 : 3;
+  uint32_t rounds = GRAVEL_CUDA ? 100 : 5, service_blocks = GRAVEL_CUDA ? 32 : 3;
+  if (argc > 1) rounds = static_cast<uint32_t>(std::atoi(argv[1]));
+  if (argc > 2) service_blocks = static_cast<uint32_t>(std::atoi(argv[2]));
   gravel_init<gravel_service_delivery<answerer>>();
   unsigned blocks = 6;
   size_t shared = 4096;

@@ -207,10 +207,10 @@ std::string sentence(const entry& e, kind k) {
              (e.by_warp ? "in __syncwarp. All " : "at a barrier of the block (__syncthreads). All ");
     case kind::differ: return name + " with different arguments: `";
     default:
-      return e.call == gravel::detail::team_call::barrier_block || e.call == gravel::detail::team_call::get_bulk_warp
-                 ? std::string()
-                 : std::string(e.by_warp ? "gravel_get_bulk_warp" : "gravel_barrier_block") + " where " +
-                       range(0, half - 1) + " called " + name;
+      if (e.call == gravel::detail::team_call::barrier_block || e.call == gravel::detail::team_call::get_bulk_warp)
+        return {};
+      return std::string(e.by_warp ? "gravel_get_bulk_warp" : "gravel_barrier_block") + " where " + range(0, half - 1) +
+             " called " + name;
   }
 #endif
 }

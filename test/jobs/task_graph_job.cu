@@ -78,7 +78,8 @@ struct node {
   template <class Here>
   __device__ void operator()(Here& here) const {
     const bool full = here.constants().full;
-    const uint32_t n = !full ? children_of(id, fuel) : fuel ? 3 : 0;
+    uint32_t n = fuel ? 3 : 0;
+    if (!full) n = children_of(id, fuel);
     if (n == 0) return here.add(to, 1);
     const auto all = here.wait_for(gather{to}, n);
     for (uint32_t i = 0; i < n; ++i) {

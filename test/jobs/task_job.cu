@@ -41,7 +41,8 @@ GRAVEL_BOTH unsigned char byte_of(uint32_t number, uint32_t i) {
 }
 GRAVEL_BOTH uint32_t bytes_of(uint32_t number) {
   const uint64_t r = mix(number);
-  return static_cast<uint32_t>(r % 4 == 0 ? r / 4 % most : r % 4 == 1 ? 0 : r / 4 % 140);
+  if (r % 4 == 1) return 0;
+  return static_cast<uint32_t>(r / 4 % (r % 4 == 0 ? most : 140));
 }
 
 /// Every byte of the payload, by the threads of all blocks; the last byte by all of them.
@@ -227,7 +228,8 @@ T read(const T* from) {
   return value;
 }
 GRAVEL_BOTH uint32_t runs_of(uint32_t number, uint32_t kinds) {
-  return number % kinds == 1 ? 3 : number % kinds == 2 ? 2 : 1;
+  if (number % kinds == 1) return 3;
+  return number % kinds == 2 ? 2 : 1;
 }
 
 /// `tasks` of each PE, by kernels and hosts, to all PEs; those of kernels by blocks of so many `threads`, 1: late.

@@ -67,7 +67,7 @@ struct carries {
       first_byte(&first, arguments...);
       i = first;
     }
-    ((wrong += !same_bytes(arguments, value_of<A>(i, k)), ++k), ...);
+    ((wrong += !same_bytes(arguments, value_of<A>(i, k++))), ...);
     tally* const mine = reinterpret_cast<tally*>(g.heap) + NUMBER;
     const int me = static_cast<int>(g.my_pe);
     gravel_add(g, &mine->arrived[i], 1, me);

@@ -77,12 +77,11 @@ fake_job::fake_job(const fake_shape& shape, handler_table handlers, receive_func
                                             {"GRAVEL_WARP_SLOTS", "4"},
                                             {"GRAVEL_REPLY_CELLS", "64"},
                                             {"GRAVEL_SYMMETRIC_SIZE", "64K"},
-                                            {"GRAVEL_ROUTES", shape.peers           ? "peer"
-                                                              : shape.self_in_place ? "no-peer"
-                                                                                    : "net"},
+                                            {"GRAVEL_ROUTES", shape.self_in_place ? "no-peer" : "net"},
                                             {"GRAVEL_PEER_CHUNKS", "4"},
                                             {"GRAVEL_PEER_CHUNK_SIZE", "4K"},
                                             {"GRAVEL_AGGREGATOR_THREADS", "1"}};
+  if (shape.peers) values["GRAVEL_ROUTES"] = "peer";
   for (const auto& [name, value] : shape.settings) values[name] = value;
   values_ = settings_with(values);
   n_planes_ = static_cast<uint32_t>(values_.aggregator_threads);

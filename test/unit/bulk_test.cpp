@@ -267,7 +267,7 @@ TEST_CASE("who sees the signal sees the data, on every route, under 60 schedules
                                          // The signal's packet is the last and small. As rows it waits for nothing.
                                          {"GRAVEL_AGGREGATION", seed / 4 % 2 ? "rows" : "packets"}}});
       const uint32_t last = job->n_pes() - 1;
-      const uint64_t bytes = seed % 4 == 0 ? 0 : seed % 4 == 1 ? 100 : seed % 4 == 2 ? 3000 : 29001;  // many messages
+      const uint64_t sizes[] = {0, 100, 3000, 29001}, bytes = sizes[seed % 4];  // the last needs many messages
       std::vector<uint8_t> source(bytes + 1);
       for (uint64_t i = 0; i < bytes; ++i) source[i] = pattern(i, seed);
       job->launch(1, 32, seed, [&] {

@@ -188,7 +188,9 @@ std::string run(const shape& s, uint64_t seed, uint64_t laps = 0, bug planted = 
   try {
     simt::launch(1, s.producers + s.consumers + observers, options, [&] {
       const uint32_t me = threadIdx.x;
-      me < s.producers ? produce(me) : me < s.producers + s.consumers ? consume(me - s.producers) : observe();
+      if (me < s.producers) produce(me);
+      else if (me < s.producers + s.consumers) consume(me - s.producers);
+      else observe();
     });
   } catch (const error& e) {
     return e.what();

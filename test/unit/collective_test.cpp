@@ -167,7 +167,9 @@ TEST_CASE("data of all PEs reach everybody in order of PE, whatever their sizes,
       std::vector<std::vector<std::byte>> mine(job->n_pes());
       std::vector<std::byte> all;
       for (uint32_t pe = 0; pe < job->n_pes(); ++pe) {
-        const uint64_t bytes = round == 0 ? 0 : round == 1 ? 65536 / job->n_pes() : job->draw().below(1000);
+        uint64_t bytes = 0;
+        if (round == 1) bytes = 65536 / job->n_pes();
+        else if (round > 1) bytes = job->draw().below(1000);
         for (uint64_t i = 0; i < bytes; ++i) mine[pe].push_back(std::byte(job->draw().below(256)));
         all.insert(all.end(), mine[pe].begin(), mine[pe].end());
       }

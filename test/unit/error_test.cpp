@@ -73,7 +73,8 @@ TEST_CASE("an exception that nobody catches is one line and exit status 1, no co
     CHECK(WIFEXITED(e.status));
     CHECK(WEXITSTATUS(e.status) == 1);
     CHECK_THAT(e.text, contains_text("PE 3"));
-    CHECK_THAT(e.text, contains_text(kind == 0 ? "the reason" : kind == 1 ? "unknown type" : "without an exception"));
+    const char* const reasons[] = {"the reason", "unknown type", "without an exception"};
+    CHECK_THAT(e.text, contains_text(reasons[kind]));
   }
 }
 

@@ -52,7 +52,8 @@ T updated(op o, T old, T value) {
       default: return std::max(old, value);
     }
   } else {
-    return o == op::add ? old + value : o == op::min ? std::min(old, value) : std::max(old, value);
+    if (o == op::add) return old + value;
+    return o == op::min ? std::min(old, value) : std::max(old, value);
   }
 }
 

@@ -196,7 +196,8 @@ TEST_CASE("a reference finds what a search of its text finds") {
   // complement.
   uint64_t seed = 1, whole = 0, palindromes = 0;
   const auto random = [&](uint64_t below) {
-    return (seed = seed * 6364136223846793005u + 1442695040888963407u, seed >> 33) % below;
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (seed >> 33) % below;
   };
   const auto text = [&](uint64_t size) {
     std::string made;

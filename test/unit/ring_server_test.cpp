@@ -331,7 +331,10 @@ TEST_CASE("a full chunk of each kind is applied, to its last message") {
           const uint64_t word0 = make_word0(op::add, static_cast<uint8_t>(value_type::u64), index * 8);
           words.insert(words.end(), {static_cast<uint32_t>(word0), static_cast<uint32_t>(word0 >> 32), 1u, 0u});
         } else {
-          for (uint32_t w = 0; w < kind.words; ++w) words.push_back(w == 0 ? index : w == 1 ? 1 : 0);
+          for (uint32_t w = 0; w < kind.words; ++w) {
+            if (w == 0) words.push_back(index);
+            else words.push_back(w == 1 ? 1 : 0);
+          }
         }
       }
       words.resize((words.size() + 3) / 4 *

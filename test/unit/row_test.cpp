@@ -23,7 +23,8 @@ uint32_t words_by_the_table(op o, uint32_t type) {
   const bool narrow = t == value_type::u8 || t == value_type::u16,
              wide = t == value_type::u64 || t == value_type::i64 || t == value_type::f64;
   if ((narrow && o != op::put) || (is_float(t) && is_bits(o))) return 0;
-  return o == op::inc ? 1 : wide ? 3 : 2;
+  if (o == op::inc) return 1;
+  return wide ? 3 : 2;
 }
 
 }  // namespace

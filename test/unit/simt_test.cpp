@@ -1007,10 +1007,10 @@ struct team_program {
   uint32_t mask(uint32_t call) const {
     const uint32_t which = static_cast<uint32_t>(mix(number + call) % 4);
     const bool upper = simt::lane_in_warp() >= 16;
-    return which == 0   ? 0
-           : which == 1 ? ~0u
-           : which == 2 ? (upper ? 0xffff0000u : 0xffffu)
-                        : (simt::lane_in_warp() % 2 ? 0xaaaaaaaau : 0x55555555u);
+    if (which == 0) return 0;
+    if (which == 1) return ~0u;
+    if (which == 2) return upper ? 0xffff0000u : 0xffffu;
+    return simt::lane_in_warp() % 2 ? 0xaaaaaaaau : 0x55555555u;
   }
   void operator()() const {
     for (uint32_t call = 0; call < calls; ++call) {

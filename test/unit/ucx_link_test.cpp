@@ -105,9 +105,8 @@ TEST_CASE("a notice says that what was put before it is there, too, and each suc
     w.until([&] { return w.notices.size() == sequence + 1; });
     for (uint64_t i = 0; i < 2 * bytes; ++i) {
       const uint64_t in_row = i - bytes;
-      const int expected = i < bytes || (in_row >= 8 * piece && in_row < 8 * piece + 12) ? stamp + 100
-                           : in_row < 8 * piece                                          ? stamp
-                                                                                         : 0;
+      int expected = in_row < 8 * piece ? stamp : 0;
+      if (i < bytes || (in_row >= 8 * piece && in_row < 8 * piece + 12)) expected = stamp + 100;
       if (w.to[i] != static_cast<std::byte>(expected)) FAIL("byte " << i << " of packet " << sequence);
     }
     w.until([&] { return puts[0] == 0 && puts[1] == 0; });

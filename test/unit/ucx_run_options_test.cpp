@@ -297,8 +297,11 @@ TEST_CASE("a process that is stopped long enough, looked at often, is found; one
   stop_watch::time now{};
   int looks = 0;
   const auto polls_until_found = [&](int most) {
-    for (looks = 0; looks < most; now += 10ms)
-      if (watch.is_due(now) && (++looks, watch.poll(7))) return looks;
+    for (looks = 0; looks < most; now += 10ms) {
+      if (!watch.is_due(now)) continue;
+      ++looks;
+      if (watch.poll(7)) return looks;
+    }
     return 0;
   };
   const auto begin = now;

@@ -221,9 +221,9 @@ struct rig {
                is_remote = members(view.remote, shared.remote_size, "remote");
     for (uint64_t v = 0; v < words.size(); ++v) {
       if (!least_keys::waits(words[v])) continue;
-      const bool listed = v >= own                                      ? is_remote[v]
-                          : least_keys::key_of(words[v]) < shared.limit ? is_near[v]
-                                                                        : is_far[v];
+      bool listed;
+      if (v >= own) listed = is_remote[v];
+      else listed = least_keys::key_of(words[v]) < shared.limit ? is_near[v] : is_far[v];
       if (!listed) FAIL("vertex " << v << " waits and is in no list");
     }
     for (uint32_t i = 0; i < near(); ++i) REQUIRE(view.near[shared.near_turn][i] < own);

@@ -24,7 +24,8 @@ int nvmlDeviceGetNvLinkState(void* device, unsigned, int* active) {
 int nvmlDeviceGetP2PStatus(void* a, void* b, int index, int* status) {
   const intptr_t sum = reinterpret_cast<intptr_t>(a) + reinterpret_cast<intptr_t>(b);
   const bool last = reinterpret_cast<intptr_t>(a) == 4 || reinterpret_cast<intptr_t>(b) == 4;
-  *status = last ? 3 : index == 2 ? (sum == 3 ? 0 : 5) : 0;
+  *status = index == 2 && sum != 3 ? 5 : 0;
+  if (last) *status = 3;
   return 0;
 }
 int nvmlDeviceGetTopologyCommonAncestor(void* a, void* b, int* level) {
