@@ -58,8 +58,10 @@ GRAVEL_BOTH bool seems_applied(const gravel_t& g, const lane_group& group) {
     }
     GRAVEL_UNROLL
     for (uint32_t i = 0; i < at_once; ++i)
-      if (line[i])
-        tickets[i] = load_acquire_later(&line[i]->tickets), below[i] = load_acquire_later(&line[i]->applied_below);
+      if (line[i]) {
+        tickets[i] = load_acquire_later(&line[i]->tickets);
+        below[i] = load_acquire_later(&line[i]->applied_below);
+      }
     GRAVEL_UNROLL
     for (uint32_t i = 0; i < at_once; ++i) some |= below[i] < tickets[i];
   }

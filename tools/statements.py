@@ -166,6 +166,8 @@ def statements_in(tokens):
             statement = []
         elif token.text in ("else", "do", "try"):
             statement = []
+        elif token.text in HEADS | RETURNS:
+            statement = [token]  # perhaps behind a macro, such as GRAVEL_UNROLL
         elif token.text == "[" and not statement and len(token.inside) > 0 and token.inside[0].text == "[":
             pass  # an attribute
         elif token.text == "(" and statement and statement[0].text in HEADS:
@@ -214,9 +216,11 @@ def is_declaration(statement):
             at += 1
             continue
         break
+    if at == 0:
+        return False  # no type
     while at < len(tokens) and tokens[at].text in ("*", "&", "&&", "const", "..."):
         at += 1
-    return at > 0 and at < len(tokens) and tokens[at].is_word
+    return at < len(tokens) and tokens[at].is_word
 
 
 def check_statement(statement):
@@ -304,6 +308,8 @@ def check_group(tokens, in_code):
         for statement in statements_in(tokens):
             yield from check_statement(statement)
     for at, token in enumerate(tokens):
+        if at and tokens[at - 1].text == "__attribute__":
+            continue
         if token.text == "(" and is_grouping(tokens, at):
             yield from check_parenthesis(token, tokens[at - 1].text if at else "")
         if token.inside:
