@@ -1,19 +1,20 @@
-// Groups of lanes that send to several bins at once (device/peer_bins.cuh, add_together): each round the lanes that can
-// go on write, what is full is pushed, the others try again. One bin alone, its orders and its wrap are peer_bins.pml's
-// matter.
+// Groups of lanes that send to several bins at once (device/peer_bins.cuh, add_together). In each round the lanes that
+// have room write, full halves are pushed, and the other lanes try again. One bin alone, its orders and its wrap are
+// the matter of peer_bins.pml.
 //
 //   step here   in add_together                                          label
 //   reserve     block_add_relaxed, once for the lanes of a bin
 //   a round     goes: holds[which] == generation                         [B4] acquire
 //   write       store_message, group.sync
-//   count       block_add of those of a part that went                   [B3]
+//   count       block_add of the lanes of a part that wrote              [B3]
 //   push        push: written = 0, holds = generation + 2                [B4] release
 //
-// Claims: no place is written before what lay there is pushed, a half is pushed when all its places are written, and no
-// group waits for ever (a state in which nobody can go on is an error). The lanes of a part may find different words,
-// as they look one after the other: SPLIT=1 lets one of two go although both could.
+// Claims: no place is written before its last content is pushed; a half is pushed when all its places are written; no
+// group waits for ever (a state in which no process can take a step is an error). The lanes of a part may read
+// different words, as they read one after the other: SPLIT=1 lets one of two lanes go although both could.
 //
-// BROKEN=1: a group waits until all its lanes can go.   BROKEN=2: all lanes of a part are counted when one of them went.
+// BROKEN=1: a group waits until all its lanes can go.
+// BROKEN=2: all lanes of a part are counted when one of them went.
 #ifndef BROKEN
 #define BROKEN 0
 #endif
@@ -73,7 +74,11 @@ proctype group() {
        if :: bin[0] = 0 :: bin[0] = 1 fi;
        if :: bin[1] = 0 :: bin[1] = 1 fi
      }
-     atomic { place[0] = reserved[bin[0]]; reserved[bin[0]]++; if :: bin[1] == bin[0] -> place[1] = reserved[bin[1]]; reserved[bin[1]]++ :: else -> skip fi }
+     atomic {
+       place[0] = reserved[bin[0]];
+       reserved[bin[0]]++;
+       if :: bin[1] == bin[0] -> place[1] = reserved[bin[1]]; reserved[bin[1]]++ :: else -> skip fi
+     }
      if :: bin[1] != bin[0] -> atomic { place[1] = reserved[bin[1]]; reserved[bin[1]]++ } :: else -> skip fi;
      waits[0] = true; waits[1] = true;
      do

@@ -1,5 +1,6 @@
-// The protocol of device/block_sender.cuh, gather(): groups of lanes share a buffer; whoever's reservation crosses its
-// end empties it, the others go on. One process is one group: its lanes act together, through their leader.
+// The protocol of device/block_sender.cuh, gather(). Groups of lanes share a buffer. The group whose reservation
+// crosses the end of the buffer empties it; the others go on. One process is one group: its lanes act together, through
+// their leader.
 //
 //   step here            in gather()                                                       label
 //   reserve              at = block_add(&reserved, wanted)
@@ -8,18 +9,18 @@
 //   empty                empty_diverged: every message below `at` is copied into slots
 //   reopen               written = 0, reserved = 0 (release), emptied += 1                 [B2] release
 //   publish              the last slot, while others gather, or even empty the buffer again
-//   wait                  at > capacity: wait until emptied != round                       [B2] acquire
+//   wait                 at > capacity: wait until emptied != round                        [B2] acquire
 //
 // Claims: at most one group empties; no message is lost, sent twice, or read before it is written; no deadlock. Every
-// loop of the model waits for a change, so a run that goes on forever would show as an invalid end state.
+// loop of the model waits for a change, so a run that goes on for ever would show as an invalid end state.
 //
 // BROKEN=1: `written` grows before the message is in the buffer ([B1] without release).
 // BROKEN=2: `reserved = 0` may be seen before `written = 0` (its store without release).
-// BROKEN=3: the emptier does not wait for those who reserved before it ([B1] without the wait).
+// BROKEN=3: the group that empties does not wait for earlier reservations ([B1] without the wait).
 // BROKEN=4: a reservation that begins exactly at the end is not seen as crossing.
-// BROKEN=5: `emptied` grows by a load and a store: two emptiers of consecutive rounds overlap in it.
-// BROKEN=6: who waits reads `round` after its reservation: an empty in between is missed.
-// BROKEN=7: the emptier reopens the buffer before it has copied all of it.
+// BROKEN=5: `emptied` grows by a load and a store: two groups that empty consecutive rounds overlap in it.
+// BROKEN=6: a waiting group reads `round` after its reservation: it misses an emptying in between.
+// BROKEN=7: the buffer is reopened before all of it is copied.
 #ifndef BROKEN
 #define BROKEN 0
 #endif

@@ -127,7 +127,8 @@ inline refresh() {
   atomic { e = 0; n = 0; f = 0 }
 }
 
-/* What has become ready, but for `most`, which the caller gets. h, n, e, t, got: the caller's. What only these see needs no step of its own. */
+/* Offers the elements that have become ready, except `most`, which the caller gets. h, n, e, t, got: the caller's, so
+   changes of them need no step of their own. */
 inline offer(most) {
   h = shown;
 #if BROKEN == 3

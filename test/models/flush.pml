@@ -1,20 +1,21 @@
-// Flushes of the queue (lib/base/queue.hpp) and its planes (host/aggregator/plane.cpp): a flush returns once everything
-// with a ticket below its target is applied. The queue's slots are a ring (ring.pml): here a ticket is taken, and
-// published some time later.
+// Flushes of the queue (lib/base/queue.hpp) and its planes (host/aggregator/plane.cpp): a flush returns once every
+// message with a ticket below its target is applied. The queue's slots are a ring (ring.pml): here a ticket is taken,
+// and published some time later.
 //
 //   step here          in the code
-//   ask                ask_flush, once: raise `asked`, store, look at `asked` again; a store may overwrite a higher target
+//   ask                ask_flush, once: raise `asked`, store, read `asked` again; a store may overwrite a higher target
 //   take               plane::take_from: tickets of its class, in order
 //   notice             notice_flush_target: the highest target seen
 //   start, finish      step_flushes: packets are closed; flush_done once they are applied
-//   network            applies what lies in closed packets
+//   network            applies the content of closed packets
 //
-// Claims: flush(target) returns after all messages with a ticket below target are applied, and does return. Every wait
-// of the model waits for a change, so what would spin forever shows as an invalid end state.
+// Claims: flush(target) returns after all messages with a ticket below target are applied, and it does return. Every
+// wait of the model waits for a change, so a loop that would spin for ever shows as an invalid end state.
 //
-// BROKEN=1: who asked for a flush does not look again. BROKEN=2: flush_done before the packets are applied.
-// BROKEN=3: a flush starts before all tickets below its target are taken. BROKEN=4: a flush is asked for in the aggregator's
-// word first, and in the producers' then.
+// BROKEN=1: a party that asks for a flush does not read `asked` again.
+// BROKEN=2: flush_done before the packets are applied.
+// BROKEN=3: a flush starts before all tickets below its target are taken.
+// BROKEN=4: a flush is asked for in the aggregator's word first, and then in the producers'.
 #ifndef BROKEN
 #define BROKEN 0
 #endif

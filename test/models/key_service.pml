@@ -117,7 +117,8 @@ end:
              waiting[k]?room;
              assert(used[room]);
              used[room] = false;
-             keys = room_keys[room]; v[0] = room_a[room]; v[1] = room_b[room]; v[2] = room_c[room]; down = room_down[room];
+             keys = room_keys[room]; down = room_down[room];
+             v[0] = room_a[room]; v[1] = room_b[room]; v[2] = room_c[room];
              was_parked = true;
 #if BROKEN == 3
              complete[room]++;

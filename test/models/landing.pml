@@ -1,11 +1,10 @@
 // Packets, notices and credits: host/aggregator/outbound.*, inbound.*, lib/base/landing.hpp and the receiver. The
-// landing slots of a stream are a ring (ring.pml): [P1] [P2]; what is its own is `arrivals`, and that several streams
-// have only one of it.
+// landing slots of a stream are a ring (ring.pml): [P1] [P2]. New here is `arrivals`, one word for several streams.
 //
 //   MODE 0  net: a packet is built in staging memory of one node, travels by a put and a notice or inside a message,
 //           lands in a ring of another node, and credits go back.
 //   MODE 1  same node: two planes build packets in the landing slots of their streams.
-//   MODE 2  two hops: packets land in transit slots; the intermediate node appends their messages to packets of its own.
+//   MODE 2  two hops: packets land in transit slots; the node in the middle appends their messages to its own packets.
 //
 //   step here         in the code                                                              label
 //   append            outbound::append; a packet may be opened while sequence - freed < packets
@@ -20,16 +19,19 @@
 //   take over         plane::forward, inbound::forwarded, report_transit
 //   flush             plane_source::step_flushes: close, then applied >= until
 //
-// A packet holds one or two messages; its two words are the first message's number and how many there are. Claims:
-// every packet is read as it was closed, every message is applied exactly once, applied <= freed <= sequence <= freed +
-// packets, a flush returns after all messages appended before it are applied, and it does return: there is no deadlock
-// (waits wait for a change, and every change makes some count larger, so there is no run without end either).
+// A packet holds one or two messages; its two words are the number of the first message and their count. Claims: every
+// packet is read as it was closed, every message is applied exactly once, applied <= freed <= sequence <= freed +
+// packets, a flush returns after all messages appended before it are applied, and it does return. There is no deadlock:
+// waits wait for a change, and every change makes some count larger, so there is no run without end either.
 //
-// Messages of one endpoint keep their order. A put has none: a small packet that is sent inside a message while the put
-// of an earlier one is under way arrives before that one's notice. BROKEN=1: the receiver insists on the order of
-// sequences all the same. BROKEN=2: the notice is sent before the put is complete. BROKEN=3: packets are opened without
-// a credit. BROKEN=4: the highest done packet is taken for all before it. BROKEN=5 (MODE 2): what was taken over counts
-// as applied. BROKEN=6: a flush does not close the open packet.
+// Messages of one endpoint keep their order. A put has none: if a small packet is sent inside a message while the put
+// of an earlier packet is under way, it arrives before the notice of that packet.
+// BROKEN=1: the receiver insists on the order of sequences all the same.
+// BROKEN=2: the notice is sent before the put is complete.
+// BROKEN=3: packets are opened without a credit.
+// BROKEN=4: the highest done packet is taken for all before it.
+// BROKEN=5 (MODE 2): packets that are taken over count as applied.
+// BROKEN=6: a flush does not close the open packet.
 #ifndef BROKEN
 #define BROKEN 0
 #endif
@@ -223,7 +225,7 @@ copy:
   od
 }
 
-/* --- inbound: the plane of the other node -------------------------------------------------------------------------- */
+/* --- inbound: the plane of the other node */
 
 proctype inbound() {
   byte expected, freed, applied, reported_freed, reported_applied, number, f, n;
@@ -266,13 +268,17 @@ end:
   /* report [P2] acquire */
   :: atomic { applied < expected && done[applied % PACKETS] >= applied + 1 -> applied++; freed = applied }
 #if BROKEN == 4
-  :: atomic { applied + 1 < expected && done[(expected - 1) % PACKETS] >= expected -> applied = expected; freed = applied }
+  :: atomic { applied + 1 < expected && done[(expected - 1) % PACKETS] >= expected ->
+       applied = expected; freed = applied
+     }
 #endif
 #else
   :: atomic { here[expected % PACKETS] -> here[expected % PACKETS] = false; expected++ }
   /* take over: one message at a time, as room comes */
-  :: atomic { freed < expected && at < transit_count[freed % PACKETS] && (open == 1 || (open == 0 && sequence - out_freed < PACKETS)) ->
-       assert(transit_first[freed % PACKETS] == sent_first[freed] && transit_count[freed % PACKETS] == sent_count[freed]);
+  :: atomic { freed < expected && at < transit_count[freed % PACKETS] &&
+              (open == 1 || (open == 0 && sequence - out_freed < PACKETS)) ->
+       assert(transit_first[freed % PACKETS] == sent_first[freed]);
+       assert(transit_count[freed % PACKETS] == sent_count[freed]);
        if
        :: open == 0 -> first[sequence % PACKETS] = appended; open = 1
        :: else -> open++
@@ -303,18 +309,24 @@ end:
 }
 #endif
 
-/* --- receiver ------------------------------------------------------------------------------------------------------ */
+/* --- receiver */
 
 proctype resolver() {
   byte c, s, i, n;
 end:
   do
 #if MODE == 1
-  :: atomic { taken != arrivals && published[AT(0, claimed[0])] == claimed[0] + 1 -> c = 0; s = claimed[0]; claimed[0]++ };
+  :: atomic { taken != arrivals && published[AT(0, claimed[0])] == claimed[0] + 1 ->
+       c = 0; s = claimed[0]; claimed[0]++
+     };
      goto mine
-  :: atomic { taken != arrivals && published[AT(1, claimed[1])] == claimed[1] + 1 -> c = 1; s = claimed[1]; claimed[1]++ };
+  :: atomic { taken != arrivals && published[AT(1, claimed[1])] == claimed[1] + 1 ->
+       c = 1; s = claimed[1]; claimed[1]++
+     };
 #else
-  :: atomic { taken != arrivals && published[AT(0, claimed[0])] == claimed[0] + 1 -> s = claimed[0]; claimed[0]++ };  /* [L1] acquire */
+  :: atomic { taken != arrivals && published[AT(0, claimed[0])] == claimed[0] + 1 ->  /* [L1] acquire */
+       s = claimed[0]; claimed[0]++
+     };
 #endif
 mine:
      taken++;

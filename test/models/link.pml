@@ -1,25 +1,25 @@
-// A ring of packets between two PEs (lib/link/packet_ring.cuh), where packets travel as messages: pieces, words,
-// credits and the end, of which each may overtake all others. A packet has two pieces; a piece and its share of the
-// counter are one message (gravel_put_signal).
+// A ring of packets between two PEs (lib/link/packet_ring.cuh). Packets travel as messages: pieces, words, credits and
+// the end, and each of them may overtake all others. A packet has two pieces; a piece and its share of the counter are
+// one message (gravel_put_signal).
 //
 //   step here      in the code                                            label
 //   credit         has_credit, free_packet                                [L5]
-//   word           notify_packet, poll_packet                           [L2]
-//   piece          put_counted, poll_packet                           [L3]
-//   ended          notify_end, poll_packet                              [L4]
+//   word           notify_packet, poll_packet                             [L2]
+//   piece          put_counted, poll_packet                               [L3]
+//   ended          notify_end, poll_packet                                [L4]
 //
-// STOPS=1: the destination stops in the middle, and gives all buffers back for ever (free_for_ever).
+// STOPS=1: the destination stops in the middle, and frees all buffers for ever (free_for_ever).
 //
 // Claims: the destination reads every packet once, in order, whole; a packet is not overwritten before it was read; the
-// end is seen behind the last packet, whatever is in the buffers; everybody ends.
+// end is seen after the last packet, whatever is in the buffers; both sides end.
 //
-// BROKEN=1: the word alone says that a packet has come.
-// BROKEN=2: the source waits for no credit.
-// BROKEN=3: a buffer goes back before its packet has been read.
-// BROKEN=4: `ended` says that there is an end, not behind how many packets.
-// BROKEN=5: what a buffer's counter was before is forgotten.
+// BROKEN=1: the word alone says that a packet has arrived.
+// BROKEN=2: the source does not wait for a credit.
+// BROKEN=3: a buffer is freed before its packet has been read.
+// BROKEN=4: `ended` says that there is an end, not after how many packets.
+// BROKEN=5: the earlier value of a buffer's counter is forgotten.
 // BROKEN=6: a word says that there is a packet, not which.
-// BROKEN=7: who stops gives nothing back.
+// BROKEN=7: a destination that stops frees nothing.
 #ifndef BROKEN
 #define BROKEN 0
 #endif
@@ -106,7 +106,14 @@ proctype source() {
 #if BROKEN != 2
      n < BUFFERS || freed[B(n)] >= n - BUFFERS + 1;
 #endif
-     atomic { flies_piece[2 * n] = true; flies_piece[2 * n + 1] = true; pieces = pieces + 2; flies_word[n] = true; words++; n++ }
+     atomic {
+       flies_piece[2 * n] = true;
+       flies_piece[2 * n + 1] = true;
+       pieces = pieces + 2;
+       flies_word[n] = true;
+       words++;
+       n++
+     }
   od;
   flies_end = true;
   source_over = true

@@ -1,5 +1,5 @@
 // Reductions in one shot (lib/allreduce/one_shot.cuh): blocks of all PEs write words into each other's staging, without
-// a barrier between calls. A block has two threads; thread t has word t of a call, if it has words: all PEs know.
+// a barrier between calls. A block has two threads; thread t has word t of a call, if the call has words: all PEs know.
 //
 //   step here   in the code                                                     label
 //   begin       __syncthreads in reduce_as_grid
@@ -7,15 +7,15 @@
 //   see         header and words of this call of every other PE                 [A1] [A3]
 //   clear       next_call: when the flags begin anew                            [A2]
 //
-// Claims: who sees a word of this call's flag sees this call's data; no word is overwritten before it was read;
-// everybody leaves every call.
+// Claims: a thread that sees a word with this call's flag sees this call's data; no word is overwritten before it was
+// read; every thread leaves every call.
 //
 // BROKEN=1: even and odd calls share their staging.
 // BROKEN=2: there are no headers: a call without words is no call.
 // BROKEN=3: a thread waits for the header alone, not for its word.
 // BROKEN=4: threads do not wait for each other between calls.
 // BROKEN=5: words are not cleared when flags begin anew.
-// BROKEN=6: words are cleared, but nobody waits until all have done so.
+// BROKEN=6: words are cleared, but no PE waits until all have done so.
 #ifndef BROKEN
 #define BROKEN 0
 #endif

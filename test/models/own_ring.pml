@@ -3,8 +3,8 @@
 // after the other. The ring itself is that of ring.pml: a chunk is published in one step here.
 //
 //   step here     in the code
-//   send          outbox::claim: the deferred ticket, or a new one. If its chunk is not free, the ticket is deferred and
-//                 the message takes the queue.
+//   send          outbox::claim: the deferred ticket, or a new one. If its chunk is not free, the ticket is deferred
+//                 and the message takes the queue.
 //   retire        outbox::flush, serve_others: an empty chunk for the deferred ticket, once it is free
 //   done          mark_done, then ring_line::applied += 1
 //   end           outbox::end: a warp with a deferred ticket leaves it to the next kernel: left_over
@@ -48,7 +48,7 @@ byte leaving;
 #define IN(t) ((t) % CHUNKS)
 #define FREE(t) ((t) < CHUNKS || done_word[IN(t)] == (t) - CHUNKS + 1)
 #define ARRIVED(t) (published[IN(t)] == (t) + 1)
-/* Is there something that a kernel could do? One that could not is not started: it would be the next in a run without end. */
+/* There is work for a kernel. Without work none is started: it would be the next in a run without end. */
 #if BROKEN == 6
 #define CAN_DO(w) ARRIVED(ticket[w])
 #else
@@ -77,7 +77,12 @@ inline send() {
 #else
      :: FREE(mine) ->
 #endif
-        atomic { assert(mine < CHUNKS || taken[mine - CHUNKS]); deferred[w] = NONE; is_empty[IN(mine)] = false; published[IN(mine)] = mine + 1 }
+        atomic {
+          assert(mine < CHUNKS || taken[mine - CHUNKS]);
+          deferred[w] = NONE;
+          is_empty[IN(mine)] = false;
+          published[IN(mine)] = mine + 1
+        }
 #if BROKEN != 3
      :: else -> atomic { deferred[w] = mine; n_gone++ }  /* by the queue */
 #endif
@@ -116,7 +121,12 @@ end:
 #endif
         d_step { ticket[w] = drawn; drawn++; handles = 0 }
 #if BROKEN != 6
-     :: deferred[w] != NONE && FREE(deferred[w]) -> d_step { is_empty[IN(deferred[w])] = true; published[IN(deferred[w])] = deferred[w] + 1; deferred[w] = NONE }
+     :: deferred[w] != NONE && FREE(deferred[w]) ->
+        d_step {
+          is_empty[IN(deferred[w])] = true;
+          published[IN(deferred[w])] = deferred[w] + 1;
+          deferred[w] = NONE
+        }
 #endif
      od;
      if

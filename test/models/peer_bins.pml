@@ -1,27 +1,27 @@
-// The bins of device/peer_bins.cuh: groups of lanes reserve places in an endless sequence that runs through two halves
-// in turn; who completes a half pushes it. One process is one group; a group of two lanes whose places end one half and
-// begin the next goes on as two parts, each for itself.
+// The bins of device/peer_bins.cuh. Groups of lanes reserve places in an endless sequence that runs through two halves
+// in turn; the part that completes a half pushes it. One process is one group. If the places of a group of two lanes
+// end one half and begin the next, the group goes on as two parts, each for itself.
 //
 //   step here     in peer_bins                                                            label
 //   reserve       add: at = block_add(&reserved, size)
 //   wait          add: holds[which] == generation                                         [B4] acquire
 //   write         add: store_unit by every lane, then written[which] += size of the part  [B3]
-//   complete      add: who makes written[which] == half pushes
+//   complete      add: the part that makes written[which] == half pushes
 //   copy          push: messages of the half go into the ring
 //   release       push: written[which] = 0, then holds[which] = generation + 2            [B4] release
-//   rest          finish: behind a __syncthreads() the block pushes what is left
+//   rest          finish: after a __syncthreads() the block pushes the rest
 //
 // Places are 32 bits wide in the code and wrap; here they wrap at PLACES, which is more than groups can be apart.
-// Claims: each message is pushed exactly once, no place is written before what lay there is pushed, one part and only
-// one pushes a generation, the halves of a bin are pushed by one part each at a time, and there is no deadlock. Every
-// loop of the model waits for a change.
+// Claims: each message is pushed exactly once, no place is written before its last content is pushed, exactly one part
+// pushes a generation, the halves of a bin are pushed by one part each at a time, and there is no deadlock. Every loop
+// of the model waits for a change.
 //
 // BROKEN=1: the half is released before it is copied.
-// BROKEN=2: who has the last place of a half pushes it, whatever `written` says.
+// BROKEN=2: the part with the last place of a half pushes it, whatever `written` says.
 // BROKEN=3: the half is released for generation + 1.
 // BROKEN=4: `written` is not reset.
 // BROKEN=5: `written` grows before the message is there ([B3] without order).
-// BROKEN=6: `written` is reset behind the release ([B4] without order).
+// BROKEN=6: `written` is reset after the release ([B4] without order).
 // BROKEN=7: a part does not wait until the half holds its generation.
 // BROKEN=8: generations do not wrap where places do.
 // BROKEN=9: a group that is split counts all its lanes where its first lane writes.

@@ -1,19 +1,19 @@
-// Teams of lanes that have several runs to hand over, each to another peer (device/hand_over.cuh, hand_over_to_peers;
-// device/peer_bins.cuh, finish): one ring for each of two peers, whose receivers are always awake and wait for nobody.
+// Teams of lanes that have several runs of messages to hand over, each to another peer (device/hand_over.cuh,
+// hand_over_to_peers; device/peer_bins.cuh, finish): one ring for each of two peers, whose receivers are always awake
+// and never wait.
 //
 //   step here     in the code
 //   claim         claim_chunk: ticket = tickets++, then wait until the chunk is free
-//   publish       behind the copying
+//   publish       after the copying
 //
-// The lowest ticket of a ring that is not published has a free chunk as soon as those before it are applied. Whether
-// its holder then goes on is the question here. Claim: all teams end.
+// The lowest unpublished ticket of a ring has a free chunk as soon as the chunks before it are applied. The question is
+// whether the team that holds it then goes on. Claim: all teams end.
 //
 // TOGETHER=0: a team claims and publishes one run after the other. This is what the code does.
 // TOGETHER=1: a team claims for all its runs, and publishes each when its own chunk is free.
-// TOGETHER=2: a team publishes nothing before all its chunks are free, as the code once did, with a barrier behind the
-//   claims of all runs. Faulty: of two teams each may hold the chunk in one ring for which the other one
-//   waits. It takes `chunks` claims between those of the two, in one ring after the one team's, in the other ring after
-//   the other's.
+// TOGETHER=2: a team publishes nothing before all its chunks are free. Faulty: of two teams each may hold the chunk in
+//   one ring for which the other one waits. It takes `chunks` claims between those of the two, in one ring after the
+//   one team's, in the other ring after the other's.
 #ifndef TOGETHER
 #define TOGETHER 1
 #endif

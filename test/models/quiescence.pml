@@ -1,24 +1,27 @@
 // gravel_wait_quiescent (host/pe/runtime.cpp) over collectives (host/collective.*): it returns only when nothing is in
-// flight anywhere, though handlers send, and their handlers again.
+// flight anywhere, though handlers send, and the handlers of their messages send again.
 //
 //   step here      in the code                                                                 label
 //   sample         completion::take_sample: acked, consumed, taken, tickets, one after the other
-//   contribute     collective_member: words, then collective_in.sequence                        [C1] release
-//   collect        collective::step, deliver: all contributions, then collective_out.sequence  [C1] acquire, [C2] release
+//   contribute     collective_member: words, then collective_in.sequence                       [C1] release
+//   collect        collective::step, deliver: all contributions,                               [C1] acquire
+//                  then collective_out.sequence                                                [C2] release
 //   compare        the result [C2] acquire: taken == acked, tickets == consumed, the same as last time
 //   take           plane::take_from: taken is published before consumed
-//   hop            plane::forward: an intermediate node counts what it takes over, then sends the credit
-//   apply          the receiver: what a handler sends is ticketed before `done` is written
+//   hop            plane::forward: the node in the middle counts the packets that it takes over, then sends the credit
+//   apply          the receiver: the messages of a handler have tickets before `done` is written
 //   credit         done words and credits make the sender's `acked` grow, some time later
 //
-// Each PE is a node of its own; one or both begin with a message whose handler sends another,
-// GENERATIONS deep, anywhere, in one hop or two.
-// Claim: when a PE returns, nothing is in flight. Deadlock: a round that could only repeat the last one is not begun,
-// so if it stopped too late, or never, that would show as an invalid end state.
+// Each PE is a node of its own; one or both begin with a message whose handler sends another, GENERATIONS deep,
+// anywhere, in one hop or two. Claim: when a PE returns, nothing is in flight. Deadlock: a round that could only repeat
+// the last one is not begun, so a call that stops too late, or never, would show as an invalid end state.
 //
-// BROKEN=1: one balanced sample is enough. BROKEN=2: consumed is published before taken. BROKEN=3: done is written
-// before the handler's messages are ticketed. BROKEN=4: the credit goes out before what was taken over is counted.
-// BROKEN=5: [C1] without release. BROKEN=6: [C2] without release.
+// BROKEN=1: one balanced sample is enough.
+// BROKEN=2: consumed is published before taken.
+// BROKEN=3: done is written before the handler's messages have tickets.
+// BROKEN=4: the credit is sent before the packets that are taken over are counted.
+// BROKEN=5: [C1] without release.
+// BROKEN=6: [C2] without release.
 #ifndef BROKEN
 #define BROKEN 0
 #endif
@@ -48,9 +51,13 @@ byte out_acked[2], out_taken[2], out_consumed[2], out_tickets[2];
 #if BROKEN == 1
 #define STABLE true
 #else
-#define STABLE (have_before && out_acked[me] == b_acked && out_taken[me] == b_taken && out_consumed[me] == b_consumed && out_tickets[me] == b_tickets)
+#define STABLE \
+  (have_before && out_acked[me] == b_acked && out_taken[me] == b_taken && out_consumed[me] == b_consumed && \
+   out_tickets[me] == b_tickets)
 #endif
-#define NOW_DIFFERS (acked[0] + acked[1] != b_acked || taken[0] + taken[1] != b_taken || consumed[0] + consumed[1] != b_consumed || tickets[0] + tickets[1] != b_tickets)
+#define NOW_DIFFERS \
+  (acked[0] + acked[1] != b_acked || taken[0] + taken[1] != b_taken || consumed[0] + consumed[1] != b_consumed || \
+   tickets[0] + tickets[1] != b_tickets)
 
 proctype pe(byte me) {
   bit sequence;

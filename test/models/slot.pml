@@ -99,8 +99,13 @@ proctype client() {
         look(0);
         look(1);
         ok = (seen_lock[0] == FREE && seen_lock[1] == FREE);
-        if :: ok -> atomic { ok = (lock[0] == FREE && record[0] == seen[0]); if :: ok -> lock[0] = CLIENT; enter(0) :: else -> skip fi }
-           :: else -> skip
+        if
+        :: ok ->
+           atomic {
+             ok = (lock[0] == FREE && record[0] == seen[0]);
+             if :: ok -> lock[0] = CLIENT; enter(0) :: else -> skip fi
+           }
+        :: else -> skip
         fi;
         if
         :: !ok -> skip
@@ -129,7 +134,8 @@ proctype client() {
   od
 }
 
-/* If a client holds the lock, the block marks it with SERVICE but is not inside yet. It enters from FREE alone, or keeps a lock of its own. */
+/* If a client holds the lock, the block marks it with SERVICE but is not inside yet. It enters from FREE alone, or
+   keeps a lock of its own. */
 inline take(k) {
   marked = false;
   look(k);

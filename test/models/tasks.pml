@@ -1,32 +1,36 @@
 // Tasks between PEs (lib/remote_task/task_slot.hpp).
 //
-// FLOOD=0: the slots of one ring. Sources take tickets and write commands of two words, in any order; workers look at
-// tags alone and find out which tasks concern them; of three tasks the second has two blocks, the others have one.
-// Tickets that cannot concern a worker, whatever the task be, it does not look at: of three workers each passes over
-// one of three tickets.
+// FLOOD=0: the slots of one ring. Sources take tickets and write commands of two words, in any order. Workers read only
+// tags to find out which tasks concern them: of three tasks the second has two blocks, the others have one. A worker
+// passes over tickets that cannot concern it, whatever the task is: of three workers each passes over one of three
+// tickets.
 //
-//   step here        in the code                                  label
-//   wait for done    wait_for_slot                                [T2] acquire
-//   head, body       open_order::write (task_put.pml has its fences)   [T1]
+//   step here        in the code                                                 label
+//   wait for done    wait_for_slot                                               [T2] acquire
+//   head, body       open_order::write (task_put.pml has its fences)             [T1]
 //   pass over        resident_worker::go_to
 //   compare the tag  resident_worker::poll, workers_of
-//   wait for body    read_words; words that look read along with the tags of slots are taken by their own tags, too   [T1]
-//   ended, done      run_open, free_slot                          [T2] release
+//   wait for body    read_words; words that were read along with the tags of slots are taken by their own tags   [T1]
+//   ended, done      run_open, free_slot                                         [T2] release
 //
-// Claims: each block of each task runs once, with its own command, and nobody writes into a slot that a block still
+// Claims: each block of each task runs once, with its own command, and no source writes into a slot that a block still
 // reads.
 //
-// BROKEN=1: the first block to end frees the slot.   BROKEN=2: a worker takes a newer tag for that of its ticket.
-// BROKEN=3: a worker reads words without their tags. BROKEN=4: a source does not wait for the slot.
+// BROKEN=1: the first block to end frees the slot.
+// BROKEN=2: a worker takes a newer tag for that of its ticket.
+// BROKEN=3: a worker reads words without their tags.
+// BROKEN=4: a source does not wait for the slot.
 // BROKEN=5: the slot is freed before its count of ended blocks is reset.
 // BROKEN=8: a worker passes over one ticket too many.
 //
-// FLOOD=1: two PEs whose tasks send a task to the other one until their depth is used up. A ring has SLOTS places; what
-// finds none is kept in the own ring, of OWN places, and sent on later. A worker looks at both rings in turn.
+// FLOOD=1: two PEs whose tasks send a task to the other one until their depth is used up. A ring has SLOTS places. A
+// task that finds no place is kept in the own ring, of OWN places, and sent on later. A worker polls both rings in
+// turn.
 //
-// Claim: all tasks run: nobody waits for ever.
+// Claim: all tasks run: no worker waits for ever.
 //
-// BROKEN=6: a worker waits for room.                 BROKEN=7: a worker whose own ring holds something looks at nothing else.
+// BROKEN=6: a worker waits for room.
+// BROKEN=7: a worker whose own ring has tasks polls no other ring.
 #ifndef BROKEN
 #define BROKEN 0
 #endif

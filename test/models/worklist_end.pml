@@ -35,7 +35,8 @@ byte sends; /* so far */
 byte ends;  /* watches that have found the end */
 byte last_wave;
 /* At (p, q, set): the words that PE p has sent to PE q. */
-byte reported_received[PES * PES * 2], reported_sent[PES * PES * 2], tag_received[PES * PES * 2], tag_sent[PES * PES * 2];
+byte reported_received[PES * PES * 2], reported_sent[PES * PES * 2];
+byte tag_received[PES * PES * 2], tag_sent[PES * PES * 2];
 #if BROKEN == 6
 #define SET(wave) 0
 #else

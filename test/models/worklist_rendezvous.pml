@@ -117,7 +117,7 @@ proctype block(byte me) {
      :: else
      fi;
 #endif
-     /* Each block has its part of the list: it takes entries, one at a time, until the list is empty or others have the rest. */
+     /* Each block takes its part of the list, one entry at a time, until the list is empty or others have the rest. */
      k = 0;
      do
      :: k == STEPS -> break

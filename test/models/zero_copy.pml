@@ -5,19 +5,23 @@
 //   step here         in the code
 //   fill, publish     a producer; its slot is free when ticket < consumed + SLOTS
 //   append            outbound::append: a piece is put from the slot (put_piece) or copied into staging memory
-//   close             outbound::close: head and what was copied are put, and with that put goes the notice
-//   nic               reads a put's source and writes the landing slot, when it likes and in any order
-//   done              `puts` of its slot is counted down; or, when all puts before are done (a flush), the notice is sent
-//                     (That UCX may count down what it has read and not written yet is not in the model: here a put is read as it is written.)
+//   close             outbound::close: head and copied pieces are put; the notice goes with that put
+//   nic               reads a put's source and writes the landing slot, at any time and in any order
+//   done              `puts` of its slot is counted down; or, when all puts before are done (a flush), the notice is
+//                     sent. (UCX may count down what it has read and not written yet. That is not in the model: here a
+//                     put is read when it is written.)
 //   give back         plane_source::give_back: in order, slots that are taken and from which no puts are under way
 //   apply             the receiver: in the order of packets; its count is the plane's credit
 //
 // A slot holds two rows of one word, a packet up to two. Claims: each packet is read as it was made, all rows arrive,
-// all slots are given back.
+// all slots go back.
 //
-// BROKEN=1: a slot is given back when it is taken. BROKEN=2: the notice is sent when its own put is done, without a flush. BROKEN=3: whatever
-// slot is done first raises `consumed`. BROKEN=4: pieces are put into a landing slot for which there is no credit.
-// BROKEN=5: of two puts from a slot only one is counted. BROKEN=6: slots are given back when their packet is closed.
+// BROKEN=1: a slot goes back when it is taken.
+// BROKEN=2: the notice is sent when its own put is done, without a flush.
+// BROKEN=3: the first slot that is done raises `consumed`, whatever its place.
+// BROKEN=4: pieces are put into a landing slot for which there is no credit.
+// BROKEN=5: of two puts from a slot only one is counted.
+// BROKEN=6: slots go back when their packet is closed.
 #ifndef BROKEN
 #define BROKEN 0
 #endif
