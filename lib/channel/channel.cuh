@@ -71,13 +71,13 @@ struct group_sum {
   }
 };
 
-/// What a group has reserved: `total` tickets from `first` on. This lane's tickets begin at `mine`.
+/// The reservation of a group: `total` tickets from `first` on. This lane's tickets begin at `mine`.
 struct channel_reservation {
   uint64_t first = 0, mine = 0;
   uint32_t total = 0;
   bool granted = false;  ///< the same for the whole group
 };
-/// What a group has taken: the lane of rank r < count has ticket first + r.
+/// The batch that a group has taken: the lane of rank r < count has ticket first + r.
 struct channel_batch {
   uint64_t first = 0;
   uint32_t count = 0;

@@ -168,7 +168,7 @@ class gravel_remote_channel {
     gravel::detail::current_backend().release(memory_);
   }
 
-  /// What kernels need: an argument for gravel_launch.
+  /// The handle for kernels: an argument for gravel_launch.
   gravel_remote_channel_handle<T> handle() const {
     gravel_remote_channel_handle<T> h = handle_;
     h.g = gravel_handle();

@@ -49,7 +49,7 @@ struct slots_words {
                                 ///< how many tickets of that chunk are done
 };
 
-/// What a poll of some chunks has found.
+/// The result of polling some chunks.
 struct counted_chunks {
   uint32_t full;    ///< number of chunks in a row of which all tickets are counted
   uint32_t behind;  ///< number of counted tickets in the next chunk, if it was polled; more than 32: the caller is late

@@ -15,7 +15,7 @@
 #include "lib/critical/in_place.cuh"
 #include "lib/critical/key_service.cuh"
 
-/// What kernels need to call: plain data, from gravel_critical_sections::handle().
+/// The handle with which kernels call: plain data, from gravel_critical_sections::handle().
 /// @scope lane, from divergent code
 /// @completion on return
 /// @errors a handle that is closed: the job ends with a message

@@ -116,7 +116,7 @@ class gravel_critical_sections {
     }
   }
 
-  /// What kernels need to call: an argument for gravel_launch, until close().
+  /// The handle for kernels: an argument for gravel_launch, until close().
   handle_type handle() const {
     check_open("handle()");
     return {service_->handle(), table_};

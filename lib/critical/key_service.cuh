@@ -60,10 +60,11 @@ struct key_service {
   using message = typename layout::message;
   using here_type = gravel_service_block<key_service>;
   static constexpr const char* name = name_of_section<typename first_type<Sections...>::type>::value;
-  static constexpr uint32_t threads = !GRAVEL_CUDA            ? 64
-                                      : sizeof(message) <= 48 ? 512
-                                      : sizeof(message) <= 96 ? 256
-                                                              : 128;
+  static constexpr uint32_t threads = [] {
+    if (!GRAVEL_CUDA) return 64;
+    if (sizeof(message) <= 48) return 512;
+    return sizeof(message) <= 96 ? 256 : 128;
+  }();
   /// A block reads a window of calls at a time; each thread reads some of them.
   static constexpr uint32_t warps = threads / 32, calls_of_thread = sizeof(message) <= 24 ? 2 : 1,
                             window = threads * calls_of_thread;
@@ -110,7 +111,11 @@ struct key_service {
   /// few calls of other keys.
   static constexpr uint32_t bins = 128;
   /// Number of calls of a key that are read before the first of them runs.
-  static constexpr uint32_t read_ahead = layout::nested ? 1 : sizeof(message) <= 16 ? 8 : sizeof(message) <= 48 ? 4 : 2;
+  static constexpr uint32_t read_ahead = [] {
+    if (layout::nested) return 1;
+    if (sizeof(message) <= 16) return 8;
+    return sizeof(message) <= 48 ? 4 : 2;
+  }();
   struct owner_space {
     message calls[window + read_ahead];  ///< the window's calls by bin; the last ones are read but not used
     uint32_t count[bins];                ///< calls of each bin; 0 between windows
@@ -180,8 +185,9 @@ struct key_service {
     }
     return 0;
   }
-  /// Writes the record, and returns the key. If several calls met (`contended`), the service block keeps the key, so
-  /// that callers send their calls. It does not keep keys of nested sections: nested calls wait until keys are free.
+  /// Writes the record, and returns the key. If there were several calls at once (`contended`), the service block keeps
+  /// the key, so that callers send their calls. It does not keep keys of nested sections: nested calls wait until keys
+  /// are free.
   GRAVEL_DEVICE void close(const open_key& k, bool contended) const {
     auto& slot = table.slots[k.number];
     const bool keeps = k.held || (!layout::nested && contended);
@@ -387,16 +393,16 @@ struct key_service {
       const uint32_t number = call.word[0] >> layout::bits;
       uint32_t* const lock = &space().lock[number / table.blocks % lock_words];
       // A lane that has taken the lock releases it in the same round: other lanes of its warp may wait for it.
-      bool waits = true, met = false;
+      bool waits = true, contended = false;
       for (relax wait; waits;) {
         if (compare_swap_acquire<scope::block>(lock, 0u, 1u)) {
           open_key k = open(number);
           apply(here, call.word, k);
-          close(k, met);
+          close(k, contended);
           store_release<scope::block>(lock, 0u);
           waits = false;
         } else {
-          met = true;
+          contended = true;
           wait();
         }
       }

@@ -10,14 +10,14 @@
 #include "lib/taskgraph/shared_tasks.cuh"
 #include "lib/taskgraph/task_graph.cuh"
 
-/// What PEs exchange. The same at all PEs.
+/// Options of the exchange between PEs. They are the same at all PEs.
 struct gravel_shared_options {
   /// Number of tasks of other PEs that may be at a PE at once; at least the number of PEs, which all have the same
   /// share. It should suffice to occupy all workers.
   uint32_t guests = GRAVEL_CUDA ? 16384 : 1024;
 };
 
-/// What a PE did in a run.
+/// Counts of one PE in a run.
 struct gravel_shared_counts {
   uint64_t sent, taken;  ///< tasks exported to other PEs, and tasks imported from them
   uint64_t requested;    ///< requests for tasks; not all of them are answered
@@ -45,7 +45,7 @@ class gravel_shared_task_graph
   /// Makes the graph at all PEs.
   /// @param constants what all tasks read, by here.constants()
   /// @param options like those of gravel_task_graph; `dispatch` has no effect: workers take batches themselves
-  /// @param how what PEs exchange
+  /// @param how options of the exchange between PEs
   /// @errors gravel::error like gravel_task_graph, and if there are fewer guests than PEs
   explicit gravel_shared_task_graph(const Constants& constants, gravel_task_options options = {},
                                     const gravel_shared_options& how = {})
@@ -92,7 +92,7 @@ class gravel_shared_task_graph
   void start() = delete;
   /// @internal
   void wait() = delete;
-  /// What the last run did here.
+  /// Counts of this PE in the last run.
   const gravel_shared_counts& shared() const { return shared_; }
 
  private:

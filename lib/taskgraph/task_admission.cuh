@@ -64,7 +64,7 @@ struct task_admission {
   /// Tasks of this type are at the greatest depth, where they may spawn nothing.
   GRAVEL_DEVICE bool deepest() const { return depth >= view.depths; }
 
-  /// What one lane of promise_all() takes: `amount` of the room of a channel or of a buffer of frames.
+  /// The demand of one lane in promise_all(): `amount` of the room of a channel or of a buffer of frames.
   struct demand {
     slots<> space;
     uint32_t amount;

@@ -17,7 +17,7 @@
 #include "lib/base/error.hpp"
 #include "lib/taskgraph/task_kernels.cuh"
 
-/// Which party decides which batch runs next.
+/// The party that decides which batch runs next.
 enum class gravel_dispatch {
   workers,     ///< workers: warps of a kernel that stays until the end, which take batches themselves
   schedulers,  ///< some warps of that kernel poll the channels and hand batches to the others
@@ -38,7 +38,7 @@ struct gravel_task_options {
   uint32_t schedulers = 4;  ///< number of scheduler warps, for gravel_dispatch::schedulers
 };
 
-/// What a run did. A batch is the tasks that a warp runs at once.
+/// Counts of a run. A batch is the tasks that a warp runs at once.
 struct gravel_task_counts {
   uint64_t tasks, batches;              ///< all of them, with continuations
   uint64_t local_tasks, local_batches;  ///< those that ran out of shared memory
@@ -162,7 +162,7 @@ class gravel_task_graph {
     let_go();
     finish();
   }
-  /// What the last run did.
+  /// Counts of the last run.
   const gravel_task_counts& counts() const { return counts_; }
 
  protected:
@@ -269,9 +269,7 @@ class gravel_task_graph {
         options_.frames > most / 2 || options_.results == 0 || options_.results > 1u << 20 || options_.warps > 32)
       gravel::detail::fail_text(
           "task graph: an option is out of its range (max_depth below 2^16, capacity 1 to 2^30, frames to 2^29, "
-          "results 1 to 2^20, warps "
-          "to "
-          "32)");
+          "results 1 to 2^20, warps to 32)");
     (check_parent<T>(static_cast<typename facts<T>::children*>(nullptr),
                      static_cast<typename facts<T>::continuations*>(nullptr)),
      ...);
@@ -286,17 +284,21 @@ class gravel_task_graph {
     const std::string spawner = std::string("; '") + P::name + "' spawns up to " + std::to_string(facts<P>::spawns) +
                                 ", and a batch of " + std::to_string(batch) + " needs room for " +
                                 std::to_string(children);
-    ((options_.capacity < children
-          ? gravel::detail::fail_text(std::string("task graph: the channels of '") + U::name + "' have room for " +
-                                      std::to_string(options_.capacity) + " elements" + spawner)
-          : void()),
-     ...);
-    ((options_.frames != 0 && options_.frames < batch
-          ? gravel::detail::fail_text(std::string("task graph: there are ") + std::to_string(options_.frames) +
-                                      " frames of '" + C::name + "' for each depth; a batch of '" + P::name +
-                                      "' needs " + std::to_string(batch))
-          : void()),
-     ...);
+    (check_channel(U::name, children, spawner), ...);
+    (check_frames(C::name, P::name, batch), ...);
+  }
+  /// A channel must have room for the children of a batch.
+  void check_channel(const std::string& child, uint64_t children, const std::string& spawner) const {
+    if (options_.capacity < children)
+      gravel::detail::fail_text("task graph: the channels of '" + child + "' have room for " +
+                                std::to_string(options_.capacity) + " elements" + spawner);
+  }
+  /// There must be a frame for each task of a batch.
+  void check_frames(const std::string& continuation, const std::string& parent, uint64_t batch) const {
+    if (options_.frames != 0 && options_.frames < batch)
+      gravel::detail::fail_text("task graph: there are " + std::to_string(options_.frames) + " frames of '" +
+                                continuation + "' for each depth; a batch of '" + parent + "' needs " +
+                                std::to_string(batch));
   }
 
   uint32_t usual_frames(uint32_t exported) const {

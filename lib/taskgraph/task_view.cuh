@@ -1,4 +1,4 @@
-// A task graph as its kernels see it (task_view), and what a task may do (task_here).
+// A task graph as its kernels see it (task_view), and the interface of a running task (task_here).
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -12,8 +12,7 @@
 
 namespace gravel::detail {
 
-/// What a worker has done; with a wider type: what all workers have done. It has only counts, as it is added up as an
-/// array.
+/// Counts of a worker; with a wider type, of all workers. It has no other members, as it is added up as an array.
 template <class Count>
 struct work_counts {
   Count tasks, local_tasks;      ///< tasks that ran, out of channels and out of shared memory
@@ -161,7 +160,7 @@ struct task_view {
   }
 };
 
-/// What a task of type T may do, on any backend; one object for each lane. LOCAL: the task runs out of the worker's
+/// The interface of a running task of type T; one object for each lane. LOCAL: the task runs out of the worker's
 /// shared memory. Thread scope of all calls, where nothing else is said: lane, divergent. In a task of 32 lanes only
 /// lane 0 calls spawn(), wait_for(), give() and add().
 template <class View, class T, bool LOCAL>
