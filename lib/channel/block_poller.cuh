@@ -48,7 +48,7 @@ struct block_poller {
   static constexpr uint32_t free = 0, polling = 1, ended = 2, one_handoff = 1 << 2, one_reader = 1 << 16,
                             handoff_mask = one_reader - one_handoff;
   /// Number of hand-offs that are left in a value of `state`.
-  GRAVEL_BOTH static constexpr uint32_t handoffs_in(uint32_t state) { return (state & handoff_mask) / one_handoff; }
+  GRAVEL_BOTH static constexpr uint32_t handoffs_in(uint32_t word) { return (word & handoff_mask) / one_handoff; }
 
   enum class turn : uint32_t {
     none,         ///< another warp polls: count_as_waiting() once, and try again

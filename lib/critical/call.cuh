@@ -19,7 +19,7 @@
 /// @scope lane, from divergent code
 /// @completion on return
 /// @errors a handle that is closed: the job ends with a message
-/// @source synchronization service blocks (ASPLOS 2019)
+/// @source synchronization servers (ASPLOS 2019)
 template <class Record, class... Sections>
 struct gravel_critical_handle {
   using service_type = gravel::detail::key_service<Record, Sections...>;
@@ -317,7 +317,7 @@ struct section_call {
 /// @scope lane, from divergent code, in kernels of gravel_launch; not in service blocks or handlers
 /// @completion on return the call has run here, or is in flight; after gravel_wait_quiescent it has run
 /// @errors a key out of range, a handle that is closed: the job ends with a message
-/// @source synchronization service blocks (ASPLOS 2019)
+/// @source synchronization servers (ASPLOS 2019)
 template <class S, class Record, class... Sections, class... P>
 GRAVEL_DEVICE void gravel_critical_call(const gravel_critical_handle<Record, Sections...>& to, P... p) {
   to.check_open("gravel_critical_call");
@@ -335,7 +335,7 @@ GRAVEL_DEVICE void gravel_critical_call(const gravel_critical_handle<Record, Sec
 /// @scope lane, from divergent code, in kernels of gravel_launch; not in service blocks or handlers
 /// @completion gravel_wait_until on `*slot`, or gravel_wait_quiescent
 /// @errors a key or a slot out of range, a handle that is closed: the job ends with a message
-/// @source synchronization service blocks (ASPLOS 2019)
+/// @source synchronization servers (ASPLOS 2019)
 template <class S, class Record, class... Sections, class... P>
 GRAVEL_DEVICE gravel_critical_answer<typename gravel::detail::section_traits<Record, S>::result> gravel_critical_ask(
     const gravel_critical_handle<Record, Sections...>& to,

@@ -349,7 +349,7 @@ using gravel_critical_combining_sender =
 /// @scope block, converged
 /// @completion after end(): gravel_wait_quiescent
 /// @errors a block that has too little shared memory: the job ends with a message
-/// @source synchronization service blocks (ASPLOS 2019)
+/// @source synchronization servers (ASPLOS 2019)
 template <class Record, class... Sections>
 struct gravel_critical_large_sender : gravel::detail::large_sender_with<Record, Sections...> {
   using base = gravel::detail::large_sender_with<Record, Sections...>;

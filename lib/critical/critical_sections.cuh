@@ -56,7 +56,7 @@ struct gravel_critical_options {
 /// @scope the program's host thread; collective, except handle(), blocks(), in_place(), in_shared() and bytes()
 /// @completion on return
 /// @errors gravel::error, on all PEs
-/// @source synchronization service blocks (ASPLOS 2019)
+/// @source synchronization servers (ASPLOS 2019)
 template <class Record, class... Sections>
 class gravel_critical_sections {
   static_assert((gravel::detail::section_check<Record, Sections>::good && ...));

@@ -10,7 +10,7 @@
 //   running record  in registers while its calls run: nested, or up to 32 bytes *           in_registers
 //                   else in device memory, or in a copy in shared memory                    warp_copies,
 //                   if the key has at least 4 calls of a warp *                             calls_for_copy
-//   exclusion       owners: one lane owns a key; no lock                                    ! table.by_locks
+//   exclusion       owners: one lane owns a key; no lock                                    not table.by_locks
 //                   locks: words in the block's shared memory                               table.by_locks
 //   place           service blocks only, or in place too: by callers, and on arrival        table.in_place
 //   keys of a call  one, or several: nested sections *                                      layout::nested
