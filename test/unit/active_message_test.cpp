@@ -111,7 +111,7 @@ TEST_CASE("active messages arrive once and whole, whatever their arguments, by e
     }
 }
 
-TEST_CASE("arguments lie one behind the other, without padding") {
+TEST_CASE("arguments lie one after the other, without padding") {
   using few = mixes::carries<3, false, char, uint16_t, uint32_t, uint64_t, bool>;
   am_message<few> m;
   m.fill('a', uint16_t{0x0201}, 0x06050403u, uint64_t{0x0e0d0c0b0a090807}, true);
@@ -127,7 +127,7 @@ TEST_CASE("arguments lie one behind the other, without padding") {
   CHECK(wide[1].word[1] == 0);
 }
 
-TEST_CASE("with more arguments than a compact message has, they lie behind a first word") {
+TEST_CASE("with more arguments than a compact message has, they follow a first word") {
   using many = mixes::carries<3, false, uint64_t, mixes::bytes<49>>;
   am_message<many> m;
   m.fill(uint64_t{0x0807060504030201}, mixes::bytes<49>{});
@@ -196,7 +196,7 @@ TEST_CASE("a message for a handler without its context is an error, which names 
   CHECK(e.offset == handler_id<with_context>::value);
 }
 
-TEST_CASE("what a handler is given is no argument of its messages") {
+TEST_CASE("the context of a handler is no argument of its messages") {
   CHECK(handler_traits<with_context>::bytes == 4);
   CHECK(handler_traits<with_both>::bytes == 2);
   CHECK(handler_traits<in_batches>::bytes == 8);

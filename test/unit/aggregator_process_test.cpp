@@ -44,7 +44,7 @@ struct stand_in {
 
 }  // namespace
 
-TEST_CASE("an aggregator whose status nobody gets, as the program ignores SIGCHLD, has ended") {
+TEST_CASE("an aggregator whose status is lost, as the program ignores SIGCHLD, has ended") {
   const auto before = signal(SIGCHLD, SIG_IGN);
   const stand_in aggregator;
   CHECK_FALSE(aggregator.run(0).empty());

@@ -252,7 +252,7 @@ TEST_CASE("bulk puts by warps and by some of their lanes") {
   });
 }
 
-TEST_CASE("who sees the signal sees the data, on every route, under 60 schedules") {
+TEST_CASE("a reader that sees the signal sees the data, on every route, under 60 schedules") {
   for (uint64_t seed = 1; seed <= of_seeds(60); ++seed)
     for (auto [nodes, pes, self, peers] :
          {std::tuple{2u, 1u, true, false}, {1u, 2u, true, true}, {1u, 1u, true, false}, {1u, 1u, false, false}}) {

@@ -250,7 +250,7 @@ TEST_CASE("some schedule finds each planted bug") {
   }
 }
 
-TEST_CASE("what a sequence word of 8 bits says of a ticket's chunk") {
+TEST_CASE("a sequence word of 8 bits gives the state of a ticket's chunk") {
   struct row {
     uint64_t ticket;
     uint32_t word, count;
@@ -328,7 +328,7 @@ TEST_CASE("frames of a graph if nothing is said") {
     CHECK(usual_frames(r.wanted, [&](uint32_t n) { return n <= r.most; }) == r.expected);
 }
 
-TEST_CASE("what is committed is offered at once if all before it is ready, else found by who looks") {
+TEST_CASE("commits are offered at once if all before them is ready, else a poll finds them") {
   for (uint64_t laps : {uint64_t{0}, uint64_t{7}, uint64_t{255}, (uint64_t{1} << 27) - 1}) {
     rig<uint8_t> r(64 * 32 - 31, laps);
     const lane_group me = lane_group::active();
@@ -346,7 +346,7 @@ TEST_CASE("what is committed is offered at once if all before it is ready, else 
   }
 }
 
-TEST_CASE("a publication offers what is committed up to the first gap, also where words wrap") {
+TEST_CASE("a publication offers the commits up to the first gap, also where words wrap") {
   struct row {
     std::vector<uint32_t> reserved;   ///< so many tickets at once, one after the other
     std::vector<uint32_t> committed;  ///< which of them, in this order

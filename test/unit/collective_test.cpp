@@ -275,7 +275,7 @@ TEST_CASE("a PE that leaves before the last collective gets the names of the PEs
   CHECK(why_not_leave(local, pes, 1).empty());
 }
 
-TEST_CASE("nobody gets a result before everybody has contributed") {
+TEST_CASE("no PE gets a result before all have contributed") {
   const auto job = fake_job::with<>({.nodes = 2, .pes_per_node = 2});
   for (uint32_t pe : {3u, 0u, 2u}) {
     store_release(&job->pe(pe).segment->control()->collective_in.sequence, uint64_t{1});

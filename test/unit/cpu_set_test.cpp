@@ -27,7 +27,7 @@ TEST_CASE("sets are values") {
   CHECK(a.text() == "0-3,8");
 }
 
-TEST_CASE("what is no list is refused, with its text") {
+TEST_CASE("a text that is no list is refused, and named") {
   for (const char* bad : {"", "x", "-1", "1-", "-", ",", "1,", ",1", "1--2", "1-2-3", "0 1", " 1", "1;2", "3-1",
                           "0,3-1", "999999", "0-4294967295", "99999999999", "0x3"}) {
     INFO(bad);

@@ -554,7 +554,7 @@ TEST_CASE("calls of a block by its sender's table, for service blocks and in pla
   }
 }
 
-TEST_CASE("who has a table, and how large") {
+TEST_CASE("senders with a table, and its size") {
   using none = gravel_critical_combining_sender<account, deposit, transfer>;
   static_assert(std::is_same_v<none, gravel_critical_sender<account, deposit, transfer>>);  // nothing here combines
   static_assert(places_in<account, gather_up>(6 * 1024) == 256 &&

@@ -58,7 +58,7 @@ TEST_CASE("fail formats, fail_errno says why") {
   CHECK_THROWS_WITH(fail_errno("opening 'f'"), "opening 'f': No such file or directory");
 }
 
-TEST_CASE("an exception that nobody catches is one line and exit status 1, no core") {
+TEST_CASE("an uncaught exception is one line and exit status 1, no core") {
   for (int kind = 0; kind < 3; ++kind) {
     const ended e = in_child([&] {
       set_log_name("PE 3");

@@ -14,7 +14,7 @@
 
 using namespace gravel::detail;
 
-TEST_CASE("another process sees what is written, and writes back") {
+TEST_CASE("another process sees the writes, and writes itself") {
   const sealed_memory mine = make_exported(1 << 20, "the test's memory");
   auto* const word = reinterpret_cast<uint64_t*>(mine.at()) + 1000;
   CHECK(*word == 0);
@@ -35,7 +35,7 @@ TEST_CASE("another process sees what is written, and writes back") {
   CHECK(*word == 8);
 }
 
-TEST_CASE("what is not that memory is refused") {
+TEST_CASE("other memory is refused") {
   std::string described;
   {
     const sealed_memory gone = make_exported(1 << 20, "the test's memory");
@@ -82,7 +82,7 @@ TEST_CASE("the CPU backend exports memory only where GRAVEL_ROUTES asks for the 
   for (const char* routes : {"peer", "direct"}) CHECK(with_routes(routes, check) == "yes");
 }
 
-TEST_CASE("memory that is made zero is zero for all who map it") {
+TEST_CASE("memory that is zeroed is zero in all mappings") {
   CHECK(with_routes("peer", [] {
           cpu_backend<handler_list<>> owner, other;
           owner.open(0, 2);

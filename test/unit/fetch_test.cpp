@@ -282,7 +282,7 @@ TEST_CASE("enumerations, pointers and bool are values") {
   });
 }
 
-TEST_CASE("minima and maxima of floating point: signs, infinities, and what is no number") {
+TEST_CASE("minima and maxima of floating point: signs, infinities, and NaN") {
   const auto job = fake_job::with<>({});
   const gravel_t& g = job->pe(0).host_thread;
   auto* const at = job->pe(0).at<double>(0);

@@ -58,7 +58,7 @@ TEST_CASE("a slot that changes while it waits to be taken further is taken as it
   CHECK(sum_of_words(*job, 1) == 3 * slot_units + slot_units / 2);
 }
 
-TEST_CASE("what the receiver's process writes into a packet that is being filled does not move what follows") {
+TEST_CASE("writes of the receiver's process into a packet that is being filled do not move later messages") {
   const auto job = fake_job::with<>({});
   job->clock_step = 0;
   publish_additions(*job, 1, 3);
@@ -125,7 +125,7 @@ TEST_CASE("a receiver applies a packet as it was checked, and each message from 
   CHECK(job->pe(1).at<uint32_t>(0)[0] == small);
 }
 
-TEST_CASE("what a PE contributes to a collective, and what the aggregator gives back, is checked") {
+TEST_CASE("contributions to a collective, and its results, are checked") {
   const auto job = fake_job::with<>({});
   const auto refused = [&](const char* what, const collective_call& call) {
     job->pe(1).segment->control()->collective_in.call = call;

@@ -126,7 +126,7 @@ TEST_CASE("some schedule finds a wait that ends too early") {
   }
 }
 
-TEST_CASE("who waits for gets does not wait for those that others go on to issue") {
+TEST_CASE("a wait for gets does not wait for later gets of others") {
   for (bug planted : {bug::none, bug::counts_alone})
     for (uint64_t seed = 1; seed <= 10; ++seed) {
       INFO("bug " << static_cast<int>(planted) << ", seed " << seed);

@@ -79,7 +79,7 @@ TEST_CASE("Galois: both versions, with and without weights") {
   CHECK(read_graph(files.write(galois(1, {0}, {}))).vertices == 1);
 }
 
-TEST_CASE("Galois: what is wrong is said") {
+TEST_CASE("Galois: errors are named") {
   const scratch files;
   const auto said = [&](const std::string& text, const read_options& options = {.format = graph_format::galois}) {
     return error_of([&] { read_graph(files.write(text), {}, options); });

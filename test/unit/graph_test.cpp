@@ -246,7 +246,7 @@ TEST_CASE("damaged gzip data are an error") {
   }
 }
 
-TEST_CASE("behind a gzip member are zeros or another member, or the file is refused") {
+TEST_CASE("after a gzip member come zeros or another member, or the file is refused") {
   const scratch files;
   std::string one = "1 2\n", two = "2 3\n";
   for (int i = 0; i < 300; ++i) two += std::to_string(i) + " 7\n";
@@ -290,7 +290,7 @@ TEST_CASE("what begins with one byte of gzip's magic is text") {
   CHECK_THROWS_WITH(read_graph(files.write("\x1f")), contains_text("graph:1: expected two vertex ids"));
 }
 
-TEST_CASE("a mark of UTF-8 is skipped, and what is no text is named") {
+TEST_CASE("a mark of UTF-8 is skipped, and a file that is no text is named") {
   const scratch files;
   CHECK(read_graph(files.write("\xef\xbb\xbf# c\n1 2\n")).total_edges == 1);
   CHECK(read_graph(files.write_gzip("\xef\xbb\xbf" + content(data + "graph.mtx"), "x.mtx.gz")).total_edges == 6);

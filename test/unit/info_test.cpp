@@ -184,7 +184,7 @@ TEST_CASE("each problem is found, and says what to do") {
   }
 }
 
-TEST_CASE("the table of variables shows what is set and what is wrong") {
+TEST_CASE("the table of variables shows which are set and which are wrong") {
   const auto lookup = [](const char* name) -> const char* {
     return std::string(name) == "GRAVEL_PACKET_SIZE" ? "128K" : nullptr;
   };

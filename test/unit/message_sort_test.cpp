@@ -64,7 +64,7 @@ TEST_CASE("some lanes of a warp sort for their block") {
         for (uint32_t units : {1u, 127u, 1024u}) check_sort<64, 1024>(64, units, key_bits, lanes, seed);
 }
 
-TEST_CASE("messages that were counted are sorted, whoever counted them") {
+TEST_CASE("counted messages are sorted, whichever lanes counted them") {
   for (uint64_t seed : {0, 1, 2})
     for (uint32_t key_bits : {1u, 4u, 7u, 8u, 13u}) {
       check_sort<1, 128>(1, 128, key_bits, 0, seed, true);

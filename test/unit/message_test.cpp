@@ -152,7 +152,7 @@ TEST_CASE("a fetching operation is an update with an answer") {
           (std::count(std::begin(fetching_ops), std::end(fetching_ops), static_cast<op>(o)) == 1));
 }
 
-TEST_CASE("what is no operation") {
+TEST_CASE("invalid operations") {
   CHECK(made_message(op::none, value_type::u64, 0).check() == message_fault::bad_op);
   CHECK(made_message(op::count, value_type::u64, 0).check() == message_fault::bad_op);
   CHECK(made_message(static_cast<op>(255), value_type::u64, 0).check() == message_fault::bad_op);

@@ -75,7 +75,7 @@ TEST_CASE("a block that sends more than fits is reported") {
   CHECK(run_block(block_lists::capacity / lanes_of_block + 1, 1, 1, count) == lanes_of_block);
 }
 
-TEST_CASE("a queue holds lists of one kind, one behind the other, and reports what does not fit") {
+TEST_CASE("a queue holds consecutive lists of one kind, and reports what does not fit") {
   const uint64_t bytes = 2048;
   std::vector<unit> memory(n_pes * bytes / sizeof(unit) + 4);
   char* const begin = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(memory.data()) + 63) / 64 * 64);

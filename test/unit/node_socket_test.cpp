@@ -147,7 +147,7 @@ TEST_CASE("a frame cut off by the peer's death is an end, and its descriptor is 
   CHECK(open_descriptors() == before);
 }
 
-TEST_CASE("what is no word between a PE and its aggregator is refused") {
+TEST_CASE("an unknown word between a PE and its aggregator is refused") {
   const auto refused = [](const std::vector<std::byte>& raw, const char* why) {
     pair_of_sockets pair;
     node_socket b(pair.ends[1]);
@@ -236,7 +236,7 @@ TEST_CASE("moving a socket moves its descriptor") {
   close(pair.ends[1]);
 }
 
-TEST_CASE("what a header announces takes no memory before it comes") {
+TEST_CASE("an announced record takes no memory before it arrives") {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   pair_of_sockets pair;
   const auto header = header_of(wire_kind::wiring, 1ull << 30);

@@ -311,7 +311,7 @@ TEST_CASE("a chunk takes as many messages as its words hold") {
   CHECK(w.arrived[0].size() == most + 1);
 }
 
-TEST_CASE("a ticket whose chunk is not free is deferred, used next, and published empty if nobody uses it") {
+TEST_CASE("a ticket whose chunk is not free is deferred, used next, and published empty if it is not used") {
   world w;
   const peer_link& link = w.links[0];
   simt::launch(1, 1, {}, [&] {

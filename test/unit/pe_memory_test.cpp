@@ -144,7 +144,7 @@ TEST_CASE("a context is found at the position of its handler, on its side") {
         "gravel_set_context: gravel_init was not given handler 'other'");
 }
 
-TEST_CASE("all memory is given back, and what does not fit is named") {
+TEST_CASE("all memory is freed, and memory that does not fit is named") {
   pe p;
   CHECK_FALSE(p.device.live.empty());
   p.routes.reset();

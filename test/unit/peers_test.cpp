@@ -9,7 +9,7 @@
 
 using namespace gravel::detail;
 
-TEST_CASE("the PEs of a node map each other, and nobody else") {
+TEST_CASE("the PEs of a node map each other, and no other PE") {
   const auto pes = start({0, 0, 1, 0, 1}, {with({})});
   for (uint32_t pe = 0; pe < 5; ++pe) {
     INFO("PE " << pe);
@@ -128,7 +128,7 @@ TEST_CASE("rings of different sizes are an error that names the variables") {
         "GRAVEL_PEER_CHUNKS or GRAVEL_PEER_CHUNK_SIZE differ: 4 chunks of 256 units here, 8 of 256 at PE 1");
 }
 
-TEST_CASE("mappings are given back") {
+TEST_CASE("mappings are released") {
   auto pes = start({0, 0, 0}, {with({})});
   CHECK(pes[1]->device.mapped == 4);
   pes[1]->routes->forget();

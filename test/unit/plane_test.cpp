@@ -490,7 +490,7 @@ TEST_CASE("what handlers send beyond their credits spills, and comes out again")
   }
 }
 
-TEST_CASE("the spill budget is for what is in memory now, not for all that ever spilled") {
+TEST_CASE("the spill budget is for the memory in use, not for all that ever spilled") {
   const auto job = fake_job::with<flooded, floods>({.settings = {{"GRAVEL_SPILL_SIZE", "64K"}}});
   uint64_t sent = 0, least = ~0ull;
   for (; sent < 40'000; sent += 1000) {  // 10 times the budget
@@ -655,7 +655,7 @@ TEST_CASE("a corrupt message is refused by the receiver, with node, operation an
   }
 }
 
-TEST_CASE("what is no message of a compact row is refused by the receiver, with node, operation and place") {
+TEST_CASE("an invalid message of a compact row is refused by the receiver, with node, operation and place") {
   struct row {
     row_kind kind;
     uint32_t word[4];

@@ -56,7 +56,7 @@ TEST_CASE("parts of a slot do not overlap") {
     }
 }
 
-TEST_CASE("what is consumed is the lowest ticket of any plane") {
+TEST_CASE("the consumed count is the lowest ticket of any plane") {
   for (uint64_t base : bases) {
     small_queue small(4, 3, base / 3 * 3);
     const uint64_t b = base / 3 * 3;
@@ -70,7 +70,7 @@ TEST_CASE("what is consumed is the lowest ticket of any plane") {
   }
 }
 
-TEST_CASE("flush_target never falls back for who waits, and flushed asks all planes") {
+TEST_CASE("flush_target never falls back for a waiting party, and flushed asks all planes") {
   small_queue small(4, 2, 0);
   small.q.ask_flush(7);
   CHECK(small.control->flush_target == 7);

@@ -191,7 +191,7 @@ TEST_CASE("k-mers in words") {
   }
 }
 
-TEST_CASE("a reference finds what a search of its text finds") {
+TEST_CASE("a reference finds the same as a search of its text") {
   // Few different letters in short sequences, so that there are repeats, and texts that are their own reverse
   // complement.
   uint64_t seed = 1, whole = 0, palindromes = 0;

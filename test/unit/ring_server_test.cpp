@@ -150,7 +150,7 @@ TEST_CASE("what kernels and handlers push arrives once, whatever the order of la
   }
 }
 
-TEST_CASE("what a PE sends to itself through its own ring does not count as sent to peers") {
+TEST_CASE("messages through the own ring do not count as sent to peers") {
   const auto shared = start({0}, {with({{"GRAVEL_ROUTES", "peer"}})}, ~0u, words, 1 << 20);
   wandering_pe pe(0, *shared[0]);
   pe.kernel.n_pes = pe.handler.n_pes = 1;

@@ -128,7 +128,7 @@ TEST_CASE("another shape is refused, and the descriptor closed") {
   }
 }
 
-TEST_CASE("what is no segment is refused") {
+TEST_CASE("a file that is no segment is refused") {
   const int file = memfd_create("not-a-segment", MFD_CLOEXEC);
   REQUIRE(ftruncate(file, static_cast<off_t>(pe_segment::bytes_of(shape()))) == 0);
   CHECK_THROWS_WITH(pe_segment::attach(owned_descriptor(file), shape(), 3), contains_text("PE 3"));

@@ -219,7 +219,7 @@ TEST_CASE("a far ring holds what it has room for, and no more") {
   CHECK(r.total().messages == 65);
 }
 
-TEST_CASE("who sleeps is called for what arrives") {
+TEST_CASE("a sleeping service block is woken for messages") {
 #if defined(__SANITIZE_THREAD__)
   constexpr uint64_t seeds = 1;
 #else

@@ -756,7 +756,7 @@ TEST_CASE("deadlocks are found and described") {
   });
 }
 
-TEST_CASE("what a lane throws ends the launch, and nothing is left behind") {
+TEST_CASE("an exception of a lane ends the launch, and nothing is left") {
   const auto fail_once = [](unsigned threads, uint64_t seed) {
     int alive = 0;
     CHECK_THROWS_WITH(launch(4, 256, {.threads = threads, .seed = seed},
@@ -1046,7 +1046,7 @@ TEST_CASE("calls of teams: a lane that leaves one out, or gives other arguments,
   }
 }
 
-TEST_CASE("calls of teams: who is missing") {
+TEST_CASE("calls of teams: missing lanes are named") {
   const auto enter = [](team_call call, uint32_t lanes, uint64_t argument) {
     simt::enter_team(call, lanes, &argument, 1);
   };

@@ -102,7 +102,7 @@ TEST_CASE("more in use than the host has for each of its PEs is refused") {
   CHECK(h.heap.allocate(2 << 20) == first);
 }
 
-TEST_CASE("what is no object is not released, and says why") {
+TEST_CASE("an address that is no object is not released, and the error says why") {
   one_heap h;
   char* object = static_cast<char*>(h.heap.allocate(512));
   int here = 0;

@@ -108,7 +108,7 @@ TEST_CASE("PEs of a node") {
   CHECK(t.node_of(4) == 1);
 }
 
-TEST_CASE("what is no topology") {
+TEST_CASE("invalid topologies") {
   CHECK_THROWS_WITH(topology({}, 32), contains_text("at least one PE"));
   CHECK_THROWS_WITH(topology({0, 2}, 32), contains_text("not dense"));
   CHECK_THROWS_WITH(topology(std::vector<uint32_t>(65536), 32), contains_text("65536 PEs"));

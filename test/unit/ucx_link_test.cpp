@@ -132,7 +132,7 @@ TEST_CASE("what has been counted down may be overwritten, also before the notice
   }
 }
 
-TEST_CASE("puts that are under way when the link goes away count nothing: who counts may be gone before") {
+TEST_CASE("puts in flight when the link is destroyed count nothing: their counter may be gone") {
   for (bool progressed : {false, true}) {
     two_workers w;
     uint32_t puts[2] = {7, 7};
@@ -151,7 +151,7 @@ TEST_CASE("puts that are under way when the link goes away count nothing: who co
   }
 }
 
-TEST_CASE("what is not registered is not put") {
+TEST_CASE("unregistered memory is not put") {
   two_workers w;
   std::vector<std::byte> other(100);
   CHECK_THROWS_AS(w.link->put(other.data(), other.size(), 0, 0, nullptr), error);

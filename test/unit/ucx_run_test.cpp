@@ -219,7 +219,7 @@ TEST_CASE("input goes to PE 0, the others read nothing") {
   CHECK(lines_of(result.out).size() == 5);
 }
 
-TEST_CASE("what is typed at a terminal goes to PE 0", "[terminal]") {
+TEST_CASE("input at a terminal goes to PE 0", "[terminal]") {
   job it;
   it.options.terminal = true;
   command running(job::words({"-n", "2"}, {"echo"}), it.options);
@@ -282,7 +282,7 @@ TEST_CASE("signals are passed on to every PE") {
   CHECK(result.err.empty());
 }
 
-TEST_CASE("a second SIGINT kills what the first does not end") {
+TEST_CASE("a second SIGINT kills processes that the first does not end") {
   job it;
   command running(job::words({"-n", "2"}, {"deaf"}), it.options);
   running.await_output(" waits\n", 2);
@@ -361,7 +361,7 @@ TEST_CASE("options reach the PEs") {
                              contains_text("GRAVEL_NODES=(unset)\n") && contains_text("PROBE_VARIABLE=inherited\n"));
 }
 
-TEST_CASE("odd surroundings: the job runs, or an error says what is missing") {
+TEST_CASE("odd environments: the job runs, or an error names what is missing") {
   struct row {
     std::string before;  ///< what a shell does before it becomes ucx-run
     int status;

@@ -279,7 +279,7 @@ TEST_CASE("a put writes its bytes and no others") {
     }
 }
 
-TEST_CASE("on one machine a put into a file's beginning needs nobody at the other end") {
+TEST_CASE("on one machine a put into a file's beginning needs no process at the other end") {
   pair_of_workers pair;
   constexpr size_t most = 1 << 20, behind = 4096;
   shared_memory source(most), target(most + behind);
@@ -310,7 +310,7 @@ TEST_CASE("on one machine a put into a file's beginning needs nobody at the othe
   }
 }
 
-TEST_CASE("what is out of bounds is refused before UCX sees it") {
+TEST_CASE("an address out of bounds is refused before UCX sees it") {
   pair_of_workers pair;
   shared_memory source(8192), target(8192);
   const ucx_memory local(pair.context, source.data, source.bytes);
@@ -440,7 +440,7 @@ TEST_CASE("many operations in flight end once each") {
   CHECK(std::memcmp(source.data, target.data, source.bytes) == 0);
 }
 
-TEST_CASE("what a callback throws comes out of progress, and the worker goes on") {
+TEST_CASE("an exception of a callback leaves progress, and the worker goes on") {
   pair_of_workers pair;
   static int handled;
   handled = 0;
@@ -464,7 +464,7 @@ TEST_CASE("what a callback throws comes out of progress, and the worker goes on"
   CHECK_THROWS_WITH(pair.until([] { return false; }), contains_text("done's own"));
 }
 
-TEST_CASE("destroying an endpoint ends what is pending") {
+TEST_CASE("destroying an endpoint ends its pending operations") {
   pair_of_workers pair;
   shared_memory source(1 << 20), target(1 << 20);
   const ucx_memory local(pair.context, source.data, source.bytes);

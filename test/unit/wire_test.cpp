@@ -152,7 +152,7 @@ TEST_CASE("counts that are absurd take no memory, and a truth is 0 or 1") {
         "PE 3: 'description as a peer' has 2 where 0 or 1 was to come");
 }
 
-TEST_CASE("random bytes behind a header that fits: an error, or what they say") {
+TEST_CASE("random bytes after a valid header: an error, or their record") {
   random_bits draw(20261122);
   for (const auto& k : all_kinds()) {
     INFO(name_of(k.kind));

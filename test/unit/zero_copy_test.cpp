@@ -116,7 +116,7 @@ TEST_CASE("rows of any kind and length arrive, whether put from their slots or c
       }
 }
 
-TEST_CASE("what is at least as long as GRAVEL_ZERO_COPY_SIZE is put, all else is copied") {
+TEST_CASE("pieces of at least GRAVEL_ZERO_COPY_SIZE are put, all others are copied") {
   for (auto [messages, put] : {std::tuple{255u, 0u}, {256u, 1024u}, {257u, 1028u}}) {
     INFO(messages << " messages of 4 bytes");
     const auto job = fake_job::with<>(two_nodes("1K"));
@@ -143,7 +143,7 @@ TEST_CASE("rows to PEs of the node, and those of small slots, are copied") {
   CHECK(job->stat_of(gravel::detail::stat::bytes_from_slots) == 0);
 }
 
-TEST_CASE("a slot is given back when its puts are done, not before, and not only when its packet leaves") {
+TEST_CASE("a slot is returned when its puts are done, not before, and not only when its packet leaves") {
   const auto job = fake_job::with<>(two_nodes("1K"));
   job->clock_step = 0;
   slot_writer(*job, 0).increments(1, 3, 700);
@@ -170,7 +170,7 @@ TEST_CASE("a slot that puts have read when they return goes back as soon as it i
   expect_word(*job, 1, 3, 700);
 }
 
-TEST_CASE("slots are given back in order, whichever puts are done first") {
+TEST_CASE("slots are returned in order, whichever puts are done first") {
   const auto job = fake_job::with<>(two_nodes("1K"));
   job->clock_step = 0;
   for (int i = 0; i < 3; ++i) slot_writer(*job, 0).increments(1, 3, i == 1 ? 10 : 300);  // the second is copied
