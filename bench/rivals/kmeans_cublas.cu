@@ -1,7 +1,7 @@
-// A rival of examples/applications/kmeans.cu on one GPU: Lloyd's algorithm by cuBLAS. An SGEMM makes the products of all points and
-// centres, a kernel finds the nearest centre of each point and adds it up in shared memory. The points are those of
-// `kmeans`; coordinates and centres are float, so centres may differ a little. Usage: kmeans_cublas POINTS CLUSTERS
-// DIMENSIONS STEPS [tf32]
+// A rival of examples/applications/kmeans.cu on one GPU: Lloyd's algorithm by cuBLAS. An SGEMM computes the products of
+// all points and centres. A kernel finds the nearest centre of each point and adds up the points in shared memory. The
+// points are those of `kmeans`; coordinates and centres are float, so centres may differ a little.
+// Usage: kmeans_cublas POINTS CLUSTERS DIMENSIONS STEPS [tf32]
 #include <cublas_v2.h>
 
 #include <chrono>

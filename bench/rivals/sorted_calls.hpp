@@ -1,6 +1,6 @@
-// The rival without locks and without service blocks: all calls are written down, sorted by key and combined, and each key's
-// sum is applied once. Several passes over all calls, in memory for all of them; nothing waits for anything. Only for
-// sections whose calls can be combined.
+// The rival without locks and without service blocks: it stores all calls, sorts them by key, combines them, and
+// applies each key's sum once. It makes several passes over all calls, and needs memory for all of them, but nothing
+// waits. It works only for sections whose calls can be combined.
 #pragma once
 #include <algorithm>
 #include <memory>

@@ -131,7 +131,10 @@ struct local_store<gravel_types<T...>> {
   template <class C>
   GRAVEL_DEVICE static void begin_part(const lane_group& warp, const local_frames<C>& p) {
     for (uint32_t i = warp.rank(); i < p.rows; i += 32) p.free[i] = static_cast<uint16_t>(i);
-    if (warp.is_leader()) *p.n_free = p.rows, *p.n_ready = 0;
+    if (warp.is_leader()) {
+      *p.n_free = p.rows;
+      *p.n_ready = 0;
+    }
   }
 };
 

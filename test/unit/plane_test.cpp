@@ -553,17 +553,21 @@ TEST_CASE("a corrupt slot is refused, with PE and queue") {
        }},
       {"two bulk messages in a run",
        [](message_row* r, unit* p, uint32_t&, uint32_t& u) {
-         *r = {wide_kind(6), 0, 2}, u = 12, p->word[0] = make_word0(op::put_bulk, 0, 0);
+         *r = {wide_kind(6), 0, 2};
+         u = 12;
+         p->word[0] = make_word0(op::put_bulk, 0, 0);
        }},
       {"two messages in a row that are larger than active messages",
        [](message_row* r, unit*, uint32_t&, uint32_t& u) {
-         *r = {wide_kind(18), 0, 2}, u = 36;
+         *r = {wide_kind(18), 0, 2};
+         u = 36;
        }},
       {"units that the rows do not have", [](message_row*, unit*, uint32_t&, uint32_t& u) { u = 2; }},
       {"rows beyond the units", [](message_row* r, unit*, uint32_t&, uint32_t&) { r->messages = 0xffff; }},
       {"more units than a slot has",
        [](message_row* r, unit*, uint32_t&, uint32_t& u) {
-         *r = {wide_kind(1), 0, 129}, u = 129;
+         *r = {wide_kind(1), 0, 129};
+         u = 129;
        }},
       {"more rows than a slot has",
        [](message_row* r, unit*, uint32_t& n, uint32_t& u) {
@@ -588,7 +592,8 @@ TEST_CASE("a corrupt slot is refused, with PE and queue") {
        }},
       {"more arguments than a compact message has",
        [](message_row* r, unit*, uint32_t&, uint32_t& u) {
-         *r = {am_kind(1, 57), 0, 1}, u = 4;
+         *r = {am_kind(1, 57), 0, 1};
+         u = 4;
        }},
       {"compact messages beyond the units",
        [](message_row* r, unit*, uint32_t&, uint32_t&) {
@@ -600,11 +605,13 @@ TEST_CASE("a corrupt slot is refused, with PE and queue") {
        }},
       {"fewer compact messages than units",
        [](message_row* r, unit*, uint32_t&, uint32_t& u) {
-         *r = {put_kind, 0, 1}, u = 2;
+         *r = {put_kind, 0, 1};
+         u = 2;
        }},
       {"all ones",
        [](message_row* r, unit*, uint32_t& n, uint32_t& u) {
-         *r = {row_kind::of_bits(~0ull), ~0u, ~0u}, n = u = ~0u;
+         *r = {row_kind::of_bits(~0ull), ~0u, ~0u};
+         n = u = ~0u;
        }},
   };
   for (const row& r : table) {
