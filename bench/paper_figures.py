@@ -1,5 +1,5 @@
-"""The measurements of bench/paper: a function for each figure and table. Each returns rows (for the file), a table (for the reader), notes, and how
-bench/plot draws the rows."""
+"""The measurements of bench/paper: a function for each figure and table. Each returns rows (for the file), a table (for
+the reader), notes, and how bench/plot draws the rows."""
 
 import json
 import math
@@ -41,8 +41,9 @@ TABLE5 = {"GUPS": (87.5, 65440), "PR-1": (37.7, 64611), "PR-2": (16.5, 15700), "
           "color-1": (36.7, 27258), "color-2": (16.5, 9463), "kmeans": (87.5, 5656), "mer": (87.5, 64822)}
 MODELS = ["coprocessor", "coprocessor-buffered", "message-per-lane", "coalesced", "coalesced-aggregated", "gravel"]
 
-# Table 4's inputs, or what stands for them: sizes of a smoke test, of a first look, and the paper's (mer: a tenth of its bases).
-# Updates and words of the table in all (log2), sides of the mesh (hugebubbles), monomers (cage), points in all, bases of the genome.
+# Table 4's inputs, or what stands for them: sizes of a smoke test, of a first look, and the paper's (mer: a tenth of
+# its bases). Updates and words of the table in all (log2), sides of the mesh (hugebubbles), monomers (cage), points in
+# all, bases of the genome.
 SIZES = {
     "short": {"updates": 1 << 13, "words": 12, "mesh": "12 8", "cage": 5, "points": 960, "genome": 1200, "rmat": 6},
     "small": {"updates": 1 << 22, "words": 20, "mesh": "300 200", "cage": 9, "points": 1 << 17, "genome": 50000, "rmat": 12},
@@ -60,7 +61,8 @@ INPUTS = {
     # Reads without errors: there are no more different k-mers than bases.
     "mer": ("mer", lambda s, n: f"--genome {s['genome']} --coverage 30 --slots {2 * s['genome'] // n + 4096}"),
 }
-# For `scaling`: further inputs, larger than the paper's, and programs and options that may be faster than those of INPUTS.
+# For `scaling`: further inputs, larger than the paper's, and programs and options that may be faster than those of
+# INPUTS.
 LARGER = {
     "PR-R": ("pagerank", lambda s, n: f"--rmat {s['rmat']} --undirected --simple --division degrees"),
     "SSSP-R": ("sssp", lambda s, n: f"--rmat {s['rmat']} --undirected --simple"),
@@ -120,7 +122,8 @@ class Runs:
         return json.loads(file.read_text())
 
     def application(self, name, pes, options="", gpu=None, one_node=False, program=None):
-        """One PE on each of so many nodes, or all on one. Returns the JSON report, with the median of the times, and the network statistics."""
+        """One PE on each of so many nodes, or all on one. Returns the JSON report, with the median of the times, and
+        the network statistics."""
         usual, options_of = INPUTS.get(name) or LARGER[name]
         path = self.program(f"examples/{program or usual}", gpu)
         if not path.is_file():

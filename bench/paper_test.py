@@ -1,4 +1,5 @@
-"""bench/paper with tiny inputs: every figure and table is printed, says what it was measured on, is written and drawn. Usage: paper_test.py BUILD_FOLDER"""
+"""bench/paper with tiny inputs: every figure and table is printed, says what it was measured on, is written and drawn.
+Usage: paper_test.py BUILD_FOLDER"""
 
 import json
 import math

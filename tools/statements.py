@@ -8,8 +8,8 @@
     - a conditional operator in an arm or the condition of another:    a ? b : c ? d : e
     - a line of more than 120 columns
 
-A small tokenizer removes comments and strings and matches brackets. A statement with a comma outside all brackets, which
-is no declaration, is a comma statement. Macro bodies are checked as a source of their own."""
+A small tokenizer removes comments and strings and matches brackets. A statement with a comma outside all brackets,
+which is no declaration, is a comma statement. Macro bodies are checked as a source of their own."""
 
 import re
 from dataclasses import dataclass, field

@@ -8,8 +8,9 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def whole_file(path):
-    """The name of a temporary file beside `path`, for the caller to write: it gets the name `path` when the caller is done, and is removed if
-    that fails. What is no regular file (a device, a pipe) is written in place. Errors are OSError."""
+    """The name of a temporary file beside `path`, for the caller to write: it gets the name `path` when the caller is
+    done, and is removed if that fails. What is no regular file (a device, a pipe) is written in place. Errors are
+    OSError."""
     target = Path(os.path.realpath(path))
     if (target.exists() and not target.is_file()) or str(path).startswith(("/dev/", "/proc/")):
         yield Path(path)

@@ -1,5 +1,5 @@
-"""Each benchmark of gravel-perf, tiny: everything it checks is right, and its JSON has what docs/benchmarks.md promises. No times
-are looked at. Usage: smoke_test.py UCX_RUN GRAVEL_PERF_CPU RUN_PERF COMPARE_NVSHMEM"""
+"""Each benchmark of gravel-perf, tiny: everything it checks is right, and its JSON has what docs/benchmarks.md
+promises. No times are looked at. Usage: smoke_test.py UCX_RUN GRAVEL_PERF_CPU RUN_PERF COMPARE_NVSHMEM"""
 
 import json
 import math

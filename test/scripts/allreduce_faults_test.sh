@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# PEs that reduce what cannot be, or different things, end with a message that says so: allreduce_faults_test.sh UCX_RUN JOB
+# PEs that reduce what cannot be, or different things, end with a message that says so: allreduce_faults_test.sh UCX_RUN
+# JOB
 set -uo pipefail
 failures=0
 expect() { # fault, routes, words of the message

@@ -1,5 +1,5 @@
-"""An application of examples/ on small inputs: several shapes of job, seeds, both routes; its JSON; what it says about bad input.
-Usage: applications_test.py NAME PROGRAM UCX_RUN"""
+"""An application of examples/ on small inputs: several shapes of job, seeds, both routes; its JSON; what it says about
+bad input. Usage: applications_test.py NAME PROGRAM UCX_RUN"""
 
 import gzip
 import json
@@ -173,7 +173,8 @@ class ApplicationsTest(unittest.TestCase):
 
     @unittest.skipIf(NAME not in ("kmeans", "mer"), "of kmeans and mer")
     def test_checks_without_a_serial_run(self):
-        """They hold where there is no serial run to compare with, and find each kind of mistake that is made on purpose."""
+        """They hold where there is no serial run to compare with, and find each kind of mistake that is made on
+        purpose."""
         for number, options in enumerate(RUNS[NAME]):
             with self.subTest(options=options):
                 done = run(*SHAPES[number % len(SHAPES)], f"{options} --serial-limit 0", DATA)
@@ -264,7 +265,8 @@ class ApplicationsTest(unittest.TestCase):
 
     @unittest.skipIf(NAME != "mer", "of mer")
     def test_reads_of_files(self):
-        """Counters that are full, circles, a contig that is its own reverse complement, unknown letters, FASTQ in gzip; contigs as FASTA."""
+        """Counters that are full, circles, a contig that is its own reverse complement, unknown letters, FASTQ in gzip;
+        contigs as FASTA."""
         plain = "ACGGTCATTGCAAGGCTTAC"
         hairpin = plain + plain[::-1].translate(str.maketrans("ACGT", "TGCA"))
         with tempfile.TemporaryDirectory() as folder:

@@ -1,5 +1,5 @@
-"""The guide's table "Who may call what": every call from a place where it is not allowed ends the job with a sentence that names the call
-and says why. Usage: callers_test.py UCX_RUN CALLERS_JOB"""
+"""The guide's table "Who may call what": every call from a place where it is not allowed ends the job with a sentence
+that names the call and says why. Usage: callers_test.py UCX_RUN CALLERS_JOB"""
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor

@@ -1,5 +1,5 @@
-"""Each mistake that the compiler finds leads to exactly one error, in one readable line. Right programs get no warnings from Gravel's headers.
-The named compiler is tried, and clang++ and nvcc where they are installed.
+"""Each mistake that the compiler finds leads to exactly one error, in one readable line. Right programs get no warnings
+from Gravel's headers. The named compiler is tried, and clang++ and nvcc where they are installed.
 
 Usage: compile_errors_test.py SOURCE_DIRECTORY COMPILER...
 """
@@ -217,7 +217,8 @@ class CompileErrors(unittest.TestCase):
 
     @unittest.skipUnless(NVCC, "no nvcc")
     def test_no_warnings_of_nvcc(self):
-        # Without -Wpedantic, which refuses the line directives of all that nvcc hands to g++. PTX that nobody will run is enough.
+        # Without -Wpedantic, which refuses the line directives of all that nvcc hands to g++. PTX that nobody will run
+        # is enough.
         quickly = ["-gencode", "arch=compute_90,code=compute_90", "-Xcicc", "-O0"]
         program = (pathlib.Path(SOURCE) / "test" / "jobs" / "operations_job.cu").read_text()
         self.assertEqual(nvcc_errors(program, *quickly, "-Xcompiler", "-Wall,-Wextra,-Wshadow"), [])

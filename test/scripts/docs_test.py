@@ -1,5 +1,6 @@
-"""README.md and docs/ are true: their programs compile and run, their excerpts are what the files say, their links and file names exist, and the labels
-and settings they name are in the sources. Usage: docs_test.py BUILD_FOLDER COMPILER..."""
+"""README.md and docs/ are true: their programs compile and run, their excerpts are what the files say, their links and
+file names exist, and the labels and settings they name are in the sources. Usage: docs_test.py BUILD_FOLDER
+COMPILER..."""
 
 import os
 import re
@@ -98,7 +99,8 @@ class DocsTest(unittest.TestCase):
                         self.fail(why)
 
     def test_kernels_of_other_libraries(self):
-        """Kernels see libgravel's threadIdx also in a library that is loaded for itself alone, as Python does with extensions."""
+        """Kernels see libgravel's threadIdx also in a library that is loaded for itself alone, as Python does with
+        extensions."""
         text = {name: text for _, name, text in programs()}["neighbour.cu"]
         load = "import ctypes, sys; sys.exit(ctypes.CDLL(sys.argv[1]).run())"
         for compiler in [COMPILER, *([[CLANG]] if CLANG else [])]:

@@ -1,4 +1,5 @@
-"""The programs of README.md and docs/: each ```cpp block whose first line is `// file: NAME.cu`. Usage: documents.py FOLDER, which writes them there."""
+"""The programs of README.md and docs/: each ```cpp block whose first line is `// file: NAME.cu`. Usage: documents.py
+FOLDER, which writes them there."""
 
 import re
 import sys
@@ -6,7 +7,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-# Flags of foreign programs. Gravel's headers are not system headers there, and Python extensions hide what they do not export.
+# Flags of foreign programs. Gravel's headers are not system headers there, and Python extensions hide what they do not
+# export.
 STRICT = ["-fvisibility=hidden", "-fvisibility-inlines-hidden", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror"]
 
 

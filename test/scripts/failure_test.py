@@ -48,8 +48,9 @@ class FailureTest(unittest.TestCase):
         self.assertNotRegex(job.text, "ERROR: AddressSanitizer|runtime error: ")
 
     def assert_failed(self, job, *causes, status=None, limit_s=LIMIT_S):
-        """The job ends in time, not well, with each of the causes (regular expressions) on stderr, and leaves nothing. If the test has hurt the job,
-        the time counts from now. Any other job must report in time after its begin, and end in time after its report."""
+        """The job ends in time, not well, with each of the causes (regular expressions) on stderr, and leaves nothing.
+        If the test has hurt the job, the time counts from now. Any other job must report in time after its begin, and
+        end in time after its report."""
         if not job.was_hurt:
             self.assertTrue(job.says(self.n, limit_s, *causes), f"neither says {causes} nor ends, {limit_s} s after it began, {START_S} s after its start; "
                             f"begun: {job.out.count(b'begun')}; stderr:\n{job.text}")
@@ -623,8 +624,8 @@ class WrongArguments(FailureTest):
                 for _ in range(5):
                     job = self.start(fault, launcher="mpirun")
                     ended, left = job.end(START_S)
-                    # Now and then Open MPI's own process crashes in PMIx when a PE ends so, and leaves its files behind, and with
-                    # them the folder that Gravel had in its folder.
+                    # Now and then Open MPI's own process crashes in PMIx when a PE ends so, and leaves its files
+                    # behind, and with them the folder that Gravel had in its folder.
                     if ended is not None and not left and not job.leftovers():
                         break
                 self.assert_failed(job, cause)
@@ -744,8 +745,9 @@ class Surroundings(FailureTest):
         self.assert_fine(self.start("many", "--messages", 10000, limits={resource.RLIMIT_MEMLOCK: 65536}))
 
     def test_idle_job_sleeps(self):
-        """Wake-ups are counted, not processor time, which a busy machine stretches: who polls (the receiver of each PE, the
-        planes of each aggregator, one for eight processors) looks a hundred times a second at most, and nobody spins."""
+        """Wake-ups are counted, not processor time, which a busy machine stretches: who polls (the receiver of each PE,
+        the planes of each aggregator, one for eight processors) looks a hundred times a second at most, and nobody
+        spins."""
         job = self.start("idle")
         self.assertEqual(len(job.ready(self.n)), self.n, job.text)
 
@@ -763,7 +765,8 @@ class Surroundings(FailureTest):
             return found
 
         def window():
-            """(wake-ups a second over four seconds, names of the threads that never slept, those that woke most, number of planes)"""
+            """(wake-ups a second over four seconds, names of the threads that never slept, those that woke most, number
+            of planes)"""
             begin, first = time.monotonic(), look()
             running = {path for path, (_, runs) in first.items() if runs}
             for _ in range(20):
@@ -829,8 +832,8 @@ class OtherUsers(FailureTest):
                               capture_output=True, text=True)
 
     def test_is_not_heard_at_the_socket(self):
-        """Of node 0, to which anybody may connect until all PEs have: so PE 1 is stopped before it has. It may be too quick for us, and
-        the name is gone, at the latest when the others have come: then another job."""
+        """Of node 0, to which anybody may connect until all PEs have: so PE 1 is stopped before it has. It may be too
+        quick for us, and the name is gone, at the latest when the others have come: then another job."""
         if os.geteuid() != 0 or not shutil.which("setpriv"):
             self.skipTest("needs root, to be another user")
 

@@ -1,5 +1,5 @@
-"""Files that programs read, for every program that reads such files: what is refused, with which words, and how a file's vertices are named in
-options, messages and tables. Usage: input_files_test.py UCX_RUN PROGRAM..."""
+"""Files that programs read, for every program that reads such files: what is refused, with which words, and how a
+file's vertices are named in options, messages and tables. Usage: input_files_test.py UCX_RUN PROGRAM..."""
 
 import csv
 import gzip

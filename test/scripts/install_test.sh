@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs Gravel, moves it, and uses it as strangers do: each umbrella header, every program of README.md and docs/, through gravel-c++, pkg-config
-# and CMake.
+# Installs Gravel, moves it, and uses it as strangers do: each umbrella header, every program of README.md and docs/,
+# through gravel-c++, pkg-config and CMake.
 #   install_test.sh MESON BUILD_DIRECTORY COMPILER [NVCC]
 # COMPILER: the C++ compiler that Gravel was built with. NVCC: "" or the program; then a program is also built for CUDA.
 set -euo pipefail

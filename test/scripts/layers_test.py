@@ -1,5 +1,5 @@
-"""The layers of the source tree: what files of each folder may include, that what installed headers include is installed, and that
-tests see Catch2 through test/support/catch.hpp alone. Usage: layers_test.py"""
+"""The layers of the source tree: what files of each folder may include, that what installed headers include is
+installed, and that tests see Catch2 through test/support/catch.hpp alone. Usage: layers_test.py"""
 
 import re
 import sys
@@ -89,7 +89,8 @@ def not_installed(headers, text_of):
 
 
 def catch_names(name, text):
-    """Names that Catch2 2 and 3 do not share: those of its namespace, its headers, its settings. Macros are the same in both."""
+    """Names that Catch2 2 and 3 do not share: those of its namespace, its headers, its settings. Macros are the same in
+    both."""
     if name in ("test/support/catch.hpp", "test/support/main.cpp"):
         return
     for number, line in enumerate(text.splitlines(), 1):
@@ -98,7 +99,8 @@ def catch_names(name, text):
 
 
 def hidden_variables(name, text):
-    """Variables of an installed header that each program compiled with -fvisibility=hidden would have for itself, beside those of libgravel."""
+    """Variables of an installed header that each program compiled with -fvisibility=hidden would have for itself,
+    beside those of libgravel."""
     for number, line in enumerate(text.splitlines(), 1):
         if re.match(r"\s*(inline|static|constinit|thread_local|extern)\b[^()]*(=|;|\{[^()]*\};)", line) and not re.search(r"\bconst(expr|eval)?\b|^\s*static_assert", line):
             yield f"{name}:{number}: a variable that programs and libgravel share begins with GRAVEL_API"

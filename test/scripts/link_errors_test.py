@@ -1,5 +1,6 @@
-"""A wrong call of a kernel on a link ends the job with a message that names the call and both ends. So does the death of a PE that others wait for, and
-an exception that passes an open link. A wait without end is reported. Usage: link_errors_test.py UCX_RUN LINK_JOB"""
+"""A wrong call of a kernel on a link ends the job with a message that names the call and both ends. So does the death
+of a PE that others wait for, and an exception that passes an open link. A wait without end is reported. Usage:
+link_errors_test.py UCX_RUN LINK_JOB"""
 import os
 import re
 import subprocess

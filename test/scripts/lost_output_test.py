@@ -1,5 +1,5 @@
-"""Programs whose output cannot be written: a message with the file and the reason, a status other than 0, and the old file as it was.
-Usage: lost_output_test.py UCX_RUN GRAVEL_INFO PROGRAM..."""
+"""Programs whose output cannot be written: a message with the file and the reason, a status other than 0, and the old
+file as it was. Usage: lost_output_test.py UCX_RUN GRAVEL_INFO PROGRAM..."""
 
 import os
 import subprocess

@@ -1,5 +1,6 @@
-"""The networking models (docs/measurements/applications.md): what goes over the network in each, by the statistics of gups; what they refuse; and the count of
-their lines. And what gups says of a wrong result. Usage: models_test.py GUPS UCX_RUN"""
+"""The networking models (docs/measurements/applications.md): what goes over the network in each, by the statistics of
+gups; what they refuse; and the count of their lines. And what gups says of a wrong result. Usage: models_test.py GUPS
+UCX_RUN"""
 
 import importlib.machinery
 import importlib.util
@@ -46,7 +47,8 @@ class ModelsTest(unittest.TestCase):
         self.assertLess(gathered["packets"], lists["packets"])
 
     def test_queues(self):
-        """A queue of 4096 bytes has room for (4096 - 64) / 4 increments. In each round of launches a message for each other PE."""
+        """A queue of 4096 bytes has room for (4096 - 64) / 4 increments. In each round of launches a message for each
+        other PE."""
         rounds = -(-UPDATES // 1008)
         for model in ("coprocessor", "coprocessor-buffered"):
             report = statistics(model, "--model-queue", "4096")
@@ -74,7 +76,8 @@ class ModelsTest(unittest.TestCase):
                 self.assertIn(said, done.stderr)
 
     def test_lines(self):
-        """The script counts all applications, and docs/measurements/applications.md has what it says, but for small changes since."""
+        """The script counts all applications, and docs/measurements/applications.md has what it says, but for small
+        changes since."""
         done = subprocess.run([ROOT / "bench/rivals/model_lines"], capture_output=True, text=True, check=True)
         said = re.findall(r"^\|[^|]*\| (?:host|device|all) \| (\d+) \| (\d+) \| (\d+) \|$", done.stdout, re.M)
         written = re.findall(r"^\|[^|]*\| (?:host|device|all) \| (\d+) \| (\d+) \| (\d+) \|$", (ROOT / "docs" / "measurements" / "applications.md").read_text(), re.M)

@@ -1,13 +1,16 @@
 """The numbers that the documents show are those of the result files.
 
-README.md: each measured number is a link to a result file and a key in it, and the file says the same number. So do such links in docs/.
+README.md: each measured number is a link to a result file and a key in it, and the file says the same number. So do
+such links in docs/.
 
     [58.8 G/s](bench/results/FILE.json#nvshmem_32_mib/rows/work=remote/gravel_million_per_s)
 
-A blank in the path is written %20. The part behind `#` is a path: names of members, and `name=value` for the element of a list. The number is compared
-in the unit of the link's text, to its last digit; the last name of the path says the unit in the file.
+A blank in the path is written %20. The part behind `#` is a path: names of members, and `name=value` for the element of
+a list. The number is compared in the unit of the link's text, to its last digit; the last name of the path says the
+unit in the file.
 
-docs/: a table below a paragraph that links to bench/results/FILE.json#tables/NAME has the cells of that table in the file.
+docs/: a table below a paragraph that links to bench/results/FILE.json#tables/NAME has the cells of that table in the
+file.
 
 bench/results: each file is named by a document, each named one exists, and each says machine, date, commit and command.
 Usage: numbers_test.py [FOLDER]"""

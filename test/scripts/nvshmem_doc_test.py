@@ -1,5 +1,6 @@
-"""docs/nvshmem.md names every call of NVSHMEM: those of test/data/nvshmem_calls.txt (families: T is a type, N a size, OP an operation,
-SCOPE block, warp or warpgroup), each in one row, which says what stands for it or why nothing does; and what stands for it exists."""
+"""docs/nvshmem.md names every call of NVSHMEM: those of test/data/nvshmem_calls.txt (families: T is a type, N a size,
+OP an operation, SCOPE block, warp or warpgroup), each in one row, which says what stands for it or why nothing does;
+and what stands for it exists."""
 import re
 import unittest
 from pathlib import Path

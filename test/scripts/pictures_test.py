@@ -1,4 +1,5 @@
-"""The tables of --dump against what can be computed from them here, and tools/pictures on them. Usage: pictures_test.py BUILD_FOLDER"""
+"""The tables of --dump against what can be computed from them here, and tools/pictures on them. Usage: pictures_test.py
+BUILD_FOLDER"""
 
 import csv
 import heapq

@@ -1,5 +1,6 @@
-"""Calls of whole blocks, warps and grids: each that lacks threads, or in which threads differ, ends the job with a sentence that names the call, says who is
-missing, and what to write; legal ones end well, also under seeded schedules. Usage: scope_test.py UCX_RUN SCOPE_JOB"""
+"""Calls of whole blocks, warps and grids: each that lacks threads, or in which threads differ, ends the job with a
+sentence that names the call, says who is missing, and what to write; legal ones end well, also under seeded schedules.
+Usage: scope_test.py UCX_RUN SCOPE_JOB"""
 import os
 import re
 import subprocess

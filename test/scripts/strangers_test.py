@@ -1,5 +1,5 @@
-"""A process that does not belong to a job cannot join it: no process of the job listens on a network, and a stranger that finds the port of the rendezvous is
-refused.
+"""A process that does not belong to a job cannot join it: no process of the job listens on a network, and a stranger
+that finds the port of the rendezvous is refused.
 
 Run by Meson with UCX_RUN, FAILURE_JOB and BOOTSTRAP_PROBE in the environment.
 """
@@ -62,7 +62,8 @@ class Strangers(unittest.TestCase):
         self.end(job, 143)
 
     def test_cannot_join(self):
-        """While PE 1 is still awaited, hence the port is open; by the right name or a guessed one, in place of a PE that is there or not."""
+        """While PE 1 is still awaited, hence the port is open; by the right name or a guessed one, in place of a PE
+        that is there or not."""
         folder = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, folder)
         script = f"[ $PMIX_RANK = 0 ] || while [ ! -e {folder}/go ]; do sleep 0.05; done; exec {PROBE} exchange 0 10"

@@ -1,5 +1,5 @@
-"""A mistake of a sender of tasks ends the job with a message that names it; so does the death of a PE on which a task runs. Usage:
-task_errors_test.py UCX_RUN TASK_JOB"""
+"""A mistake of a sender of tasks ends the job with a message that names it; so does the death of a PE on which a task
+runs. Usage: task_errors_test.py UCX_RUN TASK_JOB"""
 import os
 import subprocess
 import sys

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# One job on two hosts: network namespaces, joined by a virtual cable, each with its own host name, processes and System V
-# memory, so that nothing but TCP leads from one to the other. Needs root; where that is not allowed the test is skipped.
+# One job on two hosts: network namespaces, joined by a virtual cable, each with its own host name, processes and System
+# V memory, so that nothing but TCP leads from one to the other. Needs root; where that is not allowed the test is
+# skipped.
 #   two_hosts_test.sh MPIRUN OPERATIONS_JOB GUPS FAILURE_JOB
 set -euo pipefail
 mpirun=$1 operations_job=$2 gups=$3 failure_job=$4
@@ -90,8 +91,9 @@ in_host() { ip netns pids "$1" | while read -r pid; do [ "$(cat /proc/$pid/comm)
 processes() { for space in $a $b; do in_host $space gravel-aggregat; in_host $space failure_job-cpu; done; }
 end_all() { for space in $a $b; do ip netns pids $space | xargs -r kill -9 2>/dev/null || true; done; }
 
-# fails FAULT CAUSE COMMAND...: what the command does to a job (failure_job's traffic, stream or idle) ends all its processes, with the
-# cause on stderr. (The launcher's daemons have their own ideas of when a host is lost; here they are ended behind each job.)
+# fails FAULT CAUSE COMMAND...: what the command does to a job (failure_job's traffic, stream or idle) ends all its
+# processes, with the cause on stderr. (The launcher's daemons have their own ideas of when a host is lost; here they
+# are ended behind each job.)
 fails() {
   local fault=$1 cause=$2
   shift 2
@@ -122,8 +124,8 @@ mend_cable() { ip -n $a link set eth0 up && sleep 1; }
 fails traffic "aggregator of node 1 .* was killed by signal 9|lost the aggregator of node 1" kill_aggregator
 # (The launcher decides which PEs are on that host.)
 fails traffic "PE [0-3] .*ended without gravel_finalize|exited on signal 9" kill_pe
-# TCP tries for minutes to send what is in flight; the watchdog is faster. In `traffic` the cut may fall into a barrier, when nothing is in
-# flight but the barrier itself: then it is the pulses that stay away, as in `idle`.
+# TCP tries for minutes to send what is in flight; the watchdog is faster. In `traffic` the cut may fall into a barrier,
+# when nothing is in flight but the barrier itself: then it is the pulses that stay away, as in `idle`.
 fails stream "no progress for 3 s" cut_cable
 mend_cable
 fails traffic "no progress for 3 s|nothing has come from node [01] for 6 s" cut_cable

@@ -30,9 +30,9 @@ def read(path):
 
 
 def shared_state():
-    """Leftovers that a job might leave outside its own TMPDIR: files, and System V segments to which no process is attached. UCX makes
-    one of 4 KiB for some microseconds when a process begins, to try its memory hooks; who is killed then leaves it
-    (docs/failure.md)."""
+    """Leftovers that a job might leave outside its own TMPDIR: files, and System V segments to which no process is
+    attached. UCX makes one of 4 KiB for some microseconds when a process begins, to try its memory hooks; who is killed
+    then leaves it (docs/failure.md)."""
     found = {f"{d}/{name}" for d in ("/tmp", "/dev/shm") for name in os.listdir(d) if OURS.search(name) and "-test-" not in name}  # tests make some
     rows = [line.split() for line in read("/proc/sysvipc/shm").decode().splitlines()]
     return found | {"shmid " + row[1] for row in rows[1:] if row[6] == "0" and row[3] != "4096"}
@@ -131,8 +131,9 @@ class Job:
         self.was_hurt = True
 
     def says(self, n, limit_s, *causes):
-        """Of a job that does something wrong by itself, and says "begun" n times before: waits until all causes (regular expressions) are on
-        stderr, or it has ended. False: it has done neither, START_S after its start or limit_s after it had begun."""
+        """Of a job that does something wrong by itself, and says "begun" n times before: waits until all causes
+        (regular expressions) are on stderr, or it has ended. False: it has done neither, START_S after its start or
+        limit_s after it had begun."""
         until = time.monotonic() + START_S
         begun = False
         while self.process.poll() is None and not all(re.search(cause, self.text) for cause in causes):
@@ -163,7 +164,8 @@ class Job:
         return status, left
 
     def leftovers(self):
-        """Files that were not there before, and are there at each check. Files of other jobs on this machine come and go."""
+        """Files that were not there before, and are there at each check. Files of other jobs on this machine come and
+        go."""
         left = shared_state() - self.before
         def is_gone():
             left.intersection_update({path for path in shared_state() if not belongs_to_another_job(path)})

@@ -1,9 +1,8 @@
 """Code, comments, messages and documents use the glossary's words, and none of those that it has replaced.
 
-docs/glossary.md: the last column of each table has the words that a term replaced. FORMS says how each of them is written. All files
-are searched, identifiers too (`may_look` is found by its parts). Each refused word is reported with its file, its line and the
-term to use instead. ALLOWED lists uses that the glossary does not mean.
-Usage: words_test.py"""
+docs/glossary.md: the last column of each table has the words that a term replaced. FORMS says how each of them is
+written. All files are searched, also the parts of identifiers. Each refused word is reported with its file, its line
+and the term to use instead. ALLOWED lists uses that the glossary does not mean. Usage: words_test.py"""
 
 import re
 import subprocess
@@ -11,15 +10,15 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-SEARCHED = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "meson.build", "cmake", "lib", "device", "host", "transport", "test",
-            "examples", "bench", "tools", "docs")
+SEARCHED = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "meson.build", "cmake", "lib", "device", "host",
+            "transport", "test", "examples", "bench", "tools", "docs")
 # The glossary itself, this file, results as they were recorded, and data.
 LEFT_OUT = ("docs/glossary.md", "test/scripts/words_test.py", "bench/results/", "test/data/")
 # Folders and files that still have refused words.
 NOT_CLEAN = ("examples/", "docs/applications.md", "bench/rivals/")
 
-# Each word of the glossary's last column -> how it is written: a regular expression, in which a blank is a space, a line break or an
-# underscore. None: the word is right elsewhere, so no search can decide it.
+# Each word of the glossary's last column -> how it is written: a regular expression, in which a blank is a space, a
+# line break or an underscore. None: the word is right elsewhere, so no search can decide it.
 FORMS = {
     "segment": None,
     "letter": r"letters?",
@@ -62,9 +61,11 @@ FORMS = {
     "go on": r"go_on",
 }
 # In these files letters are those of DNA, of an alphabet, or of constraints of assembly.
-ALPHABETS = (r"lib/reads/.*|lib/gravel/reads\.hpp|lib/graph/cage\.cpp|lib/base/(closest_name|atomic_ptx)\.hpp|lib/base/settings\.cpp|device/in_place\.cuh|host/info/report\.cpp|"
-             r"examples/(applications/)?(mer|contigs|kmer)\w*[./].*|bench/rivals/.*mer.*|test/unit/reads_test\.cpp|test/fuzz/reader_fuzz\.cpp|"
-             r"test/scripts/(applications|input_files|real_reads)_test\.py|tools/real_reads|docs/applications\.md")
+ALPHABETS = (r"lib/reads/.*|lib/gravel/reads\.hpp|lib/graph/cage\.cpp|lib/base/(closest_name|atomic_ptx)\.hpp|"
+             r"lib/base/settings\.cpp|device/in_place\.cuh|host/info/report\.cpp|docs/applications\.md|"
+             r"examples/(applications/)?(mer|contigs|kmer)\w*[./].*|bench/rivals/.*mer.*|tools/real_reads|"
+             r"test/unit/reads_test\.cpp|test/fuzz/reader_fuzz\.cpp|"
+             r"test/scripts/(applications|input_files|real_reads)_test\.py")
 # (files, text): uses that the glossary does not mean. A word inside such a text is not refused.
 ALLOWED = (
     (ALPHABETS, r"letters?"),
@@ -82,7 +83,7 @@ ALLOWED = (
 
 
 def pattern_of(form):
-    """The form in a text: not inside a longer word; underscores part words, and a phrase may go on in the next line of a comment."""
+    """Finds the form outside of longer words. Underscores part words; a phrase may go on in the next comment line."""
     gap = r"(?:_|[ ]|[ ]*\n[ \t/#*]*)"
     return re.compile(rf"(?<![A-Za-z])(?:{form.replace(' ', gap)})(?![A-Za-z])", re.I)
 
@@ -98,25 +99,32 @@ def replaced_words(glossary):
 
 GLOSSARY = (ROOT / "docs" / "glossary.md").read_text()
 TERMS = [(FORMS[word], term) for word, term in dict(replaced_words(GLOSSARY)).items() if FORMS.get(word)]
-SEARCH = pattern_of("|".join(f"({form.replace('(', '(?:')})" for form, _ in TERMS))  # one search: a group for each form
+# One search for all, with a group for each form.
+SEARCH = pattern_of("|".join(f"({form.replace('(', '(?:')})" for form, _ in TERMS))
 EXCEPTIONS = [(re.compile(files), pattern_of(text)) for files, text in ALLOWED]
 
 
 def refused_words(name, text):
     """A line for each refused word in the text of a file."""
-    allowed = [found.span() for files, text_of in EXCEPTIONS if files.fullmatch(name) for found in text_of.finditer(text)]
+    exceptions = [text_of for files, text_of in EXCEPTIONS if files.fullmatch(name)]
+    allowed = [found.span() for text_of in exceptions for found in text_of.finditer(text)]
     for found in SEARCH.finditer(text):
         if not any(begin <= found.start() and found.end() <= end for begin, end in allowed):
             line = text.count("\n", 0, found.start()) + 1
-            yield f"{name}:{line}: '{' '.join(found[0].split())}': the glossary's word is '{TERMS[found.lastindex - 1][1]}'"
+            word, (_, term) = " ".join(found[0].split()), TERMS[found.lastindex - 1]
+            yield f"{name}:{line}: '{word}': the glossary's word is '{term}'"
 
 
 def searched_files():
-    """All of them that are text: those that git knows or would add; without git all but those of builds."""
-    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "--", *SEARCHED], cwd=ROOT, capture_output=True, text=True, check=False).stdout
-    names = listed.splitlines() or [str(path.relative_to(ROOT)) for start in SEARCHED for path in (ROOT / start, *(ROOT / start).rglob("*"))]
+    """(name, text) of each text file that git knows or would add; without git of each below SEARCHED."""
+    command = ["git", "ls-files", "-co", "--exclude-standard", "--", *SEARCHED]
+    names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.splitlines()
+    if not names:
+        paths = [path for start in SEARCHED for path in (ROOT / start, *(ROOT / start).rglob("*"))]
+        names = [str(path.relative_to(ROOT)) for path in paths]
     for name in names:
-        if (ROOT / name).is_file() and not name.startswith(LEFT_OUT) and Path(name).suffix not in (".png", ".gz", ".pyc", ".svg"):
+        is_text = Path(name).suffix not in (".png", ".gz", ".pyc", ".svg")
+        if is_text and (ROOT / name).is_file() and not name.startswith(LEFT_OUT):
             yield name, (ROOT / name).read_text(errors="replace")
 
 
@@ -124,7 +132,8 @@ class WordsTest(unittest.TestCase):
     def test_words(self):
         files = dict(searched_files())
         self.assertGreater(len(files), 400)
-        faults = [fault for name, text in files.items() if not name.startswith(NOT_CLEAN) for fault in refused_words(name, text)]
+        clean = {name: text for name, text in files.items() if not name.startswith(NOT_CLEAN)}
+        faults = [fault for name, text in clean.items() for fault in refused_words(name, text)]
         if faults:
             self.fail(f"{len(faults)} words that the glossary has replaced:\n" + "\n".join(faults))
 

@@ -1,5 +1,5 @@
-"""A program of examples/worklists on small inputs: shapes of jobs, executions, seeds, routes; what it counts; what it says about bad input.
-Usage: worklists_test.py NAME PROGRAM UCX_RUN"""
+"""A program of examples/worklists on small inputs: shapes of jobs, executions, seeds, routes; what it counts; what it
+says about bad input. Usage: worklists_test.py NAME PROGRAM UCX_RUN"""
 
 import contextlib
 import json
@@ -22,8 +22,8 @@ DATA = Path(__file__).resolve().parents[1] / "data"
 SHAPES = [(1, 1), (2, 2), (3, 1), (4, 2)]  # PEs, nodes
 HAS_METIS = b"METIS_PartGraphKway" in Path(PROGRAM).read_bytes()
 
-# Runs that must end well, all compared with a serial run; the shapes go round. More PEs than vertices, one vertex, no edges, loops, edges of length 0,
-# vertices that nothing reaches, hubs are among them.
+# Runs that must end well, all compared with a serial run; the shapes go round. More PEs than vertices, one vertex, no
+# edges, loops, edges of length 0, vertices that nothing reaches, hubs are among them.
 GRAPHS = [
     "--rmat 8",
     "--rmat 9 --simple --division degrees",
@@ -141,7 +141,8 @@ class WorklistsTest(unittest.TestCase):
 
     @unittest.skipIf(NAME != "paths", "of paths")
     def test_delays(self):
-        """The end is found neither too early nor never while processes stand still for some time, again and again: PEs and the aggregators, which carry what is under way."""
+        """The end is found neither too early nor never while processes stand still for some time, again and again: PEs
+        and the aggregators, which carry what is under way."""
         chance = random.Random(7)
         for execution, repeat, variables in (("asynchronous", 4, {}), ("asynchronous", 4, {"GRAVEL_ROUTES": "peer"}), ("automatic", 60, {}), ("fused", 15, {})):
             with self.subTest(execution=execution, **variables):
@@ -184,7 +185,8 @@ class WorklistsTest(unittest.TestCase):
 
     @unittest.skipIf(NAME == "components", "has none")
     def test_one_kernel_for_the_rounds_of_all(self):
-        """Also with several PEs the number of kernels does not grow with the rounds, and the work is the same as by the hosts."""
+        """Also with several PEs the number of kernels does not grow with the rounds, and the work is the same as by the
+        hosts."""
         rounds, fused = (self.report_of(3, 2, f"{EXECUTIONS[NAME]} --execution {how}") for how in ("rounds", "fused"))
         self.assertGreater(rounds["kernels"], 3 * rounds["rounds"])
         self.assertGreater(fused["rounds"], 5)
