@@ -1,7 +1,8 @@
-// Channels and task graphs on one GPU (paper 002, figures 15, 17 and 18, table 5, recast): elements through one channel
-// by their layout and by who reserves; batches dispatched a second against kernels that the host launches; fib and
-// queens by the size of channels, their width, the levels in shared memory and the number of blocks, each beside the
-// version by hand. Every run is verified. bench/channels_figures makes the paper's figures of this and of the examples.
+// Channels and task graphs on one GPU: figures 15, 17 and 18 and table 5 of "Fine-grain Task Aggregation and
+// Coordination on GPUs" (ISCA 2014), recast. Elements through one channel, by their layout and by the scope that
+// reserves; batches dispatched a second, beside kernels that the host launches; fib and queens by the size of channels,
+// their width, the levels in shared memory and the number of blocks, each beside the version by hand. Every run is
+// verified. bench/channels_figures makes the paper's figures of this and of the examples.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

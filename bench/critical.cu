@@ -1,6 +1,6 @@
-// Critical sections within each GPU: service blocks, in all their ways, and their rivals (locks in global memory,
-// atomic operations), over numbers of keys and how unevenly they are called for; over words of a record and of a call;
-// and how long one call takes. Each run is compared with the same calls made by atomic operations, whose result does
+// Critical sections within each GPU: by service blocks, in place, and by rivals (locks in global memory, atomic
+// operations), over the number of keys and the skew of the calls; over words of a record and of a call; and the latency
+// of one call. Each run is compared with the same calls made by atomic operations, whose result does
 // not depend on the order.
 #include <algorithm>
 #include <chrono>

@@ -1,5 +1,5 @@
-// A problem whose records and calls have as many words as one likes: how the cost of a critical section grows with what
-// it touches, and with its message.
+// A problem whose records and calls have any number of words: it shows how the cost of a critical section grows with
+// its record and with its message.
 #pragma once
 #include "examples/critical/contest.hpp"
 

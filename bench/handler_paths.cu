@@ -1,6 +1,6 @@
 // Shortest paths by a handler that relaxes a vertex and sends on to its neighbours, in two forms: how many messages
-// handlers send a second. The graph is R-MAT with random weights. Nothing bounds what is under way but the memory that
-// Gravel has for it.
+// handlers send a second. The graph is R-MAT with random weights. Only the memory that Gravel has for messages bounds
+// the messages in flight.
 #include <chrono>
 #include <cstdio>
 #include <vector>

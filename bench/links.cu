@@ -1,6 +1,6 @@
 // Links. transfer: bytes from PE 0 to the last PE, by size of packets and number of buffers, by kernels of the host and
 // by kernels that drive the link, beside plain stores into that PE's memory and the copy engine (figure 2-1 of the
-// Groute paper, recast). allreduce: by a ring of links, beside that of lib/task and NCCL's.
+// Groute paper, recast). allreduce: by a ring of links, beside that of lib/allreduce and NCCL's.
 #include <algorithm>
 #include <chrono>
 #include <string>

@@ -1,7 +1,7 @@
 // From packet to packet: two processes, each with a worker and a link as an aggregator's plane has them
 // (host/aggregator/ucx_link.hpp). A packet goes as a put with its notice, or inside an active message; bandwidth with a
-// few packets in flight, and the half round trip of one. Every packet is stamped and checked; those of a
-// first round, not timed, are checked to the last byte.
+// few packets in flight, and the half round trip of one. Every packet is stamped and checked; the packets of
+// a first round, which is not timed, are checked to the last byte.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>

@@ -1,7 +1,6 @@
 // From producer to consumer: Gravel's queue (lib/base/queue.hpp) between host threads, by size of slots and
 // messages and by number of threads, beside an SPSC and an MPMC queue that move the same messages one by one
-// (figure 8 of the paper). Every message is read where it arrives, and what was read is compared with what
-// was sent.
+// (figure 8 of the paper). Every message is read where it arrives, and compared with the sent one.
 #include <sched.h>
 
 #include <atomic>

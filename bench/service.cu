@@ -1,5 +1,5 @@
-// Services within one GPU: how long a message is under way to its service block, and how many messages a second 1, 8
-// and 32 service blocks take from kernels that send to random keys. In the same run the limits: a flag that two blocks
+// Services within one GPU: how long a message takes to its service block, and how many messages a second 1, 8 and 32
+// service blocks take from kernels that send to random keys. In the same run the limits: a flag that two blocks
 // pass to and fro through the GPU's memory, and the same additions made by the senders themselves, with atomics.
 #include <algorithm>
 #include <chrono>

@@ -1,10 +1,10 @@
 // How long a task takes from its put to its first instruction, by the size of its payload and by the way in which it is
 // started: figures 7 and 8 of the paper (XTQ, SC16), recast. PE 0 puts a task at the last PE (at itself, if it is
-// alone); the task's first instruction answers with a put of a word. A block of its own at PE 0 sees the answer, as the
-// one that sends may still be in its put then; both read the GPU's clock (steps of 32 ns on an H100). What such a put
-// takes is measured in the same run, by two kernels that answer each other, and subtracted. The mediated way is that of
-// a host: a worker notifies a thread there, which launches a kernel. Every payload is checked, by the task: its words
-// are what the sender wrote for this very put.
+// alone); the task's first instruction answers with a put of a word. A second block at PE 0 waits for the answer, as
+// the sending block may still be in its put then; both read the GPU's clock (steps of 32 ns on an H100). The time of
+// the answer's put is measured in the same run, by two kernels that answer each other, and subtracted. In the mediated
+// way a worker notifies a thread of the host, which launches a kernel. The task checks every payload: its words are
+// those that the sender wrote for this put.
 #include <algorithm>
 #include <cstdio>
 #include <string>

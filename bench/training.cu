@@ -1,5 +1,5 @@
 // A step of data-parallel training over published lists of layers: each layer's backward computation, from last to
-// first, and beside it the sum over all PEs of the gradients that are there already; by gravel_reducer and by NCCL's
+// first, and at the same time the sum over all PEs of the finished gradients; by gravel_reducer and by NCCL's
 // allreduce. Figure 10 of "extended task queuing" (SC 2016), recast.
 //
 // The computation is a stand-in: multiply-adds in registers, as many as the layer's backward computation has, on all of

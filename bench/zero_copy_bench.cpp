@@ -1,7 +1,7 @@
 // From slots into the memory of another node (host/aggregator/outbound.hpp): packets of pieces that lie in slots are
 // gathered in staging memory and put as one, or each piece is put from where it lies. Both ends are links of one
-// thread, and what counts is its processor time: what an aggregator's threads do for these bytes at either end, however
-// many other things the machine does. GRAVEL_ZERO_COPY_SIZE should be where the two cross.
+// thread. Its processor time is measured: the work of an aggregator's threads for these bytes at both ends, independent
+// of other load of the machine. GRAVEL_ZERO_COPY_SIZE should be where the two cross.
 #include <sys/mman.h>
 #include <unistd.h>
 

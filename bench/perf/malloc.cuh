@@ -1,4 +1,4 @@
-// malloc_time: gravel_malloc, which zeroes, of memory that has been written before, by size. Each word is looked at.
+// malloc_time: gravel_malloc, which zeroes, of memory that has been written before, by size. Each word is checked.
 #pragma once
 #include "bench/perf/rate.cuh"
 

@@ -1,7 +1,6 @@
 // queue and destinations: the producer/consumer queue alone, from a kernel to threads of the host (figures 6 and 8 of
-// the paper). Each row is checked twice: an untimed run in which every message is looked at (it is one of those sent,
-// in a run for its own sink, and comes once), and the timed runs by what they can: count, sum of all words, counts of
-// the sinks.
+// the paper). Each row is checked twice. An untimed run checks every message: it was sent, it comes in a row for its
+// own sink, and it comes once. The timed runs check the count, the sum of all words, and the counts of the sinks.
 #pragma once
 #include "bench/perf/limits.cuh"
 #include "bench/perf/options.hpp"
