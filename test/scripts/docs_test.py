@@ -131,11 +131,12 @@ class DocsTest(unittest.TestCase):
                         self.assertIn(anchor, list(anchors(target)))
 
     def test_file_names(self):
-        top = "|".join((*SOURCES, "examples", "test", "tools"))
+        """`FOLDER/NAME`: there is such a file, or a folder. `bench/NAME` may also be the program of `bench/NAME.cu`."""
+        top = "|".join((*SOURCES, "bench", "examples", "test", "tools"))
         for page in PAGES:
             for name in re.findall(rf"`((?:{top})/[\w./*-]+)`", without_code(what_is_said(page))):
                 with self.subTest(page=page.name, name=name):
-                    self.assertTrue(list(ROOT.glob(name)), "no such file")
+                    self.assertTrue(list(ROOT.glob(name)) or (name.startswith("bench/") and list(ROOT.glob(name + ".*"))), "no such file")
 
     def test_names_in_files(self):
         """`FILE` (`NAME`): the name is in that file."""
