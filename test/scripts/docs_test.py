@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 sys.dont_write_bytecode = True
-from documents import PAGES, ROOT, STRICT, programs  # noqa: E402
+from documents import BEFORE, FROM, PAGES, ROOT, STRICT, programs  # noqa: E402
 
 BUILD = Path(sys.argv[1]).resolve()
 COMPILER = sys.argv[2:]
@@ -47,10 +47,20 @@ def fault_of(*commands, environment=None):
 
 
 def excerpts():
-    """(page, source file, text) of each ```cpp block whose first line is `// from: PATH`."""
+    """(page, file, text) of each block that begins with `// from: PATH` (C++) or `<!-- from: PATH -->` (Markdown)."""
     for page in PAGES:
-        for name, text in re.findall(r"^```cpp\n// from: (\S+)\n(.*?)^```", page.read_text(), re.M | re.S):
+        for name, text in re.findall(rf"^```(?:cpp|markdown)\n{FROM}(.*?)^```$", page.read_text(), re.M | re.S):
             yield page.name, name, text
+
+
+def old_excerpts():
+    """(page, commit, file, text) of each block that is marked `before`. Commit, file and text are empty if its first line
+    does not name them."""
+    for page in PAGES:
+        for block in BEFORE.findall(page.read_text()):
+            found = re.fullmatch(rf"```\w+ before\n{FROM}(.*)```", block, re.S)
+            commit, _, name = found[1].partition(":") if found else ("", "", "")
+            yield page.name, commit, name, found[2] if found else ""
 
 
 def without_code(text):
@@ -58,8 +68,8 @@ def without_code(text):
 
 
 def what_is_said(page):
-    """Without the last column of the glossary: names that are gone."""
-    text = page.read_text()
+    """Without names that are gone: the last column of the glossary, and quotations of old states."""
+    text = BEFORE.sub("", page.read_text())
     return re.sub(r"\|[^|\n]*\|$", "|", text, flags=re.M) if page.name == "glossary.md" else text
 
 
@@ -117,6 +127,18 @@ class DocsTest(unittest.TestCase):
         for page, name, text in excerpts():
             with self.subTest(page=page, file=name):
                 self.assertIn(text, (ROOT / name).read_text(), "no longer what the file says")
+
+    def test_old_excerpts(self):
+        """Skipped where the commit is not: in a copy without history."""
+        self.assertTrue(list(old_excerpts()))
+        for page, commit, name, text in old_excerpts():
+            with self.subTest(page=page, commit=commit, file=name):
+                self.assertTrue(name and text, "the block does not say which commit and which file it quotes")
+                if not shutil.which("git") or fault_of(["git", "-C", ROOT, "cat-file", "-e", commit])[0]:
+                    self.skipTest(f"no commit {commit} here")
+                fault, old = fault_of(["git", "-C", ROOT, "show", f"{commit}:{name}"])
+                self.assertFalse(fault)
+                self.assertIn(text, old, "not what the file said")
 
     def test_links(self):
         for page in PAGES:

@@ -7,6 +7,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# A fenced block whose first line ends with the word `before` quotes an old state of the tree: ```cpp before
+BEFORE = re.compile(r"^```\w+ before\n.*?^```$", re.M | re.S)
+# The line with which an excerpt begins: `// from: PATH` in C++, `<!-- from: PATH -->` in Markdown. For an old state the
+# path is COMMIT:PATH.
+FROM = r"(?://|<!--) from: (\S+)(?: -->)?\n"
 # Flags of foreign programs. Gravel's headers are not system headers there, and Python extensions hide what they do not
 # export.
 STRICT = ["-fvisibility=hidden", "-fvisibility-inlines-hidden", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror"]

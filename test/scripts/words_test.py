@@ -2,12 +2,17 @@
 
 docs/glossary.md: the last column of each table has the words that a term replaced. FORMS says how each of them is
 written. All files are searched, also the parts of identifiers. Each refused word is reported with its file, its line
-and the term to use instead. ALLOWED lists uses that the glossary does not mean. Usage: words_test.py"""
+and the term to use instead. ALLOWED lists uses that the glossary does not mean. In documents, blocks whose opening fence ends
+with the word `before` quote old states (docs/style.md) and are left out. Usage: words_test.py"""
 
 import re
 import subprocess
+import sys
 import unittest
 from pathlib import Path
+
+sys.dont_write_bytecode = True
+from documents import BEFORE  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 SEARCHED = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "meson.build", "cmake", "lib", "device",
@@ -108,6 +113,8 @@ def refused_words(name, text):
     """A line for each refused word in the text of a file."""
     exceptions = [text_of for files, text_of in EXCEPTIONS if files.fullmatch(name)]
     allowed = [found.span() for text_of in exceptions for found in text_of.finditer(text)]
+    if name.endswith(".md"):
+        allowed += [found.span() for found in BEFORE.finditer(text)]
     for found in SEARCH.finditer(text):
         if not any(begin <= found.start() and found.end() <= end for begin, end in allowed):
             line = text.count("\n", 0, found.start()) + 1
@@ -164,6 +171,18 @@ class WordsTest(unittest.TestCase):
                 ("bench/plot", "Colours that people can tell apart")):
             with self.subTest(text=text):
                 self.assertEqual(list(refused_words(name, text)), [])
+
+    def test_before(self):
+        """Blocks of documents that quote an old state may have refused words. Other blocks, text around them and sources may not."""
+        quoted = "```cpp before\n// from: 1234567:lib/a.hpp\n// Rings the bell.\n```\n"
+        for name, text, lines in (
+                ("docs/style.md", quoted, []),
+                ("docs/style.md", quoted + "\nA bell.\n\n" + quoted, [6]),
+                ("docs/style.md", quoted.replace(" before", ""), [3]),
+                ("docs/style.md", quoted + quoted.replace(" before", ""), [7]),
+                ("lib/some/file.hpp", quoted, [3])):
+            with self.subTest(name=name, text=text):
+                self.assertEqual([int(fault.split(":")[1]) for fault in refused_words(name, text)], lines)
 
 
 if __name__ == "__main__":
