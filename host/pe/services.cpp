@@ -28,7 +28,7 @@ void check(const service_description& d) {
   };
   if (d.name.empty() || d.name.size() > most_name)
     fail("service '{}': its name has {} characters; it may have 1 to {}", d.name, d.name.size(), most_name);
-  in("blocks", d.shape.blocks, 1, service_shape::most_blocks);
+  in("service blocks", d.shape.blocks, 1, service_shape::most_blocks);
   in("chunks", d.shape.chunks, 1, service_shape::most_chunks);
   if (!std::has_single_bit(d.shape.chunks))
     fail("service '{}': {} chunks is not a power of two", d.name, d.shape.chunks);

@@ -149,11 +149,11 @@ void check_closed_sections(uint64_t* cell) {
   bank first({.keys = 10, .blocks = 1});
   const auto stale = first.handle();
   first.close();
-  CHECK_THAT(gravel::detail::error_of([&] { first.handle(); }), contains_text("the service blocks of 'deposit'"));
-  CHECK_THAT(gravel::detail::error_of([&] { first.read(); }), contains_text("the service blocks of 'deposit'"));
+  CHECK_THAT(gravel::detail::error_of([&] { first.handle(); }), contains_text("the critical sections of 'deposit'"));
+  CHECK_THAT(gravel::detail::error_of([&] { first.read(); }), contains_text("the critical sections of 'deposit'"));
   bank second({.keys = 10, .blocks = 1});
   const auto fresh = second.handle();
-  const std::string why = "after the close() of the service blocks of 'deposit'";
+  const std::string why = "after the close() of the critical sections of 'deposit'";
   CHECK_THAT(error_in_kernel([&](const gravel_t&) { gravel_critical_call<deposit>(stale, 0u, 1); }),
              contains_text("gravel_critical_call was called") && contains_text(why));
   CHECK_THAT(error_in_kernel([&](const gravel_t&) {
