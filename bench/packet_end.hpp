@@ -49,9 +49,9 @@ class packet_end {
     synchronize();
   }
 
-  /// Seconds to send the packets; 0 at the other end. `look`: every byte is written and checked.
-  double stream(packet_way how, size_t bytes, uint64_t packets, bool look) {
-    begin(bytes, look);
+  /// Seconds to send the packets; 0 at the other end. `check`: every byte is written and checked.
+  double stream(packet_way how, size_t bytes, uint64_t packets, bool check) {
+    begin(bytes, check);
     const double start = seconds_now();
     if (first_) {
       for (uint64_t sequence = 0; sequence < packets; ++sequence) {
@@ -87,7 +87,7 @@ class packet_end {
   template <class F>
   void each_word(F&& code) const {
     const size_t words = bytes_ / sizeof(uint64_t);
-    if (!look_) {
+    if (!check_) {
       code(size_t{0});
       return code(words - 1);
     }
@@ -138,10 +138,10 @@ class packet_end {
     until([&] { return (got = recv(socket_, &word, 1, MSG_DONTWAIT)) >= 0; });
     if (got == 0) fail("the other process has ended");
   }
-  void begin(size_t bytes, bool look) {
+  void begin(size_t bytes, bool check) {
     synchronize();
     bytes_ = bytes;
-    look_ = look;
+    check_ = check;
     credits_ = false;
     freed_ = expected_ = 0;
     std::fill(landed_.begin(), landed_.end(), 0);
@@ -159,7 +159,7 @@ class packet_end {
   std::optional<ucx_link> link_;
 
   size_t bytes_ = 0;
-  bool look_ = false, credits_ = false;
+  bool check_ = false, credits_ = false;
   std::vector<uint64_t> landed_;  ///< by slot: sequence + 1 of what lies there
   uint64_t expected_ = 0;         ///< all packets below have arrived
   uint64_t freed_ = 0;            ///< all packets below have arrived at the other end

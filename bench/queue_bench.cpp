@@ -114,7 +114,7 @@ double gravel_seconds(const shape& s, uint32_t slot_bytes) {
   const auto consume = [&](uint32_t plane) {
     uint64_t sum = 0;
     slot_table table(sizes.max_rows);
-    for (queue_consumer taken(q, plane); taken.next() < total; taken.release()) {
+    for (queue_consumer taken(q, plane); taken.next() < total; taken.take_and_release()) {
       for (relax wait; !taken.arrived();) wait();
       if (!taken.read(taken.next(), {1, UNITS}, table)) fail("a corrupt slot arrived");
       const auto* from = reinterpret_cast<const message<UNITS>*>(taken.payload(taken.next()));

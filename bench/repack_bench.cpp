@@ -36,13 +36,13 @@ class far_node final : public remote_link {
 
   std::vector<plane_header> arrived;  ///< credits are deferred for these
   uint64_t messages = 0, sum = 0;
-  bool look = false;
+  bool check = false;
 
  private:
   void take(const packet_header* packet, const plane_header& header) {
     arrived.push_back(header);
     messages += packet->n_messages;
-    if (!look) return;
+    if (!check) return;
     const packet_fault fault =
         check_packet(packet, packet->bytes, {packet_size_, header.sequence, header.sink, n_sinks_});
     if (fault != packet_fault::fine) fail("a packet for sink {} has {}", header.sink, name_of(fault));
@@ -68,10 +68,10 @@ class repack_job {
         plane_(setup_, 0, {nullptr, &link_}, staging_.data(), nullptr),
         queue_(segment_.queue_of(static_cast<uint32_t>(queue_kind::kernel_block))) {
     fill_slots(destinations, sorted);
-    link_.look = true;
+    link_.check = true;
     run(1);
     if (link_.sum != sum_) fail("what is in the packets is not what was in the slots");
-    link_.look = false;
+    link_.check = false;
   }
 
   uint64_t ring_messages() const { return messages_; }
@@ -87,7 +87,7 @@ class repack_job {
       for (; tickets_ != end; ++tickets_) ring<>::publish(&queue_.slot(tickets_)->published, tickets_);
       while (load_acquire(&queue_.control->plane[0].consumed) != end) step();
     }
-    for (; !queue_.flushed(tickets_); step()) queue_.ask_flush(tickets_);  // packets that are not full
+    for (; !queue_.flushed(tickets_); step()) queue_.request_flush(tickets_);  // packets that are not full
     const double seconds = thread_seconds() - begin;
     if (link_.messages - before != rounds * messages_)
       fail("{} messages arrived of {}", link_.messages - before, rounds * messages_);

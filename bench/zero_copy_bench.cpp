@@ -45,9 +45,9 @@ class two_ends {
     for (size_t i = 0; i < slots_area_.size(); ++i) slots_area_.data()[i] = static_cast<char>(i * 2654435761u >> 13);
   }
 
-  /// GB a second of processor time. `look`: each byte that arrives is compared.
-  double run(size_t piece, bool copies, uint64_t packets, bool look) {
-    look_ = look;
+  /// GB a second of processor time. `check`: each byte that arrives is compared.
+  double run(size_t piece, bool copies, uint64_t packets, bool check) {
+    check_ = check;
     from_.assign(in_flight_, nullptr);
     arrived_ = 0;
     const double begin = thread_seconds();
@@ -87,7 +87,7 @@ class two_ends {
     plane_header header;
     std::memcpy(&header, raw.data(), sizeof(header));
     const uint64_t slot = header.sequence % in_flight_;
-    if (look_ && std::memcmp(landing_area_.data + slot * packet, from_[slot], packet) != 0)
+    if (check_ && std::memcmp(landing_area_.data + slot * packet, from_[slot], packet) != 0)
       fail("packet {} is damaged", header.sequence);
     ++arrived_;
   }
@@ -108,7 +108,7 @@ class two_ends {
   ucx_worker here_{context_}, there_{context_};
   ucx_endpoint back_{there_, here_.address(), "this end"};
   ucx_link link_{here_, there_.address(), {landing_.packed_key()}, "the other end", {&staging_, &slots_}};
-  bool look_ = false;
+  bool check_ = false;
   size_t at_ = 0;
   uint64_t arrived_ = 0;
   uint32_t puts_ = 0;  ///< of pieces, under way

@@ -39,7 +39,7 @@ GRAVEL_BOTH uint8_t begin_gets(const gravel_t& g, uint32_t n) {
   const uint64_t end = gets.claim(n);
   for (relax wait; !gets.may_send(end, g.n_cells); wait()) {
     // Gets that are under way may lie in packets that are not full yet.
-    g.direct.ask_flush(load_relaxed<scope::device>(&g.direct.state->tickets));
+    g.direct.request_flush(load_relaxed<scope::device>(&g.direct.state->tickets));
     update_gets(g);
   }
   const uint32_t parity = gets.count(n);
@@ -61,7 +61,7 @@ GRAVEL_BOTH_APART uint64_t fetch_remote(gravel_t g, op o, uint8_t type, uint64_t
   // Perhaps no other party flushes this queue. Without a flush the request leaves only when its packet is old enough.
   const uint64_t target = load_acquire<scope::device>(&g.direct.state->tickets);
   for (relax wait; load_acquire<scope::device>(&g.cells[cell].state) != reply_cell::answered; wait())  // [R1]
-    g.direct.ask_flush(target);
+    g.direct.request_flush(target);
   const uint64_t answer = load_relaxed<scope::device>(&g.cells[cell].value);
   store_release<scope::device>(&g.cells[cell].state, reply_cell::is_free);
   return answer;

@@ -119,7 +119,7 @@ GRAVEL_BOTH void gravel_flush(const gravel_t& g) {
   check_handle_everywhere(g, "gravel_flush");
   const uint64_t direct = load_relaxed<scope::device>(&g.direct.state->tickets);
   const uint64_t block = g.block.state ? load_relaxed<scope::device>(&g.block.state->tickets) : 0;
-  if (!block) return g.direct.ask_flush(direct);
+  if (!block) return g.direct.request_flush(direct);
   queue::flush_request of_direct(g.direct, direct), of_block(g.block, block);
   const auto either_requested = [&] {
     const bool direct_requested = of_direct.request();

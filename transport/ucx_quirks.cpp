@@ -66,9 +66,9 @@ std::optional<bool> sends_messages_over_tcp(const std::string& text) {
   return over_tcp;
 }
 
-bool seen_in(const std::string& text, std::optional<bool> (*look)(const std::string&), bool otherwise) {
+bool seen_in(const std::string& text, std::optional<bool> (*parse)(const std::string&), bool otherwise) {
   const bool known = knows_ucx(ucx_release());
-  const std::optional<bool> seen = known ? look(text) : std::nullopt;
+  const std::optional<bool> seen = known ? parse(text) : std::nullopt;
   static std::atomic<bool> said{false};
   if (!seen && !said.exchange(true))
     log_warning("UCX {} {}: Gravel cannot find out which transports it uses, and takes the safe way",

@@ -29,9 +29,9 @@ std::optional<bool> uses_shared_memory(const std::string& printed_context);
 /// for each lane, with the words "am" and so on for its uses. None: the text has another form.
 std::optional<bool> sends_messages_over_tcp(const std::string& printed_endpoint);
 
-/// The result of `look` on the text, or `otherwise` if this UCX is not known or the text has another form. Logs a
+/// The result of `parse` on the text, or `otherwise` if this UCX is not known or the text has another form. Logs a
 /// warning the first time.
-bool seen_in(const std::string& text, std::optional<bool> (*look)(const std::string&), bool otherwise);
+bool seen_in(const std::string& text, std::optional<bool> (*parse)(const std::string&), bool otherwise);
 
 /// While it exists, the next segment that UCX makes in this thread is the beginning of `file`, over which UCX writes
 /// zeros. The caller keeps the descriptor.

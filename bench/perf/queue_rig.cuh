@@ -143,7 +143,7 @@ inline void queue_rig::consume(uint32_t plane, const send_job& job, consume_mode
   const queue q = the_queue();
   std::unique_ptr<char[]> packets(mode == consume_mode::append ? new char[packet_bytes * destinations_] : nullptr);
   std::vector<uint32_t> filled(destinations_, 0);
-  for (queue_consumer slots(q, plane);; slots.release()) {
+  for (queue_consumer slots(q, plane);; slots.take_and_release()) {
     for (relax wait; !slots.arrived(); wait.briefly())
       if (slots.next() >= end_.load(std::memory_order_acquire)) return;
     take(q.slot(slots.next()), job, mode, totals, packets.get(), filled);

@@ -118,7 +118,7 @@ void block_runner::run_in_turn(uint64_t claimed) {
   if (!order_) return run_block(index);
   claimed_ = static_cast<uint32_t>(claimed);
   if (!order_->join(claimed_)) return;
-  const std::unique_ptr<baton, void (*)(baton*)> holding(order_, [](baton* b) { b->leave(in_launch->claimed_); });
+  const std::unique_ptr<baton, void (*)(baton*)> membership(order_, [](baton* b) { b->leave(in_launch->claimed_); });
   run_block(index);
 }
 

@@ -48,7 +48,7 @@ class helpers {
     return *all;
   }
 
-  void ask(job& j, unsigned count) {
+  void request(job& j, unsigned count) {
     std::lock_guard lock(mutex_);
     while (idle_ < waiting_.size() + count) {
       try {
@@ -162,7 +162,7 @@ void launch(dim3 grid, dim3 block, const launch_options& options, const std::fun
     block_runner::of_this_thread().run_share(state);
   } else {
     helpers::job job{state};
-    helpers::instance().ask(job, helping);
+    helpers::instance().request(job, helping);
     block_runner::of_this_thread().run_share(state);
     helpers::instance().finish(job);
   }

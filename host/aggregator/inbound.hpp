@@ -79,7 +79,7 @@ class inbound {
     ++freed_;
   }
   /// Somebody waits for the packets below `sequence`. Their messages are forwarded at once, now or when they arrive.
-  void ask_flush(uint64_t sequence) {
+  void request_flush(uint64_t sequence) {
     if (sequence > freed_ + ring_.packets)
       fail("node {} waits for packet {} for {}, which it may not have sent: {} are freed", source_node_, sequence,
            destination(), freed_);

@@ -75,7 +75,7 @@ bool plane::receive(const plane_header& header, std::span<const std::byte> data,
   if (header.word == plane_word::flush) {
     if (!in->is_transit())
       fail("node {} asks for a flush of packets for sink {}, which are not forwarded", node, header.sink);
-    in->ask_flush(header.sequence);
+    in->request_flush(header.sequence);
   } else if (header.word == plane_word::packet) in->on_packet(header.sequence, data);
   else in->on_notice(header.sequence, header.a);
   mark_busy(*in);
@@ -86,7 +86,7 @@ bool plane::take_from(plane_source& s, uint64_t now) {
   constexpr int most_slots_a_round = 16;  // so that every queue gets its turn and the clock is read
   bool moved = false;
   profile_range range;
-  s.give_back();
+  s.release_slots();
   for (int i = 0; i < most_slots_a_round; ++i) {
     if (!s.slots.arrived()) break;
     range.begin("take slots");
@@ -103,7 +103,7 @@ bool plane::take_from(plane_source& s, uint64_t now) {
     }
     ++stats_[stat::slots_taken];
     s.take();
-    s.give_back();
+    s.release_slots();
   }
   s.notice_flush_target();
   return moved;
@@ -205,7 +205,7 @@ bool plane::forward(inbound& in, uint64_t now) {
     // what other intermediate nodes do, two nodes could wait for each other.
     std::vector<position> until;
     for (uint32_t i = 0; i < packet->header.n_rows; ++i) until.push_back(routes_.to(packet->rows[i].sink).last());
-    if (packet->header.flush) in.ask_flush(packet->header.sequence + 1);
+    if (packet->header.flush) in.request_flush(packet->header.sequence + 1);
     in.forwarded(std::move(until));
     moved = true;
   }

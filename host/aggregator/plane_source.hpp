@@ -55,8 +55,8 @@ class plane_source {
   /// Number of puts under way from the current slot. The slot does not return to the producers before it is 0.
   uint32_t& puts() { return puts_[slots.next() & (q.shape.slots - 1)]; }
   /// Returns slots to the producers, in order, up to the first slot from which puts are under way.
-  void give_back() {
-    while (slots.held() != 0 && puts_[slots.first_held() & (q.shape.slots - 1)] == 0) slots.give_back();
+  void release_slots() {
+    while (slots.unreleased() != 0 && puts_[slots.first_unreleased() & (q.shape.slots - 1)] == 0) slots.release();
   }
 
   /// True if a row behind the current one leaves by another stream than `to`. Reads each slot only once as long as
@@ -111,8 +111,8 @@ class plane_source {
   std::string describe() const {
     const bool waiting = slots.arrived();
     if (!slots.taken() && !waiting && !flush_seen_) return {};
-    return fmt::format("  PE {} {}: {} slots taken, {} of them being sent, {}, flush asked below ticket {}\n", pe,
-                       name_of(static_cast<queue_kind>(kind)), slots.taken(), slots.held(),
+    return fmt::format("  PE {} {}: {} slots taken, {} of them being sent, {}, flush requested below ticket {}\n", pe,
+                       name_of(static_cast<queue_kind>(kind)), slots.taken(), slots.unreleased(),
                        waiting ? fmt::format("slot of ticket {} waits at row {}", slots.next(), row) : "none waits",
                        flush_seen_);
   }

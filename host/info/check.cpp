@@ -179,8 +179,8 @@ std::vector<problem> find_problems(const findings& f) {
 }
 
 std::string residency_of(const findings& f) {
-  if (f.partition == "hold")
-    return fmt::format("by residency leases (GRAVEL_PARTITION=hold); the driver has {}green contexts",
+  if (f.partition == "lease")
+    return fmt::format("by residency leases (GRAVEL_PARTITION=lease); the driver has {}green contexts",
                        f.gpus.green_contexts ? "" : "no ");
   const char* why = nullptr;
   if (!f.gpus.green_contexts) why = "the driver has no green contexts";

@@ -22,7 +22,7 @@ struct findings {
   std::vector<std::string> unknown_variables;
   std::string ipc_error;                     ///< why CUDA IPC does not work; "": it does, or there is no GPU
   std::string routes = "auto";               ///< GRAVEL_ROUTES
-  std::string partition = "hold";            ///< GRAVEL_PARTITION
+  std::string partition = "lease";           ///< GRAVEL_PARTITION
   std::string aggregator, aggregator_error;  ///< path; or why it was not found
   uint64_t registered = 0;                   ///< bytes that a node registers with UCX for each PE of another node
 };

@@ -46,12 +46,12 @@ std::string find_aggregator(const std::string& setting) {
     for (std::string folder; std::getline(folders, folder, ':');)
       if (!folder.empty()) candidates.push_back(fs::path(folder) / "gravel-aggregator");
   }
-  std::string looked;
+  std::string searched;
   for (const auto& candidate : candidates) {
     if (usable(candidate)) return candidate;
-    looked += "\n  " + candidate.string();
+    searched += "\n  " + candidate.string();
   }
-  fail("gravel-aggregator was not found; set GRAVEL_AGGREGATOR to its path. Looked for:{}", looked);
+  fail("gravel-aggregator was not found; set GRAVEL_AGGREGATOR to its path. Looked for:{}", searched);
 }
 
 pid_t spawn_aggregator(const std::string& path, int listener, uint32_t pes, uint32_t host_pes, uint32_t job_pes) {

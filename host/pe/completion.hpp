@@ -101,7 +101,7 @@ class completion {
     for (uint32_t kind = 0; kind < n_queue_kinds; ++kind) {
       tickets += states[kind].tickets;
       // Flushes, so that no packet waits for its age.
-      p_.segment.queue_of(kind).ask_flush(states[kind].tickets);
+      p_.segment.queue_of(kind).request_flush(states[kind].tickets);
     }
     return sample;
   }

@@ -70,7 +70,7 @@ class partition_cuda {
     return p;
   }
   /// Makes the multiprocessors of the part available again. destroy() may follow at any time.
-  void give_back(const part& p) {
+  void release(const part& p) {
     for (size_t i = 0; i < p.n; ++i) taken_[p.first + i] = false;
   }
   /// Waits for all kernels of the process on this GPU. Any thread. The part may be only a stream.
@@ -102,7 +102,7 @@ class partition_cuda {
   std::string open() { return "compiled with a CUDA toolkit before 12.5"; }
   bool is_open() const { return false; }
   part take(unsigned, int) { return {}; }
-  void give_back(const part&) {}
+  void release(const part&) {}
   void destroy(const part& p) const {
     if (p.stream) cudaStreamDestroy(p.stream);
   }

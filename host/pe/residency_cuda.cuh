@@ -25,7 +25,7 @@ class residency_cuda {
   /// `wanted`: GRAVEL_PARTITION. Call it once.
   void open(const std::string& wanted, bool under_mps, uint64_t quantum_us) {
     quantum_ns_ = quantum_us * 1000;
-    if (wanted == "hold") return;
+    if (wanted == "lease") return;
     const std::string why = under_mps ? "MPS has parts of its own" : partition_.open();
     if (!why.empty() && wanted == "green") fail_text(joined("GRAVEL_PARTITION=green: ", why));
   }
@@ -63,7 +63,7 @@ class residency_cuda {
   partition_cuda::part remove(const resident_kernel& kernel) {
     const auto mine = all_.extract(&kernel);
     if (mine.empty()) return {};
-    if (has_parts()) partition_.give_back(mine.mapped().part);
+    if (has_parts()) partition_.release(mine.mapped().part);
     return mine.mapped().part;
   }
   void destroy(const partition_cuda::part& left) { partition_.destroy(left); }

@@ -135,9 +135,9 @@ std::string runtime::describe() {
   for (uint32_t kind = 0; kind < n_queue_kinds; ++kind) {
     const queue q = segment_->queue_of(kind);
     if (states[kind].tickets == 0) continue;
-    text += fmt::format("{}: {} tickets, below {} known to be consumed, {} are; flushed below {} of {} asked\n",
+    text += fmt::format("{}: {} tickets, below {} known to be consumed, {} are; flushed below {} of {} requested\n",
                         name_of(static_cast<queue_kind>(kind)), states[kind].tickets, states[kind].consumed_below,
-                        q.read_consumed(), states[kind].flushed_below, states[kind].asked);
+                        q.read_consumed(), states[kind].flushed_below, states[kind].requested);
   }
   return text + services_.describe() + peers_->describe() + "\n" + device_->describe_receiver();
 }

@@ -73,7 +73,7 @@ class gravel_service {
  private:
   static_assert(gravel::detail::service_check<Service>::good);
   using context = gravel::detail::service_context<Service>;
-  static constexpr bool is_given = gravel::detail::polls_arrivals<Service>;
+  static constexpr bool takes_arrivals = gravel::detail::polls_arrivals<Service>;
   static context context_with(const Service& block) { return {{}, block}; }
   /// Describes the service. `mine` must exist until open_service is constructed, which copies it.
   static gravel::detail::service_description describe(const gravel_service_options& how, const context& mine) {
@@ -82,8 +82,8 @@ class gravel_service {
             gravel::detail::service_threads<Service>(),
             gravel::detail::handler_id<gravel_service_delivery<Service>>::value,
             reinterpret_cast<const void*>(&gravel::detail::serve<Service>),
-            is_given ? &mine : nullptr,
-            is_given ? sizeof(mine) : sizeof(gravel::detail::service_view)};
+            takes_arrivals ? &mine : nullptr,
+            takes_arrivals ? sizeof(mine) : sizeof(gravel::detail::service_view)};
   }
   std::unique_ptr<gravel::detail::open_service> core_;
   int exceptions_ = 0;

@@ -52,53 +52,53 @@ __device__ __forceinline__ uint64_t place(const T* at) {
   else if constexpr (S == scope::device) asm volatile(before ".gpu.global." after __VA_ARGS__); \
   else asm volatile(before ".sys.global." after __VA_ARGS__)
 
-#define GRAVEL_PTX_LOAD(name, instruction, word, type, letter)                                               \
-  template <scope S>                                                                                         \
-  __device__ __forceinline__ word name(const word* at) {                                                     \
-    word value;                                                                                              \
-    GRAVEL_PTX_IN_SCOPE(instruction, type " %0, [%1];", : "=" letter(value) : "l"(place<S>(at)) : "memory"); \
-    return value;                                                                                            \
+#define GRAVEL_PTX_LOAD(name, instruction, word, type, constraint)                                               \
+  template <scope S>                                                                                             \
+  __device__ __forceinline__ word name(const word* at) {                                                         \
+    word value;                                                                                                  \
+    GRAVEL_PTX_IN_SCOPE(instruction, type " %0, [%1];", : "=" constraint(value) : "l"(place<S>(at)) : "memory"); \
+    return value;                                                                                                \
   }
-#define GRAVEL_PTX_STORE(name, instruction, word, type, letter)                                           \
-  template <scope S>                                                                                      \
-  __device__ __forceinline__ void name(word* at, word value) {                                            \
-    GRAVEL_PTX_IN_SCOPE(instruction, type " [%0], %1;", : : "l"(place<S>(at)), letter(value) : "memory"); \
+#define GRAVEL_PTX_STORE(name, instruction, word, type, constraint)                                           \
+  template <scope S>                                                                                          \
+  __device__ __forceinline__ void name(word* at, word value) {                                                \
+    GRAVEL_PTX_IN_SCOPE(instruction, type " [%0], %1;", : : "l"(place<S>(at)), constraint(value) : "memory"); \
   }
-#define GRAVEL_PTX_UPDATE(name, instruction, word, type, letter) \
-  template <scope S>                                             \
-  __device__ __forceinline__ word name(word* at, word value) {   \
-    word old;                                                    \
-    GRAVEL_PTX_ATOMIC(instruction, type " %0, [%1], %2;",        \
-                      : "=" letter(old)                          \
-                      : "l"(place<S>(at)), letter(value)         \
-                      : "memory");                               \
-    return old;                                                  \
+#define GRAVEL_PTX_UPDATE(name, instruction, word, type, constraint) \
+  template <scope S>                                                 \
+  __device__ __forceinline__ word name(word* at, word value) {       \
+    word old;                                                        \
+    GRAVEL_PTX_ATOMIC(instruction, type " %0, [%1], %2;",            \
+                      : "=" constraint(old)                          \
+                      : "l"(place<S>(at)), constraint(value)         \
+                      : "memory");                                   \
+    return old;                                                      \
   }
-#define GRAVEL_PTX_SWAP(name, instruction, word, type, letter)                  \
-  template <scope S>                                                            \
-  __device__ __forceinline__ word name(word* at, word expected, word desired) { \
-    word old;                                                                   \
-    GRAVEL_PTX_ATOMIC(instruction, type " %0, [%1], %2, %3;",                   \
-                      : "=" letter(old)                                         \
-                      : "l"(place<S>(at)), letter(expected), letter(desired)    \
-                      : "memory");                                              \
-    return old;                                                                 \
+#define GRAVEL_PTX_SWAP(name, instruction, word, type, constraint)                   \
+  template <scope S>                                                                 \
+  __device__ __forceinline__ word name(word* at, word expected, word desired) {      \
+    word old;                                                                        \
+    GRAVEL_PTX_ATOMIC(instruction, type " %0, [%1], %2, %3;",                        \
+                      : "=" constraint(old)                                          \
+                      : "l"(place<S>(at)), constraint(expected), constraint(desired) \
+                      : "memory");                                                   \
+    return old;                                                                      \
   }
 
-#define GRAVEL_PTX_WORD(word, type, letter)                                      \
-  GRAVEL_PTX_LOAD(ptx_load_relaxed, "ld.relaxed", word, "b" type, letter)        \
-  GRAVEL_PTX_LOAD(ptx_load_acquire, "ld.acquire", word, "b" type, letter)        \
-  GRAVEL_PTX_STORE(ptx_store_relaxed, "st.relaxed", word, "b" type, letter)      \
-  GRAVEL_PTX_STORE(ptx_store_release, "st.release", word, "b" type, letter)      \
-  GRAVEL_PTX_UPDATE(ptx_add_relaxed, "atom.add.relaxed", word, "u" type, letter) \
-  GRAVEL_PTX_UPDATE(ptx_add_acquire, "atom.add.acquire", word, "u" type, letter) \
-  GRAVEL_PTX_UPDATE(ptx_add_release, "atom.add.release", word, "u" type, letter) \
-  GRAVEL_PTX_UPDATE(ptx_add_acq_rel, "atom.add.acq_rel", word, "u" type, letter) \
-  GRAVEL_PTX_UPDATE(ptx_max_relaxed, "atom.max.relaxed", word, "u" type, letter) \
-  GRAVEL_PTX_UPDATE(ptx_max_acq_rel, "atom.max.acq_rel", word, "u" type, letter) \
-  GRAVEL_PTX_SWAP(ptx_swap_relaxed, "atom.cas.relaxed", word, "b" type, letter)  \
-  GRAVEL_PTX_SWAP(ptx_swap_acquire, "atom.cas.acquire", word, "b" type, letter)  \
-  GRAVEL_PTX_SWAP(ptx_swap_acq_rel, "atom.cas.acq_rel", word, "b" type, letter)
+#define GRAVEL_PTX_WORD(word, type, constraint)                                      \
+  GRAVEL_PTX_LOAD(ptx_load_relaxed, "ld.relaxed", word, "b" type, constraint)        \
+  GRAVEL_PTX_LOAD(ptx_load_acquire, "ld.acquire", word, "b" type, constraint)        \
+  GRAVEL_PTX_STORE(ptx_store_relaxed, "st.relaxed", word, "b" type, constraint)      \
+  GRAVEL_PTX_STORE(ptx_store_release, "st.release", word, "b" type, constraint)      \
+  GRAVEL_PTX_UPDATE(ptx_add_relaxed, "atom.add.relaxed", word, "u" type, constraint) \
+  GRAVEL_PTX_UPDATE(ptx_add_acquire, "atom.add.acquire", word, "u" type, constraint) \
+  GRAVEL_PTX_UPDATE(ptx_add_release, "atom.add.release", word, "u" type, constraint) \
+  GRAVEL_PTX_UPDATE(ptx_add_acq_rel, "atom.add.acq_rel", word, "u" type, constraint) \
+  GRAVEL_PTX_UPDATE(ptx_max_relaxed, "atom.max.relaxed", word, "u" type, constraint) \
+  GRAVEL_PTX_UPDATE(ptx_max_acq_rel, "atom.max.acq_rel", word, "u" type, constraint) \
+  GRAVEL_PTX_SWAP(ptx_swap_relaxed, "atom.cas.relaxed", word, "b" type, constraint)  \
+  GRAVEL_PTX_SWAP(ptx_swap_acquire, "atom.cas.acquire", word, "b" type, constraint)  \
+  GRAVEL_PTX_SWAP(ptx_swap_acq_rel, "atom.cas.acq_rel", word, "b" type, constraint)
 GRAVEL_PTX_WORD(uint64_t, "64", "l")
 GRAVEL_PTX_WORD(uint32_t, "32", "r")
 // Narrow words are only read, by gravel_wait_until.

@@ -12,10 +12,10 @@ namespace gravel::detail {
 /// The number of characters that must be added, left out or replaced, or swapped with their neighbour, to turn `a` into
 /// `b`. Upper and lower case are equal, and so are '-' and '_'.
 inline size_t edit_distance(std::string_view a, std::string_view b) {
-  const auto letter = [](char c) {
+  const auto folded = [](char c) {
     return c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   };
-  const auto same = [&](size_t i, size_t j) { return letter(a[i - 1]) == letter(b[j - 1]); };
+  const auto same = [&](size_t i, size_t j) { return folded(a[i - 1]) == folded(b[j - 1]); };
   // Rows i - 2, i - 1 and i of the table of distances between the first i characters of a and the first j of b.
   std::vector<size_t> before(b.size() + 1), above(b.size() + 1), row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;

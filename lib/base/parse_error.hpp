@@ -18,7 +18,7 @@ inline std::string suggestion(const CLI::App& app) {
         for (const std::string& name : option->get_lnames()) options.push_back("--" + name);
   };
   add_options(app);
-  for (const CLI::App* given : app.get_subcommands()) add_options(*given);
+  for (const CLI::App* chosen : app.get_subcommands()) add_options(*chosen);
   for (const CLI::App* known : app.get_subcommands({})) commands.push_back(known->get_name());
   for (const std::string& argument : app.remaining(true)) {
     const bool is_option = argument.starts_with('-');

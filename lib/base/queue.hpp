@@ -86,7 +86,7 @@ struct queue_state {
   /// The time from which on a waiting lane may read the shared words, for all lanes that wait.
   alignas(64) uint64_t next_turn;
   alignas(64) uint64_t flushed_below;  ///< cached: every ticket below this is applied at its destination
-  uint64_t asked;                      ///< the highest flush target that was requested
+  uint64_t requested;                  ///< the highest flush target that was requested
 };
 
 /// The lowest ticket of plane `p` of `n` that it has not taken yet, if it has taken `consumed` slots.
@@ -142,12 +142,12 @@ struct queue {
   /// one. So lanes agree on the highest target in the producers' memory first, and each lane reads it again after its
   /// store.
   ///
-  /// Let M be the highest target ever requested, and A the lane that raised `asked` to it. Then `flush_target` ends as
-  /// M.
-  /// Proof: suppose that the last store were a lower value v, by a lane B. When B read `asked` again after that store,
-  /// it still found v, so A had not raised `asked` yet. But A stores M only after it has raised `asked`, so A's store
-  /// came after B's: B's store was not the last.
-  GRAVEL_BOTH void ask_flush(uint64_t target) const {
+  /// Let M be the highest target ever requested, and A the lane that raised `requested` to it. Then `flush_target` ends
+  /// as M.
+  /// Proof: suppose that the last store were a lower value v, by a lane B. When B read `requested` again after that
+  /// store, it still found v, so A had not raised `requested` yet. But A stores M only after it has raised `requested`,
+  /// so A's store came after B's: B's store was not the last.
+  GRAVEL_BOTH void request_flush(uint64_t target) const {
     if (!state) {
       if (load_relaxed(&control->flush_target_of_host) < target)
         raise_to<scope::system>(&control->flush_target_of_host, target);
@@ -163,7 +163,7 @@ struct queue {
   class flush_request {
    public:
     GRAVEL_BOTH flush_request(const queue& q, uint64_t target) : q_(q) {
-      if (load_relaxed<scope::device>(&q.state->asked) < target) highest_ = raise_to(&q.state->asked, target);
+      if (load_relaxed<scope::device>(&q.state->requested) < target) highest_ = raise_to(&q.state->requested, target);
     }
     /// Stores the target for the aggregator. If it returns true, a full fence and poll_again() must follow.
     GRAVEL_BOTH bool request() const {
@@ -173,7 +173,7 @@ struct queue {
     }
     GRAVEL_BOTH void poll_again() {
       if (highest_ == 0) return;
-      const uint64_t now = load_relaxed<scope::device>(&q_.state->asked);
+      const uint64_t now = load_relaxed<scope::device>(&q_.state->requested);
       highest_ = now == highest_ ? 0 : now;
     }
 
@@ -186,12 +186,12 @@ struct queue {
   GRAVEL_BOTH bool flushed(uint64_t target) const {
     if (!state) {
       if (read_flushed() >= target) return true;
-      ask_flush(target);
+      request_flush(target);
       return false;
     }
     if (load_acquire<scope::device>(&state->flushed_below) >= target) return true;
     return in_turn([&] {
-      ask_flush(target);
+      request_flush(target);
       return raise_to(&state->flushed_below, read_flushed()) >= target;
     });
   }
@@ -204,8 +204,8 @@ struct queue {
 
  private:
   template <class F>
-  GRAVEL_BOTH bool in_turn(F look) const {
-    return gravel::detail::in_turn(&state->next_turn, 500, look);
+  GRAVEL_BOTH bool in_turn(F poll) const {
+    return gravel::detail::in_turn(&state->next_turn, 500, poll);
   }
   GRAVEL_BOTH uint64_t read_flushed() const {
     const uint64_t below =

@@ -29,7 +29,7 @@ class queue_consumer {
  public:
   queue_consumer() = default;
   queue_consumer(const queue& q, uint32_t plane)
-      : q_(q), plane_(plane), taken_(load_relaxed(&q.control->plane[plane].consumed)), given_back_(taken_) {}
+      : q_(q), plane_(plane), taken_(load_relaxed(&q.control->plane[plane].consumed)), released_(taken_) {}
 
   /// The number of slots that this plane has taken.
   uint64_t taken() const { return taken_; }
@@ -63,20 +63,20 @@ class queue_consumer {
   }
   /// The messages of a slot that has arrived, where the producer wrote them.
   const unit* payload(uint64_t ticket) const { return q_.payload(q_.slot(ticket)); }
-  /// Takes the next ticket. The slot keeps its contents until give_back().
+  /// Takes the next ticket. The slot keeps its contents until release().
   void take() {
     ++taken_;
     fetch_ahead();
   }
-  /// The number of slots that were taken and not freed; the ticket of the first of them, or next() if there are none.
-  uint64_t held() const { return taken_ - given_back_; }
-  uint64_t first_held() const { return next_ticket(given_back_, plane_, q_.shape.n_planes); }
-  /// Frees the first slot that was taken; the producers may overwrite it from now on.
-  void give_back() { ring<>::mark_done(&q_.control->plane[plane_].consumed, ++given_back_); }
-  /// Takes the slot and frees it at once. The plane must not have other slots that it has not freed.
-  void release() {
+  /// The number of slots that were taken and not released; the ticket of the first of them, or next() if there are none.
+  uint64_t unreleased() const { return taken_ - released_; }
+  uint64_t first_unreleased() const { return next_ticket(released_, plane_, q_.shape.n_planes); }
+  /// Releases the first slot that was taken: the producers may overwrite it from now on.
+  void release() { ring<>::mark_done(&q_.control->plane[plane_].consumed, ++released_); }
+  /// Takes the slot and releases it at once. The plane must have released all others.
+  void take_and_release() {
     take();
-    give_back();
+    release();
   }
   /// Tickets below this shall leave at once. The value may fall: the caller keeps the highest.
   uint64_t flush_target() const {
@@ -101,7 +101,7 @@ class queue_consumer {
 
   queue q_{};
   uint32_t plane_ = 0;
-  uint64_t taken_ = 0, given_back_ = 0;
+  uint64_t taken_ = 0, released_ = 0;
 };
 
 }  // namespace gravel::detail

@@ -56,14 +56,14 @@ bool is_one_of(const std::string& text, const std::string& choices) {
   return text.find(',') == std::string::npos && (", " + choices + ",").find(", " + text + ",") != std::string::npos;
 }
 
-bool same_letters(std::string_view a, std::string_view b) {
+bool equal_ignoring_case(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](unsigned char x, unsigned char y) { return std::toupper(x) == std::toupper(y); });
 }
 /// True for "GRAVLE_STATS" and "GRAVEL_STATS", for example.
 bool is_misspelt_prefix(std::string_view name, std::string_view variable) {
   const size_t begin = name.find('_'), end = variable.find('_');
-  return begin != std::string_view::npos && same_letters(name.substr(begin), variable.substr(end)) &&
+  return begin != std::string_view::npos && equal_ignoring_case(name.substr(begin), variable.substr(end)) &&
          edit_distance(name.substr(0, begin), variable.substr(0, end)) <= 1;
 }
 /// The variables whose meaning begins with a phrase that contains a word of `name`, if there are one or two. For
@@ -156,11 +156,11 @@ const std::vector<setting_row>& setting_table() {
       flag_row("GRAVEL_RESOLVER_RESIDENT", "yes", &s::resolver_resident,
                "CUDA: keep the resolver kernel running beside kernels of gravel_launch; no is for tools that run one "
                "kernel at a time (compute-sanitizer), and then kernels must not wait for answers"),
-      text_row("GRAVEL_PARTITION", "hold", &s::partition,
-               "CUDA: where kernels that stay resident run: hold (where they find room, before kernels of "
+      text_row("GRAVEL_PARTITION", "lease", &s::partition,
+               "CUDA: where kernels that stay resident run: lease (where they find room, before kernels of "
                "gravel_launch start); green (besides, on multiprocessors of their own, green contexts of the driver; "
                "else the job ends); auto (green where the driver has it and there is no MPS)",
-               "hold, green, auto"),
+               "lease, green, auto"),
       number_row("GRAVEL_WATCHDOG_S", "60", "s", 0, 86400, &s::watchdog_s,
                  "a wait without any progress for this long dumps the state and ends the job (0: never)"),
       number_row("GRAVEL_CONNECT_TIMEOUT_S", "60", "s", 1, 3600, &s::connect_timeout_s,

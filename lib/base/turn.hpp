@@ -34,21 +34,21 @@ inline uint64_t globaltimer_ns() {
 }
 #endif
 
-/// Calls `look` if it is the caller's turn, and returns its result; otherwise returns false.
+/// Calls `poll` if it is the caller's turn, and returns its result; otherwise returns false.
 ///
 /// On a GPU one lane polls at a time (for 20 us at most), with a pause before the next. If thousands of lanes read over
 /// PCIe, they delay the packets' data and each other (measured: a twentieth of the rate). On the host it is always the
 /// caller's turn.
 template <class F>
-GRAVEL_BOTH bool in_turn([[maybe_unused]] uint64_t* next_turn, [[maybe_unused]] uint64_t pause_ns, F look) {
+GRAVEL_BOTH bool in_turn([[maybe_unused]] uint64_t* next_turn, [[maybe_unused]] uint64_t pause_ns, F poll) {
 #if GRAVEL_ON_GPU
   constexpr uint64_t longest_ns = 20'000;
   if (!take_turn(next_turn, longest_ns)) return false;
-  const bool found = look();
+  const bool found = poll();
   pass_turn(next_turn, pause_ns);
   return found;
 #else
-  return look();
+  return poll();
 #endif
 }
 

@@ -7,7 +7,7 @@
 //                    and polls.
 //   store buffering  lib/base/get_window.hpp: two sides each count and then, after full_fence(), read the other's
 //                    count. At least one of them sees the other's.
-//   flush            queue::ask_flush: of two targets the higher one remains
+//   flush            queue::request_flush: of two targets the higher one remains
 //   releasing        device/release_ring.cuh, on GPUs: a reader of a done word sees what a warp has applied that did
 //                    not write the word itself
 //
@@ -181,7 +181,7 @@ struct flushing {
       if (!rendezvous(at, side, i)) return false;
       const uint64_t target = 1 + (i + side) % 2;
       if (O == order::reversed) store_relaxed(&controls[i].flush_target, target);
-      else queue{&controls[i], &states[i], nullptr, {2, 8, 4, 1}}.ask_flush(target);
+      else queue{&controls[i], &states[i], nullptr, {2, 8, 4, 1}}.request_flush(target);
     }
     return true;
   }
@@ -317,9 +317,9 @@ void flush(uint64_t n) {
 template <order O>
 struct releasing {
   uint64_t* data;
-  uint64_t mask;     ///< words - 1
-  uint64_t* done;    ///< [chunks]
-  uint64_t* looked;  ///< tickets that the source has looked at
+  uint64_t mask;   ///< words - 1
+  uint64_t* done;  ///< [chunks]
+  uint64_t* seen;  ///< tickets that the source has seen
   uint64_t n;
   static constexpr uint32_t chunks = 4, words_of_lane = 8;
   GRAVEL_DEVICE uint64_t* word(uint64_t ticket, uint32_t i) const {
@@ -357,7 +357,7 @@ __global__ void apply_and_release(releasing<O> test, found* results) {
     if (lane == 0) {
       if (O == order::kept) releases.post(test.ring_words(), t, false);
       else store_relaxed<scope::shared>(&posted, t + 1);
-      gave_up = !wait_for([&] { return load_acquire(test.looked) > t; });
+      gave_up = !wait_for([&] { return load_acquire(test.seen) > t; });
     }
     gave_up = __shfl_sync(~0u, gave_up, 0);
   }
@@ -373,7 +373,7 @@ __global__ void read_released(releasing<O> test, found* results) {
     mine.gave_up = !__shfl_sync(~0u, is_there, 0);
     for (uint32_t i = 0; i < releasing<O>::words_of_lane; ++i) mine.wrong += load_relaxed(test.word(t, i)) != 1;
     __syncwarp();
-    if (threadIdx.x == 0) store_release(test.looked, t + 1);
+    if (threadIdx.x == 0) store_release(test.seen, t + 1);
   }
   results[lanes + threadIdx.x] = mine;
 }
@@ -381,9 +381,9 @@ template <order O>
 void release(const char* where, int source, int destination, uint64_t n) {
   constexpr uint64_t words = uint64_t{1} << 24;
   n = n * lanes * releasing<O>::words_of_lane > words ? words / lanes / releasing<O>::words_of_lane : n;
-  memory<uint64_t> data(destination, words), done(source, releasing<O>::chunks), looked(destination, 8);
+  memory<uint64_t> data(destination, words), done(source, releasing<O>::chunks), seen(destination, 8);
   memory<found> results(-1, 2 * lanes);
-  const releasing<O> test{data.at, words - 1, done.at, looked.at, n};
+  const releasing<O> test{data.at, words - 1, done.at, seen.at, n};
   cudaStream_t stream[2];
   for (int side : {0, 1}) {
     check(cudaSetDevice(side ? source : destination), "cudaSetDevice");

@@ -3,7 +3,7 @@
 // and published some time later.
 //
 //   step here          in the code
-//   ask                ask_flush, once: raise `asked`, store, read `asked` again; a store may overwrite a higher target
+//   ask                request_flush, once: raise `requested`, store, read it again; a store may overwrite a higher target
 //   take               plane::take_from: tickets of its class, in order
 //   notice             notice_flush_target: the highest target seen
 //   start, finish      step_flushes: packets are closed; flush_done once they are applied
@@ -12,10 +12,10 @@
 // Claims: flush(target) returns after all messages with a ticket below target are applied, and it does return. Every
 // wait of the model waits for a change, so a loop that would spin for ever shows as an invalid end state.
 //
-// BROKEN=1: a party that asks for a flush does not read `asked` again.
+// BROKEN=1: a party that asks for a flush does not read `requested` again.
 // BROKEN=2: flush_done before the packets are applied.
 // BROKEN=3: a flush starts before all tickets below its target are taken.
-// BROKEN=4: a flush is asked for in the aggregator's word first, and then in the producers'.
+// BROKEN=4: a flush is requested in the aggregator's word first, and then in the producers'.
 #ifndef BROKEN
 #define BROKEN 0
 #endif
@@ -31,7 +31,7 @@
 #define TICKETS (PRODUCERS * SENDS)
 
 /* The producers' words. */
-byte tickets, asked;
+byte tickets, requested;
 bool published[TICKETS];
 byte flush_target;
 /* The planes' words. */
@@ -62,19 +62,19 @@ proctype producer(byte me) {
   /* flush_all(): a lane's own tickets are below the target */
   target = tickets;
   if
-  :: asked >= target  /* who raised it sees to it */
+  :: requested >= target  /* who raised it sees to it */
   :: else ->
 #if BROKEN == 4
      flush_target = target;
 #endif
-     atomic { asked = (asked > target -> asked : target); k = asked };  /* raise_to */
+     atomic { requested = (requested > target -> requested : target); k = requested };  /* raise_to */
 #if BROKEN != 4
      flush_target = k;
 #endif
 #if BROKEN != 1
      do  /* behind a fence */
-     :: asked == k -> break
-     :: asked != k -> k = asked; flush_target = k
+     :: requested == k -> break
+     :: requested != k -> k = requested; flush_target = k
      od
 #endif
   fi;

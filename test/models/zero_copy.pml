@@ -10,7 +10,7 @@
 //   done              `puts` of its slot is counted down; or, when all puts before are done (a flush), the notice is
 //                     sent. (UCX may count down what it has read and not written yet. That is not in the model: here a
 //                     put is read when it is written.)
-//   give back         plane_source::give_back: in order, slots that are taken and from which no puts are under way
+//   give back         plane_source::release_slots: in order, slots that are taken and from which no puts are under way
 //   apply             the receiver: in the order of packets; its count is the plane's credit
 //
 // A slot holds two rows of one word, a packet up to two. Claims: each packet is read as it was made, all rows arrive,

@@ -194,7 +194,7 @@ METHODS = tuple({"method": method, "count": count} for method, count in {
     "servers": 100000, "owners": 100000, "locks": 100000, "in-place": 100000, "combine": 100000,
     "combine-block": 100000, "try-lock": 1000, "backoff": 1000, "sort": 100000, "atomics": 100000}.items())
 SECTIONS = "{run} --timeout 100 examples/critical_sections "
-PARTITIONS = each("partition", "hold", "green", "auto")
+PARTITIONS = each("partition", "lease", "green", "auto")
 BY_PARTITION = {"GRAVEL_PARTITION": "{partition}"}
 # A service of 32 blocks, the resolver, and kernels that fill the GPU and wait for both, 100 times; beside them
 # cudaMalloc and cudaDeviceSynchronize.
@@ -218,10 +218,10 @@ SERVICES = [
 FEW_BLOCKS = {"GRAVEL_RESOLVER_RING_BLOCKS": "8"}
 SERVICES_MPS = [
     Row("residency under MPS, GRAVEL_PARTITION={partition}: 1 PE", RESIDENCY, BY_PARTITION,
-        each("partition", "hold", "auto")),
+        each("partition", "lease", "auto")),
     Row("residency under MPS, GRAVEL_PARTITION={partition}: 2 PEs on one GPU",
         "ucx-run -n 2 --timeout 110 test/jobs/residency_job 100 16", BY_PARTITION | FEW_BLOCKS,
-        each("partition", "hold", "auto")),
+        each("partition", "lease", "auto")),
     Row("services under MPS: 2 PEs on one GPU", "ucx-run -n 2 --timeout 100 test/jobs/service_job", FEW_BLOCKS),
 ]
 

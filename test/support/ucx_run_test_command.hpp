@@ -8,13 +8,13 @@
 #include <thread>
 #include <vector>
 
-/// Looks again, up to ten seconds, until there is nothing; returns what is left.
-template <typename Look>
-auto left_after_patience(Look look) {
-  auto left = look();
+/// Polls for up to ten seconds until there is nothing left. Returns what is left.
+template <typename Poll>
+auto left_after_patience(Poll poll) {
+  auto left = poll();
   for (int i = 0; i < 200 && !left.empty(); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    left = look();
+    left = poll();
   }
   return left;
 }

@@ -88,7 +88,7 @@ counts sample_of(fake_job& job, uint32_t pe) {
     p.memory->read_queue_states(states);
     for (uint32_t kind = 0; kind < n_queue_kinds; ++kind) {
       c.tickets += states[kind].tickets;
-      p.segment->queue_of(kind).ask_flush(states[kind].tickets);
+      p.segment->queue_of(kind).request_flush(states[kind].tickets);
     }
   };
   acked();

@@ -82,7 +82,7 @@ TEST_CASE("a packet that changes between its arrival and its second hop is forwa
     const auto job = fake_job::with<>(
         {.nodes = 4, .pes_per_node = 1, .settings = {{"GRAVEL_TWO_HOP_NODES", "4"}, {"GRAVEL_EAGER_SIZE", eager}}});
     publish_additions(*job, 3, 5);
-    job->pe(0).host_thread.direct.ask_flush(1);
+    job->pe(0).host_thread.direct.request_flush(1);
     job->step_plane(0, 0);
     REQUIRE(job->deliver(0, 1, 0));
     fake_node& middle = job->node(1);

@@ -240,7 +240,7 @@ TEST_CASE("gravel-info refuses wrong options with status 2") {
 
 TEST_CASE("how kernels stay resident") {
   findings f = good_machine();
-  CHECK_THAT(residency_of(f), contains_text("by residency leases (GRAVEL_PARTITION=hold)"));
+  CHECK_THAT(residency_of(f), contains_text("by residency leases (GRAVEL_PARTITION=lease)"));
   f.partition = "auto";
   f.gpus.green_contexts = false;
   CHECK_THAT(residency_of(f),

@@ -47,7 +47,7 @@ TEST_CASE("a block's messages come out in one list for each kind and PE, all of 
   for (uint64_t seed : {0, 1, 2}) {
     std::map<uint32_t, uint32_t> found;  // PE of each message
     uint32_t lists = 0;
-    const auto look = [&](block_lists&, const sorted_messages& list) {
+    const auto check = [&](block_lists&, const sorted_messages& list) {
       if (threadIdx.x != 0) return;
       ++lists;
       REQUIRE(list.n_rows == 1);
@@ -57,7 +57,7 @@ TEST_CASE("a block's messages come out in one list for each kind and PE, all of 
         CHECK(found.emplace(message[0], pe_of_sink(list.sink_of_row(0))).second);
       }
     };
-    CHECK(run_block(20, 2, seed, look) == 0);
+    CHECK(run_block(20, 2, seed, check) == 0);
     CHECK(lists == 2 * n_pes);
     CHECK(found.size() == 20 * lanes_of_block);
     for (const auto& [index, pe] : found) CHECK(pe == pe_of_message(index >> 16, index & 0xffff));

@@ -22,7 +22,7 @@ struct watched_node {
     watch = std::make_unique<node_watch>(setup, pointers);
   }
   /// A twentieth of the watchdog's time goes by.
-  void look() {
+  void poll() {
     for (int i = 0; i < 4; ++i) watch->step(now += setup.values.watchdog_s * 1'000'000 / 80);
   }
   uint64_t pulses_to(uint32_t other) {
@@ -41,10 +41,10 @@ plane_header pulse_of(uint32_t node) { return {plane_word::pulse, node, 0, 0, 0,
 
 }  // namespace
 
-TEST_CASE("a node sends one pulse a look, to the next node, and is content while the one before does") {
+TEST_CASE("a node sends one pulse a poll, to the next node, and is content while the one before does") {
   watched_node node(3, 0, 2);
   for (int i = 0; i < 100; ++i) {
-    node.look();
+    node.poll();
     node.watch->receive(pulse_of(2));
   }
   CHECK(node.pulses_to(1) == 100);
@@ -53,10 +53,10 @@ TEST_CASE("a node sends one pulse a look, to the next node, and is content while
 
 TEST_CASE("no pulse for twice the watchdog's time ends the job, one in time does not") {
   watched_node node(2, 1, 3);
-  for (int i = 0; i < 39; ++i) node.look();
+  for (int i = 0; i < 39; ++i) node.poll();
   node.watch->receive(pulse_of(0));
-  for (int i = 0; i < 40; ++i) node.look();
-  CHECK_THROWS_WITH(node.look(), contains_text("nothing has come from node 0 for 6 s"));
+  for (int i = 0; i < 40; ++i) node.poll();
+  CHECK_THROWS_WITH(node.poll(), contains_text("nothing has come from node 0 for 6 s"));
 }
 
 TEST_CASE("pulses of another node are refused") {
@@ -69,7 +69,7 @@ TEST_CASE("one node alone, or no watchdog: no pulses") {
   watched_node alone(1, 0, 1);
   watched_node patient(2, 0, 0);
   for (int i = 0; i < 1000; ++i) {
-    alone.look();
+    alone.poll();
     patient.watch->step(patient.now += 1'000'000);
   }
   CHECK(patient.pulses_to(1) == 0);

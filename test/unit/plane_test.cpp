@@ -241,7 +241,7 @@ TEST_CASE("a flush is done only when the messages are applied") {
     job->handlers_paused = true;
     put_word(*job, 0, 3, 5, 77);
     const queue& q = job->pe(0).host_thread.direct;
-    q.ask_flush(1);
+    q.request_flush(1);
     for (int i = 0; i < 3000; ++i) job->step();
     CHECK_FALSE(q.flushed(1));
     job->handlers_paused = false;
@@ -255,7 +255,7 @@ TEST_CASE("a flush of one queue does not wait for what others send later") {
   const auto job = fake_job::with<>({.nodes = 1, .pes_per_node = 3});
   put_word(*job, 0, 1, 0, 1);
   const queue& q = job->pe(0).host_thread.direct;
-  q.ask_flush(1);
+  q.request_flush(1);
   job->step_plane(0, 0);
   job->pe(2).receiving[0] = true;  // PE 2 applies nothing
   put_word(*job, 1, 2, 0, 1);
@@ -268,7 +268,7 @@ TEST_CASE("a flush sends what its own queue has handed over since its last one, 
   job->clock_step = 0;
   const queue& q = job->pe(0).host_thread.direct;
   const auto flush = [&](uint64_t target) {
-    q.ask_flush(target);
+    q.request_flush(target);
     job->step_until([&] { return q.flushed(target); });
   };
   put_word(*job, 1, 2, 0, 1);
@@ -285,7 +285,7 @@ TEST_CASE("a flush sends what its own queue has handed over since its last one, 
   CHECK(causes_of(*job) == causes{0, 0, 2, 0});
   CHECK(job->pe(2).at<uint64_t>(0)[0] == 0);
   const queue& other = job->pe(1).host_thread.direct;
-  other.ask_flush(2);
+  other.request_flush(2);
   job->step_until([&] { return other.flushed(2); });
   CHECK(causes_of(*job) == causes{0, 0, 4, 0});
   CHECK(job->pe(2).at<uint64_t>(0)[0] == 1);
@@ -297,11 +297,11 @@ TEST_CASE("a flush that waits for a busy destination delays no other queue's flu
   job->pe(2).receiving[0] = true;  // PE 2 applies nothing
   put_word(*job, 1, 2, 0, 1);
   const queue& stuck = job->pe(1).host_thread.direct;
-  stuck.ask_flush(1);
+  stuck.request_flush(1);
   for (int i = 0; i < 200; ++i) job->step();
   put_word(*job, 0, 1, 0, 1);
   const queue& q = job->pe(0).host_thread.direct;
-  q.ask_flush(1);
+  q.request_flush(1);
   job->step_until([&] { return q.flushed(1); });
   CHECK_FALSE(stuck.flushed(1));
   job->pe(2).receiving[0] = false;
@@ -324,14 +324,14 @@ TEST_CASE("a flush follows packets that have left already, over the node in the 
     const queue& q = job->pe(0).host_thread.direct;
     if (seed % 2) job->step_until([&] { return job->stat_of(gravel::detail::stat::messages_forwarded) == 1; });
     REQUIRE(job->stat_of(gravel::detail::stat::packets_flush) == 0);
-    q.ask_flush(1);
+    q.request_flush(1);
     job->step_until([&] { return q.flushed(1); });
     CHECK(job->pe(3).at<uint64_t>(0)[5] == 77);
     CHECK(job->stat_of(gravel::detail::stat::packets_flush) == 1);
     // Asked once for a packet; and again only for a later one.
     put_word(*job, 0, 3, 6, 78);
     job->step_plane(0, 0);
-    q.ask_flush(2);
+    q.request_flush(2);
     job->step_until([&] { return q.flushed(2); });
     CHECK(job->pe(3).at<uint64_t>(0)[6] == 78);
     CHECK(job->pe(2).at<uint64_t>(0)[0] == 0);
@@ -904,7 +904,7 @@ TEST_CASE("a credit that cannot be true is refused") {
     INFO(r.text << ", sink " << r.sink);
     const auto job = fake_job::with<>({.nodes = 3, .pes_per_node = 1});
     put_word(*job, 0, 1, 0, 1);
-    job->pe(0).host_thread.direct.ask_flush(1);
+    job->pe(0).host_thread.direct.request_flush(1);
     job->step_plane(0, 0);
     const plane_header credit{plane_word::credit, r.node, r.sink, r.plane, 0, r.freed, r.applied};
     CHECK_THROWS_WITH(job->plane_of(0).receive(credit, {}, job->now), contains_text(r.text));
@@ -927,7 +927,7 @@ TEST_CASE("the dump for the watchdog names queues, tickets and destinations") {
   job->handlers_paused = true;
   CHECK_FALSE(job->plane_of(0).busy());
   for (int i = 0; i < 3; ++i) put_word(*job, 1, 3, 0, 1);
-  job->pe(1).host_thread.direct.ask_flush(3);
+  job->pe(1).host_thread.direct.request_flush(3);
   job->settle();
   CHECK(job->plane_of(0).busy());
   CHECK(job->plane_of(1).busy());

@@ -72,9 +72,9 @@ TEST_CASE("the consumed count is the lowest ticket of any plane") {
 
 TEST_CASE("flush_target never falls back for a waiting party, and flushed asks all planes") {
   small_queue small(4, 2, 0);
-  small.q.ask_flush(7);
+  small.q.request_flush(7);
   CHECK(small.control->flush_target == 7);
-  small.q.ask_flush(3);
+  small.q.request_flush(3);
   CHECK(small.control->flush_target == 7);
   CHECK_FALSE(small.q.flushed(7));
   small.control->plane[0].flush_done = 7;
@@ -96,7 +96,7 @@ TEST_CASE("a flush that was asked for once is not lost, whatever lanes ask besid
       for (uint64_t i = 0; i < 3; ++i) {
         const uint64_t target = 1 + (threadIdx.x * 7 + i * 11 + seed) % 37;
         highest = std::max(highest, target);
-        small.q.ask_flush(target);
+        small.q.request_flush(target);
       }
     });
     REQUIRE(queue_consumer(small.q, 0).flush_target() == highest);
@@ -107,12 +107,12 @@ TEST_CASE("host threads ask for flushes in a word of their own") {
   small_queue small(4, 1, 0);
   queue from_outside = small.q;
   from_outside.state = nullptr;
-  small.q.ask_flush(7);
-  from_outside.ask_flush(3);
+  small.q.request_flush(7);
+  from_outside.request_flush(3);
   CHECK(small.control->flush_target == 7);
   CHECK(queue_consumer(small.q, 0).flush_target() == 7);
-  from_outside.ask_flush(9);
-  from_outside.ask_flush(8);
-  small.q.ask_flush(8);
+  from_outside.request_flush(9);
+  from_outside.request_flush(8);
+  small.q.request_flush(8);
   CHECK(queue_consumer(small.q, 0).flush_target() == 9);
 }

@@ -63,7 +63,7 @@ struct queue_instance {
   void publish(uint32_t, uint64_t t) { q.publish(t, q.slot(t), 1, 1); }
   uint64_t next(uint32_t taker) { return planes[taker].next(); }
   bool arrived(uint32_t taker, uint64_t) { return planes[taker].arrived(); }
-  void mark_done(uint32_t taker, uint64_t) { planes[taker].release(); }
+  void mark_done(uint32_t taker, uint64_t) { planes[taker].take_and_release(); }
   void advance(uint32_t) {}
 };
 

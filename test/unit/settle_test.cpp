@@ -173,13 +173,13 @@ void run(world& w, uint64_t seed) {
 
 }  // namespace
 
-// Lanes change words in turn, and all look.
-TEST_CASE("a quiet looks at every ring and queue of its PE") {
+// Lanes change words in turn, and all poll.
+TEST_CASE("a quiet polls every ring and queue of its PE") {
   constexpr uint32_t most = max_peers;
   ring_line lines[most]{};
   queue_state direct{}, block{};
   device_counters counters{};
-  uint32_t looks = 0, wrong = 0;
+  uint32_t polls = 0, wrong = 0;
   simt::launch(1, 32, {}, [&] {
     rendezvous_view v{};
     v.g.direct.state = &direct;
@@ -189,7 +189,7 @@ TEST_CASE("a quiet looks at every ring and queue of its PE") {
     const auto expect = [&](bool applied) {
       const bool all = __all_sync(~0u, seems_applied(v));
       if (threadIdx.x == 0) {
-        ++looks;
+        ++polls;
         wrong += all != applied;
       }
       __syncwarp();
@@ -215,7 +215,7 @@ TEST_CASE("a quiet looks at every ring and queue of its PE") {
     add(counters.gets.tickets);
     expect(false);
   });
-  CHECK(looks == most * (2 * most + 4) + 1);
+  CHECK(polls == most * (2 * most + 4) + 1);
   CHECK(wrong == 0);
 }
 

@@ -290,17 +290,17 @@ TEST_CASE("only session directories of dead launchers of this user are stale") {
   CHECK(fs::exists(parent.path() + "/other"));
 }
 
-TEST_CASE("a process that is stopped long enough, looked at often, is found; one that goes on in between is not") {
+TEST_CASE("a process that is stopped long enough, polled often, is found; one that goes on in between is not") {
   using namespace std::chrono_literals;
   bool stopped = true;
   stop_watch watch(2, [&](pid_t) { return stopped; });
   stop_watch::time now{};
-  int looks = 0;
+  int polls = 0;
   const auto polls_until_found = [&](int most) {
-    for (looks = 0; looks < most; now += 10ms) {
+    for (polls = 0; polls < most; now += 10ms) {
       if (!watch.is_due(now)) continue;
-      ++looks;
-      if (watch.poll(7)) return looks;
+      ++polls;
+      if (watch.poll(7)) return polls;
     }
     return 0;
   };

@@ -70,8 +70,8 @@ void check_known(const CLI::App& app, const std::string& argument) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options())
     for (const auto& known : option->get_lnames()) names.push_back("--" + known);
-  const std::string given = is_long ? name : argument.substr(0, argument.find('='));
-  fail("unknown option {}{}", given, did_you_mean((is_long ? "" : "-") + given, names));
+  const std::string unknown = is_long ? name : argument.substr(0, argument.find('='));
+  fail("unknown option {}{}", unknown, did_you_mean((is_long ? "" : "-") + unknown, names));
 }
 
 /// The index of the first of `arguments` that is neither an option nor its value: "--", or the program. Options get

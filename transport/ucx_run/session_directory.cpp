@@ -35,10 +35,10 @@ bool is_stale(const fs::path& directory) {
 }  // namespace
 
 std::string session_parent() {
-  const char* given = std::getenv("TMPDIR");
+  const char* tmpdir = std::getenv("TMPDIR");
   constexpr size_t longest = 60;
-  if (given && given[0] == '/' && std::string_view(given).size() <= longest && access(given, W_OK | X_OK) == 0)
-    return given;
+  if (tmpdir && tmpdir[0] == '/' && std::string_view(tmpdir).size() <= longest && access(tmpdir, W_OK | X_OK) == 0)
+    return tmpdir;
   return "/tmp";
 }
 
