@@ -1,5 +1,5 @@
 // The networking models of section 3 of the Gravel paper, for applications whose kernels take a sender: launches of
-// their kernels by Gravel, or by one of its rivals (docs/applications.md tells what each is).
+// their kernels by Gravel, or by one of its rivals (docs/applications.md describes each).
 #pragma once
 #include <optional>
 
@@ -25,7 +25,7 @@ class network_model {
   /// Gravel's kernels may send by mapped_sender.
   bool is_mapped() const { return rendezvous_.is_mapped(); }
   /// Of all PEs, between rounds.
-  mapped_rendezvous& meeting() { return rendezvous_; }
+  mapped_rendezvous& rendezvous() { return rendezvous_; }
   /// All PEs have to launch together, and each all of its items.
   bool is_collective() const { return host_.has_value(); }
   /// What a block sends in one launch is gathered in its shared memory, which has its limit.

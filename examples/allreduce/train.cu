@@ -1,5 +1,5 @@
 // Data-parallel training: each PE draws its share of a batch of handwritten digits, and the gradients are summed over
-// all PEs layer by layer, by reductions that wait on the device for a layer's gradient and tell when it is summed,
+// all PEs layer by layer, by reductions that wait on the device for a layer's gradient and signal when it is summed,
 // while kernels go on to the layers before it.
 #include <chrono>
 #include <cstdio>
@@ -11,6 +11,7 @@
 #include <gravel/device_array.hpp>
 #include "bench/rivals/train_oracle.hpp"
 #include "examples/allreduce/network.cuh"
+#include "examples/common/run_application.hpp"
 #include "examples/common/together.hpp"
 
 using namespace app;
@@ -26,6 +27,10 @@ struct train_options {
   uint64_t seed = 1;
   std::string reduce = "signals", dump, json;
   bool exact = false, no_verify = false;
+
+  void add_options(command_line& line);
+  void check();
+  uint64_t symmetric_bytes() const;
 };
 
 template <class G>
@@ -157,12 +162,12 @@ class trainer {
   }
   /// Mean loss and share of digits that were recognized, of each step.
   std::vector<column> history() {
-    const auto told = read(history_.data(), 2ull * o_.steps);
+    const auto sums = read(history_.data(), 2ull * o_.steps);
     std::vector<column> columns{{"step", {}}, {"loss", {}}, {"recognized", {}}};
     for (uint32_t s = 0; s < o_.steps; ++s) {
       columns[0].values.push_back(s);
-      columns[1].values.push_back(told[2 * s] / batch());
-      columns[2].values.push_back(told[2 * s + 1] / batch());
+      columns[1].values.push_back(sums[2 * s] / batch());
+      columns[2].values.push_back(sums[2 * s + 1] / batch());
     }
     return columns;
   }
@@ -219,17 +224,17 @@ class trainer {
 };
 
 template <class G>
-bool train(const train_options& o) {
+bool train(const train_options& o, fact_list& facts) {
   trainer<G> t(o);
   const double difference = o.no_verify ? 0 : t.compare_first_step();
   const uint32_t first = o.no_verify ? 0 : 1;
   gravel_synchronize();
   gravel_barrier_all();
-  const auto begin = std::chrono::steady_clock::now();
-  for (uint32_t step = first; step < o.steps; ++step) t.start_step(step);
-  gravel_synchronize();
-  const double us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() /
-                    std::max(1u, o.steps - first);
+  const double seconds = seconds_of([&] {
+    for (uint32_t step = first; step < o.steps; ++step) t.start_step(step);
+    gravel_synchronize();
+  });
+  const double us = seconds * 1e6 / std::max(1u, o.steps - first);
   const uint64_t sum = t.checksum();
   const bool same = gravel_min_all(sum) == gravel_max_all(sum), close = gravel_max_all(difference) < 1e-4;
   std::vector<column> seen;
@@ -247,58 +252,56 @@ bool train(const train_options& o) {
     std::printf("weights %016llx, %s; the first gradient is within %.1e of a serial one%s\n",
                 static_cast<unsigned long long>(sum), same ? "the same at all PEs" : "NOT THE SAME AT ALL PEs",
                 difference, o.no_verify ? " (not compared)" : "");
-    if (!o.dump.empty()) write_columns(o.dump + "-steps.csv", history), write_columns(o.dump + "-digits.csv", seen);
-    if (!o.json.empty())
-      write_json(o.json, {{"program", std::string(program_name)},
-                          {"backend", std::string(GRAVEL_CUDA ? "cuda" : "cpu")},
-                          {"pes", static_cast<uint64_t>(gravel_n_pes())},
-                          {"nodes", static_cast<uint64_t>(gravel_n_nodes())},
-                          {"weights", t.weights()},
-                          {"batch", uint64_t{t.batch()}},
-                          {"steps", uint64_t{o.steps}},
-                          {"reduce", o.reduce},
-                          {"exact", o.exact},
-                          {"us_per_step", slowest},
-                          {"loss", loss},
-                          {"recognized", recognized},
-                          {"difference", difference},
-                          {"checksum", sum},
-                          {"right", same && close}});
+    if (o.dump.empty()) return;
+    write_columns(o.dump + "-steps.csv", history);
+    write_columns(o.dump + "-digits.csv", seen);
   });
+  facts = facts_of_job(program_name);
+  facts.insert(facts.end(), {{"weights", t.weights()},
+                             {"batch", uint64_t{t.batch()}},
+                             {"steps", uint64_t{o.steps}},
+                             {"reduce", o.reduce},
+                             {"exact", o.exact},
+                             {"us_per_step", slowest},
+                             {"loss", loss},
+                             {"recognized", recognized},
+                             {"difference", difference},
+                             {"checksum", sum},
+                             {"right", same && close}});
   return same && close;
 }
 
-int main(int argc, char** argv) {
-  train_options o;
-  command_line app("Trains a network on drawn digits, on all PEs together.", program_name);
-  app.add_option("--hidden", o.hidden, "Widths of the layers between 256 pixels and 10 digits")
+void train_options::add_options(command_line& line) {
+  line.add_option("--hidden", hidden, "Widths of the layers between 256 pixels and 10 digits")
       .delimiter(',')
       .capture_default_str();
-  app.add_option("--shards", o.shards, "Parts of a batch, spread over the PEs")
+  line.add_option("--shards", shards, "Parts of a batch, spread over the PEs")
       .range(1u, 100'000u)
       .capture_default_str();
-  app.add_option("--shard", o.shard, "Digits in each").range(1u, 100'000u).capture_default_str();
-  app.add_option("--steps", o.steps, "Batches").range(2u, 1'000'000u).capture_default_str();
-  app.add_option("--rate", o.rate, "Of learning").range(1e-6, 100.0).capture_default_str();
-  app.add_option("--tests", o.tests, "Other digits, to test with").range(20u, 100'000u).capture_default_str();
-  app.add_option("--reduce", o.reduce,
-                 "signals: beside the kernels of earlier layers; behind: when all gradients are there; hosts: through "
-                 "the hosts")
+  line.add_option("--shard", shard, "Digits in each").range(1u, 100'000u).capture_default_str();
+  line.add_option("--steps", steps, "Batches").range(2u, 1'000'000u).capture_default_str();
+  line.add_option("--rate", rate, "Of learning").range(1e-6, 100.0).capture_default_str();
+  line.add_option("--tests", tests, "Other digits, to test with").range(20u, 100'000u).capture_default_str();
+  line.add_option("--reduce", reduce,
+                  "signals: beside the kernels of earlier layers; behind: when all gradients are there; hosts: through "
+                  "the hosts")
       .one_of({"signals", "behind", "hosts"})
       .capture_default_str();
-  app.add_option("--blocks", o.blocks, "Most blocks of a reduction").range(1u, 128u).capture_default_str();
-  app.add_flag("--exact", o.exact,
-               "Sum gradients as fixed-point numbers: the same weights on any number of PEs, bit for bit");
-  app.add_option("--seed", o.seed, "Of digits and weights").capture_default_str();
-  app.add_flag("--no-verify", o.no_verify, "Do not compare the first gradient with a serial one");
-  add_dump_option(app, o.dump);
-  app.add_option("--json", o.json, "Write the results to this file too");
-  parse_or_exit(app, argc, argv, [&] {
-    for (const uint32_t width : o.hidden)
-      if (width < 1 || width > 65536) fail_text("--hidden: widths of 1 to 65536");
-    need_symmetric(trainer<int64_t>::symmetric_bytes(o));
-    if (!o.json.empty()) need_writable(o.json);
-  });
-  gravel_init<>();
-  return finish(program_name, o.exact ? train<int64_t>(o) : train<float>(o));
+  line.add_option("--blocks", blocks, "Most blocks of a reduction").range(1u, 128u).capture_default_str();
+  line.add_flag("--exact", exact,
+                "Sum gradients as fixed-point numbers: the same weights on any number of PEs, bit for bit");
+  line.add_option("--seed", seed, "Of digits and weights").capture_default_str();
+  line.add_flag("--no-verify", no_verify, "Do not compare the first gradient with a serial one");
+}
+void train_options::check() {
+  for (const uint32_t width : hidden)
+    if (width < 1 || width > 65536) fail_text("--hidden: widths of 1 to 65536");
+}
+uint64_t train_options::symmetric_bytes() const { return trainer<int64_t>::symmetric_bytes(*this); }
+
+int main(int argc, char** argv) {
+  return run_application({program_name, "Trains a network on drawn digits, on all PEs together."}, argc, argv,
+                         train_options{}, [](const train_options& o, fact_list& facts) {
+                           return o.exact ? train<int64_t>(o, facts) : train<float>(o, facts);
+                         });
 }

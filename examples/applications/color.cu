@@ -2,7 +2,6 @@
 // neighbours seems to have, all at once; what other PEs' vertices have lies in ghosts, which messages bring up to date
 // while the kernel runs. Then vertices look whether a neighbour took the same colour at the same time, and of two one
 // chooses again in the next round.
-#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <numeric>
@@ -14,6 +13,7 @@
 #include "examples/common/facts.hpp"
 #include "examples/common/ghost_readers.hpp"
 #include "examples/common/program.hpp"
+#include "examples/common/run_application.hpp"
 #include "examples/common/together.hpp"
 #include "examples/common/words_of_all.cuh"
 #include "lib/base/mix.hpp"
@@ -41,6 +41,11 @@ struct color_options {
   bool no_verify = false;
   std::string json, dump;
   uint64_t serial_limit = 1 << 22;
+
+  void add_options(command_line& line);
+  void check();
+  uint64_t symmetric_bytes() const;
+  void complete();
 };
 
 /// Two bytes: all that is read at random fits a GPU's cache for longer.
@@ -180,7 +185,7 @@ GRAVEL_DEVICE uint32_t choose_alone(const color_job& job, const work_item& item)
   return static_cast<uint32_t>(__ffsll(static_cast<long long>(clear)) - 1);
 }
 
-/// Notes the choice, and tells the PEs that have a ghost of the vertex. Thread scope: lane.
+/// Stores the choice, and sends it to the PEs that have a ghost of the vertex. Thread scope: lane.
 template <class Sender>
 GRAVEL_DEVICE void take(Sender& sender, const color_job& job, uint32_t vertex, uint32_t chosen) {
   if (chosen >= uncolored) {
@@ -384,11 +389,11 @@ uint32_t find_colors(const color_job& job, const work_list (&lists)[3], network_
     if (!net.gathers()) launch(classes, left);
     else
       for (uint32_t c = 0; c < classes; ++c) launch(c, counts[c]);
-    net.meeting().round();  // all ghosts have the colours of this round
+    net.rendezvous().round();  // all ghosts have the colours of this round
     launch_alone(check, {.grid = wide_blocks, .block = wide_block}, gravel_handle(), job, lists[now], lists[next],
                  round);
     // No PE chooses again before all have checked.
-    const auto of_all = net.meeting().gather(lists[next].counts, words_of_counts);
+    const auto of_all = net.rendezvous().gather(lists[next].counts, words_of_counts);
     if (std::all_of(of_all.begin(), of_all.end(), [](uint64_t word) { return word == 0; })) return round;
     std::memcpy(counts, &of_all[static_cast<size_t>(gravel_my_pe()) * words_of_counts], sizeof(counts));
     left = uint64_t{counts[0]} + counts[1] + counts[2];
@@ -413,7 +418,7 @@ uint32_t count_greedy(const csr& graph) {
 }
 
 /// All between gravel_init and gravel_finalize. Collective; the same answer on all PEs: is the result right?
-bool solve(const color_options& o) {
+bool solve(const color_options& o, fact_list& facts) {
   const int me = gravel_my_pe(), n_pes = gravel_n_pes();
   prepared p;
   all_succeed(program_name, [&] { p = prepare(o, me, n_pes); });
@@ -471,9 +476,7 @@ bool solve(const color_options& o) {
   for (unsigned run = 0; run < o.repeat; ++run) {
     gravel_launch(start_colors, blocks_to_fill_device(), lanes_of_block, job, own + n_ghosts, lists[1].counts);
     gravel_barrier_all();
-    const auto begin = std::chrono::steady_clock::now();
-    rounds = find_colors(job, lists, net, most_readers);
-    const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    const double took = seconds_of([&] { rounds = find_colors(job, lists, net, most_readers); });
     seconds = run == 0 ? took : std::min(seconds, took);
   }
 
@@ -550,49 +553,43 @@ bool solve(const color_options& o) {
     mine.resize(own);
     dump_columns(program_name, o.dump, "colors", {{"vertex", {}, ids}, {"color", {mine.begin(), mine.end()}}});
   }
-  all_succeed(program_name, [&] {
-    if (me == 0 && !o.json.empty())
-      write_json(o.json, {{"program", program_name},
-                          {"backend", gravel_backend()},
-                          {"pes", static_cast<uint64_t>(n_pes)},
-                          {"nodes", static_cast<uint64_t>(gravel_n_nodes())},
-                          {"graph", o.graph.description()},
-                          {"vertices", vertices},
-                          {"neighbours", edges},
-                          {"load_seconds", p.graph.seconds},
-                          {"division", o.graph.division},
-                          {"model", o.network.name},
-                          {"ghosts", all_ghosts},
-                          {"remote_edges", remote_edges},
-                          {"rounds", uint64_t{rounds}},
-                          {"seconds", seconds},
-                          {"colors", colors},
-                          {"compared_with_serial", serial},
-                          {"colors_of_greedy", uint64_t{greedy}},
-                          {"wrong", wrong},
-                          {"right", right}});
-  });
+  facts = facts_of_job(program_name);
+  facts.insert(facts.end(), {{"graph", o.graph.description()},
+                             {"vertices", vertices},
+                             {"neighbours", edges},
+                             {"load_seconds", p.graph.seconds},
+                             {"division", o.graph.division},
+                             {"model", o.network.name},
+                             {"ghosts", all_ghosts},
+                             {"remote_edges", remote_edges},
+                             {"rounds", uint64_t{rounds}},
+                             {"seconds", seconds},
+                             {"colors", colors},
+                             {"compared_with_serial", serial},
+                             {"colors_of_greedy", uint64_t{greedy}},
+                             {"wrong", wrong},
+                             {"right", right}});
   return right;
 }
 
+void color_options::add_options(command_line& line) {
+  graph.add_options(line);
+  network.add_options(line);
+  line.add_option("--repeat", repeat, "Runs, of which the fastest is reported").range(1, 1000).capture_default_str();
+  line.add_flag("--no-verify", no_verify, "Do not check the result against the graph's edges, one by one");
+  line.add_option("--serial-limit", serial_limit, "Check so for up to so many neighbours").capture_default_str();
+}
+void color_options::check() {
+  graph.check();
+  network.prepare();
+}
+uint64_t color_options::symmetric_bytes() const {
+  return 64 * graph.vertices_of_generated() + network.symmetric_bytes();
+}
+void color_options::complete() { graph.threads = host_threads_of_pe(); }
+
 int main(int argc, char** argv) {
-  color_options o;
-  command_line app("Colours the vertices of a graph so that neighbours differ. Directions of edges do not matter.",
-                   program_name);
-  o.graph.add_options(app);
-  o.network.add_options(app);
-  app.add_option("--repeat", o.repeat, "Runs, of which the fastest is told").range(1, 1000).capture_default_str();
-  app.add_flag("--no-verify", o.no_verify, "Do not check the result against the graph's edges, one by one");
-  app.add_option("--serial-limit", o.serial_limit, "Check so for up to so many neighbours").capture_default_str();
-  add_dump_option(app, o.dump);
-  app.add_option("--json", o.json, "Write the results to this file too");
-  parse_or_exit(app, argc, argv, [&] {
-    o.graph.check();
-    o.network.prepare();
-    need_symmetric(64 * o.graph.vertices_of_generated() + o.network.symmetric_bytes());
-    if (!o.json.empty()) need_writable(o.json);
-  });
-  gravel_init<>();
-  o.graph.threads = host_threads_of_pe();
-  return finish(program_name, solve(o));
+  return run_application(
+      {program_name, "Colours the vertices of a graph so that neighbours differ. Directions of edges do not matter."},
+      argc, argv, color_options{}, solve);
 }

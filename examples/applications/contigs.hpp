@@ -63,8 +63,8 @@ struct join {
 };
 
 /// Is the k-mer here, and does nothing but `before` lead to it? Then it is the next one of `from`'s chain.
-struct meet {
-  static constexpr const char* name = "mer_meet";
+struct pair_ends {
+  static constexpr const char* name = "mer_pair_ends";
   using context = contig_job;
   GRAVEL_DEVICE void operator()(const gravel_t& g, contig_job* mine, uint64_t kmer, state_ref from,
                                 uint32_t strand_and_before) const {
@@ -89,7 +89,7 @@ struct answer {
   }
 };
 
-/// Where does the state point to? Told to `who`.
+/// Sends to `who` where the state points.
 struct ask {
   static constexpr const char* name = "mer_ask";
   using context = contig_job;
@@ -139,8 +139,8 @@ __global__ void link_states(gravel_t g, contig_job job) {
     const uint64_t here = job.word(s), word = job.shape.append(here, after),
                    reverse = job.shape.reverse_complement(word);
     const uint64_t kmer = word < reverse ? word : reverse;
-    sender.am<meet>(kmer_table::owner(kmer, g.n_pes), kmer, make_ref(s, g.my_pe),
-                    uint32_t{kmer != word} | job.shape.first(here) << 1);
+    sender.am<pair_ends>(kmer_table::owner(kmer, g.n_pes), kmer, make_ref(s, g.my_pe),
+                         uint32_t{kmer != word} | job.shape.first(here) << 1);
   }
   sender.end();
 }

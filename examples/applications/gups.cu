@@ -1,10 +1,8 @@
 // GUPS, HPCC's RandomAccess: every lane of every PE updates random words of a table that is spread over all
 // PEs. One update is one message, of 4 bytes for an increment, 12 for an xor: this is what Gravel is made for.
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <numeric>
-#include <optional>
 #include <vector>
 
 #include <gravel/gravel.cuh>
@@ -16,6 +14,7 @@
 #include "examples/common/program.hpp"
 #include "examples/common/progress.hpp"
 #include "examples/common/random_stream.hpp"
+#include "examples/common/run_application.hpp"
 #include "examples/common/together.hpp"
 
 using namespace app;
@@ -166,9 +165,7 @@ gups_run run_once(const gups_job& job, const gups_options& o, network_model& net
   gravel_copy(job.remote, &remote, sizeof(remote));
   gravel_launch(fill, o.grid, o.block, job, static_cast<uint32_t>(gravel_my_pe()));
   gravel_barrier_all();
-  const auto begin = std::chrono::steady_clock::now();
-  make_updates(job, o, net, "gups");
-  run.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  run.seconds = seconds_of([&] { make_updates(job, o, net, "gups"); });
   gravel_copy(&remote, job.remote, sizeof(remote));
   run.remote = gravel_sum_all(remote);
   if (o.fault == "place" && gravel_my_pe() == 0) misplace_update(job);
@@ -176,53 +173,54 @@ gups_run run_once(const gups_job& job, const gups_options& o, network_model& net
   return run;
 }
 
-int main(int argc, char** argv) {
-  gups_options o;
-  command_line app("GUPS: HPCC RandomAccess over all PEs, xor or increments of random 8-byte words.", "gups");
-  app.add_option("--table-log2", o.table_log2, "Words of the table per PE, as a power of two")
+void gups_options::add_options(command_line& line) {
+  line.add_option("--table-log2", table_log2, "Words of the table per PE, as a power of two")
       .range(1, 32)
       .capture_default_str();
-  const command_line_option updates =
-      app.add_option("--updates", o.updates, "Updates per PE; if not given, four times the words per PE")
-          .range(uint64_t{0}, uint64_t{1} << 40);
-  app.add_option("--mode", o.mode, "xor (HPCC's update) or inc (increments)")
+  line.add_option("--updates", updates, "Updates per PE; if not given, four times the words per PE")
+      .range(uint64_t{0}, uint64_t{1} << 40);
+  line.add_option("--mode", mode, "xor (HPCC's update) or inc (increments)")
       .one_of({"xor", "inc"})
       .capture_default_str();
-  app.add_option("--sender", o.sender, "block (gathered and sorted in thread blocks) or direct (warp by warp)")
+  line.add_option("--sender", sender, "block (gathered and sorted in thread blocks) or direct (warp by warp)")
       .one_of({"block", "direct"})
       .capture_default_str();
-  app.add_option("--grid", o.grid, "Thread blocks; 0: as many as fill the device")
+  line.add_option("--grid", grid, "Thread blocks; 0: as many as fill the device")
       .range(0, 1 << 20)
       .capture_default_str();
-  app.add_option("--block", o.block, "Lanes per thread block: 32, 128, 256 or 512; 0: what suits the device")
+  line.add_option("--block", block, "Lanes per thread block: 32, 128, 256 or 512; 0: what suits the device")
       .one_of({0, 32, 128, 256, 512})
       .capture_default_str();
-  o.network.add_options(app);
-  app.add_option("--repeat", o.repeat, "Timed repetitions").range(1, 1000).capture_default_str();
-  app.add_flag("--remote-only", o.remote_only, "Update only words of other PEs (needs at least 2)");
-  app.add_flag("--no-verify", o.no_verify, "Do not check the result");
-  app.add_option("--serial-limit", o.serial_limit, "Compare with a serial computation up to so many updates in all")
+  network.add_options(line);
+  line.add_option("--repeat", repeat, "Timed repetitions").range(1, 1000).capture_default_str();
+  line.add_flag("--remote-only", remote_only, "Update only words of other PEs (needs at least 2)");
+  line.add_flag("--no-verify", no_verify, "Do not check the result");
+  line.add_option("--serial-limit", serial_limit, "Compare with a serial computation up to so many updates in all")
       .capture_default_str();
-  app.add_option("--fault", o.fault, "Make the result wrong, to see that the check finds it")
-      .one_of({"place"})
-      .hidden();
-  add_dump_option(app, o.dump);
-  app.add_option("--json", o.json, "Write the results to this file too");
-  parse_or_exit(app, argc, argv, [&] {
-    if (o.network.name != "gravel" && (o.sender != "block" || (o.block && o.block != lanes_of_block)))
-      fail_text("--sender and --block are for --model gravel; the other models have blocks of " +
-                std::to_string(lanes_of_block) + " lanes");
-    o.network.prepare();
-    need_symmetric((uint64_t{8} << o.table_log2) + 256 + o.network.symmetric_bytes());
-    if (!o.json.empty()) need_writable(o.json);
-  });
-  if (updates.count() == 0) o.updates = uint64_t{4} << o.table_log2;
+  line.add_option("--fault", fault, "Make the result wrong, to see that the check finds it").one_of({"place"}).hidden();
+}
+void gups_options::check(const command_line& line) {
+  if (network.name != "gravel" && (sender != "block" || (block && block != lanes_of_block)))
+    fail_text("--sender and --block are for --model gravel; the other models have blocks of " +
+              std::to_string(lanes_of_block) + " lanes");
+  network.prepare();
+  if (line.count("--updates") == 0) updates = uint64_t{4} << table_log2;
+}
+uint64_t gups_options::symmetric_bytes() const { return (uint64_t{8} << table_log2) + 256 + network.symmetric_bytes(); }
+void gups_options::complete() {
+  if (grid == 0) grid = blocks_for(updates);
+  if (block == 0) block = lanes_of_block;
+}
 
-  gravel_init<>();
-  if (o.grid == 0) o.grid = blocks_for(o.updates);
-  if (o.block == 0) o.block = lanes_of_block;
+/// The report has a JSON file of its own form, so there are no facts.
+bool run(const gups_options& o, fact_list&) {
   const auto n_pes = static_cast<uint32_t>(gravel_n_pes());
   const bool speaks = gravel_my_pe() == 0;
+  const auto say = [&](const std::string& text) {
+    if (!speaks) return;
+    std::fputs(text.c_str(), stdout);
+    std::fflush(stdout);
+  };
   all_succeed("gups", [&] {
     if (!o.dump.empty() && o.mode == "xor") fail_text("--dump counts how often words were hit: it needs --mode inc");
     if (o.remote_only && n_pes < 2) fail_text("--remote-only needs at least 2 PEs");
@@ -232,19 +230,25 @@ int main(int argc, char** argv) {
   auto* remote = gravel_malloc<uint64_t>(sizeof(uint64_t));
   const gups_job job{map, table, remote, o.mode == "xor"};
 
-  std::optional<network_model> net(std::in_place, "gups", o.network);
   gups_report report{o, gravel_backend(), n_pes, static_cast<uint32_t>(gravel_n_nodes()), {}};
-  if (speaks) std::fputs(report.header().c_str(), stdout), std::fflush(stdout);
-  for (unsigned i = 0; i < o.repeat; ++i) {
-    report.runs.push_back(run_once(job, o, *net));
-    if (speaks) std::fputs(report.line(report.runs.back()).c_str(), stdout), std::fflush(stdout);
+  say(report.header());
+  {
+    network_model net("gups", o.network);
+    for (unsigned i = 0; i < o.repeat; ++i) {
+      report.runs.push_back(run_once(job, o, net));
+      say(report.line(report.runs.back()));
+    }
+    net.check();
   }
-  net->check();
-  net.reset();  // before gravel_finalize
-  if (speaks) std::fputs(report.rules().c_str(), stdout);
+  say(report.rules());
   if (!o.dump.empty()) dump_hits(job, o);
   all_succeed("gups", [&] {
     if (speaks && !o.json.empty()) report.write_json(o.json);
   });
-  return finish("gups", report.right());
+  return report.right();
+}
+
+int main(int argc, char** argv) {
+  return run_application({"gups", "GUPS: HPCC RandomAccess over all PEs, xor or increments of random 8-byte words."},
+                         argc, argv, gups_options{}, run);
 }

@@ -1,4 +1,4 @@
-// What gups tells about a run, as text and as JSON.
+// The report of a run of gups, as text and as JSON.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -18,6 +18,11 @@ struct gups_options {
   bool remote_only = false, no_verify = false;
   std::string json, dump, fault;
   uint64_t serial_limit = 1 << 26;
+
+  void add_options(command_line& line);
+  void check(const command_line& line);
+  uint64_t symmetric_bytes() const;
+  void complete();
 };
 
 /// One timed repetition. Counts are sums over all PEs; `errors` are wrong words of the table.

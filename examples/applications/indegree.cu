@@ -16,6 +16,7 @@
 #include "examples/common/program.hpp"
 #include "examples/common/progress.hpp"
 #include "examples/common/ranking.hpp"
+#include "examples/common/run_application.hpp"
 #include "examples/common/together.hpp"
 #include "lib/base/mix.hpp"
 
@@ -33,6 +34,10 @@ struct indegree_options {
   std::string sender = "block";
   unsigned grid = 0;
   uint64_t serial_limit = 1 << 24;
+
+  void add_options(command_line& line);
+  void check();
+  void complete();
 };
 
 /// Rows of the graph as kernels see them: `vertices` of them, targets numbered over the whole graph.
@@ -96,7 +101,7 @@ void print_best(const std::vector<ranked<uint64_t>>& best, const edge_list& grap
 }
 
 /// All between gravel_init and gravel_finalize. Collective; the same answer on all PEs: is the result right?
-bool count_degrees(const indegree_options& o) {
+bool count_degrees(const indegree_options& o, fact_list&) {
   const int me = gravel_my_pe(), n_pes = gravel_n_pes();
   edge_list graph;
   csr rows;
@@ -120,15 +125,15 @@ bool count_degrees(const indegree_options& o) {
   hash = gravel_sum_all(hash);
   rows = {};
   gravel_barrier_all();
-  const auto begin = std::chrono::steady_clock::now();
-  progress report(program_name, me == 0);
-  in_pieces(own_vertices, 1 << 20, report, [&](uint64_t first, uint64_t count) {
-    const auto kernel = o.sender == "direct" ? walk_directly : walk_gathered;
-    gravel_launch(kernel, o.grid, lanes_of_block, gravel_handle(), on_device, degree, first, count);
-    gravel_synchronize();
+  const double seconds = seconds_of([&] {
+    progress report(program_name, me == 0);
+    in_pieces(own_vertices, 1 << 20, report, [&](uint64_t first, uint64_t count) {
+      const auto kernel = o.sender == "direct" ? walk_directly : walk_gathered;
+      gravel_launch(kernel, o.grid, lanes_of_block, gravel_handle(), on_device, degree, first, count);
+      gravel_synchronize();
+    });
+    gravel_barrier_all();
   });
-  gravel_barrier_all();
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 
   std::vector<uint64_t> counted(own_vertices);
   gravel_copy(counted.data(), degree, own_vertices * sizeof(uint64_t));
@@ -156,52 +161,52 @@ bool count_degrees(const indegree_options& o) {
   return right;
 }
 
-void check_options(indegree_options& o) {
-  if (o.file.empty() == (o.rmat_scale < 0)) fail_text("give either a graph FILE or --rmat SCALE");
-  if (o.file.empty()) {
-    if (!o.names.empty()) fail_text("--names goes with a graph FILE");
+void indegree_options::add_options(command_line& line) {
+  line.add_option("FILE", file, "The graph");
+  line.add_option("--rmat", rmat_scale, "Instead of a file: an R-MAT graph of 2^SCALE vertices")
+      .range(0, 32)
+      .type_name("SCALE");
+  line.add_option("--edges-per-vertex", edges_per_vertex, "Of the R-MAT graph").range(1, 1024).capture_default_str();
+  line.add_option("--seed", seed, "Of the R-MAT graph").capture_default_str();
+  line.add_option("--names", names,
+                  "Names of the vertices, one a line; if not given, FILE's own name ending in .names, if there is one");
+  line.add_flag("--no-names", no_names, "Do not look for a file of names").excludes("--names");
+  line.add_option("--top", top, "Print so many vertices of the highest in-degrees")
+      .range(0, 100000)
+      .capture_default_str();
+  line.add_option("--sender", sender, "block (gathered and sorted in thread blocks) or direct (warp by warp)")
+      .one_of({"block", "direct"})
+      .capture_default_str();
+  line.add_option("--grid", grid, "Thread blocks; 0: as many as fill the device")
+      .range(0, 1 << 20)
+      .capture_default_str();
+  line.add_flag("--no-verify", no_verify, "Do not check the result");
+  line.add_option("--serial-limit", serial_limit,
+                  "Compare with a serial count up to so many edges (else only by sum and hash)")
+      .capture_default_str();
+}
+void indegree_options::check() {
+  if (file.empty() == (rmat_scale < 0)) fail_text("give either a graph FILE or --rmat SCALE");
+  if (file.empty()) {
+    if (!names.empty()) fail_text("--names goes with a graph FILE");
     return;
   }
-  need_readable(o.file);
-  if (o.names.empty() && !o.no_names) {
-    const std::string beside = names_path_of(o.file);
+  need_readable(file);
+  if (names.empty() && !no_names) {
+    const std::string beside = names_path_of(file);
     struct stat found;
-    if (stat(beside.c_str(), &found) == 0) o.names = beside;
+    if (stat(beside.c_str(), &found) == 0) names = beside;
   }
-  if (!o.names.empty()) need_readable(o.names);
+  if (!names.empty()) need_readable(names);
+}
+void indegree_options::complete() {
+  if (grid == 0) grid = blocks_to_fill_device();
 }
 
 int main(int argc, char** argv) {
-  indegree_options o;
-  command_line app(
-      "In-degrees of a directed graph: SNAP edge list or Matrix Market file, plain or gzip, or a synthetic "
-      "one.",
-      program_name);
-  app.add_option("FILE", o.file, "The graph");
-  app.add_option("--rmat", o.rmat_scale, "Instead of a file: an R-MAT graph of 2^SCALE vertices")
-      .range(0, 32)
-      .type_name("SCALE");
-  app.add_option("--edges-per-vertex", o.edges_per_vertex, "Of the R-MAT graph").range(1, 1024).capture_default_str();
-  app.add_option("--seed", o.seed, "Of the R-MAT graph").capture_default_str();
-  app.add_option("--names", o.names,
-                 "Names of the vertices, one a line; if not given, FILE's own name ending in .names, if there is one");
-  app.add_flag("--no-names", o.no_names, "Do not look for a file of names").excludes("--names");
-  app.add_option("--top", o.top, "Print so many vertices of the highest in-degrees")
-      .range(0, 100000)
-      .capture_default_str();
-  app.add_option("--sender", o.sender, "block (gathered and sorted in thread blocks) or direct (warp by warp)")
-      .one_of({"block", "direct"})
-      .capture_default_str();
-  app.add_option("--grid", o.grid, "Thread blocks; 0: as many as fill the device")
-      .range(0, 1 << 20)
-      .capture_default_str();
-  app.add_flag("--no-verify", o.no_verify, "Do not check the result");
-  app.add_option("--serial-limit", o.serial_limit,
-                 "Compare with a serial count up to so many edges (else only by sum and hash)")
-      .capture_default_str();
-  parse_or_exit(app, argc, argv, [&] { check_options(o); });
-
-  gravel_init<>();
-  if (o.grid == 0) o.grid = blocks_to_fill_device();
-  return finish(program_name, count_degrees(o));
+  return run_application(
+      {program_name,
+       "In-degrees of a directed graph: SNAP edge list or Matrix Market file, plain or gzip, or a synthetic "
+       "one."},
+      argc, argv, indegree_options{}, count_degrees);
 }

@@ -1,7 +1,6 @@
 // Index gather: every PE reads random words of a table that is spread over all PEs. With gravel_get the reads
 // are non-blocking, all complete at the barrier; with --fetch every lane waits for each of its values before
 // the next.
-#include <chrono>
 #include <cstdio>
 #include <vector>
 
@@ -9,6 +8,7 @@
 #include "bench/rivals/direct_sender.hpp"
 #include "examples/common/program.hpp"
 #include "examples/common/progress.hpp"
+#include "examples/common/run_application.hpp"
 #include "examples/common/together.hpp"
 #include "lib/base/mix.hpp"
 
@@ -16,6 +16,18 @@ using namespace app;
 using namespace gravel::detail;
 
 constexpr const char* program_name = "index_gather";
+
+struct gather_options {
+  uint32_t table_log2 = 20;
+  uint64_t reads = 0, seed = 1;
+  bool blocking = false;
+  unsigned grid = 0, block = 128;
+
+  void add_options(command_line& line);
+  void check(const command_line& line);
+  uint64_t symmetric_bytes() const { return (uint64_t{8} << table_log2) + 8 * reads; }
+  void complete();
+};
 
 struct gather_job {
   uint64_t* table;   ///< symmetric: 2^log2_words words on each PE
@@ -60,62 +72,63 @@ __global__ void fetch_words(gravel_t g, gather_job job, uint64_t first, uint64_t
   }
 }
 
-int main(int argc, char** argv) {
-  uint32_t table_log2 = 20;
-  uint64_t reads = 0, seed = 1;
-  bool blocking = false;
-  unsigned grid = 0, block = 128;
-  command_line app("Index gather: every PE reads random words of a table that is spread over all PEs.", program_name);
-  app.add_option("--table-log2", table_log2, "Words of the table per PE, as a power of two")
+void gather_options::add_options(command_line& line) {
+  line.add_option("--table-log2", table_log2, "Words of the table per PE, as a power of two")
       .range(0, 32)
       .capture_default_str();
-  const command_line_option given_reads =
-      app.add_option("--reads", reads, "Reads per PE; if not given, 1048576, or 8192 with --fetch")
-          .range(uint64_t{0}, uint64_t{1} << 34);
-  app.add_option("--seed", seed, "Of the random indices").capture_default_str();
-  app.add_flag("--fetch", blocking, "Read with gravel_fetch_add, which waits, instead of gravel_get");
-  const command_line_option given_grid =
-      app.add_option("--grid", grid, "Thread blocks; if not given, as many as fill the device, or 4 with --fetch")
-          .range(1, 1 << 20);
-  app.add_option("--block", block, "Lanes per thread block").range(1, 1024).capture_default_str();
-  parse_or_exit(app, argc, argv, [&] {
-    if (given_reads.count() == 0) reads = blocking ? 8192 : 1 << 20;
-    need_symmetric((uint64_t{8} << table_log2) + 8 * reads);
-  });
-
-  gravel_init<>();
+  line.add_option("--reads", reads, "Reads per PE; if not given, 1048576, or 8192 with --fetch")
+      .range(uint64_t{0}, uint64_t{1} << 34);
+  line.add_option("--seed", seed, "Of the random indices").capture_default_str();
+  line.add_flag("--fetch", blocking, "Read with gravel_fetch_add, which waits, instead of gravel_get");
+  line.add_option("--grid", grid, "Thread blocks; if not given, as many as fill the device, or 4 with --fetch")
+      .range(1, 1 << 20);
+  line.add_option("--block", block, "Lanes per thread block").range(1, 1024).capture_default_str();
+}
+void gather_options::check(const command_line& line) {
+  if (line.count("--reads") == 0) reads = blocking ? 8192 : 1 << 20;
+}
+void gather_options::complete() {
   // Lanes that wait must leave room on the device for what answers them, so few blocks.
-  if (given_grid.count() == 0) grid = blocking ? 4 : blocks_to_fill_device();
+  if (grid == 0) grid = blocking ? 4 : blocks_to_fill_device();
+}
+
+bool gather_words(const gather_options& o, fact_list&) {
   const auto me = static_cast<uint32_t>(gravel_my_pe()), n_pes = static_cast<uint32_t>(gravel_n_pes());
   gather_job job{};
-  job.table = gravel_malloc<uint64_t>(uint64_t{8} << table_log2);
-  job.result = gravel_malloc<uint64_t>(8 * (reads ? reads : 1));
-  job.log2_words = table_log2;
+  job.table = gravel_malloc<uint64_t>(uint64_t{8} << o.table_log2);
+  job.result = gravel_malloc<uint64_t>(8 * (o.reads ? o.reads : 1));
+  job.log2_words = o.table_log2;
   job.n_pes = n_pes;
-  job.seed = seed;
-  gravel_launch(prepare, blocks_to_fill_device(), 128, job, me, reads);
+  job.seed = o.seed;
+  gravel_launch(prepare, blocks_to_fill_device(), 128, job, me, o.reads);
   gravel_barrier_all();
 
-  const auto begin = std::chrono::steady_clock::now();
-  progress report(program_name, me == 0);
-  in_pieces(reads, blocking ? 4096 : 1 << 20, report, [&](uint64_t first, uint64_t count) {
-    gravel_launch(blocking ? fetch_words : get_words, grid, block, gravel_handle(), job, first, count);
-    gravel_synchronize();
+  const double seconds = seconds_of([&] {
+    progress report(program_name, me == 0);
+    in_pieces(o.reads, o.blocking ? 4096 : 1 << 20, report, [&](uint64_t first, uint64_t count) {
+      gravel_launch(o.blocking ? fetch_words : get_words, o.grid, o.block, gravel_handle(), job, first, count);
+      gravel_synchronize();
+    });
+    gravel_barrier_all();
   });
-  gravel_barrier_all();
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 
-  std::vector<uint64_t> result(reads);
-  gravel_copy(result.data(), job.result, 8 * reads);
+  std::vector<uint64_t> result(o.reads);
+  gravel_copy(result.data(), job.result, 8 * o.reads);
   uint64_t wrong = 0;
-  for (uint64_t i = 0; i < reads; ++i) wrong += result[i] != job.value_of(job.place_of(me, i));
+  for (uint64_t i = 0; i < o.reads; ++i) wrong += result[i] != job.value_of(job.place_of(me, i));
   wrong = gravel_sum_all(wrong);
   if (me == 0)
     std::printf(
         "%s: %u PEs on %d nodes, %s backend, %s\n%.3f s: %llu reads per PE, %.4g M reads/s in all\n%llu "
         "wrong values\n",
-        program_name, n_pes, gravel_n_nodes(), gravel_backend(), blocking ? "blocking reads" : "non-blocking reads",
-        seconds, static_cast<unsigned long long>(reads), static_cast<double>(reads) * n_pes / seconds / 1e6,
+        program_name, n_pes, gravel_n_nodes(), gravel_backend(), o.blocking ? "blocking reads" : "non-blocking reads",
+        seconds, static_cast<unsigned long long>(o.reads), static_cast<double>(o.reads) * n_pes / seconds / 1e6,
         static_cast<unsigned long long>(wrong));
-  return finish(program_name, wrong == 0);
+  return wrong == 0;
+}
+
+int main(int argc, char** argv) {
+  return run_application(
+      {program_name, "Index gather: every PE reads random words of a table that is spread over all PEs."}, argc, argv,
+      gather_options{}, gather_words);
 }

@@ -1,7 +1,6 @@
 // k-means by Lloyd's algorithm. Every PE has its points; each cluster's sums are at the PE that owns it, where all
 // blocks of all PEs add theirs, and from where its new centre goes to all. Coordinates are whole numbers of 16 bits and
 // all sums are exact, so the result does not depend on the order of messages.
-#include <chrono>
 #include <cstdio>
 
 #include <gravel/gravel.cuh>
@@ -12,6 +11,7 @@
 #include "examples/common/lane_share.hpp"
 #include "examples/common/program.hpp"
 #include "examples/common/progress.hpp"
+#include "examples/common/run_application.hpp"
 #include "examples/common/together.hpp"
 #include "lib/base/mix.hpp"
 
@@ -32,6 +32,10 @@ struct kmeans_options {
   bool no_verify = false;
   std::string json, dump, fault;
   uint64_t serial_limit = 1 << 22;
+
+  void add_options(command_line& line);
+  void check();
+  uint64_t symmetric_bytes() const;
 };
 
 /// Point number i of the whole job: near one of as many places as there are clusters, or anywhere (one of 16).
@@ -212,7 +216,7 @@ std::vector<int32_t> compute_serially(const kmeans_options& o, std::vector<int32
 }
 
 /// All between gravel_init and gravel_finalize. Collective; the same answer on all PEs: is the result right?
-bool solve(const kmeans_options& o) {
+bool solve(const kmeans_options& o, fact_list& facts) {
   const auto me = static_cast<uint64_t>(gravel_my_pe()), n_pes = static_cast<uint64_t>(gravel_n_pes());
   const uint64_t all = o.points * n_pes;
   const point_source source{o.seed, o.clusters};
@@ -255,21 +259,21 @@ bool solve(const kmeans_options& o) {
   uint32_t steps = 0;
   bool goes_on = true;
   std::vector<int32_t> used(start.size());  // the centres of the last assignment, where others follow it
-  const auto begin = std::chrono::steady_clock::now();
-  while (goes_on && steps < o.max_steps) {
-    if (steps + 1 == o.max_steps) {  // now: a PE that is ahead moves centres as soon as all have met
-      gravel_synchronize();
-      gravel_copy(used.data(), job.centers, used.size() * sizeof(int32_t));
+  const double seconds = seconds_of([&] {
+    while (goes_on && steps < o.max_steps) {
+      if (steps + 1 == o.max_steps) {  // now: a PE that is ahead moves centres as soon as all have arrived
+        gravel_synchronize();
+        gravel_copy(used.data(), job.centers, used.size() * sizeof(int32_t));
+      }
+      net.launch(kernel, of_rivals, sums, job);
+      net.rendezvous().round();  // all sums are at their owners
+      goes_on = net.rendezvous().sum(job.changed) != 0;
+      if (goes_on) net.launch(move, move_centers<model_sender, model_handle>, centers_of_one, job);
+      net.rendezvous().round();  // all centres have arrived
+      report.at(++steps, o.max_steps);
     }
-    net.launch(kernel, of_rivals, sums, job);
-    net.meeting().round();  // all sums are at their owners
-    goes_on = net.meeting().sum(job.changed) != 0;
-    if (goes_on) net.launch(move, move_centers<model_sender, model_handle>, centers_of_one, job);
-    net.meeting().round();  // all centres have arrived
-    report.at(++steps, o.max_steps);
-  }
-  gravel_synchronize();
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    gravel_synchronize();
+  });
 
   net.check();
   std::vector<int32_t> centers(start.size());
@@ -339,58 +343,52 @@ bool solve(const kmeans_options& o) {
     dump_columns(program_name, o.dump, "points", points);
     dump_columns(program_name, o.dump, "centers", middles);
   }
-  all_succeed(program_name, [&] {
-    if (me == 0 && !o.json.empty())
-      write_json(o.json, {{"program", program_name},
-                          {"backend", gravel_backend()},
-                          {"pes", n_pes},
-                          {"nodes", static_cast<uint64_t>(gravel_n_nodes())},
-                          {"points", all},
-                          {"dimensions", uint64_t{o.dimensions}},
-                          {"clusters", uint64_t{o.clusters}},
-                          {"model", o.network.name},
-                          {"steps", uint64_t{steps}},
-                          {"converged", !goes_on},
-                          {"seconds", seconds},
-                          {"points_per_s", static_cast<double>(all) * steps / seconds},
-                          {"computed_again", !o.no_verify},
-                          {"compared_with_serial", serial},
-                          {"wrong", wrong},
-                          {"right", wrong == 0}});
-  });
+  facts = facts_of_job(program_name);
+  facts.insert(facts.end(), {{"points", all},
+                             {"dimensions", uint64_t{o.dimensions}},
+                             {"clusters", uint64_t{o.clusters}},
+                             {"model", o.network.name},
+                             {"steps", uint64_t{steps}},
+                             {"converged", !goes_on},
+                             {"seconds", seconds},
+                             {"points_per_s", static_cast<double>(all) * steps / seconds},
+                             {"computed_again", !o.no_verify},
+                             {"compared_with_serial", serial},
+                             {"wrong", wrong},
+                             {"right", wrong == 0}});
   return wrong == 0;
 }
 
-int main(int argc, char** argv) {
-  kmeans_options o;
-  command_line app("k-means by Lloyd's algorithm, until no point changes its cluster.", program_name);
-  app.add_option("--points", o.points, "Points per PE").range(uint64_t{1}, uint64_t{1} << 32).capture_default_str();
-  app.add_option("--clusters", o.clusters, "Clusters").range(1u, most_clusters).capture_default_str();
-  app.add_option("--dimensions", o.dimensions, "Coordinates of a point, whole numbers of 16 bits")
+void kmeans_options::add_options(command_line& line) {
+  line.add_option("--points", points, "Points per PE").range(uint64_t{1}, uint64_t{1} << 32).capture_default_str();
+  line.add_option("--clusters", clusters, "Clusters").range(1u, most_clusters).capture_default_str();
+  line.add_option("--dimensions", dimensions, "Coordinates of a point, whole numbers of 16 bits")
       .range(1u, most_dimensions)
       .capture_default_str();
-  app.add_option("--max-steps", o.max_steps, "End after so many steps at the latest")
+  line.add_option("--max-steps", max_steps, "End after so many steps at the latest")
       .range(1, 1000000)
       .capture_default_str();
-  o.network.add_options(app);
-  app.add_option("--seed", o.seed, "Of the points").capture_default_str();
-  app.add_flag("--no-verify", o.no_verify, "Do not check the result");
-  app.add_option("--serial-limit", o.serial_limit,
-                 "Compare with a serial run up to so many points in all; more are checked by other kernels alone")
+  network.add_options(line);
+  line.add_option("--seed", seed, "Of the points").capture_default_str();
+  line.add_flag("--no-verify", no_verify, "Do not check the result");
+  line.add_option("--serial-limit", serial_limit,
+                  "Compare with a serial run up to so many points in all; more are checked by other kernels alone")
       .capture_default_str();
-  app.add_option("--fault", o.fault, "Make the result wrong, to see that the check finds it")
+  line.add_option("--fault", fault, "Make the result wrong, to see that the check finds it")
       .one_of({"point", "center"})
       .hidden();
-  add_dump_option(app, o.dump);
-  app.add_option("--json", o.json, "Write the results to this file too");
-  parse_or_exit(app, argc, argv, [&] {
-    if (o.clusters * (o.dimensions + 1) > most_values)
-      fail_text("clusters * (dimensions + 1) is at most " + std::to_string(most_values) +
-                ": what a thread block has memory for");
-    o.network.prepare();
-    need_symmetric(o.points * (2 * o.dimensions + 1) + (64 << 10) + o.network.symmetric_bytes());
-    if (!o.json.empty()) need_writable(o.json);
-  });
-  gravel_init<>();
-  return finish(program_name, solve(o));
+}
+void kmeans_options::check() {
+  if (clusters * (dimensions + 1) > most_values)
+    fail_text("clusters * (dimensions + 1) is at most " + std::to_string(most_values) +
+              ": what a thread block has memory for");
+  network.prepare();
+}
+uint64_t kmeans_options::symmetric_bytes() const {
+  return points * (2 * dimensions + 1) + (64 << 10) + network.symmetric_bytes();
+}
+
+int main(int argc, char** argv) {
+  return run_application({program_name, "k-means by Lloyd's algorithm, until no point changes its cluster."}, argc,
+                         argv, kmeans_options{}, solve);
 }

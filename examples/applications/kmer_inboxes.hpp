@@ -1,5 +1,5 @@
 // Counting k-mers where all PEs have each other's memory mapped: those of other PEs go into inboxes there, one for each
-// sender, and their owner counts them behind a meeting. Who writes into an inbox hands out its places, so no word is
+// sender, and their owner counts them behind a rendezvous. Who writes into an inbox hands out its places, so no word is
 // changed from afar.
 //
 // A block gathers some k-mers of each of its lanes, orders them by owner in shared memory, and takes places for all of
@@ -111,7 +111,7 @@ static __global__ void send_to_inboxes(gravel_t g, table_part own, kmer_inboxes 
   }
 }
 
-/// Tells owners how much has come from here. One block.
+/// Stores at the owners how much this PE has put into their inboxes. One block.
 static __global__ void notify_owners(gravel_t g, kmer_inboxes boxes) {
   __shared__ mapped_sender others;
   others.begin(g);
@@ -149,9 +149,9 @@ inline void count_by_inboxes(const kmer_shape& shape, const uint8_t* codes, uint
     launch_alone(send_to_inboxes, {.grid = static_cast<unsigned>(count / lanes_of_block + 1), .block = lanes_of_block},
                  gravel_handle(), own, boxes, shape, codes, size, round * stretches, count);
     launch_alone(notify_owners, {.grid = 1, .block = 32}, gravel_handle(), boxes);
-    net.meeting().round();  // all has come
+    net.rendezvous().round();  // all has come
     launch_alone(count_inboxes, {.grid = 8 * blocks_to_fill_device(), .block = lanes_of_block}, boxes, own, n_boxes);
-    net.meeting().round();  // all have read their inboxes
+    net.rendezvous().round();  // all have read their inboxes
     report.at(round + 1, rounds);
   }
   gravel_barrier_all();

@@ -1,7 +1,6 @@
 // Meraculous: from short reads of a genome to contigs. Phase 1 counts the k-mers of all reads, with the bases around
 // them, in a hash table that is spread over the PEs: a k-mer is sent to its owner, where a handler inserts it. Phase 2
 // (contigs.hpp) follows unique extensions.
-#include <chrono>
 #include <cstdio>
 #include <map>
 
@@ -17,6 +16,7 @@
 #include "examples/common/program.hpp"
 #include "examples/common/progress.hpp"
 #include "examples/common/read_input.hpp"
+#include "examples/common/run_application.hpp"
 #include "examples/common/together.hpp"
 #include "lib/base/output.hpp"
 
@@ -27,7 +27,7 @@ constexpr const char* program_name = "mer";
 /// A lane looks at so many places of the reads in a row, or as many as the networking model can send, and at the k - 1
 /// behind them.
 constexpr uint64_t long_stretch = 256, own_stretch = 64;
-/// Places that are looked at before progress is told.
+/// Places of a table that are worked on between two lines of progress.
 constexpr uint64_t first_piece = GRAVEL_CUDA ? 1 << 26 : 1 << 22;
 
 struct mer_options {
@@ -37,6 +37,11 @@ struct mer_options {
   uint64_t min_count = 2, slots = 0, serial_limit = 1 << 22;
   bool no_verify = false;
   std::string json, dump, contigs, fault;
+
+  void add_options(command_line& line);
+  void check();
+  uint64_t symmetric_bytes() const;
+  void complete();
 };
 
 /// Counts a k-mer that has `before` and `after` around it (codes, no_base at the ends of reads). Lanes that hold the
@@ -179,7 +184,7 @@ void find_all(assembly& all) {
   gravel_launch(number_kmers, grid, block, job);
   job.kmers = total_of(job, 0);
   device_array<contig_job> here(std::vector<contig_job>{job});
-  gravel_set_context<meet>(here.data());
+  gravel_set_context<pair_ends>(here.data());
   gravel_set_context<join>(here.data());
   gravel_set_context<ask>(here.data());
   gravel_set_context<answer>(here.data());
@@ -279,7 +284,7 @@ void spoil_counts(kmer_entry* entries, uint64_t slots) {
 }
 
 /// All between gravel_init and gravel_finalize. Collective; the same answer on all PEs: is the result right?
-bool solve(const mer_options& o) {
+bool solve(const mer_options& o, fact_list& facts) {
   const int me = gravel_my_pe(), n_pes = gravel_n_pes();
   const kmer_shape shape{o.k};
   read_set reads;
@@ -315,9 +320,7 @@ bool solve(const mer_options& o) {
   device_array<uint8_t> codes(reads.codes);
   gravel_launch(clear_table, blocks_to_fill_device(), lanes_of_block, table, counters.data() + 3);
   gravel_barrier_all();
-  const auto begin = std::chrono::steady_clock::now();
-  count_all(shape, codes.data(), reads.codes.size(), net, own);
-  const double counting = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double counting = seconds_of([&] { count_all(shape, codes.data(), reads.codes.size(), net, own); });
   net.check();
   if (o.fault == "count" && me == 0) spoil_counts(entries.data(), slots);
   kmer_sums of_reads{}, of_table{};
@@ -354,9 +357,7 @@ bool solve(const mer_options& o) {
   std::fflush(stdout);
 
   assembly all(table, shape, o.min_count, left, counters.data());
-  const auto middle = std::chrono::steady_clock::now();
-  find_all(all);
-  const double joining = std::chrono::duration<double>(std::chrono::steady_clock::now() - middle).count();
+  const double joining = seconds_of([&] { find_all(all); });
   uint64_t letters = 0, longest = 0;
   for (const std::string& contig : all.contigs)
     letters += contig.size(), longest = std::max<uint64_t>(longest, contig.size());
@@ -433,81 +434,73 @@ bool solve(const mer_options& o) {
     dump_columns(program_name, o.dump, "kmers", {counts, how_many});
     dump_columns(program_name, o.dump, "contigs", {lengths});
   }
-  all_succeed(program_name, [&] {
-    if (me == 0 && !o.json.empty())
-      write_json(o.json, {{"program", program_name},
-                          {"backend", gravel_backend()},
-                          {"pes", static_cast<uint64_t>(n_pes)},
-                          {"nodes", static_cast<uint64_t>(gravel_n_nodes())},
-                          {"reads", o.reads.description()},
-                          {"bases", bases},
-                          {"model", o.network.name},
-                          {"k", uint64_t{o.k}},
-                          {"kmers", kmers},
-                          {"slots", slots},
-                          {"distinct", found.distinct},
-                          {"min_count", o.min_count},
-                          {"left", found.left},
-                          {"checksum", found.checksum},
-                          {"seconds", counting},
-                          {"kmers_per_s", static_cast<double>(kmers) / counting},
-                          {"contig_seconds", joining},
-                          {"rounds", all.rounds},
-                          {"contigs", found.contigs},
-                          {"contig_bases", found.letters},
-                          {"longest", found.longest},
-                          {"n50", found.n50},
-                          {"circular", all.circular},
-                          {"has_reference", referred},
-                          {"in_reference", in.contigs},
-                          {"reference_bases", in.bases},
-                          {"reference_covered", in.covered},
-                          {"reference_kmers", in.kmers},
-                          {"reference_kmers_seen", in.kmers_seen},
-                          {"checked_by_hashes", !o.no_verify},
-                          {"compared_with_genome", exact && referred},
-                          {"compared_with_serial", serial},
-                          {"wrong", wrong},
-                          {"right", wrong == 0}});
-  });
+  facts = facts_of_job(program_name);
+  facts.insert(facts.end(), {{"reads", o.reads.description()},
+                             {"bases", bases},
+                             {"model", o.network.name},
+                             {"k", uint64_t{o.k}},
+                             {"kmers", kmers},
+                             {"slots", slots},
+                             {"distinct", found.distinct},
+                             {"min_count", o.min_count},
+                             {"left", found.left},
+                             {"checksum", found.checksum},
+                             {"seconds", counting},
+                             {"kmers_per_s", static_cast<double>(kmers) / counting},
+                             {"contig_seconds", joining},
+                             {"rounds", all.rounds},
+                             {"contigs", found.contigs},
+                             {"contig_bases", found.letters},
+                             {"longest", found.longest},
+                             {"n50", found.n50},
+                             {"circular", all.circular},
+                             {"has_reference", referred},
+                             {"in_reference", in.contigs},
+                             {"reference_bases", in.bases},
+                             {"reference_covered", in.covered},
+                             {"reference_kmers", in.kmers},
+                             {"reference_kmers_seen", in.kmers_seen},
+                             {"checked_by_hashes", !o.no_verify},
+                             {"compared_with_genome", exact && referred},
+                             {"compared_with_serial", serial},
+                             {"wrong", wrong},
+                             {"right", wrong == 0}});
   return wrong == 0;
 }
 
-int main(int argc, char** argv) {
-  mer_options o;
-  command_line app("Meraculous: counts the k-mers of reads in a distributed hash table, and joins them to contigs.",
-                   program_name);
-  o.reads.add_options(app);
-  o.network.add_options(app);
-  app.add_option("--k", o.k, "Bases of a k-mer: odd, at most 31").capture_default_str();
-  app.add_option("--min-count", o.min_count, "For contigs: k-mers and extensions seen less often are errors")
+void mer_options::add_options(command_line& line) {
+  reads.add_options(line);
+  network.add_options(line);
+  line.add_option("--k", k, "Bases of a k-mer: odd, at most 31").capture_default_str();
+  line.add_option("--min-count", min_count, "For contigs: k-mers and extensions seen less often are errors")
       .range(1, 65535)
       .capture_default_str();
-  app.add_option("--slots", o.slots, "Of each PE's table; if not given, room for all k-mers to be different")
+  line.add_option("--slots", slots, "Of each PE's table; if not given, room for all k-mers to be different")
       .range(uint64_t{1}, uint64_t{0xffffffff});
-  app.add_option("--contigs", o.contigs,
-                 "Write the contigs: PE n those that begin there, as FASTA, to this name with .n behind it");
-  app.add_flag("--no-verify", o.no_verify, "Do not check the result");
-  app.add_option("--serial-limit", o.serial_limit,
-                 "Compare with a serial computation up to so many bases; more are checked by sums of hashes, and with "
-                 "a random genome")
+  line.add_option("--contigs", contigs,
+                  "Write the contigs: PE n those that begin there, as FASTA, to this name with .n behind it");
+  line.add_flag("--no-verify", no_verify, "Do not check the result");
+  line.add_option("--serial-limit", serial_limit,
+                  "Compare with a serial computation up to so many bases; more are checked by sums of hashes, and with "
+                  "a random genome")
       .capture_default_str();
-  app.add_option("--fault", o.fault, "Make the result wrong, to see that the check finds it")
+  line.add_option("--fault", fault, "Make the result wrong, to see that the check finds it")
       .one_of({"count", "letter"})
       .hidden();
-  add_dump_option(app, o.dump);
-  app.add_option("--json", o.json, "Write the results to this file too");
-  parse_or_exit(app, argc, argv, [&] {
-    if (o.k % 2 == 0 || o.k < 3 || o.k > longest_kmer)
-      fail_text("k is odd, from 3 to " + std::to_string(longest_kmer) + " (a k-mer is one word of 64 bits), not " +
-                std::to_string(o.k));
-    o.reads.check();
-    o.network.prepare();
-    need_symmetric(o.network.symmetric_bytes() + inbox_bytes + (1 << 16));
-    if (!o.json.empty()) need_writable(o.json);
-    if (!o.contigs.empty()) need_writable(o.contigs + ".0");
-  });
-  gravel_init<insert, meet, join, ask, answer, spell>();
-  o.reads.threads = host_threads_of_pe();
-  return finish(program_name, solve(o));
+}
+void mer_options::check() {
+  if (k % 2 == 0 || k < 3 || k > longest_kmer)
+    fail_text("k is odd, from 3 to " + std::to_string(longest_kmer) + " (a k-mer is one word of 64 bits), not " +
+              std::to_string(k));
+  reads.check();
+  network.prepare();
+  if (!contigs.empty()) need_writable(contigs + ".0");
+}
+uint64_t mer_options::symmetric_bytes() const { return network.symmetric_bytes() + inbox_bytes + (1 << 16); }
+void mer_options::complete() { reads.threads = host_threads_of_pe(); }
+
+int main(int argc, char** argv) {
+  return run_application<insert, pair_ends, join, ask, answer, spell>(
+      {program_name, "Meraculous: counts the k-mers of reads in a distributed hash table, and joins them to contigs."},
+      argc, argv, mer_options{}, solve);
 }

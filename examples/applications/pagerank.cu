@@ -2,7 +2,6 @@
 // PEs' vertices contribute lies beside the PE's own contributions, in ghosts: in each step every PE puts the
 // contribution of a vertex, once, to each PE that reads it, however many edges lead there. No atomics, and sums in a
 // fixed order.
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <numeric>
@@ -16,6 +15,7 @@
 #include "examples/common/program.hpp"
 #include "examples/common/progress.hpp"
 #include "examples/common/ranking.hpp"
+#include "examples/common/run_application.hpp"
 #include "examples/common/together.hpp"
 
 using namespace app;
@@ -34,6 +34,11 @@ struct pagerank_options {
   bool no_verify = false;
   std::string json, dump;
   uint64_t serial_limit = 1 << 22;
+
+  void add_options(command_line& line);
+  void check();
+  uint64_t symmetric_bytes() const;
+  void complete();
 };
 
 /// This PE's part, in device memory.
@@ -67,7 +72,7 @@ __global__ void count_uses(const uint32_t* sources, uint64_t edges, uint32_t* us
     atomicAdd(&uses[sources[e]], 1u);
 }
 
-/// Tells owners how many edges leave their vertices from what is seen here. `uses`: of own vertices, then of ghosts.
+/// Adds at the owners how many edges leave their vertices from what is seen here. `uses`: of own vertices, then of ghosts.
 __global__ void count_degrees(gravel_t g, rank_job job, vertex_code codes, const uint32_t* ghosts, const uint32_t* uses,
                               uint64_t n_ghosts) {
   __shared__ gravel_block_sender<lanes_of_block> sender;
@@ -143,7 +148,7 @@ GRAVEL_DEVICE float sum_edges(const rank_job& job, uint32_t row, unsigned first,
 template <unsigned WIDTH>
 GRAVEL_DEVICE void sum_rows(const rank_job& job, float base, uint64_t begin, uint64_t end, step_sums& sums) {
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, lane = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  // The lanes of a warp make the same number of rounds: they meet in the shuffles.
+  // The lanes of a warp make the same number of rounds: all take part in each shuffle.
   for (uint64_t of_warp = begin + lane / 32 * (32 / WIDTH); of_warp < end; of_warp += lanes / WIDTH) {
     const uint64_t at = of_warp + lane % 32 / WIDTH;
     const uint32_t row = at < end ? job.order[at] : 0;
@@ -243,7 +248,7 @@ prepared prepare(const pagerank_options& o, int me, int n_pes) {
 }
 
 /// All between gravel_init and gravel_finalize. Collective.
-pagerank_result rank_vertices(const pagerank_options& o) {
+bool rank_vertices(const pagerank_options& o, fact_list& facts) {
   const int me = gravel_my_pe(), n_pes = gravel_n_pes();
   prepared p;
   all_succeed(program_name, [&] { p = prepare(o, me, n_pes); });
@@ -296,7 +301,7 @@ pagerank_result rank_vertices(const pagerank_options& o) {
   gravel_synchronize();
   const auto read_sums = [&] {
     double sums[2] = {};
-    const auto of_all = net.meeting().gather(job.sums, 2);
+    const auto of_all = net.rendezvous().gather(job.sums, 2);
     for (size_t i = 0; i < of_all.size(); ++i) sums[i % 2] += from_word<double>(of_all[i]);
     return std::pair(sums[0], sums[1]);
   };
@@ -307,18 +312,18 @@ pagerank_result rank_vertices(const pagerank_options& o) {
   const auto vertices = static_cast<double>(job.vertices);
   progress report(program_name, me == 0);
   gravel_barrier_all();
-  const auto begin = std::chrono::steady_clock::now();
-  while (result.change >= o.tolerance && result.steps < o.max_steps) {
-    net.launch(send, send_contributions<model_sender, model_handle>, contributions, job);
-    net.meeting().round();  // all contributions are where they are read
-    launch_alone(sum_up, {.grid = 6 * blocks_to_fill_device(), .block = gather_lanes}, job,
-                 static_cast<float>((1 - o.damping + o.damping * dangling) / vertices));
-    // No PE gets the sums before all have read their contributions, so the next ones may come.
-    std::tie(result.change, dangling) = read_sums();
-    report.at(++result.steps, o.max_steps);
-    changes.push_back(result.change);
-  }
-  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  result.seconds = seconds_of([&] {
+    while (result.change >= o.tolerance && result.steps < o.max_steps) {
+      net.launch(send, send_contributions<model_sender, model_handle>, contributions, job);
+      net.rendezvous().round();  // all contributions are where they are read
+      launch_alone(sum_up, {.grid = 6 * blocks_to_fill_device(), .block = gather_lanes}, job,
+                   static_cast<float>((1 - o.damping + o.damping * dangling) / vertices));
+      // No PE gets the sums before all have read their contributions, so the next ones may come.
+      std::tie(result.change, dangling) = read_sums();
+      report.at(++result.steps, o.max_steps);
+      changes.push_back(result.change);
+    }
+  });
 
   net.check();
   // Once more the contributions, and what should come of them: no rank is written.
@@ -359,63 +364,57 @@ pagerank_result rank_vertices(const pagerank_options& o) {
     for (const auto& r : best)
       std::printf("%12.9f  vertex %llu\n", r.score, static_cast<unsigned long long>(part.ids.of(r.vertex)));
   }
-  all_succeed(program_name, [&] {
-    if (me == 0 && !o.json.empty())
-      write_json(o.json, {{"program", program_name},
-                          {"backend", gravel_backend()},
-                          {"pes", static_cast<uint64_t>(n_pes)},
-                          {"nodes", static_cast<uint64_t>(gravel_n_nodes())},
-                          {"graph", o.graph.description()},
-                          {"vertices", job.vertices},
-                          {"edges", edges},
-                          {"load_seconds", p.graph.seconds},
-                          {"division", o.graph.division},
-                          {"model", o.network.name},
-                          {"ghosts", all_ghosts},
-                          {"remote_edges", remote_edges},
-                          {"steps", uint64_t{result.steps}},
-                          {"seconds", result.seconds},
-                          {"edges_per_s", static_cast<double>(edges) * result.steps / result.seconds},
-                          {"change", result.change},
-                          {"residual", result.residual},
-                          {"sum", result.sum},
-                          {"compared_with_serial", result.serial},
-                          {"distance_to_serial", result.distance},
-                          {"right", result.right}});
-  });
+  facts = facts_of_job(program_name);
+  facts.insert(facts.end(), {{"graph", o.graph.description()},
+                             {"vertices", job.vertices},
+                             {"edges", edges},
+                             {"load_seconds", p.graph.seconds},
+                             {"division", o.graph.division},
+                             {"model", o.network.name},
+                             {"ghosts", all_ghosts},
+                             {"remote_edges", remote_edges},
+                             {"steps", uint64_t{result.steps}},
+                             {"seconds", result.seconds},
+                             {"edges_per_s", static_cast<double>(edges) * result.steps / result.seconds},
+                             {"change", result.change},
+                             {"residual", result.residual},
+                             {"sum", result.sum},
+                             {"compared_with_serial", result.serial},
+                             {"distance_to_serial", result.distance},
+                             {"right", result.right}});
   if (!o.dump.empty()) {
     dump_columns(program_name, o.dump, "ranks", {{"vertex", {}, part.own_ids()}, {"rank", {rank.begin(), rank.end()}}});
     if (me != 0) changes.clear();
     dump_columns(program_name, o.dump, "steps", {{"change", changes}});
   }
-  return result;
+  return result.right;
 }
 
-int main(int argc, char** argv) {
-  pagerank_options o;
-  command_line app("PageRank of a directed graph by power iteration, until ranks change by less than a tolerance.",
-                   program_name);
-  o.graph.add_options(app);
-  o.network.add_options(app);
-  app.add_option("--damping", o.damping, "Share of a rank that goes on along edges")
+void pagerank_options::add_options(command_line& line) {
+  graph.add_options(line);
+  network.add_options(line);
+  line.add_option("--damping", damping, "Share of a rank that goes on along edges")
       .range(0.0, 0.999)
       .capture_default_str();
-  app.add_option("--tolerance", o.tolerance, "End when all ranks together change by less")
+  line.add_option("--tolerance", tolerance, "End when all ranks together change by less")
       .range(1e-7, 1.0)
       .capture_default_str();
-  app.add_option("--max-steps", o.max_steps, "More steps are a failure").range(1, 1000000).capture_default_str();
-  app.add_option("--top", o.top, "Print so many vertices of the highest ranks").range(0, 100000).capture_default_str();
-  app.add_flag("--no-verify", o.no_verify, "Do not compare with a serial power iteration");
-  app.add_option("--serial-limit", o.serial_limit, "Compare up to so many edges").capture_default_str();
-  add_dump_option(app, o.dump);
-  app.add_option("--json", o.json, "Write the results to this file too");
-  parse_or_exit(app, argc, argv, [&] {
-    o.graph.check();
-    o.network.prepare();
-    need_symmetric(24 * o.graph.vertices_of_generated() + o.network.symmetric_bytes());
-    if (!o.json.empty()) need_writable(o.json);
-  });
-  gravel_init<>();
-  o.graph.threads = host_threads_of_pe();
-  return finish(program_name, rank_vertices(o).right);
+  line.add_option("--max-steps", max_steps, "More steps are a failure").range(1, 1000000).capture_default_str();
+  line.add_option("--top", top, "Print so many vertices of the highest ranks").range(0, 100000).capture_default_str();
+  line.add_flag("--no-verify", no_verify, "Do not compare with a serial power iteration");
+  line.add_option("--serial-limit", serial_limit, "Compare up to so many edges").capture_default_str();
+}
+void pagerank_options::check() {
+  graph.check();
+  network.prepare();
+}
+uint64_t pagerank_options::symmetric_bytes() const {
+  return 24 * graph.vertices_of_generated() + network.symmetric_bytes();
+}
+void pagerank_options::complete() { graph.threads = host_threads_of_pe(); }
+
+int main(int argc, char** argv) {
+  return run_application(
+      {program_name, "PageRank of a directed graph by power iteration, until ranks change by less than a tolerance."},
+      argc, argv, pagerank_options{}, rank_vertices);
 }

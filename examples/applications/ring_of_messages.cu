@@ -2,13 +2,13 @@
 // handler sends the next. Nobody knows how many are still under way; gravel_wait_quiescent returns when none
 // is.
 #include <atomic>
-#include <chrono>
 #include <cstdio>
 #include <vector>
 
 #include <gravel/gravel.cuh>
 #include "bench/rivals/direct_sender.hpp"
 #include "examples/common/program.hpp"
+#include "examples/common/run_application.hpp"
 #include "examples/common/together.hpp"
 #include "lib/base/mix.hpp"
 
@@ -40,7 +40,7 @@ struct next_hop {
   }
 };
 
-/// Two words on each PE: visits, and the sum of the visitors' ids, which tells lost from doubled messages.
+/// Two words on each PE: visits, and the sum of the visitors' ids, which tells apart lost from doubled messages.
 struct tally {
   uint64_t visits = 0, ids = 0;
 };
@@ -154,61 +154,69 @@ uint64_t messages_of_one(uint64_t children, uint64_t hops, uint64_t limit) {
   return sum;
 }
 
-int main(int argc, char** argv) {
+struct ring_options {
   uint64_t messages = 1000, seed = 1;
   travel kind{0, 64, 1, 0};
   bool is_random = false, on_host = false;
   unsigned grid = 1, block = 128;
-  constexpr uint64_t limit = uint64_t{1} << 32;
-  command_line app("Messages that hop from PE to PE: handlers that send, and waiting until none is under way.",
-                   program_name);
-  app.add_option("--messages", messages, "Messages that each PE starts")
-      .range(uint64_t{0}, uint64_t{1} << 32)
-      .capture_default_str();
-  app.add_option("--hops", kind.hops_left, "Hops of each message").range(1u, 1u << 30).capture_default_str();
-  app.add_flag("--random", is_random, "Hop to random PEs instead of the next one");
-  app.add_option("--fan-out", kind.children, "Messages that leave where one arrives; more than 1 go to random PEs")
-      .range(1, 1024)
-      .capture_default_str();
-  app.add_flag("--on-host", on_host, "Run the handler on the PEs' host threads, not on the device");
-  app.add_option("--seed", seed, "Of the random hops").capture_default_str();
-  app.add_option("--grid", grid, "Thread blocks that start messages").range(1, 1 << 16).capture_default_str();
-  app.add_option("--block", block, "Lanes per thread block").range(1, 1024).capture_default_str();
-  parse_or_exit(app, argc, argv, [&] {
+
+  void add_options(command_line& line) {
+    line.add_option("--messages", messages, "Messages that each PE starts")
+        .range(uint64_t{0}, uint64_t{1} << 32)
+        .capture_default_str();
+    line.add_option("--hops", kind.hops_left, "Hops of each message").range(1u, 1u << 30).capture_default_str();
+    line.add_flag("--random", is_random, "Hop to random PEs instead of the next one");
+    line.add_option("--fan-out", kind.children, "Messages that leave where one arrives; more than 1 go to random PEs")
+        .range(1, 1024)
+        .capture_default_str();
+    line.add_flag("--on-host", on_host, "Run the handler on the PEs' host threads, not on the device");
+    line.add_option("--seed", seed, "Of the random hops").capture_default_str();
+    line.add_option("--grid", grid, "Thread blocks that start messages").range(1, 1 << 16).capture_default_str();
+    line.add_option("--block", block, "Lanes per thread block").range(1, 1024).capture_default_str();
+  }
+  void check() {
+    constexpr uint64_t limit = uint64_t{1} << 32;
     const uint64_t of_one = messages_of_one(kind.children, kind.hops_left, limit);
     if (messages && of_one > limit / messages)
       fail_text("each PE would cause more than " + std::to_string(limit) +
                 " messages: take fewer --messages, --hops or a smaller --fan-out");
-  });
-  kind.is_random = is_random || kind.children > 1;
-  kind.id = mix(seed);
+    kind.is_random = is_random || kind.children > 1;
+    kind.id = mix(seed);
+  }
+};
 
-  gravel_init<hop, hop_on_host>();
+bool send_around(const ring_options& o, fact_list&) {
   const int me = gravel_my_pe(), n_pes = gravel_n_pes();
   auto* counts = gravel_malloc<tally>(sizeof(tally));
   gravel_set_context<hop>(counts);
   gravel_barrier_all();
-  const auto begin = std::chrono::steady_clock::now();
-  if (on_host) {
-    start_on_host(gravel_host_handle(), kind, messages);
-  } else {
-    gravel_launch(start_on_device, grid, block, gravel_handle(), kind, messages);
-  }
-  gravel_wait_quiescent();
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double seconds = seconds_of([&] {
+    if (o.on_host) {
+      start_on_host(gravel_host_handle(), o.kind, o.messages);
+    } else {
+      gravel_launch(start_on_device, o.grid, o.block, gravel_handle(), o.kind, o.messages);
+    }
+    gravel_wait_quiescent();
+  });
 
   tally seen;
   gravel_copy(&seen, counts, sizeof(seen));
-  if (on_host) seen = {visits_on_host, ids_on_host};
-  const tally expected = compute_serially(kind, messages);
+  if (o.on_host) seen = {visits_on_host, ids_on_host};
+  const tally expected = compute_serially(o.kind, o.messages);
   const uint64_t wrong = gravel_sum_all(seen.visits != expected.visits || seen.ids != expected.ids);
   const uint64_t all = gravel_sum_all(seen.visits), due = gravel_sum_all(expected.visits);
   if (me == 0)
     std::printf(
         "%s: %d PEs on %d nodes, %s backend, handlers on the %s\n%.3f s: %llu hops of %llu, %.4g M hops/s; "
         "%llu PEs counted wrong\n",
-        program_name, n_pes, gravel_n_nodes(), gravel_backend(), on_host ? "host" : "device", seconds,
+        program_name, n_pes, gravel_n_nodes(), gravel_backend(), o.on_host ? "host" : "device", seconds,
         static_cast<unsigned long long>(all), static_cast<unsigned long long>(due),
         static_cast<double>(all) / seconds / 1e6, static_cast<unsigned long long>(wrong));
-  return finish(program_name, wrong == 0);
+  return wrong == 0;
+}
+
+int main(int argc, char** argv) {
+  return run_application<hop, hop_on_host>(
+      {program_name, "Messages that hop from PE to PE: handlers that send, and waiting until none is under way."}, argc,
+      argv, ring_options{}, send_around);
 }

@@ -2,7 +2,6 @@
 // messages that keep the smaller value. A PE remembers beside its own distances the best one that it has sent to each
 // vertex of other PEs (a ghost), and sends only what is better: of many edges to a vertex few become messages.
 #include <bit>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -18,6 +17,7 @@
 #include "examples/common/lane_share.hpp"
 #include "examples/common/program.hpp"
 #include "examples/common/ranking.hpp"
+#include "examples/common/run_application.hpp"
 #include "examples/common/together.hpp"
 
 using namespace app;
@@ -43,6 +43,11 @@ struct sssp_options {
   bool no_verify = false;
   std::string json, dump;
   uint64_t serial_limit = 1 << 22;
+
+  void add_options(command_line& line);
+  void check();
+  uint64_t symmetric_bytes() const;
+  void complete();
 };
 
 /// Distances are floats from 0 on, which are ordered as their bits are.
@@ -386,11 +391,11 @@ uint32_t find_paths(const path_job& job, network_model& net, float delta) {
       for (unsigned step = 0; step < steps_at_once; ++step) {
         const found* const result = collect_edges();
         // No PE expands before all have collected, so no distance changes meanwhile.
-        const uint64_t* const found_by_all = net.meeting().say(result, words_of_found);
+        const uint64_t* const found_by_all = net.rendezvous().say(result, words_of_found);
         launch_alone(advance, {.grid = 1, .block = 32}, job, found_by_all, n_pes, delta);
         launch_alone(expand_all, {.grid = 3 * blocks_to_fill_device(), .block = lanes_of_block}, gravel_handle(), job,
                      result);
-        net.meeting().round();
+        net.rendezvous().round();
       }
       copy_behind_kernels(&now, job.where, sizeof(now));
     }
@@ -404,7 +409,7 @@ uint32_t find_paths(const path_job& job, network_model& net, float delta) {
                       .message_bytes = bytes_of(update_kind(op::min, value_type::u32))};
   for (;;) {
     gravel_copy(job.where, &now, sizeof(now));
-    const auto of_all = net.meeting().gather(collect_edges(), words_of_found);
+    const auto of_all = net.rendezvous().gather(collect_edges(), words_of_found);
     now.advance(of_all.data(), words_of_found, n_pes, delta);
     if (now.ended) return now.rounds;
     if (now.expands == edges_of::none) continue;
@@ -414,12 +419,12 @@ uint32_t find_paths(const path_job& job, network_model& net, float delta) {
     offers.blocks = blocks_up_to(blocks_for(offers.items * warp_edges), offers.items, lanes_of_block / 32);
     if (offers.items || net.is_collective())
       net.launch(send, expand<model_sender, model_handle>, offers, job, now.expands);
-    net.meeting().round();
+    net.rendezvous().round();
   }
 }
 
 /// All between gravel_init and gravel_finalize. Collective; the same answer on all PEs: is the result right?
-bool solve(const sssp_options& o) {
+bool solve(const sssp_options& o, fact_list& facts) {
   const int me = gravel_my_pe(), n_pes = gravel_n_pes();
   device_part graph;
   all_succeed(program_name, [&] {
@@ -493,9 +498,7 @@ bool solve(const sssp_options& o) {
   for (unsigned run = 0; run < o.repeat; ++run) {
     gravel_launch(start_paths, blocks_to_fill_device(), lanes_of_block, job, own + n_ghosts, source_place);
     gravel_barrier_all();
-    const auto begin = std::chrono::steady_clock::now();
-    rounds = find_paths(job, net, static_cast<float>(delta));
-    const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    const double took = seconds_of([&] { rounds = find_paths(job, net, static_cast<float>(delta)); });
     seconds = run == 0 ? took : std::min(seconds, took);
   }
 
@@ -553,57 +556,51 @@ bool solve(const sssp_options& o) {
     for (const uint32_t d : distance) lengths.push_back(d == unreached ? -1 : static_cast<double>(distance_of(d)));
     dump_columns(program_name, o.dump, "distances", {{"vertex", {}, part.own_ids()}, {"distance", lengths}});
   }
-  all_succeed(program_name, [&] {
-    if (me == 0 && !o.json.empty())
-      write_json(o.json, {{"program", program_name},
-                          {"backend", gravel_backend()},
-                          {"pes", static_cast<uint64_t>(n_pes)},
-                          {"nodes", static_cast<uint64_t>(gravel_n_nodes())},
-                          {"graph", o.graph.description()},
-                          {"vertices", vertices},
-                          {"edges", edges},
-                          {"load_seconds", graph.seconds},
-                          {"division", o.graph.division},
-                          {"model", o.network.name},
-                          {"ghosts", all_ghosts},
-                          {"remote_edges", remote_edges},
-                          {"source", part.ids.of(source)},
-                          {"delta", delta},
-                          {"rounds", uint64_t{rounds}},
-                          {"seconds", seconds},
-                          {"edges_per_s", static_cast<double>(edges) / seconds},
-                          {"reached", reached},
-                          {"farthest", static_cast<double>(distance_of(farthest))},
-                          {"rounded", rounded},
-                          {"compared_with_serial", serial},
-                          {"wrong", wrong},
-                          {"right", wrong == 0}});
-  });
+  facts = facts_of_job(program_name);
+  facts.insert(facts.end(), {{"graph", o.graph.description()},
+                             {"vertices", vertices},
+                             {"edges", edges},
+                             {"load_seconds", graph.seconds},
+                             {"division", o.graph.division},
+                             {"model", o.network.name},
+                             {"ghosts", all_ghosts},
+                             {"remote_edges", remote_edges},
+                             {"source", part.ids.of(source)},
+                             {"delta", delta},
+                             {"rounds", uint64_t{rounds}},
+                             {"seconds", seconds},
+                             {"edges_per_s", static_cast<double>(edges) / seconds},
+                             {"reached", reached},
+                             {"farthest", static_cast<double>(distance_of(farthest))},
+                             {"rounded", rounded},
+                             {"compared_with_serial", serial},
+                             {"wrong", wrong},
+                             {"right", wrong == 0}});
   return wrong == 0;
 }
 
-int main(int argc, char** argv) {
-  sssp_options o;
-  command_line app("Shortest paths from one vertex of a weighted graph, by delta-stepping.", program_name);
-  o.graph.add_options(app);
-  o.network.add_options(app);
-  add_source_option(app, o.source);
-  app.add_option(
-         "--delta", o.delta,
-         "Vertices within this distance of the nearest are expanded together; if not given, from weights and degrees")
+void sssp_options::add_options(command_line& line) {
+  graph.add_options(line);
+  network.add_options(line);
+  add_source_option(line, source);
+  line.add_option(
+          "--delta", delta,
+          "Vertices within this distance of the nearest are expanded together; if not given, from weights and degrees")
       .range(1e-30, 1e30);
-  app.add_option("--repeat", o.repeat, "Runs, of which the fastest is told").range(1, 1000).capture_default_str();
-  app.add_flag("--no-verify", o.no_verify, "Do not compare with a serial Dijkstra");
-  app.add_option("--serial-limit", o.serial_limit, "Compare up to so many edges").capture_default_str();
-  add_dump_option(app, o.dump);
-  app.add_option("--json", o.json, "Write the results to this file too");
-  parse_or_exit(app, argc, argv, [&] {
-    o.graph.check();
-    o.network.prepare();
-    need_symmetric(28 * o.graph.vertices_of_generated() + o.network.symmetric_bytes());
-    if (!o.json.empty()) need_writable(o.json);
-  });
-  gravel_init<>();
-  o.graph.threads = host_threads_of_pe();
-  return finish(program_name, solve(o));
+  line.add_option("--repeat", repeat, "Runs, of which the fastest is reported").range(1, 1000).capture_default_str();
+  line.add_flag("--no-verify", no_verify, "Do not compare with a serial Dijkstra");
+  line.add_option("--serial-limit", serial_limit, "Compare up to so many edges").capture_default_str();
+}
+void sssp_options::check() {
+  graph.check();
+  network.prepare();
+}
+uint64_t sssp_options::symmetric_bytes() const {
+  return 28 * graph.vertices_of_generated() + network.symmetric_bytes();
+}
+void sssp_options::complete() { graph.threads = host_threads_of_pe(); }
+
+int main(int argc, char** argv) {
+  return run_application({program_name, "Shortest paths from one vertex of a weighted graph, by delta-stepping."}, argc,
+                         argv, sssp_options{}, solve);
 }

@@ -39,7 +39,7 @@ class command_line_option {
   command_line_option type_name(const char* name) const;
   /// --help does not name it: it is for tests.
   command_line_option hidden() const;
-  /// --help tells the value that the variable has now.
+  /// --help shows the value that the variable has now.
   command_line_option capture_default_str() const;
 
   /// How often it was given.

@@ -13,7 +13,7 @@ void need(cudaError_t status, const char* what) {
   if (status != cudaSuccess) fail_text(std::string(what) + " on the GPU: " + cudaGetErrorString(status));
 }
 
-/// Runs a function of CUB, which first tells how much memory it needs.
+/// Runs a function of CUB, which first returns how much memory it needs.
 template <class Work>
 void with_memory(const char* what, Work&& work) {
   size_t bytes = 0;

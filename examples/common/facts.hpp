@@ -1,4 +1,4 @@
-// What an example tells about its run: facts for --json, and tables for --dump, from which tools/pictures draws.
+// The results of a run in files: facts for --json, and tables for --dump, from which tools/pictures draws.
 #pragma once
 #include <cstdint>
 #include <string>

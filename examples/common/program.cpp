@@ -20,7 +20,7 @@ namespace app {
 using namespace gravel::detail;
 namespace {
 
-/// Before gravel_init only the launcher's variable tells who we are; without a launcher there is one process.
+/// Before gravel_init only the launcher's variable says which process this is; without a launcher there is one process.
 bool is_first_process() {
   const char* rank = std::getenv("PMIX_RANK");
   return !rank || std::strcmp(rank, "0") == 0;

@@ -29,7 +29,7 @@ class progress {
 };
 
 /// Calls part(first, count) for consecutive pieces of 0 ... total. The first piece is at most `first_piece`
-/// long, and the others take about a second each, so that short runs are one piece and long ones can tell
+/// long, and the others take about a second each, so that short runs are one piece and long ones can report
 /// where they are.
 template <class Part>
 void in_pieces(uint64_t total, uint64_t first_piece, progress& report, Part&& part) {

@@ -11,7 +11,7 @@ using namespace gravel::detail;
 void read_input::add_options(command_line& app) {
   app.add_option("reads", files, "Files of reads: FASTA or FASTQ, plain or gzip");
   app.add_option("--reference", reference,
-                 "FASTA file of the genome that the reads of files come from: tell how many contigs are in it");
+                 "FASTA file of the genome that the reads of files come from: report how many contigs are in it");
   app.add_option("--genome", genome.length, "Instead of files: reads of a random genome of so many bases");
   app.add_option("--coverage", genome.coverage, "How often a base of the random genome is read, on average")
       .capture_default_str();
@@ -22,7 +22,7 @@ void read_input::add_options(command_line& app) {
 
 void read_input::check() const {
   if (files.empty() == (genome.length == 0))
-    fail("give files of reads, or --genome LENGTH for a random genome; --help tells more");
+    fail("give files of reads, or --genome LENGTH for a random genome; see --help");
   if (files.empty()) check_shape(genome);
   for (const std::string& file : files) need_readable(file);
   if (!reference.empty() && files.empty()) fail("--reference is for reads of files; a random genome is its own");

@@ -18,8 +18,8 @@ namespace app {
 using namespace gravel::detail;
 
 /// Runs `work`, which makes no collective calls itself, on every PE. Where it throws on any PE, the first
-/// such PE says why and the whole job leaves with status 1: an error that all PEs meet (a damaged file) is so
-/// told once.
+/// such PE says why and the whole job leaves with status 1: an error of all PEs (a damaged file) is so
+/// reported once.
 template <class Work>
 void all_succeed(const char* program, Work&& work) {
   std::string why;
@@ -107,12 +107,12 @@ inline unsigned blocks_to_fill_device() {
 }
 
 /// Where each has a multiprocessor for itself, beside so many of a service.
-inline unsigned blocks_beside(unsigned servers) {
+inline unsigned blocks_beside(unsigned service_blocks) {
 #if GRAVEL_CUDA
   const unsigned processors = blocks_to_fill_device() / 5;
-  return processors > servers ? processors - servers : 1;
+  return processors > service_blocks ? processors - service_blocks : 1;
 #else
-  (void)servers;
+  (void)service_blocks;
   return blocks_to_fill_device();
 #endif
 }

@@ -49,7 +49,7 @@ class words_of_all {
       : graph_(graph), words_(gravel_malloc<T>(std::max<uint64_t>(gravel_max_all(graph.vertices()), 1) * sizeof(T))) {}
   /// [own + ghosts], symmetric.
   T* words() const { return words_; }
-  mapped_rendezvous& meeting() { return rendezvous_; }
+  mapped_rendezvous& rendezvous() { return rendezvous_; }
   /// `mine`: of own vertices.
   void fetch(const T* mine) {
     launch_for(graph_.own, copy_words<T>, words_, mine, graph_.own);

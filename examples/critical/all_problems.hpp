@@ -48,7 +48,7 @@ inline std::vector<problem_case> all_problems(const contest_options& o) {
 
 /// Collective; the same answer on all PEs.
 inline contest_result solve_all(const contest_options& given) {
-  const bool tells = gravel_my_pe() == 0;
+  const bool prints = gravel_my_pe() == 0;
   double sum_of_blocks = 0, sum_of_best = 0;
   bool right = true;
   fact_list facts{{"program", "critical_sections all"},
@@ -79,8 +79,8 @@ inline contest_result solve_all(const contest_options& given) {
     sum_of_blocks += std::log(sections / backoff);
     sum_of_best += std::log((p.less ? sections : std::max(sections, combined)) / backoff);
     facts.push_back({std::string(p.name) + "_over_backoff", sections / backoff});
-    if (tells)
-      std::printf("%s: servers %.3g times as fast as locks with backoff, combining %.3g%s%s%s\n\n", p.name,
+    if (prints)
+      std::printf("%s: sections %.3g times as fast as locks with backoff, combining %.3g%s%s%s\n\n", p.name,
                   sections / backoff, combined / backoff, p.less ? " (" : "", p.less ? p.less : "", p.less ? ")" : "");
   }
   const auto n = static_cast<double>(all.size());
@@ -88,10 +88,10 @@ inline contest_result solve_all(const contest_options& given) {
   facts.push_back({"geometric_mean", mean});
   facts.push_back({"geometric_mean_where_calls_combine", best});
   facts.push_back({"right", right});
-  if (tells)
+  if (prints)
     std::printf("geometric mean of the five: %.3g, combining where this asks no less of sections %.3g\n", mean, best);
   all_succeed("critical_sections", [&] {
-    if (tells && !given.json.empty()) write_json(given.json, facts);
+    if (prints && !given.json.empty()) write_json(given.json, facts);
   });
   return {right, mean};
 }

@@ -91,7 +91,7 @@ struct hash_problem {
   static constexpr bool waits_for_answers = true;
   static constexpr bool combines = true, sorts = true;
   static constexpr const char* asks_less =
-      "who inserts is not answered, and of the insertions of one key that meet one is made";
+      "who inserts is not answered, and of insertions of one key at the same time one is made";
   using record = hash_bucket;
   using sections = gravel_critical_sections<hash_bucket, hash_insert>;
   using combining = gravel_critical_sections<hash_bucket, hash_add>;

@@ -1,4 +1,4 @@
-// What is around a problem: options, keys, the run, a serial run to compare with, what is told.
+// Runs a problem: options, keys, the run, a serial run to compare with, the report.
 #pragma once
 #include <algorithm>
 #include <chrono>
@@ -108,8 +108,9 @@ contest_result solve(const contest_options& o) {
 
 /// Those of all runs.
 inline void add_common_options(command_line& app, contest_options& o) {
-  app.add_option("--blocks", o.blocks,
-                 "Servers of each PE; 0: up to 24, and as many as a sender gathers calls for (2 on the CPU backend)")
+  app.add_option(
+         "--blocks", o.blocks,
+         "Service blocks of each PE; 0: up to 24, and as many as a sender gathers calls for (2 on the CPU backend)")
       .range(0, 256)
       .capture_default_str();
   app.add_option("--under-way", o.calls_under_way, "Calls of nested sections under way at once, of each PE")

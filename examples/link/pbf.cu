@@ -13,6 +13,7 @@
 #include <gravel/link.cuh>
 #include "examples/common/program.hpp"
 #include "examples/common/progress.hpp"
+#include "examples/common/run_application.hpp"
 #include "examples/common/together.hpp"
 #include "lib/base/mix.hpp"
 
@@ -29,6 +30,11 @@ struct options {
   std::string split = "both", slow, json;
   int slow_pe = -1;
   uint32_t slow_factor = 1;
+
+  void add_options(command_line& line);
+  void check();
+  uint64_t symmetric_bytes() const;
+  void complete();
 };
 
 /// A row: its number in the low half, a random value in the high one.
@@ -190,7 +196,7 @@ result run(const options& o, bool dynamic, const uint64_t* rows, fact_list& fact
     while (all[number].pe != me) ++number;
     worker mine(o, scatter.output(static_cast<int>(number)), gather.input(static_cast<int>(number)));
     std::unique_ptr<collector> collected;
-    progress told(program_name, me == 0);
+    progress report(program_name, me == 0);
     gravel_barrier_all();
     const auto begin = std::chrono::steady_clock::now();
     if (me == 0) {
@@ -203,7 +209,7 @@ result run(const options& o, bool dynamic, const uint64_t* rows, fact_list& fact
       if (filtered || came) wait.reset();
       else wait.attentively();
       if (collected)
-        told.at(collected->rows().size(), std::max<uint64_t>(o.rows * o.keep / 100, collected->rows().size() + 1));
+        report.at(collected->rows().size(), std::max<uint64_t>(o.rows * o.keep / 100, collected->rows().size() + 1));
     }
     r.seconds = gravel_max_all(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     gravel_allgather(each_rows.data(), mine.rows());
@@ -233,69 +239,62 @@ result run(const options& o, bool dynamic, const uint64_t* rows, fact_list& fact
   return r;
 }
 
-/// "1:4": PE 1, 4 times slower.
-void read_slow(options& o) {
-  if (o.slow.empty()) return;
-  int used = 0;
-  if (std::sscanf(o.slow.c_str(), "%d:%u%n", &o.slow_pe, &o.slow_factor, &used) != 2 ||
-      static_cast<size_t>(used) != o.slow.size() || o.slow_pe < 0 || o.slow_factor < 1 || o.slow_factor > 1000)
-    fail_text("--slow " + o.slow + ": it is PE:FACTOR, such as 1:4, with a factor of 1 to 1000");
-}
-
-int main(int argc, char** argv) {
-  options o;
-  command_line app(
-      "Filters the rows of a table by a predicate: segments go to all PEs, by who has room or in equal shares.",
-      program_name);
-  app.add_option("--rows", o.rows, "of the table, 8 bytes each")
+void options::add_options(command_line& line) {
+  line.add_option("--rows", rows, "of the table, 8 bytes each")
       .range(uint64_t{1}, uint64_t{1} << 31)
       .capture_default_str();
-  app.add_option("--segment", o.segment_rows, "rows that are sent together")
+  line.add_option("--segment", segment_rows, "rows that are sent together")
       .range(uint64_t{2}, uint64_t{1} << 23)
       .capture_default_str();
-  app.add_option("--buffers", o.buffers, "segments at a PE").range(1u, 64u).capture_default_str();
-  app.add_option("--keep", o.keep, "of 100 rows, about").range(0u, 100u).capture_default_str();
-  app.add_option("--work", o.work, "rounds of hashing in the predicate").range(1u, 100'000u).capture_default_str();
-  app.add_option("--split", o.split, "dynamic: to who has room first; static: equal shares; both")
+  line.add_option("--buffers", buffers, "segments at a PE").range(1u, 64u).capture_default_str();
+  line.add_option("--keep", keep, "of 100 rows, about").range(0u, 100u).capture_default_str();
+  line.add_option("--work", work, "rounds of hashing in the predicate").range(1u, 100'000u).capture_default_str();
+  line.add_option("--split", split, "dynamic: to who has room first; static: equal shares; both")
       .one_of({"dynamic", "static", "both"})
       .capture_default_str();
-  app.add_option("--slow", o.slow, "PE:FACTOR: this PE does all of its work FACTOR times");
-  app.add_option("--seed", o.seed, "of the rows").capture_default_str();
-  app.add_option("--json", o.json, "file for what is printed");
-  parse_or_exit(app, argc, argv, [&] {
-    read_slow(o);
-    if (!o.json.empty()) need_writable(o.json);
-    need_symmetric((uint64_t{64} * (o.buffers + 2) + 8) * o.segment_rows * sizeof(uint64_t) + (32 << 20));
-  });
-  gravel_init<>();
+  line.add_option("--slow", slow, "PE:FACTOR: this PE does all of its work FACTOR times");
+  line.add_option("--seed", seed, "of the rows").capture_default_str();
+}
+void options::check() {
+  if (slow.empty()) return;
+  int used = 0;
+  if (std::sscanf(slow.c_str(), "%d:%u%n", &slow_pe, &slow_factor, &used) != 2 ||
+      static_cast<size_t>(used) != slow.size() || slow_pe < 0 || slow_factor < 1 || slow_factor > 1000)
+    fail_text("--slow " + slow + ": it is PE:FACTOR, such as 1:4, with a factor of 1 to 1000");
+}
+uint64_t options::symmetric_bytes() const {
+  return (uint64_t{64} * (buffers + 2) + 8) * segment_rows * sizeof(uint64_t) + (32 << 20);
+}
+void options::complete() {
+  if (slow_pe >= gravel_n_pes())
+    fail_text("--slow " + slow + ": the job has PEs 0 to " + std::to_string(gravel_n_pes() - 1));
+}
+
+bool filter_rows(const options& o, fact_list& facts) {
   const int me = gravel_my_pe();
-  if (o.slow_pe >= gravel_n_pes()) {
-    if (me == 0)
-      std::fprintf(stderr, "%s: --slow %s: the job has PEs 0 to %d\n", program_name, o.slow.c_str(),
-                   gravel_n_pes() - 1);
-    gravel_finalize();
-    return exit_bad_usage;
-  }
   device_array<uint64_t> rows(me == 0 ? o.rows : uint64_t{1});
   if (me == 0) gravel_launch(make_rows, blocks_to_fill_device(), lanes_of_block, rows.data(), o.rows, o.seed);
   gravel_synchronize();
-  fact_list facts{{"program", std::string(program_name)},
-                  {"pes", static_cast<uint64_t>(gravel_n_pes())},
-                  {"nodes", static_cast<uint64_t>(gravel_n_nodes())},
-                  {"rows", o.rows},
-                  {"segment_rows", o.segment_rows},
-                  {"buffers", uint64_t{o.buffers}},
-                  {"work", uint64_t{o.work}},
-                  {"slow", o.slow}};
+  facts = {{"program", program_name},
+           {"pes", static_cast<uint64_t>(gravel_n_pes())},
+           {"nodes", static_cast<uint64_t>(gravel_n_nodes())},
+           {"rows", o.rows},
+           {"segment_rows", o.segment_rows},
+           {"buffers", uint64_t{o.buffers}},
+           {"work", uint64_t{o.work}},
+           {"slow", o.slow}};
   options few = o;
   few.rows = std::min(o.rows, 2 * o.segment_rows * static_cast<uint64_t>(gravel_n_pes()));
   uint64_t wrong = run(few, true, rows.data(), facts, false).wrong;
   for (const bool dynamic : {false, true})
     if (o.split == "both" || (o.split == "dynamic") == dynamic)
       wrong += run(o, dynamic, rows.data(), facts, true).wrong;
-  all_succeed(program_name, [&] {
-    if (me == 0 && !o.json.empty()) write_json(o.json, facts);
-  });
-  rows.release();
-  return finish(program_name, wrong == 0);
+  return wrong == 0;
+}
+
+int main(int argc, char** argv) {
+  return run_application(
+      {program_name,
+       "Filters the rows of a table by a predicate: segments go to all PEs, by who has room or in equal shares."},
+      argc, argv, options{}, filter_rows);
 }

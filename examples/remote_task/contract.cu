@@ -6,7 +6,6 @@
 // run, or by Gravel's atomics; elements are small whole numbers, so that sums are exact in any order, and C is compared
 // with a serial product.
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <map>
 #include <string>
@@ -16,6 +15,7 @@
 #include <gravel/remote_task.cuh>
 #include "examples/common/facts.hpp"
 #include "examples/common/program.hpp"
+#include "examples/common/run_application.hpp"
 #include "lib/base/mix.hpp"
 
 constexpr const char* program_name = "contract";
@@ -58,40 +58,42 @@ __global__ void contract(gravel_task_handle q, tiling by, double* c, double* scr
   }
 }
 
-int main(int argc, char** argv) {
+struct contract_options {
   uint64_t n = GRAVEL_CUDA ? 768 : 80, widest = GRAVEL_CUDA ? 24 : 16;
   uint32_t workers = GRAVEL_CUDA ? 16 : 2, slots = 64, payload = 4096, blocks = GRAVEL_CUDA ? 32 : 2,
            rounds = GRAVEL_CUDA ? 5 : 1;
   std::string how = "tasks", json;
-  app::command_line app(
-      "C += A * B in blocks of many sizes; products are accumulated at the PE that owns the block of C.", program_name);
-  app.add_option("--rows", n, "of A, B and C, and columns").range(uint64_t{2}, uint64_t{1} << 14).capture_default_str();
-  app.add_option("--tile", widest, "rows of the widest tile; the narrowest have 2")
-      .range(uint64_t{2}, uint64_t{128})
-      .capture_default_str();
-  app.add_option("--by", how, "tasks: workers of the owner accumulate; atomics: the sender, or messages, do")
-      .one_of({"tasks", "atomics"})
-      .capture_default_str();
-  app.add_option("--rounds", rounds, "times that all of it is done; the best is told")
-      .range(1u, 1000u)
-      .capture_default_str();
-  app.add_option("--workers", workers, "resident blocks of each PE").range(1u, 256u).capture_default_str();
-  app.add_option("--payload", payload, "bytes of a task; larger blocks travel as several")
-      .range(8u, 1u << 20)
-      .capture_default_str();
-  app.add_option("--blocks", blocks, "of the kernel that multiplies").range(1u, 1024u).capture_default_str();
-  app.add_option("--json", json, "write what was measured to this file");
-  app::parse_or_exit(app, argc, argv, [&] {
-    app::need_symmetric(n * n * 16 + (uint64_t{64} << 20) + uint64_t{slots} * 33 * (payload + 512) +
-                        blocks * widest * widest * 8);
-    if (!json.empty()) app::need_writable(json);
-  });
-  gravel_init<gravel_task_delivery, gravel_accumulation>();
+
+  void add_options(app::command_line& line) {
+    line.add_option("--rows", n, "of A, B and C, and columns")
+        .range(uint64_t{2}, uint64_t{1} << 14)
+        .capture_default_str();
+    line.add_option("--tile", widest, "rows of the widest tile; the narrowest have 2")
+        .range(uint64_t{2}, uint64_t{128})
+        .capture_default_str();
+    line.add_option("--by", how, "tasks: workers of the owner accumulate; atomics: the sender, or messages, do")
+        .one_of({"tasks", "atomics"})
+        .capture_default_str();
+    line.add_option("--rounds", rounds, "times that all of it is done; the best is reported")
+        .range(1u, 1000u)
+        .capture_default_str();
+    line.add_option("--workers", workers, "resident blocks of each PE").range(1u, 256u).capture_default_str();
+    line.add_option("--payload", payload, "bytes of a task; larger blocks travel as several")
+        .range(8u, 1u << 20)
+        .capture_default_str();
+    line.add_option("--blocks", blocks, "of the kernel that multiplies").range(1u, 1024u).capture_default_str();
+  }
+  uint64_t symmetric_bytes() const {
+    return n * n * 16 + (uint64_t{64} << 20) + uint64_t{slots} * 33 * (payload + 512) + blocks * widest * widest * 8;
+  }
+};
+
+bool multiply(const contract_options& o, app::fact_list& facts) {
   const auto me = static_cast<uint64_t>(gravel_my_pe()), pes = static_cast<uint64_t>(gravel_n_pes());
 
   std::vector<uint64_t> first{0};
-  while (first.back() < n)
-    first.push_back(std::min(n, first.back() + 2 + gravel::detail::mix(first.size()) % (widest - 1)));
+  while (first.back() < o.n)
+    first.push_back(std::min(o.n, first.back() + 2 + gravel::detail::mix(first.size()) % (o.widest - 1)));
   const uint64_t tiles = first.size() - 1;
   std::vector<uint64_t> place(tiles * tiles), used(pes);
   std::map<uint64_t, uint64_t> histogram;  // accumulates of all PEs, by the power of two that their bytes reach
@@ -103,11 +105,11 @@ int main(int argc, char** argv) {
     uint64_t power = 8;
     while (power < elements * 8) power *= 2;
     histogram[power] += tiles;
-    if (b % pes == me) here += tiles * (how == "tasks" ? (elements + payload / 8 - 1) / (payload / 8) : elements);
+    if (b % pes == me) here += tiles * (o.how == "tasks" ? (elements + o.payload / 8 - 1) / (o.payload / 8) : elements);
   }
-  const uint64_t c_elements = *std::max_element(used.begin(), used.end()), most = widest * widest;
+  const uint64_t c_elements = *std::max_element(used.begin(), used.end()), most = o.widest * o.widest;
   auto* const c = gravel_malloc<double>(c_elements * sizeof(double));
-  auto* const scratch = gravel_malloc<double>(blocks * most * sizeof(double));
+  auto* const scratch = gravel_malloc<double>(o.blocks * most * sizeof(double));
   auto* const firsts = gravel_malloc<uint64_t>(first.size() * 8);
   auto* const places = gravel_malloc<uint64_t>(place.size() * 8);
   gravel_copy(firsts, first.data(), first.size() * 8);
@@ -116,52 +118,53 @@ int main(int argc, char** argv) {
 
   double best = 1e30;
   {
-    queue_type queue({.workers = workers, .slots = slots, .payload_bytes = payload});
-    for (uint32_t r = 1; r <= rounds; ++r) {
+    queue_type queue({.workers = o.workers, .slots = o.slots, .payload_bytes = o.payload});
+    for (uint32_t r = 1; r <= o.rounds; ++r) {
       gravel_barrier_all();
-      const auto begin = std::chrono::steady_clock::now();
-      gravel_launch(contract, blocks, GRAVEL_CUDA ? 256 : 32, queue.handle(), tiling{tiles, firsts, places}, c, scratch,
-                    most, how == "tasks", done);
-      gravel_wait(done, r * here);  // all of C that is here
-      best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+      const double seconds = app::seconds_of([&] {
+        gravel_launch(contract, o.blocks, GRAVEL_CUDA ? 256 : 32, queue.handle(), tiling{tiles, firsts, places}, c,
+                      scratch, most, o.how == "tasks", done);
+        gravel_wait(done, r * here);  // all of C that is here
+      });
+      best = std::min(best, seconds);
     }
   }
   best = gravel_max_all(best);
   std::vector<double> result(c_elements);
   gravel_copy(result.data(), c, c_elements * sizeof(double));
-  uint64_t wrong = gravel_read(done) != rounds * here;
+  uint64_t wrong = gravel_read(done) != o.rounds * here;
   for (uint64_t b = me; b < tiles * tiles; b += pes) {
     const uint64_t i = b / tiles, j = b % tiles, columns = first[j + 1] - first[j];
     for (uint64_t row = first[i]; row < first[i + 1]; ++row)
       for (uint64_t column = first[j]; column < first[j + 1]; ++column) {
         double sum = 0;
-        for (uint64_t k = 0; k < n; ++k) sum += a_of(row, k) * b_of(k, column);
-        wrong += result[place[b] + (row - first[i]) * columns + column - first[j]] != sum * rounds;
+        for (uint64_t k = 0; k < o.n; ++k) sum += a_of(row, k) * b_of(k, column);
+        wrong += result[place[b] + (row - first[i]) * columns + column - first[j]] != sum * o.rounds;
       }
   }
   wrong = gravel_sum_all(wrong);
   if (me == 0) {
     std::printf(
         "%llu x %llu in %llu x %llu blocks: %llu accumulates by %s in %.3f ms, %.3g a second; %llu wrong elements\n",
-        static_cast<unsigned long long>(n), static_cast<unsigned long long>(n), static_cast<unsigned long long>(tiles),
-        static_cast<unsigned long long>(tiles), static_cast<unsigned long long>(accumulates), how.c_str(), best * 1e3,
+        static_cast<unsigned long long>(o.n), static_cast<unsigned long long>(o.n),
+        static_cast<unsigned long long>(tiles), static_cast<unsigned long long>(tiles),
+        static_cast<unsigned long long>(accumulates), o.how.c_str(), best * 1e3,
         static_cast<double>(accumulates) / best, static_cast<unsigned long long>(wrong));
-    app::fact_list facts{{"program", std::string(program_name)},
-                         {"backend", std::string(gravel_backend())},
-                         {"pes", pes},
-                         {"by", how},
-                         {"rows", n},
-                         {"tiles", tiles},
-                         {"accumulates", accumulates},
-                         {"seconds", best},
-                         {"wrong", wrong}};
+    facts = {
+        {"program", program_name}, {"backend", gravel_backend()}, {"pes", pes},      {"by", o.how},   {"rows", o.n},
+        {"tiles", tiles},          {"accumulates", accumulates},  {"seconds", best}, {"wrong", wrong}};
     for (const auto& [power, times] : histogram) {
       std::printf("  up to %6llu bytes: %llu\n", static_cast<unsigned long long>(power),
                   static_cast<unsigned long long>(times));
       facts.emplace_back("accumulates of up to " + std::to_string(power) + " bytes", times);
     }
-    if (!json.empty()) app::write_json(json, facts);
   }
-  gravel_finalize();
-  return wrong ? app::exit_wrong_result : 0;
+  return wrong == 0;
+}
+
+int main(int argc, char** argv) {
+  return app::run_application<gravel_task_delivery, gravel_accumulation>(
+      {program_name,
+       "C += A * B in blocks of many sizes; products are accumulated at the PE that owns the block of C."},
+      argc, argv, contract_options{}, multiply);
 }

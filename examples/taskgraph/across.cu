@@ -55,22 +55,54 @@ using fib_graph = gravel_shared_task_graph<gravel_no_constants, fib_tasks::fib, 
 using queens_graph = gravel_shared_task_graph<board, queens_tasks::queens, queens_tasks::tally>;
 using tree_graph = gravel_shared_task_graph<gravel_no_constants, tree_node, tree_sum>;
 
-struct across_options {
+struct across_options : task_graph_program_options {
   std::string what = "fib", from = "first";
   uint32_t n = 0, serial_rows = GRAVEL_CUDA ? 12 : 3, trees = 40;
   gravel_shared_options shared;
+
+  across_options() {
+    graph.max_depth = 47;
+    graph.capacity = GRAVEL_CUDA ? 32737 : 993;
+    graph.frames = GRAVEL_CUDA ? 0 : 993;
+  }
+  void add_options(command_line& line) {
+    line.add_option("what", what, "fib, queens or trees").one_of({"fib", "queens", "trees"}).capture_default_str();
+    line.add_option("--n", n, "Of fib, of queens (up to 17), or the most levels of a tree; 0: by what").range(0u, 47u);
+    line.add_option("--serial-rows", serial_rows, "Last rows of queens that one warp counts")
+        .range(0u, 17u)
+        .capture_default_str();
+    line.add_option("--trees", trees, "How many").range(1u, 1u << 20).capture_default_str();
+    line.add_option("--from", from, "Where they begin: at the first PE, or dealt to all")
+        .one_of({"first", "all"})
+        .capture_default_str();
+    line.add_option("--guests", shared.guests, "Tasks of other PEs that may be at a PE").capture_default_str();
+    add_common_options(line);
+  }
+  void check(const command_line& line) {
+    if (n == 0) {
+      n = 12;
+      if (what == "fib") n = GRAVEL_CUDA ? 40 : 18;
+      if (what == "queens") n = GRAVEL_CUDA ? 17 : 8;
+    }
+    if (what == "queens" && n > 17) fail_text("--n: up to 17 queens");
+    if (what != "queens") return;
+    // As in `queens`: tasks that count the last rows are the deepest. They need no room for what they might spawn.
+    if (line.count("--max-depth") == 0) graph.max_depth = n - std::min(n, serial_rows);
+    // The more tasks wait here, the fewer of them go to other PEs.
+    if (line.count("--capacity") == 0 && GRAVEL_CUDA) graph.capacity = 8161;
+  }
 };
 
 /// `roots` begin where they are to begin; the results of all PEs together must be `expected`.
 template <class V, class Graph, class Root>
-bool run_across(const channel_program_options& o, const across_options& a, Graph& graph, const std::vector<Root>& roots,
-                uint64_t expected, fact_list& facts) {
+bool run_across(const across_options& o, Graph& graph, const std::vector<Root>& roots, uint64_t expected,
+                fact_list& facts) {
   const auto me = static_cast<size_t>(gravel_my_pe()), n_pes = static_cast<size_t>(gravel_n_pes());
   const auto result = graph.template result<V>();
   const bool right = run_and_report(o, "tasks", expected, facts, [&] {
     std::vector<Root> mine;
     for (size_t i = 0; i < roots.size(); ++i)
-      if (a.from == "first" ? me == 0 : i % n_pes == me) mine.push_back(roots[i]), mine.back().to = result;
+      if (o.from == "first" ? me == 0 : i % n_pes == me) mine.push_back(roots[i]), mine.back().to = result;
     graph.set_value(result, 0);
     graph.push(mine);
     graph.run();
@@ -95,73 +127,49 @@ bool run_across(const channel_program_options& o, const across_options& a, Graph
   return right && sent == taken;
 }
 
-bool run(const channel_program_options& o, const across_options& a, fact_list& facts) {
-  if (a.what == "fib") {
+bool run_what(const across_options& o, fact_list& facts) {
+  if (o.what == "fib") {
     uint32_t f0 = 0, f1 = 1;
-    for (uint32_t i = 0; i < a.n; ++i) f1 = std::exchange(f0, f1) + f1;
-    fib_graph graph({}, o.graph, a.shared);
-    return run_across<uint32_t>(o, a, graph, std::vector<fib_tasks::fib>{{a.n, {}}}, f0, facts);
+    for (uint32_t i = 0; i < o.n; ++i) f1 = std::exchange(f0, f1) + f1;
+    fib_graph graph({}, o.graph, o.shared);
+    return run_across<uint32_t>(o, graph, std::vector<fib_tasks::fib>{{o.n, {}}}, f0, facts);
   }
-  if (a.what == "queens") {
-    const board b{a.n, a.serial_rows};
+  if (o.what == "queens") {
+    const board b{o.n, o.serial_rows};
     constexpr uint64_t solutions[] = {1,   1,   0,    0,     2,     10,     4,       40,       92,
                                       352, 724, 2680, 14200, 73712, 365596, 2279184, 14772512, 95815104};
-    queens_graph graph(b, o.graph, a.shared);
-    return run_across<uint64_t>(o, a, graph, std::vector<queens_tasks::queens>{{{}, {}}}, solutions[a.n], facts);
+    queens_graph graph(b, o.graph, o.shared);
+    return run_across<uint64_t>(o, graph, std::vector<queens_tasks::queens>{{{}, {}}}, solutions[o.n], facts);
   }
   std::vector<tree_node> roots;
   uint64_t expected = 0;
-  for (uint32_t i = 0; i < a.trees; ++i) {
-    roots.push_back({i, a.n, {}});
-    expected += nodes_below(i, a.n);
+  for (uint32_t i = 0; i < o.trees; ++i) {
+    roots.push_back({i, o.n, {}});
+    expected += nodes_below(i, o.n);
   }
-  tree_graph graph({}, o.graph, a.shared);
-  return run_across<uint64_t>(o, a, graph, roots, expected, facts);
+  tree_graph graph({}, o.graph, o.shared);
+  return run_across<uint64_t>(o, graph, roots, expected, facts);
 }
 
-int main(int argc, char** argv) {
-  across_options a;
-  channel_program_options o;
-  o.graph.max_depth = 47;
-  o.graph.capacity = GRAVEL_CUDA ? 32737 : 993;
-  o.graph.frames = GRAVEL_CUDA ? 0 : 993;
-  command_line app("Task graphs of all PEs together: whoever has nothing to do gets tasks of others.", program_name);
-  app.add_option("what", a.what, "fib, queens or trees").one_of({"fib", "queens", "trees"}).capture_default_str();
-  app.add_option("--n", a.n, "Of fib, of queens (up to 17), or the most levels of a tree; 0: by what").range(0u, 47u);
-  app.add_option("--serial-rows", a.serial_rows, "Last rows of queens that one warp counts")
-      .range(0u, 17u)
-      .capture_default_str();
-  app.add_option("--trees", a.trees, "How many").range(1u, 1u << 20).capture_default_str();
-  app.add_option("--from", a.from, "Where they begin: at the first PE, or dealt to all")
-      .one_of({"first", "all"})
-      .capture_default_str();
-  app.add_option("--guests", a.shared.guests, "Tasks of other PEs that may be at a PE").capture_default_str();
-  o.add_to(app);
-  parse_or_exit(app, argc, argv, [&] {
-    if (!o.json.empty()) need_writable(o.json);
-    if (a.n == 0) a.n = a.what == "fib" ? (GRAVEL_CUDA ? 40 : 18) : a.what == "queens" ? (GRAVEL_CUDA ? 17 : 8) : 12;
-    if (a.what == "queens" && a.n > 17) fail_text("--n: up to 17 queens");
-    if (a.what != "queens") return;
-    // As in `queens`: tasks that count the last rows are the deepest, so no room need be promised for what they might
-    // spawn.
-    if (app.count("--max-depth") == 0) o.graph.max_depth = a.n - std::min(a.n, a.serial_rows);
-    if (app.count("--capacity") == 0 && GRAVEL_CUDA)
-      o.graph.capacity = 8161;  // the more wait here, the fewer of them are the other PEs'
-  });
-
-  gravel_init<>();
-  fact_list facts{{"program", program_name},
-                  {"backend", gravel_backend()},
-                  {"what", a.what},
-                  {"n", uint64_t{a.n}},
-                  {"pes", static_cast<uint64_t>(gravel_n_pes())}};
+bool run(const across_options& o, fact_list& facts) {
+  facts = {{"program", program_name},
+           {"backend", gravel_backend()},
+           {"what", o.what},
+           {"n", uint64_t{o.n}},
+           {"pes", static_cast<uint64_t>(gravel_n_pes())}};
   if (gravel_my_pe() == 0)
-    std::printf("%s(%u) across %d PEs, %s backend\n", a.what.c_str(), a.n, gravel_n_pes(), gravel_backend());
+    std::printf("%s(%u) across %d PEs, %s backend\n", o.what.c_str(), o.n, gravel_n_pes(), gravel_backend());
   bool right = false;
   try {
-    right = run(o, a, facts);
+    right = run_what(o, facts);
   } catch (const std::exception& e) {
     std::fprintf(stderr, "%s: PE %d: %s\n", program_name, gravel_my_pe(), e.what());
   }
-  return end_of_program(program_name, o, right, facts);
+  return end_of_run(right, facts);
+}
+
+int main(int argc, char** argv) {
+  return run_application(
+      {program_name, "Task graphs of all PEs together: whoever has nothing to do gets tasks of others."}, argc, argv,
+      across_options{}, run);
 }

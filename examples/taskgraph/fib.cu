@@ -17,33 +17,39 @@ uint32_t serial(uint32_t n) {
   return a;
 }
 
-int main(int argc, char** argv) {
+struct fib_options : task_graph_program_options {
   uint32_t n = GRAVEL_CUDA ? 40 : 22;
-  channel_program_options o;
-  o.graph.max_depth = 47;
-  o.graph.capacity = 32737;
-  command_line app("Fibonacci numbers by naive recursion, each call a task.", program_name);
-  app.add_option("--n", n, "Which").range(0, 47).capture_default_str();
-  o.add_to(app);
-  parse_or_exit(app, argc, argv, [&] {
-    if (!o.json.empty()) need_writable(o.json);
-  });
 
-  gravel_init<>();
-  fact_list facts{{"program", program_name}, {"backend", gravel_backend()}, {"n", uint64_t{n}}};
+  fib_options() {
+    graph.max_depth = 47;
+    graph.capacity = 32737;
+  }
+  void add_options(command_line& line) {
+    line.add_option("--n", n, "Which").range(0, 47).capture_default_str();
+    add_common_options(line);
+  }
+};
+
+bool run(const fib_options& o, fact_list& facts) {
+  facts = {{"program", program_name}, {"backend", gravel_backend()}, {"n", uint64_t{o.n}}};
   bool right = true;
-  if (gravel_my_pe() == 0) std::printf("fib(%u), %s backend\n", n, gravel_backend());
+  if (gravel_my_pe() == 0) std::printf("fib(%u), %s backend\n", o.n, gravel_backend());
   all_succeed(program_name, [&] {
     if (o.has("tasks")) {
       fib_tasks::graph graph({}, o.graph);
-      right &= run_and_report(o, "tasks", serial(n), facts, [&] { return fib_tasks::run(graph, n); });
+      right &= run_and_report(o, "tasks", serial(o.n), facts, [&] { return fib_tasks::run(graph, o.n); });
       report_counts(graph, facts);
     }
     if (o.has("threads")) {
-      fib_threads::program by_hand(n);
+      fib_threads::program by_hand(o.n);
       right &=
-          run_and_report(o, "threads", serial(n), facts, [&] { return by_hand.run(o.blocks_by_hand(), o.threads); });
+          run_and_report(o, "threads", serial(o.n), facts, [&] { return by_hand.run(o.blocks_by_hand(), o.threads); });
     }
   });
-  return end_of_program(program_name, o, right, facts);
+  return end_of_run(right, facts);
+}
+
+int main(int argc, char** argv) {
+  return run_application({program_name, "Fibonacci numbers by naive recursion, each call a task."}, argc, argv,
+                         fib_options{}, run);
 }

@@ -104,11 +104,11 @@ GRAVEL_DEVICE uint64_t count_together(const board& b, const placement& from) {
     // The k-th of those that are done gets something of the k-th who can give.
     uint32_t others = givers;
     for (uint32_t k = warp.rank_in(takers); k != 0; --k) others &= others - 1;
-    placement gift;
-    if (gives && warp.rank_in(givers) < warp.popcount(takers)) gift = search.give();
+    placement handed;
+    if (gives && warp.rank_in(givers) < warp.popcount(takers)) handed = search.give();
     const uint32_t giver = others != 0 ? warp.lowest(others) : 0;
-    gift = {warp.from_lane(gift.columns, giver), warp.from_lane(gift.left_diagonals, giver),
-            warp.from_lane(gift.right_diagonals, giver)};
-    if (done && others != 0) search.begin(gift);
+    handed = {warp.from_lane(handed.columns, giver), warp.from_lane(handed.left_diagonals, giver),
+              warp.from_lane(handed.right_diagonals, giver)};
+    if (done && others != 0) search.begin(handed);
   }
 }

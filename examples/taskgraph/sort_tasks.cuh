@@ -1,5 +1,5 @@
 // Merge sort with parallel merges, as a task graph: four quarters, two merges of two of them, one of both halves (paper
-// 002, section 6, after Cilk's). A merge goes in pieces, of which each tells the continuation that waits for all of
+// 002, section 6, after Cilk's). A merge goes in pieces, of which each notifies the continuation that waits for all of
 // them; every task is run by a warp.
 #pragma once
 #include <gravel/taskgraph.cuh>

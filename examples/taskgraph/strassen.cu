@@ -59,32 +59,32 @@ class oracle {
   std::vector<int64_t> vectors_, expected_;
 };
 
-int main(int argc, char** argv) {
+struct strassen_options : task_graph_program_options {
   uint32_t n = GRAVEL_CUDA ? 512 : 128, seed = 1;
   strassen_matrices all{};
-  all.leaf = GRAVEL_CUDA ? 64 : 32;
-  all.piece = 1024;
-  channel_program_options o;
-  o.graph.capacity = GRAVEL_CUDA ? 262113 : 4065;
-  o.graph.local_levels = 0;
-  command_line app("Strassen's multiplication of square matrices, each call, each leaf and each piece of a sum a task.",
-                   program_name);
-  app.add_option("--n", n, "Rows and columns: a power of two times the leaf's")
-      .range(32u, 16384u)
-      .capture_default_str();
-  app.add_option("--leaf", all.leaf, "Rows and columns that a warp multiplies as it is defined: 32, 64, 128 or 256")
-      .one_of({32u, 64u, 128u, 256u})
-      .capture_default_str();
-  app.add_option("--piece", all.piece, "Elements of a quadrant that a warp adds at once")
-      .range(32u, 1u << 24)
-      .capture_default_str();
-  app.add_option("--seed", seed, "Of the matrices").capture_default_str();
-  o.add_to(app);
-  // Levels above the leaves, and elements of all matrices below the root.
-  uint64_t below = 0;
-  parse_or_exit(app, argc, argv, [&] {
-    if (!o.json.empty()) need_writable(o.json);
-    uint32_t rows = n, levels = 0;
+  uint64_t below = 0;  ///< elements of all matrices below the root
+
+  strassen_options() {
+    all.leaf = GRAVEL_CUDA ? 64 : 32;
+    all.piece = 1024;
+    graph.capacity = GRAVEL_CUDA ? 262113 : 4065;
+    graph.local_levels = 0;
+  }
+  void add_options(command_line& line) {
+    line.add_option("--n", n, "Rows and columns: a power of two times the leaf's")
+        .range(32u, 16384u)
+        .capture_default_str();
+    line.add_option("--leaf", all.leaf, "Rows and columns that a warp multiplies as it is defined: 32, 64, 128 or 256")
+        .one_of({32u, 64u, 128u, 256u})
+        .capture_default_str();
+    line.add_option("--piece", all.piece, "Elements of a quadrant that a warp adds at once")
+        .range(32u, 1u << 24)
+        .capture_default_str();
+    line.add_option("--seed", seed, "Of the matrices").capture_default_str();
+    add_common_options(line);
+  }
+  void check(const command_line& line) {
+    uint32_t rows = n, levels = 0;  // levels above the leaves
     uint64_t nodes = 1;
     for (uint32_t level = 0; rows > all.leaf; ++level, ++levels, nodes *= 7, rows /= 2) {
       if (rows % 2 || level == most_levels) fail_text("--n: a leaf's rows and columns doubled up to 8 times");
@@ -92,23 +92,25 @@ int main(int argc, char** argv) {
       below += nodes * 21 * (rows / 2) * (rows / 2);
     }
     if (rows != all.leaf) fail_text("--n: a leaf's rows and columns doubled up to 8 times");
-    // Of a node, its parts and its children are two deeper; so fewer channels are looked at.
-    if (app.count("--max-depth") == 0) o.graph.max_depth = 2 * levels + 1;
-  });
+    // The parts and the children of a node are two levels deeper, so fewer channels are polled.
+    if (line.count("--max-depth") == 0) graph.max_depth = 2 * levels + 1;
+  }
+};
 
-  gravel_init<>();
-  fact_list facts{
-      {"program", program_name}, {"backend", gravel_backend()}, {"n", uint64_t{n}}, {"leaf", uint64_t{all.leaf}}};
+bool run(const strassen_options& o, fact_list& facts) {
+  facts = {
+      {"program", program_name}, {"backend", gravel_backend()}, {"n", uint64_t{o.n}}, {"leaf", uint64_t{o.all.leaf}}};
   bool right = true;
   if (gravel_my_pe() == 0)
-    std::printf("matrices of %u x %u, leaves of %u, %s backend\n", n, n, all.leaf, gravel_backend());
+    std::printf("matrices of %u x %u, leaves of %u, %s backend\n", o.n, o.n, o.all.leaf, gravel_backend());
   all_succeed(program_name, [&] {
-    const std::vector<float> a = random_matrix(n, seed), b = random_matrix(n, seed + 1);
-    const oracle expected(n, a, b);
+    const std::vector<float> a = random_matrix(o.n, o.seed), b = random_matrix(o.n, o.seed + 1);
+    const oracle expected(o.n, a, b);
     std::vector<float> found(a.size());
     const device_array<float> on_device_a(a), on_device_b(b);
-    device_array<float> c(found.size()), temporaries(below + 1);
-    all.root = {on_device_a.data(), on_device_b.data(), c.data(), n};
+    device_array<float> c(found.size()), temporaries(o.below + 1);
+    strassen_matrices all = o.all;
+    all.root = {on_device_a.data(), on_device_b.data(), c.data(), o.n};
     all.below = temporaries.data();
     const std::vector<float> poison(found.size(), 0.5f);
     const auto prepare = [&] { gravel_copy(c.data(), poison.data(), poison.size() * 4); };
@@ -128,5 +130,12 @@ int main(int argc, char** argv) {
           o, "threads", facts, prepare, [&] { by_hand.run(o.blocks_by_hand(), o.threads); }, check);
     }
   });
-  return end_of_program(program_name, o, right, facts);
+  return end_of_run(right, facts);
+}
+
+int main(int argc, char** argv) {
+  return run_application(
+      {program_name,
+       "Strassen's multiplication of square matrices, each call, each leaf and each piece of a sum a task."},
+      argc, argv, strassen_options{}, run);
 }

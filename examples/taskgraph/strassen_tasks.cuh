@@ -1,5 +1,5 @@
 // Strassen's multiplication, as a task graph: sums of quadrants, seven products, sums of these (paper 002, section 6).
-// Sums go in parts, of which each tells the continuation that waits for all of them; every task is run by a warp.
+// Sums go in parts, of which each notifies the continuation that waits for all of them; every task is run by a warp.
 #pragma once
 #include <gravel/taskgraph.cuh>
 #include "examples/taskgraph/strassen_blocks.cuh"

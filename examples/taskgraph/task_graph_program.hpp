@@ -1,6 +1,5 @@
-// What the examples of channels share: their options, how a run is timed and told, and that it is right.
+// What the programs of task graphs share: their options, and how a run is timed, checked and reported.
 #pragma once
-#include <chrono>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -8,42 +7,42 @@
 #include <gravel/taskgraph.cuh>
 #include "examples/common/facts.hpp"
 #include "examples/common/program.hpp"
+#include "examples/common/run_application.hpp"
 #include "examples/common/together.hpp"
 
 namespace app {
 using namespace gravel::detail;
 
-struct channel_program_options {
+struct task_graph_program_options {
   std::string version = "both", json;
   int repeat = 3;
   unsigned threads = GRAVEL_CUDA ? 256 : 32;  ///< of a block of the version by hand
   gravel_task_options graph;
 
-  void add_to(command_line& app) {
-    app.add_option("--by", version, "tasks (channels), threads (by hand) or both")
+  void add_common_options(command_line& line) {
+    line.add_option("--by", version, "tasks (channels), threads (by hand) or both")
         .one_of({"tasks", "threads", "both"})
         .capture_default_str();
-    app.add_option("--capacity", graph.capacity, "Of each channel; 2^k - 31 wastes nothing").capture_default_str();
-    app.add_option("--frames", graph.frames, "Continuations of each depth; 0: by the number of workers")
+    line.add_option("--capacity", graph.capacity, "Of each channel; 2^k - 31 wastes nothing").capture_default_str();
+    line.add_option("--frames", graph.frames, "Continuations of each depth; 0: by the number of workers")
         .capture_default_str();
-    app.add_option("--width", graph.width, "Elements with which a channel is looked at first").capture_default_str();
-    app.add_option("--max-depth", graph.max_depth, "Of a task").capture_default_str();
-    app.add_option("--local-levels", graph.local_levels, "That run in shared memory, as far as there is room");
-    app.add_option("--blocks", graph.blocks, "Of workers, and of the version by hand; 0: as many as fit")
+    line.add_option("--width", graph.width, "Elements with which a channel is looked at first").capture_default_str();
+    line.add_option("--max-depth", graph.max_depth, "Of a task").capture_default_str();
+    line.add_option("--local-levels", graph.local_levels, "That run in shared memory, as far as there is room");
+    line.add_option("--blocks", graph.blocks, "Of workers, and of the version by hand; 0: as many as fit")
         .capture_default_str();
-    app.add_option("--warps", graph.warps, "Workers of a block; 0: as many as fit").range(0, 32).capture_default_str();
-    app.add_option("--threads", threads, "Of a block of the version by hand").range(32u, 1024u).capture_default_str();
+    line.add_option("--warps", graph.warps, "Workers of a block; 0: as many as fit").range(0, 32).capture_default_str();
+    line.add_option("--threads", threads, "Of a block of the version by hand").range(32u, 1024u).capture_default_str();
     const std::function<void(const std::string&)> take = [this](const std::string& who) {
       graph.dispatch = who == "workers"      ? gravel_dispatch::workers
                        : who == "schedulers" ? gravel_dispatch::schedulers
                                              : gravel_dispatch::host;
     };
-    app.add_option("--dispatch", take, "Who dispatches: workers, schedulers or host")
+    line.add_option("--dispatch", take, "Who dispatches: workers, schedulers or host")
         .one_of({"workers", "schedulers", "host"});
-    app.add_option("--schedulers", graph.schedulers, "How many of the workers, if schedulers dispatch")
+    line.add_option("--schedulers", graph.schedulers, "How many of the workers, if schedulers dispatch")
         .capture_default_str();
-    app.add_option("--repeat", repeat, "Runs, of which the fastest is told").range(1, 1000).capture_default_str();
-    app.add_option("--json", json, "Write the results to this file too");
+    line.add_option("--repeat", repeat, "Runs, of which the fastest is reported").range(1, 1000).capture_default_str();
   }
   /// Of the version by hand: as many as are said, else more than fit.
   unsigned blocks_by_hand() const { return graph.blocks ? graph.blocks : blocks_to_fill_device(); }
@@ -51,17 +50,15 @@ struct channel_program_options {
 };
 
 /// Runs `work` some times, behind `prepare` and before `check`, which are not timed; `check` says what is wrong, if
-/// anything is. Tells the fastest. False: something was wrong.
+/// anything is. Reports the fastest. Returns false if something was wrong.
 template <class Prepare, class Work, class Check>
-bool run_and_report(const channel_program_options& o, const char* which, fact_list& facts, Prepare&& prepare,
+bool run_and_report(const task_graph_program_options& o, const char* which, fact_list& facts, Prepare&& prepare,
                     Work&& work, Check&& check) {
   double best = 0;
   bool right = true;
   for (int i = 0; i < o.repeat; ++i) {
     prepare();
-    const auto begin = std::chrono::steady_clock::now();
-    work();
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    const double seconds = seconds_of(work);
     if (i == 0 || seconds < best) best = seconds;
     const std::string wrong = check();
     if (wrong.empty()) continue;
@@ -75,7 +72,7 @@ bool run_and_report(const channel_program_options& o, const char* which, fact_li
 }
 /// The same for work with one number as its result, which must be `expected`.
 template <class V, class Work>
-bool run_and_report(const channel_program_options& o, const char* which, V expected, fact_list& facts, Work&& work) {
+bool run_and_report(const task_graph_program_options& o, const char* which, V expected, fact_list& facts, Work&& work) {
   V found{};
   const auto check = [&] {
     return found == expected ? std::string() : std::to_string(found) + " instead of " + std::to_string(expected);
@@ -120,11 +117,10 @@ void report_counts(const Graph& graph, fact_list& facts) {
                              {"refusals", c.refusals}});
 }
 
-/// Each PE for itself; the first one prints.
-inline int end_of_program(const char* program, const channel_program_options& o, bool right, fact_list& facts) {
+/// Returns whether the result is right at all PEs. Collective.
+inline bool end_of_run(bool right, fact_list& facts) {
   facts.push_back({"right", right});
-  if (gravel_my_pe() == 0 && !o.json.empty()) write_json(o.json, facts);
-  return finish(program, gravel_min_all(uint64_t{right}) != 0);
+  return gravel_min_all(uint64_t{right}) != 0;
 }
 
 }  // namespace app

@@ -1,7 +1,6 @@
 // Breadth-first search by a distributed worklist, and, where many vertices are found at once, the other way round: each
 // vertex that has not been found looks for one among its neighbours that has (Beamer, Asanovic, Patterson, SC12). The
 // result is checked by the rules of Graph500.
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <deque>
@@ -13,6 +12,7 @@
 #include "examples/common/facts.hpp"
 #include "examples/common/program.hpp"
 #include "examples/common/ranking.hpp"
+#include "examples/common/run_application.hpp"
 #include "examples/common/together.hpp"
 #include "examples/worklists/pull.cuh"
 #include "examples/worklists/worklist_program.hpp"
@@ -32,6 +32,11 @@ struct bfs_options {
   bool no_pull = false, no_verify = false;
   std::string json, dump;
   uint64_t serial_limit = 1 << 22;
+
+  void add_options(command_line& line);
+  void check();
+  uint64_t symmetric_bytes() const;
+  void complete();
 };
 
 /// Levels of a rank of an asynchronous run.
@@ -95,7 +100,7 @@ std::vector<uint32_t> search_serially(const bfs_options& o, uint64_t source) {
 }
 
 /// All between gravel_init and gravel_finalize. Collective; the same answer on all PEs: is the result right?
-bool solve(const bfs_options& o) {
+bool solve(const bfs_options& o, fact_list& facts) {
   const int me = gravel_my_pe(), n_pes = gravel_n_pes();
   device_part graph;
   all_succeed(program_name, [&] { graph = load_on_device(o.graph, {.undirected = true}, me, n_pes); });
@@ -144,10 +149,7 @@ bool solve(const bfs_options& o) {
     for (unsigned run = 0; run < o.work.repeat; ++run) {
       job.pulls = 0;
       gravel_barrier_all();
-      const auto begin = std::chrono::steady_clock::now();
-      job.search(source_place, source_code);
-      const double took =
-          gravel_max_all(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+      const double took = gravel_max_all(seconds_of([&] { job.search(source_place, source_code); }));
       best = run == 0 ? took : std::min(best, took);
     }
     bits.fetch_levels(work.kernels_view());
@@ -194,60 +196,56 @@ bool solve(const bfs_options& o) {
       depth.push_back(least_keys::key_of(w) == least_keys::unreached ? -1 : static_cast<double>(least_keys::key_of(w)));
     dump_columns(program_name, o.dump, "levels", {{"vertex", {}, part.own_ids()}, {"level", depth}});
   }
-  all_succeed(program_name, [&] {
-    if (me == 0 && !o.json.empty())
-      write_json(o.json, facts_of_run(program_name, o.graph, o.work, all, run,
-                                      {{"load_seconds", graph.seconds},
-                                       {"searches", static_cast<uint64_t>(sources.size())},
-                                       {"seconds", mean},
-                                       {"slowest_seconds", slowest},
-                                       {"harmonic_mean_teps", rate},
-                                       {"reached", reached},
-                                       {"levels", levels},
-                                       {"levels_by_scanning_back", uint64_t{job.pulls}},
-                                       {"compared_with_serial", serial},
-                                       {"wrong", wrong},
-                                       {"right", wrong == 0}}));
-  });
+  facts = facts_of_run(program_name, o.graph, o.work, all, run,
+                       {{"load_seconds", graph.seconds},
+                        {"searches", static_cast<uint64_t>(sources.size())},
+                        {"seconds", mean},
+                        {"slowest_seconds", slowest},
+                        {"harmonic_mean_teps", rate},
+                        {"reached", reached},
+                        {"levels", levels},
+                        {"levels_by_scanning_back", uint64_t{job.pulls}},
+                        {"compared_with_serial", serial},
+                        {"wrong", wrong},
+                        {"right", wrong == 0}});
   return wrong == 0;
 }
 
-int main(int argc, char** argv) {
-  bfs_options o;
-  command_line app("Breadth-first search of an undirected graph, by a distributed worklist.", program_name);
-  o.graph.add_options(app);
-  o.work.add_options(app);
-  add_source_option(app, o.source);
-  app.add_option("--roots", o.roots,
-                 "Instead: as Graph500, from so many vertices with edges, drawn at random; the harmonic mean is told")
+void bfs_options::add_options(command_line& line) {
+  graph.add_options(line);
+  work.add_options(line);
+  add_source_option(line, source);
+  line.add_option(
+          "--roots", roots,
+          "Instead: as Graph500, from so many vertices with edges, drawn at random; the harmonic mean is reported")
       .range(1u, 4096u)
       .excludes("--source");
-  app.add_option("--pull-from", o.pull_from, "Share of all edges from which on vertices that are not found look back")
+  line.add_option("--pull-from", pull_from, "Share of all edges from which on vertices that are not found look back")
       .range(0.0, 1.0)
       .capture_default_str();
-  app.add_option("--push-below", o.push_below,
-                 "Share of all vertices, found in a level, below which the worklist goes on")
+  line.add_option("--push-below", push_below,
+                  "Share of all vertices, found in a level, below which the worklist goes on")
       .range(0.0, 1.0)
       .capture_default_str();
-  app.add_option("--width", o.width,
-                 "Of several PEs: levels that each works on before they exchange; 0: 64 by the worklist alone, else 1 "
-                 "(the least that "
-                 "looking back allows)")
+  line.add_option("--width", width,
+                  "Of several PEs: levels that each works on before they exchange; 0: 64 by the worklist alone, else 1 "
+                  "(the least that "
+                  "looking back allows)")
       .range(0u, 1u << 20)
       .capture_default_str();
-  app.add_flag("--no-pull", o.no_pull, "By the worklist alone");
-  app.add_flag("--no-verify", o.no_verify, "Do not compare with a serial search; Graph500's rules are always checked");
-  app.add_option("--serial-limit", o.serial_limit, "Compare up to so many edges").capture_default_str();
-  add_dump_option(app, o.dump);
-  app.add_option("--json", o.json, "Write the results to this file too");
-  parse_or_exit(app, argc, argv, [&] {
-    o.graph.check();
-    if (!o.no_pull && o.width > 1)
-      fail_text("--width above 1 goes with --no-pull: who looks back must know a whole level");
-    need_symmetric(12 * o.graph.vertices_of_generated());
-    if (!o.json.empty()) need_writable(o.json);
-  });
-  gravel_init<gravel_worklist_delivery<hops>>();
-  o.graph.threads = host_threads_of_pe();
-  return finish(program_name, solve(o));
+  line.add_flag("--no-pull", no_pull, "By the worklist alone");
+  line.add_flag("--no-verify", no_verify, "Do not compare with a serial search; Graph500's rules are always checked");
+  line.add_option("--serial-limit", serial_limit, "Compare up to so many edges").capture_default_str();
+}
+void bfs_options::check() {
+  graph.check();
+  if (!no_pull && width > 1) fail_text("--width above 1 goes with --no-pull: who looks back must know a whole level");
+}
+uint64_t bfs_options::symmetric_bytes() const { return 12 * graph.vertices_of_generated(); }
+void bfs_options::complete() { graph.threads = host_threads_of_pe(); }
+
+int main(int argc, char** argv) {
+  return run_application<gravel_worklist_delivery<hops>>(
+      {program_name, "Breadth-first search of an undirected graph, by a distributed worklist."}, argc, argv,
+      bfs_options{}, solve);
 }

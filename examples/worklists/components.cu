@@ -2,7 +2,6 @@
 // components.cuh.
 #include "examples/worklists/components.cuh"
 
-#include <chrono>
 #include <cstdio>
 #include <numeric>
 #include <unordered_map>
@@ -12,6 +11,7 @@
 #include "examples/common/device_part.hpp"
 #include "examples/common/facts.hpp"
 #include "examples/common/program.hpp"
+#include "examples/common/run_application.hpp"
 #include "examples/common/together.hpp"
 #include "examples/common/words_of_all.cuh"
 
@@ -26,6 +26,11 @@ struct components_options {
   bool all_edges = false, no_verify = false;
   std::string json, dump;
   uint64_t serial_limit = 1 << 24;
+
+  void add_options(command_line& line);
+  void check();
+  uint64_t symmetric_bytes() const;
+  void complete();
 };
 
 /// One PE's part of the job.
@@ -141,7 +146,7 @@ std::vector<uint64_t> find_serially(const components_options& o) {
 }
 
 /// All between gravel_init and gravel_finalize. Collective; the same answer on all PEs: is the result right?
-bool solve(const components_options& o) {
+bool solve(const components_options& o, fact_list& facts) {
   const int me = gravel_my_pe(), n_pes = gravel_n_pes();
   device_part graph;
   all_succeed(program_name, [&] { graph = load_on_device(o.graph, {.undirected = true}, me, n_pes); });
@@ -162,9 +167,7 @@ bool solve(const components_options& o) {
   double seconds = 0;
   for (unsigned run = 0; run < o.repeat; ++run) {
     gravel_barrier_all();
-    const auto begin = std::chrono::steady_clock::now();
-    finder.find(!o.all_edges);
-    const double took = gravel_max_all(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    const double took = gravel_max_all(seconds_of([&] { finder.find(!o.all_edges); }));
     seconds = run == 0 ? took : std::min(seconds, took);
   }
   words_of_all<uint32_t> names(here);
@@ -173,10 +176,10 @@ bool solve(const components_options& o) {
   launch_for(own, check_names, here, static_cast<uint32_t>(me), static_cast<const uint32_t*>(names.words()),
              counts.data());
   gravel_synchronize();
-  uint64_t told[2];
-  gravel_copy(told, counts.data(), sizeof(told));
-  uint64_t wrong = gravel_sum_all(told[0]);
-  const uint64_t components = gravel_sum_all(told[1]);
+  uint64_t counted[2];
+  gravel_copy(counted, counts.data(), sizeof(counted));
+  uint64_t wrong = gravel_sum_all(counted[0]);
+  const uint64_t components = gravel_sum_all(counted[1]);
   std::vector<uint32_t> found(own);
   gravel_copy(found.data(), finder.names(), own * sizeof(uint32_t));
   const bool serial = !o.no_verify && edges <= o.serial_limit;
@@ -212,42 +215,32 @@ bool solve(const components_options& o) {
     for (const uint32_t name : found) names.push_back(id_of(name));
     dump_columns(program_name, o.dump, "components", {{"vertex", {}, part.own_ids()}, {"component", {}, names}});
   }
-  all_succeed(program_name, [&] {
-    if (me == 0 && !o.json.empty())
-      write_json(o.json, {{"program", program_name},
-                          {"backend", gravel_backend()},
-                          {"pes", static_cast<uint64_t>(n_pes)},
-                          {"nodes", static_cast<uint64_t>(gravel_n_nodes())},
-                          {"graph", o.graph.description()},
-                          {"division", o.graph.division},
-                          {"vertices", vertices},
-                          {"edges", edges},
-                          {"seconds", seconds},
-                          {"components", components},
-                          {"exchanges", uint64_t{finder.exchanges()}},
-                          {"compared_with_serial", serial},
-                          {"wrong", wrong},
-                          {"right", wrong == 0}});
-  });
+  facts = facts_of_job(program_name);
+  facts.insert(facts.end(), {{"graph", o.graph.description()},
+                             {"division", o.graph.division},
+                             {"vertices", vertices},
+                             {"edges", edges},
+                             {"seconds", seconds},
+                             {"components", components},
+                             {"exchanges", uint64_t{finder.exchanges()}},
+                             {"compared_with_serial", serial},
+                             {"wrong", wrong},
+                             {"right", wrong == 0}});
   return wrong == 0;
 }
 
+void components_options::add_options(command_line& line) {
+  graph.add_options(line);
+  line.add_option("--repeat", repeat, "Runs, of which the fastest is reported").range(1u, 1000u).capture_default_str();
+  line.add_flag("--all-edges", all_edges, "Look at every edge, also within the largest component");
+  line.add_flag("--no-verify", no_verify, "Do not compare with a serial run");
+  line.add_option("--serial-limit", serial_limit, "Compare up to so many edges").capture_default_str();
+}
+void components_options::check() { graph.check(); }
+uint64_t components_options::symmetric_bytes() const { return 20 * graph.vertices_of_generated(); }
+void components_options::complete() { graph.threads = host_threads_of_pe(); }
+
 int main(int argc, char** argv) {
-  components_options o;
-  command_line app("Connected components of an undirected graph.", program_name);
-  o.graph.add_options(app);
-  app.add_option("--repeat", o.repeat, "Runs, of which the fastest is told").range(1u, 1000u).capture_default_str();
-  app.add_flag("--all-edges", o.all_edges, "Look at every edge, also within the largest component");
-  app.add_flag("--no-verify", o.no_verify, "Do not compare with a serial run");
-  app.add_option("--serial-limit", o.serial_limit, "Compare up to so many edges").capture_default_str();
-  add_dump_option(app, o.dump);
-  app.add_option("--json", o.json, "Write the results to this file too");
-  parse_or_exit(app, argc, argv, [&] {
-    o.graph.check();
-    need_symmetric(20 * o.graph.vertices_of_generated());
-    if (!o.json.empty()) need_writable(o.json);
-  });
-  gravel_init<>();
-  o.graph.threads = host_threads_of_pe();
-  return finish(program_name, solve(o));
+  return run_application({program_name, "Connected components of an undirected graph."}, argc, argv,
+                         components_options{}, solve);
 }

@@ -124,17 +124,17 @@ static __global__ void __launch_bounds__(256) join_rest(ranked_graph graph, uint
   }
 }
 
-/// What PEs tell each other. A component's name is the least code of its vertices.
+/// What PEs send each other. A component's name is the least code of its vertices.
 struct name_exchange {
   ranked_graph graph;
   const uint32_t* comp;  ///< by rank; flat
   uint32_t* names;       ///< by rank; of roots
-  uint32_t* told;   ///< [ghosts] the name that the owner has been told; 0 from the beginning if no own vertex is in the
-                    ///< ghost's tree
-  uint32_t* heard;  ///< [own + ghosts] symmetric: the least name that others told; of ghosts what the owner said
-  uint32_t* said;   ///< [own] symmetric: names, to be looked up
-  uint32_t inside;  ///< the rank of a vertex in the tree whose vertices did not look at all edges, or ~0u
-  uint64_t sampled;  ///< each of how many ghosts in that tree tells its name
+  uint32_t* sent;    ///< [ghosts] the name that was sent to the owner; 0 from the beginning if no own vertex is in the
+                     ///< ghost's tree
+  uint32_t* heard;   ///< [own + ghosts] symmetric: the least name that others sent; of ghosts what the owner said
+  uint32_t* said;    ///< [own] symmetric: names, to be looked up
+  uint32_t inside;   ///< the rank of a vertex in the tree whose vertices did not look at all edges, or ~0u
+  uint64_t sampled;  ///< each of how many ghosts in that tree sends its name
   uint64_t* found;   ///< {whether a name has changed, the name of that tree}
   GRAVEL_DEVICE uint32_t largest() const { return inside == ~0u ? ~0u : comp[inside]; }
 };
@@ -145,7 +145,7 @@ static __global__ void check_ghosts(name_exchange x) {
   for (uint64_t k = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; k < x.graph.n_ghosts;
        k += uint64_t{gridDim.x} * blockDim.x) {
     const uint32_t rank = x.graph.rank(static_cast<uint32_t>(x.graph.own + k));
-    x.told[k] = x.comp[rank] != rank || rank == largest ? ~0u : 0;
+    x.sent[k] = x.comp[rank] != rank || rank == largest ? ~0u : 0;
   }
 }
 /// A root has the least code of its tree.
@@ -155,15 +155,15 @@ static __global__ void name_trees(name_exchange x, uint32_t me) {
        i += uint64_t{gridDim.x} * blockDim.x) {
     x.names[i] = x.graph.code(static_cast<uint32_t>(i), me);
     if (i < before || i - before >= x.graph.own) continue;
-    // A root of own vertices is their own, or a ghost of a lower rank, which is as far behind in `told` as it is in
+    // A root of own vertices is their own, or a ghost of a lower rank, which is as far behind in `sent` as it is in
     // rank.
     const uint32_t root = x.comp[i];
-    if (root < before && root != largest && x.told[root] == 0) x.told[root] = ~0u;
+    if (root < before && root != largest && x.sent[root] == 0) x.sent[root] = ~0u;
   }
 }
 /// To the owner of each ghost, what it may not know. A vertex of the owner's largest tree may not have this ghost's
 /// tree among its edges, so nothing comes back by itself: who is outside of the own largest tree asks. Of the ghosts
-/// inside some are enough: a vertex that is outside of its owner's largest tree asks and tells for both, and the others
+/// inside some are enough: a vertex that is outside of its owner's largest tree asks and sends for both, and the others
 /// all say the same.
 template <class Sender>
 __global__ void report_names(gravel_t g, name_exchange x) {
@@ -172,8 +172,8 @@ __global__ void report_names(gravel_t g, name_exchange x) {
   const uint32_t largest = x.largest();
   for (uint64_t k = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; k < x.graph.n_ghosts;
        k += uint64_t{gridDim.x} * blockDim.x) {
-    const uint32_t told = x.told[k];
-    if (told == 0) continue;
+    const uint32_t sent = x.sent[k];
+    if (sent == 0) continue;
     const uint32_t root = x.comp[x.graph.rank(static_cast<uint32_t>(x.graph.own + k))], name = x.names[root],
                    code = x.graph.ghosts[k];
     if (largest != ~0u && root != largest) {
@@ -183,8 +183,8 @@ __global__ void report_names(gravel_t g, name_exchange x) {
       else gravel_get(g, &x.heard[x.graph.own + k], said, x.graph.codes.owner(code));
     }
     if (root == largest && k % x.sampled != 0) continue;
-    if (name >= told) continue;
-    x.told[k] = name;
+    if (name >= sent) continue;
+    x.sent[k] = name;
     sender.min(&x.heard[x.graph.codes.place(code)], name, x.graph.codes.owner(code));
   }
   sender.end();

@@ -1,7 +1,6 @@
 // Shortest paths from one vertex by a distributed worklist with priorities: vertices nearer than a limit are expanded,
 // the others wait, and the limit moves on when nobody has any that are nearer. Beside it the same without priorities,
 // to see what they save.
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <limits>
@@ -13,6 +12,7 @@
 #include "examples/common/device_part.hpp"
 #include "examples/common/facts.hpp"
 #include "examples/common/program.hpp"
+#include "examples/common/run_application.hpp"
 #include "examples/common/together.hpp"
 #include "examples/common/words_of_all.cuh"
 #include "examples/worklists/worklist_program.hpp"
@@ -30,6 +30,11 @@ struct paths_options {
   bool no_priority = false, no_verify = false;
   std::string json, dump;
   uint64_t serial_limit = 1 << 22;
+
+  void add_options(command_line& line);
+  void check();
+  uint64_t symmetric_bytes() const;
+  void complete();
 };
 
 /// Distances are floats from 0 on, which are ordered as their bits are; the sign's bit is free, as keys want it.
@@ -78,7 +83,7 @@ __global__ void count_wrong(worklist_graph graph, const float* weights, const ui
 }
 
 /// All between gravel_init and gravel_finalize. Collective; the same answer on all PEs: is the result right?
-bool solve(const paths_options& o) {
+bool solve(const paths_options& o, fact_list& facts) {
   const int me = gravel_my_pe(), n_pes = gravel_n_pes();
   device_part graph;
   all_succeed(program_name, [&] { graph = load_on_device(o.graph, {.weights = true, .undirected = true}, me, n_pes); });
@@ -118,11 +123,11 @@ bool solve(const paths_options& o) {
   double seconds = 0;
   for (unsigned run = 0; run < o.work.repeat; ++run) {
     gravel_barrier_all();
-    const auto begin = std::chrono::steady_clock::now();
-    work.start();
-    if (source_place != ~uint64_t{0}) work.offer(static_cast<uint32_t>(source_place), 0);
-    work.run();
-    const double took = gravel_max_all(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    const double took = gravel_max_all(seconds_of([&] {
+      work.start();
+      if (source_place != ~uint64_t{0}) work.offer(static_cast<uint32_t>(source_place), 0);
+      work.run();
+    }));
     seconds = run == 0 ? took : std::min(seconds, took);
   }
   const run_summary run(work.counts());
@@ -184,45 +189,38 @@ bool solve(const paths_options& o) {
                             : static_cast<double>(distance_of_key(least_keys::key_of(w))));
     dump_columns(program_name, o.dump, "distances", {{"vertex", {}, part.own_ids()}, {"distance", lengths}});
   }
-  all_succeed(program_name, [&] {
-    if (me == 0 && !o.json.empty())
-      write_json(o.json, facts_of_run(program_name, o.graph, o.work, all, run,
-                                      {{"source", part.ids.of(source)},
-                                       {"delta", delta},
-                                       {"seconds", seconds},
-                                       {"reached", reached},
-                                       {"farthest", static_cast<double>(distance_of_key(farthest))},
-                                       {"rounded", rounded},
-                                       {"compared_with_serial", serial},
-                                       {"wrong", wrong},
-                                       {"right", wrong == 0}}));
-  });
+  facts = facts_of_run(program_name, o.graph, o.work, all, run,
+                       {{"source", part.ids.of(source)},
+                        {"delta", delta},
+                        {"seconds", seconds},
+                        {"reached", reached},
+                        {"farthest", static_cast<double>(distance_of_key(farthest))},
+                        {"rounded", rounded},
+                        {"compared_with_serial", serial},
+                        {"wrong", wrong},
+                        {"right", wrong == 0}});
   return wrong == 0;
 }
 
-int main(int argc, char** argv) {
-  paths_options o;
-  command_line app(
-      "Shortest paths from one vertex of an undirected, weighted graph, by a distributed worklist with priorities.",
-      program_name);
-  o.graph.add_options(app);
-  o.work.add_options(app);
-  add_source_option(app, o.source);
-  app.add_option(
-         "--delta", o.delta,
-         "Vertices within this distance of the nearest are expanded together; if not given, from weights and degrees")
+void paths_options::add_options(command_line& line) {
+  graph.add_options(line);
+  work.add_options(line);
+  add_source_option(line, source);
+  line.add_option(
+          "--delta", delta,
+          "Vertices within this distance of the nearest are expanded together; if not given, from weights and degrees")
       .range(1e-30, 1e30);
-  app.add_flag("--no-priority", o.no_priority, "All vertices that wait are expanded, near or far").excludes("--delta");
-  app.add_flag("--no-verify", o.no_verify, "Do not compare with a serial Dijkstra");
-  app.add_option("--serial-limit", o.serial_limit, "Compare up to so many edges").capture_default_str();
-  add_dump_option(app, o.dump);
-  app.add_option("--json", o.json, "Write the results to this file too");
-  parse_or_exit(app, argc, argv, [&] {
-    o.graph.check();
-    need_symmetric(8 * o.graph.vertices_of_generated());
-    if (!o.json.empty()) need_writable(o.json);
-  });
-  gravel_init<gravel_worklist_delivery<offers>>();
-  o.graph.threads = host_threads_of_pe();
-  return finish(program_name, solve(o));
+  line.add_flag("--no-priority", no_priority, "All vertices that wait are expanded, near or far").excludes("--delta");
+  line.add_flag("--no-verify", no_verify, "Do not compare with a serial Dijkstra");
+  line.add_option("--serial-limit", serial_limit, "Compare up to so many edges").capture_default_str();
+}
+void paths_options::check() { graph.check(); }
+uint64_t paths_options::symmetric_bytes() const { return 8 * graph.vertices_of_generated(); }
+void paths_options::complete() { graph.threads = host_threads_of_pe(); }
+
+int main(int argc, char** argv) {
+  return run_application<gravel_worklist_delivery<offers>>(
+      {program_name,
+       "Shortest paths from one vertex of an undirected, weighted graph, by a distributed worklist with priorities."},
+      argc, argv, paths_options{}, solve);
 }

@@ -242,9 +242,9 @@ class frontier_bits {
     constexpr uint32_t blocks_each = GRAVEL_CUDA ? 16 : 1;
     const gravel_launch_config how{.grid = blocks_each * static_cast<unsigned>(gravel_n_pes() - 1),
                                    .block = GRAVEL_CUDA ? 512 : 32};
-    if (levels_.meeting().is_mapped()) launch_alone(send_bits, how, gravel_handle(), view_, turn_, blocks_each);
+    if (levels_.rendezvous().is_mapped()) launch_alone(send_bits, how, gravel_handle(), view_, turn_, blocks_each);
     else gravel_launch(send_bits, how, gravel_handle(), view_, turn_, blocks_each);
-    levels_.meeting().round();
+    levels_.rendezvous().round();
   }
   /// Finds the vertices of `level`; returns how many there are, at all PEs.
   template <class View>
@@ -253,7 +253,7 @@ class frontier_bits {
     if (w.graph.n_ghosts) launch_for(w.graph.n_ghosts, take_ghost_bits<View>, w, view_, turn_);
     launch_for(view_.own, scan_back<View>, w, view_, turn_, level);
     turn_ = 1 - turn_;
-    return levels_.meeting().sum(counters_.data());
+    return levels_.rendezvous().sum(counters_.data());
   }
   template <class View>
   void fetch_levels(const View& w) {

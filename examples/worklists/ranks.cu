@@ -1,7 +1,6 @@
 // PageRank by a distributed worklist: a vertex passes on what it has got since it was last expanded (its residual),
 // when that is worth it. Vertices whose rank no longer changes cost nothing (paper 001, chapter 5; Whang and others,
 // Euro-Par 2015).
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 
@@ -10,6 +9,7 @@
 #include "examples/common/device_part.hpp"
 #include "examples/common/facts.hpp"
 #include "examples/common/program.hpp"
+#include "examples/common/run_application.hpp"
 #include "examples/common/together.hpp"
 #include "examples/common/words_of_all.cuh"
 #include "examples/worklists/worklist_program.hpp"
@@ -26,6 +26,11 @@ struct ranks_options {
   bool no_verify = false;
   std::string json, dump;
   uint64_t serial_limit = 1 << 22;
+
+  void add_options(command_line& line);
+  void check();
+  uint64_t symmetric_bytes() const;
+  void complete();
 };
 
 /// Ranks here are multiples of (1 - damping) / vertices, what each vertex has from the beginning.
@@ -86,7 +91,7 @@ std::vector<double> rank_serially(const ranks_options& o) {
 }
 
 /// All between gravel_init and gravel_finalize. Collective; the same answer on all PEs: is the result right?
-bool solve(const ranks_options& o) {
+bool solve(const ranks_options& o, fact_list& facts) {
   const int me = gravel_my_pe(), n_pes = gravel_n_pes();
   device_part graph;
   all_succeed(program_name, [&] { graph = load_on_device(o.graph, {.undirected = true}, me, n_pes); });
@@ -115,12 +120,12 @@ bool solve(const ranks_options& o) {
   double seconds = 0;
   for (unsigned run = 0; run < o.work.repeat; ++run) {
     gravel_barrier_all();
-    const auto begin = std::chrono::steady_clock::now();
-    work.start();
-    launch_for(own, fill_words<double>, ranks.data(), own, 0.0);
-    work.offer_all();
-    work.run();
-    const double took = gravel_max_all(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    const double took = gravel_max_all(seconds_of([&] {
+      work.start();
+      launch_for(own, fill_words<double>, ranks.data(), own, 0.0);
+      work.offer_all();
+      work.run();
+    }));
     seconds = run == 0 ? took : std::min(seconds, took);
   }
   const run_summary run(work.counts());
@@ -132,11 +137,11 @@ bool solve(const ranks_options& o) {
   launch_for(own, sum_up_errors, here, static_cast<const double*>(ranks.data()),
              static_cast<const double*>(all_shares.words()), o.damping, sums.data());
   gravel_synchronize();
-  double told[2];
-  gravel_copy(told, sums.data(), sizeof(told));
+  double of_pe[2];
+  gravel_copy(of_pe, sums.data(), sizeof(of_pe));
   // Per vertex.
-  const double n = static_cast<double>(std::max<uint64_t>(vertices, 1)), error = gravel_sum_all(told[0]) / n,
-               mean = gravel_sum_all(told[1]) / n;
+  const double n = static_cast<double>(std::max<uint64_t>(vertices, 1)), error = gravel_sum_all(of_pe[0]) / n,
+               mean = gravel_sum_all(of_pe[1]) / n;
   bool right = error <= o.tolerance;
   double distance = 0;
   const bool serial = !o.no_verify && edges <= o.serial_limit;
@@ -165,39 +170,33 @@ bool solve(const ranks_options& o) {
     std::printf("\n");
   }
   if (!o.dump.empty()) dump_columns(program_name, o.dump, "ranks", {{"vertex", {}, part.own_ids()}, {"rank", found}});
-  all_succeed(program_name, [&] {
-    if (me == 0 && !o.json.empty())
-      write_json(o.json, facts_of_run(program_name, o.graph, o.work, all, run,
-                                      {{"damping", o.damping},
-                                       {"tolerance", o.tolerance},
-                                       {"seconds", seconds},
-                                       {"mean_residual", error},
-                                       {"compared_with_serial", serial},
-                                       {"distance_to_serial", distance},
-                                       {"right", right}}));
-  });
+  facts = facts_of_run(program_name, o.graph, o.work, all, run,
+                       {{"damping", o.damping},
+                        {"tolerance", o.tolerance},
+                        {"seconds", seconds},
+                        {"mean_residual", error},
+                        {"compared_with_serial", serial},
+                        {"distance_to_serial", distance},
+                        {"right", right}});
   return right;
 }
 
-int main(int argc, char** argv) {
-  ranks_options o;
-  command_line app("PageRank of an undirected graph by a distributed worklist of residuals.", program_name);
-  o.graph.add_options(app);
-  o.work.add_options(app);
-  app.add_option("--damping", o.damping, "Share of a rank that is passed on").range(0.0, 0.999).capture_default_str();
-  app.add_option("--tolerance", o.tolerance, "Of a rank, as a share of what each vertex has from the beginning")
+void ranks_options::add_options(command_line& line) {
+  graph.add_options(line);
+  work.add_options(line);
+  line.add_option("--damping", damping, "Share of a rank that is passed on").range(0.0, 0.999).capture_default_str();
+  line.add_option("--tolerance", tolerance, "Of a rank, as a share of what each vertex has from the beginning")
       .range(1e-9, 1.0)
       .capture_default_str();
-  app.add_flag("--no-verify", o.no_verify, "Do not compare with a serial power iteration");
-  app.add_option("--serial-limit", o.serial_limit, "Compare up to so many edges").capture_default_str();
-  add_dump_option(app, o.dump);
-  app.add_option("--json", o.json, "Write the results to this file too");
-  parse_or_exit(app, argc, argv, [&] {
-    o.graph.check();
-    need_symmetric(16 * o.graph.vertices_of_generated());
-    if (!o.json.empty()) need_writable(o.json);
-  });
-  gravel_init<gravel_worklist_delivery<residuals>>();
-  o.graph.threads = host_threads_of_pe();
-  return finish(program_name, solve(o));
+  line.add_flag("--no-verify", no_verify, "Do not compare with a serial power iteration");
+  line.add_option("--serial-limit", serial_limit, "Compare up to so many edges").capture_default_str();
+}
+void ranks_options::check() { graph.check(); }
+uint64_t ranks_options::symmetric_bytes() const { return 16 * graph.vertices_of_generated(); }
+void ranks_options::complete() { graph.threads = host_threads_of_pe(); }
+
+int main(int argc, char** argv) {
+  return run_application<gravel_worklist_delivery<residuals>>(
+      {program_name, "PageRank of an undirected graph by a distributed worklist of residuals."}, argc, argv,
+      ranks_options{}, solve);
 }

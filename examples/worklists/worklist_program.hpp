@@ -40,7 +40,7 @@ struct worklist_program_options {
     app.add_option("--slack", slack, "Asynchronous: ranks beyond the lowest of all PEs that are worked on")
         .capture_default_str();
     app.add_option("--blocks", blocks, "Asynchronous: thread blocks; 0: as the library says").capture_default_str();
-    app.add_option("--repeat", repeat, "Runs, of which the fastest is told").range(1u, 1000u).capture_default_str();
+    app.add_option("--repeat", repeat, "Runs, of which the fastest is reported").range(1u, 1000u).capture_default_str();
   }
   gravel_worklist_options options() const {
     const auto how = execution == "rounds"         ? gravel_execution::rounds
