@@ -58,7 +58,7 @@ FORMS = {
     "tell": r"tells?|telling",
     "told": r"told",
     "take hold": r"(take|takes|taken|took) hold",
-    "give back": None,
+    "give back": r"give_back",
     "bring": None,
     "give": None,
     "go on": r"go_on",
