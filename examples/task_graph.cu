@@ -11,7 +11,7 @@ struct sum {  // a continuation: it runs when its two inputs have come
   gravel_return<uint32_t> to;
   template <class Here>
   __device__ void operator()(Here& here, const uint32_t (&x)[2]) const {
-    here.give(to, x[0] + x[1]);
+    here.reply(to, x[0] + x[1]);
   }
 };
 
@@ -24,7 +24,7 @@ struct fibonacci {  // a task
   __device__ uint32_t level() const { return n < 2 ? 0 : n - 1; }  // lower in the tasks that it spawns
   template <class Here>
   __device__ void operator()(Here& here) const {
-    if (n < 2) return here.give(to, n);
+    if (n < 2) return here.reply(to, n);
     const auto both = here.wait_for(sum{to});
     here.spawn(fibonacci{n - 1, both[0]});
     here.spawn(fibonacci{n - 2, both[1]});

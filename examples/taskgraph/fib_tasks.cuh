@@ -13,7 +13,7 @@ struct sum {
 
   template <class Here>
   __device__ void operator()(Here& here, const uint32_t (&x)[2]) const {
-    here.give(to, x[0] + x[1]);
+    here.reply(to, x[0] + x[1]);
   }
 };
 
@@ -27,7 +27,7 @@ struct fib {
   __device__ uint32_t level() const { return n < 2 ? 0 : n - 1; }
   template <class Here>
   __device__ void operator()(Here& here) const {
-    if (n < 2) return here.give(to, n);
+    if (n < 2) return here.reply(to, n);
     const auto both = here.wait_for(sum{to});
     here.spawn(fib{n - 1, both[0]});
     here.spawn(fib{n - 2, both[1]});

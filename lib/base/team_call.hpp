@@ -85,7 +85,7 @@ enum class team_scope : uint8_t { block, warp, grid, task };
   X(spawn_each, "spawn_each", warp, "n", "lane 0 alone calls spawn")                                                   \
   X(fork, "fork", warp, "n", "lane 0 alone calls wait_for and spawn")                                                  \
   X(wait_together, "wait_together", warp, "", "lane 0 alone calls wait_for")                                           \
-  X(reply_together, "reply_together", warp, "", "lane 0 alone calls give")                                             \
+  X(reply_together, "reply_together", warp, "", "lane 0 alone calls reply")                                            \
   X(channel_take, "gravel_remote_channel_handle::take", warp, "most", "the group is that of the lanes that call")      \
   X(channel_free, "gravel_remote_channel_handle::free", warp, "", "the group is that of the lanes that call")          \
   X(channel_reserve, "channel_block::reserve", block, "", "threads without an element reserve 0")                      \

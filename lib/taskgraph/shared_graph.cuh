@@ -25,7 +25,7 @@ struct gravel_shared_counts {
 };
 
 /// A task graph of all PEs. `Root`: the type of tasks that travel between PEs. It has a member `to`, a gravel_return of
-/// a type of 4 or 8 bytes, and its whole recursion delivers one result there, by give or by add. Results of tasks that
+/// a type of 4 or 8 bytes, and its whole recursion delivers one result there, by reply or by add. Results of tasks that
 /// have travelled are added, also to words of the host, which must be 0 before. A graph exists between gravel_init and
 /// gravel_finalize.
 /// @scope the program's host thread; collective, except shared()

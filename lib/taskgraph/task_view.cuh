@@ -162,7 +162,7 @@ struct task_view {
 
 /// The interface of a running task of type T; one object for each lane. LOCAL: the task runs out of the worker's
 /// shared memory. Thread scope of all calls, where nothing else is said: lane, divergent. In a task of 32 lanes only
-/// lane 0 calls spawn(), wait_for(), give() and add().
+/// lane 0 calls spawn(), wait_for(), reply() and add().
 template <class View, class T, bool LOCAL>
 class task_here {
   using types = typename View::types;
@@ -329,18 +329,18 @@ class task_here {
 
   /// Delivers a result. Each input is delivered once. An input of type void has no value: it only arrives.
   template <class V>
-  GRAVEL_DEVICE void give(gravel_return<V> to, std::type_identity_t<V> value) {
+  GRAVEL_DEVICE void reply(gravel_return<V> to, std::type_identity_t<V> value) {
     deliver<false>(to, value);
   }
-  GRAVEL_DEVICE void give(gravel_return<void> to) { deliver<false>(to); }
-  /// Delivers like give(), in a task of 32 lanes, after all lanes have arrived: the continuation sees what they have
+  GRAVEL_DEVICE void reply(gravel_return<void> to) { deliver<false>(to); }
+  /// Delivers like reply(), in a task of 32 lanes, after all lanes have arrived: the continuation sees what they have
   /// written. Thread scope: all lanes of the task, converged.
   template <class V, class... Value>
   GRAVEL_DEVICE void reply_together(gravel_return<V> to, Value... value) {
-    static_assert(facts::lanes == 32, "only tasks of 32 lanes give together");
+    static_assert(facts::lanes == 32, "only tasks of 32 lanes reply together");
     enter_lanes_or_trap(team_call::reply_together, ~0u);
     __syncwarp();
-    if (rank_ == 0) give(to, value...);
+    if (rank_ == 0) reply(to, value...);
   }
   /// Adds a result to the input, which is 0 initially. Several tasks may add to it.
   template <class V>

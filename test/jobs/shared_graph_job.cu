@@ -23,7 +23,7 @@ struct both {
   gravel_return<uint64_t> to;
   template <class Here>
   __device__ void operator()(Here& here, const uint64_t (&x)[2]) const {
-    here.give(to, x[0] + x[1]);
+    here.reply(to, x[0] + x[1]);
   }
 };
 struct bad_leaf {
@@ -39,7 +39,7 @@ struct halved {
   __device__ void operator()(Here& here) const {
     if (n == 1) {
       for (uint32_t i = 0; first == here.constants().at && i < 3; ++i) here.spawn(halved{0, 1, to});
-      return here.give(to, first);
+      return here.reply(to, first);
     }
     const auto sum = here.wait_for(both{to});
     here.spawn(halved{first, n / 2, sum[0]});
@@ -114,7 +114,7 @@ struct waits {
     for (gravel::detail::relax wait;
          gravel::detail::load_relaxed<gravel::detail::scope::device>(here.constants().result) == 0;)
       wait();
-    here.give(to, 1);
+    here.reply(to, 1);
   }
 };
 struct travels {

@@ -119,7 +119,7 @@ struct walker {
     // All lanes are here.
     if (__ballot_sync(~0u, here.rank() == 5) != 1u << 5 || here.size() != 32) return;
     if (here.rank() != 0) return;
-    if (children_of(id, fuel) == 0) return here.give(to, 1);
+    if (children_of(id, fuel) == 0) return here.reply(to, 1);
     const uint32_t child = child_of(id, 0);
     const auto next = here.wait_for(next_child{id, fuel, 1, 1, to});
     here.spawn(walker{child, is_leaf(child) ? 0 : fuel_of(child, fuel), next[0]});
@@ -128,7 +128,7 @@ struct walker {
 template <class Here>
 __device__ void next_child::operator()(Here& here, const uint64_t (&x)[1]) const {
   const uint64_t now = sum + x[0] + (is_leaf(child_of(id, i - 1)) ? 9 : 0);
-  if (i == children_of(id, fuel)) return here.give(to, now);
+  if (i == children_of(id, fuel)) return here.reply(to, now);
   const uint32_t child = child_of(id, i);
   const auto next = here.wait_for(next_child{id, fuel, i + 1, now, to});
   here.spawn(walker{child, is_leaf(child) ? 0 : fuel_of(child, fuel), next[0]});
@@ -524,7 +524,7 @@ struct never {
   gravel_return<uint32_t> to;
   template <class Here>
   __device__ void operator()(Here& here, const uint32_t (&x)[1]) const {
-    here.give(to, x[0]);
+    here.reply(to, x[0]);
   }
 };
 enum wrong : uint32_t { nothing, one_too_many, endless, same_level, two_frames, no_result };

@@ -63,9 +63,8 @@ FORMS = {
     "give": None,
     "go on": r"go_on",
 }
-# In these files letters are those of DNA, of an alphabet, or of constraints of assembly.
-ALPHABETS = (r"lib/reads/.*|lib/gravel/reads\.hpp|lib/graph/cage\.cpp|lib/base/(closest_name|atomic_ptx)\.hpp|"
-             r"lib/base/settings\.cpp|device/in_place\.cuh|host/info/report\.cpp|docs/applications\.md|"
+# In these files letters are those of DNA, or of an alphabet.
+ALPHABETS = (r"lib/reads/.*|lib/gravel/reads\.hpp|lib/graph/cage\.cpp|docs/applications\.md|"
              r"examples/(applications/)?(mer|contigs|kmer)\w*[./].*|bench/rivals/.*mer.*|tools/real_reads|"
              r"test/unit/reads_test\.cpp|test/fuzz/reader_fuzz\.cpp|"
              r"test/scripts/(applications|input_files|real_reads)_test\.py")
