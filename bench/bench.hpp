@@ -60,7 +60,7 @@ inline double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Time that this thread had a processor: for work of one thread that waits for nobody, whatever else the
+/// Time that this thread had a processor: for work of one thread that waits for no other, whatever else the
 /// machine does.
 inline double thread_seconds() {
   timespec now{};

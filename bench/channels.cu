@@ -135,7 +135,8 @@ const char* name_of(gravel_dispatch by) {
 }
 
 void layouts(const bench_options& o, perf::report& r) {
-  r.title("layout", "elements of 32 bytes through one channel, in and out, by their layout and by who reserves");
+  r.title("layout",
+          "elements of 32 bytes through one channel, in and out, by their layout and by the scope that reserves");
   const uint32_t blocks = GRAVEL_CUDA ? blocks_to_fill_device() : 2, threads = GRAVEL_CUDA ? 256 : 64,
                  capacity = blocks * threads * 4;
   struct way {

@@ -153,9 +153,9 @@ int main(int argc, char** argv) {
       .capture_default_str();
   app.add_option("--seed", seed, "Of graph and source").capture_default_str();
   app.add_option("--repeat", repeat, "Number of runs; the median is printed").range(1, 100).capture_default_str();
-  app.add_option(
-         "--handler", handler,
-         "Who sends over the edges of a vertex: its lane, or with many edges all lanes of the warp that hold messages")
+  app.add_option("--handler", handler,
+                 "Lanes that send over the edges of a vertex: its own, or with many edges all lanes of the warp that "
+                 "hold messages")
       .one_of({"lane", "warp"})
       .capture_default_str();
   app.add_option("--json", json, "File for the results");

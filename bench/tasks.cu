@@ -273,7 +273,7 @@ int main(int argc, char** argv) {
   gravel_synchronize();
   auto* const back = reinterpret_cast<uint64_t*>(gravel_broadcast(reinterpret_cast<uint64_t>(read(&at->back)), last));
 
-  {  // A queue of its own: tickets are taken that nobody uses.
+  {  // A queue of its own: tickets are taken and not used.
     auto* const tickets = gravel_malloc<task_line>(sizeof(task_line) * static_cast<uint64_t>(last + 1));
     gravel_launch(find_way_there, 1, 1, gravel_handle(), at, words, last);
     gravel_synchronize();

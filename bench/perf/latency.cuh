@@ -208,7 +208,7 @@ inline void barrier_latency(report& r, const options& o, limits& l) {
     uint64_t got = 0;
     gravel_copy(&got, count, sizeof(got));
     wrong += got != i;
-    gravel_barrier_all();  // nobody increments again before all have looked
+    gravel_barrier_all();  // no PE increments again before all have checked
   }
   const verified v{gravel_sum_all(checks), gravel_sum_all(wrong)};
   latency_row(r, l, "barrier", "all", 0, microseconds_of(gravel_barrier_all, o.iterations), v);
@@ -238,7 +238,7 @@ inline void quiescence_latency(report& r, const options& o, limits& l) {
     uint64_t got = 0;
     gravel_copy(&got, count, sizeof(got));
     wrong += got != i * around * static_cast<uint64_t>(gravel_n_pes());
-    gravel_barrier_all();  // nobody sends again before all have looked
+    gravel_barrier_all();  // no PE sends again before all have checked
   }
   const verified v{gravel_sum_all(checks), gravel_sum_all(wrong)};
   latency_row(r, l, "quiescence", "all", 0, microseconds_of(gravel_wait_quiescent, o.iterations), v);

@@ -53,7 +53,7 @@ void add_options(CLI::App& app, options& o, const entry& e) {
     app.add_option("--messages", o.messages, "Messages of each PE, rounded down to a power of two")->check(counts);
   if (e.takes & (entry::rate | entry::queue | entry::updates))
     list("--scope", o.scopes,
-         "Who hands messages over together: block (gravel_block_sender), warp, thread (one lane of a warp)")
+         "Scope that hands messages over together: block (gravel_block_sender), warp, thread (one lane of a warp)")
         ->check(CLI::IsMember({"thread", "warp", "block"}));
   if (e.takes & (entry::rate | entry::bulk | entry::latency))
     app.add_option("--to", o.to, "Destination: the next PE, or the PE itself")

@@ -105,7 +105,7 @@ void check_host(gravel_reducer& reducer, const char* name, const std::vector<uin
       a.template check<HOW>(a.to(0), count, calls, me == root, what + " to PE " + std::to_string(root));
       a.poison();
       a.fill(a.from(shift), count, ++calls);
-      gravel_barrier_all();  // nobody's poison comes behind another's result
+      gravel_barrier_all();  // no poison is written after a result
       gravel_allreduce<HOW>(reducer, a.from(shift), a.from(shift), count);
       a.template check<HOW>(a.from(shift), count, calls, true, what + " in place");
       gravel_barrier_all();

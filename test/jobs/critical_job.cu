@@ -56,7 +56,7 @@ struct account {
       inside;  ///< of this key, at its PE: 0, or the lane in a section with it; nullptr: records travel to other PEs
 };
 
-/// Goes into a section and out again, slowly; whoever else is inside at the time is seen by one of the two.
+/// Enters a section and leaves it, slowly. If another lane is inside at the same time, one of the two sees the other.
 GRAVEL_DEVICE void be_alone_with(account& a, uint32_t who) {
   ++a.calls;
   if (!a.inside) return;
@@ -390,7 +390,7 @@ void wait_for_answers() {
   gravel_free(slots);
 }
 
-/// Service blocks are closed as soon as the kernel has ended, and nobody has waited for the calls.
+/// Service blocks are closed as soon as the kernel has ended, and no one has waited for the calls.
 void close_at_once(uint32_t each, uint64_t seed) {
   constexpr uint64_t keys = 3;
   const call_source from{seed, keys, 1, each};

@@ -224,7 +224,7 @@ void lose_slot(const gravel::detail::queue& q, uint64_t mark) {
   if (mine() && !q.state) gravel_abort("there is no such queue");
   if (mine()) {
     gravel_launch(claim_slot, 1, 1, q, mark);
-    sleep_forever();  // it asks for no flush, so nobody else misses the slot
+    sleep_forever();  // it asks for no flush, so no other party misses the slot
   }
   gravel_barrier_all();
 }
@@ -413,7 +413,7 @@ const std::map<std::string, void (*)()> faults = {
        });
      }},
     {"kernel", [] { one_kernel([](uint64_t*) { gravel_launch(failing, 1, 32, 0); }); }},
-    // Nobody asks what became of it: the program waits for what that kernel has not done.
+    // No call checks the kernel: the program waits for what that kernel has not done.
     {"kernel-unheard",
      [] {
        uint64_t* cell = new_cell();

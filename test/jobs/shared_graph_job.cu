@@ -189,8 +189,8 @@ struct crowded_graph : gravel_shared_task_graph<patience, crowded> {
   }
 };
 
-/// PE 0 has one worker, which waits with what it can run at once: so half of all others goes to whoever asks first, in
-/// one transfer.
+/// PE 0 has one worker, which waits with what it can run at once: so half of all others goes to the PE that asks first,
+/// in one transfer.
 void many_at_once() {
   if (gravel_n_pes() == 1) return;
   gravel_task_options o;

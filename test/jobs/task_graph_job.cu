@@ -362,7 +362,7 @@ void many_at_once(uint32_t n) {
     rows.push(first_row{99, rows.result<void>()});
     rows.run();
     gravel_copy(found.data(), sums, 40);
-    expect(found == std::vector<uint64_t>(5, most_parts), "rows of parts, one behind the other");
+    expect(found == std::vector<uint64_t>(5, most_parts), "rows of parts, one after the other");
     expect(rows.counts().tasks == 2 + 5 + 4 * most_parts,
            "rows of parts: " + std::to_string(rows.counts().tasks) + " tasks");
     rows.push(first_row{2, rows.result<void>()});
@@ -379,7 +379,7 @@ void many_at_once(uint32_t n) {
   gravel_free(sums);
 }
 
-/// Each leaf runs, and once, whoever goes on with it, and from whichever of the channels it comes.
+/// Each leaf runs exactly once, whichever warp goes on with it, and from whichever channel it comes.
 void leaves_of_many_depths(uint32_t times) {
   constexpr uint32_t branches = 1 + 3 + 9 + 27 + 81, n = branches * fruits_of_branch;
   auto* ran = gravel_malloc<uint64_t>(8 * n);

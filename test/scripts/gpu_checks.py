@@ -70,7 +70,7 @@ def each(name, *values):
     return tuple({name: value} for value in values)
 
 
-# GRAVEL_ROUTES beside the default. Where each PE has a node of its own nobody has a peer (see is_wanted).
+# GRAVEL_ROUTES beside the default. Where each PE has a node of its own, no PE has a peer (see is_wanted).
 ROUTES = each("routes", "net", "no-peer", "direct")
 BY_ROUTES = {"GRAVEL_ROUTES": "{routes}"}
 QUIESCENCE = "gravel_wait_quiescent takes"

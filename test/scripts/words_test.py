@@ -2,8 +2,8 @@
 
 docs/glossary.md: the last column of each table has the words that a term replaced. FORMS says how each of them is
 written. All files are searched, also the parts of identifiers. Each refused word is reported with its file, its line
-and the term to use instead. ALLOWED lists uses that the glossary does not mean. In documents, blocks whose opening fence ends
-with the word `before` quote old states (docs/style.md) and are left out. Usage: words_test.py"""
+and the term to use instead. ALLOWED lists uses that the glossary does not mean. In documents, blocks whose opening
+fence ends with the word `before` quote old states (docs/style.md) and are left out. Usage: words_test.py"""
 
 import re
 import subprocess

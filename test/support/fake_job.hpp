@@ -1,8 +1,8 @@
 // A whole job in one process: N nodes of M PEs with real segments, planes, receivers and collectives; links that
 // deliver in memory (fake_link.hpp); a clock that the test moves. No UCX, no sockets, one thread.
 //
-// A seed decides who goes next. Whatever waits (a kernel's lane, a host call, a handler) lets the rest of the job go on
-// through relax_hook, and if nothing moves for very long, that is an error with a dump and no endless test.
+// A seed decides which party goes next. A party that waits (a lane, a host call, a handler) lets the rest of the job go
+// on through relax_hook, and if nothing moves for very long, that is an error with a dump and no endless test.
 #pragma once
 #include <array>
 #include <map>

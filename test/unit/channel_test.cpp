@@ -338,7 +338,7 @@ TEST_CASE("commits are offered at once if all before them is ready, else a poll 
     CHECK(r.c.state().offered == 0);
     CHECK(r.c.commit_and_offer(me, a));
     CHECK((r.c.state().offered == 5 && r.c.state().ready == r.base + 5));
-    CHECK(!r.c.commit_and_offer(me, c));  // b has been passed by: nobody has offered it
+    CHECK(!r.c.commit_and_offer(me, c));  // b was passed over: it is not offered
     CHECK(r.c.take(me, 32).count == 5);
     uint32_t rest = 0;
     for (uint32_t n; (n = r.c.take(me, 32).count) != 0;) rest += n;
@@ -354,7 +354,7 @@ TEST_CASE("a publication offers the commits up to the first gap, also where word
   };
   for (const row& at : {row{{5}, {}, 0, 0},
                         {{5}, {0}, 5, 5},
-                        {{5, 6}, {0}, 0, 0},  // which tickets of a chunk are committed nobody knows but by the tail
+                        {{5, 6}, {0}, 0, 0},  // only the tail says which tickets of a chunk are committed
                         {{5, 6}, {1}, 0, 0},
                         {{5, 6}, {1, 0}, 11, 11},
                         {{32, 6}, {0}, 32, 32},

@@ -362,7 +362,7 @@ struct gather_up {
   static constexpr const char* name = "gather_up";
   void operator()(account& a, uint64_t more) const { a.balance += static_cast<int64_t>(more); }
   static uint64_t combine(uint64_t a, uint64_t b) {
-    interleave_point();  // whoever else has the place may be here too
+    interleave_point();  // another lane with this place may be here too
     return a + b;
   }
 };

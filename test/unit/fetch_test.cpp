@@ -381,7 +381,7 @@ TEST_CASE("gravel_fence orders operations on one PE") {
     const auto job = fake_job::with<>(
         {.nodes = 2, .pes_per_node = 1, .seed = seed, .settings = {{"GRAVEL_AGGREGATOR_THREADS", "2"}}});
     job->launch(1, 2, seed, [&] {
-      // Message passing: whoever sees the flag sees the data.
+      // Message passing: a reader that sees the flag sees the data.
       const gravel_t& g = job->pe(0).kernel;
       uint64_t* const heap = reinterpret_cast<uint64_t*>(g.heap);
       if (threadIdx.x == 0) {

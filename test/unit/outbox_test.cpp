@@ -33,7 +33,7 @@ constexpr row_kind kinds[] = {
     am_kind(3, 56),
 };
 constexpr uint32_t n_kinds = std::size(kinds), n_wide = 3;
-/// All words of a message say who it is, for whom, and of which kind.
+/// All words of a message contain its number, its destination and its kind.
 constexpr uint32_t code_of(uint32_t id, uint32_t pe, uint32_t kind) { return id | pe << 16 | kind << 24; }
 
 struct world {
@@ -339,7 +339,7 @@ TEST_CASE("a ticket whose chunk is not free is deferred, used next, and publishe
   });
   const uint64_t doorbells = w.doorbells[0];
   CHECK(run_again(w));
-  CHECK(w.doorbells[0] != doorbells);  // whoever has to free the chunk is woken
+  CHECK(w.doorbells[0] != doorbells);  // the party that has to free the chunk is woken
   link.ring.mark_done(2);
   CHECK_FALSE(run_again(w));
   CHECK(link.ring.arrived(chunks + 2));

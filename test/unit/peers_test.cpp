@@ -1,5 +1,5 @@
-// host/peers.*: who maps whose memory, and the counts that quiet and quiescence are built on. PEs are threads here
-// (test/support/shared_pes.hpp).
+// host/pe/peers.*: which PE maps whose memory, and the counts that quiet and quiescence are built on. PEs are threads
+// here (test/support/shared_pes.hpp).
 #include "host/pe/peers.hpp"
 
 #include <map>

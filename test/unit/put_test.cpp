@@ -205,7 +205,7 @@ struct at_host {
   static constexpr bool on_host = true;
   void operator()(const gravel_t& g, uint64_t v) const { add_in_place(reinterpret_cast<uint64_t*>(g.heap) + 3, v); }
 };
-/// Sends on from the handler: an operation back to who asked, and a bulk put.
+/// Sends from the handler: an operation back to the sender, and a bulk put.
 struct passes_on {
   static constexpr const char* name = "passes on";
   GRAVEL_HANDLER void operator()(const gravel_t& g, uint32_t back_to, uint32_t value) const {

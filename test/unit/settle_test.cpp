@@ -163,7 +163,7 @@ void run(world& w, uint64_t seed) {
       w.early += w.in_flight != 0;
       if (w.reported[pe] != call) throw std::runtime_error("it has not reported");
       ++w.returned;
-      // Nobody sends before all have looked.
+      // No PE sends before all have checked.
       for (relax wait; load_relaxed(&w.returned) < uint64_t{w.n} * call; wait()) {
       }
     }

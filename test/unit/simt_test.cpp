@@ -527,7 +527,7 @@ TEST_CASE("lanes of which some go on wait neither too seldom nor too long") {
     rationed::current = &source;
     constexpr uint32_t lanes = 32 * static_cast<uint32_t>(of_seeds(32)), each = 4;
     launch(1, lanes, {.threads = 1, .seed = seed}, [&] { source.take(each); });
-    // When nobody can go on, that is known after two rounds or so. And no lane's long wait makes the thread sleep.
+    // If no lane can go on, that is known after two rounds or so. And no lane's long wait makes the thread sleep.
     CHECK(source.waits >= lanes * each / rationed::batch - lanes);
     CHECK(source.waits <= 2 * lanes * each / rationed::batch);
     CHECK(source.calls <= source.waits * 3 * lanes);

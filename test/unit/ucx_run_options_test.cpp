@@ -359,7 +359,7 @@ TEST_CASE("the failure reported is the cause, if it is seen soon enough") {
     it.add({2, 4, "another effect"}, evidence::none, start);
     REQUIRE(it.reached(later).has_value());
     CHECK(it.reached(later)->pe == 1);
-    CHECK(it.reached(start, true)->exit_status == 3);  // nobody is left who could be the cause
+    CHECK(it.reached(start, true)->exit_status == 3);  // no process is left that could be the cause
   }
   {
     verdict it;
