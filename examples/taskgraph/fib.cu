@@ -1,5 +1,6 @@
-// fib(n) by naive recursion, each call a task and each addition a join: nearly nothing but what a task costs (paper
-// 002, section 7.1). As a task graph on channels (fib_tasks.cuh), and by hand with threads that stay (fib_threads.cuh).
+// fib(n) by naive recursion, where each call is a task and each addition a join: it measures little but the cost of a
+// task ("Fine-grain Task Aggregation and Coordination on GPUs", ISCA 2014, section 7.1). The program runs it as a task
+// graph on channels (fib_tasks.cuh), and by hand with persistent threads (bench/rivals/fib_threads.cuh).
 #include <optional>
 
 #include "bench/rivals/fib_threads.cuh"

@@ -1,5 +1,5 @@
-// fib(n) by naive recursion, as a task graph: two calls, and a continuation that adds what they return (paper 002,
-// figures 8 and 11).
+// fib(n) by naive recursion, as a task graph: two calls, and a continuation that adds their results ("Fine-grain Task
+// Aggregation and Coordination on GPUs", ISCA 2014, figures 8 and 11).
 #pragma once
 #include <gravel/taskgraph.cuh>
 

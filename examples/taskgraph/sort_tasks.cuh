@@ -1,6 +1,6 @@
-// Merge sort with parallel merges, as a task graph: four quarters, two merges of two of them, one of both halves (paper
-// 002, section 6, after Cilk's). A merge goes in pieces, of which each notifies the continuation that waits for all of
-// them; every task is run by a warp.
+// Merge sort with parallel merges, as a task graph: four quarters, two merges of two quarters, one merge of both halves
+// ("Fine-grain Task Aggregation and Coordination on GPUs", ISCA 2014, section 6, after Cilk's). A merge consists of
+// pieces, each of which notifies the continuation that waits for all of them. A warp runs each task.
 #pragma once
 #include <gravel/taskgraph.cuh>
 #include "examples/taskgraph/sort_runs.cuh"

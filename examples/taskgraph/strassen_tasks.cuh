@@ -1,5 +1,6 @@
-// Strassen's multiplication, as a task graph: sums of quadrants, seven products, sums of these (paper 002, section 6).
-// Sums go in parts, of which each notifies the continuation that waits for all of them; every task is run by a warp.
+// Strassen's multiplication, as a task graph: sums of quadrants, seven products, sums of these ("Fine-grain Task
+// Aggregation and Coordination on GPUs", ISCA 2014, section 6). A sum consists of parts, each of which notifies the
+// continuation that waits for all of them. A warp runs each task.
 #pragma once
 #include <gravel/taskgraph.cuh>
 #include "examples/taskgraph/strassen_blocks.cuh"

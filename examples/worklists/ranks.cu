@@ -1,6 +1,6 @@
-// PageRank by a distributed worklist: a vertex passes on what it has got since it was last expanded (its residual),
-// when that is worth it. Vertices whose rank no longer changes cost nothing (paper 001, chapter 5; Whang and others,
-// Euro-Par 2015).
+// PageRank by a distributed worklist: a vertex distributes what it has received since it was last expanded (its
+// residual), if that is large enough. Vertices whose rank no longer changes cost nothing (Groute, TOPC 2020, chapter 5;
+// Whang and others, Euro-Par 2015).
 #include <cmath>
 #include <cstdio>
 
