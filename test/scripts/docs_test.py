@@ -54,8 +54,8 @@ def excerpts():
 
 
 def old_excerpts():
-    """(page, commit, file, text) of each block that is marked `before`. Commit, file and text are empty if its first line
-    does not name them."""
+    """(page, commit, file, text) of each block that is marked `before`. Commit, file and text are empty if its first
+    line does not name them."""
     for page in PAGES:
         for block in BEFORE.findall(page.read_text()):
             found = re.fullmatch(rf"```\w+ before\n{FROM}(.*)```", block, re.S)
