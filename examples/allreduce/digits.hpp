@@ -27,21 +27,21 @@ class drawn_digit {
         // From the upper left corner: segments across at heights 0, 1/2, 1; down at the left and at the right, each
         // half the height.
         const bool across = s < 3;
-        const float x0 = across  ? 0.0f
-                         : s < 5 ? 0.0f
-                                 : 1.0f,
+        const float x0 = s < 5 ? 0.0f : 1.0f,
                     y0 = across ? 0.5f * static_cast<float>(s) : 0.5f * static_cast<float>((s - 3) % 2);
         const float along = across ? x - x0 : y - y0, length = across ? 1.0f : 0.5f;
-        const float beyond = along < 0        ? -along
-                             : along > length ? along - length
-                                              : 0.0f,
-                    beside = across ? y - y0 : x - x0;
+        const float beside = across ? y - y0 : x - x0;
+        float beyond = 0;
+        if (along < 0) beyond = -along;
+        else if (along > length) beyond = along - length;
         const float dx = (across ? beyond : beside) * width, dy = (across ? beside : beyond) * height,
                     d = dx * dx + dy * dy;
         nearest = d < nearest ? d : nearest;
       }
-    const float ink = 1.5f - std::sqrt(nearest) / pen;
-    return (ink < 0 ? 0.0f : ink > 1 ? 1.0f : ink) + 0.15f * chance(16 + at);
+    float ink = 1.5f - std::sqrt(nearest) / pen;
+    if (ink < 0) ink = 0;
+    else if (ink > 1) ink = 1;
+    return ink + 0.15f * chance(16 + at);
   }
 
  private:

@@ -92,10 +92,10 @@ __global__ void sum_gradient(layer_shape l, const float* delta, const float* in,
     G sum{};
     for (uint32_t first = 0; first < samples; first += shard) {
       float part = 0;
-      for (uint32_t s = first; s < first + shard; ++s)
-        part += i >= weights
-                    ? judged[2 * s + (i - weights)]
-                    : delta[uint64_t{s} * l.out + row] * (column < l.in ? in[uint64_t{s} * l.in + column] : 1.0f);
+      for (uint32_t s = first; s < first + shard; ++s) {
+        if (i >= weights) part += judged[2 * s + (i - weights)];
+        else part += delta[uint64_t{s} * l.out + row] * (column < l.in ? in[uint64_t{s} * l.in + column] : 1.0f);
+      }
       sum += gradient_of<G>(part);
     }
     gradient[i] = sum;

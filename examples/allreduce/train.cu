@@ -71,7 +71,10 @@ class trainer {
   static uint64_t symmetric_bytes(const train_options& o) {
     uint64_t weights = 0;
     uint32_t in = drawn_digit::pixels;
-    for (const uint32_t out : o.hidden) weights += layer_shape{in, out}.weights() + 64, in = out;
+    for (const uint32_t out : o.hidden) {
+      weights += layer_shape{in, out}.weights() + 64;
+      in = out;
+    }
     weights += layer_shape{in, drawn_digit::digits}.weights() + 64;
     return weights * sizeof(int64_t) + gravel_reducer::bytes({.blocks = o.blocks}, 64) + (1 << 20);
   }

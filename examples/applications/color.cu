@@ -161,10 +161,16 @@ GRAVEL_DEVICE uint32_t choose_together(const color_job& job, const work_item& it
     if constexpr (BLOCK) {
       if (threadIdx.x < 32) {
         is_found = find_clear(words, &skip, &found);
-        if (threadIdx.x == 0) scratch.skip = skip, scratch.found = found, scratch.is_found = is_found;
+        if (threadIdx.x == 0) {
+          scratch.skip = skip;
+          scratch.found = found;
+          scratch.is_found = is_found;
+        }
       }
       __syncthreads();
-      skip = scratch.skip, found = scratch.found, is_found = scratch.is_found;
+      skip = scratch.skip;
+      found = scratch.found;
+      is_found = scratch.is_found;
     } else {
       is_found = find_clear(words, &skip, &found);
     }
@@ -278,7 +284,10 @@ GRAVEL_DEVICE void check_class(const gravel_t& g, const color_job& job, const wo
     if constexpr (BLOCK) {
       if (threadIdx.x == 0) *shared = {};
       __syncthreads();
-      if (threadIdx.x % 32 == 0) atomicAdd(&shared->own, found.own), atomicOr(&shared->pes, found.pes);
+      if (threadIdx.x % 32 == 0) {
+        atomicAdd(&shared->own, found.own);
+        atomicOr(&shared->pes, found.pes);
+      }
       __syncthreads();
       found = *shared;
     }
@@ -338,11 +347,12 @@ prepared prepare(const color_options& o, int me, int n_pes) {
   prepared p;
   p.graph = load_on_device(o.graph, rows_of_neighbours, me, n_pes);
   const csr& rows = p.graph.part.rows;
-  for (uint64_t v = 0; v < rows.rows(); ++v)
-    p.work[rows.degree(v) < warp_degree    ? 0
-           : rows.degree(v) < block_degree ? 1
-                                           : 2]
-        .push_back({static_cast<uint32_t>(v), 0});
+  for (uint64_t v = 0; v < rows.rows(); ++v) {
+    uint32_t kind = 2;
+    if (rows.degree(v) < warp_degree) kind = 0;
+    else if (rows.degree(v) < block_degree) kind = 1;
+    p.work[kind].push_back({static_cast<uint32_t>(v), 0});
+  }
   return p;
 }
 
@@ -383,7 +393,8 @@ uint32_t find_colors(const color_job& job, const work_list (&lists)[3], network_
                    wide_blocks = (blocks * lanes_of_block + wide_block - 1) / wide_block;
     launch_alone(clear_counts, {.grid = 1, .block = 32}, lists[next].counts);
     const auto launch = [&](uint32_t one_class, uint64_t items) {
-      choices.items = items, choices.blocks = net.is_mapped() ? wide_blocks : blocks;
+      choices.items = items;
+      choices.blocks = net.is_mapped() ? wide_blocks : blocks;
       net.launch(kernel, choose<model_sender, model_handle>, choices, job, lists[now], one_class);
     };
     if (!net.gathers()) launch(classes, left);
@@ -447,9 +458,13 @@ bool solve(const color_options& o, fact_list& facts) {
   device_array<uint32_t> ghosts(ghost_vertices.codes);
   const auto most = [](uint64_t count) { return std::max<uint64_t>(gravel_max_all(count), 1); };
   color_job job{};
-  job.offsets = p.graph.offsets.data(), job.targets = p.graph.targets.data(), job.ghosts = ghosts.data();
-  job.reader_offsets = reader_offsets.data(), job.readers = reader_list.data();
-  job.codes = part.codes, job.own = static_cast<uint32_t>(own);
+  job.offsets = p.graph.offsets.data();
+  job.targets = p.graph.targets.data();
+  job.ghosts = ghosts.data();
+  job.reader_offsets = reader_offsets.data();
+  job.readers = reader_list.data();
+  job.codes = part.codes;
+  job.own = static_cast<uint32_t>(own);
   job.colors = gravel_malloc<color>(most(own + n_ghosts) * sizeof(color));
   job.excess = gravel_malloc<uint32_t>(sizeof(uint32_t));
   work_list lists[3];

@@ -125,8 +125,10 @@ __global__ void number_kmers(contig_job job) {
 
 __global__ void start_states(contig_job job) {
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
-  for (uint64_t s = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; s < 2 * job.kmers; s += lanes)
-    job.got_next[s] = no_place, job.finished[s] = 0;
+  for (uint64_t s = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; s < 2 * job.kmers; s += lanes) {
+    job.got_next[s] = no_place;
+    job.finished[s] = 0;
+  }
 }
 
 __global__ void link_states(gravel_t g, contig_job job) {

@@ -138,8 +138,10 @@ bool count_degrees(const indegree_options& o, fact_list&) {
   std::vector<uint64_t> counted(own_vertices);
   gravel_copy(counted.data(), degree, own_vertices * sizeof(uint64_t));
   uint64_t sum = 0, hash_of_counts = 0;
-  for (uint64_t i = 0; i < own_vertices; ++i)
-    sum += counted[i], hash_of_counts += counted[i] * mix(distribution.first(me) + i);
+  for (uint64_t i = 0; i < own_vertices; ++i) {
+    sum += counted[i];
+    hash_of_counts += counted[i] * mix(distribution.first(me) + i);
+  }
   sum = gravel_sum_all(sum);
   const bool hash_right = gravel_sum_all(hash_of_counts) == hash;
   const uint64_t edges = gravel_sum_all(own_edges);

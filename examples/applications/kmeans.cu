@@ -123,7 +123,10 @@ __global__ void assign(Handle g, kmeans_job job, uint64_t first, uint64_t count)
       GRAVEL_UNROLL
       for (uint32_t p = 0; p < together; ++p) {
         const int64_t score = squares[c] - (product[p] << (fraction_bits + 1));
-        if (c == 0 || score < least[p]) best[p] = c, least[p] = score;
+        if (c == 0 || score < least[p]) {
+          best[p] = c;
+          least[p] = score;
+        }
       }
     }
     GRAVEL_UNROLL
@@ -221,7 +224,9 @@ bool solve(const kmeans_options& o, fact_list& facts) {
   const uint64_t all = o.points * n_pes;
   const point_source source{o.seed, o.clusters};
   kmeans_job job{};
-  job.count = o.points, job.clusters = o.clusters, job.dimensions = o.dimensions;
+  job.count = o.points;
+  job.clusters = o.clusters;
+  job.dimensions = o.dimensions;
   job.points = gravel_malloc<uint16_t>(o.points * o.dimensions * sizeof(uint16_t));
   job.cluster = gravel_malloc<uint8_t>(o.points);
   job.centers = gravel_malloc<int32_t>(uint64_t{o.clusters} * o.dimensions * sizeof(int32_t));

@@ -32,7 +32,10 @@ __global__ void check_points(Job job, Source source, uint64_t first, const int32
             (int64_t{source.coordinate(first + i, d)} << FRACTION_BITS) - centers[c * job.dimensions + d];
         distance += static_cast<uint64_t>(apart * apart);
       }
-      if (distance < least) nearest = c, least = distance;
+      if (distance < least) {
+        nearest = c;
+        least = distance;
+      }
     }
     const uint32_t cluster = job.cluster[i];
     if (cluster != nearest) fetch_add<scope::device>(check.elsewhere, uint64_t{1});

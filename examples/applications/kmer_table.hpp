@@ -52,7 +52,8 @@ struct base_counts {
           : "l"(two), "l"(old[0]), "l"(old[1]), "l"(sum[0]), "l"(sum[1])
           : "memory");
       if (seen[0] == old[0] && seen[1] == old[1]) return;
-      old[0] = seen[0], old[1] = seen[1];
+      old[0] = seen[0];
+      old[1] = seen[1];
     }
 #else
     if (more_first) two[0].add(more_first);

@@ -219,7 +219,10 @@ void find_all(assembly& all) {
   std::string text;
   for (const uint8_t code : letters)
     if (code != no_base) text += "ACGT"[code];
-    else all.contigs.push_back(canonical(text)), text.clear();
+    else {
+      all.contigs.push_back(canonical(text));
+      text.clear();
+    }
   gravel_barrier_all();  // nobody releases what another one's message may still need
 }
 
@@ -324,7 +327,10 @@ bool solve(const mer_options& o, fact_list& facts) {
   net.check();
   if (o.fault == "count" && me == 0) spoil_counts(entries.data(), slots);
   kmer_sums of_reads{}, of_table{};
-  if (!o.no_verify) of_reads = sums_of_reads(shape, codes.data(), reads.codes.size()), of_table = sums_of_table(table);
+  if (!o.no_verify) {
+    of_reads = sums_of_reads(shape, codes.data(), reads.codes.size());
+    of_table = sums_of_table(table);
+  }
   codes.release();
   std::vector<kmer_entry> counted(slots);
   uint64_t lost = 0;
@@ -334,7 +340,9 @@ bool solve(const mer_options& o, fact_list& facts) {
   uint64_t left = 0, total = 0;
   for (const kmer_entry& entry : counted) {
     if (entry.kmer == no_kmer) continue;
-    ++found.distinct, total += entry.count, left += entry.count >= o.min_count;
+    ++found.distinct;
+    total += entry.count;
+    left += entry.count >= o.min_count;
     found.checksum += mix(entry.kmer ^ mix(entry.count ^ mix(entry.before().word ^ mix(entry.after().word))));
   }
   lost = gravel_sum_all(lost);
@@ -359,8 +367,10 @@ bool solve(const mer_options& o, fact_list& facts) {
   assembly all(table, shape, o.min_count, left, counters.data());
   const double joining = seconds_of([&] { find_all(all); });
   uint64_t letters = 0, longest = 0;
-  for (const std::string& contig : all.contigs)
-    letters += contig.size(), longest = std::max<uint64_t>(longest, contig.size());
+  for (const std::string& contig : all.contigs) {
+    letters += contig.size();
+    longest = std::max<uint64_t>(longest, contig.size());
+  }
   found.contigs = gravel_sum_all(static_cast<uint64_t>(all.contigs.size()));
   found.letters = gravel_sum_all(letters);
   found.longest = gravel_max_all(longest);
@@ -428,8 +438,10 @@ bool solve(const mer_options& o, fact_list& facts) {
     for (const kmer_entry& entry : counted)
       if (entry.kmer != no_kmer) ++kmers_by_count[entry.count];
     column counts{"count", {}}, how_many{"kmers", {}}, lengths{"bases", {}};
-    for (const auto& [count, of_count] : kmers_by_count)
-      counts.values.push_back(static_cast<double>(count)), how_many.values.push_back(of_count);
+    for (const auto& [count, of_count] : kmers_by_count) {
+      counts.values.push_back(static_cast<double>(count));
+      how_many.values.push_back(of_count);
+    }
     for (const std::string& contig : all.contigs) lengths.values.push_back(static_cast<double>(contig.size()));
     dump_columns(program_name, o.dump, "kmers", {counts, how_many});
     dump_columns(program_name, o.dump, "contigs", {lengths});

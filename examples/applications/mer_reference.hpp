@@ -23,7 +23,8 @@ struct reference_check {
   uint64_t look(const std::vector<std::string>& sequences, unsigned k, const std::vector<kmer_entry>& entries,
                 uint64_t least, const std::vector<std::string>& found, bool exact) {
     genome.emplace(sequences, k);
-    bases = genome->bases(), kmers = genome->kmers();
+    bases = genome->bases();
+    kmers = genome->kmers();
     for (const kmer_entry& entry : entries)
       if (entry.kmer != no_kmer && entry.count >= least) kmers_seen += genome->has_kmer(entry.kmer);
     uint64_t wrong = 0;
@@ -41,7 +42,8 @@ struct reference_check {
   /// From what this PE found to what all found. Collective, after look() on all PEs or on none.
   void combine() {
     if (!genome) return;
-    contigs = gravel_sum_all(contigs), kmers_seen = gravel_sum_all(kmers_seen);
+    contigs = gravel_sum_all(contigs);
+    kmers_seen = gravel_sum_all(kmers_seen);
     std::vector<uint64_t>& marks = genome->marks();
     gravel_or_all(marks.data(), marks.data(), marks.size());
     covered = genome->covered();

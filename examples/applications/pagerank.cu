@@ -72,7 +72,8 @@ __global__ void count_uses(const uint32_t* sources, uint64_t edges, uint32_t* us
     atomicAdd(&uses[sources[e]], 1u);
 }
 
-/// Adds at the owners how many edges leave their vertices from what is seen here. `uses`: of own vertices, then of ghosts.
+/// Adds, at the owner of each vertex, the number of its edges that this PE has seen. `uses` has these numbers: first of
+/// own vertices, then of ghosts.
 __global__ void count_degrees(gravel_t g, rank_job job, vertex_code codes, const uint32_t* ghosts, const uint32_t* uses,
                               uint64_t n_ghosts) {
   __shared__ gravel_block_sender<lanes_of_block> sender;
@@ -271,10 +272,16 @@ bool rank_vertices(const pagerank_options& o, fact_list& facts) {
   device_array<uint64_t> ends(readers.end);
   device_array<uint32_t> order(p.order), uses(std::vector<uint32_t>(own + n_ghosts)), ghosts(p.graph.ghosts.codes);
   rank_job job{};
-  job.offsets = p.graph.offsets.data(), job.sources = p.graph.targets.data(), job.order = order.data(),
+  job.offsets = p.graph.offsets.data();
+  job.sources = p.graph.targets.data();
+  job.order = order.data();
   job.request_end = ends.data();
-  job.tiles = p.tiles, job.warps = p.warps, job.blocks = p.blocks, job.rows = own;
-  job.vertices = part.vertices, job.damping = static_cast<float>(o.damping);
+  job.tiles = p.tiles;
+  job.warps = p.warps;
+  job.blocks = p.blocks;
+  job.rows = own;
+  job.vertices = part.vertices;
+  job.damping = static_cast<float>(o.damping);
   const uint64_t places = most(own);
   job.rank = gravel_malloc<float>(places * sizeof(float));
   job.inverse_degree = gravel_malloc<float>(places * sizeof(float));

@@ -35,8 +35,10 @@ struct next_hop {
   uint32_t pe;
   GRAVEL_BOTH next_hop(const travel& from, uint32_t c, uint32_t at, uint32_t n_pes) : message(from) {
     --message.hops_left;
-    if (from.is_random) message.id = mix(from.id + c);
-    pe = from.is_random ? pick(message.id, n_pes) : at + 1 == n_pes ? 0 : at + 1;
+    if (from.is_random) {
+      message.id = mix(from.id + c);
+      pe = pick(message.id, n_pes);
+    } else pe = at + 1 == n_pes ? 0 : at + 1;
   }
 };
 
@@ -115,9 +117,15 @@ void follow(travel message, uint32_t at, uint32_t me, uint32_t n_pes, tally& sum
     const uint32_t from = at;
     for (uint32_t c = 0; c < parent.children; ++c) {
       const next_hop next(parent, c, from, n_pes);
-      if (next.pe == me) sum.visits += 1, sum.ids += next.message.id;
+      if (next.pe == me) {
+        sum.visits += 1;
+        sum.ids += next.message.id;
+      }
       if (c + 1 < parent.children) follow(next.message, next.pe, me, n_pes, sum);
-      else message = next.message, at = next.pe;
+      else {
+        message = next.message;
+        at = next.pe;
+      }
     }
   }
 }

@@ -96,13 +96,19 @@ struct search {
     }
     expands = edges_of::none;
     if (collects == edges_of::heavy) {
-      expands = edges_of::heavy, collects = edges_of::light, open = 0, ++rounds;
+      expands = edges_of::heavy;
+      collects = edges_of::light;
+      open = 0;
+      ++rounds;
     } else if (any) {
-      expands = edges_of::light, open = 1, ++rounds;
+      expands = edges_of::light;
+      open = 1;
+      ++rounds;
     } else if (open) {
       collects = edges_of::heavy;
     } else if (beyond != unreached) {
-      from = beyond, limit = limit_after(from, delta);
+      from = beyond;
+      limit = limit_after(from, delta);
     } else {
       ended = 1;
     }
@@ -174,7 +180,10 @@ struct edge_range {
   uint64_t begin, end;
   GRAVEL_DEVICE edge_range(const path_job& job, uint64_t vertex, edges_of which)
       : begin(job.offsets[vertex]), end(begin + job.light[vertex]) {
-    if (which == edges_of::heavy) begin = end, end = job.offsets[vertex + 1];
+    if (which == edges_of::heavy) {
+      begin = end;
+      end = job.offsets[vertex + 1];
+    }
   }
 };
 
@@ -193,7 +202,10 @@ GRAVEL_DEVICE uint32_t take_places(uint32_t mine, uint32_t* taken) {
     uint32_t all = 0;
     for (unsigned w = 0; w < blockDim.x / 32; ++w) all += of_warp[w];
     uint32_t at = all ? atomicAdd(taken, all) : 0;
-    for (unsigned w = 0; w < blockDim.x / 32; ++w) at += of_warp[w], of_warp[w] = at - of_warp[w];
+    for (unsigned w = 0; w < blockDim.x / 32; ++w) {
+      at += of_warp[w];
+      of_warp[w] = at - of_warp[w];
+    }
   }
   __syncthreads();
   const uint32_t at = of_warp[threadIdx.x / 32] + to_here - mine;
@@ -482,8 +494,13 @@ bool solve(const sssp_options& o, fact_list& facts) {
   const auto most = [](uint64_t count) { return std::max<uint64_t>(gravel_max_all(count), 1); };
   network_model net(program_name, o.network);
   path_job job{};
-  job.offsets = graph.offsets.data(), job.arcs = arcs.data(), job.light = light.data(), job.ghosts = ghosts.data(),
-  job.codes = part.codes, job.own = own, job.n_ghosts = n_ghosts;
+  job.offsets = graph.offsets.data();
+  job.arcs = arcs.data();
+  job.light = light.data();
+  job.ghosts = ghosts.data();
+  job.codes = part.codes;
+  job.own = own;
+  job.n_ghosts = n_ghosts;
   job.piece_log2 = std::min(piece_log2, static_cast<uint32_t>(std::bit_width(net.most_of_lane()) - 1));
   uint64_t pieces = 0;
   for (uint64_t v = 0; v < own; ++v) pieces += pieces_of(rows.degree(v), job.piece_log2);
@@ -521,7 +538,11 @@ bool solve(const sssp_options& o, fact_list& facts) {
   uint32_t farthest = 0;
   uint64_t too_far = 0;
   for (const uint32_t d : distance)
-    if (d != unreached) ++reached, farthest = std::max(farthest, d), too_far += std::isinf(distance_of(d));
+    if (d != unreached) {
+      ++reached;
+      farthest = std::max(farthest, d);
+      too_far += std::isinf(distance_of(d));
+    }
   reached = gravel_sum_all(reached);
   farthest = gravel_max_all(farthest);
   too_far = gravel_sum_all(too_far);

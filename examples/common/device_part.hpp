@@ -202,8 +202,10 @@ inline device_part make_rmat_part(const graph_input& input, const graph_wish& wi
       there[v] = job.codes.code(owner, by.number[v] - by.first[static_cast<size_t>(owner)]);
       back[there[v]] = static_cast<uint32_t>(v);
     }
-    code_of_vertex = device_array<uint32_t>(there), vertex_of_code = device_array<uint32_t>(back);
-    job.code_of_vertex = code_of_vertex.data(), job.vertex_of_code = vertex_of_code.data();
+    code_of_vertex = device_array<uint32_t>(there);
+    vertex_of_code = device_array<uint32_t>(back);
+    job.code_of_vertex = code_of_vertex.data();
+    job.vertex_of_code = vertex_of_code.data();
   }
   device_array<uint64_t> counters(std::vector<uint64_t>(2));
   const auto read = [&](unsigned which) {

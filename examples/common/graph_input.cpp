@@ -53,12 +53,12 @@ edge_list graph_input::edges(const graph_wish& wish, const graph_share& share) c
   of.undirected = wish.undirected || undirected;
   of.reversed = wish.reversed;
   of.threads = threads;
-  edge_list list = !file.empty()
-                       ? read_graph(file, of, {.names = {}, .weights = wish.weights, .real_weights = real_weights})
-                   : rmat_scale >= 0     ? rmat(rmat_scale, edges_per_vertex, seed, of)
-                   : !mesh_sides.empty() ? mesh(mesh_sides[0], mesh_sides[1], seed, of)
-                   : !grid_sides.empty() ? road_grid(grid_sides[0], grid_sides[1], kept, seed, of)
-                                         : cage(cage_monomers, of);
+  edge_list list;
+  if (!file.empty()) list = read_graph(file, of, {.names = {}, .weights = wish.weights, .real_weights = real_weights});
+  else if (rmat_scale >= 0) list = rmat(rmat_scale, edges_per_vertex, seed, of);
+  else if (!mesh_sides.empty()) list = mesh(mesh_sides[0], mesh_sides[1], seed, of);
+  else if (!grid_sides.empty()) list = road_grid(grid_sides[0], grid_sides[1], kept, seed, of);
+  else list = cage(cage_monomers, of);
   if (wish.weights && file.empty()) assign_weights(list, max_weight, seed);
   return list;
 }
@@ -118,10 +118,9 @@ void add_source_option(command_line& app, std::optional<uint64_t>& id) {
 uint64_t find_vertex(const graph_input& input, const graph_part& part, uint64_t id) {
   if (const auto vertex = part.ids.find(id, part.vertices)) return *vertex;
   const uint64_t first = part.ids.of(0), last = part.ids.of(part.vertices - 1);
-  const std::string called = !part.ids.listed.empty()
-                                 ? fmt::format("have the ids that its edges name, from {} to {}", first, last)
-                             : first == 1 ? fmt::format("are counted from 1 to {}, as Matrix Market and METIS do", last)
-                                          : fmt::format("are counted from 0 to {}", last);
+  std::string called = fmt::format("are counted from 0 to {}", last);
+  if (!part.ids.listed.empty()) called = fmt::format("have the ids that its edges name, from {} to {}", first, last);
+  else if (first == 1) called = fmt::format("are counted from 1 to {}, as Matrix Market and METIS do", last);
   fail("there is no vertex {} in {}: its {} vertices {}", id, input.description(), part.vertices, called);
 }
 

@@ -35,7 +35,9 @@ read_set read_input::load(read_share share) const {
   for (const std::string& file : files) {
     const read_set more = read_reads(file, share);
     all.codes.insert(all.codes.end(), more.codes.begin() + 1, more.codes.end());
-    all.reads += more.reads, all.bases += more.bases, all.unknown += more.unknown;
+    all.reads += more.reads;
+    all.bases += more.bases;
+    all.unknown += more.unknown;
   }
   return all;
 }

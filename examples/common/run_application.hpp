@@ -11,8 +11,8 @@
 //   std::string dump, json               --dump and --json, which run_application declares
 //
 // The function `bool run(const O&, fact_list&)` is called at every PE. It does the work, prints at PE 0, verifies the
-// result, and returns whether the result is right, the same at all PEs. The facts that it fills in at PE 0 are written to
-// the file of --json.
+// result, and returns whether the result is right, the same at all PEs. The facts that it fills in at PE 0 are written
+// to the file of --json.
 #pragma once
 #include <chrono>
 #include <cstdio>

@@ -50,7 +50,8 @@ inline void dump_columns(const char* program, const std::string& prefix, const s
   const uint64_t most = *std::max_element(rows.begin(), rows.end());
   const auto gather = [&](const auto& here, auto& all) {
     auto padded = here, table = here;
-    padded.resize(most), table.resize(most * n_pes);
+    padded.resize(most);
+    table.resize(most * n_pes);
     if (most) gravel_allgather(table.data(), padded.data(), most);
     for (size_t pe = 0; pe < n_pes; ++pe) {
       const auto from = table.begin() + static_cast<std::ptrdiff_t>(pe * most);

@@ -1,6 +1,6 @@
-// The five problems one after the other, each with keys as they come in it, by service blocks and by their rivals: how many
-// times as fast as locks with backoff service blocks are, and the geometric mean of that. Those that draw their keys also run
-// with others' distributions.
+// Runs the five problems one after the other, each with its own distribution of keys, by service blocks and by their
+// rivals. Prints how many times as fast service blocks are as locks with backoff, and the geometric mean of that.
+// Problems that draw their keys also run with the other problems' distributions.
 #pragma once
 #include <cmath>
 #include <functional>
@@ -59,8 +59,12 @@ inline contest_result solve_all(const contest_options& given) {
     const auto run_with = [&](const char* method, double exponent, uint64_t fewer, const std::string& key) {
       contest_options o = given;
       if (method != std::string("backoff")) fewer = 1;
-      o.calls = p.calls / fewer, o.keys = p.keys / (p.fewer_keys ? fewer : 1);
-      o.exponent = exponent, o.method = method, o.own = true, o.json.clear();
+      o.calls = p.calls / fewer;
+      o.keys = p.keys / (p.fewer_keys ? fewer : 1);
+      o.exponent = exponent;
+      o.method = method;
+      o.own = true;
+      o.json.clear();
       const contest_result result = p.solve(o);
       right &= result.right;
       facts.push_back({p.name + key + "_" + method, result.rate});

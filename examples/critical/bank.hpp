@@ -32,7 +32,8 @@ struct bank_entry {
   static constexpr const char* name = "bank_entry";
   static constexpr bool pure = true;
   GRAVEL_HANDLER void operator()(bank_account& a, bank_account more) const {
-    a.balance += more.balance, a.entries += more.entries;
+    a.balance += more.balance;
+    a.entries += more.entries;
   }
   GRAVEL_HANDLER static bank_account combine(bank_account a, bank_account b) {
     return {a.balance + b.balance, a.entries + b.entries};

@@ -111,7 +111,8 @@ class components {
   }
   /// False: they did already.
   bool join(uint32_t a, uint32_t b) {
-    a = of(a), b = of(b);
+    a = of(a);
+    b = of(b);
     parent_[a < b ? b : a] = a < b ? a : b;
     return a != b;
   }

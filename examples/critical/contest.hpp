@@ -1,5 +1,5 @@
-// One problem, run by service blocks and by their rivals. A problem P says what a record is, and has these functions of whole
-// grids, which make the calls that P::input describes:
+// One problem, run by service blocks and by their rivals. A problem P defines its record, and has these functions of
+// whole grids, which make the calls that P::input describes:
 //
 //   by_servers<Sections>(handle, input)             by service blocks
 //   by_locks(table, input, n_pes, backs_off)        a word beside each record, in global memory
@@ -179,7 +179,8 @@ constexpr bool combines_calls(contest_method m) {
 /// Has problem P this method?
 template <class P>
 constexpr bool has_method(contest_method m) {
-  return combines_calls(m) ? P::combines : m == contest_method::sort ? P::sorts : true;
+  if (combines_calls(m)) return P::combines;
+  return m == contest_method::sort ? P::sorts : true;
 }
 template <class P>
 void need_method(contest_method m) {
@@ -212,7 +213,8 @@ gravel_critical_options options_of(contest_method m, uint64_t keys, uint32_t blo
     return m == contest_method::combine_block ? gathered_by(static_cast<typename Sections::combining_sender*>(nullptr))
                                               : gathered_by(static_cast<typename Sections::sender*>(nullptr));
   };
-  how.blocks = blocks ? blocks : GRAVEL_CUDA ? std::min(24u, gathered()) : 2;
+  how.blocks = blocks;
+  if (blocks == 0) how.blocks = GRAVEL_CUDA ? std::min(24u, gathered()) : 2;
   how.calls = calls;
   how.chunks = 256;
   if (m == contest_method::locks) how.exclusion = gravel_exclusion::locks;

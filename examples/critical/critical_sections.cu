@@ -1,5 +1,5 @@
-// Critical sections under contention: five problems, each by service blocks (docs/critical.md), by locks in global memory and
-// by atomics. One program for all, as most of what a compiler has to do is the same.
+// Critical sections under contention: five problems, each by service blocks (docs/critical.md), by locks in global
+// memory and by atomics. One program for all, since most of the code to compile is the same.
 #include <utility>
 
 #include "examples/common/run_application.hpp"

@@ -13,7 +13,12 @@ using namespace gravel::detail;
 /// What points have given to a component.
 struct gmm_sums {
   uint64_t weight, x, y, square;  ///< weight: in 65536ths of a point; the others times it
-  GRAVEL_BOTH void add(const gmm_sums& more) { weight += more.weight, x += more.x, y += more.y, square += more.square; }
+  GRAVEL_BOTH void add(const gmm_sums& more) {
+    weight += more.weight;
+    x += more.x;
+    y += more.y;
+    square += more.square;
+  }
   bool operator==(const gmm_sums&) const = default;
 };
 

@@ -67,7 +67,10 @@ struct hash_insert {
     bool is_new = false;
     GRAVEL_UNROLL
     for (uint32_t i = 0; i < hash_bucket::places; ++i)
-      if (keys[i].word[0] == 0 || keys[i] == added.key) at = i, is_new = keys[i].word[0] == 0;
+      if (keys[i].word[0] == 0 || keys[i] == added.key) {
+        at = i;
+        is_new = keys[i].word[0] == 0;
+      }
     if (at == hash_bucket::places) return hash_answer::refused;
     if (is_new) b.item[at] = added;
     else b.item[at].value = b.item[at].value + added.value;
@@ -190,7 +193,8 @@ struct hash_problem {
         if (lane == n) held = next;
         if (++n < 32) continue;
         insert(held);
-        held = in.n, n = 0;
+        held = in.n;
+        n = 0;
       }
     }
     insert(held);
@@ -214,10 +218,10 @@ struct hash_problem {
     out.end();
     if (__syncthreads_or(sent)) ask_again(to, in);
   }
-  /// What was refused by service blocks, or where it arrived, is asked for again, one bucket further in each round: each round
-  /// was refused by one bucket at least, and full ones stay full. That is little, and by calls that run at once, also
-  /// in peers' memory: a sender would have each of them wait for the block's others. Not inlined: it needs registers,
-  /// which the first round has use for.
+  /// Repeats the requests that service blocks or the arriving PE refused, one bucket further in each round: each round
+  /// was refused by one bucket at least, and full buckets stay full. Few requests are repeated, and by calls that run
+  /// at once, also in peers' memory: in a sender, each of them would wait for the block's others. Not inlined: it needs
+  /// registers that the first round uses.
   template <class Handle>
   __device__ GRAVEL_NOINLINE static void ask_again(const Handle& to, const input& in) {
     const auto places = in.places();

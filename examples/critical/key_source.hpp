@@ -23,7 +23,8 @@ class zipf {
     for (;; seed = mix(seed + 1)) {
       const double u = upper_ + static_cast<double>(mix(seed) >> 11) * 0x1p-53 * (lower_ - upper_), x = inverse(u);
       double k = floor(x + 0.5);
-      k = k < 1 ? 1 : k > n_ ? n_ : k;
+      if (k < 1) k = 1;
+      else if (k > n_) k = n_;
       if (k - x <= sure_ || u >= area(k + 0.5) - density(k)) return static_cast<uint64_t>(k);
     }
   }

@@ -61,7 +61,10 @@ __global__ void filter(const uint64_t* rows, uint64_t n, uint64_t* kept, uint64_
     const uint64_t row = rows[i];
     bool holds = false;
     uint32_t rounds = work;  // always, which the compiler does not know: so it does all of it again each time
-    for (uint32_t t = 0; t < times; ++t) holds = is_kept(row, rounds, keep), rounds = work + (holds && rounds == 0);
+    for (uint32_t t = 0; t < times; ++t) {
+      holds = is_kept(row, rounds, keep);
+      rounds = work + (holds && rounds == 0);
+    }
     if (!holds) continue;
     const lane_group group = lane_group::active();
     uint64_t at = 0;
@@ -76,8 +79,10 @@ class worker {
  public:
   worker(const options& o, gravel_receiver& in, gravel_sender& out)
       : o_(o), in_(in), out_(out), stream_(gravel_stream_create()) {
-    for (auto& s : slots_)
-      s.kept = device_array<uint64_t>(o.segment_rows), s.count = device_array<uint64_t>(uint64_t{1});
+    for (auto& s : slots_) {
+      s.kept = device_array<uint64_t>(o.segment_rows);
+      s.count = device_array<uint64_t>(uint64_t{1});
+    }
     pending_.push_back(in_.receive());
   }
   ~worker() { gravel_stream_destroy(stream_); }
@@ -214,7 +219,10 @@ result run(const options& o, bool dynamic, const uint64_t* rows, fact_list& fact
     r.seconds = gravel_max_all(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     gravel_allgather(each_rows.data(), mine.rows());
     gravel_allgather(each_seconds.data(), mine.seconds(begin));
-    if (collected) r.kept = collected->rows().size(), r.wrong = wrong_rows(o, collected->rows());
+    if (collected) {
+      r.kept = collected->rows().size();
+      r.wrong = wrong_rows(o, collected->rows());
+    }
   }
   r.kept = gravel_broadcast(r.kept, 0);
   r.wrong = gravel_broadcast(r.wrong, 0);

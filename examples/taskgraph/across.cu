@@ -102,7 +102,10 @@ bool run_across(const across_options& o, Graph& graph, const std::vector<Root>& 
   const bool right = run_and_report(o, "tasks", expected, facts, [&] {
     std::vector<Root> mine;
     for (size_t i = 0; i < roots.size(); ++i)
-      if (o.from == "first" ? me == 0 : i % n_pes == me) mine.push_back(roots[i]), mine.back().to = result;
+      if (o.from == "first" ? me == 0 : i % n_pes == me) {
+        mine.push_back(roots[i]);
+        mine.back().to = result;
+      }
     graph.set_value(result, 0);
     graph.push(mine);
     graph.run();

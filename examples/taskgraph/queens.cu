@@ -24,7 +24,7 @@ struct queens_options : task_graph_program_options {
     add_common_options(line);
   }
   void check(const command_line& line) {
-    // Tasks that count the last rows are the deepest. They spawn nothing, so they need no room for what they might spawn.
+    // Tasks that count the last rows are the deepest. They spawn nothing, so they need no room for children.
     if (line.count("--max-depth") == 0) graph.max_depth = squares.n - std::min(squares.n, squares.serial_rows);
   }
 };

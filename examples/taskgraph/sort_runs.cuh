@@ -77,8 +77,10 @@ GRAVEL_DEVICE void merge_piece(const uint32_t* a, uint32_t na, const uint32_t* b
   const auto by_warp = [](bool vote) { return static_cast<uint32_t>(__popc(__ballot_sync(~0u, vote))); };
   const uint32_t a_begin = from_first_run(a, na, b, nb, begin, lane, 32, by_warp);
   const uint32_t a_end = from_first_run(a, na, b, nb, end, lane, 32, by_warp);
-  a += a_begin, na = a_end - a_begin;
-  b += begin - a_begin, nb = end - begin - na;
+  a += a_begin;
+  na = a_end - a_begin;
+  b += begin - a_begin;
+  nb = end - begin - na;
   // Each lane has a part of the piece.
   const uint32_t n = end - begin, each = (n + 31) / 32;
   const uint32_t first = lane * each < n ? lane * each : n, last = first + each < n ? first + each : n;

@@ -41,7 +41,8 @@ class oracle {
   std::string mistake_in(const std::vector<float>& c) const {
     for (float f : c)
       if (!(std::abs(f) < 1 << 24) || f != std::trunc(f)) return "an element is no integer below 2^24";
-    return (n_ <= 512 ? c == product_ : times(c, vectors_) == expected_) ? "" : "the product is another one";
+    const bool is_right = n_ <= 512 ? c == product_ : times(c, vectors_) == expected_;
+    return is_right ? "" : "the product is another one";
   }
 
  private:

@@ -99,7 +99,8 @@ struct strassen_matrices {
         for (uint32_t i = 0; i < 4; ++i) {
           a[i] = *reinterpret_cast<const four*>(&self.a[(row + i) * self.n + k]);
           const auto* const from = reinterpret_cast<const four*>(&self.b[(k + i) * self.n + column]);
-          b[i][0] = from[0], b[i][1] = from[1];
+          b[i][0] = from[0];
+          b[i][1] = from[1];
         }
 #if GRAVEL_ON_GPU
         __syncwarp();  // all are on their way before the first is waited for, however many registers nvcc would save

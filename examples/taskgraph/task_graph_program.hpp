@@ -34,9 +34,9 @@ struct task_graph_program_options {
     line.add_option("--warps", graph.warps, "Workers of a block; 0: as many as fit").range(0, 32).capture_default_str();
     line.add_option("--threads", threads, "Of a block of the version by hand").range(32u, 1024u).capture_default_str();
     const std::function<void(const std::string&)> take = [this](const std::string& who) {
-      graph.dispatch = who == "workers"      ? gravel_dispatch::workers
-                       : who == "schedulers" ? gravel_dispatch::schedulers
-                                             : gravel_dispatch::host;
+      graph.dispatch = gravel_dispatch::host;
+      if (who == "workers") graph.dispatch = gravel_dispatch::workers;
+      else if (who == "schedulers") graph.dispatch = gravel_dispatch::schedulers;
     };
     line.add_option("--dispatch", take, "Who dispatches: workers, schedulers or host")
         .one_of({"workers", "schedulers", "host"});

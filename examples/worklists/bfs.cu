@@ -93,8 +93,10 @@ std::vector<uint32_t> search_serially(const bfs_options& o, uint64_t source) {
   for (; !next.empty(); next.pop_front()) {
     const uint64_t v = next.front();
     for (uint64_t e = rows.offsets[v]; e < rows.offsets[v + 1]; ++e)
-      if (level[rows.targets[e]] == least_keys::unreached)
-        level[rows.targets[e]] = level[v] + 1, next.push_back(rows.targets[e]);
+      if (level[rows.targets[e]] == least_keys::unreached) {
+        level[rows.targets[e]] = level[v] + 1;
+        next.push_back(rows.targets[e]);
+      }
   }
   return level;
 }
@@ -111,12 +113,10 @@ bool solve(const bfs_options& o, fact_list& facts) {
   device_array<uint32_t> ghosts(graph.ghosts.codes);
   const worklist_graph here{graph.offsets.data(),     graph.targets.data(), ghosts.data(), part.codes, own,
                             graph.ghosts.codes.size()};
-  gravel_worklist<hops> work(hops{{},
-                                  n_pes == 1  ? least_keys::unreached
-                                  : o.width   ? o.width
-                                  : o.no_pull ? 64
-                                              : 1},
-                             here, graph.edges, o.work.options());
+  uint32_t width = o.no_pull ? 64 : 1;
+  if (n_pes == 1) width = least_keys::unreached;
+  else if (o.width) width = o.width;
+  gravel_worklist<hops> work(hops{{}, width}, here, graph.edges, o.work.options());
   frontier_bits bits(here, graph.ghosts, graph.edges, n_pes);
 
   // Graph500: vertices that have edges, drawn at random.
@@ -160,7 +160,8 @@ bool solve(const bfs_options& o, fact_list& facts) {
     searched_edges = gravel_sum_all(check.edges) / 2;  // each undirected edge is there twice
     wrong += source_place == ~uint64_t{0} ? 0 : check.reached == 0;
     wrong = gravel_max_all(wrong);
-    seconds += best, slowest = std::max(slowest, best);
+    seconds += best;
+    slowest = std::max(slowest, best);
     rate_sum += best / static_cast<double>(std::max<uint64_t>(searched_edges, 1));
     serial = !o.no_verify && edges <= o.serial_limit && k < 2;
     if (serial) {

@@ -87,7 +87,10 @@ class component_finder {
     size_t most = 0;
     for (size_t i = 0, begin = 0; i < drawn.size(); ++i) {
       if (drawn[i] != drawn[begin]) begin = i;
-      if (i - begin + 1 > most) most = i - begin + 1, largest = drawn[i];
+      if (i - begin + 1 > most) {
+        most = i - begin + 1;
+        largest = drawn[i];
+      }
     }
     return largest;
   }

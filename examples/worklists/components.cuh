@@ -29,7 +29,10 @@ GRAVEL_DEVICE uint32_t find_root(uint32_t* comp, uint32_t v) {
 GRAVEL_DEVICE void join(uint32_t* comp, uint32_t one, uint32_t other) {
   constexpr uint32_t nobody = ~0u;
   uint32_t a = one, b = other;
-  if (one != other) a = find_root(comp, one), b = find_root(comp, other);
+  if (one != other) {
+    a = find_root(comp, one);
+    b = find_root(comp, other);
+  }
   while (__any_sync(~0u, a != b)) {
     const uint32_t high = a > b ? a : b, low = a > b ? b : a;
     const int leader = __ffs(static_cast<int>(__match_any_sync(~0u, a == b ? nobody : high))) - 1;
@@ -39,7 +42,10 @@ GRAVEL_DEVICE void join(uint32_t* comp, uint32_t one, uint32_t other) {
       if (above == high) above = low;
     }
     above = __shfl_sync(~0u, above, leader);  // of `high`, by now
-    if (a != b) a = above == low ? low : find_root(comp, above), b = low;
+    if (a != b) {
+      a = above == low ? low : find_root(comp, above);
+      b = low;
+    }
   }
 }
 
@@ -79,7 +85,10 @@ static __global__ void join_first(ranked_graph graph, uint32_t* comp) {
        of_warp += lanes) {
     const uint64_t v = of_warp + threadIdx.x % 32;
     uint64_t begin = 0, end = 0;
-    if (v < graph.own) begin = graph.offsets[v], end = graph.offsets[v + 1];
+    if (v < graph.own) {
+      begin = graph.offsets[v];
+      end = graph.offsets[v + 1];
+    }
     const auto mine = static_cast<uint32_t>(graph.before + v);
     for (uint32_t i = 0; i < edges_joined_first; ++i)
       join(comp, mine, begin + i < end ? graph.rank(graph.targets[begin + i]) : mine);
@@ -107,8 +116,10 @@ static __global__ void __launch_bounds__(256) join_rest(ranked_graph graph, uint
        of_warp += lanes) {
     const uint64_t v = of_warp + lane;
     uint64_t begin = 0, end = 0;
-    if (v < graph.own && comp[graph.before + v] != largest)
-      begin = graph.offsets[v] + edges_joined_first, end = graph.offsets[v + 1];
+    if (v < graph.own && comp[graph.before + v] != largest) {
+      begin = graph.offsets[v] + edges_joined_first;
+      end = graph.offsets[v + 1];
+    }
     if (begin > end) begin = end;
     for (unsigned rest = __ballot_sync(~0u, end - begin >= many); rest; rest &= rest - 1) {
       const int of = __ffs(static_cast<int>(rest)) - 1;
@@ -202,7 +213,10 @@ static __global__ void hear_names(name_exchange x) {
 }
 /// What vertices are called, for others that ask. One that sees no change behind this has the result.
 static __global__ void take_names(name_exchange x) {
-  if (blockIdx.x == 0 && threadIdx.x == 0) x.found[0] = 0, x.found[1] = x.inside == ~0u ? ~0u : x.names[x.largest()];
+  if (blockIdx.x == 0 && threadIdx.x == 0) {
+    x.found[0] = 0;
+    x.found[1] = x.inside == ~0u ? ~0u : x.names[x.largest()];
+  }
   for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < x.graph.own;
        v += uint64_t{gridDim.x} * blockDim.x)
     x.said[v] = x.names[x.comp[x.graph.before + v]];

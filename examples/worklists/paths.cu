@@ -97,10 +97,10 @@ bool solve(const paths_options& o, fact_list& facts) {
   // though more is expanded twice.
   const double mean_degree =
       static_cast<double>(std::max<uint64_t>(edges, 1)) / static_cast<double>(std::max<uint64_t>(vertices, 1));
-  const double delta =
-      o.no_priority ? 0
-      : o.delta > 0 ? o.delta
-                    : std::max((mean_degree < 8 ? 36.0 : 12.0) * (o.graph.max_weight + 1) / 2 / mean_degree, 1e-6);
+  const double factor = mean_degree < 8 ? 36.0 : 12.0;
+  double delta = std::max(factor * (o.graph.max_weight + 1) / 2 / mean_degree, 1e-6);
+  if (o.no_priority) delta = 0;
+  else if (o.delta > 0) delta = o.delta;
   uint64_t source = 0;
   if (!o.source) source = most_connected(part.rows, part);
   all_succeed(program_name, [&] {
@@ -145,9 +145,14 @@ bool solve(const paths_options& o, fact_list& facts) {
   uint64_t reached = 0, too_far = 0;
   uint32_t farthest = 0;
   for (const uint32_t w : found)
-    if (const uint32_t key = least_keys::key_of(w); key != least_keys::unreached)
-      ++reached, farthest = std::max(farthest, key), too_far += std::isinf(distance_of_key(key));
-  reached = gravel_sum_all(reached), farthest = gravel_max_all(farthest), too_far = gravel_sum_all(too_far);
+    if (const uint32_t key = least_keys::key_of(w); key != least_keys::unreached) {
+      ++reached;
+      farthest = std::max(farthest, key);
+      too_far += std::isinf(distance_of_key(key));
+    }
+  reached = gravel_sum_all(reached);
+  farthest = gravel_max_all(farthest);
+  too_far = gravel_sum_all(too_far);
   all_succeed(program_name, [&] { check_range_of_distances(too_far); });
   const bool rounded =
       distance_of_key(farthest) > most_exact_whole && gravel_min_all(uint64_t{graph.whole_weights}) != 0;

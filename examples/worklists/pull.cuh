@@ -93,12 +93,18 @@ __global__ void __launch_bounds__(256)
         for (uint32_t j = 0; j < each; ++j) target[j] = w.graph.targets[e + j < end ? e + j : e];
         for (uint32_t j = 0; j < each; ++j) here[j] = last[b.bit_of(target[j]) / 32] >> b.bit_of(target[j]) % 32 & 1;
         for (uint32_t j = 0; j < each && !found; ++j)
-          if (here[j]) found = true, b.parents[v] = target[j];
+          if (here[j]) {
+            found = true;
+            b.parents[v] = target[j];
+          }
       }
       if (found) w.program.vertices.words[v] = least_keys::word_of(level, false);
     }
     const uint32_t bits = __ballot_sync(~0u, found);
-    if (lane == 0) b.words[1 - turn][of_warp / 32] = bits, all += static_cast<uint64_t>(__popc(bits));
+    if (lane == 0) {
+      b.words[1 - turn][of_warp / 32] = bits;
+      all += static_cast<uint64_t>(__popc(bits));
+    }
   }
   if (lane == 0 && all) fetch_add<scope::device>(b.counter, all);
 }
@@ -169,7 +175,8 @@ __global__ void check_search(const __grid_constant__ View w, bits_view b, uint64
     }
     if (!has_parent) ++wrong;
     if (!found) continue;
-    ++reached, edges += w.graph.offsets[v + 1] - w.graph.offsets[v];
+    ++reached;
+    edges += w.graph.offsets[v + 1] - w.graph.offsets[v];
     if (deepest < level) deepest = level;
   }
   if (wrong) fetch_add<scope::device>(&counts[0], wrong);

@@ -43,10 +43,10 @@ struct worklist_program_options {
     app.add_option("--repeat", repeat, "Runs, of which the fastest is reported").range(1u, 1000u).capture_default_str();
   }
   gravel_worklist_options options() const {
-    const auto how = execution == "rounds"         ? gravel_execution::rounds
-                     : execution == "fused"        ? gravel_execution::fused
-                     : execution == "asynchronous" ? gravel_execution::asynchronous
-                                                   : gravel_execution::automatic;
+    auto how = gravel_execution::automatic;
+    if (execution == "rounds") how = gravel_execution::rounds;
+    else if (execution == "fused") how = gravel_execution::fused;
+    else if (execution == "asynchronous") how = gravel_execution::asynchronous;
     return {.execution = how,
             .fused_most = fused_most,
             .fused_blocks = fused_blocks,

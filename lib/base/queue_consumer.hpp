@@ -68,7 +68,8 @@ class queue_consumer {
     ++taken_;
     fetch_ahead();
   }
-  /// The number of slots that were taken and not released; the ticket of the first of them, or next() if there are none.
+  /// The number of slots that were taken and not released, and the ticket of the first of them, or next() if there are
+  /// none.
   uint64_t unreleased() const { return taken_ - released_; }
   uint64_t first_unreleased() const { return next_ticket(released_, plane_, q_.shape.n_planes); }
   /// Releases the first slot that was taken: the producers may overwrite it from now on.
