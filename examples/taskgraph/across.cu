@@ -1,5 +1,5 @@
-// Task graphs of all PEs together (lib/taskgraph/shared_graph.cuh): PE 0 begins, and idle PEs import tasks of others. The
-// program runs fib and queens as on one PE, and random trees, and compares each result with a known one.
+// Task graphs of all PEs together (lib/taskgraph/shared_graph.cuh): PE 0 begins, and idle PEs import tasks of others.
+// The program runs fib and queens as on one PE, and random trees, and compares each result with a known one.
 #include <algorithm>
 
 #include <gravel/taskgraph.cuh>

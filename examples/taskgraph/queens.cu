@@ -1,6 +1,6 @@
-// The number of ways to place n queens on a board of n x n: an irregular tree whose last rows a warp counts ("Fine-grain
-// Task Aggregation and Coordination on GPUs", ISCA 2014, section 7.1). The program runs it as a task graph on channels
-// (queens_tasks.cuh), and by hand with persistent threads (bench/rivals/queens_threads.cuh).
+// The number of ways to place n queens on a board of n x n: an irregular tree whose last rows a warp counts
+// ("Fine-grain Task Aggregation and Coordination on GPUs", ISCA 2014, section 7.1). The program runs it as a task graph
+// on channels (queens_tasks.cuh), and by hand with persistent threads (bench/rivals/queens_threads.cuh).
 #include <algorithm>
 
 #include "bench/rivals/queens_threads.cuh"

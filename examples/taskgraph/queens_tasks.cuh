@@ -1,5 +1,5 @@
-// Queens on a board of n x n, as a task graph: a task for each placement of some rows, and a continuation that adds up the
-// results of the rows below. A warp runs each task, and counts the last rows as a whole.
+// Queens on a board of n x n, as a task graph: a task for each placement of some rows, and a continuation that adds up
+// the results of the rows below. A warp runs each task, and counts the last rows as a whole.
 #pragma once
 #include <gravel/taskgraph.cuh>
 #include "examples/taskgraph/queens_rows.hpp"

@@ -1,6 +1,7 @@
-// Merge sort of 32-bit keys, whose merges are parallel too ("Fine-grain Task Aggregation and Coordination on GPUs", ISCA
-// 2014, section 6). The leaves are some hundred instructions of a warp. The program runs it as a task graph on channels
-// (sort_tasks.cuh), and by hand with persistent warps (bench/rivals/sort_threads.cuh). The oracle is std::sort.
+// Merge sort of 32-bit keys, whose merges are parallel too ("Fine-grain Task Aggregation and Coordination on GPUs",
+// ISCA 2014, section 6). The leaves are some hundred instructions of a warp. The program runs it as a task graph on
+// channels (sort_tasks.cuh), and by hand with persistent warps (bench/rivals/sort_threads.cuh). The oracle is
+// std::sort.
 #include <algorithm>
 #include <optional>
 

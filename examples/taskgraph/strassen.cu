@@ -1,8 +1,8 @@
 // Strassen's multiplication of square matrices: seven products of half the size, whose leaves are some ten thousand
-// instructions of a warp ("Fine-grain Task Aggregation and Coordination on GPUs", ISCA 2014, section 6). The program runs
-// it as a task graph on channels (strassen_tasks.cuh), and by hand with persistent warps
-// (bench/rivals/strassen_threads.cuh). Elements are -1, 0 and 1, so that all sums are exact. The oracle is the product by
-// definition, or, for more than 512 rows, its products with some vectors.
+// instructions of a warp ("Fine-grain Task Aggregation and Coordination on GPUs", ISCA 2014, section 6). The program
+// runs it as a task graph on channels (strassen_tasks.cuh), and by hand with persistent warps
+// (bench/rivals/strassen_threads.cuh). Elements are -1, 0 and 1, so that all sums are exact. The oracle is the product
+// by definition, or, for more than 512 rows, its products with some vectors.
 #include <cmath>
 
 #include <gravel/device_array.hpp>

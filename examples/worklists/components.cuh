@@ -1,8 +1,8 @@
 // The kernels of connected components. Within a PE vertices and ghosts form trees (comp[v] is nearer to the root; a
 // root points to itself), which edges join at their roots (Groute, TOPC 2020, section 5.1; Jaiganesh and Burtscher,
-// HPDC18). Two edges of each vertex join most vertices of a component. A sample finds the largest tree, and its vertices
-// skip the rest of their edges (Sutton, Ben-Nun, Barak, IPDPS18). Across PEs the least name of each tree is sent to the
-// owners of its ghosts, until no name changes.
+// HPDC18). Two edges of each vertex join most vertices of a component. A sample finds the largest tree, and its
+// vertices skip the rest of their edges (Sutton, Ben-Nun, Barak, IPDPS18). Across PEs the least name of each tree is
+// sent to the owners of its ghosts, until no name changes.
 #pragma once
 #include <gravel/gravel.cuh>
 #include <gravel/mapped_sender.cuh>
