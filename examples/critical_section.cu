@@ -20,22 +20,22 @@ struct transfer {  // runs where the records lie
 };
 using bank = gravel_critical_sections<account, transfer>;
 
-constexpr uint32_t accounts = 100, blocks = 2, threads = 64;
+constexpr uint32_t accounts = 100, blocks = 2, threads = 32;
 
 __global__ void work(bank::handle_type sections, bool* done) {
   __shared__ bank::sender sender;  // gathers the calls of the block
   sender.begin(sections);          // all threads of the block call this
   const uint32_t lane = blockIdx.x * blockDim.x + threadIdx.x, from = lane * 7 % accounts;
-  for (uint32_t i = 1; i < 10; ++i)
-    sender.call<transfer>(from, (from + i) % accounts, 3);             // nobody waits for its result
-  sender.ask<transfer>(&done[lane], from, (from + 10) % accounts, 3);  // the result is stored in done[lane]
-  sender.end();                                                        // all threads of the block call this
+  for (uint32_t i = 1; i < 5; ++i)
+    sender.call<transfer>(from, (from + i) % accounts, 3);            // nobody waits for its result
+  sender.ask<transfer>(&done[lane], from, (from + 5) % accounts, 3);  // the result is stored in done[lane]
+  sender.end();                                                       // all threads of the block call this
 }
 
 int main() {
   gravel_init<bank::delivery>();  // the handler that takes calls of other PEs
   auto* done = gravel_malloc<bool>(blocks * threads);
-  bank sections({.keys = accounts, .blocks = 4}, [](uint32_t) { return account{100, 0}; });  // collective
+  bank sections({.keys = accounts, .blocks = 2}, [](uint32_t) { return account{100, 0}; });  // collective
   gravel_launch(work, blocks, threads, sections.handle(), done);
   int64_t sum = 0;
   bool right = true;
