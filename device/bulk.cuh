@@ -183,10 +183,8 @@ GRAVEL_BOTH uint64_t answer_bytes(const gravel_t& g) {
   return uint64_t{(units < g.n_cells ? units : static_cast<uint32_t>(g.n_cells)) - 1} * sizeof(unit);
 }
 GRAVEL_BOTH uint64_t request_bytes(const gravel_t& g) {
-  uint64_t at_once = g.n_cells / 2 / bulk_units(answer_bytes(g));
-  if (at_once < 1) at_once = 1;
-  else if (at_once > 16) at_once = 16;
-  return answer_bytes(g) * at_once;
+  const uint64_t fit = g.n_cells / 2 / bulk_units(answer_bytes(g)), at_most = fit > 16 ? 16 : fit;
+  return answer_bytes(g) * (fit < 1 ? 1 : at_most);
 }
 
 /// Sends the requests of a get_bulk. They are few: one lane sends them all. Thread scope: lane.

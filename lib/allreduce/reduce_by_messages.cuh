@@ -15,8 +15,8 @@ struct piece {
   uint64_t first, count;
   GRAVEL_BOTH static piece of(uint64_t from, uint64_t end, uint64_t each, uint64_t number) {
     const uint64_t first = from + number * each;
-    if (first >= end) return {end, 0};
-    return {first, end - first < each ? end - first : each};
+    const uint64_t left = end - first < each ? end - first : each;
+    return first >= end ? piece{end, 0} : piece{first, left};
   }
 };
 

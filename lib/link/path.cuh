@@ -206,8 +206,8 @@ struct path_cut {
   GRAVEL_BOTH element_range range(uint32_t k, uint32_t chunks, uint64_t q) const {
     const element_range chunk = part.part(k, chunks, grain);
     const uint64_t from = chunk.begin + q * packet;
-    if (from >= chunk.end) return {chunk.end, chunk.end};
-    return {from, from + packet < chunk.end ? from + packet : chunk.end};
+    const uint64_t end = from + packet < chunk.end ? from + packet : chunk.end;
+    return from >= chunk.end ? element_range{chunk.end, chunk.end} : element_range{from, end};
   }
 };
 

@@ -59,13 +59,10 @@ GRAVEL_BOTH void raise_task_signal(const gravel_task_handle& q, uint64_t offset,
 GRAVEL_BOTH void free_slot(const gravel_task_handle& q, uint32_t ring, uint64_t ticket) {
   const uint32_t n = q.g.n_pes, me = q.g.my_pe;
   uint32_t pe = me, credits = ring;
-  if (ring < n) {
-    pe = ring;
-    credits = me;
-  } else if (ring < 2 * n) {
-    pe = ring - n;
-    credits = n + me;
-  }
+  if (ring < n) pe = ring;
+  else if (ring < 2 * n) pe = ring - n;
+  if (ring < n) credits = me;
+  else if (ring < 2 * n) credits = n + me;
   auto* const here = reinterpret_cast<uint64_t*>(q.g.heap + q.memory.done(credits, ticket));
   if (char* const heap = mapped_heap(q.g, static_cast<int>(pe)))
     store_behind_fence(reinterpret_cast<uint64_t*>(heap + q.memory.done(credits, ticket)), ticket + 1);
