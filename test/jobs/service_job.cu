@@ -159,9 +159,9 @@ void send_with(const char* what, const gravel_service_options& how, uint32_t eac
 }
 
 void gathered() {
-  constexpr uint32_t blocks = 5, each = 60;
-  auto* tallies = gravel_malloc<tally>(blocks * sizeof(tally));
-  gravel_service<adder> service(adder{tallies}, {.blocks = blocks, .chunks = 4, .chunk_messages = 32});
+  constexpr uint32_t service_blocks = 5, each = 60;
+  auto* tallies = gravel_malloc<tally>(service_blocks * sizeof(tally));
+  gravel_service<adder> service(adder{tallies}, {.blocks = service_blocks, .chunks = 4, .chunk_messages = 32});
   uint64_t messages = 0, sum = 0;
   for (uint32_t me = 0; me < blocks * lanes; ++me)
     for (uint32_t i = 0; i < each; ++i)
@@ -173,7 +173,7 @@ void gathered() {
   for (uint64_t round = 1; round <= 2; ++round) {
     gravel_launch(send_gathered, blocks, lanes, service.handle(), each);
     gravel_wait_quiescent();  // it covers services
-    expect_total("gathered by block", read(tallies, blocks), round * n_pes * messages, round * n_pes * sum);
+    expect_total("gathered by block", read(tallies, service_blocks), round * n_pes * messages, round * n_pes * sum);
   }
   service.close();
   service.close();  // does nothing
@@ -182,15 +182,15 @@ void gathered() {
 
 /// Two services at once; what handlers and host threads send.
 void others_send() {
-  constexpr uint32_t blocks = 3, each = 40;
+  constexpr uint32_t service_blocks = 3, each = 40;
   const auto n_pes = static_cast<uint64_t>(gravel_n_pes());
-  auto* tallies = gravel_malloc<tally>(blocks * sizeof(tally));
+  auto* tallies = gravel_malloc<tally>(service_blocks * sizeof(tally));
   auto* slots = gravel_malloc<uint64_t>(16 * sizeof(uint64_t));
-  gravel_service<adder> service(adder{tallies}, {.blocks = blocks, .chunks = 2});
+  gravel_service<adder> service(adder{tallies}, {.blocks = service_blocks, .chunks = 2});
   gravel_service<counter> second(counter{slots}, {.blocks = 4, .chunks = 8});
   expect_refusal("the same service twice", "open already", [&] { gravel_service<adder> again(adder{tallies}); });
   gravel_launch(count_both, blocks, lanes, service.handle(), second.handle(), each);
-  gravel_launch(relay_some, 1u, lanes, gravel_handle(), blocks);
+  gravel_launch(relay_some, 1u, lanes, gravel_handle(), service_blocks);
   gravel_service_delivery<adder>::message m{1, 1000, 0};
   gravel_am<gravel_service_delivery<adder>>(gravel_host_handle(), (gravel_my_pe() + 1) % gravel_n_pes(), 1u, m);
   second.close();
@@ -201,7 +201,7 @@ void others_send() {
   expect(counted == uint64_t{blocks} * lanes * each, "the second service counts");
   service.close();
   const uint64_t direct = uint64_t{blocks} * lanes * each, relayed = lanes * uint64_t{lanes - 1} / 2;
-  expect_total("from kernels, handlers and the host", read(tallies, blocks), n_pes * (direct + lanes + 1),
+  expect_total("from kernels, handlers and the host", read(tallies, service_blocks), n_pes * (direct + lanes + 1),
                n_pes * (direct + relayed + 1000));
   gravel_free(slots);
   gravel_free(tallies);
