@@ -26,24 +26,24 @@ template <class Service>
 class gravel_service {
  public:
   /// Opens the service.
-  /// @param block copied to the kernel; it may point to memory of this PE's device
+  /// @param service copied to the kernel; it may point to memory of this PE's device
   /// @param how the same at all PEs
   /// @completion on return: the service is resident at all PEs
   /// @errors gravel::error, on all PEs, if the options are impossible or differ, or if there is no room
-  explicit gravel_service(const Service& block, const gravel_service_options& how = {})
-      : core_(std::make_unique<gravel::detail::open_service>(describe(how, context_with(block)))),
+  explicit gravel_service(const Service& service, const gravel_service_options& how = {})
+      : core_(std::make_unique<gravel::detail::open_service>(describe(how, context_with(service)))),
         exceptions_(std::uncaught_exceptions()) {
     gravel_service_handle<Service> inside = handle();
     inside.in_service = true;
     inside.opening = 0;
-    core_->start([inside, block, life = core_->life()](void* stream, uint64_t number) {
+    core_->start([inside, service, life = core_->life()](void* stream, uint64_t number) {
 #if GRAVEL_CUDA
       gravel::detail::serve<Service>
           <<<inside.blocks(), gravel::detail::service_threads<Service>(), 0, static_cast<cudaStream_t>(stream)>>>(
-              inside, block, life, number);
+              inside, service, life, number);
 #else
       (void)stream;
-      gravel::detail::serve<Service>(inside, block, life, number);
+      gravel::detail::serve<Service>(inside, service, life, number);
 #endif
     });
   }
@@ -74,7 +74,7 @@ class gravel_service {
   static_assert(gravel::detail::service_check<Service>::good);
   using context = gravel::detail::service_context<Service>;
   static constexpr bool takes_arrivals = gravel::detail::polls_arrivals<Service>;
-  static context context_with(const Service& block) { return {{}, block}; }
+  static context context_with(const Service& service) { return {{}, service}; }
   /// Describes the service. `mine` must exist until open_service is constructed, which copies it.
   static gravel::detail::service_description describe(const gravel_service_options& how, const context& mine) {
     return {Service::name,
