@@ -32,8 +32,6 @@ unsigned blocks() {
 
 /// As point_source of examples/applications/kmeans.cu.
 GRAVEL_BOTH float coordinate(uint64_t seed, uint32_t clusters, uint64_t i, uint32_t d) {
-  using namespace app;
-  using namespace gravel_bench;
   using namespace gravel::detail;
   const uint64_t random = mix(seed ^ mix(i << 8 | d)), place = pick(mix(seed + i), clusters);
   if (mix(i ^ ~seed) % 16 == 0) return static_cast<uint16_t>(random);
