@@ -1,5 +1,6 @@
 """The layers of the source tree: what files of each folder may include, that what installed headers include is
-installed, and that tests see Catch2 through test/support/catch.hpp alone. Usage: layers_test.py"""
+installed, that tests see Catch2 through test/support/catch.hpp alone, and that functions whose races are suppressed
+exist by that name. Usage: layers_test.py"""
 
 import re
 import sys
@@ -106,6 +107,16 @@ def hidden_variables(name, text):
             yield f"{name}:{number}: a variable that programs and libgravel share begins with GRAVEL_API"
 
 
+def unknown_functions(suppressions, texts):
+    """Suppressed races of functions that no source has, or that name a namespace: after a renaming they would suppress
+    nothing."""
+    for line in suppressions.splitlines():
+        if line.startswith("race:"):
+            name = line.removeprefix("race:")
+            if "gravel::" in name or not any(re.search(re.escape(name.split("::")[-1].rstrip("<")) + r"\b", text) for text in texts):
+                yield f"test/support/races.supp: {name} is no function's name, without namespace"
+
+
 def main():
     # It does find what it is for.
     assert list(faults_in("device/put.cuh", '#include "host/pe/runtime.hpp"')), "device may not include host"
@@ -119,10 +130,14 @@ def main():
     assert not list(catch_names("test/unit/critical_test.cpp", 'catch (...) { CHECK_THROWS_WITH(f(), contains_text("a")); }'))
     for variable in ("inline constinit thread_local uint3 threadIdx{}, blockIdx{};", "  static inline uint64_t taken_ = 0;", "extern int job;"):
         assert list(hidden_variables("device/simt.hpp", variable)) and not list(hidden_variables("device/simt.hpp", "GRAVEL_API " + variable))
+    assert not list(unknown_functions("race:f\nrace:g<", ["void f() { g<1>(); }"]))
+    assert len(list(unknown_functions("race:gravel::f\nrace:h", ["void f() {}"]))) == 2
     names = sources()
     assert len(names) > 200, f"only {len(names)} source files found"
     faults = [fault for name in names for fault in faults_in(name, (ROOT / name).read_text())]
     faults += [fault for name in names for fault in catch_names(name, (ROOT / name).read_text())]
+    texts = [(ROOT / name).read_text() for name in names if name.startswith(("device/", "lib/", "host/"))]
+    faults += unknown_functions((ROOT / "test/support/races.supp").read_text(), texts)
     installed = installed_headers()
     assert len(installed) > 100, f"only {len(installed)} installed headers found"
     faults += not_installed(installed, lambda name: (ROOT / name).read_text())

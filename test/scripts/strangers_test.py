@@ -90,14 +90,17 @@ class Strangers(unittest.TestCase):
         self.assertRegex(job.text, r"^ucx-run: warning: a process that does not belong to the job wanted to join the job: refused\n$")
 
     def test_cannot_be_a_pe_twice(self):
-        """Two processes of one PE (children inherit its environment): the first is the PE."""
+        """Several processes of one PE at the same time (children inherit its environment): the first is the PE. Some
+        connect before PMIx has reported that the first has joined."""
         folder = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, folder)
-        script = (f"if [ $PMIX_RANK = 0 ]; then {PROBE} exchange 0 10 & {PROBE} exchange 0 10 & wait -n; echo one ended with $?; touch {folder}/go; "
-                  f"wait; else while [ ! -e {folder}/go ]; do sleep 0.05; done; {PROBE} exchange 0 10; fi")
+        others = 8
+        script = (f"if [ $PMIX_RANK = 0 ]; then for i in $(seq {others + 1}); do ({PROBE} exchange 0 10 || echo $? >{folder}/$i) & done; wait; "
+                  f"else while [ $(ls {folder} | wc -l) -lt {others} ]; do sleep 0.05; done; {PROBE} exchange 0 10; fi")
         job = self.start("-n", 2, "bash", "-c", script, program=PROBE)
         self.end(job, 0)
-        self.assertEqual(sorted(job.out.splitlines()), [b"PE 0 of 2 is content", b"PE 1 of 2 is content", b"one ended with 1"])
+        self.assertEqual(sorted(job.out.splitlines()), [b"PE 0 of 2 is content", b"PE 1 of 2 is content"])
+        self.assertEqual([read(f"{folder}/{name}") for name in os.listdir(folder)], [b"1\n"] * others)
         self.assertRegex(job.text, r"a second process of PE 0 \(pid \d+\) wanted to join the job: refused")
 
 

@@ -258,8 +258,8 @@ class job {
     blame(request.pe, status, fmt::format("aborted the job with status {}", status), evidence::none);
   }
 
-  /// True if the process at the other end of this connection may join: it belongs to this job, and its PE is no member
-  /// at present.
+  /// True if the process at the other end of this connection may join: it belongs to this job, and no other process is
+  /// its PE, or about to be.
   bool admit(int guest) {
     const auto owner = owner_of_other_end(guest);
     if (!owner) return false;  // it has ended
@@ -267,11 +267,13 @@ class job {
     std::string who;
     if (owner->user != geteuid()) who = fmt::format("a process of user {}", owner->user);
     else if (!holder.pid && holder.all_seen) who = "a process that does not belong to the job";
-    else if (holder.pe && is_member(*holder.pe))
+    else if (holder.pe && (is_member(*holder.pe) || is_joining(*holder.pe, holder.pid)))
       who = fmt::format("a second process of PE {} (pid {})", *holder.pe, holder.pid);
     if (who.empty()) {
       if (!holder.pe || pes_[*holder.pe].pid != holder.pid) programs_may_follow_ = true;
-      if (holder.pe) members_[*holder.pe] = {holder.pid, start_of_process(static_cast<uint64_t>(holder.pid))};
+      if (holder.pe)
+        members_[*holder.pe] = {holder.pid, start_of_process(static_cast<uint64_t>(holder.pid)),
+                                server_.memberships()[*holder.pe].joins};
       return true;
     }
     if (!std::exchange(refusal_said_, true)) say(fmt::format("warning: {} wanted to join the job: refused", who));
@@ -280,6 +282,12 @@ class job {
   bool is_member(uint32_t pe) const {
     const pe_membership m = server_.memberships()[pe];
     return m.connected && !m.finalized;
+  }
+  /// True if a process other than `guest` was admitted as PE `pe`, lives, and PMIx has not yet reported it as joined.
+  bool is_joining(uint32_t pe, pid_t guest) const {
+    const member& admitted = members_[pe];
+    return admitted.pid && admitted.pid != guest && admitted.joins_before == server_.memberships()[pe].joins &&
+           start_of_process(static_cast<uint64_t>(admitted.pid)) == admitted.start;
   }
 
   void check_memberships() {
@@ -338,10 +346,11 @@ class job {
   const run_options& options_;
   const std::string& program_;
   const rlimit inherited_stack_;
-  /// The process that has joined for a PE: itself, or one that it has started.
+  /// The process that was admitted as a PE: itself, or one that it has started.
   struct member {
     pid_t pid = 0;  ///< 0: none yet
     uint64_t start = 0;
+    uint32_t joins_before = 0;  ///< how often processes had joined as this PE when this one was admitted
   };
   std::vector<member> members_;
   stop_watch stops_{watchdog_of_environment()};

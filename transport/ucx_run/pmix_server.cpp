@@ -70,7 +70,7 @@ pmix_status_t note(const pmix_proc_t* proc, F change) {
 }
 
 pmix_status_t client_connected(const pmix_proc_t* proc, void*, pmix_info_t*, size_t, pmix_op_cbfunc_t, void*) {
-  return note(proc, [](auto&, pe_membership& pe) { pe = {.connected = true}; });
+  return note(proc, [](auto&, pe_membership& pe) { pe = {.connected = true, .joins = pe.joins + 1}; });
 }
 
 pmix_status_t client_finalized(const pmix_proc_t* proc, void*, pmix_op_cbfunc_t, void*) {

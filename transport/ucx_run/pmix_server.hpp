@@ -12,6 +12,7 @@ namespace gravel::detail {
 struct pe_membership {
   bool connected = false;  ///< it has called PMIx_Init
   bool finalized = false;  ///< it has called PMIx_Finalize
+  uint32_t joins = 0;      ///< how often a process has joined as this PE: the programs of a script do, one by one
 };
 
 /// A PE requested the end of the job (PMIx_Abort).
