@@ -18,7 +18,8 @@ import paper_figures as figures  # noqa: E402
 
 
 def run(*words):
-    return subprocess.run([str(word) for word in (TOOL, "--build", BUILD, *words)], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    command = [str(word) for word in (TOOL, "--build", BUILD, *words)]
+    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
 
 
 class PaperTest(unittest.TestCase):
@@ -33,11 +34,13 @@ class PaperTest(unittest.TestCase):
                 files = list(Path(folder).glob(f"*-cpu-{name}.json"))
                 self.assertEqual(len(files), 1, name)
                 report = json.loads(files[0].read_text())
-                self.assertEqual((report["name"], report["backend"], report["inputs"]), (f"paper_{name}", "cpu", "short"))
+                self.assertEqual((report["name"], report["backend"], report["inputs"]),
+                                 (f"paper_{name}", "cpu", "short"))
                 self.assertIn("NO GPU", report["hardware"])
                 self.assertTrue(report["rows"])
                 for row in report["rows"]:
-                    self.assertTrue(all(math.isfinite(value) and value > 0 for value in row.values() if isinstance(value, (int, float))), row)
+                    numbers = [value for value in row.values() if isinstance(value, (int, float))]
+                    self.assertTrue(all(math.isfinite(value) and value > 0 for value in numbers), row)
                 if "matplotlib is missing" not in done.stderr:
                     self.assertEqual(files[0].with_suffix(".png").read_bytes()[:4], b"\x89PNG")
             self.check_scaling(json.loads(next(Path(folder).glob("*-scaling.json")).read_text()))
@@ -78,7 +81,8 @@ class PaperTest(unittest.TestCase):
             smi.chmod(0o755)
             environment = dict(os.environ, PATH=f"{folder}:{os.environ['PATH']}")
             for name in ("figure6", "figure12", "figure14"):
-                done = subprocess.run([TOOL, name, "--short", "--backend", "gpu", "--build", folder], capture_output=True, text=True, env=environment, check=False)
+                done = subprocess.run([TOOL, name, "--short", "--backend", "gpu", "--build", folder],
+                                      capture_output=True, text=True, env=environment, check=False)
                 self.assertEqual(done.returncode, 1, done.stdout)
                 self.assertIn("was to be on the backend cuda, but says that it was on cpu", done.stderr)
 
@@ -94,7 +98,8 @@ class PaperTest(unittest.TestCase):
     def test_scaling_of_larger_inputs_alone(self):
         """None of the paper's pairs is among them, so there is no mean."""
         with tempfile.TemporaryDirectory() as folder:
-            done = run("scaling", "--short", "--backend", "cpu", "--inputs", "PR-R", "--nodes", "1,2", "--output", folder)
+            done = run("scaling", "--short", "--backend", "cpu", "--inputs", "PR-R", "--nodes", "1,2",
+                       "--output", folder)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             self.assertIn("none of these inputs is one of the paper's nine pairs", done.stdout)
             self.assertNotIn("geometric mean", done.stdout)

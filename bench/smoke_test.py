@@ -63,10 +63,12 @@ class SmokeTest(unittest.TestCase):
 
     def test_queue(self):
         # Sizes of messages: 3. Kinds: Gravel's with two sizes of slots, MPMC; with 1x1 also SPSC.
-        self.check_program("queue_bench", "queue", 3 * 4 + 3 * 3, "--messages", 5000, "--slots", "1,16", "--threads", "1x1,2x3")
+        self.check_program("queue_bench", "queue", 3 * 4 + 3 * 3, "--messages", 5000, "--slots", "1,16",
+                           "--threads", "1x1,2x3")
 
     def test_repack(self):
-        self.check_program("repack_bench", "repack", 2 * 2 * 3, "--messages", 5000, "--slots", "4,64", "--destinations", "1,3,70")
+        self.check_program("repack_bench", "repack", 2 * 2 * 3, "--messages", 5000, "--slots", "4,64",
+                           "--destinations", "1,3,70")
 
     def test_packet(self):
         self.check_program("packet_bench", "packet", 2 * 2, "--packets", 20, "--sizes", "1,64", "--tls", "tcp")
@@ -75,8 +77,8 @@ class SmokeTest(unittest.TestCase):
         self.check_program("zero_copy_bench", "zero_copy", 2, "--packets", 20, "--pieces", "512,16384")
 
     def test_gups(self):
-        self.succeed(BENCH / "run", "gups", "--build", BUILD, "--pes", 2, "--table-log2", 10, "--updates", 1000, "--repeat", 1,
-                     "--output", self.path / "new" / "gups.json", "--no-plots")
+        self.succeed(BENCH / "run", "gups", "--build", BUILD, "--pes", 2, "--table-log2", 10, "--updates", 1000,
+                     "--repeat", 1, "--output", self.path / "new" / "gups.json", "--no-plots")
         self.check_report(self.path / "new" / "gups.json", "gups", 2)
         self.check_plot(self.path / "new" / "gups.json")
 
@@ -94,8 +96,9 @@ class SmokeTest(unittest.TestCase):
             self.assertNotEqual(done.returncode, 0, words)
             if "matplotlib is missing" not in done.stderr:
                 self.assertIn(text, done.stderr)
-        for words in (["queue_bench", "--threads", "2"], ["queue_bench", "--slots", "3"], ["packet_bench", "--sizes", "65"],
-                      ["plain_loop", "--updates", "x"], ["repack_bench", "--destinations", "0"]):
+        for words in (["queue_bench", "--threads", "2"], ["queue_bench", "--slots", "3"],
+                      ["packet_bench", "--sizes", "65"], ["plain_loop", "--updates", "x"],
+                      ["repack_bench", "--destinations", "0"]):
             self.assertNotEqual(run(BUILD / "bench" / words[0], *words[1:]).returncode, 0, words)
         for program in ("queue_bench", "repack_bench", "packet_bench", "zero_copy_bench", "plain_loop"):
             self.assertIn("--json", self.succeed(BUILD / "bench" / program, "--help").stdout)

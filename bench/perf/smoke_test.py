@@ -62,7 +62,8 @@ class SmokeTest(unittest.TestCase):
                 if isinstance(value, (int, float)):
                     self.assertTrue(math.isfinite(value), f"{name}: {value}")
             if "message_gb_per_s" in row and "million_messages_per_s" in row and "message_bytes" in row:
-                self.assertAlmostEqual(row["message_gb_per_s"] * 1e3 / (row["million_messages_per_s"] * row["message_bytes"]), 1)
+                bytes_per_us = row["million_messages_per_s"] * row["message_bytes"]
+                self.assertAlmostEqual(row["message_gb_per_s"] * 1e3 / bytes_per_us, 1)
 
     def run_all(self, *launcher):
         for benchmark, arguments, n_rows, key in BENCHMARKS:
@@ -104,17 +105,19 @@ class SmokeTest(unittest.TestCase):
             self.assertEqual(run(PERF, name, "--help").returncode, 0)
 
     def test_bad_usage(self):
-        for arguments in (["nonsense"], [], ["queue", "--block", "33"], ["queue", "--slots", "3"], ["gups", "--json", "/nonexistent/file"]):
+        for arguments in (["nonsense"], [], ["queue", "--block", "33"], ["queue", "--slots", "3"],
+                          ["gups", "--json", "/nonexistent/file"]):
             done = run(PERF, *arguments)
             self.assertEqual(done.returncode, 2, arguments)
             self.assertNotEqual(done.stderr, "")
 
     def test_packet_sizes(self):
         build = Path(PERF).parents[2]
-        done = run(RUN_PERF, "--build", build, "--cpu", "--pes", 2, "--nodes", 2, "--sizes", "4K,64K", "--output", self.file, "--table-log2", 10,
-                   "--updates", 3000, "--repeat", 1)
+        done = run(RUN_PERF, "--build", build, "--cpu", "--pes", 2, "--nodes", 2, "--sizes", "4K,64K",
+                   "--output", self.file, "--table-log2", 10, "--updates", 3000, "--repeat", 1)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertEqual([row["packet_bytes"] for row in json.loads(self.file.read_text())["rows"]], [4096, 4096, 65536, 65536])
+        rows = json.loads(self.file.read_text())["rows"]
+        self.assertEqual([row["packet_bytes"] for row in rows], [4096, 4096, 65536, 65536])
 
     def test_compare_without_gpus(self):
         done = run(COMPARE, "--build", "/nonexistent", "--pes", 2)
