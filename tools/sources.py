@@ -12,7 +12,8 @@ def sources():
     """Their names: what git knows, or, without git or outside a checkout, all files but those of builds."""
     listed = []
     if shutil.which("git"):
-        asked = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=False)
+        asked = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True,
+                               text=True, check=False)
         listed = asked.stdout.splitlines()
     if not listed:
         paths = (path.relative_to(ROOT) for path in ROOT.rglob("*"))
