@@ -15,7 +15,8 @@ ucx_run=$1 job=$2
 other='the PEs call different reductions: gravel_allreduce, sum of float, '
 differs='(elements here; at PE 2 another number of elements, addresses, root or number of blocks)'
 for routes in net peer; do
-  expect type $routes "${other}10 elements here, gravel_allreduce, sum of double at PE 2|sum of double, 10 elements here, gravel_allreduce, sum of float at PE"
+  elements='10 elements here, gravel_allreduce, sum of double at PE 2'
+  expect type $routes "${other}$elements|sum of double, 10 elements here, gravel_allreduce, sum of float at PE"
   expect large $routes "${other}(4000 $differs|10 elements here; at PE . another)"
 done
 expect operation net 'maximum of float'

@@ -52,7 +52,8 @@ RUNS = {
         "--genome 1000 --coverage 4 --read-length 40",
     ],
     "pagerank": GRAPHS + ["graph.txt", "graph.mtx --undirected"],
-    "sssp": GRAPHS + ["weighted.mtx --source 1", "weighted.mtx --undirected --delta 0.1", "--rmat 9 --max-weight 1 --delta 1e9"],
+    "sssp": GRAPHS + ["weighted.mtx --source 1", "weighted.mtx --undirected --delta 0.1",
+                      "--rmat 9 --max-weight 1 --delta 1e9"],
 }
 METIS_RUNS = ["--rmat 8 --division metis", "--mesh 20 10 --division metis"]
 # Bad input of programs that take a graph: name and text of a file, options, what must be said.
@@ -63,15 +64,25 @@ BAD_GRAPHS = [
     ("", "", "--grid 0 5", "each side is from 1"),
     ("", "", "--division halves --rmat 5", "halves not in"),
     ("empty", "", "empty", "empty is empty"),
-    ("none.mtx", "%%MatrixMarket matrix coordinate real general\n0 0 0\n", "none.mtx", "none.mtx:2: the matrix has no rows"),
-    ("cut.mtx", "%%MatrixMarket matrix coordinate real general\n3 3 5\n1 2 1\n", "cut.mtx", "cut.mtx ends after 1 entries, but its size line promises 5"),
-    ("range.mtx", "%%MatrixMarket matrix coordinate real general\n3 3 1\n1 4 1\n", "range.mtx", "range.mtx:3: entry (1, 4) is outside the matrix"),
+    ("none.mtx", "%%MatrixMarket matrix coordinate real general\n0 0 0\n", "none.mtx",
+     "none.mtx:2: the matrix has no rows"),
+    ("cut.mtx", "%%MatrixMarket matrix coordinate real general\n3 3 5\n1 2 1\n", "cut.mtx",
+     "cut.mtx ends after 1 entries, but its size line promises 5"),
+    ("range.mtx", "%%MatrixMarket matrix coordinate real general\n3 3 1\n1 4 1\n", "range.mtx",
+     "range.mtx:3: entry (1, 4) is outside the matrix"),
     ("x.txt", "1 2\n1 two\n", "x.txt", "x.txt:2: expected two vertex ids"),
 ]
 # Graphs that are right, though odd: entries of a matrix of so many rows.
-ODD_GRAPHS = {"without edges": (3, []), "one vertex and its loop": (1, ["1 1 2"]), "loops": (3, ["1 1 2", "2 2 1", "1 2 1", "3 1 4", "3 1 4"])}
+ODD_GRAPHS = {
+    "without edges": (3, []),
+    "one vertex and its loop": (1, ["1 1 2"]),
+    "loops": (3, ["1 1 2", "2 2 1", "1 2 1", "3 1 4", "3 1 4"]),
+}
 NO_WEIGHTS = ("plain.txt", "1 2\n", "plain.txt", "plain.txt:1: expected a weight")
-NEGATIVE = ("minus.mtx", "%%MatrixMarket matrix coordinate real general\n2 2 2\n1 2 1\n2 1 -3\n", "minus.mtx", "minus.mtx:4: the weight -3 is not")
+NEGATIVE = ("minus.mtx", "%%MatrixMarket matrix coordinate real general\n2 2 2\n1 2 1\n2 1 -3\n", "minus.mtx",
+            "minus.mtx:4: the weight -3 is not")
+FAR_SOURCE = ("", "", "--rmat 5 --source 32",
+              "there is no vertex 32 in R-MAT of scale 5: its 32 vertices are counted from 0")
 BAD = {
     "color": BAD_GRAPHS,
     "kmeans": [
@@ -93,16 +104,18 @@ BAD = {
         ("cut.fq", "@a\nACGT\n+\n", "cut.fq", "cut.fq:1: the record is cut off"),
         ("bad.fa", ">a\nACET\n", "bad.fa", "bad.fa:2: 'E' is no letter"),
     ],
-    "pagerank": BAD_GRAPHS + [("", "", "--rmat 5 --damping 1", "damping"), ("", "", "--rmat 5 --tolerance 0", "tolerance"),
+    "pagerank": BAD_GRAPHS + [("", "", "--rmat 5 --damping 1", "damping"),
+                              ("", "", "--rmat 5 --tolerance 0", "tolerance"),
                               ("", "", "--rmat 5 --tolerance nan", "'nan' is not a number from 1e-07 to 1")],
-    "sssp": [b for b in BAD_GRAPHS if b[0] != "x.txt"] + [NO_WEIGHTS, NEGATIVE, ("", "", "--rmat 5 --source 32", "there is no vertex 32 in R-MAT of scale 5: its 32 vertices are counted from 0")],
+    "sssp": [b for b in BAD_GRAPHS if b[0] != "x.txt"] + [NO_WEIGHTS, NEGATIVE, FAR_SOURCE],
 }
 
 
 def run(pes, nodes, options, folder, **variables):
     command = [UCX_RUN, "-n", str(pes), "--nodes", str(nodes), "--timeout", "60", PROGRAM, *options.split()]
     environment = dict(os.environ, GRAVEL_SYMMETRIC_SIZE="64M", **variables)
-    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=folder, env=environment, check=False)
+    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=folder,
+                          env=environment, check=False)
 
 
 class ApplicationsTest(unittest.TestCase):
@@ -113,7 +126,10 @@ class ApplicationsTest(unittest.TestCase):
             self.assertIn("serial", done.stdout)
 
     def test_inputs(self):
-        for number, options in enumerate(RUNS[NAME] + (METIS_RUNS if HAS_METIS and NAME not in ("kmeans", "mer") else [])):
+        runs = RUNS[NAME]
+        if HAS_METIS and NAME not in ("kmeans", "mer"):
+            runs = runs + METIS_RUNS
+        for number, options in enumerate(runs):
             self.good(*SHAPES[number % len(SHAPES)], options)
 
     def test_shapes(self):
@@ -136,7 +152,8 @@ class ApplicationsTest(unittest.TestCase):
         for number, options in enumerate(RUNS[NAME][1:6]):
             shape, model = SHAPES[(number + 1) % len(SHAPES)], RIVALS[(number + 3) % len(RIVALS)]
             self.good(*shape, f"{options} --model {model} --model-queue 4096", GRAVEL_CPU_SEED=str(number))
-            self.good(3, 1, f"{options} --model {RIVALS[number % 2]} --model-queue 4096", GRAVEL_ROUTES=("peer", "net")[number % 2])
+            self.good(3, 1, f"{options} --model {RIVALS[number % 2]} --model-queue 4096",
+                      GRAVEL_ROUTES=("peer", "net")[number % 2])
 
     def test_json(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -226,10 +243,12 @@ class ApplicationsTest(unittest.TestCase):
             with gzip.open(made / "known.fa.gz", "wt") as file:
                 file.write("".join(f">s\n{sequence[:200].lower()}\n{sequence[200:]}\n" for sequence in sequences))
             for k, (pes, nodes) in ((21, (3, 2)), (31, (1, 1)), (15, (4, 1))):
-                done = run(pes, nodes, f"reads.fa --reference known.fa.gz --k {k} --contigs out --json out.json", folder)
+                options = f"reads.fa --reference known.fa.gz --k {k} --contigs out --json out.json"
+                done = run(pes, nodes, options, folder)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
                 report = json.loads((made / "out.json").read_text())
-                contigs = [line for pe in range(pes) for line in (made / f"out.{pe}").read_text().split() if line[0] in "ACGT"]
+                words = [word for pe in range(pes) for word in (made / f"out.{pe}").read_text().split()]
+                contigs = [word for word in words if word[0] in "ACGT"]
                 covered = [[False] * len(sequence) for sequence in sequences]
                 whole = 0
                 for contig in contigs:
@@ -238,8 +257,8 @@ class ApplicationsTest(unittest.TestCase):
                     whole += bool(places)
                     for s, at in places:
                         covered[s][at : at + len(contig)] = [True] * len(contig)
-                kmers_of = lambda texts: {min(t[i : i + k], turned(t[i : i + k])) for t in texts for i in range(len(t) - k + 1) if "N" not in t[i : i + k]}
-                known = kmers_of(sequences)
+                of_k = [s[i : i + k] for s in sequences for i in range(len(s) - k + 1)]
+                known = {min(kmer, turned(kmer)) for kmer in of_k if "N" not in kmer}
                 counts = {}
                 for read in reads:
                     for at in range(len(read) - k + 1):
@@ -247,7 +266,8 @@ class ApplicationsTest(unittest.TestCase):
                         counts[kmer] = counts.get(kmer, 0) + 1
                 expected = (whole, sum(map(sum, covered)), sum(len(s) - s.count("N") for s in sequences), len(known),
                             sum(counts.get(kmer, 0) >= 2 for kmer in known))
-                names = ("in_reference", "reference_covered", "reference_bases", "reference_kmers", "reference_kmers_seen")
+                names = ("in_reference", "reference_covered", "reference_bases", "reference_kmers",
+                         "reference_kmers_seen")
                 self.assertEqual(tuple(report[name] for name in names), expected)
                 self.assertTrue(0 < whole < len(contigs), "contigs of both kinds")
                 self.assertIn(f"{whole} of {len(contigs)} contigs are in the reference as a whole", done.stdout)
@@ -260,7 +280,8 @@ class ApplicationsTest(unittest.TestCase):
             self.skipTest(found.stderr.strip())
         done = run(4, 2, found.stdout.strip(), DATA)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertIn("4 of 4 contigs are in the reference as a whole, on either strand: they cover 992 of its 1000 bases", done.stdout)
+        self.assertIn("4 of 4 contigs are in the reference as a whole, on either strand: they cover 992 of its 1000 "
+                      "bases", done.stdout)
         self.assertIn("0 wrong k-mers and contigs, compared with a serial", done.stdout)
 
     @unittest.skipIf(NAME != "mer", "of mer")

@@ -12,13 +12,15 @@ def run(pair):
     place, call, sentence = pair
     done = subprocess.run([UCX_RUN, "-n", "1", "--timeout", "60", JOB, place, call], stdin=subprocess.DEVNULL,
                           capture_output=True, text=True)
-    said = call.removesuffix("_warp").removesuffix("()") + ("" if call != "gravel_local_add" else " and the like") + " " + sentence
+    others = "" if call != "gravel_local_add" else " and the like"
+    said = call.removesuffix("_warp").removesuffix("()") + others + " " + sentence
     if done.returncode not in (0, 124) and said in done.stderr and "not refused" not in done.stderr:
         return ""
     return f"{call} in {place}: status {done.returncode}, expected '{said}', got:\n{done.stderr}"
 
 
-pairs = [line.split(" ", 2) for line in subprocess.run([JOB, "--list"], check=True, capture_output=True, text=True).stdout.splitlines()]
+listed = subprocess.run([JOB, "--list"], check=True, capture_output=True, text=True).stdout
+pairs = [line.split(" ", 2) for line in listed.splitlines()]
 assert len({(place, call) for place, call, _ in pairs}) == len(pairs) > 30, pairs
 with ThreadPoolExecutor(2) as pool:
     wrong = [why for why in pool.map(run, pairs) if why]

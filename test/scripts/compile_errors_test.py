@@ -20,47 +20,72 @@ HEADERS = [f"-I{SOURCE}", f"-I{SOURCE}/lib"]
 # A struct's body, and what is said about it.
 NAME = 'static constexpr const char* name = "wrong"; '
 WRONG_HANDLERS = {
-    "GRAVEL_HANDLER void operator()(const gravel_t&) const {}": "a handler has a name: static constexpr const char* name = ",
-    'const char* name = "wrong"; GRAVEL_HANDLER void operator()(const gravel_t&) const {}': "a handler has a name: static constexpr const char* name = ",
-    NAME: "a handler has one operator(), neither overloaded nor a template: GRAVEL_HANDLER void operator()(const gravel_t& g, arguments...) const",
-    NAME + "template <class T> GRAVEL_HANDLER void operator()(const gravel_t&, T) const {}": "a handler has one operator(), neither overloaded",
-    NAME + "GRAVEL_HANDLER void operator()(const gravel_t&, int) const {} GRAVEL_HANDLER void operator()(const gravel_t&) const {}":
+    "GRAVEL_HANDLER void operator()(const gravel_t&) const {}":
+        "a handler has a name: static constexpr const char* name = ",
+    'const char* name = "wrong"; GRAVEL_HANDLER void operator()(const gravel_t&) const {}':
+        "a handler has a name: static constexpr const char* name = ",
+    NAME: "a handler has one operator(), neither overloaded nor a template: "
+          "GRAVEL_HANDLER void operator()(const gravel_t& g, arguments...) const",
+    NAME + "template <class T> GRAVEL_HANDLER void operator()(const gravel_t&, T) const {}":
+        "a handler has one operator(), neither overloaded",
+    NAME + "GRAVEL_HANDLER void operator()(const gravel_t&, int) const {} "
+           "GRAVEL_HANDLER void operator()(const gravel_t&) const {}":
         "a handler has one operator(), neither overloaded",
     NAME + "GRAVEL_HANDLER int operator()(const gravel_t&) const { return 0; }": "a handler's operator() returns void",
-    NAME + "GRAVEL_HANDLER void operator()(const gravel_t&, int) {}": "a handler's operator() is const: write const behind its parameters",
+    NAME + "GRAVEL_HANDLER void operator()(const gravel_t&, int) {}":
+        "a handler's operator() is const: write const behind its parameters",
     NAME + "GRAVEL_HANDLER void operator()(int) const {}": "a handler's operator() takes a const gravel_t& first",
-    NAME + "GRAVEL_HANDLER void operator()(gravel_t&, int) const {}": "a handler's operator() takes a const gravel_t& first",
+    NAME + "GRAVEL_HANDLER void operator()(gravel_t&, int) const {}":
+        "a handler's operator() takes a const gravel_t& first",
     NAME + "GRAVEL_HANDLER void operator()() const {}": "a handler's operator() takes a const gravel_t& first",
-    NAME + "GRAVEL_HANDLER void operator()(const gravel_t&, int&) const {}": "a handler's arguments are values or const references",
+    NAME + "GRAVEL_HANDLER void operator()(const gravel_t&, int&) const {}":
+        "a handler's arguments are values or const references",
     NAME + "struct big { char c[257]; }; GRAVEL_HANDLER void operator()(const gravel_t&, big) const {}":
         "a handler takes up to 256 bytes of arguments: send an address, or several messages",
     NAME + "struct deep { deep(const deep&); int i; }; GRAVEL_HANDLER void operator()(const gravel_t&, deep) const {}":
         "a handler's arguments are copied byte by byte: use trivially copyable types",
-    NAME + "using context = int; GRAVEL_HANDLER void operator()(const gravel_t&, long*) const {}": "takes a T* behind the handle",
-    NAME + "static constexpr bool batch = true; GRAVEL_HANDLER void operator()(const gravel_t&, int) const {}": "const gravel_batch& (behind the context",
-    NAME + "bool on_host = true; GRAVEL_HANDLER void operator()(const gravel_t&) const {}": "on_host and batch of a handler are static constexpr bool",
-    NAME + "GRAVEL_HANDLER wrong{}(int) {{}} GRAVEL_HANDLER void operator()(const gravel_t&) const {{}}": "it needs a default constructor",
+    NAME + "using context = int; GRAVEL_HANDLER void operator()(const gravel_t&, long*) const {}":
+        "takes a T* behind the handle",
+    NAME + "static constexpr bool batch = true; GRAVEL_HANDLER void operator()(const gravel_t&, int) const {}":
+        "const gravel_batch& (behind the context",
+    NAME + "bool on_host = true; GRAVEL_HANDLER void operator()(const gravel_t&) const {}":
+        "on_host and batch of a handler are static constexpr bool",
+    NAME + "GRAVEL_HANDLER wrong{}(int) {{}} GRAVEL_HANDLER void operator()(const gravel_t&) const {{}}":
+        "it needs a default constructor",
 }
 WRONG_SECTIONS = {
-    "GRAVEL_HANDLER void operator()(record&) const {}": "the first section has a name: static constexpr const char* name = ",
+    "GRAVEL_HANDLER void operator()(record&) const {}":
+        "the first section has a name: static constexpr const char* name = ",
     NAME: "a section has one operator(), neither overloaded nor a template",
-    NAME + "template <class T> GRAVEL_HANDLER void operator()(record&, T) const {}": "a section has one operator(), neither overloaded",
+    NAME + "template <class T> GRAVEL_HANDLER void operator()(record&, T) const {}":
+        "a section has one operator(), neither overloaded",
     NAME + "GRAVEL_HANDLER void operator()(record&) {}": "a section's operator() is const",
     NAME + "GRAVEL_HANDLER void operator()(int) const {}": "a section takes 1 to 4 records, by reference",
     NAME + "GRAVEL_HANDLER void operator()(record) const {}": "a section takes 1 to 4 records, by reference",
-    NAME + "GRAVEL_HANDLER void operator()(record&, int&) const {}": "a section's arguments are values that are copied byte by byte",
-    NAME + "GRAVEL_HANDLER uint32_t& operator()(record& r) const { return r.calls; }": "a section answers with an integer, an enumeration",
-    NAME + "struct big { char c[200]; }; GRAVEL_HANDLER void operator()(record&, big) const {}": "a call has up to 128 bytes",
-    NAME + "GRAVEL_HANDLER void operator()(record&, int) const {} GRAVEL_HANDLER static long combine(long a, long) { return a; }":
+    NAME + "GRAVEL_HANDLER void operator()(record&, int&) const {}":
+        "a section's arguments are values that are copied byte by byte",
+    NAME + "GRAVEL_HANDLER uint32_t& operator()(record& r) const { return r.calls; }":
+        "a section answers with an integer, an enumeration",
+    NAME + "struct big { char c[200]; }; GRAVEL_HANDLER void operator()(record&, big) const {}":
+        "a call has up to 128 bytes",
+    NAME + "GRAVEL_HANDLER void operator()(record&, int) const {} "
+           "GRAVEL_HANDLER static long combine(long a, long) { return a; }":
         "combine(a, b) is static, takes and returns the argument",
-    NAME + "GRAVEL_HANDLER void operator()(record&, int) const {} GRAVEL_HANDLER static int combine_by(int a) { return a; }":
+    NAME + "GRAVEL_HANDLER void operator()(record&, int) const {} "
+           "GRAVEL_HANDLER static int combine_by(int a) { return a; }":
         "combine_by(a) is static, takes the argument, returns a value",
-    NAME + "GRAVEL_HANDLER void operator()(record&, int) const {} GRAVEL_HANDLER static int combine(int a, int) { return a; } "
-    "GRAVEL_HANDLER static int combine_by(int a, int) { return a; }": "combine_by(a) is static, takes the argument, returns a value",
-    NAME + "bool pure = true; GRAVEL_HANDLER void operator()(record&) const {}": "pure of a section is a static constexpr bool",
+    NAME + "GRAVEL_HANDLER void operator()(record&, int) const {} "
+           "GRAVEL_HANDLER static int combine(int a, int) { return a; } "
+           "GRAVEL_HANDLER static int combine_by(int a, int) { return a; }":
+        "combine_by(a) is static, takes the argument, returns a value",
+    NAME + "bool pure = true; GRAVEL_HANDLER void operator()(record&) const {}":
+        "pure of a section is a static constexpr bool",
 }
 SECTIONS = """struct record { int64_t balance; uint32_t calls; };
-struct deposit { static constexpr const char* name = "deposit"; GRAVEL_HANDLER void operator()(record& r, int amount) const { r.balance += amount; } };
+struct deposit {
+  static constexpr const char* name = "deposit";
+  GRAVEL_HANDLER void operator()(record& r, int amount) const { r.balance += amount; }
+};
 struct draw { GRAVEL_HANDLER uint32_t operator()(record& r) const noexcept { return r.calls++; } };
 struct elsewhere { GRAVEL_HANDLER void operator()(record&) const {} };
 using bank = gravel_critical_sections<record, deposit, draw>;
@@ -72,37 +97,47 @@ WRONG_SECTION_CALLS = {
     "gravel_critical_call<elsewhere>(b, 1u);": "these critical sections do not have this section",
     "gravel_critical_ask<deposit>(b, nullptr, 1u, 1);": "this section answers nothing",
 }
-RIGHT_HANDLER = "struct right { " + NAME + "GRAVEL_HANDLER void operator()(const gravel_t&, uint32_t, const double&) const noexcept {} };\n"
+RIGHT_HANDLER = ("struct right { " + NAME +
+                 "GRAVEL_HANDLER void operator()(const gravel_t&, uint32_t, const double&) const noexcept {} };\n")
 KERNELS = "__global__ void kernel(gravel_t, uint64_t*, int) {}\n__global__ void refers(const int&) {}\n"
 WRONG_CALLS = {
     "gravel_am<right>(g, 0, 1u);": "gravel_am: the handler takes another number of arguments",
     "gravel_am<right>(g, 0, 1u, &g);": "gravel_am: an argument cannot be converted to the handler's parameter",
     "gravel_am<declared>(g, 0);": "a handler is a struct, defined where it is named",
     "gravel_launch(kernel, 1, 32, g, words);": "gravel_launch: the kernel takes another number of arguments",
-    "gravel_launch(kernel, gravel_launch_config{}, g, 7.0, 1);": "gravel_launch: an argument cannot be converted to the kernel's parameter",
+    "gravel_launch(kernel, gravel_launch_config{}, g, 7.0, 1);":
+        "gravel_launch: an argument cannot be converted to the kernel's parameter",
     "gravel_launch(refers, 1, 32, 1);": "gravel_launch: a kernel's parameters are values, not references",
 }
 WRONG_SENDERS = {
-    "__shared__ gravel_block_sender<128, 4096> sender; sender.begin(g);": "this gravel_block_sender does not fit the 48 KiB of __shared__ memory: use its dynamic()",
-    "__shared__ gravel_block_sender<128, 1024, 7> sender; sender.begin(g);": "this gravel_block_sender does not fit the 48 KiB",
-    "gravel_block_sender<128, 4096, 31>::dynamic().begin(g);": "this gravel_block_sender does not fit the 227 KiB of shared memory of a block: use smaller",
+    "__shared__ gravel_block_sender<128, 4096> sender; sender.begin(g);":
+        "this gravel_block_sender does not fit the 48 KiB of __shared__ memory: use its dynamic()",
+    "__shared__ gravel_block_sender<128, 1024, 7> sender; sender.begin(g);":
+        "this gravel_block_sender does not fit the 48 KiB",
+    "gravel_block_sender<128, 4096, 31>::dynamic().begin(g);":
+        "this gravel_block_sender does not fit the 227 KiB of shared memory of a block: use smaller",
 }
-RIGHT_SENDERS = ("__shared__ gravel_block_sender<1024> sender; sender.begin(g);", "gravel_block_sender<128, 4096, 7>::dynamic().begin(g);")
+RIGHT_SENDERS = ("__shared__ gravel_block_sender<1024> sender; sender.begin(g);",
+                 "gravel_block_sender<128, 4096, 7>::dynamic().begin(g);")
 
 
 def kernels(bodies):
-    return '#include <gravel/gravel.cuh>\n' + "".join(f"__global__ void kernel{i}(gravel_t g) {{ {body} }}\n" for i, body in enumerate(bodies))
+    written = (f"__global__ void kernel{i}(gravel_t g) {{ {body} }}\n" for i, body in enumerate(bodies))
+    return '#include <gravel/gravel.cuh>\n' + "".join(written)
 
 
 def all_mistakes():
     """A program with all mistakes, and what is to be said about them."""
-    program = '#include <gravel/gravel.cuh>\n#include <gravel/critical.cuh>\n' + RIGHT_HANDLER + "struct declared;\n" + KERNELS + SECTIONS
+    program = '#include <gravel/gravel.cuh>\n#include <gravel/critical.cuh>\n'
+    program += RIGHT_HANDLER + "struct declared;\n" + KERNELS + SECTIONS
     for i, body in enumerate(WRONG_HANDLERS):
         body = body.replace("wrong{}", f"wrong{i}").replace("{{}}", "{}")
-        program += f"struct wrong{i} {{ {body} }};\nvoid f{i}(const gravel_t& g) {{ gravel_am<wrong{i}>(g, 0, 1); gravel_init<right, wrong{i}>(); }}\n"
+        program += (f"struct wrong{i} {{ {body} }};\nvoid f{i}(const gravel_t& g) {{ "
+                    f"gravel_am<wrong{i}>(g, 0, 1); gravel_init<right, wrong{i}>(); }}\n")
     for i, call in enumerate(WRONG_CALLS):
         program += f"void call{i}(const gravel_t& g, uint64_t* words) {{ {call} (void)g, (void)words; }}\n"
-    for i, call in enumerate(["gravel_critical_call<draw>(b, 1u); gravel_critical_call<deposit>(b, uint64_t{1}, 1);", *WRONG_SECTION_CALLS]):
+    right_calls = "gravel_critical_call<draw>(b, 1u); gravel_critical_call<deposit>(b, uint64_t{1}, 1);"
+    for i, call in enumerate([right_calls, *WRONG_SECTION_CALLS]):
         program += f"__global__ void kernel_of_calls{i}(bank::handle_type b) {{ {call} }}\n"
     return program, [*WRONG_HANDLERS.values(), *WRONG_CALLS.values(), *WRONG_SECTION_CALLS.values()]
 
@@ -111,21 +146,26 @@ def wrong_sections():
     """Apart: a compiler may look no further where classes are wrong."""
     program = '#include <gravel/critical.cuh>\n' + SECTIONS
     for i, body in enumerate(WRONG_SECTIONS):
-        program += f"struct section{i} {{ {body} }};\nvoid open{i}() {{ gravel_critical_sections<record, section{i}> sections({{.keys = 1}}); }}\n"
+        program += (f"struct section{i} {{ {body} }};\n"
+                    f"void open{i}() {{ gravel_critical_sections<record, section{i}> sections({{.keys = 1}}); }}\n")
     return program, WRONG_SECTIONS.values()
 
 
 # Lines that are no text of an error.
-WRONG_TEXTS = ['"{}"', '"{}", nullptr', '"{} {}", 1', '"{}", 1, 2', '"{0} {2}", 1, 2', '"{", 1', '"}"', '"{:#x}", "text"', '"{}", std::vector<int>()']
+WRONG_TEXTS = ['"{}"', '"{}", nullptr', '"{} {}", 1', '"{}", 1, 2', '"{0} {2}", 1, 2', '"{", 1', '"}"',
+               '"{:#x}", "text"', '"{}", std::vector<int>()']
 
 
 def chain_with(words):
     """A task of a chain that takes so many words of arguments."""
     types = ", ".join(["uint64_t"] * words)
     values = "".join(", uint64_t{1}" for _ in range(words))
-    return ('#include <gravel/remote_task.cuh>\nstruct first { static constexpr const char* name = "first"; GRAVEL_HANDLER void operator()(const gravel_task_t&, '
-            'uint64_t*, const void*) const {} };\nstruct next { static constexpr const char* name = "next"; GRAVEL_HANDLER void operator()(const '
-            f'gravel_task_t&, uint64_t*, const void*, {types}) const {{}} }};\n__global__ void send(gravel_task_handle q, uint64_t* x, gravel_signal s) {{ '
+    return ('#include <gravel/remote_task.cuh>\n'
+            'struct first { static constexpr const char* name = "first"; '
+            'GRAVEL_HANDLER void operator()(const gravel_task_t&, uint64_t*, const void*) const {} };\n'
+            'struct next { static constexpr const char* name = "next"; '
+            f'GRAVEL_HANDLER void operator()(const gravel_task_t&, uint64_t*, const void*, {types}) const {{}} }};\n'
+            '__global__ void send(gravel_task_handle q, uint64_t* x, gravel_signal s) { '
             f'gravel_make_task<first>(q, 0, x, {{}}, s).then<next>(0, x, {{}}, s{values}).put(); }}\n')
 
 
@@ -185,11 +225,13 @@ class CompileErrors(unittest.TestCase):
         """The most words of arguments, and one more."""
         for compiler in COMPILERS:
             self.assert_reported(compile_errors(chain_with(7), compiler), [])
-            self.assert_reported(compile_errors(chain_with(8), compiler), ["then: a task of a chain takes up to 7 words of arguments"])
+            self.assert_reported(compile_errors(chain_with(8), compiler),
+                                 ["then: a task of a chain takes up to 7 words of arguments"])
 
     @unittest.skipUnless(NVCC, "no nvcc")
     def test_handler_for_the_host_alone(self):
-        program = '#include <gravel/gravel.cuh>\nstruct wrong { ' + NAME + "void operator()(const gravel_t&, int) const {} };\nvoid f() { gravel_init<wrong>(); }\n"
+        program = ('#include <gravel/gravel.cuh>\nstruct wrong { ' + NAME +
+                   "void operator()(const gravel_t&, int) const {} };\nvoid f() { gravel_init<wrong>(); }\n")
         self.assert_reported(nvcc_errors(program, "-arch=sm_90"), ["write_GRAVEL_HANDLER_before_it"])
 
     def test_texts_of_errors(self):
@@ -206,12 +248,14 @@ class CompileErrors(unittest.TestCase):
         for compiler in COMPILERS:
             for name in ["operations_job.cu", "am_job.cu", "block_sender_job.cu", "critical_job.cu"]:
                 with self.subTest(compiler=compiler, program=name):
-                    self.assertEqual(compile_errors((pathlib.Path(SOURCE) / "test" / "jobs" / name).read_text(), compiler, *strict), [])
+                    program = (pathlib.Path(SOURCE) / "test" / "jobs" / name).read_text()
+                    self.assertEqual(compile_errors(program, compiler, *strict), [])
 
     def test_all_libraries_together(self):
         for compiler in COMPILERS:
             with self.subTest(compiler=compiler):
-                self.assertEqual(compile_errors(all_libraries(), compiler, "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror"), [])
+                warnings = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror"]
+                self.assertEqual(compile_errors(all_libraries(), compiler, *warnings), [])
         if NVCC:
             self.assertEqual(nvcc_errors(all_libraries(), "-arch=sm_90", "-Xcompiler", "-Wall,-Wextra,-Wshadow"), [])
 

@@ -40,9 +40,11 @@ def run_command(*command):
 def fault_of(*commands, environment=None):
     """Runs one after the other. What went wrong, or an empty string; and what the last one wrote."""
     for command in commands:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environment, check=False)
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environment,
+                              check=False)
         if done.returncode != 0:
-            return f"{' '.join(map(str, command))} ended with status {done.returncode}\n{done.stdout}{done.stderr}", done.stdout
+            words = " ".join(map(str, command))
+            return f"{words} ended with status {done.returncode}\n{done.stdout}{done.stderr}", done.stdout
     return "", done.stdout
 
 
@@ -118,7 +120,8 @@ class DocsTest(unittest.TestCase):
                 with self.subTest(compiler=compiler, linking=linking), tempfile.TemporaryDirectory() as folder:
                     source, library = Path(folder) / "neighbour.cu", Path(folder) / "neighbour.so"
                     source.write_text(text.replace("int main()", 'extern "C" [[gnu::visibility("default")]] int run()'))
-                    compile_it = [*compile_command(compiler, source, "-O1", "-fPIC", "-shared"), *linking, *link_options(library)]
+                    compile_it = [*compile_command(compiler, source, "-O1", "-fPIC", "-shared"), *linking,
+                                  *link_options(library)]
                     fault, _ = fault_of(compile_it, run_command(sys.executable, "-c", load, library))
                     self.assertFalse(fault)
 
@@ -158,24 +161,32 @@ class DocsTest(unittest.TestCase):
         for page in PAGES:
             for name in re.findall(rf"`((?:{top})/[\w./*-]+)`", without_code(what_is_said(page))):
                 with self.subTest(page=page.name, name=name):
-                    self.assertTrue(list(ROOT.glob(name)) or (name.startswith("bench/") and list(ROOT.glob(name + ".*"))), "no such file")
+                    found = list(ROOT.glob(name))
+                    if name.startswith("bench/"):
+                        found += ROOT.glob(name + ".*")
+                    self.assertTrue(found, "no such file")
 
     def test_names_in_files(self):
         """`FILE` (`NAME`): the name is in that file."""
-        found = [(page, *pair) for page in PAGES for pair in re.findall(r"`([\w./-]+)`\s\(`([\w.-]+)`\)", without_code(page.read_text()))]
+        names = r"`([\w./-]+)`\s\(`([\w.-]+)`\)"
+        found = [(page, *pair) for page in PAGES for pair in re.findall(names, without_code(page.read_text()))]
         self.assertTrue(found)
         for page, path, name in found:
             if (ROOT / path).is_file():
                 with self.subTest(page=page.name, file=path, name=name):
-                    self.assertTrue(re.search(rf"\b{re.escape(name)}\b", (ROOT / path).read_text()), "no such name in the file")
+                    text = (ROOT / path).read_text()
+                    self.assertTrue(re.search(rf"\b{re.escape(name)}\b", text), "no such name in the file")
 
     def test_names_in_sources(self):
         sources = "\n".join(
-            path.read_text() for part in SOURCES for path in (ROOT / part).rglob("*") if path.suffix in (".cpp", ".hpp", ".cuh", ".in", ".build")
+            path.read_text() for part in SOURCES for path in (ROOT / part).rglob("*")
+            if path.suffix in (".cpp", ".hpp", ".cuh", ".in", ".build")
         )
         for page in PAGES:
-            text = re.sub(r"\]\([^)]*\)", "]", what_is_said(page))  # links: numbers_test.py looks at keys of result files
-            used = set(re.findall(r"\[[A-Z]\d\]", text)) | set(re.findall(r"\b(?:GRAVEL|gravel)_[A-Za-z_]*[A-Za-z]\b", text))
+            # Without links: numbers_test.py looks at keys of result files.
+            text = re.sub(r"\]\([^)]*\)", "]", what_is_said(page))
+            used = set(re.findall(r"\[[A-Z]\d\]", text))
+            used |= set(re.findall(r"\b(?:GRAVEL|gravel)_[A-Za-z_]*[A-Za-z]\b", text))
             for name in sorted(used):
                 with self.subTest(page=page.name, name=name):
                     self.assertIn(name, sources)

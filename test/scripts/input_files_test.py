@@ -15,7 +15,8 @@ from pathlib import Path
 UCX_RUN = str(Path(sys.argv[1]).resolve())
 PROGRAMS = {Path(program).name.removesuffix("-cpu"): str(Path(program).resolve()) for program in sys.argv[2:]}
 WEIGHTED = {"paths", "sssp"}
-FROM_SOURCE = {"bfs": "levels", "paths": "distances", "sssp": "distances"}  # with --source, and the table that --dump writes
+# Programs with --source, and the table that --dump writes.
+FROM_SOURCE = {"bfs": "levels", "paths": "distances", "sssp": "distances"}
 TABLES = dict(FROM_SOURCE, color="colors", components="components", pagerank="ranks", ranks="ranks")
 TOP = ["indegree", "pagerank"]  # with --top
 GRAPH = sorted({*TABLES, *TOP})
@@ -34,8 +35,10 @@ NO_WEIGHT = "expected a weight after two vertex ids"
 BANNER = ":1: a Matrix Market file begins with the banner"
 GRAPHS = [
     ("ring.txt.gz", member + member, "", NO_WEIGHT),
-    ("second_member.txt.gz", member + bytes(damaged), ": the gzip data are damaged at byte", ": the gzip data are damaged at byte"),
-    ("text_behind.txt.gz", member + b"0 1\n", f": expected the end of the file or another gzip member at byte {len(member)}", "text_behind.txt.gz:"),
+    ("second_member.txt.gz", member + bytes(damaged), ": the gzip data are damaged at byte",
+     ": the gzip data are damaged at byte"),
+    ("text_behind.txt.gz", member + b"0 1\n",
+     f": expected the end of the file or another gzip member at byte {len(member)}", "text_behind.txt.gz:"),
     ("cut.txt.gz", member[:-5], ": the gzip data are cut off", ": the gzip data are cut off"),
     ("first_blank.mtx", "\n" + banner(3, "2 1 1.0"), BANNER, BANNER),
     ("no_banner.mtx", "100 100 1\n1 2 1\n", BANNER, BANNER),
@@ -47,7 +50,8 @@ GRAPHS = [
     ("comments.txt", "# nothing\n", "comments.txt", "comments.txt"),
 ]
 READS = [
-    ("bad_member.fq.gz", gzip.compress(b"@a\nACGTACGTACGT\n+\n############\n") + bytes(damaged), "the gzip data are damaged at byte"),
+    ("bad_member.fq.gz", gzip.compress(b"@a\nACGTACGTACGT\n+\n############\n") + bytes(damaged),
+     "the gzip data are damaged at byte"),
     ("no_letters.fq", "@a\n\n+\n\n@b\n" + "ACGGTCATTGCAAGGCTTAC" * 2 + "\n+\n" + "#" * 40 + "\n", ""),
     ("cut.fq", "@a\nACGT\n+\n", "cut.fq:1: the record is cut off"),
 ]
@@ -67,7 +71,8 @@ class InputFilesTest(unittest.TestCase):
         if pes > 1:
             command = [UCX_RUN, "-n", str(pes), "--timeout", "60", *command]
         environment = dict(os.environ, GRAVEL_SYMMETRIC_SIZE="64M")
-        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=self.path, env=environment, check=False)
+        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=self.path,
+                              env=environment, check=False)
 
     def says(self, program, options, said, pes=1):
         """The program refuses this with these words, once; nothing: it runs well."""
@@ -97,20 +102,28 @@ class InputFilesTest(unittest.TestCase):
         """Tables have the ids of the file, options take them, and what is no id is refused with what the ids are."""
         large = 2**64 - 1
         files = {
-            "few.txt": ("10 20 1\n20 30 1\n30 40 1\n2 1 1\n", [1, 2, 10, 20, 30, 40], 3, "its 6 vertices have the ids that its edges name, from 1 to 40"),
+            "few.txt": ("10 20 1\n20 30 1\n30 40 1\n2 1 1\n", [1, 2, 10, 20, 30, 40], 3,
+                        "its 6 vertices have the ids that its edges name, from 1 to 40"),
             "large.txt": (f"{large} {2**53 + 1} 1\n{2**53 + 1} 5 1\n", [5, 2**53 + 1, large], 0, f"from 5 to {large}"),
-            "from_1.mtx": (banner(3, "1 2 1", "3 2 1"), [1, 2, 3], 0, "its 3 vertices are counted from 1 to 3, as Matrix Market and METIS do"),
-            "from_1.graph": ("3 2 001\n2 1\n1 1 3 1\n2 1\n", [1, 2, 3], 4, "its 3 vertices are counted from 1 to 3, as Matrix Market and METIS do"),
+            "from_1.mtx": (banner(3, "1 2 1", "3 2 1"), [1, 2, 3], 0,
+                           "its 3 vertices are counted from 1 to 3, as Matrix Market and METIS do"),
+            "from_1.graph": ("3 2 001\n2 1\n1 1 3 1\n2 1\n", [1, 2, 3], 4,
+                             "its 3 vertices are counted from 1 to 3, as Matrix Market and METIS do"),
         }
+        def write_for(program, name, content):
+            """Files of SNAP with a third column are for programs with weights alone."""
+            if program not in WEIGHTED and name.endswith(".txt"):
+                content = re.sub(r" 1$", "", content, flags=re.M)
+            self.write(name, content)
+
         for name, (content, ids, absent, called) in files.items():
             for program, table in TABLES.items():
-                # Files of SNAP with a third column are for programs with weights alone.
-                self.write(name, content if program in WEIGHTED or not name.endswith(".txt") else re.sub(r" 1$", "", content, flags=re.M))
+                write_for(program, name, content)
                 for pes, division in ((1, "blocks"), (3, "degrees")):
                     self.says(program, f"{name} --dump d --division {division}", "", pes)
                     self.assertEqual(self.ids_in(f"d-{table}.csv"), ids, f"{program} {name}")
             for program in FROM_SOURCE:
-                self.write(name, content if program in WEIGHTED or not name.endswith(".txt") else re.sub(r" 1$", "", content, flags=re.M))
+                write_for(program, name, content)
                 self.says(program, f"{name} --source {absent}", f"there is no vertex {absent} in {name}: ")
                 self.says(program, f"{name} --source {absent}", called)
                 self.says(program, f"{name} --source {ids[-1]} --dump d --json d.json", "", 2)
@@ -120,7 +133,8 @@ class InputFilesTest(unittest.TestCase):
                 if program != "bfs":
                     self.assertEqual(json.loads((self.path / "d.json").read_text())["source"], ids[-1])
         for program in FROM_SOURCE:
-            self.says(program, "--rmat 5 --source 32", "there is no vertex 32 in R-MAT of scale 5: its 32 vertices are counted from 0 to 31")
+            self.says(program, "--rmat 5 --source 32",
+                      "there is no vertex 32 in R-MAT of scale 5: its 32 vertices are counted from 0 to 31")
             self.assertEqual(self.run_program(program, "--rmat 5 --source -1").returncode, 2)
 
     def test_ids_of_other_outputs(self):
@@ -132,7 +146,8 @@ class InputFilesTest(unittest.TestCase):
         self.says("color", "few.txt --dump d", "", 2)
         with open(self.path / "d-edges.csv", newline="") as file:
             edges = {(int(row["vertex"]), int(row["neighbour"])) for row in csv.DictReader(file)}
-        self.assertEqual(edges, {(a, b) for pair in ((10, 20), (20, 30), (30, 40), (1, 2)) for a, b in (pair, pair[::-1])})
+        pairs = ((10, 20), (20, 30), (30, 40), (1, 2))
+        self.assertEqual(edges, {(a, b) for pair in pairs for a, b in (pair, pair[::-1])})
         for pes in (1, 3):
             self.says("components", "few.txt --dump d --division degrees", "", pes)
             with open(self.path / "d-components.csv", newline="") as file:
@@ -147,10 +162,14 @@ class InputFilesTest(unittest.TestCase):
         self.write("far.mtx", banner(4, "1 2 2e38", "2 3 2e38", "3 4 1"))
         self.write("whole.mtx", banner(3, "1 2 16777216", "2 3 3"))
         for program in sorted(WEIGHTED):
-            self.says(program, "far.mtx --source 1", "the paths to 2 vertices are longer than 3.4e38, the largest float")
-            self.says(program, "far.mtx --source 1 --no-verify", "the paths to 2 vertices are longer than 3.4e38, the largest float", 2)
-            self.assertIn("whole ones above 16777216 are rounded", self.says(program, "whole.mtx --source 1", "").stdout)
-            self.assertNotIn("rounded", self.says(program, "whole.mtx --source 3", "").stdout.replace("whole.mtx", "") if program == "sssp" else "")
+            too_far = "the paths to 2 vertices are longer than 3.4e38, the largest float"
+            self.says(program, "far.mtx --source 1", too_far)
+            self.says(program, "far.mtx --source 1 --no-verify", too_far, 2)
+            rounded = "whole ones above 16777216 are rounded"
+            self.assertIn(rounded, self.says(program, "whole.mtx --source 1", "").stdout)
+            if program == "sssp":
+                printed = self.says(program, "whole.mtx --source 3", "").stdout
+                self.assertNotIn("rounded", printed.replace("whole.mtx", ""))
 
 
 if __name__ == "__main__":

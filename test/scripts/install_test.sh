@@ -34,8 +34,11 @@ case "$("$prefix/bin/gravel-info")" in
   *) fail "gravel-info does not find the aggregator beside it" ;;
 esac
 version=$("$prefix/bin/gravel-info" --version | sed 's/.* //')
-if [ ! -L "$libdir/libgravel.so" ] || [ ! -e "$libdir/libgravel.so.${version%.*}" ]; then fail "libgravel.so has no soname with the minor version"; fi
-if grep -rlF --include='*.pc' --include='*.cmake' --include='*.hpp' --include='*.cuh' -e "$(realpath "$build")" -e "$work" "$prefix"; then
+if [ ! -L "$libdir/libgravel.so" ] || [ ! -e "$libdir/libgravel.so.${version%.*}" ]; then
+  fail "libgravel.so has no soname with the minor version"
+fi
+texts=(--include='*.pc' --include='*.cmake' --include='*.hpp' --include='*.cuh')
+if grep -rlF "${texts[@]}" -e "$(realpath "$build")" -e "$work" "$prefix"; then
   fail "these files name the build directory or the place of the installation"
 fi
 if grep -lF -e "$(realpath "$build")" -e "$work" "$prefix/bin/gravel-c++"; then fail "gravel-c++ has absolute paths"; fi
@@ -47,7 +50,8 @@ for file in "$prefix"/bin/* "$libdir"/libgravel*.so; do
   case $path in '' | '$ORIGIN' | '$ORIGIN/'*) ;; *) fail "$file has the run path $path" ;; esac
 done
 # Internals stay inside.
-if find "$prefix/include" -path '*transport*' -o -name 'plane*' -o -name 'aggregator*' -o -name 'runtime*' | grep .; then
+internal=(-path '*transport*' -o -name 'plane*' -o -name 'aggregator*' -o -name 'runtime*')
+if find "$prefix/include" "${internal[@]}" | grep .; then
   fail "these headers are not for programs"
 fi
 if grep -rnE '#\s*include\s*[<"](fmt|spdlog|CLI|nlohmann|hwloc|uc[mpst]|pmix|boost|zlib|metis)' "$prefix/include"; then
@@ -73,7 +77,8 @@ run() {
 }
 # The first example of `ucx-run --help`.
 example=$("$prefix/bin/ucx-run" --help | sed -n '/^Examples:/{n;s/  */ /g;s/ [0-9]* PEs on .*//;p}')
-PATH=$prefix/bin:$PATH bash -c "timeout 300 $example" > "$work/log" || { cat "$work/log"; fail "the example of ucx-run --help: $example"; }
+PATH=$prefix/bin:$PATH bash -c "timeout 300 $example" > "$work/log" ||
+  { cat "$work/log"; fail "the example of ucx-run --help: $example"; }
 
 # Where paths have blanks, and through a symbolic link.
 place="$work/a place"
@@ -84,10 +89,17 @@ cp "$work/programs/hello.cu" "$place/a program.cu"
 export GRAVEL_CXX=$compiler
 (cd "$place" && ./link -O0 -c "a program.cu" -o part.o && ./link part.o -o hello) || fail "gravel-c++"
 run "$place/hello"
-if readelf -d "$place/hello" | grep -E 'NEEDED.*(fmt|spdlog|libgravel_graph)'; then fail "a program needs a library that it does not use"; fi
+if readelf -d "$place/hello" | grep -E 'NEEDED.*(fmt|spdlog|libgravel_graph)'; then
+  fail "a program needs a library that it does not use"
+fi
 shown=$("$place/link" --show "$place/a program.cu" -o "$place/as shown")
-case $shown in *"-std=c++20"*"'-I$place/gravel/include'"*"-x c++ '$place/a program.cu' -x none"*-lgravel*) ;; *) fail "gravel-c++ --show: $shown" ;; esac
-case $("$place/link" --show -c -std=c++23 part.cpp) in *-lgravel* | *c++20* | *-x*) fail "gravel-c++ adds too much" ;; esac
+case $shown in
+  *"-std=c++20"*"'-I$place/gravel/include'"*"-x c++ '$place/a program.cu' -x none"*-lgravel*) ;;
+  *) fail "gravel-c++ --show: $shown" ;;
+esac
+case $("$place/link" --show -c -std=c++23 part.cpp) in
+  *-lgravel* | *c++20* | *-x*) fail "gravel-c++ adds too much" ;;
+esac
 "$place/link" --help | grep -q 'gravel-c++ hello.cu -o hello' || fail "gravel-c++ --help"
 # Graphs, with main in a .cpp.
 cat > "$place/edges.cpp" << 'END'
@@ -101,10 +113,13 @@ echo "gravel-c++: ok"
 export PKG_CONFIG_PATH=$libdir/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}
 [ "$(pkg-config --modversion gravel)" = "$version" ] || fail "the version in gravel.pc"
 # shellcheck disable=SC2046,SC2086
-$compiler -std=c++20 -O0 -x c++ "$work/programs/hello.cu" -x none $(pkg-config --cflags --libs gravel) -Wl,-rpath,"$libdir" -o "$work/hello"
+$compiler -std=c++20 -O0 -x c++ "$work/programs/hello.cu" -x none $(pkg-config --cflags --libs gravel) \
+  -Wl,-rpath,"$libdir" -o "$work/hello"
 run "$work/hello"
 # shellcheck disable=SC2016,SC2046,SC2086
-printf '%s\0' "$work"/programs/*.cu | xargs -0 -P 2 -n 1 $compiler -std=c++20 "${strict[@]}" $(pkg-config --cflags gravel) -x c++ || fail "a program of the documents"
+printf '%s\0' "$work"/programs/*.cu |
+  xargs -0 -P 2 -n 1 $compiler -std=c++20 "${strict[@]}" $(pkg-config --cflags gravel) -x c++ ||
+  fail "a program of the documents"
 pkg-config --exists --print-errors gravel-graph || fail "gravel-graph.pc"
 echo "pkg-config: ok"
 
@@ -113,16 +128,18 @@ refused() {  # NAME SED_SCRIPT FILE WORDS...: what a program says that was compi
   cp -al "$prefix/include" "$work/$1"
   sed -i "$2" "$work/$1/gravel/detail/$3"
   # shellcheck disable=SC2086
-  $compiler -std=c++20 -O0 -fvisibility=hidden "-I$work/$1" -x c++ "$work/programs/hello.cu" -x none -L"$libdir" -lgravel \
-    -Wl,-rpath,"$libdir" -o "$work/$1/hello"
+  $compiler -std=c++20 -O0 -fvisibility=hidden "-I$work/$1" -x c++ "$work/programs/hello.cu" -x none \
+    -L"$libdir" -lgravel -Wl,-rpath,"$libdir" -o "$work/$1/hello"
   if "$work/$1/hello" > "$work/log" 2>&1; then fail "a program with the headers of $1 runs"; fi
   for words in "${@:4}"; do
     grep -qF "$words" "$work/log" || { cat "$work/log"; fail "it does not say '$words'"; }
   done
 }
-refused another_version "s/\"$version\"/\"0.99.7\"/" lib/base/version.hpp "headers of Gravel 0.99.7" "libgravel $version"
-refused other_variables 's/GRAVEL_API extern constinit thread_local uint3 threadIdx, blockIdx/inline constinit thread_local uint3 threadIdx{}, blockIdx{}/' \
-  device/cpu/simt_cpu.hpp "threadIdx of its own"
+refused another_version "s/\"$version\"/\"0.99.7\"/" lib/base/version.hpp \
+  "headers of Gravel 0.99.7" "libgravel $version"
+declared='GRAVEL_API extern constinit thread_local uint3 threadIdx, blockIdx'
+defined='inline constinit thread_local uint3 threadIdx{}, blockIdx{}'
+refused other_variables "s/$declared/$defined/" device/cpu/simt_cpu.hpp "threadIdx of its own"
 echo "changed headers: ok"
 
 if command -v cmake > /dev/null; then
@@ -152,13 +169,15 @@ END
   cp "$place/edges.cpp" "$work/programs"
   # shellcheck disable=SC2086
   set -- $compiler
-  quietly cmake -G Ninja -S "$work/programs" -B "$work/built" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_COMPILER="${!#}" -DCMAKE_CXX_FLAGS=-O0
+  quietly cmake -G Ninja -S "$work/programs" -B "$work/built" -DCMAKE_PREFIX_PATH="$prefix" \
+    -DCMAKE_CXX_COMPILER="${!#}" -DCMAKE_CXX_FLAGS=-O0
   quietly cmake --build "$work/built" -j 2
   run "$work/built/hello"
   quietly "$work/built/edges"
   # Another minor version is another interface.
   mkdir "$work/other"
-  printf 'cmake_minimum_required(VERSION 3.18)\nproject(other CXX)\nfind_package(gravel 99.1 REQUIRED)\n' > "$work/other/CMakeLists.txt"
+  printf '%s\n' 'cmake_minimum_required(VERSION 3.18)' 'project(other CXX)' 'find_package(gravel 99.1 REQUIRED)' \
+    > "$work/other/CMakeLists.txt"
   if cmake -G Ninja -S "$work/other" -B "$work/other/built" -DCMAKE_PREFIX_PATH="$prefix" > /dev/null 2>&1; then
     fail "find_package(gravel 99.1) found this version"
   fi
@@ -169,7 +188,8 @@ fi
 
 if [ -n "$nvcc" ]; then
   # Compiled and linked only: it needs a GPU to run.
-  GRAVEL_NVCC=$nvcc "$prefix/bin/gravel-nvcc" -arch=sm_80 "$work/programs/hello.cu" -o "$work/cuda" || fail "gravel-nvcc"
+  GRAVEL_NVCC=$nvcc "$prefix/bin/gravel-nvcc" -arch=sm_80 "$work/programs/hello.cu" -o "$work/cuda" ||
+    fail "gravel-nvcc"
   echo "gravel-nvcc: ok"
 else
   echo "gravel-nvcc: skipped, nvcc is not installed or not wanted"

@@ -50,7 +50,8 @@ EXCEPTIONS = {
     ("host/pe/gravel.cpp", "lib/gravel/gravel.hpp"),  # which it implements
 }
 # Outside headers that two-sided code must not need.
-FOREIGN = {"lib/base": r"cuda|ucp/|uct/|ucs/|hwloc", "host/node": r"cuda|ucp/|uct/|ucs/|hwloc", "host/pe": r"ucp/|uct/|ucs/|hwloc", "host/aggregator": r"cuda"}
+FOREIGN = {"lib/base": r"cuda|ucp/|uct/|ucs/|hwloc", "host/node": r"cuda|ucp/|uct/|ucs/|hwloc",
+           "host/pe": r"ucp/|uct/|ucs/|hwloc", "host/aggregator": r"cuda"}
 
 
 def layer_of(name):
@@ -95,15 +96,18 @@ def catch_names(name, text):
     if name in ("test/support/catch.hpp", "test/support/main.cpp"):
         return
     for number, line in enumerate(text.splitlines(), 1):
-        if found := re.search(r"\bCatch::\w*|\bnamespace\s+Catch\b|\bcatch2/[\w.]*|\bCATCH_\w+|\bANON_TEST_CASE\b", line):
-            yield f"{name}:{number}: {found[0]} is not the same in Catch2 2 and 3: use what test/support/catch.hpp has, or add it there"
+        names = r"\bCatch::\w*|\bnamespace\s+Catch\b|\bcatch2/[\w.]*|\bCATCH_\w+|\bANON_TEST_CASE\b"
+        if found := re.search(names, line):
+            yield (f"{name}:{number}: {found[0]} is not the same in Catch2 2 and 3: "
+                   "use what test/support/catch.hpp has, or add it there")
 
 
 def hidden_variables(name, text):
     """Variables of an installed header that each program compiled with -fvisibility=hidden would have for itself,
     beside those of libgravel."""
     for number, line in enumerate(text.splitlines(), 1):
-        if re.match(r"\s*(inline|static|constinit|thread_local|extern)\b[^()]*(=|;|\{[^()]*\};)", line) and not re.search(r"\bconst(expr|eval)?\b|^\s*static_assert", line):
+        defines = re.match(r"\s*(inline|static|constinit|thread_local|extern)\b[^()]*(=|;|\{[^()]*\};)", line)
+        if defines and not re.search(r"\bconst(expr|eval)?\b|^\s*static_assert", line):
             yield f"{name}:{number}: a variable that programs and libgravel share begins with GRAVEL_API"
 
 
@@ -113,7 +117,8 @@ def unknown_functions(suppressions, texts):
     for line in suppressions.splitlines():
         if line.startswith("race:"):
             name = line.removeprefix("race:")
-            if "gravel::" in name or not any(re.search(re.escape(name.split("::")[-1].rstrip("<")) + r"\b", text) for text in texts):
+            last = re.escape(name.split("::")[-1].rstrip("<"))
+            if "gravel::" in name or not any(re.search(last + r"\b", text) for text in texts):
                 yield f"test/support/races.supp: {name} is no function's name, without namespace"
 
 
@@ -125,11 +130,15 @@ def main():
     assert not list(faults_in("host/pe/backend.hpp", '#include "device/handle.cuh"'))
     assert list(not_installed({"device/put.cuh"}, lambda name: '#include "device/send.cuh"')), "it includes another"
     assert not list(not_installed({"device/put.cuh", "device/send.cuh"}, lambda name: '#include "device/send.cuh"'))
-    for line in ("Catch::Contains(text)", "using namespace Catch;", "#include <catch2/catch.hpp>", "#define CATCH_CONFIG_MAIN"):
+    for line in ("Catch::Contains(text)", "using namespace Catch;", "#include <catch2/catch.hpp>",
+                 "#define CATCH_CONFIG_MAIN"):
         assert list(catch_names("test/unit/critical_test.cpp", line)), line
-    assert not list(catch_names("test/unit/critical_test.cpp", 'catch (...) { CHECK_THROWS_WITH(f(), contains_text("a")); }'))
-    for variable in ("inline constinit thread_local uint3 threadIdx{}, blockIdx{};", "  static inline uint64_t taken_ = 0;", "extern int job;"):
-        assert list(hidden_variables("device/simt.hpp", variable)) and not list(hidden_variables("device/simt.hpp", "GRAVEL_API " + variable))
+    harmless = 'catch (...) { CHECK_THROWS_WITH(f(), contains_text("a")); }'
+    assert not list(catch_names("test/unit/critical_test.cpp", harmless))
+    for variable in ("inline constinit thread_local uint3 threadIdx{}, blockIdx{};",
+                     "  static inline uint64_t taken_ = 0;", "extern int job;"):
+        assert list(hidden_variables("device/simt.hpp", variable))
+        assert not list(hidden_variables("device/simt.hpp", "GRAVEL_API " + variable))
     assert not list(unknown_functions("race:f\nrace:g<", ["void f() { g<1>(); }"]))
     assert len(list(unknown_functions("race:gravel::f\nrace:h", ["void f() {}"]))) == 2
     names = sources()

@@ -28,7 +28,8 @@ SUBCOMMANDS = {"critical_sections-cpu": ["bank"]}
 
 def run(command, stdout=subprocess.PIPE, **variables):
     environment = dict(os.environ, GRAVEL_SYMMETRIC_SIZE="128M", **variables)
-    return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE, text=True, env=environment, check=False)
+    return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE, text=True,
+                          env=environment, check=False)
 
 
 class LostOutputTest(unittest.TestCase):
@@ -42,7 +43,8 @@ class LostOutputTest(unittest.TestCase):
         with open("/dev/full", "w") as full:
             for name, (options, _) in RUNS.items():
                 self.fails([EXAMPLES[name], *options.split()], f"{name}: standard output: {FULL}", full)
-            self.fails([UCX_RUN, "-n", "2", EXAMPLES["gups"], *RUNS["gups"][0].split()], f"gups: standard output: {FULL}", full)
+            self.fails([UCX_RUN, "-n", "2", EXAMPLES["gups"], *RUNS["gups"][0].split()],
+                       f"gups: standard output: {FULL}", full)
 
     def test_help(self):
         with open("/dev/full", "w") as full:
@@ -57,7 +59,8 @@ class LostOutputTest(unittest.TestCase):
             for table in tables:
                 with tempfile.TemporaryDirectory() as folder:
                     Path(folder, f"d-{table}.csv").symlink_to("/dev/full")
-                    self.fails([EXAMPLES[name], *options.split(), "--dump", f"{folder}/d"], f"{folder}/d-{table}.csv: {FULL}")
+                    self.fails([EXAMPLES[name], *options.split(), "--dump", f"{folder}/d"],
+                               f"{folder}/d-{table}.csv: {FULL}")
         with tempfile.TemporaryDirectory() as folder:
             Path(folder, "c.0").symlink_to("/dev/full")
             self.fails([EXAMPLES["mer"], "--genome", "2000", "--contigs", f"{folder}/c"], f"{folder}/c.0: {FULL}")
@@ -76,9 +79,11 @@ class LostOutputTest(unittest.TestCase):
     def test_mistyped_options(self):
         for program in PROGRAMS:
             done = run([program, *SUBCOMMANDS.get(Path(program).name, []), "--hepl"])
-            self.assertEqual((done.returncode, done.stderr.count("--hepl (did you mean --help?)")), (2, 1), f"{program}: {done.stderr}")
+            self.assertEqual((done.returncode, done.stderr.count("--hepl (did you mean --help?)")), (2, 1),
+                             f"{program}: {done.stderr}")
         done = run([GRAVEL_INFO, "--markdwon"])
-        self.assertEqual((done.returncode, done.stderr.count("--markdwon (did you mean --markdown?)")), (2, 1), done.stderr)
+        self.assertEqual((done.returncode, done.stderr.count("--markdwon (did you mean --markdown?)")), (2, 1),
+                         done.stderr)
         done = run([EXAMPLES["bfs"], "--suorce=3", "--rmat", "5"])
         self.assertEqual((done.returncode, done.stderr.count("(did you mean --source?)")), (2, 1), done.stderr)
 

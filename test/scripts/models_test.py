@@ -21,13 +21,16 @@ PES, UPDATES = 4, 4000
 def run(*options, folder="."):
     environment = dict(os.environ, GRAVEL_STATS_JSON="stats.json")
     command = [UCX_RUN, "-n", str(PES), "--nodes", "2", "--timeout", "60", GUPS, "--table-log2", "8", *options]
-    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=folder, env=environment, check=False)
+    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=folder,
+                          env=environment, check=False)
 
 
 def statistics(model, *options):
     with tempfile.TemporaryDirectory() as folder:
-        done = run("--model", model, "--mode", "inc", "--updates", str(UPDATES), "--remote-only", *options, folder=folder)
-        assert done.returncode == 0 and "0 wrong words, compared with a serial computation" in done.stdout, done.stdout + done.stderr
+        done = run("--model", model, "--mode", "inc", "--updates", str(UPDATES), "--remote-only", *options,
+                   folder=folder)
+        is_right = "0 wrong words, compared with a serial computation" in done.stdout
+        assert done.returncode == 0 and is_right, done.stdout + done.stderr
         return json.loads((Path(folder) / "stats.json").read_text())
 
 
@@ -79,15 +82,17 @@ class ModelsTest(unittest.TestCase):
         """The script counts all applications, and docs/measurements/applications.md has what it says, but for small
         changes since."""
         done = subprocess.run([ROOT / "bench/rivals/model_lines"], capture_output=True, text=True, check=True)
-        said = re.findall(r"^\|[^|]*\| (?:host|device|all) \| (\d+) \| (\d+) \| (\d+) \|$", done.stdout, re.M)
-        written = re.findall(r"^\|[^|]*\| (?:host|device|all) \| (\d+) \| (\d+) \| (\d+) \|$", (ROOT / "docs" / "measurements" / "applications.md").read_text(), re.M)
+        row_of_lines = re.compile(r"^\|[^|]*\| (?:host|device|all) \| (\d+) \| (\d+) \| (\d+) \|$", re.M)
+        said = row_of_lines.findall(done.stdout)
+        written = row_of_lines.findall((ROOT / "docs" / "measurements" / "applications.md").read_text())
         self.assertEqual(len(said), 3 * 6)
         self.assertEqual(len(written), len(said))
         for row, in_page in zip(said, written):
             coprocessor, by_lane, coalesced = (int(n) for n in row)
             self.assertTrue(coprocessor > coalesced > by_lane > 0)
             for now, then in zip(row, in_page):
-                self.assertLess(abs(int(now) - int(then)), 20 + int(now) / 10, "bench/rivals/model_lines says otherwise by now")
+                self.assertLess(abs(int(now) - int(then)), 20 + int(now) / 10,
+                                "bench/rivals/model_lines says otherwise by now")
 
 
     def test_what_is_counted(self):
@@ -97,8 +102,10 @@ class ModelsTest(unittest.TestCase):
         loader.exec_module(script)
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "a.cu"
-            file.write_text("// no\n/* no\nno */\n#include <a>\n\ntemplate <int N>\n__global__ void k(int a,\n  int b) {\n  if (a) {  // yes\n  }\n}\n"
-                            "GRAVEL_DEVICE int one() { return 1; }\nGRAVEL_DEVICE int later();\nstruct s {\n  GRAVEL_BOTH int f() const {\n    return 1;\n  }\n};\n"
+            file.write_text("// no\n/* no\nno */\n#include <a>\n\n"
+                            "template <int N>\n__global__ void k(int a,\n  int b) {\n  if (a) {  // yes\n  }\n}\n"
+                            "GRAVEL_DEVICE int one() { return 1; }\nGRAVEL_DEVICE int later();\n"
+                            "struct s {\n  GRAVEL_BOTH int f() const {\n    return 1;\n  }\n};\n"
                             "int main() {\n}\n")
             self.assertEqual(script.count(file)[0], [5, 11])
 

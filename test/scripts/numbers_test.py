@@ -26,8 +26,8 @@ ROOT = Path(sys.argv[1] if len(sys.argv) > 1 else __file__).resolve()
 ROOT = ROOT if ROOT.is_dir() else ROOT.parents[2]
 PREFIXES = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "m": 1e-3, "u": 1e-6, "n": 1e-9}
 # How the names of keys end, and what one of it is in the base unit.
-UNITS = {"million_per_s": 1e6, "million_updates_per_s": 1e6, "gb_per_s": 1e9, "us": 1e-6, "ms": 1e-3, "seconds": 1, "per_s": 1, "teps": 1,
-         "ratio": 1, "passed": 1, "failed": 1}
+UNITS = {"million_per_s": 1e6, "million_updates_per_s": 1e6, "gb_per_s": 1e9, "us": 1e-6, "ms": 1e-3, "seconds": 1,
+         "per_s": 1, "teps": 1, "ratio": 1, "passed": 1, "failed": 1}
 # A number with one of these units is a measurement, and needs a link.
 MEASURED = r"(?<![\w.])\d[\d.,]*\s*(?:[kMGT]?\s?[\w-]*/s|[num]?s\b|times\b|%|checks\b)"
 LINK = re.compile(r"\[([^\]]+)\]\((?:\.\./)*(bench/results/[^)#]+\.json)#(?!tables/)([^)]+)\)")
@@ -145,8 +145,10 @@ class NumbersTest(unittest.TestCase):
         self.assertTrue(says("96.5 G edges/s", 96457839695.4, "harmonic_mean_teps"))
         self.assertTrue(says("11.2 times", 11.2097, "ratio"))
         self.assertFalse(says("11.2 times", {"a": 1}, "ratio"))
-        self.assertEqual(value_at({"rows": [{"work": "a", "ratio": 1}, {"work": "b", "ratio": 2}]}, "rows/work=b/ratio"), 2)
-        for text in ("takes 3.0 us for", "9.4 times NVSHMEM", "45 G/s to", "0.97 %", "370 GB/s", "6.8 G k-mers/s", "531 checks"):
+        two_rows = {"rows": [{"work": "a", "ratio": 1}, {"work": "b", "ratio": 2}]}
+        self.assertEqual(value_at(two_rows, "rows/work=b/ratio"), 2)
+        for text in ("takes 3.0 us for", "9.4 times NVSHMEM", "45 G/s to", "0.97 %", "370 GB/s", "6.8 G k-mers/s",
+                     "531 checks"):
             self.assertTrue(re.search(MEASURED, text), text)
 
 

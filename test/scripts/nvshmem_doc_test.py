@@ -28,7 +28,8 @@ class NvshmemDocTest(unittest.TestCase):
                     self.assertIn(name, CALLS)
 
     def test_what_stands_for_it(self):
-        headers = [path for folder in ("device", "host", "lib") for path in (ROOT / folder).rglob("*") if path.suffix in (".cuh", ".hpp")]
+        headers = [path for folder in ("device", "host", "lib") for path in (ROOT / folder).rglob("*")
+                   if path.suffix in (".cuh", ".hpp")]
         known = set(re.findall(r"\bgravel_\w+", "\n".join(path.read_text() for path in headers)))
         for row in ROWS:
             for name in re.findall(r"\bgravel_\w+", " ".join(row[1:])):

@@ -71,8 +71,8 @@ class PackageGraphTest(unittest.TestCase):
 
     def test_alternatives(self):
         index = (
-            "Package: a\nDepends: no | c | b\n\nPackage: b\nDepends: v | a\n\nPackage: c\nProvides: v\nDepends: no | v | w\n\n"
-            "Package: d\nProvides: w, v\nDepends: no | w | v\n"
+            "Package: a\nDepends: no | c | b\n\nPackage: b\nDepends: v | a\n\n"
+            "Package: c\nProvides: v\nDepends: no | v | w\n\nPackage: d\nProvides: w, v\nDepends: no | w | v\n"
         )
         _, edges, said = self.graph(index)
         # b: a exists, v is only provided. c: only v and w are provided; v's first provider is c itself.
@@ -81,8 +81,8 @@ class PackageGraphTest(unittest.TestCase):
 
     def test_virtual_packages(self):
         index = (
-            "Package: z\nProvides: control (= 1), real\n\nPackage: m:x\n\nPackage: k\nProvides: control\n\nPackage: real\n\n"
-            "Package: user\nDepends: control (>= 1), real, nowhere\n"
+            "Package: z\nProvides: control (= 1), real\n\nPackage: m:x\n\nPackage: k\nProvides: control\n\n"
+            "Package: real\n\nPackage: user\nDepends: control (>= 1), real, nowhere\n"
         )
         _, edges, said = self.graph(index)
         self.assertEqual(edges, [("user", "k"), ("user", "real")])

@@ -37,9 +37,11 @@ class PicturesTest(unittest.TestCase):
         cls.reports = {}
         for name, options in RUNS.items():
             prefix = cls.path / name
-            command = [BUILD / "transport" / "ucx-run", "-n", "3", "--nodes", "2", "--timeout", "60", BUILD / "examples" / f"{name}-cpu",
-                       *options.split(), "--json", f"{prefix}.json", "--dump", prefix]
-            done = subprocess.run([str(word) for word in command], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+            command = [BUILD / "transport" / "ucx-run", "-n", "3", "--nodes", "2", "--timeout", "60",
+                       BUILD / "examples" / f"{name}-cpu", *options.split(), "--json", f"{prefix}.json",
+                       "--dump", prefix]
+            done = subprocess.run([str(word) for word in command], stdin=subprocess.DEVNULL, capture_output=True,
+                                  text=True, check=False)
             assert done.returncode == 0, done.stdout + done.stderr
             cls.reports[name] = json.loads(Path(f"{prefix}.json").read_text())
 
@@ -54,7 +56,8 @@ class PicturesTest(unittest.TestCase):
         self.assertEqual(sum(row["words"] * row["hits"] for row in rows), report["updates"])
 
     def test_pagerank(self):
-        ranks, changes, report = self.table("pagerank", "ranks"), self.table("pagerank", "steps"), self.reports["pagerank"]
+        ranks, changes = self.table("pagerank", "ranks"), self.table("pagerank", "steps")
+        report = self.reports["pagerank"]
         self.assertEqual(sorted(row["vertex"] for row in ranks), list(range(128)))
         self.assertAlmostEqual(sum(row["rank"] for row in ranks), 1, places=4)
         self.assertEqual(len(changes), report["steps"])
@@ -75,7 +78,8 @@ class PicturesTest(unittest.TestCase):
         self.assertEqual(sorted(row["vertex"] for row in rows), list(range(108)))
         self.assertEqual([row["vertex"] for row in rows if row["level"] == 0], [50])
         reached = [row["level"] for row in rows if row["level"] >= 0]
-        self.assertEqual((len(reached), len(set(reached)), max(reached) + 1), (report["reached"], report["levels"], report["levels"]))
+        self.assertEqual((len(reached), len(set(reached)), max(reached) + 1),
+                         (report["reached"], report["levels"], report["levels"]))
 
     def test_color(self):
         rows, edges = self.table("color", "colors"), self.table("color", "edges")
@@ -83,10 +87,12 @@ class PicturesTest(unittest.TestCase):
         self.assertEqual(sorted(color), list(range(70)))
         self.assertEqual(len(edges), self.reports["color"]["neighbours"])
         pe = {row["vertex"]: row["pe"] for row in rows}
-        self.assertEqual(sum(pe[row["vertex"]] != pe[row["neighbour"]] for row in edges), self.reports["color"]["remote_edges"])
+        remote = sum(pe[row["vertex"]] != pe[row["neighbour"]] for row in edges)
+        self.assertEqual(remote, self.reports["color"]["remote_edges"])
         self.assertTrue(all(pe[row["vertex"]] == row["pe"] for row in edges))
         self.assertTrue(all(color[row["vertex"]] != color[row["neighbour"]] for row in edges))
-        self.assertEqual({(row["vertex"], row["neighbour"]) for row in edges}, {(row["neighbour"], row["vertex"]) for row in edges})
+        self.assertEqual({(row["vertex"], row["neighbour"]) for row in edges},
+                         {(row["neighbour"], row["vertex"]) for row in edges})
 
     def test_kmeans(self):
         points, centers = self.table("kmeans", "points"), self.table("kmeans", "centers")
@@ -96,17 +102,20 @@ class PicturesTest(unittest.TestCase):
             for d in ("x0", "x1"):
                 self.assertAlmostEqual(sum(row[d] for row in mine) / len(mine), center[d], delta=1 / 256)
         apart = lambda row, c: sum((row[d] - centers[c][d]) ** 2 for d in ("x0", "x1"))
-        self.assertTrue(all(row["cluster"] == heapq.nsmallest(1, range(3), key=lambda c, row=row: apart(row, c))[0] for row in points))
+        nearest = lambda row: heapq.nsmallest(1, range(3), key=lambda c: apart(row, c))[0]
+        self.assertTrue(all(row["cluster"] == nearest(row) for row in points))
 
     def test_mer(self):
         kmers, contigs, report = self.table("mer", "kmers"), self.table("mer", "contigs"), self.reports["mer"]
         self.assertEqual(sum(row["kmers"] for row in kmers), report["distinct"])
         self.assertEqual(sum(row["kmers"] * row["count"] for row in kmers), report["kmers"])
-        self.assertEqual((len(contigs), sum(row["bases"] for row in contigs)), (report["contigs"], report["contig_bases"]))
+        self.assertEqual((len(contigs), sum(row["bases"] for row in contigs)),
+                         (report["contigs"], report["contig_bases"]))
         self.assertEqual(max(row["bases"] for row in contigs), report["longest"])
 
     def tool(self, *words):
-        done = subprocess.run([TOOL, *map(str, words)], stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=self.path, check=False)
+        done = subprocess.run([TOOL, *map(str, words)], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              cwd=self.path, check=False)
         if "matplotlib is missing" in done.stderr:
             self.skipTest(done.stderr.strip())
         return done
@@ -139,8 +148,10 @@ class PicturesTest(unittest.TestCase):
                 self.assertNotIn("Traceback", done.stderr)
 
     def test_programs_refuse(self):
-        for program, options, said in (("gups", "--dump x", "it needs --mode inc"), ("kmeans", "--dump absent/x", "absent/x.csv: No such file")):
-            done = subprocess.run([BUILD / "examples" / f"{program}-cpu", *options.split()], capture_output=True, text=True, cwd=self.path, check=False)
+        for program, options, said in (("gups", "--dump x", "it needs --mode inc"),
+                                       ("kmeans", "--dump absent/x", "absent/x.csv: No such file")):
+            done = subprocess.run([BUILD / "examples" / f"{program}-cpu", *options.split()], capture_output=True,
+                                  text=True, cwd=self.path, check=False)
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(said, done.stderr)
 

@@ -21,7 +21,8 @@ class RealReadsTest(unittest.TestCase):
 
     def run_tool(self, *words, **variables):
         command = [sys.executable, str(TOOL), *map(str, words)]
-        return subprocess.run(command, capture_output=True, text=True, cwd=self.path, env=dict(os.environ, **variables), timeout=60)
+        return subprocess.run(command, capture_output=True, text=True, cwd=self.path,
+                              env=dict(os.environ, **variables), timeout=60)
 
     def failure(self, said, *words, **variables):
         done = self.run_tool(*words, **variables)
@@ -32,8 +33,8 @@ class RealReadsTest(unittest.TestCase):
 
     def files(self, root):
         (root / FOLDER).mkdir(parents=True)
-        for name, text in (("ecoli_1K_1.fq", "@a\nACGTA\n+\n@@@@@\n@b\nAC\n+\n@@\n"), ("ecoli_1K_2.fq", "@c\nACG\n+\n!!!\n"),
-                           ("reference_1K.fa", ">g\nACGT\nACG\n")):
+        for name, text in (("ecoli_1K_1.fq", "@a\nACGTA\n+\n@@@@@\n@b\nAC\n+\n@@\n"),
+                           ("ecoli_1K_2.fq", "@c\nACG\n+\n!!!\n"), ("reference_1K.fa", ">g\nACGT\nACG\n")):
             with gzip.open(root / FOLDER / f"{name}.gz", "wt") as file:
                 file.write(text)
 
@@ -48,7 +49,8 @@ class RealReadsTest(unittest.TestCase):
 
     def check_found(self, done, folder):
         self.assertEqual(done.returncode, 0, done.stderr)
-        names = [f"{folder}/ecoli_1K_1.fq.gz", f"{folder}/ecoli_1K_2.fq.gz", "--reference", f"{folder}/reference_1K.fa.gz"]
+        names = [f"{folder}/ecoli_1K_1.fq.gz", f"{folder}/ecoli_1K_2.fq.gz",
+                 "--reference", f"{folder}/reference_1K.fa.gz"]
         self.assertEqual(done.stdout.split(), [*names, "--min-count", "15"])
         self.assertIn("3 reads, 10 bases; reference: 7 bases in 1 sequences", done.stderr)
 
@@ -65,7 +67,8 @@ class RealReadsTest(unittest.TestCase):
         self.failure("is not there", "ecoli", **self.fake_dpkg(listed))
 
     def test_not_installed(self):
-        self.failure("the package spades is not installed: install it (as root: apt-get install spades)", "ecoli", **self.fake_dpkg([], 1))
+        self.failure("the package spades is not installed: install it (as root: apt-get install spades)",
+                     "ecoli", **self.fake_dpkg([], 1))
         self.failure("there is no dpkg here", "ecoli", PATH=str(self.path))
 
     @unittest.skipUnless(shutil.which("dpkg-deb"), "no dpkg-deb to make a package with")
@@ -73,8 +76,10 @@ class RealReadsTest(unittest.TestCase):
         root = self.path / "root"
         self.files(root)
         (root / "DEBIAN").mkdir()
-        (root / "DEBIAN" / "control").write_text("Package: spades\nVersion: 1\nArchitecture: all\nMaintainer: a <a@b>\nDescription: x\n")
-        subprocess.run(["dpkg-deb", "--build", "--root-owner-group", "-Znone", root, self.path / "x.deb"], check=True, capture_output=True)
+        (root / "DEBIAN" / "control").write_text(
+            "Package: spades\nVersion: 1\nArchitecture: all\nMaintainer: a <a@b>\nDescription: x\n")
+        subprocess.run(["dpkg-deb", "--build", "--root-owner-group", "-Znone", root, self.path / "x.deb"],
+                       check=True, capture_output=True)
         self.check_found(self.run_tool("ecoli", "--deb", "x.deb", "--output", "a/b"), "a/b")
         self.failure("x.deb has no test_run_data/reads_1.fq.gz", "hiv", "--deb", "x.deb")
         (self.path / "text").write_text("no package")

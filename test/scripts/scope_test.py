@@ -16,8 +16,10 @@ def run(case):
     """The error, or an empty string."""
     call, kind, sentence, seed = case
     right = call == "right"
-    done = subprocess.run([UCX_RUN, "-n", "2" if right else "1", "--nodes", "2" if right else "1", "--timeout", "60", JOB, call, kind],
-                          stdin=subprocess.DEVNULL, capture_output=True, text=True, env=dict(os.environ, GRAVEL_CPU_SEED=str(seed)))
+    n = "2" if right else "1"
+    done = subprocess.run([UCX_RUN, "-n", n, "--nodes", n, "--timeout", "60", JOB, call, kind],
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          env=dict(os.environ, GRAVEL_CPU_SEED=str(seed)))
     if right and done.returncode == 0:
         return ""
     said = sentence if seed == 0 else sentence.split(" in block")[0].split(" where")[0].split(" with different")[0]

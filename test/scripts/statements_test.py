@@ -120,7 +120,8 @@ SOURCES = [
     ("#define X(a, b) \\\n  f(a); \\\n  g(), b();\nint x;\n", [3]),
     ("#define NAME(name, text, ...) text,\n#define TWO(a, b) a, b\n", []),
     ("template <class A, class B>\nvoid f(A a, B b) requires(sizeof(A) > 1) {\n  a(), b();\n}\n", [3]),
-    ("namespace a {\nclass b : public c, d {\n  b() : e(1), f(2) {}\n  int e, f;\n  void g() { e = 1, f = 2; }\n};\n}\n", [5]),
+    ("namespace a {\nclass b : public c, d {\n  b() : e(1), f(2) {}\n  int e, f;\n"
+     "  void g() { e = 1, f = 2; }\n};\n}\n", [5]),
     ("template <>\nstruct a<b, c> {};\nextern template void f<a, b>(c, d);\ntemplate void g<a, b>(c);\n", []),
     ("#if A\nint f() { return a, b; }\n#else\nint f() { return a; }\n#endif\n", [2]),
     ("// " + "x" * 117 + "\n", []),

@@ -71,7 +71,8 @@ class Strangers(unittest.TestCase):
         pe0 = wait_for(lambda: job.pes().get(0), START_S)
         self.assertTrue(pe0, job.text)
         self.assertEqual([pid for _, _, pid in listeners(job.processes())], [job.process.pid])
-        environment = dict(entry.split("=", 1) for entry in read(f"/proc/{pe0}/environ").decode().split("\0") if entry.startswith("PMIX_"))
+        entries = read(f"/proc/{pe0}/environ").decode().split("\0")
+        environment = dict(entry.split("=", 1) for entry in entries if entry.startswith("PMIX_"))
         self.assertRegex(environment["PMIX_NAMESPACE"], "^ucx-run-[0-9a-f]{32}$")
         users = [[]]
         if os.geteuid() == 0 and shutil.which("setpriv"):
@@ -80,14 +81,16 @@ class Strangers(unittest.TestCase):
             for name in (environment["PMIX_NAMESPACE"], f"ucx-run-{job.process.pid}"):
                 for rank in "01":
                     with self.subTest(user=user, name=name, rank=rank):
-                        answer = subprocess.run([*user, PROBE, "exchange", "0", "10"], capture_output=True, text=True, timeout=60,
-                                                env={**os.environ, **environment, "PMIX_NAMESPACE": name, "PMIX_RANK": rank})
+                        variables = {**os.environ, **environment, "PMIX_NAMESPACE": name, "PMIX_RANK": rank}
+                        answer = subprocess.run([*user, PROBE, "exchange", "0", "10"], capture_output=True, text=True,
+                                                timeout=60, env=variables)
                         self.assertEqual((answer.returncode, answer.stdout), (1, ""))
                         self.assertIn("cannot join the job", answer.stderr)
         open(folder + "/go", "w").close()
         self.end(job, 0)
         self.assertEqual(sorted(job.out.splitlines()), [b"PE 0 of 2 is content", b"PE 1 of 2 is content"])
-        self.assertRegex(job.text, r"^ucx-run: warning: a process that does not belong to the job wanted to join the job: refused\n$")
+        refused = "a process that does not belong to the job wanted to join the job: refused"
+        self.assertRegex(job.text, rf"^ucx-run: warning: {refused}\n$")
 
     def test_cannot_be_a_pe_twice(self):
         """Several processes of one PE at the same time (children inherit its environment): the first is the PE. Some
@@ -95,7 +98,8 @@ class Strangers(unittest.TestCase):
         folder = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, folder)
         others = 8
-        script = (f"if [ $PMIX_RANK = 0 ]; then for i in $(seq {others + 1}); do ({PROBE} exchange 0 10 || echo $? >{folder}/$i) & done; wait; "
+        script = (f"if [ $PMIX_RANK = 0 ]; then for i in $(seq {others + 1}); do "
+                  f"({PROBE} exchange 0 10 || echo $? >{folder}/$i) & done; wait; "
                   f"else while [ $(ls {folder} | wc -l) -lt {others} ]; do sleep 0.05; done; {PROBE} exchange 0 10; fi")
         job = self.start("-n", 2, "bash", "-c", script, program=PROBE)
         self.end(job, 0)

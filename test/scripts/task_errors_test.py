@@ -22,8 +22,8 @@ ERRORS = {
 wrong = []
 for what, sentence in ERRORS.items():
     for routes in ("net", "peer"):
-        done = subprocess.run([UCX_RUN, "-n", "2", "--timeout", "60", JOB, what], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              env=dict(os.environ, GRAVEL_ROUTES=routes))
+        done = subprocess.run([UCX_RUN, "-n", "2", "--timeout", "60", JOB, what], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, env=dict(os.environ, GRAVEL_ROUTES=routes))
         if done.returncode in (0, 124) or sentence not in done.stderr:
             wrong.append(f"{what}, {routes}: status {done.returncode}, expected '{sentence}', got:\n{done.stderr}")
 print("\n".join(wrong) or f"{len(ERRORS)} mistakes are reported")

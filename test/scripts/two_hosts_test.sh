@@ -60,7 +60,8 @@ chmod +x "$work/on" "$work/login"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 PRTE_MCA_plm_ssh_agent=$work/login
 # In a folder of its own: the launcher names its files by its process number, which in namespaces is the same each time.
 run() {
-  TMPDIR=$(mktemp -d "$work/XXXX") "$work/on" $a "$mpirun" --mca plm_rsh_agent "$work/login" --mca oob_tcp_if_include eth0 --oversubscribe --bind-to none \
+  TMPDIR=$(mktemp -d "$work/XXXX") "$work/on" $a "$mpirun" --mca plm_rsh_agent "$work/login" \
+    --mca oob_tcp_if_include eth0 --oversubscribe --bind-to none \
     --host 10.213.7.1:2,10.213.7.2:2 -n 4 -x UCX_TLS=tcp -x UCX_NET_DEVICES=eth0 -x GRAVEL_STATS=1 "$@" </dev/null
 }
 # Bytes that have gone through the cable, both ways.
@@ -73,7 +74,8 @@ fail() {
   exit 1
 }
 
-for job in "$operations_job" "$gups --table-log2 16 --sender block" "$gups --table-log2 16 --sender direct --mode inc"; do
+for job in "$operations_job" "$gups --table-log2 16 --sender block" \
+  "$gups --table-log2 16 --sender direct --mode inc"; do
   echo "== $job"
   before=$(carried)
   # shellcheck disable=SC2086
@@ -87,7 +89,9 @@ for job in "$operations_job" "$gups --table-log2 16 --sender block" "$gups --tab
   [ "$messages" -gt 0 ] && [ $bytes -ge $((4 * messages)) ] || fail "the messages took another way"
 done
 
-in_host() { ip netns pids "$1" | while read -r pid; do [ "$(cat /proc/$pid/comm)" != "$2" ] || echo $pid; done 2>/dev/null; }
+in_host() {
+  ip netns pids "$1" | while read -r pid; do [ "$(cat /proc/$pid/comm)" != "$2" ] || echo $pid; done 2>/dev/null
+}
 processes() { for space in $a $b; do in_host $space gravel-aggregat; in_host $space failure_job-cpu; done; }
 end_all() { for space in $a $b; do ip netns pids $space | xargs -r kill -9 2>/dev/null || true; done; }
 

@@ -33,7 +33,9 @@ def shared_state():
     """Leftovers that a job might leave outside its own TMPDIR: files, and System V segments to which no process is
     attached. UCX makes one of 4 KiB for some microseconds when a process begins, to try its memory hooks; who is killed
     then leaves it (docs/failure.md)."""
-    found = {f"{d}/{name}" for d in ("/tmp", "/dev/shm") for name in os.listdir(d) if OURS.search(name) and "-test-" not in name}  # tests make some
+    # Tests themselves make some.
+    found = {f"{d}/{name}" for d in ("/tmp", "/dev/shm") for name in os.listdir(d)
+             if OURS.search(name) and "-test-" not in name}
     rows = [line.split() for line in read("/proc/sysvipc/shm").decode().splitlines()]
     return found | {"shmid " + row[1] for row in rows[1:] if row[6] == "0" and row[3] != "4096"}
 
@@ -158,7 +160,8 @@ class Job:
             left.update(self.processes())
             return not left
 
-        if wait_for(all_gone, max(0, end - time.monotonic())):  # nobody writes any more: what they have said is complete
+        # Nobody writes any more: what they have said is complete.
+        if wait_for(all_gone, max(0, end - time.monotonic())):
             for reader in self.readers:
                 reader.join(5)
         return status, left

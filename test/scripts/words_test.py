@@ -169,7 +169,8 @@ class WordsTest(unittest.TestCase):
                 self.assertEqual(list(refused_words(name, text)), [])
 
     def test_before(self):
-        """Blocks of documents that quote an old state may have refused words. Other blocks, text and sources may not."""
+        """Blocks of documents that quote an old state may have refused words. Other blocks, text and sources may
+        not."""
         quoted = "```cpp before\n// from: 1234567:lib/a.hpp\n// Rings the bell.\n```\n"
         for name, text, lines in (
                 ("docs/style.md", quoted, []),

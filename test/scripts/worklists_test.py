@@ -57,7 +57,8 @@ RUNS = {
         "weighted.mtx --no-priority --execution fused",
     ],
     "ranks": GRAPHS + ["graph.mtx", "--rmat 6 --damping 0", "--rmat 6 --tolerance 0.1"],
-    "components": GRAPHS + ["graph.mtx", "graph.txt", "--rmat 8 --all-edges", "--grid 20 15 --kept 0.5", "--grid 20 15 --kept 0.5 --all-edges"],
+    "components": GRAPHS + ["graph.mtx", "graph.txt", "--rmat 8 --all-edges", "--grid 20 15 --kept 0.5",
+                            "--grid 20 15 --kept 0.5 --all-edges"],
 }
 EXECUTIONS = {  # what each is checked with, and on how many PEs
     "bfs": "--grid 12 10 --no-pull",
@@ -69,23 +70,27 @@ BAD = [
     ("", "", "absent.txt", "absent.txt: No such file"),
     ("", "", "--division halves --rmat 5", "halves not in"),
     ("empty", "", "empty", "empty is empty"),
-    ("cut.mtx", "%%MatrixMarket matrix coordinate real general\n3 3 5\n1 2 1\n", "cut.mtx", "cut.mtx ends after 1 entries, but its size line promises 5"),
+    ("cut.mtx", "%%MatrixMarket matrix coordinate real general\n3 3 5\n1 2 1\n", "cut.mtx",
+     "cut.mtx ends after 1 entries, but its size line promises 5"),
     ("", "", "--rmat 4 --json /absent/x.json", "/absent/x.json: No such file"),
 ]
 BAD += {
     "bfs": [
-        ("", "", "--rmat 5 --source 32", "there is no vertex 32 in R-MAT of scale 5: its 32 vertices are counted from 0"),
+        ("", "", "--rmat 5 --source 32",
+         "there is no vertex 32 in R-MAT of scale 5: its 32 vertices are counted from 0"),
         ("", "", "--rmat 5 --source 3 --roots 2", "--source excludes --roots"),
         ("", "", "--grid 3 1 --kept 0 --roots 2", "--roots: no vertex has an edge"),
         ("", "", "--rmat 5 --width 2", "--width above 1 goes with --no-pull"),
         ("", "", "--rmat 5 --execution sideways", "sideways not in"),
     ],
     "paths": [
-        ("", "", "--rmat 5 --source 32", "there is no vertex 32 in R-MAT of scale 5: its 32 vertices are counted from 0"),
+        ("", "", "--rmat 5 --source 32",
+         "there is no vertex 32 in R-MAT of scale 5: its 32 vertices are counted from 0"),
         ("", "", "--rmat 5 --delta 0", "--delta"),
         ("", "", "--rmat 5 --delta 2 --no-priority", "--delta excludes --no-priority"),
         ("plain.txt", "1 2\n", "plain.txt", "plain.txt:1: expected a weight"),
-        ("minus.mtx", "%%MatrixMarket matrix coordinate real general\n2 2 2\n1 2 1\n2 1 -3\n", "minus.mtx", "minus.mtx:4: the weight -3 is not"),
+        ("minus.mtx", "%%MatrixMarket matrix coordinate real general\n2 2 2\n1 2 1\n2 1 -3\n", "minus.mtx",
+         "minus.mtx:4: the weight -3 is not"),
     ],
     "ranks": [("", "", "--rmat 5 --damping 1", "damping"), ("", "", "--rmat 5 --tolerance 0", "tolerance")],
     "components": [("", "", "--rmat 5 --repeat 0", "repeat")],
@@ -95,7 +100,8 @@ BAD += {
 def run(pes, nodes, options, folder, **variables):
     command = [UCX_RUN, "-n", str(pes), "--nodes", str(nodes), "--timeout", "60", PROGRAM, *options.split()]
     environment = dict(os.environ, GRAVEL_SYMMETRIC_SIZE="64M", **variables)
-    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=folder, env=environment, check=False)
+    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=folder,
+                          env=environment, check=False)
 
 
 class WorklistsTest(unittest.TestCase):
@@ -137,16 +143,19 @@ class WorklistsTest(unittest.TestCase):
         self.good(3, 2, f"{options} --execution fused --repeat 2", GRAVEL_CPU_SEED="6")
         self.good(2, 1, f"{options} --execution asynchronous --blocks 1")
         self.good(2, 1, f"{options} --execution asynchronous --capacity 1 --slack 0")
-        self.good(2, 1, f"{options} --execution asynchronous --capacity 32 --slack 0 --repeat 2")  # channels that overflow
+        # Channels that overflow.
+        self.good(2, 1, f"{options} --execution asynchronous --capacity 32 --slack 0 --repeat 2")
 
     @unittest.skipIf(NAME != "paths", "of paths")
     def test_delays(self):
         """The end is found neither too early nor never while processes stand still for some time, again and again: PEs
         and the aggregators, which carry what is under way."""
         chance = random.Random(7)
-        for execution, repeat, variables in (("asynchronous", 4, {}), ("asynchronous", 4, {"GRAVEL_ROUTES": "peer"}), ("automatic", 60, {}), ("fused", 15, {})):
+        for execution, repeat, variables in (("asynchronous", 4, {}), ("asynchronous", 4, {"GRAVEL_ROUTES": "peer"}),
+                                             ("automatic", 60, {}), ("fused", 15, {})):
             with self.subTest(execution=execution, **variables):
-                command = [UCX_RUN, "-n", "3", "--nodes", "2", "--timeout", "60", PROGRAM, *EXECUTIONS[NAME].split(), "--execution", execution, "--repeat", str(repeat)]
+                command = [UCX_RUN, "-n", "3", "--nodes", "2", "--timeout", "60", PROGRAM, *EXECUTIONS[NAME].split(),
+                           "--execution", execution, "--repeat", str(repeat)]
                 job = Job(command, PROGRAM, GRAVEL_SYMMETRIC_SIZE="64M", **variables)
                 delays = 0
                 try:
@@ -170,10 +179,12 @@ class WorklistsTest(unittest.TestCase):
         """A PE dies while kernels of all PEs wait for each other: the job ends, names that PE, and leaves nothing."""
         for number, (execution, routes) in enumerate((("asynchronous", "net"), ("fused", "peer"), ("fused", "net"))):
             with self.subTest(execution=execution, routes=routes):
-                command = [UCX_RUN, "-n", "3", "--timeout", "60", PROGRAM, *EXECUTIONS[NAME].split(), "--execution", execution, "--repeat", "1000"]
+                command = [UCX_RUN, "-n", "3", "--timeout", "60", PROGRAM, *EXECUTIONS[NAME].split(),
+                           "--execution", execution, "--repeat", "1000"]
                 job = Job(command, PROGRAM, GRAVEL_SYMMETRIC_SIZE="64M", GRAVEL_ROUTES=routes)
                 try:
-                    self.assertTrue(wait_for(lambda: b"graph:" in job.out, 30), job.text)  # it says so before the first run
+                    # It describes its graph before the first run.
+                    self.assertTrue(wait_for(lambda: b"graph:" in job.out, 30), job.text)
                     time.sleep(0.1)
                     os.kill(job.pes()[number % 3], signal.SIGKILL)
                     status, left = job.end()
@@ -191,14 +202,17 @@ class WorklistsTest(unittest.TestCase):
         self.assertGreater(rounds["kernels"], 3 * rounds["rounds"])
         self.assertGreater(fused["rounds"], 5)
         self.assertLess(fused["kernels"], rounds["kernels"] / 4)
-        self.assertAlmostEqual(fused["exchanges"], rounds["exchanges"], delta=3 if NAME == "ranks" else 0)  # the order of sums differs
+        # The order of sums differs.
+        self.assertAlmostEqual(fused["exchanges"], rounds["exchanges"], delta=3 if NAME == "ranks" else 0)
         self.assertGreater(fused["sent"], 0)
 
     @unittest.skipIf(NAME not in ("bfs", "paths"), "of bfs and paths")
     def test_hubs_are_divided_in_all_executions(self):
         for pes in (1, 2):
             for execution in ("rounds", "fused", "asynchronous"):
-                self.assertGreater(self.report_of(pes, 1, f"--rmat 6 --edges-per-vertex 128 {'--no-pull' if NAME == 'bfs' else ''} --execution {execution}")["pieces"], 0)
+                no_pull = "--no-pull" if NAME == "bfs" else ""
+                options = f"--rmat 6 --edges-per-vertex 128 {no_pull} --execution {execution}"
+                self.assertGreater(self.report_of(pes, 1, options)["pieces"], 0)
 
     def test_json(self):
         report = self.report_of(2, 1, RUNS[NAME][0])
@@ -210,7 +224,8 @@ class WorklistsTest(unittest.TestCase):
     @unittest.skipIf(NAME != "paths", "of paths")
     def test_priorities_save_work(self):
         for pes, execution in ((1, "rounds"), (1, "fused"), (2, "rounds"), (2, "fused")):
-            with_them, without = (self.report_of(pes, 1, f"--grid 40 30 --kept 0.9 --execution {execution} {how}") for how in ("", "--no-priority"))
+            options = f"--grid 40 30 --kept 0.9 --execution {execution}"
+            with_them, without = (self.report_of(pes, 1, f"{options} {how}") for how in ("", "--no-priority"))
             self.assertGreater(without["expanded"], 1.5 * with_them["expanded"])
             self.assertEqual(without["farthest"], with_them["farthest"])
 
@@ -224,7 +239,8 @@ class WorklistsTest(unittest.TestCase):
     @unittest.skipIf(NAME not in ("bfs", "paths", "components"), "of ranks the sums differ in their last bits")
     def test_same_on_any_number_of_pes(self):
         name = {"bfs": "levels", "paths": "farthest", "components": "components"}[NAME]
-        self.assertEqual(len({self.report_of(pes, nodes, "--grid 24 20 --kept 0.7" + ("" if NAME == "components" else " --source 11"))[name] for pes, nodes in SHAPES}), 1)
+        options = "--grid 24 20 --kept 0.7" + ("" if NAME == "components" else " --source 11")
+        self.assertEqual(len({self.report_of(pes, nodes, options)[name] for pes, nodes in SHAPES}), 1)
 
     def test_bad_input(self):
         with tempfile.TemporaryDirectory() as folder:
