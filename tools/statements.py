@@ -1,12 +1,13 @@
-"""Refuses C++ and CUDA code that clang-format accepts but that is hard to read. tools/format --check calls it.
+"""Refuses what no formatter does but what is hard to read. tools/format --check calls it.
 
-    faults_in(text)  yields (line, message) for each of these in a source:
+    long_lines(text) yields (line, message) for each line of more than 120 columns, except a URL that stands alone
+    faults_in(text)  yields them, too, and (line, message) for each of these in a C++ or CUDA source:
 
-    - a comma statement:                 a = 1, b = 2;       also behind if, for, while, and as (a, b) within an expression
+    - a comma statement:                 a = 1, b = 2;       also behind if, for, while,
+                                                             and as (a, b) within an expression
     - a return of a comma expression:    return f(), x;
     - a void cast in a comma list:       (void(f(xs)), ...);     the fold (f(xs), ...) alone is allowed
     - a conditional operator in an arm or the condition of another:    a ? b : c ? d : e
-    - a line of more than 120 columns
 
 A small tokenizer removes comments and strings and matches brackets. A statement with a comma outside all brackets,
 which is no declaration, is a comma statement. Macro bodies are checked as a source of their own."""
@@ -15,6 +16,8 @@ import re
 from dataclasses import dataclass, field
 
 COLUMNS = 120
+# Marks of a comment or of a string may stand around it.
+LONE_URL = re.compile(r"""[\s#/*"']*https?://\S+""")
 
 TOKEN = re.compile(
     r"""(?P<comment>//(?:\\\n|[^\n])*|/\*.*?\*/)
@@ -316,12 +319,16 @@ def check_group(tokens, in_code):
             yield from check_group(token.inside, token.is_code)
 
 
-def faults_in(text):
-    """Yields (line, message) for each fault of a source, in the order of lines."""
-    faults = set()
+def long_lines(text):
+    """Yields (line, message) for each line that is too long."""
     for number, line in enumerate(text.splitlines(), 1):
-        if len(line) > COLUMNS:
-            faults.add((number, f"{len(line)} columns, {COLUMNS} allowed"))
+        if len(line) > COLUMNS and not LONE_URL.fullmatch(line):
+            yield number, f"{len(line)} columns, {COLUMNS} allowed"
+
+
+def faults_in(text):
+    """The (line, message) of each fault of a C++ or CUDA source, in the order of lines."""
+    faults = set(long_lines(text))
 
     def cut(found):
         """Checks the body of a macro, and leaves the directive's line breaks alone."""

@@ -1,14 +1,18 @@
-"""The search for hard statements (tools/statements.py) finds planted ones of each kind and leaves legal code alone.
+"""The search for hard statements and long lines (tools/statements.py, tools/format --check) finds planted ones of each
+kind and leaves legal code alone.
 Usage: statements_test.py"""
 
+import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "tools"))
-from statements import faults_in  # noqa: E402
+from sources import scripts, sources  # noqa: E402
+from statements import faults_in, long_lines  # noqa: E402
 
 COMMA = "comma statement"
 RETURN = "return of a comma expression"
@@ -145,6 +149,35 @@ class Statements(unittest.TestCase):
         for text, lines in SOURCES:
             with self.subTest(text):
                 self.assertEqual([line for line, _ in faults_in(text)], lines)
+
+    def test_long_lines(self):
+        url = "https://example.org/" + "x" * 120
+        for text, lines in (("a = 1\n" + "x" * 121, [2]), ("x" * 120, []), ("é" * 120, []), (f"# {url}\n", []),
+                            (f'    "{url}",\n', []), (f"# See {url}\n", [1]), (f"{url} {url}\n", [1])):
+            with self.subTest(text):
+                self.assertEqual([line for line, _ in long_lines(text)], lines)
+
+    def test_long_lines_of_scripts(self):
+        """tools/format --check finds them in each kind of file that this tree has."""
+        with tempfile.TemporaryDirectory() as folder:
+            for name, begin in (("a.py", ""), ("a.sh", ""), ("meson.build", ""), ("tool", "#!/bin/sh\n"), ("a.cu", "")):
+                for size, status in ((121, 1), (120, 0)):
+                    file = Path(folder) / name
+                    file.write_text(begin + ("// " if name == "a.cu" else "# ").ljust(size, "x") + "\n")
+                    with self.subTest(name, size=size):
+                        done = subprocess.run([sys.executable, ROOT / "tools" / "format", "--check", file],
+                                              capture_output=True, text=True, check=False)
+                        self.assertIn(done.returncode, (status, status or 77), done.stdout + done.stderr)
+                        self.assertEqual("121 columns, 120 allowed" in done.stdout, size > 120, done.stdout)
+
+    def test_files_of_this_tree(self):
+        self.assertIn("tools/statements.py", scripts())
+        self.assertIn("tools/format", scripts())
+        self.assertIn("meson.build", scripts())
+        self.assertIn("test/scripts/install_test.sh", scripts())
+        self.assertIn("device/put.cuh", sources())
+        self.assertFalse(set(scripts()) & set(sources()))
+        self.assertFalse([name for name in scripts() if name.startswith(("docs/", "bench/results/"))])
 
     def test_lines(self):
         self.assertEqual(faults_in("void f() {\n  /* a\n  b */ g();\n\n  a(), b();\n}\n"), [(5, COMMA)])
