@@ -13,6 +13,8 @@ import unittest
 
 SOURCE, COMPILER = sys.argv[1], sys.argv[2:]
 CLANG = shutil.which("clang++")
+# For programs without mistakes: PTX that nobody will run, quickly.
+PTX_ALONE = ["-gencode", "arch=compute_90,code=compute_90", "-Xcicc", "-O0"]
 NVCC = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
 COMPILERS = [COMPILER] + [[path, "-ferror-limit=0"] for path in [CLANG] if path]
 HEADERS = [f"-I{SOURCE}", f"-I{SOURCE}/lib"]
@@ -257,15 +259,13 @@ class CompileErrors(unittest.TestCase):
                 warnings = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror"]
                 self.assertEqual(compile_errors(all_libraries(), compiler, *warnings), [])
         if NVCC:
-            self.assertEqual(nvcc_errors(all_libraries(), "-arch=sm_90", "-Xcompiler", "-Wall,-Wextra,-Wshadow"), [])
+            self.assertEqual(nvcc_errors(all_libraries(), *PTX_ALONE, "-Xcompiler", "-Wall,-Wextra,-Wshadow"), [])
 
     @unittest.skipUnless(NVCC, "no nvcc")
     def test_no_warnings_of_nvcc(self):
-        # Without -Wpedantic, which refuses the line directives of all that nvcc hands to g++. PTX that nobody will run
-        # is enough.
-        quickly = ["-gencode", "arch=compute_90,code=compute_90", "-Xcicc", "-O0"]
+        # Without -Wpedantic, which refuses the line directives of all that nvcc hands to g++.
         program = (pathlib.Path(SOURCE) / "test" / "jobs" / "operations_job.cu").read_text()
-        self.assertEqual(nvcc_errors(program, *quickly, "-Xcompiler", "-Wall,-Wextra,-Wshadow"), [])
+        self.assertEqual(nvcc_errors(program, *PTX_ALONE, "-Xcompiler", "-Wall,-Wextra,-Wshadow"), [])
 
 
 if __name__ == "__main__":

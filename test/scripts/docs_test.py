@@ -89,7 +89,7 @@ class DocsTest(unittest.TestCase):
         run_it = run_command(program)
         # The result of a program does not depend on the route of its messages.
         by_queue = dict(os.environ, GRAVEL_ROUTES="net")
-        fault, said = fault_of([*compile_command(COMPILER, source, "-O1"), *link_options(program)], run_it)
+        fault, said = fault_of([*compile_command(COMPILER, source, "-O0"), *link_options(program)], run_it)
         # The one of README.md does not check itself.
         if not fault and name == "hello.cu" and said.count("of 3: 1024 increments\n") != 3:
             fault = f"unexpected output: {said}"
@@ -120,7 +120,7 @@ class DocsTest(unittest.TestCase):
                 with self.subTest(compiler=compiler, linking=linking), tempfile.TemporaryDirectory() as folder:
                     source, library = Path(folder) / "neighbour.cu", Path(folder) / "neighbour.so"
                     source.write_text(text.replace("int main()", 'extern "C" [[gnu::visibility("default")]] int run()'))
-                    compile_it = [*compile_command(compiler, source, "-O1", "-fPIC", "-shared"), *linking,
+                    compile_it = [*compile_command(compiler, source, "-O0", "-fPIC", "-shared"), *linking,
                                   *link_options(library)]
                     fault, _ = fault_of(compile_it, run_command(sys.executable, "-c", load, library))
                     self.assertFalse(fault)
