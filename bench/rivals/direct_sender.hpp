@@ -4,7 +4,7 @@
 #include "examples/common/lane_share.hpp"
 
 namespace app {
-using namespace gravel::detail;
+using gravel::detail::same;
 
 struct direct_sender {
   gravel_t g;

@@ -4,7 +4,9 @@
 #include <unordered_set>
 
 namespace app {
-using namespace gravel::detail;
+using gravel::base_code;
+using gravel::no_base;
+using gravel::reverse_complement;
 namespace {
 
 constexpr const char* letters = "ACGT";

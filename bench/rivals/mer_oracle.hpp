@@ -9,7 +9,7 @@
 #include <gravel/reads.hpp>
 
 namespace app {
-using namespace gravel::detail;
+using gravel::read_set;
 
 struct kmer_facts {
   uint64_t count = 0;

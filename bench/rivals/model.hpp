@@ -3,13 +3,22 @@
 #pragma once
 #include <optional>
 
+#include <gravel/launch_alone.cuh>
 #include <gravel/mapped_rendezvous.cuh>
+#include <gravel/mapped_sender.cuh>
 #include "bench/rivals/model_limits.hpp"
 #include "bench/rivals/model_options.hpp"
 #include "bench/rivals/model_sender.hpp"
 
 namespace app {
-using namespace gravel::detail;
+using gravel::all_are_mapped;
+using gravel::device_array;
+using gravel::launch_alone;
+using gravel::mapped_rendezvous;
+using gravel::detail::bytes_of;
+using gravel::detail::op;
+using gravel::detail::update_kind;
+using gravel::detail::value_type;
 
 class network_model {
  public:

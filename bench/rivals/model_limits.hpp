@@ -8,7 +8,6 @@
 #include "lib/base/error.hpp"
 
 namespace app {
-using namespace gravel::detail;
 
 /// Of a kernel that handles a range of items, in loops by which all lanes of its grid share them: what it sends at
 /// most. Lanes of a warp or a block may share an item.

@@ -8,7 +8,22 @@
 #include "examples/common/together.hpp"
 
 namespace app {
-using namespace gravel::detail;
+using gravel::lane_group;
+using gravel::detail::block_add;
+using gravel::detail::block_add_relaxed;
+using gravel::detail::block_team;
+using gravel::detail::hand_over_to_peers;
+using gravel::detail::hand_over_to_queue;
+using gravel::detail::kind_table;
+using gravel::detail::message_key;
+using gravel::detail::message_sort;
+using gravel::detail::row_kind;
+using gravel::detail::sink_kind;
+using gravel::detail::sink_of;
+using gravel::detail::sorted_messages;
+using gravel::detail::store_message;
+using gravel::detail::unit;
+using gravel::detail::words_at;
 
 /// What a kernel did that its model cannot do. The first one stands in a word of device memory.
 enum class model_misuse : uint32_t { none, many_of_block, many_of_queue, large_heap, kinds };

@@ -8,7 +8,8 @@
 #include "lib/base/settings.hpp"
 
 namespace app {
-using namespace gravel::detail;
+using gravel::detail::current_settings;
+using gravel::detail::settings;
 namespace {
 
 constexpr std::initializer_list<const char*> names = {"coprocessor", "coprocessor-buffered", "message-per-lane",

@@ -11,7 +11,24 @@
 #include "device/resolver_apply.cuh"
 
 namespace app {
-using namespace gravel::detail;
+using gravel::compare_swap_acquire;
+using gravel::device_array;
+using gravel::fetch_add;
+using gravel::load_relaxed;
+using gravel::scope;
+using gravel::detail::bytes_of;
+using gravel::detail::handler_list;
+using gravel::detail::landing;
+using gravel::detail::message_row;
+using gravel::detail::pe_of_sink;
+using gravel::detail::resolve_compact;
+using gravel::detail::row_kind;
+using gravel::detail::sink_kind;
+using gravel::detail::sink_of;
+using gravel::detail::sorted_messages;
+using gravel::detail::unit;
+using gravel::detail::units_for;
+using gravel::detail::words_at;
 
 /// In front of a queue's messages, which are all of one kind and lie as in a row. Written by the lanes that add lists,
 /// then by none until all is sent.

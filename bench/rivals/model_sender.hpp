@@ -4,7 +4,18 @@
 #include "bench/rivals/model_queues.hpp"
 
 namespace app {
-using namespace gravel::detail;
+using gravel::fetch_add;
+using gravel::scope;
+using gravel::detail::am_message;
+using gravel::detail::apply_mapped;
+using gravel::detail::fits_index;
+using gravel::detail::message_key;
+using gravel::detail::op;
+using gravel::detail::ring_doorbells;
+using gravel::detail::row_kind;
+using gravel::detail::same;
+using gravel::detail::sorted_messages;
+using gravel::detail::update_message;
 
 /// What a kernel is given instead of gravel_t.
 struct model_handle : gravel_t {

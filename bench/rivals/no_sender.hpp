@@ -5,7 +5,7 @@
 #include "examples/common/together.hpp"
 
 namespace app {
-using namespace gravel::detail;
+using gravel::detail::same;
 
 /// None of its messages is ever sent: kernels send to other PEs alone.
 struct no_sender {

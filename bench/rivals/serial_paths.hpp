@@ -14,7 +14,8 @@
 #include "lib/graph/csr.hpp"
 
 namespace app {
-using namespace gravel::detail;
+using gravel::detail::csr;
+using gravel::detail::fail_text;
 
 /// Distances from one vertex; infinity where there is no path, or where Real does not hold its length.
 template <class Real>

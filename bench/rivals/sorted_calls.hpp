@@ -16,7 +16,10 @@
 #endif
 
 namespace app {
-using namespace gravel::detail;
+using gravel::device_array;
+using gravel::fetch_add;
+using gravel::lane_group;
+using gravel::scope;
 
 /// What calls of problem P are sorted by: the number of their record, or what the problem says.
 template <class P>

@@ -7,7 +7,6 @@
 #include "examples/allreduce/digits.hpp"
 
 namespace app {
-using namespace gravel::detail;
 
 struct serial_step {
   std::vector<std::vector<double>> gradient;  ///< of each layer

@@ -4,10 +4,9 @@
 #include <cmath>
 #include <cstdint>
 
-#include "lib/base/mix.hpp"
+#include "examples/common/mix.hpp"
 
 namespace app {
-using namespace gravel::detail;
 
 class drawn_digit {
  public:

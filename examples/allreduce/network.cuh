@@ -12,7 +12,10 @@
 #include "examples/allreduce/digits.hpp"
 
 namespace app {
-using namespace gravel::detail;
+using gravel::fetch_add_release;
+using gravel::load_acquire;
+using gravel::relax;
+using gravel::scope;
 
 /// Output o is row o of the weights, its bias the last in the row.
 struct layer_shape {

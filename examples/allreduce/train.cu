@@ -15,7 +15,7 @@
 #include "examples/common/together.hpp"
 
 using namespace app;
-using namespace gravel::detail;
+using gravel::device_array;
 
 constexpr const char* program_name = "train";
 
@@ -40,8 +40,8 @@ class trainer {
     widths_.push_back(drawn_digit::pixels);
     widths_.insert(widths_.end(), o.hidden.begin(), o.hidden.end());
     widths_.push_back(drawn_digit::digits);
-    const word_range mine =
-        word_range::of(o.shards, static_cast<uint64_t>(gravel_my_pe()), static_cast<uint64_t>(gravel_n_pes()));
+    const auto mine = gravel::detail::word_range::of(o.shards, static_cast<uint64_t>(gravel_my_pe()),
+                                                     static_cast<uint64_t>(gravel_n_pes()));
     samples_ = static_cast<uint32_t>(mine.end - mine.begin) * o.shard;
     first_ = mine.begin * o.shard;
     const uint32_t room = std::max(samples_, o.tests);

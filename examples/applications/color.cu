@@ -7,19 +7,32 @@
 #include <numeric>
 
 #include <gravel/gravel.cuh>
+#include <gravel/launch_alone.cuh>
+#include <gravel/mapped_sender.cuh>
 #include "bench/rivals/model.hpp"
 #include "bench/rivals/no_sender.hpp"
 #include "examples/common/device_part.hpp"
 #include "examples/common/facts.hpp"
 #include "examples/common/ghost_readers.hpp"
+#include "examples/common/mix.hpp"
 #include "examples/common/program.hpp"
 #include "examples/common/run_application.hpp"
 #include "examples/common/together.hpp"
 #include "examples/common/words_of_all.cuh"
-#include "lib/base/mix.hpp"
 
 using namespace app;
-using namespace gravel::detail;
+using gravel::csr;
+using gravel::device_array;
+using gravel::edge;
+using gravel::edge_list;
+using gravel::fetch_add;
+using gravel::ghost_list;
+using gravel::launch_alone;
+using gravel::make_csr;
+using gravel::mapped_sender;
+using gravel::scope;
+using gravel::simplify;
+using gravel::vertex_code;
 
 constexpr const char* program_name = "color";
 /// Vertices with fewer neighbours are coloured by one lane, those with fewer than block_degree by a warp, others by a
@@ -130,7 +143,7 @@ GRAVEL_DEVICE void each_neighbour(const color_job& job, uint64_t first, uint64_t
     for (unsigned i = 0; i < AT_ONCE; ++i)
       if (i < left) other[i] = job.targets[e + i * stride];
     for (unsigned i = 0; i < AT_ONCE; ++i)
-      if (i < left) its[i] = read_in_place(&job.colors[other[i]]);
+      if (i < left) its[i] = gravel::detail::read_in_place(&job.colors[other[i]]);
     for (unsigned i = 0; i < AT_ONCE; ++i)
       if (i < left) visit(other[i], its[i]);
   }
@@ -198,7 +211,7 @@ GRAVEL_DEVICE void take(Sender& sender, const color_job& job, uint32_t vertex, u
     atomicAdd(job.excess, 1u);
     return;
   }
-  put_in_place(&job.colors[vertex], static_cast<color>(chosen));
+  gravel::detail::put_in_place(&job.colors[vertex], static_cast<color>(chosen));
   for (uint64_t r = job.reader_offsets[vertex]; r < job.reader_offsets[vertex + 1]; ++r)
     sender.put(&job.colors[static_cast<uint32_t>(job.readers[r])], static_cast<color>(chosen),
                static_cast<int>(job.readers[r] >> 32));

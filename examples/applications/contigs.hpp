@@ -7,7 +7,13 @@
 #include "examples/common/together.hpp"
 
 namespace app {
-using namespace gravel::detail;
+using gravel::fetch_add;
+using gravel::kmer_shape;
+using gravel::lane_group;
+using gravel::load_relaxed;
+using gravel::no_base;
+using gravel::scope;
+using gravel::store_relaxed;
 
 /// A state anywhere: number of the k-mer at its PE, strand (0: canonical), PE.
 using state_ref = uint64_t;

@@ -18,7 +18,6 @@
 #include "examples/common/together.hpp"
 
 using namespace app;
-using namespace gravel::detail;
 
 /// What the kernels work on; `remote` counts this PE's updates to other PEs.
 struct gups_job {

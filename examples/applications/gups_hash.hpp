@@ -5,11 +5,13 @@
 #include <gravel/device_array.hpp>
 #include <gravel/gravel.cuh>
 #include "examples/common/lane_share.hpp"
+#include "examples/common/mix.hpp"
 #include "examples/common/random_stream.hpp"
-#include "lib/base/mix.hpp"
 
 namespace app {
-using namespace gravel::detail;
+using gravel::device_array;
+using gravel::fetch_add;
+using gravel::scope;
 
 /// A sum over all updates that only the right table has: of numbers that stand for the words of increments; of the
 /// words' values turned by numbers of bits that do so, by xor. What of an update is lost, or lands elsewhere, is

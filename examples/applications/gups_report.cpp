@@ -6,11 +6,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "lib/base/output.hpp"
+#include "examples/common/facts.hpp"
 #include "lib/base/version.hpp"
 
 namespace app {
-using namespace gravel::detail;
 namespace {
 
 bool is_power_of_two(uint64_t n) { return n && (n & (n - 1)) == 0; }

@@ -13,15 +13,23 @@
 #include <gravel/graph.hpp>
 #include <gravel/gravel.cuh>
 #include "bench/rivals/direct_sender.hpp"
+#include "examples/common/mix.hpp"
 #include "examples/common/program.hpp"
 #include "examples/common/progress.hpp"
 #include "examples/common/ranking.hpp"
 #include "examples/common/run_application.hpp"
 #include "examples/common/together.hpp"
-#include "lib/base/mix.hpp"
 
 using namespace app;
-using namespace gravel::detail;
+using gravel::block_distribution;
+using gravel::csr;
+using gravel::device_array;
+using gravel::edge;
+using gravel::edge_list;
+using gravel::make_csr;
+using gravel::names_path_of;
+using gravel::read_graph;
+using gravel::rmat;
 
 constexpr const char* program_name = "indegree";
 

@@ -4,19 +4,20 @@
 #include <cstdio>
 
 #include <gravel/gravel.cuh>
+#include <gravel/mapped_sender.cuh>
 #include "bench/rivals/direct_sender.hpp"
 #include "bench/rivals/model.hpp"
 #include "examples/applications/kmeans_check.hpp"
 #include "examples/common/facts.hpp"
 #include "examples/common/lane_share.hpp"
+#include "examples/common/mix.hpp"
 #include "examples/common/program.hpp"
 #include "examples/common/progress.hpp"
 #include "examples/common/run_application.hpp"
 #include "examples/common/together.hpp"
-#include "lib/base/mix.hpp"
 
 using namespace app;
-using namespace gravel::detail;
+using gravel::mapped_sender;
 
 constexpr const char* program_name = "kmeans";
 /// Centres have this many bits behind the point.

@@ -7,7 +7,9 @@
 #include "examples/common/together.hpp"
 
 namespace app {
-using namespace gravel::detail;
+using gravel::device_array;
+using gravel::fetch_add;
+using gravel::scope;
 
 /// What check_points() counts.
 struct kmeans_check {

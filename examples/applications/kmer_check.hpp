@@ -11,11 +11,17 @@
 #include <gravel/reads.hpp>
 #include "examples/applications/contigs.hpp"
 #include "examples/applications/kmer_table.hpp"
+#include "examples/common/mix.hpp"
 #include "examples/common/together.hpp"
-#include "lib/base/mix.hpp"
 
 namespace app {
-using namespace gravel::detail;
+using gravel::base_code;
+using gravel::device_array;
+using gravel::fetch_add;
+using gravel::kmer_shape;
+using gravel::no_base;
+using gravel::reverse_complement;
+using gravel::scope;
 
 /// Sums over k-mers, modulo 2^64.
 struct kmer_sums {

@@ -9,6 +9,8 @@
 #pragma once
 #include <gravel/device_array.hpp>
 #include <gravel/gravel.cuh>
+#include <gravel/launch_alone.cuh>
+#include <gravel/mapped_sender.cuh>
 #include "bench/rivals/model.hpp"
 #include "examples/applications/kmer_reader.hpp"
 #include "examples/applications/kmer_table.hpp"
@@ -16,7 +18,14 @@
 #include "examples/common/together.hpp"
 
 namespace app {
-using namespace gravel::detail;
+using gravel::device_array;
+using gravel::fetch_add;
+using gravel::kmer_shape;
+using gravel::lane_group;
+using gravel::launch_alone;
+using gravel::mapped_sender;
+using gravel::scope;
+using gravel::detail::max_peers;
 
 /// K-mers of a lane that its block sends together.
 constexpr unsigned kmers_of_turn = 8;
@@ -73,7 +82,7 @@ static __global__ void send_to_inboxes(gravel_t g, table_part own, kmer_inboxes 
         const auto owner = static_cast<uint32_t>(kmer_table::owner(mine[j].kmer, g.n_pes));
         const lane_group all = lane_group::active(), group = all.part(all.match(owner));
         uint32_t at = 0;
-        if (group.is_leader()) at = block_add_relaxed(&batch.count[owner], group.size());
+        if (group.is_leader()) at = gravel::detail::block_add_relaxed(&batch.count[owner], group.size());
         where[j] = owner | (group.from_leader(at) + group.rank()) << 8;
       }
       __syncthreads();

@@ -1,10 +1,11 @@
 // The k-mers of a stretch of reads, one behind the other.
 #pragma once
 #include <gravel/gravel.cuh>
-#include "lib/reads/kmer.hpp"
+#include <gravel/reads.hpp>
 
 namespace app {
-using namespace gravel::detail;
+using gravel::kmer_shape;
+using gravel::no_base;
 
 /// A k-mer in canonical form, with the bases before and after it (codes, no_base at the ends of reads).
 struct read_kmer {

@@ -4,11 +4,14 @@
 #include <cstddef>
 
 #include <gravel/gravel.cuh>
-#include "lib/base/mix.hpp"
-#include "lib/reads/kmer.hpp"
+#include <gravel/reads.hpp>
+#include "examples/common/mix.hpp"
 
 namespace app {
-using namespace gravel::detail;
+using gravel::compare_swap_acquire;
+using gravel::load_relaxed;
+using gravel::no_base;
+using gravel::scope;
 
 constexpr uint64_t no_kmer = ~uint64_t{0};  ///< above every k-mer's word
 constexpr uint64_t no_place = ~uint64_t{0};
@@ -126,7 +129,7 @@ struct table_part {
   /// Counts a k-mer so many times, with what stood around it. Thread scope: lane.
   GRAVEL_DEVICE void count(uint64_t kmer, uint64_t times, uint64_t befores, uint64_t afters) const {
     kmer_entry* entry = table.find_or_insert(kmer);
-    add_scattered(entry ? &entry->count : lost, times);
+    gravel::detail::add_scattered(entry ? &entry->count : lost, times);
     if (entry) base_counts::add_both(entry->around, befores, afters);
   }
   /// Once, with the bases before and after it (codes, or no_base).

@@ -18,10 +18,14 @@
 #include "examples/common/read_input.hpp"
 #include "examples/common/run_application.hpp"
 #include "examples/common/together.hpp"
-#include "lib/base/output.hpp"
 
 using namespace app;
-using namespace gravel::detail;
+using gravel::device_array;
+using gravel::kmer_shape;
+using gravel::lane_group;
+using gravel::longest_kmer;
+using gravel::no_base;
+using gravel::read_set;
 
 constexpr const char* program_name = "mer";
 /// A lane looks at so many places of the reads in a row, or as many as the networking model can send, and at the k - 1
@@ -128,7 +132,7 @@ void count_all(const kmer_shape& shape, const uint8_t* codes, uint64_t size, net
                                  .blocks = blocks_for(count * stretch),
                                  .of_item = stretch,
                                  .of_item_to_one = stretch,
-                                 .message_bytes = bytes_of(am_message<insert>::kind)};
+                                 .message_bytes = bytes_of(gravel::detail::am_message<insert>::kind)};
         net.launch(send, send_kmers<model_sender, model_handle>, kmers, shape, codes, size, stretch, from);
         gravel_synchronize();
       });

@@ -5,11 +5,11 @@
 #include <vector>
 
 #include <gravel/gravel.cuh>
+#include <gravel/reads.hpp>
 #include "examples/applications/kmer_table.hpp"
-#include "lib/reads/reference.hpp"
 
 namespace app {
-using namespace gravel::detail;
+using gravel::reference_genome;
 
 struct reference_check {
   std::optional<reference_genome> genome;

@@ -7,6 +7,8 @@
 #include <numeric>
 
 #include <gravel/gravel.cuh>
+#include <gravel/launch_alone.cuh>
+#include <gravel/mapped_sender.cuh>
 #include "bench/rivals/model.hpp"
 #include "bench/rivals/no_sender.hpp"
 #include "examples/common/device_part.hpp"
@@ -19,7 +21,13 @@
 #include "examples/common/together.hpp"
 
 using namespace app;
-using namespace gravel::detail;
+using gravel::csr;
+using gravel::device_array;
+using gravel::launch_alone;
+using gravel::make_csr;
+using gravel::mapped_sender;
+using gravel::simplify;
+using gravel::vertex_code;
 
 constexpr const char* program_name = "pagerank";
 /// Rows are summed up by one lane up to this many edges, by 8, by a warp; longer ones by a block.

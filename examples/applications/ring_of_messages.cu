@@ -7,13 +7,12 @@
 
 #include <gravel/gravel.cuh>
 #include "bench/rivals/direct_sender.hpp"
+#include "examples/common/mix.hpp"
 #include "examples/common/program.hpp"
 #include "examples/common/run_application.hpp"
 #include "examples/common/together.hpp"
-#include "lib/base/mix.hpp"
 
 using namespace app;
-using namespace gravel::detail;
 
 constexpr const char* program_name = "ring_of_messages";
 

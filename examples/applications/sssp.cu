@@ -9,6 +9,9 @@
 #include <optional>
 
 #include <gravel/gravel.cuh>
+#include <gravel/launch_alone.cuh>
+#include <gravel/mapped_rendezvous.cuh>
+#include <gravel/mapped_sender.cuh>
 #include "bench/rivals/model.hpp"
 #include "bench/rivals/no_sender.hpp"
 #include "bench/rivals/serial_paths.hpp"
@@ -21,7 +24,17 @@
 #include "examples/common/together.hpp"
 
 using namespace app;
-using namespace gravel::detail;
+using gravel::copy_behind_kernels;
+using gravel::csr;
+using gravel::device_array;
+using gravel::fetch_add;
+using gravel::launch_alone;
+using gravel::load_relaxed;
+using gravel::make_csr;
+using gravel::mapped_sender;
+using gravel::rendezvous_memory;
+using gravel::scope;
+using gravel::vertex_code;
 
 constexpr const char* program_name = "sssp";
 /// A vertex with more edges than 2^5 is expanded in pieces, by several warps; or with fewer, if the networking model

@@ -16,7 +16,24 @@
 #include "lib/graph/rmat.hpp"
 
 namespace app {
-using namespace gravel::detail;
+using gravel::block_distribution;
+using gravel::codes_of;
+using gravel::contiguous;
+using gravel::csr;
+using gravel::deal_out;
+using gravel::device_array;
+using gravel::edge;
+using gravel::fetch_add;
+using gravel::find_ghosts;
+using gravel::ghost_list;
+using gravel::load_relaxed;
+using gravel::partition;
+using gravel::scope;
+using gravel::vertex_code;
+using gravel::weight_between;
+using gravel::detail::from_word;
+using gravel::detail::rmat_source;
+using gravel::detail::to_word;
 
 struct device_part {
   graph_part part;  ///< of `rows` the offsets alone

@@ -3,10 +3,9 @@
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_select.cuh>
 
-#include "lib/base/error.hpp"
+#include "examples/common/program.hpp"
 
 namespace app {
-using namespace gravel::detail;
 namespace {
 
 void need(cudaError_t status, const char* what) {

@@ -5,10 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "lib/base/output.hpp"
-
 namespace app {
-using namespace gravel::detail;
 
 void write_json(const std::string& path, const fact_list& facts) {
   nlohmann::ordered_json all;

@@ -6,7 +6,11 @@
 #include <variant>
 #include <vector>
 
+#include "lib/base/output.hpp"
+
 namespace app {
+using gravel::detail::output_file;
+using gravel::detail::write_file;
 
 using fact_value = std::variant<uint64_t, double, bool, std::string>;
 using fact_list = std::vector<std::pair<std::string, fact_value>>;

@@ -3,12 +3,14 @@
 #include <vector>
 
 #include <gravel/device_array.hpp>
+#include <gravel/graph.hpp>
 #include <gravel/gravel.cuh>
 #include "examples/common/together.hpp"
-#include "lib/graph/ghosts.hpp"
 
 namespace app {
-using namespace gravel::detail;
+using gravel::device_array;
+using gravel::ghost_list;
+using gravel::vertex_code;
 
 /// What the PEs me + 1, me + 2, ... in turn, which share a symmetric array, want of this PE.
 struct ghost_readers {

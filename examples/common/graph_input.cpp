@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include "examples/common/program.hpp"
-#include "lib/base/error.hpp"
 
 namespace app {
-using namespace gravel::detail;
 
 void graph_input::add_options(command_line& app) {
   app.add_option("FILE", file,
@@ -44,7 +42,7 @@ void graph_input::check() const {
       !file.empty() + (rmat_scale >= 0) + !mesh_sides.empty() + !grid_sides.empty() + (cage_monomers != 0);
   if (given != 1) fail_text("give one graph: a FILE, --rmat, --mesh, --grid or --cage");
   if (!file.empty()) need_readable(file);
-  if (division == "metis" && !has_metis())
+  if (division == "metis" && !gravel::has_metis())
     fail_text("--division metis: this Gravel was built without METIS (Debian package libmetis-dev)");
 }
 
@@ -54,12 +52,13 @@ edge_list graph_input::edges(const graph_wish& wish, const graph_share& share) c
   of.reversed = wish.reversed;
   of.threads = threads;
   edge_list list;
-  if (!file.empty()) list = read_graph(file, of, {.names = {}, .weights = wish.weights, .real_weights = real_weights});
-  else if (rmat_scale >= 0) list = rmat(rmat_scale, edges_per_vertex, seed, of);
-  else if (!mesh_sides.empty()) list = mesh(mesh_sides[0], mesh_sides[1], seed, of);
-  else if (!grid_sides.empty()) list = road_grid(grid_sides[0], grid_sides[1], kept, seed, of);
-  else list = cage(cage_monomers, of);
-  if (wish.weights && file.empty()) assign_weights(list, max_weight, seed);
+  if (!file.empty())
+    list = gravel::read_graph(file, of, {.names = {}, .weights = wish.weights, .real_weights = real_weights});
+  else if (rmat_scale >= 0) list = gravel::rmat(rmat_scale, edges_per_vertex, seed, of);
+  else if (!mesh_sides.empty()) list = gravel::mesh(mesh_sides[0], mesh_sides[1], seed, of);
+  else if (!grid_sides.empty()) list = gravel::road_grid(grid_sides[0], grid_sides[1], kept, seed, of);
+  else list = gravel::cage(cage_monomers, of);
+  if (wish.weights && file.empty()) gravel::assign_weights(list, max_weight, seed);
   return list;
 }
 
@@ -77,7 +76,7 @@ uint64_t graph_input::vertices_of_generated() const {
   if (rmat_scale >= 0) return uint64_t{1} << rmat_scale;
   if (!mesh_sides.empty()) return 2 * mesh_sides[0] * mesh_sides[1];
   if (!grid_sides.empty()) return grid_sides[0] * grid_sides[1];
-  return cage_size(cage_monomers).vertices;
+  return gravel::cage_size(cage_monomers).vertices;
 }
 
 void name_part(graph_part& mine, partition by, int part) {
@@ -133,17 +132,18 @@ graph_part load_part(const graph_input& input, const graph_wish& wish, int part,
     edge_list list = input.edges(wish, blocks ? graph_share{.part = part, .parts = parts} : graph_share{});
     vertices = list.vertices;
     mine.ids = std::move(list.ids);
-    mine.rows = blocks ? make_csr(list, part, parts) : make_csr(list);
-    if (input.division == "degrees") by = by_degrees(list, parts);
+    mine.rows = blocks ? gravel::make_csr(list, part, parts) : gravel::make_csr(list);
+    if (input.division == "degrees") by = gravel::by_degrees(list, parts);
   }
-  if (wish.simple || input.simple) simplify(mine.rows, blocks ? block_distribution(vertices, parts).first(part) : 0);
+  if (wish.simple || input.simple)
+    gravel::simplify(mine.rows, blocks ? gravel::block_distribution(vertices, parts).first(part) : 0);
   if (blocks) {
-    name_part(mine, contiguous(vertices, parts), part);
+    name_part(mine, gravel::contiguous(vertices, parts), part);
   } else {
-    if (input.division == "edges") by = by_edges(mine.rows, parts);
-    if (input.division == "metis") by = by_metis(mine.rows, parts, input.seed);
+    if (input.division == "edges") by = gravel::by_edges(mine.rows, parts);
+    if (input.division == "metis") by = gravel::by_metis(mine.rows, parts, input.seed);
     name_part(mine, std::move(by), part);
-    mine.rows = rows_of(mine.rows, mine.by, part);
+    mine.rows = gravel::rows_of(mine.rows, mine.by, part);
   }
   return mine;
 }

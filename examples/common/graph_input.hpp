@@ -9,7 +9,12 @@
 #include "examples/common/command_line.hpp"
 
 namespace app {
-using namespace gravel::detail;
+using gravel::csr;
+using gravel::edge_list;
+using gravel::graph_share;
+using gravel::partition;
+using gravel::vertex_code;
+using gravel::vertex_ids;
 
 /// What a program wants of its graph.
 struct graph_wish {

@@ -6,7 +6,6 @@
 #include "lib/base/platform.hpp"
 
 namespace app {
-using namespace gravel::detail;
 
 /// The part of 0 ... total that this lane takes when all lanes of the grid take parts of nearly the same
 /// length.

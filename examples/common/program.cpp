@@ -10,14 +10,18 @@
 #include <cstring>
 #include <fstream>
 
-#include "lib/base/error.hpp"
 #include "lib/base/output.hpp"
 #include "lib/base/parse_error.hpp"
 #include "lib/base/settings.hpp"
 #include "lib/base/version.hpp"
 
 namespace app {
-using namespace gravel::detail;
+using gravel::detail::check_output_at_exit;
+using gravel::detail::error;
+using gravel::detail::parse_size;
+using gravel::detail::setting_table;
+using gravel::detail::settings;
+using gravel::detail::text_of;
 namespace {
 
 /// Before gravel_init only the launcher's variable says which process this is; without a launcher there is one process.

@@ -6,8 +6,12 @@
 #include <string>
 
 #include "examples/common/command_line.hpp"
+#include "lib/base/error.hpp"
 
 namespace app {
+using gravel::detail::fail;
+using gravel::detail::fail_errno;
+using gravel::detail::fail_text;
 
 /// Exit statuses of the examples.
 constexpr int exit_wrong_result = 1, exit_bad_usage = 2;

@@ -7,7 +7,6 @@
 #include <gravel/gravel.cuh>
 
 namespace app {
-using namespace gravel::detail;
 
 template <class Score>
 struct ranked {

@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include "examples/common/program.hpp"
-#include "lib/base/error.hpp"
 
 namespace app {
-using namespace gravel::detail;
 
 void read_input::add_options(command_line& app) {
   app.add_option("reads", files, "Files of reads: FASTA or FASTQ, plain or gzip");
@@ -23,17 +21,17 @@ void read_input::add_options(command_line& app) {
 void read_input::check() const {
   if (files.empty() == (genome.length == 0))
     fail("give files of reads, or --genome LENGTH for a random genome; see --help");
-  if (files.empty()) check_shape(genome);
+  if (files.empty()) gravel::check_shape(genome);
   for (const std::string& file : files) need_readable(file);
   if (!reference.empty() && files.empty()) fail("--reference is for reads of files; a random genome is its own");
   if (!reference.empty()) need_readable(reference);
 }
 
 read_set read_input::load(read_share share) const {
-  if (files.empty()) return make_reads(make_genome(genome, threads), genome, share, threads);
+  if (files.empty()) return gravel::make_reads(gravel::make_genome(genome, threads), genome, share, threads);
   read_set all;
   for (const std::string& file : files) {
-    const read_set more = read_reads(file, share);
+    const read_set more = gravel::read_reads(file, share);
     all.codes.insert(all.codes.end(), more.codes.begin() + 1, more.codes.end());
     all.reads += more.reads;
     all.bases += more.bases;
@@ -43,8 +41,8 @@ read_set read_input::load(read_share share) const {
 }
 
 std::vector<std::string> read_input::reference_sequences() const {
-  if (files.empty()) return {make_genome(genome, threads)};
-  return reference.empty() ? std::vector<std::string>() : read_sequences(reference);
+  if (files.empty()) return {gravel::make_genome(genome, threads)};
+  return reference.empty() ? std::vector<std::string>() : gravel::read_sequences(reference);
 }
 
 std::string read_input::description() const {

@@ -7,7 +7,9 @@
 #include "examples/common/command_line.hpp"
 
 namespace app {
-using namespace gravel::detail;
+using gravel::genome_shape;
+using gravel::read_set;
+using gravel::read_share;
 
 struct read_input {
   /// The options of the command line, and, when they are parsed, whether they go together; throws gravel::error.

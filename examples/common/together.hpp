@@ -15,7 +15,6 @@
 #include "examples/common/program.hpp"
 
 namespace app {
-using namespace gravel::detail;
 
 /// Runs `work`, which makes no collective calls itself, on every PE. Where it throws on any PE, the first
 /// such PE says why and the whole job leaves with status 1: an error of all PEs (a damaged file) is so

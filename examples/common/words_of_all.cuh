@@ -5,11 +5,18 @@
 
 #include <gravel/launch_alone.cuh>
 #include <gravel/mapped_rendezvous.cuh>
+#include <gravel/mapped_sender.cuh>
 #include "examples/common/together.hpp"
 #include "lib/worklist/list_kernels.cuh"
 
 namespace app {
-using namespace gravel::detail;
+using gravel::launch_alone;
+using gravel::mapped_rendezvous;
+using gravel::mapped_sender;
+using gravel::detail::fill_words;
+using gravel::detail::vertex_blocks;
+using gravel::detail::vertex_threads;
+using gravel::detail::worklist_graph;
 
 /// A kernel that sends nothing.
 template <class... P, class... A>

@@ -12,7 +12,6 @@
 #include "examples/critical/hash_table.hpp"
 
 namespace app {
-using namespace gravel::detail;
 
 struct problem_case {
   const char* name;

@@ -4,7 +4,8 @@
 #include "examples/critical/contest.hpp"
 
 namespace app {
-using namespace gravel::detail;
+using gravel::fetch_add;
+using gravel::scope;
 
 #pragma pack(push, 4)
 /// 12 bytes, so that with a lock it is a word that a device swaps at once.

@@ -4,11 +4,11 @@
 #pragma once
 #include <numeric>
 
+#include "examples/common/mix.hpp"
 #include "examples/critical/run_contest.hpp"
-#include "lib/base/mix.hpp"
 
 namespace app {
-using namespace gravel::detail;
+using gravel::device_array;
 
 /// Edges of equal weight are ordered by their numbers, so there is one minimum spanning forest.
 struct __attribute__((packed, aligned(4)))

@@ -18,7 +18,10 @@
 #include "examples/common/together.hpp"
 
 namespace app {
-using namespace gravel::detail;
+using gravel::compare_swap_acquire;
+using gravel::relax;
+using gravel::scope;
+using gravel::store_release;
 
 /// Calls for keys that lie in an array.
 struct keyed_calls {
@@ -28,7 +31,7 @@ struct keyed_calls {
 
 /// A record of this PE and its lock: number i is that of key i * n_pes + my_pe. They lie as those of service blocks do.
 template <class Record>
-struct alignas(slot_alignment_of<Record>) locked_record {
+struct alignas(gravel::detail::slot_alignment_of<Record>) locked_record {
   Record record;
   uint32_t lock;
 };

@@ -4,7 +4,6 @@
 #include "examples/critical/contest.hpp"
 
 namespace app {
-using namespace gravel::detail;
 
 struct value_counter {
   uint32_t values, sum, largest;

@@ -6,7 +6,6 @@
 #include "examples/critical/all_problems.hpp"
 
 using namespace app;
-using namespace gravel::detail;
 
 /// Each problem is a subcommand, which has its own --json.
 struct critical_options {

@@ -4,11 +4,13 @@
 #pragma once
 #include <cmath>
 
+#include "examples/common/mix.hpp"
 #include "examples/critical/run_contest.hpp"
-#include "lib/base/mix.hpp"
 
 namespace app {
-using namespace gravel::detail;
+using gravel::device_array;
+using gravel::fetch_add;
+using gravel::scope;
 
 /// What points have given to a component.
 struct gmm_sums {

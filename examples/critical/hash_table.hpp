@@ -10,11 +10,13 @@
 #include <unordered_map>
 #include <vector>
 
+#include "examples/common/mix.hpp"
 #include "examples/critical/run_contest.hpp"
-#include "lib/base/mix.hpp"
 
 namespace app {
-using namespace gravel::detail;
+using gravel::device_array;
+using gravel::fetch_add;
+using gravel::scope;
 
 struct alignas(16) hash_key {
   uint64_t word[2];  ///< the first is not 0, and differs from that of all other keys

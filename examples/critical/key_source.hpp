@@ -4,10 +4,9 @@
 #include <cstdint>
 
 #include <gravel/gravel.cuh>
-#include "lib/base/mix.hpp"
+#include "examples/common/mix.hpp"
 
 namespace app {
-using namespace gravel::detail;
 
 /// Ranks 1 ... n with probabilities in proportion to rank ^ -exponent, by rejection-inversion (Hörmann and Derflinger,
 /// 1996): no tables. Exponent 0: all alike.

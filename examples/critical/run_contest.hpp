@@ -11,7 +11,7 @@
 #include "examples/critical/key_source.hpp"
 
 namespace app {
-using namespace gravel::detail;
+using gravel::device_array;
 
 struct contest_options {
   uint64_t keys = 1000, calls = GRAVEL_CUDA ? 1 << 20 : 5000;

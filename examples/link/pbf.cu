@@ -11,14 +11,18 @@
 
 #include <gravel/device_array.hpp>
 #include <gravel/link.cuh>
+#include "examples/common/mix.hpp"
 #include "examples/common/program.hpp"
 #include "examples/common/progress.hpp"
 #include "examples/common/run_application.hpp"
 #include "examples/common/together.hpp"
-#include "lib/base/mix.hpp"
 
 using namespace app;
-using namespace gravel::detail;
+using gravel::device_array;
+using gravel::fetch_add;
+using gravel::lane_group;
+using gravel::relax;
+using gravel::scope;
 
 constexpr const char* program_name = "pbf";
 

@@ -14,9 +14,9 @@
 #include <gravel/gravel.cuh>
 #include <gravel/remote_task.cuh>
 #include "examples/common/facts.hpp"
+#include "examples/common/mix.hpp"
 #include "examples/common/program.hpp"
 #include "examples/common/run_application.hpp"
-#include "lib/base/mix.hpp"
 
 constexpr const char* program_name = "contract";
 
@@ -92,8 +92,7 @@ bool multiply(const contract_options& o, app::fact_list& facts) {
   const auto me = static_cast<uint64_t>(gravel_my_pe()), pes = static_cast<uint64_t>(gravel_n_pes());
 
   std::vector<uint64_t> first{0};
-  while (first.back() < o.n)
-    first.push_back(std::min(o.n, first.back() + 2 + gravel::detail::mix(first.size()) % (o.widest - 1)));
+  while (first.back() < o.n) first.push_back(std::min(o.n, first.back() + 2 + app::mix(first.size()) % (o.widest - 1)));
   const uint64_t tiles = first.size() - 1;
   std::vector<uint64_t> place(tiles * tiles), used(pes);
   std::map<uint64_t, uint64_t> histogram;  // accumulates of all PEs, by the power of two that their bytes reach

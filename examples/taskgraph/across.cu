@@ -3,13 +3,12 @@
 #include <algorithm>
 
 #include <gravel/taskgraph.cuh>
+#include "examples/common/mix.hpp"
 #include "examples/taskgraph/fib_tasks.cuh"
 #include "examples/taskgraph/queens_tasks.cuh"
 #include "examples/taskgraph/task_graph_program.hpp"
-#include "lib/base/mix.hpp"
 
 using namespace app;
-using namespace gravel::detail;
 
 constexpr const char* program_name = "across";
 

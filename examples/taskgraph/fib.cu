@@ -8,7 +8,6 @@
 #include "examples/taskgraph/task_graph_program.hpp"
 
 using namespace app;
-using namespace gravel::detail;
 
 constexpr const char* program_name = "fib";
 

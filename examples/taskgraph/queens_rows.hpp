@@ -2,8 +2,7 @@
 #pragma once
 #include <cstdint>
 
-#include "device/lane_group.cuh"
-#include "lib/base/platform.hpp"
+#include <gravel/gravel.cuh>
 
 constexpr uint32_t most_columns = 20;
 
@@ -90,7 +89,7 @@ inline uint64_t count_below(const board& b, const placement& from) {
 
 /// The same by a warp: a lane that is done gets something of another one. Thread scope: the warp, converged.
 GRAVEL_DEVICE uint64_t count_together(const board& b, const placement& from) {
-  const gravel::detail::lane_group warp = gravel::detail::lane_group::of(~0u);
+  const gravel::lane_group warp = gravel::lane_group::of(~0u);
   if (from.left(b) == 0) return 1;
   open_row above[most_columns];
   queens_search search{b, above};

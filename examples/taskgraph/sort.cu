@@ -7,12 +7,12 @@
 
 #include <gravel/device_array.hpp>
 #include "bench/rivals/sort_threads.cuh"
+#include "examples/common/mix.hpp"
 #include "examples/taskgraph/sort_tasks.cuh"
 #include "examples/taskgraph/task_graph_program.hpp"
-#include "lib/base/mix.hpp"
 
 using namespace app;
-using namespace gravel::detail;
+using gravel::device_array;
 
 constexpr const char* program_name = "sort";
 
@@ -55,7 +55,7 @@ bool run(const sort_options& o, fact_list& facts) {
     const sort_keys arrays{a.data(), b.data(), o.piece};
     const auto prepare = [&] {
       gravel_copy(a.data(), input.data(), uint64_t{o.n} * 4);
-      current_backend().zero(b.data(), uint64_t{o.n} * 4);
+      gravel::detail::current_backend().zero(b.data(), uint64_t{o.n} * 4);
     };
     const auto check = [&] {
       gravel_copy(found.data(), a.data(), uint64_t{o.n} * 4);

@@ -7,12 +7,12 @@
 
 #include <gravel/device_array.hpp>
 #include "bench/rivals/strassen_threads.cuh"
+#include "examples/common/mix.hpp"
 #include "examples/taskgraph/strassen_tasks.cuh"
 #include "examples/taskgraph/task_graph_program.hpp"
-#include "lib/base/mix.hpp"
 
 using namespace app;
-using namespace gravel::detail;
+using gravel::device_array;
 
 constexpr const char* program_name = "strassen";
 

@@ -11,7 +11,6 @@
 #include "examples/common/together.hpp"
 
 namespace app {
-using namespace gravel::detail;
 
 struct task_graph_program_options {
   std::string version = "both", json;
@@ -91,7 +90,8 @@ struct lanes_of_graph {
         fail_text("lanes differ by type: what was at work is not known by counts of tasks and continuations");
       lanes = of_type;
     };
-    (same(task_facts<T>::is_continuation ? continuation : task, task_facts<T>::lanes), ...);
+    (same(gravel::detail::task_facts<T>::is_continuation ? continuation : task, gravel::detail::task_facts<T>::lanes),
+     ...);
   }
 };
 

@@ -18,7 +18,11 @@
 #include "examples/worklists/worklist_program.hpp"
 
 using namespace app;
-using namespace gravel::detail;
+using gravel::csr;
+using gravel::device_array;
+using gravel::least_keys;
+using gravel::make_csr;
+using gravel::worklist_graph;
 
 constexpr const char* program_name = "bfs";
 

@@ -16,7 +16,13 @@
 #include "examples/common/words_of_all.cuh"
 
 using namespace app;
-using namespace gravel::detail;
+using gravel::copy_behind_kernels;
+using gravel::device_array;
+using gravel::edge;
+using gravel::edge_list;
+using gravel::mapped_rendezvous;
+using gravel::mapped_sender;
+using gravel::worklist_graph;
 
 constexpr const char* program_name = "components";
 

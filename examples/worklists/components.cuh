@@ -6,10 +6,15 @@
 #pragma once
 #include <gravel/gravel.cuh>
 #include <gravel/mapped_sender.cuh>
-#include "lib/worklist/worklist_view.cuh"
+#include <gravel/worklist.cuh>
 
 namespace app {
-using namespace gravel::detail;
+using gravel::fetch_add;
+using gravel::load_relaxed;
+using gravel::mapped_sender;
+using gravel::scope;
+using gravel::store_relaxed;
+using gravel::worklist_graph;
 
 constexpr uint32_t edges_joined_first = 2;
 

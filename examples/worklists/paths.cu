@@ -18,7 +18,12 @@
 #include "examples/worklists/worklist_program.hpp"
 
 using namespace app;
-using namespace gravel::detail;
+using gravel::device_array;
+using gravel::fetch_add;
+using gravel::least_keys;
+using gravel::make_csr;
+using gravel::scope;
+using gravel::worklist_graph;
 
 constexpr const char* program_name = "paths";
 

@@ -6,12 +6,23 @@
 #include <vector>
 
 #include <gravel/device_array.hpp>
+#include <gravel/graph.hpp>
+#include <gravel/launch_alone.cuh>
 #include <gravel/worklist.cuh>
 #include "examples/common/words_of_all.cuh"
-#include "lib/graph/ghosts.hpp"
 
 namespace app {
-using namespace gravel::detail;
+using gravel::device_array;
+using gravel::fetch_add;
+using gravel::ghost_list;
+using gravel::launch_alone;
+using gravel::least_keys;
+using gravel::load_relaxed;
+using gravel::raise_relaxed;
+using gravel::scope;
+using gravel::store_relaxed;
+using gravel::vertex_code;
+using gravel::worklist_graph;
 
 /// Bits in words of 32, own vertices first; those of ghosts begin with a word of their own.
 struct bits_view {
@@ -39,7 +50,8 @@ __global__ void take_near_bits(const __grid_constant__ View w, bits_view b, int 
 }
 template <class View>
 __global__ void give_near_bits(const __grid_constant__ View w, bits_view b, int turn, uint32_t level) {
-  const device_lists<typename View::program_type> lists{w, w.words->near_turn, w.words->far_turn, w.words->limit};
+  const gravel::detail::device_lists<typename View::program_type> lists{w, w.words->near_turn, w.words->far_turn,
+                                                                        w.words->limit};
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, lane = threadIdx.x % 32;
   for (uint64_t of_warp = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32 * 32; of_warp < b.own;
        of_warp += lanes) {
@@ -220,12 +232,12 @@ class frontier_bits {
   /// The vertices that are near become the bits of the last level; returns which that is.
   template <class View>
   uint32_t take_near(const View& w) {
-    worklist_words words;
+    gravel::detail::worklist_words words;
     gravel_copy(&words, w.words, sizeof(words));
     const bool alone = gravel_n_pes() == 1;
     uint32_t level = least_keys::unreached;
     if (alone) gravel_copy(level_.data(), &level, sizeof(level));
-    current_backend().zero(view_.words[turn_], view_.own_words * sizeof(uint32_t));
+    gravel::detail::current_backend().zero(view_.words[turn_], view_.own_words * sizeof(uint32_t));
     launch_for(words.near_size[words.near_turn], take_near_bits<View>, w, view_, turn_,
                words.near_size[words.near_turn], alone ? level_.data() : nullptr);
     gravel_synchronize();
@@ -238,7 +250,7 @@ class frontier_bits {
   /// What was found last is near again.
   template <class View>
   void give_near(const View& w, uint32_t level) {
-    worklist_words words;
+    gravel::detail::worklist_words words;
     gravel_copy(&words, w.words, sizeof(words));
     words.limit = w.program.limit_after(level);
     gravel_copy(w.words, &words, sizeof(words));
@@ -256,7 +268,7 @@ class frontier_bits {
   /// Finds the vertices of `level`; returns how many there are, at all PEs.
   template <class View>
   uint64_t pull(const View& w, uint32_t level) {
-    current_backend().zero(counters_.data(), sizeof(uint64_t));
+    gravel::detail::current_backend().zero(counters_.data(), sizeof(uint64_t));
     if (w.graph.n_ghosts) launch_for(w.graph.n_ghosts, take_ghost_bits<View>, w, view_, turn_);
     launch_for(view_.own, scan_back<View>, w, view_, turn_, level);
     turn_ = 1 - turn_;
@@ -289,7 +301,7 @@ class frontier_bits {
   /// the parent is a neighbour one level above, and level 0 is the source alone. Of this PE's vertices.
   template <class View>
   bfs_check validate(const View& w, uint64_t source_place) {
-    current_backend().zero(counters_.data(), 4 * sizeof(uint64_t));
+    gravel::detail::current_backend().zero(counters_.data(), 4 * sizeof(uint64_t));
     launch_for(view_.own, check_search<View>, w, view_, source_place, counters_.data());
     gravel_synchronize();
     bfs_check check;

@@ -15,7 +15,12 @@
 #include "examples/worklists/worklist_program.hpp"
 
 using namespace app;
-using namespace gravel::detail;
+using gravel::csr;
+using gravel::device_array;
+using gravel::double_sums;
+using gravel::make_csr;
+using gravel::simplify;
+using gravel::worklist_graph;
 
 constexpr const char* program_name = "ranks";
 

@@ -8,12 +8,12 @@
 #include "examples/common/device_part.hpp"
 #include "examples/common/facts.hpp"
 #include "examples/common/graph_input.hpp"
+#include "examples/common/mix.hpp"
 #include "examples/common/random_stream.hpp"
 #include "examples/common/ranking.hpp"
-#include "lib/base/mix.hpp"
 
 namespace app {
-using namespace gravel::detail;
+using gravel::csr;
 
 struct worklist_program_options {
   std::string execution = "automatic";

@@ -136,7 +136,10 @@ GRAVEL_BOTH void add_behind_fence(T* word, T value) {
   if constexpr (GRAVEL_ON_GPU) fetch_add<S>(word, value);
   else fetch_add_release<S>(word, value);
 }
-/// Compare and swap with acquire order on success. Returns true if *word was `expected` and is now `desired`.
+/// Compare and swap with acquire order on success.
+/// @param expected value that the word must have
+/// @param desired value that it gets then
+/// @return true if *word was `expected` and is now `desired`
 template <scope S = scope::device, class T>
 GRAVEL_BOTH bool compare_swap_acquire(T* word, T expected, T desired) {
   GRAVEL_ATOMIC((inner::ptx_swap_acquire<S>(word, expected, desired) == expected),
@@ -181,7 +184,8 @@ GRAVEL_BOTH T raise_to(T* word, T value) {
 #endif
 }
 
-/// As raise_to, but without order and without a result, so the caller does not wait.
+/// Raises at once, without order and without a result, so the caller does not wait: `*word = max(*word, value)`.
+/// @param value what the word is raised to
 template <scope S = scope::device, class T>
 GRAVEL_BOTH void raise_relaxed(T* word, T value) {
 #if GRAVEL_ON_GPU

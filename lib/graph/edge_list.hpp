@@ -68,6 +68,15 @@ class edge_keeper {
 };
 
 /// Returns the weight that assign_weights assigns to the edge between two vertices, in either direction.
+/// @param one number of a vertex
+/// @param other number of the other vertex
+/// @param most the largest weight
+/// @param seed of the weights
+/// @return 1 to `most`
+/// @scope any thread, kernels too
+/// @completion on return
+/// @errors none
+/// @source Gravel
 GRAVEL_BOTH uint32_t weight_between(uint64_t one, uint64_t other, uint32_t most, uint64_t seed) {
   return 1 + pick(mix(mix(seed ^ (one < other ? one : other)) ^ (one < other ? other : one)), most);
 }

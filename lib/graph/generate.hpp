@@ -43,11 +43,14 @@ edge_list road_grid(uint64_t width, uint64_t height, double kept, uint64_t seed,
 /// @param monomers 3 to 15
 edge_list cage(int monomers, const graph_share& share = {});
 
-/// The size of a whole graph: its vertices, and its directed edges.
+/// The size of a whole graph.
 struct graph_size {
-  uint64_t vertices, edges;
+  uint64_t vertices;  ///< number of vertices
+  uint64_t edges;     ///< number of directed edges
 };
 /// Returns the size of cage(monomers), without making it.
+/// @param monomers 3 to 15
+/// @return its vertices and edges
 graph_size cage_size(int monomers);
 
 }  // namespace gravel::detail

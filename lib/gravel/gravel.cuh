@@ -14,11 +14,13 @@
 #include "host/pe/service.hpp"
 
 namespace gravel {
-using detail::error;
+using detail::compare_swap_acquire;
 using detail::fetch_add;
 using detail::fetch_add_release;
+using detail::lane_group;
 using detail::load_acquire;
 using detail::load_relaxed;
+using detail::raise_relaxed;
 using detail::relax;
 using detail::scope;
 using detail::store_relaxed;

@@ -13,6 +13,7 @@
 #include "host/pe/collectives.hpp"
 #include "host/pe/launch_config.hpp"
 #include "host/pe/libgravel.hpp"
+#include "lib/base/error.hpp"
 #include "lib/base/profile.hpp"
 #include "lib/base/version.hpp"
 #if GRAVEL_CUDA
@@ -43,6 +44,10 @@ void launch_kernel(void (*kernel)(P...), const gravel_launch_config& how, P... v
 }
 #endif
 }  // namespace gravel::detail
+
+namespace gravel {
+using detail::error;
+}  // namespace gravel
 
 /// Joins the job and registers the handlers that active messages may run at this PE. Collective: all PEs name the same
 /// handlers. A program that was started without a launcher is a job of one PE.

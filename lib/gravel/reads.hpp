@@ -6,10 +6,13 @@
 
 namespace gravel {
 using detail::base_code;
+using detail::check_shape;
 using detail::genome_shape;
 using detail::kmer_shape;
+using detail::longest_kmer;
 using detail::make_genome;
 using detail::make_reads;
+using detail::no_base;
 using detail::read_reads;
 using detail::read_sequences;
 using detail::read_set;

@@ -6,8 +6,9 @@
 
 namespace gravel::detail {
 
-/// A, C, G, T are 0 to 3, so that the complement of b is 3 - b. no_base separates two pieces of bases.
+/// The code that separates two pieces of bases. A, C, G, T are 0 to 3, so that the complement of b is 3 - b.
 constexpr uint8_t no_base = 4;
+/// The most bases of a k-mer.
 constexpr unsigned longest_kmer = 31;
 
 /// A k-mer has its first base in the highest bits; its word is below 4^k. k is odd, so no k-mer is its own reverse

@@ -92,6 +92,10 @@ struct least_keys {
 
 /// State of programs for residuals: the sum of the values that each vertex was offered since it was last taken. A
 /// vertex is listed when its sum reaches a threshold. T: float, or double, whose messages have 12 bytes instead of 8.
+/// @scope lane, from divergent code; kernels, handlers
+/// @completion on return
+/// @errors none are checked
+/// @source Groute, chapter 5
 template <class T>
 struct sums {
   using value = T;
@@ -100,24 +104,38 @@ struct sums {
   T threshold;
 
   static constexpr T initial_word = 0;
+  /// Returns whether the vertex waits in a list.
+  /// @param word of a vertex
   GRAVEL_DEVICE bool waits(T word) const { return word >= threshold; }
 
+  /// Returns true: any offer changes the sum.
   GRAVEL_DEVICE bool may_take(uint32_t, T) const { return true; }
+  /// Adds a value to the sum of a vertex. Returns near if the sum reaches the threshold by that.
+  /// @param v number of the vertex here
+  /// @param part what is added
   GRAVEL_DEVICE listing offer(uint32_t v, T part, uint32_t) const {
     const T old = atomicAdd(&words[v], part);
     return old < threshold && old + part >= threshold ? listing::near : listing::none;
   }
+  /// As offer().
+  /// @param v number of the vertex here
+  /// @param part what is added
   template <class Rank>
   GRAVEL_DEVICE listing offer_ranked(uint32_t v, T part, Rank) const {
     return offer(v, part, 0);
   }
+  /// Takes the sum of a vertex, and makes it 0. Returns false if it was 0.
+  /// @param v number of the vertex here
+  /// @param sum receives the vertex's sum
   GRAVEL_DEVICE bool take(uint32_t v, T* sum) const {
     using bits = std::conditional_t<sizeof(T) == 8, unsigned long long, unsigned>;
     *sum = from_word<T>(atomicExch(reinterpret_cast<bits*>(&words[v]), bits{0}));
     return *sum != 0;
   }
 };
+/// Sums of which a message has 8 bytes.
 using float_sums = sums<float>;
+/// Sums of which a message has 12 bytes.
 using double_sums = sums<double>;
 
 }  // namespace gravel::detail

@@ -1,6 +1,6 @@
 """The layers of the source tree: what files of each folder may include, that what installed headers include is
-installed, that tests see Catch2 through test/support/catch.hpp alone, and that functions whose races are suppressed
-exist by that name. Usage: layers_test.py"""
+installed, that programs under examples/ do not open Gravel's namespaces, that tests see Catch2 through
+test/support/catch.hpp alone, and that functions whose races are suppressed exist by that name. Usage: layers_test.py"""
 
 import re
 import sys
@@ -90,6 +90,16 @@ def not_installed(headers, text_of):
                 yield f"tools/installed_headers.py: {name} is installed, \"{header}\", which it includes, is not"
 
 
+def opened_namespaces(name, text):
+    """Directives of a program under examples/ that open Gravel's namespaces: it uses names one by one, so that a reader
+    sees which of them are public."""
+    if not name.startswith("examples/"):
+        return
+    for number, line in enumerate(text.splitlines(), 1):
+        if found := re.search(r"\busing\s+namespace\s+(::)?gravel\b[\w:]*", line):
+            yield f"{name}:{number}: {found[0]}: name what is used: using gravel::x"
+
+
 def catch_names(name, text):
     """Names that Catch2 2 and 3 do not share: those of its namespace, its headers, its settings. Macros are the same in
     both."""
@@ -130,6 +140,10 @@ def main():
     assert not list(faults_in("host/pe/backend.hpp", '#include "device/handle.cuh"'))
     assert list(not_installed({"device/put.cuh"}, lambda name: '#include "device/send.cuh"')), "it includes another"
     assert not list(not_installed({"device/put.cuh", "device/send.cuh"}, lambda name: '#include "device/send.cuh"'))
+    assert list(opened_namespaces("examples/applications/gups.cu", "using namespace gravel::detail;"))
+    assert list(opened_namespaces("examples/common/facts.hpp", "namespace app { using namespace gravel; }"))
+    assert not list(opened_namespaces("examples/put.cu", "using gravel::scope;\nusing namespace app;"))
+    assert not list(opened_namespaces("bench/perf/perf.cu", "using namespace gravel::detail;"))
     for line in ("Catch::Contains(text)", "using namespace Catch;", "#include <catch2/catch.hpp>",
                  "#define CATCH_CONFIG_MAIN"):
         assert list(catch_names("test/unit/critical_test.cpp", line)), line
@@ -144,6 +158,7 @@ def main():
     names = sources()
     assert len(names) > 200, f"only {len(names)} source files found"
     faults = [fault for name in names for fault in faults_in(name, (ROOT / name).read_text())]
+    faults += [fault for name in names for fault in opened_namespaces(name, (ROOT / name).read_text())]
     faults += [fault for name in names for fault in catch_names(name, (ROOT / name).read_text())]
     texts = [(ROOT / name).read_text() for name in names if name.startswith(("device/", "lib/", "host/"))]
     faults += unknown_functions((ROOT / "test/support/races.supp").read_text(), texts)
