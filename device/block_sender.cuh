@@ -267,11 +267,15 @@ struct block_sender {
         apply_here<message::operation>(dest, value);
         if (!joins_bin_votes()) return;
       }
-      if (is_in_place(way) || (is_bin(way) && bins_accept<message::kind>(heap_bytes, sizeof(T))))
-        return bins.add<message::kind>(g, buffer + capacity, way, message(offset, value).word, &to_peers);
+      const uint64_t word = offset / sizeof(T);
+      if (is_in_place(way) || (is_bin(way) && bins_accept<message::kind>(word, heap_bytes, sizeof(T)))) {
+        message m(offset, value);
+        m.word[0] = bins.index_of(m.word[0]);
+        return bins.add<message::kind>(g, buffer + capacity, way, m.word, &to_peers);
+      }
 #if !GRAVEL_CUDA
-      if (is_other_pe_without_bin(way, to) && may_gather_compact(heap_bytes, sizeof(T)) &&
-          gather_alone<message::kind>(sink_of(to, sink_kind::device), message(offset, value).word))
+      if (is_other_pe_without_bin(way, to) && !g.peers_directly &&
+          gather_alone<message>(sink_of(to, sink_kind::device), offset, value))
         return;
 #endif
     }
@@ -287,15 +291,11 @@ struct block_sender {
   /// True if a lane whose message was applied in place calls peer_bins::add() with the other lanes, which votes: so the
   /// whole warp acts together.
   GRAVEL_DEVICE bool joins_bin_votes() const { return bins.in_use != 0 && GRAVEL_CUDA; }
-  /// True if the bins hold this kind. They take the first kind that is sent, if it may be gathered.
+  /// True if the bins hold updates of this kind, in a window that has the word. They take the first kind that is sent,
+  /// unless messages are sent to peers one by one.
   template <row_kind KIND>
-  GRAVEL_DEVICE bool bins_accept(uint64_t heap_bytes, uint32_t value_bytes) {
-    return bins.have(KIND) || (may_gather_compact(heap_bytes, value_bytes) && bins.take(KIND));
-  }
-  /// True if messages to other PEs are gathered in compact form: they are not sent to peers one by one, and each word
-  /// of the heap has an index of 32 bits.
-  GRAVEL_DEVICE bool may_gather_compact(uint64_t heap_bytes, uint32_t value_bytes) const {
-    return !g.peers_directly && fits_index(heap_bytes, value_bytes);
+  GRAVEL_DEVICE bool bins_accept(uint64_t word, uint64_t heap_bytes, uint32_t value_bytes) {
+    return bins.have(KIND, word) || (!g.peers_directly && bins.take(KIND, word, !fits_index(heap_bytes, value_bytes)));
   }
 #if !GRAVEL_CUDA
   bool is_other_pe_without_bin(uint32_t way, uint32_t to) const {
@@ -306,12 +306,16 @@ struct block_sender {
   /// One thread runs all lanes of a block. Without a seed it switches lanes only where they wait, so no other lane runs
   /// during this function, and the common message needs no protocol. Returns false if the message is of another kind,
   /// or if there is no room. (A group that empties the buffer has made `reserved` larger than `capacity`.)
-  template <row_kind KIND, class Piece, uint32_t N>
-  bool gather_alone(uint32_t sink, const Piece (&message)[N]) {
-    constexpr uint32_t UNITS = message_units<Piece, N>;
+  template <class Message, class T>
+  bool gather_alone(uint32_t sink, uint64_t offset, T value) {
+    constexpr uint32_t UNITS = message_units<uint32_t, Message::words>;
     const uint32_t at = reserved;
-    if (at + UNITS > capacity || kinds.bits[0] != KIND.bits() || simt::inner::explores) return false;
-    store_message(pieces_at<Piece>(&buffer[at]), message);
+    const row_kind first = row_kind::of_bits(kinds.bits[0]);
+    if (at + UNITS > capacity || !first.is_in_a_window_as(Message::kind) || simt::inner::explores) return false;
+    if (!heap_window::has(first.window(), offset / sizeof(T))) return false;
+    Message m(offset, value);
+    m.word[0] = heap_window::index_of(first.window(), m.word[0]);
+    store_message(words_at(&buffer[at]), m.word);
     for (uint32_t u = 0; u < UNITS; ++u) key[at + u] = u == 0 ? keys.of(0, sink) : no_message;
     sorted.count(lone_lane(), key[at], at);
     reserved = written = at + UNITS;
@@ -344,13 +348,25 @@ struct block_sender {
         return;
       }
     const uint32_t sink = sink_of(static_cast<uint32_t>(pe), sink_kind::device);
-    if (fits_index(g.heap_bytes, sizeof(T))) gather<message::kind>(sink, message(offset, value).word);
-    else gather_wide(sink, message::wide_word0(offset), to_word(value));
+    gather_update(sink, message(offset, value), offset / sizeof(T), !fits_index(g.heap_bytes, sizeof(T)));
   }
-  /// Not inlined, so that there is one copy for all places that send.
-  __device__ GRAVEL_NOINLINE void gather_wide(uint32_t sink, uint64_t word0, uint64_t word1) {
-    const unit message[1] = {{{word0, word1}}};
-    gather<wide_kind(1)>(sink, message);
+  /// Gathers an update of a word of the heap: route 2, then 3, or 4 if its kind has no number.
+  template <class Message>
+  GRAVEL_DEVICE void gather_update(uint32_t sink, Message m, uint64_t word, bool is_large) {
+    constexpr row_kind kind = Message::kind;
+    if (const uint32_t way = way_to_sink(sink); is_bin(way))
+      if (bins.take(kind, word, is_large)) {
+        m.word[0] = bins.index_of(m.word[0]);
+        return bins.add<kind>(g, buffer + capacity, way, m.word, &to_peers);
+      }
+    uint32_t window = 0;
+    const uint32_t number = kinds.number_of(kind, word, is_large, &window);
+    if (number == kind_table::most) {
+      if (is_large) return send_in_windows(g.direct, sink, kind.bits(), m.whole(), word);
+      return send_any(sink, kind.bits(), Message(m).word);
+    }
+    m.word[0] = heap_window::index_of(window, m.word[0]);
+    gather_as(number, sink, m.word);
   }
 
   /// Sends a message of a kind that has no number in `kinds`. Lanes with different kinds may call together. There is
@@ -386,6 +402,12 @@ struct block_sender {
         return send_any(sink, KIND.bits(), copy);
       }
     }
+    gather_as(number, sink, message);
+  }
+  /// Gathers a message of the kind with this number.
+  template <class Piece, uint32_t N>
+  GRAVEL_DEVICE void gather_as(uint32_t number, uint32_t sink, const Piece (&message)[N]) {
+    constexpr uint32_t UNITS = message_units<Piece, N>;
     const lane_group group = lane_group::active();
     const uint32_t wanted = group.size() * UNITS;
     uint32_t at;

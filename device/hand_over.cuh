@@ -29,6 +29,26 @@ struct kind_table {
     }
     return most;
   }
+  /// As number_of(), for an update of a word of the heap: a kind in a window that has the word. `kind` is in window 0.
+  /// `is_large`: as of heap_window::around(). Sets `window`, if the kind has a number.
+  GRAVEL_DEVICE uint32_t number_of(const row_kind& kind, uint64_t word, bool is_large, uint32_t* window) {
+    const row_kind wanted = kind.in_window(heap_window::around(word, is_large));
+#if GRAVEL_ON_GPU
+#pragma unroll 1
+#endif
+    for (uint32_t k = 0; k < most; ++k) {
+      uint64_t there = load_relaxed<scope::shared>(&bits[k]);
+      if (there == 0) {
+        compare_swap_acquire<scope::shared>(&bits[k], uint64_t{0}, wanted.bits());
+        there = load_relaxed<scope::shared>(&bits[k]);
+      }
+      const row_kind found = row_kind::of_bits(there);
+      if (!found.is_in_a_window_as(kind) || !heap_window::has(found.window(), word)) continue;
+      *window = found.window();
+      return k;
+    }
+    return most;
+  }
   GRAVEL_DEVICE uint32_t size() const {
     uint32_t n = 0;
     while (n < most && load_relaxed<scope::shared>(&bits[n])) ++n;

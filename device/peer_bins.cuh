@@ -4,7 +4,7 @@
 // full row takes microseconds to push over NVLink.
 // Solution. Each peer has a bin in shared memory, of two halves. Lanes fill one half while the other leaves: a full
 // half is pushed into the peer's ring as it is. All bins hold messages of one kind, the first that the block sends to a
-// peer. Messages of other kinds go into the buffer that is sorted.
+// peer; updates of one window of the heap (heap_window). Other messages go into the buffer that is sorted.
 //
 // Protocol.
 //   reserve: place = reserved += size: a position in an endless sequence; generation = place / half;
@@ -96,6 +96,23 @@ struct peer_bins {
 
   /// Returns where messages to a PE are gathered: a bin, to_self, or none. The PE may be out of range.
   GRAVEL_DEVICE uint32_t way_to(uint32_t pe) const { return pe - first_pe < sizeof(way) ? way[pe - first_pe] : none; }
+
+  /// Returns true if the bins hold updates of this kind, in a window that has the word. `wanted` is in window 0.
+  GRAVEL_DEVICE bool have(row_kind wanted, uint64_t word) const {
+    const row_kind held = row_kind::of_bits(load_relaxed<scope::shared>(&kind));
+    return held.is_in_a_window_as(wanted) && heap_window::has(held.window(), word);
+  }
+  /// As have(). If the bins were empty so far, they hold such updates from now on, in a window around the word.
+  /// `is_large`: as of heap_window::around(). Thread scope: lane, divergent.
+  GRAVEL_DEVICE bool take(row_kind wanted, uint64_t word, bool is_large) {
+    if (have(wanted, word)) return true;
+    take_first(wanted.in_window(heap_window::around(word, is_large)));
+    return have(wanted, word);
+  }
+  /// Returns the index, in the window of the bins, of a word that it has.
+  GRAVEL_DEVICE uint32_t index_of(uint32_t word) const {
+    return heap_window::index_of(row_kind::of_bits(load_relaxed<scope::shared>(&kind)).window(), word);
+  }
 
   /// Returns true if the bins hold this kind. If they were empty so far, they hold it from now on. Thread scope: lane,
   /// divergent.

@@ -40,12 +40,13 @@ GRAVEL_BOTH constexpr value_type update_type() {
   else if constexpr (sizeof(T) == 4) return value_type::u32;
   else return value_type::u64;
 }
-/// A put or an update as a compact message, for heaps whose words all have an index. O: op::inc is an addition of 1.
+/// A put or an update as a compact message. O: op::inc is an addition of 1. In a large heap the sender of the row
+/// chooses a window, and then sets the index (heap_window).
 template <op O, class T>
 struct update_message {
   static constexpr uint32_t words = compact_words(O, sizeof(T));
   static constexpr op operation = O == op::inc ? op::add : O;
-  uint32_t word[words];
+  uint32_t word[words];  ///< the first is the index: of a window that begins at a multiple of 2^32 words
   GRAVEL_BOTH update_message(uint64_t offset, T value) {
     word[0] = static_cast<uint32_t>(offset / sizeof(T));
     const uint64_t bits = to_word(value);
@@ -60,10 +61,6 @@ struct update_message {
     return u;
   }
   static constexpr row_kind kind = update_kind(O, update_type<O, T>());
-  /// The first word of its wide form.
-  GRAVEL_BOTH static uint64_t wide_word0(uint64_t offset) {
-    return make_word0(operation, static_cast<uint8_t>(value_type_of<T>()), offset);
-  }
 };
 
 template <op O, class T>
@@ -82,10 +79,11 @@ GRAVEL_BOTH void one_sided(const gravel_t& g, T* dest, T value, int pe) {
     return;
   }
   const uint32_t sink = sink_of(static_cast<uint32_t>(pe), sink_kind::device);
-  const bool is_compact = fits_index(g.heap_bytes, sizeof(T));
-  if (is_compact && g.from != sender::handler) return send_direct<message::kind>(g, sink, message(offset, value).word);
-  const unit whole = is_compact ? message(offset, value).whole() : unit{{message::wide_word0(offset), to_word(value)}};
-  send_apart(g.direct, sink, is_compact ? message::kind.bits() : wide_kind(1).bits(), whole);
+  const message m(offset, value);
+  if (!fits_index(g.heap_bytes, sizeof(T)))
+    return send_in_windows(g.direct, sink, message::kind.bits(), m.whole(), offset / sizeof(T));
+  if (g.from != sender::handler) return send_direct<message::kind>(g, sink, m.word);
+  send_apart(g.direct, sink, message::kind.bits(), m.whole());
 }
 
 }  // namespace gravel::detail

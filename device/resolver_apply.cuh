@@ -47,16 +47,33 @@ struct four_updates {
   uint32_t index[4];
   uint64_t value[4];
 };
+/// The words of type T in a window of the heap: the first word, and their number. A window may begin behind the heap.
+template <class T>
+struct window_words {
+  T* begin;
+  uint64_t n;
+  GRAVEL_BOTH window_words(const gravel_t& g, const row_kind& kind) {
+    const uint64_t first = heap_window::begin(kind.window()), all = g.heap_bytes / sizeof(T);
+    begin = reinterpret_cast<T*>(g.heap) + first;
+    n = first < all ? all - first : 0;
+  }
+};
+/// Reports an update of a word that is not in the heap.
+GRAVEL_DEVICE void report_word(const gravel_t& g, const row_kind& kind, uint32_t index, uint32_t bytes, uint64_t from) {
+  const uint64_t word = heap_window::begin(kind.window()) + index;
+  report_error(g, message_fault::outside_heap, kind.operation, g.my_pe, word * bytes, bytes, from);
+}
 /// Calls f(word, value) for each of the first `n` updates whose word lies in the heap, and reports the others. Thread
 /// scope: lane.
 template <class T, class F>
-GRAVEL_DEVICE void for_each_word(const gravel_t& g, op o, const four_updates& m, uint32_t n, uint64_t from, F&& f) {
-  const uint64_t words = g.heap_bytes / sizeof(T);
+GRAVEL_DEVICE void for_each_word(const gravel_t& g, const row_kind& kind, const four_updates& m, uint32_t n,
+                                 uint64_t from, F&& f) {
+  const window_words<T> words(g, kind);
   GRAVEL_UNROLL
   for (uint32_t i = 0; i < 4; ++i) {
     if (i >= n) break;
-    if (m.index[i] < words) f(reinterpret_cast<T*>(g.heap) + m.index[i], from_word<T>(m.value[i]));
-    else report_error(g, message_fault::outside_heap, o, g.my_pe, uint64_t{m.index[i]} * sizeof(T), sizeof(T), from);
+    if (m.index[i] < words.n) f(words.begin + m.index[i], from_word<T>(m.value[i]));
+    else report_word(g, kind, m.index[i], sizeof(T), from);
   }
 }
 /// Applies one of the rarer updates. Not inlined: one copy for all.
@@ -77,17 +94,17 @@ __device__ GRAVEL_NOINLINE inline void apply_four(const gravel_t& g, row_kind ki
   const uint32_t bytes = bytes_of(type);
   // Signed integers are put and added as unsigned ones.
   if (kind.operation == op::put) {
-    if (bytes == 8) for_each_word<uint64_t>(g, kind.operation, m, n, from, put);
-    else if (bytes == 4) for_each_word<uint32_t>(g, kind.operation, m, n, from, put);
-    else if (bytes == 2) for_each_word<uint16_t>(g, kind.operation, m, n, from, put);
-    else for_each_word<uint8_t>(g, kind.operation, m, n, from, put);
+    if (bytes == 8) for_each_word<uint64_t>(g, kind, m, n, from, put);
+    else if (bytes == 4) for_each_word<uint32_t>(g, kind, m, n, from, put);
+    else if (bytes == 2) for_each_word<uint16_t>(g, kind, m, n, from, put);
+    else for_each_word<uint8_t>(g, kind, m, n, from, put);
   } else if ((kind.operation == op::add || kind.operation == op::inc) && type != value_type::f32 &&
              type != value_type::f64) {
-    if (bytes == 8) for_each_word<uint64_t>(g, kind.operation, m, n, from, add);
-    else for_each_word<uint32_t>(g, kind.operation, m, n, from, add);
+    if (bytes == 8) for_each_word<uint64_t>(g, kind, m, n, from, add);
+    else for_each_word<uint32_t>(g, kind, m, n, from, add);
   } else {
-    if (bytes == 8) for_each_word<uint64_t>(g, kind.operation, m, n, from, other);
-    else for_each_word<uint32_t>(g, kind.operation, m, n, from, other);
+    if (bytes == 8) for_each_word<uint64_t>(g, kind, m, n, from, other);
+    else for_each_word<uint32_t>(g, kind, m, n, from, other);
   }
 }
 
@@ -99,9 +116,10 @@ __device__ GRAVEL_NOINLINE inline void report_outside(const gravel_t& g, const m
   const uint32_t of_unit = row_kind::words_of_unit / row.kind.words;
   for (uint32_t b = 0; b < units; ++b)
     for (uint32_t i = 0; i < of_unit; ++i) {
-      const uint64_t index = words_at(held + b)[i * row.kind.words];
-      if ((first_unit + b * 32) * of_unit + i < row.messages && index >= g.heap_bytes / bytes)
-        report_error(g, message_fault::outside_heap, row.kind.operation, g.my_pe, index * bytes, bytes, from);
+      const uint32_t index = words_at(held + b)[i * row.kind.words];
+      if ((first_unit + b * 32) * of_unit + i < row.messages &&
+          heap_window::begin(row.kind.window()) + index >= g.heap_bytes / bytes)
+        report_word(g, row.kind, index, bytes, from);
     }
 }
 /// Applies the most frequent messages: updates of words of type T, WORDS words each. The lane holds the row's units
@@ -111,18 +129,18 @@ template <class T, uint32_t WORDS, uint32_t UNITS, class F>
 GRAVEL_DEVICE void update_held(const gravel_t& g, const message_row& row, const unit (&held)[UNITS],
                                uint32_t first_unit, uint64_t from, F&& f) {
   constexpr uint32_t of_unit = row_kind::words_of_unit / WORDS;
-  const uint64_t words = g.heap_bytes / sizeof(T);
-  const uint32_t last = words > ~0u ? ~0u : static_cast<uint32_t>(words) - 1;
-  const auto left = static_cast<int32_t>(row.messages - first_unit * of_unit);  // from the lane's first message on
-  T* const heap = reinterpret_cast<T*>(g.heap);
-  bool all_inside = true;
+  const window_words<T> words(g, row.kind);
+  const uint32_t last = words.n > ~0u ? ~0u : static_cast<uint32_t>(words.n) - 1;
+  // From the lane's first message on. None is applied if the window begins behind the heap.
+  const auto left = words.n ? static_cast<int32_t>(row.messages - first_unit * of_unit) : 0;
+  bool all_inside = words.n != 0;
   GRAVEL_UNROLL
   for (uint32_t b = 0; b < UNITS; ++b) GRAVEL_UNROLL
   for (uint32_t i = 0; i < of_unit; ++i) {
     const auto word_of = [&](uint32_t w) { return static_cast<uint32_t>(held[b].word[w / 2] >> w % 2 * 32); };
     const uint32_t index = word_of(i * WORDS);
     const bool is_one = static_cast<int32_t>(b * 32 * of_unit + i) < left, is_inside = index <= last;
-    if (is_one && is_inside) f(heap + index, WORDS == 1 ? T{1} : static_cast<T>(word_of(i * WORDS + WORDS - 1)));
+    if (is_one && is_inside) f(words.begin + index, WORDS == 1 ? T{1} : static_cast<T>(word_of(i * WORDS + WORDS - 1)));
     all_inside &= is_inside || !is_one;
   }
   if (all_inside) return;

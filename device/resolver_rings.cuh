@@ -79,13 +79,13 @@ __device__ __forceinline__ bool resolve_chunk(const gravel_t& g, uint32_t room, 
   };
   constexpr std::integral_constant<uint32_t, 1> one_word;
   constexpr std::integral_constant<uint32_t, 2> two_words;
-  if (row.kind == update_kind(op::inc, value_type::u64)) {
+  if (row.kind.is_in_a_window_as(update_kind(op::inc, value_type::u64))) {
     update(uint64_t{}, one_word, [](uint64_t* word, uint64_t one) { add_scattered(word, one); });
-  } else if (row.kind == update_kind(op::put, value_type::u32)) {
+  } else if (row.kind.is_in_a_window_as(update_kind(op::put, value_type::u32))) {
     update(uint32_t{}, two_words, [](uint32_t* word, uint32_t value) { put_scattered(word, value); });
-  } else if (row.kind == update_kind(op::add, value_type::u32)) {
+  } else if (row.kind.is_in_a_window_as(update_kind(op::add, value_type::u32))) {
     update(uint32_t{}, two_words, [](uint32_t* word, uint32_t value) { add_scattered(word, value); });
-  } else if (row.kind == update_kind(op::min, value_type::u32)) {
+  } else if (row.kind.is_in_a_window_as(update_kind(op::min, value_type::u32))) {
     update(uint32_t{}, two_words, [](uint32_t* word, uint32_t value) { min_scattered(word, value); });
   } else if (!row.kind.is_wide()) {
     resolve_compact<Handlers, 32>(g, row, at, from);

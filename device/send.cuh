@@ -90,24 +90,45 @@ constexpr uint32_t message_units = static_cast<uint32_t>((N * sizeof(Piece) + si
 struct slot_places {
   uint32_t n_rows = 0, units = 0;
   uint32_t row = 0, peers = 0, first_unit = 0;  ///< the caller's row, the lanes with messages in it, and its first unit
+  uint32_t window = 0;                          ///< of the caller's row
   /// For the unit whose number is the caller's rank: the lanes with messages in its row, and its number in that row.
   uint32_t unit_peers = 0, unit_in_row = 0;
 };
 
+/// For send_together(): all messages of one sink share a row.
+struct in_one_window {
+  static constexpr uint32_t around() { return 0; }
+  static constexpr bool is_in(uint32_t) { return true; }
+};
+/// For send_together(): messages of one sink share a row if one window has their words, in a large heap.
+struct in_windows {
+  uint64_t word;  ///< number of the calling lane's word in the heap
+  GRAVEL_BOTH uint32_t around() const { return heap_window::around(word, true); }
+  GRAVEL_BOTH bool is_in(uint32_t number) const { return heap_window::has(number, word); }
+};
+
 /// Sends a message of one kind for each lane of the group. `store` writes the messages of all lanes into the payload.
 /// Waits while the queue is full.
-template <class Store>
+template <class Store, class Windows = in_one_window>
 GRAVEL_BOTH void send_together(const queue& q, const lane_group& group, uint32_t sink, const row_kind& kind,
-                               Store store) {
-  // Order by sink: one round for each distinct sink. Every lane finds its row and its place.
+                               Store store, const Windows& windows = {}) {
+  constexpr bool has_windows = !std::is_same_v<Windows, in_one_window>;
+  // Order by sink, and by window: one round for each row. Every lane finds its row and its place.
   slot_places places;
   for (uint32_t rest = group.mask(); rest != 0; ++places.n_rows) {
-    const uint32_t chosen = group.from_lane(sink, lane_group::lowest(rest));
-    const uint32_t peers = group.ballot(sink == chosen);
-    if (sink == chosen) {
+    const uint32_t first = lane_group::lowest(rest), chosen = group.from_lane(sink, first);
+    bool is_in = sink == chosen;
+    uint32_t window = 0;
+    if constexpr (has_windows) {
+      window = group.from_lane(windows.around(), first);
+      is_in = is_in && windows.is_in(window) && (rest >> group.lane() & 1);
+    }
+    const uint32_t peers = group.ballot(is_in);
+    if (is_in) {
       places.row = places.n_rows;
       places.peers = peers;
       places.first_unit = places.units;
+      places.window = window;
     }
     if (group.rank() >= places.units) {
       places.unit_peers = peers;
@@ -123,7 +144,8 @@ GRAVEL_BOTH void send_together(const queue& q, const lane_group& group, uint32_t
   slot_header* slot = q.slot(ticket);
   store(q.payload(slot), places);
   if (lane_group::lowest(places.peers) == group.lane())
-    store_row(&q.rows(slot)[places.row], {kind, sink, lane_group::popcount(places.peers)});
+    store_row(&q.rows(slot)[places.row],
+              {has_windows ? kind.in_window(places.window) : kind, sink, lane_group::popcount(places.peers)});
   group.sync();
   if (group.is_leader()) q.publish(ticket, slot, places.n_rows, places.units);
 }
@@ -190,6 +212,12 @@ GRAVEL_BOTH void send_direct(const gravel_t& g, uint32_t sink, const unit (&mess
   send_direct<wide_kind(UNITS)>(g, sink, message);
 }
 
+/// Stores the first `words` words of a message of up to one unit.
+GRAVEL_BOTH void store_some(uint32_t* to, const unit& message, uint32_t words) {
+  if (words == row_kind::words_of_unit) return store_unit(reinterpret_cast<unit*>(to), message);
+  for (uint32_t w = 0; w < row_kind::words_of_unit; ++w)
+    if (w < words) to[w] = static_cast<uint32_t>(message.word[w / 2] >> w % 2 * 32);
+}
 /// Sends a message of up to one unit, of any kind. Not inlined, so that there is one copy for messages that are seldom
 /// sent, and for those of handlers, of which a program has many. The queue comes by value, so that the handle need not
 /// lie in memory. Thread scope: lane, as of send_direct.
@@ -198,10 +226,22 @@ GRAVEL_BOTH_APART void send_apart(queue q, uint32_t sink, uint64_t kind_bits, un
   const lane_group all = lane_group::active(), group = all.part(all.match(kind_bits));
   send_together(q, group, sink, kind, [&](unit* payload, const slot_places& places) {
     uint32_t* const to = words_at(payload + places.first_unit) + group.rank_in(places.peers) * kind.words;
-    if (kind.words == row_kind::words_of_unit) return store_unit(reinterpret_cast<unit*>(to), message);
-    for (uint32_t w = 0; w < row_kind::words_of_unit; ++w)
-      if (w < kind.words) to[w] = static_cast<uint32_t>(message.word[w / 2] >> w % 2 * 32);
+    store_some(to, message, kind.words);
   });
+}
+/// Sends an update in a large heap, to `word` of the heap. The messages of all lanes share a slot. Not inlined: one
+/// copy for all kinds. Thread scope: lane, as of send_direct.
+GRAVEL_BOTH_APART void send_in_windows(queue q, uint32_t sink, uint64_t kind_bits, unit message, uint64_t word) {
+  const row_kind kind = row_kind::of_bits(kind_bits);
+  const lane_group all = lane_group::active(), group = all.part(all.match(kind_bits));
+  const auto store = [&](unit* payload, const slot_places& places) {
+    uint32_t* const to = words_at(payload + places.first_unit) + group.rank_in(places.peers) * kind.words;
+    unit indexed = message;
+    indexed.word[0] &= ~uint64_t{~0u};
+    indexed.word[0] |= heap_window::index_of(places.window, static_cast<uint32_t>(word));
+    store_some(to, indexed, kind.words);
+  };
+  send_together(q, group, sink, kind, store, in_windows{word});
 }
 
 }  // namespace gravel::detail

@@ -111,8 +111,8 @@ __global__ void assign(Handle g, kmeans_job job, uint64_t first, uint64_t count)
       if constexpr (DIMENSIONS != 0) return known[p][d];
       else return job.points[d * job.count + point(p)];
     };
-    uint32_t best[together];
-    int64_t least[together];
+    uint32_t best[together] = {};
+    int64_t least[together] = {};
     for (uint32_t c = 0; c < job.clusters; ++c) {
       int64_t product[together] = {};
       GRAVEL_UNROLL

@@ -94,17 +94,18 @@ class host_receiver {
     }
     if (kind_ != sink_kind::device) reject(kind, 0, message_fault::bad_op);
     const auto type = static_cast<value_type>(kind.type);
-    const uint64_t bytes = bytes_of(type), words_there = handle_.heap_bytes / bytes;
+    const uint64_t bytes = bytes_of(type), words_there = handle_.heap_bytes / bytes,
+                   first = heap_window::begin(kind.window());
     const op o = kind.operation == op::inc ? op::add : kind.operation;
     const auto each = [&](auto&& update) {
       for (uint32_t m = 0; m < row.messages; ++m, at += kind.words) {
-        if (m + ahead < row.messages) prefetch(at[ahead * kind.words] * bytes);
-        const uint32_t index = copy_once(*at);
-        if (index >= words_there) reject(kind, index * bytes, message_fault::outside_heap);
-        update(handle_.heap + index * bytes);
+        if (m + ahead < row.messages) prefetch((first + at[ahead * kind.words]) * bytes);
+        const uint64_t word = first + copy_once(*at);
+        if (word >= words_there) reject(kind, word * bytes, message_fault::outside_heap);
+        update(handle_.heap + word * bytes);
       }
     };
-    if (kind == update_kind(op::inc, value_type::u64))
+    if (kind.is_in_a_window_as(update_kind(op::inc, value_type::u64)))
       return each([](char* word) { add_in_place(reinterpret_cast<uint64_t*>(word), uint64_t{1}); });
     each([&](char* word) {
       uint64_t value = kind.words == 1 ? one_of(type) : at[1];

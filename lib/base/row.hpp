@@ -5,14 +5,14 @@
 // holds what its messages have in common, and a message holds only what differs:
 //
 //   kind                            a message, in words of 4 bytes
-//   op::inc                         index of the word in the heap
+//   op::inc                         index of the word in the row's window of the heap
 //   op::put, add, ... max           index, value: one word or, for 8-byte types, two, the lower first
 //   op::am, up to compact_am_bytes  arguments
 //   op::none: wide                  units with a first word of their own (message.hpp): requests and replies, bulk and
-//                                   large active messages, operations on heaps of more than 2^32 words of their type
+//                                   large active messages
 //
-// An index counts words of the row's type from the heap's beginning. A row begins at a unit (16 bytes). The rest of the
-// unit after its last message has no meaning.
+// An index has 32 bits. It counts words of the row's type from the beginning of a window of the heap, which the kind
+// names (heap_window). A row begins at a unit (16 bytes). The rest of the unit after its last message has no meaning.
 #pragma once
 #include <cstdint>
 
@@ -26,10 +26,16 @@ struct row_kind {
   uint16_t words;    ///< words of 4 bytes in each message
   op operation;      ///< none: wide
   uint8_t type;      ///< value_type; for an active message, the bytes of its arguments
-  uint32_t handler;  ///< of active messages only
+  uint32_t handler;  ///< of active messages; of updates, the number of the window (heap_window)
 
   GRAVEL_BOTH constexpr bool is_wide() const { return operation == op::none; }
+  GRAVEL_BOTH constexpr bool is_update() const { return operation == op::inc || detail::is_update(operation); }
   GRAVEL_BOTH constexpr uint32_t units() const { return words / words_of_unit; }  ///< in each message of a wide row
+  /// Of updates: the number of the window, and the kind in another window.
+  GRAVEL_BOTH constexpr uint32_t window() const { return handler; }
+  GRAVEL_BOTH constexpr row_kind in_window(uint32_t number) const { return {words, operation, type, number}; }
+  /// Of updates: true if the kinds differ in their windows at most.
+  GRAVEL_BOTH constexpr bool is_in_a_window_as(row_kind other) const { return in_window(0) == other.in_window(0); }
   friend GRAVEL_BOTH constexpr bool operator==(row_kind a, row_kind b) { return a.bits() == b.bits(); }
   /// The kind as one word. It is never 0 in a kind that has messages.
   GRAVEL_BOTH constexpr uint64_t bits() const {
@@ -72,13 +78,42 @@ GRAVEL_BOTH constexpr row_kind am_kind(uint32_t handler, uint32_t bytes) {
 /// True if 32 bits are enough to number all words of `bytes` bytes in the heap.
 GRAVEL_BOTH constexpr bool fits_index(uint64_t heap_bytes, uint32_t bytes) { return (heap_bytes - 1) / bytes <= ~0u; }
 
+/// The windows of a heap, for updates.
+///
+/// Problem. A heap may have more words than an index of 32 bits can number.
+/// Solution. The indices of a row count from the beginning of a window of 2^32 words. Windows begin at every 2^24th
+/// word, so they overlap. The sender of a row chooses the window: window 0 in a heap whose words all have an index
+/// there, else one that has the row's first word in the middle. So all words at most 2^31 - 2^24 words away from the
+/// first one fit into the row, and a heap of N words needs at most N / (2^31 - 2^24) + 1 windows.
+struct heap_window {
+  static constexpr uint32_t step_log2 = 24;
+  /// The number of the window of a row that begins with this word of the heap. `is_large`: not fits_index().
+  GRAVEL_BOTH static constexpr uint32_t around(uint64_t word, bool is_large) {
+    constexpr uint64_t before = uint64_t{1} << 31;
+    return is_large && word > before ? static_cast<uint32_t>((word - before) >> step_log2) : 0;
+  }
+  /// The word of the heap at which a window begins.
+  GRAVEL_BOTH static constexpr uint64_t begin(uint32_t number) { return uint64_t{number} << step_log2; }
+  /// True if the window has this word.
+  GRAVEL_BOTH static constexpr bool has(uint32_t number, uint64_t word) { return (word - begin(number)) >> 32 == 0; }
+  /// The index in the window of a word that it has. The lowest 32 bits of the word's number are enough.
+  GRAVEL_BOTH static constexpr uint32_t index_of(uint32_t number, uint32_t word) {
+    return word - (number << step_log2);
+  }
+  /// Numbers above this one belong to no heap: max_offset limits their offsets, for words of 8 bytes, too.
+  static constexpr uint32_t last = (1u << 20) - 1;
+  /// The bytes of the largest heap.
+  static constexpr uint64_t most_bytes = uint64_t{last} << step_log2;
+};
+static_assert((heap_window::begin(heap_window::last) + ~0u) * 8 <= max_offset);
+
 /// True if this can be a kind. Messages are checked where they are applied.
 GRAVEL_BOTH constexpr bool is_sound(const row_kind& kind) {
   if (kind.is_wide()) return kind.words != 0 && kind.words % row_kind::words_of_unit == 0;
   if (kind.operation == op::am) return kind.type <= compact_am_bytes && kind.words == compact_am_words(kind.type);
   const auto type = static_cast<value_type>(kind.type);
-  return (is_update(kind.operation) || kind.operation == op::inc) && type < value_type::count &&
-         takes_type(kind.operation, type) && kind.words == compact_words(kind.operation, bytes_of(type));
+  return kind.is_update() && type < value_type::count && takes_type(kind.operation, type) &&
+         kind.words == compact_words(kind.operation, bytes_of(type)) && kind.window() <= heap_window::last;
 }
 
 /// The bytes of one message.
@@ -139,7 +174,8 @@ GRAVEL_BOTH uint32_t widen(const row_kind& kind, const uint32_t* message, unit (
   }
   const auto type = static_cast<value_type>(kind.type);
   const bool is_inc = kind.operation == op::inc;
-  to[0].word[0] = make_word0(is_inc ? op::add : kind.operation, kind.type, uint64_t{message[0]} * bytes_of(type));
+  const uint64_t word = heap_window::begin(kind.window()) + message[0];
+  to[0].word[0] = make_word0(is_inc ? op::add : kind.operation, kind.type, word * bytes_of(type));
   if (is_inc) to[0].word[1] = one_of(type);
   else if (kind.words == 3) to[0].word[1] = message[1] | uint64_t{message[2]} << 32;
   else to[0].word[1] = message[1];

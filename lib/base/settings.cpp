@@ -92,7 +92,7 @@ std::vector<std::string> settings_about(std::string name) {
 const std::vector<setting_row>& setting_table() {
   using s = settings;
   static const std::vector<setting_row> table = {
-      size_row("GRAVEL_SYMMETRIC_SIZE", "1G", 64 * KiB, 1ull << 47, &s::symmetric_size, "symmetric heap of each PE"),
+      size_row("GRAVEL_SYMMETRIC_SIZE", "1G", 64 * KiB, 1ull << 43, &s::symmetric_size, "symmetric heap of each PE"),
       size_row("GRAVEL_PACKET_SIZE", "64K", 4 * KiB, 1 * MiB, &s::packet_size,
                "packet: what the aggregator sends to one destination at once"),
       number_row("GRAVEL_PACKETS_PER_DESTINATION", "3", "packets", 2, 1024, &s::packets_per_destination,

@@ -81,7 +81,8 @@ inline row_kind sample_kind(random_bits& draw) {
       for (;;) {
         const op o = update_ops[draw.below(std::size(update_ops))];
         const value_type type = value_types[draw.below(std::size(value_types))];
-        if (takes_type(o, type)) return update_kind(o, type);
+        if (takes_type(o, type))
+          return update_kind(o, type).in_window(draw.below(2) ? draw.below(heap_window::last + 1) : 0);
       }
   }
 }

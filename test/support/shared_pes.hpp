@@ -1,6 +1,8 @@
 // PEs that are threads of one process and reach each other on the route peer: "mapping" another PE's memory gives its
 // own address.
 #pragma once
+#include <sys/mman.h>
+
 #include <barrier>
 #include <cstring>
 #include <map>
@@ -22,6 +24,12 @@ class shared_backend final : public backend {
   handler_table handlers() const override { return listed; }
   void open(uint32_t, uint32_t) override {}
   void* allocate(uint64_t bytes, const char*) override {
+    if (bytes >= large) {
+      void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      if (at == MAP_FAILED) throw std::bad_alloc();
+      large_pieces.emplace_back(static_cast<char*>(at), unmap{bytes});
+      return at;
+    }
     pieces.emplace_back(new (std::align_val_t{64}) char[bytes]());
     return pieces.back().get();
   }
@@ -57,6 +65,13 @@ class shared_backend final : public backend {
     void operator()(char* at) const { operator delete[](at, std::align_val_t{64}); }
   };
   std::vector<std::unique_ptr<char[], release_aligned>> pieces;
+  /// Pieces of at least `large` bytes: only the pages that are touched use memory.
+  static constexpr uint64_t large = 1ull << 30;
+  struct unmap {
+    uint64_t bytes;
+    void operator()(char* at) const { munmap(at, bytes); }
+  };
+  std::vector<std::unique_ptr<char, unmap>> large_pieces;
   handler_table listed{};
   const char* kind = "fake";
   int mapped = 0;

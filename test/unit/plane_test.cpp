@@ -681,6 +681,15 @@ TEST_CASE("an invalid message of a compact row is refused by the receiver, with 
        {0, 1, 2, heap / 8},
        4,
        "gravel_inc with an address outside the symmetric heap (offset " + std::to_string(heap) + ")"},
+      {update_kind(op::inc, value_type::u64).in_window(1),
+       {0},
+       1,
+       "gravel_inc with an address outside the symmetric heap (offset " + std::to_string(8ull << 24) + ")"},
+      {update_kind(op::put, value_type::f64).in_window(heap_window::last),
+       {~0u},
+       1,
+       "gravel_put with an address outside the symmetric heap (offset " +
+           std::to_string(8 * (heap_window::begin(heap_window::last) + ~0u)) + ")"},
   };
   for (op o : update_ops)
     for (value_type type : value_types)

@@ -446,44 +446,41 @@ TEST_CASE("what travels: the row says operation, type, handler and destination, 
   }
 }
 
-TEST_CASE("words beyond number 2^32 - 1 of their type are named by wide messages, in such heaps") {
+TEST_CASE("in a heap of more than 2^32 words the row names a window around the word") {
   struct row {
     uint64_t heap_bytes;
     std::function<void(const gravel_t&)> send;
     row_kind kind;
-    uint64_t word0, word1;  ///< of a wide message; else the first two words
+    uint32_t index, value;  ///< the first two words
   };
   constexpr uint64_t all = 1ull << 32;
-  const auto u8 = static_cast<uint8_t>(value_type::u8), u32 = static_cast<uint8_t>(value_type::u32),
-             f64 = static_cast<uint8_t>(value_type::f64);
+  constexpr uint32_t half = 1u << 31;
   const row table[] = {
       {all, [](auto& g) { gravel_put(g, word_of<uint8_t>(g, all - 1), 3, 1); }, update_kind(op::put, value_type::u8),
        ~0u, 3},
-      {all + 4096, [](auto& g) { gravel_put(g, word_of<uint8_t>(g, all), 3, 1); }, wide_kind(1),
-       make_word0(op::put, u8, all), 3},
-      // Also words that have a number: the form goes by the heap, so that lanes that stand at one place send one kind.
-      {all + 4096, [](auto& g) { gravel_put(g, word_of<uint8_t>(g, 5), 3, 1); }, wide_kind(1),
-       make_word0(op::put, u8, 5), 3},
+      {all + 4096, [](auto& g) { gravel_put(g, word_of<uint8_t>(g, all), 3, 1); },
+       update_kind(op::put, value_type::u8).in_window(128), half, 3},
+      {all + 4096, [](auto& g) { gravel_put(g, word_of<uint8_t>(g, 5), 3, 1); }, update_kind(op::put, value_type::u8),
+       5, 3},
+      {all + 4096, [](auto& g) { gravel_put(g, word_of<uint8_t>(g, all / 2 + (3 << 24) + 9), 3, 1); },
+       update_kind(op::put, value_type::u8).in_window(3), half + 9, 3},
       {4 * all, [](auto& g) { gravel_add(g, word_of<uint32_t>(g, all - 1), 7, 1); },
        update_kind(op::add, value_type::u32), ~0u, 7},
-      {4 * all + 4096, [](auto& g) { gravel_inc(g, word_of<uint32_t>(g, all), 1); }, wide_kind(1),
-       make_word0(op::add, u32, 4 * all), 1},
+      {4 * all + 4096, [](auto& g) { gravel_add(g, word_of<uint32_t>(g, all), 1, 1); },
+       update_kind(op::add, value_type::u32).in_window(128), half, 1},
       {4 * all + 4096, [](auto& g) { gravel_put(g, word_of<uint64_t>(g, all / 2), 9, 1); },
-       update_kind(op::put, value_type::u64), all / 2, 9},
-      {8 * all + 4096, [](auto& g) { gravel_inc(g, word_of<double>(g, all + 1), 1); }, wide_kind(1),
-       make_word0(op::add, f64, 8 * all + 8), 0x3ff0000000000000},
+       update_kind(op::put, value_type::u64), half, 9},
+      {8 * all + 4096, [](auto& g) { gravel_add(g, word_of<double>(g, all + 1), 1, 1); },
+       update_kind(op::add, value_type::f64).in_window(128), half + 1, 0},
+      {8192 * all, [](auto& g) { gravel_min(g, word_of<int64_t>(g, 1024 * all - 1), -1, 1); },
+       update_kind(op::min, value_type::i64).in_window(262015), half + (1u << 24) - 1, ~0u},
   };
   for (const row& r : table) {
-    INFO("heap of " << r.heap_bytes << " bytes, word 0 " << r.word0);
+    INFO("heap of " << r.heap_bytes << " bytes, index " << r.index);
     const sent_row sent = row_after(r.send, r.heap_bytes);
     REQUIRE(sent.row.kind == r.kind);
-    if (r.kind.is_wide()) {
-      CHECK((sent.words[0] | uint64_t{sent.words[1]} << 32) == r.word0);
-      CHECK((sent.words[2] | uint64_t{sent.words[3]} << 32) == r.word1);
-    } else {
-      CHECK(sent.words[0] == r.word0);
-      CHECK(sent.words[1] == r.word1);
-    }
+    CHECK(sent.words[0] == r.index);
+    CHECK(sent.words[1] == r.value);
   }
 }
 

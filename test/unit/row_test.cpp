@@ -120,6 +120,10 @@ TEST_CASE("updates and puts in their wide form") {
           REQUIRE(type_byte(wide[0].word[0]) == static_cast<uint8_t>(type));
           if (o != op::inc) REQUIRE(wide[0].word[1] == (bytes == 8 ? value : value & 0xffffffff));
           REQUIRE(units_of(wide[0].word[0], wide[0].word[1]) == 1);
+          for (uint32_t number : {1u, 77u, 1u * heap_window::last}) {
+            widen(kind.in_window(number), message, wide);
+            REQUIRE(offset_of(wide[0].word[0]) == ((uint64_t{number} << 24) + index) * bytes);
+          }
         }
     }
 }
