@@ -37,7 +37,7 @@ struct deferred_ticket {
 /// The deferred tickets of a warp, at most one per ring. They lie in device memory and outlive the kernel.
 struct deferred_tickets {
   deferred_ticket of_rank[max_peers];
-  uint64_t ranks;  ///< a bit for each ring of which a ticket is deferred, by rank
+  rank_set ranks;  ///< the rings of which a ticket is deferred
   uint64_t busy;   ///< not 0: the warp applies chunks
 };
 
@@ -74,12 +74,12 @@ class outbox {
     queue_ = g.direct;
     my_pe_ = g.my_pe;
     deferred_ = deferred;
-    deferred_ranks_ = deferred ? static_cast<uint32_t>(deferred->ranks) : 0;
+    deferred_ranks_ = deferred ? deferred->ranks : rank_set{};
   }
   /// Ends. Returns true if a ticket is still deferred.
   GRAVEL_DEVICE bool end(uint32_t lane) const {
     if (lane == 0 && deferred_) deferred_->ranks = deferred_ranks_;
-    return deferred_ranks_ != 0;
+    return !deferred_ranks_.is_empty();
   }
 
   /// Sends one message of the calling lane, which is one of `all`. Thread scope: lane, divergent.
@@ -98,19 +98,21 @@ class outbox {
   }
 
   /// Returns true if there is nothing to publish.
-  GRAVEL_DEVICE bool is_empty() const { return n_open_ == 0 && deferred_ranks_ == 0; }
+  GRAVEL_DEVICE bool is_empty() const { return n_open_ == 0 && deferred_ranks_.is_empty(); }
 
   /// Publishes the open chunks, and empty chunks for the deferred tickets whose chunks are free now.
   __device__ GRAVEL_NOINLINE void flush(uint32_t lane) {
     for (uint32_t i = lane; i < most_chunks; i += 32)
       if (chunk_[i].is_open()) publish(chunk_[i]);
-    const uint32_t ranks = deferred_ranks_;
-    const bool is_retired = ranks >> lane & 1 && retire(lane);
-    const uint32_t retired = __ballot_sync(~0u, is_retired);
-    if (lane == 0) {
-      deferred_ranks_ = ranks & ~retired;
-      n_open_ = 0;
+    __syncwarp();  // all lanes have seen that the outbox is not empty
+    for (uint32_t w = 0; w < rank_set::words; ++w) {
+      const uint32_t ranks = deferred_ranks_.word[w];  // the same in all lanes
+      if (ranks == 0) continue;
+      const bool is_retired = ranks >> lane & 1 && retire(w * 32 + lane);
+      const uint32_t retired = __ballot_sync(~0u, is_retired);
+      if (lane == 0) deferred_ranks_.word[w] = ranks & ~retired;
     }
+    if (lane == 0) n_open_ = 0;
     __syncwarp();
   }
 
@@ -118,13 +120,13 @@ class outbox {
   /// publish() must follow. Thread scope: the lane that has the turn.
   GRAVEL_DEVICE bool claim(const peer_link& link, uint64_t* ticket) {
     deferred_ticket& deferred = deferred_->of_rank[link.rank];
-    const bool is_deferred = deferred_ranks_ >> link.rank & 1;
+    const bool is_deferred = deferred_ranks_.has(link.rank);
     const uint64_t next = is_deferred ? deferred.ticket : fetch_add<scope::device>(&link.line->tickets, uint64_t{1});
     const bool is_free = link.ring.is_free(next);
-    if (is_free && is_deferred) deferred_ranks_ &= ~(1u << link.rank);
+    if (is_free && is_deferred) deferred_ranks_.remove(link.rank);
     if (!is_free && !is_deferred) {
       deferred = {next, link.pe};
-      deferred_ranks_ |= 1u << link.rank;
+      deferred_ranks_.add(link.rank);
     }
     *ticket = next;
     return is_free;
@@ -258,10 +260,11 @@ class outbox {
         c.used_before = c.used;
         if (c.used - before < least_growth) publish(c);
       }
-    uint32_t retired = 0;
-    for (uint32_t rest = deferred_ranks_; rest; rest &= rest - 1)
-      if (retire(lane_group::lowest(rest))) retired |= rest & ~(rest - 1);
-    deferred_ranks_ &= ~retired;
+    for (uint32_t w = 0; w < rank_set::words; ++w)
+      for (uint32_t rest = deferred_ranks_.word[w]; rest; rest &= rest - 1) {
+        const uint32_t rank = w * 32 + lane_group::lowest(rest);
+        if (retire(rank)) deferred_ranks_.remove(rank);
+      }
   }
   /// Retires the deferred ticket of the ring with this rank, that is, publishes its chunk empty, if the chunk is free.
   /// Thread scope: lane.
@@ -288,7 +291,7 @@ class outbox {
   device_counters* counters_;
   queue queue_;
   deferred_tickets* deferred_;
-  uint32_t deferred_ranks_;  ///< copy of deferred_->ranks
+  rank_set deferred_ranks_;  ///< copy of deferred_->ranks
   uint32_t n_open_;          ///< not 0: at least one chunk is open
   uint32_t adds_;            ///< calls of add(), by groups of lanes
   uint32_t taken_;

@@ -100,7 +100,8 @@ __device__ __forceinline__ bool resolve_chunk(const gravel_t& g, uint32_t room, 
 
 /// The rings that a warp serves. Lane i polls ring i % width, for a ticket that no other lane has. A lane that has
 /// applied its ticket draws the next ticket of the ring. So a warp that is busy for long, with a handler that sends
-/// much, delays only the few tickets that it has drawn.
+/// much, delays only the few tickets that it has drawn. More than 32 rings form groups of 32, which the warp polls in
+/// turn. A lane's place in the other groups lies in memory meanwhile.
 struct ring_watch {
   peer_ring ring{};
   uint64_t* drawn = nullptr;  ///< tickets of `ring` that have been drawn
@@ -110,29 +111,51 @@ struct ring_watch {
   /// others.
   static constexpr uint32_t most_depth = 2;
 
-  /// Lane i of a warp polls ring i % width_for(n).
+  uint32_t group = 0, groups = 1;
+
+  /// Lane i of a warp polls ring i % width_for(n) of each group.
   GRAVEL_BOTH static uint32_t width_for(uint32_t n) {
     uint32_t width = 1;
-    while (width < n) width *= 2;
+    while (width < n && width < 32) width *= 2;
     return width;
   }
+  GRAVEL_BOTH static uint32_t groups_for(uint32_t n) { return (n + 31) / 32; }
   __device__ __forceinline__ ring_watch(const peer_rings& peers, uint32_t warp) {
-    const uint32_t lane = threadIdx.x % 32;
     width = width_for(peers.n);
     depth = 32 / width < most_depth ? 32 / width : most_depth;
-    const uint32_t source = lane % width;
-    if (source >= peers.n || lane >= width * depth) return;
-    ring = peers.of_source[source];
-    if (!ring.slots) return;
-    drawn = &peers.drawn[source];
-    at = peers.places[warp * 32 + lane];
-    at.begin(drawn);
+    groups = groups_for(peers.n);
+    enter(peers, warp);
+  }
+  /// Number of the calling lane's ring.
+  __device__ __forceinline__ uint32_t source() const { return group * 32 + threadIdx.x % 32 % width; }
+  /// Saves the lane's place for the next kernel, or the next turn of this group.
+  __device__ __forceinline__ void save(const peer_rings& peers, uint32_t warp) const { *place(peers, warp) = at; }
+  /// Goes on to the next group.
+  __device__ __forceinline__ void turn(const peer_rings& peers, uint32_t warp) {
+    save(peers, warp);
+    group = group + 1 < groups ? group + 1 : 0;
+    enter(peers, warp);
   }
   /// Returns the lanes whose ticket has arrived.
   __device__ __forceinline__ uint32_t poll() const { return __ballot_sync(~0u, ring.slots && ring.arrived(at.ticket)); }
   /// To be called while the chunk is applied, so that no lane waits for the result.
   __device__ __forceinline__ void draw_next() { at.draw_next(drawn); }
   __device__ __forceinline__ void advance() { at.advance(); }
+
+ private:
+  __device__ __forceinline__ ring_place* place(const peer_rings& peers, uint32_t warp) const {
+    return &peers.places[(warp * groups + group) * 32 + threadIdx.x % 32];
+  }
+  __device__ __forceinline__ void enter(const peer_rings& peers, uint32_t warp) {
+    ring = {};
+    at = {};
+    if (source() >= peers.n || threadIdx.x % 32 >= width * depth) return;
+    ring = peers.of_source[source()];
+    if (!ring.slots) return;
+    drawn = &peers.drawn[source()];
+    at = *place(peers, warp);
+    at.begin(drawn);
+  }
 };
 
 /// Serves the rings until block 0 sets `stop`. The last warp of a block releases the chunks that the others have
@@ -145,7 +168,11 @@ __device__ __forceinline__ void serve_rings(const gravel_t& g, const peer_rings&
                                      peers.own < peers.n ? &g.peers[g.my_pe].line->applied : nullptr);
   const uint32_t me = (blockIdx.x - (gridDim.x - peers.blocks)) * resolver_warps + threadIdx.x / 32;
   ring_watch watch(peers, me);
-  const bool is_own = lane % watch.width == peers.own;  // this lane's ring is the own one
+  bool is_own = watch.source() == peers.own;  // this lane's ring is the own one
+  const auto turn = [&] {
+    watch.turn(peers, me);
+    is_own = watch.source() == peers.own;
+  };
   uint64_t* const busy = &peers.deferred[blockIdx.x * resolver_warps + threadIdx.x / 32].busy;
   uint32_t rounds = 0;
   relax wait;
@@ -154,6 +181,7 @@ __device__ __forceinline__ void serve_rings(const gravel_t& g, const peer_rings&
     if (arrived == 0) {
       if (!outbox_of_warp().is_empty()) outbox_of_warp().flush(lane);
       if (__any_sync(~0u, load_acquire<scope::device>(&state->stop) != 0)) break;  // all lanes leave together
+      if (watch.groups > 1) turn();
       wait();
       continue;
     }
@@ -191,18 +219,24 @@ __device__ __forceinline__ void serve_rings(const gravel_t& g, const peer_rings&
       if (rounds % 16 == 0) store_relaxed<scope::device>(&state->last_chunk, globaltimer_ns());
     }
     if (leaves) break;
-    ++rounds;
+    if (++rounds % keep_for_rounds == 0 && watch.groups > 1) turn();
     if (applied == 0)
       // Let the peer whose room these chunks wait for work without competing with these polls.
       __nanosleep(1000);
   }
   if (!outbox_of_warp().is_empty()) outbox_of_warp().flush(lane);
-  peers.places[me * 32 + lane] = watch.at;
+  watch.save(peers, me);
   __syncwarp();  // all lanes have posted
   if (lane == 0) releases_of_block().leave();
   // For a chunk that arrives after this poll, the doorbell is rung after the host has started this kernel, and so the
   // host starts another.
-  if (watch.poll() && lane == 0) store_relaxed<scope::device>(&state->left_over, 1u);
+  uint32_t left = watch.poll();
+  for (uint32_t others = watch.groups; others > 1; --others) {
+    turn();
+    left |= watch.poll();
+  }
+  watch.save(peers, me);
+  if (left && lane == 0) store_relaxed<scope::device>(&state->left_over, 1u);
 }
 
 }  // namespace gravel::detail

@@ -19,13 +19,13 @@ struct resolver_mailbox {
 struct peer_rings {
   const peer_ring* of_source;  ///< [n]; slots == nullptr: no ring from there
   uint64_t* drawn;             ///< [n] tickets of each ring that lanes have drawn so far
-  ring_place* places;          ///< [warps that serve rings][32] each lane's place, kept for the next kernel
-  uint32_t n;                  ///< number of rings, at most 32: each is polled by a lane
+  /// [warps that serve rings][ring_watch::groups_for(n)][32] the place of each lane, kept for the next kernel
+  ring_place* places;
+  uint32_t n;                  ///< number of rings
   uint32_t blocks;             ///< blocks that serve rings, behind those for the landing ring
   uint32_t own;                ///< number of the ring from this PE itself; n: there is none
   deferred_tickets* deferred;  ///< [warps of the resolver]; nullptr: no rings at all
 };
-static_assert(max_peers <= 32);
 
 /// State of a stream of the landing ring.
 struct stream_state {

@@ -37,12 +37,14 @@ constexpr int settle_threads = 128;
 /// As seems_applied() of wait.cuh, for a kernel of its own: addresses come with the launch, since what such a kernel
 /// reads first takes long. Thread scope: the first warp.
 __device__ __forceinline__ bool seems_applied(const rendezvous_view& v) {
-  const uint32_t lane = threadIdx.x;
-  static_assert(max_peers <= 32);  // each lane reads the words of one ring, and all read the words of the queues
-  const ring_line* const line = lane < v.n_lines ? &v.lines[lane] : nullptr;
-  const uint64_t tickets = line ? load_acquire_later(&line->tickets) : 0,
-                 below = line ? load_acquire_later(&line->applied_below) : 0;
-  return queues_seem_applied(v.g) && below >= tickets;
+  // Each lane reads the words of every 32nd ring, and all read the words of the queues.
+  bool all_applied = true;
+  for (uint32_t rank = threadIdx.x; rank < v.n_lines; rank += 32) {
+    const uint64_t tickets = load_acquire_later(&v.lines[rank].tickets),
+                   below = load_acquire_later(&v.lines[rank].applied_below);
+    all_applied &= below >= tickets;
+  }
+  return queues_seem_applied(v.g) && all_applied;
 }
 
 /// As gravel_quiet, with one warp for each of its parts, which do not depend on each other. After it the threads of the
@@ -68,9 +70,10 @@ __device__ __forceinline__ void quiet_by_block(const rendezvous_view& v) {
 /// rings of services. None of these counts ever falls. Thread scope: all threads of a block.
 __device__ __forceinline__ uint64_t part_of_tickets(const settle_view& v) {
   const uint32_t rank = threadIdx.x;
+  static_assert(max_peers <= settle_threads);
   uint64_t sum = 0;
   if (rank < v.all.n && v.g.peers[rank].ring.slots) sum = load_relaxed<scope::device>(&v.g.peers[rank].line->tickets);
-  if (rank == max_peers)
+  if (rank == settle_threads - 1)
     for (const queue* q : {&v.g.direct, &v.g.block, &v.of_handlers})
       sum += load_relaxed<scope::device>(&q->state->tickets);
   for (uint32_t s = 0; s < v.n_services; ++s)
@@ -154,16 +157,16 @@ __global__ void __launch_bounds__(settle_threads)
   if constexpr (WHAT == settling::quiescence) {
     wait_for_end(v);
   } else {
-    const uint32_t rank = threadIdx.x;
-    const bool takes_part = WHAT == settling::barrier && rank < v.all.n;
-    peer_words* const theirs = takes_part ? v.all.theirs[rank] : nullptr;  // loaded while the quiet waits
+    const uint32_t lane = threadIdx.x, n = WHAT == settling::barrier ? v.all.n : 0;
+    peer_words* const theirs = lane < n ? v.all.theirs[lane] : nullptr;  // loaded while the quiet waits
     quiet_by_block(v);
-    if (rank >= 32) return;
-    if (takes_part) {
-      store_behind_fence(&theirs->barrier, number);                                                   // [S1]
+    if (lane >= 32) return;
+    if (lane < n) store_behind_fence(&theirs->barrier, number);  // [S1]
+    for (uint32_t rank = lane + 32; rank < n; rank += 32)
+      store_behind_fence(&v.all.theirs[rank]->barrier, number);  // [S1]
+    for (uint32_t rank = lane; rank < n; rank += 32)
       for (relax wait; load_acquire_later(&v.all.mine[rank].barrier) < number; wait.attentively()) {  // [S1]
       }
-    }
     __syncwarp();
   }
   // Nothing is acquired here from the other PEs, since this kernel reads nothing more: a fence of system scope takes

@@ -276,7 +276,8 @@ class cuda_backend final : public cuda_launcher {
     if (setup.n_peer_sources) {
       const uint64_t warps = ring_blocks_ * uint64_t{resolver_warps},
                      all_warps = (blocks_ + ring_blocks_) * uint64_t{resolver_warps};
-      const std::vector<ring_place> nowhere(warps * 32, ring_place{ring_place::none, ring_place::none});
+      const std::vector<ring_place> nowhere(warps * 32 * ring_watch::groups_for(setup.n_peer_sources),
+                                            ring_place{ring_place::none, ring_place::none});
       const auto state = [&](uint64_t size) { return allocate(size, "resolver state"); };
       rings_ = {setup.peer_sources,
                 static_cast<uint64_t*>(state(setup.n_peer_sources * sizeof(uint64_t))),

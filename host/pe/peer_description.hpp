@@ -2,7 +2,9 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "lib/base/peer_ring.hpp"
 #include "lib/base/wire.hpp"
 
 namespace gravel::detail {
@@ -25,12 +27,15 @@ struct peer_description {
   }
 };
 
-/// Second exchange: the PEs whose memory this PE has mapped, one bit for each local rank.
+/// Second exchange: the PEs whose memory this PE has mapped, by local rank.
 struct reached_peers {
   static constexpr wire_kind kind = wire_kind::reached_peers;
-  static constexpr bool any_values_will_do = true;  // bits of PEs that do not exist are ignored
-  uint32_t ranks;
+  std::vector<uint32_t> ranks;
   static auto fields(auto& m) { return std::tie(m.ranks); }
+  void check(const wire_check& c) const {
+    c.range("the number of ranks", ranks.size(), 0, max_peers);
+    for (const uint32_t rank : ranks) c.range("rank", rank, 0, max_peers - 1);
+  }
 };
 
 /// CPU backend: the place of exported memory, for processes of the same machine.

@@ -62,7 +62,7 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all) : devic
   const auto described = all(to_wire(mine));
   std::vector<peer_description> theirs;
   for (uint32_t pe : local) theirs.push_back(from_wire<peer_description>(described.at(pe), fmt::format("PE {}", pe)));
-  uint32_t reached = 0;    // local ranks
+  reached_peers reached;
   bool all_beside = true;  // kernels of all these PEs may wait for each other
   for (uint32_t rank = 0; rank < n_local_; ++rank) {
     const peer_description& other = theirs[rank];
@@ -89,14 +89,17 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all) : devic
     mapping m{pe, device.import_memory(other.heap, &why), nullptr};
     if (m.heap) m.area = device.import_memory(other.area, &why);
     if (m.heap) mappings_.push_back(m);
-    if (m.area) reached |= 1u << rank;
+    if (m.area) reached.ranks.push_back(rank);
     else not_reached(why);
   }
   // A ring needs both directions: messages one way, `done` words back.
-  const auto listed = all(to_wire(reached_peers{reached}));
-  std::vector<uint32_t> reached_by;  // by rank
-  for (uint32_t pe : local)
-    reached_by.push_back(from_wire<reached_peers>(listed.at(pe), fmt::format("PE {}", pe)).ranks);
+  const auto listed = all(to_wire(reached));
+  std::vector<rank_set> reached_by(n_local_, rank_set{});
+  for (uint32_t rank = 0; rank < n_local_; ++rank) {
+    const uint32_t pe = local[rank];
+    for (const uint32_t other : from_wire<reached_peers>(listed.at(pe), fmt::format("PE {}", pe)).ranks)
+      reached_by[rank].add(other);
+  }
   if (!any) return;
 
   std::vector<peer_link> links(n_pes, peer_link{});
@@ -105,10 +108,10 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all) : devic
   std::vector<uint32_t> pes;  // by bin
   bool all_reach_all = n_local_ == n_pes && n_local_ > 1 && all_beside;
   for (uint32_t rank = 0; rank < n_local_ && all_reach_all; ++rank)
-    all_reach_all = (reached_by[rank] | 1u << rank) == ~0u >> (32 - n_local_);
+    for (uint32_t other = 0; other < n_local_; ++other) all_reach_all &= other == rank || reached_by[rank].has(other);
   for (const mapping& m : mappings_) {
     const uint32_t pe = m.pe, rank = rank_of(pe);
-    if (!m.area || !(reached_by[rank] >> me_ & 1)) continue;
+    if (!m.area || !reached_by[rank].has(me_)) continue;
     char* const their_area = static_cast<char*>(m.area);
     links[pe] = {
         static_cast<char*>(m.heap), shape_.ring(area_, me_, their_area, rank), line_of(rank), pe, rank, n_mapped_++,

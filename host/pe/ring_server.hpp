@@ -54,7 +54,7 @@ class ring_server {
       : handle_(setup.device_handle),
         options_(options),
         drawn_(setup.n_peer_sources),
-        places_(resolver_threads),
+        places_(resolver_threads * ring_watch::groups_for(setup.n_peer_sources)),
         deferred_(resolver_warps) {
     rings_ = {setup.peer_sources, drawn_.data(),   places_.data(), setup.n_peer_sources, 1,
               setup.own_source,   deferred_.data()};
@@ -80,13 +80,16 @@ class ring_server {
   /// True if there is a chunk for a lane that waits for it, or a ticket that its warp has to publish.
   bool has_work() const {
     if (!served_) return true;  // lanes draw their first tickets
-    const uint32_t width = ring_watch::width_for(rings_.n);
-    for (uint32_t lane = 0; lane < places_.size(); ++lane) {
-      const uint64_t ticket = places_[lane].ticket;
-      if (ticket != ring_place::none && rings_.of_source[lane % 32 % width].arrived(ticket)) return true;
+    const uint32_t width = ring_watch::width_for(rings_.n), groups = ring_watch::groups_for(rings_.n);
+    for (uint32_t source = 0; source < rings_.n; ++source)
+      if (drawn_[source] == 0 && rings_.of_source[source].slots) return true;  // no warp has come to its group yet
+    for (uint32_t i = 0; i < places_.size(); ++i) {
+      const uint64_t ticket = places_[i].ticket;
+      const uint32_t source = i / 32 % groups * 32 + i % 32 % width;
+      if (ticket != ring_place::none && rings_.of_source[source].arrived(ticket)) return true;
     }
     return std::any_of(deferred_.begin(), deferred_.end(),
-                       [](const deferred_tickets& warp) { return warp.ranks != 0; });
+                       [](const deferred_tickets& warp) { return !warp.ranks.is_empty(); });
   }
 
   gravel_t handle_;

@@ -19,7 +19,21 @@
 namespace gravel::detail {
 
 /// The most PEs of a node that may use the route `peer` among each other.
-constexpr uint32_t max_peers = 32;
+constexpr uint32_t max_peers = 128;
+
+/// A set of PEs of a node, by their ranks.
+struct rank_set {
+  static constexpr uint32_t words = max_peers / 32;
+  uint32_t word[words];  ///< rank r is bit r % 32 of word r / 32
+  GRAVEL_BOTH bool has(uint32_t rank) const { return word[rank / 32] >> rank % 32 & 1; }
+  GRAVEL_BOTH void add(uint32_t rank) { word[rank / 32] |= 1u << rank % 32; }
+  GRAVEL_BOTH void remove(uint32_t rank) { word[rank / 32] &= ~(1u << rank % 32); }
+  GRAVEL_BOTH bool is_empty() const {
+    uint32_t any = 0;
+    for (uint32_t w = 0; w < words; ++w) any |= word[w];
+    return any == 0;
+  }
+};
 
 /// The first line of a chunk. The source writes it.
 struct alignas(64) chunk_header {

@@ -82,7 +82,7 @@ inline const std::vector<kind_of_message>& all_kinds() {
         row(staged_values{{{"gravel.socket", bytes_of("/tmp/s")}, {"", {}}}}),
         row(program_description{"0.1", "cpu", {1, 2, 3, 4, 5, 6, 7}, {{"visit", 16, true}, {"", 0, false}}}),
         row(peer_description{"heap", "", 4, 256, "0000:3B:00.0", true, false}),
-        row(reached_peers{5}),
+        row(reached_peers{{0, 5, max_peers - 1}}),
         row(memory_description{1, 2, 3, 4}),
         row(collective::contribution{words, {1, 2}, bytes_of("abc")}),
         row(collective::result{words, bytes_of("abc")}),

@@ -33,6 +33,9 @@ constexpr row_kind kinds[] = {
     am_kind(3, 56),
 };
 constexpr uint32_t n_kinds = std::size(kinds), n_wide = 3;
+/// Ranks on the node that lie in different words of a rank_set.
+constexpr uint32_t rank_of(uint32_t pe) { return pe * 45; }
+static_assert(rank_of(n_pes - 1) < max_peers && rank_of(n_pes - 1) / 32 != rank_of(1) / 32);
 /// All words of a message contain its number, its destination and its kind.
 constexpr uint32_t code_of(uint32_t id, uint32_t pe, uint32_t kind) { return id | pe << 16 | kind << 24; }
 
@@ -59,8 +62,8 @@ struct world {
       slots[pe].resize(chunks * peer_ring::chunk_bytes(chunk_units) / sizeof(unit) + 4);
       done[pe].resize(chunks);
       char* const at = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(slots[pe].data()) + 63) / 64 * 64);
-      links[pe] = {nullptr, {at, done[pe].data(), chunks, chunk_units}, &lines[pe],    pe,
-                   pe,      pe == me ? peer_link::no_bin : pe,          &doorbells[pe]};
+      links[pe] = {nullptr,     {at, done[pe].data(), chunks, chunk_units}, &lines[pe],    pe,
+                   rank_of(pe), pe == me ? peer_link::no_bin : pe,          &doorbells[pe]};
     }
     g.my_pe = me;
     g.n_pes = n_pes;

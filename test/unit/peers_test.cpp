@@ -102,13 +102,10 @@ TEST_CASE("GRAVEL_ROUTES=peer insists on the route") {
       start({0, 0}, {with({{"GRAVEL_ROUTES", "peer"}}), with({{"GRAVEL_ROUTES", "no-peer"}})})[0]->error ==
       "GRAVEL_ROUTES=peer: PE 1 cannot be reached on that route: memory of one of the two cannot be mapped by others");
   CHECK(start(std::vector<uint32_t>(max_peers + 1), {with({{"GRAVEL_ROUTES", "peer"}})})[5]->error ==
-        "GRAVEL_ROUTES=peer: 33 PEs on this node; more than 32 do not use that route");
+        "GRAVEL_ROUTES=peer: 129 PEs on this node; more than 128 do not use that route");
 }
 
-// Kernels that wait poll one ring for each lane of a warp (device/settle.cuh, device/resolver_state.cuh).
-TEST_CASE(
-    "a node has rings for as many PEs as a warp has lanes, and a node of one more has none, not even to the PE "
-    "itself") {
+TEST_CASE("a node has rings for up to max_peers PEs, and a node of one more has none, not even to the PE itself") {
   const auto most = start(std::vector<uint32_t>(max_peers), {with({})}, ~0u, 64, 1 << 16);
   CHECK(most[7]->routes->n_sources() == max_peers);
   CHECK(most[7]->routes->n_mapped() == max_peers - 1);

@@ -8,7 +8,9 @@
 #include <cstring>
 
 #include <gravel/gravel.cuh>
+#include "device/cpu/simt_block.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/seeds.hpp"
 #include "test/support/shared_pes.hpp"
 
 using namespace gravel::detail;
@@ -222,6 +224,66 @@ TEST_CASE("a handler that throws is named, also when it came through a ring") {
     what = e.what();
   }
   CHECK(what == "handler 'thrower' threw: its own reason");
+}
+
+TEST_CASE("more rings than a warp has lanes are served in groups: each chunk of each ring is applied once") {
+  constexpr uint32_t n = 75, receiver = 40, rounds = 30;
+  const auto shared = start(std::vector<uint32_t>(n), {with({{"GRAVEL_ROUTES", "peer"}})}, ~0u, words, 1 << 16);
+  for (uint64_t seed = 0; seed <= of_seeds(4); ++seed) {
+    INFO("seed " << seed);
+    device_error error{};
+    device_counters counters{};
+    receiver_setup setup{};
+    gravel_t& g = setup.device_handle;
+    g.stamp = valid_stamp;
+    g.my_pe = receiver;
+    g.n_pes = n;
+    g.heap = reinterpret_cast<char*>(shared[receiver]->heap);
+    g.heap_bytes = words * sizeof(uint64_t);
+    g.error = &error;
+    g.counters = &counters;
+    g.from = sender::handler;
+    g.peers = shared[receiver]->routes->links();
+    setup.peer_sources = shared[receiver]->routes->sources();
+    setup.n_peer_sources = shared[receiver]->routes->n_sources();
+    setup.own_source = shared[receiver]->routes->own_source();
+    REQUIRE(setup.n_peer_sources == n);
+    simt::launch_options options{};
+    options.seed = seed;
+    ring_server rings(setup, options);
+    std::memset(shared[receiver]->heap, 0, words * sizeof(uint64_t));
+    simt::inner::random_numbers draw(seed + 1);
+    uint64_t sent = 0, before = shared[receiver]->heap[0];
+    for (uint32_t round = 0; round < rounds; ++round) {
+      // Some sources push a chunk if their ring has room: at times one group has all of them.
+      const uint32_t first = round % 3 == 0 ? 64 : 0, end = round % 3 == 1 ? 32 : n;
+      for (uint32_t pe = first; pe < end; ++pe) {
+        if (pe == receiver || draw.below(2)) continue;
+        const peer_link& link = shared[pe]->routes->links()[receiver];
+        const uint64_t ticket = link.line->tickets;
+        if (!link.ring.is_free(ticket)) continue;
+        ++link.line->tickets;
+        words_at(peer_ring::payload(link.ring.chunk(ticket)))[0] = 0;
+        link.ring.publish(ticket, {update_kind(op::inc, value_type::u64), sink_of(receiver, sink_kind::device), 1});
+        ++sent;
+      }
+      if (draw.below(3) == 0) rings.serve<handlers>();
+    }
+    for (uint32_t tries = 0; shared[receiver]->heap[0] - before != sent && tries < 1000; ++tries)
+      rings.serve<handlers>();
+    CHECK(shared[receiver]->heap[0] - before == sent);
+    CHECK(error.code == 0);
+    CHECK(sent > n);
+    // The rings go on where they are: a later receiver begins anew, and so do these.
+    for (uint32_t pe = 0; pe < n; ++pe) {
+      if (pe == receiver) continue;
+      const peer_link& link = shared[pe]->routes->links()[receiver];
+      for (uint64_t ticket = 0; ticket < link.line->tickets; ++ticket) REQUIRE(*link.ring.words().of(ticket) != 0);
+      link.line->tickets = 0;
+      std::memset(link.ring.done, 0, link.ring.chunks * sizeof(uint64_t));
+      for (uint32_t c = 0; c < link.ring.chunks; ++c) link.ring.chunk(c)->published = 0;
+    }
+  }
 }
 
 TEST_CASE("a chunk that cannot be is reported as corrupt, and none of it is applied") {

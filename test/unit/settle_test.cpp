@@ -219,6 +219,54 @@ TEST_CASE("a quiet polls every ring and queue of its PE") {
   CHECK(wrong == 0);
 }
 
+TEST_CASE("a barrier of more PEs than a warp has lanes waits for all of them") {
+  constexpr uint32_t n = 70, barriers = 3;
+  const auto pes = start(std::vector<uint32_t>(n), {with({{"GRAVEL_ROUTES", "peer"}})}, ~0u, 64, 1 << 16);
+  std::vector<rendezvous_view> views(n);
+  queue_control control{};
+  std::vector<queue_state> states(n);
+  std::vector<device_counters> counters(n);
+  for (uint32_t pe = 0; pe < n; ++pe) {
+    const peers& routes = *pes[pe]->routes;
+    rendezvous_view& v = views[pe];
+    v.g.my_pe = pe;
+    v.g.n_pes = n;
+    v.g.counters = &counters[pe];
+    v.g.peers = routes.links();
+    v.g.direct = v.g.block = queue{&control, &states[pe], nullptr, {64, 8, 4, 1}};
+    v.all = routes.rendezvous();
+    v.lines = routes.lines();
+    v.n_lines = routes.n_sources();
+    REQUIRE(v.all.n == n);
+  }
+  for (uint64_t seed = 1; seed <= of_seeds(3); ++seed) {
+    uint64_t entered[n]{}, reported[n]{};
+    uint32_t early = 0;
+    for (uint32_t pe = 0; pe < n; ++pe)
+      std::memset(const_cast<peer_words*>(views[pe].all.mine), 0, n * sizeof(peer_words));
+    simt::launch_options options{};
+    options.seed = seed;
+    options.cooperative = true;
+    simt::launch(n, settle_threads, options, [&] {
+      const uint32_t pe = blockIdx.x;
+      random_numbers draw(seed * 128 + pe);
+      for (uint64_t call = 1; call <= barriers; ++call) {
+        if (threadIdx.x == 0) {
+          relax wait;
+          for (uint64_t i = draw.below(20); i != 0; --i) wait();
+          store_relaxed(&entered[pe], call);
+        }
+        __syncthreads();
+        settle<settling::barrier>(views[pe], call, &reported[pe]);
+        if (threadIdx.x == 0)
+          for (const uint64_t& other : entered) early += load_relaxed(&other) < call;
+        __syncthreads();
+      }
+    });
+    REQUIRE(early == 0);
+  }
+}
+
 TEST_CASE("quiescence among peers ends, and not while a message is under way") {
   uint64_t by_queue = 0, by_service = 0, handled = 0;
   for (uint32_t n : {2, 3, 4})
