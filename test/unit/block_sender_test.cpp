@@ -490,7 +490,7 @@ TEST_CASE("halves of bins that fill are pushed as rows of their kind, whatever i
     }
 }
 
-TEST_CASE("in a heap of more than 2^32 words of a type its messages are wide") {
+TEST_CASE("in a heap of more than 2^32 words of a type its rows name a window") {
   // The heap is as large in the handle alone; no one reads at these addresses.
   const auto job = fake_job::with<>({.nodes = 2, .pes_per_node = 1});
   gravel_t g = job->pe(0).kernel;
@@ -509,17 +509,16 @@ TEST_CASE("in a heap of more than 2^32 words of a type its messages are wide") {
   slot_header* const slot = q.slot(0);
   REQUIRE(slot->published == 1);
   REQUIRE(slot->n_rows == 2);
-  CHECK(q.rows(slot)[0].kind == wide_kind(1));
-  CHECK(q.rows(slot)[1].kind == update_kind(op::add, value_type::u64));
-  const uint32_t* const compact = words_at(q.payload(slot) + 4);
+  const row_kind inc = update_kind(op::inc, value_type::u32).in_window(128),
+                 add = update_kind(op::add, value_type::u64);
+  CHECK(q.rows(slot)[0].kind == inc);
+  CHECK(q.rows(slot)[1].kind == add);
+  const uint32_t *const increments = words_at(q.payload(slot)), *const sums = words_at(q.payload(slot) + 1);
   for (uint32_t i = 0; i < 4; ++i) {
-    const unit& wide = q.payload(slot)[i];
-    CHECK(op_of(wide.word[0]) == op::add);
-    CHECK(type_of(wide.word[0]) == value_type::u32);
-    CHECK(offset_of(wide.word[0]) == far + offset_of(wide.word[0]) % 16);
-    CHECK(wide.word[1] == 1);
-    CHECK(compact[3 * i] / 4 == far / 8 / 4);
-    CHECK(compact[3 * i + 1] == 5);
+    CHECK(heap_window::begin(inc.window()) + increments[i] == far / 4 + increments[i] % 4);
+    CHECK(sums[3 * i] == far / 8 + sums[3 * i] % 4);
+    CHECK(sums[3 * i + 1] == 5);
+    CHECK(sums[3 * i + 2] == 0);
   }
 }
 
