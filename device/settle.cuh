@@ -157,7 +157,9 @@ __global__ void __launch_bounds__(settle_threads)
   if constexpr (WHAT == settling::quiescence) {
     wait_for_end(v);
   } else {
-    const uint32_t lane = threadIdx.x, n = WHAT == settling::barrier ? v.all.n : 0;
+    const uint32_t lane = threadIdx.x;
+    uint32_t n = 0;  // a quiet meets nobody
+    if constexpr (WHAT == settling::barrier) n = v.all.n;
     peer_words* const theirs = lane < n ? v.all.theirs[lane] : nullptr;  // loaded while the quiet waits
     quiet_by_block(v);
     if (lane >= 32) return;

@@ -60,6 +60,7 @@ inline operation update_operation(const std::string& name) {
 inline measured run_updates(const options& o, operation op, bool remote_only, const std::string& scope) {
   const auto me = static_cast<uint32_t>(gravel_my_pe()), n_pes = static_cast<uint32_t>(gravel_n_pes());
   const gups_table map(o.table_log2, n_pes, remote_only);
+  void* before = o.offset_mib ? gravel_malloc(o.offset_mib << 20) : nullptr;
   auto* table = gravel_malloc<uint64_t>(map.words() * sizeof(uint64_t));
   const update_job job{map, table, o.updates, op};
   const bool adds = job.op == operation::inc || job.op == operation::add32;
@@ -90,6 +91,7 @@ inline measured run_updates(const options& o, operation op, bool remote_only, co
   result.check = {gravel_sum_all(result.check.checked), gravel_sum_all(wrong.read()) + wrong_sums};
   gravel_barrier_all();
   gravel_free(table);
+  if (before) gravel_free(before);
   return result;
 }
 
@@ -107,6 +109,7 @@ inline void gups_row(report& r, const options& o, const limits& l, const std::st
   for (const cell& c : std::initializer_list<cell>{
            {"scope", "scope", scope},
            {"table_log2", "table log2", uint64_t{o.table_log2}},
+           {"offset_mib", "offset MiB", o.offset_mib},
            {"updates", "updates", o.updates},
            {"ms", "ms", m.seconds.median * 1e3},
            {"ms_least", "least", m.seconds.least * 1e3},

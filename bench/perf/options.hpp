@@ -24,6 +24,7 @@ struct options {
   // gups, packet_size, divergence.
   uint32_t table_log2 = 0;
   uint64_t updates = 0;
+  uint64_t offset_mib = 0;  ///< of the heap before the table
   std::string targets = "both";
   unsigned active = 5, most = 64;  ///< divergence: percent of the work-items that send; messages of such a one, at most
 

@@ -28,6 +28,7 @@ BENCHMARKS = [
     ("quiescence_latency", "--iterations 5", 1, "median_us"),
     ("malloc_time", "--size 1,4096,100000", 3, "gb_per_s"),
     ("gups", "--table-log2 10 --updates 3000", 4, "million_updates_per_s"),
+    ("gups", "--table-log2 10 --updates 3000 --offset-mib 1", 4, "million_updates_per_s"),
     ("gups", "--table-log2 10 --updates 3000 --operation add32", 4, "million_updates_per_s"),
     ("gups", "--table-log2 10 --updates 3000 --operation min32", 4, "million_updates_per_s"),
     ("gups", "--table-log2 10 --updates 3000 --operation put32", 4, "million_updates_per_s"),
