@@ -50,7 +50,7 @@ GRAVEL_DEVICE void report_to_all(const gravel_t& g, round_report* reports, uint6
 /// The kernel of all rounds. A cooperative launch of blocks of vertex_threads, at all PEs. With a mapped_sender values
 /// go through inboxes, otherwise by messages to handlers.
 template <class Program, class Sender>
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(256, 4)
     run_rounds_of_all(const __grid_constant__ gravel_t g, const __grid_constant__ worklist_view<Program> w,
                       round_report* reports,
                       const __grid_constant__ worklist_inboxes<typename worklist_view<Program>::value> inboxes) {
