@@ -158,7 +158,7 @@ __global__ void __launch_bounds__(settle_threads)
     wait_for_end(v);
   } else {
     const uint32_t lane = threadIdx.x;
-    uint32_t n = 0;  // a quiet meets nobody
+    uint32_t n = 0;  // quiet: no other PE takes part
     if constexpr (WHAT == settling::barrier) n = v.all.n;
     peer_words* const theirs = lane < n ? v.all.theirs[lane] : nullptr;  // loaded while the quiet waits
     quiet_by_block(v);

@@ -6,15 +6,17 @@ and the term to use instead. ALLOWED lists uses that the glossary does not mean.
 fence ends with the word `before` quote old states (docs/style.md) and are left out. Usage: words_test.py"""
 
 import re
-import subprocess
 import sys
 import unittest
 from pathlib import Path
 
 sys.dont_write_bytecode = True
-from documents import BEFORE  # noqa: E402
-
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+from documents import BEFORE  # noqa: E402
+from sources import files  # noqa: E402
+
 SEARCHED = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "meson.build", "cmake", "lib", "device",
             "host", "transport", "test", "examples", "bench", "tools", "docs")
 # The glossary itself, this file, results as they were recorded, and data.
@@ -120,15 +122,10 @@ def refused_words(name, text):
 
 
 def searched_files():
-    """(name, text) of each text file that git knows or would add; without git of each below SEARCHED."""
-    command = ["git", "ls-files", "-co", "--exclude-standard", "--", *SEARCHED]
-    names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.splitlines()
-    if not names:
-        paths = [path for start in SEARCHED for path in (ROOT / start, *(ROOT / start).rglob("*"))]
-        names = [str(path.relative_to(ROOT)) for path in paths]
-    for name in names:
+    """(name, text) of each text file of SEARCHED."""
+    for name in files():
         is_text = Path(name).suffix not in (".png", ".gz", ".pyc", ".svg")
-        if is_text and (ROOT / name).is_file() and not name.startswith(LEFT_OUT):
+        if is_text and name.split("/")[0] in SEARCHED and not name.startswith(LEFT_OUT):
             yield name, (ROOT / name).read_text(errors="replace")
 
 

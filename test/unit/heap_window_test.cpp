@@ -243,7 +243,7 @@ TEST_CASE("large heaps: block senders in the plain order of lanes") {
   });
 }
 
-TEST_CASE("large heaps: a block sender that meets more windows than it numbers sends the rest directly") {
+TEST_CASE("large heaps: a block sender that sends to more windows than it numbers sends the rest directly") {
   const auto job = fake_job::with<relay>(
       {.nodes = 2, .pes_per_node = 1, .settings = {{"GRAVEL_SYMMETRIC_SIZE", "80G"}, {"GRAVEL_WARP_SLOTS", "64"}}});
   job->launch(1, 64, 3, [&] {
