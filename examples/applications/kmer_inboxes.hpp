@@ -25,7 +25,6 @@ using gravel::lane_group;
 using gravel::launch_alone;
 using gravel::mapped_sender;
 using gravel::scope;
-using gravel::detail::max_peers;
 
 /// K-mers of a lane that its block sends together.
 constexpr unsigned kmers_of_turn = 8;
@@ -50,13 +49,14 @@ struct kmer_inboxes {
 /// K-mers of a block, in shared memory.
 struct kmer_batch {
   static constexpr unsigned room = kmers_of_turn * lanes_of_block;
-  uint32_t count[max_peers];      ///< by owner
-  uint32_t first[max_peers + 1];  ///< where each one's begin in `kmers`
-  uint64_t place[max_peers];      ///< where they go in the inbox there
+  static constexpr uint32_t most_pes = lanes_of_block;  ///< a lane adds up the k-mers of each
+  uint32_t count[most_pes];                             ///< by owner
+  uint32_t first[most_pes + 1];                         ///< where each one's begin in `kmers`
+  uint64_t place[most_pes];                             ///< where they go in the inbox there
   uint64_t kmers[room];
   uint8_t around[room];
 };
-static_assert(max_peers <= lanes_of_block);
+static_assert(kmer_batch::most_pes <= 256);  // an owner has eight bits in send_to_inboxes
 
 /// Of stretches first ... first + count.
 static __global__ void send_to_inboxes(gravel_t g, table_part own, kmer_inboxes boxes, kmer_shape shape,

@@ -113,7 +113,8 @@ __global__ void send_kmers(Handle g, kmer_shape shape, const uint8_t* codes, uin
 /// Phase 1. Collective.
 void count_all(const kmer_shape& shape, const uint8_t* codes, uint64_t size, network_model& net,
                const table_part& part) {
-  if (gravel_n_pes() > 1 && net.is_mapped()) return count_by_inboxes(shape, codes, size, net, part);
+  const bool has_inboxes = gravel_n_pes() > 1 && gravel_n_pes() <= static_cast<int>(kmer_batch::most_pes);
+  if (has_inboxes && net.is_mapped()) return count_by_inboxes(shape, codes, size, net, part);
   const bool alone = gravel_n_pes() == 1 && net.is_gravel();
   const auto send = gravel_n_pes() > 2 ? send_kmers<gravel_block_sender<lanes_of_block, 1024, 3>, gravel_t>
                                        : send_kmers<gravel_block_sender<lanes_of_block>, gravel_t>;
