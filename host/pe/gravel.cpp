@@ -174,6 +174,12 @@ void note_host_wait(host_wait& wait, const wait_subject& subject) {
   note_host_wait(wait, [&] { return text_of(subject); });
 }
 void warn(const char* text) { log_warning("{}", text); }
+std::vector<named_counter> read_counters() {
+  const stats_row mine = current_runtime("read_counters").read_stats();
+  std::vector<named_counter> all;
+  for (uint32_t i = 0; i < n_stats; ++i) all.push_back({name_of(static_cast<stat>(i)), mine.value[i]});
+  return all;
+}
 void* create_stream() { return waiting_runtime("gravel_stream_create").device().create_stream(); }
 void destroy_stream(void* stream) { waiting_runtime("gravel_stream_destroy").device().destroy_stream(stream); }
 void synchronize_stream(void* stream) {

@@ -1,7 +1,9 @@
 // The functions of libgravel that backends and the templates of the host API call.
 #pragma once
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace gravel::detail {
 
@@ -33,5 +35,14 @@ class open_object {
 };
 /// Prints a warning on stderr, if GRAVEL_LOG allows.
 void warn(const char* text);
+
+/// A counter of the network path.
+struct named_counter {
+  const char* name;  ///< as in the file of GRAVEL_STATS_JSON
+  uint64_t value;
+};
+/// Reads the counters of this PE since gravel_init; at the first PE of a node also those of the node's aggregator. The
+/// sums over all PEs are the job's statistics. Not collective. Any host thread.
+std::vector<named_counter> read_counters();
 
 }  // namespace gravel::detail

@@ -142,17 +142,21 @@ std::string runtime::describe() {
   return text + services_.describe() + peers_->describe() + "\n" + device_->describe_receiver();
 }
 
+stats_row runtime::read_stats() const {
+  stats_row mine;
+  if (job_.is_leader())
+    for (uint32_t p = 0; p < segment_->shape().n_planes; ++p)
+      for (uint32_t i = 0; i < n_stats; ++i) mine.value[i] += load_relaxed(&segment_->control()->stats[p][i]);
+  const device_counters counters = memory_->read_device_counters();
+  mine[stat::messages_in_place] = counters.in_place() + memory_->host_counters().in_place();
+  mine[stat::messages_to_peers] = counters.to_peers();
+  return mine;
+}
+
 /// Implements GRAVEL_STATS and GRAVEL_STATS_JSON: adds up the job's statistics when it ends. Collective, as part of
 /// `call`. PE 0 writes them. Returns why the file could not be written, or an empty text.
-static std::string report_stats(const membership& job, const pe_segment& segment, const pe_memory& memory,
-                                collective_member::call& call) {
-  stats_row mine;
-  if (job.is_leader())
-    for (uint32_t p = 0; p < segment.shape().n_planes; ++p)
-      for (uint32_t i = 0; i < n_stats; ++i) mine.value[i] += load_relaxed(&segment.control()->stats[p][i]);
-  const device_counters counters = memory.read_device_counters();
-  mine[stat::messages_in_place] = counters.in_place() + memory.host_counters().in_place();
-  mine[stat::messages_to_peers] = counters.to_peers();
+std::string runtime::report_stats(collective_member::call& call) {
+  const stats_row mine = read_stats();
   stats_row all;
   for (uint32_t i = 0; i < n_stats; i += 4) {
     collective_words words{};
@@ -160,11 +164,11 @@ static std::string report_stats(const membership& job, const pe_segment& segment
     const collective_words sums = call.combine(words);
     for (uint32_t j = 0; j < 4 && i + j < n_stats; ++j) all.value[i + j] = sums.sum[j];
   }
-  if (job.pe != 0) return {};
-  if (job.values.stats) std::fputs(stats_text(all, job.nodes.n_pes(), job.nodes.n_nodes()).c_str(), stderr);
-  if (job.values.stats_json.empty()) return {};
+  if (job_.pe != 0) return {};
+  if (job_.values.stats) std::fputs(stats_text(all, job_.nodes.n_pes(), job_.nodes.n_nodes()).c_str(), stderr);
+  if (job_.values.stats_json.empty()) return {};
   return text_of_error(
-      [&] { write_file(job.values.stats_json, stats_json(all, job.nodes.n_pes(), job.nodes.n_nodes())); });
+      [&] { write_file(job_.values.stats_json, stats_json(all, job_.nodes.n_pes(), job_.nodes.n_nodes())); });
 }
 
 std::string runtime::finalize() {
@@ -174,7 +178,7 @@ std::string runtime::finalize() {
   collective_words mine{};
   mine.most = job_.values.stats || !job_.values.stats_json.empty();  // if one PE wants statistics, all take part
   std::string unwritten;  // an error of this PE's call only: all PEs leave as always
-  if (call.combine(mine).most) unwritten = report_stats(job_, *segment_, *memory_, call);
+  if (call.combine(mine).most) unwritten = report_stats(call);
   // PEs free their memory after the last collective. By then no PE has it mapped any more.
   receiver_->stop();
   check_errors();

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "host/node/stats.hpp"
 #include "host/pe/aggregator_link.hpp"
 #include "host/pe/backend.hpp"
 #include "host/pe/collective_member.hpp"
@@ -40,6 +41,8 @@ class runtime {
     return collectives_->begin(kind, argument, another);
   }
 
+  /// Reads the statistics of this PE; at the first PE of a node also those of the aggregator. Any host thread.
+  stats_row read_stats() const;
   /// Leaves the job. Collective. Returns why the file of GRAVEL_STATS_JSON could not be written, or an empty text.
   std::string finalize();
   /// Called in a process that was forked from this PE, which is no PE: closes what belongs to the PE. Signal-safe.
@@ -50,6 +53,7 @@ class runtime {
  private:
   void agree_on_program();
   bool is_on_one_host();
+  std::string report_stats(collective_member::call&);
   void connect();
   void set_up_messages();
   void start_receiver();

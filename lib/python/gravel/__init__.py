@@ -1,0 +1,26 @@
+"""Gravel: distributed arrays, and many small operations on them from anywhere to anywhere.
+
+    import gravel as gr, numpy as np
+
+    gr.init()                                   # started by ucx-run, mpirun, srun; alone: a job of one PE
+    table = gr.zeros(1 << 20, dtype="f8")       # distributed over all PEs
+    index = np.random.default_rng(gr.my_pe()).integers(table.n, size=10**6)
+    gr.scatter_add(table, index, 1.0)           # to any PE
+    gr.barrier()                                # all operations of all PEs are applied
+    print(gr.sum_all(table.local.sum()))
+
+This is the CPU backend. Errors of Gravel are :class:`Error`; wrong arguments are TypeError, ValueError, IndexError,
+OverflowError, and are raised before anything is sent."""
+
+from ._array import Array, empty, from_local, full, zeros
+from ._backend import Error
+from ._collectives import allgather, broadcast, max_all, min_all, sum_all
+from ._job import abort, barrier, finalize, info, init, my_pe, n_nodes, n_pes, node_of, quiet, stats
+from ._operations import gather, scatter_add, scatter_max, scatter_min, scatter_put
+
+__version__ = "0.1.0"
+__all__ = [
+    "Array", "Error", "abort", "allgather", "barrier", "broadcast", "empty", "finalize", "from_local", "full", "gather",
+    "info", "init", "max_all", "min_all", "my_pe", "n_nodes", "n_pes", "node_of", "quiet", "scatter_add", "scatter_max",
+    "scatter_min", "scatter_put", "stats", "sum_all", "zeros",
+]  # fmt: skip

@@ -1,0 +1,124 @@
+"""Checks of arguments. A wrong number or type that reached a kernel would end the whole job, so every call checks first,
+and raises an exception before anything is sent."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+# The order is that of `enum class element` in src/job.hpp.
+DTYPES = tuple(np.dtype(name) for name in ("i4", "u4", "i8", "u8", "f4", "f8"))
+NAMES = "i4, u4, i8, u8, f4, f8"
+MOST_ELEMENTS = 1 << 45
+
+
+def code_of(dtype: np.dtype[Any]) -> int:
+    """The number of an element type; -1 if Gravel's operations do not know it."""
+    return DTYPES.index(dtype) if dtype in DTYPES else -1
+
+
+def element_type(call: str, dtype: DTypeLike) -> np.dtype[Any]:
+    try:
+        found = np.dtype(dtype)
+    except TypeError:
+        found = None
+    if found is None or code_of(found) < 0:
+        raise TypeError(f"{call}: dtype {found if found is not None else dtype!r}: Gravel has {NAMES}, in the byte order of this machine")
+    return found
+
+
+def element_count(call: str, n: Any) -> int:
+    try:
+        count = operator.index(n)
+    except TypeError:
+        raise TypeError(f"{call}: the number of elements is an int, not {type(n).__name__}") from None
+    if isinstance(n, (bool, np.bool_)):
+        raise TypeError(f"{call}: the number of elements is an int, not {type(n).__name__}")
+    if not 0 <= count <= MOST_ELEMENTS:
+        raise ValueError(f"{call}: {count} elements: an array has 0 to 2**45")
+    return count
+
+
+def pe_number(call: str, what: str, pe: Any, n_pes: int) -> int:
+    try:
+        number = operator.index(pe)
+    except TypeError:
+        raise TypeError(f"{call}: {what} is the number of a PE, an int, not {type(pe).__name__}") from None
+    if not 0 <= number < n_pes:
+        raise IndexError(f"{call}: {what} is PE {number}: the job has PEs 0 to {n_pes - 1}")
+    return number
+
+
+def contiguous(call: str, name: str, array: NDArray[Any]) -> NDArray[Any]:
+    """Refuses an array with gaps instead of copying it: the copy would cost more than the call."""
+    if not array.flags.c_contiguous:
+        raise ValueError(
+            f"{call}: {name} is not contiguous (shape {array.shape}, strides {array.strides}): "
+            f"pass numpy.ascontiguousarray({name})"
+        )
+    if not array.flags.aligned:
+        raise ValueError(f"{call}: {name} is not aligned: pass a copy, {name}.copy()")
+    return array
+
+
+def _on_cpu(call: str, name: str, value: Any) -> None:
+    if hasattr(value, "__cuda_array_interface__"):
+        raise TypeError(f"{call}: {name} is in the memory of a GPU; the CPU backend takes NumPy arrays")
+
+
+def index_array(call: str, index: ArrayLike) -> NDArray[Any]:
+    """A contiguous array of integers of 4 or 8 bytes."""
+    _on_cpu(call, "index", index)
+    if not isinstance(index, np.ndarray) and not hasattr(index, "__len__"):
+        try:
+            operator.index(index)  # type: ignore[arg-type]
+        except TypeError:
+            raise TypeError(f"{call}: index is an array of integers, not {type(index).__name__}") from None
+    found = np.asarray(index)
+    if found.size == 0 and not isinstance(index, np.ndarray):
+        found = found.astype(np.int64)  # an empty list
+    if found.dtype not in DTYPES[:4]:
+        raise TypeError(f"{call}: index has dtype {found.dtype}: it is i4, u4, i8 or u8 (index.astype('i8'))")
+    return contiguous(call, "index", found)
+
+
+def scalar(call: str, name: str, value: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """One value as an array of one element. It must fit the type."""
+    if dtype.kind == "f":
+        if isinstance(value, (complex, np.complexfloating, str, bytes)):
+            raise TypeError(f"{call}: {name} is {value!r}, and the array has dtype {dtype}")
+        try:
+            return np.array([float(value)], dtype)
+        except (TypeError, ValueError):
+            raise TypeError(f"{call}: {name} is a number or an array, not {type(value).__name__}") from None
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{call}: {name} is {value!r}, and the array has dtype {dtype}: pass an int") from None
+    limits = np.iinfo(dtype)
+    if not limits.min <= number <= limits.max:
+        raise OverflowError(f"{call}: {name} is {number}, and the array has dtype {dtype}: {limits.min} to {limits.max}")
+    return np.array([number], dtype)
+
+
+def values_array(call: str, values: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> tuple[NDArray[Any], bool]:
+    """The values, and whether they are one for all."""
+    _on_cpu(call, "values", values)
+    if isinstance(values, (list, tuple)):
+        values = np.asarray(values)
+        if values.size == 0 or np.can_cast(values.dtype, dtype, "same_kind"):
+            with np.errstate(over="raise"):
+                narrow = values.astype(dtype)
+            if dtype.kind != "f" and not np.array_equal(narrow, values):
+                raise OverflowError(f"{call}: values do not fit dtype {dtype}")
+            values = narrow
+    if not isinstance(values, np.ndarray) or values.ndim == 0:
+        return scalar(call, "values", values[()] if isinstance(values, np.ndarray) else values, dtype), True
+    if values.dtype != dtype:
+        raise TypeError(f"{call}: values have dtype {values.dtype}, the array {dtype}: pass values.astype('{dtype.str[1:]}')")
+    if values.shape != shape:
+        raise ValueError(f"{call}: values have shape {values.shape}, index {shape}: there is one value for each number, or one for all")
+    return contiguous(call, "values", values), False

@@ -1,0 +1,126 @@
+"""Collectives on NumPy arrays and numbers. All PEs make the same calls in the same order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import _checks
+from ._backend import native
+from ._job import check_joined
+
+# The order is that of `enum class reduction` in src/job.hpp.
+REDUCTIONS = ("sum_all", "min_all", "max_all")
+CALLS = (*REDUCTIONS, "broadcast", "allgather", "zeros", "empty", "full", "from_local", "free")
+
+
+def agree(call: str, dtype: np.dtype[Any] | None, shape: tuple[int, ...], extra: int = 0) -> Any:
+    """Compares the calls of all PEs, and raises the same kind of exception at all of them if they differ. Otherwise the
+    native call would end the job. Returns the descriptions, one row for each PE."""
+    kind, code, width = (dtype.kind, _checks.code_of(dtype), dtype.itemsize) if dtype is not None else ("-", -1, 0)
+    mine = np.array([CALLS.index(call), code, ord(kind), width, int(np.prod(shape, dtype=np.int64)), extra], np.int64)
+    all_pes = np.empty((native.n_pes(), len(mine)), np.int64)
+    native.allgather(all_pes, mine)
+    return all_pes
+
+
+def _describe(row: Any) -> str:
+    dtype = f"{chr(row[2])}{row[3]}" if row[3] else "no dtype"
+    return f"{CALLS[row[0]]} with {row[4]} elements of dtype {dtype}" + (f", {row[5]}" if row[5] else "")
+
+
+def check_same(call: str, all_pes: Any) -> None:
+    me = native.my_pe()
+    for pe, row in enumerate(all_pes):
+        if (row != all_pes[me]).any():
+            raise ValueError(
+                f"{call}: the calls of the PEs differ: {_describe(row)} at PE {pe}, {_describe(all_pes[me])} at PE {me}. "
+                "All PEs make the same calls, with arrays of the same size and dtype"
+            )
+
+
+def _as_array(call: str, value: Any) -> tuple[np.ndarray[Any, Any], bool]:
+    """The value as a contiguous array, and whether it was a number."""
+    if isinstance(value, np.ndarray) and value.ndim > 0:
+        return _checks.contiguous(call, "value", value), False
+    if isinstance(value, (bool, np.bool_)) and call in REDUCTIONS:
+        raise TypeError(f"{call}: bool: pass int(value), or an array of {_checks.NAMES}")
+    if isinstance(value, int) and not isinstance(value, bool):
+        return _checks.scalar(call, "value", value, np.dtype("i8")), True
+    if isinstance(value, (float, bool, np.generic)) or isinstance(value, np.ndarray):
+        return np.array(value).reshape(1), True
+    if isinstance(value, (list, tuple)):
+        found = np.array(value)
+        if found.dtype.kind in "biuf" and found.ndim > 0:
+            return found, False
+    raise TypeError(f"{call}: a NumPy array or a number, not {type(value).__name__}")
+
+
+def _number(array: Any, value: Any) -> Any:
+    found = array[0]
+    return found if isinstance(value, (np.generic, np.ndarray)) else found.item()
+
+
+def _reduce(call: str, value: Any) -> Any:
+    check_joined(call)
+    mine, is_number = _as_array(call, value)
+    code = _checks.code_of(mine.dtype)
+    if code < 0:
+        raise TypeError(f"{call}: dtype {mine.dtype}: it takes {_checks.NAMES}")
+    check_same(call, agree(call, mine.dtype, mine.shape))
+    result = np.empty_like(mine)
+    native.reduce(REDUCTIONS.index(call), code, result, mine)
+    return _number(result, value) if is_number else result
+
+
+def sum_all(value: Any) -> Any:
+    """The sum over all PEs, element by element: the same at all PEs, bit for bit. Collective.
+
+    value: a number, or an array of i4, u4, i8, u8, f4 or f8; of the same size at all PEs. Integers wrap around.
+    """
+    return _reduce("sum_all", value)
+
+
+def min_all(value: Any) -> Any:
+    """The minimum over all PEs, element by element. NaN is ignored. Collective."""
+    return _reduce("min_all", value)
+
+
+def max_all(value: Any) -> Any:
+    """The maximum over all PEs, element by element. NaN is ignored. Collective."""
+    return _reduce("max_all", value)
+
+
+def _plain(call: str, value: Any) -> tuple[np.ndarray[Any, Any], bool]:
+    found, is_number = _as_array(call, value)
+    if found.dtype.hasobject:
+        raise TypeError(f"{call}: dtype {found.dtype}: it copies bytes, and objects are pointers")
+    return found, is_number
+
+
+def broadcast(value: Any, root: int = 0) -> Any:
+    """What PE `root` passes, at all PEs. Collective.
+
+    value: a number, or an array of any dtype but objects; of the same size and dtype at all PEs.
+    """
+    check_joined("broadcast")
+    sender = _checks.pe_number("broadcast", "root", root, native.n_pes())
+    mine, is_number = _plain("broadcast", value)
+    check_same("broadcast", agree("broadcast", mine.dtype, mine.shape, sender))
+    result = mine.copy()
+    native.broadcast(result.view(np.uint8) if result.ndim else result, sender)
+    return _number(result, value) if is_number else result
+
+
+def allgather(value: Any) -> Any:
+    """What each PE passes, in the order of the PEs: an array with one more dimension, in front. Collective.
+
+    value: a number, or an array of any dtype but objects; of the same size and dtype at all PEs.
+    """
+    check_joined("allgather")
+    mine, is_number = _plain("allgather", value)
+    check_same("allgather", agree("allgather", mine.dtype, mine.shape))
+    result = np.empty((native.n_pes(), *(() if is_number else mine.shape)), mine.dtype)
+    native.allgather(result.view(np.uint8), mine.view(np.uint8))
+    return result

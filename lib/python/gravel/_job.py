@@ -1,0 +1,186 @@
+"""Joining and leaving the job, and who is in it."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from . import _checks
+from ._backend import Error, native
+
+_before, _joined, _left, _forked = "before gravel.init()", "", "after gravel.finalize()", "in a process that was forked from a PE"
+_state = _before
+_uncaught = ""  # the exception that ends the program
+_hook_before: Any = None
+
+
+def init(backend: str | None = None) -> None:
+    """Joins the job. Collective. A second call does nothing.
+
+    A program that was started by ``ucx-run``, ``mpirun`` or ``srun --mpi=pmix`` is a PE of that job. Started alone it is
+    a job of one PE. The program leaves the job when it ends, or by :func:`finalize`.
+
+    backend: ``"cpu"``, or ``None`` for what there is. The CPU backend is the only one so far.
+
+    Raises :class:`Error` if the job cannot be joined: the text says why.
+    """
+    global _state, _hook_before
+    if backend not in (None, "cpu"):
+        if backend == "cuda":
+            raise Error("gravel.init: this package has no CUDA backend yet; use backend='cpu', or C++ for GPUs")
+        raise ValueError(f"gravel.init: backend {backend!r}: it is 'cpu', or None for what there is")
+    if _state == _joined:
+        return
+    if _state == _left:
+        raise Error("gravel.init was called after gravel.finalize(): a process can join one job")
+    if _state == _forked:
+        raise Error(f"gravel.init was called {_forked}: it cannot join a job. Start processes before init, or by 'spawn'")
+    native.start()
+    _state = _joined
+    _hook_before, sys.excepthook = sys.excepthook, _note_exception
+    atexit.register(_at_exit)
+    os.register_at_fork(after_in_child=_in_child)
+
+
+def finalize() -> None:
+    """Leaves the job. Collective. Without this call the program leaves it at its end.
+
+    Distributed arrays are gone afterwards. NumPy views of them that are still used keep their last contents.
+    """
+    global _state
+    check_joined("finalize")
+    _leave()
+
+
+def _leave() -> None:
+    global _state
+    native.finish(native.views() != 0)
+    _state = _left
+    if sys.excepthook is _note_exception:
+        sys.excepthook = _hook_before
+
+
+def _note_exception(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
+    """The program ends by an exception. In a shell it goes on."""
+    global _uncaught
+    if not hasattr(sys, "ps1") and not sys.flags.interactive:
+        _uncaught = kind.__name__ + (f": {value}" if str(value) else "")
+    _hook_before(kind, value, trace)
+
+
+def _at_exit() -> None:
+    if _state != _joined:
+        return
+    if _uncaught and native.n_pes() > 1:
+        abort(f"the program ended by {_uncaught}")
+    _leave()
+
+
+def _in_child() -> None:
+    global _state
+    if _state == _joined:
+        _state = _forked
+
+
+def check_joined(call: str) -> None:
+    if _state != _joined:
+        raise Error(f"gravel.{call} was called {_state}")
+
+
+def is_joined() -> bool:
+    return _state == _joined
+
+
+def abort(text: str, status: int = 1) -> None:
+    """Ends the whole job at once, with this text as the reason and this exit status. Does not return."""
+    check_joined("abort")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    native.abort(str(text), int(status))
+
+
+def my_pe() -> int:
+    """The number of this PE: 0 to ``n_pes() - 1``."""
+    check_joined("my_pe")
+    return native.my_pe()
+
+
+def n_pes() -> int:
+    """The number of PEs of the job."""
+    check_joined("n_pes")
+    return native.n_pes()
+
+
+def n_nodes() -> int:
+    """The number of nodes of the job. ``ucx-run --nodes`` emulates several on one machine."""
+    check_joined("n_nodes")
+    return native.n_nodes()
+
+
+def node_of(pe: int) -> int:
+    """The node of a PE: 0 to ``n_nodes() - 1``."""
+    check_joined("node_of")
+    return native.node_of(_checks.pe_number("node_of", "pe", pe, native.n_pes()))
+
+
+def barrier() -> None:
+    """Waits until all PEs have called, and all operations of all PEs are applied. Collective."""
+    check_joined("barrier")
+    native.barrier()
+
+
+def quiet() -> None:
+    """Waits until all operations that this PE has sent are applied."""
+    check_joined("quiet")
+    native.quiet()
+
+
+def stats(local: bool = False) -> dict[str, Any]:
+    """Statistics of the network path since :func:`init`. Collective: the sums over all PEs.
+
+    local: only this PE's counters (the aggregator's are with the first PE of each node). Then it is not collective.
+    """
+    check_joined("stats")
+    pairs = native.counters()
+    counts = np.array([value for _, value in pairs], np.uint64)
+    if not local:
+        native.reduce(0, _checks.DTYPES.index(counts.dtype), counts, counts.copy())
+    by_name = {name: int(value) for (name, _), value in zip(pairs, counts)}
+    accesses = by_name["messages_taken"] + by_name["messages_in_place"] + by_name["messages_to_peers"]
+    remote = by_name["messages_taken"] - by_name["messages_to_self"] + by_name["messages_to_peers"]
+    return {
+        "n_pes": native.n_pes(),
+        "n_nodes": native.n_nodes(),
+        "remote_access_frequency": remote / accesses if accesses else 0.0,
+        "average_packet_bytes": by_name["packet_bytes"] / by_name["packets"] if by_name["packets"] else 0.0,
+        **by_name,
+    }
+
+
+def info() -> dict[str, Any]:
+    """What this process runs: versions, backend, place of the package; after :func:`init` also its place in the job."""
+    found: dict[str, Any] = {
+        "gravel": native.version(),
+        "numpy": np.__version__,
+        "python": sys.version.split()[0],
+        "package": os.path.dirname(__file__),
+        "backends": ("cpu",),
+        "dtypes": tuple(dtype.str[1:] for dtype in _checks.DTYPES),
+        "joined": _state == _joined,
+    }
+    if _state == _joined:
+        me = native.my_pe()
+        found |= {
+            "backend": native.backend(),
+            "my_pe": me,
+            "n_pes": native.n_pes(),
+            "node": native.node_of(me),
+            "n_nodes": native.n_nodes(),
+            "symmetric_bytes": native.heap_bytes(),
+        }
+    return found

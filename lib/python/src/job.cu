@@ -1,0 +1,207 @@
+// The calls of job.hpp: kernels that read an index array, and what starts them.
+#include "job.hpp"
+
+#include <algorithm>
+#include <mutex>
+
+#include <gravel/gravel.cuh>
+
+#include "kept_heap.hpp"
+
+namespace gravel::python {
+namespace {
+
+/// Threads of a block. On the CPU backend one thread runs all lanes of a block, so few lanes cost less.
+constexpr unsigned threads = GRAVEL_CUDA ? 128 : 32;
+/// Elements of an index array for each block, and the most blocks of a grid.
+constexpr uint64_t elements_of_block = 8192, most_blocks = GRAVEL_CUDA ? 2048 : 64;
+
+unsigned blocks_for(uint64_t count) {
+  return static_cast<unsigned>(std::clamp<uint64_t>(count / elements_of_block, 1, most_blocks));
+}
+
+/// The elements that a lane takes of `count`. On GPUs neighbouring lanes take neighbouring elements. On the CPU backend
+/// a lane runs until it waits, so each lane takes a range.
+struct lane_share {
+  uint64_t first, last, step;
+  GRAVEL_DEVICE explicit lane_share(uint64_t count) {
+    const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, lane = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+#if GRAVEL_CUDA
+    first = lane;
+    last = count;
+    step = lanes;
+#else
+    const uint64_t each = (count + lanes - 1) / lanes;
+    first = std::min(count, lane * each);
+    last = std::min(count, first + each);
+    step = 1;
+#endif
+  }
+};
+
+GRAVEL_DEVICE uint64_t number_at(const index_list& index, uint64_t i) {
+  switch (index.type) {
+    case element::i4: return static_cast<uint64_t>(static_cast<const int32_t*>(index.at)[i]);
+    case element::u4: return static_cast<const uint32_t*>(index.at)[i];
+    default: return static_cast<const uint64_t*>(index.at)[i];
+  }
+}
+
+template <operation WHAT, class T>
+__global__ void scatter_elements(gravel_t g, T* local, uint64_t block, index_list index, const T* values,
+                                 uint64_t value_step) {
+  __shared__ gravel_block_sender<threads> sender;
+  sender.begin(g);
+  const lane_share mine(index.count);
+  for (uint64_t i = mine.first; i < mine.last; i += mine.step) {
+    const uint64_t number = number_at(index, i), pe = number / block;
+    T* const at = local + (number - pe * block);
+    const T value = values[i * value_step];
+    if constexpr (WHAT == operation::add) sender.add(at, value, static_cast<int>(pe));
+    else if constexpr (WHAT == operation::put) sender.put(at, value, static_cast<int>(pe));
+    else if constexpr (WHAT == operation::min) sender.min(at, value, static_cast<int>(pe));
+    else sender.max(at, value, static_cast<int>(pe));
+  }
+  sender.end();
+}
+
+template <class T>
+__global__ void get_elements(gravel_t g, T* to, const T* local, uint64_t block, index_list index) {
+  const lane_share mine(index.count);
+  for (uint64_t i = mine.first; i < mine.last; i += mine.step) {
+    const uint64_t number = number_at(index, i), pe = number / block;
+    gravel_get(g, to + i, local + (number - pe * block), static_cast<int>(pe));
+  }
+}
+
+template <operation WHAT, class T>
+void launch_scatter(const distributed& array, const index_list& index, const void* values, bool one_value) {
+  gravel_launch(scatter_elements<WHAT, T>, blocks_for(index.count), threads, gravel_handle(),
+                static_cast<T*>(array.local), array.block, index, static_cast<const T*>(values),
+                uint64_t{one_value ? 0u : 1u});
+}
+
+/// Additions of signed and unsigned integers are the same.
+template <operation WHAT>
+void launch_scatter_of(const distributed& array, const index_list& index, const void* values, bool one_value) {
+  constexpr bool ignores_sign = WHAT == operation::add;
+  switch (array.type) {
+    case element::i4:
+      if constexpr (!ignores_sign) return launch_scatter<WHAT, int32_t>(array, index, values, one_value);
+      [[fallthrough]];
+    case element::u4: return launch_scatter<WHAT, uint32_t>(array, index, values, one_value);
+    case element::i8:
+      if constexpr (!ignores_sign) return launch_scatter<WHAT, int64_t>(array, index, values, one_value);
+      [[fallthrough]];
+    case element::u8: return launch_scatter<WHAT, uint64_t>(array, index, values, one_value);
+    case element::f4: return launch_scatter<WHAT, float>(array, index, values, one_value);
+    case element::f8: return launch_scatter<WHAT, double>(array, index, values, one_value);
+  }
+}
+
+/// Symmetric memory in which the values of gather() arrive. Each PE uses its own, under the lock.
+struct staging_memory {
+  std::mutex lock;
+  void* at = nullptr;
+  uint64_t bytes = 0;
+};
+staging_memory staging;
+
+template <class T>
+void gather_words(const distributed& array, const index_list& index, void* to) {
+  const std::lock_guard lock(staging.lock);
+  const uint64_t most = staging.bytes / sizeof(T), index_bytes = bytes_of(index.type);
+  T* const arrived = static_cast<T*>(staging.at);
+  for (uint64_t done = 0; done < index.count; done += most) {
+    const uint64_t count = std::min(most, index.count - done);
+    const index_list part{static_cast<const char*>(index.at) + done * index_bytes, index.type, count};
+    gravel_launch(get_elements<T>, blocks_for(count), threads, gravel_handle(), arrived,
+                  static_cast<const T*>(array.local), array.block, part);
+    gravel_quiet();
+    gravel_copy(static_cast<T*>(to) + done, arrived, count * sizeof(T));
+  }
+}
+
+template <class T>
+uint64_t first_outside_of(const T* at, uint64_t count, uint64_t n) {
+  // A negative number becomes a very large one. The first pass has no branch, so that compilers use vectors.
+  uint64_t largest = 0;
+  for (uint64_t i = 0; i < count; ++i) largest = std::max(largest, static_cast<uint64_t>(at[i]));
+  if (count == 0 || largest < n) return count;
+  uint64_t i = 0;
+  while (static_cast<uint64_t>(at[i]) < n) ++i;
+  return i;
+}
+
+template <class T>
+void reduce_of(reduction how, void* to, const void* from, uint64_t count) {
+  T* const result = static_cast<T*>(to);
+  const T* const mine = static_cast<const T*>(from);
+  switch (how) {
+    case reduction::sum: return gravel_sum_all(result, mine, count);
+    case reduction::min: return gravel_min_all(result, mine, count);
+    case reduction::max: return gravel_max_all(result, mine, count);
+  }
+}
+
+}  // namespace
+
+void start() {
+  gravel_init<>();
+  // As many words as may be in flight at once, but a small part of the heap.
+  const gravel_t g = gravel_handle();
+  const uint64_t wanted = std::min(g.n_cells * sizeof(uint64_t), g.heap_bytes / 16);
+  staging.bytes = std::max<uint64_t>(wanted / 256 * 256, 256);
+  staging.at = gravel_malloc(staging.bytes);
+}
+
+void finish(bool keep_heap) {
+  const gravel_t g = gravel_handle();
+  if (!keep_heap) return gravel_finalize();
+  gravel_barrier_all();  // after it no message arrives
+  kept_heap kept(g.heap, g.heap_bytes);
+  gravel_finalize();
+  kept.put_back();
+}
+
+uint64_t first_outside(const index_list& index, uint64_t n) {
+  switch (index.type) {
+    case element::i4: return first_outside_of(static_cast<const int32_t*>(index.at), index.count, n);
+    case element::u4: return first_outside_of(static_cast<const uint32_t*>(index.at), index.count, n);
+    case element::i8: return first_outside_of(static_cast<const int64_t*>(index.at), index.count, n);
+    default: return first_outside_of(static_cast<const uint64_t*>(index.at), index.count, n);
+  }
+}
+
+void scatter(operation what, const distributed& array, const index_list& index, const void* values, bool one_value) {
+  if (index.count == 0) return;
+  switch (what) {
+    case operation::add: launch_scatter_of<operation::add>(array, index, values, one_value); break;
+    case operation::min: launch_scatter_of<operation::min>(array, index, values, one_value); break;
+    case operation::max: launch_scatter_of<operation::max>(array, index, values, one_value); break;
+    case operation::put:  // copies bits
+      if (bytes_of(array.type) == 4) launch_scatter<operation::put, uint32_t>(array, index, values, one_value);
+      else launch_scatter<operation::put, uint64_t>(array, index, values, one_value);
+      break;
+  }
+  gravel_stream_synchronize(nullptr);
+}
+
+void gather(const distributed& array, const index_list& index, void* to) {
+  if (index.count == 0) return;
+  if (bytes_of(array.type) == 4) gather_words<uint32_t>(array, index, to);
+  else gather_words<uint64_t>(array, index, to);
+}
+
+void reduce(reduction how, element type, void* to, const void* from, uint64_t count) {
+  switch (type) {
+    case element::i4: return reduce_of<int32_t>(how, to, from, count);
+    case element::u4: return reduce_of<uint32_t>(how, to, from, count);
+    case element::i8: return reduce_of<int64_t>(how, to, from, count);
+    case element::u8: return reduce_of<uint64_t>(how, to, from, count);
+    case element::f4: return reduce_of<float>(how, to, from, count);
+    case element::f8: return reduce_of<double>(how, to, from, count);
+  }
+}
+
+}  // namespace gravel::python

@@ -1,0 +1,161 @@
+// The Python module of one backend, `gravel._cpu`. It passes addresses and numbers: the package's Python code has checked
+// the arguments. All calls that wait release the GIL.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gravel/gravel.hpp>
+
+#include "job.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using namespace gravel::python;
+
+namespace {
+
+using released = nb::call_guard<nb::gil_scoped_release>;
+/// Any contiguous array in host memory.
+using bytes_read = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
+using bytes_written = nb::ndarray<nb::c_contig, nb::device::cpu>;
+
+/// NumPy arrays of the program that lie in the symmetric heap.
+std::atomic<uint64_t> all_views{0};
+
+/// A distributed array, as the Python class `Array` holds it.
+class array_memory {
+ public:
+  array_memory(uint32_t type, uint64_t n, uint64_t block) : memory_{nullptr, static_cast<element>(type), n, block} {
+    memory_.local = gravel_malloc(block * bytes_of(memory_.type));
+  }
+  const distributed& memory() const { return memory_; }
+  uint64_t views() const { return views_->load(); }
+  void release() { gravel_free(std::exchange(memory_.local, nullptr)); }
+
+  /// A NumPy array of the first `count` elements of this PE's part. It may outlive this object.
+  nb::object view(uint64_t count) {
+    auto* const counter = new std::shared_ptr<std::atomic<uint64_t>>(views_);
+    ++**counter;
+    ++all_views;
+    nb::capsule owner(counter, [](void* p) noexcept {
+      auto* const ended = static_cast<std::shared_ptr<std::atomic<uint64_t>>*>(p);
+      --**ended;
+      --all_views;
+      delete ended;
+    });
+    const size_t shape[] = {count};
+    return nb::cast(nb::ndarray<nb::numpy>(memory_.local, 1, shape, owner, nullptr, dtype_of(memory_.type)));
+  }
+
+ private:
+  static nb::dlpack::dtype dtype_of(element type) {
+    switch (type) {
+      case element::i4: return nb::dtype<int32_t>();
+      case element::u4: return nb::dtype<uint32_t>();
+      case element::i8: return nb::dtype<int64_t>();
+      case element::u8: return nb::dtype<uint64_t>();
+      case element::f4: return nb::dtype<float>();
+      default: return nb::dtype<double>();
+    }
+  }
+
+  distributed memory_;
+  std::shared_ptr<std::atomic<uint64_t>> views_ = std::make_shared<std::atomic<uint64_t>>(0);
+};
+
+index_list list_of(const bytes_read& index, uint32_t type) {
+  return {index.data(), static_cast<element>(type), index.size()};
+}
+
+uint64_t check(const bytes_read& index, uint32_t type, uint64_t n) {
+  const index_list list = list_of(index, type);
+  const nb::gil_scoped_release release;
+  return first_outside(list, n);
+}
+void scatter_values(uint32_t what, const array_memory& array, const bytes_read& index, uint32_t type,
+                    const bytes_read& values, bool one_value) {
+  const index_list list = list_of(index, type);
+  const void* const from = values.data();
+  const nb::gil_scoped_release release;
+  scatter(static_cast<operation>(what), array.memory(), list, from, one_value);
+}
+void gather_values(const array_memory& array, const bytes_read& index, uint32_t type, const bytes_written& to) {
+  const index_list list = list_of(index, type);
+  void* const at = to.data();
+  const nb::gil_scoped_release release;
+  gather(array.memory(), list, at);
+}
+void reduce_values(uint32_t how, uint32_t type, const bytes_written& to, const bytes_read& from) {
+  void* const result = to.data();
+  const void* const mine = from.data();
+  const uint64_t count = from.size();
+  const nb::gil_scoped_release release;
+  reduce(static_cast<reduction>(how), static_cast<element>(type), result, mine, count);
+}
+void broadcast_bytes(const bytes_written& data, int root) {
+  char* const at = static_cast<char*>(data.data());
+  const uint64_t bytes = data.nbytes();
+  const nb::gil_scoped_release release;
+  gravel_broadcast(at, bytes, root);
+}
+void gather_bytes(const bytes_written& all, const bytes_read& mine) {
+  char* const to = static_cast<char*>(all.data());
+  const char* const from = static_cast<const char*>(mine.data());
+  const uint64_t bytes = mine.nbytes();
+  const nb::gil_scoped_release release;
+  gravel_allgather(to, from, bytes);
+}
+
+std::vector<std::pair<std::string, uint64_t>> counters() {
+  std::vector<std::pair<std::string, uint64_t>> all;
+  for (const auto& counter : gravel::detail::read_counters()) all.emplace_back(counter.name, counter.value);
+  return all;
+}
+
+}  // namespace
+
+NB_MODULE(GRAVEL_PYTHON_MODULE, m) {
+  nb::exception<gravel::detail::error> error(m, "Error", PyExc_RuntimeError);
+  error.attr("__module__") = "gravel";
+  error.attr("__doc__") = "An error that Gravel reports, with its text: what was wrong, and what to do.";
+
+  m.def("start", &start, released());
+  m.def("finish", &finish, "keep_heap"_a, released());
+  m.def("my_pe", [] { return gravel_my_pe(); });
+  m.def("n_pes", [] { return gravel_n_pes(); });
+  m.def("n_nodes", [] { return gravel_n_nodes(); });
+  m.def(
+      "node_of", [](int pe) { return gravel_node_of(pe); }, "pe"_a);
+  m.def("backend", [] { return gravel_backend(); });
+  m.def("version", [] { return gravel_version(); });
+  m.def("heap_bytes", [] { return gravel_handle().heap_bytes; });
+  m.def(
+      "barrier", [] { gravel_barrier_all(); }, released());
+  m.def(
+      "quiet", [] { gravel_quiet(); }, released());
+  m.def(
+      "abort", [](const std::string& text, int status) { gravel_abort(text.c_str(), status); }, "text"_a, "status"_a);
+  m.def("views", [] { return all_views.load(); });
+  m.def("counters", &counters);
+
+  nb::class_<array_memory>(m, "ArrayMemory")
+      .def(nb::init<uint32_t, uint64_t, uint64_t>(), "dtype"_a, "n"_a, "block"_a, released())
+      .def("view", &array_memory::view, "count"_a)
+      .def("views", &array_memory::views)
+      .def("release", &array_memory::release, released());
+
+  m.def("check", &check, "index"_a, "dtype"_a, "n"_a);
+  m.def("scatter", &scatter_values, "operation"_a, "array"_a, "index"_a, "dtype"_a, "values"_a, "one_value"_a);
+  m.def("gather", &gather_values, "array"_a, "index"_a, "dtype"_a, "to"_a);
+  m.def("reduce", &reduce_values, "reduction"_a, "dtype"_a, "to"_a, "source"_a);
+  m.def("broadcast", &broadcast_bytes, "data"_a, "root"_a);
+  m.def("allgather", &gather_bytes, "to"_a, "mine"_a);
+}
