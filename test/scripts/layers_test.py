@@ -35,6 +35,8 @@ LAYERS = {
     "lib/worklist": ["lib/base", "device", "host", "lib/graph", "lib/channel", "lib/gravel"],
     "lib/remote_task": ["lib/base", "device", "host", "lib/channel", "lib/gravel"],
     "lib/allreduce": ["lib/base", "device", "host", "lib/gravel"],
+    # Built against an installation, so it sees what an installation has.
+    "lib/python": ["lib/gravel"],
     # Teaching programs see what an installation has.
     "examples": ["lib/gravel"],
     "examples/common": ["lib", "device", "host"],
@@ -68,6 +70,8 @@ def faults_in(name, text):
         if not (found := re.match(r'\s*#\s*include\s*([<"])([^>"]+)', line)):
             continue
         kind, header = found.groups()
+        if name.startswith("lib/python/") and "/" not in header:
+            continue  # a project of its own, whose files name each other
         if kind == "<" and header.startswith("gravel/"):
             kind, header = '"', "lib/" + header
         if kind == "<":

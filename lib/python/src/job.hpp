@@ -1,5 +1,5 @@
-// What the Python module asks of Gravel. One file implements it for each backend (job.cu: compiled by g++ for the CPU
-// backend). It knows nothing of Python: module.cpp does the rest.
+// The part of the Python module that uses Gravel. Each backend compiles job.cu for itself: g++ for the CPU backend. It
+// knows nothing of Python: module.cpp does the rest.
 //
 // Common to all calls of this file:
 // @errors gravel::error is thrown
@@ -42,8 +42,8 @@ void finish(bool keep_heap);
 /// Returns the position of the first number that is negative or not below `n`; `index.count` if there is none.
 uint64_t first_outside(const index_list& index, uint64_t n);
 
-/// array[index[i]] = array[index[i]] `what` values[i], for all i. Returns when the messages are handed over: `index` and
-/// `values` may be changed then. The numbers have been checked.
+/// array[index[i]] = array[index[i]] `what` values[i], for all i. Returns when the messages are handed over: `index`
+/// and `values` may be changed then. The numbers have been checked.
 /// @param values [index.count], or [1] if `one_value`, of the array's type
 void scatter(operation what, const distributed& array, const index_list& index, const void* values, bool one_value);
 /// to[i] = array[index[i]], for all i. Returns when the values are there. The numbers have been checked.

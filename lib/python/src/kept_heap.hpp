@@ -2,8 +2,8 @@
 //
 // Problem. NumPy arrays that are views of the heap may live until the process ends. gravel_finalize unmaps the heap, so
 // a program that reads such a view afterwards would crash.
-// Solution. Before gravel_finalize the pages move to another address (mremap, which copies nothing), and zero pages take
-// their place. Afterwards they move back. It is for the CPU backend: GPU memory cannot do this.
+// Solution. Before gravel_finalize the pages move to another address (mremap, which copies nothing), and zero pages
+// take their place. Afterwards they move back. This is for the CPU backend: GPU memory cannot do it.
 #pragma once
 #include <sys/mman.h>
 

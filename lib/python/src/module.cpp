@@ -1,5 +1,5 @@
-// The Python module of one backend, `gravel._cpu`. It passes addresses and numbers: the package's Python code has checked
-// the arguments. All calls that wait release the GIL.
+// The Python module of one backend, `gravel._cpu`. It passes addresses and numbers: the package's Python code has
+// checked the arguments. All calls that wait release the GIL.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/pair.h>

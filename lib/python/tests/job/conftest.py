@@ -1,0 +1,31 @@
+"""All PEs run the same tests in the same order. A failure on one of them ends the job."""
+
+from __future__ import annotations
+
+import pytest
+
+import gravel as gr
+
+_failed = False
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _joined():
+    gr.init()
+    yield
+
+
+@pytest.fixture(autouse=True)
+def _together(_joined):
+    yield
+    gr.barrier()
+
+
+def pytest_sessionfinish(session, exitstatus):
+    global _failed
+    _failed = exitstatus != 0
+
+
+def pytest_unconfigure(config):
+    if _failed and gr.info()["joined"] and gr.n_pes() > 1:
+        gr.abort(f"tests failed at PE {gr.my_pe()}")

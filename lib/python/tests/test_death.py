@@ -1,0 +1,82 @@
+"""A PE that is killed ends the whole job: within 10 s, with a message, and nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from conftest import environment, launcher
+
+PROGRAM = """
+import os, sys, time
+import gravel as gr, numpy as np
+gr.init()
+print(os.getpid(), flush=True)
+table = gr.zeros(1000)
+while True:
+    gr.scatter_add(table, np.arange(1000), 1.0)
+    WAIT
+"""
+
+
+def processes_of(mark: str) -> list[int]:
+    """Processes whose environment has this mark: of the job, and its aggregators."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                with open(f"/proc/{entry}/environ", "rb") as file:
+                    if mark.encode() in file.read() and int(entry) != os.getpid():
+                        found.append(int(entry))
+            except OSError:
+                pass
+    return found
+
+
+@pytest.mark.parametrize(
+    ("wait", "number", "nodes"),
+    [("gr.barrier()", signal.SIGKILL, 1), ("gr.barrier()", signal.SIGSEGV, 2), ("gr.quiet()", signal.SIGKILL, 2)],
+)
+def test_killed(wait: str, number: signal.Signals, nodes: int) -> None:
+    mark = f"GRAVEL_PYTHON_TEST_MARK={os.getpid()}-{time.monotonic_ns()}"
+    name, value = mark.split("=")
+    job = subprocess.Popen(
+        [launcher(), "-n", "4", "--nodes", str(nodes), "--timeout", "60", sys.executable, "-c", PROGRAM.replace("WAIT", wait)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(**{name: value}),
+    )  # fmt: skip
+    pids = [int(job.stdout.readline()) for _ in range(4)]
+    time.sleep(0.5)
+    os.kill(pids[2], number)
+    begin = time.monotonic()
+    try:
+        _, errors = job.communicate(timeout=10)
+    except subprocess.TimeoutExpired:
+        job.kill()
+        pytest.fail("the job did not end within 10 s")
+    assert job.returncode == 128 + number
+    assert "signal" in errors.lower() or number.name in errors, errors
+    while processes_of(mark) and time.monotonic() - begin < 10:
+        time.sleep(0.1)
+    assert not processes_of(mark)
+
+
+def test_interrupted() -> None:
+    """^C of a job whose PEs wait."""
+    program = "import gravel as gr\ngr.init()\nprint('in', flush=True)\nif gr.my_pe() == 0:\n    import time\n    time.sleep(60)\ngr.barrier()"
+    job = subprocess.Popen(
+        [launcher(), "-n", "2", "--timeout", "60", sys.executable, "-c", program],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
+    )  # fmt: skip
+    for _ in range(2):
+        job.stdout.readline()
+    job.send_signal(signal.SIGINT)
+    try:
+        _, errors = job.communicate(timeout=10)
+    except subprocess.TimeoutExpired:
+        job.kill()
+        pytest.fail("the job did not end within 10 s")
+    assert job.returncode != 0 and "KeyboardInterrupt" in errors

@@ -1,0 +1,23 @@
+"""The programs of docs/python.md run, and print what the page says. Skipped where the page is not."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from conftest import HERE, is_fine, run_job
+
+PAGE = HERE.parents[2] / "docs" / "python.md"
+PROGRAMS = re.findall(r"^```python\n# file: (\w+\.py)\n(.*?)^```", PAGE.read_text(), re.M | re.S) if PAGE.is_file() else []
+if not PROGRAMS:
+    pytest.skip("docs/python.md is not here", allow_module_level=True)
+
+
+@pytest.mark.parametrize(("name", "text"), PROGRAMS, ids=[name for name, _ in PROGRAMS])
+@pytest.mark.parametrize(("n_pes", "nodes"), [(1, 1), (3, 1), (4, 2)])
+def test_program(tmp_path: Path, name: str, text: str, n_pes: int, nodes: int) -> None:
+    (tmp_path / name).write_text(text)
+    done = run_job(n_pes, str(tmp_path / name), nodes=nodes)
+    is_fine(done)
+    assert done.stdout and not done.stderr

@@ -1,0 +1,131 @@
+"""Calls before, after and beside a job; how a program ends."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import is_fine, run_alone, run_job
+
+CALLS = (
+    "gr.my_pe()", "gr.n_pes()", "gr.n_nodes()", "gr.node_of(0)", "gr.barrier()", "gr.quiet()", "gr.zeros(3)", "gr.empty(3)",
+    "gr.full(3, 0)", "gr.from_local([1])", "gr.sum_all(1)", "gr.min_all(1)", "gr.max_all(1)", "gr.broadcast(1)",
+    "gr.allgather(1)", "gr.stats()", "gr.abort('')", "gr.finalize()", "gr.scatter_add(None, [0], 1)",
+    "gr.scatter_put(None, [0], 1)", "gr.scatter_min(None, [0], 1)", "gr.scatter_max(None, [0], 1)", "gr.gather(None, [0])",
+)  # fmt: skip
+TRY_ALL = f"""
+import gravel as gr
+def refused(calls, text, names={{}}):
+    for call in calls:
+        try:
+            eval(call, {{"gr": gr}} | names)
+        except gr.Error as error:
+            assert text in str(error), (call, str(error))
+        else:
+            raise AssertionError(call + " did not raise")
+calls = {CALLS!r}
+"""
+
+
+def test_before_init() -> None:
+    is_fine(run_alone(TRY_ALL + "refused(calls, 'was called before gravel.init()')"))
+
+
+def test_after_finalize() -> None:
+    is_fine(
+        run_alone(
+            TRY_ALL
+            + """
+gr.init()
+table = gr.zeros(3)
+gr.finalize()
+refused((*calls, "gr.init()"), "was called after gravel.finalize()")
+refused(("table.local", "table.free()", "gr.gather(table, [0])"), "after gravel.finalize()", {"table": table})
+assert not table.is_open and not gr.info()["joined"]
+"""
+        )
+    )
+
+
+def test_views_after_finalize() -> None:
+    """They keep their contents, also where the parts of two arrays share a page."""
+    is_fine(
+        run_alone(
+            """
+import gravel as gr, numpy as np
+gr.init()
+small, large = gr.full(3, 7, "i4"), gr.from_local(np.arange(1000000.0))
+views = small.local, large.local[10:]
+gr.finalize()
+assert views[0].tolist() == [7] * 3 and np.array_equal(views[1], np.arange(10.0, 1000000.0))
+views[0][:] = 1
+assert views[0].sum() == 3
+"""
+        )
+    )
+
+
+@pytest.mark.parametrize("n_pes", [1, 3])
+def test_without_finalize(n_pes: int) -> None:
+    """The program leaves the job when it ends, with a view as a global variable."""
+    done = run_job(n_pes, "-c", "import gravel as gr; gr.init(); table = gr.zeros(9); view = table.local; print('end')")
+    is_fine(done)
+    assert done.stdout.count("end") == n_pes and not done.stderr
+
+
+def test_imported_alone() -> None:
+    is_fine(run_alone("import gravel as gr; assert gr.info()['backends'] == ('cpu',)"))
+
+
+@pytest.mark.parametrize("text", ["1 / 0", "table.local[:] = gr.gather(table, [9])"])
+def test_exception_on_one_pe(text: str) -> None:
+    """The traceback, then the job ends; the others do not wait for ever."""
+    done = run_job(3, "-c", f"import gravel as gr\ngr.init()\ntable = gr.zeros(9)\nif gr.my_pe() == 1:\n    {text}\ngr.barrier()")
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr and "PE 1: error: the program ended by " in done.stderr
+
+
+def test_exception_alone() -> None:
+    done = run_alone("import gravel as gr; gr.init(); 1 / 0")
+    assert done.returncode == 1
+    assert done.stderr.strip().endswith("ZeroDivisionError: division by zero")
+
+
+def test_exit_status() -> None:
+    assert run_alone("import gravel as gr, sys; gr.init(); sys.exit(7)").returncode == 7
+    done = run_job(2, "-c", "import gravel as gr, sys; gr.init(); sys.exit(7) if gr.my_pe() else gr.barrier()")
+    assert done.returncode != 0
+
+
+def test_abort() -> None:
+    done = run_job(2, "-c", "import gravel as gr; gr.init(); gr.abort('no more data', 5) if gr.my_pe() else gr.barrier()")
+    assert done.returncode == 5 and "no more data" in done.stderr
+
+
+def test_other_collectives_end_the_job() -> None:
+    """A PE that does not call."""
+    done = run_job(2, "-c", "import gravel as gr; gr.init(); gr.barrier() if gr.my_pe() else None")
+    assert done.returncode != 0 and "barrier" in done.stderr
+
+
+def test_launcher_without_a_way_to_join() -> None:
+    done = run_alone("import gravel as gr; gr.init()", RANK="0", WORLD_SIZE="2")
+    assert done.returncode == 1
+    assert "RANK" in done.stderr and "cannot find each other" in done.stderr and "ucx-run -n 2" in done.stderr
+    is_fine(run_alone("import gravel as gr; gr.init(); assert gr.n_pes() == 1", RANK="0", WORLD_SIZE="1"))
+
+
+def test_settings_that_are_impossible() -> None:
+    done = run_alone(
+        "import gravel as gr\ntry:\n    gr.init()\nexcept gr.Error as error:\n    print(error)", GRAVEL_PACKET_SIZE="banana"
+    )
+    is_fine(done)
+    assert "GRAVEL_PACKET_SIZE" in done.stdout
+
+
+def test_small_heap() -> None:
+    is_fine(
+        run_alone(
+            "import gravel as gr, numpy as np; gr.init(); t = gr.full(1000, 2.0); "
+            "assert gr.gather(t, np.arange(1000)).sum() == 2000",
+            GRAVEL_SYMMETRIC_SIZE="64K",
+        )
+    )
