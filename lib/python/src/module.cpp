@@ -154,8 +154,8 @@ NB_MODULE(GRAVEL_PYTHON_MODULE, m) {
 
   m.def("check", &check, "index"_a, "dtype"_a, "n"_a);
   m.def("scatter", &scatter_values, "operation"_a, "array"_a, "index"_a, "dtype"_a, "values"_a, "one_value"_a);
-  m.def("gather", &gather_values, "array"_a, "index"_a, "dtype"_a, "to"_a);
-  m.def("reduce", &reduce_values, "reduction"_a, "dtype"_a, "to"_a, "source"_a);
-  m.def("broadcast", &broadcast_bytes, "data"_a, "root"_a);
-  m.def("allgather", &gather_bytes, "to"_a, "mine"_a);
+  m.def("gather", &gather_values, "array"_a, "index"_a, "dtype"_a, "to"_a.noconvert());
+  m.def("reduce", &reduce_values, "reduction"_a, "dtype"_a, "to"_a.noconvert(), "source"_a);
+  m.def("broadcast", &broadcast_bytes, "data"_a.noconvert(), "root"_a);
+  m.def("allgather", &gather_bytes, "to"_a.noconvert(), "mine"_a);
 }
