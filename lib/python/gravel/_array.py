@@ -19,9 +19,8 @@ class Array:
     __slots__ = ("_memory", "_n", "_dtype", "_block", "_begin", "_end")
     __array_ufunc__ = None  # NumPy's operators refuse it
 
-    def __init__(self, call: str, n: int, dtype: np.dtype[Any]) -> None:
-        self._n, self._dtype = n, dtype
-        self._block = max(1, -(-n // native.n_pes()))
+    def __init__(self, n: int, dtype: np.dtype[Any], block: int) -> None:
+        self._n, self._dtype, self._block = n, dtype, max(1, block)
         self._begin = min(n, native.my_pe() * self._block)
         self._end = min(n, self._begin + self._block)
         self._memory = native.ArrayMemory(_checks.code_of(dtype), n, self._block)
@@ -107,7 +106,7 @@ def _new(call: str, n: Any, dtype: DTypeLike) -> Array:
     check_joined(call)
     count, element = _checks.element_count(call, n), _checks.element_type(call, dtype)
     _collectives.check_same(call, _collectives.agree(call, element, (count,)))
-    return Array(call, count, element)
+    return Array(count, element, -(-count // native.n_pes()))
 
 
 def zeros(n: int, dtype: DTypeLike = "f8") -> Array:
@@ -137,30 +136,28 @@ def full(n: int, value: Any, dtype: DTypeLike = "f8") -> Array:
 def from_local(values: NDArray[Any], dtype: DTypeLike | None = None) -> Array:
     """A distributed array that begins as a copy of what the PEs have, in the order of the PEs. Collective.
 
-    values: this PE's part, an array of one dimension. All PEs but the last ones have parts of the same length; then one
-    PE may have a shorter part, and those behind it have none.
+    values: this PE's part, an array of one dimension. All PEs pass as many elements as PE 0; only the last PE that passes
+    any may pass fewer.
     """
     check_joined("from_local")
     part = np.asarray(values)
     if part.ndim != 1:
         raise ValueError(f"from_local: values have shape {part.shape}: an array of one dimension")
     element = _checks.element_type("from_local", part.dtype if dtype is None else dtype)
-    if dtype is not None and not np.can_cast(part.dtype, element, "same_kind"):
-        raise TypeError(f"from_local: values have dtype {part.dtype}, which does not become {element}")
+    part = _checks.converted("from_local", part, element)
     all_pes = _collectives.agree("from_local", element, part.shape)
     lengths = all_pes[:, 4].copy()
     all_pes[:, 4] = 0
     _collectives.check_same("from_local", all_pes)
-    n = int(lengths.sum())
-    block = max(1, -(-n // len(lengths)))
-    wanted = [min(n, (pe + 1) * block) - min(n, pe * block) for pe in range(len(lengths))]
+    n, block = int(lengths.sum()), int(lengths[0])
+    wanted = [max(0, min(block, n - pe * block)) for pe in range(len(lengths))]
     for pe, (length, expected) in enumerate(zip(lengths, wanted)):
         if length != expected:
             raise ValueError(
-                f"from_local: PE {pe} passes {length} of {n} elements: in blocks of {block} it has {expected}. "
-                f"Lengths by PE: {lengths.tolist()}, wanted {wanted}"
+                f"from_local: PE {pe} passes {length} elements, and PE 0 {block}. All PEs pass as many as PE 0; only the last "
+                f"one that passes any may pass fewer. Lengths by PE: {lengths.tolist()}"
             )
-    array = Array("from_local", n, element)
+    array = Array(n, element, block)
     array.local[:] = part
     native.barrier()  # no PE sends before all parts are filled
     return array

@@ -26,7 +26,9 @@ def element_type(call: str, dtype: DTypeLike) -> np.dtype[Any]:
     except TypeError:
         found = None
     if found is None or code_of(found) < 0:
-        raise TypeError(f"{call}: dtype {found if found is not None else dtype!r}: Gravel has {NAMES}, in the byte order of this machine")
+        raise TypeError(
+            f"{call}: dtype {repr(dtype) if found is None else found}: Gravel has {NAMES}, in the byte order of this machine"
+        )
     return found
 
 
@@ -104,17 +106,24 @@ def scalar(call: str, name: str, value: Any, dtype: np.dtype[Any]) -> NDArray[An
     return np.array([number], dtype)
 
 
+def converted(call: str, values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """The values in this type. Integers must fit; floating-point numbers become no integers."""
+    if values.dtype == dtype or values.size == 0:
+        return values.astype(dtype, copy=False)
+    if values.dtype.kind not in ("iuf" if dtype.kind == "f" else "iu"):
+        raise TypeError(f"{call}: values have dtype {values.dtype}, which does not become {dtype}")
+    if dtype.kind != "f":
+        limits = np.iinfo(dtype)
+        if int(values.min()) < limits.min or int(values.max()) > limits.max:
+            raise OverflowError(f"{call}: values do not fit dtype {dtype}: {limits.min} to {limits.max}")
+    return values.astype(dtype)
+
+
 def values_array(call: str, values: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> tuple[NDArray[Any], bool]:
     """The values, and whether they are one for all."""
     _on_cpu(call, "values", values)
     if isinstance(values, (list, tuple)):
-        values = np.asarray(values)
-        if values.size == 0 or np.can_cast(values.dtype, dtype, "same_kind"):
-            with np.errstate(over="raise"):
-                narrow = values.astype(dtype)
-            if dtype.kind != "f" and not np.array_equal(narrow, values):
-                raise OverflowError(f"{call}: values do not fit dtype {dtype}")
-            values = narrow
+        values = converted(call, np.asarray(values), dtype)
     if not isinstance(values, np.ndarray) or values.ndim == 0:
         return scalar(call, "values", values[()] if isinstance(values, np.ndarray) else values, dtype), True
     if values.dtype != dtype:
