@@ -23,7 +23,7 @@ class Array:
         self._n, self._dtype, self._block = n, dtype, max(1, block)
         self._begin = min(n, native.my_pe() * self._block)
         self._end = min(n, self._begin + self._block)
-        self._memory = native.ArrayMemory(_checks.code_of(dtype), n, self._block)
+        self._memory: native.ArrayMemory | None = native.ArrayMemory(_checks.code_of(dtype), n, self._block)
 
     @property
     def n(self) -> int:
@@ -73,18 +73,18 @@ class Array:
 
         Raises :class:`BufferError` at all PEs if one of them still uses ``local``.
         """
-        views = self.memory("free").views()
-        all_pes = _collectives.agree("free", self._dtype, (self._n,), views)
+        memory = self.memory("free")
+        all_pes = _collectives.agree("free", self._dtype, (self._n,), memory.views())
         views_of = all_pes[:, 5].copy()
         all_pes[:, 5] = 0
         _collectives.check_same("free", all_pes)
         if views_of.any():
             pe = int(np.flatnonzero(views_of)[0])
             raise BufferError(f"Array.free: PE {pe} has {views_of[pe]} NumPy view(s) of the array: end them first (del)")
-        memory, self._memory = self._memory, None
+        self._memory = None
         memory.release()
 
-    def memory(self, call: str) -> Any:
+    def memory(self, call: str) -> native.ArrayMemory:
         """The native object. For the package."""
         check_joined(f"Array.{call}")
         if self._memory is None:

@@ -35,10 +35,10 @@ def pixels_of(x: np.ndarray, y: np.ndarray, side: int) -> np.ndarray:
 def write_picture(path: str, image: np.ndarray, n_pes: int) -> str:
     """Draws the image. Returns what to say about it."""
     try:
-        import matplotlib
+        import matplotlib  # type: ignore[import-not-found,unused-ignore]
 
         matplotlib.use("Agg")
-        from matplotlib import pyplot
+        from matplotlib import pyplot  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
         return "no picture: matplotlib is not installed (pip install matplotlib)"
     figure, axes = pyplot.subplots(figsize=(7, 7.4))

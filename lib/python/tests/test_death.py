@@ -15,7 +15,7 @@ PROGRAM = """
 import os, sys, time
 import gravel as gr, numpy as np
 gr.init()
-print(os.getpid(), flush=True)
+os.write(1, b"%d\\n" % os.getpid())  # in one piece
 table = gr.zeros(1000)
 while True:
     gr.scatter_add(table, np.arange(1000), 1.0)
@@ -66,7 +66,7 @@ def test_killed(wait: str, number: signal.Signals, nodes: int) -> None:
 
 def test_interrupted() -> None:
     """^C of a job whose PEs wait."""
-    program = "import gravel as gr\ngr.init()\nprint('in', flush=True)\nif gr.my_pe() == 0:\n    import time\n    time.sleep(60)\ngr.barrier()"
+    program = "import gravel as gr\ngr.init()\nimport os\nos.write(1, b'in\\n')\nif gr.my_pe() == 0:\n    import time\n    time.sleep(60)\ngr.barrier()"
     job = subprocess.Popen(
         [launcher(), "-n", "2", "--timeout", "60", sys.executable, "-c", program],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
