@@ -17,7 +17,6 @@ class Array:
     or empty. :func:`zeros`, :func:`empty`, :func:`full` and :func:`from_local` make arrays."""
 
     __slots__ = ("_memory", "_n", "_dtype", "_block", "_begin", "_end")
-    __array_ufunc__ = None  # NumPy's operators refuse it
 
     def __init__(self, n: int, dtype: np.dtype[Any], block: int) -> None:
         self._n, self._dtype, self._block = n, dtype, max(1, block)
@@ -100,6 +99,9 @@ class Array:
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         raise TypeError("a gravel.Array is no NumPy array: use .local for this PE's part, or gravel.gather")
+
+    def __array_ufunc__(self, ufunc: Any, *_: Any, **__: Any) -> Any:
+        raise TypeError(f"numpy.{ufunc.__name__} takes no gravel.Array: use .local for this PE's part, or gravel.gather")
 
 
 def _new(call: str, n: Any, dtype: DTypeLike) -> Array:

@@ -70,7 +70,7 @@ MISTAKES = [
     ("sum of an array with gaps", lambda t, u: gr.sum_all(np.zeros(4)[::2]), ValueError, "not contiguous"),
     ("broadcast of objects", lambda t, u: gr.broadcast(np.array([{}])), TypeError, "objects are pointers"),
     ("distributed array as a NumPy array", lambda t, u: np.asarray(t), TypeError, "use .local"),
-    ("NumPy's operators on it", lambda t, u: np.ones(3) + t, TypeError, "unsupported operand"),
+    ("NumPy's operators on it", lambda t, u: np.ones(3) + t, TypeError, "numpy.add takes no gravel.Array"),
     ("another backend", lambda t, u: gr.init(backend="cuda"), gr.Error, "no CUDA backend yet"),
     ("no backend at all", lambda t, u: gr.init(backend="gpu"), ValueError, "'gpu'"),
 ]  # fmt: skip
