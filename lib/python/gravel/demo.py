@@ -17,7 +17,7 @@ import numpy as np
 
 import gravel as gr
 
-PARAMETERS = (-2.24, 0.43, -0.65, -2.43)
+PARAMETERS = (1.4, -2.3, 2.4, -2.1)
 
 
 def points_of(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
