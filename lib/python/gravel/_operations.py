@@ -67,8 +67,9 @@ def scatter_max(array: Array, index: ArrayLike, values: Any) -> None:
 
 
 def gather(array: Array, index: ArrayLike, out: NDArray[Any] | None = None) -> NDArray[Any]:
-    """A NumPy array with ``array[index[i]]`` for all `i`, in the shape of `index`. Waits for the values, and for all
-    operations that this PE has sent before; what it sent before may be seen or not, so call :func:`quiet` in between.
+    """A NumPy array with ``array[index[i]]`` for all `i`, in the shape of `index`. Waits for the values.
+
+    Operations that are not applied yet may be seen or not: call :func:`quiet` (own ones) or :func:`barrier` before.
 
     out: the array to write to, contiguous, of the shape of `index` and of the array's dtype.
     """

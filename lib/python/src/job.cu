@@ -65,13 +65,48 @@ __global__ void scatter_elements(gravel_t g, T* local, uint64_t block, index_lis
   sender.end();
 }
 
+// gather() sends a request for each element, in large packets, and the owner's handler replies with the value. (Each
+// gravel_get would be a slot of its own on the CPU backend, where a lane is a warp.) Replies arrive in the staging
+// memory: the first word counts them, the values follow.
+constexpr uint64_t values_at = 32;  ///< words in front of the values
+
 template <class T>
-__global__ void get_elements(gravel_t g, T* to, const T* local, uint64_t block, index_list index) {
+struct gather_reply {
+  static constexpr const char* name = sizeof(T) == 4 ? "python_gather_reply_4" : "python_gather_reply_8";
+  using context = uint64_t;  // the staging memory
+  GRAVEL_HANDLER void operator()(const gravel_t&, uint64_t* words, T value, uint32_t position) const {
+    gravel::store_relaxed(reinterpret_cast<T*>(words + values_at) + position, value);
+    gravel::fetch_add_release(words, uint64_t{1});  // gather_words() waits for the count
+  }
+};
+template <class T>
+struct gather_request {
+  static constexpr const char* name = sizeof(T) == 4 ? "python_gather_request_4" : "python_gather_request_8";
+  GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t offset, uint32_t position, uint32_t from) const {
+    const T value = gravel::load_relaxed(reinterpret_cast<const T*>(g.heap + offset));
+    gravel_am<gather_reply<T>>(g, static_cast<int>(from), value, position);
+  }
+};
+
+template <class T>
+__global__ void request_elements(gravel_t g, uint64_t* staging, T* local, uint64_t block, index_list index) {
+  __shared__ gravel_block_sender<threads> sender;
+  sender.begin(g);
   const lane_share mine(index.count);
+  uint64_t own = 0;
   for (uint64_t i = mine.first; i < mine.last; i += mine.step) {
     const uint64_t number = number_at(index, i), pe = number / block;
-    gravel_get(g, to + i, local + (number - pe * block), static_cast<int>(pe));
+    T* const at = local + (number - pe * block);
+    if (pe == g.my_pe) {
+      gravel::store_relaxed(reinterpret_cast<T*>(staging + values_at) + i, gravel::load_relaxed(at));
+      ++own;
+    } else {
+      const auto offset = static_cast<uint64_t>(reinterpret_cast<char*>(at) - g.heap);
+      sender.template am<gather_request<T>>(static_cast<int>(pe), offset, static_cast<uint32_t>(i), g.my_pe);
+    }
   }
+  if (own) gravel::fetch_add_release(staging, own);
+  sender.end();
 }
 
 template <operation WHAT, class T>
@@ -102,23 +137,26 @@ void launch_scatter_of(const distributed& array, const index_list& index, const 
 /// Symmetric memory in which the values of gather() arrive. Each PE uses its own, under the lock.
 struct staging_memory {
   std::mutex lock;
-  void* at = nullptr;
-  uint64_t bytes = 0;
+  uint64_t* at = nullptr;
+  uint64_t values = 0;  ///< words behind the count
 };
 staging_memory staging;
 
 template <class T>
 void gather_words(const distributed& array, const index_list& index, void* to) {
   const std::lock_guard lock(staging.lock);
-  const uint64_t most = staging.bytes / sizeof(T), index_bytes = bytes_of(index.type);
-  T* const arrived = static_cast<T*>(staging.at);
+  const uint64_t most = staging.values * sizeof(uint64_t) / sizeof(T), index_bytes = bytes_of(index.type);
+  uint64_t* const arrived = staging.at;
   for (uint64_t done = 0; done < index.count; done += most) {
     const uint64_t count = std::min(most, index.count - done);
     const index_list part{static_cast<const char*>(index.at) + done * index_bytes, index.type, count};
-    gravel_launch(get_elements<T>, blocks_for(count), threads, gravel_handle(), arrived,
-                  static_cast<const T*>(array.local), array.block, part);
-    gravel_quiet();
-    gravel_copy(static_cast<T*>(to) + done, arrived, count * sizeof(T));
+    const uint64_t none = 0;
+    gravel_copy(arrived, &none, sizeof(none));
+    gravel_launch(request_elements<T>, blocks_for(count), threads, gravel_handle(), arrived,
+                  static_cast<T*>(array.local), array.block, part);
+    gravel_stream_synchronize(nullptr);
+    gravel_wait_until(gravel_host_handle(), arrived, GRAVEL_GE, count);
+    gravel_copy(static_cast<T*>(to) + done, arrived + values_at, count * sizeof(T));
   }
 }
 
@@ -147,12 +185,13 @@ void reduce_of(reduction how, void* to, const void* from, uint64_t count) {
 }  // namespace
 
 void start() {
-  gravel_init<>();
-  // As many words as may be in flight at once, but a small part of the heap.
-  const gravel_t g = gravel_handle();
-  const uint64_t wanted = std::min(g.n_cells * sizeof(uint64_t), g.heap_bytes / 16);
-  staging.bytes = std::max<uint64_t>(wanted / 256 * 256, 256);
-  staging.at = gravel_malloc(staging.bytes);
+  gravel_init<gather_request<uint32_t>, gather_request<uint64_t>, gather_reply<uint32_t>, gather_reply<uint64_t>>();
+  // Enough words that packets are full, but a small part of the heap.
+  staging.values = std::clamp<uint64_t>(gravel_handle().heap_bytes / 16 / sizeof(uint64_t), 64, 1 << 16);
+  staging.at = gravel_malloc<uint64_t>((values_at + staging.values) * sizeof(uint64_t));
+  gravel_set_context<gather_reply<uint32_t>>(staging.at);
+  gravel_set_context<gather_reply<uint64_t>>(staging.at);
+  gravel_barrier_all();  // all PEs have set it
 }
 
 void finish(bool keep_heap) {
