@@ -79,7 +79,9 @@ class Array:
         _collectives.check_same("free", all_pes)
         if views_of.any():
             pe = int(np.flatnonzero(views_of)[0])
-            raise BufferError(f"Array.free: PE {pe} has {views_of[pe]} NumPy view(s) of the array: end them first (del)")
+            raise BufferError(
+                f"Array.free: PE {pe} has {views_of[pe]} NumPy view(s) of the array: end them first (del)"
+            )
         self._memory = None
         memory.release()
 
@@ -101,7 +103,9 @@ class Array:
         raise TypeError("a gravel.Array is no NumPy array: use .local for this PE's part, or gravel.gather")
 
     def __array_ufunc__(self, ufunc: Any, *_: Any, **__: Any) -> Any:
-        raise TypeError(f"numpy.{ufunc.__name__} takes no gravel.Array: use .local for this PE's part, or gravel.gather")
+        raise TypeError(
+            f"numpy.{ufunc.__name__} takes no gravel.Array: use .local for this PE's part, or gravel.gather"
+        )
 
 
 def _new(call: str, n: Any, dtype: DTypeLike) -> Array:
@@ -138,8 +142,8 @@ def full(n: int, value: Any, dtype: DTypeLike = "f8") -> Array:
 def from_local(values: NDArray[Any], dtype: DTypeLike | None = None) -> Array:
     """A distributed array that begins as a copy of what the PEs have, in the order of the PEs. Collective.
 
-    values: this PE's part, an array of one dimension. All PEs pass as many elements as PE 0; only the last PE that passes
-    any may pass fewer.
+    values: this PE's part, an array of one dimension. All PEs pass as many elements as PE 0; only the last PE that
+    passes any may pass fewer.
     """
     check_joined("from_local")
     part = np.asarray(values)
@@ -156,7 +160,8 @@ def from_local(values: NDArray[Any], dtype: DTypeLike | None = None) -> Array:
     for pe, (length, expected) in enumerate(zip(lengths, wanted)):
         if length != expected:
             raise ValueError(
-                f"from_local: PE {pe} passes {length} elements, and PE 0 {block}. All PEs pass as many as PE 0; only the last "
+                f"from_local: PE {pe} passes {length} elements, and PE 0 {block}. All PEs pass as many as PE 0; only "
+                "the last "
                 f"one that passes any may pass fewer. Lengths by PE: {lengths.tolist()}"
             )
     array = Array(n, element, block)

@@ -1,5 +1,5 @@
-"""Checks of arguments. A wrong number or type that reached a kernel would end the whole job, so every call checks first,
-and raises an exception before anything is sent."""
+"""Checks of arguments. A wrong number or type that reached a kernel would end the whole job, so every call checks
+first, and raises an exception before anything is sent."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def element_type(call: str, dtype: DTypeLike) -> np.dtype[Any]:
         found = None
     if found is None or code_of(found) < 0:
         raise TypeError(
-            f"{call}: dtype {repr(dtype) if found is None else found}: Gravel has {NAMES}, in the byte order of this machine"
+            f"{call}: dtype {repr(dtype) if found is None else found}: Gravel has {NAMES}, in the byte order of this "
+            "machine"
         )
     return found
 
@@ -102,7 +103,9 @@ def scalar(call: str, name: str, value: Any, dtype: np.dtype[Any]) -> NDArray[An
         raise TypeError(f"{call}: {name} is {value!r}, and the array has dtype {dtype}: pass an int") from None
     limits = np.iinfo(dtype)
     if not limits.min <= number <= limits.max:
-        raise OverflowError(f"{call}: {name} is {number}, and the array has dtype {dtype}: {limits.min} to {limits.max}")
+        raise OverflowError(
+            f"{call}: {name} is {number}, and the array has dtype {dtype}: {limits.min} to {limits.max}"
+        )
     return np.array([number], dtype)
 
 
@@ -127,7 +130,12 @@ def values_array(call: str, values: Any, dtype: np.dtype[Any], shape: tuple[int,
     if not isinstance(values, np.ndarray) or values.ndim == 0:
         return scalar(call, "values", values[()] if isinstance(values, np.ndarray) else values, dtype), True
     if values.dtype != dtype:
-        raise TypeError(f"{call}: values have dtype {values.dtype}, the array {dtype}: pass values.astype('{dtype.str[1:]}')")
+        raise TypeError(
+            f"{call}: values have dtype {values.dtype}, the array {dtype}: pass values.astype('{dtype.str[1:]}')"
+        )
     if values.shape != shape:
-        raise ValueError(f"{call}: values have shape {values.shape}, index {shape}: there is one value for each number, or one for all")
+        raise ValueError(
+            f"{call}: values have shape {values.shape}, index {shape}: there is one value for each number, or one for "
+            "all"
+        )
     return contiguous(call, "values", values), False

@@ -35,7 +35,8 @@ def check_same(call: str, all_pes: Any) -> None:
     for pe, row in enumerate(all_pes):
         if (row != all_pes[me]).any():
             raise ValueError(
-                f"{call}: the calls of the PEs differ: {_describe(row)} at PE {pe}, {_describe(all_pes[me])} at PE {me}. "
+                f"{call}: the calls of the PEs differ: {_describe(row)} at PE {pe}, {_describe(all_pes[me])} at PE "
+                f"{me}. "
                 "All PEs make the same calls, with arrays of the same size and dtype"
             )
 

@@ -13,7 +13,12 @@ import numpy as np
 from . import _checks
 from ._backend import Error, native
 
-_before, _joined, _left, _forked = "before gravel.init()", "", "after gravel.finalize()", "in a process that was forked from a PE"
+_before, _joined, _left, _forked = (
+    "before gravel.init()",
+    "",
+    "after gravel.finalize()",
+    "in a process that was forked from a PE",
+)
 _state = _before
 _uncaught = ""  # the exception that ends the program
 _hook_before: Any = None
@@ -22,8 +27,8 @@ _hook_before: Any = None
 def init(backend: str | None = None) -> None:
     """Joins the job. Collective. A second call does nothing.
 
-    A program that was started by ``ucx-run``, ``mpirun`` or ``srun --mpi=pmix`` is a PE of that job. Started alone it is
-    a job of one PE. The program leaves the job when it ends, or by :func:`finalize`.
+    A program that was started by ``ucx-run``, ``mpirun`` or ``srun --mpi=pmix`` is a PE of that job. Started alone it
+    is a job of one PE. The program leaves the job when it ends, or by :func:`finalize`.
 
     backend: ``"cpu"``, or ``None`` for what there is. The CPU backend is the only one so far.
 
@@ -39,7 +44,9 @@ def init(backend: str | None = None) -> None:
     if _state == _left:
         raise Error("gravel.init was called after gravel.finalize(): a process can join one job")
     if _state == _forked:
-        raise Error(f"gravel.init was called {_forked}: it cannot join a job. Start processes before init, or by 'spawn'")
+        raise Error(
+            f"gravel.init was called {_forked}: it cannot join a job. Start processes before init, or by 'spawn'"
+        )
     native.start()
     _state = _joined
     _hook_before, sys.excepthook = sys.excepthook, _note_exception

@@ -45,7 +45,9 @@ def write_picture(path: str, image: np.ndarray, n_pes: int) -> str:
     axes.imshow(np.log1p(image), cmap="magma", origin="lower")
     for pe in range(1, n_pes):
         axes.axhline(pe * len(image) / n_pes, color="white", linewidth=0.5, alpha=0.6)
-    axes.set_title(f"{int(image.sum()):,} points, added by {n_pes} PEs to an array that is distributed over them", fontsize=9)
+    axes.set_title(
+        f"{int(image.sum()):,} points, added by {n_pes} PEs to an array that is distributed over them", fontsize=9
+    )
     axes.set_xlabel("white lines: where the part of a PE ends" if n_pes > 1 else "one PE")
     axes.set_xticks([])
     axes.set_yticks([])
@@ -55,7 +57,9 @@ def write_picture(path: str, image: np.ndarray, n_pes: int) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m gravel.demo", description="Random adds to a distributed array, with a check")
+    parser = argparse.ArgumentParser(
+        prog="python -m gravel.demo", description="Random adds to a distributed array, with a check"
+    )
     parser.add_argument("--points", type=int, default=1 << 20, help="points that each PE adds (default: %(default)s)")
     parser.add_argument("--side", type=int, default=512, help="width and height of the image (default: %(default)s)")
     parser.add_argument("--picture", default="", metavar="FILE", help="draw the image with matplotlib")
@@ -66,7 +70,10 @@ def main() -> int:
     gr.init()
     me, n_pes = gr.my_pe(), gr.n_pes()
     say = print if me == 0 else lambda *_, **__: None
-    say(f"Gravel {gr.info()['gravel']}: {n_pes} PE(s) on {gr.n_nodes()} node(s), backend {gr.info()['backend']}", flush=True)
+    say(
+        f"Gravel {gr.info()['gravel']}: {n_pes} PE(s) on {gr.n_nodes()} node(s), backend {gr.info()['backend']}",
+        flush=True,
+    )
 
     image = gr.zeros(options.side**2, dtype="u8")
     batch = min(options.points, 1 << 16)
@@ -84,7 +91,12 @@ def main() -> int:
         left -= len(index)
         if shows:
             done = 1 - left / options.points
-            print(f"\r[{'#' * int(40 * done):40}] {100 * done:3.0f} %", end="" if left else "\n", file=sys.stderr, flush=True)
+            print(
+                f"\r[{'#' * int(40 * done):40}] {100 * done:3.0f} %",
+                end="" if left else "\n",
+                file=sys.stderr,
+                flush=True,
+            )
     begin = time.perf_counter()
     gr.barrier()
     seconds = gr.max_all(seconds + time.perf_counter() - begin)

@@ -17,7 +17,9 @@ collect_ignore = [] if os.environ.get(IN_JOB) else ["job"]
 
 def launcher() -> str:
     """ucx-run of this package, or of the environment variable UCX_RUN."""
-    found = os.environ.get("UCX_RUN") or shutil.which("ucx-run", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
+    found = os.environ.get("UCX_RUN") or shutil.which(
+        "ucx-run", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"
+    )
     assert found, "no ucx-run: install the wheel, or set UCX_RUN"
     return found
 
@@ -36,9 +38,21 @@ def run_alone(text: str, **values: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def run_job(n_pes: int, *arguments: str, nodes: int = 1, timeout: int = 120, **values: str) -> subprocess.CompletedProcess[str]:
+def run_job(
+    n_pes: int, *arguments: str, nodes: int = 1, timeout: int = 120, **values: str
+) -> subprocess.CompletedProcess[str]:
     """Runs python with these arguments as a job."""
-    command = [launcher(), "-n", str(n_pes), "--nodes", str(nodes), "--timeout", str(timeout), sys.executable, *arguments]
+    command = [
+        launcher(),
+        "-n",
+        str(n_pes),
+        "--nodes",
+        str(nodes),
+        "--timeout",
+        str(timeout),
+        sys.executable,
+        *arguments,
+    ]
     return subprocess.run(
         command, capture_output=True, text=True, timeout=timeout + 20, env=environment(**values), check=False
     )

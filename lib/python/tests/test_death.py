@@ -45,7 +45,8 @@ def test_killed(wait: str, number: signal.Signals, nodes: int) -> None:
     mark = f"GRAVEL_PYTHON_TEST_MARK={os.getpid()}-{time.monotonic_ns()}"
     name, value = mark.split("=")
     job = subprocess.Popen(
-        [launcher(), "-n", "4", "--nodes", str(nodes), "--timeout", "60", sys.executable, "-c", PROGRAM.replace("WAIT", wait)],
+        [launcher(), "-n", "4", "--nodes", str(nodes), "--timeout", "60", sys.executable, "-c",
+         PROGRAM.replace("WAIT", wait)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(**{name: value}),
     )  # fmt: skip
     pids = [int(job.stdout.readline()) for _ in range(4)]
@@ -66,7 +67,10 @@ def test_killed(wait: str, number: signal.Signals, nodes: int) -> None:
 
 def test_interrupted() -> None:
     """^C of a job whose PEs wait."""
-    program = "import gravel as gr\ngr.init()\nimport os\nos.write(1, b'in\\n')\nif gr.my_pe() == 0:\n    import time\n    time.sleep(60)\ngr.barrier()"
+    program = (
+        "import gravel as gr\ngr.init()\nimport os\nos.write(1, b'in\\n')\n"
+        "if gr.my_pe() == 0:\n    import time\n    time.sleep(60)\ngr.barrier()"
+    )
     job = subprocess.Popen(
         [launcher(), "-n", "2", "--timeout", "60", sys.executable, "-c", program],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),

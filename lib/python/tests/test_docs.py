@@ -9,7 +9,9 @@ import pytest
 from conftest import HERE, is_fine, run_job
 
 PAGE = HERE.parents[2] / "docs" / "python.md"
-PROGRAMS = re.findall(r"^```python\n# file: (\w+\.py)\n(.*?)^```", PAGE.read_text(), re.M | re.S) if PAGE.is_file() else []
+PROGRAMS = (
+    re.findall(r"^```python\n# file: (\w+\.py)\n(.*?)^```", PAGE.read_text(), re.M | re.S) if PAGE.is_file() else []
+)
 if not PROGRAMS:
     pytest.skip("docs/python.md is not here", allow_module_level=True)
 

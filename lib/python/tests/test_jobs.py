@@ -6,7 +6,10 @@ import pytest
 from conftest import HERE, IN_JOB, is_fine, run_job
 
 
-@pytest.mark.parametrize(("n_pes", "nodes", "routes"), [(1, 1, "auto"), (2, 1, "auto"), (4, 1, "auto"), (4, 2, "auto"), (2, 1, "peer"), (3, 1, "net")])
+@pytest.mark.parametrize(
+    ("n_pes", "nodes", "routes"),
+    [(1, 1, "auto"), (2, 1, "auto"), (4, 1, "auto"), (4, 2, "auto"), (2, 1, "peer"), (3, 1, "net")],
+)
 def test_job(n_pes: int, nodes: int, routes: str) -> None:
     done = run_job(
         n_pes, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", str(HERE / "job"), nodes=nodes,

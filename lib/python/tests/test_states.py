@@ -6,10 +6,11 @@ import pytest
 from conftest import is_fine, run_alone, run_job
 
 CALLS = (
-    "gr.my_pe()", "gr.n_pes()", "gr.n_nodes()", "gr.node_of(0)", "gr.barrier()", "gr.quiet()", "gr.zeros(3)", "gr.empty(3)",
-    "gr.full(3, 0)", "gr.from_local([1])", "gr.sum_all(1)", "gr.min_all(1)", "gr.max_all(1)", "gr.broadcast(1)",
+    "gr.my_pe()", "gr.n_pes()", "gr.n_nodes()", "gr.node_of(0)", "gr.barrier()", "gr.quiet()", "gr.zeros(3)",
+    "gr.empty(3)", "gr.full(3, 0)", "gr.from_local([1])", "gr.sum_all(1)", "gr.min_all(1)", "gr.max_all(1)", "gr.broadcast(1)",
     "gr.allgather(1)", "gr.stats()", "gr.abort('')", "gr.finalize()", "gr.scatter_add(None, [0], 1)",
-    "gr.scatter_put(None, [0], 1)", "gr.scatter_min(None, [0], 1)", "gr.scatter_max(None, [0], 1)", "gr.gather(None, [0])",
+    "gr.scatter_put(None, [0], 1)", "gr.scatter_min(None, [0], 1)", "gr.scatter_max(None, [0], 1)",
+    "gr.gather(None, [0])",
 )  # fmt: skip
 TRY_ALL = f"""
 import gravel as gr
@@ -30,26 +31,19 @@ def test_before_init() -> None:
 
 
 def test_after_finalize() -> None:
-    is_fine(
-        run_alone(
-            TRY_ALL
-            + """
+    is_fine(run_alone(TRY_ALL + """
 gr.init()
 table = gr.zeros(3)
 gr.finalize()
 refused((*calls, "gr.init()"), "was called after gravel.finalize()")
 refused(("table.local", "table.free()", "gr.gather(table, [0])"), "after gravel.finalize()", {"table": table})
 assert not table.is_open and not gr.info()["joined"]
-"""
-        )
-    )
+"""))
 
 
 def test_views_after_finalize() -> None:
     """They keep their contents, also where the parts of two arrays share a page."""
-    is_fine(
-        run_alone(
-            """
+    is_fine(run_alone("""
 import gravel as gr, numpy as np
 gr.init()
 small, large = gr.full(3, 7, "i4"), gr.from_local(np.arange(1000000.0))
@@ -58,9 +52,7 @@ gr.finalize()
 assert views[0].tolist() == [7] * 3 and np.array_equal(views[1], np.arange(10.0, 1000000.0))
 views[0][:] = 1
 assert views[0].sum() == 3
-"""
-        )
-    )
+"""))
 
 
 @pytest.mark.parametrize("n_pes", [1, 3])
@@ -78,7 +70,9 @@ def test_imported_alone() -> None:
 @pytest.mark.parametrize("text", ["1 / 0", "table.local[:] = gr.gather(table, [9])"])
 def test_exception_on_one_pe(text: str) -> None:
     """The traceback, then the job ends; the others do not wait for ever."""
-    done = run_job(3, "-c", f"import gravel as gr\ngr.init()\ntable = gr.zeros(9)\nif gr.my_pe() == 1:\n    {text}\ngr.barrier()")
+    done = run_job(
+        3, "-c", f"import gravel as gr\ngr.init()\ntable = gr.zeros(9)\nif gr.my_pe() == 1:\n    {text}\ngr.barrier()"
+    )
     assert done.returncode == 1
     assert "Traceback" in done.stderr and "PE 1: error: the program ended by " in done.stderr
 
@@ -96,7 +90,9 @@ def test_exit_status() -> None:
 
 
 def test_abort() -> None:
-    done = run_job(2, "-c", "import gravel as gr; gr.init(); gr.abort('no more data', 5) if gr.my_pe() else gr.barrier()")
+    done = run_job(
+        2, "-c", "import gravel as gr; gr.init(); gr.abort('no more data', 5) if gr.my_pe() else gr.barrier()"
+    )
     assert done.returncode == 5 and "no more data" in done.stderr
 
 
@@ -115,7 +111,8 @@ def test_launcher_without_a_way_to_join() -> None:
 
 def test_settings_that_are_impossible() -> None:
     done = run_alone(
-        "import gravel as gr\ntry:\n    gr.init()\nexcept gr.Error as error:\n    print(error)", GRAVEL_PACKET_SIZE="banana"
+        "import gravel as gr\ntry:\n    gr.init()\nexcept gr.Error as error:\n    print(error)",
+        GRAVEL_PACKET_SIZE="banana",
     )
     is_fine(done)
     assert "GRAVEL_PACKET_SIZE" in done.stdout

@@ -1,5 +1,5 @@
-"""Each operation against NumPy, for all types of elements and index arrays. All PEs draw from known seeds, so that every
-PE can compute the expected result."""
+"""Each operation against NumPy, for all types of elements and index arrays. All PEs draw from known seeds, so that
+every PE can compute the expected result."""
 
 from __future__ import annotations
 
