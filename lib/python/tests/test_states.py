@@ -7,8 +7,8 @@ from conftest import is_fine, run_alone, run_job
 
 CALLS = (
     "gr.my_pe()", "gr.n_pes()", "gr.n_nodes()", "gr.node_of(0)", "gr.barrier()", "gr.quiet()", "gr.zeros(3)",
-    "gr.empty(3)", "gr.full(3, 0)", "gr.from_local([1])", "gr.sum_all(1)", "gr.min_all(1)", "gr.max_all(1)", "gr.broadcast(1)",
-    "gr.allgather(1)", "gr.stats()", "gr.abort('')", "gr.finalize()", "gr.scatter_add(None, [0], 1)",
+    "gr.empty(3)", "gr.full(3, 0)", "gr.from_local([1])", "gr.sum_all(1)", "gr.min_all(1)", "gr.max_all(1)",
+    "gr.broadcast(1)", "gr.allgather(1)", "gr.stats()", "gr.abort('')", "gr.finalize()", "gr.scatter_add(None, [0], 1)",
     "gr.scatter_put(None, [0], 1)", "gr.scatter_min(None, [0], 1)", "gr.scatter_max(None, [0], 1)",
     "gr.gather(None, [0])",
 )  # fmt: skip
