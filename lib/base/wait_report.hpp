@@ -1,5 +1,5 @@
 // The watchdog's reports of waits. A wait for another party that lasts for GRAVEL_WATCHDOG_S is reported; the wait goes
-// on. This file defines what a report says, and how a kernel passes it to its PE's monitor.
+// on. This file defines a report and how it reaches the PE's monitor. The model is test/models/wait_report.pml.
 //
 // A PE's kernels have one report, a ring of one slot (ring.hpp) in memory that the monitor sees:
 //
