@@ -4,7 +4,6 @@
 
 #include <string_view>
 
-#include "lib/base/message.hpp"
 #include "lib/base/packet.hpp"
 #include "lib/base/reduction.hpp"
 #include "lib/base/team_call.hpp"
@@ -59,9 +58,32 @@ std::string text_of_team_fault(message_fault fault, const device_error& found) {
       "{} in block {}: {} of the threads that must make the call have not come; the first of them is thread {}. {}",
       name, found.offset, found.bytes >> 32, found.bytes & 0xffffffff, rule_of(call));
 }
+/// Returns the names of the calls one of which has made the mistake.
+std::string calls_of(message_fault fault, op what, bool of_this_pe) {
+  if (what != op::am) return calls_of(what, of_this_pe && fault != message_fault::blocking_handler);
+  return fault == message_fault::team_call_in_handler ? "gravel_accumulate" : name_of(what);
+}
 }  // namespace
 
-std::string describe(const device_error& found, uint32_t n_pes, uint64_t heap_bytes,
+std::string calls_of(op what, bool on_own_memory) {
+  std::string name = name_of(what);
+  switch (what) {
+    case op::add:
+    case op::am: return name + " or gravel_accumulate";
+    case op::fetch: return name + " or gravel_get_value";
+    case op::put_bulk:
+    case op::put_signal:
+    case op::get_bulk: return fmt::format("{0}, {0}_warp or {0}_lane", name);
+    default: break;
+  }
+  if (!is_fetching(what) || !on_own_memory) return name;
+  std::string_view update = name;
+  for (const std::string_view prefix : {"gravel_", "fetch_"})
+    if (update.starts_with(prefix)) update.remove_prefix(prefix.size());
+  return fmt::format("{} or gravel_local_{}", name, update);
+}
+
+std::string describe(const device_error& found, uint32_t my_pe, uint32_t n_pes, uint64_t heap_bytes,
                      const std::function<std::string(uint64_t id)>& name_of_handler) {
   const auto fault = static_cast<message_fault>(found.code - 1);
   const auto what = static_cast<op>(found.operation);
@@ -75,6 +97,7 @@ std::string describe(const device_error& found, uint32_t n_pes, uint64_t heap_by
   if (fault == message_fault::bad_reduction) return text_of_bad_reduction(found);
   if (fault == message_fault::missing_lanes || fault == message_fault::other_team_call)
     return text_of_team_fault(fault, found);
+  const std::string calls = calls_of(fault, what, found.pe == my_pe);
   const auto call_of = [](uint64_t number) { return name_of(static_cast<other_call>(number)); };
   if (const std::string_view text = name_of(fault); text.find('{') != text.npos)
     return fmt::format(
@@ -82,17 +105,16 @@ std::string describe(const device_error& found, uint32_t n_pes, uint64_t heap_by
         fmt::arg("offset", found.offset), fmt::arg("bytes", found.bytes), fmt::arg("last", found.bytes - 1),
         fmt::arg("last_pe", n_pes - 1), fmt::arg("wrong_pe", static_cast<int32_t>(found.offset)),
         fmt::arg("handler", name_of_handler(found.offset)), fmt::arg("name", reinterpret_cast<const char*>(found.name)),
-        fmt::arg("call", what == op::none ? call_of(found.offset) : name_of(what)),
+        fmt::arg("call", what == op::none ? call_of(found.offset) : calls),
         fmt::arg("other_call", call_of(found.bytes)));
   if (found.arrived)
     return fmt::format("a corrupt message arrived from {}: {} with {} (offset {})", from, name_of(what), name_of(fault),
                        found.offset);
   if (fault == message_fault::bad_pe)
-    return fmt::format("{} to PE {}: the job has PEs 0 to {}", name_of(what), static_cast<int32_t>(found.pe),
-                       n_pes - 1);
+    return fmt::format("{} to PE {}: the job has PEs 0 to {}", calls, static_cast<int32_t>(found.pe), n_pes - 1);
   if (fault == message_fault::bad_block || fault == message_fault::bad_shared)
     return text_of_misfit(fault, found.offset, found.bytes);
-  return fmt::format("{} {} PE {}: {}: {}", name_of(what),
+  return fmt::format("{} {} PE {}: {}: {}", calls,
                      what == op::get || what == op::get_bulk || what == op::fetch ? "from" : "to", found.pe,
                      name_of(fault), place);
 }

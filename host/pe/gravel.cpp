@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "host/pe/describe_error.hpp"
 #include "host/pe/runtime.hpp"
 #include "lib/base/descriptor.hpp"
 #include "lib/base/error.hpp"
@@ -76,7 +77,7 @@ void refuse_handle(const gravel_t& g, const char* call) {
   fail("{} was called with a handle that neither gravel_handle() nor gravel_host_handle() made{}", call,
        g.n_pes == 0 ? ": it is empty" : "");
 }
-void refuse_handle(const gravel_t& g, op o) { refuse_handle(g, name_of(o)); }
+void refuse_handle(const gravel_t& g, op o) { refuse_handle(g, calls_of(o, true).c_str()); }
 void refuse_handle(const gravel_t& g, other_call call) { refuse_handle(g, name_of(call)); }
 
 runtime& waiting_runtime(const char* caller) {

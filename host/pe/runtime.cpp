@@ -123,7 +123,8 @@ void runtime::check_errors() {
   for (const device_error* found :
        {static_cast<const device_error*>(&segment_->control()->error), &memory_->host_error()}) {
     if (load_acquire(&found->code) == 0) continue;  // [E1]
-    abort_job(gravel::detail::describe(*found, job_.nodes.n_pes(), job_.values.symmetric_size, name_of_handler), 1);
+    abort_job(
+        gravel::detail::describe(*found, job_.pe, job_.nodes.n_pes(), job_.values.symmetric_size, name_of_handler), 1);
   }
 }
 

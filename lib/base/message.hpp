@@ -59,7 +59,7 @@ enum class op : uint8_t { GRAVEL_OPS(GRAVEL_NAME) count };
   X(none, "no call")                                  \
   X(quiet, "gravel_quiet")                            \
   X(fence, "gravel_fence")                            \
-  X(wait_until, "gravel_wait_until")                  \
+  X(wait_until, "gravel_wait_until or gravel_wait")   \
   X(block_sender, "gravel_block_sender")              \
   X(local_operation, "gravel_local_add and the like") \
   X(barrier_block, "gravel_barrier_block")            \

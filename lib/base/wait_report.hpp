@@ -21,7 +21,7 @@ namespace gravel::detail {
 /// What a wait is for: the rest of the sentence "a kernel has waited 60 s for". The names in braces are members of
 /// wait_subject.
 #define GRAVEL_AWAITED(X)                                                                                            \
-  X(word, "{place} to be {compare} {wanted} (gravel_wait_until); it is {found}")                                     \
+  X(word, "{place} to be {compare} {wanted} (gravel_wait_until or gravel_wait); it is {found}")                      \
   X(event, "an event: {place} is to be {compare} {wanted}, and is {found}")                                          \
   X(packet, "packet {wanted} of the link from PE {pe}: it has not come, and the link is not shut down")              \
   X(buffer,                                                                                                          \
