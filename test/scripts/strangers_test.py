@@ -107,6 +107,24 @@ class Strangers(unittest.TestCase):
         self.assertEqual([read(f"{folder}/{name}") for name in os.listdir(folder)], [b"1\n"] * others)
         self.assertRegex(job.text, r"a second process of PE 0 \(pid \d+\) wanted to join the job: refused")
 
+    def test_silent_child_keeps_nobody_out(self):
+        """A child of a PE connects and says nothing: it is not the PE, and the PE's program joins."""
+        for then in ("keeps", "closes"):
+            with self.subTest(then=then):
+                folder = tempfile.mkdtemp()
+                self.addCleanup(shutil.rmtree, folder)
+                close = "exec 9>&-;" if then == "closes" else ""
+                script = (f"[ $PMIX_RANK = 0 ] || exec {PROBE} exchange 0 10; "
+                          "for name in ${!PMIX_SERVER_URI*}; do port=${!name##*:}; done; "
+                          f"(exec 9<>/dev/tcp/127.0.0.1/$port; {close} >{folder}/connected; "
+                          f"while [ ! -e {folder}/end ]; do sleep 0.05; done) & "
+                          f"while [ ! -e {folder}/connected ]; do sleep 0.05; done; "
+                          f"{PROBE} exchange 0 10; status=$?; >{folder}/end; wait; exit $status")
+                job = self.start("-n", 2, "--timeout", 60, "bash", "-c", script, program=PROBE)
+                self.end(job, 0)
+                self.assertEqual(sorted(job.out.splitlines()), [b"PE 0 of 2 is content", b"PE 1 of 2 is content"])
+                self.assertNotIn("wanted to join", job.text)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -9,6 +9,7 @@
 #include <linux/sock_diag.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -18,6 +19,7 @@
 #include <cstring>
 #include <deque>
 #include <fstream>
+#include <list>
 #include <mutex>
 #include <sstream>
 
@@ -89,13 +91,22 @@ struct shared_door {
   bool expected = false;
   int listener = -1;     ///< the socket of ucx-run, at the address that PMIx has chosen
   int pmix_number = -1;  ///< PMIx's descriptor: instead of its socket an eventfd, readable while guests wait
+  int news = -1;         ///< epoll: `listener` and `silent`
   bool closed = false;
-  std::deque<int> guests;  ///< admitted, not yet taken by PMIx
+  std::list<owned_descriptor> silent;  ///< connected, and nothing was sent yet; used by ucx-run's thread alone
+  std::deque<int> guests;              ///< admitted, not yet taken by PMIx
   std::string failure;
 };
 shared_door& the_door() {
   static auto* instance = new shared_door;
   return *instance;
+}
+
+/// Makes door::descriptor() readable when `number` is.
+bool watch(int news, int number) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  return epoll_ctl(news, EPOLL_CTL_ADD, number, &event) == 0;
 }
 
 /// Listens in place of the socket that PMIx has bound.
@@ -109,8 +120,10 @@ int take_over(shared_door& at, int number) {
   }
   owned_descriptor waiting(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE));
   owned_descriptor listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!waiting || !listener || dup3(waiting.get(), number, O_CLOEXEC) < 0 ||
-      bind(listener.get(), own.get(), own.length) != 0 || syscall(SYS_listen, listener.get(), 4096) != 0) {
+  owned_descriptor news(epoll_create1(EPOLL_CLOEXEC));
+  if (!waiting || !listener || !news || dup3(waiting.get(), number, O_CLOEXEC) < 0 ||
+      bind(listener.get(), own.get(), own.length) != 0 || syscall(SYS_listen, listener.get(), 4096) != 0 ||
+      !watch(news.get(), listener.get())) {
     const int code = errno;
     at.failure = std::string("listening on the loopback interface: ") + std::strerror(code);
     errno = code;
@@ -118,7 +131,17 @@ int take_over(shared_door& at, int number) {
   }
   at.pmix_number = number;
   at.listener = listener.release();
+  at.news = news.release();
   return 0;
+}
+
+/// Gives a connection to PMIx.
+void pass_on(shared_door& at, owned_descriptor& guest) {
+  epoll_ctl(at.news, EPOLL_CTL_DEL, guest.get(), nullptr);
+  std::lock_guard lock(at.mutex);
+  at.guests.push_back(guest.release());
+  const uint64_t one = 1;
+  if (write(at.pmix_number, &one, sizeof(one)) < 0) return;  // readable already, after 2^64 guests
 }
 
 bool has_loopback() {
@@ -155,25 +178,32 @@ door::~door() { the_door().expected = false; }
 
 std::string door::failure() { return the_door().failure; }
 
-int door::descriptor() const { return the_door().closed ? -1 : the_door().listener; }
+int door::descriptor() const { return the_door().closed ? -1 : the_door().news; }
 
 void door::serve(const std::function<bool(int)>& admit) {
   auto& at = the_door();
   if (descriptor() < 0) return;
   for (;;) {
     owned_descriptor guest(static_cast<int>(syscall(SYS_accept4, at.listener, nullptr, nullptr, SOCK_CLOEXEC)));
-    if (!guest) return;
-    if (!admit(guest.get())) continue;
-    std::lock_guard lock(at.mutex);
-    at.guests.push_back(guest.release());
-    const uint64_t one = 1;
-    if (write(at.pmix_number, &one, sizeof(one)) < 0) return;  // readable already, after 2^64 guests
+    if (!guest) break;
+    const auto owner = owner_of_other_end(guest.get());
+    if (owner && owner->user != geteuid()) admit(guest.get());  // which refuses it
+    else if (watch(at.news, guest.get())) at.silent.push_back(std::move(guest));
+  }
+  for (auto next = at.silent.begin(); next != at.silent.end();) {
+    const auto guest = next++;
+    char first;
+    const ssize_t got = recv(guest->get(), &first, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+    if (got > 0 && admit(guest->get())) pass_on(at, *guest);
+    at.silent.erase(guest);
   }
 }
 
 void door::close() {
   auto& at = the_door();
   if (descriptor() < 0) return;
+  at.silent.clear();
   shutdown(at.listener, SHUT_RDWR);
   at.closed = true;
 }

@@ -5,7 +5,9 @@
 // Solution. PMIx does not listen itself: in ucx-run, functions of this file take the place of the C library's listen()
 // and accept(), which PMIx calls. ucx-run listens at the address that PMIx has chosen, asks the kernel which process
 // owns the socket at the other end, and passes on the sockets of the job's own processes. It closes the others before
-// PMIx has read a byte. When no more PEs can join, ucx-run stops listening.
+// PMIx has read a byte. A client of PMIx speaks first: a connection that has not sent a byte waits and counts for
+// nothing, so a child of a PE that only connects does not take the PE's place. When no more PEs can join, ucx-run stops
+// listening.
 #pragma once
 #include <sys/types.h>
 
@@ -38,9 +40,11 @@ class door {
   /// Why PMIx could not listen; empty: it did not try, or could.
   static std::string failure();
 
-  /// Becomes readable when a process connects; -1 when the door is closed.
+  /// Becomes readable when a process connects, or when one that has connected sends its first bytes; -1 when the door
+  /// is closed.
   int descriptor() const;
-  /// Accepts the connections that have come: PMIx gets those that `admit` accepts, the others are closed.
+  /// Accepts the connections that have come. PMIx gets those that have sent something and that `admit` accepts; those
+  /// that it does not accept are closed, and those of other users at once.
   void serve(const std::function<bool(int guest)>& admit);
   /// To be called when no more PEs can join. The port stays occupied, so that no other process can answer there.
   void close();
