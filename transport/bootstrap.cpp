@@ -1,73 +1,36 @@
 #include "transport/bootstrap.hpp"
 
-#include <pmix.h>
-
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 
 #include "lib/base/error.hpp"
-#include "lib/base/log.hpp"
-#include "lib/base/settings.hpp"
-#include "transport/pmix_info.hpp"
-#include "transport/pmix_launcher.hpp"
-#include "transport/pmix_wait.hpp"
+#include "transport/group_bootstrap.hpp"
+#include "transport/pmix_bootstrap.hpp"
 
 namespace gravel::detail {
-namespace {
 
-std::atomic<bool> connected{false};
-
-std::string fence_key(uint64_t number) { return "gravel." + std::to_string(number); }
-
-}  // namespace
-
-bootstrap::bootstrap() {
-  if (connected) fail("this process has joined its job already");
-  if (has_pmix_launcher()) {
-    job_ = join_launcher(current_settings().connect_timeout_s);
-    death_notices::start();
-  } else {
-    refuse_other_launchers();
+void job_place::find_hosts(const std::function<bool(uint32_t, uint32_t)>& same_host) {
+  std::vector<uint32_t> first_of;  // the first PE of each host
+  host_of.assign(size, 0);
+  for (uint32_t pe = 0; pe < size; ++pe) {
+    const auto found = std::find_if(first_of.begin(), first_of.end(), [&](uint32_t a) { return same_host(a, pe); });
+    host_of[pe] = static_cast<uint32_t>(found - first_of.begin());
+    if (found == first_of.end()) first_of.push_back(pe);
   }
-  connected = true;
-}
-
-bootstrap::~bootstrap() {
-  try {
-    finalize();
-  } catch (const std::exception& e) {
-    log_warning("{}", e.what());
-  }
+  const auto mine = host_of.begin() + rank;
+  local_rank = static_cast<uint32_t>(std::count(host_of.begin(), mine, *mine));
+  local_size = static_cast<uint32_t>(std::count(host_of.begin(), host_of.end(), *mine));
 }
 
 void bootstrap::put(std::string_view key, std::span<const std::byte> value) {
   staged_.values.emplace_back(key, std::vector<std::byte>(value.begin(), value.end()));
 }
 
-/// The values that a PE put before that fence. `key`: for errors.
-staged_values bootstrap::fetch(uint32_t pe, uint64_t fence, std::string_view key) const {
-  const auto call = std::make_shared<pmix_call>();
-  call->proc = process_of(job_.name, pe);
-  call->key = fence_key(fence);
-  const auto outcome = wait_for_pmix(call, current_settings().connect_timeout_s, [&](void* cookie) {
-    return PMIx_Get_nb(&call->proc, call->key.c_str(), nullptr, 0, pmix_call::value_arrived, cookie);
-  });
-  if (outcome == pmix_outcome::death) let_cause_speak();
-  const auto why = [&]() -> std::string {
-    if (outcome == pmix_outcome::death) return death_notices::first();
-    if (outcome == pmix_outcome::timeout) return "the launcher does not answer";
-    return PMIx_Error_string(*call->status);
-  };
-  if (outcome != pmix_outcome::answered || call->status != PMIX_SUCCESS)
-    fail("cannot get '{}' of PE {}: {}", key, pe, why());
-  return from_wire<staged_values>(call->value, fmt::format("PE {}", pe));
-}
-
 std::vector<std::byte> bootstrap::get(uint32_t pe, std::string_view key) {
-  if (pe >= job_.size)
-    fail("get of '{}': there is no PE {}, the job has {} (0 to {})", key, pe, job_.size, job_.size - 1);
+  if (pe >= size()) fail("get of '{}': there is no PE {}, the job has {} (0 to {})", key, pe, size(), size() - 1);
   for (uint64_t fence = fences_; fence-- > 0;) {  // the latest value counts
-    const staged_values then = launched() ? fetch(pe, fence, key) : own_[fence];
+    const staged_values then = values_of(pe, fence, key);
     const auto found =
         std::find_if(then.values.rbegin(), then.values.rend(), [&](const auto& value) { return value.first == key; });
     if (found != then.values.rend()) return found->second;
@@ -76,59 +39,33 @@ std::vector<std::byte> bootstrap::get(uint32_t pe, std::string_view key) {
 }
 
 void bootstrap::fence() {
-  if (!launched()) {
-    own_.push_back(staged_);
-  } else {
-    pmix_value_t value;
-    PMIX_VALUE_CONSTRUCT(&value);
-    value.type = PMIX_BYTE_OBJECT;
-    std::vector<std::byte> packed = to_wire(staged_);              // never empty: PMIx refuses empty values
-    value.data.bo.bytes = reinterpret_cast<char*>(packed.data());  // PMIx copies
-    value.data.bo.size = packed.size();
-    pmix_status_t code = PMIx_Put(PMIX_GLOBAL, fence_key(fences_).c_str(), &value);
-    if (code == PMIX_SUCCESS) code = PMIx_Commit();
-    if (code != PMIX_SUCCESS)
-      fail("PE {} cannot hand {} bytes to the launcher: {}", rank(), packed.size(), PMIx_Error_string(code));
-    wait_for_all();
-  }
+  exchange(fences_, staged_);
   staged_.values.clear();
   ++fences_;
 }
 
-void bootstrap::wait_for_all() {
-  ++waits_;
-  const auto call = std::make_shared<pmix_call>();
-  call->proc = process_of(job_.name, PMIX_RANK_WILDCARD);
-  call->options.add(PMIX_COLLECT_DATA, true);
-  const uint64_t limit = current_settings().connect_timeout_s;
-  const auto outcome = wait_for_pmix(call, limit, [&](void* cookie) {
-    return PMIx_Fence_nb(&call->proc, 1, call->options.data(), call->options.size(), pmix_call::operation_done, cookie);
-  });
-  if (outcome == pmix_outcome::timeout)
-    fail(
-        "not all {} PEs came to fence {} of the job within {} s. Check that every PE runs the same program with the "
-        "same arguments, that none is stopped or waits for input, and that all could start; GRAVEL_CONNECT_TIMEOUT_S "
-        "sets the limit",
-        job_.size, waits_, limit);
-  if (outcome == pmix_outcome::answered && call->status == PMIX_SUCCESS) return;
-  let_cause_speak();
-  if (outcome == pmix_outcome::death) fail("fence {} of the job cannot complete: {}", waits_, death_notices::first());
-  // PMIx reports "partial success" if the fence completed without a PE that has died.
-  fail("fence {} of the job failed: a PE has died or left the job ({})", waits_, PMIx_Error_string(*call->status));
+namespace {
+std::atomic<bool> joined{false};
+
+template <class Join>
+std::unique_ptr<bootstrap> join_once(Join&& join) {
+  if (joined) fail("this process has joined its job already");
+  std::unique_ptr<bootstrap> job = join();
+  joined = true;
+  return job;
 }
+}  // namespace
 
-void bootstrap::on_abort(std::function<void(std::string)> callback) { death_notices::on_first(std::move(callback)); }
-
-void bootstrap::finalize() {
-  if (finalized_) return;
-  finalized_ = true;
-  if (launched()) {
-    death_notices::stop();
-    pmix_info_list options;
-    options.add(PMIX_EMBED_BARRIER, false);
-    const pmix_status_t code = PMIx_Finalize(options.data(), options.size());
-    if (code != PMIX_SUCCESS) fail("PE {} could not leave the job cleanly: {}", rank(), PMIx_Error_string(code));
-  }
+std::unique_ptr<bootstrap> join_job() {
+  return join_once([]() -> std::unique_ptr<bootstrap> {
+    if (has_pmix_launcher()) return std::make_unique<pmix_bootstrap>();
+    refuse_other_launchers();
+    const auto alone = [](const void* mine, uint64_t bytes, void* all) { std::memcpy(all, mine, bytes); };
+    return std::make_unique<group_bootstrap>(gravel_process_group{0, 1, alone});
+  });
+}
+std::unique_ptr<bootstrap> join_job(gravel_process_group group) {
+  return join_once([&] { return std::make_unique<group_bootstrap>(std::move(group)); });
 }
 
 }  // namespace gravel::detail

@@ -1,20 +1,24 @@
-// How the processes of a job find each other: the client side of PMIx. Any PMIx launcher works: ucx-run, Open MPI's
-// mpirun, prterun, srun --mpi=pmix. A process that was started by hand is a job of one PE and needs no launcher.
+// How the processes of a job find each other, and exchange what they must know before messages can flow.
 //
-// PMIx has one flat store per PE whose updates travel with a fence. Gravel uses it in a cheap and predictable way: all
-// that a PE puts between two fences is one PMIx value ("gravel.<number of the fence>"), which it writes at every fence
-// even if it is empty. So a PE can put a value again, and a reader finds out at once, without a wait, that a PE never
-// put a key.
+// There are two ways. A PMIx launcher has started the processes: ucx-run, Open MPI's mpirun, prterun, srun --mpi=pmix
+// (transport/pmix_bootstrap.hpp). Or the program says who they are, and how they exchange bytes
+// (transport/group_bootstrap.hpp). A process that was started by hand is a group of one PE.
+//
+// Both ways exchange values in the same steps: a PE stages values under keys, and a fence carries them to all PEs. So a
+// PE can put a value again, and a reader finds out at once, without a wait, that a PE never put a key.
 #pragma once
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "lib/base/process_group.hpp"
 #include "lib/base/wire.hpp"
 
 namespace gravel::detail {
@@ -27,63 +31,67 @@ struct staged_values {
   static auto fields(auto& m) { return std::tie(m.values); }
 };
 
-/// The description of the job by its launcher. The members mean what the functions of bootstrap mean.
-struct launched_job {
-  std::string name;  ///< the job's name in PMIx; empty: no launcher has started this process
+/// The place of a process in its job. The members mean what the functions of bootstrap mean.
+struct job_place {
   uint32_t rank = 0, size = 1, local_rank = 0, local_size = 1;
   std::vector<uint32_t> host_of{0};
+
+  /// Numbers the hosts in the order of their first PE. `same_host(a, b)`: whether PEs a and b run on one host.
+  void find_hosts(const std::function<bool(uint32_t a, uint32_t b)>& same_host);
 };
 
-/// This process's membership in its job. A process has at most one at a time. One thread at a time calls its functions.
+/// This process's membership in its job. One thread at a time calls its functions.
 class bootstrap {
  public:
-  /// Joins the job. Throws gravel::error if a launcher started this process but cannot be reached, or if a launcher
-  /// started several processes without PMIx (srun without --mpi=pmix): each would be a job of one PE.
-  bootstrap();
   bootstrap(const bootstrap&) = delete;
   bootstrap& operator=(const bootstrap&) = delete;
   /// Leaves the job as finalize() does.
-  ~bootstrap();
+  virtual ~bootstrap() = default;
 
-  uint32_t rank() const { return job_.rank; }  ///< number of this PE, 0 to size() - 1
-  uint32_t size() const { return job_.size; }  ///< number of PEs
+  uint32_t rank() const { return place_.rank; }  ///< number of this PE, 0 to size() - 1
+  uint32_t size() const { return place_.size; }  ///< number of PEs
 
   /// For each PE the number of the physical host on which it runs. Hosts are numbered from 0 in the order of their
   /// first PE.
-  const std::vector<uint32_t>& host_of() const { return job_.host_of; }
-  uint32_t local_rank() const { return job_.local_rank; }  ///< this PE's number among the PEs of its host
-  uint32_t local_size() const { return job_.local_size; }  ///< number of PEs on its host
+  const std::vector<uint32_t>& host_of() const { return place_.host_of; }
+  uint32_t local_rank() const { return place_.local_rank; }  ///< this PE's number among the PEs of its host
+  uint32_t local_size() const { return place_.local_size; }  ///< number of PEs on its host
 
   /// Stages a value. All PEs can get it after the next fence(). A later value under the same key replaces it.
   void put(std::string_view key, std::span<const std::byte> value);
   /// The value that `pe` put before the last fence(). Throws gravel::error that names PE and key if it put none.
   std::vector<std::byte> get(uint32_t pe, std::string_view key);
-
-  /// Collective: waits for all PEs and exchanges the values that they put. Throws gravel::error if not all have come
-  /// within GRAVEL_CONNECT_TIMEOUT_S, or at once if a PE is reported dead.
+  /// Collective: waits for all PEs and exchanges the values that they put. Throws gravel::error if not all come in
+  /// time.
   void fence();
 
-  /// Calls `callback` once, with a sentence for the user, when the launcher reports that another PE has died, or when
-  /// the launcher itself has ended; at once if that has happened already. It runs on a thread of PMIx: it must not call
-  /// this object, must not throw, and must not block for long. ucx-run reports a death and then sends SIGTERM. Open
-  /// MPI's mpirun reports nothing and kills.
-  void on_abort(std::function<void(std::string)> callback);
+  /// Calls `callback` once, with a sentence for the user, when a launcher reports that another PE has died, or when the
+  /// launcher itself has ended; at once if that has happened already. It may run on another thread: it must not call
+  /// this object, must not throw, and must not block for long. Not every launcher reports.
+  virtual void on_abort(std::function<void(std::string)> callback) = 0;
 
-  /// Leaves the job. Not collective: call fence() before if other PEs still need this one. A PE that ends without
-  /// finalize() ends the job.
-  void finalize();
+  /// Leaves the job. Not collective: call fence() before if other PEs still need this one. A second call does nothing.
+  virtual void finalize() = 0;
+
+ protected:
+  explicit bootstrap(job_place place) : place_(std::move(place)) {}
 
  private:
-  bool launched() const { return !job_.name.empty(); }
-  void wait_for_all();
-  staged_values fetch(uint32_t pe, uint64_t fence, std::string_view key) const;
+  /// Exchanges the values of fence number `fence`. Collective.
+  virtual void exchange(uint64_t fence, const staged_values& mine) = 0;
+  /// The values of a PE in a fence that is complete. `key`: for errors.
+  virtual staged_values values_of(uint32_t pe, uint64_t fence, std::string_view key) = 0;
 
-  launched_job job_;
-  bool finalized_ = false;
-  uint64_t fences_ = 0;             ///< fences completed; fence n transferred "gravel.n"
-  uint64_t waits_ = 0;              ///< fences begun, for messages
-  staged_values staged_;            ///< put since the last fence
-  std::vector<staged_values> own_;  ///< in a job of one PE: what it has put, by fence
+  job_place place_;
+  uint64_t fences_ = 0;   ///< fences completed
+  staged_values staged_;  ///< put since the last fence
 };
+
+/// Joins the job of a PMIx launcher; without one, a job of this PE alone. A process can join one job. Throws
+/// gravel::error if a launcher started this process but cannot be reached, or if a launcher started several processes
+/// without PMIx (srun without --mpi=pmix): each would be a job of one PE.
+std::unique_ptr<bootstrap> join_job();
+/// Joins the job of this group, whatever launcher there is. Collective.
+std::unique_ptr<bootstrap> join_job(gravel_process_group group);
 
 }  // namespace gravel::detail

@@ -8,7 +8,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <future>
-#include <map>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -73,20 +72,16 @@ constexpr other_launcher launchers_without_pmix[] = {
 };
 
 void find_hosts(launched_job& job) {
-  std::map<std::string, uint32_t> number;
-  job.host_of.assign(job.size, 0);
-  for (uint32_t pe = 0; pe < job.size; ++pe) {
+  std::vector<std::string> host(job.place.size);
+  for (uint32_t pe = 0; pe < job.place.size; ++pe) {
     const pmix_proc_t process = process_of(job.name, pe);
     const auto node = launcher_number(process, PMIX_NODEID);
     // The number distinguishes hosts even if they share a name. The name is for launchers that provide no number.
-    const std::string host = node ? fmt::format("#{}", *node) : launcher_text(process, PMIX_HOSTNAME);
-    if (host.empty())
+    host[pe] = node ? fmt::format("#{}", *node) : launcher_text(process, PMIX_HOSTNAME);
+    if (host[pe].empty())
       fail("the launcher does not say on which host PE {} runs (neither PMIX_NODEID nor PMIX_HOSTNAME)", pe);
-    job.host_of[pe] = number.emplace(host, static_cast<uint32_t>(number.size())).first->second;
   }
-  const auto mine = job.host_of.begin() + job.rank;
-  job.local_rank = static_cast<uint32_t>(std::count(job.host_of.begin(), mine, *mine));
-  job.local_size = static_cast<uint32_t>(std::count(job.host_of.begin(), job.host_of.end(), *mine));
+  job.place.find_hosts([&](uint32_t a, uint32_t b) { return host[a] == host[b]; });
 }
 
 }  // namespace
@@ -132,11 +127,11 @@ launched_job join_launcher(uint64_t limit_s) {
         PMIx_Error_string(code), std::getenv("PMIX_NAMESPACE"), std::getenv("PMIX_RANK"), PMIx_Get_version());
   launched_job job;
   job.name = self.nspace;
-  job.rank = self.rank;
+  job.place.rank = self.rank;
   const auto n_pes = launcher_number(process_of(job.name, PMIX_RANK_WILDCARD), PMIX_JOB_SIZE);
-  if (!n_pes || *n_pes == 0 || job.rank >= *n_pes)
-    fail("the launcher does not say how many PEs the job has (PMIX_JOB_SIZE; this PE is {})", job.rank);
-  job.size = static_cast<uint32_t>(*n_pes);
+  if (!n_pes || *n_pes == 0 || job.place.rank >= *n_pes)
+    fail("the launcher does not say how many PEs the job has (PMIX_JOB_SIZE; this PE is {})", job.place.rank);
+  job.place.size = static_cast<uint32_t>(*n_pes);
   find_hosts(job);
   return job;
 }

@@ -6,6 +6,12 @@
 
 namespace gravel::detail {
 
+/// The description of the job by its launcher.
+struct launched_job {
+  std::string name;  ///< the job's name in PMIx
+  job_place place;
+};
+
 /// PMIx's identifier of a process of the job with this name.
 inline pmix_proc_t process_of(const std::string& job, pmix_rank_t pe) {
   pmix_proc_t process;

@@ -417,7 +417,9 @@ class cuda_backend final : public cuda_launcher {
 
 }  // namespace
 
-void start_on_cuda(const cuda_program& program) { start(std::make_unique<cuda_backend>(program)); }
+void start_on_cuda(const cuda_program& program, std::optional<gravel_process_group> group) {
+  start(std::make_unique<cuda_backend>(program), std::move(group));
+}
 
 void launch_on_cuda(const void* kernel, const gravel_launch_config& how, void** arguments, company with) {
   dynamic_cast<cuda_launcher&>(current_backend()).launch(kernel, how, arguments, with);

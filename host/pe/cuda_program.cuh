@@ -1,9 +1,12 @@
 // The part of the CUDA backend that nvcc compiles with the program: kernels that contain its handlers. All else is
 // compiled once, in libgravel_cuda (host/pe/backend_cuda.cu).
 #pragma once
+#include <optional>
+
 #include "device/resolver.cuh"
 #include "device/settle.cuh"
 #include "host/pe/launch_config.hpp"
+#include "lib/base/process_group.hpp"
 
 namespace gravel::detail {
 
@@ -28,7 +31,7 @@ struct cuda_program {
 };
 
 /// The main part of gravel_init.
-void start_on_cuda(const cuda_program&);
+void start_on_cuda(const cuda_program&, std::optional<gravel_process_group> group);
 /// The company of a kernel: what must be resident while it runs.
 enum class company : uint8_t {
   resolver,  ///< the resolver, which must be resident before the kernel starts

@@ -36,12 +36,14 @@ void last_words(const std::string& text) {
   if (membership::own_pe != 0) let_cause_speak();  // during gravel_init: a mistake often occurs at every PE
 }
 
+void set_own_pe(uint32_t pe) {
+  set_log_name(fmt::format("PE {}", pe));
+  membership::own_pe = pe;
+}
 /// Prepares for errors before gravel_init has joined the job: which PE this is, and what happens to exceptions.
 void prepare_to_fail() {
-  if (const char* rank = std::getenv("PMIX_RANK"); rank && log_name().empty()) {
-    set_log_name(fmt::format("PE {}", rank));
-    membership::own_pe = static_cast<uint32_t>(std::atoi(rank));
-  }
+  if (const char* rank = std::getenv("PMIX_RANK"); rank && log_name().empty())
+    set_own_pe(static_cast<uint32_t>(std::atoi(rank)));
   install_terminate_handler(last_words);
 }
 
@@ -115,14 +117,15 @@ void check_program(const program_view& program) {
         GRAVEL_VERSION);
 }
 
-void start(std::unique_ptr<backend> device) {
+void start(std::unique_ptr<backend> device, std::optional<gravel_process_group> group) {
   const profile_range range("gravel_init");
   prepare_to_fail();
   if (the_runtime) fail("gravel_init was called twice");
   if (of_parent) fail("gravel_init was called in a process that was forked from a PE");
   if (was_finalized) fail("gravel_init was called after gravel_finalize: a process can join one job");
+  if (group && group->pe >= 0) set_own_pe(static_cast<uint32_t>(group->pe));
   open_standard_descriptors();
-  the_runtime = std::make_unique<runtime>(std::move(device));
+  the_runtime = std::make_unique<runtime>(std::move(device), group ? join_job(std::move(*group)) : join_job());
   on_exit(at_exit, nullptr);
   pthread_atfork(nullptr, nullptr, become_child);
 }

@@ -2,8 +2,11 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "lib/base/process_group.hpp"
 
 namespace gravel::detail {
 
@@ -18,7 +21,7 @@ struct program_view {
 /// Throws gravel::error unless headers and libgravel have the same interface version, and share their variables.
 void check_program(const program_view& program);
 /// Joins the job: the main part of gravel_init.
-void start(std::unique_ptr<backend> device);
+void start(std::unique_ptr<backend> device, std::optional<gravel_process_group> group);
 backend& current_backend();
 /// Frees what `current_backend().allocate` returned. Does nothing if the job is over, as its memory is gone.
 void release_device_memory(void*);

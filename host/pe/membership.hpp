@@ -15,8 +15,8 @@
 namespace gravel::detail {
 
 struct membership {
-  /// Joins the job. Throws gravel::error.
-  membership() : boot(std::make_unique<bootstrap>()), pe(boot->rank()) {
+  /// Throws gravel::error.
+  explicit membership(std::unique_ptr<bootstrap> joined) : boot(std::move(joined)), pe(boot->rank()) {
     own_pe = pe;
     set_log_name(fmt::format("PE {}", pe));
     values = resolved_settings(boot->local_size());

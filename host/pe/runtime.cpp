@@ -13,7 +13,8 @@
 
 namespace gravel::detail {
 
-runtime::runtime(std::unique_ptr<backend> device) : device_(std::move(device)) {
+runtime::runtime(std::unique_ptr<backend> device, std::unique_ptr<bootstrap> job)
+    : device_(std::move(device)), job_(std::move(job)) {
   device_->open(job_.boot->local_rank(), job_.boot->local_size());
   link_.emplace(job_);
   agree_on_program();

@@ -24,8 +24,8 @@ namespace gravel::detail {
 
 class runtime {
  public:
-  /// Joins the job. Collective. Throws gravel::error.
-  explicit runtime(std::unique_ptr<backend>);
+  /// Sets up this PE's part in the job. Collective. Throws gravel::error.
+  runtime(std::unique_ptr<backend>, std::unique_ptr<bootstrap>);
   ~runtime();
 
   const topology& nodes() const { return job_.nodes; }

@@ -9,11 +9,14 @@
 #pragma once
 #include <concepts>
 #include <cstdint>
+#include <optional>
+#include <utility>
 
 #include "host/pe/collectives.hpp"
 #include "host/pe/launch_config.hpp"
 #include "host/pe/libgravel.hpp"
 #include "lib/base/error.hpp"
+#include "lib/base/process_group.hpp"
 #include "lib/base/profile.hpp"
 #include "lib/base/version.hpp"
 #if GRAVEL_CUDA
@@ -30,6 +33,19 @@ void destroy_stream(void*);
 void synchronize_stream(void*);
 void wait_in_stream(void* stream, const uint64_t* word, uint64_t value);
 void write_in_stream(void* stream, uint64_t* word, uint64_t value);
+/// gravel_init. Without a group a launcher knows the job's PEs.
+template <class... Handlers>
+void join([[maybe_unused]] std::optional<gravel_process_group> group) {
+  if constexpr ((handler_check<Handlers>::good && ...)) {
+#if GRAVEL_CUDA
+    check_program({GRAVEL_VERSION, nullptr});
+    start_on_cuda(cuda_program::of<handler_list<Handlers...>>(), std::move(group));
+#else
+    check_program({GRAVEL_VERSION, &threadIdx});
+    start(std::make_unique<cpu_backend<handler_list<Handlers...>>>(), std::move(group));
+#endif
+  }
+}
 #if GRAVEL_CUDA
 template <class... P>
 void launch_kernel(void (*kernel)(P...), const gravel_launch_config& how, P... values) {
@@ -57,15 +73,19 @@ using detail::error;
 /// @source OpenSHMEM 1.5: shmem_init
 template <class... Handlers>
 void gravel_init() {
-  if constexpr ((gravel::detail::handler_check<Handlers>::good && ...)) {
-#if GRAVEL_CUDA
-    gravel::detail::check_program({GRAVEL_VERSION, nullptr});
-    gravel::detail::start_on_cuda(gravel::detail::cuda_program::of<gravel::detail::handler_list<Handlers...>>());
-#else
-    gravel::detail::check_program({GRAVEL_VERSION, &threadIdx});
-    gravel::detail::start(std::make_unique<gravel::detail::cpu_backend<gravel::detail::handler_list<Handlers...>>>());
-#endif
-  }
+  gravel::detail::join<Handlers...>(std::nullopt);
+}
+/// Joins the job of a process group: for processes that no PMIx launcher has started, or that are one of several jobs of
+/// a launcher. Otherwise as gravel_init(). While the job starts, only the group's allgather can notice that a PE is
+/// missing; afterwards the death of a PE ends the job as always.
+/// @tparam Handlers the types that gravel_am may run at this PE
+/// @param group this PE's number, the number of PEs, and how they exchange bytes
+/// @errors gravel::error: as gravel_init(); impossible numbers, PEs that do not agree on them, and what the allgather
+///   throws
+/// @source NVSHMEM: nvshmemx_init_attr
+template <class... Handlers>
+void gravel_init(gravel_process_group group) {
+  gravel::detail::join<Handlers...>(std::move(group));
 }
 /// Leaves the job. Collective. Frees all symmetric memory, and prints statistics if GRAVEL_STATS asks for them.
 /// @errors gravel::error: objects are still open (then nothing is done); on PE 0, when all PEs have left: the file of

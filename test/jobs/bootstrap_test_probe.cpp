@@ -89,7 +89,7 @@ void exchange(bootstrap& job, size_t size) {
           "a value not yet fenced is missing, with PE and key in the message");
   require(message_of([&] { job.get(n, "empty"); }).find("there is no PE " + std::to_string(n)) != std::string::npos,
           "a PE out of range is an error");
-  require(message_of([&] { bootstrap(); }).find("already") != std::string::npos, "one bootstrap at a time");
+  require(message_of([&] { join_job(); }).find("already") != std::string::npos, "one bootstrap at a time");
   job.fence();
   require(job.get(n - 1, "staged") == pattern(n - 1, 0, 1), "it is there after the fence");
   job.finalize();
@@ -143,7 +143,7 @@ int run(const std::string& what, uint32_t who, int value) {
   sigemptyset(&awaited);
   for (const int number : {SIGUSR1, SIGUSR2, SIGHUP, SIGTERM}) sigaddset(&awaited, number);
   if (what == "await-signal") sigprocmask(SIG_BLOCK, &awaited, nullptr);  // before PMIx starts its thread
-  auto job = std::make_unique<bootstrap>();
+  const auto job = join_job();
   set_log_name(fmt::format("PE {}", job->rank()));
   const bool mine = job->rank() == who;
   if (what == "exchange") {
