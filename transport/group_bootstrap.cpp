@@ -68,8 +68,7 @@ job_place introduce(const gravel_process_group& group) {
 
 }  // namespace
 
-group_bootstrap::group_bootstrap(gravel_process_group group)
-    : bootstrap(introduce(group)), group_(std::move(group)) {}
+group_bootstrap::group_bootstrap(gravel_process_group group) : bootstrap(introduce(group)), group_(std::move(group)) {}
 
 void group_bootstrap::exchange(uint64_t, const staged_values& mine) {
   std::vector<std::byte> packed = to_wire(mine);

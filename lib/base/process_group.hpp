@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <functional>
 
-/// The PEs of a job, for a program that knows them: from an MPI communicator, torchrun's store, or a server of its own.
+/// The PEs of a job, for a program that knows them: from an MPI communicator, torchrun's store, or sockets of its own.
 struct gravel_process_group {
   int pe;     ///< number of this PE, 0 to n_pes - 1
   int n_pes;  ///< number of PEs

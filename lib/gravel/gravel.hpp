@@ -75,9 +75,9 @@ template <class... Handlers>
 void gravel_init() {
   gravel::detail::join<Handlers...>(std::nullopt);
 }
-/// Joins the job of a process group: for processes that no PMIx launcher has started, or that are one of several jobs of
-/// a launcher. Otherwise as gravel_init(). While the job starts, only the group's allgather can notice that a PE is
-/// missing; afterwards the death of a PE ends the job as always.
+/// Joins the job of a process group: for processes that no PMIx launcher has started, or that are one of several jobs
+/// of a launcher. Otherwise as gravel_init(). While the job starts, only the group's allgather can notice that a PE is
+/// missing. Afterwards the death of a PE ends the job as always.
 /// @tparam Handlers the types that gravel_am may run at this PE
 /// @param group this PE's number, the number of PEs, and how they exchange bytes
 /// @errors gravel::error: as gravel_init(); impossible numbers, PEs that do not agree on them, and what the allgather

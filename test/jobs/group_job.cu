@@ -1,7 +1,7 @@
 // A job without a launcher: this program forks its PEs, which exchange bytes over shared memory (gravel_process_group).
 //
-// Usage: group_job N [FAULT]. Each FAULT is a mistake in a process group, or the death of the last PE. The exit status is
-// that of the first PE that failed, 128 + signal for one that was killed.
+// Usage: group_job N [FAULT]. Each FAULT is a mistake in a process group, or the death of the last PE. The exit status
+// is that of the first PE that failed, 128 + signal for one that was killed.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -26,7 +26,7 @@ namespace {
 constexpr uint64_t most_bytes = 1 << 20;
 constexpr int most_pes = 16;
 
-/// Memory of all PEs. The allgather has two meetings: after all have written, and after all have read.
+/// Memory of all PEs. The PEs of an allgather wait for each other twice: when all have written, and when all have read.
 struct shared_memory {
   std::atomic<uint64_t> came{0};
   char bytes[most_pes][most_bytes];
@@ -38,25 +38,25 @@ class shared_group {
   void allgather(int pe, const void* mine, uint64_t bytes, void* all) {
     if (bytes > most_bytes) throw std::runtime_error("more than 1 MiB");
     std::memcpy(memory_.bytes[pe], mine, bytes);
-    meet();
+    wait_for_all();
     for (int from = 0; from < n_pes_; ++from)
       std::memcpy(static_cast<char*>(all) + static_cast<uint64_t>(from) * bytes, memory_.bytes[from], bytes);
-    meet();
+    wait_for_all();
   }
 
  private:
-  void meet() {
+  void wait_for_all() {
     ++memory_.came;
-    ++meetings_;
+    ++waits_;
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
-    while (memory_.came < meetings_ * static_cast<uint64_t>(n_pes_)) {
+    while (memory_.came < waits_ * static_cast<uint64_t>(n_pes_)) {
       if (std::chrono::steady_clock::now() > end) throw std::runtime_error("not all PEs came within 5 s");
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
   shared_memory& memory_;
   int n_pes_;
-  uint64_t meetings_ = 0;
+  uint64_t waits_ = 0;
 };
 
 struct add_one {
@@ -77,8 +77,7 @@ __global__ void send(gravel_t g, uint64_t* count) {
 void run(int pe, int n_pes, shared_memory& memory, const std::string& fault) {
   const bool last = pe == n_pes - 1;
   shared_group shared(memory, n_pes);
-  gravel_process_group group{pe, n_pes,
-                             [&](const void* mine, uint64_t bytes, void* all) {
+  gravel_process_group group{pe, n_pes, [&](const void* mine, uint64_t bytes, void* all) {
                                if (fault == "nothing") return;
                                shared.allgather(pe, mine, bytes, all);
                                if (fault == "order" && bytes > 8 && n_pes > 1)

@@ -14,6 +14,7 @@ OverflowError, and are raised before anything is sent."""
 
 from ._array import Array, empty, from_local, full, zeros
 from ._backend import Error
+from ._groups import unique_id
 from ._collectives import allgather, broadcast, max_all, min_all, sum_all
 from ._job import abort, barrier, finalize, info, init, my_pe, n_nodes, n_pes, node_of, quiet, stats
 from ._operations import gather, scatter_add, scatter_max, scatter_min, scatter_put
@@ -22,5 +23,5 @@ __version__ = "0.1.0"
 __all__ = [
     "Array", "Error", "abort", "allgather", "barrier", "broadcast", "empty", "finalize", "from_local", "full", "gather",
     "info", "init", "max_all", "min_all", "my_pe", "n_nodes", "n_pes", "node_of", "quiet", "scatter_add", "scatter_max",
-    "scatter_min", "scatter_put", "stats", "sum_all", "zeros",
+    "scatter_min", "scatter_put", "stats", "sum_all", "unique_id", "zeros",
 ]  # fmt: skip

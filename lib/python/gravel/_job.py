@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import sys
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
-from . import _checks
+from . import _checks, _groups
 from ._backend import Error, native
 
 _before, _joined, _left, _forked = (
@@ -24,13 +26,29 @@ _uncaught = ""  # the exception that ends the program
 _hook_before: Any = None
 
 
-def init(backend: str | None = None) -> None:
+def init(
+    backend: str | None = None,
+    *,
+    comm: Any = None,
+    unique_id: str | None = None,
+    allgather: Callable[[bytes], Sequence[bytes]] | None = None,
+    pe: int | None = None,
+    n_pes: int | None = None,
+) -> None:
     """Joins the job. Collective. A second call does nothing.
 
-    A program that was started by ``ucx-run``, ``mpirun`` or ``srun --mpi=pmix`` is a PE of that job. Started alone it
-    is a job of one PE. The program leaves the job when it ends, or by :func:`finalize`.
+    A program that was started by ``ucx-run``, ``mpirun`` or ``srun --mpi=pmix`` is a PE of that job, and one that
+    was started by ``torchrun`` is a PE of its job. Started alone it is a job of one PE. Other processes become PEs by
+    one of ``comm``, ``unique_id`` and ``allgather``. The program leaves the job when it ends, or by :func:`finalize`.
 
     backend: ``"cpu"``, or ``None`` for what there is. The CPU backend is the only one so far.
+    comm: a communicator of mpi4py or a process group of ``torch.distributed``: its ranks are the PEs; or a store of
+        ``torch.distributed``, with ``pe`` and ``n_pes``.
+    unique_id: what :func:`unique_id` returned in the process that is PE 0; with ``pe`` and ``n_pes``.
+    allgather: any other way to exchange bytes: it gets this PE's bytes, and returns those of all PEs, in the order of
+        their numbers; with ``pe`` and ``n_pes``. :func:`init` calls it a few times, and nothing calls it afterwards.
+    pe: the number of this PE, 0 to ``n_pes - 1``.
+    n_pes: the number of PEs.
 
     Raises :class:`Error` if the job cannot be joined: the text says why.
     """
@@ -47,11 +65,61 @@ def init(backend: str | None = None) -> None:
         raise Error(
             f"gravel.init was called {_forked}: it cannot join a job. Start processes before init, or by 'spawn'"
         )
-    native.start()
+    with _group(comm, unique_id, allgather, pe, n_pes) as group:
+        if group is None:
+            native.start()
+        else:
+            _start(group)
     _state = _joined
     _hook_before, sys.excepthook = sys.excepthook, _note_exception
     atexit.register(_at_exit)
     os.register_at_fork(after_in_child=_in_child)
+
+
+def _group(
+    comm: Any, unique_id: Any, allgather: Any, pe: Any, n_pes: Any
+) -> contextlib.AbstractContextManager[_groups.Group | None]:
+    """The processes of the job; `None` if a PMIx launcher knows them, or there is only this one."""
+    ways = [
+        name for name, way in (("comm", comm), ("unique_id", unique_id), ("allgather", allgather)) if way is not None
+    ]
+    if len(ways) > 1:
+        raise TypeError(f"gravel.init: {' and '.join(ways)}: pass one of them")
+    if not ways and (pe is not None or n_pes is not None):
+        raise TypeError("gravel.init: pe and n_pes come with one of comm, unique_id, allgather")
+    if unique_id is not None:
+        return _groups.of_unique_id(unique_id, pe, n_pes)
+    if comm is not None:
+        return contextlib.nullcontext(_groups.of_comm(comm, pe, n_pes))
+    if allgather is not None:
+        return contextlib.nullcontext(_groups.of_allgather(allgather, pe, n_pes))
+    return contextlib.nullcontext(_groups.of_environment())
+
+
+def _start(group: _groups.Group) -> None:
+    raised: list[BaseException] = []
+
+    def allgather(mine: bytes) -> list[bytes]:
+        try:
+            everything = list(group.allgather(mine))
+            for number, part in enumerate(everything):
+                if not isinstance(part, bytes) or len(part) != len(mine):
+                    raise TypeError(f"part {number} is not bytes of length {len(mine)}: {part!r:.60}")
+            if len(everything) != group.n_pes:
+                raise ValueError(f"it returned {len(everything)} parts for {group.n_pes} PEs")
+            return everything
+        except BaseException as e:
+            raised.append(e)
+            raise
+
+    try:
+        native.start_group(group.pe, group.n_pes, allgather)
+    except Error as e:
+        if not raised:
+            raise
+        if not isinstance(raised[0], Exception):  # such as KeyboardInterrupt
+            raise raised[0] from None
+        raise e from raised[0]
 
 
 def finalize() -> None:

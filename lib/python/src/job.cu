@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <utility>
 
 #include <gravel/gravel.cuh>
 
@@ -184,8 +185,17 @@ void reduce_of(reduction how, void* to, const void* from, uint64_t count) {
 
 }  // namespace
 
-void start() {
-  gravel_init<gather_request<uint32_t>, gather_request<uint64_t>, gather_reply<uint32_t>, gather_reply<uint64_t>>();
+namespace {
+template <class... Handlers>
+void join(std::optional<gravel_process_group> group) {
+  if (group) gravel_init<Handlers...>(std::move(*group));
+  else gravel_init<Handlers...>();
+}
+}  // namespace
+
+void start(std::optional<gravel_process_group> group) {
+  join<gather_request<uint32_t>, gather_request<uint64_t>, gather_reply<uint32_t>, gather_reply<uint64_t>>(
+      std::move(group));
   // Enough words that packets are full, but a small part of the heap.
   staging.values = std::clamp<uint64_t>(gravel_handle().heap_bytes / 16 / sizeof(uint64_t), 64, 1 << 16);
   staging.at = gravel_malloc<uint64_t>((values_at + staging.values) * sizeof(uint64_t));

@@ -5,6 +5,9 @@
 // @errors gravel::error is thrown
 #pragma once
 #include <cstdint>
+#include <optional>
+
+#include <gravel/gravel.hpp>
 
 namespace gravel::python {
 
@@ -33,8 +36,8 @@ struct index_list {
   uint64_t count;
 };
 
-/// Joins the job, and allocates what gather() needs. Collective.
-void start();
+/// Joins the job of a launcher, or that of the group, and allocates what gather() needs. Collective.
+void start(std::optional<gravel_process_group> group);
 /// Leaves the job. Collective. `keep_heap`: the memory of the symmetric heap remains readable at its address until the
 /// process ends, because a program may still have views of it.
 void finish(bool keep_heap);

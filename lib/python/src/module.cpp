@@ -7,7 +7,10 @@
 #include <nanobind/stl/vector.h>
 
 #include <atomic>
+#include <cstring>
 #include <memory>
+#include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -114,6 +117,26 @@ void gather_bytes(const bytes_written& all, const bytes_read& mine) {
   gravel_allgather(to, from, bytes);
 }
 
+/// Joins the job of a group. `allgather`: a function from this PE's bytes to a list of those of all PEs; the package
+/// has checked what it returns.
+void start_group(int pe, int n_pes, const nb::callable& allgather) {
+  gravel_process_group group{
+      pe, n_pes, [&allgather](const void* mine, uint64_t bytes, void* all) {
+        const nb::gil_scoped_acquire acquire;
+        try {
+          char* to = static_cast<char*>(all);
+          for (nb::handle part : nb::list(allgather(nb::bytes(mine, bytes)))) {
+            std::memcpy(to, nb::cast<nb::bytes>(part).c_str(), bytes);
+            to += bytes;
+          }
+        } catch (const nb::python_error& e) {  // not its what(), which is a traceback
+          throw std::runtime_error(nb::str("{}: {}").format(e.type().attr("__name__"), e.value()).c_str());
+        }
+      }};
+  const nb::gil_scoped_release release;
+  start(std::move(group));
+}
+
 std::vector<std::pair<std::string, uint64_t>> counters() {
   std::vector<std::pair<std::string, uint64_t>> all;
   for (const auto& counter : gravel::detail::read_counters()) all.emplace_back(counter.name, counter.value);
@@ -127,7 +150,9 @@ NB_MODULE(GRAVEL_PYTHON_MODULE, m) {
   error.attr("__module__") = "gravel";
   error.attr("__doc__") = "An error that Gravel reports, with its text: what was wrong, and what to do.";
 
-  m.def("start", &start, released());
+  m.def(
+      "start", [] { start(std::nullopt); }, released());
+  m.def("start_group", &start_group, "pe"_a, "n_pes"_a, "allgather"_a);
   m.def("finish", &finish, "keep_heap"_a, released());
   m.def("my_pe", [] { return gravel_my_pe(); });
   m.def("n_pes", [] { return gravel_n_pes(); });
