@@ -70,6 +70,10 @@ class bootstrap {
   /// this object, must not throw, and must not block for long. Not every launcher reports.
   virtual void on_abort(std::function<void(std::string)> callback) = 0;
 
+  /// True if a launcher started the processes, so that one process's message about the end of the job is enough: the
+  /// output of all goes to the launcher.
+  virtual bool has_launcher() const = 0;
+
   /// Leaves the job. Not collective: call fence() before if other PEs still need this one. A second call does nothing.
   virtual void finalize() = 0;
 

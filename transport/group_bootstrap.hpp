@@ -13,6 +13,7 @@ class group_bootstrap final : public bootstrap {
   explicit group_bootstrap(gravel_process_group);
 
   void on_abort(std::function<void(std::string)>) override {}
+  bool has_launcher() const override { return false; }
   void finalize() override {}
 
  private:

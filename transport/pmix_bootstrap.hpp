@@ -18,6 +18,7 @@ class pmix_bootstrap final : public bootstrap {
   /// The callback runs on a thread of PMIx. ucx-run reports a death and then sends SIGTERM. Open MPI's mpirun reports
   /// nothing and kills.
   void on_abort(std::function<void(std::string)> callback) override;
+  bool has_launcher() const override { return true; }
   /// A PE that ends without finalize() ends the job.
   void finalize() override;
 

@@ -71,7 +71,9 @@ class monitor {
       end_.comes_from_elsewhere();
       if (word && word->kind == wire_kind::abort) {
         // The process that found the reason has printed it. The launcher shall see the end of that process first.
-        log_info("the job ends: {}", word->as<abort_word>("the aggregator").why);
+        const std::string text = fmt::format("the job ends: {}", word->as<abort_word>("the aggregator").why);
+        if (job_.boot->has_launcher()) log_info("{}", text);
+        else log_error("{}", text);
         if (log_enabled(log_level::info)) log_info("{}", describe());
         let_cause_speak();
       } else if (launcher_reports_) {

@@ -96,8 +96,13 @@ def _of_store(store: Any, pe: int, n_pes: int) -> Group:
     return Group(pe, n_pes, allgather)
 
 
+# torchrun's store. PyTorch 1.13 breaks a later connection of the process to it once an earlier one is closed.
+_store_of_torchrun: Any = None
+
+
 def of_environment() -> Group | None:
     """The group of torchrun, or of a launcher like it, if PyTorch is there to reach it. `None`: look for PMIx."""
+    global _store_of_torchrun
     names = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
     if os.environ.get("PMIX_NAMESPACE") or not all(os.environ.get(name) for name in names):
         return None
@@ -116,6 +121,7 @@ def of_environment() -> Group | None:
     except (RuntimeError, ValueError) as e:
         where = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
         raise Error(f"gravel.init: torchrun's store at {where} cannot be reached: {e}") from e
+    _store_of_torchrun = store
     return _of_store(store, pe, n_pes)
 
 

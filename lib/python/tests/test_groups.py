@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 import signal
 import subprocess
 import sys
@@ -197,13 +198,42 @@ def test_killed(nodes: str) -> None:
     assert time.monotonic() - begin < 10
 
 
+MPIRUN = shutil.which("mpirun")
+has_mpi4py = importlib.util.find_spec("mpi4py") is not None
+
+
+@pytest.mark.skipif(not has_mpi4py or not MPIRUN, reason="mpi4py or mpirun is not installed")
+@pytest.mark.parametrize("comm", ["MPI.COMM_WORLD", "MPI.COMM_WORLD.Split(MPI.COMM_WORLD.rank % 2)"])
+def test_mpi4py(comm: str) -> None:
+    """Also two jobs of one mpirun."""
+    program = PRELUDE + f"from mpi4py import MPI\nc = {comm}\ngr.init(comm=c)\nassert gr.n_pes() == c.size\ncheck()"
+    allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    done = subprocess.run(
+        [MPIRUN, "--oversubscribe", "-n", "4", sys.executable, "-c", program],
+        capture_output=True, text=True, timeout=60, env=environment(**allowed), check=False,
+    )  # fmt: skip
+    is_fine(done)
+    assert done.stdout.count("is right") == 4
+
+
 has_torch = importlib.util.find_spec("torch") is not None
 
 
 def torchrun(program: str, n: int, tmp_path: Path) -> subprocess.CompletedProcess[str]:
     file = tmp_path / "program.py"
     file.write_text(PRELUDE + program)
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(n), str(file)]
+    # PyTorch 1.13 with Python 3.11 fails unless it redirects exactly one stream.
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--redirects=1",
+        "--tee=1",
+        "--standalone",
+        "--nproc_per_node",
+        str(n),
+        str(file),
+    ]
     return subprocess.run(
         command, capture_output=True, text=True, timeout=120, env=environment(OMP_NUM_THREADS="1"), check=False
     )
