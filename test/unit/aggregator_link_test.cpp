@@ -16,7 +16,7 @@ namespace {
 
 /// A process can join one job.
 membership& the_job() {
-  static membership job;
+  static membership job(join_job());
   return job;
 }
 
