@@ -12,6 +12,8 @@
 This is the CPU backend. Errors of Gravel are :class:`Error`; wrong arguments are TypeError, ValueError, IndexError,
 OverflowError, and are raised before anything is sent."""
 
+from typing import Any
+
 from ._array import Array, empty, from_local, full, zeros
 from ._backend import Error
 from ._groups import unique_id
@@ -25,3 +27,12 @@ __all__ = [
     "info", "init", "max_all", "min_all", "my_pe", "n_nodes", "n_pes", "node_of", "quiet", "scatter_add", "scatter_max",
     "scatter_min", "scatter_put", "stats", "sum_all", "unique_id", "zeros",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """gravel.torch is imported when it is used: PyTorch is large, and not everybody has it."""
+    if name == "torch":
+        import importlib
+
+        return importlib.import_module(".torch", __name__)
+    raise AttributeError(f"module 'gravel' has no attribute {name!r}")

@@ -13,21 +13,34 @@ from ._job import check_joined, is_joined
 
 
 class Array:
-    """An array of one dimension that is distributed over the PEs in blocks of equal size: the last ones may be smaller,
-    or empty. :func:`zeros`, :func:`empty`, :func:`full` and :func:`from_local` make arrays."""
+    """An array that is distributed over the PEs along its first dimension, in blocks of equal size: the last ones may
+    be smaller, or empty. What it has at a place of the first dimension is an element, or a row of elements.
+    :func:`zeros`, :func:`empty`, :func:`full` and :func:`from_local` make arrays."""
 
-    __slots__ = ("_memory", "_n", "_dtype", "_block", "_begin", "_end")
+    __slots__ = ("_memory", "_n", "_row", "_dtype", "_block", "_begin", "_end")
 
-    def __init__(self, n: int, dtype: np.dtype[Any], block: int) -> None:
-        self._n, self._dtype, self._block = n, dtype, max(1, block)
+    def __init__(self, n: int, row: tuple[int, ...], dtype: np.dtype[Any], block: int) -> None:
+        self._n, self._row, self._dtype, self._block = n, row, dtype, max(1, block)
         self._begin = min(n, native.my_pe() * self._block)
         self._end = min(n, self._begin + self._block)
-        self._memory: native.ArrayMemory | None = native.ArrayMemory(_checks.code_of(dtype), n, self._block)
+        self._memory: native.ArrayMemory | None = native.ArrayMemory(
+            _checks.code_of(dtype), n, self._block, _elements_of(row)
+        )
 
     @property
     def n(self) -> int:
-        """The number of elements, of all PEs together."""
+        """The number of elements, or of rows, of all PEs together."""
         return self._n
+
+    @property
+    def row(self) -> tuple[int, ...]:
+        """The shape of a row: () if the array has one dimension."""
+        return self._row
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the whole array: ``(n,) + row``."""
+        return (self._n, *self._row)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -36,17 +49,17 @@ class Array:
 
     @property
     def begin(self) -> int:
-        """The number of the first element of this PE."""
+        """The number of the first element, or row, of this PE."""
         return self._begin
 
     @property
     def end(self) -> int:
-        """The number behind the last element of this PE."""
+        """The number behind the last element, or row, of this PE."""
         return self._end
 
     @property
     def block(self) -> int:
-        """The number of elements of each PE but the last ones. Element `i` is at PE ``i // block``."""
+        """The number of elements, or rows, of each PE but the last ones. Number `i` is at PE ``i // block``."""
         return self._block
 
     @property
@@ -57,11 +70,12 @@ class Array:
     @property
     def local(self) -> NDArray[Any]:
         """This PE's part, ``[begin, end)``, as a NumPy array. It is the memory itself, not a copy: what other PEs send
-        appears in it, and is complete after :func:`barrier`."""
-        return self.memory("local").view(self._end - self._begin)
+        appears in it, and is complete after :func:`barrier`. ``torch.from_numpy(array.local)`` is a tensor of it."""
+        rows = self._end - self._begin
+        return self.memory("local").view(rows * _elements_of(self._row)).reshape((rows, *self._row))
 
     def owner(self, index: int) -> int:
-        """The PE that has this element."""
+        """The PE that has this element, or row."""
         number = _checks.element_count("Array.owner", index)
         if number >= self._n:
             raise IndexError(f"Array.owner: element {number}: the array has {self._n}")
@@ -73,7 +87,7 @@ class Array:
         Raises :class:`BufferError` at all PEs if one of them still uses ``local``.
         """
         memory = self.memory("free")
-        all_pes = _collectives.agree("free", self._dtype, (self._n,), memory.views())
+        all_pes = _collectives.agree("free", self._dtype, self.shape, memory.views())
         views_of = all_pes[:, 5].copy()
         all_pes[:, 5] = 0
         _collectives.check_same("free", all_pes)
@@ -97,7 +111,8 @@ class Array:
 
     def __repr__(self) -> str:
         state = "" if self.is_open else ", closed"
-        return f"<gravel.Array of {self._n} {self._dtype.str[1:]}, here [{self._begin}, {self._end}){state}>"
+        shape = self._n if not self._row else self.shape
+        return f"<gravel.Array of {shape} {self._dtype.str[1:]}, here [{self._begin}, {self._end}){state}>"
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         raise TypeError("a gravel.Array is no NumPy array: use .local for this PE's part, or gravel.gather")
@@ -108,50 +123,57 @@ class Array:
         )
 
 
-def _new(call: str, n: Any, dtype: DTypeLike) -> Array:
+def _elements_of(row: tuple[int, ...]) -> int:
+    return int(np.prod(row, dtype=np.int64))
+
+
+def _new(call: str, shape: Any, dtype: DTypeLike) -> Array:
     check_joined(call)
-    count, element = _checks.element_count(call, n), _checks.element_type(call, dtype)
-    _collectives.check_same(call, _collectives.agree(call, element, (count,)))
-    return Array(count, element, -(-count // native.n_pes()))
+    n, row = _checks.array_shape(call, shape)
+    element = _checks.element_type(call, dtype)
+    _collectives.check_same(call, _collectives.agree(call, element, (n, *row), n))
+    return Array(n, row, element, -(-n // native.n_pes()))
 
 
-def zeros(n: int, dtype: DTypeLike = "f8") -> Array:
-    """A distributed array of `n` zeros. Collective: all PEs pass the same `n` and `dtype`.
+def zeros(shape: int | tuple[int, ...], dtype: DTypeLike = "f8") -> Array:
+    """A distributed array of zeros. Collective: all PEs pass the same `shape` and `dtype`.
 
+    shape: the number of elements; or of rows, followed by the shape of a row: ``(n, 64)`` for n rows of 64 elements.
     dtype: i4, u4, i8, u8, f4 or f8.
     """
-    return _new("zeros", n, dtype)
+    return _new("zeros", shape, dtype)
 
 
-def empty(n: int, dtype: DTypeLike = "f8") -> Array:
-    """A distributed array of `n` elements whose values are not defined. Collective."""
-    return _new("empty", n, dtype)
+def empty(shape: int | tuple[int, ...], dtype: DTypeLike = "f8") -> Array:
+    """A distributed array whose values are not defined. Collective. See :func:`zeros`."""
+    return _new("empty", shape, dtype)
 
 
-def full(n: int, value: Any, dtype: DTypeLike = "f8") -> Array:
-    """A distributed array of `n` elements that are all `value`. Collective."""
+def full(shape: int | tuple[int, ...], value: Any, dtype: DTypeLike = "f8") -> Array:
+    """A distributed array of elements that are all `value`. Collective. See :func:`zeros`."""
     check_joined("full")
     element = _checks.element_type("full", dtype)
     filler = _checks.scalar("full", "value", value, element)
-    array = _new("full", n, element)
+    array = _new("full", shape, element)
     array.local[:] = filler[0]
     native.barrier()  # no PE sends before all parts are filled
     return array
 
 
-def from_local(values: NDArray[Any], dtype: DTypeLike | None = None) -> Array:
+def from_local(values: Any, dtype: DTypeLike | None = None) -> Array:
     """A distributed array that begins as a copy of what the PEs have, in the order of the PEs. Collective.
 
-    values: this PE's part, an array of one dimension. All PEs pass as many elements as PE 0; only the last PE that
-    passes any may pass fewer.
+    values: this PE's part, an array or tensor of one or more dimensions. All PEs pass as many elements, or rows, as PE
+    0; only the last PE that passes any may pass fewer.
     """
     check_joined("from_local")
-    part = np.asarray(values)
-    if part.ndim != 1:
-        raise ValueError(f"from_local: values have shape {part.shape}: an array of one dimension")
+    part = np.asarray(_checks.as_numpy("from_local", "values", values))
+    if part.ndim == 0 or 0 in part.shape[1:]:
+        raise ValueError(f"from_local: values have shape {part.shape}: an array has a dimension, and no empty rows")
     element = _checks.element_type("from_local", part.dtype if dtype is None else dtype)
     part = _checks.converted("from_local", part, element)
-    all_pes = _collectives.agree("from_local", element, part.shape)
+    row = part.shape[1:]
+    all_pes = _collectives.agree("from_local", element, (len(part),), _elements_of(row))
     lengths = all_pes[:, 4].copy()
     all_pes[:, 4] = 0
     _collectives.check_same("from_local", all_pes)
@@ -160,11 +182,10 @@ def from_local(values: NDArray[Any], dtype: DTypeLike | None = None) -> Array:
     for pe, (length, expected) in enumerate(zip(lengths, wanted)):
         if length != expected:
             raise ValueError(
-                f"from_local: PE {pe} passes {length} elements, and PE 0 {block}. All PEs pass as many as PE 0; only "
-                "the last "
-                f"one that passes any may pass fewer. Lengths by PE: {lengths.tolist()}"
+                f"from_local: PE {pe} passes {length} elements or rows, and PE 0 {block}. All PEs pass as many as PE 0; "
+                f"only the last one that passes any may pass fewer. Lengths by PE: {lengths.tolist()}"
             )
-    array = Array(n, element, block)
+    array = Array(n, row, element, block)
     array.local[:] = part
     native.barrier()  # no PE sends before all parts are filled
     return array

@@ -45,6 +45,19 @@ def element_count(call: str, n: Any) -> int:
     return count
 
 
+def array_shape(call: str, shape: Any) -> tuple[int, tuple[int, ...]]:
+    """The number of rows, and the shape of a row: () if the rows are single elements."""
+    if not isinstance(shape, (tuple, list)):
+        return element_count(call, shape), ()
+    if not shape:
+        raise ValueError(f"{call}: shape (): an array has at least one dimension")
+    sizes = tuple(element_count(call, size) for size in shape)
+    if 0 in sizes[1:]:
+        raise ValueError(f"{call}: shape {sizes}: only the first dimension may be 0")
+    element_count(call, int(np.prod(sizes, dtype=object)))
+    return sizes[0], sizes[1:]
+
+
 def pe_number(call: str, what: str, pe: Any, n_pes: int) -> int:
     try:
         number = operator.index(pe)
@@ -67,14 +80,45 @@ def contiguous(call: str, name: str, array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
-def _on_cpu(call: str, name: str, value: Any) -> None:
-    if hasattr(value, "__cuda_array_interface__"):
-        raise TypeError(f"{call}: {name} is in the memory of a GPU; the CPU backend takes NumPy arrays")
+def as_numpy(call: str, name: str, value: Any) -> Any:
+    """The memory of a tensor of PyTorch, or of another library with DLPack, as a NumPy array. Other values as they
+    are."""
+    if isinstance(value, np.ndarray):
+        return value
+    on_gpu = (
+        hasattr(value, "__cuda_array_interface__")
+        if not hasattr(value, "__dlpack_device__")
+        else (value.__dlpack_device__()[0] not in (1, 3))  # memory of the host, pinned or not
+    )
+    if on_gpu:
+        raise TypeError(
+            f"{call}: {name} is in the memory of a GPU; the CPU backend takes arrays and tensors of the host"
+        )
+    if not hasattr(value, "__dlpack__"):
+        return value
+    if hasattr(value, "detach"):  # PyTorch
+        value = value.detach()
+    try:
+        return np.asarray(value) if hasattr(value, "__array__") else np.from_dlpack(value)
+    except (TypeError, RuntimeError, BufferError) as e:
+        raise TypeError(f"{call}: {name} cannot be read as a NumPy array: {e}") from e
+
+
+def like(call: str, value: Any, result: NDArray[Any]) -> Any:
+    """The result as a tensor if `value` is a tensor of PyTorch, without a copy; else as it is."""
+    if not type(value).__module__.startswith("torch"):
+        return result
+    import torch
+
+    try:
+        return torch.from_numpy(result)
+    except TypeError as e:
+        raise TypeError(f"{call}: PyTorch has no tensors of dtype {result.dtype}: pass NumPy arrays") from e
 
 
 def index_array(call: str, index: ArrayLike) -> NDArray[Any]:
     """A contiguous array of integers of 4 or 8 bytes."""
-    _on_cpu(call, "index", index)
+    index = as_numpy(call, "index", index)
     if not isinstance(index, np.ndarray) and not hasattr(index, "__len__"):
         try:
             operator.index(index)  # type: ignore[arg-type]
@@ -122,9 +166,11 @@ def converted(call: str, values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[
     return values.astype(dtype)
 
 
-def values_array(call: str, values: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> tuple[NDArray[Any], bool]:
+def values_array(
+    call: str, values: Any, dtype: np.dtype[Any], index_shape: tuple[int, ...], row: tuple[int, ...]
+) -> tuple[NDArray[Any], bool]:
     """The values, and whether they are one for all."""
-    _on_cpu(call, "values", values)
+    values = as_numpy(call, "values", values)
     if isinstance(values, (list, tuple)):
         values = converted(call, np.asarray(values), dtype)
     if not isinstance(values, np.ndarray) or values.ndim == 0:
@@ -133,9 +179,10 @@ def values_array(call: str, values: Any, dtype: np.dtype[Any], shape: tuple[int,
         raise TypeError(
             f"{call}: values have dtype {values.dtype}, the array {dtype}: pass values.astype('{dtype.str[1:]}')"
         )
-    if values.shape != shape:
+    if values.shape != index_shape + row:
+        each = f"a row of shape {row}" if row else "one value"
         raise ValueError(
-            f"{call}: values have shape {values.shape}, index {shape}: there is one value for each number, or one for "
-            "all"
+            f"{call}: values have shape {values.shape}, index {index_shape}: there is {each} for each number, or one "
+            "value for all"
         )
     return contiguous(call, "values", values), False

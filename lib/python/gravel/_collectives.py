@@ -1,4 +1,4 @@
-"""Collectives on NumPy arrays and numbers. All PEs make the same calls in the same order."""
+"""Collectives on NumPy arrays, tensors and numbers. All PEs make the same calls in the same order."""
 
 from __future__ import annotations
 
@@ -27,7 +27,12 @@ def agree(call: str, dtype: np.dtype[Any] | None, shape: tuple[int, ...], extra:
 
 def _describe(row: Any) -> str:
     dtype = f"{chr(row[2])}{row[3]}" if row[3] else "no dtype"
-    return f"{CALLS[row[0]]} with {row[4]} elements of dtype {dtype}" + (f", {row[5]}" if row[5] else "")
+    text = f"{CALLS[row[0]]} with {row[4]} elements of dtype {dtype}"
+    if CALLS[row[0]] in ("zeros", "empty", "full"):
+        return text + (f" in {row[5]} rows" if row[5] != row[4] else "")
+    if CALLS[row[0]] == "from_local":
+        return text + (f" in rows of {row[5]}" if row[5] != 1 else "")
+    return text + (f", {row[5]}" if row[5] else "")
 
 
 def check_same(call: str, all_pes: Any) -> None:
@@ -43,6 +48,7 @@ def check_same(call: str, all_pes: Any) -> None:
 
 def _as_array(call: str, value: Any) -> tuple[np.ndarray[Any, Any], bool]:
     """The value as a contiguous array, and whether it was a number."""
+    value = _checks.as_numpy(call, "value", value)
     if isinstance(value, np.ndarray) and value.ndim > 0:
         return _checks.contiguous(call, "value", value), False
     if isinstance(value, (bool, np.bool_)) and call in REDUCTIONS:
@@ -58,9 +64,10 @@ def _as_array(call: str, value: Any) -> tuple[np.ndarray[Any, Any], bool]:
     raise TypeError(f"{call}: a NumPy array or a number, not {type(value).__name__}")
 
 
-def _number(array: Any, value: Any) -> Any:
-    found = array[0]
-    return found if isinstance(value, (np.generic, np.ndarray)) else found.item()
+def _number(call: str, array: Any, value: Any) -> Any:
+    if isinstance(value, (bool, int, float)):
+        return array[0].item()
+    return array[0] if isinstance(value, (np.generic, np.ndarray)) else _checks.like(call, value, array.reshape(()))
 
 
 def _reduce(call: str, value: Any) -> Any:
@@ -72,13 +79,14 @@ def _reduce(call: str, value: Any) -> Any:
     check_same(call, agree(call, mine.dtype, mine.shape))
     result = np.empty_like(mine)
     native.reduce(REDUCTIONS.index(call), code, result, mine)
-    return _number(result, value) if is_number else result
+    return _number(call, result, value) if is_number else _checks.like(call, value, result)
 
 
 def sum_all(value: Any) -> Any:
     """The sum over all PEs, element by element: the same at all PEs, bit for bit. Collective.
 
-    value: a number, or an array of i4, u4, i8, u8, f4 or f8; of the same size at all PEs. Integers wrap around.
+    value: a number, or an array or tensor of i4, u4, i8, u8, f4 or f8; of the same size at all PEs. Integers wrap
+        around.
     """
     return _reduce("sum_all", value)
 
@@ -103,7 +111,7 @@ def _plain(call: str, value: Any) -> tuple[np.ndarray[Any, Any], bool]:
 def broadcast(value: Any, root: int = 0) -> Any:
     """What PE `root` passes, at all PEs. Collective.
 
-    value: a number, or an array of any dtype but objects; of the same size and dtype at all PEs.
+    value: a number, or an array or tensor of any dtype but objects; of the same size and dtype at all PEs.
     """
     check_joined("broadcast")
     sender = _checks.pe_number("broadcast", "root", root, native.n_pes())
@@ -111,17 +119,17 @@ def broadcast(value: Any, root: int = 0) -> Any:
     check_same("broadcast", agree("broadcast", mine.dtype, mine.shape, sender))
     result = mine.copy()
     native.broadcast(result.view(np.uint8) if result.ndim else result, sender)
-    return _number(result, value) if is_number else result
+    return _number("broadcast", result, value) if is_number else _checks.like("broadcast", value, result)
 
 
 def allgather(value: Any) -> Any:
     """What each PE passes, in the order of the PEs: an array with one more dimension, in front. Collective.
 
-    value: a number, or an array of any dtype but objects; of the same size and dtype at all PEs.
+    value: a number, or an array or tensor of any dtype but objects; of the same size and dtype at all PEs.
     """
     check_joined("allgather")
     mine, is_number = _plain("allgather", value)
     check_same("allgather", agree("allgather", mine.dtype, mine.shape))
     result = np.empty((native.n_pes(), *(() if is_number else mine.shape)), mine.dtype)
     native.allgather(result.view(np.uint8), mine.view(np.uint8))
-    return result
+    return _checks.like("allgather", value, result)

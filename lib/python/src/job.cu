@@ -48,15 +48,35 @@ GRAVEL_DEVICE uint64_t number_at(const index_list& index, uint64_t i) {
   }
 }
 
+/// Finds elements: element i of a call is element i % width of the row index[i / width].
+template <class T>
+struct rows {
+  T* local;
+  uint64_t block, width;
+  index_list index;
+
+  struct place {
+    T* at;  ///< symmetric
+    uint64_t pe;
+  };
+  GRAVEL_DEVICE place operator[](uint64_t i) const {
+    const uint64_t entry = width == 1 ? i : i / width;
+    const uint64_t number = number_at(index, entry), pe = number / block;
+    return {local + (number - pe * block) * width + (i - entry * width), pe};
+  }
+};
+template <class T>
+rows<T> rows_of(const distributed& array, const index_list& index) {
+  return {static_cast<T*>(array.local), array.block, array.width, index};
+}
+
 template <operation WHAT, class T>
-__global__ void scatter_elements(gravel_t g, T* local, uint64_t block, index_list index, const T* values,
-                                 uint64_t value_step) {
+__global__ void scatter_elements(gravel_t g, rows<T> to, uint64_t count, const T* values, uint64_t value_step) {
   __shared__ gravel_block_sender<threads> sender;
   sender.begin(g);
-  const lane_share mine(index.count);
+  const lane_share mine(count);
   for (uint64_t i = mine.first; i < mine.last; i += mine.step) {
-    const uint64_t number = number_at(index, i), pe = number / block;
-    T* const at = local + (number - pe * block);
+    const auto [at, pe] = to[i];
     const T value = values[i * value_step];
     if constexpr (WHAT == operation::add) sender.add(at, value, static_cast<int>(pe));
     else if constexpr (WHAT == operation::put) sender.put(at, value, static_cast<int>(pe));
@@ -89,15 +109,15 @@ struct gather_request {
   }
 };
 
+/// Requests the elements [first, first + count) of a call.
 template <class T>
-__global__ void request_elements(gravel_t g, uint64_t* staging, T* local, uint64_t block, index_list index) {
+__global__ void request_elements(gravel_t g, uint64_t* staging, rows<T> from, uint64_t first, uint64_t count) {
   __shared__ gravel_block_sender<threads> sender;
   sender.begin(g);
-  const lane_share mine(index.count);
+  const lane_share mine(count);
   uint64_t own = 0;
   for (uint64_t i = mine.first; i < mine.last; i += mine.step) {
-    const uint64_t number = number_at(index, i), pe = number / block;
-    T* const at = local + (number - pe * block);
+    const auto [at, pe] = from[first + i];
     if (pe == g.my_pe) {
       gravel::store_relaxed(reinterpret_cast<T*>(staging + values_at) + i, gravel::load_relaxed(at));
       ++own;
@@ -112,9 +132,9 @@ __global__ void request_elements(gravel_t g, uint64_t* staging, T* local, uint64
 
 template <operation WHAT, class T>
 void launch_scatter(const distributed& array, const index_list& index, const void* values, bool one_value) {
-  gravel_launch(scatter_elements<WHAT, T>, blocks_for(index.count), threads, gravel_handle(),
-                static_cast<T*>(array.local), array.block, index, static_cast<const T*>(values),
-                uint64_t{one_value ? 0u : 1u});
+  const uint64_t count = index.count * array.width;
+  gravel_launch(scatter_elements<WHAT, T>, blocks_for(count), threads, gravel_handle(), rows_of<T>(array, index), count,
+                static_cast<const T*>(values), uint64_t{one_value ? 0u : 1u});
 }
 
 /// Additions of signed and unsigned integers are the same.
@@ -146,15 +166,14 @@ staging_memory staging;
 template <class T>
 void gather_words(const distributed& array, const index_list& index, void* to) {
   const std::lock_guard lock(staging.lock);
-  const uint64_t most = staging.values * sizeof(uint64_t) / sizeof(T), index_bytes = bytes_of(index.type);
+  const uint64_t most = staging.values * sizeof(uint64_t) / sizeof(T), all = index.count * array.width;
   uint64_t* const arrived = staging.at;
-  for (uint64_t done = 0; done < index.count; done += most) {
-    const uint64_t count = std::min(most, index.count - done);
-    const index_list part{static_cast<const char*>(index.at) + done * index_bytes, index.type, count};
+  for (uint64_t done = 0; done < all; done += most) {
+    const uint64_t count = std::min(most, all - done);
     const uint64_t none = 0;
     gravel_copy(arrived, &none, sizeof(none));
-    gravel_launch(request_elements<T>, blocks_for(count), threads, gravel_handle(), arrived,
-                  static_cast<T*>(array.local), array.block, part);
+    gravel_launch(request_elements<T>, blocks_for(count), threads, gravel_handle(), arrived, rows_of<T>(array, index),
+                  done, count);
     gravel_stream_synchronize(nullptr);
     gravel_wait_until(gravel_host_handle(), arrived, GRAVEL_GE, count);
     gravel_copy(static_cast<T*>(to) + done, arrived + values_at, count * sizeof(T));

@@ -23,13 +23,14 @@ constexpr uint64_t bytes_of(element type) {
   return type == element::i8 || type == element::u8 || type == element::f8 ? 8 : 4;
 }
 
-/// A distributed array: PE p has the elements [p * block, (p + 1) * block) of it.
+/// A distributed array of rows: PE p has the rows [p * block, (p + 1) * block) of it.
 struct distributed {
   void* local;  ///< symmetric address of this PE's part
   element type;
-  uint64_t n, block;
+  uint64_t n, block;  ///< rows
+  uint64_t width;     ///< elements of a row
 };
-/// A piece of host memory that a call reads: integers, each the number of an element of a distributed array.
+/// A piece of host memory that a call reads: integers, each the number of a row of a distributed array.
 struct index_list {
   const void* at;
   element type;  ///< an integer type
@@ -45,11 +46,12 @@ void finish(bool keep_heap);
 /// Returns the position of the first number that is negative or not below `n`; `index.count` if there is none.
 uint64_t first_outside(const index_list& index, uint64_t n);
 
-/// array[index[i]] = array[index[i]] `what` values[i], for all i. Returns when the messages are handed over: `index`
-/// and `values` may be changed then. The numbers have been checked.
-/// @param values [index.count], or [1] if `one_value`, of the array's type
+/// array[index[i]] = array[index[i]] `what` values[i], for all i, element by element of the rows. Returns when the
+/// messages are handed over: `index` and `values` may be changed then. The numbers have been checked.
+/// @param values [index.count, width], or [1] if `one_value`, of the array's type
 void scatter(operation what, const distributed& array, const index_list& index, const void* values, bool one_value);
 /// to[i] = array[index[i]], for all i. Returns when the values are there. The numbers have been checked.
+/// @param to [index.count, width], of the array's type
 void gather(const distributed& array, const index_list& index, void* to);
 
 /// to[i] = from[i] of all PEs, combined. Collective.

@@ -36,14 +36,15 @@ std::atomic<uint64_t> all_views{0};
 /// A distributed array, as the Python class `Array` holds it.
 class array_memory {
  public:
-  array_memory(uint32_t type, uint64_t n, uint64_t block) : memory_{nullptr, static_cast<element>(type), n, block} {
-    memory_.local = gravel_malloc(block * bytes_of(memory_.type));
+  array_memory(uint32_t type, uint64_t n, uint64_t block, uint64_t width)
+      : memory_{nullptr, static_cast<element>(type), n, block, width} {
+    memory_.local = gravel_malloc(block * width * bytes_of(memory_.type));
   }
   const distributed& memory() const { return memory_; }
   uint64_t views() const { return views_->load(); }
   void release() { gravel_free(std::exchange(memory_.local, nullptr)); }
 
-  /// A NumPy array of the first `count` elements of this PE's part. It may outlive this object.
+  /// A NumPy array of one dimension, with the first `count` elements of this PE's part. It may outlive this object.
   nb::object view(uint64_t count) {
     auto* const counter = new std::shared_ptr<std::atomic<uint64_t>>(views_);
     ++**counter;
@@ -146,6 +147,7 @@ std::vector<std::pair<std::string, uint64_t>> counters() {
 }  // namespace
 
 NB_MODULE(GRAVEL_PYTHON_MODULE, m) {
+  nb::set_leak_warnings(false);  // arrays may live until the process ends: autograd of PyTorch keeps some
   nb::exception<gravel::detail::error> error(m, "Error", PyExc_RuntimeError);
   error.attr("__module__") = "gravel";
   error.attr("__doc__") = "An error that Gravel reports, with its text: what was wrong, and what to do.";
@@ -172,7 +174,7 @@ NB_MODULE(GRAVEL_PYTHON_MODULE, m) {
   m.def("counters", &counters);
 
   nb::class_<array_memory>(m, "ArrayMemory")
-      .def(nb::init<uint32_t, uint64_t, uint64_t>(), "dtype"_a, "n"_a, "block"_a, released())
+      .def(nb::init<uint32_t, uint64_t, uint64_t, uint64_t>(), "dtype"_a, "n"_a, "block"_a, "width"_a, released())
       .def("view", &array_memory::view, "count"_a)
       .def("views", &array_memory::views)
       .def("release", &array_memory::release, released());

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from pathlib import Path
 
@@ -19,6 +20,8 @@ if not PROGRAMS:
 @pytest.mark.parametrize(("name", "text"), PROGRAMS, ids=[name for name, _ in PROGRAMS])
 @pytest.mark.parametrize(("n_pes", "nodes"), [(1, 1), (3, 1), (4, 2)])
 def test_program(tmp_path: Path, name: str, text: str, n_pes: int, nodes: int) -> None:
+    if "import torch" in text and not importlib.util.find_spec("torch"):
+        pytest.skip("PyTorch is not installed")
     (tmp_path / name).write_text(text)
     done = run_job(n_pes, str(tmp_path / name), nodes=nodes)
     is_fine(done)

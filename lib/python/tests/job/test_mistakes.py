@@ -78,7 +78,12 @@ MISTAKES = [
     ("a size that is no int", lambda t, u: gr.zeros(2.5), TypeError, "an int, not float"),
     ("a size beyond all memory", lambda t, u: gr.zeros(1 << 60), ValueError, r"0 to 2\*\*45"),
     ("full: value does not fit", lambda t, u: gr.full(3, -1, "u4"), OverflowError, "0 to 4294967295"),
-    ("from_local: two dimensions", lambda t, u: gr.from_local(np.zeros((2, 2))), ValueError, "one dimension"),
+    ("from_local: a number", lambda t, u: gr.from_local(3.0), ValueError, "an array has a dimension"),
+    ("from_local: empty rows", lambda t, u: gr.from_local(np.zeros((2, 0))), ValueError, "no empty rows"),
+    ("a shape without dimensions", lambda t, u: gr.zeros(()), ValueError, "at least one dimension"),
+    ("a shape with empty rows", lambda t, u: gr.zeros((3, 0)), ValueError, "only the first dimension may be 0"),
+    ("a shape that is no int", lambda t, u: gr.zeros((3, "4")), TypeError, "an int, not str"),
+    ("a shape beyond all memory", lambda t, u: gr.zeros((1 << 40, 1 << 40)), ValueError, r"0 to 2\*\*45"),
     ("from_local: floats to integers", lambda t, u: gr.from_local([0.5], dtype="i8"),
      TypeError, "does not become int64"),
     ("a PE that there is not", lambda t, u: gr.node_of(gr.n_pes()), IndexError, "the job has PEs 0 to"),
@@ -148,7 +153,7 @@ def test_free_with_views():
         (lambda me: gr.allgather(np.zeros(me + 1)), "calls of the PEs differ"),
         (lambda me: gr.zeros(10 + me), "zeros with 10 elements"),
         (lambda me: gr.zeros(10, "f8" if me else "i8"), "calls of the PEs differ"),
-        (lambda me: gr.from_local(np.zeros(me + 1)), "PE 1 passes 2 elements, and PE 0 1"),
+        (lambda me: gr.from_local(np.zeros(me + 1)), "PE 1 passes 2 elements or rows, and PE 0 1"),
     ],
 )
 def test_other_calls(call, text):
