@@ -182,7 +182,7 @@ def from_local(values: Any, dtype: DTypeLike | None = None) -> Array:
     for pe, (length, expected) in enumerate(zip(lengths, wanted)):
         if length != expected:
             raise ValueError(
-                f"from_local: PE {pe} passes {length} elements or rows, and PE 0 {block}. All PEs pass as many as PE 0; "
+                f"from_local: PE {pe} passes {length} elements or rows, PE 0 {block}. All PEs pass as many as PE 0; "
                 f"only the last one that passes any may pass fewer. Lengths by PE: {lengths.tolist()}"
             )
     array = Array(n, row, element, block)

@@ -153,7 +153,7 @@ def test_free_with_views():
         (lambda me: gr.allgather(np.zeros(me + 1)), "calls of the PEs differ"),
         (lambda me: gr.zeros(10 + me), "zeros with 10 elements"),
         (lambda me: gr.zeros(10, "f8" if me else "i8"), "calls of the PEs differ"),
-        (lambda me: gr.from_local(np.zeros(me + 1)), "PE 1 passes 2 elements or rows, and PE 0 1"),
+        (lambda me: gr.from_local(np.zeros(me + 1)), "PE 1 passes 2 elements or rows, PE 0 1"),
     ],
 )
 def test_other_calls(call, text):

@@ -58,6 +58,7 @@ def test_put_and_full():
     n_pes, me = gr.n_pes(), gr.my_pe()
     table = gr.full((4 * n_pes, 2, 2), 7, "i8")
     assert (table.local == 7).all()
+    gr.barrier()  # before others put
     gr.scatter_put(table, np.arange(3) * n_pes + me, np.arange(12).reshape(3, 2, 2) + 100 * me)
     gr.barrier()
     got = gr.gather(table, np.arange(4 * n_pes))
