@@ -16,6 +16,7 @@ from typing import Any
 
 from ._array import Array, empty, from_local, full, zeros
 from ._backend import Error
+from ._exchange import all_to_all
 from ._groups import unique_id
 from ._collectives import allgather, broadcast, max_all, min_all, sum_all
 from ._job import abort, barrier, finalize, info, init, my_pe, n_nodes, n_pes, node_of, quiet, stats
@@ -23,9 +24,9 @@ from ._operations import gather, scatter_add, scatter_max, scatter_min, scatter_
 
 __version__ = "0.1.0"
 __all__ = [
-    "Array", "Error", "abort", "allgather", "barrier", "broadcast", "empty", "finalize", "from_local", "full", "gather",
-    "info", "init", "max_all", "min_all", "my_pe", "n_nodes", "n_pes", "node_of", "quiet", "scatter_add", "scatter_max",
-    "scatter_min", "scatter_put", "stats", "sum_all", "unique_id", "zeros",
+    "Array", "Error", "abort", "all_to_all", "allgather", "barrier", "broadcast", "empty", "finalize", "from_local",
+    "full", "gather", "info", "init", "max_all", "min_all", "my_pe", "n_nodes", "n_pes", "node_of", "quiet",
+    "scatter_add", "scatter_max", "scatter_min", "scatter_put", "stats", "sum_all", "unique_id", "zeros",
 ]  # fmt: skip
 
 

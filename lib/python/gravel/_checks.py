@@ -116,20 +116,20 @@ def like(call: str, value: Any, result: NDArray[Any]) -> Any:
         raise TypeError(f"{call}: PyTorch has no tensors of dtype {result.dtype}: pass NumPy arrays") from e
 
 
-def index_array(call: str, index: ArrayLike) -> NDArray[Any]:
-    """A contiguous array of integers of 4 or 8 bytes."""
-    index = as_numpy(call, "index", index)
+def index_array(call: str, index: ArrayLike, name: str = "index") -> NDArray[Any]:
+    """A contiguous array of integers of 4 or 8 bytes. `name`: of the argument."""
+    index = as_numpy(call, name, index)
     if not isinstance(index, np.ndarray) and not hasattr(index, "__len__"):
         try:
             operator.index(index)  # type: ignore[arg-type]
         except TypeError:
-            raise TypeError(f"{call}: index is an array of integers, not {type(index).__name__}") from None
+            raise TypeError(f"{call}: {name} is an array of integers, not {type(index).__name__}") from None
     found = np.asarray(index)
     if found.size == 0 and not isinstance(index, np.ndarray):
         found = found.astype(np.int64)  # an empty list
     if found.dtype not in DTYPES[:4]:
-        raise TypeError(f"{call}: index has dtype {found.dtype}: it is i4, u4, i8 or u8 (index.astype('i8'))")
-    return contiguous(call, "index", found)
+        raise TypeError(f"{call}: {name} has dtype {found.dtype}: it is i4, u4, i8 or u8 ({name}.astype('i8'))")
+    return contiguous(call, name, found)
 
 
 def scalar(call: str, name: str, value: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
