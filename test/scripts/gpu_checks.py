@@ -241,6 +241,7 @@ REPEAT = [
     Row("operations: 1 PE", "ucx-run -n 1 test/jobs/operations_job"),
     Row("operations: 4 PEs on one GPU, 2 nodes", "ucx-run -n 4 --nodes 2 test/jobs/operations_job"),
     Row("active messages: 1 PE", "ucx-run -n 1 test/jobs/am_job"),
+    Row("a job without a launcher: 2 PEs", "examples/process_group"),
     Row("active messages: 4 PEs on one GPU, 2 nodes", "ucx-run -n 4 --nodes 2 test/jobs/am_job"),
     Row("operations: 4 PEs on one GPU, 1 node", "ucx-run -n 4 test/jobs/operations_job"),
 ]
