@@ -85,11 +85,10 @@ def as_numpy(call: str, name: str, value: Any) -> Any:
     are."""
     if isinstance(value, np.ndarray):
         return value
-    on_gpu = (
-        hasattr(value, "__cuda_array_interface__")
-        if not hasattr(value, "__dlpack_device__")
-        else (value.__dlpack_device__()[0] not in (1, 3))  # memory of the host, pinned or not
-    )
+    if hasattr(value, "__dlpack_device__"):
+        on_gpu = value.__dlpack_device__()[0] not in (1, 3)  # memory of the host, pinned or not
+    else:
+        on_gpu = hasattr(value, "__cuda_array_interface__")
     if on_gpu:
         raise TypeError(
             f"{call}: {name} is in the memory of a GPU; the CPU backend takes arrays and tensors of the host"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import operator
 import os
 import queue
 import secrets
@@ -37,7 +38,10 @@ def _limit_s() -> int:
 def _numbers(pe: Any, n_pes: Any, what: str) -> tuple[int, int]:
     if pe is None or n_pes is None:
         raise TypeError(f"gravel.init: {what} needs pe= and n_pes=, the number of this PE and of all")
-    count = _checks.element_count("gravel.init: n_pes", n_pes)
+    try:
+        count = operator.index(n_pes)
+    except TypeError:
+        raise TypeError(f"gravel.init: n_pes is the number of PEs, an int, not {type(n_pes).__name__}") from None
     if count < 1:
         raise ValueError(f"gravel.init: n_pes={count}: a job has at least one PE")
     return _checks.pe_number("gravel.init", "pe", pe, count), count

@@ -158,6 +158,7 @@ def test_wrong_allgather(function: str, text: str) -> None:
         ("allgather=list, pe=2, n_pes=2", "IndexError: gravel.init: pe is PE 2: the job has PEs 0 to 1"),
         ("allgather=list, pe=0, n_pes=0", "ValueError: gravel.init: n_pes=0: a job has at least one PE"),
         ("allgather=list, pe='0', n_pes=2", "TypeError: gravel.init: pe is the number of a PE, an int, not str"),
+        ("allgather=list, pe=0, n_pes=1.5", "TypeError: gravel.init: n_pes is the number of PEs, an int, not float"),
         ("comm=7", "TypeError: gravel.init: comm is a communicator of mpi4py"),
         ("comm=7, unique_id='x'", "TypeError: gravel.init: comm and unique_id: pass one of them"),
         ("unique_id='x', pe=0, n_pes=2", "ValueError: gravel.init: unique_id 'x': it is a text"),
