@@ -148,6 +148,7 @@ def unique_id(address: str = "127.0.0.1", port: int = 0) -> str:
     """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind((address, port))
     listener.listen(1024)
     text = f"gravel/{address}/{listener.getsockname()[1]}/{secrets.token_hex(16)}"
