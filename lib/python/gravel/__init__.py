@@ -16,9 +16,9 @@ from typing import Any
 
 from ._array import Array, empty, from_local, full, zeros
 from ._backend import Error
+from ._collectives import allgather, broadcast, max_all, min_all, sum_all
 from ._exchange import all_to_all
 from ._groups import unique_id
-from ._collectives import allgather, broadcast, max_all, min_all, sum_all
 from ._job import abort, barrier, finalize, info, init, my_pe, n_nodes, n_pes, node_of, quiet, stats
 from ._operations import gather, scatter_add, scatter_max, scatter_min, scatter_put
 

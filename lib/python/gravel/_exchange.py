@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from . import _array, _checks, _collectives, _operations
 from ._backend import native
@@ -27,18 +27,17 @@ def all_to_all(rows: Any, to: ArrayLike) -> tuple[Any, Any]:
     """
     check_joined("all_to_all")
     n_pes, me = native.n_pes(), native.my_pe()
-    mine, problem = _described(rows, to, n_pes)
     # If the call of one PE is wrong, the others must not wait: all compare first.
-    row_bytes = mine.dtype.itemsize * int(np.prod(mine.shape[1:], dtype=np.int64)) if mine is not None else 0
-    all_pes = _collectives.agree("all_to_all", None if mine is None else mine.dtype, (row_bytes,), problem is not None)
-    if problem is not None:
-        raise problem
+    try:
+        mine, owners, row_bytes = _checked(rows, to, n_pes)
+    except (TypeError, ValueError, IndexError):
+        _collectives.agree("all_to_all", None, (0,), 1)
+        raise
+    all_pes = _collectives.agree("all_to_all", mine.dtype, (row_bytes,))
     wrong = np.flatnonzero(all_pes[:, 5])
     if len(wrong):
         raise ValueError(f"all_to_all: the call of PE {wrong[0]} is wrong: see its exception")
     _collectives.check_same("all_to_all", all_pes)
-    assert mine is not None
-    owners = np.asarray(_checks.as_numpy("all_to_all", "to", to))
 
     counts = np.bincount(owners.astype(np.int64), minlength=n_pes)
     from_to = np.empty((n_pes, n_pes), np.int64)
@@ -61,24 +60,21 @@ def all_to_all(rows: Any, to: ArrayLike) -> tuple[Any, Any]:
     return _checks.like("all_to_all", rows, got.reshape((received[me], *mine.shape[1:]))), from_to[:, me].copy()
 
 
-def _described(rows: Any, to: Any, n_pes: int) -> tuple[Any, Exception | None]:
-    """The rows as a NumPy array, and what is wrong with the call."""
-    try:
-        mine = _checks.as_numpy("all_to_all", "rows", rows)
-        if not isinstance(mine, np.ndarray) or mine.ndim == 0:
-            raise TypeError(f"all_to_all: rows is an array of at least one dimension, not {type(rows).__name__}")
-        if mine.dtype.hasobject:
-            raise TypeError(f"all_to_all: dtype {mine.dtype}: it copies bytes, and objects are pointers")
-        _checks.contiguous("all_to_all", "rows", mine)
-        row_bytes = mine.dtype.itemsize * int(np.prod(mine.shape[1:], dtype=np.int64))
-        if row_bytes == 0 or row_bytes % 4:
-            raise ValueError(f"all_to_all: a row has {row_bytes} bytes: pad it to a multiple of 4")
-        owners = _checks.index_array("all_to_all", to, "to")
-        if owners.shape != mine.shape[:1]:
-            raise ValueError(f"all_to_all: to has shape {owners.shape}, and there are {len(mine)} rows")
-        wrong = native.check(owners, _checks.code_of(owners.dtype), n_pes)
-        if wrong != owners.size:
-            raise IndexError(f"all_to_all: to[{wrong}] is PE {owners[wrong]}: the job has PEs 0 to {n_pes - 1}")
-        return mine, None
-    except (TypeError, ValueError, IndexError) as e:
-        return None, e
+def _checked(rows: Any, to: Any, n_pes: int) -> tuple[NDArray[Any], NDArray[Any], int]:
+    """The rows, the PE of each, and the bytes of a row."""
+    mine = _checks.as_numpy("all_to_all", "rows", rows)
+    if not isinstance(mine, np.ndarray) or mine.ndim == 0:
+        raise TypeError(f"all_to_all: rows is an array of at least one dimension, not {type(rows).__name__}")
+    if mine.dtype.hasobject:
+        raise TypeError(f"all_to_all: dtype {mine.dtype}: it copies bytes, and objects are pointers")
+    _checks.contiguous("all_to_all", "rows", mine)
+    row_bytes = mine.dtype.itemsize * int(np.prod(mine.shape[1:], dtype=np.int64))
+    if row_bytes == 0 or row_bytes % 4:
+        raise ValueError(f"all_to_all: a row has {row_bytes} bytes: pad it to a multiple of 4")
+    owners = _checks.index_array("all_to_all", to, "to")
+    if owners.shape != mine.shape[:1]:
+        raise ValueError(f"all_to_all: to has shape {owners.shape}, and there are {len(mine)} rows")
+    wrong = native.check(owners, _checks.code_of(owners.dtype), n_pes)
+    if wrong != owners.size:
+        raise IndexError(f"all_to_all: to[{wrong}] is PE {owners[wrong]}: the job has PEs 0 to {n_pes - 1}")
+    return mine, owners, row_bytes

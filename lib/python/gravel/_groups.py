@@ -10,6 +10,7 @@ import datetime
 import operator
 import os
 import queue
+import re
 import secrets
 import socket
 import struct
@@ -158,18 +159,18 @@ def unique_id(address: str = "127.0.0.1", port: int = 0) -> str:
 
 def of_unique_id(text: Any, pe: Any, n_pes: Any) -> contextlib.AbstractContextManager[Group]:
     number, count = _numbers(pe, n_pes, "unique_id=")
-    parts = text.split("/") if isinstance(text, str) else []
-    if len(parts) != 4 or parts[0] != "gravel" or not parts[2].isdigit() or len(parts[3]) != 32:
+    parts = re.fullmatch(r"gravel/([^/]+)/([0-9]{1,5})/([0-9a-f]{32})", text) if isinstance(text, str) else None
+    if parts is None:
         raise ValueError(f"gravel.init: unique_id {text!r}: it is a text that gravel.unique_id() returned")
     if (number == 0) != (text in _listeners):
         raise ValueError(
             "gravel.init: PE 0 is the process that called gravel.unique_id()"
             + (f", and this one is PE {number}" if number else "; this one did not")
         )
-    secret = bytes.fromhex(parts[3])
+    address, port, secret = parts[1], int(parts[2]), bytes.fromhex(parts[3])
     if number == 0:
         return _as_first(_listeners.pop(text), secret, count)
-    return _as_other(parts[1], int(parts[2]), secret, number, count)
+    return _as_other(address, port, secret, number, count)
 
 
 def _connection(of: socket.socket, seconds: int) -> Connection:
@@ -185,7 +186,7 @@ def _as_other(address: str, port: int, secret: bytes, pe: int, n_pes: int) -> It
     limit = _limit_s()
     try:
         connection = _connection(socket.create_connection((address, port), limit), limit)
-    except OSError as e:
+    except (OSError, OverflowError) as e:  # OverflowError: a port above 65535
         raise Error(f"gravel.init: PE 0 cannot be reached at {address}, port {port}: {e}") from e
     with connection:
 

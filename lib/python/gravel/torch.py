@@ -33,7 +33,7 @@ class Embedding(torch.nn.Module):
 
     The forward pass gathers rows from anywhere, and the backward pass adds the gradients to :attr:`gradient` where the
     rows are. Both are one-sided: the PEs may look up different numbers of rows. :meth:`step` updates the rows by the
-    gradients of all PEs. Parameters of other modules are not the table's business: average their gradients as always.
+    gradients of all PEs. The program averages the gradients of other modules, as always.
 
     n: the number of rows.
     width: the number of elements of a row.

@@ -164,6 +164,8 @@ def test_wrong_allgather(function: str, text: str) -> None:
         ("unique_id='x', pe=0, n_pes=2", "ValueError: gravel.init: unique_id 'x': it is a text"),
         ("unique_id=gr.unique_id(), pe=1, n_pes=2", "ValueError: gravel.init: PE 0 is the process that called"),
         (f"unique_id='gravel/127.0.0.1/1/{'0' * 32}', pe=1, n_pes=2", "PE 0 cannot be reached at 127.0.0.1, port 1"),
+        (f"unique_id='gravel/127.0.0.1/1/{'x' * 32}', pe=1, n_pes=2", "it is a text that gravel.unique_id() returned"),
+        (f"unique_id='gravel/127.0.0.1/99999/{'0' * 32}', pe=1, n_pes=2", "cannot be reached at 127.0.0.1, port 99999"),
         (f"unique_id='gravel/127.0.0.1/1/{'0' * 32}', pe=0, n_pes=2", "this one did not"),
     ],
 )
