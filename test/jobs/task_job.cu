@@ -558,7 +558,7 @@ int main(int argc, char** argv) {
   each_once("narrow", {.workers = 2, .slots = 2, .payload_bytes = most}, is_long ? 4000 : 96, 2);
   each_once("late", {.workers = 2, .slots = 4, .payload_bytes = most}, is_long ? 400 : 32, 4, 1);
   accumulates();
-  walks_and_trees({.workers = 2, .slots = is_long ? 1024u : 64u, .payload_bytes = 64}, is_long ? 100000 : 150,
+  walks_and_trees({.workers = 2, .slots = is_long ? 1024u : 64u, .payload_bytes = 64}, is_long ? 20000 : 150,
                   is_long ? 10 : 5);
   chains({.workers = 2});
   streams(4);
