@@ -73,6 +73,7 @@ INPUTS = {
     # Reads without errors: there are no more different k-mers than bases.
     "mer": ("mer", lambda s, n: f"--genome {s['genome']} --coverage 30 --slots {2 * s['genome'] // n + 4096}"),
 }
+OF_BENCH = ("pagerank", "sssp")  # in bench/applications; the others are examples
 # For `scaling`: further inputs, larger than the paper's, and programs and options that may be faster than those of
 # INPUTS.
 LARGER = {
@@ -137,11 +138,15 @@ class Runs:
         self.start([*command, "--json", file], variables)
         return json.loads(file.read_text())
 
+    def application_program(self, name, gpu=None):
+        folder = "bench/applications" if name in OF_BENCH else "examples"
+        return self.program(f"{folder}/{name}", gpu)
+
     def application(self, name, pes, options="", gpu=None, one_node=False, program=None):
         """One PE on each of so many nodes, or all on one. Returns the JSON report, with the median of the times, and
         the network statistics."""
         usual, options_of = INPUTS.get(name) or LARGER[name]
-        path = self.program(f"examples/{program or usual}", gpu)
+        path = self.application_program(program or usual, gpu)
         if not path.is_file():
             raise Failure(f"{path} is not there; build it first: ninja -C {self.build}")
         stats = self.folder / "stats.json"
@@ -295,7 +300,7 @@ def figure15(runs):
     table = [["input", *MODELS, "seconds of gravel"]]
     for name in runs.inputs:
         program = INPUTS[name][0]
-        has_models = "--model " in runs.start([runs.program(f"examples/{program}"), "--help"])
+        has_models = "--model " in runs.start([runs.application_program(program), "--help"])
         if not has_models and program not in missing:
             missing.append(program)
         if has_models:

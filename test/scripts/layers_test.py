@@ -43,6 +43,7 @@ LAYERS = {
     # An application may compare itself with its rivals.
     **{f"examples/{folder}": ["lib", "device", "host", "examples/common", "bench/rivals"]
        for folder in ("allreduce", "applications", "critical", "link", "remote_task", "taskgraph", "worklists")},
+    "bench/applications": ["lib", "device", "host", "examples/common", "bench/rivals"],
     "bench/rivals": ["lib", "device", "host", "examples"],
 }
 # Files that may choose between the two SIMT backends.

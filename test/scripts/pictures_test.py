@@ -12,6 +12,7 @@ from pathlib import Path
 
 TOOL = Path(__file__).resolve().parents[2] / "tools" / "pictures"
 BUILD = Path(sys.argv[1]).resolve()
+FOLDERS = {"pagerank": "bench/applications", "sssp": "bench/applications"}  # the others are examples
 RUNS = {
     "gups": "--mode inc --table-log2 8",
     "pagerank": "--rmat 7",
@@ -38,8 +39,8 @@ class PicturesTest(unittest.TestCase):
         for name, options in RUNS.items():
             prefix = cls.path / name
             command = [BUILD / "transport" / "ucx-run", "-n", "3", "--nodes", "2", "--timeout", "60",
-                       BUILD / "examples" / f"{name}-cpu", *options.split(), "--json", f"{prefix}.json",
-                       "--dump", prefix]
+                       BUILD / FOLDERS.get(name, "examples") / f"{name}-cpu", *options.split(),
+                       "--json", f"{prefix}.json", "--dump", prefix]
             done = subprocess.run([str(word) for word in command], stdin=subprocess.DEVNULL, capture_output=True,
                                   text=True, check=False)
             assert done.returncode == 0, done.stdout + done.stderr
@@ -135,7 +136,7 @@ class PicturesTest(unittest.TestCase):
             (["absent"], "absent.json: No such file or directory; a program writes it with --json"),
             (["other"], "is of indegree; there are pictures of gups"),
             (["alone"], "alone-distances.csv: No such file or directory; a program writes it with --dump alone"),
-            (["text"], "is not what a program of examples/ wrote"),
+            (["text"], "is not what an application wrote"),
             (["sssp", "--output", "absent/x.png"], "absent/x.png: No such file"),
             (["--run", "absent", "sssp"], "build it first"),
             (["--run", "absent", "nothing"], "there is no program 'nothing'"),
