@@ -72,7 +72,7 @@ node_socket node_socket::connect(const std::string& name) {
   node_socket made(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!made.socket_) fail_errno("socket");
   while (::connect(made.descriptor(), reinterpret_cast<const sockaddr*>(&address), length) != 0)
-    if (errno != EINTR) fail_errno("connecting to the aggregator at '@" + name + "'");
+    if (errno != EINTR) fail_errno("connecting to the node's socket '@" + name + "'");
   return made;
 }
 
@@ -107,8 +107,10 @@ std::optional<frame> node_socket::receive() {
   result.bytes.resize(sizeof(wire_header));
   if (!read_all(descriptor(), result.bytes.data(), sizeof(wire_header), result.descriptor)) return std::nullopt;
   const wire_header header = read_wire_header(result.bytes, "the node's socket");
-  if (header.kind < wire_kind::hello || header.kind > wire_kind::abort || header.bytes > most_bytes ||
-      (header.kind == wire_kind::hello) != bool(result.descriptor))
+  const bool known =
+      (header.kind >= wire_kind::hello && header.kind <= wire_kind::abort) || header.kind == wire_kind::extent;
+  const bool with_descriptor = header.kind == wire_kind::hello || header.kind == wire_kind::extent;
+  if (!known || header.bytes > most_bytes || with_descriptor != bool(result.descriptor))
     fail("the node's socket: a malformed message of {} bytes came ('{}', {} memory)", header.bytes,
          name_of(header.kind), result.descriptor ? "with" : "without");
   result.kind = header.kind;

@@ -15,27 +15,36 @@ namespace gravel::detail {
 
 static constexpr int size_seals = F_SEAL_SHRINK | F_SEAL_GROW;
 
-sealed_memory::sealed_memory(const char* name, const std::string& what, uint64_t bytes, int flags)
-    : bytes_(bytes), file_(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
-  if (!file_) fail_errno("memfd_create for " + what);
+owned_descriptor make_sealed(const char* name, const std::string& what, uint64_t bytes) {
+  owned_descriptor file(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!file) fail_errno("memfd_create for " + what);
   rlimit size{};  // the limit applies to memory files, too; beyond it the process would get SIGXFSZ
   if (getrlimit(RLIMIT_FSIZE, &size) == 0 && size.rlim_cur < bytes) {
     errno = EFBIG;
     fail_memory(what, bytes);
   }
-  if (ftruncate(descriptor(), static_cast<off_t>(bytes)) != 0 || fcntl(descriptor(), F_ADD_SEALS, size_seals) != 0)
+  if (ftruncate(file.get(), static_cast<off_t>(bytes)) != 0 || fcntl(file.get(), F_ADD_SEALS, size_seals) != 0)
     fail_memory(what, bytes);
+  return file;
+}
+
+void check_sealed(int descriptor, const std::string& what, uint64_t bytes) {
+  struct stat status {};
+  if (fstat(descriptor, &status) != 0 || static_cast<uint64_t>(status.st_size) != bytes)
+    fail("{} has {} bytes where {} were expected: do all processes have the same GRAVEL_* settings?", what,
+         status.st_size, bytes);
+  if (const int seals = fcntl(descriptor, F_GET_SEALS); seals < 0 || (seals & size_seals) != size_seals)
+    fail("{} is not sealed against a change of its size: it was not made by Gravel", what);
+}
+
+sealed_memory::sealed_memory(const char* name, const std::string& what, uint64_t bytes, int flags)
+    : bytes_(bytes), file_(make_sealed(name, what, bytes)) {
   map(what, flags);
 }
 
 sealed_memory::sealed_memory(owned_descriptor theirs, const std::string& what, uint64_t bytes, int flags)
     : bytes_(bytes), file_(std::move(theirs)) {
-  struct stat status {};
-  if (fstat(descriptor(), &status) != 0 || static_cast<uint64_t>(status.st_size) != bytes)
-    fail("{} has {} bytes where {} were expected: do all processes have the same GRAVEL_* settings?", what,
-         status.st_size, bytes);
-  if (const int seals = fcntl(descriptor(), F_GET_SEALS); seals < 0 || (seals & size_seals) != size_seals)
-    fail("{} is not sealed against a change of its size: it was not made by Gravel", what);
+  check_sealed(descriptor(), what, bytes);
   map(what, flags);
 }
 

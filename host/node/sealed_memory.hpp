@@ -8,6 +8,12 @@
 
 namespace gravel::detail {
 
+/// Makes a zeroed memfd of a size that nobody can change. `name`: shown in /proc. `what`: names it in errors. Throws
+/// gravel::error that says what did not fit.
+owned_descriptor make_sealed(const char* name, const std::string& what, uint64_t bytes);
+/// Throws gravel::error if the descriptor is not a memfd of this size that nobody can change.
+void check_sealed(int descriptor, const std::string& what, uint64_t bytes);
+
 /// Mapped while the object exists. `what`: names it in errors. `flags`: additional flags for mmap.
 class sealed_memory {
  public:

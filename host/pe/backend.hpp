@@ -11,6 +11,7 @@
 #include "device/settle.cuh"
 #include "host/node/segment.hpp"
 #include "host/pe/resident_kernel.hpp"
+#include "lib/base/descriptor.hpp"
 #include "lib/base/error.hpp"
 
 namespace gravel::detail {
@@ -52,7 +53,32 @@ class GRAVEL_API backend {
   virtual void zero(void* at, uint64_t bytes) = 0;
   /// How much of the memory of allocate() may be in use at once, if that is less than can be reserved.
   virtual uint64_t usable_bytes() const { return ~uint64_t{0}; }
-  /// Device memory, zeroed, that other processes of this machine may map. release() frees it.
+  /// Memory in extents. Extents begin at multiples of this number of bytes, and have multiples of it; 0: this device
+  /// has no such memory, and the members below are not called.
+  virtual uint64_t granule() const { return 0; }
+  /// Why it has none.
+  virtual std::string why_fixed() const { return "this backend has no memory in extents"; }
+  /// Reserves addresses that have no memory behind them yet. Throws gravel::error if that is impossible.
+  virtual char* reserve([[maybe_unused]] uint64_t bytes, const char*) { refuse_extents(); }
+  /// Takes the memory of a range of reserve() away, and the addresses.
+  virtual void unreserve(char*, [[maybe_unused]] uint64_t bytes) {}
+  /// Puts zeroed memory behind an extent. Returns the descriptor by which other processes map the memory, or none if
+  /// they cannot. Throws gravel::error with the free amount if there is not enough.
+  virtual owned_descriptor commit(char*, [[maybe_unused]] uint64_t bytes, const char*) { refuse_extents(); }
+  /// Puts memory of another process behind an extent. Throws gravel::error.
+  virtual void map_extent(char*, [[maybe_unused]] uint64_t bytes, owned_descriptor) { refuse_extents(); }
+  /// Takes the memory of an extent away.
+  virtual void decommit(char*, [[maybe_unused]] uint64_t bytes) {}
+  /// True if other processes of this machine can map extents of this device.
+  virtual bool shares_extents() const { return false; }
+  /// Why atomic operations would not work in memory of that device (a bus_id() of another PE); empty: they do.
+  virtual std::string refuse_device(const std::string&) { return {}; }
+  /// Bytes that the symmetric heap may have at most, if GRAVEL_SYMMETRIC_SIZE says nothing.
+  virtual uint64_t usual_heap_limit() const { return usual_fixed_heap; }
+  static constexpr uint64_t usual_fixed_heap = 1 << 30;
+
+  /// Device memory, zeroed, that other processes of this machine may map. release() frees it. For devices without
+  /// extents.
   virtual void* allocate_exportable(uint64_t bytes, const char* what) { return allocate(bytes, what); }
   /// Text that import_memory() of another process needs to map such memory; empty: this device cannot export memory.
   virtual std::string export_memory(void*) { return {}; }
@@ -125,6 +151,7 @@ class GRAVEL_API backend {
 
  private:
   [[noreturn]] static void refuse_streams() { fail_text("this backend has no streams"); }
+  [[noreturn]] static void refuse_extents() { fail_text("this backend has no memory in extents"); }
 };
 
 }  // namespace gravel::detail

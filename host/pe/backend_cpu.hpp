@@ -9,8 +9,8 @@
 #include <memory>
 #include <mutex>
 
+#include "host/node/sealed_memory.hpp"
 #include "host/pe/backend.hpp"
-#include "host/pe/exported_memory.hpp"
 #include "host/pe/launcher_cpu.hpp"
 #include "host/pe/receiver.hpp"
 #include "host/pe/resident_cpu.hpp"
@@ -21,7 +21,7 @@
 namespace gravel::detail {
 
 template <class Handlers>
-class cpu_backend final : public cpu_launcher {
+class cpu_backend : public cpu_launcher {
  public:
   const char* name() const override { return "cpu"; }
   std::string describe() const override { return "CPU backend: lanes on fibers, blocks on threads"; }
@@ -44,33 +44,45 @@ class cpu_backend final : public cpu_launcher {
     return at;
   }
   void release(void* at) override {
-    if (exported_.erase(at)) return;
     munmap(at, allocated_[at]);
     allocated_.erase(at);
   }
-  void* allocate_exportable(uint64_t bytes, const char* what) override {
-    if (!uses_rings_) return allocate(bytes, what);
-    sealed_memory made = make_exported(bytes, what);
-    void* const at = made.at();
-    exported_.emplace(at, std::move(made));
+
+  /// Extents: a range is memory of its own from the start, and uses pages where it is touched. What other processes map
+  /// replaces it, so an address without an extent can be accessed, too: messages to it are lost. Ranges that no other
+  /// process maps keep that memory, which has huge pages.
+  uint64_t granule() const override { return 2 << 20; }
+  bool shares_extents() const override { return uses_rings_; }
+  char* reserve(uint64_t bytes, const char* what) override {
+    char* const at = map_private(nullptr, bytes, what);
+    if (!uses_rings_) madvise(at, bytes, MADV_HUGEPAGE);
+    std::lock_guard lock(ranges_lock_);
+    ranges_[at] = bytes;
     return at;
   }
-  std::string export_memory(void* at) override {
-    const auto found = exported_.find(at);
-    return found == exported_.end() ? std::string() : describe_exported(found->second);
+  void unreserve(char* at, uint64_t bytes) override {
+    std::lock_guard lock(ranges_lock_);
+    munmap(at, bytes);
+    ranges_.erase(at);
   }
-  void* import_memory(const std::string& exported, std::string* why) override {
-    try {
-      sealed_memory theirs = attach_exported(exported);
-      void* const at = theirs.at();
-      attached_.emplace(at, std::move(theirs));
-      return at;
-    } catch (const error& e) {
-      *why = e.what();
-      return nullptr;
-    }
+  owned_descriptor commit(char* at, uint64_t bytes, const char* what) override {
+    if (!uses_rings_) return {};
+    owned_descriptor memory = make_sealed("gravel-memory", what, bytes);
+    map_shared(at, bytes, memory.get(), what);
+    return memory;
   }
-  void forget_memory(void* at) override { attached_.erase(at); }
+  void map_extent(char* at, uint64_t bytes, owned_descriptor memory) override {
+    constexpr const char* what = "the memory of another PE";
+    check_sealed(memory.get(), what, bytes);
+    map_shared(at, bytes, memory.get(), what);
+  }
+  void decommit(char* at, uint64_t bytes) override {
+    if (uses_rings_) map_private(at, bytes, "addresses of the symmetric heap");
+    else madvise(at, bytes, MADV_DONTNEED);
+  }
+  /// A larger heap is of no use here, and its rows would need several windows.
+  uint64_t usual_heap_limit() const override { return std::min<uint64_t>(usable_bytes(), 32ull << 30); }
+
   /// A program without handlers on the device sends nothing through this ring.
   uint64_t own_ring_bytes() const override { return uses_rings_ && Handlers::runs_on_device ? own_ring_bytes_ : 0; }
 
@@ -80,7 +92,7 @@ class cpu_backend final : public cpu_launcher {
                    end = begin + bytes;
     const uint64_t first = (begin + page - 1) / page * page, last = end / page * page;
     // Pages that other processes map, too, are freed only by MADV_REMOVE.
-    const bool shared = !exported_.empty() && exported_holds(at);
+    const bool shared = uses_rings_ && lies_in_range(at);
     if (first >= last ||
         madvise(reinterpret_cast<void*>(first), last - first, shared ? MADV_REMOVE : MADV_DONTNEED) != 0) {
       std::memset(at, 0, bytes);
@@ -170,9 +182,20 @@ class cpu_backend final : public cpu_launcher {
     cpu_stream stream{failed};
     std::mutex lock;
   };
-  bool exported_holds(const void* at) const {
-    auto next = exported_.upper_bound(const_cast<void*>(at));
-    return next != exported_.begin() && std::prev(next)->second.holds(at);
+  static char* map_private(char* at, uint64_t bytes, const char* what) {
+    void* const mapped = mmap(at, bytes, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (at ? MAP_FIXED : 0), -1, 0);
+    if (mapped == MAP_FAILED) fail_memory(what, bytes);
+    return static_cast<char*>(mapped);
+  }
+  static void map_shared(char* at, uint64_t bytes, int memory, const char* what) {
+    if (mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, memory, 0) == MAP_FAILED)
+      fail_memory(what, bytes);
+  }
+  bool lies_in_range(const void* at) {
+    std::lock_guard lock(ranges_lock_);
+    const auto next = ranges_.upper_bound(static_cast<const char*>(at));
+    return next != ranges_.begin() && static_cast<const char*>(at) < std::prev(next)->first + std::prev(next)->second;
   }
 
   uint32_t local_size_ = 1;
@@ -180,7 +203,8 @@ class cpu_backend final : public cpu_launcher {
   uint64_t own_ring_bytes_ = 0;
   simt::launch_options ring_options_{};
   std::map<void*, uint64_t> allocated_;
-  std::map<void*, sealed_memory> exported_, attached_;
+  std::mutex ranges_lock_;
+  std::map<const char*, uint64_t> ranges_;  ///< of reserve(): begin -> bytes
   std::unique_ptr<host_receiver> device_, host_;
   std::unique_ptr<ring_server> rings_;
   waiting waiting_[2];

@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 
 #include "host/pe/backend.hpp"
 #include "host/pe/cuda_program.cuh"
+#include "host/pe/extents_cuda.cuh"
 #include "host/pe/launcher_cuda.cuh"
 #include "host/pe/receiver.hpp"
 #include "lib/base/capacity.hpp"
@@ -74,7 +76,9 @@ class cuda_backend final : public cuda_launcher {
     cudaDeviceGetAttribute(&under_mps, cudaDevAttrMpsEnabled, device_);
     under_mps_ = under_mps != 0;
     const uint32_t on_this_gpu = (local_size + static_cast<uint32_t>(count) - 1) / static_cast<uint32_t>(count);
+    on_this_gpu_ = on_this_gpu;
     own_ring_bytes_ = s.own_ring_size ? s.own_ring_size : properties.totalGlobalMem / 16 / on_this_gpu;
+    open_extents(s.handle_type);
     // Under MPS a process sees only its part of the GPU.
     const char* const percentage = std::getenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
     const auto part = std::clamp<uint64_t>(percentage ? std::strtoul(percentage, nullptr, 10) : 100, 1, 100);
@@ -116,6 +120,49 @@ class cuda_backend final : public cuda_launcher {
     cuda_check(cudaStreamSynchronize(copy_), "cudaMemset");
   }
 
+  uint64_t granule() const override { return in_extents_ ? extents_cuda::granule : 0; }
+  std::string why_fixed() const override { return why_fixed_; }
+  bool shares_extents() const override { return in_extents_; }
+  char* reserve(uint64_t bytes, const char* what) override {
+    const device_scope here(context_);
+    char* const at = extents_.reserve(bytes, what);
+    ranges_[at] = {bytes, {}};
+    return at;
+  }
+  void unreserve(char* at, uint64_t bytes) override {
+    const device_scope here(context_);
+    for (const auto& [begin, size] : ranges_[at].extents) extents_.decommit(begin, size);
+    ranges_.erase(at);
+    extents_.unreserve(at, bytes);
+  }
+  owned_descriptor commit(char* at, uint64_t bytes, const char* what) override {
+    const device_scope here(context_);
+    owned_descriptor memory = extents_.commit(at, bytes, what);
+    range_of(at).extents[at] = bytes;
+    zero(at, bytes);
+    return memory;
+  }
+  void map_extent(char* at, uint64_t bytes, owned_descriptor theirs) override {
+    const device_scope here(context_);
+    extents_.map_shared(at, bytes, theirs);
+    range_of(at).extents[at] = bytes;
+  }
+  void decommit(char* at, uint64_t bytes) override {
+    const device_scope here(context_);
+    extents_.decommit(at, bytes);
+    range_of(at).extents.erase(at);
+  }
+  /// What is free now, for each PE of this GPU, less a reserve for the program and CUDA, and less the own ring.
+  uint64_t usual_heap_limit() const override {
+    if (!in_extents_) return usual_fixed_heap;
+    const device_scope here(context_);
+    size_t free = 0, total = 0;
+    cuda_check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+    const uint64_t reserve = std::max<uint64_t>(1ull << 30, total / 16), least = 64 << 20;
+    const uint64_t each = free > reserve ? (free - reserve) / on_this_gpu_ : 0;
+    return std::max(least, each > own_ring_bytes_ ? each - own_ring_bytes_ : 0);
+  }
+
   /// CUDA exports whole allocations, in multiples of 2 MiB. A smaller one might share its allocation with others.
   void* allocate_exportable(uint64_t bytes, const char* what) override {
     constexpr uint64_t granule = 2 << 20;
@@ -140,11 +187,21 @@ class cuda_backend final : public cuda_launcher {
     }
     std::memcpy(&memory, exported.data(), sizeof(memory));
     memory.bus_id[sizeof(memory.bus_id) - 1] = 0;
+    *why = refuse_device(memory.bus_id);
+    if (!why->empty()) return nullptr;
+    void* at = nullptr;
+    const cudaError_t code = cudaIpcOpenMemHandle(&at, memory.handle, cudaIpcMemLazyEnablePeerAccess);
+    if (code == cudaSuccess) return at;
+    cudaGetLastError();
+    *why = joined("GPU ", memory.bus_id, ": cudaIpcOpenMemHandle: ", cudaGetErrorString(code));
+    return nullptr;
+  }
+  std::string refuse_device(const std::string& bus_id) override {
+    const device_scope here(context_);
     int other = -1;
-    if (cudaDeviceGetByPCIBusId(&other, memory.bus_id) != cudaSuccess) {
+    if (cudaDeviceGetByPCIBusId(&other, bus_id.c_str()) != cudaSuccess) {
       cudaGetLastError();
-      *why = std::string("this process does not see its GPU, ") + memory.bus_id;
-      return nullptr;
+      return "this process does not see its GPU, " + bus_id;
     }
     int reaches = 1, atomic = 1;
     if (other != device_) {
@@ -152,20 +209,9 @@ class cuda_backend final : public cuda_launcher {
       cudaDeviceGetP2PAttribute(&atomic, cudaDevP2PAttrNativeAtomicSupported, device_, other);
     }
     const std::string pair = joined("GPU ", device_, " to GPU ", other);
-    if (!reaches) {
-      *why = pair + ": no peer access";
-      return nullptr;
-    }
-    if (!atomic) {
-      *why = pair + ": no atomic operations between them (no NVLink)";
-      return nullptr;
-    }
-    void* at = nullptr;
-    const cudaError_t code = cudaIpcOpenMemHandle(&at, memory.handle, cudaIpcMemLazyEnablePeerAccess);
-    if (code == cudaSuccess) return at;
-    cudaGetLastError();
-    *why = pair + ": cudaIpcOpenMemHandle: " + cudaGetErrorString(code);
-    return nullptr;
+    if (!reaches) return pair + ": no peer access";
+    if (!atomic) return pair + ": no atomic operations between them (no NVLink)";
+    return {};
   }
   void forget_memory(void* at) override {
     const device_scope here(context_);
@@ -372,6 +418,21 @@ class cuda_backend final : public cuda_launcher {
     char bus_id[32];
     cudaIpcMemHandle_t handle;
   };
+  /// A range of addresses, and the extents that have memory now.
+  struct range {
+    uint64_t bytes;
+    std::map<char*, uint64_t> extents;
+  };
+  range& range_of(char* at) { return std::prev(ranges_.upper_bound(at))->second; }
+  void open_extents(const std::string& handle_type) {
+    if (handle_type == "ipc") {
+      why_fixed_ = "GRAVEL_HANDLE_TYPE=ipc";
+      return;
+    }
+    why_fixed_ = extents_.open(device_);
+    in_extents_ = why_fixed_.empty();
+    if (!in_extents_ && handle_type == "descriptor") fail_text("GRAVEL_HANDLE_TYPE=descriptor: " + why_fixed_);
+  }
   void ensure_resolver() override {
     const cudaError_t state = cudaStreamQuery(resolver_stream_);
     if (state == cudaSuccess) launch_resolver();
@@ -405,8 +466,12 @@ class cuda_backend final : public cuda_launcher {
     cudaStream_t stream = nullptr;
   };
   waiting waiting_[2];
-  bool under_mps_ = false;
+  bool under_mps_ = false, in_extents_ = false;
+  uint32_t on_this_gpu_ = 1;  ///< PEs that use this GPU
   uint64_t own_ring_bytes_ = 0;
+  extents_cuda extents_;
+  std::string why_fixed_;
+  std::map<char*, range> ranges_;  ///< of reserve()
   receiver_setup setup_{};
   resolver_state* state_ = nullptr;
   peer_rings rings_{};

@@ -27,23 +27,26 @@ class heap_allocator {
     }
     return std::nullopt;
   }
-  /// Frees the piece at this offset. False: there is none.
-  bool release(uint64_t offset) {
+  struct piece {
+    uint64_t begin, bytes;
+  };
+  /// Frees the piece at this offset. Returns the free piece that contains it now; nullopt: there is none at the offset.
+  std::optional<piece> release(uint64_t offset) {
     const auto released = used_.extract(offset);
-    if (released.empty()) return false;
-    const auto here = free_.emplace(offset, released.mapped()).first;
+    if (released.empty()) return std::nullopt;
+    auto here = free_.emplace(offset, released.mapped()).first;
     const auto join = [&](auto before, auto behind) {
       if (before->first + before->second != behind->first) return;
       before->second += behind->second;
       free_.erase(behind);
     };
     if (std::next(here) != free_.end()) join(here, std::next(here));
-    if (here != free_.begin()) join(std::prev(here), here);
-    return true;
+    if (here != free_.begin() && std::prev(here)->first + std::prev(here)->second == offset) {
+      --here;
+      join(here, std::next(here));
+    }
+    return piece{here->first, here->second};
   }
-  struct piece {
-    uint64_t begin, bytes;
-  };
   /// The allocated piece that contains this offset.
   std::optional<piece> piece_at(uint64_t offset) const {
     auto found = used_.upper_bound(offset);

@@ -10,18 +10,13 @@ namespace gravel::detail {
 
 std::atomic<uint64_t> packets_applied{0};
 
-namespace {
-
-uint64_t heap_bytes(const settings& values, uint32_t n_pes) {
-  return values.symmetric_size + block_scratch::bytes(n_pes);
-}
-
-}  // namespace
-
 pe_memory::pe_memory(backend& device, const pe_segment& segment, const settings& values, uint32_t pe, uint32_t n_pes)
-    : device_(device), segment_(segment), values_(values), pe_(pe), n_pes_(n_pes) {
-  heap_ = static_cast<char*>(
-      device.allocate_exportable(heap_bytes(values, n_pes), "the symmetric heap (GRAVEL_SYMMETRIC_SIZE)"));
+    : device_(device),
+      segment_(segment),
+      values_(values),
+      pe_(pe),
+      n_pes_(n_pes),
+      heap_(device, values.symmetric_size, block_scratch::bytes(n_pes)) {
   device_words_ = static_cast<producer_words*>(device.allocate(sizeof(producer_words), "queue state"));
   device_cells_ = static_cast<reply_cell*>(
       device.allocate(values.reply_cells * sizeof(reply_cell), "reply cells (GRAVEL_REPLY_CELLS)"));
@@ -34,7 +29,7 @@ pe_memory::pe_memory(backend& device, const pe_segment& segment, const settings&
 }
 
 pe_memory::~pe_memory() {
-  for (void* memory : {static_cast<void*>(heap_), static_cast<void*>(device_words_), static_cast<void*>(device_cells_),
+  for (void* memory : {static_cast<void*>(device_words_), static_cast<void*>(device_cells_),
                        static_cast<void*>(device_contexts_)})
     if (memory) device_.release(memory);
 }
@@ -50,9 +45,9 @@ void pe_memory::make_handles(const peers& routes) {
   base.stamp = handle_stamp::valid;
   base.my_pe = pe_;
   base.n_pes = n_pes_;
-  base.heap = heap_;
-  base.heap_bytes = heap_bytes(values_, n_pes_);
-  base.scratch = reinterpret_cast<block_scratch*>(heap_ + values_.symmetric_size);
+  base.heap = heap_.at();
+  base.heap_bytes = heap_.limit() + block_scratch::bytes(n_pes_);
+  base.scratch = reinterpret_cast<block_scratch*>(heap_.at() + heap_.limit());
   base.bulk_units = packet_capacity_units(values_.packet_size);
   base.n_cells = values_.reply_cells;
   for (const auto& handler : device_.handlers()) base.handlers.add(handler.id);

@@ -5,6 +5,7 @@
 
 #include "host/node/segment.hpp"
 #include "host/pe/backend.hpp"
+#include "host/pe/heap_memory.hpp"
 #include "host/pe/peers.hpp"
 #include "lib/base/settings.hpp"
 
@@ -18,7 +19,7 @@ class pe_memory {
   pe_memory(const pe_memory&) = delete;
   pe_memory& operator=(const pe_memory&) = delete;
 
-  char* heap() const { return heap_; }
+  heap_memory& heap() { return heap_; }
   /// Call it once, when the routes to all PEs are known.
   void make_handles(const peers&);
   const gravel_t& of_kernels() const { return kernels_; }
@@ -55,7 +56,7 @@ class pe_memory {
   const pe_segment& segment_;
   const settings& values_;
   uint32_t pe_, n_pes_;
-  char* heap_ = nullptr;
+  heap_memory heap_;
   producer_words* device_words_ = nullptr;
   std::unique_ptr<producer_words> host_words_;
   reply_cell* device_cells_ = nullptr;

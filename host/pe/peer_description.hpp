@@ -12,17 +12,21 @@ namespace gravel::detail {
 /// First exchange: the PE's memory, and what decides which kernels may wait for each other.
 struct peer_description {
   static constexpr wire_kind kind = wire_kind::peer;
-  std::string heap, area;  ///< exported; empty: no PE maps them
+  std::string heap, area;  ///< exported; empty: no PE maps them, or they have extents
+  std::string socket;      ///< for the descriptors of extents; empty: no PE maps this one's memory by descriptors
+  uint64_t heap_bytes;     ///< addresses for a heap in extents
   uint32_t chunks, chunk_units;
   std::string bus_id;
   bool runs_beside_others, stays_resident;
   static auto fields(auto& m) {
-    return std::tie(m.heap, m.area, m.chunks, m.chunk_units, m.bus_id, m.runs_beside_others, m.stays_resident);
+    return std::tie(m.heap, m.area, m.socket, m.heap_bytes, m.chunks, m.chunk_units, m.bus_id, m.runs_beside_others, m.stays_resident);
   }
   /// The reader compares the chunks with its own.
   void check(const wire_check& c) const {
     c.range("the length of heap", heap.size(), 0, 1 << 16);
     c.range("the length of area", area.size(), 0, 1 << 16);
+    c.range("the length of socket", socket.size(), 0, 100);
+    c.range("heap_bytes", heap_bytes, 0, 1ull << 48);
     c.range("the length of bus_id", bus_id.size(), 0, 64);
   }
 };
@@ -35,20 +39,6 @@ struct reached_peers {
   void check(const wire_check& c) const {
     c.range("the number of ranks", ranks.size(), 0, max_peers);
     for (const uint32_t rank : ranks) c.range("rank", rank, 0, max_peers - 1);
-  }
-};
-
-/// CPU backend: the place of exported memory, for processes of the same machine.
-struct memory_description {
-  static constexpr wire_kind kind = wire_kind::exported_memory;
-  uint64_t process, descriptor, bytes;
-  /// detects that `process` is another one, if PEs are in containers with process numbers of their own
-  uint64_t inode;
-  static auto fields(auto& m) { return std::tie(m.process, m.descriptor, m.bytes, m.inode); }
-  void check(const wire_check& c) const {
-    c.range("process", process, 1, INT32_MAX);
-    c.range("descriptor", descriptor, 0, INT32_MAX);
-    c.range("bytes", bytes, 1, 1ull << 48);
   }
 };
 

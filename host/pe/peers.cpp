@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "host/pe/peer_description.hpp"
 #include "lib/base/error.hpp"
@@ -13,6 +14,13 @@ namespace gravel::detail {
 /// cache, beside the memory that it updates (docs/performance.md).
 static uint64_t usual_peer_chunks(uint64_t n) {
   return std::bit_ceil(std::max<uint64_t>(2048 / std::max<uint64_t>(n - 1, 1), 64));
+}
+
+/// Throws gravel::error if the rings of two PEs have different chunks.
+static void refuse_other_chunks(const peer_description& mine, const peer_description& other, uint32_t pe) {
+  if (other.chunks != mine.chunks || other.chunk_units != mine.chunk_units)
+    fail("GRAVEL_PEER_CHUNKS or GRAVEL_PEER_CHUNK_SIZE differ: {} chunks of {} units here, {} of {} at PE {}",
+         mine.chunks, mine.chunk_units, other.chunks, other.chunk_units, pe);
 }
 
 peers::peers(backend& device, const peers_setup& s, const exchange& all) : device_(device), doorbells_(s.doorbells) {
@@ -39,12 +47,25 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all) : devic
   mine.bus_id = device.bus_id();
   mine.runs_beside_others = device.runs_beside_others();
   mine.stays_resident = s.values->resolver_resident;
-  if (few && mapped_wanted && n_local_ > 1) mine.heap = device.export_memory(s.heap);
+  const bool in_extents = device.granule() != 0, others_map = few && mapped_wanted && n_local_ > 1;
+  if (others_map && !in_extents) mine.heap = device.export_memory(s.heap);
+  if (others_map && in_extents && device.shares_extents()) {
+    exchange_.emplace(s.pe, 2 * s.values->connect_timeout_s);
+    mine.socket = exchange_->name();
+    mine.heap_bytes = heap_bytes_ = s.heap_bytes;
+  }
+  const bool is_shared = exchange_ || !mine.heap.empty();
   const uint64_t own_bytes = few && s.values->routes != "net" ? device.own_ring_bytes() : 0;
   if (const uint64_t own_chunks = own_bytes / peer_ring::bytes(1, shape_.chunk_units))
     own_chunks_ = static_cast<uint32_t>(std::bit_floor(std::clamp<uint64_t>(own_chunks, 4, 1u << 30)));
-  const bool any = own_chunks_ || !mine.heap.empty();
-  if (!mine.heap.empty()) {
+  const bool any = own_chunks_ || is_shared;
+  owned_descriptor area_memory;
+  if (exchange_) {
+    const uint64_t granule = device.granule();
+    area_bytes_ = (shape_.bytes() + granule - 1) / granule * granule;
+    area_ = device.reserve(area_bytes_, "rings for peers");
+    area_memory = device.commit(area_, area_bytes_, "rings for peers");
+  } else if (is_shared) {
     area_ = static_cast<char*>(device.allocate_exportable(shape_.bytes(), "rings for peers"));
     mine.area = device.export_memory(area_);
   }
@@ -62,6 +83,23 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all) : devic
   const auto described = all(to_wire(mine));
   std::vector<peer_description> theirs;
   for (uint32_t pe : local) theirs.push_back(from_wire<peer_description>(described.at(pe), fmt::format("PE {}", pe)));
+  // The extents that there are now: those of the heap, then the area. All PEs that have a socket pass them on.
+  std::vector<std::vector<owned_descriptor>> passed;
+  std::vector<new_extent> now;
+  if (exchange_) {
+    for (uint32_t rank = 0; rank < n_local_; ++rank)
+      if (rank != me_ && !theirs[rank].socket.empty()) parties_.push_back({local[rank], theirs[rank].socket});
+    if (s.extents) now = std::move(*s.extents);
+    now.push_back({{0, area_bytes_}, std::move(area_memory)});
+    for (const extent_exchange::party& party : parties_) {
+      const peer_description& other = theirs[rank_of(party.pe)];
+      if (other.heap_bytes != heap_bytes_)
+        fail("GRAVEL_SYMMETRIC_SIZE differs: the heap has {} bytes here, {} at PE {}", heap_bytes_, other.heap_bytes,
+             party.pe);
+      refuse_other_chunks(mine, other, party.pe);
+    }
+    passed = exchange_->exchange(parties_, now);
+  }
   reached_peers reached;
   bool all_beside = true;  // kernels of all these PEs may wait for each other
   for (uint32_t rank = 0; rank < n_local_; ++rank) {
@@ -78,16 +116,21 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all) : devic
       if (insists) fail("GRAVEL_ROUTES=peer: PE {} cannot be reached on that route: {}", pe, why);
       log_info("PE {} is reached on the route net, not peer: {}", pe, why);
     };
-    if (mine.heap.empty() || other.heap.empty()) {
+    if (exchange_ ? other.socket.empty() : mine.heap.empty() || other.heap.empty()) {
       if (insists) not_reached("memory of one of the two cannot be mapped by others");
       continue;
     }
-    if (other.chunks != mine.chunks || other.chunk_units != mine.chunk_units)
-      fail("GRAVEL_PEER_CHUNKS or GRAVEL_PEER_CHUNK_SIZE differ: {} chunks of {} units here, {} of {} at PE {}",
-           mine.chunks, mine.chunk_units, other.chunks, other.chunk_units, pe);
     std::string why;
-    mapping m{pe, device.import_memory(other.heap, &why), nullptr};
-    if (m.heap) m.area = device.import_memory(other.area, &why);
+    mapping m{pe, nullptr, nullptr, 0, {}};
+    if (exchange_) {
+      while (parties_[m.party].pe != pe) ++m.party;
+      why = device.refuse_device(other.bus_id);
+      if (why.empty()) why = map_first(m, now, passed[m.party]);
+    } else {
+      refuse_other_chunks(mine, other, pe);
+      m.heap = device.import_memory(other.heap, &why);
+      if (m.heap) m.area = device.import_memory(other.area, &why);
+    }
     if (m.heap) mappings_.push_back(m);
     if (m.area) reached.ranks.push_back(rank);
     else not_reached(why);
@@ -137,15 +180,56 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all) : devic
   if (n_mapped_ || own_chunks_) n_sources_ = n_local_;
 }
 
+/// Maps the first extents of another PE, of which the last is its area. Returns why that is impossible.
+std::string peers::map_first(mapping& m, std::span<const new_extent> extents, std::vector<owned_descriptor>& theirs) {
+  const std::string why = text_of_error([&] {
+    m.heap = device_.reserve(heap_bytes_, "the heap of another PE");
+    map_extents(m, extents.first(extents.size() - 1), theirs);
+    m.area = device_.reserve(area_bytes_, "rings of another PE");
+    device_.map_extent(static_cast<char*>(m.area), area_bytes_, std::move(theirs.back()));
+  });
+  if (why.empty()) return why;
+  if (m.heap) device_.unreserve(static_cast<char*>(std::exchange(m.heap, nullptr)), heap_bytes_);
+  if (m.area) device_.unreserve(static_cast<char*>(std::exchange(m.area, nullptr)), area_bytes_);
+  return why;
+}
+
+void peers::map_extents(mapping& m, std::span<const new_extent> extents, std::vector<owned_descriptor>& theirs) {
+  for (size_t i = 0; i < extents.size(); ++i) {
+    const extent& e = extents[i].place;
+    device_.map_extent(static_cast<char*>(m.heap) + e.begin, e.bytes, std::move(theirs.at(i)));
+    m.extents.insert(e.begin);
+  }
+}
+
+void peers::share(std::span<const new_extent> extents) {
+  if (parties_.empty()) return;
+  auto theirs = exchange_->exchange(parties_, extents);
+  for (mapping& m : mappings_) map_extents(m, extents, theirs[m.party]);
+}
+
+void peers::forget(std::span<const extent> extents) {
+  for (mapping& m : mappings_)
+    for (const extent& e : extents)
+      if (m.extents.erase(e.begin)) device_.decommit(static_cast<char*>(m.heap) + e.begin, e.bytes);
+}
+
 void peers::forget() {
-  for (const mapping& m : mappings_)
+  for (const mapping& m : mappings_) {
+    if (exchange_) {
+      if (m.heap) device_.unreserve(static_cast<char*>(m.heap), heap_bytes_);
+      if (m.area) device_.unreserve(static_cast<char*>(m.area), area_bytes_);
+      continue;
+    }
     for (void* at : {m.heap, m.area})
       if (at) device_.forget_memory(at);
+  }
   mappings_.clear();
 }
 
 peers::~peers() {
   forget();
+  if (exchange_ && area_) device_.unreserve(std::exchange(area_, nullptr), area_bytes_);
   for (char* at : {tables_, own_ring_, area_})
     if (at) device_.release(at);
 }

@@ -4,17 +4,20 @@
 //
 // Each PE has three pieces of device memory for the route:
 //
-//   area, mapped by its peers:  peer_area
+//   area, mapped by its peers:  peer_area. It never grows; the heap may
 //   own ring:                   peer_ring::in
 //   tables:                     [destination] ring_line; [PE] links; [source] rings; [bin] PEs;
 //                               [source] peer_words at that PE
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
 #include "host/pe/backend.hpp"
+#include "host/pe/extent_exchange.hpp"
 #include "lib/base/settings.hpp"
 #include "lib/base/topology.hpp"
 
@@ -44,8 +47,10 @@ struct peers_setup {
   const topology* nodes;
   uint32_t pe;
   const settings* values;
-  char* heap;           ///< of this PE, exportable
+  char* heap;           ///< of this PE: exportable, or in extents
   uint64_t* doorbells;  ///< [max_peers], pinned; kernels write them, by local rank of the destination
+  uint64_t heap_bytes = 0;                     ///< addresses of a heap in extents
+  std::vector<new_extent>* extents = nullptr;  ///< those that such a heap has now; their descriptors are passed on
 };
 
 class peers {
@@ -59,6 +64,10 @@ class peers {
   peers(const peers&) = delete;
   peers& operator=(const peers&) = delete;
 
+  /// Maps these new extents of all heaps that are mapped here. Collective of all PEs of the node. Throws gravel::error.
+  void share(std::span<const new_extent>);
+  /// Unmaps extents of all heaps that are mapped here, if they are mapped.
+  void forget(std::span<const extent>);
   /// Unmaps the memory of other PEs. Call it when nothing here uses that memory any more, and before its owners free
   /// it. The counts can still be read.
   void forget();
@@ -99,7 +108,11 @@ class peers {
   struct mapping {
     uint32_t pe;
     void *heap, *area;
+    size_t party;                ///< in parties_, if the memory is in extents
+    std::set<uint64_t> extents;  ///< of the heap, by their begin
   };
+  std::string map_first(mapping&, std::span<const new_extent>, std::vector<owned_descriptor>& theirs);
+  void map_extents(mapping&, std::span<const new_extent>, std::vector<owned_descriptor>& theirs);
   ring_line* line_of(uint32_t rank) const { return reinterpret_cast<ring_line*>(tables_) + rank; }
   std::vector<ring_line> read_lines();
   /// A copy of the done words of the ring to this rank.
@@ -118,6 +131,9 @@ class peers {
   peer_ring* sources_ = nullptr;
   peer_rendezvous rendezvous_{};
   std::vector<mapping> mappings_;
+  std::optional<extent_exchange> exchange_;
+  std::vector<extent_exchange::party> parties_;  ///< PEs that pass descriptors to this one, and get its own
+  uint64_t heap_bytes_ = 0, area_bytes_ = 0;     ///< addresses
 };
 
 }  // namespace gravel::detail

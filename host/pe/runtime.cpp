@@ -1,17 +1,21 @@
 #include "host/pe/runtime.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 
 #include "host/node/stats.hpp"
 #include "host/pe/describe_error.hpp"
 #include "host/pe/program.hpp"
+#include "lib/base/capacity.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/output.hpp"
 #include "lib/base/process_identity.hpp"
 
 namespace gravel::detail {
+
+constexpr uint64_t heap_page = 4096;  // the size of a heap is a multiple of this
 
 runtime::runtime(std::unique_ptr<backend> device, std::unique_ptr<bootstrap> job)
     : device_(std::move(device)), job_(std::move(job)) {
@@ -49,12 +53,27 @@ void runtime::agree_on_program() {
   const process_identity self = this_process();
   boot.put("gravel.process", std::as_bytes(std::span(&self, 1)));
   if (job_.is_leader()) boot.put("gravel.socket", std::as_bytes(std::span(link_->socket_name())));
+  const uint64_t limit = device_->usual_heap_limit() / heap_page * heap_page;
+  if (job_.values.symmetric_size == 0) boot.put("gravel.heap", std::as_bytes(std::span(&limit, 1)));
   boot.fence();
   const auto at_0 = from_wire<program_description>(boot.get(0, "gravel.program"), "PE 0");
   if (const std::string what = difference(mine, at_0); !what.empty()) fail("{}", what);
+  if (job_.values.symmetric_size == 0) job_.values.symmetric_size = least_heap_limit(limit);
   if (job_.is_leader()) return;
   const auto name = boot.get(job_.leader(), "gravel.socket");
   link_->set_socket_name({reinterpret_cast<const char*>(name.data()), name.size()});
+}
+
+/// The least of all PEs' limits of the symmetric heap.
+uint64_t runtime::least_heap_limit(uint64_t mine) {
+  for (uint32_t pe = 0; pe < job_.nodes.n_pes(); ++pe) {
+    const auto bytes = job_.boot->get(pe, "gravel.heap");
+    uint64_t theirs = 0;
+    if (bytes.size() == sizeof(theirs)) std::memcpy(&theirs, bytes.data(), sizeof(theirs));
+    if (theirs < heap_page || theirs % heap_page) fail("PE {} says that its heap can have {} bytes", pe, theirs);
+    mine = std::min(mine, theirs);
+  }
+  return mine;
 }
 
 /// True if every node runs on the host of this PE. The launcher may know hosts only by their names, so it is not asked.
@@ -88,8 +107,10 @@ void runtime::connect() {
 
 void runtime::set_up_messages() {
   memory_.emplace(*device_, *segment_, job_.values, job_.pe, job_.nodes.n_pes());
+  heap_memory& heap = memory_->heap();
   peers_.emplace(*device_,
-                 peers_setup{&job_.nodes, job_.pe, &job_.values, memory_->heap(), segment_->control()->peer_doorbells},
+                 peers_setup{&job_.nodes, job_.pe, &job_.values, heap.at(), segment_->control()->peer_doorbells,
+                             heap.bytes(), &heap.first()},
                  [this](std::span<const std::byte> mine) {
                    job_.boot->put("gravel.peer", mine);
                    job_.boot->fence();
@@ -98,10 +119,15 @@ void runtime::set_up_messages() {
                    return theirs;
                  });
   memory_->make_handles(*peers_);
-  symmetric_.emplace(*device_, memory_->heap(), job_.values.symmetric_size, job_.pe,
-                     [this](collective_kind kind, uint64_t argument, const collective_words& mine) {
-                       return begin_collective(kind, argument).combine(mine);
-                     });
+  log_info("symmetric heap: {} {}", heap.grows() ? "grows to at most" : "fixed size of",
+           text_of_bytes(job_.values.symmetric_size) + (heap.grows() ? "" : ": " + device_->why_fixed()));
+  symmetric_.emplace(
+      *device_, heap, job_.values.symmetric_size, job_.pe,
+      [this](collective_kind kind, uint64_t argument, const collective_words& mine) {
+        return begin_collective(kind, argument).combine(mine);
+      },
+      symmetric_heap::sharing{[this](std::span<const new_extent> extents) { peers_->share(extents); },
+                              [this](std::span<const extent> extents) { peers_->forget(extents); }});
   completion_.emplace(completion::parts{*device_, *segment_, *memory_, *peers_, *collectives_, job_.is_leader(),
                                         [this] { check_errors(); }, services_.open()});
 }

@@ -92,7 +92,13 @@ std::vector<std::string> settings_about(std::string name) {
 const std::vector<setting_row>& setting_table() {
   using s = settings;
   static const std::vector<setting_row> table = {
-      size_row("GRAVEL_SYMMETRIC_SIZE", "1G", 64 * KiB, 1ull << 43, &s::symmetric_size, "symmetric heap of each PE"),
+      size_row("GRAVEL_SYMMETRIC_SIZE", "0", 0, 1ull << 43, &s::symmetric_size,
+               "the most that the symmetric heap of each PE may grow to, at least 64K (0: what its memory allows; 1G if "
+               "the heap cannot grow, see GRAVEL_HANDLE_TYPE)"),
+      text_row("GRAVEL_HANDLE_TYPE", "auto", &s::handle_type,
+               "how PEs share GPU memory: descriptor (the heap grows; Unix sockets pass descriptors), ipc (cudaIpc: the "
+               "heap has a fixed size), or auto (descriptor where the GPU can)",
+               "auto, descriptor, ipc"),
       size_row("GRAVEL_PACKET_SIZE", "64K", 4 * KiB, 1 * MiB, &s::packet_size,
                "packet: what the aggregator sends to one destination at once"),
       number_row("GRAVEL_PACKETS_PER_DESTINATION", "3", "packets", 2, 1024, &s::packets_per_destination,
@@ -224,6 +230,8 @@ settings read_settings(const std::function<const char*(const char*)>& lookup) {
                              {result.symmetric_size, "GRAVEL_SYMMETRIC_SIZE"},
                              {result.peer_chunk_size, "GRAVEL_PEER_CHUNK_SIZE"}})
     if (value % 4096) fail("{}: {} bytes is not a multiple of 4096", name, value);
+  if (result.symmetric_size && result.symmetric_size < 64 * KiB)
+    fail("GRAVEL_SYMMETRIC_SIZE: {} bytes; at least 64K, or 0", result.symmetric_size);
   for (auto [value, name] : {std::pair{result.slots, "GRAVEL_SLOTS"},
                              {result.warp_slots, "GRAVEL_WARP_SLOTS"},
                              {result.peer_chunks, "GRAVEL_PEER_CHUNKS"}})

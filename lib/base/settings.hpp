@@ -11,6 +11,7 @@ namespace gravel::detail {
 /// The values of all GRAVEL_* variables of this process. Sizes are in bytes.
 struct settings {
   uint64_t symmetric_size;
+  std::string handle_type;
   uint64_t packet_size;
   uint64_t packets_per_destination;
   uint64_t timeout_us;

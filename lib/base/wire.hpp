@@ -38,7 +38,7 @@
 namespace gravel::detail {
 
 /// All kinds of messages. The number of a kind is never used for another kind. Those up to `abort` travel between a PE
-/// and its aggregator.
+/// and its aggregator. A `hello` and an `extent` come with a descriptor.
 #define GRAVEL_WIRE_KINDS(X)                      \
   X(hello, "hello")                               \
   X(wiring, "wiring")                             \
@@ -50,7 +50,7 @@ namespace gravel::detail {
   X(program, "description of the program")        \
   X(peer, "description as a peer")                \
   X(reached_peers, "list of peers")               \
-  X(exported_memory, "description of memory")     \
+  X(extent, "description of memory")              \
   X(contribution, "contribution to a collective") \
   X(result, "result of a collective")             \
   X(worker_address, "UCX address")                \
@@ -60,7 +60,7 @@ enum class wire_kind : uint16_t { none, GRAVEL_WIRE_KINDS(GRAVEL_NAME) count };
 const char* name_of(wire_kind);
 
 /// To be raised whenever a field of any message changes.
-constexpr uint16_t wire_version = 3;
+constexpr uint16_t wire_version = 4;
 
 struct wire_header {
   uint32_t magic;

@@ -8,6 +8,7 @@
 
 #include "host/aggregator/collective.hpp"
 #include "host/node/hello.hpp"
+#include "host/pe/extent.hpp"
 #include "host/pe/peer_description.hpp"
 #include "host/pe/program.hpp"
 #include "transport/bootstrap.hpp"
@@ -81,9 +82,9 @@ inline const std::vector<kind_of_message>& all_kinds() {
         row(abort_word{"why"}),
         row(staged_values{{{"gravel.socket", bytes_of("/tmp/s")}, {"", {}}}}),
         row(program_description{"0.1", "cpu", {1, 2, 3, 4, 5, 6, 7}, {{"visit", 16, true}, {"", 0, false}}}),
-        row(peer_description{"heap", "", 4, 256, "0000:3B:00.0", true, false}),
+        row(peer_description{"heap", "", "gravel-node-1", 1 << 21, 4, 256, "0000:3B:00.0", true, false}),
         row(reached_peers{{0, 5, max_peers - 1}}),
-        row(memory_description{1, 2, 3, 4}),
+        row(extent_message{1, 2, 3, 4}),
         row(collective::contribution{words, {1, 2}, bytes_of("abc")}),
         row(collective::result{words, bytes_of("abc")}),
         row(ucx_address{ucx_release(), process, bytes_of("UCX's")}),

@@ -55,7 +55,7 @@ struct pe {
   std::optional<peers> routes;
   pe() {
     memory.emplace(device, segment, values, 1, 2);
-    routes.emplace(device, peers_setup{&nodes, 1, &values, memory->heap(), segment.control()->peer_doorbells},
+    routes.emplace(device, peers_setup{&nodes, 1, &values, memory->heap().at(), segment.control()->peer_doorbells},
                    [](std::span<const std::byte> mine) {
                      return std::vector(2, std::vector<std::byte>(mine.begin(), mine.end()));
                    });
@@ -75,7 +75,7 @@ TEST_CASE("each sender has a handle and a queue of its own") {
     CHECK(g->stamp == handle_stamp::valid);
     CHECK(g->my_pe == 1);
     CHECK(g->n_pes == 2);
-    CHECK(g->heap == p.memory->heap());
+    CHECK(g->heap == p.memory->heap().at());
     CHECK(reinterpret_cast<char*>(g->scratch) == g->heap + p.values.symmetric_size);
     controls.insert(g->direct.control);
     states.insert(g->direct.state);

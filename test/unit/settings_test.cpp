@@ -21,7 +21,7 @@ TEST_CASE("defaults are the documented ones") {
   CHECK(s.packet_size == 65536);
   CHECK(s.packets_per_destination == 3);
   CHECK(s.timeout_us == 125);
-  CHECK(s.symmetric_size == 1ull << 30);
+  CHECK(s.symmetric_size == 0);
   CHECK_FALSE(s.stats);
 }
 

@@ -1,0 +1,123 @@
+// Memory of a GPU in extents (host/pe/heap_memory.hpp), by the driver's virtual memory management: addresses are
+// reserved once, and physical memory is created, mapped and unmapped behind them. Other processes of this host map the
+// memory by POSIX file descriptors.
+#pragma once
+#include <cuda.h>
+#include <cuda_runtime.h>
+
+#include <string>
+
+#include "host/pe/device_scope.cuh"
+#include "lib/base/capacity.hpp"
+#include "lib/base/descriptor.hpp"
+#include "lib/base/error.hpp"
+
+namespace gravel::detail {
+
+class extents_cuda {
+ public:
+  /// Extents are multiples of this: it is a multiple of the granularity of all GPUs, and small objects share an extent.
+  static constexpr uint64_t granule = 32 << 20;
+
+  /// Returns why this device has no extents; empty: it has. Call it once, with the device current.
+  std::string open(int device) {
+    device_ = device;
+    location_.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    location_.id = device;
+    decltype(&cuDeviceGetAttribute) attribute = nullptr;
+    const bool found =
+        find_in_driver(&attribute, "cuDeviceGetAttribute") && find_in_driver(&reserve_, "cuMemAddressReserve") &&
+        find_in_driver(&free_, "cuMemAddressFree") && find_in_driver(&create_, "cuMemCreate") &&
+        find_in_driver(&release_, "cuMemRelease") && find_in_driver(&map_, "cuMemMap") &&
+        find_in_driver(&unmap_, "cuMemUnmap") && find_in_driver(&set_access_, "cuMemSetAccess") &&
+        find_in_driver(&export_, "cuMemExportToShareableHandle") &&
+        find_in_driver(&import_, "cuMemImportFromShareableHandle") && find_in_driver(&text_, "cuGetErrorString");
+    if (!found) return "the CUDA driver has no virtual memory management; it is too old";
+    int manages = 0, describes = 0;
+    attribute(&manages, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device);
+    attribute(&describes, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, device);
+    if (!manages) return "this GPU has no virtual memory management";
+    if (!describes) return "memory of this GPU has no POSIX file descriptors";
+    return {};
+  }
+
+  char* reserve(uint64_t bytes, const char* what) const {
+    CUdeviceptr at = 0;
+    if (const CUresult code = reserve_(&at, bytes, 0, 0, 0); code != CUDA_SUCCESS)
+      fail_text(joined(what, ": no addresses for ", text_of_bytes(bytes), ": ", text_of(code)));
+    return reinterpret_cast<char*>(at);
+  }
+  void unreserve(char* at, uint64_t bytes) const { free_(address(at), bytes); }
+
+  /// The memory is not zeroed.
+  owned_descriptor commit(char* at, uint64_t bytes, const char* what) const {
+    CUmemAllocationProp how{};
+    how.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    how.location = location_;
+    how.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    CUmemGenericAllocationHandle memory = 0;
+    if (const CUresult code = create_(&memory, bytes, &how, 0); code != CUDA_SUCCESS) {
+      size_t free = 0, total = 0;
+      cudaMemGetInfo(&free, &total);
+      fail_text(joined(what, ": ", text_of_bytes(bytes), " do not fit: GPU ", device_, " has ", text_of_bytes(free),
+                       " free of ", text_of_bytes(total), " (", text_of(code), ")"));
+    }
+    const owned_handle owner{*this, memory};
+    int descriptor = -1;
+    check(export_(&descriptor, memory, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0), "exporting memory of the GPU");
+    owned_descriptor exported(descriptor);
+    map_at(at, bytes, memory);
+    return exported;
+  }
+  void map_shared(char* at, uint64_t bytes, const owned_descriptor& theirs) const {
+    CUmemGenericAllocationHandle memory = 0;
+    check(import_(&memory, reinterpret_cast<void*>(static_cast<uintptr_t>(theirs.get())),
+                  CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+          "importing memory of another PE's GPU");
+    const owned_handle owner{*this, memory};
+    map_at(at, bytes, memory);
+  }
+  void decommit(char* at, uint64_t bytes) const { unmap_(address(at), bytes); }
+
+ private:
+  /// The mapping keeps the memory; the handle is no longer needed then.
+  struct owned_handle {
+    const extents_cuda& of;
+    CUmemGenericAllocationHandle memory;
+    ~owned_handle() { of.release_(memory); }
+  };
+  static CUdeviceptr address(const char* at) { return reinterpret_cast<CUdeviceptr>(at); }
+  std::string text_of(CUresult code) const {
+    const char* text = nullptr;
+    text_(code, &text);
+    return text ? text : joined("error ", code, " of the driver");
+  }
+  void check(CUresult code, const char* what) const {
+    if (code != CUDA_SUCCESS) fail_text(joined(what, ": ", text_of(code)));
+  }
+  void map_at(char* at, uint64_t bytes, CUmemGenericAllocationHandle memory) const {
+    check(map_(address(at), bytes, 0, memory, 0), "mapping memory of the GPU");
+    CUmemAccessDesc access{};
+    access.location = location_;
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    const CUresult code = set_access_(address(at), bytes, &access, 1);
+    if (code == CUDA_SUCCESS) return;
+    unmap_(address(at), bytes);
+    check(code, "access to memory of the GPU");
+  }
+
+  int device_ = 0;
+  CUmemLocation location_{};
+  decltype(&cuMemAddressReserve) reserve_ = nullptr;
+  decltype(&cuMemAddressFree) free_ = nullptr;
+  decltype(&cuMemCreate) create_ = nullptr;
+  decltype(&cuMemRelease) release_ = nullptr;
+  decltype(&cuMemMap) map_ = nullptr;
+  decltype(&cuMemUnmap) unmap_ = nullptr;
+  decltype(&cuMemSetAccess) set_access_ = nullptr;
+  decltype(&cuMemExportToShareableHandle) export_ = nullptr;
+  decltype(&cuMemImportFromShareableHandle) import_ = nullptr;
+  decltype(&cuGetErrorString) text_ = nullptr;
+};
+
+}  // namespace gravel::detail

@@ -1,0 +1,225 @@
+// Memory in extents: heap_memory, the exchange of descriptors, and what the CPU backend makes of them.
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <barrier>
+#include <cstdlib>
+#include <thread>
+
+#include <gravel/gravel.cuh>
+#include "host/pe/backend_cpu.hpp"
+#include "host/pe/extent_exchange.hpp"
+#include "host/pe/heap_memory.hpp"
+#include "test/support/catch.hpp"
+
+using namespace gravel::detail;
+
+namespace {
+
+using cpu = cpu_backend<handler_list<>>;
+constexpr uint64_t mib = 1 << 20;
+
+/// Settings are read once in a process: each of these has its own. `check` returns a text, "" if all is well.
+std::string with_routes(const char* routes, std::string (*check)()) {
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    setenv("GRAVEL_ROUTES", routes, 1);
+    const std::string text = check();
+    [[maybe_unused]] const auto written = write(ends[1], text.data(), text.size());
+    _exit(0);
+  }
+  close(ends[1]);
+  char text[512] = "";
+  [[maybe_unused]] const auto got = read(ends[0], text, sizeof(text) - 1);
+  close(ends[0]);
+  int status = -1;
+  waitpid(child, &status, 0);
+  return status == 0 ? text : "the process ended badly";
+}
+
+}  // namespace
+
+TEST_CASE("extents cover what an object needs, and only what has none yet") {
+  cpu device;
+  heap_memory heap(device, 64 * mib, 1000);
+  CHECK(heap.grows());
+  CHECK(heap.bytes() == 66 * mib);
+  REQUIRE(heap.first().size() == 1);
+  CHECK(heap.first()[0].place == extent{64 * mib, 2 * mib});
+  const auto places = [](const std::vector<new_extent>& made) {
+    std::vector<extent> all;
+    for (const new_extent& e : made) all.push_back(e.place);
+    return all;
+  };
+  CHECK(places(heap.cover(0, 1)) == std::vector{extent{0, 2 * mib}});
+  CHECK(places(heap.cover(256, 2 * mib - 256)).empty());
+  CHECK(places(heap.cover(7 * mib, 2 * mib)) == std::vector{extent{6 * mib, 4 * mib}});
+  // From inside of one extent to the inside of another, and past it.
+  CHECK(places(heap.cover(mib, 10 * mib)) == std::vector{extent{2 * mib, 4 * mib}, extent{10 * mib, 2 * mib}});
+  CHECK(heap.committed() == 14 * mib);
+  CHECK(heap.inside(1, 64 * mib) ==
+        std::vector{extent{2 * mib, 4 * mib}, extent{6 * mib, 4 * mib}, extent{10 * mib, 2 * mib}});
+  CHECK(heap.inside(0, 9 * mib) == std::vector{extent{0, 2 * mib}, extent{2 * mib, 4 * mib}});
+  CHECK(heap.inside(3 * mib, 5 * mib).empty());
+  heap.remove({6 * mib, 4 * mib});
+  CHECK(places(heap.cover(0, 12 * mib)) == std::vector{extent{6 * mib, 4 * mib}});
+}
+
+namespace {
+/// A device that has only so much memory.
+class small_device : public cpu {
+ public:
+  owned_descriptor commit(char* at, uint64_t bytes, const char* what) override {
+    if (bytes > left) fail("{}: {} bytes are left", what, left);
+    left -= bytes;
+    return cpu::commit(at, bytes, what);
+  }
+  void decommit(char* at, uint64_t bytes) override {
+    left += bytes;
+    cpu::decommit(at, bytes);
+  }
+  uint64_t left = 12 * mib;
+};
+}  // namespace
+
+TEST_CASE("what does not fit leaves nothing behind") {
+  small_device device;
+  heap_memory heap(device, 64 * mib, 1);  // 2 MiB for the tail
+  heap.cover(4 * mib, 2 * mib);
+  CHECK_THROWS_WITH(heap.cover(0, 16 * mib), contains_text("memory of the symmetric heap: 4194304 bytes are left"));
+  CHECK(heap.committed() == 4 * mib);
+  CHECK(device.left == 8 * mib);
+  heap.cover(0, 10 * mib);
+  CHECK(device.left == 0);
+}
+
+TEST_CASE("the CPU backend shares extents only where GRAVEL_ROUTES asks for the route peer") {
+  const auto check = [] {
+    cpu device;
+    device.open(0, 2);
+    char* const at = device.reserve(4 * mib, "the test's memory");
+    const bool passes = bool(device.commit(at, 2 * mib, "the test's memory"));
+    device.unreserve(at, 4 * mib);
+    return std::string(passes != device.shares_extents() ? "differs" : passes ? "yes" : "no");
+  };
+  for (const char* routes : {"auto", "no-peer", "net"}) CHECK(with_routes(routes, check) == "no");
+  for (const char* routes : {"peer", "direct"}) CHECK(with_routes(routes, check) == "yes");
+}
+
+TEST_CASE("memory that is zeroed is zero in all mappings, and memory that is taken away is zero when it comes again") {
+  CHECK(with_routes("peer", [] {
+          cpu owner, other;
+          owner.open(0, 2);
+          other.open(1, 2);
+          constexpr uint64_t bytes = 2 * mib;
+          char* const at = owner.reserve(3 * bytes, "the test's memory") + bytes;
+          char* const there = other.reserve(3 * bytes, "the test's memory") + bytes;
+          other.map_extent(there, bytes, owner.commit(at, bytes, "the test's memory"));
+          std::memset(there, 1, bytes);
+          owner.zero(at + 100, bytes - 300);
+          uint64_t left = 0, different = 0;
+          for (uint64_t i = 0; i < bytes; ++i) {
+            different += at[i] != there[i];
+            left += there[i] != 0;
+          }
+          if (left != 300 || different != 0) return fmt::format("{} bytes are not zero, {} differ", left, different);
+          owner.decommit(at, bytes);
+          if (at[0] != 0 || there[0] != 1) return std::string("one side's memory is gone with that of the other");
+          at[0] = 5;  // no extent: the write is lost
+          other.decommit(there, bytes);
+          other.map_extent(there, bytes, owner.commit(at, bytes, "the test's memory"));
+          for (uint64_t i = 0; i < bytes; ++i) left += at[i] != 0 || there[i] != 0;
+          return left == 300 ? std::string() : std::string("new memory is not zero");
+        }) == "");
+}
+
+TEST_CASE("only sealed memory of the right size is mapped") {
+  CHECK(with_routes("peer", [] {
+          cpu device;
+          device.open(0, 2);
+          char* const at = device.reserve(4 * mib, "the test's memory");
+          std::string all;
+          for (int descriptor : {memfd_create("test", MFD_CLOEXEC), dup(0), -1,
+                                 make_sealed("test", "the test's memory", mib).release()}) {
+            if (descriptor > 2 && descriptor < 5) [[maybe_unused]] const int cut = ftruncate(descriptor, 2 * mib);
+            const std::string why =
+                text_of_error([&] { device.map_extent(at, 2 * mib, owned_descriptor(descriptor)); });
+            if (why.empty()) all += fmt::format("descriptor {} was mapped; ", descriptor);
+          }
+          at[0] = 1;  // the addresses can still be used
+          return all;
+        }) == "");
+}
+
+namespace {
+/// Makes an exchange of `n` parties in as many threads. Returns the contents that each has got.
+std::vector<std::string> pass_on(uint32_t n, int rounds,
+                                 const std::function<void(uint32_t, std::vector<new_extent>&)>& change) {
+  std::vector<std::unique_ptr<extent_exchange>> all;
+  for (uint32_t pe = 0; pe < n; ++pe) all.push_back(std::make_unique<extent_exchange>(pe, 2));
+  std::vector<std::string> got(n);
+  std::barrier all_here(n);  // stands for the collective between two exchanges
+  std::vector<std::thread> threads;
+  for (uint32_t pe = 0; pe < n; ++pe)
+    threads.emplace_back([&, pe] {
+      std::vector<extent_exchange::party> others;
+      for (uint32_t other = 0; other < n; ++other)
+        if (other != pe) others.push_back({other, all[other]->name()});
+      for (int round = 0; round < rounds; ++round) {
+        all_here.arrive_and_wait();
+        std::vector<new_extent> mine;
+        for (uint64_t i = 0; i < 2; ++i) {
+          owned_descriptor memory = make_sealed("test", "the test's memory", 4096);
+          const auto written = pwrite(memory.get(), &pe, sizeof(pe), 0);
+          if (written != sizeof(pe)) got[pe] += "unwritten";
+          mine.push_back({{i * 2 * mib, 2 * mib}, std::move(memory)});
+        }
+        change(pe, mine);
+        got[pe] += text_of_error([&] {
+          for (const auto& theirs : all[pe]->exchange(others, mine))
+            for (const owned_descriptor& one : theirs) {
+              uint32_t from = 99;
+              if (pread(one.get(), &from, sizeof(from), 0) != sizeof(from)) fail("error: unreadable");
+              got[pe] += fmt::format("{} ", from);
+            }
+          got[pe] += "; ";
+        });
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  return got;
+}
+}  // namespace
+
+TEST_CASE("all parties get the descriptors of all others, again and again") {
+  const auto got = pass_on(3, 3, [](uint32_t, std::vector<new_extent>&) {});
+  CHECK(got[0] == "1 1 2 2 ; 1 1 2 2 ; 1 1 2 2 ; ");
+  CHECK(got[1] == "0 0 2 2 ; 0 0 2 2 ; 0 0 2 2 ; ");
+  CHECK(got[2] == "0 0 1 1 ; 0 0 1 1 ; 0 0 1 1 ; ");
+}
+
+TEST_CASE("an exchange of other extents, or of fewer, is an error that names the PE") {
+  const auto differs = pass_on(2, 1, [](uint32_t pe, std::vector<new_extent>& mine) {
+    if (pe == 1) mine[1].place.begin += 2 * mib;
+  });
+  CHECK_THAT(differs[0], contains_text("PE 1 passed on 2097152 bytes at offset 0x400000"));
+  const auto fewer = pass_on(2, 1, [](uint32_t pe, std::vector<new_extent>& mine) {
+    if (pe == 1) mine.pop_back();
+  });
+  // PE 1 closes its connection when it has read as many as it has sent.
+  CHECK_THAT(fewer[0], contains_text("another PE of the node is gone") || contains_text("passing memory on to PE 1"));
+}
+
+TEST_CASE("a PE that passes nothing on is an error after a while") {
+  extent_exchange here(0, 1), silent(1, 1);
+  std::vector<new_extent> mine;
+  mine.push_back({{0, 4096}, make_sealed("test", "the test's memory", 4096)});
+  CHECK_THROWS_WITH(here.exchange({{1, silent.name()}}, mine),
+                    contains_text("another PE of the node has not passed on its memory within 1 s"));
+  CHECK_THROWS_WITH(here.exchange({{1, "gravel-node-absent"}}, mine), contains_text("passing memory on to PE 1: connecting to the node's socket"));
+}
