@@ -19,9 +19,8 @@ namespace app {
 using gravel::detail::check_output_at_exit;
 using gravel::detail::error;
 using gravel::detail::parse_size;
-using gravel::detail::setting_table;
-using gravel::detail::settings;
 using gravel::detail::text_of;
+using gravel::detail::usual_fixed_heap;
 namespace {
 
 /// Before gravel_init only the launcher's variable says which process this is; without a launcher there is one process.
@@ -36,12 +35,6 @@ bool is_first_process() {
   if (is_first_process()) std::fputs(text.c_str(), stderr);
   else sleep(2);
   std::exit(exit_bad_usage);
-}
-
-uint64_t default_symmetric_size() {
-  for (const auto& row : setting_table())
-    if (row.number == &settings::symmetric_size) return parse_size(row.default_value);
-  fail("there is no setting for the size of the symmetric heap");
 }
 
 }  // namespace
@@ -89,7 +82,7 @@ void need_symmetric(uint64_t bytes) {
       fail("{} bytes of symmetric memory are needed, but GRAVEL_SYMMETRIC_SIZE is {}", needed, given);
     return;
   }
-  if (needed > default_symmetric_size()) setenv("GRAVEL_SYMMETRIC_SIZE", std::to_string(needed).c_str(), 1);
+  if (needed > usual_fixed_heap) setenv("GRAVEL_SYMMETRIC_SIZE", std::to_string(needed).c_str(), 1);
 }
 
 void need_readable(const std::string& path) {

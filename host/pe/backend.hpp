@@ -13,6 +13,7 @@
 #include "host/pe/resident_kernel.hpp"
 #include "lib/base/descriptor.hpp"
 #include "lib/base/error.hpp"
+#include "lib/base/settings.hpp"
 
 namespace gravel::detail {
 
@@ -75,7 +76,6 @@ class GRAVEL_API backend {
   virtual std::string refuse_device(const std::string&) { return {}; }
   /// Bytes that the symmetric heap may have at most, if GRAVEL_SYMMETRIC_SIZE says nothing.
   virtual uint64_t usual_heap_limit() const { return usual_fixed_heap; }
-  static constexpr uint64_t usual_fixed_heap = 1 << 30;
 
   /// Device memory, zeroed, that other processes of this machine may map. release() frees it. For devices without
   /// extents.

@@ -3,6 +3,7 @@
 // GRAVEL_ROUTES asks for it: the aggregator is faster here, and memory that other processes map has no huge pages.
 #pragma once
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <map>
@@ -81,7 +82,13 @@ class cpu_backend : public cpu_launcher {
     else madvise(at, bytes, MADV_DONTNEED);
   }
   /// A larger heap is of no use here, and its rows would need several windows.
-  uint64_t usual_heap_limit() const override { return std::min<uint64_t>(usable_bytes(), 32ull << 30); }
+  uint64_t usual_heap_limit() const override {
+    uint64_t limit = std::min<uint64_t>(usable_bytes(), 32ull << 30);
+    rlimit addresses{};  // (ulimit -v) each PE maps the heaps of all others, too
+    if (getrlimit(RLIMIT_AS, &addresses) == 0 && addresses.rlim_cur != RLIM_INFINITY)
+      limit = std::min<uint64_t>(limit, addresses.rlim_cur / 2 / (local_size_ + 1));
+    return limit;
+  }
 
   /// A program without handlers on the device sends nothing through this ring.
   uint64_t own_ring_bytes() const override { return uses_rings_ && Handlers::runs_on_device ? own_ring_bytes_ : 0; }

@@ -8,6 +8,9 @@
 
 namespace gravel::detail {
 
+/// Size of the symmetric heap if GRAVEL_SYMMETRIC_SIZE says nothing and the heap cannot grow.
+constexpr uint64_t usual_fixed_heap = 1 << 30;
+
 /// The values of all GRAVEL_* variables of this process. Sizes are in bytes.
 struct settings {
   uint64_t symmetric_size;

@@ -580,6 +580,12 @@ const std::map<std::string, void (*)()> faults = {
            static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
        gravel_malloc<char>(2 * host / static_cast<uint64_t>(gravel_n_pes()));
      }},
+    {"heap",  // grows and shrinks all the time
+     [] {
+       ready();
+       for (;;) gravel_free(gravel_malloc<char>(GRAVEL_CUDA ? 256 << 20 : 6 << 20));
+     }},
+    {"malloc-device", [] { gravel_malloc<char>(1ull << 42); }},  // more than any GPU has
     {"free-null", [] { gravel_free(nullptr); }},
     {"free-null-one",
      [] {

@@ -76,6 +76,8 @@ class FailureTest(unittest.TestCase):
         self.assertEqual(sorted(ready), list(range(self.n)), job.text)
         if fault in ("barrier", "finalize"):
             time.sleep(0.1)  # most of them wait by now; if not, that is a moment like any other
+        if fault == "heap":
+            time.sleep(random.Random(SEED).uniform(0, 0.1))
         if isinstance(victim, int):
             job.hurt(ready[victim])
             if launcher == "mpirun":
@@ -128,6 +130,12 @@ class Killed(FailureTest):
 
     def test_in_a_barrier(self):
         self.kill_each("barrier", ("--pe", 3))
+
+    def test_while_heaps_grow(self):
+        """A process dies while PEs commit memory, pass on its descriptors, map it, or take it away."""
+        for victim in self.victims:
+            with self.subTest(victim=victim):
+                self.kill_at("heap", victim, GRAVEL_ROUTES="auto" if ON_GPU else "peer")
 
     def test_in_two_hops(self):
         self.n = self.nodes = 6
@@ -524,8 +532,10 @@ class WrongArguments(FailureTest):
 
     def test_heap(self):
         if ON_GPU:
-            self.assert_failed(self.start("none", GRAVEL_SYMMETRIC_SIZE="7T"),
+            self.assert_failed(self.start("none", GRAVEL_SYMMETRIC_SIZE="7T", GRAVEL_HANDLE_TYPE="ipc"),
                                "symmetric heap .*of .* does not fit", "GRAVEL_SYMMETRIC_SIZE")
+            self.assert_failed(self.start("malloc-device", GRAVEL_SYMMETRIC_SIZE="7T"),
+                               r"gravel_malloc: memory of the symmetric heap: .* do not fit: GPU \d has .* free of")
         else:  # only reserved: what is used must fit
             host = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
             self.assert_fine(self.start("none", GRAVEL_SYMMETRIC_SIZE=2 * host))

@@ -78,6 +78,12 @@ QUIESCENCE = "gravel_wait_quiescent takes"
 JOBS = [
     Row("operations: {gpus_nodes}", "{run} test/jobs/operations_job"),
     Row("operations, GRAVEL_ROUTES={routes}: {gpus_nodes}", "{run} test/jobs/operations_job", BY_ROUTES, ROUTES),
+    Row("heaps that grow: {gpus_nodes}", "{run} --timeout 100 test/jobs/heap_job"),
+    Row("heaps that grow, GRAVEL_ROUTES={routes}: {gpus_nodes}", "{run} --timeout 100 test/jobs/heap_job", BY_ROUTES,
+        ROUTES),
+    Row("heaps of fixed size, {job}: {gpus_nodes}", "{run} --timeout 100 test/jobs/{job}",
+        {"GRAVEL_HANDLE_TYPE": "ipc", "GRAVEL_SYMMETRIC_SIZE": "8G"},
+        each("job", "heap_job", "operations_job", "block_sender_job", "service_job"), gpu=True),
     Row("host threads: {gpus_nodes}", "{run} --timeout 60 test/jobs/host_threads_job"),
     Row("orders of memory, {gpus}", "test/jobs/litmus", one_node=True),
     Row("collectives: {gpus_nodes}", "{run} --timeout 60 test/jobs/collectives_job"),
