@@ -35,7 +35,7 @@ const entry entries[] = {
     {"quiet_latency", "Time of gravel_quiet, by the number of messages that are under way", entry::latency},
     {"barrier_latency", "Time of gravel_barrier_all", entry::latency},
     {"quiescence_latency", "Time of gravel_wait_quiescent", entry::latency},
-    {"malloc_time", "Time of gravel_malloc, by size", entry::sizes},
+    {"malloc_time", "Times of gravel_malloc and gravel_free, by size", entry::sizes},
     {"gups", "Random updates of a table over all PEs, to other PEs only and to all", entry::updates},
     {"queue", "From a kernel to host threads through the queue alone (figures 6 and 8 of the paper)", entry::queue},
     {"packet_size", "gups with the GRAVEL_PACKET_SIZE of this job (figure 14; bench/run_perf runs it for several)",

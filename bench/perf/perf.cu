@@ -30,7 +30,7 @@ const benchmark benchmarks[] = {
     {"quiet_latency", quiet_latency, "one lane of PE 0, behind so many increments (size)"},
     {"barrier_latency", barrier_latency, "gravel_barrier_all, all PEs"},
     {"quiescence_latency", quiescence_latency, "gravel_wait_quiescent, all PEs"},
-    {"malloc_time", malloc_time, "gravel_malloc of memory that has been used, all PEs"},
+    {"malloc_time", malloc_time, "gravel_malloc and gravel_free, all PEs"},
     {"gups", gups, "random increments, per PE"},
     {"queue", queue_rates, "kernel to host threads, without an aggregator, per PE"},
     {"packet_size", packet_size, "random increments with this job's packets, per PE"},

@@ -77,7 +77,7 @@ void add_dump_option(command_line& line, std::string& prefix) {
 void need_symmetric(uint64_t bytes) {
   constexpr uint64_t page = 4096, spare = 1 << 20;  // alignment of the single objects
   const uint64_t needed = (bytes + spare + page - 1) / page * page;
-  if (const char* given = std::getenv("GRAVEL_SYMMETRIC_SIZE")) {
+  if (const char* given = std::getenv("GRAVEL_SYMMETRIC_SIZE"); given && parse_size(given) != 0) {
     if (parse_size(given) < needed)
       fail("{} bytes of symmetric memory are needed, but GRAVEL_SYMMETRIC_SIZE is {}", needed, given);
     return;

@@ -146,6 +146,7 @@ int main(int argc, char** argv) {
 #if GRAVEL_CUDA
     // Memory is given back: another allocator of the process finds it.
     size_t before = 0, during = 0, after = 0, total = 0;
+    gravel_barrier_all();  // the other PEs have unmapped what was freed
     cudaMemGetInfo(&before, &total);
     auto* const large = gravel_malloc<char>(2048 * mib);
     cudaMemGetInfo(&during, &total);

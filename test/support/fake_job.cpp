@@ -115,7 +115,7 @@ void fake_job::make_pe(uint32_t pe) {
   p.shared.device.kind = "cpu";
   p.shared.device.listed = handlers_;
   p.memory = std::make_unique<pe_memory>(p.shared.device, *p.segment, values_, pe, topology_.n_pes());
-  p.shared.heap = reinterpret_cast<uint64_t*>(p.memory->heap());
+  p.shared.heap = reinterpret_cast<uint64_t*>(p.memory->heap().at());
 }
 
 void fake_job::make_handles(fake_pe& p) {

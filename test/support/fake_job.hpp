@@ -51,7 +51,7 @@ struct fake_pe {
   /// The symmetric object at `offset`: the same address arithmetic as a program's pointer.
   template <class T>
   T* at(uint64_t offset) {
-    return reinterpret_cast<T*>(memory->heap() + offset);
+    return reinterpret_cast<T*>(memory->heap().at() + offset);
   }
 };
 
