@@ -358,6 +358,18 @@ class Waits(FailureTest):
             r"PE 1: warning: a kernel has waited (\d+) s \(GRAVEL_WATCHDOG_S\) for PE \d to call a collective of "
             r"kernels \(gravel_barrier_block and the like\), too; block \(0,0,0\), thread \(0,0,0\)")
 
+    def test_of_an_asynchronous_worklist(self):
+        self.assert_reported(
+            "wait-worklist",
+            r"PE 1: warning: a kernel has waited (\d+) s \(GRAVEL_WATCHDOG_S\) for PE 0 to work off its vertices of an "
+            r"asynchronous worklist: none is left here; block \(0,0,0\), thread \(0,0,0\)\. It goes on waiting")
+
+    def test_of_a_task_graph_of_all_pes(self):
+        self.assert_reported(
+            "wait-tasks",
+            r"PE 1: warning: a kernel has waited (\d+) s \(GRAVEL_WATCHDOG_S\) for PE 0 to finish its own tasks of a "
+            r"shared task graph: none of this PE's own is left; block \(0,0,0\), thread \(0,0,0\)\. It goes on waiting")
+
 
 class Handlers(FailureTest):
     def test_that_throws(self):
@@ -615,6 +627,10 @@ class WrongArguments(FailureTest):
                            r"service 'failing': it is closed, but its kernel at PE 1 has not ended for 2 s "
                            r"\(GRAVEL_WATCHDOG_S\)",
                            "service 'failing', service block 1 runs;", limit_s=LIMIT_S + 2)
+        self.assert_failed(self.start("critical-hangs", GRAVEL_WATCHDOG_S=2),
+                           r"service 'stuck_section': service block \d of PE 1 has finished nothing for 2 s "
+                           r"\(GRAVEL_WATCHDOG_S\), .* a caller of a critical section has not left it",
+                           limit_s=LIMIT_S + 2)
 
     def test_collectives_of_kernels(self):
         for victim in (1, 3):
