@@ -51,7 +51,8 @@ struct resolver_state {
 };
 
 struct resolver_limits {
-  uint64_t quantum_ns, idle_ns;
+  uint64_t quantum_ns;   ///< longest life of a kernel without a lease
+  uint64_t idle_ns;      ///< without a lease, a kernel that has found nothing for so long ends
   uint32_t stage_units;  ///< units of stage_of_block()
 };
 

@@ -42,11 +42,24 @@ class watched_wait {
     if (relax_.is_long()) [[unlikely]]
       note(g, subject());
   }
+  /// For a loop that does other things besides waiting: in this round it waits for the subject only if `waits`.
+  template <class Subject>
+  GRAVEL_BOTH void attentively(const gravel_t& g, bool waits, const Subject& subject) {
+    relax_.attentively();
+    if (!relax_.is_long()) return;
+    if (waits) note(g, subject());
+    else since_ = 0;
+  }
   /// For a host thread that describes in words what it waits for: `describe()`.
   template <class Describe>
   void attentively(const Describe& describe) {
     relax_.attentively();
     if (relax_.is_long()) note_host_wait(host_, describe);
+  }
+  /// To be called by a lane whose wait made progress: it begins to wait anew.
+  GRAVEL_BOTH void reset() {
+    relax_.reset();
+    since_ = 0;
   }
 
  private:

@@ -33,6 +33,9 @@ uint32_t visible_gpus() {
   return n;
 }
 
+/// Without a lease the resolver's kernel ends when nothing has come for this long, in ns.
+constexpr uint64_t resolver_idle_ns = 200'000;
+
 class cuda_backend final : public cuda_launcher {
  public:
   explicit cuda_backend(const cuda_program& program) : program_(program) {}
@@ -94,7 +97,7 @@ class cuda_backend final : public cuda_launcher {
       resolver_part_ = services_.parts().take(blocks_ + ring_blocks_, urgency());
       resolver_stream_ = resolver_part_.stream;
     }
-    limits_ = {s.resolver_quantum_us * 1000, 200'000, 0};
+    limits_ = {s.resolver_quantum_us * 1000, resolver_idle_ns, 0};
   }
 
   void* allocate(uint64_t bytes, const char* what) override {

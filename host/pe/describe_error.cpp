@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <string_view>
+#include <vector>
 
 #include "lib/base/packet.hpp"
 #include "lib/base/reduction.hpp"
@@ -58,30 +59,52 @@ std::string text_of_team_fault(message_fault fault, const device_error& found) {
       "{} in block {}: {} of the threads that must make the call have not come; the first of them is thread {}. {}",
       name, found.offset, found.bytes >> 32, found.bytes & 0xffffffff, rule_of(call));
 }
-/// Returns the names of the calls one of which has made the mistake.
-std::string calls_of(message_fault fault, op what, bool of_this_pe) {
-  if (what != op::am) return calls_of(what, of_this_pe && fault != message_fault::blocking_handler);
-  return fault == message_fault::team_call_in_handler ? "gravel_accumulate" : name_of(what);
-}
-}  // namespace
-
-std::string calls_of(op what, bool on_own_memory) {
-  std::string name = name_of(what);
+/// Returns the names of the functions that report a mistake as one of this operation.
+std::vector<std::string> names_of_calls(op what, bool on_own_memory) {
+  const std::string name = name_of(what);
   switch (what) {
     case op::add:
-    case op::am: return name + " or gravel_accumulate";
-    case op::fetch: return name + " or gravel_get_value";
+    case op::am: return {name, "gravel_accumulate"};
+    case op::fetch: return {name, "gravel_get_value"};
     case op::put_bulk:
     case op::put_signal:
-    case op::get_bulk: return fmt::format("{0}, {0}_warp or {0}_lane", name);
+    case op::get_bulk: return {name, name + "_warp", name + "_lane"};
     default: break;
   }
-  if (!is_fetching(what) || !on_own_memory) return name;
+  if (!is_fetching(what) || !on_own_memory) return {name};
   std::string_view update = name;
   for (const std::string_view prefix : {"gravel_", "fetch_"})
     if (update.starts_with(prefix)) update.remove_prefix(prefix.size());
-  return fmt::format("{} or gravel_local_{}", name, update);
+  return {name, fmt::format("gravel_local_{}", update)};
 }
+/// Joins names to "a, b or c".
+std::string alternatives(const std::vector<std::string>& names) {
+  const auto first = names.begin(), last = names.end() - 1;
+  if (first == last) return *last;
+  return fmt::format("{} or {}", fmt::join(first, last, ", "), *last);
+}
+/// True if the operation is that of a member of gravel_block_sender.
+bool has_sender(op what) { return is_update(what) || what == op::inc || what == op::am; }
+/// Name of that member, such as "gravel_block_sender::bit_and".
+std::string member_of_sender(op what) {
+#define GRAVEL_MEMBER(name, text) "gravel_block_sender::" #name,
+  static constexpr const char* members[] = {GRAVEL_OPS(GRAVEL_MEMBER)};
+#undef GRAVEL_MEMBER
+  return members[static_cast<size_t>(what)];
+}
+/// Returns the names of the calls one of which has made the mistake.
+std::string calls_of(message_fault fault, op what, bool of_this_pe) {
+  // The faults that a block sender reports.
+  const bool may_be_sender = fault == message_fault::bad_pe || fault == message_fault::outside_heap ||
+                             fault == message_fault::misaligned || fault == message_fault::unknown_handler;
+  std::vector<std::string> names = names_of_calls(what, of_this_pe && fault != message_fault::blocking_handler);
+  if (what == op::am) names = {fault == message_fault::team_call_in_handler ? "gravel_accumulate" : name_of(what)};
+  if (may_be_sender && has_sender(what)) names.insert(names.begin() + 1, member_of_sender(what));
+  return alternatives(names);
+}
+}  // namespace
+
+std::string calls_of(op what, bool on_own_memory) { return alternatives(names_of_calls(what, on_own_memory)); }
 
 std::string describe(const device_error& found, uint32_t my_pe, uint32_t n_pes, uint64_t heap_bytes,
                      const std::function<std::string(uint64_t id)>& name_of_handler) {

@@ -8,8 +8,8 @@
 
 namespace gravel::detail {
 
-/// Returns the names of all calls that report a mistake as one of this operation, such as "gravel_fetch or
-/// gravel_get_value": an error does not say which of them the program made. `on_own_memory`: true if the call may be
+/// Returns the names of all functions that report a mistake as one of this operation, such as "gravel_fetch or
+/// gravel_get_value": an error does not say which of them the program called. `on_own_memory`: true if the call may be
 /// one of the PE's own memory, such as gravel_local_add.
 std::string calls_of(op, bool on_own_memory);
 

@@ -51,9 +51,8 @@ class service_watch {
         if (watch.blocks[i].poll(blocks[i].applied() < blocks[i].tickets(), blocks[i].applied()))
           return fmt::format(
               "service '{}': service block {} of PE {} has finished nothing for {} s (GRAVEL_WATCHDOG_S), and messages "
-              "wait "
-              "for it; it may not "
-              "return from its messages, or its kernel may find no room on the device",
+              "wait for it: it does not return from its messages, or its kernel finds no room on the device, or a "
+              "caller of a critical section has not left it",
               s->name(), i, pe_, limit_s);
     }
     return {};

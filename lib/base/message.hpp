@@ -280,8 +280,7 @@ GRAVEL_BOTH constexpr uint32_t units_of(uint64_t word0, uint64_t word1) {
   X(corrupt_packet, "a corrupt packet")                                                                                \
   X(no_context, "a message arrived for handler '{handler}' before gravel_set_context was called for it here")          \
   X(unknown_handler,                                                                                                   \
-    "gravel_am to PE {pe}: handler '{name}' was not given to gravel_init; add it on all PEs: gravel_init<..., "        \
-    "{name}>()")                                                                                                       \
+    "{call} to PE {pe}: handler '{name}' was not given to gravel_init; add it on all PEs: gravel_init<..., {name}>()") \
   X(bad_destination, "{call}: a destination outside its own symmetric heap, or misaligned: {place}")                   \
   X(team_call_in_handler, "{call} inside a handler: it is for whole blocks or warps of a kernel")                      \
   X(outside_kernel, "{call} outside a kernel: it is for kernels")                                                      \

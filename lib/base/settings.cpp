@@ -158,7 +158,8 @@ const std::vector<setting_row>& setting_table() {
           "GRAVEL_RESOLVER_RING_BLOCKS", "40", "blocks", 1, 1024, &s::resolver_ring_blocks,
           "CUDA: more of them for what peers push, while the route peer is used (at most half of the multiprocessors)"),
       number_row("GRAVEL_RESOLVER_QUANTUM_US", "2000", "us", 100, 1'000'000, &s::resolver_quantum_us,
-                 "CUDA: longest life of one resolver kernel while no kernel of gravel_launch runs"),
+                 "CUDA: longest life of one resolver kernel while no kernel of gravel_launch runs; when nothing has "
+                 "come for 200 us it ends before that"),
       flag_row("GRAVEL_RESOLVER_RESIDENT", "yes", &s::resolver_resident,
                "CUDA: keep the resolver kernel running beside kernels of gravel_launch; no is for tools that run one "
                "kernel at a time (compute-sanitizer), and then kernels must not wait for answers"),

@@ -37,7 +37,9 @@ namespace gravel::detail {
   X(grid, "the other blocks of its grid to call a collective of kernels, too")                                       \
   X(reduction, "PE {pe} to come to the same reduction, call {wanted} of this slice")                                 \
   X(rendezvous, "PE {pe} to come to round {wanted}; it is in round {found}")                                         \
-  X(task_slot, "a free slot for a task at PE {pe}: all slots there are taken by tasks that have not ended")
+  X(task_slot, "a free slot for a task at PE {pe}: all slots there are taken by tasks that have not ended")          \
+  X(worklist, "PE {pe} to work off its vertices of an asynchronous worklist: none is left here")                     \
+  X(tasks, "PE {pe} to finish its own tasks of a shared task graph: none of this PE's own is left")
 enum class awaited : uint8_t { GRAVEL_AWAITED(GRAVEL_NAME) count };
 
 enum class comparison : uint8_t { eq, ne, gt, ge, lt, le, count };

@@ -41,6 +41,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "device/watched_wait.cuh"
 #include "lib/base/relax.hpp"
 #include "lib/taskgraph/task_view.cuh"
 #include "lib/taskgraph/transfers.cuh"
@@ -170,6 +171,14 @@ class task_exchange {
   /// No task is left at any PE, or a task has reported a fault at one. Then the workers leave.
   GRAVEL_DEVICE bool has_ended() const { return ended_; }
   GRAVEL_DEVICE const lane_group& warp() const { return warp_; }
+  /// This PE has finished, and others may not have.
+  GRAVEL_DEVICE bool has_finished_here() const { return finished_; }
+  /// The first PE that has not finished. Thread scope: lane.
+  GRAVEL_DEVICE uint32_t late_pe() const {
+    uint32_t pe = 0;
+    while (pe + 1 < s_.g.n_pes && (pe == s_.g.my_pe || has_finished(pe))) ++pe;
+    return pe;
+  }
 
  private:
   /// Is there a step to take? A lane polls for each PE and for each depth, and the leader for this PE itself, so that
@@ -459,9 +468,14 @@ template <class View, class Root>
 __global__ void exchange_tasks(const View view, const shared_state<Root> s, uint64_t run) {
   task_exchange<View, Root> exchange(view, s, run);
   exchange.begin();
-  for (relax idle; !exchange.has_ended();) {
-    if (exchange.exchange()) idle.reset();
-    else exchange.warp().wait_together([&] { idle.attentively(); });
+  const auto late_pe = [&] { return wait_subject{.what = awaited::tasks, .pe = exchange.late_pe()}; };
+  for (watched_wait idle; !exchange.has_ended();) {
+    if (exchange.exchange()) {
+      idle.reset();
+      continue;
+    }
+    const bool waits = exchange.has_finished_here() && exchange.warp().is_leader();
+    exchange.warp().wait_together([&] { idle.attentively(s.g, waits, late_pe); });
   }
 }
 

@@ -36,6 +36,7 @@
 // end, all vertices are checked for marks, and rounds do the rest. Model of the end: test/models/worklist_end.pml.
 #pragma once
 #include <gravel/gravel.cuh>
+#include "device/watched_wait.cuh"
 #include "lib/channel/channel.cuh"
 #include "lib/worklist/expand.cuh"
 
@@ -264,7 +265,9 @@ GRAVEL_DEVICE void keep_watch(const gravel_t& g, const asynchronous_view& a) {
   uint64_t wave = words.wave + 1, received_before = ~uint64_t{0};
   uint32_t last_lowest = no_rank - 1, lowest_reports = 0;
   bool reported = false;
-  for (relax wait;; wait.attentively()) {
+  uint32_t late = g.n_pes;  // a PE whose words of this wave have not come; n_pes: this lane misses none
+  const auto late_pe = [&] { return wait_subject{.what = awaited::worklist, .pe = late}; };
+  for (watched_wait wait;; wait.attentively(g, reported && late < g.n_pes, late_pe)) {
     const uint64_t received = load_acquire<scope::device>(&words.received);        // [W2]
     const bool idle = load_acquire<scope::device>(&words.pending) == uint64_t{0};  // [W3]
     if (g.n_pes == 1) {
@@ -288,13 +291,13 @@ GRAVEL_DEVICE void keep_watch(const gravel_t& g, const asynchronous_view& a) {
       if (lane == 0) gravel_flush(g);
       reported = true;
     }
-    bool all = true;
+    late = g.n_pes;
     uint64_t r = 0, s = 0;
     uint32_t least = no_rank;
     for (uint32_t pe = lane; pe < g.n_pes; pe += 32) {
       const uint64_t theirs = poll_word(g, &a.reports[pe].received[wave % 2]),
                      out = poll_word(g, &a.reports[pe].sent[wave % 2]);
-      all = all && wave_word::is_of(theirs, wave) && wave_word::is_of(out, wave);
+      if (!wave_word::is_of(theirs, wave) || !wave_word::is_of(out, wave)) late = pe;
       r += wave_word::count(theirs);
       s += wave_word::count(out);
       const uint32_t rank = lowest_word::rank(poll_word(g, &a.reports[pe].lowest));
@@ -302,7 +305,7 @@ GRAVEL_DEVICE void keep_watch(const gravel_t& g, const asynchronous_view& a) {
     }
     least = __reduce_min_sync(~0u, least);
     if (lane == 0) store_relaxed<scope::device>(&words.allowed, least > no_rank - a.slack ? no_rank : least + a.slack);
-    if (!reported || __ballot_sync(~0u, all) != ~0u) continue;
+    if (!reported || __ballot_sync(~0u, late < g.n_pes) != 0) continue;
     for (int step = 16; step; step /= 2) {
       r += __shfl_xor_sync(~0u, r, step);
       s += __shfl_xor_sync(~0u, s, step);

@@ -14,8 +14,11 @@
 #include <string>
 #include <thread>
 
+#include <gravel/critical.cuh>
 #include <gravel/device_array.hpp>
 #include <gravel/gravel.cuh>
+#include <gravel/taskgraph.cuh>
+#include <gravel/worklist.cuh>
 
 namespace {
 
@@ -349,6 +352,96 @@ void use_service(int further, uint32_t block, uint64_t fails) {
   service.close();
 }
 
+// --- worklists, task graphs and critical sections
+__device__ void wait_for_gate(const uint64_t* gate) {
+  for (gravel::detail::relax wait; gravel::detail::load_relaxed(gate) == 0; wait()) {
+  }
+}
+/// PE 0 calls begin() and opens the gate when it gets a signal; all PEs call run(), in which the others wait for PE 0.
+void run_behind_gate(uint64_t* gate, const std::function<void()>& begin, const std::function<void()>& run) {
+  static volatile std::sig_atomic_t signalled = 0;
+  std::signal(SIGUSR1, [](int) { signalled = 1; });
+  ready();
+  std::thread opener;
+  if (gravel_my_pe() == 0) {
+    begin();
+    opener = std::thread([gate] {
+      while (!signalled) usleep(10'000);
+      gravel_put(gravel_host_handle(), gate, uint64_t{1}, 0);
+      gravel_quiet();
+    });
+  }
+  run();
+  if (opener.joinable()) opener.join();
+}
+
+/// Expands a vertex only when the gate is open.
+struct late_search {
+  static constexpr const char* name = "late_search";
+  using state = gravel::least_keys;
+  state vertices;
+  const uint64_t* gate;
+  GRAVEL_DEVICE uint32_t begin(uint32_t, uint32_t key, uint64_t) const {
+    wait_for_gate(gate);
+    return key;
+  }
+  GRAVEL_DEVICE uint32_t along(uint32_t from, uint64_t) const { return from + 1; }
+  GRAVEL_BOTH uint32_t limit_after(uint32_t key) const { return key + 1; }
+  GRAVEL_BOTH uint32_t rank_of(uint32_t) const { return 0; }
+};
+/// Each PE has a vertex without edges; that of PE 0 is offered a key.
+void wait_in_worklist() {
+  uint64_t* const gate = new_cell();
+  gravel::device_array<uint64_t> rows(std::vector<uint64_t>(2));
+  gravel::device_array<uint32_t> none(std::vector<uint32_t>(1));
+  const gravel::worklist_graph graph{rows.data(), none.data(), none.data(), gravel::vertex_code{10}, 1, 0};
+  gravel_worklist<late_search> work(late_search{{}, gate}, graph, 0, {.execution = gravel_execution::asynchronous});
+  work.start();
+  run_behind_gate(
+      gate, [&] { work.offer(0, 0); }, [&] { work.run(); });
+}
+
+struct gate_of_tasks {
+  const uint64_t* gate;
+};
+struct late_task {
+  static constexpr const char* name = "late task";
+  gravel_return<uint64_t> to;
+  template <class Here>
+  __device__ void operator()(Here& here) const {
+    wait_for_gate(here.constants().gate);
+    here.add(to, 1);
+  }
+};
+/// A single task, which PE 0 keeps.
+void wait_in_shared_graph() {
+  uint64_t* const gate = new_cell();
+  gravel_shared_task_graph<gate_of_tasks, late_task> graph({gate}, {.max_depth = 2, .capacity = 993, .frames = 993});
+  run_behind_gate(
+      gate, [&] { graph.push(late_task{graph.result<uint64_t>()}); }, [&] { graph.run(); });
+}
+
+struct stuck_record {
+  uint64_t value;
+};
+struct stuck_section {
+  static constexpr const char* name = "stuck_section";
+  GRAVEL_HANDLER void operator()(stuck_record&) const {
+    for (gravel::detail::relax wait;; wait()) {  // for ever
+    }
+  }
+};
+using stuck_sections = gravel_critical_sections<stuck_record, stuck_section>;
+__global__ void call_stuck(stuck_sections::handle_type to, uint32_t key) {
+  gravel_critical_call<stuck_section>(to, key);
+}
+/// Two lanes call a section for a key of their PE. The first one runs it in place, the other one sends its call.
+void call_stuck_section() {
+  stuck_sections sections({.keys = 64, .blocks = 2, .place = gravel_critical_place::caller});
+  if (mine()) gravel_launch(call_stuck, 1, 2, sections.handle(), static_cast<uint32_t>(victim));
+  sections.close();
+}
+
 const std::map<std::string, void (*)()> faults = {
     {"none", [] { gravel_barrier_all(); }},
     {"idle",
@@ -511,6 +604,9 @@ const std::map<std::string, void (*)()> faults = {
            mine(), [](uint64_t* c) { gravel_wait_until(gravel_host_handle(), c, GRAVEL_EQ, 5); }, put_five);
      }},
     {"wait-collective", [] { wait_long(gravel_my_pe() != 0, sync_in_kernel, sync_in_kernel); }},
+    {"wait-worklist", wait_in_worklist},
+    {"wait-tasks", wait_in_shared_graph},
+    {"critical-hangs", call_stuck_section},
     {"lost-slot", [] { lose_slot(gravel_handle().direct, 0); }},
     {"lost-block-slot", [] { lose_slot(gravel_handle().block, 0); }},
     {"overwritten-slot", [] { lose_slot(gravel_handle().direct, 12345); }},
@@ -761,7 +857,8 @@ int main(int argc, char** argv) {
   else
     gravel_init<count, count_slowly, thrower, host_thrower, blocker, host_blocker, breeder, endless,
                 without_context<false>, without_context<true>, gravel_service_delivery<failing_service>,
-                gravel_service_delivery<other_service>>();
+                gravel_service_delivery<other_service>, gravel_worklist_delivery<late_search>,
+                stuck_sections::delivery>();
   std::puts("begun");
   std::fflush(stdout);
   gravel::detail::device_array<uint64_t> of_whole_program(

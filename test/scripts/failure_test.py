@@ -366,6 +366,18 @@ class Waits(FailureTest):
             r"PE 1: warning: a kernel has waited (\d+) s \(GRAVEL_WATCHDOG_S\) for PE \d to call a collective of "
             r"kernels \(gravel_barrier_block and the like\), too; block \(0,0,0\), thread \(0,0,0\)")
 
+    def test_of_an_asynchronous_worklist(self):
+        self.assert_reported(
+            "wait-worklist",
+            r"PE 1: warning: a kernel has waited (\d+) s \(GRAVEL_WATCHDOG_S\) for PE 0 to work off its vertices of an "
+            r"asynchronous worklist: none is left here; block \(0,0,0\), thread \(0,0,0\)\. It goes on waiting")
+
+    def test_of_a_task_graph_of_all_pes(self):
+        self.assert_reported(
+            "wait-tasks",
+            r"PE 1: warning: a kernel has waited (\d+) s \(GRAVEL_WATCHDOG_S\) for PE 0 to finish its own tasks of a "
+            r"shared task graph: none of this PE's own is left; block \(0,0,0\), thread \(0,0,0\)\. It goes on waiting")
+
 
 class Handlers(FailureTest):
     def test_that_throws(self):
@@ -486,26 +498,26 @@ class OverPeers(FailureTest):
 class WrongArguments(FailureTest):
     def test_operations(self):
         for fault, cause in {
-                "outside": "gravel_put to PE 0: an address outside the symmetric heap: offset 0x200",
-                "before": "gravel_put to PE 0: an address outside the symmetric heap",
-                "misaligned": "gravel_put to PE 0: a misaligned address: offset 0x",
-                "pe-high": "gravel_put to PE 99: the job has PEs 0 to 3",
-                "pe-negative": "gravel_put to PE -1: the job has PEs 0 to 3",
-                "am-pe": "gravel_am to PE 99",
+                "outside": "gravel_put or .*::put to PE 0: an address outside the symmetric heap: offset 0x200",
+                "before": "gravel_put or .*::put to PE 0: an address outside the symmetric heap",
+                "misaligned": "gravel_put or .*::put to PE 0: a misaligned address: offset 0x",
+                "pe-high": "gravel_put or .*::put to PE 99: the job has PEs 0 to 3",
+                "pe-negative": "gravel_put or .*::put to PE -1: the job has PEs 0 to 3",
+                "am-pe": "gravel_am or .*::am to PE 99",
                 "get": "gravel_get from PE 0: an address outside",
                 "destination": "gravel_get: a destination outside its own symmetric heap.* offset 0x",
                 "destination-misaligned": "gravel_get: a destination outside its own symmetric heap, or misaligned",
-                "stranger": "gravel_am to PE 0: handler 'stranger' was not given to gravel_init",
-                "stranger-by-block": "gravel_am to PE 0: handler 'stranger' was not given to gravel_init",
-                "stranger-from-host": "gravel_am to PE 0: handler 'stranger' was not given to gravel_init",
+                "stranger": "gravel_am or .*::am to PE 0: handler 'stranger' was not given to gravel_init",
+                "stranger-by-block": "gravel_am or .*::am to PE 0: handler 'stranger' was not given to gravel_init",
+                "stranger-from-host": "gravel_am or .*::am to PE 0: handler 'stranger' was not given to gravel_init",
                 "fetch": "gravel_fetch_add to PE 99",
                 "bulk": "gravel_put_bulk.* to PE 0: an address outside .* 1125899906842624 bytes",
-                "block-sender": "gravel_inc to PE 99",
+                "block-sender": "gravel_inc or gravel_block_sender::inc to PE 99",
                 "block-sender-threads": r"gravel_block_sender<128, ...> in a block of 256 threads: "
                                         r"its first argument must be",
                 "block-sender-memory": r"dynamic\(\) of a sender in a block with 1000 bytes of dynamic shared memory: "
                                        r"it needs \d+ \(gravel_launch_config: shared_bytes\)",
-                "host-outside": "gravel_put to PE 0: an address outside"}.items():
+                "host-outside": "gravel_put or .*::put to PE 0: an address outside"}.items():
             with self.subTest(fault):
                 self.assert_failed(self.start(fault, "--pe", 3), "PE 3: error: " + cause)
 
@@ -625,6 +637,10 @@ class WrongArguments(FailureTest):
                            r"service 'failing': it is closed, but its kernel at PE 1 has not ended for 2 s "
                            r"\(GRAVEL_WATCHDOG_S\)",
                            "service 'failing', service block 1 runs;", limit_s=LIMIT_S + 2)
+        self.assert_failed(self.start("critical-hangs", GRAVEL_WATCHDOG_S=2),
+                           r"service 'stuck_section': service block \d of PE 1 has finished nothing for 2 s "
+                           r"\(GRAVEL_WATCHDOG_S\), .* a caller of a critical section has not left it",
+                           limit_s=LIMIT_S + 2)
 
     def test_collectives_of_kernels(self):
         for victim in (1, 3):

@@ -38,6 +38,29 @@ const std::vector<call> word_calls = {
        gravel_accumulate(g, reinterpret_cast<uint64_t*>(g.heap), one, 1, word, pe);
      }},
 };
+/// The members of gravel_block_sender<1, ...>, each in a sender of its own.
+template <class F>
+call member(const char* name, F f) {
+  return {name, [f](const gravel_t& g, uint64_t* word, int pe) {
+            __shared__ gravel_block_sender<1, 128> sender;
+            sender.begin(g);
+            f(sender, word, pe);
+            sender.end();
+          }};
+}
+const std::vector<call> sender_calls = {
+    member("gravel_block_sender::put", [](auto& sender, uint64_t* word, int pe) { sender.put(word, 1, pe); }),
+    member("gravel_block_sender::inc", [](auto& sender, uint64_t* word, int pe) { sender.inc(word, pe); }),
+    member("gravel_block_sender::add", [](auto& sender, uint64_t* word, int pe) { sender.add(word, 1, pe); }),
+    member("gravel_block_sender::bit_and", [](auto& sender, uint64_t* word, int pe) { sender.bit_and(word, 1, pe); }),
+    member("gravel_block_sender::bit_or", [](auto& sender, uint64_t* word, int pe) { sender.bit_or(word, 1, pe); }),
+    member("gravel_block_sender::bit_xor", [](auto& sender, uint64_t* word, int pe) { sender.bit_xor(word, 1, pe); }),
+    member("gravel_block_sender::min", [](auto& sender, uint64_t* word, int pe) { sender.min(word, 1, pe); }),
+    member("gravel_block_sender::max", [](auto& sender, uint64_t* word, int pe) { sender.max(word, 1, pe); }),
+};
+const std::vector<call> sender_messages = {
+    member("gravel_block_sender::am", [](auto& sender, uint64_t*, int pe) { sender.template am<nothing>(pe); }),
+};
 const std::vector<call> bulk_calls = {
     {"gravel_put_bulk", [](const gravel_t& g, uint64_t* word, int pe) { gravel_put_bulk(g, word, g.heap, 8, pe); }},
     {"gravel_put_bulk_warp",
@@ -103,11 +126,13 @@ void check_named(const std::vector<call>& calls, int64_t offset, int pe, const s
 }  // namespace
 
 TEST_CASE("a mistake names the call of the program, or all calls that may have made it") {
-  for (const auto* calls : {&word_calls, &bulk_calls, &waiting_calls}) {
+  for (const auto* calls : {&word_calls, &sender_calls, &bulk_calls, &waiting_calls}) {
     check_named(*calls, -64, 1, "PE 1: an address outside the symmetric heap");
     check_named(*calls, 64, 2, "PE 2: the job has PEs 0 to 1");
   }
+  check_named(sender_messages, 64, 2, "PE 2: the job has PEs 0 to 1");
   check_named(word_calls, 4, 1, "PE 1: a misaligned address");
+  check_named(sender_calls, 4, 1, "PE 1: a misaligned address");
   check_named(waiting_calls, 4, 1, "PE 1: a misaligned address");
   check_named(local_calls, -64, 0, "PE 0: an address outside the symmetric heap");
   check_named(waiting_calls, 64, 1, "inside a handler: handlers must not wait", sender::handler);
@@ -122,5 +147,8 @@ TEST_CASE("no call is named that cannot have made the mistake") {
   CHECK_THAT(said(waiting_calls[2], -64, 0), starts_with_text("gravel_fetch_add or gravel_local_add to PE 0: "));
   CHECK_THAT(said(waiting_calls[1], -64, 1), starts_with_text("gravel_fetch or gravel_get_value from PE 1: "));
   CHECK_THAT(said({"", [](const gravel_t& g, uint64_t*, int pe) { gravel_am<nothing>(g, pe); }}, 64, 2),
-             starts_with_text("gravel_am to PE 2: "));
+             starts_with_text("gravel_am or gravel_block_sender::am to PE 2: "));
+  CHECK_THAT(said(word_calls[1], 64, 2),
+             starts_with_text("gravel_add, gravel_block_sender::add or gravel_accumulate to PE 2: "));
+  CHECK_THAT(said(word_calls[2], 64, 2), starts_with_text("gravel_inc or gravel_block_sender::inc to PE 2: "));
 }
