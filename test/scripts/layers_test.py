@@ -155,7 +155,7 @@ def ambiguous_labels(texts):
             parts.setdefault(label, set()).add(part_of(name))
     for label, found in sorted(parts.items()):
         if len(found) > 1 and found != LABELS_OF_TWO_PARTS.get(label):
-            yield f"[{label}] is a label in {', '.join(sorted(found))}: labels are unique, use another number or letter"
+            yield f"[{label}] is a label in {', '.join(sorted(found))}: labels are unique, take another one"
 
 
 def main():
