@@ -253,7 +253,7 @@ class reductions {
     {
       gravel_reducer reducer;
       for (const uint64_t bytes : o_.sizes)
-        measure("lib/task in a kernel", bytes, none, [&] {
+        measure("gravel_allreduce in a kernel", bytes, none, [&] {
           const uint32_t blocks =
               reduction_plan::of(reducer.handle().memory, bytes, reducer.handle().memory.blocks).blocks;
           return in_kernel(blocks, [&](const gravel_launch_config& c) {

@@ -99,7 +99,7 @@ class packet_end {
     auto* words = reinterpret_cast<uint64_t*>(staging_area_.data() + at);
     each_word([&](size_t w) { words[w] = stamp(sequence, w); });
     const plane_header header{
-        how == packet_way::put ? plane_word::notice : plane_word::packet, 0, 0, 0, sequence, bytes_, 0};
+        how == packet_way::put ? plane_message::notice : plane_message::packet, 0, 0, 0, sequence, bytes_, 0};
     if (how == packet_way::put) link_->put_and_notify(words, bytes_, 0, at, header);
     else link_->send(header, {reinterpret_cast<const std::byte*>(words), bytes_});
   }
@@ -107,7 +107,7 @@ class packet_end {
   void receive(std::span<const std::byte> head, std::span<const std::byte> data) {
     plane_header header;
     std::memcpy(&header, head.data(), sizeof header);
-    if (header.word == plane_word::credit) {
+    if (header.kind == plane_message::credit) {
       freed_ = header.sequence;
       return;
     }
@@ -122,7 +122,7 @@ class packet_end {
     landed_[slot] = header.sequence + 1;
     // A short message may overtake a put: credits go by what has arrived without a gap.
     while (landed_[expected_ % in_flight_] == expected_ + 1) ++expected_;
-    if (credits_) link_->send({plane_word::credit, 0, 0, 0, expected_, 0, 0}, {});
+    if (credits_) link_->send({plane_message::credit, 0, 0, 0, expected_, 0, 0}, {});
   }
 
   template <class F>

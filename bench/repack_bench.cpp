@@ -143,7 +143,7 @@ class repack_job {
     constexpr uint64_t now = 0;  // it stands still: packets leave when they are full, or for a flush
     plane_.step(now);
     for (const plane_header& h : link_.arrived)
-      plane_.receive({plane_word::credit, 1, h.sink, 0, 0, h.sequence + 1, h.sequence + 1}, {}, now);
+      plane_.receive({plane_message::credit, 1, h.sink, 0, 0, h.sequence + 1, h.sequence + 1}, {}, now);
     link_.arrived.clear();
   }
 

@@ -81,7 +81,7 @@ class two_ends {
         link_.put(slots + i, n, 0, to + i, &puts_);
       }
     }
-    link_.put_and_notify(staged, copies ? packet : line, 0, to, {plane_word::notice, 0, 0, 0, sequence, packet, 0});
+    link_.put_and_notify(staged, copies ? packet : line, 0, to, {plane_message::notice, 0, 0, 0, sequence, packet, 0});
   }
   void notice(std::span<const std::byte> raw) {
     plane_header header;

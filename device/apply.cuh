@@ -33,10 +33,10 @@ struct handler_list {
 
   static handler_table table() { return {rows, size, runs_on_device}; }
   /// Returns the name of the handler with this id. An empty list has none.
-  static const char* name_of([[maybe_unused]] uint32_t id) {
-    const char* name = "unknown";
-    ((handler_id<Handlers>::value == id ? void(name = Handlers::name) : void()), ...);
-    return name;
+  static const char* name_of(uint32_t id) {
+    for (const handler_info& row : rows)
+      if (row.name && row.id == id) return row.name;
+    return "unknown";
   }
 
   /// Runs the handler with this id if it is in the list, belongs to sinks of this kind, and the sizes agree. Messages

@@ -3,7 +3,7 @@
 // They are atomic against each other and against CUDA's atomics on the same device. Operations on a peer's memory have
 // system scope. Operations on a GPU's own memory have device scope, although peers may operate on it at the same time.
 // The owner's L2 cache carries out both scopes, one operation after the other, and on an H200 system scope has a tenth
-// of the rate (docs/performance.md; test/jobs/operations_job.cu checks the sums).
+// of the rate (docs/design.md; test/jobs/operations_job.cu checks the sums).
 #pragma once
 #include "device/simt.hpp"
 #include "device/value.cuh"

@@ -63,7 +63,7 @@ __device__ inline void report_team_fault(const gravel_t& g, message_fault fault,
 #define GRAVEL_TEAM_CALL_TEXT(name, text, ...) text,
   const char* const names[] = {GRAVEL_TEAM_CALLS(GRAVEL_TEAM_CALL_TEXT)};
 #undef GRAVEL_TEAM_CALL_TEXT
-  printf("Gravel: %s in block %llu: %u threads that must make the call have not come; the first of them is thread %u\n",
+  printf("Gravel: %s in block %llu: %u threads that must make the call are missing; the first of them is thread %u\n",
          names[static_cast<int>(call)], static_cast<unsigned long long>(block), n, thread);
 }
 

@@ -35,7 +35,7 @@ staged_values pmix_bootstrap::values_of(uint32_t pe, uint64_t fence, std::string
   const auto outcome = wait_for_pmix(call, current_settings().connect_timeout_s, [&](void* cookie) {
     return PMIx_Get_nb(&call->proc, call->key.c_str(), nullptr, 0, pmix_call::value_arrived, cookie);
   });
-  if (outcome == pmix_outcome::death) let_cause_speak();
+  if (outcome == pmix_outcome::death) wait_for_root_cause();
   const auto why = [&]() -> std::string {
     if (outcome == pmix_outcome::death) return death_notices::first();
     if (outcome == pmix_outcome::timeout) return "the launcher does not answer";
@@ -76,7 +76,7 @@ void pmix_bootstrap::wait_for_all() {
         "sets the limit",
         size(), waits_, limit);
   if (outcome == pmix_outcome::answered && call->status == PMIX_SUCCESS) return;
-  let_cause_speak();
+  wait_for_root_cause();
   if (outcome == pmix_outcome::death) fail("fence {} of the job cannot complete: {}", waits_, death_notices::first());
   // PMIx reports "partial success" if the fence completed without a PE that has died.
   fail("fence {} of the job failed: a PE has died or left the job ({})", waits_, PMIx_Error_string(*call->status));

@@ -86,7 +86,7 @@ class ucx_endpoint {
   bool notices_death() const { return state_->notices_death; }
 
   /// True over TCP. There a put is software that acknowledges every 8 KiB, so a packet of up to 64 KiB is faster inside
-  /// an active message, even with the receiver's copy (docs/performance.md).
+  /// an active message, even with the receiver's copy (docs/measurements/cpu.md).
   bool prefers_messages() const { return state_->prefers_messages; }
 
   const std::string& peer() const { return state_->peer; }

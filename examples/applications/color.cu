@@ -264,7 +264,7 @@ struct conflicts {
   }
 };
 
-/// Looks at each `stride`-th neighbour, AT_ONCE of them together. Of two PEs another one goes before for every colour;
+/// Reads each `stride`-th neighbour, AT_ONCE of them together. Of two PEs another one goes before for every colour;
 /// of one PE's vertices the one with more neighbours: of the many that chose when it did, most have few. Thread scope:
 /// lane.
 template <unsigned AT_ONCE>

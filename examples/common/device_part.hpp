@@ -20,7 +20,6 @@ using gravel::block_distribution;
 using gravel::codes_of;
 using gravel::contiguous;
 using gravel::csr;
-using gravel::deal_out;
 using gravel::device_array;
 using gravel::edge;
 using gravel::fetch_add;
@@ -28,6 +27,7 @@ using gravel::find_ghosts;
 using gravel::ghost_list;
 using gravel::load_relaxed;
 using gravel::partition;
+using gravel::round_robin;
 using gravel::scope;
 using gravel::vertex_code;
 using gravel::weight_between;
@@ -182,7 +182,7 @@ inline partition divide_by_degrees(const rmat_job& job, unsigned grid) {
   gravel_synchronize();
   std::vector<uint64_t> sorted(vertices);
   gravel_copy(sorted.data(), sort_keys(keys.data(), others.data(), vertices, 64), vertices * sizeof(uint64_t));
-  return deal_out({sorted.begin(), sorted.end()}, job.blocks.parts);
+  return round_robin({sorted.begin(), sorted.end()}, job.blocks.parts);
 }
 
 /// The part of an R-MAT graph divided into blocks or by degrees, made on the device. As sorted rows it is what

@@ -74,7 +74,8 @@ struct across_options : task_graph_program_options {
     line.add_option("--from", from, "Where they begin: at the first PE, or dealt to all")
         .one_of({"first", "all"})
         .capture_default_str();
-    line.add_option("--guests", shared.guests, "Tasks of other PEs that may be at a PE").capture_default_str();
+    line.add_option("--imported-tasks", shared.imported_tasks, "Tasks of other PEs that may be at a PE")
+        .capture_default_str();
     add_common_options(line);
   }
   void check(const command_line& line) {

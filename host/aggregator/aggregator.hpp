@@ -91,7 +91,7 @@ class aggregator {
     if (!network_) return;
     if (!last_words.empty()) try {
         for (remote_link* link : network_->of_plane(0).links())
-          if (link) link->send({plane_word::abort, setup_.node, 0, 0, 0, 0, 0}, to_wire(abort_word{last_words}));
+          if (link) link->send({plane_message::abort, setup_.node, 0, 0, 0, 0, 0}, to_wire(abort_message{last_words}));
       } catch (const std::exception& e) {
         log_debug("{}", e.what());
       }

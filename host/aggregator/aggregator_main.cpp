@@ -64,9 +64,9 @@ int main(int argc, char** argv) {
   try {
     raise_descriptor_limit(pes);
     const gravel::detail::settings values = gravel::detail::resolved_settings(std::max(local_pes, pes));
-    std::optional<gravel::detail::owned_descriptor> door(std::in_place, listener);
-    gravel::detail::local_pes here = gravel::detail::gather_pes(door->get(), {pes, job_pes}, parent, values);
-    door.reset();  // all PEs are connected, so nobody needs it
+    std::optional<gravel::detail::owned_descriptor> connecting(std::in_place, listener);
+    gravel::detail::local_pes here = gravel::detail::gather_pes(connecting->get(), {pes, job_pes}, parent, values);
+    connecting.reset();  // all PEs are connected, so nobody needs it
     return gravel::detail::aggregator(std::move(here), values).run();
   } catch (const std::exception& e) {
     gravel::detail::log_error("{}", e.what());

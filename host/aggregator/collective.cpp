@@ -62,7 +62,7 @@ collective_words collective::contributed_by(size_t local) const {
     fail("PE {} contributed {} bytes to a collective; {} fit", pe_of(local), in.bytes,
          segment.collective_in_data().size());
   if (in.call.kind >= collective_kind::count || (in.call.number != 0 && in.call.pe != pe_of(local)))
-    fail("PE {} contributed to a collective that there is not: call {} of PE {}, kind {}", pe_of(local), in.call.number,
+    fail("PE {} contributed to an unknown collective: call {} of PE {}, kind {}", pe_of(local), in.call.number,
          in.call.pe, static_cast<uint32_t>(in.call.kind));
   return in;
 }
@@ -95,7 +95,7 @@ bool collective::step() {
   if (mine.words.bytes == 0) mine.sizes.clear();
   sent_ = true;
   if (setup_.node == 0) contribute(0, mine);
-  else links_[0]->send({plane_word::contribution, setup_.node, 0, 0, next, 0, 0}, to_wire(mine));
+  else links_[0]->send({plane_message::contribution, setup_.node, 0, 0, next, 0, 0}, to_wire(mine));
   return true;
 }
 
@@ -107,11 +107,11 @@ bool collective::begun() const {
 
 void collective::receive(const plane_header& header, std::span<const std::byte> data) {
   if (header.sequence != sequence_ + 1 || header.source_node >= in_.size() ||
-      (header.word == plane_word::contribution) != (setup_.node == 0))
+      (header.kind == plane_message::contribution) != (setup_.node == 0))
     fail("node {} sent a collective message that does not fit: sequence {}, {} bytes", header.source_node,
          header.sequence, data.size());
   const std::string from = fmt::format("node {}", header.source_node);
-  if (header.word == plane_word::contribution) {
+  if (header.kind == plane_message::contribution) {
     const auto theirs = from_wire<contribution>(data, from);
     check_fits(header.source_node, theirs.words);
     contribute(header.source_node, theirs);
@@ -150,7 +150,7 @@ void collective::contribute(uint32_t node, const contribution& theirs) {
   for (const auto& part : data_of_pe_) out.data.insert(out.data.end(), part.begin(), part.end());
   const std::vector<std::byte> bytes_of_it = to_wire(out);
   for (uint32_t other = 1; other < setup_.nodes.n_nodes(); ++other)
-    links_[other]->send({plane_word::result, 0, 0, 0, total_.sequence, 0, 0}, bytes_of_it);
+    links_[other]->send({plane_message::result, 0, 0, 0, total_.sequence, 0, 0}, bytes_of_it);
   deliver(out);
 }
 

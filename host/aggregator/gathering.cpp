@@ -60,7 +60,7 @@ void welcome(node_socket socket, const expected_pes& expected, const settings& v
 }  // namespace
 
 void fail_second_hand(const std::string& text) {
-  let_cause_speak();
+  wait_for_root_cause();
   fail_text(text);
 }
 

@@ -86,10 +86,10 @@ class inbound {
     flush_below_ = std::max(flush_below_, sequence);
   }
   bool report_transit(const plane_header& from) {
-    const auto hurry = [](position& p) { return p.to->hurry(p); };
-    for (hurried_ = std::max(hurried_, applied_); hurried_ < std::min(flush_below_, freed_); ++hurried_) {
-      auto& until = waiting_[hurried_ - applied_];
-      if (!std::all_of(until.begin(), until.end(), hurry)) break;
+    const auto send_now = [](position& p) { return p.to->send_now(p); };
+    for (flushed_ = std::max(flushed_, applied_); flushed_ < std::min(flush_below_, freed_); ++flushed_) {
+      auto& until = waiting_[flushed_ - applied_];
+      if (!std::all_of(until.begin(), until.end(), send_now)) break;
     }
     while (!waiting_.empty()) {
       auto& until = waiting_.front();
@@ -136,7 +136,7 @@ class inbound {
     reported_freed_ = freed_;
     reported_applied_ = applied_;
     plane_header credit = from;
-    credit.word = plane_word::credit;
+    credit.kind = plane_message::credit;
     credit.sink = ring_.sink;
     credit.a = freed_;
     credit.b = applied_;
@@ -152,7 +152,7 @@ class inbound {
   uint64_t expected_ = 0, freed_ = 0, applied_ = 0, reported_freed_ = 0, reported_applied_ = 0;
   std::vector<char> early_;                    ///< by sequence modulo packets: arrived, not yet published
   std::vector<packet_table> to_forward_;       ///< by sequence modulo packets: tables of packets to forward
-  uint64_t flush_below_ = 0, hurried_ = 0;     ///< packets below which somebody waits; of these, those already hurried
+  uint64_t flush_below_ = 0, flushed_ = 0;     ///< packets below which somebody waits; packets below which all was sent
   std::deque<std::vector<position>> waiting_;  ///< by packet, from applied_ to freed_ - 1
 };
 

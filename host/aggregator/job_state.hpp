@@ -18,19 +18,19 @@ class job_state {
     if (!wake_) fail_errno("eventfd");
   }
 
-  /// The job cannot continue. The first text wins. `heard`: the text came from another node, which has printed it. Any
-  /// thread.
-  void fail(const std::string& text, bool heard = false) {
+  /// The job cannot continue. The first text wins. `is_from_other_node`: the text came from another node, which has
+  /// printed it. Any thread.
+  void fail(const std::string& text, bool is_from_other_node = false) {
     {
       std::lock_guard guard(lock_);
-      if (!failed_) failure_ = {text, heard};
+      if (!failed_) failure_ = {text, is_from_other_node};
       failed_ = true;
     }
     eventfd_write(wake_.get(), 1);
   }
   struct failure {
     std::string text;
-    bool heard = false;
+    bool is_from_other_node = false;
   };
   failure what_failed() const {
     std::lock_guard guard(lock_);

@@ -25,7 +25,7 @@ class node_watch {
   void step(uint64_t now_us) {
     if (!to_ || now_us < next_us_) return;
     next_us_ = now_us + watchdog_s_ * 1'000'000 / heartbeat_polls;
-    to_->send({plane_word::pulse, node_, 0, 0, 0, 0, 0}, {});
+    to_->send({plane_message::pulse, node_, 0, 0, 0, 0, 0}, {});
     if (watch_.poll(true, received_))
       fail(
           "nothing has come from node {} for {} s (twice GRAVEL_WATCHDOG_S): its host may have vanished, or the "
@@ -34,7 +34,7 @@ class node_watch {
   }
   void receive(const plane_header& header) {
     if (header.source_node != before_)
-      fail("node {} sent a pulse, where those of node {} were to come", header.source_node, before_);
+      fail("node {} sent a pulse; expected pulses of node {} only", header.source_node, before_);
     ++received_;
   }
 

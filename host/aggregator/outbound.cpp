@@ -138,12 +138,12 @@ bool outbound::is_settled(position& p) const {
 
 bool outbound::is_applied(position& p) { return is_settled(p) && applied_ >= p.packets; }
 
-bool outbound::hurry(position& p) {
+bool outbound::send_now(position& p) {
   if (!is_settled(p)) return false;
   if (p.packets > sequence_) close(close_cause::flush);
-  if (sink_ == transit_sink && applied_ < p.packets && hurried_ < p.packets) {
-    link_->send({plane_word::flush, c_.node, sink_, c_.plane, p.packets, 0, 0}, {});
-    hurried_ = p.packets;
+  if (sink_ == transit_sink && applied_ < p.packets && requested_ < p.packets) {
+    link_->send({plane_message::flush, c_.node, sink_, c_.plane, p.packets, 0, 0}, {});
+    requested_ = p.packets;
   }
   return true;
 }
@@ -184,7 +184,7 @@ void outbound::close(close_cause cause) {
     fetch_add_release<scope::system>(arrivals_, uint64_t{1});  // [L1]
     ++s[stat::packets_local];
   } else if (head_ == 0 && (whole <= c_.eager_size || link_->prefers_messages())) {
-    link_->send_packet({plane_word::packet, c_.node, sink_, c_.plane, sequence_, whole, 0},
+    link_->send_packet({plane_message::packet, c_.node, sink_, c_.plane, sequence_, whole, 0},
                        {reinterpret_cast<const std::byte*>(packet), whole});
     ++s[stat::packets_eager];
   } else {
@@ -194,11 +194,11 @@ void outbound::close(close_cause cause) {
       bytes = std::max(head_, sizeof(packet_header) + n_rows * sizeof(message_row));
     }
     link_->put_and_notify(packet, bytes, remote_.region, landing_at(0),
-                          {plane_word::notice, c_.node, sink_, c_.plane, sequence_, whole, 0});
+                          {plane_message::notice, c_.node, sink_, c_.plane, sequence_, whole, 0});
     ++s[stat::packets_put];
   }
   ++sequence_;
-  if (flush) hurried_ = sequence_;  // the packet's flag asks for a flush of all packets up to it
+  if (flush) requested_ = sequence_;  // the packet's flag asks for a flush of all packets up to it
 }
 
 bool outbound::poll_done() {

@@ -36,9 +36,9 @@
 namespace gravel::detail {
 
 /// Kinds of messages between planes. plane_header is the header of such a message, a UCX active message.
-enum class plane_word : uint32_t { packet, notice, credit, contribution, result, pulse, abort, flush };
+enum class plane_message : uint32_t { packet, notice, credit, contribution, result, pulse, abort, flush };
 struct plane_header {
-  plane_word word;
+  plane_message kind;
   uint32_t source_node;
   uint32_t sink;  ///< packet, notice, credit, flush: the stream's sink, or transit_sink
   uint32_t plane;
@@ -138,7 +138,7 @@ class outbound {
   bool is_applied(position&);
   /// Called when somebody waits for the messages at this position: sends them, and asks an intermediate node to forward
   /// them at once. False: they still wait for credits.
-  bool hurry(position&);
+  bool send_now(position&);
 
   /// Same node: reads the receiver's `done` words. True if any of them was new.
   bool poll_done();
@@ -196,7 +196,7 @@ class outbound {
   uint64_t copied_to_ = 0;    ///< end of the bytes copied last
   uint64_t opened_at_ = 0;
   uint64_t sequence_ = 0, freed_ = 0, applied_ = 0, acked_ = 0;
-  uint64_t hurried_ = 0;                     ///< an intermediate node knows that somebody waits for packets below this
+  uint64_t requested_ = 0;                   ///< an intermediate node knows that somebody waits for packets below this
   uint64_t waited_ = 0, drained_ = 0;        ///< messages that have ever entered the backlog, and left it
   std::atomic<uint64_t> deferred_bytes_{0};  ///< bytes of the backlog that came from add_to_backlog()
   std::vector<uint32_t> counts_;             ///< messages of the packets in flight, by sequence modulo a power of two

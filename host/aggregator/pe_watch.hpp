@@ -42,14 +42,14 @@ class pe_watch {
       if (n_ready == 0) check_for_stopped_pes();
       if (n_ready <= 0) continue;
       if (watched_.back().revents) {
-        const auto [why, heard] = job_.what_failed();
-        if (heard) log_info("the job ends: {}", why);
+        const auto [why, is_from_other_node] = job_.what_failed();
+        if (is_from_other_node) log_info("the job ends: {}", why);
         else log_error("{}", why);
         notify_everybody(why);
         return false;
       }
       for (size_t i = 0; i + 1 < watched_.size(); ++i)
-        if (watched_[i].revents && !hear(i)) return false;
+        if (watched_[i].revents && !receive_from(i)) return false;
     }
     return true;
   }
@@ -64,15 +64,15 @@ class pe_watch {
             fmt::format("PE {} (process {}) has not run for {} s (twice GRAVEL_WATCHDOG_S); is it stopped?",
                         here_.pes[i], here_.processes[i], 2 * watchdog_s_));
   }
-  /// Takes a word from a PE, or notices its end. False: the job ends.
-  bool hear(size_t i) {
-    std::optional<frame> word;
+  /// Receives a message of a PE, or notices its end. False: the job ends.
+  bool receive_from(size_t i) {
+    std::optional<frame> message;
     try {
-      word = here_.sockets[i].receive();
+      message = here_.sockets[i].receive();
     } catch (const std::exception& e) {
       log_error("{}", e.what());
     }
-    if (word && word->kind == wire_kind::goodbye) {
+    if (message && message->kind == wire_kind::goodbye) {
       watched_[i].fd = -1;
       const std::string why = why_not_leave(segments_, here_.pes, i);
       if (why.empty()) return true;
@@ -80,21 +80,21 @@ class pe_watch {
       notify_everybody(why);
       return false;
     }
-    if (word && word->kind == wire_kind::abort) {  // the PE has printed the reason itself
-      notify_everybody(word->as<abort_word>(fmt::format("PE {}", here_.pes[i])).why);
+    if (message && message->kind == wire_kind::abort) {  // the PE has printed the reason itself
+      notify_everybody(message->as<abort_message>(fmt::format("PE {}", here_.pes[i])).why);
       return false;
     }
     const std::string why =
         fmt::format("PE {} (process {}) ended without gravel_finalize", here_.pes[i], here_.processes[i]);
     notify_everybody(why);
     // The launcher knows how the PE ended, and ends this process. Then its message is enough.
-    let_cause_speak();
+    wait_for_root_cause();
     log_error("{}", why);
     return false;
   }
   void notify_everybody(const std::string& why) {
     for (auto& socket : here_.sockets) try {
-        socket.send(abort_word{why});
+        socket.send(abort_message{why});
       } catch (const std::exception&) {
         // This PE has ended already.
       }

@@ -33,7 +33,7 @@ bool plane::step(uint64_t now) {
     if (o->is_local()) moved |= o->poll_done();
     if (o->has_backlog()) moved |= o->drain_backlog(now);
   }
-  const plane_header from{plane_word::credit, setup_.node, 0, index_, 0, 0, 0};
+  const plane_header from{plane_message::credit, setup_.node, 0, index_, 0, 0, 0};
   for (inbound* in : busy_in_) {
     if (in->is_transit()) {
       moved |= forward(*in, now);
@@ -60,7 +60,7 @@ bool plane::receive(const plane_header& header, std::span<const std::byte> data,
   const uint32_t node = header.source_node;
   if (node >= setup_.nodes.n_nodes() || node == setup_.node || header.plane != index_)
     fail("a message claims to come from plane {} of node {}", header.plane, node);
-  if (header.word == plane_word::credit) {
+  if (header.kind == plane_message::credit) {
     outbound* to = routes_.credited_by(node, header.sink);
     if (!to) fail("node {} sent a credit for sink {}, to which nothing was sent", node, header.sink);
     to->credit(header.a, header.b);
@@ -68,15 +68,16 @@ bool plane::receive(const plane_header& header, std::span<const std::byte> data,
     publish_counts();
     return true;
   }
-  if (header.word != plane_word::packet && header.word != plane_word::notice && header.word != plane_word::flush)
+  if (header.kind != plane_message::packet && header.kind != plane_message::notice &&
+      header.kind != plane_message::flush)
     return false;
   inbound* in = routes_.from(node, header.sink);
   if (!in) fail("node {} sent a packet for sink {}, which is not here", node, header.sink);
-  if (header.word == plane_word::flush) {
+  if (header.kind == plane_message::flush) {
     if (!in->is_transit())
       fail("node {} asks for a flush of packets for sink {}, which are not forwarded", node, header.sink);
     in->request_flush(header.sequence);
-  } else if (header.word == plane_word::packet) in->on_packet(header.sequence, data);
+  } else if (header.kind == plane_message::packet) in->on_packet(header.sequence, data);
   else in->on_notice(header.sequence, header.a);
   mark_busy(*in);
   return true;
@@ -110,7 +111,7 @@ bool plane::take_from(plane_source& s, uint64_t now) {
 }
 
 bool plane::take_slot(plane_source& s, uint64_t now) {
-  const slot_table& table = s.at_hand();
+  const slot_table& table = s.current_table();
   const unit* const payload = s.slots.payload(s.slots.next());
   // Slots of other queues are small, so their rows are always copied.
   uint32_t* const puts = s.kind == static_cast<uint32_t>(queue_kind::kernel_block) ? &s.puts() : nullptr;
@@ -184,7 +185,7 @@ bool plane::forward(inbound& in, uint64_t now) {
       outbound& to = routes_.to(row.sink);
       const uint32_t node = setup_.nodes.node_of(pe_of_sink(row.sink));
       if (setup_.nodes.next_hop(setup_.node, node) != node)
-        fail("a packet for PE {} came by a third node", pe_of_sink(row.sink));
+        fail("a packet for PE {} arrived to be forwarded, but this node is not on its route", pe_of_sink(row.sink));
       mark_busy(to);
       const uint32_t* const from =
           words_at(in.payload_to_forward() + in.at.unit) + uint64_t{in.at.message} * row.kind.words;

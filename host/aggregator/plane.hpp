@@ -28,8 +28,8 @@ class plane {
   void count_time(stat what, uint64_t us) { stats_[what] += us; }
   /// After a step that moved nothing: the reason why the plane waits; nullopt: it has no work.
   std::optional<stat> waits_for() const {
-    if (is_stalled_) return stat::full_us;
-    return busy() ? std::optional(stat::dry_us) : std::nullopt;
+    if (is_stalled_) return stat::no_credit_us;
+    return busy() ? std::optional(stat::no_slot_us) : std::nullopt;
   }
   /// Takes a message from the same plane of another node. False: the message belongs to collectives, which are not
   /// handled here.

@@ -24,8 +24,8 @@ class plane_source {
         slots(from, plane),
         plane_(plane),
         limits_(limits),
-        at_hand_(from.shape.max_rows),
-        later_(from.shape.max_rows),
+        current_(from.shape.max_rows),
+        examined_(from.shape.max_rows),
         puts_(from.shape.slots),
         is_touched_(limits.n_sinks) {}
 
@@ -39,12 +39,12 @@ class plane_source {
 
   /// Header and table of the current slot, which has arrived. They are read once. Throws gravel::error if they are not
   /// sound.
-  const slot_table& at_hand() {
-    if (!has_read_ && !slots.read(slots.next(), limits_, at_hand_))
+  const slot_table& current_table() {
+    if (!has_read_ && !slots.read(slots.next(), limits_, current_))
       fail("PE {} handed over a corrupt slot in its {}: {} rows, {} units", pe, name_of(static_cast<queue_kind>(kind)),
-           at_hand_.n_rows, at_hand_.n_units);
+           current_.n_rows, current_.n_units);
     has_read_ = true;
-    return at_hand_;
+    return current_;
   }
   /// Advances to the next slot. All of this one was taken.
   void take() {
@@ -63,12 +63,12 @@ class plane_source {
   /// there is no such row.
   bool holds_more_than(const outbound& to, const plane_routes& routes) {
     const uint64_t now = slots.next();
-    if (std::exchange(alike_, &to) != &to || alike_below_ < now) alike_below_ = now;
-    for (; slots.arrived(alike_below_); alike_below_ += q.shape.n_planes) {
-      const bool is_later = alike_below_ != now;
+    if (std::exchange(same_stream_, &to) != &to || same_below_ < now) same_below_ = now;
+    for (; slots.arrived(same_below_); same_below_ += q.shape.n_planes) {
+      const bool is_later = same_below_ != now;
       // A slot that is not sound counts as something else. It is an error when its turn comes.
-      if (is_later && !slots.read(alike_below_, limits_, later_)) return true;
-      const slot_table& table = is_later ? later_ : at_hand();
+      if (is_later && !slots.read(same_below_, limits_, examined_)) return true;
+      const slot_table& table = is_later ? examined_ : current_table();
       for (uint32_t r = is_later ? 0 : row + 1; r < table.n_rows; ++r)
         if (&routes.to(table.rows[r].sink) != &to) return true;
     }
@@ -81,12 +81,12 @@ class plane_source {
     touched_.push_back(sink);
   }
   void notice_flush_target() { flush_seen_ = std::max(flush_seen_, slots.flush_target()); }
-  /// Begins flushes that are due, hurries the messages that they wait for, and ends flushes whose messages are all
+  /// Begins flushes that are due, sends the messages that they wait for, and ends flushes whose messages are all
   /// applied. True if one has ended. `number` counts the plane's flushes.
   bool step_flushes(const plane_routes& routes, uint64_t& number) {
     profile_range range;
     bool ended = false;
-    const auto hurry = [](position& p) { return p.to->hurry(p); };
+    const auto send_now = [](position& p) { return p.to->send_now(p); };
     const auto applied = [](position& p) { return p.to->is_applied(p); };
     if (flush_seen_ > flush_started_ && slots.next() >= flush_seen_) {
       range.begin("flush");
@@ -94,7 +94,7 @@ class plane_source {
     }
     for (auto& f : flushes_) {
       std::erase_if(f.until, applied);
-      if (!f.hurried) f.hurried = std::all_of(f.until.begin(), f.until.end(), hurry);
+      if (!f.is_sent) f.is_sent = std::all_of(f.until.begin(), f.until.end(), send_now);
     }
     // In order, so flush_done is monotonic.
     while (!flushes_.empty() && flushes_.front().until.empty()) {
@@ -122,7 +122,7 @@ class plane_source {
   struct flush {
     uint64_t target;
     std::vector<position> until;
-    bool hurried = false;
+    bool is_sent = false;  ///< nothing of it is in an open packet or a backlog
   };
   /// All tickets below the target are taken, so their messages are in packets or in a backlog.
   void begin_flush(const plane_routes& routes, uint64_t number) {
@@ -139,12 +139,12 @@ class plane_source {
 
   uint32_t plane_;
   slot_limits limits_;
-  slot_table at_hand_, later_;  ///< of the current slot; of a later one that is only examined
-  bool has_read_ = false;       ///< at_hand_ is of the current slot
-  std::vector<uint32_t> puts_;  ///< by slot
-  /// Slots from the current one to ticket `alike_below_` have rows for this stream only.
-  const outbound* alike_ = nullptr;
-  uint64_t alike_below_ = 0;
+  slot_table current_, examined_;  ///< of the current slot; of a later one that is only examined
+  bool has_read_ = false;          ///< current_ is of the current slot
+  std::vector<uint32_t> puts_;     ///< by slot
+  /// Slots from the current one to ticket `same_below_` have rows for this stream only.
+  const outbound* same_stream_ = nullptr;
+  uint64_t same_below_ = 0;
   uint64_t flush_seen_ = 0;     ///< highest flush target seen
   uint64_t flush_started_ = 0;  ///< highest target for which a flush has begun
   /// Sinks of the messages taken since the last flush began. The next flush waits for these.

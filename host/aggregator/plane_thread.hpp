@@ -74,7 +74,7 @@ class plane_thread {
       while (!job_.stop) {
         received_ = false;
         const bool awake = network_ && network_->worker().progress();
-        if (!heard_.empty()) return job_.fail(heard_, true);
+        if (!why_elsewhere_.empty()) return job_.fail(why_elsewhere_, true);
         const uint64_t now = now_us();
         if (doing) plane_.count_time(*doing, now - since);
         since = now;
@@ -138,16 +138,16 @@ class plane_thread {
     plane_header header;
     if (raw.size() != sizeof(header)) fail("a message with a header of {} bytes arrived", raw.size());
     std::memcpy(&header, raw.data(), sizeof(header));
-    if (header.word == plane_word::abort) {
-      heard_ = from_wire<abort_word>(data, fmt::format("node {}", header.source_node)).why;
+    if (header.kind == plane_message::abort) {
+      why_elsewhere_ = from_wire<abort_message>(data, fmt::format("node {}", header.source_node)).why;
       return;
     }
-    if (header.word == plane_word::pulse && duties_) return duties_->nodes.receive(header);
+    if (header.kind == plane_message::pulse && duties_) return duties_->nodes.receive(header);
     received_ = true;
     const profile_range range("receive");
     if (plane_.receive(header, data, now_us())) return;
-    if (!duties_ || (header.word != plane_word::contribution && header.word != plane_word::result))
-      fail("node {} sent a message of unknown kind {}", header.source_node, static_cast<uint32_t>(header.word));
+    if (!duties_ || (header.kind != plane_message::contribution && header.kind != plane_message::result))
+      fail("node {} sent a message of unknown kind {}", header.source_node, static_cast<uint32_t>(header.kind));
     duties_->collectives.receive(header, data);
   }
   /// True if a message may come any moment.
@@ -186,9 +186,9 @@ class plane_thread {
     peer_doorbells doorbells;
   };
   std::unique_ptr<node_duties> duties_;
-  bool received_ = false;  ///< in this round; UCX's own keep-alive traffic does not count as progress
-  std::string binding_;    ///< how the thread is bound, in words; empty: it is not
-  std::string heard_;      ///< another node's reason for ending the job
+  bool received_ = false;      ///< in this round; UCX's own keep-alive traffic does not count as progress
+  std::string binding_;        ///< how the thread is bound, in words; empty: it is not
+  std::string why_elsewhere_;  ///< another node's reason for ending the job
   std::jthread thread_;
 };
 

@@ -72,14 +72,14 @@ struct ready_word {
 };
 
 /// PE -> aggregator: its last message.
-struct goodbye_word {
+struct goodbye_message {
   static constexpr wire_kind kind = wire_kind::goodbye;
   static constexpr bool any_values_will_do = true;  // there are no values
   static auto fields(auto&) { return std::tie(); }
 };
 
 /// The job ends. Sent in both directions, and between aggregators.
-struct abort_word {
+struct abort_message {
   static constexpr wire_kind kind = wire_kind::abort;
   static constexpr bool any_values_will_do = true;  // a text, which is only printed
   std::string why;

@@ -28,8 +28,8 @@ const char* name_of(stat s) {
                                           "stalls",
                                           "busy_us",
                                           "put_us",
-                                          "full_us",
-                                          "dry_us"};
+                                          "no_credit_us",
+                                          "no_slot_us"};
   static_assert(sizeof(names) / sizeof(*names) == n_stats);
   return names[static_cast<uint32_t>(s)];
 }
@@ -65,7 +65,7 @@ std::string stats_text(const stats_row& row, uint32_t n_pes, uint32_t n_nodes) {
       share(stat::packets_full), share(stat::packets_age), share(stat::packets_flush), share(stat::packets_idle),
       share(stat::packets_local), share(stat::packets_put), row[stat::bytes_from_slots], share(stat::packets_eager),
       row[stat::messages_forwarded], row[stat::messages_spilled], row[stat::stalls], seconds(stat::busy_us),
-      seconds(stat::put_us), seconds(stat::full_us), seconds(stat::dry_us));
+      seconds(stat::put_us), seconds(stat::no_credit_us), seconds(stat::no_slot_us));
 }
 
 std::string stats_json(const stats_row& row, uint32_t n_pes, uint32_t n_nodes) {

@@ -25,11 +25,11 @@ enum class stat : uint32_t {
   messages_forwarded,  ///< second hops
   messages_spilled,    ///< of handlers, for lack of credits
   slots_taken,
-  stalls,   ///< how often a slot had to stay in its queue for lack of credits
-  busy_us,  ///< time of the aggregator's threads in rounds that moved something
-  put_us,   ///< ... of that, in calls that put bytes into other nodes' memory
-  full_us,  ///< in rounds that moved nothing because a slot's destination had no room
-  dry_us,   ///< in rounds that moved nothing because no slot had come, with packets under way
+  stalls,        ///< how often a slot had to stay in its queue for lack of credits
+  busy_us,       ///< time of the aggregator's threads in rounds that moved something
+  put_us,        ///< ... of that, in calls that put bytes into other nodes' memory
+  no_credit_us,  ///< in rounds that moved nothing because a slot's destination had no room
+  no_slot_us,    ///< in rounds that moved nothing because no slot had come, with packets under way
   count
 };
 constexpr uint32_t n_stats = static_cast<uint32_t>(stat::count);

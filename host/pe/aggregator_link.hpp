@@ -40,7 +40,7 @@ class aggregator_link {
     introduce(h, segment);
     if (job_.nodes.n_nodes() > 1) exchange_wiring();
     auto answer = socket_->receive();
-    if (answer && answer->kind == wire_kind::abort) fail("{}", answer->as<abort_word>("the aggregator").why);
+    if (answer && answer->kind == wire_kind::abort) fail("{}", answer->as<abort_message>("the aggregator").why);
     if (!answer || answer->kind != wire_kind::ready) fail_without();
     socket_->limit_waits(0);
   }
@@ -52,7 +52,7 @@ class aggregator_link {
   node_socket& socket() { return *socket_; }
   /// Says goodbye. If this PE has started the aggregator, waits for its end.
   void leave() {
-    socket_->send(goodbye_word{});
+    socket_->send(goodbye_message{});
     if (process_ > 0 && !wait_for_aggregator(process_, 5000))
       log_warning("the aggregator of node {} did not end by itself", job_.node);
   }
@@ -89,8 +89,8 @@ class aggregator_link {
       socket_->check_peer();
       socket_->send(h, segment);
     } catch (const error& e) {
-      let_cause_speak();
-      if (!job_.is_leader()) let_cause_speak();  // the first PE of the node knows more
+      wait_for_root_cause();
+      if (!job_.is_leader()) wait_for_root_cause();  // the first PE of the node knows more
       siginfo_t ended{};
       if (process_ > 0 && waitid(P_PID, static_cast<id_t>(process_), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
           ended.si_pid != 0)
@@ -112,7 +112,7 @@ class aggregator_link {
     socket_->send(all);
   }
   [[noreturn]] void fail_without() const {
-    let_cause_speak();
+    wait_for_root_cause();
     fail("while the job was starting, {}", describe_lost());
   }
 

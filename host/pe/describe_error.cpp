@@ -32,7 +32,7 @@ std::string text_of_other_reduction(const device_error& found) {
       "blocks",
       mine, found.pe);
 }
-std::string text_of_bad_reduction(const device_error& found) {
+std::string text_of_bad_reduction(const device_error& found, uint32_t n_pes) {
   switch (static_cast<reduction_fault>(found.offset)) {
     case reduction_fault::too_many_blocks:
       return fmt::format("a reduction by a grid of {} blocks: its gravel_reducer is for {}", found.bytes, found.pe);
@@ -45,7 +45,7 @@ std::string text_of_bad_reduction(const device_error& found) {
                          found.bytes);
     case reduction_fault::bad_root: break;
   }
-  return fmt::format("gravel_reduce to PE {}, which there is not", static_cast<int32_t>(found.pe));
+  return fmt::format("gravel_reduce to PE {}: the job has PEs 0 to {}", static_cast<int32_t>(found.pe), n_pes - 1);
 }
 /// Text of a fault that a program compiled with GRAVEL_CHECK has found.
 std::string text_of_team_fault(message_fault fault, const device_error& found) {
@@ -56,8 +56,8 @@ std::string text_of_team_fault(message_fault fault, const device_error& found) {
         "{} in block {}: thread {} calls it where others of the block made another call, or gave other arguments. {}",
         name, found.offset, found.bytes & 0xffffffff, rule_of(call));
   return fmt::format(
-      "{} in block {}: {} of the threads that must make the call have not come; the first of them is thread {}. {}",
-      name, found.offset, found.bytes >> 32, found.bytes & 0xffffffff, rule_of(call));
+      "{} in block {}: {} threads that must make the call are missing; the first of them is thread {}. {}", name,
+      found.offset, found.bytes >> 32, found.bytes & 0xffffffff, rule_of(call));
 }
 /// Returns the names of the functions that report a mistake as one of this operation.
 std::vector<std::string> names_of_calls(op what, bool on_own_memory) {
@@ -117,7 +117,7 @@ std::string describe(const device_error& found, uint32_t my_pe, uint32_t n_pes, 
   if (fault == message_fault::corrupt_packet)
     return fmt::format("a corrupt packet arrived: {}", name_of(static_cast<packet_fault>(found.offset)));
   if (fault == message_fault::other_reduction) return text_of_other_reduction(found);
-  if (fault == message_fault::bad_reduction) return text_of_bad_reduction(found);
+  if (fault == message_fault::bad_reduction) return text_of_bad_reduction(found, n_pes);
   if (fault == message_fault::missing_lanes || fault == message_fault::other_team_call)
     return text_of_team_fault(fault, found);
   const std::string calls = calls_of(fault, what, found.pe == my_pe);

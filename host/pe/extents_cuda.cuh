@@ -38,7 +38,15 @@ class extents_cuda {
     attribute(&describes, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, device);
     if (!manages) return "this GPU has no virtual memory management";
     if (!describes) return "memory of this GPU has no POSIX file descriptors";
-    return {};
+    return text_of_error([&] {  // a container may forbid what the GPU can do
+      char* const at = reserve(granule, "addresses");
+      const std::string why = text_of_error([&] {
+        commit(at, granule, "memory");
+        decommit(at, granule);
+      });
+      unreserve(at, granule);
+      if (!why.empty()) fail_text(why);
+    });
   }
 
   char* reserve(uint64_t bytes, const char* what) const {

@@ -33,7 +33,7 @@ void become_child() {
 /// An exception that nobody catches ends the job, with its text on stderr.
 void last_words(const std::string& text) {
   if (the_runtime) the_runtime->abort_job(text, 1);
-  if (membership::own_pe != 0) let_cause_speak();  // during gravel_init: a mistake often occurs at every PE
+  if (membership::own_pe != 0) wait_for_root_cause();  // during gravel_init: a mistake often occurs at every PE
 }
 
 void set_own_pe(uint32_t pe) {

@@ -21,12 +21,12 @@ class job_end {
     static std::atomic<bool> first{true};
     while (!first.exchange(false)) pause();
     // A mistake in the program often occurs at every PE. It is enough that PE 0 reports it.
-    if (pe_ != 0) let_cause_speak();
+    if (pe_ != 0) wait_for_root_cause();
     while (elsewhere_) pause();  // the thread that knows of it ends this process
     log_error("{}", text);
     leave();
     try {
-      link_.send(abort_word{fmt::format("PE {}: {}", pe_, text)});
+      link_.send(abort_message{fmt::format("PE {}: {}", pe_, text)});
     } catch (const std::exception&) {
       // The aggregator has ended, so it knows.
     }

@@ -128,7 +128,7 @@ class cuda_launcher : public backend {
   };
 
   virtual void ensure_resolver() = 0;  ///< call it with lock_ held
-  /// Looks after open services. Call it with lock_ held.
+  /// Restarts the kernels of services that sleep and have work. True: call this again soon. Call it with lock_ held.
   bool tend_services() { return !services_.is_empty() && services_.tend(); }
 
   /// Call it once, with the PE's device current.

@@ -66,34 +66,34 @@ class monitor {
     for (int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) sigdelset(&signals, fault);
     pthread_sigmask(SIG_BLOCK, &signals, nullptr);
     try {
-      auto word = wait_for_word();
+      auto message = wait_for_message();
       if (end_.leaving()) return;
       end_.comes_from_elsewhere();
-      if (word && word->kind == wire_kind::abort) {
+      if (message && message->kind == wire_kind::abort) {
         // The process that found the reason has printed it. The launcher shall see the end of that process first.
-        const std::string text = fmt::format("the job ends: {}", word->as<abort_word>("the aggregator").why);
+        const std::string text = fmt::format("the job ends: {}", message->as<abort_message>("the aggregator").why);
         if (job_.boot->has_launcher()) log_info("{}", text);
         else log_error("{}", text);
         if (log_enabled(log_level::info)) log_info("{}", describe());
-        let_cause_speak();
+        wait_for_root_cause();
       } else if (launcher_reports_) {
-        let_cause_speak();
+        wait_for_root_cause();
         log_error("{}", launcher_text_);
       } else {
-        if (!job_.is_leader()) let_cause_speak();
+        if (!job_.is_leader()) wait_for_root_cause();
         log_error("{}", link_.describe_lost());
       }
     } catch (const std::exception& e) {
       if (end_.leaving()) return;
       end_.comes_from_elsewhere();
-      if (!job_.is_leader()) let_cause_speak();
+      if (!job_.is_leader()) wait_for_root_cause();
       log_error("{}", e.what());
     }
     job_end::end_process(1);
   }
   /// Waits for the aggregator's next message. Meanwhile checks that the aggregator runs (one that is stopped cannot say
   /// so), shows that this process runs, and watches claimed slots, services and the rings of the route `peer`.
-  std::optional<frame> wait_for_word() {
+  std::optional<frame> wait_for_message() {
     const uint64_t limit_s = job_.values.watchdog_s;
     if (limit_s == 0) return link_.socket().receive();
     stall_watch aggregator;

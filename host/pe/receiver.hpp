@@ -143,7 +143,7 @@ class host_receiver {
     const uint64_t w0 = message->word[0];
     if (fault == message_fault::bad_handler)
       fail_text("an active message arrived from node " + std::to_string(node) + " whose handler (id " +
-                std::to_string(handler_of(w0)) + ") was not given to gravel_init here, or takes other arguments");
+                std::to_string(handler_of(w0)) + ") is not in the list of gravel_init here, or takes other arguments");
     fail_text("a corrupt message arrived from node " + std::to_string(node) + ": " +
               gravel::detail::name_of(op_of(w0)) + " with " + gravel::detail::name_of(fault) + " (offset " +
               std::to_string(offset_of(w0)) + ")");

@@ -48,6 +48,6 @@ void install_terminate_handler(void (*last_words)(const std::string&)) {
   });
 }
 
-void let_cause_speak() { usleep(300'000); }
+void wait_for_root_cause() { usleep(300'000); }
 
 }  // namespace gravel::detail

@@ -132,8 +132,8 @@ std::string text_of_error(F action) {
 /// `last_words` is set, it is called with the exception's text first; it may end the process itself.
 void install_terminate_handler(void (*last_words)(const std::string&) = nullptr);
 
-/// To be called before a report of what is only a consequence of another process's failure. It waits a moment, so that
-/// that process can report the cause, and the launcher can end this process: then only the cause is reported.
-void let_cause_speak();
+/// Waits a moment, so that the process that failed first can report the cause, and the launcher can end this process.
+/// To be called before a report of what is only a consequence of that failure: then only the cause is reported.
+void wait_for_root_cause();
 
 }  // namespace gravel::detail

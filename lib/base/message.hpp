@@ -273,14 +273,15 @@ GRAVEL_BOTH constexpr uint32_t units_of(uint64_t word0, uint64_t word1) {
   X(outside_heap, "an address outside the symmetric heap")                                                             \
   X(misaligned, "a misaligned address")                                                                                \
   X(bad_handler,                                                                                                       \
-    "an active message arrived from {from} whose handler (id {offset}) was not given to gravel_init here, or takes "   \
-    "other arguments")                                                                                                 \
+    "an active message arrived from {from} whose handler (id {offset}) is not in the list of gravel_init here, or "    \
+    "takes other arguments")                                                                                           \
   X(bad_pe, "a PE number out of range")                                                                                \
   X(blocking_handler, "{call} inside a handler: handlers must not wait")                                               \
   X(corrupt_packet, "a corrupt packet")                                                                                \
   X(no_context, "a message arrived for handler '{handler}' before gravel_set_context was called for it here")          \
   X(unknown_handler,                                                                                                   \
-    "{call} to PE {pe}: handler '{name}' was not given to gravel_init; add it on all PEs: gravel_init<..., {name}>()") \
+    "{call} to PE {pe}: handler '{name}' is not in the list of gravel_init; add it on all PEs: gravel_init<..., "      \
+    "{name}>()")                                                                                                       \
   X(bad_destination, "{call}: a destination outside its own symmetric heap, or misaligned: {place}")                   \
   X(team_call_in_handler, "{call} inside a handler: it is for whole blocks or warps of a kernel")                      \
   X(outside_kernel, "{call} outside a kernel: it is for kernels")                                                      \
@@ -297,7 +298,7 @@ GRAVEL_BOTH constexpr uint32_t units_of(uint64_t word0, uint64_t word1) {
   X(sender_begun, "a kernel begins a critical sender again before its end(): what was called since it began is lost")  \
   /* of lib/allreduce: */                                                                                              \
   X(other_reduction, "another reduction")                                                                              \
-  X(bad_reduction, "a reduction that cannot be")                                                                       \
+  X(bad_reduction, "an invalid reduction")                                                                             \
   /* of lib/remote_task: */                                                                                            \
   X(task_pe, "a task for PE {wrong_pe}: the job has PEs 0 to {last_pe}")                                               \
   X(task_payload, "a task with a payload of {offset} bytes: the queue was opened for up to {bytes}")                   \
@@ -309,13 +310,13 @@ GRAVEL_BOTH constexpr uint32_t units_of(uint64_t word0, uint64_t word1) {
   X(unknown_task,                                                                                                      \
     "PE {pe} has sent a task (id {offset:#x}) that task queue {bytes} here does not know: it was opened without it")   \
   X(task_words,                                                                                                        \
-    "PE {pe} has sent a task (id {offset:#x}) whose command is not one: {bytes} words, or sizes and places that "      \
-    "cannot be")                                                                                                       \
+    "PE {pe} has sent a task (id {offset:#x}) with an invalid command: {bytes} words, or impossible sizes or "         \
+    "offsets")                                                                                                         \
   X(task_chain,                                                                                                        \
     "a chain of tasks of {offset} words: it may have up to {bytes} (5 for each, and those of its arguments)")          \
   X(task_queue,                                                                                                        \
-    "a task has come for a queue at offset {offset:#x} of the heap, where none is open: its handle was used after "    \
-    "close()")                                                                                                         \
+    "a task arrived for a queue at offset {offset:#x} of the heap, but no queue is open there: its handle was used "   \
+    "after close()")                                                                                                   \
   /* of lib/link: */                                                                                                   \
   X(link_closed, "a kernel sends {bytes} bytes on the link from PE {offset} to PE {pe} after its shutdown")            \
   X(link_lane, "a kernel uses lane {offset} of a link to PE {pe}: it has lanes 0 to {last}")                           \

@@ -3,9 +3,9 @@
 //   [packet_header, 64 bytes][rows][payload: units]
 //
 // All messages of a row have one size, so a receiver finds message i of a row by arithmetic and works in parallel. Rows
-// lie one behind the other, and each begins at a unit. In a transit packet (on the first of two hops) each row names
-// its final sink. A landing slot is [landing_header, 64 bytes][packet]. Only the local aggregator writes `published`,
-// after the packet.
+// are contiguous, and each begins at a unit. In a transit packet (on the first of two hops) each row names its final
+// sink. A landing slot is [landing_header, 64 bytes][packet]. Only the local aggregator writes `published`, after the
+// packet.
 #pragma once
 #include <cstdint>
 

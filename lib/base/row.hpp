@@ -1,4 +1,4 @@
-// A row: messages of one kind for one sink, one behind the other.
+// A row: messages of one kind for one sink, one after the other.
 //
 // Producers hand over rows in slots (queue.hpp), aggregators move them into packets (packet.hpp), kernels and handlers
 // push them into rings (peer_ring.hpp), and receivers apply them. No party on the way reads a single message. The row

@@ -105,9 +105,10 @@ const std::vector<setting_row>& setting_table() {
                  "packets in flight to one destination, per aggregator thread"),
       number_row("GRAVEL_TIMEOUT_US", "125", "us", 0, 10'000'000, &s::timeout_us,
                  "age at which a packet that is not full leaves"),
-      number_row("GRAVEL_IDLE_US", "20", "us", 0, 10'000'000, &s::idle_us,
-                 "a packet leaves before its age when no message has come for this long and nothing is in flight to "
-                 "its destination"),
+      number_row(
+          "GRAVEL_IDLE_US", "20", "us", 0, 10'000'000, &s::idle_us,
+          "a packet leaves before its age when nothing is in flight to its destination and no message has come for "
+          "this long or the packet is large"),
       text_row("GRAVEL_AGGREGATION", "packets", &s::aggregation,
                "what the aggregator sends at once: packets; or, to compare with, each row of a slot (rows) or each "
                "message (messages) as a packet of its own, which leaves as if it were full",

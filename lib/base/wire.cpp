@@ -40,7 +40,7 @@ wire_header read_wire_header(std::span<const std::byte> bytes, std::string_view 
   wire_header header;
   if (bytes.size() < sizeof(header)) fail("{}: a message is cut off ({} bytes)", from, bytes.size());
   std::memcpy(&header, bytes.data(), sizeof(header));
-  if (header.magic != magic) fail("{}: what came is no message of Gravel", from);
+  if (header.magic != magic) fail("{}: received something that is not a message of Gravel", from);
   if (header.version != wire_version)
     fail("{}: speaks version {} of Gravel's messages, this process {}: all processes of a job must run the same Gravel",
          from, header.version, wire_version);
@@ -64,7 +64,7 @@ std::vector<std::byte> wire_writer::finish() && {
 wire_reader::wire_reader(wire_kind kind, std::span<const std::byte> bytes, std::string_view from)
     : kind_(kind), from_(from) {
   const wire_header header = read_wire_header(bytes, from);
-  if (header.kind != kind) fail("{}: sent '{}' where '{}' was to come", from, name_of(header.kind), name_of(kind));
+  if (header.kind != kind) fail("{}: sent '{}'; expected '{}'", from, name_of(header.kind), name_of(kind));
   rest_ = bytes.subspan(sizeof(header));
   if (header.bytes != rest_.size())
     fail("{}: '{}' has {} bytes where {} were announced", from, name_of(kind), rest_.size(), header.bytes);
@@ -101,7 +101,7 @@ uint64_t wire_reader::size() {
 bool wire_reader::truth() {
   uint8_t value;
   get(value);
-  if (value > 1) fail("{}: '{}' has {} where 0 or 1 was to come", from_, name_of(kind_), value);
+  if (value > 1) fail("{}: '{}' has {}; expected 0 or 1", from_, name_of(kind_), value);
   return value != 0;
 }
 

@@ -133,7 +133,7 @@ struct section_call {
     }
     return false;
   }
-  /// Reserves room for the call at all PEs [K2]. Thread scope: lane, divergent.
+  /// Reserves room for the call at all PEs [U2]. Thread scope: lane, divergent.
   GRAVEL_DEVICE void reserve(const handle_type& to) {
     const auto& rooms = to.table.rooms;
     const lane_group group = lane_group::active();
@@ -142,7 +142,7 @@ struct section_call {
     ticket = group.from_leader(ticket) + group.rank();
     const uint32_t place = static_cast<uint32_t>(ticket & (rooms.calls - 1)),
                    round = static_cast<uint32_t>(ticket / rooms.calls);
-    for (relax wait; load_acquire<scope::device>(&rooms.done[place]) != round; wait()) {  // [K2]
+    for (relax wait; load_acquire<scope::device>(&rooms.done[place]) != round; wait()) {  // [U2]
     }
     m.word[layout::at_ticket] = to.table.my_pe * rooms.calls + place;
     for (uint32_t i = 0; i < n; ++i) m.word[layout::at_keys + i] = keys[i];
@@ -256,7 +256,7 @@ struct section_call {
       bool has = false;
       if (is_far) has = swap_slot<scope::system>(its, expected, mine);
       else if constexpr (traits::pure) has = swap_slot(its, expected, mine);
-      else has = swap_slot_acquire(its, expected, mine);  // [K1]
+      else has = swap_slot_acquire(its, expected, mine);  // [U1]
       if (has) taken |= 1u << which;
       else found = key_state::client;
     }
@@ -269,7 +269,7 @@ struct section_call {
       if (!(taken >> i & 1)) continue;
       const slot_word word = table_type::word_of(values[i], key_state::free);
       if (far[i]) store_slot<scope::system>(at[i], word);
-      else store_slot(at[i], word);  // [K1]
+      else store_slot(at[i], word);  // [U1]
     }
     return found;
   }

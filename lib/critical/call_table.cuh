@@ -10,9 +10,9 @@
 // worth 1 the newcomer takes the place, and its lane continues with the call that was there. So keys that are called
 // often stay, whichever they are.
 //
-//   lock 0 -> 1                           [C1] acquire
+//   lock 0 -> 1                           [U3] acquire
 //   read and change worth, key, argument
-//   lock = 0                              [C1] release
+//   lock = 0                              [U3] release
 //
 // A lane that has locked a place waits for nothing. A lane that finds the place locked tries a few times, and then
 // continues as if there were no table. So no lane waits for another.
@@ -94,9 +94,9 @@ class call_table {
     relax wait;
     // A lane that has locked the place unlocks it in the same round: other lanes of its warp may try to lock it.
     for (uint32_t i = 0; i < tries; ++i) {
-      if (compare_swap_acquire<scope::shared>(&lock_[at], 0u, 1u)) {  // [C1]
+      if (compare_swap_acquire<scope::shared>(&lock_[at], 0u, 1u)) {  // [U3]
         what = change(at, key, value);
-        store_release<scope::shared>(&lock_[at], 0u);  // [C1]
+        store_release<scope::shared>(&lock_[at], 0u);  // [U3]
         break;
       }
       wait();

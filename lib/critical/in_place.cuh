@@ -81,9 +81,9 @@ struct section_in_place {
       if constexpr (traits::pure && !traits::answers) {
         run(call, answer, slot.record);
         if (swap_slot<WHERE>(at, seen, table_type::word_of(slot.record, key_state::free))) return true;
-      } else if (swap_slot_acquire<WHERE>(at, seen, table_type::word_of(slot.record, key_state::client))) {  // [K1]
+      } else if (swap_slot_acquire<WHERE>(at, seen, table_type::word_of(slot.record, key_state::client))) {  // [U1]
         run(call, answer, slot.record);
-        store_slot_release<WHERE>(at, table_type::word_of(slot.record, key_state::free));  // [K1]
+        store_slot_release<WHERE>(at, table_type::word_of(slot.record, key_state::free));  // [U1]
         return true;
       }
     }

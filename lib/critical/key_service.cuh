@@ -199,7 +199,7 @@ struct key_service {
       else if (table.in_place && keeps) state = key_state::service;
       const slot_word word = table_type::word_of(k.kept, state, k.held ? k.parked : 0);
       if (pure || keeps || !table.in_place) store_slot(table.word(k.number), word);
-      else store_slot_release(table.word(k.number), word);  // [K1]
+      else store_slot_release(table.word(k.number), word);  // [U1]
       return;
     }
     if constexpr (in_registers)
@@ -503,7 +503,7 @@ struct key_service {
   /// A call is complete: its caller may use the room for another call.
   GRAVEL_DEVICE void complete(const here_type& here, const uint32_t* call) const {
     const uint32_t room = call[layout::at_ticket], pe = room / table.rooms.calls, place = room % table.rooms.calls;
-    if (pe == table.my_pe) fetch_add_release<scope::device>(&table.rooms.done[place], 1u);  // [K2]
+    if (pe == table.my_pe) fetch_add_release<scope::device>(&table.rooms.done[place], 1u);  // [U2]
     else gravel_inc(here.g, &table.rooms.done[place], static_cast<int>(pe));
   }
   /// Parks a call, as the last one in the ring of those that wait for the key.

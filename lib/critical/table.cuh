@@ -5,15 +5,15 @@
 // modulo the number of service blocks. Beside each record lies its lock word. The two lowest bits are the state of the
 // key:
 //
-//   free        no party has the key; callers that run sections in place take it                     [K1] acquire
-//   client      a caller runs a section in place; it releases the key at once                        [K1] release
+//   free        no party has the key; callers that run sections in place take it                     [U1] acquire
+//   client      a caller runs a section in place; it releases the key at once                        [U1] release
 //   service     the service block has the key: callers send their calls. Only the service block changes the word now
 //   held        a nested call that is in progress has the record; the service block parks calls for the key. The other
 //               bits of the word are 1 + the room of the last parked call, or 0 if none is parked. The parked calls
 //               form a ring, from the last one to the first
 //
 // Without sections in place only the service block uses the word, and `free` and `service` mean the same. With them,
-// the service block takes a key from `free` like callers do. It releases the key [K1] when no more concurrent calls
+// the service block takes a key from `free` like callers do. It releases the key [U1] when no more concurrent calls
 // come for it: then callers may run sections in place again.
 //
 // A service block that finds a caller there writes `service` into the word nevertheless, so that other callers send
@@ -57,7 +57,7 @@ struct alignas(is_slot_word<Record> ? 16 : slot_alignment_of<Record>) key_slot {
 
 /// Rooms for parked calls of nested sections. A call reserves its room at all PEs before it is sent: number PE * calls
 /// + place. The call with ticket t has place t % calls, and waits until t / calls earlier calls in this place are
-/// complete. `done[place]` counts those [K2].
+/// complete. `done[place]` counts those [U2].
 template <class Layout>
 struct block_rooms {
   static constexpr uint64_t most =
@@ -118,11 +118,11 @@ struct record_table {
   template <scope S>
   GRAVEL_DEVICE static key_state take_slot(slot* at, key_state as) {
     return state_in(
-        swap_acquire<S>(&at->lock, static_cast<uint32_t>(key_state::free), static_cast<uint32_t>(as)));  // [K1]
+        swap_acquire<S>(&at->lock, static_cast<uint32_t>(key_state::free), static_cast<uint32_t>(as)));  // [U1]
   }
   template <scope S>
   GRAVEL_DEVICE static void release_slot(slot* at) {
-    store_release<S>(&at->lock, static_cast<uint32_t>(key_state::free));  // [K1]
+    store_release<S>(&at->lock, static_cast<uint32_t>(key_state::free));  // [U1]
   }
   /// A key's slot, also at another PE; nullptr: that PE's memory is not mapped here. Thread scope: lane.
   GRAVEL_DEVICE slot* slot_anywhere(const gravel_t& g, uint32_t key) const {

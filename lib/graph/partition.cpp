@@ -65,7 +65,7 @@ partition by_edges(const csr& whole, int parts) {
   return by;
 }
 
-partition deal_out(const std::vector<uint32_t>& order, int parts) {
+partition round_robin(const std::vector<uint32_t>& order, int parts) {
   check_parts(parts);
   const uint64_t n = order.size(), k = static_cast<uint64_t>(parts);
   partition by;
@@ -86,7 +86,7 @@ partition by_degrees(const edge_list& whole, int parts) {
   std::vector<uint32_t> order(whole.vertices);
   std::iota(order.begin(), order.end(), 0u);
   std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return degree[a] > degree[b]; });
-  return deal_out(order, parts);
+  return round_robin(order, parts);
 }
 
 bool has_metis() { return GRAVEL_HAS_METIS; }

@@ -59,7 +59,7 @@ partition by_metis(const csr& whole, int parts, uint64_t seed);
 /// Distributes the vertices in this order in turn: each part gets its share of every stretch of the order, and numbers
 /// it in that order.
 /// @param order numbers of all vertices
-partition deal_out(const std::vector<uint32_t>& order, int parts);
+partition round_robin(const std::vector<uint32_t>& order, int parts);
 /// Distributes the vertices by their number of edges, the largest first: parts have nearly the same number of edges,
 /// and the vertices that are read most often lie together.
 partition by_degrees(const edge_list& whole, int parts);

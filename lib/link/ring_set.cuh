@@ -180,7 +180,7 @@ class ring_set {
         fail_text(what + ": " + text_of(e.source, e.destination) + " ends where it begins");
       for (size_t k = 0; k < i; ++k)
         if (e.source == edges_[k].source && e.destination == edges_[k].destination)
-          fail_text(what + ": " + text_of(e.source, e.destination) + " is there twice");
+          fail_text(what + ": " + text_of(e.source, e.destination) + " is listed twice");
     }
     const std::string which = edges_.empty() ? what : what + ": " + text_of(edges_[0].source, edges_[0].destination);
     if (shape_.packet_bytes < 1 || shape_.packet_bytes > packet_word::most_bytes)

@@ -106,13 +106,14 @@ class gravel_router {
       if (inputs_[i].pe == gravel_my_pe())
         return {gravel_handle(), rings_->device_ring(0), how_.lanes, static_cast<uint32_t>(inputs_.size()), i, policy_,
                 directly_};
-    gravel::detail::fail_text("gravel_router::path: PE " + std::to_string(gravel_my_pe()) + " is on it nowhere");
+    gravel::detail::fail_text("gravel_router::path: PE " + std::to_string(gravel_my_pe()) + " is not on the path");
   }
   /// Returns the handle of a path over all of whose links kernels store.
   /// @errors gravel::error if messages carry packets on a link of the path
   gravel_direct_path_handle direct_path() const {
     if (!directly_)
-      gravel::detail::fail_text("gravel_router::direct_path: some link of the path is not stored over: take path()");
+      gravel::detail::fail_text(
+          "gravel_router::direct_path: kernels cannot store over some link of the path: take path()");
     return {path()};
   }
   /// Returns whether kernels store over all links of a path.

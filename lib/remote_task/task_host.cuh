@@ -69,11 +69,7 @@ class task_host {
 
   template <class... Tasks>
   static runner runner_of() {
-    return [](task_host& host, const task_descriptor& descriptor) {
-      bool known = false;
-      ((descriptor.id == handler_id<Tasks>::value ? (void)(host.start<Tasks>(descriptor), known = true) : void()), ...);
-      return known;
-    };
+    return [](task_host& host, const task_descriptor& descriptor) { return (host.start_if<Tasks>(descriptor) || ...); };
   }
 
  private:
@@ -96,6 +92,13 @@ class task_host {
   }
   uint32_t sender_of(uint32_t ring) const { return ring % where_.host.g.n_pes; }
 
+  /// Starts the task if it is of this type. Returns whether it is.
+  template <class Task>
+  bool start_if(const task_descriptor& descriptor) {
+    if (descriptor.id != handler_id<Task>::value) return false;
+    start<Task>(descriptor);
+    return true;
+  }
   template <class Task>
   void start(const task_descriptor& descriptor) {
     if constexpr (task_check<Task>::on_host) run_here<Task>(descriptor);

@@ -105,7 +105,8 @@ struct local_store<gravel_types<T...>> {
   GRAVEL_DEVICE part<U> of() const {
     constexpr uint32_t index = gravel_types<T...>::template index<U>;
     uint32_t* const head = memory + 32 * index;
-    uint32_t* const words = memory + head_words + words_before(index) * levels;
+    constexpr uint32_t before = words_before(index);
+    uint32_t* const words = memory + head_words + before * levels;
     if constexpr (has_frames<U>) return part<U>::in(head, words, 32 * levels);
     else if constexpr (task_facts<U>::is_continuation) return {};
     else return {head, words};
@@ -119,8 +120,9 @@ struct local_store<gravel_types<T...>> {
 
  private:
   GRAVEL_BOTH static constexpr uint32_t words_before(uint32_t index) {
-    uint32_t sum = 0, i = 0;
-    ((i++ < index ? sum += part<T>::level_words : 0), ...);
+    const uint32_t words[] = {part<T>::level_words...};
+    uint32_t sum = 0;
+    for (uint32_t i = 0; i < index; ++i) sum += words[i];
     return sum;
   }
   template <class U>

@@ -67,8 +67,13 @@ class local_worker {
     (poll_type<T>(startable, lowest, &full, &some), ...);
     const uint32_t found = full != none ? full : some, type = found % 8, level = found / 8 - 1;
     if (full == none && some == 0) return false;
-    ((type == types::template index<T> ? run_batch_of<T>(level) : void()), ...);
+    (run_batch_if<T>(type, level), ...);
     return true;
+  }
+  /// Runs a batch of type T if that is the type with this number.
+  template <class T>
+  GRAVEL_DEVICE void run_batch_if(uint32_t type, uint32_t level) {
+    if (type == types::template index<T>) run_batch_of<T>(level);
   }
   /// Are there enough frames for a batch of this lane's level?
   template <class T>

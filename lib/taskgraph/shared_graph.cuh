@@ -14,7 +14,7 @@
 struct gravel_shared_options {
   /// Number of tasks of other PEs that may be at a PE at once; at least the number of PEs, which all have the same
   /// share. It should suffice to occupy all workers.
-  uint32_t guests = GRAVEL_CUDA ? 16384 : 1024;
+  uint32_t imported_tasks = GRAVEL_CUDA ? 16384 : 1024;
 };
 
 /// Counts of one PE in a run.
@@ -46,23 +46,24 @@ class gravel_shared_task_graph
   /// @param constants what all tasks read, by here.constants()
   /// @param options like those of gravel_task_graph; `dispatch` has no effect: workers take batches themselves
   /// @param how options of the exchange between PEs
-  /// @errors gravel::error like gravel_task_graph, and if there are fewer guests than PEs
+  /// @errors gravel::error like gravel_task_graph, and if there are fewer `imported_tasks` than PEs
   explicit gravel_shared_task_graph(const Constants& constants, gravel_task_options options = {},
                                     const gravel_shared_options& how = {})
-      : base({constants, nullptr, 0}, by_workers(options), gravel_n_pes() > 1 ? how.guests : 0),
+      : base({constants, nullptr, 0}, by_workers(options), gravel_n_pes() > 1 ? how.imported_tasks : 0),
         how_(how),
         n_pes_(static_cast<uint32_t>(gravel_n_pes())) {
-    const uint64_t sizes[] = {how_.guests, options.max_depth};
+    const uint64_t sizes[] = {how_.imported_tasks, options.max_depth};
     for (uint64_t size : sizes)
       if (gravel_min_all(size) != gravel_max_all(size))
-        gravel::detail::fail_text("shared task graph: all PEs say the same guests and max_depth");
-    if (how_.guests < n_pes_ || how_.guests > 1u << 20)
-      gravel::detail::fail_text("shared task graph: " + std::to_string(how_.guests) + " guests; there are " +
-                                std::to_string(n_pes_) +
-                                " PEs, each of which needs room for a task; 2^20 guests at most");
+        gravel::detail::fail_text("shared task graph: all PEs say the same imported_tasks and max_depth");
+    if (how_.imported_tasks < n_pes_ || how_.imported_tasks > 1u << 20)
+      gravel::detail::fail_text("shared task graph: " + std::to_string(how_.imported_tasks) +
+                                " imported_tasks; there are " + std::to_string(n_pes_) +
+                                " PEs, each of which needs room for a task; 2^20 at most");
     own_bytes_ = base::line(sizeof(gravel::detail::shared_words)) +
-                 base::line(how_.guests * sizeof(gravel::detail::travelling_task<Root>)) + base::line(n_pes_ * 4) +
-                 tasks::own_bytes(n_pes_) + results::own_bytes(n_pes_) + n_pes_ * outbox::bytes(credits());
+                 base::line(how_.imported_tasks * sizeof(gravel::detail::travelling_task<Root>)) +
+                 base::line(n_pes_ * 4) + tasks::own_bytes(n_pes_) + results::own_bytes(n_pes_) +
+                 n_pes_ * outbox::bytes(credits());
     symmetric_bytes_ = tasks::symmetric_bytes(n_pes_) + results::symmetric_bytes(n_pes_) + 2 * base::line(n_pes_ * 8);
     own_ = static_cast<char*>(gravel::detail::current_backend().allocate(own_bytes_, "tasks that travel"));
     symmetric_ = gravel_malloc<char>(symmetric_bytes_);
@@ -104,7 +105,7 @@ class gravel_shared_task_graph
     options.dispatch = gravel_dispatch::workers;
     return options;
   }
-  uint32_t credits() const { return how_.guests / n_pes_; }
+  uint32_t credits() const { return how_.imported_tasks / n_pes_; }
 
   /// Sets up the memory of the exchange. No transfer is in flight.
   void open_shared() {
@@ -120,7 +121,7 @@ class gravel_shared_task_graph
     state_.words = reinterpret_cast<gravel::detail::shared_words*>(take(own, sizeof(gravel::detail::shared_words)));
     state_.credits = reinterpret_cast<uint32_t*>(take(own, n_pes_ * 4));
     state_.pending = reinterpret_cast<gravel::detail::travelling_task<Root>*>(
-        take(own, how_.guests * sizeof(gravel::detail::travelling_task<Root>)));
+        take(own, how_.imported_tasks * sizeof(gravel::detail::travelling_task<Root>)));
     state_.tasks =
         tasks::in(take(symmetric, tasks::symmetric_bytes(n_pes_)), take(own, tasks::own_bytes(n_pes_)), n_pes_);
     state_.results =
@@ -151,12 +152,17 @@ class gravel_shared_task_graph
     if (direct_)
       gravel::detail::launch_alone(gravel::detail::exchange_tasks<view, Root>, how, base::view_, state_, run_);
     else gravel_launch(gravel::detail::exchange_tasks<view, Root>, how, base::view_, state_, run_);
-    uint64_t begun = 0;
-    for (gravel::detail::watched_wait wait; gravel_copy(&begun, &state_.words->begun, sizeof(begun)), begun != run_;)
+    for (gravel::detail::watched_wait wait; begun() != run_;)
       wait.attentively([] {
         return "the kernel that exchanges tasks with other PEs to start: other kernels may leave it no room on the "
                "device";
       });
+  }
+  /// Number of the last run whose exchange has started.
+  uint64_t begun() const {
+    uint64_t run = 0;
+    gravel_copy(&run, &state_.words->begun, sizeof(run));
+    return run;
   }
   bool reaches_all_directly() const {
     if (!state_.g.peers) return false;

@@ -407,7 +407,7 @@ class gravel_task_graph {
     std::string wrong = text_of(words.fault);
     if (wrong.empty() && c.begun != c.continuations)
       wrong = std::to_string(c.begun - c.continuations) + " of " + std::to_string(c.begun) +
-              " continuations never ran: they expect more results than tasks have given";
+              " continuations never ran: they expect more results than tasks have delivered";
     if (wrong.empty()) return;
     drop();
     gravel::detail::fail_text("task graph: " + wrong);

@@ -216,8 +216,8 @@ GRAVEL_DEVICE bool follow_piece(const worklist_view<Program>& w, const asynchron
   const edge_piece piece = pieces.read(batch.first);
   pieces.free(warp, batch);
   const bool mine = threadIdx.x % 32 == 0;
-  deal_out<true>(w, ranked_lists<Program>{w, a}, mine ? piece.begin : 0, mine ? piece.end : 0,
-                 from_word<typename worklist_view<Program>::value>(piece.from));
+  distribute<true>(w, ranked_lists<Program>{w, a}, mine ? piece.begin : 0, mine ? piece.end : 0,
+                   from_word<typename worklist_view<Program>::value>(piece.from));
   __syncwarp();
   if (mine) fetch_add_release<scope::device>(&a.words->pending, ~uint64_t{0});  // [W3]
   return true;
@@ -253,7 +253,7 @@ GRAVEL_DEVICE void expand_taken(const gravel_t& g, const worklist_view<Program>&
     done.edges += end - begin;
   }
   end = pass_on_pieces(w, a, begin, end, from);
-  deal_out<true>(w, lists, begin, end, from);
+  distribute<true>(w, lists, begin, end, from);
 }
 
 /// The watch: reports this PE's lowest rank to all PEs, and finds the end. Thread scope: the first warp of the first

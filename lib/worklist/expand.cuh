@@ -47,8 +47,8 @@ GRAVEL_DEVICE void follow(const worklist_view<Program>& w, const Lists& lists,
 
 /// Follows edges `begin` to `end` of every lane, fewer than hub_edges. Thread scope: warp, converged.
 template <bool READ_FIRST, class Program, class Lists>
-GRAVEL_DEVICE void deal_out(const worklist_view<Program>& w, const Lists& lists, uint64_t begin, uint64_t end,
-                            typename worklist_view<Program>::value from) {
+GRAVEL_DEVICE void distribute(const worklist_view<Program>& w, const Lists& lists, uint64_t begin, uint64_t end,
+                              typename worklist_view<Program>::value from) {
   constexpr uint32_t of_warp = 32 * edges_at_once;
   const uint32_t lane = threadIdx.x % 32, degree = static_cast<uint32_t>(end - begin);
   edge_group<typename worklist_view<Program>::value> group;
@@ -150,7 +150,7 @@ GRAVEL_DEVICE void expand_near_list(const worklist_view<Program>& w, work_done& 
     }
     cut_up(w, hub, v, end - begin, from);
     if (hub) end = begin;
-    deal_out<true>(w, lists, begin, end, from);
+    distribute<true>(w, lists, begin, end, from);
   }
 }
 template <class Program>

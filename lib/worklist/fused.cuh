@@ -174,7 +174,7 @@ GRAVEL_DEVICE void expand_local(const local_lists<Program>& lists, uint32_t from
         end = begin;
       }
     }
-    deal_out<false>(w, lists, begin, end, from);
+    distribute<false>(w, lists, begin, end, from);
   }
 }
 

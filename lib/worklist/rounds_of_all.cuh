@@ -7,16 +7,16 @@
 //
 // Protocol. After its expansion each PE takes these steps, and all repeat until no PE has a vertex:
 //   this PE                                                        every other PE
-//   turns its lists over; reports its near vertices and ghosts     [X1] gravel_barrier  sees the reports of all PEs
-//   some PE has something: sends the values of ghosts              [X2] gravel_barrier  all values are in the lists
-//   no PE has: reports the least key of its far list               [X3] gravel_barrier  sees the least key of all PEs,
+//   turns its lists over; reports its near vertices and ghosts     [W5] gravel_barrier  sees the reports of all PEs
+//   some PE has something: sends the values of ghosts              [W6] gravel_barrier  all values are in the lists
+//   no PE has: reports the least key of its far list               [W7] gravel_barrier  sees the least key of all PEs,
 //                                                                                       and moves the limit there
 //
 // All PEs see the same reports, and so decide alike.
 //
 // Invariants.
 // - Handlers append to the current lists. So no PE sends while another expands, splits or turns over a list; beside the
-//   reports, this is what [X1] is for.
+//   reports, this is what [W5] is for.
 // - A report is written again only after a barrier that each PE enters after it has read the report.
 //
 // Model: test/models/worklist_rounds.pml.
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(256, 4)
       if (!is_ordered) break;  // sums: expanding further would pass values on in many small parts
     }
     report_to_all(g, reports, &round_report::some, uint64_t{near} + words.remote_size);
-    gravel_barrier(g);  // [X1]
+    gravel_barrier(g);  // [W5]
     if (of_all_reports(g, reports, &round_report::some, [](uint64_t a, uint64_t b) { return a + b; }) != 0) {
       if constexpr (std::is_same_v<Sender, mapped_sender>) {
         post_ghosts(g, w, inboxes, sender);
@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(256, 4)
           notify_posted(g, w, inboxes, sender);
           ++words.exchanges;
         });
-        gravel_barrier(g);  // [X2]
+        gravel_barrier(g);  // [W6]
         take_posted(g, w, inboxes);
         inner::join_blocks(g, [] {});
       } else {
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(256, 4)
           words.remote_size = 0;
           ++words.exchanges;
         });
-        gravel_barrier(g);  // [X2]
+        gravel_barrier(g);  // [W6]
       }
       continue;
     }
@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(256, 4)
       scan_for_least(w);
       inner::join_blocks(g, [] {});
       report_to_all(g, reports, &round_report::least, words.least);
-      gravel_barrier(g);  // [X3]
+      gravel_barrier(g);  // [W7]
       const auto least = static_cast<uint32_t>(
           of_all_reports(g, reports, &round_report::least, [](uint64_t a, uint64_t b) { return a < b ? a : b; }));
       if (least == ~0u) break;

@@ -156,7 +156,7 @@ class gravel_worklist {
     if constexpr (Program::state::is_ordered)
       if (x >= gravel::detail::least_keys::unreached) gravel::detail::fail_text("worklist: a key is below 2^31 - 1");
     if (v >= view_.graph.own)
-      gravel::detail::fail_text("worklist: vertex " + std::to_string(v) + " is none of this PE's " +
+      gravel::detail::fail_text("worklist: vertex " + std::to_string(v) + " is not a vertex of this PE, which has " +
                                 std::to_string(view_.graph.own));
     launch(gravel::detail::offer_one<Program>, 1, 32, view_, v, x);
   }
@@ -209,8 +209,7 @@ class gravel_worklist {
     std::string wrong;
     uint64_t by_offsets = 0;
     if (graph.own) gravel_copy(&by_offsets, &graph.offsets[graph.own], sizeof(by_offsets));
-    if (is_open)
-      wrong = std::string("one of the program '") + Program::name + "' is open already; its messages would come here";
+    if (is_open) wrong = std::string("a worklist of the program '") + Program::name + "' is open already";
     else if (graph.vertices() >= gravel::detail::block_rendezvous::size_mask)
       wrong = "a PE may have up to 2^31 - 2 vertices and ghosts";
     else if (by_offsets != edges)
@@ -253,7 +252,7 @@ class gravel_worklist {
     uint32_t code = 0;
     gravel_copy(&code, &graph.ghosts[first.ghost], sizeof(code));
     return "ghost " + std::to_string(first.ghost) + " is vertex " + std::to_string(graph.codes.place(code)) +
-           " of PE " + std::to_string(graph.codes.owner(code)) + ", which there is not";
+           " of PE " + std::to_string(graph.codes.owner(code)) + ", which does not exist";
   }
   void need_start(const char* call) const {
     if (!started_) gravel::detail::fail_text(std::string("worklist: ") + call + "() before start()");

@@ -101,7 +101,7 @@ bool try_packet(random_bits& draw, lone_node& node, stream& from, counts& c) {
   const std::span<const std::byte> bytes = std::as_bytes(std::span(packet));
   try {
     if (draw.below(2)) {
-      node.the_plane().receive({plane_word::packet, from.source, from.sink, 0, from.sequence, 0, 0}, bytes,
+      node.the_plane().receive({plane_message::packet, from.source, from.sink, 0, from.sequence, 0, 0}, bytes,
                                node.job().now);
     } else {
       const node_setup& setup = node.job().node(lone_node::node).setup;
@@ -115,8 +115,8 @@ bool try_packet(random_bits& draw, lone_node& node, stream& from, counts& c) {
       std::memcpy(memory + at.offset + shape.slot_at(0, from.sequence) + sizeof(landing_header), bytes.data(),
                   std::min<size_t>(bytes.size(), 4096));
       node.the_plane().receive(
-          {plane_word::notice, from.source, from.sink, 0, from.sequence, draw.below(8) ? bytes.size() : draw(), 0}, {},
-          node.job().now);
+          {plane_message::notice, from.source, from.sink, 0, from.sequence, draw.below(8) ? bytes.size() : draw(), 0},
+          {}, node.job().now);
     }
   } catch (const error& e) {
     ++c.refused;
@@ -128,7 +128,7 @@ bool try_packet(random_bits& draw, lone_node& node, stream& from, counts& c) {
   try {
     node.drain();
   } catch (const error& e) {
-    if (std::string(e.what()).find("came by a third node") == std::string::npos) give_up(e.what());
+    if (std::string(e.what()).find("this node is not on its route") == std::string::npos) give_up(e.what());
     return false;
   }
   return true;

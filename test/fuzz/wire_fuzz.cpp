@@ -41,11 +41,11 @@ struct one_node {
   }
 
   /// A collective to which the other node, and then the own PEs, contribute; or of which the result comes.
-  void take_part(plane_word word, std::span<const std::byte> record) {
+  void take_part(plane_message kind, std::span<const std::byte> record) {
     no_link link;
     collective job(setup, {&link, &link});
     const uint32_t from = 1 - setup.node;
-    job.receive({word, from, 0, 0, 1, 0, 0}, record);
+    job.receive({kind, from, 0, 0, 1, 0, 0}, record);
     for (pe_segment& segment : segments) {
       collective_words mine{};
       mine.sequence = 1;
@@ -79,8 +79,8 @@ void use(wire_kind kind, std::span<const std::byte> record, random_bits& draw) {
       return void(read_wirings({{{}, to_wire(w)}}, first.setup));
     }
     case wire_kind::worker_address: return void(read_of_ucx<ucx_address>(record, from));
-    case wire_kind::contribution: return first.take_part(plane_word::contribution, record);
-    case wire_kind::result: return second.take_part(plane_word::result, record);
+    case wire_kind::contribution: return first.take_part(plane_message::contribution, record);
+    case wire_kind::result: return second.take_part(plane_message::result, record);
     default:
       for (const kind_of_message& k : all_kinds())
         if (k.kind == kind) k.read(record);

@@ -60,14 +60,14 @@ void across_pes() {
     o.warps = 1;
   }
   gravel_shared_options how;
-  how.guests = static_cast<uint32_t>(gravel_n_pes());
+  how.imported_tasks = static_cast<uint32_t>(gravel_n_pes());
   constexpr uint32_t leaves = 1000;
   const auto me = static_cast<uint32_t>(gravel_my_pe());
   {
     shared_graph graph({~0u}, o, how);
     for (uint32_t root = 0; root < 3; ++root) {  // another PE each time
       graph.set_value(graph.result<uint64_t>(), 0);
-      const bool begins = root % how.guests == me;
+      const bool begins = root % how.imported_tasks == me;
       if (begins) graph.push(halved{0, leaves, graph.result<uint64_t>()});
       graph.run();
       expect(graph.value(graph.result<uint64_t>()) == (begins ? leaves * (leaves - 1) / 2 : 0),
@@ -91,13 +91,13 @@ void across_pes() {
   }
   // `returned`, for which no task waits, takes none of the workers' shared memory.
   o.local_levels = ~0u;
-  how.guests = static_cast<uint32_t>(gravel_n_pes());
+  how.imported_tasks = static_cast<uint32_t>(gravel_n_pes());
   expect(shared_graph({0}, o, how).local_levels() == gravel_task_graph<bad_leaf, halved, both>({0}, o).local_levels(),
          "as many levels in shared memory as in a graph of one PE");
-  how.guests = static_cast<uint32_t>(gravel_n_pes()) - 1;
-  expect_error("guests", [&] { shared_graph({0}, o, how); });
-  how.guests = 64 + me;
-  if (gravel_n_pes() > 1) expect_error("all PEs say the same guests", [&] { shared_graph({0}, o, how); });
+  how.imported_tasks = static_cast<uint32_t>(gravel_n_pes()) - 1;
+  expect_error("imported_tasks", [&] { shared_graph({0}, o, how); });
+  how.imported_tasks = 64 + me;
+  if (gravel_n_pes() > 1) expect_error("all PEs say the same imported_tasks", [&] { shared_graph({0}, o, how); });
 }
 
 // ---- what travels while workers run

@@ -3,9 +3,9 @@
 // and ends twice.
 //
 //   step here                        in the code                                     label
-//   lock                             call_table::visit, one of some tries            [C1]
+//   lock                             call_table::visit, one of some tries            [U3]
 //   worth, key, value, one by one    call_table::change
-//   unlock                           the same                                        [C1]
+//   unlock                           the same                                        [U3]
 //   go on                            the lane makes the call that it has             (critical_sender::make)
 //   empty                            the barrier of critical_sender::end, then call_table::empty
 //

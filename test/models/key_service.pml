@@ -5,11 +5,11 @@
 // call.
 //
 //   step here            in the code                                              label
-//   tickets++, wait      section_call::reserve                                    [K2] acquire
+//   tickets++, wait      section_call::reserve                                    [U2] acquire
 //   run                  key_service::visit, run_if
 //   park                 key_service::park
 //   RETURN               key_service::advance
-//   complete[place]++    key_service::complete                                    [K2] release
+//   complete[place]++    key_service::complete                                    [U2] release
 //
 // Claims: no two parked calls use one room; no update is lost; all calls end, and then no key is held and no call is
 // parked.

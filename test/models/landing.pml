@@ -15,7 +15,7 @@
 //   claim, apply      resolver.cuh or receiver.hpp: arrivals, published == sequence + 1        [L1] acquire
 //   done              landing::mark_done                                                       [P2] release
 //   poll, report      outbound::poll_done, inbound::report: done words in order                [P2] acquire
-//   credit            plane_word::credit: freed and applied
+//   credit            plane_message::credit: freed and applied
 //   take over         plane::forward, inbound::forwarded, report_transit
 //   flush             plane_source::step_flushes: close, then applied >= until
 //

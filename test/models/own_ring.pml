@@ -41,7 +41,7 @@ bool taken[3 * SENDS];    /* ghost: applied, by ticket; some are empty */
 byte n_created, n_gone;   /* ghost: messages that exist; those applied, or handed to the queue */
 byte ticket[WARPS];       /* that each warp waits for */
 byte deferred[WARPS];
-bool doorbell, mailbox, running, stop, left_over, quiet_seen;
+bool doorbell, left_over_seen, running, stop, left_over, quiet_seen;
 bool serving[WARPS];
 byte leaving;
 
@@ -143,9 +143,9 @@ end:
        if
        :: leaving == WARPS ->
 #if BROKEN == 1
-          mailbox = left_over;
+          left_over_seen = left_over;
 #else
-          mailbox = left_over || tickets != applied;
+          left_over_seen = left_over || tickets != applied;
 #endif
           running = false
        :: else
@@ -157,8 +157,8 @@ end:
 proctype host() {
 end:
   do
-  :: atomic { !running && (doorbell || mailbox && WORK) ->
-       doorbell = false; mailbox = false; stop = false; left_over = false; leaving = 0;
+  :: atomic { !running && (doorbell || left_over_seen && WORK) ->
+       doorbell = false; left_over_seen = false; stop = false; left_over = false; leaving = 0;
        serving[0] = true;
 #if WARPS == 2
        serving[1] = true;

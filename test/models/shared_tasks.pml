@@ -29,8 +29,8 @@
 #ifndef PES
 #define PES 2
 #endif
-#ifndef GUESTS
-#define GUESTS 2
+#ifndef IMPORTED
+#define IMPORTED 2
 #endif
 #ifndef OWN
 #define OWN 2 /* tasks of PE 0 in the first run; each further PE has one less, down to 0; in later runs PE 0 has 1 */
@@ -45,7 +45,7 @@
 #define RUNS 1
 #endif
 #define TREES (PES + EXPORTS)
-#define CREDITS (GUESTS / PES)
+#define CREDITS (IMPORTED / PES)
 #define PAIR(p, q) ((p) * PES + (q))
 
 chan outbox[PES * PES] = [CREDITS] of { byte };  /* at p for q: trees at q */

@@ -4,9 +4,9 @@
 //
 //   step here              in the code                                               label
 //   read; swap             section_call::run_on_word, a pure section
-//   read; swap; write      the same, of a section that is not pure: it runs alone    [K1]
-//   read both; swap both; write both     section_call::run_on_words                  [K1]
-//   take; read             record_table::take_from_clients, key_service::open_word: only the lock is compared   [K1]
+//   read; swap; write      the same, of a section that is not pure: it runs alone    [U1]
+//   read both; swap both; write both     section_call::run_on_words                  [U1]
+//   take; read             record_table::take_from_clients, key_service::open_word: only the lock is compared   [U1]
 //   write                  key_service::close
 //   SEND                   a client whose key is not free, or that has failed often
 //

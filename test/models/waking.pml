@@ -64,7 +64,7 @@ byte n_applied, n_ended;
 /* Waking. */
 bool rung;          /* the source's stamp differs from what the aggregator saw last */
 bool doorbell;          /* peer_doorbell != seen_doorbell_ */
-bool mailbox;       /* left_over as the host sees it */
+bool left_over_seen;       /* left_over as the host sees it */
 bool running, stop, left_over;
 bool serving[WARPS];
 byte leaving;
@@ -77,7 +77,7 @@ byte idle_rings;
 #else
 #define ANY_LIES (LIES(0) || LIES(1) || LIES(2) || LIES(3) || LIES(4) || LIES(5))
 #endif
-#define WAKES (!running && !rung && !doorbell && !mailbox && ANY_LIES)
+#define WAKES (!running && !rung && !doorbell && !left_over_seen && ANY_LIES)
 
 proctype sender(byte me) {
   byte n, ticket;
@@ -145,13 +145,13 @@ proctype host() {
   bool first = true;
 end:
   do
-  :: !running && (first || doorbell || mailbox) ->
+  :: !running && (first || doorbell || left_over_seen) ->
 #if BROKEN != 2
      doorbell = false;
 #endif
      atomic {
 #if BROKEN != 7
-       mailbox = false;  /* nobody else writes it while no kernel runs */
+       left_over_seen = false;  /* nobody else writes it while no kernel runs */
 #endif
        first = false;
        stop = false; left_over = false; leaving = 0;
@@ -162,7 +162,7 @@ end:
        running = true
      };
 #if BROKEN == 7
-     mailbox = false;
+     left_over_seen = false;
 #endif
 #if BROKEN == 2
      !running;
@@ -218,7 +218,7 @@ end:
        looked = false;
        leaving++;
        if
-       :: leaving == WARPS -> mailbox = left_over; running = false
+       :: leaving == WARPS -> left_over_seen = left_over; running = false
        :: else
        fi
      }

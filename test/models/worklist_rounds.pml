@@ -4,7 +4,7 @@
 //
 //   step here        in the code
 //   expand           expand_near_list, and turn_near_over after it
-//   report, barrier  report_to_all, gravel_barrier [X1] [X2] [X3]: the messages of this PE are applied, all are here
+//   report, barrier  report_to_all, gravel_barrier [W5] [W6] [W7]: the messages of this PE are applied, all are here
 //   handle           gravel_worklist_delivery: reads which list is current, then appends
 //
 // With ONCE=1 a PE expands its near list once between two exchanges, as worklists of sums do.
@@ -13,10 +13,10 @@
 // one does not, that shows as an invalid end state.
 //
 // BROKEN=1: the reports leave out ghosts.
-// BROKEN=2: ghosts are sent without [X1] before.
-// BROKEN=3: lists are turned over after [X1].
-// BROKEN=4: [X2] does not wait until all messages are applied.
-// BROKEN=5: no [X3] before the least is read.
+// BROKEN=2: ghosts are sent without [W5] before.
+// BROKEN=3: lists are turned over after [W5].
+// BROKEN=4: [W6] does not wait until all messages are applied.
+// BROKEN=5: no [W7] before the least is read.
 // BROKEN=6: the reports leave out near entries.
 #ifndef BROKEN
 #define BROKEN 0
@@ -105,7 +105,7 @@ proctype pe(byte me) {
      report(SOME, near[me * 2 + turn[me]] + remote[me]);
 #endif
 #if BROKEN != 2
-     barrier(); /* [X1] */
+     barrier(); /* [W5] */
 #endif
 #if BROKEN == 3
      turn_over();
@@ -135,7 +135,7 @@ proctype pe(byte me) {
         arrived[me]++;
         arrive();
 #else
-        barrier(); /* [X2] */
+        barrier(); /* [W6] */
 #endif
 #if BROKEN == 2
         add_up();
@@ -150,7 +150,7 @@ proctype pe(byte me) {
 #if BROKEN == 5
         skip;
 #else
-        barrier(); /* [X3] */
+        barrier(); /* [W7] */
 #endif
         i = 0; sum = 0;
         do

@@ -24,7 +24,7 @@ expect count peer "${other}1[01] elements here; at PE . another"
 expect few peer "${other}16000 elements here; at PE . another"
 expect few net "${other}16000 elements here; at PE . another"
 expect root net 'gravel_reduce, sum of float, 4000 elements here; at PE . another'
-expect no-root peer 'gravel_reduce to PE 99, which there is not'
+expect no-root peer 'gravel_reduce to PE 99: the job has PEs 0 to '
 expect heap peer 'a reduction of 1099511627776 elements that are not all in the symmetric heap'
 expect overlap peer 'a reduction of 10 elements whose source and result overlap, and are not the same'
 expect misaligned peer 'a reduction of 10 elements at a misaligned address'

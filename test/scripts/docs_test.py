@@ -177,6 +177,21 @@ class DocsTest(unittest.TestCase):
                     text = (ROOT / path).read_text()
                     self.assertTrue(re.search(rf"\b{re.escape(name)}\b", text), "no such name in the file")
 
+    def test_tour(self):
+        """The files of each answer of docs/tour.md stand on a page of its Path: with or without their folder, header or
+        source."""
+        tour = (ROOT / "docs" / "tour.md").read_text()
+        questions = re.split(r"^### ", tour, flags=re.M)[1:]
+        self.assertGreater(len(questions), 30)
+        for question in questions:
+            answer, _, path = question.partition("\nPath:")
+            links = re.findall(r"\]\(([^)#]+)", path.split("\n## ")[0])
+            pages = "\n".join((ROOT / "docs" / link).read_text() for link in links)
+            for name in re.findall(rf"`((?:{'|'.join(SOURCES)}|test|tools)/[\w./-]+)`", answer):
+                with self.subTest(question=question.splitlines()[0], file=name):
+                    stem = re.escape(Path(name).stem)
+                    self.assertTrue(name in pages or re.search(rf"\b{stem}\.\w+`", pages), f"not on {links}")
+
     def test_names_in_sources(self):
         sources = "\n".join(
             path.read_text() for part in SOURCES for path in (ROOT / part).rglob("*")

@@ -507,9 +507,9 @@ class WrongArguments(FailureTest):
                 "get": "gravel_get from PE 0: an address outside",
                 "destination": "gravel_get: a destination outside its own symmetric heap.* offset 0x",
                 "destination-misaligned": "gravel_get: a destination outside its own symmetric heap, or misaligned",
-                "stranger": "gravel_am or .*::am to PE 0: handler 'stranger' was not given to gravel_init",
-                "stranger-by-block": "gravel_am or .*::am to PE 0: handler 'stranger' was not given to gravel_init",
-                "stranger-from-host": "gravel_am or .*::am to PE 0: handler 'stranger' was not given to gravel_init",
+                "stranger": "gravel_am or .*::am to PE 0: handler 'stranger' is not in the list of gravel_init",
+                "stranger-by-block": "gravel_am or .*::am to PE 0: handler 'stranger' is not in the list of gravel_init",
+                "stranger-from-host": "gravel_am or .*::am to PE 0: handler 'stranger' is not in the list of gravel_init",
                 "fetch": "gravel_fetch_add to PE 99",
                 "bulk": "gravel_put_bulk.* to PE 0: an address outside .* 1125899906842624 bytes",
                 "block-sender": "gravel_inc or gravel_block_sender::inc to PE 99",
@@ -761,7 +761,7 @@ class Corruption(FailureTest):
             for pe in (1, 3):  # on the same node, and on another
                 with self.subTest(fault, pe=pe):
                     text = (rf"an active message arrived from node {pe // 2} whose handler \(id \w+\) "
-                            "was not given to gravel_init")
+                            "is not in the list of gravel_init")
                     if cause:
                         text = f"a corrupt message arrived from node {pe // 2}: {cause}"
                     self.assert_failed(self.start(fault, "--pe", pe), "PE 0: error: " + text)

@@ -1,6 +1,7 @@
 """The layers of the source tree: what files of each folder may include, that what installed headers include is
 installed, that programs under examples/ do not open Gravel's namespaces, that tests see Catch2 through
-test/support/catch.hpp alone, and that functions whose races are suppressed exist by that name. Usage: layers_test.py"""
+test/support/catch.hpp alone, that functions whose races are suppressed exist by that name, and that two parts of the
+tree do not use one label of a synchronization, such as [P1], for two things. Usage: layers_test.py"""
 
 import re
 import sys
@@ -52,6 +53,9 @@ EXCEPTIONS = {
     ("device/block_sender.cuh", "device/cpu/block_sender_cpu.hpp"),
     ("host/pe/gravel.cpp", "lib/gravel/gravel.hpp"),  # which it implements
 }
+# Labels whose two ends lie in different parts (part_of); any other label belongs to one part.
+LABELS_OF_TWO_PARTS = {"K3": {"lib/channel", "lib/taskgraph"}, "K4": {"lib/channel", "lib/taskgraph"},
+                       "V2": {"core", "lib/remote_task"}, "V3": {"core", "lib/remote_task"}}
 # Outside headers that two-sided code must not need.
 FOREIGN = {"lib/base": r"cuda|ucp/|uct/|ucs/|hwloc", "host/node": r"cuda|ucp/|uct/|ucs/|hwloc",
            "host/pe": r"ucp/|uct/|ucs/|hwloc", "host/aggregator": r"cuda"}
@@ -137,6 +141,23 @@ def unknown_functions(suppressions, texts):
                 yield f"test/support/races.supp: {name} is no function's name, without namespace"
 
 
+def part_of(name):
+    """The part of the tree that has labels of its own: a library, or the core."""
+    library = re.match(r"lib/(?!base/|gravel/)\w+", name)
+    return library[0] if library else "core"
+
+
+def ambiguous_labels(texts):
+    """Labels of synchronizations that several parts of the tree use. `texts`: by the name of the file."""
+    parts = {}
+    for name, text in texts.items():
+        for label in re.findall(r"\[([A-Z]\d+)\]", text):
+            parts.setdefault(label, set()).add(part_of(name))
+    for label, found in sorted(parts.items()):
+        if len(found) > 1 and found != LABELS_OF_TWO_PARTS.get(label):
+            yield f"[{label}] is a label in {', '.join(sorted(found))}: labels are unique, take another one"
+
+
 def main():
     # It does find what it is for.
     assert list(faults_in("device/put.cuh", '#include "host/pe/runtime.hpp"')), "device may not include host"
@@ -160,13 +181,18 @@ def main():
         assert not list(hidden_variables("device/simt.hpp", "GRAVEL_API " + variable))
     assert not list(unknown_functions("race:f\nrace:g<", ["void f() { g<1>(); }"]))
     assert len(list(unknown_functions("race:gravel::f\nrace:h", ["void f() {}"]))) == 2
+    assert list(ambiguous_labels({"lib/channel/slots.hpp": "// [K1]", "lib/critical/table.cuh": "// [K1]"}))
+    assert list(ambiguous_labels({"device/am.cuh": "// [X1]", "lib/worklist/fused.cuh": "// [X1]"}))
+    assert not list(ambiguous_labels({"device/settle.cuh": "[S1]", "host/pe/a.hpp": "[S1]", "lib/link/a.hpp": "[L2]"}))
     names = sources()
     assert len(names) > 200, f"only {len(names)} source files found"
     faults = [fault for name in names for fault in faults_in(name, (ROOT / name).read_text())]
     faults += [fault for name in names for fault in opened_namespaces(name, (ROOT / name).read_text())]
     faults += [fault for name in names for fault in catch_names(name, (ROOT / name).read_text())]
-    texts = [(ROOT / name).read_text() for name in names if name.startswith(("device/", "lib/", "host/"))]
-    faults += unknown_functions((ROOT / "test/support/races.supp").read_text(), texts)
+    texts = {name: (ROOT / name).read_text() for name in names
+             if name.startswith(("device/", "lib/", "host/", "transport/"))}
+    faults += unknown_functions((ROOT / "test/support/races.supp").read_text(), texts.values())
+    faults += ambiguous_labels(texts)
     installed = installed_headers()
     assert len(installed) > 100, f"only {len(installed)} installed headers found"
     faults += not_installed(installed, lambda name: (ROOT / name).read_text())

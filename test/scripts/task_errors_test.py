@@ -16,7 +16,7 @@ ERRORS = {
     "place": "in no heap of",
     "chain": "a chain of tasks of 18 words: it may have up to 12",
     "forged": "PE 0 has sent a task (id 0x",
-    "closed": "where none is open: its handle was used after close()",
+    "closed": "but no queue is open there: its handle was used after close()",
     "other": "that task queue 1 here does not know: it was opened without it",
 }
 wrong = []

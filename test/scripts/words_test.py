@@ -52,6 +52,8 @@ FORMS = {
     "plenty": r"plenty",
     "lent": r"lend|lends|lending|lent",
     "borrowed": r"borrow(s|ed|ing)?",
+    "guests": r"guests?",
+    "hurry": r"hurr(y|ies|ied|ying)",
     "asked": None,
     "parcel": r"parcels?",
     "desk": r"desks?",

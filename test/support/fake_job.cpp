@@ -237,7 +237,7 @@ bool fake_job::deliver(uint32_t from, uint32_t to, uint32_t index, random_number
     link->arrived(d.puts);
     if (!d.is_notice) return true;
   }
-  if (d.header.word == plane_word::credit) n.links[index][from]->credit(d.header);
+  if (d.header.kind == plane_message::credit) n.links[index][from]->credit(d.header);
   if (!n.planes[index]->receive(d.header, d.data, when)) n.collectives->receive(d.header, d.data);
   return true;
 }

@@ -58,7 +58,7 @@ class fake_link final : public remote_link {
   }
   void send(const plane_header& header, std::span<const std::byte> data) override {
     std::lock_guard lock(mutex_);
-    if (header.word == plane_word::packet) check_credit(header);
+    if (header.kind == plane_message::packet) check_credit(header);
     pending_.push_back({header, {data.begin(), data.end()}, nullptr, 0, 0, 0, nullptr, true});
   }
 

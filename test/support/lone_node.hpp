@@ -70,13 +70,13 @@ class lone_node {
     fake_link& link = *job_->node(node).links[0][to];
     link.arrived(d.puts);
     const bool is_notice = d.local && d.is_notice;
-    if (!is_notice && d.header.word != plane_word::packet) return;
+    if (!is_notice && d.header.kind != plane_message::packet) return;
     packet_table table;
     const packet_expectation expect{4096, d.header.sequence, d.header.sink, n_sinks};
     if (read_packet(is_notice ? d.local : d.data.data(), is_notice ? d.header.a : d.data.size(), expect, table) !=
         packet_fault::fine)
       std::abort();
-    const plane_header credit{plane_word::credit,   to, d.header.sink, 0, 0, d.header.sequence + 1,
+    const plane_header credit{plane_message::credit, to, d.header.sink, 0, 0, d.header.sequence + 1,
                               d.header.sequence + 1};
     link.credit(credit);
     the_plane().receive(credit, {}, job_->now);

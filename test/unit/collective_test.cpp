@@ -306,11 +306,11 @@ TEST_CASE("a collective message that does not fit is refused, with its node") {
   const auto data = to_wire(collective::contribution{some, {}, {}});
   collective& first = *job->node(0).collectives;
   collective& second = *job->node(1).collectives;
-  CHECK_THROWS_WITH(first.receive({plane_word::contribution, 2, 0, 0, 2, 0, 0}, data), contains_text("node 2"));
-  CHECK_THROWS_WITH(first.receive({plane_word::contribution, 2, 0, 0, 0, 0, 0}, data), contains_text("node 2"));
-  CHECK_THROWS_WITH(first.receive({plane_word::contribution, 2, 0, 0, 1, 0, 0}, std::span(data).first(8)),
+  CHECK_THROWS_WITH(first.receive({plane_message::contribution, 2, 0, 0, 2, 0, 0}, data), contains_text("node 2"));
+  CHECK_THROWS_WITH(first.receive({plane_message::contribution, 2, 0, 0, 0, 0, 0}, data), contains_text("node 2"));
+  CHECK_THROWS_WITH(first.receive({plane_message::contribution, 2, 0, 0, 1, 0, 0}, std::span(data).first(8)),
                     contains_text("node 2: a message is cut off (8 bytes)"));
-  CHECK_THROWS_WITH(first.receive({plane_word::contribution, 3, 0, 0, 1, 0, 0}, data), contains_text("node 3"));
+  CHECK_THROWS_WITH(first.receive({plane_message::contribution, 3, 0, 0, 1, 0, 0}, data), contains_text("node 3"));
   using sizes = std::vector<uint32_t>;
   for (const auto& [announced, table, size] : {std::tuple{100ull, sizes{}, 0ull},
                                                {0ull, sizes{}, 8ull},
@@ -322,18 +322,18 @@ TEST_CASE("a collective message that does not fit is refused, with its node") {
                                                {1ull << 40, sizes{100}, 100ull}}) {
     const std::vector<std::byte> bytes(size);
     some.bytes = announced;
-    CHECK_THROWS_WITH(first.receive({plane_word::contribution, 2, 0, 0, 1, 0, 0},
+    CHECK_THROWS_WITH(first.receive({plane_message::contribution, 2, 0, 0, 1, 0, 0},
                                     to_wire(collective::contribution{some, table, bytes})),
                       contains_text("does not fit"));
     if (announced != size)
       CHECK_THROWS_WITH(
-          second.receive({plane_word::result, 0, 0, 0, 1, 0, 0}, to_wire(collective::result{some, bytes})),
+          second.receive({plane_message::result, 0, 0, 0, 1, 0, 0}, to_wire(collective::result{some, bytes})),
           contains_text("does not fit"));
   }
-  CHECK_THROWS_WITH(first.receive({plane_word::result, 2, 0, 0, 1, 0, 0}, data), contains_text("node 2"));
-  CHECK_THROWS_WITH(second.receive({plane_word::contribution, 2, 0, 0, 1, 0, 0}, data), contains_text("node 2"));
-  first.receive({plane_word::contribution, 2, 0, 0, 1, 0, 0}, data);
-  CHECK_THROWS_WITH(first.receive({plane_word::contribution, 2, 0, 0, 1, 0, 0}, data), contains_text("twice"));
+  CHECK_THROWS_WITH(first.receive({plane_message::result, 2, 0, 0, 1, 0, 0}, data), contains_text("node 2"));
+  CHECK_THROWS_WITH(second.receive({plane_message::contribution, 2, 0, 0, 1, 0, 0}, data), contains_text("node 2"));
+  first.receive({plane_message::contribution, 2, 0, 0, 1, 0, 0}, data);
+  CHECK_THROWS_WITH(first.receive({plane_message::contribution, 2, 0, 0, 1, 0, 0}, data), contains_text("twice"));
 }
 
 TEST_CASE("quiescence is found only when nothing is in flight, for many generations of handlers, under 150 seeds") {

@@ -76,8 +76,8 @@ TEST_CASE("by_degrees: most edges first, dealt out in turn") {
     }
   }
   CHECK_THROWS_WITH(by_degrees(list, 0), contains_text("at least one"));
-  CHECK(deal_out({2, 0, 1}, 2).number == std::vector<uint64_t>{2, 1, 0});
-  CHECK(deal_out({1, 0}, 3).first == std::vector<uint64_t>{0, 1, 2, 2});
+  CHECK(round_robin({2, 0, 1}, 2).number == std::vector<uint64_t>{2, 1, 0});
+  CHECK(round_robin({1, 0}, 3).first == std::vector<uint64_t>{0, 1, 2, 2});
 }
 
 TEST_CASE("cage: as many vertices and entries as the published matrices") {

@@ -170,7 +170,7 @@ void run_remote(uint64_t seed, uint64_t eager_size, bool prefers_messages = fals
             in.on_packet(d.header.sequence, d.data);
           }
         }
-        in.report({plane_word::credit, 1, 0, 0, 0, 0, 0});
+        in.report({plane_message::credit, 1, 0, 0, 0, 0, 0});
       }
     } else {
       for (relax wait; !ended; wait()) receiver.receive<handler_list<>>();

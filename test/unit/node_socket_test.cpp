@@ -39,7 +39,7 @@ size_t open_descriptors() {
   return n;
 }
 
-abort_word large(size_t n) {
+abort_message large(size_t n) {
   const auto bytes = pattern(n);
   return {{reinterpret_cast<const char*>(bytes.data()), n}};
 }
@@ -60,20 +60,20 @@ TEST_CASE("frames arrive whole and in order, of any size") {
   const size_t sizes[] = {0, 1, 15, 4096, 3'000'000, 2};
   std::thread sender([&] {
     for (size_t n : sizes) a.send(large(n));
-    a.send(abort_word{"a text"});
+    a.send(abort_message{"a text"});
   });
   for (size_t n : sizes) {
     auto f = b.receive();
     REQUIRE(f);
     CHECK(f->kind == wire_kind::abort);
-    CHECK(f->as<abort_word>("a").why == large(n).why);
+    CHECK(f->as<abort_message>("a").why == large(n).why);
     CHECK(!f->descriptor);
   }
   auto last = b.receive();
   sender.join();
   REQUIRE(last);
   CHECK(last->kind == wire_kind::abort);
-  CHECK(last->as<abort_word>("a").why == "a text");
+  CHECK(last->as<abort_message>("a").why == "a text");
 }
 
 TEST_CASE("a wait for an end that neither writes nor reads ends with an error after the limit") {
@@ -93,7 +93,7 @@ TEST_CASE("a descriptor travels with its frame") {
   REQUIRE(write(file, "hello", 5) == 5);
   a.send(hello{}, file);
   close(file);
-  a.send(goodbye_word{});
+  a.send(goodbye_message{});
   auto f = b.receive();
   REQUIRE(f);
   REQUIRE(f->descriptor);
@@ -109,7 +109,7 @@ TEST_CASE("a closed peer is an end when reading and an error when writing") {
   node_socket b(pair.ends[1]);
   { node_socket a(pair.ends[0]); }
   CHECK_FALSE(b.receive());
-  CHECK_THROWS_WITH(b.send(goodbye_word{}), contains_text("socket"));
+  CHECK_THROWS_WITH(b.send(goodbye_message{}), contains_text("socket"));
 }
 
 TEST_CASE("a frame cut off by the peer's death is an end, and its descriptor is not lost") {
@@ -159,7 +159,7 @@ TEST_CASE("an unknown word between a PE and its aggregator is refused") {
     refused(header_of(kind, 0), "malformed");
   refused(header_of(wire_kind::hello, 0), "without memory");
   for (uint64_t bytes : {(1ull << 30) + 1, ~0ull}) refused(header_of(wire_kind::wiring, bytes), "malformed");
-  refused(std::vector<std::byte>(24), "no message of Gravel");
+  refused(std::vector<std::byte>(24), "not a message of Gravel");
   auto other_version = to_wire(ready_word{});
   other_version[offsetof(wire_header, version)] ^= std::byte{0x40};
   refused(other_version, "version 68 of Gravel's messages, this process 4");
@@ -187,8 +187,8 @@ TEST_CASE("a listener has a name of its own, in no file system, and the name goe
     node_socket client = node_socket::connect(name);
     node_socket accepted(accept(listener.descriptor(), nullptr, nullptr));
     CHECK(accepted.check_peer() == getpid());
-    client.send(abort_word{"here"});
-    CHECK(accepted.receive()->as<abort_word>("client").why == "here");
+    client.send(abort_message{"here"});
+    CHECK(accepted.receive()->as<abort_message>("client").why == "here");
   }
   CHECK_THROWS_WITH(node_socket::connect(name), contains_text("@" + name) && contains_text("refused"));
   CHECK_THROWS_WITH(node_socket::connect(std::string(200, 'x')), contains_text("longer than 107"));

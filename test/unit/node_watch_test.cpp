@@ -28,7 +28,7 @@ struct watched_node {
   uint64_t pulses_to(uint32_t other) {
     random_numbers draw(1);
     uint64_t n = 0;
-    for (fake_link::delivery d; links[other]->take(draw, d); ++n) REQUIRE(d.header.word == plane_word::pulse);
+    for (fake_link::delivery d; links[other]->take(draw, d); ++n) REQUIRE(d.header.kind == plane_message::pulse);
     return n;
   }
   node_setup setup;
@@ -37,7 +37,7 @@ struct watched_node {
   uint64_t now = 0;
 };
 
-plane_header pulse_of(uint32_t node) { return {plane_word::pulse, node, 0, 0, 0, 0, 0}; }
+plane_header pulse_of(uint32_t node) { return {plane_message::pulse, node, 0, 0, 0, 0, 0}; }
 
 }  // namespace
 
@@ -62,7 +62,7 @@ TEST_CASE("no pulse for twice the watchdog's time ends the job, one in time does
 TEST_CASE("pulses of another node are refused") {
   watched_node node(4, 2, 1);
   node.watch->receive(pulse_of(1));
-  CHECK_THROWS_WITH(node.watch->receive(pulse_of(3)), contains_text("where those of node 1 were to come"));
+  CHECK_THROWS_WITH(node.watch->receive(pulse_of(3)), contains_text("expected pulses of node 1 only"));
 }
 
 TEST_CASE("one node alone, or no watchdog: no pulses") {

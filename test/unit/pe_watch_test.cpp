@@ -19,7 +19,7 @@ struct node {
   local_pes here;
   job_state job;
   std::vector<std::optional<node_socket>> pes;
-  std::string nodes_heard = "nothing";
+  std::string nodes_got = "nothing";
 
   node() {
     settings s = read_settings([](const char*) { return nullptr; });
@@ -47,13 +47,13 @@ struct node {
     }
   }
   bool run(uint64_t watchdog_s = 0) {
-    return pe_watch(here, job, watchdog_s, [this](const std::string& why) { nodes_heard = why; }).run();
+    return pe_watch(here, job, watchdog_s, [this](const std::string& why) { nodes_got = why; }).run();
   }
   /// The last reason that a PE has received.
   std::string received(size_t pe) {
     pes[pe]->limit_waits(1);
     const auto word = pes[pe]->receive();
-    return word && word->kind == wire_kind::abort ? word->as<abort_word>("the aggregator").why : "nothing";
+    return word && word->kind == wire_kind::abort ? word->as<abort_message>("the aggregator").why : "nothing";
   }
 };
 
@@ -62,17 +62,17 @@ struct node {
 TEST_CASE("PEs that say goodbye after the last collective end the watch well") {
   node n;
   n.finish();
-  for (auto& pe : n.pes) pe->send(goodbye_word{});
+  for (auto& pe : n.pes) pe->send(goodbye_message{});
   CHECK(n.run());
-  CHECK(n.nodes_heard == "nothing");
+  CHECK(n.nodes_got == "nothing");
 }
 
 TEST_CASE("a PE that leaves too early ends the job for all") {
   node n;
-  n.pes[1]->send(goodbye_word{});
+  n.pes[1]->send(goodbye_message{});
   CHECK_FALSE(n.run());
   CHECK(n.received(0) == "PE 1 has left the job before its end");
-  CHECK(n.nodes_heard == "PE 1 has left the job before its end");
+  CHECK(n.nodes_got == "PE 1 has left the job before its end");
 }
 
 TEST_CASE("a PE that ends without a word, or with one, ends the job for all") {
@@ -81,13 +81,13 @@ TEST_CASE("a PE that ends without a word, or with one, ends the job for all") {
   CHECK_FALSE(without.run());
   CHECK(without.received(0) == "PE 1 (process 101) ended without gravel_finalize");
   node with;
-  with.pes[1]->send(abort_word{"PE 1: it is hot"});
+  with.pes[1]->send(abort_message{"PE 1: it is hot"});
   CHECK_FALSE(with.run());
   CHECK(with.received(0) == "PE 1: it is hot");
-  CHECK(with.nodes_heard == "PE 1: it is hot");
+  CHECK(with.nodes_got == "PE 1: it is hot");
 }
 
-TEST_CASE("a thread that finds that the job cannot go on is heard, the first of them") {
+TEST_CASE("a thread that finds that the job cannot continue is reported, the first of them") {
   node n;
   std::jthread planes([&] {
     n.job.fail("a plane's reason");
@@ -98,7 +98,7 @@ TEST_CASE("a thread that finds that the job cannot go on is heard, the first of 
   CHECK(n.received(0) == "a plane's reason");
   CHECK(n.received(1) == "a plane's reason");
   CHECK(n.job.what_failed().text == "a plane's reason");
-  CHECK_FALSE(n.job.what_failed().heard);
+  CHECK_FALSE(n.job.what_failed().is_from_other_node);
 }
 
 TEST_CASE("a PE whose heartbeat stands still is found, and the planes are to say how things stand") {

@@ -650,7 +650,7 @@ TEST_CASE("a corrupt message is refused by the receiver, with node, operation an
       {{{~0ull, ~0ull}}, "unknown operation"},
       {{{make_word0(op::fetch_add, 3, 0), 1}}, "size"},
       {{{make_word0(op::get, 3, 0), make_return(9, 0)}}, "PE number"},
-      {{{make_word0(op::am, 0, 12345), 0}}, "whose handler (id 12345) was not given to gravel_init"},
+      {{{make_word0(op::am, 0, 12345), 0}}, "whose handler (id 12345) is not in the list of gravel_init"},
       {{{make_word0(op::cell_reply, 3, 64), 0}}, "outside"},
       {{{make_word0(op::put_bulk, 0, 0), 16}}, "size"},
   };
@@ -672,7 +672,7 @@ TEST_CASE("an invalid message of a compact row is refused by the receiver, with 
   };
   const auto heap = static_cast<uint32_t>(heap_bytes());
   std::vector<row> table{
-      {am_kind(12345, 0), {}, 1, "whose handler (id 12345) was not given to gravel_init"},
+      {am_kind(12345, 0), {}, 1, "whose handler (id 12345) is not in the list of gravel_init"},
       {am_kind(handler_id<flooded>::value, 12), {}, 1, "or takes other arguments"},
       {am_kind(handler_id<flooded>::value, 16), {}, 1, "or takes other arguments", sink_kind::host},
       {update_kind(op::inc, value_type::u64), {}, 1, "gravel_inc with unknown operation (offset 0)", sink_kind::host},
@@ -869,7 +869,7 @@ TEST_CASE("a packet whose length is no packet's, and one that comes twice") {
   SECTION("twice") {
     fake_link::delivery copy;
     job->tamper = [&](auto& d) {
-      if (d.header.word == plane_word::packet) copy = d;
+      if (d.header.kind == plane_message::packet) copy = d;
     };
     put_word(*job, 0, 1, 0, 1);
     job->settle();
@@ -915,19 +915,19 @@ TEST_CASE("a credit that cannot be true is refused") {
     put_word(*job, 0, 1, 0, 1);
     job->pe(0).host_thread.direct.request_flush(1);
     job->step_plane(0, 0);
-    const plane_header credit{plane_word::credit, r.node, r.sink, r.plane, 0, r.freed, r.applied};
+    const plane_header credit{plane_message::credit, r.node, r.sink, r.plane, 0, r.freed, r.applied};
     CHECK_THROWS_WITH(job->plane_of(0).receive(credit, {}, job->now), contains_text(r.text));
   }
   const auto job = fake_job::with<>({.nodes = 2, .pes_per_node = 1});
   put_word(*job, 0, 1, 0, 1);
   job->quiet(0);
-  CHECK_THROWS_WITH(job->plane_of(0).receive({plane_word::credit, 1, 2, 0, 0, 0, 0}, {}, job->now),
+  CHECK_THROWS_WITH(job->plane_of(0).receive({plane_message::credit, 1, 2, 0, 0, 0, 0}, {}, job->now),
                     contains_text("0 freed"));
 }
 
 TEST_CASE("collective words are not the plane's") {
   const auto job = fake_job::with<>({.nodes = 2, .pes_per_node = 1});
-  for (plane_word w : {plane_word::contribution, plane_word::result, plane_word::abort})
+  for (plane_message w : {plane_message::contribution, plane_message::result, plane_message::abort})
     CHECK_FALSE(job->plane_of(0).receive({w, 1, 0, 0, 0, 0, 0}, {}, job->now));
 }
 

@@ -344,7 +344,7 @@ TEST_CASE("a word for each slot says which tickets are done, in any order of com
   }
 }
 
-TEST_CASE("lanes that look together find the first ticket that is not done") {
+TEST_CASE("lanes that poll together find the first ticket that is not done") {
   for (uint32_t lanes : {1, 5, 32})
     for (uint64_t target : {0, 1, 3, 40, 250, 256, 300, 700}) {
       constexpr uint32_t many = 256;

@@ -30,8 +30,8 @@ stats_row some_job() {
   row[gravel::detail::stat::stalls] = 3;
   row[gravel::detail::stat::busy_us] = 4'000'000;
   row[gravel::detail::stat::put_us] = 1'500'000;
-  row[gravel::detail::stat::full_us] = 250'000;
-  row[gravel::detail::stat::dry_us] = 750'000;
+  row[gravel::detail::stat::no_credit_us] = 250'000;
+  row[gravel::detail::stat::no_slot_us] = 750'000;
   return row;
 }
 }  // namespace

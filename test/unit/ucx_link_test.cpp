@@ -44,7 +44,7 @@ struct two_workers {
                                       "worker b", std::vector<const ucx_memory*>{&staging, &slots});
   }
   void put(uint64_t at, uint64_t sequence) {
-    link->put_and_notify(from.data() + at, bytes, 0, at, {plane_word::notice, 0, 0, 0, sequence, bytes, 0});
+    link->put_and_notify(from.data() + at, bytes, 0, at, {plane_message::notice, 0, 0, 0, sequence, bytes, 0});
   }
   template <class F>
   void until(F condition) {

@@ -127,11 +127,12 @@ TEST_CASE("another version, another kind, and something else are refused as what
           fmt::format("PE 3: speaks version {} of Gravel's messages, this process {}: all processes of a job must run "
                       "the same Gravel",
                       version, wire_version));
-    CHECK(error_of([&] { read_at_the_end(k, bytes(100)); }) == "PE 3: what came is no message of Gravel");
+    CHECK(error_of([&] { read_at_the_end(k, bytes(100)); }) ==
+          "PE 3: received something that is not a message of Gravel");
     for (const auto& another : all_kinds())
       if (another.kind != k.kind)
         CHECK(error_of([&] { read_at_the_end(k, another.sample); }) ==
-              fmt::format("PE 3: sent '{}' where '{}' was to come", name_of(another.kind), name_of(k.kind)));
+              fmt::format("PE 3: sent '{}'; expected '{}'", name_of(another.kind), name_of(k.kind)));
   }
 }
 
@@ -149,7 +150,7 @@ TEST_CASE("counts that are absurd take no memory, and a truth is 0 or 1") {
   bytes body = body_of(row(peer_description{"", "", "", 0, 0, 0, "", true, true}));
   body.back() = std::byte{2};
   CHECK(error_of([&] { from_wire<peer_description>(sealed(wire_kind::peer, body), "PE 3"); }) ==
-        "PE 3: 'description as a peer' has 2 where 0 or 1 was to come");
+        "PE 3: 'description as a peer' has 2; expected 0 or 1");
 }
 
 TEST_CASE("random bytes after a valid header: an error, or their record") {

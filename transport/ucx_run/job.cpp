@@ -136,7 +136,7 @@ class job {
   bool step() {
     take_signals_in();
     const bool children_left = reap();
-    server_.entrance().serve([this](int guest) { return admit(guest); });
+    server_.gate().serve([this](int connection) { return admit(connection); });
     check_memberships();
     check_for_stopped();
     if (server_.crashed() && pes_.alive() > 0)
@@ -166,7 +166,7 @@ class job {
 
   void wait_for_news() {
     std::vector<pollfd> polled{{signals_.fd(), POLLIN, 0}, {server_.change_fd(), POLLIN, 0}};
-    if (server_.entrance().descriptor() >= 0) polled.push_back({server_.entrance().descriptor(), POLLIN, 0});
+    if (server_.gate().descriptor() >= 0) polled.push_back({server_.gate().descriptor(), POLLIN, 0});
     const bool input_watched = input_.add_to_poll(polled);
     auto until = clock::now() + 3600s;
     const auto sooner = [&](clock::time_point when) { until = std::min(until, when); };
@@ -260,8 +260,8 @@ class job {
 
   /// True if the process at the other end of this connection may join: it belongs to this job, and no other process is
   /// its PE, or about to be.
-  bool admit(int guest) {
-    const auto owner = owner_of_other_end(guest);
+  bool admit(int connection) {
+    const auto owner = owner_of_other_end(connection);
     if (!owner) return false;  // it has ended
     const auto holder = owner->user == geteuid() ? pes_.holder_of(owner->inode) : pe_processes::holder{};
     std::string who;
@@ -283,10 +283,10 @@ class job {
     const pe_membership m = server_.memberships()[pe];
     return m.connected && !m.finalized;
   }
-  /// True if a process other than `guest` was admitted as PE `pe`, lives, and PMIx has not yet reported it as joined.
-  bool is_joining(uint32_t pe, pid_t guest) const {
+  /// True if a process other than `process` was admitted as PE `pe`, lives, and PMIx has not yet reported it as joined.
+  bool is_joining(uint32_t pe, pid_t process) const {
     const member& admitted = members_[pe];
-    return admitted.pid && admitted.pid != guest && admitted.joins_before == server_.memberships()[pe].joins &&
+    return admitted.pid && admitted.pid != process && admitted.joins_before == server_.memberships()[pe].joins &&
            start_of_process(static_cast<uint64_t>(admitted.pid)) == admitted.start;
   }
 
@@ -296,7 +296,7 @@ class job {
     // If the PE is a script, its programs may join one after the other.
     if (!programs_may_follow_ &&
         std::all_of(now.begin(), now.end(), [](const pe_membership& m) { return m.connected; }))
-      server_.entrance().close();
+      server_.gate().close();
     for (const auto& request : server_.aborts()) add_abort(request);
     if (pes_.alive() == pes_.size()) return;
     const auto member =

@@ -164,9 +164,9 @@ pmix_server::pmix_server(uint32_t n_pes, const std::string& directory) : namespa
   info.add_rank(PMIX_SERVER_RANK, 0);
   const pmix_status_t code = PMIx_server_init(&callbacks(), info.data(), info.size());
   if (code != PMIX_SUCCESS)
-    fail("cannot start the PMIx server: {}{}{} (PMIx {}, files under {})", door::failure(),
-         door::failure().empty() ? "" : "; ", PMIx_Error_string(code), PMIx_Get_version(), directory);
-  if (door_.descriptor() < 0) fail("PMIx {} does not listen as Gravel knows it", PMIx_Get_version());
+    fail("cannot start the PMIx server: {}{}{} (PMIx {}, files under {})", connection_gate::failure(),
+         connection_gate::failure().empty() ? "" : "; ", PMIx_Error_string(code), PMIx_Get_version(), directory);
+  if (gate_.descriptor() < 0) fail("PMIx {} does not listen as Gravel knows it", PMIx_Get_version());
   // Again: PMIx calls hwloc, hwloc loads its plugins, and what these load (LLVM, for example) may install handlers of
   // its own.
   contain_crashes();

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/ucx_run/door.hpp"
+#include "transport/ucx_run/connection_gate.hpp"
 
 namespace gravel::detail {
 
@@ -44,8 +44,8 @@ class pmix_server {
   /// The abort requests, in the order in which they came.
   std::vector<abort_request> aborts() const;
 
-  /// The door through which PEs connect.
-  door& entrance() { return door_; }
+  /// The gate through which PEs connect.
+  connection_gate& gate() { return gate_; }
 
   /// True if PMIx has crashed. Its thread is kept where it is, so that this process can still end the job and clean up.
   bool crashed() const;
@@ -56,7 +56,7 @@ class pmix_server {
  private:
   void register_job(uint32_t n_pes, const std::string& directory);
   std::string namespace_;  ///< with 128 random bits: a process that does not know it cannot join
-  door door_;
+  connection_gate gate_;
 };
 
 }  // namespace gravel::detail

@@ -1,4 +1,4 @@
-// The door: lets only the job's PEs connect to the PMIx server of ucx-run.
+// Connection gate: lets only the job's PEs connect to the PMIx server of ucx-run.
 //
 // Problem. PMIx (4.2 to 5.0) listens for TCP on the loopback interface, and trusts what a client says about itself. It
 // has no Unix sockets.
@@ -28,24 +28,24 @@ struct socket_owner {
 /// cannot be asked for one socket.
 std::optional<socket_owner> owner_of_other_end(int connected, bool with_list = false);
 
-/// The door of the process. The thread that makes it and PMIx's thread use it.
-class door {
+/// The gate of the process. The thread that makes it and PMIx's thread use it.
+class connection_gate {
  public:
   /// From now on the next listen() of this process on a TCP socket counts as PMIx's. Throws gravel::error if there is
   /// no loopback interface to listen on; without one, PMIx's own error would not help.
-  door();
-  door(const door&) = delete;
-  ~door();
+  connection_gate();
+  connection_gate(const connection_gate&) = delete;
+  ~connection_gate();
 
   /// Why PMIx could not listen; empty: it did not try, or could.
   static std::string failure();
 
-  /// Becomes readable when a process connects, or when one that has connected sends its first bytes; -1 when the door
+  /// Becomes readable when a process connects, or when one that has connected sends its first bytes; -1 when the gate
   /// is closed.
   int descriptor() const;
   /// Accepts the connections that have come. PMIx gets those that have sent something and that `admit` accepts; those
   /// that it does not accept are closed, and those of other users at once.
-  void serve(const std::function<bool(int guest)>& admit);
+  void serve(const std::function<bool(int connection)>& admit);
   /// To be called when no more PEs can join. The port stays occupied, so that no other process can answer there.
   void close();
 };

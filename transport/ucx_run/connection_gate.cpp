@@ -1,4 +1,4 @@
-#include "transport/ucx_run/door.hpp"
+#include "transport/ucx_run/connection_gate.hpp"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -86,23 +86,23 @@ std::optional<socket_owner> search_list(const address& local, const address& rem
 }
 
 /// The state that PMIx's calls use. Never destroyed, as PMIx's threads run until the process ends.
-struct shared_door {
+struct shared_gate {
   std::mutex mutex;
   bool expected = false;
   int listener = -1;     ///< the socket of ucx-run, at the address that PMIx has chosen
-  int pmix_number = -1;  ///< PMIx's descriptor: instead of its socket an eventfd, readable while guests wait
+  int pmix_number = -1;  ///< PMIx's descriptor: instead of its socket an eventfd, readable while connections wait
   int news = -1;         ///< epoll: `listener` and `silent`
   bool closed = false;
   std::list<owned_descriptor> silent;  ///< connected, and nothing was sent yet; used by ucx-run's thread alone
-  std::deque<int> guests;              ///< admitted, not yet taken by PMIx
+  std::deque<int> admitted;            ///< connections that PMIx has not taken yet
   std::string failure;
 };
-shared_door& the_door() {
-  static auto* instance = new shared_door;
+shared_gate& the_gate() {
+  static auto* instance = new shared_gate;
   return *instance;
 }
 
-/// Makes door::descriptor() readable when `number` is.
+/// Makes connection_gate::descriptor() readable when `number` is.
 bool watch(int news, int number) {
   epoll_event event{};
   event.events = EPOLLIN;
@@ -110,7 +110,7 @@ bool watch(int news, int number) {
 }
 
 /// Listens in place of the socket that PMIx has bound.
-int take_over(shared_door& at, int number) {
+int take_over(shared_gate& at, int number) {
   address own;
   if (getsockname(number, own.get(), &own.length) != 0) return -1;
   if (own.value.sin_addr.s_addr != htonl(INADDR_LOOPBACK)) {
@@ -136,12 +136,12 @@ int take_over(shared_door& at, int number) {
 }
 
 /// Gives a connection to PMIx.
-void pass_on(shared_door& at, owned_descriptor& guest) {
-  epoll_ctl(at.news, EPOLL_CTL_DEL, guest.get(), nullptr);
+void pass_on(shared_gate& at, owned_descriptor& connection) {
+  epoll_ctl(at.news, EPOLL_CTL_DEL, connection.get(), nullptr);
   std::lock_guard lock(at.mutex);
-  at.guests.push_back(guest.release());
+  at.admitted.push_back(connection.release());
   const uint64_t one = 1;
-  if (write(at.pmix_number, &one, sizeof(one)) < 0) return;  // readable already, after 2^64 guests
+  if (write(at.pmix_number, &one, sizeof(one)) < 0) return;  // readable already, after 2^64 connections
 }
 
 bool has_loopback() {
@@ -167,41 +167,41 @@ std::optional<socket_owner> owner_of_other_end(int connected, bool with_list) {
   return owner;
 }
 
-door::door() {
+connection_gate::connection_gate() {
   if (!has_loopback())
     fail(
         "the PEs connect to ucx-run at 127.0.0.1, but the loopback interface is down here, or has no IPv4 address: `ip "
         "link set lo up`, `ip addr add 127.0.0.1/8 dev lo`");
-  the_door().expected = true;
+  the_gate().expected = true;
 }
-door::~door() { the_door().expected = false; }
+connection_gate::~connection_gate() { the_gate().expected = false; }
 
-std::string door::failure() { return the_door().failure; }
+std::string connection_gate::failure() { return the_gate().failure; }
 
-int door::descriptor() const { return the_door().closed ? -1 : the_door().news; }
+int connection_gate::descriptor() const { return the_gate().closed ? -1 : the_gate().news; }
 
-void door::serve(const std::function<bool(int)>& admit) {
-  auto& at = the_door();
+void connection_gate::serve(const std::function<bool(int)>& admit) {
+  auto& at = the_gate();
   if (descriptor() < 0) return;
   for (;;) {
-    owned_descriptor guest(static_cast<int>(syscall(SYS_accept4, at.listener, nullptr, nullptr, SOCK_CLOEXEC)));
-    if (!guest) break;
-    const auto owner = owner_of_other_end(guest.get());
-    if (owner && owner->user != geteuid()) admit(guest.get());  // which refuses it
-    else if (watch(at.news, guest.get())) at.silent.push_back(std::move(guest));
+    owned_descriptor connection(static_cast<int>(syscall(SYS_accept4, at.listener, nullptr, nullptr, SOCK_CLOEXEC)));
+    if (!connection) break;
+    const auto owner = owner_of_other_end(connection.get());
+    if (owner && owner->user != geteuid()) admit(connection.get());  // which refuses it
+    else if (watch(at.news, connection.get())) at.silent.push_back(std::move(connection));
   }
   for (auto next = at.silent.begin(); next != at.silent.end();) {
-    const auto guest = next++;
+    const auto connection = next++;
     char first;
-    const ssize_t got = recv(guest->get(), &first, 1, MSG_PEEK | MSG_DONTWAIT);
+    const ssize_t got = recv(connection->get(), &first, 1, MSG_PEEK | MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-    if (got > 0 && admit(guest->get())) pass_on(at, *guest);
-    at.silent.erase(guest);
+    if (got > 0 && admit(connection->get())) pass_on(at, *connection);
+    at.silent.erase(connection);
   }
 }
 
-void door::close() {
-  auto& at = the_door();
+void connection_gate::close() {
+  auto& at = the_gate();
   if (descriptor() < 0) return;
   at.silent.clear();
   shutdown(at.listener, SHUT_RDWR);
@@ -213,7 +213,7 @@ void door::close() {
 extern "C" {
 
 [[gnu::visibility("default")]] int listen(int number, int backlog) noexcept {
-  auto& at = gravel::detail::the_door();
+  auto& at = gravel::detail::the_gate();
   gravel::detail::address own;
   if (at.expected && getsockname(number, own.get(), &own.length) == 0 && own.value.sin_family == AF_INET) {
     at.expected = false;
@@ -223,18 +223,18 @@ extern "C" {
 }
 
 [[gnu::visibility("default")]] int accept(int number, sockaddr* from, socklen_t* length) {
-  auto& at = gravel::detail::the_door();
+  auto& at = gravel::detail::the_gate();
   if (number != at.pmix_number || number < 0) return static_cast<int>(syscall(SYS_accept4, number, from, length, 0));
   std::lock_guard lock(at.mutex);
   uint64_t one = 0;
-  if (at.guests.empty() || read(number, &one, sizeof(one)) < 0) {
+  if (at.admitted.empty() || read(number, &one, sizeof(one)) < 0) {
     errno = EAGAIN;
     return -1;
   }
-  const int guest = at.guests.front();
-  at.guests.pop_front();
-  if (from) getpeername(guest, from, length);
-  return guest;
+  const int connection = at.admitted.front();
+  at.admitted.pop_front();
+  if (from) getpeername(connection, from, length);
+  return connection;
 }
 
 }  // extern "C"
