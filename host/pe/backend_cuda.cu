@@ -290,8 +290,9 @@ class cuda_backend final : public cuda_launcher {
     load(prepare(kernel.function, lock), kernel.function, {.grid = kernel.blocks, .block = kernel.threads}, lock);
     services_.add(kernel, urgency());
     const auto begin = std::chrono::steady_clock::now();
-    for (relax wait;
-         tend_services(), load_acquire(&kernel.control->resident) == 0;) {  // [V3]; its quantum may be over already
+    for (relax wait;;) {
+      tend_services();
+      if (load_acquire(&kernel.control->resident) != 0) return;  // [V3]; its quantum may be over already
       const bool late =
           std::chrono::steady_clock::now() - begin > std::chrono::seconds(current_settings().connect_timeout_s);
       if (late)
@@ -306,7 +307,9 @@ class cuda_backend final : public cuda_launcher {
     const device_scope here(context_);
     std::unique_lock lock(lock_);
     services_.leave(kernel);
-    for (relax wait; tend_services(), services_.runs(kernel);) {
+    for (relax wait;;) {
+      tend_services();
+      if (!services_.runs(kernel)) break;
       lock.unlock();
       wait.attentively();
       lock.lock();
@@ -428,10 +431,10 @@ class cuda_backend final : public cuda_launcher {
   };
   range& range_of(char* at) { return std::prev(ranges_.upper_bound(at))->second; }
   void open_extents(const std::string& handle_type) {
-    if (handle_type == "ipc") {
-      why_fixed_ = "GRAVEL_HANDLE_TYPE=ipc";
-      return;
-    }
+    if (handle_type == "ipc") why_fixed_ = "GRAVEL_HANDLE_TYPE=ipc";
+    else if (handle_type == "auto" && under_mps_)
+      why_fixed_ = "heaps that grow have not been tested under MPS; GRAVEL_HANDLE_TYPE=descriptor tries it";
+    if (!why_fixed_.empty()) return;
     why_fixed_ = extents_.open(device_);
     in_extents_ = why_fixed_.empty();
     if (!in_extents_ && handle_type == "descriptor") fail_text("GRAVEL_HANDLE_TYPE=descriptor: " + why_fixed_);

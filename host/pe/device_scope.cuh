@@ -41,8 +41,9 @@ inline void cuda_check(cudaError_t code, const char* what) {
                          : "";
   const char* hint = "";
   if (code == cudaErrorLaunchFailure)
-    hint = "; so ends a kernel that uses a gravel_t that neither gravel_handle() nor gravel_host_handle() made: it is "
-           "empty";
+    hint =
+        "; so ends a kernel that uses a gravel_t that neither gravel_handle() nor gravel_host_handle() made: it is "
+        "empty";
   if (code == cudaErrorIllegalAddress)
     hint = "; so ends, too, an access to a place of a symmetric heap, here or at another PE, where no object lies";
   fail_text(joined(who, what, ": ", cudaGetErrorString(code), " (", cudaGetErrorName(code), ")", hint));

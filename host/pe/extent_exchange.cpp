@@ -19,9 +19,10 @@ node_socket extent_exchange::accept_one() {
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now()).count();
     if (left <= 0)
-      fail("another PE of the node has not passed on its memory within {} s (twice GRAVEL_CONNECT_TIMEOUT_S); is a "
-           "process of the job stopped?",
-           patience_s_);
+      fail(
+          "another PE of the node has not passed on its memory within {} s (twice GRAVEL_CONNECT_TIMEOUT_S); is a "
+          "process of the job stopped?",
+          patience_s_);
     pollfd wait{listener_.descriptor(), POLLIN, 0};
     if (poll(&wait, 1, static_cast<int>(std::min<long>(left, 1 << 30))) < 0 && errno != EINTR) fail_errno("poll");
     if (!(wait.revents & POLLIN)) continue;
@@ -69,9 +70,10 @@ std::vector<std::vector<owned_descriptor>> extent_exchange::exchange(const std::
       party = at;
       const extent& expected = mine[came.size()].place;
       if (m.exchange != number_ || m.begin != expected.begin || m.bytes != expected.bytes)
-        fail("PE {} passed on {} bytes at offset {:#x} in exchange {}; here {} bytes at {:#x} in exchange {}: the "
-             "symmetric heaps differ",
-             m.pe, m.bytes, m.begin, m.exchange, expected.bytes, expected.begin, number_);
+        fail(
+            "PE {} passed on {} bytes at offset {:#x} in exchange {}; here {} bytes at {:#x} in exchange {}: the "
+            "symmetric heaps differ",
+            m.pe, m.bytes, m.begin, m.exchange, expected.bytes, expected.begin, number_);
       came.push_back(std::move(f->descriptor));
     }
     theirs[party] = std::move(came);

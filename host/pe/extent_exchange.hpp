@@ -5,7 +5,7 @@
 // descriptors and closes. Then it accepts one connection from each other PE. No PE waits before it has sent, since the
 // kernel keeps connections that nobody has accepted yet; so no two PEs wait for each other.
 // Invariant: all parties make the same exchanges, with the same extents, in the same order. Between two exchanges all of
-// them meet in a collective, so no connection of a later exchange can come early.
+// them take part in a collective, so no connection of a later exchange can come early.
 #pragma once
 #include <span>
 #include <string>

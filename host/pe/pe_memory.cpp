@@ -29,8 +29,8 @@ pe_memory::pe_memory(backend& device, const pe_segment& segment, const settings&
 }
 
 pe_memory::~pe_memory() {
-  for (void* memory : {static_cast<void*>(device_words_), static_cast<void*>(device_cells_),
-                       static_cast<void*>(device_contexts_)})
+  for (void* memory :
+       {static_cast<void*>(device_words_), static_cast<void*>(device_cells_), static_cast<void*>(device_contexts_)})
     if (memory) device_.release(memory);
 }
 
@@ -91,7 +91,7 @@ void pe_memory::make_handles(const peers& routes) {
 void pe_memory::set_context(uint32_t handler, const char* name, sink_kind kind, void* context) {
   const handler_table all = device_.handlers();
   const auto found = std::find_if(all.begin(), all.end(), [&](const handler_info& h) { return h.id == handler; });
-  if (found == all.end()) fail("gravel_set_context: gravel_init was not given handler '{}'", name);
+  if (found == all.end()) fail("gravel_set_context: handler '{}' is not in the list of gravel_init", name);
   const auto at = found - all.begin();
   if (kind == sink_kind::host) store_release(&host_contexts_[at], context);  // [X1]
   else device_.store_word(reinterpret_cast<uint64_t*>(&device_contexts_[at]), reinterpret_cast<uint64_t>(context));

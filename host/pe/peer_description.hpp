@@ -19,7 +19,8 @@ struct peer_description {
   std::string bus_id;
   bool runs_beside_others, stays_resident;
   static auto fields(auto& m) {
-    return std::tie(m.heap, m.area, m.socket, m.heap_bytes, m.chunks, m.chunk_units, m.bus_id, m.runs_beside_others, m.stays_resident);
+    return std::tie(m.heap, m.area, m.socket, m.heap_bytes, m.chunks, m.chunk_units, m.bus_id, m.runs_beside_others,
+                    m.stays_resident);
   }
   /// The reader compares the chunks with its own.
   void check(const wire_check& c) const {

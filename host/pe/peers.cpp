@@ -11,7 +11,7 @@
 namespace gravel::detail {
 
 /// Chunks of a ring if the setting says none, with `n` PEs on the node: so few that the rings of a PE stay in the L2
-/// cache, beside the memory that it updates (docs/performance.md).
+/// cache, beside the memory that it updates (docs/design.md).
 static uint64_t usual_peer_chunks(uint64_t n) {
   return std::bit_ceil(std::max<uint64_t>(2048 / std::max<uint64_t>(n - 1, 1), 64));
 }

@@ -47,9 +47,9 @@ struct peers_setup {
   const topology* nodes;
   uint32_t pe;
   const settings* values;
-  char* heap;           ///< of this PE: exportable, or in extents
-  uint64_t* doorbells;  ///< [max_peers], pinned; kernels write them, by local rank of the destination
-  uint64_t heap_bytes = 0;                     ///< addresses of a heap in extents
+  char* heap;               ///< of this PE: exportable, or in extents
+  uint64_t* doorbells;      ///< [max_peers], pinned; kernels write them, by local rank of the destination
+  uint64_t heap_bytes = 0;  ///< addresses of a heap in extents
   std::vector<new_extent>* extents = nullptr;  ///< those that such a heap has now; their descriptors are passed on
 };
 

@@ -82,7 +82,9 @@ bool runtime::is_on_one_host() {
   for (uint32_t node = 0; node < job_.nodes.n_nodes(); ++node) {
     const auto bytes = job_.boot->get(job_.nodes.pes_of(node)[0], "gravel.process");
     process_identity theirs{};
-    if (bytes.size() != sizeof(theirs)) fail("PE {} says of itself {} bytes", job_.nodes.pes_of(node)[0], bytes.size());
+    if (bytes.size() != sizeof(theirs))
+      fail("the description of PE {} has {} bytes; expected {}", job_.nodes.pes_of(node)[0], bytes.size(),
+           sizeof(theirs));
     std::memcpy(&theirs, bytes.data(), sizeof(theirs));
     if (!on_one_host(theirs, self)) return false;
   }

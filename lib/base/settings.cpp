@@ -92,13 +92,15 @@ std::vector<std::string> settings_about(std::string name) {
 const std::vector<setting_row>& setting_table() {
   using s = settings;
   static const std::vector<setting_row> table = {
-      size_row("GRAVEL_SYMMETRIC_SIZE", "0", 0, 1ull << 43, &s::symmetric_size,
-               "the most that the symmetric heap of each PE may grow to, at least 64K (0: what its memory allows; 1G if "
-               "the heap cannot grow, see GRAVEL_HANDLE_TYPE)"),
-      text_row("GRAVEL_HANDLE_TYPE", "auto", &s::handle_type,
-               "how PEs share GPU memory: descriptor (the heap grows; Unix sockets pass descriptors), ipc (cudaIpc: the "
-               "heap has a fixed size), or auto (descriptor where the GPU can)",
-               "auto, descriptor, ipc"),
+      size_row(
+          "GRAVEL_SYMMETRIC_SIZE", "0", 0, 1ull << 43, &s::symmetric_size,
+          "the most that the symmetric heap of each PE may grow to, at least 64K (0: what its memory allows; 1G if "
+          "the heap cannot grow, see GRAVEL_HANDLE_TYPE)"),
+      text_row(
+          "GRAVEL_HANDLE_TYPE", "auto", &s::handle_type,
+          "how PEs share GPU memory: descriptor (the heap grows; Unix sockets pass descriptors), ipc (cudaIpc: the "
+          "heap has a fixed size), or auto (descriptor where the GPU can and MPS does not run)",
+          "auto, descriptor, ipc"),
       size_row("GRAVEL_PACKET_SIZE", "64K", 4 * KiB, 1 * MiB, &s::packet_size,
                "packet: what the aggregator sends to one destination at once"),
       number_row("GRAVEL_PACKETS_PER_DESTINATION", "3", "packets", 2, 1024, &s::packets_per_destination,

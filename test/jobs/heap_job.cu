@@ -158,8 +158,7 @@ int main(int argc, char** argv) {
     if (gravel_my_pe() == 0)
       std::printf("free: %zu MiB, with an object of 2048 MiB %zu, behind it %zu\n", before / mib, during / mib,
                   after / mib);
-    if (last_gib)
-      expect(before >= during + 1900 * mib && after + 200 * mib >= before, "memory was not given back");
+    if (last_gib) expect(before >= during + 1900 * mib && after + 200 * mib >= before, "memory was not given back");
 #endif
   }
   const bool right = gravel_sum_all(static_cast<uint64_t>(failures)) == 0;

@@ -406,7 +406,7 @@ class Handlers(FailureTest):
                 self.assert_failed(self.start(fault), rf"PE 2: error: a message arrived for handler '{name}' "
                                                       "before gravel_set_context was called")
         self.assert_failed(self.start("context-of-stranger"),
-                           "PE 1: .*gravel_set_context: gravel_init was not given handler 'stranger'")
+                           "PE 1: .*gravel_set_context: handler 'stranger' is not in the list of gravel_init")
 
     def test_that_sends_without_end(self):
         self.assert_failed(self.start("breed", GRAVEL_SPILL_SIZE="1M"),

@@ -146,7 +146,8 @@ TEST_CASE("only sealed memory of the right size is mapped") {
           std::string all;
           for (int descriptor : {memfd_create("test", MFD_CLOEXEC), dup(0), -1,
                                  make_sealed("test", "the test's memory", mib).release()}) {
-            if (descriptor > 2 && descriptor < 5) [[maybe_unused]] const int cut = ftruncate(descriptor, 2 * mib);
+            if (descriptor > 2 && descriptor < 5) [[maybe_unused]]
+              const int cut = ftruncate(descriptor, 2 * mib);
             const std::string why =
                 text_of_error([&] { device.map_extent(at, 2 * mib, owned_descriptor(descriptor)); });
             if (why.empty()) all += fmt::format("descriptor {} was mapped; ", descriptor);
@@ -221,5 +222,6 @@ TEST_CASE("a PE that passes nothing on is an error after a while") {
   mine.push_back({{0, 4096}, make_sealed("test", "the test's memory", 4096)});
   CHECK_THROWS_WITH(here.exchange({{1, silent.name()}}, mine),
                     contains_text("another PE of the node has not passed on its memory within 1 s"));
-  CHECK_THROWS_WITH(here.exchange({{1, "gravel-node-absent"}}, mine), contains_text("passing memory on to PE 1: connecting to the node's socket"));
+  CHECK_THROWS_WITH(here.exchange({{1, "gravel-node-absent"}}, mine),
+                    contains_text("passing memory on to PE 1: connecting to the node's socket"));
 }

@@ -141,7 +141,7 @@ TEST_CASE("a context is found at the position of its handler, on its side") {
   CHECK(p.memory->of_host_handlers().contexts[1] == &two);
   CHECK(p.memory->of_device_handlers().contexts[1] == nullptr);
   CHECK(error_of([&] { p.memory->set_context(9, "other", sink_kind::host, nullptr); }) ==
-        "gravel_set_context: gravel_init was not given handler 'other'");
+        "gravel_set_context: handler 'other' is not in the list of gravel_init");
 }
 
 TEST_CASE("all memory is freed, and memory that does not fit is named") {

@@ -28,21 +28,23 @@ struct one_heap {
   std::vector<extent> shared, forgotten;
   collective_words others{};
   std::vector<std::pair<collective_kind, uint64_t>> calls;
-  symmetric_heap heap{device, memory, bytes, 3,
-                      [this](collective_kind kind, uint64_t argument, const collective_words& mine) {
-                        calls.emplace_back(kind, argument);
-                        collective_words all = mine;
-                        for (int i = 0; i < 2; ++i) all.sum[i] += others.sum[i];
-                        if (others.most) all.most = others.most;
-                        return all;
-                      },
-                      {[this](std::span<const new_extent> extents) {
-                         for (const new_extent& e : extents) shared.push_back(e.place);
-                         if (unshared) fail("{}", unshared);
-                       },
-                       [this](std::span<const extent> extents) {
-                         forgotten.insert(forgotten.end(), extents.begin(), extents.end());
-                       }}};
+  symmetric_heap heap{
+      device,
+      memory,
+      bytes,
+      3,
+      [this](collective_kind kind, uint64_t argument, const collective_words& mine) {
+        calls.emplace_back(kind, argument);
+        collective_words all = mine;
+        for (int i = 0; i < 2; ++i) all.sum[i] += others.sum[i];
+        if (others.most) all.most = others.most;
+        return all;
+      },
+      {[this](std::span<const new_extent> extents) {
+         for (const new_extent& e : extents) shared.push_back(e.place);
+         if (unshared) fail("{}", unshared);
+       },
+       [this](std::span<const extent> extents) { forgotten.insert(forgotten.end(), extents.begin(), extents.end()); }}};
   const char* unshared = nullptr;  ///< why nothing can be shared
 
   uint64_t resident() const {
@@ -98,7 +100,7 @@ TEST_CASE("an allocation that fails at another PE is undone here") {
       contains_text("the symmetric heaps differ: 100 bytes would lie at offsets 0x0 to 0x1000, here at 0x0"));
   h.others = {};
   CHECK(h.heap.allocate(16 << 20) == h.base);  // nothing was lost
-  CHECK(h.calls.size() == 6);  // the last one has two steps, since it needs extents
+  CHECK(h.calls.size() == 6);                  // the last one has two steps, since it needs extents
 }
 
 TEST_CASE("more in use than the host has for each of its PEs is refused") {
