@@ -32,9 +32,9 @@ __device__ GRAVEL_NOINLINE inline bool forward_row(const gravel_t& g, const unit
 
 /// Discards lines of the L2 cache that have been read and will be written again, so that they are not written back to
 /// memory. All rings of a PE together are too large for the cache. `bytes`: a multiple of 16; `at` begins a line of 64
-/// or 128 bytes. Thread scope: warp.
+/// or 128 bytes. GPUs before compute capability 8.0 do nothing: they write the lines back. Thread scope: warp.
 __device__ __forceinline__ void forget_lines([[maybe_unused]] const unit* at, [[maybe_unused]] uint32_t bytes) {
-#if GRAVEL_ON_GPU
+#if GRAVEL_ON_GPU && __CUDA_ARCH__ >= 800
   constexpr uint32_t line = 128;
   __syncwarp();  // all lanes have read
   const uint64_t first = (reinterpret_cast<uint64_t>(at) + line - 1) / line * line,
