@@ -1,7 +1,7 @@
 // Symmetric heaps that grow and shrink: objects of all sizes come and go in a random order, the same at all PEs. Each
-// new object is zero; then all PEs write to it at each other, near its ends and in between, and what has come is
-// compared. One source for the CPU backend and for GPUs. Options: rounds, size of the largest object in MiB, size of one
-// more object at the end in GiB. Prints how long gravel_malloc and gravel_free take.
+// new object is zero. Then all PEs write to it at each other, near its ends and in between, and what has come is
+// compared. One source for the CPU backend and for GPUs. Options: rounds; MiB of the largest object; GiB of one more
+// object at the end, for which it prints how long gravel_malloc and gravel_free take.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -124,8 +124,10 @@ void refuse(heap_test& test, uint64_t largest) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int rounds = argc > 1 ? std::atoi(argv[1]) : GRAVEL_CUDA ? 200 : 40;
-  const uint64_t largest = (argc > 2 ? std::strtoull(argv[2], nullptr, 10) : GRAVEL_CUDA ? 512 : 12) * mib;
+  constexpr int usual_rounds = GRAVEL_CUDA ? 200 : 40;
+  constexpr uint64_t usual_largest = GRAVEL_CUDA ? 512 : 12;  // MiB
+  const int rounds = argc > 1 ? std::atoi(argv[1]) : usual_rounds;
+  const uint64_t largest = (argc > 2 ? std::strtoull(argv[2], nullptr, 10) : usual_largest) * mib;
   const uint64_t last_gib = argc > 3 ? std::strtoull(argv[3], nullptr, 10) : 0;
   gravel_init();
   {

@@ -11,11 +11,14 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <gravel/gravel.cuh>
 
@@ -32,27 +35,21 @@ uint64_t now_ns() {
           .count());
 }
 
-/// The inode of the exported memory that begins there; 0: there is none.
-uint64_t exported_at(const void* at) {
-  std::ifstream maps("/proc/self/maps");
-  char begin[32];
-  std::snprintf(begin, sizeof(begin), "%lx-", reinterpret_cast<unsigned long>(at));
-  for (std::string line; std::getline(maps, line);) {
-    unsigned long inode = 0;
-    if (line.rfind(begin, 0) == 0 && line.find("memfd:gravel-memory") != std::string::npos &&
-        std::sscanf(line.c_str(), "%*s %*s %*s %*s %lu", &inode) == 1)
-      return inode;
-  }
-  return 0;
-}
+std::set<uint64_t> made_here;  ///< inodes of the memory that this PE has made
 
-/// Only its owner keeps a descriptor of it.
-bool owns(uint64_t inode) {
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    struct stat status {};
-    if (stat(entry.path().c_str(), &status) == 0 && status.st_ino == inode) return true;
+/// The inodes of all memory of PEs that is mapped in this range of addresses.
+std::vector<uint64_t> memory_in(const void* at, size_t bytes) {
+  std::vector<uint64_t> found;
+  const auto first = reinterpret_cast<unsigned long>(at);
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    unsigned long begin = 0, inode = 0;
+    if (line.find("memfd:gravel-memory") != std::string::npos &&
+        std::sscanf(line.c_str(), "%lx-%*s %*s %*s %*s %lu", &begin, &inode) == 2 && begin >= first &&
+        begin < first + bytes)
+      found.push_back(inode);
   }
-  return false;
+  return found;
 }
 
 int fail(const char* why, int pe) {
@@ -62,18 +59,28 @@ int fail(const char* why, int pe) {
 
 }  // namespace
 
+extern "C" int memfd_create(const char* name, unsigned flags) noexcept {
+  const int made = static_cast<int>(syscall(SYS_memfd_create, name, flags));
+  struct stat status {};
+  if (made >= 0 && std::strcmp(name, "gravel-memory") == 0 && fstat(made, &status) == 0)
+    made_here.insert(status.st_ino);
+  return made;
+}
+
 extern "C" int munmap(void* at, size_t bytes) noexcept {
-  const uint64_t inode = notes < 0 ? 0 : exported_at(at);
-  const bool own = inode && owns(inode);
+  const std::vector<uint64_t> inodes = notes < 0 ? std::vector<uint64_t>() : memory_in(at, bytes);
+  const bool own = !inodes.empty() && made_here.count(inodes[0]) != 0;
   uint64_t when = now_ns();
-  if (inode && !own) std::this_thread::sleep_for(my_pe * 50ms);  // so that those before it would be the first to free
+  // Slow, so that an owner that does not wait would be the first.
+  if (!inodes.empty() && !own) std::this_thread::sleep_for(my_pe * 50ms);
   const int result = static_cast<int>(syscall(SYS_munmap, at, bytes));
-  if (!inode) return result;
   if (!own) when = now_ns();
-  char line[80];
-  const int n = std::snprintf(line, sizeof(line), "%lu %d %lu\n", static_cast<unsigned long>(inode), own,
-                              static_cast<unsigned long>(when));
-  if (write(notes, line, static_cast<size_t>(n)) != n) std::abort();
+  for (const uint64_t inode : inodes) {
+    char line[80];
+    const int n = std::snprintf(line, sizeof(line), "%lu %d %lu\n", static_cast<unsigned long>(inode), own,
+                                static_cast<unsigned long>(when));
+    if (write(notes, line, static_cast<size_t>(n)) != n) std::abort();
+  }
   return result;
 }
 

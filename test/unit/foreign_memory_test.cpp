@@ -131,7 +131,7 @@ TEST_CASE("contributions to a collective, and its results, are checked") {
     job->pe(1).segment->control()->collective_in.call = call;
     store_release(&job->pe(1).segment->control()->collective_in.sequence, uint64_t{1});
     CHECK_THROWS_WITH(job->step_collective(0),
-                      contains_text("PE 1 contributed to a collective") && contains_text(what));
+                      contains_text("PE 1 contributed to an unknown collective") && contains_text(what));
   };
   refused("kind 4711", {1, static_cast<collective_kind>(4711), 1, {}});
   refused("of PE 9", {1, collective_kind::barrier, 9, {}});
