@@ -1,10 +1,10 @@
 // The memory of a PE's symmetric heap.
 //
-// Problem. A program should not have to say how large its heap is, and other allocators of the process need memory, too.
+// Problem. A program should not have to say how large its heap is. Other allocators of the process need memory, too.
 // Solution. The PE reserves addresses for the largest heap that is possible. Memory is put behind them in extents when
 // gravel_malloc needs them, and taken away when no object lies in an extent any more. The calls of gravel_malloc and
-// gravel_free are the same at all PEs, so all PEs have the same extents. A tail, for blocks' scratch memory, lies behind
-// the objects and always has memory.
+// gravel_free are the same at all PEs, so all PEs have the same extents. A tail for blocks' scratch memory lies behind
+// the objects. It always has memory.
 //
 // A device that cannot reserve addresses (backend::granule() is 0) has a heap of fixed size, which is allocated whole.
 #pragma once
