@@ -4,8 +4,8 @@
 // Solution. Each PE listens under a name that nobody can guess. In an exchange it connects to each other PE, sends the
 // descriptors and closes. Then it accepts one connection from each other PE. No PE waits before it has sent, since the
 // kernel keeps connections that nobody has accepted yet; so no two PEs wait for each other.
-// Invariant: all parties make the same exchanges, with the same extents, in the same order. Between two exchanges all of
-// them take part in a collective, so no connection of a later exchange can come early.
+// Invariant: all parties make the same exchanges, with the same extents, in the same order. All of them take part in a
+// collective between two exchanges, so no connection of a later exchange can come early.
 #pragma once
 #include <span>
 #include <string>
