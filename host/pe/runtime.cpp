@@ -54,7 +54,7 @@ void runtime::agree_on_program() {
   boot.put("gravel.process", std::as_bytes(std::span(&self, 1)));
   if (job_.is_leader()) boot.put("gravel.socket", std::as_bytes(std::span(link_->socket_name())));
   const uint64_t limit = device_->usual_heap_limit() / heap_page * heap_page;
-  if (job_.values.symmetric_size == 0) boot.put("gravel.heap", std::as_bytes(std::span(&limit, 1)));
+  boot.put("gravel.heap", std::as_bytes(std::span(&limit, 1)));
   boot.fence();
   const auto at_0 = from_wire<program_description>(boot.get(0, "gravel.program"), "PE 0");
   if (const std::string what = difference(mine, at_0); !what.empty()) fail("{}", what);
