@@ -92,7 +92,7 @@ class network_model {
   void check() const {
     static constexpr const char* texts[] = {"", "a block sends more messages than its shared memory holds",
                                             "a launch sends more messages than a queue holds",
-                                            "the symmetric heap has more than 2^32 words of a message's type",
+                                            "an object lies beyond the first 2^32 words of a message's type in the heap",
                                             "a launch sends messages of several kinds"};
     all_succeed(program_, [&] {
       uint32_t found = 0;

@@ -26,7 +26,7 @@ using gravel::detail::unit;
 using gravel::detail::words_at;
 
 /// What a kernel did that its model cannot do. The first one stands in a word of device memory.
-enum class model_misuse : uint32_t { none, many_of_block, many_of_queue, large_heap, kinds };
+enum class model_misuse : uint32_t { none, many_of_block, many_of_queue, far_away, kinds };
 GRAVEL_DEVICE void report_misuse(uint32_t* word, model_misuse what) {
   atomicCAS(word, 0u, static_cast<uint32_t>(what));
 }

@@ -86,8 +86,9 @@ class model_sender {
       apply_mapped(message::operation, dest, value);
       return lists().count_in_place();
     }
-    if (!fits_index(g.heap_bytes, sizeof(T))) return report_misuse(g.misuse, model_misuse::large_heap);
-    gather<message::kind>(pe, message(static_cast<uint64_t>(reinterpret_cast<const char*>(dest) - g.heap), value).word);
+    const auto offset = static_cast<uint64_t>(reinterpret_cast<const char*>(dest) - g.heap);
+    if (!fits_index(offset + sizeof(T), sizeof(T))) return report_misuse(g.misuse, model_misuse::far_away);
+    gather<message::kind>(pe, message(offset, value).word);
   }
   template <row_kind KIND, uint32_t N>
   GRAVEL_DEVICE void gather(int pe, const uint32_t (&message)[N]) {

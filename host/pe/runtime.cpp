@@ -121,6 +121,7 @@ void runtime::set_up_messages() {
                    return theirs;
                  });
   memory_->make_handles(*peers_);
+  job_.values.symmetric_size = heap.limit();  // whole extents
   log_info("symmetric heap: {} {}", heap.grows() ? "grows to at most" : "fixed size of",
            text_of_bytes(job_.values.symmetric_size) + (heap.grows() ? "" : ": " + device_->why_fixed()));
   symmetric_.emplace(

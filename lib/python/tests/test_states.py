@@ -55,6 +55,29 @@ assert views[0].sum() == 3
 """))
 
 
+def test_views_after_finalize_of_a_shared_heap() -> None:
+    """Other PEs map the heap, which consists of many extents."""
+    done = run_job(
+        2,
+        "-c",
+        """
+import gravel as gr, numpy as np
+gr.init()
+arrays = [gr.from_local(np.arange(float(n)) + gr.my_pe()) for n in (3, 1000000, 7, 500000)]
+arrays.pop(1).free()
+views = [array.local for array in arrays]
+me = gr.my_pe()
+gr.finalize()
+for view, n in zip(views, (3, 7, 500000)):
+    assert np.array_equal(view, np.arange(float(n)) + me)
+    view[:] = 1
+    assert view.sum() == n
+""",
+        GRAVEL_ROUTES="peer",
+    )
+    is_fine(done)
+
+
 @pytest.mark.parametrize("n_pes", [1, 3])
 def test_without_finalize(n_pes: int) -> None:
     """The program leaves the job when it ends, with a view as a global variable."""
