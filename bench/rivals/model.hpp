@@ -90,10 +90,11 @@ class network_model {
 
   /// Ends the job if a kernel sent more than it said. Collective.
   void check() const {
-    static constexpr const char* texts[] = {"", "a block sends more messages than its shared memory holds",
-                                            "a launch sends more messages than a queue holds",
-                                            "an object lies beyond the first 2^32 words of a message's type in the heap",
-                                            "a launch sends messages of several kinds"};
+    static constexpr const char* texts[] = {
+        "", "a block sends more messages than its shared memory holds",
+        "a launch sends more messages than a queue holds",
+        "an object lies beyond the first 2^32 words of a message's type in the heap",
+        "a launch sends messages of several kinds"};
     all_succeed(program_, [&] {
       uint32_t found = 0;
       gravel_copy(&found, misuse_.data(), sizeof(found));
