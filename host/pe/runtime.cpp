@@ -17,6 +17,20 @@ namespace gravel::detail {
 
 constexpr uint64_t heap_page = 4096;  // the size of a heap is a multiple of this
 
+/// What a PE says about its heap before the heaps are made.
+struct heap_offer {
+  uint64_t limit;    ///< bytes that it may have, if GRAVEL_SYMMETRIC_SIZE says nothing
+  uint64_t granule;  ///< backend::granule()
+};
+static heap_offer heap_offer_of(bootstrap& boot, uint32_t pe) {
+  const auto bytes = boot.get(pe, "gravel.heap");
+  heap_offer theirs{};
+  if (bytes.size() == sizeof(theirs)) std::memcpy(&theirs, bytes.data(), sizeof(theirs));
+  if (theirs.limit < heap_page || theirs.limit % heap_page)
+    fail("PE {} says that its heap can have {} bytes", pe, theirs.limit);
+  return theirs;
+}
+
 runtime::runtime(std::unique_ptr<backend> device, std::unique_ptr<bootstrap> job)
     : device_(std::move(device)), job_(std::move(job)) {
   device_->open(job_.boot->local_rank(), job_.boot->local_size());
@@ -53,12 +67,21 @@ void runtime::agree_on_program() {
   const process_identity self = this_process();
   boot.put("gravel.process", std::as_bytes(std::span(&self, 1)));
   if (job_.is_leader()) boot.put("gravel.socket", std::as_bytes(std::span(link_->socket_name())));
-  const uint64_t limit = device_->usual_heap_limit() / heap_page * heap_page;
-  boot.put("gravel.heap", std::as_bytes(std::span(&limit, 1)));
+  const heap_offer offer{device_->usual_heap_limit() / heap_page * heap_page, device_->granule()};
+  boot.put("gravel.heap", std::as_bytes(std::span(&offer, 1)));
   boot.fence();
   const auto at_0 = from_wire<program_description>(boot.get(0, "gravel.program"), "PE 0");
   if (const std::string what = difference(mine, at_0); !what.empty()) fail("{}", what);
-  if (job_.values.symmetric_size == 0) job_.values.symmetric_size = least_heap_limit(limit);
+  if (job_.values.symmetric_size == 0) job_.values.symmetric_size = least_heap_limit(offer.limit);
+  // Limits are rounded up to whole extents, and all heaps must have the same layout.
+  const uint64_t granule_at_0 = heap_offer_of(boot, 0).granule;
+  for (const uint64_t granule : {offer.granule, granule_at_0})
+    if (offer.granule != granule_at_0 && granule && job_.values.symmetric_size % granule)
+      fail(
+          "the symmetric heap grows at one of PE 0 and PE {}, and has a fixed size at the other: set "
+          "GRAVEL_HANDLE_TYPE "
+          "to the same value at all PEs, or GRAVEL_SYMMETRIC_SIZE to a multiple of {} bytes",
+          job_.pe, granule);
   if (job_.is_leader()) return;
   const auto name = boot.get(job_.leader(), "gravel.socket");
   link_->set_socket_name({reinterpret_cast<const char*>(name.data()), name.size()});
@@ -66,13 +89,7 @@ void runtime::agree_on_program() {
 
 /// The least of all PEs' limits of the symmetric heap.
 uint64_t runtime::least_heap_limit(uint64_t mine) {
-  for (uint32_t pe = 0; pe < job_.nodes.n_pes(); ++pe) {
-    const auto bytes = job_.boot->get(pe, "gravel.heap");
-    uint64_t theirs = 0;
-    if (bytes.size() == sizeof(theirs)) std::memcpy(&theirs, bytes.data(), sizeof(theirs));
-    if (theirs < heap_page || theirs % heap_page) fail("PE {} says that its heap can have {} bytes", pe, theirs);
-    mine = std::min(mine, theirs);
-  }
+  for (uint32_t pe = 0; pe < job_.nodes.n_pes(); ++pe) mine = std::min(mine, heap_offer_of(*job_.boot, pe).limit);
   return mine;
 }
 
