@@ -8,6 +8,7 @@ In a command the word ucx-run, words like test/NAME, examples/NAME and bench/NAM
 the files of these names (Build.path)."""
 
 import ast
+import importlib.util
 import os
 import shutil
 from dataclasses import dataclass, field
@@ -268,7 +269,16 @@ REPEAT_MPS = [
         figure=QUIESCENCE),
     Row("operations under MPS: {pes} PEs on one GPU, 2 nodes", "{run} --nodes 2 test/jobs/operations_job"),
     # Microseconds decide whether a resolver finds room beside the kernels that wait for it.
+    Row("heaps that grow under MPS: {pes} PEs on one GPU", "{run} --timeout 100 test/jobs/heap_job", FEW_BLOCKS),
+    Row("heaps of fixed size under MPS: {pes} PEs on one GPU", "{run} test/jobs/operations_job",
+        FEW_BLOCKS | {"GRAVEL_HANDLE_TYPE": "ipc", "GRAVEL_SYMMETRIC_SIZE": "1G"}),
     Row("gups under MPS, 5 times: {pes} PEs on one GPU", "\n".join(5 * ["{run} " + GUPS, "{run} --nodes 2 " + GUPS])),
+]
+
+# PyTorch's memory and a heap that grows, in one process.
+BESIDE_TORCH = [
+    Row("a heap that grows beside PyTorch: {pes} PEs",
+        "{run} --timeout 200 python3 beside_torch.py test/jobs/heap_library", figure="^heap", limit=220),
 ]
 
 PAIRS = [
@@ -318,7 +328,8 @@ PARTS = {
     "tasks": [Section(TASKS)],
     "worklists": on_nodes(1, (1,), WORKLISTS) + on_nodes(2, (1, 2), WORKLISTS),
     "repeat": [Section(CALLERS), Section(SCOPE, needs="test/jobs/scope_job"), Section(REPEAT),
-               Section(OCCUPIED, together=True, beside=OTHER_JOB), Section(REPEATED)]
+               Section(OCCUPIED, together=True, beside=OTHER_JOB), Section(REPEATED),
+               Section(BESIDE_TORCH, 1, needs="PyTorch", together=True)]
               + [Section(REPEAT_MPS, pes, needs="MPS", together=True) for pes in (2, 4)],
     "pairs": on_nodes(2, (1, 2), JOBS) + [Section(PAIRS, 2)] + on_nodes(2, (1, 2), TASKS_OF_ALL, WORKLISTS),
     "eight": on_nodes(8, (1, 2, 4, 8), JOBS, TASKS_OF_ALL, WORKLISTS)
@@ -351,6 +362,8 @@ class Build:
             return None
         if need == "compute-sanitizer":
             return None if shutil.which(need) else "memcheck: there is no compute-sanitizer"
+        if need == "PyTorch":
+            return None if not self.cpu and importlib.util.find_spec("torch") else ""
         if need.startswith("MPS"):
             # Eight GPUs are not shared by eight PEs.
             return None if mps_control() and not self.cpu and (need == "MPS" or n_gpus < 8) else ""
