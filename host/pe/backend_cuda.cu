@@ -40,6 +40,7 @@ class cuda_backend final : public cuda_launcher {
  public:
   explicit cuda_backend(const cuda_program& program) : program_(program) {}
   const char* name() const override { return "cuda"; }
+  int device_number() const override { return device_; }
   uint32_t multiprocessors() const override { return static_cast<uint32_t>(processors_count()); }
   std::string describe() const override { return description_; }
   std::string bus_id() const override {
@@ -149,6 +150,16 @@ class cuda_backend final : public cuda_launcher {
     const device_scope here(context_);
     extents_.map_shared(at, bytes, theirs);
     range_of(at).extents[at] = bytes;
+  }
+  shareable_memory find_shareable(const char* at, uint64_t bytes) override {
+    const device_scope here(context_);
+    return extents_.find_shareable(at, bytes);
+  }
+  owned_descriptor map_again(char* at, const char* from, uint64_t bytes) override {
+    const device_scope here(context_);
+    owned_descriptor memory = extents_.map_again(at, from, bytes);
+    range_of(at).extents[at] = bytes;
+    return memory;
   }
   void decommit(char* at, uint64_t bytes) override {
     const device_scope here(context_);
