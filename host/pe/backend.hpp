@@ -71,11 +71,11 @@ class GRAVEL_API backend {
   virtual owned_descriptor commit(char*, [[maybe_unused]] uint64_t bytes, const char*) { refuse_extents(); }
   /// Puts memory of another process behind an extent. Throws gravel::error.
   virtual void map_extent(char*, [[maybe_unused]] uint64_t bytes, owned_descriptor) { refuse_extents(); }
-  /// Finds the memory of the program that contains a range of addresses, if others can map it. Throws gravel::error that
-  /// says why they cannot.
+  /// Finds the memory of the program that contains a range of addresses, if others can map it. Throws gravel::error
+  /// that says why they cannot.
   virtual shareable_memory find_shareable(const char*, [[maybe_unused]] uint64_t bytes) { refuse_extents(); }
-  /// Puts a piece of such memory, which lies at `from`, behind an extent of the same size, too. Returns the descriptor as
-  /// commit(). Throws gravel::error.
+  /// Puts a piece of such memory, which lies at `from`, behind an extent of the same size, too. Returns the descriptor
+  /// as commit(). Throws gravel::error.
   virtual owned_descriptor map_again(char*, [[maybe_unused]] const char* from, [[maybe_unused]] uint64_t bytes) {
     refuse_extents();
   }
@@ -133,6 +133,8 @@ class GRAVEL_API backend {
   virtual void* create_stream() { refuse_streams(); }
   virtual void destroy_stream(void*) {}
   virtual void synchronize_stream(void*) {}
+  /// Waits for a stream that another library has made.
+  virtual void wait_for_other_stream(void*) {}
   /// Waits on the device (device/settle.cuh). In a barrier it also waits until all PEs have come to their barrier of
   /// this number, which is not 0. Calls `meanwhile` now and then. False: this device cannot; the host has to poll
   /// itself.

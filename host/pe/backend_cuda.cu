@@ -247,6 +247,10 @@ class cuda_backend final : public cuda_launcher {
     const device_scope here(context_);
     cudaHostUnregister(memory);
   }
+  void wait_for_other_stream(void* stream) override {
+    const device_scope here(context_);
+    cuda_check(cudaStreamSynchronize(static_cast<cudaStream_t>(stream)), "a stream of another library");
+  }
   void copy(void* to, const void* from, uint64_t bytes) override {
     const device_scope here(context_);
     cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, copy_), "copying to or from the GPU");

@@ -293,8 +293,10 @@ void* gravel_pool_malloc(ssize_t bytes, int device, void*) {
     return nullptr;
   }
 }
-void gravel_pool_free(void* symmetric, ssize_t, int, void*) {
-  if (gravel::detail::the_runtime && symmetric) gravel_free(symmetric);
+void gravel_pool_free(void* symmetric, ssize_t, int, void* stream) {
+  if (!gravel::detail::the_runtime || !symmetric) return;
+  gravel::detail::waiting_runtime("gravel_pool_free").device().wait_for_other_stream(stream);
+  gravel_free(symmetric);
 }
 void gravel_copy(void* to, const void* from, uint64_t bytes) {
   gravel::detail::waiting_runtime("gravel_copy").device().copy(to, from, bytes);

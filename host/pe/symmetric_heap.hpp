@@ -5,9 +5,10 @@
 // first all PEs have the memory, and behind the second all PEs that map each other's heaps have mapped it. So a kernel
 // that knows the object may write to it at any PE.
 //
-// gravel_register gives memory of the program a place in the heap, and then takes the same two steps. A step before them
-// finds the largest range of all PEs, and ends the call if the memory of one PE cannot be shared. The place is as large
-// at all PEs. Behind shorter ranges lies ordinary memory. So there is no address at which only some PEs have memory.
+// gravel_register gives memory of the program a place in the heap, and then takes the same two steps. A step before
+// them finds the largest range of all PEs, and ends the call if the memory of one PE cannot be shared. The place is as
+// large at all PEs. Behind shorter ranges lies ordinary memory. So there is no address at which only some PEs have
+// memory.
 #pragma once
 #include <fmt/format.h>
 #include <algorithm>
@@ -84,7 +85,7 @@ class symmetric_heap {
   void release(void* object) {
     const uint64_t offset = offset_of(object);
     combine_(collective_kind::release, offset, {});
-    if (object) give_back(offset);
+    if (object) free_piece(offset);
   }
 
   /// Gives a range of the program's memory a place in the heap. Returns its symmetric address. `bytes` may differ from
@@ -137,7 +138,7 @@ class symmetric_heap {
     if (found == registered_.end())
       fail("gravel_unregister: {} is no address that gravel_register has returned", symmetric);
     combine_(collective_kind::unregister_range, offset, {});
-    give_back(found->first);
+    free_piece(found->first);
     registered_.erase(found);
   }
 
@@ -203,7 +204,7 @@ class symmetric_heap {
   }
   /// Frees a piece, and takes away the extents in which nothing lies any more. All messages of all PEs are applied
   /// (gravel_free), so nothing reaches these extents.
-  void give_back(uint64_t offset) {
+  void free_piece(uint64_t offset) {
     const heap_allocator::piece free = allocator_.release(offset).value();
     const uint64_t end = free.begin + free.bytes;
     take_away({free.begin, (end == bytes_ ? memory_.limit() : end) - free.begin});
