@@ -84,6 +84,7 @@ JOBS = [
     Row("registered memory: {gpus_nodes}", "{run} --timeout 100 test/jobs/register_job"),
     Row("registered memory, GRAVEL_ROUTES={routes}: {gpus_nodes}", "{run} --timeout 100 test/jobs/register_job",
         BY_ROUTES, ROUTES),
+    Row("tensors of a pool of PyTorch: {gpus_nodes}", "{run} python3 pool_test.py test/jobs/pool_job", gpu=True),
     Row("heaps of fixed size, {job}: {gpus_nodes}", "{run} --timeout 100 test/jobs/{job}",
         {"GRAVEL_HANDLE_TYPE": "ipc", "GRAVEL_SYMMETRIC_SIZE": "8G"},
         each("job", "heap_job", "operations_job", "block_sender_job", "service_job"), gpu=True),
