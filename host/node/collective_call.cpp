@@ -32,6 +32,7 @@ std::string text_of(const collective_call& call) {
     case collective_kind::release:
       return a == no_object ? fmt::format("{} of a null pointer", name)
                             : fmt::format("{} of the object at offset {:#x}", name, a);
+    case collective_kind::unregister_range: return fmt::format("{} of the memory at offset {:#x}", name, a);
     case collective_kind::broadcast: return fmt::format("{} of {} bytes from PE {}", name, a, b);
     case collective_kind::gather: return fmt::format("{} of {} bytes", name, a);
     default:

@@ -27,7 +27,9 @@ namespace gravel::detail {
   X(inclusive_scan, "gravel_scan_inclusive") \
   X(finalize, "gravel_finalize")             \
   X(open_service, "gravel_service")          \
-  X(close_service, "gravel_service::close")
+  X(close_service, "gravel_service::close")  \
+  X(register_range, "gravel_register")       \
+  X(unregister_range, "gravel_unregister")
 enum class collective_kind : uint32_t { GRAVEL_COLLECTIVES(GRAVEL_NAME) count };
 /// Name of the call in programs.
 const char* name_of(collective_kind);

@@ -11,6 +11,7 @@
 #include "device/settle.cuh"
 #include "host/node/segment.hpp"
 #include "host/pe/resident_kernel.hpp"
+#include "host/pe/shareable_memory.hpp"
 #include "lib/base/descriptor.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/settings.hpp"
@@ -45,6 +46,8 @@ class GRAVEL_API backend {
   /// Number of multiprocessors that kernels of this PE may use: under MPS its share. 0: the device is no GPU.
   virtual uint32_t multiprocessors() const { return 0; }
 
+  /// Number of the device in this process, as CUDA counts; -1: it has none.
+  virtual int device_number() const { return -1; }
   /// Chooses the device of this PE, which is number `local_rank` of `local_size` PEs on this host.
   virtual void open(uint32_t local_rank, uint32_t local_size) = 0;
   /// Device memory, zeroed. Throws gravel::error with the free amount if there is not enough.
@@ -68,7 +71,15 @@ class GRAVEL_API backend {
   virtual owned_descriptor commit(char*, [[maybe_unused]] uint64_t bytes, const char*) { refuse_extents(); }
   /// Puts memory of another process behind an extent. Throws gravel::error.
   virtual void map_extent(char*, [[maybe_unused]] uint64_t bytes, owned_descriptor) { refuse_extents(); }
-  /// Takes the memory of an extent away.
+  /// Finds the memory of the program that contains a range of addresses, if others can map it. Throws gravel::error
+  /// that says why they cannot.
+  virtual shareable_memory find_shareable(const char*, [[maybe_unused]] uint64_t bytes) { refuse_extents(); }
+  /// Puts a piece of such memory, which lies at `from`, behind an extent of the same size, too. Returns the descriptor
+  /// as commit(). Throws gravel::error.
+  virtual owned_descriptor map_again(char*, [[maybe_unused]] const char* from, [[maybe_unused]] uint64_t bytes) {
+    refuse_extents();
+  }
+  /// Takes the memory of an extent away. That of map_again() stays where it was.
   virtual void decommit(char*, [[maybe_unused]] uint64_t bytes) {}
   /// True if other processes of this machine can map extents of this device.
   virtual bool shares_extents() const { return false; }
@@ -122,6 +133,8 @@ class GRAVEL_API backend {
   virtual void* create_stream() { refuse_streams(); }
   virtual void destroy_stream(void*) {}
   virtual void synchronize_stream(void*) {}
+  /// Waits for a stream that another library has made.
+  virtual void wait_for_other_stream(void*) {}
   /// Waits on the device (device/settle.cuh). In a barrier it also waits until all PEs have come to their barrier of
   /// this number, which is not 0. Calls `meanwhile` now and then. False: this device cannot; the host has to poll
   /// itself.

@@ -77,9 +77,15 @@ class cpu_backend : public cpu_launcher {
     check_sealed(memory.get(), what, bytes);
     map_shared(at, bytes, memory.get(), what);
   }
+  shareable_memory find_shareable(const char* at, uint64_t bytes) override { return find_shared_mappings(at, bytes); }
+  owned_descriptor map_again(char* at, const char* from, uint64_t bytes) override {
+    owned_descriptor memory = descriptor_of_mapping(from, bytes);
+    map_shared(at, bytes, memory.get(), "memory of gravel_register");
+    return uses_rings_ ? std::move(memory) : owned_descriptor();
+  }
   void decommit(char* at, uint64_t bytes) override {
-    if (uses_rings_) map_private(at, bytes, "addresses of the symmetric heap");
-    else madvise(at, bytes, MADV_DONTNEED);
+    map_private(at, bytes, "addresses of the symmetric heap");
+    if (!uses_rings_) madvise(at, bytes, MADV_HUGEPAGE);
   }
   /// A larger heap is of no use here, and its rows would need several windows.
   uint64_t usual_heap_limit() const override {

@@ -40,6 +40,7 @@ class cuda_backend final : public cuda_launcher {
  public:
   explicit cuda_backend(const cuda_program& program) : program_(program) {}
   const char* name() const override { return "cuda"; }
+  int device_number() const override { return device_; }
   uint32_t multiprocessors() const override { return static_cast<uint32_t>(processors_count()); }
   std::string describe() const override { return description_; }
   std::string bus_id() const override {
@@ -150,6 +151,16 @@ class cuda_backend final : public cuda_launcher {
     extents_.map_shared(at, bytes, theirs);
     range_of(at).extents[at] = bytes;
   }
+  shareable_memory find_shareable(const char* at, uint64_t bytes) override {
+    const device_scope here(context_);
+    return extents_.find_shareable(at, bytes);
+  }
+  owned_descriptor map_again(char* at, const char* from, uint64_t bytes) override {
+    const device_scope here(context_);
+    owned_descriptor memory = extents_.map_again(at, from, bytes);
+    range_of(at).extents[at] = bytes;
+    return memory;
+  }
   void decommit(char* at, uint64_t bytes) override {
     const device_scope here(context_);
     extents_.decommit(at, bytes);
@@ -235,6 +246,10 @@ class cuda_backend final : public cuda_launcher {
   void unpin(void* memory) override {
     const device_scope here(context_);
     cudaHostUnregister(memory);
+  }
+  void wait_for_other_stream(void* stream) override {
+    const device_scope here(context_);
+    cuda_check(cudaStreamSynchronize(static_cast<cudaStream_t>(stream)), "a stream of another library");
   }
   void copy(void* to, const void* from, uint64_t bytes) override {
     const device_scope here(context_);

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "host/pe/shareable_memory.hpp"
 #include "lib/base/packet.hpp"
 #include "lib/base/reduction.hpp"
 #include "lib/base/team_call.hpp"
@@ -112,8 +113,11 @@ std::string describe(const device_error& found, uint32_t my_pe, uint32_t n_pes, 
   const auto what = static_cast<op>(found.operation);
   const std::string from =
       found.arrived == device_error::from_peer ? "a peer" : fmt::format("node {}", found.arrived - 1);
-  const std::string place =
+  std::string place =
       fmt::format("offset {:#x}, {} bytes, in a heap of {} bytes", found.offset, found.bytes, heap_bytes);
+  const bool is_outside = fault == message_fault::outside_heap ||
+                          (fault == message_fault::bad_destination && found.offset + found.bytes > heap_bytes);
+  if (is_outside) place += fmt::format(". {}", two_ways);
   if (fault == message_fault::corrupt_packet)
     return fmt::format("a corrupt packet arrived: {}", name_of(static_cast<packet_fault>(found.offset)));
   if (fault == message_fault::other_reduction) return text_of_other_reduction(found);

@@ -8,7 +8,7 @@
 namespace gravel::detail {
 
 struct extent {
-  uint64_t begin, bytes;  ///< offset in the range; both are multiples of backend::granule()
+  uint64_t begin, bytes;  ///< offset in the range; multiples of backend::granule(), or of pages for registered memory
   bool operator==(const extent&) const = default;
 };
 
@@ -25,10 +25,12 @@ struct extent_message {
   uint32_t pe;        ///< whose memory it is
   uint64_t exchange;  ///< number of the exchange, from 1
   uint64_t begin, bytes;
-  static auto fields(auto& m) { return std::tie(m.pe, m.exchange, m.begin, m.bytes); }
+  uint64_t left;  ///< extents of this PE that follow in this exchange
+  static auto fields(auto& m) { return std::tie(m.pe, m.exchange, m.begin, m.bytes, m.left); }
   void check(const wire_check& c) const {
     c.range("begin", begin, 0, 1ull << 48);
     c.range("bytes", bytes, 1, 1ull << 48);
+    c.range("left", left, 0, 1ull << 20);
   }
 };
 

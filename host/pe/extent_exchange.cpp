@@ -1,5 +1,6 @@
 #include "host/pe/extent_exchange.hpp"
 
+#include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -32,21 +33,65 @@ node_socket extent_exchange::accept_one() {
   }
 }
 
-std::vector<std::vector<owned_descriptor>> extent_exchange::exchange(const std::vector<party>& others,
-                                                                     std::span<const new_extent> mine) {
+/// The places of extents; those that follow each other are one.
+static std::vector<extent> places_of(std::span<const new_extent> extents) {
+  std::vector<extent> places;
+  for (const new_extent& e : extents)
+    if (!places.empty() && places.back().begin + places.back().bytes == e.place.begin)
+      places.back().bytes += e.place.bytes;
+    else places.push_back(e.place);
+  return places;
+}
+/// Text of the place number `i`, such as "2097152 bytes at offset 0x0".
+static std::string text_of(const std::vector<extent>& places, size_t i) {
+  if (i >= places.size()) return "nothing";
+  return fmt::format("{} bytes at offset {:#x}", places[i].bytes, places[i].begin);
+}
+
+extent_exchange::delivery extent_exchange::receive_from(node_socket& from, const std::vector<party>& others,
+                                                        std::span<const new_extent> mine) {
+  delivery came{others.size(), {}};
+  for (uint64_t left = 1; left != 0;) {
+    auto f = from.receive();
+    if (!f) fail("another PE of the node is gone, or has closed its connection, while it passed on its memory");
+    if (f->kind != wire_kind::extent) fail("a message '{}' came where memory was expected", name_of(f->kind));
+    const auto m = f->as<extent_message>("another PE of the node");
+    const auto who = std::find_if(others.begin(), others.end(), [&](const auto& o) { return o.pe == m.pe; });
+    const auto at = static_cast<size_t>(who - others.begin());
+    const bool is_first = came.extents.empty();
+    const bool is_expected = who != others.end() && (is_first || (came.party == at && m.left + 1 == left));
+    if (!is_expected) fail("PE {} passed on memory that nobody expects", m.pe);
+    if (m.exchange != number_)
+      fail("PE {} passed on memory in exchange {}, here it is exchange {}: the symmetric heaps differ", m.pe,
+           m.exchange, number_);
+    came.party = at;
+    came.extents.push_back({{m.begin, m.bytes}, std::move(f->descriptor)});
+    left = m.left;
+  }
+  const std::vector<extent> theirs = places_of(came.extents), expected = places_of(mine);
+  if (theirs == expected) return came;
+  const auto [one, other] = std::mismatch(theirs.begin(), theirs.end(), expected.begin(), expected.end());
+  const auto at = static_cast<size_t>(one - theirs.begin());
+  fail("PE {} passed on {} in exchange {}, here {}: the symmetric heaps differ", others[came.party].pe,
+       text_of(theirs, at), number_, text_of(expected, at));
+}
+
+std::vector<std::vector<new_extent>> extent_exchange::exchange(const std::vector<party>& others,
+                                                               std::span<const new_extent> mine) {
   ++number_;
   for (const party& other : others) {
     const std::string why = text_of_error([&] {
       node_socket to = node_socket::connect(other.name);
       to.limit_sends(patience_s_);
       to.check_peer();
-      for (const new_extent& e : mine)
-        to.send(extent_message{me_, number_, e.place.begin, e.place.bytes}, e.memory.get());
+      for (size_t i = 0; i < mine.size(); ++i)
+        to.send(extent_message{me_, number_, mine[i].place.begin, mine[i].place.bytes, mine.size() - i - 1},
+                mine[i].memory.get());
     });
     if (!why.empty()) fail("passing memory on to PE {}: {}", other.pe, why);
   }
 
-  std::vector<std::vector<owned_descriptor>> theirs(others.size());
+  std::vector<std::vector<new_extent>> theirs(others.size());
   for (size_t missing = others.size(); missing != 0;) {
     node_socket from = accept_one();
     try {
@@ -56,27 +101,9 @@ std::vector<std::vector<owned_descriptor>> extent_exchange::exchange(const std::
       continue;
     }
     from.limit_waits(patience_s_);
-    size_t party = others.size();
-    std::vector<owned_descriptor> came;
-    while (came.size() < mine.size()) {
-      auto f = from.receive();
-      if (!f) fail("another PE of the node is gone, or has closed its connection, while it passed on its memory");
-      if (f->kind != wire_kind::extent) fail("a message '{}' came where memory was expected", name_of(f->kind));
-      const auto m = f->as<extent_message>("another PE of the node");
-      const auto who = std::find_if(others.begin(), others.end(), [&](const auto& o) { return o.pe == m.pe; });
-      const auto at = static_cast<size_t>(who - others.begin());
-      if (who == others.end() || !theirs[at].empty() || (party != others.size() && party != at))
-        fail("PE {} passed on memory that nobody expects", m.pe);
-      party = at;
-      const extent& expected = mine[came.size()].place;
-      if (m.exchange != number_ || m.begin != expected.begin || m.bytes != expected.bytes)
-        fail(
-            "PE {} passed on {} bytes at offset {:#x} in exchange {}; here {} bytes at {:#x} in exchange {}: the "
-            "symmetric heaps differ",
-            m.pe, m.bytes, m.begin, m.exchange, expected.bytes, expected.begin, number_);
-      came.push_back(std::move(f->descriptor));
-    }
-    theirs[party] = std::move(came);
+    delivery came = receive_from(from, others, mine);
+    if (!theirs[came.party].empty()) fail("PE {} passed on memory that nobody expects", others[came.party].pe);
+    theirs[came.party] = std::move(came.extents);
     --missing;
   }
   return theirs;

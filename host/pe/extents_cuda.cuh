@@ -8,6 +8,7 @@
 #include <string>
 
 #include "host/pe/device_scope.cuh"
+#include "host/pe/shareable_memory.hpp"
 #include "lib/base/capacity.hpp"
 #include "lib/base/descriptor.hpp"
 #include "lib/base/error.hpp"
@@ -25,13 +26,16 @@ class extents_cuda {
     location_.type = CU_MEM_LOCATION_TYPE_DEVICE;
     location_.id = device;
     decltype(&cuDeviceGetAttribute) attribute = nullptr;
-    const bool found =
-        find_in_driver(&attribute, "cuDeviceGetAttribute") && find_in_driver(&reserve_, "cuMemAddressReserve") &&
-        find_in_driver(&free_, "cuMemAddressFree") && find_in_driver(&create_, "cuMemCreate") &&
-        find_in_driver(&release_, "cuMemRelease") && find_in_driver(&map_, "cuMemMap") &&
-        find_in_driver(&unmap_, "cuMemUnmap") && find_in_driver(&set_access_, "cuMemSetAccess") &&
-        find_in_driver(&export_, "cuMemExportToShareableHandle") &&
-        find_in_driver(&import_, "cuMemImportFromShareableHandle") && find_in_driver(&text_, "cuGetErrorString");
+    const bool found = find_in_driver(&attribute, "cuDeviceGetAttribute") &&
+                       find_in_driver(&reserve_, "cuMemAddressReserve") && find_in_driver(&free_, "cuMemAddressFree") &&
+                       find_in_driver(&create_, "cuMemCreate") && find_in_driver(&release_, "cuMemRelease") &&
+                       find_in_driver(&map_, "cuMemMap") && find_in_driver(&unmap_, "cuMemUnmap") &&
+                       find_in_driver(&set_access_, "cuMemSetAccess") &&
+                       find_in_driver(&export_, "cuMemExportToShareableHandle") &&
+                       find_in_driver(&import_, "cuMemImportFromShareableHandle") &&
+                       find_in_driver(&retain_, "cuMemRetainAllocationHandle") &&
+                       find_in_driver(&properties_, "cuMemGetAllocationPropertiesFromHandle") &&
+                       find_in_driver(&range_, "cuMemGetAddressRange") && find_in_driver(&text_, "cuGetErrorString");
     if (!found) return "the CUDA driver has no virtual memory management; it is too old";
     int manages = 0, describes = 0;
     attribute(&manages, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device);
@@ -71,11 +75,41 @@ class extents_cuda {
                        " free of ", text_of_bytes(total), " (", text_of(code), ")"));
     }
     const owned_handle owner{*this, memory};
-    int descriptor = -1;
-    check(export_(&descriptor, memory, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0), "exporting memory of the GPU");
-    owned_descriptor exported(descriptor);
-    map_at(at, bytes, memory);
-    return exported;
+    return export_and_map(at, bytes, memory);
+  }
+  /// Finds the allocations of cuMemCreate that lie behind a range of addresses. Throws gravel::error if there are none,
+  /// or if others cannot map them.
+  shareable_memory find_shareable(const char* at, uint64_t bytes) const {
+    shareable_memory found;
+    const CUdeviceptr end = address(at) + bytes;
+    for (CUdeviceptr next = address(at); next < end;) {
+      CUdeviceptr begin = 0;
+      size_t size = 0;
+      const void* const place = reinterpret_cast<const void*>(next);
+      if (range_(&begin, &size, next) != CUDA_SUCCESS) fail_text(joined(place, " is no memory of a GPU. ", two_ways));
+      CUmemGenericAllocationHandle memory = 0;
+      if (retain_(&memory, reinterpret_cast<void*>(begin)) != CUDA_SUCCESS)
+        fail_text(
+            joined(place, " lies in memory of cudaMalloc, or in another that cuMemCreate has not made. ", two_ways));
+      const owned_handle owner{*this, memory};
+      CUmemAllocationProp how{};
+      check(properties_(&how, memory), "cuMemGetAllocationPropertiesFromHandle");
+      if (how.location.type != CU_MEM_LOCATION_TYPE_DEVICE || how.location.id != device_)
+        fail_text(joined(place, " is no memory of GPU ", device_, ", which this PE uses"));
+      if (!(static_cast<unsigned>(how.requestedHandleTypes) & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
+        fail_text(joined(place, " lies in memory of cuMemCreate that has no POSIX file descriptors. ", two_ways));
+      if (found.pieces.empty()) found.begin = reinterpret_cast<const char*>(begin);
+      found.pieces.push_back(size);
+      next = begin + size;
+    }
+    return found;
+  }
+  /// Maps an allocation that lies at `from` a second time.
+  owned_descriptor map_again(char* at, const char* from, uint64_t bytes) const {
+    CUmemGenericAllocationHandle memory = 0;
+    check(retain_(&memory, const_cast<char*>(from)), "cuMemRetainAllocationHandle");
+    const owned_handle owner{*this, memory};
+    return export_and_map(at, bytes, memory);
   }
   void map_shared(char* at, uint64_t bytes, const owned_descriptor& theirs) const {
     CUmemGenericAllocationHandle memory = 0;
@@ -103,6 +137,13 @@ class extents_cuda {
   void check(CUresult code, const char* what) const {
     if (code != CUDA_SUCCESS) fail_text(joined(what, ": ", text_of(code)));
   }
+  owned_descriptor export_and_map(char* at, uint64_t bytes, CUmemGenericAllocationHandle memory) const {
+    int descriptor = -1;
+    check(export_(&descriptor, memory, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0), "exporting memory of the GPU");
+    owned_descriptor exported(descriptor);
+    map_at(at, bytes, memory);
+    return exported;
+  }
   void map_at(char* at, uint64_t bytes, CUmemGenericAllocationHandle memory) const {
     check(map_(address(at), bytes, 0, memory, 0), "mapping memory of the GPU");
     CUmemAccessDesc access{};
@@ -125,6 +166,9 @@ class extents_cuda {
   decltype(&cuMemSetAccess) set_access_ = nullptr;
   decltype(&cuMemExportToShareableHandle) export_ = nullptr;
   decltype(&cuMemImportFromShareableHandle) import_ = nullptr;
+  decltype(&cuMemRetainAllocationHandle) retain_ = nullptr;
+  decltype(&cuMemGetAllocationPropertiesFromHandle) properties_ = nullptr;
+  decltype(&cuMemGetAddressRange) range_ = nullptr;
   decltype(&cuGetErrorString) text_ = nullptr;
 };
 

@@ -206,6 +206,9 @@ void write_in_stream(void* stream, uint64_t* word, uint64_t value) {
   job.device().write_in_stream(stream, word, value);
 }
 void* allocate_symmetric(uint64_t bytes) { return waiting_runtime("gravel_malloc").heap().allocate(bytes); }
+void* register_range(const void* address, uint64_t bytes) {
+  return waiting_runtime("gravel_register").heap().register_range(address, bytes);
+}
 void copy_from_device(void* to, const void* from, uint64_t bytes) {
   current_runtime("an operation of a host thread").device().copy(to, from, bytes);
 }
@@ -272,6 +275,28 @@ void gravel_free(void* symmetric) {
   gravel::detail::runtime& job = gravel::detail::waiting_runtime("gravel_free");
   if (symmetric) job.done().quiet();  // no message of this PE may reach the object that will lie there
   job.heap().release(symmetric);
+}
+void gravel_unregister(void* symmetric) {
+  gravel::detail::runtime& job = gravel::detail::waiting_runtime("gravel_unregister");
+  job.done().quiet();  // no message of this PE may reach what will lie there
+  job.heap().unregister_range(symmetric);
+}
+
+void* gravel_pool_malloc(ssize_t bytes, int device, void*) {
+  gravel::detail::runtime& job = gravel::detail::waiting_runtime("gravel_pool_malloc");
+  if (device != job.device().device_number())
+    gravel::detail::fail("gravel_pool_malloc: memory of device {}; this PE uses {}", device, job.device().describe());
+  try {
+    return job.heap().allocate(static_cast<uint64_t>(bytes));
+  } catch (const gravel::error& e) {  // a pool frees what it does not use, and asks again
+    gravel::detail::log_warning("{}", e.what());
+    return nullptr;
+  }
+}
+void gravel_pool_free(void* symmetric, ssize_t, int, void* stream) {
+  if (!gravel::detail::the_runtime || !symmetric) return;
+  gravel::detail::waiting_runtime("gravel_pool_free").device().wait_for_other_stream(stream);
+  gravel_free(symmetric);
 }
 void gravel_copy(void* to, const void* from, uint64_t bytes) {
   gravel::detail::waiting_runtime("gravel_copy").device().copy(to, from, bytes);

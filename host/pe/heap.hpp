@@ -13,23 +13,34 @@ class heap_allocator {
   static constexpr uint64_t alignment = 256;
   explicit heap_allocator(uint64_t bytes) : free_{{0, bytes}} {}
 
+  struct piece {
+    uint64_t begin, bytes;
+  };
   /// First fit. nullopt: no free piece is large enough. Zero bytes get a piece of their own.
   std::optional<uint64_t> allocate(uint64_t bytes) {
+    return allocate(bytes, [](const piece& free, uint64_t wanted) {
+      return free.bytes >= wanted ? std::optional(free.begin) : std::nullopt;
+    });
+  }
+  /// First fit at places that the caller chooses. `place_in(free piece, bytes)` returns the offset of a multiple of
+  /// `alignment` in the piece; nullopt: none of its places will do.
+  template <class Place>
+  std::optional<uint64_t> allocate(uint64_t bytes, Place place_in) {
     if (bytes > (1ull << 48)) return std::nullopt;
     const uint64_t wanted = std::max<uint64_t>(1, (bytes + alignment - 1) / alignment) * alignment;
     for (auto it = free_.begin(); it != free_.end(); ++it) {
-      const auto [offset, size] = *it;
-      if (size < wanted) continue;
+      const piece free{it->first, it->second};
+      const std::optional<uint64_t> chosen = place_in(free, wanted);
+      if (!chosen) continue;
+      const uint64_t offset = *chosen, end = offset + wanted, free_end = free.begin + free.bytes;
       free_.erase(it);
-      if (size > wanted) free_[offset + wanted] = size - wanted;
+      if (offset > free.begin) free_[free.begin] = offset - free.begin;
+      if (free_end > end) free_[end] = free_end - end;
       used_[offset] = wanted;
       return offset;
     }
     return std::nullopt;
   }
-  struct piece {
-    uint64_t begin, bytes;
-  };
   /// Frees the piece at this offset. Returns the free piece that contains it now; nullopt: there is none at the offset.
   std::optional<piece> release(uint64_t offset) {
     const auto released = used_.extract(offset);

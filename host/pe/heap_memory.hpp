@@ -6,11 +6,15 @@
 // gravel_free are the same at all PEs, so all PEs have the same extents. A tail for blocks' scratch memory lies behind
 // the objects. It always has memory.
 //
+// Memory of the program that gravel_register makes symmetric gets extents of its own: a place in which no other extent
+// lies, behind which its allocations are mapped a second time.
+//
 // A device that cannot reserve addresses (backend::granule() is 0) has a heap of fixed size, which is allocated whole.
 #pragma once
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "host/pe/backend.hpp"
@@ -68,6 +72,42 @@ class heap_memory {
         made.push_back({place, device_.commit(at_ + place.begin, place.bytes, "memory of the symmetric heap")});
         extents_.emplace(place.begin, place.bytes);
         at = stop;
+      }
+    } catch (...) {
+      for (const new_extent& e : made) remove(e.place);
+      throw;
+    }
+    return made;
+  }
+  /// Finds `bytes` bytes of [begin, end) that begin at a multiple of the granule, and in which no extent lies.
+  std::optional<uint64_t> empty_place(uint64_t begin, uint64_t end, uint64_t bytes) const {
+    uint64_t at = rounded(begin);
+    for (const auto& [from, size] : extents_) {
+      if (from + size <= at) continue;
+      if (from >= at + bytes) break;
+      at = rounded(from + size);
+    }
+    return at + bytes <= end ? std::optional(at) : std::nullopt;
+  }
+  /// Bytes of an empty place for so many bytes: places consist of whole granules.
+  uint64_t place_bytes(uint64_t bytes) const { return rounded(bytes); }
+  /// Puts memory of the program behind an empty place, and zeroed memory behind the rest of its first `bytes` bytes.
+  /// Throws gravel::error, with nothing behind the place, if something cannot be mapped or does not fit.
+  std::vector<new_extent> fill(uint64_t begin, uint64_t bytes, const shareable_memory& theirs) {
+    constexpr const char* what = "memory behind a range of gravel_register that is shorter than those of other PEs";
+    std::vector<new_extent> made;
+    try {
+      const char* from = theirs.begin;
+      uint64_t at = begin;
+      for (const uint64_t piece : theirs.pieces) {
+        made.push_back({{at, piece}, device_.map_again(at_ + at, from, piece)});
+        extents_.emplace(at, piece);
+        from += piece;
+        at += piece;
+      }
+      if (const uint64_t rest = begin + bytes - at) {
+        made.push_back({{at, rest}, device_.commit(at_ + at, rest, what)});
+        extents_.emplace(at, rest);
       }
     } catch (...) {
       for (const new_extent& e : made) remove(e.place);

@@ -84,7 +84,7 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all) : devic
   std::vector<peer_description> theirs;
   for (uint32_t pe : local) theirs.push_back(from_wire<peer_description>(described.at(pe), fmt::format("PE {}", pe)));
   // The extents that there are now: those of the heap, then the area. All PEs that have a socket pass them on.
-  std::vector<std::vector<owned_descriptor>> passed;
+  std::vector<std::vector<new_extent>> passed;
   std::vector<new_extent> now;
   if (exchange_) {
     for (uint32_t rank = 0; rank < n_local_; ++rank)
@@ -125,7 +125,7 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all) : devic
     if (exchange_) {
       while (parties_[m.party].pe != pe) ++m.party;
       why = device.refuse_device(other.bus_id);
-      if (why.empty()) why = map_first(m, now, passed[m.party]);
+      if (why.empty()) why = map_first(m, passed[m.party]);
     } else {
       refuse_other_chunks(mine, other, pe);
       m.heap = device.import_memory(other.heap, &why);
@@ -181,12 +181,12 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all) : devic
 }
 
 /// Maps the first extents of another PE, of which the last is its area. Returns why that is impossible.
-std::string peers::map_first(mapping& m, std::span<const new_extent> extents, std::vector<owned_descriptor>& theirs) {
+std::string peers::map_first(mapping& m, std::span<new_extent> theirs) {
   const std::string why = text_of_error([&] {
     m.heap = device_.reserve(heap_bytes_, "the heap of another PE");
-    map_extents(m, extents.first(extents.size() - 1), theirs);
+    map_extents(m, theirs.first(theirs.size() - 1));
     m.area = device_.reserve(area_bytes_, "rings of another PE");
-    device_.map_extent(static_cast<char*>(m.area), area_bytes_, std::move(theirs.back()));
+    device_.map_extent(static_cast<char*>(m.area), area_bytes_, std::move(theirs.back().memory));
   });
   if (why.empty()) return why;
   if (m.heap) device_.unreserve(static_cast<char*>(std::exchange(m.heap, nullptr)), heap_bytes_);
@@ -194,24 +194,27 @@ std::string peers::map_first(mapping& m, std::span<const new_extent> extents, st
   return why;
 }
 
-void peers::map_extents(mapping& m, std::span<const new_extent> extents, std::vector<owned_descriptor>& theirs) {
-  for (size_t i = 0; i < extents.size(); ++i) {
-    const extent& e = extents[i].place;
-    device_.map_extent(static_cast<char*>(m.heap) + e.begin, e.bytes, std::move(theirs.at(i)));
-    m.extents.insert(e.begin);
+void peers::map_extents(mapping& m, std::span<new_extent> theirs) {
+  for (new_extent& e : theirs) {
+    device_.map_extent(static_cast<char*>(m.heap) + e.place.begin, e.place.bytes, std::move(e.memory));
+    m.extents.emplace(e.place.begin, e.place.bytes);
   }
 }
 
 void peers::share(std::span<const new_extent> extents) {
   if (parties_.empty()) return;
   auto theirs = exchange_->exchange(parties_, extents);
-  for (mapping& m : mappings_) map_extents(m, extents, theirs[m.party]);
+  for (mapping& m : mappings_) map_extents(m, theirs[m.party]);
 }
 
-void peers::forget(std::span<const extent> extents) {
-  for (mapping& m : mappings_)
-    for (const extent& e : extents)
-      if (m.extents.erase(e.begin)) device_.decommit(static_cast<char*>(m.heap) + e.begin, e.bytes);
+void peers::forget(const extent& range) {
+  for (mapping& m : mappings_) {
+    auto next = m.extents.lower_bound(range.begin);
+    while (next != m.extents.end() && next->first + next->second <= range.begin + range.bytes) {
+      device_.decommit(static_cast<char*>(m.heap) + next->first, next->second);
+      next = m.extents.erase(next);
+    }
+  }
 }
 
 void peers::forget() {

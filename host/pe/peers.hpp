@@ -11,8 +11,8 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
-#include <set>
 #include <span>
 #include <vector>
 
@@ -64,10 +64,11 @@ class peers {
   peers(const peers&) = delete;
   peers& operator=(const peers&) = delete;
 
-  /// Maps these new extents of all heaps that are mapped here. Collective of all PEs of the node. Throws gravel::error.
+  /// Passes these new extents of this PE's heap on, and maps those of all heaps that are mapped here. Collective of all
+  /// PEs of the node, whose new extents cover the same places. Throws gravel::error.
   void share(std::span<const new_extent>);
-  /// Unmaps extents of all heaps that are mapped here, if they are mapped.
-  void forget(std::span<const extent>);
+  /// Unmaps the extents in this range of all heaps that are mapped here.
+  void forget(const extent& range);
   /// Unmaps the memory of other PEs. Call it when nothing here uses that memory any more, and before its owners free
   /// it. The counts can still be read.
   void forget();
@@ -108,11 +109,11 @@ class peers {
   struct mapping {
     uint32_t pe;
     void *heap, *area;
-    size_t party;                ///< in parties_, if the memory is in extents
-    std::set<uint64_t> extents;  ///< of the heap, by their begin
+    size_t party;                          ///< in parties_, if the memory is in extents
+    std::map<uint64_t, uint64_t> extents;  ///< of the heap: begin -> bytes
   };
-  std::string map_first(mapping&, std::span<const new_extent>, std::vector<owned_descriptor>& theirs);
-  void map_extents(mapping&, std::span<const new_extent>, std::vector<owned_descriptor>& theirs);
+  std::string map_first(mapping&, std::span<new_extent> theirs);
+  void map_extents(mapping&, std::span<new_extent> theirs);
   ring_line* line_of(uint32_t rank) const { return reinterpret_cast<ring_line*>(tables_) + rank; }
   std::vector<ring_line> read_lines();
   /// A copy of the done words of the ring to this rank.

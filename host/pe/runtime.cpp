@@ -147,7 +147,7 @@ void runtime::set_up_messages() {
         return begin_collective(kind, argument).combine(mine);
       },
       symmetric_heap::sharing{[this](std::span<const new_extent> extents) { peers_->share(extents); },
-                              [this](std::span<const extent> extents) { peers_->forget(extents); }});
+                              [this](const extent& range) { peers_->forget(range); }});
   completion_.emplace(completion::parts{*device_, *segment_, *memory_, *peers_, *collectives_, job_.is_leader(),
                                         [this] { check_errors(); }, services_.open()});
 }

@@ -7,6 +7,7 @@
 // @errors gravel::error is thrown
 // @source OpenSHMEM 1.5
 #pragma once
+#include <sys/types.h>
 #include <concepts>
 #include <cstdint>
 #include <optional>
@@ -27,6 +28,7 @@
 
 namespace gravel::detail {
 void* allocate_symmetric(uint64_t bytes);
+void* register_range(const void* address, uint64_t bytes);
 void set_context(uint32_t handler, const char* name, sink_kind, void* context);
 void* create_stream();
 void destroy_stream(void*);
@@ -177,6 +179,53 @@ T* gravel_malloc(uint64_t bytes) {
 /// @errors gravel::error for an address that gravel_malloc did not return
 /// @source OpenSHMEM 1.5: shmem_free
 void gravel_free(void* symmetric);
+/// Makes memory of the program symmetric: a range of memory that was made shareable gets a second address, in the
+/// symmetric heap, by which messages of all PEs reach it. Collective: all PEs make the same calls in the same order.
+/// `bytes` may differ from PE to PE.
+///
+/// On CUDA the memory is of cuMemCreate, with POSIX file descriptors, and lies on the PE's GPU. On the CPU backend it
+/// is a memfd, mapped whole and as shared, whose size is sealed and whose descriptor is open. The allocations that
+/// contain the range, up to 64, are mapped whole. They begin equally far before the range at all PEs. Where the
+/// allocations of one PE are shorter than those of another one, memory that nobody else uses lies behind them.
+///
+/// CUDA does not order accesses by the two addresses with each other while a kernel runs: a kernel uses one of them.
+/// @param address the first byte, at this PE
+/// @param bytes of this PE's range; 0: it has none, and `address` is not used
+/// @return symmetric address of the range, valid until gravel_unregister or gravel_finalize
+/// @completion on return: all PEs may send to it
+/// @errors gravel::error on all PEs, with nothing registered, if the memory of one PE cannot be shared (memory of
+///   cudaMalloc, for example) or mapped, or too little is left of GRAVEL_SYMMETRIC_SIZE; if the heap has a fixed size
+/// @source NVSHMEM: nvshmemx_buffer_register_symmetric
+template <class T>
+T* gravel_register(T* address, uint64_t bytes) {
+  return static_cast<T*>(gravel::detail::register_range(address, bytes));
+}
+/// Ends what gravel_register began: the symmetric address is free, and the memory remains the program's. Collective.
+/// @param symmetric what gravel_register returned
+/// @completion on return: all messages of all PEs are applied, as after gravel_barrier_all
+/// @errors gravel::error for an address that gravel_register did not return
+/// @source NVSHMEM: nvshmemx_buffer_unregister_symmetric
+void gravel_unregister(void* symmetric);
+
+/// Allocates symmetric memory for a pool of another library, such as a torch.cuda.MemPool of CUDAPluggableAllocator.
+/// Then the pool's tensors are destinations. Collective, as gravel_malloc is: all PEs make the same allocations in the
+/// pool, in the same order.
+/// @param bytes 0 or more, the same at all PEs
+/// @param device number of the PE's GPU; -1 on the CPU backend
+/// @param stream not used: the memory can be used at once in any stream
+/// @return symmetric address; nullptr, with a warning that says why, if the memory does not suffice at one PE
+/// @errors gravel::error: another device; a call outside gravel_init .. gravel_finalize
+/// @source PyTorch: torch.cuda.memory.CUDAPluggableAllocator
+extern "C" void* gravel_pool_malloc(ssize_t bytes, int device, void* stream);
+/// Frees what gravel_pool_malloc returned. Collective, as gravel_free is. After gravel_finalize it does nothing, as the
+/// memory is gone.
+/// @param symmetric what gravel_pool_malloc returned, or nullptr, which does nothing
+/// @param bytes not used
+/// @param device not used
+/// @param stream the cudaStream_t whose work uses the memory; the call waits for it
+/// @errors gravel::error for an address that gravel_pool_malloc did not return
+/// @source PyTorch: torch.cuda.memory.CUDAPluggableAllocator
+extern "C" void gravel_pool_free(void* symmetric, ssize_t bytes, int device, void* stream);
 /// Copies between host memory and this PE's device memory, in any direction.
 /// @param to destination
 /// @param from source

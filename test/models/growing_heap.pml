@@ -13,6 +13,10 @@
 //   COLLECTIVE(3)        symmetric_heap::release
 //   take away            symmetric_heap::take_away
 //
+// gravel_register takes the same steps, with heap_memory::fill in the place of cover. The collective before them only
+// ends the call where memory of one PE cannot be shared: nothing is committed or sent before it. The extents of its PEs
+// may be divided in different ways, which the model does not see: it has one extent. gravel_unregister is as gravel_free.
+//
 // Memory has a number, that of the allocation; 0: there is none.
 //
 // Claims: an extent is committed, or mapped, only where nothing is; all PEs agree whether an allocation has succeeded; a

@@ -499,13 +499,13 @@ class WrongArguments(FailureTest):
     def test_operations(self):
         for fault, cause in {
                 "outside": "gravel_put or .*::put to PE 0: an address outside the symmetric heap: offset 0x200",
-                "before": "gravel_put or .*::put to PE 0: an address outside the symmetric heap",
+                "before": "gravel_put or .*::put to PE 0: an address outside the symmetric heap.* two ways: gravel_",
                 "misaligned": "gravel_put or .*::put to PE 0: a misaligned address: offset 0x",
                 "pe-high": "gravel_put or .*::put to PE 99: the job has PEs 0 to 3",
                 "pe-negative": "gravel_put or .*::put to PE -1: the job has PEs 0 to 3",
                 "am-pe": "gravel_am or .*::am to PE 99",
                 "get": "gravel_get from PE 0: an address outside",
-                "destination": "gravel_get: a destination outside its own symmetric heap.* offset 0x",
+                "destination": "gravel_get: a destination outside its own symmetric heap.* offset 0x.* gravel_register",
                 "destination-misaligned": "gravel_get: a destination outside its own symmetric heap, or misaligned",
                 "stranger": "gravel_am or .*::am to PE 0: handler 'stranger' is not in the list",
                 "stranger-by-block": "gravel_am or .*::am to PE 0: handler 'stranger' is not in the list",

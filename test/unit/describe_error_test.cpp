@@ -135,6 +135,8 @@ TEST_CASE("a mistake names the call of the program, or all calls that may have m
   check_named(sender_calls, 4, 1, "PE 1: a misaligned address");
   check_named(waiting_calls, 4, 1, "PE 1: a misaligned address");
   check_named(local_calls, -64, 0, "PE 0: an address outside the symmetric heap");
+  for (const auto* calls : {&word_calls, &sender_calls, &bulk_calls, &waiting_calls})
+    check_named(*calls, -64, 1, "bytes. Memory becomes a destination in two ways: gravel_malloc");
   check_named(waiting_calls, 64, 1, "inside a handler: handlers must not wait", sender::handler);
   check_named(bulk_calls, 64, 1, "inside a handler: it is for whole blocks or warps of a kernel", sender::handler);
   CHECK(said(word_calls[3], 64, 1, sender::handler) ==

@@ -159,6 +159,113 @@ TEST_CASE("only sealed memory of the right size is mapped") {
 }
 
 namespace {
+/// Memory of a program: memfds, one behind the other, that are mapped where the last argument says, or anywhere.
+struct mapped_files {
+  explicit mapped_files(const std::vector<uint64_t>& sizes) {
+    uint64_t bytes = 4096;  // what lies behind them is not shared
+    for (const uint64_t size : sizes) bytes += size;
+    all_bytes = bytes;
+    at = static_cast<char*>(mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    char* next = at;
+    for (const uint64_t size : sizes) {
+      files.push_back(make_sealed("test", "the test's memory", size));
+      mmap(next, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, files.back().get(), 0);
+      next += size;
+    }
+  }
+  ~mapped_files() { munmap(at, all_bytes); }
+  char* at;
+  uint64_t all_bytes;
+  std::vector<owned_descriptor> files;
+};
+std::string why_not_shareable(const char* at, uint64_t bytes) {
+  return text_of_error([&] { find_shared_mappings(at, bytes); });
+}
+}  // namespace
+
+TEST_CASE("memory of the program is shared if it is whole mapped memfds of a size that nobody can change") {
+  const mapped_files memory({8192, 4096, 16384});
+  char* const at = memory.at;
+  const auto pieces = [](const char* from, uint64_t bytes) { return find_shared_mappings(from, bytes).pieces; };
+  CHECK(pieces(at, 1) == std::vector<uint64_t>{8192});
+  CHECK(pieces(at + 100, 8192) == std::vector<uint64_t>{8192, 4096});
+  CHECK(pieces(at + 8191, 4098) == std::vector<uint64_t>{8192, 4096, 16384});
+  CHECK(find_shared_mappings(at + 9000, 10000).begin == at + 8192);
+  CHECK(find_shared_mappings(at + 9000, 10000).bytes() == 20480);
+  // The kernel shows a mapping in parts where they differ.
+  REQUIRE(madvise(at + 12288 + 4096, 4096, MADV_DONTFORK) == 0);
+  CHECK(pieces(at + 12288, 16384) == std::vector<uint64_t>{16384});
+  CHECK(descriptor_of_mapping(at + 8192, 4096));
+  CHECK_THROWS_WITH(descriptor_of_mapping(at + 8192, 8192), contains_text("has changed"));
+
+  CHECK_THAT(why_not_shareable(at, 8192 + 4096 + 16384 + 1), contains_text("lies in no shared mapping of a file"));
+  int local = 0;
+  std::vector<char> heap(100);
+  for (const void* wrong : {static_cast<const void*>(&local), static_cast<const void*>(heap.data()),
+                            static_cast<const void*>(nullptr), reinterpret_cast<const void*>(~0xfffull)})
+    CHECK_THAT(why_not_shareable(static_cast<const char*>(wrong), 1), contains_text("in two ways: gravel_malloc"));
+}
+
+TEST_CASE("memory of the program that others cannot map is refused, and the error says why") {
+  mapped_files closed({4096});
+  closed.files.clear();
+  CHECK_THAT(why_not_shareable(closed.at, 1), contains_text("the descriptor of the memfd"));
+  const owned_descriptor file = make_sealed("test", "the test's memory", 8192);
+  const auto mapped = [&](const owned_descriptor& from, off_t offset) {
+    return static_cast<char*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, from.get(), offset));
+  };
+  CHECK_THAT(why_not_shareable(mapped(file, 0), 1), contains_text("has 8192 bytes where 4096 were expected"));
+  CHECK_THAT(why_not_shareable(mapped(file, 4096), 1), contains_text("a part of a memfd is mapped"));
+  const owned_descriptor changing(memfd_create("test", MFD_CLOEXEC));
+  REQUIRE(ftruncate(changing.get(), 4096) == 0);
+  CHECK_THAT(why_not_shareable(mapped(changing, 0), 1), contains_text("is not sealed against a change of its size"));
+}
+
+TEST_CASE("memory of the program fills a place in which no extent lies, and ordinary memory the rest") {
+  for (const char* routes : {"auto", "peer"})
+    CHECK(with_routes(routes, [] {
+            cpu device;
+            device.open(0, 2);
+            heap_memory heap(device, 64 * mib, 1);
+            heap.cover(0, 1);
+            heap.cover(5 * mib, 1);  // [4, 6) MiB
+            const auto place = [&](uint64_t begin, uint64_t end, uint64_t bytes) {
+              return heap.empty_place(begin, end, bytes).value_or(1) / mib;
+            };
+            const bool found = place(0, 64 * mib, 2 * mib) == 2 && place(1, 64 * mib, 4 * mib) == 6 &&
+                               place(3 * mib, 64 * mib, 2 * mib) == 6 && place(8 * mib, 10 * mib, 2 * mib) == 8 &&
+                               !heap.empty_place(8 * mib + 1, 11 * mib, 2 * mib) &&
+                               !heap.empty_place(0, 9 * mib, 4 * mib) && heap.place_bytes(2 * mib + 1) == 4 * mib;
+            if (!found) return std::string("an empty place was not found, or one that is not empty");
+
+            const mapped_files memory({8192, 4096});
+            std::memset(memory.at, 7, 12288);
+            const auto made = heap.fill(6 * mib, 20480, find_shared_mappings(memory.at, 12288));
+            std::string text;
+            for (const new_extent& e : made) text += fmt::format("{} ", e.place.bytes);
+            char* const at = heap.at() + 6 * mib;
+            at[0] = 1;
+            at[12287] = 2;
+            memory.at[4096] = 3;
+            for (const char value : {memory.at[0], memory.at[12287], at[4096], at[1], at[12288]})
+              text += fmt::format("{} ", +value);
+            heap.remove(made[0].place);
+            text += fmt::format("{} {}", +at[0], +memory.at[0]);
+            return text == "8192 4096 8192 1 2 3 7 0 0 1" ? std::string() : text;
+          }) == "");
+}
+
+TEST_CASE("memory of the program that does not fit leaves its place empty") {
+  small_device device;
+  heap_memory heap(device, 64 * mib, 1);
+  const mapped_files memory({2 * mib});
+  const shareable_memory found = find_shared_mappings(memory.at, 1);
+  CHECK_THROWS_WITH(heap.fill(0, 40 * mib, found), contains_text("10485760 bytes are left"));
+  CHECK(heap.committed() == 2 * mib);
+  CHECK(heap.empty_place(0, 64 * mib, 64 * mib) == 0);
+}
+
+namespace {
 /// Makes an exchange of `n` parties in as many threads. Returns the contents that each has got.
 std::vector<std::string> pass_on(uint32_t n, int rounds,
                                  const std::function<void(uint32_t, std::vector<new_extent>&)>& change) {
@@ -184,9 +291,9 @@ std::vector<std::string> pass_on(uint32_t n, int rounds,
         change(pe, mine);
         got[pe] += text_of_error([&] {
           for (const auto& theirs : all[pe]->exchange(others, mine))
-            for (const owned_descriptor& one : theirs) {
+            for (const new_extent& one : theirs) {
               uint32_t from = 99;
-              if (pread(one.get(), &from, sizeof(from), 0) != sizeof(from)) fail("error: unreadable");
+              if (pread(one.memory.get(), &from, sizeof(from), 0) != sizeof(from)) fail("error: unreadable");
               got[pe] += fmt::format("{} ", from);
             }
           got[pe] += "; ";
@@ -205,16 +312,26 @@ TEST_CASE("all parties get the descriptors of all others, again and again") {
   CHECK(got[2] == "0 0 1 1 ; 0 0 1 1 ; 0 0 1 1 ; ");
 }
 
+TEST_CASE("the extents of parties may be divided in different ways, if they cover the same places") {
+  const auto got = pass_on(3, 2, [](uint32_t pe, std::vector<new_extent>& mine) {
+    if (pe != 1) return;
+    mine.erase(mine.begin());
+    mine[0].place = {0, 4 * mib};
+  });
+  CHECK(got[0] == "1 2 2 ; 1 2 2 ; ");
+  CHECK(got[1] == "0 0 2 2 ; 0 0 2 2 ; ");
+}
+
 TEST_CASE("an exchange of other extents, or of fewer, is an error that names the PE") {
   const auto differs = pass_on(2, 1, [](uint32_t pe, std::vector<new_extent>& mine) {
     if (pe == 1) mine[1].place.begin += 2 * mib;
   });
-  CHECK_THAT(differs[0], contains_text("PE 1 passed on 2097152 bytes at offset 0x400000"));
+  CHECK_THAT(differs[0], contains_text("PE 1 passed on 2097152 bytes at offset 0x0 in exchange 1, here 4194304 bytes"));
   const auto fewer = pass_on(2, 1, [](uint32_t pe, std::vector<new_extent>& mine) {
     if (pe == 1) mine.pop_back();
   });
-  // PE 1 closes its connection when it has read as many as it has sent.
-  CHECK_THAT(fewer[0], contains_text("another PE of the node is gone") || contains_text("passing memory on to PE 1"));
+  CHECK_THAT(fewer[0], contains_text("PE 1 passed on 2097152 bytes at offset 0x0"));
+  CHECK_THAT(fewer[1], contains_text("PE 0 passed on 4194304 bytes at offset 0x0"));
 }
 
 TEST_CASE("a PE that passes nothing on is an error after a while") {

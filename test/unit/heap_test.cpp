@@ -118,3 +118,24 @@ TEST_CASE("random use agrees with a model, and the same calls give the same offs
     }
   }
 }
+
+TEST_CASE("a caller chooses places inside of free pieces") {
+  heap_allocator heap(10 * 4096);
+  const auto aligned = [](const heap_allocator::piece& free, uint64_t wanted) {
+    const uint64_t begin = (free.begin + 4095) / 4096 * 4096;
+    return begin + wanted <= free.begin + free.bytes ? std::optional(begin) : std::nullopt;
+  };
+  CHECK(heap.allocate(256) == 0);
+  CHECK(heap.allocate(8192, aligned) == 4096);
+  CHECK(heap.allocate(4096 - 256) == 256);  // before it
+  CHECK(heap.allocate(7 * 4096, aligned) == 3 * 4096);
+  CHECK(!heap.allocate(256, aligned));
+  CHECK(heap.largest_free() == 0);
+  heap.release(4096);
+  heap.release(256);
+  CHECK(heap.largest_free() == 3 * 4096 - 256);
+  CHECK(!heap.allocate(3 * 4096 - 512, aligned));
+  CHECK(heap.allocate(4096, aligned) == 4096);
+  CHECK(heap.allocate(4096, aligned) == 8192);
+  CHECK(heap.in_use() == 256 + 9 * 4096);
+}

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <gravel/gravel.cuh>
+#include "host/node/sealed_memory.hpp"
 #include "host/pe/backend_cpu.hpp"
 #include "lib/base/error.hpp"
 #include "test/support/catch.hpp"
@@ -27,24 +28,25 @@ struct one_heap {
   char* base = memory.at();
   std::vector<extent> shared, forgotten;
   collective_words others{};
+  uint64_t largest = 0;  ///< of all PEs' ranges, for the next collective
   std::vector<std::pair<collective_kind, uint64_t>> calls;
-  symmetric_heap heap{
-      device,
-      memory,
-      bytes,
-      3,
-      [this](collective_kind kind, uint64_t argument, const collective_words& mine) {
-        calls.emplace_back(kind, argument);
-        collective_words all = mine;
-        for (int i = 0; i < 2; ++i) all.sum[i] += others.sum[i];
-        if (others.most) all.most = others.most;
-        return all;
-      },
-      {[this](std::span<const new_extent> extents) {
-         for (const new_extent& e : extents) shared.push_back(e.place);
-         if (unshared) fail("{}", unshared);
-       },
-       [this](std::span<const extent> extents) { forgotten.insert(forgotten.end(), extents.begin(), extents.end()); }}};
+  symmetric_heap heap{device,
+                      memory,
+                      bytes,
+                      3,
+                      [this](collective_kind kind, uint64_t argument, const collective_words& mine) {
+                        calls.emplace_back(kind, argument);
+                        collective_words all = mine;
+                        for (int i = 0; i < 2; ++i) all.sum[i] += others.sum[i];
+                        if (others.most) all.most = others.most;
+                        if (largest) all.most = std::exchange(largest, 0);
+                        return all;
+                      },
+                      {[this](std::span<const new_extent> extents) {
+                         for (const new_extent& e : extents) shared.push_back(e.place);
+                         if (unshared) fail("{}", unshared);
+                       },
+                       [this](const extent& range) { forgotten.push_back(range); }}};
   const char* unshared = nullptr;  ///< why nothing can be shared
 
   uint64_t resident() const {
@@ -129,4 +131,94 @@ TEST_CASE("an address that is no object is not released, and the error says why"
   CHECK(h.calls ==
         std::vector{std::pair{collective_kind::release, no_object}, {collective_kind::release, uint64_t{0}}});
   CHECK_THROWS_WITH(h.heap.release(object), contains_text("is free already"));
+}
+
+TEST_CASE("memory of the program gets a place in the heap, and leaves it again") {
+  one_heap h;
+  const sealed_memory memory("test", "the test's memory", 3 << 20);
+  void* const object = h.heap.allocate(1000);  // its extent is [0, 2) MiB
+  h.calls.clear();
+  h.shared.clear();
+  char* const at = static_cast<char*>(h.heap.register_range(memory.at() + 100, 5000));
+  CHECK(at == h.base + (2 << 20) + 100);
+  CHECK(h.calls == std::vector(3, std::pair{collective_kind::register_range, uint64_t{0}}));
+  CHECK(h.shared == std::vector{extent{2 << 20, 3 << 20}});
+  at[7] = 1;
+  CHECK(memory.at()[107] == 1);
+  // Two places for one memory.
+  char* const second = static_cast<char*>(h.heap.register_range(memory.at(), 3 << 20));
+  CHECK(second == h.base + (6 << 20));
+  CHECK(second[107] == 1);
+  // Objects lie between them, and behind.
+  CHECK(h.heap.allocate(2 << 20) == h.base + (10 << 20));
+  CHECK(h.heap.allocate((2 << 20) - 1024) == h.base + 1024);
+
+  CHECK_THROWS_WITH(h.heap.release(at), contains_text("pass its symmetric address to gravel_unregister"));
+  CHECK_THROWS_WITH(h.heap.unregister_range(at + 1), contains_text("no address that gravel_register has returned"));
+  CHECK_THROWS_WITH(h.heap.unregister_range(object), contains_text("no address that gravel_register has returned"));
+  CHECK_THROWS_WITH(h.heap.unregister_range(nullptr), contains_text("no address that gravel_register has returned"));
+  h.calls.clear();
+  h.forgotten.clear();
+  h.heap.unregister_range(at);
+  CHECK(h.calls == std::vector{std::pair{collective_kind::unregister_range, uint64_t{(2 << 20) + 100}}});
+  CHECK(h.forgotten == std::vector{extent{2 << 20, 4 << 20}});
+  CHECK(at[7] == 0);
+  CHECK(memory.at()[107] == 1);
+  CHECK_THROWS_WITH(h.heap.unregister_range(at), contains_text("no address that gravel_register has returned"));
+  CHECK(h.heap.register_range(memory.at() + 200, 1) == h.base + (2 << 20) + 200);
+}
+
+TEST_CASE("ordinary memory lies behind a range that is shorter than that of another PE") {
+  one_heap h;
+  const sealed_memory memory("test", "the test's memory", 1 << 20);
+  h.largest = 3 << 20;
+  char* const at = static_cast<char*>(h.heap.register_range(memory.at(), 1000));
+  CHECK(h.shared == std::vector{extent{0, 1 << 20}, extent{1 << 20, 2 << 20}});
+  at[0] = 1;
+  at[(3 << 20) - 1] = 2;
+  CHECK(memory.at()[0] == 1);
+  h.heap.unregister_range(at);
+  CHECK(h.memory.committed() == 2 << 20);  // the tail
+  CHECK(h.heap.allocate(16 << 20) == h.base);
+}
+
+TEST_CASE("a range must lie equally far behind the begin of its allocation at all PEs") {
+  one_heap h;
+  const sealed_memory memory("test", "the test's memory", 1 << 20);
+  h.largest = 1 << 20;
+  h.others.most = 5000;  // the offset of the other one
+  CHECK_THROWS_WITH(h.heap.register_range(memory.at() + 4096, 1000), contains_text("it is 4096 to 5000 bytes"));
+  CHECK(h.memory.committed() == 2 << 20);
+}
+
+TEST_CASE("memory of the program that one PE refuses is registered nowhere") {
+  one_heap h;
+  const sealed_memory memory("test", "the test's memory", 3 << 20);
+  const auto registered = [&](const void* at, uint64_t bytes) { return h.heap.register_range(at, bytes); };
+  int local = 0;
+  CHECK_THROWS_WITH(registered(&local, 4), contains_text("gravel_register: ") && contains_text("in two ways"));
+  CHECK_THROWS_WITH(registered(h.base + one_heap::bytes - 1, 4), contains_text("lies in the symmetric heap already"));
+  CHECK_THROWS_WITH(registered(h.base - 1, 4), contains_text("lies in the symmetric heap already"));
+  CHECK_THROWS_WITH(registered(nullptr, 0), contains_text("all PEs have passed 0 bytes"));
+  CHECK_THROWS_WITH(registered(memory.at(), ~0ull), contains_text("more than a device has"));
+  CHECK(h.calls.size() == 5);
+  h.others.sum[0] = 1;
+  h.others.sum[1] = 5;
+  CHECK_THROWS_WITH(
+      registered(memory.at(), 4),
+      contains_text("the memory of PE 5 cannot be mapped by other PEs. Memory becomes a destination in "));
+  h.others.sum[0] = 2;
+  CHECK_THROWS_WITH(registered(memory.at(), 4), contains_text("the memory of 2 PEs cannot be mapped by other PEs"));
+  CHECK(h.shared.empty());
+  h.others = {};
+  h.unshared = "no descriptors are left";
+  CHECK_THROWS_WITH(registered(memory.at(), 4), "gravel_register: no descriptors are left");
+  h.unshared = nullptr;
+  CHECK(h.forgotten == std::vector{extent{0, 4 << 20}});
+  h.heap.allocate(13 << 20);
+  CHECK_THROWS_WITH(registered(memory.at(), 4), contains_text("has no place for 4 MiB (4194304 bytes) in a piece"));
+  CHECK_THROWS_WITH(h.heap.allocate(4 << 20), contains_text("do not fit"));
+  h.heap.release(h.base);
+  CHECK(registered(memory.at(), 4) == h.base);
+  CHECK(h.memory.committed() == (3 << 20) + (2 << 20));  // and the tail
 }

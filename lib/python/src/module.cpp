@@ -1,5 +1,6 @@
 // The Python module of one backend, `gravel._cpu`. It passes addresses and numbers: the package's Python code has
 // checked the arguments. All calls that wait release the GIL.
+#include <dlfcn.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/pair.h>
@@ -138,6 +139,14 @@ void start_group(int pe, int n_pes, const nb::callable& allgather) {
   start(std::move(group));
 }
 
+/// Path of the libgravel of this process.
+std::string library() {
+  Dl_info found{};
+  if (!dladdr(reinterpret_cast<const void*>(&gravel_pool_malloc), &found) || !found.dli_fname)
+    gravel::detail::fail("gravel.mem_pool: the file of libgravel is not known");
+  return found.dli_fname;
+}
+
 std::vector<std::pair<std::string, uint64_t>> counters() {
   std::vector<std::pair<std::string, uint64_t>> all;
   for (const auto& counter : gravel::detail::read_counters()) all.emplace_back(counter.name, counter.value);
@@ -163,6 +172,7 @@ NB_MODULE(GRAVEL_PYTHON_MODULE, m) {
       "node_of", [](int pe) { return gravel_node_of(pe); }, "pe"_a);
   m.def("backend", [] { return gravel_backend(); });
   m.def("version", [] { return gravel_version(); });
+  m.def("library", &library);
   m.def("heap_bytes", [] { return gravel_handle().heap_bytes; });
   m.def(
       "barrier", [] { gravel_barrier_all(); }, released());
