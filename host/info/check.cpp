@@ -32,8 +32,10 @@ std::string no_peers(const findings& f) {
 }
 
 std::string peer_words(const findings& f) {
-  return f.routes == "direct" ? "block senders, too, send one by one (GRAVEL_ROUTES=direct)"
-                              : "single operations directly, block senders through rings in GPU memory";
+  if (f.routes == "direct") return "block senders, too, send one by one (GRAVEL_ROUTES=direct)";
+  if (f.routes == "rings")
+    return "block senders through rings in GPU memory, single operations by net (GRAVEL_ROUTES=rings)";
+  return "single operations directly, block senders through rings in GPU memory";
 }
 
 route gpu_route(const findings& f, size_t i, size_t j) {
@@ -44,11 +46,17 @@ route gpu_route(const findings& f, size_t i, size_t j) {
   if (!pair.access)
     r.why = fmt::format("not peer: {} and {} have no peer access{}", name_of(from), name_of(to),
                         pair.status.empty() ? "" : fmt::format(" ({})", pair.status));
-  else if (!pair.atomics)
-    r.why = fmt::format("not peer: peer access over {}, without native atomics", path_words(from, pair));
   else if (!reason.empty())
     r.why =
         fmt::format("not peer: {}; the hardware would allow it: peer access over {}", reason, path_words(from, pair));
+  else if (!pair.atomics && f.routes == "peer")
+    r.why = fmt::format("peer access over {}, without native atomics: with GRAVEL_ROUTES=peer the job ends",
+                        path_words(from, pair));
+  else if (!pair.atomics)
+    r = {r.from, r.to, "peer",
+         fmt::format("peer access over {}, without native atomics: block senders through rings in GPU memory, which "
+                     "need stores alone; single operations by net",
+                     path_words(from, pair))};
   else r = {r.from, r.to, "peer", fmt::format("peer access over {}; {}", path_words(from, pair), peer_words(f))};
   return r;
 }
@@ -64,7 +72,7 @@ route shared_gpu_route(const findings& f, const std::string& me) {
 
 /// The route between two PEs of the CPU backend. It can use `peer`, but that is not faster.
 route cpu_route(const findings& f) {
-  const bool wanted = f.routes == "peer" || f.routes == "direct";
+  const bool wanted = f.routes == "peer" || f.routes == "direct" || f.routes == "rings";
   return {"CPU", "CPU, another PE", wanted ? "peer" : "net",
           wanted ? fmt::format("GRAVEL_ROUTES={}; slower than net, and meant for tests", f.routes)
                  : "no faster one exists; on one node packets are built in the receiver's shared memory"};

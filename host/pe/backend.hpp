@@ -29,6 +29,13 @@ struct receiver_setup {
   uint64_t* attention;            ///< the receiver sets it while kernels run that may send
 };
 
+/// What kernels of one device may do in the memory of another, over the link between them.
+struct peer_access {
+  bool stores = true;   ///< and loads
+  bool atomics = true;  ///< atomic operations are atomic for both devices
+  std::string why;      ///< why not all of that; names the two devices
+};
+
 /// Number of packets that this process has applied on the host. It orders what host handlers wrote before what the
 /// program reads after a collective. The words of a collective pass through another process, which ThreadSanitizer does
 /// not see.
@@ -72,8 +79,8 @@ class GRAVEL_API backend {
   virtual void decommit(char*, [[maybe_unused]] uint64_t bytes) {}
   /// True if other processes of this machine can map extents of this device.
   virtual bool shares_extents() const { return false; }
-  /// Why atomic operations would not work in memory of that device (a bus_id() of another PE); empty: they do.
-  virtual std::string refuse_device(const std::string&) { return {}; }
+  /// What kernels of this device may do in memory of that device (a bus_id() of another PE).
+  virtual peer_access access_to(const std::string&) { return {}; }
   /// Bytes that the symmetric heap may have at most, if GRAVEL_SYMMETRIC_SIZE says nothing.
   virtual uint64_t usual_heap_limit() const { return usual_fixed_heap; }
 
@@ -82,8 +89,7 @@ class GRAVEL_API backend {
   virtual void* allocate_exportable(uint64_t bytes, const char* what) { return allocate(bytes, what); }
   /// Text that import_memory() of another process needs to map such memory; empty: this device cannot export memory.
   virtual std::string export_memory(void*) { return {}; }
-  /// Maps memory of another process. nullptr and a reason if that is impossible, or if atomic operations would not work
-  /// there.
+  /// Maps memory of another process. nullptr and a reason if that is impossible.
   virtual void* import_memory(const std::string&, std::string* why) {
     *why = "this backend maps no other PE's memory";
     return nullptr;

@@ -30,7 +30,7 @@ class cpu_backend : public cpu_launcher {
   void open(uint32_t, uint32_t local_size) override {
     local_size_ = local_size;
     const settings& s = current_settings();
-    uses_rings_ = s.routes == "peer" || s.routes == "direct";
+    uses_rings_ = s.routes == "peer" || s.routes == "direct" || s.routes == "rings";
     own_ring_bytes_ = s.own_ring_size ? s.own_ring_size : usual_own_ring;
     ring_options_.seed = s.cpu_seed;
     ring_options_.stack_bytes = s.cpu_stack_size;

@@ -33,6 +33,9 @@ uint32_t visible_gpus() {
   return n;
 }
 
+/// Multiprocessors that a PE needs: of four the resolver takes three, one for packets and two for rings.
+constexpr uint64_t least_processors = 4;
+
 /// Without a lease the resolver's kernel ends when nothing has come for this long, in ns.
 constexpr uint64_t resolver_idle_ns = 200'000;
 
@@ -86,12 +89,17 @@ class cuda_backend final : public cuda_launcher {
     const char* const percentage = std::getenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
     const auto part = std::clamp<uint64_t>(percentage ? std::strtoul(percentage, nullptr, 10) : 100, 1, 100);
     const uint64_t at_once = under_mps_ ? (on_this_gpu * part + 99) / 100 : 1;
-    const uint64_t share = std::max<uint64_t>(static_cast<uint64_t>(properties.multiProcessorCount) / at_once, 4);
+    const uint64_t share = static_cast<uint64_t>(properties.multiProcessorCount) / at_once;
+    if (share < least_processors)
+      fail_text(joined("GPU ", device_, " has ", share, " multiprocessors for this PE (", at_once,
+                       " PEs use it at once; CUDA_MPS_ACTIVE_THREAD_PERCENTAGE is ",
+                       percentage ? percentage : "not set", "); Gravel needs ", least_processors,
+                       ", as its resolver takes three of them"));
     blocks_ = static_cast<unsigned>(std::clamp<uint64_t>(s.resolver_blocks, 1, share / 4));
     ring_blocks_ = static_cast<unsigned>(std::clamp<uint64_t>(s.resolver_ring_blocks, 1, share / 2));
     resident_ = s.resolver_resident;
     resolvers_at_once_ = at_once;
-    services_.open(s.partition, under_mps_, s.resolver_quantum_us);
+    services_.open(s.partition, under_mps_, s.resolver_quantum_us, blocks_ + ring_blocks_);
     if (services_.has_parts()) {  // otherwise the resolver runs where it finds room
       cudaStreamDestroy(resolver_stream_);
       resolver_part_ = services_.parts().take(blocks_ + ring_blocks_, urgency());
@@ -173,47 +181,45 @@ class cuda_backend final : public cuda_launcher {
   }
   std::string export_memory(void* at) override {
     const device_scope here(context_);
-    peer_memory memory{};
-    bus_id().copy(memory.bus_id, sizeof(memory.bus_id) - 1);
-    if (cudaIpcGetMemHandle(&memory.handle, at) != cudaSuccess) {
+    cudaIpcMemHandle_t handle;
+    if (cudaIpcGetMemHandle(&handle, at) != cudaSuccess) {
       cudaGetLastError();
       return std::string();
     }
-    return {reinterpret_cast<const char*>(&memory), sizeof(memory)};
+    return {reinterpret_cast<const char*>(&handle), sizeof(handle)};
   }
   void* import_memory(const std::string& exported, std::string* why) override {
     const device_scope here(context_);
-    peer_memory memory;
-    if (exported.size() != sizeof(memory)) {
+    cudaIpcMemHandle_t handle;
+    if (exported.size() != sizeof(handle)) {
       *why = "its description has a wrong size";
       return nullptr;
     }
-    std::memcpy(&memory, exported.data(), sizeof(memory));
-    memory.bus_id[sizeof(memory.bus_id) - 1] = 0;
-    *why = refuse_device(memory.bus_id);
-    if (!why->empty()) return nullptr;
+    std::memcpy(&handle, exported.data(), sizeof(handle));
     void* at = nullptr;
-    const cudaError_t code = cudaIpcOpenMemHandle(&at, memory.handle, cudaIpcMemLazyEnablePeerAccess);
+    const cudaError_t code = cudaIpcOpenMemHandle(&at, handle, cudaIpcMemLazyEnablePeerAccess);
     if (code == cudaSuccess) return at;
     cudaGetLastError();
-    *why = joined("GPU ", memory.bus_id, ": cudaIpcOpenMemHandle: ", cudaGetErrorString(code));
+    *why = joined("cudaIpcOpenMemHandle: ", cudaGetErrorString(code));
     return nullptr;
   }
-  std::string refuse_device(const std::string& bus_id) override {
+  peer_access access_to(const std::string& bus_id) override {
     const device_scope here(context_);
     int other = -1;
     if (cudaDeviceGetByPCIBusId(&other, bus_id.c_str()) != cudaSuccess) {
       cudaGetLastError();
-      return "this process does not see its GPU, " + bus_id;
+      return {false, false, "this process does not see its GPU, " + bus_id};
     }
-    int reaches = 1, atomic = 1;
-    if (other != device_) {
-      cudaDeviceCanAccessPeer(&reaches, device_, other);
-      cudaDeviceGetP2PAttribute(&atomic, cudaDevP2PAttrNativeAtomicSupported, device_, other);
-    }
+    if (other == device_) return {};
+    // What the driver does not say counts as no.
+    int reaches = 0, atomic = 0;
+    if (cudaDeviceCanAccessPeer(&reaches, device_, other) != cudaSuccess) reaches = 0;
+    if (cudaDeviceGetP2PAttribute(&atomic, cudaDevP2PAttrNativeAtomicSupported, device_, other) != cudaSuccess)
+      atomic = 0;
+    cudaGetLastError();
     const std::string pair = joined("GPU ", device_, " to GPU ", other);
-    if (!reaches) return pair + ": no peer access";
-    if (!atomic) return pair + ": no atomic operations between them (no NVLink)";
+    if (!reaches) return {false, false, pair + ": no peer access"};
+    if (!atomic) return {true, false, pair + ": no atomic operations between them (no NVLink)"};
     return {};
   }
   void forget_memory(void* at) override {
@@ -420,10 +426,6 @@ class cuda_backend final : public cuda_launcher {
   }
 
  private:
-  struct peer_memory {
-    char bus_id[32];
-    cudaIpcMemHandle_t handle;
-  };
   /// A range of addresses, and the extents that have memory now.
   struct range {
     uint64_t bytes;

@@ -183,9 +183,11 @@ const std::vector<setting_row>& setting_table() {
                "debug, info, warning, error"),
       text_row("GRAVEL_ROUTES", "auto", &s::routes,
                "routes that may be used: auto; no-peer (self and net); net (even to this PE itself); peer (as auto, "
-               "and where two PEs of a node cannot map each other's memory the job ends); direct (as auto, but block "
-               "senders, too, send to peers one by one). On the CPU backend auto is no-peer",
-               "auto, no-peer, net, peer, direct"),
+               "and where two PEs of a node cannot map each other's memory, or their GPUs have no atomic operations "
+               "between them, the job ends); rings (as auto, but no operation is done in a peer's memory, as between "
+               "GPUs without such atomic operations); direct (as auto, but block senders, too, send to peers one by "
+               "one). On the CPU backend auto is no-peer",
+               "auto, no-peer, net, peer, rings, direct"),
       text_row("GRAVEL_FAULT", "", &s::fault, "for tests: a fault to inject, as KIND:PE:COUNT (docs/failure.md)"),
   };
   return table;

@@ -71,7 +71,7 @@ def each(name, *values):
 
 
 # GRAVEL_ROUTES beside the default. Where each PE has a node of its own, no PE has a peer (see is_wanted).
-ROUTES = each("routes", "net", "no-peer", "direct")
+ROUTES = each("routes", "net", "no-peer", "direct", "rings")
 BY_ROUTES = {"GRAVEL_ROUTES": "{routes}"}
 QUIESCENCE = "gravel_wait_quiescent takes"
 
@@ -394,7 +394,7 @@ def is_wanted(row, values, section, build):
     several = section.nodes > 1
     if row.gpu and build.cpu or row.one_node and several:
         return False
-    return not (several and values.get("routes") in ("no-peer", "direct"))
+    return not (several and values.get("routes") in ("no-peer", "direct", "rings"))
 
 
 def checks_of(row, section, gpus, build):

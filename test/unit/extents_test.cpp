@@ -109,7 +109,7 @@ TEST_CASE("the CPU backend shares extents only where GRAVEL_ROUTES asks for the 
     return std::string(passes ? "yes" : "no");
   };
   for (const char* routes : {"auto", "no-peer", "net"}) CHECK(with_routes(routes, check) == "no");
-  for (const char* routes : {"peer", "direct"}) CHECK(with_routes(routes, check) == "yes");
+  for (const char* routes : {"peer", "rings", "direct"}) CHECK(with_routes(routes, check) == "yes");
 }
 
 TEST_CASE("memory that is zeroed is zero in all mappings, and memory that is taken away is zero when it comes again") {

@@ -86,12 +86,18 @@ TEST_CASE("a pair without peer access says why") {
   CHECK(find(f, "GPU 1", "GPU 0").route == "peer");
 }
 
-TEST_CASE("without atomic operations or CUDA IPC, or when they are not wanted, peers are reached on the route net") {
+TEST_CASE("without atomic operations peers are reached through rings") {
   findings f = good_machine();
-  SECTION("atomics") {
-    f.gpus.pairs[0][1].atomics = false;
-    CHECK_THAT(find(f, "GPU 0", "GPU 1").why, contains_text("without native atomics"));
-  }
+  f.gpus.pairs[0][1].atomics = false;
+  CHECK(find(f, "GPU 0", "GPU 1").route == "peer");
+  CHECK_THAT(find(f, "GPU 0", "GPU 1").why, contains_text("without native atomics: block senders through rings"));
+  f.routes = "peer";
+  CHECK(find(f, "GPU 0", "GPU 1").route == "net");
+  CHECK_THAT(find(f, "GPU 0", "GPU 1").why, contains_text("with GRAVEL_ROUTES=peer the job ends"));
+}
+
+TEST_CASE("without CUDA IPC, or when they are not wanted, peers are reached on the route net") {
+  findings f = good_machine();
   SECTION("CUDA IPC") {
     f.ipc_error = "CUDA_ERROR_INVALID_VALUE";
     CHECK_THAT(find(f, "GPU 0", "GPU 1").why, contains_text("CUDA IPC does not work: CUDA_ERROR_INVALID_VALUE"));
@@ -114,7 +120,7 @@ TEST_CASE("GRAVEL_ROUTES=net leaves nothing in place") {
 
 TEST_CASE("GRAVEL_ROUTES=peer makes peers of PEs on the CPU backend") {
   findings f = good_machine();
-  for (const char* routes : {"peer", "direct"}) {
+  for (const char* routes : {"peer", "rings", "direct"}) {
     f.routes = routes;
     CHECK(find(f, "CPU", "CPU, another PE").route == "peer");
     CHECK(find(f, "GPU 0", "GPU 1").route == "peer");
