@@ -27,8 +27,8 @@ route self_route(const findings& f, const std::string& device) {
 /// The reason why no two PEs of this machine can use the route `peer`, whatever their GPUs; empty: there is none.
 std::string no_peers(const findings& f) {
   if (f.routes == "net" || f.routes == "no-peer") return fmt::format("GRAVEL_ROUTES={}", f.routes);
-  if (f.ipc_error.empty()) return {};
-  return "CUDA IPC does not work: " + f.ipc_error;
+  if (f.ipc_error.empty() || f.handles.descriptor_error.empty()) return {};
+  return fmt::format("neither descriptors ({}) nor CUDA IPC ({}) work", f.handles.descriptor_error, f.ipc_error);
 }
 
 std::string peer_words(const findings& f) {
@@ -184,6 +184,13 @@ std::vector<problem> find_problems(const findings& f) {
         "this Gravel was built without nvcc: its examples use the CPU backend; programs compiled by nvcc against it "
         "can use the GPUs");
   return found;
+}
+
+std::string domain_of(const findings& f, const gpu& g) {
+  if (g.fabric.domain.empty()) return fmt::format("this host alone: {}", g.fabric.why);
+  if (!f.handles.fabric_error.empty())
+    return fmt::format("this host alone: no fabric handles; the NVLink domain is {}", g.fabric.domain);
+  return fmt::format("NVLink domain {}; PEs of other hosts in it are reached by net all the same", g.fabric.domain);
 }
 
 std::string residency_of(const findings& f) {

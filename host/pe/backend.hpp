@@ -10,8 +10,8 @@
 #include "device/handler.cuh"
 #include "device/settle.cuh"
 #include "host/node/segment.hpp"
+#include "host/pe/memory_handle.hpp"
 #include "host/pe/resident_kernel.hpp"
-#include "lib/base/descriptor.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/settings.hpp"
 
@@ -70,15 +70,20 @@ class GRAVEL_API backend {
   virtual char* reserve([[maybe_unused]] uint64_t bytes, const char*) { refuse_extents(); }
   /// Takes the memory of a range of reserve() away, and the addresses.
   virtual void unreserve(char*, [[maybe_unused]] uint64_t bytes) {}
-  /// Puts zeroed memory behind an extent. Returns the descriptor by which other processes map the memory, or none if
-  /// they cannot. Throws gravel::error with the free amount if there is not enough.
-  virtual owned_descriptor commit(char*, [[maybe_unused]] uint64_t bytes, const char*) { refuse_extents(); }
+  /// Puts zeroed memory behind an extent. Returns the handle by which other processes map the memory, or none if they
+  /// cannot. Throws gravel::error with the free amount if there is not enough.
+  virtual memory_handle commit(char*, [[maybe_unused]] uint64_t bytes, const char*) { refuse_extents(); }
   /// Puts memory of another process behind an extent. Throws gravel::error.
-  virtual void map_extent(char*, [[maybe_unused]] uint64_t bytes, owned_descriptor) { refuse_extents(); }
+  virtual void map_extent(char*, [[maybe_unused]] uint64_t bytes, memory_handle) { refuse_extents(); }
   /// Takes the memory of an extent away.
   virtual void decommit(char*, [[maybe_unused]] uint64_t bytes) {}
   /// True if other processes of this machine can map extents of this device.
   virtual bool shares_extents() const { return false; }
+  /// How other PEs map memory of this device, for the log; empty: there is nothing to say.
+  virtual std::string describe_sharing() const { return {}; }
+  /// The NVLink domain within which fabric handles map memory of this device (host/node/gpu_fabric.hpp); empty: they
+  /// do not reach beyond this host.
+  virtual std::string memory_domain() const { return {}; }
   /// What kernels of this device may do in memory of that device (a bus_id() of another PE).
   virtual peer_access access_to(const std::string&) { return {}; }
   /// Bytes that the symmetric heap may have at most, if GRAVEL_SYMMETRIC_SIZE says nothing.

@@ -30,6 +30,7 @@ class cpu_backend : public cpu_launcher {
   void open(uint32_t, uint32_t local_size) override {
     local_size_ = local_size;
     const settings& s = current_settings();
+    if (s.handle_type == "fabric") fail_text("GRAVEL_HANDLE_TYPE=fabric: the CPU backend has no fabric handles");
     uses_rings_ = s.routes == "peer" || s.routes == "direct" || s.routes == "rings";
     own_ring_bytes_ = s.own_ring_size ? s.own_ring_size : usual_own_ring;
     ring_options_.seed = s.cpu_seed;
@@ -66,16 +67,16 @@ class cpu_backend : public cpu_launcher {
     munmap(at, bytes);
     ranges_.erase(at);
   }
-  owned_descriptor commit(char* at, uint64_t bytes, const char* what) override {
+  memory_handle commit(char* at, uint64_t bytes, const char* what) override {
     if (!uses_rings_) return {};
     owned_descriptor memory = make_sealed("gravel-memory", what, bytes);
     map_shared(at, bytes, memory.get(), what);
     return memory;
   }
-  void map_extent(char* at, uint64_t bytes, owned_descriptor memory) override {
+  void map_extent(char* at, uint64_t bytes, memory_handle memory) override {
     constexpr const char* what = "the memory of another PE";
-    check_sealed(memory.get(), what, bytes);
-    map_shared(at, bytes, memory.get(), what);
+    check_sealed(memory.descriptor.get(), what, bytes);
+    map_shared(at, bytes, memory.descriptor.get(), what);
   }
   void decommit(char* at, uint64_t bytes) override {
     if (uses_rings_) map_private(at, bytes, "addresses of the symmetric heap");

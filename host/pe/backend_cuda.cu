@@ -11,6 +11,7 @@
 #include <mutex>
 #include <string>
 
+#include "host/node/gpu_fabric.hpp"
 #include "host/pe/backend.hpp"
 #include "host/pe/cuda_program.cuh"
 #include "host/pe/extents_cuda.cuh"
@@ -84,7 +85,9 @@ class cuda_backend final : public cuda_launcher {
     const uint32_t on_this_gpu = (local_size + static_cast<uint32_t>(count) - 1) / static_cast<uint32_t>(count);
     on_this_gpu_ = on_this_gpu;
     own_ring_bytes_ = s.own_ring_size ? s.own_ring_size : properties.totalGlobalMem / 16 / on_this_gpu;
-    open_extents(s.handle_type);
+    handles_ = choose_handles(s.handle_type, under_mps_,
+                              [&](handle_kind kind) { return extents_.try_handles(device_, kind); });
+    if (handles_.kind) extents_.share_by(*handles_.kind);
     // Under MPS a process sees only its part of the GPU.
     const char* const percentage = std::getenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
     const auto part = std::clamp<uint64_t>(percentage ? std::strtoul(percentage, nullptr, 10) : 100, 1, 100);
@@ -131,9 +134,13 @@ class cuda_backend final : public cuda_launcher {
     cuda_check(cudaStreamSynchronize(copy_), "cudaMemset");
   }
 
-  uint64_t granule() const override { return in_extents_ ? extents_cuda::granule : 0; }
-  std::string why_fixed() const override { return why_fixed_; }
-  bool shares_extents() const override { return in_extents_; }
+  uint64_t granule() const override { return handles_.kind ? extents_cuda::granule : 0; }
+  std::string why_fixed() const override { return handles_.why_fixed; }
+  bool shares_extents() const override { return handles_.kind.has_value(); }
+  std::string describe_sharing() const override { return gravel::detail::describe(handles_); }
+  std::string memory_domain() const override {
+    return handles_.has_fabric() ? find_gpu_fabric(bus_id()).domain : std::string();
+  }
   char* reserve(uint64_t bytes, const char* what) override {
     const device_scope here(context_);
     char* const at = extents_.reserve(bytes, what);
@@ -146,14 +153,14 @@ class cuda_backend final : public cuda_launcher {
     ranges_.erase(at);
     extents_.unreserve(at, bytes);
   }
-  owned_descriptor commit(char* at, uint64_t bytes, const char* what) override {
+  memory_handle commit(char* at, uint64_t bytes, const char* what) override {
     const device_scope here(context_);
-    owned_descriptor memory = extents_.commit(at, bytes, what);
+    memory_handle memory = extents_.commit(at, bytes, what);
     range_of(at).extents[at] = bytes;
     zero(at, bytes);
     return memory;
   }
-  void map_extent(char* at, uint64_t bytes, owned_descriptor theirs) override {
+  void map_extent(char* at, uint64_t bytes, memory_handle theirs) override {
     const device_scope here(context_);
     extents_.map_shared(at, bytes, theirs);
     range_of(at).extents[at] = bytes;
@@ -165,7 +172,7 @@ class cuda_backend final : public cuda_launcher {
   }
   /// What is free now, for each PE of this GPU, less a reserve for the program and CUDA, and less the own ring.
   uint64_t usual_heap_limit() const override {
-    if (!in_extents_) return usual_fixed_heap;
+    if (!handles_.kind) return usual_fixed_heap;
     const device_scope here(context_);
     size_t free = 0, total = 0;
     cuda_check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
@@ -432,15 +439,6 @@ class cuda_backend final : public cuda_launcher {
     std::map<char*, uint64_t> extents;
   };
   range& range_of(char* at) { return std::prev(ranges_.upper_bound(at))->second; }
-  void open_extents(const std::string& handle_type) {
-    if (handle_type == "ipc") why_fixed_ = "GRAVEL_HANDLE_TYPE=ipc";
-    else if (handle_type == "auto" && under_mps_)
-      why_fixed_ = "heaps that grow have not been tested under MPS; GRAVEL_HANDLE_TYPE=descriptor tries it";
-    if (!why_fixed_.empty()) return;
-    why_fixed_ = extents_.open(device_);
-    in_extents_ = why_fixed_.empty();
-    if (!in_extents_ && handle_type == "descriptor") fail_text("GRAVEL_HANDLE_TYPE=descriptor: " + why_fixed_);
-  }
   void ensure_resolver() override {
     const cudaError_t state = cudaStreamQuery(resolver_stream_);
     if (state == cudaSuccess) launch_resolver();
@@ -474,11 +472,11 @@ class cuda_backend final : public cuda_launcher {
     cudaStream_t stream = nullptr;
   };
   waiting waiting_[2];
-  bool under_mps_ = false, in_extents_ = false;
+  bool under_mps_ = false;
   uint32_t on_this_gpu_ = 1;  ///< PEs that use this GPU
   uint64_t own_ring_bytes_ = 0;
   extents_cuda extents_;
-  std::string why_fixed_;
+  handle_choice handles_;
   std::map<char*, range> ranges_;  ///< of reserve()
   receiver_setup setup_{};
   resolver_state* state_ = nullptr;

@@ -32,8 +32,8 @@ node_socket extent_exchange::accept_one() {
   }
 }
 
-std::vector<std::vector<owned_descriptor>> extent_exchange::exchange(const std::vector<party>& others,
-                                                                     std::span<const new_extent> mine) {
+std::vector<std::vector<memory_handle>> extent_exchange::exchange(const std::vector<party>& others,
+                                                                  std::span<const new_extent> mine) {
   ++number_;
   for (const party& other : others) {
     const std::string why = text_of_error([&] {
@@ -41,12 +41,12 @@ std::vector<std::vector<owned_descriptor>> extent_exchange::exchange(const std::
       to.limit_sends(patience_s_);
       to.check_peer();
       for (const new_extent& e : mine)
-        to.send(extent_message{me_, number_, e.place.begin, e.place.bytes}, e.memory.get());
+        to.send(extent_message{me_, number_, e.place.begin, e.place.bytes, e.memory.fabric}, e.memory.descriptor.get());
     });
     if (!why.empty()) fail("passing memory on to PE {}: {}", other.pe, why);
   }
 
-  std::vector<std::vector<owned_descriptor>> theirs(others.size());
+  std::vector<std::vector<memory_handle>> theirs(others.size());
   for (size_t missing = others.size(); missing != 0;) {
     node_socket from = accept_one();
     try {
@@ -57,7 +57,7 @@ std::vector<std::vector<owned_descriptor>> extent_exchange::exchange(const std::
     }
     from.limit_waits(patience_s_);
     size_t party = others.size();
-    std::vector<owned_descriptor> came;
+    std::vector<memory_handle> came;
     while (came.size() < mine.size()) {
       auto f = from.receive();
       if (!f) fail("another PE of the node is gone, or has closed its connection, while it passed on its memory");
@@ -74,7 +74,10 @@ std::vector<std::vector<owned_descriptor>> extent_exchange::exchange(const std::
             "PE {} passed on {} bytes at offset {:#x} in exchange {}; here {} bytes at {:#x} in exchange {}: the "
             "symmetric heaps differ",
             m.pe, m.bytes, m.begin, m.exchange, expected.bytes, expected.begin, number_);
-      came.push_back(std::move(f->descriptor));
+      // All PEs of a node share memory by handles of one kind.
+      if (bool(f->descriptor) != bool(mine[came.size()].memory.descriptor) || bool(f->descriptor) != m.fabric.empty())
+        fail("PE {} passed on memory by another kind of handle than this PE: does GRAVEL_HANDLE_TYPE differ?", m.pe);
+      came.emplace_back(std::move(f->descriptor)).fabric = m.fabric;
     }
     theirs[party] = std::move(came);
     --missing;

@@ -1,8 +1,9 @@
-// Passes the descriptors of extents between the PEs of a node.
+// Passes the handles of extents between the PEs of a node.
 //
-// Problem. A process maps memory of another one by a descriptor, which only a Unix socket can carry.
+// Problem. A process maps memory of another one by a descriptor, which only a Unix socket can carry, or by a fabric
+// handle.
 // Solution. Each PE listens under a name that nobody can guess. In an exchange it connects to each other PE, sends the
-// descriptors and closes. Then it accepts one connection from each other PE. No PE waits before it has sent, since the
+// handles and closes. Then it accepts one connection from each other PE. No PE waits before it has sent, since the
 // kernel keeps connections that nobody has accepted yet; so no two PEs wait for each other.
 // Invariant: all parties make the same exchanges, with the same extents, in the same order. All of them take part in a
 // collective between two exchanges, so no connection of a later exchange can come early.
@@ -27,10 +28,9 @@ class extent_exchange {
     uint32_t pe;
     std::string name;  ///< of its socket
   };
-  /// Sends the descriptors of `mine` to all others, and returns theirs: [party][extent]. Collective of the parties.
-  /// Throws gravel::error that names the PE if one is gone, silent, or sends what does not belong here.
-  std::vector<std::vector<owned_descriptor>> exchange(const std::vector<party>& others,
-                                                      std::span<const new_extent> mine);
+  /// Sends the handles of `mine` to all others, and returns theirs: [party][extent]. Collective of the parties. Throws
+  /// gravel::error that names the PE if one is gone, silent, or sends what does not belong here.
+  std::vector<std::vector<memory_handle>> exchange(const std::vector<party>& others, std::span<const new_extent> mine);
 
  private:
   node_socket accept_one();

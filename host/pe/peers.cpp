@@ -59,7 +59,7 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all) : devic
   if (const uint64_t own_chunks = own_bytes / peer_ring::bytes(1, shape_.chunk_units))
     own_chunks_ = static_cast<uint32_t>(std::bit_floor(std::clamp<uint64_t>(own_chunks, 4, 1u << 30)));
   const bool any = own_chunks_ || is_shared;
-  owned_descriptor area_memory;
+  memory_handle area_memory;
   if (exchange_) {
     const uint64_t granule = device.granule();
     area_bytes_ = (shape_.bytes() + granule - 1) / granule * granule;
@@ -84,7 +84,7 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all) : devic
   std::vector<peer_description> theirs;
   for (uint32_t pe : local) theirs.push_back(from_wire<peer_description>(described.at(pe), fmt::format("PE {}", pe)));
   // The extents that there are now: those of the heap, then the area. All PEs that have a socket pass them on.
-  std::vector<std::vector<owned_descriptor>> passed;
+  std::vector<std::vector<memory_handle>> passed;
   std::vector<new_extent> now;
   if (exchange_) {
     for (uint32_t rank = 0; rank < n_local_; ++rank)
@@ -196,7 +196,7 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all) : devic
 
 /// Maps the first extents of another PE, of which the last is its area. Returns why that is impossible.
 std::string peers::map_first(mapping& m, bool with_heap, std::span<const new_extent> extents,
-                             std::vector<owned_descriptor>& theirs) {
+                             std::vector<memory_handle>& theirs) {
   const std::string why = text_of_error([&] {
     if (with_heap) {
       m.heap = device_.reserve(heap_bytes_, "the heap of another PE");
@@ -211,7 +211,7 @@ std::string peers::map_first(mapping& m, bool with_heap, std::span<const new_ext
   return why;
 }
 
-void peers::map_extents(mapping& m, std::span<const new_extent> extents, std::vector<owned_descriptor>& theirs) {
+void peers::map_extents(mapping& m, std::span<const new_extent> extents, std::vector<memory_handle>& theirs) {
   for (size_t i = 0; i < extents.size(); ++i) {
     const extent& e = extents[i].place;
     device_.map_extent(static_cast<char*>(m.heap) + e.begin, e.bytes, std::move(theirs.at(i)));

@@ -115,8 +115,8 @@ class peers {
     size_t party;                ///< in parties_, if the memory is in extents
     std::set<uint64_t> extents;  ///< of the heap, by their begin
   };
-  std::string map_first(mapping&, bool with_heap, std::span<const new_extent>, std::vector<owned_descriptor>& theirs);
-  void map_extents(mapping&, std::span<const new_extent>, std::vector<owned_descriptor>& theirs);
+  std::string map_first(mapping&, bool with_heap, std::span<const new_extent>, std::vector<memory_handle>& theirs);
+  void map_extents(mapping&, std::span<const new_extent>, std::vector<memory_handle>& theirs);
   ring_line* line_of(uint32_t rank) const { return reinterpret_cast<ring_line*>(tables_) + rank; }
   std::vector<ring_line> read_lines();
   /// A copy of the done words of the ring to this rank.

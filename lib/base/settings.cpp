@@ -98,9 +98,10 @@ const std::vector<setting_row>& setting_table() {
           "the heap cannot grow, see GRAVEL_HANDLE_TYPE)"),
       text_row(
           "GRAVEL_HANDLE_TYPE", "auto", &s::handle_type,
-          "how PEs share GPU memory: descriptor (the heap grows; Unix sockets pass descriptors), ipc (cudaIpc: the "
-          "heap has a fixed size), or auto (descriptor where the GPU can and MPS does not run)",
-          "auto, descriptor, ipc"),
+          "how PEs share GPU memory: descriptor (the heap grows; Unix sockets pass descriptors), fabric (the same with "
+          "fabric handles, which need an IMEX channel), ipc (cudaIpc: the heap has a fixed size), or auto (descriptor "
+          "where the GPU can and MPS does not run, else fabric, else ipc)",
+          "auto, descriptor, fabric, ipc"),
       size_row("GRAVEL_PACKET_SIZE", "64K", 4 * KiB, 1 * MiB, &s::packet_size,
                "packet: what the aggregator sends to one destination at once"),
       number_row("GRAVEL_PACKETS_PER_DESTINATION", "3", "packets", 2, 1024, &s::packets_per_destination,

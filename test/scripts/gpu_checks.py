@@ -241,6 +241,7 @@ TASKS = [
 CALLERS = [
     Row("calls from where they may not be made", "python3 callers_test.py ucx-run test/jobs/callers_job", limit=600),
 ]
+HANDLES = [Row("kinds of handles for memory", "python3 handles_test.py ucx-run test/jobs/operations_job", limit=300)]
 SCOPE = [Row("calls that lack threads", "python3 scope_test.py ucx-run test/jobs/scope_job", limit=1200)]
 REPEAT = [
     Row("block senders of all sizes: 1 PE", "ucx-run -n 1 --timeout 100 test/jobs/block_sender_job"),
@@ -317,7 +318,7 @@ PARTS = {
     "channels": [Section(CHANNELS)] + [Section(CHANNELS_OF_ALL, pes) for pes in (1, 2, 4)],
     "tasks": [Section(TASKS)],
     "worklists": on_nodes(1, (1,), WORKLISTS) + on_nodes(2, (1, 2), WORKLISTS),
-    "repeat": [Section(CALLERS), Section(SCOPE, needs="test/jobs/scope_job"), Section(REPEAT),
+    "repeat": [Section(CALLERS), Section(HANDLES), Section(SCOPE, needs="test/jobs/scope_job"), Section(REPEAT),
                Section(OCCUPIED, together=True, beside=OTHER_JOB), Section(REPEATED)]
               + [Section(REPEAT_MPS, pes, needs="MPS", together=True) for pes in (2, 4)],
     "pairs": on_nodes(2, (1, 2), JOBS) + [Section(PAIRS, 2)] + on_nodes(2, (1, 2), TASKS_OF_ALL, WORKLISTS),

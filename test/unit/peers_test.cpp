@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "host/pe/memory_domain.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/shared_pes.hpp"
 
@@ -155,6 +156,14 @@ TEST_CASE("rings of different sizes are an error that names the variables") {
   const auto pes = start({0, 0}, {with({}), with({{"GRAVEL_PEER_CHUNKS", "8"}})});
   CHECK(pes[0]->error ==
         "GRAVEL_PEER_CHUNKS or GRAVEL_PEER_CHUNK_SIZE differ: 4 chunks of 256 units here, 8 of 256 at PE 1");
+}
+
+TEST_CASE("PEs of other nodes that could be mapped are counted") {
+  const topology nodes({0, 0, 1, 1, 2}, 32);
+  CHECK(describe_domain(nodes, 0, {"host", "host", "host", "host", "host"}).empty());
+  CHECK(describe_domain(nodes, 0, {"a/1", "a/1", "a/2", "host", "b/1"}).empty());
+  CHECK(describe_domain(nodes, 0, {"a/1", "host", "a/1", "a/1", "a/1"})
+            .starts_with("3 PEs of 2 other nodes are in the NVLink domain a/1 of this PE"));
 }
 
 TEST_CASE("mappings are released") {
