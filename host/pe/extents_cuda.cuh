@@ -71,9 +71,10 @@ class extents_cuda {
     how.requestedHandleTypes = type();
     CUmemGenericAllocationHandle memory = 0;
     if (const CUresult code = create_(&memory, bytes, &how, 0); code != CUDA_SUCCESS) {
-      if (by_fabric() && code == CUDA_ERROR_NOT_PERMITTED)
-        fail_text(joined("the driver creates no memory with fabric handles (", text_of(code),
-                         "): this process has no IMEX channel (/dev/nvidia-caps-imex-channels)"));
+      if (by_fabric() && code != CUDA_ERROR_OUT_OF_MEMORY)
+        fail_text(
+            joined("the driver creates no memory with fabric handles: ", text_of(code),
+                   code == CUDA_ERROR_NOT_PERMITTED ? " (no IMEX channel in /dev/nvidia-caps-imex-channels)" : ""));
       size_t free = 0, total = 0;
       cudaMemGetInfo(&free, &total);
       fail_text(joined(what, ": ", text_of_bytes(bytes), " do not fit: GPU ", device_, " has ", text_of_bytes(free),

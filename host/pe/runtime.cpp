@@ -70,7 +70,8 @@ void runtime::agree_on_program() {
   if (job_.is_leader()) boot.put("gravel.socket", std::as_bytes(std::span(link_->socket_name())));
   const heap_offer offer{device_->usual_heap_limit() / heap_page * heap_page, device_->granule()};
   boot.put("gravel.heap", std::as_bytes(std::span(&offer, 1)));
-  const std::string domain = device_->memory_domain().empty() ? domain_of_host : device_->memory_domain();
+  std::string domain = device_->memory_domain();
+  if (domain.empty()) domain = domain_of_host;
   boot.put("gravel.domain", std::as_bytes(std::span(domain)));
   boot.fence();
   if (job_.is_leader() && domain != domain_of_host) log_domain();
