@@ -27,13 +27,15 @@ route self_route(const findings& f, const std::string& device) {
 /// The reason why no two PEs of this machine can use the route `peer`, whatever their GPUs; empty: there is none.
 std::string no_peers(const findings& f) {
   if (f.routes == "net" || f.routes == "no-peer") return fmt::format("GRAVEL_ROUTES={}", f.routes);
-  if (f.ipc_error.empty()) return {};
-  return "CUDA IPC does not work: " + f.ipc_error;
+  if (f.ipc_error.empty() || f.handles.descriptor_error.empty()) return {};
+  return fmt::format("neither descriptors ({}) nor CUDA IPC ({}) work", f.handles.descriptor_error, f.ipc_error);
 }
 
 std::string peer_words(const findings& f) {
-  return f.routes == "direct" ? "block senders, too, send one by one (GRAVEL_ROUTES=direct)"
-                              : "single operations directly, block senders through rings in GPU memory";
+  if (f.routes == "direct") return "block senders, too, send one by one (GRAVEL_ROUTES=direct)";
+  if (f.routes == "rings")
+    return "block senders through rings in GPU memory, single operations by net (GRAVEL_ROUTES=rings)";
+  return "single operations directly, block senders through rings in GPU memory";
 }
 
 route gpu_route(const findings& f, size_t i, size_t j) {
@@ -44,11 +46,17 @@ route gpu_route(const findings& f, size_t i, size_t j) {
   if (!pair.access)
     r.why = fmt::format("not peer: {} and {} have no peer access{}", name_of(from), name_of(to),
                         pair.status.empty() ? "" : fmt::format(" ({})", pair.status));
-  else if (!pair.atomics)
-    r.why = fmt::format("not peer: peer access over {}, without native atomics", path_words(from, pair));
   else if (!reason.empty())
     r.why =
         fmt::format("not peer: {}; the hardware would allow it: peer access over {}", reason, path_words(from, pair));
+  else if (!pair.atomics && f.routes == "peer")
+    r.why = fmt::format("peer access over {}, without native atomics: with GRAVEL_ROUTES=peer the job ends",
+                        path_words(from, pair));
+  else if (!pair.atomics)
+    r = {r.from, r.to, "peer",
+         fmt::format("peer access over {}, without native atomics: block senders through rings in GPU memory, which "
+                     "need stores alone; single operations by net",
+                     path_words(from, pair))};
   else r = {r.from, r.to, "peer", fmt::format("peer access over {}; {}", path_words(from, pair), peer_words(f))};
   return r;
 }
@@ -64,7 +72,7 @@ route shared_gpu_route(const findings& f, const std::string& me) {
 
 /// The route between two PEs of the CPU backend. It can use `peer`, but that is not faster.
 route cpu_route(const findings& f) {
-  const bool wanted = f.routes == "peer" || f.routes == "direct";
+  const bool wanted = f.routes == "peer" || f.routes == "direct" || f.routes == "rings";
   return {"CPU", "CPU, another PE", wanted ? "peer" : "net",
           wanted ? fmt::format("GRAVEL_ROUTES={}; slower than net, and meant for tests", f.routes)
                  : "no faster one exists; on one node packets are built in the receiver's shared memory"};
@@ -176,6 +184,13 @@ std::vector<problem> find_problems(const findings& f) {
         "this Gravel was built without nvcc: its examples use the CPU backend; programs compiled by nvcc against it "
         "can use the GPUs");
   return found;
+}
+
+std::string domain_of(const findings& f, const gpu& g) {
+  if (g.fabric.domain.empty()) return fmt::format("this host alone: {}", g.fabric.why);
+  if (!f.handles.fabric_error.empty())
+    return fmt::format("this host alone: no fabric handles; the NVLink domain is {}", g.fabric.domain);
+  return fmt::format("NVLink domain {}; PEs of other hosts in it are reached by net all the same", g.fabric.domain);
 }
 
 std::string residency_of(const findings& f) {

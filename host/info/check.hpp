@@ -7,6 +7,7 @@
 
 #include "host/info/gpus.hpp"
 #include "host/info/machine.hpp"
+#include "host/info/memory_handles.hpp"
 #include "host/info/software.hpp"
 
 namespace gravel::detail {
@@ -20,6 +21,7 @@ struct findings {
   std::string ucx_tls;         ///< UCX_TLS; "" if not set
   std::string settings_error;  ///< what is wrong with GRAVEL_* variables
   std::vector<std::string> unknown_variables;
+  handle_report handles;
   std::string ipc_error;                     ///< why CUDA IPC does not work; "": it does, or there is no GPU
   std::string routes = "auto";               ///< GRAVEL_ROUTES
   std::string partition = "lease";           ///< GRAVEL_PARTITION
@@ -35,6 +37,9 @@ struct route {
 
 /// Routes between all pairs of devices of this machine, and to other nodes.
 std::vector<route> find_routes(const findings&);
+
+/// Whose memory a PE on this GPU could map, beside that of PEs of this host.
+std::string domain_of(const findings&, const gpu&);
 
 /// How resident kernels stay on a GPU: by residency leases alone, or also in green contexts; and why.
 std::string residency_of(const findings&);

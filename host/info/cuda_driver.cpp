@@ -16,4 +16,14 @@ std::string cuda_driver::text_of(int result) const {
   return fmt::format("{}: {}", name ? name : fmt::format("error {}", result), text ? text : "unknown");
 }
 
+std::string cuda_driver::make_context() const {
+  if (!why_not.empty()) return why_not;
+  int first = 0;
+  void* handle = nullptr;
+  int result = device(&first, 0);
+  if (result == 0) result = retain_context(&handle, first);
+  if (result == 0) result = set_context(handle);
+  return result ? fmt::format("no CUDA context on GPU 0: {}", text_of(result)) : "";
+}
+
 }  // namespace gravel::detail

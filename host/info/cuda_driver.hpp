@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "host/info/shared_library.hpp"
+#include "lib/base/shared_library.hpp"
 
 namespace gravel::detail {
 
@@ -13,18 +13,30 @@ struct cuda_ipc_handle {
   unsigned char bytes[64];
 };
 
+/// What memory cuMemCreate is to make: CUmemAllocationProp.
+struct cuda_allocation {
+  static constexpr int pinned = 1, on_device = 1, descriptor = 1, fabric = 8;
+  int type, handle_types, location_type, device;
+  void* attributes;  ///< of Windows
+  unsigned char flags[8];
+};
+static_assert(sizeof(cuda_allocation) == 32);
+
 struct cuda_driver {
   // CUdevice_attribute and CUdevice_P2PAttribute
   static constexpr int multiprocessors = 16, compute_mode = 20, major = 75, minor = 76, host_native_atomics = 86,
-                       host_register = 99;
+                       host_register = 99, descriptors = 103, fabric_handles = 128;
   static constexpr int p2p_rank = 1, p2p_atomics = 3;
   static constexpr unsigned lazy_peer_access = 1;
+  static constexpr int not_permitted = 800;
 
   cuda_driver();
   /// Empty: the driver is loaded and initialized, and has all these functions. Otherwise: what is missing.
   std::string why_not;
   /// Text of a result other than 0, "CUDA_ERROR_...: ...".
   std::string text_of(int result) const;
+  /// Makes a context on GPU 0 that lasts until the process ends. Returns why it cannot; empty: it can.
+  std::string make_context() const;
 
   shared_library library{"libcuda.so.1"};
   int (*init)(unsigned flags) = library.find("cuInit");
@@ -44,6 +56,10 @@ struct cuda_driver {
   int (*allocate)(uint64_t*, size_t) = library.find("cuMemAlloc_v2");
   int (*get_ipc_handle)(cuda_ipc_handle*, uint64_t) = library.find("cuIpcGetMemHandle");
   int (*open_ipc_handle)(uint64_t*, cuda_ipc_handle, unsigned flags) = library.find("cuIpcOpenMemHandle_v2");
+  int (*create_memory)(uint64_t*, size_t, const cuda_allocation*, unsigned long long) = library.find("cuMemCreate");
+  int (*release_memory)(uint64_t) = library.find("cuMemRelease");
+  int (*export_memory)(void* handle, uint64_t, int type,
+                       unsigned long long) = library.find("cuMemExportToShareableHandle");
 };
 
 }  // namespace gravel::detail

@@ -28,17 +28,6 @@ bool from_hex(const std::string& text, cuda_ipc_handle& handle) {
   return true;
 }
 
-/// Makes a context on GPU 0 that lasts until the process ends. Returns why it cannot; empty: it can.
-std::string make_context(const cuda_driver& cuda) {
-  if (!cuda.why_not.empty()) return cuda.why_not;
-  int device = 0;
-  void* handle = nullptr;
-  int result = cuda.device(&device, 0);
-  if (result == 0) result = cuda.retain_context(&handle, device);
-  if (result == 0) result = cuda.set_context(handle);
-  return result ? fmt::format("no CUDA context on GPU 0: {}", cuda.text_of(result)) : "";
-}
-
 /// Runs this program with --open-cuda-ipc. Returns what it printed, or "" if it succeeded.
 std::string run_copy(const std::string& handle) {
   std::FILE* const copy = popen(fmt::format("exec /proc/{}/exe --open-cuda-ipc={}", getpid(), handle).c_str(), "re");
@@ -57,7 +46,7 @@ std::string run_copy(const std::string& handle) {
 
 std::string try_cuda_ipc() {
   const cuda_driver cuda;
-  if (const std::string why_not = make_context(cuda); !why_not.empty()) return why_not;
+  if (const std::string why_not = cuda.make_context(); !why_not.empty()) return why_not;
   uint64_t memory = 0;
   if (const int result = cuda.allocate(&memory, 2 << 20))
     return fmt::format("2 MiB of GPU memory: {}", cuda.text_of(result));
@@ -72,7 +61,7 @@ std::string open_cuda_ipc(const std::string& text) {
   cuda_ipc_handle handle;
   if (!from_hex(text, handle)) return "not a handle of CUDA IPC";
   const cuda_driver cuda;
-  if (const std::string why_not = make_context(cuda); !why_not.empty()) return why_not;
+  if (const std::string why_not = cuda.make_context(); !why_not.empty()) return why_not;
   uint64_t memory = 0;
   const int result = cuda.open_ipc_handle(&memory, handle, cuda_driver::lazy_peer_access);
   return result ? fmt::format("cuIpcOpenMemHandle: {}", cuda.text_of(result)) : "";

@@ -86,6 +86,7 @@ gpu_report find_gpus() {
     void*& handle = in_nvml[static_cast<size_t>(i)];
     if (!n.why_not.empty() || n.device_of_bus_id(bus_id, &handle) != 0) handle = nullptr;
     g.nvlinks = n.count_links(handle);
+    g.fabric = find_gpu_fabric(g.bus_id);
     report.gpus.push_back(std::move(g));
   }
   report.pairs.assign(devices.size(), std::vector<gpu_pair>(devices.size()));

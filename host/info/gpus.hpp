@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "host/node/gpu_fabric.hpp"
+
 namespace gravel::detail {
 
 struct gpu {
@@ -16,6 +18,7 @@ struct gpu {
   bool host_register;
   int compute_mode;                 ///< 0: shared, 2: prohibited, 3: one process
   std::optional<uint32_t> nvlinks;  ///< active links; nullopt: NVML does not report them
+  gpu_fabric fabric;
 };
 
 /// How GPU i reaches the memory of GPU j.

@@ -45,6 +45,7 @@ findings inspect() {
   });
   f.aggregator_error = text_of_error([&] { f.aggregator = find_aggregator(aggregator); });
   if (!f.gpus.gpus.empty()) f.ipc_error = try_cuda_ipc();
+  if (!f.gpus.gpus.empty()) f.handles = try_memory_handles();
   return f;
 }
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "host/info/shared_library.hpp"
+#include "lib/base/shared_library.hpp"
 
 namespace gravel::detail {
 

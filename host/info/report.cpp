@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
 namespace gravel::detail {
 namespace {
@@ -45,7 +46,18 @@ void add_gpus(std::string& text, const findings& f) {
   for (const gpu& g : r.gpus) atomics.insert(g.host_native_atomics ? "yes" : "no");
   row(text, "host atomics",
       fmt::format("{} (hostNativeAtomicSupported; Gravel does not need it)", fmt::join(atomics, ", ")));
-  row(text, "CUDA IPC", f.ipc_error.empty() ? "works" : fmt::format("does not work: {}", f.ipc_error));
+  const auto works = [](const std::string& error) { return trial_text({error.empty(), error}); };
+  row(text, "descriptors", works(f.handles.descriptor_error));
+  row(text, "fabric handles", works(f.handles.fabric_error));
+  row(text, "CUDA IPC", works(f.ipc_error));
+  row(text, "node", "this host: its PEs share an aggregator for messages");
+  std::vector<std::pair<std::string, std::vector<int>>> domains;  // and their GPUs
+  for (const gpu& g : r.gpus) {
+    if (domains.empty() || domains.back().first != domain_of(f, g)) domains.push_back({domain_of(f, g), {}});
+    domains.back().second.push_back(g.ordinal);
+  }
+  for (const auto& [domain, gpus] : domains)
+    row(text, "mapped memory", fmt::format("GPU {}: {}", fmt::join(gpus, ", "), domain));
   row(text, "MPS", f.mps.text);
   row(text, "residency", residency_of(f));
   if (r.gpus.size() > 1) {
@@ -142,6 +154,7 @@ nlohmann::json report_json(const findings& f) {
     json one = g;
     one["compute_capability"] = {g.major, g.minor};
     if (g.nvlinks) one["nvlinks"] = *g.nvlinks;
+    one["domain"] = g.fabric.domain;
     if (const auto near = f.machine.locality.find(g.bus_id); near != f.machine.locality.end())
       one["locality"] = near->second;
     gpus.push_back(std::move(one));
@@ -165,7 +178,10 @@ nlohmann::json report_json(const findings& f) {
     j["why_no_gpu"] = f.gpus.why_none;
   } else {
     j["cuda_driver"] = f.gpus.driver;
-    j["cuda_ipc"] = f.ipc_error.empty() ? json{{"works", true}} : json{{"works", false}, {"why_not", f.ipc_error}};
+    const auto works = [&](const std::string& error) { return trial_json({error.empty(), error}); };
+    j["descriptors"] = works(f.handles.descriptor_error);
+    j["fabric_handles"] = works(f.handles.fabric_error);
+    j["cuda_ipc"] = works(f.ipc_error);
     j["mps"] = f.mps.running;
     j["green_contexts"] = f.gpus.green_contexts;
     j["residency"] = residency_of(f);

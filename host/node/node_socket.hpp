@@ -21,7 +21,7 @@ namespace gravel::detail {
 struct frame {
   wire_kind kind;
   std::vector<std::byte> bytes;
-  owned_descriptor descriptor;  ///< only in a hello and in an extent
+  owned_descriptor descriptor;  ///< in each hello, and in an extent if it has one
   /// Reads the message. Throws gravel::error as from_wire() does.
   template <wire_message T>
   T as(std::string_view from) const {

@@ -10,9 +10,9 @@
 #include "device/handler.cuh"
 #include "device/settle.cuh"
 #include "host/node/segment.hpp"
+#include "host/pe/memory_handle.hpp"
 #include "host/pe/resident_kernel.hpp"
 #include "host/pe/shareable_memory.hpp"
-#include "lib/base/descriptor.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/settings.hpp"
 
@@ -28,6 +28,13 @@ struct receiver_setup {
   uint32_t own_source;            ///< number of the ring from this PE itself; n_peer_sources: there is none
   const uint64_t* peer_doorbell;  ///< changes when a peer has pushed a chunk; nullptr: no peers
   uint64_t* attention;            ///< the receiver sets it while kernels run that may send
+};
+
+/// What kernels of one device may do in the memory of another, over the link between them.
+struct peer_access {
+  bool stores = true;   ///< and loads
+  bool atomics = true;  ///< atomic operations are atomic for both devices
+  std::string why;      ///< why not all of that; names the two devices
 };
 
 /// Number of packets that this process has applied on the host. It orders what host handlers wrote before what the
@@ -66,25 +73,30 @@ class GRAVEL_API backend {
   virtual char* reserve([[maybe_unused]] uint64_t bytes, const char*) { refuse_extents(); }
   /// Takes the memory of a range of reserve() away, and the addresses.
   virtual void unreserve(char*, [[maybe_unused]] uint64_t bytes) {}
-  /// Puts zeroed memory behind an extent. Returns the descriptor by which other processes map the memory, or none if
-  /// they cannot. Throws gravel::error with the free amount if there is not enough.
-  virtual owned_descriptor commit(char*, [[maybe_unused]] uint64_t bytes, const char*) { refuse_extents(); }
+  /// Puts zeroed memory behind an extent. Returns the handle by which other processes map the memory, or none if they
+  /// cannot. Throws gravel::error with the free amount if there is not enough.
+  virtual memory_handle commit(char*, [[maybe_unused]] uint64_t bytes, const char*) { refuse_extents(); }
   /// Puts memory of another process behind an extent. Throws gravel::error.
-  virtual void map_extent(char*, [[maybe_unused]] uint64_t bytes, owned_descriptor) { refuse_extents(); }
+  virtual void map_extent(char*, [[maybe_unused]] uint64_t bytes, memory_handle) { refuse_extents(); }
   /// Finds the memory of the program that contains a range of addresses, if others can map it. Throws gravel::error
   /// that says why they cannot.
   virtual shareable_memory find_shareable(const char*, [[maybe_unused]] uint64_t bytes) { refuse_extents(); }
-  /// Puts a piece of such memory, which lies at `from`, behind an extent of the same size, too. Returns the descriptor
-  /// as commit(). Throws gravel::error.
-  virtual owned_descriptor map_again(char*, [[maybe_unused]] const char* from, [[maybe_unused]] uint64_t bytes) {
+  /// Puts a piece of such memory, which lies at `from`, behind an extent of the same size, too. Returns the handle as
+  /// commit(). Throws gravel::error.
+  virtual memory_handle map_again(char*, [[maybe_unused]] const char* from, [[maybe_unused]] uint64_t bytes) {
     refuse_extents();
   }
   /// Takes the memory of an extent away. That of map_again() stays where it was.
   virtual void decommit(char*, [[maybe_unused]] uint64_t bytes) {}
   /// True if other processes of this machine can map extents of this device.
   virtual bool shares_extents() const { return false; }
-  /// Why atomic operations would not work in memory of that device (a bus_id() of another PE); empty: they do.
-  virtual std::string refuse_device(const std::string&) { return {}; }
+  /// How other PEs map memory of this device, for the log; empty: there is nothing to say.
+  virtual std::string describe_sharing() const { return {}; }
+  /// The NVLink domain within which fabric handles map memory of this device (host/node/gpu_fabric.hpp); empty: they
+  /// do not reach beyond this host.
+  virtual std::string memory_domain() const { return {}; }
+  /// What kernels of this device may do in memory of that device (a bus_id() of another PE).
+  virtual peer_access access_to(const std::string&) { return {}; }
   /// Bytes that the symmetric heap may have at most, if GRAVEL_SYMMETRIC_SIZE says nothing.
   virtual uint64_t usual_heap_limit() const { return usual_fixed_heap; }
 
@@ -93,8 +105,7 @@ class GRAVEL_API backend {
   virtual void* allocate_exportable(uint64_t bytes, const char* what) { return allocate(bytes, what); }
   /// Text that import_memory() of another process needs to map such memory; empty: this device cannot export memory.
   virtual std::string export_memory(void*) { return {}; }
-  /// Maps memory of another process. nullptr and a reason if that is impossible, or if atomic operations would not work
-  /// there.
+  /// Maps memory of another process. nullptr and a reason if that is impossible.
   virtual void* import_memory(const std::string&, std::string* why) {
     *why = "this backend maps no other PE's memory";
     return nullptr;

@@ -30,7 +30,8 @@ class cpu_backend : public cpu_launcher {
   void open(uint32_t, uint32_t local_size) override {
     local_size_ = local_size;
     const settings& s = current_settings();
-    uses_rings_ = s.routes == "peer" || s.routes == "direct";
+    if (s.handle_type == "fabric") fail_text("GRAVEL_HANDLE_TYPE=fabric: the CPU backend has no fabric handles");
+    uses_rings_ = s.routes == "peer" || s.routes == "direct" || s.routes == "rings";
     own_ring_bytes_ = s.own_ring_size ? s.own_ring_size : usual_own_ring;
     ring_options_.seed = s.cpu_seed;
     ring_options_.stack_bytes = s.cpu_stack_size;
@@ -66,19 +67,19 @@ class cpu_backend : public cpu_launcher {
     munmap(at, bytes);
     ranges_.erase(at);
   }
-  owned_descriptor commit(char* at, uint64_t bytes, const char* what) override {
+  memory_handle commit(char* at, uint64_t bytes, const char* what) override {
     if (!uses_rings_) return {};
     owned_descriptor memory = make_sealed("gravel-memory", what, bytes);
     map_shared(at, bytes, memory.get(), what);
     return memory;
   }
-  void map_extent(char* at, uint64_t bytes, owned_descriptor memory) override {
+  void map_extent(char* at, uint64_t bytes, memory_handle memory) override {
     constexpr const char* what = "the memory of another PE";
-    check_sealed(memory.get(), what, bytes);
-    map_shared(at, bytes, memory.get(), what);
+    check_sealed(memory.descriptor.get(), what, bytes);
+    map_shared(at, bytes, memory.descriptor.get(), what);
   }
   shareable_memory find_shareable(const char* at, uint64_t bytes) override { return find_shared_mappings(at, bytes); }
-  owned_descriptor map_again(char* at, const char* from, uint64_t bytes) override {
+  memory_handle map_again(char* at, const char* from, uint64_t bytes) override {
     owned_descriptor memory = descriptor_of_mapping(from, bytes);
     map_shared(at, bytes, memory.get(), "memory of gravel_register");
     return uses_rings_ ? std::move(memory) : owned_descriptor();

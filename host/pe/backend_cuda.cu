@@ -11,6 +11,7 @@
 #include <mutex>
 #include <string>
 
+#include "host/node/gpu_fabric.hpp"
 #include "host/pe/backend.hpp"
 #include "host/pe/cuda_program.cuh"
 #include "host/pe/extents_cuda.cuh"
@@ -32,6 +33,9 @@ uint32_t visible_gpus() {
   while (access(("/dev/nvidia" + std::to_string(n)).c_str(), F_OK) == 0) ++n;
   return n;
 }
+
+/// Multiprocessors that a PE needs: of four the resolver takes three, one for packets and two for rings.
+constexpr uint64_t least_processors = 4;
 
 /// Without a lease the resolver's kernel ends when nothing has come for this long, in ns.
 constexpr uint64_t resolver_idle_ns = 200'000;
@@ -82,17 +86,23 @@ class cuda_backend final : public cuda_launcher {
     const uint32_t on_this_gpu = (local_size + static_cast<uint32_t>(count) - 1) / static_cast<uint32_t>(count);
     on_this_gpu_ = on_this_gpu;
     own_ring_bytes_ = s.own_ring_size ? s.own_ring_size : properties.totalGlobalMem / 16 / on_this_gpu;
-    open_extents(s.handle_type);
+    handles_ = choose_handles(s.handle_type, [&](handle_kind kind) { return extents_.try_handles(device_, kind); });
+    if (handles_.kind) extents_.share_by(*handles_.kind);
     // Under MPS a process sees only its part of the GPU.
     const char* const percentage = std::getenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
     const auto part = std::clamp<uint64_t>(percentage ? std::strtoul(percentage, nullptr, 10) : 100, 1, 100);
     const uint64_t at_once = under_mps_ ? (on_this_gpu * part + 99) / 100 : 1;
-    const uint64_t share = std::max<uint64_t>(static_cast<uint64_t>(properties.multiProcessorCount) / at_once, 4);
+    const uint64_t share = static_cast<uint64_t>(properties.multiProcessorCount) / at_once;
+    if (share < least_processors)
+      fail_text(joined("GPU ", device_, " has ", share, " multiprocessors for this PE (", at_once,
+                       " PEs use it at once; CUDA_MPS_ACTIVE_THREAD_PERCENTAGE is ",
+                       percentage ? percentage : "not set", "); Gravel needs ", least_processors,
+                       ", as its resolver takes three of them"));
     blocks_ = static_cast<unsigned>(std::clamp<uint64_t>(s.resolver_blocks, 1, share / 4));
     ring_blocks_ = static_cast<unsigned>(std::clamp<uint64_t>(s.resolver_ring_blocks, 1, share / 2));
     resident_ = s.resolver_resident;
     resolvers_at_once_ = at_once;
-    services_.open(s.partition, under_mps_, s.resolver_quantum_us);
+    services_.open(s.partition, under_mps_, s.resolver_quantum_us, blocks_ + ring_blocks_);
     if (services_.has_parts()) {  // otherwise the resolver runs where it finds room
       cudaStreamDestroy(resolver_stream_);
       resolver_part_ = services_.parts().take(blocks_ + ring_blocks_, urgency());
@@ -124,9 +134,13 @@ class cuda_backend final : public cuda_launcher {
     cuda_check(cudaStreamSynchronize(copy_), "cudaMemset");
   }
 
-  uint64_t granule() const override { return in_extents_ ? extents_cuda::granule : 0; }
-  std::string why_fixed() const override { return why_fixed_; }
-  bool shares_extents() const override { return in_extents_; }
+  uint64_t granule() const override { return handles_.kind ? extents_cuda::granule : 0; }
+  std::string why_fixed() const override { return handles_.why_fixed; }
+  bool shares_extents() const override { return handles_.kind.has_value(); }
+  std::string describe_sharing() const override { return gravel::detail::describe(handles_); }
+  std::string memory_domain() const override {
+    return handles_.has_fabric() ? find_gpu_fabric(bus_id()).domain : std::string();
+  }
   char* reserve(uint64_t bytes, const char* what) override {
     const device_scope here(context_);
     char* const at = extents_.reserve(bytes, what);
@@ -139,14 +153,14 @@ class cuda_backend final : public cuda_launcher {
     ranges_.erase(at);
     extents_.unreserve(at, bytes);
   }
-  owned_descriptor commit(char* at, uint64_t bytes, const char* what) override {
+  memory_handle commit(char* at, uint64_t bytes, const char* what) override {
     const device_scope here(context_);
-    owned_descriptor memory = extents_.commit(at, bytes, what);
+    memory_handle memory = extents_.commit(at, bytes, what);
     range_of(at).extents[at] = bytes;
     zero(at, bytes);
     return memory;
   }
-  void map_extent(char* at, uint64_t bytes, owned_descriptor theirs) override {
+  void map_extent(char* at, uint64_t bytes, memory_handle theirs) override {
     const device_scope here(context_);
     extents_.map_shared(at, bytes, theirs);
     range_of(at).extents[at] = bytes;
@@ -155,9 +169,9 @@ class cuda_backend final : public cuda_launcher {
     const device_scope here(context_);
     return extents_.find_shareable(at, bytes);
   }
-  owned_descriptor map_again(char* at, const char* from, uint64_t bytes) override {
+  memory_handle map_again(char* at, const char* from, uint64_t bytes) override {
     const device_scope here(context_);
-    owned_descriptor memory = extents_.map_again(at, from, bytes);
+    memory_handle memory = extents_.map_again(at, from, bytes);
     range_of(at).extents[at] = bytes;
     return memory;
   }
@@ -168,7 +182,7 @@ class cuda_backend final : public cuda_launcher {
   }
   /// What is free now, for each PE of this GPU, less a reserve for the program and CUDA, and less the own ring.
   uint64_t usual_heap_limit() const override {
-    if (!in_extents_) return usual_fixed_heap;
+    if (!handles_.kind) return usual_fixed_heap;
     const device_scope here(context_);
     size_t free = 0, total = 0;
     cuda_check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
@@ -184,47 +198,45 @@ class cuda_backend final : public cuda_launcher {
   }
   std::string export_memory(void* at) override {
     const device_scope here(context_);
-    peer_memory memory{};
-    bus_id().copy(memory.bus_id, sizeof(memory.bus_id) - 1);
-    if (cudaIpcGetMemHandle(&memory.handle, at) != cudaSuccess) {
+    cudaIpcMemHandle_t handle;
+    if (cudaIpcGetMemHandle(&handle, at) != cudaSuccess) {
       cudaGetLastError();
       return std::string();
     }
-    return {reinterpret_cast<const char*>(&memory), sizeof(memory)};
+    return {reinterpret_cast<const char*>(&handle), sizeof(handle)};
   }
   void* import_memory(const std::string& exported, std::string* why) override {
     const device_scope here(context_);
-    peer_memory memory;
-    if (exported.size() != sizeof(memory)) {
+    cudaIpcMemHandle_t handle;
+    if (exported.size() != sizeof(handle)) {
       *why = "its description has a wrong size";
       return nullptr;
     }
-    std::memcpy(&memory, exported.data(), sizeof(memory));
-    memory.bus_id[sizeof(memory.bus_id) - 1] = 0;
-    *why = refuse_device(memory.bus_id);
-    if (!why->empty()) return nullptr;
+    std::memcpy(&handle, exported.data(), sizeof(handle));
     void* at = nullptr;
-    const cudaError_t code = cudaIpcOpenMemHandle(&at, memory.handle, cudaIpcMemLazyEnablePeerAccess);
+    const cudaError_t code = cudaIpcOpenMemHandle(&at, handle, cudaIpcMemLazyEnablePeerAccess);
     if (code == cudaSuccess) return at;
     cudaGetLastError();
-    *why = joined("GPU ", memory.bus_id, ": cudaIpcOpenMemHandle: ", cudaGetErrorString(code));
+    *why = joined("cudaIpcOpenMemHandle: ", cudaGetErrorString(code));
     return nullptr;
   }
-  std::string refuse_device(const std::string& bus_id) override {
+  peer_access access_to(const std::string& bus_id) override {
     const device_scope here(context_);
     int other = -1;
     if (cudaDeviceGetByPCIBusId(&other, bus_id.c_str()) != cudaSuccess) {
       cudaGetLastError();
-      return "this process does not see its GPU, " + bus_id;
+      return {false, false, "this process does not see its GPU, " + bus_id};
     }
-    int reaches = 1, atomic = 1;
-    if (other != device_) {
-      cudaDeviceCanAccessPeer(&reaches, device_, other);
-      cudaDeviceGetP2PAttribute(&atomic, cudaDevP2PAttrNativeAtomicSupported, device_, other);
-    }
+    if (other == device_) return {};
+    // What the driver does not say counts as no.
+    int reaches = 0, atomic = 0;
+    if (cudaDeviceCanAccessPeer(&reaches, device_, other) != cudaSuccess) reaches = 0;
+    if (cudaDeviceGetP2PAttribute(&atomic, cudaDevP2PAttrNativeAtomicSupported, device_, other) != cudaSuccess)
+      atomic = 0;
+    cudaGetLastError();
     const std::string pair = joined("GPU ", device_, " to GPU ", other);
-    if (!reaches) return pair + ": no peer access";
-    if (!atomic) return pair + ": no atomic operations between them (no NVLink)";
+    if (!reaches) return {false, false, pair + ": no peer access"};
+    if (!atomic) return {true, false, pair + ": no atomic operations between them (no NVLink)"};
     return {};
   }
   void forget_memory(void* at) override {
@@ -435,25 +447,12 @@ class cuda_backend final : public cuda_launcher {
   }
 
  private:
-  struct peer_memory {
-    char bus_id[32];
-    cudaIpcMemHandle_t handle;
-  };
   /// A range of addresses, and the extents that have memory now.
   struct range {
     uint64_t bytes;
     std::map<char*, uint64_t> extents;
   };
   range& range_of(char* at) { return std::prev(ranges_.upper_bound(at))->second; }
-  void open_extents(const std::string& handle_type) {
-    if (handle_type == "ipc") why_fixed_ = "GRAVEL_HANDLE_TYPE=ipc";
-    else if (handle_type == "auto" && under_mps_)
-      why_fixed_ = "heaps that grow have not been tested under MPS; GRAVEL_HANDLE_TYPE=descriptor tries it";
-    if (!why_fixed_.empty()) return;
-    why_fixed_ = extents_.open(device_);
-    in_extents_ = why_fixed_.empty();
-    if (!in_extents_ && handle_type == "descriptor") fail_text("GRAVEL_HANDLE_TYPE=descriptor: " + why_fixed_);
-  }
   void ensure_resolver() override {
     const cudaError_t state = cudaStreamQuery(resolver_stream_);
     if (state == cudaSuccess) launch_resolver();
@@ -487,11 +486,11 @@ class cuda_backend final : public cuda_launcher {
     cudaStream_t stream = nullptr;
   };
   waiting waiting_[2];
-  bool under_mps_ = false, in_extents_ = false;
+  bool under_mps_ = false;
   uint32_t on_this_gpu_ = 1;  ///< PEs that use this GPU
   uint64_t own_ring_bytes_ = 0;
   extents_cuda extents_;
-  std::string why_fixed_;
+  handle_choice handles_;
   std::map<char*, range> ranges_;  ///< of reserve()
   receiver_setup setup_{};
   resolver_state* state_ = nullptr;

@@ -64,8 +64,13 @@ extent_exchange::delivery extent_exchange::receive_from(node_socket& from, const
     if (m.exchange != number_)
       fail("PE {} passed on memory in exchange {}, here it is exchange {}: the symmetric heaps differ", m.pe,
            m.exchange, number_);
+    // All PEs of a node share memory by handles of one kind.
+    const bool by_descriptor = bool(mine.front().memory.descriptor);
+    if (bool(f->descriptor) != by_descriptor || m.fabric.empty() != by_descriptor)
+      fail("PE {} passed on memory by another kind of handle than this PE: does GRAVEL_HANDLE_TYPE differ?", m.pe);
     came.party = at;
     came.extents.push_back({{m.begin, m.bytes}, std::move(f->descriptor)});
+    came.extents.back().memory.fabric = m.fabric;
     left = m.left;
   }
   const std::vector<extent> theirs = places_of(came.extents), expected = places_of(mine);
@@ -85,8 +90,9 @@ std::vector<std::vector<new_extent>> extent_exchange::exchange(const std::vector
       to.limit_sends(patience_s_);
       to.check_peer();
       for (size_t i = 0; i < mine.size(); ++i)
-        to.send(extent_message{me_, number_, mine[i].place.begin, mine[i].place.bytes, mine.size() - i - 1},
-                mine[i].memory.get());
+        to.send(extent_message{me_, number_, mine[i].place.begin, mine[i].place.bytes, mine.size() - i - 1,
+                               mine[i].memory.fabric},
+                mine[i].memory.descriptor.get());
     });
     if (!why.empty()) fail("passing memory on to PE {}: {}", other.pe, why);
   }

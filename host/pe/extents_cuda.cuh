@@ -1,6 +1,7 @@
 // Memory of a GPU in extents (host/pe/heap_memory.hpp), by the driver's virtual memory management: addresses are
 // reserved once, and physical memory is created, mapped and unmapped behind them. Other processes of this host map the
-// memory by POSIX file descriptors.
+// memory by POSIX file descriptors, those of its NVLink domain by fabric handles. Fabric handles need an IMEX
+// channel: what uses them has never run, and follows the documentation of CUDA's driver.
 #pragma once
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -8,9 +9,9 @@
 #include <string>
 
 #include "host/pe/device_scope.cuh"
+#include "host/pe/memory_handle.hpp"
 #include "host/pe/shareable_memory.hpp"
 #include "lib/base/capacity.hpp"
-#include "lib/base/descriptor.hpp"
 #include "lib/base/error.hpp"
 
 namespace gravel::detail {
@@ -20,9 +21,10 @@ class extents_cuda {
   /// Extents are multiples of this: it is a multiple of the granularity of all GPUs, and small objects share an extent.
   static constexpr uint64_t granule = 32 << 20;
 
-  /// Returns why this device has no extents; empty: it has. Call it once, with the device current.
-  std::string open(int device) {
+  /// Returns why this device has no extents with handles of this kind; empty: it has. Call it with the device current.
+  std::string try_handles(int device, handle_kind kind) {
     device_ = device;
+    share_by(kind);
     location_.type = CU_MEM_LOCATION_TYPE_DEVICE;
     location_.id = device;
     decltype(&cuDeviceGetAttribute) attribute = nullptr;
@@ -37,12 +39,13 @@ class extents_cuda {
                        find_in_driver(&properties_, "cuMemGetAllocationPropertiesFromHandle") &&
                        find_in_driver(&range_, "cuMemGetAddressRange") && find_in_driver(&text_, "cuGetErrorString");
     if (!found) return "the CUDA driver has no virtual memory management; it is too old";
-    int manages = 0, describes = 0;
+    int manages = 0, shares = 0;
     attribute(&manages, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device);
-    attribute(&describes, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, device);
     if (!manages) return "this GPU has no virtual memory management";
-    if (!describes) return "memory of this GPU has no POSIX file descriptors";
-    return text_of_error([&] {  // a container may forbid what the GPU can do
+    attribute(&shares, by_fabric() ? fabric_supported : CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
+              device);
+    if (!shares) return joined("memory of this GPU has no ", name_of_kind());
+    return text_of_error([&] {  // a container, or a missing IMEX channel, may forbid what the GPU can do
       char* const at = reserve(granule, "addresses");
       const std::string why = text_of_error([&] {
         commit(at, granule, "memory");
@@ -53,6 +56,9 @@ class extents_cuda {
     });
   }
 
+  /// From now on extents have handles of this kind, which try_handles() has found to work.
+  void share_by(handle_kind kind) { kind_ = kind; }
+
   char* reserve(uint64_t bytes, const char* what) const {
     CUdeviceptr at = 0;
     if (const CUresult code = reserve_(&at, bytes, 0, 0, 0); code != CUDA_SUCCESS)
@@ -62,13 +68,17 @@ class extents_cuda {
   void unreserve(char* at, uint64_t bytes) const { free_(address(at), bytes); }
 
   /// The memory is not zeroed.
-  owned_descriptor commit(char* at, uint64_t bytes, const char* what) const {
+  memory_handle commit(char* at, uint64_t bytes, const char* what) const {
     CUmemAllocationProp how{};
     how.type = CU_MEM_ALLOCATION_TYPE_PINNED;
     how.location = location_;
-    how.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    how.requestedHandleTypes = type();
     CUmemGenericAllocationHandle memory = 0;
     if (const CUresult code = create_(&memory, bytes, &how, 0); code != CUDA_SUCCESS) {
+      if (by_fabric() && code != CUDA_ERROR_OUT_OF_MEMORY)
+        fail_text(
+            joined("the driver creates no memory with fabric handles: ", text_of(code),
+                   code == CUDA_ERROR_NOT_PERMITTED ? " (no IMEX channel in /dev/nvidia-caps-imex-channels)" : ""));
       size_t free = 0, total = 0;
       cudaMemGetInfo(&free, &total);
       fail_text(joined(what, ": ", text_of_bytes(bytes), " do not fit: GPU ", device_, " has ", text_of_bytes(free),
@@ -96,8 +106,8 @@ class extents_cuda {
       check(properties_(&how, memory), "cuMemGetAllocationPropertiesFromHandle");
       if (how.location.type != CU_MEM_LOCATION_TYPE_DEVICE || how.location.id != device_)
         fail_text(joined(place, " is no memory of GPU ", device_, ", which this PE uses"));
-      if (!(static_cast<unsigned>(how.requestedHandleTypes) & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
-        fail_text(joined(place, " lies in memory of cuMemCreate that has no POSIX file descriptors. ", two_ways));
+      if (!(static_cast<unsigned>(how.requestedHandleTypes) & static_cast<unsigned>(type())))
+        fail_text(joined(place, " lies in memory of cuMemCreate that has no ", name_of_kind(), ". ", two_ways));
       if (found.pieces.empty()) found.begin = reinterpret_cast<const char*>(begin);
       found.pieces.push_back(size);
       next = begin + size;
@@ -105,17 +115,18 @@ class extents_cuda {
     return found;
   }
   /// Maps an allocation that lies at `from` a second time.
-  owned_descriptor map_again(char* at, const char* from, uint64_t bytes) const {
+  memory_handle map_again(char* at, const char* from, uint64_t bytes) const {
     CUmemGenericAllocationHandle memory = 0;
     check(retain_(&memory, const_cast<char*>(from)), "cuMemRetainAllocationHandle");
     const owned_handle owner{*this, memory};
     return export_and_map(at, bytes, memory);
   }
-  void map_shared(char* at, uint64_t bytes, const owned_descriptor& theirs) const {
+  void map_shared(char* at, uint64_t bytes, memory_handle& theirs) const {
+    // The driver takes the descriptor itself in place of an address, and the address of a fabric handle.
+    void* const handle =
+        by_fabric() ? theirs.fabric.data() : reinterpret_cast<void*>(static_cast<uintptr_t>(theirs.descriptor.get()));
     CUmemGenericAllocationHandle memory = 0;
-    check(import_(&memory, reinterpret_cast<void*>(static_cast<uintptr_t>(theirs.get())),
-                  CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
-          "importing memory of another PE's GPU");
+    check(import_(&memory, handle, type()), "importing memory of another PE's GPU");
     const owned_handle owner{*this, memory};
     map_at(at, bytes, memory);
   }
@@ -128,6 +139,14 @@ class extents_cuda {
     CUmemGenericAllocationHandle memory;
     ~owned_handle() { of.release_(memory); }
   };
+  /// CUDA's headers have these numbers from 12.3 on.
+  static constexpr auto fabric_supported = static_cast<CUdevice_attribute>(128);
+  static constexpr auto fabric_type = static_cast<CUmemAllocationHandleType>(8);
+  const char* name_of_kind() const { return by_fabric() ? "fabric handles" : "POSIX file descriptors"; }
+  bool by_fabric() const { return kind_ == handle_kind::fabric; }
+  CUmemAllocationHandleType type() const {
+    return by_fabric() ? fabric_type : CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  }
   static CUdeviceptr address(const char* at) { return reinterpret_cast<CUdeviceptr>(at); }
   std::string text_of(CUresult code) const {
     const char* text = nullptr;
@@ -137,10 +156,16 @@ class extents_cuda {
   void check(CUresult code, const char* what) const {
     if (code != CUDA_SUCCESS) fail_text(joined(what, ": ", text_of(code)));
   }
-  owned_descriptor export_and_map(char* at, uint64_t bytes, CUmemGenericAllocationHandle memory) const {
-    int descriptor = -1;
-    check(export_(&descriptor, memory, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0), "exporting memory of the GPU");
-    owned_descriptor exported(descriptor);
+  memory_handle export_and_map(char* at, uint64_t bytes, CUmemGenericAllocationHandle memory) const {
+    memory_handle exported;
+    if (by_fabric()) {
+      exported.fabric.resize(memory_handle::fabric_bytes);
+      check(export_(exported.fabric.data(), memory, type(), 0), "exporting memory of the GPU by a fabric handle");
+    } else {
+      int descriptor = -1;
+      check(export_(&descriptor, memory, type(), 0), "exporting memory of the GPU");
+      exported.descriptor = owned_descriptor(descriptor);
+    }
     map_at(at, bytes, memory);
     return exported;
   }
@@ -156,6 +181,7 @@ class extents_cuda {
   }
 
   int device_ = 0;
+  handle_kind kind_ = handle_kind::descriptor;
   CUmemLocation location_{};
   decltype(&cuMemAddressReserve) reserve_ = nullptr;
   decltype(&cuMemAddressFree) free_ = nullptr;

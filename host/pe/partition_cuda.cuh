@@ -23,8 +23,9 @@ class partition_cuda {
     size_t first = 0, n = 0;  ///< groups
   };
 
-  /// Call it once, with the device current. Returns why there are no green contexts; empty: there are.
-  std::string open() {
+  /// Call it once, with the device current. Returns why there are no green contexts, or no room for one of so many
+  /// multiprocessors and for another; empty: there are.
+  std::string open(unsigned first) {
     if (cuda_driver::get().get_device(&device_) != CUDA_SUCCESS) return "the driver does not know the device";
     if (!find(&get_resource_, "cuDeviceGetDevResource") || !find(&split_, "cuDevSmResourceSplitByCount") ||
         !find(&describe_, "cuDevResourceGenerateDesc") || !find(&create_, "cuGreenCtxCreate") ||
@@ -40,6 +41,10 @@ class partition_cuda {
     if (split_(groups_.data(), &n, &all, nullptr, 0, group) != CUDA_SUCCESS) {
       groups_.clear();
       return "the driver cannot split this GPU";
+    }
+    if (n <= (first + group - 1) / group) {
+      groups_.clear();
+      return joined("this GPU has ", n, " parts of ", group, " multiprocessors, too few for the resolver's ", first);
     }
     groups_.resize(n);
     taken_.assign(n, false);
@@ -99,7 +104,7 @@ class partition_cuda {
   struct part {
     cudaStream_t stream = nullptr;
   };
-  std::string open() { return "compiled with a CUDA toolkit before 12.5"; }
+  std::string open(unsigned) { return "compiled with a CUDA toolkit before 12.5"; }
   bool is_open() const { return false; }
   part take(unsigned, int) { return {}; }
   void release(const part&) {}

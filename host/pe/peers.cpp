@@ -35,8 +35,8 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all) : devic
   const uint64_t chunks = s.values->peer_chunks ? s.values->peer_chunks : usual_peer_chunks(n_local_);
   shape_ = {n_local_, static_cast<uint32_t>(chunks), static_cast<uint32_t>(s.values->peer_chunk_size / sizeof(unit))};
   const std::string& wanted = s.values->routes;
-  const bool few = n_local_ <= max_peers, insists = wanted == "peer",
-             mapped_wanted = insists || wanted == "auto" || wanted == "direct";
+  const bool few = n_local_ <= max_peers, insists = wanted == "peer", only_rings = wanted == "rings",
+             mapped_wanted = insists || only_rings || wanted == "auto" || wanted == "direct";
   if (!few && insists)
     fail("GRAVEL_ROUTES=peer: {} PEs on this node; more than {} do not use that route", n_local_, max_peers);
   if (!few) log_info("{} PEs on this node: more than {} do not use the route peer", n_local_, max_peers);
@@ -59,7 +59,7 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all) : devic
   if (const uint64_t own_chunks = own_bytes / peer_ring::bytes(1, shape_.chunk_units))
     own_chunks_ = static_cast<uint32_t>(std::bit_floor(std::clamp<uint64_t>(own_chunks, 4, 1u << 30)));
   const bool any = own_chunks_ || is_shared;
-  owned_descriptor area_memory;
+  memory_handle area_memory;
   if (exchange_) {
     const uint64_t granule = device.granule();
     area_bytes_ = (shape_.bytes() + granule - 1) / granule * granule;
@@ -120,20 +120,34 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all) : devic
       if (insists) not_reached("memory of one of the two cannot be mapped by others");
       continue;
     }
-    std::string why;
+    const peer_access link = device.access_to(other.bus_id);
+    std::string why = link.why;
     mapping m{pe, nullptr, nullptr, 0, {}};
+    // The words of rings have one writer each, so rings need no atomic operations. Single operations in a heap may be
+    // atomic.
+    const bool with_heap = link.atomics && !only_rings;
+    if (!link.stores || (insists && !with_heap)) {
+      not_reached(why);
+      continue;
+    }
     if (exchange_) {
       while (parties_[m.party].pe != pe) ++m.party;
-      why = device.refuse_device(other.bus_id);
-      if (why.empty()) why = map_first(m, passed[m.party]);
+      why = map_first(m, with_heap, passed[m.party]);
     } else {
       refuse_other_chunks(mine, other, pe);
-      m.heap = device.import_memory(other.heap, &why);
-      if (m.heap) m.area = device.import_memory(other.area, &why);
+      m.area = device.import_memory(other.area, &why);
+      if (m.area && with_heap) m.heap = device.import_memory(other.heap, &why);
+      if (with_heap && !m.heap && m.area) device.forget_memory(std::exchange(m.area, nullptr));
     }
-    if (m.heap) mappings_.push_back(m);
-    if (m.area) reached.ranks.push_back(rank);
-    else not_reached(why);
+    if (!m.area) {
+      not_reached(why);
+      continue;
+    }
+    if (!with_heap)
+      log_info("PE {} is reached through rings alone, without operations in its memory: {}", pe,
+               only_rings ? "GRAVEL_ROUTES=rings" : why);
+    mappings_.push_back(m);
+    reached.ranks.push_back(rank);
   }
   // A ring needs both directions: messages one way, `done` words back.
   const auto listed = all(to_wire(reached));
@@ -154,7 +168,7 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all) : devic
     for (uint32_t other = 0; other < n_local_; ++other) all_reach_all &= other == rank || reached_by[rank].has(other);
   for (const mapping& m : mappings_) {
     const uint32_t pe = m.pe, rank = rank_of(pe);
-    if (!m.area || !reached_by[rank].has(me_)) continue;
+    if (!reached_by[rank].has(me_)) continue;
     char* const their_area = static_cast<char*>(m.area);
     links[pe] = {
         static_cast<char*>(m.heap), shape_.ring(area_, me_, their_area, rank), line_of(rank), pe, rank, n_mapped_++,
@@ -181,10 +195,12 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all) : devic
 }
 
 /// Maps the first extents of another PE, of which the last is its area. Returns why that is impossible.
-std::string peers::map_first(mapping& m, std::span<new_extent> theirs) {
+std::string peers::map_first(mapping& m, bool with_heap, std::span<new_extent> theirs) {
   const std::string why = text_of_error([&] {
-    m.heap = device_.reserve(heap_bytes_, "the heap of another PE");
-    map_extents(m, theirs.first(theirs.size() - 1));
+    if (with_heap) {
+      m.heap = device_.reserve(heap_bytes_, "the heap of another PE");
+      map_extents(m, theirs.first(theirs.size() - 1));
+    }
     m.area = device_.reserve(area_bytes_, "rings of another PE");
     device_.map_extent(static_cast<char*>(m.area), area_bytes_, std::move(theirs.back().memory));
   });
@@ -204,7 +220,8 @@ void peers::map_extents(mapping& m, std::span<new_extent> theirs) {
 void peers::share(std::span<const new_extent> extents) {
   if (parties_.empty()) return;
   auto theirs = exchange_->exchange(parties_, extents);
-  for (mapping& m : mappings_) map_extents(m, theirs[m.party]);
+  for (mapping& m : mappings_)
+    if (m.heap) map_extents(m, theirs[m.party]);
 }
 
 void peers::forget(const extent& range) {

@@ -1,6 +1,10 @@
 // The route `peer` as the host sees it. At start-up the PEs of a node map each other's heaps and rings. Afterwards the
 // host only counts. lib/base/peer_ring.hpp describes the rings. The ring of a PE to itself is one of them; a PE without
-// peers has it, too.
+// peers has it, too. What is mapped depends on the link to the peer's device (backend::access_to):
+//
+//   atomic operations          its heap and its rings
+//   stores, no atomic ones     its rings: each of their words has one writer
+//   neither                    nothing: the route net
 //
 // Each PE has three pieces of device memory for the route:
 //
@@ -108,11 +112,11 @@ class peers {
  private:
   struct mapping {
     uint32_t pe;
-    void *heap, *area;
+    void *heap, *area;                     ///< heap: nullptr: the PE is reached through rings alone
     size_t party;                          ///< in parties_, if the memory is in extents
     std::map<uint64_t, uint64_t> extents;  ///< of the heap: begin -> bytes
   };
-  std::string map_first(mapping&, std::span<new_extent> theirs);
+  std::string map_first(mapping&, bool with_heap, std::span<new_extent> theirs);
   void map_extents(mapping&, std::span<new_extent> theirs);
   ring_line* line_of(uint32_t rank) const { return reinterpret_cast<ring_line*>(tables_) + rank; }
   std::vector<ring_line> read_lines();

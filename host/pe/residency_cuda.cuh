@@ -22,11 +22,11 @@ namespace gravel::detail {
 
 class residency_cuda {
  public:
-  /// `wanted`: GRAVEL_PARTITION. Call it once.
-  void open(const std::string& wanted, bool under_mps, uint64_t quantum_us) {
+  /// `wanted`: GRAVEL_PARTITION. `first`: multiprocessors of the first part, the resolver's. Call it once.
+  void open(const std::string& wanted, bool under_mps, uint64_t quantum_us, unsigned first) {
     quantum_ns_ = quantum_us * 1000;
     if (wanted == "lease") return;
-    const std::string why = under_mps ? "MPS has parts of its own" : partition_.open();
+    const std::string why = under_mps ? "MPS has parts of its own" : partition_.open(first);
     if (!why.empty() && wanted == "green") fail_text(joined("GRAVEL_PARTITION=green: ", why));
   }
   bool has_parts() const { return partition_.is_open(); }

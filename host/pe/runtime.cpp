@@ -6,6 +6,7 @@
 
 #include "host/node/stats.hpp"
 #include "host/pe/describe_error.hpp"
+#include "host/pe/memory_domain.hpp"
 #include "host/pe/program.hpp"
 #include "lib/base/capacity.hpp"
 #include "lib/base/error.hpp"
@@ -69,7 +70,11 @@ void runtime::agree_on_program() {
   if (job_.is_leader()) boot.put("gravel.socket", std::as_bytes(std::span(link_->socket_name())));
   const heap_offer offer{device_->usual_heap_limit() / heap_page * heap_page, device_->granule()};
   boot.put("gravel.heap", std::as_bytes(std::span(&offer, 1)));
+  std::string domain = device_->memory_domain();
+  if (domain.empty()) domain = domain_of_host;
+  boot.put("gravel.domain", std::as_bytes(std::span(domain)));
   boot.fence();
+  if (job_.is_leader() && domain != domain_of_host) log_domain();
   const auto at_0 = from_wire<program_description>(boot.get(0, "gravel.program"), "PE 0");
   if (const std::string what = difference(mine, at_0); !what.empty()) fail("{}", what);
   if (job_.values.symmetric_size == 0) job_.values.symmetric_size = least_heap_limit(offer.limit);
@@ -85,6 +90,16 @@ void runtime::agree_on_program() {
   if (job_.is_leader()) return;
   const auto name = boot.get(job_.leader(), "gravel.socket");
   link_->set_socket_name({reinterpret_cast<const char*>(name.data()), name.size()});
+}
+
+/// Notes in the log which PEs of other nodes are in the domain of this PE.
+void runtime::log_domain() {
+  std::vector<std::string> domains;
+  for (uint32_t pe = 0; pe < job_.nodes.n_pes(); ++pe) {
+    const auto bytes = job_.boot->get(pe, "gravel.domain");
+    domains.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+  if (const std::string text = describe_domain(job_.nodes, job_.pe, domains); !text.empty()) log_info("{}", text);
 }
 
 /// The least of all PEs' limits of the symmetric heap.
@@ -141,6 +156,7 @@ void runtime::set_up_messages() {
   job_.values.symmetric_size = heap.limit();  // whole extents
   log_info("symmetric heap: {} {}", heap.grows() ? "grows to at most" : "fixed size of",
            text_of_bytes(job_.values.symmetric_size) + (heap.grows() ? "" : ": " + device_->why_fixed()));
+  if (const std::string how = device_->describe_sharing(); !how.empty()) log_info("memory of the GPU is {}", how);
   symmetric_.emplace(
       *device_, heap, job_.values.symmetric_size, job_.pe,
       [this](collective_kind kind, uint64_t argument, const collective_words& mine) {

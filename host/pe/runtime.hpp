@@ -52,6 +52,7 @@ class runtime {
 
  private:
   void agree_on_program();
+  void log_domain();
   uint64_t least_heap_limit(uint64_t mine);
   bool is_on_one_host();
   std::string report_stats(collective_member::call&);

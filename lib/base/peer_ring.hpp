@@ -97,7 +97,7 @@ static_assert(sizeof(ring_line) == 64);
 /// How kernels and handlers of a PE reach a PE of the node, or their own, without its host. There is one for each PE of
 /// the job, in device memory.
 struct peer_link {
-  char* heap;       ///< the PE's symmetric heap as mapped here; nullptr: not a peer
+  char* heap;       ///< the PE's symmetric heap as mapped here; nullptr: it is not
   peer_ring ring;   ///< slots == nullptr: there is none
   ring_line* line;  ///< of `ring`, in the source's memory
   uint32_t pe;

@@ -98,9 +98,10 @@ const std::vector<setting_row>& setting_table() {
           "the heap cannot grow, see GRAVEL_HANDLE_TYPE)"),
       text_row(
           "GRAVEL_HANDLE_TYPE", "auto", &s::handle_type,
-          "how PEs share GPU memory: descriptor (the heap grows; Unix sockets pass descriptors), ipc (cudaIpc: the "
-          "heap has a fixed size), or auto (descriptor where the GPU can and MPS does not run)",
-          "auto, descriptor, ipc"),
+          "how PEs share GPU memory: descriptor (the heap grows; Unix sockets pass descriptors), fabric (the same with "
+          "fabric handles, which need an IMEX channel), ipc (cudaIpc: the heap has a fixed size), or auto (descriptor "
+          "where the GPU can, else fabric, else ipc)",
+          "auto, descriptor, fabric, ipc"),
       size_row("GRAVEL_PACKET_SIZE", "64K", 4 * KiB, 1 * MiB, &s::packet_size,
                "packet: what the aggregator sends to one destination at once"),
       number_row("GRAVEL_PACKETS_PER_DESTINATION", "3", "packets", 2, 1024, &s::packets_per_destination,
@@ -183,9 +184,11 @@ const std::vector<setting_row>& setting_table() {
                "debug, info, warning, error"),
       text_row("GRAVEL_ROUTES", "auto", &s::routes,
                "routes that may be used: auto; no-peer (self and net); net (even to this PE itself); peer (as auto, "
-               "and where two PEs of a node cannot map each other's memory the job ends); direct (as auto, but block "
-               "senders, too, send to peers one by one). On the CPU backend auto is no-peer",
-               "auto, no-peer, net, peer, direct"),
+               "and where two PEs of a node cannot map each other's memory, or their GPUs have no atomic operations "
+               "between them, the job ends); rings (as auto, but no operation is done in a peer's memory, as between "
+               "GPUs without such atomic operations); direct (as auto, but block senders, too, send to peers one by "
+               "one). On the CPU backend auto is no-peer",
+               "auto, no-peer, net, peer, rings, direct"),
       text_row("GRAVEL_FAULT", "", &s::fault, "for tests: a fault to inject, as KIND:PE:COUNT (docs/failure.md)"),
   };
   return table;

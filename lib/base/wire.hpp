@@ -38,7 +38,7 @@
 namespace gravel::detail {
 
 /// All kinds of messages. The number of a kind is never used for another kind. Those up to `abort` travel between a PE
-/// and its aggregator. A `hello` and an `extent` come with a descriptor.
+/// and its aggregator. A `hello` comes with a descriptor, and an `extent` may.
 #define GRAVEL_WIRE_KINDS(X)                      \
   X(hello, "hello")                               \
   X(wiring, "wiring")                             \
@@ -60,7 +60,7 @@ enum class wire_kind : uint16_t { none, GRAVEL_WIRE_KINDS(GRAVEL_NAME) count };
 const char* name_of(wire_kind);
 
 /// To be raised whenever a field of any message changes.
-constexpr uint16_t wire_version = 4;
+constexpr uint16_t wire_version = 5;
 
 struct wire_header {
   uint32_t magic;

@@ -72,7 +72,7 @@ def each(name, *values):
 
 
 # GRAVEL_ROUTES beside the default. Where each PE has a node of its own, no PE has a peer (see is_wanted).
-ROUTES = each("routes", "net", "no-peer", "direct")
+ROUTES = each("routes", "net", "no-peer", "direct", "rings")
 BY_ROUTES = {"GRAVEL_ROUTES": "{routes}"}
 QUIESCENCE = "gravel_wait_quiescent takes"
 
@@ -246,6 +246,7 @@ TASKS = [
 CALLERS = [
     Row("calls from where they may not be made", "python3 callers_test.py ucx-run test/jobs/callers_job", limit=600),
 ]
+HANDLES = [Row("kinds of handles for memory", "python3 handles_test.py ucx-run test/jobs/operations_job", limit=300)]
 SCOPE = [Row("calls that lack threads", "python3 scope_test.py ucx-run test/jobs/scope_job", limit=1200)]
 REPEAT = [
     Row("block senders of all sizes: 1 PE", "ucx-run -n 1 --timeout 100 test/jobs/block_sender_job"),
@@ -331,7 +332,7 @@ PARTS = {
     "channels": [Section(CHANNELS)] + [Section(CHANNELS_OF_ALL, pes) for pes in (1, 2, 4)],
     "tasks": [Section(TASKS)],
     "worklists": on_nodes(1, (1,), WORKLISTS) + on_nodes(2, (1, 2), WORKLISTS),
-    "repeat": [Section(CALLERS), Section(SCOPE, needs="test/jobs/scope_job"), Section(REPEAT),
+    "repeat": [Section(CALLERS), Section(HANDLES), Section(SCOPE, needs="test/jobs/scope_job"), Section(REPEAT),
                Section(OCCUPIED, together=True, beside=OTHER_JOB), Section(REPEATED),
                Section(BESIDE_TORCH, 1, needs="PyTorch", together=True)]
               + [Section(REPEAT_MPS, pes, needs="MPS", together=True) for pes in (2, 4)],
@@ -411,7 +412,7 @@ def is_wanted(row, values, section, build):
     several = section.nodes > 1
     if row.gpu and build.cpu or row.one_node and several:
         return False
-    return not (several and values.get("routes") in ("no-peer", "direct"))
+    return not (several and values.get("routes") in ("no-peer", "direct", "rings"))
 
 
 def checks_of(row, section, gpus, build):

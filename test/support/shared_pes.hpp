@@ -57,6 +57,7 @@ class shared_backend final : public backend {
     return at;
   }
   void forget_memory(void*) override { --mapped; }
+  peer_access access_to(const std::string&) override { return link; }
   void start_receiver(const receiver_setup&) override {}
   bool receive() override { return false; }
   void stop_receiver() override {}
@@ -76,6 +77,7 @@ class shared_backend final : public backend {
   const char* kind = "fake";
   int mapped = 0;
   bool refuses = false;
+  peer_access link;  ///< to all other devices
   uint64_t own_ring = 0;
 };
 
@@ -120,16 +122,18 @@ inline void connect(const topology& nodes, const std::vector<settings>& values, 
     });
 }
 
-/// PEs with heaps of so many words, connected. PE `refusing` can map nothing.
+/// PEs with heaps of so many words, connected. PE `refusing` can map nothing; `link` is how PE 0 reaches the others.
 inline std::vector<std::unique_ptr<shared_pe>> start(const std::vector<uint32_t>& node_of_pe,
                                                      const std::vector<settings>& values, uint32_t refusing = ~0u,
-                                                     uint64_t heap_words = 64, uint64_t own_ring = 0) {
+                                                     uint64_t heap_words = 64, uint64_t own_ring = 0,
+                                                     const peer_access& link = {}) {
   std::vector<std::unique_ptr<shared_pe>> pes;
   std::vector<shared_pe*> all;
   for (uint32_t pe = 0; pe < node_of_pe.size(); ++pe) {
     all.push_back(pes.emplace_back(std::make_unique<shared_pe>()).get());
     all[pe]->device.refuses = pe == refusing;
     all[pe]->device.own_ring = own_ring;
+    if (pe == 0) all[pe]->device.link = link;
     all[pe]->heap = static_cast<uint64_t*>(all[pe]->device.allocate(heap_words * sizeof(uint64_t), "heap"));
   }
   connect(topology(node_of_pe, 32), values, all);

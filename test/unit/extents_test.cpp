@@ -74,7 +74,7 @@ namespace {
 /// A device that has only so much memory.
 class small_device : public cpu {
  public:
-  owned_descriptor commit(char* at, uint64_t bytes, const char* what) override {
+  memory_handle commit(char* at, uint64_t bytes, const char* what) override {
     if (bytes > left) fail("{}: {} bytes are left", what, left);
     left -= bytes;
     return cpu::commit(at, bytes, what);
@@ -109,7 +109,7 @@ TEST_CASE("the CPU backend shares extents only where GRAVEL_ROUTES asks for the 
     return std::string(passes ? "yes" : "no");
   };
   for (const char* routes : {"auto", "no-peer", "net"}) CHECK(with_routes(routes, check) == "no");
-  for (const char* routes : {"peer", "direct"}) CHECK(with_routes(routes, check) == "yes");
+  for (const char* routes : {"peer", "rings", "direct"}) CHECK(with_routes(routes, check) == "yes");
 }
 
 TEST_CASE("memory that is zeroed is zero in all mappings, and memory that is taken away is zero when it comes again") {
@@ -292,8 +292,13 @@ std::vector<std::string> pass_on(uint32_t n, int rounds,
         got[pe] += text_of_error([&] {
           for (const auto& theirs : all[pe]->exchange(others, mine))
             for (const new_extent& one : theirs) {
+              if (!one.memory.fabric.empty()) {
+                got[pe] += one.memory.fabric.substr(0, 5) + " ";
+                continue;
+              }
               uint32_t from = 99;
-              if (pread(one.memory.get(), &from, sizeof(from), 0) != sizeof(from)) fail("error: unreadable");
+              if (pread(one.memory.descriptor.get(), &from, sizeof(from), 0) != sizeof(from))
+                fail("error: unreadable");
               got[pe] += fmt::format("{} ", from);
             }
           got[pe] += "; ";
@@ -320,6 +325,45 @@ TEST_CASE("the extents of parties may be divided in different ways, if they cove
   });
   CHECK(got[0] == "1 2 2 ; 1 2 2 ; ");
   CHECK(got[1] == "0 0 2 2 ; 0 0 2 2 ; ");
+TEST_CASE("fabric handles travel in the messages, without descriptors") {
+  const auto by_fabric = [](uint32_t pe, std::vector<new_extent>& mine) {
+    for (new_extent& e : mine) {
+      e.memory = {};
+      e.memory.fabric = fmt::format("of {} ", pe) + std::string(memory_handle::fabric_bytes - 5, '.');
+    }
+  };
+  const auto got = pass_on(3, 2, by_fabric);
+  CHECK(got[0] == "of 1  of 1  of 2  of 2  ; of 1  of 1  of 2  of 2  ; ");
+  CHECK(got[2] == "of 0  of 0  of 1  of 1  ; of 0  of 0  of 1  of 1  ; ");
+  const auto mixed = pass_on(2, 1, [&](uint32_t pe, std::vector<new_extent>& mine) {
+    if (pe == 1) by_fabric(pe, mine);
+  });
+  for (const std::string& error : mixed) CHECK_THAT(error, contains_text("by another kind of handle than this PE"));
+}
+
+namespace {
+/// Chooses among handles of which those with a text are refused with it.
+handle_choice choose(const std::string& wanted, const std::string& no_descriptors, const std::string& no_fabric) {
+  return choose_handles(wanted, [&](handle_kind kind) { return kind == handle_kind::fabric ? no_fabric : no_descriptors; });
+}
+}  // namespace
+
+TEST_CASE("the kind of handles: what is wanted, else what the driver permits") {
+  const std::string forbidden = "operation not permitted", old = "too old";
+  CHECK(choose("auto", "", "").kind == handle_kind::descriptor);
+  CHECK(choose("auto", "", forbidden).kind == handle_kind::descriptor);
+  CHECK(describe(choose("auto", "", forbidden)) ==
+        "shared by POSIX file descriptors; there are no fabric handles: operation not permitted");
+  CHECK(choose("auto", old, "").kind == handle_kind::fabric);
+  CHECK_FALSE(choose("auto", old, forbidden).kind);
+  CHECK(describe(choose("auto", old, forbidden)) ==
+        "shared by cudaIpc: too old; fabric handles: operation not permitted");
+  CHECK(choose("descriptor", "", forbidden).kind == handle_kind::descriptor);
+  CHECK(choose("fabric", old, "").kind == handle_kind::fabric);
+  CHECK_FALSE(choose("ipc", "", "").kind);
+  CHECK_THROWS_WITH(choose("fabric", "", forbidden),
+                    contains_text("GRAVEL_HANDLE_TYPE=fabric: operation not permitted"));
+  CHECK_THROWS_WITH(choose("descriptor", old, ""), contains_text("GRAVEL_HANDLE_TYPE=descriptor: too old"));
 }
 
 TEST_CASE("an exchange of other extents, or of fewer, is an error that names the PE") {

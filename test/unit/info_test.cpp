@@ -86,15 +86,24 @@ TEST_CASE("a pair without peer access says why") {
   CHECK(find(f, "GPU 1", "GPU 0").route == "peer");
 }
 
-TEST_CASE("without atomic operations or CUDA IPC, or when they are not wanted, peers are reached on the route net") {
+TEST_CASE("without atomic operations peers are reached through rings") {
   findings f = good_machine();
-  SECTION("atomics") {
-    f.gpus.pairs[0][1].atomics = false;
-    CHECK_THAT(find(f, "GPU 0", "GPU 1").why, contains_text("without native atomics"));
-  }
+  f.gpus.pairs[0][1].atomics = false;
+  CHECK(find(f, "GPU 0", "GPU 1").route == "peer");
+  CHECK_THAT(find(f, "GPU 0", "GPU 1").why, contains_text("without native atomics: block senders through rings"));
+  f.routes = "peer";
+  CHECK(find(f, "GPU 0", "GPU 1").route == "net");
+  CHECK_THAT(find(f, "GPU 0", "GPU 1").why, contains_text("with GRAVEL_ROUTES=peer the job ends"));
+}
+
+TEST_CASE("without CUDA IPC, or when they are not wanted, peers are reached on the route net") {
+  findings f = good_machine();
   SECTION("CUDA IPC") {
     f.ipc_error = "CUDA_ERROR_INVALID_VALUE";
-    CHECK_THAT(find(f, "GPU 0", "GPU 1").why, contains_text("CUDA IPC does not work: CUDA_ERROR_INVALID_VALUE"));
+    CHECK(find(f, "GPU 0", "GPU 1").route == "peer");  // by descriptors
+    f.handles.descriptor_error = "GPU 0 has none";
+    CHECK_THAT(find(f, "GPU 0", "GPU 1").why,
+               contains_text("neither descriptors (GPU 0 has none) nor CUDA IPC (CUDA_ERROR_INVALID_VALUE) work"));
     CHECK(find(f, "GPU 0", "GPU 0, another PE").route == "net");
   }
   SECTION("GRAVEL_ROUTES") {
@@ -114,7 +123,7 @@ TEST_CASE("GRAVEL_ROUTES=net leaves nothing in place") {
 
 TEST_CASE("GRAVEL_ROUTES=peer makes peers of PEs on the CPU backend") {
   findings f = good_machine();
-  for (const char* routes : {"peer", "direct"}) {
+  for (const char* routes : {"peer", "rings", "direct"}) {
     f.routes = routes;
     CHECK(find(f, "CPU", "CPU, another PE").route == "peer");
     CHECK(find(f, "GPU 0", "GPU 1").route == "peer");
@@ -238,6 +247,19 @@ TEST_CASE("gravel-info refuses wrong options with status 2") {
   CHECK_THAT(info({"--version"}).out, contains_text("gravel-info "));
 }
 
+TEST_CASE("the NVLink domain of a GPU") {
+  nvml_fabric_info info{};
+  CHECK_THAT(fabric_of(info).why, contains_text("not registered with an NVLink fabric (state 0)"));
+  info.state = nvml_fabric_info::completed;
+  CHECK_THAT(fabric_of(info).why, contains_text("does not reach beyond this host"));
+  info.cluster[15] = 0x1f;
+  info.clique = 4;
+  CHECK(fabric_of(info).domain == "0000000000000000000000000000001f/4");
+  info.status = 9;
+  CHECK(fabric_of(info).domain.empty());
+  CHECK_THAT(fabric_of(info).why, contains_text("(error 9)"));
+}
+
 TEST_CASE("how kernels stay resident") {
   findings f = good_machine();
   CHECK_THAT(residency_of(f), contains_text("by residency leases (GRAVEL_PARTITION=lease)"));
@@ -264,6 +286,17 @@ TEST_CASE("gravel-info on four GPUs of a fake driver") {
   CHECK_THAT(plain.out, contains_text("CUDA 13.0, driver 999.1"));
   CHECK_THAT(plain.out, contains_text("Fake GPU, 8.0 GiB, sm_90, 132 multiprocessors"));
   CHECK_THAT(plain.out, contains_text("CUDA IPC            works"));
+  CHECK_THAT(plain.out, contains_text("descriptors         works"));
+  CHECK_THAT(plain.out,
+             contains_text("fabric handles      does not work: cuMemCreate: CUDA_ERROR_NOT_PERMITTED: operation "
+                           "not permitted; there is no IMEX channel"));
+  CHECK_THAT(plain.out, contains_text("GPU 0, 1: this host alone: no fabric handles; the NVLink domain is ab000000"));
+  CHECK_THAT(plain.out, contains_text("GPU 2, 3: this host alone: NVML does not report an NVLink fabric (error 3)"));
+  CHECK_THAT(plain.out, contains_text("node                this host"));
+  const command_result fabric = info_on_fake_gpus({}, "fabric");
+  CHECK_THAT(fabric.out, contains_text("fabric handles      works"));
+  CHECK_THAT(fabric.out,
+             contains_text("GPU 0, 1: NVLink domain ab000000000000000000000000000000/5; PEs of other hosts"));
   CHECK_THAT(plain.out, contains_text("    GPU 0    -   N   P   .\n"));
   CHECK_THAT(plain.out, contains_text("    GPU 3    .   .   .   -\n"));
 

@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "host/pe/memory_domain.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/shared_pes.hpp"
 
@@ -105,6 +106,38 @@ TEST_CASE("GRAVEL_ROUTES=peer insists on the route") {
         "GRAVEL_ROUTES=peer: 129 PEs on this node; more than 128 do not use that route");
 }
 
+TEST_CASE("a link without atomic operations has rings, and no heap is mapped over it") {
+  const peer_access stores_only{true, false, "no NVLink"};
+  const auto check = [](const std::vector<std::unique_ptr<shared_pe>>& pes, bool others_map_heaps) {
+    for (uint32_t pe = 0; pe < 3; ++pe) {
+      INFO("PE " << pe);
+      const peers& routes = *pes[pe]->routes;
+      CHECK(routes.n_mapped() == 2);
+      CHECK(routes.rendezvous().n == 3);  // its words have one writer each
+      for (uint32_t other = 0; other < 3; ++other) {
+        if (other == pe) continue;
+        CHECK((routes.links()[other].heap != nullptr) == (pe != 0 && others_map_heaps));
+        CHECK(routes.links()[other].ring.slots == pes[other]->routes->sources()[pe].slots);
+      }
+    }
+    CHECK(pes[0]->device.mapped == 2);
+    pes[0]->routes->forget();
+    CHECK(pes[0]->device.mapped == 0);
+  };
+  check(start({0, 0, 0}, {with({})}, ~0u, 64, 0, stores_only), true);
+  check(start({0, 0, 0}, {with({{"GRAVEL_ROUTES", "rings"}})}), false);
+  CHECK(start({0, 0}, {with({{"GRAVEL_ROUTES", "peer"}})}, ~0u, 64, 0, stores_only)[0]->error ==
+        "GRAVEL_ROUTES=peer: PE 1 cannot be reached on that route: no NVLink");
+}
+
+TEST_CASE("a link over which nothing can be mapped leaves the route net") {
+  const auto pes = start({0, 0, 0}, {with({})}, ~0u, 64, 0, {false, false, "no peer access"});
+  CHECK(pes[0]->routes->links() == nullptr);
+  CHECK(pes[0]->device.mapped == 0);
+  CHECK(pes[1]->routes->n_mapped() == 1);
+  CHECK(pes[1]->routes->links()[0].heap == nullptr);
+}
+
 TEST_CASE("a node has rings for up to max_peers PEs, and a node of one more has none, not even to the PE itself") {
   const auto most = start(std::vector<uint32_t>(max_peers), {with({})}, ~0u, 64, 1 << 16);
   CHECK(most[7]->routes->n_sources() == max_peers);
@@ -123,6 +156,14 @@ TEST_CASE("rings of different sizes are an error that names the variables") {
   const auto pes = start({0, 0}, {with({}), with({{"GRAVEL_PEER_CHUNKS", "8"}})});
   CHECK(pes[0]->error ==
         "GRAVEL_PEER_CHUNKS or GRAVEL_PEER_CHUNK_SIZE differ: 4 chunks of 256 units here, 8 of 256 at PE 1");
+}
+
+TEST_CASE("PEs of other nodes that could be mapped are counted") {
+  const topology nodes({0, 0, 1, 1, 2}, 32);
+  CHECK(describe_domain(nodes, 0, {"host", "host", "host", "host", "host"}).empty());
+  CHECK(describe_domain(nodes, 0, {"a/1", "a/1", "a/2", "host", "b/1"}).empty());
+  CHECK(describe_domain(nodes, 0, {"a/1", "host", "a/1", "a/1", "a/1"})
+            .starts_with("3 PEs of 2 other nodes are in the NVLink domain a/1 of this PE"));
 }
 
 TEST_CASE("mappings are released") {

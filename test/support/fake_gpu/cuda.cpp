@@ -1,6 +1,7 @@
 // A CUDA driver without GPUs, for tests of gravel-info: libcuda.so.1 with four devices that FAKE_GPU
 // describes.
 //   unset        GPU 0, 1 and 2 reach each other (0 and 1 over NVLink), GPU 3 reaches none
+//   fabric       fabric handles are permitted; else they are not
 //   none         no device; broken   cuInit fails; ipc   a second process cannot open memory
 #include <cstdint>
 #include <cstdio>
@@ -20,11 +21,15 @@ struct ipc_handle {
 extern "C" {
 int cuInit(unsigned) { return says("broken") ? 100 : 0; }
 int cuGetErrorName(int code, const char** text) {
-  *text = code == 100 ? "CUDA_ERROR_NO_DEVICE" : "CUDA_ERROR_INVALID_VALUE";
+  *text = "CUDA_ERROR_INVALID_VALUE";
+  if (code == 100) *text = "CUDA_ERROR_NO_DEVICE";
+  if (code == 800) *text = "CUDA_ERROR_NOT_PERMITTED";
   return 0;
 }
 int cuGetErrorString(int code, const char** text) {
-  *text = code == 100 ? "no CUDA-capable device is detected" : "invalid argument";
+  *text = "invalid argument";
+  if (code == 100) *text = "no CUDA-capable device is detected";
+  if (code == 800) *text = "operation not permitted";
   return 0;
 }
 int cuDriverGetVersion(int* version) {
@@ -56,7 +61,9 @@ int cuDeviceGetAttribute(int* value, int attribute, int) {
     case 16: *value = 132; return 0;
     case 75: *value = 9; return 0;
     case 76: *value = 0; return 0;
-    case 99: *value = 1; return 0;
+    case 99:
+    case 103:
+    case 128: *value = 1; return 0;
     default: *value = 0; return 0;
   }
 }
@@ -90,4 +97,15 @@ int cuIpcOpenMemHandle_v2(uint64_t* memory, ipc_handle handle, unsigned) {
   return says("ipc") ? 1 : 0;
 }
 int cuIpcCloseMemHandle(uint64_t) { return 0; }
+/// The properties begin with the kind of memory and that of its handles, of which 8 is fabric.
+int cuMemCreate(uint64_t* memory, size_t, const int* properties, unsigned long long) {
+  *memory = 1;
+  return properties[1] == 8 && !says("fabric") ? 800 : 0;
+}
+int cuMemRelease(uint64_t) { return 0; }
+int cuMemExportToShareableHandle(void* handle, uint64_t, int type, unsigned long long) {
+  if (type == 1) *static_cast<int*>(handle) = -1;
+  else std::memset(handle, 7, 64);
+  return 0;
+}
 }

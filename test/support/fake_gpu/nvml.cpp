@@ -1,6 +1,7 @@
-// NVML to go with cuda.cpp: GPU 0 and 1 have 18 NVLinks; GPU 3 is behind another I/O hub.
+// NVML to go with cuda.cpp: GPU 0 and 1 have 18 NVLinks, to a fabric of several hosts; GPU 3 is behind another I/O hub.
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 
 extern "C" {
 int nvmlInit_v2() { return 0; }
@@ -26,6 +27,14 @@ int nvmlDeviceGetP2PStatus(void* a, void* b, int index, int* status) {
   const bool last = reinterpret_cast<intptr_t>(a) == 4 || reinterpret_cast<intptr_t>(b) == 4;
   *status = index == 2 && sum != 3 ? 5 : 0;
   if (last) *status = 3;
+  return 0;
+}
+int nvmlDeviceGetGpuFabricInfo(void* device, unsigned char* info) {
+  std::memset(info, 0, 28);
+  if (reinterpret_cast<intptr_t>(device) > 2) return 3;  // not supported
+  info[0] = 0xab;
+  info[20] = 5;  // clique
+  info[24] = 3;  // completed
   return 0;
 }
 int nvmlDeviceGetTopologyCommonAncestor(void* a, void* b, int* level) {
