@@ -61,6 +61,7 @@ extent_exchange::delivery extent_exchange::receive_from(node_socket& from, const
     const bool is_first = came.extents.empty();
     const bool is_expected = who != others.end() && (is_first || (came.party == at && m.left + 1 == left));
     if (!is_expected) fail("PE {} passed on memory that nobody expects", m.pe);
+    if (m.exchange < number_) return {at, {}};
     if (m.exchange != number_)
       fail("PE {} passed on memory in exchange {}, here it is exchange {}: the symmetric heaps differ", m.pe,
            m.exchange, number_);
@@ -108,6 +109,7 @@ std::vector<std::vector<new_extent>> extent_exchange::exchange(const std::vector
     }
     from.limit_waits(patience_s_);
     delivery came = receive_from(from, others, mine);
+    if (came.extents.empty()) continue;
     if (!theirs[came.party].empty()) fail("PE {} passed on memory that nobody expects", others[came.party].pe);
     theirs[came.party] = std::move(came.extents);
     --missing;

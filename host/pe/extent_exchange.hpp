@@ -7,7 +7,8 @@
 // kernel keeps connections that nobody has accepted yet; so no two PEs wait for each other.
 // Invariant: all parties make the same exchanges, in the same order, and their extents cover the same places. (Those of
 // registered memory may be divided in another way at each PE.) All of them take part in a collective between two
-// exchanges, so no connection of a later exchange can come early.
+// exchanges, so no connection of a later exchange can come early. A connection of an earlier exchange that has failed is
+// dropped.
 #pragma once
 #include <span>
 #include <string>
@@ -34,7 +35,7 @@ class extent_exchange {
   std::vector<std::vector<new_extent>> exchange(const std::vector<party>& others, std::span<const new_extent> mine);
 
  private:
-  /// What one other PE has sent.
+  /// What one other PE has sent; no extents: it belongs to an earlier exchange, which has failed here.
   struct delivery {
     size_t party;
     std::vector<new_extent> extents;

@@ -22,8 +22,9 @@ struct shareable_memory {
     for (const uint64_t piece : pieces) sum += piece;
     return sum;
   }
-  /// A range of addresses may lie in so many allocations: their descriptors must fit into a socket (extent_exchange).
-  static constexpr size_t max_pieces = 64;
+  /// A range of addresses may lie in so many allocations. The descriptors that a user has sent, and that nobody has
+  /// received yet, are limited by RLIMIT_NOFILE, often to 1024: with 8 PEs on a node each PE sends 7 times as many.
+  static constexpr size_t max_pieces = 16;
 };
 
 /// On the CPU backend memory that others can map is a whole memfd, mapped as shared, whose size nobody can change, and

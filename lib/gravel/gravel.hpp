@@ -185,7 +185,7 @@ void gravel_free(void* symmetric);
 ///
 /// On CUDA the memory is of cuMemCreate, with POSIX file descriptors, and lies on the PE's GPU. On the CPU backend it
 /// is a memfd, mapped whole and as shared, whose size is sealed and whose descriptor is open. The allocations that
-/// contain the range, up to 64, are mapped whole. They begin equally far before the range at all PEs. Where the
+/// contain the range, up to 16, are mapped whole. They begin equally far before the range at all PEs. Where the
 /// allocations of one PE are shorter than those of another one, memory that nobody else uses lies behind them.
 ///
 /// CUDA does not order accesses by the two addresses with each other while a kernel runs: a kernel uses one of them.

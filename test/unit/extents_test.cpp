@@ -378,6 +378,23 @@ TEST_CASE("an exchange of other extents, or of fewer, is an error that names the
   CHECK_THAT(fewer[1], contains_text("PE 0 passed on 4194304 bytes at offset 0x0"));
 }
 
+TEST_CASE("what is left of an exchange that has failed does not disturb the next one") {
+  extent_exchange here(0, 1), there(1, 1);
+  const auto exchange = [](extent_exchange& one, uint32_t pe, const std::string& name) {
+    std::vector<new_extent> mine;
+    mine.push_back({{0, 4096}, make_sealed("test", "the test's memory", 4096)});
+    return text_of_error([&] { one.exchange({{pe, name}}, mine); });
+  };
+  CHECK_THAT(exchange(here, 1, "gravel-node-absent"), contains_text("passing memory on to PE 1"));
+  CHECK_THAT(exchange(there, 0, here.name()), contains_text("within 1 s"));  // `here` does not receive what it has sent
+  std::string theirs;
+  std::thread other([&] { theirs = exchange(there, 0, here.name()); });
+  const std::string mine = exchange(here, 1, there.name());
+  other.join();
+  CHECK(mine == "");
+  CHECK(theirs == "");
+}
+
 TEST_CASE("a PE that passes nothing on is an error after a while") {
   extent_exchange here(0, 1), silent(1, 1);
   std::vector<new_extent> mine;

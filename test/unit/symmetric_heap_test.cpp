@@ -191,6 +191,24 @@ TEST_CASE("a range must lie equally far behind the begin of its allocation at al
   CHECK(h.memory.committed() == 2 << 20);
 }
 
+namespace {
+class fixed_device : public cpu {
+ public:
+  uint64_t granule() const override { return 0; }
+  std::string why_fixed() const override { return "of the test"; }
+};
+}  // namespace
+
+TEST_CASE("a heap of a fixed size takes no memory of the program, and says why") {
+  fixed_device device;
+  heap_memory memory(device, 1 << 20, 1);
+  const auto alone = [](collective_kind, uint64_t, const collective_words& mine) { return mine; };
+  symmetric_heap heap(device, memory, 1 << 20, 0, alone, {});
+  const sealed_memory other("test", "the test's memory", 1 << 20);
+  CHECK_THROWS_WITH(heap.register_range(other.at(), 4),
+                    "gravel_register: the symmetric heap has a fixed size here: of the test");
+}
+
 TEST_CASE("memory of the program that one PE refuses is registered nowhere") {
   one_heap h;
   const sealed_memory memory("test", "the test's memory", 3 << 20);
