@@ -261,33 +261,28 @@ struct block_sender {
     const uint64_t offset = static_cast<uint64_t>(reinterpret_cast<const char*>(dest) - g.heap),
                    heap_bytes = g.heap_bytes;
     const auto to = static_cast<uint32_t>(pe);
-    const uint32_t way = bins.way_to(to);
+    const peer_route route = bins.route_to(to);
     if (is_word_of_heap<T>(offset, heap_bytes)) {
-      if (is_in_place(way)) {
+      if (route.is_in_place()) {
         apply_here<message::operation>(dest, value);
         if (!joins_bin_votes()) return;
       }
       const uint64_t word = offset / sizeof(T);
-      if (is_in_place(way) || (is_bin(way) && bins_accept<message::kind>(word, heap_bytes, sizeof(T)))) {
-        message m(offset, value);
-        m.word[0] = bins.index_of(m.word[0]);
-        return bins.add<message::kind>(g, buffer + capacity, way, m.word, &to_peers);
-      }
+      if (route.is_in_place() || (route.is_bin() && bins_accept<message::kind>(word, heap_bytes, sizeof(T))))
+        return add_update(route, message(offset, value));
 #if !GRAVEL_CUDA
-      if (is_other_pe_without_bin(way, to) && !g.peers_directly &&
+      if (route.is_other() && to < g.n_pes && to != g.my_pe && !g.peers_directly &&
           gather_alone<message>(sink_of(to, sink_kind::device), offset, value))
         return;
 #endif
     }
     one_sided_by_any_way<O>(dest, value, pe);
   }
-  /// The terms by which one_sided() decides. `way`: peer_bins::way_to() of the destination.
+  // The terms by which one_sided() decides, beside the route.
   template <class T>
   GRAVEL_DEVICE static bool is_word_of_heap(uint64_t offset, uint64_t heap_bytes) {
     return offset + (sizeof(T) - 1) < heap_bytes && offset % sizeof(T) == 0;
   }
-  GRAVEL_DEVICE static bool is_in_place(uint32_t way) { return way == peer_bins::to_self; }
-  GRAVEL_DEVICE static bool is_bin(uint32_t way) { return way < peer_bins::most; }
   /// True if a lane whose message was applied in place calls peer_bins::add() with the other lanes, which votes: so the
   /// whole warp acts together.
   GRAVEL_DEVICE bool joins_bin_votes() const { return bins.in_use != 0 && GRAVEL_CUDA; }
@@ -297,11 +292,6 @@ struct block_sender {
   GRAVEL_DEVICE bool bins_accept(uint64_t word, uint64_t heap_bytes, uint32_t value_bytes) {
     return bins.have(KIND, word) || (!g.peers_directly && bins.take(KIND, word, !fits_index(heap_bytes, value_bytes)));
   }
-#if !GRAVEL_CUDA
-  bool is_other_pe_without_bin(uint32_t way, uint32_t to) const {
-    return way == peer_bins::none && to < g.n_pes && to != g.my_pe;
-  }
-#endif
 #if !GRAVEL_CUDA
   /// One thread runs all lanes of a block. Without a seed it switches lanes only where they wait, so no other lane runs
   /// during this function, and the common message needs no protocol. Returns false if the message is of another kind,
@@ -322,6 +312,18 @@ struct block_sender {
     return true;
   }
 #endif
+  /// Route 2, of messages that the bins accept. A lane with another route takes part in the votes.
+  template <row_kind KIND, class Piece, uint32_t N>
+  GRAVEL_DEVICE void add_to_bin(peer_route route, const Piece (&message)[N]) {
+    bins.add<KIND>(g, buffer + capacity, route, message, &to_peers);
+  }
+  /// Route 2, of an update: its word becomes an index in the window of the bins.
+  template <class Message>
+  GRAVEL_DEVICE void add_update(peer_route route, Message m) {
+    m.word[0] = bins.index_of(m.word[0]);
+    add_to_bin<Message::kind>(route, m.word);
+  }
+  /// Route 1.
   template <op O, class T>
   GRAVEL_DEVICE void apply_here(T* dest, T value) {
 #if GRAVEL_CUDA
@@ -354,11 +356,8 @@ struct block_sender {
   template <class Message>
   GRAVEL_DEVICE void gather_update(uint32_t sink, Message m, uint64_t word, bool is_large) {
     constexpr row_kind kind = Message::kind;
-    if (const uint32_t way = way_to_sink(sink); is_bin(way))
-      if (bins.take(kind, word, is_large)) {
-        m.word[0] = bins.index_of(m.word[0]);
-        return bins.add<kind>(g, buffer + capacity, way, m.word, &to_peers);
-      }
+    if (const peer_route route = route_to_sink(sink); route.is_bin() && bins.take(kind, word, is_large))
+      return add_update(route, m);
     uint32_t window = 0;
     const uint32_t number = kinds.number_of(kind, word, is_large, &window);
     if (number == kind_table::most) {
@@ -382,16 +381,16 @@ struct block_sender {
     });
   }
 
-  /// As peer_bins::way_to(). Bins are for messages to devices only.
-  GRAVEL_DEVICE uint32_t way_to_sink(uint32_t sink) const {
-    return kind_of_sink(sink) == sink_kind::device ? bins.way_to(pe_of_sink(sink)) : peer_bins::none;
+  /// As peer_bins::route_to(). Bins are for messages to devices only.
+  GRAVEL_DEVICE peer_route route_to_sink(uint32_t sink) const {
+    return kind_of_sink(sink) == sink_kind::device ? bins.route_to(pe_of_sink(sink)) : peer_route::other();
   }
   /// Gathers a message of any kind: route 2, then 4 if its kind has no number, else 3.
   template <row_kind KIND, class Piece, uint32_t N>
   GRAVEL_DEVICE void gather(uint32_t sink, const Piece (&message)[N]) {
     constexpr uint32_t UNITS = message_units<Piece, N>;
-    if (const uint32_t way = way_to_sink(sink); is_bin(way))
-      if (bins.take(KIND)) return bins.add<KIND>(g, buffer + capacity, way, message, &to_peers);
+    if (const peer_route route = route_to_sink(sink); route.is_bin() && bins.take(KIND))
+      return add_to_bin<KIND>(route, message);
     const uint32_t number = kinds.number_of(KIND);
     if (number == kind_table::most) {
       if constexpr (UNITS > max_small_units) {

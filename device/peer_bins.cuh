@@ -45,16 +45,31 @@ struct whole_warp {
   GRAVEL_DEVICE static void sync() { __syncwarp(); }
 };
 
+/// The route of a block's messages to one PE. peer_bins::begin() computes it once for each PE.
+struct peer_route {
+  static constexpr uint32_t most_bins = 16;
+  uint32_t code;  ///< below most_bins: the number of a bin
+
+  GRAVEL_DEVICE static constexpr peer_route into_bin(uint32_t bin) { return {bin}; }
+  /// The PE is this one: the messages are applied in place.
+  GRAVEL_DEVICE static constexpr peer_route in_place() { return {most_bins}; }
+  /// Neither: through the buffer, or directly.
+  GRAVEL_DEVICE static constexpr peer_route other() { return {255}; }
+
+  GRAVEL_DEVICE constexpr uint8_t byte() const { return static_cast<uint8_t>(code); }  ///< in peer_bins::routes
+  GRAVEL_DEVICE constexpr bool is_bin() const { return code < most_bins; }
+  GRAVEL_DEVICE constexpr bool is_in_place() const { return code == in_place().code; }
+  GRAVEL_DEVICE constexpr bool is_other() const { return code == other().code; }
+};
+
 /// The bins of a block, in shared memory. The messages lie beside them: [bin][half][message].
 struct peer_bins {
-  static constexpr uint32_t most = 16;
-  static constexpr uint8_t to_self = most, none = 255;
+  static constexpr uint32_t most = peer_route::most_bins;
   uint32_t half_units_log2;
-  uint32_t in_use;    ///< number of bins; 0: messages to peers are sorted like all others
-  uint64_t kind;      ///< row_kind::bits of the messages in the bins; 0: none yet
-  uint32_t first_pe;  ///< first PE of `way`
-  /// [PE - first_pe] the bin of the PE; to_self: it is this PE, whose memory is updated in place; none: neither.
-  uint8_t way[64];
+  uint32_t in_use;     ///< number of bins; 0: messages to peers are sorted like all others
+  uint64_t kind;       ///< row_kind::bits of the messages in the bins; 0: none yet
+  uint32_t first_pe;   ///< first PE of `routes`
+  uint8_t routes[64];  ///< [PE - first_pe] peer_route::byte()
   uint32_t reserved[most];
   uint32_t written[most][2];
   uint32_t holds[most][2];
@@ -78,14 +93,14 @@ struct peer_bins {
     const uint32_t n = g.n_peers;
     first_pe = g.my_pe;
     for (uint32_t bin = 0; bin < n; ++bin) first_pe = g.peer_pes[bin] < first_pe ? g.peer_pes[bin] : first_pe;
-    for (uint8_t& w : way) w = none;
-    if (g.self_in_place && g.my_pe - first_pe < sizeof(way)) way[g.my_pe - first_pe] = to_self;
+    for (uint8_t& r : routes) r = peer_route::other().byte();
+    if (g.self_in_place && has_route(g.my_pe)) routes[g.my_pe - first_pe] = peer_route::in_place().byte();
     if (n == 0 || n > most || room / (2 * n) < 32) return;
     while ((4u << half_units_log2) * n <= room && (2u << half_units_log2) <= g.peers[g.peer_pes[0]].ring.chunk_units)
       ++half_units_log2;
     in_use = n;
     for (uint32_t bin = 0; bin < n; ++bin) {
-      if (g.peer_pes[bin] - first_pe < sizeof(way)) way[g.peer_pes[bin] - first_pe] = static_cast<uint8_t>(bin);
+      if (has_route(g.peer_pes[bin])) routes[g.peer_pes[bin] - first_pe] = peer_route::into_bin(bin).byte();
       reserved[bin] = 0;
       for (uint32_t which = 0; which < 2; ++which) {
         written[bin][which] = 0;
@@ -94,8 +109,11 @@ struct peer_bins {
     }
   }
 
-  /// Returns where messages to a PE are gathered: a bin, to_self, or none. The PE may be out of range.
-  GRAVEL_DEVICE uint32_t way_to(uint32_t pe) const { return pe - first_pe < sizeof(way) ? way[pe - first_pe] : none; }
+  /// Returns the route to a PE, which may be out of range.
+  GRAVEL_DEVICE peer_route route_to(uint32_t pe) const {
+    return {has_route(pe) ? routes[pe - first_pe] : peer_route::other().code};
+  }
+  GRAVEL_DEVICE bool has_route(uint32_t pe) const { return pe - first_pe < sizeof(routes); }
 
   /// Returns true if the bins hold updates of this kind, in a window that has the word. `wanted` is in window 0.
   GRAVEL_DEVICE bool have(row_kind wanted, uint64_t word) const {
@@ -125,10 +143,11 @@ struct peer_bins {
            load_relaxed<scope::shared>(&kind) == wanted.bits();
   }
 
-  /// Adds a message of the kind that the bins hold to `bin`. With `bin` == to_self the lane adds none, but takes part
-  /// in the votes of the others. Thread scope: lane, divergent.
+  /// Adds a message of the kind that the bins hold to the bin of its route. If the route is no bin, the lane adds none,
+  /// but takes part in the votes of the others. Thread scope: lane, divergent.
   template <row_kind KIND, class Piece, uint32_t N>
-  GRAVEL_DEVICE void add(const gravel_t& g, unit* memory, uint32_t bin, const Piece (&message)[N], uint32_t* sent) {
+  GRAVEL_DEVICE void add(const gravel_t& g, unit* memory, peer_route to, const Piece (&message)[N], uint32_t* sent) {
+    const uint32_t bin = to.code;
     bin_message<Piece, N> m;
     for (uint32_t i = 0; i < N; ++i) m.piece[i] = message[i];
 #if GRAVEL_ON_GPU

@@ -17,7 +17,7 @@ namespace gravel::detail {
 
 template <class Handlers>
 __global__ void __launch_bounds__(resolver_threads, 1)
-    resolver(gravel_t g, landing ring, peer_rings peers, resolver_state* state, resolver_mailbox* mailbox,
+    resolver(gravel_t g, landing ring, peer_rings peers, resolver_state* state, resolver_control* control,
              resolver_limits limits) {
   if (threadIdx.x == 0) {
     fetch_add<scope::device>(&state->resident, 1u);
@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(resolver_threads, 1)
   const uint32_t warp = blockIdx.x * resolver_warps + threadIdx.x / 32;
   outbox_of_warp().begin(g, peers.deferred ? peers.deferred + warp : nullptr, threadIdx.x % 32);
   __syncthreads();
-  if (blockIdx.x < gridDim.x - peers.blocks) serve_landing<Handlers>(g, ring, peers, state, mailbox, limits);
+  if (blockIdx.x < gridDim.x - peers.blocks) serve_landing<Handlers>(g, ring, peers, state, control, limits);
   else serve_rings<Handlers>(g, peers, state);
   __syncwarp();
   if (outbox_of_warp().end(threadIdx.x % 32)) store_relaxed<scope::device>(&state->left_over, 1u);
@@ -40,8 +40,8 @@ __global__ void __launch_bounds__(resolver_threads, 1)
     // Handlers in a warp that left late may have sent to a warp that had left.
     const ring_line* const own = peers.own < peers.n ? g.peers[g.my_pe].line : nullptr;
     const bool sent = own && load_relaxed<scope::device>(&own->tickets) != load_relaxed<scope::device>(&own->applied);
-    store_relaxed(&mailbox->left_over, uint64_t{sent || load_relaxed<scope::device>(&state->left_over)});
-    store_release(&mailbox->taken, load_acquire<scope::device>(&state->finished));
+    store_relaxed(&control->left_over, uint64_t{sent || load_relaxed<scope::device>(&state->left_over)});
+    store_release(&control->taken, load_acquire<scope::device>(&state->finished));
   }
 }
 

@@ -171,7 +171,7 @@ __device__ __forceinline__ void resolve_packet(const gravel_t& g, const landing&
 /// Serves the landing ring, one packet at a time. Block 0 also decides when the kernel ends. Thread scope: block.
 template <class Handlers>
 __device__ __forceinline__ void serve_landing(const gravel_t& g, const landing& ring, const peer_rings& peers,
-                                              resolver_state* state, resolver_mailbox* mailbox,
+                                              resolver_state* state, resolver_control* control,
                                               resolver_limits limits) {
   __shared__ alignas(16) char table[packet_payload_offset];
   __shared__ claimed_packet packet;
@@ -206,7 +206,7 @@ __device__ __forceinline__ void serve_landing(const gravel_t& g, const landing& 
     __syncthreads();
     if (leave) break;
     // After the packet, so that the packet does not wait until the host's word has been read.
-    if (blockIdx.x == 0 && threadIdx.x == 0) decide(state, mailbox, peers, limits, born, last_work, some);
+    if (blockIdx.x == 0 && threadIdx.x == 0) decide(state, control, peers, limits, born, last_work, some);
     if (!some) {
       if (!outbox_of_warp().is_empty()) outbox_of_warp().flush(threadIdx.x % 32);
       __nanosleep(100);

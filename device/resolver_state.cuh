@@ -6,8 +6,9 @@
 
 namespace gravel::detail {
 
-/// Pinned host words between the receiver thread and the resolver kernel. Each word has one writer.
-struct resolver_mailbox {
+/// The control block of the resolver: pinned host words between the receiver thread and the resolver kernel. Each word
+/// has one writer.
+struct resolver_control {
   alignas(64) uint64_t lease;       ///< host: number of the lease that is in force; 0: none
   alignas(64) uint64_t lease_seen;  ///< resolver: last lease acknowledged [H1]
   alignas(64) uint64_t taken;       ///< resolver: packets applied when the last kernel ended
@@ -80,11 +81,11 @@ GRAVEL_DEVICE release_ring& releases_of_block() {
 #if GRAVEL_CUDA
 /// Acknowledges the host's lease, or, if there is none, ends the kernel when it is time. Thread scope: one lane of the
 /// kernel.
-__device__ __forceinline__ void decide(resolver_state* state, resolver_mailbox* mailbox, const peer_rings& peers,
+__device__ __forceinline__ void decide(resolver_state* state, resolver_control* control, const peer_rings& peers,
                                        const resolver_limits& limits, uint64_t born, uint64_t last_work, bool working) {
-  if (const uint64_t lease = load_acquire(&mailbox->lease)) {
-    if (load_acquire<scope::device>(&state->resident) == gridDim.x && load_relaxed(&mailbox->lease_seen) != lease)
-      store_release(&mailbox->lease_seen, lease);  // [H1]
+  if (const uint64_t lease = load_acquire(&control->lease)) {
+    if (load_acquire<scope::device>(&state->resident) == gridDim.x && load_relaxed(&control->lease_seen) != lease)
+      store_release(&control->lease_seen, lease);  // [H1]
     return;
   }
   const uint64_t now = globaltimer_ns();

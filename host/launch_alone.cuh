@@ -13,7 +13,8 @@ void launch_without_resolver([[maybe_unused]] bool apart, void (*kernel)(P...), 
 #if GRAVEL_CUDA
   [&](std::remove_const_t<P>... values) {
     void* pointers[] = {const_cast<void*>(static_cast<const void*>(&values))..., nullptr};
-    launch_on_cuda(reinterpret_cast<const void*>(kernel), how, pointers, apart ? company::apart : company::none);
+    launch_on_cuda(reinterpret_cast<const void*>(kernel), how, pointers,
+                   apart ? launch_needs::apart : launch_needs::none);
   }(arguments...);
 #else
   gravel_launch(kernel, how, arguments...);

@@ -72,7 +72,7 @@ void launch_with_shared(void (*kernel)(P...), unsigned grid, unsigned block, uns
   how.shared_bytes = shared_bytes;
   [&](P... values) {
     void* pointers[] = {&values..., nullptr};
-    launch_on_cuda(reinterpret_cast<const void*>(kernel), how, pointers, company::none);
+    launch_on_cuda(reinterpret_cast<const void*>(kernel), how, pointers, launch_needs::none);
   }(static_cast<P>(arguments)...);
 #else
   (void)shared_bytes;

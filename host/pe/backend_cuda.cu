@@ -74,8 +74,8 @@ class cuda_backend final : public cuda_launcher {
     resolver_stream_ = new_stream(true);
     copy_ = new_stream(true);
     for (waiting& w : waiting_) w.stream = new_stream(true);
-    cuda_check(cudaHostAlloc(&mailbox_, sizeof(resolver_mailbox), cudaHostAllocDefault), "cudaHostAlloc");
-    *mailbox_ = {};
+    cuda_check(cudaHostAlloc(&control_, sizeof(resolver_control), cudaHostAllocDefault), "cudaHostAlloc");
+    *control_ = {};
     const settings& s = current_settings();
     // A kernel that uses shared memory cannot run on a multiprocessor where the resolver runs, because the division of
     // its memory into cache and shared memory is fixed meanwhile. So a quarter of the multiprocessors is left to
@@ -281,7 +281,7 @@ class cuda_backend final : public cuda_launcher {
     const bool together = what != settling::quiet;
     waiting& mine = waiting_[together];
     std::lock_guard lock(mine.lock);
-    uint64_t* settled = &mailbox_->settled[together];
+    uint64_t* settled = &control_->settled[together];
     store_relaxed(settled, uint64_t{0});
     settle_view copied = view;
     void* arguments[] = {&copied, &number, &settled};
@@ -318,7 +318,7 @@ class cuda_backend final : public cuda_launcher {
     services_.add(kernel, urgency());
     const auto begin = std::chrono::steady_clock::now();
     for (relax wait;;) {
-      tend_services();
+      advance_services();
       if (load_acquire(&kernel.control->resident) != 0) return;  // [V3]; its quantum may be over already
       const bool late =
           std::chrono::steady_clock::now() - begin > std::chrono::seconds(current_settings().connect_timeout_s);
@@ -335,7 +335,7 @@ class cuda_backend final : public cuda_launcher {
     std::unique_lock lock(lock_);
     services_.leave(kernel);
     for (relax wait;;) {
-      tend_services();
+      advance_services();
       if (!services_.runs(kernel)) break;
       lock.unlock();
       wait.attentively();
@@ -392,17 +392,17 @@ class cuda_backend final : public cuda_launcher {
     std::lock_guard lock(lock_);
     poll_end();
     const uint64_t doorbell = setup_.peer_doorbell ? load_acquire(setup_.peer_doorbell) : 0;
-    if (has_lease_ || arrived != load_acquire(&mailbox_->taken) || doorbell != seen_doorbell_ ||
-        load_acquire(&mailbox_->left_over))
+    if (has_lease_ || arrived != load_acquire(&control_->taken) || doorbell != seen_doorbell_ ||
+        load_acquire(&control_->left_over))
       ensure_resolver();
-    const bool services_run = tend_services();
+    const bool services_run = advance_services();
     return moved || has_lease_ || doorbell != seen_doorbell_ || services_run;
   }
 
   void stop_receiver() override {
     if (!state_) return;
     const device_scope here(context_);
-    store_release(&mailbox_->lease, uint64_t{0});
+    store_release(&control_->lease, uint64_t{0});
     cudaStreamSynchronize(resolver_stream_);
     cudaFree(state_);
     cudaFree(rings_.drawn);
@@ -424,9 +424,9 @@ class cuda_backend final : public cuda_launcher {
     std::string text = joined("resolver: ", cudaGetErrorName(kernel), ", program: ", describe_launches(),
                               "; packets arrived ", load_acquire(setup_.device_ring.arrivals), ", seen ", seen,
                               ", taken ", s.taken, ", applied ", s.finished, ", applied when the last kernel ended ",
-                              load_acquire(&mailbox_->taken), "; blocks resident ", s.resident, ", left ", s.leaving,
-                              ", stop ", s.stop, "; lease ", load_acquire(&mailbox_->lease), ", seen ",
-                              load_acquire(&mailbox_->lease_seen), "; next packet by stream");
+                              load_acquire(&control_->taken), "; blocks resident ", s.resident, ", left ", s.leaving,
+                              ", stop ", s.stop, "; lease ", load_acquire(&control_->lease), ", seen ",
+                              load_acquire(&control_->lease_seen), "; next packet by stream");
     for (const stream_state& c : streams) text += " " + std::to_string(c.next);
     if (const std::unique_lock lock(lock_, std::try_to_lock); lock) text += services_.describe();
     return text;
@@ -443,7 +443,7 @@ class cuda_backend final : public cuda_launcher {
       if (stream) cudaStreamDestroy(stream);
     for (waiting& w : waiting_)
       if (w.stream) cudaStreamDestroy(w.stream);
-    if (mailbox_) cudaFreeHost(mailbox_);
+    if (control_) cudaFreeHost(control_);
   }
 
  private:
@@ -464,9 +464,9 @@ class cuda_backend final : public cuda_launcher {
     const profile_range range("launch resolver");
     // A doorbell that changes from here on asks for another kernel: this one may just have polled.
     if (setup_.peer_doorbell) seen_doorbell_ = load_acquire(setup_.peer_doorbell);
-    store_relaxed(&mailbox_->left_over, uint64_t{0});
+    store_relaxed(&control_->left_over, uint64_t{0});
     cuda_check(cudaMemsetAsync(&state_->resident, 0, 4 * sizeof(uint32_t), resolver_stream_), "cudaMemset");
-    void* arguments[] = {&setup_.device_handle, &setup_.device_ring, &rings_, &state_, &mailbox_, &limits_};
+    void* arguments[] = {&setup_.device_handle, &setup_.device_ring, &rings_, &state_, &control_, &limits_};
     cuda_check(cudaLaunchKernel(program_.resolver, blocks_ + rings_.blocks, resolver_threads, arguments,
                                 resolver_bytes(), resolver_stream_),
                "starting the resolver kernel");
@@ -506,8 +506,8 @@ void start_on_cuda(const cuda_program& program, std::optional<gravel_process_gro
   start(std::make_unique<cuda_backend>(program), std::move(group));
 }
 
-void launch_on_cuda(const void* kernel, const gravel_launch_config& how, void** arguments, company with) {
-  dynamic_cast<cuda_launcher&>(current_backend()).launch(kernel, how, arguments, with);
+void launch_on_cuda(const void* kernel, const gravel_launch_config& how, void** arguments, launch_needs needs) {
+  dynamic_cast<cuda_launcher&>(current_backend()).launch(kernel, how, arguments, needs);
 }
 
 }  // namespace gravel::detail

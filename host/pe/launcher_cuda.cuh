@@ -26,9 +26,9 @@ class cuda_launcher : public backend {
   /// Puts the kernel into its stream when the resolver is resident and cannot end. A kernel that sends nothing and
   /// waits for no message is put there at once. Such a kernel may also be captured into a graph; then the program
   /// itself waits for it. Throws gravel::error, and then has started nothing. Any thread.
-  void launch(const void* kernel, const gravel_launch_config& how, void** arguments, company with) {
+  void launch(const void* kernel, const gravel_launch_config& how, void** arguments, launch_needs needs) {
     const device_scope here(context_);
-    const bool alone = with != company::resolver, apart = with == company::apart;
+    const bool alone = needs != launch_needs::resolver, apart = needs == launch_needs::apart;
     const cudaStream_t stream = own_or(how.stream);
     const bool captured = alone && is_captured(stream);
     if (!alone) refuse_capture(stream);
@@ -129,7 +129,7 @@ class cuda_launcher : public backend {
 
   virtual void ensure_resolver() = 0;  ///< call it with lock_ held
   /// Restarts the kernels of services that sleep and have work. True: call this again soon. Call it with lock_ held.
-  bool tend_services() { return !services_.is_empty() && services_.tend(); }
+  bool advance_services() { return !services_.is_empty() && services_.advance(); }
 
   /// Call it once, with the PE's device current.
   void open_launcher(const cudaDeviceProp& properties) {
@@ -219,7 +219,7 @@ class cuda_launcher : public backend {
     }
     if (!has_lease_) return;
     has_lease_ = false;
-    store_release(&mailbox_->lease, uint64_t{0});
+    store_release(&control_->lease, uint64_t{0});
     services_.lease(0);
     if (attention_) store_relaxed(attention_, uint64_t{0});
   }
@@ -234,7 +234,7 @@ class cuda_launcher : public backend {
 
   std::mutex lock_;
   CUcontext context_ = nullptr;  ///< of the PE's device
-  resolver_mailbox* mailbox_ = nullptr;
+  resolver_control* control_ = nullptr;
   uint64_t* attention_ = nullptr;
   bool has_lease_ = false;
   bool resident_ = true;
@@ -322,13 +322,13 @@ class cuda_launcher : public backend {
     if (!has_lease_) {
       has_lease_ = true;
       if (attention_) store_relaxed(attention_, uint64_t{1});
-      store_release(&mailbox_->lease, ++lease_);
+      store_release(&control_->lease, ++lease_);
       services_.lease(lease_);
     }
     const uint64_t lease = lease_;
-    for (relax wait; load_acquire(&mailbox_->lease_seen) != lease || !services_.all_resident();) {  // [H1]
+    for (relax wait; load_acquire(&control_->lease_seen) != lease || !services_.all_resident();) {  // [H1]
       ensure_resolver();
-      tend_services();
+      advance_services();
       // A GPU that is full of other work has no room for a resolver yet. This kernel waits for that work anyway.
       lock.unlock();
       wait();

@@ -46,7 +46,7 @@ class monitor {
     watching_ = true;
   }
   /// The launcher reports the end of a PE, or has ended itself. Any thread.
-  void hear_of_launcher(const std::string& text) {
+  void report_from_launcher(const std::string& text) {
     launcher_text_ = text;
     launcher_reports_ = true;
     link_.shut_down();  // wakes the thread

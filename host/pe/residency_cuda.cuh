@@ -75,7 +75,7 @@ class residency_cuda {
   }
   /// Starts kernels for which the lease asks, or whose doorbell has changed. True: a kernel runs without the lease, so
   /// call this again soon.
-  bool tend() {
+  bool advance() {
     bool soon = false;
     for (auto& [kernel, k] : all_) {
       poll(k);

@@ -46,7 +46,7 @@ runtime::runtime(std::unique_ptr<backend> device, std::unique_ptr<bootstrap> job
   monitor_->watch(*queues_, *peers_, services_, [this] { return describe(); });
   receiver_.emplace(
       *device_, [this] { check_errors(); }, [this](const std::string& text) { end_->abort(text, 1); });
-  job_.boot->on_abort([this](const std::string& text) { monitor_->hear_of_launcher(text); });
+  job_.boot->on_abort([this](const std::string& text) { monitor_->report_from_launcher(text); });
   begin_collective(collective_kind::init).combine();
 }
 

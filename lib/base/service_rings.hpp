@@ -124,6 +124,12 @@ struct service_shape {
   static constexpr uint32_t most_blocks = 256, most_chunks = 1u << 20, least_chunk_messages = 32,
                             most_chunk_messages = 1024;
 
+  /// The shape of a service that receives no messages: it only keeps its blocks resident. Its rings have the least
+  /// size.
+  static constexpr service_shape without_messages(uint32_t blocks) {
+    return {blocks, 1, least_chunk_messages, sizeof(uint32_t)};
+  }
+
   GRAVEL_BOTH uint32_t chunk_units() const {
     return (chunk_messages * message_bytes + uint32_t{sizeof(unit)} - 1) / uint32_t{sizeof(unit)};
   }

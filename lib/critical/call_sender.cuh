@@ -61,18 +61,19 @@ class far_calls {
     store_relaxed<scope::shared>(&judged_, 0u);
   }
   GRAVEL_DEVICE bool is_used() const { return bins_.in_use != 0; }
-  /// The bin for calls to `pe`; peer_bins::most and above: there is none.
-  GRAVEL_DEVICE uint32_t bin_of(uint32_t pe) {
-    const uint32_t bin = bins_.way_to(pe);
-    return load_relaxed<scope::shared>(&contended_) == 0 && bin < peer_bins::most && bins_.take(message::kind)
-               ? bin
-               : uint32_t{peer_bins::to_self};
+  /// The route of calls to `pe`: its bin, if calls are gathered.
+  GRAVEL_DEVICE peer_route route_to(uint32_t pe) {
+    const peer_route route = bins_.route_to(pe);
+    return load_relaxed<scope::shared>(&contended_) == 0 && route.is_bin() && bins_.take(message::kind)
+               ? route
+               : peer_route::other();
   }
-  /// Adds a call to a bin. `bin`: to_self for a lane that has no call. Thread scope: lanes that are together.
-  GRAVEL_DEVICE void add(const gravel_t& g, uint32_t bin, uint32_t block, const typename Service::message& call) {
+  /// Adds a call to the bin of its route. A lane without a call has another route. Thread scope: lanes that are
+  /// together.
+  GRAVEL_DEVICE void add(const gravel_t& g, peer_route route, uint32_t block, const typename Service::message& call) {
     message m;
     m.fill(block, call);
-    bins_.template add<message::kind>(g, memory_, bin, m.data, &sent_);
+    bins_.template add<message::kind>(g, memory_, route, m.data, &sent_);
   }
   /// Sends what is in the bins. Thread scope: block, converged.
   GRAVEL_DEVICE void end(const gravel_t& g, uint32_t rank, uint32_t size) {
@@ -99,8 +100,8 @@ template <class Service>
 class far_calls<Service, false> {
  public:
   GRAVEL_DEVICE void begin(const gravel_t&, unit*, bool) {}
-  GRAVEL_DEVICE static uint32_t bin_of(uint32_t) { return peer_bins::to_self; }
-  GRAVEL_DEVICE void add(const gravel_t&, uint32_t, uint32_t, const typename Service::message&) {}
+  GRAVEL_DEVICE static peer_route route_to(uint32_t) { return peer_route::other(); }
+  GRAVEL_DEVICE void add(const gravel_t&, peer_route, uint32_t, const typename Service::message&) {}
   GRAVEL_DEVICE void end(const gravel_t&, uint32_t, uint32_t) {}
 };
 
@@ -261,11 +262,11 @@ struct critical_sender {
     if (calls) ran = c.run_in_place(to_);
     const uint32_t all = group.ballot(calls), failed = group.ballot(calls && !ran && pe == to_.table.my_pe);
     if (group.is_leader()) far_.judge(to_.service.g, lane_group::popcount(all), lane_group::popcount(failed));
-    const uint32_t bin = calls && !ran ? far_.bin_of(pe) : uint32_t{peer_bins::to_self};
-    const bool is_far = bin < peer_bins::most;
+    const peer_route route = calls && !ran ? far_.route_to(pe) : peer_route::other();
+    const bool is_far = route.is_bin();
     if (calls && !ran && !is_far && c.may_run_at_peer(to_)) ran = c.run_at_peer(to_);
-    group.sync();                                  // like make()
-    if (group.ballot(is_far)) gather_far(c, bin);  // lanes without such a call take part: whole warps are faster
+    group.sync();                                    // like make()
+    if (group.ballot(is_far)) gather_far(c, route);  // lanes without such a call take part: whole warps are faster
     if (calls && !ran && !is_far) gather(c);
     group.sync();
     return ran;
@@ -283,9 +284,9 @@ struct critical_sender {
 
   /// Puts a call into the bin of a peer.
   template <class S>
-  __device__ GRAVEL_NOINLINE void gather_far(section_call<S, Record, Sections...>& c, uint32_t bin) {
+  __device__ GRAVEL_NOINLINE void gather_far(section_call<S, Record, Sections...>& c, peer_route route) {
     c.address(to_);
-    far_.add(to_.service.g, bin, to_.table.block_of(to_.table.number_of(c.keys[0])), c.m);
+    far_.add(to_.service.g, route, to_.table.block_of(to_.table.number_of(c.keys[0])), c.m);
   }
 
   using service_type = key_service<Record, Sections...>;

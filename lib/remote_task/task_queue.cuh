@@ -122,9 +122,7 @@ class gravel_task_queue {
     // The service is opened first, so that a refusal comes before anything is allocated.
     service_ = std::make_unique<gravel::detail::open_service>(gravel::detail::service_description{
         number_->value() ? "tasks " + std::to_string(number_->value()) : std::string("tasks"),
-        {how.workers, 1, 32, 4},
-        threads,
-        0,
+        gravel::detail::service_shape::without_messages(how.workers), threads, 0,
         reinterpret_cast<const void*>(&gravel::detail::work<threads, Tasks...>)});
     const gravel::detail::task_shape shape{n_pes, how.slots, how.payload_bytes, how.workers};
     memory_ = gravel_malloc<char>(shape.bytes() + sizeof(gravel_t));

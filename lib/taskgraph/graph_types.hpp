@@ -36,6 +36,11 @@ struct gravel_types {
     while (!same[i]) ++i;
     return i;
   }();
+  /// True if no type stands twice in the list.
+  static constexpr bool distinct = [] {
+    uint32_t i = 0;
+    return ((index<T> == i++) && ... && true);
+  }();
 };
 
 /// Where a result goes: an input of a frame, or a word that the host reads. It is plain data, which tasks pass to their

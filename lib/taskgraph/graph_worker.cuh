@@ -44,31 +44,49 @@
 
 namespace gravel::detail {
 
-/// A worker, or a scheduler. Thread scope of all calls: the warp, converged.
+/// States of a worker towards the channels, what it may call in each, and which states may follow:
 ///
-/// States of a worker towards the channels, and what it may call in each:
+///   state       what holds                               may call                   next
+///   working     it has no part in polling                may_poll()                 all but idle
+///   waiting     the block counts it as waiting           may_poll()                 polling, handed_off, ended
+///   handed_off  found_ is one task of a channel          run_found()                working
+///   polling     it holds the block's lock                choose(), go_idle()        working, idle, ended
+///   idle        as polling; and its block counts in      choose()                   working, ended
+///               `idle_blocks`
+///   scheduling  a scheduler, from its start to its end   choose(), hand_out()       ended
+///   ended       no task is left, or a task has reported  may_poll()                 ended
+///               a fault
 ///
-///   state       flags                    may call                              next state
-///   working     none                     may_poll()                            polling, handed off or ended
-///   waiting     none; counted as         may_poll(true)                        polling, handed off or ended
-///               waiting in the block
-///   polling     is_poller_               choose(), go_idle(), stop_polling()   working (choose() took a batch); ended
-///   idle        is_poller_, is_idle_     as polling                            as polling
-///   handed off  has_handoff_             run_found()                           working
-///   ended       ended_                   stop_polling()
-///
-/// - `polling`: the warp holds the block's lock. choose() calls stop_polling() as soon as it has claimed a batch.
-/// - `idle`: the poller has found all channels empty, and `idle_blocks` counts its block.
-/// - `handed off`: found_ is one task that another warp has claimed for this one, or that this one has claimed by a
-///   hint.
-/// - `ended`: no task is left, or a task has reported a fault. The poller notifies its block in stop_polling().
-/// A scheduler (is_scheduler_) is polling from its start to the end, without the block's lock.
-template <class View>
+/// - `handed_off`: another warp has claimed the task for this one, or this one has claimed it by a hint.
+/// - `polling`: choose() releases the lock as soon as it has claimed a batch.
+/// - `idle`: the poller has found all channels empty.
+/// - `scheduling`: a scheduler polls without the block's lock.
+/// - `ended`: a warp that held the lock has notified its block.
+enum class worker_state : uint32_t { working, waiting, handed_off, polling, idle, scheduling, ended };
+
+/// True if `to` may follow `from`: the last column of the table.
+GRAVEL_BOTH constexpr bool may_follow(worker_state from, worker_state to) {
+  using s = worker_state;
+  switch (from) {
+    case s::working: return to != s::working && to != s::idle;
+    case s::waiting: return to == s::polling || to == s::handed_off || to == s::ended;
+    case s::handed_off: return to == s::working;
+    case s::polling: return to == s::working || to == s::idle || to == s::ended;
+    case s::idle: return to == s::working || to == s::ended;
+    case s::scheduling:
+    case s::ended: return to == s::ended;
+    default: return false;
+  }
+}
+
+/// A worker, or a scheduler. `SCHEDULED`: the graph has schedulers. Thread scope of all calls: the warp, converged.
+template <class View, bool SCHEDULED>
 class task_worker {
   using types = typename View::types;
   using store = typename View::store;
   template <class U>
   using facts = task_facts<U>;
+  using state = worker_state;
 
  public:
   /// `counts`: the warp's counts, in shared memory. `block`: the block's poller.
@@ -92,19 +110,19 @@ class task_worker {
       if (small) {
         own_.settle();
         if (batches == 0) break;
-        if (!may_poll() && !ended_) {
-          if (warp_.is_leader()) block_->count_as_waiting();
+        if (!may_poll() && state_ != state::ended) {
+          change_to(state::waiting);
           do warp_.wait_together([&] { idle(); });  // its own shared memory is empty: work comes from channels only
-          while (!may_poll(true) && !ended_);
+          while (!may_poll() && state_ != state::ended);
           small = false;
         }
-        if (ended_) break;
+        if (state_ == state::ended) break;
       }
       if (batches != 0 && may_poll()) {
         // After a poll that found the channels empty, polls again when something has arrived, and every 16th time.
         bool polls = !queue_empty_, has_state = false;
         run_state now{0, false};
-        if (!polls && !has_handoff_) {
+        if (!polls && state_ != state::handed_off) {
           now = live_now();
           has_state = true;
           const auto arrivals = static_cast<uint32_t>(now.live / graph_words::arrival);
@@ -114,19 +132,20 @@ class task_worker {
             polls_skipped_ = 0;
           }
         }
-        if (has_handoff_ || (polls && !now.faulty && choose(small ? 1 : view_.width))) {
-          has_handoff_ = false;
-          if (!is_scheduler_ || !hand_out()) run_found();
+        if (state_ == state::handed_off || (polls && !now.faulty && choose(small ? 1 : view_.width))) {
+          if (state_ == state::handed_off) change_to(state::working);
+          if (!is_scheduler() || !hand_out()) run_found();
           --batches;
           small = true;
           idle.reset();
           continue;
         }
         if (!has_state) now = live_now();
-        if (now.faulty) ended_ = true;
-        if (small && (now.live & graph_words::live_mask) == 0) ended_ = true;
-        if (ended_) break;
-        if (small && queue_empty_ && !is_scheduler_) go_idle();
+        if (now.faulty || (small && (now.live & graph_words::live_mask) == 0)) {
+          change_to(state::ended);
+          break;
+        }
+        if (small && queue_empty_) go_idle();
       }
       // While the channels are empty, one warp of the block polls one word: it may wait for a shorter time.
       if (small) {
@@ -145,8 +164,7 @@ class task_worker {
     if (warp_.is_leader()) number = static_cast<uint32_t>(fetch_add<scope::device>(&view_.words->arrived, uint64_t{1}));
     number = warp_.from_leader(number);
     if (number < view_.schedulers) {
-      is_scheduler_ = true;
-      is_poller_ = true;
+      change_to(state::scheduling);
       return work(~0u);
     }
     const uint32_t me = number - view_.schedulers;
@@ -193,28 +211,55 @@ class task_worker {
     return {warp_.from_leader(live), warp_.from_leader(static_cast<uint32_t>(fault)) != 0};
   }
 
+  GRAVEL_DEVICE bool is_scheduler() const { return SCHEDULED && state_ == state::scheduling; }
+  GRAVEL_DEVICE bool has_lock() const { return state_ == state::polling || state_ == state::idle; }
+
+  /// The only function that changes the state, with all that others see of it: whether the block counts this warp as
+  /// waiting, who holds the block's lock, and whether the block counts as idle. A poller that goes to `working` leaves
+  /// `handoffs` tickets of the channel that is found_, from `first` on. The CPU backend checks that the state may
+  /// follow.
+  GRAVEL_DEVICE void change_to(state next, uint32_t handoffs = 0, uint64_t first = 0) {
+#if !GRAVEL_CUDA
+    if (!may_follow(state_, next))
+      fail_text("task graph: a worker goes from state " + std::to_string(static_cast<uint32_t>(state_)) + " to state " +
+                std::to_string(static_cast<uint32_t>(next)));
+#endif
+    if (warp_.is_leader()) {
+      if (next == state::waiting) block_->count_as_waiting();
+      if (next == state::idle) fetch_add<scope::device>(&view_.words->idle_blocks, uint64_t{1});
+      if (state_ == state::idle) fetch_add<scope::device>(&view_.words->idle_blocks, ~uint64_t{0});
+      if (has_lock() && next == state::working) block_->release(handoffs, found_.channel, first);
+      if (has_lock() && next == state::ended) block_->end();
+    }
+    state_ = next;
+  }
+
   /// Tries to become the block's poller, or to get a task that another warp has claimed or seen. False: another warp
-  /// polls, or all is done (ended_). `counted`: this warp is counted as waiting.
-  GRAVEL_DEVICE bool may_poll(bool counted = false) {
+  /// polls, or all is done (`ended`).
+  GRAVEL_DEVICE bool may_poll() {
     using turn = block_poller::turn;
-    if (is_poller_ || has_handoff_) return true;
+    if (has_lock() || state_ == state::handed_off || is_scheduler()) return true;
     block_poller::answer a{turn::none, 0, 0};
     if (warp_.is_leader()) {
-      a = block_->try_acquire(counted);
+      a = block_->try_acquire(state_ == state::waiting);
       if constexpr (leaves != 0)
-        if (a.kind == turn::none && !counted) a = take_by_hint();
+        if (a.kind == turn::none && state_ != state::waiting) a = take_by_hint();
     }
     const auto kind = static_cast<turn>(warp_.from_leader(static_cast<uint32_t>(a.kind)));
     if (kind == turn::none) return false;
-    is_poller_ = kind == turn::polls;
-    ended_ = kind == turn::ended;
-    has_handoff_ = kind == turn::has_handoff;
-    if (is_poller_) queue_empty_ = false;  // the last poller released the lock because it had found something
-    if (has_handoff_) {
+    if (kind == turn::ended) {
+      change_to(state::ended);
+      return false;
+    }
+    if (kind == turn::polls) {
+      change_to(state::polling);
+      queue_empty_ = false;  // the last poller released the lock because it had found something
+    } else {
+      change_to(state::handed_off);
       warp_.sync();
       found_ = {warp_.from_leader(a.channel), 1, {warp_.from_leader(a.ticket), 1}, false};
     }
-    return is_poller_ || has_handoff_;
+    return true;
   }
   /// While another warp polls: takes a leaf of the channel that the hint names. `only`: only if it is this channel.
   /// Thread scope: lane.
@@ -228,16 +273,10 @@ class task_worker {
     store_relaxed<scope::shared>(&block_->hint, 0u);
     return {turn::none, 0, 0};
   }
-  /// The poller releases the lock. It leaves `handoffs` tickets of the channel that it has found, from `first` on.
+  /// The poller releases the lock; a scheduler has none. It leaves `handoffs` tickets of the channel that it has found,
+  /// from `first` on.
   GRAVEL_DEVICE void stop_polling(uint32_t handoffs = 0, uint64_t first = 0) {
-    if (!is_poller_) return;
-    if (warp_.is_leader()) {
-      if (is_idle_) fetch_add<scope::device>(&view_.words->idle_blocks, ~uint64_t{0});
-      if (ended_) block_->end();
-      else block_->release(handoffs, found_.channel, first);
-    }
-    is_poller_ = false;
-    is_idle_ = false;
+    if (has_lock()) change_to(state::working, handoffs, first);
   }
   /// Does some block of the GPU poll in vain?
   GRAVEL_DEVICE bool has_idle_blocks() const {
@@ -245,9 +284,7 @@ class task_worker {
   }
   /// Counts the block as one that polls in vain, until stop_polling().
   GRAVEL_DEVICE void go_idle() {
-    if (is_idle_) return;
-    if (warp_.is_leader()) fetch_add<scope::device>(&view_.words->idle_blocks, uint64_t{1});
-    is_idle_ = true;
+    if (state_ == state::polling) change_to(state::idle);
   }
 
   /// Leaves are the tasks that come last. A batch of leaves waits for no other task, and it needs no room.
@@ -343,12 +380,12 @@ class task_worker {
     // there are many tasks, this warp claims hand-offs for the waiting warps of the block too.
     uint32_t handoffs = 0;
     if constexpr (facts<T>::spawns == 0) {
-      if (facts<T>::batch == 1 && is_poller_ && !is_scheduler_) {
+      if (facts<T>::batch == 1 && has_lock()) {
         handoffs = handoffs_for(waiting);
         if (is_leaf<T> && warp_.is_leader())
           store_relaxed<scope::shared>(&block_->hint, waiting >= 2 * gridDim.x ? found_.channel + 1 : 0);
       }
-      if (handoffs == 0 && waiting > most && !is_scheduler_) stop_polling();
+      if (handoffs == 0 && waiting > most) stop_polling();
     }
     const bool refused = !admission.promise(warp_, most, room_was_short_);
     room_was_short_ = refused;
@@ -363,7 +400,7 @@ class task_worker {
       if (warp_.is_leader()) admission.return_promise(most);
       return false;
     }
-    if (!is_scheduler_ && n <= most) stop_polling();  // the next poller need not wait for the tickets
+    if (n <= most) stop_polling();  // the next poller need not wait for the tickets
     found_.batch = from.take_claimed(warp_, n);
     if (n > most) {
       found_.batch.count = most;
@@ -463,7 +500,7 @@ class task_worker {
   }
   GRAVEL_DEVICE bool take_next_leaf() {
     block_poller::answer a{block_poller::turn::none, 0, 0};
-    if (warp_.is_leader() && !is_scheduler_) a = take_by_hint(found_.channel);
+    if (warp_.is_leader() && !is_scheduler()) a = take_by_hint(found_.channel);
     if (warp_.from_leader(static_cast<uint32_t>(a.kind)) == 0) return false;
     warp_.sync();  // what the leader has acquired, all lanes have acquired
     found_.batch.first = warp_.from_leader(a.ticket);
@@ -553,11 +590,7 @@ class task_worker {
   uint32_t next_type_ = none, next_row_ = 0;
   uint32_t arguments_[View::most_words] = {};  ///< arguments of the frame that is found_
   block_poller* const block_;
-  bool is_poller_ = false;    ///< holds the block's lock, or is a scheduler
-  bool has_handoff_ = false;  ///< found_ is a task that another warp has claimed or seen
-  bool ended_ = false;        ///< no task is left, or a task has reported a fault
-  bool is_idle_ = false;      ///< is the poller, and idle_blocks counts its block
-  bool is_scheduler_ = false;
+  state state_ = state::working;
   bool room_was_short_ = false;  ///< the last batch was refused: so admission polls for room before it takes room
   bool queue_empty_ = false;     ///< the channels were empty at the last poll
   uint32_t arrivals_seen_ = 0;   ///< number of arrivals at the last poll

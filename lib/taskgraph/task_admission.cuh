@@ -69,15 +69,17 @@ struct task_admission {
     slots<> space;
     uint32_t amount;
   };
+  /// Makes room for the children of type U the demand of the lane whose number is the place of U in `children`.
   template <class U>
-  GRAVEL_DEVICE void demand_children(bool is_mine, uint32_t tasks, demand* mine) const {
-    if (!is_mine) return;
+  GRAVEL_DEVICE void demand_children(uint32_t lane, uint32_t tasks, demand* mine) const {
+    if (lane != children_type::template index<U>) return;
     mine->space = view.template channel_of<U>(depth).space;
     mine->amount = tasks * facts::spawns;
   }
+  /// Does this for frames of type C: the lanes behind those for children.
   template <class C>
-  GRAVEL_DEVICE void demand_frames(bool is_mine, uint32_t tasks, demand* mine) const {
-    if (!is_mine) return;
+  GRAVEL_DEVICE void demand_frames(uint32_t lane, uint32_t tasks, demand* mine) const {
+    if (lane != children_type::count + continuations_type::template index<C>) return;
     mine->space = view.template frames_of<C>(depth).space;
     mine->amount = tasks;
   }
@@ -89,12 +91,11 @@ struct task_admission {
   template <class... U, class... C>
   GRAVEL_DEVICE bool promise_all(gravel_types<U...>*, gravel_types<C...>*, const lane_group& warp,
                                  [[maybe_unused]] uint32_t n, [[maybe_unused]] bool polls) const {
-    constexpr uint32_t demands = sizeof...(U) + sizeof...(C);
+    constexpr uint32_t demands = children_type::count + continuations_type::count;
     if constexpr (demands == 0) return true;
-    [[maybe_unused]] uint32_t lane = 0;
     demand mine{};
-    (demand_children<U>(warp.rank() == lane++, n, &mine), ...);
-    (demand_frames<C>(warp.rank() == lane++, n, &mine), ...);
+    (demand_children<U>(warp.rank(), n, &mine), ...);
+    (demand_frames<C>(warp.rank(), n, &mine), ...);
     for (;; polls = true) {
       if (polls && warp.ballot(!mine.space.has_room(mine.amount)) != 0) return false;
       const bool took = mine.space.take_room_now(mine.amount);

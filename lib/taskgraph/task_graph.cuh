@@ -280,6 +280,8 @@ class gravel_task_graph {
                   "children are tasks of the same graph");
     static_assert(((types::template has<C> && facts<C>::is_continuation) && ... && true),
                   "continuations are of the same graph, and have inputs");
+    static_assert(gravel_types<U...>::distinct && gravel_types<C...>::distinct,
+                  "children and continuations name each type once");
     const uint64_t batch = facts<P>::batch, children = batch * facts<P>::spawns;
     const std::string spawner = std::string("; '") + P::name + "' spawns up to " + std::to_string(facts<P>::spawns) +
                                 ", and a batch of " + std::to_string(batch) + " needs room for " +

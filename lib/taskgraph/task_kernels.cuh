@@ -15,8 +15,8 @@ GRAVEL_DEVICE work_counts<uint32_t>* counts_of(const View& view, uint32_t warp) 
   return reinterpret_cast<work_counts<uint32_t>*>(own);
 }
 /// The worker of the calling warp. `block`: in shared memory. Thread scope: block.
-template <class View>
-GRAVEL_DEVICE task_worker<View> worker_of_warp(const View& view, block_poller* block) {
+template <bool SCHEDULED, class View>
+GRAVEL_DEVICE task_worker<View, SCHEDULED> worker_of_warp(const View& view, block_poller* block) {
   if (threadIdx.x == 0) *block = {};
   __syncthreads();
   auto* const counts = counts_of(view, threadIdx.x / 32);
@@ -42,14 +42,14 @@ GRAVEL_DEVICE void report_counts(const View& view) {
 template <class View>
 __global__ void run_tasks(const __grid_constant__ View view, uint32_t batches) {
   __shared__ block_poller block;
-  worker_of_warp(view, &block).work(batches);
+  worker_of_warp<false>(view, &block).work(batches);
   report_counts(view);
 }
 /// Workers and schedulers, until the graph has ended.
 template <class View>
 __global__ void run_scheduled_tasks(const __grid_constant__ View view) {
   __shared__ block_poller block;
-  worker_of_warp(view, &block).work_scheduled();
+  worker_of_warp<true>(view, &block).work_scheduled();
   report_counts(view);
 }
 
