@@ -83,10 +83,16 @@ struct block_sender {
   static_assert(BLOCK >= 1 && BLOCK <= 1024, "BLOCK is the number of threads of the block, 1 to 1024");
   static_assert(CAPACITY >= 32 * int{max_small_units} && CAPACITY <= 4096,
                 "CAPACITY is at least 128, so that the largest messages of a warp fit, and at most 4096");
-  /// Units of the buffer that are bins, where there are bins: three quarters of it. `more_bins` are added if two halves
-  /// of 256 units for each of PEERS peers need more.
-  static constexpr int own_bins = CAPACITY >= 512 ? CAPACITY * 3 / 4 : 0;
-  static constexpr int more_bins = own_bins && 512 * PEERS > own_bins ? 512 * PEERS - own_bins : 0;
+  static_assert(PEERS <= int{max_peers}, "PEERS is at most 128");
+  /// Peers that may have bins, and units of the two halves of a bin: for up to 16 peers a half is a chunk, for more an
+  /// eighth of it.
+  static constexpr bool has_many_peers = PEERS > int{peer_bins::most};
+  using bins_of_sender = std::conditional_t<has_many_peers, peer_bins_for<max_peers>, peer_bins>;
+  static constexpr int bin_units = has_many_peers ? 64 : 512;
+  /// Units of the buffer that are bins, where there are bins: three quarters of it. `more_bins` are added if bins for
+  /// PEERS peers need more.
+  static constexpr int own_bins = CAPACITY >= 512 ? CAPACITY * 3 / 4 : 0, wanted_bins = bin_units * PEERS;
+  static constexpr int more_bins = own_bins && wanted_bins > own_bins ? wanted_bins - own_bins : 0;
 
   /// Begins to gather. If the block does not have BLOCK threads, the error is reported and the sender drops all
   /// messages.
@@ -196,7 +202,7 @@ struct block_sender {
   uint32_t reserved, written, emptied, in_place, to_peers;
   uint32_t capacity;  ///< units of the buffer that are sorted; the bins follow
   uint64_t ticket;    ///< ticket of the team that hands over
-  peer_bins bins;
+  bins_of_sender bins;
   unit buffer[CAPACITY + more_bins];  ///< [capacity] units to be sorted, then the bins
   message_key keys;
   kind_table kinds;
@@ -271,7 +277,7 @@ struct block_sender {
       if (is_in_place(way) || (is_bin(way) && bins_accept<message::kind>(word, heap_bytes, sizeof(T)))) {
         message m(offset, value);
         m.word[0] = bins.index_of(m.word[0]);
-        return bins.add<message::kind>(g, buffer + capacity, way, m.word, &to_peers);
+        return bins.template add<message::kind>(g, buffer + capacity, way, m.word, &to_peers);
       }
 #if !GRAVEL_CUDA
       if (is_other_pe_without_bin(way, to) && !g.peers_directly &&
@@ -286,8 +292,8 @@ struct block_sender {
   GRAVEL_DEVICE static bool is_word_of_heap(uint64_t offset, uint64_t heap_bytes) {
     return offset + (sizeof(T) - 1) < heap_bytes && offset % sizeof(T) == 0;
   }
-  GRAVEL_DEVICE static bool is_in_place(uint32_t way) { return way == peer_bins::to_self; }
-  GRAVEL_DEVICE static bool is_bin(uint32_t way) { return way < peer_bins::most; }
+  GRAVEL_DEVICE static bool is_in_place(uint32_t way) { return way == bins_of_sender::to_self; }
+  GRAVEL_DEVICE static bool is_bin(uint32_t way) { return way < bins_of_sender::most; }
   /// True if a lane whose message was applied in place calls peer_bins::add() with the other lanes, which votes: so the
   /// whole warp acts together.
   GRAVEL_DEVICE bool joins_bin_votes() const { return bins.in_use != 0 && GRAVEL_CUDA; }
@@ -299,7 +305,7 @@ struct block_sender {
   }
 #if !GRAVEL_CUDA
   bool is_other_pe_without_bin(uint32_t way, uint32_t to) const {
-    return way == peer_bins::none && to < g.n_pes && to != g.my_pe;
+    return way == bins_of_sender::none && to < g.n_pes && to != g.my_pe;
   }
 #endif
 #if !GRAVEL_CUDA
@@ -357,7 +363,7 @@ struct block_sender {
     if (const uint32_t way = way_to_sink(sink); is_bin(way))
       if (bins.take(kind, word, is_large)) {
         m.word[0] = bins.index_of(m.word[0]);
-        return bins.add<kind>(g, buffer + capacity, way, m.word, &to_peers);
+        return bins.template add<kind>(g, buffer + capacity, way, m.word, &to_peers);
       }
     uint32_t window = 0;
     const uint32_t number = kinds.number_of(kind, word, is_large, &window);
@@ -384,14 +390,14 @@ struct block_sender {
 
   /// As peer_bins::way_to(). Bins are for messages to devices only.
   GRAVEL_DEVICE uint32_t way_to_sink(uint32_t sink) const {
-    return kind_of_sink(sink) == sink_kind::device ? bins.way_to(pe_of_sink(sink)) : peer_bins::none;
+    return kind_of_sink(sink) == sink_kind::device ? bins.way_to(pe_of_sink(sink)) : bins_of_sender::none;
   }
   /// Gathers a message of any kind: route 2, then 4 if its kind has no number, else 3.
   template <row_kind KIND, class Piece, uint32_t N>
   GRAVEL_DEVICE void gather(uint32_t sink, const Piece (&message)[N]) {
     constexpr uint32_t UNITS = message_units<Piece, N>;
     if (const uint32_t way = way_to_sink(sink); is_bin(way))
-      if (bins.take(KIND)) return bins.add<KIND>(g, buffer + capacity, way, message, &to_peers);
+      if (bins.take(KIND)) return bins.template add<KIND>(g, buffer + capacity, way, message, &to_peers);
     const uint32_t number = kinds.number_of(KIND);
     if (number == kind_table::most) {
       if constexpr (UNITS > max_small_units) {
@@ -497,8 +503,9 @@ struct block_sender {
 /// @tparam BLOCK threads of the block, which may have one, two or three dimensions
 /// @tparam CAPACITY messages of up to 16 bytes that are gathered before they are sorted, 128 to 4096. Each takes 26
 ///   bytes of shared memory
-/// @tparam PEERS number of peers for which there is room in bins of one chunk each (route `peer`): 16 bytes for each
-///   message of a bin. If there are more peers, bins are smaller. A sender for 1 peer lets more blocks run on a GPU
+/// @tparam PEERS number of peers for which there is room in bins (route `peer`), at most 128. A bin for up to 16 peers
+///   takes 8 KiB, two chunks; for more it takes 1 KiB. If there are more peers, bins are smaller. Without bins, from 13
+///   peers on if PEERS is 1, messages for peers are sorted. A sender for 1 peer lets more blocks run on a GPU
 /// @scope lane, from divergent code, between begin() and end()
 /// @completion after end(): gravel_quiet (operations of this PE), gravel_barrier_all (operations of all PEs)
 /// @errors as of the operations in put.cuh; a block with another number of threads, or too little shared memory: the

@@ -45,16 +45,17 @@ struct whole_warp {
   GRAVEL_DEVICE static void sync() { __syncwarp(); }
 };
 
-/// The bins of a block, in shared memory. The messages lie beside them: [bin][half][message].
-struct peer_bins {
-  static constexpr uint32_t most = 16;
+/// The bins of a block, in shared memory. The messages lie beside them: [bin][half][message]. There are at most MOST.
+template <uint32_t MOST>
+struct peer_bins_for {
+  static constexpr uint32_t most = MOST;
   static constexpr uint8_t to_self = most, none = 255;
   uint32_t half_units_log2;
   uint32_t in_use;    ///< number of bins; 0: messages to peers are sorted like all others
   uint64_t kind;      ///< row_kind::bits of the messages in the bins; 0: none yet
   uint32_t first_pe;  ///< first PE of `way`
   /// [PE - first_pe] the bin of the PE; to_self: it is this PE, whose memory is updated in place; none: neither.
-  uint8_t way[64];
+  uint8_t way[most <= 16 ? 64 : 2 * most];
   uint32_t reserved[most];
   uint32_t written[most][2];
   uint32_t holds[most][2];
@@ -271,5 +272,6 @@ struct peer_bins {
     if (rank == 0) begin(g, units());
   }
 };
+using peer_bins = peer_bins_for<16>;
 
 }  // namespace gravel::detail
