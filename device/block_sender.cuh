@@ -83,10 +83,16 @@ struct block_sender {
   static_assert(BLOCK >= 1 && BLOCK <= 1024, "BLOCK is the number of threads of the block, 1 to 1024");
   static_assert(CAPACITY >= 32 * int{max_small_units} && CAPACITY <= 4096,
                 "CAPACITY is at least 128, so that the largest messages of a warp fit, and at most 4096");
-  /// Units of the buffer that are bins, where there are bins: three quarters of it. `more_bins` are added if two halves
-  /// of 256 units for each of PEERS peers need more.
-  static constexpr int own_bins = CAPACITY >= 512 ? CAPACITY * 3 / 4 : 0;
-  static constexpr int more_bins = own_bins && 512 * PEERS > own_bins ? 512 * PEERS - own_bins : 0;
+  static_assert(PEERS <= int{max_peers}, "PEERS is at most 128");
+  /// Peers that may have bins, and units of the two halves of a bin: for up to 16 peers a half is a chunk, for more an
+  /// eighth of it.
+  static constexpr bool has_many_peers = PEERS > int{peer_bins::most};
+  using bins_of_sender = std::conditional_t<has_many_peers, peer_bins_for<max_peers>, peer_bins>;
+  static constexpr int bin_units = has_many_peers ? 64 : 512;
+  /// Units of the buffer that are bins, where there are bins: three quarters of it. `more_bins` are added if bins for
+  /// PEERS peers need more.
+  static constexpr int own_bins = CAPACITY >= 512 ? CAPACITY * 3 / 4 : 0, wanted_bins = bin_units * PEERS;
+  static constexpr int more_bins = own_bins && wanted_bins > own_bins ? wanted_bins - own_bins : 0;
 
   /// Begins to gather. If the block does not have BLOCK threads, the error is reported and the sender drops all
   /// messages.
@@ -196,7 +202,7 @@ struct block_sender {
   uint32_t reserved, written, emptied, in_place, to_peers;
   uint32_t capacity;  ///< units of the buffer that are sorted; the bins follow
   uint64_t ticket;    ///< ticket of the team that hands over
-  peer_bins bins;
+  bins_of_sender bins;
   unit buffer[CAPACITY + more_bins];  ///< [capacity] units to be sorted, then the bins
   message_key keys;
   kind_table kinds;
@@ -315,7 +321,7 @@ struct block_sender {
   /// Route 2, of messages that the bins accept. A lane with another route takes part in the votes.
   template <row_kind KIND, class Piece, uint32_t N>
   GRAVEL_DEVICE void add_to_bin(peer_route route, const Piece (&message)[N]) {
-    bins.add<KIND>(g, buffer + capacity, route, message, &to_peers);
+    bins.template add<KIND>(g, buffer + capacity, route, message, &to_peers);
   }
   /// Route 2, of an update: its word becomes an index in the window of the bins.
   template <class Message>
@@ -496,8 +502,9 @@ struct block_sender {
 /// @tparam BLOCK threads of the block, which may have one, two or three dimensions
 /// @tparam CAPACITY messages of up to 16 bytes that are gathered before they are sorted, 128 to 4096. Each takes 26
 ///   bytes of shared memory
-/// @tparam PEERS number of peers for which there is room in bins of one chunk each (route `peer`): 16 bytes for each
-///   message of a bin. If there are more peers, bins are smaller. A sender for 1 peer lets more blocks run on a GPU
+/// @tparam PEERS number of peers for which there is room in bins (route `peer`), at most 128. A bin for up to 16 peers
+///   takes 8 KiB, two chunks; for more it takes 1 KiB. If there are more peers, bins are smaller. Without bins, from 13
+///   peers on if PEERS is 1, messages for peers are sorted. A sender for 1 peer lets more blocks run on a GPU
 /// @scope lane, from divergent code, between begin() and end()
 /// @completion after end(): gravel_quiet (operations of this PE), gravel_barrier_all (operations of all PEs)
 /// @errors as of the operations in put.cuh; a block with another number of threads, or too little shared memory: the

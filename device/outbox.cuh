@@ -39,6 +39,7 @@ struct deferred_tickets {
   deferred_ticket of_rank[max_peers];
   rank_set ranks;  ///< the rings of which a ticket is deferred
   uint64_t busy;   ///< not 0: the warp applies chunks
+  uint32_t group;  ///< the group of rings with which the warp's next kernel begins (ring_watch)
 };
 
 /// Counts messages that leave through a ring, when their chunk is published. Thread scope: one lane for all of them.

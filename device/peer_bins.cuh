@@ -47,7 +47,7 @@ struct whole_warp {
 
 /// The route of a block's messages to one PE. peer_bins::begin() computes it once for each PE.
 struct peer_route {
-  static constexpr uint32_t most_bins = 16;
+  static constexpr uint32_t most_bins = 128;
   uint32_t code;  ///< below most_bins: the number of a bin
 
   GRAVEL_DEVICE static constexpr peer_route into_bin(uint32_t bin) { return {bin}; }
@@ -56,20 +56,22 @@ struct peer_route {
   /// Neither: through the buffer, or directly.
   GRAVEL_DEVICE static constexpr peer_route other() { return {255}; }
 
-  GRAVEL_DEVICE constexpr uint8_t byte() const { return static_cast<uint8_t>(code); }  ///< in peer_bins::routes
+  GRAVEL_DEVICE constexpr uint8_t byte() const { return static_cast<uint8_t>(code); }  ///< in peer_bins_for::routes
   GRAVEL_DEVICE constexpr bool is_bin() const { return code < most_bins; }
   GRAVEL_DEVICE constexpr bool is_in_place() const { return code == in_place().code; }
   GRAVEL_DEVICE constexpr bool is_other() const { return code == other().code; }
 };
 
-/// The bins of a block, in shared memory. The messages lie beside them: [bin][half][message].
-struct peer_bins {
-  static constexpr uint32_t most = peer_route::most_bins;
+/// The bins of a block, in shared memory. The messages lie beside them: [bin][half][message]. There are at most MOST.
+template <uint32_t MOST>
+struct peer_bins_for {
+  static constexpr uint32_t most = MOST;
+  static_assert(most <= peer_route::most_bins);
   uint32_t half_units_log2;
-  uint32_t in_use;     ///< number of bins; 0: messages to peers are sorted like all others
-  uint64_t kind;       ///< row_kind::bits of the messages in the bins; 0: none yet
-  uint32_t first_pe;   ///< first PE of `routes`
-  uint8_t routes[64];  ///< [PE - first_pe] peer_route::byte()
+  uint32_t in_use;    ///< number of bins; 0: messages to peers are sorted like all others
+  uint64_t kind;      ///< row_kind::bits of the messages in the bins; 0: none yet
+  uint32_t first_pe;  ///< first PE of `routes`
+  uint8_t routes[most <= 16 ? 64 : 2 * most];  ///< [PE - first_pe] peer_route::byte()
   uint32_t reserved[most];
   uint32_t written[most][2];
   uint32_t holds[most][2];
@@ -290,5 +292,6 @@ struct peer_bins {
     if (rank == 0) begin(g, units());
   }
 };
+using peer_bins = peer_bins_for<16>;
 
 }  // namespace gravel::detail

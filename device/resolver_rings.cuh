@@ -101,7 +101,8 @@ __device__ __forceinline__ bool resolve_chunk(const gravel_t& g, uint32_t room, 
 /// The rings that a warp serves. Lane i polls ring i % width, for a ticket that no other lane has. A lane that has
 /// applied its ticket draws the next ticket of the ring. So a warp that is busy for long, with a handler that sends
 /// much, delays only the few tickets that it has drawn. More than 32 rings form groups of 32, which the warp polls in
-/// turn. A lane's place in the other groups lies in memory meanwhile.
+/// turn. A lane's place in the other groups lies in memory meanwhile. The next kernel begins with the group behind that
+/// at which this one ends. Otherwise short-lived kernels with much to do would never come to the last group.
 struct ring_watch {
   peer_ring ring{};
   uint64_t* drawn = nullptr;  ///< tickets of `ring` that have been drawn
@@ -120,20 +121,22 @@ struct ring_watch {
     return width;
   }
   GRAVEL_BOTH static uint32_t groups_for(uint32_t n) { return (n + 31) / 32; }
-  __device__ __forceinline__ ring_watch(const peer_rings& peers, uint32_t warp) {
+  __device__ __forceinline__ ring_watch(const peer_rings& peers, uint32_t warp, uint32_t first_group) {
     width = width_for(peers.n);
     depth = 32 / width < most_depth ? 32 / width : most_depth;
     groups = groups_for(peers.n);
+    group = first_group < groups ? first_group : 0;
     enter(peers, warp);
   }
   /// Number of the calling lane's ring.
   __device__ __forceinline__ uint32_t source() const { return group * 32 + threadIdx.x % 32 % width; }
   /// Saves the lane's place for the next kernel, or the next turn of this group.
   __device__ __forceinline__ void save(const peer_rings& peers, uint32_t warp) const { *place(peers, warp) = at; }
+  __device__ __forceinline__ uint32_t next_group() const { return group + 1 < groups ? group + 1 : 0; }
   /// Goes on to the next group.
   __device__ __forceinline__ void turn(const peer_rings& peers, uint32_t warp) {
     save(peers, warp);
-    group = group + 1 < groups ? group + 1 : 0;
+    group = next_group();
     enter(peers, warp);
   }
   /// Returns the lanes whose ticket has arrived.
@@ -167,13 +170,14 @@ __device__ __forceinline__ void serve_rings(const gravel_t& g, const peer_rings&
     return releases_of_block().serve(resolver_warps - 1,
                                      peers.own < peers.n ? &g.peers[g.my_pe].line->applied : nullptr);
   const uint32_t me = (blockIdx.x - (gridDim.x - peers.blocks)) * resolver_warps + threadIdx.x / 32;
-  ring_watch watch(peers, me);
+  deferred_tickets* const kept = &peers.deferred[blockIdx.x * resolver_warps + threadIdx.x / 32];
+  ring_watch watch(peers, me, kept->group);
   bool is_own = watch.source() == peers.own;  // this lane's ring is the own one
   const auto turn = [&] {
     watch.turn(peers, me);
     is_own = watch.source() == peers.own;
   };
-  uint64_t* const busy = &peers.deferred[blockIdx.x * resolver_warps + threadIdx.x / 32].busy;
+  uint64_t* const busy = &kept->busy;
   uint32_t rounds = 0;
   relax wait;
   for (;;) {
@@ -226,6 +230,7 @@ __device__ __forceinline__ void serve_rings(const gravel_t& g, const peer_rings&
   }
   if (!outbox_of_warp().is_empty()) outbox_of_warp().flush(lane);
   watch.save(peers, me);
+  if (lane == 0) kept->group = watch.next_group();
   __syncwarp();  // all lanes have posted
   if (lane == 0) releases_of_block().leave();
   // For a chunk that arrives after this poll, the doorbell is rung after the host has started this kernel, and so the

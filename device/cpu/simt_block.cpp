@@ -161,6 +161,7 @@ void block_runner::carry(carrier& self) {
     const auto lane_id = static_cast<uint32_t>(id);
     lanes_[lane_id].on = &self;
     lanes_[lane_id].points = points_of_a_wait;
+    lanes_[lane_id].collectives = collectives_of_a_wait;
     enter(lane_id);
     try {
       launch_->kernel();
@@ -212,6 +213,11 @@ void block_runner::end_lane(uint32_t id) {
 }
 
 uint32_t block_runner::relax(uint32_t rounds) {
+  if (rounds == 0) {  // progress
+    lanes_[running_].collectives = collectives_of_a_wait;
+    moved();
+    return 0;
+  }
   stop_if_failed();
   if (stopping_) {
     stop_lane();
@@ -222,6 +228,7 @@ uint32_t block_runner::relax(uint32_t rounds) {
     return 0;
   }
   if (order_) order_->now_and_then(claimed_);
+  lanes_[running_].collectives = rounds == 1 ? collectives_of_a_wait : 0;
   if (next_unstarted_ == lanes_count_ && ready_ == 0 && grouping_count_ == 0) {
     if (!order_) return rounds;
     if (rounds == 1) moved();

@@ -86,11 +86,15 @@ class block_runner {
     uint64_t value = 0, result = 0;
     uint32_t argument = 0;
     const void* site = nullptr;
-    uint32_t points = 0;  ///< interleaving points since it relaxed, up to points_of_a_wait
+    uint32_t points = 0;       ///< interleaving points since it relaxed, up to points_of_a_wait
+    uint32_t collectives = 0;  ///< warp collectives since it relaxed again, up to collectives_of_a_wait
   };
   /// A lane that is preempted within so many interleaving points after it relaxed counts as still waiting: a round of a
   /// waiting loop has a few atomics, and more if it reads many words.
   static constexpr uint32_t points_of_a_wait = 64;
+  /// A lane that comes out of so few warp collectives after it relaxed once more counts as still waiting, too: a group
+  /// of lanes that waits for many words votes in each round. Otherwise the thread would never rest in such a loop.
+  static constexpr uint32_t collectives_of_a_wait = 16;
   /// Thrown where a lane waits when the launch has failed. If it cannot be thrown there (in a destructor or a noexcept
   /// function) it ends the program, and its text says why.
   struct cancelled : std::exception {

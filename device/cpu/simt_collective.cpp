@@ -138,8 +138,14 @@ __forceinline__ uint64_t block_runner::warp_collective(warp_op op, uint32_t mask
   }
   complete_collective(warp, mask, op);
   posted_[warp] &= ~mask;
+  bool wait = true;
+  for (uint32_t left = mask; left; left &= left - 1) {
+    uint32_t& collectives = lanes_[warp * 32 + static_cast<uint32_t>(std::countr_zero(left))].collectives;
+    if (collectives < collectives_of_a_wait) ++collectives;
+    wait &= collectives < collectives_of_a_wait;
+  }
   for (uint32_t left = mask & ~bit; left; left &= left - 1)
-    make_ready(warp * 32 + static_cast<uint32_t>(std::countr_zero(left)));
+    make_ready(warp * 32 + static_cast<uint32_t>(std::countr_zero(left)), wait);
   const uint64_t result = self.result;
   if (explores) interleave();
   return result;

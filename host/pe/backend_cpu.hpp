@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <thread>
 
 #include "host/node/sealed_memory.hpp"
 #include "host/pe/backend.hpp"
@@ -29,6 +30,8 @@ class cpu_backend : public cpu_launcher {
   handler_table handlers() const override { return Handlers::table(); }
   void open(uint32_t, uint32_t local_size) override {
     local_size_ = local_size;
+    const uint32_t processors = std::max(std::thread::hardware_concurrency(), 1u);
+    while (crowding < 6 && processors << crowding < local_size) ++crowding;
     const settings& s = current_settings();
     if (s.handle_type == "fabric") fail_text("GRAVEL_HANDLE_TYPE=fabric: the CPU backend has no fabric handles");
     uses_rings_ = s.routes == "peer" || s.routes == "direct" || s.routes == "rings";

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "host/pe/peer_description.hpp"
+#include "lib/base/capacity.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
 
@@ -14,6 +15,17 @@ namespace gravel::detail {
 /// cache, beside the memory that it updates (docs/design.md).
 static uint64_t usual_peer_chunks(uint64_t n) {
   return std::bit_ceil(std::max<uint64_t>(2048 / std::max<uint64_t>(n - 1, 1), 64));
+}
+
+/// What the rings of a PE take, and the most that they take with these settings on any node.
+static std::string describe_memory(const peer_area& shape, uint64_t set_chunks) {
+  peer_area largest{max_peers, static_cast<uint32_t>(set_chunks ? set_chunks : usual_peer_chunks(max_peers)),
+                    shape.chunk_units};
+  return fmt::format(
+      "rings for the route peer: {} for {} PEs, {} chunks of {} each ({} if a node had {} PEs, the most for this "
+      "route)",
+      text_of_bytes(shape.bytes()), shape.n_local, shape.chunks, text_of_bytes(shape.chunk_units * sizeof(unit)),
+      text_of_bytes(largest.bytes()), max_peers);
 }
 
 /// Throws gravel::error if the rings of two PEs have different chunks.
@@ -39,6 +51,7 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all) : devic
              mapped_wanted = insists || only_rings || wanted == "auto" || wanted == "direct";
   if (!few && insists)
     fail("GRAVEL_ROUTES=peer: {} PEs on this node; more than {} do not use that route", n_local_, max_peers);
+  if (few && n_local_ > 1 && mapped_wanted) log_info("{}", describe_memory(shape_, s.values->peer_chunks));
   if (!few) log_info("{} PEs on this node: more than {} do not use the route peer", n_local_, max_peers);
 
   peer_description mine{};

@@ -15,10 +15,16 @@ namespace gravel::detail {
 
 /// Set while this thread runs a kernel's lanes: switches to another lane and returns 0. If there is none to run, or all
 /// of them only wait, it returns for how many rounds no lane has made progress, at most `rounds`, and the thread waits
-/// accordingly.
+/// accordingly. With `rounds` == 0 it notes that the lane has made progress.
 #if !GRAVEL_CUDA
 using relax_function = uint32_t (*)(uint32_t rounds);
 GRAVEL_API extern constinit thread_local relax_function relax_hook;
+#endif
+#if !GRAVEL_ON_GPU
+/// Binary logarithm of the PEs for each processor of this host, 0 to 6. Where many processes share a processor, one
+/// that waits yields less often and sleeps longer, so that the others get on. The CPU backend sets it before a PE starts
+/// threads.
+GRAVEL_API extern constinit uint32_t crowding;
 #endif
 
 /// The pause in a loop that waits for another party. The loop calls it once a round. It pauses longer with each round.
@@ -51,7 +57,7 @@ class relax {
   /// Waits for an event that must come soon: on the host it sleeps only after thousands of rounds.
   GRAVEL_BOTH void briefly() {
 #if !GRAVEL_ON_GPU
-    if (rounds_ == sleeps_from - 1 && brief_ < 20'000) {
+    if (rounds_ == sleeps_from - 1 && brief_ < 20'000u >> crowding) {
       ++brief_;
       --rounds_;
     }
@@ -99,7 +105,12 @@ class relax {
   }
 
   /// To be called when the wait made progress.
-  GRAVEL_BOTH void reset() { rounds_ = brief_ = attentive_ = 0; }
+  GRAVEL_BOTH void reset() {
+    rounds_ = brief_ = attentive_ = 0;
+#if !GRAVEL_ON_GPU && !GRAVEL_CUDA
+    if (relax_hook) relax_hook(0);
+#endif
+  }
 
  private:
 #if !GRAVEL_ON_GPU
@@ -113,7 +124,7 @@ class relax {
     } else {
       // 20 us, doubling every 64 rounds up to 10 ms, after two thirds of a second: an idle process wakes up a hundred
       // times a second.
-      const unsigned step = (rounds - sleeps_from) / 64;
+      const unsigned step = (rounds - sleeps_from) / 64 + crowding;
       const timespec pause{0, 20'000l << (step < 9 ? step : 9)};
       nanosleep(&pause, nullptr);
     }

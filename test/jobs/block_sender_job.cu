@@ -1,6 +1,7 @@
 // Block senders of all sizes in blocks of all shapes, in static and in dynamic shared memory: every message arrives
 // once. One source for the CPU backend and for GPUs; run under ucx-run with any number of PEs. On a GPU, also the
-// sender's sort against CUB's.
+// sender's sort against CUB's. With the argument `many` PE 0 says how many messages of various senders share a
+// chunk of a ring (route `peer`), and only the sender for more than 16 peers is tested.
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
@@ -176,25 +177,80 @@ void compare_sorts() {
 
 }  // namespace
 
-int main() {
+#if !GRAVEL_CUDA
+constexpr uint32_t incs_of_lane = 256;
+template <class Sender>
+__global__ void send_incs(gravel_t g, uint64_t* table) {
+  auto& sender = Sender::dynamic();
+  sender.begin(g);
+  uint64_t x = (threadIdx.x + 1) * 0x9e3779b97f4a7c15ull;
+  for (uint32_t i = 0; i < incs_of_lane; ++i) {
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    // Never to this PE itself.
+    const auto others = static_cast<uint64_t>(gravel_n_pes(g) - 1);
+    sender.inc(&table[x % words],
+               static_cast<int>((static_cast<uint64_t>(gravel_my_pe(g)) + 1 + (x >> 32) % others) % (others + 1)));
+  }
+  sender.end();
+}
+/// Chunks that this PE has pushed into its rings.
+uint64_t chunks_pushed(const gravel_t& g) {
+  uint64_t chunks = 0;
+  for (uint32_t bin = 0; bin < g.n_peers; ++bin) chunks += g.peers[g.peer_pes[bin]].line->tickets;
+  return chunks;
+}
+template <int BLOCK, int CAPACITY, int PEERS>
+void say_fill() {
+  using sender = gravel_block_sender<BLOCK, CAPACITY, PEERS>;
+  auto* table = gravel_malloc<uint64_t>(words * sizeof(uint64_t));
+  const gravel_t g = gravel_handle();
+  if (gravel_my_pe() == 0 && g.n_peers) {
+    const uint64_t before_it = chunks_pushed(g);
+    gravel_launch(send_incs<sender>, gravel_launch_config{1, BLOCK, sender::shared_bytes}, g, table);
+    gravel_quiet();
+    const uint64_t chunks = chunks_pushed(g) - before_it, sent = uint64_t{BLOCK} * incs_of_lane;
+    std::printf("gravel_block_sender<%d, %d, %d>, %u bytes, %u peers: %" PRIu64 " increments in %" PRIu64
+                " chunks, %.1f in each\n",
+                BLOCK, CAPACITY, PEERS, sender::shared_bytes, g.n_peers, sent, chunks,
+                static_cast<double>(sent) / static_cast<double>(chunks));
+  }
+  gravel_barrier_all();
+  gravel_free(table);
+}
+#endif
+
+int main(int argc, char**) {
 #if GRAVEL_CUDA
   compare_sorts<64, 1024>();
   compare_sorts<256, 1024>();
   compare_sorts<1024, 4096>();
 #endif
   gravel_init<pour>();
-  check<32, 128, 1>(32);
-  check<64, 128, 1>(dim3(8, 8));
-  check<96, 192, 1>(dim3(2, 3, 16));
-  check<100, 1024, 1>(dim3(5, 20));
-  check<128, 1024, 3>(dim3(16, 8));
-  check<128, 1024, 5>(128);
-  check<128, 1024, 7>(dim3(4, 4, 8));
-  check<128, 2048, 1>(dim3(1, 128));
-  check<128, 4096, 1>(dim3(1, 2, 64));
-  check<256, 512, 1>(dim3(16, 16));
-  check<1024, 1024, 1>(1024);
-  check<1024, 1024, 1>(dim3(32, 32));
+  if (argc > 1) {
+#if !GRAVEL_CUDA
+    say_fill<256, 1024, 1>();
+    say_fill<256, 4096, 1>();
+    say_fill<256, 1024, 15>();
+    say_fill<256, 1024, 71>();
+    say_fill<256, 1024, 127>();
+#endif
+  } else {
+    check<32, 128, 1>(32);
+    check<64, 128, 1>(dim3(8, 8));
+    check<96, 192, 1>(dim3(2, 3, 16));
+    check<100, 1024, 1>(dim3(5, 20));
+    check<128, 1024, 3>(dim3(16, 8));
+    check<128, 1024, 5>(128);
+    check<128, 1024, 7>(dim3(4, 4, 8));
+    check<128, 2048, 1>(dim3(1, 128));
+    check<128, 4096, 1>(dim3(1, 2, 64));
+    check<256, 512, 1>(dim3(16, 16));
+    check<1024, 1024, 1>(1024);
+    check<1024, 1024, 1>(dim3(32, 32));
+  }
+  check<128, 512, 100>(128);
   const uint64_t all = gravel_sum_all(static_cast<uint64_t>(failures));
   if (gravel_my_pe() == 0) std::printf("%s: %s\n", gravel_backend(), all ? "FAILED" : "every message arrived once");
   gravel_finalize();
