@@ -338,7 +338,11 @@ TEST_CASE("fabric handles travel in the messages, without descriptors") {
   const auto mixed = pass_on(2, 1, [&](uint32_t pe, std::vector<new_extent>& mine) {
     if (pe == 1) by_fabric(pe, mine);
   });
-  for (const std::string& error : mixed) CHECK_THAT(error, contains_text("by another kind of handle than this PE"));
+  // The PE that notices it first closes its connection, perhaps while the other one still writes.
+  CHECK_THAT(mixed[0] + mixed[1], contains_text("by another kind of handle than this PE"));
+  for (const std::string& error : mixed)
+    CHECK_THAT(error, contains_text("by another kind of handle than this PE") || contains_text("passing memory on") ||
+                          contains_text("another PE of the node is gone"));
 }
 
 namespace {
