@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -12,6 +13,31 @@
 #include "lib/base/log.hpp"
 
 namespace gravel::detail {
+
+namespace {
+
+/// Raises the number of files that may be open, as long as it lives. The kernel counts the descriptors of a user that
+/// have been sent and not received yet, of all his processes, and compares the sum with the sender's limit. In an
+/// exchange of n PEs, n * (n - 1) descriptors may be on the way for each extent.
+class raised_descriptor_limit {
+ public:
+  raised_descriptor_limit() {
+    if (getrlimit(RLIMIT_NOFILE, &before_) != 0) return;
+    const rlimit raised{before_.rlim_max, before_.rlim_max};
+    is_raised_ = setrlimit(RLIMIT_NOFILE, &raised) == 0;
+  }
+  ~raised_descriptor_limit() {
+    if (is_raised_) setrlimit(RLIMIT_NOFILE, &before_);
+  }
+  raised_descriptor_limit(const raised_descriptor_limit&) = delete;
+  raised_descriptor_limit& operator=(const raised_descriptor_limit&) = delete;
+
+ private:
+  rlimit before_{};
+  bool is_raised_ = false;
+};
+
+}  // namespace
 
 /// Waits until another process connects. Throws gravel::error if none does.
 node_socket extent_exchange::accept_one() {
@@ -85,6 +111,7 @@ extent_exchange::delivery extent_exchange::receive_from(node_socket& from, const
 std::vector<std::vector<new_extent>> extent_exchange::exchange(const std::vector<party>& others,
                                                                std::span<const new_extent> mine) {
   ++number_;
+  const raised_descriptor_limit many;
   for (const party& other : others) {
     const std::string why = text_of_error([&] {
       node_socket to = node_socket::connect(other.name);

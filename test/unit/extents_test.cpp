@@ -325,6 +325,8 @@ TEST_CASE("the extents of parties may be divided in different ways, if they cove
   });
   CHECK(got[0] == "1 2 2 ; 1 2 2 ; ");
   CHECK(got[1] == "0 0 2 2 ; 0 0 2 2 ; ");
+}
+
 TEST_CASE("fabric handles travel in the messages, without descriptors") {
   const auto by_fabric = [](uint32_t pe, std::vector<new_extent>& mine) {
     for (new_extent& e : mine) {
