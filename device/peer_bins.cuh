@@ -68,9 +68,9 @@ struct peer_bins_for {
   static constexpr uint32_t most = MOST;
   static_assert(most <= peer_route::most_bins);
   uint32_t half_units_log2;
-  uint32_t in_use;    ///< number of bins; 0: messages to peers are sorted like all others
-  uint64_t kind;      ///< row_kind::bits of the messages in the bins; 0: none yet
-  uint32_t first_pe;  ///< first PE of `routes`
+  uint32_t in_use;                             ///< number of bins; 0: messages to peers are sorted like all others
+  uint64_t kind;                               ///< row_kind::bits of the messages in the bins; 0: none yet
+  uint32_t first_pe;                           ///< first PE of `routes`
   uint8_t routes[most <= 16 ? 64 : 2 * most];  ///< [PE - first_pe] peer_route::byte()
   uint32_t reserved[most];
   uint32_t written[most][2];

@@ -94,8 +94,9 @@ void node_socket::send_bytes(std::vector<std::byte> bytes, int descriptor) {
   while (part.iov_len) {
     const ssize_t sent = sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
     if (sent < 0 && errno == ETOOMANYREFS)
-      fail("too many descriptors of this user are on the way between processes; the hard limit of open files "
-           "(ulimit -H -n) is too low");
+      fail(
+          "too many descriptors of this user are on the way between processes; the hard limit of open files "
+          "(ulimit -H -n) is too low");
     if (sent < 0 && errno != EINTR) fail_at("writing to the node's socket", "nobody read from the node's socket");
     if (sent < 0) continue;
     message.msg_control = nullptr;

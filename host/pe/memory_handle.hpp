@@ -33,8 +33,7 @@ struct handle_choice {
 
 /// Makes the choice. `wanted`: GRAVEL_HANDLE_TYPE. `refuse` says why memory of this device cannot be shared by handles
 /// of a kind; empty: it can. Throws gravel::error if GRAVEL_HANDLE_TYPE insists on a kind that is refused.
-inline handle_choice choose_handles(const std::string& wanted,
-                                    const std::function<std::string(handle_kind)>& refuse) {
+inline handle_choice choose_handles(const std::string& wanted, const std::function<std::string(handle_kind)>& refuse) {
   handle_choice c;
   if (wanted == "ipc") {
     c.why_fixed = "GRAVEL_HANDLE_TYPE=ipc";

@@ -58,8 +58,7 @@ int heap_library_grow(uint64_t bytes) {
 /// Returns how many of the words that were written are wrong, in all objects.
 uint64_t heap_library_wrong() {
   auto* const wrong = gravel_malloc<uint64_t>(sizeof(uint64_t));
-  for (const object& o : objects)
-    gravel_launch(count_wrong, 8, 128, gravel_handle(), o.at, o.words, o.salt, wrong);
+  for (const object& o : objects) gravel_launch(count_wrong, 8, 128, gravel_handle(), o.at, o.words, o.salt, wrong);
   gravel_barrier_all();
   uint64_t sum = 0;
   gravel_copy(&sum, wrong, sizeof(sum));

@@ -68,7 +68,8 @@ class own_memory {
 #if GRAVEL_CUDA
     int device = 0;
     cudaGetDevice(&device);
-    expect(gpu_.open(device).empty(), "this GPU has no memory that can be shared");
+    const std::string why = gpu_.try_handles(device, gravel::detail::handle_kind::descriptor);
+    expect(why.empty(), "this GPU has no memory that can be shared: " + why);
     at_ = gpu_.reserve(bytes_, "addresses of the test");
     char* next = at_;
     for (const uint64_t piece : pieces) {

@@ -297,8 +297,7 @@ std::vector<std::string> pass_on(uint32_t n, int rounds,
                 continue;
               }
               uint32_t from = 99;
-              if (pread(one.memory.descriptor.get(), &from, sizeof(from), 0) != sizeof(from))
-                fail("error: unreadable");
+              if (pread(one.memory.descriptor.get(), &from, sizeof(from), 0) != sizeof(from)) fail("error: unreadable");
               got[pe] += fmt::format("{} ", from);
             }
           got[pe] += "; ";
@@ -350,7 +349,8 @@ TEST_CASE("fabric handles travel in the messages, without descriptors") {
 namespace {
 /// Chooses among handles of which those with a text are refused with it.
 handle_choice choose(const std::string& wanted, const std::string& no_descriptors, const std::string& no_fabric) {
-  return choose_handles(wanted, [&](handle_kind kind) { return kind == handle_kind::fabric ? no_fabric : no_descriptors; });
+  return choose_handles(wanted,
+                        [&](handle_kind kind) { return kind == handle_kind::fabric ? no_fabric : no_descriptors; });
 }
 }  // namespace
 
