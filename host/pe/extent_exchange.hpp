@@ -7,8 +7,8 @@
 // kernel keeps connections that nobody has accepted yet; so no two PEs wait for each other.
 // Invariant: all parties make the same exchanges, in the same order, and their extents cover the same places. (Those of
 // registered memory may be divided in another way at each PE.) All of them take part in a collective between two
-// exchanges, so no connection of a later exchange can come early. A connection of an earlier exchange that has failed is
-// dropped.
+// exchanges, so no connection of a later exchange can come early. A connection of an earlier exchange that has failed
+// is dropped.
 #pragma once
 #include <span>
 #include <string>

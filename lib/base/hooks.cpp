@@ -1,5 +1,5 @@
-// The hooks that the CPU backend sets while a thread runs lanes, and how crowded the host is. A process has one of each,
-// so no header defines them.
+// The hooks that the CPU backend sets while a thread runs lanes, and how crowded the host is. A process has one of
+// each, so no header defines them.
 #include "lib/base/atomic.hpp"
 #include "lib/base/relax.hpp"
 

@@ -22,8 +22,8 @@ GRAVEL_API extern constinit thread_local relax_function relax_hook;
 #endif
 #if !GRAVEL_ON_GPU
 /// Binary logarithm of the PEs for each processor of this host, 0 to 6. Where many processes share a processor, one
-/// that waits yields less often and sleeps longer, so that the others get on. The CPU backend sets it before a PE starts
-/// threads.
+/// that waits yields less often and sleeps longer, so that the others advance. The CPU backend sets it before a PE
+/// starts threads.
 GRAVEL_API extern constinit uint32_t crowding;
 #endif
 
