@@ -51,8 +51,8 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all) : devic
              mapped_wanted = insists || only_rings || wanted == "auto" || wanted == "direct";
   if (!few && insists)
     fail("GRAVEL_ROUTES=peer: {} PEs on this node; more than {} do not use that route", n_local_, max_peers);
-  if (few && n_local_ > 1 && mapped_wanted) log_info("{}", describe_memory(shape_, s.values->peer_chunks));
-  if (!few) log_info("{} PEs on this node: more than {} do not use the route peer", n_local_, max_peers);
+  if (few && n_local_ > 1 && mapped_wanted && me_ == 0) log_info("{}", describe_memory(shape_, s.values->peer_chunks));
+  if (!few && me_ == 0) log_info("{} PEs on this node: more than {} do not use the route peer", n_local_, max_peers);
 
   peer_description mine{};
   mine.chunks = shape_.chunks;

@@ -154,9 +154,11 @@ void runtime::set_up_messages() {
                  });
   memory_->make_handles(*peers_);
   job_.values.symmetric_size = heap.limit();  // whole extents
-  log_info("symmetric heap: {} {}", heap.grows() ? "grows to at most" : "fixed size of",
-           text_of_bytes(job_.values.symmetric_size) + (heap.grows() ? "" : ": " + device_->why_fixed()));
-  if (const std::string how = device_->describe_sharing(); !how.empty()) log_info("memory of the GPU is {}", how);
+  if (job_.is_leader()) {                     // it is the same at all PEs of the node
+    log_info("symmetric heap: {} {}", heap.grows() ? "grows to at most" : "fixed size of",
+             text_of_bytes(job_.values.symmetric_size) + (heap.grows() ? "" : ": " + device_->why_fixed()));
+    if (const std::string how = device_->describe_sharing(); !how.empty()) log_info("memory of the GPU is {}", how);
+  }
   symmetric_.emplace(
       *device_, heap, job_.values.symmetric_size, job_.pe,
       [this](collective_kind kind, uint64_t argument, const collective_words& mine) {

@@ -321,11 +321,11 @@ class task_worker {
         const uint32_t k = begin + i * 32 + warp_.rank();
         waiting[i] = offered[i] = 0;
         if (k >= end || k >= all) continue;
-        const auto* state =
+        const auto* words =
             reinterpret_cast<const channel_words*>(view_.channel_at(k / View::n_types, k % View::n_types));
-        const uint64_t head = load_relaxed<scope::device>(&state->head),
-                       tail = load_relaxed<scope::device>(&state->tail);
-        offered[i] = load_relaxed<scope::device>(&state->offered);
+        const uint64_t head = load_relaxed<scope::device>(&words->head),
+                       tail = load_relaxed<scope::device>(&words->tail);
+        offered[i] = load_relaxed<scope::device>(&words->offered);
         waiting[i] = static_cast<uint32_t>(tail - head);
       }
       if (warp_.ballot(fault != 0) != 0) return false;

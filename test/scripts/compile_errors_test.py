@@ -116,11 +116,12 @@ WRONG_SENDERS = {
         "this gravel_block_sender does not fit the 48 KiB of __shared__ memory: use its dynamic()",
     "__shared__ gravel_block_sender<128, 1024, 7> sender; sender.begin(g);":
         "this gravel_block_sender does not fit the 48 KiB",
-    "gravel_block_sender<128, 4096, 31>::dynamic().begin(g);":
-        "this gravel_block_sender does not fit the 227 KiB of shared memory of a block: use smaller",
 }
+TOO_MANY_PEERS = {"gravel_block_sender<128, 4096, 129>::dynamic().begin(g);": "PEERS is at most 128"}
 RIGHT_SENDERS = ("__shared__ gravel_block_sender<1024> sender; sender.begin(g);",
-                 "gravel_block_sender<128, 4096, 7>::dynamic().begin(g);")
+                 "gravel_block_sender<128, 4096, 7>::dynamic().begin(g);",
+                 "gravel_block_sender<1024, 4096, 16>::dynamic().begin(g);",  # the largest
+                 "gravel_block_sender<1024, 4096, 128>::dynamic().begin(g);")
 
 
 def kernels(bodies):
@@ -220,7 +221,8 @@ class CompileErrors(unittest.TestCase):
         """Both backends refuse what does not fit on a GPU."""
         tried = [lambda program, compiler=compiler: compile_errors(program, compiler) for compiler in COMPILERS]
         for compile_it in tried + ([lambda program: nvcc_errors(program, "-arch=sm_90")] if NVCC else []):
-            self.assert_reported(compile_it(kernels(WRONG_SENDERS)), WRONG_SENDERS.values())
+            for wrong in WRONG_SENDERS, TOO_MANY_PEERS:
+                self.assert_reported(compile_it(kernels(wrong)), wrong.values())
             self.assert_reported(compile_it(kernels(RIGHT_SENDERS)), [])
 
     def test_chains(self):

@@ -924,10 +924,25 @@ class OtherUsers(FailureTest):
         rows = [row.split() for row in read("/proc/sysvipc/shm").decode().splitlines()[1:]]
         return [row for row in rows if {int(row[4]), int(row[5])} & pids]
 
+    AS_NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+
     def connect_as_nobody(self, name):
         code = f"import socket; socket.socket(socket.AF_UNIX).connect(chr(0) + {name!r})"
-        command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-c", code]
-        return subprocess.run(command, capture_output=True, text=True)
+        return subprocess.run([*self.AS_NOBODY, sys.executable, "-c", code], capture_output=True, text=True)
+
+    def test_few_open_files(self):
+        """The kernel counts the descriptors that a user's processes have sent, and nobody has received yet: 24 PEs that
+        share memory have more of them on the way than this limit. Root has no such limit."""
+        if os.geteuid() != 0 or not shutil.which("setpriv"):
+            self.skipTest("needs root, to be another user")
+        if subprocess.run([*self.AS_NOBODY, "test", "-x", FAILURE_JOB]).returncode != 0:
+            self.skipTest("another user cannot reach the programs of this build")
+        if not FAILURE_JOB.endswith("-cpu"):
+            self.skipTest("24 PEs are too many for a GPU")
+        self.n = 24
+        limited = [*self.AS_NOBODY, "sh", "-c", 'ulimit -S -n 64; exec "$0" "$@"', UCX_RUN, "-n", str(self.n)]
+        job = self.start("none", launcher=limited, GRAVEL_ROUTES="peer", GRAVEL_SYMMETRIC_SIZE="4M")
+        self.assert_fine(job)
 
     def test_is_not_heard_at_the_socket(self):
         """Of node 0, to which anybody may connect until all PEs have: so PE 1 is stopped before it has. It may be too

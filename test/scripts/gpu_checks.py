@@ -280,6 +280,13 @@ REPEAT_MPS = [
     Row("gups under MPS, 5 times: {pes} PEs on one GPU", "\n".join(5 * ["{run} " + GUPS, "{run} --nodes 2 " + GUPS])),
 ]
 
+# The multiprocessors of one GPU among many PEs.
+MANY_MPS = [
+    Row("operations under MPS: 16 PEs on one GPU", "ucx-run -n 16 --timeout 100 test/jobs/operations_job"),
+    Row("operations under MPS: 16 PEs on one GPU, one block for rings",
+        "ucx-run -n 16 --timeout 100 test/jobs/operations_job", {"GRAVEL_RESOLVER_RING_BLOCKS": "1"}),
+]
+
 # PyTorch's memory and a heap that grows, in one process.
 BESIDE_TORCH = [
     Row("a heap that grows beside PyTorch: {pes} PEs",
@@ -335,7 +342,8 @@ PARTS = {
     "repeat": [Section(CALLERS), Section(HANDLES), Section(SCOPE, needs="test/jobs/scope_job"), Section(REPEAT),
                Section(OCCUPIED, together=True, beside=OTHER_JOB), Section(REPEATED),
                Section(BESIDE_TORCH, 1, needs="PyTorch", together=True)]
-              + [Section(REPEAT_MPS, pes, needs="MPS", together=True) for pes in (2, 4)],
+              + [Section(REPEAT_MPS, pes, needs="MPS", together=True) for pes in (2, 4)]
+              + [Section(MANY_MPS, 16, needs="MPS", together=True)],
     "pairs": on_nodes(2, (1, 2), JOBS) + [Section(PAIRS, 2)] + on_nodes(2, (1, 2), TASKS_OF_ALL, WORKLISTS),
     "eight": on_nodes(8, (1, 2, 4, 8), JOBS, TASKS_OF_ALL, WORKLISTS)
              + [Section(JOBS, 8, n, ", two hops", {"GRAVEL_TWO_HOP_NODES": "4"}) for n in (4, 8)]
