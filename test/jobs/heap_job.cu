@@ -12,21 +12,14 @@
 
 #include <gravel/gravel.cuh>
 #include "test/support/expect.hpp"
+#include "test/support/places.hpp"
 
 namespace {
 
 constexpr uint64_t mib = 1 << 20;
 constexpr uint64_t places = 512;  // words of an object that are written; each PE has its own n-th part
 
-GRAVEL_BOTH uint64_t place_of(uint64_t number, uint64_t words) {
-  // Of a large object the first and the last words, and others at equal distances.
-  if (words < 4 * places || number < 64) return number;
-  if (number < 128) return words - 128 + number;
-  return 64 + (number - 128) * ((words - 128) / places);
-}
-GRAVEL_BOTH uint64_t value_of(uint64_t number, uint64_t salt) {
-  return (number + 1) * 0x9e3779b97f4a7c15ull ^ (salt << 17);
-}
+GRAVEL_BOTH uint64_t place_of(uint64_t number, uint64_t words) { return spread_place<places>(number, words); }
 
 /// Each PE writes to the next one: its words are those whose number modulo the PEs is its own number.
 __global__ void write_to_next(gravel_t g, uint64_t* object, uint64_t words, uint64_t salt) {

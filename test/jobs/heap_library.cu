@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <gravel/gravel.cuh>
+#include "test/support/places.hpp"
 
 namespace {
 
@@ -14,8 +15,6 @@ struct object {
   uint64_t words, salt;
 };
 std::vector<object> objects;
-
-GRAVEL_BOTH uint64_t value_of(uint64_t number, uint64_t salt) { return (number + 1) * 0x9e3779b97f4a7c15ull ^ salt; }
 
 /// Writes words at equal distances of the object of the next PE.
 __global__ void write_to_next(gravel_t g, uint64_t* at, uint64_t words, uint64_t salt) {
@@ -45,7 +44,7 @@ int heap_library_init() {
 /// Allocates an object of so many bytes, and all PEs write to it. Returns 0 if it fits.
 int heap_library_grow(uint64_t bytes) {
   try {
-    const uint64_t salt = objects.size() << 20;
+    const uint64_t salt = objects.size();
     objects.push_back({gravel_malloc<uint64_t>(bytes), bytes / sizeof(uint64_t), salt});
     gravel_launch(write_to_next, 8, 128, gravel_handle(), objects.back().at, objects.back().words, salt);
     gravel_barrier_all();

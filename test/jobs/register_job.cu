@@ -12,6 +12,7 @@
 
 #include <gravel/gravel.cuh>
 #include "test/support/expect.hpp"
+#include "test/support/places.hpp"
 #if GRAVEL_CUDA
 #include "host/pe/extents_cuda.cuh"
 #else
@@ -24,15 +25,7 @@ namespace {
 constexpr uint64_t unit_bytes = GRAVEL_CUDA ? 2 << 20 : 64 << 10;  // of an allocation: multiples of this
 constexpr uint64_t places = 256;                                   // words of a range that are written
 
-GRAVEL_BOTH uint64_t place_of(uint64_t number, uint64_t words) {
-  // The first and the last words, and others at equal distances.
-  if (words < 4 * places || number < 32) return number;
-  if (number < 64) return words - 64 + number;
-  return 32 + (number - 64) * ((words - 64) / places);
-}
-GRAVEL_BOTH uint64_t value_of(uint64_t number, uint64_t salt) {
-  return (number + 1) * 0x9e3779b97f4a7c15ull ^ (salt << 17);
-}
+GRAVEL_BOTH uint64_t place_of(uint64_t number, uint64_t words) { return spread_place<places>(number, words); }
 
 /// Puts to PE `to`, which has `words` words at `range`: half of the values at once, the others by two updates each.
 __global__ void write_to(gravel_t g, uint64_t* range, uint64_t words, uint64_t salt, int to) {

@@ -117,6 +117,9 @@ WRONG_SENDERS = {
     "__shared__ gravel_block_sender<128, 1024, 7> sender; sender.begin(g);":
         "this gravel_block_sender does not fit the 48 KiB",
 }
+# No sender with legal parameters is so large: the check alone.
+TOO_LARGE = {"gravel::detail::dynamic_shared_memory<228 * 1024>::check();":
+             "this gravel_block_sender does not fit the 227 KiB of shared memory of a block: use smaller"}
 TOO_MANY_PEERS = {"gravel_block_sender<128, 4096, 129>::dynamic().begin(g);": "PEERS is at most 128"}
 RIGHT_SENDERS = ("__shared__ gravel_block_sender<1024> sender; sender.begin(g);",
                  "gravel_block_sender<128, 4096, 7>::dynamic().begin(g);",
@@ -221,7 +224,7 @@ class CompileErrors(unittest.TestCase):
         """Both backends refuse what does not fit on a GPU."""
         tried = [lambda program, compiler=compiler: compile_errors(program, compiler) for compiler in COMPILERS]
         for compile_it in tried + ([lambda program: nvcc_errors(program, "-arch=sm_90")] if NVCC else []):
-            for wrong in WRONG_SENDERS, TOO_MANY_PEERS:
+            for wrong in WRONG_SENDERS, TOO_LARGE, TOO_MANY_PEERS:
                 self.assert_reported(compile_it(kernels(wrong)), wrong.values())
             self.assert_reported(compile_it(kernels(RIGHT_SENDERS)), [])
 
