@@ -71,10 +71,11 @@ void add_options(CLI::App& app, options& o, const entry& e) {
                        ? "Words of each PE in which messages count, as a power of two; at most as many as messages"
                        : "Words of the table per PE, as a power of two")
         ->check(CLI::Range(1, 34));
-  if (e.takes & entry::updates) {
-    app.add_option("--updates", o.updates, "Updates of each PE")->check(counts);
+  if (e.takes & (entry::updates | entry::rate))
     app.add_option("--offset-mib", o.offset_mib, "MiB of the symmetric heap that lie before the table")
         ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 23));
+  if (e.takes & entry::updates) {
+    app.add_option("--updates", o.updates, "Updates of each PE")->check(counts);
     list("--operation", o.operations, "inc: gravel_inc of 8-byte words; add32, min32, put32: of 4-byte ones")
         ->check(CLI::IsMember({"inc", "add32", "min32", "put32"}));
     app.add_option("--targets", o.targets, "remote (other PEs only), uniform (all PEs), or both")
@@ -157,7 +158,7 @@ uint64_t symmetric_bytes(const options& o) {
   if (o.benchmark == "put_bw") return 2 * std::max(o.bytes, *std::max_element(o.sizes.begin(), o.sizes.end()));
   if (o.benchmark == "malloc_time") return *std::max_element(o.sizes.begin(), o.sizes.end());
   if (o.benchmark == "put_latency") return 2 * *std::max_element(o.sizes.begin(), o.sizes.end());
-  return 8 * o.messages;
+  return (o.offset_mib << 20) + 8 * o.messages;
 }
 
 }  // namespace

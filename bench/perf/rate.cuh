@@ -46,6 +46,7 @@ inline measured run_messages(const options& o, operation op, const std::string& 
   const int me = gravel_my_pe();
   const uint64_t count = count_of(o, scope);
   const uint64_t n_words = words_of(o, op, count);
+  void* before = o.offset_mib ? gravel_malloc(o.offset_mib << 20) : nullptr;
   auto* words = gravel_malloc<uint64_t>(n_words * sizeof(uint64_t));
   const send_job job{op, words, n_words - 1, count, salt_of(me), static_cast<uint32_t>(destination_of(o, me)), 0};
   send_job arriving = job;
@@ -73,6 +74,7 @@ inline measured run_messages(const options& o, operation op, const std::string& 
   result.check = {gravel_sum_all(result.check.checked), gravel_sum_all(wrong.read())};
   gravel_barrier_all();
   gravel_free(words);
+  if (before) gravel_free(before);
   return result;
 }
 
@@ -100,6 +102,7 @@ inline void rate_row(report& r, const options& o, const limits& l, operation op,
            {"message_bytes", "message B", message},
            {"messages", "messages", count},
            {"table_log2", "table log2", uint64_t{std::bit_width(words_of(o, op, count)) - 1u}},
+           {"offset_mib", "offset MiB", o.offset_mib},
            {"ms", "ms", m.seconds.median * 1e3},
            {"ms_least", "least", m.seconds.least * 1e3},
            {"ms_most", "most", m.seconds.most * 1e3},

@@ -139,7 +139,7 @@ class cuda_backend final : public cuda_launcher {
   bool shares_extents() const override { return handles_.kind.has_value(); }
   std::string describe_sharing() const override { return gravel::detail::describe(handles_); }
   std::string memory_domain() const override {
-    return handles_.has_fabric() ? find_gpu_fabric(bus_id()).domain : std::string();
+    return handles_.kind == handle_kind::fabric ? find_gpu_fabric(bus_id()).domain : std::string();
   }
   char* reserve(uint64_t bytes, const char* what) override {
     const device_scope here(context_);

@@ -44,7 +44,8 @@ void set_own_pe(uint32_t pe) {
 void prepare_to_fail() {
   if (const char* rank = std::getenv("PMIX_RANK"); rank && log_name().empty())
     set_own_pe(static_cast<uint32_t>(std::atoi(rank)));
-  install_terminate_handler(last_words);
+  set_last_words(last_words);
+  install_terminate_handler();
 }
 
 /// If a program just ended, the other PEs would wait forever.

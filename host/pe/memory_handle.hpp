@@ -27,45 +27,31 @@ enum class handle_kind : uint8_t { descriptor, fabric };
 struct handle_choice {
   std::optional<handle_kind> kind;  ///< nullopt: memory has no extents, and cudaIpc shares whole allocations
   std::string why_fixed;            ///< why there are no extents; empty: there are
-  std::string why_no_fabric;        ///< why there are no fabric handles
-  bool has_fabric() const { return kind && why_no_fabric.empty(); }
 };
 
 /// Makes the choice. `wanted`: GRAVEL_HANDLE_TYPE. `refuse` says why memory of this device cannot be shared by handles
-/// of a kind; empty: it can. Throws gravel::error if GRAVEL_HANDLE_TYPE insists on a kind that is refused.
+/// of a kind; empty: it can. It is asked only about kinds that are needed, as a call of the driver that fails is an
+/// error for compute-sanitizer. Throws gravel::error if GRAVEL_HANDLE_TYPE insists on a kind that is refused.
 inline handle_choice choose_handles(const std::string& wanted, const std::function<std::string(handle_kind)>& refuse) {
-  handle_choice c;
-  if (wanted == "ipc") {
-    c.why_fixed = "GRAVEL_HANDLE_TYPE=ipc";
-    return c;
-  }
-  if (wanted == "descriptor") {
-    c.why_fixed = refuse(handle_kind::descriptor);
-    if (!c.why_fixed.empty()) fail_text("GRAVEL_HANDLE_TYPE=descriptor: " + c.why_fixed);
-    c.why_no_fabric = "GRAVEL_HANDLE_TYPE=descriptor";
-    c.kind = handle_kind::descriptor;
-    return c;
-  }
-  c.why_no_fabric = refuse(handle_kind::fabric);
-  if (wanted == "fabric") {
-    if (!c.why_no_fabric.empty()) fail_text("GRAVEL_HANDLE_TYPE=fabric: " + c.why_no_fabric);
-    c.kind = handle_kind::fabric;
-    return c;
-  }
+  if (wanted == "ipc") return {std::nullopt, "GRAVEL_HANDLE_TYPE=ipc"};
+  std::string why;
   // Within a host both kinds reach the same processes, and descriptors need no daemon.
-  const std::string no_descriptors = refuse(handle_kind::descriptor);
-  if (no_descriptors.empty()) c.kind = handle_kind::descriptor;
-  else if (c.why_no_fabric.empty()) c.kind = handle_kind::fabric;
-  else c.why_fixed = no_descriptors + "; fabric handles: " + c.why_no_fabric;
-  return c;
+  if (wanted != "fabric") {
+    why = refuse(handle_kind::descriptor);
+    if (why.empty()) return {handle_kind::descriptor, {}};
+    if (wanted == "descriptor") fail_text("GRAVEL_HANDLE_TYPE=descriptor: " + why);
+  }
+  const std::string no_fabric = refuse(handle_kind::fabric);
+  if (no_fabric.empty()) return {handle_kind::fabric, {}};
+  if (wanted == "fabric") fail_text("GRAVEL_HANDLE_TYPE=fabric: " + no_fabric);
+  return {std::nullopt, why + "; fabric handles: " + no_fabric};
 }
 
 /// The choice as a text for the log.
 inline std::string describe(const handle_choice& c) {
   if (!c.kind) return "shared by cudaIpc: " + c.why_fixed;
   if (c.kind == handle_kind::fabric) return "shared by fabric handles";
-  return "shared by POSIX file descriptors" +
-         (c.why_no_fabric.empty() ? "" : "; there are no fabric handles: " + c.why_no_fabric);
+  return "shared by POSIX file descriptors";
 }
 
 }  // namespace gravel::detail

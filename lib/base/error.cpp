@@ -5,7 +5,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <exception>
 
 #include "lib/base/log.hpp"
 
@@ -22,30 +21,16 @@ void fail_errno(const std::string& what) {
   throw error(fmt::format("{}: {}", what, std::strerror(code)));
 }
 
-std::string text_of_thrown(const std::exception_ptr& thrown, const char* unknown) {
-  try {
-    std::rethrow_exception(thrown);
-  } catch (const std::exception& e) {
-    return e.what();
-  } catch (...) {
-    return unknown;
-  }
-}
-
 namespace {
 void (*the_last_words)(const std::string&) = nullptr;
 }
 
-void install_terminate_handler(void (*last_words)(const std::string&)) {
-  the_last_words = last_words;
-  std::set_terminate([] {
-    const std::exception_ptr pending = std::current_exception();
-    const std::string text = pending ? text_of_thrown(pending, "uncaught exception of unknown type")
-                                     : "terminate called without an exception";
-    if (the_last_words) the_last_words(text);
-    log_error("{}", text);
-    _exit(1);
-  });
+void set_last_words(void (*last_words)(const std::string&)) { the_last_words = last_words; }
+
+void end_by_exception(const std::string& text) {
+  if (the_last_words) the_last_words(text);
+  log_error("{}", text);
+  _exit(1);
 }
 
 void wait_for_root_cause() { usleep(300'000); }

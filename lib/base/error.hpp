@@ -114,8 +114,16 @@ template <class... Values>
 [[noreturn]] void fail_errno(const std::string& what);
 
 /// The text of the exception; `unknown` if it is no std::exception.
-std::string text_of_thrown(const std::exception_ptr& thrown,
-                           const char* unknown = "something that is no std::exception");
+inline std::string text_of_thrown(const std::exception_ptr& thrown,
+                                  const char* unknown = "something that is no std::exception") {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const std::exception& e) {
+    return e.what();
+  } catch (...) {
+    return unknown;
+  }
+}
 
 /// The text of the gravel::error that `action` throws; empty if it throws none.
 template <class F>
@@ -128,9 +136,19 @@ std::string text_of_error(F action) {
   }
 }
 
-/// Makes an uncaught exception end the process with one line on stderr and exit status 1, instead of a core dump. If
-/// `last_words` is set, it is called with the exception's text first; it may end the process itself.
-void install_terminate_handler(void (*last_words)(const std::string&) = nullptr);
+/// Calls `last_words` with the text of an uncaught exception before the process ends. It may end the process itself.
+void set_last_words(void (*last_words)(const std::string&));
+/// Ends the process because of an uncaught exception: last words, one line on stderr, exit status 1.
+[[noreturn]] void end_by_exception(const std::string& text);
+/// Makes an uncaught exception end the process by end_by_exception(), instead of a core dump. This is inline, as a
+/// program and libgravel may each contain a C++ library. Each of the two has a terminate handler of its own then.
+inline void install_terminate_handler() {
+  std::set_terminate([] {
+    const std::exception_ptr pending = std::current_exception();
+    end_by_exception(pending ? text_of_thrown(pending, "uncaught exception of unknown type")
+                             : "terminate called without an exception");
+  });
+}
 
 /// Waits a moment, so that the process that failed first can report the cause, and the launcher can end this process.
 /// To be called before a report of what is only a consequence of that failure: then only the cause is reported.

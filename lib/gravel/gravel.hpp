@@ -39,6 +39,7 @@ void write_in_stream(void* stream, uint64_t* word, uint64_t value);
 template <class... Handlers>
 void join([[maybe_unused]] std::optional<gravel_process_group> group) {
   if constexpr ((handler_check<Handlers>::good && ...)) {
+    install_terminate_handler();
 #if GRAVEL_CUDA
     check_program({GRAVEL_VERSION, nullptr});
     start_on_cuda(cuda_program::of<handler_list<Handlers...>>(), std::move(group));

@@ -108,6 +108,22 @@ int main() { return gravel::make_csr(gravel::rmat(4, 2, 1)).targets.size() == 32
 END
 "$place/link" -O0 "$place/edges.cpp" -o "$place/edges" || fail "gravel-c++ with lib/graph"
 "$place/edges" || fail "a graph of 32 edges has another number"
+# A program with a C++ library of its own: what it does not catch is still reported.
+cat > "$place/throws.cpp" << 'CPP'
+#include <gravel/gravel.cuh>
+#include <stdexcept>
+int main() {
+  gravel_init<>();
+  throw std::runtime_error("the program's own reason");
+}
+CPP
+"$place/link" -O0 -static-libstdc++ -Wl,--exclude-libs,ALL "$place/throws.cpp" -o "$place/throws" || fail "throws.cpp"
+status=0
+"$place/throws" > "$work/log" 2>&1 || status=$?
+if [ $status -ne 1 ] || ! grep -q "error: the program's own reason" "$work/log"; then
+  cat "$work/log"
+  fail "an exception of a program with its own C++ library: status $status"
+fi
 echo "gravel-c++: ok"
 
 export PKG_CONFIG_PATH=$libdir/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}
