@@ -146,6 +146,8 @@ TASKS_OF_ALL = [
         each("routes", "auto", "net"), limit=260),
     Row("reductions, GRAVEL_ROUTES={routes}: {nodes_gpus}", "{run} --timeout 100 test/jobs/allreduce_job", BY_ROUTES,
         each("routes", "auto", "net")),
+    Row("tables, GRAVEL_ROUTES={routes}: {nodes_gpus}", "{run} --timeout 100 test/jobs/table_job", BY_ROUTES,
+        each("routes", "auto", "net")),
     Row("axpy by tasks: {nodes_gpus}", "{run} --timeout 60 examples/axpy", figure="elements in"),
     Row("training: {nodes_gpus}", "{run} --timeout 60 examples/train --exact", figure="^weights"),
     Row("task graphs of all PEs, channels of all PEs: {nodes_gpus}", "{run} --timeout 60 test/jobs/shared_graph_job"),
@@ -239,6 +241,7 @@ SERVICES_MPS = [
 TASKS = [
     Row("tasks: 1 PE", "{run} --timeout 100 test/jobs/task_job"),
     Row("reductions: 1 PE", "{run} --timeout 100 test/jobs/allreduce_job"),
+    Row("tables: 1 PE", "{run} --timeout 100 test/jobs/table_job"),
     Row("axpy by tasks: 1 PE", "{run} --timeout 60 examples/axpy", figure="elements in"),
     Row("training: 1 PE", "{run} --timeout 60 examples/train --exact", figure="^weights"),
 ]

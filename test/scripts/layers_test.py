@@ -36,6 +36,7 @@ LAYERS = {
     "lib/worklist": ["lib/base", "device", "host", "lib/graph", "lib/channel", "lib/gravel"],
     "lib/remote_task": ["lib/base", "device", "host", "lib/channel", "lib/gravel"],
     "lib/allreduce": ["lib/base", "device", "host", "lib/gravel"],
+    "lib/table": ["lib/base", "device", "host", "lib/gravel"],
     # Built against an installation, so it sees what an installation has.
     "lib/python": ["lib/gravel"],
     # Teaching programs see what an installation has.

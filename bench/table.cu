@@ -1,0 +1,232 @@
+// Bulk calls on a table of rows (gravel::rows): rows read by random ids, and additions to random words. Each call's
+// result is checked. The limit of rows is the link to another GPU, whose stores are measured in the same run.
+#include <string>
+#include <vector>
+
+#include <gravel/table.cuh>
+#include "bench/perf/limits.cuh"
+#include "bench/perf/report.hpp"
+#if GRAVEL_CUDA
+#include "host/pe/device_scope.cuh"
+#endif
+
+using namespace app;
+using namespace gravel_bench;
+using namespace gravel::detail;
+
+constexpr const char* program_name = "table";
+
+struct bench_options {
+  std::vector<uint64_t> ids{48, 1536, 12288, 98304, 393216}, words_log2{22, 26, 29};
+  uint64_t rows_log2 = GRAVEL_CUDA ? 24 : 14, row_bytes = 264, additions_log2 = GRAVEL_CUDA ? 26 : 16;
+  uint32_t calls = 32, repeat = 5;
+  std::string targets = "uniform", json;
+  bool is_short = false;
+};
+
+GRAVEL_BOTH uint64_t mixed(uint64_t x) {
+  x = (x ^ x >> 31) * 0x9E3779B97F4A7C15u;
+  x = (x ^ x >> 29) * 0xBF58476D1CE4E5B9u;
+  return x ^ x >> 32;
+}
+/// A word of a row, of 4 bytes.
+GRAVEL_BOTH uint32_t word_of(uint64_t row, uint64_t place) { return static_cast<uint32_t>(mixed(row * 16411 + place)); }
+
+/// Ids of `count` rows from `first` on.
+__global__ void draw_ids(uint32_t* ids, uint64_t n, uint64_t first, uint64_t count, uint64_t salt) {
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += lanes)
+    ids[i] = static_cast<uint32_t>(first + mixed(i + salt) % count);
+}
+__global__ void fill_rows(uint32_t* own, uint64_t rows, uint64_t words, uint64_t first) {
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < rows * words; i += lanes)
+    own[i] = word_of(first + i / words, i % words);
+}
+__global__ void check_rows(const uint32_t* out, const uint32_t* ids, uint64_t n, uint64_t words, uint64_t* wrong) {
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
+  uint64_t mine = 0;
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n * words; i += lanes)
+    mine += out[i] != word_of(ids[i / words], i % words);
+  if (mine) fetch_add<scope::device>(wrong, mine);
+}
+__global__ void set_ones(float* values, uint64_t n) {
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += lanes) values[i] = 1;
+}
+__global__ void add_up(const float* words, uint64_t n, uint64_t* sum) {
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
+  uint64_t mine = 0;
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += lanes)
+    mine += static_cast<uint64_t>(words[i]);
+  if (mine) fetch_add<scope::device>(sum, mine);
+}
+
+class table_bench {
+ public:
+  table_bench(const bench_options& o, perf::report& r) : o_(o), r_(r) {}
+
+  void gather() {
+    rows table(static_cast<uint64_t>(gravel_n_pes()) << o_.rows_log2, o_.row_bytes);
+    const uint64_t words = o_.row_bytes / 4;
+    start(fill_rows, static_cast<uint32_t*>(table.local()), table.local_count(), words, table.local_first());
+    const auto next = static_cast<uint32_t>((gravel_my_pe() + 1) % gravel_n_pes());
+    const bool is_remote = o_.targets == "remote";
+    const uint64_t first = is_remote ? table.view().blocks.first(next) : 0;
+    const uint64_t count = is_remote ? table.view().blocks.count(next) : table.count();
+    const double remote_share = is_remote ? 1 : 1 - 1.0 / gravel_n_pes();
+    perf::measure(limits_, true, 0);
+    for (const uint64_t n : o_.ids) {
+      const perf::device_array<uint32_t> ids(n * sets), out(n * words);
+      start(draw_ids, ids.data(), n * sets, first, count, static_cast<uint64_t>(gravel_my_pe()) << 40);
+      gravel_barrier_all();
+      time_gathers("gather", table, ids, out, n, remote_share,
+                   [&](uint32_t set) { table.gather(out.data(), ids.data() + set * n, n); });
+#if GRAVEL_CUDA
+      if (!table.is_mapped()) continue;
+      std::vector<cudaGraphExec_t> graphs(sets);
+      cudaStream_t stream = gravel_stream_create();
+      for (uint32_t set = 0; set < sets; ++set) {
+        cudaGraph_t graph = nullptr;
+        cuda_check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+        table.gather(out.data(), ids.data() + set * n, n, stream);
+        cuda_check(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
+        cuda_check(cudaGraphInstantiate(&graphs[set], graph, 0), "cudaGraphInstantiate");
+        cudaGraphDestroy(graph);
+      }
+      time_gathers("gather in a graph", stream, table, ids, out, n, remote_share,
+                   [&](uint32_t set) { cuda_check(cudaGraphLaunch(graphs[set], stream), "cudaGraphLaunch"); });
+      for (const cudaGraphExec_t graph : graphs) cudaGraphExecDestroy(graph);
+      gravel_stream_destroy(stream);
+#endif
+    }
+    gravel_barrier_all();
+  }
+
+  /// Times calls of gather(set) in a stream, the last of which is of the last set, and checks what it has read.
+  template <class F>
+  void time_gathers(const char* name, gravel_stream_t stream, const rows& table,
+                    const perf::device_array<uint32_t>& ids, const perf::device_array<uint32_t>& out, uint64_t n,
+                    double remote_share, F gather) {
+    const uint64_t words = o_.row_bytes / 4;
+    const uint32_t calls = (o_.calls + sets - 1) / sets * sets;
+    const perf::device_array<uint64_t> wrong(1);
+    std::vector<double> seconds;
+    for (uint32_t run = 0; run <= o_.repeat; ++run) {
+      gravel_copy(out.data(), std::vector<uint32_t>(words, 0xdeadbeef).data(), o_.row_bytes);
+      gravel_barrier_all();
+      const double begin = perf::seconds_now();
+      for (uint32_t call = 0; call < calls; ++call) gather(call % sets);
+      gravel_stream_synchronize(stream);
+      const double took = perf::slowest(perf::seconds_now() - begin) / calls;
+      if (run) seconds.push_back(took);
+      start(check_rows, out.data(), ids.data() + (sets - 1) * n, n, words, wrong.data());
+    }
+    const auto t = perf::timed_runs::of(seconds);
+    const double bytes = static_cast<double>(n * o_.row_bytes);
+    const double limit = limits_.peer_bytes > 0 ? bytes * remote_share / limits_.peer_bytes : 0;
+    r_.row({{"what", "call", std::string(name)},
+            {"targets", "ids", o_.targets},
+            {"mapped", "mapped", std::string(table.is_mapped() ? "yes" : "no")},
+            {"row_bytes", "row B", o_.row_bytes},
+            {"ids", "ids a PE", n},
+            {"us", "us", t.median * 1e6},
+            {"us_least", "least", t.least * 1e6},
+            {"us_most", "most", t.most * 1e6},
+            {"gb_per_s", "GB/s a PE", bytes / t.median / 1e9},
+            {"limit_us", "link us", limit * 1e6},
+            {"ratio", "ratio", limit / t.median}},
+           {gravel_sum_all(n * words * (o_.repeat + 1)), gravel_sum_all(wrong.read())});
+  }
+
+  void scatter_add() {
+    const uint64_t n = uint64_t{1} << o_.additions_log2;
+    const perf::device_array<uint32_t> ids(n);
+    const perf::device_array<float> values(n);
+    start(set_ones, values.data(), n);
+    for (const uint64_t log2 : o_.words_log2) {
+      rows table(static_cast<uint64_t>(gravel_n_pes()) << log2, sizeof(float));
+      start(draw_ids, ids.data(), n, uint64_t{0}, table.count(), static_cast<uint64_t>(gravel_my_pe()) << 40);
+      gravel_barrier_all();
+      std::vector<double> seconds;
+      for (uint32_t run = 0; run <= o_.repeat; ++run) {
+        gravel_barrier_all();
+        const double begin = perf::seconds_now();
+        table.scatter_add(ids.data(), values.data(), n);
+        gravel_barrier_all();
+        const double took = perf::slowest(perf::seconds_now() - begin);
+        if (run) seconds.push_back(took);
+      }
+      const perf::device_array<uint64_t> sum(1);
+      start(add_up, static_cast<const float*>(table.local()), table.local_count(), sum.data());
+      const uint64_t wanted = n * (o_.repeat + 1) * static_cast<uint64_t>(gravel_n_pes());
+      const uint64_t found = gravel_sum_all(sum.read());
+      const auto t = perf::timed_runs::of(seconds);
+      r_.row({{"what", "call", std::string("scatter_add")},
+              {"words_log2", "words a PE, log2", log2},
+              {"additions", "additions a PE", n},
+              {"ms", "ms", t.median * 1e3},
+              {"ms_least", "least", t.least * 1e3},
+              {"ms_most", "most", t.most * 1e3},
+              {"million_per_s", "M/s of all PEs", static_cast<double>(n * gravel_n_pes()) / t.median / 1e6}},
+             {wanted, wanted > found ? wanted - found : found - wanted});
+    }
+  }
+
+ private:
+  static constexpr uint32_t sets = 8;  // of ids, so that a call finds little of the last one's rows in the cache
+  /// Runs a kernel that sends nothing, and waits for it.
+  template <class... P, class... A>
+  static void start(void (*kernel)(P...), A... arguments) {
+    gravel_launch(kernel, GRAVEL_CUDA ? 1056 : 2, 256, static_cast<P>(arguments)...);
+    gravel_synchronize();
+  }
+  const bench_options& o_;
+  perf::report& r_;
+  perf::limits limits_;
+};
+
+int main(int argc, char** argv) {
+  bench_options o;
+  command_line app("Bulk calls on a table of rows: rows read by random ids, additions to random words.", program_name);
+  app.add_option("--ids", o.ids, "Ids of a gather of each PE").delimiter(',').capture_default_str();
+  app.add_option("--rows-log2", o.rows_log2, "Rows of each PE").range(1, 30).capture_default_str();
+  app.add_option("--row-bytes", o.row_bytes, "Bytes of a row, a multiple of 4").range(4, 65536).capture_default_str();
+  app.add_option("--targets", o.targets, "uniform (rows of all PEs) or remote (of the next PE)")
+      .one_of({"uniform", "remote"})
+      .capture_default_str();
+  app.add_option("--words-log2", o.words_log2, "Words of the tables of additions, of each PE")
+      .delimiter(',')
+      .capture_default_str();
+  app.add_option("--additions-log2", o.additions_log2, "Additions of each PE").range(1, 34).capture_default_str();
+  app.add_option("--calls", o.calls, "Gathers of a run, one behind the other, rounded up to a multiple of 8")
+      .range(1u, 100'000u)
+      .capture_default_str();
+  app.add_option("--repeat", o.repeat, "Number of runs; the median is printed").range(1u, 100u).capture_default_str();
+  app.add_flag("--short", o.is_short, "A smoke test: few ids, few calls, one run");
+  app.add_option("--json", o.json, "File for the results");
+  parse_or_exit(app, argc, argv, [&] {
+    if (o.is_short) {
+      o.ids = {48, 100};
+      o.words_log2 = {10};
+      o.rows_log2 = 8;
+      o.additions_log2 = 10;
+      o.calls = 2;
+      o.repeat = 1;
+    }
+    if (!o.json.empty()) need_writable(o.json);
+  });
+  gravel_init<>();
+  std::string command = program_name;
+  for (int i = 1; i < argc; ++i) command += std::string(" ") + argv[i];
+  perf::report r(gravel_my_pe() == 0, command, o.json);
+  r.fact("hardware", current_backend().describe());
+  r.fact("pes", static_cast<uint64_t>(gravel_n_pes()));
+  r.title("table", "one bulk call, median of the runs, at the slowest PE");
+  table_bench bench(o, r);
+  bench.gather();
+  bench.scatter_add();
+  r.finish();
+  const bool right = gravel_min_all(uint64_t{r.right()}) != 0;
+  return finish(program_name, right);
+}

@@ -1,0 +1,128 @@
+// Kernels of bulk calls on a table of rows: read rows by their ids, and add to them.
+//
+// Problem. A row lies at any PE. Rows have 4 bytes to 64 KiB, and ids arrive in any order, also repeated.
+//
+// Solution. Where the owners' memory is mapped, a warp reads a batch of rows by plain loads: its lanes find one row
+// each, and then all lanes copy the units of all rows of the batch, several loads under way for each lane. Consecutive
+// lanes write consecutive units of the result. Otherwise a warp requests its batch by bulk gets into a buffer of its
+// own, waits for the answers, and copies them. Additions go through the block's sender, by every route.
+//
+// A row that does not exist is reported, which ends the job. What is read for it is 0.
+#pragma once
+#include <algorithm>
+
+#include "lib/table/rows_view.cuh"
+
+namespace gravel::detail {
+
+constexpr uint32_t row_lanes = 256;                 // of a block
+constexpr uint32_t warps_of_rows = row_lanes / 32;  // of a block
+constexpr uint32_t units_under_way = 8;             // loads of a lane that are under way
+constexpr uint64_t most_row_bytes = uint64_t{1} << 16;
+
+/// What the lanes of a warp copy at once: units of 4, 8 or 16 bytes.
+struct alignas(16) row_unit_16 {
+  uint64_t word[2];
+};
+
+/// Returns whether the table has the row, and reports it if not.
+GRAVEL_DEVICE bool check_row(const gravel_t& g, const rows_view& table, uint64_t row, uint64_t place) {
+  if (table.has(row)) return true;
+  const uint64_t shown = place < ~0u ? place : ~0u;
+  report_error(g, message_fault::bad_row, op::none, static_cast<uint32_t>(shown), row, table.blocks.rows());
+  return false;
+}
+
+/// Rows of a batch of a warp: enough for all loads of its lanes, and not so many that other warps have none.
+inline uint32_t batch_of(uint64_t rows, uint64_t units_of_row, uint64_t warps) {
+  const uint64_t enough = std::clamp<uint64_t>(32 * units_under_way / units_of_row, 1, 32);
+  return static_cast<uint32_t>(std::clamp<uint64_t>(rows / std::max<uint64_t>(warps, 1), 1, enough));
+}
+
+/// out[i] = row ids[i], for i below n, where all owners' memory is mapped. `units`: of a row, and their number.
+template <class Unit, class Id>
+__global__ void __launch_bounds__(row_lanes)
+    gather_mapped(const __grid_constant__ gravel_t g, const __grid_constant__ rows_view table, Unit* out, const Id* ids,
+                  uint64_t n, uint32_t batch) {
+  __shared__ mapped_sender others;
+  others.begin(g);
+  const uint32_t lane = threadIdx.x % 32;
+  const auto units = static_cast<uint32_t>(table.row_bytes / sizeof(Unit));
+  // at / units = at * inverse >> 32: right for the at below 2^16 and units up to 2^14 that there are.
+  const uint64_t inverse = (uint64_t{1} << 32) / units + 1;
+  const uint64_t step = uint64_t{gridDim.x} * warps_of_rows * batch;
+  for (uint64_t first = (uint64_t{blockIdx.x} * warps_of_rows + threadIdx.x / 32) * batch; first < n; first += step) {
+    const auto rows = static_cast<uint32_t>(n - first < batch ? n - first : batch);
+    const Unit* row = nullptr;
+    if (lane < rows) {
+      const auto id = static_cast<uint64_t>(ids[first + lane]);
+      if (check_row(g, table, id, first + lane)) row = table.mapped<Unit>(others, id);
+    }
+    const uint32_t all = rows * units;
+    Unit* const to = out + first * units;
+    for (uint32_t begin = 0; begin < all; begin += 32 * units_under_way) {
+      Unit values[units_under_way] = {};
+      GRAVEL_UNROLL
+      for (uint32_t k = 0; k < units_under_way; ++k) {
+        const uint32_t at = begin + k * 32 + lane;
+        const uint32_t which = at < all ? static_cast<uint32_t>(at * inverse >> 32) : 0;
+        const auto* const from = reinterpret_cast<const Unit*>(
+            __shfl_sync(~0u, reinterpret_cast<unsigned long long>(row), static_cast<int>(which)));
+        if (at < all && from) values[k] = from[at - which * units];
+      }
+      GRAVEL_UNROLL
+      for (uint32_t k = 0; k < units_under_way; ++k) {
+        const uint32_t at = begin + k * 32 + lane;
+        if (at < all) to[at] = values[k];
+      }
+    }
+  }
+}
+
+/// The same by messages. Each warp has a buffer for `batch` rows in the symmetric heap.
+template <class Id>
+__global__ void __launch_bounds__(row_lanes) gather_by_messages(gravel_t g, rows_view table, char* out, const Id* ids,
+                                                                uint64_t n, char* buffers, uint32_t batch) {
+  const uint32_t lane = threadIdx.x % 32;
+  const uint64_t warp = uint64_t{blockIdx.x} * warps_of_rows + threadIdx.x / 32;
+  const uint64_t words = table.row_bytes / sizeof(uint32_t);
+  char* const buffer = buffers + warp * batch * table.row_bytes;
+  const uint64_t step = uint64_t{gridDim.x} * warps_of_rows * batch;
+  for (uint64_t first = warp * batch; first < n; first += step) {
+    const auto rows = static_cast<uint32_t>(n - first < batch ? n - first : batch);
+    bool is_there = false;
+    if (lane < rows) {
+      const auto id = static_cast<uint64_t>(ids[first + lane]);
+      is_there = check_row(g, table, id, first + lane);
+      if (is_there)
+        gravel_get_bulk_lane(g, buffer + lane * table.row_bytes, table.symmetric<char>(id), table.row_bytes,
+                             table.owner(id));
+    }
+    gravel_quiet(g);
+    __syncwarp();
+    const uint32_t there = __ballot_sync(~0u, is_there);
+    auto* const to = reinterpret_cast<uint32_t*>(out + first * table.row_bytes);
+    for (uint64_t at = lane; at < rows * words; at += 32)
+      to[at] = there >> (at / words) & 1 ? load_relaxed(reinterpret_cast<uint32_t*>(buffer) + at) : 0;
+    __syncwarp();
+  }
+}
+
+/// Adds values[i] to row ids[i], element by element, for i below n.
+template <class T, class Id>
+__global__ void __launch_bounds__(row_lanes)
+    scatter_add_rows(gravel_t g, rows_view table, divisor elements, const T* values, const Id* ids, uint64_t n) {
+  __shared__ gravel_block_sender<row_lanes> sender;
+  sender.begin(g);
+  const uint64_t all = n * (table.row_bytes / sizeof(T));
+  const bool is_one = table.row_bytes == sizeof(T);
+  for (uint64_t i = uint64_t{blockIdx.x} * row_lanes + threadIdx.x; i < all; i += uint64_t{gridDim.x} * row_lanes) {
+    const uint64_t place = is_one ? i : elements.quotient(i);
+    const auto id = static_cast<uint64_t>(ids[place]);
+    if (check_row(g, table, id, place))
+      sender.add(table.symmetric<T>(id) + (is_one ? 0 : i - place * elements.value()), values[i], table.owner(id));
+  }
+  sender.end();
+}
+
+}  // namespace gravel::detail

@@ -1,0 +1,147 @@
+// gravel::rows: a table of rows that are spread over all PEs, with bulk calls on streams.
+#pragma once
+#include <algorithm>
+#include <exception>
+#include <string>
+#include <type_traits>
+
+#include "host/launch_alone.cuh"
+#include "lib/table/row_kernels.cuh"
+
+namespace gravel::detail {
+
+/// A table of rows, spread over all PEs in blocks: PE p has the p-th share of them. A row has any multiple of 4 bytes,
+/// up to 64 KiB. Rows are zeroed at first.
+/// @scope the program's host thread
+/// @errors gravel::error
+/// @source PyTorch: torch.nn.Embedding
+class rows {
+ public:
+  /// Makes a table. Collective: all PEs pass the same.
+  /// @param count number of rows, of all PEs together
+  /// @param row_bytes of each row: a multiple of 4, from 4 to 65536
+  /// @completion on return: all PEs may use it
+  /// @errors gravel::error on all PEs: another size, PEs that differ, too little memory at one PE
+  rows(uint64_t count, uint64_t row_bytes)
+      : open_("gravel::rows"), view_{row_blocks(count, static_cast<uint32_t>(gravel_n_pes())), row_bytes, nullptr} {
+    if (row_bytes < 4 || row_bytes > most_row_bytes || row_bytes % 4)
+      fail_text("gravel::rows: rows of " + std::to_string(row_bytes) + " bytes; a multiple of 4 from 4 to " +
+                std::to_string(most_row_bytes) + " is possible");
+    if (gravel_min_all(count) != gravel_max_all(count) || gravel_min_all(row_bytes) != gravel_max_all(row_bytes))
+      fail_text("gravel::rows: the PEs pass different sizes; here " + std::to_string(count) + " rows of " +
+                std::to_string(row_bytes) + " bytes");
+    if (view_.blocks.room() > ~uint64_t{0} / row_bytes / 2)
+      fail_text("gravel::rows: " + std::to_string(count) + " rows of " + std::to_string(row_bytes) +
+                " bytes are more than any memory has");
+    view_.own = gravel_malloc<char>(view_.blocks.room() * row_bytes);
+    mapped_ = all_are_mapped();
+    if (!mapped_) buffers_ = gravel_malloc<char>(message_blocks() * warps_of_rows * message_batch() * row_bytes);
+  }
+  /// Frees the table, unless an exception passes. Collective. Waits for messages, as gravel_free does.
+  ~rows() noexcept(false) {
+    if (std::uncaught_exceptions() != exceptions_) return;
+    if (buffers_) gravel_free(buffers_);
+    gravel_free(view_.own);
+  }
+  /// @internal
+  rows(const rows&) = delete;
+  rows& operator=(const rows&) = delete;
+
+  /// @return number of rows, of all PEs together
+  uint64_t count() const { return view_.blocks.rows(); }
+  /// @return bytes of a row
+  uint64_t row_bytes() const { return view_.row_bytes; }
+  /// @return this PE's rows, in device memory: local_count() rows, one behind the other
+  void* local() const { return view_.own; }
+  /// @return number of this PE's first row; count() if it has none
+  uint64_t local_first() const { return view_.blocks.first(static_cast<uint32_t>(gravel_my_pe())); }
+  /// @return number of this PE's rows
+  uint64_t local_count() const { return view_.blocks.count(static_cast<uint32_t>(gravel_my_pe())); }
+  /// @return whether all PEs have each other's rows mapped
+  bool is_mapped() const { return mapped_; }
+  /// @return what kernels use; pass it by value
+  const rows_view& view() const { return view_; }
+
+  /// Reads rows: row i of the result is row ids[i] of the table. Not collective. Nothing may write to these rows
+  /// meanwhile.
+  /// @param out [n][row_bytes], device memory, aligned to 4 bytes; larger alignments are faster
+  /// @param ids [n], device memory, whole numbers of 4 or 8 bytes, below count(); repeated ones too
+  /// @param n number of ids
+  /// @param stream nullptr: the PE's own stream
+  /// @scope any host thread
+  /// @completion in the stream: kernels behind it see the rows. Calls that are not mapped take turns, in one stream
+  /// @errors a row that does not exist ends the job with a message
+  template <class Id>
+  void gather(void* out, const Id* ids, uint64_t n, gravel_stream_t stream = nullptr) {
+    check_id<Id>();
+    if (n == 0) return;
+    if (reinterpret_cast<uint64_t>(out) % 4) fail_text("gravel::rows::gather: the result is not aligned to 4 bytes");
+    if (!mapped_) {
+      gravel_launch_config how{static_cast<unsigned>(message_blocks()), row_lanes};
+      how.stream = stream;
+      gravel_launch(gather_by_messages<Id>, how, gravel_handle(), view_, static_cast<char*>(out), ids, n, buffers_,
+                    static_cast<uint32_t>(message_batch()));
+      return;
+    }
+    const uint64_t alignment = reinterpret_cast<uint64_t>(out) | row_bytes();
+    if (alignment % 16 == 0) gather_by<row_unit_16>(out, ids, n, stream);
+    else if (alignment % 8 == 0) gather_by<uint64_t>(out, ids, n, stream);
+    else gather_by<uint32_t>(out, ids, n, stream);
+  }
+
+  /// Adds to rows: values[i] to row ids[i], element by element. Not collective. Additions to one element take place in
+  /// any order, so sums of floating-point numbers differ in their last bits.
+  /// @tparam T type of the elements, one that gravel_add takes; row_bytes() is a multiple of its size
+  /// @param ids [n], device memory, whole numbers of 4 or 8 bytes, below count(); repeated ones too
+  /// @param values [n][row_bytes() / sizeof(T)], device memory
+  /// @param n number of ids
+  /// @param stream nullptr: the PE's own stream
+  /// @scope any host thread
+  /// @completion ids and values: in the stream. The additions: gravel_quiet or gravel_barrier_all
+  /// @errors a row that does not exist ends the job with a message
+  template <class T, class Id>
+  void scatter_add(const Id* ids, const T* values, uint64_t n, gravel_stream_t stream = nullptr) {
+    check_id<Id>();
+    if (row_bytes() % sizeof(T))
+      fail_text("gravel::rows::scatter_add: a row of " + std::to_string(row_bytes()) +
+                " bytes does not consist of elements of " + std::to_string(sizeof(T)));
+    if (n == 0) return;
+    const uint64_t elements = row_bytes() / sizeof(T);
+    const uint64_t blocks = (n * elements + row_lanes - 1) / row_lanes;
+    gravel_launch_config how{static_cast<unsigned>(std::min(blocks, most_blocks())), row_lanes};
+    how.stream = stream;
+    gravel_launch(scatter_add_rows<T, Id>, how, gravel_handle(), view_, divisor(std::max<uint64_t>(elements, 2)),
+                  values, ids, n);
+  }
+
+ private:
+  template <class Id>
+  static void check_id() {
+    static_assert(std::is_integral_v<Id> && (sizeof(Id) == 4 || sizeof(Id) == 8),
+                  "ids of rows are whole numbers of 4 or 8 bytes");
+  }
+  template <class Unit, class Id>
+  void gather_by(void* out, const Id* ids, uint64_t n, gravel_stream_t stream) {
+    const uint32_t batch = batch_of(n, row_bytes() / sizeof(Unit), most_blocks() * warps_of_rows);
+    const uint64_t blocks = ((n + batch - 1) / batch + warps_of_rows - 1) / warps_of_rows;
+    gravel_launch_config how{static_cast<unsigned>(std::min(blocks, most_blocks())), row_lanes};
+    how.stream = stream;
+    launch_alone(gather_mapped<Unit, Id>, how, gravel_handle(), view_, static_cast<Unit*>(out), ids, n, batch);
+  }
+  /// The blocks that a device can run at once.
+  static uint64_t most_blocks() {
+    const uint64_t processors = current_backend().multiprocessors();
+    return processors ? processors * 8 : 2;
+  }
+  /// Those of a call by messages, and the rows that each of its warps requests at once.
+  static uint64_t message_blocks() { return std::max<uint64_t>(current_backend().multiprocessors() / 2, 2); }
+  uint64_t message_batch() const { return std::clamp<uint64_t>(8192 / row_bytes(), 1, 32); }
+
+  open_object open_;
+  rows_view view_;
+  bool mapped_ = false;
+  char* buffers_ = nullptr;  ///< symmetric; where rows of other PEs arrive, unless they are mapped
+  int exceptions_ = std::uncaught_exceptions();
+};
+
+}  // namespace gravel::detail

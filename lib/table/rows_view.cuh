@@ -1,0 +1,38 @@
+// What kernels see of a table of rows: a plain value, which is passed by value.
+#pragma once
+#include <gravel/gravel.cuh>
+#include "host/mapped_sender.cuh"
+#include "lib/table/row_blocks.hpp"
+
+namespace gravel::detail {
+
+/// A table of rows, for kernels. gravel::rows::view() returns it; it is valid as long as the table.
+/// @scope lane, from divergent code
+/// @completion as loads and stores of CUDA, unless a call says otherwise
+/// @errors nothing is checked, unless a call says otherwise
+/// @source OpenSHMEM 1.5: shmem_ptr
+struct rows_view {
+  row_blocks blocks;
+  uint64_t row_bytes;
+  char* own;  ///< this PE's rows, symmetric
+
+  /// Returns whether the table has this row.
+  GRAVEL_BOTH bool has(uint64_t row) const { return row < blocks.rows(); }
+  /// Returns the PE that owns a row.
+  GRAVEL_BOTH int owner(uint64_t row) const { return static_cast<int>(blocks.owner(row)); }
+  /// Returns the symmetric address of a row: the destination of gravel_add and other operations to owner(row).
+  template <class T>
+  GRAVEL_BOTH T* symmetric(uint64_t row) const {
+    const uint64_t place = row - blocks.room() * blocks.owner(row);
+    return reinterpret_cast<T*>(own + place * row_bytes);
+  }
+  /// Returns the address at which this PE reaches a row, also of another PE. The table must be mapped (is_mapped()).
+  /// @param others begun in this block
+  /// @param row below the number of rows
+  template <class T>
+  GRAVEL_DEVICE T* mapped(const mapped_sender& others, uint64_t row) const {
+    return others.at(symmetric<T>(row), owner(row));
+  }
+};
+
+}  // namespace gravel::detail

@@ -1,0 +1,178 @@
+// Tables of rows (gravel::rows): rows of several sizes and types, ids of all kinds, compared with what hosts expect.
+// One source for the CPU backend and for GPUs. Options: `short`; `bad-row`
+// and `bad-sum`, a call with a row that does not exist.
+#include <cstdio>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <gravel/device_array.hpp>
+#include <gravel/table.cuh>
+#include "test/support/expect.hpp"
+
+namespace {
+using gravel::device_array;
+
+/// Word of a row, of 4 bytes.
+uint32_t word_of(uint64_t row, uint64_t place) {
+  uint64_t x = (row + 1) * 0x9e3779b97f4a7c15ull + place * 0xbf58476d1ce4e5b9ull;
+  x ^= x >> 31;
+  return static_cast<uint32_t>(x * 0x94d049bb133111ebull >> 32);
+}
+
+/// Ids of a bulk call.
+std::vector<uint64_t> draw_ids(const std::string& kind, const gravel::rows& table, uint64_t n,
+                               std::mt19937_64& chance) {
+  std::vector<uint64_t> ids(n);
+  const uint64_t one = chance() % table.count();
+  const int pe = static_cast<int>(chance() % static_cast<uint64_t>(gravel_n_pes()));
+  for (uint64_t& id : ids) {
+    id = chance() % table.count();
+    if (kind == "equal") id = one;
+    if (kind == "ends") id = chance() % 2 ? 0 : table.count() - 1;
+    if (kind == "of one PE") id = table.view().blocks.first(table.view().owner(id) == pe ? pe : 0) % table.count();
+  }
+  return ids;
+}
+
+void fill(const gravel::rows& table) {
+  const uint64_t words = table.row_bytes() / 4;
+  std::vector<uint32_t> mine(table.local_count() * words);
+  for (uint64_t i = 0; i < mine.size(); ++i) mine[i] = word_of(table.local_first() + i / words, i % words);
+  gravel_copy(table.local(), mine.data(), mine.size() * 4);
+  gravel_barrier_all();
+}
+
+template <class Id>
+void check_gather(gravel::rows& table, const std::vector<uint64_t>& ids, const std::string& what,
+                  gravel_stream_t stream, uint64_t shift) {
+  const std::vector<Id> narrow(ids.begin(), ids.end());
+  const uint64_t words = table.row_bytes() / 4, n = ids.size();
+  const device_array<Id> on_device(narrow);
+  constexpr uint32_t poison = 0xdeadbeef;
+  std::vector<uint32_t> found(shift + n * words + 1, poison);
+  device_array<uint32_t> out(found);
+  table.gather(out.data() + shift, on_device.data(), n, stream);
+  gravel_stream_synchronize(stream);
+  gravel_copy(found.data(), out.data(), found.size() * 4);
+  uint64_t wrong = 0;
+  for (uint64_t i = 0; i < n * words; ++i) wrong += found[shift + i] != word_of(ids[i / words], i % words);
+  for (uint64_t i = 0; i < shift; ++i) wrong += found[i] != poison;
+  wrong += found.back() != poison;
+  expect(wrong == 0, "gather, " + what + ": " + std::to_string(wrong) + " wrong words");
+}
+
+void check_gathers(uint64_t count, uint64_t row_bytes, bool is_short, std::mt19937_64& chance) {
+  gravel::rows table(count, row_bytes);
+  expect(table.local_first() + table.local_count() <= count, "rows of this PE beyond the table");
+  expect(gravel_sum_all(table.local_count()) == count, "the PEs have not all rows");
+  fill(table);
+  const gravel_stream_t side = gravel_stream_create();
+  int round = 0;
+  for (const char* const kind : {"random", "equal", "ends", "of one PE"}) {
+    for (const uint64_t n : {uint64_t{0}, uint64_t{1}, uint64_t{33}, is_short ? uint64_t{300} : uint64_t{3000}}) {
+      if (is_short && round % 3 && n > 1) continue;
+      const std::vector<uint64_t> ids = draw_ids(kind, table, n, chance);
+      const std::string what = std::to_string(n) + " ids, " + kind + ", of " + std::to_string(count) + " rows of " +
+                               std::to_string(row_bytes) + " bytes";
+      const gravel_stream_t stream = round % 2 ? side : nullptr;
+      const auto shift = static_cast<uint64_t>(round % 5);
+      switch (round++ % 4) {
+        case 0: check_gather<uint32_t>(table, ids, what, stream, shift); break;
+        case 1: check_gather<int64_t>(table, ids, what, stream, shift); break;
+        case 2: check_gather<int32_t>(table, ids, what, stream, shift); break;
+        default: check_gather<uint64_t>(table, ids, what, stream, shift);
+      }
+    }
+  }
+  gravel_stream_destroy(side);
+  gravel_barrier_all();
+}
+
+/// All PEs add to all rows; the sums are small whole numbers, so their order does not matter.
+template <class T>
+void check_scatter_add(const std::string& type, uint64_t count, uint64_t elements, uint64_t n, const char* kind,
+                       uint64_t seed) {
+  gravel::rows table(count, elements * sizeof(T));
+  std::vector<T> wanted(count * elements);
+  const auto me = static_cast<uint64_t>(gravel_my_pe());
+  device_array<T> values;
+  device_array<uint32_t> ids;
+  for (uint64_t pe = 0; pe < static_cast<uint64_t>(gravel_n_pes()); ++pe) {
+    std::mt19937_64 chance(seed + pe);
+    const std::vector<uint64_t> drawn = draw_ids(kind, table, n, chance);
+    std::vector<T> added(n * elements);
+    for (uint64_t i = 0; i < added.size(); ++i) {
+      added[i] = static_cast<T>(chance() % 100);
+      wanted[drawn[i / elements] * elements + i % elements] += added[i];
+    }
+    if (pe != me) continue;
+    values = device_array<T>(added);
+    ids = device_array<uint32_t>(std::vector<uint32_t>(drawn.begin(), drawn.end()));
+  }
+  table.scatter_add(ids.data(), values.data(), n);
+  gravel_barrier_all();
+  std::vector<T> found(table.local_count() * elements);
+  gravel_copy(found.data(), table.local(), found.size() * sizeof(T));
+  const T* const mine = wanted.data() + table.local_first() * elements;
+  uint64_t wrong = 0;
+  for (uint64_t i = 0; i < found.size(); ++i) wrong += found[i] != mine[i];
+  expect(wrong == 0, "scatter_add of " + type + ", " + std::to_string(elements) + " a row, ids " + kind + ": " +
+                         std::to_string(wrong) + " wrong sums");
+}
+
+void check_refusals() {
+  using gravel::detail::error;
+  expect_error("a multiple of 4 from 4 to 65536", [] { gravel::rows table(10, 6); });
+  expect_error("a multiple of 4 from 4 to 65536", [] { gravel::rows table(10, 0); });
+  expect_error("a multiple of 4 from 4 to 65536", [] { gravel::rows table(10, 65540); });
+  expect_error("more than any memory has", [] { gravel::rows table(~uint64_t{0}, 4096); });
+  if (gravel_n_pes() > 1) {
+    const auto mine = static_cast<uint64_t>(gravel_my_pe());
+    expect_error("the PEs pass different sizes", [&] { gravel::rows table(100 + mine, 8); });
+  }
+  gravel::rows table(10, 12);
+  const device_array<uint32_t> ids(4);
+  const device_array<double> values(4);
+  expect_error("does not consist of elements of 8", [&] { table.scatter_add(ids.data(), values.data(), 1); });
+  device_array<char> out(100);
+  expect_error("not aligned to 4 bytes", [&] { table.gather(out.data() + 1, ids.data(), 1); });
+}
+}  // namespace
+
+int main(int argc, char** argv) {
+  gravel_init<>();
+  const std::string option = argc > 1 ? argv[1] : "";
+  if (option == "bad-row" || option == "bad-sum") {
+    gravel::rows table(10, 8);
+    const device_array<uint64_t> rows(std::vector<uint64_t>{3, 4, 5, 10});
+    const device_array<int32_t> signed_rows(std::vector<int32_t>{3, 4, -1, 9});
+    device_array<uint64_t> words(4);
+    if (gravel_my_pe() == 0 && option == "bad-row") table.gather(words.data(), rows.data(), 4);
+    if (gravel_my_pe() == 0 && option == "bad-sum") table.scatter_add(signed_rows.data(), words.data(), 4);
+    gravel_barrier_all();
+    gravel_barrier_all();
+    return 0;
+  }
+  const bool is_short = option == "short";
+  check_refusals();
+  std::mt19937_64 chance(static_cast<uint64_t>(7 + gravel_my_pe()));
+  for (const uint64_t row_bytes : {4, 8, 12, 16, 20, 264, 512, 4096})
+    for (const uint64_t count : {1, 5, 1000})
+      if (!is_short || (row_bytes + count) % 3 == 0) check_gathers(count, row_bytes, is_short, chance);
+  const uint64_t n = is_short ? 500 : 5000;
+  for (const char* const kind : {"random", "equal", "ends"}) {
+    check_scatter_add<float>("float", 100, 1, n, kind, 1);
+    check_scatter_add<double>("double", 100, 3, n, kind, 2);
+    check_scatter_add<float>("float", 1000, 64, n / 50, kind, 3);
+    check_scatter_add<uint32_t>("uint32_t", 7, 5, n, kind, 4);
+    check_scatter_add<uint64_t>("uint64_t", 1000, 1, n, kind, 5);
+    check_scatter_add<int32_t>("int32_t", 3, 2, n, kind, 6);
+  }
+  const uint64_t all = gravel_sum_all(static_cast<uint64_t>(failures));
+  if (gravel_my_pe() == 0)
+    std::printf("%s: tables on %d PEs, %s\n", all ? "WRONG" : "ok", gravel_n_pes(), gravel_backend());
+  gravel_finalize();
+  return all != 0;
+}

@@ -1,0 +1,20 @@
+"""A row that does not exist ends the job with a message that names the id, its place and the number of rows, whether
+rows are read or added to, by every route. Usage: table_errors_test.py UCX_RUN TABLE_JOB"""
+import os
+import subprocess
+import sys
+
+UCX_RUN, JOB = sys.argv[1:3]
+ERRORS = {  # what goes wrong: a sentence
+    "bad-row": "PE 0: error: id 3 of a bulk call on gravel::rows is 10: the table has 10 rows",
+    "bad-sum": "PE 0: error: id 2 of a bulk call on gravel::rows is 18446744073709551615: the table has 10 rows",
+}
+wrong = []
+for what, sentence in ERRORS.items():
+    for routes in ("net", "peer"):
+        done = subprocess.run([UCX_RUN, "-n", "2", "--timeout", "30", JOB, what], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, env=dict(os.environ, GRAVEL_ROUTES=routes))
+        if done.returncode in (0, 124) or sentence not in done.stderr:
+            wrong.append(f"{what}, {routes}: status {done.returncode}, expected '{sentence}', got:\n{done.stderr}")
+print("\n".join(wrong) or "all errors as they should be")
+sys.exit(bool(wrong))
