@@ -80,7 +80,7 @@ class table_bench {
       const perf::device_array<uint32_t> ids(n * sets), out(n * words);
       start(draw_ids, ids.data(), n * sets, first, count, static_cast<uint64_t>(gravel_my_pe()) << 40);
       gravel_barrier_all();
-      time_gathers("gather", table, ids, out, n, remote_share,
+      time_gathers("gather", nullptr, table, ids, out, n, remote_share,
                    [&](uint32_t set) { table.gather(out.data(), ids.data() + set * n, n); });
 #if GRAVEL_CUDA
       if (!table.is_mapped()) continue;
