@@ -105,8 +105,10 @@ int main(int argc, char** argv) {
   app.add_flag("--markdown", markdown, "with -c: the table of docs/configuration.md");
   app.add_option("--open-cuda-ipc", ipc_handle)->group("");  // the second process of try_cuda_ipc
   app.footer(
-      "Exit status: 0; 1 if --check finds that no job can run here, or -c a value that cannot be used; 2 for\n"
-      "wrong options.");
+      "Exit status:\n"
+      "  0  All is well\n"
+      "  1  --check finds that no job can run here, or -c a value that cannot be used\n"
+      "  2  An option is wrong");
   check_output_at_exit(app.get_name());
   try {
     app.parse(argc, argv);

@@ -45,6 +45,16 @@ if grep -lF -e "$(realpath "$build")" -e "$work" "$prefix/bin/gravel-c++"; then 
 for file in LICENSE README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md docs/installed.md; do
   [ -s "$prefix/share/doc/gravel/$file" ] || fail "$file is not there"
 done
+for program in "$prefix"/bin/*; do
+  name=$(basename "$program")
+  [ "$name" != gravel-aggregator ] || continue  # jobs start it
+  for file in "bash-completion/completions/$name" "zsh/site-functions/_$name"; do
+    [ -s "$prefix/share/$file" ] || fail "share/$file is not there"
+  done
+  if command -v help2man > /dev/null && [ ! -s "$prefix/share/man/man1/$name.1" ]; then
+    fail "share/man/man1/$name.1 is not there"
+  fi
+done
 for file in "$prefix"/bin/* "$libdir"/libgravel*.so; do
   path=$({ readelf -d "$file" 2> /dev/null || :; } | sed -n 's/.*R\(UN\)\?PATH.*\[\(.*\)\]/\2/p')
   case $path in '' | '$ORIGIN' | '$ORIGIN/'*) ;; *) fail "$file has the run path $path" ;; esac

@@ -18,23 +18,31 @@ constexpr const char* description =
     "Starts a Gravel job: N processes (PEs) of one program, as `mpirun -n N` does.\n"
     "Everything before the program is for ucx-run, everything after it for the program.";
 
-constexpr const char* footer = R"(Examples:
-  ucx-run -n 4 gravel-gups --table-log2 20 4 PEs on this machine
-  ucx-run -n 4 --nodes 2 gravel-gups       the same as 2 emulated nodes: the network path on one machine
-  ucx-run -n 4 --stats=net.json ./prog     network statistics on stderr and as JSON
-  ucx-run -n 2 --tag-output -- ./prog -v   each line of output begins with the number of its PE
-  ucx-run -n 16 --host a:8,b:8 ./prog      8 PEs on each of two hosts, through the PMIx launcher found there
+constexpr const char* footer = R"(Other hosts:
+  On this machine ucx-run needs no other launcher. With --host or --hostfile that name other machines it becomes the
+  first of prterun, Open MPI's mpirun, srun --mpi=pmix that is installed (inside a Slurm job srun comes first);
+  GRAVEL_* and UCX_* variables go along. --dry-run shows the command line.
 
-On this machine ucx-run needs no other launcher. With --host or --hostfile that name other machines it becomes the
-first of prterun, Open MPI's mpirun, srun --mpi=pmix that is installed (inside a Slurm job srun comes first); GRAVEL_*
-and UCX_* variables go along. --dry-run shows the command line.
+Output and signals:
+  PEs write straight to the output of ucx-run. PE 0 reads its input, the others read nothing. SIGINT, SIGTERM, SIGHUP,
+  SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to every PE; a second SIGINT kills the job. When a PE fails (exit status
+  other than 0, a signal, or leaving the job without finalizing it), a line on stderr says which and how, the others
+  get SIGTERM, and SIGKILL 2 s later. No process that a PE has started survives the job.
 
-Output and errors: PEs write straight to the output of ucx-run. PE 0 reads its input, the others read nothing.
-Signals: SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to every PE; a second SIGINT kills the job.
-When a PE fails (exit status other than 0, a signal, or leaving the job without finalizing it), a line on stderr says
-which and how, the others get SIGTERM, and SIGKILL 2 s later. No process that a PE has started survives the job.
-Exit status: 0 if all PEs end with 0; else that of the first PE that failed, 128 + signal number if a signal killed it;
-124 after --timeout; 127 if the program is not found, 126 if it cannot be executed; 2 for a wrong command line.
+Exit status:
+  0          All PEs ended with 0
+  2          The command line is wrong
+  124        The job ran longer than --timeout allows
+  126        The program cannot be executed
+  127        The program is not found
+  otherwise  That of the first PE that failed; 128 + signal number if a signal killed it
+
+Examples:
+  ucx-run -n 4 gravel-gups --table-log2 20  4 PEs on this machine
+  ucx-run -n 4 --nodes 2 gravel-gups        the same as 2 emulated nodes: the network path on one machine
+  ucx-run -n 4 --stats=net.json ./prog      network statistics on stderr and as JSON
+  ucx-run -n 2 --tag-output -- ./prog -v    each line of output begins with the number of its PE
+  ucx-run -n 16 --host a:8,b:8 ./prog       8 PEs on each of two hosts, through the PMIx launcher found there
 )";
 
 /// The help text with the program and its arguments, which CLI11 does not know.
