@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 #include <exception>
+#include <optional>
 #include <string>
 #include <type_traits>
 
@@ -68,8 +69,9 @@ class rows {
   /// @param ids [n], device memory, whole numbers of 4 or 8 bytes, below count(); repeated ones too
   /// @param n number of ids
   /// @param stream nullptr: the PE's own stream
-  /// @scope any host thread
-  /// @completion in the stream: kernels behind it see the rows. Calls that are not mapped take turns, in one stream
+  /// @scope any host thread, one at a time
+  /// @completion in the stream: kernels behind it see the rows. If the table is not mapped, and the last gather was in
+  ///   another stream, the host waits for this PE's kernels first, since both gathers use the same buffers
   /// @errors a row that does not exist ends the job with a message
   template <class Id>
   void gather(void* out, const Id* ids, uint64_t n, gravel_stream_t stream = nullptr) {
@@ -77,6 +79,8 @@ class rows {
     if (n == 0) return;
     if (reinterpret_cast<uint64_t>(out) % 4) fail_text("gravel::rows::gather: the result is not aligned to 4 bytes");
     if (!mapped_) {
+      if (last_stream_ && *last_stream_ != stream) gravel_synchronize();  // the last stream may be gone
+      last_stream_ = stream;
       gravel_launch_config how{static_cast<unsigned>(message_blocks()), row_lanes};
       how.stream = stream;
       gravel_launch(gather_by_messages<Id>, how, gravel_handle(), view_, static_cast<char*>(out), ids, n, buffers_,
@@ -140,7 +144,8 @@ class rows {
   open_object open_;
   rows_view view_;
   bool mapped_ = false;
-  char* buffers_ = nullptr;  ///< symmetric; where rows of other PEs arrive, unless they are mapped
+  char* buffers_ = nullptr;                     ///< symmetric; where rows of other PEs arrive, unless they are mapped
+  std::optional<gravel_stream_t> last_stream_;  ///< whose kernel may be using the buffers
   int exceptions_ = std::uncaught_exceptions();
 };
 

@@ -90,6 +90,35 @@ void check_gathers(uint64_t count, uint64_t row_bytes, bool is_short, std::mt199
   gravel_barrier_all();
 }
 
+/// Gathers in two streams at a time do not disturb each other.
+void check_two_streams() {
+  gravel::rows table(500, 40);
+  fill(table);
+  const gravel_stream_t side = gravel_stream_create();
+  const uint64_t words = table.row_bytes() / 4;
+  std::vector<uint32_t> first(2000), second(1500);
+  for (size_t i = 0; i < first.size(); ++i) first[i] = static_cast<uint32_t>(i * 7 % 500);
+  for (size_t i = 0; i < second.size(); ++i) second[i] = static_cast<uint32_t>(499 - i * 11 % 500);
+  const device_array<uint32_t> ids_1(first), ids_2(second);
+  device_array<uint32_t> out_1(first.size() * words), out_2(second.size() * words);
+  for (int round = 0; round < 3; ++round) {
+    table.gather(out_1.data(), ids_1.data(), first.size());
+    table.gather(out_2.data(), ids_2.data(), second.size(), side);
+  }
+  gravel_synchronize();
+  const auto check = [&](const std::vector<uint32_t>& ids, const device_array<uint32_t>& out) {
+    std::vector<uint32_t> found(ids.size() * words);
+    gravel_copy(found.data(), out.data(), found.size() * 4);
+    uint64_t wrong = 0;
+    for (uint64_t i = 0; i < found.size(); ++i) wrong += found[i] != word_of(ids[i / words], i % words);
+    expect(wrong == 0, "gathers in two streams: " + std::to_string(wrong) + " wrong words");
+  };
+  check(first, out_1);
+  check(second, out_2);
+  gravel_stream_destroy(side);
+  gravel_barrier_all();
+}
+
 /// All PEs add to all rows; the sums are small whole numbers, so their order does not matter.
 template <class T>
 void check_scatter_add(const std::string& type, uint64_t count, uint64_t elements, uint64_t n, const char* kind,
@@ -161,6 +190,7 @@ int main(int argc, char** argv) {
   for (const uint64_t row_bytes : {4, 8, 12, 16, 20, 264, 512, 4096})
     for (const uint64_t count : {1, 5, 1000})
       if (!is_short || (row_bytes + count) % 3 == 0) check_gathers(count, row_bytes, is_short, chance);
+  check_two_streams();
   const uint64_t n = is_short ? 500 : 5000;
   for (const char* const kind : {"random", "equal", "ends"}) {
     check_scatter_add<float>("float", 100, 1, n, kind, 1);
