@@ -1,11 +1,11 @@
-// Kernels of bulk calls on a table of rows: read rows by their ids, and add to them.
+// Kernels of bulk calls on a table of rows: read rows by their ids, and update them.
 //
 // Problem. A row lies at any PE. Rows have 4 bytes to 64 KiB, and ids arrive in any order, also repeated.
 //
 // Solution. Where the owners' memory is mapped, a warp reads a batch of rows by plain loads: its lanes find one row
 // each, and then all lanes copy the units of all rows of the batch, several loads under way for each lane. Consecutive
 // lanes write consecutive units of the result. Otherwise a warp requests its batch by bulk gets into a buffer of its
-// own, waits for the answers, and copies them. Additions go through the block's sender, by every route.
+// own, waits for the answers, and copies them. Updates go through the block's sender, by every route.
 //
 // A row that does not exist is reported, which ends the job. What is read for it is 0.
 #pragma once
@@ -108,10 +108,13 @@ __global__ void __launch_bounds__(row_lanes) gather_by_messages(gravel_t g, rows
   }
 }
 
-/// Adds values[i] to row ids[i], element by element, for i below n.
-template <class T, class Id>
+/// What a bulk call does to the elements of rows.
+enum class row_update { put, add, min, max, count };
+
+/// Updates row ids[i] by values[i], element by element, for i below n. `count` adds 1, and `values` is not used.
+template <row_update HOW, class T, class Id>
 __global__ void __launch_bounds__(row_lanes)
-    scatter_add_rows(gravel_t g, rows_view table, divisor elements, const T* values, const Id* ids, uint64_t n) {
+    update_rows(gravel_t g, rows_view table, divisor elements, const T* values, const Id* ids, uint64_t n) {
   __shared__ gravel_block_sender<row_lanes> sender;
   sender.begin(g);
   const uint64_t all = n * (table.row_bytes / sizeof(T));
@@ -119,8 +122,14 @@ __global__ void __launch_bounds__(row_lanes)
   for (uint64_t i = uint64_t{blockIdx.x} * row_lanes + threadIdx.x; i < all; i += uint64_t{gridDim.x} * row_lanes) {
     const uint64_t place = is_one ? i : elements.quotient(i);
     const auto id = static_cast<uint64_t>(ids[place]);
-    if (check_row(g, table, id, place))
-      sender.add(table.symmetric<T>(id) + (is_one ? 0 : i - place * elements.value()), values[i], table.owner(id));
+    if (!check_row(g, table, id, place)) continue;
+    T* const to = table.symmetric<T>(id) + (is_one ? 0 : i - place * elements.value());
+    const int pe = table.owner(id);
+    if constexpr (HOW == row_update::put) sender.put(to, values[i], pe);
+    else if constexpr (HOW == row_update::add) sender.add(to, values[i], pe);
+    else if constexpr (HOW == row_update::min) sender.min(to, values[i], pe);
+    else if constexpr (HOW == row_update::max) sender.max(to, values[i], pe);
+    else sender.inc(to, pe);
   }
   sender.end();
 }

@@ -14,6 +14,7 @@ namespace gravel::detail {
 /// A table of rows, spread over all PEs in blocks: PE p has the p-th share of them. A row has any multiple of 4 bytes,
 /// up to 64 KiB. Rows are zeroed at first.
 /// @scope the program's host thread
+/// @completion on return
 /// @errors gravel::error
 /// @source PyTorch: torch.nn.Embedding
 class rows {
@@ -93,32 +94,86 @@ class rows {
     else gather_by<uint32_t>(out, ids, n, stream);
   }
 
-  /// Adds to rows: values[i] to row ids[i], element by element. Not collective. Additions to one element take place in
-  /// any order, so sums of floating-point numbers differ in their last bits.
-  /// @tparam T type of the elements, one that gravel_add takes; row_bytes() is a multiple of its size
-  /// @param ids [n], device memory, whole numbers of 4 or 8 bytes, below count(); repeated ones too
+  // Common to the updates below: row ids[i] is updated by values[i], element by element. Ids are whole numbers of 4 or
+  // 8 bytes. An id may occur several times, and elements are updated in any order. T is the type of the elements, one
+  // that the operation takes (gravel_put, gravel_add and so on); row_bytes() is a multiple of its size. Not collective.
+
+  /// Writes rows. Of several rows with one id, each element is that of one of them.
+  /// @param ids [n], device memory
   /// @param values [n][row_bytes() / sizeof(T)], device memory
   /// @param n number of ids
   /// @param stream nullptr: the PE's own stream
   /// @scope any host thread
-  /// @completion ids and values: in the stream. The additions: gravel_quiet or gravel_barrier_all
+  /// @completion ids and values: in the stream. The rows: gravel_quiet or gravel_barrier_all
+  /// @errors a row that does not exist ends the job with a message
+  template <class T, class Id>
+  void scatter(const Id* ids, const T* values, uint64_t n, gravel_stream_t stream = nullptr) {
+    update<row_update::put>("scatter", ids, values, n, stream);
+  }
+  /// Adds to rows. Sums of floating-point numbers differ in their last bits from run to run.
+  /// @param ids [n], device memory
+  /// @param values [n][row_bytes() / sizeof(T)], device memory
+  /// @param n number of ids
+  /// @param stream nullptr: the PE's own stream
+  /// @scope any host thread
+  /// @completion ids and values: in the stream. The sums: gravel_quiet or gravel_barrier_all
   /// @errors a row that does not exist ends the job with a message
   template <class T, class Id>
   void scatter_add(const Id* ids, const T* values, uint64_t n, gravel_stream_t stream = nullptr) {
+    update<row_update::add>("scatter_add", ids, values, n, stream);
+  }
+  /// Replaces elements by the smaller of themselves and the values.
+  /// @param ids [n], device memory
+  /// @param values [n][row_bytes() / sizeof(T)], device memory
+  /// @param n number of ids
+  /// @param stream nullptr: the PE's own stream
+  /// @scope any host thread
+  /// @completion ids and values: in the stream. The minima: gravel_quiet or gravel_barrier_all
+  /// @errors a row that does not exist ends the job with a message
+  template <class T, class Id>
+  void scatter_min(const Id* ids, const T* values, uint64_t n, gravel_stream_t stream = nullptr) {
+    update<row_update::min>("scatter_min", ids, values, n, stream);
+  }
+  /// Replaces elements by the larger of themselves and the values.
+  /// @param ids [n], device memory
+  /// @param values [n][row_bytes() / sizeof(T)], device memory
+  /// @param n number of ids
+  /// @param stream nullptr: the PE's own stream
+  /// @scope any host thread
+  /// @completion ids and values: in the stream. The maxima: gravel_quiet or gravel_barrier_all
+  /// @errors a row that does not exist ends the job with a message
+  template <class T, class Id>
+  void scatter_max(const Id* ids, const T* values, uint64_t n, gravel_stream_t stream = nullptr) {
+    update<row_update::max>("scatter_max", ids, values, n, stream);
+  }
+  /// Counts ids: adds 1 to all elements of row ids[i]. A table of one element a row is a histogram.
+  /// @tparam T uint32_t or uint64_t, type of the elements
+  /// @param ids [n], device memory
+  /// @param n number of ids
+  /// @param stream nullptr: the PE's own stream
+  /// @scope any host thread
+  /// @completion ids: in the stream. The counts: gravel_quiet or gravel_barrier_all
+  /// @errors a row that does not exist ends the job with a message
+  template <class T = uint64_t, class Id>
+  void histogram(const Id* ids, uint64_t n, gravel_stream_t stream = nullptr) {
+    update<row_update::count>("histogram", ids, static_cast<const T*>(nullptr), n, stream);
+  }
+
+ private:
+  template <row_update HOW, class T, class Id>
+  void update(const char* call, const Id* ids, const T* values, uint64_t n, gravel_stream_t stream) {
     check_id<Id>();
     if (row_bytes() % sizeof(T))
-      fail_text("gravel::rows::scatter_add: a row of " + std::to_string(row_bytes()) +
+      fail_text(std::string("gravel::rows::") + call + ": a row of " + std::to_string(row_bytes()) +
                 " bytes does not consist of elements of " + std::to_string(sizeof(T)));
     if (n == 0) return;
     const uint64_t elements = row_bytes() / sizeof(T);
     const uint64_t blocks = (n * elements + row_lanes - 1) / row_lanes;
     gravel_launch_config how{static_cast<unsigned>(std::min(blocks, most_blocks())), row_lanes};
     how.stream = stream;
-    gravel_launch(scatter_add_rows<T, Id>, how, gravel_handle(), view_, divisor(std::max<uint64_t>(elements, 2)),
+    gravel_launch(update_rows<HOW, T, Id>, how, gravel_handle(), view_, divisor(std::max<uint64_t>(elements, 2)),
                   values, ids, n);
   }
-
- private:
   template <class Id>
   static void check_id() {
     static_assert(std::is_integral_v<Id> && (sizeof(Id) == 4 || sizeof(Id) == 8),

@@ -16,11 +16,14 @@ struct rows_view {
   uint64_t row_bytes;
   char* own;  ///< this PE's rows, symmetric
 
-  /// Returns whether the table has this row.
+  /// Returns whether the table has a row.
+  /// @param row any number
   GRAVEL_BOTH bool has(uint64_t row) const { return row < blocks.rows(); }
   /// Returns the PE that owns a row.
+  /// @param row below the number of rows
   GRAVEL_BOTH int owner(uint64_t row) const { return static_cast<int>(blocks.owner(row)); }
   /// Returns the symmetric address of a row: the destination of gravel_add and other operations to owner(row).
+  /// @param row below the number of rows
   template <class T>
   GRAVEL_BOTH T* symmetric(uint64_t row) const {
     const uint64_t place = row - blocks.room() * blocks.owner(row);

@@ -1,10 +1,11 @@
 // Tables of rows (gravel::rows): rows of several sizes and types, ids of all kinds, compared with what hosts expect.
 // One source for the CPU backend and for GPUs. Options: `short`; `bad-row`
 // and `bad-sum`, a call with a row that does not exist.
+#include <algorithm>
 #include <cstdio>
-#include <cstring>
 #include <random>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include <gravel/device_array.hpp>
@@ -119,10 +120,13 @@ void check_two_streams() {
   gravel_barrier_all();
 }
 
-/// All PEs add to all rows; the sums are small whole numbers, so their order does not matter.
+enum class update { add, min, max, count, put };
+
+/// All PEs update all rows. The values are small whole numbers, so the order of sums does not matter. `put`: the value
+/// of a place depends on the row alone, so it does not matter who writes last.
 template <class T>
-void check_scatter_add(const std::string& type, uint64_t count, uint64_t elements, uint64_t n, const char* kind,
-                       uint64_t seed) {
+void check_update(update how, const std::string& type, uint64_t count, uint64_t elements, uint64_t n, const char* kind,
+                  uint64_t seed) {
   gravel::rows table(count, elements * sizeof(T));
   std::vector<T> wanted(count * elements);
   const auto me = static_cast<uint64_t>(gravel_my_pe());
@@ -131,24 +135,36 @@ void check_scatter_add(const std::string& type, uint64_t count, uint64_t element
   for (uint64_t pe = 0; pe < static_cast<uint64_t>(gravel_n_pes()); ++pe) {
     std::mt19937_64 chance(seed + pe);
     const std::vector<uint64_t> drawn = draw_ids(kind, table, n, chance);
-    std::vector<T> added(n * elements);
-    for (uint64_t i = 0; i < added.size(); ++i) {
-      added[i] = static_cast<T>(chance() % 100);
-      wanted[drawn[i / elements] * elements + i % elements] += added[i];
+    std::vector<T> given(n * elements);
+    for (uint64_t i = 0; i < given.size(); ++i) {
+      const uint64_t place = drawn[i / elements] * elements + i % elements;
+      T& at = wanted[place];
+      given[i] = how == update::put ? static_cast<T>(place % 1000 + 1) : static_cast<T>(chance() % 100) - T{20};
+      if (how == update::put) at = given[i];
+      if (how == update::add) at += given[i];
+      if (how == update::min) at = std::min(at, given[i]);
+      if (how == update::max) at = std::max(at, given[i]);
+      if (how == update::count) at += T{1};
     }
     if (pe != me) continue;
-    values = device_array<T>(added);
+    values = device_array<T>(given);
     ids = device_array<uint32_t>(std::vector<uint32_t>(drawn.begin(), drawn.end()));
   }
-  table.scatter_add(ids.data(), values.data(), n);
+  if (how == update::put) table.scatter(ids.data(), values.data(), n);
+  if (how == update::add) table.scatter_add(ids.data(), values.data(), n);
+  if (how == update::min) table.scatter_min(ids.data(), values.data(), n);
+  if (how == update::max) table.scatter_max(ids.data(), values.data(), n);
+  if constexpr (std::is_unsigned_v<T>)
+    if (how == update::count) table.template histogram<T>(ids.data(), n);
   gravel_barrier_all();
   std::vector<T> found(table.local_count() * elements);
   gravel_copy(found.data(), table.local(), found.size() * sizeof(T));
   const T* const mine = wanted.data() + table.local_first() * elements;
   uint64_t wrong = 0;
   for (uint64_t i = 0; i < found.size(); ++i) wrong += found[i] != mine[i];
-  expect(wrong == 0, "scatter_add of " + type + ", " + std::to_string(elements) + " a row, ids " + kind + ": " +
-                         std::to_string(wrong) + " wrong sums");
+  expect(wrong == 0, "update " + std::to_string(static_cast<int>(how)) + " of " + type + ", " +
+                         std::to_string(elements) + " a row, ids " + kind + ": " + std::to_string(wrong) +
+                         " wrong elements");
 }
 
 void check_refusals() {
@@ -193,12 +209,16 @@ int main(int argc, char** argv) {
   check_two_streams();
   const uint64_t n = is_short ? 500 : 5000;
   for (const char* const kind : {"random", "equal", "ends"}) {
-    check_scatter_add<float>("float", 100, 1, n, kind, 1);
-    check_scatter_add<double>("double", 100, 3, n, kind, 2);
-    check_scatter_add<float>("float", 1000, 64, n / 50, kind, 3);
-    check_scatter_add<uint32_t>("uint32_t", 7, 5, n, kind, 4);
-    check_scatter_add<uint64_t>("uint64_t", 1000, 1, n, kind, 5);
-    check_scatter_add<int32_t>("int32_t", 3, 2, n, kind, 6);
+    check_update<float>(update::add, "float", 100, 1, n, kind, 1);
+    check_update<double>(update::add, "double", 100, 3, n, kind, 2);
+    check_update<float>(update::add, "float", 1000, 64, n / 50, kind, 3);
+    check_update<uint32_t>(update::add, "uint32_t", 7, 5, n, kind, 4);
+    check_update<int64_t>(update::min, "int64_t", 100, 1, n, kind, 5);
+    check_update<float>(update::max, "float", 30, 3, n, kind, 6);
+    check_update<uint64_t>(update::count, "uint64_t", 1000, 1, n, kind, 7);
+    check_update<uint32_t>(update::count, "uint32_t", 10, 2, n, kind, 8);
+    check_update<uint32_t>(update::put, "uint32_t", 300, 7, n, kind, 9);
+    check_update<double>(update::put, "double", 300, 2, n, kind, 10);
   }
   const uint64_t all = gravel_sum_all(static_cast<uint64_t>(failures));
   if (gravel_my_pe() == 0)
