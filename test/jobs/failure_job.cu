@@ -19,6 +19,7 @@
 #include <gravel/gravel.cuh>
 #include <gravel/taskgraph.cuh>
 #include <gravel/worklist.cuh>
+#include "test/support/own_memory.hpp"
 
 namespace {
 
@@ -680,6 +681,12 @@ const std::map<std::string, void (*)()> faults = {
      [] {
        ready();
        for (;;) gravel_free(gravel_malloc<char>(GRAVEL_CUDA ? 256 << 20 : 6 << 20));
+     }},
+    {"register",  // registers memory of its own and takes it back all the time
+     [] {
+       const own_memory memory({3, 1});
+       ready();
+       for (;;) gravel_unregister(gravel_register(memory.at(), memory.bytes()));
      }},
     {"malloc-device", [] { gravel_malloc<char>(1ull << 42); }},  // more than any GPU has
     {"free-null", [] { gravel_free(nullptr); }},

@@ -76,7 +76,7 @@ class FailureTest(unittest.TestCase):
         self.assertEqual(sorted(ready), list(range(self.n)), job.text)
         if fault in ("barrier", "finalize"):
             time.sleep(0.1)  # most of them wait by now; if not, that is a moment like any other
-        if fault == "heap":
+        if fault in ("heap", "register"):
             time.sleep(random.Random(SEED).uniform(0, 0.1))
         if isinstance(victim, int):
             job.hurt(ready[victim])
@@ -136,6 +136,12 @@ class Killed(FailureTest):
         for victim in self.victims:
             with self.subTest(victim=victim):
                 self.kill_at("heap", victim, GRAVEL_ROUTES="auto" if ON_GPU else "peer")
+
+    def test_while_memory_is_registered(self):
+        """The same while PEs pass on descriptors of memory of the program, map it, or take it away."""
+        for victim in self.victims:
+            with self.subTest(victim=victim):
+                self.kill_at("register", victim, GRAVEL_ROUTES="auto" if ON_GPU else "peer")
 
     def test_in_two_hops(self):
         self.n = self.nodes = 6
