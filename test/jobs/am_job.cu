@@ -1,5 +1,5 @@
 // Active messages in jobs: every mix of arguments by every way, contexts, batch handlers, and handlers that change
-// their own memory, and others'. One source for the CPU backend and for GPUs; run under ucx-run with up to 16 PEs.
+// their own memory, and others'. One source for the CPU backend and for GPUs; run under ucx-run.
 #include <cinttypes>
 #include <cstdio>
 #include <vector>
@@ -164,7 +164,10 @@ void check_histogram() {
 
 // --- a handler's own memory
 // ------------------------------------------------------------------------------------------------
-constexpr uint32_t entries = 3000, most_places = 16 * entries;  ///< that each PE sends to each, and of 16 PEs
+constexpr uint32_t entries_of_few = 3000;  ///< that each PE sends to each, in jobs of up to 16 PEs
+constexpr uint32_t most_places = 16 * entries_of_few;
+/// Each ticket has a place of its own.
+GRAVEL_BOTH uint32_t entries_of(uint32_t n_pes) { return n_pes <= 16 ? entries_of_few : most_places / n_pes; }
 /// Values that handlers change by gravel_local_add and the like. For every route and setting the change is done when
 /// the call returns.
 struct ledger {
@@ -202,12 +205,13 @@ struct enter {
   }
 };
 __global__ void send_entries(gravel_t g) {
-  for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < entries * g.n_pes; i += lanes)
+  for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < entries_of(g.n_pes) * g.n_pes; i += lanes)
     gravel_am<enter>(g, static_cast<int>(i % g.n_pes), i / g.n_pes);
 }
 
 void check_own_memory() {
   const uint64_t n = static_cast<uint64_t>(gravel_n_pes());
+  const uint32_t entries = entries_of(static_cast<uint32_t>(n));
   auto* object = gravel_malloc<ledger>(sizeof(ledger));
   ledger got{}, wanted{};
   got.anded = wanted.anded = ~0u;
@@ -279,7 +283,10 @@ void check_one_side() {
 
 // --- what handlers send to all PEs: puts and updates whose messages have 1, 2 and 3 words, and active messages
 // ---------------
-constexpr uint32_t items = 200, most_notes = 16 * items;  ///< that each PE's handlers send to each, and of 16 PEs
+constexpr uint32_t items_of_few = 200;  ///< that each PE's handlers send to each, in jobs of up to 16 PEs
+constexpr uint32_t most_notes = 16 * items_of_few;
+/// Each note has a place of its own.
+GRAVEL_BOTH uint32_t items_of(uint32_t n_pes) { return n_pes <= 16 ? items_of_few : most_notes / n_pes; }
 struct board {
   uint64_t long_note[most_notes];
   uint32_t short_note[most_notes];
@@ -299,7 +306,7 @@ struct notify_all {
   static constexpr const char* name = "notify_all";
   using context = board;
   GRAVEL_HANDLER void operator()(const gravel_t& g, board* b, uint32_t item) const {
-    const uint32_t first = item / 64 % 2 ? item : 0, place = g.my_pe * items + item;
+    const uint32_t first = item / 64 % 2 ? item : 0, place = g.my_pe * items_of(g.n_pes) + item;
     for (uint32_t i = 0; i < g.n_pes; ++i) {
       const int pe = static_cast<int>((first + i) % g.n_pes);
       gravel_put(g, &b->long_note[place], uint64_t{place} << 32 | item, pe);
@@ -313,12 +320,12 @@ struct notify_all {
   }
 };
 __global__ void send_items(gravel_t g) {
-  for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < items; i += lanes)
+  for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < items_of(g.n_pes); i += lanes)
     gravel_am<notify_all>(g, static_cast<int>((g.my_pe + 1) % g.n_pes), i);
 }
 
 void check_notes() {
-  const uint32_t n = static_cast<uint32_t>(gravel_n_pes());
+  const uint32_t n = static_cast<uint32_t>(gravel_n_pes()), items = items_of(n);
   auto* b = gravel_malloc<board>(sizeof(board));
   gravel_set_context<count_note>(b);
   gravel_set_context<notify_all>(b);
