@@ -140,9 +140,9 @@ std::string text_of_error(F action) {
 void set_last_words(void (*last_words)(const std::string&));
 /// Ends the process because of an uncaught exception: last words, one line on stderr, exit status 1.
 [[noreturn]] void end_by_exception(const std::string& text);
-/// Makes an uncaught exception end the process by end_by_exception(), instead of a core dump. A program and libgravel may
-/// each contain a C++ library. Each of the two has a terminate handler of its own then, so each of the two calls this
-/// function, and each has a copy of it: hidden, because the linker would let libgravel call that of the program.
+/// Makes an uncaught exception end the process by end_by_exception(), instead of a core dump. A program and libgravel
+/// may each contain a C++ library. Each of the two has a terminate handler of its own then, so each of the two calls
+/// this function, and each has a copy of it: hidden, because the linker would let libgravel call that of the program.
 [[gnu::visibility("hidden")]] inline void install_terminate_handler() {
   std::set_terminate([] {
     const std::exception_ptr pending = std::current_exception();
