@@ -1,4 +1,4 @@
-// Distributed tables (docs/tables.md): gravel::rows.
+// Distributed tables (docs/tables.md): gravel::rows, and gravel::pair_updates, the handler for elements of 16 bits.
 #pragma once
 #include "lib/table/rows.cuh"
 

@@ -11,6 +11,7 @@
 #pragma once
 #include <algorithm>
 
+#include "lib/table/pair_updates.cuh"
 #include "lib/table/rows_view.cuh"
 
 namespace gravel::detail {
@@ -111,25 +112,35 @@ __global__ void __launch_bounds__(row_lanes) gather_by_messages(gravel_t g, rows
 /// What a bulk call does to the elements of rows.
 enum class row_update { put, add, min, max, count };
 
-/// Updates row ids[i] by values[i], element by element, for i below n. `count` adds 1, and `values` is not used.
+/// The reduction that an update of elements of 16 bits is.
+GRAVEL_BOTH constexpr gravel_reduction reduction_of(row_update how) {
+  if (how == row_update::add) return GRAVEL_SUM;
+  return how == row_update::min ? GRAVEL_MIN : GRAVEL_MAX;
+}
+/// What one lane updates at once: an element, or a word with a pair of elements of 16 bits.
+template <class T>
+using update_unit = std::conditional_t<is_of_16_bits<T>, uint32_t, T>;
+
+/// Updates row ids[i] by values[i], unit by unit, for i below n. `count` adds 1, and `values` is not used.
 template <row_update HOW, class T, class Id>
 __global__ void __launch_bounds__(row_lanes)
-    update_rows(gravel_t g, rows_view table, divisor elements, const T* values, const Id* ids, uint64_t n) {
+    update_rows(gravel_t g, rows_view table, divisor units, const update_unit<T>* values, const Id* ids, uint64_t n) {
   __shared__ gravel_block_sender<row_lanes> sender;
   sender.begin(g);
-  const uint64_t all = n * (table.row_bytes / sizeof(T));
-  const bool is_one = table.row_bytes == sizeof(T);
+  const uint64_t all = n * (table.row_bytes / sizeof(*values));
+  const bool is_one = table.row_bytes == sizeof(*values);
   for (uint64_t i = uint64_t{blockIdx.x} * row_lanes + threadIdx.x; i < all; i += uint64_t{gridDim.x} * row_lanes) {
-    const uint64_t place = is_one ? i : elements.quotient(i);
+    const uint64_t place = is_one ? i : units.quotient(i);
     const auto id = static_cast<uint64_t>(ids[place]);
     if (!check_row(g, table, id, place)) continue;
-    T* const to = table.symmetric<T>(id) + (is_one ? 0 : i - place * elements.value());
+    auto* const to = table.symmetric<update_unit<T>>(id) + (is_one ? 0 : i - place * units.value());
     const int pe = table.owner(id);
     if constexpr (HOW == row_update::put) sender.put(to, values[i], pe);
+    else if constexpr (HOW == row_update::count) sender.inc(to, pe);
+    else if constexpr (is_of_16_bits<T>) update_pair<reduction_of(HOW), T>(sender, g, to, values[i], pe);
     else if constexpr (HOW == row_update::add) sender.add(to, values[i], pe);
     else if constexpr (HOW == row_update::min) sender.min(to, values[i], pe);
-    else if constexpr (HOW == row_update::max) sender.max(to, values[i], pe);
-    else sender.inc(to, pe);
+    else sender.max(to, values[i], pe);
   }
   sender.end();
 }

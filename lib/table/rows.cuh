@@ -95,12 +95,15 @@ class rows {
   }
 
   // Common to the updates below: row ids[i] is updated by values[i], element by element. Ids are whole numbers of 4 or
-  // 8 bytes. An id may occur several times, and elements are updated in any order. T is the type of the elements, one
-  // that the operation takes (gravel_put, gravel_add and so on); row_bytes() is a multiple of its size. Not collective.
+  // 8 bytes. An id may occur several times. Elements are updated in any order, each atomically. T is the type of the
+  // elements, one that the operation takes (gravel_put, gravel_add and so on), or one of 16 bits: gravel_half,
+  // gravel_bfloat16, CUDA's __half and __nv_bfloat16. row_bytes() is a multiple of its size. Each sum of elements of 16
+  // bits is rounded to the nearest, ties to even. All updates of them but scatter() need the handler
+  // gravel::pair_updates. Not collective.
 
   /// Writes rows. Of several rows with one id, each element is that of one of them.
   /// @param ids [n], device memory
-  /// @param values [n][row_bytes() / sizeof(T)], device memory
+  /// @param values [n][row_bytes() / sizeof(T)], device memory; elements of 16 bits: aligned to 4 bytes
   /// @param n number of ids
   /// @param stream nullptr: the PE's own stream
   /// @scope any host thread
@@ -112,36 +115,39 @@ class rows {
   }
   /// Adds to rows. Sums of floating-point numbers differ in their last bits from run to run.
   /// @param ids [n], device memory
-  /// @param values [n][row_bytes() / sizeof(T)], device memory
+  /// @param values [n][row_bytes() / sizeof(T)], device memory; elements of 16 bits: aligned to 4 bytes
   /// @param n number of ids
   /// @param stream nullptr: the PE's own stream
   /// @scope any host thread
   /// @completion ids and values: in the stream. The sums: gravel_quiet or gravel_barrier_all
-  /// @errors a row that does not exist ends the job with a message
+  /// @errors gravel::error: a T that does not fit the rows, no handler for it. A row that does not exist ends the job
+  ///   with a message
   template <class T, class Id>
   void scatter_add(const Id* ids, const T* values, uint64_t n, gravel_stream_t stream = nullptr) {
     update<row_update::add>("scatter_add", ids, values, n, stream);
   }
   /// Replaces elements by the smaller of themselves and the values.
   /// @param ids [n], device memory
-  /// @param values [n][row_bytes() / sizeof(T)], device memory
+  /// @param values [n][row_bytes() / sizeof(T)], device memory; elements of 16 bits: aligned to 4 bytes
   /// @param n number of ids
   /// @param stream nullptr: the PE's own stream
   /// @scope any host thread
   /// @completion ids and values: in the stream. The minima: gravel_quiet or gravel_barrier_all
-  /// @errors a row that does not exist ends the job with a message
+  /// @errors gravel::error: a T that does not fit the rows, no handler for it. A row that does not exist ends the job
+  ///   with a message
   template <class T, class Id>
   void scatter_min(const Id* ids, const T* values, uint64_t n, gravel_stream_t stream = nullptr) {
     update<row_update::min>("scatter_min", ids, values, n, stream);
   }
   /// Replaces elements by the larger of themselves and the values.
   /// @param ids [n], device memory
-  /// @param values [n][row_bytes() / sizeof(T)], device memory
+  /// @param values [n][row_bytes() / sizeof(T)], device memory; elements of 16 bits: aligned to 4 bytes
   /// @param n number of ids
   /// @param stream nullptr: the PE's own stream
   /// @scope any host thread
   /// @completion ids and values: in the stream. The maxima: gravel_quiet or gravel_barrier_all
-  /// @errors a row that does not exist ends the job with a message
+  /// @errors gravel::error: a T that does not fit the rows, no handler for it. A row that does not exist ends the job
+  ///   with a message
   template <class T, class Id>
   void scatter_max(const Id* ids, const T* values, uint64_t n, gravel_stream_t stream = nullptr) {
     update<row_update::max>("scatter_max", ids, values, n, stream);
@@ -162,17 +168,27 @@ class rows {
  private:
   template <row_update HOW, class T, class Id>
   void update(const char* call, const Id* ids, const T* values, uint64_t n, gravel_stream_t stream) {
+    using element = typename element_of_row<T>::type;
+    using unit = update_unit<element>;
     check_id<Id>();
+    const auto refuse = [call](const std::string& why) {
+      fail_text(std::string("gravel::rows::") + call + ": " + why);
+    };
     if (row_bytes() % sizeof(T))
-      fail_text(std::string("gravel::rows::") + call + ": a row of " + std::to_string(row_bytes()) +
-                " bytes does not consist of elements of " + std::to_string(sizeof(T)));
+      refuse("a row of " + std::to_string(row_bytes()) + " bytes does not consist of elements of " +
+             std::to_string(sizeof(T)));
+    if constexpr (is_of_16_bits<element>) {
+      if (reinterpret_cast<uint64_t>(values) % sizeof(unit)) refuse("values of 16 bits are not aligned to 4 bytes");
+      if (HOW != row_update::put && !gravel_handle().handlers.may_hold(handler_id<pair_updates>::value))
+        refuse("elements of 16 bits need a handler: pass gravel::pair_updates to gravel_init");
+    }
     if (n == 0) return;
-    const uint64_t elements = row_bytes() / sizeof(T);
-    const uint64_t blocks = (n * elements + row_lanes - 1) / row_lanes;
+    const uint64_t units = row_bytes() / sizeof(unit);
+    const uint64_t blocks = (n * units + row_lanes - 1) / row_lanes;
     gravel_launch_config how{static_cast<unsigned>(std::min(blocks, most_blocks())), row_lanes};
     how.stream = stream;
-    gravel_launch(update_rows<HOW, T, Id>, how, gravel_handle(), view_, divisor(std::max<uint64_t>(elements, 2)),
-                  values, ids, n);
+    gravel_launch(update_rows<HOW, element, Id>, how, gravel_handle(), view_, divisor(std::max<uint64_t>(units, 2)),
+                  reinterpret_cast<const unit*>(values), ids, n);
   }
   template <class Id>
   static void check_id() {

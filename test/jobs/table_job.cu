@@ -1,8 +1,10 @@
 // Tables of rows (gravel::rows): rows of several sizes and types, ids of all kinds, compared with what hosts expect.
 // One source for the CPU backend and for GPUs. Options: `short`; `bad-row`
-// and `bad-sum`, a call with a row that does not exist.
+// and `bad-sum`, a call with a row that does not exist; `no-handler`, elements of 16 bits without the handler.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <limits>
 #include <random>
 #include <string>
 #include <type_traits>
@@ -122,29 +124,43 @@ void check_two_streams() {
 
 enum class update { add, min, max, count, put };
 
-/// All PEs update all rows. The values are small whole numbers, so the order of sums does not matter. `put`: the value
-/// of a place depends on the row alone, so it does not matter who writes last.
+/// The number in which hosts compute with a T.
+template <class T>
+using wide = typename gravel::detail::element<T>::wide;
+template <class T>
+T narrow(wide<T> value) {
+  return gravel::detail::element<T>::narrow(value);
+}
+
+/// All PEs update all rows. The values are small whole numbers, so the order of sums does not matter; a sum of elements
+/// of 16 bits is at most 256. `put`: the value of a place depends on the row alone, so it does not matter who writes
+/// last.
 template <class T>
 void check_update(update how, const std::string& type, uint64_t count, uint64_t elements, uint64_t n, const char* kind,
                   uint64_t seed) {
   gravel::rows table(count, elements * sizeof(T));
-  std::vector<T> wanted(count * elements);
-  const auto me = static_cast<uint64_t>(gravel_my_pe());
+  std::vector<wide<T>> wanted(count * elements);
+  const auto me = static_cast<uint64_t>(gravel_my_pe()), n_pes = static_cast<uint64_t>(gravel_n_pes());
+  const bool is_narrow = sizeof(T) == 2;
   device_array<T> values;
   device_array<uint32_t> ids;
-  for (uint64_t pe = 0; pe < static_cast<uint64_t>(gravel_n_pes()); ++pe) {
+  for (uint64_t pe = 0; pe < n_pes; ++pe) {
     std::mt19937_64 chance(seed + pe);
     const std::vector<uint64_t> drawn = draw_ids(kind, table, n, chance);
     std::vector<T> given(n * elements);
     for (uint64_t i = 0; i < given.size(); ++i) {
       const uint64_t place = drawn[i / elements] * elements + i % elements;
-      T& at = wanted[place];
-      given[i] = how == update::put ? static_cast<T>(place % 1000 + 1) : static_cast<T>(chance() % 100) - T{20};
-      if (how == update::put) at = given[i];
-      if (how == update::add) at += given[i];
-      if (how == update::min) at = std::min(at, given[i]);
-      if (how == update::max) at = std::max(at, given[i]);
-      if (how == update::count) at += T{1};
+      wide<T>& at = wanted[place];
+      wide<T> value = static_cast<wide<T>>(chance() % 100) - wide<T>{20};
+      if (how == update::put) value = static_cast<wide<T>>(place % 1000 + 1);
+      if (how == update::add && is_narrow) value = i / elements < 256 / n_pes ? static_cast<wide<T>>(chance() % 2) : 0;
+      given[i] = narrow<T>(value);
+      value = gravel::detail::element<T>::widen(given[i]);
+      if (how == update::put) at = value;
+      if (how == update::add) at += value;
+      if (how == update::min) at = std::min(at, value);
+      if (how == update::max) at = std::max(at, value);
+      if (how == update::count) at += wide<T>{1};
     }
     if (pe != me) continue;
     values = device_array<T>(given);
@@ -159,12 +175,55 @@ void check_update(update how, const std::string& type, uint64_t count, uint64_t 
   gravel_barrier_all();
   std::vector<T> found(table.local_count() * elements);
   gravel_copy(found.data(), table.local(), found.size() * sizeof(T));
-  const T* const mine = wanted.data() + table.local_first() * elements;
+  const auto* const mine = wanted.data() + table.local_first() * elements;
   uint64_t wrong = 0;
-  for (uint64_t i = 0; i < found.size(); ++i) wrong += found[i] != mine[i];
+  for (uint64_t i = 0; i < found.size(); ++i) wrong += gravel::detail::element<T>::widen(found[i]) != mine[i];
   expect(wrong == 0, "update " + std::to_string(static_cast<int>(how)) + " of " + type + ", " +
                          std::to_string(elements) + " a row, ids " + kind + ": " + std::to_string(wrong) +
                          " wrong elements");
+}
+
+/// Sums, minima and maxima of elements of 16 bits are what float gives, rounded once: each element gets two operands,
+/// random numbers of any size.
+template <class T>
+void check_rounding(const std::string& type, uint64_t count, uint64_t seed) {
+  constexpr uint64_t elements = 6;
+  const auto draw = [](std::mt19937_64& chance) {
+    T value;
+    do value.bits = static_cast<uint16_t>(chance());
+    while (!(std::abs(value.to_float()) <= std::numeric_limits<float>::max()));
+    return value;
+  };
+  std::mt19937_64 chance(seed);
+  std::vector<uint32_t> numbers(count);
+  for (uint64_t i = 0; i < count; ++i) numbers[i] = static_cast<uint32_t>(i);
+  std::vector<T> first(count * elements), second(count * elements);
+  for (T& value : first) value = draw(chance);
+  for (T& value : second) value = draw(chance);
+  const device_array<uint32_t> ids(numbers);
+  const device_array<T> values_1(first), values_2(second);
+  for (const update how : {update::add, update::min, update::max}) {
+    gravel::rows table(count, elements * sizeof(T));
+    if (gravel_my_pe() == 0) table.scatter(ids.data(), values_1.data(), count);
+    gravel_barrier_all();
+    if (gravel_my_pe() == 0 && how == update::add) table.scatter_add(ids.data(), values_2.data(), count);
+    if (gravel_my_pe() == 0 && how == update::min) table.scatter_min(ids.data(), values_2.data(), count);
+    if (gravel_my_pe() == 0 && how == update::max) table.scatter_max(ids.data(), values_2.data(), count);
+    gravel_barrier_all();
+    std::vector<T> found(table.local_count() * elements);
+    gravel_copy(found.data(), table.local(), found.size() * sizeof(T));
+    uint64_t wrong = 0;
+    for (uint64_t i = 0; i < found.size(); ++i) {
+      const uint64_t place = table.local_first() * elements + i;
+      const float a = first[place].to_float(), b = second[place].to_float();
+      float wanted = a + b;
+      if (how == update::min) wanted = std::min(a, b);
+      if (how == update::max) wanted = std::max(a, b);
+      wrong += found[i].to_float() != T::from_float(wanted).to_float();
+    }
+    expect(wrong == 0, "update " + std::to_string(static_cast<int>(how)) + " of " + type +
+                           " of any size: " + std::to_string(wrong) + " wrong elements");
+  }
 }
 
 void check_refusals() {
@@ -181,14 +240,32 @@ void check_refusals() {
   const device_array<uint32_t> ids(4);
   const device_array<double> values(4);
   expect_error("does not consist of elements of 8", [&] { table.scatter_add(ids.data(), values.data(), 1); });
+  device_array<gravel_half> halves(8);
+  expect_error("values of 16 bits are not aligned to 4", [&] { table.scatter_add(ids.data(), halves.data() + 1, 1); });
   device_array<char> out(100);
   expect_error("not aligned to 4 bytes", [&] { table.gather(out.data() + 1, ids.data(), 1); });
+}
+
+/// A program that does not name the handler can write elements of 16 bits, and no more.
+void check_without_handler() {
+  gravel::rows table(10, 8);
+  const device_array<uint32_t> ids(1);
+  const device_array<gravel_half> values(4);
+  expect_error("pass gravel::pair_updates to gravel_init", [&] { table.scatter_add(ids.data(), values.data(), 1); });
+  table.scatter(ids.data(), values.data(), 1);
+  gravel_barrier_all();
 }
 }  // namespace
 
 int main(int argc, char** argv) {
-  gravel_init<>();
   const std::string option = argc > 1 ? argv[1] : "";
+  if (option == "no-handler") {
+    gravel_init<>();
+    check_without_handler();
+    gravel_finalize();
+    return failures != 0;
+  }
+  gravel_init<gravel::pair_updates>();
   if (option == "bad-row" || option == "bad-sum") {
     gravel::rows table(10, 8);
     const device_array<uint64_t> rows(std::vector<uint64_t>{3, 4, 5, 10});
@@ -219,7 +296,14 @@ int main(int argc, char** argv) {
     check_update<uint32_t>(update::count, "uint32_t", 10, 2, n, kind, 8);
     check_update<uint32_t>(update::put, "uint32_t", 300, 7, n, kind, 9);
     check_update<double>(update::put, "double", 300, 2, n, kind, 10);
+    check_update<gravel_half>(update::add, "half", 100, 6, n, kind, 11);
+    check_update<gravel_bfloat16>(update::add, "bfloat16", 300, 2, n, kind, 12);
+    check_update<gravel_half>(update::min, "half", 50, 2, n, kind, 13);
+    check_update<gravel_bfloat16>(update::max, "bfloat16", 50, 10, n / 5, kind, 14);
+    check_update<gravel_bfloat16>(update::put, "bfloat16", 50, 6, n, kind, 15);
   }
+  check_rounding<gravel_half>("half", is_short ? 100 : 10000, 21);
+  check_rounding<gravel_bfloat16>("bfloat16", is_short ? 100 : 10000, 22);
   const uint64_t all = gravel_sum_all(static_cast<uint64_t>(failures));
   if (gravel_my_pe() == 0)
     std::printf("%s: tables on %d PEs, %s\n", all ? "WRONG" : "ok", gravel_n_pes(), gravel_backend());

@@ -1,5 +1,6 @@
 """A row that does not exist ends the job with a message that names the id, its place and the number of rows, whether
-rows are read or added to, by every route. Usage: table_errors_test.py UCX_RUN TABLE_JOB"""
+rows are read or added to, by every route. Sums of elements of 16 bits without their handler are refused.
+Usage: table_errors_test.py UCX_RUN TABLE_JOB"""
 import os
 import subprocess
 import sys
@@ -16,5 +17,9 @@ for what, sentence in ERRORS.items():
                               capture_output=True, text=True, env=dict(os.environ, GRAVEL_ROUTES=routes))
         if done.returncode in (0, 124) or sentence not in done.stderr:
             wrong.append(f"{what}, {routes}: status {done.returncode}, expected '{sentence}', got:\n{done.stderr}")
+done = subprocess.run([UCX_RUN, "-n", "2", "--timeout", "30", JOB, "no-handler"], stdin=subprocess.DEVNULL,
+                      capture_output=True, text=True)
+if done.returncode:
+    wrong.append(f"no-handler: status {done.returncode}:\n{done.stdout}{done.stderr}")
 print("\n".join(wrong) or "all errors as they should be")
 sys.exit(bool(wrong))
