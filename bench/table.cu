@@ -72,8 +72,8 @@ class table_bench {
     start(fill_rows, static_cast<uint32_t*>(table.local()), table.local_count(), words, table.local_first());
     const auto next = static_cast<uint32_t>((gravel_my_pe() + 1) % gravel_n_pes());
     const bool is_remote = o_.targets == "remote";
-    const uint64_t first = is_remote ? table.view().blocks.first(next) : 0;
-    const uint64_t count = is_remote ? table.view().blocks.count(next) : table.count();
+    const uint64_t first = is_remote ? table.view().dealing.first(next) : 0;
+    const uint64_t count = is_remote ? table.view().dealing.count(next) : table.count();
     const double remote_share = is_remote ? 1 : 1 - 1.0 / gravel_n_pes();
     perf::measure(limits_, true, 0);
     for (const uint64_t n : o_.ids) {

@@ -30,7 +30,7 @@ struct alignas(16) row_unit_16 {
 GRAVEL_DEVICE bool check_row(const gravel_t& g, const rows_view& table, uint64_t row, uint64_t place) {
   if (table.has(row)) return true;
   const uint64_t shown = place < ~0u ? place : ~0u;
-  report_error(g, message_fault::bad_row, op::none, static_cast<uint32_t>(shown), row, table.blocks.rows());
+  report_error(g, message_fault::bad_row, op::none, static_cast<uint32_t>(shown), row, table.dealing.rows());
   return false;
 }
 

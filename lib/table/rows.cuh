@@ -11,8 +11,8 @@
 
 namespace gravel::detail {
 
-/// A table of rows, spread over all PEs in blocks: PE p has the p-th share of them. A row has any multiple of 4 bytes,
-/// up to 64 KiB. Rows are zeroed at first.
+/// A table of rows, dealt to all PEs in blocks or one by one. A row has any multiple of 4 bytes, up to 64 KiB. Rows are
+/// zeroed at first.
 /// @scope the program's host thread
 /// @completion on return
 /// @errors gravel::error
@@ -22,20 +22,25 @@ class rows {
   /// Makes a table. Collective: all PEs pass the same.
   /// @param count number of rows, of all PEs together
   /// @param row_bytes of each row: a multiple of 4, from 4 to 65536
+  /// @param how gravel::dealt::blocks: PE p has the p-th block of rows; gravel::dealt::cyclic: row r is at PE r mod n,
+  ///   so that all PEs are asked alike even if low numbers are used most
   /// @completion on return: all PEs may use it
   /// @errors gravel::error on all PEs: another size, PEs that differ, too little memory at one PE
-  rows(uint64_t count, uint64_t row_bytes)
-      : open_("gravel::rows"), view_{row_blocks(count, static_cast<uint32_t>(gravel_n_pes())), row_bytes, nullptr} {
+  rows(uint64_t count, uint64_t row_bytes, dealt how = dealt::blocks)
+      : open_("gravel::rows"),
+        view_{row_dealing(count, static_cast<uint32_t>(gravel_n_pes()), how), row_bytes, nullptr} {
     if (row_bytes < 4 || row_bytes > most_row_bytes || row_bytes % 4)
       fail_text("gravel::rows: rows of " + std::to_string(row_bytes) + " bytes; a multiple of 4 from 4 to " +
                 std::to_string(most_row_bytes) + " is possible");
-    if (gravel_min_all(count) != gravel_max_all(count) || gravel_min_all(row_bytes) != gravel_max_all(row_bytes))
+    if (differs(count) || differs(row_bytes))
       fail_text("gravel::rows: the PEs pass different sizes; here " + std::to_string(count) + " rows of " +
                 std::to_string(row_bytes) + " bytes");
-    if (view_.blocks.room() > ~uint64_t{0} / row_bytes / 2)
+    if (differs(static_cast<uint64_t>(how)))
+      fail_text("gravel::rows: some PEs pass dealt::blocks, others dealt::cyclic");
+    if (view_.dealing.room() > ~uint64_t{0} / row_bytes / 2)
       fail_text("gravel::rows: " + std::to_string(count) + " rows of " + std::to_string(row_bytes) +
                 " bytes are more than any memory has");
-    view_.own = gravel_malloc<char>(view_.blocks.room() * row_bytes);
+    view_.own = gravel_malloc<char>(view_.dealing.room() * row_bytes);
     mapped_ = all_are_mapped();
     if (!mapped_) buffers_ = gravel_malloc<char>(message_blocks() * warps_of_rows * message_batch() * row_bytes);
   }
@@ -50,15 +55,18 @@ class rows {
   rows& operator=(const rows&) = delete;
 
   /// @return number of rows, of all PEs together
-  uint64_t count() const { return view_.blocks.rows(); }
+  uint64_t count() const { return view_.dealing.rows(); }
   /// @return bytes of a row
   uint64_t row_bytes() const { return view_.row_bytes; }
   /// @return this PE's rows, in device memory: local_count() rows, one behind the other
   void* local() const { return view_.own; }
-  /// @return number of this PE's first row; count() if it has none
-  uint64_t local_first() const { return view_.blocks.first(static_cast<uint32_t>(gravel_my_pe())); }
+  /// @return number of this PE's first row; count() if it has none. In blocks, the others follow it
+  uint64_t local_first() const { return view_.dealing.first(static_cast<uint32_t>(gravel_my_pe())); }
   /// @return number of this PE's rows
-  uint64_t local_count() const { return view_.blocks.count(static_cast<uint32_t>(gravel_my_pe())); }
+  uint64_t local_count() const { return view_.dealing.count(static_cast<uint32_t>(gravel_my_pe())); }
+  /// @param place below local_count()
+  /// @return number of the row that is at this place of local()
+  uint64_t local_row(uint64_t place) const { return view_.row(gravel_my_pe(), place); }
   /// @return whether all PEs have each other's rows mapped
   bool is_mapped() const { return mapped_; }
   /// @return what kernels use; pass it by value
@@ -190,6 +198,7 @@ class rows {
     gravel_launch(update_rows<HOW, element, Id>, how, gravel_handle(), view_, divisor(std::max<uint64_t>(units, 2)),
                   reinterpret_cast<const unit*>(values), ids, n);
   }
+  static bool differs(uint64_t value) { return gravel_min_all(value) != gravel_max_all(value); }
   template <class Id>
   static void check_id() {
     static_assert(std::is_integral_v<Id> && (sizeof(Id) == 4 || sizeof(Id) == 8),

@@ -34,7 +34,7 @@ std::vector<uint64_t> draw_ids(const std::string& kind, const gravel::rows& tabl
     id = chance() % table.count();
     if (kind == "equal") id = one;
     if (kind == "ends") id = chance() % 2 ? 0 : table.count() - 1;
-    if (kind == "of one PE") id = table.view().blocks.first(table.view().owner(id) == pe ? pe : 0) % table.count();
+    if (kind == "of one PE") id = table.view().row(pe, 0) % table.count();
   }
   return ids;
 }
@@ -42,7 +42,7 @@ std::vector<uint64_t> draw_ids(const std::string& kind, const gravel::rows& tabl
 void fill(const gravel::rows& table) {
   const uint64_t words = table.row_bytes() / 4;
   std::vector<uint32_t> mine(table.local_count() * words);
-  for (uint64_t i = 0; i < mine.size(); ++i) mine[i] = word_of(table.local_first() + i / words, i % words);
+  for (uint64_t i = 0; i < mine.size(); ++i) mine[i] = word_of(table.local_row(i / words), i % words);
   gravel_copy(table.local(), mine.data(), mine.size() * 4);
   gravel_barrier_all();
 }
@@ -66,8 +66,8 @@ void check_gather(gravel::rows& table, const std::vector<uint64_t>& ids, const s
   expect(wrong == 0, "gather, " + what + ": " + std::to_string(wrong) + " wrong words");
 }
 
-void check_gathers(uint64_t count, uint64_t row_bytes, bool is_short, std::mt19937_64& chance) {
-  gravel::rows table(count, row_bytes);
+void check_gathers(uint64_t count, uint64_t row_bytes, gravel::dealt dealt, bool is_short, std::mt19937_64& chance) {
+  gravel::rows table(count, row_bytes, dealt);
   expect(table.local_first() + table.local_count() <= count, "rows of this PE beyond the table");
   expect(gravel_sum_all(table.local_count()) == count, "the PEs have not all rows");
   fill(table);
@@ -78,7 +78,8 @@ void check_gathers(uint64_t count, uint64_t row_bytes, bool is_short, std::mt199
       if (is_short && round % 3 && n > 1) continue;
       const std::vector<uint64_t> ids = draw_ids(kind, table, n, chance);
       const std::string what = std::to_string(n) + " ids, " + kind + ", of " + std::to_string(count) + " rows of " +
-                               std::to_string(row_bytes) + " bytes";
+                               std::to_string(row_bytes) + " bytes, dealt " +
+                               (dealt == gravel::dealt::cyclic ? "one by one" : "in blocks");
       const gravel_stream_t stream = round % 2 ? side : nullptr;
       const auto shift = static_cast<uint64_t>(round % 5);
       switch (round++ % 4) {
@@ -138,7 +139,8 @@ T narrow(wide<T> value) {
 template <class T>
 void check_update(update how, const std::string& type, uint64_t count, uint64_t elements, uint64_t n, const char* kind,
                   uint64_t seed) {
-  gravel::rows table(count, elements * sizeof(T));
+  const gravel::dealt dealt = seed % 2 ? gravel::dealt::cyclic : gravel::dealt::blocks;
+  gravel::rows table(count, elements * sizeof(T), dealt);
   std::vector<wide<T>> wanted(count * elements);
   const auto me = static_cast<uint64_t>(gravel_my_pe()), n_pes = static_cast<uint64_t>(gravel_n_pes());
   const bool is_narrow = sizeof(T) == 2;
@@ -175,9 +177,11 @@ void check_update(update how, const std::string& type, uint64_t count, uint64_t 
   gravel_barrier_all();
   std::vector<T> found(table.local_count() * elements);
   gravel_copy(found.data(), table.local(), found.size() * sizeof(T));
-  const auto* const mine = wanted.data() + table.local_first() * elements;
   uint64_t wrong = 0;
-  for (uint64_t i = 0; i < found.size(); ++i) wrong += gravel::detail::element<T>::widen(found[i]) != mine[i];
+  for (uint64_t i = 0; i < found.size(); ++i) {
+    const uint64_t place = table.local_row(i / elements) * elements + i % elements;
+    wrong += gravel::detail::element<T>::widen(found[i]) != wanted[place];
+  }
   expect(wrong == 0, "update " + std::to_string(static_cast<int>(how)) + " of " + type + ", " +
                          std::to_string(elements) + " a row, ids " + kind + ": " + std::to_string(wrong) +
                          " wrong elements");
@@ -226,6 +230,53 @@ void check_rounding(const std::string& type, uint64_t count, uint64_t seed) {
   }
 }
 
+/// An array has the calls of a table. Each PE counts, adds and reads elements that all PEs use.
+template <class T>
+void check_array(gravel::dealt dealt) {
+  constexpr uint64_t count = 101, n = 400;
+  gravel::array<T> numbers(count, dealt), counts(count, dealt);
+  const auto n_pes = static_cast<T>(gravel_n_pes());
+  std::vector<T> first(count), values(n), wanted(count), occurs(count);
+  std::vector<int32_t> drawn(n), all(count);
+  for (uint64_t i = 0; i < count; ++i) {
+    all[i] = static_cast<int32_t>(i);
+    wanted[i] = first[i] = static_cast<T>(i * 3);
+  }
+  for (uint64_t i = 0; i < n; ++i) {
+    drawn[i] = static_cast<int32_t>(i * i % count);
+    values[i] = static_cast<T>(i % 7);
+    wanted[static_cast<size_t>(drawn[i])] += values[i] * n_pes;
+    occurs[static_cast<size_t>(drawn[i])] += n_pes;
+  }
+  for (T& at : wanted) at = std::min(std::max(at, T{50}), T{200});
+  const device_array<int32_t> ids(drawn), ids_of_all(all);
+  const device_array<T> given(values), begin(first), least(std::vector<T>(count, T{50})),
+      most(std::vector<T>(count, T{200}));
+  numbers.scatter(ids_of_all.data(), begin.data(), count);
+  gravel_barrier_all();
+  numbers.scatter_add(ids.data(), given.data(), n);
+  gravel_barrier_all();
+  numbers.scatter_max(ids_of_all.data(), least.data(), count);
+  gravel_barrier_all();
+  numbers.scatter_min(ids_of_all.data(), most.data(), count);
+  if constexpr (std::is_unsigned_v<T>) counts.histogram(ids.data(), n);
+  else occurs.assign(count, T{0});
+  gravel_barrier_all();
+  device_array<T> out(count), out_counts(count);
+  numbers.gather(out.data(), ids_of_all.data(), count);
+  counts.gather(out_counts.data(), ids_of_all.data(), count);
+  gravel_synchronize();
+  std::vector<T> found(count), counted(count), mine(numbers.local_count());
+  gravel_copy(found.data(), out.data(), count * sizeof(T));
+  gravel_copy(counted.data(), out_counts.data(), count * sizeof(T));
+  gravel_copy(mine.data(), numbers.local(), mine.size() * sizeof(T));
+  uint64_t wrong = 0;
+  for (uint64_t i = 0; i < count; ++i) wrong += found[i] != wanted[i] || counted[i] != occurs[i];
+  for (uint64_t i = 0; i < mine.size(); ++i) wrong += mine[i] != wanted[numbers.local_row(i)];
+  expect(wrong == 0, "array of elements of " + std::to_string(sizeof(T)) + ": " + std::to_string(wrong) + " wrong");
+  gravel_barrier_all();
+}
+
 void check_refusals() {
   using gravel::detail::error;
   expect_error("a multiple of 4 from 4 to 65536", [] { gravel::rows table(10, 6); });
@@ -235,6 +286,8 @@ void check_refusals() {
   if (gravel_n_pes() > 1) {
     const auto mine = static_cast<uint64_t>(gravel_my_pe());
     expect_error("the PEs pass different sizes", [&] { gravel::rows table(100 + mine, 8); });
+    expect_error("some PEs pass dealt::blocks, others dealt::cyclic",
+                 [&] { gravel::array<float> numbers(100, mine ? gravel::dealt::cyclic : gravel::dealt::blocks); });
   }
   gravel::rows table(10, 12);
   const device_array<uint32_t> ids(4);
@@ -282,8 +335,13 @@ int main(int argc, char** argv) {
   std::mt19937_64 chance(static_cast<uint64_t>(7 + gravel_my_pe()));
   for (const uint64_t row_bytes : {4, 8, 12, 16, 20, 264, 512, 4096})
     for (const uint64_t count : {1, 5, 1000})
-      if (!is_short || (row_bytes + count) % 3 == 0) check_gathers(count, row_bytes, is_short, chance);
+      for (const gravel::dealt dealt : {gravel::dealt::blocks, gravel::dealt::cyclic})
+        if (!is_short || (row_bytes + count) % 3 == 0) check_gathers(count, row_bytes, dealt, is_short, chance);
   check_two_streams();
+  for (const gravel::dealt dealt : {gravel::dealt::blocks, gravel::dealt::cyclic}) {
+    check_array<float>(dealt);
+    check_array<uint64_t>(dealt);
+  }
   const uint64_t n = is_short ? 500 : 5000;
   for (const char* const kind : {"random", "equal", "ends"}) {
     check_update<float>(update::add, "float", 100, 1, n, kind, 1);
