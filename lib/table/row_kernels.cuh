@@ -10,6 +10,7 @@
 // A row that does not exist is reported, which ends the job. What is read for it is 0.
 #pragma once
 #include <algorithm>
+#include <string>
 
 #include "lib/table/pair_updates.cuh"
 #include "lib/table/rows_view.cuh"
@@ -25,6 +26,23 @@ constexpr uint64_t most_row_bytes = uint64_t{1} << 16;
 struct alignas(16) row_unit_16 {
   uint64_t word[2];
 };
+
+/// Checks the bytes of a row. `what`: whose rows they are.
+inline void check_row_bytes(const char* what, uint64_t bytes) {
+  if (bytes < 4 || bytes > most_row_bytes || bytes % 4)
+    fail_text(what + std::string(": rows of ") + std::to_string(bytes) + " bytes; a multiple of 4 from 4 to " +
+              std::to_string(most_row_bytes) + " is possible");
+}
+/// Returns whether the PEs pass different values. Collective.
+inline bool differs(uint64_t value) { return gravel_min_all(value) != gravel_max_all(value); }
+
+/// Returns the blocks that a device can run at once.
+inline uint64_t most_row_blocks() {
+  const uint64_t processors = current_backend().multiprocessors();
+  return processors ? processors * 8 : 2;
+}
+/// Returns the blocks of a call by messages.
+inline uint64_t message_row_blocks() { return std::max<uint64_t>(current_backend().multiprocessors() / 2, 2); }
 
 /// Returns whether the table has the row, and reports it if not.
 GRAVEL_DEVICE bool check_row(const gravel_t& g, const rows_view& table, uint64_t row, uint64_t place) {

@@ -29,9 +29,7 @@ class rows {
   rows(uint64_t count, uint64_t row_bytes, dealt how = dealt::blocks)
       : open_("gravel::rows"),
         view_{row_dealing(count, static_cast<uint32_t>(gravel_n_pes()), how), row_bytes, nullptr} {
-    if (row_bytes < 4 || row_bytes > most_row_bytes || row_bytes % 4)
-      fail_text("gravel::rows: rows of " + std::to_string(row_bytes) + " bytes; a multiple of 4 from 4 to " +
-                std::to_string(most_row_bytes) + " is possible");
+    check_row_bytes("gravel::rows", row_bytes);
     if (differs(count) || differs(row_bytes))
       fail_text("gravel::rows: the PEs pass different sizes; here " + std::to_string(count) + " rows of " +
                 std::to_string(row_bytes) + " bytes");
@@ -42,7 +40,7 @@ class rows {
                 " bytes are more than any memory has");
     view_.own = gravel_malloc<char>(view_.dealing.room() * row_bytes);
     mapped_ = all_are_mapped();
-    if (!mapped_) buffers_ = gravel_malloc<char>(message_blocks() * warps_of_rows * message_batch() * row_bytes);
+    if (!mapped_) buffers_ = gravel_malloc<char>(message_row_blocks() * warps_of_rows * message_batch() * row_bytes);
   }
   /// Frees the table, unless an exception passes. Collective. Waits for messages, as gravel_free does.
   ~rows() noexcept(false) {
@@ -90,7 +88,7 @@ class rows {
     if (!mapped_) {
       if (last_stream_ && *last_stream_ != stream) gravel_synchronize();  // the last stream may be gone
       last_stream_ = stream;
-      gravel_launch_config how{static_cast<unsigned>(message_blocks()), row_lanes};
+      gravel_launch_config how{static_cast<unsigned>(message_row_blocks()), row_lanes};
       how.stream = stream;
       gravel_launch(gather_by_messages<Id>, how, gravel_handle(), view_, static_cast<char*>(out), ids, n, buffers_,
                     static_cast<uint32_t>(message_batch()));
@@ -193,12 +191,11 @@ class rows {
     if (n == 0) return;
     const uint64_t units = row_bytes() / sizeof(unit);
     const uint64_t blocks = (n * units + row_lanes - 1) / row_lanes;
-    gravel_launch_config how{static_cast<unsigned>(std::min(blocks, most_blocks())), row_lanes};
+    gravel_launch_config how{static_cast<unsigned>(std::min(blocks, most_row_blocks())), row_lanes};
     how.stream = stream;
     gravel_launch(update_rows<HOW, element, Id>, how, gravel_handle(), view_, divisor(std::max<uint64_t>(units, 2)),
                   reinterpret_cast<const unit*>(values), ids, n);
   }
-  static bool differs(uint64_t value) { return gravel_min_all(value) != gravel_max_all(value); }
   template <class Id>
   static void check_id() {
     static_assert(std::is_integral_v<Id> && (sizeof(Id) == 4 || sizeof(Id) == 8),
@@ -206,19 +203,13 @@ class rows {
   }
   template <class Unit, class Id>
   void gather_by(void* out, const Id* ids, uint64_t n, gravel_stream_t stream) {
-    const uint32_t batch = batch_of(n, row_bytes() / sizeof(Unit), most_blocks() * warps_of_rows);
+    const uint32_t batch = batch_of(n, row_bytes() / sizeof(Unit), most_row_blocks() * warps_of_rows);
     const uint64_t blocks = ((n + batch - 1) / batch + warps_of_rows - 1) / warps_of_rows;
-    gravel_launch_config how{static_cast<unsigned>(std::min(blocks, most_blocks())), row_lanes};
+    gravel_launch_config how{static_cast<unsigned>(std::min(blocks, most_row_blocks())), row_lanes};
     how.stream = stream;
     launch_alone(gather_mapped<Unit, Id>, how, gravel_handle(), view_, static_cast<Unit*>(out), ids, n, batch);
   }
-  /// The blocks that a device can run at once.
-  static uint64_t most_blocks() {
-    const uint64_t processors = current_backend().multiprocessors();
-    return processors ? processors * 8 : 2;
-  }
-  /// Those of a call by messages, and the rows that each of its warps requests at once.
-  static uint64_t message_blocks() { return std::max<uint64_t>(current_backend().multiprocessors() / 2, 2); }
+  /// The rows that each warp of a call by messages requests at once.
   uint64_t message_batch() const { return std::clamp<uint64_t>(8192 / row_bytes(), 1, 32); }
 
   open_object open_;

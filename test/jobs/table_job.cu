@@ -1,6 +1,7 @@
 // Tables of rows (gravel::rows): rows of several sizes and types, ids of all kinds, compared with what hosts expect.
-// One source for the CPU backend and for GPUs. Options: `short`; `bad-row`
-// and `bad-sum`, a call with a row that does not exist; `no-handler`, elements of 16 bits without the handler.
+// Arrays, and exchanges of rows. One source for the CPU backend and for GPUs. Options: `short`; `bad-row` and `bad-sum`,
+// a call with a row that does not exist; `bad-target` and `bad-room`, an exchange with a PE that does not exist, or with
+// too many rows for one PE; `no-handler`, elements of 16 bits without the handler.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -277,6 +278,122 @@ void check_array(gravel::dealt dealt) {
   gravel_barrier_all();
 }
 
+/// The PE to which a PE sends one of its rows.
+uint32_t target_of(const std::string& kind, uint64_t pe, uint64_t row) {
+  const auto n_pes = static_cast<uint32_t>(gravel_n_pes());
+  if (kind == "to one PE") return n_pes - 1;
+  if (kind == "to itself") return static_cast<uint32_t>(pe);
+  if (kind == "in turn") return static_cast<uint32_t>((pe + row) % n_pes);
+  return word_of(pe, row) % n_pes;
+}
+/// The number of rows that a PE sends.
+uint64_t rows_of(const std::string& kind, uint64_t pe, uint64_t most) {
+  if (kind == "none") return 0;
+  if (kind == "of one PE") return pe == 0 ? most : 0;
+  if (kind == "one row") return pe == 0;
+  return most - pe * 7 % (most + 1);
+}
+
+/// Result of an exchange, copied to the host.
+struct exchanged {
+  std::vector<uint64_t> counts, firsts;
+  std::vector<uint32_t> words;
+
+  exchanged(const gravel::row_exchange& from, uint64_t words_of_row)
+      : counts(static_cast<size_t>(gravel_n_pes())), firsts(counts.size() + 1) {
+    gravel_copy(counts.data(), from.counts(), counts.size() * sizeof(uint64_t));
+    gravel_copy(firsts.data(), from.firsts(), firsts.size() * sizeof(uint64_t));
+    words.resize(firsts.back() * words_of_row);
+    gravel_copy(words.data(), from.rows(), words.size() * sizeof(uint32_t));
+  }
+};
+
+/// Rows go to other PEs and back again: there is no word of the host between the two calls, which are in one stream.
+template <class Pe>
+void check_exchange(uint64_t row_bytes, const std::string& kind, uint64_t most, gravel_stream_t stream) {
+  const auto n_pes = static_cast<uint64_t>(gravel_n_pes()), me = static_cast<uint64_t>(gravel_my_pe());
+  const uint64_t words = row_bytes / 4;
+  gravel::row_exchange there(row_bytes, n_pes * most), back(row_bytes, most);
+  const auto row_word = [](uint64_t pe, uint64_t row, uint64_t word) { return word_of(pe << 40 | row, word); };
+  for (int round = 0; round < 3; ++round) {
+    const uint64_t n = rows_of(kind, me, round == 1 ? most / 2 : most);
+    std::vector<uint32_t> rows(n * words + 1), came, returned;
+    std::vector<Pe> to(n);
+    for (uint64_t i = 0; i < n; ++i) {
+      to[i] = static_cast<Pe>(target_of(kind, me, i));
+      for (uint64_t w = 0; w < words; ++w) rows[1 + i * words + w] = row_word(me, i, w);
+    }
+    std::vector<uint64_t> counts(n_pes), counts_back(n_pes);
+    for (uint64_t pe = 0; pe < n_pes; ++pe)
+      for (uint64_t i = 0; i < rows_of(kind, pe, round == 1 ? most / 2 : most); ++i) {
+        if (target_of(kind, pe, i) != me) continue;
+        ++counts[pe];
+        for (uint64_t w = 0; w < words; ++w) came.push_back(row_word(pe, i, w));
+      }
+    for (uint64_t pe = 0; pe < n_pes; ++pe)
+      for (uint64_t i = 0; i < n; ++i) {
+        if (target_of(kind, me, i) != pe) continue;
+        ++counts_back[pe];
+        for (uint64_t w = 0; w < words; ++w) returned.push_back(row_word(me, i, w));
+      }
+    const device_array<uint32_t> given(rows);
+    const device_array<Pe> targets(to);
+    there.all_to_all(given.data() + 1, targets.data(), n, stream);
+    back.all_to_all_sorted(there.rows(), there.counts(), stream);
+    gravel_stream_synchronize(stream);
+    const std::string what = std::to_string(row_bytes) + " bytes, " + kind + ", round " + std::to_string(round);
+    const exchanged found(there, words), found_back(back, words);
+    expect(found.counts == counts, "counts of an exchange of " + what);
+    expect(found.words == came, "exchange of " + what);
+    expect(found_back.counts == counts_back, "counts of an exchange back of " + what);
+    expect(found_back.words == returned, "exchange back of " + what);
+  }
+  gravel_barrier_all();
+}
+
+/// Exchanges in two streams at a time do not disturb each other.
+void check_two_exchanges() {
+  const auto n_pes = static_cast<uint64_t>(gravel_n_pes()), me = static_cast<uint64_t>(gravel_my_pe());
+  constexpr uint64_t n = 300;
+  gravel::row_exchange first(4, n_pes * n), second(4, n_pes * n);
+  const gravel_stream_t side = gravel_stream_create();
+  std::vector<uint32_t> rows(n), to(n);
+  for (uint64_t i = 0; i < n; ++i) {
+    rows[i] = word_of(me, i);
+    to[i] = target_of("random", me, i);
+  }
+  const device_array<uint32_t> given(rows), targets(to);
+  for (int round = 0; round < 3; ++round) {
+    first.all_to_all(given.data(), targets.data(), n);
+    second.all_to_all(given.data(), targets.data(), n, side);
+  }
+  gravel_synchronize();
+  const exchanged found(first, 1), found_2(second, 1);
+  std::vector<uint32_t> wanted;
+  for (uint64_t pe = 0; pe < n_pes; ++pe)
+    for (uint64_t i = 0; i < n; ++i)
+      if (target_of("random", pe, i) == me) wanted.push_back(word_of(pe, i));
+  expect(found.words == wanted && found_2.words == wanted, "exchanges in two streams");
+  gravel_stream_destroy(side);
+  gravel_barrier_all();
+}
+
+void check_exchanges(bool is_short) {
+  const gravel_stream_t side = gravel_stream_create();
+  check_exchange<int32_t>(8, "random", is_short ? 300 : 5000, nullptr);
+  check_exchange<uint64_t>(4, "random", is_short ? 100 : 20000, side);
+  check_exchange<uint32_t>(12, "in turn", 200, side);
+  check_exchange<int64_t>(264, "random", is_short ? 50 : 1000, nullptr);
+  check_exchange<int32_t>(65536, "random", 5, nullptr);
+  check_exchange<int32_t>(16, "to one PE", 100, nullptr);
+  check_exchange<int32_t>(20, "to itself", 100, nullptr);
+  check_exchange<int32_t>(64, "of one PE", 100, side);
+  check_exchange<int32_t>(64, "one row", 10, nullptr);
+  check_exchange<int32_t>(64, "none", 10, nullptr);
+  gravel_stream_destroy(side);
+  check_two_exchanges();
+}
+
 void check_refusals() {
   using gravel::detail::error;
   expect_error("a multiple of 4 from 4 to 65536", [] { gravel::rows table(10, 6); });
@@ -288,6 +405,12 @@ void check_refusals() {
     expect_error("the PEs pass different sizes", [&] { gravel::rows table(100 + mine, 8); });
     expect_error("some PEs pass dealt::blocks, others dealt::cyclic",
                  [&] { gravel::array<float> numbers(100, mine ? gravel::dealt::cyclic : gravel::dealt::blocks); });
+  }
+  expect_error("a multiple of 4 from 4 to 65536", [] { gravel::row_exchange exchange(6, 10); });
+  expect_error("more than any memory has", [] { gravel::row_exchange exchange(4096, ~uint64_t{0}); });
+  if (gravel_n_pes() > 1) {
+    const auto mine = static_cast<uint64_t>(gravel_my_pe());
+    expect_error("the PEs pass different sizes", [&] { gravel::row_exchange exchange(8, 100 + mine); });
   }
   gravel::rows table(10, 12);
   const device_array<uint32_t> ids(4);
@@ -319,6 +442,16 @@ int main(int argc, char** argv) {
     return failures != 0;
   }
   gravel_init<gravel::pair_updates>();
+  if (option == "bad-target" || option == "bad-room") {
+    gravel::row_exchange exchange(8, 5);
+    const device_array<uint64_t> rows(4);
+    const device_array<int32_t> to(option == "bad-room" ? std::vector<int32_t>{1, 1, 1, 1}
+                                                        : std::vector<int32_t>{0, 1, -3, 1});
+    exchange.all_to_all(rows.data(), to.data(), gravel_my_pe() == 0 || option == "bad-room" ? 4 : 0);
+    gravel_barrier_all();
+    gravel_barrier_all();
+    return 0;
+  }
   if (option == "bad-row" || option == "bad-sum") {
     gravel::rows table(10, 8);
     const device_array<uint64_t> rows(std::vector<uint64_t>{3, 4, 5, 10});
@@ -360,6 +493,7 @@ int main(int argc, char** argv) {
     check_update<gravel_bfloat16>(update::max, "bfloat16", 50, 10, n / 5, kind, 14);
     check_update<gravel_bfloat16>(update::put, "bfloat16", 50, 6, n, kind, 15);
   }
+  check_exchanges(is_short);
   check_rounding<gravel_half>("half", is_short ? 100 : 10000, 21);
   check_rounding<gravel_bfloat16>("bfloat16", is_short ? 100 : 10000, 22);
   const uint64_t all = gravel_sum_all(static_cast<uint64_t>(failures));
