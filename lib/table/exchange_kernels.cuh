@@ -12,16 +12,16 @@
 //   kernel            what it does
 //   count_rows        counts the rows for each PE, for each warp: `parts`           (unless the rows are sorted)
 //   sum_parts         sums the counts up: `counts_to`, and the first place of each warp        (as above)
-//   exchange_counts   sends the counts to each PE: its row of `table`. Meets the others: all have come to exchange k.
+//   exchange_counts   sends the counts to each PE: its row of `table`. A rendezvous: all have come to exchange k.
 //                     Computes `runs`, `counts`, `firsts`
 //   pack_rows         copies the rows to `packed`, by PE; those of one PE stay in their order  (as count_rows)
 //   send_runs         puts runs of rows into `rows` of each PE
-//   meet              meets the others: all rows have come
+//   end_exchange      a rendezvous: all rows have come
 //
-// To meet, a PE waits until what it has sent is applied, puts a number into its word of `came` at each PE, and waits
-// for the words of the others. Numbers rise: 2k and 2k + 1.
+// In a rendezvous a PE waits until what it has sent is applied, puts a number into its word of `came` at each PE, and
+// waits for the words of the others. Numbers rise: 2k and 2k + 1.
 //
-// Invariants. A PE that has left the first meeting of exchange k has left exchange k - 1, with all kernels behind it in
+// Invariants. A PE that has left the first rendezvous of exchange k has left exchange k - 1, with all kernels behind it in
 // its stream; so `rows` may be written. A PE that has left the second one no longer reads `table`.
 #pragma once
 #include <type_traits>
@@ -29,6 +29,8 @@
 #include "lib/table/row_kernels.cuh"
 
 namespace gravel::detail {
+
+constexpr uint32_t rendezvous_lanes = 32;  // of the one block
 
 /// Rows for one PE.
 struct row_run {
@@ -41,7 +43,7 @@ struct exchange_memory {
   uint64_t row_bytes, room;
   char* rows;       ///< symmetric [room][row_bytes]: what has come
   uint64_t* table;  ///< symmetric [from PE][to PE]: rows; each PE writes its row
-  uint64_t* came;   ///< symmetric [PE]: the last meeting to which each PE has come; that PE writes it
+  uint64_t* came;   ///< symmetric [PE]: the last rendezvous to which each PE has come; that PE writes it
   // Device memory of this PE:
   uint64_t* counts;     ///< [PE]: rows that have come from each
   uint64_t* firsts;     ///< [PE + 1]: index of the first one of each; the last: of all
@@ -51,7 +53,7 @@ struct exchange_memory {
 };
 
 /// Waits until the kernels of all PEs are here, and what they have sent is applied. Thread scope: block, the only one.
-GRAVEL_DEVICE void meet_others(const gravel_t& g, uint64_t* came, uint64_t number) {
+GRAVEL_DEVICE void await_others(const gravel_t& g, uint64_t* came, uint64_t number) {
   gravel_quiet(g);
   __syncthreads();
   for (uint32_t pe = threadIdx.x; pe < g.n_pes; pe += blockDim.x)
@@ -62,8 +64,8 @@ GRAVEL_DEVICE void meet_others(const gravel_t& g, uint64_t* came, uint64_t numbe
   __syncthreads();
 }
 template <int = 0>
-__global__ void meet(gravel_t g, uint64_t* came, uint64_t number) {
-  meet_others(g, came, number);
+__global__ void end_exchange(gravel_t g, uint64_t* came, uint64_t number) {
+  await_others(g, came, number);
 }
 
 /// Sends counts[0 .. PEs), and learns those of all. One block.
@@ -74,7 +76,7 @@ __global__ void exchange_counts(gravel_t g, exchange_memory m, const uint64_t* c
   if (threadIdx.x == 0) store_relaxed<scope::shared>(&refused, 0u);
   for (uint32_t pe = threadIdx.x; pe < n; pe += blockDim.x)
     gravel_put_bulk_lane(g, m.table + uint64_t{me} * n, counts, n * sizeof(uint64_t), static_cast<int>(pe));
-  meet_others(g, m.came, number);
+  await_others(g, m.came, number);
   const auto sent = [&](uint32_t from, uint32_t to) { return load_relaxed(&m.table[uint64_t{from} * n + to]); };
   for (uint32_t pe = threadIdx.x; pe < n; pe += blockDim.x) {
     row_run run{0, 0, sent(me, pe)};

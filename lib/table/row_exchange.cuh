@@ -76,7 +76,7 @@ class row_exchange {
     const uint64_t warps = blocks * warps_of_rows, part = ((n + warps - 1) / warps + 31) / 32 * 32;
     start(count_rows<Pe>, blocks, stream, gravel_handle(), memory_, to, n, part);
     start(sum_parts<>, pes(), stream, memory_, warps);
-    start(exchange_counts<>, 1, stream, gravel_handle(), memory_, memory_.counts_to, 2 * number_);
+    start_rendezvous(exchange_counts<>, stream, gravel_handle(), memory_, memory_.counts_to, 2 * number_);
     const uint64_t alignment = reinterpret_cast<uint64_t>(rows) | memory_.row_bytes;
     if (alignment % 16 == 0) pack<row_unit_16>(rows, to, n, part, blocks, stream);
     else if (alignment % 8 == 0) pack<uint64_t>(rows, to, n, part, blocks, stream);
@@ -92,7 +92,7 @@ class row_exchange {
   /// @errors as of all_to_all()
   void all_to_all_sorted(const void* rows, const uint64_t* counts, gravel_stream_t stream = nullptr) {
     begin(rows, stream);
-    start(exchange_counts<>, 1, stream, gravel_handle(), memory_, counts, 2 * number_);
+    start_rendezvous(exchange_counts<>, stream, gravel_handle(), memory_, counts, 2 * number_);
     send(static_cast<const char*>(rows), stream);
   }
 
@@ -127,7 +127,13 @@ class row_exchange {
   }
   void send(const char* rows, gravel_stream_t stream) {
     start(send_runs<>, message_row_blocks(), stream, gravel_handle(), memory_, rows);
-    start(meet<>, 1, stream, gravel_handle(), memory_.came, 2 * number_ + 1);
+    start_rendezvous(end_exchange<>, stream, gravel_handle(), memory_.came, 2 * number_ + 1);
+  }
+  template <class... P, class... A>
+  static void start_rendezvous(void (*kernel)(P...), gravel_stream_t stream, A... arguments) {
+    gravel_launch_config how{1, rendezvous_lanes};
+    how.stream = stream;
+    gravel_launch(kernel, how, arguments...);
   }
   template <class... P, class... A>
   static void start(void (*kernel)(P...), uint64_t blocks, gravel_stream_t stream, A... arguments) {

@@ -174,8 +174,8 @@ class rows {
  private:
   template <row_update HOW, class T, class Id>
   void update(const char* call, const Id* ids, const T* values, uint64_t n, gravel_stream_t stream) {
-    using element = typename element_of_row<T>::type;
-    using unit = update_unit<element>;
+    using number_type = typename element_of_row<T>::type;
+    using word = update_unit<number_type>;
     check_id<Id>();
     const auto refuse = [call](const std::string& why) {
       fail_text(std::string("gravel::rows::") + call + ": " + why);
@@ -183,18 +183,18 @@ class rows {
     if (row_bytes() % sizeof(T))
       refuse("a row of " + std::to_string(row_bytes()) + " bytes does not consist of elements of " +
              std::to_string(sizeof(T)));
-    if constexpr (is_of_16_bits<element>) {
-      if (reinterpret_cast<uint64_t>(values) % sizeof(unit)) refuse("values of 16 bits are not aligned to 4 bytes");
+    if constexpr (is_of_16_bits<number_type>) {
+      if (reinterpret_cast<uint64_t>(values) % sizeof(word)) refuse("values of 16 bits are not aligned to 4 bytes");
       if (HOW != row_update::put && !gravel_handle().handlers.may_hold(handler_id<pair_updates>::value))
         refuse("elements of 16 bits need a handler: pass gravel::pair_updates to gravel_init");
     }
     if (n == 0) return;
-    const uint64_t units = row_bytes() / sizeof(unit);
+    const uint64_t units = row_bytes() / sizeof(word);
     const uint64_t blocks = (n * units + row_lanes - 1) / row_lanes;
     gravel_launch_config how{static_cast<unsigned>(std::min(blocks, most_row_blocks())), row_lanes};
     how.stream = stream;
-    gravel_launch(update_rows<HOW, element, Id>, how, gravel_handle(), view_, divisor(std::max<uint64_t>(units, 2)),
-                  reinterpret_cast<const unit*>(values), ids, n);
+    gravel_launch(update_rows<HOW, number_type, Id>, how, gravel_handle(), view_, divisor(std::max<uint64_t>(units, 2)),
+                  reinterpret_cast<const word*>(values), ids, n);
   }
   template <class Id>
   static void check_id() {
