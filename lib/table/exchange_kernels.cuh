@@ -21,8 +21,9 @@
 // In a rendezvous a PE waits until what it has sent is applied, puts a number into its word of `came` at each PE, and
 // waits for the words of the others. Numbers rise: 2k and 2k + 1.
 //
-// Invariants. A PE that has left the first rendezvous of exchange k has left exchange k - 1, with all kernels behind it in
-// its stream; so `rows` may be written. A PE that has left the second one no longer reads `table`.
+// Invariants. A PE leaves the first rendezvous of exchange k when all PEs have come there, behind the kernels that read
+// the result of exchange k - 1: so it may write `rows` anywhere. It leaves the second one when no PE reads `table` or
+// `runs` of exchange k any more.
 #pragma once
 #include <type_traits>
 

@@ -109,7 +109,6 @@ class row_exchange {
     if (reinterpret_cast<uint64_t>(rows) % 4) fail_text("gravel::row_exchange: the rows are not aligned to 4 bytes");
     if (last_stream_ && *last_stream_ != stream) gravel_synchronize();  // the last stream may be gone
     last_stream_ = stream;
-    ++number_;
   }
   void make_packed(uint64_t bytes) {
     gravel_synchronize();  // kernels may use the old memory
@@ -128,6 +127,7 @@ class row_exchange {
   void send(const char* rows, gravel_stream_t stream) {
     start(send_runs<>, message_row_blocks(), stream, gravel_handle(), memory_, rows);
     start_rendezvous(end_exchange<>, stream, gravel_handle(), memory_.came, 2 * number_ + 1);
+    ++number_;
   }
   template <class... P, class... A>
   static void start_rendezvous(void (*kernel)(P...), gravel_stream_t stream, A... arguments) {
@@ -146,7 +146,8 @@ class row_exchange {
   device_array<uint64_t> counts_, parts_;
   device_array<row_run> runs_;
   device_array<char> packed_;
-  uint64_t packed_bytes_ = 0, most_parts_ = 0, number_ = 0;
+  uint64_t packed_bytes_ = 0, most_parts_ = 0;
+  uint64_t number_ = 1;  ///< of the next exchange
   exchange_memory memory_{};
   std::optional<gravel_stream_t> last_stream_;  ///< whose kernels may be using the memory
   int exceptions_ = std::uncaught_exceptions();
