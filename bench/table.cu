@@ -1,5 +1,6 @@
-// Bulk calls on a table of rows (gravel::rows): rows read by random ids, and additions to random words. Each call's
-// result is checked. The limit of rows is the link to another GPU, whose stores are measured in the same run.
+// Bulk calls on a table of rows (gravel::rows): rows read by random ids, and additions to random words; and exchanges
+// of rows. Each call's result is checked. The limit of rows is the link to another GPU, whose stores are measured in the
+// same run.
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ constexpr const char* program_name = "table";
 struct bench_options {
   std::vector<uint64_t> ids{48, 1536, 12288, 98304, 393216}, words_log2{22, 26, 29};
   uint64_t rows_log2 = GRAVEL_CUDA ? 24 : 14, row_bytes = 264, additions_log2 = GRAVEL_CUDA ? 26 : 16;
+  uint64_t exchanged_log2 = GRAVEL_CUDA ? 20 : 12;
   uint32_t calls = 32, repeat = 5;
   std::string targets = "uniform", json;
   bool is_short = false;
@@ -50,16 +52,53 @@ __global__ void check_rows(const uint32_t* out, const uint32_t* ids, uint64_t n,
     mine += out[i] != word_of(ids[i / words], i % words);
   if (mine) fetch_add<scope::device>(wrong, mine);
 }
-__global__ void set_ones(float* values, uint64_t n) {
-  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
-  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += lanes) values[i] = 1;
+/// A word of 4 bytes in which each element is 1.
+template <class T>
+uint32_t word_of_ones() {
+  if constexpr (std::is_same_v<T, gravel_half>) return gravel_half::from_float(1).bits * 0x10001u;
+  else return __builtin_bit_cast(uint32_t, T{1});
 }
-__global__ void add_up(const float* words, uint64_t n, uint64_t* sum) {
+__global__ void set_words(uint32_t* words, uint64_t n, uint32_t value) {
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += lanes) words[i] = value;
+}
+template <class T>
+__global__ void add_up(const T* elements, uint64_t n, uint64_t* sum) {
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
   uint64_t mine = 0;
   for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += lanes)
-    mine += static_cast<uint64_t>(words[i]);
+    mine += static_cast<uint64_t>(element<T>::widen(elements[i]));
   if (mine) fetch_add<scope::device>(sum, mine);
+}
+
+/// The PE to which a row goes.
+__global__ void draw_targets(int32_t* to, uint64_t n, uint32_t pes, uint64_t salt) {
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += lanes)
+    to[i] = static_cast<int32_t>(mixed(i + salt) % pes);
+}
+/// Counts the rows that should have gone elsewhere. Each word of a row is `to` of its PE, by the row's number there,
+/// which the first word contains.
+__global__ void check_exchange(const uint32_t* rows, const uint64_t* firsts, uint64_t words, uint32_t pes, uint32_t me,
+                               uint64_t* wrong) {
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
+  uint64_t mine = 0;
+  for (uint32_t pe = 0; pe < pes; ++pe)
+    for (uint64_t row = firsts[pe] + uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; row < firsts[pe + 1];
+         row += lanes) {
+      const uint32_t number = rows[row * words];
+      bool right =
+          mixed(number + (uint64_t{pe} << 40)) % pes == me && (row == firsts[pe] || rows[(row - 1) * words] < number);
+      for (uint64_t i = 1; i < words; ++i) right &= rows[row * words + i] == word_of(number, i);
+      mine += !right;
+    }
+  if (mine) fetch_add<scope::device>(wrong, mine);
+}
+/// Rows for an exchange: the first word is the row's number.
+__global__ void number_rows(uint32_t* rows, uint64_t n, uint64_t words) {
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n * words; i += lanes)
+    rows[i] = i % words ? word_of(i / words, i % words) : static_cast<uint32_t>(i / words);
 }
 
 class table_bench {
@@ -72,8 +111,8 @@ class table_bench {
     start(fill_rows, static_cast<uint32_t*>(table.local()), table.local_count(), words, table.local_first());
     const auto next = static_cast<uint32_t>((gravel_my_pe() + 1) % gravel_n_pes());
     const bool is_remote = o_.targets == "remote";
-    const uint64_t first = is_remote ? table.view().blocks.first(next) : 0;
-    const uint64_t count = is_remote ? table.view().blocks.count(next) : table.count();
+    const uint64_t first = is_remote ? table.view().dealing.first(next) : 0;
+    const uint64_t count = is_remote ? table.view().dealing.count(next) : table.count();
     const double remote_share = is_remote ? 1 : 1 - 1.0 / gravel_n_pes();
     perf::measure(limits_, true, 0);
     for (const uint64_t n : o_.ids) {
@@ -139,30 +178,33 @@ class table_bench {
            {gravel_sum_all(n * words * (o_.repeat + 1)), gravel_sum_all(wrong.read())});
   }
 
-  void scatter_add() {
+  /// Additions of words of 4 bytes: one element, or a pair of 16 bits.
+  template <class T>
+  void scatter_add(const std::string& type) {
+    constexpr uint64_t elements = sizeof(uint32_t) / sizeof(T);
     const uint64_t n = uint64_t{1} << o_.additions_log2;
-    const perf::device_array<uint32_t> ids(n);
-    const perf::device_array<float> values(n);
-    start(set_ones, values.data(), n);
+    const perf::device_array<uint32_t> ids(n), values(n);
+    start(set_words, values.data(), n, word_of_ones<T>());
     for (const uint64_t log2 : o_.words_log2) {
-      rows table(static_cast<uint64_t>(gravel_n_pes()) << log2, sizeof(float));
+      rows table(static_cast<uint64_t>(gravel_n_pes()) << log2, sizeof(uint32_t));
       start(draw_ids, ids.data(), n, uint64_t{0}, table.count(), static_cast<uint64_t>(gravel_my_pe()) << 40);
       gravel_barrier_all();
       std::vector<double> seconds;
       for (uint32_t run = 0; run <= o_.repeat; ++run) {
         gravel_barrier_all();
         const double begin = perf::seconds_now();
-        table.scatter_add(ids.data(), values.data(), n);
+        table.scatter_add(ids.data(), reinterpret_cast<const T*>(values.data()), n);
         gravel_barrier_all();
         const double took = perf::slowest(perf::seconds_now() - begin);
         if (run) seconds.push_back(took);
       }
       const perf::device_array<uint64_t> sum(1);
-      start(add_up, static_cast<const float*>(table.local()), table.local_count(), sum.data());
-      const uint64_t wanted = n * (o_.repeat + 1) * static_cast<uint64_t>(gravel_n_pes());
+      start(add_up<T>, static_cast<const T*>(table.local()), table.local_count() * elements, sum.data());
+      const uint64_t wanted = elements * n * (o_.repeat + 1) * static_cast<uint64_t>(gravel_n_pes());
       const uint64_t found = gravel_sum_all(sum.read());
       const auto t = perf::timed_runs::of(seconds);
       r_.row({{"what", "call", std::string("scatter_add")},
+              {"type", "type", type},
               {"words_log2", "words a PE, log2", log2},
               {"additions", "additions a PE", n},
               {"ms", "ms", t.median * 1e3},
@@ -170,6 +212,50 @@ class table_bench {
               {"ms_most", "most", t.most * 1e3},
               {"million_per_s", "M/s of all PEs", static_cast<double>(n * gravel_n_pes()) / t.median / 1e6}},
              {wanted, wanted > found ? wanted - found : found - wanted});
+    }
+  }
+
+  /// Rows that go to PEs drawn at random.
+  void exchange() {
+    const uint64_t n = uint64_t{1} << o_.exchanged_log2, me = static_cast<uint64_t>(gravel_my_pe());
+    const auto pes = static_cast<uint32_t>(gravel_n_pes());
+    perf::measure(limits_, true, 0);
+    for (const uint64_t row_bytes : {uint64_t{8}, uint64_t{64}, uint64_t{512}}) {
+      const uint64_t words = row_bytes / sizeof(uint32_t);
+      row_exchange exchange(row_bytes, n + n / 2);
+      const perf::device_array<uint32_t> sent(n * words);
+      const perf::device_array<int32_t> to(n);
+      const perf::device_array<uint64_t> wrong(1);
+      start(number_rows, sent.data(), n, words);
+      start(draw_targets, to.data(), n, pes, me << 40);
+      std::vector<double> seconds;
+      for (uint32_t run = 0; run <= o_.repeat; ++run) {
+        gravel_barrier_all();
+        const double begin = perf::seconds_now();
+        for (uint32_t call = 0; call < o_.calls; ++call) exchange.all_to_all(sent.data(), to.data(), n);
+        gravel_synchronize();
+        const double took = perf::slowest(perf::seconds_now() - begin) / o_.calls;
+        if (run) seconds.push_back(took);
+        start(check_exchange, static_cast<const uint32_t*>(exchange.rows()), exchange.firsts(), words, pes,
+              static_cast<uint32_t>(me), wrong.data());
+      }
+      uint64_t came = 0;
+      gravel_copy(&came, exchange.firsts() + pes, sizeof(came));
+      const uint64_t all = n * pes, lost = all - gravel_sum_all(came);
+      const auto t = perf::timed_runs::of(seconds);
+      const double bytes = static_cast<double>(n * row_bytes);
+      const double limit = limits_.peer_bytes > 0 ? bytes * (1 - 1.0 / pes) / limits_.peer_bytes : 0;
+      r_.row({{"what", "call", std::string("all_to_all")},
+              {"row_bytes", "row B", row_bytes},
+              {"rows", "rows a PE", n},
+              {"us", "us", t.median * 1e6},
+              {"us_least", "least", t.least * 1e6},
+              {"us_most", "most", t.most * 1e6},
+              {"gb_per_s", "GB/s a PE", bytes / t.median / 1e9},
+              {"limit_us", "link us", limit * 1e6},
+              {"ratio", "ratio", limit / t.median}},
+             {all * (o_.repeat + 1), lost + gravel_sum_all(wrong.read())});
+      gravel_barrier_all();
     }
   }
 
@@ -188,7 +274,8 @@ class table_bench {
 
 int main(int argc, char** argv) {
   bench_options o;
-  command_line app("Bulk calls on a table of rows: rows read by random ids, additions to random words.", program_name);
+  command_line app("Bulk calls on a table of rows: rows read by random ids, additions to random words, exchanges.",
+                   program_name);
   app.add_option("--ids", o.ids, "Ids of a gather of each PE").delimiter(',').capture_default_str();
   app.add_option("--rows-log2", o.rows_log2, "Rows of each PE").range(1, 30).capture_default_str();
   app.add_option("--row-bytes", o.row_bytes, "Bytes of a row, a multiple of 4").range(4, 65536).capture_default_str();
@@ -199,7 +286,11 @@ int main(int argc, char** argv) {
       .delimiter(',')
       .capture_default_str();
   app.add_option("--additions-log2", o.additions_log2, "Additions of each PE").range(1, 34).capture_default_str();
-  app.add_option("--calls", o.calls, "Gathers of a run, one behind the other, rounded up to a multiple of 8")
+  app.add_option("--exchanged-log2", o.exchanged_log2, "Rows of an exchange of each PE")
+      .range(1, 30)
+      .capture_default_str();
+  app.add_option("--calls", o.calls,
+                 "Gathers or exchanges of a run, one behind the other, rounded up to a multiple of 8")
       .range(1u, 100'000u)
       .capture_default_str();
   app.add_option("--repeat", o.repeat, "Number of runs; the median is printed").range(1u, 100u).capture_default_str();
@@ -211,12 +302,13 @@ int main(int argc, char** argv) {
       o.words_log2 = {10};
       o.rows_log2 = 8;
       o.additions_log2 = 10;
+      o.exchanged_log2 = 8;
       o.calls = 2;
       o.repeat = 1;
     }
     if (!o.json.empty()) need_writable(o.json);
   });
-  gravel_init<>();
+  gravel_init<gravel::pair_updates>();
   std::string command = program_name;
   for (int i = 1; i < argc; ++i) command += std::string(" ") + argv[i];
   perf::report r(gravel_my_pe() == 0, command, o.json);
@@ -225,7 +317,9 @@ int main(int argc, char** argv) {
   r.title("table", "one bulk call, median of the runs, at the slowest PE");
   table_bench bench(o, r);
   bench.gather();
-  bench.scatter_add();
+  bench.scatter_add<float>("float");
+  bench.scatter_add<gravel_half>("half");
+  bench.exchange();
   r.finish();
   const bool right = gravel_min_all(uint64_t{r.right()}) != 0;
   return finish(program_name, right);

@@ -323,8 +323,10 @@ GRAVEL_BOTH constexpr uint32_t units_of(uint64_t word0, uint64_t word1) {
   X(link_held,                                                                                                         \
     "a kernel waits for a packet on the link from PE {pe} to PE {offset} while it holds all {bytes} buffers: release " \
     "one before")                                                                                                      \
-  /* of lib/table (pe: the place among the ids): */                                                                    \
+  /* of lib/table (pe: the place among the ids or rows, or the PE): */                                                 \
   X(bad_row, "id {pe} of a bulk call on gravel::rows is {offset}: the table has {bytes} rows")                         \
+  X(bad_target, "row {pe} of an all_to_all goes to PE {wrong_pe}: the job has PEs 0 to {last_pe}")                     \
+  X(exchange_room, "an all_to_all of gravel::row_exchange brings {offset} rows to PE {pe}: it has room for {bytes}")   \
   /* of device/team_check.cuh (pe: the call): */                                                                       \
   X(missing_lanes, "a call of a whole block or warp that lacks threads")                                               \
   X(other_team_call, "threads of a block in different calls")

@@ -10,7 +10,9 @@
 // A row that does not exist is reported, which ends the job. What is read for it is 0.
 #pragma once
 #include <algorithm>
+#include <string>
 
+#include "lib/table/pair_updates.cuh"
 #include "lib/table/rows_view.cuh"
 
 namespace gravel::detail {
@@ -25,11 +27,28 @@ struct alignas(16) row_unit_16 {
   uint64_t word[2];
 };
 
+/// Checks the bytes of a row. `what`: whose rows they are.
+inline void check_row_bytes(const char* what, uint64_t bytes) {
+  if (bytes < 4 || bytes > most_row_bytes || bytes % 4)
+    fail_text(what + std::string(": rows of ") + std::to_string(bytes) + " bytes; a multiple of 4 from 4 to " +
+              std::to_string(most_row_bytes) + " is possible");
+}
+/// Returns whether the PEs pass different values. Collective.
+inline bool differs(uint64_t value) { return gravel_min_all(value) != gravel_max_all(value); }
+
+/// Returns the blocks that a device can run at once.
+inline uint64_t most_row_blocks() {
+  const uint64_t processors = current_backend().multiprocessors();
+  return processors ? processors * 8 : 2;
+}
+/// Returns the blocks of a call by messages.
+inline uint64_t message_row_blocks() { return std::max<uint64_t>(current_backend().multiprocessors() / 2, 2); }
+
 /// Returns whether the table has the row, and reports it if not.
 GRAVEL_DEVICE bool check_row(const gravel_t& g, const rows_view& table, uint64_t row, uint64_t place) {
   if (table.has(row)) return true;
   const uint64_t shown = place < ~0u ? place : ~0u;
-  report_error(g, message_fault::bad_row, op::none, static_cast<uint32_t>(shown), row, table.blocks.rows());
+  report_error(g, message_fault::bad_row, op::none, static_cast<uint32_t>(shown), row, table.dealing.rows());
   return false;
 }
 
@@ -111,25 +130,35 @@ __global__ void __launch_bounds__(row_lanes) gather_by_messages(gravel_t g, rows
 /// What a bulk call does to the elements of rows.
 enum class row_update { put, add, min, max, count };
 
-/// Updates row ids[i] by values[i], element by element, for i below n. `count` adds 1, and `values` is not used.
+/// The reduction that an update of elements of 16 bits is.
+GRAVEL_BOTH constexpr gravel_reduction reduction_of(row_update how) {
+  if (how == row_update::add) return GRAVEL_SUM;
+  return how == row_update::min ? GRAVEL_MIN : GRAVEL_MAX;
+}
+/// What one lane updates at once: an element, or a word with a pair of elements of 16 bits.
+template <class T>
+using update_unit = std::conditional_t<is_of_16_bits<T>, uint32_t, T>;
+
+/// Updates row ids[i] by values[i], unit by unit, for i below n. `count` adds 1, and `values` is not used.
 template <row_update HOW, class T, class Id>
 __global__ void __launch_bounds__(row_lanes)
-    update_rows(gravel_t g, rows_view table, divisor elements, const T* values, const Id* ids, uint64_t n) {
+    update_rows(gravel_t g, rows_view table, divisor units, const update_unit<T>* values, const Id* ids, uint64_t n) {
   __shared__ gravel_block_sender<row_lanes> sender;
   sender.begin(g);
-  const uint64_t all = n * (table.row_bytes / sizeof(T));
-  const bool is_one = table.row_bytes == sizeof(T);
+  const uint64_t all = n * (table.row_bytes / sizeof(*values));
+  const bool is_one = table.row_bytes == sizeof(*values);
   for (uint64_t i = uint64_t{blockIdx.x} * row_lanes + threadIdx.x; i < all; i += uint64_t{gridDim.x} * row_lanes) {
-    const uint64_t place = is_one ? i : elements.quotient(i);
+    const uint64_t place = is_one ? i : units.quotient(i);
     const auto id = static_cast<uint64_t>(ids[place]);
     if (!check_row(g, table, id, place)) continue;
-    T* const to = table.symmetric<T>(id) + (is_one ? 0 : i - place * elements.value());
+    auto* const to = table.symmetric<update_unit<T>>(id) + (is_one ? 0 : i - place * units.value());
     const int pe = table.owner(id);
     if constexpr (HOW == row_update::put) sender.put(to, values[i], pe);
+    else if constexpr (HOW == row_update::count) sender.inc(to, pe);
+    else if constexpr (is_of_16_bits<T>) update_pair<reduction_of(HOW), T>(sender, g, to, values[i], pe);
     else if constexpr (HOW == row_update::add) sender.add(to, values[i], pe);
     else if constexpr (HOW == row_update::min) sender.min(to, values[i], pe);
-    else if constexpr (HOW == row_update::max) sender.max(to, values[i], pe);
-    else sender.inc(to, pe);
+    else sender.max(to, values[i], pe);
   }
   sender.end();
 }

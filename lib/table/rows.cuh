@@ -11,8 +11,8 @@
 
 namespace gravel::detail {
 
-/// A table of rows, spread over all PEs in blocks: PE p has the p-th share of them. A row has any multiple of 4 bytes,
-/// up to 64 KiB. Rows are zeroed at first.
+/// A table of rows, dealt to all PEs in blocks or one by one. A row has any multiple of 4 bytes, up to 64 KiB. Rows are
+/// zeroed at first.
 /// @scope the program's host thread
 /// @completion on return
 /// @errors gravel::error
@@ -22,22 +22,25 @@ class rows {
   /// Makes a table. Collective: all PEs pass the same.
   /// @param count number of rows, of all PEs together
   /// @param row_bytes of each row: a multiple of 4, from 4 to 65536
+  /// @param how gravel::dealt::blocks: PE p has the p-th block of rows; gravel::dealt::cyclic: row r is at PE r mod n,
+  ///   so that all PEs are asked alike even if low numbers are used most
   /// @completion on return: all PEs may use it
   /// @errors gravel::error on all PEs: another size, PEs that differ, too little memory at one PE
-  rows(uint64_t count, uint64_t row_bytes)
-      : open_("gravel::rows"), view_{row_blocks(count, static_cast<uint32_t>(gravel_n_pes())), row_bytes, nullptr} {
-    if (row_bytes < 4 || row_bytes > most_row_bytes || row_bytes % 4)
-      fail_text("gravel::rows: rows of " + std::to_string(row_bytes) + " bytes; a multiple of 4 from 4 to " +
-                std::to_string(most_row_bytes) + " is possible");
-    if (gravel_min_all(count) != gravel_max_all(count) || gravel_min_all(row_bytes) != gravel_max_all(row_bytes))
+  rows(uint64_t count, uint64_t row_bytes, dealt how = dealt::blocks)
+      : open_("gravel::rows"),
+        view_{row_dealing(count, static_cast<uint32_t>(gravel_n_pes()), how), row_bytes, nullptr} {
+    check_row_bytes("gravel::rows", row_bytes);
+    if (differs(count) || differs(row_bytes))
       fail_text("gravel::rows: the PEs pass different sizes; here " + std::to_string(count) + " rows of " +
                 std::to_string(row_bytes) + " bytes");
-    if (view_.blocks.room() > ~uint64_t{0} / row_bytes / 2)
+    if (differs(static_cast<uint64_t>(how)))
+      fail_text("gravel::rows: some PEs pass dealt::blocks, others dealt::cyclic");
+    if (view_.dealing.room() > ~uint64_t{0} / row_bytes / 2)
       fail_text("gravel::rows: " + std::to_string(count) + " rows of " + std::to_string(row_bytes) +
                 " bytes are more than any memory has");
-    view_.own = gravel_malloc<char>(view_.blocks.room() * row_bytes);
+    view_.own = gravel_malloc<char>(view_.dealing.room() * row_bytes);
     mapped_ = all_are_mapped();
-    if (!mapped_) buffers_ = gravel_malloc<char>(message_blocks() * warps_of_rows * message_batch() * row_bytes);
+    if (!mapped_) buffers_ = gravel_malloc<char>(message_row_blocks() * warps_of_rows * message_batch() * row_bytes);
   }
   /// Frees the table, unless an exception passes. Collective. Waits for messages, as gravel_free does.
   ~rows() noexcept(false) {
@@ -50,15 +53,18 @@ class rows {
   rows& operator=(const rows&) = delete;
 
   /// @return number of rows, of all PEs together
-  uint64_t count() const { return view_.blocks.rows(); }
+  uint64_t count() const { return view_.dealing.rows(); }
   /// @return bytes of a row
   uint64_t row_bytes() const { return view_.row_bytes; }
   /// @return this PE's rows, in device memory: local_count() rows, one behind the other
   void* local() const { return view_.own; }
-  /// @return number of this PE's first row; count() if it has none
-  uint64_t local_first() const { return view_.blocks.first(static_cast<uint32_t>(gravel_my_pe())); }
+  /// @return number of this PE's first row; count() if it has none. In blocks, the others follow it
+  uint64_t local_first() const { return view_.dealing.first(static_cast<uint32_t>(gravel_my_pe())); }
   /// @return number of this PE's rows
-  uint64_t local_count() const { return view_.blocks.count(static_cast<uint32_t>(gravel_my_pe())); }
+  uint64_t local_count() const { return view_.dealing.count(static_cast<uint32_t>(gravel_my_pe())); }
+  /// @param place below local_count()
+  /// @return number of the row that is at this place of local()
+  uint64_t local_row(uint64_t place) const { return view_.row(gravel_my_pe(), place); }
   /// @return whether all PEs have each other's rows mapped
   bool is_mapped() const { return mapped_; }
   /// @return what kernels use; pass it by value
@@ -82,7 +88,7 @@ class rows {
     if (!mapped_) {
       if (last_stream_ && *last_stream_ != stream) gravel_synchronize();  // the last stream may be gone
       last_stream_ = stream;
-      gravel_launch_config how{static_cast<unsigned>(message_blocks()), row_lanes};
+      gravel_launch_config how{static_cast<unsigned>(message_row_blocks()), row_lanes};
       how.stream = stream;
       gravel_launch(gather_by_messages<Id>, how, gravel_handle(), view_, static_cast<char*>(out), ids, n, buffers_,
                     static_cast<uint32_t>(message_batch()));
@@ -95,12 +101,15 @@ class rows {
   }
 
   // Common to the updates below: row ids[i] is updated by values[i], element by element. Ids are whole numbers of 4 or
-  // 8 bytes. An id may occur several times, and elements are updated in any order. T is the type of the elements, one
-  // that the operation takes (gravel_put, gravel_add and so on); row_bytes() is a multiple of its size. Not collective.
+  // 8 bytes. An id may occur several times. Elements are updated in any order, each atomically. T is the type of the
+  // elements, one that the operation takes (gravel_put, gravel_add and so on), or one of 16 bits: gravel_half,
+  // gravel_bfloat16, CUDA's __half and __nv_bfloat16. row_bytes() is a multiple of its size. Each sum of elements of 16
+  // bits is rounded to the nearest, ties to even. All updates of them but scatter() need the handler
+  // gravel::pair_updates. Not collective.
 
   /// Writes rows. Of several rows with one id, each element is that of one of them.
   /// @param ids [n], device memory
-  /// @param values [n][row_bytes() / sizeof(T)], device memory
+  /// @param values [n][row_bytes() / sizeof(T)], device memory; elements of 16 bits: aligned to 4 bytes
   /// @param n number of ids
   /// @param stream nullptr: the PE's own stream
   /// @scope any host thread
@@ -112,36 +121,39 @@ class rows {
   }
   /// Adds to rows. Sums of floating-point numbers differ in their last bits from run to run.
   /// @param ids [n], device memory
-  /// @param values [n][row_bytes() / sizeof(T)], device memory
+  /// @param values [n][row_bytes() / sizeof(T)], device memory; elements of 16 bits: aligned to 4 bytes
   /// @param n number of ids
   /// @param stream nullptr: the PE's own stream
   /// @scope any host thread
   /// @completion ids and values: in the stream. The sums: gravel_quiet or gravel_barrier_all
-  /// @errors a row that does not exist ends the job with a message
+  /// @errors gravel::error: a T that does not fit the rows, no handler for it. A row that does not exist ends the job
+  ///   with a message
   template <class T, class Id>
   void scatter_add(const Id* ids, const T* values, uint64_t n, gravel_stream_t stream = nullptr) {
     update<row_update::add>("scatter_add", ids, values, n, stream);
   }
   /// Replaces elements by the smaller of themselves and the values.
   /// @param ids [n], device memory
-  /// @param values [n][row_bytes() / sizeof(T)], device memory
+  /// @param values [n][row_bytes() / sizeof(T)], device memory; elements of 16 bits: aligned to 4 bytes
   /// @param n number of ids
   /// @param stream nullptr: the PE's own stream
   /// @scope any host thread
   /// @completion ids and values: in the stream. The minima: gravel_quiet or gravel_barrier_all
-  /// @errors a row that does not exist ends the job with a message
+  /// @errors gravel::error: a T that does not fit the rows, no handler for it. A row that does not exist ends the job
+  ///   with a message
   template <class T, class Id>
   void scatter_min(const Id* ids, const T* values, uint64_t n, gravel_stream_t stream = nullptr) {
     update<row_update::min>("scatter_min", ids, values, n, stream);
   }
   /// Replaces elements by the larger of themselves and the values.
   /// @param ids [n], device memory
-  /// @param values [n][row_bytes() / sizeof(T)], device memory
+  /// @param values [n][row_bytes() / sizeof(T)], device memory; elements of 16 bits: aligned to 4 bytes
   /// @param n number of ids
   /// @param stream nullptr: the PE's own stream
   /// @scope any host thread
   /// @completion ids and values: in the stream. The maxima: gravel_quiet or gravel_barrier_all
-  /// @errors a row that does not exist ends the job with a message
+  /// @errors gravel::error: a T that does not fit the rows, no handler for it. A row that does not exist ends the job
+  ///   with a message
   template <class T, class Id>
   void scatter_max(const Id* ids, const T* values, uint64_t n, gravel_stream_t stream = nullptr) {
     update<row_update::max>("scatter_max", ids, values, n, stream);
@@ -162,17 +174,27 @@ class rows {
  private:
   template <row_update HOW, class T, class Id>
   void update(const char* call, const Id* ids, const T* values, uint64_t n, gravel_stream_t stream) {
+    using number_type = typename element_of_row<T>::type;
+    using word = update_unit<number_type>;
     check_id<Id>();
+    const auto refuse = [call](const std::string& why) {
+      fail_text(std::string("gravel::rows::") + call + ": " + why);
+    };
     if (row_bytes() % sizeof(T))
-      fail_text(std::string("gravel::rows::") + call + ": a row of " + std::to_string(row_bytes()) +
-                " bytes does not consist of elements of " + std::to_string(sizeof(T)));
+      refuse("a row of " + std::to_string(row_bytes()) + " bytes does not consist of elements of " +
+             std::to_string(sizeof(T)));
+    if constexpr (is_of_16_bits<number_type>) {
+      if (reinterpret_cast<uint64_t>(values) % sizeof(word)) refuse("values of 16 bits are not aligned to 4 bytes");
+      if (HOW != row_update::put && !gravel_handle().handlers.may_hold(handler_id<pair_updates>::value))
+        refuse("elements of 16 bits need a handler: pass gravel::pair_updates to gravel_init");
+    }
     if (n == 0) return;
-    const uint64_t elements = row_bytes() / sizeof(T);
-    const uint64_t blocks = (n * elements + row_lanes - 1) / row_lanes;
-    gravel_launch_config how{static_cast<unsigned>(std::min(blocks, most_blocks())), row_lanes};
+    const uint64_t units = row_bytes() / sizeof(word);
+    const uint64_t blocks = (n * units + row_lanes - 1) / row_lanes;
+    gravel_launch_config how{static_cast<unsigned>(std::min(blocks, most_row_blocks())), row_lanes};
     how.stream = stream;
-    gravel_launch(update_rows<HOW, T, Id>, how, gravel_handle(), view_, divisor(std::max<uint64_t>(elements, 2)),
-                  values, ids, n);
+    gravel_launch(update_rows<HOW, number_type, Id>, how, gravel_handle(), view_, divisor(std::max<uint64_t>(units, 2)),
+                  reinterpret_cast<const word*>(values), ids, n);
   }
   template <class Id>
   static void check_id() {
@@ -181,19 +203,13 @@ class rows {
   }
   template <class Unit, class Id>
   void gather_by(void* out, const Id* ids, uint64_t n, gravel_stream_t stream) {
-    const uint32_t batch = batch_of(n, row_bytes() / sizeof(Unit), most_blocks() * warps_of_rows);
+    const uint32_t batch = batch_of(n, row_bytes() / sizeof(Unit), most_row_blocks() * warps_of_rows);
     const uint64_t blocks = ((n + batch - 1) / batch + warps_of_rows - 1) / warps_of_rows;
-    gravel_launch_config how{static_cast<unsigned>(std::min(blocks, most_blocks())), row_lanes};
+    gravel_launch_config how{static_cast<unsigned>(std::min(blocks, most_row_blocks())), row_lanes};
     how.stream = stream;
     launch_alone(gather_mapped<Unit, Id>, how, gravel_handle(), view_, static_cast<Unit*>(out), ids, n, batch);
   }
-  /// The blocks that a device can run at once.
-  static uint64_t most_blocks() {
-    const uint64_t processors = current_backend().multiprocessors();
-    return processors ? processors * 8 : 2;
-  }
-  /// Those of a call by messages, and the rows that each of its warps requests at once.
-  static uint64_t message_blocks() { return std::max<uint64_t>(current_backend().multiprocessors() / 2, 2); }
+  /// The rows that each warp of a call by messages requests at once.
   uint64_t message_batch() const { return std::clamp<uint64_t>(8192 / row_bytes(), 1, 32); }
 
   open_object open_;

@@ -1,8 +1,11 @@
 // Tables of rows (gravel::rows): rows of several sizes and types, ids of all kinds, compared with what hosts expect.
-// One source for the CPU backend and for GPUs. Options: `short`; `bad-row`
-// and `bad-sum`, a call with a row that does not exist.
+// Arrays, and exchanges of rows. One source for the CPU backend and for GPUs. Options: `short`; `bad-row` and
+// `bad-sum`, a call with a row that does not exist; `bad-target` and `bad-room`, an exchange with a PE that does not
+// exist, or with too many rows for one PE; `no-handler`, elements of 16 bits without the handler.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <limits>
 #include <random>
 #include <string>
 #include <type_traits>
@@ -32,7 +35,7 @@ std::vector<uint64_t> draw_ids(const std::string& kind, const gravel::rows& tabl
     id = chance() % table.count();
     if (kind == "equal") id = one;
     if (kind == "ends") id = chance() % 2 ? 0 : table.count() - 1;
-    if (kind == "of one PE") id = table.view().blocks.first(table.view().owner(id) == pe ? pe : 0) % table.count();
+    if (kind == "of one PE") id = table.view().row(pe, 0) % table.count();
   }
   return ids;
 }
@@ -40,7 +43,7 @@ std::vector<uint64_t> draw_ids(const std::string& kind, const gravel::rows& tabl
 void fill(const gravel::rows& table) {
   const uint64_t words = table.row_bytes() / 4;
   std::vector<uint32_t> mine(table.local_count() * words);
-  for (uint64_t i = 0; i < mine.size(); ++i) mine[i] = word_of(table.local_first() + i / words, i % words);
+  for (uint64_t i = 0; i < mine.size(); ++i) mine[i] = word_of(table.local_row(i / words), i % words);
   gravel_copy(table.local(), mine.data(), mine.size() * 4);
   gravel_barrier_all();
 }
@@ -64,8 +67,8 @@ void check_gather(gravel::rows& table, const std::vector<uint64_t>& ids, const s
   expect(wrong == 0, "gather, " + what + ": " + std::to_string(wrong) + " wrong words");
 }
 
-void check_gathers(uint64_t count, uint64_t row_bytes, bool is_short, std::mt19937_64& chance) {
-  gravel::rows table(count, row_bytes);
+void check_gathers(uint64_t count, uint64_t row_bytes, gravel::dealt dealt, bool is_short, std::mt19937_64& chance) {
+  gravel::rows table(count, row_bytes, dealt);
   expect(table.local_first() + table.local_count() <= count, "rows of this PE beyond the table");
   expect(gravel_sum_all(table.local_count()) == count, "the PEs have not all rows");
   fill(table);
@@ -76,7 +79,8 @@ void check_gathers(uint64_t count, uint64_t row_bytes, bool is_short, std::mt199
       if (is_short && round % 3 && n > 1) continue;
       const std::vector<uint64_t> ids = draw_ids(kind, table, n, chance);
       const std::string what = std::to_string(n) + " ids, " + kind + ", of " + std::to_string(count) + " rows of " +
-                               std::to_string(row_bytes) + " bytes";
+                               std::to_string(row_bytes) + " bytes, dealt " +
+                               (dealt == gravel::dealt::cyclic ? "one by one" : "in blocks");
       const gravel_stream_t stream = round % 2 ? side : nullptr;
       const auto shift = static_cast<uint64_t>(round % 5);
       switch (round++ % 4) {
@@ -122,29 +126,44 @@ void check_two_streams() {
 
 enum class update { add, min, max, count, put };
 
-/// All PEs update all rows. The values are small whole numbers, so the order of sums does not matter. `put`: the value
-/// of a place depends on the row alone, so it does not matter who writes last.
+/// The number in which hosts compute with a T.
+template <class T>
+using wide = typename gravel::detail::element<T>::wide;
+template <class T>
+T narrow(wide<T> value) {
+  return gravel::detail::element<T>::narrow(value);
+}
+
+/// All PEs update all rows. The values are small whole numbers, so the order of sums does not matter; a sum of elements
+/// of 16 bits is at most 256. `put`: the value of a place depends on the row alone, so it does not matter who writes
+/// last.
 template <class T>
 void check_update(update how, const std::string& type, uint64_t count, uint64_t elements, uint64_t n, const char* kind,
                   uint64_t seed) {
-  gravel::rows table(count, elements * sizeof(T));
-  std::vector<T> wanted(count * elements);
-  const auto me = static_cast<uint64_t>(gravel_my_pe());
+  const gravel::dealt dealt = seed % 2 ? gravel::dealt::cyclic : gravel::dealt::blocks;
+  gravel::rows table(count, elements * sizeof(T), dealt);
+  std::vector<wide<T>> wanted(count * elements);
+  const auto me = static_cast<uint64_t>(gravel_my_pe()), n_pes = static_cast<uint64_t>(gravel_n_pes());
+  const bool is_narrow = sizeof(T) == 2;
   device_array<T> values;
   device_array<uint32_t> ids;
-  for (uint64_t pe = 0; pe < static_cast<uint64_t>(gravel_n_pes()); ++pe) {
+  for (uint64_t pe = 0; pe < n_pes; ++pe) {
     std::mt19937_64 chance(seed + pe);
     const std::vector<uint64_t> drawn = draw_ids(kind, table, n, chance);
     std::vector<T> given(n * elements);
     for (uint64_t i = 0; i < given.size(); ++i) {
       const uint64_t place = drawn[i / elements] * elements + i % elements;
-      T& at = wanted[place];
-      given[i] = how == update::put ? static_cast<T>(place % 1000 + 1) : static_cast<T>(chance() % 100) - T{20};
-      if (how == update::put) at = given[i];
-      if (how == update::add) at += given[i];
-      if (how == update::min) at = std::min(at, given[i]);
-      if (how == update::max) at = std::max(at, given[i]);
-      if (how == update::count) at += T{1};
+      wide<T>& at = wanted[place];
+      wide<T> value = static_cast<wide<T>>(chance() % 100) - wide<T>{20};
+      if (how == update::put) value = static_cast<wide<T>>(place % 1000 + 1);
+      if (how == update::add && is_narrow) value = i / elements < 256 / n_pes ? static_cast<wide<T>>(chance() % 2) : 0;
+      given[i] = narrow<T>(value);
+      value = gravel::detail::element<T>::widen(given[i]);
+      if (how == update::put) at = value;
+      if (how == update::add) at += value;
+      if (how == update::min) at = std::min(at, value);
+      if (how == update::max) at = std::max(at, value);
+      if (how == update::count) at += wide<T>{1};
     }
     if (pe != me) continue;
     values = device_array<T>(given);
@@ -159,12 +178,220 @@ void check_update(update how, const std::string& type, uint64_t count, uint64_t 
   gravel_barrier_all();
   std::vector<T> found(table.local_count() * elements);
   gravel_copy(found.data(), table.local(), found.size() * sizeof(T));
-  const T* const mine = wanted.data() + table.local_first() * elements;
   uint64_t wrong = 0;
-  for (uint64_t i = 0; i < found.size(); ++i) wrong += found[i] != mine[i];
+  for (uint64_t i = 0; i < found.size(); ++i) {
+    const uint64_t place = table.local_row(i / elements) * elements + i % elements;
+    wrong += gravel::detail::element<T>::widen(found[i]) != wanted[place];
+  }
   expect(wrong == 0, "update " + std::to_string(static_cast<int>(how)) + " of " + type + ", " +
                          std::to_string(elements) + " a row, ids " + kind + ": " + std::to_string(wrong) +
                          " wrong elements");
+}
+
+/// Sums, minima and maxima of elements of 16 bits are what float gives, rounded once: each element gets two operands,
+/// random numbers of any size.
+template <class T>
+void check_rounding(const std::string& type, uint64_t count, uint64_t seed) {
+  constexpr uint64_t elements = 6;
+  const auto draw = [](std::mt19937_64& chance) {
+    T value;
+    do value.bits = static_cast<uint16_t>(chance());
+    while (!(std::abs(value.to_float()) <= std::numeric_limits<float>::max()));
+    return value;
+  };
+  std::mt19937_64 chance(seed);
+  std::vector<uint32_t> numbers(count);
+  for (uint64_t i = 0; i < count; ++i) numbers[i] = static_cast<uint32_t>(i);
+  std::vector<T> first(count * elements), second(count * elements);
+  for (T& value : first) value = draw(chance);
+  for (T& value : second) value = draw(chance);
+  const device_array<uint32_t> ids(numbers);
+  const device_array<T> values_1(first), values_2(second);
+  for (const update how : {update::add, update::min, update::max}) {
+    gravel::rows table(count, elements * sizeof(T));
+    if (gravel_my_pe() == 0) table.scatter(ids.data(), values_1.data(), count);
+    gravel_barrier_all();
+    if (gravel_my_pe() == 0 && how == update::add) table.scatter_add(ids.data(), values_2.data(), count);
+    if (gravel_my_pe() == 0 && how == update::min) table.scatter_min(ids.data(), values_2.data(), count);
+    if (gravel_my_pe() == 0 && how == update::max) table.scatter_max(ids.data(), values_2.data(), count);
+    gravel_barrier_all();
+    std::vector<T> found(table.local_count() * elements);
+    gravel_copy(found.data(), table.local(), found.size() * sizeof(T));
+    uint64_t wrong = 0;
+    for (uint64_t i = 0; i < found.size(); ++i) {
+      const uint64_t place = table.local_first() * elements + i;
+      const float a = first[place].to_float(), b = second[place].to_float();
+      float wanted = a + b;
+      if (how == update::min) wanted = std::min(a, b);
+      if (how == update::max) wanted = std::max(a, b);
+      wrong += found[i].to_float() != T::from_float(wanted).to_float();
+    }
+    expect(wrong == 0, "update " + std::to_string(static_cast<int>(how)) + " of " + type +
+                           " of any size: " + std::to_string(wrong) + " wrong elements");
+  }
+}
+
+/// An array has the calls of a table. Each PE counts, adds and reads elements that all PEs use.
+template <class T>
+void check_array(gravel::dealt dealt) {
+  constexpr uint64_t count = 101, n = 400;
+  gravel::array<T> numbers(count, dealt), counts(count, dealt);
+  const auto n_pes = static_cast<T>(gravel_n_pes());
+  std::vector<T> first(count), values(n), wanted(count), occurs(count);
+  std::vector<int32_t> drawn(n), all(count);
+  for (uint64_t i = 0; i < count; ++i) {
+    all[i] = static_cast<int32_t>(i);
+    wanted[i] = first[i] = static_cast<T>(i * 3);
+  }
+  for (uint64_t i = 0; i < n; ++i) {
+    drawn[i] = static_cast<int32_t>(i * i % count);
+    values[i] = static_cast<T>(i % 7);
+    wanted[static_cast<size_t>(drawn[i])] += values[i] * n_pes;
+    occurs[static_cast<size_t>(drawn[i])] += n_pes;
+  }
+  for (T& at : wanted) at = std::min(std::max(at, T{50}), T{200});
+  const device_array<int32_t> ids(drawn), ids_of_all(all);
+  const device_array<T> given(values), begin(first), least(std::vector<T>(count, T{50})),
+      most(std::vector<T>(count, T{200}));
+  numbers.scatter(ids_of_all.data(), begin.data(), count);
+  gravel_barrier_all();
+  numbers.scatter_add(ids.data(), given.data(), n);
+  gravel_barrier_all();
+  numbers.scatter_max(ids_of_all.data(), least.data(), count);
+  gravel_barrier_all();
+  numbers.scatter_min(ids_of_all.data(), most.data(), count);
+  if constexpr (std::is_unsigned_v<T>) counts.histogram(ids.data(), n);
+  else occurs.assign(count, T{0});
+  gravel_barrier_all();
+  device_array<T> out(count), out_counts(count);
+  numbers.gather(out.data(), ids_of_all.data(), count);
+  counts.gather(out_counts.data(), ids_of_all.data(), count);
+  gravel_synchronize();
+  std::vector<T> found(count), counted(count), mine(numbers.local_count());
+  gravel_copy(found.data(), out.data(), count * sizeof(T));
+  gravel_copy(counted.data(), out_counts.data(), count * sizeof(T));
+  gravel_copy(mine.data(), numbers.local(), mine.size() * sizeof(T));
+  uint64_t wrong = 0;
+  for (uint64_t i = 0; i < count; ++i) wrong += found[i] != wanted[i] || counted[i] != occurs[i];
+  for (uint64_t i = 0; i < mine.size(); ++i) wrong += mine[i] != wanted[numbers.local_row(i)];
+  expect(wrong == 0, "array of elements of " + std::to_string(sizeof(T)) + ": " + std::to_string(wrong) + " wrong");
+  gravel_barrier_all();
+}
+
+/// The PE to which a PE sends one of its rows.
+uint32_t target_of(const std::string& kind, uint64_t pe, uint64_t row) {
+  const auto n_pes = static_cast<uint32_t>(gravel_n_pes());
+  if (kind == "to one PE") return n_pes - 1;
+  if (kind == "to itself") return static_cast<uint32_t>(pe);
+  if (kind == "in turn") return static_cast<uint32_t>((pe + row) % n_pes);
+  return word_of(pe, row) % n_pes;
+}
+/// The number of rows that a PE sends.
+uint64_t rows_of(const std::string& kind, uint64_t pe, uint64_t most) {
+  if (kind == "none") return 0;
+  if (kind == "of one PE") return pe == 0 ? most : 0;
+  if (kind == "one row") return pe == 0;
+  return most - pe * 7 % (most + 1);
+}
+
+/// Result of an exchange, copied to the host.
+struct exchanged {
+  std::vector<uint64_t> counts, firsts;
+  std::vector<uint32_t> words;
+
+  exchanged(const gravel::row_exchange& from, uint64_t words_of_row)
+      : counts(static_cast<size_t>(gravel_n_pes())), firsts(counts.size() + 1) {
+    gravel_copy(counts.data(), from.counts(), counts.size() * sizeof(uint64_t));
+    gravel_copy(firsts.data(), from.firsts(), firsts.size() * sizeof(uint64_t));
+    words.resize(firsts.back() * words_of_row);
+    gravel_copy(words.data(), from.rows(), words.size() * sizeof(uint32_t));
+  }
+};
+
+/// Rows go to other PEs and back again: there is no word of the host between the two calls, which are in one stream.
+template <class Pe>
+void check_exchange(uint64_t row_bytes, const std::string& kind, uint64_t most, gravel_stream_t stream) {
+  const auto n_pes = static_cast<uint64_t>(gravel_n_pes()), me = static_cast<uint64_t>(gravel_my_pe());
+  const uint64_t words = row_bytes / 4;
+  gravel::row_exchange there(row_bytes, n_pes * most), back(row_bytes, most);
+  const auto row_word = [](uint64_t pe, uint64_t row, uint64_t word) { return word_of(pe << 40 | row, word); };
+  for (int round = 0; round < 3; ++round) {
+    const uint64_t n = rows_of(kind, me, round == 1 ? most / 2 : most);
+    std::vector<uint32_t> rows(n * words + 1), came, returned;
+    std::vector<Pe> to(n);
+    for (uint64_t i = 0; i < n; ++i) {
+      to[i] = static_cast<Pe>(target_of(kind, me, i));
+      for (uint64_t w = 0; w < words; ++w) rows[1 + i * words + w] = row_word(me, i, w);
+    }
+    std::vector<uint64_t> counts(n_pes), counts_back(n_pes);
+    for (uint64_t pe = 0; pe < n_pes; ++pe)
+      for (uint64_t i = 0; i < rows_of(kind, pe, round == 1 ? most / 2 : most); ++i) {
+        if (target_of(kind, pe, i) != me) continue;
+        ++counts[pe];
+        for (uint64_t w = 0; w < words; ++w) came.push_back(row_word(pe, i, w));
+      }
+    for (uint64_t pe = 0; pe < n_pes; ++pe)
+      for (uint64_t i = 0; i < n; ++i) {
+        if (target_of(kind, me, i) != pe) continue;
+        ++counts_back[pe];
+        for (uint64_t w = 0; w < words; ++w) returned.push_back(row_word(me, i, w));
+      }
+    const device_array<uint32_t> given(rows);
+    const device_array<Pe> targets(to);
+    there.all_to_all(given.data() + 1, targets.data(), n, stream);
+    back.all_to_all_sorted(there.rows(), there.counts(), stream);
+    gravel_stream_synchronize(stream);
+    const std::string what = std::to_string(row_bytes) + " bytes, " + kind + ", round " + std::to_string(round);
+    const exchanged found(there, words), found_back(back, words);
+    expect(found.counts == counts, "counts of an exchange of " + what);
+    expect(found.words == came, "exchange of " + what);
+    expect(found_back.counts == counts_back, "counts of an exchange back of " + what);
+    expect(found_back.words == returned, "exchange back of " + what);
+  }
+  gravel_barrier_all();
+}
+
+/// Exchanges in two streams at a time do not disturb each other.
+void check_two_exchanges() {
+  const auto n_pes = static_cast<uint64_t>(gravel_n_pes()), me = static_cast<uint64_t>(gravel_my_pe());
+  constexpr uint64_t n = 300;
+  gravel::row_exchange first(4, n_pes * n), second(4, n_pes * n);
+  const gravel_stream_t side = gravel_stream_create();
+  std::vector<uint32_t> rows(n), to(n);
+  for (uint64_t i = 0; i < n; ++i) {
+    rows[i] = word_of(me, i);
+    to[i] = target_of("random", me, i);
+  }
+  const device_array<uint32_t> given(rows), targets(to);
+  for (int round = 0; round < 3; ++round) {
+    first.all_to_all(given.data(), targets.data(), n);
+    second.all_to_all(given.data(), targets.data(), n, side);
+  }
+  gravel_synchronize();
+  const exchanged found(first, 1), found_2(second, 1);
+  std::vector<uint32_t> wanted;
+  for (uint64_t pe = 0; pe < n_pes; ++pe)
+    for (uint64_t i = 0; i < n; ++i)
+      if (target_of("random", pe, i) == me) wanted.push_back(word_of(pe, i));
+  expect(found.words == wanted && found_2.words == wanted, "exchanges in two streams");
+  gravel_stream_destroy(side);
+  gravel_barrier_all();
+}
+
+void check_exchanges(bool is_short) {
+  const gravel_stream_t side = gravel_stream_create();
+  check_exchange<int32_t>(8, "random", is_short ? 300 : 5000, nullptr);
+  check_exchange<uint64_t>(4, "random", is_short ? 100 : 20000, side);
+  check_exchange<uint32_t>(12, "in turn", 200, side);
+  check_exchange<int64_t>(264, "random", is_short ? 50 : 1000, nullptr);
+  check_exchange<int32_t>(65536, "random", 5, nullptr);
+  check_exchange<int32_t>(16, "to one PE", 100, nullptr);
+  check_exchange<int32_t>(20, "to itself", 100, nullptr);
+  check_exchange<int32_t>(64, "of one PE", 100, side);
+  check_exchange<int32_t>(64, "one row", 10, nullptr);
+  check_exchange<int32_t>(64, "none", 10, nullptr);
+  gravel_stream_destroy(side);
+  check_two_exchanges();
 }
 
 void check_refusals() {
@@ -176,19 +403,55 @@ void check_refusals() {
   if (gravel_n_pes() > 1) {
     const auto mine = static_cast<uint64_t>(gravel_my_pe());
     expect_error("the PEs pass different sizes", [&] { gravel::rows table(100 + mine, 8); });
+    expect_error("some PEs pass dealt::blocks, others dealt::cyclic",
+                 [&] { gravel::array<float> numbers(100, mine ? gravel::dealt::cyclic : gravel::dealt::blocks); });
+  }
+  expect_error("a multiple of 4 from 4 to 65536", [] { gravel::row_exchange exchange(6, 10); });
+  expect_error("more than any memory has", [] { gravel::row_exchange exchange(4096, ~uint64_t{0}); });
+  if (gravel_n_pes() > 1) {
+    const auto mine = static_cast<uint64_t>(gravel_my_pe());
+    expect_error("the PEs pass different sizes", [&] { gravel::row_exchange exchange(8, 100 + mine); });
   }
   gravel::rows table(10, 12);
   const device_array<uint32_t> ids(4);
   const device_array<double> values(4);
   expect_error("does not consist of elements of 8", [&] { table.scatter_add(ids.data(), values.data(), 1); });
+  device_array<gravel_half> halves(8);
+  expect_error("values of 16 bits are not aligned to 4", [&] { table.scatter_add(ids.data(), halves.data() + 1, 1); });
   device_array<char> out(100);
   expect_error("not aligned to 4 bytes", [&] { table.gather(out.data() + 1, ids.data(), 1); });
+}
+
+/// A program that does not name the handler can write elements of 16 bits, and no more.
+void check_without_handler() {
+  gravel::rows table(10, 8);
+  const device_array<uint32_t> ids(1);
+  const device_array<gravel_half> values(4);
+  expect_error("pass gravel::pair_updates to gravel_init", [&] { table.scatter_add(ids.data(), values.data(), 1); });
+  table.scatter(ids.data(), values.data(), 1);
+  gravel_barrier_all();
 }
 }  // namespace
 
 int main(int argc, char** argv) {
-  gravel_init<>();
   const std::string option = argc > 1 ? argv[1] : "";
+  if (option == "no-handler") {
+    gravel_init<>();
+    check_without_handler();
+    gravel_finalize();
+    return failures != 0;
+  }
+  gravel_init<gravel::pair_updates>();
+  if (option == "bad-target" || option == "bad-room") {
+    gravel::row_exchange exchange(8, 5);
+    const device_array<uint64_t> rows(4);
+    const device_array<int32_t> to(option == "bad-room" ? std::vector<int32_t>{1, 1, 1, 1}
+                                                        : std::vector<int32_t>{0, 1, -3, 1});
+    exchange.all_to_all(rows.data(), to.data(), gravel_my_pe() == 0 || option == "bad-room" ? 4 : 0);
+    gravel_barrier_all();
+    gravel_barrier_all();
+    return 0;
+  }
   if (option == "bad-row" || option == "bad-sum") {
     gravel::rows table(10, 8);
     const device_array<uint64_t> rows(std::vector<uint64_t>{3, 4, 5, 10});
@@ -205,8 +468,13 @@ int main(int argc, char** argv) {
   std::mt19937_64 chance(static_cast<uint64_t>(7 + gravel_my_pe()));
   for (const uint64_t row_bytes : {4, 8, 12, 16, 20, 264, 512, 4096})
     for (const uint64_t count : {1, 5, 1000})
-      if (!is_short || (row_bytes + count) % 3 == 0) check_gathers(count, row_bytes, is_short, chance);
+      for (const gravel::dealt dealt : {gravel::dealt::blocks, gravel::dealt::cyclic})
+        if (!is_short || (row_bytes + count) % 3 == 0) check_gathers(count, row_bytes, dealt, is_short, chance);
   check_two_streams();
+  for (const gravel::dealt dealt : {gravel::dealt::blocks, gravel::dealt::cyclic}) {
+    check_array<float>(dealt);
+    check_array<uint64_t>(dealt);
+  }
   const uint64_t n = is_short ? 500 : 5000;
   for (const char* const kind : {"random", "equal", "ends"}) {
     check_update<float>(update::add, "float", 100, 1, n, kind, 1);
@@ -219,7 +487,15 @@ int main(int argc, char** argv) {
     check_update<uint32_t>(update::count, "uint32_t", 10, 2, n, kind, 8);
     check_update<uint32_t>(update::put, "uint32_t", 300, 7, n, kind, 9);
     check_update<double>(update::put, "double", 300, 2, n, kind, 10);
+    check_update<gravel_half>(update::add, "half", 100, 6, n, kind, 11);
+    check_update<gravel_bfloat16>(update::add, "bfloat16", 300, 2, n, kind, 12);
+    check_update<gravel_half>(update::min, "half", 50, 2, n, kind, 13);
+    check_update<gravel_bfloat16>(update::max, "bfloat16", 50, 10, n / 5, kind, 14);
+    check_update<gravel_bfloat16>(update::put, "bfloat16", 50, 6, n, kind, 15);
   }
+  check_exchanges(is_short);
+  check_rounding<gravel_half>("half", is_short ? 100 : 10000, 21);
+  check_rounding<gravel_bfloat16>("bfloat16", is_short ? 100 : 10000, 22);
   const uint64_t all = gravel_sum_all(static_cast<uint64_t>(failures));
   if (gravel_my_pe() == 0)
     std::printf("%s: tables on %d PEs, %s\n", all ? "WRONG" : "ok", gravel_n_pes(), gravel_backend());

@@ -1,9 +1,9 @@
-// Division of rows among PEs, by multiplication.
+// Dealing of rows to PEs, and division by multiplication.
 #include <algorithm>
 #include <random>
 #include <vector>
 
-#include "lib/table/row_blocks.hpp"
+#include "lib/table/row_dealing.hpp"
 #include "test/support/catch.hpp"
 
 using namespace gravel::detail;
@@ -35,18 +35,27 @@ TEST_CASE("a divisor divides any number of 64 bits") {
   }
 }
 
-TEST_CASE("each row has one owner, and PEs have consecutive rows") {
-  for (const uint64_t rows : {0ull, 1ull, 2ull, 3ull, 7ull, 64ull, 1000ull})
-    for (const uint32_t pes : {1u, 2u, 3u, 4u, 7u, 72u}) {
-      const row_blocks blocks(rows, pes);
-      CAPTURE(rows, pes);
-      uint64_t next = 0;
-      for (uint32_t pe = 0; pe < pes; ++pe) {
-        REQUIRE(blocks.first(pe) == next);
-        REQUIRE(blocks.count(pe) <= blocks.room());
-        for (uint64_t row = next; row < next + blocks.count(pe); ++row) REQUIRE(blocks.owner(row) == pe);
-        next += blocks.count(pe);
+TEST_CASE("each place of a PE has one row, and its row is there") {
+  for (const dealt how : {dealt::blocks, dealt::cyclic})
+    for (const uint64_t rows : {0ull, 1ull, 2ull, 3ull, 7ull, 64ull, 1000ull})
+      for (const uint32_t pes : {1u, 2u, 3u, 4u, 7u, 72u}) {
+        const row_dealing dealing(rows, pes, how);
+        CAPTURE(static_cast<int>(how), rows, pes);
+        uint64_t all = 0, most = 0;
+        for (uint32_t pe = 0; pe < pes; ++pe) {
+          const uint64_t count = dealing.count(pe);
+          REQUIRE(dealing.first(pe) == (count ? dealing.row(pe, 0) : rows));
+          for (uint64_t place = 0; place < count; ++place) {
+            const uint64_t row = dealing.row(pe, place);
+            REQUIRE(row == (how == dealt::blocks || pes == 1 ? all + place : place * pes + pe));
+            REQUIRE(dealing.owner(row) == pe);
+            REQUIRE(dealing.place(row) == place);
+          }
+          all += count;
+          most = std::max(most, count);
+        }
+        REQUIRE(all == rows);
+        REQUIRE(most <= dealing.room());
+        REQUIRE(dealing.room() <= std::max<uint64_t>(most, 2));
       }
-      REQUIRE(next == rows);
-    }
 }
