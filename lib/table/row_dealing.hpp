@@ -22,6 +22,10 @@ class row_dealing {
   /// @param how in blocks or one by one
   row_dealing(uint64_t rows, uint32_t pes, dealt how)
       : rows_(rows), is_cyclic_(how == dealt::cyclic && pes > 1), by_(is_cyclic_ ? pes : block_of(rows, pes)) {}
+  /// Deals rows in blocks of a given size.
+  /// @param rows number of rows
+  /// @param block rows of each PE but the last ones, at least 2
+  row_dealing(uint64_t rows, uint64_t block) : rows_(rows), is_cyclic_(false), by_(block) {}
 
   GRAVEL_BOTH uint64_t rows() const { return rows_; }
   /// Returns the rows for which each PE has room.

@@ -9,13 +9,14 @@
     gr.barrier()                                # all operations of all PEs are applied
     print(gr.sum_all(table.local.sum()))
 
-This is the CPU backend. Errors of Gravel are :class:`Error`; wrong arguments are TypeError, ValueError, IndexError,
+With a GPU, arrays lie in its memory, and arguments may be tensors of PyTorch or arrays of CuPy there. Without one, the
+same program runs on the CPU backend. Errors of Gravel are :class:`Error`; wrong arguments are TypeError, ValueError, IndexError,
 OverflowError, and are raised before anything is sent."""
 
 from typing import Any
 
 from ._array import Array, empty, from_local, full, zeros
-from ._backend import Error
+from ._error import Error
 from ._collectives import allgather, broadcast, max_all, min_all, sum_all
 from ._exchange import all_to_all
 from ._groups import unique_id

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from . import _checks, _collectives
-from ._backend import native
+from . import _checks, _collectives, _device
+from ._backend import chosen, native
 from ._job import check_joined, is_joined
 
 
@@ -68,11 +68,41 @@ class Array:
         return self._memory is not None and is_joined()
 
     @property
-    def local(self) -> NDArray[Any]:
-        """This PE's part, ``[begin, end)``, as a NumPy array. It is the memory itself, not a copy: what other PEs send
-        appears in it, and is complete after :func:`barrier`. ``torch.from_numpy(array.local)`` is a tensor of it."""
-        rows = self._end - self._begin
-        return self.memory("local").view(rows * _elements_of(self._row)).reshape((rows, *self._row))
+    def local(self) -> Any:
+        """This PE's part, ``[begin, end)``, as a NumPy array; on GPUs as an array of CuPy, or a tensor if CuPy is not
+        there. It is the memory itself, not a copy: what other PEs send appears in it, and is complete after
+        :func:`barrier`."""
+        if chosen() == "cuda":
+            return _device.view("Array.local", self.memory("local"), self._local_shape, self._dtype, None)
+        return self._view("local")
+
+    @property
+    def tensor(self) -> Any:
+        """The same as a tensor of PyTorch. It is the memory itself, too."""
+        import torch
+
+        if chosen() == "cuda":
+            return _device.view("Array.tensor", self.memory("tensor"), self._local_shape, self._dtype, "torch")
+        return torch.from_numpy(self._view("tensor"))
+
+    @property
+    def _local_shape(self) -> tuple[int, ...]:
+        return (self._end - self._begin, *self._row)
+
+    def _view(self, call: str) -> NDArray[Any]:
+        shape = self._local_shape
+        return self.memory(call).view(_elements_of(shape)).reshape(shape)
+
+    def copy_local(self) -> NDArray[Any]:
+        """A copy of this PE's part as a NumPy array, on all backends."""
+        memory, result = self.memory("copy_local"), np.empty(self._local_shape, self._dtype)
+        native.copy(result.ctypes.data, memory.address(), result.nbytes)
+        return result
+
+    def _write(self, part: NDArray[Any]) -> None:
+        """Fills this PE's part from its beginning."""
+        part = np.ascontiguousarray(part)
+        self.memory("local").write(part.ctypes.data, part.nbytes)
 
     def owner(self, index: int) -> int:
         """The PE that has this element, or row."""
@@ -84,7 +114,7 @@ class Array:
     def free(self) -> None:
         """Frees the array. Collective. All operations on it are applied first.
 
-        Raises :class:`BufferError` at all PEs if one of them still uses ``local``.
+        Raises :class:`BufferError` at all PEs if one of them still uses ``local`` or ``tensor``.
         """
         memory = self.memory("free")
         all_pes = _collectives.agree("free", self._dtype, self.shape, memory.views())
@@ -94,7 +124,7 @@ class Array:
         if views_of.any():
             pe = int(np.flatnonzero(views_of)[0])
             raise BufferError(
-                f"Array.free: PE {pe} has {views_of[pe]} NumPy view(s) of the array: end them first (del)"
+                f"Array.free: PE {pe} has {views_of[pe]} view(s) of the array: end them first (del)"
             )
         self._memory = None
         memory.release()
@@ -155,7 +185,7 @@ def full(shape: int | tuple[int, ...], value: Any, dtype: DTypeLike = "f8") -> A
     element = _checks.element_type("full", dtype)
     filler = _checks.scalar("full", "value", value, element)
     array = _new("full", shape, element)
-    array.local[:] = filler[0]
+    array._write(np.full(array._local_shape, filler[0]))
     native.barrier()  # no PE sends before all parts are filled
     return array
 
@@ -186,6 +216,6 @@ def from_local(values: Any, dtype: DTypeLike | None = None) -> Array:
                 f"only the last one that passes any may pass fewer. Lengths by PE: {lengths.tolist()}"
             )
     array = Array(n, row, element, block)
-    array.local[:] = part
+    array._write(part)
     native.barrier()  # no PE sends before all parts are filled
     return array

@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from . import _device
+from ._device import DeviceArray
+
 # The order is that of `enum class element` in src/job.hpp.
 DTYPES = tuple(np.dtype(name) for name in ("i4", "u4", "i8", "u8", "f4", "f8"))
 NAMES = "i4, u4, i8, u8, f4, f8"
@@ -68,8 +71,17 @@ def pe_number(call: str, what: str, pe: Any, n_pes: int) -> int:
     return number
 
 
-def contiguous(call: str, name: str, array: NDArray[Any]) -> NDArray[Any]:
+def contiguous(call: str, name: str, array: Any) -> Any:
     """Refuses an array with gaps instead of copying it: the copy would cost more than the call."""
+    if isinstance(array, DeviceArray):
+        if not array.is_contiguous:
+            raise ValueError(
+                f"{call}: {name} is not contiguous (shape {array.shape}, strides {array.strides}): "
+                f"pass {name}.contiguous() or cupy.ascontiguousarray({name})"
+            )
+        if array.address % array.dtype.itemsize:
+            raise ValueError(f"{call}: {name} is not aligned: pass a copy")
+        return array
     if not array.flags.c_contiguous:
         raise ValueError(
             f"{call}: {name} is not contiguous (shape {array.shape}, strides {array.strides}): "
@@ -80,19 +92,13 @@ def contiguous(call: str, name: str, array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
-def as_numpy(call: str, name: str, value: Any) -> Any:
-    """The memory of a tensor of PyTorch, or of another library with DLPack, as a NumPy array. Other values as they
-    are."""
+def as_array(call: str, name: str, value: Any) -> Any:
+    """The memory of a tensor of PyTorch, or of another library with DLPack, as a NumPy array; that of a GPU as a
+    DeviceArray. Other values as they are."""
     if isinstance(value, np.ndarray):
         return value
-    if hasattr(value, "__dlpack_device__"):
-        on_gpu = value.__dlpack_device__()[0] not in (1, 3)  # memory of the host, pinned or not
-    else:
-        on_gpu = hasattr(value, "__cuda_array_interface__")
-    if on_gpu:
-        raise TypeError(
-            f"{call}: {name} is in the memory of a GPU; the CPU backend takes arrays and tensors of the host"
-        )
+    if _device.is_on_gpu(value):
+        return _device.of(call, name, value)
     if not hasattr(value, "__dlpack__"):
         return value
     if hasattr(value, "detach"):  # PyTorch
@@ -103,8 +109,16 @@ def as_numpy(call: str, name: str, value: Any) -> Any:
         raise TypeError(f"{call}: {name} cannot be read as a NumPy array: {e}") from e
 
 
+def as_numpy(call: str, name: str, value: Any) -> Any:
+    """The same in memory of the host: what is on a GPU is copied."""
+    found = as_array(call, name, value)
+    return _device.to_host(contiguous(call, name, found)) if isinstance(found, DeviceArray) else found
+
+
 def like(call: str, value: Any, result: NDArray[Any]) -> Any:
-    """The result as a tensor if `value` is a tensor of PyTorch, without a copy; else as it is."""
+    """The result as an array of the library of `value`: of a GPU as a copy, of PyTorch without one."""
+    if _device.is_on_gpu(value):
+        return _device.from_host(call, result, _device.of(call, "value", value))
     if not type(value).__module__.startswith("torch"):
         return result
     import torch
@@ -115,9 +129,11 @@ def like(call: str, value: Any, result: NDArray[Any]) -> Any:
         raise TypeError(f"{call}: PyTorch has no tensors of dtype {result.dtype}: pass NumPy arrays") from e
 
 
-def index_array(call: str, index: ArrayLike, name: str = "index") -> NDArray[Any]:
-    """A contiguous array of integers of 4 or 8 bytes. `name`: of the argument."""
-    index = as_numpy(call, name, index)
+def index_array(call: str, index: ArrayLike, name: str = "index") -> Any:
+    """A contiguous array of integers of 4 or 8 bytes, of the host or of a GPU. `name`: of the argument."""
+    index = as_array(call, name, index)
+    if isinstance(index, DeviceArray):
+        return contiguous(call, name, _with_index_type(call, name, index))
     if not isinstance(index, np.ndarray) and not hasattr(index, "__len__"):
         try:
             operator.index(index)  # type: ignore[arg-type]
@@ -126,9 +142,13 @@ def index_array(call: str, index: ArrayLike, name: str = "index") -> NDArray[Any
     found = np.asarray(index)
     if found.size == 0 and not isinstance(index, np.ndarray):
         found = found.astype(np.int64)  # an empty list
+    return contiguous(call, name, _with_index_type(call, name, found))
+
+
+def _with_index_type(call: str, name: str, found: Any) -> Any:
     if found.dtype not in DTYPES[:4]:
         raise TypeError(f"{call}: {name} has dtype {found.dtype}: it is i4, u4, i8 or u8 ({name}.astype('i8'))")
-    return contiguous(call, name, found)
+    return found
 
 
 def scalar(call: str, name: str, value: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -167,12 +187,14 @@ def converted(call: str, values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[
 
 def values_array(
     call: str, values: Any, dtype: np.dtype[Any], index_shape: tuple[int, ...], row: tuple[int, ...]
-) -> tuple[NDArray[Any], bool]:
+) -> tuple[Any, bool]:
     """The values, and whether they are one for all."""
-    values = as_numpy(call, "values", values)
+    values = as_array(call, "values", values)
+    if isinstance(values, DeviceArray) and values.ndim == 0:
+        values = _device.to_host(values)
     if isinstance(values, (list, tuple)):
         values = converted(call, np.asarray(values), dtype)
-    if not isinstance(values, np.ndarray) or values.ndim == 0:
+    if not isinstance(values, (np.ndarray, DeviceArray)) or values.ndim == 0:
         return scalar(call, "values", values[()] if isinstance(values, np.ndarray) else values, dtype), True
     if values.dtype != dtype:
         raise TypeError(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import _array, _checks, _collectives, _operations
+from . import _array, _checks, _collectives, _device, _operations
 from ._backend import native
 from ._job import check_joined
 
@@ -54,7 +54,7 @@ def all_to_all(rows: Any, to: ArrayLike) -> tuple[Any, Any]:
     words = np.ascontiguousarray(mine[order]).reshape(-1).view(word).reshape(len(order), row_bytes // word.itemsize)
     _operations.scatter_put(buffer, places, words)
     native.barrier()
-    part = buffer.local[: received[me]].copy()
+    part = buffer.copy_local()[: received[me]]
     buffer.free()
     got = part.reshape(-1).view(mine.dtype)
     return _checks.like("all_to_all", rows, got.reshape((received[me], *mine.shape[1:]))), from_to[:, me].copy()
@@ -71,10 +71,10 @@ def _checked(rows: Any, to: Any, n_pes: int) -> tuple[NDArray[Any], NDArray[Any]
     row_bytes = mine.dtype.itemsize * int(np.prod(mine.shape[1:], dtype=np.int64))
     if row_bytes == 0 or row_bytes % 4:
         raise ValueError(f"all_to_all: a row has {row_bytes} bytes: pad it to a multiple of 4")
-    owners = _checks.index_array("all_to_all", to, "to")
+    owners = _checks.index_array("all_to_all", _checks.as_numpy("all_to_all", "to", to), "to")
     if owners.shape != mine.shape[:1]:
         raise ValueError(f"all_to_all: to has shape {owners.shape}, and there are {len(mine)} rows")
-    wrong = native.check(owners, _checks.code_of(owners.dtype), n_pes)
+    wrong = native.check(_device.place_of(owners), owners.size, _checks.code_of(owners.dtype), n_pes, 0)
     if wrong != owners.size:
         raise IndexError(f"all_to_all: to[{wrong}] is PE {owners[wrong]}: the job has PEs 0 to {n_pes - 1}")
     return mine, owners, row_bytes

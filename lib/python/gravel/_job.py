@@ -6,13 +6,14 @@ import atexit
 import contextlib
 import os
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
-from . import _checks, _groups
+from . import _backend, _checks, _groups
 from ._backend import Error, native
 
 _before, _joined, _left, _forked = (
@@ -41,7 +42,8 @@ def init(
     was started by ``torchrun`` is a PE of its job. Started alone it is a job of one PE. Other processes become PEs by
     one of ``comm``, ``unique_id`` and ``allgather``. The program leaves the job when it ends, or by :func:`finalize`.
 
-    backend: ``"cpu"``, or ``None`` for what there is. The CPU backend is the only one so far.
+    backend: ``"cuda"``, ``"cpu"``, or ``None`` for what there is: GPUs, if the package has CUDA and the process sees a
+        GPU. The first call that needs a backend decides for the process.
     comm: a communicator of mpi4py or a process group of ``torch.distributed``: its ranks are the PEs; or a store of
         ``torch.distributed``, with ``pe`` and ``n_pes``.
     unique_id: what :func:`unique_id` returned in the process that is PE 0; with ``pe`` and ``n_pes``.
@@ -53,10 +55,7 @@ def init(
     Raises :class:`Error` if the job cannot be joined: the text says why.
     """
     global _state, _hook_before
-    if backend not in (None, "cpu"):
-        if backend == "cuda":
-            raise Error("gravel.init: this package has no CUDA backend yet; use backend='cpu', or C++ for GPUs")
-        raise ValueError(f"gravel.init: backend {backend!r}: it is 'cpu', or None for what there is")
+    _backend.choose(backend)
     if _state == _joined:
         return
     if _state == _left:
@@ -125,10 +124,17 @@ def _start(group: _groups.Group) -> None:
 def finalize() -> None:
     """Leaves the job. Collective. Without this call the program leaves it at its end.
 
-    Distributed arrays are gone afterwards. NumPy views of them that are still used keep their last contents.
+    Distributed arrays are gone afterwards. NumPy views of them that are still used keep their last contents. Views on
+    GPUs must not be used afterwards; if there are any, this warns.
     """
-    global _state
     check_joined("finalize")
+    left = native.views()
+    if left and _backend.chosen() == "cuda":
+        warnings.warn(
+            f"gravel.finalize: {left} view(s) of distributed arrays are left. Their memory is gone: do not use them",
+            RuntimeWarning,
+            stacklevel=2,
+        )
     _leave()
 
 
@@ -240,11 +246,11 @@ def stats(local: bool = False) -> dict[str, Any]:
 def info() -> dict[str, Any]:
     """What this process runs: versions, backend, place of the package; after :func:`init` also its place in the job."""
     found: dict[str, Any] = {
-        "gravel": native.version(),
+        "gravel": _backend.version(),
         "numpy": np.__version__,
         "python": sys.version.split()[0],
         "package": os.path.dirname(__file__),
-        "backends": ("cpu",),
+        "backends": _backend.available(),
         "dtypes": tuple(dtype.str[1:] for dtype in _checks.DTYPES),
         "joined": _state == _joined,
     }
@@ -257,5 +263,6 @@ def info() -> dict[str, Any]:
             "node": native.node_of(me),
             "n_nodes": native.n_nodes(),
             "symmetric_bytes": native.heap_bytes(),
+            "device": native.device() if _backend.chosen() == "cuda" else None,
         }
     return found

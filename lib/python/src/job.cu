@@ -2,12 +2,19 @@
 #include "job.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <mutex>
+#include <optional>
 #include <utility>
 
+#include <gravel/device_array.hpp>
 #include <gravel/gravel.cuh>
+#include <gravel/launch_alone.cuh>
+#include <gravel/table.cuh>
 
+#if !GRAVEL_CUDA
 #include "kept_heap.hpp"
+#endif
 
 namespace gravel::python {
 namespace {
@@ -40,56 +47,80 @@ struct lane_share {
   }
 };
 
-GRAVEL_DEVICE uint64_t number_at(const index_list& index, uint64_t i) {
-  switch (index.type) {
-    case element::i4: return static_cast<uint64_t>(static_cast<const int32_t*>(index.at)[i]);
-    case element::u4: return static_cast<const uint32_t*>(index.at)[i];
-    default: return static_cast<const uint64_t*>(index.at)[i];
+GRAVEL_DEVICE uint64_t number_at(const void* numbers, element type, uint64_t i) {
+  switch (type) {
+    case element::i4: return static_cast<uint64_t>(int64_t{static_cast<const int32_t*>(numbers)[i]});
+    case element::u4: return static_cast<const uint32_t*>(numbers)[i];
+    default: return static_cast<const uint64_t*>(numbers)[i];
   }
 }
 
-/// Finds elements: element i of a call is element i % width of the row index[i / width].
-template <class T>
-struct rows {
-  T* local;
-  uint64_t block, width;
-  index_list index;
+/// Finds elements: element i of a call is element i % width of the row numbers[i / width].
+struct places {
+  detail::rows_view array;
+  detail::divisor width;  ///< its value is 2 if a row is one element
+  bool is_single;
+  const void* numbers;
+  element type;
 
   struct place {
-    T* at;  ///< symmetric
-    uint64_t pe;
+    bool is_there;
+    uint64_t number, element;
   };
   GRAVEL_DEVICE place operator[](uint64_t i) const {
-    const uint64_t entry = width == 1 ? i : i / width;
-    const uint64_t number = number_at(index, entry), pe = number / block;
-    return {local + (number - pe * block) * width + (i - entry * width), pe};
+    const uint64_t entry = is_single ? i : width.quotient(i);
+    const uint64_t number = number_at(numbers, type, entry);
+    return {array.has(number), number, is_single ? 0 : i - entry * width.value()};
+  }
+  /// Reports the number of this element, which ends the job.
+  GRAVEL_DEVICE void report(const gravel_t& g, uint64_t i) const {
+    const uint64_t entry = is_single ? i : width.quotient(i);
+    detail::check_row(g, array, number_at(numbers, type, entry), entry);
   }
 };
-template <class T>
-rows<T> rows_of(const distributed& array, const index_list& index) {
-  return {static_cast<T*>(array.local), array.block, array.width, index};
+detail::rows_view view_of(const distributed& array) {
+  return {detail::row_dealing(array.n, std::max<uint64_t>(array.block, 2)), array.width * bytes_of(array.type),
+          static_cast<char*>(array.local)};
+}
+places places_of(const distributed& array, const void* numbers, element type) {
+  return {view_of(array), detail::divisor(std::max<uint64_t>(array.width, 2)), array.width == 1, numbers, type};
 }
 
+/// Values of a call: one for each element, or one for all.
+template <class T>
+struct operands {
+  const T* each;
+  T all;
+  GRAVEL_DEVICE T operator[](uint64_t i) const { return each ? each[i] : all; }
+};
+
 template <operation WHAT, class T>
-__global__ void scatter_elements(gravel_t g, rows<T> to, uint64_t count, const T* values, uint64_t value_step) {
+__global__ void scatter_elements(gravel_t g, places to, uint64_t count, operands<T> values) {
   __shared__ gravel_block_sender<threads> sender;
   sender.begin(g);
   const lane_share mine(count);
   for (uint64_t i = mine.first; i < mine.last; i += mine.step) {
-    const auto [at, pe] = to[i];
-    const T value = values[i * value_step];
-    if constexpr (WHAT == operation::add) sender.add(at, value, static_cast<int>(pe));
-    else if constexpr (WHAT == operation::put) sender.put(at, value, static_cast<int>(pe));
-    else if constexpr (WHAT == operation::min) sender.min(at, value, static_cast<int>(pe));
-    else sender.max(at, value, static_cast<int>(pe));
+    const auto [is_there, number, element] = to[i];
+    if (!is_there) {
+      to.report(g, i);
+      continue;
+    }
+    T* const at = to.array.symmetric<T>(number) + element;
+    const int pe = to.array.owner(number);
+    const T value = values[i];
+    if constexpr (WHAT == operation::add) sender.add(at, value, pe);
+    else if constexpr (WHAT == operation::put) sender.put(at, value, pe);
+    else if constexpr (WHAT == operation::min) sender.min(at, value, pe);
+    else sender.max(at, value, pe);
   }
   sender.end();
 }
 
-// gather() sends a request for each element, in large packets, and the owner's handler replies with the value. (Each
-// gravel_get would be a slot of its own on the CPU backend, where a lane is a warp.) Replies arrive in the staging
-// memory: the first word counts them, the values follow.
-constexpr uint64_t values_at = 32;  ///< words in front of the values
+// Where the owners' memory is mapped, gather() reads it (lib/table). Elsewhere it sends a request for each element, in
+// large packets, and the owner's handler replies with the value. (Each gravel_get would be a slot of its own on the CPU
+// backend, where a lane is a warp.) Replies arrive in the staging memory: the first word counts them, the values follow.
+constexpr uint64_t values_at = 32;   ///< words in front of the values
+constexpr uint64_t outside_at = 16;  ///< the word in which kernels note the first wrong number
 
 template <class T>
 struct gather_reply {
@@ -111,47 +142,74 @@ struct gather_request {
 
 /// Requests the elements [first, first + count) of a call.
 template <class T>
-__global__ void request_elements(gravel_t g, uint64_t* staging, rows<T> from, uint64_t first, uint64_t count) {
+__global__ void request_elements(gravel_t g, uint64_t* staging, places from, uint64_t first, uint64_t count) {
   __shared__ gravel_block_sender<threads> sender;
   sender.begin(g);
   const lane_share mine(count);
   uint64_t own = 0;
   for (uint64_t i = mine.first; i < mine.last; i += mine.step) {
-    const auto [at, pe] = from[first + i];
-    if (pe == g.my_pe) {
+    const auto [is_there, number, element] = from[first + i];
+    if (!is_there) {
+      from.report(g, first + i);
+      ++own;
+      continue;
+    }
+    T* const at = from.array.symmetric<T>(number) + element;
+    const int pe = from.array.owner(number);
+    if (pe == static_cast<int>(g.my_pe)) {
       gravel::store_relaxed(reinterpret_cast<T*>(staging + values_at) + i, gravel::load_relaxed(at));
       ++own;
     } else {
       const auto offset = static_cast<uint64_t>(reinterpret_cast<char*>(at) - g.heap);
-      sender.template am<gather_request<T>>(static_cast<int>(pe), offset, static_cast<uint32_t>(i), g.my_pe);
+      sender.template am<gather_request<T>>(pe, offset, static_cast<uint32_t>(i), g.my_pe);
     }
   }
   if (own) gravel::fetch_add_release(staging, own);
   sender.end();
 }
 
+/// One call, with its arrays where kernels can read them.
+struct kernel_call {
+  const distributed& array;
+  element type;  ///< of the numbers
+  uint64_t count;
+  const void* numbers;
+  const void* values;  ///< nullptr: `one_value` for all
+  const void* one_value;
+  gravel_stream_t stream;
+
+  uint64_t elements() const { return count * array.width; }
+  places of() const { return places_of(array, numbers, type); }
+  gravel_launch_config shape(uint64_t elements_of_launch) const {
+    gravel_launch_config how{blocks_for(elements_of_launch), threads};
+    how.stream = stream;
+    return how;
+  }
+};
+
 template <operation WHAT, class T>
-void launch_scatter(const distributed& array, const index_list& index, const void* values, bool one_value) {
-  const uint64_t count = index.count * array.width;
-  gravel_launch(scatter_elements<WHAT, T>, blocks_for(count), threads, gravel_handle(), rows_of<T>(array, index), count,
-                static_cast<const T*>(values), uint64_t{one_value ? 0u : 1u});
+void launch_scatter(const kernel_call& call) {
+  operands<T> values{static_cast<const T*>(call.values), T{}};
+  if (call.one_value) std::memcpy(&values.all, call.one_value, sizeof(T));
+  gravel_launch(scatter_elements<WHAT, T>, call.shape(call.elements()), gravel_handle(), call.of(), call.elements(),
+                values);
 }
 
 /// Additions of signed and unsigned integers are the same.
 template <operation WHAT>
-void launch_scatter_of(const distributed& array, const index_list& index, const void* values, bool one_value) {
+void launch_scatter_of(const kernel_call& call) {
   constexpr bool ignores_sign = WHAT == operation::add;
-  switch (array.type) {
+  switch (call.array.type) {
     case element::i4:
-      if constexpr (!ignores_sign) return launch_scatter<WHAT, int32_t>(array, index, values, one_value);
+      if constexpr (!ignores_sign) return launch_scatter<WHAT, int32_t>(call);
       [[fallthrough]];
-    case element::u4: return launch_scatter<WHAT, uint32_t>(array, index, values, one_value);
+    case element::u4: return launch_scatter<WHAT, uint32_t>(call);
     case element::i8:
-      if constexpr (!ignores_sign) return launch_scatter<WHAT, int64_t>(array, index, values, one_value);
+      if constexpr (!ignores_sign) return launch_scatter<WHAT, int64_t>(call);
       [[fallthrough]];
-    case element::u8: return launch_scatter<WHAT, uint64_t>(array, index, values, one_value);
-    case element::f4: return launch_scatter<WHAT, float>(array, index, values, one_value);
-    case element::f8: return launch_scatter<WHAT, double>(array, index, values, one_value);
+    case element::u8: return launch_scatter<WHAT, uint64_t>(call);
+    case element::f4: return launch_scatter<WHAT, float>(call);
+    case element::f8: return launch_scatter<WHAT, double>(call);
   }
 }
 
@@ -159,25 +217,102 @@ void launch_scatter_of(const distributed& array, const index_list& index, const 
 struct staging_memory {
   std::mutex lock;
   uint64_t* at = nullptr;
-  uint64_t values = 0;  ///< words behind the count
+  uint64_t values = 0;     ///< words behind the count
+  bool is_mapped = false;  ///< all PEs have each other's memory mapped
 };
 staging_memory staging;
 
+/// Requests the elements of a call, part by part. The numbers are there: this reads them in the PE's own stream.
 template <class T>
-void gather_words(const distributed& array, const index_list& index, void* to) {
+void request(const kernel_call& call, void* to) {
   const std::lock_guard lock(staging.lock);
-  const uint64_t most = staging.values * sizeof(uint64_t) / sizeof(T), all = index.count * array.width;
+  const uint64_t most = staging.values * sizeof(uint64_t) / sizeof(T), all = call.elements();
   uint64_t* const arrived = staging.at;
   for (uint64_t done = 0; done < all; done += most) {
     const uint64_t count = std::min(most, all - done);
     const uint64_t none = 0;
     gravel_copy(arrived, &none, sizeof(none));
-    gravel_launch(request_elements<T>, blocks_for(count), threads, gravel_handle(), arrived, rows_of<T>(array, index),
-                  done, count);
+    gravel_launch(request_elements<T>, blocks_for(count), threads, gravel_handle(), arrived, call.of(), done, count);
     gravel_stream_synchronize(nullptr);
     gravel_wait_until(gravel_host_handle(), arrived, GRAVEL_GE, count);
     gravel_copy(static_cast<T*>(to) + done, arrived + values_at, count * sizeof(T));
   }
+}
+
+template <class Unit, class Id>
+void launch_gather(const kernel_call& call, void* to) {
+  const detail::rows_view view = view_of(call.array);
+  const uint64_t warps = detail::most_row_blocks() * detail::warps_of_rows;
+  const uint32_t batch = detail::batch_of(call.count, view.row_bytes / sizeof(Unit), warps);
+  const uint64_t batches = (call.count + batch - 1) / batch;
+  const uint64_t blocks = std::min((batches + detail::warps_of_rows - 1) / detail::warps_of_rows,
+                                   detail::most_row_blocks());
+  gravel_launch_config how{static_cast<unsigned>(blocks), detail::row_lanes};
+  how.stream = call.stream;
+  detail::launch_alone(detail::gather_mapped<Unit, Id>, how, gravel_handle(), view, static_cast<Unit*>(to),
+                       static_cast<const Id*>(call.numbers), call.count, batch);
+}
+template <class Unit>
+void launch_gather_of(const kernel_call& call, void* to) {
+  switch (call.type) {
+    case element::i4: return launch_gather<Unit, int32_t>(call, to);
+    case element::u4: return launch_gather<Unit, uint32_t>(call, to);
+    default: return launch_gather<Unit, uint64_t>(call, to);
+  }
+}
+
+/// gather() in memory that kernels can read and write. Returns whether the values are there already.
+bool gather_now(const kernel_call& call, void* to) {
+  const uint64_t row_bytes = call.array.width * bytes_of(call.array.type);
+  if (staging.is_mapped && row_bytes <= detail::most_row_bytes) {
+    const uint64_t alignment = reinterpret_cast<uintptr_t>(to) | row_bytes;
+    if (alignment % 16 == 0) launch_gather_of<detail::row_unit_16>(call, to);
+    else if (alignment % 8 == 0) launch_gather_of<uint64_t>(call, to);
+    else launch_gather_of<uint32_t>(call, to);
+    return false;
+  }
+  if (call.stream) gravel_stream_synchronize(call.stream);
+  if (bytes_of(call.array.type) == 4) request<uint32_t>(call, to);
+  else request<uint64_t>(call, to);
+  return true;
+}
+
+/// Copies, in device memory, of arrays of the host that a call reads or writes. On the CPU backend they are these
+/// arrays themselves. One call uses them at a time.
+class host_arrays {
+ public:
+  /// `bytes`: of all arrays, at most.
+  explicit host_arrays(uint64_t bytes) : lock_(mutex) {
+    if (!GRAVEL_CUDA || bytes + slack <= room_bytes) return;
+    room.release();
+    room_bytes = 0;
+    room = detail::device_array<char>(bytes + slack);
+    room_bytes = bytes + slack;
+  }
+  /// Returns where kernels find the array.
+  void* on_device(memory array, uint64_t bytes, bool is_read) {
+    if (!GRAVEL_CUDA || array.on_device) return array.at;
+    char* const at = room.data() + used_;
+    used_ += (bytes + 15) / 16 * 16;
+    if (is_read) gravel_copy(at, array.at, bytes);
+    return at;
+  }
+  static void release() {
+    room.release();
+    room_bytes = 0;
+  }
+
+ private:
+  static constexpr uint64_t slack = 64;  ///< for alignment
+  inline static std::mutex mutex;
+  inline static detail::device_array<char> room;
+  inline static uint64_t room_bytes = 0;
+  std::lock_guard<std::mutex> lock_;
+  uint64_t used_ = 0;
+};
+
+gravel_stream_t stream_from(stream_of_call stream) {
+  return reinterpret_cast<gravel_stream_t>(static_cast<uintptr_t>(stream.handle));
 }
 
 template <class T>
@@ -220,9 +355,25 @@ void start(std::optional<gravel_process_group> group) {
   staging.at = gravel_malloc<uint64_t>((values_at + staging.values) * sizeof(uint64_t));
   gravel_set_context<gather_reply<uint32_t>>(staging.at);
   gravel_set_context<gather_reply<uint64_t>>(staging.at);
+  staging.is_mapped = detail::all_are_mapped();
   gravel_barrier_all();  // all PEs have set it
 }
 
+#if GRAVEL_CUDA
+void finish(bool) {
+  gravel_barrier_all();  // no kernel uses the arrays any more
+  host_arrays::release();
+  gravel_finalize();
+}
+int device() {
+  int number = -1;
+  return cudaGetDevice(&number) == cudaSuccess ? number : -1;
+}
+int devices() {
+  int number = 0;
+  return cudaGetDeviceCount(&number) == cudaSuccess ? number : 0;
+}
+#else
 void finish(bool keep_heap) {
   const gravel_t g = gravel_handle();
   if (!keep_heap) return gravel_finalize();
@@ -231,35 +382,83 @@ void finish(bool keep_heap) {
   gravel_finalize();
   kept.put_back();
 }
+int device() { return -1; }
+int devices() { return 0; }
+#endif
 
-uint64_t first_outside(const index_list& index, uint64_t n) {
+namespace {
+uint64_t first_outside_on_host(const index_list& index, uint64_t n) {
+  const void* const at = index.numbers.at;
   switch (index.type) {
-    case element::i4: return first_outside_of(static_cast<const int32_t*>(index.at), index.count, n);
-    case element::u4: return first_outside_of(static_cast<const uint32_t*>(index.at), index.count, n);
-    case element::i8: return first_outside_of(static_cast<const int64_t*>(index.at), index.count, n);
-    default: return first_outside_of(static_cast<const uint64_t*>(index.at), index.count, n);
+    case element::i4: return first_outside_of(static_cast<const int32_t*>(at), index.count, n);
+    case element::u4: return first_outside_of(static_cast<const uint32_t*>(at), index.count, n);
+    case element::i8: return first_outside_of(static_cast<const int64_t*>(at), index.count, n);
+    default: return first_outside_of(static_cast<const uint64_t*>(at), index.count, n);
   }
 }
+/// Notes the position of the first number that is not below n, if one is.
+__global__ void find_outside(gravel_t g, const void* numbers, element type, uint64_t count, uint64_t n, uint64_t* first) {
+  const lane_share mine(count);
+  for (uint64_t i = mine.first; i < mine.last; i += mine.step)
+    if (number_at(numbers, type, i) >= n) gravel_local_min(g, first, i);
+}
+uint64_t bytes_of_numbers(const index_list& index) { return index.count * bytes_of(index.type); }
+}  // namespace
 
-void scatter(operation what, const distributed& array, const index_list& index, const void* values, bool one_value) {
+uint64_t first_outside(const index_list& index, uint64_t n, stream_of_call stream) {
+  if (!index.numbers.on_device) return first_outside_on_host(index, n);
+  if (index.count == 0) return 0;
+  const std::lock_guard lock(staging.lock);
+  uint64_t first = index.count;
+  gravel_copy(staging.at + outside_at, &first, sizeof(first));
+  gravel_launch_config how{blocks_for(index.count), threads};
+  how.stream = stream_from(stream);
+  detail::launch_alone(find_outside, how, gravel_handle(), index.numbers.at, index.type, index.count, n, staging.at + outside_at);
+  gravel_stream_synchronize(how.stream);
+  gravel_copy(&first, staging.at + outside_at, sizeof(first));
+  return first;
+}
+
+void scatter(operation what, const distributed& array, const index_list& index, memory values, bool one_value,
+             stream_of_call stream) {
   if (index.count == 0) return;
+  const uint64_t values_bytes = one_value ? 0 : index.count * array.width * bytes_of(array.type);
+  const bool copies = !index.numbers.on_device || (!one_value && !values.on_device);
+  std::optional<host_arrays> copied;
+  if (copies) copied.emplace(bytes_of_numbers(index) + values_bytes);
+  const auto there = [&](memory at, uint64_t bytes) { return copied ? copied->on_device(at, bytes, true) : at.at; };
+  const kernel_call call{array, index.type, index.count, there(index.numbers, bytes_of_numbers(index)),
+                         one_value ? nullptr : there(values, values_bytes), one_value ? values.at : nullptr,
+                         stream_from(stream)};
   switch (what) {
-    case operation::add: launch_scatter_of<operation::add>(array, index, values, one_value); break;
-    case operation::min: launch_scatter_of<operation::min>(array, index, values, one_value); break;
-    case operation::max: launch_scatter_of<operation::max>(array, index, values, one_value); break;
+    case operation::add: launch_scatter_of<operation::add>(call); break;
+    case operation::min: launch_scatter_of<operation::min>(call); break;
+    case operation::max: launch_scatter_of<operation::max>(call); break;
     case operation::put:  // copies bits
-      if (bytes_of(array.type) == 4) launch_scatter<operation::put, uint32_t>(array, index, values, one_value);
-      else launch_scatter<operation::put, uint64_t>(array, index, values, one_value);
+      if (bytes_of(array.type) == 4) launch_scatter<operation::put, uint32_t>(call);
+      else launch_scatter<operation::put, uint64_t>(call);
       break;
   }
-  gravel_stream_synchronize(nullptr);
+  if (copies) gravel_stream_synchronize(call.stream);
 }
 
-void gather(const distributed& array, const index_list& index, void* to) {
+void gather(const distributed& array, const index_list& index, memory to, stream_of_call stream) {
   if (index.count == 0) return;
-  if (bytes_of(array.type) == 4) gather_words<uint32_t>(array, index, to);
-  else gather_words<uint64_t>(array, index, to);
+  const uint64_t bytes = index.count * array.width * bytes_of(array.type);
+  const bool copies = !index.numbers.on_device || !to.on_device;
+  std::optional<host_arrays> copied;
+  if (copies) copied.emplace(bytes_of_numbers(index) + bytes);
+  const void* const numbers =
+      copied ? copied->on_device(index.numbers, bytes_of_numbers(index), true) : index.numbers.at;
+  void* const result = copied ? copied->on_device(to, bytes, false) : to.at;
+  const kernel_call call{array, index.type, index.count, numbers, nullptr, nullptr, stream_from(stream)};
+  const bool is_done = gather_now(call, result);
+  if (!copies) return;
+  if (!is_done) gravel_stream_synchronize(call.stream);
+  if (result != to.at) gravel_copy(to.at, result, bytes);
 }
+
+void copy(void* to, const void* from, uint64_t bytes) { gravel_copy(to, from, bytes); }
 
 void reduce(reduction how, element type, void* to, const void* from, uint64_t count) {
   switch (type) {

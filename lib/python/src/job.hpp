@@ -1,5 +1,8 @@
-// The part of the Python module that uses Gravel. Each backend compiles job.cu for itself: g++ for the CPU backend. It
-// knows nothing of Python: module.cpp does the rest.
+// The part of the Python module that uses Gravel. Each backend compiles job.cu for itself: g++ for the CPU backend, nvcc
+// for GPUs. It knows nothing of Python: module.cpp does the rest.
+//
+// Arrays that a call reads or writes lie in memory of the host or of the PE's device. On GPUs the calls read those of the
+// device in the order of a stream, and copy those of the host. On the CPU backend all memory is the host's.
 //
 // Common to all calls of this file:
 // @errors gravel::error is thrown
@@ -30,11 +33,20 @@ struct distributed {
   uint64_t n, block;  ///< rows
   uint64_t width;     ///< elements of a row
 };
-/// A piece of host memory that a call reads: integers, each the number of a row of a distributed array.
+/// An array that a call reads or writes.
+struct memory {
+  void* at;
+  bool on_device;
+};
+/// Integers, each the number of a row of a distributed array.
 struct index_list {
-  const void* at;
+  memory numbers;
   element type;  ///< an integer type
   uint64_t count;
+};
+/// The stream of a call, as CUDA's handle. The default is the PE's own stream.
+struct stream_of_call {
+  uint64_t handle = 0;
 };
 
 /// Joins the job of a launcher, or that of the group, and allocates what gather() needs. Collective.
@@ -43,16 +55,27 @@ void start(std::optional<gravel_process_group> group);
 /// process ends, because a program may still have views of it.
 void finish(bool keep_heap);
 
-/// Returns the position of the first number that is negative or not below `n`; `index.count` if there is none.
-uint64_t first_outside(const index_list& index, uint64_t n);
+/// Returns the position of the first number that is negative or not below `n`; `index.count` if there is none. Waits for
+/// the stream if the numbers are on the device.
+uint64_t first_outside(const index_list& index, uint64_t n, stream_of_call stream);
 
-/// array[index[i]] = array[index[i]] `what` values[i], for all i, element by element of the rows. Returns when the
-/// messages are handed over: `index` and `values` may be changed then. The numbers have been checked.
-/// @param values [index.count, width], or [1] if `one_value`, of the array's type
-void scatter(operation what, const distributed& array, const index_list& index, const void* values, bool one_value);
-/// to[i] = array[index[i]], for all i. Returns when the values are there. The numbers have been checked.
+/// array[index[i]] = array[index[i]] `what` values[i], for all i, element by element of the rows. Arrays of the host may
+/// be changed on return, and those of the device behind the call in the stream. The numbers of the host have been
+/// checked. A number of the device that is wrong ends the job.
+/// @param values [index.count, width], or [1] in memory of the host if `one_value`, of the array's type
+void scatter(operation what, const distributed& array, const index_list& index, memory values, bool one_value,
+             stream_of_call stream);
+/// to[i] = array[index[i]], for all i. The values are there on return; in the stream, if index and result are on the
+/// device and the array is mapped. Numbers as for scatter().
 /// @param to [index.count, width], of the array's type
-void gather(const distributed& array, const index_list& index, void* to);
+void gather(const distributed& array, const index_list& index, memory to, stream_of_call stream);
+
+/// Copies between memory of the host and of the device, in any direction.
+void copy(void* to, const void* from, uint64_t bytes);
+/// Returns the number of the PE's GPU in this process; -1 on the CPU backend.
+int device();
+/// Returns the number of GPUs that this process sees; 0 on the CPU backend.
+int devices();
 
 /// to[i] = from[i] of all PEs, combined. Collective.
 void reduce(reduction how, element type, void* to, const void* from, uint64_t count);

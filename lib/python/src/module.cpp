@@ -1,5 +1,5 @@
-// The Python module of one backend, `gravel._cpu`. It passes addresses and numbers: the package's Python code has
-// checked the arguments. All calls that wait release the GIL.
+// The Python module of one backend, `gravel._cpu` or `gravel._cuda`. It passes addresses and numbers: the package's Python
+// code has checked the arguments, and keeps the arrays. All calls that wait release the GIL.
 #include <dlfcn.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -31,7 +31,7 @@ using released = nb::call_guard<nb::gil_scoped_release>;
 using bytes_read = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
 using bytes_written = nb::ndarray<nb::c_contig, nb::device::cpu>;
 
-/// NumPy arrays of the program that lie in the symmetric heap.
+/// Arrays of the program that lie in the symmetric heap.
 std::atomic<uint64_t> all_views{0};
 
 /// A distributed array, as the Python class `Array` holds it.
@@ -44,21 +44,27 @@ class array_memory {
   const distributed& memory() const { return memory_; }
   uint64_t views() const { return views_->load(); }
   void release() { gravel_free(std::exchange(memory_.local, nullptr)); }
+  uint64_t address() const { return reinterpret_cast<uintptr_t>(memory_.local); }
 
-  /// A NumPy array of one dimension, with the first `count` elements of this PE's part. It may outlive this object.
-  nb::object view(uint64_t count) {
+  /// An object that counts as a view of this PE's part as long as it lives. It may outlive this object.
+  nb::capsule lease() {
     auto* const counter = new std::shared_ptr<std::atomic<uint64_t>>(views_);
     ++**counter;
     ++all_views;
-    nb::capsule owner(counter, [](void* p) noexcept {
+    return nb::capsule(counter, [](void* p) noexcept {
       auto* const ended = static_cast<std::shared_ptr<std::atomic<uint64_t>>*>(p);
       --**ended;
       --all_views;
       delete ended;
     });
-    const size_t shape[] = {count};
-    return nb::cast(nb::ndarray<nb::numpy>(memory_.local, 1, shape, owner, nullptr, dtype_of(memory_.type)));
   }
+  /// On the CPU backend: a NumPy array of one dimension, with the first `count` elements of this PE's part.
+  nb::object view(uint64_t count) {
+    const size_t shape[] = {count};
+    return nb::cast(nb::ndarray<nb::numpy>(memory_.local, 1, shape, lease(), nullptr, dtype_of(memory_.type)));
+  }
+  /// Fills the first elements of this PE's part from memory of the host or of the device.
+  void write(uint64_t from, uint64_t bytes) { copy(memory_.local, reinterpret_cast<void*>(from), bytes); }
 
  private:
   static nb::dlpack::dtype dtype_of(element type) {
@@ -76,27 +82,24 @@ class array_memory {
   std::shared_ptr<std::atomic<uint64_t>> views_ = std::make_shared<std::atomic<uint64_t>>(0);
 };
 
-index_list list_of(const bytes_read& index, uint32_t type) {
-  return {index.data(), static_cast<element>(type), index.size()};
-}
+/// An array that a call reads or writes: its address, and whether it is in the memory of the device.
+using place = std::pair<uint64_t, bool>;
+memory memory_of(const place& array) { return {reinterpret_cast<void*>(array.first), array.second}; }
 
-uint64_t check(const bytes_read& index, uint32_t type, uint64_t n) {
-  const index_list list = list_of(index, type);
-  const nb::gil_scoped_release release;
-  return first_outside(list, n);
+uint64_t check(const place& index, uint64_t count, uint32_t type, uint64_t n, uint64_t stream) {
+  return first_outside({memory_of(index), static_cast<element>(type), count}, n, {stream});
 }
-void scatter_values(uint32_t what, const array_memory& array, const bytes_read& index, uint32_t type,
-                    const bytes_read& values, bool one_value) {
-  const index_list list = list_of(index, type);
-  const void* const from = values.data();
-  const nb::gil_scoped_release release;
-  scatter(static_cast<operation>(what), array.memory(), list, from, one_value);
+void scatter_values(uint32_t what, const array_memory& array, const place& index, uint64_t count, uint32_t type,
+                    const place& values, bool one_value, uint64_t stream) {
+  scatter(static_cast<operation>(what), array.memory(), {memory_of(index), static_cast<element>(type), count},
+          memory_of(values), one_value, {stream});
 }
-void gather_values(const array_memory& array, const bytes_read& index, uint32_t type, const bytes_written& to) {
-  const index_list list = list_of(index, type);
-  void* const at = to.data();
-  const nb::gil_scoped_release release;
-  gather(array.memory(), list, at);
+void gather_values(const array_memory& array, const place& index, uint64_t count, uint32_t type, const place& to,
+                   uint64_t stream) {
+  gather(array.memory(), {memory_of(index), static_cast<element>(type), count}, memory_of(to), {stream});
+}
+void copy_bytes(uint64_t to, uint64_t from, uint64_t bytes) {
+  copy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
 }
 void reduce_values(uint32_t how, uint32_t type, const bytes_written& to, const bytes_read& from) {
   void* const result = to.data();
@@ -157,9 +160,16 @@ std::vector<std::pair<std::string, uint64_t>> counters() {
 
 NB_MODULE(GRAVEL_PYTHON_MODULE, m) {
   nb::set_leak_warnings(false);  // arrays may live until the process ends: autograd of PyTorch keeps some
-  nb::exception<gravel::detail::error> error(m, "Error", PyExc_RuntimeError);
-  error.attr("__module__") = "gravel";
-  error.attr("__doc__") = "An error that Gravel reports, with its text: what was wrong, and what to do.";
+  // The modules of all backends raise the same class.
+  nb::register_exception_translator(
+      [](const std::exception_ptr& thrown, void* type) {
+        try {
+          std::rethrow_exception(thrown);
+        } catch (const gravel::detail::error& e) {
+          PyErr_SetString(static_cast<PyObject*>(type), e.what());
+        }
+      },
+      nb::module_::import_("gravel._error").attr("Error").inc_ref().ptr());
 
   m.def(
       "start", [] { start(std::nullopt); }, released());
@@ -185,13 +195,20 @@ NB_MODULE(GRAVEL_PYTHON_MODULE, m) {
 
   nb::class_<array_memory>(m, "ArrayMemory")
       .def(nb::init<uint32_t, uint64_t, uint64_t, uint64_t>(), "dtype"_a, "n"_a, "block"_a, "width"_a, released())
+      .def("address", &array_memory::address)
+      .def("lease", &array_memory::lease)
       .def("view", &array_memory::view, "count"_a)
+      .def("write", &array_memory::write, "source"_a, "bytes"_a, released())
       .def("views", &array_memory::views)
       .def("release", &array_memory::release, released());
 
-  m.def("check", &check, "index"_a, "dtype"_a, "n"_a);
-  m.def("scatter", &scatter_values, "operation"_a, "array"_a, "index"_a, "dtype"_a, "values"_a, "one_value"_a);
-  m.def("gather", &gather_values, "array"_a, "index"_a, "dtype"_a, "to"_a.noconvert());
+  m.def("device", &device);
+  m.def("devices", &devices);
+  m.def("copy", &copy_bytes, "to"_a, "source"_a, "bytes"_a, released());
+  m.def("check", &check, "index"_a, "count"_a, "dtype"_a, "n"_a, "stream"_a, released());
+  m.def("scatter", &scatter_values, "operation"_a, "array"_a, "index"_a, "count"_a, "dtype"_a, "values"_a,
+        "one_value"_a, "stream"_a, released());
+  m.def("gather", &gather_values, "array"_a, "index"_a, "count"_a, "dtype"_a, "to"_a, "stream"_a, released());
   m.def("reduce", &reduce_values, "reduction"_a, "dtype"_a, "to"_a.noconvert(), "source"_a);
   m.def("broadcast", &broadcast_bytes, "data"_a.noconvert(), "root"_a);
   m.def("allgather", &gather_bytes, "to"_a.noconvert(), "mine"_a);

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 import gravel as gr
@@ -11,7 +13,7 @@ _failed = False
 
 @pytest.fixture(scope="session", autouse=True)
 def _joined():
-    gr.init()
+    gr.init(os.environ.get("GRAVEL_TEST_BACKEND"))
     yield
 
 

@@ -1,0 +1,188 @@
+"""Rows of a distributed table read and added to from Python, beside the same by PyTorch with NCCL, in one process.
+
+Run with one PE on each GPU: ucx-run -n 2 python3 bench/tables_from_python.py --json FILE
+
+What is timed: gathers of rows of 264 bytes by random ids, from a stream and in a CUDA graph; additions to random words.
+NCCL's side: an all-gather of ids and a reduce-scatter of rows for few ids, else ids sorted by owner, two exchanges, and
+the rows put back into order; for additions ids and values sorted by owner, two exchanges, index_add. Every result is
+compared. Times are medians of rounds, by the clock of the host around work that ends with a synchronization; PE 0
+prints them, and a time is that of the slowest PE."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import time
+
+import torch
+import torch.distributed as dist
+
+import gravel as gr
+
+ROW = 66  # words of 4 bytes: 264 bytes
+
+
+def timed(work, rounds, calls=1):
+    """Microseconds of a call: median, least, most over rounds."""
+    found = []
+    for _ in range(rounds):
+        gr.barrier()
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        for _ in range(calls):
+            work()
+        torch.cuda.synchronize()
+        found.append(gr.max_all((time.perf_counter() - begin) / calls * 1e6))
+    return statistics.median(found), min(found), max(found)
+
+
+def by_exchange(table, block, ids):
+    """Rows of a table in blocks, by NCCL: ids to their owners, rows back."""
+    owners = ids // block
+    order = torch.argsort(owners)
+    counts = torch.bincount(owners, minlength=gr.n_pes())
+    others = torch.empty_like(counts)
+    dist.all_to_all_single(others, counts)
+    send, receive = counts.tolist(), others.tolist()
+    wanted = torch.empty(sum(receive), dtype=ids.dtype, device="cuda")
+    dist.all_to_all_single(wanted, ids[order], receive, send)
+    rows = table[wanted - gr.my_pe() * block]
+    back = torch.empty((len(ids), table.shape[1]), dtype=table.dtype, device="cuda")
+    dist.all_to_all_single(back, rows, send, receive)
+    out = torch.empty_like(back)
+    out[order] = back
+    return out
+
+
+def by_reduction(table, block, ids):
+    """The same for few ids: all PEs get all ids, and each gives the rows that it has."""
+    everyone = torch.empty(gr.n_pes() * len(ids), dtype=ids.dtype, device="cuda")
+    dist.all_gather_into_tensor(everyone, ids)
+    local = everyone - gr.my_pe() * block
+    is_here = (local >= 0) & (local < block)
+    rows = table[local.clamp(0, block - 1)] * is_here[:, None]
+    out = torch.empty((len(ids), table.shape[1]), dtype=table.dtype, device="cuda")
+    dist.reduce_scatter_tensor(out, rows)
+    return out
+
+
+def add_by_exchange(table, block, ids, values):
+    owners = ids // block
+    order = torch.argsort(owners)
+    counts = torch.bincount(owners, minlength=gr.n_pes())
+    others = torch.empty_like(counts)
+    dist.all_to_all_single(others, counts)
+    send, receive = counts.tolist(), others.tolist()
+    places = torch.empty(sum(receive), dtype=ids.dtype, device="cuda")
+    terms = torch.empty(sum(receive), dtype=values.dtype, device="cuda")
+    dist.all_to_all_single(places, ids[order], receive, send)
+    dist.all_to_all_single(terms, values[order], receive, send)
+    table.index_add_(0, places - gr.my_pe() * block, terms)
+
+
+def gathers(options):
+    rows = []
+    n = options.rows * gr.n_pes()
+    table = gr.empty((n, ROW), "i4")
+    mine = table.tensor
+    mine.copy_(torch.arange(table.begin, table.end, device="cuda", dtype=torch.int32)[:, None] * 7
+               + torch.arange(ROW, device="cuda", dtype=torch.int32))
+    torch.cuda.synchronize()
+    gr.barrier()
+    for count in options.ids:
+        torch.manual_seed(count + gr.my_pe())
+        ids = torch.randint(n, (count,), device="cuda")
+        out = torch.empty((count, ROW), dtype=torch.int32, device="cuda")
+        wanted = ids[:, None].int() * 7 + torch.arange(ROW, device="cuda", dtype=torch.int32)
+
+        def check(what, result, wanted=wanted):
+            if not torch.equal(result, wanted):
+                gr.abort(f"{what}: wrong rows")
+
+        calls = max(1, min(100, 10_000_000 // (count * ROW)))
+        out.fill_(-1)
+        from_stream = timed(lambda: gr.gather(table, ids, out=out), options.rounds, calls)
+        check("gather", out)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            gr.gather(table, ids, out=out)
+        out.fill_(-1)
+        in_graph = timed(graph.replay, options.rounds, calls)
+        check("gather in a graph", out)
+        del graph
+        exchanged = timed(lambda: by_exchange(mine, table.block, ids), options.rounds, max(1, calls // 10))
+        check("exchange", by_exchange(mine, table.block, ids))
+        reduced = None
+        if count <= 100_000:
+            reduced = timed(lambda: by_reduction(mine, table.block, ids), options.rounds, max(1, calls // 10))
+            check("reduction", by_reduction(mine, table.block, ids))
+        rival = min(exchanged[0], reduced[0]) if reduced else exchanged[0]
+        rows.append([count, *(round(x, 1) for x in from_stream), *(round(x, 1) for x in in_graph),
+                     round(exchanged[0], 1), round(reduced[0], 1) if reduced else None, round(rival / in_graph[0], 1)])
+    del mine
+    gr.barrier()
+    table.free()
+    return {"columns": ["ids of each PE", "from a stream, us", "least", "most", "in a graph, us", "least", "most",
+                        "NCCL, exchanges, us", "NCCL, reduction, us", "NCCL's better one / in a graph"],
+            "rows": rows}
+
+
+def additions(options):
+    rows = []
+    for log2 in options.words:
+        n = gr.n_pes() << log2
+        table = gr.zeros(n, "f4")
+        torch.manual_seed(log2 * 100 + gr.my_pe())
+        ids = torch.randint(n, (1 << options.additions,), device="cuda")
+        ones = torch.ones(len(ids), device="cuda")
+
+        def add():
+            gr.scatter_add(table, ids, ones)
+            gr.quiet()
+
+        ours = timed(add, options.rounds)
+        rival_table = torch.zeros(table.block, device="cuda")
+        rival = timed(lambda: add_by_exchange(rival_table, table.block, ids, ones), options.rounds)
+        gr.barrier()
+        if not torch.equal(table.tensor, rival_table[: table.end - table.begin]):
+            gr.abort("additions: the sums differ")
+        rows.append([log2, *(round(x / 1000, 2) for x in ours), *(round(x / 1000, 2) for x in rival),
+                     round(rival[0] / ours[0], 1)])
+        gr.barrier()
+        table.free()
+    return {"columns": ["words of each PE, log2", "ms", "least", "most", "NCCL, ms", "least", "most", "NCCL / Gravel"],
+            "rows": rows}
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--rows", type=int, default=1 << 20, metavar="N", help="rows of each PE (default: 2^20)")
+    options.add_argument("--ids", type=int, nargs="+", default=[48, 1536, 12_288, 98_304, 393_216], metavar="N")
+    options.add_argument("--words", type=int, nargs="+", default=[22, 26, 29], metavar="LOG2",
+                         help="words of each PE to which is added, log2 (default: 22 26 29)")
+    options.add_argument("--additions", type=int, default=26, metavar="LOG2", help="of each PE, log2 (default: 26)")
+    options.add_argument("--rounds", type=int, default=10, metavar="N")
+    options.add_argument("--json", metavar="FILE")
+    given = options.parse_args()
+    gr.init("cuda")
+    device = gr.info()["device"]
+    torch.cuda.set_device(device)
+    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+    os.environ.setdefault("MASTER_PORT", "29571")
+    dist.init_process_group("nccl", rank=gr.my_pe(), world_size=gr.n_pes(), device_id=torch.device("cuda", device))
+    tables = {"gather": gathers(given), "scatter_add": additions(given)}
+    if gr.my_pe() == 0:
+        print(json.dumps(tables, indent=1))
+        if given.json:
+            with open(given.json, "w") as to:
+                json.dump({"gpu": torch.cuda.get_device_name(), "PEs": gr.n_pes(), "torch": torch.__version__,
+                           "tables": tables}, to)
+    gr.barrier()
+    dist.destroy_process_group()
+    gr.finalize()
+
+
+if __name__ == "__main__":
+    main()
