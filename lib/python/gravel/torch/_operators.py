@@ -1,0 +1,255 @@
+"""The operators torch.ops.gravel: operations on distributed arrays, for autograd and torch.compile.
+
+Problem. PyTorch sees tensors alone. A distributed array is no tensor, and no PE has all of it.
+
+Solution. An operator takes an array as two arguments. The *stand-in* is a tensor of shape ``(0, *array.row)``: it has
+the array's dtype and the shape of a row, which is all that fake kernels need. The *number* names the array in a table
+of this process, where the real kernel finds it. Numbers are not used twice, so the number of an array that was freed is
+an error.
+
+    gather(Tensor array, int number, Tensor index) -> Tensor
+    scatter_add, scatter_put, scatter_min, scatter_max(Tensor(a!) array, int number, Tensor index, Tensor values) -> ()
+    add_gradient(int number, Tensor index, Tensor values) -> Tensor
+
+Order. The scatters say that they write the stand-in, though it has no elements. So a compiled graph keeps them, and
+keeps their order with the gathers of the same array.
+
+Gradients. An array may have a second one for its gradient. Then its stand-in requires a gradient, and the backward pass
+of gather calls add_gradient, which adds to the rows where they lie. It returns the stand-in's gradient, which has no
+elements either: so a compiled backward graph keeps the call. It has the tag of operators that draw random numbers,
+because a compiler must not merge two equal calls.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+
+from .. import _job, _operations
+from .._array import Array
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+#: Whether this PyTorch can have the operators. Older ones get functions that autograd knows, and torch.compile does not.
+HAS_OPERATORS = hasattr(torch.library, "custom_op") and "tags" in inspect.signature(torch.library.custom_op).parameters
+
+
+class Table(NamedTuple):
+    """What a number names."""
+
+    array: Array
+    gradient: Array | None
+    touched: Array | None  # 1 for each row to whose gradient something was added, one i4 each
+    padding: int  # the row that gets no gradient; -1: none
+
+
+_tables: dict[int, Table] = {}
+_numbers = itertools.count()
+
+
+def add_table(table: Table) -> tuple[int, torch.Tensor]:
+    """The number of a table from now on, and a stand-in for its array."""
+    for number in [number for number, old in _tables.items() if not old.array.is_open]:
+        del _tables[number]
+    number = next(_numbers)
+    _tables[number] = table
+    stand_in = torch.as_tensor(table.array.local[:0]).clone()
+    return number, stand_in.requires_grad_(table.gradient is not None)
+
+
+def _table(call: str, number: int) -> Table:
+    _job.check_joined(call)
+    table = _tables.get(number)
+    if table is None:
+        raise ValueError(f"gravel.torch.{call}: the array was freed")
+    return table
+
+
+def _gather(array: torch.Tensor, number: int, index: torch.Tensor) -> torch.Tensor:
+    found: torch.Tensor = _operations.gather(_table("gather", number).array, index.contiguous())
+    return found
+
+
+def _add_gradient(number: int, index: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    table = _table("add_gradient", number)
+    assert table.gradient is not None
+    row = table.array.row
+    index, values = index.reshape(-1), values.reshape((-1, *row))
+    if table.padding >= 0:
+        counts = index != table.padding
+        index, values = index[counts], values[counts]
+    index = index.contiguous()
+    _operations.scatter_add(table.gradient, index, values.contiguous())
+    if table.touched is not None:
+        _operations.scatter_put(table.touched, index, 1)
+    return values.new_empty((0, *row))
+
+
+def _save_for_backward(context: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    _, number, index = inputs
+    context.save_for_backward(index)
+    context.number = number
+
+
+def _gather_backward(context: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, None, None]:
+    if not context.needs_input_grad[0]:
+        return None, None, None
+    (index,) = context.saved_tensors
+    return add_gradient(context.number, index, gradient), None, None
+
+
+def _scatter(call: str) -> Callable[[torch.Tensor, int, torch.Tensor, torch.Tensor], None]:
+    def scatter(array: torch.Tensor, number: int, index: torch.Tensor, values: torch.Tensor) -> None:
+        to = _table(call, number).array
+        operands = values.item() if values.ndim == 0 else values.contiguous()
+        getattr(_operations, call)(to, index.contiguous(), operands)
+
+    return scatter
+
+
+SCATTERS = _operations.OPERATIONS
+gather_rows: Callable[..., torch.Tensor]
+add_gradient: Callable[..., torch.Tensor]
+_scatters: dict[str, Callable[..., None]] = {}
+
+if HAS_OPERATORS:
+    _gather_operator = torch.library.custom_op(
+        "gravel::gather", _gather, mutates_args=(), schema="(Tensor array, int number, Tensor index) -> Tensor"
+    )
+    _gather_operator.register_fake(lambda array, number, index: array.new_empty((*index.shape, *array.shape[1:])))
+    _gather_operator.register_autograd(_gather_backward, setup_context=_save_for_backward)
+    _gradient_operator = torch.library.custom_op(
+        "gravel::add_gradient",
+        _add_gradient,
+        mutates_args=(),
+        schema="(int number, Tensor index, Tensor values) -> Tensor",
+        tags=(torch.Tag.nondeterministic_seeded,),
+    )
+    _gradient_operator.register_fake(
+        lambda number, index, values: values.new_empty((0, *values.shape[index.ndim :]))
+    )
+    for _call in SCATTERS:
+        torch.library.custom_op(
+            f"gravel::{_call}",
+            _scatter(_call),
+            mutates_args=("array",),
+            schema="(Tensor(a!) array, int number, Tensor index, Tensor values) -> ()",
+        ).register_fake(lambda array, number, index, values: None)
+        _scatters[_call] = getattr(torch.ops.gravel, _call)
+    gather_rows, add_gradient = torch.ops.gravel.gather, torch.ops.gravel.add_gradient
+else:
+
+    class _Gather(torch.autograd.Function):
+        @staticmethod
+        def forward(context: Any, array: torch.Tensor, number: int, index: torch.Tensor) -> torch.Tensor:
+            _save_for_backward(context, (array, number, index), array)
+            return _gather(array, number, index)
+
+        @staticmethod
+        def backward(context: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, None, None]:
+            return _gather_backward(context, gradients[0])
+
+    gather_rows, add_gradient = _Gather.apply, _add_gradient
+    _scatters = {call: _scatter(call) for call in SCATTERS}
+
+
+def _constant(function: _Function) -> _Function:
+    """torch.compile calls the function once, and puts what it returns into the graph."""
+    compiler = getattr(torch, "compiler", None)
+    return compiler.assume_constant_result(function) if hasattr(compiler, "assume_constant_result") else function
+
+
+_of_arrays: dict[tuple[int, int], tuple[int, torch.Tensor]] = {}
+
+
+def _entry(call: str, array: Any, gradient: Any) -> tuple[int, torch.Tensor]:
+    """The number and the stand-in of an array and its gradient; the same ones each time."""
+    _job.check_joined(f"torch.{call}")
+    for what, given in (("array", array), ("gradient", gradient)):
+        if not isinstance(given, Array) and (what == "array" or given is not None):
+            raise TypeError(f"gravel.torch.{call}: {what} is a gravel.Array, not {type(given).__name__}")
+    array.memory(call)  # refuses an array that was freed
+    if gradient is not None:
+        gradient.memory(call)
+        if array.dtype.kind != "f" or (gradient.shape, gradient.dtype) != (array.shape, array.dtype):
+            raise ValueError(
+                f"gravel.torch.{call}: the array is {array!r}, and gradient {gradient!r}: both have f4 or f8, and the "
+                "same shape"
+            )
+    # The key stays right: _tables keeps the arrays, so nothing else gets their ids while the entry is there.
+    for key, (number, _) in list(_of_arrays.items()):
+        if number not in _tables or not _tables[number].array.is_open:
+            del _of_arrays[key]
+    key = id(array), id(gradient)
+    if key not in _of_arrays:
+        _of_arrays[key] = add_table(Table(array, gradient, None, -1))
+    return _of_arrays[key]
+
+
+@_constant
+def _number_of(call: str, array: Any, gradient: Any = None) -> int:
+    return _entry(call, array, gradient)[0]
+
+
+@_constant
+def _stand_in_of(call: str, array: Any, gradient: Any = None) -> torch.Tensor:
+    return _entry(call, array, gradient)[1]
+
+
+def _check_tensors(call: str, **tensors: Any) -> None:
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, torch.Tensor):
+            raise TypeError(f"gravel.torch.{call}: {name} is a tensor, not {type(tensor).__name__}: gravel.{call} "
+                            "takes arrays and lists")  # fmt: skip
+
+
+def gather(array: Array, index: torch.Tensor, gradient: Array | None = None) -> torch.Tensor:
+    """``array[index[i]]`` for all `i`: :func:`gravel.gather` as an operator that autograd and torch.compile know.
+
+    index: a tensor of integers (int32, int64) of any shape.
+    gradient: an array like `array`. The backward pass adds the gradients of the rows to it. :func:`gravel.barrier`
+        waits for those of all PEs. Without it the result has no gradient.
+    """
+    _check_tensors("gather", index=index)
+    stand_in = _stand_in_of("gather", array)
+    if gradient is None:
+        return gather_rows(stand_in, _number_of("gather", array), index)
+    # The sum requires a gradient, and comes after the scatters that wrote the stand-in.
+    wants_gradient = stand_in + _stand_in_of("gather", array, gradient)
+    return gather_rows(wants_gradient, _number_of("gather", array, gradient), index)
+
+
+def _scatter_by(call: str, array: Array, index: torch.Tensor, values: torch.Tensor) -> None:
+    _check_tensors(call, index=index, values=values)
+    if torch.is_grad_enabled() and values.requires_grad:
+        raise ValueError(f"gravel.torch.{call}: values require a gradient, which would be lost: pass values.detach()")
+    _scatters[call](_stand_in_of(call, array), _number_of(call, array), index, values)
+
+
+def scatter_add(array: Array, index: torch.Tensor, values: torch.Tensor) -> None:
+    """``array[index[i]] += values[i]`` for all `i`: :func:`gravel.scatter_add` as an operator that torch.compile knows.
+
+    index: a tensor of integers (int32, int64) of any shape.
+    values: a tensor of the shape ``index.shape + array.row`` and of the array's dtype; or of shape (), for all `i`. It
+        requires no gradient.
+    """
+    _scatter_by("scatter_add", array, index, values)
+
+
+def scatter_put(array: Array, index: torch.Tensor, values: torch.Tensor) -> None:
+    """``array[index[i]] = values[i]``. See :func:`scatter_add` and :func:`gravel.scatter_put`."""
+    _scatter_by("scatter_put", array, index, values)
+
+
+def scatter_min(array: Array, index: torch.Tensor, values: torch.Tensor) -> None:
+    """``array[index[i]] = min(array[index[i]], values[i])``. See :func:`scatter_add` and :func:`gravel.scatter_min`."""
+    _scatter_by("scatter_min", array, index, values)
+
+
+def scatter_max(array: Array, index: torch.Tensor, values: torch.Tensor) -> None:
+    """``array[index[i]] = max(array[index[i]], values[i])``. See :func:`scatter_add` and :func:`gravel.scatter_max`."""
+    _scatter_by("scatter_max", array, index, values)
