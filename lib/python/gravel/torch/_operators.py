@@ -89,10 +89,10 @@ def _add_gradient(number: int, index: torch.Tensor, values: torch.Tensor) -> tor
     return values.new_empty((0, *row))
 
 
-def _save_for_backward(context: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+def _save_for_backward(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
     _, number, index = inputs
-    context.save_for_backward(index)
-    context.number = number
+    ctx.save_for_backward(index)
+    ctx.number = number
 
 
 def _gather_backward(context: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, None, None]:
@@ -146,7 +146,7 @@ else:
     class _Gather(torch.autograd.Function):
         @staticmethod
         def forward(context: Any, array: torch.Tensor, number: int, index: torch.Tensor) -> torch.Tensor:
-            _save_for_backward(context, (array, number, index), array)
+            _save_for_backward(context, (array, number, index), None)
             return _gather(array, number, index)
 
         @staticmethod
