@@ -116,7 +116,7 @@ class Embedding(torch.nn.Module):
             for state, of_elements in self._optimizer.state.items():
                 self._state[state] = _array.zeros((n, width if of_elements else 1), _DTYPES[dtype])
         padding = -1 if self.padding_idx is None else self.padding_idx
-        self._number, self._stand_in = add_table(Table(self.weight, self.gradient, self._touched, padding))
+        self._entry = add_table(Table(self.weight, self.gradient, self._touched, padding))
 
     def _draw(self, std: float, seed: int) -> None:
         """Each block of rows has a generator of its own, so that rows do not depend on the number of PEs."""
@@ -178,12 +178,13 @@ class Embedding(torch.nn.Module):
 
         index: int32 or int64, 0 to n - 1.
         """
-        self._check_index("index", index)
-        return gather_rows(self._stand_in, self._number, index)
+        return self._rows(index)
 
-    def _check_index(self, name: str, index: Any) -> None:
+    def _rows(self, index: Any) -> torch.Tensor:
         if not isinstance(index, torch.Tensor):
-            raise TypeError(f"gravel.torch.{type(self).__name__}: {name} is a tensor, not {type(index).__name__}")
+            raise TypeError(f"gravel.torch.{type(self).__name__}: index is a tensor, not {type(index).__name__}")
+        entry = self._entry
+        return gather_rows(entry.array, entry.number, index, entry.gradient)
 
     def step(self) -> None:
         """Updates this PE's rows by the gradients that all PEs have added since the last step. Collective."""
@@ -333,9 +334,8 @@ class EmbeddingBag(Embedding):
         offsets: where each bag begins in `index`, of its dtype.
         per_sample_weights: a factor for each index, of its shape and the table's dtype; for the mode ``"sum"``.
         """
-        self._check_index("index", index)
-        flat = index.reshape(-1)
-        rows = gather_rows(self._stand_in, self._number, flat)
+        rows = self._rows(index)
+        flat, rows = index.reshape(-1), rows.reshape(-1, rows.shape[-1])
         # The bags are of these rows, by their places. What is left out is a row of zeros behind them.
         places = torch.arange(flat.shape[0], dtype=index.dtype, device=index.device)
         left_out = None

@@ -7,17 +7,17 @@ the array's dtype and the shape of a row, which is all that fake kernels need. T
 of this process, where the real kernel finds it. Numbers are not used twice, so the number of an array that was freed is
 an error.
 
-    gather(Tensor array, int number, Tensor index) -> Tensor
+    gather(Tensor array, int number, Tensor index, Tensor? gradient) -> Tensor
     scatter_add, scatter_put, scatter_min, scatter_max(Tensor(a!) array, int number, Tensor index, Tensor values) -> ()
     add_gradient(int number, Tensor index, Tensor values) -> Tensor
 
 Order. The scatters say that they write the stand-in, though it has no elements. So a compiled graph keeps them, and
 keeps their order with the gathers of the same array.
 
-Gradients. An array may have a second one for its gradient. Then its stand-in requires a gradient, and the backward pass
-of gather calls add_gradient, which adds to the rows where they lie. It returns the stand-in's gradient, which has no
-elements either: so a compiled backward graph keeps the call. It has the tag of operators that draw random numbers,
-because a compiler must not merge two equal calls.
+Gradients. An array may have a second one for its gradient, with the same number. Its stand-in requires a gradient.
+So the backward pass of gather calls add_gradient, which adds to the rows where they lie. It returns the gradient of the
+second stand-in, which has no elements either: so a compiled backward graph keeps the call. It has the tag of operators
+that draw random numbers, because a compiler must not merge two equal calls.
 """
 
 from __future__ import annotations
@@ -51,14 +51,22 @@ _tables: dict[int, Table] = {}
 _numbers = itertools.count()
 
 
-def add_table(table: Table) -> tuple[int, torch.Tensor]:
-    """The number of a table from now on, and a stand-in for its array."""
+class Entry(NamedTuple):
+    """How operators name an array: its number, its stand-in, and that of its gradient."""
+
+    number: int
+    array: torch.Tensor
+    gradient: torch.Tensor | None
+
+
+def add_table(table: Table) -> Entry:
+    """Gives a number to a table."""
     for number in [number for number, old in _tables.items() if not old.array.is_open]:
         del _tables[number]
     number = next(_numbers)
     _tables[number] = table
     stand_in = torch.as_tensor(table.array.local[:0]).clone()
-    return number, stand_in.requires_grad_(table.gradient is not None)
+    return Entry(number, stand_in, None if table.gradient is None else stand_in.clone().requires_grad_())
 
 
 def _table(call: str, number: int) -> Table:
@@ -69,7 +77,7 @@ def _table(call: str, number: int) -> Table:
     return table
 
 
-def _gather(array: torch.Tensor, number: int, index: torch.Tensor) -> torch.Tensor:
+def _gather(array: torch.Tensor, number: int, index: torch.Tensor, gradient: torch.Tensor | None) -> torch.Tensor:
     found: torch.Tensor = _operations.gather(_table("gather", number).array, index.contiguous())
     return found
 
@@ -90,16 +98,16 @@ def _add_gradient(number: int, index: torch.Tensor, values: torch.Tensor) -> tor
 
 
 def _save_for_backward(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    _, number, index = inputs
+    _, number, index, _ = inputs
     ctx.save_for_backward(index)
     ctx.number = number
 
 
-def _gather_backward(context: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, None, None]:
-    if not context.needs_input_grad[0]:
-        return None, None, None
+def _gather_backward(context: Any, gradient: torch.Tensor) -> tuple[None, None, None, torch.Tensor | None]:
+    if not context.needs_input_grad[3]:
+        return None, None, None, None
     (index,) = context.saved_tensors
-    return add_gradient(context.number, index, gradient), None, None
+    return None, None, None, add_gradient(context.number, index, gradient)
 
 
 def _scatter(call: str) -> Callable[[torch.Tensor, int, torch.Tensor, torch.Tensor], None]:
@@ -118,9 +126,14 @@ _scatters: dict[str, Callable[..., None]] = {}
 
 if HAS_OPERATORS:
     _gather_operator = torch.library.custom_op(
-        "gravel::gather", _gather, mutates_args=(), schema="(Tensor array, int number, Tensor index) -> Tensor"
+        "gravel::gather",
+        _gather,
+        mutates_args=(),
+        schema="(Tensor array, int number, Tensor index, Tensor? gradient) -> Tensor",
     )
-    _gather_operator.register_fake(lambda array, number, index: array.new_empty((*index.shape, *array.shape[1:])))
+    _gather_operator.register_fake(
+        lambda array, number, index, gradient: array.new_empty((*index.shape, *array.shape[1:]))
+    )
     _gather_operator.register_autograd(_gather_backward, setup_context=_save_for_backward)
     _gradient_operator = torch.library.custom_op(
         "gravel::add_gradient",
@@ -145,12 +158,14 @@ else:
 
     class _Gather(torch.autograd.Function):
         @staticmethod
-        def forward(context: Any, array: torch.Tensor, number: int, index: torch.Tensor) -> torch.Tensor:
-            _save_for_backward(context, (array, number, index), None)
-            return _gather(array, number, index)
+        def forward(
+            context: Any, array: torch.Tensor, number: int, index: torch.Tensor, gradient: torch.Tensor | None
+        ) -> torch.Tensor:
+            _save_for_backward(context, (array, number, index, gradient), None)
+            return _gather(array, number, index, gradient)
 
         @staticmethod
-        def backward(context: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, None, None]:
+        def backward(context: Any, *gradients: torch.Tensor) -> tuple[None, None, None, torch.Tensor | None]:
             return _gather_backward(context, gradients[0])
 
     gather_rows, add_gradient = _Gather.apply, _add_gradient
@@ -163,11 +178,11 @@ def _constant(function: _Function) -> _Function:
     return compiler.assume_constant_result(function) if hasattr(compiler, "assume_constant_result") else function
 
 
-_of_arrays: dict[tuple[int, int], tuple[int, torch.Tensor]] = {}
+_of_arrays: dict[tuple[int, int], Entry] = {}
 
 
-def _entry(call: str, array: Any, gradient: Any) -> tuple[int, torch.Tensor]:
-    """The number and the stand-in of an array and its gradient; the same ones each time."""
+def _entry(call: str, array: Any, gradient: Any = None) -> Entry:
+    """The entry of an array and its gradient; the same one each time."""
     _job.check_joined(f"torch.{call}")
     for what, given in (("array", array), ("gradient", gradient)):
         if not isinstance(given, Array) and (what == "array" or given is not None):
@@ -181,8 +196,8 @@ def _entry(call: str, array: Any, gradient: Any) -> tuple[int, torch.Tensor]:
                 "same shape"
             )
     # The key stays right: _tables keeps the arrays, so nothing else gets their ids while the entry is there.
-    for key, (number, _) in list(_of_arrays.items()):
-        if number not in _tables or not _tables[number].array.is_open:
+    for key, entry in list(_of_arrays.items()):
+        if entry.number not in _tables or not _tables[entry.number].array.is_open:
             del _of_arrays[key]
     key = id(array), id(gradient)
     if key not in _of_arrays:
@@ -192,12 +207,17 @@ def _entry(call: str, array: Any, gradient: Any) -> tuple[int, torch.Tensor]:
 
 @_constant
 def _number_of(call: str, array: Any, gradient: Any = None) -> int:
-    return _entry(call, array, gradient)[0]
+    return _entry(call, array, gradient).number
 
 
 @_constant
-def _stand_in_of(call: str, array: Any, gradient: Any = None) -> torch.Tensor:
-    return _entry(call, array, gradient)[1]
+def _stand_in_of(call: str, array: Any) -> torch.Tensor:
+    return _entry(call, array).array
+
+
+@_constant
+def _gradient_of(call: str, array: Any, gradient: Any) -> torch.Tensor | None:
+    return _entry(call, array, gradient).gradient
 
 
 def _check_tensors(call: str, **tensors: Any) -> None:
@@ -215,12 +235,11 @@ def gather(array: Array, index: torch.Tensor, gradient: Array | None = None) -> 
         waits for those of all PEs. Without it the result has no gradient.
     """
     _check_tensors("gather", index=index)
+    # The stand-in is that of the scatters, so a compiled graph keeps their order.
     stand_in = _stand_in_of("gather", array)
     if gradient is None:
-        return gather_rows(stand_in, _number_of("gather", array), index)
-    # The sum requires a gradient, and comes after the scatters that wrote the stand-in.
-    wants_gradient = stand_in + _stand_in_of("gather", array, gradient)
-    return gather_rows(wants_gradient, _number_of("gather", array, gradient), index)
+        return gather_rows(stand_in, _number_of("gather", array), index, None)
+    return gather_rows(stand_in, _number_of("gather", array, gradient), index, _gradient_of("gather", array, gradient))
 
 
 def _scatter_by(call: str, array: Array, index: torch.Tensor, values: torch.Tensor) -> None:
