@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from .. import _array, _collectives, _job, _operations
-from ._operators import Table, add_table, gather_rows
+from ._operators import Table, add_table, check_index, gather_rows
 from ._optimizers import OPTIMIZERS, Settings
 
 _DTYPES = {torch.float32: "f4", torch.float64: "f8"}
@@ -181,9 +181,8 @@ class Embedding(torch.nn.Module):
         return self._rows(index)
 
     def _rows(self, index: Any) -> torch.Tensor:
-        if not isinstance(index, torch.Tensor):
-            raise TypeError(f"gravel.torch.{type(self).__name__}: index is a tensor, not {type(index).__name__}")
         entry = self._entry
+        check_index(type(self).__name__, entry.array, index)
         return gather_rows(entry.array, entry.number, index, entry.gradient)
 
     def step(self) -> None:
@@ -205,9 +204,10 @@ class Embedding(torch.nn.Module):
     def free(self) -> None:
         """Frees the table. Collective. It cannot be used afterwards.
 
-        Raises :class:`BufferError` at all PEs if one of them still uses a part of it, such as its ``state_dict()``.
+        Raises :class:`BufferError` at all PEs if one of them still uses a part of it, such as its ``state_dict()``: end
+        that, and call again.
         """
-        for array in (*self._state.values(), self._touched, self.gradient, self.weight):
+        for array in (self.weight, *self._state.values(), self.gradient, self._touched):
             if array is not None and array.is_open:
                 array.free()
 
@@ -217,6 +217,7 @@ class Embedding(torch.nn.Module):
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         """This PE's part: its rows and their state, without a copy. ``part``: the number of rows of the table, which
         of them this part has, as begin and end, and how many steps were made."""
+        super()._save_to_state_dict(destination, prefix, keep_vars)  # what a derived class has
         for name, array in self._arrays().items():
             destination[prefix + name] = _local(array)
         destination[prefix + "part"] = torch.tensor([self.weight.n, self.weight.begin, self.weight.end, self._steps])
@@ -231,15 +232,15 @@ class Embedding(torch.nn.Module):
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        wanted = [*self._arrays(), "part"]
-        part = {name: state_dict[prefix + name] for name in wanted if prefix + name in state_dict}
-        missing_keys += [prefix + name for name in wanted if name not in part]
-        if strict:
-            unexpected_keys += [
-                key for key in state_dict if key.startswith(prefix) and key[len(prefix) :] not in wanted
-            ]
+        names = [*self._arrays(), "part"]
+        part = {name: state_dict[prefix + name] for name in names if prefix + name in state_dict}
+        missing_keys += [prefix + name for name in names if name not in part]
+        others = {key: tensor for key, tensor in state_dict.items() if key not in {prefix + name for name in names}}
+        super()._load_from_state_dict(  # what a derived class has
+            others, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
         try:
-            self.load_parts([part] if part or strict else [])
+            self.load_parts([part] if part else [])
         except (TypeError, ValueError) as e:
             error_msgs.append(str(e))
 

@@ -65,7 +65,13 @@ def add_table(table: Table) -> Entry:
         del _tables[number]
     number = next(_numbers)
     _tables[number] = table
-    stand_in = torch.as_tensor(table.array.local[:0]).clone()
+    try:
+        stand_in = torch.as_tensor(table.array.local[:0]).clone()
+    except TypeError as e:
+        raise TypeError(
+            f"gravel.torch: PyTorch {torch.__version__} has no tensors of dtype {table.array.dtype}: use gravel.gather "
+            "and gravel.scatter_add, with NumPy arrays"
+        ) from e
     return Entry(number, stand_in, None if table.gradient is None else stand_in.clone().requires_grad_())
 
 
@@ -220,11 +226,33 @@ def _gradient_of(call: str, array: Any, gradient: Any) -> torch.Tensor | None:
     return _entry(call, array, gradient).gradient
 
 
-def _check_tensors(call: str, **tensors: Any) -> None:
-    for name, tensor in tensors.items():
-        if not isinstance(tensor, torch.Tensor):
-            raise TypeError(f"gravel.torch.{call}: {name} is a tensor, not {type(tensor).__name__}: gravel.{call} "
-                            "takes arrays and lists")  # fmt: skip
+def check_index(call: str, stand_in: torch.Tensor, index: Any) -> None:
+    if not isinstance(index, torch.Tensor):
+        raise TypeError(f"gravel.torch.{call}: index is a tensor of integers, not {type(index).__name__}")
+    if index.dtype not in (torch.int32, torch.int64):
+        raise TypeError(f"gravel.torch.{call}: index has dtype {index.dtype}: it is int32 or int64 (index.long())")
+    _check_device(call, "index", stand_in, index)
+
+
+def _check_values(call: str, stand_in: torch.Tensor, values: Any) -> None:
+    if not isinstance(values, torch.Tensor):
+        raise TypeError(f"gravel.torch.{call}: values is a tensor, not {type(values).__name__}")
+    if values.dtype != stand_in.dtype:
+        raise TypeError(
+            f"gravel.torch.{call}: values have dtype {values.dtype}, the array {stand_in.dtype}: pass "
+            f"values.to({stand_in.dtype})"
+        )
+    _check_device(call, "values", stand_in, values)
+    if torch.is_grad_enabled() and values.requires_grad:
+        raise ValueError(f"gravel.torch.{call}: values require a gradient, which would be lost: pass values.detach()")
+
+
+def _check_device(call: str, name: str, stand_in: torch.Tensor, tensor: torch.Tensor) -> None:
+    if tensor.device != stand_in.device:
+        raise TypeError(
+            f"gravel.torch.{call}: {name} is on device {tensor.device}, the array on {stand_in.device}: pass "
+            f"{name}.to('{stand_in.device}')"
+        )
 
 
 def gather(array: Array, index: torch.Tensor, gradient: Array | None = None) -> torch.Tensor:
@@ -234,19 +262,19 @@ def gather(array: Array, index: torch.Tensor, gradient: Array | None = None) -> 
     gradient: an array like `array`. The backward pass adds the gradients of the rows to it. :func:`gravel.barrier`
         waits for those of all PEs. Without it the result has no gradient.
     """
-    _check_tensors("gather", index=index)
     # The stand-in is that of the scatters, so a compiled graph keeps their order.
     stand_in = _stand_in_of("gather", array)
+    check_index("gather", stand_in, index)
     if gradient is None:
         return gather_rows(stand_in, _number_of("gather", array), index, None)
     return gather_rows(stand_in, _number_of("gather", array, gradient), index, _gradient_of("gather", array, gradient))
 
 
 def _scatter_by(call: str, array: Array, index: torch.Tensor, values: torch.Tensor) -> None:
-    _check_tensors(call, index=index, values=values)
-    if torch.is_grad_enabled() and values.requires_grad:
-        raise ValueError(f"gravel.torch.{call}: values require a gradient, which would be lost: pass values.detach()")
-    _scatters[call](_stand_in_of(call, array), _number_of(call, array), index, values)
+    stand_in = _stand_in_of(call, array)
+    check_index(call, stand_in, index)
+    _check_values(call, stand_in, values)
+    _scatters[call](stand_in, _number_of(call, array), index, values)
 
 
 def scatter_add(array: Array, index: torch.Tensor, values: torch.Tensor) -> None:
