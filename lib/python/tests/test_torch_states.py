@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from conftest import is_fine, run_alone
+from conftest import is_fine, run_job
 
 torch = pytest.importorskip("torch")
 
@@ -46,4 +46,4 @@ for call in calls:
 
 
 def test_states():
-    is_fine(run_alone(PROGRAM))
+    is_fine(run_job(1, "-c", PROGRAM))

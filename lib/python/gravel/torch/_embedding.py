@@ -232,15 +232,15 @@ class Embedding(torch.nn.Module):
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        names = [*self._arrays(), "part"]
-        part = {name: state_dict[prefix + name] for name in names if prefix + name in state_dict}
-        missing_keys += [prefix + name for name in names if name not in part]
-        others = {key: tensor for key, tensor in state_dict.items() if key not in {prefix + name for name in names}}
+        keys = [prefix + name for name in (*self._arrays(), "part")]
+        part = {key: state_dict[key] for key in keys if key in state_dict}
+        missing_keys += [key for key in keys if key not in part]
+        others = {key: value for key, value in state_dict.items() if key not in part}
         super()._load_from_state_dict(  # what a derived class has
             others, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
         try:
-            self.load_parts([part] if part else [])
+            self.load_parts([part] if part else [], prefix)
         except (TypeError, ValueError) as e:
             error_msgs.append(str(e))
 
@@ -272,10 +272,11 @@ class Embedding(torch.nn.Module):
         found = sorted(r for r in _collectives.allgather(padded).reshape(-1, 3).tolist() if 0 <= r[0] < r[1])
         ends = [0, *(end for _, end, _ in found)]
         if [begin for begin, _, _ in found] != ends[:-1] or ends[-1] != self.weight.n:
+            several = ", ".join(f"[{begin}, {end})" for begin, end, _ in found[:8])
             raise ValueError(
-                f"{name}: the parts have rows {', '.join(f'[{begin}, {end})' for begin, end, _ in found[:8])}: together "
-                f"they have each of the {self.weight.n} rows once. Parts of another number of PEs: pass each of them "
-                "to load_parts at one PE"
+                f"{name}: the parts have rows {several}{', ...' if len(found) > 8 else ''}: together they must "
+                f"have each of the {self.weight.n} rows once. Parts of another number of PEs: pass each of them to "
+                "load_parts at one PE"
             )
         for part in parts:
             _, begin, end, _ = part[prefix + "part"].tolist()

@@ -22,7 +22,6 @@ that draw random numbers, because a compiler must not merge two equal calls.
 
 from __future__ import annotations
 
-import inspect
 import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
@@ -34,8 +33,8 @@ from .._array import Array
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-#: Whether this PyTorch can have the operators. Older ones get functions that autograd knows, and torch.compile does not.
-HAS_OPERATORS = hasattr(torch.library, "custom_op") and "tags" in inspect.signature(torch.library.custom_op).parameters
+#: Whether this PyTorch can have the operators: 2.4 and later can. Older ones get functions that only autograd knows.
+HAS_OPERATORS = hasattr(torch.library, "custom_op")
 
 
 class Table(NamedTuple):
@@ -141,15 +140,14 @@ if HAS_OPERATORS:
         lambda array, number, index, gradient: array.new_empty((*index.shape, *array.shape[1:]))
     )
     _gather_operator.register_autograd(_gather_backward, setup_context=_save_for_backward)
-    _gradient_operator = torch.library.custom_op(
+    torch.library.define(  # custom_op has no tags in older versions
         "gravel::add_gradient",
-        _add_gradient,
-        mutates_args=(),
-        schema="(int number, Tensor index, Tensor values) -> Tensor",
+        "(int number, Tensor index, Tensor values) -> Tensor",
         tags=(torch.Tag.nondeterministic_seeded,),
     )
-    _gradient_operator.register_fake(
-        lambda number, index, values: values.new_empty((0, *values.shape[index.ndim :]))
+    torch.library.impl("gravel::add_gradient", "default", _add_gradient)
+    torch.library.register_fake(
+        "gravel::add_gradient", lambda number, index, values: values.new_empty((0, *values.shape[index.ndim :]))
     )
     for _call in SCATTERS:
         torch.library.custom_op(

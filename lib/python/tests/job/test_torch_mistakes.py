@@ -64,7 +64,8 @@ MISTAKES = [
      ValueError, "both have f4 or f8, and the same shape"),
     ("gradients of another shape", lambda t: gr.torch.gather(t.array, index([1]), t.few), ValueError, "the same shape"),
     ("gradients of integers", lambda t: gr.torch.gather(t.numbers, index([1]), t.numbers), ValueError, "f4 or f8"),
-    ("a number that names nothing", lambda t: gr.torch._operators.gather_rows(torch.empty(0, 2), 1 << 60, index([1]), None),
+    ("a number that names nothing",
+     lambda t: gr.torch._operators.gather_rows(torch.empty(0, 2), 1 << 60, index([1]), None),
      ValueError, "the array was freed"),
     ("one dimension without offsets", lambda t: t.bag(index([1, 2])), ValueError, "offsets"),
     ("offsets of bags of one size", lambda t: t.bag(index([[1, 2]]), index([0])), ValueError, "offsets"),
@@ -127,7 +128,7 @@ def test_freed_in_use():
     table.free()
 
 
-@pytest.mark.skipif(not gr.torch.HAS_OPERATORS, reason="PyTorch is too old for operators")
+@pytest.mark.skipif(not gr.torch.HAS_OPERATORS, reason="PyTorch has no custom operators: 2.4 has them")
 def test_freed_and_compiled():
     table = Table(N, 2)
     compiled = torch.compile(table, backend="aot_eager", fullgraph=True)

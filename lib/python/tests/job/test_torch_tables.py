@@ -240,8 +240,8 @@ def test_wrong_state():
     gr.barrier()
     parts, few = list(parts_of(table, 3)), list(parts_of(other, 1))
     wrong = [
-        (parts if gr.my_pe() == 0 and gr.n_pes() > 1 else parts[:1], "have each of the 40 rows once"),
-        (parts[:1] + parts[:2] if gr.my_pe() == 0 else [], "have each of the 40 rows once"),
+        (parts if gr.my_pe() == 0 and gr.n_pes() > 1 else parts[:1], "must have each of the 40 rows once"),
+        (parts[:1] + parts[:2] if gr.my_pe() == 0 else [], "must have each of the 40 rows once"),
         (few if gr.my_pe() == 0 else [], "no first_moment|PE 0 has a part that is not right"),
         ([{}], "there is no part"),
         ([parts[0] | {"part": torch.tensor([N + 1, 0, 14, 0])}], "of a table of 41 rows, and this one has 40"),
