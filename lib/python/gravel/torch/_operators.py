@@ -9,15 +9,15 @@ an error.
 
     gather(Tensor array, int number, Tensor index, Tensor? gradient) -> Tensor
     scatter_add, scatter_put, scatter_min, scatter_max(Tensor(a!) array, int number, Tensor index, Tensor values) -> ()
-    add_gradient(int number, Tensor index, Tensor values) -> Tensor
+    add_gradient(int number, int call, Tensor index, Tensor values) -> Tensor
 
 Order. The scatters say that they write the stand-in, though it has no elements. So a compiled graph keeps them, and
 keeps their order with the gathers of the same array.
 
 Gradients. An array may have a second one for its gradient, with the same number. Its stand-in requires a gradient.
 So the backward pass of gather calls add_gradient, which adds to the rows where they lie. It returns the gradient of the
-second stand-in, which has no elements either: so a compiled backward graph keeps the call. It has the tag of operators
-that draw random numbers, because a compiler must not merge two equal calls.
+second stand-in, which has no elements either: so a compiled backward graph keeps the call. Each call has a number of
+its own, because a compiler would merge two equal calls into one.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ class Table(NamedTuple):
 
 _tables: dict[int, Table] = {}
 _numbers = itertools.count()
+_calls = itertools.count()
 
 
 class Entry(NamedTuple):
@@ -87,7 +88,7 @@ def _gather(array: torch.Tensor, number: int, index: torch.Tensor, gradient: tor
     return found
 
 
-def _add_gradient(number: int, index: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+def _add_gradient(number: int, call: int, index: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     table = _table("add_gradient", number)
     assert table.gradient is not None
     row = table.array.row
@@ -112,7 +113,7 @@ def _gather_backward(context: Any, gradient: torch.Tensor) -> tuple[None, None, 
     if not context.needs_input_grad[3]:
         return None, None, None, None
     (index,) = context.saved_tensors
-    return None, None, None, add_gradient(context.number, index, gradient)
+    return None, None, None, add_gradient(context.number, next(_calls), index, gradient)
 
 
 def _scatter(call: str) -> Callable[[torch.Tensor, int, torch.Tensor, torch.Tensor], None]:
@@ -140,15 +141,12 @@ if HAS_OPERATORS:
         lambda array, number, index, gradient: array.new_empty((*index.shape, *array.shape[1:]))
     )
     _gather_operator.register_autograd(_gather_backward, setup_context=_save_for_backward)
-    torch.library.define(  # custom_op has no tags in older versions
+    torch.library.custom_op(
         "gravel::add_gradient",
-        "(int number, Tensor index, Tensor values) -> Tensor",
-        tags=(torch.Tag.nondeterministic_seeded,),
-    )
-    torch.library.impl("gravel::add_gradient", "default", _add_gradient)
-    torch.library.register_fake(
-        "gravel::add_gradient", lambda number, index, values: values.new_empty((0, *values.shape[index.ndim :]))
-    )
+        _add_gradient,
+        mutates_args=(),
+        schema="(int number, int call, Tensor index, Tensor values) -> Tensor",
+    ).register_fake(lambda number, call, index, values: values.new_empty((0, *values.shape[index.ndim :])))
     for _call in SCATTERS:
         torch.library.custom_op(
             f"gravel::{_call}",
