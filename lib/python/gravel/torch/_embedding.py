@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -207,6 +208,7 @@ class Embedding(torch.nn.Module):
         Raises :class:`BufferError` at all PEs if one of them still uses a part of it, such as its ``state_dict()``: end
         that, and call again.
         """
+        gc.collect()  # torch.save leaves cycles that refer to tensors
         for array in (self.weight, *self._state.values(), self.gradient, self._touched):
             if array is not None and array.is_open:
                 array.free()

@@ -133,13 +133,14 @@ def test_opcheck(dtype):
     (array, gradient), every = own_arrays(2, dtype, shape)
     with_gradient = gradient if dtype != "i8" else None
     number, stand_in, gradient_stand_in = gr.torch._operators._entry("gather", array, with_gradient)
-    for index in (torch.tensor([[0, 8], [8, 3]]), torch.tensor([1, 2, 3], dtype=torch.int32), torch.tensor(4)):
-        values = torch.ones((*index.shape, *array.row), dtype=stand_in.dtype)
-        torch.library.opcheck(torch.ops.gravel.gather, (stand_in, number, index, gradient_stand_in))
-        for name in ("scatter_add", "scatter_put", "scatter_min", "scatter_max"):
-            torch.library.opcheck(getattr(torch.ops.gravel, name), (stand_in, number, index, values))
-        if with_gradient is not None:
-            torch.library.opcheck(torch.ops.gravel.add_gradient, (number, 1, index, values))
+    index = torch.tensor([[0, 8], [8, 3]])
+    for numbers in (index, index[0].int(), torch.tensor(4)):
+        torch.library.opcheck(torch.ops.gravel.gather, (stand_in, number, numbers, gradient_stand_in))
+    values = torch.ones((*index.shape, *array.row), dtype=stand_in.dtype)
+    for name in ("scatter_add", "scatter_put", "scatter_min", "scatter_max"):
+        torch.library.opcheck(getattr(torch.ops.gravel, name), (stand_in, number, index, values))
+    if with_gradient is not None:
+        torch.library.opcheck(torch.ops.gravel.add_gradient, (number, 1, index, values))
     free(every)
 
 
