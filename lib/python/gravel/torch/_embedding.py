@@ -22,6 +22,10 @@ def _local(array: _array.Array) -> torch.Tensor:
     return torch.as_tensor(array.local)
 
 
+def _is_int(number: Any) -> bool:
+    return hasattr(number, "__index__") and not isinstance(number, bool)
+
+
 class Embedding(torch.nn.Module):
     """A table of `n` rows that is distributed over the PEs: ``torch.nn.Embedding`` for tables that no PE has alone.
 
@@ -91,17 +95,17 @@ class Embedding(torch.nn.Module):
         name = f"gravel.torch.{type(self).__name__}"
         _job.check_joined(f"torch.{type(self).__name__}")
         for what, number, least in (("n", n, 0), ("width", width, 1)):
-            if isinstance(number, bool) or not hasattr(number, "__index__") or operator.index(number) < least:
+            if not _is_int(number) or number < least:
                 raise ValueError(f"{name}: {what} is {number!r}: it is an int, {least} or more")
         if optimizer not in OPTIMIZERS:
             raise ValueError(f"{name}: optimizer {optimizer!r}: it is one of {', '.join(OPTIMIZERS)}")
         if dtype not in _DTYPES:
             raise TypeError(f"{name}: dtype {dtype}: it is torch.float32 or torch.float64")
-        if padding_idx is not None and not -n <= padding_idx < n:
+        if padding_idx is not None and not (_is_int(padding_idx) and -n <= padding_idx < n):
             raise IndexError(f"{name}: padding_idx is {padding_idx}: the table has rows 0 to {n - 1}")
         if not (0 <= betas[0] < 1 and 0 <= betas[1] < 1):
             raise ValueError(f"{name}: betas {betas}: each is 0 or more, and less than 1")
-        self.padding_idx = None if padding_idx is None else padding_idx % n
+        self.padding_idx = None if padding_idx is None else operator.index(padding_idx) % n
         self.lr = lr
         self._optimizer = OPTIMIZERS[optimizer]
         self._settings = Settings(self._optimizer.eps if eps is None else eps, betas)

@@ -90,7 +90,8 @@ def _gather(array: torch.Tensor, number: int, index: torch.Tensor, gradient: tor
 
 def _add_gradient(number: int, call: int, index: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     table = _table("add_gradient", number)
-    assert table.gradient is not None
+    if table.gradient is None:
+        raise ValueError("gravel.torch.add_gradient: the array has no gradient: pass one to gravel.torch.gather")
     row = table.array.row
     index, values = index.reshape(-1), values.reshape((-1, *row))
     if table.padding >= 0:
@@ -176,8 +177,8 @@ else:
 
 def _constant(function: _Function) -> _Function:
     """torch.compile calls the function once, and puts what it returns into the graph."""
-    compiler = getattr(torch, "compiler", None)
-    return compiler.assume_constant_result(function) if hasattr(compiler, "assume_constant_result") else function
+    mark = getattr(getattr(torch, "compiler", None), "assume_constant_result", None)
+    return function if mark is None else mark(function)
 
 
 _of_arrays: dict[tuple[int, int], Entry] = {}

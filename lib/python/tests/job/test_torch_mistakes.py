@@ -76,6 +76,11 @@ MISTAKES = [
     ("a mode that there is not", lambda t: Bag(N, 2, mode="min"), ValueError, "it is 'sum', 'mean' or 'max'"),
     ("a dtype that there is not", lambda t: Table(N, 2, dtype=torch.float16), TypeError, "torch.float32 or"),
     ("a padding that there is not", lambda t: Table(N, 2, padding_idx=N), IndexError, "the table has rows 0 to 9"),
+    ("a padding that is no int", lambda t: Table(N, 2, padding_idx=1.5), IndexError, "padding_idx is 1.5"),
+    ("gradients of an array without them",
+     lambda t: gr.torch._operators.add_gradient(
+         gr.torch._operators._number_of("gather", t.array), 0, index([1]), torch.ones(1, 2)),
+     ValueError, "the array has no gradient"),
     ("a negative number of rows", lambda t: Table(-1, 2), ValueError, "n is -1: it is an int, 0 or more"),
     ("rows of no elements", lambda t: Table(N, 0), ValueError, "width is 0: it is an int, 1 or more"),
     ("a size that is no int", lambda t: Table(N, 2.5), ValueError, "width is 2.5"),

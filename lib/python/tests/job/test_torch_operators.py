@@ -12,8 +12,8 @@ torch = pytest.importorskip("torch")
 needs_operators = pytest.mark.skipif(
     not gr.torch.HAS_OPERATORS, reason=f"PyTorch {torch.__version__} has no custom operators: 2.4 has them"
 )
-# torch.compile of older versions takes modules with distributed tables, but no distributed arrays as arguments. 2.6 does
-# not; versions between it and 2.15 are not tested.
+# torch.compile of PyTorch 2.6 takes modules with distributed tables, but no distributed arrays as arguments. Versions
+# between it and 2.15 are not tested.
 needs_compiled_arrays = pytest.mark.skipif(
     tuple(map(int, torch.__version__.split(".")[:2])) < (2, 15),
     reason=f"torch.compile of calls with distributed arrays is tested with PyTorch 2.15, not {torch.__version__}",
