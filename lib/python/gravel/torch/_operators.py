@@ -2,7 +2,7 @@
 
 Problem. PyTorch sees tensors alone. A distributed array is no tensor, and no PE has all of it.
 
-Solution. An operator takes an array as two arguments. The *stand-in* is a tensor of shape ``(0, *array.row)``: it has
+Solution. An operator takes an array as two arguments. The *stand-in* is a tensor of shape ``(1, *array.row)``: it has
 the array's dtype and the shape of a row, which is all that fake kernels need. The *number* names the array in a table
 of this process, where the real kernel finds it. Numbers are not used twice, so the number of an array that was freed is
 an error.
@@ -11,13 +11,14 @@ an error.
     scatter_add, scatter_put, scatter_min, scatter_max(Tensor(a!) array, int number, Tensor index, Tensor values) -> ()
     add_gradient(int number, int call, Tensor index, Tensor values) -> Tensor
 
-Order. The scatters say that they write the stand-in, though it has no elements. So a compiled graph keeps them, and
-keeps their order with the gathers of the same array.
+Order. The scatters say that they write the stand-in, though they do not. So a compiled graph keeps them, and keeps
+their order with the gathers of the same array.
 
-Gradients. An array may have a second one for its gradient, with the same number. Its stand-in requires a gradient.
-So the backward pass of gather calls add_gradient, which adds to the rows where they lie. It returns the gradient of the
-second stand-in, which has no elements either: so a compiled backward graph keeps the call. Each call has a number of
-its own, because a compiler would merge two equal calls into one.
+Gradients. An array may have a second one for its gradient, with the same number. Its stand-in is one element that
+requires a gradient. So the backward pass of gather calls add_gradient, which adds to the rows where they lie. It
+returns 0, the gradient of that stand-in: so a compiled backward graph keeps the call. A tensor without elements would
+not do, because compilers leave out what computes it. Each call has a number of its own, because a compiler would merge
+two equal calls into one.
 """
 
 from __future__ import annotations
@@ -66,13 +67,13 @@ def add_table(table: Table) -> Entry:
     number = next(_numbers)
     _tables[number] = table
     try:
-        stand_in = torch.as_tensor(table.array.local[:0]).clone()
+        stand_in = torch.as_tensor(table.array.local[:0]).new_zeros((1, *table.array.row))
     except TypeError as e:
         raise TypeError(
             f"gravel.torch: PyTorch {torch.__version__} has no tensors of dtype {table.array.dtype}: use gravel.gather "
             "and gravel.scatter_add, with NumPy arrays"
         ) from e
-    return Entry(number, stand_in, None if table.gradient is None else stand_in.clone().requires_grad_())
+    return Entry(number, stand_in, None if table.gradient is None else stand_in.new_zeros(1).requires_grad_())
 
 
 def _table(call: str, number: int) -> Table:
@@ -101,7 +102,7 @@ def _add_gradient(number: int, call: int, index: torch.Tensor, values: torch.Ten
     _operations.scatter_add(table.gradient, index, values.contiguous())
     if table.touched is not None:
         _operations.scatter_put(table.touched, index, 1)
-    return values.new_empty((0, *row))
+    return values.new_zeros(1)
 
 
 def _save_for_backward(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -147,7 +148,7 @@ if HAS_OPERATORS:
         _add_gradient,
         mutates_args=(),
         schema="(int number, int call, Tensor index, Tensor values) -> Tensor",
-    ).register_fake(lambda number, call, index, values: values.new_empty((0, *values.shape[index.ndim :])))
+    ).register_fake(lambda number, call, index, values: values.new_empty(1))
     for _call in SCATTERS:
         torch.library.custom_op(
             f"gravel::{_call}",

@@ -3,6 +3,8 @@ know them. Each PE has arrays of its own here, whose rows lie at all PEs, so tha
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 
@@ -46,7 +48,7 @@ class Filled(torch.autograd.Function):
         context.gradient = gradient
         gr.scatter_put(array, np.arange(array.n), rows.detach().contiguous())
         gr.quiet()
-        return rows.new_empty((0, *array.row))
+        return rows.new_zeros(1)
 
     @staticmethod
     def backward(context, _):
@@ -145,9 +147,11 @@ def test_opcheck(dtype):
 
 
 @needs_compiled_arrays
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
 def test_compile(backend):
     """The graph does not break, and no call is merged, left out or put elsewhere."""
+    if backend == "inductor" and (gr.n_pes() > 1 or not shutil.which("g++")):
+        pytest.skip("inductor: one PE compiles, with g++")
     (array, gradient), every = own_arrays(2)
 
     def function(index, values):
@@ -220,10 +224,10 @@ def test_fake_tensors():
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     with FakeTensorMode():
-        stand_in, index = torch.empty((0, 3, 2)), torch.zeros((4, 5), dtype=torch.int64)
+        stand_in, index = torch.empty((1, 3, 2)), torch.zeros((4, 5), dtype=torch.int64)
         found = torch.ops.gravel.gather(stand_in, 123456789, index, None)
         assert found.shape == (4, 5, 3, 2) and found.dtype == torch.float32
-        assert torch.ops.gravel.add_gradient(123456789, 1, index, found).shape == (0, 3, 2)
+        assert torch.ops.gravel.add_gradient(123456789, 1, index, found).shape == (1,)
 
 
 def test_many_arrays():
