@@ -28,7 +28,8 @@ def environment(**values: str) -> dict[str, str]:
     """That of a process that no launcher has started."""
     without = ("PMIX_", "SLURM_", "OMPI_COMM_", "RANK", "WORLD_SIZE", IN_JOB)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(without)}
-    return kept | {"PYTHONUNBUFFERED": "1"} | values
+    # As torchrun does: the PEs of a job share the processors.
+    return {"OMP_NUM_THREADS": "1"} | kept | {"PYTHONUNBUFFERED": "1"} | values
 
 
 def run_alone(text: str, **values: str) -> subprocess.CompletedProcess[str]:

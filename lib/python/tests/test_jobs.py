@@ -12,7 +12,7 @@ from conftest import HERE, IN_JOB, is_fine, run_job
 )
 def test_job(n_pes: int, nodes: int, routes: str) -> None:
     done = run_job(
-        n_pes, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", str(HERE / "job"), nodes=nodes,
+        n_pes, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", str(HERE / "job"), nodes=nodes, timeout=300,
         **{IN_JOB: "1", "GRAVEL_ROUTES": routes, "GRAVEL_SYMMETRIC_SIZE": "64M"},
     )  # fmt: skip
     is_fine(done)
