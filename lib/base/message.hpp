@@ -325,6 +325,7 @@ GRAVEL_BOTH constexpr uint32_t units_of(uint64_t word0, uint64_t word1) {
     "one before")                                                                                                      \
   /* of lib/table (pe: the place among the ids): */                                                                    \
   X(bad_row, "id {pe} of a bulk call on gravel::rows is {offset}: the table has {bytes} rows")                         \
+  X(full_map, "a full map")                                                                                            \
   /* of device/team_check.cuh (pe: the call): */                                                                       \
   X(missing_lanes, "a call of a whole block or warp that lacks threads")                                               \
   X(other_team_call, "threads of a block in different calls")
