@@ -63,7 +63,8 @@ std::string text_of_team_fault(message_fault fault, const device_error& found) {
 /// Text of full_map. `pe` has the bytes of a key, and those of a value above 16 bits.
 std::string text_of_full_map(const device_error& found, uint32_t my_pe) {
   return fmt::format(
-      "a gravel::map of keys of {} bytes and values of {} bytes, made for {} items, has no slot for a key: PE {} has {} "
+      "a gravel::map of keys of {} bytes and values of {} bytes, made for {} items, has no slot for a key: PE {} has "
+      "{} "
       "slots. Make the map for more items, or call reserve() before; it also frees the slots of erased keys",
       found.pe & 0xffff, found.pe >> 16, found.bytes, my_pe, found.offset);
 }

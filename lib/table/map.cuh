@@ -224,9 +224,10 @@ class map {
     const handler_table all = current_backend().handlers();
     const auto is_it = [](const handler_info& h) { return h.id == handler_id<delivery>::value; };
     if (std::none_of(all.begin(), all.end(), is_it))
-      fail_text("gravel::map: gravel_init did not receive its handler: gravel_init<gravel::map<Key, "
-                "Value>::delivery>(), with keys of " + std::to_string(sizeof(Key)) + " bytes and values of " +
-                std::to_string(sizeof(Value)));
+      fail_text(
+          "gravel::map: gravel_init did not receive its handler: gravel_init<gravel::map<Key, "
+          "Value>::delivery>(), with keys of " +
+          std::to_string(sizeof(Key)) + " bytes and values of " + std::to_string(sizeof(Value)));
   }
   static void check_capacity(const char* call, uint64_t capacity) {
     const std::string text = std::string(call) + ": a capacity of " + std::to_string(capacity) + " items";

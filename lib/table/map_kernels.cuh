@@ -64,9 +64,9 @@ GRAVEL_DEVICE void store_found(Value* to, uint8_t* found, const Words* value) {
 
 /// Finds n keys where all owners' memory is mapped.
 template <class Key, class Value>
-__global__ void __launch_bounds__(map_lanes) find_mapped(const __grid_constant__ gravel_t g,
-                                                         const __grid_constant__ map_view<Key, Value> map,
-                                                         Value* values, uint8_t* found, const Key* keys, uint64_t n) {
+__global__ void __launch_bounds__(map_lanes)
+    find_mapped(const __grid_constant__ gravel_t g, const __grid_constant__ map_view<Key, Value> map, Value* values,
+                uint8_t* found, const Key* keys, uint64_t n) {
   using table = typename map_view<Key, Value>::table;
   __shared__ mapped_sender others;
   others.begin(g);
@@ -79,8 +79,8 @@ __global__ void __launch_bounds__(map_lanes) find_mapped(const __grid_constant__
 
 /// Finds n keys, at most 2^31: its own at once, others by messages, whose answers the handler stores and counts.
 template <class Key, class Value>
-__global__ void __launch_bounds__(map_lanes) find_by_messages(gravel_t g, map_view<Key, Value> map, Value* values,
-                                                              uint8_t* found, const Key* keys, uint64_t n) {
+__global__ void __launch_bounds__(map_lanes)
+    find_by_messages(gravel_t g, map_view<Key, Value> map, Value* values, uint8_t* found, const Key* keys, uint64_t n) {
   using view = map_view<Key, Value>;
   using message = typename view::message;
   __shared__ gravel_block_sender<map_lanes> sender;
@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(map_lanes) each_item(map_view<Key, Value> map,
   });
 }
 
-/// Counts this PE's items; with `keys`, copies the first `room` of them that are met.
+/// Counts this PE's items; with `keys`, copies the first `room` of them that it comes to.
 template <class Key, class Value>
 __global__ void __launch_bounds__(map_lanes)
     copy_items(map_view<Key, Value> map, Key* keys, Value* values, uint64_t room, uint64_t* count) {

@@ -65,7 +65,7 @@ enum class map_request : uint32_t { insert, add, erase, find, answer };
 /// the value follows the position in `answer`.
 template <uint32_t KEY, uint32_t VALUE>
 struct map_message {
-  static constexpr uint32_t requests = 8;                ///< values of map_request for which there is room
+  static constexpr uint32_t requests = 8;                   ///< values of map_request for which there is room
   static constexpr uint32_t was_found = uint32_t{1} << 31;  ///< beside the position of an answer
   static constexpr uint32_t key_words = KEY / 4, words = key_words + (VALUE > 8 ? VALUE / 4 : 2);
   uint32_t what;
@@ -99,8 +99,23 @@ GRAVEL_BOTH void report_full_map(const gravel_t& g, uint64_t slots, uint64_t cap
 /// The characters of a handler's name: one for each pair of sizes.
 template <uint32_t KEY, uint32_t VALUE>
 struct map_name {
-  static constexpr char text[] = {'g', 'r', 'a', 'v', 'e', 'l', '_', 'm', 'a', 'p', '_',
-                                  '0' + KEY / 10, '0' + KEY % 10, '_', '0' + VALUE / 10, '0' + VALUE % 10, 0};
+  static constexpr char text[] = {'g',
+                                  'r',
+                                  'a',
+                                  'v',
+                                  'e',
+                                  'l',
+                                  '_',
+                                  'm',
+                                  'a',
+                                  'p',
+                                  '_',
+                                  '0' + KEY / 10,
+                                  '0' + KEY % 10,
+                                  '_',
+                                  '0' + VALUE / 10,
+                                  '0' + VALUE % 10,
+                                  0};
 };
 
 /// The handler of maps whose keys have KEY bytes and whose values have VALUE bytes. The program passes it to
