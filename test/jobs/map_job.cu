@@ -325,6 +325,19 @@ void check_two_streams() {
   gravel_barrier_all();
 }
 
+/// More keys than a find by messages has under way at once.
+void check_many_finds() {
+  gravel::map<wide_key, bytes<64>> map(100);
+  expected_items<wide_key, bytes<64>> wanted;
+  const auto items = draw_items<wide_key, bytes<64>>(
+      60, 100, 8, [&](uint64_t, const wide_key& key, const bytes<64>& value) { wanted.add(key, value); });
+  map.insert(items.first.data(), items.second.data(), 60);
+  gravel_barrier_all();
+  std::mt19937_64 chance(8);
+  check_find(map, wanted, 23000, chance, "many keys");
+  gravel_barrier_all();
+}
+
 void check_refusals() {
   using small = gravel::map<uint32_t, uint32_t>;
   expect_error("a capacity of 0 items; it is at least 1", [] { small map(0); });
@@ -398,6 +411,7 @@ int main(int argc, char** argv) {
   }
   check_load();
   check_two_streams();
+  check_many_finds();
   const uint64_t all = gravel_sum_all(static_cast<uint64_t>(failures));
   if (gravel_my_pe() == 0)
     std::printf("%s: maps on %d PEs, %s\n", all ? "WRONG" : "ok", gravel_n_pes(), gravel_backend());
