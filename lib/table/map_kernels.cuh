@@ -84,8 +84,10 @@ __global__ void __launch_bounds__(map_lanes)
   using view = map_view<Key, Value>;
   using message = typename view::message;
   __shared__ gravel_block_sender<map_lanes> sender;
+  __shared__ uint32_t own_of_block;
+  if (threadIdx.x == 0) own_of_block = 0;
   sender.begin(g);
-  uint64_t own = 0;
+  uint32_t own = 0;
   each_of_lane(n, [&](uint64_t i) {
     const auto key = __builtin_bit_cast(typename view::table::key_type, keys[i]);
     const uint32_t pe = map_hash(key).owner(map.n_pes);
@@ -100,8 +102,11 @@ __global__ void __launch_bounds__(map_lanes)
     m.set(message::key_words + 1, g.my_pe);
     sender.template am<map_delivery<view::key_bytes, view::value_bytes>>(static_cast<int>(pe), m);
   });
-  if (own) fetch_add_release<scope::system>(&map.control->answered, own);  // [D3]
+  if (own) fetch_add<scope::shared>(&own_of_block, own);
   sender.end();
+  __syncthreads();
+  if (threadIdx.x == 0 && own_of_block)
+    fetch_add_release<scope::system>(&map.control->answered, uint64_t{own_of_block});  // [D3]
 }
 
 /// Calls function(key, value) for each of this PE's items.
