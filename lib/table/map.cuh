@@ -45,11 +45,11 @@ class map {
   explicit map(uint64_t capacity) : open_("gravel::map") {
     check_delivery();
     check_capacity("gravel::map", capacity);
-    room_ = gravel_malloc<char>(sizeof(map_control) + map_control::alignment);
+    room_ = gravel_malloc<char>(sizeof(map_header) + map_header::alignment);
     const char* const heap = gravel_handle().heap;
-    const uint64_t begin = static_cast<uint64_t>(static_cast<char*>(room_) - heap) + map_control::alignment - 1;
-    const uint64_t number = begin / map_control::alignment;
-    view_.control = reinterpret_cast<map_control*>(gravel_handle().heap + number * map_control::alignment);
+    const uint64_t begin = static_cast<uint64_t>(static_cast<char*>(room_) - heap) + map_header::alignment - 1;
+    const uint64_t number = begin / map_header::alignment;
+    view_.header = reinterpret_cast<map_header*>(gravel_handle().heap + number * map_header::alignment);
     view_.number = static_cast<uint32_t>(number);
     view_.n_pes = static_cast<uint32_t>(gravel_n_pes());
     try {
@@ -136,12 +136,12 @@ class map {
     last_stream_ = stream;
     for (uint64_t first = 0; first < n; first += most_asked) {
       const uint64_t now = std::min(n - first, most_asked);
-      gravel_stream_write(stream, &view_.control->values, reinterpret_cast<uint64_t>(values + first));
-      gravel_stream_write(stream, &view_.control->found, reinterpret_cast<uint64_t>(found + first));
+      gravel_stream_write(stream, &view_.header->values, reinterpret_cast<uint64_t>(values + first));
+      gravel_stream_write(stream, &view_.header->found, reinterpret_cast<uint64_t>(found + first));
       gravel_launch(find_by_messages<Key, Value>, grid_for(now, stream), gravel_handle(), view_, values + first,
                     found + first, keys + first, now);
       asked_ += now;
-      gravel_stream_wait(stream, &view_.control->answered, asked_);  // [D3]
+      gravel_stream_wait(stream, &view_.header->answered, asked_);  // [D3]
     }
   }
 
@@ -252,18 +252,18 @@ class map {
   void use(const table& slots, uint64_t capacity) {
     view_.own = slots;
     view_.capacity = capacity;
-    map_control control{};
-    gravel_copy(&control, view_.control, sizeof(control));
-    control.slots = static_cast<uint64_t>(reinterpret_cast<char*>(slots.slots) - gravel_handle().heap);
-    control.count = slots.count;
-    control.capacity = capacity;
-    control.number = map_number_of<Value>;
-    gravel_copy(view_.control, &control, sizeof(control));
+    map_header header{};
+    gravel_copy(&header, view_.header, sizeof(header));
+    header.slots = static_cast<uint64_t>(reinterpret_cast<char*>(slots.slots) - gravel_handle().heap);
+    header.count = slots.count;
+    header.capacity = capacity;
+    header.number = map_number_of<Value>;
+    gravel_copy(view_.header, &header, sizeof(header));
     gravel_barrier_all();
   }
   /// Waits until this PE's finds by messages are complete.
   void settle() const {
-    if (asked_) gravel_wait_until(gravel_host_handle(), &view_.control->answered, GRAVEL_GE, asked_);
+    if (asked_) gravel_wait_until(gravel_host_handle(), &view_.header->answered, GRAVEL_GE, asked_);
   }
   template <map_update HOW>
   void update(const Key* keys, const Value* values, uint64_t n, gravel_stream_t stream) {
@@ -286,7 +286,7 @@ class map {
 
   open_object open_;
   map_view<Key, Value> view_{};
-  void* room_ = nullptr;  ///< symmetric; the control block lies in it, aligned
+  void* room_ = nullptr;  ///< symmetric; the header lies in it, aligned
   bool mapped_ = false;
   uint64_t asked_ = 0;                          ///< keys of all finds by messages
   std::optional<gravel_stream_t> last_stream_;  ///< of the last find by messages

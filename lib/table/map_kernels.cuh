@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(map_lanes)
   sender.end();
   __syncthreads();
   if (threadIdx.x == 0 && own_of_block)
-    fetch_add_release<scope::system>(&map.control->answered, uint64_t{own_of_block});  // [D3]
+    fetch_add_release<scope::system>(&map.header->answered, uint64_t{own_of_block});  // [D3]
 }
 
 /// Calls function(key, value) for each of this PE's items.

@@ -1,6 +1,6 @@
 // Messages of a gravel::map: what a PE asks of the owner of a key, and what the owner answers.
 //
-// Each PE has a control block at the same offset of its heap. A message names the map by this offset, so one handler
+// Each PE has a header of the map at the same offset of its heap. A message names the map by this offset, so one handler
 // serves all maps whose keys and values have the same sizes.
 //
 //   step here            in the code                                     label
@@ -46,8 +46,8 @@ GRAVEL_BOTH void add_to_value([[maybe_unused]] map_words<VALUE>* at, [[maybe_unu
   else if constexpr (NUMBER == map_number::f64) add(double{});
 }
 
-/// Control block of a map, symmetric. The host writes it while nothing uses the map, except as said.
-struct alignas(64) map_control {
+/// Header of a map, symmetric, the same at all PEs but for the find under way. The host writes it while nothing uses the map, except as said.
+struct alignas(64) map_header {
   static constexpr uint64_t alignment = 1024;  ///< of its offset, so that messages name it by few bits
   uint64_t slots;                              ///< offset of the PE's slots in its heap
   uint64_t count;                              ///< of slots
@@ -77,7 +77,7 @@ struct map_message {
     return m;
   }
   GRAVEL_BOTH map_request request() const { return static_cast<map_request>(what % requests); }
-  GRAVEL_BOTH uint64_t control_offset() const { return what / requests * map_control::alignment; }
+  GRAVEL_BOTH uint64_t header_offset() const { return what / requests * map_header::alignment; }
   template <class T>
   GRAVEL_BOTH void set(uint32_t at, const T& value) {
     __builtin_memcpy(&word[at], &value, sizeof(T));
@@ -129,34 +129,34 @@ struct map_delivery {
   using value_type = map_words<VALUE>;
 
   GRAVEL_HANDLER void operator()(const gravel_t& g, const lane_group& lanes, const message& m) const {
-    auto* const control = reinterpret_cast<map_control*>(g.heap + m.control_offset());
-    const bool is_sound = lies_in_heap(m.control_offset(), sizeof(map_control), g.heap_bytes);
+    auto* const header = reinterpret_cast<map_header*>(g.heap + m.header_offset());
+    const bool is_sound = lies_in_heap(m.header_offset(), sizeof(map_header), g.heap_bytes);
     const bool is_answer = is_sound && m.request() == map_request::answer;
-    if (is_answer) store_answer(*control, m);
-    else if (is_sound) serve(g, *control, m);
-    else report_error(g, message_fault::bad_size, op::am, g.my_pe, m.control_offset(), sizeof(m));
+    if (is_answer) store_answer(*header, m);
+    else if (is_sound) serve(g, *header, m);
+    else report_error(g, message_fault::bad_size, op::am, g.my_pe, m.header_offset(), sizeof(m));
     // The answers for a map that came together are counted at once.
     const lane_group same = lanes.part(lanes.match(m.what));
     same.sync();
     if (is_answer && same.is_leader())
-      fetch_add_release<scope::system>(&control->answered, uint64_t{same.size()});  // [D3]
+      fetch_add_release<scope::system>(&header->answered, uint64_t{same.size()});  // [D3]
   }
 
  private:
-  GRAVEL_BOTH static void store_answer(const map_control& control, const message& m) {
+  GRAVEL_BOTH static void store_answer(const map_header& header, const message& m) {
     const auto position = m.template get<uint32_t>(0);
     const bool was_found = position & message::was_found;
     const uint64_t at = position & ~message::was_found;
     if (was_found) {
       const auto value = m.template get<value_type>(1);
-      __builtin_memcpy(reinterpret_cast<char*>(load_relaxed(&control.values)) + at * VALUE, &value, VALUE);
+      __builtin_memcpy(reinterpret_cast<char*>(load_relaxed(&header.values)) + at * VALUE, &value, VALUE);
     }
-    reinterpret_cast<uint8_t*>(load_relaxed(&control.found))[at] = was_found;
+    reinterpret_cast<uint8_t*>(load_relaxed(&header.found))[at] = was_found;
   }
-  GRAVEL_BOTH static void serve(const gravel_t& g, const map_control& control, const message& m) {
-    const uint64_t count = load_relaxed<scope::device>(&control.count);
+  GRAVEL_BOTH static void serve(const gravel_t& g, const map_header& header, const message& m) {
+    const uint64_t count = load_relaxed<scope::device>(&header.count);
     const map_slots<KEY, VALUE> table{
-        reinterpret_cast<map_slot<KEY, VALUE>*>(g.heap + load_relaxed<scope::device>(&control.slots)), count};
+        reinterpret_cast<map_slot<KEY, VALUE>*>(g.heap + load_relaxed<scope::device>(&header.slots)), count};
     const auto key = m.template get<key_type>(0);
     switch (m.request()) {
       case map_request::insert:
@@ -164,9 +164,9 @@ struct map_delivery {
         const auto more = m.template get<value_type>(message::key_words);
         const bool adds = m.request() == map_request::add;
         const auto change = [&](value_type* at) {
-          if (adds) add_by_number(control.number, at, more);
+          if (adds) add_by_number(header.number, at, more);
         };
-        if (!table.put(key, more, change)) report_full_map<KEY, VALUE>(g, count, control.capacity);
+        if (!table.put(key, more, change)) report_full_map<KEY, VALUE>(g, count, header.capacity);
         break;
       }
       case map_request::erase: table.erase(key); break;

@@ -17,7 +17,7 @@ struct map_view {
 
   table own;  ///< this PE's slots, symmetric
   uint64_t capacity;
-  map_control* control;  ///< symmetric
+  map_header* header;  ///< symmetric
   uint32_t n_pes, number;
 
   /// Returns the PE that has a key, or would have it.
