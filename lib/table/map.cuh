@@ -267,7 +267,10 @@ class map {
   }
   template <map_update HOW>
   void update(const Key* keys, const Value* values, uint64_t n, gravel_stream_t stream) {
-    if (n) gravel_launch(update_map<HOW, Key, Value>, grid_for(n, stream), gravel_handle(), view_, keys, values, n);
+    if (n == 0) return;
+    if (view_.n_pes == 1)
+      launch_alone(update_lone_map<HOW, Key, Value>, grid_for(n, stream), gravel_handle(), view_, keys, values, n);
+    else gravel_launch(update_map<HOW, Key, Value>, grid_for(n, stream), gravel_handle(), view_, keys, values, n);
   }
   uint64_t count_or_copy(Key* keys, Value* values, uint64_t room) {
     device_array<uint64_t> count(std::vector<uint64_t>{0});

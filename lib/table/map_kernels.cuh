@@ -22,34 +22,47 @@ GRAVEL_DEVICE void each_of_lane(uint64_t n, const Work& work) {
 /// What a bulk call does to the keys.
 enum class map_update { insert, add, erase };
 
-/// Updates a map with n keys. `erase` uses no values.
+/// Updates this PE's slots with item i of a bulk call, whose key is `key`. `erase` uses no values.
+template <map_update HOW, class Key, class Value>
+GRAVEL_DEVICE void update_own(const gravel_t& g, const map_view<Key, Value>& map, const map_words<sizeof(Key)>& key,
+                              const Value* values, uint64_t i) {
+  using value_words = map_words<sizeof(Value)>;
+  if constexpr (HOW == map_update::erase) {
+    map.own.erase(key);
+  } else {
+    const auto value = __builtin_bit_cast(value_words, values[i]);
+    const auto change = [&](value_words* at) {
+      if constexpr (HOW == map_update::add) add_to_value<map_number_of<Value>>(at, value);
+    };
+    if (!map.own.put(key, value, change)) report_full_map<sizeof(Key), sizeof(Value)>(g, map.own.count, map.capacity);
+  }
+}
+
+/// Updates the map of a job of one PE with n keys. It sends no messages, so it needs no resolver and no sender.
+template <map_update HOW, class Key, class Value>
+__global__ void __launch_bounds__(map_lanes)
+    update_lone_map(const __grid_constant__ gravel_t g, const __grid_constant__ map_view<Key, Value> map,
+                    const Key* keys, const Value* values, uint64_t n) {
+  each_of_lane(
+      n, [&](uint64_t i) { update_own<HOW>(g, map, __builtin_bit_cast(map_words<sizeof(Key)>, keys[i]), values, i); });
+}
+
+/// Updates a map with n keys.
 template <map_update HOW, class Key, class Value>
 __global__ void __launch_bounds__(map_lanes)
     update_map(gravel_t g, map_view<Key, Value> map, const Key* keys, const Value* values, uint64_t n) {
   using view = map_view<Key, Value>;
   using message = typename view::message;
-  using key_words = typename view::table::key_type;
-  using value_words = typename view::table::value_type;
+  constexpr map_request requests[] = {map_request::insert, map_request::add, map_request::erase};
   __shared__ gravel_block_sender<map_lanes> sender;
   sender.begin(g);
   each_of_lane(n, [&](uint64_t i) {
-    const auto key = __builtin_bit_cast(key_words, keys[i]);
-    value_words value{};
-    if constexpr (HOW != map_update::erase) value = __builtin_bit_cast(value_words, values[i]);
+    const auto key = __builtin_bit_cast(typename view::table::key_type, keys[i]);
     const uint32_t pe = map_hash(key).owner(map.n_pes);
-    if (pe == g.my_pe) {
-      if constexpr (HOW == map_update::erase) return map.own.erase(key);
-      const auto change = [&](value_words* at) {
-        if constexpr (HOW == map_update::add) add_to_value<map_number_of<Value>>(at, value);
-      };
-      if (!map.own.put(key, value, change))
-        report_full_map<view::key_bytes, view::value_bytes>(g, map.own.count, map.capacity);
-      return;
-    }
-    constexpr map_request requests[] = {map_request::insert, map_request::add, map_request::erase};
+    if (pe == g.my_pe) return update_own<HOW>(g, map, key, values, i);
     message m = message::of(map.number, requests[static_cast<int>(HOW)]);
     m.set(0, key);
-    if constexpr (HOW != map_update::erase) m.set(message::key_words, value);
+    if constexpr (HOW != map_update::erase) m.set(message::key_words, values[i]);
     sender.template am<map_delivery<view::key_bytes, view::value_bytes>>(static_cast<int>(pe), m);
   });
   sender.end();

@@ -1,7 +1,7 @@
 // Messages of a gravel::map: what a PE asks of the owner of a key, and what the owner answers.
 //
-// Each PE has a header of the map at the same offset of its heap. A message names the map by this offset, so one handler
-// serves all maps whose keys and values have the same sizes.
+// Each PE has a header of the map at the same offset of its heap. A message names the map by this offset, so one
+// handler serves all maps whose keys and values have the same sizes.
 //
 //   step here            in the code                                     label
 //   set the results      map::find: stores of the CUDA stream            stream order
@@ -46,7 +46,8 @@ GRAVEL_BOTH void add_to_value([[maybe_unused]] map_words<VALUE>* at, [[maybe_unu
   else if constexpr (NUMBER == map_number::f64) add(double{});
 }
 
-/// Header of a map, symmetric, the same at all PEs but for the find under way. The host writes it while nothing uses the map, except as said.
+/// Header of a map, symmetric. The host writes it while nothing uses the map. All PEs have the same, but for the find
+/// that is under way.
 struct alignas(64) map_header {
   static constexpr uint64_t alignment = 1024;  ///< of its offset, so that messages name it by few bits
   uint64_t slots;                              ///< offset of the PE's slots in its heap
