@@ -1,5 +1,6 @@
 """A key that finds no slot ends the job with a message that names the map, its capacity, the PE whose slots are full,
-and what to do, whether the PE itself or another one inserts, by every route. Usage: map_errors_test.py UCX_RUN MAP_JOB"""
+and what to do, whether the PE itself or another one inserts, by every route.
+Usage: map_errors_test.py UCX_RUN MAP_JOB"""
 import os
 import subprocess
 import sys
