@@ -327,6 +327,7 @@ GRAVEL_BOTH constexpr uint32_t units_of(uint64_t word0, uint64_t word1) {
   X(bad_row, "id {pe} of a bulk call on gravel::rows is {offset}: the table has {bytes} rows")                         \
   X(bad_target, "row {pe} of an all_to_all goes to PE {wrong_pe}: the job has PEs 0 to {last_pe}")                     \
   X(exchange_room, "an all_to_all of gravel::row_exchange brings {offset} rows to PE {pe}: it has room for {bytes}")   \
+  X(full_map, "a full map")                                                                                            \
   /* of device/team_check.cuh (pe: the call): */                                                                       \
   X(missing_lanes, "a call of a whole block or warp that lacks threads")                                               \
   X(other_team_call, "threads of a block in different calls")

@@ -22,8 +22,7 @@ class divisor {
     const uint64_t above = high_product(number, inverse_);
     return above - (above * by_ > number);
   }
-
- private:
+  /// Returns a * b / 2^64, rounded down. For a random number `a` of 64 bits this is a random number below `b`.
   GRAVEL_BOTH static uint64_t high_product(uint64_t a, uint64_t b) {
 #if GRAVEL_ON_GPU
     return __umul64hi(a, b);
@@ -32,6 +31,8 @@ class divisor {
     return static_cast<uint64_t>(wide{a} * b >> 64);
 #endif
   }
+
+ private:
   uint64_t by_, inverse_;
 };
 

@@ -126,6 +126,13 @@ RIGHT_SENDERS = ("__shared__ gravel_block_sender<1024> sender; sender.begin(g);"
                  "gravel_block_sender<1024, 4096, 16>::dynamic().begin(g);",  # the largest
                  "gravel_block_sender<1024, 4096, 128>::dynamic().begin(g);")
 
+WRONG_MAPS = {
+    "gravel::map<bytes<12>, int> wrong(5);": "a key of gravel::map is trivially copyable and has 4, 8 or 16 bytes",
+    "gravel::map<int, bytes<70>> wrong(5);": "a value of gravel::map is trivially copyable and has 4 to 64 bytes",
+    "gravel::map<int, bytes<12>> wrong(5); wrong.insert_or_add(nullptr, nullptr, 1);":
+        "gravel::map::insert_or_add: the value is an integer of 4 or 8 bytes, float or double",
+}
+
 
 def kernels(bodies):
     written = (f"__global__ void kernel{i}(gravel_t g) {{ {body} }}\n" for i, body in enumerate(bodies))
@@ -227,6 +234,13 @@ class CompileErrors(unittest.TestCase):
             for wrong in WRONG_SENDERS, TOO_LARGE, TOO_MANY_PEERS:
                 self.assert_reported(compile_it(kernels(wrong)), wrong.values())
             self.assert_reported(compile_it(kernels(RIGHT_SENDERS)), [])
+
+    def test_maps(self):
+        program = "#include <gravel/map.cuh>\ntemplate <int N> struct bytes { char c[N]; };\n"
+        program += "".join(f"void f{i}() {{ {wrong} }}\n" for i, wrong in enumerate(WRONG_MAPS))
+        for compiler in COMPILERS:
+            with self.subTest(compiler=compiler):
+                self.assert_reported(compile_errors(program, compiler), WRONG_MAPS.values())
 
     def test_chains(self):
         """The most words of arguments, and one more."""

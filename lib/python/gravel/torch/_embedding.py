@@ -19,7 +19,7 @@ _DTYPES = {torch.float32: "f4", torch.float64: "f8"}
 
 def _local(array: _array.Array) -> torch.Tensor:
     """This PE's part of an array as a tensor, without a copy."""
-    return torch.as_tensor(array.local)
+    return array.tensor
 
 
 def _is_int(number: Any) -> bool:
@@ -126,12 +126,12 @@ class Embedding(torch.nn.Module):
     def _draw(self, std: float, seed: int) -> None:
         """Each block of rows has a generator of its own, so that rows do not depend on the number of PEs."""
         rows_of_block = 1024
-        local, begin, end = self.weight.local, self.weight.begin, self.weight.end
+        local, begin, end = _local(self.weight), self.weight.begin, self.weight.end
         for block in range(begin // rows_of_block, -(-end // rows_of_block)):
             first = block * rows_of_block
             drawn = np.random.default_rng((seed, block)).normal(0, std, (rows_of_block, *self.weight.row))
             low, high = max(begin, first), min(end, first + rows_of_block)
-            local[low - begin : high - begin] = drawn[low - first : high - first]
+            local[low - begin : high - begin] = torch.from_numpy(drawn[low - first : high - first])
         if self.padding_idx is not None and begin <= self.padding_idx < end:
             local[self.padding_idx - begin] = 0
 

@@ -67,7 +67,7 @@ def add_table(table: Table) -> Entry:
     number = next(_numbers)
     _tables[number] = table
     try:
-        stand_in = torch.as_tensor(table.array.local[:0]).new_zeros((1, *table.array.row))
+        stand_in = table.array.tensor.new_zeros((1, *table.array.row))
     except TypeError as e:
         raise TypeError(
             f"gravel.torch: PyTorch {torch.__version__} has no tensors of dtype {table.array.dtype}: use gravel.gather "

@@ -1,0 +1,151 @@
+// Bulk calls on a hash map (gravel::map): additions to random keys, and finds of the same keys. Each call's result is
+// checked: the sum of all values, and the value and flag of each key that was found.
+#include <string>
+#include <vector>
+
+#include <gravel/map.cuh>
+#include "bench/perf/device.cuh"
+#include "bench/perf/report.hpp"
+#include "examples/critical/key_source.hpp"
+
+using namespace app;
+using namespace gravel_bench;
+using namespace gravel::detail;
+
+constexpr const char* program_name = "map";
+using counts = gravel::detail::map<uint64_t, uint64_t>;
+
+struct bench_options {
+  std::vector<uint64_t> keys{1000000, GRAVEL_CUDA ? uint64_t{1} << 24 : uint64_t{1} << 18};
+  std::vector<double> zipf{0, 1};
+  uint64_t items_log2 = GRAVEL_CUDA ? 26 : 16;
+  uint32_t repeat = 5;
+  std::string json;
+  bool is_short = false;
+};
+
+__global__ void draw_items(uint64_t* keys, uint64_t* ones, uint64_t n, uint64_t different, double exponent,
+                           uint64_t salt) {
+  const zipf ranks(different, exponent);
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += lanes) {
+    keys[i] = mix(ranks.draw(mix(i + salt)));
+    ones[i] = 1;
+  }
+}
+/// All keys were added by some PE before: each must be there, with a value of at least `rounds`.
+__global__ void check_found(const uint64_t* values, const uint8_t* found, uint64_t n, uint64_t rounds,
+                            uint64_t* wrong) {
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
+  uint64_t mine = 0;
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += lanes)
+    mine += found[i] != 1 || values[i] < rounds;
+  if (mine) fetch_add<scope::device>(wrong, mine);
+}
+/// Adds up the values of a PE's items.
+struct add_up {
+  uint64_t* sum;
+  GRAVEL_DEVICE void operator()(const uint64_t&, uint64_t& value) const { fetch_add<scope::device>(sum, value); }
+};
+
+class map_bench {
+ public:
+  map_bench(const bench_options& o, perf::report& r)
+      : o_(o), r_(r), n_(uint64_t{1} << o.items_log2), keys_(n_), ones_(n_), values_(n_), found_(n_) {}
+
+  void run(uint64_t different, double exponent) {
+    start(draw_items, keys_.data(), ones_.data(), n_, different, exponent, static_cast<uint64_t>(gravel_my_pe()) << 40);
+    counts map(different);
+    const auto seconds_of_adds = time([&] {
+      map.insert_or_add(keys_.data(), ones_.data(), n_);
+      gravel_barrier_all();
+    });
+    const perf::device_array<uint64_t> sum(1), wrong(1);
+    map.for_each_local(add_up{sum.data()});
+    gravel_synchronize();
+    const uint64_t rounds = o_.repeat + 1, wanted = n_ * rounds * static_cast<uint64_t>(gravel_n_pes());
+    const uint64_t have = gravel_sum_all(sum.read());
+    print("insert_or_add", map, different, exponent, seconds_of_adds,
+          {wanted, wanted > have ? wanted - have : have - wanted});
+    const auto seconds_of_finds = time([&] {
+      map.find(values_.data(), found_.data(), keys_.data(), n_);
+      gravel_stream_synchronize(nullptr);
+    });
+    start(check_found, values_.data(), found_.data(), n_, rounds, wrong.data());
+    print("find", map, different, exponent, seconds_of_finds, {gravel_sum_all(n_), gravel_sum_all(wrong.read())});
+    gravel_barrier_all();
+  }
+
+ private:
+  /// Seconds of a call at the slowest PE. The first call warms up.
+  template <class F>
+  perf::timed_runs time(const F& call) const {
+    std::vector<double> seconds;
+    for (uint32_t run = 0; run <= o_.repeat; ++run) {
+      gravel_barrier_all();
+      const double begin = perf::seconds_now();
+      call();
+      const double took = perf::slowest(perf::seconds_now() - begin);
+      if (run) seconds.push_back(took);
+    }
+    return perf::timed_runs::of(seconds);
+  }
+  void print(const char* name, const counts& map, uint64_t different, double exponent, const perf::timed_runs& t,
+             const perf::verified& result) {
+    r_.row({{"what", "call", std::string(name)},
+            {"mapped", "mapped", std::string(map.is_mapped() ? "yes" : "no")},
+            {"keys", "keys", different},
+            {"zipf", "Zipf", exponent},
+            {"items", "items a PE", n_},
+            {"ms", "ms", t.median * 1e3},
+            {"ms_least", "least", t.least * 1e3},
+            {"ms_most", "most", t.most * 1e3},
+            {"million_per_s", "M/s of all PEs", static_cast<double>(n_ * gravel_n_pes()) / t.median / 1e6}},
+           result);
+  }
+  /// Runs a kernel that sends nothing, and waits for it.
+  template <class... P, class... A>
+  static void start(void (*kernel)(P...), A... arguments) {
+    gravel_launch(kernel, GRAVEL_CUDA ? 1056 : 2, 256, static_cast<P>(arguments)...);
+    gravel_synchronize();
+  }
+  const bench_options& o_;
+  perf::report& r_;
+  uint64_t n_;
+  perf::device_array<uint64_t> keys_, ones_, values_;
+  perf::device_array<uint8_t> found_;
+};
+
+int main(int argc, char** argv) {
+  bench_options o;
+  command_line app("Bulk calls on a hash map: additions to random keys, and finds.", program_name);
+  app.add_option("--keys", o.keys, "Different keys of all PEs").delimiter(',').capture_default_str();
+  app.add_option("--zipf", o.zipf, "Exponents of their distribution; 0: uniform").delimiter(',').capture_default_str();
+  app.add_option("--items-log2", o.items_log2, "Items of a call of each PE").range(1, 32).capture_default_str();
+  app.add_option("--repeat", o.repeat, "Number of calls; the median is printed").range(1u, 100u).capture_default_str();
+  app.add_flag("--short", o.is_short, "A smoke test: few keys, few items, one call");
+  app.add_option("--json", o.json, "File for the results");
+  parse_or_exit(app, argc, argv, [&] {
+    if (o.is_short) {
+      o.keys = {100};
+      o.items_log2 = 10;
+      o.repeat = 1;
+    }
+    if (!o.json.empty()) need_writable(o.json);
+  });
+  gravel_init<counts::delivery>();
+  std::string command = program_name;
+  for (int i = 1; i < argc; ++i) command += std::string(" ") + argv[i];
+  perf::report r(gravel_my_pe() == 0, command, o.json);
+  r.fact("hardware", current_backend().describe());
+  r.fact("pes", static_cast<uint64_t>(gravel_n_pes()));
+  r.title("map", "keys and values of 8 bytes; one bulk call, median of the runs, at the slowest PE");
+  {
+    map_bench bench(o, r);
+    for (const uint64_t different : o.keys)
+      for (const double exponent : o.zipf) bench.run(different, exponent);
+  }
+  r.finish();
+  const bool right = gravel_min_all(uint64_t{r.right()}) != 0;
+  return finish(program_name, right);
+}

@@ -1,0 +1,171 @@
+// Kernels of bulk calls on a gravel::map.
+//
+// Problem. A key lies at any PE, and keys arrive in any order, also repeated.
+//
+// Solution. Keys of this PE are served in its own slots (lib/table/map_slots.cuh). Other keys go through the block's
+// sender to the owner's handler. Where all owners' memory is mapped, a find reads their slots by plain loads.
+#pragma once
+#include "host/mapped_sender.cuh"
+#include "lib/table/map_view.cuh"
+
+namespace gravel::detail {
+
+constexpr uint32_t map_lanes = 256;  // of a block
+
+/// Calls work(i) for each i below n that is this lane's.
+template <class Work>
+GRAVEL_DEVICE void each_of_lane(uint64_t n, const Work& work) {
+  for (uint64_t i = uint64_t{blockIdx.x} * map_lanes + threadIdx.x; i < n; i += uint64_t{gridDim.x} * map_lanes)
+    work(i);
+}
+
+/// What a bulk call does to the keys.
+enum class map_update { insert, add, erase };
+
+/// Updates this PE's slots with item i of a bulk call, whose key is `key`. `erase` uses no values.
+template <map_update HOW, class Key, class Value>
+GRAVEL_DEVICE void update_own(const gravel_t& g, const map_view<Key, Value>& map, const map_words<sizeof(Key)>& key,
+                              const Value* values, uint64_t i) {
+  using value_words = map_words<sizeof(Value)>;
+  if constexpr (HOW == map_update::erase) {
+    map.own.erase(key);
+  } else {
+    const auto value = __builtin_bit_cast(value_words, values[i]);
+    const auto change = [&](value_words* at) {
+      if constexpr (HOW == map_update::add) add_to_value<map_number_of<Value>>(at, value);
+    };
+    if (!map.own.put(key, value, change)) report_full_map<sizeof(Key), sizeof(Value)>(g, map.own.count, map.capacity);
+  }
+}
+
+/// Updates the map of a job of one PE with n keys. It sends no messages, so it needs no resolver and no sender.
+template <map_update HOW, class Key, class Value>
+__global__ void __launch_bounds__(map_lanes)
+    update_lone_map(const __grid_constant__ gravel_t g, const __grid_constant__ map_view<Key, Value> map,
+                    const Key* keys, const Value* values, uint64_t n) {
+  each_of_lane(
+      n, [&](uint64_t i) { update_own<HOW>(g, map, __builtin_bit_cast(map_words<sizeof(Key)>, keys[i]), values, i); });
+}
+
+/// Updates a map with n keys.
+template <map_update HOW, class Key, class Value>
+__global__ void __launch_bounds__(map_lanes)
+    update_map(gravel_t g, map_view<Key, Value> map, const Key* keys, const Value* values, uint64_t n) {
+  using view = map_view<Key, Value>;
+  using message = typename view::message;
+  constexpr map_request requests[] = {map_request::insert, map_request::add, map_request::erase};
+  __shared__ gravel_block_sender<map_lanes> sender;
+  sender.begin(g);
+  each_of_lane(n, [&](uint64_t i) {
+    const auto key = __builtin_bit_cast(typename view::table::key_type, keys[i]);
+    const uint32_t pe = map_hash(key).owner(map.n_pes);
+    if (pe == g.my_pe) return update_own<HOW>(g, map, key, values, i);
+    message m = message::of(map.number, requests[static_cast<int>(HOW)]);
+    m.set(0, key);
+    if constexpr (HOW != map_update::erase) m.set(message::key_words, values[i]);
+    sender.template am<map_delivery<view::key_bytes, view::value_bytes>>(static_cast<int>(pe), m);
+  });
+  sender.end();
+}
+
+/// Stores what was found for a key.
+template <class Value, class Words>
+GRAVEL_DEVICE void store_found(Value* to, uint8_t* found, const Words* value) {
+  if (value) *to = __builtin_bit_cast(Value, *value);
+  *found = value != nullptr;
+}
+
+/// Finds n keys where all owners' memory is mapped.
+template <class Key, class Value>
+__global__ void __launch_bounds__(map_lanes)
+    find_mapped(const __grid_constant__ gravel_t g, const __grid_constant__ map_view<Key, Value> map, Value* values,
+                uint8_t* found, const Key* keys, uint64_t n) {
+  using table = typename map_view<Key, Value>::table;
+  __shared__ mapped_sender others;
+  others.begin(g);
+  each_of_lane(n, [&](uint64_t i) {
+    const auto key = __builtin_bit_cast(typename table::key_type, keys[i]);
+    const auto pe = static_cast<int>(map_hash(key).owner(map.n_pes));
+    store_found(values + i, found + i, table{others.at(map.own.slots, pe), map.own.count}.find(key));
+  });
+}
+
+/// Finds n keys, at most 2^31: its own at once, others by messages, whose answers the handler stores and counts.
+template <class Key, class Value>
+__global__ void __launch_bounds__(map_lanes)
+    find_by_messages(gravel_t g, map_view<Key, Value> map, Value* values, uint8_t* found, const Key* keys, uint64_t n) {
+  using view = map_view<Key, Value>;
+  using message = typename view::message;
+  __shared__ gravel_block_sender<map_lanes> sender;
+  __shared__ uint32_t own_of_block;
+  if (threadIdx.x == 0) own_of_block = 0;
+  sender.begin(g);
+  uint32_t own = 0;
+  each_of_lane(n, [&](uint64_t i) {
+    const auto key = __builtin_bit_cast(typename view::table::key_type, keys[i]);
+    const uint32_t pe = map_hash(key).owner(map.n_pes);
+    if (pe == g.my_pe) {
+      store_found(values + i, found + i, map.own.find(key));
+      ++own;
+      return;
+    }
+    message m = message::of(map.number, map_request::find);
+    m.set(0, key);
+    m.set(message::key_words, static_cast<uint32_t>(i));
+    m.set(message::key_words + 1, g.my_pe);
+    sender.template am<map_delivery<view::key_bytes, view::value_bytes>>(static_cast<int>(pe), m);
+  });
+  if (own) fetch_add<scope::shared>(&own_of_block, own);
+  sender.end();
+  __syncthreads();
+  if (threadIdx.x == 0 && own_of_block)
+    fetch_add_release<scope::system>(&map.header->answered, uint64_t{own_of_block});  // [D3]
+}
+
+/// Calls function(key, value) for each of this PE's items.
+template <class Key, class Value, class F>
+__global__ void __launch_bounds__(map_lanes) each_item(map_view<Key, Value> map, F function) {
+  each_of_lane(map.own.count, [&](uint64_t i) {
+    auto& slot = map.own.slots[i];
+    if (!slot.is_present()) return;
+    const auto key = __builtin_bit_cast(Key, slot.key);
+    auto value = __builtin_bit_cast(Value, slot.value);
+    function(key, value);
+    slot.value = __builtin_bit_cast(map_words<sizeof(Value)>, value);
+  });
+}
+
+/// Counts this PE's items; with `keys`, copies the first `room` of them that it comes to.
+template <class Key, class Value>
+__global__ void __launch_bounds__(map_lanes)
+    copy_items(map_view<Key, Value> map, Key* keys, Value* values, uint64_t room, uint64_t* count) {
+  each_of_lane(map.own.count, [&](uint64_t i) {
+    const auto& slot = map.own.slots[i];
+    if (!slot.is_present()) return;
+    const uint64_t at = fetch_add<scope::device>(count, uint64_t{1});
+    if (at >= room) return;
+    keys[at] = __builtin_bit_cast(Key, slot.key);
+    values[at] = __builtin_bit_cast(Value, slot.value);
+  });
+}
+
+/// Moves this PE's items into other slots, which are free.
+template <class Key, class Value>
+__global__ void __launch_bounds__(map_lanes)
+    move_items(gravel_t g, map_view<Key, Value> from, typename map_view<Key, Value>::table to, uint64_t capacity) {
+  using view = map_view<Key, Value>;
+  each_of_lane(from.own.count, [&](uint64_t i) {
+    const auto& slot = from.own.slots[i];
+    const auto nothing = [](typename view::table::value_type*) {};
+    if (slot.is_present() && !to.put(slot.key, slot.value, nothing))
+      report_full_map<view::key_bytes, view::value_bytes>(g, to.count, capacity);
+  });
+}
+
+/// Makes all slots free.
+template <class Key, class Value>
+__global__ void __launch_bounds__(map_lanes) clear_slots(map_view<Key, Value> map) {
+  each_of_lane(map.own.count, [&](uint64_t i) { map.own.slots[i].state = map_state::free; });
+}
+
+}  // namespace gravel::detail

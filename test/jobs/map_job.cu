@@ -1,0 +1,420 @@
+// Hash maps (gravel::map): keys and values of all sizes, compared with maps of the standard library.
+// One source for the CPU backend and for GPUs. Options: `short`; `full` and `full-elsewhere`, a map with too many
+// items, at this PE and at another one.
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gravel/device_array.hpp>
+#include <gravel/map.cuh>
+#include "test/support/expect.hpp"
+
+namespace {
+using gravel::device_array;
+using gravel::detail::mix;
+
+template <uint32_t BYTES>
+struct bytes {
+  uint32_t word[BYTES / 4];
+};
+struct alignas(16) wide_key {
+  uint64_t word[2];
+};
+
+/// Bytes of a key, as the standard library orders them.
+template <class T>
+std::string text_of(const T& value) {
+  std::string text(sizeof(T), 0);
+  std::memcpy(text.data(), &value, sizeof(T));
+  return text;
+}
+/// Key `number`: 0 has no bits, 1 has all bits, and neighbours in the list differ in few bits.
+template <class Key>
+Key key_of(uint64_t number) {
+  Key key{};
+  if (number == 1) std::memset(static_cast<void*>(&key), 0xff, sizeof(key));
+  else if (sizeof(Key) == 16 && number % 2) std::memcpy(reinterpret_cast<char*>(&key) + 8, &number, 8);
+  else std::memcpy(static_cast<void*>(&key), &number, std::min(sizeof(number), sizeof(Key)));
+  return key;
+}
+template <class Value>
+Value value_of(uint64_t number, uint64_t variant) {
+  uint32_t words[16];
+  for (uint32_t i = 0; i < 16; ++i) words[i] = static_cast<uint32_t>(mix(number * 64 + variant * 16 + i));
+  Value value;
+  std::memcpy(static_cast<void*>(&value), words, sizeof(value));
+  return value;
+}
+
+template <class T>
+std::vector<T> read(const device_array<T>& from, uint64_t n) {
+  std::vector<T> all(n);
+  gravel_copy(all.data(), from.data(), n * sizeof(T));
+  return all;
+}
+
+/// What a map may have: for each key the values of which it has one.
+template <class Key, class Value>
+class expected_items {
+ public:
+  void add(const Key& key, const Value& value) { items_[text_of(key)].insert(text_of(value)); }
+  void erase(const Key& key) { items_.erase(text_of(key)); }
+  bool has(const Key& key) const { return items_.count(text_of(key)) != 0; }
+  uint64_t size() const { return items_.size(); }
+  bool allows(const Key& key, const Value& value) const {
+    const auto at = items_.find(text_of(key));
+    return at != items_.end() && at->second.count(text_of(value)) != 0;
+  }
+
+ private:
+  std::map<std::string, std::set<std::string>> items_;
+};
+
+/// Compares what find() says about the keys 0 ... n-1, in random order and some of them several times.
+template <class Key, class Value>
+void check_find(gravel::map<Key, Value>& map, const expected_items<Key, Value>& wanted, uint64_t n,
+                std::mt19937_64& chance, const std::string& what, gravel_stream_t stream = nullptr) {
+  std::vector<Key> keys;
+  for (uint64_t number = 0; number < n; ++number) keys.push_back(key_of<Key>(number));
+  for (uint64_t i = 0; i < n / 4; ++i) keys.push_back(keys[chance() % n]);
+  std::shuffle(keys.begin(), keys.end(), chance);
+  const Value untouched = value_of<Value>(~uint64_t{0}, 0);
+  const device_array<Key> asked(keys);
+  device_array<Value> values(std::vector<Value>(keys.size() + 1, untouched));
+  device_array<uint8_t> found(std::vector<uint8_t>(keys.size() + 1, 7));
+  map.find(values.data(), found.data(), asked.data(), keys.size(), stream);
+  gravel_stream_synchronize(stream);
+  const std::vector<Value> got = read(values, keys.size() + 1);
+  const std::vector<uint8_t> flags = read(found, keys.size() + 1);
+  uint64_t wrong = flags.back() != 7 || text_of(got.back()) != text_of(untouched);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const bool is_there = wanted.has(keys[i]);
+    const bool is_right = is_there ? wanted.allows(keys[i], got[i]) : text_of(got[i]) == text_of(untouched);
+    wrong += flags[i] != is_there || !is_right;
+  }
+  expect(wrong == 0, what + ": " + std::to_string(wrong) + " wrong answers of " + std::to_string(keys.size()));
+}
+
+/// Compares the items that lie at this PE.
+template <class Key, class Value>
+void check_local(gravel::map<Key, Value>& map, const expected_items<Key, Value>& wanted, const std::string& what) {
+  const uint64_t size = map.size(), mine = map.local_size();
+  expect(size == wanted.size(), what + ": size " + std::to_string(size) + ", not " + std::to_string(wanted.size()));
+  device_array<Key> keys(mine + 1);
+  device_array<Value> values(mine + 1);
+  expect(map.copy_local(keys.data(), values.data(), mine) == mine, what + ": another number of local items");
+  expect(gravel_sum_all(mine) == size, what + ": the local items are not all");
+  const std::vector<Key> k = read(keys, mine);
+  const std::vector<Value> v = read(values, mine);
+  std::set<std::string> different;
+  uint64_t wrong = 0;
+  for (size_t i = 0; i < mine; ++i) {
+    wrong += map.view().owner(k[i]) != gravel_my_pe() || !wanted.allows(k[i], v[i]);
+    different.insert(text_of(k[i]));
+  }
+  wrong += mine - different.size();
+  expect(wrong == 0, what + ": " + std::to_string(wrong) + " wrong local items");
+  if (mine) {
+    expect_error("local_size() returns the number", [&] { map.copy_local(keys.data(), values.data(), mine - 1); });
+  }
+  gravel_barrier_all();
+}
+
+/// Numbers of keys that PE `pe` draws.
+std::vector<uint64_t> draw(uint64_t n, uint64_t different, uint64_t seed, int pe) {
+  std::mt19937_64 chance(seed * 64 + static_cast<uint64_t>(pe));
+  std::vector<uint64_t> numbers(n);
+  for (uint64_t& number : numbers) number = chance() % different;
+  return numbers;
+}
+/// Draws keys at all PEs, with values of a variant, and notes them. Returns those of this PE.
+template <class Key, class Value, class Note>
+std::pair<device_array<Key>, device_array<Value>> draw_items(uint64_t n, uint64_t different, uint64_t seed,
+                                                             const Note& note) {
+  std::pair<device_array<Key>, device_array<Value>> mine;
+  for (int pe = 0; pe < gravel_n_pes(); ++pe) {
+    std::vector<Key> keys;
+    std::vector<Value> values;
+    for (const uint64_t number : draw(n, different, seed, pe)) {
+      keys.push_back(key_of<Key>(number));
+      values.push_back(value_of<Value>(number, seed % 3 + keys.size() % 2));
+      note(number, keys.back(), values.back());
+    }
+    if (pe == gravel_my_pe()) mine = {device_array<Key>(keys), device_array<Value>(values)};
+  }
+  return mine;
+}
+
+struct count_items {
+  uint64_t* count;
+  template <class Key, class Value>
+  GRAVEL_DEVICE void operator()(const Key&, Value& value) const {
+    Value copy = value;
+    value = copy;
+    gravel::fetch_add<gravel::scope::device>(count, uint64_t{1});
+  }
+};
+
+template <class Key, class Value>
+void check_inserts(uint64_t n, uint64_t different, uint64_t seed) {
+  const std::string what = std::to_string(n) + " items of " + std::to_string(different) + " keys, " +
+                           std::to_string(sizeof(Key)) + " and " + std::to_string(sizeof(Value)) + " bytes";
+  std::mt19937_64 chance(seed + 1000 + static_cast<uint64_t>(gravel_my_pe()));
+  gravel::map<Key, Value> map(different + 10);
+  expected_items<Key, Value> wanted;
+  check_find(map, wanted, different + 5, chance, what + ", empty");
+  const auto insert = [&](uint64_t variant) {
+    const expected_items<Key, Value> before = wanted;
+    const auto items = draw_items<Key, Value>(n, different, variant, [&](uint64_t, const Key& key, const Value& value) {
+      if (!before.has(key)) wanted.add(key, value);  // a key that is there keeps its value
+    });
+    gravel_barrier_all();
+    map.insert(items.first.data(), items.second.data(), n);
+    gravel_barrier_all();
+  };
+  insert(3 * seed);
+  check_find(map, wanted, different + 5, chance, what + ", inserted");
+  check_local(map, wanted, what + ", inserted");
+  insert(3 * seed + 1);
+  check_find(map, wanted, different + 5, chance, what + ", inserted twice");
+  gravel_barrier_all();
+  const auto erased = draw_items<Key, Value>(n / 2 + 1, different, 3 * seed + 2,
+                                             [&](uint64_t, const Key& key, const Value&) { wanted.erase(key); });
+  map.erase(erased.first.data(), n / 2 + 1);
+  map.insert(erased.first.data(), erased.second.data(), 0);
+  gravel_barrier_all();
+  check_find(map, wanted, different + 5, chance, what + ", erased");
+  check_local(map, wanted, what + ", erased");
+  insert(3 * seed + 1);
+  check_local(map, wanted, what + ", inserted again");
+  device_array<uint64_t> count(std::vector<uint64_t>{0});
+  map.for_each_local(count_items{count.data()});
+  gravel_synchronize();
+  expect(read(count, 1)[0] == map.local_size(), what + ": for_each_local came to another number of items");
+  gravel_barrier_all();
+  map.erase(erased.first.data(), n / 2 + 1);
+  draw_items<Key, Value>(n / 2 + 1, different, 3 * seed + 2,
+                         [&](uint64_t, const Key& key, const Value&) { wanted.erase(key); });
+  map.reserve(3 * different + 10);
+  check_find(map, wanted, different + 5, chance, what + ", larger");
+  check_local(map, wanted, what + ", larger");
+  if (wanted.size()) map.reserve(wanted.size());
+  check_find(map, wanted, different + 5, chance, what + ", as small as can be");
+  check_local(map, wanted, what + ", as small as can be");
+  map.clear();
+  check_local(map, expected_items<Key, Value>{}, what + ", cleared");
+}
+
+/// All PEs add to all keys. The values are small whole numbers, so the order of sums does not matter.
+template <class Key, class Value>
+void check_sums(uint64_t n, uint64_t different, uint64_t seed) {
+  const std::string what = std::to_string(n) + " sums of " + std::to_string(different) + " keys, " +
+                           std::to_string(sizeof(Key)) + " and " + std::to_string(sizeof(Value)) + " bytes";
+  std::mt19937_64 chance(seed + static_cast<uint64_t>(gravel_my_pe()));
+  gravel::map<Key, Value> map(different);
+  std::vector<Value> sums(different);
+  std::vector<bool> is_there(different);
+  const gravel_stream_t side = gravel_stream_create();
+  for (uint64_t round = 0; round < 2; ++round) {
+    device_array<Key> keys;
+    device_array<Value> values;
+    for (int pe = 0; pe < gravel_n_pes(); ++pe) {
+      std::vector<Key> k;
+      std::vector<Value> v;
+      for (const uint64_t number : draw(n, different, seed + round, pe)) {
+        k.push_back(key_of<Key>(number));
+        v.push_back(static_cast<Value>(number % 7 + k.size() % 5));
+        sums[number] += v.back();
+        is_there[number] = true;
+      }
+      if (pe != gravel_my_pe()) continue;
+      keys = device_array<Key>(k);
+      values = device_array<Value>(v);
+    }
+    // Two kernels at the same time, beside the handlers.
+    map.insert_or_add(keys.data(), values.data(), n / 2, side);
+    map.insert_or_add(keys.data() + n / 2, values.data() + n / 2, n - n / 2);
+    gravel_barrier_all();
+    if (round == 0 && seed % 2) map.reserve(different * 2);
+  }
+  gravel_stream_destroy(side);
+  expected_items<Key, Value> wanted;
+  for (uint64_t number = 0; number < different; ++number)
+    if (is_there[number]) wanted.add(key_of<Key>(number), sums[number]);
+  check_find(map, wanted, different + 2, chance, what);
+  check_local(map, wanted, what);
+}
+
+/// Fills nine tenths of all slots, then all of them.
+void check_load() {
+  gravel::map<uint64_t, uint32_t> map(300);
+  const auto pes = static_cast<size_t>(gravel_n_pes()), me = static_cast<size_t>(gravel_my_pe());
+  std::vector<std::vector<uint64_t>> numbers(pes);  // by owner
+  std::mt19937_64 chance(9);
+  uint64_t all = 0;
+  for (bool is_full = false; !is_full;) {
+    numbers[static_cast<size_t>(map.view().owner(key_of<uint64_t>(all)))].push_back(all);
+    ++all;
+    is_full = true;
+    for (const auto& of_owner : numbers) is_full &= of_owner.size() >= map.local_slots();
+  }
+  expected_items<uint64_t, uint32_t> wanted;
+  const uint64_t begins[] = {0, map.local_slots() * 9 / 10, map.local_slots()};
+  for (int step = 0; step < 2; ++step) {
+    std::vector<uint64_t> keys;
+    std::vector<uint32_t> values;
+    for (size_t owner = 0; owner < pes; ++owner)
+      for (uint64_t i = begins[step]; i < begins[step + 1]; ++i) {
+        const uint64_t key = numbers[owner][i];
+        const auto value = value_of<uint32_t>(key, 1);
+        wanted.add(key_of<uint64_t>(key), value);
+        if (i % pes != me && i % 3) continue;
+        keys.push_back(key);
+        values.push_back(value);
+      }
+    for (size_t i = 0; i < keys.size(); ++i) keys[i] = key_of<uint64_t>(keys[i]);
+    const device_array<uint64_t> k(keys);
+    const device_array<uint32_t> v(values);
+    map.insert(k.data(), v.data(), keys.size());
+    gravel_barrier_all();
+    check_find(map, wanted, all + 50, chance, step ? "all slots" : "nine tenths of the slots");
+    check_local(map, wanted, step ? "all slots" : "nine tenths of the slots");
+  }
+}
+
+/// Finds in two streams do not disturb each other.
+void check_two_streams() {
+  gravel::map<uint32_t, uint64_t> map(500);
+  expected_items<uint32_t, uint64_t> wanted;
+  const auto items = draw_items<uint32_t, uint64_t>(
+      300, 500, 5, [&](uint64_t, const uint32_t& key, const uint64_t& value) { wanted.add(key, value); });
+  map.insert(items.first.data(), items.second.data(), 300);
+  gravel_barrier_all();
+  const gravel_stream_t side = gravel_stream_create();
+  std::vector<uint32_t> first, second;
+  for (uint32_t i = 0; i < 700; ++i) first.push_back(key_of<uint32_t>(i * 7 % 600));
+  for (uint32_t i = 0; i < 500; ++i) second.push_back(key_of<uint32_t>(599 - i * 11 % 600));
+  const device_array<uint32_t> keys_1(first), keys_2(second);
+  device_array<uint64_t> values_1(first.size()), values_2(second.size());
+  device_array<uint8_t> found_1(first.size()), found_2(second.size());
+  for (int round = 0; round < 3; ++round) {
+    map.find(values_1.data(), found_1.data(), keys_1.data(), first.size());
+    map.find(values_2.data(), found_2.data(), keys_2.data(), second.size(), side);
+  }
+  gravel_stream_synchronize(nullptr);
+  gravel_stream_synchronize(side);
+  const auto check = [&](const std::vector<uint32_t>& keys, const device_array<uint64_t>& values,
+                         const device_array<uint8_t>& found) {
+    const std::vector<uint64_t> v = read(values, keys.size());
+    const std::vector<uint8_t> f = read(found, keys.size());
+    uint64_t wrong = 0;
+    for (size_t i = 0; i < keys.size(); ++i)
+      wrong += f[i] != wanted.has(keys[i]) || (f[i] && !wanted.allows(keys[i], v[i]));
+    expect(wrong == 0, "finds in two streams: " + std::to_string(wrong) + " wrong answers");
+  };
+  check(first, values_1, found_1);
+  check(second, values_2, found_2);
+  gravel_stream_destroy(side);
+  gravel_barrier_all();
+}
+
+/// More keys than a find by messages has under way at once.
+void check_many_finds() {
+  gravel::map<wide_key, bytes<64>> map(100);
+  expected_items<wide_key, bytes<64>> wanted;
+  const auto items = draw_items<wide_key, bytes<64>>(
+      60, 100, 8, [&](uint64_t, const wide_key& key, const bytes<64>& value) { wanted.add(key, value); });
+  map.insert(items.first.data(), items.second.data(), 60);
+  gravel_barrier_all();
+  std::mt19937_64 chance(8);
+  check_find(map, wanted, 23000, chance, "many keys");
+  gravel_barrier_all();
+}
+
+void check_refusals() {
+  using small = gravel::map<uint32_t, uint32_t>;
+  expect_error("a capacity of 0 items; it is at least 1", [] { small map(0); });
+  expect_error("is more than any memory has", [] { small map(~uint64_t{0}); });
+  expect_error("is more than any memory has", [] { small map(uint64_t{1} << 47); });
+  expect_error("gravel_init<gravel::map<Key, Value>::delivery>(), with keys of 16 bytes and values of 60",
+               [] { gravel::map<wide_key, bytes<60>> map(5); });
+  expect_error("gravel_malloc", [] { small map(uint64_t{1} << 37); });
+  if (gravel_n_pes() > 1) {
+    const auto mine = static_cast<uint64_t>(gravel_my_pe());
+    expect_error("here, and another one at other PEs", [&] { small map(100 + mine); });
+  }
+  small map(100);
+  const device_array<uint32_t> keys(std::vector<uint32_t>{1, 2, 3});
+  map.insert(keys.data(), keys.data(), 3);
+  expect_error("the map has 3 items", [&] { map.reserve(2); });
+  expect_error("gravel_malloc", [&] { map.reserve(uint64_t{1} << 37); });
+  expect_error("gravel::map::reserve: a capacity of 0 items", [&] { map.reserve(0); });
+  expect(map.size() == 3, "a refused reserve() has changed the map");
+}
+
+template <class Key, uint32_t... VALUES>
+void check_sizes(uint64_t n, uint64_t seed) {
+  (check_inserts<Key, bytes<VALUES>>(n, n / 2, seed + VALUES), ...);
+}
+
+/// More items than there are slots: of this PE alone, or of the last PE alone.
+void fill_too_far(bool elsewhere) {
+  gravel::map<uint64_t, uint64_t> map(20);
+  const int owner = elsewhere ? gravel_n_pes() - 1 : 0;
+  std::vector<uint64_t> keys;
+  for (uint64_t key = 0; keys.size() < 1000; ++key)
+    if (map.view().owner(key) == owner) keys.push_back(key);
+  const device_array<uint64_t> k(keys);
+  if (gravel_my_pe() == 0) map.insert(k.data(), k.data(), keys.size());
+  gravel_barrier_all();
+  gravel_barrier_all();
+}
+
+template <class... T>
+void start() {
+  gravel_init<typename T::delivery...>();
+}
+}  // namespace
+
+int main(int argc, char** argv) {
+  using gravel::map;
+  start<map<uint32_t, bytes<4>>, map<uint32_t, bytes<8>>, map<uint32_t, bytes<12>>, map<uint32_t, bytes<64>>,
+        map<uint64_t, bytes<4>>, map<uint64_t, bytes<8>>, map<uint64_t, bytes<16>>, map<uint64_t, bytes<40>>,
+        map<wide_key, bytes<4>>, map<wide_key, bytes<8>>, map<wide_key, bytes<20>>, map<wide_key, bytes<64>>>();
+  const std::string option = argc > 1 ? argv[1] : "";
+  if (option.starts_with("full")) {
+    fill_too_far(option == "full-elsewhere");
+    gravel_finalize();
+    return 0;
+  }
+  const bool is_short = option == "short";
+  const uint64_t n = is_short ? 100 : 3000;
+  check_refusals();
+  check_sizes<uint32_t, 4, 8, 12, 64>(n, 100);
+  check_sizes<uint64_t, 4, 8, 16, 40>(n, 200);
+  check_sizes<wide_key, 4, 8, 20, 64>(n, 300);
+  check_inserts<uint64_t, uint64_t>(n, 1, 1);  // one key, from all PEs
+  for (const uint64_t different : {uint64_t{1}, uint64_t{7}, n}) {
+    check_sums<uint32_t, uint32_t>(n, different, 1);
+    check_sums<uint64_t, uint64_t>(n, different, 2);
+    check_sums<wide_key, float>(n, different, 3);
+    check_sums<uint64_t, float>(n, different, 4);
+    check_sums<wide_key, double>(n, different, 5);
+    check_sums<uint32_t, int64_t>(n, different, 6);
+  }
+  check_load();
+  check_two_streams();
+  check_many_finds();
+  const uint64_t all = gravel_sum_all(static_cast<uint64_t>(failures));
+  if (gravel_my_pe() == 0)
+    std::printf("%s: maps on %d PEs, %s\n", all ? "WRONG" : "ok", gravel_n_pes(), gravel_backend());
+  gravel_finalize();
+  return all != 0;
+}
