@@ -94,7 +94,9 @@ class Array:
         return self.memory(call).view(_elements_of(shape)).reshape(shape)
 
     def copy_local(self) -> NDArray[Any]:
-        """A copy of this PE's part as a NumPy array, on all backends."""
+        """A copy of this PE's part as a NumPy array, on all backends. On GPUs it first waits for the current streams of
+        PyTorch and CuPy."""
+        _device.synchronize()
         memory, result = self.memory("copy_local"), np.empty(self._local_shape, self._dtype)
         native.copy(result.ctypes.data, memory.address(), result.nbytes)
         return result
@@ -112,11 +114,13 @@ class Array:
         return number // self._block
 
     def free(self) -> None:
-        """Frees the array. Collective. All operations on it are applied first.
+        """Frees the array. Collective. All operations on it are applied first, and on GPUs the current streams of PyTorch
+        and CuPy have ended.
 
         Raises :class:`BufferError` at all PEs if one of them still uses ``local`` or ``tensor``.
         """
         memory = self.memory("free")
+        _device.synchronize()
         all_pes = _collectives.agree("free", self._dtype, self.shape, memory.views())
         views_of = all_pes[:, 5].copy()
         all_pes[:, 5] = 0

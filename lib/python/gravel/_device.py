@@ -109,6 +109,17 @@ def stream_of(*arrays: Any) -> int:
     return OWN_STREAM
 
 
+def synchronize() -> None:
+    """Waits for the current streams of PyTorch and CuPy, so that what they wrote is there."""
+    if chosen() != "cuda":
+        return
+    torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
+    if torch is not None and torch.cuda.is_initialized():
+        torch.cuda.current_stream().synchronize()
+    if cupy is not None:
+        cupy.cuda.get_current_stream().synchronize()
+
+
 def empty_like(call: str, array: DeviceArray, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     """A new array of the library of another one."""
     if type(array.source).__module__.startswith("torch"):

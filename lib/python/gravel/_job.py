@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _backend, _checks, _groups
+from . import _backend, _checks, _device, _groups
 from ._backend import Error, native
 
 _before, _joined, _left, _forked = (
@@ -210,14 +210,18 @@ def node_of(pe: int) -> int:
 
 
 def barrier() -> None:
-    """Waits until all PEs have called, and all operations of all PEs are applied. Collective."""
+    """Waits until all PEs have called, and all operations of all PEs are applied. Collective. On GPUs it first waits for
+    the current streams of PyTorch and CuPy: what they wrote to a distributed array is there."""
     check_joined("barrier")
+    _device.synchronize()
     native.barrier()
 
 
 def quiet() -> None:
-    """Waits until all operations that this PE has sent are applied."""
+    """Waits until all operations that this PE has sent are applied. On GPUs it first waits for the current streams of
+    PyTorch and CuPy."""
     check_joined("quiet")
+    _device.synchronize()
     native.quiet()
 
 

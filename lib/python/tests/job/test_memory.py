@@ -153,8 +153,6 @@ def test_tensor_is_the_memory():
     torch = pytest.importorskip("torch")
     table = gr.zeros((40, 3), "f4")
     table.tensor.fill_(2.5)
-    if on_gpu():
-        torch.cuda.synchronize()
     gr.barrier()
     assert (gr.gather(table, np.arange(40)) == 2.5).all()
     gr.barrier()
@@ -213,29 +211,21 @@ def test_wrong_arguments(library):
 
 
 def test_streams_of_the_library(library):
-    """Arrays are read in the current stream, in which they have just been written."""
+    """Arrays are read in the current stream, in which they have just been written. Here `stream` is another one."""
     if not on_gpu() or library.name == "numpy":
         pytest.skip("streams are of GPUs")
     table = gr.zeros(1 << 16, "i4")
     size = 1 << 20
 
-    def work(ones, index):
-        for step in range(20):
-            ones += 1  # 1, 2, ... 20
-            gr.scatter_add(table, index, ones)
-        return ones
-
     index = library.new(np.arange(size, dtype="i8") % (1 << 16))
     ones = library.new(np.zeros(size, "i4"))
-    if library.name == "torch":
-        torch = library.module
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            ones = work(ones, index)
-    else:
-        with library.module.cuda.Stream(non_blocking=False):
-            ones = work(ones, index)
+    gr.quiet()  # the arrays are there
+    stream = library.module.cuda.Stream()
+    with library.module.cuda.stream(stream) if library.name == "torch" else stream:
+        for _ in range(20):
+            ones += 1  # 1, 2, ... 20
+            gr.scatter_add(table, index, ones)
+        gr.quiet()
     gr.barrier()
     assert (table.copy_local() == 210 * 16 * gr.n_pes()).all()
     table.free()
@@ -262,4 +252,22 @@ def test_gather_in_a_graph():
         assert np.array_equal(out.cpu().numpy(), wanted)
     gr.barrier()
     del graph
+    table.free()
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adagrad", "rowwise_adagrad", "adam"])
+def test_embedding(optimizer):
+    """A table on GPUs learns what the same table on the host's PyTorch learns."""
+    torch = pytest.importorskip("torch")
+    device = torch.device("cuda" if on_gpu() else "cpu")
+    torch.manual_seed(gr.my_pe())
+    table = gr.torch.EmbeddingBag(300, 8, mode="sum", optimizer=optimizer, lr=0.1, std=0.1)
+    losses = []
+    for _ in range(15):
+        index = torch.randint(300, (64, 4), device=device)
+        loss = (table(index) - 1).square().mean()
+        loss.backward()
+        table.step()
+        losses.append(gr.sum_all(float(loss)) / gr.n_pes())
+    assert losses[-1] < losses[0] / 1.5
     table.free()
