@@ -1,5 +1,5 @@
-// Bulk calls on a table of rows (gravel::rows): rows read by random ids, and additions to random words; and exchanges
-// of rows. Each call's result is checked. The limit of rows is the link to another GPU, whose stores are measured in the
+// Bulk calls on a table of rows (gravel::rows): rows read by random ids, additions to random words; and exchanges of
+// rows. Each call's result is checked. The limit of rows is the link to another GPU, whose stores are measured in the
 // same run.
 #include <string>
 #include <vector>

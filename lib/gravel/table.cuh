@@ -1,13 +1,15 @@
 // Distributed tables (docs/tables.md): gravel::rows and gravel::array, with gravel::pair_updates, the handler for
-// elements of 16 bits; gravel::row_exchange.
+// elements of 16 bits; gravel::row_cache; gravel::row_exchange.
 #pragma once
 #include "lib/table/array.cuh"
+#include "lib/table/row_cache.cuh"
 #include "lib/table/row_exchange.cuh"
 #include "lib/table/rows.cuh"
 
 namespace gravel {
 using detail::array;
 using detail::dealt;
+using detail::row_cache;
 using detail::row_exchange;
 using detail::rows;
 using detail::rows_view;

@@ -52,6 +52,29 @@ GRAVEL_DEVICE bool check_row(const gravel_t& g, const rows_view& table, uint64_t
   return false;
 }
 
+/// Rows of other PEs that are kept here, and the places where a row is found: a hash table with open addressing.
+struct row_cache_view {
+  static constexpr uint64_t no_row = ~uint64_t{0};
+  static constexpr uint32_t slot_bits = 24;
+  const char* rows;        ///< [slot][row_bytes]
+  const uint64_t* places;  ///< [mask + 1]: row << slot_bits | slot, or no_row
+  uint64_t mask;           ///< one less than a power of 2; there is a place with no_row
+
+  GRAVEL_BOTH static uint64_t first_place(uint64_t row) { return row * 0x9E3779B97F4A7C15u >> 32; }
+  /// Returns a row that is kept here; nullptr if it is not.
+  template <class T>
+  GRAVEL_DEVICE const T* find(uint64_t row, uint64_t row_bytes) const {
+    for (uint64_t at = first_place(row);; ++at) {
+      const uint64_t place = places[at & mask];
+      if (place == no_row) return nullptr;
+      if (place >> slot_bits == row)
+        return reinterpret_cast<const T*>(rows + (place & ((1u << slot_bits) - 1)) * row_bytes);
+    }
+  }
+};
+/// No cache.
+struct no_row_cache {};
+
 /// Rows of a batch of a warp: enough for all loads of its lanes, and not so many that other warps have none.
 inline uint32_t batch_of(uint64_t rows, uint64_t units_of_row, uint64_t warps) {
   const uint64_t enough = std::clamp<uint64_t>(32 * units_under_way / units_of_row, 1, 32);
@@ -59,10 +82,10 @@ inline uint32_t batch_of(uint64_t rows, uint64_t units_of_row, uint64_t warps) {
 }
 
 /// out[i] = row ids[i], for i below n, where all owners' memory is mapped. `units`: of a row, and their number.
-template <class Unit, class Id>
+template <class Unit, class Id, class Cache>
 __global__ void __launch_bounds__(row_lanes)
-    gather_mapped(const __grid_constant__ gravel_t g, const __grid_constant__ rows_view table, Unit* out, const Id* ids,
-                  uint64_t n, uint32_t batch) {
+    gather_mapped(const __grid_constant__ gravel_t g, const __grid_constant__ rows_view table,
+                  const __grid_constant__ Cache cache, Unit* out, const Id* ids, uint64_t n, uint32_t batch) {
   __shared__ mapped_sender others;
   others.begin(g);
   const uint32_t lane = threadIdx.x % 32;
@@ -75,7 +98,11 @@ __global__ void __launch_bounds__(row_lanes)
     const Unit* row = nullptr;
     if (lane < rows) {
       const auto id = static_cast<uint64_t>(ids[first + lane]);
-      if (check_row(g, table, id, first + lane)) row = table.mapped<Unit>(others, id);
+      if (check_row(g, table, id, first + lane)) {
+        if constexpr (!std::is_same_v<Cache, no_row_cache>)
+          if (table.owner(id) != static_cast<int>(g.my_pe)) row = cache.template find<Unit>(id, table.row_bytes);
+        if (!row) row = table.mapped<Unit>(others, id);
+      }
     }
     const uint32_t all = rows * units;
     Unit* const to = out + first * units;
@@ -99,9 +126,10 @@ __global__ void __launch_bounds__(row_lanes)
 }
 
 /// The same by messages. Each warp has a buffer for `batch` rows in the symmetric heap.
-template <class Id>
-__global__ void __launch_bounds__(row_lanes) gather_by_messages(gravel_t g, rows_view table, char* out, const Id* ids,
-                                                                uint64_t n, char* buffers, uint32_t batch) {
+template <class Id, class Cache>
+__global__ void __launch_bounds__(row_lanes)
+    gather_by_messages(gravel_t g, rows_view table, Cache cache, char* out, const Id* ids, uint64_t n, char* buffers,
+                       uint32_t batch) {
   const uint32_t lane = threadIdx.x % 32;
   const uint64_t warp = uint64_t{blockIdx.x} * warps_of_rows + threadIdx.x / 32;
   const uint64_t words = table.row_bytes / sizeof(uint32_t);
@@ -113,9 +141,13 @@ __global__ void __launch_bounds__(row_lanes) gather_by_messages(gravel_t g, rows
     if (lane < rows) {
       const auto id = static_cast<uint64_t>(ids[first + lane]);
       is_there = check_row(g, table, id, first + lane);
-      if (is_there)
-        gravel_get_bulk_lane(g, buffer + lane * table.row_bytes, table.symmetric<char>(id), table.row_bytes,
-                             table.owner(id));
+      char* const to = buffer + lane * table.row_bytes;
+      const uint32_t* kept = nullptr;
+      if constexpr (!std::is_same_v<Cache, no_row_cache>)
+        if (is_there) kept = cache.template find<uint32_t>(id, table.row_bytes);
+      if (kept)
+        for (uint64_t i = 0; i < words; ++i) store_relaxed(reinterpret_cast<uint32_t*>(to) + i, kept[i]);
+      else if (is_there) gravel_get_bulk_lane(g, to, table.symmetric<char>(id), table.row_bytes, table.owner(id));
     }
     gravel_quiet(g);
     __syncwarp();
@@ -125,6 +157,14 @@ __global__ void __launch_bounds__(row_lanes) gather_by_messages(gravel_t g, rows
       to[at] = there >> (at / words) & 1 ? load_relaxed(reinterpret_cast<uint32_t*>(buffer) + at) : 0;
     __syncwarp();
   }
+}
+
+/// to[i] = the i-th of some ids at equal distances.
+template <class Id>
+__global__ void sample_ids(uint64_t* to, uint64_t count, const Id* ids, uint64_t distance) {
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += lanes)
+    to[i] = static_cast<uint64_t>(ids[i * distance]);
 }
 
 /// What a bulk call does to the elements of rows.

@@ -82,22 +82,7 @@ class rows {
   /// @errors a row that does not exist ends the job with a message
   template <class Id>
   void gather(void* out, const Id* ids, uint64_t n, gravel_stream_t stream = nullptr) {
-    check_id<Id>();
-    if (n == 0) return;
-    if (reinterpret_cast<uint64_t>(out) % 4) fail_text("gravel::rows::gather: the result is not aligned to 4 bytes");
-    if (!mapped_) {
-      if (last_stream_ && *last_stream_ != stream) gravel_synchronize();  // the last stream may be gone
-      last_stream_ = stream;
-      gravel_launch_config how{static_cast<unsigned>(message_row_blocks()), row_lanes};
-      how.stream = stream;
-      gravel_launch(gather_by_messages<Id>, how, gravel_handle(), view_, static_cast<char*>(out), ids, n, buffers_,
-                    static_cast<uint32_t>(message_batch()));
-      return;
-    }
-    const uint64_t alignment = reinterpret_cast<uint64_t>(out) | row_bytes();
-    if (alignment % 16 == 0) gather_by<row_unit_16>(out, ids, n, stream);
-    else if (alignment % 8 == 0) gather_by<uint64_t>(out, ids, n, stream);
-    else gather_by<uint32_t>(out, ids, n, stream);
+    gather_through(no_row_cache(), out, ids, n, stream);
   }
 
   // Common to the updates below: row ids[i] is updated by values[i], element by element. Ids are whole numbers of 4 or
@@ -201,13 +186,34 @@ class rows {
     static_assert(std::is_integral_v<Id> && (sizeof(Id) == 4 || sizeof(Id) == 8),
                   "ids of rows are whole numbers of 4 or 8 bytes");
   }
-  template <class Unit, class Id>
-  void gather_by(void* out, const Id* ids, uint64_t n, gravel_stream_t stream) {
+  friend class row_cache;
+  template <class Cache, class Id>
+  void gather_through(const Cache& cache, void* out, const Id* ids, uint64_t n, gravel_stream_t stream) {
+    check_id<Id>();
+    if (n == 0) return;
+    if (reinterpret_cast<uint64_t>(out) % 4) fail_text("gravel::rows::gather: the result is not aligned to 4 bytes");
+    if (!mapped_) {
+      if (last_stream_ && *last_stream_ != stream) gravel_synchronize();  // the last stream may be gone
+      last_stream_ = stream;
+      gravel_launch_config how{static_cast<unsigned>(message_row_blocks()), row_lanes};
+      how.stream = stream;
+      gravel_launch(gather_by_messages<Id, Cache>, how, gravel_handle(), view_, cache, static_cast<char*>(out), ids, n,
+                    buffers_, static_cast<uint32_t>(message_batch()));
+      return;
+    }
+    const uint64_t alignment = reinterpret_cast<uint64_t>(out) | row_bytes();
+    if (alignment % 16 == 0) gather_by<row_unit_16>(cache, out, ids, n, stream);
+    else if (alignment % 8 == 0) gather_by<uint64_t>(cache, out, ids, n, stream);
+    else gather_by<uint32_t>(cache, out, ids, n, stream);
+  }
+  template <class Unit, class Cache, class Id>
+  void gather_by(const Cache& cache, void* out, const Id* ids, uint64_t n, gravel_stream_t stream) {
     const uint32_t batch = batch_of(n, row_bytes() / sizeof(Unit), most_row_blocks() * warps_of_rows);
     const uint64_t blocks = ((n + batch - 1) / batch + warps_of_rows - 1) / warps_of_rows;
     gravel_launch_config how{static_cast<unsigned>(std::min(blocks, most_row_blocks())), row_lanes};
     how.stream = stream;
-    launch_alone(gather_mapped<Unit, Id>, how, gravel_handle(), view_, static_cast<Unit*>(out), ids, n, batch);
+    launch_alone(gather_mapped<Unit, Id, Cache>, how, gravel_handle(), view_, cache, static_cast<Unit*>(out), ids, n,
+                 batch);
   }
   /// The rows that each warp of a call by messages requests at once.
   uint64_t message_batch() const { return std::clamp<uint64_t>(8192 / row_bytes(), 1, 32); }
