@@ -3,7 +3,9 @@ use."""
 
 from __future__ import annotations
 
+import ctypes
 import importlib
+import importlib.util
 from typing import TYPE_CHECKING, Any
 
 from ._error import Error
@@ -23,7 +25,7 @@ else:
 
     native = _Native()
 
-__all__ = ["Error", "available", "choose", "chosen", "native", "version"]
+__all__ = ["Error", "available", "choose", "chosen", "native"]
 
 _chosen = ""
 
@@ -32,27 +34,24 @@ def _load(name: str) -> Any:
     return importlib.import_module(f"._{name}", __package__)
 
 
-def _cuda_module() -> tuple[Any, str]:
-    """The module for GPUs, and why there is none."""
+def _why_no_cuda() -> str:
+    """Empty if there is a module for GPUs, and a GPU. Asks the driver, because a process loads the module of one backend
+    alone: both have inline variables of the same names."""
+    if importlib.util.find_spec("._cuda", __package__) is None:
+        return "this package was built without CUDA"
     try:
-        module = _load("cuda")
-    except ImportError as e:
-        if e.name and e.name.endswith("._cuda"):
-            return None, "this package was built without CUDA (tools/wheel --cuda)"
-        return None, str(e)
-    if module.devices() == 0:
-        return None, "this process sees no GPU (nvidia-smi, CUDA_VISIBLE_DEVICES)"
-    return module, ""
-
-
-def version() -> str:
-    """The version of libgravel. Decides nothing."""
-    return str((native if _chosen else _load("cpu")).version())
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError as e:
+        return f"there is no CUDA driver ({e})"
+    count = ctypes.c_int(0)
+    if driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0 or count.value == 0:
+        return "this process sees no GPU (nvidia-smi, CUDA_VISIBLE_DEVICES)"
+    return ""
 
 
 def available() -> tuple[str, ...]:
     """The backends that can be used here."""
-    return ("cpu",) if _cuda_module()[0] is None else ("cpu", "cuda")
+    return ("cpu",) if _why_no_cuda() else ("cpu", "cuda")
 
 
 def chosen() -> str:
@@ -69,9 +68,10 @@ def choose(name: str | None) -> None:
         if name is not None and name != _chosen:
             raise Error(f"gravel.init: backend {name!r}: this process has already used the backend {_chosen!r}")
         return
-    module, why = (None, "") if name == "cpu" else _cuda_module()
-    if name == "cuda" and module is None:
+    why = "" if name == "cpu" else _why_no_cuda()
+    if name == "cuda" and why:
         raise Error(f"gravel.init: backend 'cuda': {why}")
-    _chosen = "cpu" if module is None else "cuda"
-    # From now on lookups of the module's names cost nothing.
-    vars(native).update(vars(_load("cpu") if module is None else module))
+    chosen_name = "cpu" if name == "cpu" or why else "cuda"
+    module = _load(chosen_name)
+    _chosen = chosen_name
+    vars(native).update(vars(module))  # from now on lookups of the module's names cost nothing

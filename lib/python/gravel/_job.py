@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import importlib
 import os
 import sys
 import warnings
@@ -250,7 +251,7 @@ def stats(local: bool = False) -> dict[str, Any]:
 def info() -> dict[str, Any]:
     """What this process runs: versions, backend, place of the package; after :func:`init` also its place in the job."""
     found: dict[str, Any] = {
-        "gravel": _backend.version(),
+        "gravel": importlib.import_module(__package__).__version__,
         "numpy": np.__version__,
         "python": sys.version.split()[0],
         "package": os.path.dirname(__file__),

@@ -249,8 +249,8 @@ void launch_gather(const kernel_call& call, void* to) {
                                    detail::most_row_blocks());
   gravel_launch_config how{static_cast<unsigned>(blocks), detail::row_lanes};
   how.stream = call.stream;
-  detail::launch_alone(detail::gather_mapped<Unit, Id>, how, gravel_handle(), view, static_cast<Unit*>(to),
-                       static_cast<const Id*>(call.numbers), call.count, batch);
+  detail::launch_alone(detail::gather_mapped<Unit, Id, detail::no_row_cache>, how, gravel_handle(), view, detail::no_row_cache{},
+                       static_cast<Unit*>(to), static_cast<const Id*>(call.numbers), call.count, batch);
 }
 template <class Unit>
 void launch_gather_of(const kernel_call& call, void* to) {
