@@ -580,18 +580,15 @@ const std::map<std::string, void (*)()> faults = {
                          2};
        });
      }},
-    {"corrupt-index",  // of the last of three increments
+    {"corrupt-index",  // of three increments in the last window, which no heap has
      [] {
        hand_over_slot([](const gravel::detail::queue& q, gravel::detail::slot_header* s) {
          using namespace gravel::detail;
          s->n_rows = s->n_units = 1;
-         // The addresses of a heap that grows may be more than window 0 has.
-         const bool is_large = !fits_index(gravel_handle().heap_bytes, 8);
-         const uint32_t first = is_large ? 0xffffffff : 0;
-         q.rows(s)[0] = {update_kind(op::inc, value_type::u64).in_window(is_large ? heap_window::last : 0),
+         q.rows(s)[0] = {update_kind(op::inc, value_type::u64).in_window(heap_window::last),
                          sink_of(0, sink_kind::device), 3};
-         const uint32_t index[] = {first, first, 0xffffffff};
-         std::copy_n(index, 3, gravel::detail::words_at(q.payload(s)));
+         const uint32_t index[] = {0xffffffff, 0xffffffff, 0xffffffff};
+         std::copy_n(index, 3, words_at(q.payload(s)));
        });
      }},
     {"wait-kernel",

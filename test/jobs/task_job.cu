@@ -554,8 +554,7 @@ int main(int argc, char** argv) {
   gravel_init<gravel_task_delivery>();
   if (argc > 1 && std::strcmp(argv[1], "--long") != 0) return go_wrong(argv[1]);
   const bool is_long = argc > 1 || GRAVEL_CUDA;
-  const uint32_t roomy = gravel_n_pes() <= 16 ? 64 : 4;  // slots are memory for each PE
-  each_once("roomy", {.workers = 3, .slots = roomy, .payload_bytes = most}, is_long ? 4000 : 160, 4);
+  each_once("roomy", {.workers = 3, .slots = 64, .payload_bytes = most}, is_long ? 4000 : 160, 4);
   each_once("narrow", {.workers = 2, .slots = 2, .payload_bytes = most}, is_long ? 4000 : 96, 2);
   each_once("late", {.workers = 2, .slots = 4, .payload_bytes = most}, is_long ? 400 : 32, 4, 1);
   accumulates();
