@@ -10,8 +10,8 @@
     print(gr.sum_all(table.local.sum()))
 
 With a GPU, arrays lie in its memory, and arguments may be tensors of PyTorch or arrays of CuPy there. Without one, the
-same program runs on the CPU backend. Errors of Gravel are :class:`Error`; wrong arguments are TypeError, ValueError, IndexError,
-OverflowError, and are raised before anything is sent."""
+same program runs on the CPU backend. Errors of Gravel are :class:`Error`; wrong arguments are TypeError, ValueError,
+IndexError, OverflowError, and are raised before anything is sent."""
 
 from typing import Any
 

@@ -114,8 +114,8 @@ class Array:
         return number // self._block
 
     def free(self) -> None:
-        """Frees the array. Collective. All operations on it are applied first, and on GPUs the current streams of PyTorch
-        and CuPy have ended.
+        """Frees the array. Collective. All operations on it are applied first. On GPUs it waits for the current streams
+        of PyTorch and CuPy.
 
         Raises :class:`BufferError` at all PEs if one of them still uses ``local`` or ``tensor``.
         """

@@ -1,5 +1,5 @@
-"""The native module of the backend: `gravel._cpu`, or `gravel._cuda` where GPUs are. :func:`choose` decides, or the first
-use."""
+"""The native module of the backend: `gravel._cpu`, or `gravel._cuda` where GPUs are. :func:`choose` decides, or the
+first use."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def _load(name: str) -> Any:
 
 
 def _why_no_cuda() -> str:
-    """Empty if there is a module for GPUs, and a GPU. Asks the driver, because a process loads the module of one backend
-    alone: both have inline variables of the same names."""
+    """Empty if there is a module for GPUs, and a GPU. Asks the driver, because a process loads the module of one
+    backend alone: both have inline variables of the same names."""
     if importlib.util.find_spec("._cuda", __package__) is None:
-        return "this package was built without CUDA"
+        return "this package was built without CUDA: tools/wheel --cuda builds it with both backends"
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError as e:

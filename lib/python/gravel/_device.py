@@ -66,7 +66,9 @@ def is_on_gpu(value: Any) -> bool:
 def of(call: str, name: str, value: Any) -> DeviceArray:
     """The array of a GPU. It must be the GPU of this PE."""
     if chosen() != "cuda":
-        raise TypeError(f"{call}: {name} is in the memory of a GPU; the CPU backend takes arrays and tensors of the host")
+        raise TypeError(
+            f"{call}: {name} is in the memory of a GPU; the CPU backend takes arrays and tensors of the host"
+        )
     if hasattr(value, "detach"):
         value = value.detach()
     try:
@@ -76,8 +78,8 @@ def of(call: str, name: str, value: Any) -> DeviceArray:
     number = getattr(getattr(value, "device", None), "index", getattr(getattr(value, "device", None), "id", None))
     if isinstance(number, int) and number != native.device():
         raise ValueError(
-            f"{call}: {name} is in the memory of GPU {number}, and this PE uses GPU {native.device()}: select it before "
-            "(torch.cuda.set_device(gravel.info()['device']))"
+            f"{call}: {name} is in the memory of GPU {number}, and this PE uses GPU {native.device()}: select it "
+            "before (torch.cuda.set_device(gravel.info()['device']))"
         )
     return found
 

@@ -211,8 +211,8 @@ def node_of(pe: int) -> int:
 
 
 def barrier() -> None:
-    """Waits until all PEs have called, and all operations of all PEs are applied. Collective. On GPUs it first waits for
-    the current streams of PyTorch and CuPy: what they wrote to a distributed array is there."""
+    """Waits until all PEs have called, and all operations of all PEs are applied. Collective. On GPUs it first waits
+    for the current streams of PyTorch and CuPy: what they wrote to a distributed array is there."""
     check_joined("barrier")
     _device.synchronize()
     native.barrier()

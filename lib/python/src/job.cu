@@ -245,12 +245,13 @@ void launch_gather(const kernel_call& call, void* to) {
   const uint64_t warps = detail::most_row_blocks() * detail::warps_of_rows;
   const uint32_t batch = detail::batch_of(call.count, view.row_bytes / sizeof(Unit), warps);
   const uint64_t batches = (call.count + batch - 1) / batch;
-  const uint64_t blocks = std::min((batches + detail::warps_of_rows - 1) / detail::warps_of_rows,
-                                   detail::most_row_blocks());
+  const uint64_t blocks =
+      std::min((batches + detail::warps_of_rows - 1) / detail::warps_of_rows, detail::most_row_blocks());
   gravel_launch_config how{static_cast<unsigned>(blocks), detail::row_lanes};
   how.stream = call.stream;
-  detail::launch_alone(detail::gather_mapped<Unit, Id, detail::no_row_cache>, how, gravel_handle(), view, detail::no_row_cache{},
-                       static_cast<Unit*>(to), static_cast<const Id*>(call.numbers), call.count, batch);
+  detail::launch_alone(detail::gather_mapped<Unit, Id, detail::no_row_cache>, how, gravel_handle(), view,
+                       detail::no_row_cache{}, static_cast<Unit*>(to), static_cast<const Id*>(call.numbers), call.count,
+                       batch);
 }
 template <class Unit>
 void launch_gather_of(const kernel_call& call, void* to) {
@@ -397,7 +398,8 @@ uint64_t first_outside_on_host(const index_list& index, uint64_t n) {
   }
 }
 /// Notes the position of the first number that is not below n, if one is.
-__global__ void find_outside(gravel_t g, const void* numbers, element type, uint64_t count, uint64_t n, uint64_t* first) {
+__global__ void find_outside(gravel_t g, const void* numbers, element type, uint64_t count, uint64_t n,
+                             uint64_t* first) {
   const lane_share mine(count);
   for (uint64_t i = mine.first; i < mine.last; i += mine.step)
     if (number_at(numbers, type, i) >= n) gravel_local_min(g, first, i);
@@ -413,7 +415,8 @@ uint64_t first_outside(const index_list& index, uint64_t n, stream_of_call strea
   gravel_copy(staging.at + outside_at, &first, sizeof(first));
   gravel_launch_config how{blocks_for(index.count), threads};
   how.stream = stream_from(stream);
-  detail::launch_alone(find_outside, how, gravel_handle(), index.numbers.at, index.type, index.count, n, staging.at + outside_at);
+  detail::launch_alone(find_outside, how, gravel_handle(), index.numbers.at, index.type, index.count, n,
+                       staging.at + outside_at);
   gravel_stream_synchronize(how.stream);
   gravel_copy(&first, staging.at + outside_at, sizeof(first));
   return first;
@@ -427,8 +430,12 @@ void scatter(operation what, const distributed& array, const index_list& index, 
   std::optional<host_arrays> copied;
   if (copies) copied.emplace(bytes_of_numbers(index) + values_bytes);
   const auto there = [&](memory at, uint64_t bytes) { return copied ? copied->on_device(at, bytes, true) : at.at; };
-  const kernel_call call{array, index.type, index.count, there(index.numbers, bytes_of_numbers(index)),
-                         one_value ? nullptr : there(values, values_bytes), one_value ? values.at : nullptr,
+  const kernel_call call{array,
+                         index.type,
+                         index.count,
+                         there(index.numbers, bytes_of_numbers(index)),
+                         one_value ? nullptr : there(values, values_bytes),
+                         one_value ? values.at : nullptr,
                          stream_from(stream)};
   switch (what) {
     case operation::add: launch_scatter_of<operation::add>(call); break;

@@ -1,8 +1,8 @@
-// The part of the Python module that uses Gravel. Each backend compiles job.cu for itself: g++ for the CPU backend, nvcc
-// for GPUs. It knows nothing of Python: module.cpp does the rest.
+// The part of the Python module that uses Gravel. Each backend compiles job.cu for itself: g++ for the CPU backend,
+// nvcc for GPUs. It knows nothing of Python: module.cpp does the rest.
 //
-// Arrays that a call reads or writes lie in memory of the host or of the PE's device. On GPUs the calls read those of the
-// device in the order of a stream, and copy those of the host. On the CPU backend all memory is the host's.
+// Arrays that a call reads or writes lie in memory of the host or of the PE's device. On GPUs the calls read those of
+// the device in the order of a stream, and copy those of the host. On the CPU backend all memory is the host's.
 //
 // Common to all calls of this file:
 // @errors gravel::error is thrown
@@ -55,12 +55,12 @@ void start(std::optional<gravel_process_group> group);
 /// process ends, because a program may still have views of it.
 void finish(bool keep_heap);
 
-/// Returns the position of the first number that is negative or not below `n`; `index.count` if there is none. Waits for
-/// the stream if the numbers are on the device.
+/// Returns the position of the first number that is negative or not below `n`; `index.count` if there is none. Waits
+/// for the stream if the numbers are on the device.
 uint64_t first_outside(const index_list& index, uint64_t n, stream_of_call stream);
 
-/// array[index[i]] = array[index[i]] `what` values[i], for all i, element by element of the rows. Arrays of the host may
-/// be changed on return, and those of the device behind the call in the stream. The numbers of the host have been
+/// array[index[i]] = array[index[i]] `what` values[i], for all i, element by element of the rows. Arrays of the host
+/// may be changed on return, and those of the device behind the call in the stream. The numbers of the host have been
 /// checked. A number of the device that is wrong ends the job.
 /// @param values [index.count, width], or [1] in memory of the host if `one_value`, of the array's type
 void scatter(operation what, const distributed& array, const index_list& index, memory values, bool one_value,

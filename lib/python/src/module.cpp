@@ -1,5 +1,5 @@
-// The Python module of one backend, `gravel._cpu` or `gravel._cuda`. It passes addresses and numbers: the package's Python
-// code has checked the arguments, and keeps the arrays. All calls that wait release the GIL.
+// The Python module of one backend, `gravel._cpu` or `gravel._cuda`. It passes addresses and numbers: the package's
+// Python code has checked the arguments, and keeps the arrays. All calls that wait release the GIL.
 #include <dlfcn.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>

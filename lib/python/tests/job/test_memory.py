@@ -1,5 +1,5 @@
-"""Arguments and results in the memory in which distributed arrays lie: that of a GPU, or of the host on the CPU backend.
-The libraries are CuPy and PyTorch on GPUs, NumPy and PyTorch elsewhere."""
+"""Arguments and results in the memory in which distributed arrays lie: that of a GPU, or of the host on the CPU
+backend. The libraries are CuPy and PyTorch on GPUs, NumPy and PyTorch elsewhere."""
 
 from __future__ import annotations
 
@@ -255,13 +255,15 @@ def test_gather_in_a_graph():
     table.free()
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adagrad", "rowwise_adagrad", "adam"])
-def test_embedding(optimizer):
-    """A table on GPUs learns what the same table on the host's PyTorch learns."""
+@pytest.mark.parametrize(
+    ("optimizer", "rate"), [("sgd", 10), ("adagrad", 0.1), ("rowwise_adagrad", 0.1), ("adam", 0.1)]
+)
+def test_embedding(optimizer, rate):
+    """A table learns, in the memory in which it lies."""
     torch = pytest.importorskip("torch")
     device = torch.device("cuda" if on_gpu() else "cpu")
     torch.manual_seed(gr.my_pe())
-    table = gr.torch.EmbeddingBag(300, 8, mode="sum", optimizer=optimizer, lr=0.1, std=0.1)
+    table = gr.torch.EmbeddingBag(300, 8, mode="sum", optimizer=optimizer, lr=rate, std=0.1)
     losses = []
     for _ in range(15):
         index = torch.randint(300, (64, 4), device=device)
