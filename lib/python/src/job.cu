@@ -118,7 +118,8 @@ __global__ void scatter_elements(gravel_t g, places to, uint64_t count, operands
 
 // Where the owners' memory is mapped, gather() reads it (lib/table). Elsewhere it sends a request for each element, in
 // large packets, and the owner's handler replies with the value. (Each gravel_get would be a slot of its own on the CPU
-// backend, where a lane is a warp.) Replies arrive in the staging memory: the first word counts them, the values follow.
+// backend, where a lane is a warp.) Replies arrive in the staging memory: the first word counts them, and the values
+// follow.
 constexpr uint64_t values_at = 32;   ///< words in front of the values
 constexpr uint64_t outside_at = 16;  ///< the word in which kernels note the first wrong number
 
