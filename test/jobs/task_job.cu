@@ -434,7 +434,9 @@ void side_by_side(uint32_t tasks) {
   const gravel_signal done = gravel_new_signal(), walked = gravel_new_signal();
   const auto sums = [&](uint32_t i) { return gravel_sum_all(read(&words[i])); };
   {
-    auto a = std::make_unique<first_queue>(gravel_task_queue_options{.workers = 2, .slots = 4, .payload_bytes = 64});
+    const uint32_t slots = n > 8 ? 16 : 4;  // up to 21 of the walks below may be on the way from one PE to the next
+    auto a =
+        std::make_unique<first_queue>(gravel_task_queue_options{.workers = 2, .slots = slots, .payload_bytes = 64});
     second_queue b({.workers = 1, .slots = 2, .payload_bytes = 128});
     gravel_launch(send_to_both, 2, 64, a->handle(), b.handle(), words, tasks, done);
     gravel_task_put<tick>(a->host_handle(), static_cast<int>((me + 1) % n), words, {}, done, uint64_t{1});

@@ -12,7 +12,7 @@ using namespace app;
 using namespace gravel_bench;
 using namespace gravel::detail;
 
-constexpr const char* program_name = "map";
+constexpr const char* program_name = "maps";
 using counts = gravel::detail::map<uint64_t, uint64_t>;
 
 struct bench_options {
