@@ -91,24 +91,30 @@ def place_of(array: Any) -> tuple[int, bool]:
     return array.__array_interface__["data"][0], False
 
 
+def _library_of(array: DeviceArray) -> str:
+    return type(array.source).__module__.partition(".")[0]
+
+
 def stream_of(*arrays: Any) -> int:
-    """The stream in which the libraries of these arrays work now; the PE's own one if none is on a GPU."""
-    for array in arrays:
-        if not isinstance(array, DeviceArray):
-            continue
-        library = type(array.source).__module__.partition(".")[0]
-        if library == "torch":
-            import torch
+    """The stream in which the library of these arrays works now; the PE's own one if none is on a GPU. If they are of
+    several libraries, it is that of the first, and the host waits for the others."""
+    on_gpu = [array for array in arrays if isinstance(array, DeviceArray)]
+    if not on_gpu:
+        return OWN_STREAM
+    library = _library_of(on_gpu[0])
+    if any(_library_of(array) != library for array in on_gpu):
+        synchronize()
+    if library == "torch":
+        import torch
 
-            handle = torch.cuda.current_stream(array.source.device).cuda_stream
-        elif library == "cupy":
-            import cupy
+        handle = torch.cuda.current_stream(on_gpu[0].source.device).cuda_stream
+    elif library == "cupy":
+        import cupy
 
-            handle = cupy.cuda.get_current_stream().ptr
-        else:
-            handle = array.source.__cuda_array_interface__.get("stream") or 0
-        return handle or _LEGACY_STREAM
-    return OWN_STREAM
+        handle = cupy.cuda.get_current_stream().ptr
+    else:
+        handle = on_gpu[0].source.__cuda_array_interface__.get("stream") or 0
+    return handle or _LEGACY_STREAM
 
 
 def synchronize() -> None:
