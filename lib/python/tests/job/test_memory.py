@@ -270,6 +270,6 @@ def test_embedding(optimizer, rate):
         loss = (table(index) - 1).square().mean()
         loss.backward()
         table.step()
-        losses.append(gr.sum_all(float(loss)) / gr.n_pes())
+        losses.append(gr.sum_all(loss.item()) / gr.n_pes())
     assert losses[-1] < losses[0] / 1.5
     table.free()
