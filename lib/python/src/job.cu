@@ -78,9 +78,13 @@ struct places {
     detail::check_row(g, array, number_at(numbers, type, entry), entry);
   }
 };
+/// Blocks of one row are the same as rows dealt one by one, as there are no more rows than PEs then.
+detail::row_dealing dealing_of(const distributed& array) {
+  if (array.block > 1) return {array.n, array.block};
+  return {array.n, static_cast<uint32_t>(gravel_n_pes()), detail::dealt::cyclic};
+}
 detail::rows_view view_of(const distributed& array) {
-  return {detail::row_dealing(array.n, std::max<uint64_t>(array.block, 2)), array.width * bytes_of(array.type),
-          static_cast<char*>(array.local)};
+  return {dealing_of(array), array.width * bytes_of(array.type), static_cast<char*>(array.local)};
 }
 places places_of(const distributed& array, const void* numbers, element type) {
   return {view_of(array), detail::divisor(std::max<uint64_t>(array.width, 2)), array.width == 1, numbers, type};

@@ -273,3 +273,14 @@ def test_embedding(optimizer, rate):
         losses.append(gr.sum_all(loss.item()) / gr.n_pes())
     assert losses[-1] < losses[0] / 1.5
     table.free()
+
+
+def test_one_row_at_each_pe(library):
+    n, me = gr.n_pes(), gr.my_pe()
+    table = gr.from_local(library.new(np.array([[me, 7]], "i8")))
+    gr.scatter_add(table, library.new(np.arange(n)), library.new(np.full((n, 2), 100, "i8")))
+    gr.barrier()
+    got = library.host(gr.gather(table, library.new(np.arange(n))))
+    assert got.tolist() == [[pe + 100 * n, 7 + 100 * n] for pe in range(n)]
+    gr.barrier()
+    table.free()
