@@ -38,14 +38,19 @@ def timed(work, rounds, calls=1):
     return statistics.median(found), min(found), max(found)
 
 
-def by_exchange(table, block, ids):
-    """Rows of a table in blocks, by NCCL: ids to their owners, rows back."""
+def by_owner(block, ids):
+    """The order of ids by their owners, and how many go to each PE and come from each."""
     owners = ids // block
     order = torch.argsort(owners)
     counts = torch.bincount(owners, minlength=gr.n_pes())
     others = torch.empty_like(counts)
     dist.all_to_all_single(others, counts)
-    send, receive = counts.tolist(), others.tolist()
+    return order, counts.tolist(), others.tolist()
+
+
+def by_exchange(table, block, ids):
+    """Rows of a table in blocks, by NCCL: ids to their owners, rows back."""
+    order, send, receive = by_owner(block, ids)
     wanted = torch.empty(sum(receive), dtype=ids.dtype, device="cuda")
     dist.all_to_all_single(wanted, ids[order], receive, send)
     rows = table[wanted - gr.my_pe() * block]
@@ -69,12 +74,8 @@ def by_reduction(table, block, ids):
 
 
 def add_by_exchange(table, block, ids, values):
-    owners = ids // block
-    order = torch.argsort(owners)
-    counts = torch.bincount(owners, minlength=gr.n_pes())
-    others = torch.empty_like(counts)
-    dist.all_to_all_single(others, counts)
-    send, receive = counts.tolist(), others.tolist()
+    """Additions by NCCL: ids and values to their owners."""
+    order, send, receive = by_owner(block, ids)
     places = torch.empty(sum(receive), dtype=ids.dtype, device="cuda")
     terms = torch.empty(sum(receive), dtype=values.dtype, device="cuda")
     dist.all_to_all_single(places, ids[order], receive, send)

@@ -375,10 +375,6 @@ int device() {
   int number = -1;
   return cudaGetDevice(&number) == cudaSuccess ? number : -1;
 }
-int devices() {
-  int number = 0;
-  return cudaGetDeviceCount(&number) == cudaSuccess ? number : 0;
-}
 #else
 void finish(bool keep_heap) {
   const gravel_t g = gravel_handle();
@@ -389,7 +385,6 @@ void finish(bool keep_heap) {
   kept.put_back();
 }
 int device() { return -1; }
-int devices() { return 0; }
 #endif
 
 namespace {

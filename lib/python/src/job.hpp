@@ -74,8 +74,6 @@ void gather(const distributed& array, const index_list& index, memory to, stream
 void copy(void* to, const void* from, uint64_t bytes);
 /// Returns the number of the PE's GPU in this process; -1 on the CPU backend.
 int device();
-/// Returns the number of GPUs that this process sees; 0 on the CPU backend.
-int devices();
 
 /// to[i] = from[i] of all PEs, combined. Collective.
 void reduce(reduction how, element type, void* to, const void* from, uint64_t count);

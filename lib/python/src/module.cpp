@@ -203,7 +203,6 @@ NB_MODULE(GRAVEL_PYTHON_MODULE, m) {
       .def("release", &array_memory::release, released());
 
   m.def("device", &device);
-  m.def("devices", &devices);
   m.def("copy", &copy_bytes, "to"_a, "source"_a, "bytes"_a, released());
   m.def("check", &check, "index"_a, "count"_a, "dtype"_a, "n"_a, "stream"_a, released());
   m.def("scatter", &scatter_values, "operation"_a, "array"_a, "index"_a, "count"_a, "dtype"_a, "values"_a,
