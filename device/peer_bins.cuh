@@ -188,9 +188,9 @@ struct peer_bins_for {
   GRAVEL_DEVICE void add_together(const gravel_t& g, unit* memory, const Group& group, uint32_t bin,
                                   const bin_message<Piece, N>& message, uint32_t* sent) {
     const uint32_t log2 = half_log2(KIND.words), half = 1u << log2;
-    const uint32_t peers = peers_of(group, bin), leader = lane_group::lowest(peers);
-    uint32_t at = 0;
     bool waits = bin < most;
+    const uint32_t peers = peers_of(group, bin), leader = waits ? lane_group::lowest(peers) : group.lane();
+    uint32_t at = 0;
     if (waits && leader == group.lane()) at = block_add_relaxed(&reserved[bin], lane_group::popcount(peers));
     at = group.from_lane(at, leader);
 #if GRAVEL_ON_GPU

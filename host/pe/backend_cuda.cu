@@ -36,6 +36,8 @@ uint32_t visible_gpus() {
 
 /// Multiprocessors that a PE needs: of four the resolver takes three, one for packets and two for rings.
 constexpr uint64_t least_processors = 4;
+/// Parts of a GPU under MPS that have at most so many multiprocessors may overlap.
+constexpr uint64_t most_in_overlapping_part = 16;
 
 /// Without a lease the resolver's kernel ends when nothing has come for this long, in ns.
 constexpr uint64_t resolver_idle_ns = 200'000;
@@ -97,9 +99,15 @@ class cuda_backend final : public cuda_launcher {
       fail_text(joined("GPU ", device_, " has ", share, " multiprocessors for this PE (", at_once,
                        " PEs use it at once; CUDA_MPS_ACTIVE_THREAD_PERCENTAGE is ",
                        percentage ? percentage : "not set", "); Gravel needs ", least_processors,
-                       ", as its resolver takes three of them"));
-    blocks_ = static_cast<unsigned>(std::clamp<uint64_t>(s.resolver_blocks, 1, share / 4));
-    ring_blocks_ = static_cast<unsigned>(std::clamp<uint64_t>(s.resolver_ring_blocks, 1, share / 2));
+                       ", as its resolver takes up to three of them"));
+    // Small parts under MPS may overlap: 16 parts of 8 do not fit the groups in which a GPU has its multiprocessors.
+    // Then two resolvers must leave room for both programs.
+    const bool may_overlap = under_mps_ && share <= most_in_overlapping_part;
+    const uint64_t most_blocks = may_overlap ? share / 8 : share / 4,
+                   most_ring_blocks = may_overlap ? share / 8 : share / 2;
+    blocks_ = static_cast<unsigned>(std::clamp<uint64_t>(s.resolver_blocks, 1, std::max<uint64_t>(most_blocks, 1)));
+    ring_blocks_ =
+        static_cast<unsigned>(std::clamp<uint64_t>(s.resolver_ring_blocks, 1, std::max<uint64_t>(most_ring_blocks, 1)));
     resident_ = s.resolver_resident;
     resolvers_at_once_ = at_once;
     services_.open(s.partition, under_mps_, s.resolver_quantum_us, blocks_ + ring_blocks_);

@@ -157,10 +157,11 @@ const std::vector<setting_row>& setting_table() {
                "CPU backend: stack of each lane of a kernel"),
       number_row("GRAVEL_RESOLVER_BLOCKS", "8", "blocks", 1, 1024, &s::resolver_blocks,
                  "CUDA: thread blocks of the kernel that applies arriving messages (at most a quarter of the "
-                 "multiprocessors)"),
-      number_row(
-          "GRAVEL_RESOLVER_RING_BLOCKS", "40", "blocks", 1, 1024, &s::resolver_ring_blocks,
-          "CUDA: more of them for what peers push, while the route peer is used (at most half of the multiprocessors)"),
+                 "multiprocessors; an eighth of a part of 16 or fewer under MPS)"),
+      number_row("GRAVEL_RESOLVER_RING_BLOCKS", "40", "blocks", 1, 1024, &s::resolver_ring_blocks,
+                 "CUDA: more of them for what peers push, while the route peer is used (at most half of the "
+                 "multiprocessors; an "
+                 "eighth of a part of 16 or fewer under MPS)"),
       number_row("GRAVEL_RESOLVER_QUANTUM_US", "2000", "us", 100, 1'000'000, &s::resolver_quantum_us,
                  "CUDA: longest life of one resolver kernel while no kernel of gravel_launch runs; when nothing has "
                  "come for 200 us it ends before that"),
