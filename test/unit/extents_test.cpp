@@ -438,7 +438,7 @@ TEST_CASE("a PE that passes nothing on is an error after a while") {
   std::vector<new_extent> mine;
   mine.push_back({{0, 4096}, make_sealed("test", "the test's memory", 4096)});
   CHECK_THROWS_WITH(here.exchange({{1, silent.name()}}, mine),
-                    contains_text("another PE of the node has not passed on its memory within 1 s"));
+                    contains_text("another PE of the host has not passed on its memory within 1 s"));
   CHECK_THROWS_WITH(here.exchange({{1, "gravel-node-absent"}}, mine),
                     contains_text("passing memory on to PE 1: connecting to the node's socket"));
 }
