@@ -45,7 +45,7 @@ void collective::contribution::check(const wire_check& c) const {
 void collective::result::check(const wire_check& c) const { check_words(c, words, data.size()); }
 
 collective::collective(const node_setup& setup, std::vector<remote_link*> links)
-    : setup_(setup), links_(std::move(links)), total_(neutral(1)), in_(setup.nodes.n_nodes()) {}
+    : setup_(setup), links_(std::move(links)), total_(neutral(1)), waiting_elsewhere_(setup.nodes.n_nodes()), in_(setup.nodes.n_nodes()) {}
 
 void collective::check_call(const collective_call& call) {
   const auto same =
@@ -74,14 +74,30 @@ void collective::find_mismatches() {
   for (size_t i = 0; i < setup_.local.size(); ++i) {
     const pe_control& control = *setup_.local[i]->control();
     if (load_acquire(&control.collective_in.sequence) == sequence_ + 1) check_call(contributed_by(i).call);  // [C1]
-    if (const uint64_t word = load_acquire(&control.waiting)) check_call(call_of_waiting_word(word, pe_of(i)));
+    const uint64_t word = load_acquire(&control.waiting);
+    if (word == 0) continue;
+    check_call(call_of_waiting_word(word, pe_of(i)));
+    if (setup_.node == 0 || word <= reported_) continue;
+    reported_ = word;
+    links_[0]->send({plane_message::waiting, setup_.node, 0, 0, word, pe_of(i), 0}, {});
   }
+  for (const collective_call& call : waiting_elsewhere_)
+    if (call.number) check_call(call);
+  if (total_.call.number) check_call(total_.call);
+}
+
+void collective::receive_waiting(const plane_header& header) {
+  if (setup_.node != 0 || header.source_node == 0 || header.source_node >= setup_.nodes.n_nodes() ||
+      header.a >= setup_.nodes.n_pes() || (header.sequence & 0xff) >= static_cast<uint64_t>(collective_kind::count))
+    fail("node {} sent a call in which a PE waits that does not fit: {:#x} of PE {}", header.source_node,
+         header.sequence, header.a);
+  waiting_elsewhere_[header.source_node] = call_of_waiting_word(header.sequence, static_cast<uint32_t>(header.a));
 }
 
 bool collective::step() {
-  if (sent_) return false;
   const uint64_t next = sequence_ + 1;
   find_mismatches();
+  if (sent_) return false;
   for (const pe_segment* segment : setup_.local)
     if (load_acquire(&segment->control()->collective_in.sequence) != next) return false;  // [C1]
   contribution mine{neutral(next), {}, {}};

@@ -9,7 +9,8 @@
 //
 // Each contribution names the call of the program to which it belongs. The aggregator compares the calls of its PEs as
 // they come; node 0 compares those of the nodes. If PEs do not call the same collective, the job ends with a message
-// that names both calls.
+// that names both calls. Where all PEs of the job map each other's memory, they wait in some calls without the
+// aggregators (pe_control::waiting). Other nodes report such calls to node 0, which compares them with the others.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -47,6 +48,8 @@ class collective {
   /// True if a PE of the node has begun a collective that is not over.
   bool begun() const;
   void receive(const plane_header&, std::span<const std::byte> data);
+  /// A call in which a PE of another node waits without its aggregator. Node 0.
+  void receive_waiting(const plane_header&);
   /// The PEs have marked the last collective as the end of the job: the job is over, and other nodes may leave.
   bool over() const { return over_; }
   std::string describe() const;
@@ -65,7 +68,9 @@ class collective {
   uint64_t sequence_ = 0;  ///< number of the last collective that is done
   bool sent_ = false;      ///< this node has contributed to sequence_ + 1
   bool over_ = false;
-  std::vector<collective_call> calls_;  ///< calls of the local PEs, collected by one call of find_mismatches()
+  std::vector<collective_call> calls_;  ///< calls of PEs, collected by one call of find_mismatches()
+  uint64_t reported_ = 0;               ///< the last waiting_word() that this node has reported
+  std::vector<collective_call> waiting_elsewhere_;  ///< node 0: the last call that each other node has reported
   collective_words total_{};            ///< node 0: totals of sequence_ + 1 so far
   std::vector<char> in_;                ///< node 0: which nodes have contributed
   std::vector<std::vector<std::byte>> data_of_pe_;  ///< node 0: of sequence_ + 1; empty while no PE has contributed any

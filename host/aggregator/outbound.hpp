@@ -36,14 +36,15 @@
 namespace gravel::detail {
 
 /// Kinds of messages between planes. plane_header is the header of such a message, a UCX active message.
-enum class plane_message : uint32_t { packet, notice, credit, contribution, result, pulse, abort, flush };
+enum class plane_message : uint32_t { packet, notice, credit, contribution, result, pulse, abort, flush, doorbell, waiting };
 struct plane_header {
   plane_message kind;
   uint32_t source_node;
   uint32_t sink;  ///< packet, notice, credit, flush: the stream's sink, or transit_sink
   uint32_t plane;
-  uint64_t sequence;  ///< packet, notice: of the packet; flush: all packets below it; collectives: of the collective
-  uint64_t a, b;      ///< notice: bytes; credit: freed, applied
+  uint64_t sequence;  ///< packet, notice: of the packet; flush: all packets below it; collectives: of the collective;
+                      ///< doorbell: the PE; waiting: a waiting_word()
+  uint64_t a, b;      ///< notice: bytes; credit: freed, applied; waiting: a: the PE
 };
 static_assert(sizeof(plane_header) == 40);
 

@@ -37,7 +37,7 @@ class plane_thread {
         job_(job),
         plane_(setup, index, links_of(network, setup.nodes), staging, transit) {
     if (const auto links = links_of(network, setup.nodes); index == 0)
-      duties_.reset(new node_duties{{setup, links}, {setup, links}, peer_doorbells(setup.local)});
+      duties_.reset(new node_duties{{setup, links}, {setup, links}, {setup, links}});
     if (!network) return;
     network->worker().on_am(
         plane_am,
@@ -119,9 +119,12 @@ class plane_thread {
     if (!duties_) return moved;
     for (pe_segment* segment : setup_.local) store_relaxed(&segment->control()->aggregator_heartbeat, now);
     moved |= duties_->collectives.step();
-    moved |= duties_->doorbells.pass_on();
-    if (!duties_->collectives.over()) duties_->nodes.step(now);
-    else if (!job_.over.exchange(true) && network_) network_->worker().expect_disconnects();
+    if (!duties_->collectives.over()) {
+      moved |= duties_->doorbells.pass_on(now);
+      duties_->nodes.step(now);
+    } else if (!job_.over.exchange(true) && network_) {
+      network_->worker().expect_disconnects();
+    }
     return moved;
   }
   /// Binds the thread itself. If the binding is refused, only speed suffers.
@@ -142,7 +145,11 @@ class plane_thread {
       why_elsewhere_ = from_wire<abort_message>(data, fmt::format("node {}", header.source_node)).why;
       return;
     }
-    if (header.kind == plane_message::pulse && duties_) return duties_->nodes.receive(header);
+    if (duties_) {
+      if (header.kind == plane_message::pulse) return duties_->nodes.receive(header);
+      if (header.kind == plane_message::doorbell) return duties_->doorbells.receive(header);
+      if (header.kind == plane_message::waiting) return duties_->collectives.receive_waiting(header);
+    }
     received_ = true;
     const profile_range range("receive");
     if (plane_.receive(header, data, now_us())) return;

@@ -29,7 +29,8 @@ namespace gravel::detail {
   X(open_service, "gravel_service")          \
   X(close_service, "gravel_service::close")  \
   X(register_range, "gravel_register")       \
-  X(unregister_range, "gravel_unregister")
+  X(unregister_range, "gravel_unregister")   \
+  X(share, "gravel_malloc or gravel_register, which passes memory on")
 enum class collective_kind : uint32_t { GRAVEL_COLLECTIVES(GRAVEL_NAME) count };
 /// Name of the call in programs.
 const char* name_of(collective_kind);

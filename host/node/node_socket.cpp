@@ -113,9 +113,8 @@ std::optional<frame> node_socket::receive() {
   const wire_header header = read_wire_header(result.bytes, "the node's socket");
   const bool known =
       (header.kind >= wire_kind::hello && header.kind <= wire_kind::abort) || header.kind == wire_kind::extent;
-  const bool may = header.kind == wire_kind::hello || header.kind == wire_kind::extent,
-             must = header.kind == wire_kind::hello, has = bool(result.descriptor);
-  if (!known || header.bytes > most_bytes || (has ? !may : must))
+  const bool needs_memory = header.kind == wire_kind::hello || header.kind == wire_kind::extent;
+  if (!known || header.bytes > most_bytes || bool(result.descriptor) != needs_memory)
     fail("the node's socket: a malformed message of {} bytes came ('{}', {} memory)", header.bytes,
          name_of(header.kind), result.descriptor ? "with" : "without");
   result.kind = header.kind;

@@ -88,13 +88,15 @@ class GRAVEL_API backend {
   }
   /// Takes the memory of an extent away. That of map_again() stays where it was.
   virtual void decommit(char*, [[maybe_unused]] uint64_t bytes) {}
-  /// True if other processes of this machine can map extents of this device.
+  /// True if other processes can map extents of this device.
   virtual bool shares_extents() const { return false; }
+  /// True if the handles of its extents are fabric handles.
+  virtual bool shares_by_fabric() const { return false; }
   /// How other PEs map memory of this device, for the log; empty: there is nothing to say.
   virtual std::string describe_sharing() const { return {}; }
-  /// The NVLink domain within which fabric handles map memory of this device (host/node/gpu_fabric.hpp); empty: they
-  /// do not reach beyond this host.
-  virtual std::string memory_domain() const { return {}; }
+  /// The NVLink domain within which fabric handles map memory of this device (host/node/gpu_fabric.hpp); empty: handles
+  /// of this device do not reach beyond this host.
+  virtual std::string nvlink_domain() const { return {}; }
   /// What kernels of this device may do in memory of that device (a bus_id() of another PE).
   virtual peer_access access_to(const std::string&) { return {}; }
   /// Bytes that the symmetric heap may have at most, if GRAVEL_SYMMETRIC_SIZE says nothing.

@@ -2,10 +2,13 @@
 // threads of their streams, and the receiver thread applies arriving messages. The route `peer` is used only if
 // GRAVEL_ROUTES asks for it: the aggregator is faster here, and memory that other processes map has no huge pages.
 #pragma once
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -33,7 +36,7 @@ class cpu_backend : public cpu_launcher {
     const uint32_t processors = std::max(std::thread::hardware_concurrency(), 1u);
     while (crowding < 6 && processors << crowding < local_size) ++crowding;
     const settings& s = current_settings();
-    if (s.handle_type == "fabric") fail_text("GRAVEL_HANDLE_TYPE=fabric: the CPU backend has no fabric handles");
+    uses_fabric_ = s.handle_type == "fabric";
     uses_rings_ = s.routes == "peer" || s.routes == "direct" || s.routes == "rings";
     own_ring_bytes_ = s.own_ring_size ? s.own_ring_size : usual_own_ring;
     ring_options_.seed = s.cpu_seed;
@@ -58,6 +61,7 @@ class cpu_backend : public cpu_launcher {
   /// process maps keep that memory, which has huge pages.
   uint64_t granule() const override { return 2 << 20; }
   bool shares_extents() const override { return uses_rings_; }
+  bool shares_by_fabric() const override { return uses_rings_ && uses_fabric_; }
   char* reserve(uint64_t bytes, const char* what) override {
     char* const at = map_private(nullptr, bytes, what);
     if (!uses_rings_) madvise(at, bytes, MADV_HUGEPAGE);
@@ -66,6 +70,7 @@ class cpu_backend : public cpu_launcher {
     return at;
   }
   void unreserve(char* at, uint64_t bytes) override {
+    forget_handles(at, bytes);
     std::lock_guard lock(ranges_lock_);
     munmap(at, bytes);
     ranges_.erase(at);
@@ -74,10 +79,11 @@ class cpu_backend : public cpu_launcher {
     if (!uses_rings_) return {};
     owned_descriptor memory = make_sealed("gravel-memory", what, bytes);
     map_shared(at, bytes, memory.get(), what);
-    return memory;
+    return handle_of(at, std::move(memory));
   }
   void map_extent(char* at, uint64_t bytes, memory_handle memory) override {
     constexpr const char* what = "the memory of another PE";
+    if (!memory.fabric.empty()) memory.descriptor = open_fabric_handle(memory.fabric);
     check_sealed(memory.descriptor.get(), what, bytes);
     map_shared(at, bytes, memory.descriptor.get(), what);
   }
@@ -85,9 +91,10 @@ class cpu_backend : public cpu_launcher {
   memory_handle map_again(char* at, const char* from, uint64_t bytes) override {
     owned_descriptor memory = descriptor_of_mapping(from, bytes);
     map_shared(at, bytes, memory.get(), "memory of gravel_register");
-    return uses_rings_ ? std::move(memory) : owned_descriptor();
+    return uses_rings_ ? handle_of(at, std::move(memory)) : memory_handle();
   }
   void decommit(char* at, uint64_t bytes) override {
+    forget_handles(at, bytes);
     map_private(at, bytes, "addresses of the symmetric heap");
     if (!uses_rings_) madvise(at, bytes, MADV_HUGEPAGE);
   }
@@ -192,6 +199,26 @@ class cpu_backend : public cpu_launcher {
   void stop_receiver() override {}
 
  private:
+  /// The handle of an extent. A fabric handle of this backend, which is there to test how such handles travel, names a
+  /// descriptor of this process. The descriptor stays open as long as the extent is there.
+  memory_handle handle_of(const char* at, owned_descriptor memory) {
+    if (!uses_fabric_) return memory;
+    memory_handle named;
+    named.fabric = "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(memory.get());
+    named.fabric.resize(memory_handle::fabric_bytes);
+    std::lock_guard lock(ranges_lock_);
+    handles_[at] = std::move(memory);
+    return named;
+  }
+  static owned_descriptor open_fabric_handle(const std::string& handle) {
+    owned_descriptor memory(::open(handle.c_str(), O_RDWR | O_CLOEXEC));
+    if (!memory) fail_text(std::string("the memory of another PE: ") + handle.c_str() + ": " + std::strerror(errno));
+    return memory;
+  }
+  void forget_handles(const char* at, uint64_t bytes) {
+    std::lock_guard lock(ranges_lock_);
+    handles_.erase(handles_.lower_bound(at), handles_.lower_bound(at + bytes));
+  }
   static constexpr uint64_t usual_own_ring = 16 << 20;
   /// Two streams: a quiet of one thread must not wait behind a wait for all PEs.
   struct waiting {
@@ -216,12 +243,13 @@ class cpu_backend : public cpu_launcher {
   }
 
   uint32_t local_size_ = 1;
-  bool uses_rings_ = false;
+  bool uses_rings_ = false, uses_fabric_ = false;
   uint64_t own_ring_bytes_ = 0;
   simt::launch_options ring_options_{};
   std::map<void*, uint64_t> allocated_;
   std::mutex ranges_lock_;
-  std::map<const char*, uint64_t> ranges_;  ///< of reserve(): begin -> bytes
+  std::map<const char*, uint64_t> ranges_;           ///< of reserve(): begin -> bytes
+  std::map<const char*, owned_descriptor> handles_;  ///< begin of an extent -> what its fabric handle names
   std::unique_ptr<host_receiver> device_, host_;
   std::unique_ptr<ring_server> rings_;
   waiting waiting_[2];

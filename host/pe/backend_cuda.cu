@@ -88,7 +88,11 @@ class cuda_backend final : public cuda_launcher {
     const uint32_t on_this_gpu = (local_size + static_cast<uint32_t>(count) - 1) / static_cast<uint32_t>(count);
     on_this_gpu_ = on_this_gpu;
     own_ring_bytes_ = s.own_ring_size ? s.own_ring_size : properties.totalGlobalMem / 16 / on_this_gpu;
-    handles_ = choose_handles(s.handle_type, [&](handle_kind kind) { return extents_.try_handles(device_, kind); });
+    // Without a channel fabric handles are refused, and NVML need not be asked.
+    const bool has_channel = access("/dev/nvidia-caps-imex-channels", F_OK) == 0;
+    if (has_channel || s.handle_type == "fabric") nvlink_domain_ = find_gpu_fabric(bus_id()).domain;
+    handles_ = choose_handles(s.handle_type, has_channel && !nvlink_domain_.empty(),
+                              [&](handle_kind kind) { return extents_.try_handles(device_, kind); });
     if (handles_.kind) extents_.share_by(*handles_.kind);
     // Under MPS a process sees only its part of the GPU.
     const char* const percentage = std::getenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
@@ -146,9 +150,8 @@ class cuda_backend final : public cuda_launcher {
   std::string why_fixed() const override { return handles_.why_fixed; }
   bool shares_extents() const override { return handles_.kind.has_value(); }
   std::string describe_sharing() const override { return gravel::detail::describe(handles_); }
-  std::string memory_domain() const override {
-    return handles_.kind == handle_kind::fabric ? find_gpu_fabric(bus_id()).domain : std::string();
-  }
+  bool shares_by_fabric() const override { return handles_.kind == handle_kind::fabric; }
+  std::string nvlink_domain() const override { return shares_by_fabric() ? nvlink_domain_ : std::string(); }
   char* reserve(uint64_t bytes, const char* what) override {
     const device_scope here(context_);
     char* const at = extents_.reserve(bytes, what);
@@ -499,6 +502,7 @@ class cuda_backend final : public cuda_launcher {
   uint64_t own_ring_bytes_ = 0;
   extents_cuda extents_;
   handle_choice handles_;
+  std::string nvlink_domain_;
   std::map<char*, range> ranges_;  ///< of reserve()
   receiver_setup setup_{};
   resolver_state* state_ = nullptr;

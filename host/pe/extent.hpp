@@ -1,6 +1,9 @@
 // Extents: the parts of a range of device addresses that have memory behind them.
 #pragma once
 #include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "host/pe/memory_handle.hpp"
 #include "lib/base/wire.hpp"
@@ -18,21 +21,55 @@ struct new_extent {
   memory_handle memory;
 };
 
-/// Message to another PE of the node, which comes with the handle of an extent: a descriptor, or in it a fabric handle.
+/// Message to another PE of the host, which comes with the descriptor of an extent.
 struct extent_message {
   static constexpr wire_kind kind = wire_kind::extent;
   uint32_t pe;        ///< whose memory it is
   uint64_t exchange;  ///< number of the exchange, from 1
   uint64_t begin, bytes;
-  uint64_t left;       ///< extents of this PE that follow in this exchange
-  std::string fabric;  ///< memory_handle::fabric
-  static auto fields(auto& m) { return std::tie(m.pe, m.exchange, m.begin, m.bytes, m.left, m.fabric); }
+  uint64_t left;  ///< extents of this PE that follow in this exchange
+  static auto fields(auto& m) { return std::tie(m.pe, m.exchange, m.begin, m.bytes, m.left); }
   void check(const wire_check& c) const {
     c.range("begin", begin, 0, 1ull << 48);
     c.range("bytes", bytes, 1, 1ull << 48);
     c.range("left", left, 0, 1ull << 20);
-    c.holds(fabric.empty() || fabric.size() == memory_handle::fabric_bytes, "fabric", "a fabric handle has 64 bytes");
   }
 };
+
+/// Extents with fabric handles, which any message carries.
+struct fabric_extents {
+  static constexpr wire_kind kind = wire_kind::fabric_extents;
+  struct one {
+    uint64_t begin, bytes;
+    std::string handle;  ///< memory_handle::fabric
+    static auto fields(auto& m) { return std::tie(m.begin, m.bytes, m.handle); }
+    void check(const wire_check& c) const {
+      c.range("begin", begin, 0, 1ull << 48);
+      c.range("bytes", bytes, 1, 1ull << 48);
+      c.range("the length of handle", handle.size(), memory_handle::fabric_bytes, memory_handle::fabric_bytes);
+    }
+  };
+  std::vector<one> all;
+  static auto fields(auto& m) { return std::tie(m.all); }
+  void check(const wire_check& c) const { c.range("the number of extents", all.size(), 0, 1ull << 20); }
+
+  static fabric_extents of(std::span<const new_extent> extents) {
+    fabric_extents list;
+    for (const new_extent& e : extents) list.all.push_back({e.place.begin, e.place.bytes, e.memory.fabric});
+    return list;
+  }
+  std::vector<new_extent> extents() const {
+    std::vector<new_extent> list;
+    for (const one& e : all) {
+      list.push_back({{e.begin, e.bytes}, {}});
+      list.back().memory.fabric = e.handle;
+    }
+    return list;
+  }
+};
+
+/// Throws gravel::error that names the PE unless its extents cover the same places as `mine`. They may be divided in
+/// another way.
+void check_places(uint32_t pe, std::span<const new_extent> theirs, std::span<const new_extent> mine);
 
 }  // namespace gravel::detail

@@ -47,7 +47,7 @@ node_socket extent_exchange::accept_one() {
         std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now()).count();
     if (left <= 0)
       fail(
-          "another PE of the node has not passed on its memory within {} s (twice GRAVEL_CONNECT_TIMEOUT_S); is a "
+          "another PE of the host has not passed on its memory within {} s (twice GRAVEL_CONNECT_TIMEOUT_S); is a "
           "process of the job stopped?",
           patience_s_);
     pollfd wait{listener_.descriptor(), POLLIN, 0};
@@ -79,9 +79,9 @@ extent_exchange::delivery extent_exchange::receive_from(node_socket& from, const
   delivery came{others.size(), {}};
   for (uint64_t left = 1; left != 0;) {
     auto f = from.receive();
-    if (!f) fail("another PE of the node is gone, or has closed its connection, while it passed on its memory");
+    if (!f) fail("another PE of the host is gone, or has closed its connection, while it passed on its memory");
     if (f->kind != wire_kind::extent) fail("a message '{}' came where memory was expected", name_of(f->kind));
-    const auto m = f->as<extent_message>("another PE of the node");
+    const auto m = f->as<extent_message>("another PE of the host");
     const auto who = std::find_if(others.begin(), others.end(), [&](const auto& o) { return o.pe == m.pe; });
     const auto at = static_cast<size_t>(who - others.begin());
     const bool is_first = came.extents.empty();
@@ -91,21 +91,20 @@ extent_exchange::delivery extent_exchange::receive_from(node_socket& from, const
     if (m.exchange != number_)
       fail("PE {} passed on memory in exchange {}, here it is exchange {}: the symmetric heaps differ", m.pe,
            m.exchange, number_);
-    // All PEs of a node share memory by handles of one kind.
-    const bool by_descriptor = bool(mine.front().memory.descriptor);
-    if (bool(f->descriptor) != by_descriptor || m.fabric.empty() != by_descriptor)
-      fail("PE {} passed on memory by another kind of handle than this PE: does GRAVEL_HANDLE_TYPE differ?", m.pe);
     came.party = at;
     came.extents.push_back({{m.begin, m.bytes}, std::move(f->descriptor)});
-    came.extents.back().memory.fabric = m.fabric;
     left = m.left;
   }
-  const std::vector<extent> theirs = places_of(came.extents), expected = places_of(mine);
-  if (theirs == expected) return came;
-  const auto [one, other] = std::mismatch(theirs.begin(), theirs.end(), expected.begin(), expected.end());
-  const auto at = static_cast<size_t>(one - theirs.begin());
-  fail("PE {} passed on {} in exchange {}, here {}: the symmetric heaps differ", others[came.party].pe,
-       text_of(theirs, at), number_, text_of(expected, at));
+  check_places(others[came.party].pe, came.extents, mine);
+  return came;
+}
+
+void check_places(uint32_t pe, std::span<const new_extent> theirs, std::span<const new_extent> mine) {
+  const std::vector<extent> came = places_of(theirs), expected = places_of(mine);
+  if (came == expected) return;
+  const auto [one, other] = std::mismatch(came.begin(), came.end(), expected.begin(), expected.end());
+  const auto at = static_cast<size_t>(one - came.begin());
+  fail("PE {} passed on {}, here {}: the symmetric heaps differ", pe, text_of(came, at), text_of(expected, at));
 }
 
 std::vector<std::vector<new_extent>> extent_exchange::exchange(const std::vector<party>& others,
@@ -118,8 +117,7 @@ std::vector<std::vector<new_extent>> extent_exchange::exchange(const std::vector
       to.limit_sends(patience_s_);
       to.check_peer();
       for (size_t i = 0; i < mine.size(); ++i)
-        to.send(extent_message{me_, number_, mine[i].place.begin, mine[i].place.bytes, mine.size() - i - 1,
-                               mine[i].memory.fabric},
+        to.send(extent_message{me_, number_, mine[i].place.begin, mine[i].place.bytes, mine.size() - i - 1},
                 mine[i].memory.descriptor.get());
     });
     if (!why.empty()) fail("passing memory on to PE {}: {}", other.pe, why);

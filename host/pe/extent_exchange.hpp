@@ -1,9 +1,8 @@
-// Passes the handles of extents between the PEs of a node.
+// Passes the descriptors of extents between the PEs of a host. (Fabric handles travel in any message.)
 //
-// Problem. A process maps memory of another one by a descriptor, which only a Unix socket can carry, or by a fabric
-// handle.
+// Problem. A process maps memory of another one by a descriptor, which only a Unix socket can carry.
 // Solution. Each PE listens under a name that nobody can guess. In an exchange it connects to each other PE, sends the
-// handles and closes. Then it accepts one connection from each other PE. No PE waits before it has sent, since the
+// descriptors and closes. Then it accepts one connection from each other PE. No PE waits before it has sent, since the
 // kernel keeps connections that nobody has accepted yet; so no two PEs wait for each other.
 // Invariant: all parties make the same exchanges, in the same order, and their extents cover the same places. (Those of
 // registered memory may be divided in another way at each PE.) All of them take part in a collective between two

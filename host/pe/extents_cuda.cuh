@@ -44,7 +44,7 @@ class extents_cuda {
     if (!manages) return "this GPU has no virtual memory management";
     attribute(&shares, by_fabric() ? fabric_supported : CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
               device);
-    if (!shares) return joined("memory of this GPU has no ", name_of_kind());
+    if (!shares) return joined("memory of this GPU has no ", name_of(kind_));
     return text_of_error([&] {  // a container, or a missing IMEX channel, may forbid what the GPU can do
       char* const at = reserve(granule, "addresses");
       const std::string why = text_of_error([&] {
@@ -107,7 +107,7 @@ class extents_cuda {
       if (how.location.type != CU_MEM_LOCATION_TYPE_DEVICE || how.location.id != device_)
         fail_text(joined(place, " is no memory of GPU ", device_, ", which this PE uses"));
       if (!(static_cast<unsigned>(how.requestedHandleTypes) & static_cast<unsigned>(type())))
-        fail_text(joined(place, " lies in memory of cuMemCreate that has no ", name_of_kind(), ". ", two_ways));
+        fail_text(joined(place, " lies in memory of cuMemCreate that has no ", name_of(kind_), ". ", two_ways));
       if (found.pieces.empty()) found.begin = reinterpret_cast<const char*>(begin);
       found.pieces.push_back(size);
       next = begin + size;
@@ -142,7 +142,6 @@ class extents_cuda {
   /// CUDA's headers have these numbers from 12.3 on.
   static constexpr auto fabric_supported = static_cast<CUdevice_attribute>(128);
   static constexpr auto fabric_type = static_cast<CUmemAllocationHandleType>(8);
-  const char* name_of_kind() const { return by_fabric() ? "fabric handles" : "POSIX file descriptors"; }
   bool by_fabric() const { return kind_ == handle_kind::fabric; }
   CUmemAllocationHandleType type() const {
     return by_fabric() ? fabric_type : CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "lib/base/descriptor.hpp"
 #include "lib/base/error.hpp"
@@ -22,36 +23,43 @@ struct memory_handle {
 };
 
 enum class handle_kind : uint8_t { descriptor, fabric };
+inline const char* name_of(handle_kind kind) {
+  return kind == handle_kind::fabric ? "fabric handles" : "POSIX file descriptors";
+}
 
 /// How the PEs of a job share memory of their devices.
 struct handle_choice {
   std::optional<handle_kind> kind;  ///< nullopt: memory has no extents, and cudaIpc shares whole allocations
   std::string why_fixed;            ///< why there are no extents; empty: there are
+  std::string why_not;              ///< why the kind that comes before this one was refused; empty: it is the first one
 };
 
-/// Makes the choice. `wanted`: GRAVEL_HANDLE_TYPE. `refuse` says why memory of this device cannot be shared by handles
-/// of a kind; empty: it can. It is asked only about kinds that are needed, as a call of the driver that fails is an
-/// error for compute-sanitizer. Throws gravel::error if GRAVEL_HANDLE_TYPE insists on a kind that is refused.
-inline handle_choice choose_handles(const std::string& wanted, const std::function<std::string(handle_kind)>& refuse) {
-  if (wanted == "ipc") return {std::nullopt, "GRAVEL_HANDLE_TYPE=ipc"};
-  std::string why;
+/// Makes the choice. `wanted`: GRAVEL_HANDLE_TYPE. `beyond_host`: fabric handles of this device may reach other hosts.
+/// `refuse` says why memory of this device cannot be shared by handles of a kind; empty: it can. It is asked only about
+/// kinds that are needed, as a call of the driver that fails is an error for compute-sanitizer. Throws gravel::error if
+/// GRAVEL_HANDLE_TYPE insists on a kind that is refused.
+inline handle_choice choose_handles(const std::string& wanted, bool beyond_host,
+                                    const std::function<std::string(handle_kind)>& refuse) {
+  if (wanted == "ipc") return {std::nullopt, "GRAVEL_HANDLE_TYPE=ipc", {}};
   // Within a host both kinds reach the same processes, and descriptors need no daemon.
-  if (wanted != "fabric") {
-    why = refuse(handle_kind::descriptor);
-    if (why.empty()) return {handle_kind::descriptor, {}};
-    if (wanted == "descriptor") fail_text("GRAVEL_HANDLE_TYPE=descriptor: " + why);
+  std::vector<handle_kind> order{handle_kind::descriptor, handle_kind::fabric};
+  if (beyond_host) std::swap(order[0], order[1]);
+  if (wanted == "descriptor") order = {handle_kind::descriptor};
+  if (wanted == "fabric") order = {handle_kind::fabric};
+  std::string why;  // none of the kinds so far
+  for (const handle_kind kind : order) {
+    const std::string refused = refuse(kind);
+    if (refused.empty()) return {kind, {}, why};
+    if (wanted != "auto") fail_text("GRAVEL_HANDLE_TYPE=" + wanted + ": " + refused);
+    why += (why.empty() ? "" : "; ") + std::string(name_of(kind)) + ": " + refused;
   }
-  const std::string no_fabric = refuse(handle_kind::fabric);
-  if (no_fabric.empty()) return {handle_kind::fabric, {}};
-  if (wanted == "fabric") fail_text("GRAVEL_HANDLE_TYPE=fabric: " + no_fabric);
-  return {std::nullopt, why + "; fabric handles: " + no_fabric};
+  return {std::nullopt, why, {}};
 }
 
 /// The choice as a text for the log.
 inline std::string describe(const handle_choice& c) {
   if (!c.kind) return "shared by cudaIpc: " + c.why_fixed;
-  if (c.kind == handle_kind::fabric) return "shared by fabric handles";
-  return "shared by POSIX file descriptors";
+  return std::string("shared by ") + name_of(*c.kind) + (c.why_not.empty() ? "" : "; " + c.why_not);
 }
 
 }  // namespace gravel::detail

@@ -1,9 +1,10 @@
-// Messages that the PEs of a node exchange at the start, for the route `peer` (host/pe/peers.hpp).
+// Messages that the PEs of a domain exchange at the start, for the route `peer` (host/pe/peers.hpp).
 #pragma once
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "host/pe/extent.hpp"
 #include "lib/base/peer_ring.hpp"
 #include "lib/base/wire.hpp"
 
@@ -14,13 +15,26 @@ struct peer_description {
   static constexpr wire_kind kind = wire_kind::peer;
   std::string heap, area;  ///< exported; empty: no PE maps them, or they have extents
   std::string socket;      ///< for the descriptors of extents; empty: no PE maps this one's memory by descriptors
+  fabric_extents fabric;   ///< the extents that there are now, if they have fabric handles; else none
   uint64_t heap_bytes;     ///< addresses for a heap in extents
   uint32_t chunks, chunk_units;
-  std::string bus_id;
+  uint64_t boot;       ///< of the machine (process_identity), where `bus_id` means something
+  std::string bus_id;  ///< of the device
   bool runs_beside_others, stays_resident;
   static auto fields(auto& m) {
-    return std::tie(m.heap, m.area, m.socket, m.heap_bytes, m.chunks, m.chunk_units, m.bus_id, m.runs_beside_others,
-                    m.stays_resident);
+    return std::tie(m.heap, m.area, m.socket, m.fabric, m.heap_bytes, m.chunks, m.chunk_units, m.boot, m.bus_id,
+                    m.runs_beside_others, m.stays_resident);
+  }
+  /// How this PE shares memory with others. PEs that share it in different ways do not map each other's.
+  enum class sharing { not_at_all, whole, descriptors, fabric };
+  sharing shares_by() const {
+    if (!fabric.all.empty()) return sharing::fabric;
+    if (!socket.empty()) return sharing::descriptors;
+    return heap.empty() ? sharing::not_at_all : sharing::whole;
+  }
+  /// True if both PEs use one device.
+  bool is_on_device_of(const peer_description& other) const {
+    return !bus_id.empty() && bus_id == other.bus_id && boot == other.boot;
   }
   /// The reader compares the chunks with its own.
   void check(const wire_check& c) const {
@@ -32,7 +46,7 @@ struct peer_description {
   }
 };
 
-/// Second exchange: the PEs whose memory this PE has mapped, by local rank.
+/// Second exchange: the PEs whose memory this PE has mapped, by their ranks in the domain.
 struct reached_peers {
   static constexpr wire_kind kind = wire_kind::reached_peers;
   std::vector<uint32_t> ranks;

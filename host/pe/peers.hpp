@@ -1,4 +1,4 @@
-// The route `peer` as the host sees it. At start-up the PEs of a node map each other's heaps and rings. Afterwards the
+// The route `peer` as the host sees it. At start-up the PEs of a domain map each other's heaps and rings. Afterwards the
 // host only counts. lib/base/peer_ring.hpp describes the rings. The ring of a PE to itself is one of them; a PE without
 // peers has it, too. What is mapped depends on the link to the peer's device (backend::access_to):
 //
@@ -23,21 +23,20 @@
 #include "host/pe/backend.hpp"
 #include "host/pe/extent_exchange.hpp"
 #include "lib/base/settings.hpp"
-#include "lib/base/topology.hpp"
 
 namespace gravel::detail {
 
-/// Layout of the area that the PEs of a node map of each other besides their heaps. PEs are numbered by their rank on
-/// the node. Each area contains: [source][chunk] the rings to this PE; then [destination][chunk] `done` words of the
+/// Layout of the area that the PEs of a domain map of each other besides their heaps. PEs are numbered by their rank in
+/// the domain. Each area contains: [source][chunk] the rings to this PE; then [destination][chunk] `done` words of the
 /// rings from this PE; then [source] peer_words.
 struct peer_area {
-  uint32_t n_local, chunks, chunk_units;
+  uint32_t n_domain, chunks, chunk_units;
 
   uint64_t done_at(uint32_t destination) const {
-    return n_local * ring_bytes() + uint64_t{destination} * chunks * sizeof(uint64_t);
+    return n_domain * ring_bytes() + uint64_t{destination} * chunks * sizeof(uint64_t);
   }
-  uint64_t words_at(uint32_t source) const { return (done_at(n_local) + 63) / 64 * 64 + source * sizeof(peer_words); }
-  uint64_t bytes() const { return words_at(n_local); }
+  uint64_t words_at(uint32_t source) const { return (done_at(n_domain) + 63) / 64 * 64 + source * sizeof(peer_words); }
+  uint64_t bytes() const { return words_at(n_domain); }
   /// The ring from `source`, whose area is mapped at `from`, to `destination`, whose area is mapped at `to`.
   peer_ring ring(char* from, uint32_t source, char* to, uint32_t destination) const {
     return {to + source * ring_bytes(), reinterpret_cast<uint64_t*>(from + done_at(destination)), chunks, chunk_units};
@@ -48,13 +47,15 @@ struct peer_area {
 };
 
 struct peers_setup {
-  const topology* nodes;
+  uint32_t n_pes;  ///< of the job
   uint32_t pe;
+  std::vector<uint32_t> domain;  ///< the PEs whose memory this PE may map, with itself, ascending
   const settings* values;
   char* heap;               ///< of this PE: exportable, or in extents
-  uint64_t* doorbells;      ///< [max_peers], pinned; kernels write them, by local rank of the destination
+  uint64_t* doorbells;      ///< [max_peers], pinned; kernels write them, by rank of the destination
   uint64_t heap_bytes = 0;  ///< addresses of a heap in extents
-  std::vector<new_extent>* extents = nullptr;  ///< those that such a heap has now; their descriptors are passed on
+  std::vector<new_extent>* extents = nullptr;  ///< those that such a heap has now; their handles are passed on
+  bool uses_fabric = false;                    ///< a PE of the job has fabric handles; the same at all PEs
 };
 
 class peers {
@@ -69,8 +70,9 @@ class peers {
   peers& operator=(const peers&) = delete;
 
   /// Passes these new extents of this PE's heap on, and maps those of all heaps that are mapped here. Collective of all
-  /// PEs of the node, whose new extents cover the same places. Throws gravel::error.
-  void share(std::span<const new_extent>);
+  /// PEs of the domain, whose new extents cover the same places; if a PE has fabric handles, of all PEs, which then make
+  /// an exchange. Throws gravel::error.
+  void share(std::span<const new_extent>, const exchange&);
   /// Unmaps the extents in this range of all heaps that are mapped here.
   void forget(const extent& range);
   /// Unmaps the memory of other PEs. Call it when nothing here uses that memory any more, and before its owners free
@@ -101,8 +103,8 @@ class peers {
   counts read();
   /// Counts of each ring, by rank of its destination.
   std::vector<counts> read_each();
-  /// The PE of this rank on the node.
-  uint32_t pe_of(uint32_t rank) const { return local_[rank]; }
+  /// The PE of this rank in the domain.
+  uint32_t pe_of(uint32_t rank) const { return domain_[rank]; }
   /// Tickets claimed so far, by rank of the destination.
   std::vector<uint64_t> tickets();
   /// True if all tickets below these are applied. Otherwise wakes the receivers.
@@ -116,6 +118,11 @@ class peers {
     size_t party;                          ///< in parties_, if the memory is in extents
     std::map<uint64_t, uint64_t> extents;  ///< of the heap: begin -> bytes
   };
+  uint32_t rank_of(uint32_t pe) const;
+  /// Gives the new extents of this PE to its parties, and returns theirs. `extents_of`: those of a party that
+  /// has fabric handles.
+  std::vector<std::vector<new_extent>> pass_on(std::span<const new_extent>,
+                                               const std::function<fabric_extents(uint32_t pe)>& extents_of);
   std::string map_first(mapping&, bool with_heap, std::span<new_extent> theirs);
   void map_extents(mapping&, std::span<new_extent> theirs);
   ring_line* line_of(uint32_t rank) const { return reinterpret_cast<ring_line*>(tables_) + rank; }
@@ -124,9 +131,9 @@ class peers {
   std::vector<uint64_t> read_done(uint32_t rank);
 
   backend& device_;
-  std::vector<uint32_t> local_;  ///< PEs of the node, by rank
+  std::vector<uint32_t> domain_;  ///< PEs, by rank
   peer_area shape_;
-  uint32_t own_chunks_ = 0, n_local_, me_ = 0;
+  uint32_t own_chunks_ = 0, n_domain_, me_ = 0;
   uint32_t n_mapped_ = 0, n_sources_ = 0;
   bool shares_gpu_ = false;
   uint64_t* doorbells_;
@@ -137,7 +144,8 @@ class peers {
   peer_rendezvous rendezvous_{};
   std::vector<mapping> mappings_;
   std::optional<extent_exchange> exchange_;
-  std::vector<extent_exchange::party> parties_;  ///< PEs that pass descriptors to this one, and get its own
+  bool uses_fabric_ = false;
+  std::vector<extent_exchange::party> parties_;  ///< PEs that pass handles of extents to this one, and get its own
   uint64_t heap_bytes_ = 0, area_bytes_ = 0;     ///< addresses
 };
 

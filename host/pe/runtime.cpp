@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "host/node/stats.hpp"
+#include "host/pe/collectives.hpp"
 #include "host/pe/describe_error.hpp"
 #include "host/pe/memory_domain.hpp"
 #include "host/pe/program.hpp"
@@ -22,6 +23,7 @@ constexpr uint64_t heap_page = 4096;  // the size of a heap is a multiple of thi
 struct heap_offer {
   uint64_t limit;    ///< bytes that it may have, if GRAVEL_SYMMETRIC_SIZE says nothing
   uint64_t granule;  ///< backend::granule()
+  uint64_t fabric;   ///< backend::shares_by_fabric()
 };
 static heap_offer heap_offer_of(bootstrap& boot, uint32_t pe) {
   const auto bytes = boot.get(pe, "gravel.heap");
@@ -30,6 +32,13 @@ static heap_offer heap_offer_of(bootstrap& boot, uint32_t pe) {
   if (theirs.limit < heap_page || theirs.limit % heap_page)
     fail("PE {} says that its heap can have {} bytes", pe, theirs.limit);
   return theirs;
+}
+
+/// What the memory handles of this PE reach, for pes_of_domain().
+static std::string reach_of(const backend& device, const settings& values) {
+  if (values.domain == "node" || (values.domain == "auto" && values.nodes > 1)) return {};
+  if (const std::string domain = device.nvlink_domain(); !domain.empty()) return "NVLink domain " + domain;
+  return reach_of_descriptors();
 }
 
 runtime::runtime(std::unique_ptr<backend> device, std::unique_ptr<bootstrap> job)
@@ -68,13 +77,12 @@ void runtime::agree_on_program() {
   const process_identity self = this_process();
   boot.put("gravel.process", std::as_bytes(std::span(&self, 1)));
   if (job_.is_leader()) boot.put("gravel.socket", std::as_bytes(std::span(link_->socket_name())));
-  const heap_offer offer{device_->usual_heap_limit() / heap_page * heap_page, device_->granule()};
+  const heap_offer offer{device_->usual_heap_limit() / heap_page * heap_page, device_->granule(),
+                         device_->shares_by_fabric()};
   boot.put("gravel.heap", std::as_bytes(std::span(&offer, 1)));
-  std::string domain = device_->memory_domain();
-  if (domain.empty()) domain = domain_of_host;
-  boot.put("gravel.domain", std::as_bytes(std::span(domain)));
+  const std::string reach = reach_of(*device_, job_.values);
+  boot.put("gravel.reach", std::as_bytes(std::span(reach)));
   boot.fence();
-  if (job_.is_leader() && domain != domain_of_host) log_domain();
   const auto at_0 = from_wire<program_description>(boot.get(0, "gravel.program"), "PE 0");
   if (const std::string what = difference(mine, at_0); !what.empty()) fail("{}", what);
   if (job_.values.symmetric_size == 0) job_.values.symmetric_size = least_heap_limit(offer.limit);
@@ -87,19 +95,24 @@ void runtime::agree_on_program() {
           "GRAVEL_HANDLE_TYPE "
           "to the same value at all PEs, or GRAVEL_SYMMETRIC_SIZE to a multiple of {} bytes",
           job_.pe, granule);
+  find_domain();
   if (job_.is_leader()) return;
   const auto name = boot.get(job_.leader(), "gravel.socket");
   link_->set_socket_name({reinterpret_cast<const char*>(name.data()), name.size()});
 }
 
-/// Notes in the log which PEs of other nodes are in the domain of this PE.
-void runtime::log_domain() {
-  std::vector<std::string> domains;
+/// Finds the PEs whose memory this PE may map.
+void runtime::find_domain() {
+  std::vector<std::string> reach;
   for (uint32_t pe = 0; pe < job_.nodes.n_pes(); ++pe) {
-    const auto bytes = job_.boot->get(pe, "gravel.domain");
-    domains.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    const auto bytes = job_.boot->get(pe, "gravel.reach");
+    reach.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    uses_fabric_ |= heap_offer_of(*job_.boot, pe).fabric != 0;
   }
-  if (const std::string text = describe_domain(job_.nodes, job_.pe, domains); !text.empty()) log_info("{}", text);
+  domain_ = pes_of_domain(job_.nodes, job_.pe, reach);
+  if (!job_.is_leader()) return;
+  if (const std::string text = describe_domain(job_.nodes, domain_, reach[job_.pe]); !text.empty())
+    log_info("{}", text);
 }
 
 /// The least of all PEs' limits of the symmetric heap.
@@ -143,15 +156,20 @@ void runtime::set_up_messages() {
   memory_.emplace(*device_, *segment_, job_.values, job_.pe, job_.nodes.n_pes());
   heap_memory& heap = memory_->heap();
   peers_.emplace(*device_,
-                 peers_setup{&job_.nodes, job_.pe, &job_.values, heap.at(), segment_->control()->peer_doorbells,
-                             heap.bytes(), &heap.first()},
+                 peers_setup{job_.nodes.n_pes(), job_.pe, domain_, &job_.values, heap.at(),
+                             segment_->control()->peer_doorbells, heap.bytes(), &heap.first(), uses_fabric_},
                  [this](std::span<const std::byte> mine) {
                    job_.boot->put("gravel.peer", mine);
                    job_.boot->fence();
                    std::vector<std::vector<std::byte>> theirs(job_.nodes.n_pes());
-                   for (uint32_t pe : job_.nodes.pes_of(job_.node)) theirs[pe] = job_.boot->get(pe, "gravel.peer");
+                   for (uint32_t pe : domain_) theirs[pe] = job_.boot->get(pe, "gravel.peer");
                    return theirs;
                  });
+  if (peers_->n_sources()) {
+    pe_control& control = *segment_->control();
+    std::copy(domain_.begin(), domain_.end(), control.domain);
+    store_release(&control.domain_size, uint64_t{domain_.size()});  // [N1]
+  }
   memory_->make_handles(*peers_);
   job_.values.symmetric_size = heap.limit();  // whole extents
   if (job_.is_leader()) {                     // it is the same at all PEs of the node
@@ -164,10 +182,29 @@ void runtime::set_up_messages() {
       [this](collective_kind kind, uint64_t argument, const collective_words& mine) {
         return begin_collective(kind, argument).combine(mine);
       },
-      symmetric_heap::sharing{[this](std::span<const new_extent> extents) { peers_->share(extents); },
+      symmetric_heap::sharing{[this](std::span<const new_extent> extents) {
+                                peers_->share(extents, [this](std::span<const std::byte> mine) { return exchange(mine); });
+                              },
                               [this](const extent& range) { peers_->forget(range); }});
   completion_.emplace(completion::parts{*device_, *segment_, *memory_, *peers_, *collectives_, job_.is_leader(),
                                         [this] { check_errors(); }, services_.open()});
+}
+
+/// Sends a blob to all PEs and returns those of all PEs, by collectives.
+std::vector<std::vector<std::byte>> runtime::exchange(std::span<const std::byte> mine) {
+  const uint64_t n_pes = job_.nodes.n_pes(), size = mine.size();
+  std::vector<uint64_t> sizes(n_pes);
+  gather(sizes.data(), &size, sizeof(size), collective_kind::share);
+  const uint64_t most = *std::max_element(sizes.begin(), sizes.end());
+  std::vector<std::byte> padded(mine.begin(), mine.end()), all(n_pes * most);
+  padded.resize(most);
+  gather(all.data(), padded.data(), most, collective_kind::share);
+  std::vector<std::vector<std::byte>> theirs(n_pes);
+  for (uint64_t pe = 0; pe < n_pes; ++pe) {
+    const auto begin = all.begin() + static_cast<ptrdiff_t>(pe * most);
+    theirs[pe].assign(begin, begin + static_cast<ptrdiff_t>(sizes[pe]));
+  }
+  return theirs;
 }
 
 void runtime::start_receiver() {

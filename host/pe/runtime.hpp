@@ -3,7 +3,9 @@
 #pragma once
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "host/node/stats.hpp"
 #include "host/pe/aggregator_link.hpp"
@@ -52,7 +54,8 @@ class runtime {
 
  private:
   void agree_on_program();
-  void log_domain();
+  std::vector<std::vector<std::byte>> exchange(std::span<const std::byte> mine);
+  void find_domain();
   uint64_t least_heap_limit(uint64_t mine);
   bool is_on_one_host();
   std::string report_stats(collective_member::call&);
@@ -64,6 +67,8 @@ class runtime {
 
   std::unique_ptr<backend> device_;
   membership job_;
+  std::vector<uint32_t> domain_;  ///< PEs whose memory this PE may map, with itself
+  bool uses_fabric_ = false;      ///< a PE of the job has fabric handles
   std::optional<aggregator_link> link_;
   std::optional<pe_segment> segment_;
   std::optional<collective_member> collectives_;

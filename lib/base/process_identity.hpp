@@ -1,6 +1,7 @@
 // The identity of a process: on which host it runs, and which process of that host it is.
 #pragma once
 #include <cstdint>
+#include <string>
 
 namespace gravel::detail {
 
@@ -14,6 +15,9 @@ struct process_identity {
 };
 
 process_identity this_process();
+/// What file descriptors of this process can reach: other processes with the same text can connect to its sockets
+/// without a name in a file system, and see it in /proc. Empty: unknown.
+std::string reach_of_descriptors();
 /// When a process of this machine and container started, as in process_identity; 0: it has ended, or /proc does not
 /// show it.
 uint64_t start_of_process(uint64_t pid);

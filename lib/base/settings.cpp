@@ -99,9 +99,15 @@ const std::vector<setting_row>& setting_table() {
       text_row(
           "GRAVEL_HANDLE_TYPE", "auto", &s::handle_type,
           "how PEs share GPU memory: descriptor (the heap grows; Unix sockets pass descriptors), fabric (the same with "
-          "fabric handles, which need an IMEX channel), ipc (cudaIpc: the heap has a fixed size), or auto (descriptor "
-          "where the GPU can, else fabric, else ipc)",
+          "fabric handles, which need an IMEX channel and reach other hosts of the NVLink domain), ipc (cudaIpc: the "
+          "heap has a fixed size), or auto (fabric where the NVLink domain goes beyond the host and there is a channel, "
+          "else descriptor where the GPU can, else fabric, else ipc)",
           "auto, descriptor, fabric, ipc"),
+      text_row("GRAVEL_DOMAIN", "auto", &s::domain,
+               "whose memory a PE maps for the route peer: auto (of all PEs that its handles reach, but not of emulated "
+               "nodes), node (of its own node alone), or handles (of all that its handles reach, so that emulated nodes "
+               "are one domain)",
+               "auto, node, handles"),
       size_row("GRAVEL_PACKET_SIZE", "64K", 4 * KiB, 1 * MiB, &s::packet_size,
                "packet: what the aggregator sends to one destination at once"),
       number_row("GRAVEL_PACKETS_PER_DESTINATION", "3", "packets", 2, 1024, &s::packets_per_destination,
@@ -185,7 +191,7 @@ const std::vector<setting_row>& setting_table() {
                "debug, info, warning, error"),
       text_row("GRAVEL_ROUTES", "auto", &s::routes,
                "routes that may be used: auto; no-peer (self and net); net (even to this PE itself); peer (as auto, "
-               "and where two PEs of a node cannot map each other's memory, or their GPUs have no atomic operations "
+               "and where two PEs of a domain cannot map each other's memory, or their GPUs have no atomic operations "
                "between them, the job ends); rings (as auto, but no operation is done in a peer's memory, as between "
                "GPUs without such atomic operations); direct (as auto, but block senders, too, send to peers one by "
                "one). On the CPU backend auto is no-peer",

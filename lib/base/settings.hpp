@@ -15,6 +15,7 @@ constexpr uint64_t usual_fixed_heap = 1 << 30;
 struct settings {
   uint64_t symmetric_size;
   std::string handle_type;
+  std::string domain;
   uint64_t packet_size;
   uint64_t packets_per_destination;
   uint64_t timeout_us;

@@ -38,7 +38,7 @@
 namespace gravel::detail {
 
 /// All kinds of messages. The number of a kind is never used for another kind. Those up to `abort` travel between a PE
-/// and its aggregator. A `hello` comes with a descriptor, and an `extent` may.
+/// and its aggregator. A `hello` and an `extent` come with a descriptor.
 #define GRAVEL_WIRE_KINDS(X)                      \
   X(hello, "hello")                               \
   X(wiring, "wiring")                             \
@@ -54,13 +54,14 @@ namespace gravel::detail {
   X(contribution, "contribution to a collective") \
   X(result, "result of a collective")             \
   X(worker_address, "UCX address")                \
-  X(memory_key, "UCX memory key")
+  X(memory_key, "UCX memory key")                 \
+  X(fabric_extents, "description of memory with fabric handles")
 enum class wire_kind : uint16_t { none, GRAVEL_WIRE_KINDS(GRAVEL_NAME) count };
 /// The name of a kind for error messages, such as "wiring".
 const char* name_of(wire_kind);
 
 /// To be raised whenever a field of any message changes.
-constexpr uint16_t wire_version = 5;
+constexpr uint16_t wire_version = 6;
 
 struct wire_header {
   uint32_t magic;

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "host/pe/memory_domain.hpp"
 #include "host/pe/peers.hpp"
 
 namespace gravel::detail {
@@ -97,15 +98,22 @@ struct shared_pe {
 
 /// Makes the routes of all PEs, at once, as the exchange is collective. Each has its heap already; `values` are dealt
 /// to them in turns.
-inline void connect(const topology& nodes, const std::vector<settings>& values, const std::vector<shared_pe*>& pes) {
+/// `reach`: for pes_of_domain(); empty: each node is a domain.
+inline void connect(const topology& nodes, const std::vector<settings>& values, const std::vector<shared_pe*>& pes,
+                    std::vector<std::string> reach = {}) {
   const auto n = static_cast<uint32_t>(pes.size());
+  reach.resize(n);
   std::vector<std::vector<std::byte>> blobs(n);
   std::barrier all_here(n);
   std::vector<std::jthread> threads;
   for (uint32_t pe = 0; pe < n; ++pe)
     threads.emplace_back([&, pe] {
       shared_pe& p = *pes[pe];
-      const peers_setup setup{&nodes, pe, &values[pe % values.size()], reinterpret_cast<char*>(p.heap),
+      const peers_setup setup{n,
+                              pe,
+                              pes_of_domain(nodes, pe, reach),
+                              &values[pe % values.size()],
+                              reinterpret_cast<char*>(p.heap),
                               p.doorbells.get()};
       try {
         p.routes = std::make_unique<peers>(p.device, setup, [&](std::span<const std::byte> mine) {
@@ -126,7 +134,8 @@ inline void connect(const topology& nodes, const std::vector<settings>& values, 
 inline std::vector<std::unique_ptr<shared_pe>> start(const std::vector<uint32_t>& node_of_pe,
                                                      const std::vector<settings>& values, uint32_t refusing = ~0u,
                                                      uint64_t heap_words = 64, uint64_t own_ring = 0,
-                                                     const peer_access& link = {}) {
+                                                     const peer_access& link = {},
+                                                     const std::vector<std::string>& reach = {}) {
   std::vector<std::unique_ptr<shared_pe>> pes;
   std::vector<shared_pe*> all;
   for (uint32_t pe = 0; pe < node_of_pe.size(); ++pe) {
@@ -136,7 +145,7 @@ inline std::vector<std::unique_ptr<shared_pe>> start(const std::vector<uint32_t>
     if (pe == 0) all[pe]->device.link = link;
     all[pe]->heap = static_cast<uint64_t*>(all[pe]->device.allocate(heap_words * sizeof(uint64_t), "heap"));
   }
-  connect(topology(node_of_pe, 32), values, all);
+  connect(topology(node_of_pe, 32), values, all, reach);
   return pes;
 }
 

@@ -82,13 +82,14 @@ inline const std::vector<kind_of_message>& all_kinds() {
         row(abort_message{"why"}),
         row(staged_values{{{"gravel.socket", bytes_of("/tmp/s")}, {"", {}}}}),
         row(program_description{"0.1", "cpu", {1, 2, 3, 4, 5, 6, 7}, {{"visit", 16, true}, {"", 0, false}}}),
-        row(peer_description{"heap", "", "gravel-node-1", 1 << 21, 4, 256, "0000:3B:00.0", true, false}),
+        row(peer_description{"heap", "", "gravel-node-1", {}, 1 << 21, 4, 256, 99, "0000:3B:00.0", true, false}),
         row(reached_peers{{0, 5, max_peers - 1}}),
-        row(extent_message{1, 2, 3, 4, 5, std::string(64, 'f')}),
+        row(extent_message{1, 2, 3, 4, 5}),
         row(collective::contribution{words, {1, 2}, bytes_of("abc")}),
         row(collective::result{words, bytes_of("abc")}),
         row(ucx_address{ucx_release(), process, bytes_of("UCX's")}),
-        row(sample_key())};
+        row(sample_key()),
+        row(fabric_extents{{{0, 4096, std::string(64, 'f')}, {8192, 1, std::string(64, 'g')}}})};
   }();
   return table;
 }

@@ -292,10 +292,6 @@ std::vector<std::string> pass_on(uint32_t n, int rounds,
         got[pe] += text_of_error([&] {
           for (const auto& theirs : all[pe]->exchange(others, mine))
             for (const new_extent& one : theirs) {
-              if (!one.memory.fabric.empty()) {
-                got[pe] += one.memory.fabric.substr(0, 5) + " ";
-                continue;
-              }
               uint32_t from = 99;
               if (pread(one.memory.descriptor.get(), &from, sizeof(from), 0) != sizeof(from)) fail("error: unreadable");
               got[pe] += fmt::format("{} ", from);
@@ -326,30 +322,55 @@ TEST_CASE("the extents of parties may be divided in different ways, if they cove
   CHECK(got[1] == "0 0 2 2 ; 0 0 2 2 ; ");
 }
 
-TEST_CASE("fabric handles travel in the messages, without descriptors") {
-  const auto by_fabric = [](uint32_t pe, std::vector<new_extent>& mine) {
-    for (new_extent& e : mine) {
-      e.memory = {};
-      e.memory.fabric = fmt::format("of {} ", pe) + std::string(memory_handle::fabric_bytes - 5, '.');
-    }
-  };
-  const auto got = pass_on(3, 2, by_fabric);
-  CHECK(got[0] == "of 1  of 1  of 2  of 2  ; of 1  of 1  of 2  of 2  ; ");
-  CHECK(got[2] == "of 0  of 0  of 1  of 1  ; of 0  of 0  of 1  of 1  ; ");
-  const auto mixed = pass_on(2, 1, [&](uint32_t pe, std::vector<new_extent>& mine) {
-    if (pe == 1) by_fabric(pe, mine);
-  });
-  // The PE that notices it first closes its connection, perhaps while the other one still writes.
-  CHECK_THAT(mixed[0] + mixed[1], contains_text("by another kind of handle than this PE"));
-  for (const std::string& error : mixed)
-    CHECK_THAT(error, contains_text("by another kind of handle than this PE") || contains_text("passing memory on") ||
-                          contains_text("another PE of the node is gone"));
+TEST_CASE("fabric handles travel in a message of their own") {
+  std::vector<new_extent> mine(2);
+  for (uint64_t i = 0; i < 2; ++i) {
+    mine[i].place = {i * 2 * mib, 2 * mib};
+    mine[i].memory.fabric = fmt::format("of {}", i) + std::string(memory_handle::fabric_bytes - 4, '\0');
+  }
+  const auto came = from_wire<fabric_extents>(to_wire(fabric_extents::of(mine)), "PE 3").extents();
+  REQUIRE(came.size() == 2);
+  for (size_t i = 0; i < 2; ++i) {
+    CHECK(came[i].place == mine[i].place);
+    CHECK(came[i].memory.fabric == mine[i].memory.fabric);
+  }
+  check_places(3, came, mine);
+  mine[1].place.begin += mib;
+  CHECK_THROWS_WITH(check_places(3, came, mine), contains_text("PE 3 passed on 4194304 bytes at offset 0x0, here"));
+  fabric_extents cut = fabric_extents::of(came);
+  cut.all[1].handle.pop_back();
+  CHECK_THROWS_WITH(from_wire<fabric_extents>(to_wire(cut), "PE 3"), contains_text("63 for the length of handle"));
+}
+
+TEST_CASE("a fabric handle of the CPU backend maps the memory as long as the extent is there") {
+  CHECK(with_routes("peer", [] {
+          setenv("GRAVEL_HANDLE_TYPE", "fabric", 1);
+          cpu owner, other;
+          owner.open(0, 2);
+          other.open(1, 2);
+          if (!owner.shares_by_fabric()) return std::string("no fabric handles");
+          char* const at = owner.reserve(4 * mib, "the test's memory");
+          char* const there = other.reserve(4 * mib, "the test's memory");
+          const memory_handle handle = owner.commit(at, 2 * mib, "the test's memory");
+          if (handle.descriptor || handle.fabric.size() != memory_handle::fabric_bytes) return std::string("no handle");
+          const auto copy = [&] {
+            memory_handle one;
+            one.fabric = handle.fabric;
+            return one;
+          };
+          other.map_extent(there, 2 * mib, copy());
+          there[5] = 9;
+          if (at[5] != 9) return std::string("the memory differs");
+          owner.decommit(at, 2 * mib);
+          return text_of_error([&] { other.map_extent(there + 2 * mib, 2 * mib, copy()); });
+        }).starts_with("the memory of another PE: /proc/"));
 }
 
 namespace {
 /// Chooses among handles of which those with a text are refused with it.
-handle_choice choose(const std::string& wanted, const std::string& no_descriptors, const std::string& no_fabric) {
-  return choose_handles(wanted,
+handle_choice choose(const std::string& wanted, const std::string& no_descriptors, const std::string& no_fabric,
+                     bool beyond_host = false) {
+  return choose_handles(wanted, beyond_host,
                         [&](handle_kind kind) { return kind == handle_kind::fabric ? no_fabric : no_descriptors; });
 }
 }  // namespace
@@ -362,15 +383,22 @@ TEST_CASE("the kind of handles: what is wanted, else what the driver permits") {
   CHECK(choose("auto", old, "").kind == handle_kind::fabric);
   CHECK_FALSE(choose("auto", old, forbidden).kind);
   CHECK(describe(choose("auto", old, forbidden)) ==
-        "shared by cudaIpc: too old; fabric handles: operation not permitted");
+        "shared by cudaIpc: POSIX file descriptors: too old; fabric handles: operation not permitted");
   CHECK(choose("descriptor", "", forbidden).kind == handle_kind::descriptor);
   CHECK(choose("fabric", old, "").kind == handle_kind::fabric);
   CHECK_FALSE(choose("ipc", "", "").kind);
   CHECK_THROWS_WITH(choose("fabric", "", forbidden),
                     contains_text("GRAVEL_HANDLE_TYPE=fabric: operation not permitted"));
   CHECK_THROWS_WITH(choose("descriptor", old, ""), contains_text("GRAVEL_HANDLE_TYPE=descriptor: too old"));
-  // Where descriptors work, nothing is tried that may fail.
-  choose_handles("auto", [](handle_kind kind) {
+  // Fabric handles come first where they reach other hosts.
+  CHECK(choose("auto", "", "", true).kind == handle_kind::fabric);
+  CHECK(choose("descriptor", "", "", true).kind == handle_kind::descriptor);
+  CHECK(choose("auto", "", forbidden, true).kind == handle_kind::descriptor);
+  CHECK(describe(choose("auto", "", forbidden, true)) ==
+        "shared by POSIX file descriptors; fabric handles: operation not permitted");
+  CHECK_FALSE(choose("auto", old, forbidden, true).kind);
+  // Otherwise nothing is tried that may fail, where descriptors work.
+  choose_handles("auto", false, [](handle_kind kind) {
     CHECK(kind == handle_kind::descriptor);
     return std::string();
   });
@@ -380,7 +408,7 @@ TEST_CASE("an exchange of other extents, or of fewer, is an error that names the
   const auto differs = pass_on(2, 1, [](uint32_t pe, std::vector<new_extent>& mine) {
     if (pe == 1) mine[1].place.begin += 2 * mib;
   });
-  CHECK_THAT(differs[0], contains_text("PE 1 passed on 2097152 bytes at offset 0x0 in exchange 1, here 4194304 bytes"));
+  CHECK_THAT(differs[0], contains_text("PE 1 passed on 2097152 bytes at offset 0x0, here 4194304 bytes"));
   const auto fewer = pass_on(2, 1, [](uint32_t pe, std::vector<new_extent>& mine) {
     if (pe == 1) mine.pop_back();
   });
@@ -410,7 +438,7 @@ TEST_CASE("a PE that passes nothing on is an error after a while") {
   std::vector<new_extent> mine;
   mine.push_back({{0, 4096}, make_sealed("test", "the test's memory", 4096)});
   CHECK_THROWS_WITH(here.exchange({{1, silent.name()}}, mine),
-                    contains_text("another PE of the node has not passed on its memory within 1 s"));
+                    contains_text("another PE of the host has not passed on its memory within 1 s"));
   CHECK_THROWS_WITH(here.exchange({{1, "gravel-node-absent"}}, mine),
                     contains_text("passing memory on to PE 1: connecting to the node's socket"));
 }

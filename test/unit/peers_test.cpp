@@ -158,12 +158,53 @@ TEST_CASE("rings of different sizes are an error that names the variables") {
         "GRAVEL_PEER_CHUNKS or GRAVEL_PEER_CHUNK_SIZE differ: 4 chunks of 256 units here, 8 of 256 at PE 1");
 }
 
-TEST_CASE("PEs of other nodes that could be mapped are counted") {
-  const topology nodes({0, 0, 1, 1, 2}, 32);
-  CHECK(describe_domain(nodes, 0, {"host", "host", "host", "host", "host"}).empty());
-  CHECK(describe_domain(nodes, 0, {"a/1", "a/1", "a/2", "host", "b/1"}).empty());
-  CHECK(describe_domain(nodes, 0, {"a/1", "host", "a/1", "a/1", "a/1"})
-            .starts_with("3 PEs of 2 other nodes are in the NVLink domain a/1 of this PE"));
+TEST_CASE("a domain is made of whole nodes whose handles reach each other") {
+  const topology nodes({0, 1, 0, 1, 2}, 32);
+  using list = std::vector<uint32_t>;
+  const auto domain = [&](uint32_t pe, const std::vector<std::string>& reach) {
+    return pes_of_domain(nodes, pe, reach);
+  };
+  const std::vector<std::string> unknown(5);
+  CHECK(domain(0, unknown) == list{0, 2});
+  CHECK(domain(4, unknown) == list{4});
+  const std::vector<std::string> all(5, "a/1");
+  for (uint32_t pe = 0; pe < 5; ++pe) CHECK(domain(pe, all) == list{0, 1, 2, 3, 4});
+  CHECK(describe_domain(nodes, domain(0, all), "a/1") == "5 PEs of 3 nodes can map each other's memory: a/1");
+  // The PEs of node 1 do not agree, so it is a domain by itself. Nodes 0 and 2 agree.
+  const std::vector<std::string> mixed{"a/1", "a/1", "a/1", "a/2", "a/1"};
+  CHECK(domain(0, mixed) == list{0, 2, 4});
+  CHECK(domain(4, mixed) == list{0, 2, 4});
+  CHECK(domain(1, mixed) == list{1, 3});
+  CHECK(domain(3, mixed) == list{1, 3});
+  CHECK(describe_domain(nodes, domain(3, mixed), "a/2").empty());
+  // Too many for the route: each node is a domain.
+  std::vector<uint32_t> node_of_pe(max_peers + 1);
+  node_of_pe.back() = 1;
+  const topology large(node_of_pe, 32);
+  const std::vector<std::string> one(max_peers + 1, "a/1");
+  CHECK(pes_of_domain(large, 0, one).size() == max_peers);
+  CHECK(pes_of_domain(large, max_peers, one) == list{max_peers});
+}
+
+TEST_CASE("PEs of other nodes are peers if they are in the domain") {
+  const auto pes = start({0, 1, 0, 1, 2}, {with({})}, ~0u, 64, 0, {}, {"a", "a", "a", "a", ""});
+  for (uint32_t pe = 0; pe < 4; ++pe) {
+    INFO("PE " << pe);
+    const peers& routes = *pes[pe]->routes;
+    CHECK(routes.n_mapped() == 3);
+    CHECK(routes.n_sources() == 4);
+    CHECK(routes.rendezvous().n == 0);  // PE 4 is no peer
+    for (uint32_t other = 0; other < 4; ++other) {
+      if (other == pe) continue;
+      const peer_link& to = routes.links()[other];
+      CHECK(to.heap == reinterpret_cast<char*>(pes[other]->heap));
+      CHECK(to.ring.slots == pes[other]->routes->sources()[pe].slots);
+      CHECK(to.doorbell == &pes[pe]->doorbells[other]);
+    }
+    CHECK(routes.links()[4].ring.slots == nullptr);
+  }
+  CHECK(pes[4]->routes->links() == nullptr);
+  CHECK(start({0, 1}, {with({})}, ~0u, 64, 0, {}, {"a", "a"})[1]->routes->rendezvous().n == 2);
 }
 
 TEST_CASE("mappings are released") {
