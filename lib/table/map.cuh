@@ -242,7 +242,7 @@ class map {
     const auto pes = static_cast<uint64_t>(gravel_n_pes());
     const uint64_t mean = (capacity + pes - 1) / pes;
     const uint64_t most = pes == 1 ? mean : mean + 8 * static_cast<uint64_t>(std::sqrt(static_cast<double>(mean)) + 1);
-    return std::min(most, capacity) * 5 / 4 + 1;
+    return table::parts::round_up(std::min(most, capacity) * 5 / 4 + 1);
   }
   static table allocate(uint64_t capacity) {
     const uint64_t slots = slots_for(capacity);
