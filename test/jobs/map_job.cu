@@ -254,7 +254,6 @@ void check_sums(uint64_t n, uint64_t different, uint64_t seed, way how = way::on
       // Two kernels at the same time, beside the handlers.
       map.insert_or_add(keys.data(), values.data(), n / 2, side);
       map.insert_or_add(keys.data() + n / 2, values.data() + n / 2, n - n / 2);
-      gravel_barrier_all();
     } else {
       map.insert_or_add_all(keys.data(), values.data(), n / 2, side);
       gravel_stream_synchronize(side);
@@ -264,6 +263,7 @@ void check_sums(uint64_t n, uint64_t different, uint64_t seed, way how = way::on
       if (!has_more) map.insert_or_add_all(keys.data() + n / 2, values.data() + n / 2, n - n / 2);
       else if (gravel_n_pes() > 1) map.insert_or_add_all(nullptr, nullptr, 0);
     }
+    gravel_barrier_all();
     if (round == 0 && seed % 2) map.reserve(different * 2);
   }
   gravel_stream_destroy(side);
