@@ -52,7 +52,7 @@ __global__ void wait_for_others(const __grid_constant__ gravel_t g, const __grid
 /// A rendezvous of all PEs between kernels, for rounds in which each PE's next kernel needs what the others' kernels
 /// have sent.
 /// @scope the program's host thread; collective: all PEs make the same calls in the same order
-/// @completion of round() and say(): in the PE's own stream; of the others on return
+/// @completion of round() and say(): in the stream, the PE's own one unless round() names another; of the others on return
 /// @errors gravel::error: a kernel has failed
 /// @source Gravel
 class mapped_rendezvous {
@@ -72,9 +72,11 @@ class mapped_rendezvous {
   bool is_mapped() const { return mapped_; }
 
   /// A round: kernels of this PE that are started from now on see what the kernels of all PEs have sent by now.
-  void round() {
+  /// @param stream of these kernels, if is_mapped(); nullptr: the PE's own. All rounds are in one stream; before another
+  ///   one is used, the rounds so far must be complete
+  void round(gravel_stream_t stream = nullptr) {
     if (pes_ == 1) return;
-    if (mapped_) start(nullptr, 0);
+    if (mapped_) start(nullptr, 0, stream);
     else gravel_barrier_all();
   }
   /// A round in which each PE contributes words. Only if is_mapped(), or in a job of one PE.
@@ -124,8 +126,9 @@ class mapped_rendezvous {
   }
 
  private:
-  void start(const uint64_t* words, uint32_t count) {
-    launch_alone(wait_for_others<>, {.grid = 1, .block = 32}, gravel_handle(), memory_, ++number_, words, count);
+  void start(const uint64_t* words, uint32_t count, gravel_stream_t stream = nullptr) {
+    launch_alone(wait_for_others<>, {.grid = 1, .block = 32, .stream = stream}, gravel_handle(), memory_, ++number_,
+                 words, count);
   }
   bool mapped_;
   size_t pes_;

@@ -52,6 +52,8 @@ class GRAVEL_API backend {
   virtual handler_table handlers() const = 0;
   /// Number of multiprocessors that kernels of this PE may use: under MPS its share. 0: the device is no GPU.
   virtual uint32_t multiprocessors() const { return 0; }
+  /// Shared memory that a block may have at most, static and dynamic together.
+  virtual uint64_t block_shared_bytes() const { return 227 << 10; }
 
   /// Number of the device in this process, as CUDA counts; -1: it has none.
   virtual int device_number() const { return -1; }

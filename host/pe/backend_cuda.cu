@@ -48,6 +48,7 @@ class cuda_backend final : public cuda_launcher {
   const char* name() const override { return "cuda"; }
   int device_number() const override { return device_; }
   uint32_t multiprocessors() const override { return static_cast<uint32_t>(processors_count()); }
+  uint64_t block_shared_bytes() const override { return most_shared(); }
   std::string describe() const override { return description_; }
   std::string bus_id() const override {
     char id[32] = "";

@@ -9,7 +9,7 @@
 
 #include "host/device_array.hpp"
 #include "host/launch_alone.cuh"
-#include "lib/table/map_kernels.cuh"
+#include "lib/table/map_phases.cuh"
 
 namespace gravel::detail {
 
@@ -65,6 +65,7 @@ class map {
   ~map() noexcept(false) {
     if (std::uncaught_exceptions() != exceptions_) return;
     settle();
+    phases_.release();
     gravel_free(view_.own.slots);
     gravel_free(room_);
   }
@@ -107,6 +108,34 @@ class map {
     static_assert(map_number_of<Value> != map_number::none,
                   "gravel::map::insert_or_add: the value is an integer of 4 or 8 bytes, float or double");
     update<map_update::add>(keys, values, n, stream);
+  }
+  /// Inserts items of all PEs, as insert() does, but faster: by phases, in which each PE alone changes its slots.
+  /// Collective: PEs may pass different numbers of items, also none. Nothing else may use the map meanwhile. Calls of
+  /// insert, insert_or_add and erase must be complete (gravel_barrier_all); kernels before it in the stream, such as
+  /// those of find(), need no barrier.
+  /// @param keys [n], device memory; repeated ones too
+  /// @param values [n], device memory
+  /// @param n number of items of this PE
+  /// @param stream nullptr: the PE's own stream
+  /// @completion in the stream: kernels behind it see the items of all PEs. If the map is not mapped, or phases do not
+  ///   pay and there are several PEs, the host waits: then on return
+  /// @errors gravel::error on all PEs: too little memory for the lists at one PE. A key that finds no slot ends the job
+  ///   with a message
+  void insert_all(const Key* keys, const Value* values, uint64_t n, gravel_stream_t stream = nullptr) {
+    update_all<map_update::insert>(keys, values, n, stream);
+  }
+  /// Inserts items of all PEs, or adds their values to those of the keys that are there, as insert_or_add() does, but
+  /// faster: by phases, as insert_all(). Collective.
+  /// @param keys [n], device memory; repeated ones too
+  /// @param values [n], device memory
+  /// @param n number of items of this PE
+  /// @param stream nullptr: the PE's own stream
+  /// @completion as of insert_all()
+  /// @errors as of insert_all()
+  void insert_or_add_all(const Key* keys, const Value* values, uint64_t n, gravel_stream_t stream = nullptr) {
+    static_assert(map_number_of<Value> != map_number::none,
+                  "gravel::map::insert_or_add_all: the value is an integer of 4 or 8 bytes, float or double");
+    update_all<map_update::add>(keys, values, n, stream);
   }
   /// Erases keys, if they are there. Their slots stay theirs until reserve() or clear(). Not collective.
   /// @param keys [n], device memory; repeated ones too
@@ -242,7 +271,7 @@ class map {
     const auto pes = static_cast<uint64_t>(gravel_n_pes());
     const uint64_t mean = (capacity + pes - 1) / pes;
     const uint64_t most = pes == 1 ? mean : mean + 8 * static_cast<uint64_t>(std::sqrt(static_cast<double>(mean)) + 1);
-    return std::min(most, capacity) * 5 / 4 + 1;
+    return table::parts::round_up(std::min(most, capacity) * 5 / 4 + 1);
   }
   static table allocate(uint64_t capacity) {
     const uint64_t slots = slots_for(capacity);
@@ -272,6 +301,14 @@ class map {
       launch_alone(update_lone_map<HOW, Key, Value>, grid_for(n, stream), gravel_handle(), view_, keys, values, n);
     else gravel_launch(update_map<HOW, Key, Value>, grid_for(n, stream), gravel_handle(), view_, keys, values, n);
   }
+  template <map_update HOW>
+  void update_all(const Key* keys, const Value* values, uint64_t n, gravel_stream_t stream) {
+    const bool is_alone = view_.n_pes == 1;
+    const uint64_t most = is_alone ? n : gravel_max_all(n);
+    if (mapped_ && phases_.template insert<HOW>(view_, keys, values, n, most, stream)) return;
+    update<HOW>(keys, values, n, stream);
+    if (!is_alone) gravel_barrier_all();
+  }
   uint64_t count_or_copy(Key* keys, Value* values, uint64_t room) {
     device_array<uint64_t> count(std::vector<uint64_t>{0});
     launch_alone(copy_items<Key, Value>, grid_for(local_slots(), nullptr), view_, keys, values, room, count.data());
@@ -291,6 +328,7 @@ class map {
   map_view<Key, Value> view_{};
   void* room_ = nullptr;  ///< symmetric; the header lies in it, aligned
   bool mapped_ = false;
+  map_phases<Key, Value> phases_;
   uint64_t asked_ = 0;                          ///< keys of all finds by messages
   std::optional<gravel_stream_t> last_stream_;  ///< of the last find by messages
   int exceptions_ = std::uncaught_exceptions();

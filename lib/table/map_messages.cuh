@@ -29,15 +29,39 @@ constexpr map_number map_number_of = [] {
   else return map_number::none;
 }();
 
+/// Adds to a number in shared memory, atomically. A GPU adds 8 bytes there by a loop, and 4 bytes at once: so the halves
+/// of a whole number are added one after the other. Until the next barrier of the block they may not fit together.
+template <class T>
+GRAVEL_BOTH void add_in_shared(T* at, T value) {
+#if GRAVEL_ON_GPU
+  if constexpr (std::is_floating_point_v<T>) {
+    __builtin_assume(__isShared(at));
+    atomicAdd(at, value);
+  } else if constexpr (sizeof(T) == 4) {
+    fetch_add<scope::shared>(at, value);
+  } else {
+    auto* const half = reinterpret_cast<uint32_t*>(at);
+    const auto low = static_cast<uint32_t>(value);
+    const bool carries = fetch_add<scope::shared>(half, low) + low < low;
+    const uint32_t high = static_cast<uint32_t>(value >> 32) + carries;
+    if (high != 0) fetch_add<scope::shared>(half + 1, high);
+  }
+#else
+  add_in_place(at, value);
+#endif
+}
+
 /// Adds to a value of one number, atomically.
-template <map_number NUMBER, uint32_t VALUE>
+/// @tparam S where the lanes run that may add now
+template <map_number NUMBER, scope S = scope::device, uint32_t VALUE>
 GRAVEL_BOTH void add_to_value([[maybe_unused]] map_words<VALUE>* at, [[maybe_unused]] const map_words<VALUE>& more) {
   const auto add = [&]([[maybe_unused]] auto number) {
     using T = decltype(number);
     if constexpr (sizeof(T) == VALUE) {
       T value;
       __builtin_memcpy(&value, &more, sizeof(T));
-      add_scattered(reinterpret_cast<T*>(at), value);
+      if constexpr (S == scope::shared) add_in_shared(reinterpret_cast<T*>(at), value);
+      else apply_in_place<S>(op::add, reinterpret_cast<T*>(at), value);
     }
   };
   if constexpr (NUMBER == map_number::u32) add(uint32_t{});

@@ -26,7 +26,12 @@
 //   that runs: a lane of another warp, one of its own warp (GPUs from sm_70 on run diverged lanes independently), or
 //   a lane of the CPU backend, which runs on when the waiting lane relaxes.
 // - find() waits for nobody. Nothing may change the map while it runs; what is claimed then is not found.
+// - A key probes all slots of its part of the table, and the other parts behind that. So a key lies outside its part
+//   only if all slots of the part had other keys when it came, and then they still have.
 // The model is test/models/map_slot.pml.
+//
+// The same protocol serves tables in shared memory, among the lanes of a block: a copy of a part
+// (lib/table/map_phases.cuh), and the cache of hot keys (lib/table/map_hot_keys.cuh).
 #pragma once
 #include <cstdint>
 
@@ -85,41 +90,102 @@ struct map_slot {
   }
 };
 
-/// All slots of a PE, or those of another one where its memory is mapped.
+/// Parts of a table: 2^shift slots each, so that a block can have one in its shared memory. A large table has at least
+/// 2^least_parts_shift of them.
+template <uint32_t SLOT_BYTES>
+struct map_parts {
+  static constexpr uint32_t least_parts_shift = GRAVEL_CUDA ? 10 : 3, least_shift = GRAVEL_CUDA ? 8 : 4;
+  static constexpr uint32_t most_bytes = GRAVEL_CUDA ? 48 << 10 : 2 << 10;
+  static constexpr uint32_t most_shift = [] {
+    uint32_t shift = least_shift;
+    while ((SLOT_BYTES << (shift + 1)) <= most_bytes) ++shift;
+    return shift;
+  }();
+
+  /// Returns the logarithm of a part's slots, in a table with `slots` slots.
+  GRAVEL_BOTH static constexpr uint32_t shift(uint64_t slots) {
+    uint32_t found = least_shift;
+    GRAVEL_UNROLL
+    for (uint32_t next = least_shift + 1; next <= most_shift; ++next)
+      if (slots >> (least_parts_shift + next) != 0) found = next;
+    return found;
+  }
+  /// Returns the number of slots for which a table has whole parts: `slots` or a few more.
+  static constexpr uint64_t round_up(uint64_t slots) {
+    const uint64_t part = uint64_t{1} << shift(slots);
+    return (slots + part - 1) / part * part;
+  }
+};
+
+/// The slots that a key probes: those of its part, in a circle, then those of the other parts.
+class map_probe {
+ public:
+  /// @param part first slot of the key's part
+  /// @param offset of the first slot in the part that the key probes
+  /// @param part_slots slots of each part
+  GRAVEL_BOTH map_probe(uint64_t part, uint32_t offset, uint32_t part_slots)
+      : part_(part), offset_(offset), part_slots_(part_slots), left_(part_slots) {}
+  GRAVEL_BOTH uint64_t at() const { return part_ + offset_; }
+  /// Returns where the slot lies in its part.
+  GRAVEL_BOTH uint32_t offset() const { return offset_; }
+  /// Goes on to the next slot of a table with `slots` slots.
+  GRAVEL_BOTH void advance(uint64_t slots) {
+    ++offset_;
+    if (offset_ == part_slots_) offset_ = 0;
+    --left_;
+    if (left_ != 0) return;
+    left_ = part_slots_;
+    part_ += part_slots_;
+    if (part_ >= slots) part_ = 0;
+  }
+
+ private:
+  uint64_t part_;
+  uint32_t offset_, part_slots_, left_;
+};
+
+/// All slots of a PE, or those of another one where its memory is mapped, or slots in shared memory.
 template <uint32_t KEY, uint32_t VALUE>
 struct map_slots {
   using key_type = map_words<KEY>;
   using value_type = map_words<VALUE>;
   using slot_type = map_slot<KEY, VALUE>;
+  using parts = map_parts<sizeof(slot_type)>;
   /// A key that finds no slot within so many probes finds none: the table is too crowded.
   static constexpr uint64_t most_probes = uint64_t{1} << 14;
 
   slot_type* slots;
-  uint64_t count;
+  uint64_t count;  ///< of slots: whole parts, or less than one
 
   /// Adds a key with a value; or calls change(&value) with the value of a key that is there. False: there is no slot
   /// for it, and nothing is changed. Waits while another lane writes the same key.
+  /// @tparam S where the lanes run that may use these slots now
   /// @scope lane, from divergent code
-  template <class Change>
+  template <scope S = scope::device, class Change>
   GRAVEL_BOTH bool put(const key_type& key, const value_type& value, const Change& change) const {
     const map_hash hash(key);
-    const uint32_t tag = hash.tag();
-    uint64_t at = hash.slot(count), probes = 0;
+    return put<S>(hash.tag(), probe(hash), limit(), key, value, change);
+  }
+  /// As above, for a key with this tag, and at most `limit` probes.
+  template <scope S, class Change>
+  GRAVEL_BOTH bool put(uint32_t tag, map_probe probe, uint64_t limit, const key_type& key, const value_type& value,
+                       const Change& change) const {
+    uint64_t probes = 0;
     bool is_done = false;
     relax wait;
-    while (!is_done && probes < limit()) {
-      slot_type& slot = slots[at];
-      uint32_t state = load_relaxed<scope::device>(&slot.state);
-      if (has_tag(state, tag)) state = load_acquire<scope::device>(&slot.state);  // [D1]
+    while (!is_done && probes < limit) {
+      slot_type& slot = slots[probe.at()];
+      uint32_t state = load_relaxed<S>(&slot.state);
+      if (has_tag(state, tag)) state = load_acquire<S>(&slot.state);  // [D1]
       const bool is_free = state == map_state::free;
       const bool is_claimed = state == (tag | map_state::claimed);
       const bool is_here = has_tag(state, tag) && !is_claimed && slot.key == key;
       if (is_free || (is_here && state == (tag | map_state::erased))) {
         // If the exchange fails, the next round sees what has become of the slot.
-        if (compare_swap_acquire<scope::device>(&slot.state, state, tag | map_state::claimed)) {  // [D2]
+        if (compare_swap_acquire<S>(&slot.state, state, tag | map_state::claimed)) {  // [D2]
           if (is_free) slot.key = key;
-          store_value(&slot.value, value);
-          store_release<scope::device>(&slot.state, tag | map_state::present);  // [D1]
+          store_value<S>(&slot.value, value);
+          store_release<S>(&slot.state, tag | map_state::present);  // [D1]
           is_done = true;
         }
       } else if (is_here) {
@@ -128,7 +194,7 @@ struct map_slots {
       } else if (is_claimed) {
         wait.closely();
       } else {
-        at = behind(at);
+        probe.advance(count);
         ++probes;
       }
     }
@@ -140,11 +206,12 @@ struct map_slots {
   GRAVEL_BOTH void erase(const key_type& key) const {
     const map_hash hash(key);
     const uint32_t tag = hash.tag();
-    uint64_t at = hash.slot(count), probes = 0;
+    map_probe at = probe(hash);
+    uint64_t probes = 0;
     bool is_done = false;
     relax wait;
     while (!is_done && probes < limit()) {
-      slot_type& slot = slots[at];
+      slot_type& slot = slots[at.at()];
       uint32_t state = load_relaxed<scope::device>(&slot.state);
       if (has_tag(state, tag)) state = load_acquire<scope::device>(&slot.state);  // [D1]
       const bool is_claimed = state == (tag | map_state::claimed);
@@ -156,7 +223,7 @@ struct map_slots {
         is_done = state == (tag | map_state::erased) ||
                   compare_swap_acq_rel<scope::device>(&slot.state, state, tag | map_state::erased);  // [D2]
       } else {
-        at = behind(at);
+        at.advance(count);
         ++probes;
       }
     }
@@ -165,17 +232,28 @@ struct map_slots {
   /// Returns the value of a key; nullptr: it is not there.
   /// @scope lane, from divergent code
   GRAVEL_BOTH const value_type* find(const key_type& key) const {
-    const map_hash hash(key);
-    const uint32_t tag = hash.tag();
-    uint64_t at = hash.slot(count);
-    for (uint64_t probes = 0; probes < limit(); ++probes, at = behind(at)) {
-      const slot_type& slot = slots[at];
-      const uint32_t state = load_relaxed<scope::device>(&slot.state);
-      if (state == map_state::free) return nullptr;
-      if (!has_tag(state, tag) || (state & map_state::mask) == map_state::claimed) continue;
-      if (slot.key == key) return (state & map_state::mask) == map_state::present ? &slot.value : nullptr;
-    }
-    return nullptr;
+    uint32_t state = 0;
+    const slot_type* const slot = slot_of(key, limit(), &state);
+    return slot && (state & map_state::mask) == map_state::present ? &slot->value : nullptr;
+  }
+  /// Returns whether a key has a slot of its part, be it present or erased. All slots of the part have keys.
+  GRAVEL_BOTH bool is_in_part(const key_type& key) const {
+    uint32_t state = 0;
+    return slot_of(key, part_slots(), &state) != nullptr;
+  }
+
+  /// Returns the number of slots of a part.
+  GRAVEL_BOTH uint32_t part_slots() const {
+    const uint64_t part = uint64_t{1} << parts::shift(count);
+    return static_cast<uint32_t>(part < count ? part : count);
+  }
+  /// Returns the probes of a key.
+  GRAVEL_BOTH map_probe probe(const map_hash& hash) const {
+    const uint64_t first = hash.slot(count);
+    const uint32_t in_part = part_slots();
+    if (in_part == count) return {0, static_cast<uint32_t>(first), in_part};
+    const uint64_t mask = in_part - 1;
+    return {first & ~mask, static_cast<uint32_t>(first & mask), in_part};
   }
 
  private:
@@ -184,11 +262,29 @@ struct map_slots {
     return state != map_state::free && (state ^ tag) <= map_state::mask;
   }
   GRAVEL_BOTH uint64_t limit() const { return count < most_probes ? count : most_probes; }
-  GRAVEL_BOTH uint64_t behind(uint64_t at) const { return at + 1 < count ? at + 1 : 0; }
+  /// Returns the slot of a key, present or erased, with its state; nullptr: it has none among the first `limit` that it
+  /// probes.
+  GRAVEL_BOTH const slot_type* slot_of(const key_type& key, uint64_t limit, uint32_t* seen) const {
+    const map_hash hash(key);
+    const uint32_t tag = hash.tag();
+    map_probe at = probe(hash);
+    for (uint64_t probes = 0; probes < limit; ++probes, at.advance(count)) {
+      const slot_type& slot = slots[at.at()];
+      const uint32_t state = load_relaxed<scope::device>(&slot.state);
+      if (state == map_state::free) return nullptr;
+      if (!has_tag(state, tag) || (state & map_state::mask) == map_state::claimed) continue;
+      if (slot.key == key) {
+        *seen = state;
+        return &slot;
+      }
+    }
+    return nullptr;
+  }
   /// Stores the value of a claimed slot. A lane that has found the key before it was erased may still be adding to a
   /// value of one word.
+  template <scope S>
   GRAVEL_BOTH static void store_value(value_type* to, const value_type& value) {
-    if constexpr (value_type::count == 1) store_relaxed<scope::device>(&to->word[0], value.word[0]);
+    if constexpr (value_type::count == 1) store_relaxed<S>(&to->word[0], value.word[0]);
     else *to = value;
   }
 };

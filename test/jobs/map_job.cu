@@ -1,6 +1,6 @@
 // Hash maps (gravel::map): keys and values of all sizes, compared with maps of the standard library.
 // One source for the CPU backend and for GPUs. Options: `short`; `full` and `full-elsewhere`, a map with too many
-// items, at this PE and at another one.
+// items, at this PE and at another one; `full-all`, the same by phases.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -127,22 +127,28 @@ void check_local(gravel::map<Key, Value>& map, const expected_items<Key, Value>&
   gravel_barrier_all();
 }
 
-/// Numbers of keys that PE `pe` draws.
-std::vector<uint64_t> draw(uint64_t n, uint64_t different, uint64_t seed, int pe) {
+/// Whether items are inserted by the collective calls, and how their keys are drawn.
+enum class way { one_sided, collective, collective_skewed };
+
+/// Numbers of keys that PE `pe` draws. Skewed: half of them are among the first few.
+std::vector<uint64_t> draw(uint64_t n, uint64_t different, uint64_t seed, int pe, way how = way::one_sided) {
   std::mt19937_64 chance(seed * 64 + static_cast<uint64_t>(pe));
   std::vector<uint64_t> numbers(n);
-  for (uint64_t& number : numbers) number = chance() % different;
+  for (uint64_t& number : numbers) {
+    number = chance() % different;
+    if (how == way::collective_skewed && chance() % 2) number %= 5;
+  }
   return numbers;
 }
 /// Draws keys at all PEs, with values of a variant, and notes them. Returns those of this PE.
 template <class Key, class Value, class Note>
 std::pair<device_array<Key>, device_array<Value>> draw_items(uint64_t n, uint64_t different, uint64_t seed,
-                                                             const Note& note) {
+                                                             const Note& note, way how = way::one_sided) {
   std::pair<device_array<Key>, device_array<Value>> mine;
   for (int pe = 0; pe < gravel_n_pes(); ++pe) {
     std::vector<Key> keys;
     std::vector<Value> values;
-    for (const uint64_t number : draw(n, different, seed, pe)) {
+    for (const uint64_t number : draw(n, different, seed, pe, how)) {
       keys.push_back(key_of<Key>(number));
       values.push_back(value_of<Value>(number, seed % 3 + keys.size() % 2));
       note(number, keys.back(), values.back());
@@ -162,9 +168,14 @@ struct count_items {
   }
 };
 
+std::string name_of(way how) {
+  if (how == way::one_sided) return "";
+  return how == way::collective ? "all PEs: " : "all PEs, skewed: ";
+}
+
 template <class Key, class Value>
-void check_inserts(uint64_t n, uint64_t different, uint64_t seed) {
-  const std::string what = std::to_string(n) + " items of " + std::to_string(different) + " keys, " +
+void check_inserts(uint64_t n, uint64_t different, uint64_t seed, way how = way::one_sided) {
+  const std::string what = name_of(how) + std::to_string(n) + " items of " + std::to_string(different) + " keys, " +
                            std::to_string(sizeof(Key)) + " and " + std::to_string(sizeof(Value)) + " bytes";
   std::mt19937_64 chance(seed + 1000 + static_cast<uint64_t>(gravel_my_pe()));
   gravel::map<Key, Value> map(different + 10);
@@ -174,9 +185,10 @@ void check_inserts(uint64_t n, uint64_t different, uint64_t seed) {
     const expected_items<Key, Value> before = wanted;
     const auto items = draw_items<Key, Value>(n, different, variant, [&](uint64_t, const Key& key, const Value& value) {
       if (!before.has(key)) wanted.add(key, value);  // a key that is there keeps its value
-    });
+    }, how);
     gravel_barrier_all();
-    map.insert(items.first.data(), items.second.data(), n);
+    if (how == way::one_sided) map.insert(items.first.data(), items.second.data(), n);
+    else map.insert_all(items.first.data(), items.second.data(), n);
     gravel_barrier_all();
   };
   insert(3 * seed);
@@ -214,8 +226,8 @@ void check_inserts(uint64_t n, uint64_t different, uint64_t seed) {
 
 /// All PEs add to all keys. The values are small whole numbers, so the order of sums does not matter.
 template <class Key, class Value>
-void check_sums(uint64_t n, uint64_t different, uint64_t seed) {
-  const std::string what = std::to_string(n) + " sums of " + std::to_string(different) + " keys, " +
+void check_sums(uint64_t n, uint64_t different, uint64_t seed, way how = way::one_sided) {
+  const std::string what = name_of(how) + std::to_string(n) + " sums of " + std::to_string(different) + " keys, " +
                            std::to_string(sizeof(Key)) + " and " + std::to_string(sizeof(Value)) + " bytes";
   std::mt19937_64 chance(seed + static_cast<uint64_t>(gravel_my_pe()));
   gravel::map<Key, Value> map(different);
@@ -228,7 +240,7 @@ void check_sums(uint64_t n, uint64_t different, uint64_t seed) {
     for (int pe = 0; pe < gravel_n_pes(); ++pe) {
       std::vector<Key> k;
       std::vector<Value> v;
-      for (const uint64_t number : draw(n, different, seed + round, pe)) {
+      for (const uint64_t number : draw(n, different, seed + round, pe, how)) {
         k.push_back(key_of<Key>(number));
         v.push_back(static_cast<Value>(number % 7 + k.size() % 5));
         sums[number] += v.back();
@@ -238,9 +250,19 @@ void check_sums(uint64_t n, uint64_t different, uint64_t seed) {
       keys = device_array<Key>(k);
       values = device_array<Value>(v);
     }
-    // Two kernels at the same time, beside the handlers.
-    map.insert_or_add(keys.data(), values.data(), n / 2, side);
-    map.insert_or_add(keys.data() + n / 2, values.data() + n / 2, n - n / 2);
+    if (how == way::one_sided) {
+      // Two kernels at the same time, beside the handlers.
+      map.insert_or_add(keys.data(), values.data(), n / 2, side);
+      map.insert_or_add(keys.data() + n / 2, values.data() + n / 2, n - n / 2);
+    } else {
+      map.insert_or_add_all(keys.data(), values.data(), n / 2, side);
+      gravel_stream_synchronize(side);
+      // The last PE has no more items.
+      const bool has_more = gravel_n_pes() == 1 || gravel_my_pe() + 1 < gravel_n_pes();
+      map.insert_or_add_all(keys.data() + n / 2, values.data() + n / 2, has_more ? n - n / 2 : 0);
+      if (!has_more) map.insert_or_add_all(keys.data() + n / 2, values.data() + n / 2, n - n / 2);
+      else if (gravel_n_pes() > 1) map.insert_or_add_all(nullptr, nullptr, 0);
+    }
     gravel_barrier_all();
     if (round == 0 && seed % 2) map.reserve(different * 2);
   }
@@ -365,14 +387,15 @@ void check_sizes(uint64_t n, uint64_t seed) {
 }
 
 /// More items than there are slots: of this PE alone, or of the last PE alone.
-void fill_too_far(bool elsewhere) {
+void fill_too_far(const std::string& option) {
   gravel::map<uint64_t, uint64_t> map(20);
-  const int owner = elsewhere ? gravel_n_pes() - 1 : 0;
+  const int owner = option == "full" ? 0 : gravel_n_pes() - 1;
   std::vector<uint64_t> keys;
   for (uint64_t key = 0; keys.size() < 1000; ++key)
     if (map.view().owner(key) == owner) keys.push_back(key);
   const device_array<uint64_t> k(keys);
-  if (gravel_my_pe() == 0) map.insert(k.data(), k.data(), keys.size());
+  if (option == "full-all") map.insert_all(k.data(), k.data(), gravel_my_pe() == 0 ? keys.size() : 0);
+  else if (gravel_my_pe() == 0) map.insert(k.data(), k.data(), keys.size());
   gravel_barrier_all();
   gravel_barrier_all();
 }
@@ -390,7 +413,7 @@ int main(int argc, char** argv) {
         map<wide_key, bytes<4>>, map<wide_key, bytes<8>>, map<wide_key, bytes<20>>, map<wide_key, bytes<64>>>();
   const std::string option = argc > 1 ? argv[1] : "";
   if (option.starts_with("full")) {
-    fill_too_far(option == "full-elsewhere");
+    fill_too_far(option);
     gravel_finalize();
     return 0;
   }
@@ -408,6 +431,18 @@ int main(int argc, char** argv) {
     check_sums<uint64_t, float>(n, different, 4);
     check_sums<wide_key, double>(n, different, 5);
     check_sums<uint32_t, int64_t>(n, different, 6);
+  }
+  for (const way how : {way::collective, way::collective_skewed}) {
+    const uint64_t more = is_short ? 600 : 6000;
+    for (const uint64_t different : {uint64_t{1}, uint64_t{30}, more / 6, 2 * more}) {
+      check_sums<uint32_t, uint32_t>(more, different, 1, how);
+      check_sums<uint64_t, uint64_t>(more, different, 2, how);
+      check_sums<wide_key, double>(more, different, 3, how);
+      check_sums<uint64_t, float>(more, different, 4, how);
+    }
+    check_inserts<uint32_t, bytes<12>>(more, more, 5, how);
+    check_inserts<uint64_t, bytes<16>>(more, more / 2, 6, how);
+    check_inserts<wide_key, bytes<20>>(more, more / 2, 7, how);  // too large for phases
   }
   check_load();
   check_two_streams();

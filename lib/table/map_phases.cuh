@@ -1,0 +1,220 @@
+// Collective insertions into a gravel::map by phases: when they pay, the layout of the lists, and the launches. The
+// protocol is in map_phase_kernels.cuh.
+#pragma once
+#include <algorithm>
+#include <optional>
+
+#include "host/device_array.hpp"
+#include "host/mapped_rendezvous.cuh"
+#include "lib/table/map_phase_kernels.cuh"
+
+namespace gravel::detail {
+
+/// When phases pay, and how much memory they take.
+struct map_phase_limits {
+  /// Phases pay for so many items of a PE. They copy all slots of the table, so they pay if a PE has at least one item
+  /// for so many slots.
+  static constexpr uint64_t least_items = GRAVEL_CUDA ? uint64_t{1} << 19 : 64, most_slots_of_item = 8;
+  /// Memory for lists, in bytes. More items are inserted in chunks.
+  static constexpr uint64_t most_list_bytes = GRAVEL_CUDA ? uint64_t{3} << 30 : uint64_t{1} << 15;
+  /// Items for other PEs are dealt to so many lists at once, so that a block stores runs of 256 bytes or more.
+  static constexpr uint32_t most_remote_bins = GRAVEL_CUDA ? 256 : 8;
+  static constexpr uint32_t most_item_bytes = 32;  ///< larger items are inserted one by one
+  static constexpr uint32_t most_hot_bytes = GRAVEL_CUDA ? 128 << 10 : 1 << 10, least_hot_slots = 16;
+  static constexpr uint32_t static_bytes = 1 << 10;  ///< of shared memory, beside the dynamic one
+};
+
+/// How a call with `items` of each PE is done. All PEs come to the same.
+struct map_phase_plan {
+  bool pays = false;
+  uint32_t parts = 0, part_shift = 0, groups = 0, group_shift = 0, room = 0, room_of_part = 0;
+  uint64_t chunk = 0;  ///< items of a PE that are dealt at once
+
+  /// @param slots of each PE
+  /// @param shift logarithm of a part's slots
+  /// @param item_bytes bytes of an item
+  /// @param pes number of PEs
+  /// @param most_bins lists to which a block can deal
+  /// @param items of the PE that has most
+  static map_phase_plan of(uint64_t slots, uint32_t shift, uint64_t item_bytes, uint32_t pes, uint32_t most_bins,
+                           uint64_t items) {
+    using limits = map_phase_limits;
+    map_phase_plan plan;
+    plan.part_shift = shift;
+    const uint64_t parts = slots >> shift;
+    const bool is_large = items >= limits::least_items && items >= slots / limits::most_slots_of_item;
+    if (!is_large || parts < 2 || parts > uint64_t{most_bins} * most_bins) return plan;
+    plan.parts = static_cast<uint32_t>(parts);
+    const uint32_t most_groups = pes == 1 ? most_bins : std::max(limits::most_remote_bins / pes, 1u);
+    const auto groups = [&](uint32_t s) { return static_cast<uint32_t>((parts + (uint64_t{1} << s) - 1) >> s); };
+    if (groups(0) > most_groups)
+      while (groups(plan.group_shift) > most_groups || uint64_t{1} << 2 * plan.group_shift < parts) ++plan.group_shift;
+    plan.groups = groups(plan.group_shift);
+    if (uint64_t{1} << plan.group_shift > most_bins || uint64_t{plan.groups} * pes > most_bins) return plan;
+    // A list has room for a quarter more than the mean.
+    const uint64_t dealings = plan.group_shift ? 2 : 1;
+    const uint64_t most = std::max<uint64_t>(limits::most_list_bytes / (item_bytes * dealings * 5 / 4), 1);
+    const uint64_t chunks = (items + most - 1) / most;
+    plan.chunk = (items + chunks - 1) / chunks;
+    plan.room = room_for((plan.chunk << plan.group_shift) / parts / pes);
+    plan.room_of_part = plan.group_shift ? room_for(plan.chunk / parts) : 0;
+    plan.pays = true;
+    return plan;
+  }
+  uint64_t items_of_groups(uint64_t pes) const { return pes * groups * room; }
+  uint64_t items_of_parts() const { return (uint64_t{groups} << group_shift) * room_of_part; }
+  uint64_t words(uint64_t pes) const { return pes * groups + (uint64_t{groups} << group_shift) + parts + 1; }
+
+ private:
+  static uint32_t room_for(uint64_t mean) { return static_cast<uint32_t>(mean + mean / 4 + 16); }
+};
+
+/// The collective insertions of a map, and their memory.
+template <class Key, class Value>
+class map_phases {
+ public:
+  using memory_type = map_phase_memory<sizeof(Key), sizeof(Value)>;
+  using item = typename memory_type::item;
+
+  /// Collective.
+  map_phases() : shared_(gravel_min_all(current_backend().block_shared_bytes()) - map_phase_limits::static_bytes) {}
+  map_phases(const map_phases&) = delete;
+  map_phases& operator=(const map_phases&) = delete;
+
+  /// Inserts items by phases. Collective. False: phases do not pay, and nothing is done.
+  /// @param most items of the PE that has most
+  template <map_update HOW>
+  bool insert(const map_view<Key, Value>& map, const Key* keys, const Value* values, uint64_t n, uint64_t most,
+              gravel_stream_t stream) {
+    using slots = typename map_view<Key, Value>::table;
+    if constexpr (sizeof(item) > map_phase_limits::most_item_bytes) return false;
+    else {
+      const map_phase_plan plan = map_phase_plan::of(map.own.count, slots::parts::shift(map.own.count), sizeof(item),
+                                                     map.n_pes, plain_tile::most_bins, most);
+      const uint64_t part_bytes = sizeof(typename slots::slot_type) << plan.part_shift;
+      const uint64_t most_shared = std::max<uint64_t>(plain_tile::bytes(plain_tile::most_bins), part_bytes);
+      if (!plan.pays || most_shared > shared_) return false;
+      if (last_stream_ && *last_stream_ != stream) gravel_synchronize();  // the last stream may be gone
+      last_stream_ = stream;
+      lay_out(plan, map.n_pes);
+      const uint64_t chunks = (most + plan.chunk - 1) / plan.chunk;
+      meet(map, stream);
+      for (uint64_t chunk = 0; chunk < chunks; ++chunk) {
+        const uint64_t first = std::min(chunk * plan.chunk, n), count = std::min(n - first, plan.chunk);
+        deal<HOW>(map, keys + first, values + first, count, stream);
+        meet(map, stream);
+        insert_own<HOW>(map, part_bytes, stream);
+        meet(map, stream);
+      }
+      return true;
+    }
+  }
+  /// Frees the memory. Collective.
+  void release() {
+    if (rendezvous_) rendezvous_->release();
+    rendezvous_.reset();
+    if (room_) gravel_free(room_);
+    room_ = nullptr;
+    room_bytes_ = 0;
+  }
+
+ private:
+  using plain_tile = map_tile<item, map_deal_lanes<false>>;
+  using hot_tile = map_tile<item, map_deal_lanes<true>>;
+  using slot_type = typename map_view<Key, Value>::table::slot_type;
+
+  /// Gives each list its memory; takes more if there was less.
+  void lay_out(const map_phase_plan& plan, uint64_t pes) {
+    const uint64_t items = plan.items_of_groups(pes), items_of_parts = plan.items_of_parts();
+    const uint64_t lists = pes * plan.groups, words = plan.words(pes);
+    const uint64_t bytes = (items + items_of_parts) * sizeof(item) + (lists + words) * sizeof(uint32_t);
+    if (bytes > room_bytes_) {
+      if (room_) gravel_free(room_);
+      room_ = nullptr;
+      room_bytes_ = 0;
+      room_ = gravel_malloc<char>(bytes);
+      room_bytes_ = bytes;
+    }
+    const uint64_t left = shared_ - std::min<uint64_t>(hot_tile::bytes(static_cast<uint32_t>(lists)), shared_);
+    const uint64_t hot = std::min<uint64_t>(left, map_phase_limits::most_hot_bytes) / sizeof(slot_type);
+    memory_.parts = plan.parts;
+    memory_.part_shift = plan.part_shift;
+    memory_.groups = plan.groups;
+    memory_.group_shift = plan.group_shift;
+    memory_.sources = static_cast<uint32_t>(pes);
+    memory_.room = plan.room;
+    memory_.room_of_part = plan.room_of_part;
+    memory_.hot_slots = hot < map_phase_limits::least_hot_slots ? 0 : static_cast<uint32_t>(hot);
+    memory_.items = reinterpret_cast<item*>(static_cast<char*>(room_));
+    memory_.items_of_parts = memory_.items + items;
+    words_ = words;
+    memory_.tails = reinterpret_cast<uint32_t*>(memory_.items_of_parts + items_of_parts);
+    memory_.tails_of_parts = memory_.tails + lists;
+    memory_.full = memory_.tails_of_parts + (uint64_t{plan.groups} << plan.group_shift);
+    memory_.is_hot = memory_.full + plan.parts;
+    // A PE alone finds the places taken where it has counted them.
+    memory_.arrived = pes == 1 ? memory_.tails : memory_.tails + words;
+  }
+  template <map_update HOW>
+  void deal(const map_view<Key, Value>& map, const Key* keys, const Value* values, uint64_t n, gravel_stream_t stream) {
+    start(empty_lists<sizeof(Key), sizeof(Value)>, (words_ + map_lanes - 1) / map_lanes, map_lanes, 0, stream, memory_,
+          words_);
+    const uint32_t bins = memory_.bins();
+    const uint64_t plain_bytes = plain_tile::bytes(bins), hot_bytes = memory_.hot_slots * sizeof(slot_type);
+    if (n != 0) {
+      if (memory_.hot_slots != 0) {
+        start(find_hot_keys<Key, Value>, 1, map_deal_lanes<true>, hot_bytes, stream, memory_, keys, n);
+        start(deal_items<HOW, true, Key, Value>, blocks_for(hot_tile::bytes(bins) + hot_bytes, map_deal_lanes<true>),
+              map_deal_lanes<true>, hot_tile::bytes(bins) + hot_bytes, stream, gravel_handle(), map, memory_, keys,
+              values, n);
+      }
+      start(deal_items<HOW, false, Key, Value>, blocks_for(plain_bytes, map_deal_lanes<false>), map_deal_lanes<false>,
+            plain_bytes, stream, gravel_handle(), map, memory_, keys, values, n);
+    }
+    if (map.n_pes > 1)
+      start(notify_owners<sizeof(Key), sizeof(Value)>, (bins + map_lanes - 1) / map_lanes, map_lanes, 0, stream,
+            gravel_handle(), memory_);
+  }
+  template <map_update HOW>
+  void insert_own(const map_view<Key, Value>& map, uint64_t part_bytes, gravel_stream_t stream) {
+    if (!memory_.has_one_dealing()) {
+      const uint64_t bytes = plain_tile::bytes(1u << memory_.group_shift);
+      start(deal_again<HOW, Key, Value>, blocks_for(bytes, map_deal_lanes<false>), map_deal_lanes<false>, bytes, stream,
+            gravel_handle(), map, memory_);
+    }
+    start(insert_parts<HOW, Key, Value>, std::min<uint64_t>(blocks_for(part_bytes, map_part_lanes), memory_.parts),
+          map_part_lanes, part_bytes, stream, map, memory_);
+    start(insert_left<HOW, Key, Value>, std::min<uint64_t>(blocks_for(0, map_lanes), memory_.parts), map_lanes, 0,
+          stream, gravel_handle(), map, memory_);
+  }
+  /// Waits in the stream until all PEs have come.
+  void meet(const map_view<Key, Value>& map, gravel_stream_t stream) {
+    if (map.n_pes == 1) return;
+    if (!rendezvous_) rendezvous_.emplace(true);
+    rendezvous_->round(stream);
+  }
+  /// Returns the number of blocks that a device runs at once.
+  uint64_t blocks_for(uint64_t shared_bytes, uint32_t lanes) const {
+    const uint64_t processors = current_backend().multiprocessors();
+    if (processors == 0) return 2;
+    const uint64_t by_lanes = 2048 / lanes, by_memory = shared_ / std::max<uint64_t>(shared_bytes, 1);
+    return processors * std::max<uint64_t>(std::min(by_lanes, by_memory), 1);
+  }
+  template <class... P, class... A>
+  static void start(void (*kernel)(P...), uint64_t blocks, uint32_t lanes, uint64_t shared_bytes,
+                    gravel_stream_t stream, A... arguments) {
+    gravel_launch_config how{static_cast<unsigned>(blocks), lanes, shared_bytes};
+    how.stream = stream;
+    launch_alone(kernel, how, arguments...);
+  }
+
+  uint64_t shared_;  ///< dynamic shared memory that a block may have at all PEs
+  memory_type memory_{};
+  void* room_ = nullptr;  ///< symmetric: all lists and counts
+  uint64_t room_bytes_ = 0;
+  uint64_t words_ = 0;  ///< that empty_lists sets to 0
+  std::optional<mapped_rendezvous> rendezvous_;
+  std::optional<gravel_stream_t> last_stream_;  ///< whose kernels may be using the memory
+};
+
+}  // namespace gravel::detail

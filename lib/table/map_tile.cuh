@@ -1,0 +1,123 @@
+// Some items of a block, ordered in shared memory by the list to which they go.
+//
+// Problem. If each lane takes a place in its list and stores its item there, lanes wait for each other's atomics, and
+// each item is a store of its own.
+//
+// Solution. The block counts the items for each list in shared memory, takes places for all items of a list at once,
+// orders the items by list, and stores them: lanes beside each other store items beside each other.
+#pragma once
+#include "lib/table/map_messages.cuh"
+
+namespace gravel::detail {
+
+template <uint32_t KEY, uint32_t VALUE>
+struct map_item_words {
+  map_words<KEY> key;
+  map_words<VALUE> value;
+};
+/// An item of a map as it lies in a list.
+template <uint32_t KEY, uint32_t VALUE>
+struct alignas(sizeof(map_item_words<KEY, VALUE>) % 16 == 0 ? 16 : alignof(map_item_words<KEY, VALUE>)) map_item
+    : map_item_words<KEY, VALUE> {};
+
+/// @tparam Item what is dealt
+/// @tparam LANES lanes of the block: whole warps
+template <class Item, uint32_t LANES>
+class map_tile {
+  static constexpr uint32_t wanted_bytes = GRAVEL_CUDA ? 64 << 10 : LANES * 4 * sizeof(Item);
+
+ public:
+  static constexpr uint32_t lanes = LANES, none = ~0u;
+  static constexpr uint32_t most_bins = GRAVEL_CUDA ? 2048 : 16;  ///< lists to which a block deals at once
+  /// Items of a lane.
+  static constexpr uint32_t per_lane =
+      wanted_bytes / LANES / sizeof(Item) < 8 ? wanted_bytes / LANES / sizeof(Item) : 8;
+  static constexpr uint32_t room = LANES * per_lane;  ///< items of the block
+  static_assert(per_lane > 0 && room <= 1 << 16 && most_bins <= 1 << 16 && LANES % 32 == 0);
+
+  /// Returns the shared memory that a tile takes: a multiple of 16.
+  GRAVEL_BOTH static constexpr uint32_t bytes(uint32_t bins) {
+    return (room * (sizeof(Item) + sizeof(uint16_t)) + (3 * bins + 1) * sizeof(uint32_t) + 15) / 16 * 16;
+  }
+
+  /// @param shared bytes(bins) of shared memory, aligned to 16
+  GRAVEL_DEVICE map_tile(char* shared, uint32_t bins)
+      : items_(reinterpret_cast<Item*>(shared)),
+        counts_(reinterpret_cast<uint32_t*>(shared + room * sizeof(Item))),
+        firsts_(counts_ + bins),
+        places_(firsts_ + bins),
+        taken_(places_ + bins),
+        bin_of_(reinterpret_cast<uint16_t*>(taken_ + 1)),
+        bins_(bins) {}
+
+  /// Deals items. Thread scope: block.
+  /// @param mine items of this lane
+  /// @param bin the list of each: below the number of bins; none: there is no item
+  /// @param tails [bins], device memory: places that are taken in each list
+  /// @param store store(bin, place, item) stores an item, in any lane
+  template <class Store>
+  GRAVEL_DEVICE void deal(const Item (&mine)[per_lane], const uint32_t (&bin)[per_lane], uint32_t* tails,
+                          const Store& store) const {
+    for (uint32_t b = threadIdx.x; b < bins_; b += LANES) counts_[b] = 0;
+    if (threadIdx.x == 0) *taken_ = 0;
+    __syncthreads();
+    uint32_t rank[per_lane];
+    GRAVEL_UNROLL
+    for (uint32_t k = 0; k < per_lane; ++k) {
+      rank[k] = 0;
+      if (bin[k] != none) rank[k] = fetch_add<scope::shared>(&counts_[bin[k]], 1u);
+    }
+    __syncthreads();
+    take_places(tails);
+    __syncthreads();
+    GRAVEL_UNROLL
+    for (uint32_t k = 0; k < per_lane; ++k) {
+      if (bin[k] == none) continue;
+      const uint32_t at = firsts_[bin[k]] + rank[k];
+      items_[at] = mine[k];
+      bin_of_[at] = static_cast<uint16_t>(bin[k]);
+    }
+    __syncthreads();
+    const uint32_t n = *taken_;
+    for (uint32_t i = threadIdx.x; i < n; i += LANES) {
+      const uint32_t b = bin_of_[i];
+      store(b, places_[b] + i - firsts_[b], items_[i]);
+    }
+    __syncthreads();
+  }
+
+ private:
+  /// Chooses where the items of each bin begin, in the tile and in the list.
+  GRAVEL_DEVICE void take_places(uint32_t* tails) const {
+    constexpr uint32_t rounds = (most_bins + LANES - 1) / LANES;
+    const uint32_t lane = threadIdx.x % 32, of_warp = threadIdx.x - lane;
+    uint32_t place[rounds];  // all are requested before the first one is used
+    GRAVEL_UNROLL
+    for (uint32_t r = 0; r < rounds; ++r) {
+      place[r] = 0;
+      if (r * LANES + of_warp >= bins_) continue;
+      const uint32_t b = r * LANES + threadIdx.x, count = b < bins_ ? counts_[b] : 0;
+      if (count != 0) place[r] = fetch_add<scope::device>(&tails[b], count);
+      uint32_t sum = count;  // of the warp's bins up to this one
+      GRAVEL_UNROLL
+      for (uint32_t step = 1; step < 32; step *= 2) {
+        const uint32_t before = __shfl_up_sync(~0u, sum, step);
+        if (lane >= step) sum += before;
+      }
+      uint32_t first = 0;
+      if (lane == 31) first = fetch_add<scope::shared>(taken_, sum);
+      first = __shfl_sync(~0u, first, 31);
+      if (b < bins_) firsts_[b] = first + sum - count;
+    }
+    GRAVEL_UNROLL
+    for (uint32_t r = 0; r < rounds; ++r)
+      if (r * LANES + threadIdx.x < bins_) places_[r * LANES + threadIdx.x] = place[r];
+  }
+
+  Item* items_;
+  uint32_t *counts_, *firsts_, *places_, *taken_;  ///< items of each bin; where they begin here, and in the list; all
+  uint16_t* bin_of_;                               ///< of each item here
+  uint32_t bins_;
+};
+
+}  // namespace gravel::detail
