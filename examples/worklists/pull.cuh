@@ -227,6 +227,8 @@ class frontier_bits {
     if (n_pes > 1)
       view_.everybody = gravel_malloc<uint32_t>(static_cast<uint64_t>(n_pes) * view_.words_of_pe * sizeof(uint32_t));
   }
+  const bits_view& view() const { return view_; }
+  mapped_rendezvous& rendezvous() { return levels_.rendezvous(); }
   void forget_parents() { launch_for(view_.own, fill_words<uint32_t>, view_.parents, view_.own, no_parent); }
 
   /// The vertices that are near become the bits of the last level; returns which that is.
