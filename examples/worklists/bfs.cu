@@ -45,8 +45,7 @@ struct bfs_options {
   void complete();
   /// Whether the kernel may be used: no option says how the worklist works.
   bool allows_kernel() const {
-    return method == "kernel" ||
-           (method == "automatic" && !no_pull && width == 0 && work.execution == "automatic");
+    return method == "kernel" || (method == "automatic" && !no_pull && width == 0 && work.execution == "automatic");
   }
 };
 
@@ -72,10 +71,10 @@ struct bfs_job {
   const device_part& graph;
   gravel_worklist<hops>& work;
   frontier_bits& bits;
-  uint64_t edges;                  ///< of the whole graph
-  gravel_search* kernel;           ///< null: by the worklist
-  unsigned pulls = 0;              ///< levels in which vertices looked back
-  double kernel_seconds = 0;       ///< what the kernel took, and its levels by their kind
+  uint64_t edges;             ///< of the whole graph
+  gravel_search* kernel;      ///< null: by the worklist
+  unsigned pulls = 0;         ///< levels in which vertices looked back
+  double kernel_seconds = 0;  ///< what the kernel took, and its levels by their kind
   double level_seconds[4] = {};
 
   void search(uint64_t source_place, uint32_t source_code) {
@@ -241,13 +240,14 @@ bool solve(const bfs_options& o, fact_list& facts) {
   const bool by_kernel = job.kernel != nullptr;
   const auto us_of_search = [&](double all) { return all / static_cast<double>(sources.size()) * 1e6; };
   if (me == 0 && by_kernel)
-    std::printf("in one kernel: %.1f us, of them %.1f us expanding, %.1f us of many edges, %.1f us looking back, %.1f us "
-                "for the last vertices; parents by %s; tables made in %.3f s\n",
-                us_of_search(kernel_seconds), us_of_search(level_seconds[0]), us_of_search(level_seconds[1]),
-                us_of_search(level_seconds[2]), us_of_search(level_seconds[3]), o.parents.c_str(), table_seconds);
+    std::printf(
+        "in one kernel: %.1f us, of them %.1f us expanding, %.1f us of many edges, %.1f us looking back, %.1f us "
+        "for the last vertices; parents by %s; tables made in %.3f s\n",
+        us_of_search(kernel_seconds), us_of_search(level_seconds[0]), us_of_search(level_seconds[1]),
+        us_of_search(level_seconds[2]), us_of_search(level_seconds[3]), o.parents.c_str(), table_seconds);
   if (me == 0 && kernel && !by_kernel)
-    std::printf("by the worklist: %s\n", kernel->fits() ? "the graph is too deep for one kernel"
-                                                         : kernel->refusal().c_str());
+    std::printf("by the worklist: %s\n",
+                kernel->fits() ? "the graph is too deep for one kernel" : kernel->refusal().c_str());
   if (me == 0) {
     std::printf(
         "%.6f s a search (slowest %.6f), harmonic mean %.4g G edges/s as Graph500 counts; last: %llu vertices in %llu "

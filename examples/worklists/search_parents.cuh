@@ -95,8 +95,7 @@ inline device_array<uint32_t> codes_by_number(const graph_part& part, const grav
   for (uint64_t vertex = 0; vertex < part.vertices; ++vertex) {
     const uint64_t number = part.by.number_of(vertex);
     const int owner = part.by.owner(number);
-    codes[vertex] =
-        bitmap.code_of(owner, static_cast<uint32_t>(number - part.by.first[static_cast<size_t>(owner)]));
+    codes[vertex] = bitmap.code_of(owner, static_cast<uint32_t>(number - part.by.first[static_cast<size_t>(owner)]));
   }
   return device_array<uint32_t>(codes);
 }

@@ -37,10 +37,8 @@ inline std::string faults_of(const worklist_graph& graph, uint64_t edges, bool c
   if (!checks) return {};
   const device_array<uint64_t> own_of(own);
   device_array<graph_faults> found(std::vector<graph_faults>(1));
-  launch_alone(find_faults<>,
-                               {.grid = vertex_blocks(std::max(edges, graph.vertices())),
-                                .block = vertex_threads},
-                               graph, edges, own_of.data(), static_cast<uint32_t>(own.size()), found.data());
+  launch_alone(find_faults<>, {.grid = vertex_blocks(std::max(edges, graph.vertices())), .block = vertex_threads},
+               graph, edges, own_of.data(), static_cast<uint32_t>(own.size()), found.data());
   gravel_synchronize();
   graph_faults first;
   gravel_copy(&first, found.data(), sizeof(first));
@@ -54,8 +52,8 @@ inline std::string faults_of(const worklist_graph& graph, uint64_t edges, bool c
   if (first.ghost == none) return {};
   uint32_t code = 0;
   gravel_copy(&code, &graph.ghosts[first.ghost], sizeof(code));
-  return "ghost " + std::to_string(first.ghost) + " is vertex " + std::to_string(graph.codes.place(code)) +
-         " of PE " + std::to_string(graph.codes.owner(code)) + ", which does not exist";
+  return "ghost " + std::to_string(first.ghost) + " is vertex " + std::to_string(graph.codes.place(code)) + " of PE " +
+         std::to_string(graph.codes.owner(code)) + ", which does not exist";
 }
 
 }  // namespace gravel::detail

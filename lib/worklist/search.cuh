@@ -53,18 +53,19 @@ class gravel_search {
   /// @param names [graph.own] of own vertices, in device memory, up to 2^32 - 2; stays the caller's. nullptr: none
   gravel_search(const gravel::detail::worklist_graph& graph, uint64_t edges, const uint32_t* names = nullptr)
       : exceptions_(std::uncaught_exceptions()), own_(graph.own) {
-    const bool takes = graph.own < gravel::detail::search_view::only_one;
+    const bool takes = graph.own < gravel::detail::search_view::only_one,
+               has_names = gravel_max_all(names ? 1u : 0u) != 0;
     std::string wrong = gravel::detail::faults_of(graph, edges, takes);
     if (!takes) wrong = "a PE may have up to 2^31 - 1 vertices";
+    else if (has_names && !names && graph.own != 0)
+      wrong = "other PEs have names for their vertices, this one has none";
     if (gravel_max_all(wrong.empty() ? 0u : 1u) != 0)
       gravel::detail::fail_text("search: " + (wrong.empty() ? std::string("refused at another PE") : wrong));
-    if (gravel_min_all(names ? 1u : 0u) != gravel_max_all(names ? 1u : 0u))
-      gravel::detail::fail_text("search: some PEs have names for their vertices, and others have none");
     if (!gravel::detail::all_are_mapped()) {
       refusal_ = "not all PEs have each other's memory mapped";
       return;
     }
-    refusal_ = make(graph, edges, names);
+    refusal_ = make(graph, edges, names, has_names);
     if (!fits()) release();
     gravel_barrier_all();
   }
@@ -100,7 +101,7 @@ class gravel_search {
     if (owner < 0 || owner >= gravel_n_pes() || (owner == gravel_my_pe() && place >= own_))
       gravel::detail::fail_text("search: there is no vertex " + std::to_string(place) + " of PE " +
                                 std::to_string(owner));
-    if (how == gravel_parents::names && !own_names_)
+    if (how == gravel_parents::names && !names_)
       gravel::detail::fail_text("search: run() by names, but the constructor got none");
     gravel::detail::search_view view = view_;
     if (how == gravel_parents::codes) view.names = view.first_names = view.own_names = nullptr;
@@ -150,11 +151,11 @@ class gravel_search {
   }
   static unsigned blocks_of_device() {
     const uint32_t multiprocessors = gravel::detail::current_backend().multiprocessors();
-    return multiprocessors ? multiprocessors : 3;
+    return multiprocessors ? multiprocessors : 2;
   }
 
   /// Makes all tables. Returns why the kernel does not suit the graph; empty if it does.
-  std::string make(const gravel::detail::worklist_graph& graph, uint64_t edges, const uint32_t* names) {
+  std::string make(const gravel::detail::worklist_graph& graph, uint64_t edges, const uint32_t* names, bool has_names) {
     using namespace gravel::detail;
     const auto pes = static_cast<uint32_t>(gravel_n_pes());
     facts_ = device_array<search_facts>(std::vector<search_facts>(1));
@@ -185,7 +186,7 @@ class gravel_search {
     }
     if (!make_columns()) return "most vertices have no neighbour among those with the most edges";
     if (pes > 1) make_cut_rows(edges);
-    if (names) make_names(names);
+    if (has_names) make_names(names);
 
     meetings_ = level_meeting_memory(blocks);
     view_.meetings = meetings_.view();
@@ -238,7 +239,6 @@ class gravel_search {
   }
   void make_names(const uint32_t* own_names) {
     using namespace gravel::detail;
-    own_names_ = own_names;
     view_.own_names = own_names;
     const uint32_t places = view_.places();
     names_ = gravel_malloc<uint32_t>(std::max<uint64_t>(view_.bitmap.codes(), 1) * sizeof(uint32_t));
@@ -285,7 +285,6 @@ class gravel_search {
   gravel::detail::bitmap_memory bitmap_;
   gravel::detail::level_meeting_memory meetings_;
   uint32_t *queues_ = nullptr, *names_ = nullptr;  ///< symmetric
-  const uint32_t* own_names_ = nullptr;
   gravel::detail::device_array<gravel::detail::search_facts> facts_;
   gravel::detail::device_array<uint32_t> codes_, columns_, closed_, cut_places_, lists_, parents_, first_names_;
   gravel::detail::device_array<uint64_t> cut_offsets_;

@@ -69,17 +69,17 @@ struct search_view {
   const uint32_t* columns;  ///< [1 + more_columns][strips] codes of the first neighbours; ~0: there is none. In column
                             ///< 0 with only_one if there is no other
   uint32_t column_size[1 + more_columns];  ///< places from there on have no such neighbour
-  const uint32_t* closed;              ///< [strips / 32] bits of places without neighbours
-  const uint32_t* names;               ///< [codes] what parents are called; null: by their codes
-  const uint32_t* first_names;         ///< [strips] name of the first neighbour
-  const uint32_t* own_names;           ///< [own]
-  uint32_t* parents;                   ///< [own, filled up to strips]
-  uint32_t* lists[2];                  ///< [warps of the grid][places_of_warp]
-  uint32_t* queues;                    ///< symmetric [2][PE][block][most_of_block] codes
-  uint32_t strips_of_block;            ///< filled up to whole groups of 16
-  uint32_t hub_words;                  ///< of the hub part, a multiple of 4
-  uint32_t most_edges;                 ///< of a list that is expanded
-  uint64_t most_looks;                 ///< looks at vertices that are left, before the search gives up
+  const uint32_t* closed;                  ///< [strips / 32] bits of places without neighbours
+  const uint32_t* names;                   ///< [codes] what parents are called; null: by their codes
+  const uint32_t* first_names;             ///< [strips] name of the first neighbour
+  const uint32_t* own_names;               ///< [own]
+  uint32_t* parents;                       ///< [own, filled up to strips]
+  uint32_t* lists[2];                      ///< [warps of the grid][places_of_warp]
+  uint32_t* queues;                        ///< symmetric [2][PE][block][most_of_block] codes
+  uint32_t strips_of_block;                ///< filled up to whole groups of 16
+  uint32_t hub_words;                      ///< of the hub part, a multiple of 4
+  uint32_t most_edges;                     ///< of a list that is expanded
+  uint64_t most_looks;                     ///< looks at vertices that are left, before the search gives up
   replicated_bitmap bitmap;
   level_meetings meetings;
   search_log* log;
@@ -270,8 +270,7 @@ struct search_block {
       GRAVEL_UNROLL
       for (uint32_t j = 0; j < 4; ++j) {
         before[j] = ~0u;
-        if (place[j] != ~0u)
-          before[j] = atomicOr(&v.bitmap.words[0][v.bitmap.own_word(place[j])], 1u << place[j] % 32);
+        if (place[j] != ~0u) before[j] = atomicOr(&v.bitmap.words[0][v.bitmap.own_word(place[j])], 1u << place[j] % 32);
       }
       GRAVEL_UNROLL
       for (uint32_t j = 0; j < 4; ++j) {
@@ -319,8 +318,8 @@ struct search_block {
       for (uint32_t k = 0; k < each; ++k) {
         if (place[k] == ~0u) continue;
         if (k > 0 && place[k] / 32 == place[k - 1] / 32) word[k] = word[k - 1];
-        const bool is_new = !(word[k] >> place[k] % 32 & 1) &&
-                            v.bitmap.code_of(static_cast<int>(g.my_pe), place[k]) != from[k];
+        const bool is_new =
+            !(word[k] >> place[k] % 32 & 1) && v.bitmap.code_of(static_cast<int>(g.my_pe), place[k]) != from[k];
         if (is_new) {
           bits |= 1u << place[k] % 32;
           store_relaxed<scope::device>(&v.parents[place[k]], name_of(from[k]));
@@ -341,8 +340,7 @@ struct search_block {
       if (last != ~0u && (last >= in_strips || (v.closed[last / 32] >> last % 32 & 1))) v.parents[last] = no_parent;
       if (root.place != ~0u) {
         v.parents[root.place] = v.own_names ? v.own_names[root.place] : root.code;
-        if (root.place < in_strips)
-          atomicOr(&v.bitmap.words[0][v.bitmap.own_word(root.place)], 1u << root.place % 32);
+        if (root.place < in_strips) atomicOr(&v.bitmap.words[0][v.bitmap.own_word(root.place)], 1u << root.place % 32);
       }
     }
     if (threadIdx.x == 0) listed[0] = root.code;
@@ -465,7 +463,8 @@ struct search_block {
         const uint32_t k = of_strips + step * j;
         left[j] = ~(own[k * stride + group * 4 + lane() / 8] >> lane() % 8 * 4) & 15;
         first[j] = {};
-        if (left[j]) first[j] = *reinterpret_cast<const word4*>(&v.columns[place_at(k * strip + group * 128) + lane() * 4]);
+        if (left[j])
+          first[j] = *reinterpret_cast<const word4*>(&v.columns[place_at(k * strip + group * 128) + lane() * 4]);
       }
       GRAVEL_UNROLL
       for (uint32_t j = 0; j < at_once; ++j) {
@@ -482,7 +481,8 @@ struct search_block {
         if (is_first && left[j]) set_first_parents(place, left[j], code);
         const uint32_t both = hits | __shfl_down_sync(~0u, hits, 1) << 4;
         if (lane() % 2 == 0 && both)
-          reinterpret_cast<unsigned char*>(&own[k * stride + group * 4])[lane() / 2] |= static_cast<unsigned char>(both);
+          reinterpret_cast<unsigned char*>(&own[k * stride + group * 4])[lane() / 2] |=
+              static_cast<unsigned char>(both);
         const uint32_t again = left[j] & ~hits & ~alone;
         if (!__any_sync(~0u, again != 0)) continue;
         GRAVEL_UNROLL

@@ -9,7 +9,7 @@ namespace gravel::detail {
 struct search_facts {
   uint32_t last;                           ///< one more than the largest place that has an edge
   uint32_t column_size[more_columns + 1];  ///< as in search_view
-  uint64_t with_neighbours, near_hubs;     ///< own vertices that have a neighbour, and whose first one is in the hub part
+  uint64_t with_neighbours, near_hubs;  ///< own vertices that have a neighbour, and whose first one is in the hub part
 };
 
 /// Finds search_facts::last: of own vertices with edges, and of all vertices that edges lead to.
