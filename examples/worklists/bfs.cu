@@ -1,6 +1,7 @@
-// Breadth-first search by a distributed worklist, and, where many vertices are found at once, the other way round: each
-// vertex that has not been found looks for one among its neighbours that has (Beamer, Asanovic, Patterson, SC12). The
-// result is checked by the rules of Graph500.
+// Breadth-first search. By one kernel for all levels (gravel_search) where the job and the graph suit it. Otherwise by a
+// distributed worklist, and, where many vertices are found at once, the other way round: each vertex that has not been
+// found looks for one among its neighbours that has (Beamer, Asanovic, Patterson, SC12). The result is checked by the
+// rules of Graph500.
 #include <cmath>
 #include <cstdio>
 #include <deque>
@@ -15,6 +16,7 @@
 #include "examples/common/run_application.hpp"
 #include "examples/common/together.hpp"
 #include "examples/worklists/pull.cuh"
+#include "examples/worklists/search_parents.cuh"
 #include "examples/worklists/worklist_program.hpp"
 
 using namespace app;
@@ -34,13 +36,17 @@ struct bfs_options {
   uint32_t width = 0;
   double pull_from = 0.01, push_below = 0.0005;
   bool no_pull = false, no_verify = false;
-  std::string json, dump;
+  std::string method = "automatic", parents = "names", json, dump;
   uint64_t serial_limit = 1 << 22;
 
   void add_options(command_line& line);
   void check();
   uint64_t symmetric_bytes() const;
   void complete();
+  /// Whether the kernel may be used: no option says how the worklist works.
+  bool allows_kernel() const {
+    return method == "kernel" || (method == "automatic" && !no_pull && width == 0 && work.execution == "automatic");
+  }
 };
 
 /// Levels of a rank of an asynchronous run.
@@ -65,10 +71,37 @@ struct bfs_job {
   const device_part& graph;
   gravel_worklist<hops>& work;
   frontier_bits& bits;
-  uint64_t edges;  ///< of the whole graph
-  unsigned pulls = 0;
+  uint64_t edges;             ///< of the whole graph
+  gravel_search* kernel;      ///< null: by the worklist
+  unsigned pulls = 0;         ///< levels in which vertices looked back
+  double kernel_seconds = 0;  ///< what the kernel took, and its levels by their kind
+  double level_seconds[4] = {};
 
   void search(uint64_t source_place, uint32_t source_code) {
+    pulls = 0;
+    if (kernel) {
+      const gravel::vertex_code codes = graph.part.codes;
+      if (kernel->run(codes.owner(source_code), codes.place(source_code),
+                      o.parents == "names" ? gravel_parents::names : gravel_parents::codes))
+        return;
+      kernel = nullptr;  // at all PEs
+    }
+    search_by_worklist(source_place, source_code);
+  }
+  /// What the kernel noted about its last run.
+  void read_log() {
+    const gravel::detail::search_log& log = kernel->log();
+    kernel_seconds = static_cast<double>(log.ns) * 1e-9;
+    std::fill(std::begin(level_seconds), std::end(level_seconds), 0);
+    uint64_t before = 0;
+    for (uint32_t i = 0; i < std::min(log.levels, gravel::detail::search_log::most_levels); ++i) {
+      const gravel::detail::search_level& level = log.level[i];
+      level_seconds[static_cast<uint32_t>(level.how)] += static_cast<double>(level.ns - before) * 1e-9;
+      before = level.ns;
+      pulls += level.how >= gravel::detail::search_level::way::looked_back;
+    }
+  }
+  void search_by_worklist(uint64_t source_place, uint32_t source_code) {
     const double all = static_cast<double>(edges);
     work.start();
     if (source_place != ~uint64_t{0}) work.offer(static_cast<uint32_t>(source_place), 0);
@@ -122,6 +155,23 @@ bool solve(const bfs_options& o, fact_list& facts) {
   else if (o.width) width = o.width;
   gravel_worklist<hops> work(hops{{}, width}, here, graph.edges, o.work.options());
   frontier_bits bits(here, graph.ghosts, graph.edges, n_pes);
+  const device_array<uint32_t> numbers(std::vector<uint32_t>(part.old_numbers.begin(), part.old_numbers.end()));
+  std::optional<gravel_search> kernel;
+  parent_names names{};
+  device_array<uint32_t> code_of_number;
+  double table_seconds = 0;
+  if (o.allows_kernel()) {
+    const bool with_names = o.parents == "names" && vertices < gravel_search::no_parent;
+    table_seconds = seconds_of([&] { kernel.emplace(here, graph.edges, with_names ? numbers.data() : nullptr); });
+    all_succeed(program_name, [&] {
+      if (!kernel->fits() && o.method == "kernel") fail_text("--method kernel: " + kernel->refusal());
+      if (!with_names && o.parents == "names") fail_text("--parents names: names are numbers below 2^32 - 1");
+    });
+    if (kernel->fits()) {
+      if (with_names) code_of_number = codes_by_number(part, kernel->bitmap());
+      names = {kernel->bitmap(), with_names ? code_of_number.data() : nullptr, vertices};
+    }
+  }
 
   // Graph500: vertices that have edges, drawn at random.
   std::vector<uint64_t> sources;
@@ -141,7 +191,8 @@ bool solve(const bfs_options& o, fact_list& facts) {
         sources.size());
   std::fflush(stdout);
 
-  bfs_job job{o, graph, work, bits, edges};
+  bfs_job job{o, graph, work, bits, edges, kernel && kernel->fits() ? &*kernel : nullptr};
+  double kernel_seconds = 0, level_seconds[4] = {};
   uint64_t wrong = 0, reached = 0, levels = 0, searched_edges = 0;
   double seconds = 0, rate_sum = 0, slowest = 0;
   bool serial = false;
@@ -151,10 +202,16 @@ bool solve(const bfs_options& o, fact_list& facts) {
     const uint32_t source_code = bits.code_of(source_place);
     double best = 0;
     for (unsigned run = 0; run < o.work.repeat; ++run) {
-      job.pulls = 0;
       gravel_barrier_all();
       const double took = gravel_max_all(seconds_of([&] { job.search(source_place, source_code); }));
       best = run == 0 ? took : std::min(best, took);
+    }
+    if (job.kernel) {
+      job.read_log();
+      kernel_seconds += job.kernel_seconds;
+      for (int way = 0; way < 4; ++way) level_seconds[way] += job.level_seconds[way];
+      wrong += gravel_sum_all(take_parents(bits, work.kernels_view(), kernel->parents(), names,
+                                           code_in(names.bitmap, part.codes, source_code), vertices));
     }
     bits.fetch_levels(work.kernels_view());
     const bfs_check check = bits.validate(work.kernels_view(), source_place);
@@ -180,6 +237,17 @@ bool solve(const bfs_options& o, fact_list& facts) {
   const double mean = seconds / static_cast<double>(sources.size()),
                rate = static_cast<double>(sources.size()) / rate_sum;
   const run_summary run(work.counts());
+  const bool by_kernel = job.kernel != nullptr;
+  const auto us_of_search = [&](double all) { return all / static_cast<double>(sources.size()) * 1e6; };
+  if (me == 0 && by_kernel)
+    std::printf(
+        "in one kernel: %.1f us, of them %.1f us expanding, %.1f us of many edges, %.1f us looking back, %.1f us "
+        "for the last vertices; parents by %s; tables made in %.3f s\n",
+        us_of_search(kernel_seconds), us_of_search(level_seconds[0]), us_of_search(level_seconds[1]),
+        us_of_search(level_seconds[2]), us_of_search(level_seconds[3]), o.parents.c_str(), table_seconds);
+  if (me == 0 && kernel && !by_kernel)
+    std::printf("by the worklist: %s\n",
+                kernel->fits() ? "the graph is too deep for one kernel" : kernel->refusal().c_str());
   if (me == 0) {
     std::printf(
         "%.6f s a search (slowest %.6f), harmonic mean %.4g G edges/s as Graph500 counts; last: %llu vertices in %llu "
@@ -210,6 +278,14 @@ bool solve(const bfs_options& o, fact_list& facts) {
                         {"reached", reached},
                         {"levels", levels},
                         {"levels_by_scanning_back", uint64_t{job.pulls}},
+                        {"method", by_kernel ? "kernel" : "worklist"},
+                        {"parents", by_kernel ? o.parents : "codes"},
+                        {"tables_seconds", table_seconds},
+                        {"kernel_us", us_of_search(kernel_seconds)},
+                        {"expanding_us", us_of_search(level_seconds[0])},
+                        {"expanding_many_us", us_of_search(level_seconds[1])},
+                        {"looking_back_us", us_of_search(level_seconds[2])},
+                        {"looking_back_sparse_us", us_of_search(level_seconds[3])},
                         {"compared_with_serial", serial},
                         {"wrong", wrong},
                         {"right", wrong == 0}});
@@ -225,6 +301,14 @@ void bfs_options::add_options(command_line& line) {
           "Instead: as Graph500, from so many vertices with edges, drawn at random; the harmonic mean is reported")
       .range(1u, 4096u)
       .excludes("--source");
+  line.add_option("--method", method,
+                  "One kernel for all levels; the worklist; automatic: the kernel where job and graph suit it, and no "
+                  "option says how the worklist works")
+      .one_of({"automatic", "kernel", "worklist"})
+      .capture_default_str();
+  line.add_option("--parents", parents, "How the kernel calls parents: by the graph's own numbers, or by codes")
+      .one_of({"names", "codes"})
+      .capture_default_str();
   line.add_option("--pull-from", pull_from, "Share of all edges from which on vertices that are not found look back")
       .range(0.0, 1.0)
       .capture_default_str();
@@ -246,7 +330,10 @@ void bfs_options::check() {
   graph.check();
   if (!no_pull && width > 1) fail_text("--width above 1 goes with --no-pull: who looks back must know a whole level");
 }
-uint64_t bfs_options::symmetric_bytes() const { return 12 * graph.vertices_of_generated(); }
+uint64_t bfs_options::symmetric_bytes() const {
+  const uint64_t vertices = graph.vertices_of_generated();
+  return 12 * vertices + (allows_kernel() && vertices ? gravel_search::symmetric_bytes(vertices, 1, true) : 0);
+}
 void bfs_options::complete() { graph.threads = host_threads_of_pe(); }
 
 int main(int argc, char** argv) {

@@ -168,30 +168,37 @@ __global__ void search_long_rows(const __grid_constant__ View w, bits_view b, co
     }
   }
 }
-/// Counts, a word each: mistakes, vertices that were found, their edges, the deepest level.
+/// Counts, a word each: mistakes, vertices that were found, their edges, the deepest level. A warp for each row.
 template <class View>
 __global__ void check_search(const __grid_constant__ View w, bits_view b, uint64_t source_place, uint64_t* counts) {
-  uint64_t wrong = 0, reached = 0, edges = 0, deepest = 0;
-  for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < b.own; v += uint64_t{gridDim.x} * blockDim.x) {
+  const uint64_t warps = uint64_t{gridDim.x} * blockDim.x / 32, lane = threadIdx.x % 32;
+  uint64_t reached = 0, edges = 0, deepest = 0;
+  uint32_t wrong = 0;
+  for (uint64_t v = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32; v < b.own; v += warps) {
     const uint32_t level = least_keys::key_of(b.levels[v]), parent = b.parents[v];
     const bool found = level != least_keys::unreached;
-    if (b.levels[v] != w.program.vertices.words[v] || (found && least_keys::waits(b.levels[v])))
-      ++wrong;  // it still waits
-    if ((level == 0) != (v == source_place)) ++wrong;
+    const uint64_t begin = w.graph.offsets[v], end = w.graph.offsets[v + 1];
     bool has_parent = !found || level == 0;
-    for (uint64_t e = w.graph.offsets[v]; e < w.graph.offsets[v + 1]; ++e) {
+    for (uint64_t e = begin + lane; e < end; e += 32) {
       const uint32_t other = least_keys::key_of(b.levels[w.graph.targets[e]]);
       const bool other_found = other != least_keys::unreached;
       if (found != other_found || (found && (other > level + 1 || level > other + 1))) ++wrong;
       has_parent |= w.graph.targets[e] == parent && other + 1 == level;
     }
+    has_parent = __any_sync(~0u, has_parent);
+    if (lane != 0) continue;
     if (!has_parent) ++wrong;
+    if (b.levels[v] != w.program.vertices.words[v] || (found && least_keys::waits(b.levels[v])))
+      ++wrong;  // it still waits
+    if ((level == 0) != (v == source_place)) ++wrong;
     if (!found) continue;
     ++reached;
-    edges += w.graph.offsets[v + 1] - w.graph.offsets[v];
+    edges += end - begin;
     if (deepest < level) deepest = level;
   }
-  if (wrong) fetch_add<scope::device>(&counts[0], wrong);
+  wrong = __reduce_add_sync(~0u, wrong);
+  if (lane != 0) return;
+  if (wrong) fetch_add<scope::device>(&counts[0], uint64_t{wrong});
   if (reached) fetch_add<scope::device>(&counts[1], reached);
   if (edges) fetch_add<scope::device>(&counts[2], edges);
   raise_relaxed<scope::device>(&counts[3], deepest);
@@ -227,6 +234,8 @@ class frontier_bits {
     if (n_pes > 1)
       view_.everybody = gravel_malloc<uint32_t>(static_cast<uint64_t>(n_pes) * view_.words_of_pe * sizeof(uint32_t));
   }
+  const bits_view& view() const { return view_; }
+  mapped_rendezvous& rendezvous() { return levels_.rendezvous(); }
   void forget_parents() { launch_for(view_.own, fill_words<uint32_t>, view_.parents, view_.own, no_parent); }
 
   /// The vertices that are near become the bits of the last level; returns which that is.

@@ -54,25 +54,6 @@ __global__ void offer_first(const __grid_constant__ worklist_view<Program> w) {
     lists.far(found == listing::far, v);
   }
 }
-/// The first invalid row, edge and ghost of a graph.
-struct graph_faults {
-  static constexpr uint64_t none = ~uint64_t{0};
-  uint64_t row = none, edge = none, ghost = none;
-};
-/// Finds invalid rows, edges and ghosts. own_of: [PEs] number of vertices of each PE.
-template <int = 0>
-__global__ void find_faults(const __grid_constant__ worklist_graph g, uint64_t edges, const uint64_t* own_of,
-                            uint32_t n_pes, graph_faults* faults) {
-  const uint64_t first = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x, step = uint64_t{gridDim.x} * blockDim.x;
-  for (uint64_t v = first; v < g.own; v += step)
-    if (g.offsets[v] > g.offsets[v + 1] || g.offsets[v + 1] > edges) atomicMin(&faults->row, v);
-  for (uint64_t e = first; e < edges; e += step)
-    if (g.targets[e] >= g.vertices()) atomicMin(&faults->edge, e);
-  for (uint64_t i = first; i < g.n_ghosts; i += step) {
-    const auto owner = static_cast<uint32_t>(g.codes.owner(g.ghosts[i]));
-    if (owner >= n_pes || g.codes.place(g.ghosts[i]) >= own_of[owner]) atomicMin(&faults->ghost, i);
-  }
-}
 /// Sets hub_size to 1 if any vertex is a hub.
 template <class Program>
 __global__ void find_hubs(const __grid_constant__ worklist_view<Program> w) {

@@ -19,6 +19,7 @@
 #include "host/launch_alone.cuh"
 #include "host/mapped_rendezvous.cuh"
 #include "host/pe/libgravel.hpp"
+#include "lib/worklist/check_graph.cuh"
 #include "lib/worklist/exchange.cuh"
 #include "lib/worklist/fused.cuh"
 #include "lib/worklist/list_kernels.cuh"
@@ -219,40 +220,12 @@ class gravel_worklist {
               std::to_string(gravel::detail::most_rendezvous_blocks);
     else if (options_.ranks == 0 || options_.ranks > gravel::detail::most_ranks || options_.capacity > 1u << 30)
       wrong = "ranks are 1 to " + std::to_string(gravel::detail::most_ranks) + ", the capacity of each up to 2^30";
-    if (const std::string text = faults_of(graph, edges, wrong.empty()); wrong.empty()) wrong = text;
+    if (const std::string text = gravel::detail::faults_of(graph, edges, wrong.empty()); wrong.empty()) wrong = text;
     const uint64_t mine = static_cast<uint64_t>(options_.execution) << 32 | options_.ranks;
     if (gravel_max_all(wrong.empty() ? 0u : 1u) != 0)
       gravel::detail::fail_text("worklist: " + (wrong.empty() ? std::string("refused at another PE") : wrong));
     if (gravel_min_all(mine) != gravel_max_all(mine))
       gravel::detail::fail_text("worklist: PEs differ in execution or ranks");
-  }
-  /// Returns what is invalid in the graph: kernels and other PEs' handlers would write outside the worklist's memory.
-  /// Collective. `checks`: false if this PE takes part only for the others.
-  static std::string faults_of(const gravel::detail::worklist_graph& graph, uint64_t edges, bool checks) {
-    std::vector<uint64_t> own(static_cast<size_t>(gravel_n_pes()));
-    gravel_allgather(own.data(), &graph.own, 1);
-    if (!checks) return {};
-    const gravel::detail::device_array<uint64_t> own_of(own);
-    gravel::detail::device_array<gravel::detail::graph_faults> found(std::vector<gravel::detail::graph_faults>(1));
-    gravel::detail::launch_alone(gravel::detail::find_faults<>,
-                                 {.grid = gravel::detail::vertex_blocks(std::max(edges, graph.vertices())),
-                                  .block = gravel::detail::vertex_threads},
-                                 graph, edges, own_of.data(), static_cast<uint32_t>(own.size()), found.data());
-    gravel_synchronize();
-    gravel::detail::graph_faults first;
-    gravel_copy(&first, found.data(), sizeof(first));
-    constexpr uint64_t none = gravel::detail::graph_faults::none;
-    if (first.row != none)
-      return "row " + std::to_string(first.row) + " ends before it begins, or after the " + std::to_string(edges) +
-             " edges";
-    if (first.edge != none)
-      return "edge " + std::to_string(first.edge) + " leads to a vertex beyond the " + std::to_string(graph.own) +
-             " of this PE and its " + std::to_string(graph.n_ghosts) + " ghosts";
-    if (first.ghost == none) return {};
-    uint32_t code = 0;
-    gravel_copy(&code, &graph.ghosts[first.ghost], sizeof(code));
-    return "ghost " + std::to_string(first.ghost) + " is vertex " + std::to_string(graph.codes.place(code)) +
-           " of PE " + std::to_string(graph.codes.owner(code)) + ", which does not exist";
   }
   void need_start(const char* call) const {
     if (!started_) gravel::detail::fail_text(std::string("worklist: ") + call + "() before start()");

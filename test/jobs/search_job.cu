@@ -1,0 +1,308 @@
+// Breadth-first search in one kernel (gravel_search), and its blocks: meetings of blocks and the replicated bitmap.
+// Small graphs of all shapes, from several roots, compared with a search on the host. One source for the CPU backend and
+// for GPUs. Options: `short`; `bad-root`, a root that does not exist; `bad-graph`, an edge to a vertex that does not.
+#include <cstdio>
+#include <deque>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gravel/device_array.hpp>
+#include <gravel/graph.hpp>
+#include <gravel/launch_alone.cuh>
+#include <gravel/search.cuh>
+#include <gravel/worklist.cuh>
+#include "test/support/expect.hpp"
+
+namespace {
+using gravel::device_array;
+using gravel::find_ghosts;
+using gravel::ghost_list;
+using gravel::launch_alone;
+using gravel::vertex_code;
+using gravel::worklist_graph;
+using namespace gravel::detail;
+
+/// Vertices 0 to n - 1, undirected.
+struct test_graph {
+  std::string name;
+  uint32_t n;
+  std::vector<std::pair<uint32_t, uint32_t>> edges;
+
+  std::vector<std::vector<uint32_t>> rows() const {
+    std::vector<std::vector<uint32_t>> of(n);
+    for (const auto& [a, b] : edges) {
+      of[a].push_back(b);
+      of[b].push_back(a);
+    }
+    return of;
+  }
+};
+
+std::vector<test_graph> graphs(bool is_short) {
+  std::mt19937_64 chance(7);
+  std::vector<test_graph> all{{"one vertex", 1, {}}, {"no edges", 700, {}}, {"loops and copies", 5, {}}};
+  for (uint32_t v = 0; v < 5; ++v) all.back().edges.insert(all.back().edges.end(), {{v, v}, {1, 2}, {v / 2, v}});
+  test_graph path{"path", 60, {}}, star{"star", 1500, {}}, grid{"grid", 24 * 20, {}}, pairs{"pairs", 600, {}};
+  for (uint32_t v = 1; v < path.n; ++v) path.edges.emplace_back(v - 1, v);
+  for (uint32_t v = 1; v < star.n; ++v) star.edges.emplace_back(0, v);
+  for (uint32_t v = 0; v < grid.n; ++v) {
+    if (v % 24 != 23) grid.edges.emplace_back(v, v + 1);
+    if (v + 24 < grid.n) grid.edges.emplace_back(v, v + 24);
+  }
+  for (uint32_t v = 0; v + 1 < pairs.n; v += 2) pairs.edges.emplace_back(v, v + 1);
+  all.insert(all.end(), {path, star, grid, pairs});
+  // Hubs of all sizes, vertices without edges between others, a tail, and a ring of long rows far from the root.
+  for (const uint32_t n : {300u, is_short ? 1200u : 300000u}) {
+    test_graph hubs{"hubs of " + std::to_string(n), n + 40, {}};
+    for (uint32_t i = 0; i < 4 * n; ++i) {
+      const auto a = static_cast<uint32_t>(static_cast<double>(chance() % n) * (static_cast<double>(chance() % n) / n));
+      hubs.edges.emplace_back(static_cast<uint32_t>(a * (static_cast<double>(chance() % n) / n)), chance() % n);
+    }
+    for (uint32_t i = 0; i < 20; ++i) hubs.edges.emplace_back(n - 1 + i, n + i);
+    all.push_back(hubs);
+  }
+  test_graph dense{"long rows", 420, {}};  // 60 vertices of each level know all of the next one
+  for (uint32_t a = 0; a < 360; ++a)
+    for (uint32_t b = 0; b < 60; ++b) dense.edges.emplace_back(a, a / 60 * 60 + 60 + b);
+  all.push_back(dense);
+  return all;
+}
+
+std::vector<int64_t> levels_from(const std::vector<std::vector<uint32_t>>& rows, uint32_t root) {
+  std::vector<int64_t> level(rows.size(), -1);
+  std::deque<uint32_t> next{root};
+  for (level[root] = 0; !next.empty(); next.pop_front())
+    for (const uint32_t other : rows[next.front()])
+      if (level[other] < 0) {
+        level[other] = level[next.front()] + 1;
+        next.push_back(other);
+      }
+  return level;
+}
+
+/// A graph of the job: vertex v is number v / PEs of PE v % PEs in the order of falling degree, or in that of blocks.
+struct divided {
+  std::vector<uint32_t> order;  ///< vertices by owner and place
+  std::vector<uint64_t> first;  ///< of each PE, in `order`
+  vertex_code codes{1};
+  uint64_t own = 0, edges = 0;
+  ghost_list ghosts;
+  device_array<uint64_t> offsets;
+  device_array<uint32_t> targets, others, names;
+
+  divided(const test_graph& graph, const std::vector<std::vector<uint32_t>>& rows, bool by_degree) {
+    const auto pes = static_cast<uint32_t>(gravel_n_pes()), me = static_cast<uint32_t>(gravel_my_pe());
+    std::vector<uint32_t> all(graph.n), owner(graph.n), place(graph.n);
+    for (uint32_t v = 0; v < graph.n; ++v) all[v] = v;
+    if (by_degree)
+      std::stable_sort(all.begin(), all.end(), [&](uint32_t a, uint32_t b) { return rows[a].size() > rows[b].size(); });
+    const uint32_t block = (graph.n + pes - 1) / pes;
+    for (uint32_t pe = 0; pe < pes; ++pe) {
+      first.push_back(order.size());
+      for (uint32_t i = 0; i < graph.n; ++i) {
+        if ((by_degree ? i % pes : i / block) != pe) continue;
+        owner[all[i]] = pe;
+        place[all[i]] = static_cast<uint32_t>(order.size() - first.back());
+        order.push_back(all[i]);
+      }
+    }
+    first.push_back(order.size());
+    own = first[me + 1] - first[me];
+    codes = vertex_code::of(by_degree ? block : std::max(block, 1u), static_cast<int>(pes));
+    std::vector<uint64_t> ends{0};
+    std::vector<uint32_t> named, mine(order.begin() + static_cast<std::ptrdiff_t>(first[me]),
+                                      order.begin() + static_cast<std::ptrdiff_t>(first[me + 1]));
+    for (const uint32_t v : mine) {
+      for (const uint32_t other : rows[v]) named.push_back(codes.code(static_cast<int>(owner[other]), place[other]));
+      ends.push_back(named.size());
+    }
+    edges = named.size();
+    ghosts = find_ghosts(named, codes, static_cast<int>(me), static_cast<int>(pes), own);
+    offsets = device_array<uint64_t>(ends);
+    targets = device_array<uint32_t>(named);
+    others = device_array<uint32_t>(ghosts.codes);
+    names = device_array<uint32_t>(mine);
+  }
+  worklist_graph view() const {
+    return {offsets.data(), targets.data(), others.data(), codes, own, ghosts.codes.size()};
+  }
+};
+
+/// All parents, by vertex; -1: none.
+std::vector<int64_t> parents_of_all(const gravel_search& search, const divided& graph, uint64_t n, bool by_names) {
+  const auto pes = static_cast<size_t>(gravel_n_pes());
+  const uint64_t most = gravel_max_all(graph.own);
+  std::vector<uint32_t> mine(most), all(most * pes);
+  gravel_copy(mine.data(), search.parents(), graph.own * sizeof(uint32_t));
+  if (most) gravel_allgather(all.data(), mine.data(), most);
+  std::vector<int64_t> parents(n, -1);
+  for (size_t pe = 0; pe < pes; ++pe)
+    for (uint64_t i = 0; i < graph.first[pe + 1] - graph.first[pe]; ++i) {
+      const uint32_t parent = all[pe * most + i];
+      if (parent == gravel_search::no_parent) continue;
+      int64_t& vertex = parents[graph.order[graph.first[pe] + i]];
+      if (by_names) vertex = parent;
+      else vertex = graph.order[graph.first[static_cast<size_t>(search.owner_of(parent))] + search.place_of(parent)];
+    }
+  return parents;
+}
+
+std::set<search_level::way> ways;  ///< of all levels so far
+
+void check(const test_graph& graph, bool by_degree, bool is_short) {
+  const auto rows = graph.rows();
+  const divided part(graph, rows, by_degree);
+  gravel_search search(part.view(), part.edges, part.names.data());
+  const std::string what = graph.name + (by_degree ? " by degrees" : " in blocks");
+  expect(search.fits(), what + ": does not fit: " + search.refusal());
+  if (!search.fits()) return;
+  std::mt19937_64 chance(3);
+  std::vector<uint32_t> roots{0, graph.n - 1};
+  if (!is_short) roots.insert(roots.end(), {graph.n / 2, static_cast<uint32_t>(chance() % graph.n)});
+  bool by_names = false;
+  for (const uint32_t root : roots) {
+    by_names = !by_names;
+    int owner = 0;
+    uint64_t place = 0;
+    for (size_t i = 0; i < part.order.size(); ++i) {
+      if (part.order[i] != root) continue;
+      while (i >= part.first[static_cast<size_t>(owner) + 1]) ++owner;
+      place = i - part.first[static_cast<size_t>(owner)];
+      break;
+    }
+    expect(search.run(owner, place, by_names ? gravel_parents::names : gravel_parents::codes), what + ": gave up");
+    for (uint32_t i = 0; i < std::min(search.log().levels, search_log::most_levels); ++i)
+      ways.insert(search.log().level[i].how);
+    const auto level = levels_from(rows, root), parent = parents_of_all(search, part, graph.n, by_names);
+    uint64_t wrong = 0;
+    for (uint32_t v = 0; v < graph.n; ++v) {
+      const int64_t p = parent[v];
+      if (v == root) wrong += p != root;
+      else if (level[v] < 0) wrong += p != -1;
+      else
+        wrong += p < 0 || p >= graph.n || level[static_cast<size_t>(p)] + 1 != level[v] ||
+                 std::find(rows[v].begin(), rows[v].end(), static_cast<uint32_t>(p)) == rows[v].end();
+    }
+    expect(wrong == 0, what + " from " + std::to_string(root) + ": " + std::to_string(wrong) + " parents are wrong");
+  }
+}
+
+/// Every block reports numbers that differ from meeting to meeting, and writes a word that others read behind it.
+__global__ void meet_often(const __grid_constant__ gravel_t g, const __grid_constant__ level_meetings m, uint32_t times,
+                           uint32_t* words, uint64_t* wrong) {
+  __shared__ level_block block;
+  auto* const found_of = reinterpret_cast<uint32_t*>(gravel_dynamic_shared());
+  block.begin(g, m);
+  const uint32_t blocks = gridDim.x * g.n_pes, me = g.my_pe * gridDim.x + blockIdx.x, before = *m.number;
+  for (uint32_t k = 0; k < times; ++k) {
+    const bool writes = k % 3 != 2;
+    if (writes && threadIdx.x < g.n_pes)
+      *block.others.at(&words[(before + k) % 2 * blocks + me], static_cast<int>(threadIdx.x)) = k + me;
+    const level_totals all = block.meet(g, m, {me + k, level_report::most - me}, found_of, writes);
+    uint64_t found = 0, work = 0;
+    uint32_t bad = 0;
+    for (uint32_t i = 0; i < blocks; ++i) {
+      found += i + k;
+      work += level_report::most - i;
+      bad += found_of[i] != i + k;
+      if (writes) bad += words[(before + k) % 2 * blocks + i] != k + i;
+    }
+    bad += all.found != found || all.work != work;
+    if (bad) fetch_add<scope::device>(wrong, uint64_t{1});
+  }
+  block.end(m);
+}
+void check_meetings() {
+  level_meeting_memory memory(3);
+  const auto blocks = memory.view().blocks * static_cast<uint32_t>(gravel_n_pes());
+  auto* const words = gravel_malloc<uint32_t>(2 * blocks * sizeof(uint32_t));
+  device_array<uint64_t> wrong(std::vector<uint64_t>(1));
+  for (const uint32_t times : {1u, 40u, 7u, 60u / static_cast<uint32_t>(gravel_n_pes())})
+    launch_alone(meet_often,
+                 {.grid = memory.view().blocks, .block = 64, .shared_bytes = 4 * blocks, .cooperative = true},
+                 gravel_handle(), memory.view(), times, words, wrong.data());
+  uint64_t found = 0;
+  copy_behind_kernels(&found, wrong.data(), sizeof(found));
+  expect(found == 0, "meetings: " + std::to_string(found) + " threads saw something else");
+  gravel_barrier_all();
+  gravel_free(words);
+  memory.release();
+}
+
+/// Every PE makes every third of its bits; then all copies must have them.
+__global__ void make_bits(const __grid_constant__ gravel_t g, const __grid_constant__ replicated_bitmap bits) {
+  __shared__ mapped_sender others;
+  others.begin(g);
+  for (uint32_t place = threadIdx.x * 128; place < bits.strips * replicated_bitmap::strip; place += blockDim.x * 128) {
+    word4 four{};
+    for (uint32_t i = 0; i < 128; ++i)
+      if (bits.code_of(static_cast<int>(g.my_pe), place + i) % 3 == 0) four.word[i / 32] |= 1u << i % 32;
+    bits.publish(others, 1, place, four, true);
+  }
+}
+__global__ void test_bits(const __grid_constant__ replicated_bitmap bits, uint32_t hub_words, uint64_t* wrong) {
+  auto* const hub = reinterpret_cast<uint32_t*>(gravel_dynamic_shared());
+  bits.copy_hub_part(1, reinterpret_cast<word4*>(hub), hub_words);
+  __syncthreads();
+  for (uint32_t code = threadIdx.x; code + 3 < bits.codes(); code += blockDim.x) {
+    const uint32_t codes[4] = {code, code + 1, ~0u, code + 3};
+    const uint32_t found = bits.test<4>(1, codes, hub, hub_words * 32);
+    const uint32_t expected = (code % 3 == 0) * 9u | (code % 3 == 2) * 2u;
+    const bool is_code = bits.code_of(bits.owner_of(code), bits.place_of(code)) == code;
+    if (found != expected || !is_code) fetch_add<scope::device>(wrong, uint64_t{1});
+  }
+}
+void check_bitmap() {
+  bitmap_memory memory;
+  memory.make(3);
+  gravel_barrier_all();
+  launch_alone(make_bits, {.grid = 1, .block = 32}, gravel_handle(), memory.view());
+  gravel_barrier_all();
+  device_array<uint64_t> wrong(std::vector<uint64_t>(1));
+  for (const uint32_t hub_words : {0u, 8u})
+    launch_alone(test_bits, {.grid = 1, .block = 64, .shared_bytes = 32}, memory.view(), hub_words, wrong.data());
+  uint64_t found = 0;
+  copy_behind_kernels(&found, wrong.data(), sizeof(found));
+  expect(found == 0, "bitmap: " + std::to_string(found) + " codes are wrong");
+  gravel_barrier_all();
+  memory.release();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string how = argc > 1 ? argv[1] : "";
+  gravel_init<>();
+  {
+    test_graph line{"line", 8, {{0, 1}, {1, 2}}};
+    divided part(line, line.rows(), false);
+    if (how == "bad-root" || how == "bad-graph") {
+      if (how == "bad-graph" && gravel_my_pe() == 0) gravel_copy(part.targets.data(), &line.n, sizeof(line.n));
+      gravel_search search(part.view(), part.edges);
+      search.run(0, 4711);
+    }
+    if (all_are_mapped()) {
+      check_meetings();
+      check_bitmap();
+      bool by_degree = false;
+      for (const test_graph& graph : graphs(how == "short")) {
+        if (how != "short") check(graph, by_degree, false);
+        by_degree = !by_degree;
+        check(graph, by_degree, how == "short");
+      }
+      // Lists of a GPU are too long for small graphs.
+      expect(ways.size() == 4 || (GRAVEL_CUDA && how == "short"),
+             "only " + std::to_string(ways.size()) + " of 4 kinds of levels occurred");
+    } else {
+      gravel_search search(part.view(), part.edges);
+      expect(!search.fits(), "it fits without mapped memory");
+      expect_error("does not fit", [&] { search.run(0, 0); });
+    }
+  }
+  const int failed = static_cast<int>(gravel_sum_all(static_cast<uint64_t>(failures)));
+  gravel_finalize();
+  return failed == 0 ? 0 : 1;
+}
