@@ -15,12 +15,13 @@ from ._device import DeviceArray
 # The order is that of `enum class element` in src/job.hpp.
 DTYPES = tuple(np.dtype(name) for name in ("i4", "u4", "i8", "u8", "f4", "f8"))
 NAMES = "i4, u4, i8, u8, f4, f8"
+_CODES = {dtype: code for code, dtype in enumerate(DTYPES)}
 MOST_ELEMENTS = 1 << 45
 
 
 def code_of(dtype: np.dtype[Any]) -> int:
     """The number of an element type; -1 if Gravel's operations do not know it."""
-    return DTYPES.index(dtype) if dtype in DTYPES else -1
+    return _CODES.get(dtype, -1)
 
 
 def element_type(call: str, dtype: DTypeLike) -> np.dtype[Any]:
@@ -146,7 +147,7 @@ def index_array(call: str, index: ArrayLike, name: str = "index") -> Any:
 
 
 def _with_index_type(call: str, name: str, found: Any) -> Any:
-    if found.dtype not in DTYPES[:4]:
+    if not 0 <= code_of(found.dtype) < 4:
         raise TypeError(f"{call}: {name} has dtype {found.dtype}: it is i4, u4, i8 or u8 ({name}.astype('i8'))")
     return found
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-Place = tuple[int, bool]  # the address of an array, and whether it is in the memory of a GPU
+Place = int | NDArray[Any]  # the address of an array of a GPU, or an array of the host
 
 class ArrayMemory:
     def __init__(self, dtype: int, n: int, block: int, width: int) -> None: ...

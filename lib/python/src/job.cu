@@ -346,6 +346,8 @@ void reduce_of(reduction how, void* to, const void* from, uint64_t count) {
 }  // namespace
 
 namespace {
+int device_of_pe = -1;  // that which gravel_init has made current
+
 template <class... Handlers>
 void join(std::optional<gravel_process_group> group) {
   if (group) gravel_init<Handlers...>(std::move(*group));
@@ -356,6 +358,9 @@ void join(std::optional<gravel_process_group> group) {
 void start(std::optional<gravel_process_group> group) {
   join<gather_request<uint32_t>, gather_request<uint64_t>, gather_reply<uint32_t>, gather_reply<uint64_t>>(
       std::move(group));
+#if GRAVEL_CUDA
+  if (cudaGetDevice(&device_of_pe) != cudaSuccess) detail::fail_text("gravel.init: CUDA has no current device");
+#endif
   // Enough words that packets are full, but a small part of the heap.
   staging.values = std::clamp<uint64_t>(gravel_handle().heap_bytes / 16 / sizeof(uint64_t), 64, 1 << 16);
   staging.at = gravel_malloc<uint64_t>((values_at + staging.values) * sizeof(uint64_t));
@@ -371,10 +376,6 @@ void finish(bool) {
   host_arrays::release();
   gravel_finalize();
 }
-int device() {
-  int number = -1;
-  return cudaGetDevice(&number) == cudaSuccess ? number : -1;
-}
 #else
 void finish(bool keep_heap) {
   const gravel_t g = gravel_handle();
@@ -384,8 +385,8 @@ void finish(bool keep_heap) {
   gravel_finalize();
   kept.put_back();
 }
-int device() { return -1; }
 #endif
+int device() { return device_of_pe; }
 
 namespace {
 uint64_t first_outside_on_host(const index_list& index, uint64_t n) {
