@@ -182,6 +182,23 @@ def empty_like(call: str, array: DeviceArray, shape: tuple[int, ...], dtype: np.
     return _cupy(call).empty(shape, dtype)
 
 
+def full_like(call: str, array: DeviceArray, dtype: np.dtype[Any], value: Any) -> Any:
+    """A new array of the library and the shape of another one, whose elements are all `value`."""
+    if array.library == "torch":
+        import torch
+
+        return torch.full(array.shape, value, dtype=getattr(torch, dtype.name), device=array.source.device)
+    return _cupy(call).full(array.shape, value, dtype)
+
+
+def new(call: str, n: int, dtype: np.dtype[Any]) -> Any:
+    """A new array of CuPy, or a tensor if CuPy is not there."""
+    if _preferred() == "cupy":
+        return _cupy(call).empty(n, dtype)
+    torch = _torch(call)
+    return torch.empty(n, dtype=getattr(torch, dtype.name), device=f"cuda:{native.device()}")
+
+
 def to_host(array: DeviceArray) -> np.ndarray[Any, Any]:
     """A copy in memory of the host. Waits for the stream."""
     if array.library == "torch":
@@ -218,19 +235,26 @@ class _View:
 
 def view(call: str, memory: Any, shape: tuple[int, ...], dtype: np.dtype[Any], library: str | None) -> Any:
     """The memory of a distributed array, as an array of a library: "cupy", "torch", or `None` for what there is."""
-    if library is None:
-        try:
-            importlib.import_module("cupy")
-            library = "cupy"
-        except ImportError:
-            library = "torch"
-    if library == "cupy":
+    if (library or _preferred()) == "cupy":
         return _cupy(call).asarray(_View(memory, shape, dtype))
+    return _torch(call).as_tensor(_View(memory, shape, dtype), device=f"cuda:{native.device()}")
+
+
+@functools.cache
+def _preferred() -> str:
+    """The library of new arrays of a GPU."""
     try:
-        import torch
+        importlib.import_module("cupy")
+    except ImportError:
+        return "torch"
+    return "cupy"
+
+
+def _torch(call: str) -> Any:
+    try:
+        return importlib.import_module("torch")
     except ImportError as e:
         raise Error(f"gravel.{call}: arrays of a GPU need CuPy or PyTorch, and neither is installed") from e
-    return torch.as_tensor(_View(memory, shape, dtype), device=f"cuda:{native.device()}")
 
 
 def _cupy(call: str) -> Any:

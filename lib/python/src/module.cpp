@@ -19,6 +19,7 @@
 #include <gravel/gravel.hpp>
 
 #include "job.hpp"
+#include "map.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -124,6 +125,38 @@ void gather_values(const array_memory& array, nb::handle index, uint64_t count, 
   const nb::gil_scoped_release release;
   gather(array.memory(), {numbers, static_cast<element>(type), count}, result, {stream});
 }
+
+/// A distributed hash map, as the Python class `Map` holds it.
+class map_memory {
+ public:
+  map_memory(uint32_t key, uint32_t value, uint64_t capacity)
+      : map_(make_map(static_cast<element>(key), static_cast<element>(value), capacity)) {}
+  void update(uint32_t what, nb::handle keys, nb::handle values, uint64_t n, uint64_t stream) {
+    const place k(keys), v(values);
+    const nb::gil_scoped_release release;
+    map_->update(static_cast<map_call>(what), k, v, n, {stream});
+  }
+  void find(nb::handle values, nb::handle found, nb::handle keys, uint64_t n, uint64_t stream) {
+    const place v(values), f(found), k(keys);
+    const nb::gil_scoped_release release;
+    map_->find(v, f, k, n, {stream});
+  }
+  uint64_t copy_local(nb::handle keys, nb::handle values, uint64_t room) {
+    const place k(keys), v(values);
+    const nb::gil_scoped_release release;
+    return map_->copy_local(k, v, room);
+  }
+  uint64_t local_size() { return map_->local_size(); }
+  uint64_t size() { return map_->size(); }
+  uint64_t capacity() const { return map_->capacity(); }
+  void clear() { map_->clear(); }
+  void reserve(uint64_t capacity) { map_->reserve(capacity); }
+  void close() { close_map(map_); }
+
+ private:
+  std::shared_ptr<hash_map> map_;
+};
+
 void copy_bytes(uint64_t to, uint64_t from, uint64_t bytes) {
   copy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
 }
@@ -227,6 +260,18 @@ NB_MODULE(GRAVEL_PYTHON_MODULE, m) {
       .def("write", &array_memory::write, "source"_a, "bytes"_a, released())
       .def("views", &array_memory::views)
       .def("release", &array_memory::release, released());
+
+  nb::class_<map_memory>(m, "MapMemory")
+      .def(nb::init<uint32_t, uint32_t, uint64_t>(), "key"_a, "value"_a, "capacity"_a, released())
+      .def("update", &map_memory::update, "what"_a, "keys"_a, "values"_a, "n"_a, "stream"_a)
+      .def("find", &map_memory::find, "values"_a, "found"_a, "keys"_a, "n"_a, "stream"_a)
+      .def("copy_local", &map_memory::copy_local, "keys"_a, "values"_a, "room"_a)
+      .def("local_size", &map_memory::local_size, released())
+      .def("size", &map_memory::size, released())
+      .def("capacity", &map_memory::capacity)
+      .def("clear", &map_memory::clear, released())
+      .def("reserve", &map_memory::reserve, "capacity"_a, released())
+      .def("close", &map_memory::close, released());
 
   m.def("device", &device);
   m.def("copy", &copy_bytes, "to"_a, "source"_a, "bytes"_a, released());
