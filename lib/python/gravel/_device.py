@@ -146,7 +146,7 @@ def stream_of(first: Any, second: Any = None) -> int:
     if first.library == "torch":
         handle = _torch_stream()(first.gpu)
     elif first.library == "cupy":
-        handle = sys.modules["cupy"].cuda.get_current_stream().ptr
+        handle = sys.modules["cupy"].cuda.get_current_stream(first.gpu).ptr
     else:
         handle = first.source.__cuda_array_interface__.get("stream") or 0
     return handle or _LEGACY_STREAM
@@ -163,14 +163,15 @@ def _torch_stream() -> Any:
 
 
 def synchronize() -> None:
-    """Waits for the current streams of PyTorch and CuPy, so that what they wrote is there."""
+    """Waits for the current streams of PyTorch and CuPy on the PE's GPU, so that what they wrote is there."""
     if chosen() != "cuda":
         return
     torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
     if torch is not None and torch.cuda.is_initialized():
-        torch.cuda.current_stream().synchronize()
+        torch.cuda.current_stream(native.device()).synchronize()
     if cupy is not None:
-        cupy.cuda.get_current_stream().synchronize()
+        with cupy.cuda.Device(native.device()):
+            cupy.cuda.get_current_stream().synchronize()
 
 
 def empty_like(call: str, array: DeviceArray, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
@@ -179,7 +180,7 @@ def empty_like(call: str, array: DeviceArray, shape: tuple[int, ...], dtype: np.
         import torch
 
         return torch.empty(shape, dtype=getattr(torch, dtype.name), device=array.source.device)
-    return _cupy(call).empty(shape, dtype)
+    return _by_cupy(call, "empty", shape, dtype)
 
 
 def full_like(call: str, array: DeviceArray, dtype: np.dtype[Any], value: Any) -> Any:
@@ -188,13 +189,13 @@ def full_like(call: str, array: DeviceArray, dtype: np.dtype[Any], value: Any) -
         import torch
 
         return torch.full(array.shape, value, dtype=getattr(torch, dtype.name), device=array.source.device)
-    return _cupy(call).full(array.shape, value, dtype)
+    return _by_cupy(call, "full", array.shape, value, dtype)
 
 
 def new(call: str, n: int, dtype: np.dtype[Any]) -> Any:
     """A new array of CuPy, or a tensor if CuPy is not there."""
     if _preferred() == "cupy":
-        return _cupy(call).empty(n, dtype)
+        return _by_cupy(call, "empty", n, dtype)
     torch = _torch(call)
     return torch.empty(n, dtype=getattr(torch, dtype.name), device=f"cuda:{native.device()}")
 
@@ -216,7 +217,7 @@ def from_host(call: str, value: np.ndarray[Any, Any], like: DeviceArray) -> Any:
         import torch
 
         return torch.from_numpy(value).to(like.source.device)
-    return _cupy(call).asarray(value)
+    return _by_cupy(call, "asarray", value)
 
 
 class _View:
@@ -236,7 +237,7 @@ class _View:
 def view(call: str, memory: Any, shape: tuple[int, ...], dtype: np.dtype[Any], library: str | None) -> Any:
     """The memory of a distributed array, as an array of a library: "cupy", "torch", or `None` for what there is."""
     if (library or _preferred()) == "cupy":
-        return _cupy(call).asarray(_View(memory, shape, dtype))
+        return _by_cupy(call, "asarray", _View(memory, shape, dtype))
     return _torch(call).as_tensor(_View(memory, shape, dtype), device=f"cuda:{native.device()}")
 
 
@@ -257,8 +258,11 @@ def _torch(call: str) -> Any:
         raise Error(f"gravel.{call}: arrays of a GPU need CuPy or PyTorch, and neither is installed") from e
 
 
-def _cupy(call: str) -> Any:
+def _by_cupy(call: str, function: str, *arguments: Any) -> Any:
+    """An array that a function of CuPy makes in the memory of the PE's GPU, whichever is current."""
     try:
-        return sys.modules.get("cupy") or importlib.import_module("cupy")
+        cupy: Any = sys.modules.get("cupy") or importlib.import_module("cupy")
     except ImportError as e:
         raise Error(f"gravel.{call}: this needs CuPy, which is not installed ({e}): pass tensors of PyTorch") from e
+    with cupy.cuda.Device(native.device()):
+        return getattr(cupy, function)(*arguments)
