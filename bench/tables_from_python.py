@@ -2,7 +2,8 @@
 
 Run with one PE on each GPU: ucx-run -n 2 python3 bench/tables_from_python.py --json FILE
 
-What is timed: gathers of rows of 264 bytes by random ids, from a stream and in a CUDA graph; additions to random words.
+What is timed: gathers of rows of 264 bytes by random ids, from a stream and in a CUDA graph; additions to random words;
+the host's part of calls with one id.
 NCCL's side: an all-gather of ids and a reduce-scatter of rows for few ids, else ids sorted by owner, two exchanges, and
 the rows put back into order; for additions ids and values sorted by owner, two exchanges, index_add. Every result is
 compared. Times are medians of rounds, by the clock of the host around work that ends with a synchronization; PE 0
@@ -11,11 +12,13 @@ prints them, and a time is that of the slowest PE."""
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import statistics
 import time
 
+import numpy as np
 import torch
 import torch.distributed as dist
 
@@ -157,6 +160,47 @@ def additions(options):
             "rows": rows}
 
 
+def calls(options):
+    """Time of the host for calls with one id: what a call costs before its kernel runs."""
+    on_gpu = gr.info()["backend"] == "cuda"
+    table, count = gr.zeros(1000 * gr.n_pes(), "f4"), 200
+    rows = []
+    libraries = {"NumPy": np.asarray, "PyTorch": functools.partial(torch.tensor, device="cuda" if on_gpu else "cpu")}
+    for library, new in libraries.items():
+        ids, one = new([gr.my_pe() * 1000 + 7]), new([np.float32(1)])
+        out = new([np.float32(0)])
+        for name, call in (
+            ("gather", lambda ids=ids, out=out: gr.gather(table, ids, out=out)),
+            ("gather, new result", lambda ids=ids: gr.gather(table, ids)),
+            ("scatter_add", lambda ids=ids, one=one: gr.scatter_add(table, ids, one)),
+            ("scatter_add of one value", lambda ids=ids: gr.scatter_add(table, ids, 1.0)),
+        ):
+            found = []
+            for _ in range(options.rounds):
+                gr.barrier()
+                begin = time.perf_counter()
+                for _ in range(count):
+                    call()
+                found.append(gr.max_all((time.perf_counter() - begin) / count * 1e6))
+            rows.append([library, name, *(round(x, 1) for x in (statistics.median(found), min(found), max(found)))])
+    gr.barrier()
+    added = 2 * options.rounds * count * 2
+    if gr.gather(table, [gr.my_pe() * 1000 + 7])[0] != added:
+        gr.abort("calls: a wrong sum")
+    table.free()
+    return {"columns": ["ids and values of", "call", "us", "least", "most"], "rows": rows}
+
+
+def report(options, tables):
+    if gr.my_pe() == 0:
+        print(json.dumps(tables, indent=1))
+        if options.json:
+            gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+            with open(options.json, "w") as to:
+                json.dump({"gpu": gpu, "PEs": gr.n_pes(), "torch": torch.__version__, "tables": tables}, to)
+    gr.barrier()
+
+
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--rows", type=int, default=1 << 20, metavar="N", help="rows of each PE (default: 2^20)")
@@ -165,22 +209,24 @@ def main():
                          help="words of each PE to which is added, log2 (default: 22 26 29)")
     options.add_argument("--additions", type=int, default=26, metavar="LOG2", help="of each PE, log2 (default: 26)")
     options.add_argument("--rounds", type=int, default=10, metavar="N")
+    options.add_argument("--calls-only", action="store_true",
+                         help="only the host's time for calls with one id; also without a GPU")
     options.add_argument("--json", metavar="FILE")
     given = options.parse_args()
+    if given.calls_only:
+        gr.init()
+        if gr.info()["device"] is not None:
+            torch.cuda.set_device(gr.info()["device"])
+        report(given, {"calls": calls(given)})
+        return
     gr.init("cuda")
     device = gr.info()["device"]
     torch.cuda.set_device(device)
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     os.environ.setdefault("MASTER_PORT", "29571")
     dist.init_process_group("nccl", rank=gr.my_pe(), world_size=gr.n_pes(), device_id=torch.device("cuda", device))
-    tables = {"gather": gathers(given), "scatter_add": additions(given)}
-    if gr.my_pe() == 0:
-        print(json.dumps(tables, indent=1))
-        if given.json:
-            with open(given.json, "w") as to:
-                json.dump({"gpu": torch.cuda.get_device_name(), "PEs": gr.n_pes(), "torch": torch.__version__,
-                           "tables": tables}, to)
-    gr.barrier()
+    tables = {"gather": gathers(given), "scatter_add": additions(given), "calls": calls(given)}
+    report(given, tables)
     dist.destroy_process_group()
     gr.finalize()
 

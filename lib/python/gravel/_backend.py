@@ -21,7 +21,10 @@ else:
             if name.startswith("__"):
                 raise AttributeError(name)
             choose(None)
-            return getattr(self, name)
+            try:
+                return vars(self)[name]
+            except KeyError:
+                raise AttributeError(f"the native module has no {name}") from None
 
     native = _Native()
 

@@ -15,12 +15,13 @@ from ._device import DeviceArray
 # The order is that of `enum class element` in src/job.hpp.
 DTYPES = tuple(np.dtype(name) for name in ("i4", "u4", "i8", "u8", "f4", "f8"))
 NAMES = "i4, u4, i8, u8, f4, f8"
+_CODES = {dtype: code for code, dtype in enumerate(DTYPES)}
 MOST_ELEMENTS = 1 << 45
 
 
 def code_of(dtype: np.dtype[Any]) -> int:
     """The number of an element type; -1 if Gravel's operations do not know it."""
-    return DTYPES.index(dtype) if dtype in DTYPES else -1
+    return _CODES.get(dtype, -1)
 
 
 def element_type(call: str, dtype: DTypeLike) -> np.dtype[Any]:
@@ -36,15 +37,15 @@ def element_type(call: str, dtype: DTypeLike) -> np.dtype[Any]:
     return found
 
 
-def element_count(call: str, n: Any) -> int:
+def element_count(call: str, n: Any, what: str = "elements") -> int:
     try:
         count = operator.index(n)
     except TypeError:
-        raise TypeError(f"{call}: the number of elements is an int, not {type(n).__name__}") from None
+        raise TypeError(f"{call}: the number of {what} is an int, not {type(n).__name__}") from None
     if isinstance(n, (bool, np.bool_)):
-        raise TypeError(f"{call}: the number of elements is an int, not {type(n).__name__}")
+        raise TypeError(f"{call}: the number of {what} is an int, not {type(n).__name__}")
     if not 0 <= count <= MOST_ELEMENTS:
-        raise ValueError(f"{call}: {count} elements: an array has 0 to 2**45")
+        raise ValueError(f"{call}: {count} {what}: there are 0 to 2**45")
     return count
 
 
@@ -146,7 +147,7 @@ def index_array(call: str, index: ArrayLike, name: str = "index") -> Any:
 
 
 def _with_index_type(call: str, name: str, found: Any) -> Any:
-    if found.dtype not in DTYPES[:4]:
+    if not 0 <= code_of(found.dtype) < 4:
         raise TypeError(f"{call}: {name} has dtype {found.dtype}: it is i4, u4, i8 or u8 ({name}.astype('i8'))")
     return found
 
@@ -172,23 +173,29 @@ def scalar(call: str, name: str, value: Any, dtype: np.dtype[Any]) -> NDArray[An
     return np.array([number], dtype)
 
 
-def converted(call: str, values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """The values in this type. Integers must fit; floating-point numbers become no integers."""
+def converted(call: str, values: NDArray[Any], dtype: np.dtype[Any], name: str = "values") -> NDArray[Any]:
+    """The values in this type. Integers must fit; floating-point numbers become no integers. `name`: of the argument."""
     if values.dtype == dtype or values.size == 0:
         return values.astype(dtype, copy=False)
     if values.dtype.kind not in ("iuf" if dtype.kind == "f" else "iu"):
-        raise TypeError(f"{call}: values have dtype {values.dtype}, which does not become {dtype}")
+        raise TypeError(f"{call}: {name} have dtype {values.dtype}, which does not become {dtype}")
     if dtype.kind != "f":
         limits = np.iinfo(dtype)
         if int(values.min()) < limits.min or int(values.max()) > limits.max:
-            raise OverflowError(f"{call}: values do not fit dtype {dtype}: {limits.min} to {limits.max}")
+            raise OverflowError(f"{call}: {name} do not fit dtype {dtype}: {limits.min} to {limits.max}")
     return values.astype(dtype)
 
 
 def values_array(
-    call: str, values: Any, dtype: np.dtype[Any], index_shape: tuple[int, ...], row: tuple[int, ...]
+    call: str,
+    values: Any,
+    dtype: np.dtype[Any],
+    index_shape: tuple[int, ...],
+    row: tuple[int, ...],
+    names: tuple[str, str] = ("array", "index"),
 ) -> tuple[Any, bool]:
-    """The values, and whether they are one for all."""
+    """The values, and whether they are one for all. `names`: what they are for, and the argument that has a number for
+    each."""
     values = as_array(call, "values", values)
     if isinstance(values, DeviceArray) and values.ndim == 0:
         values = _device.to_host(values)
@@ -198,12 +205,12 @@ def values_array(
         return scalar(call, "values", values[()] if isinstance(values, np.ndarray) else values, dtype), True
     if values.dtype != dtype:
         raise TypeError(
-            f"{call}: values have dtype {values.dtype}, the array {dtype}: pass values.astype('{dtype.str[1:]}')"
+            f"{call}: values have dtype {values.dtype}, the {names[0]} {dtype}: pass values.astype('{dtype.str[1:]}')"
         )
     if values.shape != index_shape + row:
         each = f"a row of shape {row}" if row else "one value"
         raise ValueError(
-            f"{call}: values have shape {values.shape}, index {index_shape}: there is {each} for each number, or one "
+            f"{call}: values have shape {values.shape}, {names[1]} {index_shape}: there is {each} for each number, or one "
             "value for all"
         )
     return contiguous(call, "values", values), False

@@ -12,7 +12,9 @@ from ._job import check_joined
 
 # The order is that of `enum class reduction` in src/job.hpp.
 REDUCTIONS = ("sum_all", "min_all", "max_all")
-CALLS = (*REDUCTIONS, "broadcast", "allgather", "zeros", "empty", "full", "from_local", "free", "all_to_all")
+OF_MAPS = ("Map.size", "Map.clear", "Map.reserve", "Map.free")
+CALLS = (*REDUCTIONS, "broadcast", "allgather", "zeros", "empty", "full", "from_local", "free", "all_to_all", "Map",
+         *OF_MAPS)  # fmt: skip
 
 
 def agree(call: str, dtype: np.dtype[Any] | None, shape: tuple[int, ...], extra: int = 0) -> Any:
@@ -32,6 +34,10 @@ def _describe(row: Any) -> str:
         return text + (f" in {row[5]} rows" if row[5] != row[4] else "")
     if CALLS[row[0]] == "from_local":
         return text + (f" in rows of {row[5]}" if row[5] != 1 else "")
+    if CALLS[row[0]] == "Map":
+        return f"Map for {row[4]} items with keys {_checks.DTYPES[row[5]]}, values {dtype}"
+    if CALLS[row[0]] in OF_MAPS:
+        return f"{CALLS[row[0]]} of map {row[5]}" + (f" for {row[4]} items" if CALLS[row[0]] == "Map.reserve" else "")
     if CALLS[row[0]] == "all_to_all":
         return f"all_to_all with rows of {row[4]} bytes, dtype {dtype}"
     return text + (f", {row[5]}" if row[5] else "")

@@ -1,7 +1,11 @@
-"""Arrays in the memory of a GPU: those of CuPy, tensors of PyTorch, and others with ``__cuda_array_interface__``."""
+"""Arrays in the memory of a GPU: those of CuPy, tensors of PyTorch, and others with ``__cuda_array_interface__``.
+
+Each call looks at its arrays, so this must cost little: CuPy and PyTorch are asked for one property at a time, because
+their ``__cuda_array_interface__`` takes several microseconds to make."""
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
 from typing import Any
@@ -15,41 +19,85 @@ _LEGACY_STREAM = 1  # CUDA's default stream, whose handle is also 0 or None
 
 
 class DeviceArray:
-    """An array of a GPU, as its library describes it. Has what checks ask of NumPy's arrays."""
+    """An array of a GPU, as its library describes it. Has what checks ask of NumPy's arrays. `gpu`: the number of the
+    GPU; -1 if the library does not say it."""
 
-    __slots__ = ("source", "address", "dtype", "shape", "is_contiguous", "strides", "is_readonly")
+    __slots__ = ("source", "library", "gpu", "address", "dtype", "shape", "size", "is_contiguous", "is_readonly")
 
     def __init__(self, source: Any) -> None:
-        interface = source.__cuda_array_interface__
         self.source = source
+        self.is_readonly = False
+        torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
+        if isinstance(source, getattr(torch, "Tensor", ())):
+            self.library = "torch"
+            self.address = source.data_ptr()
+            self.dtype = _numpy_types()[source.dtype]
+            self.shape = tuple(source.shape)
+            self.size = source.numel()
+            self.is_contiguous = source.is_contiguous()
+            number = source.device.index
+            self.gpu = -1 if number is None else number
+        elif isinstance(source, getattr(cupy, "ndarray", ())):
+            self.library = "cupy"
+            self.address = source.data.ptr
+            self.dtype = source.dtype
+            self.shape = source.shape
+            self.size = source.size
+            self.is_contiguous = source.flags.c_contiguous
+            self.gpu = source.data.device_id
+        else:
+            self._read_interface(source.__cuda_array_interface__)
+
+    def _read_interface(self, interface: dict[str, Any]) -> None:
+        self.library = type(self.source).__module__.partition(".")[0]
+        self.gpu = -1
         self.address, self.is_readonly = interface["data"]
         self.address = self.address or 0
         self.dtype = np.dtype(interface["typestr"])
         self.shape = tuple(interface["shape"])
-        self.strides = interface.get("strides")
-        self.is_contiguous = self.strides is None or self.size == 0 or self._has_no_gaps()
+        self.size = 1
+        for length in self.shape:
+            self.size *= length
+        self.is_contiguous = self.size == 0 or self._has_no_gaps(interface.get("strides"))
 
-    def _has_no_gaps(self) -> bool:
+    def _has_no_gaps(self, strides: tuple[int, ...] | None) -> bool:
         wanted = self.dtype.itemsize
-        for size, stride in zip(reversed(self.shape), reversed(self.strides)):
+        for size, stride in zip(reversed(self.shape), reversed(strides or ())):
             if size != 1 and stride != wanted:
                 return False
             wanted *= size
         return True
 
     @property
+    def strides(self) -> Any:
+        """In bytes, for messages."""
+        if self.library == "torch":
+            return tuple(step * self.dtype.itemsize for step in self.source.stride())
+        return self.source.__cuda_array_interface__.get("strides")
+
+    @property
     def ndim(self) -> int:
         return len(self.shape)
 
-    @property
-    def size(self) -> int:
-        count = 1
-        for length in self.shape:
-            count *= length
-        return count
-
     def __len__(self) -> int:
-        return self.shape[0]
+        return int(self.shape[0])
+
+
+class _NumpyTypes(dict[Any, Any]):
+    def __missing__(self, dtype: Any) -> Any:
+        raise TypeError(f"NumPy has no dtype for {dtype}")
+
+
+@functools.cache
+def _numpy_types() -> _NumpyTypes:
+    """NumPy's dtypes by those of PyTorch."""
+    import torch
+
+    names = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64",
+             "complex64", "complex128")  # fmt: skip
+    found = _NumpyTypes({getattr(torch, name): np.dtype(name) for name in names if hasattr(torch, name)})
+    found[torch.bool] = np.dtype(bool)
+    return found
 
 
 def is_on_gpu(value: Any) -> bool:
@@ -69,78 +117,93 @@ def of(call: str, name: str, value: Any) -> DeviceArray:
         raise TypeError(
             f"{call}: {name} is in the memory of a GPU; the CPU backend takes arrays and tensors of the host"
         )
-    if hasattr(value, "detach"):
-        value = value.detach()
     try:
         found = DeviceArray(value)
     except (AttributeError, TypeError, RuntimeError, ValueError) as e:
         raise TypeError(f"{call}: {name} cannot be read as an array of a GPU: {e}") from e
-    number = getattr(getattr(value, "device", None), "index", getattr(getattr(value, "device", None), "id", None))
-    if isinstance(number, int) and number != native.device():
+    if found.gpu >= 0 and found.gpu != native.device():
         raise ValueError(
-            f"{call}: {name} is in the memory of GPU {number}, and this PE uses GPU {native.device()}: select it "
-            "before (torch.cuda.set_device(gravel.info()['device']))"
+            f"{call}: {name} is in the memory of GPU {found.gpu}, and this PE uses GPU {native.device()}: select it before "
+            "(torch.cuda.set_device(gravel.info()['device']))"
         )
     return found
 
 
-def place_of(array: Any) -> tuple[int, bool]:
-    """Where a contiguous array lies, for the native module."""
-    if isinstance(array, DeviceArray):
-        return array.address, True
-    return array.__array_interface__["data"][0], False
+def place_of(array: Any) -> Any:
+    """Where a contiguous array lies, for the native module: an address of a GPU, or an object with a buffer."""
+    return array.address if isinstance(array, DeviceArray) else array
 
 
-def _library_of(array: DeviceArray) -> str:
-    return type(array.source).__module__.partition(".")[0]
-
-
-def stream_of(*arrays: Any) -> int:
+def stream_of(first: Any, second: Any = None) -> int:
     """The stream in which the library of these arrays works now; the PE's own one if none is on a GPU. If they are of
-    several libraries, it is that of the first, and the host waits for the others."""
-    on_gpu = [array for array in arrays if isinstance(array, DeviceArray)]
-    if not on_gpu:
+    two libraries, it is that of the first, and the host waits for the other."""
+    if not isinstance(first, DeviceArray):
+        first, second = second, None
+    if not isinstance(first, DeviceArray):
         return OWN_STREAM
-    library = _library_of(on_gpu[0])
-    if any(_library_of(array) != library for array in on_gpu):
+    if isinstance(second, DeviceArray) and second.library != first.library:
         synchronize()
-    if library == "torch":
-        import torch
-
-        handle = torch.cuda.current_stream(on_gpu[0].source.device).cuda_stream
-    elif library == "cupy":
-        import cupy
-
-        handle = cupy.cuda.get_current_stream().ptr
+    if first.library == "torch":
+        handle = _torch_stream()(first.gpu)
+    elif first.library == "cupy":
+        handle = sys.modules["cupy"].cuda.get_current_stream(first.gpu).ptr
     else:
-        handle = on_gpu[0].source.__cuda_array_interface__.get("stream") or 0
+        handle = first.source.__cuda_array_interface__.get("stream") or 0
     return handle or _LEGACY_STREAM
 
 
+@functools.cache
+def _torch_stream() -> Any:
+    """A function from the number of a GPU to PyTorch's current stream there. Where there is one, it is that which
+    compiled code of PyTorch calls: it makes no object of a stream."""
+    import torch
+
+    function = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+    return function or (lambda gpu: torch.cuda.current_stream(gpu).cuda_stream)
+
+
 def synchronize() -> None:
-    """Waits for the current streams of PyTorch and CuPy, so that what they wrote is there."""
+    """Waits for the current streams of PyTorch and CuPy on the PE's GPU, so that what they wrote is there."""
     if chosen() != "cuda":
         return
     torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
     if torch is not None and torch.cuda.is_initialized():
-        torch.cuda.current_stream().synchronize()
+        torch.cuda.current_stream(native.device()).synchronize()
     if cupy is not None:
-        cupy.cuda.get_current_stream().synchronize()
+        with cupy.cuda.Device(native.device()):
+            cupy.cuda.get_current_stream().synchronize()
 
 
 def empty_like(call: str, array: DeviceArray, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     """A new array of the library of another one."""
-    if type(array.source).__module__.startswith("torch"):
+    if array.library == "torch":
         import torch
 
         return torch.empty(shape, dtype=getattr(torch, dtype.name), device=array.source.device)
-    return _cupy(call).empty(shape, dtype)
+    return _by_cupy(call, "empty", shape, dtype)
+
+
+def full_like(call: str, array: DeviceArray, dtype: np.dtype[Any], value: Any) -> Any:
+    """A new array of the library and the shape of another one, whose elements are all `value`."""
+    if array.library == "torch":
+        import torch
+
+        return torch.full(array.shape, value, dtype=getattr(torch, dtype.name), device=array.source.device)
+    return _by_cupy(call, "full", array.shape, value, dtype)
+
+
+def new(call: str, n: int, dtype: np.dtype[Any]) -> Any:
+    """A new array of CuPy, or a tensor if CuPy is not there."""
+    if _preferred() == "cupy":
+        return _by_cupy(call, "empty", n, dtype)
+    torch = _torch(call)
+    return torch.empty(n, dtype=getattr(torch, dtype.name), device=f"cuda:{native.device()}")
 
 
 def to_host(array: DeviceArray) -> np.ndarray[Any, Any]:
     """A copy in memory of the host. Waits for the stream."""
-    if hasattr(array.source, "cpu"):
-        return array.source.cpu().numpy()
+    if array.library == "torch":
+        return array.source.detach().cpu().numpy()
     if hasattr(array.source, "get"):
         return np.asarray(array.source.get())
     result = np.empty(array.shape, array.dtype)
@@ -150,11 +213,11 @@ def to_host(array: DeviceArray) -> np.ndarray[Any, Any]:
 
 def from_host(call: str, value: np.ndarray[Any, Any], like: DeviceArray) -> Any:
     """A copy in memory of the GPU, as an array of the library of another one."""
-    if type(like.source).__module__.startswith("torch"):
+    if like.library == "torch":
         import torch
 
         return torch.from_numpy(value).to(like.source.device)
-    return _cupy(call).asarray(value)
+    return _by_cupy(call, "asarray", value)
 
 
 class _View:
@@ -173,23 +236,33 @@ class _View:
 
 def view(call: str, memory: Any, shape: tuple[int, ...], dtype: np.dtype[Any], library: str | None) -> Any:
     """The memory of a distributed array, as an array of a library: "cupy", "torch", or `None` for what there is."""
-    if library is None:
-        try:
-            importlib.import_module("cupy")
-            library = "cupy"
-        except ImportError:
-            library = "torch"
-    if library == "cupy":
-        return _cupy(call).asarray(_View(memory, shape, dtype))
+    if (library or _preferred()) == "cupy":
+        return _by_cupy(call, "asarray", _View(memory, shape, dtype))
+    return _torch(call).as_tensor(_View(memory, shape, dtype), device=f"cuda:{native.device()}")
+
+
+@functools.cache
+def _preferred() -> str:
+    """The library of new arrays of a GPU."""
     try:
-        import torch
+        importlib.import_module("cupy")
+    except ImportError:
+        return "torch"
+    return "cupy"
+
+
+def _torch(call: str) -> Any:
+    try:
+        return importlib.import_module("torch")
     except ImportError as e:
         raise Error(f"gravel.{call}: arrays of a GPU need CuPy or PyTorch, and neither is installed") from e
-    return torch.as_tensor(_View(memory, shape, dtype), device=f"cuda:{native.device()}")
 
 
-def _cupy(call: str) -> Any:
+def _by_cupy(call: str, function: str, *arguments: Any) -> Any:
+    """An array that a function of CuPy makes in the memory of the PE's GPU, whichever is current."""
     try:
-        return sys.modules.get("cupy") or importlib.import_module("cupy")
+        cupy: Any = sys.modules.get("cupy") or importlib.import_module("cupy")
     except ImportError as e:
         raise Error(f"gravel.{call}: this needs CuPy, which is not installed ({e}): pass tensors of PyTorch") from e
+    with cupy.cuda.Device(native.device()):
+        return getattr(cupy, function)(*arguments)

@@ -17,30 +17,31 @@ from ._job import check_joined
 OPERATIONS = ("scatter_add", "scatter_put", "scatter_min", "scatter_max")
 
 
-def _checked(call: str, array: Any, index: ArrayLike, check: bool) -> tuple[Any, Any]:
+def _checked(call: str, array: Any, index: ArrayLike, check: bool) -> tuple[Any, Any, int]:
+    """The native object of the array, the numbers, and the number of their type."""
     check_joined(call)
     if not isinstance(array, Array):
         raise TypeError(f"{call}: the first argument is a gravel.Array, not {type(array).__name__}")
     memory = array.memory(call)
     numbers = _checks.index_array(call, index)
+    code = _checks.code_of(numbers.dtype)
     if isinstance(numbers, DeviceArray) and not check:
-        return memory, numbers  # kernels check
-    code, stream = _checks.code_of(numbers.dtype), _device.stream_of(numbers)
-    wrong = native.check(_device.place_of(numbers), numbers.size, code, array.n, stream)
+        return memory, numbers, code  # kernels check
+    wrong = native.check(_device.place_of(numbers), numbers.size, code, array.n, _device.stream_of(numbers))
     if wrong != numbers.size:
         place = wrong if numbers.ndim <= 1 else tuple(int(i) for i in np.unravel_index(wrong, numbers.shape))
         parts = "rows" if array.row else "elements"
         number = (_device.to_host(numbers) if isinstance(numbers, DeviceArray) else numbers).flat[wrong]
         raise IndexError(f"{call}: index[{place}] is {number}: the array has {parts} 0 to {array.n - 1}")
-    return memory, numbers
+    return memory, numbers, code
 
 
 def _scatter(call: str, array: Array, index: ArrayLike, values: Any, check: bool) -> None:
-    memory, numbers = _checked(call, array, index, check)
+    memory, numbers, code = _checked(call, array, index, check)
     operands, one_value = _checks.values_array(call, values, array.dtype, numbers.shape, array.row)
     native.scatter(
-        OPERATIONS.index(call), memory, _device.place_of(numbers), numbers.size, _checks.code_of(numbers.dtype),
-        _device.place_of(operands), one_value, _device.stream_of(numbers, operands),
+        OPERATIONS.index(call), memory, _device.place_of(numbers), numbers.size, code, _device.place_of(operands),
+        one_value, _device.stream_of(numbers, operands),
     )  # fmt: skip
 
 
@@ -90,7 +91,7 @@ def gather(array: Array, index: ArrayLike, out: Any = None, *, check: bool = Fal
     out: the array or tensor to write to, contiguous, of this shape and of the array's dtype. It is returned.
     check: as for :func:`scatter_add`.
     """
-    memory, numbers = _checked("gather", array, index, check)
+    memory, numbers, code = _checked("gather", array, index, check)
     shape = numbers.shape + array.row
     result = out
     if out is None:
@@ -102,8 +103,8 @@ def gather(array: Array, index: ArrayLike, out: Any = None, *, check: bool = Fal
         raise ValueError(f"gather: out is an array of shape {shape}, dtype {array.dtype}, not {what}")
     if to.is_readonly if isinstance(to, DeviceArray) else not to.flags.writeable:
         raise ValueError("gather: out is read-only")
+    _checks.contiguous("gather", "out", to)
     native.gather(
-        memory, _device.place_of(numbers), numbers.size, _checks.code_of(numbers.dtype),
-        _device.place_of(_checks.contiguous("gather", "out", to)), _device.stream_of(numbers, to),
-    )  # fmt: skip
+        memory, _device.place_of(numbers), numbers.size, code, _device.place_of(to), _device.stream_of(numbers, to)
+    )
     return _checks.like("gather", index, result) if out is None and isinstance(to, np.ndarray) else result

@@ -7,10 +7,13 @@
 #include <optional>
 #include <utility>
 
-#include <gravel/device_array.hpp>
 #include <gravel/gravel.cuh>
 #include <gravel/launch_alone.cuh>
+#include <gravel/map.cuh>
 #include <gravel/table.cuh>
+
+#include "arguments.hpp"
+#include "map.hpp"
 
 #if !GRAVEL_CUDA
 #include "kept_heap.hpp"
@@ -283,44 +286,6 @@ bool gather_now(const kernel_call& call, void* to) {
   return true;
 }
 
-/// Copies, in device memory, of arrays of the host that a call reads or writes. On the CPU backend they are these
-/// arrays themselves. One call uses them at a time.
-class host_arrays {
- public:
-  /// `bytes`: of all arrays, at most.
-  explicit host_arrays(uint64_t bytes) : lock_(mutex) {
-    if (!GRAVEL_CUDA || bytes + slack <= room_bytes) return;
-    room.release();
-    room_bytes = 0;
-    room = detail::device_array<char>(bytes + slack);
-    room_bytes = bytes + slack;
-  }
-  /// Returns where kernels find the array.
-  void* on_device(memory array, uint64_t bytes, bool is_read) {
-    if (!GRAVEL_CUDA || array.on_device) return array.at;
-    char* const at = room.data() + used_;
-    used_ += (bytes + 15) / 16 * 16;
-    if (is_read) gravel_copy(at, array.at, bytes);
-    return at;
-  }
-  static void release() {
-    room.release();
-    room_bytes = 0;
-  }
-
- private:
-  static constexpr uint64_t slack = 64;  ///< for alignment
-  inline static std::mutex mutex;
-  inline static detail::device_array<char> room;
-  inline static uint64_t room_bytes = 0;
-  std::lock_guard<std::mutex> lock_;
-  uint64_t used_ = 0;
-};
-
-gravel_stream_t stream_from(stream_of_call stream) {
-  return reinterpret_cast<gravel_stream_t>(static_cast<uintptr_t>(stream.handle));
-}
-
 template <class T>
 uint64_t first_outside_of(const T* at, uint64_t count, uint64_t n) {
   // A negative number becomes a very large one. The first pass has no branch, so that compilers use vectors.
@@ -346,6 +311,8 @@ void reduce_of(reduction how, void* to, const void* from, uint64_t count) {
 }  // namespace
 
 namespace {
+int device_of_pe = -1;  // that which gravel_init has made current
+
 template <class... Handlers>
 void join(std::optional<gravel_process_group> group) {
   if (group) gravel_init<Handlers...>(std::move(*group));
@@ -354,8 +321,12 @@ void join(std::optional<gravel_process_group> group) {
 }  // namespace
 
 void start(std::optional<gravel_process_group> group) {
-  join<gather_request<uint32_t>, gather_request<uint64_t>, gather_reply<uint32_t>, gather_reply<uint64_t>>(
-      std::move(group));
+  join<gather_request<uint32_t>, gather_request<uint64_t>, gather_reply<uint32_t>, gather_reply<uint64_t>,
+       gravel::map<uint32_t, uint32_t>::delivery, gravel::map<uint32_t, uint64_t>::delivery,
+       gravel::map<uint64_t, uint32_t>::delivery, gravel::map<uint64_t, uint64_t>::delivery>(std::move(group));
+#if GRAVEL_CUDA
+  if (cudaGetDevice(&device_of_pe) != cudaSuccess) detail::fail_text("gravel.init: CUDA has no current device");
+#endif
   // Enough words that packets are full, but a small part of the heap.
   staging.values = std::clamp<uint64_t>(gravel_handle().heap_bytes / 16 / sizeof(uint64_t), 64, 1 << 16);
   staging.at = gravel_malloc<uint64_t>((values_at + staging.values) * sizeof(uint64_t));
@@ -367,16 +338,14 @@ void start(std::optional<gravel_process_group> group) {
 
 #if GRAVEL_CUDA
 void finish(bool) {
+  close_maps();
   gravel_barrier_all();  // no kernel uses the arrays any more
   host_arrays::release();
   gravel_finalize();
 }
-int device() {
-  int number = -1;
-  return cudaGetDevice(&number) == cudaSuccess ? number : -1;
-}
 #else
 void finish(bool keep_heap) {
+  close_maps();
   const gravel_t g = gravel_handle();
   if (!keep_heap) return gravel_finalize();
   gravel_barrier_all();  // after it no message arrives
@@ -384,8 +353,8 @@ void finish(bool keep_heap) {
   gravel_finalize();
   kept.put_back();
 }
-int device() { return -1; }
 #endif
+int device() { return device_of_pe; }
 
 namespace {
 uint64_t first_outside_on_host(const index_list& index, uint64_t n) {

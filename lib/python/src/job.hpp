@@ -72,7 +72,7 @@ void gather(const distributed& array, const index_list& index, memory to, stream
 
 /// Copies between memory of the host and of the device, in any direction.
 void copy(void* to, const void* from, uint64_t bytes);
-/// Returns the number of the PE's GPU in this process; -1 on the CPU backend.
+/// Returns the number of the PE's GPU in this process, in any thread; -1 on the CPU backend.
 int device();
 
 /// to[i] = from[i] of all PEs, combined. Collective.

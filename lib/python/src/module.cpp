@@ -19,6 +19,7 @@
 #include <gravel/gravel.hpp>
 
 #include "job.hpp"
+#include "map.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -82,22 +83,80 @@ class array_memory {
   std::shared_ptr<std::atomic<uint64_t>> views_ = std::make_shared<std::atomic<uint64_t>>(0);
 };
 
-/// An array that a call reads or writes: its address, and whether it is in the memory of the device.
-using place = std::pair<uint64_t, bool>;
-memory memory_of(const place& array) { return {reinterpret_cast<void*>(array.first), array.second}; }
+/// An array that a call reads or writes: an address in the memory of the device as an int, or an object with a buffer
+/// in memory of the host, which this holds meanwhile. Construct and destroy it with the GIL.
+class place {
+ public:
+  explicit place(nb::handle array) {
+    if (nb::isinstance<nb::int_>(array)) {
+      memory_ = {reinterpret_cast<void*>(nb::cast<uint64_t>(array)), true};
+    } else {
+      if (PyObject_GetBuffer(array.ptr(), &buffer_, PyBUF_SIMPLE) != 0) throw nb::python_error();
+      memory_ = {buffer_.buf, false};
+    }
+  }
+  ~place() {
+    if (!memory_.on_device) PyBuffer_Release(&buffer_);
+  }
+  place(const place&) = delete;
+  place& operator=(const place&) = delete;
+  operator memory() const { return memory_; }
 
-uint64_t check(const place& index, uint64_t count, uint32_t type, uint64_t n, uint64_t stream) {
-  return first_outside({memory_of(index), static_cast<element>(type), count}, n, {stream});
+ private:
+  Py_buffer buffer_{};
+  memory memory_{};
+};
+
+uint64_t check(nb::handle index, uint64_t count, uint32_t type, uint64_t n, uint64_t stream) {
+  const place numbers(index);
+  const nb::gil_scoped_release release;
+  return first_outside({numbers, static_cast<element>(type), count}, n, {stream});
 }
-void scatter_values(uint32_t what, const array_memory& array, const place& index, uint64_t count, uint32_t type,
-                    const place& values, bool one_value, uint64_t stream) {
-  scatter(static_cast<operation>(what), array.memory(), {memory_of(index), static_cast<element>(type), count},
-          memory_of(values), one_value, {stream});
+void scatter_values(uint32_t what, const array_memory& array, nb::handle index, uint64_t count, uint32_t type,
+                    nb::handle values, bool one_value, uint64_t stream) {
+  const place numbers(index), operands(values);
+  const nb::gil_scoped_release release;
+  scatter(static_cast<operation>(what), array.memory(), {numbers, static_cast<element>(type), count}, operands,
+          one_value, {stream});
 }
-void gather_values(const array_memory& array, const place& index, uint64_t count, uint32_t type, const place& to,
+void gather_values(const array_memory& array, nb::handle index, uint64_t count, uint32_t type, nb::handle to,
                    uint64_t stream) {
-  gather(array.memory(), {memory_of(index), static_cast<element>(type), count}, memory_of(to), {stream});
+  const place numbers(index), result(to);
+  const nb::gil_scoped_release release;
+  gather(array.memory(), {numbers, static_cast<element>(type), count}, result, {stream});
 }
+
+/// A distributed hash map, as the Python class `Map` holds it.
+class map_memory {
+ public:
+  map_memory(uint32_t key, uint32_t value, uint64_t capacity)
+      : map_(make_map(static_cast<element>(key), static_cast<element>(value), capacity)) {}
+  void update(uint32_t what, nb::handle keys, nb::handle values, uint64_t n, uint64_t stream) {
+    const place k(keys), v(values);
+    const nb::gil_scoped_release release;
+    map_->update(static_cast<map_call>(what), k, v, n, {stream});
+  }
+  void find(nb::handle values, nb::handle found, nb::handle keys, uint64_t n, uint64_t stream) {
+    const place v(values), f(found), k(keys);
+    const nb::gil_scoped_release release;
+    map_->find(v, f, k, n, {stream});
+  }
+  uint64_t copy_local(nb::handle keys, nb::handle values, uint64_t room) {
+    const place k(keys), v(values);
+    const nb::gil_scoped_release release;
+    return map_->copy_local(k, v, room);
+  }
+  uint64_t local_size() { return map_->local_size(); }
+  uint64_t size() { return map_->size(); }
+  uint64_t capacity() const { return map_->capacity(); }
+  void clear() { map_->clear(); }
+  void reserve(uint64_t capacity) { map_->reserve(capacity); }
+  void close() { close_map(map_); }
+
+ private:
+  std::shared_ptr<hash_map> map_;
+};
+
 void copy_bytes(uint64_t to, uint64_t from, uint64_t bytes) {
   copy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
 }
@@ -202,12 +261,24 @@ NB_MODULE(GRAVEL_PYTHON_MODULE, m) {
       .def("views", &array_memory::views)
       .def("release", &array_memory::release, released());
 
+  nb::class_<map_memory>(m, "MapMemory")
+      .def(nb::init<uint32_t, uint32_t, uint64_t>(), "key"_a, "value"_a, "capacity"_a, released())
+      .def("update", &map_memory::update, "what"_a, "keys"_a, "values"_a, "n"_a, "stream"_a)
+      .def("find", &map_memory::find, "values"_a, "found"_a, "keys"_a, "n"_a, "stream"_a)
+      .def("copy_local", &map_memory::copy_local, "keys"_a, "values"_a, "room"_a)
+      .def("local_size", &map_memory::local_size, released())
+      .def("size", &map_memory::size, released())
+      .def("capacity", &map_memory::capacity)
+      .def("clear", &map_memory::clear, released())
+      .def("reserve", &map_memory::reserve, "capacity"_a, released())
+      .def("close", &map_memory::close, released());
+
   m.def("device", &device);
   m.def("copy", &copy_bytes, "to"_a, "source"_a, "bytes"_a, released());
-  m.def("check", &check, "index"_a, "count"_a, "dtype"_a, "n"_a, "stream"_a, released());
+  m.def("check", &check, "index"_a, "count"_a, "dtype"_a, "n"_a, "stream"_a);
   m.def("scatter", &scatter_values, "operation"_a, "array"_a, "index"_a, "count"_a, "dtype"_a, "values"_a,
-        "one_value"_a, "stream"_a, released());
-  m.def("gather", &gather_values, "array"_a, "index"_a, "count"_a, "dtype"_a, "to"_a, "stream"_a, released());
+        "one_value"_a, "stream"_a);
+  m.def("gather", &gather_values, "array"_a, "index"_a, "count"_a, "dtype"_a, "to"_a, "stream"_a);
   m.def("reduce", &reduce_values, "reduction"_a, "dtype"_a, "to"_a.noconvert(), "source"_a);
   m.def("broadcast", &broadcast_bytes, "data"_a.noconvert(), "root"_a);
   m.def("allgather", &gather_bytes, "to"_a.noconvert(), "mine"_a);

@@ -11,6 +11,8 @@ import time
 import pytest
 from conftest import environment, launcher
 
+from gravel._backend import available
+
 PROGRAM = """
 import os, sys, time
 import gravel as gr, numpy as np
@@ -37,21 +39,36 @@ def processes_of(mark: str) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("wait", "number", "nodes"),
-    [("gr.barrier()", signal.SIGKILL, 1), ("gr.barrier()", signal.SIGSEGV, 2), ("gr.quiet()", signal.SIGKILL, 2)],
-)
-def test_killed(wait: str, number: signal.Signals, nodes: int) -> None:
+ON_GPUS = """
+import os, sys, time
+import gravel as gr, numpy as np
+gr.init("cuda")
+os.write(1, b"%d\\n" % os.getpid())
+table, counts = gr.zeros((1000, 16), "f4"), gr.Map("i8", "i8", capacity=5000)
+index = gr.zeros(1000, "i8").local  # an array of CuPy or PyTorch
+index += gr.my_pe()
+while True:
+    gr.gather(table, index)
+    gr.scatter_add(table, index, 1.0)
+    counts.add(index, 1)
+    WAIT
+"""
+
+
+def kill_one(program: str, n_pes: int, nodes: int, number: signal.Signals) -> None:
+    """Kills the last PE but one. All processes end within 10 s, with a message."""
     mark = f"GRAVEL_PYTHON_TEST_MARK={os.getpid()}-{time.monotonic_ns()}"
     name, value = mark.split("=")
     job = subprocess.Popen(
-        [launcher(), "-n", "4", "--nodes", str(nodes), "--timeout", "60", sys.executable, "-c",
-         PROGRAM.replace("WAIT", wait)],
+        [launcher(), "-n", str(n_pes), "--nodes", str(nodes), "--timeout", "60", sys.executable, "-c", program],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(**{name: value}),
     )  # fmt: skip
-    pids = [int(job.stdout.readline()) for _ in range(4)]
+    lines = [job.stdout.readline() for _ in range(n_pes)]
+    if not all(line.strip().isdigit() for line in lines):
+        job.kill()
+        pytest.fail(f"the PEs did not start: {lines}\n{job.communicate()[1]}")
     time.sleep(0.5)
-    os.kill(pids[2], number)
+    os.kill(int(lines[-2]), number)
     begin = time.monotonic()
     try:
         _, errors = job.communicate(timeout=10)
@@ -63,6 +80,20 @@ def test_killed(wait: str, number: signal.Signals, nodes: int) -> None:
     while processes_of(mark) and time.monotonic() - begin < 10:
         time.sleep(0.1)
     assert not processes_of(mark)
+
+
+@pytest.mark.parametrize(
+    ("wait", "number", "nodes"),
+    [("gr.barrier()", signal.SIGKILL, 1), ("gr.barrier()", signal.SIGSEGV, 2), ("gr.quiet()", signal.SIGKILL, 2)],
+)
+def test_killed(wait: str, number: signal.Signals, nodes: int) -> None:
+    kill_one(PROGRAM.replace("WAIT", wait), 4, nodes, number)
+
+
+@pytest.mark.skipif("cuda" not in available(), reason="needs GPUs")
+@pytest.mark.parametrize("wait", ["gr.barrier()", "gr.quiet()", "pass"])
+def test_killed_on_gpus(wait: str) -> None:
+    kill_one(ON_GPUS.replace("WAIT", wait), 2, 1, signal.SIGKILL)
 
 
 def test_interrupted() -> None:

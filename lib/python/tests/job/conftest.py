@@ -7,6 +7,7 @@ import os
 import pytest
 
 import gravel as gr
+from libraries import library  # noqa: F401 (a fixture)
 
 _failed = False
 

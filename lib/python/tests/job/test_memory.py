@@ -10,52 +10,11 @@ import numpy as np
 import pytest
 
 import gravel as gr
+from libraries import on_gpu
 
 DTYPES = ("i4", "u4", "i8", "u8", "f4", "f8")
 N = 1009
 COUNT = 3000
-
-
-def on_gpu():
-    return gr.info()["backend"] == "cuda"
-
-
-class Library:
-    """Makes and reads arrays of a library."""
-
-    def __init__(self, name):
-        self.name = name
-        if name != "numpy":
-            self.module = pytest.importorskip(name)
-
-    def new(self, values):
-        if self.name == "cupy":
-            return self.module.asarray(values)
-        if self.name == "torch":
-            tensor = self.module.from_numpy(np.ascontiguousarray(values))
-            return tensor.cuda() if on_gpu() else tensor
-        return np.ascontiguousarray(values)
-
-    def host(self, array):
-        if self.name == "cupy":
-            assert type(array).__module__.startswith("cupy")
-            return self.module.asnumpy(array)
-        if self.name == "torch":
-            assert isinstance(array, self.module.Tensor) and array.is_cuda == on_gpu()
-            return array.cpu().numpy()
-        assert isinstance(array, np.ndarray)
-        return array
-
-
-@pytest.fixture(params=["numpy", "cupy", "torch"])
-def library(request):
-    if request.param == "cupy" and not on_gpu():
-        pytest.skip("CuPy is for GPUs")
-    if request.param == "torch":
-        torch = pytest.importorskip("torch")
-        if not hasattr(torch, "uint32"):
-            pytest.skip(f"PyTorch {torch.__version__} has no unsigned integers")
-    return Library(request.param)
 
 
 def drawn(pe, dtype, index_type, count=COUNT, width=()):

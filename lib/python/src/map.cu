@@ -1,0 +1,125 @@
+// The calls of map.hpp: one gravel::map for each size of the key and each type of number. The bits of signed and unsigned
+// integers are the same, and so are their sums.
+#include "map.hpp"
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <gravel/device_array.hpp>
+#include <gravel/map.cuh>
+
+#include "arguments.hpp"
+
+namespace gravel::python {
+namespace {
+
+/// An array in memory of the device: the caller's, or a copy of one of the host.
+struct device_copy {
+  memory of;
+  void* at;
+  uint64_t bytes;
+  void copy_back() const {
+    if (at != of.at) gravel_copy(of.at, at, bytes);
+  }
+};
+
+template <class Key, class Value>
+class typed_map final : public hash_map {
+ public:
+  explicit typed_map(uint64_t capacity) { map_.emplace(capacity); }
+  ~typed_map() noexcept override = default;
+  void update(map_call what, memory keys, memory values, uint64_t n, stream_of_call stream) override {
+    if (n == 0) return;
+    const bool has_values = what != map_call::erase;
+    std::optional<host_arrays> copied;
+    if (!keys.on_device || (has_values && !values.on_device)) copied.emplace(n * item_bytes);
+    const auto there = [&](memory array, uint64_t bytes) {
+      return copied ? copied->on_device(array, bytes, true) : array.at;
+    };
+    const auto* const k = static_cast<const Key*>(there(keys, n * sizeof(Key)));
+    const auto* const v = has_values ? static_cast<const Value*>(there(values, n * sizeof(Value))) : nullptr;
+    switch (what) {
+      case map_call::insert: map_->insert(k, v, n, stream_from(stream)); break;
+      case map_call::add: map_->insert_or_add(k, v, n, stream_from(stream)); break;
+      case map_call::erase: map_->erase(k, n, stream_from(stream)); break;
+    }
+    if (copied) gravel_stream_synchronize(stream_from(stream));
+  }
+  void find(memory values, memory found, memory keys, uint64_t n, stream_of_call stream) override {
+    if (n == 0) return;
+    const std::lock_guard lock(find_lock_);  // gravel::map::find is for one thread at a time
+    std::optional<host_arrays> copied;
+    if (!keys.on_device || !values.on_device || !found.on_device) copied.emplace(n * (item_bytes + 1));
+    const auto there = [&](memory array, uint64_t bytes) {
+      return device_copy{array, copied ? copied->on_device(array, bytes, true) : array.at, bytes};
+    };
+    const device_copy k = there(keys, n * sizeof(Key)), v = there(values, n * sizeof(Value)), f = there(found, n);
+    map_->find(static_cast<Value*>(v.at), static_cast<uint8_t*>(f.at), static_cast<const Key*>(k.at), n,
+               stream_from(stream));
+    if (!copied) return;
+    gravel_stream_synchronize(stream_from(stream));
+    v.copy_back();
+    f.copy_back();
+  }
+  uint64_t copy_local(memory keys, memory values, uint64_t room) override {
+    std::optional<host_arrays> copied;
+    if (!keys.on_device || !values.on_device) copied.emplace(room * item_bytes);
+    const auto there = [&](memory array, uint64_t bytes) {
+      return device_copy{array, copied ? copied->on_device(array, bytes, false) : array.at, bytes};
+    };
+    const device_copy k = there(keys, room * sizeof(Key)), v = there(values, room * sizeof(Value));
+    const uint64_t items = map_->copy_local(static_cast<Key*>(k.at), static_cast<Value*>(v.at), room);
+    k.copy_back();
+    v.copy_back();
+    return items;
+  }
+  uint64_t local_size() override { return map_->local_size(); }
+  uint64_t size() override { return map_->size(); }
+  uint64_t capacity() const override { return map_->capacity(); }
+  void clear() override { map_->clear(); }
+  void reserve(uint64_t capacity) override { map_->reserve(capacity); }
+  void close() override { map_.reset(); }
+
+ private:
+  static constexpr uint64_t item_bytes = sizeof(Key) + sizeof(Value);
+  std::optional<gravel::map<Key, Value>> map_;
+  std::mutex find_lock_;
+};
+
+template <class Key>
+std::shared_ptr<hash_map> make_map_of(element value, uint64_t capacity) {
+  switch (value) {
+    case element::f4: return std::make_shared<typed_map<Key, float>>(capacity);
+    case element::f8: return std::make_shared<typed_map<Key, double>>(capacity);
+    default: break;
+  }
+  if (bytes_of(value) == 4) return std::make_shared<typed_map<Key, uint32_t>>(capacity);
+  return std::make_shared<typed_map<Key, uint64_t>>(capacity);
+}
+
+/// Maps that are open. Collective calls change it, so it has the same order at all PEs. It is never destroyed: a
+/// process that ends without close_maps(), such as one that was forked, must not free symmetric memory.
+std::vector<std::shared_ptr<hash_map>>& open_maps() {
+  static auto* const all = new std::vector<std::shared_ptr<hash_map>>;
+  return *all;
+}
+
+}  // namespace
+
+std::shared_ptr<hash_map> make_map(element key, element value, uint64_t capacity) {
+  auto made = bytes_of(key) == 4 ? make_map_of<uint32_t>(value, capacity) : make_map_of<uint64_t>(value, capacity);
+  open_maps().push_back(made);
+  return made;
+}
+void close_map(const std::shared_ptr<hash_map>& map) {
+  std::erase(open_maps(), map);
+  map->close();
+}
+void close_maps() {
+  for (const auto& map : std::exchange(open_maps(), {})) map->close();
+}
+
+}  // namespace gravel::python
