@@ -17,11 +17,13 @@ inline int source_of(const options& o, int pe) {
 }
 inline uint64_t salt_of(int pe) { return static_cast<uint64_t>(pe + 1) << 40; }
 
-/// May messages to that PE go over NVLink?
+/// True if messages to that PE go into a ring in its memory.
 inline bool is_peer(int pe) {
-  const std::string routes = current_settings().routes;
-  return pe != gravel_my_pe() && gravel_node_of(pe) == gravel_node_of(gravel_my_pe()) && routes != "net" &&
-         routes != "no-peer";
+  const gravel_t g = gravel_handle();
+  if (pe == gravel_my_pe() || !g.peers) return false;
+  gravel::detail::peer_link link;
+  gravel_copy(&link, g.peers + pe, sizeof(link));
+  return link.ring.slots != nullptr;
 }
 inline std::string name_of_target(const options& o) { return destination_of(o, 0) == 0 ? "self" : "next"; }
 

@@ -131,7 +131,8 @@ __global__ void count_ghosts(const __grid_constant__ worklist_graph graph, uint3
   }
 }
 
-/// Memory of a worklist's inboxes. Constructor and release() are collective. If an exception passes, gravel_finalize
+/// Memory of a worklist's inboxes: at each PE a place for each ghost that other PEs have of its vertices, where that is
+/// most. There are none if that number has more than 32 bits. Constructor and release() are collective. If an exception passes, gravel_finalize
 /// frees the memory.
 template <class Value>
 class inbox_memory {
@@ -147,14 +148,16 @@ class inbox_memory {
     gravel_allgather(all.data(), mine.data(), n);
     uint64_t most = 1;
     for (size_t owner = 0; owner < n; ++owner) {
-      uint32_t before = 0;
+      uint64_t before = 0;
       for (size_t from = 0; from < n; ++from) {
-        if (owner == me) first[from] = before;
-        if (from == me) there[owner] = before;
+        if (owner == me) first[from] = static_cast<uint32_t>(before);
+        if (from == me) there[owner] = static_cast<uint32_t>(before);
         before += all[from * n + owner];
       }
-      most = std::max<uint64_t>(most, before);
+      most = std::max(most, before);
     }
+    // With many PEs a vertex has many ghosts. The places of values have 32 bits.
+    if (most > ~uint32_t{0}) return;
     first_ = device_array<uint32_t>(first);
     there_ = device_array<uint32_t>(there);
     counters_ = device_array<uint32_t>(std::vector<uint32_t>(n, 0));

@@ -501,6 +501,49 @@ class OverPeers(FailureTest):
         self.assert_fine(self.start("many"))
 
 
+@unittest.skipIf(ON_GPU and os.environ.get("GRAVEL_ROUTES") != "peer",
+                 "there it is the usual route, where each PE has a GPU")
+class InADomain(FailureTest):
+    """PEs of several nodes map each other's memory. The aggregator of a PE that dies is not the one of all its peers."""
+
+    def start(self, fault, *arguments, **environment):
+        environment.setdefault("GRAVEL_ROUTES", "peer")
+        environment.setdefault("GRAVEL_DOMAIN", "handles")
+        return super().start(fault, *arguments, **environment)
+
+    def test_killed(self):
+        for fault, victim, arguments, environment in (
+                ("traffic", 0, (), {}),
+                ("traffic", 3, (), {}),
+                ("traffic", ("aggregator", 2), (), {}),
+                ("barrier", 0, ("--pe", 3), {}),
+                ("barrier", ("aggregator", 0), ("--pe", 3), {}),
+                ("devices-quiescence", 1, ("--pe", 3), {}),
+                ("heap", 1, (), {"GRAVEL_HANDLE_TYPE": "auto" if ON_GPU else "fabric"}),
+                ("heap", 2, (), {})):
+            with self.subTest(fault=fault, victim=victim):
+                self.kill_at(fault, victim, arguments=arguments, **environment)
+
+    def test_killed_with_two_pes(self):
+        self.n = 2
+        for victim in (0, 1):
+            with self.subTest(victim=victim):
+                self.kill_at("traffic", victim)
+
+    def test_collectives_that_differ(self):
+        for fault, cause in {
+                "barrier-too-many": r"PE 3 waits in gravel_barrier_all, PE \d has called gravel_finalize",
+                "devices-differ": r"different collectives: PE \d gravel_wait_quiescent, PE 3 gravel_barrier_all",
+                "malloc-barrier": r"the PEs call different collectives: PE \d gravel_barrier_all, PE 3 gravel_malloc",
+        }.items():
+            with self.subTest(fault):
+                job = self.start(fault, "--pe", 3, GRAVEL_WATCHDOG_S=0)
+                self.assert_failed(job, "aggregator of node .: error: .*" + cause)
+
+    def test_all_is_well(self):
+        self.assert_fine(self.start("many"))
+
+
 class WrongArguments(FailureTest):
     def test_operations(self):
         for fault, cause in {
