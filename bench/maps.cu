@@ -1,5 +1,6 @@
-// Bulk calls on a hash map (gravel::map): additions to random keys, and finds of the same keys. Each call's result is
-// checked: the sum of all values, and the value and flag of each key that was found.
+// Bulk calls on a hash map (gravel::map): additions to random keys, one-sided and by phases, and finds of the same keys.
+// Each call's result is checked: the sum of all values, the value and flag of each key that was found, and that both
+// ways give each key the same value.
 #include <string>
 #include <vector>
 
@@ -33,13 +34,14 @@ __global__ void draw_items(uint64_t* keys, uint64_t* ones, uint64_t n, uint64_t 
     ones[i] = 1;
   }
 }
-/// All keys were added by some PE before: each must be there, with a value of at least `rounds`.
-__global__ void check_found(const uint64_t* values, const uint8_t* found, uint64_t n, uint64_t rounds,
-                            uint64_t* wrong) {
+/// All keys were added by some PE before: each must be there, with a value of at least `rounds`, and the same as
+/// `others` has.
+__global__ void check_found(const uint64_t* values, const uint8_t* found, const uint64_t* others, uint64_t n,
+                            uint64_t rounds, uint64_t* wrong) {
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
   uint64_t mine = 0;
   for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += lanes)
-    mine += found[i] != 1 || values[i] < rounds;
+    mine += found[i] != 1 || values[i] < rounds || values[i] != others[i];
   if (mine) fetch_add<scope::device>(wrong, mine);
 }
 /// Adds up the values of a PE's items.
@@ -51,32 +53,43 @@ struct add_up {
 class map_bench {
  public:
   map_bench(const bench_options& o, perf::report& r)
-      : o_(o), r_(r), n_(uint64_t{1} << o.items_log2), keys_(n_), ones_(n_), values_(n_), found_(n_) {}
+      : o_(o), r_(r), n_(uint64_t{1} << o.items_log2), keys_(n_), ones_(n_), values_(n_), others_(n_), found_(n_) {}
 
   void run(uint64_t different, double exponent) {
     start(draw_items, keys_.data(), ones_.data(), n_, different, exponent, static_cast<uint64_t>(gravel_my_pe()) << 40);
-    counts map(different);
-    const auto seconds_of_adds = time([&] {
+    counts map(different), by_phases(different);
+    measure_adds("insert_or_add", map, different, exponent, [&] {
       map.insert_or_add(keys_.data(), ones_.data(), n_);
       gravel_barrier_all();
     });
-    const perf::device_array<uint64_t> sum(1), wrong(1);
-    map.for_each_local(add_up{sum.data()});
-    gravel_synchronize();
-    const uint64_t rounds = o_.repeat + 1, wanted = n_ * rounds * static_cast<uint64_t>(gravel_n_pes());
-    const uint64_t have = gravel_sum_all(sum.read());
-    print("insert_or_add", map, different, exponent, seconds_of_adds,
-          {wanted, wanted > have ? wanted - have : have - wanted});
+    measure_adds("insert_or_add_all", by_phases, different, exponent, [&] {
+      by_phases.insert_or_add_all(keys_.data(), ones_.data(), n_);
+      gravel_stream_synchronize(nullptr);
+    });
+    gravel_barrier_all();
+    by_phases.find(others_.data(), found_.data(), keys_.data(), n_);
     const auto seconds_of_finds = time([&] {
       map.find(values_.data(), found_.data(), keys_.data(), n_);
       gravel_stream_synchronize(nullptr);
     });
-    start(check_found, values_.data(), found_.data(), n_, rounds, wrong.data());
+    const perf::device_array<uint64_t> wrong(1);
+    start(check_found, values_.data(), found_.data(), others_.data(), n_, uint64_t{o_.repeat + 1}, wrong.data());
     print("find", map, different, exponent, seconds_of_finds, {gravel_sum_all(n_), gravel_sum_all(wrong.read())});
     gravel_barrier_all();
   }
 
  private:
+  template <class F>
+  void measure_adds(const char* name, counts& map, uint64_t different, double exponent, const F& call) {
+    const auto seconds = time(call);
+    gravel_barrier_all();
+    const perf::device_array<uint64_t> sum(1);
+    map.for_each_local(add_up{sum.data()});
+    gravel_synchronize();
+    const uint64_t wanted = n_ * (o_.repeat + 1) * static_cast<uint64_t>(gravel_n_pes());
+    const uint64_t have = gravel_sum_all(sum.read());
+    print(name, map, different, exponent, seconds, {wanted, wanted > have ? wanted - have : have - wanted});
+  }
   /// Seconds of a call at the slowest PE. The first call warms up.
   template <class F>
   perf::timed_runs time(const F& call) const {
@@ -112,13 +125,14 @@ class map_bench {
   const bench_options& o_;
   perf::report& r_;
   uint64_t n_;
-  perf::device_array<uint64_t> keys_, ones_, values_;
+  perf::device_array<uint64_t> keys_, ones_, values_, others_;
   perf::device_array<uint8_t> found_;
 };
 
 int main(int argc, char** argv) {
   bench_options o;
-  command_line app("Bulk calls on a hash map: additions to random keys, and finds.", program_name);
+  command_line app("Bulk calls on a hash map: additions to random keys, one-sided and by phases, and finds.",
+                   program_name);
   app.add_option("--keys", o.keys, "Different keys of all PEs").delimiter(',').capture_default_str();
   app.add_option("--zipf", o.zipf, "Exponents of their distribution; 0: uniform").delimiter(',').capture_default_str();
   app.add_option("--items-log2", o.items_log2, "Items of a call of each PE").range(1, 32).capture_default_str();

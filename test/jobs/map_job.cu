@@ -1,6 +1,7 @@
 // Hash maps (gravel::map): keys and values of all sizes, compared with maps of the standard library.
 // One source for the CPU backend and for GPUs. Options: `short`; `full` and `full-elsewhere`, a map with too many
-// items, at this PE and at another one; `full-all`, the same by phases.
+// items, at this PE and at another one; `full-all`, the same by phases; `large`: so many items that GPUs insert them by
+// phases, too.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -230,7 +231,8 @@ void check_sums(uint64_t n, uint64_t different, uint64_t seed, way how = way::on
   const std::string what = name_of(how) + std::to_string(n) + " sums of " + std::to_string(different) + " keys, " +
                            std::to_string(sizeof(Key)) + " and " + std::to_string(sizeof(Value)) + " bytes";
   std::mt19937_64 chance(seed + static_cast<uint64_t>(gravel_my_pe()));
-  gravel::map<Key, Value> map(different);
+  // By phases, more keys than the map was made for: many parts become full.
+  gravel::map<Key, Value> map(how == way::one_sided ? different : different - different / 7);
   std::vector<Value> sums(different);
   std::vector<bool> is_there(different);
   const gravel_stream_t side = gravel_stream_create();
@@ -381,6 +383,21 @@ void check_refusals() {
   expect(map.size() == 3, "a refused reserve() has changed the map");
 }
 
+/// Insertions by the collective calls.
+void check_phases(uint64_t n) {
+  for (const way how : {way::collective, way::collective_skewed}) {
+    for (const uint64_t different : {uint64_t{1}, uint64_t{30}, n / 6, 2 * n}) {
+      check_sums<uint32_t, uint32_t>(n, different, 1, how);
+      check_sums<uint64_t, uint64_t>(n, different, 2, how);
+      check_sums<wide_key, double>(n, different, 3, how);
+      check_sums<uint64_t, float>(n, different, 4, how);
+    }
+    check_inserts<uint32_t, bytes<12>>(n, n, 5, how);
+    check_inserts<uint64_t, bytes<16>>(n, n / 2, 6, how);
+    check_inserts<wide_key, bytes<20>>(n, n / 2, 7, how);  // too large for phases
+  }
+}
+
 template <class Key, uint32_t... VALUES>
 void check_sizes(uint64_t n, uint64_t seed) {
   (check_inserts<Key, bytes<VALUES>>(n, n / 2, seed + VALUES), ...);
@@ -417,6 +434,21 @@ int main(int argc, char** argv) {
     gravel_finalize();
     return 0;
   }
+  if (option == "large") {
+    // Two calls of 2^19 items, those that are left, and one call.
+    const uint64_t n = uint64_t{1} << 20;
+    for (const way how : {way::collective, way::collective_skewed}) {
+      check_sums<uint64_t, uint64_t>(n, 1, 1, how);
+      check_sums<uint64_t, uint64_t>(n, n / 16, 2, how);
+      check_sums<wide_key, double>(n, n / 32, 3, how);
+      check_inserts<uint64_t, bytes<16>>(n / 2, n / 16, 4, how);
+    }
+    const uint64_t wrong = gravel_sum_all(static_cast<uint64_t>(failures));
+    if (gravel_my_pe() == 0)
+      std::printf("%s: large maps on %d PEs, %s\n", wrong ? "WRONG" : "ok", gravel_n_pes(), gravel_backend());
+    gravel_finalize();
+    return wrong != 0;
+  }
   const bool is_short = option == "short";
   const uint64_t n = is_short ? 100 : 3000;
   check_refusals();
@@ -432,18 +464,7 @@ int main(int argc, char** argv) {
     check_sums<wide_key, double>(n, different, 5);
     check_sums<uint32_t, int64_t>(n, different, 6);
   }
-  for (const way how : {way::collective, way::collective_skewed}) {
-    const uint64_t more = is_short ? 600 : 6000;
-    for (const uint64_t different : {uint64_t{1}, uint64_t{30}, more / 6, 2 * more}) {
-      check_sums<uint32_t, uint32_t>(more, different, 1, how);
-      check_sums<uint64_t, uint64_t>(more, different, 2, how);
-      check_sums<wide_key, double>(more, different, 3, how);
-      check_sums<uint64_t, float>(more, different, 4, how);
-    }
-    check_inserts<uint32_t, bytes<12>>(more, more, 5, how);
-    check_inserts<uint64_t, bytes<16>>(more, more / 2, 6, how);
-    check_inserts<wide_key, bytes<20>>(more, more / 2, 7, how);  // too large for phases
-  }
+  check_phases(is_short ? 600 : 6000);
   check_load();
   check_two_streams();
   check_many_finds();
