@@ -51,7 +51,13 @@ class Packages(unittest.TestCase):
         prefix = next((work / "whole").rglob("bin/ucx-run")).parents[1]
         cls.staged = work / "staged"
         cls.staged.mkdir()
-        prefix.rename(cls.staged / "usr")
+        usr = prefix.rename(cls.staged / "usr")
+        # Meson takes lib64 or lib where it does not find dpkg-architecture; debian/rules names the folder.
+        libraries = next(usr.rglob("libgravel.so")).parent
+        if libraries.parent != usr / "lib":
+            libraries = libraries.rename(work / "libraries")
+            (usr / "lib").mkdir(exist_ok=True)
+            libraries.rename(usr / "lib" / "x86_64-linux-gnu")
         text = (PACKAGING / "control").read_text()
         cls.source, *cls.packages = [fields(paragraph) for paragraph in text.split("\n\n")]
         cls.names = {package["Package"].strip() for package in cls.packages}

@@ -1,13 +1,15 @@
 """An error of libgravel that the program does not catch ends the job with its text, whether libgravel shares the
-program's C++ library or contains one of its own. Usage: uncaught_test.py UCX_RUN TASK_JOB LIBGRAVEL"""
+program's C++ library or contains one of its own. Usage: uncaught_test.py UCX_RUN AGGREGATOR TASK_JOB
+LIBGRAVEL"""
 import os
 import subprocess
 import sys
 
-UCX_RUN, JOB, OWN_RUNTIME = sys.argv[1:]
+UCX_RUN, AGGREGATOR, JOB, OWN_RUNTIME = sys.argv[1:]
 wrong = []
 for what, folder in (("the program's", None), ("its own", os.path.dirname(OWN_RUNTIME))):
-    environment = dict(os.environ, GRAVEL_SYMMETRIC_SIZE="4M")  # too little for this job
+    # The heap is too small for this job. The aggregator does not lie beside the second libgravel.
+    environment = dict(os.environ, GRAVEL_SYMMETRIC_SIZE="4M", GRAVEL_AGGREGATOR=AGGREGATOR)
     if folder:
         environment["LD_LIBRARY_PATH"] = folder
         loaded = subprocess.run(["ldd", JOB], capture_output=True, text=True, env=environment, check=True).stdout
