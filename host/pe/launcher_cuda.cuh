@@ -158,7 +158,7 @@ class cuda_launcher : public backend {
   }
   uint64_t processors_count() const { return processors_; }
   uint64_t most_shared() const { return most_shared_; }  ///< bytes of shared memory of a block
-  int urgency() const { return greatest_; }  ///< the highest priority of streams
+  int urgency() const { return greatest_; }              ///< the highest priority of streams
   cudaStream_t new_stream(bool urgent) {
     cudaStream_t stream = nullptr;
     cuda_check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, urgent ? greatest_ : least_),

@@ -184,9 +184,12 @@ void check_inserts(uint64_t n, uint64_t different, uint64_t seed, way how = way:
   check_find(map, wanted, different + 5, chance, what + ", empty");
   const auto insert = [&](uint64_t variant) {
     const expected_items<Key, Value> before = wanted;
-    const auto items = draw_items<Key, Value>(n, different, variant, [&](uint64_t, const Key& key, const Value& value) {
-      if (!before.has(key)) wanted.add(key, value);  // a key that is there keeps its value
-    }, how);
+    const auto items = draw_items<Key, Value>(
+        n, different, variant,
+        [&](uint64_t, const Key& key, const Value& value) {
+          if (!before.has(key)) wanted.add(key, value);  // a key that is there keeps its value
+        },
+        how);
     gravel_barrier_all();
     if (how == way::one_sided) map.insert(items.first.data(), items.second.data(), n);
     else map.insert_all(items.first.data(), items.second.data(), n);
