@@ -106,7 +106,7 @@ GRAVEL_DEVICE void insert_at(const gravel_t& g, const map_view<Key, Value>& map,
     is_in = theirs.template put<scope::system>(
         item.key, item.value, [&](value_words* at) { map_change<HOW, number, scope::system>{}(at, item.value); });
   }
-  if (!is_in) report_full_map<sizeof(Key), sizeof(Value)>(g, map.own.count, map.capacity);
+  if (!is_in) report_full_map<sizeof(Key), sizeof(Value)>(g, pe, map.own.count, map.capacity);
 }
 
 /// Empties the lists: sets `words` words from m.tails on to 0.
