@@ -77,7 +77,7 @@ struct map_phase_memory {
 
 /// Lanes of a block that deals, with and without a cache of hot keys, and of one that inserts.
 template <bool ABSORBS>
-constexpr uint32_t map_deal_lanes = GRAVEL_CUDA ? (ABSORBS ? 1024 : 512) : 64;
+constexpr uint32_t map_deal_lanes = GRAVEL_CUDA ? 512 << ABSORBS : 64;
 constexpr uint32_t map_part_lanes = GRAVEL_CUDA ? 512 : 64;
 
 /// Changes the value of a key that is there.
