@@ -29,7 +29,7 @@ constexpr map_number map_number_of = [] {
   else return map_number::none;
 }();
 
-/// Adds to a number in shared memory, atomically. A GPU adds 8 bytes there by a loop, and 4 bytes at once. So the halves
+/// Adds to a number in shared memory, atomically. A GPU adds 8 bytes there by a loop, but 4 bytes at once: the halves
 /// of a whole number are added one after the other. They may not fit together before the next barrier of the block.
 template <class T>
 GRAVEL_BOTH void add_in_shared(T* at, T value) {
