@@ -1,4 +1,4 @@
-// Bulk calls on a hash map (gravel::map): additions to random keys, one-sided and by phases, and finds of the same keys.
+// Bulk calls on a hash map (gravel::map): additions to random keys, one-sided and by phases, and finds of these keys.
 // Each call's result is checked: the sum of all values, the value and flag of each key that was found, and that both
 // ways give each key the same value.
 #include <string>

@@ -52,7 +52,7 @@ __global__ void wait_for_others(const __grid_constant__ gravel_t g, const __grid
 /// A rendezvous of all PEs between kernels, for rounds in which each PE's next kernel needs what the others' kernels
 /// have sent.
 /// @scope the program's host thread; collective: all PEs make the same calls in the same order
-/// @completion of round() and say(): in the stream, the PE's own one unless round() names another; of the others on return
+/// @completion round() and say(): in the stream, the PE's own unless round() names one; else on return
 /// @errors gravel::error: a kernel has failed
 /// @source Gravel
 class mapped_rendezvous {

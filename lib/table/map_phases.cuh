@@ -98,13 +98,13 @@ class map_phases {
       last_stream_ = stream;
       lay_out(plan, map.n_pes);
       const uint64_t chunks = (most + plan.chunk - 1) / plan.chunk;
-      meet(map, stream);
+      all_arrive(map, stream);
       for (uint64_t chunk = 0; chunk < chunks; ++chunk) {
         const uint64_t first = std::min(chunk * plan.chunk, n), count = std::min(n - first, plan.chunk);
         deal<HOW>(map, keys + first, values + first, count, stream);
-        meet(map, stream);
+        all_arrive(map, stream);
         insert_own<HOW>(map, part_bytes, stream);
-        meet(map, stream);
+        all_arrive(map, stream);
       }
       return true;
     }
@@ -182,13 +182,13 @@ class map_phases {
       start(deal_again<HOW, Key, Value>, blocks_for(bytes, map_deal_lanes<false>), map_deal_lanes<false>, bytes, stream,
             gravel_handle(), map, memory_);
     }
-    start(insert_parts<HOW, Key, Value>, std::min<uint64_t>(blocks_for(part_bytes, map_part_lanes), memory_.parts),
-          map_part_lanes, part_bytes, stream, map, memory_);
+    // As many blocks as parts: so the device distributes them.
+    start(insert_parts<HOW, Key, Value>, memory_.parts, map_part_lanes, part_bytes, stream, map, memory_);
     start(insert_left<HOW, Key, Value>, std::min<uint64_t>(blocks_for(0, map_lanes), memory_.parts), map_lanes, 0,
           stream, gravel_handle(), map, memory_);
   }
   /// Waits in the stream until all PEs have come.
-  void meet(const map_view<Key, Value>& map, gravel_stream_t stream) {
+  void all_arrive(const map_view<Key, Value>& map, gravel_stream_t stream) {
     if (map.n_pes == 1) return;
     if (!rendezvous_) rendezvous_.emplace(true);
     rendezvous_->round(stream);
