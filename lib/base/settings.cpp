@@ -142,7 +142,7 @@ const std::vector<setting_row>& setting_table() {
       number_row("GRAVEL_WARP_SLOTS", "8192", "slots", 4, 1 << 20, &s::warp_slots,
                  "warp slots in each of a PE's queues for direct sends"),
       number_row("GRAVEL_PEER_CHUNKS", "0", "chunks", 0, 65536, &s::peer_chunks,
-                 "chunks of each ring between two GPUs of a node (route peer), at least 4 (0: 2048 for one peer, 1024 "
+                 "chunks of each ring between two GPUs of a domain (route peer), at least 4 (0: 2048 for one peer, 1024 "
                  "for two or three, 512 for up to seven and so on, since a PE's rings are fastest in the L2 cache)"),
       size_row("GRAVEL_PEER_CHUNK_SIZE", "4K", 4 * KiB, 1 * MiB, &s::peer_chunk_size,
                "messages in one of these chunks"),

@@ -162,7 +162,7 @@ TEST_CASE("an unknown word between a PE and its aggregator is refused") {
   refused(std::vector<std::byte>(24), "not a message of Gravel");
   auto other_version = to_wire(ready_word{});
   other_version[offsetof(wire_header, version)] ^= std::byte{0x40};
-  refused(other_version, "version 69 of Gravel's messages, this process 5");
+  refused(other_version, "version 70 of Gravel's messages, this process 6");
 }
 
 TEST_CASE("memory that comes with a word other than hello is refused, and not lost") {
