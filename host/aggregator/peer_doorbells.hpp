@@ -2,7 +2,7 @@
 //
 // Problem. A PE whose resolver sleeps does not see that its peers push chunks into its memory.
 //
-// Solution. The peers' kernels ring a doorbell in their own PE segments, and their aggregator passes it on to the PE; to
+// Solution. The peers' kernels ring a doorbell in their own PE segments, and their aggregator passes it on to the PE, to
 // a PE of another node by a message to that node's aggregator. A kernel stores the time in the doorbell, so any change
 // of the word means new chunks.
 //

@@ -94,8 +94,8 @@ struct alignas(64) ring_line {
 };
 static_assert(sizeof(ring_line) == 64);
 
-/// How kernels and handlers of a PE reach a PE of the domain, or their own, without its host. There is one for each PE of
-/// the job, in device memory.
+/// How kernels and handlers of a PE reach a PE of the domain, or their own, without its host. There is one for each PE
+/// of the job, in device memory.
 struct peer_link {
   char* heap;       ///< the PE's symmetric heap as mapped here; nullptr: it is not
   peer_ring ring;   ///< slots == nullptr: there is none

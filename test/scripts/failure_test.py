@@ -504,7 +504,7 @@ class OverPeers(FailureTest):
 @unittest.skipIf(ON_GPU and os.environ.get("GRAVEL_ROUTES") != "peer",
                  "there it is the usual route, where each PE has a GPU")
 class InADomain(FailureTest):
-    """PEs of several nodes map each other's memory. The aggregator of a PE that dies is not the one of all its peers."""
+    """PEs of several nodes map each other's memory, so a PE that dies has peers with other aggregators."""
 
     def start(self, fault, *arguments, **environment):
         environment.setdefault("GRAVEL_ROUTES", "peer")
