@@ -157,12 +157,12 @@ TEST_CASE("an unknown word between a PE and its aggregator is refused") {
   };
   for (wire_kind kind : {wire_kind(0), wire_kind::program, wire_kind::count, wire_kind(0xffff)})
     refused(header_of(kind, 0), "malformed");
-  refused(header_of(wire_kind::hello, 0), "without memory");
+  for (const wire_kind kind : {wire_kind::hello, wire_kind::extent}) refused(header_of(kind, 0), "without memory");
   for (uint64_t bytes : {(1ull << 30) + 1, ~0ull}) refused(header_of(wire_kind::wiring, bytes), "malformed");
   refused(std::vector<std::byte>(24), "not a message of Gravel");
   auto other_version = to_wire(ready_word{});
   other_version[offsetof(wire_header, version)] ^= std::byte{0x40};
-  refused(other_version, "version 69 of Gravel's messages, this process 5");
+  refused(other_version, "version 70 of Gravel's messages, this process 6");
 }
 
 TEST_CASE("memory that comes with a word other than hello is refused, and not lost") {
