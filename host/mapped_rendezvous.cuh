@@ -72,8 +72,8 @@ class mapped_rendezvous {
   bool is_mapped() const { return mapped_; }
 
   /// A round: kernels of this PE that are started from now on see what the kernels of all PEs have sent by now.
-  /// @param stream of these kernels, if is_mapped(); nullptr: the PE's own. All rounds are in one stream; before another
-  ///   one is used, the rounds so far must be complete
+  /// @param stream of these kernels, if is_mapped(); nullptr: the PE's own. All rounds are in one stream: before
+  ///   another one is used, the rounds so far must be complete
   void round(gravel_stream_t stream = nullptr) {
     if (pes_ == 1) return;
     if (mapped_) start(nullptr, 0, stream);
