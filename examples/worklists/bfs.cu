@@ -1,7 +1,7 @@
-// Breadth-first search. By one kernel for all levels (gravel_search) where the job and the graph suit it. Otherwise by a
-// distributed worklist, and, where many vertices are found at once, the other way round: each vertex that has not been
-// found looks for one among its neighbours that has (Beamer, Asanovic, Patterson, SC12). The result is checked by the
-// rules of Graph500.
+// Breadth-first search. By one kernel for all levels (gravel_search) where the job and the graph suit it. Otherwise by
+// a distributed worklist, and, where many vertices are found at once, the other way round: each vertex that has not
+// been found looks for one among its neighbours that has (Beamer, Asanovic, Patterson, SC12). The result is checked by
+// the rules of Graph500.
 #include <cmath>
 #include <cstdio>
 #include <deque>

@@ -10,7 +10,8 @@
 // the most edges, at all PEs together: the *hub part*, which a block copies into its shared memory.
 //
 // Invariants. A word belongs to one PE, and in kernels that keep words in shared memory to one block. Between two
-// meetings of blocks (lib/worklist/level_meeting.cuh) a copy is either read or written: there are two bitmaps in turn.
+// rendezvous of blocks (lib/worklist/level_rendezvous.cuh) a copy is either read or written: there are two bitmaps in
+// turn.
 #pragma once
 #include <algorithm>
 

@@ -110,7 +110,7 @@ class gravel_search {
                                            is_here ? static_cast<uint32_t>(place) : ~0u, last_place_};
     last_place_ = root.place;
     gravel::detail::launch_alone(gravel::detail::search_all_levels<>,
-                                 {.grid = view.meetings.blocks,
+                                 {.grid = view.rendezvous.blocks,
                                   .block = gravel::detail::search_threads,
                                   .shared_bytes = layout_.words() * sizeof(uint32_t),
                                   .cooperative = true},
@@ -188,8 +188,8 @@ class gravel_search {
     if (pes > 1) make_cut_rows(edges);
     if (has_names) make_names(names);
 
-    meetings_ = level_meeting_memory(blocks);
-    view_.meetings = meetings_.view();
+    rendezvous_ = level_rendezvous_memory(blocks);
+    view_.rendezvous = rendezvous_.view();
     queues_ = gravel_malloc<uint32_t>(uint64_t{2} * pes * blocks * most_of_block * sizeof(uint32_t));
     view_.queues = queues_;
     lists_ = device_array<uint32_t>(uint64_t{2} * blocks * search_warps * view_.places_of_warp());
@@ -267,7 +267,7 @@ class gravel_search {
       if (*memory) gravel_free(*memory);
       *memory = nullptr;
     }
-    meetings_.release();
+    rendezvous_.release();
     bitmap_.release();
     columns_ = {};
     codes_ = {};
@@ -283,7 +283,7 @@ class gravel_search {
   uint32_t last_place_ = ~0u;  ///< of the last search's root; ~0: at another PE
 
   gravel::detail::bitmap_memory bitmap_;
-  gravel::detail::level_meeting_memory meetings_;
+  gravel::detail::level_rendezvous_memory rendezvous_;
   uint32_t *queues_ = nullptr, *names_ = nullptr;  ///< symmetric
   gravel::detail::device_array<gravel::detail::search_facts> facts_;
   gravel::detail::device_array<uint32_t> codes_, columns_, closed_, cut_places_, lists_, parents_, first_names_;

@@ -1,16 +1,17 @@
-// Breadth-first search in one kernel (gravel_search), and its blocks: meetings of blocks and the replicated bitmap.
-// Small graphs of all shapes, from several roots, compared with a search on the host. One source for the CPU backend and
-// for GPUs. Options: `short`; `bad-root`, a root that does not exist; `bad-graph`, an edge to a vertex that does not.
+// Breadth-first search in one kernel (gravel_search), and its parts: rendezvous of the blocks of all PEs, and the
+// replicated bitmap. Small graphs of all shapes, from several roots, compared with a search on the host. One source for
+// the CPU backend and for GPUs. Options: `short`; `bad-root`, a root that does not exist; `bad-graph`, an edge to a
+// vertex that does not.
+#include <algorithm>
+#include <bit>
 #include <cstdio>
 #include <deque>
-#include <map>
 #include <random>
 #include <set>
 #include <string>
 #include <vector>
 
 #include <gravel/device_array.hpp>
-#include <gravel/graph.hpp>
 #include <gravel/launch_alone.cuh>
 #include <gravel/search.cuh>
 #include <gravel/worklist.cuh>
@@ -18,8 +19,6 @@
 
 namespace {
 using gravel::device_array;
-using gravel::find_ghosts;
-using gravel::ghost_list;
 using gravel::launch_alone;
 using gravel::vertex_code;
 using gravel::worklist_graph;
@@ -89,7 +88,7 @@ struct divided {
   std::vector<uint64_t> first;  ///< of each PE, in `order`
   vertex_code codes{1};
   uint64_t own = 0, edges = 0;
-  ghost_list ghosts;
+  std::vector<uint32_t> ghosts;
   device_array<uint64_t> offsets;
   device_array<uint32_t> targets, others, names;
 
@@ -111,7 +110,7 @@ struct divided {
     }
     first.push_back(order.size());
     own = first[me + 1] - first[me];
-    codes = vertex_code::of(by_degree ? block : std::max(block, 1u), static_cast<int>(pes));
+    codes = vertex_code{static_cast<uint32_t>(std::bit_width(block))};
     std::vector<uint64_t> ends{0};
     std::vector<uint32_t> named, mine(order.begin() + static_cast<std::ptrdiff_t>(first[me]),
                                       order.begin() + static_cast<std::ptrdiff_t>(first[me + 1]));
@@ -120,15 +119,21 @@ struct divided {
       ends.push_back(named.size());
     }
     edges = named.size();
-    ghosts = find_ghosts(named, codes, static_cast<int>(me), static_cast<int>(pes), own);
+    for (const uint32_t code : named)
+      if (codes.owner(code) != gravel_my_pe()) ghosts.push_back(code);
+    std::sort(ghosts.begin(), ghosts.end());
+    ghosts.erase(std::unique(ghosts.begin(), ghosts.end()), ghosts.end());
+    for (uint32_t& code : named) {
+      const auto ghost = std::lower_bound(ghosts.begin(), ghosts.end(), code) - ghosts.begin();
+      code = codes.owner(code) == gravel_my_pe() ? codes.place(code)
+                                                 : static_cast<uint32_t>(own + static_cast<uint64_t>(ghost));
+    }
     offsets = device_array<uint64_t>(ends);
     targets = device_array<uint32_t>(named);
-    others = device_array<uint32_t>(ghosts.codes);
+    others = device_array<uint32_t>(ghosts);
     names = device_array<uint32_t>(mine);
   }
-  worklist_graph view() const {
-    return {offsets.data(), targets.data(), others.data(), codes, own, ghosts.codes.size()};
-  }
+  worklist_graph view() const { return {offsets.data(), targets.data(), others.data(), codes, own, ghosts.size()}; }
 };
 
 /// All parents, by vertex; -1: none.
@@ -190,9 +195,9 @@ void check(const test_graph& graph, bool by_degree, bool is_short) {
   }
 }
 
-/// Every block reports numbers that differ from meeting to meeting, and writes a word that others read behind it.
-__global__ void meet_often(const __grid_constant__ gravel_t g, const __grid_constant__ level_meetings m, uint32_t times,
-                           uint32_t* words, uint64_t* wrong) {
+/// Every block reports numbers that differ from rendezvous to rendezvous, and writes a word that others read behind it.
+__global__ void come_together(const __grid_constant__ gravel_t g, const __grid_constant__ level_rendezvous m,
+                              uint32_t times, uint32_t* words, uint64_t* wrong) {
   __shared__ level_block block;
   auto* const found_of = reinterpret_cast<uint32_t*>(gravel_dynamic_shared());
   block.begin(g, m);
@@ -201,7 +206,7 @@ __global__ void meet_often(const __grid_constant__ gravel_t g, const __grid_cons
     const bool writes = k % 3 != 2;
     if (writes && threadIdx.x < g.n_pes)
       *block.others.at(&words[(before + k) % 2 * blocks + me], static_cast<int>(threadIdx.x)) = k + me;
-    const level_totals all = block.meet(g, m, {me + k, level_report::most - me}, found_of, writes);
+    const level_totals all = block.rendezvous(g, m, {me + k, level_report::most - me}, found_of, writes);
     uint64_t found = 0, work = 0;
     uint32_t bad = 0;
     for (uint32_t i = 0; i < blocks; ++i) {
@@ -215,18 +220,18 @@ __global__ void meet_often(const __grid_constant__ gravel_t g, const __grid_cons
   }
   block.end(m);
 }
-void check_meetings() {
-  level_meeting_memory memory(3);
+void check_rendezvous() {
+  level_rendezvous_memory memory(3);
   const auto blocks = memory.view().blocks * static_cast<uint32_t>(gravel_n_pes());
   auto* const words = gravel_malloc<uint32_t>(2 * blocks * sizeof(uint32_t));
   device_array<uint64_t> wrong(std::vector<uint64_t>(1));
   for (const uint32_t times : {1u, 40u, 7u, 60u / static_cast<uint32_t>(gravel_n_pes())})
-    launch_alone(meet_often,
+    launch_alone(come_together,
                  {.grid = memory.view().blocks, .block = 64, .shared_bytes = 4 * blocks, .cooperative = true},
                  gravel_handle(), memory.view(), times, words, wrong.data());
   uint64_t found = 0;
   copy_behind_kernels(&found, wrong.data(), sizeof(found));
-  expect(found == 0, "meetings: " + std::to_string(found) + " threads saw something else");
+  expect(found == 0, "rendezvous: " + std::to_string(found) + " threads saw something else");
   gravel_barrier_all();
   gravel_free(words);
   memory.release();
@@ -285,7 +290,7 @@ int main(int argc, char** argv) {
       search.run(0, 4711);
     }
     if (all_are_mapped()) {
-      check_meetings();
+      check_rendezvous();
       check_bitmap();
       bool by_degree = false;
       for (const test_graph& graph : graphs(how == "short")) {
