@@ -43,9 +43,10 @@ struct bfs_options {
   void check();
   uint64_t symmetric_bytes() const;
   void complete();
-  /// Whether the kernel may be used: no option says how the worklist works.
+  /// Whether the kernel may be used: no option says how the worklist works. On GPUs it must be asked for.
   bool allows_kernel() const {
-    return method == "kernel" || (method == "automatic" && !no_pull && width == 0 && work.execution == "automatic");
+    return method == "kernel" ||
+           (method == "automatic" && !GRAVEL_CUDA && !no_pull && width == 0 && work.execution == "automatic");
   }
 };
 
@@ -302,8 +303,8 @@ void bfs_options::add_options(command_line& line) {
       .range(1u, 4096u)
       .excludes("--source");
   line.add_option("--method", method,
-                  "One kernel for all levels; the worklist; automatic: the kernel where job and graph suit it, and no "
-                  "option says how the worklist works")
+                  "One kernel for all levels; the worklist; automatic: on the CPU backend the kernel where job and graph suit "
+                  "it and no option says how the worklist works, on GPUs the worklist")
       .one_of({"automatic", "kernel", "worklist"})
       .capture_default_str();
   line.add_option("--parents", parents, "How the kernel calls parents: by the graph's own numbers, or by codes")

@@ -149,9 +149,13 @@ class gravel_search {
     constexpr uint64_t of_kernel = 2048;  // its static shared memory
     return (static_cast<uint64_t>(bytes) - of_kernel) / sizeof(uint32_t);
   }
-  static unsigned blocks_of_device() {
-    const uint32_t multiprocessors = gravel::detail::current_backend().multiprocessors();
-    return multiprocessors ? multiprocessors : 2;
+  /// Blocks of the kernel: all that may wait for each other, whatever shared memory they turn out to have.
+  static unsigned most_blocks() {
+    constexpr unsigned on_processors = 2;
+    const unsigned most = gravel::detail::most_cooperative_blocks(
+        gravel::detail::search_all_levels<>,
+        {.block = gravel::detail::search_threads, .shared_bytes = words_of_block() * sizeof(uint32_t)});
+    return GRAVEL_CUDA ? most : std::min(most, on_processors);
   }
 
   /// Makes all tables. Returns why the kernel does not suit the graph; empty if it does.
@@ -163,7 +167,8 @@ class gravel_search {
     const uint64_t last = gravel_max_all(uint64_t{facts().last}), strips = (last + strip - 1) / strip;
     if (strips * pes * strip >= search_view::only_one) return "the PEs have 2^31 vertices or more";
 
-    const uint32_t blocks = static_cast<uint32_t>(gravel_min_all(uint64_t{blocks_of_device()}));
+    const auto blocks = static_cast<uint32_t>(gravel_min_all(uint64_t{most_blocks()}));
+    if (blocks == 0) return "no block has room beside the resolver and services of a PE";
     const uint64_t each = std::max<uint64_t>((strips + blocks - 1) / blocks, 1);
     layout_ = {static_cast<uint32_t>(each + 15) / 16 * 16, pes * blocks, 0};
     const uint64_t room = gravel_min_all(words_of_block());
