@@ -44,7 +44,8 @@ void launch_alone(void (*kernel)(P...), const gravel_launch_config& how, A... ar
 /// @errors gravel::error: the kernel cannot have such blocks
 /// @source CUDA: cooperative groups
 template <class... P>
-unsigned most_cooperative_blocks([[maybe_unused]] void (*kernel)(P...), [[maybe_unused]] const gravel_launch_config& how) {
+unsigned most_cooperative_blocks([[maybe_unused]] void (*kernel)(P...),
+                                 [[maybe_unused]] const gravel_launch_config& how) {
 #if GRAVEL_CUDA
   return static_cast<unsigned>(most_cooperative_blocks_on_cuda(reinterpret_cast<const void*>(kernel), how));
 #else

@@ -52,7 +52,8 @@ class gravel_search {
   /// @param edges number of edges of this PE's rows
   /// @param names [graph.own] of own vertices, in device memory, up to 2^32 - 2; stays the caller's. nullptr: none
   gravel_search(const gravel::detail::worklist_graph& graph, uint64_t edges, const uint32_t* names = nullptr)
-      : exceptions_(std::uncaught_exceptions()), own_(graph.own) {
+      : exceptions_(std::uncaught_exceptions()), own_(graph.own), own_of_(static_cast<size_t>(gravel_n_pes())) {
+    gravel_allgather(own_of_.data(), &own_, 1);
     const bool takes = graph.own < gravel::detail::search_view::only_one,
                has_names = gravel_max_all(names ? 1u : 0u) != 0;
     std::string wrong = gravel::detail::faults_of(graph, edges, takes);
@@ -98,7 +99,7 @@ class gravel_search {
   /// @param how how parents are named
   bool run(int owner, uint64_t place, gravel_parents how = gravel_parents::codes) {
     if (!fits()) gravel::detail::fail_text("search: run() of a search that does not fit: " + refusal_);
-    if (owner < 0 || owner >= gravel_n_pes() || (owner == gravel_my_pe() && place >= own_))
+    if (owner < 0 || owner >= gravel_n_pes() || place >= own_of_[static_cast<size_t>(owner)])
       gravel::detail::fail_text("search: there is no vertex " + std::to_string(place) + " of PE " +
                                 std::to_string(owner));
     if (how == gravel_parents::names && !names_)
@@ -208,7 +209,7 @@ class gravel_search {
     view_.log = log_memory_.data();
     const uint64_t all_edges = gravel_sum_all(edges), all_vertices = strips * strip * pes;
     view_.most_edges = static_cast<uint32_t>(std::clamp<uint64_t>(all_edges / 40, 1, level_report::most - 1));
-    view_.most_looks = 32 * all_vertices;
+    view_.most_looks = 8 * all_vertices;
     gravel_synchronize();
     return {};
   }
@@ -281,6 +282,7 @@ class gravel_search {
   gravel::detail::open_object open_{"gravel_search"};
   int exceptions_;
   uint64_t own_;
+  std::vector<uint64_t> own_of_;  ///< of each PE
   std::string refusal_;
   gravel::detail::search_view view_{};
   gravel::detail::search_layout layout_{};

@@ -1,7 +1,6 @@
 // Breadth-first search in one kernel (gravel_search), and its parts: rendezvous of the blocks of all PEs, and the
 // replicated bitmap. Small graphs of all shapes, from several roots, compared with a search on the host. One source for
-// the CPU backend and for GPUs. Options: `short`; `bad-root`, a root that does not exist; `bad-graph`, an edge to a
-// vertex that does not.
+// the CPU backend and for GPUs. Option: `short`.
 #include <algorithm>
 #include <bit>
 #include <cstdio>
@@ -276,21 +275,50 @@ void check_bitmap() {
   memory.release();
 }
 
+divided line() {
+  const test_graph graph{"line", 8, {{0, 1}, {1, 2}, {6, 7}}};
+  return divided(graph, graph.rows(), false);
+}
+/// All PEs get an error, also if only one has done something wrong.
+void check_errors() {
+  const divided part = line();
+  const bool is_first = gravel_my_pe() == 0;
+  if (all_are_mapped()) {
+    gravel_search search(part.view(), part.edges);
+    expect_error("there is no vertex 4711 of PE 0", [&] { search.run(0, 4711); });
+    expect_error("there is no vertex 0 of PE -1", [&] { search.run(-1, 0); });
+    expect_error("the constructor got none", [&] { search.run(0, 0, gravel_parents::names); });
+    expect(search.run(0, 0), "it gave up");
+  }
+  if (gravel_n_pes() > 1)
+    expect_error(is_first ? "refused at another PE" : "this one has none",
+                 [&] { gravel_search search(part.view(), part.edges, is_first ? part.names.data() : nullptr); });
+  const divided broken = line();
+  const uint32_t nowhere = 100;
+  if (is_first) gravel_copy(const_cast<uint32_t*>(broken.targets.data()), &nowhere, sizeof(nowhere));
+  expect_error(is_first ? "leads to a vertex beyond" : "refused at another PE",
+               [&] { gravel_search search(broken.view(), broken.edges); });
+}
+/// A deep graph with one level of many edges: the search gives up, and the next one is right.
+void check_giving_up() {
+  test_graph deep{"deep", 5000, {}};
+  for (uint32_t v = 1; v < deep.n; ++v) deep.edges.emplace_back(v < 400 ? 0 : v - 200, v);
+  const divided part(deep, deep.rows(), false);
+  gravel_search search(part.view(), part.edges);
+  expect(!search.run(0, 0), "it did not give up");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::string how = argc > 1 ? argv[1] : "";
   gravel_init<>();
   {
-    test_graph line{"line", 8, {{0, 1}, {1, 2}}};
-    divided part(line, line.rows(), false);
-    if (how == "bad-root" || how == "bad-graph") {
-      if (how == "bad-graph" && gravel_my_pe() == 0) gravel_copy(part.targets.data(), &line.n, sizeof(line.n));
-      gravel_search search(part.view(), part.edges);
-      search.run(0, 4711);
-    }
+    check_errors();
+    const divided part = line();
     if (all_are_mapped()) {
       check_rendezvous();
+      if (!GRAVEL_CUDA) check_giving_up();  // a GPU's blocks need a larger graph
       check_bitmap();
       bool by_degree = false;
       for (const test_graph& graph : graphs(how == "short")) {
