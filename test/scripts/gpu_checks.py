@@ -150,6 +150,7 @@ TASKS_OF_ALL = [
         each("routes", "auto", "net")),
     Row("maps, GRAVEL_ROUTES={routes}: {nodes_gpus}", "{run} --timeout 100 test/jobs/map_job", BY_ROUTES,
         each("routes", "auto", "net")),
+    Row("searches in one kernel: {nodes_gpus}", "{run} --timeout 100 test/jobs/search_job"),
     Row("axpy by tasks: {nodes_gpus}", "{run} --timeout 60 examples/axpy", figure="elements in"),
     Row("training: {nodes_gpus}", "{run} --timeout 60 examples/train --exact", figure="^weights"),
     Row("task graphs of all PEs, channels of all PEs: {nodes_gpus}", "{run} --timeout 60 test/jobs/shared_graph_job"),
@@ -245,6 +246,7 @@ TASKS = [
     Row("reductions: 1 PE", "{run} --timeout 100 test/jobs/allreduce_job"),
     Row("tables: 1 PE", "{run} --timeout 100 test/jobs/table_job"),
     Row("maps: 1 PE", "{run} --timeout 100 test/jobs/map_job"),
+    Row("searches in one kernel: 1 PE", "{run} --timeout 100 test/jobs/search_job"),
     Row("axpy by tasks: 1 PE", "{run} --timeout 60 examples/axpy", figure="elements in"),
     Row("training: 1 PE", "{run} --timeout 60 examples/train --exact", figure="^weights"),
 ]
