@@ -123,8 +123,8 @@ def of(call: str, name: str, value: Any) -> DeviceArray:
         raise TypeError(f"{call}: {name} cannot be read as an array of a GPU: {e}") from e
     if found.gpu >= 0 and found.gpu != native.device():
         raise ValueError(
-            f"{call}: {name} is in the memory of GPU {found.gpu}, and this PE uses GPU {native.device()}: select it before "
-            "(torch.cuda.set_device(gravel.info()['device']))"
+            f"{call}: {name} is in the memory of GPU {found.gpu}, and this PE uses GPU {native.device()}: select it "
+            "before (torch.cuda.set_device(gravel.info()['device']))"
         )
     return found
 
