@@ -35,9 +35,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """gravel.torch is imported when it is used: PyTorch is large, and not everybody has it."""
-    if name == "torch":
+    """Modules that are imported when they are used: not everybody has PyTorch, which is large."""
+    if name in ("reads", "torch"):
         import importlib
 
-        return importlib.import_module(".torch", __name__)
+        return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module 'gravel' has no attribute {name!r}")
