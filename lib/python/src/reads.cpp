@@ -47,8 +47,7 @@ nb::object read_kmers(const std::string& path, unsigned k, uint64_t number, uint
   }
   const size_t shape[] = {found->size()};
   void* const at = found->data();
-  const nb::capsule owner(found.release(),
-                          [](void* p) noexcept { delete static_cast<std::vector<uint64_t>*>(p); });
+  const nb::capsule owner(found.release(), [](void* p) noexcept { delete static_cast<std::vector<uint64_t>*>(p); });
   return nb::cast(nb::ndarray<nb::numpy, uint64_t>(at, 1, shape, owner));
 }
 

@@ -38,7 +38,7 @@ table, map = gr.zeros(3), gr.Map("u8", "u8", 10)
 gr.finalize()
 refused((*calls, "gr.init()"), "was called after gravel.finalize()")
 refused(("table.local", "table.free()", "gr.gather(table, [0])"), "after gravel.finalize()", {"table": table})
-calls = ("map.add([1], 1)", "map.find([1])", "map.size()", "len(map)", "map.local_items()", "map.free()", "map.capacity")
+calls = ("map.add([1], 1)", "map.find([1])", "map.size()", "len(map)", "map.local_items()", "map.free()")
 refused(calls, "after gravel.finalize()", {"map": map})
 assert not table.is_open and not map.is_open and not gr.info()["joined"]
 """))
