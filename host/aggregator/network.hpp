@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "host/aggregator/clock.hpp"
+#include "host/node/clock.hpp"
 #include "host/aggregator/plane.hpp"
 #include "host/aggregator/ucx_link.hpp"
 #include "host/aggregator/wirings.hpp"

@@ -9,7 +9,7 @@
 #include <thread>
 #include <utility>
 
-#include "host/aggregator/clock.hpp"
+#include "host/node/clock.hpp"
 #include "host/aggregator/collective.hpp"
 #include "host/aggregator/job_state.hpp"
 #include "host/aggregator/network.hpp"

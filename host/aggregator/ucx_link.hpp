@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "host/aggregator/clock.hpp"
+#include "host/node/clock.hpp"
 #include "host/aggregator/outbound.hpp"
 #include "lib/base/error.hpp"
 #include "transport/ucx_endpoint.hpp"

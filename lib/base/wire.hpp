@@ -38,7 +38,8 @@
 namespace gravel::detail {
 
 /// All kinds of messages. The number of a kind is never used for another kind. Those up to `abort` travel between a PE
-/// and its aggregator. A `hello` and an `extent` come with a descriptor.
+/// and its aggregator. A `hello` and an `extent` come with a descriptor. A `sample` goes from an aggregator to
+/// gravel-top.
 #define GRAVEL_WIRE_KINDS(X)                      \
   X(hello, "hello")                               \
   X(wiring, "wiring")                             \
@@ -55,13 +56,14 @@ namespace gravel::detail {
   X(result, "result of a collective")             \
   X(worker_address, "UCX address")                \
   X(memory_key, "UCX memory key")                 \
-  X(fabric_extents, "description of memory with fabric handles")
+  X(fabric_extents, "description of memory with fabric handles") \
+  X(sample, "sample of a node")
 enum class wire_kind : uint16_t { none, GRAVEL_WIRE_KINDS(GRAVEL_NAME) count };
 /// The name of a kind for error messages, such as "wiring".
 const char* name_of(wire_kind);
 
 /// To be raised whenever a field of any message changes.
-constexpr uint16_t wire_version = 6;
+constexpr uint16_t wire_version = 7;
 
 struct wire_header {
   uint32_t magic;
