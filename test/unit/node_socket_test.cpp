@@ -1,6 +1,7 @@
 #include "host/node/node_socket.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -162,7 +163,8 @@ TEST_CASE("an unknown word between a PE and its aggregator is refused") {
   refused(std::vector<std::byte>(24), "not a message of Gravel");
   auto other_version = to_wire(ready_word{});
   other_version[offsetof(wire_header, version)] ^= std::byte{0x40};
-  refused(other_version, "version 70 of Gravel's messages, this process 6");
+  refused(other_version,
+          fmt::format("version {} of Gravel's messages, this process {}", wire_version ^ 0x40, wire_version));
 }
 
 TEST_CASE("memory that comes with a word other than hello is refused, and not lost") {
