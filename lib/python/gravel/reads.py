@@ -26,8 +26,8 @@ def count_kmers(files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
     k: the length, odd, 1 to 31.
 
     A k-mer is a number: two bits for each base, A, C, G, T from 0 to 3, the first base in the highest bits
-    (:func:`text_of`). It stands for its reverse complement too: the smaller number of the two counts both. Other
-    letters than ACGTU divide a read.
+    (:func:`text_of`). It stands for its reverse complement too: the smaller number of the two counts both. What is
+    none of ACGTU divides a read.
 
     Raises :class:`gravel.Error` at all PEs if a PE cannot read a file: the text has the file and the line.
     """
@@ -50,7 +50,7 @@ def count_kmers(files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
 def text_of(kmers: ArrayLike, k: int) -> list[str]:
-    """The letters of k-mers.
+    """The bases of k-mers, as texts of ACGT.
 
     kmers: numbers, as :func:`count_kmers` has them.
     k: their length.
@@ -58,8 +58,8 @@ def text_of(kmers: ArrayLike, k: int) -> list[str]:
     length = _length("text_of", k)
     numbers = np.asarray(kmers, np.uint64).reshape(-1)
     shifts = np.arange(2 * (length - 1), -1, -2, dtype=np.uint64)
-    letters = np.frombuffer(b"ACGT", np.uint8)[((numbers[:, None] >> shifts) & np.uint64(3)).astype(np.intp)]
-    return [row.tobytes().decode() for row in letters]
+    bases = np.frombuffer(b"ACGT", np.uint8)[((numbers[:, None] >> shifts) & np.uint64(3)).astype(np.intp)]
+    return [row.tobytes().decode() for row in bases]
 
 
 def _length(call: str, k: Any) -> int:

@@ -16,7 +16,7 @@ COMPLEMENT = str.maketrans("ACGT", "TGCA")
 
 
 def reads_of(seed):
-    """Some reads, with repeats and a letter that is no base."""
+    """Some reads, with repeats and an N, which is no base."""
     random = np.random.default_rng(seed)
     genome = "".join(random.choice(BASES, size=600))
     starts = random.integers(500, size=60)
