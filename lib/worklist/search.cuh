@@ -33,7 +33,7 @@ enum class gravel_parents {
 ///   H200, if they are numbered by falling degree;
 /// - at least half of the vertices have their first neighbour in the hub part of the bitmap. That is so if each PE
 ///   numbers its vertices by falling degree and some have many edges, or if the graph is small.
-/// If not, fits() returns false, nothing is allocated, and run() is an error.
+/// If not, fits() returns false, what was allocated is free again, and run() is an error.
 ///
 /// Memory of the device: 64 bytes for each vertex of this PE that has an edge, or has a smaller number than one with
 /// edges; with several PEs also 8 bytes for each edge and for each such vertex of all PEs; with names 8 more. In the
@@ -275,8 +275,7 @@ class gravel_search {
     }
     rendezvous_.release();
     bitmap_.release();
-    columns_ = {};
-    codes_ = {};
+    for (auto* table : {&columns_, &codes_, &closed_}) table->release();
   }
 
   gravel::detail::open_object open_{"gravel_search"};
