@@ -1,5 +1,5 @@
-// How a collective insertion into a gravel::map is done: when phases pay (map_phase_kernels.cuh), and how large the lists
-// are.
+// How a collective insertion into a gravel::map is done: when phases (map_phase_kernels.cuh) pay, and how large the
+// lists are.
 #pragma once
 #include <algorithm>
 #include <cstdint>
