@@ -257,6 +257,11 @@ __global__ void __launch_bounds__(map_deal_lanes<false>)
   }
 }
 
+/// What a lane copies of a part at once.
+struct alignas(16) map_copied_unit {
+  uint32_t word[4];
+};
+
 /// Inserts the lists of each part into a copy of the part in shared memory, and stores the copy.
 template <map_update HOW, class Key, class Value>
 __global__ void __launch_bounds__(map_part_lanes, 3)
@@ -265,20 +270,17 @@ __global__ void __launch_bounds__(map_part_lanes, 3)
   using item = map_item<sizeof(Key), sizeof(Value)>;
   using table = typename map_view<Key, Value>::table;
   using value_words = map_words<sizeof(Value)>;
-  struct alignas(16) unit {
-    uint32_t word[4];
-  };
   constexpr uint32_t at_once = sizeof(item) > 16 ? 2 : 4;
   auto* const copy = reinterpret_cast<typename table::slot_type*>(gravel_dynamic_shared());
   const uint32_t slots = 1u << m.part_shift;
-  const auto units = static_cast<uint32_t>(slots * sizeof(typename table::slot_type) / sizeof(unit));
+  const auto units = static_cast<uint32_t>(slots * sizeof(typename table::slot_type) / sizeof(map_copied_unit));
   const table part{copy, slots};
   for (uint32_t number = blockIdx.x; number < m.parts; number += gridDim.x) {
     uint32_t items = 0;  // not 0: there are some
     for (uint32_t l = 0; l < m.lists_of_part(); ++l) items |= m.size(number, l);
     if (items == 0) continue;
-    auto* const original = reinterpret_cast<unit*>(map.own.slots + (uint64_t{number} << m.part_shift));
-    auto* const copied = reinterpret_cast<unit*>(copy);
+    auto* const original = reinterpret_cast<map_copied_unit*>(map.own.slots + (uint64_t{number} << m.part_shift));
+    auto* const copied = reinterpret_cast<map_copied_unit*>(copy);
     for (uint32_t i = threadIdx.x; i < units; i += map_part_lanes) copied[i] = original[i];
     __syncthreads();
     bool is_full = false;
