@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-// How a collective insertion into a gravel::map is done: when phases pay (map_phase_kernels.cuh), and how large the
-=======
 // How a collective insertion into a gravel::map is done: when phases (map_phase_kernels.cuh) pay, and how large the
->>>>>>> phases
 // lists are.
 #pragma once
 #include <algorithm>
