@@ -37,7 +37,8 @@ html_sidebars = {
            "reference_link.html", "sidebar/scroll-end.html"]
 }
 html_copy_source = False
-# Summaries are fetched from the pages, which a browser refuses without a server.
+html_use_index = False
+# Summaries are fetched from the pages, which a browser refuses to do from the disk.
 html_show_search_summary = False
 
 linked_files = set()
@@ -81,7 +82,7 @@ class Colours(SphinxTransform):
             if block.get("language", "none") == "none":
                 if re.search(r"[;{}]( +//.*)?$", block.astext(), re.M):
                     block["language"] = "cpp"
-                elif re.match(rf"([A-Z_]+=\S+ )*({self.programs})( [^( ]|\n|$)", block.astext()):
+                elif re.match(rf"([A-Z_]+=\S+ )*({self.programs})( +[^( ]|\n|$)", block.astext()):
                     block["language"] = "sh"
 
 
