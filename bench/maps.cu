@@ -1,4 +1,4 @@
-// Bulk calls on a hash map (gravel::map): additions to random keys, one-sided and by phases, and finds of the same keys.
+// Bulk calls on a hash map (gravel::map): additions to random keys, one-sided and by phases, and finds of these keys.
 // Each call's result is checked: the sum of all values, the value and flag of each key that was found, and that both
 // ways give each key the same value.
 #include <string>
@@ -18,7 +18,7 @@ using counts = gravel::detail::map<uint64_t, uint64_t>;
 
 struct bench_options {
   std::vector<uint64_t> keys{1000000, GRAVEL_CUDA ? uint64_t{1} << 24 : uint64_t{1} << 18};
-  std::vector<double> zipf{0, 1};
+  std::vector<double> zipf{0, 1}, room{1};
   uint64_t items_log2 = GRAVEL_CUDA ? 26 : 16;
   uint32_t repeat = 5;
   std::string json;
@@ -55,9 +55,10 @@ class map_bench {
   map_bench(const bench_options& o, perf::report& r)
       : o_(o), r_(r), n_(uint64_t{1} << o.items_log2), keys_(n_), ones_(n_), values_(n_), others_(n_), found_(n_) {}
 
-  void run(uint64_t different, double exponent) {
+  void run(uint64_t different, double exponent, double room) {
     start(draw_items, keys_.data(), ones_.data(), n_, different, exponent, static_cast<uint64_t>(gravel_my_pe()) << 40);
-    counts map(different), by_phases(different);
+    const auto capacity = static_cast<uint64_t>(static_cast<double>(different) * room);
+    counts map(capacity), by_phases(capacity);
     measure_adds("insert_or_add", map, different, exponent, [&] {
       map.insert_or_add(keys_.data(), ones_.data(), n_);
       gravel_barrier_all();
@@ -109,6 +110,7 @@ class map_bench {
             {"mapped", "mapped", std::string(map.is_mapped() ? "yes" : "no")},
             {"keys", "keys", different},
             {"zipf", "Zipf", exponent},
+            {"capacity", "room", map.capacity()},
             {"items", "items a PE", n_},
             {"ms", "ms", t.median * 1e3},
             {"ms_least", "least", t.least * 1e3},
@@ -135,6 +137,10 @@ int main(int argc, char** argv) {
                    program_name);
   app.add_option("--keys", o.keys, "Different keys of all PEs").delimiter(',').capture_default_str();
   app.add_option("--zipf", o.zipf, "Exponents of their distribution; 0: uniform").delimiter(',').capture_default_str();
+  app.add_option("--room", o.room, "Items for which the maps are made, as multiples of the keys")
+      .delimiter(',')
+      .range(1.0, 100.0)
+      .capture_default_str();
   app.add_option("--items-log2", o.items_log2, "Items of a call of each PE").range(1, 32).capture_default_str();
   app.add_option("--repeat", o.repeat, "Number of calls; the median is printed").range(1u, 100u).capture_default_str();
   app.add_flag("--short", o.is_short, "A smoke test: few keys, few items, one call");
@@ -157,7 +163,8 @@ int main(int argc, char** argv) {
   {
     map_bench bench(o, r);
     for (const uint64_t different : o.keys)
-      for (const double exponent : o.zipf) bench.run(different, exponent);
+      for (const double exponent : o.zipf)
+        for (const double room : o.room) bench.run(different, exponent, room);
   }
   r.finish();
   const bool right = gravel_min_all(uint64_t{r.right()}) != 0;

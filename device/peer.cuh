@@ -1,4 +1,4 @@
-// Route `peer`: operations on the memory of another GPU of the node, mapped over NVLink or PCIe.
+// Route `peer`: operations on the memory of another GPU of the domain, mapped over NVLink or PCIe.
 //
 // Single operations are loads, stores and atomics there. Block senders (hand_over.cuh), active messages, and messages
 // that handlers send (outbox.cuh) go through the ring to that PE. Active messages to this PE go through a ring in its

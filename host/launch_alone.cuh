@@ -35,6 +35,23 @@ template <class... P, class... A>
 void launch_alone(void (*kernel)(P...), const gravel_launch_config& how, A... arguments) {
   inner::launch_without_resolver(false, kernel, how, arguments...);
 }
+/// Returns how many blocks of a kernel may wait for each other in a cooperative launch. On a GPU these are the blocks
+/// that run at once on the multiprocessors that the resolver and services leave.
+/// @param kernel what is to be launched
+/// @param how block and shared memory
+/// @scope any host thread
+/// @completion on return
+/// @errors gravel::error: the kernel cannot have such blocks
+/// @source CUDA: cooperative groups
+template <class... P>
+unsigned most_cooperative_blocks([[maybe_unused]] void (*kernel)(P...),
+                                 [[maybe_unused]] const gravel_launch_config& how) {
+#if GRAVEL_CUDA
+  return static_cast<unsigned>(most_cooperative_blocks_on_cuda(reinterpret_cast<const void*>(kernel), how));
+#else
+  return 256;
+#endif
+}
 /// Starts a kernel as launch_alone() does, for a kernel that stores to other GPUs while other kernels compute here.
 /// From sm_90 on those kernels do not wait for its stores at their ends and in their fences. Such a kernel is ordered
 /// with others by streams and events, and by releases and acquires of system scope, but not by a release of a smaller

@@ -52,7 +52,7 @@ __global__ void wait_for_others(const __grid_constant__ gravel_t g, const __grid
 /// A rendezvous of all PEs between kernels, for rounds in which each PE's next kernel needs what the others' kernels
 /// have sent.
 /// @scope the program's host thread; collective: all PEs make the same calls in the same order
-/// @completion of round() and say(): in the stream, the PE's own one unless round() names another; of the others on return
+/// @completion round() and say(): in the stream, the PE's own unless round() names one; else on return
 /// @errors gravel::error: a kernel has failed
 /// @source Gravel
 class mapped_rendezvous {
@@ -72,8 +72,8 @@ class mapped_rendezvous {
   bool is_mapped() const { return mapped_; }
 
   /// A round: kernels of this PE that are started from now on see what the kernels of all PEs have sent by now.
-  /// @param stream of these kernels, if is_mapped(); nullptr: the PE's own. All rounds are in one stream; before another
-  ///   one is used, the rounds so far must be complete
+  /// @param stream of these kernels, if is_mapped(); nullptr: the PE's own. All rounds are in one stream: before
+  ///   another one is used, the rounds so far must be complete
   void round(gravel_stream_t stream = nullptr) {
     if (pes_ == 1) return;
     if (mapped_) start(nullptr, 0, stream);

@@ -1,7 +1,7 @@
-// Breadth-first search. By one kernel for all levels (gravel_search) where the job and the graph suit it. Otherwise by a
-// distributed worklist, and, where many vertices are found at once, the other way round: each vertex that has not been
-// found looks for one among its neighbours that has (Beamer, Asanovic, Patterson, SC12). The result is checked by the
-// rules of Graph500.
+// Breadth-first search. By one kernel for all levels (gravel_search) where the job and the graph suit it. Otherwise by
+// a distributed worklist, and, where many vertices are found at once, the other way round: each vertex that has not
+// been found looks for one among its neighbours that has (Beamer, Asanovic, Patterson, SC12). The result is checked by
+// the rules of Graph500.
 #include <cmath>
 #include <cstdio>
 #include <deque>
@@ -43,9 +43,10 @@ struct bfs_options {
   void check();
   uint64_t symmetric_bytes() const;
   void complete();
-  /// Whether the kernel may be used: no option says how the worklist works.
+  /// Whether the kernel may be used: no option says how the worklist works. On GPUs it must be asked for.
   bool allows_kernel() const {
-    return method == "kernel" || (method == "automatic" && !no_pull && width == 0 && work.execution == "automatic");
+    return method == "kernel" ||
+           (method == "automatic" && !GRAVEL_CUDA && !no_pull && width == 0 && work.execution == "automatic");
   }
 };
 
@@ -150,29 +151,32 @@ bool solve(const bfs_options& o, fact_list& facts) {
   device_array<uint32_t> ghosts(graph.ghosts.codes);
   const worklist_graph here{graph.offsets.data(),     graph.targets.data(), ghosts.data(), part.codes, own,
                             graph.ghosts.codes.size()};
+  const device_array<uint32_t> numbers(std::vector<uint32_t>(part.old_numbers.begin(), part.old_numbers.end()));
+  std::optional<gravel_search> kernel;
+  std::string refusal;
+  parent_names names{};
+  device_array<uint32_t> code_of_number;
+  double table_seconds = 0;
+  if (o.allows_kernel()) {
+    const bool with_names = o.parents == "names";
+    all_succeed(program_name, [&] {
+      if (with_names && vertices >= gravel_search::no_parent)
+        fail_text("--parents names: the graph has 2^32 - 1 vertices or more; use --parents codes");
+    });
+    table_seconds = seconds_of([&] { kernel.emplace(here, graph.edges, with_names ? numbers.data() : nullptr); });
+    refusal = kernel->refusal();
+    if (!kernel->fits()) kernel.reset();
+    all_succeed(program_name, [&] {
+      if (!kernel && o.method == "kernel") fail_text("--method kernel: " + refusal);
+    });
+    if (kernel && with_names) code_of_number = codes_by_number(part, kernel->bitmap());
+    if (kernel) names = {kernel->bitmap(), code_of_number.data(), vertices};
+  }
   uint32_t width = o.no_pull ? 64 : 1;
   if (n_pes == 1) width = least_keys::unreached;
   else if (o.width) width = o.width;
   gravel_worklist<hops> work(hops{{}, width}, here, graph.edges, o.work.options());
   frontier_bits bits(here, graph.ghosts, graph.edges, n_pes);
-  const device_array<uint32_t> numbers(std::vector<uint32_t>(part.old_numbers.begin(), part.old_numbers.end()));
-  std::optional<gravel_search> kernel;
-  parent_names names{};
-  device_array<uint32_t> code_of_number;
-  double table_seconds = 0;
-  if (o.allows_kernel()) {
-    const bool with_names = o.parents == "names" && vertices < gravel_search::no_parent;
-    table_seconds = seconds_of([&] { kernel.emplace(here, graph.edges, with_names ? numbers.data() : nullptr); });
-    all_succeed(program_name, [&] {
-      if (!kernel->fits() && o.method == "kernel") fail_text("--method kernel: " + kernel->refusal());
-      if (!with_names && o.parents == "names") fail_text("--parents names: names are numbers below 2^32 - 1");
-    });
-    if (kernel->fits()) {
-      if (with_names) code_of_number = codes_by_number(part, kernel->bitmap());
-      names = {kernel->bitmap(), with_names ? code_of_number.data() : nullptr, vertices};
-    }
-  }
-
   // Graph500: vertices that have edges, drawn at random.
   std::vector<uint64_t> sources;
   if (o.roots) sources = draw_sources(rows, part, o.roots, o.graph.seed);
@@ -191,7 +195,7 @@ bool solve(const bfs_options& o, fact_list& facts) {
         sources.size());
   std::fflush(stdout);
 
-  bfs_job job{o, graph, work, bits, edges, kernel && kernel->fits() ? &*kernel : nullptr};
+  bfs_job job{o, graph, work, bits, edges, kernel ? &*kernel : nullptr};
   double kernel_seconds = 0, level_seconds[4] = {};
   uint64_t wrong = 0, reached = 0, levels = 0, searched_edges = 0;
   double seconds = 0, rate_sum = 0, slowest = 0;
@@ -245,9 +249,8 @@ bool solve(const bfs_options& o, fact_list& facts) {
         "for the last vertices; parents by %s; tables made in %.3f s\n",
         us_of_search(kernel_seconds), us_of_search(level_seconds[0]), us_of_search(level_seconds[1]),
         us_of_search(level_seconds[2]), us_of_search(level_seconds[3]), o.parents.c_str(), table_seconds);
-  if (me == 0 && kernel && !by_kernel)
-    std::printf("by the worklist: %s\n",
-                kernel->fits() ? "the graph is too deep for one kernel" : kernel->refusal().c_str());
+  if (kernel && !by_kernel) refusal = "the graph is too deep for one kernel";
+  if (me == 0 && !refusal.empty()) std::printf("by the worklist: %s\n", refusal.c_str());
   if (me == 0) {
     std::printf(
         "%.6f s a search (slowest %.6f), harmonic mean %.4g G edges/s as Graph500 counts; last: %llu vertices in %llu "
@@ -301,9 +304,10 @@ void bfs_options::add_options(command_line& line) {
           "Instead: as Graph500, from so many vertices with edges, drawn at random; the harmonic mean is reported")
       .range(1u, 4096u)
       .excludes("--source");
-  line.add_option("--method", method,
-                  "One kernel for all levels; the worklist; automatic: the kernel where job and graph suit it, and no "
-                  "option says how the worklist works")
+  line.add_option(
+          "--method", method,
+          "One kernel for all levels; the worklist; automatic: on the CPU backend the kernel where job and graph suit "
+          "it and no option says how the worklist works, on GPUs the worklist")
       .one_of({"automatic", "kernel", "worklist"})
       .capture_default_str();
   line.add_option("--parents", parents, "How the kernel calls parents: by the graph's own numbers, or by codes")

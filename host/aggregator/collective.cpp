@@ -45,7 +45,11 @@ void collective::contribution::check(const wire_check& c) const {
 void collective::result::check(const wire_check& c) const { check_words(c, words, data.size()); }
 
 collective::collective(const node_setup& setup, std::vector<remote_link*> links)
-    : setup_(setup), links_(std::move(links)), total_(neutral(1)), waiting_elsewhere_(setup.nodes.n_nodes()), in_(setup.nodes.n_nodes()) {}
+    : setup_(setup),
+      links_(std::move(links)),
+      total_(neutral(1)),
+      waiting_elsewhere_(setup.nodes.n_nodes()),
+      in_(setup.nodes.n_nodes()) {}
 
 void collective::check_call(const collective_call& call) {
   const auto same =

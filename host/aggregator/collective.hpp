@@ -68,11 +68,11 @@ class collective {
   uint64_t sequence_ = 0;  ///< number of the last collective that is done
   bool sent_ = false;      ///< this node has contributed to sequence_ + 1
   bool over_ = false;
-  std::vector<collective_call> calls_;  ///< calls of PEs, collected by one call of find_mismatches()
-  uint64_t reported_ = 0;               ///< the last waiting_word() that this node has reported
+  std::vector<collective_call> calls_;              ///< calls of PEs, collected by one call of find_mismatches()
+  uint64_t reported_ = 0;                           ///< the last waiting_word() that this node has reported
   std::vector<collective_call> waiting_elsewhere_;  ///< node 0: the last call that each other node has reported
-  collective_words total_{};            ///< node 0: totals of sequence_ + 1 so far
-  std::vector<char> in_;                ///< node 0: which nodes have contributed
+  collective_words total_{};                        ///< node 0: totals of sequence_ + 1 so far
+  std::vector<char> in_;                            ///< node 0: which nodes have contributed
   std::vector<std::vector<std::byte>> data_of_pe_;  ///< node 0: of sequence_ + 1; empty while no PE has contributed any
 };
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <map>
 
-#include "host/aggregator/clock.hpp"
+#include "host/node/clock.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
 

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "host/aggregator/clock.hpp"
 #include "host/aggregator/plane.hpp"
 #include "host/aggregator/ucx_link.hpp"
 #include "host/aggregator/wirings.hpp"
+#include "host/node/clock.hpp"
 #include "host/node/hello.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"

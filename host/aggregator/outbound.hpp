@@ -36,7 +36,18 @@
 namespace gravel::detail {
 
 /// Kinds of messages between planes. plane_header is the header of such a message, a UCX active message.
-enum class plane_message : uint32_t { packet, notice, credit, contribution, result, pulse, abort, flush, doorbell, waiting };
+enum class plane_message : uint32_t {
+  packet,
+  notice,
+  credit,
+  contribution,
+  result,
+  pulse,
+  abort,
+  flush,
+  doorbell,
+  waiting
+};
 struct plane_header {
   plane_message kind;
   uint32_t source_node;

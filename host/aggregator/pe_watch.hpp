@@ -11,6 +11,7 @@
 #include "host/aggregator/collective.hpp"
 #include "host/aggregator/gathering.hpp"
 #include "host/aggregator/job_state.hpp"
+#include "host/aggregator/sample_server.hpp"
 #include "host/node/hello.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
@@ -26,37 +27,52 @@ class pe_watch {
         job_(job),
         watchdog_s_(watchdog_s),
         notify_nodes_(std::move(notify_nodes)),
+        samples_(here, watchdog_s),
         // The limit is twice that of the planes: if messages wait, the planes' message explains more.
         heartbeats_(here.pes.size(), stall_watch(2 * heartbeat_polls)) {
     for (auto& segment : here.segments) segments_.push_back(&segment);
     for (const auto& socket : here.sockets) watched_.push_back({socket.descriptor(), POLLIN, 0});
     watched_.push_back({job.failed_descriptor(), POLLIN, 0});
+    watched_.push_back({samples_.descriptor(), POLLIN, 0});
   }
+  /// Name of the socket that gives samples of this node.
+  const std::string& name_of_samples() const { return samples_.name(); }
   /// True: all PEs said goodbye after the job's last collective. False: the job has failed, and all PEs and nodes know
   /// why.
   bool run() {
-    const int poll_ms = watchdog_s_ ? static_cast<int>(watchdog_s_ * 1000 / heartbeat_polls) : -1;
+    const uint64_t check_each_us = watchdog_s_ * 1'000'000 / heartbeat_polls;
+    uint64_t check_at_us = now_us() + check_each_us;
     const auto has_left = [](const pollfd& w) { return w.fd < 0; };
-    while (!std::all_of(watched_.begin(), watched_.end() - 1, has_left)) {
-      const int n_ready = poll(watched_.data(), watched_.size(), poll_ms);
-      if (n_ready == 0) check_for_stopped_pes();
-      if (n_ready <= 0) continue;
-      if (watched_.back().revents) {
+    const size_t n_pes = here_.pes.size();
+    while (!std::all_of(watched_.begin(), watched_.begin() + static_cast<ptrdiff_t>(n_pes), has_left)) {
+      int poll_ms = -1;
+      if (check_each_us) {
+        // By the clock: whoever asks for samples must not put the checks off.
+        const uint64_t now = now_us();
+        if (now >= check_at_us) {
+          check_for_stopped_pes();
+          check_at_us = now + check_each_us;
+        }
+        poll_ms = static_cast<int>((check_at_us - std::min(now, check_at_us)) / 1000 + 1);
+      }
+      if (poll(watched_.data(), watched_.size(), poll_ms) <= 0) continue;
+      if (watched_.back().revents) samples_.answer();
+      if (watched_[n_pes].revents) {
         const auto [why, is_from_other_node] = job_.what_failed();
         if (is_from_other_node) log_info("the job ends: {}", why);
         else log_error("{}", why);
         notify_everybody(why);
         return false;
       }
-      for (size_t i = 0; i + 1 < watched_.size(); ++i)
+      for (size_t i = 0; i < n_pes; ++i)
         if (watched_[i].revents && !receive_from(i)) return false;
     }
     return true;
   }
 
  private:
-  /// A PE that is stopped sends nothing, and the parties that wait for it cannot know that. Called each time poll() has
-  /// timed out.
+  /// A PE that is stopped sends nothing, and the parties that wait for it cannot know that. Called
+  /// heartbeat_polls times in GRAVEL_WATCHDOG_S.
   void check_for_stopped_pes() {
     for (size_t i = 0; i < segments_.size(); ++i)
       if (heartbeats_[i].poll(watched_[i].fd >= 0, load_relaxed(&segments_[i]->control()->pe_heartbeat)))
@@ -107,7 +123,8 @@ class pe_watch {
   std::function<void(const std::string&)> notify_nodes_;
   std::vector<pe_segment*> segments_;
   std::vector<stall_watch> heartbeats_;
-  std::vector<pollfd> watched_;  ///< the PEs' sockets, -1 for those that have left; then job_state's
+  sample_server samples_;
+  std::vector<pollfd> watched_;  ///< the PEs' sockets, -1 for those that have left; then job_state's, then samples_'
 };
 
 }  // namespace gravel::detail

@@ -2,12 +2,12 @@
 //
 // Problem. A PE whose resolver sleeps does not see that its peers push chunks into its memory.
 //
-// Solution. The peers' kernels ring a doorbell in their own PE segments, and their aggregator passes it on to the PE; to
-// a PE of another node by a message to that node's aggregator. A kernel stores the time in the doorbell, so any change
-// of the word means new chunks.
+// Solution. The peers' kernels ring a doorbell in their own PE segments, and their aggregator passes it on to the PE.
+// If the PE is on another node, it sends a message to the aggregator there. A kernel stores the time in the doorbell,
+// so any change of the word means new chunks.
 //
-// A kernel that waits rings again and again, while its peer is awake, too. So a node gets at most one message for each
-// of its PEs in `pause_us`. A word that changes meanwhile counts as not seen until then.
+// A kernel that waits rings again and again, also while its peer is awake. So an aggregator sends at most one message
+// in `pause_us` for each PE of another node. A word that changes meanwhile counts as not seen until then.
 #pragma once
 #include <algorithm>
 #include <cstdint>

@@ -21,7 +21,8 @@ plane::plane(const node_setup& setup, uint32_t index, std::vector<remote_link*> 
     const uint32_t kind = n_queue_kinds - 1 - order;
     for (size_t i = 0; i < setup.local.size(); ++i) {
       const uint32_t pe = setup.nodes.pes_of(setup.node)[i];
-      sources_.push_back(std::make_unique<plane_source>(pe, kind, setup.local[i]->queue_of(kind), index, limits));
+      sources_.push_back(std::make_unique<plane_source>(pe, kind, setup.local[i]->queue_of(kind), index, limits,
+                                                        setup.local[i]->messages_taken_by(index)));
     }
   }
 }
@@ -133,6 +134,7 @@ bool plane::take_slot(plane_source& s, uint64_t now) {
     taken_ += took;
     stats_[stat::messages_taken] += took;
     const uint32_t pe = pe_of_sink(row.sink);
+    s.count(pe, took);
     if (pe == s.pe) stats_[stat::messages_to_self] += took;
     if (setup_.nodes.node_of(pe) != setup_.node) stats_[stat::messages_off_node] += took;
     s.message += took;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,13 +18,16 @@ namespace gravel::detail {
 
 class plane_source {
  public:
-  plane_source(uint32_t of_pe, uint32_t of_kind, const queue& from, uint32_t plane, const slot_limits& limits)
+  /// `messages_to`: counts the messages by the PE that receives them, for all queues of the PE.
+  plane_source(uint32_t of_pe, uint32_t of_kind, const queue& from, uint32_t plane, const slot_limits& limits,
+               std::span<uint64_t> messages_to)
       : pe(of_pe),
         kind(of_kind),
         q(from),
         slots(from, plane),
         plane_(plane),
         limits_(limits),
+        messages_to_(messages_to),
         current_(from.shape.max_rows),
         examined_(from.shape.max_rows),
         puts_(from.shape.slots),
@@ -80,6 +84,8 @@ class plane_source {
     is_touched_[sink] = 1;
     touched_.push_back(sink);
   }
+  /// Counts messages that were taken, for statistics.
+  void count(uint32_t pe_to, uint32_t messages) { store_relaxed(&messages_to_[pe_to], messages_to_[pe_to] + messages); }
   void notice_flush_target() { flush_seen_ = std::max(flush_seen_, slots.flush_target()); }
   /// Begins flushes that are due, sends the messages that they wait for, and ends flushes whose messages are all
   /// applied. True if one has ended. `number` counts the plane's flushes.
@@ -139,9 +145,10 @@ class plane_source {
 
   uint32_t plane_;
   slot_limits limits_;
-  slot_table current_, examined_;  ///< of the current slot; of a later one that is only examined
-  bool has_read_ = false;          ///< current_ is of the current slot
-  std::vector<uint32_t> puts_;     ///< by slot
+  std::span<uint64_t> messages_to_;  ///< in the segment; only this plane writes it
+  slot_table current_, examined_;    ///< of the current slot; of a later one that is only examined
+  bool has_read_ = false;            ///< current_ is of the current slot
+  std::vector<uint32_t> puts_;       ///< by slot
   /// Slots from the current one to ticket `same_below_` have rows for this stream only.
   const outbound* same_stream_ = nullptr;
   uint64_t same_below_ = 0;

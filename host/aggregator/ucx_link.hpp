@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "host/aggregator/clock.hpp"
 #include "host/aggregator/outbound.hpp"
+#include "host/node/clock.hpp"
 #include "lib/base/error.hpp"
 #include "transport/ucx_endpoint.hpp"
 

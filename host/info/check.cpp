@@ -190,7 +190,8 @@ std::string domain_of(const findings& f, const gpu& g) {
   if (g.fabric.domain.empty()) return fmt::format("this host alone: {}", g.fabric.why);
   if (!f.handles.fabric_error.empty())
     return fmt::format("this host alone: no fabric handles; the NVLink domain is {}", g.fabric.domain);
-  return fmt::format("NVLink domain {}; PEs of other hosts in it are reached by net all the same", g.fabric.domain);
+  return fmt::format("NVLink domain {}; PEs of other hosts in it are peers (GRAVEL_HANDLE_TYPE, GRAVEL_DOMAIN)",
+                     g.fabric.domain);
 }
 
 std::string residency_of(const findings& f) {

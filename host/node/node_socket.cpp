@@ -1,5 +1,6 @@
 #include "host/node/node_socket.hpp"
 
+#include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -111,8 +112,8 @@ std::optional<frame> node_socket::receive() {
   result.bytes.resize(sizeof(wire_header));
   if (!read_all(descriptor(), result.bytes.data(), sizeof(wire_header), result.descriptor)) return std::nullopt;
   const wire_header header = read_wire_header(result.bytes, "the node's socket");
-  const bool known =
-      (header.kind >= wire_kind::hello && header.kind <= wire_kind::abort) || header.kind == wire_kind::extent;
+  const bool known = (header.kind >= wire_kind::hello && header.kind <= wire_kind::abort) ||
+                     header.kind == wire_kind::extent || header.kind == wire_kind::sample;
   const bool needs_memory = header.kind == wire_kind::hello || header.kind == wire_kind::extent;
   if (!known || header.bytes > most_bytes || bool(result.descriptor) != needs_memory)
     fail("the node's socket: a malformed message of {} bytes came ('{}', {} memory)", header.bytes,
@@ -142,7 +143,7 @@ pid_t node_socket::check_peer() const {
 
 void node_socket::shut_down() { shutdown(descriptor(), SHUT_RDWR); }
 
-node_listener::node_listener() : name_("gravel-node-" + random_name()) {
+node_listener::node_listener(const char* purpose) : name_(fmt::format("gravel-{}-{}", purpose, random_name())) {
   const auto [address, length] = address_of(name_);
   socket_ = owned_descriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket_ || bind(descriptor(), reinterpret_cast<const sockaddr*>(&address), length) != 0 ||

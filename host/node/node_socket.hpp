@@ -60,11 +60,12 @@ class node_socket {
   owned_descriptor socket_;
 };
 
-/// A listening socket under a name that nobody can guess. No file system contains it. Other users of this host may see
+/// A listening socket under a name of its own. No file system contains it. Other users of this host may see
 /// the name and connect; check_peer() detects them.
 class node_listener {
  public:
-  node_listener();
+  /// `purpose`: the name begins with "gravel-", the purpose, and a hyphen.
+  explicit node_listener(const char* purpose = "node");
   node_listener(const node_listener&) = delete;
   node_listener& operator=(const node_listener&) = delete;
   const std::string& name() const { return name_; }

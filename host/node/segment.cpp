@@ -19,6 +19,7 @@ struct segment_layout {
   std::array<uint64_t, 2> collective_at;  ///< in, out
   std::array<uint64_t, n_queue_kinds> queue_at;
   std::array<uint64_t, 2> done_at;
+  uint64_t messages_at;
   uint64_t bytes;
 
   explicit segment_layout(const segment_shape& s) {
@@ -32,7 +33,8 @@ struct segment_layout {
     }
     for (auto& where : done_at)
       where = std::exchange(at, round_up(at + s.landing().n_slots() * sizeof(uint64_t), page));
-    bytes = at;
+    messages_at = at;
+    bytes = at + s.n_planes * s.bytes_of_messages();
   }
 };
 
@@ -62,6 +64,7 @@ const char* segment_shape::difference(const segment_shape& other) const {
   return *this == other ? nullptr : "spare";
 }
 
+uint64_t segment_shape::bytes_of_messages() const { return round_up(n_pes * sizeof(uint64_t), page); }
 uint64_t segment_shape::landing_bytes() const { return round_up(landing().bytes(), page); }
 
 segment_shape make_segment_shape(const settings& s, const topology& t, uint32_t node) {
@@ -116,6 +119,11 @@ landing pe_segment::landing_of(sink_kind kind) const {
           shape_.packet_size,
           sink_of(pe_, kind),
           shape_.n_pes * 2};
+}
+
+std::span<uint64_t> pe_segment::messages_taken_by(uint32_t plane) const {
+  char* const at = base() + segment_layout(shape_).messages_at + plane * shape_.bytes_of_messages();
+  return {reinterpret_cast<uint64_t*>(at), shape_.n_pes};
 }
 
 std::span<std::byte> pe_segment::collective_in_data() const {

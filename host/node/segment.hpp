@@ -1,6 +1,7 @@
 // The segment of a PE: one memfd that the PE and its node's aggregator map. Both compute its layout in the same way:
 //
 //   [landing slots][pe_control][collectives: data in, data out][queue 0: control, slots] ... [queue 4][done words]
+//   [messages to each PE]
 //
 // The memory that other nodes write comes first, so that nodes of the same machine can map it alone
 // (transport/ucx_memory.hpp).
@@ -46,6 +47,8 @@ struct segment_shape {
   landing_shape landing() const { return {streams, packets, packet_size}; }
   /// Bytes of the landing slots of one sink kind, in whole pages.
   uint64_t landing_bytes() const;
+  /// Bytes in which one plane counts the messages to each PE, in whole pages.
+  uint64_t bytes_of_messages() const;
   /// Bytes for the data of one collective: at least 64 from each PE.
   uint64_t collective_bytes() const { return n_pes <= 1024 ? 65536 : 64 * uint64_t{n_pes}; }
 };
@@ -80,6 +83,19 @@ struct alignas(64) plane_counts {
 
 constexpr uint32_t max_stats = 32;  ///< words of statistics per plane (host/node/stats.hpp)
 
+/// What the PE's monitor writes for gravel-top each time it wakes: counts that only the PE can read. Nobody in the job
+/// reads them, and each word is written by itself.
+struct alignas(64) pe_report {
+  uint64_t written_us;               ///< clock of the host when the others were written; 0: never
+  uint64_t in_place, to_peers;       ///< messages that took the routes `self` and `peer`
+  uint64_t tickets[n_queue_kinds];   ///< slots claimed so far
+  uint64_t ring_sent[max_peers];     ///< chunks in the ring to each peer, by rank
+  uint64_t ring_applied[max_peers];  ///< of these, applied
+  uint64_t long_wait_us;             ///< clock of the host when `long_wait` was written; 0: never
+  uint64_t long_wait_writes;         ///< odd while `long_wait` is being written
+  wait_subject long_wait;            ///< the kernels' last report (lib/base/wait_report.hpp)
+};
+
 struct pe_control {
   alignas(64) uint64_t magic;
   struct alignas(64) {
@@ -92,16 +108,17 @@ struct pe_control {
   /// stores it with release order after its earlier work. The aggregator loads it with acquire order, and compares it
   /// with the calls of other PEs that have the same number.
   alignas(64) uint64_t waiting;
-  device_error error;                                 ///< device
-  wait_report long_wait;                              ///< device; `read`: PE
-  alignas(64) uint64_t aggregator_heartbeat;          ///< aggregator: changes while it runs
-  alignas(64) uint64_t pe_heartbeat;                  ///< PE: changes while it runs
-  alignas(64) uint64_t attention;                     ///< PE: its kernels run, so messages may come any moment
-  alignas(64) uint64_t peer_doorbells[max_peers];     ///< device: when it last rang for this peer, by rank
-  alignas(64) uint64_t peer_doorbell;                 ///< aggregator: changes when a peer has rung for this PE
-  alignas(64) uint32_t domain[max_peers];             ///< PE: the PEs of its domain, by rank
-  uint64_t domain_size;  ///< PE, once, after `domain` [N1]; 0: its kernels ring no doorbell
-  plane_counts counts[max_planes];                    ///< aggregator, plane p
+  device_error error;                              ///< device
+  wait_report long_wait;                           ///< device; `read`: PE
+  alignas(64) uint64_t aggregator_heartbeat;       ///< aggregator: changes while it runs
+  alignas(64) uint64_t pe_heartbeat;               ///< PE: changes while it runs
+  alignas(64) uint64_t attention;                  ///< PE: its kernels run, so messages may come any moment
+  alignas(64) uint64_t peer_doorbells[max_peers];  ///< device: when it last rang for this peer, by rank
+  alignas(64) uint64_t peer_doorbell;              ///< aggregator: changes when a peer has rung for this PE
+  alignas(64) uint32_t domain[max_peers];          ///< PE: the PEs of its domain, by rank
+  uint64_t domain_size;                            ///< PE, once, after `domain` [N1]; 0: its kernels ring no doorbell
+  plane_counts counts[max_planes];                 ///< aggregator, plane p
+  pe_report report;                                ///< PE
   alignas(64) uint64_t stats[max_planes][max_stats];  ///< aggregator, plane p
 };
 
@@ -122,6 +139,9 @@ class pe_segment {
   /// The queue as a consumer needs it, without the producers' words.
   queue queue_of(uint32_t kind) const;
   landing landing_of(sink_kind kind) const;
+  /// How many messages plane `plane` has taken from this PE's queues, by the PE that receives them. Written by that
+  /// plane alone.
+  std::span<uint64_t> messages_taken_by(uint32_t plane) const;
   /// Data of a contribution to a collective, and of its result. The writer of the words writes them.
   std::span<std::byte> collective_in_data() const;
   std::span<std::byte> collective_out_data() const;

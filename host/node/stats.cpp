@@ -68,13 +68,16 @@ std::string stats_text(const stats_row& row, uint32_t n_pes, uint32_t n_nodes) {
       seconds(stat::put_us), seconds(stat::no_credit_us), seconds(stat::no_slot_us));
 }
 
-std::string stats_json(const stats_row& row, uint32_t n_pes, uint32_t n_nodes) {
+std::string stats_json(const stats_row& row, const message_matrix& messages, uint32_t n_pes, uint32_t n_nodes) {
   nlohmann::ordered_json out;
   out["n_pes"] = n_pes;
   out["n_nodes"] = n_nodes;
   out["remote_access_frequency"] = remote_frequency(row);
   out["average_packet_bytes"] = average_packet_bytes(row);
   for (uint32_t i = 0; i < n_stats; ++i) out[name_of(static_cast<stat>(i))] = row.value[i];
+  if (!messages.through_queue.empty())
+    out["messages_by_pe"] = {
+        {"through_queue", messages.through_queue}, {"in_place", messages.in_place}, {"to_peers", messages.to_peers}};
   return out.dump(2) + "\n";
 }
 

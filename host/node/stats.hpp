@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace gravel::detail {
 
@@ -42,11 +43,20 @@ struct stats_row {
   uint64_t operator[](stat s) const { return value[static_cast<uint32_t>(s)]; }
 };
 
+/// Messages of a job by the PE that sent them.
+struct message_matrix {
+  std::vector<std::vector<uint64_t>> through_queue;  ///< [from][to]: what aggregators took; empty: the job is too large
+  std::vector<uint64_t> in_place;                    ///< [from]: to the PE itself
+  std::vector<uint64_t> to_peers;                    ///< [from]: by route `peer`; to which PEs is not counted
+  /// The largest job whose matrix PEs exchange when the job ends.
+  static constexpr uint32_t most_pes = 1024;
+};
+
 /// Share of accesses that go to other PEs; 0 if there was no access. (Remote access frequency in Table 5 of the paper.)
 double remote_frequency(const stats_row&);
 /// Bytes per packet. (Average message size in Table 5 of the paper.)
 double average_packet_bytes(const stats_row&);
 std::string stats_text(const stats_row&, uint32_t n_pes, uint32_t n_nodes);
-std::string stats_json(const stats_row&, uint32_t n_pes, uint32_t n_nodes);
+std::string stats_json(const stats_row&, const message_matrix&, uint32_t n_pes, uint32_t n_nodes);
 
 }  // namespace gravel::detail

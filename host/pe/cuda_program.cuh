@@ -40,5 +40,7 @@ enum class launch_needs : uint8_t {
 };
 void launch_on_cuda(const void* kernel, const gravel_launch_config& how, void** arguments,
                     launch_needs needs = launch_needs::resolver);
+/// The most blocks that a cooperative launch may have now.
+uint64_t most_cooperative_blocks_on_cuda(const void* kernel, const gravel_launch_config& how);
 
 }  // namespace gravel::detail

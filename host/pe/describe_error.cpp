@@ -60,13 +60,13 @@ std::string text_of_team_fault(message_fault fault, const device_error& found) {
       "{} in block {}: {} threads that must make the call are missing; the first of them is thread {}. {}", name,
       found.offset, found.bytes >> 32, found.bytes & 0xffffffff, rule_of(call));
 }
-/// Text of full_map. `pe` has the bytes of a key, and those of a value above 16 bits.
-std::string text_of_full_map(const device_error& found, uint32_t my_pe) {
+/// Text of full_map. `pe` has the words of a key in 3 bits, those of a value in 5 bits, and the owner above.
+std::string text_of_full_map(const device_error& found) {
   return fmt::format(
       "a gravel::map of keys of {} bytes and values of {} bytes, made for {} items, has no slot for a key: PE {} has "
       "{} "
       "slots. Make the map for more items, or call reserve() before; it also frees the slots of erased keys",
-      found.pe & 0xffff, found.pe >> 16, found.bytes, my_pe, found.offset);
+      (found.pe & 7) * 4, (found.pe >> 3 & 31) * 4, found.bytes, found.pe >> 8, found.offset);
 }
 /// Returns the names of the functions that report a mistake as one of this operation.
 std::vector<std::string> names_of_calls(op what, bool on_own_memory) {
@@ -130,7 +130,7 @@ std::string describe(const device_error& found, uint32_t my_pe, uint32_t n_pes, 
     return fmt::format("a corrupt packet arrived: {}", name_of(static_cast<packet_fault>(found.offset)));
   if (fault == message_fault::other_reduction) return text_of_other_reduction(found);
   if (fault == message_fault::bad_reduction) return text_of_bad_reduction(found, n_pes);
-  if (fault == message_fault::full_map) return text_of_full_map(found, my_pe);
+  if (fault == message_fault::full_map) return text_of_full_map(found);
   if (fault == message_fault::missing_lanes || fault == message_fault::other_team_call)
     return text_of_team_fault(fault, found);
   const std::string calls = calls_of(fault, what, found.pe == my_pe);

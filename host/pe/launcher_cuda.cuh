@@ -39,6 +39,16 @@ class cuda_launcher : public backend {
     if (captured) return start(kernel, how, stream, arguments, apart);
     put(stream, lock, !alone, [&] { start(kernel, how, stream, arguments, apart); });
   }
+  /// Returns the most blocks that a cooperative launch of this kernel may have now. Throws gravel::error if the kernel
+  /// cannot have blocks of how.block and how.shared_bytes. Any thread.
+  uint64_t most_cooperative_blocks(const void* kernel, gravel_launch_config how) {
+    const device_scope here(context_);
+    how.grid = 1;
+    how.cooperative = false;
+    std::unique_lock lock(lock_);
+    check(prepare(kernel, lock), kernel, how);
+    return room_for(kernel, how, uint64_t{how.block.x} * how.block.y * how.block.z);
+  }
   /// Puts a wait, or a store, into the stream, which does it by itself. It needs the lease: the event for which the
   /// stream waits may need resolver and services, and these could not start behind the wait if they use the same
   /// hardware queue.
@@ -418,19 +428,25 @@ class cuda_launcher : public backend {
     }
     if (how.cooperative) check_room(kernel, how, threads, blocks);
   }
-  /// A cooperative kernel starts when all its blocks have room. Beside the resolver that may never happen.
-  void check_room(const void* kernel, const gravel_launch_config& how, uint64_t threads, uint64_t blocks) {
+  /// Number of multiprocessors that the resolver and services leave.
+  uint64_t free_processors() const {
+    return processors_ - std::min(processors_, (resident_ ? resolver_processors_ : 0) + services_.blocks());
+  }
+  /// Blocks of this kernel that run at once on the free multiprocessors.
+  uint64_t room_for(const void* kernel, const gravel_launch_config& how, uint64_t threads) const {
     int on_one = 0;
     cuda_check(
         cudaOccupancyMaxActiveBlocksPerMultiprocessor(&on_one, kernel, static_cast<int>(threads), how.shared_bytes),
         "gravel_launch: occupancy");
-    const uint64_t left =
-        processors_ - std::min(processors_, (resident_ ? resolver_processors_ : 0) + services_.blocks());
-    const uint64_t most = left * static_cast<uint64_t>(on_one);
+    return free_processors() * static_cast<uint64_t>(on_one);
+  }
+  /// A cooperative kernel starts when all its blocks have room. Beside the resolver that may never happen.
+  void check_room(const void* kernel, const gravel_launch_config& how, uint64_t threads, uint64_t blocks) const {
+    const uint64_t most = room_for(kernel, how, threads);
     if (blocks > most)
       fail_text(joined("gravel_launch: a cooperative grid of ", blocks, " blocks of ", threads, " threads with ",
                        how.shared_bytes, " bytes of dynamic shared memory; at most ", most,
-                       " of them run at once on the ", left, " of ", processors_,
+                       " of them run at once on the ", free_processors(), " of ", processors_,
                        " multiprocessors that the resolver and services leave (GRAVEL_RESOLVER_BLOCKS, "
                        "GRAVEL_RESOLVER_RING_BLOCKS)"));
   }

@@ -16,9 +16,9 @@
 
 namespace gravel::detail {
 
-/// The PEs of the domain of `pe`, ascending. `reach`: by PE, what its memory handles reach. PEs with equal texts can map
-/// each other's memory; an empty text: the handles are for the PE's own node. A node whose PEs have different texts is a
-/// domain by itself, and so is each node of a domain of more than max_peers PEs.
+/// The PEs of the domain of `pe`, ascending. `reach`: by PE, what its memory handles reach. PEs with equal texts can
+/// map each other's memory; an empty text: the handles are for the PE's own node. A node whose PEs have different texts
+/// is a domain by itself, and so is each node of a domain of more than max_peers PEs.
 inline std::vector<uint32_t> pes_of_domain(const topology& nodes, uint32_t pe, const std::vector<std::string>& reach) {
   const std::vector<uint32_t>& own_node = nodes.pes_of(nodes.node_of(pe));
   const std::string& mine = reach.at(pe);

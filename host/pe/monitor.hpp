@@ -13,6 +13,7 @@
 #include "host/pe/job_end.hpp"
 #include "host/pe/peers.hpp"
 #include "host/pe/queue_watch.hpp"
+#include "host/pe/report_writer.hpp"
 #include "host/pe/service_watch.hpp"
 #include "host/pe/wait_reports.hpp"
 #include "lib/base/capacity.hpp"
@@ -38,8 +39,10 @@ class monitor {
 
   /// Called when all is set up: watches these objects as well, of which the aggregator knows nothing. `describe`: the
   /// state of the PE in words, for a report about a job that makes no progress. All are used until stop().
-  void watch(queue_watch& queues, peers& rings, service_watch& services, std::function<std::string()> describe) {
+  void watch(queue_watch& queues, const pe_memory& memory, peers& rings, service_watch& services,
+             std::function<std::string()> describe) {
     queues_ = &queues;
+    memory_ = &memory;
     rings_ = &rings;
     services_ = &services;
     describe_ = std::move(describe);
@@ -92,12 +95,14 @@ class monitor {
     job_end::end_process(1);
   }
   /// Waits for the aggregator's next message. Meanwhile checks that the aggregator runs (one that is stopped cannot say
-  /// so), shows that this process runs, and watches claimed slots, services and the rings of the route `peer`.
+  /// so), shows that this process runs, and watches claimed slots, services and the rings of the route `peer`. Writes
+  /// the report of this PE.
   std::optional<frame> wait_for_message() {
     const uint64_t limit_s = job_.values.watchdog_s;
     if (limit_s == 0) return link_.socket().receive();
     stall_watch aggregator;
     wait_reports waits(shared_.long_wait, limit_s * 1'000'000'000);
+    report_writer report(shared_.report);
     std::vector<stall_watch> rings;  // by rank of the destination
     for (;;) {
       pollfd watched{link_.socket().descriptor(), POLLIN, 0};
@@ -106,10 +111,12 @@ class monitor {
       if (aggregator.poll(true, load_relaxed(&shared_.aggregator_heartbeat)))
         fail("the aggregator of node {} has not run for {} s (GRAVEL_WATCHDOG_S); is it stopped?", job_.node, limit_s);
       if (const auto waits_long = waits.poll()) log_warning("{}", *waits_long);
+      if (waits.last()) report.write_wait(*waits.last());
       if (!watching_) continue;
       if (const std::string missing = queues_->poll(limit_s); !missing.empty()) fail("{}\n{}", missing, describe());
       if (const std::string stopped = services_->poll(limit_s); !stopped.empty()) fail("{}\n{}", stopped, describe());
       const std::vector<peers::counts> pushed = rings_->read_each();
+      report.write_counts(*memory_, pushed);
       rings.resize(pushed.size());
       for (uint32_t rank = 0; rank < pushed.size(); ++rank)
         if (rings[rank].poll(pushed[rank].applied != pushed[rank].tickets, pushed[rank].applied))
@@ -127,7 +134,8 @@ class monitor {
   aggregator_link& link_;
   job_end& end_;
   pe_control& shared_;
-  queue_watch* queues_ = nullptr;  ///< these four are written before watching_
+  queue_watch* queues_ = nullptr;  ///< these five are written before watching_
+  const pe_memory* memory_ = nullptr;
   peers* rings_ = nullptr;
   service_watch* services_ = nullptr;
   std::function<std::string()> describe_;

@@ -119,8 +119,8 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all)
     const peer_description& other = theirs[rank];
     all_beside &= other.stays_resident;
     for (uint32_t second = 0; second < rank; ++second)
-      all_beside &= !other.is_on_device_of(theirs[second]) ||
-                    (other.runs_beside_others && theirs[second].runs_beside_others);
+      all_beside &=
+          !other.is_on_device_of(theirs[second]) || (other.runs_beside_others && theirs[second].runs_beside_others);
     if (rank == me_) continue;
     shares_gpu_ |= other.is_on_device_of(mine) && !(mine.runs_beside_others && other.runs_beside_others);
     const uint32_t pe = domain_[rank];
@@ -249,9 +249,8 @@ void peers::share(std::span<const new_extent> extents, const exchange& all) {
   std::vector<std::vector<std::byte>> lists;
   if (uses_fabric_) lists = all(to_wire(exchange_ ? fabric_extents{} : fabric_extents::of(extents)));
   if (parties_.empty()) return;
-  auto theirs = pass_on(extents, [&](uint32_t pe) {
-    return from_wire<fabric_extents>(lists.at(pe), fmt::format("PE {}", pe));
-  });
+  auto theirs =
+      pass_on(extents, [&](uint32_t pe) { return from_wire<fabric_extents>(lists.at(pe), fmt::format("PE {}", pe)); });
   for (mapping& m : mappings_)
     if (m.heap) map_extents(m, theirs[m.party]);
 }

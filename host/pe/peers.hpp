@@ -1,6 +1,7 @@
-// The route `peer` as the host sees it. At start-up the PEs of a domain map each other's heaps and rings. Afterwards the
-// host only counts. lib/base/peer_ring.hpp describes the rings. The ring of a PE to itself is one of them; a PE without
-// peers has it, too. What is mapped depends on the link to the peer's device (backend::access_to):
+// The route `peer` as the host sees it. At start-up the PEs of a domain (host/pe/memory_domain.hpp) map each other's
+// heaps and rings. Afterwards the host only counts. lib/base/peer_ring.hpp describes the rings. The ring of a PE to
+// itself is one of them; a PE without peers has it, too. What is mapped depends on the link to the peer's device
+// (backend::access_to):
 //
 //   atomic operations          its heap and its rings
 //   stores, no atomic ones     its rings: each of their words has one writer
@@ -51,9 +52,9 @@ struct peers_setup {
   uint32_t pe;
   std::vector<uint32_t> domain;  ///< the PEs whose memory this PE may map, with itself, ascending
   const settings* values;
-  char* heap;               ///< of this PE: exportable, or in extents
-  uint64_t* doorbells;      ///< [max_peers], pinned; kernels write them, by rank of the destination
-  uint64_t heap_bytes = 0;  ///< addresses of a heap in extents
+  char* heap;                                  ///< of this PE: exportable, or in extents
+  uint64_t* doorbells;                         ///< [max_peers], pinned; kernels write them, by rank of the destination
+  uint64_t heap_bytes = 0;                     ///< addresses of a heap in extents
   std::vector<new_extent>* extents = nullptr;  ///< those that such a heap has now; their handles are passed on
   bool uses_fabric = false;                    ///< a PE of the job has fabric handles; the same at all PEs
 };
@@ -69,9 +70,9 @@ class peers {
   peers(const peers&) = delete;
   peers& operator=(const peers&) = delete;
 
-  /// Passes these new extents of this PE's heap on, and maps those of all heaps that are mapped here. Collective of all
-  /// PEs of the domain, whose new extents cover the same places; if a PE has fabric handles, of all PEs, which then make
-  /// an exchange. Throws gravel::error.
+  /// Passes these new extents of this PE's heap on, and maps those of all heaps that are mapped here. Collective of the
+  /// domain's PEs, whose new extents cover the same places. If a PE of the job has fabric handles, it is collective of
+  /// all PEs, which then make an exchange. Throws gravel::error.
   void share(std::span<const new_extent>, const exchange&);
   /// Unmaps the extents in this range of all heaps that are mapped here.
   void forget(const extent& range);

@@ -52,7 +52,7 @@ runtime::runtime(std::unique_ptr<backend> device, std::unique_ptr<bootstrap> job
   set_up_messages();
   start_receiver();
   queues_.emplace(*segment_, *memory_);
-  monitor_->watch(*queues_, *peers_, services_, [this] { return describe(); });
+  monitor_->watch(*queues_, *memory_, *peers_, services_, [this] { return describe(); });
   receiver_.emplace(
       *device_, [this] { check_errors(); }, [this](const std::string& text) { end_->abort(text, 1); });
   job_.boot->on_abort([this](const std::string& text) { monitor_->report_from_launcher(text); });
@@ -183,7 +183,8 @@ void runtime::set_up_messages() {
         return begin_collective(kind, argument).combine(mine);
       },
       symmetric_heap::sharing{[this](std::span<const new_extent> extents) {
-                                peers_->share(extents, [this](std::span<const std::byte> mine) { return exchange(mine); });
+                                peers_->share(extents,
+                                              [this](std::span<const std::byte> mine) { return exchange(mine); });
                               },
                               [this](const extent& range) { peers_->forget(range); }});
   completion_.emplace(completion::parts{*device_, *segment_, *memory_, *peers_, *collectives_, job_.is_leader(),
@@ -256,6 +257,37 @@ stats_row runtime::read_stats() const {
   return mine;
 }
 
+/// Who sent how many messages to whom. Collective, as part of `call`. PE 0 gets the result; a large job has none.
+message_matrix runtime::gather_messages(collective_member::call& call, const stats_row& mine) const {
+  message_matrix all;
+  const uint32_t n = job_.nodes.n_pes();
+  if (n > message_matrix::most_pes) return all;
+  std::vector<uint64_t> own(n);
+  for (uint32_t p = 0; p < segment_->shape().n_planes; ++p)
+    for (uint32_t to = 0; to < n; ++to) own[to] += load_relaxed(&segment_->messages_taken_by(p)[to]);
+  own.push_back(mine[stat::messages_in_place]);
+  own.push_back(mine[stat::messages_to_peers]);
+  std::vector<std::vector<uint64_t>> rows(n);
+  const size_t words = call.room() / n / sizeof(uint64_t);
+  for (size_t at = 0; at < own.size(); at += words) {
+    const std::span part = std::span(own).subspan(at, std::min(words, own.size() - at));
+    const std::span<const std::byte> parts = call.exchange(std::as_bytes(part));
+    if (job_.pe != 0) continue;
+    for (uint32_t from = 0; from < n; ++from) {
+      rows[from].resize(at + part.size());
+      std::memcpy(rows[from].data() + at, parts.data() + from * part.size_bytes(), part.size_bytes());
+    }
+  }
+  if (job_.pe != 0) return all;
+  for (std::vector<uint64_t>& row : rows) {
+    all.in_place.push_back(row[n]);
+    all.to_peers.push_back(row[n + 1]);
+    row.resize(n);
+  }
+  all.through_queue = std::move(rows);
+  return all;
+}
+
 /// Implements GRAVEL_STATS and GRAVEL_STATS_JSON: adds up the job's statistics when it ends. Collective, as part of
 /// `call`. PE 0 writes them. Returns why the file could not be written, or an empty text.
 std::string runtime::report_stats(collective_member::call& call) {
@@ -267,11 +299,12 @@ std::string runtime::report_stats(collective_member::call& call) {
     const collective_words sums = call.combine(words);
     for (uint32_t j = 0; j < 4 && i + j < n_stats; ++j) all.value[i + j] = sums.sum[j];
   }
+  const message_matrix messages = gather_messages(call, mine);
   if (job_.pe != 0) return {};
   if (job_.values.stats) std::fputs(stats_text(all, job_.nodes.n_pes(), job_.nodes.n_nodes()).c_str(), stderr);
   if (job_.values.stats_json.empty()) return {};
   return text_of_error(
-      [&] { write_file(job_.values.stats_json, stats_json(all, job_.nodes.n_pes(), job_.nodes.n_nodes())); });
+      [&] { write_file(job_.values.stats_json, stats_json(all, messages, job_.nodes.n_pes(), job_.nodes.n_nodes())); });
 }
 
 std::string runtime::finalize() {

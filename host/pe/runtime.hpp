@@ -59,6 +59,7 @@ class runtime {
   uint64_t least_heap_limit(uint64_t mine);
   bool is_on_one_host();
   std::string report_stats(collective_member::call&);
+  message_matrix gather_messages(collective_member::call&, const stats_row& mine) const;
   void connect();
   void set_up_messages();
   void start_receiver();

@@ -31,7 +31,7 @@ class symmetric_heap {
   /// A collective call of this kind and argument: contributes the words and returns the job's totals.
   using together = std::function<collective_words(collective_kind, uint64_t argument, const collective_words&)>;
 
-  /// What the other PEs of the node do with this heap's extents (host/pe/peers.hpp).
+  /// What the other PEs of the domain do with this heap's extents (host/pe/peers.hpp).
   struct sharing {
     std::function<void(std::span<const new_extent>)> share;  ///< collective; throws gravel::error
     std::function<void(const extent& range)> forget;

@@ -20,6 +20,7 @@ class wait_reports {
   /// Polls once; a stall_watch counts the polls within the patience. Returns a sentence that is due, or nothing. One
   /// thread at a time, any.
   std::optional<std::string> poll() {
+    last_.reset();
     if (!ring<>::arrived(&shared_.published, shared_.read)) {  // [P1]
       // A lane reports again and again while it waits.
       if (++polls_in_vain_ > most_in_vain) reported_.clear();
@@ -30,6 +31,7 @@ class wait_reports {
     const wait_subject s = shared_.subject;
     const lane_place at = shared_.place;
     ring<>::mark_done(&shared_.read, shared_.read + 1);  // [P2]
+    last_ = s;
     const key which{s.what, s.pe, s.offset};
     if (!reported_.contains(which) && reported_.size() == most_reported) return {};
     if (!reported_[which].is_due(waited_ns, patience_ns_)) return {};
@@ -39,6 +41,9 @@ class wait_reports {
         at.thread[2]);
   }
 
+  /// The report that the last poll() has read, or nothing.
+  const std::optional<wait_subject>& last() const { return last_; }
+
  private:
   using key = std::tuple<awaited, uint32_t, uint64_t>;
   /// If thousands of lanes wait for different words, the first few describe the situation.
@@ -47,6 +52,7 @@ class wait_reports {
 
   wait_report& shared_;
   uint64_t patience_ns_;
+  std::optional<wait_subject> last_;
   std::map<key, report_times> reported_;
   int polls_in_vain_ = 0;
 };

@@ -1,5 +1,5 @@
 // Rings in GPU memory (ring.hpp), through which the kernels and handlers of one GPU push messages to another GPU of
-// their node (route `peer`), or to their own.
+// their domain (route `peer`), or to their own.
 //
 // There is one ring for each pair of PEs. Its slots are called chunks. A chunk holds one row. Chunks lie in the memory
 // of the destination's GPU, which the source has mapped. The `done` words lie in the source's memory, so each side
@@ -18,10 +18,10 @@
 
 namespace gravel::detail {
 
-/// The most PEs of a node that may use the route `peer` among each other.
+/// The most PEs of a domain that may use the route `peer` among each other.
 constexpr uint32_t max_peers = 128;
 
-/// A set of PEs of a node, by their ranks.
+/// A set of PEs of a domain, by their ranks.
 struct rank_set {
   static constexpr uint32_t words = max_peers / 32;
   uint32_t word[words];  ///< rank r is bit r % 32 of word r / 32
@@ -94,20 +94,20 @@ struct alignas(64) ring_line {
 };
 static_assert(sizeof(ring_line) == 64);
 
-/// How kernels and handlers of a PE reach a PE of the node, or their own, without its host. There is one for each PE of
-/// the job, in device memory.
+/// How kernels and handlers of a PE reach a PE of the domain, or their own, without its host. There is one for each PE
+/// of the job, in device memory.
 struct peer_link {
   char* heap;       ///< the PE's symmetric heap as mapped here; nullptr: it is not
   peer_ring ring;   ///< slots == nullptr: there is none
   ring_line* line;  ///< of `ring`, in the source's memory
   uint32_t pe;
-  uint32_t rank;       ///< rank of that PE on the node
+  uint32_t rank;       ///< rank of that PE in the domain
   uint32_t bin;        ///< its number among this PE's peers; no_bin: the PE itself
   uint64_t* doorbell;  ///< word in pinned host memory: any change wakes the resolver if it sleeps
   static constexpr uint32_t no_bin = ~0u;
 };
 
-/// What a PE reports to another PE of the node, in that one's memory (device/settle.cuh).
+/// What a PE reports to another PE of the domain, in that one's memory (device/settle.cuh).
 struct alignas(64) peer_words {
   uint64_t barrier;  ///< number of the last barrier that the PE has entered
   /// The rounds of quiescence, by parity of their number: twice that number, plus 1 if the PE has sent since the round
@@ -117,7 +117,7 @@ struct alignas(64) peer_words {
 };
 static_assert(sizeof(peer_words) == 64);
 
-/// The words by which the kernels of all PEs of a node report their progress to each other. Plain data.
+/// The words by which the kernels of all PEs of a domain report their progress to each other. Plain data.
 struct peer_rendezvous {
   peer_words* const* theirs;  ///< [n] this PE's words at each PE
   const peer_words* mine;     ///< [n] the words of each PE here

@@ -100,14 +100,16 @@ const std::vector<setting_row>& setting_table() {
           "GRAVEL_HANDLE_TYPE", "auto", &s::handle_type,
           "how PEs share GPU memory: descriptor (the heap grows; Unix sockets pass descriptors), fabric (the same with "
           "fabric handles, which need an IMEX channel and reach other hosts of the NVLink domain), ipc (cudaIpc: the "
-          "heap has a fixed size), or auto (fabric where the NVLink domain goes beyond the host and there is a channel, "
+          "heap has a fixed size), or auto (fabric where the NVLink domain goes beyond the host and there is a "
+          "channel, "
           "else descriptor where the GPU can, else fabric, else ipc)",
           "auto, descriptor, fabric, ipc"),
-      text_row("GRAVEL_DOMAIN", "auto", &s::domain,
-               "whose memory a PE maps for the route peer: auto (of all PEs that its handles reach, but not of emulated "
-               "nodes), node (of its own node alone), or handles (of all that its handles reach, so that emulated nodes "
-               "are one domain)",
-               "auto, node, handles"),
+      text_row(
+          "GRAVEL_DOMAIN", "auto", &s::domain,
+          "whose memory a PE maps for the route peer: auto (of all PEs that its handles reach, but not of emulated "
+          "nodes), node (of its own node alone), or handles (of all that its handles reach, so that emulated nodes "
+          "are one domain)",
+          "auto, node, handles"),
       size_row("GRAVEL_PACKET_SIZE", "64K", 4 * KiB, 1 * MiB, &s::packet_size,
                "packet: what the aggregator sends to one destination at once"),
       number_row("GRAVEL_PACKETS_PER_DESTINATION", "3", "packets", 2, 1024, &s::packets_per_destination,
@@ -141,9 +143,10 @@ const std::vector<setting_row>& setting_table() {
       number_row("GRAVEL_SLOTS", "4096", "slots", 4, 65536, &s::slots, "block slots in a PE's queue"),
       number_row("GRAVEL_WARP_SLOTS", "8192", "slots", 4, 1 << 20, &s::warp_slots,
                  "warp slots in each of a PE's queues for direct sends"),
-      number_row("GRAVEL_PEER_CHUNKS", "0", "chunks", 0, 65536, &s::peer_chunks,
-                 "chunks of each ring between two GPUs of a node (route peer), at least 4 (0: 2048 for one peer, 1024 "
-                 "for two or three, 512 for up to seven and so on, since a PE's rings are fastest in the L2 cache)"),
+      number_row(
+          "GRAVEL_PEER_CHUNKS", "0", "chunks", 0, 65536, &s::peer_chunks,
+          "chunks of each ring between two GPUs of a domain (route peer), at least 4 (0: 2048 for one peer, 1024 "
+          "for two or three, 512 for up to seven and so on, since a PE's rings are fastest in the L2 cache)"),
       size_row("GRAVEL_PEER_CHUNK_SIZE", "4K", 4 * KiB, 1 * MiB, &s::peer_chunk_size,
                "messages in one of these chunks"),
       size_row("GRAVEL_OWN_RING_SIZE", "0", 0, unbounded, &s::own_ring_size,

@@ -304,6 +304,7 @@ class map {
   template <map_update HOW>
   void update_all(const Key* keys, const Value* values, uint64_t n, gravel_stream_t stream) {
     const bool is_alone = view_.n_pes == 1;
+    phases_.enter(stream);
     const uint64_t most = is_alone ? n : gravel_max_all(n);
     if (mapped_ && phases_.template insert<HOW>(view_, keys, values, n, most, stream)) return;
     update<HOW>(keys, values, n, stream);

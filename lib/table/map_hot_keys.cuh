@@ -20,7 +20,8 @@ class map_hot_keys {
   using slot_type = typename slots_type::slot_type;
 
   /// @param shared room for `count` slots in shared memory
-  GRAVEL_DEVICE map_hot_keys(char* shared, uint32_t count) : slots_(reinterpret_cast<slot_type*>(shared)), count_(count) {}
+  GRAVEL_DEVICE map_hot_keys(char* shared, uint32_t count)
+      : slots_(reinterpret_cast<slot_type*>(shared)), count_(count) {}
   /// Empties the cache. Thread scope: block; a barrier must follow.
   GRAVEL_DEVICE void begin() const {
     for (uint32_t i = threadIdx.x; i < count_; i += blockDim.x) slots_[i].state = map_state::free;

@@ -34,7 +34,8 @@ GRAVEL_DEVICE void update_own(const gravel_t& g, const map_view<Key, Value>& map
     const auto change = [&](value_words* at) {
       if constexpr (HOW == map_update::add) add_to_value<map_number_of<Value>>(at, value);
     };
-    if (!map.own.put(key, value, change)) report_full_map<sizeof(Key), sizeof(Value)>(g, map.own.count, map.capacity);
+    if (!map.own.put(key, value, change))
+      report_full_map<sizeof(Key), sizeof(Value)>(g, g.my_pe, map.own.count, map.capacity);
   }
 }
 
@@ -158,7 +159,7 @@ __global__ void __launch_bounds__(map_lanes)
     const auto& slot = from.own.slots[i];
     const auto nothing = [](typename view::table::value_type*) {};
     if (slot.is_present() && !to.put(slot.key, slot.value, nothing))
-      report_full_map<view::key_bytes, view::value_bytes>(g, to.count, capacity);
+      report_full_map<view::key_bytes, view::value_bytes>(g, g.my_pe, to.count, capacity);
   });
 }
 

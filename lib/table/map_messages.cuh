@@ -29,8 +29,8 @@ constexpr map_number map_number_of = [] {
   else return map_number::none;
 }();
 
-/// Adds to a number in shared memory, atomically. A GPU adds 8 bytes there by a loop, and 4 bytes at once: so the halves
-/// of a whole number are added one after the other. Until the next barrier of the block they may not fit together.
+/// Adds to a number in shared memory, atomically. A GPU adds 8 bytes there by a loop, but 4 bytes at once: the halves
+/// of a whole number are added one after the other. They may not fit together before the next barrier of the block.
 template <class T>
 GRAVEL_BOTH void add_in_shared(T* at, T value) {
 #if GRAVEL_ON_GPU
@@ -115,10 +115,10 @@ struct map_message {
   }
 };
 
-/// Reports that a key has found no slot.
+/// Reports that a key has found no slot at its owner `pe`, which has `slots`.
 template <uint32_t KEY, uint32_t VALUE>
-GRAVEL_BOTH void report_full_map(const gravel_t& g, uint64_t slots, uint64_t capacity) {
-  report_error(g, message_fault::full_map, op::none, KEY | VALUE << 16, slots, capacity);
+GRAVEL_BOTH void report_full_map(const gravel_t& g, uint32_t pe, uint64_t slots, uint64_t capacity) {
+  report_error(g, message_fault::full_map, op::none, KEY / 4 | VALUE / 4 << 3 | pe << 8, slots, capacity);
 }
 
 /// The characters of a handler's name: one for each pair of sizes.
@@ -191,7 +191,7 @@ struct map_delivery {
         const auto change = [&](value_type* at) {
           if (adds) add_by_number(header.number, at, more);
         };
-        if (!table.put(key, more, change)) report_full_map<KEY, VALUE>(g, count, header.capacity);
+        if (!table.put(key, more, change)) report_full_map<KEY, VALUE>(g, g.my_pe, count, header.capacity);
         break;
       }
       case map_request::erase: table.erase(key); break;

@@ -11,12 +11,12 @@
 // Protocol of a chunk of items, all in one CUDA stream of each PE:
 //
 //   phase    kernel          what it does
-//            wait_for_others rendezvous [Y1]: all PEs have come to this chunk
+//            wait_for_others rendezvous: all PEs have come to this chunk
 //   dealing  empty_lists     empties the lists
 //            find_hot_keys   decides by a sample whether keys are hot
 //            deal_items      deals the PE's items into lists of groups, at all PEs; absorbs hot keys
 //            notify_owners   stores at each owner how many items its lists have
-//            wait_for_others rendezvous [Y1]: all items have come
+//            wait_for_others rendezvous: all items have come
 //   own      deal_again      deals the items of groups into lists of parts  (if groups have several parts)
 //            insert_parts    inserts the lists of each part
 //            insert_left     inserts what has found its part full
@@ -77,7 +77,7 @@ struct map_phase_memory {
 
 /// Lanes of a block that deals, with and without a cache of hot keys, and of one that inserts.
 template <bool ABSORBS>
-constexpr uint32_t map_deal_lanes = GRAVEL_CUDA ? (ABSORBS ? 1024 : 512) : 64;
+constexpr uint32_t map_deal_lanes = GRAVEL_CUDA ? 512 << ABSORBS : 64;
 constexpr uint32_t map_part_lanes = GRAVEL_CUDA ? 512 : 64;
 
 /// Changes the value of a key that is there.
@@ -106,7 +106,7 @@ GRAVEL_DEVICE void insert_at(const gravel_t& g, const map_view<Key, Value>& map,
     is_in = theirs.template put<scope::system>(
         item.key, item.value, [&](value_words* at) { map_change<HOW, number, scope::system>{}(at, item.value); });
   }
-  if (!is_in) report_full_map<sizeof(Key), sizeof(Value)>(g, map.own.count, map.capacity);
+  if (!is_in) report_full_map<sizeof(Key), sizeof(Value)>(g, pe, map.own.count, map.capacity);
 }
 
 /// Empties the lists: sets `words` words from m.tails on to 0.
@@ -259,7 +259,7 @@ __global__ void __launch_bounds__(map_deal_lanes<false>)
 
 /// Inserts the lists of each part into a copy of the part in shared memory, and stores the copy.
 template <map_update HOW, class Key, class Value>
-__global__ void __launch_bounds__(map_part_lanes)
+__global__ void __launch_bounds__(map_part_lanes, 3)
     insert_parts(const __grid_constant__ map_view<Key, Value> map,
                  const __grid_constant__ map_phase_memory<sizeof(Key), sizeof(Value)> m) {
   using item = map_item<sizeof(Key), sizeof(Value)>;
@@ -268,13 +268,13 @@ __global__ void __launch_bounds__(map_part_lanes)
   struct alignas(16) unit {
     uint32_t word[4];
   };
-  constexpr uint32_t at_once = 4;
+  constexpr uint32_t at_once = sizeof(item) > 16 ? 2 : 4;
   auto* const copy = reinterpret_cast<typename table::slot_type*>(gravel_dynamic_shared());
   const uint32_t slots = 1u << m.part_shift;
   const auto units = static_cast<uint32_t>(slots * sizeof(typename table::slot_type) / sizeof(unit));
   const table part{copy, slots};
   for (uint32_t number = blockIdx.x; number < m.parts; number += gridDim.x) {
-    uint32_t items = 0;
+    uint32_t items = 0;  // not 0: there are some
     for (uint32_t l = 0; l < m.lists_of_part(); ++l) items |= m.size(number, l);
     if (items == 0) continue;
     auto* const original = reinterpret_cast<unit*>(map.own.slots + (uint64_t{number} << m.part_shift));

@@ -1,5 +1,5 @@
-// Collective insertions into a gravel::map by phases: when they pay, the layout of the lists, and the launches. The
-// protocol is in map_phase_kernels.cuh.
+// Collective insertions into a gravel::map by phases: the memory of the lists, and the launches. The protocol is in
+// map_phase_kernels.cuh.
 #pragma once
 #include <algorithm>
 #include <optional>
@@ -7,67 +7,9 @@
 #include "host/device_array.hpp"
 #include "host/mapped_rendezvous.cuh"
 #include "lib/table/map_phase_kernels.cuh"
+#include "lib/table/map_phase_plan.hpp"
 
 namespace gravel::detail {
-
-/// When phases pay, and how much memory they take.
-struct map_phase_limits {
-  /// Phases pay for so many items of a PE. They copy all slots of the table, so they pay if a PE has at least one item
-  /// for so many slots.
-  static constexpr uint64_t least_items = GRAVEL_CUDA ? uint64_t{1} << 19 : 64, most_slots_of_item = 8;
-  /// Memory for lists, in bytes. More items are inserted in chunks.
-  static constexpr uint64_t most_list_bytes = GRAVEL_CUDA ? uint64_t{3} << 30 : uint64_t{1} << 15;
-  /// Items for other PEs are dealt to so many lists at once, so that a block stores runs of 256 bytes or more.
-  static constexpr uint32_t most_remote_bins = GRAVEL_CUDA ? 256 : 8;
-  static constexpr uint32_t most_item_bytes = 32;  ///< larger items are inserted one by one
-  static constexpr uint32_t most_hot_bytes = GRAVEL_CUDA ? 128 << 10 : 1 << 10, least_hot_slots = 16;
-  static constexpr uint32_t static_bytes = 1 << 10;  ///< of shared memory, beside the dynamic one
-};
-
-/// How a call with `items` of each PE is done. All PEs come to the same.
-struct map_phase_plan {
-  bool pays = false;
-  uint32_t parts = 0, part_shift = 0, groups = 0, group_shift = 0, room = 0, room_of_part = 0;
-  uint64_t chunk = 0;  ///< items of a PE that are dealt at once
-
-  /// @param slots of each PE
-  /// @param shift logarithm of a part's slots
-  /// @param item_bytes bytes of an item
-  /// @param pes number of PEs
-  /// @param most_bins lists to which a block can deal
-  /// @param items of the PE that has most
-  static map_phase_plan of(uint64_t slots, uint32_t shift, uint64_t item_bytes, uint32_t pes, uint32_t most_bins,
-                           uint64_t items) {
-    using limits = map_phase_limits;
-    map_phase_plan plan;
-    plan.part_shift = shift;
-    const uint64_t parts = slots >> shift;
-    const bool is_large = items >= limits::least_items && items >= slots / limits::most_slots_of_item;
-    if (!is_large || parts < 2 || parts > uint64_t{most_bins} * most_bins) return plan;
-    plan.parts = static_cast<uint32_t>(parts);
-    const uint32_t most_groups = pes == 1 ? most_bins : std::max(limits::most_remote_bins / pes, 1u);
-    const auto groups = [&](uint32_t s) { return static_cast<uint32_t>((parts + (uint64_t{1} << s) - 1) >> s); };
-    if (groups(0) > most_groups)
-      while (groups(plan.group_shift) > most_groups || uint64_t{1} << 2 * plan.group_shift < parts) ++plan.group_shift;
-    plan.groups = groups(plan.group_shift);
-    if (uint64_t{1} << plan.group_shift > most_bins || uint64_t{plan.groups} * pes > most_bins) return plan;
-    // A list has room for a quarter more than the mean.
-    const uint64_t dealings = plan.group_shift ? 2 : 1;
-    const uint64_t most = std::max<uint64_t>(limits::most_list_bytes / (item_bytes * dealings * 5 / 4), 1);
-    const uint64_t chunks = (items + most - 1) / most;
-    plan.chunk = (items + chunks - 1) / chunks;
-    plan.room = room_for((plan.chunk << plan.group_shift) / parts / pes);
-    plan.room_of_part = plan.group_shift ? room_for(plan.chunk / parts) : 0;
-    plan.pays = true;
-    return plan;
-  }
-  uint64_t items_of_groups(uint64_t pes) const { return pes * groups * room; }
-  uint64_t items_of_parts() const { return (uint64_t{groups} << group_shift) * room_of_part; }
-  uint64_t words(uint64_t pes) const { return pes * groups + (uint64_t{groups} << group_shift) + parts + 1; }
-
- private:
-  static uint32_t room_for(uint64_t mean) { return static_cast<uint32_t>(mean + mean / 4 + 16); }
-};
 
 /// The collective insertions of a map, and their memory.
 template <class Key, class Value>
@@ -81,6 +23,11 @@ class map_phases {
   map_phases(const map_phases&) = delete;
   map_phases& operator=(const map_phases&) = delete;
 
+  /// Before a collective insertion: waits for the last one, if that was in another stream.
+  void enter(gravel_stream_t stream) {
+    if (last_stream_ && *last_stream_ != stream) gravel_synchronize();  // the last stream may be gone
+    last_stream_ = stream;
+  }
   /// Inserts items by phases. Collective. False: phases do not pay, and nothing is done.
   /// @param most items of the PE that has most
   template <map_update HOW>
@@ -94,17 +41,15 @@ class map_phases {
       const uint64_t part_bytes = sizeof(typename slots::slot_type) << plan.part_shift;
       const uint64_t most_shared = std::max<uint64_t>(plain_tile::bytes(plain_tile::most_bins), part_bytes);
       if (!plan.pays || most_shared > shared_) return false;
-      if (last_stream_ && *last_stream_ != stream) gravel_synchronize();  // the last stream may be gone
-      last_stream_ = stream;
       lay_out(plan, map.n_pes);
       const uint64_t chunks = (most + plan.chunk - 1) / plan.chunk;
-      meet(map, stream);
+      all_arrive(map, stream);
       for (uint64_t chunk = 0; chunk < chunks; ++chunk) {
         const uint64_t first = std::min(chunk * plan.chunk, n), count = std::min(n - first, plan.chunk);
         deal<HOW>(map, keys + first, values + first, count, stream);
-        meet(map, stream);
+        all_arrive(map, stream);
         insert_own<HOW>(map, part_bytes, stream);
-        meet(map, stream);
+        all_arrive(map, stream);
       }
       return true;
     }
@@ -182,13 +127,13 @@ class map_phases {
       start(deal_again<HOW, Key, Value>, blocks_for(bytes, map_deal_lanes<false>), map_deal_lanes<false>, bytes, stream,
             gravel_handle(), map, memory_);
     }
-    start(insert_parts<HOW, Key, Value>, std::min<uint64_t>(blocks_for(part_bytes, map_part_lanes), memory_.parts),
-          map_part_lanes, part_bytes, stream, map, memory_);
+    // As many blocks as parts: so the device distributes them.
+    start(insert_parts<HOW, Key, Value>, memory_.parts, map_part_lanes, part_bytes, stream, map, memory_);
     start(insert_left<HOW, Key, Value>, std::min<uint64_t>(blocks_for(0, map_lanes), memory_.parts), map_lanes, 0,
           stream, gravel_handle(), map, memory_);
   }
   /// Waits in the stream until all PEs have come.
-  void meet(const map_view<Key, Value>& map, gravel_stream_t stream) {
+  void all_arrive(const map_view<Key, Value>& map, gravel_stream_t stream) {
     if (map.n_pes == 1) return;
     if (!rendezvous_) rendezvous_.emplace(true);
     rendezvous_->round(stream);
@@ -214,7 +159,7 @@ class map_phases {
   uint64_t room_bytes_ = 0;
   uint64_t words_ = 0;  ///< that empty_lists sets to 0
   std::optional<mapped_rendezvous> rendezvous_;
-  std::optional<gravel_stream_t> last_stream_;  ///< whose kernels may be using the memory
+  std::optional<gravel_stream_t> last_stream_;  ///< of the last collective insertion
 };
 
 }  // namespace gravel::detail

@@ -132,8 +132,8 @@ __global__ void count_ghosts(const __grid_constant__ worklist_graph graph, uint3
 }
 
 /// Memory of a worklist's inboxes: at each PE a place for each ghost that other PEs have of its vertices, where that is
-/// most. There are none if that number has more than 32 bits. Constructor and release() are collective. If an exception passes, gravel_finalize
-/// frees the memory.
+/// most. There are none if that number has more than 32 bits. Constructor and release() are collective. If an exception
+/// passes, gravel_finalize frees the memory.
 template <class Value>
 class inbox_memory {
  public:

@@ -10,7 +10,8 @@
 // the most edges, at all PEs together: the *hub part*, which a block copies into its shared memory.
 //
 // Invariants. A word belongs to one PE, and in kernels that keep words in shared memory to one block. Between two
-// meetings of blocks (lib/worklist/level_meeting.cuh) a copy is either read or written: there are two bitmaps in turn.
+// rendezvous of blocks (lib/worklist/level_rendezvous.cuh) a copy is either read or written: there are two bitmaps in
+// turn.
 #pragma once
 #include <algorithm>
 
@@ -55,8 +56,17 @@ struct replicated_bitmap {
   /// Copies the first words of bitmap `turn` into shared memory. `count`: a multiple of 4. Thread scope: block; a
   /// barrier must follow.
   GRAVEL_DEVICE void copy_hub_part(uint32_t turn, word4* to, uint32_t count) const {
+    constexpr uint32_t at_once = 4;  // loads that are under way before the first store
     const auto* const from = reinterpret_cast<const word4*>(words[turn]);
-    for (uint32_t i = threadIdx.x; i < count / 4; i += blockDim.x) to[i] = from[i];
+    for (uint32_t first = threadIdx.x; first < count / 4; first += at_once * blockDim.x) {
+      word4 four[at_once];
+      GRAVEL_UNROLL
+      for (uint32_t j = 0; j < at_once; ++j)
+        if (first + j * blockDim.x < count / 4) four[j] = from[first + j * blockDim.x];
+      GRAVEL_UNROLL
+      for (uint32_t j = 0; j < at_once; ++j)
+        if (first + j * blockDim.x < count / 4) to[first + j * blockDim.x] = four[j];
+    }
   }
   /// Finds out which of N codes have their bits in bitmap `turn`. A code of all ones has none. `hub`: the hub part in
   /// shared memory, of `hub_codes` bits. Returns a bit for each code. All loads are under way before the first use.

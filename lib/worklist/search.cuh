@@ -52,7 +52,8 @@ class gravel_search {
   /// @param edges number of edges of this PE's rows
   /// @param names [graph.own] of own vertices, in device memory, up to 2^32 - 2; stays the caller's. nullptr: none
   gravel_search(const gravel::detail::worklist_graph& graph, uint64_t edges, const uint32_t* names = nullptr)
-      : exceptions_(std::uncaught_exceptions()), own_(graph.own) {
+      : exceptions_(std::uncaught_exceptions()), own_(graph.own), own_of_(static_cast<size_t>(gravel_n_pes())) {
+    gravel_allgather(own_of_.data(), &own_, 1);
     const bool takes = graph.own < gravel::detail::search_view::only_one,
                has_names = gravel_max_all(names ? 1u : 0u) != 0;
     std::string wrong = gravel::detail::faults_of(graph, edges, takes);
@@ -98,7 +99,7 @@ class gravel_search {
   /// @param how how parents are named
   bool run(int owner, uint64_t place, gravel_parents how = gravel_parents::codes) {
     if (!fits()) gravel::detail::fail_text("search: run() of a search that does not fit: " + refusal_);
-    if (owner < 0 || owner >= gravel_n_pes() || (owner == gravel_my_pe() && place >= own_))
+    if (owner < 0 || owner >= gravel_n_pes() || place >= own_of_[static_cast<size_t>(owner)])
       gravel::detail::fail_text("search: there is no vertex " + std::to_string(place) + " of PE " +
                                 std::to_string(owner));
     if (how == gravel_parents::names && !names_)
@@ -110,7 +111,7 @@ class gravel_search {
                                            is_here ? static_cast<uint32_t>(place) : ~0u, last_place_};
     last_place_ = root.place;
     gravel::detail::launch_alone(gravel::detail::search_all_levels<>,
-                                 {.grid = view.meetings.blocks,
+                                 {.grid = view.rendezvous.blocks,
                                   .block = gravel::detail::search_threads,
                                   .shared_bytes = layout_.words() * sizeof(uint32_t),
                                   .cooperative = true},
@@ -149,9 +150,13 @@ class gravel_search {
     constexpr uint64_t of_kernel = 2048;  // its static shared memory
     return (static_cast<uint64_t>(bytes) - of_kernel) / sizeof(uint32_t);
   }
-  static unsigned blocks_of_device() {
-    const uint32_t multiprocessors = gravel::detail::current_backend().multiprocessors();
-    return multiprocessors ? multiprocessors : 2;
+  /// Blocks of the kernel: all that may wait for each other, whatever shared memory they turn out to have.
+  static unsigned most_blocks() {
+    constexpr unsigned on_processors = 2;
+    const unsigned most = gravel::detail::most_cooperative_blocks(
+        gravel::detail::search_all_levels<>,
+        {.block = gravel::detail::search_threads, .shared_bytes = words_of_block() * sizeof(uint32_t)});
+    return GRAVEL_CUDA ? most : std::min(most, on_processors);
   }
 
   /// Makes all tables. Returns why the kernel does not suit the graph; empty if it does.
@@ -163,7 +168,8 @@ class gravel_search {
     const uint64_t last = gravel_max_all(uint64_t{facts().last}), strips = (last + strip - 1) / strip;
     if (strips * pes * strip >= search_view::only_one) return "the PEs have 2^31 vertices or more";
 
-    const uint32_t blocks = static_cast<uint32_t>(gravel_min_all(uint64_t{blocks_of_device()}));
+    const auto blocks = static_cast<uint32_t>(gravel_min_all(uint64_t{most_blocks()}));
+    if (blocks == 0) return "no block has room beside the resolver and services of a PE";
     const uint64_t each = std::max<uint64_t>((strips + blocks - 1) / blocks, 1);
     layout_ = {static_cast<uint32_t>(each + 15) / 16 * 16, pes * blocks, 0};
     const uint64_t room = gravel_min_all(words_of_block());
@@ -188,8 +194,8 @@ class gravel_search {
     if (pes > 1) make_cut_rows(edges);
     if (has_names) make_names(names);
 
-    meetings_ = level_meeting_memory(blocks);
-    view_.meetings = meetings_.view();
+    rendezvous_ = level_rendezvous_memory(blocks);
+    view_.rendezvous = rendezvous_.view();
     queues_ = gravel_malloc<uint32_t>(uint64_t{2} * pes * blocks * most_of_block * sizeof(uint32_t));
     view_.queues = queues_;
     lists_ = device_array<uint32_t>(uint64_t{2} * blocks * search_warps * view_.places_of_warp());
@@ -203,7 +209,7 @@ class gravel_search {
     view_.log = log_memory_.data();
     const uint64_t all_edges = gravel_sum_all(edges), all_vertices = strips * strip * pes;
     view_.most_edges = static_cast<uint32_t>(std::clamp<uint64_t>(all_edges / 40, 1, level_report::most - 1));
-    view_.most_looks = 32 * all_vertices;
+    view_.most_looks = 8 * all_vertices;
     gravel_synchronize();
     return {};
   }
@@ -267,7 +273,7 @@ class gravel_search {
       if (*memory) gravel_free(*memory);
       *memory = nullptr;
     }
-    meetings_.release();
+    rendezvous_.release();
     bitmap_.release();
     columns_ = {};
     codes_ = {};
@@ -276,6 +282,7 @@ class gravel_search {
   gravel::detail::open_object open_{"gravel_search"};
   int exceptions_;
   uint64_t own_;
+  std::vector<uint64_t> own_of_;  ///< of each PE
   std::string refusal_;
   gravel::detail::search_view view_{};
   gravel::detail::search_layout layout_{};
@@ -283,7 +290,7 @@ class gravel_search {
   uint32_t last_place_ = ~0u;  ///< of the last search's root; ~0: at another PE
 
   gravel::detail::bitmap_memory bitmap_;
-  gravel::detail::level_meeting_memory meetings_;
+  gravel::detail::level_rendezvous_memory rendezvous_;
   uint32_t *queues_ = nullptr, *names_ = nullptr;  ///< symmetric
   gravel::detail::device_array<gravel::detail::search_facts> facts_;
   gravel::detail::device_array<uint32_t> codes_, columns_, closed_, cut_places_, lists_, parents_, first_names_;

@@ -2,11 +2,12 @@
 //
 // Problem. In a graph with hubs a search has few levels, and most vertices are found in two of them. Kernels, messages
 // and hosts' decisions for each level take longer than the level.
-// Solution. One kernel of resident blocks, which meet between levels (lib/worklist/level_meeting.cuh). First it expands
-// lists: every PE knows the whole list, and follows the edges to its own vertices. When the list has many edges it
-// looks back instead (Beamer, Asanovic, Patterson: "Direction-optimizing breadth-first search", SC12): each vertex that
-// has not been found looks for a neighbour that has, in a replicated bitmap (lib/worklist/replicated_bitmap.cuh) of all
-// that were found so far. Such a neighbour is in the last level: otherwise the vertex would have been found before.
+// Solution. One kernel of resident blocks, with a rendezvous between levels (lib/worklist/level_rendezvous.cuh). First
+// it expands lists: every PE knows the whole list, and follows the edges to its own vertices. When the list has many
+// edges it looks back instead (Beamer, Asanovic, Patterson: "Direction-optimizing breadth-first search", SC12): each
+// vertex that has not been found looks for a neighbour that has, in a replicated bitmap
+// (lib/worklist/replicated_bitmap.cuh) of all that were found so far. Such a neighbour is in the last level: otherwise
+// the vertex would have been found before.
 //
 // Looking back, for speed:
 // - The neighbours with the lowest codes stand in columns, the k-th ones of all vertices one after the other. Nearly
@@ -19,14 +20,14 @@
 //
 // Protocol. In an expanding level, bits are set in this PE's copy alone, in its own words, and vertices that were found
 // go into the block's queue at all PEs. Before the first level that looks back all blocks store their words at all PEs,
-// and meet. A level that looks back reads one bitmap and stores words into the other one, at all PEs.
+// and have a rendezvous. A level that looks back reads one bitmap and stores words into the other one, at all PEs.
 //
 // Invariants.
 // - Only a PE that owns a vertex finds it, so it is found once. Two parents of one level may both store; each is right.
-// - Own words of bitmap 0 are 0 when the kernel begins: blocks clear them at the end, when no block reads them any more.
+// - Own words of bitmap 0 are 0 when the kernel begins: blocks clear them at the end, when no block reads them.
 // - All blocks see the same totals, so they change the direction, and end, together.
 #pragma once
-#include "lib/worklist/level_meeting.cuh"
+#include "lib/worklist/level_rendezvous.cuh"
 #include "lib/worklist/replicated_bitmap.cuh"
 #include "lib/worklist/worklist_view.cuh"
 
@@ -81,7 +82,7 @@ struct search_view {
   uint32_t most_edges;                     ///< of a list that is expanded
   uint64_t most_looks;                     ///< looks at vertices that are left, before the search gives up
   replicated_bitmap bitmap;
-  level_meetings meetings;
+  level_rendezvous rendezvous;
   search_log* log;
 
   static constexpr uint32_t only_one = 1u << 31;
@@ -110,7 +111,7 @@ struct search_layout {
 };
 
 struct search_shared {
-  level_block meeting;
+  level_block blocks;
   uint32_t sums[33];
   uint32_t count, found;
   uint64_t work;
@@ -285,8 +286,7 @@ struct search_block {
         work += v.offsets[place[j] + 1] - v.offsets[place[j]];
         if (at >= most_of_block) continue;
         for (uint32_t pe = 0; pe < g.n_pes; ++pe)
-          *s.meeting.others.at(&queue[at], static_cast<int>(pe)) =
-              v.bitmap.code_of(static_cast<int>(g.my_pe), place[j]);
+          *s.blocks.others.at(&queue[at], static_cast<int>(pe)) = v.bitmap.code_of(static_cast<int>(g.my_pe), place[j]);
       }
     }
     if (work) fetch_add<scope::shared>(&s.work, work);
@@ -360,7 +360,7 @@ struct search_block {
       __syncthreads();
       level_report mine{s.count, level_report::most};
       if (!has_many && s.count <= most_of_block && s.work < mine.work) mine.work = static_cast<uint32_t>(s.work);
-      const level_totals all = s.meeting.meet(g, v.meetings, mine, found_of);
+      const level_totals all = s.blocks.rendezvous(g, v.rendezvous, mine, found_of);
       note(has_many ? search_level::way::expanded_many : search_level::way::expanded, all.found);
       if (all.found == 0 && all.work == 0) return false;
       if (all.found >= most_listed || all.work > v.most_edges) return true;
@@ -395,7 +395,7 @@ struct search_block {
       const uint32_t k = i / groups, group = i % groups, place = place_at(i * 128);
       if (place >= v.places()) continue;
       if (!all && !((changed[k] | changed[v.strips_of_block + k]) >> group & 1)) continue;
-      v.bitmap.publish(s.meeting.others, turn, place, *reinterpret_cast<const word4*>(&own[k * stride + group * 4]),
+      v.bitmap.publish(s.blocks.others, turn, place, *reinterpret_cast<const word4*>(&own[k * stride + group * 4]),
                        here);
     }
   }
@@ -542,9 +542,9 @@ struct search_block {
     for (uint32_t k = FIRST; k < FIRST + N; ++k)
       code[k - FIRST] = place < v.column_size[k] ? v.columns[uint64_t{k} * v.places() + place] : ~0u;
   }
-  /// A vertex with more than five neighbours, for each lane that has one: the other columns, the first edges of its row,
-  /// which need not have the order of the codes, and the others by all lanes. Returns how many this lane has found.
-  /// Thread scope: warp, converged.
+  /// Looks back for a vertex with more than five neighbours, `at`, of each lane: along the other columns, the first
+  /// edges of its row, which need not have the order of the codes, and, by all lanes together, the rest of the row.
+  /// Returns how many this lane has found. Thread scope: warp, converged.
   GRAVEL_DEVICE uint32_t look_at_long_row(uint32_t at, uint32_t bits_turn, uint32_t hub_codes, uint32_t turn) const {
     constexpr uint32_t parts = 3;
     uint32_t code[8], found = 0;
@@ -610,7 +610,7 @@ struct search_block {
     uint32_t bits_turn = 0;  // which bitmap is read
     if (g.n_pes > 1) {
       publish_own(0, false, true);
-      s.meeting.meet(g, v.meetings, {0, 0}, found_of);
+      s.blocks.rendezvous(g, v.rendezvous, {0, 0}, found_of);
     }
     if (threadIdx.x == 0) s.count = 0;
     __syncthreads();
@@ -657,7 +657,7 @@ struct search_block {
       found_before = of_block;
       left -= of_block;
       const uint32_t looked = left > search_threads ? left : 0;
-      const level_totals all = s.meeting.meet(g, v.meetings, {of_block, looked}, found_of, writes);
+      const level_totals all = s.blocks.rendezvous(g, v.rendezvous, {of_block, looked}, found_of, writes);
       note(is_dense ? search_level::way::looked_back : search_level::way::looked_back_sparse, all.found);
       looks += all.work;
       if (all.found == 0) return true;
@@ -694,7 +694,7 @@ struct search_block {
   }
 };
 
-/// The search. A cooperative launch of v.meetings.blocks blocks of search_threads, at all PEs.
+/// The search. A cooperative launch of v.rendezvous.blocks blocks of search_threads, at all PEs.
 template <int = 0>
 __global__ void __launch_bounds__(search_threads, 1)
     search_all_levels(const __grid_constant__ gravel_t g, const __grid_constant__ search_view v, search_root root) {
@@ -702,12 +702,12 @@ __global__ void __launch_bounds__(search_threads, 1)
   auto* const words = reinterpret_cast<uint32_t*>(gravel_dynamic_shared());
   search_block b(g, v, s, words, {v.strips_of_block, g.n_pes * gridDim.x, v.hub_words});
   b.since = globaltimer_ns();
-  s.meeting.begin(g, v.meetings);
+  s.blocks.begin(g, v.rendezvous);
   const bool has_more = b.expand_levels(root);
   b.read_own();
   const bool is_done = !has_more || b.look_back();
   b.finish();
-  s.meeting.end(v.meetings);
+  s.blocks.end(v.rendezvous);
   if (blockIdx.x == 0 && threadIdx.x == 0) {
     v.log->levels = b.levels;
     v.log->gave_up = !is_done;

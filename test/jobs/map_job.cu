@@ -184,9 +184,12 @@ void check_inserts(uint64_t n, uint64_t different, uint64_t seed, way how = way:
   check_find(map, wanted, different + 5, chance, what + ", empty");
   const auto insert = [&](uint64_t variant) {
     const expected_items<Key, Value> before = wanted;
-    const auto items = draw_items<Key, Value>(n, different, variant, [&](uint64_t, const Key& key, const Value& value) {
-      if (!before.has(key)) wanted.add(key, value);  // a key that is there keeps its value
-    }, how);
+    const auto items = draw_items<Key, Value>(
+        n, different, variant,
+        [&](uint64_t, const Key& key, const Value& value) {
+          if (!before.has(key)) wanted.add(key, value);  // a key that is there keeps its value
+        },
+        how);
     gravel_barrier_all();
     if (how == way::one_sided) map.insert(items.first.data(), items.second.data(), n);
     else map.insert_all(items.first.data(), items.second.data(), n);
@@ -383,15 +386,35 @@ void check_refusals() {
   expect(map.size() == 3, "a refused reserve() has changed the map");
 }
 
+/// All items of all PEs belong to the last PE: lists there overflow.
+void check_one_owner(uint64_t n) {
+  const auto pes = static_cast<uint64_t>(gravel_n_pes());
+  std::mt19937_64 chance(11);
+  gravel::map<uint64_t, uint64_t> map(4 * n);
+  expected_items<uint64_t, uint64_t> wanted;
+  std::vector<uint64_t> keys;
+  uint64_t number = 0;
+  for (; keys.size() < n; ++number) {
+    const auto key = key_of<uint64_t>(number);
+    if (map.view().owner(key) + 1 != gravel_n_pes()) continue;
+    keys.push_back(key);
+    wanted.add(key, 2 * pes);
+  }
+  const device_array<uint64_t> k(keys), ones(std::vector<uint64_t>(n, 1));
+  for (int round = 0; round < 2; ++round) map.insert_or_add_all(k.data(), ones.data(), n);
+  check_find(map, wanted, number, chance, "one owner");  // in the same stream: no barrier is needed
+  check_local(map, wanted, "one owner");
+}
+
 /// Insertions by the collective calls.
 void check_phases(uint64_t n) {
+  check_one_owner(n);
   for (const way how : {way::collective, way::collective_skewed}) {
-    for (const uint64_t different : {uint64_t{1}, uint64_t{30}, n / 6, 2 * n}) {
-      check_sums<uint32_t, uint32_t>(n, different, 1, how);
-      check_sums<uint64_t, uint64_t>(n, different, 2, how);
-      check_sums<wide_key, double>(n, different, 3, how);
-      check_sums<uint64_t, float>(n, different, 4, how);
-    }
+    for (const uint64_t different : {uint64_t{1}, uint64_t{30}, n / 6, 2 * n})
+      check_sums<uint64_t, uint64_t>(n, different, 1, how);
+    check_sums<uint32_t, uint32_t>(n, n / 5, 2, how);
+    check_sums<wide_key, double>(n, n / 5, 3, how);
+    check_sums<uint64_t, float>(n, n / 5, 4, how);
     check_inserts<uint32_t, bytes<12>>(n, n, 5, how);
     check_inserts<uint64_t, bytes<16>>(n, n / 2, 6, how);
     check_inserts<wide_key, bytes<20>>(n, n / 2, 7, how);  // too large for phases

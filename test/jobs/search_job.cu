@@ -1,16 +1,16 @@
-// Breadth-first search in one kernel (gravel_search), and its blocks: meetings of blocks and the replicated bitmap.
-// Small graphs of all shapes, from several roots, compared with a search on the host. One source for the CPU backend and
-// for GPUs. Options: `short`; `bad-root`, a root that does not exist; `bad-graph`, an edge to a vertex that does not.
+// Breadth-first search in one kernel (gravel_search), and its parts: rendezvous of the blocks of all PEs, and the
+// replicated bitmap. Small graphs of all shapes, from several roots, compared with a search on the host. One source for
+// the CPU backend and for GPUs. Option: `short`.
+#include <algorithm>
+#include <bit>
 #include <cstdio>
 #include <deque>
-#include <map>
 #include <random>
 #include <set>
 #include <string>
 #include <vector>
 
 #include <gravel/device_array.hpp>
-#include <gravel/graph.hpp>
 #include <gravel/launch_alone.cuh>
 #include <gravel/search.cuh>
 #include <gravel/worklist.cuh>
@@ -18,8 +18,6 @@
 
 namespace {
 using gravel::device_array;
-using gravel::find_ghosts;
-using gravel::ghost_list;
 using gravel::launch_alone;
 using gravel::vertex_code;
 using gravel::worklist_graph;
@@ -89,7 +87,7 @@ struct divided {
   std::vector<uint64_t> first;  ///< of each PE, in `order`
   vertex_code codes{1};
   uint64_t own = 0, edges = 0;
-  ghost_list ghosts;
+  std::vector<uint32_t> ghosts;
   device_array<uint64_t> offsets;
   device_array<uint32_t> targets, others, names;
 
@@ -111,7 +109,7 @@ struct divided {
     }
     first.push_back(order.size());
     own = first[me + 1] - first[me];
-    codes = vertex_code::of(by_degree ? block : std::max(block, 1u), static_cast<int>(pes));
+    codes = vertex_code{static_cast<uint32_t>(std::bit_width(block))};
     std::vector<uint64_t> ends{0};
     std::vector<uint32_t> named, mine(order.begin() + static_cast<std::ptrdiff_t>(first[me]),
                                       order.begin() + static_cast<std::ptrdiff_t>(first[me + 1]));
@@ -120,15 +118,21 @@ struct divided {
       ends.push_back(named.size());
     }
     edges = named.size();
-    ghosts = find_ghosts(named, codes, static_cast<int>(me), static_cast<int>(pes), own);
+    for (const uint32_t code : named)
+      if (codes.owner(code) != gravel_my_pe()) ghosts.push_back(code);
+    std::sort(ghosts.begin(), ghosts.end());
+    ghosts.erase(std::unique(ghosts.begin(), ghosts.end()), ghosts.end());
+    for (uint32_t& code : named) {
+      const auto ghost = std::lower_bound(ghosts.begin(), ghosts.end(), code) - ghosts.begin();
+      code = codes.owner(code) == gravel_my_pe() ? codes.place(code)
+                                                 : static_cast<uint32_t>(own + static_cast<uint64_t>(ghost));
+    }
     offsets = device_array<uint64_t>(ends);
     targets = device_array<uint32_t>(named);
-    others = device_array<uint32_t>(ghosts.codes);
+    others = device_array<uint32_t>(ghosts);
     names = device_array<uint32_t>(mine);
   }
-  worklist_graph view() const {
-    return {offsets.data(), targets.data(), others.data(), codes, own, ghosts.codes.size()};
-  }
+  worklist_graph view() const { return {offsets.data(), targets.data(), others.data(), codes, own, ghosts.size()}; }
 };
 
 /// All parents, by vertex; -1: none.
@@ -190,9 +194,9 @@ void check(const test_graph& graph, bool by_degree, bool is_short) {
   }
 }
 
-/// Every block reports numbers that differ from meeting to meeting, and writes a word that others read behind it.
-__global__ void meet_often(const __grid_constant__ gravel_t g, const __grid_constant__ level_meetings m, uint32_t times,
-                           uint32_t* words, uint64_t* wrong) {
+/// Every block reports numbers that differ from rendezvous to rendezvous, and writes a word that others read behind it.
+__global__ void come_together(const __grid_constant__ gravel_t g, const __grid_constant__ level_rendezvous m,
+                              uint32_t times, uint32_t* words, uint64_t* wrong) {
   __shared__ level_block block;
   auto* const found_of = reinterpret_cast<uint32_t*>(gravel_dynamic_shared());
   block.begin(g, m);
@@ -201,7 +205,7 @@ __global__ void meet_often(const __grid_constant__ gravel_t g, const __grid_cons
     const bool writes = k % 3 != 2;
     if (writes && threadIdx.x < g.n_pes)
       *block.others.at(&words[(before + k) % 2 * blocks + me], static_cast<int>(threadIdx.x)) = k + me;
-    const level_totals all = block.meet(g, m, {me + k, level_report::most - me}, found_of, writes);
+    const level_totals all = block.rendezvous(g, m, {me + k, level_report::most - me}, found_of, writes);
     uint64_t found = 0, work = 0;
     uint32_t bad = 0;
     for (uint32_t i = 0; i < blocks; ++i) {
@@ -215,18 +219,18 @@ __global__ void meet_often(const __grid_constant__ gravel_t g, const __grid_cons
   }
   block.end(m);
 }
-void check_meetings() {
-  level_meeting_memory memory(3);
+void check_rendezvous() {
+  level_rendezvous_memory memory(3);
   const auto blocks = memory.view().blocks * static_cast<uint32_t>(gravel_n_pes());
   auto* const words = gravel_malloc<uint32_t>(2 * blocks * sizeof(uint32_t));
   device_array<uint64_t> wrong(std::vector<uint64_t>(1));
   for (const uint32_t times : {1u, 40u, 7u, 60u / static_cast<uint32_t>(gravel_n_pes())})
-    launch_alone(meet_often,
+    launch_alone(come_together,
                  {.grid = memory.view().blocks, .block = 64, .shared_bytes = 4 * blocks, .cooperative = true},
                  gravel_handle(), memory.view(), times, words, wrong.data());
   uint64_t found = 0;
   copy_behind_kernels(&found, wrong.data(), sizeof(found));
-  expect(found == 0, "meetings: " + std::to_string(found) + " threads saw something else");
+  expect(found == 0, "rendezvous: " + std::to_string(found) + " threads saw something else");
   gravel_barrier_all();
   gravel_free(words);
   memory.release();
@@ -271,21 +275,50 @@ void check_bitmap() {
   memory.release();
 }
 
+divided line() {
+  const test_graph graph{"line", 8, {{0, 1}, {1, 2}, {6, 7}}};
+  return divided(graph, graph.rows(), false);
+}
+/// All PEs get an error, also if only one has done something wrong.
+void check_errors() {
+  const divided part = line();
+  const bool is_first = gravel_my_pe() == 0;
+  if (all_are_mapped()) {
+    gravel_search search(part.view(), part.edges);
+    expect_error("there is no vertex 4711 of PE 0", [&] { search.run(0, 4711); });
+    expect_error("there is no vertex 0 of PE -1", [&] { search.run(-1, 0); });
+    expect_error("the constructor got none", [&] { search.run(0, 0, gravel_parents::names); });
+    expect(search.run(0, 0), "it gave up");
+  }
+  if (gravel_n_pes() > 1)
+    expect_error(is_first ? "refused at another PE" : "this one has none",
+                 [&] { gravel_search search(part.view(), part.edges, is_first ? part.names.data() : nullptr); });
+  const divided broken = line();
+  const uint32_t nowhere = 100;
+  if (is_first) gravel_copy(const_cast<uint32_t*>(broken.targets.data()), &nowhere, sizeof(nowhere));
+  expect_error(is_first ? "leads to a vertex beyond" : "refused at another PE",
+               [&] { gravel_search search(broken.view(), broken.edges); });
+}
+/// A deep graph with one level of many edges: the search gives up, and the next one is right.
+void check_giving_up() {
+  test_graph deep{"deep", 5000, {}};
+  for (uint32_t v = 1; v < deep.n; ++v) deep.edges.emplace_back(v < 400 ? 0 : v - 200, v);
+  const divided part(deep, deep.rows(), false);
+  gravel_search search(part.view(), part.edges);
+  expect(!search.run(0, 0), "it did not give up");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::string how = argc > 1 ? argv[1] : "";
   gravel_init<>();
   {
-    test_graph line{"line", 8, {{0, 1}, {1, 2}}};
-    divided part(line, line.rows(), false);
-    if (how == "bad-root" || how == "bad-graph") {
-      if (how == "bad-graph" && gravel_my_pe() == 0) gravel_copy(part.targets.data(), &line.n, sizeof(line.n));
-      gravel_search search(part.view(), part.edges);
-      search.run(0, 4711);
-    }
+    check_errors();
+    const divided part = line();
     if (all_are_mapped()) {
-      check_meetings();
+      check_rendezvous();
+      if (!GRAVEL_CUDA) check_giving_up();  // a GPU's blocks need a larger graph
       check_bitmap();
       bool by_degree = false;
       for (const test_graph& graph : graphs(how == "short")) {

@@ -2,7 +2,7 @@
 // table, with one slot, and the slots behind the part. Lists have room for few items.
 //
 //   step here      in the code
-//   rendezvous     wait_for_others                                                [Y1]
+//   rendezvous     wait_for_others (test/models/mapped_rendezvous.pml)
 //   deal           deal_items: into the owner's list, or by the slots' protocol if it is full
 //   notify         notify_owners
 //   copy, insert   insert_parts: a copy of the part, the items, the copy back

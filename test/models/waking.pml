@@ -4,7 +4,8 @@
 //   step here       in the code
 //   claim           claim_chunk: ticket = tickets++; wait until done[ticket - chunks]
 //   ring            ring_doorbell: a time stamp, when a chunk is not free, in end(), in quiet
-//   pass on         aggregator::ring_doorbells: for a new stamp the destination's peer_doorbell grows by one
+//   pass on         peer_doorbells::pass_on: for a new stamp the destination's peer_doorbell grows by one (on another
+//                   node behind a message, which receive() takes)
 //   start           cuda_backend::receive, launch_resolver: when peer_doorbell != seen_doorbell_ or left_over; first
 //                   seen_doorbell_ = peer_doorbell, left_over = 0
 //   poll            ring_watch::poll: the ticket that each lane has drawn

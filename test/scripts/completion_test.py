@@ -82,6 +82,10 @@ class Completion(unittest.TestCase):
         self.check(["--json"], "gravel-info", "-c", "--j")
         self.check([], "gravel-info", "")
 
+    def test_gravel_top(self):
+        self.check(["--job", "--json"], "gravel-top", "--once", "--j")
+        self.check([], "gravel-top", "--interval", "")
+
     def test_gravel_gups(self):
         self.check(["xor", "inc"], "gravel-gups", "--mode", "")
         self.check(["xor", "inc"], "gravel-gups", "--mode", "=")

@@ -150,6 +150,7 @@ TASKS_OF_ALL = [
         each("routes", "auto", "net")),
     Row("maps, GRAVEL_ROUTES={routes}: {nodes_gpus}", "{run} --timeout 100 test/jobs/map_job", BY_ROUTES,
         each("routes", "auto", "net")),
+    Row("searches in one kernel: {nodes_gpus}", "{run} --timeout 100 test/jobs/search_job"),
     Row("axpy by tasks: {nodes_gpus}", "{run} --timeout 60 examples/axpy", figure="elements in"),
     Row("training: {nodes_gpus}", "{run} --timeout 60 examples/train --exact", figure="^weights"),
     Row("task graphs of all PEs, channels of all PEs: {nodes_gpus}", "{run} --timeout 60 test/jobs/shared_graph_job"),
@@ -245,6 +246,7 @@ TASKS = [
     Row("reductions: 1 PE", "{run} --timeout 100 test/jobs/allreduce_job"),
     Row("tables: 1 PE", "{run} --timeout 100 test/jobs/table_job"),
     Row("maps: 1 PE", "{run} --timeout 100 test/jobs/map_job"),
+    Row("searches in one kernel: 1 PE", "{run} --timeout 100 test/jobs/search_job"),
     Row("axpy by tasks: 1 PE", "{run} --timeout 60 examples/axpy", figure="elements in"),
     Row("training: 1 PE", "{run} --timeout 60 examples/train --exact", figure="^weights"),
 ]
@@ -293,6 +295,10 @@ MANY_MPS = [
         "ucx-run -n 16 --timeout 100 test/jobs/operations_job", {"GRAVEL_RESOLVER_RING_BLOCKS": "1"}),
 ]
 
+SMALL_PART = [
+    Row("parts of a GPU, of which one is too small", "python3 small_part_test.py ucx-run test/jobs/operations_job"),
+]
+
 # PyTorch's memory and a heap that grows, in one process.
 BESIDE_TORCH = [
     Row("a heap that grows beside PyTorch: {pes} PEs",
@@ -302,6 +308,16 @@ BESIDE_TORCH = [
 PAIRS = [
     Row("residency, GRAVEL_PARTITION={partition}: 2 PEs, {gpus}", RESIDENCY, BY_PARTITION, PARTITIONS),
     Row("index_gather and gups on {gpus}, run {i} of 10", GATHER_AND_GUPS, each=each("i", *range(1, 11))),
+]
+
+# PEs of two emulated nodes map each other's memory.
+ONE_DOMAIN = [
+    Row("one domain, {job}: 2 PEs, 2 nodes, {gpus}", "ucx-run -n 2 --nodes 2 --timeout 100 test/jobs/{job}",
+        {"GRAVEL_DOMAIN": "handles"},
+        each("job", "operations_job", "am_job", "traffic_job", "collectives_job", "quiescence_job", "heap_job",
+             "register_job", "service_job", "critical_job", "table_job", "map_job", "residency_job 20")),
+    Row("one domain, heaps of fixed size: 2 PEs, 2 nodes, {gpus}", "ucx-run -n 2 --nodes 2 test/jobs/operations_job",
+        {"GRAVEL_DOMAIN": "handles", "GRAVEL_HANDLE_TYPE": "ipc", "GRAVEL_SYMMETRIC_SIZE": "1G"}),
 ]
 
 # The sanitizer runs one kernel at a time, so the resolver must not stay resident beside the others.
@@ -338,7 +354,7 @@ def on_nodes(pes, nodes, *tables):
 
 PARTS = {
     "memcheck": [Section(MEMCHECK, environment=UNDER_MEMCHECK, needs="compute-sanitizer")],
-    "deaths": [failures("Killed", "Stopped", "OverPeers")],
+    "deaths": [failures("Killed", "Stopped", "OverPeers", "InADomain")],
     "failures": [failures("Handlers", "WrongArguments", "Corruption", "Loads", "Surroundings", "OtherUsers")],
     "jobs": on_nodes(2, (1, 2), JOBS),
     "services": [Section(SERVICES), Section(SERVICES_MPS, needs="MPS", together=True)],
@@ -349,8 +365,9 @@ PARTS = {
                Section(OCCUPIED, together=True, beside=OTHER_JOB), Section(REPEATED),
                Section(BESIDE_TORCH, 1, needs="PyTorch", together=True)]
               + [Section(REPEAT_MPS, pes, needs="MPS", together=True) for pes in (2, 4)]
-              + [Section(MANY_MPS, 16, needs="MPS", together=True)],
-    "pairs": on_nodes(2, (1, 2), JOBS) + [Section(PAIRS, 2)] + on_nodes(2, (1, 2), TASKS_OF_ALL, WORKLISTS),
+              + [Section(MANY_MPS, 16, needs="MPS", together=True),
+                 Section(SMALL_PART, needs="MPS", together=True)],
+    "pairs": on_nodes(2, (1, 2), JOBS) + [Section(PAIRS, 2), Section(ONE_DOMAIN, 2)] + on_nodes(2, (1, 2), TASKS_OF_ALL, WORKLISTS),
     "eight": on_nodes(8, (1, 2, 4, 8), JOBS, TASKS_OF_ALL, WORKLISTS)
              + [Section(JOBS, 8, n, ", two hops", {"GRAVEL_TWO_HOP_NODES": "4"}) for n in (4, 8)]
              + [Section(JOBS, 8, n, ", MPS", FEW_BLOCKS, needs="MPS with shared GPUs", together=True) for n in (1, 2)],

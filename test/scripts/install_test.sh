@@ -25,7 +25,7 @@ quietly() {  # what a command says only where it fails
 }
 
 # ---- what is there
-for program in ucx-run gravel-aggregator gravel-info gravel-c++ gravel-gups; do
+for program in ucx-run gravel-aggregator gravel-info gravel-top gravel-c++ gravel-gups; do
   [ -x "$prefix/bin/$program" ] || fail "bin/$program is not there"
   "$prefix/bin/$program" --version > /dev/null || fail "$program --version"
 done

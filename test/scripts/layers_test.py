@@ -23,6 +23,7 @@ LAYERS = {
     "host/pe": ["lib/base", "device", "transport", "host/node"],
     "host/aggregator": ["lib/base", "transport", "host/node"],
     "host/info": ["lib/base", "transport", "host/node"],
+    "host/top": ["lib/base", "host/node"],
     # Headers for mapped memory and kernels that run alone, beside the core.
     "host": ["lib/base", "device", "host/node", "host/pe", "lib/gravel"],
     # Headers that programs include; they include all the others.

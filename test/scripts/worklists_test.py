@@ -45,8 +45,9 @@ RUNS = {
         "--rmat 8 --no-pull",
         "--grid 20 15 --no-pull --width 3",
         "--rmat 8 --source 3",
-        "--rmat 7 --pull-from 0 --push-below 0",
-        "--rmat 7 --pull-from 0 --push-below 1",
+        "--rmat 8 --method worklist",
+        "--rmat 7 --method worklist --pull-from 0 --push-below 0",
+        "--rmat 7 --method worklist --pull-from 0 --push-below 1",
     ],
     "paths": GRAPHS
     + [
@@ -82,6 +83,7 @@ BAD += {
         ("", "", "--grid 3 1 --kept 0 --roots 2", "--roots: no vertex has an edge"),
         ("", "", "--rmat 5 --width 2", "--width above 1 goes with --no-pull"),
         ("", "", "--rmat 5 --execution sideways", "sideways not in"),
+        ("", "", "--rmat 5 --method kernel", "--method kernel: not all PEs have each other's memory mapped"),
     ],
     "paths": [
         ("", "", "--rmat 5 --source 32",
@@ -213,6 +215,17 @@ class WorklistsTest(unittest.TestCase):
                 no_pull = "--no-pull" if NAME == "bfs" else ""
                 options = f"--rmat 6 --edges-per-vertex 128 {no_pull} --execution {execution}"
                 self.assertGreater(self.report_of(pes, 1, options)["pieces"], 0)
+
+    @unittest.skipIf(NAME != "bfs", "of bfs")
+    def test_one_kernel_where_memory_is_mapped(self):
+        """The kernel searches where it can, by itself; parents of both kinds are checked; a deep graph goes to the
+        worklist."""
+        for pes, routes, method in ((1, "net", "kernel"), (2, "peer", "kernel"), (2, "net", "worklist")):
+            for parents in ("names", "codes"):
+                options = f"--rmat 9 --division degrees --parents {parents}"
+                self.assertEqual(self.report_of(pes, 1, options, GRAVEL_ROUTES=routes)["method"], method)
+        self.assertEqual(self.report_of(1, 1, "--rmat 6 --no-pull")["method"], "worklist")
+        self.assertEqual(self.report_of(1, 1, "--mesh 60 20")["method"], "worklist")
 
     def test_json(self):
         report = self.report_of(2, 1, RUNS[NAME][0])

@@ -238,7 +238,8 @@ bool fake_job::deliver(uint32_t from, uint32_t to, uint32_t index, random_number
     if (!d.is_notice) return true;
   }
   if (d.header.kind == plane_message::credit) n.links[index][from]->credit(d.header);
-  if (!n.planes[index]->receive(d.header, d.data, when)) n.collectives->receive(d.header, d.data);
+  if (d.header.kind == plane_message::waiting) n.collectives->receive_waiting(d.header);
+  else if (!n.planes[index]->receive(d.header, d.data, when)) n.collectives->receive(d.header, d.data);
   return true;
 }
 

@@ -8,6 +8,7 @@
 
 #include "host/aggregator/collective.hpp"
 #include "host/node/hello.hpp"
+#include "host/node/sample.hpp"
 #include "host/pe/extent.hpp"
 #include "host/pe/peer_description.hpp"
 #include "host/pe/program.hpp"
@@ -54,6 +55,21 @@ kind_of_message row(const T& sample) {
 inline ucx_memory_key sample_key() {
   return {ucx_release(), 0x7f0000, 2 * make_segment_shape(values(), nodes(), 1).landing_bytes(), bytes_of("UCX's")};
 }
+/// Node 1 with one of its PEs.
+inline node_sample sample_node() {
+  pe_sample pe;
+  pe.pe = 3;
+  pe.process = 77;
+  pe.queues.resize(n_queue_kinds);
+  pe.landing.resize(2);
+  pe.claimed.resize(n_queue_kinds);
+  pe.messages_to = {1, 2, 3, 4};
+  pe.call_text = "gravel_barrier_all";
+  pe.rings = {{2, 9, 8}};
+  plane_sample plane;
+  plane.stats.resize(n_stats);
+  return {1, 2, 4, 76, 1, {plane}, {pe}};
+}
 /// The records of node 1.
 inline wiring sample_wiring() {
   return {{bytes_of("address of plane 0")}, {to_wire(sample_key()), to_wire(sample_key()), {}}};
@@ -89,7 +105,8 @@ inline const std::vector<kind_of_message>& all_kinds() {
         row(collective::result{words, bytes_of("abc")}),
         row(ucx_address{ucx_release(), process, bytes_of("UCX's")}),
         row(sample_key()),
-        row(fabric_extents{{{0, 4096, std::string(64, 'f')}, {8192, 1, std::string(64, 'g')}}})};
+        row(fabric_extents{{{0, 4096, std::string(64, 'f')}, {8192, 1, std::string(64, 'g')}}}),
+        row(sample_node())};
   }();
   return table;
 }

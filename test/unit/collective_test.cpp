@@ -256,6 +256,39 @@ TEST_CASE("what PEs wait for without their aggregator is compared with what othe
   CHECK(end_of(1, 2, {{8, sum, 0, {}}}, {{7, barrier, 1, {}}}).empty());
 }
 
+TEST_CASE("what PEs of other nodes wait for without their aggregators is compared at node 0") {
+  // PEs 0 and 1 are on node 0, 2 and 3 on node 1, 4 and 5 on node 2. One node has called as a whole, or node 0 in part.
+  const auto whole = [](uint32_t first, collective_kind kind) {
+    return std::vector<collective_call>{{7, kind, first, {}}, {7, kind, first + 1, {}}};
+  };
+  CHECK_THAT(end_of(3, 2, {{7, sum, 0, {}}}, {{7, barrier, 4, {}}}),
+             contains_text("PE 0 gravel_sum_all of 0 uint8_t, PE 4 gravel_barrier_all"));
+  CHECK_THAT(end_of(3, 2, whole(2, sum), {{7, barrier, 5, {}}}),
+             contains_text("PE 2 gravel_sum_all of 0 uint8_t, PE 5 gravel_barrier_all"));
+  CHECK_THAT(end_of(3, 2, whole(0, sum), {{7, barrier, 3, {}}}),
+             contains_text("PE 0 gravel_sum_all of 0 uint8_t, PE 3 gravel_barrier_all"));
+  CHECK_THAT(end_of(3, 2, whole(2, finalize), {{7, barrier, 0, {}}}),
+             contains_text("PE 0 waits in gravel_barrier_all, PE 2 has called gravel_finalize"));
+  CHECK_THAT(end_of(3, 2, {}, {{7, barrier, 2, {}}, {7, collective_kind::quiescence, 4, {}}}),
+             contains_text("PE 2 gravel_barrier_all, PE 4 gravel_wait_quiescent"));
+  CHECK(end_of(3, 2, {}, {{7, barrier, 0, {}}, {7, barrier, 2, {}}, {7, barrier, 5, {}}}).empty());
+  CHECK(end_of(3, 2, {{8, sum, 0, {}}}, {{7, barrier, 2, {}}}).empty());
+}
+
+TEST_CASE("a report of a call that cannot be is refused") {
+  const auto refusal = [](uint32_t to, const plane_header& header) {
+    const auto job = fake_job::with<>({.nodes = 2, .pes_per_node = 1});
+    return text_of_error([&] { job->node(to).collectives->receive_waiting(header); });
+  };
+  const uint64_t word = waiting_word(7, barrier);
+  CHECK(refusal(0, {plane_message::waiting, 1, 0, 0, word, 1, 0}).empty());
+  const std::string text = "a call in which a PE waits that does not fit";
+  CHECK_THAT(refusal(1, {plane_message::waiting, 0, 0, 0, word, 0, 0}), contains_text(text));
+  CHECK_THAT(refusal(0, {plane_message::waiting, 2, 0, 0, word, 1, 0}), contains_text(text));
+  CHECK_THAT(refusal(0, {plane_message::waiting, 1, 0, 0, word, 2, 0}), contains_text(text));
+  CHECK_THAT(refusal(0, {plane_message::waiting, 1, 0, 0, word | 0xff, 1, 0}), contains_text(text));
+}
+
 TEST_CASE("a PE that leaves before the last collective gets the names of the PEs that wait") {
   const auto job = fake_job::with<>({.nodes = 1, .pes_per_node = 3});
   const auto& local = job->node(0).setup.local;

@@ -1,6 +1,7 @@
 #include "host/node/node_socket.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -157,12 +158,13 @@ TEST_CASE("an unknown word between a PE and its aggregator is refused") {
   };
   for (wire_kind kind : {wire_kind(0), wire_kind::program, wire_kind::count, wire_kind(0xffff)})
     refused(header_of(kind, 0), "malformed");
-  refused(header_of(wire_kind::hello, 0), "without memory");
+  for (const wire_kind kind : {wire_kind::hello, wire_kind::extent}) refused(header_of(kind, 0), "without memory");
   for (uint64_t bytes : {(1ull << 30) + 1, ~0ull}) refused(header_of(wire_kind::wiring, bytes), "malformed");
   refused(std::vector<std::byte>(24), "not a message of Gravel");
   auto other_version = to_wire(ready_word{});
   other_version[offsetof(wire_header, version)] ^= std::byte{0x40};
-  refused(other_version, "version 69 of Gravel's messages, this process 5");
+  refused(other_version,
+          fmt::format("version {} of Gravel's messages, this process {}", wire_version ^ 0x40, wire_version));
 }
 
 TEST_CASE("memory that comes with a word other than hello is refused, and not lost") {

@@ -55,7 +55,9 @@ struct pe {
   std::optional<peers> routes;
   pe() {
     memory.emplace(device, segment, values, 1, 2);
-    routes.emplace(device, peers_setup{nodes.n_pes(), 1, nodes.pes_of(nodes.node_of(1)), &values, memory->heap().at(), segment.control()->peer_doorbells},
+    routes.emplace(device,
+                   peers_setup{nodes.n_pes(), 1, nodes.pes_of(nodes.node_of(1)), &values, memory->heap().at(),
+                               segment.control()->peer_doorbells},
                    [](std::span<const std::byte> mine) {
                      return std::vector(2, std::vector<std::byte>(mine.begin(), mine.end()));
                    });

@@ -46,9 +46,10 @@ struct node {
       segment.control()->collective_out.last = 1;
     }
   }
-  bool run(uint64_t watchdog_s = 0) {
-    return pe_watch(here, job, watchdog_s, [this](const std::string& why) { nodes_got = why; }).run();
+  pe_watch watch(uint64_t watchdog_s) {
+    return pe_watch(here, job, watchdog_s, [this](const std::string& why) { nodes_got = why; });
   }
+  bool run(uint64_t watchdog_s = 0) { return watch(watchdog_s).run(); }
   /// The last reason that a PE has received.
   std::string received(size_t pe) {
     pes[pe]->limit_waits(1);
@@ -115,4 +116,49 @@ TEST_CASE("a PE whose heartbeat stands still is found, and the planes are to say
   });
   CHECK_FALSE(n.run(1));
   CHECK(n.received(0) == "PE 1 (process 101) has not run for 2 s (twice GRAVEL_WATCHDOG_S); is it stopped?");
+}
+
+TEST_CASE("samples are given while the watch runs, and do not put off the search for PEs that are stopped") {
+  node n;
+  n.here.segments[1].control()->counts[0] = {};
+  n.here.segments[0].control()->counts[0].taken = 7;
+  n.here.segments[1].messages_taken_by(0)[0] = 5;
+  pe_watch watch = n.watch(1);
+  size_t samples = 0;
+  std::jthread curious([&] {
+    while (!n.job.has_stopped_pe()) {
+      const auto message = node_socket::connect(watch.name_of_samples()).receive();
+      if (!message) break;
+      const auto sample = message->as<node_sample>("the aggregator");
+      samples += sample.planes.at(0).taken == 7 && sample.pes.at(1).messages_to == std::vector<uint64_t>{5, 0};
+    }
+    n.job.fail(n.job.stopped_text());
+  });
+  CHECK_FALSE(watch.run());
+  curious.join();
+  CHECK(samples > 1);
+  CHECK_THAT(n.received(0), contains_text("has not run for 2 s"));
+}
+
+TEST_CASE("a sample says in which call a PE waits, and what its kernels have reported") {
+  node n;
+  pe_control& shared = *n.here.segments[1].control();
+  shared.collective_in.call = {4, collective_kind::barrier, 1, {0, 0}};
+  shared.collective_in.sequence = 9;
+  shared.collective_out.sequence = 8;
+  shared.report.long_wait = {awaited::collective, comparison::ge, 3, 0};
+  shared.report.long_wait_us = now_us();
+  shared.report.long_wait_writes = 2;
+  const pe_sample waits = sample_of(n.here, 60).pes.at(1);
+  CHECK(waits.call == 4);
+  CHECK(waits.call_text == "gravel_barrier_all");
+  CHECK_THAT(waits.long_wait, contains_text("PE 0 to call a collective of kernels"));
+  shared.report.long_wait_writes = 3;  // it is being written
+  shared.collective_out.sequence = 9;
+  const pe_sample goes_on = sample_of(n.here, 60).pes.at(1);
+  CHECK(goes_on.long_wait.empty());
+  CHECK(goes_on.call_text.empty());
+  shared.collective_in.sequence = 10;
+  shared.collective_in.call.kind = collective_kind::count;  // no PE of this program writes that
+  CHECK(sample_of(n.here, 60).pes.at(1).call_text.empty());
 }

@@ -69,7 +69,7 @@ TEST_CASE("the text of a job without messages has no nonsense in it") {
 
 TEST_CASE("the JSON has every counter under its name") {
   const stats_row row = some_job();
-  const auto json = nlohmann::json::parse(stats_json(row, 4, 2));
+  const auto json = nlohmann::json::parse(stats_json(row, {}, 4, 2));
   CHECK(json.at("n_pes") == 4);
   CHECK(json.at("n_nodes") == 2);
   CHECK(json.at("remote_access_frequency").get<double>() == remote_frequency(row));
@@ -80,5 +80,14 @@ TEST_CASE("the JSON has every counter under its name") {
     CHECK(names.insert(name).second);
     CHECK(json.at(name) == row.value[i]);
   }
-  CHECK(nlohmann::json::parse(stats_json(stats_row(), 1, 1)).at("packets") == 0);
+  CHECK(nlohmann::json::parse(stats_json(stats_row(), {}, 1, 1)).at("packets") == 0);
+}
+
+TEST_CASE("the JSON says who sent how much to whom, if that is known") {
+  const message_matrix known{{{1, 2}, {3, 4}}, {5, 6}, {7, 8}};
+  const auto json = nlohmann::json::parse(stats_json(some_job(), known, 2, 1)).at("messages_by_pe");
+  CHECK(json.at("through_queue") == nlohmann::json{{1, 2}, {3, 4}});
+  CHECK(json.at("in_place") == nlohmann::json{5, 6});
+  CHECK(json.at("to_peers") == nlohmann::json{7, 8});
+  CHECK_FALSE(nlohmann::json::parse(stats_json(some_job(), {}, 2, 1)).contains("messages_by_pe"));
 }

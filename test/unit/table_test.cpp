@@ -1,9 +1,10 @@
-// Dealing of rows to PEs, and division by multiplication; hashes of keys of maps.
+// Dealing of rows to PEs, and division by multiplication; hashes, slots and lists of maps.
 #include <algorithm>
 #include <cmath>
 #include <random>
 #include <vector>
 
+#include "lib/table/map_phase_plan.hpp"
 #include "lib/table/map_slots.cuh"
 #include "lib/table/row_dealing.hpp"
 #include "test/support/catch.hpp"
@@ -134,4 +135,65 @@ TEST_CASE("slots of a map hold each key once, to the last slot") {
     REQUIRE(table.find(key_of(i)) != nullptr);
     REQUIRE(table.find(key_of(i))->word[0] == (i == 3 ? 55 : i + 10));
   }
+}
+
+TEST_CASE("a key of a map probes all slots of its part, and then those of the other parts") {
+  using slots = map_slots<8, 8>;
+  const uint64_t count = slots::parts::round_up(1000);
+  REQUIRE(count >= 1000);
+  const slots table{nullptr, count};
+  const uint64_t part = table.part_slots();
+  REQUIRE(count % part == 0);
+  REQUIRE(count > part);
+  for (uint64_t key = 0; key < 200; ++key) {
+    map_probe probe = table.probe(map_hash(map_words<8>{{key}}));
+    REQUIRE(probe.at() == map_hash(map_words<8>{{key}}).slot(count));
+    const uint64_t home = probe.at() / part;
+    std::vector<bool> probed(count);
+    for (uint64_t i = 0; i < count; ++i, probe.advance(count)) {
+      REQUIRE(probe.at() < count);
+      REQUIRE(!probed[probe.at()]);
+      REQUIRE((probe.at() / part == home) == (i < part));
+      probed[probe.at()] = true;
+    }
+  }
+}
+
+TEST_CASE("parts of a map are whole for each number of slots") {
+  using parts = map_parts<24>;
+  for (uint64_t slots = 1; slots < 5000; ++slots) {
+    const uint64_t rounded = parts::round_up(slots), part = uint64_t{1} << parts::shift(rounded);
+    REQUIRE(rounded >= slots);
+    REQUIRE(rounded < slots + (uint64_t{1} << parts::most_shift));
+    REQUIRE(rounded % part == 0);
+  }
+}
+
+TEST_CASE("lists of collective insertions hold the mean, and stay within their memory") {
+  using limits = map_phase_limits;
+  constexpr uint32_t most_bins = 16, item_bytes = 16, shift = 4;
+  uint64_t plans = 0;
+  for (uint32_t pes = 1; pes <= 9; ++pes)
+    for (uint64_t slots = 16; slots <= 8192; slots += 16)
+      for (const uint64_t items : {uint64_t{0}, uint64_t{63}, uint64_t{64}, uint64_t{1000}, uint64_t{100000}}) {
+        const auto plan = map_phase_plan::of(slots, shift, item_bytes, pes, most_bins, items);
+        REQUIRE((!plan.pays || (items >= limits::least_items && items * limits::most_slots_of_item >= slots)));
+        if (!plan.pays) continue;
+        ++plans;
+        const uint64_t parts = slots >> shift, in_group = uint64_t{1} << plan.group_shift;
+        REQUIRE(plan.parts == parts);
+        REQUIRE(plan.groups * in_group >= parts);
+        REQUIRE((plan.groups - 1) * in_group < parts);
+        REQUIRE(in_group <= most_bins);
+        REQUIRE(plan.groups * pes <= most_bins);
+        REQUIRE(plan.chunk > 0);
+        REQUIRE(plan.chunk <= items);
+        REQUIRE(plan.room * parts * pes >= plan.chunk * in_group);
+        if (plan.group_shift) REQUIRE(plan.room_of_part * parts >= plan.chunk);
+        // Beside the bound: the last group may have fewer parts than others, and a list has 16 items more.
+        const uint64_t padded = plan.groups * in_group, lists = plan.groups * pes + padded;
+        REQUIRE((plan.items_of_groups(pes) + plan.items_of_parts()) * item_bytes * parts <=
+                limits::most_list_bytes * padded + lists * 16 * item_bytes * parts);
+      }
+  REQUIRE(plans > 1000);
 }

@@ -20,23 +20,24 @@ from ._error import Error
 from ._collectives import allgather, broadcast, max_all, min_all, sum_all
 from ._exchange import all_to_all
 from ._groups import unique_id
-from ._map import Map
 from ._job import abort, barrier, finalize, info, init, my_pe, n_nodes, n_pes, node_of, quiet, stats
+from ._map import Map
 from ._operations import gather, scatter_add, scatter_max, scatter_min, scatter_put
 from ._pool import mem_pool
 
 __version__ = "0.1.0"
 __all__ = [
-    "Array", "Error", "Map", "abort", "all_to_all", "allgather", "barrier", "broadcast", "empty", "finalize", "from_local",
-    "full", "gather", "info", "init", "max_all", "mem_pool", "min_all", "my_pe", "n_nodes", "n_pes", "node_of",
-    "quiet", "scatter_add", "scatter_max", "scatter_min", "scatter_put", "stats", "sum_all", "unique_id", "zeros",
+    "Array", "Error", "Map", "abort", "all_to_all", "allgather", "barrier", "broadcast", "empty", "finalize",
+    "from_local", "full", "gather", "info", "init", "max_all", "mem_pool", "min_all", "my_pe", "n_nodes", "n_pes",
+    "node_of", "quiet", "scatter_add", "scatter_max", "scatter_min", "scatter_put", "stats", "sum_all", "unique_id",
+    "zeros",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    """gravel.torch is imported when it is used: PyTorch is large, and not everybody has it."""
-    if name == "torch":
+    """Modules that are imported when they are used: not everybody has PyTorch, which is large."""
+    if name in ("reads", "torch"):
         import importlib
 
-        return importlib.import_module(".torch", __name__)
+        return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module 'gravel' has no attribute {name!r}")

@@ -174,7 +174,8 @@ def scalar(call: str, name: str, value: Any, dtype: np.dtype[Any]) -> NDArray[An
 
 
 def converted(call: str, values: NDArray[Any], dtype: np.dtype[Any], name: str = "values") -> NDArray[Any]:
-    """The values in this type. Integers must fit; floating-point numbers become no integers. `name`: of the argument."""
+    """The values in this type. Integers must fit; floating-point numbers become no integers. `name`: that of the
+    argument."""
     if values.dtype == dtype or values.size == 0:
         return values.astype(dtype, copy=False)
     if values.dtype.kind not in ("iuf" if dtype.kind == "f" else "iu"):
@@ -210,7 +211,7 @@ def values_array(
     if values.shape != index_shape + row:
         each = f"a row of shape {row}" if row else "one value"
         raise ValueError(
-            f"{call}: values have shape {values.shape}, {names[1]} {index_shape}: there is {each} for each number, or one "
-            "value for all"
+            f"{call}: values have shape {values.shape}, {names[1]} {index_shape}: there is {each} for each number, or "
+            "one value for all"
         )
     return contiguous(call, "values", values), False

@@ -83,21 +83,30 @@ class DeviceArray:
         return int(self.shape[0])
 
 
-class _NumpyTypes(dict[Any, Any]):
+class _Types(dict[Any, Any]):
+    def __init__(self, of: str, types: dict[Any, Any]) -> None:
+        super().__init__(types)
+        self._of = of
+
     def __missing__(self, dtype: Any) -> Any:
-        raise TypeError(f"NumPy has no dtype for {dtype}")
+        raise TypeError(f"{self._of} has no dtype for {dtype}")
 
 
 @functools.cache
-def _numpy_types() -> _NumpyTypes:
+def _numpy_types() -> _Types:
     """NumPy's dtypes by those of PyTorch."""
     import torch
 
     names = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64",
              "complex64", "complex128")  # fmt: skip
-    found = _NumpyTypes({getattr(torch, name): np.dtype(name) for name in names if hasattr(torch, name)})
-    found[torch.bool] = np.dtype(bool)
-    return found
+    found = {getattr(torch, name): np.dtype(name) for name in names if hasattr(torch, name)}
+    return _Types("NumPy", found | {torch.bool: np.dtype(bool)})
+
+
+@functools.cache
+def _torch_types() -> _Types:
+    """PyTorch's dtypes by those of NumPy."""
+    return _Types("PyTorch", {ours: theirs for theirs, ours in _numpy_types().items()})
 
 
 def is_on_gpu(value: Any) -> bool:
@@ -123,8 +132,8 @@ def of(call: str, name: str, value: Any) -> DeviceArray:
         raise TypeError(f"{call}: {name} cannot be read as an array of a GPU: {e}") from e
     if found.gpu >= 0 and found.gpu != native.device():
         raise ValueError(
-            f"{call}: {name} is in the memory of GPU {found.gpu}, and this PE uses GPU {native.device()}: select it before "
-            "(torch.cuda.set_device(gravel.info()['device']))"
+            f"{call}: {name} is in the memory of GPU {found.gpu}, and this PE uses GPU {native.device()}: select it "
+            "before (torch.cuda.set_device(gravel.info()['device']))"
         )
     return found
 
@@ -179,7 +188,7 @@ def empty_like(call: str, array: DeviceArray, shape: tuple[int, ...], dtype: np.
     if array.library == "torch":
         import torch
 
-        return torch.empty(shape, dtype=getattr(torch, dtype.name), device=array.source.device)
+        return torch.empty(shape, dtype=_torch_types()[dtype], device=array.source.device)
     return _by_cupy(call, "empty", shape, dtype)
 
 
@@ -188,7 +197,7 @@ def full_like(call: str, array: DeviceArray, dtype: np.dtype[Any], value: Any) -
     if array.library == "torch":
         import torch
 
-        return torch.full(array.shape, value, dtype=getattr(torch, dtype.name), device=array.source.device)
+        return torch.full(array.shape, value, dtype=_torch_types()[dtype], device=array.source.device)
     return _by_cupy(call, "full", array.shape, value, dtype)
 
 
@@ -197,7 +206,7 @@ def new(call: str, n: int, dtype: np.dtype[Any]) -> Any:
     if _preferred() == "cupy":
         return _by_cupy(call, "empty", n, dtype)
     torch = _torch(call)
-    return torch.empty(n, dtype=getattr(torch, dtype.name), device=f"cuda:{native.device()}")
+    return torch.empty(n, dtype=_torch_types()[dtype], device=f"cuda:{native.device()}")
 
 
 def to_host(array: DeviceArray) -> np.ndarray[Any, Any]:

@@ -24,5 +24,9 @@ def gravel_info() -> None:
     _become("gravel-info")
 
 
+def gravel_top() -> None:
+    _become("gravel-top")
+
+
 def gravel_compiler() -> None:
     _become("gravel-c++")

@@ -9,6 +9,7 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include <gravel/gravel.hpp>
 
@@ -69,6 +70,18 @@ void scatter(operation what, const distributed& array, const index_list& index, 
 /// device and the array is mapped. Numbers as for scatter().
 /// @param to [index.count, width], of the array's type
 void gather(const distributed& array, const index_list& index, memory to, stream_of_call stream);
+
+/// Returns how often each PE occurs among the numbers; and behind them, how many numbers are no PEs. Waits for the
+/// stream if the numbers are on the device.
+std::vector<uint64_t> count_by_pe(const index_list& to, stream_of_call stream);
+/// Sends each row to a PE. Collective, with the same `row_bytes` and `room`. Returns when the rows that come are there.
+/// @param rows [to.count][row_bytes]
+/// @param to the PE of each row: these numbers have been checked
+/// @param row_bytes a multiple of 4, at most 65536
+/// @param room rows that the PE that gets the most gets
+/// @param result [received][row_bytes], ordered by PE
+void exchange_rows(memory rows, const index_list& to, uint64_t row_bytes, uint64_t room, memory result,
+                   uint64_t received, stream_of_call stream);
 
 /// Copies between memory of the host and of the device, in any direction.
 void copy(void* to, const void* from, uint64_t bytes);

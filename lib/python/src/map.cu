@@ -1,5 +1,5 @@
-// The calls of map.hpp: one gravel::map for each size of the key and each type of number. The bits of signed and unsigned
-// integers are the same, and so are their sums.
+// The calls of map.hpp: one gravel::map for each size of the key and each type of number. The bits of signed and
+// unsigned integers are the same, and so are their sums.
 #include "map.hpp"
 
 #include <algorithm>

@@ -157,6 +157,17 @@ class map_memory {
   std::shared_ptr<hash_map> map_;
 };
 
+std::vector<uint64_t> count_pes(nb::handle to, uint64_t count, uint32_t type, uint64_t stream) {
+  const place numbers(to);
+  const nb::gil_scoped_release release;
+  return count_by_pe({numbers, static_cast<element>(type), count}, {stream});
+}
+void exchange(nb::handle rows, nb::handle to, uint64_t count, uint32_t type, uint64_t row_bytes, uint64_t room,
+              nb::handle result, uint64_t received, uint64_t stream) {
+  const place r(rows), numbers(to), come(result);
+  const nb::gil_scoped_release release;
+  exchange_rows(r, {numbers, static_cast<element>(type), count}, row_bytes, room, come, received, {stream});
+}
 void copy_bytes(uint64_t to, uint64_t from, uint64_t bytes) {
   copy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
 }
@@ -279,6 +290,9 @@ NB_MODULE(GRAVEL_PYTHON_MODULE, m) {
   m.def("scatter", &scatter_values, "operation"_a, "array"_a, "index"_a, "count"_a, "dtype"_a, "values"_a,
         "one_value"_a, "stream"_a);
   m.def("gather", &gather_values, "array"_a, "index"_a, "count"_a, "dtype"_a, "to"_a, "stream"_a);
+  m.def("count_by_pe", &count_pes, "to"_a, "count"_a, "dtype"_a, "stream"_a);
+  m.def("exchange", &exchange, "rows"_a, "to"_a, "count"_a, "dtype"_a, "row_bytes"_a, "room"_a, "result"_a,
+        "received"_a, "stream"_a);
   m.def("reduce", &reduce_values, "reduction"_a, "dtype"_a, "to"_a.noconvert(), "source"_a);
   m.def("broadcast", &broadcast_bytes, "data"_a.noconvert(), "root"_a);
   m.def("allgather", &gather_bytes, "to"_a.noconvert(), "mine"_a);

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gravel._device import DeviceArray
+from gravel._device import DeviceArray, empty_like, full_like
 
 
 class Described:
@@ -53,6 +53,17 @@ def test_no_dtype_of_numpy():
     torch = pytest.importorskip("torch")
     with pytest.raises(TypeError, match="NumPy has no dtype for torch.bfloat16"):
         DeviceArray(torch.zeros(3, dtype=torch.bfloat16))
+
+
+@pytest.mark.parametrize("dtype", ["i4", "i8", "f4", "f8", "?"])
+def test_new_tensors(dtype):
+    torch = pytest.importorskip("torch")
+    like, dtype = DeviceArray(torch.zeros((2, 3))), np.dtype(dtype)
+    assert DeviceArray(empty_like("call", like, (4, 5), dtype)).shape == (4, 5)
+    ones = full_like("call", like, dtype, 1)
+    assert DeviceArray(ones).dtype == dtype and ones.numpy().tolist() == [[1] * 3] * 2
+    with pytest.raises(TypeError, match="PyTorch has no dtype for"):
+        empty_like("call", like, (1,), np.dtype("m8[s]"))
 
 
 def test_gradient():

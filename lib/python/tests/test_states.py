@@ -10,7 +10,8 @@ CALLS = (
     "gr.empty(3)", "gr.full(3, 0)", "gr.from_local([1])", "gr.sum_all(1)", "gr.min_all(1)", "gr.max_all(1)",
     "gr.broadcast(1)", "gr.allgather(1)", "gr.stats()", "gr.abort('')", "gr.finalize()", "gr.scatter_add(None, [0], 1)",
     "gr.scatter_put(None, [0], 1)", "gr.scatter_min(None, [0], 1)", "gr.scatter_max(None, [0], 1)",
-    "gr.gather(None, [0])",
+    "gr.gather(None, [0])", "gr.Map('u8', 'u8', 10)", "gr.all_to_all([1], [0])",
+    "gr.reads.count_kmers('no file', 5)",
 )  # fmt: skip
 TRY_ALL = f"""
 import gravel as gr
@@ -33,11 +34,13 @@ def test_before_init() -> None:
 def test_after_finalize() -> None:
     is_fine(run_alone(TRY_ALL + """
 gr.init()
-table = gr.zeros(3)
+table, map = gr.zeros(3), gr.Map("u8", "u8", 10)
 gr.finalize()
 refused((*calls, "gr.init()"), "was called after gravel.finalize()")
 refused(("table.local", "table.free()", "gr.gather(table, [0])"), "after gravel.finalize()", {"table": table})
-assert not table.is_open and not gr.info()["joined"]
+calls = ("map.add([1], 1)", "map.find([1])", "map.size()", "len(map)", "map.local_items()", "map.free()")
+refused(calls, "after gravel.finalize()", {"map": map})
+assert not table.is_open and not map.is_open and not gr.info()["joined"]
 """))
 
 
@@ -84,6 +87,31 @@ def test_without_finalize(n_pes: int) -> None:
     done = run_job(n_pes, "-c", "import gravel as gr; gr.init(); table = gr.zeros(9); view = table.local; print('end')")
     is_fine(done)
     assert done.stdout.count("end") == n_pes and not done.stderr
+
+
+@pytest.mark.parametrize("n_pes", [1, 2])
+def test_maps_that_are_open_at_the_end(n_pes: int) -> None:
+    """Also one that no variable refers to, and one of which a forked process has a copy."""
+    done = run_job(n_pes, "-c", """
+import os, sys
+import gravel as gr
+gr.init()
+gr.Map("u8", "u8", 10)
+closed, kept = gr.Map("i4", "f8", 1000), gr.Map("u8", "u4", 1000)
+kept.add([1, 2, 3], 1)
+closed.free()
+child = os.fork()
+if child == 0:
+    try:
+        kept.find([1])
+    except gr.Error as error:
+        print(error, flush=True)
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0
+assert kept.size() == 3
+""")
+    is_fine(done)
+    assert done.stdout.count("in a process that was forked from a PE") == n_pes and not done.stderr
 
 
 def test_imported_alone() -> None:

@@ -33,6 +33,26 @@ def test_all_rows_arrive(shape, dtype):
     assert got.dtype == expected.dtype and got.shape == expected.shape and np.array_equal(got, expected)
 
 
+@pytest.mark.parametrize("words", [16384 + 2, 2 * 16384, 40000])
+def test_large_rows(words):
+    """Rows beyond 64 KiB."""
+    me, n = gr.my_pe(), gr.n_pes()
+    rows = np.arange(3 * words, dtype="i4").reshape(3, words) + 1000 * me
+    got, sizes = gr.all_to_all(rows, np.array([(me + 1) % n] * 2 + [me]))
+    before = (me - 1) % n
+    wanted = {before: np.arange(2 * words).reshape(2, words) + 1000 * before, me: rows[2:]}
+    if n == 1:
+        wanted = {0: rows}
+    assert np.array_equal(got, np.concatenate([wanted[pe] for pe in sorted(wanted)]))
+    assert sizes.tolist() == [len(wanted.get(pe, ())) for pe in range(n)]
+
+
+def test_rows_that_are_not_aligned():
+    rows = np.arange(41, dtype="u1")[1:].reshape(5, 8)
+    got, _ = gr.all_to_all(rows, np.full(5, gr.my_pe()))
+    assert np.array_equal(got, rows)
+
+
 def test_nothing_at_all():
     got, sizes = gr.all_to_all(np.empty((0, 4)), np.empty(0, "i4"))
     assert got.shape == (0, 4) and got.dtype == np.float64 and sizes.tolist() == [0] * gr.n_pes()

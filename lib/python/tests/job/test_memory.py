@@ -148,6 +148,30 @@ def test_all_to_all(library):
     assert np.array_equal(library.host(got), wanted) and counts.tolist() == [len(mine)] * n
 
 
+@pytest.mark.parametrize(
+    ("dtype", "index_type"), [("i4", "i8"), ("f8", "u4"), ("f2", "i4"), ("u1", "i8"), ("?", "u8")]
+)
+def test_ragged_all_to_all(library, dtype, index_type):
+    """Numbers of rows that differ, and some PEs without any."""
+    n, me = gr.n_pes(), gr.my_pe()
+
+    def drawn_rows(pe):
+        random = np.random.default_rng(600 + pe)
+        count = 0 if pe == 1 else int(random.integers(5000))
+        return random.integers(0, 2, size=(count, 8)).astype(dtype), random.integers(n, size=count).astype(index_type)
+
+    rows, to = drawn_rows(me)
+    got, counts = gr.all_to_all(library.new(rows), library.new(to))
+    parts = [drawn_rows(pe)[0][drawn_rows(pe)[1] == me] for pe in range(n)]
+    assert counts.tolist() == [len(part) for part in parts]
+    got = library.host(got)
+    assert got.dtype == rows.dtype and np.array_equal(got, np.concatenate(parts))
+    got, _ = gr.all_to_all(library.new(rows), to)  # arrays of different memory
+    assert np.array_equal(library.host(got), np.concatenate(parts))
+    with pytest.raises(IndexError, match=rf"to\[1\] is PE {n}: the job has PEs 0 to {n - 1}"):
+        gr.all_to_all(library.new(np.zeros((2, 8), dtype)), library.new(np.array([0, n], index_type)))
+
+
 def test_wrong_arguments(library):
     table = gr.zeros((10, 2), "f4")
     good = library.new(np.arange(4))

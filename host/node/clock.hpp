@@ -1,4 +1,4 @@
-// The time, for threads that pass it to what they step.
+// The time, the same for all processes of a host.
 #pragma once
 #include <chrono>
 #include <cstdint>

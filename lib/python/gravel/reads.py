@@ -1,0 +1,99 @@
+"""Reads of genomes: k-mers of FASTA and FASTQ files, counted by all PEs."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from . import _collectives
+from ._backend import Error, native
+from ._job import check_joined
+from ._map import Map
+
+BATCH = 1 << 21  # k-mers of each PE between two looks at the room of the map
+
+
+def count_kmers(files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], k: int) -> Map:
+    """How often each k-mer occurs in the reads of files: a :class:`gravel.Map` from k-mers to counts (u8 to u4).
+    Collective: all PEs pass the same. Each PE reads all files, and counts the k-mers of its share of the records.
+
+    files: a path or several: FASTA or FASTQ, plain or gzip.
+    k: the length, odd, 1 to 31.
+
+    A k-mer is a number: two bits for each base, A, C, G, T from 0 to 3, the first base in the highest bits
+    (:func:`text_of`). It stands for its reverse complement too: the smaller number of the two counts both. Other
+    letters than ACGTU divide a read.
+
+    Raises :class:`gravel.Error` at all PEs if a PE cannot read a file: the text has the file and the line.
+    """
+    check_joined("reads.count_kmers")
+    length = _length("count_kmers", k)
+    paths = [files] if isinstance(files, (str, os.PathLike)) else list(files)
+    described = "\0".join([str(length), *(os.fspath(path) for path in paths)]).encode()
+    _check_same(described)
+    counts = Map("u8", "u4", capacity=1024)
+    for path in paths:
+        kmers = _kmers_of(os.fspath(path), length)
+        for first in range(0, int(_collectives.max_all(len(kmers))), BATCH):
+            part = kmers[first : first + BATCH]
+            need = counts.size() + int(_collectives.sum_all(len(part)))
+            if need > counts.capacity:
+                counts.reserve(need + need // 2)
+            counts.add(part, 1)
+    native.barrier()
+    return counts
+
+
+def text_of(kmers: ArrayLike, k: int) -> list[str]:
+    """The letters of k-mers.
+
+    kmers: numbers, as :func:`count_kmers` has them.
+    k: their length.
+    """
+    length = _length("text_of", k)
+    numbers = np.asarray(kmers, np.uint64).reshape(-1)
+    shifts = np.arange(2 * (length - 1), -1, -2, dtype=np.uint64)
+    letters = np.frombuffer(b"ACGT", np.uint8)[((numbers[:, None] >> shifts) & np.uint64(3)).astype(np.intp)]
+    return [row.tobytes().decode() for row in letters]
+
+
+def _length(call: str, k: Any) -> int:
+    try:
+        length = operator.index(k)
+    except TypeError:
+        raise TypeError(f"reads.{call}: k is an int, not {type(k).__name__}") from None
+    if not 1 <= length <= 31 or length % 2 == 0:
+        raise ValueError(f"reads.{call}: k is {length}: it is odd, and 1 to 31")
+    return length
+
+
+def _check_same(described: bytes) -> None:
+    """All PEs pass the same files and the same k."""
+    theirs = _collectives.broadcast(len(described))
+    same = theirs == len(described)
+    if _collectives.min_all(int(same)):
+        same = _collectives.broadcast(np.frombuffer(described, np.uint8)).tobytes() == described
+    if not _collectives.min_all(int(same)):
+        raise ValueError("reads.count_kmers: the PEs pass different files or another k: all PEs pass the same")
+
+
+def _kmers_of(path: str, k: int) -> np.ndarray[Any, Any]:
+    """The k-mers of this PE's records. If it cannot read them, no PE goes on."""
+    from . import _reads
+
+    kmers, error = np.empty(0, np.uint64), None
+    try:
+        kmers = _reads.read_kmers(path, k, native.my_pe(), native.n_pes())
+    except Exception as e:
+        error = e
+    failed = np.flatnonzero(_collectives.allgather(int(error is not None)))
+    if error is not None:
+        raise error
+    if len(failed):
+        raise Error(f"reads.count_kmers: PE {failed[0]} cannot read {path}: see its exception")
+    return kmers
