@@ -85,9 +85,7 @@ class plane_source {
     touched_.push_back(sink);
   }
   /// Counts messages that were taken, for statistics.
-  void count(uint32_t pe_to, uint32_t messages) {
-    store_relaxed(&messages_to_[pe_to], messages_to_[pe_to] + messages);
-  }
+  void count(uint32_t pe_to, uint32_t messages) { store_relaxed(&messages_to_[pe_to], messages_to_[pe_to] + messages); }
   void notice_flush_target() { flush_seen_ = std::max(flush_seen_, slots.flush_target()); }
   /// Begins flushes that are due, sends the messages that they wait for, and ends flushes whose messages are all
   /// applied. True if one has ended. `number` counts the plane's flushes.
@@ -148,9 +146,9 @@ class plane_source {
   uint32_t plane_;
   slot_limits limits_;
   std::span<uint64_t> messages_to_;  ///< in the segment; only this plane writes it
-  slot_table current_, examined_;  ///< of the current slot; of a later one that is only examined
-  bool has_read_ = false;          ///< current_ is of the current slot
-  std::vector<uint32_t> puts_;     ///< by slot
+  slot_table current_, examined_;    ///< of the current slot; of a later one that is only examined
+  bool has_read_ = false;            ///< current_ is of the current slot
+  std::vector<uint32_t> puts_;       ///< by slot
   /// Slots from the current one to ticket `same_below_` have rows for this stream only.
   const outbound* same_stream_ = nullptr;
   uint64_t same_below_ = 0;

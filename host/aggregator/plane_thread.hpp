@@ -9,7 +9,6 @@
 #include <thread>
 #include <utility>
 
-#include "host/node/clock.hpp"
 #include "host/aggregator/collective.hpp"
 #include "host/aggregator/job_state.hpp"
 #include "host/aggregator/network.hpp"
@@ -17,6 +16,7 @@
 #include "host/aggregator/peer_doorbells.hpp"
 #include "host/aggregator/placement.hpp"
 #include "host/aggregator/plane.hpp"
+#include "host/node/clock.hpp"
 #include "lib/base/capacity.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"

@@ -68,8 +68,7 @@ inline pe_sample sample_of_pe(const pe_segment& segment, uint32_t pe, pid_t proc
   made.pe = pe;
   made.process = static_cast<uint64_t>(process);
   made.kernels = load_relaxed(&shared.attention) != 0;
-  for (uint32_t kind = 0; kind < n_queue_kinds; ++kind)
-    made.queues.push_back(sample_of_queue(segment.queue_of(kind)));
+  for (uint32_t kind = 0; kind < n_queue_kinds; ++kind) made.queues.push_back(sample_of_queue(segment.queue_of(kind)));
   for (sink_kind kind : {sink_kind::device, sink_kind::host})
     made.landing.push_back(sample_of_landing(segment.landing_of(kind)));
   if (with_messages) made.messages_to.resize(segment.shape().n_pes);

@@ -112,8 +112,7 @@ std::optional<frame> node_socket::receive() {
   result.bytes.resize(sizeof(wire_header));
   if (!read_all(descriptor(), result.bytes.data(), sizeof(wire_header), result.descriptor)) return std::nullopt;
   const wire_header header = read_wire_header(result.bytes, "the node's socket");
-  const bool known =
-      (header.kind >= wire_kind::hello && header.kind <= wire_kind::abort) ||
+  const bool known = (header.kind >= wire_kind::hello && header.kind <= wire_kind::abort) ||
                      header.kind == wire_kind::extent || header.kind == wire_kind::sample;
   const bool needs_memory = header.kind == wire_kind::hello || header.kind == wire_kind::extent;
   if (!known || header.bytes > most_bytes || bool(result.descriptor) != needs_memory)

@@ -82,9 +82,7 @@ struct node_sample {
   uint64_t now_us = 0;                        ///< clock of the host
   std::vector<plane_sample> planes;
   std::vector<pe_sample> pes;  ///< of the node
-  static auto fields(auto& m) {
-    return std::tie(m.node, m.n_nodes, m.n_pes, m.process, m.now_us, m.planes, m.pes);
-  }
+  static auto fields(auto& m) { return std::tie(m.node, m.n_nodes, m.n_pes, m.process, m.now_us, m.planes, m.pes); }
   void check(const wire_check& c) const {
     c.range("the number of PEs", n_pes, 1, max_pes);
     c.range("the number of nodes", n_nodes, 1, n_pes);

@@ -108,17 +108,17 @@ struct pe_control {
   /// stores it with release order after its earlier work. The aggregator loads it with acquire order, and compares it
   /// with the calls of other PEs that have the same number.
   alignas(64) uint64_t waiting;
-  device_error error;                                 ///< device
-  wait_report long_wait;                              ///< device; `read`: PE
-  alignas(64) uint64_t aggregator_heartbeat;          ///< aggregator: changes while it runs
-  alignas(64) uint64_t pe_heartbeat;                  ///< PE: changes while it runs
-  alignas(64) uint64_t attention;                     ///< PE: its kernels run, so messages may come any moment
-  alignas(64) uint64_t peer_doorbells[max_peers];     ///< device: when it last rang for this peer, by rank
-  alignas(64) uint64_t peer_doorbell;                 ///< aggregator: changes when a peer has rung for this PE
-  alignas(64) uint32_t domain[max_peers];             ///< PE: the PEs of its domain, by rank
-  uint64_t domain_size;  ///< PE, once, after `domain` [N1]; 0: its kernels ring no doorbell
-  plane_counts counts[max_planes];                    ///< aggregator, plane p
-  pe_report report;                                   ///< PE
+  device_error error;                              ///< device
+  wait_report long_wait;                           ///< device; `read`: PE
+  alignas(64) uint64_t aggregator_heartbeat;       ///< aggregator: changes while it runs
+  alignas(64) uint64_t pe_heartbeat;               ///< PE: changes while it runs
+  alignas(64) uint64_t attention;                  ///< PE: its kernels run, so messages may come any moment
+  alignas(64) uint64_t peer_doorbells[max_peers];  ///< device: when it last rang for this peer, by rank
+  alignas(64) uint64_t peer_doorbell;              ///< aggregator: changes when a peer has rung for this PE
+  alignas(64) uint32_t domain[max_peers];          ///< PE: the PEs of its domain, by rank
+  uint64_t domain_size;                            ///< PE, once, after `domain` [N1]; 0: its kernels ring no doorbell
+  plane_counts counts[max_planes];                 ///< aggregator, plane p
+  pe_report report;                                ///< PE
   alignas(64) uint64_t stats[max_planes][max_stats];  ///< aggregator, plane p
 };
 

@@ -76,9 +76,8 @@ std::string stats_json(const stats_row& row, const message_matrix& messages, uin
   out["average_packet_bytes"] = average_packet_bytes(row);
   for (uint32_t i = 0; i < n_stats; ++i) out[name_of(static_cast<stat>(i))] = row.value[i];
   if (!messages.through_queue.empty())
-    out["messages_by_pe"] = {{"through_queue", messages.through_queue},
-                             {"in_place", messages.in_place},
-                             {"to_peers", messages.to_peers}};
+    out["messages_by_pe"] = {
+        {"through_queue", messages.through_queue}, {"in_place", messages.in_place}, {"to_peers", messages.to_peers}};
   return out.dump(2) + "\n";
 }
 

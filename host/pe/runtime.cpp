@@ -183,7 +183,8 @@ void runtime::set_up_messages() {
         return begin_collective(kind, argument).combine(mine);
       },
       symmetric_heap::sharing{[this](std::span<const new_extent> extents) {
-                                peers_->share(extents, [this](std::span<const std::byte> mine) { return exchange(mine); });
+                                peers_->share(extents,
+                                              [this](std::span<const std::byte> mine) { return exchange(mine); });
                               },
                               [this](const extent& range) { peers_->forget(range); }});
   completion_.emplace(completion::parts{*device_, *segment_, *memory_, *peers_, *collectives_, job_.is_leader(),

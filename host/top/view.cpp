@@ -34,9 +34,7 @@ uint64_t outstanding(const node_sample& n) {
   }
   return taken - std::min(acked, taken);
 }
-uint64_t sum(const std::vector<uint64_t>& values) {
-  return std::accumulate(values.begin(), values.end(), uint64_t{0});
-}
+uint64_t sum(const std::vector<uint64_t>& values) { return std::accumulate(values.begin(), values.end(), uint64_t{0}); }
 uint64_t ring_outstanding(const pe_sample& p) {
   uint64_t all = 0;
   for (const ring_sample& r : p.rings) all += r.sent - std::min(r.applied, r.sent);

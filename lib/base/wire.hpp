@@ -40,22 +40,22 @@ namespace gravel::detail {
 /// All kinds of messages. The number of a kind is never used for another kind. Those up to `abort` travel between a PE
 /// and its aggregator. A `hello` and an `extent` come with a descriptor. A `sample` goes from an aggregator to
 /// gravel-top.
-#define GRAVEL_WIRE_KINDS(X)                      \
-  X(hello, "hello")                               \
-  X(wiring, "wiring")                             \
-  X(all_wirings, "wirings")                       \
-  X(ready, "ready")                               \
-  X(goodbye, "goodbye")                           \
-  X(abort, "abort")                               \
-  X(staged_values, "start-up values")             \
-  X(program, "description of the program")        \
-  X(peer, "description as a peer")                \
-  X(reached_peers, "list of peers")               \
-  X(extent, "description of memory")              \
-  X(contribution, "contribution to a collective") \
-  X(result, "result of a collective")             \
-  X(worker_address, "UCX address")                \
-  X(memory_key, "UCX memory key")                 \
+#define GRAVEL_WIRE_KINDS(X)                                     \
+  X(hello, "hello")                                              \
+  X(wiring, "wiring")                                            \
+  X(all_wirings, "wirings")                                      \
+  X(ready, "ready")                                              \
+  X(goodbye, "goodbye")                                          \
+  X(abort, "abort")                                              \
+  X(staged_values, "start-up values")                            \
+  X(program, "description of the program")                       \
+  X(peer, "description as a peer")                               \
+  X(reached_peers, "list of peers")                              \
+  X(extent, "description of memory")                             \
+  X(contribution, "contribution to a collective")                \
+  X(result, "result of a collective")                            \
+  X(worker_address, "UCX address")                               \
+  X(memory_key, "UCX memory key")                                \
   X(fabric_extents, "description of memory with fabric handles") \
   X(sample, "sample of a node")
 enum class wire_kind : uint16_t { none, GRAVEL_WIRE_KINDS(GRAVEL_NAME) count };

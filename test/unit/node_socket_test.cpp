@@ -149,7 +149,7 @@ TEST_CASE("a frame cut off by the peer's death is an end, and its descriptor is 
 }
 
 TEST_CASE("an unknown word between a PE and its aggregator is refused") {
-  const auto refused = [](const std::vector<std::byte>& raw, const char* why) {
+  const auto refused = [](const std::vector<std::byte>& raw, const std::string& why) {
     pair_of_sockets pair;
     node_socket b(pair.ends[1]);
     REQUIRE(write(pair.ends[0], raw.data(), raw.size()) == static_cast<ssize_t>(raw.size()));
@@ -163,7 +163,8 @@ TEST_CASE("an unknown word between a PE and its aggregator is refused") {
   refused(std::vector<std::byte>(24), "not a message of Gravel");
   auto other_version = to_wire(ready_word{});
   other_version[offsetof(wire_header, version)] ^= std::byte{0x40};
-  refused(other_version, fmt::format("version {} of Gravel's messages, this process {}", wire_version ^ 0x40, wire_version));
+  refused(other_version,
+          fmt::format("version {} of Gravel's messages, this process {}", wire_version ^ 0x40, wire_version));
 }
 
 TEST_CASE("memory that comes with a word other than hello is refused, and not lost") {

@@ -49,9 +49,7 @@ struct node {
   pe_watch watch(uint64_t watchdog_s) {
     return pe_watch(here, job, watchdog_s, [this](const std::string& why) { nodes_got = why; });
   }
-  bool run(uint64_t watchdog_s = 0) {
-    return watch(watchdog_s).run();
-  }
+  bool run(uint64_t watchdog_s = 0) { return watch(watchdog_s).run(); }
   /// The last reason that a PE has received.
   std::string received(size_t pe) {
     pes[pe]->limit_waits(1);
