@@ -1,14 +1,14 @@
 #include "host/top/jobs.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <poll.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <fstream>
+#include <optional>
 #include <set>
-#include <sstream>
 
+#include "host/node/clock.hpp"
 #include "host/node/node_socket.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/process_stat.hpp"
@@ -25,21 +25,39 @@ std::vector<std::string> sample_names() {
   return {names.begin(), names.end()};
 }
 
-answer request_sample(const std::string& name, uint64_t patience_s) {
-  std::optional<node_socket> from;
-  // The name is gone with its aggregator.
-  if (!text_of_error([&] { from.emplace(node_socket::connect(name)); }).empty()) return {answer::kind::gone};
+namespace {
+
+/// Receives the sample for which this socket was connected.
+answer receive_sample(node_socket& from, uint64_t patience_s) {
   try {
-    from->check_peer();
-    from->limit_waits(patience_s);
-    errno = 0;
-    const auto message = from->receive();
+    from.check_peer();
+    from.limit_waits(patience_s);
+    pollfd readable{from.descriptor(), POLLIN, 0};
+    if (poll(&readable, 1, static_cast<int>(patience_s * 1000)) == 0) return {answer::kind::silent};
+    const auto message = from.receive();
     if (!message) return {answer::kind::gone};
     return {answer::kind::sample, message->as<node_sample>("the aggregator")};
   } catch (const error& e) {
-    if (errno == EAGAIN) return {answer::kind::silent};
     return {answer::kind::refused, {}, e.what()};
   }
+}
+
+}  // namespace
+
+std::vector<answer> request_samples(const std::vector<std::string>& names, uint64_t patience_s) {
+  const uint64_t begin = now_us();
+  std::vector<std::optional<node_socket>> sockets(names.size());
+  for (size_t i = 0; i < names.size(); ++i) try {
+      sockets[i].emplace(node_socket::connect(names[i]));
+    } catch (const error&) {
+      // The name is gone with its aggregator.
+    }
+  std::vector<answer> answers;
+  for (auto& from : sockets) {
+    const uint64_t waited_s = std::min((now_us() - begin) / 1'000'000, patience_s - 1);
+    answers.push_back(from ? receive_sample(*from, patience_s - waited_s) : answer{answer::kind::gone});
+  }
+  return answers;
 }
 
 std::vector<watched_job> group(std::vector<watched_node> nodes) {
@@ -67,9 +85,11 @@ std::vector<watched_job> group(std::vector<watched_node> nodes) {
 found_jobs find_jobs(uint64_t patience_s) {
   found_jobs found;
   std::vector<watched_node> nodes;
-  for (const std::string& name : sample_names()) {
-    answer a = request_sample(name, patience_s);
-    if (a.what == answer::kind::sample) nodes.push_back({name, std::move(a.sample)});
+  const std::vector<std::string> names = sample_names();
+  std::vector<answer> answers = request_samples(names, patience_s);
+  for (size_t i = 0; i < names.size(); ++i) {
+    answer& a = answers[i];
+    if (a.what == answer::kind::sample) nodes.push_back({names[i], std::move(a.sample)});
     if (a.what == answer::kind::silent) found.refused.push_back("an aggregator does not answer; is it stopped?");
     if (a.what == answer::kind::refused) found.refused.push_back(a.why);
   }
@@ -111,8 +131,12 @@ watched_job choose(const found_jobs& found, const std::string& name) {
 }
 
 bool renew(watched_job& job, uint64_t patience_s, std::vector<uint32_t>& silent) {
-  for (watched_node& n : job.nodes) {
-    answer a = request_sample(n.socket, patience_s);
+  std::vector<std::string> names;
+  for (const watched_node& n : job.nodes) names.push_back(n.socket);
+  std::vector<answer> answers = request_samples(names, patience_s);
+  for (size_t i = 0; i < answers.size(); ++i) {
+    watched_node& n = job.nodes[i];
+    answer& a = answers[i];
     if (a.what == answer::kind::gone) return false;
     if (a.what == answer::kind::refused) fail("node {} gave no sample: {}", n.sample.node, a.why);
     if (a.what == answer::kind::silent) silent.push_back(n.sample.node);

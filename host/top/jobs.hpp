@@ -18,8 +18,9 @@ struct answer {
 
 /// The names of the sockets of all jobs of this host, also those of other users.
 std::vector<std::string> sample_names();
-/// Requests a sample. Waits for at most `patience_s` seconds: an aggregator that is stopped is silent.
-answer request_sample(const std::string& name, uint64_t patience_s);
+/// Requests a sample at each of these sockets, at the same time. An aggregator that has not answered after `patience_s`
+/// seconds is silent: it may be stopped.
+std::vector<answer> request_samples(const std::vector<std::string>& names, uint64_t patience_s);
 
 /// A node of a job on this host.
 struct watched_node {

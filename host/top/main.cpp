@@ -19,17 +19,29 @@ namespace {
 
 using namespace gravel::detail;
 
-constexpr uint64_t patience_s = 2;
+/// The wait for an aggregator that does not answer: on a machine with more threads than processors it may take seconds.
+constexpr uint64_t patience_s = 10;
 
 void print(const std::string& text) {
   if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) fail_errno("writing to standard output");
 }
 
+/// A program's name may have any bytes. Those that are not UTF-8 are replaced.
+std::string line_of(const nlohmann::ordered_json& j) {
+  return j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+/// The text for a terminal, over what stood there before.
+std::string in_place(const std::string& text) {
+  std::string all = "\033[H";
+  for (char c : text) all += c == '\n' ? "\033[K\n" : std::string(1, c);
+  return all + "\033[J";
+}
+
 int watch(const std::string& name, double interval_s, bool once, bool json) {
   watched_job job = choose(find_jobs(patience_s), name);
   const bool redraws = !once && !json && isatty(1);
-  const std::string clear = redraws ? "\033[H\033[2J" : "";
-  const std::string between = redraws || json ? "" : "\n";
+  if (redraws) print("\033[2J");
   do {
     const watched_job before = job;
     std::this_thread::sleep_for(std::chrono::duration<double>(interval_s));
@@ -38,9 +50,9 @@ int watch(const std::string& name, double interval_s, bool once, bool json) {
       std::fprintf(stderr, "gravel-top: the job has ended (%s)\n", before.text().c_str());
       return once ? 1 : 0;
     }
-    if (json)
-      print(view_json(before, job, silent).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
-    else print(clear + view_text(before, job, silent) + (once ? "" : between));
+    if (json) print(line_of(view_json(before, job, silent)));
+    else if (redraws) print(in_place(view_text(before, job, silent)));
+    else print(view_text(before, job, silent) + (once ? "" : "\n"));
   } while (!once);
   return 0;
 }

@@ -4,6 +4,7 @@ Run by Meson with UCX_RUN, WATCHED_JOB and GRAVEL_TOP in the environment.
 """
 import json
 import os
+import pty
 import re
 import shutil
 import signal
@@ -89,8 +90,18 @@ class Top(unittest.TestCase):
         watcher = subprocess.Popen([TOP, "--job", str(self.job.process.pid), "--interval", "0.1"],
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(watcher.kill)
+        ours, theirs = pty.openpty()
+        on_terminal = subprocess.Popen([TOP, "--job", str(self.job.process.pid)], stdout=theirs, stderr=theirs)
+        self.addCleanup(on_terminal.kill)
+        os.close(theirs)
         self.assertIn(f"{N} PEs on 2 nodes", watcher.stdout.readline())
+        screen = b""
+        while b"\033[J" not in screen:
+            screen += os.read(ours, 1 << 16)
+        self.assertIn(b"\033[H" + os.path.basename(PROGRAM)[:15].encode(), screen)
         self.end()
+        self.assertEqual(on_terminal.wait(timeout=60), 0)
+        os.close(ours)
         _, text = watcher.communicate(timeout=30)
         self.assertEqual(watcher.returncode, 0)
         self.assertIn("the job has ended", text)
@@ -140,7 +151,7 @@ class Top(unittest.TestCase):
         pid = self.job.pes()[1]
         done = subprocess.run([TOP, "--job", str(pid), "--once", "--interval", "0.1"], capture_output=True, text=True,
                               timeout=60)
-        self.assertIn(f"started by process {self.job.process.pid}", done.stdout)
+        self.assertIn(f"started by process {self.job.process.pid}", done.stdout, done.stderr)
         done = subprocess.run([TOP, "--job", "nothing-of-this-name"], capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 1)
         self.assertIn("no job is called 'nothing-of-this-name' (--job); there are:", done.stderr)

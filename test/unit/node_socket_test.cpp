@@ -149,7 +149,7 @@ TEST_CASE("a frame cut off by the peer's death is an end, and its descriptor is 
 }
 
 TEST_CASE("an unknown word between a PE and its aggregator is refused") {
-  const auto refused = [](const std::vector<std::byte>& raw, const char* why) {
+  const auto refused = [](const std::vector<std::byte>& raw, const std::string& why) {
     pair_of_sockets pair;
     node_socket b(pair.ends[1]);
     REQUIRE(write(pair.ends[0], raw.data(), raw.size()) == static_cast<ssize_t>(raw.size()));
