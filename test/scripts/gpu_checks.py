@@ -365,7 +365,8 @@ PARTS = {
               + [Section(REPEAT_MPS, pes, needs="MPS", together=True) for pes in (2, 4)]
               + [Section(MANY_MPS, 16, needs="MPS", together=True),
                  Section(SMALL_PART, needs="MPS", together=True)],
-    "pairs": on_nodes(2, (1, 2), JOBS) + [Section(PAIRS, 2), Section(ONE_DOMAIN, 2)] + on_nodes(2, (1, 2), TASKS_OF_ALL, WORKLISTS),
+    "pairs": on_nodes(2, (1, 2), JOBS) + [Section(PAIRS, 2), Section(ONE_DOMAIN, 2)]
+             + on_nodes(2, (1, 2), TASKS_OF_ALL, WORKLISTS),
     "eight": on_nodes(8, (1, 2, 4, 8), JOBS, TASKS_OF_ALL, WORKLISTS)
              + [Section(JOBS, 8, n, ", two hops", {"GRAVEL_TWO_HOP_NODES": "4"}) for n in (4, 8)]
              + [Section(JOBS, 8, n, ", MPS", FEW_BLOCKS, needs="MPS with shared GPUs", together=True) for n in (1, 2)],
