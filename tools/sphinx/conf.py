@@ -91,6 +91,11 @@ def copy_of(name):
     return name if Path(name).suffix else f"{name}.txt"
 
 
+def name_reference(app, _page, _template, context, _document):
+    """For reference_link.html."""
+    context["has_reference"] = app.config.has_reference
+
+
 def finish(app, failure):
     if failure:
         return
@@ -107,4 +112,5 @@ def setup(app):
     app.add_transform(LinksToFiles)
     app.add_transform(Colours)
     app.connect("source-read", add_navigation)
+    app.connect("html-page-context", name_reference)
     app.connect("build-finished", finish)
