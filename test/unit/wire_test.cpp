@@ -147,7 +147,7 @@ TEST_CASE("counts that are absurd take no memory, and a truth is 0 or 1") {
         CHECK(refused_or_the_same(k, sealed(k.kind, wrong)));
       }
   }
-  bytes body = body_of(row(peer_description{"", "", "", 0, 0, 0, "", true, true}));
+  bytes body = body_of(row(peer_description{"", "", "", {}, 0, 0, 0, 0, "", true, true}));
   body.back() = std::byte{2};
   CHECK(error_of([&] { from_wire<peer_description>(sealed(wire_kind::peer, body), "PE 3"); }) ==
         "PE 3: 'description as a peer' has 2; expected 0 or 1");
