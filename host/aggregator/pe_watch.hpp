@@ -11,7 +11,7 @@
 #include "host/aggregator/collective.hpp"
 #include "host/aggregator/gathering.hpp"
 #include "host/aggregator/job_state.hpp"
-#include "host/aggregator/sample_server.hpp"
+#include "host/aggregator/sample_socket.hpp"
 #include "host/node/hello.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
@@ -123,7 +123,7 @@ class pe_watch {
   std::function<void(const std::string&)> notify_nodes_;
   std::vector<pe_segment*> segments_;
   std::vector<stall_watch> heartbeats_;
-  sample_server samples_;
+  sample_socket samples_;
   std::vector<pollfd> watched_;  ///< the PEs' sockets, -1 for those that have left; then job_state's, then samples_'
 };
 

@@ -1,6 +1,6 @@
 // Writes what gravel-top shows of a PE and only the PE can read (pe_report). The aggregator reads it without a lock:
 //
-//   monitor of the PE                                  aggregator (host/aggregator/sample_server.hpp)
+//   monitor of the PE                                  aggregator (host/aggregator/sample_socket.hpp)
 //   long_wait_writes += 1: odd                         writes = long_wait_writes
 //   writes long_wait                                   copies long_wait
 //   long_wait_writes += 1: even                        the copy is whole if `writes` is even and the same again

@@ -83,7 +83,7 @@ class Completion(unittest.TestCase):
         self.check([], "gravel-info", "")
 
     def test_gravel_top(self):
-        self.check(["--job", "--json"], "gravel-top", "--once", "--j")
+        self.check(["--json", "--job"], "gravel-top", "--once", "--j")
         self.check([], "gravel-top", "--interval", "")
 
     def test_gravel_gups(self):

@@ -122,9 +122,9 @@ inline node_sample sample_of(const local_pes& here, uint64_t watchdog_s) {
   return made;
 }
 
-class sample_server {
+class sample_socket {
  public:
-  sample_server(const local_pes& here, uint64_t watchdog_s) : here_(here), watchdog_s_(watchdog_s) {
+  sample_socket(const local_pes& here, uint64_t watchdog_s) : here_(here), watchdog_s_(watchdog_s) {
     const std::string why_not = text_of_error([&] { listener_.emplace("sample"); });
     if (!why_not.empty()) log_info("gravel-top cannot watch this node: {}", why_not);
   }
