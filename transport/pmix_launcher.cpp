@@ -98,7 +98,8 @@ void refuse_other_launchers() {
     if (reports_size ? std::atol(n.c_str()) <= 1 : is_first) continue;
     // One process says what to do; thousands of others need not repeat it.
     if (reports_size && !is_first)
-      fail("{} started {} processes without PMIx ({}={}); process 0 says what to do", launcher.name, n, launcher.size, n);
+      fail("{} started {} processes without PMIx ({}={}); process 0 says what to do", launcher.name, n, launcher.size,
+           n);
     fail(
         "{} started {} processes without PMIx ({}={}), so they cannot find each other and would be jobs of one PE "
         "each. {}Start them with ucx-run{}, Open MPI's mpirun, prterun or srun --mpi=pmix. For a job of one PE all the "
