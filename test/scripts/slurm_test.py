@@ -209,8 +209,8 @@ class Slurm(unittest.TestCase):
     def test_pe_is_killed(self):
         job, ready = self.start_failing("traffic")
         job.hurt(ready[2])
-        self.assert_fails(job, "task 2: Killed", rf"aggregator of node 1: error: PE 2 \(process {ready[2]}\) ended without "
-                                                 "gravel_finalize")
+        self.assert_fails(job, "task 2: Killed",
+                          rf"aggregator of node 1: error: PE 2 \(process {ready[2]}\) ended without gravel_finalize")
 
     def test_aggregator_is_killed(self):
         job, _ = self.start_failing("traffic")
