@@ -94,7 +94,12 @@ void refuse_other_launchers() {
     const bool reports_size = has(launcher.size);
     const std::string n = reports_size ? std::getenv(launcher.size) : "several";
     // If a launcher does not say how many processes there are, it has started several if this one is not the first.
-    if (reports_size ? std::atol(n.c_str()) <= 1 : std::atol(std::getenv(launcher.rank)) <= 0) continue;
+    const bool is_first = std::atol(std::getenv(launcher.rank)) <= 0;
+    if (reports_size ? std::atol(n.c_str()) <= 1 : is_first) continue;
+    // One process says what to do; thousands of others need not repeat it.
+    if (reports_size && !is_first)
+      fail("{} started {} processes without PMIx ({}={}); process 0 says what to do", launcher.name, n, launcher.size,
+           n);
     fail(
         "{} started {} processes without PMIx ({}={}), so they cannot find each other and would be jobs of one PE "
         "each. {}Start them with ucx-run{}, Open MPI's mpirun, prterun or srun --mpi=pmix. For a job of one PE all the "

@@ -100,7 +100,11 @@ TEST_CASE("several processes without PMIx are an error, not several jobs") {
   CHECK(run_with({{"WORLD_SIZE", "4"}}).status == 0);                 // nobody's process
   CHECK_THAT(run_with({{"ALPS_APP_PE", "1"}}).err, contains_text("several processes"));
   CHECK_THAT(run_with({{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "4"}}).err, contains_text("--mpi=pmix"));
-  CHECK_THAT(run_with({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}).err, contains_text("needs PMIx"));
+  CHECK_THAT(run_with({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}).err, contains_text("needs PMIx"));
+  const auto second = run_with({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}});
+  CHECK(second.status == 1);
+  CHECK_THAT(second.err, contains_text("started 2 processes without PMIx") && contains_text("process 0 says"));
+  CHECK_THAT(second.err, !contains_text("needs PMIx"));
 }
 
 TEST_CASE("a launcher that is gone is an error") {
