@@ -1,5 +1,5 @@
-// A sample of a node: the record that its aggregator sends to gravel-top (host/aggregator/sample_socket.hpp). Counts are
-// totals since the job's start. They are read one after the other while the job runs, so they need not fit together
+// A sample of a node: the record that its aggregator sends to gravel-top (host/aggregator/sample_socket.hpp). Counts
+// are totals since the start of the job. They are read one after the other while it runs, so they need not fit together
 // exactly.
 #pragma once
 #include <cstdint>
