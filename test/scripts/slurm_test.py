@@ -2,10 +2,10 @@
 
     slurm_test.py OPERATIONS_JOB FAILURE_JOB
 
-Problem: Slurm's daemons, its processes that leave their parent, and its ports must not outlive the test, nor get in the
-way of another Slurm. Solution: the test runs itself again in namespaces of its own (processes, network, System V memory,
-mounts). Whatever runs there ends with it, and the ports are free. It needs root and the packages of Debian that `tools/setup
---with slurm` installs. Where these or the right to make namespaces are missing the test is skipped.
+Problem: Slurm's daemons, its processes that leave their parent, and its ports must not outlive the test, nor get in
+the way of another Slurm. Solution: the test runs itself again in namespaces of its own (processes, network, System V
+memory, mounts). Whatever runs there ends with it, and the ports are free. It needs root and the packages of Debian that
+`tools/setup --with slurm` installs. Where these or the right to make namespaces are missing the test is skipped.
 """
 import contextlib
 import os
