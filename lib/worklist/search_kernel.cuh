@@ -134,11 +134,11 @@ struct search_block {
 
   static constexpr uint32_t stride = search_layout::stride, strip = replicated_bitmap::strip;
 
-  GRAVEL_DEVICE search_block(const gravel_t& g, const search_view& v, search_shared& s, uint32_t* words,
+  GRAVEL_DEVICE search_block(const gravel_t& handle, const search_view& view, search_shared& shared, uint32_t* words,
                              const search_layout& at)
-      : g(g),
-        v(v),
-        s(s),
+      : g(handle),
+        v(view),
+        s(shared),
         own(words),
         changed(words + at.changed_at()),
         found_of(words + at.found_at()),
