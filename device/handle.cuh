@@ -56,7 +56,7 @@ struct device_counters {
  private:
   uint64_t sum(uint64_t route_counters::*of) const {
     uint64_t all = 0;
-    for (const route_counters& line : routes) all += line.*of;
+    for (const route_counters& line : routes) all += load_relaxed(&(line.*of));
     return all;
   }
 };

@@ -125,8 +125,9 @@ bool pe_memory::kernel_gets_done() const {
 }
 
 device_counters pe_memory::read_device_counters() const {
-  device_counters counters;
-  device_.copy(&counters, &device_words_->counters, sizeof(counters));
+  device_counters counters;  // kernels are changing these words
+  device_.read_words(reinterpret_cast<uint64_t*>(&counters),
+                     reinterpret_cast<const uint64_t*>(&device_words_->counters), sizeof(counters) / sizeof(uint64_t));
   return counters;
 }
 
