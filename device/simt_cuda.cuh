@@ -1,4 +1,5 @@
-// The CUDA side of device/simt.hpp: the few functions that both backends have and CUDA itself lacks.
+// The CUDA side of device/simt.hpp: the few functions that both backends have and CUDA itself lacks, on all or on older
+// GPUs.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -42,6 +43,29 @@ __device__ __forceinline__ bool gravel_is_cooperative() {
   asm("mov.u32 %0, %%envreg1; mov.u32 %1, %%envreg2;" : "=r"(high), "=r"(low));
   return (high | low) != 0;
 }
+
+// Reductions over the lanes of a warp, as CUDA has them from sm_80 on. Lane by lane, for lanes in any mask.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+#define GRAVEL_SIMT_REDUCE(name, type, combine)                                       \
+  __device__ __forceinline__ type name(unsigned mask, type value) {                   \
+    type all = __shfl_sync(mask, value, __ffs(static_cast<int>(mask)) - 1);           \
+    for (unsigned left = mask & (mask - 1); left != 0; left &= left - 1) {            \
+      const type other = __shfl_sync(mask, value, __ffs(static_cast<int>(left)) - 1); \
+      all = combine;                                                                  \
+    }                                                                                 \
+    return all;                                                                       \
+  }
+GRAVEL_SIMT_REDUCE(__reduce_add_sync, unsigned, all + other)
+GRAVEL_SIMT_REDUCE(__reduce_add_sync, int, all + other)
+GRAVEL_SIMT_REDUCE(__reduce_min_sync, unsigned, all < other ? all : other)
+GRAVEL_SIMT_REDUCE(__reduce_min_sync, int, all < other ? all : other)
+GRAVEL_SIMT_REDUCE(__reduce_max_sync, unsigned, all > other ? all : other)
+GRAVEL_SIMT_REDUCE(__reduce_max_sync, int, all > other ? all : other)
+GRAVEL_SIMT_REDUCE(__reduce_and_sync, unsigned, all& other)
+GRAVEL_SIMT_REDUCE(__reduce_or_sync, unsigned, all | other)
+GRAVEL_SIMT_REDUCE(__reduce_xor_sync, unsigned, all ^ other)
+#undef GRAVEL_SIMT_REDUCE
+#endif
 
 // CUDA's 64-bit atomics take unsigned long long; uint64_t is unsigned long on Linux: the same bits under
 // another name.

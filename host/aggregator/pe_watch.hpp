@@ -27,9 +27,9 @@ class pe_watch {
         job_(job),
         watchdog_s_(watchdog_s),
         notify_nodes_(std::move(notify_nodes)),
-        samples_(here, watchdog_s),
         // The limit is twice that of the planes: if messages wait, the planes' message explains more.
-        heartbeats_(here.pes.size(), stall_watch(2 * heartbeat_polls)) {
+        heartbeats_(here.pes.size(), stall_watch(2 * heartbeat_polls)),
+        samples_(here, watchdog_s) {
     for (auto& segment : here.segments) segments_.push_back(&segment);
     for (const auto& socket : here.sockets) watched_.push_back({socket.descriptor(), POLLIN, 0});
     watched_.push_back({job.failed_descriptor(), POLLIN, 0});
