@@ -29,6 +29,8 @@ class Row:
     limit: int = 120  # seconds
     one_node: bool = False  # only where the section has one node
     gpu: bool = False  # not on the CPU backend
+    # About memory that grows: cudaIpc cannot share it, so GRAVEL_HANDLE_TYPE=ipc of the caller does not count.
+    grows: bool = False
 
 
 @dataclass(frozen=True)
@@ -79,13 +81,14 @@ QUIESCENCE = "gravel_wait_quiescent takes"
 JOBS = [
     Row("operations: {gpus_nodes}", "{run} test/jobs/operations_job"),
     Row("operations, GRAVEL_ROUTES={routes}: {gpus_nodes}", "{run} test/jobs/operations_job", BY_ROUTES, ROUTES),
-    Row("heaps that grow: {gpus_nodes}", "{run} --timeout 100 test/jobs/heap_job"),
+    Row("heaps that grow: {gpus_nodes}", "{run} --timeout 100 test/jobs/heap_job", grows=True),
     Row("heaps that grow, GRAVEL_ROUTES={routes}: {gpus_nodes}", "{run} --timeout 100 test/jobs/heap_job", BY_ROUTES,
-        ROUTES),
-    Row("registered memory: {gpus_nodes}", "{run} --timeout 100 test/jobs/register_job"),
+        ROUTES, grows=True),
+    Row("registered memory: {gpus_nodes}", "{run} --timeout 100 test/jobs/register_job", grows=True),
     Row("registered memory, GRAVEL_ROUTES={routes}: {gpus_nodes}", "{run} --timeout 100 test/jobs/register_job",
-        BY_ROUTES, ROUTES),
-    Row("tensors of a pool of PyTorch: {gpus_nodes}", "{run} python3 pool_test.py test/jobs/pool_job", gpu=True),
+        BY_ROUTES, ROUTES, grows=True),
+    Row("tensors of a pool of PyTorch: {gpus_nodes}", "{run} python3 pool_test.py test/jobs/pool_job", gpu=True,
+        grows=True),
     Row("heaps of fixed size, {job}: {gpus_nodes}", "{run} --timeout 100 test/jobs/{job}",
         {"GRAVEL_HANDLE_TYPE": "ipc", "GRAVEL_SYMMETRIC_SIZE": "8G"},
         each("job", "heap_job", "operations_job", "block_sender_job", "service_job"), gpu=True),
@@ -282,7 +285,8 @@ REPEAT_MPS = [
         figure=QUIESCENCE),
     Row("operations under MPS: {pes} PEs on one GPU, 2 nodes", "{run} --nodes 2 test/jobs/operations_job"),
     # Microseconds decide whether a resolver finds room beside the kernels that wait for it.
-    Row("heaps that grow under MPS: {pes} PEs on one GPU", "{run} --timeout 100 test/jobs/heap_job", FEW_BLOCKS),
+    Row("heaps that grow under MPS: {pes} PEs on one GPU", "{run} --timeout 100 test/jobs/heap_job", FEW_BLOCKS,
+        grows=True),
     Row("heaps of fixed size under MPS: {pes} PEs on one GPU", "{run} test/jobs/operations_job",
         FEW_BLOCKS | {"GRAVEL_HANDLE_TYPE": "ipc", "GRAVEL_SYMMETRIC_SIZE": "1G"}),
     Row("gups under MPS, 5 times: {pes} PEs on one GPU", "\n".join(5 * ["{run} " + GUPS, "{run} --nodes 2 " + GUPS])),
@@ -302,7 +306,7 @@ SMALL_PART = [
 # PyTorch's memory and a heap that grows, in one process.
 BESIDE_TORCH = [
     Row("a heap that grows beside PyTorch: {pes} PEs",
-        "{run} --timeout 200 python3 beside_torch.py test/jobs/heap_library", figure="^heap", limit=220),
+        "{run} --timeout 200 python3 beside_torch.py test/jobs/heap_library", figure="^heap", limit=220, grows=True),
 ]
 
 PAIRS = [
@@ -314,8 +318,10 @@ PAIRS = [
 ONE_DOMAIN = [
     Row("one domain, {job}: 2 PEs, 2 nodes, {gpus}", "ucx-run -n 2 --nodes 2 --timeout 100 test/jobs/{job}",
         {"GRAVEL_DOMAIN": "handles"},
-        each("job", "operations_job", "am_job", "traffic_job", "collectives_job", "quiescence_job", "heap_job",
-             "register_job", "service_job", "critical_job", "table_job", "map_job", "residency_job 20")),
+        each("job", "operations_job", "am_job", "traffic_job", "collectives_job", "quiescence_job", "service_job", "critical_job", "table_job", "map_job", "residency_job 20")),
+    Row("one domain, memory that grows, {job}: 2 PEs, 2 nodes, {gpus}",
+        "ucx-run -n 2 --nodes 2 --timeout 100 test/jobs/{job}", {"GRAVEL_DOMAIN": "handles"},
+        each("job", "heap_job", "register_job"), grows=True),
     Row("one domain, heaps of fixed size: 2 PEs, 2 nodes, {gpus}", "ucx-run -n 2 --nodes 2 test/jobs/operations_job",
         {"GRAVEL_DOMAIN": "handles", "GRAVEL_HANDLE_TYPE": "ipc", "GRAVEL_SYMMETRIC_SIZE": "1G"}),
 ]
@@ -339,13 +345,16 @@ def failures(*classes):
     tests = [{"test": f"{item.name}.{test.name}"} for item in ast.parse((HERE / "failure_test.py").read_text()).body
              if isinstance(item, ast.ClassDef) and item.name in classes
              for test in item.body if isinstance(test, ast.FunctionDef) and test.name.startswith("test_")]
-    row = Row("failures: {test}, 4 PEs on one GPU", "python3 failure_test.py {test}", each=tuple(tests), limit=400)
+    growing = ("grow", "registered")
+    rows = [Row("failures: {test}, 4 PEs on one GPU", "python3 failure_test.py {test}", limit=400, grows=grows,
+                each=tuple(of for of in tests if grows == any(word in of["test"] for word in growing)))
+            for grows in (False, True)]
     # Checks run at the same time, and processes that use a GPU end one after the other in the driver: hence the
     # patience. The tests choose watchdog and log themselves.
     environment = {"UCX_RUN": "ucx-run", "FAILURE_JOB": "test/jobs/failure_job", "MPIRUN": shutil.which("mpirun") or "",
                    "FAILURE_PATIENCE": os.environ.get("FAILURE_PATIENCE") or "3",
                    "GRAVEL_WATCHDOG_S": None, "GRAVEL_LOG": None}
-    return Section([row], environment=environment, needs="test/jobs/failure_job", lines=60)
+    return Section(rows, environment=environment, needs="test/jobs/failure_job", lines=60)
 
 
 def on_nodes(pes, nodes, *tables):
@@ -430,8 +439,8 @@ def values_of(section, gpus):
     """The values of the names in braces."""
     sizes = sizes_of(section.pes, len(gpus))
     side, scale = sizes["side"], sizes["scale"]
-    # All checks with a single GPU have the same descriptions, whichever it is, for --only.
-    on_gpus = "one GPU" if len(gpus) == 1 else "GPUs " + ",".join(gpus)
+    # Checks on one or two GPUs have the same descriptions, whichever these are, for --only.
+    on_gpus = {1: "one GPU", 2: "two GPUs"}.get(len(gpus), "GPUs " + ",".join(gpus))
     pes = f"{section.pes} PEs"
     nodes = f"{section.nodes} nodes"
     return sizes | {f"scale-{less}": scale - less for less in (2, 4, 8)} | {
@@ -456,6 +465,8 @@ def checks_of(row, section, gpus, build):
         commands = [[build.path(word) for word in line.format_map(values).split()] for line in row.command.splitlines()]
         environment = {name: value if value is None else build.path(value.format_map(values))
                        for name, value in (section.environment | row.environment).items()}
+        if row.grows and os.environ.get("GRAVEL_HANDLE_TYPE") == "ipc":
+            environment.setdefault("GRAVEL_HANDLE_TYPE", None)
         yield Check(row.description.format_map(values), commands, environment, row.figure, row.limit, section.lines)
 
 
