@@ -232,7 +232,7 @@ bool train(const train_options& o, fact_list& facts) {
   const double difference = o.no_verify ? 0 : t.compare_first_step();
   const uint32_t first = o.no_verify ? 0 : 1;
   gravel_synchronize();
-  gravel_barrier_all();
+  wait_to_begin_together();
   const double seconds = seconds_of([&] {
     for (uint32_t step = first; step < o.steps; ++step) t.start_step(step);
     gravel_synchronize();

@@ -503,7 +503,7 @@ bool solve(const color_options& o, fact_list& facts) {
   uint32_t rounds = 0;
   for (unsigned run = 0; run < o.repeat; ++run) {
     gravel_launch(start_colors, blocks_to_fill_device(), lanes_of_block, job, own + n_ghosts, lists[1].counts);
-    gravel_barrier_all();
+    wait_to_begin_together();
     const double took = seconds_of([&] { rounds = find_colors(job, lists, net, most_readers); });
     seconds = run == 0 ? took : std::min(seconds, took);
   }

@@ -163,7 +163,7 @@ gups_run run_once(const gups_job& job, const gups_options& o, network_model& net
   uint64_t remote = 0;
   gravel_copy(job.remote, &remote, sizeof(remote));
   gravel_launch(fill, o.grid, o.block, job, static_cast<uint32_t>(gravel_my_pe()));
-  gravel_barrier_all();
+  wait_to_begin_together();
   run.seconds = seconds_of([&] { make_updates(job, o, net, "gups"); });
   gravel_copy(&remote, job.remote, sizeof(remote));
   run.remote = gravel_sum_all(remote);

@@ -132,7 +132,7 @@ bool count_degrees(const indegree_options& o, fact_list&) {
   for (const uint64_t target : rows.targets) hash += mix(target);
   hash = gravel_sum_all(hash);
   rows = {};
-  gravel_barrier_all();
+  wait_to_begin_together();
   const double seconds = seconds_of([&] {
     progress report(program_name, me == 0);
     in_pieces(own_vertices, 1 << 20, report, [&](uint64_t first, uint64_t count) {

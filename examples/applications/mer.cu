@@ -327,7 +327,7 @@ bool solve(const mer_options& o, fact_list& facts) {
   net.receive<insert>(part.data());
   device_array<uint8_t> codes(reads.codes);
   gravel_launch(clear_table, blocks_to_fill_device(), lanes_of_block, table, counters.data() + 3);
-  gravel_barrier_all();
+  wait_to_begin_together();
   const double counting = seconds_of([&] { count_all(shape, codes.data(), reads.codes.size(), net, own); });
   net.check();
   if (o.fault == "count" && me == 0) spoil_counts(entries.data(), slots);

@@ -196,7 +196,7 @@ bool send_around(const ring_options& o, fact_list&) {
   const int me = gravel_my_pe(), n_pes = gravel_n_pes();
   auto* counts = gravel_malloc<tally>(sizeof(tally));
   gravel_set_context<hop>(counts);
-  gravel_barrier_all();
+  wait_to_begin_together();
   const double seconds = seconds_of([&] {
     if (o.on_host) {
       start_on_host(gravel_host_handle(), o.kind, o.messages);

@@ -100,6 +100,12 @@ inline fact_list facts_of_job(const char* program) {
           {"nodes", static_cast<uint64_t>(gravel_n_nodes())}};
 }
 
+/// Waits until all PEs are ready for work that is timed. Collective. Who waits long for the others sleeps, and wakes up
+/// some 100 us after them; nobody waits long for the second barrier.
+inline void wait_to_begin_together() {
+  gravel_barrier_all();
+  gravel_barrier_all();
+}
 /// Seconds that `work` takes at this PE.
 template <class Work>
 double seconds_of(Work&& work) {

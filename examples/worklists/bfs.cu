@@ -43,10 +43,9 @@ struct bfs_options {
   void check();
   uint64_t symmetric_bytes() const;
   void complete();
-  /// Whether the kernel may be used: no option says how the worklist works. On GPUs it must be asked for.
+  /// Whether the kernel may be used: no option says how the worklist works.
   bool allows_kernel() const {
-    return method == "kernel" ||
-           (method == "automatic" && !GRAVEL_CUDA && !no_pull && width == 0 && work.execution == "automatic");
+    return method == "kernel" || (method == "automatic" && !no_pull && width == 0 && work.execution == "automatic");
   }
 };
 
@@ -206,7 +205,7 @@ bool solve(const bfs_options& o, fact_list& facts) {
     const uint32_t source_code = bits.code_of(source_place);
     double best = 0;
     for (unsigned run = 0; run < o.work.repeat; ++run) {
-      gravel_barrier_all();
+      wait_to_begin_together();
       const double took = gravel_max_all(seconds_of([&] { job.search(source_place, source_code); }));
       best = run == 0 ? took : std::min(best, took);
     }
@@ -306,8 +305,8 @@ void bfs_options::add_options(command_line& line) {
       .excludes("--source");
   line.add_option(
           "--method", method,
-          "One kernel for all levels; the worklist; automatic: on the CPU backend the kernel where job and graph suit "
-          "it and no option says how the worklist works, on GPUs the worklist")
+          "One kernel for all levels; the worklist; automatic: the kernel where job and graph suit it and no option "
+          "says how the worklist works, else the worklist")
       .one_of({"automatic", "kernel", "worklist"})
       .capture_default_str();
   line.add_option("--parents", parents, "How the kernel calls parents: by the graph's own numbers, or by codes")

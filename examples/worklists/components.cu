@@ -175,7 +175,7 @@ bool solve(const components_options& o, fact_list& facts) {
   component_finder finder(here, graph.ghosts.first[static_cast<size_t>(me)]);
   double seconds = 0;
   for (unsigned run = 0; run < o.repeat; ++run) {
-    gravel_barrier_all();
+    wait_to_begin_together();
     const double took = gravel_max_all(seconds_of([&] { finder.find(!o.all_edges); }));
     seconds = run == 0 ? took : std::min(seconds, took);
   }

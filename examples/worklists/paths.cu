@@ -127,7 +127,7 @@ bool solve(const paths_options& o, fact_list& facts) {
                                o.work.options());
   double seconds = 0;
   for (unsigned run = 0; run < o.work.repeat; ++run) {
-    gravel_barrier_all();
+    wait_to_begin_together();
     const double took = gravel_max_all(seconds_of([&] {
       work.start();
       if (source_place != ~uint64_t{0}) work.offer(static_cast<uint32_t>(source_place), 0);

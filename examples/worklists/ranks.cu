@@ -124,7 +124,7 @@ bool solve(const ranks_options& o, fact_list& facts) {
                                   o.work.options());
   double seconds = 0;
   for (unsigned run = 0; run < o.work.repeat; ++run) {
-    gravel_barrier_all();
+    wait_to_begin_together();
     const double took = gravel_max_all(seconds_of([&] {
       work.start();
       launch_for(own, fill_words<double>, ranks.data(), own, 0.0);

@@ -16,6 +16,7 @@
 #include "host/launch_alone.cuh"
 #include "host/mapped_sender.cuh"
 #include "host/pe/libgravel.hpp"
+#include "host/pe/pinned_array.hpp"
 #include "lib/worklist/check_graph.cuh"
 #include "lib/worklist/search_tables.cuh"
 
@@ -116,8 +117,8 @@ class gravel_search {
                                   .shared_bytes = layout_.words() * sizeof(uint32_t),
                                   .cooperative = true},
                                  gravel_handle(), view, root);
-    gravel::detail::copy_behind_kernels(&log_, view_.log, sizeof(log_));
-    return log_.gave_up == 0;
+    gravel::detail::current_backend().synchronize_stream(nullptr);
+    return log().gave_up == 0;
   }
 
   /// Returns the parents of own vertices: [own], in device memory. The root is its own parent.
@@ -131,7 +132,7 @@ class gravel_search {
   /// @internal
   const gravel::detail::replicated_bitmap& bitmap() const { return view_.bitmap; }
   /// @internal
-  const gravel::detail::search_log& log() const { return log_; }
+  const gravel::detail::search_log& log() const { return *log_.data(); }
 
  private:
   static constexpr uint32_t strip = gravel::detail::replicated_bitmap::strip;
@@ -205,8 +206,8 @@ class gravel_search {
     parents_ = device_array<uint32_t>(std::max<uint64_t>(places, 1));
     launch_for(places, fill_words<uint32_t>, parents_.data(), places, +no_parent);
     view_.parents = parents_.data();
-    log_memory_ = device_array<search_log>(std::vector<search_log>(1));
-    view_.log = log_memory_.data();
+    log_ = {current_backend(), 1, "the log of a search"};
+    view_.log = log_.data();
     const uint64_t all_edges = gravel_sum_all(edges), all_vertices = strips * strip * pes;
     view_.most_edges = static_cast<uint32_t>(std::clamp<uint64_t>(all_edges / 40, 1, level_report::most - 1));
     view_.most_looks = 8 * all_vertices;
@@ -285,7 +286,6 @@ class gravel_search {
   std::string refusal_;
   gravel::detail::search_view view_{};
   gravel::detail::search_layout layout_{};
-  gravel::detail::search_log log_{};
   uint32_t last_place_ = ~0u;  ///< of the last search's root; ~0: at another PE
 
   gravel::detail::bitmap_memory bitmap_;
@@ -294,5 +294,5 @@ class gravel_search {
   gravel::detail::device_array<gravel::detail::search_facts> facts_;
   gravel::detail::device_array<uint32_t> codes_, columns_, closed_, cut_places_, lists_, parents_, first_names_;
   gravel::detail::device_array<uint64_t> cut_offsets_;
-  gravel::detail::device_array<gravel::detail::search_log> log_memory_;
+  gravel::detail::pinned_array<gravel::detail::search_log> log_;  ///< the kernel writes it
 };
