@@ -174,7 +174,7 @@ if command -v cmake > /dev/null; then
 cmake_minimum_required(VERSION 3.18)
 project(programs CXX)
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)
-find_package(gravel 0.1 REQUIRED)
+find_package(gravel 0.2 REQUIRED)
 file(GLOB files *.cu)
 foreach(file IN LISTS files)
   get_filename_component(name ${file} NAME_WE)
@@ -202,10 +202,11 @@ END
   quietly "$work/built/edges"
   # Another minor version is another interface.
   mkdir "$work/other"
-  printf '%s\n' 'cmake_minimum_required(VERSION 3.18)' 'project(other CXX)' 'find_package(gravel 99.1 REQUIRED)' \
+  other=99.1
+  printf '%s\n' 'cmake_minimum_required(VERSION 3.18)' 'project(other CXX)' "find_package(gravel $other REQUIRED)" \
     > "$work/other/CMakeLists.txt"
   if cmake -G Ninja -S "$work/other" -B "$work/other/built" -DCMAKE_PREFIX_PATH="$prefix" > /dev/null 2>&1; then
-    fail "find_package(gravel 99.1) found this version"
+    fail "find_package(gravel $other) found this version"
   fi
   echo "CMake: ok"
 else
