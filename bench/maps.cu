@@ -1,10 +1,12 @@
 // Bulk calls on a hash map (gravel::map): additions to random keys, one-sided and by phases, and finds of these keys.
 // Each call's result is checked: the sum of all values, the value and flag of each key that was found, and that both
 // ways give each key the same value.
+#include <cstdio>
 #include <string>
 #include <vector>
 
 #include <gravel/map.cuh>
+#include "bench/clock.cuh"
 #include "bench/perf/device.cuh"
 #include "bench/perf/report.hpp"
 #include "examples/critical/key_source.hpp"
@@ -22,7 +24,7 @@ struct bench_options {
   uint64_t items_log2 = GRAVEL_CUDA ? 26 : 16;
   uint32_t repeat = 5;
   std::string json;
-  bool is_short = false;
+  bool is_short = false, stations = false;
 };
 
 __global__ void draw_items(uint64_t* keys, uint64_t* ones, uint64_t n, uint64_t different, double exponent,
@@ -49,6 +51,12 @@ struct add_up {
   uint64_t* sum;
   GRAVEL_DEVICE void operator()(const uint64_t&, uint64_t& value) const { fetch_add<scope::device>(sum, value); }
 };
+
+/// Notes when the kernels before it in the stream have ended.
+template <int = 0>
+__global__ void note_time(uint64_t* at) {
+  *at = gravel_bench::nanoseconds_now();
+}
 
 class map_bench {
  public:
@@ -77,6 +85,7 @@ class map_bench {
     start(check_found, values_.data(), found_.data(), others_.data(), n_, uint64_t{o_.repeat + 1}, wrong.data());
     print("find", map, different, exponent, seconds_of_finds, {gravel_sum_all(n_), gravel_sum_all(wrong.read())});
     gravel_barrier_all();
+    if (o_.stations && map.is_mapped()) print_stations(by_phases);
   }
 
  private:
@@ -103,6 +112,29 @@ class map_bench {
       if (run) seconds.push_back(took);
     }
     return perf::timed_runs::of(seconds);
+  }
+  /// Prints how long each phase of a call takes, at this PE. The first call warms up.
+  void print_stations(counts& map) {
+    constexpr size_t most = 256;
+    map_phases<uint64_t, uint64_t> phases;
+    const perf::device_array<uint64_t> times(most);
+    std::vector<std::string> names;
+    const auto passed = [&](const char* name) {
+      if (names.size() == most) return;
+      launch_alone(note_time<>, {.grid = 1, .block = 1}, times.data() + names.size());
+      names.push_back(name);
+    };
+    for (uint32_t run = 0; run < 2; ++run) {
+      names.clear();
+      if (!phases.insert<map_update::add>(map.view(), keys_.data(), ones_.data(), n_, n_, nullptr, passed)) return;
+      gravel_stream_synchronize(nullptr);
+      gravel_barrier_all();
+    }
+    std::vector<uint64_t> at(most);
+    gravel_copy(at.data(), times.data(), most * sizeof(uint64_t));
+    for (size_t i = 1; i < names.size() && gravel_my_pe() == 0; ++i)
+      std::printf("  %-24s %8.3f ms\n", names[i].c_str(), static_cast<double>(at[i] - at[i - 1]) * 1e-6);
+    phases.release();
   }
   void print(const char* name, const counts& map, uint64_t different, double exponent, const perf::timed_runs& t,
              const perf::verified& result) {
@@ -144,6 +176,7 @@ int main(int argc, char** argv) {
   app.add_option("--items-log2", o.items_log2, "Items of a call of each PE").range(1, 32).capture_default_str();
   app.add_option("--repeat", o.repeat, "Number of calls; the median is printed").range(1u, 100u).capture_default_str();
   app.add_flag("--short", o.is_short, "A smoke test: few keys, few items, one call");
+  app.add_flag("--stations", o.stations, "Print how long each phase of a collective call takes, at PE 0");
   app.add_option("--json", o.json, "File for the results");
   parse_or_exit(app, argc, argv, [&] {
     if (o.is_short) {
