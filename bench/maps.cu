@@ -1,10 +1,14 @@
-// Bulk calls on a hash map (gravel::map): additions to random keys, one-sided and by phases, and finds of these keys.
-// Each call's result is checked: the sum of all values, the value and flag of each key that was found, and that both
-// ways give each key the same value.
+// Bulk calls on a hash map (gravel::map): updates of random keys, one-sided and by phases, and finds of these keys.
+// Keys and values of 8 bytes are counted (insert_or_add), those of 16 bytes are inserted. Each call's result is checked:
+// the sum of all values of counted keys, the value and flag of each key that was found, and that both ways give each
+// key the same value.
+#include <cstdio>
+#include <map>
 #include <string>
 #include <vector>
 
 #include <gravel/map.cuh>
+#include "bench/clock.cuh"
 #include "bench/perf/device.cuh"
 #include "bench/perf/report.hpp"
 #include "examples/critical/key_source.hpp"
@@ -14,34 +18,55 @@ using namespace gravel_bench;
 using namespace gravel::detail;
 
 constexpr const char* program_name = "maps";
-using counts = gravel::detail::map<uint64_t, uint64_t>;
+
+/// A key or a value of 16 bytes.
+struct alignas(16) wide {
+  uint64_t word[2];
+  GRAVEL_BOTH bool operator==(const wide& other) const { return word[0] == other.word[0] && word[1] == other.word[1]; }
+};
+/// What the maps have: numbers of 8 bytes, which are counted, or keys and values of 16 bytes.
+template <class T>
+constexpr bool is_counted = std::is_same_v<T, uint64_t>;
+
+/// Makes a key or a value from a random number.
+template <class T>
+GRAVEL_BOTH T made_of(uint64_t random) {
+  if constexpr (is_counted<T>) return random;
+  else return {random, mix(random)};
+}
 
 struct bench_options {
   std::vector<uint64_t> keys{1000000, GRAVEL_CUDA ? uint64_t{1} << 24 : uint64_t{1} << 18};
   std::vector<double> zipf{0, 1}, room{1};
   uint64_t items_log2 = GRAVEL_CUDA ? 26 : 16;
-  uint32_t repeat = 5;
+  uint32_t repeat = 5, bytes = 8;
   std::string json;
-  bool is_short = false;
+  bool is_short = false, stations = false;
 };
 
-__global__ void draw_items(uint64_t* keys, uint64_t* ones, uint64_t n, uint64_t different, double exponent,
-                           uint64_t salt) {
+template <class T>
+__global__ void draw_items(T* keys, T* values, uint64_t n, uint64_t different, double exponent, uint64_t salt) {
   const zipf ranks(different, exponent);
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
   for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += lanes) {
-    keys[i] = mix(ranks.draw(mix(i + salt)));
-    ones[i] = 1;
+    const uint64_t random = mix(ranks.draw(mix(i + salt)));
+    keys[i] = made_of<T>(random);
+    values[i] = made_of<T>(is_counted<T> ? 1 : ~random);
   }
 }
-/// All keys were added by some PE before: each must be there, with a value of at least `rounds`, and the same as
-/// `others` has.
-__global__ void check_found(const uint64_t* values, const uint8_t* found, const uint64_t* others, uint64_t n,
+/// All keys were added by some PE before: each must be there, with the value that `others` has. A count is at least
+/// `rounds`; another value is `inserted`.
+template <class T>
+__global__ void check_found(const T* values, const uint8_t* found, const T* others, const T* inserted, uint64_t n,
                             uint64_t rounds, uint64_t* wrong) {
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
   uint64_t mine = 0;
-  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += lanes)
-    mine += found[i] != 1 || values[i] < rounds || values[i] != others[i];
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += lanes) {
+    bool is_right = found[i] == 1 && values[i] == others[i];
+    if constexpr (is_counted<T>) is_right &= values[i] >= rounds;
+    else is_right &= values[i] == inserted[i];
+    mine += !is_right;
+  }
   if (mine) fetch_add<scope::device>(wrong, mine);
 }
 /// Adds up the values of a PE's items.
@@ -50,23 +75,44 @@ struct add_up {
   GRAVEL_DEVICE void operator()(const uint64_t&, uint64_t& value) const { fetch_add<scope::device>(sum, value); }
 };
 
+/// Notes when the kernels before it in the stream have ended.
+template <int = 0>
+__global__ void note_time(uint64_t* at) {
+  *at = gravel_bench::nanoseconds_now();
+}
+
+template <class T>
 class map_bench {
+  using map_type = gravel::detail::map<T, T>;
+
  public:
   map_bench(const bench_options& o, perf::report& r)
-      : o_(o), r_(r), n_(uint64_t{1} << o.items_log2), keys_(n_), ones_(n_), values_(n_), others_(n_), found_(n_) {}
+      : o_(o), r_(r), n_(uint64_t{1} << o.items_log2), keys_(n_), inserted_(n_), values_(n_), others_(n_), found_(n_) {}
 
   void run(uint64_t different, double exponent, double room) {
-    start(draw_items, keys_.data(), ones_.data(), n_, different, exponent, static_cast<uint64_t>(gravel_my_pe()) << 40);
+    start(draw_items<T>, keys_.data(), inserted_.data(), n_, different, exponent,
+          static_cast<uint64_t>(gravel_my_pe()) << 40);
     const auto capacity = static_cast<uint64_t>(static_cast<double>(different) * room);
-    counts map(capacity), by_phases(capacity);
-    measure_adds("insert_or_add", map, different, exponent, [&] {
-      map.insert_or_add(keys_.data(), ones_.data(), n_);
-      gravel_barrier_all();
-    });
-    measure_adds("insert_or_add_all", by_phases, different, exponent, [&] {
-      by_phases.insert_or_add_all(keys_.data(), ones_.data(), n_);
-      gravel_stream_synchronize(nullptr);
-    });
+    map_type map(capacity), by_phases(capacity);
+    if constexpr (is_counted<T>) {
+      measure_updates("insert_or_add", map, different, exponent, [&] {
+        map.insert_or_add(keys_.data(), inserted_.data(), n_);
+        gravel_barrier_all();
+      });
+      measure_updates("insert_or_add_all", by_phases, different, exponent, [&] {
+        by_phases.insert_or_add_all(keys_.data(), inserted_.data(), n_);
+        gravel_stream_synchronize(nullptr);
+      });
+    } else {
+      measure_updates("insert", map, different, exponent, [&] {
+        map.insert(keys_.data(), inserted_.data(), n_);
+        gravel_barrier_all();
+      });
+      measure_updates("insert_all", by_phases, different, exponent, [&] {
+        by_phases.insert_all(keys_.data(), inserted_.data(), n_);
+        gravel_stream_synchronize(nullptr);
+      });
+    }
     gravel_barrier_all();
     by_phases.find(others_.data(), found_.data(), keys_.data(), n_);
     const auto seconds_of_finds = time([&] {
@@ -74,21 +120,31 @@ class map_bench {
       gravel_stream_synchronize(nullptr);
     });
     const perf::device_array<uint64_t> wrong(1);
-    start(check_found, values_.data(), found_.data(), others_.data(), n_, uint64_t{o_.repeat + 1}, wrong.data());
+    start(check_found<T>, values_.data(), found_.data(), others_.data(), inserted_.data(), n_, uint64_t{o_.repeat + 1},
+          wrong.data());
     print("find", map, different, exponent, seconds_of_finds, {gravel_sum_all(n_), gravel_sum_all(wrong.read())});
     gravel_barrier_all();
+    if (o_.stations && map.is_mapped()) print_stations(by_phases);
   }
 
  private:
   template <class F>
-  void measure_adds(const char* name, counts& map, uint64_t different, double exponent, const F& call) {
+  void measure_updates(const char* name, map_type& map, uint64_t different, double exponent, const F& call) {
     const auto seconds = time(call);
     gravel_barrier_all();
-    const perf::device_array<uint64_t> sum(1);
-    map.for_each_local(add_up{sum.data()});
-    gravel_synchronize();
-    const uint64_t wanted = n_ * (o_.repeat + 1) * static_cast<uint64_t>(gravel_n_pes());
-    const uint64_t have = gravel_sum_all(sum.read());
+    uint64_t wanted = 0, have = 0;
+    const perf::device_array<uint64_t> count(1);
+    if constexpr (is_counted<T>) {
+      map.for_each_local(add_up{count.data()});
+      gravel_synchronize();
+      wanted = n_ * (o_.repeat + 1) * static_cast<uint64_t>(gravel_n_pes());
+      have = gravel_sum_all(count.read());
+    } else {
+      map.find(values_.data(), found_.data(), keys_.data(), n_);
+      start(check_found<T>, values_.data(), found_.data(), inserted_.data(), inserted_.data(), n_, 0, count.data());
+      wanted = gravel_sum_all(n_);
+      have = wanted - gravel_sum_all(count.read());
+    }
     print(name, map, different, exponent, seconds, {wanted, wanted > have ? wanted - have : have - wanted});
   }
   /// Seconds of a call at the slowest PE. The first call warms up.
@@ -104,10 +160,37 @@ class map_bench {
     }
     return perf::timed_runs::of(seconds);
   }
-  void print(const char* name, const counts& map, uint64_t different, double exponent, const perf::timed_runs& t,
+  /// Prints how long each phase of a call takes, at this PE. The first call warms up.
+  void print_stations(map_type& map) {
+    constexpr size_t most = 256;
+    map_phases<T, T> phases;
+    constexpr map_update how = is_counted<T> ? map_update::add : map_update::insert;
+    const perf::device_array<uint64_t> times(most);
+    std::vector<std::string> names;
+    const auto passed = [&](const char* name) {
+      if (names.size() == most) return;
+      launch_alone(note_time<>, {.grid = 1, .block = 1}, times.data() + names.size());
+      names.push_back(name);
+    };
+    for (uint32_t run = 0; run < 2; ++run) {
+      names.clear();
+      if (!phases.template insert<how>(map.view(), keys_.data(), inserted_.data(), n_, n_, nullptr, passed)) return;
+      gravel_stream_synchronize(nullptr);
+      gravel_barrier_all();
+    }
+    std::vector<uint64_t> at(most);
+    gravel_copy(at.data(), times.data(), most * sizeof(uint64_t));
+    std::map<std::string, uint64_t> of_phase;  // in all chunks
+    for (size_t i = 1; i < names.size(); ++i) of_phase[names[i]] += at[i] - at[i - 1];
+    for (const auto& [name, nanoseconds] : of_phase)
+      if (gravel_my_pe() == 0) std::printf("  %-24s %8.3f ms\n", name.c_str(), static_cast<double>(nanoseconds) * 1e-6);
+    phases.release();
+  }
+  void print(const char* name, const map_type& map, uint64_t different, double exponent, const perf::timed_runs& t,
              const perf::verified& result) {
     r_.row({{"what", "call", std::string(name)},
             {"mapped", "mapped", std::string(map.is_mapped() ? "yes" : "no")},
+            {"bytes", "bytes", static_cast<uint64_t>(sizeof(T))},
             {"keys", "keys", different},
             {"zipf", "Zipf", exponent},
             {"capacity", "room", map.capacity()},
@@ -127,15 +210,26 @@ class map_bench {
   const bench_options& o_;
   perf::report& r_;
   uint64_t n_;
-  perf::device_array<uint64_t> keys_, ones_, values_, others_;
+  perf::device_array<T> keys_, inserted_, values_, others_;
   perf::device_array<uint8_t> found_;
 };
 
+template <class T>
+void measure(const bench_options& o, perf::report& r) {
+  map_bench<T> bench(o, r);
+  for (const uint64_t different : o.keys)
+    for (const double exponent : o.zipf)
+      for (const double room : o.room) bench.run(different, exponent, room);
+}
+
 int main(int argc, char** argv) {
   bench_options o;
-  command_line app("Bulk calls on a hash map: additions to random keys, one-sided and by phases, and finds.",
+  command_line app("Bulk calls on a hash map: updates of random keys, one-sided and by phases, and finds.",
                    program_name);
   app.add_option("--keys", o.keys, "Different keys of all PEs").delimiter(',').capture_default_str();
+  app.add_option("--bytes", o.bytes, "Bytes of a key, and of a value: 8, which are counted, or 16")
+      .one_of({"8", "16"})
+      .capture_default_str();
   app.add_option("--zipf", o.zipf, "Exponents of their distribution; 0: uniform").delimiter(',').capture_default_str();
   app.add_option("--room", o.room, "Items for which the maps are made, as multiples of the keys")
       .delimiter(',')
@@ -144,6 +238,7 @@ int main(int argc, char** argv) {
   app.add_option("--items-log2", o.items_log2, "Items of a call of each PE").range(1, 32).capture_default_str();
   app.add_option("--repeat", o.repeat, "Number of calls; the median is printed").range(1u, 100u).capture_default_str();
   app.add_flag("--short", o.is_short, "A smoke test: few keys, few items, one call");
+  app.add_flag("--stations", o.stations, "Print how long each phase of a collective call takes, at PE 0");
   app.add_option("--json", o.json, "File for the results");
   parse_or_exit(app, argc, argv, [&] {
     if (o.is_short) {
@@ -153,19 +248,16 @@ int main(int argc, char** argv) {
     }
     if (!o.json.empty()) need_writable(o.json);
   });
-  gravel_init<counts::delivery>();
+  if (o.bytes == 8) gravel_init<gravel::detail::map<uint64_t, uint64_t>::delivery>();
+  else gravel_init<gravel::detail::map<wide, wide>::delivery>();
   std::string command = program_name;
   for (int i = 1; i < argc; ++i) command += std::string(" ") + argv[i];
   perf::report r(gravel_my_pe() == 0, command, o.json);
   r.fact("hardware", current_backend().describe());
   r.fact("pes", static_cast<uint64_t>(gravel_n_pes()));
-  r.title("map", "keys and values of 8 bytes; one bulk call, median of the runs, at the slowest PE");
-  {
-    map_bench bench(o, r);
-    for (const uint64_t different : o.keys)
-      for (const double exponent : o.zipf)
-        for (const double room : o.room) bench.run(different, exponent, room);
-  }
+  r.title("map", "one bulk call, median of the runs, at the slowest PE");
+  if (o.bytes == 8) measure<uint64_t>(o, r);
+  else measure<wide>(o, r);
   r.finish();
   const bool right = gravel_min_all(uint64_t{r.right()}) != 0;
   return finish(program_name, right);

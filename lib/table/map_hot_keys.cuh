@@ -31,7 +31,7 @@ class map_hot_keys {
   template <class Change>
   GRAVEL_DEVICE bool absorb(const map_hash& hash, const map_words<KEY>& key, const map_words<VALUE>& value,
                             const Change& change) const {
-    const map_probe probe(0, static_cast<uint32_t>(hash.slot(count_)), count_);
+    const map_part_probe probe(hash.tag(), hash.pick(count_), count_);
     return slots_type{slots_, count_}.template put<scope::shared>(hash.tag(), probe, most_probes, key, value, change);
   }
   /// Returns the number of slots.

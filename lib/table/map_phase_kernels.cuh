@@ -34,6 +34,7 @@
 //   of such a key are left, as its part had no slot for any of them.
 // The model is test/models/map_phases.pml.
 #pragma once
+#include "lib/table/bulk_copy.cuh"
 #include "lib/table/map_hot_keys.cuh"
 #include "lib/table/map_kernels.cuh"
 #include "lib/table/map_tile.cuh"
@@ -78,7 +79,7 @@ struct map_phase_memory {
 /// Lanes of a block that deals, with and without a cache of hot keys, and of one that inserts.
 template <bool ABSORBS>
 constexpr uint32_t map_deal_lanes = GRAVEL_CUDA ? 512 << ABSORBS : 64;
-constexpr uint32_t map_part_lanes = GRAVEL_CUDA ? 512 : 64;
+constexpr uint32_t map_part_lanes = GRAVEL_CUDA ? 512 : 64, map_part_lanes_of_processor = 2048;
 
 /// Changes the value of a key that is there.
 template <map_update HOW, map_number NUMBER, scope S>
@@ -157,12 +158,13 @@ __global__ void __launch_bounds__(map_deal_lanes<ABSORBS>)
   const auto bin_of = [&](const map_hash& hash) {
     return hash.owner(map.n_pes) * m.groups + m.group_of(hash.slot(map.own.count));
   };
-  const auto store = [&](uint32_t bin, uint32_t place, const item& it) {
-    const uint32_t pe = map.n_pes == 1 ? 0 : bin / m.groups;
+  const auto owner_of = [&](uint32_t bin) { return map.n_pes == 1 ? 0 : bin / m.groups; };
+  const auto list_of = [&](uint32_t bin) {
+    const uint32_t pe = owner_of(bin);
     const uint64_t list = uint64_t{g.my_pe} * m.groups + (bin - pe * m.groups);
-    if (place < m.room) *others.at(m.items + list * m.room + place, static_cast<int>(pe)) = it;
-    else insert_at<HOW>(g, map, others, pe, it);
+    return others.at(m.items + list * m.room, static_cast<int>(pe));
   };
+  const auto insert = [&](uint32_t bin, const item& it) { insert_at<HOW>(g, map, others, owner_of(bin), it); };
   const uint64_t step = uint64_t{gridDim.x} * tile_type::room;
   for (uint64_t first = uint64_t{blockIdx.x} * tile_type::room; first < n; first += step) {
     item mine[per_lane];
@@ -187,7 +189,7 @@ __global__ void __launch_bounds__(map_deal_lanes<ABSORBS>)
         });
       bin[k] = is_absorbed ? none : bin_of(hash);
     }
-    tile.deal(mine, bin, m.tails, store);
+    tile.deal(mine, bin, m.tails, m.room, list_of, insert);
   }
   // The items of the cache. The barriers above, or in tile.deal(), are behind its last change.
   for (uint32_t first = 0; first < cache.count(); first += tile_type::room) {
@@ -202,7 +204,7 @@ __global__ void __launch_bounds__(map_deal_lanes<ABSORBS>)
       mine[k].value = cache.slot(i).value;
       bin[k] = bin_of(map_hash(mine[k].key));
     }
-    tile.deal(mine, bin, m.tails, store);
+    tile.deal(mine, bin, m.tails, m.room, list_of, insert);
   }
 }
 
@@ -250,65 +252,48 @@ __global__ void __launch_bounds__(map_deal_lanes<false>)
     GRAVEL_UNROLL
     for (uint32_t k = 0; k < per_lane; ++k)
       if (bin[k] != none) bin[k] = m.part_of(map_hash(mine[k].key).slot(map.own.count)) - first_part;
-    tile.deal(mine, bin, m.tails_of_parts + first_part, [&](uint32_t to, uint32_t place, const item& it) {
-      if (place < m.room_of_part) m.items_of_parts[uint64_t{first_part + to} * m.room_of_part + place] = it;
-      else insert_at<HOW>(g, map, others, g.my_pe, it);
-    });
+    tile.deal(
+        mine, bin, m.tails_of_parts + first_part, m.room_of_part,
+        [&](uint32_t to) { return m.items_of_parts + uint64_t{first_part + to} * m.room_of_part; },
+        [&](uint32_t, const item& it) { insert_at<HOW>(g, map, others, g.my_pe, it); });
   }
 }
 
-/// What a lane copies of a part at once.
-struct alignas(16) map_copied_unit {
-  uint32_t word[4];
-};
-
-/// Inserts the lists of each part into a copy of the part in shared memory, and stores the copy.
-template <map_update HOW, class Key, class Value>
-__global__ void __launch_bounds__(map_part_lanes, 3)
+/// Inserts the lists of a part into a copy of the part in shared memory, and stores the copy. A block for each part.
+template <uint32_t LANES, map_update HOW, class Key, class Value>
+__global__ void __launch_bounds__(LANES, map_part_lanes_of_processor / LANES)
     insert_parts(const __grid_constant__ map_view<Key, Value> map,
                  const __grid_constant__ map_phase_memory<sizeof(Key), sizeof(Value)> m) {
   using item = map_item<sizeof(Key), sizeof(Value)>;
   using table = typename map_view<Key, Value>::table;
+  using slot_type = typename table::slot_type;
   using value_words = map_words<sizeof(Value)>;
-  constexpr uint32_t at_once = sizeof(item) > 16 ? 2 : 4;
-  auto* const copy = reinterpret_cast<typename table::slot_type*>(gravel_dynamic_shared());
-  const uint32_t slots = 1u << m.part_shift;
-  const auto units = static_cast<uint32_t>(slots * sizeof(typename table::slot_type) / sizeof(map_copied_unit));
-  const table part{copy, slots};
-  for (uint32_t number = blockIdx.x; number < m.parts; number += gridDim.x) {
-    uint32_t items = 0;  // not 0: there are some
-    for (uint32_t l = 0; l < m.lists_of_part(); ++l) items |= m.size(number, l);
-    if (items == 0) continue;
-    auto* const original = reinterpret_cast<map_copied_unit*>(map.own.slots + (uint64_t{number} << m.part_shift));
-    auto* const copied = reinterpret_cast<map_copied_unit*>(copy);
-    for (uint32_t i = threadIdx.x; i < units; i += map_part_lanes) copied[i] = original[i];
-    __syncthreads();
-    bool is_full = false;
-    for (uint32_t l = 0; l < m.lists_of_part(); ++l) {
-      const uint32_t size = m.size(number, l);
-      const item* const list = m.list(number, l);
-      for (uint32_t first = threadIdx.x; first < size; first += map_part_lanes * at_once) {
-        item some[at_once];
-        GRAVEL_UNROLL
-        for (uint32_t k = 0; k < at_once; ++k)
-          if (first + k * map_part_lanes < size) some[k] = list[first + k * map_part_lanes];
-        GRAVEL_UNROLL
-        for (uint32_t k = 0; k < at_once; ++k) {
-          if (first + k * map_part_lanes >= size) continue;
-          const map_hash hash(some[k].key);
-          const map_probe probe(0, static_cast<uint32_t>(hash.slot(map.own.count)) & (slots - 1), slots);
-          const auto change = [&](value_words* at) {
-            map_change<HOW, map_number_of<Value>, scope::shared>{}(at, some[k].value);
-          };
-          is_full |= !part.template put<scope::shared>(hash.tag(), probe, slots, some[k].key, some[k].value, change);
-        }
-      }
+  __shared__ bulk_copy copy;
+  const uint32_t number = blockIdx.x, slots = 1u << m.part_shift, lists = m.lists_of_part();
+  uint32_t items = 0;  // not 0: there are some
+  for (uint32_t l = 0; l < lists; ++l) items |= m.size(number, l);
+  if (items == 0) return;
+  auto* const original = map.own.slots + (uint64_t{number} << m.part_shift);
+  auto* const copied = reinterpret_cast<slot_type*>(gravel_dynamic_shared());
+  const auto bytes = static_cast<uint32_t>(slots * sizeof(slot_type));
+  copy.load(copied, original, bytes);
+  const table part{copied, slots};
+  bool is_full = false;
+  for (uint32_t l = 0; l < lists; ++l) {
+    const uint32_t size = m.size(number, l);
+    const item* const list = m.list(number, l);
+    for (uint32_t i = threadIdx.x; i < size; i += LANES) {
+      const item it = list[i];
+      const map_hash hash(it.key);
+      const map_part_probe probe(hash.tag(), static_cast<uint32_t>(hash.slot(map.own.count)) & (slots - 1), slots);
+      const auto change = [&](value_words* at) {
+        map_change<HOW, map_number_of<Value>, scope::shared>{}(at, it.value);
+      };
+      is_full |= !part.template put<scope::shared>(hash.tag(), probe, slots, it.key, it.value, change);
     }
-    if (is_full) store_relaxed<scope::device>(&m.full[number], 1u);
-    __syncthreads();
-    for (uint32_t i = threadIdx.x; i < units; i += map_part_lanes) original[i] = copied[i];
-    __syncthreads();
   }
+  if (is_full) store_relaxed<scope::device>(&m.full[number], 1u);
+  copy.store(original, copied, bytes);
 }
 
 /// Inserts the items whose part is full.

@@ -3,10 +3,17 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 
 #include "lib/base/platform.hpp"
 
 namespace gravel::detail {
+
+/// A number of the environment, for trials.
+inline uint32_t map_trial(const char* name, uint32_t otherwise) {
+  const char* const text = std::getenv(name);
+  return text ? static_cast<uint32_t>(std::atoi(text)) : otherwise;
+}
 
 /// When phases pay, and how much memory they take.
 struct map_phase_limits {
@@ -17,6 +24,8 @@ struct map_phase_limits {
   static constexpr uint64_t most_list_bytes = GRAVEL_CUDA ? uint64_t{3} << 30 : uint64_t{1} << 15;
   /// Items for other PEs are dealt to so many lists at once, so that a block stores runs of 256 bytes or more.
   static constexpr uint32_t most_remote_bins = GRAVEL_CUDA ? 256 : 8;
+  /// As above, if that avoids to deal twice: shorter runs cost less than a second dealing.
+  static constexpr uint32_t most_direct_bins = GRAVEL_CUDA ? 640 : 8;
   static constexpr uint32_t most_item_bytes = 32;  ///< larger items are inserted one by one
   static constexpr uint32_t most_hot_bytes = GRAVEL_CUDA ? 128 << 10 : 1 << 10, least_hot_slots = 16;
   static constexpr uint32_t static_bytes = 1 << 10;  ///< of shared memory, beside the dynamic one
@@ -45,13 +54,14 @@ struct map_phase_plan {
     plan.parts = static_cast<uint32_t>(parts);
     const uint32_t most_groups = pes == 1 ? most_bins : std::max(limits::most_remote_bins / pes, 1u);
     const auto groups = [&](uint32_t s) { return static_cast<uint32_t>((parts + (uint64_t{1} << s) - 1) >> s); };
-    if (groups(0) > most_groups)
+    const bool is_direct = pes > 1 && parts * pes <= map_trial("GRAVEL_MAP_DIRECT", limits::most_direct_bins);
+    if (groups(0) > most_groups && !is_direct)
       while (groups(plan.group_shift) > most_groups || uint64_t{1} << 2 * plan.group_shift < parts) ++plan.group_shift;
     plan.groups = groups(plan.group_shift);
     if (uint64_t{1} << plan.group_shift > most_bins || uint64_t{plan.groups} * pes > most_bins) return plan;
     // A list has room for a quarter more than the mean.
     const uint64_t dealings = plan.group_shift ? 2 : 1;
-    const uint64_t most = std::max<uint64_t>(limits::most_list_bytes / (item_bytes * dealings * 5 / 4), 1);
+    const uint64_t most = std::max<uint64_t>((uint64_t{map_trial("GRAVEL_MAP_LIST_GIB", 0)} << 30 | limits::most_list_bytes) / (item_bytes * dealings * 5 / 4), 1);
     const uint64_t chunks = (items + most - 1) / most;
     plan.chunk = (items + chunks - 1) / chunks;
     plan.room = room_for((plan.chunk << plan.group_shift) / parts / pes);

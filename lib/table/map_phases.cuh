@@ -11,6 +11,11 @@
 
 namespace gravel::detail {
 
+/// Tells nobody how far a collective insertion is.
+struct map_untold {
+  void operator()(const char*) const {}
+};
+
 /// The collective insertions of a map, and their memory.
 template <class Key, class Value>
 class map_phases {
@@ -30,9 +35,10 @@ class map_phases {
   }
   /// Inserts items by phases. Collective. False: phases do not pay, and nothing is done.
   /// @param most items of the PE that has most
-  template <map_update HOW>
+  /// @param passed passed(name) is called behind the launches of each phase; it may launch kernels in the stream
+  template <map_update HOW, class Passed = map_untold>
   bool insert(const map_view<Key, Value>& map, const Key* keys, const Value* values, uint64_t n, uint64_t most,
-              gravel_stream_t stream) {
+              gravel_stream_t stream, const Passed& passed = {}) {
     using slots = typename map_view<Key, Value>::table;
     if constexpr (sizeof(item) > map_phase_limits::most_item_bytes) return false;
     else {
@@ -44,12 +50,15 @@ class map_phases {
       lay_out(plan, map.n_pes);
       const uint64_t chunks = (most + plan.chunk - 1) / plan.chunk;
       all_arrive(map, stream);
+      passed("begin");
       for (uint64_t chunk = 0; chunk < chunks; ++chunk) {
         const uint64_t first = std::min(chunk * plan.chunk, n), count = std::min(n - first, plan.chunk);
-        deal<HOW>(map, keys + first, values + first, count, stream);
+        deal<HOW>(map, keys + first, values + first, count, stream, passed);
         all_arrive(map, stream);
-        insert_own<HOW>(map, part_bytes, stream);
+        passed("all dealt");
+        insert_own<HOW>(map, part_bytes, stream, passed);
         all_arrive(map, stream);
+        passed("all inserted");
       }
       return true;
     }
@@ -100,8 +109,9 @@ class map_phases {
     // A PE alone finds the places taken where it has counted them.
     memory_.arrived = pes == 1 ? memory_.tails : memory_.tails + words;
   }
-  template <map_update HOW>
-  void deal(const map_view<Key, Value>& map, const Key* keys, const Value* values, uint64_t n, gravel_stream_t stream) {
+  template <map_update HOW, class Passed>
+  void deal(const map_view<Key, Value>& map, const Key* keys, const Value* values, uint64_t n, gravel_stream_t stream,
+            const Passed& passed) {
     start(empty_lists<sizeof(Key), sizeof(Value)>, (words_ + map_lanes - 1) / map_lanes, map_lanes, 0, stream, memory_,
           words_);
     const uint32_t bins = memory_.bins();
@@ -109,26 +119,36 @@ class map_phases {
     if (n != 0) {
       if (memory_.hot_slots != 0) {
         start(find_hot_keys<Key, Value>, 1, map_deal_lanes<true>, hot_bytes, stream, memory_, keys, n);
+        passed("hot keys found");
         start(deal_items<HOW, true, Key, Value>, blocks_for(hot_tile::bytes(bins) + hot_bytes, map_deal_lanes<true>),
               map_deal_lanes<true>, hot_tile::bytes(bins) + hot_bytes, stream, gravel_handle(), map, memory_, keys,
               values, n);
+        passed("dealt without hot keys");
       }
       start(deal_items<HOW, false, Key, Value>, blocks_for(plain_bytes, map_deal_lanes<false>), map_deal_lanes<false>,
             plain_bytes, stream, gravel_handle(), map, memory_, keys, values, n);
     }
+    passed("dealt");
     if (map.n_pes > 1)
       start(notify_owners<sizeof(Key), sizeof(Value)>, (bins + map_lanes - 1) / map_lanes, map_lanes, 0, stream,
             gravel_handle(), memory_);
   }
-  template <map_update HOW>
-  void insert_own(const map_view<Key, Value>& map, uint64_t part_bytes, gravel_stream_t stream) {
+  template <map_update HOW, class Passed>
+  void insert_own(const map_view<Key, Value>& map, uint64_t part_bytes, gravel_stream_t stream, const Passed& passed) {
     if (!memory_.has_one_dealing()) {
       const uint64_t bytes = plain_tile::bytes(1u << memory_.group_shift);
       start(deal_again<HOW, Key, Value>, blocks_for(bytes, map_deal_lanes<false>), map_deal_lanes<false>, bytes, stream,
             gravel_handle(), map, memory_);
+      passed("dealt again");
     }
     // As many blocks as parts: so the device distributes them.
-    start(insert_parts<HOW, Key, Value>, memory_.parts, map_part_lanes, part_bytes, stream, map, memory_);
+#if GRAVEL_CUDA
+    if (map_trial("GRAVEL_MAP_LANES", 512) == 1024)
+      start(insert_parts<1024, HOW, Key, Value>, memory_.parts, 1024, part_bytes, stream, map, memory_);
+    else
+#endif
+    start(insert_parts<map_part_lanes, HOW, Key, Value>, memory_.parts, map_part_lanes, part_bytes, stream, map, memory_);
+    passed("inserted");
     start(insert_left<HOW, Key, Value>, std::min<uint64_t>(blocks_for(0, map_lanes), memory_.parts), map_lanes, 0,
           stream, gravel_handle(), map, memory_);
   }

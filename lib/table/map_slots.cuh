@@ -64,9 +64,12 @@ class map_hash {
     for (uint32_t i = 0; i < key.count; ++i) bits_ = mix(bits_ + key.word[i]);
   }
   /// Returns the PE that has the key: 0 to n_pes - 1.
-  GRAVEL_BOTH uint32_t owner(uint32_t n_pes) const { return pick(bits_, n_pes); }
-  /// Returns the first slot that the key probes: 0 to slots - 1.
-  GRAVEL_BOTH uint64_t slot(uint64_t slots) const { return divisor::high_product(mix(~bits_), slots); }
+  GRAVEL_BOTH uint32_t owner(uint32_t n_pes) const { return pick(n_pes); }
+  /// Returns a number below n, which depends on owner() but not on tag().
+  GRAVEL_BOTH uint32_t pick(uint32_t n) const { return detail::pick(bits_, n); }
+  /// Returns the first slot that the key probes: 0 to slots - 1. Each bit of the hash changes the high bits of the
+  /// product, so slots do not depend on owners.
+  GRAVEL_BOTH uint64_t slot(uint64_t slots) const { return divisor::high_product(bits_ * 0x9e3779b97f4a7c15u, slots); }
   /// Returns the bits of a state word that are not the state.
   GRAVEL_BOTH uint32_t tag() const { return static_cast<uint32_t>(bits_) << 2; }
 
@@ -94,7 +97,7 @@ struct map_slot {
 /// 2^least_parts_shift of them.
 template <uint32_t SLOT_BYTES>
 struct map_parts {
-  static constexpr uint32_t least_parts_shift = GRAVEL_CUDA ? 10 : 3, least_shift = GRAVEL_CUDA ? 8 : 4;
+  static constexpr uint32_t least_parts_shift = GRAVEL_CUDA ? 8 : 3, least_shift = GRAVEL_CUDA ? 8 : 4;
   static constexpr uint32_t most_bytes = GRAVEL_CUDA ? 48 << 10 : 2 << 10;
   static constexpr uint32_t most_shift = [] {
     uint32_t shift = least_shift;
@@ -117,31 +120,50 @@ struct map_parts {
   }
 };
 
-/// The slots that a key probes: those of its part, in a circle, then those of the other parts.
+/// The slots of a part that a key probes, in a circle. Neighbours in the circle are `step` slots apart, which differs
+/// from key to key: so crowded places do not grow, as they do where all keys go on to the next slot.
+class map_part_probe {
+ public:
+  /// @param tag of the key
+  /// @param first slot of the part that the key probes
+  /// @param slots of the part: a power of 2, or any number for steps of 1
+  GRAVEL_BOTH map_part_probe(uint32_t tag, uint32_t first, uint32_t slots) : offset_(first), slots_(slots) {
+    const bool is_power = (slots & (slots - 1)) == 0;
+    step_ = is_power ? (tag >> 2 & (slots - 1)) | 1 : 1;
+  }
+  GRAVEL_BOTH uint32_t at() const { return offset_; }
+  GRAVEL_BOTH void advance() {
+    offset_ += step_;
+    if (offset_ >= slots_) offset_ -= slots_;
+  }
+  GRAVEL_BOTH uint32_t slots() const { return slots_; }
+
+ private:
+  uint32_t offset_, step_, slots_;
+};
+
+/// The slots that a key probes: those of its part, then those of the other parts.
 class map_probe {
  public:
   /// @param part first slot of the key's part
-  /// @param offset of the first slot in the part that the key probes
-  /// @param part_slots slots of each part
-  GRAVEL_BOTH map_probe(uint64_t part, uint32_t offset, uint32_t part_slots)
-      : part_(part), offset_(offset), part_slots_(part_slots), left_(part_slots) {}
-  GRAVEL_BOTH uint64_t at() const { return part_ + offset_; }
-  /// Returns where the slot lies in its part.
-  GRAVEL_BOTH uint32_t offset() const { return offset_; }
-  /// Goes on to the next slot of a table with `slots` slots.
-  GRAVEL_BOTH void advance(uint64_t slots) {
-    ++offset_;
-    if (offset_ == part_slots_) offset_ = 0;
+  /// @param in_part the slots of the part; those of other parts are probed in the same order
+  /// @param slots of the table
+  GRAVEL_BOTH map_probe(uint64_t part, const map_part_probe& in_part, uint64_t slots)
+      : part_(part), slots_(slots), in_part_(in_part), left_(in_part.slots()) {}
+  GRAVEL_BOTH uint64_t at() const { return part_ + in_part_.at(); }
+  GRAVEL_BOTH void advance() {
+    in_part_.advance();
     --left_;
     if (left_ != 0) return;
-    left_ = part_slots_;
-    part_ += part_slots_;
-    if (part_ >= slots) part_ = 0;
+    left_ = in_part_.slots();
+    part_ += left_;
+    if (part_ >= slots_) part_ = 0;
   }
 
  private:
-  uint64_t part_;
-  uint32_t offset_, part_slots_, left_;
+  uint64_t part_, slots_;
+  map_part_probe in_part_;
+  uint32_t left_;
 };
 
 /// All slots of a PE, or those of another one where its memory is mapped, or slots in shared memory.
@@ -152,7 +174,7 @@ struct map_slots {
   using slot_type = map_slot<KEY, VALUE>;
   using parts = map_parts<sizeof(slot_type)>;
   /// A key that finds no slot within so many probes finds none: the table is too crowded.
-  static constexpr uint64_t most_probes = uint64_t{1} << 14;
+  static constexpr uint32_t most_probes = 1 << 14;
 
   slot_type* slots;
   uint64_t count;  ///< of slots: whole parts, or less than one
@@ -167,13 +189,12 @@ struct map_slots {
     return put<S>(hash.tag(), probe(hash), limit(), key, value, change);
   }
   /// As above, for a key with this tag, and at most `limit` probes.
-  template <scope S, class Change>
-  GRAVEL_BOTH bool put(uint32_t tag, map_probe probe, uint64_t limit, const key_type& key, const value_type& value,
+  template <scope S, class Probe, class Change>
+  GRAVEL_BOTH bool put(uint32_t tag, Probe probe, uint32_t limit, const key_type& key, const value_type& value,
                        const Change& change) const {
-    uint64_t probes = 0;
     bool is_done = false;
     relax wait;
-    while (!is_done && probes < limit) {
+    while (!is_done && limit != 0) {
       slot_type& slot = slots[probe.at()];
       uint32_t state = load_relaxed<S>(&slot.state);
       if (has_tag(state, tag)) state = load_acquire<S>(&slot.state);  // [D1]
@@ -194,8 +215,8 @@ struct map_slots {
       } else if (is_claimed) {
         wait.closely();
       } else {
-        probe.advance(count);
-        ++probes;
+        probe.advance();
+        --limit;
       }
     }
     return is_done;
@@ -207,10 +228,10 @@ struct map_slots {
     const map_hash hash(key);
     const uint32_t tag = hash.tag();
     map_probe at = probe(hash);
-    uint64_t probes = 0;
+    uint32_t left = limit();
     bool is_done = false;
     relax wait;
-    while (!is_done && probes < limit()) {
+    while (!is_done && left != 0) {
       slot_type& slot = slots[at.at()];
       uint32_t state = load_relaxed<scope::device>(&slot.state);
       if (has_tag(state, tag)) state = load_acquire<scope::device>(&slot.state);  // [D1]
@@ -223,8 +244,8 @@ struct map_slots {
         is_done = state == (tag | map_state::erased) ||
                   compare_swap_acq_rel<scope::device>(&slot.state, state, tag | map_state::erased);  // [D2]
       } else {
-        at.advance(count);
-        ++probes;
+        at.advance();
+        --left;
       }
     }
   }
@@ -251,9 +272,8 @@ struct map_slots {
   GRAVEL_BOTH map_probe probe(const map_hash& hash) const {
     const uint64_t first = hash.slot(count);
     const uint32_t in_part = part_slots();
-    if (in_part == count) return {0, static_cast<uint32_t>(first), in_part};
-    const uint64_t mask = in_part - 1;
-    return {first & ~mask, static_cast<uint32_t>(first & mask), in_part};
+    const uint64_t part = in_part == count ? 0 : first & ~uint64_t{in_part - 1};
+    return {part, {hash.tag(), static_cast<uint32_t>(first - part), in_part}, count};
   }
 
  private:
@@ -261,14 +281,14 @@ struct map_slots {
   GRAVEL_BOTH static bool has_tag(uint32_t state, uint32_t tag) {
     return state != map_state::free && (state ^ tag) <= map_state::mask;
   }
-  GRAVEL_BOTH uint64_t limit() const { return count < most_probes ? count : most_probes; }
+  GRAVEL_BOTH uint32_t limit() const { return static_cast<uint32_t>(count < most_probes ? count : most_probes); }
   /// Returns the slot of a key, present or erased, with its state; nullptr: it has none among the first `limit` that it
   /// probes.
-  GRAVEL_BOTH const slot_type* slot_of(const key_type& key, uint64_t limit, uint32_t* seen) const {
+  GRAVEL_BOTH const slot_type* slot_of(const key_type& key, uint32_t limit, uint32_t* seen) const {
     const map_hash hash(key);
     const uint32_t tag = hash.tag();
     map_probe at = probe(hash);
-    for (uint64_t probes = 0; probes < limit; ++probes, at.advance(count)) {
+    for (uint32_t left = limit; left != 0; --left, at.advance()) {
       const slot_type& slot = slots[at.at()];
       const uint32_t state = load_relaxed<scope::device>(&slot.state);
       if (state == map_state::free) return nullptr;

@@ -4,7 +4,8 @@
 // each item is a store of its own.
 //
 // Solution. The block counts the items for each list in shared memory, takes places for all items of a list at once,
-// orders the items by list, and stores them: lanes beside each other store items beside each other.
+// orders the items by list, and stores them: lanes beside each other store items beside each other. What the stores need
+// of a list is computed once for all of its items.
 #pragma once
 #include "lib/table/map_messages.cuh"
 
@@ -37,16 +38,17 @@ class map_tile {
 
   /// Returns the shared memory that a tile takes: a multiple of 16.
   GRAVEL_BOTH static constexpr uint32_t bytes(uint32_t bins) {
-    return (room * (sizeof(Item) + sizeof(uint16_t)) + (3 * bins + 1) * sizeof(uint32_t) + 15) / 16 * 16;
+    return (room * (sizeof(Item) + sizeof(uint16_t)) + bins * (sizeof(Item*) + 2 * sizeof(uint32_t)) + 16 + 15) / 16 *
+           16;
   }
 
   /// @param shared bytes(bins) of shared memory, aligned to 16
   GRAVEL_DEVICE map_tile(char* shared, uint32_t bins)
       : items_(reinterpret_cast<Item*>(shared)),
-        counts_(reinterpret_cast<uint32_t*>(shared + room * sizeof(Item))),
+        runs_(reinterpret_cast<Item**>(shared + room * sizeof(Item))),
+        counts_(reinterpret_cast<uint32_t*>(runs_ + bins)),
         firsts_(counts_ + bins),
-        places_(firsts_ + bins),
-        taken_(places_ + bins),
+        taken_(firsts_ + bins),
         bin_of_(reinterpret_cast<uint16_t*>(taken_ + 1)),
         bins_(bins) {}
 
@@ -54,41 +56,46 @@ class map_tile {
   /// @param mine items of this lane
   /// @param bin the list of each: below the number of bins; none: there is no item
   /// @param tails [bins], device memory: places that are taken in each list
-  /// @param store store(bin, place, item) stores an item, in any lane
-  template <class Store>
+  /// @param list_room items of a list
+  /// @param list_of list_of(bin) returns where a list begins, in any lane
+  /// @param insert insert(bin, item) inserts an item whose list is full, in any lane
+  template <class List, class Insert>
   GRAVEL_DEVICE void deal(const Item (&mine)[per_lane], const uint32_t (&bin)[per_lane], uint32_t* tails,
-                          const Store& store) const {
+                          uint32_t list_room, const List& list_of, const Insert& insert) const {
     for (uint32_t b = threadIdx.x; b < bins_; b += LANES) counts_[b] = 0;
     if (threadIdx.x == 0) *taken_ = 0;
     __syncthreads();
-    uint32_t rank[per_lane];
+    uint32_t ranked[per_lane];  // bin and rank among the tile's items of this bin
     GRAVEL_UNROLL
     for (uint32_t k = 0; k < per_lane; ++k) {
-      rank[k] = 0;
-      if (bin[k] != none) rank[k] = fetch_add<scope::shared>(&counts_[bin[k]], 1u);
+      ranked[k] = none;
+      if (bin[k] != none) ranked[k] = bin[k] << 16 | fetch_add<scope::shared>(&counts_[bin[k]], 1u);
     }
     __syncthreads();
-    take_places(tails);
+    take_places(tails, list_room, list_of);
     __syncthreads();
     GRAVEL_UNROLL
     for (uint32_t k = 0; k < per_lane; ++k) {
-      if (bin[k] == none) continue;
-      const uint32_t at = firsts_[bin[k]] + rank[k];
+      if (ranked[k] == none) continue;
+      const uint32_t b = ranked[k] >> 16, at = firsts_[b] + (ranked[k] & 0xffff);
       items_[at] = mine[k];
-      bin_of_[at] = static_cast<uint16_t>(bin[k]);
+      bin_of_[at] = static_cast<uint16_t>(b);
     }
     __syncthreads();
     const uint32_t n = *taken_;
     for (uint32_t i = threadIdx.x; i < n; i += LANES) {
       const uint32_t b = bin_of_[i];
-      store(b, places_[b] + i - firsts_[b], items_[i]);
+      if (i < counts_[b]) runs_[b][i] = items_[i];
+      else insert(b, items_[i]);
     }
     __syncthreads();
   }
 
  private:
-  /// Chooses where the items of each bin begin, in the tile and in the list.
-  GRAVEL_DEVICE void take_places(uint32_t* tails) const {
+  /// Chooses where the items of each bin begin, in the tile and in the list. Then runs_[b] + i is the place of item i
+  /// of the tile, if it is of bin b, and counts_[b] is the first i for which the list has no place.
+  template <class List>
+  GRAVEL_DEVICE void take_places(uint32_t* tails, uint32_t list_room, const List& list_of) const {
     constexpr uint32_t rounds = (most_bins + LANES - 1) / LANES;
     const uint32_t lane = threadIdx.x % 32, of_warp = threadIdx.x - lane;
     uint32_t place[rounds];  // all are requested before the first one is used
@@ -110,13 +117,20 @@ class map_tile {
       if (b < bins_) firsts_[b] = first + sum - count;
     }
     GRAVEL_UNROLL
-    for (uint32_t r = 0; r < rounds; ++r)
-      if (r * LANES + threadIdx.x < bins_) places_[r * LANES + threadIdx.x] = place[r];
+    for (uint32_t r = 0; r < rounds; ++r) {
+      const uint32_t b = r * LANES + threadIdx.x;
+      if (b >= bins_) continue;
+      const uint32_t first = firsts_[b], left = place[r] < list_room ? list_room - place[r] : 0;
+      runs_[b] = list_of(b) + place[r] - first;
+      if (counts_[b] > left) counts_[b] = left;
+      counts_[b] += first;
+    }
   }
 
   Item* items_;
-  uint32_t *counts_, *firsts_, *places_, *taken_;  ///< items of each bin; where they begin here, and in the list; all
-  uint16_t* bin_of_;                               ///< of each item here
+  Item** runs_;                          ///< of each bin: see take_places()
+  uint32_t *counts_, *firsts_, *taken_;  ///< items of each bin; where they begin here; all
+  uint16_t* bin_of_;                     ///< of each item here
   uint32_t bins_;
 };
 

@@ -150,7 +150,7 @@ TEST_CASE("a key of a map probes all slots of its part, and then those of the ot
     REQUIRE(probe.at() == map_hash(map_words<8>{{key}}).slot(count));
     const uint64_t home = probe.at() / part;
     std::vector<bool> probed(count);
-    for (uint64_t i = 0; i < count; ++i, probe.advance(count)) {
+    for (uint64_t i = 0; i < count; ++i, probe.advance()) {
       REQUIRE(probe.at() < count);
       REQUIRE(!probed[probe.at()]);
       REQUIRE((probe.at() / part == home) == (i < part));
