@@ -59,13 +59,14 @@ struct row_cache_view {
   static constexpr uint64_t no_row = ~uint64_t{0};
   static constexpr uint32_t slot_bits = 24;
   const char* rows;        ///< [slot][row_bytes]
-  const uint64_t* places;  ///< [mask + 1]: row << slot_bits | slot, or no_row
+  const uint64_t* places;  ///< [mask + 1]: row << slot_bits | slot, or no_row; nullptr: no row is kept
   uint64_t mask;           ///< one less than a power of 2; there is a place with no_row
 
   GRAVEL_BOTH static uint64_t first_place(uint64_t row) { return row * 0x9E3779B97F4A7C15u >> 32; }
   /// Returns a row that is kept here; nullptr if it is not. The index of its id does not matter.
   template <class T>
   GRAVEL_DEVICE const T* find(uint64_t, uint64_t row, uint64_t row_bytes) const {
+    if (!places) return nullptr;
     for (uint64_t at = first_place(row);; ++at) {
       const uint64_t place = places[at & mask];
       if (place == no_row) return nullptr;
@@ -74,13 +75,8 @@ struct row_cache_view {
     }
   }
 };
-/// No cache: it has no row.
-struct no_row_cache {
-  template <class T>
-  GRAVEL_DEVICE const T* find(uint64_t, uint64_t, uint64_t) const {
-    return nullptr;
-  }
-};
+/// No cache.
+struct no_row_cache {};
 
 /// Rows of a batch of a warp: enough for all loads of its lanes, and not so many that other warps have none.
 inline uint32_t batch_of(uint64_t rows, uint64_t units_of_row, uint64_t warps) {

@@ -26,16 +26,15 @@ struct row_staging {
   uint32_t* places;  ///< device memory of this PE [ids of a chunk]: place in `rows`, or not_staged
 };
 /// The rows that are staged, and behind them those of a cache: what gather_rows() looks for.
-template <class Cache>
 struct staged_rows {
-  Cache cache;
+  row_cache_view cache;
   row_staging staging;
 
-  /// Returns the row of an id.
+  /// Returns the row of an id; nullptr if it is neither staged nor in the cache.
   template <class T>
   GRAVEL_DEVICE const T* find(uint64_t place, uint64_t row, uint64_t row_bytes) const {
     const uint32_t at = staging.places[place];
-    if (at == row_staging::not_staged) return cache.template find<T>(place, row, row_bytes);
+    if (at == row_staging::not_staged) return cache.find<T>(place, row, row_bytes);
     return reinterpret_cast<const T*>(staging.rows + at * row_bytes);
   }
 };
@@ -44,9 +43,9 @@ constexpr uint32_t ids_of_lane = 4, requested_ids = ids_of_lane * row_lanes;  //
 
 /// Requests the rows of `n` ids that are neither mapped nor in the cache, and waits for them. Rows that do not exist
 /// are left to gather_rows().
-template <class Id, class Cache>
-__global__ void __launch_bounds__(row_lanes) request_rows(gravel_t g, rows_view table, Cache cache, row_staging staging,
-                                                          const Id* ids, uint64_t n) {
+template <class Id>
+__global__ void __launch_bounds__(row_lanes)
+    request_rows(gravel_t g, rows_view table, row_cache_view cache, row_staging staging, const Id* ids, uint64_t n) {
   constexpr uint32_t most_owners = 512, nobody = ~0u;  // owners that are counted at once
   __shared__ uint64_t list[requested_ids];             // offsets of rows, by owner
   __shared__ uint32_t ends[most_owners];  // by owner: rows, then the end of its rows in `list`
@@ -67,7 +66,7 @@ __global__ void __launch_bounds__(row_lanes) request_rows(gravel_t g, rows_view 
         if (!table.has(row)) continue;
         const auto pe = static_cast<uint32_t>(table.owner(row));
         const bool is_here = pe == g.my_pe || peer_heap(g, static_cast<int>(pe)) != nullptr;
-        if (is_here || pe - base >= owners || cache.template find<char>(place, row, table.row_bytes)) continue;
+        if (is_here || pe - base >= owners || cache.find<char>(place, row, table.row_bytes)) continue;
         owner[k] = pe - base;
         rank[k] = fetch_add<scope::shared>(&ends[owner[k]], 1u);
       }

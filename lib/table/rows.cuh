@@ -198,19 +198,21 @@ class rows {
     if (mapped_) return launch_gather(view_, cache, out, ids, n, 0, stream);
     if (last_stream_ && *last_stream_ != stream) gravel_synchronize();  // the last stream may be gone
     last_stream_ = stream;
+    staged_rows held{{}, staging_};
+    if constexpr (std::is_same_v<Cache, row_cache_view>) held.cache = cache;
     for (uint64_t done = 0; done < n; done += most_staged()) {
       const uint64_t now = std::min(n - done, most_staged());
       const uint64_t blocks = std::min((now + requested_ids - 1) / requested_ids, message_row_blocks());
       gravel_launch_config how{static_cast<unsigned>(blocks), row_lanes};
       how.stream = stream;
-      gravel_launch(request_rows<Id, Cache>, how, gravel_handle(), view_, cache, staging_, ids + done, now);
-      launch_gather(view_, staged_rows<Cache>{cache, staging_}, static_cast<char*>(out) + done * row_bytes(), ids + done,
-                    now, done, stream);
+      gravel_launch(request_rows<Id>, how, gravel_handle(), view_, held.cache, staging_, ids + done, now);
+      launch_gather_by<uint32_t>(view_, held, static_cast<char*>(out) + done * row_bytes(), ids + done, now, done,
+                                 stream);
     }
   }
   /// The rows for which there is staging memory: many, as each chunk of a gather waits for its last answer.
   uint64_t most_staged() const {
-    const uint64_t bytes = current_backend().multiprocessors() ? uint64_t{1} << 26 : uint64_t{1} << 18;
+    const uint64_t bytes = current_backend().multiprocessors() ? uint64_t{1} << 26 : uint64_t{1} << 20;
     return std::min(bytes / row_bytes(), std::max<uint64_t>(count(), requested_ids));
   }
 
