@@ -1,12 +1,13 @@
 // Bulk calls on a table of rows (gravel::rows): rows read by random ids, additions to random words; and exchanges of
-// rows. Each call's result is checked. The limit of rows is the link to another GPU, whose stores are measured in the
-// same run.
+// rows. Each call's result is checked. The limit of mapped rows is the link to another GPU, whose stores are measured in
+// the same run. Rows that are not mapped are compared with one blocking get for each row.
 #include <string>
 #include <vector>
 
 #include <gravel/table.cuh>
 #include "bench/perf/limits.cuh"
 #include "bench/perf/report.hpp"
+#include "examples/critical/key_source.hpp"
 #if GRAVEL_CUDA
 #include "host/pe/device_scope.cuh"
 #endif
@@ -22,6 +23,9 @@ struct bench_options {
   uint64_t rows_log2 = GRAVEL_CUDA ? 24 : 14, row_bytes = 264, additions_log2 = GRAVEL_CUDA ? 26 : 16;
   uint64_t exchanged_log2 = GRAVEL_CUDA ? 20 : 12;
   uint32_t calls = 32, repeat = 5;
+  std::vector<double> zipf{1, 1.2};
+  std::vector<uint64_t> kept{4096, 65536};
+  std::vector<std::string> parts{"gather", "zipf", "scatter_add", "exchange"};
   std::string targets = "uniform", json;
   bool is_short = false;
 };
@@ -39,6 +43,27 @@ __global__ void draw_ids(uint32_t* ids, uint64_t n, uint64_t first, uint64_t cou
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
   for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += lanes)
     ids[i] = static_cast<uint32_t>(first + mixed(i + salt) % count);
+}
+/// Ids of `count` rows with frequencies of Zipf's law; rows that are read often do not lie together.
+__global__ void draw_zipf(uint32_t* ids, uint64_t n, uint64_t count, double exponent, uint64_t salt) {
+  const zipf ranks(count, exponent);
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += lanes)
+    ids[i] = static_cast<uint32_t>(mixed(ranks.draw(mixed(i + salt))) % count);
+}
+/// out[i] = row ids[i], by one get for each row: each warp waits for it before it asks for the next one.
+__global__ void get_one_by_one(gravel_t g, rows_view table, char* buffers, uint32_t* out, const uint32_t* ids,
+                               uint64_t n) {
+  const uint64_t warp = uint64_t{blockIdx.x} * warps_of_rows + threadIdx.x / 32, words = table.row_bytes / 4;
+  char* const buffer = buffers + warp * table.row_bytes;
+  for (uint64_t i = warp; i < n; i += uint64_t{gridDim.x} * warps_of_rows) {
+    gravel_get_bulk_warp(g, buffer, table.symmetric<char>(ids[i]), table.row_bytes, table.owner(ids[i]));
+    gravel_quiet(g);
+    __syncwarp();
+    for (uint64_t at = threadIdx.x % 32; at < words; at += 32)
+      out[i * words + at] = load_relaxed(reinterpret_cast<uint32_t*>(buffer) + at);
+    __syncwarp();
+  }
 }
 __global__ void fill_rows(uint32_t* own, uint64_t rows, uint64_t words, uint64_t first) {
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
@@ -121,8 +146,11 @@ class table_bench {
       gravel_barrier_all();
       time_gathers("gather", nullptr, table, ids, out, n, remote_share,
                    [&](uint32_t set) { table.gather(out.data(), ids.data() + set * n, n); });
+      if (!table.is_mapped()) {
+        time_one_by_one(table, ids, out, n);
+        continue;
+      }
 #if GRAVEL_CUDA
-      if (!table.is_mapped()) continue;
       std::vector<cudaGraphExec_t> graphs(sets);
       cudaStream_t stream = gravel_stream_create();
       for (uint32_t set = 0; set < sets; ++set) {
@@ -142,13 +170,63 @@ class table_bench {
     gravel_barrier_all();
   }
 
+  void time_one_by_one(const rows& table, const perf::device_array<uint32_t>& ids,
+                       const perf::device_array<uint32_t>& out, uint64_t n) {
+    if (n > 12288) return;  // it would take long, and more ids are no faster
+    const auto blocks = static_cast<unsigned>(message_row_blocks());
+    auto* const buffers = gravel_malloc<char>(blocks * warps_of_rows * o_.row_bytes);
+    time_gathers("one blocking get a row", nullptr, table, ids, out, n, 0, [&](uint32_t set) {
+      gravel_launch(get_one_by_one, blocks, row_lanes, gravel_handle(), table.view(), buffers, out.data(),
+                    ids.data() + set * n, n);
+    });
+    gravel_free(buffers);
+  }
+
+  /// Rows read by Zipf's law, without a cache and with one. A run with a cache includes fill().
+  void gather_zipf() {
+    rows table(static_cast<uint64_t>(gravel_n_pes()) << o_.rows_log2, o_.row_bytes);
+    start(fill_rows, static_cast<uint32_t*>(table.local()), table.local_count(), o_.row_bytes / 4, table.local_first());
+    const uint64_t n = o_.ids.back();
+    for (const double exponent : o_.zipf) {
+      const perf::device_array<uint32_t> ids(n * sets), out(n * o_.row_bytes / 4);
+      start(draw_zipf, ids.data(), n * sets, table.count(), exponent, static_cast<uint64_t>(gravel_my_pe()) << 40);
+      gravel_barrier_all();
+      char name[32];
+      std::snprintf(name, sizeof(name), "zipf %.1f", exponent);
+      o_.targets = name;
+      time_gathers("gather", nullptr, table, ids, out, n, 0,
+                   [&](uint32_t set) { table.gather(out.data(), ids.data() + set * n, n); });
+      for (const uint64_t kept : o_.kept) {
+        row_cache cache(table, kept);
+        double fill_us = 0;
+        uint32_t call = 0;
+        const uint32_t calls = calls_of_run();
+        time_gathers(("gather, " + std::to_string(kept) + " rows kept").c_str(), nullptr, table, ids, out, n, 0,
+                     [&](uint32_t set) {
+                       if (call++ % calls == 0) {
+                         const double begin = perf::seconds_now();
+                         cache.fill(ids.data(), n * sets);
+                         fill_us = (perf::seconds_now() - begin) * 1e6;
+                       }
+                       cache.gather(out.data(), ids.data() + set * n, n);
+                     });
+        r_.row({{"what", "call", std::string("fill")},
+                {"targets", "ids", o_.targets},
+                {"kept", "rows kept", cache.size()},
+                {"us", "us of the host", fill_us}},
+               {1, 0});
+      }
+    }
+    gravel_barrier_all();
+  }
+
   /// Times calls of gather(set) in a stream, the last of which is of the last set, and checks what it has read.
   template <class F>
   void time_gathers(const char* name, gravel_stream_t stream, const rows& table,
                     const perf::device_array<uint32_t>& ids, const perf::device_array<uint32_t>& out, uint64_t n,
                     double remote_share, F gather) {
     const uint64_t words = o_.row_bytes / 4;
-    const uint32_t calls = (o_.calls + sets - 1) / sets * sets;
+    const uint32_t calls = calls_of_run();
     const perf::device_array<uint64_t> wrong(1);
     std::vector<double> seconds;
     for (uint32_t run = 0; run <= o_.repeat; ++run) {
@@ -267,7 +345,8 @@ class table_bench {
     gravel_launch(kernel, GRAVEL_CUDA ? 1056 : 2, 256, static_cast<P>(arguments)...);
     gravel_synchronize();
   }
-  const bench_options& o_;
+  uint32_t calls_of_run() const { return (o_.calls + sets - 1) / sets * sets; }
+  bench_options o_;
   perf::report& r_;
   perf::limits limits_;
 };
@@ -294,11 +373,19 @@ int main(int argc, char** argv) {
       .range(1u, 100'000u)
       .capture_default_str();
   app.add_option("--repeat", o.repeat, "Number of runs; the median is printed").range(1u, 100u).capture_default_str();
+  app.add_option("--zipf", o.zipf, "Exponents of Zipf's law").delimiter(',').capture_default_str();
+  app.add_option("--kept", o.kept, "Rows that a cache has room for").delimiter(',').capture_default_str();
+  app.add_option("--parts", o.parts, "What is measured")
+      .delimiter(',')
+      .one_of({"gather", "zipf", "scatter_add", "exchange"})
+      .capture_default_str();
   app.add_flag("--short", o.is_short, "A smoke test: few ids, few calls, one run");
   app.add_option("--json", o.json, "File for the results");
   parse_or_exit(app, argc, argv, [&] {
     if (o.is_short) {
       o.ids = {48, 100};
+      o.zipf = {1};
+      o.kept = {16};
       o.words_log2 = {10};
       o.rows_log2 = 8;
       o.additions_log2 = 10;
@@ -316,10 +403,15 @@ int main(int argc, char** argv) {
   r.fact("pes", static_cast<uint64_t>(gravel_n_pes()));
   r.title("table", "one bulk call, median of the runs, at the slowest PE");
   table_bench bench(o, r);
-  bench.gather();
-  bench.scatter_add<float>("float");
-  bench.scatter_add<gravel_half>("half");
-  bench.exchange();
+  for (const std::string& part : o.parts) {
+    if (part == "gather") bench.gather();
+    if (part == "zipf") bench.gather_zipf();
+    if (part == "scatter_add") {
+      bench.scatter_add<float>("float");
+      bench.scatter_add<gravel_half>("half");
+    }
+    if (part == "exchange") bench.exchange();
+  }
   r.finish();
   const bool right = gravel_min_all(uint64_t{r.right()}) != 0;
   return finish(program_name, right);

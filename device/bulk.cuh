@@ -7,6 +7,7 @@
 // Protocol on the route `net`.
 //   get_bulk     a request (for up to 16 answers) goes to the handler side of the source, which sends a bulk_reply for
 //   each piece
+//   get_pieces   a request for pieces of one size, by the list of their places: the source gathers them into bulk_replies
 //   put_signal   data and signal travel in one message. Data that does not fit into it is sent and applied before it
 //   leaves
 //
@@ -66,9 +67,11 @@ GRAVEL_BOTH const queue& bulk_queue(const gravel_t& g, const copy_team& team, ui
   return g.block.state && !small ? g.block : g.direct;
 }
 
-/// Sends one bulk message: `n_head` units, then `bytes` bytes. Returns its ticket. Thread scope: the team.
-GRAVEL_BOTH uint64_t send_bulk(const queue& q, const copy_team& team, uint32_t pe, const unit (&head)[2],
-                               uint32_t n_head, const char* from, uint64_t bytes) {
+/// Sends one bulk message: `n_head` units, then what `write` writes behind them. Returns its ticket. Thread scope: the
+/// team.
+template <class Write>
+GRAVEL_BOTH uint64_t send_written(const queue& q, const copy_team& team, uint32_t pe, const unit (&head)[2],
+                                  uint32_t n_head, Write write) {
   uint64_t ticket = 0;
   if (team.is_leader()) ticket = q.claim();
   ticket = team.from_leader(ticket);
@@ -79,10 +82,15 @@ GRAVEL_BOTH uint64_t send_bulk(const queue& q, const copy_team& team, uint32_t p
     for (uint32_t i = 0; i < n_head; ++i) store_unit(to + i, head[i]);
     store_row(q.rows(slot), {wide_kind(units), sink_of(pe, sink_kind::device), 1});
   }
-  copy_bytes(team, reinterpret_cast<char*>(to + n_head), from, bytes);
+  write(reinterpret_cast<char*>(to + n_head));
   team.sync();
   if (team.is_leader()) q.publish(ticket, slot, 1, units);
   return ticket;
+}
+/// Sends one bulk message: `n_head` units, then `bytes` bytes. Returns its ticket. Thread scope: the team.
+GRAVEL_BOTH uint64_t send_bulk(const queue& q, const copy_team& team, uint32_t pe, const unit (&head)[2],
+                               uint32_t n_head, const char* from, uint64_t bytes) {
+  return send_written(q, team, pe, head, n_head, [&](char* to) { copy_bytes(team, to, from, bytes); });
 }
 
 /// A copy of a GPU's memory, which a host thread makes before it claims a slot: after the claim nothing may fail.
@@ -187,13 +195,18 @@ GRAVEL_BOTH uint64_t request_bytes(const gravel_t& g) {
   return answer_bytes(g) * (fit < 1 ? 1 : at_most);
 }
 
+/// Units of the answers to a request for so many bytes.
+GRAVEL_BOTH uint32_t answer_units(const gravel_t& g, uint64_t bytes) {
+  const uint64_t each = answer_bytes(g), rest = bytes % each;
+  return static_cast<uint32_t>(bytes / each * bulk_units(each) + (rest ? bulk_units(rest) : 0));
+}
+
 /// Sends the requests of a get_bulk. They are few: one lane sends them all. Thread scope: lane.
 GRAVEL_BOTH_APART void request_bulk(gravel_t g, uint64_t to, uint64_t from, uint64_t bytes, int pe) {
-  const uint64_t most = request_bytes(g), each = answer_bytes(g);
+  const uint64_t most = request_bytes(g);
   for (uint64_t done = 0; done < bytes; done += most) {
-    const uint64_t now = bytes - done < most ? bytes - done : most, rest = now % each;
-    const uint8_t type =
-        begin_gets(g, static_cast<uint32_t>(now / each * bulk_units(each) + (rest ? bulk_units(rest) : 0)));
+    const uint64_t now = bytes - done < most ? bytes - done : most;
+    const uint8_t type = begin_gets(g, answer_units(g, now));
     const unit head[2] = {{{make_word0(op::get_bulk, type, from + done), make_return(g.my_pe, to + done)}}, {{now, 0}}};
     send_bulk(g.direct, copy_team::alone(), static_cast<uint32_t>(pe), head, 2, nullptr, 0);
   }
@@ -211,6 +224,75 @@ GRAVEL_BOTH message_fault answer_get_bulk(const gravel_t& g, const copy_team& te
     send_bulk(g.direct, team, return_pe(back), head, 1, g.heap + offset_of(request[0].word[0]) + done, now);
   }
   return message_fault::fine;
+}
+
+/// Pieces of `bytes` bytes that one request may name; 0: a piece is too large for a request.
+GRAVEL_BOTH uint32_t most_pieces(const gravel_t& g, uint64_t bytes) {
+  const uint64_t by_list = uint64_t{most_bulk_units(g, g.direct) - 2} * sizeof(unit) / sizeof(uint64_t),
+                 by_answers = request_bytes(g) / bytes;
+  return static_cast<uint32_t>(by_list < by_answers ? by_list : by_answers);
+}
+/// Requests `n` pieces of `bytes` bytes from `pe`, at most most_pieces(). They come to `to` one behind the other;
+/// gravel_quiet waits for them. `list`: [n] offsets of the pieces, multiples of the largest power of 2 up to 16 that
+/// divides `bytes`. The caller has checked all arguments. Thread scope: the team.
+GRAVEL_DEVICE void request_pieces(const gravel_t& g, const copy_team& team, char* to, const uint64_t* list, uint32_t n,
+                                  uint64_t bytes, int pe) {
+  uint64_t type = 0;
+  if (team.is_leader()) type = begin_gets(g, answer_units(g, n * bytes));
+  const uint64_t list_bytes = n * sizeof(*list);
+  const unit head[2] = {{{make_word0(op::get_pieces, static_cast<uint8_t>(type), 0), list_bytes}},
+                        {{make_return(g.my_pe, static_cast<uint64_t>(to - g.heap)), bytes}}};
+  send_bulk(g.direct, team, static_cast<uint32_t>(pe), head, 2, reinterpret_cast<const char*>(list), list_bytes);
+}
+/// Copies the bytes from `first` to `end` of the pieces of a list, as they lie one behind the other, by words. Returns
+/// false, and leaves out a piece, if it is not in the heap or misaligned. Several loads of a lane are under way
+/// together. Thread scope: the team, each thread for its own words.
+template <class Word>
+GRAVEL_BOTH bool copy_pieces(const gravel_t& g, const copy_team& team, Word* to, const uint64_t* list, uint64_t bytes,
+                             uint64_t first, uint64_t end) {
+  constexpr uint32_t at_once = 4;
+  const auto words = static_cast<uint32_t>(bytes / sizeof(Word)), begin = static_cast<uint32_t>(first / sizeof(Word)),
+             all = static_cast<uint32_t>((end - first) / sizeof(Word));
+  bool is_sound = true;
+  for (uint32_t i = team.rank(); i < all; i += at_once * team.size()) {
+    Word held[at_once] = {};
+    GRAVEL_UNROLL
+    for (uint32_t k = 0; k < at_once; ++k) {
+      const uint32_t at = begin + i + k * team.size(), piece = at / words;
+      if (at >= begin + all) break;
+      const uint64_t offset = load_relaxed(&list[piece]);  // once: on the host others may write to the packet
+      if (offset % sizeof(Word) == 0 && lies_in_heap(offset, bytes, g.heap_bytes))
+        held[k] = reinterpret_cast<const Word*>(g.heap + offset)[at - piece * words];
+      else is_sound = false;
+    }
+    GRAVEL_UNROLL
+    for (uint32_t k = 0; k < at_once; ++k)
+      if (i + k * team.size() < all) to[i + k * team.size()] = held[k];
+  }
+  return is_sound;
+}
+/// Sends the answers `first`, `first + step`, ... to a get_pieces that arrived at `request`. `head`: its first two
+/// units as they were checked. Threads of the team may return different faults. Thread scope: the team, of the
+/// receiver.
+GRAVEL_BOTH message_fault answer_get_pieces(const gravel_t& g, const copy_team& team, const unit (&head)[2],
+                                            const unit* request, uint32_t first, uint32_t step) {
+  const auto* const list = reinterpret_cast<const uint64_t*>(request + 2);
+  const uint64_t each = answer_bytes(g), piece = head[1].word[1], back = head[1].word[0],
+                 bytes = head[0].word[1] / sizeof(*list) * piece;
+  if (bytes > request_bytes(g)) return message_fault::bad_size;
+  bool is_sound = true;
+  for (uint64_t done = first * each; done < bytes; done += step * each) {
+    const uint64_t end = bytes - done < each ? bytes : done + each;
+    const unit answer[2] = {
+        {{make_word0(op::bulk_reply, type_byte(head[0].word[0]), return_where(back) + done), end - done}}, {}};
+    send_written(g.direct, team, return_pe(back), answer, 1, [&](char* to) {
+      if (piece % 16 == 0) is_sound &= copy_pieces(g, team, reinterpret_cast<unit*>(to), list, piece, done, end);
+      else if (piece % 8 == 0)
+        is_sound &= copy_pieces(g, team, reinterpret_cast<uint64_t*>(to), list, piece, done, end);
+      else is_sound &= copy_pieces(g, team, reinterpret_cast<uint32_t*>(to), list, piece, done, end);
+    });
+  }
+  return is_sound ? message_fault::fine : message_fault::outside_heap;
 }
 
 GRAVEL_BOTH void get_bulk_by(const gravel_t& g, const copy_team& team, void* dest, const void* source, uint64_t bytes,

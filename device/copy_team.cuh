@@ -126,10 +126,14 @@ GRAVEL_BOTH void copy_bytes(const copy_team& team, char* to, const char* from, u
     copy_units<1>(team, there, here, i, bytes / 16);
   }
 #if GRAVEL_ON_GPU
-  else if (unaligned % 4 == 0) {
-    done = bytes / 4 * 4;
-    for (uint64_t i = team.rank(); i < done / 4; i += team.size())
-      reinterpret_cast<uint32_t*>(to)[i] = reinterpret_cast<const uint32_t*>(from)[i];
+  const auto copy_words = [&]<class Word>(Word) {
+    done = bytes / sizeof(Word) * sizeof(Word);
+    for (uint64_t i = team.rank(); i < done / sizeof(Word); i += team.size())
+      reinterpret_cast<Word*>(to)[i] = reinterpret_cast<const Word*>(from)[i];
+  };
+  if (unaligned % 16 != 0) {
+    if (unaligned % 8 == 0) copy_words(uint64_t{});
+    else if (unaligned % 4 == 0) copy_words(uint32_t{});
   }
 #endif
   for (uint64_t i = done + team.rank(); i < bytes; i += team.size()) to[i] = from[i];

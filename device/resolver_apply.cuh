@@ -225,16 +225,32 @@ __device__ __forceinline__ void resolve_large(const gravel_t& g, const unit* at,
 }
 
 #if GRAVEL_CUDA
-/// Applies a row that is one bulk message. All threads return the same. Thread scope: block, converged.
-__device__ __noinline__ inline message_fault resolve_bulk(const gravel_t& g, const unit* at, const message_row& row) {
-  if (row.messages != 1) return message_fault::bad_size;
+/// Applies a row that is one bulk message, the `number`-th row of its packet. Messages that fit a slot of a warp are
+/// copied by a warp each, so that those of a packet do not wait for each other. Thread scope: block, converged at
+/// messages that the block copies together.
+__device__ __noinline__ inline void resolve_bulk(const gravel_t& g, const unit* at, const message_row& row,
+                                                 uint32_t number, uint64_t from) {
+  constexpr uint32_t most_of_warp = 32 * max_small_units;
   const unit head[2] = {load_unit(at), load_unit(at + 1)};
-  const message_fault fault = check_message(head, row.kind.units(), g.heap_bytes, g.n_pes, g.n_cells);
-  if (fault != message_fault::fine) return fault;
-  if (op_of(head[0].word[0]) == op::get_bulk)  // each warp sends other pieces
-    return answer_get_bulk(g, copy_team::whole_warp(), head, threadIdx.x / 32, resolver_warps);
-  finish_bulk(g, copy_team::block_of<resolver_threads>(), head, at);
-  return message_fault::fine;
+  const uint32_t units = row.kind.units(), warp = threadIdx.x / 32;
+  const message_fault fault = row.messages == 1 ? check_message(head, units, g.heap_bytes, g.n_pes, g.n_cells)
+                                                : message_fault::bad_size;
+  if (fault != message_fault::fine) {
+    if (threadIdx.x == 0) reject(g, head[0], fault, from);
+    return;
+  }
+  const op o = op_of(head[0].word[0]);
+  if (o == op::get_bulk || o == op::get_pieces) {  // each warp sends other answers
+    const copy_team team = copy_team::whole_warp();
+    const uint32_t first = (warp + number) % resolver_warps;
+    const message_fault of_answers = o == op::get_bulk ? answer_get_bulk(g, team, head, first, resolver_warps)
+                                                       : answer_get_pieces(g, team, head, at, first, resolver_warps);
+    if (of_answers != message_fault::fine) reject(g, head[0], of_answers, from);
+  } else if (units > most_of_warp) {
+    finish_bulk(g, copy_team::block_of<resolver_threads>(), head, at);
+  } else if (warp == number % resolver_warps) {
+    finish_bulk(g, copy_team::whole_warp(), head, at);
+  }
 }
 #endif
 

@@ -153,10 +153,7 @@ __device__ __forceinline__ void resolve_packet(const gravel_t& g, const landing&
     if (!row.kind.is_wide()) {
       resolve_compact<Handlers, resolver_threads>(g, row, at, from);
     } else if (units > max_small_units && is_bulk(op_of(first.word[0]))) {
-      if (const message_fault fault = resolve_bulk(g, at, row); fault != message_fault::fine) {
-        if (threadIdx.x == 0) reject(g, first, fault, from);
-        return;
-      }
+      resolve_bulk(g, at, row, s, from);
     } else if (units == 1) {
       resolve_small<Handlers, resolver_threads, 4>(g, at, row.messages, from);
     } else if (units <= max_am_units) {

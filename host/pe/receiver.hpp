@@ -128,8 +128,10 @@ class host_receiver {
     if (fault == message_fault::fine && (kind_ != sink_kind::device || !is_bulk(op_of(head->word[0]))))
       fault = message_fault::bad_op;
     if (fault == message_fault::fine) {
-      if (op_of(head->word[0]) != op::get_bulk) return finish_bulk(handle_, copy_team::alone(), head, message);
-      fault = answer_get_bulk(handle_, copy_team::alone(), head, 0, 1);
+      const op o = op_of(head->word[0]);
+      if (o == op::get_bulk) fault = answer_get_bulk(handle_, copy_team::alone(), head, 0, 1);
+      else if (o == op::get_pieces) fault = answer_get_pieces(handle_, copy_team::alone(), head, message, 0, 1);
+      else finish_bulk(handle_, copy_team::alone(), head, message);
     }
     if (fault != message_fault::fine) reject(head, fault);
   }

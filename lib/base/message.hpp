@@ -16,6 +16,9 @@
 //   put_signal:     type = gravel_signal_op, word 1 = bytes, word 2 = offset of the signal, word 3 = its value;
 //                   data from byte 32 on
 //   get_bulk:       as get, and word 2 = bytes; 5 units, of which 2 are used
+//   get_pieces:     word 1 = bytes of the list, word 2 = requester << 48 | offset in the requester's heap, word 3 = bytes
+//                   of a piece, a multiple of 4; from byte 32 on the list: 8 bytes for each piece, its offset in the
+//                   heap. The pieces come one behind the other, as bulk_reply
 #pragma once
 #include <cstdint>
 
@@ -51,6 +54,7 @@ namespace gravel::detail {
   X(put_bulk, "gravel_put_bulk")                                         \
   X(put_signal, "gravel_put_signal")                                     \
   X(get_bulk, "gravel_get_bulk")                                         \
+  X(get_pieces, "a gather of gravel::rows")                              \
   X(bulk_reply, "reply to gravel_get_bulk") /* of any number of bytes */ \
   X(inc, "gravel_inc") /* add of 1, as the kind of a row (row.hpp); as a message of its own it is an add */
 enum class op : uint8_t { GRAVEL_OPS(GRAVEL_NAME) count };
@@ -257,7 +261,8 @@ GRAVEL_BOTH constexpr uint32_t units_of(uint64_t word0, uint64_t word1) {
     case op::am: return argument_bytes_of(word0) <= max_am_bytes ? am_units(argument_bytes_of(word0)) : 0;
     case op::put_bulk:
     case op::bulk_reply: return word1 <= (1u << 20) ? bulk_units(word1) : 0;
-    case op::put_signal: return word1 <= (1u << 20) ? bulk_units(word1 + sizeof(unit)) : 0;
+    case op::put_signal:
+    case op::get_pieces: return word1 <= (1u << 20) ? bulk_units(word1 + sizeof(unit)) : 0;
     case op::get_bulk: return bulk_units(0);
     default: return 0;
   }
@@ -365,6 +370,13 @@ GRAVEL_BOTH message_fault check_message(const unit* m, uint32_t units, uint64_t 
                : message_fault::outside_heap;
   }
   if (type_of(w0) >= value_type::count) return message_fault::bad_type;
+  if (o == op::get_pieces) {
+    const uint64_t back = m[1].word[0], piece = m[1].word[1];
+    if (w1 % 8 || piece == 0 || piece % 4 || piece > (1u << 20)) return message_fault::bad_size;
+    if (return_pe(back) >= n_pes) return message_fault::bad_pe;
+    return lies_in_heap(return_where(back), w1 / 8 * piece, heap_bytes) ? message_fault::fine
+                                                                        : message_fault::outside_heap;
+  }
   if (o == op::cell_reply) return offset < reply_cells ? message_fault::fine : message_fault::outside_heap;
   const uint32_t bytes = bytes_of(type_of(w0));
   if (!takes_type(o, type_of(w0))) return message_fault::bad_type;

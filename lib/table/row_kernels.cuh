@@ -2,16 +2,18 @@
 //
 // Problem. A row lies at any PE. Rows have 4 bytes to 64 KiB, and ids arrive in any order, also repeated.
 //
-// Solution. Where the owners' memory is mapped, a warp reads a batch of rows by plain loads: its lanes find one row
-// each, and then all lanes copy the units of all rows of the batch, several loads under way for each lane. Consecutive
-// lanes write consecutive units of the result. Otherwise a warp requests its batch by bulk gets into a buffer of its
-// own, waits for the answers, and copies them. Updates go through the block's sender, by every route.
+// Solution. A warp reads a batch of rows by plain loads: its lanes find one row each, and then all lanes copy the units
+// of all rows of the batch, several loads under way for each lane. Consecutive lanes write consecutive units of the
+// result. Rows of owners whose memory is not mapped are staged before (row_requests.cuh). Updates go through the
+// block's sender, by every route.
 //
 // A row that does not exist is reported, which ends the job. What is read for it is 0.
 #pragma once
 #include <algorithm>
 #include <string>
+#include <type_traits>
 
+#include "host/launch_alone.cuh"
 #include "lib/table/pair_updates.cuh"
 #include "lib/table/rows_view.cuh"
 
@@ -57,13 +59,14 @@ struct row_cache_view {
   static constexpr uint64_t no_row = ~uint64_t{0};
   static constexpr uint32_t slot_bits = 24;
   const char* rows;        ///< [slot][row_bytes]
-  const uint64_t* places;  ///< [mask + 1]: row << slot_bits | slot, or no_row
+  const uint64_t* places;  ///< [mask + 1]: row << slot_bits | slot, or no_row; nullptr: no row is kept
   uint64_t mask;           ///< one less than a power of 2; there is a place with no_row
 
   GRAVEL_BOTH static uint64_t first_place(uint64_t row) { return row * 0x9E3779B97F4A7C15u >> 32; }
-  /// Returns a row that is kept here; nullptr if it is not.
+  /// Returns a row that is kept here; nullptr if it is not. The index of its id does not matter.
   template <class T>
-  GRAVEL_DEVICE const T* find(uint64_t row, uint64_t row_bytes) const {
+  GRAVEL_DEVICE const T* find(uint64_t, uint64_t row, uint64_t row_bytes) const {
+    if (!places) return nullptr;
     for (uint64_t at = first_place(row);; ++at) {
       const uint64_t place = places[at & mask];
       if (place == no_row) return nullptr;
@@ -81,11 +84,13 @@ inline uint32_t batch_of(uint64_t rows, uint64_t units_of_row, uint64_t warps) {
   return static_cast<uint32_t>(std::clamp<uint64_t>(rows / std::max<uint64_t>(warps, 1), 1, enough));
 }
 
-/// out[i] = row ids[i], for i below n, where all owners' memory is mapped. `units`: of a row, and their number.
-template <class Unit, class Id, class Cache>
+/// out[i] = row ids[i], for i below n. `held`: where rows of other PEs are looked for first; rows that it does not have
+/// are mapped. `before`: ids of the call in front of these.
+template <class Unit, class Id, class Held>
 __global__ void __launch_bounds__(row_lanes)
-    gather_mapped(const __grid_constant__ gravel_t g, const __grid_constant__ rows_view table,
-                  const __grid_constant__ Cache cache, Unit* out, const Id* ids, uint64_t n, uint32_t batch) {
+    gather_rows(const __grid_constant__ gravel_t g, const __grid_constant__ rows_view table,
+                const __grid_constant__ Held held, Unit* out, const Id* ids, uint64_t n, uint32_t batch,
+                uint64_t before) {
   __shared__ mapped_sender others;
   others.begin(g);
   const uint32_t lane = threadIdx.x % 32;
@@ -98,9 +103,10 @@ __global__ void __launch_bounds__(row_lanes)
     const Unit* row = nullptr;
     if (lane < rows) {
       const auto id = static_cast<uint64_t>(ids[first + lane]);
-      if (check_row(g, table, id, first + lane)) {
-        if constexpr (!std::is_same_v<Cache, no_row_cache>)
-          if (table.owner(id) != static_cast<int>(g.my_pe)) row = cache.template find<Unit>(id, table.row_bytes);
+      if (check_row(g, table, id, before + first + lane)) {
+        if constexpr (!std::is_same_v<Held, no_row_cache>)
+          if (table.owner(id) != static_cast<int>(g.my_pe))
+            row = held.template find<Unit>(first + lane, id, table.row_bytes);
         if (!row) row = table.mapped<Unit>(others, id);
       }
     }
@@ -125,38 +131,25 @@ __global__ void __launch_bounds__(row_lanes)
   }
 }
 
-/// The same by messages. Each warp has a buffer for `batch` rows in the symmetric heap.
-template <class Id, class Cache>
-__global__ void __launch_bounds__(row_lanes)
-    gather_by_messages(gravel_t g, rows_view table, Cache cache, char* out, const Id* ids, uint64_t n, char* buffers,
-                       uint32_t batch) {
-  const uint32_t lane = threadIdx.x % 32;
-  const uint64_t warp = uint64_t{blockIdx.x} * warps_of_rows + threadIdx.x / 32;
-  const uint64_t words = table.row_bytes / sizeof(uint32_t);
-  char* const buffer = buffers + warp * batch * table.row_bytes;
-  const uint64_t step = uint64_t{gridDim.x} * warps_of_rows * batch;
-  for (uint64_t first = warp * batch; first < n; first += step) {
-    const auto rows = static_cast<uint32_t>(n - first < batch ? n - first : batch);
-    bool is_there = false;
-    if (lane < rows) {
-      const auto id = static_cast<uint64_t>(ids[first + lane]);
-      is_there = check_row(g, table, id, first + lane);
-      char* const to = buffer + lane * table.row_bytes;
-      const uint32_t* kept = nullptr;
-      if constexpr (!std::is_same_v<Cache, no_row_cache>)
-        if (is_there) kept = cache.template find<uint32_t>(id, table.row_bytes);
-      if (kept)
-        for (uint64_t i = 0; i < words; ++i) store_relaxed(reinterpret_cast<uint32_t*>(to) + i, kept[i]);
-      else if (is_there) gravel_get_bulk_lane(g, to, table.symmetric<char>(id), table.row_bytes, table.owner(id));
-    }
-    gravel_quiet(g);
-    __syncwarp();
-    const uint32_t there = __ballot_sync(~0u, is_there);
-    auto* const to = reinterpret_cast<uint32_t*>(out + first * table.row_bytes);
-    for (uint64_t at = lane; at < rows * words; at += 32)
-      to[at] = there >> (at / words) & 1 ? load_relaxed(reinterpret_cast<uint32_t*>(buffer) + at) : 0;
-    __syncwarp();
-  }
+/// Starts gather_rows().
+template <class Unit, class Held, class Id>
+void launch_gather_by(const rows_view& table, const Held& held, void* out, const Id* ids, uint64_t n, uint64_t before,
+                      gravel_stream_t stream) {
+  const uint32_t batch = batch_of(n, table.row_bytes / sizeof(Unit), most_row_blocks() * warps_of_rows);
+  const uint64_t blocks = ((n + batch - 1) / batch + warps_of_rows - 1) / warps_of_rows;
+  gravel_launch_config how{static_cast<unsigned>(std::min(blocks, most_row_blocks())), row_lanes};
+  how.stream = stream;
+  launch_alone(gather_rows<Unit, Id, Held>, how, gravel_handle(), table, held, static_cast<Unit*>(out), ids, n, batch,
+               before);
+}
+/// Starts gather_rows() with the widest units to which the rows and the result are aligned.
+template <class Held, class Id>
+void launch_gather(const rows_view& table, const Held& held, void* out, const Id* ids, uint64_t n, uint64_t before,
+                   gravel_stream_t stream) {
+  const uint64_t alignment = reinterpret_cast<uint64_t>(out) | table.row_bytes;
+  if (alignment % 16 == 0) launch_gather_by<row_unit_16>(table, held, out, ids, n, before, stream);
+  else if (alignment % 8 == 0) launch_gather_by<uint64_t>(table, held, out, ids, n, before, stream);
+  else launch_gather_by<uint32_t>(table, held, out, ids, n, before, stream);
 }
 
 /// to[i] = the i-th of some ids at equal distances.

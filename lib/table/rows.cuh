@@ -6,8 +6,8 @@
 #include <string>
 #include <type_traits>
 
-#include "host/launch_alone.cuh"
-#include "lib/table/row_kernels.cuh"
+#include <gravel/device_array.hpp>
+#include "lib/table/row_requests.cuh"
 
 namespace gravel::detail {
 
@@ -40,12 +40,15 @@ class rows {
                 " bytes are more than any memory has");
     view_.own = gravel_malloc<char>(view_.dealing.room() * row_bytes);
     mapped_ = all_are_mapped();
-    if (!mapped_) buffers_ = gravel_malloc<char>(message_row_blocks() * warps_of_rows * message_batch() * row_bytes);
+    if (mapped_) return;
+    staging_.rows = gravel_malloc<char>(most_staged() * row_bytes);
+    places_ = device_array<uint32_t>(most_staged());
+    staging_.places = places_.data();
   }
   /// Frees the table, unless an exception passes. Collective. Waits for messages, as gravel_free does.
   ~rows() noexcept(false) {
     if (std::uncaught_exceptions() != exceptions_) return;
-    if (buffers_) gravel_free(buffers_);
+    if (staging_.rows) gravel_free(staging_.rows);
     gravel_free(view_.own);
   }
   /// @internal
@@ -78,7 +81,7 @@ class rows {
   /// @param stream nullptr: the PE's own stream
   /// @scope any host thread, one at a time
   /// @completion in the stream: kernels behind it see the rows. If the table is not mapped, and the last gather was in
-  ///   another stream, the host waits for this PE's kernels first, since both gathers use the same buffers
+  ///   another stream, the host waits for this PE's kernels first, since both gathers use the same staging memory
   /// @errors a row that does not exist ends the job with a message
   template <class Id>
   void gather(void* out, const Id* ids, uint64_t n, gravel_stream_t stream = nullptr) {
@@ -192,37 +195,33 @@ class rows {
     check_id<Id>();
     if (n == 0) return;
     if (reinterpret_cast<uint64_t>(out) % 4) fail_text("gravel::rows::gather: the result is not aligned to 4 bytes");
-    if (!mapped_) {
-      if (last_stream_ && *last_stream_ != stream) gravel_synchronize();  // the last stream may be gone
-      last_stream_ = stream;
-      gravel_launch_config how{static_cast<unsigned>(message_row_blocks()), row_lanes};
+    if (mapped_) return launch_gather(view_, cache, out, ids, n, 0, stream);
+    if (last_stream_ && *last_stream_ != stream) gravel_synchronize();  // the last stream may be gone
+    last_stream_ = stream;
+    staged_rows held{{}, staging_};
+    if constexpr (std::is_same_v<Cache, row_cache_view>) held.cache = cache;
+    for (uint64_t done = 0; done < n; done += most_staged()) {
+      const uint64_t now = std::min(n - done, most_staged());
+      const uint64_t blocks = std::min((now + requested_ids - 1) / requested_ids, message_row_blocks());
+      gravel_launch_config how{static_cast<unsigned>(blocks), row_lanes};
       how.stream = stream;
-      gravel_launch(gather_by_messages<Id, Cache>, how, gravel_handle(), view_, cache, static_cast<char*>(out), ids, n,
-                    buffers_, static_cast<uint32_t>(message_batch()));
-      return;
+      gravel_launch(request_rows<Id>, how, gravel_handle(), view_, held.cache, staging_, ids + done, now);
+      launch_gather_by<uint32_t>(view_, held, static_cast<char*>(out) + done * row_bytes(), ids + done, now, done,
+                                 stream);
     }
-    const uint64_t alignment = reinterpret_cast<uint64_t>(out) | row_bytes();
-    if (alignment % 16 == 0) gather_by<row_unit_16>(cache, out, ids, n, stream);
-    else if (alignment % 8 == 0) gather_by<uint64_t>(cache, out, ids, n, stream);
-    else gather_by<uint32_t>(cache, out, ids, n, stream);
   }
-  template <class Unit, class Cache, class Id>
-  void gather_by(const Cache& cache, void* out, const Id* ids, uint64_t n, gravel_stream_t stream) {
-    const uint32_t batch = batch_of(n, row_bytes() / sizeof(Unit), most_row_blocks() * warps_of_rows);
-    const uint64_t blocks = ((n + batch - 1) / batch + warps_of_rows - 1) / warps_of_rows;
-    gravel_launch_config how{static_cast<unsigned>(std::min(blocks, most_row_blocks())), row_lanes};
-    how.stream = stream;
-    launch_alone(gather_mapped<Unit, Id, Cache>, how, gravel_handle(), view_, cache, static_cast<Unit*>(out), ids, n,
-                 batch);
+  /// The rows for which there is staging memory: many, as each chunk of a gather waits for its last answer.
+  uint64_t most_staged() const {
+    const uint64_t bytes = current_backend().multiprocessors() ? uint64_t{1} << 26 : uint64_t{1} << 20;
+    return std::min(bytes / row_bytes(), std::max<uint64_t>(count(), requested_ids));
   }
-  /// The rows that each warp of a call by messages requests at once.
-  uint64_t message_batch() const { return std::clamp<uint64_t>(8192 / row_bytes(), 1, 32); }
 
   open_object open_;
   rows_view view_;
   bool mapped_ = false;
-  char* buffers_ = nullptr;                     ///< symmetric; where rows of other PEs arrive, unless they are mapped
-  std::optional<gravel_stream_t> last_stream_;  ///< whose kernel may be using the buffers
+  row_staging staging_{};  ///< unless all rows are mapped
+  device_array<uint32_t> places_;
+  std::optional<gravel_stream_t> last_stream_;  ///< whose kernels may be using the staging memory
   int exceptions_ = std::uncaught_exceptions();
 };
 

@@ -247,37 +247,21 @@ void request(const kernel_call& call, void* to) {
   }
 }
 
-template <class Unit, class Id>
+template <class Id>
 void launch_gather(const kernel_call& call, void* to) {
-  const detail::rows_view view = view_of(call.array);
-  const uint64_t warps = detail::most_row_blocks() * detail::warps_of_rows;
-  const uint32_t batch = detail::batch_of(call.count, view.row_bytes / sizeof(Unit), warps);
-  const uint64_t batches = (call.count + batch - 1) / batch;
-  const uint64_t blocks =
-      std::min((batches + detail::warps_of_rows - 1) / detail::warps_of_rows, detail::most_row_blocks());
-  gravel_launch_config how{static_cast<unsigned>(blocks), detail::row_lanes};
-  how.stream = call.stream;
-  detail::launch_alone(detail::gather_mapped<Unit, Id, detail::no_row_cache>, how, gravel_handle(), view,
-                       detail::no_row_cache{}, static_cast<Unit*>(to), static_cast<const Id*>(call.numbers), call.count,
-                       batch);
-}
-template <class Unit>
-void launch_gather_of(const kernel_call& call, void* to) {
-  switch (call.type) {
-    case element::i4: return launch_gather<Unit, int32_t>(call, to);
-    case element::u4: return launch_gather<Unit, uint32_t>(call, to);
-    default: return launch_gather<Unit, uint64_t>(call, to);
-  }
+  detail::launch_gather(view_of(call.array), detail::no_row_cache{}, to, static_cast<const Id*>(call.numbers),
+                        call.count, 0, call.stream);
 }
 
 /// gather() in memory that kernels can read and write. Returns whether the values are there already.
 bool gather_now(const kernel_call& call, void* to) {
   const uint64_t row_bytes = call.array.width * bytes_of(call.array.type);
   if (staging.is_mapped && row_bytes <= detail::most_row_bytes) {
-    const uint64_t alignment = reinterpret_cast<uintptr_t>(to) | row_bytes;
-    if (alignment % 16 == 0) launch_gather_of<detail::row_unit_16>(call, to);
-    else if (alignment % 8 == 0) launch_gather_of<uint64_t>(call, to);
-    else launch_gather_of<uint32_t>(call, to);
+    switch (call.type) {
+      case element::i4: launch_gather<int32_t>(call, to); break;
+      case element::u4: launch_gather<uint32_t>(call, to); break;
+      default: launch_gather<uint64_t>(call, to);
+    }
     return false;
   }
   if (call.stream) gravel_stream_synchronize(call.stream);
