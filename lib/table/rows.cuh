@@ -7,12 +7,13 @@
 #include <type_traits>
 
 #include "host/launch_alone.cuh"
+#include "lib/base/place.hpp"
 #include "lib/table/row_kernels.cuh"
 
 namespace gravel::detail {
 
 /// A table of rows, dealt to all PEs in blocks or one by one. A row has any multiple of 4 bytes, up to 64 KiB. Rows are
-/// zeroed at first.
+/// zeroed at first. They lie in the memory of the PEs' GPUs, or in memory of the host near each GPU, which is larger.
 /// @scope the program's host thread
 /// @completion on return
 /// @errors gravel::error
@@ -24,21 +25,26 @@ class rows {
   /// @param row_bytes of each row: a multiple of 4, from 4 to 65536
   /// @param how gravel::dealt::blocks: PE p has the p-th block of rows; gravel::dealt::cyclic: row r is at PE r mod n,
   ///   so that all PEs are asked alike even if low numbers are used most
+  /// @param where gravel::place::device, or gravel::place::host: pinned memory of the host near each GPU. Then updates
+  ///   of other PEs go through their rings, as the GPUs' atomic operations on it are atomic for one GPU only
   /// @completion on return: all PEs may use it
   /// @errors gravel::error on all PEs: another size, PEs that differ, too little memory at one PE
-  rows(uint64_t count, uint64_t row_bytes, dealt how = dealt::blocks)
+  rows(uint64_t count, uint64_t row_bytes, dealt how = dealt::blocks, place where = place::device)
       : open_("gravel::rows"),
-        view_{row_dealing(count, static_cast<uint32_t>(gravel_n_pes()), how), row_bytes, nullptr} {
+        view_{row_dealing(count, static_cast<uint32_t>(gravel_n_pes()), how), row_bytes, nullptr},
+        where_(where) {
     check_row_bytes("gravel::rows", row_bytes);
     if (differs(count) || differs(row_bytes))
       fail_text("gravel::rows: the PEs pass different sizes; here " + std::to_string(count) + " rows of " +
                 std::to_string(row_bytes) + " bytes");
     if (differs(static_cast<uint64_t>(how)))
       fail_text("gravel::rows: some PEs pass dealt::blocks, others dealt::cyclic");
+    if (differs(static_cast<uint64_t>(where)))
+      fail_text("gravel::rows: some PEs pass place::device, others place::host");
     if (view_.dealing.room() > ~uint64_t{0} / row_bytes / 2)
       fail_text("gravel::rows: " + std::to_string(count) + " rows of " + std::to_string(row_bytes) +
                 " bytes are more than any memory has");
-    view_.own = gravel_malloc<char>(view_.dealing.room() * row_bytes);
+    view_.own = static_cast<char*>(allocate_symmetric(view_.dealing.room() * row_bytes, where));
     mapped_ = all_are_mapped();
     if (!mapped_) buffers_ = gravel_malloc<char>(message_row_blocks() * warps_of_rows * message_batch() * row_bytes);
   }
@@ -56,7 +62,10 @@ class rows {
   uint64_t count() const { return view_.dealing.rows(); }
   /// @return bytes of a row
   uint64_t row_bytes() const { return view_.row_bytes; }
-  /// @return this PE's rows, in device memory: local_count() rows, one behind the other
+  /// @return where the rows lie
+  place where() const { return where_; }
+  /// @return this PE's rows: local_count() rows, one behind the other, in device memory, or in memory of the host, which
+  ///   host threads of this PE may use, too
   void* local() const { return view_.own; }
   /// @return number of this PE's first row; count() if it has none. In blocks, the others follow it
   uint64_t local_first() const { return view_.dealing.first(static_cast<uint32_t>(gravel_my_pe())); }
@@ -178,7 +187,10 @@ class rows {
     const uint64_t blocks = (n * units + row_lanes - 1) / row_lanes;
     gravel_launch_config how{static_cast<unsigned>(std::min(blocks, most_row_blocks())), row_lanes};
     how.stream = stream;
-    gravel_launch(update_rows<HOW, number_type, Id>, how, gravel_handle(), view_, divisor(std::max<uint64_t>(units, 2)),
+    gravel_t handle = gravel_handle();
+    // Atomic operations on memory of the host are atomic for one GPU only: so all of them are the owner's.
+    if (where_ == place::host) handle.peers_directly = false;
+    gravel_launch(update_rows<HOW, number_type, Id>, how, handle, view_, divisor(std::max<uint64_t>(units, 2)),
                   reinterpret_cast<const word*>(values), ids, n);
   }
   template <class Id>
@@ -220,6 +232,7 @@ class rows {
 
   open_object open_;
   rows_view view_;
+  place where_;
   bool mapped_ = false;
   char* buffers_ = nullptr;                     ///< symmetric; where rows of other PEs arrive, unless they are mapped
   std::optional<gravel_stream_t> last_stream_;  ///< whose kernel may be using the buffers
