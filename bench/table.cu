@@ -1,6 +1,7 @@
 // Bulk calls on a table of rows (gravel::rows): rows read by random ids, from device memory and from memory of the host;
 // additions to random words; and exchanges of rows. Each call's result is checked. The limit of rows is the link to
 // another GPU, or PCIe for memory of the host: both are measured in the same run.
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct bench_options {
   uint64_t exchanged_log2 = GRAVEL_CUDA ? 20 : 12;
   uint32_t calls = 32, repeat = 5;
   std::string targets = "uniform", json;
+  std::vector<std::string> only{"gather", "gather-host", "scatter_add", "exchange"};
   bool is_short = false;
 };
 
@@ -330,6 +332,10 @@ int main(int argc, char** argv) {
   app.add_option("--exchanged-log2", o.exchanged_log2, "Rows of an exchange of each PE")
       .range(1, 30)
       .capture_default_str();
+  app.add_option("--only", o.only, "What is measured, of gather,gather-host,scatter_add,exchange")
+      .delimiter(',')
+      .one_of({"gather", "gather-host", "scatter_add", "exchange"})
+      .capture_default_str();
   app.add_option("--calls", o.calls,
                  "Gathers or exchanges of a run, one behind the other, rounded up to a multiple of 8")
       .range(1u, 100'000u)
@@ -358,11 +364,12 @@ int main(int argc, char** argv) {
   r.fact("pes", static_cast<uint64_t>(gravel_n_pes()));
   r.title("table", "one bulk call, median of the runs, at the slowest PE");
   table_bench bench(o, r);
-  bench.gather(place::device);
-  bench.gather(place::host);
-  bench.scatter_add<float>("float");
-  bench.scatter_add<gravel_half>("half");
-  bench.exchange();
+  const auto wants = [&](const char* what) { return std::find(o.only.begin(), o.only.end(), what) != o.only.end(); };
+  if (wants("gather")) bench.gather(place::device);
+  if (wants("gather-host")) bench.gather(place::host);
+  if (wants("scatter_add")) bench.scatter_add<float>("float");
+  if (wants("scatter_add")) bench.scatter_add<gravel_half>("half");
+  if (wants("exchange")) bench.exchange();
   r.finish();
   const bool right = gravel_min_all(uint64_t{r.right()}) != 0;
   return finish(program_name, right);
