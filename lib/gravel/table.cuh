@@ -13,6 +13,7 @@ using detail::dealt;
 using detail::place;
 using detail::row_cache;
 using detail::row_exchange;
+using detail::row_format;
 using detail::rows;
 using detail::rows_view;
 }  // namespace gravel

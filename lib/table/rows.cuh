@@ -4,10 +4,13 @@
 #include <exception>
 #include <optional>
 #include <string>
+#include <thread>
 #include <type_traits>
+#include <vector>
 
 #include "host/launch_alone.cuh"
 #include "lib/base/place.hpp"
+#include "lib/table/row_file.hpp"
 #include "lib/table/row_kernels.cuh"
 
 namespace gravel::detail {
@@ -78,6 +81,34 @@ class rows {
   bool is_mapped() const { return mapped_; }
   /// @return what kernels use; pass it by value
   const rows_view& view() const { return view_; }
+
+  /// Fills the table from files, which have its rows one behind the other: all of the first file, then those of the
+  /// next one. Each PE reads its own rows, by several threads; GRAVEL_LOG=info says how far it is. Collective. Neither
+  /// kernels nor messages may use the table meanwhile.
+  /// @param files paths that this PE can open
+  /// @param format names a tensor of files of safetensors, with shape [rows][elements]; nothing: the files are rows
+  ///   alone
+  /// @scope the program's host thread
+  /// @completion on return: all PEs may use the rows
+  /// @errors gravel::error on all PEs: a file that is missing, damaged, or not like the table (then no row has
+  ///   changed); a file that cannot be read to its end (then some rows may have)
+  /// @source safetensors: safe_open, get_slice
+  void read(const std::vector<std::string>& files, const row_format& format = {}) {
+    std::vector<rows_in_file> found;
+    agree_to_read(text_of_error([&] { found = find_rows(files, format, count(), row_bytes()); }));
+    gravel_synchronize();
+    const bool is_of_host = where_ == place::host || !is_device_memory(local());
+    const unsigned local_pes = static_cast<unsigned>((gravel_n_pes() + gravel_n_nodes() - 1) / gravel_n_nodes());
+    const unsigned threads = std::clamp(std::thread::hardware_concurrency() / local_pes, 1u, most_reading_threads);
+    agree_to_read(text_of_error([&] {
+      read_rows(found, view_.dealing, static_cast<uint32_t>(gravel_my_pe()), row_bytes(), view_.own, is_of_host,
+                threads);
+    }));
+  }
+  /// Fills the table from a file, as from several.
+  /// @param file path that this PE can open
+  /// @param format names a tensor of a file of safetensors; nothing: the file is rows alone
+  void read(const std::string& file, const row_format& format = {}) { read(std::vector<std::string>{file}, format); }
 
   /// Reads rows: row i of the result is row ids[i] of the table. Not collective. Nothing may write to these rows
   /// meanwhile.
@@ -166,6 +197,13 @@ class rows {
   }
 
  private:
+  static constexpr unsigned most_reading_threads = 16;
+  /// A step of read(). Throws gravel::error on all PEs if one PE cannot. `why`: why not; empty: it can.
+  static void agree_to_read(const std::string& why) {
+    const uint64_t failed = gravel_sum_all(uint64_t{!why.empty()});
+    if (!why.empty()) fail_text("gravel::rows::read: " + why);
+    if (failed) fail_text("gravel::rows::read: " + std::to_string(failed) + " of the other PEs cannot read their rows");
+  }
   template <row_update HOW, class T, class Id>
   void update(const char* call, const Id* ids, const T* values, uint64_t n, gravel_stream_t stream) {
     using number_type = typename element_of_row<T>::type;
