@@ -1,6 +1,8 @@
-// Bulk calls on a table of rows (gravel::rows): rows read by random ids, additions to random words; and exchanges of
-// rows. Each call's result is checked. The limit of mapped rows is the link to another GPU, whose stores are measured in
-// the same run. Rows that are not mapped are compared with one blocking get for each row.
+// Bulk calls on a table of rows (gravel::rows): rows read by random ids, from device memory and from memory of the host;
+// additions to random words; and exchanges of rows. Each call's result is checked. The limit of rows is the link to
+// another GPU, or PCIe for memory of the host: both are measured in the same run. Rows that are not mapped are compared
+// with one blocking get for each row.
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -20,12 +22,12 @@ constexpr const char* program_name = "table";
 
 struct bench_options {
   std::vector<uint64_t> ids{48, 1536, 12288, 98304, 393216}, words_log2{22, 26, 29};
-  uint64_t rows_log2 = GRAVEL_CUDA ? 24 : 14, row_bytes = 264, additions_log2 = GRAVEL_CUDA ? 26 : 16;
+  uint64_t rows_log2 = GRAVEL_CUDA ? 24 : 14, host_rows_log2 = GRAVEL_CUDA ? 22 : 14, row_bytes = 264, additions_log2 = GRAVEL_CUDA ? 26 : 16;
   uint64_t exchanged_log2 = GRAVEL_CUDA ? 20 : 12;
   uint32_t calls = 32, repeat = 5;
   std::vector<double> zipf{1, 1.2};
   std::vector<uint64_t> kept{4096, 65536};
-  std::vector<std::string> parts{"gather", "zipf", "scatter_add", "exchange"};
+  std::vector<std::string> parts{"gather", "gather-host", "zipf", "scatter_add", "exchange"};
   std::string targets = "uniform", json;
   bool is_short = false;
 };
@@ -34,6 +36,20 @@ GRAVEL_BOTH uint64_t mixed(uint64_t x) {
   x = (x ^ x >> 31) * 0x9E3779B97F4A7C15u;
   x = (x ^ x >> 29) * 0xBF58476D1CE4E5B9u;
   return x ^ x >> 32;
+}
+/// Reads units one behind the other, 8 of them under way in each lane.
+__global__ void load_lines(const row_unit_16* from, uint64_t units, uint64_t* sum) {
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
+  uint64_t mine = 0;
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < units; i += lanes * units_under_way) {
+    row_unit_16 found[units_under_way] = {};
+    GRAVEL_UNROLL
+    for (uint32_t k = 0; k < units_under_way; ++k)
+      if (i + k * lanes < units) found[k] = from[i + k * lanes];
+    GRAVEL_UNROLL
+    for (uint32_t k = 0; k < units_under_way; ++k) mine += found[k].word[0] ^ found[k].word[1];
+  }
+  if (mine) fetch_add<scope::device>(sum, mine);
 }
 /// A word of a row, of 4 bytes.
 GRAVEL_BOTH uint32_t word_of(uint64_t row, uint64_t place) { return static_cast<uint32_t>(mixed(row * 16411 + place)); }
@@ -130,8 +146,10 @@ class table_bench {
  public:
   table_bench(const bench_options& o, perf::report& r) : o_(o), r_(r) {}
 
-  void gather() {
-    rows table(static_cast<uint64_t>(gravel_n_pes()) << o_.rows_log2, o_.row_bytes);
+  void gather(place where) {
+    const bool on_host = where == place::host;
+    rows table(static_cast<uint64_t>(gravel_n_pes()) << (on_host ? o_.host_rows_log2 : o_.rows_log2), o_.row_bytes,
+               dealt::blocks, where);
     const uint64_t words = o_.row_bytes / 4;
     start(fill_rows, static_cast<uint32_t*>(table.local()), table.local_count(), words, table.local_first());
     const auto next = static_cast<uint32_t>((gravel_my_pe() + 1) % gravel_n_pes());
@@ -140,11 +158,13 @@ class table_bench {
     const uint64_t count = is_remote ? table.view().dealing.count(next) : table.count();
     const double remote_share = is_remote ? 1 : 1 - 1.0 / gravel_n_pes();
     perf::measure(limits_, true, 0);
+    // All rows of the host come over PCIe, those of this PE, too.
+    const double limit = on_host ? loads_of_host(table) : limits_.peer_bytes / remote_share;
     for (const uint64_t n : o_.ids) {
       const perf::device_array<uint32_t> ids(n * sets), out(n * words);
       start(draw_ids, ids.data(), n * sets, first, count, static_cast<uint64_t>(gravel_my_pe()) << 40);
       gravel_barrier_all();
-      time_gathers("gather", nullptr, table, ids, out, n, remote_share,
+      time_gathers("gather", nullptr, table, ids, out, n, limit,
                    [&](uint32_t set) { table.gather(out.data(), ids.data() + set * n, n); });
       if (!table.is_mapped()) {
         time_one_by_one(table, ids, out, n);
@@ -161,7 +181,7 @@ class table_bench {
         cuda_check(cudaGraphInstantiate(&graphs[set], graph, 0), "cudaGraphInstantiate");
         cudaGraphDestroy(graph);
       }
-      time_gathers("gather in a graph", stream, table, ids, out, n, remote_share,
+      time_gathers("gather in a graph", stream, table, ids, out, n, limit,
                    [&](uint32_t set) { cuda_check(cudaGraphLaunch(graphs[set], stream), "cudaGraphLaunch"); });
       for (const cudaGraphExec_t graph : graphs) cudaGraphExecDestroy(graph);
       gravel_stream_destroy(stream);
@@ -220,11 +240,30 @@ class table_bench {
     gravel_barrier_all();
   }
 
+  /// Bytes/s at which kernels of all PEs, at once, read their own rows of the host one behind the other: as fast as the
+  /// link to the host is.
+  double loads_of_host(const rows& table) {
+    const uint64_t units = std::min<uint64_t>(table.local_count() * o_.row_bytes, 1 << 30) / sizeof(row_unit_16);
+    const perf::device_array<uint64_t> sum(1);
+    const auto* const from = static_cast<const row_unit_16*>(table.local());
+    double rate = 0;
+    for (int run = 0; run < 3; ++run) {
+      gravel_barrier_all();
+      const double begin = perf::seconds_now();
+      start(load_lines, from, units, sum.data());
+      rate = std::max(rate, static_cast<double>(units * sizeof(row_unit_16)) / (perf::seconds_now() - begin));
+    }
+    rate = perf::mean_of_pes(rate);
+    r_.fact("host_loads_bytes_per_s", rate);
+    return rate;
+  }
+
   /// Times calls of gather(set) in a stream, the last of which is of the last set, and checks what it has read.
+  /// `bytes_per_s`: the limit; 0: none.
   template <class F>
   void time_gathers(const char* name, gravel_stream_t stream, const rows& table,
                     const perf::device_array<uint32_t>& ids, const perf::device_array<uint32_t>& out, uint64_t n,
-                    double remote_share, F gather) {
+                    double bytes_per_s, F gather) {
     const uint64_t words = o_.row_bytes / 4;
     const uint32_t calls = calls_of_run();
     const perf::device_array<uint64_t> wrong(1);
@@ -241,8 +280,9 @@ class table_bench {
     }
     const auto t = perf::timed_runs::of(seconds);
     const double bytes = static_cast<double>(n * o_.row_bytes);
-    const double limit = limits_.peer_bytes > 0 ? bytes * remote_share / limits_.peer_bytes : 0;
+    const double limit = bytes_per_s > 0 ? bytes / bytes_per_s : 0;
     r_.row({{"what", "call", std::string(name)},
+            {"place", "place", std::string(table.where() == place::host ? "host" : "device")},
             {"targets", "ids", o_.targets},
             {"mapped", "mapped", std::string(table.is_mapped() ? "yes" : "no")},
             {"row_bytes", "row B", o_.row_bytes},
@@ -357,6 +397,9 @@ int main(int argc, char** argv) {
                    program_name);
   app.add_option("--ids", o.ids, "Ids of a gather of each PE").delimiter(',').capture_default_str();
   app.add_option("--rows-log2", o.rows_log2, "Rows of each PE").range(1, 30).capture_default_str();
+  app.add_option("--host-rows-log2", o.host_rows_log2, "Rows of each PE in memory of the host")
+      .range(1, 36)
+      .capture_default_str();
   app.add_option("--row-bytes", o.row_bytes, "Bytes of a row, a multiple of 4").range(4, 65536).capture_default_str();
   app.add_option("--targets", o.targets, "uniform (rows of all PEs) or remote (of the next PE)")
       .one_of({"uniform", "remote"})
@@ -377,7 +420,7 @@ int main(int argc, char** argv) {
   app.add_option("--kept", o.kept, "Rows that a cache has room for").delimiter(',').capture_default_str();
   app.add_option("--parts", o.parts, "What is measured")
       .delimiter(',')
-      .one_of({"gather", "zipf", "scatter_add", "exchange"})
+      .one_of({"gather", "gather-host", "zipf", "scatter_add", "exchange"})
       .capture_default_str();
   app.add_flag("--short", o.is_short, "A smoke test: few ids, few calls, one run");
   app.add_option("--json", o.json, "File for the results");
@@ -388,6 +431,7 @@ int main(int argc, char** argv) {
       o.kept = {16};
       o.words_log2 = {10};
       o.rows_log2 = 8;
+      o.host_rows_log2 = 8;
       o.additions_log2 = 10;
       o.exchanged_log2 = 8;
       o.calls = 2;
@@ -404,7 +448,8 @@ int main(int argc, char** argv) {
   r.title("table", "one bulk call, median of the runs, at the slowest PE");
   table_bench bench(o, r);
   for (const std::string& part : o.parts) {
-    if (part == "gather") bench.gather();
+    if (part == "gather") bench.gather(place::device);
+    if (part == "gather-host") bench.gather(place::host);
     if (part == "zipf") bench.gather_zipf();
     if (part == "scatter_add") {
       bench.scatter_add<float>("float");

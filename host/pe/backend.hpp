@@ -14,6 +14,7 @@
 #include "host/pe/resident_kernel.hpp"
 #include "host/pe/shareable_memory.hpp"
 #include "lib/base/error.hpp"
+#include "lib/base/place.hpp"
 #include "lib/base/settings.hpp"
 
 namespace gravel::detail {
@@ -75,9 +76,11 @@ class GRAVEL_API backend {
   virtual char* reserve([[maybe_unused]] uint64_t bytes, const char*) { refuse_extents(); }
   /// Takes the memory of a range of reserve() away, and the addresses.
   virtual void unreserve(char*, [[maybe_unused]] uint64_t bytes) {}
-  /// Puts zeroed memory behind an extent. Returns the handle by which other processes map the memory, or none if they
-  /// cannot. Throws gravel::error with the free amount if there is not enough.
-  virtual memory_handle commit(char*, [[maybe_unused]] uint64_t bytes, const char*) { refuse_extents(); }
+  /// Puts zeroed memory of the device or of the host behind an extent. Returns the handle by which other processes map
+  /// the memory, or none if they cannot. Throws gravel::error with the free amount if there is not enough.
+  virtual memory_handle commit(char*, [[maybe_unused]] uint64_t bytes, const char*, place) { refuse_extents(); }
+  /// Where memory of the host behind extents lies, for the log.
+  virtual std::string describe_host_memory() { return {}; }
   /// Puts memory of another process behind an extent. Throws gravel::error.
   virtual void map_extent(char*, [[maybe_unused]] uint64_t bytes, memory_handle) { refuse_extents(); }
   /// Finds the memory of the program that contains a range of addresses, if others can map it. Throws gravel::error

@@ -75,12 +75,13 @@ class cpu_backend : public cpu_launcher {
     munmap(at, bytes);
     ranges_.erase(at);
   }
-  memory_handle commit(char* at, uint64_t bytes, const char* what) override {
+  memory_handle commit(char* at, uint64_t bytes, const char* what, place) override {
     if (!uses_rings_) return {};
     owned_descriptor memory = make_sealed("gravel-memory", what, bytes);
     map_shared(at, bytes, memory.get(), what);
     return handle_of(at, std::move(memory));
   }
+  std::string describe_host_memory() override { return "as all memory of the CPU backend it is not pinned"; }
   void map_extent(char* at, uint64_t bytes, memory_handle memory) override {
     constexpr const char* what = "the memory of another PE";
     if (!memory.fabric.empty()) memory.descriptor = open_fabric_handle(memory.fabric);

@@ -165,13 +165,14 @@ class cuda_backend final : public cuda_launcher {
     ranges_.erase(at);
     extents_.unreserve(at, bytes);
   }
-  memory_handle commit(char* at, uint64_t bytes, const char* what) override {
+  memory_handle commit(char* at, uint64_t bytes, const char* what, place where) override {
     const device_scope here(context_);
-    memory_handle memory = extents_.commit(at, bytes, what);
+    memory_handle memory = extents_.commit(at, bytes, what, where);
     range_of(at).extents[at] = bytes;
     zero(at, bytes);
     return memory;
   }
+  std::string describe_host_memory() override { return extents_.describe_host(); }
   void map_extent(char* at, uint64_t bytes, memory_handle theirs) override {
     const device_scope here(context_);
     extents_.map_shared(at, bytes, theirs);

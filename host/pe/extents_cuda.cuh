@@ -2,6 +2,9 @@
 // reserved once, and physical memory is created, mapped and unmapped behind them. Other processes of this host map the
 // memory by POSIX file descriptors, those of its NVLink domain by fabric handles. Fabric handles need an IMEX
 // channel: what uses them has never run, and follows the documentation of CUDA's driver.
+//
+// Memory of the host (place::host) is created in the same way, on the NUMA node near the GPU. The driver pins it. It is
+// mapped for the GPU, and by the PE that has created it also for its host threads.
 #pragma once
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -13,6 +16,7 @@
 #include "host/pe/shareable_memory.hpp"
 #include "lib/base/capacity.hpp"
 #include "lib/base/error.hpp"
+#include "lib/base/place.hpp"
 
 namespace gravel::detail {
 
@@ -27,6 +31,7 @@ class extents_cuda {
     share_by(kind);
     location_.type = CU_MEM_LOCATION_TYPE_DEVICE;
     location_.id = device;
+    host_.type = host_numa_type;
     decltype(&cuDeviceGetAttribute) attribute = nullptr;
     const bool found = find_in_driver(&attribute, "cuDeviceGetAttribute") &&
                        find_in_driver(&reserve_, "cuMemAddressReserve") && find_in_driver(&free_, "cuMemAddressFree") &&
@@ -37,6 +42,7 @@ class extents_cuda {
                        find_in_driver(&import_, "cuMemImportFromShareableHandle") &&
                        find_in_driver(&retain_, "cuMemRetainAllocationHandle") &&
                        find_in_driver(&properties_, "cuMemGetAllocationPropertiesFromHandle") &&
+                       find_in_driver(&granularity_, "cuMemGetAllocationGranularity") &&
                        find_in_driver(&range_, "cuMemGetAddressRange") && find_in_driver(&text_, "cuGetErrorString");
     if (!found) return "the CUDA driver has no virtual memory management; it is too old";
     int manages = 0, shares = 0;
@@ -45,10 +51,14 @@ class extents_cuda {
     attribute(&shares, by_fabric() ? fabric_supported : CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
               device);
     if (!shares) return joined("memory of this GPU has no ", name_of(kind_));
+    int node = -1;  // the system has no NUMA nodes: then the whole host is node 0
+    attribute(&node, host_numa_id, device);
+    host_.id = node < 0 ? 0 : node;
+    attribute(&has_host_, host_numa_supported, device);
     return text_of_error([&] {  // a container, or a missing IMEX channel, may forbid what the GPU can do
       char* const at = reserve(granule, "addresses");
       const std::string why = text_of_error([&] {
-        commit(at, granule, "memory");
+        commit(at, granule, "memory", place::device);
         decommit(at, granule);
       });
       unreserve(at, granule);
@@ -68,13 +78,18 @@ class extents_cuda {
   void unreserve(char* at, uint64_t bytes) const { free_(address(at), bytes); }
 
   /// The memory is not zeroed.
-  memory_handle commit(char* at, uint64_t bytes, const char* what) const {
+  memory_handle commit(char* at, uint64_t bytes, const char* what, place where) const {
+    const bool on_host = where == place::host;
+    if (on_host && !has_host_)
+      fail_text(joined(what, ": the driver of GPU ", device_,
+                       " creates no memory of the host that other processes can map; it needs CUDA 12.2 or newer"));
     CUmemAllocationProp how{};
     how.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-    how.location = location_;
+    how.location = on_host ? host_ : location_;
     how.requestedHandleTypes = type();
     CUmemGenericAllocationHandle memory = 0;
     if (const CUresult code = create_(&memory, bytes, &how, 0); code != CUDA_SUCCESS) {
+      if (on_host) fail_host(what, bytes, code);
       if (by_fabric() && code != CUDA_ERROR_OUT_OF_MEMORY)
         fail_text(
             joined("the driver creates no memory with fabric handles: ", text_of(code),
@@ -85,7 +100,22 @@ class extents_cuda {
                        " free of ", text_of_bytes(total), " (", text_of(code), ")"));
     }
     const owned_handle owner{*this, memory};
-    return export_and_map(at, bytes, memory);
+    memory_handle exported = export_and_map(at, bytes, memory);
+    if (!on_host) return exported;
+    const std::string why = text_of_error([&] { allow(at, bytes, host_, "access of the host's threads to its memory"); });
+    if (why.empty()) return exported;
+    decommit(at, bytes);
+    fail_text(why);
+  }
+  /// Where memory of the host lies, for the log.
+  std::string describe_host() const {
+    size_t page = 0;
+    CUmemAllocationProp how{};
+    how.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    how.location = host_;
+    how.requestedHandleTypes = type();
+    check(granularity_(&page, &how, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED), "cuMemGetAllocationGranularity");
+    return joined("pinned on NUMA node ", host_.id, ", near GPU ", device_, ", in pages of ", text_of_bytes(page));
   }
   /// Finds the allocations of cuMemCreate that lie behind a range of addresses. Throws gravel::error if there are none,
   /// or if others cannot map them.
@@ -141,6 +171,9 @@ class extents_cuda {
   };
   /// CUDA's headers have these numbers from 12.3 on.
   static constexpr auto fabric_supported = static_cast<CUdevice_attribute>(128);
+  static constexpr auto host_numa_id = static_cast<CUdevice_attribute>(134);
+  static constexpr auto host_numa_supported = static_cast<CUdevice_attribute>(141);
+  static constexpr auto host_numa_type = static_cast<CUmemLocationType>(3);
   static constexpr auto fabric_type = static_cast<CUmemAllocationHandleType>(8);
   bool by_fabric() const { return kind_ == handle_kind::fabric; }
   CUmemAllocationHandleType type() const {
@@ -154,6 +187,17 @@ class extents_cuda {
   }
   void check(CUresult code, const char* what) const {
     if (code != CUDA_SUCCESS) fail_text(joined(what, ": ", text_of(code)));
+  }
+  /// Says why the driver has created no memory of the host.
+  [[noreturn]] void fail_host(const char* what, uint64_t bytes, CUresult code) const {
+    std::string hint;
+    if (code == CUDA_ERROR_NOT_PERMITTED)
+      hint = "; a container may bind memory to NUMA nodes only with the right SYS_NICE (docker run --cap-add SYS_NICE)";
+    if (code == CUDA_ERROR_NOT_SUPPORTED && by_fabric())
+      hint = "; memory of the host may have no fabric handles here: set GRAVEL_HANDLE_TYPE=descriptor";
+    fail_text(joined(what, ": ", text_of_bytes(bytes), " do not fit on NUMA node ", host_.id, " (", text_of(code), "): ",
+                     describe_host_limits(), "; the limit of locked memory (ulimit -l) is ", text_of_locked_limit(),
+                     hint));
   }
   memory_handle export_and_map(char* at, uint64_t bytes, CUmemGenericAllocationHandle memory) const {
     memory_handle exported;
@@ -170,18 +214,24 @@ class extents_cuda {
   }
   void map_at(char* at, uint64_t bytes, CUmemGenericAllocationHandle memory) const {
     check(map_(address(at), bytes, 0, memory, 0), "mapping memory of the GPU");
-    CUmemAccessDesc access{};
-    access.location = location_;
-    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-    const CUresult code = set_access_(address(at), bytes, &access, 1);
-    if (code == CUDA_SUCCESS) return;
+    const std::string why = text_of_error([&] { allow(at, bytes, location_, "access to memory of the GPU"); });
+    if (why.empty()) return;
     unmap_(address(at), bytes);
-    check(code, "access to memory of the GPU");
+    fail_text(why);
+  }
+  /// Lets a GPU, or the host's threads, load from and store to mapped memory.
+  void allow(char* at, uint64_t bytes, const CUmemLocation& whom, const char* what) const {
+    CUmemAccessDesc access{};
+    access.location = whom;
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    check(set_access_(address(at), bytes, &access, 1), what);
   }
 
   int device_ = 0;
   handle_kind kind_ = handle_kind::descriptor;
-  CUmemLocation location_{};
+  int has_host_ = 0;           ///< the driver creates memory of the host
+  CUmemLocation location_{};   ///< the GPU
+  CUmemLocation host_{};       ///< the NUMA node near it
   decltype(&cuMemAddressReserve) reserve_ = nullptr;
   decltype(&cuMemAddressFree) free_ = nullptr;
   decltype(&cuMemCreate) create_ = nullptr;
@@ -193,6 +243,7 @@ class extents_cuda {
   decltype(&cuMemImportFromShareableHandle) import_ = nullptr;
   decltype(&cuMemRetainAllocationHandle) retain_ = nullptr;
   decltype(&cuMemGetAllocationPropertiesFromHandle) properties_ = nullptr;
+  decltype(&cuMemGetAllocationGranularity) granularity_ = nullptr;
   decltype(&cuMemGetAddressRange) range_ = nullptr;
   decltype(&cuGetErrorString) text_ = nullptr;
 };

@@ -206,7 +206,9 @@ void write_in_stream(void* stream, uint64_t* word, uint64_t value) {
   check_stream_word("gravel_stream_write", job, word);
   job.device().write_in_stream(stream, word, value);
 }
-void* allocate_symmetric(uint64_t bytes) { return waiting_runtime("gravel_malloc").heap().allocate(bytes); }
+void* allocate_symmetric(uint64_t bytes, place where) {
+  return waiting_runtime("gravel_malloc").heap().allocate(bytes, where);
+}
 void* register_range(const void* address, uint64_t bytes) {
   return waiting_runtime("gravel_register").heap().register_range(address, bytes);
 }

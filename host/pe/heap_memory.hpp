@@ -56,9 +56,10 @@ class heap_memory {
 
   /// Commits what [begin, begin + bytes) lacks, zeroed. Throws gravel::error, with nothing committed, if something does
   /// not fit.
-  std::vector<new_extent> cover(uint64_t begin, uint64_t bytes) {
+  std::vector<new_extent> cover(uint64_t begin, uint64_t bytes, place where = place::device) {
     std::vector<new_extent> made;
     if (!grows()) return made;
+    const char* const what = where == place::host ? "memory of the host for the symmetric heap" : "memory of the symmetric heap";
     const uint64_t end = rounded(begin + bytes);
     try {
       for (uint64_t at = begin / granule_ * granule_; at < end;) {
@@ -68,9 +69,9 @@ class heap_memory {
           continue;
         }
         const uint64_t stop = next == extents_.end() ? end : std::min(end, next->first);
-        const extent place{at, stop - at};
-        made.push_back({place, device_.commit(at_ + place.begin, place.bytes, "memory of the symmetric heap")});
-        extents_.emplace(place.begin, place.bytes);
+        const extent next_place{at, stop - at};
+        made.push_back({next_place, device_.commit(at_ + next_place.begin, next_place.bytes, what, where)});
+        extents_.emplace(next_place.begin, next_place.bytes);
         at = stop;
       }
     } catch (...) {
@@ -106,7 +107,7 @@ class heap_memory {
         at += piece;
       }
       if (const uint64_t rest = begin + bytes - at) {
-        made.push_back({{at, rest}, device_.commit(at_ + at, rest, what)});
+        made.push_back({{at, rest}, device_.commit(at_ + at, rest, what, place::device)});
         extents_.emplace(at, rest);
       }
     } catch (...) {

@@ -73,7 +73,7 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all)
     area_bytes_ = (shape_.bytes() + granule - 1) / granule * granule;
     area_ = device.reserve(area_bytes_, "rings for peers");
     if (s.extents) now = std::move(*s.extents);
-    now.push_back({{0, area_bytes_}, device.commit(area_, area_bytes_, "rings for peers")});
+    now.push_back({{0, area_bytes_}, device.commit(area_, area_bytes_, "rings for peers", place::device)});
     if (device.shares_by_fabric()) mine.fabric = fabric_extents::of(now);
     else mine.socket = exchange_.emplace(s.pe, 2 * s.values->connect_timeout_s).name();
   } else if (!mine.heap.empty()) {

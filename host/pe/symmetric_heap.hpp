@@ -23,6 +23,7 @@
 #include "host/pe/heap_memory.hpp"
 #include "lib/base/capacity.hpp"
 #include "lib/base/error.hpp"
+#include "lib/base/log.hpp"
 
 namespace gravel::detail {
 
@@ -47,12 +48,19 @@ class symmetric_heap {
         others_(std::move(others)),
         allocator_(bytes) {}
 
-  /// Throws gravel::error on all PEs, with nothing allocated, if one PE fails.
-  void* allocate(uint64_t bytes) {
-    const auto offset = allocator_.allocate(bytes);
+  /// All PEs pass the same. Throws gravel::error on all PEs, with nothing allocated, if one PE fails.
+  void* allocate(uint64_t bytes, place where = place::device) {
+    const bool on_host = where == place::host;
+    std::optional<uint64_t> offset;
+    if (!on_host) offset = allocator_.allocate(bytes);
+    else if (memory_.grows()) offset = allocate_apart(memory_.place_bytes(bytes));
     std::vector<new_extent> grown;
     std::string why;
-    if (!offset) {
+    if (on_host && !memory_.grows()) {
+      why = "memory of the host needs a symmetric heap that grows, and it has a fixed size here: " + device_.why_fixed();
+    } else if (on_host && !offset) {
+      why = no_place(memory_.place_bytes(bytes));
+    } else if (!offset) {
       why = fmt::format(
           "{} do not fit: the largest free piece of the symmetric heap has {}, the heap {}; raise "
           "GRAVEL_SYMMETRIC_SIZE",
@@ -64,7 +72,7 @@ class symmetric_heap {
     } else {
       try {
         const uint64_t size = allocator_.piece_at(*offset)->bytes;
-        grown = memory_.cover(*offset, size);
+        grown = memory_.cover(*offset, size, where);
         // Zeroes the whole piece before any PE knows the object: so no message can reach it too early.
         zero(*offset, size, grown);
       } catch (const std::exception& e) {
@@ -72,7 +80,12 @@ class symmetric_heap {
       }
     }
     const collective_words all = settle(collective_kind::allocate, bytes, offset, grown, why);
-    if (agreed(all)) return base_ + *offset;
+    if (agreed(all)) {
+      if (on_host)
+        log_info("{} of the symmetric heap are memory of the host: {}", text_of_bytes(memory_.place_bytes(bytes)),
+                 device_.describe_host_memory());
+      return base_ + *offset;
+    }
 
     for (const new_extent& e : grown) take_away(e.place);
     if (offset) allocator_.release(*offset);
@@ -102,33 +115,30 @@ class symmetric_heap {
     if (sizes.most == 0) fail("gravel_register: all PEs have passed 0 bytes");
 
     const uint64_t size = sizes.most, room = memory_.place_bytes(size);
-    const auto place = allocator_.allocate(room, [&](const heap_allocator::piece& free, uint64_t wanted) {
-      return memory_.empty_place(free.begin, free.begin + free.bytes, wanted);
-    });
+    const auto at = allocate_apart(room);
     std::vector<new_extent> grown;
     std::optional<uint64_t> offset;  // of the symmetric address, if this PE has passed memory
-    if (!place) {
-      why = fmt::format("the symmetric heap has no place for {} in a piece; raise GRAVEL_SYMMETRIC_SIZE",
-                        text_of_bytes(room));
+    if (!at) {
+      why = no_place(room);
     } else {
-      why = text_of_error([&] { grown = memory_.fill(*place, size, theirs); });
-      if (bytes) offset = *place + static_cast<uint64_t>(static_cast<const char*>(address) - theirs.begin);
+      why = text_of_error([&] { grown = memory_.fill(*at, size, theirs); });
+      if (bytes) offset = *at + static_cast<uint64_t>(static_cast<const char*>(address) - theirs.begin);
     }
     const collective_words all = settle(collective_kind::register_range, 0, offset, grown, why);
     if (agreed(all)) {
-      registered_[*place] = all.most;
+      registered_[*at] = all.most;
       return base_ + all.most;
     }
-    if (place) {
-      take_away({*place, room});
-      allocator_.release(*place);
+    if (at) {
+      take_away({*at, room});
+      allocator_.release(*at);
     }
     if (!why.empty()) fail("gravel_register: {}", why);
     if (all.sum[0]) fail("gravel_register: the memory cannot be mapped at {}", text_of_failed(all));
     fail(
         "gravel_register: a range must lie equally far behind the begin of its allocation at all PEs; it is {} to {} "
         "bytes",
-        all.least - *place, all.most - *place);
+        all.least - *at, all.most - *at);
   }
   /// Throws gravel::error for an address that register_range() has not returned, before the collective begins.
   void unregister_range(void* symmetric) {
@@ -143,6 +153,18 @@ class symmetric_heap {
   }
 
  private:
+  /// Finds a place in which no extent lies, for memory of another kind. `bytes`: whole extents.
+  std::optional<uint64_t> allocate_apart(uint64_t bytes) {
+    return allocator_.allocate(bytes, [&](const heap_allocator::piece& free, uint64_t wanted) {
+      return memory_.empty_place(free.begin, free.begin + free.bytes, wanted);
+    });
+  }
+  std::string no_place(uint64_t bytes) const {
+    return fmt::format(
+        "the symmetric heap has no place for {} in a piece; raise GRAVEL_SYMMETRIC_SIZE, now {}, at all PEs: it limits "
+        "the addresses of all objects together",
+        text_of_bytes(bytes), text_of_bytes(bytes_));
+  }
   uint64_t offset_of(void* object) const {
     if (!object) return no_object;
     const char* at = static_cast<const char*>(object);

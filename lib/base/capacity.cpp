@@ -77,8 +77,7 @@ uint64_t memory_of_host() {
   return std::min(physical, cgroup_limit("memory.max"));
 }
 
-void fail_memory(const std::string& what, uint64_t bytes) {
-  const char* const why = std::strerror(errno);
+std::string describe_host_limits() {
   std::string there = fmt::format("this host has {}, of which {} are free", text_of_bytes(meminfo("MemTotal")),
                                   text_of_bytes(meminfo("MemAvailable")));
   if (const uint64_t group = cgroup_limit("memory.max"); group != unlimited)
@@ -87,7 +86,17 @@ void fail_memory(const std::string& what, uint64_t bytes) {
     there += fmt::format("; a process may map {} (ulimit -v)", text_of_bytes(space));
   if (const uint64_t file = limit_of(RLIMIT_FSIZE); file != unlimited)
     there += fmt::format("; a file may have {} (ulimit -f)", text_of_bytes(file));
-  fail("{} of {} does not fit ({}): {}", what, text_of_bytes(bytes), why, there);
+  return there;
+}
+
+std::string text_of_locked_limit() {
+  const uint64_t locked = limit_of(RLIMIT_MEMLOCK);
+  return locked == unlimited ? "unlimited" : text_of_bytes(locked);
+}
+
+void fail_memory(const std::string& what, uint64_t bytes) {
+  const char* const why = std::strerror(errno);
+  fail("{} of {} does not fit ({}): {}", what, text_of_bytes(bytes), why, describe_host_limits());
 }
 
 void fail_thread(const std::string& what, const char* why) {

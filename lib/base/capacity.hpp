@@ -16,6 +16,11 @@ uint64_t cgroup_limit(const std::string& name, const std::string& files = "");
 /// The bytes of memory that all processes of this host, or of this process's cgroups, can have together.
 uint64_t memory_of_host();
 
+/// Says how much memory this host has and how much of it is free, and which limits this process has.
+std::string describe_host_limits();
+/// The limit of locked memory of this process (ulimit -l), as a text.
+std::string text_of_locked_limit();
+
 /// Throws gravel::error that says that `what` (with the variable that sets its size) needs so many bytes, how many
 /// there are, and errno as the reason.
 [[noreturn]] void fail_memory(const std::string& what, uint64_t bytes);

@@ -17,6 +17,7 @@
 #include "host/pe/launch_config.hpp"
 #include "host/pe/libgravel.hpp"
 #include "lib/base/error.hpp"
+#include "lib/base/place.hpp"
 #include "lib/base/process_group.hpp"
 #include "lib/base/profile.hpp"
 #include "lib/base/version.hpp"
@@ -27,7 +28,7 @@
 #endif
 
 namespace gravel::detail {
-void* allocate_symmetric(uint64_t bytes);
+void* allocate_symmetric(uint64_t bytes, place where = place::device);
 void* register_range(const void* address, uint64_t bytes);
 void set_context(uint32_t handler, const char* name, sink_kind, void* context);
 void* create_stream();

@@ -1,6 +1,7 @@
 // Distributed tables (docs/tables.md): gravel::rows and gravel::array, with gravel::pair_updates, the handler for
 // elements of 16 bits; gravel::row_cache; gravel::row_exchange.
 #pragma once
+#include "lib/base/place.hpp"
 #include "lib/table/array.cuh"
 #include "lib/table/row_cache.cuh"
 #include "lib/table/row_exchange.cuh"
@@ -9,8 +10,10 @@
 namespace gravel {
 using detail::array;
 using detail::dealt;
+using detail::place;
 using detail::row_cache;
 using detail::row_exchange;
+using detail::row_format;
 using detail::rows;
 using detail::rows_view;
 }  // namespace gravel

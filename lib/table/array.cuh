@@ -21,7 +21,9 @@ class array : private rows {
   /// Makes an array. Collective: all PEs pass the same.
   /// @param count number of elements, of all PEs together
   /// @param how gravel::dealt::blocks, or gravel::dealt::cyclic: element i is at PE i mod n
-  explicit array(uint64_t count, dealt how = dealt::blocks) : rows(count, sizeof(T), how) {}
+  /// @param where gravel::place::device, or gravel::place::host, as for gravel::rows
+  explicit array(uint64_t count, dealt how = dealt::blocks, place where = place::device)
+      : rows(count, sizeof(T), how, where) {}
 
   using rows::count;
   using rows::is_mapped;
@@ -29,7 +31,8 @@ class array : private rows {
   using rows::local_first;
   using rows::local_row;
   using rows::view;
-  /// @return this PE's elements, in device memory: local_count() of them. Element local_row(i) is local()[i]
+  using rows::where;
+  /// @return this PE's elements, in the memory that gravel::rows::local() says: local_count() of them. Element local_row(i) is local()[i]
   T* local() const { return static_cast<T*>(rows::local()); }
 
   /// Reads elements: out[i] is element ids[i]. Nothing may write to these elements meanwhile.

@@ -4,15 +4,21 @@
 #include <exception>
 #include <optional>
 #include <string>
+#include <thread>
 #include <type_traits>
+#include <vector>
 
 #include <gravel/device_array.hpp>
+#include "host/launch_alone.cuh"
+#include "lib/base/place.hpp"
+#include "lib/table/row_file.hpp"
+#include "lib/table/row_kernels.cuh"
 #include "lib/table/row_requests.cuh"
 
 namespace gravel::detail {
 
 /// A table of rows, dealt to all PEs in blocks or one by one. A row has any multiple of 4 bytes, up to 64 KiB. Rows are
-/// zeroed at first.
+/// zeroed at first. They lie in the memory of the PEs' GPUs, or in memory of the host near each GPU, which is larger.
 /// @scope the program's host thread
 /// @completion on return
 /// @errors gravel::error
@@ -24,21 +30,26 @@ class rows {
   /// @param row_bytes of each row: a multiple of 4, from 4 to 65536
   /// @param how gravel::dealt::blocks: PE p has the p-th block of rows; gravel::dealt::cyclic: row r is at PE r mod n,
   ///   so that all PEs are asked alike even if low numbers are used most
+  /// @param where gravel::place::device, or gravel::place::host: pinned memory of the host near each GPU. Then updates
+  ///   of other PEs go through their rings, as the GPUs' atomic operations on it are atomic for one GPU only
   /// @completion on return: all PEs may use it
   /// @errors gravel::error on all PEs: another size, PEs that differ, too little memory at one PE
-  rows(uint64_t count, uint64_t row_bytes, dealt how = dealt::blocks)
+  rows(uint64_t count, uint64_t row_bytes, dealt how = dealt::blocks, place where = place::device)
       : open_("gravel::rows"),
-        view_{row_dealing(count, static_cast<uint32_t>(gravel_n_pes()), how), row_bytes, nullptr} {
+        view_{row_dealing(count, static_cast<uint32_t>(gravel_n_pes()), how), row_bytes, nullptr},
+        where_(where) {
     check_row_bytes("gravel::rows", row_bytes);
     if (differs(count) || differs(row_bytes))
       fail_text("gravel::rows: the PEs pass different sizes; here " + std::to_string(count) + " rows of " +
                 std::to_string(row_bytes) + " bytes");
     if (differs(static_cast<uint64_t>(how)))
       fail_text("gravel::rows: some PEs pass dealt::blocks, others dealt::cyclic");
+    if (differs(static_cast<uint64_t>(where)))
+      fail_text("gravel::rows: some PEs pass place::device, others place::host");
     if (view_.dealing.room() > ~uint64_t{0} / row_bytes / 2)
       fail_text("gravel::rows: " + std::to_string(count) + " rows of " + std::to_string(row_bytes) +
                 " bytes are more than any memory has");
-    view_.own = gravel_malloc<char>(view_.dealing.room() * row_bytes);
+    view_.own = static_cast<char*>(allocate_symmetric(view_.dealing.room() * row_bytes, where));
     mapped_ = all_are_mapped();
     if (mapped_) return;
     staging_.rows = gravel_malloc<char>(most_staged() * row_bytes);
@@ -59,7 +70,10 @@ class rows {
   uint64_t count() const { return view_.dealing.rows(); }
   /// @return bytes of a row
   uint64_t row_bytes() const { return view_.row_bytes; }
-  /// @return this PE's rows, in device memory: local_count() rows, one behind the other
+  /// @return where the rows lie
+  place where() const { return where_; }
+  /// @return this PE's rows: local_count() rows, one behind the other, in device memory, or in memory of the host, which
+  ///   host threads of this PE may use, too
   void* local() const { return view_.own; }
   /// @return number of this PE's first row; count() if it has none. In blocks, the others follow it
   uint64_t local_first() const { return view_.dealing.first(static_cast<uint32_t>(gravel_my_pe())); }
@@ -72,6 +86,34 @@ class rows {
   bool is_mapped() const { return mapped_; }
   /// @return what kernels use; pass it by value
   const rows_view& view() const { return view_; }
+
+  /// Fills the table from files, which have its rows one behind the other: all of the first file, then those of the
+  /// next one. Each PE reads its own rows, by several threads; GRAVEL_LOG=info says how far it is. Collective. Neither
+  /// kernels nor messages may use the table meanwhile.
+  /// @param files paths that this PE can open
+  /// @param format names a tensor of files of safetensors, with shape [rows][elements]; nothing: the files are rows
+  ///   alone
+  /// @scope the program's host thread
+  /// @completion on return: all PEs may use the rows
+  /// @errors gravel::error on all PEs: a file that is missing, damaged, or not like the table (then no row has
+  ///   changed); a file that cannot be read to its end (then some rows may have)
+  /// @source safetensors: safe_open, get_slice
+  void read(const std::vector<std::string>& files, const row_format& format = {}) {
+    std::vector<rows_in_file> found;
+    agree_to_read(text_of_error([&] { found = find_rows(files, format, count(), row_bytes()); }));
+    gravel_synchronize();
+    const bool is_of_host = where_ == place::host || !is_device_memory(local());
+    const unsigned local_pes = static_cast<unsigned>((gravel_n_pes() + gravel_n_nodes() - 1) / gravel_n_nodes());
+    const unsigned threads = std::clamp(std::thread::hardware_concurrency() / local_pes, 1u, most_reading_threads);
+    agree_to_read(text_of_error([&] {
+      read_rows(found, view_.dealing, static_cast<uint32_t>(gravel_my_pe()), row_bytes(), view_.own, is_of_host,
+                threads);
+    }));
+  }
+  /// Fills the table from a file, as from several.
+  /// @param file path that this PE can open
+  /// @param format names a tensor of a file of safetensors; nothing: the file is rows alone
+  void read(const std::string& file, const row_format& format = {}) { read(std::vector<std::string>{file}, format); }
 
   /// Reads rows: row i of the result is row ids[i] of the table. Not collective. Nothing may write to these rows
   /// meanwhile.
@@ -160,6 +202,13 @@ class rows {
   }
 
  private:
+  static constexpr unsigned most_reading_threads = 16;
+  /// A step of read(). Throws gravel::error on all PEs if one PE cannot. `why`: why not; empty: it can.
+  static void agree_to_read(const std::string& why) {
+    const uint64_t failed = gravel_sum_all(uint64_t{!why.empty()});
+    if (!why.empty()) fail_text("gravel::rows::read: " + why);
+    if (failed) fail_text("gravel::rows::read: " + std::to_string(failed) + " of the other PEs cannot read their rows");
+  }
   template <row_update HOW, class T, class Id>
   void update(const char* call, const Id* ids, const T* values, uint64_t n, gravel_stream_t stream) {
     using number_type = typename element_of_row<T>::type;
@@ -181,7 +230,10 @@ class rows {
     const uint64_t blocks = (n * units + row_lanes - 1) / row_lanes;
     gravel_launch_config how{static_cast<unsigned>(std::min(blocks, most_row_blocks())), row_lanes};
     how.stream = stream;
-    gravel_launch(update_rows<HOW, number_type, Id>, how, gravel_handle(), view_, divisor(std::max<uint64_t>(units, 2)),
+    gravel_t handle = gravel_handle();
+    // Atomic operations on memory of the host are atomic for one GPU only: so all of them are the owner's.
+    if (where_ == place::host) handle.peers_directly = false;
+    gravel_launch(update_rows<HOW, number_type, Id>, how, handle, view_, divisor(std::max<uint64_t>(units, 2)),
                   reinterpret_cast<const word*>(values), ids, n);
   }
   template <class Id>
@@ -218,6 +270,7 @@ class rows {
 
   open_object open_;
   rows_view view_;
+  place where_;
   bool mapped_ = false;
   row_staging staging_{};  ///< unless all rows are mapped
   device_array<uint32_t> places_;

@@ -69,7 +69,10 @@ void check_gather(gravel::rows& table, const std::vector<uint64_t>& ids, const s
 }
 
 void check_gathers(uint64_t count, uint64_t row_bytes, gravel::dealt dealt, bool is_short, std::mt19937_64& chance) {
-  gravel::rows table(count, row_bytes, dealt);
+  // About every second shape lies in memory of the host.
+  const bool on_host = (row_bytes / 4 % 2 == 1) != (dealt == gravel::dealt::cyclic);
+  const gravel::place where = on_host ? gravel::place::host : gravel::place::device;
+  gravel::rows table(count, row_bytes, dealt, where);
   expect(table.local_first() + table.local_count() <= count, "rows of this PE beyond the table");
   expect(gravel_sum_all(table.local_count()) == count, "the PEs have not all rows");
   fill(table);
@@ -142,7 +145,8 @@ template <class T>
 void check_update(update how, const std::string& type, uint64_t count, uint64_t elements, uint64_t n, const char* kind,
                   uint64_t seed) {
   const gravel::dealt dealt = seed % 2 ? gravel::dealt::cyclic : gravel::dealt::blocks;
-  gravel::rows table(count, elements * sizeof(T), dealt);
+  const gravel::place where = seed / 2 % 2 ? gravel::place::host : gravel::place::device;
+  gravel::rows table(count, elements * sizeof(T), dealt, where);
   std::vector<wide<T>> wanted(count * elements);
   const auto me = static_cast<uint64_t>(gravel_my_pe()), n_pes = static_cast<uint64_t>(gravel_n_pes());
   const bool is_narrow = sizeof(T) == 2;
@@ -475,7 +479,13 @@ void check_refusals() {
     expect_error("the PEs pass different sizes", [&] { gravel::rows table(100 + mine, 8); });
     expect_error("some PEs pass dealt::blocks, others dealt::cyclic",
                  [&] { gravel::array<float> numbers(100, mine ? gravel::dealt::cyclic : gravel::dealt::blocks); });
+    expect_error("some PEs pass place::device, others place::host", [&] {
+      gravel::rows table(100, 8, gravel::dealt::blocks, mine ? gravel::place::host : gravel::place::device);
+    });
   }
+  expect_error("raise GRAVEL_SYMMETRIC_SIZE", [] {
+    gravel::rows table(uint64_t{1} << 46, 4, gravel::dealt::blocks, gravel::place::host);
+  });
   expect_error("a multiple of 4 from 4 to 65536", [] { gravel::row_exchange exchange(6, 10); });
   expect_error("more than any memory has", [] { gravel::row_exchange exchange(4096, ~uint64_t{0}); });
   if (gravel_n_pes() > 1) {

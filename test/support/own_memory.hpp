@@ -30,7 +30,7 @@ class own_memory {
     at_ = gpu_.reserve(bytes_, "addresses of the test");
     char* next = at_;
     for (const uint64_t piece : pieces) {
-      gpu_.commit(next, piece * unit_bytes, "memory of the test");
+      gpu_.commit(next, piece * unit_bytes, "memory of the test", gravel::detail::place::device);
       pieces_.emplace_back(next, piece * unit_bytes);
       next += piece * unit_bytes;
     }

@@ -74,10 +74,10 @@ namespace {
 /// A device that has only so much memory.
 class small_device : public cpu {
  public:
-  memory_handle commit(char* at, uint64_t bytes, const char* what) override {
+  memory_handle commit(char* at, uint64_t bytes, const char* what, place where) override {
     if (bytes > left) fail("{}: {} bytes are left", what, left);
     left -= bytes;
-    return cpu::commit(at, bytes, what);
+    return cpu::commit(at, bytes, what, where);
   }
   void decommit(char* at, uint64_t bytes) override {
     left += bytes;
@@ -103,7 +103,7 @@ TEST_CASE("the CPU backend shares extents only where GRAVEL_ROUTES asks for the 
     cpu device;
     device.open(0, 2);
     char* const at = device.reserve(4 * mib, "the test's memory");
-    const bool passes = bool(device.commit(at, 2 * mib, "the test's memory"));
+    const bool passes = bool(device.commit(at, 2 * mib, "the test's memory", place::device));
     device.unreserve(at, 4 * mib);
     if (passes != device.shares_extents()) return std::string("differs");
     return std::string(passes ? "yes" : "no");
@@ -120,7 +120,7 @@ TEST_CASE("memory that is zeroed is zero in all mappings, and memory that is tak
           constexpr uint64_t bytes = 2 * mib;
           char* const at = owner.reserve(3 * bytes, "the test's memory") + bytes;
           char* const there = other.reserve(3 * bytes, "the test's memory") + bytes;
-          other.map_extent(there, bytes, owner.commit(at, bytes, "the test's memory"));
+          other.map_extent(there, bytes, owner.commit(at, bytes, "the test's memory", place::device));
           std::memset(there, 1, bytes);
           owner.zero(at + 100, bytes - 300);
           uint64_t left = 0, different = 0;
@@ -133,7 +133,7 @@ TEST_CASE("memory that is zeroed is zero in all mappings, and memory that is tak
           if (at[0] != 0 || there[0] != 1) return std::string("one side's memory is gone with that of the other");
           at[0] = 5;  // no extent: the write is lost
           other.decommit(there, bytes);
-          other.map_extent(there, bytes, owner.commit(at, bytes, "the test's memory"));
+          other.map_extent(there, bytes, owner.commit(at, bytes, "the test's memory", place::device));
           for (uint64_t i = 0; i < bytes; ++i) left += at[i] != 0 || there[i] != 0;
           return left == 300 ? std::string() : std::string("new memory is not zero");
         }) == "");
@@ -351,7 +351,7 @@ TEST_CASE("a fabric handle of the CPU backend maps the memory as long as the ext
           if (!owner.shares_by_fabric()) return std::string("no fabric handles");
           char* const at = owner.reserve(4 * mib, "the test's memory");
           char* const there = other.reserve(4 * mib, "the test's memory");
-          const memory_handle handle = owner.commit(at, 2 * mib, "the test's memory");
+          const memory_handle handle = owner.commit(at, 2 * mib, "the test's memory", place::device);
           if (handle.descriptor || handle.fabric.size() != memory_handle::fabric_bytes) return std::string("no handle");
           const auto copy = [&] {
             memory_handle one;
