@@ -28,6 +28,8 @@ class row_dealing {
   row_dealing(uint64_t rows, uint64_t block) : rows_(rows), is_cyclic_(false), by_(block) {}
 
   GRAVEL_BOTH uint64_t rows() const { return rows_; }
+  /// Returns how rows are dealt. One PE has all rows in one block.
+  dealt how() const { return is_cyclic_ ? dealt::cyclic : dealt::blocks; }
   /// Returns the rows for which each PE has room.
   uint64_t room() const { return is_cyclic_ ? share_of(rows_, by_.value()) : by_.value(); }
   /// Returns the owner of a row.

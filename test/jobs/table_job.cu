@@ -1,5 +1,5 @@
 // Tables of rows (gravel::rows): rows of several sizes and types, ids of all kinds, compared with what hosts expect.
-// Arrays, and exchanges of rows. One source for the CPU backend and for GPUs. Options: `short`; `bad-row` and
+// Arrays, optimizers, and exchanges of rows. One source for the CPU backend and for GPUs. Options: `short`; `bad-row` and
 // `bad-sum`, a call with a row that does not exist; `bad-target` and `bad-room`, an exchange with a PE that does not
 // exist, or with too many rows for one PE; `no-handler`, elements of 16 bits without the handler.
 #include <algorithm>
@@ -352,6 +352,108 @@ void check_cache(uint64_t row_bytes, uint64_t room, gravel::dealt dealt) {
   gravel_barrier_all();
 }
 
+/// Steps of an optimizer are those that one PE alone would make with the gradients of all. Each PE has two batches for
+/// each step, with repeated ids; some rows are in none of them.
+template <class T>
+void check_optimizer(gravel::optimizer how, const std::string& name, uint64_t width, gravel::dealt dealt) {
+  constexpr uint64_t count = 1500, n = 200;  // more rows than a block looks at
+  constexpr int steps = 3;
+  const gravel::optimizer_settings by{0.1, 1e-6, 0.8, 0.9};
+  const bool has_moment = gravel::detail::has_moment(how), by_row = gravel::detail::is_rowwise(how);
+  gravel::rows table(count, width * sizeof(T), dealt);
+  std::vector<double> wanted(count * width), moments(count * width), squares(count * width);
+  std::vector<T> mine(table.local_count() * width);
+  for (uint64_t i = 0; i < wanted.size(); ++i) wanted[i] = static_cast<double>(i % 17) - 8;
+  for (uint64_t i = 0; i < mine.size(); ++i)
+    mine[i] = static_cast<T>(wanted[table.local_row(i / width) * width + i % width]);
+  gravel_copy(table.local(), mine.data(), mine.size() * sizeof(T));
+  gravel::row_optimizer<T> optimizer(table, how, by);
+  uint64_t wrong = 0;
+  for (int step = 1; step <= steps; ++step) {
+    std::vector<double> sums(count * width);
+    std::vector<bool> is_marked(count);
+    device_array<int32_t> ids[2];
+    device_array<T> gradients[2];
+    for (int pe = 0; pe < gravel_n_pes(); ++pe)
+      for (int batch = 0; batch < 2; ++batch) {
+        std::mt19937_64 chance(static_cast<uint64_t>(pe * 100 + step * 10 + batch));
+        std::vector<int32_t> drawn(n);
+        std::vector<T> given(n * width);
+        for (int32_t& id : drawn) id = static_cast<int32_t>(chance() % (chance() % 2 ? 20 : count));
+        for (uint64_t i = 0; i < given.size(); ++i) {
+          given[i] = static_cast<T>(chance() % 9) - T{4};
+          sums[static_cast<uint64_t>(drawn[i / width]) * width + i % width] += static_cast<double>(given[i]);
+          is_marked[static_cast<size_t>(drawn[i / width])] = true;
+        }
+        if (pe != gravel_my_pe()) continue;
+        ids[batch] = device_array<int32_t>(drawn);
+        gradients[batch] = device_array<T>(given);
+      }
+    optimizer.add(ids[0].data(), gradients[0].data(), n);
+    optimizer.update(ids[1].data(), gradients[1].data(), n);
+    for (uint64_t row = 0; row < count; ++row) {
+      if (!is_marked[row]) continue;
+      double mean = 0;
+      for (uint64_t i = row * width; i < (row + 1) * width; ++i) mean += sums[i] * sums[i] / static_cast<double>(width);
+      for (uint64_t i = row * width; i < (row + 1) * width; ++i) {
+        const double square = by_row ? mean : sums[i] * sums[i];
+        moments[i] = by.beta1 * moments[i] + (1 - by.beta1) * sums[i];
+        squares[i] = has_moment ? by.beta2 * squares[i] + (1 - by.beta2) * square : squares[i] + square;
+        const double change = has_moment ? moments[i] / (1 - std::pow(by.beta1, step)) : sums[i];
+        const double under_root = has_moment ? squares[i] / (1 - std::pow(by.beta2, step)) : squares[i];
+        wanted[i] -=
+            by.learning_rate * (how == gravel::optimizer::sgd ? change : change / (std::sqrt(under_root) + by.eps));
+      }
+    }
+    gravel_copy(mine.data(), table.local(), mine.size() * sizeof(T));
+    for (uint64_t i = 0; i < mine.size(); ++i) {
+      const double right = wanted[table.local_row(i / width) * width + i % width];
+      wrong +=
+          !(std::abs(static_cast<double>(mine[i]) - right) <= (1 + std::abs(right)) * (sizeof(T) == 4 ? 1e-5 : 1e-13));
+    }
+    gravel_barrier_all();
+  }
+  expect(wrong == 0, name + " of " + std::to_string(width) + " elements of " + std::to_string(sizeof(T)) +
+                         " bytes: " + std::to_string(wrong) + " wrong elements");
+  expect(optimizer.steps() == steps, name + ": the number of steps");
+  const auto check_state = [&](gravel::rows* state, bool is_there, const std::vector<double>& right, uint64_t step) {
+    expect((state != nullptr) == is_there, name + ": which state there is");
+    if (!state) return;
+    std::vector<T> found(state->local_count() * state->row_bytes() / sizeof(T));
+    gravel_copy(found.data(), state->local(), found.size() * sizeof(T));
+    uint64_t differ = 0;
+    for (uint64_t i = 0; i < found.size(); ++i) {
+      const double value = right[state->local_row(i * step / width) * width + i * step % width];
+      differ += !(std::abs(static_cast<double>(found[i]) - value) <= (1 + std::abs(value)) * 1e-5);
+    }
+    expect(differ == 0, name + ": " + std::to_string(differ) + " wrong numbers of the state");
+  };
+  check_state(optimizer.moments(), has_moment, moments, 1);
+  check_state(optimizer.squares(), how != gravel::optimizer::sgd, squares, by_row ? width : 1);
+}
+
+void check_optimizers() {
+  using gravel::dealt;
+  using gravel::optimizer;
+  check_optimizer<float>(optimizer::sgd, "sgd", 3, dealt::blocks);
+  check_optimizer<float>(optimizer::adagrad, "adagrad", 64, dealt::cyclic);
+  check_optimizer<double>(optimizer::rowwise_adagrad, "rowwise_adagrad", 5, dealt::blocks);
+  check_optimizer<float>(optimizer::rowwise_adagrad, "rowwise_adagrad", 40, dealt::cyclic);
+  check_optimizer<double>(optimizer::adam, "adam", 7, dealt::cyclic);
+  check_optimizer<float>(optimizer::rowwise_adam, "rowwise_adam", 33, dealt::blocks);
+  check_optimizer<double>(optimizer::rowwise_adam, "rowwise_adam", 1, dealt::cyclic);
+  gravel::rows table(10, 12);
+  expect_error("does not consist of elements of 8",
+               [&] { gravel::row_optimizer<double> wrong(table, optimizer::sgd); });
+  expect_error("each is 0 or more, and less than 1",
+               [&] { gravel::row_optimizer<float> wrong(table, optimizer::adam, {.beta1 = 1}); });
+  expect_error("eps is -1", [&] { gravel::row_optimizer<float> wrong(table, optimizer::adagrad, {.eps = -1}); });
+  if (gravel_n_pes() > 1)
+    expect_error("the PEs pass different optimizers or settings", [&] {
+      gravel::row_optimizer<float> wrong(table, optimizer::sgd, {.learning_rate = 1.0 + gravel_my_pe()});
+    });
+}
+
 /// The PE to which a PE sends one of its rows.
 uint32_t target_of(const std::string& kind, uint64_t pe, uint64_t row) {
   const auto n_pes = static_cast<uint32_t>(gravel_n_pes());
@@ -577,6 +679,7 @@ int main(int argc, char** argv) {
   check_cache(is_short ? 12 : 264, 5, gravel::dealt::blocks);
   check_cache(16, 1000, gravel::dealt::cyclic);
   if (!is_short) check_cache(20, 0, gravel::dealt::cyclic);
+  check_optimizers();
   check_exchanges(is_short);
   check_rounding<gravel_half>("half", is_short ? 100 : 10000, 21);
   check_rounding<gravel_bfloat16>("bfloat16", is_short ? 100 : 10000, 22);
