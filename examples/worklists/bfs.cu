@@ -62,8 +62,7 @@ struct bfs_job {
   void search(const vertex_place& source) {
     pulls = 0;
     if (kernel) {
-      if (kernel->run(source.owner, source.place,
-                      o.parents == "names" ? gravel_parents::names : gravel_parents::codes))
+      if (kernel->run(source.owner, source.place, o.parents == "names" ? gravel_parents::names : gravel_parents::codes))
         return;
       kernel = nullptr;  // at all PEs
     }

@@ -113,8 +113,8 @@ bool solve(const ranks_options& o, fact_list& facts) {
   launch_for(own, share_ranks, here, work.ranks(), shares.data());
   all_shares.fetch(shares.data());
   device_array<double> sums(std::vector<double>(2));
-  launch_for(own, sum_up_errors, here, work.ranks(),
-             static_cast<const double*>(all_shares.words()), o.damping, sums.data());
+  launch_for(own, sum_up_errors, here, work.ranks(), static_cast<const double*>(all_shares.words()), o.damping,
+             sums.data());
   gravel_synchronize();
   double of_pe[2];
   gravel_copy(of_pe, sums.data(), sizeof(of_pe));

@@ -23,10 +23,10 @@ struct search_hops {
 /// Options of a breadth_first_search.
 struct breadth_first_options {
   gravel_worklist_options work = {};  ///< asynchronous: no vertex looks back
-  uint32_t width = 0;          ///< of several PEs: levels that each works on before they exchange; 0: 64 if no vertex
-                               ///< looks back, else 1, which looking back needs
-  bool looks_back = true;      ///< false: by the worklist alone
-  double look_back_from = 0.01;   ///< share of all edges, of a level's vertices, from which on vertices look back
+  uint32_t width = 0;            ///< of several PEs: levels that each works on before they exchange; 0: 64 if no vertex
+                                 ///< looks back, else 1, which looking back needs
+  bool looks_back = true;        ///< false: by the worklist alone
+  double look_back_from = 0.01;  ///< share of all edges, of a level's vertices, from which on vertices look back
   double work_on_below = 0.0005;  ///< share of all vertices, found in a level, below which the worklist goes on
 };
 
@@ -45,7 +45,7 @@ struct breadth_first_options {
 class breadth_first_search {
  public:
   using delivery = gravel_worklist_delivery<search_hops>;
-  static constexpr uint32_t unreached = least_keys::unreached;     ///< the level of a vertex that was not found
+  static constexpr uint32_t unreached = least_keys::unreached;      ///< the level of a vertex that was not found
   static constexpr uint32_t no_parent = gravel::detail::no_parent;  ///< also the parent of the source
 
   /// Makes the worklist. The graph's memory stays the caller's.
@@ -59,9 +59,9 @@ class breadth_first_search {
         all_vertices_(static_cast<double>(vertices_.sum())),
         work_(search_hops{{}, width_of(options)}, graph, edges, options.work),
         bits_(graph, edges),
-        most_edges_(looks_back(options) ? static_cast<uint64_t>(options.look_back_from *
-                                                                static_cast<double>(gravel_sum_all(edges)))
-                                        : ~uint64_t{0}) {}
+        most_edges_(looks_back(options)
+                        ? static_cast<uint64_t>(options.look_back_from * static_cast<double>(gravel_sum_all(edges)))
+                        : ~uint64_t{0}) {}
   ~breadth_first_search() {
     // If an exception passes, other PEs may not be here. gravel_finalize frees the memory, too.
     if (std::uncaught_exceptions() == exceptions_) bits_.release();

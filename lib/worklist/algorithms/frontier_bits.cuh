@@ -35,8 +35,7 @@ __global__ void take_near_bits(const __grid_constant__ View w, bits_view b, int 
 }
 template <class View>
 __global__ void give_near_bits(const __grid_constant__ View w, bits_view b, int turn, uint32_t level) {
-  const device_lists<typename View::program_type> lists{w, w.words->near_turn, w.words->far_turn,
-                                                                        w.words->limit};
+  const device_lists<typename View::program_type> lists{w, w.words->near_turn, w.words->far_turn, w.words->limit};
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, lane = threadIdx.x % 32;
   for (uint64_t of_warp = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32 * 32; of_warp < b.own;
        of_warp += lanes) {
@@ -243,10 +242,10 @@ class frontier_bits {
     fetch_levels(w);
     auto source = static_cast<uint32_t>(place);
     if (owner != gravel_my_pe())  // if there is no such ghost, no vertex here is next to the source
-      source = static_cast<uint32_t>(
-          view_.own + static_cast<uint64_t>(std::lower_bound(ghosts_.begin(), ghosts_.end(),
-                                                             w.graph.codes.code(owner, place)) -
-                                            ghosts_.begin()));
+      source =
+          static_cast<uint32_t>(view_.own + static_cast<uint64_t>(std::lower_bound(ghosts_.begin(), ghosts_.end(),
+                                                                                   w.graph.codes.code(owner, place)) -
+                                                                  ghosts_.begin()));
     uint32_t* const n_parts = level_.data();
     const uint32_t none = 0;
     gravel_copy(n_parts, &none, sizeof(none));
