@@ -18,7 +18,7 @@
 #include "examples/common/program.hpp"
 #include "examples/common/run_application.hpp"
 #include "examples/common/together.hpp"
-#include "examples/common/words_of_all.cuh"
+#include "lib/worklist/words_of_all.cuh"
 
 using namespace app;
 using gravel::csr;
@@ -33,6 +33,8 @@ using gravel::mapped_sender;
 using gravel::scope;
 using gravel::simplify;
 using gravel::vertex_code;
+using gravel::detail::launch_for;
+using gravel::detail::words_of_all;
 
 constexpr const char* program_name = "color";
 /// Vertices with fewer neighbours are coloured by one lane, those with fewer than block_degree by a warp, others by a

@@ -1,25 +1,25 @@
-// Breadth-first search. By one kernel for all levels (gravel_search) where the job and the graph suit it. Otherwise by
-// a distributed worklist, and, where many vertices are found at once, the other way round: each vertex that has not
-// been found looks for one among its neighbours that has (Beamer, Asanovic, Patterson, SC12). The result is checked by
-// the rules of Graph500.
+// Breadth-first search. By one kernel for all levels (gravel_search) where the job and the graph suit it, otherwise by
+// a distributed worklist (gravel::breadth_first_search). The result is checked by the rules of Graph500.
 #include <cmath>
 #include <cstdio>
 #include <deque>
 #include <optional>
 
+#include <gravel/algorithms.cuh>
 #include <gravel/gravel.cuh>
-#include <gravel/worklist.cuh>
+#include <gravel/search.cuh>
 #include "examples/common/device_part.hpp"
 #include "examples/common/facts.hpp"
 #include "examples/common/program.hpp"
 #include "examples/common/ranking.hpp"
 #include "examples/common/run_application.hpp"
 #include "examples/common/together.hpp"
-#include "examples/worklists/pull.cuh"
+#include "examples/worklists/check_search.cuh"
 #include "examples/worklists/search_parents.cuh"
 #include "examples/worklists/worklist_program.hpp"
 
 using namespace app;
+using gravel::breadth_first_search;
 using gravel::csr;
 using gravel::device_array;
 using gravel::least_keys;
@@ -49,44 +49,24 @@ struct bfs_options {
   }
 };
 
-/// Levels of a rank of an asynchronous run.
-constexpr uint32_t rank_levels = 16;
-
-struct hops {
-  static constexpr const char* name = "hops";
-  using state = least_keys;
-  state vertices;
-  uint32_t width;  ///< levels that are worked on together
-  GRAVEL_DEVICE uint32_t begin(uint32_t, uint32_t level, uint64_t) const { return level; }
-  GRAVEL_DEVICE uint32_t along(uint32_t level, uint64_t) const { return level + 1; }
-  GRAVEL_BOTH uint32_t limit_after(uint32_t level) const {
-    return level < least_keys::unreached - width ? level + width : least_keys::unreached;
-  }
-  GRAVEL_BOTH uint32_t rank_of(uint32_t level) const { return level / rank_levels; }
-};
-
 /// One search. Collective.
 struct bfs_job {
   const bfs_options& o;
-  const device_part& graph;
-  gravel_worklist<hops>& work;
-  frontier_bits& bits;
-  uint64_t edges;             ///< of the whole graph
+  breadth_first_search& worklist;
   gravel_search* kernel;      ///< null: by the worklist
   unsigned pulls = 0;         ///< levels in which vertices looked back
   double kernel_seconds = 0;  ///< what the kernel took, and its levels by their kind
   double level_seconds[4] = {};
 
-  void search(uint64_t source_place, uint32_t source_code) {
+  void search(const vertex_place& source) {
     pulls = 0;
     if (kernel) {
-      const gravel::vertex_code codes = graph.part.codes;
-      if (kernel->run(codes.owner(source_code), codes.place(source_code),
-                      o.parents == "names" ? gravel_parents::names : gravel_parents::codes))
+      if (kernel->run(source.owner, source.place, o.parents == "names" ? gravel_parents::names : gravel_parents::codes))
         return;
       kernel = nullptr;  // at all PEs
     }
-    search_by_worklist(source_place, source_code);
+    worklist.run(source.owner, source.place);
+    pulls = worklist.levels_looked_back();
   }
   /// What the kernel noted about its last run.
   void read_log() {
@@ -100,25 +80,6 @@ struct bfs_job {
       before = level.ns;
       pulls += level.how >= gravel::detail::search_level::way::looked_back;
     }
-  }
-  void search_by_worklist(uint64_t source_place, uint32_t source_code) {
-    const double all = static_cast<double>(edges);
-    work.start();
-    if (source_place != ~uint64_t{0}) work.offer(static_cast<uint32_t>(source_place), 0);
-    const uint64_t too_many =
-        o.no_pull || o.work.execution == "asynchronous" ? ~uint64_t{0} : static_cast<uint64_t>(o.pull_from * all);
-    bits.forget_parents();
-    while (!work.run(too_many)) {
-      uint32_t level = bits.take_near(work.kernels_view());
-      for (uint64_t found = 1; found != 0;) {
-        bits.notify_others();
-        found = bits.pull(work.kernels_view(), ++level);
-        ++pulls;
-        if (static_cast<double>(found) < o.push_below * static_cast<double>(graph.part.vertices)) break;
-      }
-      bits.give_near(work.kernels_view(), level);
-    }
-    bits.find_parents(work.kernels_view(), source_place, source_code);
   }
 };
 
@@ -171,11 +132,12 @@ bool solve(const bfs_options& o, fact_list& facts) {
     if (kernel && with_names) code_of_number = codes_by_number(part, kernel->bitmap());
     if (kernel) names = {kernel->bitmap(), code_of_number.data(), vertices};
   }
-  uint32_t width = o.no_pull ? 64 : 1;
-  if (n_pes == 1) width = least_keys::unreached;
-  else if (o.width) width = o.width;
-  gravel_worklist<hops> work(hops{{}, width}, here, graph.edges, o.work.options());
-  frontier_bits bits(here, graph.ghosts, graph.edges, n_pes);
+  breadth_first_search search(here, graph.edges,
+                              {.work = o.work.options(),
+                               .width = o.width,
+                               .looks_back = !o.no_pull,
+                               .look_back_from = o.pull_from,
+                               .work_on_below = o.push_below});
   // Graph500: vertices that have edges, drawn at random.
   std::vector<uint64_t> sources;
   if (o.roots) sources = draw_sources(rows, part, o.roots, o.graph.seed);
@@ -194,35 +156,34 @@ bool solve(const bfs_options& o, fact_list& facts) {
         sources.size());
   std::fflush(stdout);
 
-  bfs_job job{o, graph, work, bits, edges, kernel ? &*kernel : nullptr};
+  bfs_job job{o, search, kernel ? &*kernel : nullptr};
   double kernel_seconds = 0, level_seconds[4] = {};
   uint64_t wrong = 0, reached = 0, levels = 0, searched_edges = 0;
   double seconds = 0, rate_sum = 0, slowest = 0;
   bool serial = false;
   for (size_t k = 0; k < sources.size(); ++k) {
     const uint64_t source = sources[k];
-    const uint64_t source_place = place_of(part, source);
-    const uint32_t source_code = bits.code_of(source_place);
+    const vertex_place at(part, source);
     double best = 0;
     for (unsigned run = 0; run < o.work.repeat; ++run) {
       wait_to_begin_together();
-      const double took = gravel_max_all(seconds_of([&] { job.search(source_place, source_code); }));
+      const double took = gravel_max_all(seconds_of([&] { job.search(at); }));
       best = run == 0 ? took : std::min(best, took);
     }
     if (job.kernel) {
       job.read_log();
       kernel_seconds += job.kernel_seconds;
       for (int way = 0; way < 4; ++way) level_seconds[way] += job.level_seconds[way];
-      wrong += gravel_sum_all(take_parents(bits, work.kernels_view(), kernel->parents(), names,
-                                           code_in(names.bitmap, part.codes, source_code), vertices));
+      wrong += gravel_sum_all(take_parents(search.bits(), search.kernels_view(), kernel->parents(), names,
+                                           names.bitmap.code_of(at.owner, static_cast<uint32_t>(at.place)), vertices));
     }
-    bits.fetch_levels(work.kernels_view());
-    const bfs_check check = bits.validate(work.kernels_view(), source_place);
+    search.bits().fetch_levels(search.kernels_view());
+    const bfs_check check = check_by_graph500(search.bits(), search.kernels_view(), at.place_here());
     wrong += gravel_sum_all(check.wrong);
     reached = gravel_sum_all(check.reached);
     levels = gravel_max_all(uint64_t{check.deepest}) + 1;
     searched_edges = gravel_sum_all(check.edges) / 2;  // each undirected edge is there twice
-    wrong += source_place == ~uint64_t{0} ? 0 : check.reached == 0;
+    wrong += at.owner == me && check.reached == 0;
     wrong = gravel_max_all(wrong);
     seconds += best;
     slowest = std::max(slowest, best);
@@ -231,7 +192,7 @@ bool solve(const bfs_options& o, fact_list& facts) {
     if (serial) {
       std::vector<uint32_t> expected, mine(own);
       all_succeed(program_name, [&] { expected = search_serially(o, source); });
-      gravel_copy(mine.data(), work.vertex_words(), own * sizeof(uint32_t));
+      gravel_copy(mine.data(), search.vertex_words(), own * sizeof(uint32_t));
       uint64_t unlike = 0;
       for (uint64_t i = 0; i < own; ++i) unlike += least_keys::key_of(mine[i]) != expected[part.old_numbers[i]];
       wrong += gravel_sum_all(unlike);
@@ -239,7 +200,7 @@ bool solve(const bfs_options& o, fact_list& facts) {
   }
   const double mean = seconds / static_cast<double>(sources.size()),
                rate = static_cast<double>(sources.size()) / rate_sum;
-  const run_summary run(work.counts());
+  const run_summary run(search.counts());
   const bool by_kernel = job.kernel != nullptr;
   const auto us_of_search = [&](double all) { return all / static_cast<double>(sources.size()) * 1e6; };
   if (me == 0 && by_kernel)
@@ -265,7 +226,7 @@ bool solve(const bfs_options& o, fact_list& facts) {
   }
   if (!o.dump.empty()) {
     std::vector<uint32_t> words(own);
-    gravel_copy(words.data(), work.vertex_words(), own * sizeof(uint32_t));
+    gravel_copy(words.data(), search.vertex_words(), own * sizeof(uint32_t));
     std::vector<double> depth;  // -1: not reached
     for (const uint32_t w : words)
       depth.push_back(least_keys::key_of(w) == least_keys::unreached ? -1 : static_cast<double>(least_keys::key_of(w)));
@@ -340,7 +301,7 @@ uint64_t bfs_options::symmetric_bytes() const {
 void bfs_options::complete() { graph.threads = host_threads_of_pe(); }
 
 int main(int argc, char** argv) {
-  return run_application<gravel_worklist_delivery<hops>>(
+  return run_application<breadth_first_search::delivery>(
       {program_name, "Breadth-first search of an undirected graph, by a distributed worklist."}, argc, argv,
       bfs_options{}, solve);
 }

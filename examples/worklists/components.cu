@@ -1,28 +1,25 @@
-// Connected components: trees that grow together within each PE, whose names are passed on between PEs. See
-// components.cuh.
-#include "examples/worklists/components.cuh"
-
+// Connected components (gravel::connected_components), compared with all edges and with a serial run.
 #include <cstdio>
 #include <numeric>
 #include <unordered_map>
 
+#include <gravel/algorithms.cuh>
 #include <gravel/gravel.cuh>
-#include <gravel/worklist.cuh>
 #include "examples/common/device_part.hpp"
 #include "examples/common/facts.hpp"
 #include "examples/common/program.hpp"
 #include "examples/common/run_application.hpp"
 #include "examples/common/together.hpp"
-#include "examples/common/words_of_all.cuh"
+#include "examples/worklists/check_names.cuh"
 
 using namespace app;
-using gravel::copy_behind_kernels;
+using gravel::connected_components;
 using gravel::device_array;
 using gravel::edge;
 using gravel::edge_list;
-using gravel::mapped_rendezvous;
-using gravel::mapped_sender;
 using gravel::worklist_graph;
+using gravel::detail::launch_for;
+using gravel::detail::words_of_all;
 
 constexpr const char* program_name = "components";
 
@@ -37,104 +34,6 @@ struct components_options {
   void check();
   uint64_t symmetric_bytes() const;
   void complete();
-};
-
-/// One PE's part of the job.
-class component_finder {
- public:
-  component_finder(const worklist_graph& graph, uint64_t ghosts_before)
-      : graph_{graph, static_cast<uint32_t>(ghosts_before)},
-        comp_(std::max<uint64_t>(graph.vertices(), 1)),
-        names_(std::max<uint64_t>(graph.vertices(), 1)),
-        reported_(std::max<uint64_t>(graph.n_ghosts, 1)),
-        found_(std::vector<uint64_t>(2)),
-        sample_(uint64_t{samples}) {
-    exchange_ = {graph_,       comp_.data(), names_.data(), reported_.data(),
-                 nullptr,      nullptr,      ~0u,           graph.n_ghosts / samples + 1,
-                 found_.data()};
-    exchange_.heard =
-        gravel_malloc<uint32_t>(std::max<uint64_t>(gravel_max_all(graph.vertices()), 1) * sizeof(uint32_t));
-    exchange_.said = gravel_malloc<uint32_t>(std::max<uint64_t>(gravel_max_all(graph.own), 1) * sizeof(uint32_t));
-  }
-  const uint32_t* names() const { return exchange_.said; }
-  unsigned exchanges() const { return exchanges_; }
-
-  /// Collective. Without `skip` every edge is looked at.
-  void find(bool skip) {
-    uint32_t* const comp = comp_.data();
-    exchanges_ = 0;
-    launch_for(graph_.vertices(), plant_trees, graph_, comp);
-    launch_for(graph_.own, join_first, graph_, comp);
-    launch_for(graph_.vertices(), flatten, comp, graph_.vertices());
-    const uint32_t largest = skip ? find_largest(comp + graph_.before) : ~0u;
-    launch_for(graph_.own, join_rest, graph_, comp, largest);
-    launch_for(graph_.vertices(), flatten, comp, graph_.vertices());
-    if (gravel_n_pes() == 1) {
-      // A component's name is its root.
-      launch_for(graph_.own, copy_words<uint32_t>, exchange_.said, static_cast<const uint32_t*>(comp), graph_.own);
-      gravel_synchronize();
-      return;
-    }
-    const std::vector<uint64_t> names = pass_names(largest);
-    // Two PEs that each passed over the edges between their largest trees rely on those having been joined by another.
-    if (skip && std::any_of(names.begin(), names.end(), [&](uint64_t name) { return name != names[0]; })) find(false);
-  }
-
- private:
-  static constexpr uint32_t samples = 1024;
-
-  uint32_t find_largest(const uint32_t* own) {
-    if (graph_.own == 0) return ~0u;
-    launch_for(samples, take_sample, own, graph_.own, sample_.data(), samples);
-    std::vector<uint32_t> drawn(samples);
-    copy_behind_kernels(drawn.data(), sample_.data(), samples * sizeof(uint32_t));
-    std::sort(drawn.begin(), drawn.end());
-    uint32_t largest = ~0u;
-    size_t most = 0;
-    for (size_t i = 0, begin = 0; i < drawn.size(); ++i) {
-      if (drawn[i] != drawn[begin]) begin = i;
-      if (i - begin + 1 > most) {
-        most = i - begin + 1;
-        largest = drawn[i];
-      }
-    }
-    return largest;
-  }
-  /// `inside`: an own vertex in the tree whose vertices did not look at all edges. Returns the names of these trees at
-  /// the PEs that have one.
-  std::vector<uint64_t> pass_names(uint32_t inside) {
-    exchange_.inside = inside;
-    launch_for(graph_.n_ghosts, check_ghosts, exchange_);
-    launch_for(graph_.own, fill_words<uint32_t>, exchange_.heard, graph_.vertices(), ~0u);
-    launch_for(graph_.vertices(), name_trees, exchange_, static_cast<uint32_t>(gravel_my_pe()));
-    while (true) {
-      ++exchanges_;
-      launch_for(graph_.own, take_names, exchange_);
-      rendezvous_.round();
-      if (rendezvous_.is_mapped()) launch_for(graph_.n_ghosts, report_names<mapped_sender>, gravel_handle(), exchange_);
-      else
-        gravel_launch(report_names<gravel_block_sender<vertex_threads>>, vertex_blocks(graph_.n_ghosts), vertex_threads,
-                      gravel_handle(), exchange_);
-      rendezvous_.round();
-      launch_for(graph_.vertices(), hear_names, exchange_);
-      const std::vector<uint64_t> of_all = rendezvous_.gather(found_.data(), 2);
-      std::vector<uint64_t> names;
-      bool changed = false;
-      for (size_t pe = 0; pe < of_all.size() / 2; ++pe) {
-        changed |= of_all[2 * pe] != 0;
-        if (of_all[2 * pe + 1] != ~0u) names.push_back(of_all[2 * pe + 1]);
-      }
-      if (!changed) return names;
-    }
-  }
-
-  ranked_graph graph_;
-  device_array<uint32_t> comp_, names_, reported_;
-  device_array<uint64_t> found_;
-  device_array<uint32_t> sample_;
-  name_exchange exchange_{};
-  mapped_rendezvous rendezvous_;
-  unsigned exchanges_ = 0;
 };
 
 /// The least vertex of each one's component.
@@ -172,11 +71,11 @@ bool solve(const components_options& o, fact_list& facts) {
         static_cast<unsigned long long>(vertices), static_cast<unsigned long long>(edges), graph.seconds);
   std::fflush(stdout);
 
-  component_finder finder(here, graph.ghosts.first[static_cast<size_t>(me)]);
+  connected_components finder(here, graph.edges);
   double seconds = 0;
   for (unsigned run = 0; run < o.repeat; ++run) {
     wait_to_begin_together();
-    const double took = gravel_max_all(seconds_of([&] { finder.find(!o.all_edges); }));
+    const double took = gravel_max_all(seconds_of([&] { finder.run(o.all_edges); }));
     seconds = run == 0 ? took : std::min(seconds, took);
   }
   words_of_all<uint32_t> names(here);

@@ -1,20 +1,18 @@
-// Shortest paths from one vertex by a distributed worklist with priorities: vertices nearer than a limit are expanded,
-// the others wait, and the limit moves on when nobody has any that are nearer. Beside it the same without priorities,
-// to see what they save.
+// Shortest paths from one vertex (gravel::shortest_paths), with priorities or without, to see what they save. The
+// distances are compared with what all edges offer, and with a serial run.
 #include <cmath>
 #include <cstdio>
 #include <limits>
 #include <optional>
 
+#include <gravel/algorithms.cuh>
 #include <gravel/gravel.cuh>
-#include <gravel/worklist.cuh>
 #include "bench/rivals/serial_paths.hpp"
 #include "examples/common/device_part.hpp"
 #include "examples/common/facts.hpp"
 #include "examples/common/program.hpp"
 #include "examples/common/run_application.hpp"
 #include "examples/common/together.hpp"
-#include "examples/common/words_of_all.cuh"
 #include "examples/worklists/worklist_program.hpp"
 
 using namespace app;
@@ -23,7 +21,12 @@ using gravel::fetch_add;
 using gravel::least_keys;
 using gravel::make_csr;
 using gravel::scope;
+using gravel::shortest_paths;
 using gravel::worklist_graph;
+using gravel::detail::distance_of_key;
+using gravel::detail::key_of_distance;
+using gravel::detail::launch_for;
+using gravel::detail::words_of_all;
 
 constexpr const char* program_name = "paths";
 
@@ -40,32 +43,6 @@ struct paths_options {
   void check();
   uint64_t symmetric_bytes() const;
   void complete();
-};
-
-/// Distances are floats from 0 on, which are ordered as their bits are; the sign's bit is free, as keys want it.
-GRAVEL_BOTH uint32_t key_of_distance(float distance) { return static_cast<uint32_t>(to_word(distance)); }
-GRAVEL_BOTH float distance_of_key(uint32_t key) { return from_word<float>(key); }
-
-struct offers {
-  static constexpr const char* name = "offers";
-  using state = least_keys;
-  state vertices;
-  const float* weights;
-  float delta;  ///< how far beyond the nearest vertices are expanded; 0: all are
-
-  GRAVEL_DEVICE uint32_t begin(uint32_t, uint32_t key, uint64_t) const { return key; }
-  GRAVEL_DEVICE uint32_t along(uint32_t key, uint64_t edge) const {
-    return key_of_distance(distance_of_key(key) + weights[edge]);
-  }
-  GRAVEL_BOTH uint32_t limit_after(uint32_t key) const {
-    if (delta == 0 || key >= least_keys::unreached) return least_keys::unreached;
-    const uint32_t limit = key_of_distance(distance_of_key(key) + delta);
-    return limit > key ? limit : key + 1;
-  }
-  GRAVEL_BOTH uint32_t rank_of(uint32_t key) const {
-    const float rank = delta == 0 ? 0 : distance_of_key(key) / delta;
-    return rank < 0x1p31f ? static_cast<uint32_t>(rank) : uint32_t{1} << 31;
-  }
 };
 
 /// Counts vertices whose distance is not the least that their neighbours offer. Edges lead in both directions, with the
@@ -98,20 +75,15 @@ bool solve(const paths_options& o, fact_list& facts) {
   device_array<uint32_t> ghosts(graph.ghosts.codes);
   const worklist_graph here{graph.offsets.data(),     graph.targets.data(), ghosts.data(), part.codes, own,
                             graph.ghosts.codes.size()};
-  // So many times the mean weight of an edge over the mean degree; on a grid like a road network 36 was faster than 12,
-  // though more is expanded twice.
-  const double mean_degree =
-      static_cast<double>(std::max<uint64_t>(edges, 1)) / static_cast<double>(std::max<uint64_t>(vertices, 1));
-  const double factor = mean_degree < 8 ? 36.0 : 12.0;
-  double delta = std::max(factor * (o.graph.max_weight + 1) / 2 / mean_degree, 1e-6);
-  if (o.no_priority) delta = 0;
-  else if (o.delta > 0) delta = o.delta;
   uint64_t source = 0;
   if (!o.source) source = most_connected(part.rows, part);
   all_succeed(program_name, [&] {
     if (o.source) source = find_vertex(o.graph, part, *o.source);
   });
-  const uint64_t source_place = place_of(part, source);
+  const vertex_place at(part, source);
+  shortest_paths paths(here, graph.edges, graph.weights.data(),
+                       {.work = o.work.options(), .has_priorities = !o.no_priority, .delta = o.delta});
+  const double delta = paths.delta();
   if (me == 0)
     std::printf(
         "%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu edges in both directions, in memory after "
@@ -123,30 +95,24 @@ bool solve(const paths_options& o, fact_list& facts) {
         delta > 0 ? ("delta " + std::to_string(delta)).c_str() : "without priorities");
   std::fflush(stdout);
 
-  gravel_worklist<offers> work(offers{{}, graph.weights.data(), static_cast<float>(delta)}, here, graph.edges,
-                               o.work.options());
   double seconds = 0;
   for (unsigned run = 0; run < o.work.repeat; ++run) {
     wait_to_begin_together();
-    const double took = gravel_max_all(seconds_of([&] {
-      work.start();
-      if (source_place != ~uint64_t{0}) work.offer(static_cast<uint32_t>(source_place), 0);
-      work.run();
-    }));
+    const double took = gravel_max_all(seconds_of([&] { paths.run(at.owner, at.place); }));
     seconds = run == 0 ? took : std::min(seconds, took);
   }
-  const run_summary run(work.counts());
+  const run_summary run(paths.counts());
 
   words_of_all<uint32_t> words(here);
-  words.fetch(work.vertex_words());
+  words.fetch(paths.vertex_words());
   device_array<uint64_t> counter(std::vector<uint64_t>(1));
   launch_for(own, count_wrong, here, static_cast<const float*>(graph.weights.data()),
-             static_cast<const uint32_t*>(words.words()), source_place, counter.data());
+             static_cast<const uint32_t*>(words.words()), at.place_here(), counter.data());
   gravel_synchronize();
   uint64_t wrong = 0;
   gravel_copy(&wrong, counter.data(), sizeof(wrong));
   std::vector<uint32_t> found(own);
-  gravel_copy(found.data(), work.vertex_words(), own * sizeof(uint32_t));
+  gravel_copy(found.data(), paths.vertex_words(), own * sizeof(uint32_t));
   uint64_t reached = 0, too_far = 0;
   uint32_t farthest = 0;
   for (const uint32_t w : found)
@@ -229,7 +195,7 @@ uint64_t paths_options::symmetric_bytes() const { return 8 * graph.vertices_of_g
 void paths_options::complete() { graph.threads = host_threads_of_pe(); }
 
 int main(int argc, char** argv) {
-  return run_application<gravel_worklist_delivery<offers>>(
+  return run_application<shortest_paths::delivery>(
       {program_name,
        "Shortest paths from one vertex of an undirected, weighted graph, by a distributed worklist with priorities."},
       argc, argv, paths_options{}, solve);

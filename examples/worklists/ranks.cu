@@ -1,26 +1,26 @@
-// PageRank by a distributed worklist: a vertex distributes what it has received since it was last expanded (its
-// residual), if that is large enough. Vertices whose rank no longer changes cost nothing (Groute, TOPC 2020, chapter 5;
-// Whang and others, Euro-Par 2015).
+// PageRank by a distributed worklist (gravel::page_rank). The ranks are compared with what the definition says, and with
+// a serial power iteration.
 #include <cmath>
 #include <cstdio>
 
+#include <gravel/algorithms.cuh>
 #include <gravel/gravel.cuh>
-#include <gravel/worklist.cuh>
 #include "examples/common/device_part.hpp"
 #include "examples/common/facts.hpp"
 #include "examples/common/program.hpp"
 #include "examples/common/run_application.hpp"
 #include "examples/common/together.hpp"
-#include "examples/common/words_of_all.cuh"
 #include "examples/worklists/worklist_program.hpp"
 
 using namespace app;
 using gravel::csr;
 using gravel::device_array;
-using gravel::double_sums;
 using gravel::make_csr;
+using gravel::page_rank;
 using gravel::simplify;
 using gravel::worklist_graph;
+using gravel::detail::launch_for;
+using gravel::detail::words_of_all;
 
 constexpr const char* program_name = "ranks";
 
@@ -36,23 +36,6 @@ struct ranks_options {
   void check();
   uint64_t symmetric_bytes() const;
   void complete();
-};
-
-/// Ranks here are multiples of (1 - damping) / vertices, what each vertex has from the beginning.
-struct residuals {
-  static constexpr const char* name = "residuals";
-  using state = double_sums;
-  state vertices;
-  double* ranks;  ///< [own]
-  double damping;
-
-  GRAVEL_DEVICE double first(uint32_t) const { return 1; }
-  /// In an asynchronous run another warp may have the vertex again before this one is done.
-  GRAVEL_DEVICE double begin(uint32_t v, double residual, uint64_t degree) const {
-    atomicAdd(&ranks[v], residual);
-    return degree ? damping * residual / static_cast<double>(degree) : 0;
-  }
-  GRAVEL_DEVICE double along(double part, uint64_t) const { return part; }
 };
 
 /// What each own vertex gives each of its neighbours: rank / degree.
@@ -116,31 +99,22 @@ bool solve(const ranks_options& o, fact_list& facts) {
         o.tolerance);
   std::fflush(stdout);
 
-  device_array<double> ranks(std::max<uint64_t>(own, 1)), shares(std::max<uint64_t>(own, 1));
-  // What is left, up to the threshold at each vertex and each of its ghosts, would bring each rank up to threshold / (1
-  // - damping).
-  const double threshold = o.tolerance * (1 - o.damping) / n_pes;
-  gravel_worklist<residuals> work(residuals{{nullptr, threshold}, ranks.data(), o.damping}, here, graph.edges,
-                                  o.work.options());
+  page_rank work(here, graph.edges, {.work = o.work.options(), .damping = o.damping, .tolerance = o.tolerance});
   double seconds = 0;
   for (unsigned run = 0; run < o.work.repeat; ++run) {
     wait_to_begin_together();
-    const double took = gravel_max_all(seconds_of([&] {
-      work.start();
-      launch_for(own, fill_words<double>, ranks.data(), own, 0.0);
-      work.offer_all();
-      work.run();
-    }));
+    const double took = gravel_max_all(seconds_of([&] { work.run(); }));
     seconds = run == 0 ? took : std::min(seconds, took);
   }
   const run_summary run(work.counts());
 
+  device_array<double> shares(std::max<uint64_t>(own, 1));
   words_of_all<double> all_shares(here);
-  launch_for(own, share_ranks, here, static_cast<const double*>(ranks.data()), shares.data());
+  launch_for(own, share_ranks, here, work.ranks(), shares.data());
   all_shares.fetch(shares.data());
   device_array<double> sums(std::vector<double>(2));
-  launch_for(own, sum_up_errors, here, static_cast<const double*>(ranks.data()),
-             static_cast<const double*>(all_shares.words()), o.damping, sums.data());
+  launch_for(own, sum_up_errors, here, work.ranks(), static_cast<const double*>(all_shares.words()), o.damping,
+             sums.data());
   gravel_synchronize();
   double of_pe[2];
   gravel_copy(of_pe, sums.data(), sizeof(of_pe));
@@ -151,7 +125,7 @@ bool solve(const ranks_options& o, fact_list& facts) {
   double distance = 0;
   const bool serial = !o.no_verify && edges <= o.serial_limit;
   std::vector<double> found(own);
-  gravel_copy(found.data(), ranks.data(), own * sizeof(double));
+  gravel_copy(found.data(), work.ranks(), own * sizeof(double));
   if (serial) {
     std::vector<double> expected;
     all_succeed(program_name, [&] { expected = rank_serially(o); });
@@ -201,7 +175,7 @@ uint64_t ranks_options::symmetric_bytes() const { return 16 * graph.vertices_of_
 void ranks_options::complete() { graph.threads = host_threads_of_pe(); }
 
 int main(int argc, char** argv) {
-  return run_application<gravel_worklist_delivery<residuals>>(
+  return run_application<page_rank::delivery>(
       {program_name, "PageRank of an undirected graph by a distributed worklist of residuals."}, argc, argv,
       ranks_options{}, solve);
 }

@@ -5,12 +5,16 @@
 #include <vector>
 
 #include <gravel/device_array.hpp>
+#include <gravel/mapped_sender.cuh>
 #include <gravel/search.cuh>
-#include <gravel/worklist.cuh>
 #include "examples/common/device_part.hpp"
-#include "examples/worklists/pull.cuh"
+#include "examples/worklists/check_search.cuh"
 
 namespace app {
+using gravel::device_array;
+using gravel::mapped_sender;
+using gravel::detail::copy_words;
+using gravel::detail::no_parent;
 
 /// How a vertex is called in the parents of a search.
 struct parent_names {
@@ -85,10 +89,6 @@ uint64_t take_parents(frontier_bits& bits, const View& w, const uint32_t* parent
   return lost;
 }
 
-/// The code in a search of the vertex with this code in the graph.
-inline uint32_t code_in(const gravel::detail::replicated_bitmap& bitmap, gravel::vertex_code codes, uint32_t code) {
-  return bitmap.code_of(codes.owner(code), codes.place(code));
-}
 /// Codes of all vertices by the graph's own numbers.
 inline device_array<uint32_t> codes_by_number(const graph_part& part, const gravel::detail::replicated_bitmap& bitmap) {
   std::vector<uint32_t> codes(part.vertices);

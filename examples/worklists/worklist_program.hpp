@@ -99,11 +99,19 @@ inline fact_list facts_of_run(const char* program, const graph_input& input, con
   return facts;
 }
 
-/// Where a vertex is among this PE's; ~0: at another.
-inline uint64_t place_of(const graph_part& part, uint64_t vertex) {
-  const auto at = std::find(part.old_numbers.begin(), part.old_numbers.end(), vertex);
-  return at == part.old_numbers.end() ? ~uint64_t{0} : static_cast<uint64_t>(at - part.old_numbers.begin());
-}
+/// A vertex by its PE and its number there.
+struct vertex_place {
+  int owner;
+  uint64_t place;
+
+  vertex_place(const graph_part& part, uint64_t vertex) {
+    const uint64_t number = part.by.number_of(vertex);
+    owner = part.by.owner(number);
+    place = number - part.by.first[static_cast<size_t>(owner)];
+  }
+  /// Its number at this PE; ~0: it is at another one.
+  uint64_t place_here() const { return owner == gravel_my_pe() ? place : ~uint64_t{0}; }
+};
 /// The vertex with the most edges. Collective.
 inline uint64_t most_connected(const csr& rows, const graph_part& part) {
   std::vector<ranked<uint64_t>> degrees;

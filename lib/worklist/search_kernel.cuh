@@ -42,8 +42,6 @@ constexpr uint32_t most_listed = 2 * search_threads, most_of_block = GRAVEL_CUDA
 constexpr uint32_t many_edges = GRAVEL_CUDA ? 131072 : 256;
 /// A block that has this share of its vertices left goes through all of them, and copies the hub part.
 constexpr uint32_t dense_share = 32;
-/// No parent.
-constexpr uint32_t no_parent = ~0u;
 
 /// What a level did, and when it was over.
 struct search_level {

@@ -43,6 +43,9 @@ struct worklist_graph {
   GRAVEL_BOTH uint64_t vertices() const { return own + n_ghosts; }
 };
 
+/// The parent of a vertex that a breadth-first search has not found.
+constexpr uint32_t no_parent = ~0u;
+
 /// Sizes that the hosts of all PEs compare between rounds.
 struct worklist_sizes {
   uint32_t near_size[2], far_size[2], remote_size, hub_size;

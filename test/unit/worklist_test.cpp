@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "device/simt.hpp"
-#include "examples/worklists/pull.cuh"
+#include "examples/worklists/check_search.cuh"
 #include "lib/base/mix.hpp"
 #include "lib/graph/graph.hpp"
 #include "test/support/catch.hpp"

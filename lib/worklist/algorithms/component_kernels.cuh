@@ -4,17 +4,11 @@
 // vertices skip the rest of their edges (Sutton, Ben-Nun, Barak, IPDPS18). Across PEs the least name of each tree is
 // sent to the owners of its ghosts, until no name changes.
 #pragma once
-#include <gravel/gravel.cuh>
-#include <gravel/mapped_sender.cuh>
-#include <gravel/worklist.cuh>
+#include <type_traits>
 
-namespace app {
-using gravel::fetch_add;
-using gravel::load_relaxed;
-using gravel::mapped_sender;
-using gravel::scope;
-using gravel::store_relaxed;
-using gravel::worklist_graph;
+#include "lib/worklist/words_of_all.cuh"
+
+namespace gravel::detail {
 
 constexpr uint32_t edges_joined_first = 2;
 
@@ -71,7 +65,8 @@ struct ranked_graph : worklist_graph {
 };
 
 /// Each vertex below its first neighbour of a lower rank, ghosts below themselves.
-static __global__ void plant_trees(ranked_graph graph, uint32_t* comp) {
+template <int = 0>
+__global__ void plant_trees(ranked_graph graph, uint32_t* comp) {
   for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < graph.vertices();
        i += uint64_t{gridDim.x} * blockDim.x) {
     auto root = static_cast<uint32_t>(i);
@@ -84,7 +79,8 @@ static __global__ void plant_trees(ranked_graph graph, uint32_t* comp) {
   }
 }
 /// The first edges of each vertex.
-static __global__ void join_first(ranked_graph graph, uint32_t* comp) {
+template <int = 0>
+__global__ void join_first(ranked_graph graph, uint32_t* comp) {
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
   for (uint64_t of_warp = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32 * 32; of_warp < graph.own;
        of_warp += lanes) {
@@ -100,7 +96,8 @@ static __global__ void join_first(ranked_graph graph, uint32_t* comp) {
   }
 }
 /// All point at roots.
-static __global__ void flatten(uint32_t* comp, uint64_t vertices) {
+template <int = 0>
+__global__ void flatten(uint32_t* comp, uint64_t vertices) {
   for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < vertices;
        v += uint64_t{gridDim.x} * blockDim.x) {
     uint32_t root = comp[v];
@@ -108,13 +105,15 @@ static __global__ void flatten(uint32_t* comp, uint64_t vertices) {
     comp[v] = root;
   }
 }
-static __global__ void take_sample(const uint32_t* comp, uint64_t vertices, uint32_t* sample, uint32_t count) {
+template <int = 0>
+__global__ void take_sample(const uint32_t* comp, uint64_t vertices, uint32_t* sample, uint32_t count) {
   for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x)
     sample[i] = comp[uint64_t{i} * vertices / count];
 }
 /// The other edges, of vertices outside of tree `largest`: those of a warp one after the other, each by all lanes if it
 /// has many.
-static __global__ void __launch_bounds__(256) join_rest(ranked_graph graph, uint32_t* comp, uint32_t largest) {
+template <int = 0>
+__global__ void __launch_bounds__(256) join_rest(ranked_graph graph, uint32_t* comp, uint32_t largest) {
   constexpr uint64_t many = 64;
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, lane = threadIdx.x % 32;
   for (uint64_t of_warp = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32 * 32; of_warp < graph.own;
@@ -156,7 +155,8 @@ struct name_exchange {
 };
 /// A ghost that is a tree of its own has edges that were passed over, or none: own vertices cannot learn from it, nor
 /// its owner from this PE. (One of a lower rank may be the root of own vertices: name_trees finds that out.)
-static __global__ void check_ghosts(name_exchange x) {
+template <int = 0>
+__global__ void check_ghosts(name_exchange x) {
   const uint32_t largest = x.largest();
   for (uint64_t k = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; k < x.graph.n_ghosts;
        k += uint64_t{gridDim.x} * blockDim.x) {
@@ -165,7 +165,8 @@ static __global__ void check_ghosts(name_exchange x) {
   }
 }
 /// A root has the least code of its tree.
-static __global__ void name_trees(name_exchange x, uint32_t me) {
+template <int = 0>
+__global__ void name_trees(name_exchange x, uint32_t me) {
   const uint32_t largest = x.largest(), before = x.graph.before;
   for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < x.graph.vertices();
        i += uint64_t{gridDim.x} * blockDim.x) {
@@ -205,7 +206,8 @@ __global__ void report_names(gravel_t g, name_exchange x) {
   }
   sender.end();
 }
-static __global__ void hear_names(name_exchange x) {
+template <int = 0>
+__global__ void hear_names(name_exchange x) {
   bool any = false;
   for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < x.graph.vertices();
        v += uint64_t{gridDim.x} * blockDim.x) {
@@ -217,7 +219,8 @@ static __global__ void hear_names(name_exchange x) {
   if (any) store_relaxed<scope::device>(&x.found[0], uint64_t{1});
 }
 /// What vertices are called, for others that ask. One that sees no change behind this has the result.
-static __global__ void take_names(name_exchange x) {
+template <int = 0>
+__global__ void take_names(name_exchange x) {
   if (blockIdx.x == 0 && threadIdx.x == 0) {
     x.found[0] = 0;
     x.found[1] = x.inside == ~0u ? ~0u : x.names[x.largest()];
@@ -226,19 +229,5 @@ static __global__ void take_names(name_exchange x) {
        v += uint64_t{gridDim.x} * blockDim.x)
     x.said[v] = x.names[x.comp[x.graph.before + v]];
 }
-/// Counts mistakes: edges whose ends have different names, and vertices less than their component's name; and
-/// components, by the vertices whose name is their own.
-static __global__ void check_names(worklist_graph graph, uint32_t me, const uint32_t* names, uint64_t* counts) {
-  uint64_t wrong = 0, components = 0;
-  for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < graph.own;
-       v += uint64_t{gridDim.x} * blockDim.x) {
-    for (uint64_t e = graph.offsets[v]; e < graph.offsets[v + 1]; ++e) wrong += names[graph.targets[e]] != names[v];
-    const uint32_t code = graph.codes.code(static_cast<int>(me), v);
-    components += names[v] == code;
-    wrong += names[v] > code;
-  }
-  if (wrong) fetch_add<scope::device>(&counts[0], wrong);
-  if (components) fetch_add<scope::device>(&counts[1], components);
-}
 
-}  // namespace app
+}  // namespace gravel::detail

@@ -1,28 +1,14 @@
 // The levels of a breadth-first search in which many vertices are found: each that has not been found looks among its
 // neighbours for one of the last level, a bit for each vertex, and stops at the first. The bits of a level go to all
-// PEs. Also what the rules of Graph500 ask for: parents, and a check.
+// PEs. Also the parents of vertices that the worklist found.
 #pragma once
 #include <algorithm>
 #include <vector>
 
-#include <gravel/device_array.hpp>
-#include <gravel/graph.hpp>
-#include <gravel/launch_alone.cuh>
-#include <gravel/worklist.cuh>
-#include "examples/common/words_of_all.cuh"
+#include "lib/worklist/words_of_all.cuh"
+#include "lib/worklist/worklist.cuh"
 
-namespace app {
-using gravel::device_array;
-using gravel::fetch_add;
-using gravel::ghost_list;
-using gravel::launch_alone;
-using gravel::least_keys;
-using gravel::load_relaxed;
-using gravel::raise_relaxed;
-using gravel::scope;
-using gravel::store_relaxed;
-using gravel::vertex_code;
-using gravel::worklist_graph;
+namespace gravel::detail {
 
 /// Bits in words of 32, own vertices first; those of ghosts begin with a word of their own.
 struct bits_view {
@@ -36,7 +22,6 @@ struct bits_view {
 
   GRAVEL_DEVICE uint64_t bit_of(uint32_t v) const { return v < own ? v : own_words * 32 + (v - own); }
 };
-constexpr uint32_t no_parent = ~0u;
 
 template <class View>
 __global__ void take_near_bits(const __grid_constant__ View w, bits_view b, int turn, uint32_t size, uint32_t* level) {
@@ -50,8 +35,7 @@ __global__ void take_near_bits(const __grid_constant__ View w, bits_view b, int 
 }
 template <class View>
 __global__ void give_near_bits(const __grid_constant__ View w, bits_view b, int turn, uint32_t level) {
-  const gravel::detail::device_lists<typename View::program_type> lists{w, w.words->near_turn, w.words->far_turn,
-                                                                        w.words->limit};
+  const device_lists<typename View::program_type> lists{w, w.words->near_turn, w.words->far_turn, w.words->limit};
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, lane = threadIdx.x % 32;
   for (uint64_t of_warp = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32 * 32; of_warp < b.own;
        of_warp += lanes) {
@@ -62,6 +46,7 @@ __global__ void give_near_bits(const __grid_constant__ View w, bits_view b, int 
   }
 }
 /// A block sends its part of this PE's bits to one other PE.
+template <int = 0>
 __global__ void send_bits(gravel_t g, bits_view b, int turn, uint32_t blocks_each) {
   const auto to = static_cast<int>((g.my_pe + 1 + blockIdx.x / blocks_each) % g.n_pes);
   const uint64_t each = (b.own_words + blocks_each - 1) / blocks_each / 4 * 4 + 4,
@@ -168,57 +153,16 @@ __global__ void search_long_rows(const __grid_constant__ View w, bits_view b, co
     }
   }
 }
-/// Counts, a word each: mistakes, vertices that were found, their edges, the deepest level. A warp for each row.
-template <class View>
-__global__ void check_search(const __grid_constant__ View w, bits_view b, uint64_t source_place, uint64_t* counts) {
-  const uint64_t warps = uint64_t{gridDim.x} * blockDim.x / 32, lane = threadIdx.x % 32;
-  uint64_t reached = 0, edges = 0, deepest = 0;
-  uint32_t wrong = 0;
-  for (uint64_t v = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32; v < b.own; v += warps) {
-    const uint32_t level = least_keys::key_of(b.levels[v]), parent = b.parents[v];
-    const bool found = level != least_keys::unreached;
-    const uint64_t begin = w.graph.offsets[v], end = w.graph.offsets[v + 1];
-    bool has_parent = !found || level == 0;
-    for (uint64_t e = begin + lane; e < end; e += 32) {
-      const uint32_t other = least_keys::key_of(b.levels[w.graph.targets[e]]);
-      const bool other_found = other != least_keys::unreached;
-      if (found != other_found || (found && (other > level + 1 || level > other + 1))) ++wrong;
-      has_parent |= w.graph.targets[e] == parent && other + 1 == level;
-    }
-    has_parent = __any_sync(~0u, has_parent);
-    if (lane != 0) continue;
-    if (!has_parent) ++wrong;
-    if (b.levels[v] != w.program.vertices.words[v] || (found && least_keys::waits(b.levels[v])))
-      ++wrong;  // it still waits
-    if ((level == 0) != (v == source_place)) ++wrong;
-    if (!found) continue;
-    ++reached;
-    edges += end - begin;
-    if (deepest < level) deepest = level;
-  }
-  wrong = __reduce_add_sync(~0u, wrong);
-  if (lane != 0) return;
-  if (wrong) fetch_add<scope::device>(&counts[0], uint64_t{wrong});
-  if (reached) fetch_add<scope::device>(&counts[1], reached);
-  if (edges) fetch_add<scope::device>(&counts[2], edges);
-  raise_relaxed<scope::device>(&counts[3], deepest);
-}
-
-struct bfs_check {
-  uint64_t wrong, reached, edges, deepest;
-};
-
-/// The host's side. Constructor, destructor and most calls are collective.
+/// The host's side. The constructor and most calls are collective.
 class frontier_bits {
  public:
-  frontier_bits(const worklist_graph& graph, const ghost_list& ghosts, uint64_t edges, int n_pes)
+  frontier_bits(const worklist_graph& graph, uint64_t edges)
       : words_{device_array<uint32_t>(words_for(graph)), device_array<uint32_t>(words_for(graph))},
         parents_(std::max<uint64_t>(graph.own, 1)),
         counters_(std::vector<uint64_t>(4)),
         level_(uint64_t{1}),
         parts_(edges / long_row + edges / row_piece + 1),
-        ghosts_(ghosts.codes),
-        codes_(graph.codes),
+        ghosts_(codes_of_ghosts("breadth_first_search", graph)),
         levels_(graph) {
     const auto most = [](uint64_t count) { return std::max<uint64_t>(gravel_max_all(count), 1); };
     view_ = {{words_[0].data(), words_[1].data()},
@@ -231,8 +175,13 @@ class frontier_bits {
              counters_.data()};
     view_.words_of_pe = (most(view_.own_words) + 3) / 4 * 4;
     view_.levels = levels_.words();
-    if (n_pes > 1)
-      view_.everybody = gravel_malloc<uint32_t>(static_cast<uint64_t>(n_pes) * view_.words_of_pe * sizeof(uint32_t));
+    const auto n_pes = static_cast<uint64_t>(gravel_n_pes());
+    if (n_pes > 1) view_.everybody = gravel_malloc<uint32_t>(n_pes * view_.words_of_pe * sizeof(uint32_t));
+  }
+  /// Frees the symmetric memory. gravel_finalize frees it, too.
+  void release() {
+    levels_.release();
+    if (view_.everybody) gravel_free(view_.everybody);
   }
   const bits_view& view() const { return view_; }
   mapped_rendezvous& rendezvous() { return levels_.rendezvous(); }
@@ -241,12 +190,12 @@ class frontier_bits {
   /// The vertices that are near become the bits of the last level; returns which that is.
   template <class View>
   uint32_t take_near(const View& w) {
-    gravel::detail::worklist_words words;
+    worklist_words words;
     gravel_copy(&words, w.words, sizeof(words));
     const bool alone = gravel_n_pes() == 1;
     uint32_t level = least_keys::unreached;
     if (alone) gravel_copy(level_.data(), &level, sizeof(level));
-    gravel::detail::current_backend().zero(view_.words[turn_], view_.own_words * sizeof(uint32_t));
+    current_backend().zero(view_.words[turn_], view_.own_words * sizeof(uint32_t));
     launch_for(words.near_size[words.near_turn], take_near_bits<View>, w, view_, turn_,
                words.near_size[words.near_turn], alone ? level_.data() : nullptr);
     gravel_synchronize();
@@ -259,7 +208,7 @@ class frontier_bits {
   /// What was found last is near again.
   template <class View>
   void give_near(const View& w, uint32_t level) {
-    gravel::detail::worklist_words words;
+    worklist_words words;
     gravel_copy(&words, w.words, sizeof(words));
     words.limit = w.program.limit_after(level);
     gravel_copy(w.words, &words, sizeof(words));
@@ -270,14 +219,14 @@ class frontier_bits {
     constexpr uint32_t blocks_each = GRAVEL_CUDA ? 16 : 1;
     const gravel_launch_config how{.grid = blocks_each * static_cast<unsigned>(gravel_n_pes() - 1),
                                    .block = GRAVEL_CUDA ? 512 : 32};
-    if (levels_.rendezvous().is_mapped()) launch_alone(send_bits, how, gravel_handle(), view_, turn_, blocks_each);
-    else gravel_launch(send_bits, how, gravel_handle(), view_, turn_, blocks_each);
+    if (levels_.rendezvous().is_mapped()) launch_alone(send_bits<>, how, gravel_handle(), view_, turn_, blocks_each);
+    else gravel_launch(send_bits<>, how, gravel_handle(), view_, turn_, blocks_each);
     levels_.rendezvous().round();
   }
   /// Finds the vertices of `level`; returns how many there are, at all PEs.
   template <class View>
   uint64_t pull(const View& w, uint32_t level) {
-    gravel::detail::current_backend().zero(counters_.data(), sizeof(uint64_t));
+    current_backend().zero(counters_.data(), sizeof(uint64_t));
     if (w.graph.n_ghosts) launch_for(w.graph.n_ghosts, take_ghost_bits<View>, w, view_, turn_);
     launch_for(view_.own, scan_back<View>, w, view_, turn_, level);
     turn_ = 1 - turn_;
@@ -287,17 +236,16 @@ class frontier_bits {
   void fetch_levels(const View& w) {
     levels_.fetch(w.program.vertices.words);
   }
-  /// The same at all PEs. Collective.
-  uint32_t code_of(uint64_t source_place) const {
-    return gravel_max_all(source_place == ~uint64_t{0} ? 0u : codes_.code(gravel_my_pe(), source_place));
-  }
+  /// Finds the parents of vertices that did not find theirs by looking back.
   template <class View>
-  void find_parents(const View& w, uint64_t source_place, uint32_t code) {
+  void find_parents(const View& w, int owner, uint64_t place) {
     fetch_levels(w);
-    uint32_t source = static_cast<uint32_t>(source_place);
-    if (source_place == ~uint64_t{0})
-      source = static_cast<uint32_t>(
-          view_.own + static_cast<uint64_t>(std::lower_bound(ghosts_.begin(), ghosts_.end(), code) - ghosts_.begin()));
+    auto source = static_cast<uint32_t>(place);
+    if (owner != gravel_my_pe())  // if there is no such ghost, no vertex here is next to the source
+      source =
+          static_cast<uint32_t>(view_.own + static_cast<uint64_t>(std::lower_bound(ghosts_.begin(), ghosts_.end(),
+                                                                                   w.graph.codes.code(owner, place)) -
+                                                                  ghosts_.begin()));
     uint32_t* const n_parts = level_.data();
     const uint32_t none = 0;
     gravel_copy(n_parts, &none, sizeof(none));
@@ -305,17 +253,6 @@ class frontier_bits {
     launch_for(view_.own, search_long_rows<View>, w, view_, static_cast<const row_part*>(parts_.data()),
                static_cast<const uint32_t*>(n_parts));
     gravel_synchronize();
-  }
-  /// By the rules of Graph500: levels of neighbours differ by one at most, both or none of two neighbours were found,
-  /// the parent is a neighbour one level above, and level 0 is the source alone. Of this PE's vertices.
-  template <class View>
-  bfs_check validate(const View& w, uint64_t source_place) {
-    gravel::detail::current_backend().zero(counters_.data(), 4 * sizeof(uint64_t));
-    launch_for(view_.own, check_search<View>, w, view_, source_place, counters_.data());
-    gravel_synchronize();
-    bfs_check check;
-    gravel_copy(&check, counters_.data(), sizeof(check));
-    return check;
   }
 
  private:
@@ -328,10 +265,9 @@ class frontier_bits {
   device_array<uint32_t> level_;
   device_array<row_part> parts_;
   std::vector<uint32_t> ghosts_;
-  vertex_code codes_;
   words_of_all<uint32_t> levels_;
   bits_view view_{};
   int turn_ = 0;
 };
 
-}  // namespace app
+}  // namespace gravel::detail
