@@ -25,7 +25,7 @@ _INTEGERS = "?bh?i???q"  # formats of module struct, by size
 _NO_CODE = re.compile(
     r'//[^\n]*|/\*.*?\*/|R"(?P<d>[^\s()\\]{0,16})\(.*?\)(?P=d)"|"(?:\\.|[^"\\\n])*"|(?<!\w)\'(?:\\.|[^\'\\\n])+\'', re.S
 )
-_ATTRIBUTE = re.compile(r"__\w+__\s*\([^()]*\)")
+_ATTRIBUTE = re.compile(r"__\w+__\s*\((?:[^()]|\([^()]*\))*\)")
 _KERNEL = re.compile(r"(?P<template>\btemplate\s*<[^;{}]*>[\w\s]*)?\b__global__\b[\s\w]*?(?P<name>\w+)\s*\(")
 
 
@@ -305,6 +305,7 @@ class Kernels:
             raise ValueError("gravel.Kernels: the source has no kernel: __global__ void NAME(gravel_t g, ...)")
         text = _file_of(self._text, name, names, self._handlers)
         library, key = _kernel_cache.library_of(text, name, _texts("options", options), folder)
+        self._library = library
         return native.LoadedKernels(str(library)), key
 
     def __getattr__(self, name: str) -> Kernel:
@@ -318,6 +319,11 @@ class Kernels:
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self._kernels]
+
+    @property
+    def library(self) -> Path:
+        """The file of the compiled library. It may have functions for ``ctypes``: ``extern "C" GRAVEL_API``."""
+        return self._library
 
     def set_context(self, handler: str, array: Any) -> None:
         """Sets the context of a handler that has ``using context = T;``, at this PE: the handler gets a pointer to the
