@@ -210,5 +210,6 @@ for call, text in ((lambda: walk.tell[1, 1](1, 0), "before gravel.init()"), (gr.
     else:
         assert not text
 """))
-    done = run_job(2, "-c", start + "walk = sources.compiled(); gr.init(kernels=walk); walk.tell[1, 1](1, 99); gr.barrier()")
-    assert done.returncode != 0 and "99" in done.stderr and "note" in done.stderr
+    wrong = start + "walk = sources.compiled(); gr.init(kernels=walk); walk.tell[1, 1](1, 99); gr.barrier()"
+    done = run_job(2, "-c", wrong)
+    assert done.returncode != 0 and "to PE 99: the job has PEs 0 to 1" in done.stderr
