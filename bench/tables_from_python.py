@@ -3,7 +3,7 @@
 Run with one PE on each GPU: ucx-run -n 2 python3 bench/tables_from_python.py --json FILE
 
 What is timed: gathers of rows of 264 bytes by random ids, from a stream and in a CUDA graph; additions to random words;
-the host's part of calls with one id.
+the host's part of calls with one id, and of launches of a kernel of gr.Kernels.
 NCCL's side: an all-gather of ids and a reduce-scatter of rows for few ids, else ids sorted by owner, two exchanges, and
 the rows put back into order; for additions ids and values sorted by owner, two exchanges, index_add. Every result is
 compared. Times are medians of rounds, by the clock of the host around work that ends with a synchronization; PE 0
@@ -12,6 +12,7 @@ prints them, and a time is that of the slowest PE."""
 from __future__ import annotations
 
 import argparse
+import ctypes
 import functools
 import json
 import os
@@ -191,6 +192,50 @@ def calls(options):
     return {"columns": ["ids and values of", "call", "us", "least", "most"], "rows": rows}
 
 
+KERNEL = """
+__global__ void add(gravel_t g, float* to, int n) {
+  if (threadIdx.x == 0) gravel_add(g, to, static_cast<float>(n), gravel_my_pe(g));
+}
+// Starts the kernel so often from C++.
+extern "C" GRAVEL_API void add_often(float* to, void* stream, int count) {
+  gravel_launch_config how{1, 32};
+  how.stream = static_cast<gravel_stream_t>(stream);
+  for (int i = 0; i < count; ++i) gravel_launch(add, how, gravel_handle(), to, 1);
+}
+"""
+
+
+def launches(options):
+    """Time of the host for starting a kernel of the program: from Python, and from C++ in the same process. The CPU
+    backend's kernels have ended then."""
+    kernels = gr.Kernels(KERNEL)
+    often = ctypes.CDLL(str(kernels.library)).add_often
+    table, count = gr.zeros(gr.n_pes(), "f4"), 200
+    address = table.memory("launches").address()
+    on_gpu = gr.info()["backend"] == "cuda"
+    launch, default = kernels.add[1, 32], 1 if on_gpu else 0  # CUDA's default stream
+    ways = {
+        "C++, the PE's stream": lambda: often(ctypes.c_void_p(address), None, count),
+        "C++, CUDA's default stream": lambda: often(ctypes.c_void_p(address), ctypes.c_void_p(default), count),
+        "Python, a distributed array": lambda: [launch(table, 1) for _ in range(count)],
+        "Python, a tensor": lambda tensor=table.tensor: [launch(tensor, 1) for _ in range(count)],
+        "PyTorch's add_": lambda tensor=torch.zeros_like(table.tensor): [tensor.add_(1) for _ in range(count)],
+    }
+    rows = []
+    for name, way in ways.items():
+        found = []
+        for _ in range(options.rounds + 1):  # the first one loads the kernel
+            gr.barrier()
+            begin = time.perf_counter()
+            way()
+            found.append(gr.max_all((time.perf_counter() - begin) / count * 1e6))
+        rows.append([name, *(round(x, 2) for x in (statistics.median(found[1:]), min(found[1:]), max(found[1:])))])
+    gr.barrier()
+    if table.copy_local()[0] != 4 * count * (options.rounds + 1):
+        gr.abort("launches: a wrong sum")
+    return {"columns": ["from", "us", "least", "most"], "rows": rows}
+
+
 def report(options, tables):
     if gr.my_pe() == 0:
         print(json.dumps(tables, indent=1))
@@ -210,14 +255,14 @@ def main():
     options.add_argument("--additions", type=int, default=26, metavar="LOG2", help="of each PE, log2 (default: 26)")
     options.add_argument("--rounds", type=int, default=10, metavar="N")
     options.add_argument("--calls-only", action="store_true",
-                         help="only the host's time for calls with one id; also without a GPU")
+                         help="only the host's time for calls with one id and for launches; also without a GPU")
     options.add_argument("--json", metavar="FILE")
     given = options.parse_args()
     if given.calls_only:
         gr.init()
         if gr.info()["device"] is not None:
             torch.cuda.set_device(gr.info()["device"])
-        report(given, {"calls": calls(given)})
+        report(given, {"calls": calls(given), "launches": launches(given)})
         return
     gr.init("cuda")
     device = gr.info()["device"]
@@ -225,7 +270,8 @@ def main():
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     os.environ.setdefault("MASTER_PORT", "29571")
     dist.init_process_group("nccl", rank=gr.my_pe(), world_size=gr.n_pes(), device_id=torch.device("cuda", device))
-    tables = {"gather": gathers(given), "scatter_add": additions(given), "calls": calls(given)}
+    tables = {"gather": gathers(given), "scatter_add": additions(given), "calls": calls(given),
+              "launches": launches(given)}
     report(given, tables)
     dist.destroy_process_group()
     gr.finalize()

@@ -20,17 +20,18 @@ from ._error import Error
 from ._collectives import allgather, broadcast, max_all, min_all, sum_all
 from ._exchange import all_to_all
 from ._groups import unique_id
-from ._job import abort, barrier, finalize, info, init, my_pe, n_nodes, n_pes, node_of, quiet, stats
+from ._job import abort, barrier, finalize, info, init, my_pe, n_nodes, n_pes, node_of, quiet, stats, wait_quiescent
+from ._kernels import Kernels
 from ._map import Map
 from ._operations import gather, scatter_add, scatter_max, scatter_min, scatter_put
 from ._pool import mem_pool
 
 __version__ = "0.2.0"
 __all__ = [
-    "Array", "Error", "Map", "abort", "all_to_all", "allgather", "barrier", "broadcast", "empty", "finalize",
+    "Array", "Error", "Kernels", "Map", "abort", "all_to_all", "allgather", "barrier", "broadcast", "empty", "finalize",
     "from_local", "full", "gather", "info", "init", "max_all", "mem_pool", "min_all", "my_pe", "n_nodes", "n_pes",
     "node_of", "quiet", "scatter_add", "scatter_max", "scatter_min", "scatter_put", "stats", "sum_all", "unique_id",
-    "zeros",
+    "wait_quiescent", "zeros",
 ]  # fmt: skip
 
 

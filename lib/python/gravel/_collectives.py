@@ -14,7 +14,7 @@ from ._job import check_joined
 REDUCTIONS = ("sum_all", "min_all", "max_all")
 OF_MAPS = ("Map.size", "Map.clear", "Map.reserve", "Map.free")
 CALLS = (*REDUCTIONS, "broadcast", "allgather", "zeros", "empty", "full", "from_local", "free", "all_to_all", "Map",
-         *OF_MAPS)  # fmt: skip
+         "Kernels", *OF_MAPS)  # fmt: skip
 
 
 def agree(call: str, dtype: np.dtype[Any] | None, shape: tuple[int, ...], extra: int = 0) -> Any:

@@ -158,6 +158,23 @@ def stream_of(first: Any, second: Any = None) -> int:
         handle = sys.modules["cupy"].cuda.get_current_stream(first.gpu).ptr
     else:
         handle = first.source.__cuda_array_interface__.get("stream") or 0
+    return handle_or_legacy(handle)
+
+
+def current_stream() -> int:
+    """The current stream of PyTorch or CuPy, where one of them is in use on GPUs; otherwise the PE's own one."""
+    if chosen() != "cuda":
+        return OWN_STREAM
+    torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
+    if torch is not None and torch.cuda.is_initialized():
+        return handle_or_legacy(_torch_stream()(native.device()))
+    if cupy is not None:
+        return handle_or_legacy(cupy.cuda.get_current_stream(native.device()).ptr)
+    return OWN_STREAM
+
+
+def handle_or_legacy(handle: int) -> int:
+    """The stream of a library's handle, for Gravel."""
     return handle or _LEGACY_STREAM
 
 

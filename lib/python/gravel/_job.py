@@ -26,6 +26,7 @@ _before, _joined, _left, _forked = (
 _state = _before
 _uncaught = ""  # the exception that ends the program
 _hook_before: Any = None
+_kernels: Any = None  # the gravel.Kernels whose handlers the job knows
 
 
 def init(
@@ -36,6 +37,7 @@ def init(
     allgather: Callable[[bytes], Sequence[bytes]] | None = None,
     pe: int | None = None,
     n_pes: int | None = None,
+    kernels: Any = None,
 ) -> None:
     """Joins the job. Collective. A second call does nothing.
 
@@ -52,12 +54,18 @@ def init(
         their numbers; with ``pe`` and ``n_pes``. :func:`init` calls it a few times, and nothing calls it afterwards.
     pe: the number of this PE, 0 to ``n_pes - 1``.
     n_pes: the number of PEs.
+    kernels: a :class:`Kernels` with handlers, which the job registers. All PEs pass one, of the same source.
 
     Raises :class:`Error` if the job cannot be joined: the text says why.
     """
-    global _state, _hook_before
+    global _state, _hook_before, _kernels
+    if kernels is not None and not hasattr(kernels, "for_init"):
+        raise TypeError(f"gravel.init: kernels is a gravel.Kernels, not {type(kernels).__name__}")
+    handlers = None if kernels is None else kernels.for_init()
     _backend.choose(backend)
     if _state == _joined:
+        if kernels is not None and kernels is not _kernels:
+            raise Error("gravel.init: the job has started without these kernels: pass them to the first call")
         return
     if _state == _left:
         raise Error("gravel.init was called after gravel.finalize(): a process can join one job")
@@ -67,10 +75,10 @@ def init(
         )
     with _group(comm, unique_id, allgather, pe, n_pes) as group:
         if group is None:
-            native.start()
+            native.start(handlers)
         else:
-            _start(group)
-    _state = _joined
+            _start(group, handlers)
+    _state, _kernels = _joined, kernels
     _hook_before, sys.excepthook = sys.excepthook, _note_exception
     atexit.register(_at_exit)
     os.register_at_fork(after_in_child=_in_child)
@@ -96,7 +104,7 @@ def _group(
     return contextlib.nullcontext(_groups.of_environment())
 
 
-def _start(group: _groups.Group) -> None:
+def _start(group: _groups.Group, handlers: Any) -> None:
     raised: list[BaseException] = []
 
     def allgather(mine: bytes) -> list[bytes]:
@@ -113,7 +121,7 @@ def _start(group: _groups.Group) -> None:
             raise
 
     try:
-        native.start_group(group.pe, group.n_pes, allgather)
+        native.start_group(group.pe, group.n_pes, allgather, handlers)
     except Error as e:
         if not raised:
             raise
@@ -178,6 +186,11 @@ def is_joined() -> bool:
     return _state == _joined
 
 
+def kernels_of_job() -> Any:
+    """The kernels that :func:`init` got; `None` if it got none."""
+    return _kernels
+
+
 def abort(text: str, status: int = 1) -> None:
     """Ends the whole job at once, with this text as the reason and this exit status. Does not return."""
     check_joined("abort")
@@ -224,6 +237,15 @@ def quiet() -> None:
     check_joined("quiet")
     _device.synchronize()
     native.quiet()
+
+
+def wait_quiescent() -> None:
+    """Waits until nothing is in flight in the job: also the messages that handlers sent, and those that these caused,
+    and so on, are applied. Collective. No kernel that sends may run. On GPUs it first waits for the current streams of
+    PyTorch and CuPy."""
+    check_joined("wait_quiescent")
+    _device.synchronize()
+    native.wait_quiescent()
 
 
 def stats(local: bool = False) -> dict[str, Any]:

@@ -9,10 +9,10 @@
 
 #include <gravel/gravel.cuh>
 #include <gravel/launch_alone.cuh>
-#include <gravel/map.cuh>
 #include <gravel/table.cuh>
 
 #include "arguments.hpp"
+#include "handlers.cuh"
 #include "map.hpp"
 
 #if !GRAVEL_CUDA
@@ -123,30 +123,7 @@ __global__ void scatter_elements(gravel_t g, places to, uint64_t count, operands
   sender.end();
 }
 
-// Where the owners' memory is mapped, gather() reads it (lib/table). Elsewhere it sends a request for each element, in
-// large packets, and the owner's handler replies with the value. (Each gravel_get would be a slot of its own on the CPU
-// backend, where a lane is a warp.) Replies arrive in the staging memory: the first word counts them, and the values
-// follow.
-constexpr uint64_t values_at = 32;   ///< words in front of the values
-constexpr uint64_t outside_at = 16;  ///< the word in which kernels note the first wrong number
-
-template <class T>
-struct gather_reply {
-  static constexpr const char* name = sizeof(T) == 4 ? "python_gather_reply_4" : "python_gather_reply_8";
-  using context = uint64_t;  // the staging memory
-  GRAVEL_HANDLER void operator()(const gravel_t&, uint64_t* words, T value, uint32_t position) const {
-    gravel::store_relaxed(reinterpret_cast<T*>(words + values_at) + position, value);
-    gravel::fetch_add_release(words, uint64_t{1});  // gather_words() waits for the count
-  }
-};
-template <class T>
-struct gather_request {
-  static constexpr const char* name = sizeof(T) == 4 ? "python_gather_request_4" : "python_gather_request_8";
-  GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t offset, uint32_t position, uint32_t from) const {
-    const T value = gravel::load_relaxed(reinterpret_cast<const T*>(g.heap + offset));
-    gravel_am<gather_reply<T>>(g, static_cast<int>(from), value, position);
-  }
-};
+constexpr uint64_t outside_at = 16;  ///< the word of the staging memory in which kernels note the first wrong number
 
 /// Requests the elements [first, first + count) of a call.
 template <class T>
@@ -229,6 +206,7 @@ struct staging_memory {
   bool is_mapped = false;  ///< all PEs have each other's memory mapped
 };
 staging_memory staging;
+int device_of_pe = -1;
 
 /// Requests the elements of a call, part by part. The numbers are there: this reads them in the PE's own stream.
 template <class T>
@@ -294,23 +272,10 @@ void reduce_of(reduction how, void* to, const void* from, uint64_t count) {
 
 }  // namespace
 
-namespace {
-int device_of_pe = -1;  // that which gravel_init has made current
-
-template <class... Handlers>
-void join(std::optional<gravel_process_group> group) {
-  if (group) gravel_init<Handlers...>(std::move(*group));
-  else gravel_init<Handlers...>();
-}
-}  // namespace
-
-void start(std::optional<gravel_process_group> group) {
-  join<gather_request<uint32_t>, gather_request<uint64_t>, gather_reply<uint32_t>, gather_reply<uint64_t>,
-       gravel::map<uint32_t, uint32_t>::delivery, gravel::map<uint32_t, uint64_t>::delivery,
-       gravel::map<uint64_t, uint32_t>::delivery, gravel::map<uint64_t, uint64_t>::delivery>(std::move(group));
-#if GRAVEL_CUDA
-  if (cudaGetDevice(&device_of_pe) != cudaSuccess) detail::fail_text("gravel.init: CUDA has no current device");
-#endif
+void start(std::optional<gravel_process_group> group, const kernel_library* kernels) {
+  const auto join_job = kernels ? kernels->join : &join<>;
+  join_job(std::move(group));
+  device_of_pe = detail::current_backend().device_number();
   // Enough words that packets are full, but a small part of the heap.
   staging.values = std::clamp<uint64_t>(gravel_handle().heap_bytes / 16 / sizeof(uint64_t), 64, 1 << 16);
   staging.at = gravel_malloc<uint64_t>((values_at + staging.values) * sizeof(uint64_t));

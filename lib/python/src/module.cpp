@@ -3,10 +3,12 @@
 #include <dlfcn.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <memory>
@@ -157,6 +159,65 @@ class map_memory {
   std::shared_ptr<hash_map> map_;
 };
 
+/// A library that gr.Kernels has compiled. It stays loaded until the process ends: its handlers may run until then.
+class loaded_kernels {
+ public:
+  explicit loaded_kernels(const std::string& path) {
+    void* const file = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!file) gravel::detail::fail_text(std::string("gravel.Kernels: the compiled library cannot be loaded: ") + dlerror());
+    library_ = static_cast<const kernel_library*>(dlsym(file, "gravel_kernels"));
+    if (!library_) gravel::detail::fail_text("gravel.Kernels: " + path + " is no library of gravel.Kernels");
+    if (std::string(library_->version) != gravel_version())
+      gravel::detail::fail_text("gravel.Kernels: the library was compiled with the headers of Gravel " +
+                                std::string(library_->version) + ", and this process runs " + gravel_version());
+  }
+  const kernel_library* library() const { return library_; }
+  /// (name, parameters) of all kernels, in their order.
+  nb::list kernels() const {
+    nb::list all;
+    for (uint32_t i = 0; i < library_->n_kernels; ++i) {
+      const kernel_entry& kernel = library_->kernels[i];
+      nb::list parameters;
+      for (uint32_t k = 0; k < kernel.n; ++k) parameters.append(described(kernel.parameters[k]));
+      all.append(nb::make_tuple(kernel.name, parameters));
+    }
+    return all;
+  }
+  /// (name, whether it runs on the host, its context or None) of all handlers, in their order.
+  nb::list handlers() const {
+    nb::list all;
+    for (uint32_t i = 0; i < library_->n_handlers; ++i) {
+      const handler_entry& handler = library_->handlers[i];
+      const nb::object context = handler.has_context ? nb::object(described(handler.context)) : nb::none();
+      all.append(nb::make_tuple(handler.name, handler.is_on_host, context));
+    }
+    return all;
+  }
+  void load() const {
+    for (uint32_t i = 0; i < library_->n_kernels; ++i) library_->kernels[i].load(device());
+  }
+  void launch(uint32_t kernel, std::array<uint32_t, 3> grid, std::array<uint32_t, 3> block, uint64_t shared_bytes,
+              uint64_t stream, bool is_cooperative, const nb::bytes& values) const {
+    const launch_shape shape{{grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}, shared_bytes, stream,
+                             is_cooperative};
+    const char* const at = values.c_str();
+    const nb::gil_scoped_release release;
+    library_->kernels[kernel].launch(shape, at);
+  }
+  void set_context(uint32_t handler, uint64_t address) const {
+    library_->handlers[handler].set_context(reinterpret_cast<void*>(address));
+  }
+
+ private:
+  static nb::tuple described(const kernel_parameter& p) {
+    return nb::make_tuple(static_cast<uint32_t>(p.type.kind), p.type.bytes, static_cast<uint32_t>(p.pointee.kind),
+                          p.pointee.bytes, p.is_const);
+  }
+
+  const kernel_library* library_;
+};
+const kernel_library* library_of(const loaded_kernels* kernels) { return kernels ? kernels->library() : nullptr; }
+
 std::vector<uint64_t> count_pes(nb::handle to, uint64_t count, uint32_t type, uint64_t stream) {
   const place numbers(to);
   const nb::gil_scoped_release release;
@@ -194,7 +255,7 @@ void gather_bytes(const bytes_written& all, const bytes_read& mine) {
 
 /// Joins the job of a group. `allgather`: a function from this PE's bytes to a list of those of all PEs; the package
 /// has checked what it returns.
-void start_group(int pe, int n_pes, const nb::callable& allgather) {
+void start_group(int pe, int n_pes, const nb::callable& allgather, const loaded_kernels* kernels) {
   gravel_process_group group{
       pe, n_pes, [&allgather](const void* mine, uint64_t bytes, void* all) {
         const nb::gil_scoped_acquire acquire;
@@ -209,7 +270,7 @@ void start_group(int pe, int n_pes, const nb::callable& allgather) {
         }
       }};
   const nb::gil_scoped_release release;
-  start(std::move(group));
+  start(std::move(group), library_of(kernels));
 }
 
 /// Path of the libgravel of this process.
@@ -242,8 +303,9 @@ NB_MODULE(GRAVEL_PYTHON_MODULE, m) {
       nb::module_::import_("gravel._error").attr("Error").inc_ref().ptr());
 
   m.def(
-      "start", [] { start(std::nullopt); }, released());
-  m.def("start_group", &start_group, "pe"_a, "n_pes"_a, "allgather"_a);
+      "start", [](const loaded_kernels* kernels) { start(std::nullopt, library_of(kernels)); }, "kernels"_a.none(),
+      released());
+  m.def("start_group", &start_group, "pe"_a, "n_pes"_a, "allgather"_a, "kernels"_a.none());
   m.def("finish", &finish, "keep_heap"_a, released());
   m.def("my_pe", [] { return gravel_my_pe(); });
   m.def("n_pes", [] { return gravel_n_pes(); });
@@ -258,6 +320,8 @@ NB_MODULE(GRAVEL_PYTHON_MODULE, m) {
       "barrier", [] { gravel_barrier_all(); }, released());
   m.def(
       "quiet", [] { gravel_quiet(); }, released());
+  m.def(
+      "wait_quiescent", [] { gravel_wait_quiescent(); }, released());
   m.def(
       "abort", [](const std::string& text, int status) { gravel_abort(text.c_str(), status); }, "text"_a, "status"_a);
   m.def("views", [] { return all_views.load(); });
@@ -283,6 +347,15 @@ NB_MODULE(GRAVEL_PYTHON_MODULE, m) {
       .def("clear", &map_memory::clear, released())
       .def("reserve", &map_memory::reserve, "capacity"_a, released())
       .def("close", &map_memory::close, released());
+
+  nb::class_<loaded_kernels>(m, "LoadedKernels")
+      .def(nb::init<const std::string&>(), "path"_a)
+      .def("kernels", &loaded_kernels::kernels)
+      .def("handlers", &loaded_kernels::handlers)
+      .def("load", &loaded_kernels::load, released())
+      .def("launch", &loaded_kernels::launch, "kernel"_a, "grid"_a, "block"_a, "shared_bytes"_a, "stream"_a,
+           "is_cooperative"_a, "values"_a)
+      .def("set_context", &loaded_kernels::set_context, "handler"_a, "address"_a);
 
   m.def("device", &device);
   m.def("copy", &copy_bytes, "to"_a, "source"_a, "bytes"_a, released());

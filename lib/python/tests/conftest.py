@@ -6,12 +6,14 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 HERE = Path(__file__).resolve().parent
 IN_JOB = "GRAVEL_TEST_IN_JOB"
+CACHE = tempfile.TemporaryDirectory()  # of gr.Kernels, for all jobs
 collect_ignore = [] if os.environ.get(IN_JOB) else ["job"]
 
 
@@ -29,7 +31,8 @@ def environment(**values: str) -> dict[str, str]:
     without = ("PMIX_", "SLURM_", "OMPI_COMM_", "RANK", "WORLD_SIZE", IN_JOB)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(without)}
     # As torchrun does: the PEs of a job share the processors.
-    return {"OMP_NUM_THREADS": "1"} | kept | {"PYTHONUNBUFFERED": "1"} | values
+    ours = {"PYTHONUNBUFFERED": "1", "XDG_CACHE_HOME": CACHE.name}
+    return {"OMP_NUM_THREADS": "1"} | kept | ours | values
 
 
 def run_alone(text: str, **values: str) -> subprocess.CompletedProcess[str]:

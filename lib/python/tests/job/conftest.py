@@ -7,14 +7,17 @@ import os
 import pytest
 
 import gravel as gr
+import sources
 from libraries import library  # noqa: F401 (a fixture)
 
 _failed = False
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _joined():
-    gr.init(os.environ.get("GRAVEL_TEST_BACKEND"))
+def _joined(request):
+    """With the handlers of test_kernels.py, if it is among the tests: handlers are registered when the job starts."""
+    has_kernels = any(item.path.name == "test_kernels.py" for item in request.session.items)
+    gr.init(os.environ.get("GRAVEL_TEST_BACKEND"), kernels=sources.compiled() if has_kernels else None)
     yield
 
 
