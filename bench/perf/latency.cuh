@@ -2,6 +2,8 @@
 // device's clock. The others wait in the barrier after it.
 #pragma once
 
+#include <thread>
+
 #include "bench/clock.cuh"
 #include "bench/perf/rate.cuh"
 
@@ -194,6 +196,42 @@ inline std::vector<double> microseconds_of(void (*call)(), unsigned iterations) 
     us.push_back((seconds_now() - begin) * 1e6);
   }
   return us;
+}
+
+/// Counts that it ran.
+__global__ void count_launch(uint64_t* count) { ++*count; }
+
+/// A kernel of one thread is launched and awaited, so many times. The rows are stations: the call of gravel_launch
+/// alone, then with the wait; the same for a kernel beside which no resolver need run, which is what CUDA takes; and
+/// after pauses in which the resolver ends.
+inline void launch_latency(report& r, const options& o, limits& l) {
+  measure_round_trip(l);
+  const device_array<uint64_t> count(1);
+  const auto stations = [&](const char* what, unsigned iterations, auto start, std::chrono::milliseconds pause) {
+    const uint64_t before = count.read(0);
+    std::vector<double> started, ended;
+    for (unsigned i = 0; i < iterations; ++i) {
+      if (pause.count()) std::this_thread::sleep_for(pause);
+      const double begin = seconds_now();
+      start();
+      started.push_back((seconds_now() - begin) * 1e6);
+      gravel_synchronize();
+      ended.push_back((seconds_now() - begin) * 1e6);
+    }
+    const uint64_t ran = count.read(0) - before;
+    const verified v{gravel_sum_all(iterations), gravel_sum_all(ran != iterations)};
+    latency_row(r, l, what, "call", 0, std::move(started), v);
+    latency_row(r, l, what, "end", 0, std::move(ended), v);
+    gravel_barrier_all();
+  };
+  const auto leased = [&] { gravel_launch(count_launch, 1, 1, count.data()); };
+  const auto alone = [&] { launch_plain(count_launch, 1, 1, count.data()); };
+  leased();
+  alone();
+  gravel_synchronize();
+  stations("launch", o.iterations, leased, {});
+  stations("launch alone", o.iterations, alone, {});
+  stations("launch after 2 ms", std::min(o.iterations, 50u), leased, std::chrono::milliseconds(2));
 }
 
 /// First some barriers that must have something to wait for: an increment to the next PE before each.

@@ -33,6 +33,7 @@ const entry entries[] = {
     {"am_rate", "Rate of active messages with 8, 24, 48 and 256 bytes of arguments", entry::rate | entry::counts},
     {"ping_pong_latency", "Half of the time from PE 0 to PE 1 and back", entry::latency},
     {"quiet_latency", "Time of gravel_quiet, by the number of messages that are under way", entry::latency},
+    {"launch_latency", "Time of gravel_launch, and until gravel_synchronize returns", entry::latency},
     {"barrier_latency", "Time of gravel_barrier_all", entry::latency},
     {"quiescence_latency", "Time of gravel_wait_quiescent", entry::latency},
     {"malloc_time", "Times of gravel_malloc and gravel_free, by size", entry::sizes},

@@ -28,6 +28,7 @@ const benchmark benchmarks[] = {
     {"am_rate", am_rate, "active messages, per PE"},
     {"ping_pong_latency", ping_pong_latency, "one way, between lanes of two PEs"},
     {"quiet_latency", quiet_latency, "one lane of PE 0, behind so many increments (size)"},
+    {"launch_latency", launch_latency, "gravel_launch and gravel_synchronize of an empty kernel, all PEs at once"},
     {"barrier_latency", barrier_latency, "gravel_barrier_all, all PEs"},
     {"quiescence_latency", quiescence_latency, "gravel_wait_quiescent, all PEs"},
     {"malloc_time", malloc_time, "gravel_malloc and gravel_free, all PEs"},

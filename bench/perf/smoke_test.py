@@ -24,6 +24,7 @@ BENCHMARKS = [
     ("am_rate", "--messages 1024 --scope block,warp --offset-mib 1", 8, "million_messages_per_s"),
     ("ping_pong_latency", "--iterations 5", 2, "median_us"),
     ("quiet_latency", "--iterations 3", 4, "median_us"),
+    ("launch_latency", "--iterations 5", 6, "median_us"),
     ("barrier_latency", "--iterations 5", 1, "median_us"),
     ("quiescence_latency", "--iterations 5", 1, "median_us"),
     ("malloc_time", "--size 1,4096,100000", 3, "gb_per_s"),

@@ -114,6 +114,7 @@ class cuda_backend final : public cuda_launcher {
     ring_blocks_ =
         static_cast<unsigned>(std::clamp<uint64_t>(s.resolver_ring_blocks, 1, std::max<uint64_t>(most_ring_blocks, 1)));
     resident_ = s.resolver_resident;
+    lingers_ = under_mps_ || on_this_gpu == 1;
     resolvers_at_once_ = at_once;
     services_.open(s.partition, under_mps_, s.resolver_quantum_us, blocks_ + ring_blocks_);
     if (services_.has_parts()) {  // otherwise the resolver runs where it finds room
@@ -398,10 +399,11 @@ class cuda_backend final : public cuda_launcher {
 
   bool receive() override {
     bool moved = host_->receive(program_.apply);
-    const device_scope here(context_);
     const uint64_t arrived = load_acquire(setup_.device_ring.arrivals);
     moved |= arrived != seen_arrivals_;
     seen_arrivals_ = arrived;
+    if (may_skip_polls()) return true;
+    const device_scope here(context_);
     std::lock_guard lock(lock_);
     poll_end();
     const uint64_t doorbell = setup_.peer_doorbell ? load_acquire(setup_.peer_doorbell) : 0;

@@ -1,10 +1,19 @@
 // Starts kernels on a GPU so that the resolver runs beside them. Makes room for their local memory, acquires the
 // residency lease, and ends it when all of them have ended. Nothing here depends on the program's handlers or kernels.
+//
+// Problem. Without the lease the resolver ends at once if it has had nothing to do, so each launch of a program that
+// launches and waits in turn would start the resolver again, which takes longer than a small kernel.
+// Solution. The lease stays in force for `linger` after the last kernel has ended. A launch under a lease that the
+// resolver has acknowledged costs nothing more than CUDA's own. A kernel that needs no resolver ends the lease at once if
+// no other one runs. While the lease is in force the receiver polls streams only now and then: it would compete with the
+// threads that launch and wait for this file's lock and for the driver's.
 #pragma once
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -79,6 +88,7 @@ class cuda_launcher : public backend {
     const device_scope here(context_);
     std::unique_lock lock(lock_);
     ++launching_;
+    idle_since_.reset();
     if (resident_) acquire_lease(lock);
   }
   void release_receiver() override {
@@ -217,9 +227,25 @@ class cuda_launcher : public backend {
     facts.is_loaded = true;
   }
 
-  /// Ends the lease when all launched work has ended. Call it with lock_ held. Throws the error of a kernel that
-  /// failed.
-  void poll_end() {
+  using clock = std::chrono::steady_clock;
+  /// How long the lease stays in force after the last kernel has ended. Calls of the program that wait for all kernels,
+  /// such as cudaFree, wait for the resolver so much longer.
+  static constexpr clock::duration linger = std::chrono::microseconds(100);
+  /// How often the receiver polls the streams while the lease is in force.
+  static constexpr clock::duration poll_interval = std::chrono::microseconds(20);
+
+  /// Returns whether the receiver may leave out poll_end() and all that needs the lock: while the lease is in force
+  /// nothing has to be started, and the lease may end late. The receiver's thread.
+  bool may_skip_polls() {
+    if (!has_lease_) return false;
+    const clock::time_point now = clock::now();
+    if (now < next_poll_) return true;
+    next_poll_ = now + poll_interval;
+    return false;
+  }
+  /// Ends the lease when all launched work has ended for `linger`, or, if `at_once`, when it has ended. Call it with
+  /// lock_ held. Throws the error of a kernel that failed.
+  void poll_end(bool at_once = false) {
     if (launching_) return;
     for (own_stream& s : streams_)
       if (s.busy && (s.busy = !has_ended(cudaStreamQuery(s.stream)))) return;
@@ -228,6 +254,9 @@ class cuda_launcher : public backend {
       events_.push_back(pending_.front());
     }
     if (!has_lease_) return;
+    if (!idle_since_) idle_since_ = clock::now();
+    const bool may_linger = lingers_ && !waits_for_end_ && !at_once;
+    if (may_linger && clock::now() - *idle_since_ < linger) return;
     has_lease_ = false;
     store_release(&control_->lease, uint64_t{0});
     services_.lease(0);
@@ -246,7 +275,8 @@ class cuda_launcher : public backend {
   CUcontext context_ = nullptr;  ///< of the PE's device
   resolver_control* control_ = nullptr;
   uint64_t* attention_ = nullptr;
-  bool has_lease_ = false;
+  std::atomic<bool> has_lease_{false};  ///< written with lock_ held
+  bool lingers_ = true;                 ///< false: other processes wait for this GPU while a kernel is resident
   bool resident_ = true;
   uint64_t resolver_processors_ = 0;  ///< multiprocessors that resolvers may occupy
   residency_cuda services_;
@@ -258,6 +288,7 @@ class cuda_launcher : public backend {
   void put(cudaStream_t stream, std::unique_lock<std::mutex>& lock, bool wants_lease, F&& begin) {
     // It is not known how long a stream exists that is not Gravel's. So an event is recorded behind the kernel.
     own_stream* const own = find_stream(stream);
+    if (!wants_lease && has_lease_) poll_end(true);  // such a kernel may use the resolver's multiprocessors
     const cudaEvent_t behind = own ? nullptr : take_event();
     if (own) own->busy = true;
     start_scope starting(*this, lock, behind);
@@ -319,6 +350,7 @@ class cuda_launcher : public backend {
     start_scope(cuda_launcher& launcher, std::unique_lock<std::mutex>& held, cudaEvent_t event)
         : of(launcher), lock(held), behind(event) {
       ++of.launching_;
+      of.idle_since_.reset();
     }
     ~start_scope() {
       if (!lock.owns_lock()) lock.lock();
@@ -348,6 +380,7 @@ class cuda_launcher : public backend {
   void wait_for_end_of_lease(std::unique_lock<std::mutex>& lock) {
     const auto begin = std::chrono::steady_clock::now();
     bool reported = false;
+    ++waits_for_end_;
     for (relax wait; has_lease_ || services_.any_runs();) {
       lock.unlock();
       if (!reported && std::chrono::steady_clock::now() - begin > std::chrono::seconds(10)) {
@@ -360,6 +393,7 @@ class cuda_launcher : public backend {
       wait();
       lock.lock();
     }
+    --waits_for_end_;
   }
 
   cudaStream_t own_or(void* stream) const { return stream ? static_cast<cudaStream_t>(stream) : user_; }
@@ -482,6 +516,9 @@ class cuda_launcher : public backend {
   std::unordered_map<const void*, kernel_facts> kernels_;  ///< kernels that are loaded
   uint64_t lease_ = 0;
   int launching_ = 0;
+  int waits_for_end_ = 0;                        ///< threads that wait for the end of the lease
+  std::optional<clock::time_point> idle_since_;  ///< when the receiver saw that all launched work had ended
+  clock::time_point next_poll_{};                ///< the receiver's
   int least_ = 0, greatest_ = 0;  ///< priorities
   size_t local_bytes_ = 0;        ///< local memory of a thread for which CUDA has made room
   uint64_t processors_ = 0;

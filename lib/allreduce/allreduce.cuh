@@ -50,7 +50,7 @@ struct reduction_plan {
     const uint32_t few = blocks_for(bytes, one_shot_bytes_of_block, most);
     if (!m.directly) return {reduction_way::messages, few};
     const uint64_t words = (bytes + flagged_words::data_bytes - 1) / flagged_words::data_bytes;
-    if ((words + few - 1) / few <= m.staged_units) return {reduction_way::one_shot, few};
+    if (words <= uint64_t{few} * m.staged_units) return {reduction_way::one_shot, few};
     return {reduction_way::two_shots, blocks_for(bytes, two_shot_bytes_of_block, most)};
   }
   /// Blocks of a kernel that a host starts beside other kernels.
@@ -67,7 +67,7 @@ struct reduction_plan {
   }
 };
 
-/// Reports invalid arguments, and returns true for them. Thread scope: block.
+/// Reports invalid arguments, and returns true for them. Thread scope: lane, several of a block at once.
 template <class T>
 GRAVEL_DEVICE bool is_bad_reduction(const gravel_reducer_handle& r, const T* to, const T* from, uint64_t count,
                                     int root) {
@@ -84,23 +84,25 @@ GRAVEL_DEVICE bool is_bad_reduction(const gravel_reducer_handle& r, const T* to,
   else if (count && (to_offset | from_offset) % sizeof(T)) fault = reduction_fault::misaligned;
   else if (count && overlaps) fault = reduction_fault::overlapping;
   else return false;
-  if (threadIdx.x == 0)
+  if (threadIdx.x == blockDim.x - 1)
     report_error(r.g, message_fault::bad_reduction, op::none,
                  fault == reduction_fault::too_many_blocks ? r.memory.blocks : static_cast<uint32_t>(root),
                  static_cast<uint64_t>(fault), fault == reduction_fault::too_many_blocks ? gridDim.x : count);
   return true;
 }
 
-/// Returns a word that is the same at all PEs if their arguments are the same.
+/// Returns a word that is the same at all PEs if their arguments are the same. Its products do not depend on each other:
+/// small arrays wait for this word.
 template <gravel_reduction HOW, class T>
 GRAVEL_DEVICE uint32_t word_of_call(const gravel_reducer_handle& r, const T* to, const T* from, uint64_t count,
                                     int root) {
   const auto to_offset = static_cast<uint64_t>(reinterpret_cast<const char*>(to) - r.g.heap),
-             from_offset = static_cast<uint64_t>(reinterpret_cast<const char*>(from) - r.g.heap);
-  const uint64_t mixed =
-      mix(mix(mix(count) + (count ? to_offset : 0)) + (count ? from_offset : 0) + static_cast<uint32_t>(root)) +
-      gridDim.x;
-  return reduction_call{HOW, element<T>::type, root != no_root, static_cast<uint32_t>(mix(mixed) >> 38)}.word();
+             from_offset = static_cast<uint64_t>(reinterpret_cast<const char*>(from) - r.g.heap),
+             shape = uint64_t{static_cast<uint32_t>(root)} << 32 | gridDim.x;
+  // Sums of products with odd numbers, of which the high bits are used: multilinear hashing.
+  const uint64_t mixed = count * 0x9e3779b97f4a7c15 + (count ? to_offset : 0) * 0xc2b2ae3d27d4eb4f +
+                         (count ? from_offset : 0) * 0x165667b19e3779f9 + shape * 0xd6e8feb86659fd93;
+  return reduction_call{HOW, element<T>::type, root != no_root, static_cast<uint32_t>(mixed >> 38)}.word();
 }
 
 template <gravel_reduction HOW, class T>
@@ -108,16 +110,21 @@ GRAVEL_DEVICE void reduce_as_grid(const gravel_reducer_handle& r, T* to, const T
   const other_call call = root == no_root ? other_call::allreduce : other_call::reduce;
   if (forbidden_outside_kernel(r.g, call) || forbidden_in_plain_grid(r.g, call)) return;
   if (!enter_block(r.g, root == no_root ? team_call::allreduce : team_call::reduce, to, from, count, root)) return;
-  if (is_bad_reduction(r, to, from, count, root)) return;
   const reducer_memory& m = r.memory;
-  const reduction_plan plan = reduction_plan::of(m, count * sizeof(T), gridDim.x);
   const uint32_t slice = blockIdx.x;
+  // Read before the barrier, so that it has come when the data are sent. The block's previous call has written it
+  // before its last barrier.
+  const uint64_t calls = slice < m.blocks ? m.slice(slice)->calls : 0;
+  const reduction_plan plan = reduction_plan::of(m, count * sizeof(T), gridDim.x);
   if (slice >= plan.blocks) return;
-  __syncthreads();  // the block's previous call has ended, and the data of this call are written
+  reduction_part p{slice, 0, calls + 1, count};
+  bool is_bad = false;
+  if (visits_others(m)) {  // only these lanes: small arrays would wait until all warps had computed this
+    is_bad = is_bad_reduction(r, to, from, count, root);
+    p.what = word_of_call<HOW>(r, to, from, count, root);
+  }
+  if (__syncthreads_or(is_bad)) return;  // the data of this call are written
   const bool keeps = root == no_root || static_cast<uint32_t>(root) == m.my_pe;
-  const uint64_t calls = m.slice(slice)->calls;
-  reduction_part p{slice, word_of_call<HOW>(r, to, from, count, root),
-                   plan.way == reduction_way::alone ? 0 : next_call(r, slice, calls), count};
   if (plan.way == reduction_way::two_shots) {
     reduce_in_two_shots<HOW>(r, p, to, from, count, plan.blocks, root);
   } else {
@@ -128,14 +135,18 @@ GRAVEL_DEVICE void reduce_as_grid(const gravel_reducer_handle& r, T* to, const T
     if (plan.way == reduction_way::one_shot) {
       reduce_in_one_shot<HOW>(r, p, to + begin, from + begin, here, keeps);
     } else if (plan.way == reduction_way::messages) {
+      p.what = word_of_call<HOW>(r, to, from, count, root);  // any thread may send
       p.call = reduce_by_messages<HOW>(r, p, to, from, begin, begin + here, root);
     } else if (to != from) {
       copy_bytes(copy_team::block(r.g), reinterpret_cast<char*>(to + begin),
                  reinterpret_cast<const char*>(from + begin), here * sizeof(T));
     }
   }
-  __syncthreads();
-  if (threadIdx.x == 0 && plan.way != reduction_way::alone) m.slice(slice)->calls = p.call;
+  if (plan.way != reduction_way::alone) {
+    p.call = end_call(r, slice, p.call);
+    if (threadIdx.x == 0) m.slice(slice)->calls = p.call;
+  }
+  __syncthreads();  // the result is there, and all threads have read what the other PEs sent
 }
 
 /// The words of this PE's symmetric heap for which the kernel of a host's call waits, and which it raises; or nullptr.
@@ -156,6 +167,7 @@ __global__ void __launch_bounds__(512) reduce_for_host(const __grid_constant__ g
       wait.attentively(r.g,
                        [&] { return subject_of_word(r.g, awaited::event, s.after, comparison::ge, s.value, seen); });
   }
+  __syncthreads();  // all threads see what was written before the word rose
   reduce_as_grid<HOW>(r, to, from, count, root);
   if (!s.done) return;
   __syncthreads();

@@ -36,18 +36,39 @@ GRAVEL_DEVICE void store_elements(T* to, bool aligned, uint64_t left, uint64_t w
     if (i < left) to[i] = some.of[i];
 }
 
+/// Waits until the words of AT_ONCE units are those of call `call`, and puts their data into `data`. Units i + k * step
+/// with i + k * step < end exist. All are read together: a read takes long. Thread scope: lane.
+template <uint32_t AT_ONCE>
+GRAVEL_DEVICE void await_words(uint64_t (&data)[AT_ONCE], const unit* staged, uint64_t i, uint64_t step, uint64_t end,
+                               uint64_t call) {
+  for (relax wait;; wait.closely()) {
+    unit seen[AT_ONCE];
+    GRAVEL_UNROLL
+    for (uint32_t k = 0; k < AT_ONCE; ++k)
+      if (i + k * step < end) seen[k] = flagged_words::load(staged + i + k * step);  // [A3]
+    bool all_here = true;
+    GRAVEL_UNROLL
+    for (uint32_t k = 0; k < AT_ONCE; ++k) {
+      if (i + k * step >= end) continue;
+      all_here &= flagged_words::are_of(seen[k], call);
+      data[k] = flagged_words::data(seen[k]);
+    }
+    if (all_here) return;
+  }
+}
+
 /// Reduces this block's part: to[0 .. count) from from[0 .. count). Writes `to` only if `keeps`. Thread scope: block.
 template <gravel_reduction HOW, class T>
 GRAVEL_DEVICE void reduce_in_one_shot(const gravel_reducer_handle& r, const reduction_part& p, T* to, const T* from,
                                       uint64_t count, bool keeps) {
-  constexpr uint32_t n = sizeof(uint64_t) / sizeof(T);
+  constexpr uint32_t n = sizeof(uint64_t) / sizeof(T), at_once = 4;
   const reducer_memory& m = r.memory;
-  const uint64_t words = (count + n - 1) / n;
+  const uint64_t words = (count + n - 1) / n, step = blockDim.x;
   const bool from_aligned = reinterpret_cast<uint64_t>(from) % 8 == 0,
              to_aligned = reinterpret_cast<uint64_t>(to) % 8 == 0;
   const unit* const staged = m.staging(p.slice, p.call, 0);
   unit* const mine = m.staging(p.slice, p.call, m.my_pe);
-  for (uint64_t i = threadIdx.x; i < words; i += blockDim.x) {
+  for (uint64_t i = threadIdx.x; i < words; i += step) {
     const unit flagged = flagged_words::make(load_elements(from + i * n, from_aligned, count - i * n), p.call);
     for (uint32_t q = 0; q < m.n_pes; ++q)
       if (q != m.my_pe) flagged_words::store(m.at(r.g, mine, q) + i, flagged);  // [A3]
@@ -55,20 +76,31 @@ GRAVEL_DEVICE void reduce_in_one_shot(const gravel_reducer_handle& r, const redu
   for_others(
       m, [&](uint32_t pe) { store_relaxed(m.at(r.g, m.header(p.slice, p.call, m.my_pe), pe), p.call << 32 | p.what); });
   // The headers come first: so PEs whose calls differ are reported, and do not wait for words that never arrive.
-  for_others(m, [&](uint32_t pe) { await_header(r, p, pe); });
-  for (uint64_t i = threadIdx.x; i < words; i += blockDim.x) {
-    const auto word_of = [&](uint32_t pe) {
-      if (pe == m.my_pe) return load_elements(from + i * n, from_aligned, count - i * n);
-      const unit* const at = staged + uint64_t{pe} * 2 * m.staged_units + i;
-      unit seen;
-      for (relax wait; !flagged_words::are_of(seen = flagged_words::load(at), p.call); wait.attentively()) {  // [A3]
+  for_others(m, [&](uint32_t pe) { await_header<false>(r, p, pe); });
+  for (uint64_t i = threadIdx.x; i < words; i += at_once * step) {
+    combination<HOW, T, uint64_t> all[at_once];
+    for (uint32_t q = 0; q < m.n_pes; ++q) {
+      uint64_t data[at_once] = {};
+      if (q != m.my_pe) {
+        await_words(data, staged + uint64_t{q} * 2 * m.staged_units, i, step, words, p.call);
+      } else {
+        GRAVEL_UNROLL
+        for (uint32_t k = 0; k < at_once; ++k) {
+          const uint64_t at = i + k * step;
+          if (at < words) data[k] = load_elements(from + at * n, from_aligned, count - at * n);
+        }
       }
-      return flagged_words::data(seen);
-    };
-    combination<HOW, T, uint64_t> all;
-    all.begin(word_of(0));
-    for (uint32_t q = 1; q < m.n_pes; ++q) all.add(word_of(q));
-    if (keeps) store_elements(to + i * n, to_aligned, count - i * n, all.result());
+      GRAVEL_UNROLL
+      for (uint32_t k = 0; k < at_once; ++k) {
+        if (q == 0) all[k].begin(data[k]);
+        else all[k].add(data[k]);
+      }
+    }
+    GRAVEL_UNROLL
+    for (uint32_t k = 0; k < at_once; ++k) {
+      const uint64_t at = i + k * step;
+      if (keeps && at < words) store_elements(to + at * n, to_aligned, count - at * n, all[k].result());
+    }
   }
 }
 

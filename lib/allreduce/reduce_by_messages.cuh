@@ -69,12 +69,13 @@ GRAVEL_DEVICE void reduce_pieces(const gravel_reducer_handle& r, const reduction
   __syncthreads();
 }
 
-/// Reduces elements [begin, end). Returns the number of the last call. Thread scope: block.
+/// Reduces elements [begin, end). Returns the number of the last call. It is not inlined:
+/// its registers would be spilled by the short ways. Thread scope: block.
 template <gravel_reduction HOW, class T>
-GRAVEL_DEVICE uint64_t reduce_by_messages(const gravel_reducer_handle& r, reduction_part p, T* to, const T* from,
-                                          uint64_t begin, uint64_t end, int root) {
+GRAVEL_DEVICE_APART uint64_t reduce_by_messages(const gravel_reducer_handle& r, reduction_part p, T* to, const T* from,
+                                                uint64_t begin, uint64_t end, int root) {
   const uint64_t each = piece_bytes(r) / sizeof(T), at_once = each * r.memory.n_pes;
-  for (;; p.call = next_call(r, p.slice, p.call)) {
+  for (;; p.call = end_call(r, p.slice, p.call) + 1) {
     reduce_pieces<HOW>(r, p, to, from, begin, end - begin < at_once ? end : begin + at_once, each, root);
     if (end - begin <= at_once) return p.call;
     begin += at_once;

@@ -14,7 +14,7 @@
 // Numbers continue from one kernel to the next. All blocks see the same reports, and so decide alike. All blocks of all
 // PEs run at the same time: cooperative launches of the same number of blocks.
 //
-// Model: test/models/worklist_rendezvous.pml, whose blocks have two reports in turn as well.
+// Model: test/models/level_rendezvous.pml.
 #pragma once
 #include <algorithm>
 #include <vector>
