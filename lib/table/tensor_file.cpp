@@ -140,6 +140,8 @@ tensor_place find_tensor(const std::string& file, std::string_view header, uint6
     if (tensors.size() > 8) names += ", ...";
     fail("{}: the file has no tensor '{}'; it has {}", file, tensor, names.empty() ? "none" : names);
   }
+  if (bytes_of(found->place.dtype) == 0)
+    fail("{}: tensor '{}' has elements of a type that is not known: {}", file, tensor, found->place.dtype);
   found->place.begin += data_at;
   return found->place;
 }

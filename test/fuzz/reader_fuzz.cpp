@@ -1,5 +1,5 @@
 // The readers of lib/graph and lib/reads against arbitrary bytes, from memory: SNAP, Matrix Market, METIS, Galois,
-// FASTQ, FASTA, and gzip of each. With libFuzzer: link with -fsanitize=fuzzer, which brings a main of its own.
+// FASTQ, FASTA, and gzip of each; and the headers of files with tables (lib/table). With libFuzzer: link with -fsanitize=fuzzer, which brings a main of its own.
 // Elsewhere this program feeds mutations of small files, from a seed.
 //
 // For each input the reader ends with a result whose parts fit together, or with a gravel::error that begins with the
@@ -27,6 +27,7 @@
 #include "lib/graph/byte_source.hpp"
 #include "lib/graph/graph.hpp"
 #include "lib/reads/reads.hpp"
+#include "lib/table/tensor_file.hpp"
 #include "test/fuzz/fuzz_options.hpp"
 #include "test/support/gzip_samples.hpp"
 #include "test/support/packet_samples.hpp"
@@ -49,9 +50,10 @@ namespace {
 
 using namespace gravel::detail;
 
-enum class kind { snap, matrix_market, metis, galois, fastq, fasta };
-constexpr size_t kinds = 6;
-constexpr const char* kind_names[kinds] = {"SNAP", "Matrix Market", "METIS", "Galois", "FASTQ", "FASTA"};
+enum class kind { snap, matrix_market, metis, galois, fastq, fasta, safetensors };
+constexpr size_t kinds = 7;
+constexpr const char* kind_names[kinds] = {"SNAP", "Matrix Market", "METIS", "Galois", "FASTQ", "FASTA",
+                                            "safetensors"};
 
 /// How an input is read.
 struct setting {
@@ -146,14 +148,33 @@ uint64_t read_reads_of(byte_source& source) {
   return sum;
 }
 
+/// Finds a tensor in a header, in front of data of 48 bytes.
+uint64_t read_header(std::string_view header) {
+  constexpr uint64_t data_at = 8, data_bytes = 48;
+  const tensor_place t = find_tensor("fuzz", header, data_at, data_bytes, "rows");
+  expect(t.begin >= data_at && t.bytes <= data_bytes && t.begin - data_at <= data_bytes - t.bytes,
+         "a tensor beyond the data");
+  uint64_t sum = mix(t.begin) ^ t.bytes;
+  for (const uint64_t extent : t.shape) {
+    expect(t.bytes == 0 || (extent && extent <= t.bytes), "a shape that is larger than its tensor");
+    sum = mix(sum ^ extent);
+  }
+  return sum;
+}
+
 outcome read(std::string_view bytes, size_t unpacked, const setting& s) {
   static guarded_pages pages(256 << 10);
   const auto placed = pages.bytes_at_end(std::as_bytes(std::span(bytes)));
   allocated = 0;
   outcome result;
   try {
-    byte_source source("fuzz", {reinterpret_cast<const char*>(placed.data()), placed.size()});
-    result.digest = s.of < kind::fastq ? read_graph_of(source, s) : read_reads_of(source);
+    const std::string_view text(reinterpret_cast<const char*>(placed.data()), placed.size());
+    if (s.of == kind::safetensors) {
+      result.digest = read_header(text);
+    } else {
+      byte_source source("fuzz", text);
+      result.digest = s.of < kind::fastq ? read_graph_of(source, s) : read_reads_of(source);
+    }
   } catch (const error& e) {
     result.error = e.what();
     if (!result.error.starts_with("fuzz")) fault("an error without the file's name:", result.error);
@@ -195,6 +216,10 @@ const std::vector<sample>& samples() {
       {kind::galois, true, true, galois(2, true)},
       {kind::fastq, false, true, "@a\nACGT\n+\nIIII\n@b\n\n+\n\n@c x\nNNAC\n+c\n@@@@\n"},
       {kind::fasta, false, true, ">a\nACGT\nAC-T\n>b\n>c\nuuN*\n"},
+      {kind::safetensors, false, true,
+       R"({"__metadata__":{"a":"b"},"rows":{"dtype":"F32","shape":[3,2],"data_offsets":[0,24]},)"
+       R"("more":{"dtype":"I8","shape":[24],"data_offsets":[24,48]}})"},
+      {kind::safetensors, false, true, R"({"rows": {"data_offsets": [0, 48], "shape": [2, 1, 12], "dtype": "BF16"}})"},
   };
   return all;
 }
@@ -235,7 +260,15 @@ void mutate_words(std::string& text, random_bits& draw) {
                                                "\xef\xbb\xbf",
                                                "\x1f\x8b",
                                                "011",
-                                               "111"};
+                                               "111",
+                                               "\"rows\":",
+                                               "[",
+                                               "]",
+                                               "{",
+                                               "}",
+                                               ",",
+                                               "24",
+                                               "48"};
   for (uint32_t i = 1 + draw.below(3); i > 0; --i) {
     const size_t at = draw.below(static_cast<uint32_t>(text.size()) + 1);
     const size_t line = text.rfind('\n', at) + 1, after = std::min(text.find('\n', at), text.size() - 1) + 1;
@@ -363,7 +396,7 @@ void try_input(random_bits& draw, counts* all) {
   counts& count = all[static_cast<size_t>(from.of)];
   ++(as_made ? count.as_made : count.changed)[plain.error.empty()];
   if (plain.error.empty() && s.of < kind::fastq && draw.below(8) == 0) check_parts(text, s);
-  if (!text.starts_with("\x1f\x8b")) check_packed(text, plain, s, draw);
+  if (!text.starts_with("\x1f\x8b") && s.of != kind::safetensors) check_packed(text, plain, s, draw);
 }
 
 }  // namespace

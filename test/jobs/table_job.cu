@@ -1,10 +1,16 @@
 // Tables of rows (gravel::rows): rows of several sizes and types, ids of all kinds, compared with what hosts expect.
-// Arrays, optimizers, and exchanges of rows. One source for the CPU backend and for GPUs. Options: `short`; `bad-row` and
+// Arrays, optimizers, exchanges of rows, and rows from files. One source for the CPU backend and for GPUs. Options:
+// `short`; `bad-row` and
 // `bad-sum`, a call with a row that does not exist; `bad-target` and `bad-room`, an exchange with a PE that does not
 // exist, or with too many rows for one PE; `no-handler`, elements of 16 bits without the handler.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 #include <random>
 #include <string>
@@ -125,6 +131,89 @@ void check_two_streams() {
   check(first, out_1);
   check(second, out_2);
   gravel_stream_destroy(side);
+  gravel_barrier_all();
+}
+
+/// A folder that PE 0 makes, and removes with what is in it.
+class folder_of_job {
+ public:
+  folder_of_job() {
+    const uint64_t number = gravel_max_all(gravel_my_pe() == 0 ? static_cast<uint64_t>(getpid()) : 0);
+    path_ = (std::filesystem::temp_directory_path() / ("gravel-table-" + std::to_string(number))).string();
+    if (gravel_my_pe() == 0) std::filesystem::create_directory(path_);
+  }
+  ~folder_of_job() {
+    if (gravel_my_pe() == 0) std::filesystem::remove_all(path_);
+  }
+  folder_of_job(const folder_of_job&) = delete;
+  /// PE 0 writes a file. Collective.
+  std::string write(const std::string& name, const std::string& bytes) const {
+    const std::string path = path_ + "/" + name;
+    if (gravel_my_pe() == 0) std::ofstream(path, std::ios::binary) << bytes;
+    gravel_barrier_all();
+    return path;
+  }
+
+ private:
+  std::string path_;
+};
+
+/// The bytes of rows, and of a file of safetensors that has them as tensor `t`, behind one of 4 bytes.
+std::string bytes_of_rows(uint64_t first, uint64_t count, uint64_t words) {
+  std::string bytes(count * words * 4, 0);
+  for (uint64_t i = 0; i < count * words; ++i) {
+    const uint32_t word = word_of(first + i / words, i % words);
+    std::memcpy(bytes.data() + i * 4, &word, 4);
+  }
+  return bytes;
+}
+std::string bytes_of_tensor(uint64_t first, uint64_t count, uint64_t words) {
+  const std::string header = R"({"o":{"dtype":"I8","shape":[4],"data_offsets":[0,4]},"t":{"dtype":"F32","shape":[)" +
+                             std::to_string(count) + "," + std::to_string(words) + R"(],"data_offsets":[4,)" +
+                             std::to_string(count * words * 4 + 4) + "]}}";
+  std::string length(8, 0);
+  for (size_t i = 0; i < 8; ++i) length[i] = static_cast<char>(header.size() >> 8 * i & 255);
+  return length + header + "abcd" + bytes_of_rows(first, count, words);
+}
+
+/// Tables that are filled from files.
+void check_reads(uint64_t count, uint64_t row_bytes) {
+  const folder_of_job folder;
+  const uint64_t words = row_bytes / 4, half = count / 2;
+  const std::string raw = folder.write("rows", bytes_of_rows(0, count, words)),
+                    first = folder.write("first", bytes_of_tensor(0, half, words)),
+                    second = folder.write("second", bytes_of_tensor(half, count - half, words));
+  for (const gravel::place where : {gravel::place::device, gravel::place::host})
+    for (const gravel::dealt dealt : {gravel::dealt::blocks, gravel::dealt::cyclic})
+      for (const bool is_raw : {true, false}) {
+        gravel::rows table(count, row_bytes, dealt, where);
+        if (is_raw) table.read(raw);
+        else table.read(std::vector<std::string>{first, second}, {.tensor = "t", .dtype = "F32"});
+        std::vector<uint32_t> found(table.local_count() * words);
+        gravel_copy(found.data(), table.local(), found.size() * 4);
+        uint64_t wrong = 0;
+        for (uint64_t i = 0; i < found.size(); ++i) wrong += found[i] != word_of(table.local_row(i / words), i % words);
+        expect(wrong == 0, std::to_string(count) + " rows of " + std::to_string(row_bytes) + " bytes from files: " +
+                               std::to_string(wrong) + " wrong words");
+        gravel_barrier_all();
+      }
+  gravel::rows table(count, row_bytes);
+  const auto refused = [&](const char* why, const std::string& file, const gravel::row_format& format) {
+    expect_error(why, [&] { table.read(file, format); });
+  };
+  refused("No such file", raw + "-", {});
+  refused("no whole number of rows", folder.write("long", bytes_of_rows(0, count, words) + "x"), {});
+  refused("the table has", folder.write("short", bytes_of_rows(0, count - 1, words)), {});
+  refused("the table has", first, {.tensor = "t", .dtype = {}});
+  refused("elements of type F32; BF16 is wanted", first, {.tensor = "t", .dtype = "BF16"});
+  refused("has 1 dimensions", first, {.tensor = "o", .dtype = {}});
+  refused("those of the table have", folder.write("wide", bytes_of_tensor(0, count, words + 1)),
+          {.tensor = "t", .dtype = {}});
+  refused("is the file cut off?", folder.write("cut", bytes_of_tensor(0, count, words).substr(0, 300)),
+          {.tensor = "t", .dtype = {}});
+  if (gravel_n_pes() > 1)  // one PE cannot read its rows
+    expect_error(gravel_my_pe() ? "1 of the other PEs cannot" : "No such file",
+                 [&] { table.read(gravel_my_pe() ? raw : raw + "-"); });
   gravel_barrier_all();
 }
 
@@ -676,6 +765,8 @@ int main(int argc, char** argv) {
     check_update<gravel_bfloat16>(update::max, "bfloat16", 50, 10, n / 5, kind, 14);
     check_update<gravel_bfloat16>(update::put, "bfloat16", 50, 6, n, kind, 15);
   }
+  check_reads(1000, 8);
+  if (!is_short) check_reads(200'000, 264);
   check_cache(is_short ? 12 : 264, 5, gravel::dealt::blocks);
   check_cache(16, 1000, gravel::dealt::cyclic);
   if (!is_short) check_cache(20, 0, gravel::dealt::cyclic);

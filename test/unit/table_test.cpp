@@ -1,4 +1,4 @@
-// Dealing of rows to PEs, and division by multiplication; hashes, slots and lists of maps.
+// Dealing of rows to PEs, and division by multiplication; hashes, slots and lists of maps; tensors in files.
 #include <algorithm>
 #include <cmath>
 #include <random>
@@ -7,7 +7,10 @@
 #include "lib/table/map_phase_plan.hpp"
 #include "lib/table/map_slots.cuh"
 #include "lib/table/row_dealing.hpp"
+#include "lib/table/tensor_file.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/error_of.hpp"
+#include "test/support/scratch.hpp"
 
 using namespace gravel::detail;
 
@@ -196,4 +199,67 @@ TEST_CASE("lists of collective insertions hold the mean, and stay within their m
                 limits::most_list_bytes * padded + lists * 16 * item_bytes * parts);
       }
   REQUIRE(plans > 1000);
+}
+
+namespace {
+/// The bytes of a file of safetensors.
+std::string tensors(const std::string& header, uint64_t data, uint64_t length) {
+  std::string bytes;
+  for (int i = 0; i < 8; ++i) bytes += static_cast<char>(length >> 8 * i & 255);
+  return bytes + header + std::string(data, 'x');
+}
+std::string tensors(const std::string& header, uint64_t data) { return tensors(header, data, header.size()); }
+/// A header with the tensors `a`, of `shape` and `offsets`, and `b`, of 4 bytes behind 24.
+std::string header_of(const std::string& shape, const std::string& offsets, const std::string& dtype = "\"F32\"") {
+  return R"({"a":{"dtype":)" + dtype + R"(,"shape":)" + shape + R"(,"data_offsets":)" + offsets +
+         R"(},"b":{"dtype":"U8","shape":[4],"data_offsets":[24,28]}})";
+}
+}  // namespace
+
+TEST_CASE("tensors are found in files of safetensors") {
+  const scratch folder;
+  const std::string header = header_of("[3,2]", "[0,24]");
+  const open_file file(folder.write(tensors(header, 28), "right"));
+  const tensor_place a = find_tensor(file, "a"), b = find_tensor(file, "b");
+  CHECK(a.dtype == "F32");
+  CHECK(a.shape == std::vector<uint64_t>{3, 2});
+  CHECK(a.begin == 8 + header.size());
+  CHECK(a.bytes == 24);
+  CHECK(b.begin == a.begin + 24);
+  CHECK(find_tensor(open_file(folder.write(tensors(R"({"e":{"dtype":"F64","shape":[0,9],"data_offsets":[0,0]}})", 0))),
+                    "e")
+            .bytes == 0);
+}
+
+TEST_CASE("a damaged file of safetensors is refused with a reason") {
+  const scratch folder;
+  const auto why = [&](const std::string& bytes, const std::string& tensor = "a") {
+    const std::string path = folder.write(bytes, "damaged");
+    const std::string text = error_of([&] { find_tensor(open_file(path), tensor); });
+    CHECK(text.starts_with(path));
+    return text;
+  };
+  const std::string right = header_of("[3,2]", "[0,24]");
+  CHECK_THAT(why("1234567"), contains_text("7 bytes are no file of safetensors"));
+  CHECK_THAT(why(tensors(right, 28, ~uint64_t{0})), contains_text("the header would have 18446744073709551615 bytes"));
+  CHECK_THAT(why(tensors(right, 28, right.size() + 29)), contains_text("the header would have"));
+  CHECK_THAT(why(tensors("[1", 28)), contains_text("is no JSON"));
+  CHECK_THAT(why(tensors("[1]", 28)), contains_text("is no object of JSON"));
+  CHECK_THAT(why(tensors(R"({"a":1,"a":2})", 28)), contains_text("has 'a' twice"));
+  CHECK_THAT(why(tensors(R"({"a":1})", 28)), contains_text("tensor 'a' is no object"));
+  CHECK_THAT(why(tensors(R"({"a":{"shape":[1],"data_offsets":[0,4]}})", 4)), contains_text("'dtype' is no text"));
+  CHECK_THAT(why(tensors(header_of("[3,-2]", "[0,24]"), 28)), contains_text("'shape' is no list of whole numbers"));
+  CHECK_THAT(why(tensors(header_of("[3,2]", "[0,24.0]"), 28)), contains_text("'data_offsets' is no list"));
+  CHECK_THAT(why(tensors(header_of("[3,2]", "[24,0]"), 28)), contains_text("not the begin and the end"));
+  CHECK_THAT(why(tensors(header_of("[3,2]", "[0,24,28]"), 28)), contains_text("not the begin and the end"));
+  CHECK_THAT(why(tensors(right, 27)), contains_text("it ends at byte 28 of the data, which have 27: is the file cut"));
+  CHECK_THAT(why(tensors(right, 30)), contains_text("behind the last tensor are 2 bytes"));
+  CHECK_THAT(why(tensors(header_of("[3,3]", "[0,24]"), 28)), contains_text("do not make up the 24 bytes"));
+  CHECK_THAT(why(tensors(header_of("[4294967296,4294967296]", "[0,24]"), 28)), contains_text("do not make up"));
+  CHECK_THAT(why(tensors(header_of("[7,1]", "[0,28]"), 28)), contains_text("overlaps another one"));
+  CHECK_THAT(why(tensors(header_of("[5,1]", "[4,24]"), 28)), contains_text("no tensor has the 4 bytes in front of"));
+  CHECK_THAT(why(tensors(header_of("[3,2]", "[0,24]", "\"F4\""), 28)), contains_text("type that is not known: F4"));
+  CHECK_THAT(why(tensors(right, 28), "c"), contains_text("has no tensor 'c'; it has 'a', 'b'"));
+  CHECK_THAT(error_of([&] { open_file(folder.path("none")); }), contains_text("No such file"));
+  CHECK_THAT(error_of([&] { open_file(folder.directory); }), contains_text("no regular file"));
 }
