@@ -333,6 +333,49 @@ class table_bench {
     }
   }
 
+  /// Additions of rows of 64 floats, to rows drawn at random, or of the next PE (--targets).
+  void scatter_add_rows() {
+    constexpr uint64_t width = 64;
+    const uint64_t n = uint64_t{1} << o_.exchanged_log2;
+    rows table(static_cast<uint64_t>(gravel_n_pes()) << o_.exchanged_log2, width * sizeof(float));
+    const auto next = static_cast<uint32_t>((gravel_my_pe() + 1) % gravel_n_pes());
+    const bool is_remote = o_.targets == "remote";
+    const uint64_t first = is_remote ? table.view().dealing.first(next) : 0;
+    const uint64_t count = is_remote ? table.view().dealing.count(next) : table.count();
+    const perf::device_array<uint32_t> ids(n), values(n * width);
+    start(set_words, values.data(), n * width, word_of_ones<float>());
+    start(draw_ids, ids.data(), n, first, count, static_cast<uint64_t>(gravel_my_pe()) << 40);
+    gravel_barrier_all();
+    std::vector<double> seconds;
+    for (uint32_t run = 0; run <= o_.repeat; ++run) {
+      gravel_barrier_all();
+      const double begin = perf::seconds_now();
+      table.scatter_add(ids.data(), reinterpret_cast<const float*>(values.data()), n);
+      gravel_barrier_all();
+      const double took = perf::slowest(perf::seconds_now() - begin);
+      if (run) seconds.push_back(took);
+    }
+    const perf::device_array<uint64_t> sum(1);
+    start(add_up<float>, static_cast<const float*>(table.local()), table.local_count() * width, sum.data());
+    const uint64_t wanted = width * n * (o_.repeat + 1) * static_cast<uint64_t>(gravel_n_pes());
+    const uint64_t found = gravel_sum_all(sum.read());
+    const auto t = perf::timed_runs::of(seconds);
+    const double bytes = static_cast<double>(n * width * sizeof(float));
+    const double remote_share = is_remote ? 1 : 1 - 1.0 / gravel_n_pes();
+    const double limit = limits_.peer_bytes > 0 ? bytes * remote_share / limits_.peer_bytes : 0;
+    r_.row({{"what", "call", std::string("scatter_add of rows")},
+            {"targets", "ids", o_.targets},
+            {"row_bytes", "row B", width * sizeof(float)},
+            {"rows", "rows a PE", n},
+            {"ms", "ms", t.median * 1e3},
+            {"ms_least", "least", t.least * 1e3},
+            {"ms_most", "most", t.most * 1e3},
+            {"gb_per_s", "GB/s a PE", bytes / t.median / 1e9},
+            {"limit_ms", "link ms", limit * 1e3},
+            {"ratio", "ratio", limit / t.median}},
+           {wanted, wanted > found ? wanted - found : found - wanted});
+  }
+
   /// Rows that go to PEs drawn at random.
   void exchange() {
     const uint64_t n = uint64_t{1} << o_.exchanged_log2, me = static_cast<uint64_t>(gravel_my_pe());
@@ -454,6 +497,7 @@ int main(int argc, char** argv) {
     if (part == "scatter_add") {
       bench.scatter_add<float>("float");
       bench.scatter_add<gravel_half>("half");
+      bench.scatter_add_rows();
     }
     if (part == "exchange") bench.exchange();
   }

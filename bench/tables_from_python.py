@@ -3,7 +3,8 @@
 Run with one PE on each GPU: ucx-run -n 2 python3 bench/tables_from_python.py --json FILE
 
 What is timed: gathers of rows of 264 bytes by random ids, from a stream and in a CUDA graph; additions to random words;
-the host's part of calls with one id, and of launches of a kernel of gr.Kernels.
+training steps of embedding tables, beside those of torch.nn.Embedding with sparse gradients on one GPU; the host's part
+of calls with one id, and of launches of a kernel of gr.Kernels.
 NCCL's side: an all-gather of ids and a reduce-scatter of rows for few ids, else ids sorted by owner, two exchanges, and
 the rows put back into order; for additions ids and values sorted by owner, two exchanges, index_add. Every result is
 compared. Times are medians of rounds, by the clock of the host around work that ends with a synchronization; PE 0
@@ -161,6 +162,56 @@ def additions(options):
             "rows": rows}
 
 
+OPTIMIZERS = {
+    "sgd": lambda rows: torch.optim.SGD(rows, lr=0.01),
+    "adagrad": lambda rows: torch.optim.Adagrad(rows, lr=0.01),
+    "adam": lambda rows: torch.optim.SparseAdam(list(rows), lr=0.01),
+    "rowwise_adagrad": None,
+    "rowwise_adam": None,
+}
+
+
+def embeddings(options):
+    """A training step: lookup, backward pass, and the optimizer's step. Rows of 64 floats. PyTorch's table is on each GPU
+    alone, and as large as Gravel's of all GPUs; it gets the ids of its own PE."""
+    rows, width = [], 64
+    n = gr.n_pes() << options.table
+    for optimizer, rival_of in OPTIMIZERS.items():
+        for count in options.lookups:
+            torch.manual_seed(count + gr.my_pe())
+            ids = torch.randint(n, (count,), device="cuda")
+            factors = torch.randn((count, width), device="cuda")
+            table = gr.torch.Embedding(n, width, optimizer=optimizer, lr=0.01, std=0.0)
+            rival = torch.nn.Embedding(n, width, sparse=True, device="cuda")
+            torch.nn.init.zeros_(rival.weight)
+
+            def train(lookup, step, ids=ids, factors=factors):
+                lookup(ids).backward(factors)
+                step()
+
+            ours = timed(lambda table=table, train=train: train(table, table.step), options.rounds)
+            theirs = None
+            if rival_of:
+                stepper = rival_of(rival.parameters())
+
+                def step(stepper=stepper):
+                    stepper.step()
+                    stepper.zero_grad()
+
+                theirs = timed(lambda rival=rival, step=step, train=train: train(rival, step), options.rounds)
+                if gr.n_pes() == 1 and not torch.allclose(table.weight.tensor, rival.weight, rtol=1e-3, atol=1e-4):
+                    gr.abort(f"embeddings: {optimizer} has other rows than PyTorch")
+            rows.append([optimizer, gr.n_pes(), count, *(round(x, 1) for x in ours),
+                         *((round(x, 1) for x in theirs) if theirs else (None,) * 3),
+                         round(theirs[0] / ours[0], 1) if theirs else None])
+            gr.barrier()
+            table.free()
+            del rival
+    return {"columns": ["optimizer", "GPUs", "lookups of each PE", "us", "least", "most", "PyTorch, one GPU, us", "least",
+                        "most", "PyTorch / Gravel"],
+            "rows": rows}
+
+
 def calls(options):
     """Time of the host for calls with one id: what a call costs before its kernel runs."""
     on_gpu = gr.info()["backend"] == "cuda"
@@ -254,6 +305,10 @@ def main():
                          help="words of each PE to which is added, log2 (default: 22 26 29)")
     options.add_argument("--additions", type=int, default=26, metavar="LOG2", help="of each PE, log2 (default: 26)")
     options.add_argument("--rounds", type=int, default=10, metavar="N")
+    options.add_argument("--table", type=int, default=21, metavar="LOG2",
+                         help="rows of an embedding table of each PE, log2 (default: 21)")
+    options.add_argument("--lookups", type=int, nargs="+", default=[4096, 65_536, 524_288], metavar="N")
+    options.add_argument("--embeddings-only", action="store_true", help="only the training steps of embedding tables")
     options.add_argument("--calls-only", action="store_true",
                          help="only the host's time for calls with one id and for launches; also without a GPU")
     options.add_argument("--json", metavar="FILE")
@@ -267,11 +322,14 @@ def main():
     gr.init("cuda")
     device = gr.info()["device"]
     torch.cuda.set_device(device)
+    if given.embeddings_only:
+        report(given, {"embeddings": embeddings(given)})
+        return
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     os.environ.setdefault("MASTER_PORT", "29571")
     dist.init_process_group("nccl", rank=gr.my_pe(), world_size=gr.n_pes(), device_id=torch.device("cuda", device))
-    tables = {"gather": gathers(given), "scatter_add": additions(given), "calls": calls(given),
-              "launches": launches(given)}
+    tables = {"gather": gathers(given), "scatter_add": additions(given), "embeddings": embeddings(given),
+              "calls": calls(given), "launches": launches(given)}
     report(given, tables)
     dist.destroy_process_group()
     gr.finalize()

@@ -79,11 +79,9 @@ class Array:
     @property
     def tensor(self) -> Any:
         """The same as a tensor of PyTorch. It is the memory itself, too."""
-        import torch
-
         if chosen() == "cuda":
             return _device.view("Array.tensor", self.memory("tensor"), self._local_shape, self._dtype, "torch")
-        return torch.from_numpy(self._view("tensor"))
+        return _device.tensor_of(self._view("tensor"))
 
     @property
     def _local_shape(self) -> tuple[int, ...]:
@@ -91,7 +89,7 @@ class Array:
 
     def _view(self, call: str) -> NDArray[Any]:
         shape = self._local_shape
-        return self.memory(call).view(_elements_of(shape)).reshape(shape)
+        return self.memory(call).view(_elements_of(shape)).view(self._dtype).reshape(shape)
 
     def copy_local(self) -> NDArray[Any]:
         """A copy of this PE's part as a NumPy array, on all backends. On GPUs it first waits for the current streams of
@@ -146,7 +144,7 @@ class Array:
     def __repr__(self) -> str:
         state = "" if self.is_open else ", closed"
         shape = self._n if not self._row else self.shape
-        return f"<gravel.Array of {shape} {self._dtype.str[1:]}, here [{self._begin}, {self._end}){state}>"
+        return f"<gravel.Array of {shape} {_checks.name_of(self._dtype)}, here [{self._begin}, {self._end}){state}>"
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         raise TypeError("a gravel.Array is no NumPy array: use .local for this PE's part, or gravel.gather")
@@ -165,6 +163,7 @@ def _new(call: str, shape: Any, dtype: DTypeLike) -> Array:
     check_joined(call)
     n, row = _checks.array_shape(call, shape)
     element = _checks.element_type(call, dtype)
+    _checks.row_of_words(call, row, element)
     _collectives.check_same(call, _collectives.agree(call, element, (n, *row), n))
     return Array(n, row, element, -(-n // native.n_pes()))
 
@@ -173,7 +172,10 @@ def zeros(shape: int | tuple[int, ...], dtype: DTypeLike = "f8") -> Array:
     """A distributed array of zeros. Collective: all PEs pass the same `shape` and `dtype`.
 
     shape: the number of elements; or of rows, followed by the shape of a row: ``(n, 64)`` for n rows of 64 elements.
-    dtype: i4, u4, i8, u8, f4 or f8.
+    dtype: i4, u4, i8, u8, f4, f8, f2 or bf16, or a dtype of NumPy or PyTorch that is one of these. A row of f2 or bf16
+        has an even number of elements. NumPy has no bfloat16: arrays have that of the package ml_dtypes if it is
+        installed. Otherwise they have the bits, as ``array["bits"]``; :attr:`Array.tensor` is a tensor of
+        ``torch.bfloat16`` in any case.
     """
     return _new("zeros", shape, dtype)
 
@@ -189,7 +191,7 @@ def full(shape: int | tuple[int, ...], value: Any, dtype: DTypeLike = "f8") -> A
     element = _checks.element_type("full", dtype)
     filler = _checks.scalar("full", "value", value, element)
     array = _new("full", shape, element)
-    array._write(np.full(array._local_shape, filler[0]))
+    array._write(np.full(array._local_shape, filler[0], element))
     native.barrier()  # no PE sends before all parts are filled
     return array
 
@@ -207,6 +209,7 @@ def from_local(values: Any, dtype: DTypeLike | None = None) -> Array:
     element = _checks.element_type("from_local", part.dtype if dtype is None else dtype)
     part = _checks.converted("from_local", part, element)
     row = part.shape[1:]
+    _checks.row_of_words("from_local", row, element)
     all_pes = _collectives.agree("from_local", element, (len(part),), _elements_of(row))
     lengths = all_pes[:, 4].copy()
     all_pes[:, 4] = 0

@@ -10,11 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from . import _device
-from ._device import DeviceArray
+from ._device import BF16, DeviceArray
 
-# The order is that of `enum class element` in src/job.hpp.
-DTYPES = tuple(np.dtype(name) for name in ("i4", "u4", "i8", "u8", "f4", "f8"))
-NAMES = "i4, u4, i8, u8, f4, f8"
+# Numbers that maps and reductions take, too; then those of arrays alone. The order is that of `enum class element` in
+# src/job.hpp.
+NUMBERS = tuple(np.dtype(name) for name in ("i4", "u4", "i8", "u8", "f4", "f8"))
+DTYPES = (*NUMBERS, np.dtype("f2"), BF16)
+NAMES_OF_NUMBERS = "i4, u4, i8, u8, f4, f8"
+NAMES = NAMES_OF_NUMBERS + ", f2, bf16"
 _CODES = {dtype: code for code, dtype in enumerate(DTYPES)}
 MOST_ELEMENTS = 1 << 45
 
@@ -24,17 +27,59 @@ def code_of(dtype: np.dtype[Any]) -> int:
     return _CODES.get(dtype, -1)
 
 
-def element_type(call: str, dtype: DTypeLike) -> np.dtype[Any]:
+def name_of(dtype: np.dtype[Any]) -> str:
+    """The name by which programs ask for an element type."""
+    return "bf16" if dtype == BF16 else dtype.str[1:]
+
+
+def shown(dtype: np.dtype[Any]) -> str:
+    """The name of any type in messages."""
+    return "bf16" if dtype == BF16 else str(dtype)
+
+
+def is_floating(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind == "f" or dtype == BF16
+
+
+def element_type(call: str, dtype: Any, among: tuple[np.dtype[Any], ...] = DTYPES) -> np.dtype[Any]:
+    # PyTorch's types are called torch.float32 and so on.
+    asked = str(dtype)[6:] if type(dtype).__module__ == "torch" else dtype
     try:
-        found = np.dtype(dtype)
+        found = BF16 if isinstance(asked, str) and asked in ("bf16", "bfloat16") else np.dtype(asked)
     except TypeError:
         found = None
-    if found is None or code_of(found) < 0:
+    if found is None or found not in among:
         raise TypeError(
-            f"{call}: dtype {repr(dtype) if found is None else found}: Gravel has {NAMES}, in the byte order of this "
-            "machine"
+            f"{call}: dtype {repr(dtype) if found is None else found}: Gravel has "
+            f"{NAMES if among is DTYPES else NAMES_OF_NUMBERS} here, in the byte order of this machine"
         )
     return found
+
+
+def vector_type(call: str, dtype: Any) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    """The type of an item's key or value: numbers, and the shape of each item: () for one number. ``"u8x2"`` and
+    NumPy's ``"(2,)u8"`` are two numbers of u8."""
+    asked = dtype
+    if isinstance(asked, str) and "x" in asked:
+        number, _, width = asked.partition("x")
+        asked = f"({width},){number}" if width.isdigit() else asked
+    try:
+        base, shape = getattr(np.dtype(asked), "subdtype", None) or (asked, ())
+    except TypeError:
+        base, shape = dtype, ()
+    found = element_type(call, base, NUMBERS)
+    if shape and (len(shape) != 1 or found.itemsize * shape[0] not in (4, 8, 16)):
+        raise TypeError(f"{call}: dtype {dtype}: several numbers, such as 'u8x2', have 4, 8 or 16 bytes together")
+    return found, () if shape == (1,) else tuple(shape)
+
+
+def row_of_words(call: str, row: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """Elements of 16 bits are updated in pairs."""
+    if dtype.itemsize == 2 and int(np.prod(row, dtype=np.int64)) % 2:
+        raise ValueError(
+            f"{call}: rows of shape {row} of {name_of(dtype)}: a row has an even number of elements of 16 bits, as in "
+            f"shape (n, 2)"
+        )
 
 
 def element_count(call: str, n: Any, what: str = "elements") -> int:
@@ -72,15 +117,16 @@ def pe_number(call: str, what: str, pe: Any, n_pes: int) -> int:
     return number
 
 
-def contiguous(call: str, name: str, array: Any) -> Any:
-    """Refuses an array with gaps instead of copying it: the copy would cost more than the call."""
+def contiguous(call: str, name: str, array: Any, at_least: int = 1) -> Any:
+    """Refuses an array with gaps instead of copying it: the copy would cost more than the call. `at_least`: bytes to
+    which it is aligned."""
     if isinstance(array, DeviceArray):
         if not array.is_contiguous:
             raise ValueError(
                 f"{call}: {name} is not contiguous (shape {array.shape}, strides {array.strides}): "
                 f"pass {name}.contiguous() or cupy.ascontiguousarray({name})"
             )
-        if array.address % array.dtype.itemsize:
+        if array.address % max(array.dtype.itemsize, at_least):
             raise ValueError(f"{call}: {name} is not aligned: pass a copy")
         return array
     if not array.flags.c_contiguous:
@@ -88,7 +134,7 @@ def contiguous(call: str, name: str, array: Any) -> Any:
             f"{call}: {name} is not contiguous (shape {array.shape}, strides {array.strides}): "
             f"pass numpy.ascontiguousarray({name})"
         )
-    if not array.flags.aligned:
+    if not array.flags.aligned or (array.size and array.ctypes.data % at_least):
         raise ValueError(f"{call}: {name} is not aligned: pass a copy, {name}.copy()")
     return array
 
@@ -105,6 +151,8 @@ def as_array(call: str, name: str, value: Any) -> Any:
     if hasattr(value, "detach"):  # PyTorch
         value = value.detach()
     try:
+        if type(value).__module__.startswith("torch"):
+            return _device.array_of(value)
         return np.asarray(value) if hasattr(value, "__array__") else np.from_dlpack(value)
     except (TypeError, RuntimeError, BufferError) as e:
         raise TypeError(f"{call}: {name} cannot be read as a NumPy array: {e}") from e
@@ -125,7 +173,7 @@ def like(call: str, value: Any, result: NDArray[Any]) -> Any:
     import torch
 
     try:
-        return torch.from_numpy(result)
+        return _device.tensor_of(result)
     except TypeError as e:
         raise TypeError(f"{call}: PyTorch has no tensors of dtype {result.dtype}: pass NumPy arrays") from e
 
@@ -154,11 +202,11 @@ def _with_index_type(call: str, name: str, found: Any) -> Any:
 
 def scalar(call: str, name: str, value: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
     """One value as an array of one element. It must fit the type."""
-    if dtype.kind == "f":
+    if is_floating(dtype):
         if isinstance(value, (complex, np.complexfloating, str, bytes)):
             raise TypeError(f"{call}: {name} is {value!r}, and the array has dtype {dtype}")
         try:
-            return np.array([float(value)], dtype)
+            return _of_float(np.array([float(value)]), dtype)
         except (TypeError, ValueError):
             raise TypeError(f"{call}: {name} is a number or an array, not {type(value).__name__}") from None
     try:
@@ -173,14 +221,25 @@ def scalar(call: str, name: str, value: Any, dtype: np.dtype[Any]) -> NDArray[An
     return np.array([number], dtype)
 
 
+def _of_float(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Numbers in a floating-point type. Those that become bfloat16 are rounded to f4 first."""
+    if dtype != BF16 or dtype.names is None:
+        return values.astype(dtype)
+    bits = values.astype(np.float32).view(np.uint32)
+    rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16  # to the nearest, ties to even
+    return np.where(np.isnan(values), 0x7FC0, rounded).astype(np.uint16).view(dtype)
+
+
 def converted(call: str, values: NDArray[Any], dtype: np.dtype[Any], name: str = "values") -> NDArray[Any]:
     """The values in this type. Integers must fit; floating-point numbers become no integers. `name`: that of the
     argument."""
     if values.dtype == dtype or values.size == 0:
         return values.astype(dtype, copy=False)
-    if values.dtype.kind not in ("iuf" if dtype.kind == "f" else "iu"):
+    if values.dtype.kind not in ("iuf" if is_floating(dtype) else "iu"):
         raise TypeError(f"{call}: {name} have dtype {values.dtype}, which does not become {dtype}")
-    if dtype.kind != "f":
+    if is_floating(dtype):
+        return _of_float(values, dtype)
+    else:
         limits = np.iinfo(dtype)
         if int(values.min()) < limits.min or int(values.max()) > limits.max:
             raise OverflowError(f"{call}: {name} do not fit dtype {dtype}: {limits.min} to {limits.max}")
@@ -206,7 +265,8 @@ def values_array(
         return scalar(call, "values", values[()] if isinstance(values, np.ndarray) else values, dtype), True
     if values.dtype != dtype:
         raise TypeError(
-            f"{call}: values have dtype {values.dtype}, the {names[0]} {dtype}: pass values.astype('{dtype.str[1:]}')"
+            f"{call}: values have dtype {shown(values.dtype)}, the {names[0]} {shown(dtype)}: pass "
+            + ("a tensor of torch.bfloat16" if dtype == BF16 else f"values.astype('{name_of(dtype)}')")
         )
     if values.shape != index_shape + row:
         each = f"a row of shape {row}" if row else "one value"
@@ -214,4 +274,4 @@ def values_array(
             f"{call}: values have shape {values.shape}, {names[1]} {index_shape}: there is {each} for each number, or "
             "one value for all"
         )
-    return contiguous(call, "values", values), False
+    return contiguous(call, "values", values, at_least=min(4, 2 * dtype.itemsize)), False

@@ -35,7 +35,9 @@ def _describe(row: Any) -> str:
     if CALLS[row[0]] == "from_local":
         return text + (f" in rows of {row[5]}" if row[5] != 1 else "")
     if CALLS[row[0]] == "Map":
-        return f"Map for {row[4]} items with keys {_checks.DTYPES[row[5]]}, values {dtype}"
+        key, widths = _checks.DTYPES[row[5] >> 16], (row[5] >> 8 & 255, row[5] & 255)
+        several = [f" x {width}" if width > 1 else "" for width in widths]
+        return f"Map for {row[4]} items with keys {key}{several[0]}, values {dtype}{several[1]}"
     if CALLS[row[0]] in OF_MAPS:
         return f"{CALLS[row[0]]} of map {row[5]}" + (f" for {row[4]} items" if CALLS[row[0]] == "Map.reserve" else "")
     if CALLS[row[0]] == "all_to_all":
@@ -60,7 +62,7 @@ def _as_array(call: str, value: Any) -> tuple[np.ndarray[Any, Any], bool]:
     if isinstance(value, np.ndarray) and value.ndim > 0:
         return _checks.contiguous(call, "value", value), False
     if isinstance(value, (bool, np.bool_)) and call in REDUCTIONS:
-        raise TypeError(f"{call}: bool: pass int(value), or an array of {_checks.NAMES}")
+        raise TypeError(f"{call}: bool: pass int(value), or an array of {_checks.NAMES_OF_NUMBERS}")
     if isinstance(value, int) and not isinstance(value, bool):
         return _checks.scalar(call, "value", value, np.dtype("i8")), True
     if isinstance(value, (float, bool, np.generic)) or isinstance(value, np.ndarray):
@@ -82,8 +84,8 @@ def _reduce(call: str, value: Any) -> Any:
     check_joined(call)
     mine, is_number = _as_array(call, value)
     code = _checks.code_of(mine.dtype)
-    if code < 0:
-        raise TypeError(f"{call}: dtype {mine.dtype}: it takes {_checks.NAMES}")
+    if mine.dtype not in _checks.NUMBERS:
+        raise TypeError(f"{call}: dtype {_checks.shown(mine.dtype)}: it takes {_checks.NAMES_OF_NUMBERS}")
     check_same(call, agree(call, mine.dtype, mine.shape))
     result = np.empty_like(mine)
     native.reduce(REDUCTIONS.index(call), code, result, mine)

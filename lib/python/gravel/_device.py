@@ -14,6 +14,14 @@ import numpy as np
 
 from ._backend import Error, chosen, native
 
+try:
+    from ml_dtypes import bfloat16
+
+    BF16 = np.dtype(bfloat16)
+except ImportError:
+    #: NumPy has no bfloat16. Without the package ml_dtypes its arrays have the bits, as ``array["bits"]``.
+    BF16 = np.dtype([("bits", "u2")])
+
 OWN_STREAM = 0  # the PE's own stream, for Gravel
 _LEGACY_STREAM = 1  # CUDA's default stream, whose handle is also 0 or None
 
@@ -100,7 +108,7 @@ def _numpy_types() -> _Types:
     names = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64",
              "complex64", "complex128")  # fmt: skip
     found = {getattr(torch, name): np.dtype(name) for name in names if hasattr(torch, name)}
-    return _Types("NumPy", found | {torch.bool: np.dtype(bool)})
+    return _Types("NumPy", found | {torch.bool: np.dtype(bool), torch.bfloat16: BF16})
 
 
 @functools.cache
@@ -140,7 +148,26 @@ def of(call: str, name: str, value: Any) -> DeviceArray:
 
 def place_of(array: Any) -> Any:
     """Where a contiguous array lies, for the native module: an address of a GPU, or an object with a buffer."""
-    return array.address if isinstance(array, DeviceArray) else array
+    if isinstance(array, DeviceArray):
+        return array.address
+    return array if array.dtype != BF16 else array.reshape(-1).view(np.uint16)
+
+
+def array_of(tensor: Any) -> np.ndarray[Any, Any]:
+    """The memory of a tensor of the host as a NumPy array."""
+    import torch
+
+    if tensor.dtype == torch.bfloat16:
+        bits: np.ndarray[Any, Any] = tensor.view(torch.int16).numpy()
+        return bits.view(BF16)
+    return np.asarray(tensor)
+
+
+def tensor_of(array: np.ndarray[Any, Any]) -> Any:
+    """The memory of a NumPy array as a tensor."""
+    import torch
+
+    return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16) if array.dtype == BF16 else torch.from_numpy(array)
 
 
 def stream_of(first: Any, second: Any = None) -> int:
@@ -209,27 +236,27 @@ def empty_like(call: str, array: DeviceArray, shape: tuple[int, ...], dtype: np.
     return _by_cupy(call, "empty", shape, dtype)
 
 
-def full_like(call: str, array: DeviceArray, dtype: np.dtype[Any], value: Any) -> Any:
-    """A new array of the library and the shape of another one, whose elements are all `value`."""
+def full_like(call: str, array: DeviceArray, shape: tuple[int, ...], dtype: np.dtype[Any], value: Any) -> Any:
+    """A new array of the library of another one, whose elements are all `value`."""
     if array.library == "torch":
         import torch
 
-        return torch.full(array.shape, value, dtype=_torch_types()[dtype], device=array.source.device)
-    return _by_cupy(call, "full", array.shape, value, dtype)
+        return torch.full(shape, value, dtype=_torch_types()[dtype], device=array.source.device)
+    return _by_cupy(call, "full", shape, value, dtype)
 
 
-def new(call: str, n: int, dtype: np.dtype[Any]) -> Any:
+def new(call: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     """A new array of CuPy, or a tensor if CuPy is not there."""
     if _preferred() == "cupy":
-        return _by_cupy(call, "empty", n, dtype)
+        return _by_cupy(call, "empty", shape, dtype)
     torch = _torch(call)
-    return torch.empty(n, dtype=_torch_types()[dtype], device=f"cuda:{native.device()}")
+    return torch.empty(shape, dtype=_torch_types()[dtype], device=f"cuda:{native.device()}")
 
 
 def to_host(array: DeviceArray) -> np.ndarray[Any, Any]:
     """A copy in memory of the host. Waits for the stream."""
     if array.library == "torch":
-        return array.source.detach().cpu().numpy()
+        return array_of(array.source.detach().cpu())
     if hasattr(array.source, "get"):
         return np.asarray(array.source.get())
     result = np.empty(array.shape, array.dtype)
@@ -240,9 +267,7 @@ def to_host(array: DeviceArray) -> np.ndarray[Any, Any]:
 def from_host(call: str, value: np.ndarray[Any, Any], like: DeviceArray) -> Any:
     """A copy in memory of the GPU, as an array of the library of another one."""
     if like.library == "torch":
-        import torch
-
-        return torch.from_numpy(value).to(like.source.device)
+        return tensor_of(value).to(like.source.device)
     return _by_cupy(call, "asarray", value)
 
 
@@ -254,17 +279,20 @@ class _View:
         self.__cuda_array_interface__ = {
             "data": (memory.address(), False),
             "shape": shape,
-            "typestr": dtype.str,
+            "typestr": "<i2" if dtype == BF16 else dtype.str,
             "version": 3,
             "stream": None,
         }
 
 
 def view(call: str, memory: Any, shape: tuple[int, ...], dtype: np.dtype[Any], library: str | None) -> Any:
-    """The memory of a distributed array, as an array of a library: "cupy", "torch", or `None` for what there is."""
-    if (library or _preferred()) == "cupy":
+    """The memory of a distributed array, as an array of a library: "cupy", "torch", or `None` for what there is.
+    Elements of bfloat16 are a tensor."""
+    if dtype != BF16 and (library or _preferred()) == "cupy":
         return _by_cupy(call, "asarray", _View(memory, shape, dtype))
-    return _torch(call).as_tensor(_View(memory, shape, dtype), device=f"cuda:{native.device()}")
+    torch = _torch(call)
+    found = torch.as_tensor(_View(memory, shape, dtype), device=f"cuda:{native.device()}")
+    return found.view(torch.bfloat16) if dtype == BF16 else found
 
 
 @functools.cache

@@ -278,7 +278,7 @@ def info() -> dict[str, Any]:
         "python": sys.version.split()[0],
         "package": os.path.dirname(__file__),
         "backends": _backend.available(),
-        "dtypes": tuple(dtype.str[1:] for dtype in _checks.DTYPES),
+        "dtypes": tuple(map(_checks.name_of, _checks.DTYPES)),
         "joined": _state == _joined,
     }
     if _state == _joined:

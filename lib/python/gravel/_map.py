@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,10 @@ class Map:
     """A hash map that is distributed over the PEs. An item is a key and its value, and a key occurs once. Collective:
     all PEs pass the same.
 
-    key: the type of the keys: i4, u4, i8 or u8. Each number is a legal key.
-    value: the type of the values: i4, u4, i8, u8, f4 or f8.
+    key: the type of the keys: i4, u4, i8 or u8; or several integers with 4, 8 or 16 bytes together, such as ``"u8x2"``.
+        Each number is a legal key.
+    value: the type of the values: i4, u4, i8, u8, f4 or f8; or several numbers with 4, 8 or 16 bytes together, such as
+        ``"f4x4"``. Nothing can be added to these.
     capacity: the number of items, of all PEs together, for which there is room. A key that finds no room ends the job;
         see :meth:`reserve`.
 
@@ -33,29 +36,32 @@ class Map:
     changes the map: a :func:`barrier` comes before, and another one behind.
     """
 
-    __slots__ = ("_memory", "_number", "_key", "_value")
+    __slots__ = ("_memory", "_number", "_key", "_key_row", "_value", "_value_row")
 
     def __init__(self, key: DTypeLike = "u8", value: DTypeLike = "u8", capacity: int = 0) -> None:
         check_joined("Map")
         self._memory: native.MapMemory | None = None
-        self._key, self._value = _checks.element_type("Map", key), _checks.element_type("Map", value)
+        self._key, self._key_row = _checks.vector_type("Map", key)
+        self._value, self._value_row = _checks.vector_type("Map", value)
         if self._key.kind == "f":
             raise TypeError(f"Map: keys of dtype {self._key}: they are i4, u4, i8 or u8")
         items = _capacity("Map", capacity)
-        code = _checks.code_of(self._key)
-        _collectives.check_same("Map", _collectives.agree("Map", self._value, (items,), code))
-        self._memory = native.MapMemory(code, _checks.code_of(self._value), items)
+        widths = [row[0] if row else 1 for row in (self._key_row, self._value_row)]
+        types = _checks.code_of(self._key) << 16 | widths[0] << 8 | widths[1]
+        _collectives.check_same("Map", _collectives.agree("Map", self._value, (items,), types))
+        key_bytes = widths[0] * self._key.itemsize
+        self._memory = native.MapMemory(key_bytes, _checks.code_of(self._value), widths[1], items)
         self._number = next(_numbers)
 
     @property
     def key(self) -> np.dtype[Any]:
         """The type of the keys."""
-        return self._key
+        return np.dtype((self._key, self._key_row))
 
     @property
     def value(self) -> np.dtype[Any]:
         """The type of the values."""
-        return self._value
+        return np.dtype((self._value, self._value_row))
 
     @property
     def capacity(self) -> int:
@@ -70,8 +76,10 @@ class Map:
     def insert(self, keys: ArrayLike, values: Any) -> None:
         """Inserts items. A key that is there keeps its value. Of several values for one new key the map keeps one.
 
-        keys: an array or tensor of the map's type of keys, of any shape; or a list.
-        values: an array or tensor of the map's type of values, with the shape of `keys`; or one number for all.
+        keys: an array or tensor of the map's type of keys, of any shape; or a list. Keys of several numbers have one
+            more dimension, the last one: two columns for ``"u8x2"``.
+        values: an array or tensor of the map's type of values, one for each key; or one number for all. Values of
+            several numbers have one more dimension, too.
 
         Arrays are read as by :func:`scatter_add`; :func:`quiet` and :func:`barrier` wait until the map is changed.
         """
@@ -79,7 +87,9 @@ class Map:
 
     def add(self, keys: ArrayLike, values: Any) -> None:
         """Inserts items, or adds the values to those of keys that are there: afterwards each key has the sum of all its
-        values. Integers wrap around. See :meth:`insert`."""
+        values. Integers wrap around. The map's values are single numbers. See :meth:`insert`."""
+        if self._value_row:
+            raise TypeError(f"Map.add: values of {_name(self._value, self._value_row)}: only single numbers are added")
         self._update("add", keys, values)
 
     def erase(self, keys: ArrayLike) -> None:
@@ -88,21 +98,22 @@ class Map:
         self._update("erase", keys, None)
 
     def find(self, keys: ArrayLike) -> tuple[Any, Any]:
-        """The values of keys, 0 where a key is not there; and for each key whether it is there. Both have the shape of
-        `keys`, and are arrays of its library. On a GPU they are there in the current stream of the library.
+        """The values of keys, 0 where a key is not there; and for each key whether it is there. Both have one entry for
+        each key, and are arrays of the library of `keys`. On a GPU they are there in the current stream of the library.
 
         Nothing may change the map meanwhile.
         """
         memory, wanted = self._open("find"), self._keys("find", keys)
+        shape = self._shape_of(wanted)
         on_gpu = isinstance(wanted, DeviceArray)
         if on_gpu:
-            values = _device.full_like("Map.find", wanted, self._value, 0)
-            found = _device.full_like("Map.find", wanted, np.dtype(bool), False)
+            values = _device.full_like("Map.find", wanted, shape + self._value_row, self._value, 0)
+            found = _device.full_like("Map.find", wanted, shape, np.dtype(bool), False)
             to = DeviceArray(values), DeviceArray(found)
         else:
-            to = values, found = np.zeros(wanted.shape, self._value), np.zeros(wanted.shape, bool)
+            to = values, found = np.zeros(shape + self._value_row, self._value), np.zeros(shape, bool)
         stream = _device.stream_of(wanted, to[0])
-        memory.find(*(_device.place_of(array) for array in (*to, wanted)), wanted.size, stream)
+        memory.find(*(_device.place_of(array) for array in (*to, wanted)), math.prod(shape), stream)
         if on_gpu:
             return values, found
         return _checks.like("Map.find", keys, values), _checks.like("Map.find", keys, found)
@@ -113,12 +124,13 @@ class Map:
         memory = self._open("local_items")
         _device.synchronize()
         items = memory.local_size()
+        parts = (self._key, self._key_row), (self._value, self._value_row)
         if chosen() == "cuda":
-            keys, values = (_device.new("Map.local_items", items, dtype) for dtype in (self._key, self._value))
+            keys, values = (_device.new("Map.local_items", (items, *row), dtype) for dtype, row in parts)
             _device.synchronize()  # what used this memory before has ended
             memory.copy_local(DeviceArray(keys).address, DeviceArray(values).address, items)
         else:
-            keys, values = np.empty(items, self._key), np.empty(items, self._value)
+            keys, values = (np.empty((items, *row), dtype) for dtype, row in parts)
             memory.copy_local(keys, values, items)
         return keys, values
 
@@ -185,28 +197,44 @@ class Map:
                 f"{name}: keys have dtype {found.dtype}, those of the map {self._key}: pass "
                 f"keys.astype('{self._key.str[1:]}')"
             )
+        row = tuple(found.shape[found.ndim - len(self._key_row) :])
+        if row != self._key_row:
+            raise ValueError(
+                f"{name}: keys have shape {found.shape}: a key of {_name(self._key, self._key_row)} has {self._key_row[0]} "
+                "numbers, so this is the last dimension"
+            )
         return _checks.contiguous(name, "keys", found)
+
+    def _shape_of(self, keys: Any) -> tuple[int, ...]:
+        """The shape without the numbers of a key."""
+        return tuple(keys.shape[: keys.ndim - len(self._key_row)])
 
     def _update(self, call: str, keys: Any, values: Any) -> None:
         memory, changed = self._open(call), self._keys(call, keys)
-        operands = changed
+        operands, shape = changed, self._shape_of(changed)
         if call != "erase":
-            names = "map", "keys"
-            operands, one_value = _checks.values_array(f"Map.{call}", values, self._value, changed.shape, (), names)
+            name, names = f"Map.{call}", ("map", "keys")
+            operands, one_value = _checks.values_array(name, values, self._value, shape, self._value_row, names)
             if one_value and isinstance(changed, DeviceArray):
-                operands = DeviceArray(_device.full_like(f"Map.{call}", changed, self._value, operands[0].item()))
+                every = _device.full_like(name, changed, shape + self._value_row, self._value, operands[0].item())
+                operands = DeviceArray(every)
             elif one_value:
-                operands = np.full(changed.shape, operands[0])
+                operands = np.full(shape + self._value_row, operands[0])
         memory.update(
-            UPDATES.index(call), _device.place_of(changed), _device.place_of(operands), changed.size,
+            UPDATES.index(call), _device.place_of(changed), _device.place_of(operands), math.prod(shape),
             _device.stream_of(changed, operands),
         )  # fmt: skip
 
     def __repr__(self) -> str:
-        types = f"{self._key.str[1:]} to {self._value.str[1:]}"
+        types = f"{_name(self._key, self._key_row)} to {_name(self._value, self._value_row)}"
         if self._memory is None or not self.is_open:
             return f"<gravel.Map of {types}, closed>"
         return f"<gravel.Map of {types}, room for {self._memory.capacity()} items>"
+
+
+def _name(dtype: np.dtype[Any], row: tuple[int, ...]) -> str:
+    """The name by which programs ask for a type of keys or values."""
+    return dtype.str[1:] + (f"x{row[0]}" if row else "")
 
 
 def _capacity(call: str, capacity: Any) -> int:

@@ -103,7 +103,7 @@ def gather(array: Array, index: ArrayLike, out: Any = None, *, check: bool = Fal
         raise ValueError(f"gather: out is an array of shape {shape}, dtype {array.dtype}, not {what}")
     if to.is_readonly if isinstance(to, DeviceArray) else not to.flags.writeable:
         raise ValueError("gather: out is read-only")
-    _checks.contiguous("gather", "out", to)
+    _checks.contiguous("gather", "out", to, at_least=min(4, 2 * array.dtype.itemsize))
     native.gather(
         memory, _device.place_of(numbers), numbers.size, code, _device.place_of(to), _device.stream_of(numbers, to)
     )

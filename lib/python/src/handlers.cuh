@@ -7,6 +7,7 @@
 
 #include <gravel/gravel.cuh>
 #include <gravel/map.cuh>
+#include <gravel/table.cuh>
 
 namespace gravel::python {
 
@@ -37,10 +38,12 @@ struct gather_request {
 /// Joins the job of a launcher, or that of the group.
 template <class... Handlers>
 void join(std::optional<gravel_process_group> group) {
+  using detail::map_delivery;  // those of keys and values of 4, 8 and 16 bytes
   const auto init = [](auto... of) {
     gravel_init<gather_request<uint32_t>, gather_request<uint64_t>, gather_reply<uint32_t>, gather_reply<uint64_t>,
-                gravel::map<uint32_t, uint32_t>::delivery, gravel::map<uint32_t, uint64_t>::delivery,
-                gravel::map<uint64_t, uint32_t>::delivery, gravel::map<uint64_t, uint64_t>::delivery, Handlers...>(
+                gravel::pair_updates, map_delivery<4, 4>, map_delivery<4, 8>, map_delivery<4, 16>, map_delivery<8, 4>,
+                map_delivery<8, 8>, map_delivery<8, 16>, map_delivery<16, 4>, map_delivery<16, 8>,
+                map_delivery<16, 16>, Handlers...>(
         std::move(of)...);
   };
   if (group) init(std::move(*group));

@@ -93,7 +93,13 @@ places places_of(const distributed& array, const void* numbers, element type) {
   return {view_of(array), detail::divisor(std::max<uint64_t>(array.width, 2)), array.width == 1, numbers, type};
 }
 
-/// Values of a call: one for each element, or one for all.
+/// An array as words of 4 bytes. Elements of 16 bits are in pairs, so that gathers and puts need no code for them.
+distributed words_of(const distributed& array) {
+  if (bytes_of(array.type) != 2) return array;
+  return {array.local, element::u4, array.n, array.block, array.width / 2};
+}
+
+/// Values of a call: one for each element, or one for all. Those of 16 bits are in pairs.
 template <class T>
 struct operands {
   const T* each;
@@ -101,8 +107,15 @@ struct operands {
   GRAVEL_DEVICE T operator[](uint64_t i) const { return each ? each[i] : all; }
 };
 
+/// The reduction of an update of elements of 16 bits.
+GRAVEL_BOTH constexpr gravel_reduction reduction_of(operation what) {
+  if (what == operation::add) return GRAVEL_SUM;
+  return what == operation::min ? GRAVEL_MIN : GRAVEL_MAX;
+}
+
 template <operation WHAT, class T>
-__global__ void scatter_elements(gravel_t g, places to, uint64_t count, operands<T> values) {
+__global__ void scatter_elements(gravel_t g, places to, uint64_t count, operands<detail::update_unit<T>> values) {
+  using unit = detail::update_unit<T>;
   __shared__ gravel_block_sender<threads> sender;
   sender.begin(g);
   const lane_share mine(count);
@@ -112,11 +125,12 @@ __global__ void scatter_elements(gravel_t g, places to, uint64_t count, operands
       to.report(g, i);
       continue;
     }
-    T* const at = to.array.symmetric<T>(number) + element;
+    unit* const at = to.array.symmetric<unit>(number) + element;
     const int pe = to.array.owner(number);
-    const T value = values[i];
-    if constexpr (WHAT == operation::add) sender.add(at, value, pe);
-    else if constexpr (WHAT == operation::put) sender.put(at, value, pe);
+    const unit value = values[i];
+    if constexpr (WHAT == operation::put) sender.put(at, value, pe);
+    else if constexpr (detail::is_of_16_bits<T>) detail::update_pair<reduction_of(WHAT), T>(sender, g, at, value, pe);
+    else if constexpr (WHAT == operation::add) sender.add(at, value, pe);
     else if constexpr (WHAT == operation::min) sender.min(at, value, pe);
     else sender.max(at, value, pe);
   }
@@ -155,7 +169,7 @@ __global__ void request_elements(gravel_t g, uint64_t* staging, places from, uin
 
 /// One call, with its arrays where kernels can read them.
 struct kernel_call {
-  const distributed& array;
+  distributed array;
   element type;  ///< of the numbers
   uint64_t count;
   const void* numbers;
@@ -174,17 +188,21 @@ struct kernel_call {
 
 template <operation WHAT, class T>
 void launch_scatter(const kernel_call& call) {
-  operands<T> values{static_cast<const T*>(call.values), T{}};
-  if (call.one_value) std::memcpy(&values.all, call.one_value, sizeof(T));
+  using unit = detail::update_unit<T>;
+  operands<unit> values{static_cast<const unit*>(call.values), unit{}};
+  if (call.one_value)  // all elements of the unit
+    for (uint64_t at = 0; at < sizeof(unit); at += sizeof(T))
+      std::memcpy(reinterpret_cast<char*>(&values.all) + at, call.one_value, sizeof(T));
   gravel_launch(scatter_elements<WHAT, T>, call.shape(call.elements()), gravel_handle(), call.of(), call.elements(),
                 values);
 }
 
-/// Additions of signed and unsigned integers are the same.
+/// `type`: of the elements; the call's array has those of 16 bits in pairs. Additions of signed and unsigned integers
+/// are the same.
 template <operation WHAT>
-void launch_scatter_of(const kernel_call& call) {
+void launch_scatter_of(const kernel_call& call, element type) {
   constexpr bool ignores_sign = WHAT == operation::add;
-  switch (call.array.type) {
+  switch (type) {
     case element::i4:
       if constexpr (!ignores_sign) return launch_scatter<WHAT, int32_t>(call);
       [[fallthrough]];
@@ -195,6 +213,8 @@ void launch_scatter_of(const kernel_call& call) {
     case element::u8: return launch_scatter<WHAT, uint64_t>(call);
     case element::f4: return launch_scatter<WHAT, float>(call);
     case element::f8: return launch_scatter<WHAT, double>(call);
+    case element::f2: return launch_scatter<WHAT, gravel_half>(call);
+    case element::bf16: return launch_scatter<WHAT, gravel_bfloat16>(call);
   }
 }
 
@@ -348,7 +368,7 @@ void scatter(operation what, const distributed& array, const index_list& index, 
   std::optional<host_arrays> copied;
   if (copies) copied.emplace(bytes_of_numbers(index) + values_bytes);
   const auto there = [&](memory at, uint64_t bytes) { return copied ? copied->on_device(at, bytes, true) : at.at; };
-  const kernel_call call{array,
+  const kernel_call call{words_of(array),
                          index.type,
                          index.count,
                          there(index.numbers, bytes_of_numbers(index)),
@@ -356,12 +376,13 @@ void scatter(operation what, const distributed& array, const index_list& index, 
                          one_value ? values.at : nullptr,
                          stream_from(stream)};
   switch (what) {
-    case operation::add: launch_scatter_of<operation::add>(call); break;
-    case operation::min: launch_scatter_of<operation::min>(call); break;
-    case operation::max: launch_scatter_of<operation::max>(call); break;
+    case operation::add: launch_scatter_of<operation::add>(call, array.type); break;
+    case operation::min: launch_scatter_of<operation::min>(call, array.type); break;
+    case operation::max: launch_scatter_of<operation::max>(call, array.type); break;
     case operation::put:  // copies bits
-      if (bytes_of(array.type) == 4) launch_scatter<operation::put, uint32_t>(call);
-      else launch_scatter<operation::put, uint64_t>(call);
+      if (bytes_of(array.type) == 8) launch_scatter<operation::put, uint64_t>(call);
+      else if (bytes_of(array.type) == 4) launch_scatter<operation::put, uint32_t>(call);
+      else launch_scatter<operation::put, gravel_half>(call);
       break;
   }
   if (copies) gravel_stream_synchronize(call.stream);
@@ -376,11 +397,31 @@ void gather(const distributed& array, const index_list& index, memory to, stream
   const void* const numbers =
       copied ? copied->on_device(index.numbers, bytes_of_numbers(index), true) : index.numbers.at;
   void* const result = copied ? copied->on_device(to, bytes, false) : to.at;
-  const kernel_call call{array, index.type, index.count, numbers, nullptr, nullptr, stream_from(stream)};
+  const kernel_call call{words_of(array), index.type, index.count, numbers, nullptr, nullptr, stream_from(stream)};
   const bool is_done = gather_now(call, result);
   if (!copies) return;
   if (!is_done) gravel_stream_synchronize(call.stream);
   if (result != to.at) gravel_copy(to.at, result, bytes);
+}
+
+namespace {
+template <class T>
+void step_rows_of(const optimizer_arrays& arrays, const optimizer_step& by) {
+  const auto at = [](const distributed* array) { return array ? static_cast<T*>(array->local) : nullptr; };
+  const uint64_t count = dealing_of(arrays.rows).count(static_cast<uint32_t>(gravel_my_pe()));
+  const detail::step_memory<T> memory{
+      at(&arrays.rows),    at(&arrays.gradients), static_cast<uint32_t*>(arrays.marks.local), at(arrays.moments),
+      at(arrays.squares), count,                 arrays.rows.width};
+  const detail::optimizer_settings settings{by.learning_rate, by.eps, by.beta1, by.beta2};
+  detail::start_step(static_cast<detail::optimizer>(by.kind), memory, detail::step_numbers<T>(settings, by.step),
+                     nullptr);
+  gravel_stream_synchronize(nullptr);
+}
+}  // namespace
+
+void step_rows(const optimizer_arrays& arrays, const optimizer_step& by) {
+  if (arrays.rows.type == element::f4) step_rows_of<float>(arrays, by);
+  else step_rows_of<double>(arrays, by);
 }
 
 void copy(void* to, const void* from, uint64_t bytes) { gravel_copy(to, from, bytes); }
@@ -393,6 +434,8 @@ void reduce(reduction how, element type, void* to, const void* from, uint64_t co
     case element::u8: return reduce_of<uint64_t>(how, to, from, count);
     case element::f4: return reduce_of<float>(how, to, from, count);
     case element::f8: return reduce_of<double>(how, to, from, count);
+    case element::f2:
+    case element::bf16: detail::fail_text("gravel: reductions of elements of 16 bits are not possible");
   }
 }
 

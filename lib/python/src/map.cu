@@ -1,5 +1,5 @@
-// The calls of map.hpp: one gravel::map for each size of the key and each type of number. The bits of signed and
-// unsigned integers are the same, and so are their sums.
+// The calls of map.hpp: one gravel::map for each size of the key, and for each type of number and each size of other
+// values. The bits of signed and unsigned integers are the same, and so are their sums.
 #include "map.hpp"
 
 #include <algorithm>
@@ -26,6 +26,11 @@ struct device_copy {
   }
 };
 
+/// A key or a value of several numbers.
+struct pair_of_words {
+  uint64_t word[2];
+};
+
 template <class Key, class Value>
 class typed_map final : public hash_map {
  public:
@@ -43,7 +48,11 @@ class typed_map final : public hash_map {
     const auto* const v = has_values ? static_cast<const Value*>(there(values, n * sizeof(Value))) : nullptr;
     switch (what) {
       case map_call::insert: map_->insert(k, v, n, stream_from(stream)); break;
-      case map_call::add: map_->insert_or_add(k, v, n, stream_from(stream)); break;
+      case map_call::add:
+        if constexpr (detail::map_number_of<Value> != detail::map_number::none)
+          map_->insert_or_add(k, v, n, stream_from(stream));
+        else detail::fail_text("gravel.Map.add: values of 16 bytes are no numbers");
+        break;
       case map_call::erase: map_->erase(k, n, stream_from(stream)); break;
     }
     if (copied) gravel_stream_synchronize(stream_from(stream));
@@ -90,14 +99,18 @@ class typed_map final : public hash_map {
 };
 
 template <class Key>
-std::shared_ptr<hash_map> make_map_of(element value, uint64_t capacity) {
-  switch (value) {
-    case element::f4: return std::make_shared<typed_map<Key, float>>(capacity);
-    case element::f8: return std::make_shared<typed_map<Key, double>>(capacity);
-    default: break;
-  }
-  if (bytes_of(value) == 4) return std::make_shared<typed_map<Key, uint32_t>>(capacity);
+std::shared_ptr<hash_map> make_map_of(const map_value& value, uint64_t capacity) {
+  const uint64_t bytes = value.width * bytes_of(value.type);
+  if (bytes == 16) return std::make_shared<typed_map<Key, pair_of_words>>(capacity);
+  if (value.width == 1 && value.type == element::f4) return std::make_shared<typed_map<Key, float>>(capacity);
+  if (value.width == 1 && value.type == element::f8) return std::make_shared<typed_map<Key, double>>(capacity);
+  if (bytes == 4) return std::make_shared<typed_map<Key, uint32_t>>(capacity);
   return std::make_shared<typed_map<Key, uint64_t>>(capacity);
+}
+std::shared_ptr<hash_map> make_any_map(uint64_t key_bytes, const map_value& value, uint64_t capacity) {
+  if (key_bytes == 4) return make_map_of<uint32_t>(value, capacity);
+  if (key_bytes == 8) return make_map_of<uint64_t>(value, capacity);
+  return make_map_of<pair_of_words>(value, capacity);
 }
 
 /// Maps that are open. Collective calls change it, so it has the same order at all PEs. It is never destroyed: a
@@ -109,8 +122,8 @@ std::vector<std::shared_ptr<hash_map>>& open_maps() {
 
 }  // namespace
 
-std::shared_ptr<hash_map> make_map(element key, element value, uint64_t capacity) {
-  auto made = bytes_of(key) == 4 ? make_map_of<uint32_t>(value, capacity) : make_map_of<uint64_t>(value, capacity);
+std::shared_ptr<hash_map> make_map(uint64_t key_bytes, const map_value& value, uint64_t capacity) {
+  auto made = make_any_map(key_bytes, value, capacity);
   open_maps().push_back(made);
   return made;
 }

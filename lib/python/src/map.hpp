@@ -42,10 +42,14 @@ class hash_map {
   virtual void close() = 0;
 };
 
-/// Makes an empty map. Collective.
-/// @param key i4, u4, i8 or u8
-/// @param value any type
-std::shared_ptr<hash_map> make_map(element key, element value, uint64_t capacity);
+/// What the values of a map are: `width` numbers of a type, with 4, 8 or 16 bytes together.
+struct map_value {
+  element type;
+  uint64_t width;
+};
+/// Makes an empty map. Collective. Only values of one number can be added to.
+/// @param key_bytes 4, 8 or 16
+std::shared_ptr<hash_map> make_map(uint64_t key_bytes, const map_value& value, uint64_t capacity);
 /// Closes a map of make_map(). Collective.
 void close_map(const std::shared_ptr<hash_map>& map);
 /// Closes all maps that are open, in the order in which they were made. Collective.

@@ -77,7 +77,8 @@ class array_memory {
       case element::i8: return nb::dtype<int64_t>();
       case element::u8: return nb::dtype<uint64_t>();
       case element::f4: return nb::dtype<float>();
-      default: return nb::dtype<double>();
+      case element::f8: return nb::dtype<double>();
+      default: return nb::dtype<uint16_t>();  // NumPy has no bfloat16; the package says what the bits are
     }
   }
 
@@ -128,11 +129,19 @@ void gather_values(const array_memory& array, nb::handle index, uint64_t count, 
   gather(array.memory(), {numbers, static_cast<element>(type), count}, result, {stream});
 }
 
+void step(uint32_t kind, const array_memory& rows, const array_memory& gradients, const array_memory& marks,
+          const array_memory* moments, const array_memory* squares, double learning_rate, double eps, double beta1,
+          double beta2, uint64_t number) {
+  const auto of = [](const array_memory* array) { return array ? &array->memory() : nullptr; };
+  step_rows({rows.memory(), gradients.memory(), marks.memory(), of(moments), of(squares)},
+            {kind, learning_rate, eps, beta1, beta2, number});
+}
+
 /// A distributed hash map, as the Python class `Map` holds it.
 class map_memory {
  public:
-  map_memory(uint32_t key, uint32_t value, uint64_t capacity)
-      : map_(make_map(static_cast<element>(key), static_cast<element>(value), capacity)) {}
+  map_memory(uint64_t key_bytes, uint32_t value, uint64_t width, uint64_t capacity)
+      : map_(make_map(key_bytes, {static_cast<element>(value), width}, capacity)) {}
   void update(uint32_t what, nb::handle keys, nb::handle values, uint64_t n, uint64_t stream) {
     const place k(keys), v(values);
     const nb::gil_scoped_release release;
@@ -337,7 +346,8 @@ NB_MODULE(GRAVEL_PYTHON_MODULE, m) {
       .def("release", &array_memory::release, released());
 
   nb::class_<map_memory>(m, "MapMemory")
-      .def(nb::init<uint32_t, uint32_t, uint64_t>(), "key"_a, "value"_a, "capacity"_a, released())
+      .def(nb::init<uint64_t, uint32_t, uint64_t, uint64_t>(), "key_bytes"_a, "value"_a, "width"_a, "capacity"_a,
+           released())
       .def("update", &map_memory::update, "what"_a, "keys"_a, "values"_a, "n"_a, "stream"_a)
       .def("find", &map_memory::find, "values"_a, "found"_a, "keys"_a, "n"_a, "stream"_a)
       .def("copy_local", &map_memory::copy_local, "keys"_a, "values"_a, "room"_a)
@@ -363,6 +373,8 @@ NB_MODULE(GRAVEL_PYTHON_MODULE, m) {
   m.def("scatter", &scatter_values, "operation"_a, "array"_a, "index"_a, "count"_a, "dtype"_a, "values"_a,
         "one_value"_a, "stream"_a);
   m.def("gather", &gather_values, "array"_a, "index"_a, "count"_a, "dtype"_a, "to"_a, "stream"_a);
+  m.def("step", &step, "kind"_a, "rows"_a, "gradients"_a, "marks"_a, "moments"_a.none(), "squares"_a.none(),
+        "learning_rate"_a, "eps"_a, "beta1"_a, "beta2"_a, "number"_a, released());
   m.def("count_by_pe", &count_pes, "to"_a, "count"_a, "dtype"_a, "stream"_a);
   m.def("exchange", &exchange, "rows"_a, "to"_a, "count"_a, "dtype"_a, "row_bytes"_a, "room"_a, "result"_a,
         "received"_a, "stream"_a);

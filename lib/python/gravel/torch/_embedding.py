@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from .. import _array, _collectives, _job, _operations
+from .._backend import native
 from ._operators import Table, add_table, check_index, gather_rows
 from ._optimizers import OPTIMIZERS, Settings
 
@@ -46,6 +47,8 @@ class Embedding(torch.nn.Module):
           gradients.
         - ``"adam"``: as in FBGEMM, with two moments for each element. It is ``torch.optim.Adam`` for rows that are
           looked up in each step; the correction of the moments counts all steps.
+        - ``"rowwise_adam"``: as FBGEMM's partial row-wise Adam, with a first moment for each element, and one second
+          moment for each row, of the mean squares of its gradients.
     lr: the learning rate, also later as the attribute ``lr``.
     eps: what is added to the divisor. None: 1e-10 for Adagrad, 1e-8 for Adam.
     betas: how much of the moments a step of Adam keeps.
@@ -118,8 +121,11 @@ class Embedding(torch.nn.Module):
         if not freeze:
             self.gradient = _array.zeros((n, width), _DTYPES[dtype])
             self._touched = _array.zeros(n, "i4")
-            for state, of_elements in self._optimizer.state.items():
-                self._state[state] = _array.zeros((n, width if of_elements else 1), _DTYPES[dtype])
+            if self._optimizer.moments:
+                self._state[self._optimizer.moments] = _array.zeros((n, width), _DTYPES[dtype])
+            if self._optimizer.squares:
+                of_row = 1 if self._optimizer.by_row else width
+                self._state[self._optimizer.squares] = _array.zeros((n, of_row), _DTYPES[dtype])
         padding = -1 if self.padding_idx is None else self.padding_idx
         self._entry = add_table(Table(self.weight, self.gradient, self._touched, padding))
 
@@ -195,15 +201,14 @@ class Embedding(torch.nn.Module):
         _job.barrier()  # all gradients are there, and all lookups have their rows
         if self.gradient is not None and self._touched is not None:
             self._steps += 1
-            touched, weight, gradient = _local(self._touched), _local(self.weight), _local(self.gradient)
-            rows = touched.nonzero().squeeze(1)
-            state = [(whole, whole[rows]) for whole in map(_local, self._state.values())]
-            lost = self._optimizer.update(self._settings, self._steps, gradient[rows], *(part for _, part in state))
-            weight.index_add_(0, rows, lost, alpha=-self.lr)
-            for whole, part in state:
-                whole[rows] = part
-            gradient[rows] = 0
-            touched[rows] = 0
+            optimizer, arrays = self._optimizer, (self.weight, self.gradient, self._touched)
+            state = (self._state[name] if name else None for name in (optimizer.moments, optimizer.squares))
+            native.step(
+                optimizer.number,
+                *(array.memory("step") for array in arrays),
+                *(None if array is None else array.memory("step") for array in state),
+                self.lr, self._settings.eps, *self._settings.betas, self._steps,
+            )  # fmt: skip
         _job.barrier()  # all rows are updated
 
     def free(self) -> None:

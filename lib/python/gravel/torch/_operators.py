@@ -29,7 +29,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 
-from .. import _job, _operations
+from .. import _checks, _job, _operations
 from .._array import Array
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -194,10 +194,10 @@ def _entry(call: str, array: Any, gradient: Any = None) -> Entry:
     array.memory(call)  # refuses an array that was freed
     if gradient is not None:
         gradient.memory(call)
-        if array.dtype.kind != "f" or (gradient.shape, gradient.dtype) != (array.shape, array.dtype):
+        if not _checks.is_floating(array.dtype) or (gradient.shape, gradient.dtype) != (array.shape, array.dtype):
             raise ValueError(
-                f"gravel.torch.{call}: the array is {array!r}, and gradient {gradient!r}: both have f4 or f8, and the "
-                "same shape"
+                f"gravel.torch.{call}: the array is {array!r}, and gradient {gradient!r}: both have the same shape, and "
+                "the same type: f4, f8, f2 or bf16"
             )
     # The key stays right: _tables keeps the arrays, so nothing else gets their ids while the entry is there.
     for key, entry in list(_of_arrays.items()):

@@ -1,11 +1,9 @@
-"""The optimizers of embedding tables. Each updates rows by their gradients, and has state beside each row."""
+"""The optimizers of embedding tables. The formulas, and the kernel that makes a step, are those of gravel::row_optimizer
+(lib/table/optimizer_kernels.cuh)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
-
-import torch
 
 
 class Settings(NamedTuple):
@@ -16,43 +14,20 @@ class Settings(NamedTuple):
 
 
 class Optimizer(NamedTuple):
-    """update: called with the settings, the number of this step, from 1, the gradients of some rows, and each state of
-    these rows. It changes the states in place, and returns what the rows lose per unit of the learning rate.
+    """number: of gravel::optimizer. moments, squares: the names of the state, or None. by_row: each row has one number
+    as squares; otherwise each element has one."""
 
-    state: name -> whether each element has one of its own; otherwise each row has one number.
-    """
-
-    update: Callable[..., torch.Tensor]
-    state: dict[str, bool]
+    number: int
+    moments: str | None = None
+    squares: str | None = None
+    by_row: bool = False
     eps: float = 0.0
 
 
-def _sgd(settings: Settings, step: int, gradient: torch.Tensor) -> torch.Tensor:
-    return gradient
-
-
-def _adagrad(settings: Settings, step: int, gradient: torch.Tensor, squares: torch.Tensor) -> torch.Tensor:
-    squares += gradient * gradient
-    return gradient / (squares.sqrt() + settings.eps)
-
-
-def _rowwise_adagrad(settings: Settings, step: int, gradient: torch.Tensor, squares: torch.Tensor) -> torch.Tensor:
-    squares += (gradient * gradient).mean(1, keepdim=True)
-    return gradient / (squares.sqrt() + settings.eps)
-
-
-def _adam(
-    settings: Settings, step: int, gradient: torch.Tensor, first: torch.Tensor, second: torch.Tensor
-) -> torch.Tensor:
-    beta1, beta2 = settings.betas
-    first.mul_(beta1).add_(gradient, alpha=1 - beta1)
-    second.mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
-    return (first / (1 - beta1**step)) / ((second / (1 - beta2**step)).sqrt() + settings.eps)
-
-
 OPTIMIZERS = {
-    "sgd": Optimizer(_sgd, {}),
-    "adagrad": Optimizer(_adagrad, {"squares": True}, 1e-10),
-    "rowwise_adagrad": Optimizer(_rowwise_adagrad, {"squares": False}, 1e-10),
-    "adam": Optimizer(_adam, {"first_moment": True, "second_moment": True}, 1e-8),
+    "sgd": Optimizer(0),
+    "adagrad": Optimizer(1, squares="squares", eps=1e-10),
+    "rowwise_adagrad": Optimizer(2, squares="squares", by_row=True, eps=1e-10),
+    "adam": Optimizer(3, "first_moment", "second_moment", eps=1e-8),
+    "rowwise_adam": Optimizer(4, "first_moment", "second_moment", by_row=True, eps=1e-8),
 }

@@ -82,6 +82,50 @@ def test_insert_keeps_the_first(library):
     names.free()
 
 
+def test_keys_of_16_bytes(library):
+    """Keys that differ in either word."""
+    counts = gr.Map("u8x2", "u4", capacity=3000)
+    random = np.random.default_rng(5 + gr.my_pe())
+    keys = random.integers(30, size=(COUNT, 2)).astype("u8") << np.array([0, 50], "u8")
+    counts.add(library.new(keys), library.new(np.ones(COUNT, "u4")))
+    gr.barrier()
+    wanted = {}
+    for pe in range(gr.n_pes()):
+        for low, high in np.random.default_rng(5 + pe).integers(30, size=(COUNT, 2)).tolist():
+            wanted[low, high << 50] = wanted.get((low, high << 50), 0) + 1
+    mine = {tuple(k): v for k, v in zip(*(part.tolist() for part in counts.local_items()))}
+    assert all(wanted[k] == v for k, v in mine.items()) and counts.size() == len(wanted)
+    asked = np.concatenate([keys, np.full((1, 2), 77, "u8")])
+    got, found = counts.find(library.new(asked))
+    assert library.host(found).tolist() == [True] * COUNT + [False]
+    assert library.host(got).tolist() == [wanted[tuple(k)] for k in keys.tolist()] + [0]
+    gr.barrier()
+    counts.erase(library.new(keys))
+    assert counts.size() == 0 and "u8x2 to u4" in repr(counts)
+    counts.free()
+
+
+@pytest.mark.parametrize(("key", "value"), [("i4", "f4x4"), ("u8", "u4x2"), ("i8x2", "f8x2"), ("u4", "u8"), ("u8x2", "f8")])
+def test_values_of_several_numbers(library, key, value):
+    words, parts = 2 if key.endswith("x2") else 1, int(value.partition("x")[2] or 1)
+    places = gr.Map(key, value, capacity=1000)
+    number = np.arange(100) + 60 * gr.my_pe()
+    keys = np.repeat(number, words).reshape(100, *((words,) if words > 1 else ())).astype(places.key.base)
+    shape = (100, *((parts,) if parts > 1 else ()))
+    values = (np.arange(100 * parts) + 60 * parts * gr.my_pe()).reshape(shape).astype(places.value.base)
+    places.insert(library.new(keys), library.new(values))
+    gr.barrier()
+    got, found = places.find(library.new(keys))
+    assert np.array_equal(library.host(got), values) and library.host(found).all() and found.shape == (100,)
+    found_keys, found_values = places.local_items()
+    assert found_values.shape == (places.local_size(), *shape[1:]) and found_keys.shape[1:] == keys.shape[1:]
+    if parts > 1:
+        with pytest.raises(TypeError, match=f"Map.add: values of {value}: only single numbers"):
+            places.add(library.new(keys), library.new(values))
+    assert places.size() == 40 + 60 * gr.n_pes()
+    places.free()
+
+
 def test_one_value_and_lists():
     counts = gr.Map(key="i8", value="f4", capacity=100)
     counts.add([-1, 5, 5], 0.5)
@@ -138,6 +182,16 @@ def test_mistakes():
         gr.Map("f8", "u8", capacity=10)
     with pytest.raises(TypeError, match="Map: dtype int16"):
         gr.Map("i2", "u8", capacity=10)
+    with pytest.raises(TypeError, match="Map: dtype float16: Gravel has i4, u4, i8, u8, f4, f8 here"):
+        gr.Map("u8", "f2", capacity=10)
+    with pytest.raises(TypeError, match="Map: dtype u8x4: several numbers, such as 'u8x2', have 4, 8 or 16 bytes"):
+        gr.Map("u8x4", "u8", capacity=10)
+    pairs = gr.Map("u8x2", "u8", capacity=10)
+    with pytest.raises(ValueError, match=r"keys have shape \(4, 3\): a key of u8x2 has 2 numbers"):
+        pairs.find(np.zeros((4, 3), "u8"))
+    with pytest.raises(ValueError, match=r"keys have shape \(4,\): a key of u8x2 has 2"):
+        pairs.find(keys)
+    pairs.free()
     with pytest.raises(ValueError, match="a capacity of 0 items"):
         gr.Map("u8", "u8")
     with pytest.raises(TypeError, match="the number of items is an int, not float"):
@@ -158,6 +212,8 @@ def test_pes_that_differ():
     me = gr.my_pe()
     with pytest.raises(ValueError, match="Map for 100 items with keys uint64, values u4 at PE 0"):
         gr.Map("u8", "u4" if me == 0 else "u8", capacity=100)
+    with pytest.raises(ValueError, match="Map for 100 items with keys uint64 x 2, values u4 at PE 0"):
+        gr.Map("u8x2" if me == 0 else "u8", "u4", capacity=100)
     with pytest.raises(ValueError, match="Map for 1.. items"):
         gr.Map("u8", "u4", capacity=100 + me)
     one, two = gr.Map("u8", "u8", capacity=100), gr.Map("u8", "u8", capacity=100)

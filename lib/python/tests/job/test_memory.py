@@ -63,6 +63,61 @@ def test_rows(library, dtype, call, ufunc, width):
     table.free()
 
 
+def narrow(library, values, dtype):
+    """Numbers as an array of a type of 16 bits."""
+    if library.name == "torch":
+        return library.new(values).to(getattr(library.module, "float16" if dtype == "f2" else "bfloat16"))
+    if dtype.names:  # NumPy has no bfloat16
+        return (values.view("u4") >> 16).astype("u2").view(dtype)
+    return library.new(values.astype(dtype))
+
+
+def wide(library, array):
+    """The same backwards, on the host."""
+    array = library.host(array.float() if library.name == "torch" else array)
+    return (array["bits"].astype("u4") << 16).view("f4") if array.dtype.names else array.astype("f4")
+
+
+@pytest.mark.parametrize("dtype", ["f2", "bf16"])
+@pytest.mark.parametrize(
+    ("call", "ufunc"), [(gr.scatter_min, np.minimum), (gr.scatter_max, np.maximum), (gr.scatter_add, np.add)]
+)
+@pytest.mark.parametrize("width", [(2,), (3, 4)])
+def test_elements_of_16_bits(library, dtype, call, ufunc, width):
+    """Small integers, whose sums are exact."""
+    if library.name == "cupy" and dtype == "bf16":
+        pytest.skip("CuPy has no bfloat16")
+    torch = pytest.importorskip("torch") if library.name == "torch" or on_gpu() else None
+    asked = torch.bfloat16 if torch and dtype == "bf16" else dtype
+    table = gr.full((N, *width), 7, asked)
+    assert repr(table).split(", here")[0].endswith(f" {dtype}") and table.dtype.itemsize == 2
+    index, values = drawn(gr.my_pe(), "f4", "i8", 200, width)
+    call(table, library.new(index), narrow(library, values % 4, table.dtype))
+    gr.barrier()
+    expected = np.full((N, *width), 7, "f4")
+    for pe in range(gr.n_pes()):
+        numbers, given = drawn(pe, "f4", "i8", 200, width)
+        ufunc.at(expected, numbers, given % 4)
+    got = gr.gather(table, library.new(index))
+    assert np.array_equal(wide(library, got), expected[index])
+    if torch:
+        assert table.tensor.dtype == (torch.bfloat16 if dtype == "bf16" else torch.float16)
+        mine = table.tensor.float().cpu().numpy()
+        assert np.array_equal(mine, expected[table.begin : table.end])
+    gr.barrier()
+    if call is gr.scatter_add:
+        gr.scatter_put(table, library.new(index), 1.5)
+        gr.barrier()
+        assert (wide(library, gr.gather(table, library.new(index))) == 1.5).all()
+        gr.barrier()
+        rows = np.arange(gr.my_pe(), N, gr.n_pes())
+        gr.scatter_put(table, library.new(rows), narrow(library, expected[rows], table.dtype))
+        gr.barrier()
+        assert np.array_equal(wide(library, gr.gather(table, library.new(index))), expected[index])
+        gr.barrier()
+    table.free()
+
+
 def test_put_and_one_value(library):
     n_pes, me = gr.n_pes(), gr.my_pe()
     table = gr.zeros(N * n_pes, "f8")
@@ -239,7 +294,7 @@ def test_gather_in_a_graph():
 
 
 @pytest.mark.parametrize(
-    ("optimizer", "rate"), [("sgd", 10), ("adagrad", 0.1), ("rowwise_adagrad", 0.1), ("adam", 0.1)]
+    ("optimizer", "rate"), [("sgd", 10), ("adagrad", 0.1), ("rowwise_adagrad", 0.1), ("adam", 0.1), ("rowwise_adam", 0.1)]
 )
 def test_embedding(optimizer, rate):
     """A table learns, in the memory in which it lies."""

@@ -27,6 +27,28 @@ def same_rows(table, expected):
     assert torch.allclose(mine, expected.detach()[table.weight.begin : table.weight.end], rtol=0, atol=1e-12)
 
 
+class RowWiseAdam(torch.optim.Optimizer):
+    """FBGEMM's partial row-wise Adam, for one process, of rows that have gradients. eps is as good as 0."""
+
+    def __init__(self, parameters, lr, betas):
+        super().__init__(parameters, {"lr": lr, "betas": betas})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for rows in group["params"]:
+                state = self.state[rows]
+                state["steps"] = state.get("steps", 0) + 1
+                (beta1, beta2), gradient = group["betas"], rows.grad.coalesce()
+                touched, given = gradient.indices()[0], gradient.values()
+                first = state.setdefault("first", torch.zeros_like(rows))
+                second = state.setdefault("second", torch.zeros(len(rows), 1, dtype=rows.dtype))
+                first[touched] = beta1 * first[touched] + (1 - beta1) * given
+                second[touched] = beta2 * second[touched] + (1 - beta2) * given.pow(2).mean(1, keepdim=True)
+                under_root = second[touched] / (1 - beta2 ** state["steps"]) + 1e-300
+                rows[touched] -= group["lr"] * first[touched] / (1 - beta1 ** state["steps"]) / under_root.sqrt()
+
+
 class RowWise(torch.optim.Optimizer):
     """TorchRec's RowWiseAdagrad, for one process: one sum for each row, of the mean squares of its gradients."""
 
@@ -48,6 +70,7 @@ RIVALS = {
     "adagrad": lambda rows: torch.optim.Adagrad(rows, lr=0.1),
     "rowwise_adagrad": lambda rows: RowWise(rows, lr=0.1),
     "adam": lambda rows: torch.optim.SparseAdam(list(rows), lr=0.1, betas=(0.8, 0.95), eps=1e-15),
+    "rowwise_adam": lambda rows: RowWiseAdam(rows, lr=0.1, betas=(0.8, 0.95)),
 }
 
 
@@ -55,7 +78,7 @@ RIVALS = {
 def test_optimizer(optimizer):
     """Rows without gradients stay as they are, and rows whose gradient is zero are updated: as by SparseAdam. Its eps
     is added elsewhere, so it is as good as 0 here."""
-    options = {"eps": 1e-15, "betas": (0.8, 0.95)} if optimizer == "adam" else {}
+    options = {"eps": 1e-15, "betas": (0.8, 0.95)} if optimizer.endswith("adam") else {}
     table = gr.torch.Embedding(N, WIDTH, optimizer=optimizer, lr=0.1, dtype=F8, padding_idx=-2, **options)
     assert table.padding_idx == N - 2 and not whole(table.weight)[N - 2].any()
     rival = torch.nn.Embedding.from_pretrained(
