@@ -399,7 +399,7 @@ class cuda_backend final : public cuda_launcher {
                 setup.own_source,
                 static_cast<deferred_tickets*>(state(all_warps * sizeof(deferred_tickets))),
                 nullptr};
-      if (setup.settle.all.n) {
+      if (setup.settle.all.n && std::getenv("GRAVEL_ORDERS")) {
         auto* const view = static_cast<rendezvous_view*>(state(sizeof(rendezvous_view)));
         copy(view, &setup.settle, sizeof(rendezvous_view));
         rings_.orders = view;
