@@ -10,6 +10,7 @@
 #pragma once
 #include "device/resolver_landing.cuh"
 #include "device/resolver_rings.cuh"
+#include "device/settle_orders.cuh"
 
 namespace gravel::detail {
 
@@ -26,8 +27,14 @@ __global__ void __launch_bounds__(resolver_threads, 1)
   const uint32_t warp = blockIdx.x * resolver_warps + threadIdx.x / 32;
   outbox_of_warp().begin(g, peers.deferred ? peers.deferred + warp : nullptr, threadIdx.x % 32);
   __syncthreads();
-  if (blockIdx.x < gridDim.x - peers.blocks) serve_landing<Handlers>(g, ring, peers, state, control, limits);
-  else serve_rings<Handlers>(g, peers, state);
+  if (blockIdx.x < gridDim.x - peers.blocks) {
+    serve_landing<Handlers>(g, ring, peers, state, control, limits);
+  } else if (peers.orders && warp == gridDim.x * resolver_warps - 2) {  // the last warp of a block releases chunks
+    serve_orders(peers.orders, state, control);
+    if (threadIdx.x % 32 == 0) releases_of_block().leave();
+  } else {
+    serve_rings<Handlers>(g, peers, state);
+  }
   __syncwarp();
   if (outbox_of_warp().end(threadIdx.x % 32)) store_relaxed<scope::device>(&state->left_over, 1u);
   __syncthreads();

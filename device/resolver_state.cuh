@@ -6,6 +6,8 @@
 
 namespace gravel::detail {
 
+struct rendezvous_view;  // device/settle.cuh
+
 /// The control block of the resolver: pinned host words between the receiver thread and the resolver kernel. Each word
 /// has one writer.
 struct resolver_control {
@@ -14,6 +16,9 @@ struct resolver_control {
   alignas(64) uint64_t taken;       ///< resolver: packets applied when the last kernel ended
   alignas(64) uint64_t left_over;   ///< resolver: the last kernel ended with chunks still in its rings
   alignas(64) uint64_t settled[2];  ///< device/settle.cuh: the event for which the host waits has happened
+  alignas(64) uint64_t order;       ///< host: number of its last order (device/settle_orders.cuh)
+  uint64_t barrier;                 ///< host: the number of the barrier that it orders; 0: it orders a quiet
+  alignas(64) uint64_t answered;    ///< resolver: number of the last order that it has obeyed
 };
 
 /// The rings that peers fill, in device memory.
@@ -26,6 +31,7 @@ struct peer_rings {
   uint32_t blocks;             ///< blocks that serve rings, behind those for the landing ring
   uint32_t own;                ///< number of the ring from this PE itself; n: there is none
   deferred_tickets* deferred;  ///< [warps of the resolver]; nullptr: no rings at all
+  const rendezvous_view* orders;  ///< what a warp needs to obey the host's orders; nullptr: no warp obeys them
 };
 
 /// State of a stream of the landing ring.

@@ -4,7 +4,8 @@
 //   quiet        everything that the PE's kernels have sent is applied
 //   barrier      among PEs that reach each other's memory: all PEs have come so far, each after a quiet
 //   quiescence   among the same PEs: no message is under way and no handler runs
-// One kernel serves all three. The host waits for a word of its own.
+// One kernel serves all three. The host waits for a word of its own. While the resolver is resident, one of its warps
+// does the same for quiet and barrier, without a launch (device/settle_orders.cuh).
 #pragma once
 #include "device/wait.cuh"
 #include "lib/base/service_rings.hpp"
@@ -35,11 +36,11 @@ struct settle_view : rendezvous_view {
 constexpr int settle_threads = 128;
 
 /// As seems_applied() of wait.cuh, for a kernel of its own: addresses come with the launch, since what such a kernel
-/// reads first takes long. Thread scope: the first warp.
+/// reads first takes long. Thread scope: warp.
 __device__ __forceinline__ bool seems_applied(const rendezvous_view& v) {
   // Each lane reads the words of every 32nd ring, and all read the words of the queues.
   bool all_applied = true;
-  for (uint32_t rank = threadIdx.x; rank < v.n_lines; rank += 32) {
+  for (uint32_t rank = threadIdx.x % 32; rank < v.n_lines; rank += 32) {
     const uint64_t tickets = load_acquire_later(&v.lines[rank].tickets),
                    below = load_acquire_later(&v.lines[rank].applied_below);
     all_applied &= below >= tickets;
@@ -139,17 +140,29 @@ __device__ __forceinline__ void wait_for_end(const settle_view& v) {
   }
 }
 
-/// Sets `*reported` to `number` when the event has happened. Barriers have the same numbers at all PEs, and later ones
-/// have higher numbers. Launched with one block.
+/// This PE's part in a barrier, when its messages are applied and the warp has called thread_fence(). `theirs`: this
+/// PE's words at the PE whose rank is the lane's number, if there is one. Thread scope: warp.
 ///
-/// Protocol of a barrier.
+/// Protocol of a barrier. Barriers have the same numbers at all PEs, and later ones have higher numbers.
 ///
 ///   this PE                                      every other PE
 ///   its messages are applied (quiet)
 ///   its word at each PE = number  [S1] release   sees all words at that number  [S1] acquire
 ///
-/// Invariant. No word goes beyond k before all words were k at that PE, since its host waits for `*reported` between
-/// two barriers.
+/// Invariant. No word goes beyond k before all words were k at that PE, since its host waits for the end of a barrier
+/// before it begins the next one.
+__device__ __forceinline__ void meet_peers(const peer_rendezvous& all, peer_words* theirs, uint64_t number) {
+  const uint32_t lane = threadIdx.x % 32;
+  if (lane < all.n) store_behind_fence(&theirs->barrier, number);  // [S1]
+  for (uint32_t rank = lane + 32; rank < all.n; rank += 32)
+    store_behind_fence(&all.theirs[rank]->barrier, number);  // [S1]
+  for (uint32_t rank = lane; rank < all.n; rank += 32)
+    for (relax wait; load_acquire_later(&all.mine[rank].barrier) < number; wait.closely()) {  // [S1]
+    }
+  __syncwarp();
+}
+
+/// Sets `*reported` to `number` when the event has happened. Launched with one block.
 template <settling WHAT>
 __global__ void __launch_bounds__(settle_threads)
     settle(const __grid_constant__ std::conditional_t<WHAT == settling::quiescence, settle_view, rendezvous_view> v,
@@ -157,19 +170,12 @@ __global__ void __launch_bounds__(settle_threads)
   if constexpr (WHAT == settling::quiescence) {
     wait_for_end(v);
   } else {
-    const uint32_t lane = threadIdx.x;
-    uint32_t n = 0;  // quiet: no other PE takes part
-    if constexpr (WHAT == settling::barrier) n = v.all.n;
-    peer_words* const theirs = lane < n ? v.all.theirs[lane] : nullptr;  // loaded while the quiet waits
+    peer_words* theirs = nullptr;
+    if constexpr (WHAT == settling::barrier)
+      if (threadIdx.x < v.all.n && threadIdx.x < 32) theirs = v.all.theirs[threadIdx.x];  // while the quiet waits
     quiet_by_block(v);
-    if (lane >= 32) return;
-    if (lane < n) store_behind_fence(&theirs->barrier, number);  // [S1]
-    for (uint32_t rank = lane + 32; rank < n; rank += 32)
-      store_behind_fence(&v.all.theirs[rank]->barrier, number);  // [S1]
-    for (uint32_t rank = lane; rank < n; rank += 32)
-      for (relax wait; load_acquire_later(&v.all.mine[rank].barrier) < number; wait.attentively()) {  // [S1]
-      }
-    __syncwarp();
+    if (threadIdx.x >= 32) return;
+    if constexpr (WHAT == settling::barrier) meet_peers(v.all, theirs, number);
   }
   // Nothing is acquired here from the other PEs, since this kernel reads nothing more: a fence of system scope takes
   // more than a microsecond. What the host does next on this GPU is ordered after this kernel.

@@ -29,6 +29,7 @@ struct receiver_setup {
   uint32_t own_source;            ///< number of the ring from this PE itself; n_peer_sources: there is none
   const uint64_t* peer_doorbell;  ///< changes when a peer has pushed a chunk; nullptr: no peers
   uint64_t* attention;            ///< the receiver sets it while kernels run that may send
+  rendezvous_view settle;         ///< for a quiet or a barrier by a resident kernel
 };
 
 /// What kernels of one device may do in the memory of another, over the link between them.

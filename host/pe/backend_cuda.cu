@@ -292,6 +292,7 @@ class cuda_backend final : public cuda_launcher {
               const std::function<void()>& meanwhile) override {
     if (!resident_) return false;  // kernels that wait need the resolver beside them
     const device_scope here(context_);
+    if (what != settling::quiescence && settle_by_order(what == settling::barrier ? number : 0, meanwhile)) return true;
     const bool together = what != settling::quiet;
     waiting& mine = waiting_[together];
     std::lock_guard lock(mine.lock);
@@ -306,6 +307,25 @@ class cuda_backend final : public cuda_launcher {
       if (++rounds % 1024 != 0) continue;
       const cudaError_t state = cudaStreamQuery(mine.stream);
       if (state != cudaSuccess && state != cudaErrorNotReady) cuda_check(state, "waiting on the device");
+      meanwhile();
+    }
+    return true;
+  }
+
+  /// Orders the resolver to settle (device/settle_orders.cuh). `barrier`: number of the barrier; 0: a quiet. False: no
+  /// resolver is resident for long enough, or another thread's order is under way.
+  bool settle_by_order(uint64_t barrier, const std::function<void()>& meanwhile) {
+    if (!rings_.orders) return false;
+    const std::unique_lock one(ordering_, std::try_to_lock);
+    if (!one || !keep_seen_lease()) return false;
+    const std::unique_ptr<backend, void (*)(backend*)> lease(this, [](backend* of) { of->release_receiver(); });
+    store_relaxed(&control_->barrier, barrier);
+    store_release(&control_->order, ++orders_);  // [Q1]
+    uint32_t rounds = 0;
+    for (relax wait; load_acquire(&control_->answered) != orders_; wait.attentively()) {  // [Q2]
+      if (++rounds % 1024 != 0) continue;
+      const cudaError_t state = cudaStreamQuery(resolver_stream_);
+      if (state != cudaErrorNotReady) cuda_check(state, "waiting on the device");
       meanwhile();
     }
     return true;
@@ -378,7 +398,13 @@ class cuda_backend final : public cuda_launcher {
                 setup.n_peer_sources,
                 ring_blocks_,
                 setup.own_source,
-                static_cast<deferred_tickets*>(state(all_warps * sizeof(deferred_tickets)))};
+                static_cast<deferred_tickets*>(state(all_warps * sizeof(deferred_tickets))),
+                nullptr};
+      if (setup.settle.all.n && std::getenv("GRAVEL_ORDERS")) {
+        auto* const view = static_cast<rendezvous_view*>(state(sizeof(rendezvous_view)));
+        copy(view, &setup.settle, sizeof(rendezvous_view));
+        rings_.orders = view;
+      }
       copy(rings_.places, nowhere.data(), nowhere.size() * sizeof(ring_place));
     }
     host_ = std::make_unique<host_receiver>(setup.host_ring, sink_kind::host, setup.host_handle);
@@ -423,6 +449,7 @@ class cuda_backend final : public cuda_launcher {
     cudaFree(rings_.drawn);
     cudaFree(rings_.places);
     cudaFree(rings_.deferred);
+    cudaFree(const_cast<rendezvous_view*>(rings_.orders));
     state_ = nullptr;
   }
 
@@ -501,6 +528,8 @@ class cuda_backend final : public cuda_launcher {
     cudaStream_t stream = nullptr;
   };
   waiting waiting_[2];
+  std::mutex ordering_;  ///< an order is under way
+  uint64_t orders_ = 0;  ///< number of the last order
   bool under_mps_ = false;
   uint32_t on_this_gpu_ = 1;  ///< PEs that use this GPU
   uint64_t own_ring_bytes_ = 0;

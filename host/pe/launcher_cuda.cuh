@@ -148,6 +148,33 @@ class cuda_launcher : public backend {
   };
 
   virtual void ensure_resolver() = 0;  ///< call it with lock_ held
+  /// Puts a lease into force, if there is none, without waiting for the resolver. Call it with lock_ held.
+  void begin_lease() {
+    if (has_lease_) return;
+    has_lease_ = true;
+    if (attention_) store_relaxed(attention_, uint64_t{1});
+    store_release(&control_->lease, ++lease_);
+    services_.lease(lease_);
+  }
+  /// Keeps a lease that the resolver has acknowledged in force, until release_receiver(). False: there is none now. Then,
+  /// if this was called shortly before, and no kernel since that needs no lease, a lease begins: a later call finds it
+  /// acknowledged. Any thread, with the PE's context current.
+  bool keep_seen_lease() {
+    std::lock_guard lock(lock_);
+    if (!lingers_ || !resident_) return false;
+    const clock::time_point now = clock::now();
+    const bool again = now - last_wish_ < linger;
+    last_wish_ = now;
+    if (!has_lease_ && !again) return false;
+    idle_since_.reset();
+    begin_lease();
+    if (load_acquire(&control_->lease_seen) == lease_) {  // [H1]
+      ++launching_;
+      return true;
+    }
+    ensure_resolver();
+    return false;
+  }
   /// Restarts the kernels of services that sleep and have work. True: call this again soon. Call it with lock_ held.
   bool advance_services() { return !services_.is_empty() && services_.advance(); }
 
@@ -288,7 +315,10 @@ class cuda_launcher : public backend {
   void put(cudaStream_t stream, std::unique_lock<std::mutex>& lock, bool wants_lease, F&& begin) {
     // It is not known how long a stream exists that is not Gravel's. So an event is recorded behind the kernel.
     own_stream* const own = find_stream(stream);
-    if (!wants_lease && has_lease_) poll_end(true);  // such a kernel may use the resolver's multiprocessors
+    if (!wants_lease) {  // such a kernel may use the resolver's multiprocessors
+      if (has_lease_) poll_end(true);
+      last_wish_ = {};
+    }
     const cudaEvent_t behind = own ? nullptr : take_event();
     if (own) own->busy = true;
     start_scope starting(*this, lock, behind);
@@ -361,12 +391,7 @@ class cuda_launcher : public backend {
   };
 
   void acquire_lease(std::unique_lock<std::mutex>& lock) {
-    if (!has_lease_) {
-      has_lease_ = true;
-      if (attention_) store_relaxed(attention_, uint64_t{1});
-      store_release(&control_->lease, ++lease_);
-      services_.lease(lease_);
-    }
+    begin_lease();
     const uint64_t lease = lease_;
     for (relax wait; load_acquire(&control_->lease_seen) != lease || !services_.all_resident();) {  // [H1]
       ensure_resolver();
@@ -519,6 +544,7 @@ class cuda_launcher : public backend {
   int waits_for_end_ = 0;                        ///< threads that wait for the end of the lease
   std::optional<clock::time_point> idle_since_;  ///< when the receiver saw that all launched work had ended
   clock::time_point next_poll_{};                ///< the receiver's
+  clock::time_point last_wish_{};                ///< the last call of keep_seen_lease()
   int least_ = 0, greatest_ = 0;  ///< priorities
   size_t local_bytes_ = 0;        ///< local memory of a thread for which CUDA has made room
   uint64_t processors_ = 0;

@@ -214,7 +214,8 @@ void runtime::start_receiver() {
   device_->start_receiver({memory_->of_device_handlers(), memory_->of_host_handlers(),
                            segment_->landing_of(sink_kind::device), segment_->landing_of(sink_kind::host),
                            peers_->sources(), peers_->n_sources(), peers_->own_source(),
-                           peers_->n_sources() ? &control.peer_doorbell : nullptr, &control.attention});
+                           peers_->n_sources() ? &control.peer_doorbell : nullptr, &control.attention,
+                           {memory_->of_kernels(), peers_->rendezvous(), peers_->lines(), peers_->n_sources()}});
 }
 
 void runtime::check_errors() {

@@ -8,14 +8,20 @@
 //   seen = lease     decide(), service_end::has_come: release                        [H1] [V4]
 //   seen == lease?   the host, acquire; the kernels that need it start now           [H1] [V4]
 //   stop             the same functions, when there is no lease and the quantum is over
+//   order, answered  settle_by_order and serve_orders (device/settle_orders.cuh)     [Q1] [Q2]
+//
+// One warp of the kernel obeys the orders that the host gives under a lease.
 //
 // Claims: while kernels that need it run, the resident kernel has not ended and has not decided to end. The host does
-// not wait for ever (a state in which no process can take a step is an error).
+// not wait for ever (a state in which no process can take a step is an error). No kernel ends before an order is obeyed,
+// and each is obeyed once.
 //
 // BROKEN=1: a lease has no number of its own.
 // BROKEN=2: the kernel may end under a lease that it has acknowledged.
 // BROKEN=3: the host does not start an ended kernel again.
 // BROKEN=4: the kernel acknowledges what it read before it decided to end.
+// BROKEN=5: the host gives an order before the kernel has acknowledged the lease.
+// BROKEN=6: the warp of a new kernel does not know which order was answered last.
 #ifndef BROKEN
 #define BROKEN 0
 #endif
@@ -23,8 +29,30 @@
 #define LEASES 3
 #endif
 
-byte lease, seen;
-bool runs, stop, needed, finished;
+byte lease, seen, order, answered;
+bool runs, obeys, stop, needed, finished;
+
+proctype warp() {
+  byte done, last;
+  do
+  :: finished && !runs -> break
+  :: obeys ->
+#if BROKEN == 6
+     done = 0;
+#else
+     done = answered;
+#endif
+     do
+     :: order != done ->
+        assert(order > last);
+        last = order;
+        done = order;
+        answered = order
+     :: order == done && stop -> break
+     od;
+     obeys = false
+  od
+}
 
 proctype kernel() {
   byte read, mine;
@@ -51,6 +79,8 @@ proctype kernel() {
         fi
      od;
      assert(!needed);
+     !obeys;
+     assert(order == answered);
      runs = false
   od
 }
@@ -69,11 +99,18 @@ proctype host() {
      do
      :: seen == lease -> break
 #if BROKEN != 3
-     :: seen != lease && !runs -> stop = false; runs = true
+     :: seen != lease && !runs -> atomic { stop = false; obeys = true; runs = true }
+#endif
+#if BROKEN == 5
+     :: order != n -> order = n; answered == n
 #endif
      od;
      needed = true;
      assert(runs && !stop);
+#if BROKEN != 5
+     order = n;
+     answered == n;
+#endif
      needed = false;
      lease = 0
   od;
@@ -81,5 +118,5 @@ proctype host() {
 }
 
 init {
-  atomic { run kernel(); run host() }
+  atomic { run kernel(); run warp(); run host() }
 }
