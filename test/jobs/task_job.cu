@@ -389,7 +389,8 @@ __global__ void send_to_both(gravel_task_handle a, gravel_task_handle b, uint64_
   }
 }
 void expect_refusal(const char* what, const std::vector<const char*>& words, const std::function<void()>& call);
-__global__ void copy_word(uint64_t* to, const uint64_t* from) { *to = *from; }
+/// The host polls `to` meanwhile, and tasks add to `from`.
+__global__ void copy_word(uint64_t* to, const uint64_t* from) { gravel::store_relaxed(to, gravel::load_relaxed(from)); }
 /// Kernels in a stream that waits for tasks, again and again; and a word that the stream stores after them.
 void streams(uint32_t rounds) {
   const auto n = static_cast<uint64_t>(gravel_n_pes()), me = static_cast<uint64_t>(gravel_my_pe());
