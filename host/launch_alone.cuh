@@ -23,7 +23,8 @@ void launch_without_resolver([[maybe_unused]] bool apart, void (*kernel)(P...), 
 }  // namespace inner
 
 /// Starts a kernel as gravel_launch does. The kernel must not send messages. On a GPU it may use all multiprocessors,
-/// as the resolver need not run beside it.
+/// as the resolver need not run beside it. Then messages to this PE wait for its end. So a kernel that waits for kernels
+/// of other PEs is started behind a barrier of the PEs, and no other kernel may wait for messages meanwhile.
 /// @param kernel what is started
 /// @param how grid, block, stream, shared memory and the rest
 /// @param arguments of the kernel, copied
@@ -35,8 +36,8 @@ template <class... P, class... A>
 void launch_alone(void (*kernel)(P...), const gravel_launch_config& how, A... arguments) {
   inner::launch_without_resolver(false, kernel, how, arguments...);
 }
-/// Returns how many blocks of a kernel may wait for each other in a cooperative launch. On a GPU these are the blocks
-/// that run at once on the multiprocessors that the resolver and services leave.
+/// Returns how many blocks of a kernel may wait for each other in a cooperative launch by launch_alone(). On a GPU these
+/// are the blocks that run at once on the multiprocessors that services leave, and, where PEs share the GPU, resolvers.
 /// @param kernel what is to be launched
 /// @param how block and shared memory
 /// @scope any host thread

@@ -116,6 +116,7 @@ class cuda_backend final : public cuda_launcher {
     resident_ = s.resolver_resident;
     lingers_ = under_mps_ || on_this_gpu == 1;
     resolvers_at_once_ = at_once;
+    is_only_pe_ = !under_mps_ || on_this_gpu == 1;
     services_.open(s.partition, under_mps_, s.resolver_quantum_us, blocks_ + ring_blocks_);
     if (services_.has_parts()) {  // otherwise the resolver runs where it finds room
       cudaStreamDestroy(resolver_stream_);

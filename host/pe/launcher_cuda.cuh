@@ -43,20 +43,20 @@ class cuda_launcher : public backend {
     if (!alone) refuse_capture(stream);
     std::unique_lock lock(lock_);
     kernel_facts& facts = prepare(kernel, lock);
-    check(facts, kernel, how);
+    check(facts, kernel, how, alone);
     load(facts, kernel, how, lock);
     if (captured) return start(kernel, how, stream, arguments, apart);
     put(stream, lock, !alone, [&] { start(kernel, how, stream, arguments, apart); });
   }
-  /// Returns the most blocks that a cooperative launch of this kernel may have now. Throws gravel::error if the kernel
-  /// cannot have blocks of how.block and how.shared_bytes. Any thread.
+  /// Returns the most blocks that a cooperative launch of this kernel, which needs no resolver, may have now. Throws
+  /// gravel::error if the kernel cannot have blocks of how.block and how.shared_bytes. Any thread.
   uint64_t most_cooperative_blocks(const void* kernel, gravel_launch_config how) {
     const device_scope here(context_);
     how.grid = 1;
     how.cooperative = false;
     std::unique_lock lock(lock_);
-    check(prepare(kernel, lock), kernel, how);
-    return room_for(kernel, how, uint64_t{how.block.x} * how.block.y * how.block.z);
+    check(prepare(kernel, lock), kernel, how, true);
+    return room_for(kernel, how, uint64_t{how.block.x} * how.block.y * how.block.z, free_processors(true));
   }
   /// Puts a wait, or a store, into the stream, which does it by itself. It needs the lease: the event for which the
   /// stream waits may need resolver and services, and these could not start behind the wait if they use the same
@@ -306,6 +306,7 @@ class cuda_launcher : public backend {
   bool lingers_ = true;                 ///< false: other processes wait for this GPU while a kernel is resident
   bool resident_ = true;
   uint64_t resolver_processors_ = 0;  ///< multiprocessors that resolvers may occupy
+  bool is_only_pe_ = true;            ///< no other PE's kernels run on this GPU at the same time
   residency_cuda services_;
 
  private:
@@ -457,7 +458,7 @@ class cuda_launcher : public backend {
   }
 
   /// Checks everything that would make the launch fail, or never start, once the lease is acquired.
-  void check(kernel_facts& facts, const void* kernel, const gravel_launch_config& how) {
+  void check(kernel_facts& facts, const void* kernel, const gravel_launch_config& how, bool alone) {
     const dim3 &grid = how.grid, &block = how.block, &cluster = how.cluster;
     const uint64_t threads = uint64_t{block.x} * block.y * block.z, blocks = uint64_t{grid.x} * grid.y * grid.z;
     if (threads == 0 || threads > facts.most_threads || block.x > 1024 || block.y > 1024 || block.z > 64)
@@ -485,27 +486,31 @@ class cuda_launcher : public backend {
                          "; it must have at most 8, and its extents divide the grid's"));
       if (how.cooperative) fail_text("gravel_launch: a cooperative kernel with clusters is not supported");
     }
-    if (how.cooperative) check_room(kernel, how, threads, blocks);
+    if (how.cooperative) check_room(kernel, how, threads, blocks, alone);
   }
-  /// Number of multiprocessors that the resolver and services leave.
-  uint64_t free_processors() const {
-    return processors_ - std::min(processors_, (resident_ ? resolver_processors_ : 0) + services_.blocks());
+  /// Number of multiprocessors that the resolver and services leave. `alone`: to a kernel that needs no resolver. This
+  /// PE's resolver ends before such a kernel begins. Those of other PEs on this GPU do not.
+  uint64_t free_processors(bool alone) const {
+    const bool resolvers_stay = resident_ && !(alone && is_only_pe_);
+    return processors_ - std::min(processors_, (resolvers_stay ? resolver_processors_ : 0) + services_.blocks());
   }
-  /// Blocks of this kernel that run at once on the free multiprocessors.
-  uint64_t room_for(const void* kernel, const gravel_launch_config& how, uint64_t threads) const {
+  /// Blocks of this kernel that run at once on so many multiprocessors.
+  static uint64_t room_for(const void* kernel, const gravel_launch_config& how, uint64_t threads,
+                           uint64_t processors) {
     int on_one = 0;
     cuda_check(
         cudaOccupancyMaxActiveBlocksPerMultiprocessor(&on_one, kernel, static_cast<int>(threads), how.shared_bytes),
         "gravel_launch: occupancy");
-    return free_processors() * static_cast<uint64_t>(on_one);
+    return processors * static_cast<uint64_t>(on_one);
   }
   /// A cooperative kernel starts when all its blocks have room. Beside the resolver that may never happen.
-  void check_room(const void* kernel, const gravel_launch_config& how, uint64_t threads, uint64_t blocks) const {
-    const uint64_t most = room_for(kernel, how, threads);
+  void check_room(const void* kernel, const gravel_launch_config& how, uint64_t threads, uint64_t blocks,
+                  bool alone) const {
+    const uint64_t free = free_processors(alone), most = room_for(kernel, how, threads, free);
     if (blocks > most)
       fail_text(joined("gravel_launch: a cooperative grid of ", blocks, " blocks of ", threads, " threads with ",
                        how.shared_bytes, " bytes of dynamic shared memory; at most ", most,
-                       " of them run at once on the ", free_processors(), " of ", processors_,
+                       " of them run at once on the ", free, " of ", processors_,
                        " multiprocessors that the resolver and services leave (GRAVEL_RESOLVER_BLOCKS, "
                        "GRAVEL_RESOLVER_RING_BLOCKS)"));
   }
