@@ -47,8 +47,8 @@ void collective::result::check(const wire_check& c) const { check_words(c, words
 collective::collective(const node_setup& setup, std::vector<remote_link*> links)
     : setup_(setup),
       links_(std::move(links)),
-      total_(neutral(1)),
       waiting_elsewhere_(setup.nodes.n_nodes()),
+      total_(neutral(1)),
       in_(setup.nodes.n_nodes()) {}
 
 void collective::check_call(const collective_call& call) {
