@@ -1,7 +1,7 @@
 // Bulk calls on a hash map (gravel::map): updates of random keys, one-sided and by phases, and finds of these keys.
-// Keys and values of 8 bytes are counted (insert_or_add), those of 16 bytes are inserted. Each call's result is checked:
-// the sum of all values of counted keys, the value and flag of each key that was found, and that both ways give each
-// key the same value.
+// Keys and values of 8 bytes are counted (insert_or_add), those of 16 bytes are inserted. Each call's result is
+// checked: the sum of all values of counted keys, the value and flag of each key that was found, and that both ways
+// give each key the same value.
 #include <cstdio>
 #include <map>
 #include <string>

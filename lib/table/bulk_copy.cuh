@@ -30,19 +30,18 @@ class bulk_copy {
       asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
       asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared(&arrived_)), "r"(bytes)
                    : "memory");
-      asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                       shared(to)),
-                   "l"(from), "r"(bytes), "r"(shared(&arrived_))
-                   : "memory");
+      asm volatile(
+          "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared(to)),
+          "l"(from), "r"(bytes), "r"(shared(&arrived_))
+          : "memory");
     }
     __syncthreads();
     uint32_t is_there = 0;
     while (is_there == 0)
-      asm volatile(
-          "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0; selp.u32 %0, 1, 0, p; }"
-          : "=r"(is_there)
-          : "r"(shared(&arrived_))
-          : "memory");
+      asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0; selp.u32 %0, 1, 0, p; }"
+                   : "=r"(is_there)
+                   : "r"(shared(&arrived_))
+                   : "memory");
 #else
     copy_by_lanes(to, from, bytes);
     __syncthreads();

@@ -79,6 +79,12 @@ struct map_phase_memory {
 /// Lanes of a block that deals, with and without a cache of hot keys, and of one that inserts.
 template <bool ABSORBS>
 constexpr uint32_t map_deal_lanes = GRAVEL_CUDA ? 512 << ABSORBS : 64;
+/// Where hot keys are absorbed, blocks deal half of their items or fewer.
+template <class Item, bool ABSORBS>
+using map_deal_tile = map_tile<Item, map_deal_lanes<ABSORBS>, ABSORBS ? 3 : 2>;
+/// Blocks of a multiprocessor that deal.
+template <bool ABSORBS>
+constexpr uint32_t map_deal_blocks = ABSORBS ? 1 : 2;
 constexpr uint32_t map_part_lanes = GRAVEL_CUDA ? 512 : 64, map_part_lanes_of_processor = 2048;
 
 /// Changes the value of a key that is there.
@@ -140,12 +146,12 @@ __global__ void __launch_bounds__(map_deal_lanes<true>)
 
 /// Deals items into lists of groups. `ABSORBS`: whether it is the kernel for hot keys; the other one does nothing.
 template <map_update HOW, bool ABSORBS, class Key, class Value>
-__global__ void __launch_bounds__(map_deal_lanes<ABSORBS>)
+__global__ void __launch_bounds__(map_deal_lanes<ABSORBS>, map_deal_blocks<ABSORBS>)
     deal_items(const __grid_constant__ gravel_t g, const __grid_constant__ map_view<Key, Value> map,
                const __grid_constant__ map_phase_memory<sizeof(Key), sizeof(Value)> m, const Key* keys,
                const Value* values, uint64_t n) {
   using item = map_item<sizeof(Key), sizeof(Value)>;
-  using tile_type = map_tile<item, map_deal_lanes<ABSORBS>>;
+  using tile_type = map_deal_tile<item, ABSORBS>;
   using value_words = map_words<sizeof(Value)>;
   constexpr uint32_t lanes = tile_type::lanes, per_lane = tile_type::per_lane, none = tile_type::none;
   if (ABSORBS != (*m.is_hot != 0)) return;
@@ -165,8 +171,8 @@ __global__ void __launch_bounds__(map_deal_lanes<ABSORBS>)
     return others.at(m.items + list * m.room, static_cast<int>(pe));
   };
   const auto insert = [&](uint32_t bin, const item& it) { insert_at<HOW>(g, map, others, owner_of(bin), it); };
-  const uint64_t step = uint64_t{gridDim.x} * tile_type::room;
-  for (uint64_t first = uint64_t{blockIdx.x} * tile_type::room; first < n; first += step) {
+  const uint64_t step = uint64_t{gridDim.x} * tile_type::items;
+  for (uint64_t first = uint64_t{blockIdx.x} * tile_type::items; first < n; first += step) {
     item mine[per_lane];
     uint32_t bin[per_lane];
     GRAVEL_UNROLL
@@ -192,7 +198,7 @@ __global__ void __launch_bounds__(map_deal_lanes<ABSORBS>)
     tile.deal(mine, bin, m.tails, m.room, list_of, insert);
   }
   // The items of the cache. The barriers above, or in tile.deal(), are behind its last change.
-  for (uint32_t first = 0; first < cache.count(); first += tile_type::room) {
+  for (uint32_t first = 0; first < cache.count(); first += tile_type::items) {
     item mine[per_lane];
     uint32_t bin[per_lane];
     GRAVEL_UNROLL
@@ -222,20 +228,20 @@ __global__ void __launch_bounds__(map_lanes)
 
 /// Deals the items of groups into lists of parts.
 template <map_update HOW, class Key, class Value>
-__global__ void __launch_bounds__(map_deal_lanes<false>)
+__global__ void __launch_bounds__(map_deal_lanes<false>, map_deal_blocks<false>)
     deal_again(const __grid_constant__ gravel_t g, const __grid_constant__ map_view<Key, Value> map,
                const __grid_constant__ map_phase_memory<sizeof(Key), sizeof(Value)> m) {
   using item = map_item<sizeof(Key), sizeof(Value)>;
-  using tile_type = map_tile<item, map_deal_lanes<false>>;
+  using tile_type = map_deal_tile<item, false>;
   constexpr uint32_t lanes = tile_type::lanes, per_lane = tile_type::per_lane, none = tile_type::none;
   __shared__ mapped_sender others;
   const tile_type tile(gravel_dynamic_shared(), 1u << m.group_shift);
   others.begin(g);
   const uint32_t lists = m.bins();
-  const uint64_t tiles = (m.room + tile_type::room - 1) / tile_type::room * uint64_t{lists};
+  const uint64_t tiles = (m.room + tile_type::items - 1) / tile_type::items * uint64_t{lists};
   for (uint64_t number = blockIdx.x; number < tiles; number += gridDim.x) {
     const auto list = static_cast<uint32_t>(number % lists);
-    const uint64_t first = number / lists * tile_type::room;
+    const uint64_t first = number / lists * tile_type::items;
     const uint32_t size = m.least(m.arrived[list], m.room), first_part = list % m.groups << m.group_shift;
     if (first >= size) continue;
     const item* const from = m.items + uint64_t{list} * m.room;

@@ -61,7 +61,10 @@ struct map_phase_plan {
     if (uint64_t{1} << plan.group_shift > most_bins || uint64_t{plan.groups} * pes > most_bins) return plan;
     // A list has room for a quarter more than the mean.
     const uint64_t dealings = plan.group_shift ? 2 : 1;
-    const uint64_t most = std::max<uint64_t>((uint64_t{map_trial("GRAVEL_MAP_LIST_GIB", 0)} << 30 | limits::most_list_bytes) / (item_bytes * dealings * 5 / 4), 1);
+    const uint64_t most =
+        std::max<uint64_t>((uint64_t{map_trial("GRAVEL_MAP_LIST_GIB", 0)} << 30 | limits::most_list_bytes) /
+                               (item_bytes * dealings * 5 / 4),
+                           1);
     const uint64_t chunks = (items + most - 1) / most;
     plan.chunk = (items + chunks - 1) / chunks;
     plan.room = room_for((plan.chunk << plan.group_shift) / parts / pes);

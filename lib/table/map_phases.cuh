@@ -73,8 +73,8 @@ class map_phases {
   }
 
  private:
-  using plain_tile = map_tile<item, map_deal_lanes<false>>;
-  using hot_tile = map_tile<item, map_deal_lanes<true>>;
+  using plain_tile = map_deal_tile<item, false>;
+  using hot_tile = map_deal_tile<item, true>;
   using slot_type = typename map_view<Key, Value>::table::slot_type;
 
   /// Gives each list its memory; takes more if there was less.
@@ -147,7 +147,8 @@ class map_phases {
       start(insert_parts<1024, HOW, Key, Value>, memory_.parts, 1024, part_bytes, stream, map, memory_);
     else
 #endif
-    start(insert_parts<map_part_lanes, HOW, Key, Value>, memory_.parts, map_part_lanes, part_bytes, stream, map, memory_);
+      start(insert_parts<map_part_lanes, HOW, Key, Value>, memory_.parts, map_part_lanes, part_bytes, stream, map,
+            memory_);
     passed("inserted");
     start(insert_left<HOW, Key, Value>, std::min<uint64_t>(blocks_for(0, map_lanes), memory_.parts), map_lanes, 0,
           stream, gravel_handle(), map, memory_);

@@ -4,9 +4,11 @@
 // each item is a store of its own.
 //
 // Solution. The block counts the items for each list in shared memory, takes places for all items of a list at once,
-// orders the items by list, and stores them: lanes beside each other store items beside each other. What the stores need
-// of a list is computed once for all of its items.
+// orders the items by list, and stores them: lanes beside each other store items beside each other. What the stores
+// need of a list is computed once for all of its items.
 #pragma once
+#include <algorithm>
+
 #include "lib/table/map_messages.cuh"
 
 namespace gravel::detail {
@@ -23,18 +25,19 @@ struct alignas(sizeof(map_item_words<KEY, VALUE>) % 16 == 0 ? 16 : alignof(map_i
 
 /// @tparam Item what is dealt
 /// @tparam LANES lanes of the block: whole warps
-template <class Item, uint32_t LANES>
+/// @tparam HALVES items that the lanes have, in halves of those for which there is shared memory: 2, or up to 4 for
+///   lanes that deal only some of their items. If there is no room for all of them, they are stored in two rounds
+template <class Item, uint32_t LANES, uint32_t HALVES = 2>
 class map_tile {
-  static constexpr uint32_t wanted_bytes = GRAVEL_CUDA ? 64 << 10 : LANES * 4 * sizeof(Item);
-
  public:
   static constexpr uint32_t lanes = LANES, none = ~0u;
   static constexpr uint32_t most_bins = GRAVEL_CUDA ? 2048 : 16;  ///< lists to which a block deals at once
-  /// Items of a lane.
-  static constexpr uint32_t per_lane =
-      wanted_bytes / LANES / sizeof(Item) < 8 ? wanted_bytes / LANES / sizeof(Item) : 8;
-  static constexpr uint32_t room = LANES * per_lane;  ///< items of the block
-  static_assert(per_lane > 0 && room <= 1 << 16 && most_bins <= 1 << 16 && LANES % 32 == 0);
+  /// Items for which there is shared memory: of the block, and of a lane.
+  static constexpr uint32_t room_of_lane = GRAVEL_CUDA ? std::min<uint32_t>((64 << 10) / sizeof(Item) / LANES, 8) : 4;
+  static constexpr uint32_t room = LANES * room_of_lane;
+  static constexpr uint32_t per_lane = room_of_lane * HALVES / 2;  ///< items of a lane
+  static constexpr uint32_t items = LANES * per_lane;              ///< of the block
+  static_assert(per_lane > 0 && items <= 1 << 16 && most_bins <= 1 << 16 && LANES % 32 == 0);
 
   /// Returns the shared memory that a tile takes: a multiple of 16.
   GRAVEL_BOTH static constexpr uint32_t bytes(uint32_t bins) {
@@ -74,24 +77,34 @@ class map_tile {
     __syncthreads();
     take_places(tails, list_room, list_of);
     __syncthreads();
+    const uint32_t n = *taken_;
+    store_round(mine, ranked, 0, n, insert);
+    if constexpr (items > room)
+      if (n > room) store_round(mine, ranked, room, n, insert);
+  }
+
+ private:
+  /// Orders the items from `begin` on, as many as fit, and stores them; n: all of the block.
+  template <class Insert>
+  GRAVEL_DEVICE void store_round(const Item (&mine)[per_lane], const uint32_t (&ranked)[per_lane], uint32_t begin,
+                                 uint32_t n, const Insert& insert) const {
     GRAVEL_UNROLL
     for (uint32_t k = 0; k < per_lane; ++k) {
       if (ranked[k] == none) continue;
-      const uint32_t b = ranked[k] >> 16, at = firsts_[b] + (ranked[k] & 0xffff);
+      const uint32_t b = ranked[k] >> 16, at = firsts_[b] + (ranked[k] & 0xffff) - begin;
+      if (items > room && at >= room) continue;
       items_[at] = mine[k];
       bin_of_[at] = static_cast<uint16_t>(b);
     }
     __syncthreads();
-    const uint32_t n = *taken_;
-    for (uint32_t i = threadIdx.x; i < n; i += LANES) {
+    const uint32_t count = n - begin < room ? n - begin : room;
+    for (uint32_t i = threadIdx.x; i < count; i += LANES) {
       const uint32_t b = bin_of_[i];
-      if (i < counts_[b]) runs_[b][i] = items_[i];
+      if (begin + i < counts_[b]) runs_[b][begin + i] = items_[i];
       else insert(b, items_[i]);
     }
     __syncthreads();
   }
-
- private:
   /// Chooses where the items of each bin begin, in the tile and in the list. Then runs_[b] + i is the place of item i
   /// of the tile, if it is of bin b, and counts_[b] is the first i for which the list has no place.
   template <class List>
