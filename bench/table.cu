@@ -3,6 +3,7 @@
 // another GPU, or PCIe for memory of the host: both are measured in the same run. Rows that are not mapped are compared
 // with one blocking get for each row.
 #include <algorithm>
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,7 @@ struct bench_options {
   uint32_t calls = 32, repeat = 5;
   std::vector<double> zipf{1, 1.2};
   std::vector<uint64_t> kept{4096, 65536};
-  std::vector<std::string> parts{"gather", "gather-host", "zipf", "scatter_add", "exchange"};
+  std::vector<std::string> parts{"gather", "gather-host", "zipf", "scatter_add", "hot", "exchange"};
   std::string targets = "uniform", json;
   bool is_short = false;
 };
@@ -192,7 +193,7 @@ class table_bench {
 
   void time_one_by_one(const rows& table, const perf::device_array<uint32_t>& ids,
                        const perf::device_array<uint32_t>& out, uint64_t n) {
-    if (n > 12288) return;  // it would take long, and more ids are no faster
+    if (n > (o_.is_short ? 48 : 12288)) return;  // it would take long, and more ids are no faster
     const auto blocks = static_cast<unsigned>(message_row_blocks());
     auto* const buffers = gravel_malloc<char>(blocks * warps_of_rows * o_.row_bytes);
     time_gathers("one blocking get a row", nullptr, table, ids, out, n, 0, [&](uint32_t set) {
@@ -296,41 +297,60 @@ class table_bench {
            {gravel_sum_all(n * words * (o_.repeat + 1)), gravel_sum_all(wrong.read())});
   }
 
-  /// Additions of words of 4 bytes: one element, or a pair of 16 bits.
+  /// Additions of words of 4 bytes: one element, or a pair of 16 bits. `exponent`: of Zipf's law; 0: uniform.
   template <class T>
-  void scatter_add(const std::string& type) {
-    constexpr uint64_t elements = sizeof(uint32_t) / sizeof(T);
+  void scatter_add(const std::string& type, double exponent) {
     const uint64_t n = uint64_t{1} << o_.additions_log2;
     const perf::device_array<uint32_t> ids(n), values(n);
     start(set_words, values.data(), n, word_of_ones<T>());
     for (const uint64_t log2 : o_.words_log2) {
       rows table(static_cast<uint64_t>(gravel_n_pes()) << log2, sizeof(uint32_t));
-      start(draw_ids, ids.data(), n, uint64_t{0}, table.count(), static_cast<uint64_t>(gravel_my_pe()) << 40);
-      gravel_barrier_all();
-      std::vector<double> seconds;
-      for (uint32_t run = 0; run <= o_.repeat; ++run) {
-        gravel_barrier_all();
-        const double begin = perf::seconds_now();
-        table.scatter_add(ids.data(), reinterpret_cast<const T*>(values.data()), n);
-        gravel_barrier_all();
-        const double took = perf::slowest(perf::seconds_now() - begin);
-        if (run) seconds.push_back(took);
-      }
-      const perf::device_array<uint64_t> sum(1);
-      start(add_up<T>, static_cast<const T*>(table.local()), table.local_count() * elements, sum.data());
-      const uint64_t wanted = elements * n * (o_.repeat + 1) * static_cast<uint64_t>(gravel_n_pes());
-      const uint64_t found = gravel_sum_all(sum.read());
-      const auto t = perf::timed_runs::of(seconds);
-      r_.row({{"what", "call", std::string("scatter_add")},
-              {"type", "type", type},
-              {"words_log2", "words a PE, log2", log2},
-              {"additions", "additions a PE", n},
-              {"ms", "ms", t.median * 1e3},
-              {"ms_least", "least", t.least * 1e3},
-              {"ms_most", "most", t.most * 1e3},
-              {"million_per_s", "M/s of all PEs", static_cast<double>(n * gravel_n_pes()) / t.median / 1e6}},
-             {wanted, wanted > found ? wanted - found : found - wanted});
+      const uint64_t salt = static_cast<uint64_t>(gravel_my_pe()) << 40;
+      if (exponent > 0) start(draw_zipf, ids.data(), n, table.count(), exponent, salt);
+      else start(draw_ids, ids.data(), n, uint64_t{0}, table.count(), salt);
+      const auto* const elements = reinterpret_cast<const T*>(values.data());
+      time_additions<T>("scatter_add", type, exponent, table, log2,
+                        [&] { table.scatter_add(ids.data(), elements, n); });
+      if (!is_absorbed<row_update::add, T>) continue;
+      // The same kernel without slots for hot words.
+      const auto blocks = static_cast<unsigned>(std::min((n + row_lanes - 1) / row_lanes, most_row_blocks()));
+      time_additions<T>("scatter_add, nothing absorbed", type, exponent, table, log2, [&] {
+        gravel_launch(update_rows<row_update::add, T, uint32_t>, blocks, row_lanes, gravel_handle(), table.view(),
+                      divisor(2), reinterpret_cast<const update_unit<T>*>(values.data()), ids.data(), n, 0u);
+      });
     }
+  }
+  template <class T, class F>
+  void time_additions(const char* name, const std::string& type, double exponent, const rows& table, uint64_t log2,
+                      F add) {
+    constexpr uint64_t elements = sizeof(uint32_t) / sizeof(T);
+    const uint64_t n = uint64_t{1} << o_.additions_log2;
+    gravel_barrier_all();
+    start(set_words, static_cast<uint32_t*>(table.local()), table.local_count(), 0u);
+    std::vector<double> seconds;
+    for (uint32_t run = 0; run <= o_.repeat; ++run) {
+      gravel_barrier_all();
+      const double begin = perf::seconds_now();
+      add();
+      gravel_barrier_all();
+      const double took = perf::slowest(perf::seconds_now() - begin);
+      if (run) seconds.push_back(took);
+    }
+    const perf::device_array<uint64_t> sum(1);
+    start(add_up<T>, static_cast<const T*>(table.local()), table.local_count() * elements, sum.data());
+    const uint64_t wanted = elements * n * (o_.repeat + 1) * static_cast<uint64_t>(gravel_n_pes());
+    const uint64_t found = gravel_sum_all(sum.read());
+    const auto t = perf::timed_runs::of(seconds);
+    r_.row({{"what", "call", std::string(name)},
+            {"type", "type", type},
+            {"zipf", "Zipf", exponent},
+            {"words_log2", "words a PE, log2", log2},
+            {"additions", "additions a PE", n},
+            {"ms", "ms", t.median * 1e3},
+            {"ms_least", "least", t.least * 1e3},
+            {"ms_most", "most", t.most * 1e3},
+            {"million_per_s", "M/s of all PEs", static_cast<double>(n * gravel_n_pes()) / t.median / 1e6}},
+           {wanted, wanted > found ? wanted - found : found - wanted});
   }
 
   /// Additions of rows of 64 floats, to rows drawn at random, or of the next PE (--targets).
@@ -463,7 +483,7 @@ int main(int argc, char** argv) {
   app.add_option("--kept", o.kept, "Rows that a cache has room for").delimiter(',').capture_default_str();
   app.add_option("--parts", o.parts, "What is measured")
       .delimiter(',')
-      .one_of({"gather", "gather-host", "zipf", "scatter_add", "exchange"})
+      .one_of({"gather", "gather-host", "zipf", "scatter_add", "hot", "exchange"})
       .capture_default_str();
   app.add_flag("--short", o.is_short, "A smoke test: few ids, few calls, one run");
   app.add_option("--json", o.json, "File for the results");
@@ -495,10 +515,12 @@ int main(int argc, char** argv) {
     if (part == "gather-host") bench.gather(place::host);
     if (part == "zipf") bench.gather_zipf();
     if (part == "scatter_add") {
-      bench.scatter_add<float>("float");
-      bench.scatter_add<gravel_half>("half");
+      bench.scatter_add<float>("float", 0);
+      bench.scatter_add<gravel_half>("half", 0);
       bench.scatter_add_rows();
     }
+    if (part == "hot")
+      for (const double exponent : o.zipf) bench.scatter_add<uint32_t>("uint32_t", exponent);
     if (part == "exchange") bench.exchange();
   }
   r.finish();

@@ -37,10 +37,18 @@ GRAVEL_BOTH uint64_t take_reply_cell(const gravel_t& g) {
 GRAVEL_BOTH uint8_t begin_gets(const gravel_t& g, uint32_t n) {
   get_window& gets = g.counters->gets;
   const uint64_t end = gets.claim(n);
+  // Gets that are under way may lie in packets that are not full yet. As long as answers come, these packets fill or
+  // leave by themselves, and a flush for each get would make them small.
+  constexpr uint32_t patience = 4;
+  uint64_t seen = gets.n_done();
+  uint32_t rounds_without = 0;
   for (relax wait; !gets.may_send(end, g.n_cells); wait()) {
-    // Gets that are under way may lie in packets that are not full yet.
-    g.direct.request_flush(load_relaxed<scope::device>(&g.direct.state->tickets));
     update_gets(g);
+    const uint64_t now = gets.n_done();
+    rounds_without = now == seen ? rounds_without + 1 : 0;
+    seen = now;
+    if (rounds_without >= patience)
+      g.direct.request_flush(load_relaxed<scope::device>(&g.direct.state->tickets));
   }
   const uint32_t parity = gets.count(n);
   return static_cast<uint8_t>((parity ? odd_parity : 0) | (g.from == sender::host ? host_origin : 0));

@@ -42,6 +42,10 @@ struct get_window {
   GRAVEL_BOTH bool may_send(uint64_t end, uint64_t limit) const {
     return end <= load_acquire<scope::device>(&done[0]) + load_acquire<scope::device>(&done[1]) + limit;  // [G1]
   }
+  /// Returns how many gets are done, of all that there were.
+  GRAVEL_BOTH uint64_t n_done() const {
+    return load_relaxed<scope::device>(&done[0]) + load_relaxed<scope::device>(&done[1]);
+  }
   /// Counts `n` gets that are about to be sent.
   /// @return their parity
   GRAVEL_BOTH uint32_t count(uint64_t n) {

@@ -297,9 +297,16 @@ class map {
   template <map_update HOW>
   void update(const Key* keys, const Value* values, uint64_t n, gravel_stream_t stream) {
     if (n == 0) return;
-    if (view_.n_pes == 1)
-      launch_alone(update_lone_map<HOW, Key, Value>, grid_for(n, stream), gravel_handle(), view_, keys, values, n);
-    else gravel_launch(update_map<HOW, Key, Value>, grid_for(n, stream), gravel_handle(), view_, keys, values, n);
+    gravel_launch_config how = grid_for(n, stream);
+    uint32_t hot_slots = 0;
+    if constexpr (HOW == map_update::add) {
+      using absorber = hot_absorber<sizeof(Key), Value>;
+      hot_slots = absorber::slots_for(n / how.grid.x);
+      how.shared_bytes = absorber::bytes_for(hot_slots);
+    }
+    const gravel_t g = gravel_handle();
+    if (view_.n_pes == 1) launch_alone(update_lone_map<HOW, Key, Value>, how, g, view_, keys, values, n, hot_slots);
+    else gravel_launch(update_map<HOW, Key, Value>, how, g, view_, keys, values, n, hot_slots);
   }
   template <map_update HOW>
   void update_all(const Key* keys, const Value* values, uint64_t n, gravel_stream_t stream) {

@@ -3,9 +3,10 @@
 // Problem. A key lies at any PE, and keys arrive in any order, also repeated.
 //
 // Solution. Keys of this PE are served in its own slots (lib/table/map_slots.cuh). Other keys go through the block's
-// sender to the owner's handler. Where all owners' memory is mapped, a find reads their slots by plain loads.
+// sender to the owner's handler. Additions to hot keys are absorbed before (hot_absorber.cuh). Where all owners' memory is mapped, a find reads their slots by plain loads.
 #pragma once
 #include "host/mapped_sender.cuh"
+#include "lib/table/hot_absorber.cuh"
 #include "lib/table/map_view.cuh"
 
 namespace gravel::detail {
@@ -22,16 +23,14 @@ GRAVEL_DEVICE void each_of_lane(uint64_t n, const Work& work) {
 /// What a bulk call does to the keys.
 enum class map_update { insert, add, erase };
 
-/// Updates this PE's slots with item i of a bulk call, whose key is `key`. `erase` uses no values.
+/// Updates this PE's slots. `erase` uses no value.
 template <map_update HOW, class Key, class Value>
 GRAVEL_DEVICE void update_own(const gravel_t& g, const map_view<Key, Value>& map, const map_words<sizeof(Key)>& key,
-                              const Value* values, uint64_t i) {
-  using value_words = map_words<sizeof(Value)>;
+                              const map_words<sizeof(Value)>& value) {
   if constexpr (HOW == map_update::erase) {
     map.own.erase(key);
   } else {
-    const auto value = __builtin_bit_cast(value_words, values[i]);
-    const auto change = [&](value_words* at) {
+    const auto change = [&](map_words<sizeof(Value)>* at) {
       if constexpr (HOW == map_update::add) add_to_value<map_number_of<Value>>(at, value);
     };
     if (!map.own.put(key, value, change))
@@ -39,31 +38,53 @@ GRAVEL_DEVICE void update_own(const gravel_t& g, const map_view<Key, Value>& map
   }
 }
 
+/// Calls send(key, value) for the n items. Additions to hot keys are absorbed before, in `hot_slots` of hot_absorber.
+/// Thread scope: block, converged.
+template <map_update HOW, class Key, class Value, class Send>
+GRAVEL_DEVICE void send_items(const Key* keys, const Value* values, uint64_t n, [[maybe_unused]] uint32_t hot_slots,
+                              const Send& send) {
+  using value_words = map_words<sizeof(Value)>;
+  const auto key = [&](uint64_t i) { return __builtin_bit_cast(map_words<sizeof(Key)>, keys[i]); };
+  if constexpr (HOW == map_update::add) {
+    hot_absorber<sizeof(Key), Value> hot(hot_slots);
+    hot.begin();
+    each_of_lane(n, [&](uint64_t i) {
+      const auto value = __builtin_bit_cast(value_words, values[i]);
+      if (!hot.absorb(key(i), value)) send(key(i), value);
+    });
+    hot.end(send);
+  } else if constexpr (HOW == map_update::insert) {
+    each_of_lane(n, [&](uint64_t i) { send(key(i), __builtin_bit_cast(value_words, values[i])); });
+  } else {
+    each_of_lane(n, [&](uint64_t i) { send(key(i), value_words{}); });
+  }
+}
+
 /// Updates the map of a job of one PE with n keys. It sends no messages, so it needs no resolver and no sender.
 template <map_update HOW, class Key, class Value>
 __global__ void __launch_bounds__(map_lanes)
     update_lone_map(const __grid_constant__ gravel_t g, const __grid_constant__ map_view<Key, Value> map,
-                    const Key* keys, const Value* values, uint64_t n) {
-  each_of_lane(
-      n, [&](uint64_t i) { update_own<HOW>(g, map, __builtin_bit_cast(map_words<sizeof(Key)>, keys[i]), values, i); });
+                    const Key* keys, const Value* values, uint64_t n, uint32_t hot_slots) {
+  send_items<HOW>(keys, values, n, hot_slots, [&](const auto& key, const auto& value) {
+    update_own<HOW, Key, Value>(g, map, key, value);
+  });
 }
 
 /// Updates a map with n keys.
 template <map_update HOW, class Key, class Value>
-__global__ void __launch_bounds__(map_lanes)
-    update_map(gravel_t g, map_view<Key, Value> map, const Key* keys, const Value* values, uint64_t n) {
+__global__ void __launch_bounds__(map_lanes) update_map(gravel_t g, map_view<Key, Value> map, const Key* keys,
+                                                        const Value* values, uint64_t n, uint32_t hot_slots) {
   using view = map_view<Key, Value>;
   using message = typename view::message;
   constexpr map_request requests[] = {map_request::insert, map_request::add, map_request::erase};
   __shared__ gravel_block_sender<map_lanes> sender;
   sender.begin(g);
-  each_of_lane(n, [&](uint64_t i) {
-    const auto key = __builtin_bit_cast(typename view::table::key_type, keys[i]);
+  send_items<HOW>(keys, values, n, hot_slots, [&](const auto& key, const auto& value) {
     const uint32_t pe = map_hash(key).owner(map.n_pes);
-    if (pe == g.my_pe) return update_own<HOW>(g, map, key, values, i);
+    if (pe == g.my_pe) return update_own<HOW, Key, Value>(g, map, key, value);
     message m = message::of(map.number, requests[static_cast<int>(HOW)]);
     m.set(0, key);
-    if constexpr (HOW != map_update::erase) m.set(message::key_words, values[i]);
+    if constexpr (HOW != map_update::erase) m.set(message::key_words, value);
     sender.template am<map_delivery<view::key_bytes, view::value_bytes>>(static_cast<int>(pe), m);
   });
   sender.end();

@@ -14,6 +14,7 @@
 #include <type_traits>
 
 #include "host/launch_alone.cuh"
+#include "lib/table/hot_absorber.cuh"
 #include "lib/table/pair_updates.cuh"
 #include "lib/table/rows_view.cuh"
 
@@ -152,14 +153,6 @@ void launch_gather(const rows_view& table, const Held& held, void* out, const Id
   else launch_gather_by<uint32_t>(table, held, out, ids, n, before, stream);
 }
 
-/// to[i] = the i-th of some ids at equal distances.
-template <class Id>
-__global__ void sample_ids(uint64_t* to, uint64_t count, const Id* ids, uint64_t distance) {
-  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
-  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += lanes)
-    to[i] = static_cast<uint64_t>(ids[i * distance]);
-}
-
 /// What a bulk call does to the elements of rows.
 enum class row_update { put, add, min, max, count };
 
@@ -172,26 +165,55 @@ GRAVEL_BOTH constexpr gravel_reduction reduction_of(row_update how) {
 template <class T>
 using update_unit = std::conditional_t<is_of_16_bits<T>, uint32_t, T>;
 
-/// Updates row ids[i] by values[i], unit by unit, for i below n. `count` adds 1, and `values` is not used.
+/// True if hot words of such an update can be absorbed in shared memory.
+template <row_update HOW, class T>
+constexpr bool is_absorbed = (HOW == row_update::add || HOW == row_update::count) && !is_of_16_bits<T>;
+
+/// Updates row ids[i] by values[i], unit by unit, for i below n. `count` adds 1, and `values` is not used. `hot_slots`:
+/// of hot_absorber, which has dynamic shared memory for them.
 template <row_update HOW, class T, class Id>
-__global__ void __launch_bounds__(row_lanes)
-    update_rows(gravel_t g, rows_view table, divisor units, const update_unit<T>* values, const Id* ids, uint64_t n) {
+__global__ void __launch_bounds__(row_lanes) update_rows(gravel_t g, rows_view table, divisor units,
+                                                         const update_unit<T>* values, const Id* ids, uint64_t n,
+                                                         [[maybe_unused]] uint32_t hot_slots) {
   __shared__ gravel_block_sender<row_lanes> sender;
   sender.begin(g);
   const uint64_t all = n * (table.row_bytes / sizeof(*values));
   const bool is_one = table.row_bytes == sizeof(*values);
-  for (uint64_t i = uint64_t{blockIdx.x} * row_lanes + threadIdx.x; i < all; i += uint64_t{gridDim.x} * row_lanes) {
-    const uint64_t place = is_one ? i : units.quotient(i);
-    const auto id = static_cast<uint64_t>(ids[place]);
-    if (!check_row(g, table, id, place)) continue;
-    auto* const to = table.symmetric<update_unit<T>>(id) + (is_one ? 0 : i - place * units.value());
+  // Calls update(row, number of the unit in the row, index of its value) for each unit that is this lane's.
+  const auto each = [&](auto update) {
+    for (uint64_t i = uint64_t{blockIdx.x} * row_lanes + threadIdx.x; i < all; i += uint64_t{gridDim.x} * row_lanes) {
+      const uint64_t place = is_one ? i : units.quotient(i);
+      const auto id = static_cast<uint64_t>(ids[place]);
+      if (check_row(g, table, id, place)) update(id, is_one ? 0 : i - place * units.value(), i);
+    }
+  };
+  const auto send = [&](uint64_t id, uint64_t unit, update_unit<T> value) {
+    auto* const to = table.symmetric<update_unit<T>>(id) + unit;
     const int pe = table.owner(id);
-    if constexpr (HOW == row_update::put) sender.put(to, values[i], pe);
-    else if constexpr (HOW == row_update::count) sender.inc(to, pe);
-    else if constexpr (is_of_16_bits<T>) update_pair<reduction_of(HOW), T>(sender, g, to, values[i], pe);
-    else if constexpr (HOW == row_update::add) sender.add(to, values[i], pe);
-    else if constexpr (HOW == row_update::min) sender.min(to, values[i], pe);
-    else sender.max(to, values[i], pe);
+    if constexpr (HOW == row_update::put) sender.put(to, value, pe);
+    else if constexpr (is_of_16_bits<T>) update_pair<reduction_of(HOW), T>(sender, g, to, value, pe);
+    else if constexpr (HOW == row_update::min) sender.min(to, value, pe);
+    else if constexpr (HOW == row_update::max) sender.max(to, value, pe);
+    else sender.add(to, value, pe);
+  };
+  if constexpr (is_absorbed<HOW, T>) {
+    hot_absorber<sizeof(uint64_t), T> hot(hot_slots);
+    using key_words = map_words<sizeof(uint64_t)>;
+    using value_words = map_words<sizeof(T)>;
+    hot.begin();
+    each([&](uint64_t id, uint64_t unit, uint64_t i) {
+      const T value = HOW == row_update::count ? T{1} : values[i];
+      const key_words key{{is_one ? id : id * units.value() + unit}};
+      if (hot.absorb(key, __builtin_bit_cast(value_words, value))) return;
+      if constexpr (HOW == row_update::count) sender.inc(table.symmetric<T>(id) + unit, table.owner(id));
+      else send(id, unit, value);
+    });
+    hot.end([&](const key_words& key, const value_words& value) {
+      const uint64_t id = is_one ? key.word[0] : units.quotient(key.word[0]);
+      send(id, is_one ? 0 : key.word[0] - id * units.value(), __builtin_bit_cast(T, value));
+    });
+  } else {
+    each([&](uint64_t id, uint64_t unit, uint64_t i) { send(id, unit, values[i]); });
   }
   sender.end();
 }

@@ -12,7 +12,7 @@
 //   gather_rows    (row_kernels.cuh) reads each row where it lies: in staging memory, in the cache, or in mapped memory
 //
 // Invariants. The rows of a batch are staged within the part of the staging memory that has the numbers of the batch's
-// ids, so no two blocks meet. `places` says for each id where its row is staged. Both kernels are in one stream, so
+// ids, so blocks write apart. `places` says for each id where its row is staged. Both kernels are in one stream, so
 // staging memory is written again only when it has been read.
 #pragma once
 #include "lib/table/row_kernels.cuh"

@@ -149,7 +149,8 @@ class rows {
   void scatter(const Id* ids, const T* values, uint64_t n, gravel_stream_t stream = nullptr) {
     update<row_update::put>("scatter", ids, values, n, stream);
   }
-  /// Adds to rows. Sums of floating-point numbers differ in their last bits from run to run.
+  /// Adds to rows. If few words of rows get most of the values, blocks add these up before they send them. Sums of
+  /// floating-point numbers differ in their last bits from run to run.
   /// @param ids [n], device memory
   /// @param values [n][row_bytes() / sizeof(T)], device memory; elements of 16 bits: aligned to 4 bytes
   /// @param n number of ids
@@ -227,14 +228,20 @@ class rows {
     }
     if (n == 0) return;
     const uint64_t units = row_bytes() / sizeof(word);
-    const uint64_t blocks = (n * units + row_lanes - 1) / row_lanes;
-    gravel_launch_config how{static_cast<unsigned>(std::min(blocks, most_row_blocks())), row_lanes};
+    const uint64_t blocks = std::min((n * units + row_lanes - 1) / row_lanes, most_row_blocks());
+    gravel_launch_config how{static_cast<unsigned>(blocks), row_lanes};
     how.stream = stream;
     gravel_t handle = gravel_handle();
     // Atomic operations on memory of the host are atomic for one GPU only: so all of them are the owner's.
     if (where_ == place::host) handle.peers_directly = false;
+    uint32_t hot_slots = 0;
+    if constexpr (is_absorbed<HOW, number_type>) {
+      using absorber = hot_absorber<sizeof(uint64_t), number_type>;
+      hot_slots = absorber::slots_for(n * units / blocks);
+      how.shared_bytes = absorber::bytes_for(hot_slots);
+    }
     gravel_launch(update_rows<HOW, number_type, Id>, how, handle, view_, divisor(std::max<uint64_t>(units, 2)),
-                  reinterpret_cast<const word*>(values), ids, n);
+                  reinterpret_cast<const word*>(values), ids, n, hot_slots);
   }
   template <class Id>
   static void check_id() {

@@ -726,10 +726,12 @@ int main(int argc, char** argv) {
   }
   if (option == "bad-row" || option == "bad-sum") {
     gravel::rows table(10, 8);
-    const device_array<uint64_t> rows(std::vector<uint64_t>{3, 4, 5, 10});
+    std::vector<uint64_t> numbers(2000, 3);  // more than are staged at once where the table is not mapped
+    numbers[1503] = 10;
+    const device_array<uint64_t> rows(numbers);
     const device_array<int32_t> signed_rows(std::vector<int32_t>{3, 4, -1, 9});
-    device_array<uint64_t> words(4);
-    if (gravel_my_pe() == 0 && option == "bad-row") table.gather(words.data(), rows.data(), 4);
+    device_array<uint64_t> words(numbers.size());
+    if (gravel_my_pe() == 0 && option == "bad-row") table.gather(words.data(), rows.data(), numbers.size());
     if (gravel_my_pe() == 0 && option == "bad-sum") table.scatter_add(signed_rows.data(), words.data(), 4);
     gravel_barrier_all();
     gravel_barrier_all();
@@ -742,6 +744,7 @@ int main(int argc, char** argv) {
     for (const uint64_t count : {1, 5, 1000})
       for (const gravel::dealt dealt : {gravel::dealt::blocks, gravel::dealt::cyclic})
         if (!is_short || (row_bytes + count) % 3 == 0) check_gathers(count, row_bytes, dealt, is_short, chance);
+  check_gathers(5, 65536, gravel::dealt::cyclic, true, chance);  // a row is more than one request may ask for
   check_two_streams();
   for (const gravel::dealt dealt : {gravel::dealt::blocks, gravel::dealt::cyclic}) {
     check_array<float>(dealt);

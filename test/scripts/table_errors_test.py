@@ -8,7 +8,7 @@ import sys
 
 UCX_RUN, JOB = sys.argv[1:3]
 ERRORS = {  # what goes wrong: a sentence
-    "bad-row": "PE 0: error: id 3 of a bulk call on gravel::rows is 10: the table has 10 rows",
+    "bad-row": "PE 0: error: id 1503 of a bulk call on gravel::rows is 10: the table has 10 rows",
     "bad-sum": "PE 0: error: id 2 of a bulk call on gravel::rows is 18446744073709551615: the table has 10 rows",
     "bad-target": "PE 0: error: row 2 of an all_to_all goes to PE -3: the job has PEs 0 to 1",
     "bad-room": "PE 1: error: an all_to_all of gravel::row_exchange brings 8 rows to PE 1: it has room for 5",

@@ -1,6 +1,8 @@
 // Bulk operations: any size, any alignment, by a block, a warp or a host thread, by every route.
 #include "device/bulk.cuh"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <tuple>
 #include <vector>
@@ -220,6 +222,40 @@ TEST_CASE("answers to bulk gets that spill arrive whole") {
     bool same = true;
     for (uint64_t i = 0; i < bytes; ++i) same &= job->pe(0).at<uint8_t>(200'000)[i] == pattern(i, 9);
     REQUIRE(same);
+  }
+}
+
+TEST_CASE("pieces come in the order of the list that requests them, under 60 schedules") {
+  for (uint64_t seed = 1; seed <= of_seeds(60); ++seed) {
+    const auto job = fake_job::with<>(large(seed));
+    const gravel_t& g = job->pe(0).kernel;
+    const uint64_t bytes = std::array{4, 12, 24, 264, 48, 4096}[seed % 6], room = 1 << 20;
+    const auto n = static_cast<uint32_t>(std::min<uint64_t>(most_pieces(g, bytes), 1 + seed * 5));
+    INFO("seed " << seed << ", " << n << " pieces of " << bytes << " bytes");
+    std::vector<uint64_t> list(n);
+    for (uint32_t i = 0; i < n; ++i) list[i] = (i * 7919 + seed) % 200 * bytes;
+    for (uint64_t i = 0; i < room; ++i) job->pe(3).at<uint8_t>(0)[i] = pattern(i, 4);
+    std::memset(job->pe(0).at<char>(room), 0x55, n * bytes + 64);
+    job->launch(1, 32, seed,
+                [&] { request_pieces(g, copy_team::whole_warp(), g.heap + room, list.data(), n, bytes, 3); });
+    job->quiet(0);
+    const uint8_t* const found = job->pe(0).at<uint8_t>(room);
+    bool right = true;
+    for (uint64_t i = 0; i < n * bytes; ++i) right &= found[i] == pattern(list[i / bytes] + i % bytes, 4);
+    for (uint64_t i = n * bytes; i < n * bytes + 64; ++i) right &= found[i] == 0x55;
+    REQUIRE(right);
+    REQUIRE(job->error_of(0).code == 0);
+  }
+}
+
+TEST_CASE("a piece that is not in the heap, or misaligned, is refused by the receiver") {
+  for (const uint64_t wrong : {heap_bytes - 8, ~uint64_t{7}, uint64_t{12}}) {
+    INFO("offset " << wrong);
+    const auto job = fake_job::with<>(large(1));
+    const gravel_t& g = job->pe(0).kernel;
+    const uint64_t list[] = {0, wrong, 48};
+    job->launch(1, 32, 1, [&] { request_pieces(g, copy_team::whole_warp(), g.heap, list, 3, 16, 3); });
+    CHECK_THROWS_WITH(job->quiet(0), contains_text("a gather of gravel::rows") && contains_text("outside"));
   }
 }
 

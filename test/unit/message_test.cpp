@@ -207,6 +207,15 @@ TEST_CASE("a bulk get names both places with all their bytes, a put with signal 
   CHECK(get(0, ~0ull, 0, 0) == message_fault::outside_heap);
   CHECK(get(0, 48, pes, 0) == message_fault::bad_pe);
   CHECK(made_message(op::get_bulk, value_type::u8, 0, 0, 8).check(2) == message_fault::bad_size);
+  const auto pieces = [](uint64_t list_bytes, uint64_t bytes, uint32_t pe, uint64_t to) {
+    const unit request[2] = {{{make_word0(op::get_pieces, 0, 0), list_bytes}}, {{make_return(pe, to), bytes}}};
+    return check_message(request, bulk_units(list_bytes + sizeof(unit)), heap, pes, cells);
+  };
+  CHECK(pieces(16, 24, pes - 1, heap - 48) == message_fault::fine);
+  CHECK(pieces(16, 24, pes - 1, heap - 47) == message_fault::outside_heap);
+  CHECK(pieces(16, 24, pes, 0) == message_fault::bad_pe);
+  CHECK(pieces(12, 24, 0, 0) == message_fault::bad_size);
+  for (const uint64_t bytes : {0, 6, (1 << 20) + 4}) CHECK(pieces(16, bytes, 0, 0) == message_fault::bad_size);
   const auto signal = [](uint64_t to, uint64_t bytes, uint64_t at, uint8_t how = 0) {
     return made_message(op::put_signal, static_cast<value_type>(how), to, bytes, at).check(5);
   };
@@ -220,7 +229,7 @@ TEST_CASE("a bulk get names both places with all their bytes, a put with signal 
   CHECK(signal(0, 0, 8) == message_fault::fine);
   CHECK(units_of(make_word0(op::put_signal, 0, 0), 49) == 6);  // one unit more than a put
   CHECK(made_message(op::bulk_reply, value_type::u8, heap - 47, 48).check(5) == message_fault::outside_heap);
-  for (op o : {op::put_bulk, op::put_signal, op::get_bulk, op::bulk_reply}) CHECK(is_bulk(o));
+  for (op o : {op::put_bulk, op::put_signal, op::get_bulk, op::get_pieces, op::bulk_reply}) CHECK(is_bulk(o));
   CHECK_FALSE(is_bulk(op::am));
   for (op o : {op::put_reply, op::cell_reply, op::bulk_reply}) CHECK(is_answer(o));
   for (op o : {op::put_bulk, op::get_bulk, op::get, op::fetch, op::put_signal}) CHECK_FALSE(is_answer(o));

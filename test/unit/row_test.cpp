@@ -186,7 +186,7 @@ TEST_CASE("which wide messages are bulk ones") {
     first.word[0] = make_word0(o, 0, 0);
     return is_bulk_message(kind, words_at(&first));
   };
-  for (op o : {op::put_bulk, op::put_signal, op::get_bulk, op::bulk_reply}) {
+  for (op o : {op::put_bulk, op::put_signal, op::get_bulk, op::get_pieces, op::bulk_reply}) {
     CHECK(is_bulk_of(o, wide_kind(max_small_units + 1)));
     CHECK_FALSE(is_bulk_of(o, wide_kind(max_small_units)));
     CHECK_FALSE(is_bulk_of(o, am_kind(1, 56)));  // its first word is an argument
