@@ -199,8 +199,10 @@ template <operation WHAT, class T>
 void launch_scatter(const kernel_call& call) {
   operands<T> values{static_cast<const T*>(call.values), T{}};
   if (call.one_value) std::memcpy(&values.all, call.one_value, sizeof(T));
-  gravel_launch(scatter_elements<WHAT, T>, call.shape(call.elements()), gravel_handle(), call.of(), call.elements(),
-                values);
+  gravel_t handle = gravel_handle();
+  // Atomic operations on memory of the host are atomic for one GPU only: so all of them are the owner's.
+  if (call.array.on_host) handle.peers_directly = false;
+  gravel_launch(scatter_elements<WHAT, T>, call.shape(call.elements()), handle, call.of(), call.elements(), values);
 }
 
 /// Additions of signed and unsigned integers are the same.
