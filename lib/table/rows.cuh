@@ -258,12 +258,18 @@ class rows {
   }
   template <class Unit, class Cache, class Id>
   void gather_by(const Cache& cache, void* out, const Id* ids, uint64_t n, gravel_stream_t stream) {
-    const uint32_t batch = batch_of(n, row_bytes() / sizeof(Unit), most_row_blocks() * warps_of_rows);
+    const uint64_t most = most_gather_blocks();
+    const uint32_t batch = batch_of(n, row_bytes() / sizeof(Unit), most * warps_of_rows);
     const uint64_t blocks = ((n + batch - 1) / batch + warps_of_rows - 1) / warps_of_rows;
-    gravel_launch_config how{static_cast<unsigned>(std::min(blocks, most_row_blocks())), row_lanes};
+    gravel_launch_config how{static_cast<unsigned>(std::min(blocks, most)), row_lanes};
     how.stream = stream;
     launch_alone(gather_mapped<Unit, Id, Cache>, how, gravel_handle(), view_, cache, static_cast<Unit*>(out), ids, n,
                  batch);
+  }
+  /// The blocks of a gather from mapped memory. The link to memory of the host is full with few loads under way: then
+  /// other kernels get most of the device meanwhile.
+  uint64_t most_gather_blocks() const {
+    return where_ == place::host ? message_row_blocks() : most_row_blocks();
   }
   /// The rows that each warp of a call by messages requests at once.
   uint64_t message_batch() const { return std::clamp<uint64_t>(8192 / row_bytes(), 1, 32); }
