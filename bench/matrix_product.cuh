@@ -1,5 +1,5 @@
-// A product of matrices in a stream, as the work beside which a program looks up rows: by cuBLAS where it is there, else
-// by a plain kernel.
+// A product of matrices in a stream, as the work beside which a program looks up rows: by cuBLAS where it is there,
+// else by a plain kernel.
 #pragma once
 #include <gravel/gravel.cuh>
 #include "bench/cublas.hpp"
@@ -45,7 +45,8 @@ class matrix_product {
   /// Puts one product into the stream.
   void run(gravel_stream_t stream) const {
     if (is_by_cublas()) {
-      const bool done = library_.use(stream) && library_.multiply(a_.data(), b_.data(), c_.data(), static_cast<int>(n_));
+      const bool done =
+          library_.use(stream) && library_.multiply(a_.data(), b_.data(), c_.data(), static_cast<int>(n_));
       if (!done) gravel::detail::fail_text("cuBLAS has refused a product of matrices");
       return;
     }

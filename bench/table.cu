@@ -1,7 +1,7 @@
-// Bulk calls on a table of rows (gravel::rows): rows read by random ids, from device memory and from memory of the host;
-// additions to random words; exchanges of rows; lookups beside a product of matrices; and tables that are filled from a
-// file. Each call's result is checked. The limit of rows is the link to
-// another GPU, or PCIe for memory of the host: both are measured in the same run.
+// Bulk calls on a table of rows (gravel::rows): rows read by random ids, from device memory and from memory of the
+// host; additions to random words; exchanges of rows; lookups beside a product of matrices; and tables that are filled
+// from a file. Each call's result is checked. The limit of rows is the link to another GPU, or PCIe for memory of the
+// host: both are measured in the same run.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -29,7 +29,8 @@ constexpr const char* program_name = "table";
 
 struct bench_options {
   std::vector<uint64_t> ids{48, 1536, 12288, 98304, 393216}, words_log2{22, 26, 29};
-  uint64_t rows_log2 = GRAVEL_CUDA ? 24 : 14, host_rows_log2 = GRAVEL_CUDA ? 22 : 14, row_bytes = 264, additions_log2 = GRAVEL_CUDA ? 26 : 16;
+  uint64_t rows_log2 = GRAVEL_CUDA ? 24 : 14, host_rows_log2 = GRAVEL_CUDA ? 22 : 14, row_bytes = 264,
+           additions_log2 = GRAVEL_CUDA ? 26 : 16;
   uint64_t exchanged_log2 = GRAVEL_CUDA ? 20 : 12, product = GRAVEL_CUDA ? 4096 : 32;
   uint32_t calls = 32, repeat = 5;
   std::string targets = "uniform", json;

@@ -67,8 +67,8 @@ class rows {
   uint64_t row_bytes() const { return view_.row_bytes; }
   /// @return where the rows lie
   place where() const { return where_; }
-  /// @return this PE's rows: local_count() rows, one behind the other, in device memory, or in memory of the host, which
-  ///   host threads of this PE may use, too
+  /// @return this PE's rows: local_count() rows, one behind the other, in device memory, or in memory of the host,
+  ///   which host threads of this PE may use, too
   void* local() const { return view_.own; }
   /// @return number of this PE's first row; count() if it has none. In blocks, the others follow it
   uint64_t local_first() const { return view_.dealing.first(static_cast<uint32_t>(gravel_my_pe())); }
@@ -268,9 +268,7 @@ class rows {
   }
   /// The blocks of a gather from mapped memory. The link to memory of the host is full with few loads under way: then
   /// other kernels get most of the device meanwhile.
-  uint64_t most_gather_blocks() const {
-    return where_ == place::host ? message_row_blocks() : most_row_blocks();
-  }
+  uint64_t most_gather_blocks() const { return where_ == place::host ? message_row_blocks() : most_row_blocks(); }
   /// The rows that each warp of a call by messages requests at once.
   uint64_t message_batch() const { return std::clamp<uint64_t>(8192 / row_bytes(), 1, 32); }
 
