@@ -1,16 +1,23 @@
-// Bulk calls on a table of rows (gravel::rows): rows read by random ids, from device memory and from memory of the host;
-// additions to random words; and exchanges of rows. Each call's result is checked. The limit of rows is the link to
-// another GPU, or PCIe for memory of the host: both are measured in the same run. Rows that are not mapped are compared
-// with one blocking get for each row.
+// Bulk calls on a table of rows (gravel::rows): rows read by random ids, from device memory and from memory of the
+// host; additions to random words; exchanges of rows; lookups beside a product of matrices; and tables that are filled
+// from a file. Each call's result is checked. The limit of rows is the link to another GPU, or PCIe for memory of the
+// host: both are measured in the same run. Rows that are not mapped are compared with one blocking get for each row.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <string>
 #include <vector>
 
 #include <gravel/table.cuh>
+#include "bench/matrix_product.cuh"
 #include "bench/perf/limits.cuh"
 #include "bench/perf/report.hpp"
 #include "examples/critical/key_source.hpp"
+#include "lib/base/descriptor.hpp"
 #if GRAVEL_CUDA
 #include "host/pe/device_scope.cuh"
 #endif
@@ -23,13 +30,15 @@ constexpr const char* program_name = "table";
 
 struct bench_options {
   std::vector<uint64_t> ids{48, 1536, 12288, 98304, 393216}, words_log2{22, 26, 29};
-  uint64_t rows_log2 = GRAVEL_CUDA ? 24 : 14, host_rows_log2 = GRAVEL_CUDA ? 22 : 14, row_bytes = 264, additions_log2 = GRAVEL_CUDA ? 26 : 16;
-  uint64_t exchanged_log2 = GRAVEL_CUDA ? 20 : 12;
+  uint64_t rows_log2 = GRAVEL_CUDA ? 24 : 14, host_rows_log2 = GRAVEL_CUDA ? 22 : 14, row_bytes = 264,
+           additions_log2 = GRAVEL_CUDA ? 26 : 16;
+  uint64_t exchanged_log2 = GRAVEL_CUDA ? 20 : 12, product = GRAVEL_CUDA ? 4096 : 32;
   uint32_t calls = 32, repeat = 5;
   std::vector<double> zipf{1, 1.2};
   std::vector<uint64_t> kept{4096, 65536};
-  std::vector<std::string> parts{"gather", "gather-host", "zipf", "scatter_add", "hot", "exchange"};
+  std::vector<std::string> parts{"gather", "gather-host", "zipf", "scatter_add", "hot", "exchange", "beside", "read"};
   std::string targets = "uniform", json;
+  std::string folder = "/dev/shm";
   bool is_short = false;
 };
 
@@ -92,6 +101,14 @@ __global__ void check_rows(const uint32_t* out, const uint32_t* ids, uint64_t n,
   uint64_t mine = 0;
   for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n * words; i += lanes)
     mine += out[i] != word_of(ids[i / words], i % words);
+  if (mine) fetch_add<scope::device>(wrong, mine);
+}
+/// Counts the words of a PE's own rows that are not what fill_rows() has written.
+__global__ void check_own(const uint32_t* own, uint64_t rows, uint64_t words, uint64_t first, uint64_t* wrong) {
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
+  uint64_t mine = 0;
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < rows * words; i += lanes)
+    mine += own[i] != word_of(first + i / words, i % words);
   if (mine) fetch_add<scope::device>(wrong, mine);
 }
 /// A word of 4 bytes in which each element is 1.
@@ -297,6 +314,91 @@ class table_bench {
            {gravel_sum_all(n * words * (o_.repeat + 1)), gravel_sum_all(wrong.read())});
   }
 
+  /// Lookups in a side stream beside products of matrices in another one, which waits for the rows of each step behind
+  /// its product. What a step takes longer than a product alone is what lookups cost.
+  void beside_products(place where) {
+    rows table(static_cast<uint64_t>(gravel_n_pes()) << o_.host_rows_log2, o_.row_bytes, dealt::blocks, where);
+    const uint64_t words = o_.row_bytes / 4;
+    start(fill_rows, static_cast<uint32_t*>(table.local()), table.local_count(), words, table.local_first());
+    const matrix_product product(o_.product);
+    const gravel_stream_t main_stream = gravel_stream_create(), side = gravel_stream_create();
+    const perf::device_array<uint64_t> wrong(1);
+    for (const uint64_t n : o_.ids) {
+      const perf::device_array<uint32_t> ids(n), out(n * words);
+      start(draw_ids, ids.data(), n, uint64_t{0}, table.count(), static_cast<uint64_t>(gravel_my_pe()) << 40);
+      const auto time = [&](bool looks_up, bool multiplies) {
+        std::vector<double> seconds;
+        for (uint32_t run = 0; run <= o_.repeat; ++run) {
+          gravel_barrier_all();
+          const double begin = perf::seconds_now();
+          for (uint32_t step = 0; step < o_.calls; ++step) {
+            if (looks_up) table.gather(out.data(), ids.data(), n, side);
+            if (multiplies) product.run(main_stream);
+            if (looks_up && multiplies) join(main_stream, side);
+          }
+          gravel_stream_synchronize(side);
+          gravel_stream_synchronize(main_stream);
+          const double took = perf::slowest(perf::seconds_now() - begin) / o_.calls;
+          if (run) seconds.push_back(took);
+        }
+        return perf::timed_runs::of(seconds).median;
+      };
+      const double multiplied = time(false, true), looked_up = time(true, false), both = time(true, true);
+      start(check_rows, out.data(), ids.data(), n, words, wrong.data());
+      r_.row({{"what", "call", std::string("gather beside a product")},
+              {"place", "place", std::string(where == place::host ? "host" : "device")},
+              {"product", "product", std::string(product.is_by_cublas() ? "cuBLAS" : "plain")},
+              {"side", "side", o_.product},
+              {"row_bytes", "row B", o_.row_bytes},
+              {"ids", "ids a PE", n},
+              {"product_us", "product us", multiplied * 1e6},
+              {"gather_us", "gather us", looked_up * 1e6},
+              {"both_us", "both us", both * 1e6},
+              {"remains_us", "remains us", (both - multiplied) * 1e6}},
+             {gravel_sum_all(n * words + o_.product * o_.product), gravel_sum_all(wrong.read() + product.wrong())});
+    }
+    gravel_stream_destroy(side);
+    gravel_stream_destroy(main_stream);
+    gravel_barrier_all();
+  }
+
+  /// Fills a table from a file of raw rows, which all PEs have written. The file is in memory (tmpfs or page cache), so
+  /// this is what the reading itself can do.
+  void read_file(place where) {
+    rows table(static_cast<uint64_t>(gravel_n_pes()) << o_.host_rows_log2, o_.row_bytes, dealt::blocks, where);
+    const uint64_t words = o_.row_bytes / 4, number = gravel_max_all(static_cast<uint64_t>(getpid()));
+    const uint64_t mine = table.local_count() * o_.row_bytes;
+    const std::string path = o_.folder + "/gravel-bench-table-" + std::to_string(number);
+    start(fill_rows, static_cast<uint32_t*>(table.local()), table.local_count(), words, table.local_first());
+    write_part(path, table.local(), table.local_first() * o_.row_bytes, mine);
+    gravel_barrier_all();
+    std::vector<double> seconds;
+    const perf::device_array<uint64_t> wrong(1);
+    for (uint32_t run = 0; run <= o_.repeat; ++run) {
+      const std::vector<uint32_t> none(words);
+      gravel_copy(table.local(), none.data(), o_.row_bytes);
+      gravel_barrier_all();
+      const double begin = perf::seconds_now();
+      table.read(path);
+      const double took = perf::slowest(perf::seconds_now() - begin);
+      if (run) seconds.push_back(took);
+      start(check_own, static_cast<const uint32_t*>(table.local()), table.local_count(), words, table.local_first(),
+            wrong.data());
+    }
+    if (gravel_my_pe() == 0) std::remove(path.c_str());
+    const auto t = perf::timed_runs::of(seconds);
+    const double gb = static_cast<double>(mine) / 1e9;
+    r_.row({{"what", "call", std::string("read")},
+            {"place", "place", std::string(where == place::host ? "host" : "device")},
+            {"file_gb", "GB a PE", gb},
+            {"s", "s", t.median},
+            {"s_least", "least", t.least},
+            {"s_most", "most", t.most},
+            {"gb_per_s", "GB/s a PE", gb / t.median}},
+           {gravel_sum_all(table.local_count() * words * (o_.repeat + 1)), gravel_sum_all(wrong.read())});
+    gravel_barrier_all();
+  }
+
   /// Additions of words of 4 bytes: one element, or a pair of 16 bits. `exponent`: of Zipf's law; 0: uniform.
   template <class T>
   void scatter_add(const std::string& type, double exponent) {
@@ -441,6 +543,30 @@ class table_bench {
   }
 
  private:
+  /// The first stream waits for what is in the second one now.
+  static void join([[maybe_unused]] gravel_stream_t first, gravel_stream_t second) {
+#if GRAVEL_CUDA
+    cudaEvent_t event = nullptr;
+    cuda_check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreate");
+    cuda_check(cudaEventRecord(event, second), "cudaEventRecord");
+    cuda_check(cudaStreamWaitEvent(first, event, 0), "cudaStreamWaitEvent");
+    cudaEventDestroy(event);
+#else
+    gravel_stream_synchronize(second);
+#endif
+  }
+  /// Writes bytes of a PE's memory to their place in a file.
+  static void write_part(const std::string& path, const void* from, uint64_t begin, uint64_t bytes) {
+    const owned_descriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    std::vector<char> part(std::min<uint64_t>(bytes, 64 << 20));
+    for (uint64_t done = 0; done < bytes;) {
+      const uint64_t now = std::min<uint64_t>(bytes - done, part.size());
+      gravel_copy(part.data(), static_cast<const char*>(from) + done, now);
+      const ssize_t wrote = pwrite(file.get(), part.data(), now, static_cast<off_t>(begin + done));
+      if (wrote <= 0) fail_text(path + ": " + std::strerror(errno));
+      done += static_cast<uint64_t>(wrote);
+    }
+  }
   static constexpr uint32_t sets = 8;  // of ids, so that a call finds little of the last one's rows in the cache
   /// Runs a kernel that sends nothing, and waits for it.
   template <class... P, class... A>
@@ -474,6 +600,10 @@ int main(int argc, char** argv) {
   app.add_option("--exchanged-log2", o.exchanged_log2, "Rows of an exchange of each PE")
       .range(1, 30)
       .capture_default_str();
+  app.add_option("--product", o.product, "Rows and columns of the matrices of the products beside lookups")
+      .range(1, 1 << 16)
+      .capture_default_str();
+  app.add_option("--folder", o.folder, "Where the file lies from which tables are filled").capture_default_str();
   app.add_option("--calls", o.calls,
                  "Gathers or exchanges of a run, one behind the other, rounded up to a multiple of 8")
       .range(1u, 100'000u)
@@ -483,7 +613,7 @@ int main(int argc, char** argv) {
   app.add_option("--kept", o.kept, "Rows that a cache has room for").delimiter(',').capture_default_str();
   app.add_option("--parts", o.parts, "What is measured")
       .delimiter(',')
-      .one_of({"gather", "gather-host", "zipf", "scatter_add", "hot", "exchange"})
+      .one_of({"gather", "gather-host", "zipf", "scatter_add", "hot", "exchange", "beside", "read"})
       .capture_default_str();
   app.add_flag("--short", o.is_short, "A smoke test: few ids, few calls, one run");
   app.add_option("--json", o.json, "File for the results");
@@ -522,6 +652,10 @@ int main(int argc, char** argv) {
     if (part == "hot")
       for (const double exponent : o.zipf) bench.scatter_add<uint32_t>("uint32_t", exponent);
     if (part == "exchange") bench.exchange();
+    for (const place where : {place::device, place::host}) {
+      if (part == "beside") bench.beside_products(where);
+      if (part == "read") bench.read_file(where);
+    }
   }
   r.finish();
   const bool right = gravel_min_all(uint64_t{r.right()}) != 0;

@@ -102,7 +102,8 @@ class extents_cuda {
     const owned_handle owner{*this, memory};
     memory_handle exported = export_and_map(at, bytes, memory);
     if (!on_host) return exported;
-    const std::string why = text_of_error([&] { allow(at, bytes, host_, "access of the host's threads to its memory"); });
+    const std::string why =
+        text_of_error([&] { allow(at, bytes, host_, "access of the host's threads to its memory"); });
     if (why.empty()) return exported;
     decommit(at, bytes);
     fail_text(why);
@@ -195,9 +196,9 @@ class extents_cuda {
       hint = "; a container may bind memory to NUMA nodes only with the right SYS_NICE (docker run --cap-add SYS_NICE)";
     if (code == CUDA_ERROR_NOT_SUPPORTED && by_fabric())
       hint = "; memory of the host may have no fabric handles here: set GRAVEL_HANDLE_TYPE=descriptor";
-    fail_text(joined(what, ": ", text_of_bytes(bytes), " do not fit on NUMA node ", host_.id, " (", text_of(code), "): ",
-                     describe_host_limits(), "; the limit of locked memory (ulimit -l) is ", text_of_locked_limit(),
-                     hint));
+    fail_text(joined(what, ": ", text_of_bytes(bytes), " do not fit on NUMA node ", host_.id, " (", text_of(code),
+                     "): ", describe_host_limits(), "; the limit of locked memory (ulimit -l) is ",
+                     text_of_locked_limit(), hint));
   }
   memory_handle export_and_map(char* at, uint64_t bytes, CUmemGenericAllocationHandle memory) const {
     memory_handle exported;
@@ -229,9 +230,9 @@ class extents_cuda {
 
   int device_ = 0;
   handle_kind kind_ = handle_kind::descriptor;
-  int has_host_ = 0;           ///< the driver creates memory of the host
-  CUmemLocation location_{};   ///< the GPU
-  CUmemLocation host_{};       ///< the NUMA node near it
+  int has_host_ = 0;          ///< the driver creates memory of the host
+  CUmemLocation location_{};  ///< the GPU
+  CUmemLocation host_{};      ///< the NUMA node near it
   decltype(&cuMemAddressReserve) reserve_ = nullptr;
   decltype(&cuMemAddressFree) free_ = nullptr;
   decltype(&cuMemCreate) create_ = nullptr;

@@ -59,7 +59,8 @@ class heap_memory {
   std::vector<new_extent> cover(uint64_t begin, uint64_t bytes, place where = place::device) {
     std::vector<new_extent> made;
     if (!grows()) return made;
-    const char* const what = where == place::host ? "memory of the host for the symmetric heap" : "memory of the symmetric heap";
+    const char* const what =
+        where == place::host ? "memory of the host for the symmetric heap" : "memory of the symmetric heap";
     const uint64_t end = rounded(begin + bytes);
     try {
       for (uint64_t at = begin / granule_ * granule_; at < end;) {

@@ -57,7 +57,8 @@ class symmetric_heap {
     std::vector<new_extent> grown;
     std::string why;
     if (on_host && !memory_.grows()) {
-      why = "memory of the host needs a symmetric heap that grows, and it has a fixed size here: " + device_.why_fixed();
+      why =
+          "memory of the host needs a symmetric heap that grows, and it has a fixed size here: " + device_.why_fixed();
     } else if (on_host && !offset) {
       why = no_place(memory_.place_bytes(bytes));
     } else if (!offset) {

@@ -32,7 +32,8 @@ class array : private rows {
   using rows::local_row;
   using rows::view;
   using rows::where;
-  /// @return this PE's elements, in the memory that gravel::rows::local() says: local_count() of them. Element local_row(i) is local()[i]
+  /// @return this PE's elements, in the memory that gravel::rows::local() says: local_count() of them. Element
+  ///   local_row(i) is local()[i]
   T* local() const { return static_cast<T*>(rows::local()); }
 
   /// Reads elements: out[i] is element ids[i]. Nothing may write to these elements meanwhile.

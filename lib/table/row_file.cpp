@@ -118,15 +118,16 @@ rows_in_file find_in(const std::string& path, const row_format& format, uint64_t
   }
   const tensor_place t = find_tensor(found.file, format.tensor);
   const std::string where = path + ": tensor '" + format.tensor + "'";
-  if (t.shape.size() != 2) fail("{} has {} dimensions; a table has two: rows, and elements of a row", where, t.shape.size());
+  if (t.shape.size() != 2)
+    fail("{} has {} dimensions; a table has two: rows, and elements of a row", where, t.shape.size());
   if (!format.dtype.empty() && t.dtype != format.dtype)
     fail("{} has elements of type {}; {} is wanted", where, t.dtype, format.dtype);
   found.begin = t.begin;
   found.rows = t.shape[0];
   const uint64_t bytes = found.rows ? t.bytes / found.rows : row_bytes;
   if (bytes != row_bytes || t.bytes != found.rows * row_bytes)
-    fail("{} has rows of {} elements of type {}, {} bytes; those of the table have {}", where, t.shape[1], t.dtype, bytes,
-         row_bytes);
+    fail("{} has rows of {} elements of type {}, {} bytes; those of the table have {}", where, t.shape[1], t.dtype,
+         bytes, row_bytes);
   return found;
 }
 

@@ -16,9 +16,10 @@ namespace gravel::detail {
 
 /// What files with rows contain.
 struct row_format {
-  std::string tensor;  ///< files of safetensors: the name of a tensor of two dimensions, rows and the elements of a
-                       ///< row; empty: the files have nothing but rows
-  std::string dtype;   ///< type of its elements, as in the file: "F32", "BF16", ...; empty: any of the right size
+  std::string tensor =
+      {};                  ///< files of safetensors: the name of a tensor of two dimensions, rows and the elements of a
+                           ///< row; empty: the files have nothing but rows
+  std::string dtype = {};  ///< type of its elements, as in the file: "F32", "BF16", ...; empty: any of the right size
 };
 
 /// Rows in a file, one behind the other.

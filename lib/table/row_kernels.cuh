@@ -44,7 +44,7 @@ inline uint64_t most_row_blocks() {
   const uint64_t processors = current_backend().multiprocessors();
   return processors ? processors * 8 : 2;
 }
-/// Returns the blocks of a call by messages.
+/// Returns the blocks of a call by messages, or of one that reads memory of the host.
 inline uint64_t message_row_blocks() { return std::max<uint64_t>(current_backend().multiprocessors() / 2, 2); }
 
 /// Returns whether the table has the row, and reports it if not.
@@ -132,13 +132,15 @@ __global__ void __launch_bounds__(row_lanes)
   }
 }
 
-/// Starts gather_rows().
+/// Starts gather_rows(). The link to memory of the host is full with few loads under way: then other kernels get most
+/// of the device meanwhile.
 template <class Unit, class Held, class Id>
 void launch_gather_by(const rows_view& table, const Held& held, void* out, const Id* ids, uint64_t n, uint64_t before,
                       gravel_stream_t stream) {
-  const uint32_t batch = batch_of(n, table.row_bytes / sizeof(Unit), most_row_blocks() * warps_of_rows);
+  const uint64_t most = table.where == place::host ? message_row_blocks() : most_row_blocks();
+  const uint32_t batch = batch_of(n, table.row_bytes / sizeof(Unit), most * warps_of_rows);
   const uint64_t blocks = ((n + batch - 1) / batch + warps_of_rows - 1) / warps_of_rows;
-  gravel_launch_config how{static_cast<unsigned>(std::min(blocks, most_row_blocks())), row_lanes};
+  gravel_launch_config how{static_cast<unsigned>(std::min(blocks, most)), row_lanes};
   how.stream = stream;
   launch_alone(gather_rows<Unit, Id, Held>, how, gravel_handle(), table, held, static_cast<Unit*>(out), ids, n, batch,
                before);

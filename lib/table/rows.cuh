@@ -36,8 +36,7 @@ class rows {
   /// @errors gravel::error on all PEs: another size, PEs that differ, too little memory at one PE
   rows(uint64_t count, uint64_t row_bytes, dealt how = dealt::blocks, place where = place::device)
       : open_("gravel::rows"),
-        view_{row_dealing(count, static_cast<uint32_t>(gravel_n_pes()), how), row_bytes, nullptr},
-        where_(where) {
+        view_{row_dealing(count, static_cast<uint32_t>(gravel_n_pes()), how), row_bytes, nullptr, where} {
     check_row_bytes("gravel::rows", row_bytes);
     if (differs(count) || differs(row_bytes))
       fail_text("gravel::rows: the PEs pass different sizes; here " + std::to_string(count) + " rows of " +
@@ -71,9 +70,9 @@ class rows {
   /// @return bytes of a row
   uint64_t row_bytes() const { return view_.row_bytes; }
   /// @return where the rows lie
-  place where() const { return where_; }
-  /// @return this PE's rows: local_count() rows, one behind the other, in device memory, or in memory of the host, which
-  ///   host threads of this PE may use, too
+  place where() const { return view_.where; }
+  /// @return this PE's rows: local_count() rows, one behind the other, in device memory, or in memory of the host,
+  ///   which host threads of this PE may use, too
   void* local() const { return view_.own; }
   /// @return number of this PE's first row; count() if it has none. In blocks, the others follow it
   uint64_t local_first() const { return view_.dealing.first(static_cast<uint32_t>(gravel_my_pe())); }
@@ -102,7 +101,7 @@ class rows {
     std::vector<rows_in_file> found;
     agree_to_read(text_of_error([&] { found = find_rows(files, format, count(), row_bytes()); }));
     gravel_synchronize();
-    const bool is_of_host = where_ == place::host || !is_device_memory(local());
+    const bool is_of_host = view_.where == place::host || !is_device_memory(local());
     const unsigned local_pes = static_cast<unsigned>((gravel_n_pes() + gravel_n_nodes() - 1) / gravel_n_nodes());
     const unsigned threads = std::clamp(std::thread::hardware_concurrency() / local_pes, 1u, most_reading_threads);
     agree_to_read(text_of_error([&] {
@@ -233,7 +232,7 @@ class rows {
     how.stream = stream;
     gravel_t handle = gravel_handle();
     // Atomic operations on memory of the host are atomic for one GPU only: so all of them are the owner's.
-    if (where_ == place::host) handle.peers_directly = false;
+    if (view_.where == place::host) handle.peers_directly = false;
     uint32_t hot_slots = 0;
     if constexpr (is_absorbed<HOW, number_type>) {
       using absorber = hot_absorber<sizeof(uint64_t), number_type>;
@@ -277,7 +276,6 @@ class rows {
 
   open_object open_;
   rows_view view_;
-  place where_;
   bool mapped_ = false;
   row_staging staging_{};  ///< unless all rows are mapped
   device_array<uint32_t> places_;

@@ -2,6 +2,7 @@
 #pragma once
 #include <gravel/gravel.cuh>
 #include "host/mapped_sender.cuh"
+#include "lib/base/place.hpp"
 #include "lib/table/row_dealing.hpp"
 
 namespace gravel::detail {
@@ -15,6 +16,7 @@ struct rows_view {
   row_dealing dealing;
   uint64_t row_bytes;
   char* own;  ///< this PE's rows, symmetric
+  place where = place::device;
 
   /// Returns whether the table has a row.
   /// @param row any number

@@ -21,7 +21,7 @@ using nlohmann::json;
 /// Bytes of an element; 0: the type is not known.
 uint64_t bytes_of(const std::string& dtype) {
   static const std::pair<const char*, uint64_t> types[] = {
-      {"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"F8_E8M0", 1}, {"U16", 2}, {"I16", 2},
+      {"BOOL", 1}, {"U8", 1},   {"I8", 1},  {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"F8_E8M0", 1}, {"U16", 2}, {"I16", 2},
       {"F16", 2},  {"BF16", 2}, {"U32", 4}, {"I32", 4},     {"F32", 4},     {"U64", 8},     {"I64", 8}, {"F64", 8}};
   for (const auto& [name, bytes] : types)
     if (dtype == name) return bytes;
@@ -82,7 +82,8 @@ tensor_place tensor_of(const std::string& where, const json& described, uint64_t
   uint64_t wanted = element;
   const bool is_empty = std::find(tensor.shape.begin(), tensor.shape.end(), 0u) != tensor.shape.end();
   bool fits = true;
-  for (const uint64_t extent : tensor.shape) fits = fits && (is_empty || !__builtin_mul_overflow(wanted, extent, &wanted));
+  for (const uint64_t extent : tensor.shape)
+    fits = fits && (is_empty || !__builtin_mul_overflow(wanted, extent, &wanted));
   if (is_empty) wanted = 0;
   if (!fits || wanted != tensor.bytes)
     fail("{}: its shape and its type ({}) do not make up the {} bytes that it has", where, tensor.dtype, tensor.bytes);

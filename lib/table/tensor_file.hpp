@@ -22,7 +22,8 @@ struct open_file {
 
   /// Opens a regular file. Throws gravel::error that names it.
   explicit open_file(std::string path);
-  /// Copies bytes [begin, begin + count) of the file. Throws gravel::error that names it, also if it has become shorter.
+  /// Copies bytes [begin, begin + count) of the file. Throws gravel::error that names it, also if it has become
+  /// shorter.
   void read(char* to, uint64_t begin, uint64_t count) const;
 };
 

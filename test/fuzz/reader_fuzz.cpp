@@ -1,6 +1,7 @@
 // The readers of lib/graph and lib/reads against arbitrary bytes, from memory: SNAP, Matrix Market, METIS, Galois,
-// FASTQ, FASTA, and gzip of each; and the headers of files with tables (lib/table). With libFuzzer: link with -fsanitize=fuzzer, which brings a main of its own.
-// Elsewhere this program feeds mutations of small files, from a seed.
+// FASTQ, FASTA, and gzip of each; and the headers of files with tables (lib/table). With libFuzzer: link with
+// -fsanitize=fuzzer, which brings a main of its own. Elsewhere this program feeds mutations of small files, from a
+// seed.
 //
 // For each input the reader ends with a result whose parts fit together, or with a gravel::error that begins with the
 // name of the file. Its memory is in proportion to the input. It gives the same result for a gzip form of the input. A
@@ -52,8 +53,7 @@ using namespace gravel::detail;
 
 enum class kind { snap, matrix_market, metis, galois, fastq, fasta, safetensors };
 constexpr size_t kinds = 7;
-constexpr const char* kind_names[kinds] = {"SNAP", "Matrix Market", "METIS", "Galois", "FASTQ", "FASTA",
-                                            "safetensors"};
+constexpr const char* kind_names[kinds] = {"SNAP", "Matrix Market", "METIS", "Galois", "FASTQ", "FASTA", "safetensors"};
 
 /// How an input is read.
 struct setting {

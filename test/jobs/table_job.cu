@@ -1,8 +1,7 @@
 // Tables of rows (gravel::rows): rows of several sizes and types, ids of all kinds, compared with what hosts expect.
 // Arrays, optimizers, exchanges of rows, and rows from files. One source for the CPU backend and for GPUs. Options:
-// `short`; `bad-row` and
-// `bad-sum`, a call with a row that does not exist; `bad-target` and `bad-room`, an exchange with a PE that does not
-// exist, or with too many rows for one PE; `no-handler`, elements of 16 bits without the handler.
+// `short`; `bad-row` and `bad-sum`, a call with a row that does not exist; `bad-target` and `bad-room`, an exchange with a
+// PE that does not exist, or with too many rows for one PE; `no-handler`, elements of 16 bits without the handler.
 #include <unistd.h>
 
 #include <algorithm>
@@ -193,8 +192,8 @@ void check_reads(uint64_t count, uint64_t row_bytes) {
         gravel_copy(found.data(), table.local(), found.size() * 4);
         uint64_t wrong = 0;
         for (uint64_t i = 0; i < found.size(); ++i) wrong += found[i] != word_of(table.local_row(i / words), i % words);
-        expect(wrong == 0, std::to_string(count) + " rows of " + std::to_string(row_bytes) + " bytes from files: " +
-                               std::to_string(wrong) + " wrong words");
+        expect(wrong == 0, std::to_string(count) + " rows of " + std::to_string(row_bytes) +
+                               " bytes from files: " + std::to_string(wrong) + " wrong words");
         gravel_barrier_all();
       }
   gravel::rows table(count, row_bytes);
@@ -674,9 +673,8 @@ void check_refusals() {
       gravel::rows table(100, 8, gravel::dealt::blocks, mine ? gravel::place::host : gravel::place::device);
     });
   }
-  expect_error("raise GRAVEL_SYMMETRIC_SIZE", [] {
-    gravel::rows table(uint64_t{1} << 46, 4, gravel::dealt::blocks, gravel::place::host);
-  });
+  expect_error("raise GRAVEL_SYMMETRIC_SIZE",
+               [] { gravel::rows table(uint64_t{1} << 46, 4, gravel::dealt::blocks, gravel::place::host); });
   expect_error("a multiple of 4 from 4 to 65536", [] { gravel::row_exchange exchange(6, 10); });
   expect_error("more than any memory has", [] { gravel::row_exchange exchange(4096, ~uint64_t{0}); });
   if (gravel_n_pes() > 1) {

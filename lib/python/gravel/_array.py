@@ -19,12 +19,14 @@ class Array:
 
     __slots__ = ("_memory", "_n", "_row", "_dtype", "_block", "_begin", "_end")
 
-    def __init__(self, n: int, row: tuple[int, ...], dtype: np.dtype[Any], block: int) -> None:
+    def __init__(
+        self, n: int, row: tuple[int, ...], dtype: np.dtype[Any], block: int, on_host: bool = False
+    ) -> None:
         self._n, self._row, self._dtype, self._block = n, row, dtype, max(1, block)
         self._begin = min(n, native.my_pe() * self._block)
         self._end = min(n, self._begin + self._block)
         self._memory: native.ArrayMemory | None = native.ArrayMemory(
-            _checks.code_of(dtype), n, self._block, _elements_of(row)
+            _checks.code_of(dtype), n, self._block, _elements_of(row), on_host
         )
 
     @property
@@ -159,38 +161,44 @@ def _elements_of(row: tuple[int, ...]) -> int:
     return int(np.prod(row, dtype=np.int64))
 
 
-def _new(call: str, shape: Any, dtype: DTypeLike) -> Array:
+def _new(call: str, shape: Any, dtype: DTypeLike, place: str) -> Array:
     check_joined(call)
     n, row = _checks.array_shape(call, shape)
     element = _checks.element_type(call, dtype)
     _checks.row_of_words(call, row, element)
-    _collectives.check_same(call, _collectives.agree(call, element, (n, *row), n))
-    return Array(n, row, element, -(-n // native.n_pes()))
+    if place not in ("device", "host"):
+        raise ValueError(f"{call}: place {place!r}: it is 'device' or 'host'")
+    on_host = place == "host"
+    _collectives.check_same(call, _collectives.agree(call, element, (n, *row), 2 * n + on_host))
+    return Array(n, row, element, -(-n // native.n_pes()), on_host)
 
 
-def zeros(shape: int | tuple[int, ...], dtype: DTypeLike = "f8") -> Array:
-    """A distributed array of zeros. Collective: all PEs pass the same `shape` and `dtype`.
+def zeros(shape: int | tuple[int, ...], dtype: DTypeLike = "f8", *, place: str = "device") -> Array:
+    """A distributed array of zeros. Collective: all PEs pass the same.
 
     shape: the number of elements; or of rows, followed by the shape of a row: ``(n, 64)`` for n rows of 64 elements.
     dtype: i4, u4, i8, u8, f4, f8, f2 or bf16, or a dtype of NumPy or PyTorch that is one of these. A row of f2 or bf16
         has an even number of elements. NumPy has no bfloat16: arrays have that of the package ml_dtypes if it is
         installed. Otherwise they have the bits, as ``array["bits"]``; :attr:`Array.tensor` is a tensor of
         ``torch.bfloat16`` in any case.
+    place: "device", the memory of the GPUs; or "host", pinned memory of the host near each GPU, which is larger and
+        slower: GPUs read it over PCIe. All operations are the same. The heap must have addresses for the array
+        (``GRAVEL_SYMMETRIC_SIZE``). On the CPU backend both are the same.
     """
-    return _new("zeros", shape, dtype)
+    return _new("zeros", shape, dtype, place)
 
 
-def empty(shape: int | tuple[int, ...], dtype: DTypeLike = "f8") -> Array:
+def empty(shape: int | tuple[int, ...], dtype: DTypeLike = "f8", *, place: str = "device") -> Array:
     """A distributed array whose values are not defined. Collective. See :func:`zeros`."""
-    return _new("empty", shape, dtype)
+    return _new("empty", shape, dtype, place)
 
 
-def full(shape: int | tuple[int, ...], value: Any, dtype: DTypeLike = "f8") -> Array:
+def full(shape: int | tuple[int, ...], value: Any, dtype: DTypeLike = "f8", *, place: str = "device") -> Array:
     """A distributed array of elements that are all `value`. Collective. See :func:`zeros`."""
     check_joined("full")
     element = _checks.element_type("full", dtype)
     filler = _checks.scalar("full", "value", value, element)
-    array = _new("full", shape, element)
+    array = _new("full", shape, element, place)
     array._write(np.full(array._local_shape, filler[0], element))
     native.barrier()  # no PE sends before all parts are filled
     return array

@@ -31,7 +31,8 @@ def _describe(row: Any) -> str:
     dtype = f"{chr(row[2])}{row[3]}" if row[3] else "no dtype"
     text = f"{CALLS[row[0]]} with {row[4]} elements of dtype {dtype}"
     if CALLS[row[0]] in ("zeros", "empty", "full"):
-        return text + (f" in {row[5]} rows" if row[5] != row[4] else "")
+        rows, on_host = divmod(int(row[5]), 2)
+        return text + (f" in {rows} rows" if rows != row[4] else "") + (" in memory of the host" if on_host else "")
     if CALLS[row[0]] == "from_local":
         return text + (f" in rows of {row[5]}" if row[5] != 1 else "")
     if CALLS[row[0]] == "Map":

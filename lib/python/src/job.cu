@@ -87,7 +87,8 @@ detail::row_dealing dealing_of(const distributed& array) {
   return {array.n, static_cast<uint32_t>(gravel_n_pes()), detail::dealt::cyclic};
 }
 detail::rows_view view_of(const distributed& array) {
-  return {dealing_of(array), array.width * bytes_of(array.type), static_cast<char*>(array.local)};
+  return {dealing_of(array), array.width * bytes_of(array.type), static_cast<char*>(array.local),
+          array.on_host ? detail::place::host : detail::place::device};
 }
 places places_of(const distributed& array, const void* numbers, element type) {
   return {view_of(array), detail::divisor(std::max<uint64_t>(array.width, 2)), array.width == 1, numbers, type};
@@ -96,7 +97,7 @@ places places_of(const distributed& array, const void* numbers, element type) {
 /// An array as words of 4 bytes. Elements of 16 bits are in pairs, so that gathers and puts need no code for them.
 distributed words_of(const distributed& array) {
   if (bytes_of(array.type) != 2) return array;
-  return {array.local, element::u4, array.n, array.block, array.width / 2};
+  return {array.local, element::u4, array.n, array.block, array.width / 2, array.on_host};
 }
 
 /// Values of a call: one for each element, or one for all. Those of 16 bits are in pairs.
@@ -193,8 +194,10 @@ void launch_scatter(const kernel_call& call) {
   if (call.one_value)  // all elements of the unit
     for (uint64_t at = 0; at < sizeof(unit); at += sizeof(T))
       std::memcpy(reinterpret_cast<char*>(&values.all) + at, call.one_value, sizeof(T));
-  gravel_launch(scatter_elements<WHAT, T>, call.shape(call.elements()), gravel_handle(), call.of(), call.elements(),
-                values);
+  gravel_t handle = gravel_handle();
+  // Atomic operations on memory of the host are atomic for one GPU only: so all of them are the owner's.
+  if (call.array.on_host) handle.peers_directly = false;
+  gravel_launch(scatter_elements<WHAT, T>, call.shape(call.elements()), handle, call.of(), call.elements(), values);
 }
 
 /// `type`: of the elements; the call's array has those of 16 bits in pairs. Additions of signed and unsigned integers

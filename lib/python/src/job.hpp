@@ -37,6 +37,7 @@ struct distributed {
   element type;
   uint64_t n, block;  ///< rows
   uint64_t width;     ///< elements of a row
+  bool on_host;       ///< it lies in memory of the host near each GPU
 };
 /// An array that a call reads or writes.
 struct memory {

@@ -40,9 +40,10 @@ std::atomic<uint64_t> all_views{0};
 /// A distributed array, as the Python class `Array` holds it.
 class array_memory {
  public:
-  array_memory(uint32_t type, uint64_t n, uint64_t block, uint64_t width)
-      : memory_{nullptr, static_cast<element>(type), n, block, width} {
-    memory_.local = gravel_malloc(block * width * bytes_of(memory_.type));
+  array_memory(uint32_t type, uint64_t n, uint64_t block, uint64_t width, bool on_host)
+      : memory_{nullptr, static_cast<element>(type), n, block, width, on_host} {
+    const auto where = on_host ? gravel::detail::place::host : gravel::detail::place::device;
+    memory_.local = gravel::detail::allocate_symmetric(block * width * bytes_of(memory_.type), where);
   }
   const distributed& memory() const { return memory_; }
   uint64_t views() const { return views_->load(); }
@@ -337,7 +338,8 @@ NB_MODULE(GRAVEL_PYTHON_MODULE, m) {
   m.def("counters", &counters);
 
   nb::class_<array_memory>(m, "ArrayMemory")
-      .def(nb::init<uint32_t, uint64_t, uint64_t, uint64_t>(), "dtype"_a, "n"_a, "block"_a, "width"_a, released())
+      .def(nb::init<uint32_t, uint64_t, uint64_t, uint64_t, bool>(), "dtype"_a, "n"_a, "block"_a, "width"_a,
+           "on_host"_a, released())
       .def("address", &array_memory::address)
       .def("lease", &array_memory::lease)
       .def("view", &array_memory::view, "count"_a)

@@ -55,6 +55,8 @@ class Embedding(torch.nn.Module):
     std: rows begin as normal random numbers with this standard deviation, the same for the same `seed` and any number
         of PEs.
     dtype: ``torch.float32`` or ``torch.float64``.
+    place: where rows, gradients and state lie, as for :func:`gravel.zeros`: ``"device"``, or ``"host"`` for tables that
+        are larger than the memory of the GPUs.
 
     Collective, as :meth:`step`, :meth:`free` and ``load_state_dict`` are. Raises :class:`gravel.Error` if the memory
     does not suffice.
@@ -76,9 +78,10 @@ class Embedding(torch.nn.Module):
         std: float = 1.0,
         seed: int = 0,
         dtype: torch.dtype = torch.float32,
+        place: str = "device",
     ) -> None:
         super().__init__()
-        self._make(n, width, padding_idx, optimizer, lr, eps, betas, dtype, freeze=False)
+        self._make(n, width, padding_idx, optimizer, lr, eps, betas, dtype, place, freeze=False)
         self._draw(std, seed)
         _job.barrier()  # no PE reads before all rows are drawn
 
@@ -92,6 +95,7 @@ class Embedding(torch.nn.Module):
         eps: float | None,
         betas: tuple[float, float],
         dtype: torch.dtype,
+        place: str,
         freeze: bool,
     ) -> None:
         """Everything but the rows."""
@@ -114,18 +118,18 @@ class Embedding(torch.nn.Module):
         self._settings = Settings(self._optimizer.eps if eps is None else eps, betas)
         self._steps = 0
         self._dtype = dtype
-        self.weight = _array.empty((n, width), _DTYPES[dtype])
+        self.weight = _array.empty((n, width), _DTYPES[dtype], place=place)
         self.gradient = None
         self._touched: _array.Array | None = None
         self._state: dict[str, _array.Array] = {}
         if not freeze:
-            self.gradient = _array.zeros((n, width), _DTYPES[dtype])
+            self.gradient = _array.zeros((n, width), _DTYPES[dtype], place=place)
             self._touched = _array.zeros(n, "i4")
             if self._optimizer.moments:
-                self._state[self._optimizer.moments] = _array.zeros((n, width), _DTYPES[dtype])
+                self._state[self._optimizer.moments] = _array.zeros((n, width), _DTYPES[dtype], place=place)
             if self._optimizer.squares:
                 of_row = 1 if self._optimizer.by_row else width
-                self._state[self._optimizer.squares] = _array.zeros((n, of_row), _DTYPES[dtype])
+                self._state[self._optimizer.squares] = _array.zeros((n, of_row), _DTYPES[dtype], place=place)
         padding = -1 if self.padding_idx is None else self.padding_idx
         self._entry = add_table(Table(self.weight, self.gradient, self._touched, padding))
 
@@ -152,6 +156,7 @@ class Embedding(torch.nn.Module):
         lr: float = 0.01,
         eps: float | None = None,
         betas: tuple[float, float] = (0.9, 0.999),
+        place: str = "device",
         **others: Any,
     ) -> Any:
         """A table of given rows. Collective.
@@ -174,7 +179,8 @@ class Embedding(torch.nn.Module):
             )
         table = cls.__new__(cls)
         torch.nn.Module.__init__(table)
-        table._make(int(shapes[:, 0].sum()), rows.shape[1], padding_idx, optimizer, lr, eps, betas, rows.dtype, freeze)
+        n = int(shapes[:, 0].sum())
+        table._make(n, rows.shape[1], padding_idx, optimizer, lr, eps, betas, rows.dtype, place, freeze)
         table._set_up(**others)
         first = int(shapes[: _job.my_pe(), 0].sum())
         _operations.scatter_put(table.weight, np.arange(first, first + len(rows)), rows.detach().contiguous())

@@ -19,7 +19,7 @@ def drawn(pe, row, dtype, count=400):
 @pytest.mark.parametrize("row", [(1,), (3,), (64,), (5, 7)])
 @pytest.mark.parametrize("dtype", ["i4", "f8"])
 def test_scatter_and_gather(row, dtype):
-    table = gr.zeros((N, *row), dtype)
+    table = gr.zeros((N, *row), dtype, place="host" if dtype == "i4" else "device")
     assert table.shape == (N, *row) and table.row == row and len(table) == table.n == N
     assert table.local.shape == (table.end - table.begin, *row)
     gr.scatter_add(table, *drawn(gr.my_pe(), row, dtype))

@@ -107,7 +107,7 @@ def test_optimizer(optimizer):
 
 def test_adam_is_that_of_pytorch():
     """torch.optim.Adam with its usual eps, for rows that all get gradients in each step."""
-    table = gr.torch.Embedding(N, WIDTH, optimizer="adam", lr=0.1, dtype=F8)
+    table = gr.torch.Embedding(N, WIDTH, optimizer="adam", lr=0.1, dtype=F8, place="host")
     rival = torch.nn.Parameter(whole(table.weight))
     gr.barrier()
     steps = torch.optim.Adam([rival], lr=0.1)
