@@ -463,8 +463,9 @@ void step_rows_of(const optimizer_arrays& arrays, const optimizer_step& by) {
   const auto at = [](const distributed* array) { return array ? static_cast<T*>(array->local) : nullptr; };
   const uint64_t count = dealing_of(arrays.rows).count(static_cast<uint32_t>(gravel_my_pe()));
   const detail::step_memory<T> memory{
-      at(&arrays.rows),    at(&arrays.gradients), static_cast<uint32_t*>(arrays.marks.local), at(arrays.moments),
-      at(arrays.squares), count,                 arrays.rows.width};
+      at(&arrays.rows),   at(&arrays.gradients), static_cast<uint32_t*>(arrays.marks.local),
+      at(arrays.moments), at(arrays.squares),    count,
+      arrays.rows.width};
   const detail::optimizer_settings settings{by.learning_rate, by.eps, by.beta1, by.beta2};
   detail::start_step(static_cast<detail::optimizer>(by.kind), memory, detail::step_numbers<T>(settings, by.step),
                      nullptr);
