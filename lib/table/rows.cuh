@@ -178,8 +178,14 @@ class rows {
     const uint64_t blocks = (n * units + row_lanes - 1) / row_lanes;
     gravel_launch_config how{static_cast<unsigned>(std::min(blocks, most_row_blocks())), row_lanes};
     how.stream = stream;
-    gravel_launch(update_rows<HOW, number_type, Id>, how, gravel_handle(), view_, divisor(std::max<uint64_t>(units, 2)),
-                  reinterpret_cast<const word*>(values), ids, n);
+    const divisor by_units(std::max<uint64_t>(units, 2));
+    const auto* const words = reinterpret_cast<const word*>(values);
+    if constexpr (may_be_direct<HOW, number_type>)
+      if (mapped_ && row_bytes() >= direct_row_bytes)
+        return launch_alone(update_rows<HOW, number_type, mapped_sender, Id>, how, gravel_handle(), view_, by_units,
+                            words, ids, n);
+    gravel_launch(update_rows<HOW, number_type, gravel_block_sender<row_lanes>, Id>, how, gravel_handle(), view_,
+                  by_units, words, ids, n);
   }
   template <class Id>
   static void check_id() {
