@@ -172,8 +172,8 @@ OPTIMIZERS = {
 
 
 def embeddings(options):
-    """A training step: lookup, backward pass, and the optimizer's step. Rows of 64 floats. PyTorch's table is on each GPU
-    alone, and as large as Gravel's of all GPUs; it gets the ids of its own PE."""
+    """A training step: lookup, backward pass, and the optimizer's step. Rows of 64 floats. PyTorch's table is on each
+    GPU alone, and as large as Gravel's of all GPUs; it gets the ids of its own PE."""
     rows, width = [], 64
     n = gr.n_pes() << options.table
     for optimizer, rival_of in OPTIMIZERS.items():
@@ -207,8 +207,8 @@ def embeddings(options):
             gr.barrier()
             table.free()
             del rival
-    return {"columns": ["optimizer", "GPUs", "lookups of each PE", "us", "least", "most", "PyTorch, one GPU, us", "least",
-                        "most", "PyTorch / Gravel"],
+    return {"columns": ["optimizer", "GPUs", "lookups of each PE", "us", "least", "most", "PyTorch, one GPU, us",
+                        "least", "most", "PyTorch / Gravel"],
             "rows": rows}
 
 

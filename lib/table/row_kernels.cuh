@@ -163,6 +163,13 @@ GRAVEL_BOTH constexpr gravel_reduction reduction_of(row_update how) {
   if (how == row_update::add) return GRAVEL_SUM;
   return how == row_update::min ? GRAVEL_MIN : GRAVEL_MAX;
 }
+/// Rows of at least this many bytes are written and added to in the owner's memory, if it is mapped. Neighbouring lanes
+/// have neighbouring words of such a row, so the link carries them together, without addresses. Words of small rows go
+/// in messages: the link carries more of these.
+constexpr uint64_t direct_row_bytes = 64;
+template <row_update HOW, class T>
+constexpr bool may_be_direct = (HOW == row_update::put || HOW == row_update::add) && !is_of_16_bits<T>;
+
 /// What one lane updates at once: an element, or a word with a pair of elements of 16 bits.
 template <class T>
 using update_unit = std::conditional_t<is_of_16_bits<T>, uint32_t, T>;
@@ -171,13 +178,14 @@ using update_unit = std::conditional_t<is_of_16_bits<T>, uint32_t, T>;
 template <row_update HOW, class T>
 constexpr bool is_absorbed = (HOW == row_update::add || HOW == row_update::count) && !is_of_16_bits<T>;
 
-/// Updates row ids[i] by values[i], unit by unit, for i below n. `count` adds 1, and `values` is not used. `hot_slots`:
-/// of hot_absorber, which has dynamic shared memory for them.
-template <row_update HOW, class T, class Id>
+/// Updates row ids[i] by values[i], unit by unit, for i below n. `count` adds 1, and `values` is not used. Sender: a
+/// gravel_block_sender, or a mapped_sender if the update may be direct. `hot_slots`: of hot_absorber, which has dynamic
+/// shared memory for them; not for a mapped_sender.
+template <row_update HOW, class T, class Sender, class Id>
 __global__ void __launch_bounds__(row_lanes) update_rows(gravel_t g, rows_view table, divisor units,
                                                          const update_unit<T>* values, const Id* ids, uint64_t n,
                                                          [[maybe_unused]] uint32_t hot_slots) {
-  __shared__ gravel_block_sender<row_lanes> sender;
+  __shared__ Sender sender;
   sender.begin(g);
   const uint64_t all = n * (table.row_bytes / sizeof(*values));
   const bool is_one = table.row_bytes == sizeof(*values);
@@ -198,7 +206,7 @@ __global__ void __launch_bounds__(row_lanes) update_rows(gravel_t g, rows_view t
     else if constexpr (HOW == row_update::max) sender.max(to, value, pe);
     else sender.add(to, value, pe);
   };
-  if constexpr (is_absorbed<HOW, T>) {
+  if constexpr (is_absorbed<HOW, T> && !std::is_same_v<Sender, mapped_sender>) {
     hot_absorber<sizeof(uint64_t), T> hot(hot_slots);
     using key_words = map_words<sizeof(uint64_t)>;
     using value_words = map_words<sizeof(T)>;

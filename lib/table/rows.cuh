@@ -230,7 +230,13 @@ class rows {
     const uint64_t blocks = std::min((n * units + row_lanes - 1) / row_lanes, most_row_blocks());
     gravel_launch_config how{static_cast<unsigned>(blocks), row_lanes};
     how.stream = stream;
+    const divisor by_units(std::max<uint64_t>(units, 2));
+    const auto* const words = reinterpret_cast<const word*>(values);
     gravel_t handle = gravel_handle();
+    if constexpr (may_be_direct<HOW, number_type>)
+      if (mapped_ && view_.where == place::device && row_bytes() >= direct_row_bytes)
+        return launch_alone(update_rows<HOW, number_type, mapped_sender, Id>, how, handle, view_, by_units, words, ids,
+                            n, 0u);
     // Atomic operations on memory of the host are atomic for one GPU only: so all of them are the owner's.
     if (view_.where == place::host) handle.peers_directly = false;
     uint32_t hot_slots = 0;
@@ -239,8 +245,8 @@ class rows {
       hot_slots = absorber::slots_for(n * units / blocks);
       how.shared_bytes = absorber::bytes_for(hot_slots);
     }
-    gravel_launch(update_rows<HOW, number_type, Id>, how, handle, view_, divisor(std::max<uint64_t>(units, 2)),
-                  reinterpret_cast<const word*>(values), ids, n, hot_slots);
+    gravel_launch(update_rows<HOW, number_type, gravel_block_sender<row_lanes>, Id>, how, handle, view_, by_units,
+                  words, ids, n, hot_slots);
   }
   template <class Id>
   static void check_id() {

@@ -167,7 +167,9 @@ def tensor_of(array: np.ndarray[Any, Any]) -> Any:
     """The memory of a NumPy array as a tensor."""
     import torch
 
-    return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16) if array.dtype == BF16 else torch.from_numpy(array)
+    if array.dtype == BF16:
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
 
 
 def stream_of(first: Any, second: Any = None) -> int:

@@ -200,8 +200,8 @@ class Map:
         row = tuple(found.shape[found.ndim - len(self._key_row) :])
         if row != self._key_row:
             raise ValueError(
-                f"{name}: keys have shape {found.shape}: a key of {_name(self._key, self._key_row)} has {self._key_row[0]} "
-                "numbers, so this is the last dimension"
+                f"{name}: keys have shape {found.shape}: a key of {_name(self._key, self._key_row)} has "
+                f"{self._key_row[0]} numbers, so this is the last dimension"
             )
         return _checks.contiguous(name, "keys", found)
 

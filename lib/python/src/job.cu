@@ -108,16 +108,20 @@ struct operands {
   GRAVEL_DEVICE T operator[](uint64_t i) const { return each ? each[i] : all; }
 };
 
-/// The reduction of an update of elements of 16 bits.
-GRAVEL_BOTH constexpr gravel_reduction reduction_of(operation what) {
-  if (what == operation::add) return GRAVEL_SUM;
-  return what == operation::min ? GRAVEL_MIN : GRAVEL_MAX;
+/// The name of an operation in lib/table.
+GRAVEL_BOTH constexpr detail::row_update row_update_of(operation what) {
+  switch (what) {
+    case operation::put: return detail::row_update::put;
+    case operation::add: return detail::row_update::add;
+    case operation::min: return detail::row_update::min;
+    default: return detail::row_update::max;
+  }
 }
 
-template <operation WHAT, class T>
+template <operation WHAT, class T, class Sender>
 __global__ void scatter_elements(gravel_t g, places to, uint64_t count, operands<detail::update_unit<T>> values) {
   using unit = detail::update_unit<T>;
-  __shared__ gravel_block_sender<threads> sender;
+  __shared__ Sender sender;
   sender.begin(g);
   const lane_share mine(count);
   for (uint64_t i = mine.first; i < mine.last; i += mine.step) {
@@ -130,7 +134,8 @@ __global__ void scatter_elements(gravel_t g, places to, uint64_t count, operands
     const int pe = to.array.owner(number);
     const unit value = values[i];
     if constexpr (WHAT == operation::put) sender.put(at, value, pe);
-    else if constexpr (detail::is_of_16_bits<T>) detail::update_pair<reduction_of(WHAT), T>(sender, g, at, value, pe);
+    else if constexpr (detail::is_of_16_bits<T>)
+      detail::update_pair<detail::reduction_of(row_update_of(WHAT)), T>(sender, g, at, value, pe);
     else if constexpr (WHAT == operation::add) sender.add(at, value, pe);
     else if constexpr (WHAT == operation::min) sender.min(at, value, pe);
     else sender.max(at, value, pe);
@@ -187,6 +192,15 @@ struct kernel_call {
   }
 };
 
+/// Symmetric memory in which the values of gather() arrive. Each PE uses its own, under the lock.
+struct staging_memory {
+  std::mutex lock;
+  uint64_t* at = nullptr;
+  uint64_t values = 0;     ///< words behind the count
+  bool is_mapped = false;  ///< all PEs have each other's memory mapped
+};
+staging_memory staging;
+
 template <operation WHAT, class T>
 void launch_scatter(const kernel_call& call) {
   using unit = detail::update_unit<T>;
@@ -194,10 +208,16 @@ void launch_scatter(const kernel_call& call) {
   if (call.one_value)  // all elements of the unit
     for (uint64_t at = 0; at < sizeof(unit); at += sizeof(T))
       std::memcpy(reinterpret_cast<char*>(&values.all) + at, call.one_value, sizeof(T));
+  const gravel_launch_config shape = call.shape(call.elements());
   gravel_t handle = gravel_handle();
+  if constexpr (detail::may_be_direct<row_update_of(WHAT), T>)
+    if (staging.is_mapped && !call.array.on_host && call.array.width * sizeof(unit) >= detail::direct_row_bytes)
+      return detail::launch_alone(scatter_elements<WHAT, T, detail::mapped_sender>, shape, handle, call.of(),
+                                  call.elements(), values);
   // Atomic operations on memory of the host are atomic for one GPU only: so all of them are the owner's.
   if (call.array.on_host) handle.peers_directly = false;
-  gravel_launch(scatter_elements<WHAT, T>, call.shape(call.elements()), handle, call.of(), call.elements(), values);
+  gravel_launch(scatter_elements<WHAT, T, gravel_block_sender<threads>>, shape, handle, call.of(), call.elements(),
+                values);
 }
 
 /// `type`: of the elements; the call's array has those of 16 bits in pairs. Additions of signed and unsigned integers
@@ -220,16 +240,6 @@ void launch_scatter_of(const kernel_call& call, element type) {
     case element::bf16: return launch_scatter<WHAT, gravel_bfloat16>(call);
   }
 }
-
-/// Symmetric memory in which the values of gather() arrive. Each PE uses its own, under the lock.
-struct staging_memory {
-  std::mutex lock;
-  uint64_t* at = nullptr;
-  uint64_t values = 0;     ///< words behind the count
-  bool is_mapped = false;  ///< all PEs have each other's memory mapped
-};
-staging_memory staging;
-int device_of_pe = -1;
 
 /// Requests the elements of a call, part by part. The numbers are there: this reads them in the PE's own stream.
 template <class T>
@@ -413,8 +423,9 @@ void step_rows_of(const optimizer_arrays& arrays, const optimizer_step& by) {
   const auto at = [](const distributed* array) { return array ? static_cast<T*>(array->local) : nullptr; };
   const uint64_t count = dealing_of(arrays.rows).count(static_cast<uint32_t>(gravel_my_pe()));
   const detail::step_memory<T> memory{
-      at(&arrays.rows),    at(&arrays.gradients), static_cast<uint32_t*>(arrays.marks.local), at(arrays.moments),
-      at(arrays.squares), count,                 arrays.rows.width};
+      at(&arrays.rows),   at(&arrays.gradients), static_cast<uint32_t*>(arrays.marks.local),
+      at(arrays.moments), at(arrays.squares),    count,
+      arrays.rows.width};
   const detail::optimizer_settings settings{by.learning_rate, by.eps, by.beta1, by.beta2};
   detail::start_step(static_cast<detail::optimizer>(by.kind), memory, detail::step_numbers<T>(settings, by.step),
                      nullptr);

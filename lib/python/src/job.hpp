@@ -80,8 +80,8 @@ void gather(const distributed& array, const index_list& index, memory to, stream
 
 /// The arrays of an optimizer, which have the same rows: gravel::row_optimizer.
 struct optimizer_arrays {
-  const distributed &rows, &gradients;  ///< f4 or f8, of the same width
-  const distributed& marks;             ///< i4, one of each row
+  const distributed &rows, &gradients;   ///< f4 or f8, of the same width
+  const distributed& marks;              ///< i4, one of each row
   const distributed *moments, *squares;  ///< nullptr if the optimizer has none
 };
 /// What an optimizer uses. `kind`: of gravel::optimizer. `step`: the number of the step, from 1.

@@ -137,6 +137,9 @@ class Embedding(torch.nn.Module):
         """Each block of rows has a generator of its own, so that rows do not depend on the number of PEs."""
         rows_of_block = 1024
         local, begin, end = _local(self.weight), self.weight.begin, self.weight.end
+        if std == 0:
+            local.zero_()
+            return
         for block in range(begin // rows_of_block, -(-end // rows_of_block)):
             first = block * rows_of_block
             drawn = np.random.default_rng((seed, block)).normal(0, std, (rows_of_block, *self.weight.row))

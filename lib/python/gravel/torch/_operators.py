@@ -196,8 +196,8 @@ def _entry(call: str, array: Any, gradient: Any = None) -> Entry:
         gradient.memory(call)
         if not _checks.is_floating(array.dtype) or (gradient.shape, gradient.dtype) != (array.shape, array.dtype):
             raise ValueError(
-                f"gravel.torch.{call}: the array is {array!r}, and gradient {gradient!r}: both have the same shape, and "
-                "the same type: f4, f8, f2 or bf16"
+                f"gravel.torch.{call}: the array is {array!r}, and gradient {gradient!r}: both have the same shape, "
+                "and the same type: f4, f8, f2 or bf16"
             )
     # The key stays right: _tables keeps the arrays, so nothing else gets their ids while the entry is there.
     for key, entry in list(_of_arrays.items()):

@@ -1,5 +1,5 @@
-"""The optimizers of embedding tables. The formulas, and the kernel that makes a step, are those of gravel::row_optimizer
-(lib/table/optimizer_kernels.cuh)."""
+"""The optimizers of embedding tables. The formulas, and the kernel that makes a step, are those of
+gravel::row_optimizer (lib/table/optimizer_kernels.cuh)."""
 
 from __future__ import annotations
 

@@ -105,7 +105,9 @@ def test_keys_of_16_bytes(library):
     counts.free()
 
 
-@pytest.mark.parametrize(("key", "value"), [("i4", "f4x4"), ("u8", "u4x2"), ("i8x2", "f8x2"), ("u4", "u8"), ("u8x2", "f8")])
+@pytest.mark.parametrize(
+    ("key", "value"), [("i4", "f4x4"), ("u8", "u4x2"), ("i8x2", "f8x2"), ("u4", "u8"), ("u8x2", "f8")]
+)
 def test_values_of_several_numbers(library, key, value):
     words, parts = 2 if key.endswith("x2") else 1, int(value.partition("x")[2] or 1)
     places = gr.Map(key, value, capacity=1000)

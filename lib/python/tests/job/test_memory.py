@@ -294,7 +294,8 @@ def test_gather_in_a_graph():
 
 
 @pytest.mark.parametrize(
-    ("optimizer", "rate"), [("sgd", 10), ("adagrad", 0.1), ("rowwise_adagrad", 0.1), ("adam", 0.1), ("rowwise_adam", 0.1)]
+    ("optimizer", "rate"),
+    [("sgd", 10), ("adagrad", 0.1), ("rowwise_adagrad", 0.1), ("adam", 0.1), ("rowwise_adam", 0.1)],
 )
 def test_embedding(optimizer, rate):
     """A table learns, in the memory in which it lies."""
