@@ -7,12 +7,14 @@
 #include <optional>
 #include <utility>
 
+#include <gravel/algorithms.cuh>
 #include <gravel/gravel.cuh>
 #include <gravel/launch_alone.cuh>
 #include <gravel/map.cuh>
 #include <gravel/table.cuh>
 
 #include "arguments.hpp"
+#include "graph.hpp"
 #include "map.hpp"
 
 #if !GRAVEL_CUDA
@@ -323,7 +325,9 @@ void join(std::optional<gravel_process_group> group) {
 void start(std::optional<gravel_process_group> group) {
   join<gather_request<uint32_t>, gather_request<uint64_t>, gather_reply<uint32_t>, gather_reply<uint64_t>,
        gravel::map<uint32_t, uint32_t>::delivery, gravel::map<uint32_t, uint64_t>::delivery,
-       gravel::map<uint64_t, uint32_t>::delivery, gravel::map<uint64_t, uint64_t>::delivery>(std::move(group));
+       gravel::map<uint64_t, uint32_t>::delivery, gravel::map<uint64_t, uint64_t>::delivery,
+       gravel::breadth_first_search::delivery, gravel::shortest_paths::delivery, gravel::page_rank::delivery>(
+      std::move(group));
 #if GRAVEL_CUDA
   if (cudaGetDevice(&device_of_pe) != cudaSuccess) detail::fail_text("gravel.init: CUDA has no current device");
 #endif
@@ -338,6 +342,7 @@ void start(std::optional<gravel_process_group> group) {
 
 #if GRAVEL_CUDA
 void finish(bool) {
+  close_graphs();
   close_maps();
   gravel_barrier_all();  // no kernel uses the arrays any more
   host_arrays::release();
@@ -345,6 +350,7 @@ void finish(bool) {
 }
 #else
 void finish(bool keep_heap) {
+  close_graphs();
   close_maps();
   const gravel_t g = gravel_handle();
   if (!keep_heap) return gravel_finalize();
