@@ -168,6 +168,5 @@ NB_MODULE(_host, m) {
   m.attr("longest_kmer") = gravel::longest_kmer;
   m.def("read_kmers", &read_kmers, "path"_a, "k"_a, "number"_a, "of"_a);
   m.def("read_edges", &read_edges, "path"_a, "part"_a, "parts"_a, "undirected"_a, "weighted"_a);
-  m.def("divide", &divide, "vertices"_a, "me"_a, "parts"_a, "places"_a, "sources"_a, "targets"_a,
-        "weights"_a.none());
+  m.def("divide", &divide, "vertices"_a, "me"_a, "parts"_a, "places"_a, "sources"_a, "targets"_a, "weights"_a.none());
 }
