@@ -35,6 +35,7 @@ using gravel::simplify;
 using gravel::vertex_code;
 using gravel::detail::launch_for;
 using gravel::detail::words_of_all;
+using gravel::detail::worklist_graph;
 
 constexpr const char* program_name = "color";
 /// Vertices with fewer neighbours are coloured by one lane, those with fewer than block_degree by a warp, others by a

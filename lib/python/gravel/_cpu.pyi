@@ -30,6 +30,26 @@ class MapMemory:
 
 Type = tuple[int, int, int, int, bool]  # kind and bytes, those of what a pointer points to, whether that is const
 
+class GraphMemory:
+    def __init__(
+        self,
+        vertices: int,
+        block: int,
+        offsets: NDArray[Any],
+        targets: NDArray[Any],
+        weights: NDArray[Any],
+        is_weighted: bool,
+        ghosts: NDArray[Any],
+        ghost_numbers: NDArray[Any],
+        order: NDArray[Any],
+        shift: int,
+    ) -> None: ...
+    def search(self, owner: int, place: int, levels: Place, parents: Place) -> None: ...
+    def find_paths(self, owner: int, place: int, distances: Place) -> None: ...
+    def rank(self, damping: float, tolerance: float, ranks: Place) -> None: ...
+    def find_components(self, labels: Place) -> int: ...
+    def close(self) -> None: ...
+
 class LoadedKernels:
     def __init__(self, path: str) -> None: ...
     def kernels(self) -> list[tuple[str, list[Type]]]: ...

@@ -84,11 +84,11 @@ def _check_same(described: bytes) -> None:
 
 def _kmers_of(path: str, k: int) -> np.ndarray[Any, Any]:
     """The k-mers of this PE's records. If it cannot read them, no PE goes on."""
-    from . import _reads
+    from . import _host
 
     kmers, error = np.empty(0, np.uint64), None
     try:
-        kmers = _reads.read_kmers(path, k, native.my_pe(), native.n_pes())
+        kmers = _host.read_kmers(path, k, native.my_pe(), native.n_pes())
     except Exception as e:
         error = e
     failed = np.flatnonzero(_collectives.allgather(int(error is not None)))

@@ -7,11 +7,13 @@
 #include <optional>
 #include <utility>
 
+#include <gravel/algorithms.cuh>
 #include <gravel/gravel.cuh>
 #include <gravel/launch_alone.cuh>
 #include <gravel/table.cuh>
 
 #include "arguments.hpp"
+#include "graph.hpp"
 #include "handlers.cuh"
 #include "map.hpp"
 
@@ -320,6 +322,7 @@ void start(std::optional<gravel_process_group> group, const kernel_library* kern
 
 #if GRAVEL_CUDA
 void finish(bool) {
+  close_graphs();
   close_maps();
   gravel_barrier_all();  // no kernel uses the arrays any more
   host_arrays::release();
@@ -327,6 +330,7 @@ void finish(bool) {
 }
 #else
 void finish(bool keep_heap) {
+  close_graphs();
   close_maps();
   const gravel_t g = gravel_handle();
   if (!keep_heap) return gravel_finalize();

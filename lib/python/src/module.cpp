@@ -20,6 +20,7 @@
 
 #include <gravel/gravel.hpp>
 
+#include "graph.hpp"
 #include "job.hpp"
 #include "map.hpp"
 
@@ -228,6 +229,57 @@ class loaded_kernels {
 };
 const kernel_library* library_of(const loaded_kernels* kernels) { return kernels ? kernels->library() : nullptr; }
 
+template <class T>
+using values_read = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+/// A distributed graph, as the Python class `Graph` holds it.
+class graph_memory {
+ public:
+  graph_memory(uint64_t vertices, uint64_t block, const values_read<uint64_t>& offsets,
+               const values_read<uint32_t>& targets, const values_read<float>& weights, bool is_weighted,
+               const values_read<uint32_t>& ghosts, const values_read<uint64_t>& ghost_numbers,
+               const values_read<uint32_t>& order, uint32_t shift) {
+    const graph_arrays arrays{.vertices = vertices,
+                              .block = block,
+                              .own = order.size(),
+                              .edges = targets.size(),
+                              .n_ghosts = ghosts.size(),
+                              .offsets = offsets.data(),
+                              .targets = targets.data(),
+                              .weights = is_weighted ? weights.data() : nullptr,
+                              .ghosts = ghosts.data(),
+                              .ghost_numbers = ghost_numbers.data(),
+                              .order = order.data(),
+                              .shift = shift};
+    const nb::gil_scoped_release release;
+    graph_ = make_graph(arrays);
+  }
+  void search(int owner, uint64_t vertex, nb::handle levels, nb::handle parents) {
+    const place l(levels), p(parents);
+    const nb::gil_scoped_release release;
+    graph_->search(owner, vertex, l, p);
+  }
+  void find_paths(int owner, uint64_t vertex, nb::handle distances) {
+    const place d(distances);
+    const nb::gil_scoped_release release;
+    graph_->find_paths(owner, vertex, d);
+  }
+  void rank(double damping, double tolerance, nb::handle ranks) {
+    const place r(ranks);
+    const nb::gil_scoped_release release;
+    graph_->rank(damping, tolerance, r);
+  }
+  uint64_t find_components(nb::handle labels) {
+    const place l(labels);
+    const nb::gil_scoped_release release;
+    return graph_->find_components(l);
+  }
+  void close() { close_graph(graph_); }
+
+ private:
+  std::shared_ptr<divided_graph> graph_;
+};
+
 std::vector<uint64_t> count_pes(nb::handle to, uint64_t count, uint32_t type, uint64_t stream) {
   const place numbers(to);
   const nb::gil_scoped_release release;
@@ -368,6 +420,17 @@ NB_MODULE(GRAVEL_PYTHON_MODULE, m) {
       .def("launch", &loaded_kernels::launch, "kernel"_a, "grid"_a, "block"_a, "shared_bytes"_a, "stream"_a,
            "is_cooperative"_a, "values"_a)
       .def("set_context", &loaded_kernels::set_context, "handler"_a, "address"_a);
+  nb::class_<graph_memory>(m, "GraphMemory")
+      .def(nb::init<uint64_t, uint64_t, const values_read<uint64_t>&, const values_read<uint32_t>&,
+                    const values_read<float>&, bool, const values_read<uint32_t>&, const values_read<uint64_t>&,
+                    const values_read<uint32_t>&, uint32_t>(),
+           "vertices"_a, "block"_a, "offsets"_a, "targets"_a, "weights"_a, "is_weighted"_a, "ghosts"_a,
+           "ghost_numbers"_a, "order"_a, "shift"_a)
+      .def("search", &graph_memory::search, "owner"_a, "place"_a, "levels"_a, "parents"_a)
+      .def("find_paths", &graph_memory::find_paths, "owner"_a, "place"_a, "distances"_a)
+      .def("rank", &graph_memory::rank, "damping"_a, "tolerance"_a, "ranks"_a)
+      .def("find_components", &graph_memory::find_components, "labels"_a)
+      .def("close", &graph_memory::close, released());
 
   m.def("device", &device);
   m.def("copy", &copy_bytes, "to"_a, "source"_a, "bytes"_a, released());

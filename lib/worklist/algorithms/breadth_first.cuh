@@ -106,6 +106,7 @@ class breadth_first_search {
   unsigned levels_looked_back() const { return looked_back_; }
   /// @internal
   frontier_bits& bits() { return bits_; }
+  /// @internal
   const gravel_worklist<search_hops>::view& kernels_view() const { return work_.kernels_view(); }
 
  private:

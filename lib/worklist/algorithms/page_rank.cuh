@@ -76,8 +76,8 @@ class page_rank {
   const gravel_worklist_counts& counts() const { return work_.counts(); }
 
  private:
-  /// What is left, up to the threshold at each vertex and each of its ghosts, would bring each rank up to threshold / (1
-  /// - damping).
+  /// What is left, up to the threshold at each vertex and each of its ghosts, would bring each rank up to
+  /// threshold / (1 - damping).
   static double threshold_of(const page_rank_options& options) {
     const bool fits = options.damping >= 0 && options.damping < 1 && options.tolerance > 0;
     if (!fits)
