@@ -170,17 +170,19 @@ class Kernel:
         if len(arguments) != len(self._parameters):
             names = ", ".join(parameter.name for parameter in self._parameters)
             raise TypeError(f"{self._name} takes {len(self._parameters)} arguments ({names}), not {len(arguments)}")
-        first: Any = None
+        first: Any = None  # arrays of GPUs, and one of another library
+        other: Any = None
         values = []
         for parameter, argument in zip(self._parameters, arguments):
             if parameter.kind == _POINTER and not isinstance(argument, Array):
                 argument = _checks.as_array(self._name, parameter.name, argument)
-                if first is None and isinstance(argument, DeviceArray):
-                    first = argument
+                if isinstance(argument, DeviceArray):
+                    first = argument if first is None else first
+                    other = argument if argument.library != first.library else other
             values.append(parameter.value(argument))
         stream = launch.stream
         if stream is None:
-            stream = _device.stream_of(first) if first is not None else _device.current_stream()
+            stream = _device.stream_of(first, other) if first is not None else _device.current_stream()
         packed = self._values.pack(*values)
         loaded.launch(self._number, launch.grid, launch.block, launch.shared, stream, launch.is_cooperative, packed)
 
@@ -250,7 +252,7 @@ class Kernels:
         object is made before :func:`init`, which gets it as ``kernels``; there is one in a job. Kernels without
         handlers can be made at any time.
     kernels: the kernels, if they are not just all ``__global__`` functions outside of namespaces that are no
-        templates: ``["ns::step", "scale<float>"]``. Those whose name is no identifier are ``walk["ns::step"]``.
+        templates: ``["ns::step", "scale<float>"]``. ``walk["ns::step"]`` is a kernel of any name.
     options: of the compiler, such as ``["-O3", "-DDEPTH=4"]``.
     backend: as for :func:`init`, which it decides for.
 
@@ -312,7 +314,8 @@ class Kernels:
         try:
             return self.__dict__["_kernels"][name]
         except KeyError:
-            raise AttributeError(f"these kernels have no {name!r}: {', '.join(self.__dict__.get('_kernels', ()))}") from None
+            known = ", ".join(self.__dict__.get("_kernels", ()))
+            raise AttributeError(f"there is no kernel {name!r}: {known}") from None
 
     def __getitem__(self, name: str) -> Kernel:
         return self._kernels[name]
@@ -357,8 +360,8 @@ class Kernels:
         check_joined(call)
         if self._handlers and kernels_of_job() is not self:
             raise Error(
-                f"gravel: {call}: the job does not know the handlers {', '.join(self._handlers)}: pass these kernels to "
-                "gravel.init(kernels=...)"
+                f"gravel: {call}: the job does not know the handlers {', '.join(self._handlers)}: pass these kernels "
+                "to gravel.init(kernels=...)"
             )
         return self._loaded
 

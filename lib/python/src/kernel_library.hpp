@@ -1,4 +1,4 @@
-// What a library that gr.Kernels has compiled tells the Python module: its kernels, its handlers, and what starts them.
+// What a library of gr.Kernels contains for the Python module: its kernels, its handlers, and what starts them.
 // The library defines `gravel_kernels` (kernels.cuh); the module finds it by its name.
 #pragma once
 #include <cstdint>
