@@ -194,9 +194,7 @@ class loaded_kernels {
     }
     return all;
   }
-  void load() const {
-    for (uint32_t i = 0; i < library_->n_kernels; ++i) library_->kernels[i].load(device());
-  }
+  void load() const { library_->load(); }
   void launch(uint32_t kernel, std::array<uint32_t, 3> grid, std::array<uint32_t, 3> block, uint64_t shared_bytes,
               uint64_t stream, bool is_cooperative, const nb::bytes& values) const {
     const launch_shape shape{
