@@ -185,6 +185,11 @@ def check_joined(call: str) -> None:
         raise Error(f"gravel.{call} was called {_state}")
 
 
+def check_may_join(call: str) -> None:
+    if _state not in (_before, _joined):
+        raise Error(f"gravel.{call} was called {_state}")
+
+
 def is_joined() -> bool:
     return _state == _joined
 

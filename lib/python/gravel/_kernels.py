@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import os
 import re
@@ -16,13 +17,14 @@ from . import _backend, _checks, _collectives, _device, _kernel_cache
 from ._array import Array
 from ._backend import Error, native
 from ._device import DeviceArray
-from ._job import at_start, check_joined, is_joined, kernels_of_job
+from ._job import at_start, check_joined, check_may_join, is_joined, kernels_of_job
 
 # The order is that of `enum class value_kind` in src/kernel_library.hpp.
 KINDS = ("handle", "pointer", "signed", "unsigned", "real", "bool", "bytes")
 _HANDLE, _POINTER, _SIGNED, _UNSIGNED, _REAL, _BOOL, _BYTES = range(7)
 _INTEGERS = {(kind, 1 << i): code for kind, codes in ((_SIGNED, "bhiq"), (_UNSIGNED, "BHIQ"))
              for i, code in enumerate(codes)}  # of module struct; fmt: skip
+_LARGEST_FLOAT = float(np.finfo(np.float32).max)
 _KINDS_OF_DTYPES = {"i": _SIGNED, "u": _UNSIGNED, "f": _REAL, "b": _BOOL}
 _NO_CODE = re.compile(
     r'//[^\n]*|/\*.*?\*/|R"(?P<d>[^\s()\\]{0,16})\(.*?\)(?P=d)"|"(?:\\.|[^"\\\n])*"|(?<!\w)\'(?:\\.|[^\'\\\n])+\'', re.S
@@ -39,21 +41,19 @@ class _Parameter:
         self.call, self.name, self._is_on_host = call, name, is_on_host
         self.kind, self._size, self._to, self._to_size, self._is_const = type
         self._known: set[np.dtype[Any]] = set()  # types of elements that fit
-        values = 1 << 8 * self._size
-        self._low = 0 if self.kind == _UNSIGNED else -(values // 2)
-        self._high = self._low + values - 1
-        of_bytes = f"{self._size}s"
         self.value: Callable[[Any], Any]
         if self.kind == _POINTER:
             code, self.value = "Q", self._address
         elif self.kind in (_SIGNED, _UNSIGNED):
-            code, self.value = _INTEGERS.get((self.kind, self._size), ""), self._integer
+            code, self.value = _INTEGERS[self.kind, self._size], self._integer
+            self._low = 0 if self.kind == _UNSIGNED else -(1 << 8 * self._size - 1)
+            self._high = self._low + (1 << 8 * self._size) - 1
         elif self.kind == _REAL:
             code, self.value = "f" if self._size == 4 else "d", self._real
         elif self.kind == _BOOL:
             code, self.value = "?", self._bool
         else:
-            code, self.value = of_bytes, self._bytes_of
+            code, self.value = f"{self._size}s", self._bytes_of
         self.format = f"{code}{-self._size % 8}x"  # each value takes a multiple of 8 bytes
 
     @property
@@ -78,7 +78,10 @@ class _Parameter:
     def _real(self, argument: Any) -> float:
         if not isinstance(argument, (float, int, np.floating, np.integer)) or isinstance(argument, bool):
             raise self._wrong(argument, "pass a number")
-        return float(argument)
+        number = float(argument)
+        if self._size == 4 and _LARGEST_FLOAT < abs(number) < math.inf:
+            raise OverflowError(f"{self.call}: {self.name} is {number}, and its type is float")
+        return number
 
     def _integer(self, argument: Any) -> int:
         try:
@@ -287,11 +290,10 @@ class Kernels:
                 "gravel.Kernels: handlers are registered when the job starts: make this object before gravel.init, and "
                 "pass it: gravel.init(kernels=...)"
             )
+        check_may_join("Kernels")
         _backend.choose(backend)
         if is_joined():
             self._loaded = _together(lambda: self._compile(source, kernels, options))
-            native.quiet()  # no kernel runs that waits for another one while these are loaded
-            self._loaded.load()
         else:
             self._loaded, _ = self._compile(source, kernels, options)
             at_start(self._loaded.load)
@@ -450,10 +452,12 @@ def _inside(file: str) -> str:
 
 
 def _together(compile: Any) -> native.LoadedKernels:
-    """Compiles at all PEs. An exception at one of them is one at all."""
+    """Compiles and loads at all PEs. An exception at one of them is one at all."""
     loaded, key, error = None, "0", None
     try:
         loaded, key = compile()
+        native.quiet()  # no kernel runs that waits for another one while these are loaded
+        loaded.load()
     except Exception as e:  # noqa: BLE001 (raised below)
         error = e
     text = str(error).encode() if error else b""

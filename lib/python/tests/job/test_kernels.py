@@ -100,6 +100,7 @@ def test_wrong_arguments(walk, device):
         (OverflowError, r"block is -1.*uint64_t: 0 to", lambda: walk.count[1, 32](table, ids, 1, -1)),
         (ValueError, "ids is not contiguous", lambda: walk.count[1, 32](table, ids[::2], 1, 10)),
         (TypeError, "value is '1'", lambda: fill[1, 1](floats, "1", True, pair)),
+        (OverflowError, "value is 1e[+]39", lambda: fill[1, 1](floats, 1e39, True, pair)),
         (TypeError, "twice is 1", lambda: fill[1, 1](floats, 1, 1, pair)),
         (TypeError, "more is .* pass bytes", lambda: fill[1, 1](floats, 1, True, pair[:4])),
         (TypeError, r"pass two to four", lambda: walk.notify[1]),
