@@ -555,6 +555,7 @@ void start_on_cuda(const cuda_program& program, std::optional<gravel_process_gro
 void launch_on_cuda(const void* kernel, const gravel_launch_config& how, void** arguments, launch_needs needs) {
   dynamic_cast<cuda_launcher&>(current_backend()).launch(kernel, how, arguments, needs);
 }
+void load_on_cuda(const void* kernel) { dynamic_cast<cuda_launcher&>(current_backend()).load_late(kernel); }
 uint64_t most_cooperative_blocks_on_cuda(const void* kernel, const gravel_launch_config& how) {
   return dynamic_cast<cuda_launcher&>(current_backend()).most_cooperative_blocks(kernel, how);
 }

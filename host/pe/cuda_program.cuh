@@ -40,6 +40,9 @@ enum class launch_needs : uint8_t {
 };
 void launch_on_cuda(const void* kernel, const gravel_launch_config& how, void** arguments,
                     launch_needs needs = launch_needs::resolver);
+/// Loads a kernel of a library that came into the process after gravel_init. Otherwise its first launch would load it,
+/// and might wait for kernels that run. Waits until the kernels of gravel_launch have ended.
+void load_on_cuda(const void* kernel);
 /// The most blocks that a cooperative launch may have now.
 uint64_t most_cooperative_blocks_on_cuda(const void* kernel, const gravel_launch_config& how);
 

@@ -48,6 +48,18 @@ class cuda_launcher : public backend {
     if (captured) return start(kernel, how, stream, arguments, apart);
     put(stream, lock, !alone, [&] { start(kernel, how, stream, arguments, apart); });
   }
+  /// Loads a kernel of a library that came into the process after gravel_init. Waits until no lease is in force. Any
+  /// thread.
+  void load_late(const void* kernel) {
+    const device_scope here(context_);
+    gravel_launch_config how;
+    how.grid = dim3(8, 8, 8);  // also for kernels that say how large their clusters are
+    std::unique_lock lock(lock_);
+    wait_for_end_of_lease(lock);
+    kernel_facts& facts = prepare(kernel, lock);
+    facts.is_loaded = false;
+    load(facts, kernel, how, lock);
+  }
   /// Returns the most blocks that a cooperative launch of this kernel, which needs no resolver, may have now. Throws
   /// gravel::error if the kernel cannot have blocks of how.block and how.shared_bytes. Any thread.
   uint64_t most_cooperative_blocks(const void* kernel, gravel_launch_config how) {

@@ -27,6 +27,7 @@ _state = _before
 _uncaught = ""  # the exception that ends the program
 _hook_before: Any = None
 _kernels: Any = None  # the gravel.Kernels whose handlers the job knows
+_at_start: list[Callable[[], None]] = []  # what libraries of kernels do when the job has started
 
 
 def init(
@@ -79,6 +80,8 @@ def init(
         else:
             _start(group, handlers)
     _state, _kernels = _joined, kernels
+    for function in _at_start:
+        function()
     _hook_before, sys.excepthook = sys.excepthook, _note_exception
     atexit.register(_at_exit)
     os.register_at_fork(after_in_child=_in_child)
@@ -182,8 +185,18 @@ def check_joined(call: str) -> None:
         raise Error(f"gravel.{call} was called {_state}")
 
 
+def check_may_join(call: str) -> None:
+    if _state not in (_before, _joined):
+        raise Error(f"gravel.{call} was called {_state}")
+
+
 def is_joined() -> bool:
     return _state == _joined
+
+
+def at_start(function: Callable[[], None]) -> None:
+    """Calls a function when the job has started, in which no kernel runs yet."""
+    _at_start.append(function)
 
 
 def kernels_of_job() -> Any:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import os
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,15 @@ from . import _backend, _checks, _collectives, _device, _kernel_cache
 from ._array import Array
 from ._backend import Error, native
 from ._device import DeviceArray
-from ._job import check_joined, is_joined, kernels_of_job
+from ._job import at_start, check_joined, check_may_join, is_joined, kernels_of_job
 
 # The order is that of `enum class value_kind` in src/kernel_library.hpp.
 KINDS = ("handle", "pointer", "signed", "unsigned", "real", "bool", "bytes")
 _HANDLE, _POINTER, _SIGNED, _UNSIGNED, _REAL, _BOOL, _BYTES = range(7)
-_INTEGERS = "?bh?i???q"  # formats of module struct, by size
+_INTEGERS = {(kind, 1 << i): code for kind, codes in ((_SIGNED, "bhiq"), (_UNSIGNED, "BHIQ"))
+             for i, code in enumerate(codes)}  # of module struct; fmt: skip
+_LARGEST_FLOAT = float(np.finfo(np.float32).max)
+_KINDS_OF_DTYPES = {"i": _SIGNED, "u": _UNSIGNED, "f": _REAL, "b": _BOOL}
 _NO_CODE = re.compile(
     r'//[^\n]*|/\*.*?\*/|R"(?P<d>[^\s()\\]{0,16})\(.*?\)(?P=d)"|"(?:\\.|[^"\\\n])*"|(?<!\w)\'(?:\\.|[^\'\\\n])+\'', re.S
 )
@@ -30,58 +34,63 @@ _KERNEL = re.compile(r"(?P<template>\btemplate\s*<[^;{}]*>[\w\s]*)?\b__global__\
 
 
 class _Parameter:
-    """A parameter of a kernel, and the context of a handler. Makes the value to pass of an argument."""
+    """A parameter of a kernel, and the context of a handler. ``value(argument)`` is what module struct packs. Arrays of
+    other libraries must have been through `_checks.as_array`."""
 
     def __init__(self, call: str, name: str, type: native.Type, is_on_host: bool = False) -> None:
         self.call, self.name, self._is_on_host = call, name, is_on_host
-        self.kind, self._bytes, self._to, self._to_bytes, self._is_const = type
-        size = self._bytes
+        self.kind, self._size, self._to, self._to_size, self._is_const = type
+        self._known: set[np.dtype[Any]] = set()  # types of elements that fit
+        self.value: Callable[[Any], Any]
         if self.kind == _POINTER:
-            self.format = "Q"
+            code, self.value = "Q", self._address
         elif self.kind in (_SIGNED, _UNSIGNED):
-            self.format = _INTEGERS[size] if self.kind == _SIGNED else _INTEGERS[size].upper()
+            code, self.value = _INTEGERS[self.kind, self._size], self._integer
+            self._low = 0 if self.kind == _UNSIGNED else -(1 << 8 * self._size - 1)
+            self._high = self._low + (1 << 8 * self._size) - 1
         elif self.kind == _REAL:
-            self.format = "f" if size == 4 else "d"
+            code, self.value = "f" if self._size == 4 else "d", self._real
         elif self.kind == _BOOL:
-            self.format = "?"
+            code, self.value = "?", self._bool
         else:
-            self.format = f"{size}s"
-        self.format += f"{-size % 8}x"  # each value takes a multiple of 8 bytes
+            code, self.value = f"{self._size}s", self._bytes_of
+        self.format = f"{code}{-self._size % 8}x"  # each value takes a multiple of 8 bytes
 
     @property
     def text(self) -> str:
         """The type, for messages."""
         if self.kind == _POINTER:
             const = "const " if self._is_const else ""
-            return f"{const}{_text_of(self._to, self._to_bytes)}*"
-        return _text_of(self.kind, self._bytes)
+            return f"{const}{_text_of(self._to, self._to_size)}*"
+        return _text_of(self.kind, self._size)
 
-    def value(self, argument: Any) -> Any:
-        """What module struct packs. Arrays of GPUs are those of `_checks.as_array`."""
-        if self.kind == _POINTER:
-            return self._address(argument)
-        if self.kind == _BYTES:
-            contents = argument.tobytes() if isinstance(argument, (np.ndarray, np.generic)) else argument
-            if not isinstance(contents, bytes) or len(contents) != self._bytes:
-                raise self._wrong(argument, f"pass bytes, or a value of a NumPy dtype, of {self._bytes} bytes")
-            return contents
-        if self.kind == _BOOL:
-            if not isinstance(argument, (bool, np.bool_)):
-                raise self._wrong(argument, "pass True or False")
-            return bool(argument)
-        if self.kind == _REAL:
-            if not isinstance(argument, (float, int, np.floating, np.integer)) or isinstance(argument, bool):
-                raise self._wrong(argument, "pass a number")
-            return float(argument)
+    def _bytes_of(self, argument: Any) -> bytes:
+        contents = argument.tobytes() if isinstance(argument, (np.ndarray, np.generic)) else argument
+        if not isinstance(contents, bytes) or len(contents) != self._size:
+            raise self._wrong(argument, f"pass bytes, or a value of a NumPy dtype, of {self._size} bytes")
+        return contents
+
+    def _bool(self, argument: Any) -> bool:
+        if not isinstance(argument, (bool, np.bool_)):
+            raise self._wrong(argument, "pass True or False")
+        return bool(argument)
+
+    def _real(self, argument: Any) -> float:
+        if not isinstance(argument, (float, int, np.floating, np.integer)) or isinstance(argument, bool):
+            raise self._wrong(argument, "pass a number")
+        number = float(argument)
+        if self._size == 4 and _LARGEST_FLOAT < abs(number) < math.inf:
+            raise OverflowError(f"{self.call}: {self.name} is {number}, and its type is float")
+        return number
+
+    def _integer(self, argument: Any) -> int:
         try:
             number = operator.index(argument)
         except TypeError:
             raise self._wrong(argument, "pass an int") from None
-        values = 1 << 8 * self._bytes
-        low = 0 if self.kind == _UNSIGNED else -(values // 2)
-        high = low + values - 1
-        if not low <= number <= high:
-            raise OverflowError(f"{self.call}: {self.name} is {number}, and its type is {self.text}: {low} to {high}")
+        if not self._low <= number <= self._high:
+            limits = f"{self._low} to {self._high}"
+            raise OverflowError(f"{self.call}: {self.name} is {number}, and its type is {self.text}: {limits}")
         return number
 
     def _address(self, argument: Any) -> int:
@@ -108,17 +117,20 @@ class _Parameter:
         raise TypeError(f"{self.call}: {self.name} is in memory {place}: pass an array or tensor {other}")
 
     def _check_elements(self, argument: Any, dtype: np.dtype[Any]) -> None:
-        if self._to == _BYTES:  # any elements, as many bytes as a number of the kernel's objects
-            if self._to_bytes and int(np.prod(argument.shape)) * dtype.itemsize % self._to_bytes:
-                raise self._wrong(argument, f"its size must be a multiple of {self._to_bytes} bytes")
+        if dtype in self._known:
             return
-        is_same = {"i": _SIGNED, "u": _UNSIGNED, "f": _REAL, "b": _BOOL}.get(dtype.kind) == self._to
+        if self._to == _BYTES:  # any elements, as many bytes as a number of the kernel's objects
+            if self._to_size and int(np.prod(argument.shape)) * dtype.itemsize % self._to_size:
+                raise self._wrong(argument, f"its size must be a multiple of {self._to_size} bytes")
+            return
+        is_same = _KINDS_OF_DTYPES.get(dtype.kind) == self._to
         if self._to == _POINTER:
             is_same = dtype.kind == "u"
-        if self._to_bytes == 1 and dtype.kind in "iu":
+        if self._to_size == 1 and dtype.kind in "iu":
             is_same = self._to in (_SIGNED, _UNSIGNED)  # char has a sign on some machines
-        if not is_same or dtype.itemsize != self._to_bytes or not dtype.isnative:
+        if not is_same or dtype.itemsize != self._to_size or not dtype.isnative:
             raise self._wrong(argument, "pass one whose elements have this type")
+        self._known.add(dtype)
 
     def _wrong(self, argument: Any, advice: str) -> TypeError:
         got = f"{type(argument).__name__} of dtype {argument.dtype}" if hasattr(argument, "dtype") else repr(argument)
@@ -170,17 +182,19 @@ class Kernel:
         if len(arguments) != len(self._parameters):
             names = ", ".join(parameter.name for parameter in self._parameters)
             raise TypeError(f"{self._name} takes {len(self._parameters)} arguments ({names}), not {len(arguments)}")
-        first: Any = None
+        first: Any = None  # arrays of GPUs, and one of another library
+        other: Any = None
         values = []
         for parameter, argument in zip(self._parameters, arguments):
             if parameter.kind == _POINTER and not isinstance(argument, Array):
                 argument = _checks.as_array(self._name, parameter.name, argument)
-                if first is None and isinstance(argument, DeviceArray):
-                    first = argument
+                if isinstance(argument, DeviceArray):
+                    first = argument if first is None else first
+                    other = argument if argument.library != first.library else other
             values.append(parameter.value(argument))
         stream = launch.stream
         if stream is None:
-            stream = _device.stream_of(first) if first is not None else _device.current_stream()
+            stream = _device.stream_of(first, other) if first is not None else _device.current_stream()
         packed = self._values.pack(*values)
         loaded.launch(self._number, launch.grid, launch.block, launch.shared, stream, launch.is_cooperative, packed)
 
@@ -250,7 +264,7 @@ class Kernels:
         object is made before :func:`init`, which gets it as ``kernels``; there is one in a job. Kernels without
         handlers can be made at any time.
     kernels: the kernels, if they are not just all ``__global__`` functions outside of namespaces that are no
-        templates: ``["ns::step", "scale<float>"]``. Those whose name is no identifier are ``walk["ns::step"]``.
+        templates: ``["ns::step", "scale<float>"]``. ``walk["ns::step"]`` is a kernel of any name.
     options: of the compiler, such as ``["-O3", "-DDEPTH=4"]``.
     backend: as for :func:`init`, which it decides for.
 
@@ -276,13 +290,13 @@ class Kernels:
                 "gravel.Kernels: handlers are registered when the job starts: make this object before gravel.init, and "
                 "pass it: gravel.init(kernels=...)"
             )
+        check_may_join("Kernels")
         _backend.choose(backend)
         if is_joined():
             self._loaded = _together(lambda: self._compile(source, kernels, options))
-            native.quiet()  # no kernel runs that could wait for another one while CUDA loads these
-            self._loaded.load()
         else:
             self._loaded, _ = self._compile(source, kernels, options)
+            at_start(self._loaded.load)
         self._contexts: dict[str, Any] = {}
         names = {name: parameters for name, parameters, _ in _kernels_of(self._text)}
         self._kernels = {
@@ -312,7 +326,8 @@ class Kernels:
         try:
             return self.__dict__["_kernels"][name]
         except KeyError:
-            raise AttributeError(f"these kernels have no {name!r}: {', '.join(self.__dict__.get('_kernels', ()))}") from None
+            known = ", ".join(self.__dict__.get("_kernels", ()))
+            raise AttributeError(f"there is no kernel {name!r}: {known}") from None
 
     def __getitem__(self, name: str) -> Kernel:
         return self._kernels[name]
@@ -357,8 +372,8 @@ class Kernels:
         check_joined(call)
         if self._handlers and kernels_of_job() is not self:
             raise Error(
-                f"gravel: {call}: the job does not know the handlers {', '.join(self._handlers)}: pass these kernels to "
-                "gravel.init(kernels=...)"
+                f"gravel: {call}: the job does not know the handlers {', '.join(self._handlers)}: pass these kernels "
+                "to gravel.init(kernels=...)"
             )
         return self._loaded
 
@@ -410,12 +425,11 @@ def _file_of(source: str, name: str, kernels: Sequence[str], handlers: Sequence[
     rows = ",\n".join(
         f'    {of}::entry_of("{kernel}", &{kernel},\n'
         f"        [](const {of}::launch_shape& gravel_shape, const char* gravel_values) {{\n"
-        f"          {of}::launch(&{kernel}, gravel_shape, gravel_values);\n        }},\n"
-        f"        [](int gravel_device) {{ {of}::load(&{kernel}, gravel_device); }})"
+        f"          {of}::launch(&{kernel}, gravel_shape, gravel_values);\n        }})"
         for kernel in kernels
     )
-    table = "nullptr"
-    join = "nullptr"
+    load = f"[] {{ {of}::load({', '.join('&' + kernel for kernel in kernels)}); }}"
+    table = join = "nullptr"
     handler_rows = ""
     if handlers:
         entries = ", ".join(f'{of}::handler_of<{handler}>("{handler}")' for handler in handlers)
@@ -429,7 +443,7 @@ def _file_of(source: str, name: str, kernels: Sequence[str], handlers: Sequence[
         f'#line 1 "<kernels and handlers of {_inside(file)}>"\n'
         f"namespace {{\nconst {of}::kernel_entry gravel_entries[] = {{\n{rows}}};\n{handler_rows}}}\n"
         f"extern \"C\" GRAVEL_API const {of}::kernel_library gravel_kernels{{GRAVEL_VERSION, gravel_entries, "
-        f"{len(kernels)}, {table}, {len(handlers)}, {join}}};\n"
+        f"{len(kernels)}, {table}, {len(handlers)},\n    {load}, {join}}};\n"
     )
 
 
@@ -438,10 +452,12 @@ def _inside(file: str) -> str:
 
 
 def _together(compile: Any) -> native.LoadedKernels:
-    """Compiles at all PEs. An exception at one of them is one at all."""
+    """Compiles and loads at all PEs. An exception at one of them is one at all."""
     loaded, key, error = None, "0", None
     try:
         loaded, key = compile()
+        native.quiet()  # no kernel runs that waits for another one while these are loaded
+        loaded.load()
     except Exception as e:  # noqa: BLE001 (raised below)
         error = e
     text = str(error).encode() if error else b""

@@ -1,4 +1,4 @@
-// What a library that gr.Kernels has compiled tells the Python module: its kernels, its handlers, and what starts them.
+// What a library of gr.Kernels contains for the Python module: its kernels, its handlers, and what starts them.
 // The library defines `gravel_kernels` (kernels.cuh); the module finds it by its name.
 #pragma once
 #include <cstdint>
@@ -33,8 +33,6 @@ struct kernel_entry {
   /// Starts the kernel. `values`: those of all parameters but handles, each in a multiple of 8 bytes. On the CPU
   /// backend it returns when the kernel has ended.
   void (*launch)(const launch_shape&, const char* values);
-  /// Loads the kernel onto the GPU `device`, while no kernel runs there that waits for another one.
-  void (*load)(int device);
 };
 struct handler_entry {
   const char* name;
@@ -48,6 +46,8 @@ struct kernel_library {
   uint32_t n_kernels;
   const handler_entry* handlers;
   uint32_t n_handlers;
+  /// Does what the first launch of a kernel would have to wait for. Call it in a job, while no kernel waits for another.
+  void (*load)();
   void (*join)(std::optional<gravel_process_group>);  ///< joins a job with the handlers; nullptr if there are none
 };
 

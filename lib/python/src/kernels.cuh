@@ -4,12 +4,15 @@
 #pragma once
 #include <array>
 #include <bit>
+#include <cassert>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <tuple>
 #include <type_traits>
 
 #include <gravel/gravel.cuh>
+#include <gravel/launch_alone.cuh>
 
 #include "kernel_library.hpp"
 
@@ -71,28 +74,30 @@ void launch(void (*kernel)(P...), const launch_shape& shape, [[maybe_unused]] co
 #endif
 }
 
-template <class... P>
-void load([[maybe_unused]] void (*kernel)(P...), [[maybe_unused]] int device) {
 #if GRAVEL_CUDA
-  int current = 0;
-  cudaFuncAttributes found;
-  cudaGetDevice(&current);
-  cudaSetDevice(device);
-  const cudaError_t error = cudaFuncGetAttributes(&found, reinterpret_cast<const void*>(kernel));
-  cudaSetDevice(current);
-  if (error != cudaSuccess) {
-    cudaGetLastError();  // the exception reports it
-    detail::fail_text(std::string("gravel.Kernels: loading a kernel (is it compiled for this GPU?): ") +
-                      cudaGetErrorString(error));
-  }
+/// Makes CUDA allocate what printf and assert of kernels need.
+static __global__ void report_nothing(bool is_wrong) {
+  if (is_wrong) printf("wrong\n");
+  assert(!is_wrong);
+}
+#endif
+
+/// Loads kernels onto the GPU, and starts one that could report. At a first launch CUDA may have to wait for all kernels
+/// that run; the resolver is then one that waits for the launched kernel.
+template <class... Kernels>
+void load([[maybe_unused]] Kernels... kernels) {
+#if GRAVEL_CUDA
+  for (const void* kernel : {reinterpret_cast<const void*>(&report_nothing), reinterpret_cast<const void*>(kernels)...})
+    detail::load_on_cuda(kernel);
+  detail::launch_alone(report_nothing, gravel_launch_config{1, 1}, false);
+  gravel_stream_synchronize(nullptr);
 #endif
 }
 
-/// An entry of the table of kernels. `start` and `prepare` call launch() and load() with this kernel.
+/// An entry of the table of kernels. `start` calls launch() with this kernel.
 template <class... P>
-constexpr kernel_entry entry_of(const char* name, void (*)(P...), void (*start)(const launch_shape&, const char*),
-                                void (*prepare)(int)) {
-  return {name, parameter_list<P...>::all, sizeof...(P), start, prepare};
+constexpr kernel_entry entry_of(const char* name, void (*)(P...), void (*start)(const launch_shape&, const char*)) {
+  return {name, parameter_list<P...>::all, sizeof...(P), start};
 }
 
 template <class Handler>

@@ -175,7 +175,8 @@ class loaded_kernels {
  public:
   explicit loaded_kernels(const std::string& path) {
     void* const file = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (!file) gravel::detail::fail_text(std::string("gravel.Kernels: the compiled library cannot be loaded: ") + dlerror());
+    if (!file)
+      gravel::detail::fail_text(std::string("gravel.Kernels: the compiled library cannot be loaded: ") + dlerror());
     library_ = static_cast<const kernel_library*>(dlsym(file, "gravel_kernels"));
     if (!library_) gravel::detail::fail_text("gravel.Kernels: " + path + " is no library of gravel.Kernels");
     if (std::string(library_->version) != gravel_version())
@@ -204,13 +205,11 @@ class loaded_kernels {
     }
     return all;
   }
-  void load() const {
-    for (uint32_t i = 0; i < library_->n_kernels; ++i) library_->kernels[i].load(device());
-  }
+  void load() const { library_->load(); }
   void launch(uint32_t kernel, std::array<uint32_t, 3> grid, std::array<uint32_t, 3> block, uint64_t shared_bytes,
               uint64_t stream, bool is_cooperative, const nb::bytes& values) const {
-    const launch_shape shape{{grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}, shared_bytes, stream,
-                             is_cooperative};
+    const launch_shape shape{
+        {grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}, shared_bytes, stream, is_cooperative};
     const char* const at = values.c_str();
     const nb::gil_scoped_release release;
     library_->kernels[kernel].launch(shape, at);

@@ -8,7 +8,8 @@ from conftest import HERE, is_fine, run_alone, run_job
 CALLS = (
     "gr.my_pe()", "gr.n_pes()", "gr.n_nodes()", "gr.node_of(0)", "gr.barrier()", "gr.quiet()", "gr.zeros(3)",
     "gr.empty(3)", "gr.full(3, 0)", "gr.from_local([1])", "gr.sum_all(1)", "gr.min_all(1)", "gr.max_all(1)",
-    "gr.wait_quiescent()", "gr.broadcast(1)", "gr.allgather(1)", "gr.stats()", "gr.abort('')", "gr.finalize()", "gr.scatter_add(None, [0], 1)",
+    "gr.wait_quiescent()", "gr.broadcast(1)", "gr.allgather(1)", "gr.stats()", "gr.abort('')", "gr.finalize()",
+    "gr.scatter_add(None, [0], 1)",
     "gr.scatter_put(None, [0], 1)", "gr.scatter_min(None, [0], 1)", "gr.scatter_max(None, [0], 1)",
     "gr.gather(None, [0])", "gr.Map('u8', 'u8', 10)", "gr.all_to_all([1], [0])",
     "gr.reads.count_kmers('no file', 5)",
@@ -36,7 +37,7 @@ def test_after_finalize() -> None:
 gr.init()
 table, map = gr.zeros(3), gr.Map("u8", "u8", 10)
 gr.finalize()
-refused((*calls, "gr.init()"), "was called after gravel.finalize()")
+refused((*calls, "gr.init()", "gr.Kernels('')"), "was called after gravel.finalize()")
 refused(("table.local", "table.free()", "gr.gather(table, [0])"), "after gravel.finalize()", {"table": table})
 calls = ("map.add([1], 1)", "map.find([1])", "map.size()", "len(map)", "map.local_items()", "map.free()")
 refused(calls, "after gravel.finalize()", {"map": map})
@@ -200,9 +201,9 @@ def test_kernels_and_jobs() -> None:
     start = f"import sys; sys.path.insert(0, {str(HERE / 'job')!r}); import sources, gravel as gr\n"
     is_fine(run_alone(start + """
 walk = sources.compiled()
-for call, text in ((lambda: walk.tell[1, 1](1, 0), "before gravel.init()"), (gr.init, ""),
+for call, text in ((lambda: walk.notify[1, 1](1, 0), "before gravel.init()"), (gr.init, ""),
                    (lambda: gr.init(kernels=walk), "started without these kernels"),
-                   (lambda: walk.tell[1, 1](1, 0), "does not know the handlers visit, note: pass these kernels to")):
+                   (lambda: walk.notify[1, 1](1, 0), "does not know the handlers visit, note: pass these kernels to")):
     try:
         call()
     except gr.Error as error:
@@ -210,6 +211,6 @@ for call, text in ((lambda: walk.tell[1, 1](1, 0), "before gravel.init()"), (gr.
     else:
         assert not text
 """))
-    wrong = start + "walk = sources.compiled(); gr.init(kernels=walk); walk.tell[1, 1](1, 99); gr.barrier()"
+    wrong = start + "walk = sources.compiled(); gr.init(kernels=walk); walk.notify[1, 1](1, 99); gr.barrier()"
     done = run_job(2, "-c", wrong)
     assert done.returncode != 0 and "to PE 99: the job has PEs 0 to 1" in done.stderr

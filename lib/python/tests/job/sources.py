@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(32) count(gravel_t g, uint64_t* table, const i
     sender.inc(&table[static_cast<uint64_t>(ids[i]) % block], static_cast<int>(static_cast<uint64_t>(ids[i]) / block));
   sender.end();
 }
-__global__ void tell(gravel_t g, int value, int pe) { gravel_am<note>(g, pe, value); }
+__global__ void notify(gravel_t g, int value, int pe) { gravel_am<note>(g, pe, value); }
 
 struct pair {
   float x;
@@ -47,7 +47,8 @@ __global__ void fill(T* to, T value, bool twice, pair more) {  // needs no handl
   to[threadIdx.x] = value * (twice ? T{2} : T{1}) + static_cast<T>(more.x) * static_cast<T>(more.n);
 }
 __global__ void shape(uint32_t* to, unsigned char) {
-  if (threadIdx.x + threadIdx.y + blockIdx.x + blockIdx.y == 0) to[0] = gridDim.x * 1000 + gridDim.y * 100 + blockDim.x * 10 + blockDim.y;
+  if (threadIdx.x + threadIdx.y + blockIdx.x + blockIdx.y == 0)
+    to[0] = gridDim.x * 1000 + gridDim.y * 100 + blockDim.x * 10 + blockDim.y;
 }
 """
 
@@ -56,6 +57,6 @@ def compiled() -> gr.Kernels:
     """With the backend of the tests, before gr.init(): handlers are registered when the job starts."""
     backend = os.environ.get("GRAVEL_TEST_BACKEND")
     return gr.Kernels(
-        WALK, ["visit", "note"], kernels=["start", "count", "tell", "fill<float>", "shape"], backend=backend,
+        WALK, ["visit", "note"], kernels=["start", "count", "notify", "fill<float>", "shape"], backend=backend,
         options=["-O1"] if backend == "cuda" else ["-O0"],
     )  # fmt: skip
