@@ -27,10 +27,10 @@ struct peer_rings {
   uint64_t* drawn;             ///< [n] tickets of each ring that lanes have drawn so far
   /// [warps that serve rings][ring_watch::groups_for(n)][32] the place of each lane, kept for the next kernel
   ring_place* places;
-  uint32_t n;                  ///< number of rings
-  uint32_t blocks;             ///< blocks that serve rings, behind those for the landing ring
-  uint32_t own;                ///< number of the ring from this PE itself; n: there is none
-  deferred_tickets* deferred;  ///< [warps of the resolver]; nullptr: no rings at all
+  uint32_t n;                     ///< number of rings
+  uint32_t blocks;                ///< blocks that serve rings, behind those for the landing ring
+  uint32_t own;                   ///< number of the ring from this PE itself; n: there is none
+  deferred_tickets* deferred;     ///< [warps of the resolver]; nullptr: no rings at all
   const rendezvous_view* orders;  ///< what a warp needs to obey the host's orders; nullptr: no warp obeys them
 };
 

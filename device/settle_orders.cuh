@@ -33,7 +33,7 @@ __device__ __forceinline__ void obey(const rendezvous_view& v, const rendezvous_
     __syncwarp();
     thread_fence();
   }
-  if (barrier) meet_peers(v.all, theirs, barrier);
+  if (barrier) sync_peers(v.all, theirs, barrier);
 }
 
 /// Obeys orders until block 0 of the resolver sets `stop`. `at`: in device memory. Thread scope: warp.

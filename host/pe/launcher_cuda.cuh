@@ -545,8 +545,8 @@ class cuda_launcher : public backend {
   std::optional<clock::time_point> idle_since_;  ///< when the receiver saw that all launched work had ended
   clock::time_point next_poll_{};                ///< the receiver's
   clock::time_point last_wish_{};                ///< the last call of keep_seen_lease()
-  int least_ = 0, greatest_ = 0;  ///< priorities
-  size_t local_bytes_ = 0;        ///< local memory of a thread for which CUDA has made room
+  int least_ = 0, greatest_ = 0;                 ///< priorities
+  size_t local_bytes_ = 0;                       ///< local memory of a thread for which CUDA has made room
   uint64_t processors_ = 0;
   size_t most_shared_ = 0;
   bool has_clusters_ = false;

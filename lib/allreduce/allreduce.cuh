@@ -91,8 +91,8 @@ GRAVEL_DEVICE bool is_bad_reduction(const gravel_reducer_handle& r, const T* to,
   return true;
 }
 
-/// Returns a word that is the same at all PEs if their arguments are the same. Its products do not depend on each other:
-/// small arrays wait for this word.
+/// Returns a word that is the same at all PEs if their arguments are the same. Its products do not depend on each
+/// other: small arrays wait for this word.
 template <gravel_reduction HOW, class T>
 GRAVEL_DEVICE uint32_t word_of_call(const gravel_reducer_handle& r, const T* to, const T* from, uint64_t count,
                                     int root) {
