@@ -1,7 +1,7 @@
 // Orders: a quiet or a barrier for a host thread, by a warp of the resolver.
 //
-// Problem. A barrier by a kernel of its own (device/settle.cuh) takes the time of a launch, more than twice that of what
-// it does.
+// Problem. A barrier by a kernel of its own (device/settle.cuh) takes the time of a launch, which is longer than what
+// the kernel does.
 // Solution. While a residency lease is in force, the host writes an order into pinned memory, and one warp of the
 // resolver, which polls there, obeys it. The warp serves no rings. Without a lease the host launches the kernel.
 //
@@ -22,8 +22,8 @@ namespace gravel::detail {
 
 #if GRAVEL_CUDA
 
-/// Waits until all that the PE's kernels have sent is applied, and, unless `barrier` is 0, for all PEs in the barrier of
-/// that number. `v`: a copy of `*at`, so that addresses lie in registers. Thread scope: warp.
+/// Waits until all that the PE's kernels have sent is applied, and, unless `barrier` is 0, for all PEs in the barrier
+/// of that number. `v`: a copy of `*at`, so that addresses lie in registers. Thread scope: warp.
 __device__ __forceinline__ void obey(const rendezvous_view& v, const rendezvous_view* at, peer_words* theirs,
                                      uint64_t barrier) {
   const bool applied = __all_sync(~0u, seems_applied(v)) != 0;
@@ -61,8 +61,8 @@ __device__ __forceinline__ void serve_orders(const rendezvous_view* at, const re
     }
     obey(v, at, theirs, __shfl_sync(~0u, barrier, 0));
     answered = order;
-    // Nothing is acquired here from the other PEs: this warp reads nothing of them, and what the host starts next on this
-    // GPU begins without lines in its caches.
+    // Nothing is acquired here from the other PEs: this warp reads nothing of them, and what the host starts next on
+    // this GPU begins without lines in its caches.
     if (lane == 0) store_relaxed(&control->answered, order);  // [Q2]
   }
 }
