@@ -5,12 +5,13 @@
 // Solution. While a residency lease is in force, the host writes an order into pinned memory, and one warp of the
 // resolver, which polls there, obeys it. The warp serves no rings. Without a lease the host launches the kernel.
 //
-// Protocol. Orders have numbers from 1. The host gives one at a time, and only under a lease that the resolver has
-// acknowledged ([H1]), which stays in force until the answer.
+// Protocol. An order is one word, since each word that is read over PCIe takes more than a microsecond. The host gives
+// one order at a time, and only under a lease that the resolver has acknowledged ([H1]), which stays in force until the
+// answer.
 //
-//   host                                       the warp
-//   control->barrier, then control->order = n  [Q1] release   sees n                       [Q1] acquire
-//   sees n                                     [Q2] acquire   control->answered = n        [Q2] release
+//   host                        the warp
+//   control->order = n          [Q1] release   sees n                  [Q1] acquire
+//   sees n                      [Q2] acquire   control->answered = n   [Q2] release
 //
 // Invariant: control->order == control->answered whenever a resolver kernel begins or ends. The model is
 // test/models/lease.pml.
@@ -44,22 +45,15 @@ __device__ __forceinline__ void serve_orders(const rendezvous_view* at, const re
   peer_words* const theirs = lane < v.all.n ? v.all.theirs[lane] : nullptr;
   uint64_t answered = load_relaxed(&control->answered);
   for (;;) {
-    // Polls are relaxed: an acquire empties the cache of the multiprocessor, which other warps use.
     const bool stops = __any_sync(~0u, load_relaxed<scope::device>(&state->stop) != 0) != 0;
-    uint64_t order = 0, barrier = 0;
-    if (lane == 0) {
-      order = load_relaxed(&control->order);
-      if (order != answered) {
-        thread_fence();  // [Q1] acquire
-        barrier = load_relaxed(&control->barrier);
-      }
-    }
+    uint64_t order = 0;
+    if (lane == 0) order = load_acquire(&control->order);  // [Q1]
     order = __shfl_sync(~0u, order, 0);
     if (order == answered) {
       if (stops) return;
       continue;
     }
-    obey(v, at, theirs, __shfl_sync(~0u, barrier, 0));
+    obey(v, at, theirs, settle_order::barrier_of(order));
     answered = order;
     // Nothing is acquired here from the other PEs: this warp reads nothing of them, and what the host starts next on
     // this GPU begins without lines in its caches.
