@@ -134,13 +134,14 @@ GRAVEL_DEVICE void reduce_as_grid(const gravel_reducer_handle& r, T* to, const T
   const uint64_t calls = slice < m.blocks ? load_relaxed<scope::block>(&m.slice(slice)->calls) : 0;
   const reduction_plan plan = reduction_plan::of(m, count * sizeof(T), gridDim.x);
   if (slice >= plan.blocks) return;
-  reduction_part p{slice, 0, calls + 1, count};
+  reduction_part p{slice, 0, 0, count};
   bool is_bad = false;
   if (visits_others(m)) {  // only these lanes: small arrays would wait until all warps had computed this
     is_bad = is_bad_reduction(r, to, from, count, root);
     p.what = word_of_call<HOW>(r, to, from, count, root);
   }
   if (__syncthreads_or(is_bad)) return;  // the data of this call are written
+  p.call = calls + 1;
   const bool keeps = root == no_root || static_cast<uint32_t>(root) == m.my_pe;
   if (plan.way == reduction_way::two_shots) {
     reduce_in_two_shots<HOW>(r, p, to, from, count, plan.blocks, root);
