@@ -39,14 +39,18 @@ GRAVEL_DEVICE_APART void rendezvous(gravel_t g, other_call what) {
   mine->epoch = epoch;
   uint32_t k = 0;
   for (uint32_t distance = 1; distance < g.n_pes; distance *= 2, ++k) {
-    // A maximum: a notification that is late does not undo the next one.
-    gravel_max(g, &mine->flag[k], epoch << 8 | static_cast<uint64_t>(what),
-               static_cast<int>((g.my_pe + distance) % g.n_pes));
-    gravel_flush(g);
+    const auto to = static_cast<int>((g.my_pe + distance) % g.n_pes);
+    const uint64_t word = epoch << 8 | static_cast<uint64_t>(what);
+    if (char* const heap = peer_heap(g, to)) {
+      store_release(reinterpret_cast<uint64_t*>(heap + (reinterpret_cast<char*>(&mine->flag[k]) - g.heap)), word);
+    } else {
+      gravel_max(g, &mine->flag[k], word, to);  // a notification that is late does not undo the next one
+      gravel_flush(g);
+    }
     uint64_t seen;
     const uint32_t other = (g.my_pe + g.n_pes - distance) % g.n_pes;
     for (watched_wait wait; (seen = poll_word(g, &mine->flag[k])) >> 8 < epoch;)
-      wait.attentively(g, [&] { return wait_subject{.what = awaited::collective, .pe = other}; });
+      wait.closely(g, [&] { return wait_subject{.what = awaited::collective, .pe = other}; });
     if (seen >> 8 == epoch && static_cast<other_call>(seen & 0xff) != what)
       report_error(g, message_fault::other_collective, op::none, other, static_cast<uint64_t>(what), seen & 0xff);
   }
@@ -76,7 +80,7 @@ GRAVEL_DEVICE void join_blocks(const gravel_t& g, F last) {
       store_release<scope::device>(&mine->grid_barriers, before + 1);  // [M2]
     } else {
       for (watched_wait wait; load_acquire<scope::device>(&mine->grid_barriers) == before;)  // [M2]
-        wait.attentively(g, [] { return wait_subject{.what = awaited::grid}; });
+        wait.closely(g, [] { return wait_subject{.what = awaited::grid}; });
     }
   }
   __syncthreads();

@@ -16,9 +16,15 @@ struct resolver_control {
   alignas(64) uint64_t taken;       ///< resolver: packets applied when the last kernel ended
   alignas(64) uint64_t left_over;   ///< resolver: the last kernel ended with chunks still in its rings
   alignas(64) uint64_t settled[2];  ///< device/settle.cuh: the event for which the host waits has happened
-  alignas(64) uint64_t order;       ///< host: number of its last order (device/settle_orders.cuh)
-  uint64_t barrier;                 ///< host: the number of the barrier that it orders; 0: it orders a quiet
-  alignas(64) uint64_t answered;    ///< resolver: number of the last order that it has obeyed
+  alignas(64) uint64_t order;       ///< host: its last settle_order
+  alignas(64) uint64_t answered;    ///< resolver: the last order that it has obeyed
+};
+
+/// What the host orders (device/settle_orders.cuh): a word that differs from that of the order before.
+///   bits 0-15 low part of the number of the order | 16-63 number of the barrier; 0: a quiet
+struct settle_order {
+  static uint64_t word(uint64_t number, uint64_t barrier) { return barrier << 16 | (number & 0xffff); }
+  GRAVEL_BOTH static uint64_t barrier_of(uint64_t word) { return word >> 16; }
 };
 
 /// The rings that peers fill, in device memory.
@@ -27,10 +33,10 @@ struct peer_rings {
   uint64_t* drawn;             ///< [n] tickets of each ring that lanes have drawn so far
   /// [warps that serve rings][ring_watch::groups_for(n)][32] the place of each lane, kept for the next kernel
   ring_place* places;
-  uint32_t n;                  ///< number of rings
-  uint32_t blocks;             ///< blocks that serve rings, behind those for the landing ring
-  uint32_t own;                ///< number of the ring from this PE itself; n: there is none
-  deferred_tickets* deferred;  ///< [warps of the resolver]; nullptr: no rings at all
+  uint32_t n;                     ///< number of rings
+  uint32_t blocks;                ///< blocks that serve rings, behind those for the landing ring
+  uint32_t own;                   ///< number of the ring from this PE itself; n: there is none
+  deferred_tickets* deferred;     ///< [warps of the resolver]; nullptr: no rings at all
   const rendezvous_view* orders;  ///< what a warp needs to obey the host's orders; nullptr: no warp obeys them
 };
 

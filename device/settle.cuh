@@ -151,7 +151,7 @@ __device__ __forceinline__ void wait_for_end(const settle_view& v) {
 ///
 /// Invariant. No word goes beyond k before all words were k at that PE, since its host waits for the end of a barrier
 /// before it begins the next one.
-__device__ __forceinline__ void meet_peers(const peer_rendezvous& all, peer_words* theirs, uint64_t number) {
+__device__ __forceinline__ void sync_peers(const peer_rendezvous& all, peer_words* theirs, uint64_t number) {
   const uint32_t lane = threadIdx.x % 32;
   if (lane < all.n) store_behind_fence(&theirs->barrier, number);  // [S1]
   for (uint32_t rank = lane + 32; rank < all.n; rank += 32)
@@ -175,7 +175,7 @@ __global__ void __launch_bounds__(settle_threads)
       if (threadIdx.x < v.all.n && threadIdx.x < 32) theirs = v.all.theirs[threadIdx.x];  // while the quiet waits
     quiet_by_block(v);
     if (threadIdx.x >= 32) return;
-    if constexpr (WHAT == settling::barrier) meet_peers(v.all, theirs, number);
+    if constexpr (WHAT == settling::barrier) sync_peers(v.all, theirs, number);
   }
   // Nothing is acquired here from the other PEs, since this kernel reads nothing more: a fence of system scope takes
   // more than a microsecond. What the host does next on this GPU is ordered after this kernel.

@@ -1,16 +1,17 @@
 // Orders: a quiet or a barrier for a host thread, by a warp of the resolver.
 //
-// Problem. A barrier by a kernel of its own (device/settle.cuh) takes the time of a launch, more than twice that of what
-// it does.
+// Problem. A barrier by a kernel of its own (device/settle.cuh) takes the time of a launch, which is longer than what
+// the kernel does.
 // Solution. While a residency lease is in force, the host writes an order into pinned memory, and one warp of the
 // resolver, which polls there, obeys it. The warp serves no rings. Without a lease the host launches the kernel.
 //
-// Protocol. Orders have numbers from 1. The host gives one at a time, and only under a lease that the resolver has
-// acknowledged ([H1]), which stays in force until the answer.
+// Protocol. An order is one word, since each word that is read over PCIe takes more than a microsecond. The host gives
+// one order at a time, and only under a lease that the resolver has acknowledged ([H1]), which stays in force until the
+// answer.
 //
-//   host                                       the warp
-//   control->barrier, then control->order = n  [Q1] release   sees n                       [Q1] acquire
-//   sees n                                     [Q2] acquire   control->answered = n        [Q2] release
+//   host                        the warp
+//   control->order = n          [Q1] release   sees n                  [Q1] acquire
+//   sees n                      [Q2] acquire   control->answered = n   [Q2] release
 //
 // Invariant: control->order == control->answered whenever a resolver kernel begins or ends. The model is
 // test/models/lease.pml.
@@ -22,8 +23,8 @@ namespace gravel::detail {
 
 #if GRAVEL_CUDA
 
-/// Waits until all that the PE's kernels have sent is applied, and, unless `barrier` is 0, for all PEs in the barrier of
-/// that number. `v`: a copy of `*at`, so that addresses lie in registers. Thread scope: warp.
+/// Waits until all that the PE's kernels have sent is applied, and, unless `barrier` is 0, for all PEs in the barrier
+/// of that number. `v`: a copy of `*at`, so that addresses lie in registers. Thread scope: warp.
 __device__ __forceinline__ void obey(const rendezvous_view& v, const rendezvous_view* at, peer_words* theirs,
                                      uint64_t barrier) {
   const bool applied = __all_sync(~0u, seems_applied(v)) != 0;
@@ -33,7 +34,7 @@ __device__ __forceinline__ void obey(const rendezvous_view& v, const rendezvous_
     __syncwarp();
     thread_fence();
   }
-  if (barrier) meet_peers(v.all, theirs, barrier);
+  if (barrier) sync_peers(v.all, theirs, barrier);
 }
 
 /// Obeys orders until block 0 of the resolver sets `stop`. `at`: in device memory. Thread scope: warp.
@@ -44,25 +45,18 @@ __device__ __forceinline__ void serve_orders(const rendezvous_view* at, const re
   peer_words* const theirs = lane < v.all.n ? v.all.theirs[lane] : nullptr;
   uint64_t answered = load_relaxed(&control->answered);
   for (;;) {
-    // Polls are relaxed: an acquire empties the cache of the multiprocessor, which other warps use.
     const bool stops = __any_sync(~0u, load_relaxed<scope::device>(&state->stop) != 0) != 0;
-    uint64_t order = 0, barrier = 0;
-    if (lane == 0) {
-      order = load_relaxed(&control->order);
-      if (order != answered) {
-        thread_fence();  // [Q1] acquire
-        barrier = load_relaxed(&control->barrier);
-      }
-    }
+    uint64_t order = 0;
+    if (lane == 0) order = load_acquire(&control->order);  // [Q1]
     order = __shfl_sync(~0u, order, 0);
     if (order == answered) {
       if (stops) return;
       continue;
     }
-    obey(v, at, theirs, __shfl_sync(~0u, barrier, 0));
+    obey(v, at, theirs, settle_order::barrier_of(order));
     answered = order;
-    // Nothing is acquired here from the other PEs: this warp reads nothing of them, and what the host starts next on this
-    // GPU begins without lines in its caches.
+    // Nothing is acquired here from the other PEs: this warp reads nothing of them, and what the host starts next on
+    // this GPU begins without lines in its caches.
     if (lane == 0) store_relaxed(&control->answered, order);  // [Q2]
   }
 }

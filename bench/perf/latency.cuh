@@ -234,6 +234,29 @@ inline void launch_latency(report& r, const options& o, limits& l) {
   stations("launch after 2 ms", std::min(o.iterations, 50u), leased, std::chrono::milliseconds(2));
 }
 
+/// Barriers of all blocks of all PEs' grids, one after the other.
+__global__ void time_barriers(const __grid_constant__ gravel_t g, uint32_t iterations, uint64_t* ticks, uint64_t* all) {
+  const uint64_t begin = nanoseconds_now(), first = static_cast<uint64_t>(clock64());
+  for (uint32_t i = 0; i < iterations; ++i) {
+    const uint64_t start = static_cast<uint64_t>(clock64());
+    gravel_barrier(g);
+    if (blockIdx.x == 0 && threadIdx.x == 0) ticks[i] = static_cast<uint64_t>(clock64()) - start;
+  }
+  if (blockIdx.x != 0 || threadIdx.x != 0) return;
+  all[0] = static_cast<uint64_t>(clock64()) - first;
+  all[1] = nanoseconds_now() - begin;
+}
+inline void kernel_barrier_row(report& r, const options& o, limits& l, unsigned blocks) {
+  const device_array<uint64_t> ticks(o.iterations), all(2);
+  gravel_launch(time_barriers, gravel_launch_config{.grid = blocks, .block = 128, .cooperative = blocks > 1},
+                gravel_handle(), static_cast<uint32_t>(o.iterations), ticks.data(), all.data());
+  gravel_barrier_all();
+  const verified v{gravel_sum_all(1), gravel_sum_all(all.read(0) == 0)};
+  latency_row(r, l, "barrier in a kernel", std::to_string(blocks) + " blocks", 0,
+              microseconds(ticks, all, o.iterations, 1), v);
+  gravel_barrier_all();
+}
+
 /// First some barriers that must have something to wait for: an increment to the next PE before each.
 inline void barrier_latency(report& r, const options& o, limits& l) {
   measure_round_trip(l);
@@ -251,6 +274,7 @@ inline void barrier_latency(report& r, const options& o, limits& l) {
   const verified v{gravel_sum_all(checks), gravel_sum_all(wrong)};
   latency_row(r, l, "barrier", "all", 0, microseconds_of(gravel_barrier_all, o.iterations), v);
   gravel_free(count);
+  for (const unsigned blocks : {1u, GRAVEL_CUDA ? 64u : 2u}) kernel_barrier_row(r, o, l, blocks);
 }
 
 /// First some chains that must be waited for: each message is sent on by its handler, around all PEs.

@@ -25,7 +25,7 @@ BENCHMARKS = [
     ("ping_pong_latency", "--iterations 5", 2, "median_us"),
     ("quiet_latency", "--iterations 3", 4, "median_us"),
     ("launch_latency", "--iterations 5", 6, "median_us"),
-    ("barrier_latency", "--iterations 5", 1, "median_us"),
+    ("barrier_latency", "--iterations 5", 3, "median_us"),
     ("quiescence_latency", "--iterations 5", 1, "median_us"),
     ("malloc_time", "--size 1,4096,100000", 3, "gb_per_s"),
     ("gups", "--table-log2 10 --updates 3000", 4, "million_updates_per_s"),

@@ -320,10 +320,10 @@ class cuda_backend final : public cuda_launcher {
     const std::unique_lock one(ordering_, std::try_to_lock);
     if (!one || !keep_seen_lease()) return false;
     const std::unique_ptr<backend, void (*)(backend*)> lease(this, [](backend* of) { of->release_receiver(); });
-    store_relaxed(&control_->barrier, barrier);
-    store_release(&control_->order, ++orders_);  // [Q1]
+    const uint64_t order = settle_order::word(++orders_, barrier);
+    store_release(&control_->order, order);  // [Q1]
     uint32_t rounds = 0;
-    for (relax wait; load_acquire(&control_->answered) != orders_; wait.attentively()) {  // [Q2]
+    for (relax wait; load_acquire(&control_->answered) != order; wait.attentively()) {  // [Q2]
       if (++rounds % 1024 != 0) continue;
       const cudaError_t state = cudaStreamQuery(resolver_stream_);
       if (state != cudaErrorNotReady) cuda_check(state, "waiting on the device");
@@ -401,7 +401,7 @@ class cuda_backend final : public cuda_launcher {
                 setup.own_source,
                 static_cast<deferred_tickets*>(state(all_warps * sizeof(deferred_tickets))),
                 nullptr};
-      if (setup.settle.all.n && std::getenv("GRAVEL_ORDERS")) {
+      if (setup.settle.all.n) {
         auto* const view = static_cast<rendezvous_view*>(state(sizeof(rendezvous_view)));
         copy(view, &setup.settle, sizeof(rendezvous_view));
         rings_.orders = view;

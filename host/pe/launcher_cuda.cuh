@@ -4,9 +4,9 @@
 // Problem. Without the lease the resolver ends at once if it has had nothing to do, so each launch of a program that
 // launches and waits in turn would start the resolver again, which takes longer than a small kernel.
 // Solution. The lease stays in force for `linger` after the last kernel has ended. A launch under a lease that the
-// resolver has acknowledged costs nothing more than CUDA's own. A kernel that needs no resolver ends the lease at once if
-// no other one runs. While the lease is in force the receiver polls streams only now and then: it would compete with the
-// threads that launch and wait for this file's lock and for the driver's.
+// resolver has acknowledged costs nothing more than CUDA's own. A kernel that needs no resolver ends the lease at once
+// if no other one runs. While the lease is in force the receiver polls streams only now and then: it would compete with
+// the threads that launch and wait for this file's lock and for the driver's.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -168,9 +168,9 @@ class cuda_launcher : public backend {
     store_release(&control_->lease, ++lease_);
     services_.lease(lease_);
   }
-  /// Keeps a lease that the resolver has acknowledged in force, until release_receiver(). False: there is none now. Then,
-  /// if this was called shortly before, and no kernel since that needs no lease, a lease begins: a later call finds it
-  /// acknowledged. Any thread, with the PE's context current.
+  /// Keeps a lease that the resolver has acknowledged in force, until release_receiver(). False: there is none now.
+  /// Then a lease begins, which a later call finds acknowledged, if this was called shortly before and no kernel that
+  /// needs no lease was launched since. Any thread, with the PE's context current.
   bool keep_seen_lease() {
     std::lock_guard lock(lock_);
     if (!lingers_ || !resident_) return false;
@@ -562,8 +562,8 @@ class cuda_launcher : public backend {
   std::optional<clock::time_point> idle_since_;  ///< when the receiver saw that all launched work had ended
   clock::time_point next_poll_{};                ///< the receiver's
   clock::time_point last_wish_{};                ///< the last call of keep_seen_lease()
-  int least_ = 0, greatest_ = 0;  ///< priorities
-  size_t local_bytes_ = 0;        ///< local memory of a thread for which CUDA has made room
+  int least_ = 0, greatest_ = 0;                 ///< priorities
+  size_t local_bytes_ = 0;                       ///< local memory of a thread for which CUDA has made room
   uint64_t processors_ = 0;
   size_t most_shared_ = 0;
   bool has_clusters_ = false;

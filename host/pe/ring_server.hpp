@@ -56,7 +56,7 @@ class ring_server {
         drawn_(setup.n_peer_sources),
         places_(resolver_threads * ring_watch::groups_for(setup.n_peer_sources)),
         deferred_(resolver_warps) {
-    rings_ = {setup.peer_sources, drawn_.data(),   places_.data(), setup.n_peer_sources, 1,
+    rings_ = {setup.peer_sources, drawn_.data(),    places_.data(), setup.n_peer_sources, 1,
               setup.own_source,   deferred_.data(), nullptr};
     options_.threads = 1;
     options_.shared_bytes = resolver_shared_bytes;

@@ -211,10 +211,15 @@ std::vector<std::vector<std::byte>> runtime::exchange(std::span<const std::byte>
 void runtime::start_receiver() {
   valid_stamp = handle_stamp::valid;  // handlers may run at once
   pe_control& control = *segment_->control();
-  device_->start_receiver({memory_->of_device_handlers(), memory_->of_host_handlers(),
-                           segment_->landing_of(sink_kind::device), segment_->landing_of(sink_kind::host),
-                           peers_->sources(), peers_->n_sources(), peers_->own_source(),
-                           peers_->n_sources() ? &control.peer_doorbell : nullptr, &control.attention,
+  device_->start_receiver({memory_->of_device_handlers(),
+                           memory_->of_host_handlers(),
+                           segment_->landing_of(sink_kind::device),
+                           segment_->landing_of(sink_kind::host),
+                           peers_->sources(),
+                           peers_->n_sources(),
+                           peers_->own_source(),
+                           peers_->n_sources() ? &control.peer_doorbell : nullptr,
+                           &control.attention,
                            {memory_->of_kernels(), peers_->rendezvous(), peers_->lines(), peers_->n_sources()}});
 }
 

@@ -31,8 +31,8 @@
 
 namespace gravel::detail {
 
-/// So many bytes of an array for each block: in one shot and by messages; in two shots.
-constexpr uint64_t one_shot_bytes_of_block = 4096, two_shot_bytes_of_block = 16384;
+/// So many bytes of an array for each block: in one shot; by messages; in two shots.
+constexpr uint64_t one_shot_bytes_of_block = 2048, message_bytes_of_block = 4096, two_shot_bytes_of_block = 16384;
 /// For a reduction in two shots that a host starts: so many blocks move the data as fast as more blocks, and leave
 /// multiprocessors to other kernels; beyond them, each further block needs so many bytes.
 constexpr uint32_t few_blocks = 16;
@@ -47,11 +47,21 @@ struct reduction_plan {
 
   GRAVEL_BOTH static reduction_plan of(const reducer_memory& m, uint64_t bytes, uint32_t most) {
     if (m.n_pes == 1) return {reduction_way::alone, blocks_for(bytes, two_shot_bytes_of_block, most)};
+    if (!m.directly) return {reduction_way::messages, blocks_for(bytes, message_bytes_of_block, most)};
     const uint32_t few = blocks_for(bytes, one_shot_bytes_of_block, most);
-    if (!m.directly) return {reduction_way::messages, few};
     const uint64_t words = (bytes + flagged_words::data_bytes - 1) / flagged_words::data_bytes;
     if (words <= uint64_t{few} * m.staged_units) return {reduction_way::one_shot, few};
     return {reduction_way::two_shots, blocks_for(bytes, two_shot_bytes_of_block, most)};
+  }
+  /// The units of 16 bytes of block `slice`, of `units` that are reduced in one shot by `most` blocks at most. Small
+  /// arrays are divided without a division.
+  GRAVEL_BOTH word_range one_shot_part(const reducer_memory& m, uint32_t units, uint32_t slice, uint32_t most) const {
+    constexpr uint32_t usual = one_shot_bytes_of_block / sizeof(unit);
+    const bool is_usual =
+        blocks == 1 || (blocks < most && m.staged_units * flagged_words::data_bytes >= one_shot_bytes_of_block);
+    const uint32_t each = is_usual ? usual : (units + blocks - 1) / blocks;
+    const uint32_t begin = slice * each < units ? slice * each : units;
+    return {begin, units - begin < each || blocks == 1 ? units : begin + each};
   }
   /// Blocks of a kernel that a host starts beside other kernels.
   static uint32_t blocks_beside(const reducer_memory& m, uint64_t bytes) {
@@ -74,16 +84,20 @@ GRAVEL_DEVICE bool is_bad_reduction(const gravel_reducer_handle& r, const T* to,
   const auto to_offset = static_cast<uint64_t>(reinterpret_cast<const char*>(to) - r.g.heap),
              from_offset = static_cast<uint64_t>(reinterpret_cast<const char*>(from) - r.g.heap),
              bytes = count * sizeof(T);
-  const bool fits = count <= r.g.heap_bytes / sizeof(T) && lies_in_heap(to_offset, bytes, r.g.heap_bytes) &&
-                    lies_in_heap(from_offset, bytes, r.g.heap_bytes);
-  const bool overlaps = to != from && to_offset < from_offset + bytes && from_offset < to_offset + bytes;
+  // Without branches: small arrays wait for this.
+  const uint64_t room = r.g.heap_bytes - bytes, apart = to_offset - from_offset;
+  const bool fits = (count <= r.g.heap_bytes / sizeof(T)) & (to_offset <= room) & (from_offset <= room);
+  const bool overlaps = (apart != 0) & ((apart < bytes) | (0 - apart < bytes));
+  const bool are_good = (count == 0) | (fits & !overlaps & ((to_offset | from_offset) % sizeof(T) == 0));
+  const bool has_root = (root == no_root) | (static_cast<uint32_t>(root) < r.memory.n_pes);
+  if (are_good & has_root & (gridDim.x <= r.memory.blocks)) [[likely]]
+    return false;
   reduction_fault fault;
   if (root != no_root && static_cast<uint32_t>(root) >= r.memory.n_pes) fault = reduction_fault::bad_root;
   else if (gridDim.x > r.memory.blocks) fault = reduction_fault::too_many_blocks;
   else if (count && !fits) fault = reduction_fault::outside_heap;
   else if (count && (to_offset | from_offset) % sizeof(T)) fault = reduction_fault::misaligned;
-  else if (count && overlaps) fault = reduction_fault::overlapping;
-  else return false;
+  else fault = reduction_fault::overlapping;
   if (threadIdx.x == blockDim.x - 1)
     report_error(r.g, message_fault::bad_reduction, op::none,
                  fault == reduction_fault::too_many_blocks ? r.memory.blocks : static_cast<uint32_t>(root),
@@ -91,18 +105,21 @@ GRAVEL_DEVICE bool is_bad_reduction(const gravel_reducer_handle& r, const T* to,
   return true;
 }
 
-/// Returns a word that is the same at all PEs if their arguments are the same. Its products do not depend on each other:
-/// small arrays wait for this word.
+/// Returns a word that is the same at all PEs if their arguments are the same. Its products do not depend on each
+/// other: small arrays wait for this word.
 template <gravel_reduction HOW, class T>
 GRAVEL_DEVICE uint32_t word_of_call(const gravel_reducer_handle& r, const T* to, const T* from, uint64_t count,
                                     int root) {
   const auto to_offset = static_cast<uint64_t>(reinterpret_cast<const char*>(to) - r.g.heap),
-             from_offset = static_cast<uint64_t>(reinterpret_cast<const char*>(from) - r.g.heap),
-             shape = uint64_t{static_cast<uint32_t>(root)} << 32 | gridDim.x;
+             from_offset = static_cast<uint64_t>(reinterpret_cast<const char*>(from) - r.g.heap);
   // Sums of products with odd numbers, of which the high bits are used: multilinear hashing.
-  const uint64_t mixed = count * 0x9e3779b97f4a7c15 + (count ? to_offset : 0) * 0xc2b2ae3d27d4eb4f +
-                         (count ? from_offset : 0) * 0x165667b19e3779f9 + shape * 0xd6e8feb86659fd93;
-  return reduction_call{HOW, element<T>::type, root != no_root, static_cast<uint32_t>(mixed >> 38)}.word();
+  const auto mixed = [](uint64_t value, uint32_t low, uint32_t high) {
+    return static_cast<uint32_t>(value) * low + static_cast<uint32_t>(value >> 32) * high;
+  };
+  uint32_t arguments =
+      mixed(count, 0x9e3779b1, 0x85ebca6b) + static_cast<uint32_t>(root) * 0xc2b2ae35 + gridDim.x * 0x27d4eb2f;
+  if (count) arguments += mixed(to_offset, 0x165667b1, 0xd3a2646d) + mixed(from_offset, 0xfd7046c5, 0xb55a4f09);
+  return reduction_call{HOW, element<T>::type, root != no_root, arguments >> 6}.word();
 }
 
 template <gravel_reduction HOW, class T>
@@ -114,26 +131,30 @@ GRAVEL_DEVICE void reduce_as_grid(const gravel_reducer_handle& r, T* to, const T
   const uint32_t slice = blockIdx.x;
   // Read before the barrier, so that it has come when the data are sent. The block's previous call has written it
   // before its last barrier.
-  const uint64_t calls = slice < m.blocks ? m.slice(slice)->calls : 0;
+  const uint64_t calls = slice < m.blocks ? load_relaxed<scope::block>(&m.slice(slice)->calls) : 0;
   const reduction_plan plan = reduction_plan::of(m, count * sizeof(T), gridDim.x);
   if (slice >= plan.blocks) return;
-  reduction_part p{slice, 0, calls + 1, count};
+  reduction_part p{slice, 0, 0, count};
   bool is_bad = false;
   if (visits_others(m)) {  // only these lanes: small arrays would wait until all warps had computed this
     is_bad = is_bad_reduction(r, to, from, count, root);
     p.what = word_of_call<HOW>(r, to, from, count, root);
   }
   if (__syncthreads_or(is_bad)) return;  // the data of this call are written
+  p.call = calls + 1;
   const bool keeps = root == no_root || static_cast<uint32_t>(root) == m.my_pe;
   if (plan.way == reduction_way::two_shots) {
     reduce_in_two_shots<HOW>(r, p, to, from, count, plan.blocks, root);
   } else {
     constexpr uint64_t n = sizeof(unit) / sizeof(T);
-    const word_range units = word_range::of((count + n - 1) / n, slice, plan.blocks);
+    const uint64_t all_units = (count + n - 1) / n;
+    const word_range units = plan.way == reduction_way::one_shot
+                                 ? plan.one_shot_part(m, static_cast<uint32_t>(all_units), slice, gridDim.x)
+                                 : word_range::of(all_units, slice, plan.blocks);
     const uint64_t begin = units.begin * n, end = units.end * n < count ? units.end * n : count,
                    here = begin < end ? end - begin : 0;
     if (plan.way == reduction_way::one_shot) {
-      reduce_in_one_shot<HOW>(r, p, to + begin, from + begin, here, keeps);
+      reduce_in_one_shot<HOW>(r, p, one_shot_part<T>{to + begin, from + begin, static_cast<uint32_t>(here), keeps});
     } else if (plan.way == reduction_way::messages) {
       p.what = word_of_call<HOW>(r, to, from, count, root);  // any thread may send
       p.call = reduce_by_messages<HOW>(r, p, to, from, begin, begin + here, root);
@@ -239,6 +260,7 @@ class gravel_reducer {
     m.blocks = how.blocks;
     m.n_pes = n_pes;
     m.staged_units = how.one_shot_bytes / gravel::detail::flagged_words::data_bytes;
+    m.lay_out();
     return m;
   }
   bool reaches_all() {

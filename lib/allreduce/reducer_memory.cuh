@@ -72,7 +72,9 @@ struct reducer_memory {
   uint32_t blocks;  ///< slices
   uint32_t n_pes, my_pe;
   uint32_t staged_units;  ///< for each PE, slice and parity
-  bool directly;          ///< all PEs reach each other's memory
+  uint32_t words_offset;  ///< in bytes from `base`, as lay_out() computes them once
+  uint64_t staging_offset;
+  bool directly;  ///< all PEs reach each other's memory
   char*
       heap[near_heaps];  ///< of the first PEs, as mapped here, if directly: a constant of the kernel instead of a load
 
@@ -84,12 +86,13 @@ struct reducer_memory {
   };
 
   GRAVEL_BOTH static uint64_t padded(uint64_t bytes) { return (bytes + 255) / 256 * 256; }
-  GRAVEL_BOTH uint64_t words_of_slice() const { return 3ull * n_pes; }
-  GRAVEL_BOTH uint64_t words_at() const { return padded(sizeof(grid_line) + blocks * sizeof(slice_line)); }
-  GRAVEL_BOTH uint64_t staging_at() const { return words_at() + padded(blocks * words_of_slice() * sizeof(uint64_t)); }
-  GRAVEL_BOTH uint64_t bytes() const {
-    return staging_at() + uint64_t{blocks} * n_pes * 2 * staged_units * sizeof(unit);
+  GRAVEL_BOTH uint32_t words_of_slice() const { return 3 * n_pes; }
+  /// Call it when blocks, n_pes and staged_units are known.
+  void lay_out() {
+    words_offset = static_cast<uint32_t>(padded(sizeof(grid_line) + blocks * sizeof(slice_line)));
+    staging_offset = words_offset + padded(uint64_t{blocks} * words_of_slice() * sizeof(uint64_t));
   }
+  uint64_t bytes() const { return staging_offset + uint64_t{blocks} * n_pes * 2 * staged_units * sizeof(unit); }
 
   GRAVEL_BOTH grid_line* grid() const { return reinterpret_cast<grid_line*>(base); }
   GRAVEL_BOTH slice_line* slice(uint32_t c) const {
@@ -97,14 +100,16 @@ struct reducer_memory {
   }
   /// The word of PE `of` in this PE's memory.
   GRAVEL_BOTH uint64_t* header(uint32_t c, uint64_t call, uint32_t of) const {
-    return reinterpret_cast<uint64_t*>(base + words_at()) + c * words_of_slice() + (call & 1) * n_pes + of;
+    const uint32_t parity = static_cast<uint32_t>(call) & 1;
+    return reinterpret_cast<uint64_t*>(base + words_offset) + (c * words_of_slice() + parity * n_pes + of);
   }
   GRAVEL_BOTH uint64_t* done(uint32_t c, uint32_t of) const {
-    return reinterpret_cast<uint64_t*>(base + words_at()) + c * words_of_slice() + 2ull * n_pes + of;
+    return reinterpret_cast<uint64_t*>(base + words_offset) + (c * words_of_slice() + 2 * n_pes + of);
   }
   /// [staged_units] for even calls, then as many for odd calls.
   GRAVEL_BOTH unit* staging(uint32_t c, uint64_t call, uint32_t of) const {
-    return reinterpret_cast<unit*>(base + staging_at()) + ((uint64_t{c} * n_pes + of) * 2 + (call & 1)) * staged_units;
+    const uint32_t row = (c * n_pes + of) * 2 + (static_cast<uint32_t>(call) & 1);
+    return reinterpret_cast<unit*>(base + staging_offset) + uint64_t{row} * staged_units;
   }
   /// Returns where symmetric address `mine` lies in the memory of PE `pe`, if all PEs reach each other.
   template <class A>

@@ -16,8 +16,8 @@ struct reduction_part {
   uint64_t count;  ///< elements of the whole arrays, for error messages
 };
 
-/// Waits until PE `of` is in this call, and checks that it makes the same call. ACQUIRE: the caller goes on to read what
-/// that PE wrote before its header. Thread scope: lane.
+/// Waits until PE `of` is in this call, and checks that it makes the same call. ACQUIRE: the caller goes on to read
+/// what that PE wrote before its header. Thread scope: lane.
 template <bool ACQUIRE = true>
 GRAVEL_DEVICE void await_header(const gravel_reducer_handle& r, const reduction_part& p, uint32_t of) {
   const uint64_t* const word = r.memory.header(p.slice, p.call, of);
@@ -73,8 +73,8 @@ GRAVEL_DEVICE void sync_at(const gravel_reducer_handle& r, uint32_t slice, uint6
 }
 
 /// Returns the number after which the block's next call counts on, when call `call` has ended: mostly `call`. Flags are
-/// the low halves of the numbers of calls. Once in 2^32 calls, a flag could be mistaken for that of old words: then each
-/// PE clears what others wrote here, and all wait for each other. 0 is the flag of cleared words, and of no call.
+/// the low halves of the numbers of calls. Once in 2^32 calls, a flag could be mistaken for that of old words: then
+/// each PE clears what others wrote here, and all wait for each other. 0 is the flag of cleared words, and of no call.
 GRAVEL_DEVICE uint64_t end_call(const gravel_reducer_handle& r, uint32_t slice, uint64_t call) {
   const reducer_memory& m = r.memory;
   if (static_cast<uint32_t>(call + 1) != 0) return call;

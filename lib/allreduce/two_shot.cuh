@@ -11,7 +11,6 @@ namespace gravel::detail {
 struct word_range {
   uint64_t begin, end;
   GRAVEL_BOTH static word_range of(uint64_t words, uint64_t number, uint64_t of) {
-    if (of == 1) return {0, words};  // small arrays: without a division
     const uint64_t each = words / of, more = words % of;
     const uint64_t begin = number * each + (number < more ? number : more);
     return {begin, begin + each + (number < more)};

@@ -13,8 +13,8 @@
 // One warp of the kernel obeys the orders that the host gives under a lease.
 //
 // Claims: while kernels that need it run, the resident kernel has not ended and has not decided to end. The host does
-// not wait for ever (a state in which no process can take a step is an error). No kernel ends before an order is obeyed,
-// and each is obeyed once.
+// not wait for ever (a state in which no process can take a step is an error). No kernel ends before an order is
+// obeyed, and each is obeyed once.
 //
 // BROKEN=1: a lease has no number of its own.
 // BROKEN=2: the kernel may end under a lease that it has acknowledged.

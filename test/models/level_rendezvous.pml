@@ -11,8 +11,8 @@
 //
 // Two kernels follow each other, and numbers continue. Words have the low part of the number (k modulo NUMBERS).
 //
-// Claims: a block that has seen a word of rendezvous k sees the report of k, and all that its block wrote before it; all
-// threads return the sum of all reports of k; every thread leaves every rendezvous.
+// Claims: a block that has seen a word of rendezvous k sees the report of k, and all that its block wrote before it;
+// all threads return the sum of all reports of k; every thread leaves every rendezvous.
 //
 // BROKEN=1: one table, not two by parity.
 // BROKEN=2: numbers begin anew with each kernel.
