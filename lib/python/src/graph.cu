@@ -140,7 +140,7 @@ class graph_on_device final : public divided_graph {
                graph_.codes, block_, first_vertex(), index.data(), numbers.data());
     gravel_synchronize();
     gravel_barrier_all();
-    const distributed all{least, element::u8, vertices_, block_, 1};
+    const distributed all{least, element::u8, vertices_, block_, 1, false};
     const index_list names{{index.data(), true}, element::u8, graph_.own};
     scatter(operation::min, all, names, {numbers.data(), true}, false, {});
     gravel_barrier_all();

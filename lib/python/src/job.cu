@@ -305,6 +305,8 @@ void reduce_of(reduction how, void* to, const void* from, uint64_t count) {
   }
 }
 
+int device_of_pe = -1;
+
 }  // namespace
 
 void start(std::optional<gravel_process_group> group, const kernel_library* kernels) {
