@@ -1,4 +1,4 @@
 // The version of Gravel: of these headers, and of the libgravel that belongs to them.
 #pragma once
 
-#define GRAVEL_VERSION "0.2.0"
+#define GRAVEL_VERSION "0.3.0"

@@ -174,7 +174,7 @@ if command -v cmake > /dev/null; then
 cmake_minimum_required(VERSION 3.18)
 project(programs CXX)
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)
-find_package(gravel 0.2 REQUIRED)
+find_package(gravel 0.3 REQUIRED)
 file(GLOB files *.cu)
 foreach(file IN LISTS files)
   get_filename_component(name ${file} NAME_WE)

@@ -26,7 +26,7 @@ from ._map import Map
 from ._operations import gather, scatter_add, scatter_max, scatter_min, scatter_put
 from ._pool import mem_pool
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 __all__ = [
     "Array", "Error", "Kernels", "Map", "abort", "all_to_all", "allgather", "barrier", "broadcast", "empty", "finalize",
     "from_local", "full", "gather", "info", "init", "max_all", "mem_pool", "min_all", "my_pe", "n_nodes", "n_pes",
