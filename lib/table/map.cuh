@@ -37,7 +37,8 @@ class map {
   /// What the program passes to gravel_init: the handler that serves other PEs.
   using delivery = map_delivery<sizeof(Key), sizeof(Value)>;
 
-  /// Makes an empty map. Collective: all PEs pass the same. At most 0.8 of the slots are used by `capacity` items.
+  /// Makes an empty map. Collective: all PEs pass the same. `capacity` items use at most half of the slots, or at most
+  /// 0.8 of them if a PE has more than 2^24 items.
   /// @param capacity number of items, of all PEs together, for which there is room
   /// @completion on return: all PEs may use it
   /// @errors gravel::error on all PEs: capacity 0, PEs that differ, too little memory at one PE, a program that has not

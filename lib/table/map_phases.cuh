@@ -11,7 +11,7 @@
 
 namespace gravel::detail {
 
-/// Tells nobody how far a collective insertion is.
+/// Called behind each phase of a collective insertion that nobody observes.
 struct map_untold {
   void operator()(const char*) const {}
 };
