@@ -37,7 +37,8 @@ class map {
   /// What the program passes to gravel_init: the handler that serves other PEs.
   using delivery = map_delivery<sizeof(Key), sizeof(Value)>;
 
-  /// Makes an empty map. Collective: all PEs pass the same. At most 0.8 of the slots are used by `capacity` items.
+  /// Makes an empty map. Collective: all PEs pass the same. `capacity` items use at most half of the slots, or at most
+  /// 0.8 of them if a PE has more than 2^24 items.
   /// @param capacity number of items, of all PEs together, for which there is room
   /// @completion on return: all PEs may use it
   /// @errors gravel::error on all PEs: capacity 0, PEs that differ, too little memory at one PE, a program that has not
@@ -246,6 +247,8 @@ class map {
  private:
   using message = map_message<sizeof(Key), sizeof(Value)>;
   using table = typename map_view<Key, Value>::table;
+  /// A PE has two slots for each of so many keys. From 1.6 times as many on, it has 1.25 slots for each.
+  static constexpr uint64_t most_sparse = uint64_t{1} << 24;
   /// Keys of a find that are under way at once: answers of 2 MiB, far fewer than handlers may spill.
   static constexpr uint64_t most_asked = std::min<uint64_t>(65536, (uint64_t{2} << 20) / (sizeof(Value) + 12));
 
@@ -266,12 +269,14 @@ class map {
       fail_text(text + " is more than any memory has");
   }
   /// Returns the slots of each PE. The number of keys that the hash gives to a PE is random: its standard deviation is
-  /// at most the root of the mean. With eight of these added, 0.8 of the slots suffice.
+  /// at most the root of the mean, of which eight are added. Two slots for a key keep probes short. A large table has
+  /// fewer, up to 0.8 of which are used, as insertions by phases copy all slots.
   static uint64_t slots_for(uint64_t capacity) {
     const auto pes = static_cast<uint64_t>(gravel_n_pes());
     const uint64_t mean = (capacity + pes - 1) / pes;
     const uint64_t most = pes == 1 ? mean : mean + 8 * static_cast<uint64_t>(std::sqrt(static_cast<double>(mean)) + 1);
-    return table::parts::round_up(std::min(most, capacity) * 5 / 4 + 1);
+    const uint64_t keys = std::min(most, capacity);
+    return table::parts::round_up(std::max(2 * std::min(keys, most_sparse), keys * 5 / 4) + 1);
   }
   static table allocate(uint64_t capacity) {
     const uint64_t slots = slots_for(capacity);

@@ -76,16 +76,21 @@ struct map_phase_memory {
   GRAVEL_BOTH static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 };
 
-/// Lanes of a block that deals, with and without a cache of hot keys, and of one that inserts.
-template <bool ABSORBS>
-constexpr uint32_t map_deal_lanes = GRAVEL_CUDA ? 512 << ABSORBS : 64;
-/// Where hot keys are absorbed, blocks deal half of their items or fewer.
-template <class Item, bool ABSORBS>
-using map_deal_tile = map_tile<Item, map_deal_lanes<ABSORBS>, ABSORBS ? 3 : 2>;
-/// Blocks of a multiprocessor that deal.
-template <bool ABSORBS>
-constexpr uint32_t map_deal_blocks = ABSORBS ? 1 : 2;
-constexpr uint32_t map_part_lanes = GRAVEL_CUDA ? 512 : 64, map_part_lanes_of_processor = 2048;
+/// How a block deals: items in few lists; in many lists, so with a larger tile; or items without hot keys.
+enum class map_dealing { few, many, cold };
+template <map_dealing D>
+struct map_deal_shape {
+  static constexpr uint32_t lanes = D == map_dealing::few ? 512 : 1024;  ///< of a block, on a GPU
+  static constexpr uint32_t blocks = D == map_dealing::few ? 2 : 1;      ///< of a multiprocessor
+  static constexpr uint32_t halves = D == map_dealing::cold ? 3 : 2;  ///< without hot keys, half of the items are left
+  static constexpr uint32_t kib = D == map_dealing::many ? 128 : 64;
+};
+template <map_dealing D>
+constexpr uint32_t map_deal_lanes = GRAVEL_CUDA ? map_deal_shape<D>::lanes : 64;
+template <class Item, map_dealing D>
+using map_deal_tile = map_tile<Item, map_deal_lanes<D>, map_deal_shape<D>::halves, map_deal_shape<D>::kib>;
+/// Lanes of a block that inserts a part, and blocks of a multiprocessor.
+constexpr uint32_t map_part_lanes = GRAVEL_CUDA ? 512 : 64, map_part_blocks = 4;
 
 /// Changes the value of a key that is there.
 template <map_update HOW, map_number NUMBER, scope S>
@@ -125,7 +130,7 @@ __global__ void __launch_bounds__(map_lanes)
 
 /// Looks at some keys, at equal distances: are many of them equal? One block.
 template <class Key, class Value>
-__global__ void __launch_bounds__(map_deal_lanes<true>)
+__global__ void __launch_bounds__(map_deal_lanes<map_dealing::cold>)
     find_hot_keys(const __grid_constant__ map_phase_memory<sizeof(Key), sizeof(Value)> m, const Key* keys, uint64_t n) {
   constexpr uint64_t most_sampled = 8192, least_share = 4;  // hot: a quarter of the sample was absorbed
   __shared__ uint32_t absorbed;
@@ -144,21 +149,23 @@ __global__ void __launch_bounds__(map_deal_lanes<true>)
   if (threadIdx.x == 0) *m.is_hot = sampled != 0 && absorbed * least_share >= sampled;
 }
 
-/// Deals items into lists of groups. `ABSORBS`: whether it is the kernel for hot keys; the other one does nothing.
-template <map_update HOW, bool ABSORBS, class Key, class Value>
-__global__ void __launch_bounds__(map_deal_lanes<ABSORBS>, map_deal_blocks<ABSORBS>)
+/// Deals items into lists of groups. The kernel for cold items does nothing if no keys are hot, and the others if some
+/// are.
+template <map_update HOW, map_dealing D, class Key, class Value>
+__global__ void __launch_bounds__(map_deal_lanes<D>, map_deal_shape<D>::blocks)
     deal_items(const __grid_constant__ gravel_t g, const __grid_constant__ map_view<Key, Value> map,
                const __grid_constant__ map_phase_memory<sizeof(Key), sizeof(Value)> m, const Key* keys,
                const Value* values, uint64_t n) {
   using item = map_item<sizeof(Key), sizeof(Value)>;
-  using tile_type = map_deal_tile<item, ABSORBS>;
+  using tile_type = map_deal_tile<item, D>;
+  constexpr bool absorbs = D == map_dealing::cold;
   using value_words = map_words<sizeof(Value)>;
   constexpr uint32_t lanes = tile_type::lanes, per_lane = tile_type::per_lane, none = tile_type::none;
-  if (ABSORBS != (*m.is_hot != 0)) return;
+  if (absorbs != (*m.is_hot != 0)) return;
   __shared__ mapped_sender others;
   const tile_type tile(gravel_dynamic_shared(), m.bins());
   const map_hot_keys<sizeof(Key), sizeof(Value)> cache(gravel_dynamic_shared() + tile_type::bytes(m.bins()),
-                                                       ABSORBS ? m.hot_slots : 0);
+                                                       absorbs ? m.hot_slots : 0);
   cache.begin();
   others.begin(g);
   const auto bin_of = [&](const map_hash& hash) {
@@ -189,7 +196,7 @@ __global__ void __launch_bounds__(map_deal_lanes<ABSORBS>, map_deal_blocks<ABSOR
       if (bin[k] == none) continue;
       const map_hash hash(mine[k].key);
       bool is_absorbed = false;
-      if constexpr (ABSORBS)
+      if constexpr (absorbs)
         is_absorbed = cache.absorb(hash, mine[k].key, mine[k].value, [&](value_words* at) {
           map_change<HOW, map_number_of<Value>, scope::shared>{}(at, mine[k].value);
         });
@@ -228,11 +235,11 @@ __global__ void __launch_bounds__(map_lanes)
 
 /// Deals the items of groups into lists of parts.
 template <map_update HOW, class Key, class Value>
-__global__ void __launch_bounds__(map_deal_lanes<false>, map_deal_blocks<false>)
+__global__ void __launch_bounds__(map_deal_lanes<map_dealing::few>, map_deal_shape<map_dealing::few>::blocks)
     deal_again(const __grid_constant__ gravel_t g, const __grid_constant__ map_view<Key, Value> map,
                const __grid_constant__ map_phase_memory<sizeof(Key), sizeof(Value)> m) {
   using item = map_item<sizeof(Key), sizeof(Value)>;
-  using tile_type = map_deal_tile<item, false>;
+  using tile_type = map_deal_tile<item, map_dealing::few>;
   constexpr uint32_t lanes = tile_type::lanes, per_lane = tile_type::per_lane, none = tile_type::none;
   __shared__ mapped_sender others;
   const tile_type tile(gravel_dynamic_shared(), 1u << m.group_shift);
@@ -266,8 +273,8 @@ __global__ void __launch_bounds__(map_deal_lanes<false>, map_deal_blocks<false>)
 }
 
 /// Inserts the lists of a part into a copy of the part in shared memory, and stores the copy. A block for each part.
-template <uint32_t LANES, map_update HOW, class Key, class Value>
-__global__ void __launch_bounds__(LANES, map_part_lanes_of_processor / LANES)
+template <map_update HOW, class Key, class Value>
+__global__ void __launch_bounds__(map_part_lanes, map_part_blocks)
     insert_parts(const __grid_constant__ map_view<Key, Value> map,
                  const __grid_constant__ map_phase_memory<sizeof(Key), sizeof(Value)> m) {
   using item = map_item<sizeof(Key), sizeof(Value)>;
@@ -288,7 +295,7 @@ __global__ void __launch_bounds__(LANES, map_part_lanes_of_processor / LANES)
   for (uint32_t l = 0; l < lists; ++l) {
     const uint32_t size = m.size(number, l);
     const item* const list = m.list(number, l);
-    for (uint32_t i = threadIdx.x; i < size; i += LANES) {
+    for (uint32_t i = threadIdx.x; i < size; i += map_part_lanes) {
       const item it = list[i];
       const map_hash hash(it.key);
       const map_part_probe probe(hash.tag(), static_cast<uint32_t>(hash.slot(map.own.count)) & (slots - 1), slots);

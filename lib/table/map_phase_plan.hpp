@@ -25,7 +25,7 @@ struct map_phase_limits {
   /// Items for other PEs are dealt to so many lists at once, so that a block stores runs of 256 bytes or more.
   static constexpr uint32_t most_remote_bins = GRAVEL_CUDA ? 256 : 8;
   /// As above, if that avoids to deal twice: shorter runs cost less than a second dealing.
-  static constexpr uint32_t most_direct_bins = GRAVEL_CUDA ? 640 : 8;
+  static constexpr uint32_t most_direct_bins = GRAVEL_CUDA ? 1024 : 8;
   static constexpr uint32_t most_item_bytes = 32;  ///< larger items are inserted one by one
   static constexpr uint32_t most_hot_bytes = GRAVEL_CUDA ? 128 << 10 : 1 << 10, least_hot_slots = 16;
   static constexpr uint32_t static_bytes = 1 << 10;  ///< of shared memory, beside the dynamic one
@@ -56,15 +56,16 @@ struct map_phase_plan {
     const auto groups = [&](uint32_t s) { return static_cast<uint32_t>((parts + (uint64_t{1} << s) - 1) >> s); };
     const bool is_direct = pes > 1 && parts * pes <= map_trial("GRAVEL_MAP_DIRECT", limits::most_direct_bins);
     if (groups(0) > most_groups && !is_direct)
-      while (groups(plan.group_shift) > most_groups || uint64_t{1} << 2 * plan.group_shift < parts) ++plan.group_shift;
+      while (groups(plan.group_shift) > most_groups ||
+             (pes == 1 ? 2 : 1) * (uint64_t{1} << 2 * plan.group_shift) < parts)
+        ++plan.group_shift;
     plan.groups = groups(plan.group_shift);
     if (uint64_t{1} << plan.group_shift > most_bins || uint64_t{plan.groups} * pes > most_bins) return plan;
     // A list has room for a quarter more than the mean.
     const uint64_t dealings = plan.group_shift ? 2 : 1;
-    const uint64_t most =
-        std::max<uint64_t>((uint64_t{map_trial("GRAVEL_MAP_LIST_GIB", 0)} << 30 | limits::most_list_bytes) /
-                               (item_bytes * dealings * 5 / 4),
-                           1);
+    // Each chunk copies all slots: so a chunk of a large table has some items for each of them.
+    const uint64_t list_bytes = std::max(limits::most_list_bytes, slots * item_bytes);
+    const uint64_t most = std::max<uint64_t>(list_bytes / (item_bytes * dealings * 5 / 4), 1);
     const uint64_t chunks = (items + most - 1) / most;
     plan.chunk = (items + chunks - 1) / chunks;
     plan.room = room_for((plan.chunk << plan.group_shift) / parts / pes);

@@ -11,7 +11,7 @@
 
 namespace gravel::detail {
 
-/// Tells nobody how far a collective insertion is.
+/// Called behind each phase of a collective insertion that nobody observes.
 struct map_untold {
   void operator()(const char*) const {}
 };
@@ -45,8 +45,8 @@ class map_phases {
       const map_phase_plan plan = map_phase_plan::of(map.own.count, slots::parts::shift(map.own.count), sizeof(item),
                                                      map.n_pes, plain_tile::most_bins, most);
       const uint64_t part_bytes = sizeof(typename slots::slot_type) << plan.part_shift;
-      const uint64_t most_shared = std::max<uint64_t>(plain_tile::bytes(plain_tile::most_bins), part_bytes);
-      if (!plan.pays || most_shared > shared_) return false;
+      const uint32_t most_bins = std::max(plan.groups * map.n_pes, 1u << plan.group_shift);
+      if (!plan.pays || std::max<uint64_t>(plain_tile::bytes(most_bins), part_bytes) > shared_) return false;
       lay_out(plan, map.n_pes);
       const uint64_t chunks = (most + plan.chunk - 1) / plan.chunk;
       all_arrive(map, stream);
@@ -73,8 +73,9 @@ class map_phases {
   }
 
  private:
-  using plain_tile = map_deal_tile<item, false>;
-  using hot_tile = map_deal_tile<item, true>;
+  using plain_tile = map_deal_tile<item, map_dealing::few>;
+  using large_tile = map_deal_tile<item, map_dealing::many>;
+  using cold_tile = map_deal_tile<item, map_dealing::cold>;
   using slot_type = typename map_view<Key, Value>::table::slot_type;
 
   /// Gives each list its memory; takes more if there was less.
@@ -89,7 +90,7 @@ class map_phases {
       room_ = gravel_malloc<char>(bytes);
       room_bytes_ = bytes;
     }
-    const uint64_t left = shared_ - std::min<uint64_t>(hot_tile::bytes(static_cast<uint32_t>(lists)), shared_);
+    const uint64_t left = shared_ - std::min<uint64_t>(cold_tile::bytes(static_cast<uint32_t>(lists)), shared_);
     const uint64_t hot = std::min<uint64_t>(left, map_phase_limits::most_hot_bytes) / sizeof(slot_type);
     memory_.parts = plan.parts;
     memory_.part_shift = plan.part_shift;
@@ -114,41 +115,40 @@ class map_phases {
             const Passed& passed) {
     start(empty_lists<sizeof(Key), sizeof(Value)>, (words_ + map_lanes - 1) / map_lanes, map_lanes, 0, stream, memory_,
           words_);
-    const uint32_t bins = memory_.bins();
-    const uint64_t plain_bytes = plain_tile::bytes(bins), hot_bytes = memory_.hot_slots * sizeof(slot_type);
     if (n != 0) {
       if (memory_.hot_slots != 0) {
-        start(find_hot_keys<Key, Value>, 1, map_deal_lanes<true>, hot_bytes, stream, memory_, keys, n);
+        const uint64_t hot_bytes = memory_.hot_slots * sizeof(slot_type);
+        start(find_hot_keys<Key, Value>, 1, map_deal_lanes<map_dealing::cold>, hot_bytes, stream, memory_, keys, n);
         passed("hot keys found");
-        start(deal_items<HOW, true, Key, Value>, blocks_for(hot_tile::bytes(bins) + hot_bytes, map_deal_lanes<true>),
-              map_deal_lanes<true>, hot_tile::bytes(bins) + hot_bytes, stream, gravel_handle(), map, memory_, keys,
-              values, n);
+        deal_to_groups<HOW, map_dealing::cold>(map, keys, values, n, hot_bytes, stream);
         passed("dealt without hot keys");
       }
-      start(deal_items<HOW, false, Key, Value>, blocks_for(plain_bytes, map_deal_lanes<false>), map_deal_lanes<false>,
-            plain_bytes, stream, gravel_handle(), map, memory_, keys, values, n);
+      const bool has_many = memory_.bins() > map_trial("GRAVEL_MAP_MANY", 512);
+      if (has_many && large_tile::bytes(memory_.bins()) <= shared_)
+        deal_to_groups<HOW, map_dealing::many>(map, keys, values, n, 0, stream);
+      else deal_to_groups<HOW, map_dealing::few>(map, keys, values, n, 0, stream);
     }
     passed("dealt");
     if (map.n_pes > 1)
-      start(notify_owners<sizeof(Key), sizeof(Value)>, (bins + map_lanes - 1) / map_lanes, map_lanes, 0, stream,
-            gravel_handle(), memory_);
+      start(notify_owners<sizeof(Key), sizeof(Value)>, (memory_.bins() + map_lanes - 1) / map_lanes, map_lanes, 0,
+            stream, gravel_handle(), memory_);
+  }
+  template <map_update HOW, map_dealing D>
+  void deal_to_groups(const map_view<Key, Value>& map, const Key* keys, const Value* values, uint64_t n,
+                      uint64_t hot_bytes, gravel_stream_t stream) {
+    const uint64_t bytes = map_deal_tile<item, D>::bytes(memory_.bins()) + hot_bytes;
+    start(deal_items<HOW, D, Key, Value>, blocks_for(bytes, map_deal_lanes<D>), map_deal_lanes<D>, bytes, stream,
+          gravel_handle(), map, memory_, keys, values, n);
   }
   template <map_update HOW, class Passed>
   void insert_own(const map_view<Key, Value>& map, uint64_t part_bytes, gravel_stream_t stream, const Passed& passed) {
     if (!memory_.has_one_dealing()) {
       const uint64_t bytes = plain_tile::bytes(1u << memory_.group_shift);
-      start(deal_again<HOW, Key, Value>, blocks_for(bytes, map_deal_lanes<false>), map_deal_lanes<false>, bytes, stream,
-            gravel_handle(), map, memory_);
+      start(deal_again<HOW, Key, Value>, blocks_for(bytes, map_deal_lanes<map_dealing::few>),
+            map_deal_lanes<map_dealing::few>, bytes, stream, gravel_handle(), map, memory_);
       passed("dealt again");
     }
-    // As many blocks as parts: so the device distributes them.
-#if GRAVEL_CUDA
-    if (map_trial("GRAVEL_MAP_LANES", 512) == 1024)
-      start(insert_parts<1024, HOW, Key, Value>, memory_.parts, 1024, part_bytes, stream, map, memory_);
-    else
-#endif
-      start(insert_parts<map_part_lanes, HOW, Key, Value>, memory_.parts, map_part_lanes, part_bytes, stream, map,
-            memory_);
+    start(insert_parts<HOW, Key, Value>, memory_.parts, map_part_lanes, part_bytes, stream, map, memory_);
     passed("inserted");
     start(insert_left<HOW, Key, Value>, std::min<uint64_t>(blocks_for(0, map_lanes), memory_.parts), map_lanes, 0,
           stream, gravel_handle(), map, memory_);

@@ -120,26 +120,29 @@ struct map_parts {
   }
 };
 
-/// The slots of a part that a key probes, in a circle. Neighbours in the circle are `step` slots apart, which differs
-/// from key to key: so crowded places do not grow, as they do where all keys go on to the next slot.
+/// The slots of a part that a key probes: four neighbours, which are mostly in one line of memory, then four neighbours
+/// elsewhere, and so on in a circle. The distance differs from key to key: so crowded places do not grow, as they do
+/// where each key goes on to the next slot.
 class map_part_probe {
  public:
   /// @param tag of the key
   /// @param first slot of the part that the key probes
-  /// @param slots of the part: a power of 2, or any number for steps of 1
+  /// @param slots of the part: a power of 2; for any other number, the key probes one neighbour after the other
   GRAVEL_BOTH map_part_probe(uint32_t tag, uint32_t first, uint32_t slots) : offset_(first), slots_(slots) {
-    const bool is_power = (slots & (slots - 1)) == 0;
-    step_ = is_power ? (tag >> 2 & (slots - 1)) | 1 : 1;
+    const uint32_t mask = slots - 1, odd = tag >> 2 | 1;
+    jump_ = (slots & mask) == 0 ? (odd * neighbours - (neighbours - 1)) & mask : 1;
   }
   GRAVEL_BOTH uint32_t at() const { return offset_; }
   GRAVEL_BOTH void advance() {
-    offset_ += step_;
+    ++probes_;
+    offset_ += probes_ % neighbours == 0 ? jump_ : 1;
     if (offset_ >= slots_) offset_ -= slots_;
   }
   GRAVEL_BOTH uint32_t slots() const { return slots_; }
 
  private:
-  uint32_t offset_, step_, slots_;
+  static constexpr uint32_t neighbours = 4;
+  uint32_t offset_, jump_, slots_, probes_ = 0;
 };
 
 /// The slots that a key probes: those of its part, then those of the other parts.

@@ -23,17 +23,28 @@ template <uint32_t KEY, uint32_t VALUE>
 struct alignas(sizeof(map_item_words<KEY, VALUE>) % 16 == 0 ? 16 : alignof(map_item_words<KEY, VALUE>)) map_item
     : map_item_words<KEY, VALUE> {};
 
+/// 16 bytes of an item.
+struct alignas(16) map_item_unit {
+  uint32_t word[4];
+};
+
 /// @tparam Item what is dealt
 /// @tparam LANES lanes of the block: whole warps
 /// @tparam HALVES items that the lanes have, in halves of those for which there is shared memory: 2, or up to 4 for
 ///   lanes that deal only some of their items. If there is no room for all of them, they are stored in two rounds
-template <class Item, uint32_t LANES, uint32_t HALVES = 2>
+/// @tparam KIB shared memory of the items
+template <class Item, uint32_t LANES, uint32_t HALVES = 2, uint32_t KIB = 64>
 class map_tile {
+  /// What a lane stores at once. Lanes beside each other store units beside each other.
+  using unit = std::conditional_t<alignof(Item) % 16 == 0, map_item_unit,
+                                  std::conditional_t<alignof(Item) % 8 == 0, uint64_t, uint32_t>>;
+  static constexpr uint32_t units = sizeof(Item) / sizeof(unit);  ///< of an item
+
  public:
   static constexpr uint32_t lanes = LANES, none = ~0u;
   static constexpr uint32_t most_bins = GRAVEL_CUDA ? 2048 : 16;  ///< lists to which a block deals at once
   /// Items for which there is shared memory: of the block, and of a lane.
-  static constexpr uint32_t room_of_lane = GRAVEL_CUDA ? std::min<uint32_t>((64 << 10) / sizeof(Item) / LANES, 8) : 4;
+  static constexpr uint32_t room_of_lane = GRAVEL_CUDA ? std::min<uint32_t>((KIB << 10) / sizeof(Item) / LANES, 8) : 4;
   static constexpr uint32_t room = LANES * room_of_lane;
   static constexpr uint32_t per_lane = room_of_lane * HALVES / 2;  ///< items of a lane
   static constexpr uint32_t items = LANES * per_lane;              ///< of the block
@@ -98,10 +109,11 @@ class map_tile {
     }
     __syncthreads();
     const uint32_t count = n - begin < room ? n - begin : room;
-    for (uint32_t i = threadIdx.x; i < count; i += LANES) {
-      const uint32_t b = bin_of_[i];
-      if (begin + i < counts_[b]) runs_[b][begin + i] = items_[i];
-      else insert(b, items_[i]);
+    for (uint32_t u = threadIdx.x; u < count * units; u += LANES) {
+      const uint32_t i = u / units, of_item = u % units, b = bin_of_[i];
+      if (begin + i < counts_[b])
+        reinterpret_cast<unit*>(runs_[b] + (begin + i))[of_item] = reinterpret_cast<const unit*>(items_)[u];
+      else if (of_item == 0) insert(b, items_[i]);
     }
     __syncthreads();
   }
