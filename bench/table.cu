@@ -1,6 +1,6 @@
 // Bulk calls on a table of rows (gravel::rows): rows read by random ids, additions to random words; and exchanges of
-// rows. Each call's result is checked. The limit of mapped rows is the link to another GPU, whose stores are measured in
-// the same run. Rows that are not mapped are compared with one blocking get for each row.
+// rows. Each call's result is checked. The limit of mapped rows is the link to another GPU, whose stores are measured
+// in the same run. Rows that are not mapped are compared with one blocking get for each row.
 #include <algorithm>
 #include <cstdio>
 #include <string>

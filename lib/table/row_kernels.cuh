@@ -172,9 +172,9 @@ constexpr bool is_absorbed = (HOW == row_update::add || HOW == row_update::count
 /// Updates row ids[i] by values[i], unit by unit, for i below n. `count` adds 1, and `values` is not used. `hot_slots`:
 /// of hot_absorber, which has dynamic shared memory for them.
 template <row_update HOW, class T, class Id>
-__global__ void __launch_bounds__(row_lanes) update_rows(gravel_t g, rows_view table, divisor units,
-                                                         const update_unit<T>* values, const Id* ids, uint64_t n,
-                                                         [[maybe_unused]] uint32_t hot_slots) {
+__global__ void __launch_bounds__(row_lanes)
+    update_rows(gravel_t g, rows_view table, divisor units, const update_unit<T>* values, const Id* ids, uint64_t n,
+                [[maybe_unused]] uint32_t hot_slots) {
   __shared__ gravel_block_sender<row_lanes> sender;
   sender.begin(g);
   const uint64_t all = n * (table.row_bytes / sizeof(*values));
