@@ -7,7 +7,7 @@
 // Protocol on the route `net`.
 //   get_bulk     a request (for up to 16 answers) goes to the handler side of the source, which sends a bulk_reply for
 //   each piece
-//   get_pieces   a request for pieces of one size, by the list of their places: the source gathers them into bulk_replies
+//   get_pieces   a request for pieces of one size, by a list of their places: the source gathers them into bulk_replies
 //   put_signal   data and signal travel in one message. Data that does not fit into it is sent and applied before it
 //   leaves
 //

@@ -47,8 +47,7 @@ GRAVEL_BOTH uint8_t begin_gets(const gravel_t& g, uint32_t n) {
     const uint64_t now = gets.n_done();
     rounds_without = now == seen ? rounds_without + 1 : 0;
     seen = now;
-    if (rounds_without >= patience)
-      g.direct.request_flush(load_relaxed<scope::device>(&g.direct.state->tickets));
+    if (rounds_without >= patience) g.direct.request_flush(load_relaxed<scope::device>(&g.direct.state->tickets));
   }
   const uint32_t parity = gets.count(n);
   return static_cast<uint8_t>((parity ? odd_parity : 0) | (g.from == sender::host ? host_origin : 0));

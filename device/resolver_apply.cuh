@@ -233,8 +233,8 @@ __device__ __noinline__ inline void resolve_bulk(const gravel_t& g, const unit* 
   constexpr uint32_t most_of_warp = 32 * max_small_units;
   const unit head[2] = {load_unit(at), load_unit(at + 1)};
   const uint32_t units = row.kind.units(), warp = threadIdx.x / 32;
-  const message_fault fault = row.messages == 1 ? check_message(head, units, g.heap_bytes, g.n_pes, g.n_cells)
-                                                : message_fault::bad_size;
+  const message_fault fault =
+      row.messages == 1 ? check_message(head, units, g.heap_bytes, g.n_pes, g.n_cells) : message_fault::bad_size;
   if (fault != message_fault::fine) {
     if (threadIdx.x == 0) reject(g, head[0], fault, from);
     return;

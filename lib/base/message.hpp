@@ -16,9 +16,9 @@
 //   put_signal:     type = gravel_signal_op, word 1 = bytes, word 2 = offset of the signal, word 3 = its value;
 //                   data from byte 32 on
 //   get_bulk:       as get, and word 2 = bytes; 5 units, of which 2 are used
-//   get_pieces:     word 1 = bytes of the list, word 2 = requester << 48 | offset in the requester's heap, word 3 = bytes
-//                   of a piece, a multiple of 4; from byte 32 on the list: 8 bytes for each piece, its offset in the
-//                   heap. The pieces come one behind the other, as bulk_reply
+//   get_pieces:     word 1 = bytes of the list, word 2 = requester << 48 | offset in the requester's heap,
+//                   word 3 = bytes of a piece, a multiple of 4; from byte 32 on the list: 8 bytes for each piece, its
+//                   offset in the heap. The pieces come one behind the other, as bulk_reply
 #pragma once
 #include <cstdint>
 

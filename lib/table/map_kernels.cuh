@@ -3,7 +3,8 @@
 // Problem. A key lies at any PE, and keys arrive in any order, also repeated.
 //
 // Solution. Keys of this PE are served in its own slots (lib/table/map_slots.cuh). Other keys go through the block's
-// sender to the owner's handler. Additions to hot keys are absorbed before (hot_absorber.cuh). Where all owners' memory is mapped, a find reads their slots by plain loads.
+// sender to the owner's handler. Additions to hot keys are absorbed before (hot_absorber.cuh). Where all owners' memory
+// is mapped, a find reads their slots by plain loads.
 #pragma once
 #include "host/mapped_sender.cuh"
 #include "lib/table/hot_absorber.cuh"
@@ -65,9 +66,8 @@ template <map_update HOW, class Key, class Value>
 __global__ void __launch_bounds__(map_lanes)
     update_lone_map(const __grid_constant__ gravel_t g, const __grid_constant__ map_view<Key, Value> map,
                     const Key* keys, const Value* values, uint64_t n, uint32_t hot_slots) {
-  send_items<HOW>(keys, values, n, hot_slots, [&](const auto& key, const auto& value) {
-    update_own<HOW, Key, Value>(g, map, key, value);
-  });
+  send_items<HOW>(keys, values, n, hot_slots,
+                  [&](const auto& key, const auto& value) { update_own<HOW, Key, Value>(g, map, key, value); });
 }
 
 /// Updates a map with n keys.

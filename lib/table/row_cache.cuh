@@ -61,9 +61,8 @@ class row_cache {
     is_filled_ = most != 0 && table_.count() != 0;
     if (!is_filled_) return;
     uint32_t* const words = small_.data() + count_bins::count;
-    const hot_row_memory memory{counts_.data(), std::bit_ceil(2 * count) - 1, small_.data(),
-                                words,          words + 2,                    chosen_.data(),
-                                static_cast<uint32_t>(most)};
+    const hot_row_memory memory{counts_.data(), std::bit_ceil(2 * count) - 1, small_.data(), words, words + 2,
+                                chosen_.data(), static_cast<uint32_t>(most)};
     const uint64_t other = table_.local_count() ? table_.local_first() : 0;
     start(clear_counts<>, memory.mask + 1, stream, memory, places_.data(), places(), other);
     start(count_ids<Id>, count, stream, memory, table_.view(), gravel_my_pe(), ids, count, n / count);

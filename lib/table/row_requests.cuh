@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(row_lanes)
     request_rows(gravel_t g, rows_view table, row_cache_view cache, row_staging staging, const Id* ids, uint64_t n) {
   constexpr uint32_t most_owners = 512, nobody = ~0u;  // owners that are counted at once
   __shared__ uint64_t list[requested_ids];             // offsets of rows, by owner
-  __shared__ uint32_t ends[most_owners];  // by owner: rows, then the end of its rows in `list`
+  __shared__ uint32_t ends[most_owners];               // by owner: rows, then the end of its rows in `list`
   const uint32_t most = most_pieces(g, table.row_bytes), at_once = most ? most : 1;
   for (uint64_t first = uint64_t{blockIdx.x} * requested_ids; first < n; first += uint64_t{gridDim.x} * requested_ids) {
     uint32_t staged = 0;  // rows of this batch that were requested from owners below `base`
@@ -72,9 +72,7 @@ __global__ void __launch_bounds__(row_lanes)
       }
       __syncthreads();
       if (threadIdx.x == 0)
-        for (uint32_t o = 1; o < owners; ++o)
-          store_relaxed<scope::shared>(&ends[o],
-                                       load_relaxed<scope::shared>(&ends[o]) + load_relaxed<scope::shared>(&ends[o - 1]));
+        for (uint32_t o = 1; o < owners; ++o) ends[o] += ends[o - 1];
       __syncthreads();
       for (uint32_t k = 0; k < ids_of_lane; ++k) {
         if (owner[k] == nobody) continue;
