@@ -10,6 +10,7 @@
 
 #include "host/launch_alone.cuh"
 #include "lib/base/place.hpp"
+#include "lib/table/host_rows.cuh"
 #include "lib/table/row_file.hpp"
 #include "lib/table/row_kernels.cuh"
 
@@ -258,17 +259,17 @@ class rows {
   }
   template <class Unit, class Cache, class Id>
   void gather_by(const Cache& cache, void* out, const Id* ids, uint64_t n, gravel_stream_t stream) {
-    const uint64_t most = most_gather_blocks();
-    const uint32_t batch = batch_of(n, row_bytes() / sizeof(Unit), most * warps_of_rows);
+    const bool of_host = where_ == place::host;
+    // The link to memory of the host is full with few loads under way: so other kernels get most of the device.
+    const uint64_t most = of_host ? message_row_blocks() : most_row_blocks();
+    const uint64_t units = of_host ? uint64_t{32} * loads_of_row(row_bytes()) : row_bytes() / sizeof(Unit);
+    const uint32_t batch = batch_of(n, units, most * warps_of_rows);
     const uint64_t blocks = ((n + batch - 1) / batch + warps_of_rows - 1) / warps_of_rows;
     gravel_launch_config how{static_cast<unsigned>(std::min(blocks, most)), row_lanes};
     how.stream = stream;
-    launch_alone(gather_mapped<Unit, Id, Cache>, how, gravel_handle(), view_, cache, static_cast<Unit*>(out), ids, n,
-                 batch);
+    launch_alone(of_host ? gather_of_host<Unit, Id, Cache> : gather_mapped<Unit, Id, Cache>, how, gravel_handle(),
+                 view_, cache, static_cast<Unit*>(out), ids, n, batch);
   }
-  /// The blocks of a gather from mapped memory. The link to memory of the host is full with few loads under way: then
-  /// other kernels get most of the device meanwhile.
-  uint64_t most_gather_blocks() const { return where_ == place::host ? message_row_blocks() : most_row_blocks(); }
   /// The rows that each warp of a call by messages requests at once.
   uint64_t message_batch() const { return std::clamp<uint64_t>(8192 / row_bytes(), 1, 32); }
 
