@@ -1,8 +1,8 @@
 // Reads rows of a table that lies in memory of the host.
 //
-// Problem. A GPU reads memory of the host by requests of up to 128 bytes, a line, and only so many of them are under way
-// on PCIe. Rows begin anywhere in a line. Where two loads of a warp share a line, each requests a part of it: then a row
-// takes twice as many requests as it has lines.
+// Problem. A GPU reads memory of the host by requests of up to 128 bytes, a line, and only so many of them are under
+// way on PCIe. Rows begin anywhere in a line. Where two loads of a warp share a line, each requests a part of it: then
+// a row takes twice as many requests as it has lines.
 // Solution. A warp reads a row by one load: lane i has the i-th 16 bytes from the begin of the line in which the row
 // begins. So each line of a row is requested once, by the sectors of 32 bytes that the row has in it. Longer rows take
 // several loads. Each lane has several loads under way, of several rows.
