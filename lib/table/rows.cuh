@@ -11,6 +11,7 @@
 #include <gravel/device_array.hpp>
 #include "host/launch_alone.cuh"
 #include "lib/base/place.hpp"
+#include "lib/table/launch_gather.cuh"
 #include "lib/table/row_file.hpp"
 #include "lib/table/row_kernels.cuh"
 #include "lib/table/row_requests.cuh"
