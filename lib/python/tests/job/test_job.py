@@ -26,7 +26,7 @@ def test_info():
     info = gr.info()
     assert info["joined"] and info["backend"] == "cpu" and info["my_pe"] == gr.my_pe() and info["n_pes"] == gr.n_pes()
     assert info["symmetric_bytes"] >= 1 << 16
-    assert info["dtypes"] == ("i4", "u4", "i8", "u8", "f4", "f8")
+    assert info["dtypes"] == ("i4", "u4", "i8", "u8", "f4", "f8", "f2", "bf16")
 
 
 def test_stats():
