@@ -1,6 +1,7 @@
 // The check of a breadth-first search by the rules of Graph500.
 #pragma once
 #include <gravel/algorithms.cuh>
+#include <gravel/device_array.hpp>
 
 namespace app {
 using gravel::fetch_add;

@@ -383,13 +383,11 @@ def _place_of(result: Any) -> Any:
 
 
 def _reporter(progress: Any) -> Callable[[str], None]:
-    if progress is None or progress is False or native.my_pe() != 0:
-        return lambda text: None
-    if progress is True:
-        return lambda text: print(f"graph: {text}", file=sys.stderr, flush=True)
-    if not callable(progress):
+    if progress is not None and not isinstance(progress, bool) and not callable(progress):
         raise TypeError(f"graph.Graph: progress is True or a function, not {type(progress).__name__}")
-    return progress
+    if not progress or native.my_pe() != 0:
+        return lambda text: None
+    return progress if callable(progress) else lambda text: print(f"graph: {text}", file=sys.stderr, flush=True)
 
 
 def _together(call: str, work: Callable[[], Any]) -> Any:

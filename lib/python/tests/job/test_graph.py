@@ -272,7 +272,7 @@ def test_scipy(form):
     sparse = pytest.importorskip("scipy.sparse")
     csgraph = pytest.importorskip("scipy.sparse.csgraph")
     indptr, indices, weights = ALL["rmat"]
-    matrix = sparse.csr_matrix((weights.astype("f4"), indices, indptr))
+    matrix = sparse.csr_matrix((weights.astype("f4"), indices.copy(), indptr.copy()), (len(indptr) - 1,) * 2)
     matrix.sum_duplicates()
     given = matrix.asformat(form)
     far = csgraph.dijkstra(matrix, indices=3)
