@@ -219,7 +219,7 @@ inline void launch_latency(report& r, const options& o, limits& l) {
       ended.push_back((seconds_now() - begin) * 1e6);
     }
     const uint64_t ran = count.read(0) - before;
-    const verified v{gravel_sum_all(iterations), gravel_sum_all(ran != iterations)};
+    const verified v{gravel_sum_all(uint64_t{iterations}), gravel_sum_all(uint64_t{ran != iterations})};
     latency_row(r, l, what, "call", 0, std::move(started), v);
     latency_row(r, l, what, "end", 0, std::move(ended), v);
     gravel_barrier_all();
@@ -251,7 +251,7 @@ inline void kernel_barrier_row(report& r, const options& o, limits& l, unsigned 
   gravel_launch(time_barriers, gravel_launch_config{.grid = blocks, .block = 128, .cooperative = blocks > 1},
                 gravel_handle(), static_cast<uint32_t>(o.iterations), ticks.data(), all.data());
   gravel_barrier_all();
-  const verified v{gravel_sum_all(1), gravel_sum_all(all.read(0) == 0)};
+  const verified v{gravel_sum_all(uint64_t{1}), gravel_sum_all(uint64_t{all.read(0) == 0})};
   latency_row(r, l, "barrier in a kernel", std::to_string(blocks) + " blocks", 0,
               microseconds(ticks, all, o.iterations, 1), v);
   gravel_barrier_all();

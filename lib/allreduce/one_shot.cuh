@@ -45,8 +45,8 @@ struct one_shot_part {
   bool keeps;      ///< `to` is written
 };
 
-/// Sends the units i, i + step, ..., AT_ONCE of them, to all other PEs, calls behind_send(), and combines the units with
-/// those of the other PEs. All are read together, as a read takes long. Thread scope: lane.
+/// Sends the units i, i + step, ..., AT_ONCE of them, to all other PEs, calls behind_send(), and combines the units
+/// with those of the other PEs. All are read together, as a read takes long. Thread scope: lane.
 template <gravel_reduction HOW, uint32_t AT_ONCE, class T, class F>
 GRAVEL_DEVICE void exchange_words(const gravel_reducer_handle& r, const reduction_part& p, const one_shot_part<T>& part,
                                   uint32_t i, uint32_t words, uint32_t step, const F& behind_send) {

@@ -261,6 +261,28 @@ void check_blocks() {
   m.blocks = 8;
   expect(blocks(25 << 20) == 8 && blocks(1 << 30) == 8, "blocks of a reducer with few");
 
+  // The parts of one shot follow each other, are all units, and fit the staging.
+  uint32_t shots = 0;
+  for (const uint32_t staged : {8u, 300u, 512u, 2048u})
+    for (const uint32_t most : {1u, 2u, 3u, 32u, 128u})
+      for (uint64_t bytes = 0; bytes < 1 << 18; bytes += bytes / 3 + 1) {
+        m.staged_units = staged;
+        const reduction_plan plan = reduction_plan::of(m, bytes, most);
+        if (plan.way != reduction_way::one_shot) continue;
+        const auto units = static_cast<uint32_t>((bytes + sizeof(unit) - 1) / sizeof(unit));
+        uint64_t end = 0;
+        bool fits = true;
+        for (uint32_t slice = 0; slice < plan.blocks; ++slice) {
+          const word_range part = plan.one_shot_part(m, units, slice, most);
+          fits &= part.begin == end && (part.end - part.begin) * 2 <= staged;
+          end = part.end;
+        }
+        expect(fits && end == units, "parts of " + std::to_string(bytes) + " bytes for " + std::to_string(most) +
+                                         " blocks with staging for " + std::to_string(staged));
+        ++shots;
+      }
+  expect(shots > 100, "only " + std::to_string(shots) + " reductions in one shot");
+
   gravel_reducer reducer({.blocks = 3, .one_shot_bytes = 64});
   constexpr uint64_t count = 1 << 16;
   auto* const sum = gravel_malloc<uint32_t>(count * sizeof(uint32_t));
