@@ -418,7 +418,8 @@ class table_bench {
       const auto blocks = static_cast<unsigned>(std::min((n + row_lanes - 1) / row_lanes, most_row_blocks()));
       time_additions<T>("scatter_add, nothing absorbed", type, exponent, table, log2, [&] {
         gravel_launch(update_rows<row_update::add, T, gravel_block_sender<row_lanes>, uint32_t>, blocks, row_lanes,
-                      gravel_handle(), table.view(), divisor(2), reinterpret_cast<const update_unit<T>*>(values.data()), ids.data(), n, 0u);
+                      gravel_handle(), table.view(), divisor(2), reinterpret_cast<const update_unit<T>*>(values.data()),
+                      ids.data(), n, 0u);
       });
     }
   }

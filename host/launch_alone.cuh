@@ -23,8 +23,8 @@ void launch_without_resolver([[maybe_unused]] bool apart, void (*kernel)(P...), 
 }  // namespace inner
 
 /// Starts a kernel as gravel_launch does. The kernel must not send messages. On a GPU it may use all multiprocessors,
-/// as the resolver need not run beside it. Then messages to this PE wait for its end. So a kernel that waits for kernels
-/// of other PEs is started behind a barrier of the PEs, and no other kernel may wait for messages meanwhile.
+/// as the resolver need not run beside it. Then messages to this PE wait for its end. So a kernel that waits for other
+/// PEs leaves the resolver its multiprocessors.
 /// @param kernel what is started
 /// @param how grid, block, stream, shared memory and the rest
 /// @param arguments of the kernel, copied
@@ -37,18 +37,21 @@ void launch_alone(void (*kernel)(P...), const gravel_launch_config& how, A... ar
   inner::launch_without_resolver(false, kernel, how, arguments...);
 }
 /// Returns how many blocks of a kernel may wait for each other in a cooperative launch by launch_alone(). On a GPU these
-/// are the blocks that run at once on the multiprocessors that services leave, and, where PEs share the GPU, resolvers.
+/// are the blocks that run at once on the multiprocessors that services leave, and resolvers of other PEs on the GPU.
 /// @param kernel what is to be launched
 /// @param how block and shared memory
+/// @param beside_resolver true: also those that this PE's resolver leaves, for a kernel that waits for other PEs
 /// @scope any host thread
 /// @completion on return
 /// @errors gravel::error: the kernel cannot have such blocks
 /// @source CUDA: cooperative groups
 template <class... P>
 unsigned most_cooperative_blocks([[maybe_unused]] void (*kernel)(P...),
-                                 [[maybe_unused]] const gravel_launch_config& how) {
+                                 [[maybe_unused]] const gravel_launch_config& how,
+                                 [[maybe_unused]] bool beside_resolver) {
 #if GRAVEL_CUDA
-  return static_cast<unsigned>(most_cooperative_blocks_on_cuda(reinterpret_cast<const void*>(kernel), how));
+  return static_cast<unsigned>(
+      most_cooperative_blocks_on_cuda(reinterpret_cast<const void*>(kernel), how, beside_resolver));
 #else
   return 256;
 #endif

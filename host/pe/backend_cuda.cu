@@ -556,8 +556,8 @@ void launch_on_cuda(const void* kernel, const gravel_launch_config& how, void** 
   dynamic_cast<cuda_launcher&>(current_backend()).launch(kernel, how, arguments, needs);
 }
 void load_on_cuda(const void* kernel) { dynamic_cast<cuda_launcher&>(current_backend()).load_late(kernel); }
-uint64_t most_cooperative_blocks_on_cuda(const void* kernel, const gravel_launch_config& how) {
-  return dynamic_cast<cuda_launcher&>(current_backend()).most_cooperative_blocks(kernel, how);
+uint64_t most_cooperative_blocks_on_cuda(const void* kernel, const gravel_launch_config& how, bool beside_resolver) {
+  return dynamic_cast<cuda_launcher&>(current_backend()).most_cooperative_blocks(kernel, how, beside_resolver);
 }
 
 }  // namespace gravel::detail

@@ -44,6 +44,6 @@ void launch_on_cuda(const void* kernel, const gravel_launch_config& how, void** 
 /// and might wait for kernels that run. Waits until the kernels of gravel_launch have ended.
 void load_on_cuda(const void* kernel);
 /// The most blocks that a cooperative launch may have now.
-uint64_t most_cooperative_blocks_on_cuda(const void* kernel, const gravel_launch_config& how);
+uint64_t most_cooperative_blocks_on_cuda(const void* kernel, const gravel_launch_config& how, bool beside_resolver);
 
 }  // namespace gravel::detail

@@ -60,15 +60,16 @@ class cuda_launcher : public backend {
     facts.is_loaded = false;
     load(facts, kernel, how, lock);
   }
-  /// Returns the most blocks that a cooperative launch of this kernel, which needs no resolver, may have now. Throws
-  /// gravel::error if the kernel cannot have blocks of how.block and how.shared_bytes. Any thread.
-  uint64_t most_cooperative_blocks(const void* kernel, gravel_launch_config how) {
+  /// Returns the most blocks that a cooperative launch of this kernel, which needs no resolver, may have now.
+  /// `beside_resolver`: with room for the resolver nevertheless. Throws gravel::error if the kernel cannot have blocks of
+  /// how.block and how.shared_bytes. Any thread.
+  uint64_t most_cooperative_blocks(const void* kernel, gravel_launch_config how, bool beside_resolver) {
     const device_scope here(context_);
     how.grid = 1;
     how.cooperative = false;
     std::unique_lock lock(lock_);
     check(prepare(kernel, lock), kernel, how, true);
-    return room_for(kernel, how, uint64_t{how.block.x} * how.block.y * how.block.z, free_processors(true));
+    return room_for(kernel, how, uint64_t{how.block.x} * how.block.y * how.block.z, free_processors(!beside_resolver));
   }
   /// Puts a wait, or a store, into the stream, which does it by itself. It needs the lease: the event for which the
   /// stream waits may need resolver and services, and these could not start behind the wait if they use the same
@@ -507,8 +508,7 @@ class cuda_launcher : public backend {
     return processors_ - std::min(processors_, (resolvers_stay ? resolver_processors_ : 0) + services_.blocks());
   }
   /// Blocks of this kernel that run at once on so many multiprocessors.
-  static uint64_t room_for(const void* kernel, const gravel_launch_config& how, uint64_t threads,
-                           uint64_t processors) {
+  static uint64_t room_for(const void* kernel, const gravel_launch_config& how, uint64_t threads, uint64_t processors) {
     int on_one = 0;
     cuda_check(
         cudaOccupancyMaxActiveBlocksPerMultiprocessor(&on_one, kernel, static_cast<int>(threads), how.shared_bytes),

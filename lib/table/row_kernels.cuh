@@ -159,9 +159,9 @@ constexpr bool is_absorbed = (HOW == row_update::add || HOW == row_update::count
 /// gravel_block_sender, or a mapped_sender if the update may be direct. `hot_slots`: of hot_absorber, which has dynamic
 /// shared memory for them; not for a mapped_sender.
 template <row_update HOW, class T, class Sender, class Id>
-__global__ void __launch_bounds__(row_lanes) update_rows(gravel_t g, rows_view table, divisor units,
-                                                         const update_unit<T>* values, const Id* ids, uint64_t n,
-                                                         [[maybe_unused]] uint32_t hot_slots) {
+__global__ void __launch_bounds__(row_lanes)
+    update_rows(gravel_t g, rows_view table, divisor units, const update_unit<T>* values, const Id* ids, uint64_t n,
+                [[maybe_unused]] uint32_t hot_slots) {
   __shared__ Sender sender;
   sender.begin(g);
   const uint64_t all = n * (table.row_bytes / sizeof(*values));

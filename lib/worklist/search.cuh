@@ -94,8 +94,7 @@ class gravel_search {
   const std::string& refusal() const { return refusal_; }
 
   /// Searches from one vertex. Returns false, at all PEs, if looking back turned out to be too much work, as in a deep
-  /// graph: then parents() are worth nothing. Waits for all messages, as gravel_barrier_all does. No kernel of the
-  /// program may run meanwhile that waits for messages.
+  /// graph: then parents() are worth nothing.
   /// @param owner the vertex's PE
   /// @param place its number there
   /// @param how how parents are named
@@ -112,8 +111,6 @@ class gravel_search {
     const gravel::detail::search_root root{view_.bitmap.code_of(owner, static_cast<uint32_t>(place)),
                                            is_here ? static_cast<uint32_t>(place) : ~0u, last_place_};
     last_place_ = root.place;
-    // The kernels of all PEs wait for each other and leave no room for resolvers: no message may be under way.
-    if (gravel_n_pes() > 1) gravel_barrier_all();
     gravel::detail::launch_alone(gravel::detail::search_all_levels<>,
                                  {.grid = view.rendezvous.blocks,
                                   .block = gravel::detail::search_threads,
@@ -159,7 +156,8 @@ class gravel_search {
     constexpr unsigned on_processors = 2;
     const unsigned most = gravel::detail::most_cooperative_blocks(
         gravel::detail::search_all_levels<>,
-        {.block = gravel::detail::search_threads, .shared_bytes = words_of_block() * sizeof(uint32_t)});
+        {.block = gravel::detail::search_threads, .shared_bytes = words_of_block() * sizeof(uint32_t)},
+        gravel_n_pes() > 1);
     return GRAVEL_CUDA ? most : std::min(most, on_processors);
   }
 

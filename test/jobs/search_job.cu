@@ -331,7 +331,8 @@ int main(int argc, char** argv) {
       // The lists of a GPU's blocks are too long for small graphs.
       std::string occurred;
       for (const auto way : ways) occurred += " " + std::to_string(static_cast<int>(way));
-      expect(ways.size() == 4 || (GRAVEL_CUDA && how == "short"), "of 4 kinds of levels only these occurred:" + occurred);
+      expect(ways.size() == 4 || (GRAVEL_CUDA && how == "short"),
+             "of 4 kinds of levels only these occurred:" + occurred);
     } else {
       gravel_search search(part.view(), part.edges);
       expect(!search.fits(), "it fits without mapped memory");
