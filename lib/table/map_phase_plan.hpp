@@ -3,17 +3,10 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 
 #include "lib/base/platform.hpp"
 
 namespace gravel::detail {
-
-/// A number of the environment, for trials.
-inline uint32_t map_trial(const char* name, uint32_t otherwise) {
-  const char* const text = std::getenv(name);
-  return text ? static_cast<uint32_t>(std::atoi(text)) : otherwise;
-}
 
 /// When phases pay, and how much memory they take.
 struct map_phase_limits {
@@ -25,7 +18,9 @@ struct map_phase_limits {
   /// Items for other PEs are dealt to so many lists at once, so that a block stores runs of 256 bytes or more.
   static constexpr uint32_t most_remote_bins = GRAVEL_CUDA ? 256 : 8;
   /// As above, if that avoids to deal twice: shorter runs cost less than a second dealing.
-  static constexpr uint32_t most_direct_bins = GRAVEL_CUDA ? 1024 : 8;
+  static constexpr uint32_t most_direct_bins = GRAVEL_CUDA ? 1024 : 16;
+  /// A block deals to more lists with a larger tile.
+  static constexpr uint32_t most_few_bins = GRAVEL_CUDA ? 512 : 8;
   static constexpr uint32_t most_item_bytes = 32;  ///< larger items are inserted one by one
   static constexpr uint32_t most_hot_bytes = GRAVEL_CUDA ? 128 << 10 : 1 << 10, least_hot_slots = 16;
   static constexpr uint32_t static_bytes = 1 << 10;  ///< of shared memory, beside the dynamic one
@@ -54,7 +49,7 @@ struct map_phase_plan {
     plan.parts = static_cast<uint32_t>(parts);
     const uint32_t most_groups = pes == 1 ? most_bins : std::max(limits::most_remote_bins / pes, 1u);
     const auto groups = [&](uint32_t s) { return static_cast<uint32_t>((parts + (uint64_t{1} << s) - 1) >> s); };
-    const bool is_direct = pes > 1 && parts * pes <= map_trial("GRAVEL_MAP_DIRECT", limits::most_direct_bins);
+    const bool is_direct = pes > 1 && parts * pes <= limits::most_direct_bins;
     if (groups(0) > most_groups && !is_direct)
       while (groups(plan.group_shift) > most_groups ||
              (pes == 1 ? 2 : 1) * (uint64_t{1} << 2 * plan.group_shift) < parts)

@@ -12,7 +12,7 @@
 namespace gravel::detail {
 
 /// Called behind each phase of a collective insertion that nobody observes.
-struct map_untold {
+struct map_unobserved {
   void operator()(const char*) const {}
 };
 
@@ -36,7 +36,7 @@ class map_phases {
   /// Inserts items by phases. Collective. False: phases do not pay, and nothing is done.
   /// @param most items of the PE that has most
   /// @param passed passed(name) is called behind the launches of each phase; it may launch kernels in the stream
-  template <map_update HOW, class Passed = map_untold>
+  template <map_update HOW, class Passed = map_unobserved>
   bool insert(const map_view<Key, Value>& map, const Key* keys, const Value* values, uint64_t n, uint64_t most,
               gravel_stream_t stream, const Passed& passed = {}) {
     using slots = typename map_view<Key, Value>::table;
@@ -123,7 +123,7 @@ class map_phases {
         deal_to_groups<HOW, map_dealing::cold>(map, keys, values, n, hot_bytes, stream);
         passed("dealt without hot keys");
       }
-      const bool has_many = memory_.bins() > map_trial("GRAVEL_MAP_MANY", 512);
+      const bool has_many = memory_.bins() > map_phase_limits::most_few_bins;
       if (has_many && large_tile::bytes(memory_.bins()) <= shared_)
         deal_to_groups<HOW, map_dealing::many>(map, keys, values, n, 0, stream);
       else deal_to_groups<HOW, map_dealing::few>(map, keys, values, n, 0, stream);
