@@ -176,15 +176,16 @@ std::string bytes_of_tensor(uint64_t first, uint64_t count, uint64_t words) {
 }
 
 /// Tables that are filled from files.
-void check_reads(uint64_t count, uint64_t row_bytes) {
+void check_reads(uint64_t count, uint64_t row_bytes, bool is_short) {
   const folder_of_job folder;
   const uint64_t words = row_bytes / 4, half = count / 2;
   const std::string raw = folder.write("rows", bytes_of_rows(0, count, words)),
                     first = folder.write("first", bytes_of_tensor(0, half, words)),
                     second = folder.write("second", bytes_of_tensor(half, count - half, words));
-  for (const gravel::place where : {gravel::place::device, gravel::place::host})
-    for (const gravel::dealt dealt : {gravel::dealt::blocks, gravel::dealt::cyclic})
+  for (const gravel::dealt dealt : {gravel::dealt::blocks, gravel::dealt::cyclic})
+    for (const gravel::place where : {gravel::place::device, gravel::place::host}) {
       for (const bool is_raw : {true, false}) {
+        if (is_short && is_raw == (where == gravel::place::host)) continue;
         gravel::rows table(count, row_bytes, dealt, where);
         if (is_raw) table.read(raw);
         else table.read(std::vector<std::string>{first, second}, {.tensor = "t", .dtype = "F32"});
@@ -196,6 +197,7 @@ void check_reads(uint64_t count, uint64_t row_bytes) {
                                " bytes from files: " + std::to_string(wrong) + " wrong words");
         gravel_barrier_all();
       }
+    }
   gravel::rows table(count, row_bytes);
   const auto refused = [&](const char* why, const std::string& file, const gravel::row_format& format) {
     expect_error(why, [&] { table.read(file, format); });
@@ -766,8 +768,8 @@ int main(int argc, char** argv) {
     check_update<gravel_bfloat16>(update::max, "bfloat16", 50, 10, n / 5, kind, 14);
     check_update<gravel_bfloat16>(update::put, "bfloat16", 50, 6, n, kind, 15);
   }
-  check_reads(1000, 8);
-  if (!is_short) check_reads(200'000, 264);
+  check_reads(1000, 8, is_short);
+  if (!is_short) check_reads(200'000, 264, false);
   check_cache(is_short ? 12 : 264, 5, gravel::dealt::blocks);
   check_cache(16, 1000, gravel::dealt::cyclic);
   if (!is_short) check_cache(20, 0, gravel::dealt::cyclic);

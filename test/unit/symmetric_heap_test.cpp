@@ -207,6 +207,39 @@ TEST_CASE("a heap of a fixed size takes no memory of the program, and says why")
   const sealed_memory other("test", "the test's memory", 1 << 20);
   CHECK_THROWS_WITH(heap.register_range(other.at(), 4),
                     "gravel_register: the symmetric heap has a fixed size here: of the test");
+  CHECK_THROWS_WITH(heap.allocate(4, place::host),
+                    contains_text("needs a symmetric heap that grows, and it has a fixed size here: of the test"));
+}
+
+namespace {
+/// Notes which extents are memory of the host.
+class noting_device : public cpu {
+ public:
+  memory_handle commit(char* at, uint64_t bytes, const char* what, place where) override {
+    places.emplace_back(bytes, where);
+    return cpu::commit(at, bytes, what, where);
+  }
+  std::vector<std::pair<uint64_t, place>> places;
+};
+}  // namespace
+
+TEST_CASE("memory of the host has extents of its own") {
+  noting_device device;
+  heap_memory memory(device, 16 << 20, 1);
+  const auto alone = [](collective_kind, uint64_t, const collective_words& mine) { return mine; };
+  symmetric_heap heap(device, memory, 16 << 20, 0, alone, {[](std::span<const new_extent>) {}, [](const extent&) {}});
+  device.places.clear();
+  char* const small = static_cast<char*>(heap.allocate(100));
+  char* const on_host = static_cast<char*>(heap.allocate(100, place::host));
+  CHECK(small == memory.at());
+  CHECK(on_host == memory.at() + (2 << 20));  // not in the extent of the small object, which has room
+  CHECK(heap.allocate(100) == memory.at() + 256);
+  using noted = std::vector<std::pair<uint64_t, place>>;
+  CHECK(device.places == noted{{2 << 20, place::device}, {2 << 20, place::host}});
+  CHECK_THROWS_WITH(heap.allocate(13 << 20, place::host), contains_text("has no place for 14 MiB"));
+  heap.release(on_host);
+  CHECK(heap.allocate(3 << 20) == memory.at() + 512);  // its memory is gone, and is of the device again
+  CHECK(device.places.back() == std::pair<uint64_t, place>{2 << 20, place::device});
 }
 
 TEST_CASE("memory of the program that one PE refuses is registered nowhere") {
