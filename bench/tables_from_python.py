@@ -165,7 +165,7 @@ def additions(options):
 OPTIMIZERS = {
     "sgd": lambda rows: torch.optim.SGD(rows, lr=0.01),
     "adagrad": lambda rows: torch.optim.Adagrad(rows, lr=0.01),
-    "adam": lambda rows: torch.optim.SparseAdam(list(rows), lr=0.01),
+    "adam": lambda rows: torch.optim.SparseAdam(list(rows), lr=0.01, eps=1e-15),
     "rowwise_adagrad": None,
     "rowwise_adam": None,
 }
@@ -181,7 +181,8 @@ def embeddings(options):
             torch.manual_seed(count + gr.my_pe())
             ids = torch.randint(n, (count,), device="cuda")
             factors = torch.randn((count, width), device="cuda")
-            table = gr.torch.Embedding(n, width, optimizer=optimizer, lr=0.01, std=0.0)
+            eps = 1e-15 if optimizer.endswith("adam") else None  # SparseAdam adds it elsewhere: so it is as good as 0
+            table = gr.torch.Embedding(n, width, optimizer=optimizer, lr=0.01, eps=eps, std=0.0)
             rival = torch.nn.Embedding(n, width, sparse=True, device="cuda")
             torch.nn.init.zeros_(rival.weight)
 

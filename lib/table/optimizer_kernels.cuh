@@ -55,6 +55,7 @@ struct step_memory {
 template <class T>
 struct step_numbers {
   T rate, eps, beta1, beta2;
+  T share1, share2;  ///< 1 - beta1, 1 - beta2, computed in double: the difference in float has few bits
   T moment_weight = 1, squares_weight = 1;  ///< 1 - beta1^t, 1 - beta2^t
 
   /// `step`: t, from 1.
@@ -63,6 +64,8 @@ struct step_numbers {
         eps(static_cast<T>(by.eps)),
         beta1(static_cast<T>(by.beta1)),
         beta2(static_cast<T>(by.beta2)),
+        share1(static_cast<T>(1 - by.beta1)),
+        share2(static_cast<T>(1 - by.beta2)),
         moment_weight(static_cast<T>(1 - std::pow(by.beta1, static_cast<double>(step)))),
         squares_weight(static_cast<T>(1 - std::pow(by.beta2, static_cast<double>(step)))) {}
 };
@@ -75,7 +78,7 @@ constexpr uint32_t marks_of_lane = 4;
 /// Returns s behind the step, where `square` is g * g or its mean.
 template <optimizer HOW, class T>
 GRAVEL_DEVICE T next_squares(const step_numbers<T>& by, T squares, T square) {
-  if constexpr (has_moment(HOW)) return by.beta2 * squares + (1 - by.beta2) * square;
+  if constexpr (has_moment(HOW)) return by.beta2 * squares + by.share2 * square;
   else return squares + square;
 }
 /// Returns the divisor of the step.
@@ -111,7 +114,7 @@ GRAVEL_DEVICE void step_row(const step_memory<T>& at, const step_numbers<T>& by,
     at.gradients[i] = 0;
     T change = gradient, divided_by = by_row;
     if constexpr (has_moment(HOW)) {
-      const T moment = by.beta1 * at.moments[i] + (1 - by.beta1) * gradient;
+      const T moment = by.beta1 * at.moments[i] + by.share1 * gradient;
       at.moments[i] = moment;
       change = moment / by.moment_weight;
     }
