@@ -58,8 +58,8 @@ struct stream_of_call {
 /// Joins the job of a launcher, or that of the group, and allocates what gather() needs. Collective.
 /// @param kernels a library with handlers, which are registered beside those of the package; or nullptr
 void start(std::optional<gravel_process_group> group, const kernel_library* kernels);
-/// Closes all graphs and maps, and leaves the job. Collective. `keep_heap`: the memory of the symmetric heap remains readable at
-/// its address until the process ends, because a program may still have views of it.
+/// Closes all graphs and maps, and leaves the job. Collective. `keep_heap`: the memory of the symmetric heap remains
+/// readable at its address until the process ends, because a program may still have views of it.
 void finish(bool keep_heap);
 
 /// Returns the position of the first number that is negative or not below `n`; `index.count` if there is none. Waits
