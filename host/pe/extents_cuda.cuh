@@ -116,7 +116,7 @@ class extents_cuda {
     how.location = host_;
     how.requestedHandleTypes = type();
     check(granularity_(&page, &how, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED), "cuMemGetAllocationGranularity");
-    return joined("pinned on NUMA node ", host_.id, ", near GPU ", device_, ", in pages of ", text_of_bytes(page));
+    return joined("pinned on NUMA node ", host_.id, ", near GPU ", device_, ", in multiples of ", text_of_bytes(page));
   }
   /// Finds the allocations of cuMemCreate that lie behind a range of addresses. Throws gravel::error if there are none,
   /// or if others cannot map them.
