@@ -251,14 +251,14 @@ class Graph:
         return owner, int(all_pes[owner, 2])
 
     def _result(self, call: str, dtype: str, gather: bool) -> Any:
-        """Memory for this PE's part of a result."""
+        """Memory for this PE's part of a result. What is gathered goes through the host."""
         _device.synchronize()
-        if self._like is None or gather or not isinstance(self._like, DeviceArray):
+        if not isinstance(self._like, DeviceArray) or (gather and native.n_pes() > 1):
             return np.empty(self.end - self.begin, dtype)
         return _device.empty_like(call, self._like, (self.end - self.begin,), np.dtype(dtype))
 
     def _deliver(self, call: str, part: Any, gather: bool) -> Any:
-        if isinstance(part, np.ndarray) and gather:
+        if gather and native.n_pes() > 1:
             mine = np.zeros(self._block, part.dtype)
             mine[: len(part)] = part
             whole = np.empty(native.n_pes() * self._block, part.dtype)
