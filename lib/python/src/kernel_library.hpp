@@ -46,7 +46,8 @@ struct kernel_library {
   uint32_t n_kernels;
   const handler_entry* handlers;
   uint32_t n_handlers;
-  /// Does what the first launch of a kernel would have to wait for. Call it in a job, while no kernel waits for another.
+  /// Does what the first launch of a kernel might have to wait for. Call it in a job, while no kernel waits for another
+  /// one.
   void (*load)();
   void (*join)(std::optional<gravel_process_group>);  ///< joins a job with the handlers; nullptr if there are none
 };

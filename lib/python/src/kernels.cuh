@@ -82,8 +82,8 @@ static __global__ void report_nothing(bool is_wrong) {
 }
 #endif
 
-/// Loads kernels onto the GPU, and starts one that could report. At a first launch CUDA may have to wait for all kernels
-/// that run; the resolver is then one that waits for the launched kernel.
+/// Loads kernels onto the GPU, and starts one that could report. At a first launch CUDA may have to wait for all
+/// kernels that run; the resolver is then one that waits for the launched kernel.
 template <class... Kernels>
 void load([[maybe_unused]] Kernels... kernels) {
 #if GRAVEL_CUDA
