@@ -318,7 +318,8 @@ PAIRS = [
 ONE_DOMAIN = [
     Row("one domain, {job}: 2 PEs, 2 nodes, {gpus}", "ucx-run -n 2 --nodes 2 --timeout 100 test/jobs/{job}",
         {"GRAVEL_DOMAIN": "handles"},
-        each("job", "operations_job", "am_job", "traffic_job", "collectives_job", "quiescence_job", "service_job", "critical_job", "table_job", "map_job", "residency_job 20")),
+        each("job", "operations_job", "am_job", "traffic_job", "collectives_job", "quiescence_job", "service_job",
+             "critical_job", "table_job", "map_job", "residency_job 20")),
     Row("one domain, memory that grows, {job}: 2 PEs, 2 nodes, {gpus}",
         "ucx-run -n 2 --nodes 2 --timeout 100 test/jobs/{job}", {"GRAVEL_DOMAIN": "handles"},
         each("job", "heap_job", "register_job"), grows=True),
