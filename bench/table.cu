@@ -222,6 +222,7 @@ class table_bench {
 
   /// Rows read by Zipf's law, without a cache and with one. A run with a cache includes fill().
   void gather_zipf() {
+    const std::string targets = o_.targets;
     rows table(static_cast<uint64_t>(gravel_n_pes()) << o_.rows_log2, o_.row_bytes);
     start(fill_rows, static_cast<uint32_t*>(table.local()), table.local_count(), o_.row_bytes / 4, table.local_first());
     const uint64_t n = o_.ids.back();
@@ -255,6 +256,7 @@ class table_bench {
                {1, 0});
       }
     }
+    o_.targets = targets;
     gravel_barrier_all();
   }
 

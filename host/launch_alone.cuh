@@ -36,8 +36,9 @@ template <class... P, class... A>
 void launch_alone(void (*kernel)(P...), const gravel_launch_config& how, A... arguments) {
   inner::launch_without_resolver(false, kernel, how, arguments...);
 }
-/// Returns how many blocks of a kernel may wait for each other in a cooperative launch by launch_alone(). On a GPU these
-/// are the blocks that run at once on the multiprocessors that services leave, and resolvers of other PEs on the GPU.
+/// Returns how many blocks of a kernel may wait for each other in a cooperative launch by launch_alone(). On a GPU
+/// these are the blocks that run at once on the multiprocessors that services leave, and resolvers of other PEs on the
+/// GPU.
 /// @param kernel what is to be launched
 /// @param how block and shared memory
 /// @param beside_resolver true: also those that this PE's resolver leaves, for a kernel that waits for other PEs

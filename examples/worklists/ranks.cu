@@ -1,5 +1,5 @@
-// PageRank by a distributed worklist (gravel::page_rank). The ranks are compared with what the definition says, and with
-// a serial power iteration.
+// PageRank by a distributed worklist (gravel::page_rank). The ranks are compared with what the definition says, and
+// with a serial power iteration.
 #include <cmath>
 #include <cstdio>
 

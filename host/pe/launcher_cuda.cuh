@@ -61,8 +61,8 @@ class cuda_launcher : public backend {
     load(facts, kernel, how, lock);
   }
   /// Returns the most blocks that a cooperative launch of this kernel, which needs no resolver, may have now.
-  /// `beside_resolver`: with room for the resolver nevertheless. Throws gravel::error if the kernel cannot have blocks of
-  /// how.block and how.shared_bytes. Any thread.
+  /// `beside_resolver`: with room for the resolver nevertheless. Throws gravel::error if the kernel cannot have blocks
+  /// of how.block and how.shared_bytes. Any thread.
   uint64_t most_cooperative_blocks(const void* kernel, gravel_launch_config how, bool beside_resolver) {
     const device_scope here(context_);
     how.grid = 1;

@@ -1,7 +1,8 @@
 // Tables of rows (gravel::rows): rows of several sizes and types, ids of all kinds, compared with what hosts expect.
 // Arrays, optimizers, exchanges of rows, and rows from files. One source for the CPU backend and for GPUs. Options:
-// `short`; `bad-row` and `bad-sum`, a call with a row that does not exist; `bad-target` and `bad-room`, an exchange with
-// a PE that does not exist, or with too many rows for one PE; `no-handler`, elements of 16 bits without the handler.
+// `short`; `bad-row` and `bad-sum`, a call with a row that does not exist; `bad-target` and `bad-room`, an exchange
+// with a PE that does not exist, or with too many rows for one PE; `no-handler`, elements of 16 bits without the
+// handler.
 #include <unistd.h>
 
 #include <algorithm>
