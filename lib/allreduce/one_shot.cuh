@@ -66,7 +66,7 @@ GRAVEL_DEVICE void exchange_words(const gravel_reducer_handle& r, const reductio
       if (q != m.my_pe) flagged_words::store(m.at(r.g, out, q) + k * step, flagged);  // [A3]
   }
   behind_send();
-  combination<HOW, T, uint64_t> all[AT_ONCE];
+  combination<HOW, T, uint64_t> all[AT_ONCE] = {};
   for (uint32_t q = 0; q < m.n_pes; ++q) {
     uint64_t data[AT_ONCE] = {};
     if (q == m.my_pe) {
