@@ -76,7 +76,7 @@ class bulk_copy {
 #if GRAVEL_ON_GPU
   static GRAVEL_DEVICE uint32_t shared(const void* at) { return static_cast<uint32_t>(__cvta_generic_to_shared(at)); }
 #endif
-  uint64_t arrived_;  ///< the copy unit's barrier
+  [[maybe_unused]] uint64_t arrived_;  ///< the copy unit's barrier
 };
 
 }  // namespace gravel::detail

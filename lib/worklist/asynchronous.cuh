@@ -154,7 +154,7 @@ struct ranked_lists {
 
   GRAVEL_DEVICE listing offer(uint32_t v, typename worklist_view<Program>::value x) const {
     const Program& program = w.program;
-    return program.vertices.offer_ranked(v, x, [&program](uint32_t key) {
+    return program.vertices.offer_ranked(v, x, [&](uint32_t key) {
       if constexpr (worklist_view<Program>::state::is_ordered) return program.rank_of(key);
       else return 0u;
     });
