@@ -72,6 +72,7 @@ def test_insert_keeps_the_first(library):
     names = gr.Map("u8", "i4", capacity=1000)
     mine = np.arange(100, dtype="u8") + 50 * gr.my_pe()
     names.insert(library.new(mine), library.new(mine.astype("i4") + 1000))
+    gr.quiet()  # two calls that change one key have no order
     names.insert(library.new(mine), -5)
     gr.barrier()
     if gr.my_pe() == 0:
