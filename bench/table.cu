@@ -425,6 +425,20 @@ class table_bench {
       });
     }
   }
+  /// Times an update until it is there at all PEs: o_.repeat runs behind one that is not counted.
+  template <class F>
+  perf::timed_runs time_updates(const F& update) const {
+    std::vector<double> seconds;
+    for (uint32_t run = 0; run <= o_.repeat; ++run) {
+      gravel_barrier_all();
+      const double begin = perf::seconds_now();
+      update();
+      gravel_barrier_all();
+      const double took = perf::slowest(perf::seconds_now() - begin);
+      if (run) seconds.push_back(took);
+    }
+    return perf::timed_runs::of(seconds);
+  }
   template <class T, class F>
   void time_additions(const char* name, const std::string& type, double exponent, const rows& table, uint64_t log2,
                       F add) {
@@ -432,20 +446,11 @@ class table_bench {
     const uint64_t n = uint64_t{1} << o_.additions_log2;
     gravel_barrier_all();
     start(set_words, static_cast<uint32_t*>(table.local()), table.local_count(), 0u);
-    std::vector<double> seconds;
-    for (uint32_t run = 0; run <= o_.repeat; ++run) {
-      gravel_barrier_all();
-      const double begin = perf::seconds_now();
-      add();
-      gravel_barrier_all();
-      const double took = perf::slowest(perf::seconds_now() - begin);
-      if (run) seconds.push_back(took);
-    }
+    const auto t = time_updates(add);
     const perf::device_array<uint64_t> sum(1);
     start(add_up<T>, static_cast<const T*>(table.local()), table.local_count() * elements, sum.data());
     const uint64_t wanted = elements * n * (o_.repeat + 1) * static_cast<uint64_t>(gravel_n_pes());
     const uint64_t found = gravel_sum_all(sum.read());
-    const auto t = perf::timed_runs::of(seconds);
     r_.row({{"what", "call", std::string(name)},
             {"type", "type", type},
             {"zipf", "Zipf", exponent},
@@ -471,20 +476,12 @@ class table_bench {
     start(set_words, values.data(), n * width, word_of_ones<float>());
     start(draw_ids, ids.data(), n, first, count, static_cast<uint64_t>(gravel_my_pe()) << 40);
     gravel_barrier_all();
-    std::vector<double> seconds;
-    for (uint32_t run = 0; run <= o_.repeat; ++run) {
-      gravel_barrier_all();
-      const double begin = perf::seconds_now();
-      table.scatter_add(ids.data(), reinterpret_cast<const float*>(values.data()), n);
-      gravel_barrier_all();
-      const double took = perf::slowest(perf::seconds_now() - begin);
-      if (run) seconds.push_back(took);
-    }
+    const auto t =
+        time_updates([&] { table.scatter_add(ids.data(), reinterpret_cast<const float*>(values.data()), n); });
     const perf::device_array<uint64_t> sum(1);
     start(add_up<float>, static_cast<const float*>(table.local()), table.local_count() * width, sum.data());
     const uint64_t wanted = width * n * (o_.repeat + 1) * static_cast<uint64_t>(gravel_n_pes());
     const uint64_t found = gravel_sum_all(sum.read());
-    const auto t = perf::timed_runs::of(seconds);
     const double bytes = static_cast<double>(n * width * sizeof(float));
     const double remote_share = is_remote ? 1 : 1 - 1.0 / gravel_n_pes();
     const double limit = limits_.peer_bytes > 0 ? bytes * remote_share / limits_.peer_bytes : 0;

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from . import _checks
-from ._backend import native
+from ._backend import Error, native
 from ._job import check_joined
 
 # The order is that of `enum class reduction` in src/job.hpp.
@@ -15,6 +16,21 @@ REDUCTIONS = ("sum_all", "min_all", "max_all")
 OF_MAPS = ("Map.size", "Map.clear", "Map.reserve", "Map.free")
 CALLS = (*REDUCTIONS, "broadcast", "allgather", "zeros", "empty", "full", "from_local", "free", "all_to_all", "Map",
          "Kernels", *OF_MAPS)  # fmt: skip
+
+
+def together(call: str, work: Callable[[], Any], failure: str = "has failed") -> Any:
+    """Runs what is not collective, and returns its result. If it fails at a PE, no PE goes on. Collective."""
+    result, error = None, None
+    try:
+        result = work()
+    except Exception as e:
+        error = e
+    failed = np.flatnonzero(allgather(int(error is not None)))
+    if error is not None:
+        raise error
+    if len(failed):
+        raise Error(f"{call}: PE {failed[0]} {failure}: see its exception")
+    return result
 
 
 def agree(call: str, dtype: np.dtype[Any] | None, shape: tuple[int, ...], extra: int = 0) -> Any:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _checks, _collectives, _device
-from ._backend import Error, native
+from ._backend import native
 from ._device import DeviceArray
 from ._exchange import all_to_all
 from ._job import check_joined, is_joined
@@ -160,7 +160,7 @@ class Graph:
 
         _check_kind(call, "file", zlib.crc32(repr((path, self.directed, weighted)).encode()))
         me, n_pes = native.my_pe(), native.n_pes()
-        read = _together(call, lambda: _host.read_edges(path, me, n_pes, not self.directed, weighted))
+        read = _collectives.together(call, lambda: _host.read_edges(path, me, n_pes, not self.directed, weighted))
         self._set_size(read[0])
         self._first_id = read[4]
         self._ids = read[5] if len(read[5]) else None
@@ -169,7 +169,7 @@ class Graph:
 
     def _take(self, call: str, graph: Any, n: int | None, report: Callable[[str], None]) -> tuple[Any, Any, Any]:
         _check_kind(call, "matrix", zlib.crc32(repr((self.directed, n)).encode()))
-        rows, like = _together(call, lambda: _rows_of(call, graph, n))
+        rows, like = _collectives.together(call, lambda: _rows_of(call, graph, n))
         self._like = like
         rows = _own_block(call, rows)
         self._set_size(rows.columns)
@@ -213,7 +213,7 @@ class Graph:
         self._place[order] = np.arange(own, dtype=np.uint32)
         places = np.empty(n_pes * self._block, np.uint32)
         native.allgather(places, self._place)
-        offsets, ends, weights_of, ghosts, numbers, shift = _together(
+        offsets, ends, weights_of, ghosts, numbers, shift = _collectives.together(
             call, lambda: _host.divide(self._n, native.my_pe(), n_pes, places, sources, targets, weights)
         )
         self._edges = int(_collectives.sum_all(len(ends)))
@@ -388,21 +388,6 @@ def _reporter(progress: Any) -> Callable[[str], None]:
     if not progress or native.my_pe() != 0:
         return lambda text: None
     return progress if callable(progress) else lambda text: print(f"graph: {text}", file=sys.stderr, flush=True)
-
-
-def _together(call: str, work: Callable[[], Any]) -> Any:
-    """Runs what is not collective. If it fails at a PE, no PE goes on."""
-    result, error = None, None
-    try:
-        result = work()
-    except Exception as e:
-        error = e
-    failed = np.flatnonzero(_collectives.allgather(int(error is not None)))
-    if error is not None:
-        raise error
-    if len(failed):
-        raise Error(f"{call}: PE {failed[0]} has failed: see its exception")
-    return result
 
 
 def _check_kind(call: str, kind: str, hashed: int) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from . import _collectives
-from ._backend import Error, native
+from ._backend import native
 from ._job import check_joined
 from ._map import Map
 
@@ -86,14 +86,8 @@ def _kmers_of(path: str, k: int) -> np.ndarray[Any, Any]:
     """The k-mers of this PE's records. If it cannot read them, no PE goes on."""
     from . import _host
 
-    kmers, error = np.empty(0, np.uint64), None
-    try:
-        kmers = _host.read_kmers(path, k, native.my_pe(), native.n_pes())
-    except Exception as e:
-        error = e
-    failed = np.flatnonzero(_collectives.allgather(int(error is not None)))
-    if error is not None:
-        raise error
-    if len(failed):
-        raise Error(f"reads.count_kmers: PE {failed[0]} cannot read {path}: see its exception")
-    return kmers
+    return _collectives.together(
+        "reads.count_kmers",
+        lambda: _host.read_kmers(path, k, native.my_pe(), native.n_pes()),
+        f"cannot read {path}",
+    )
