@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import gravel as gr
+from libraries import local_part
 
 
 def test_place_in_the_job():
@@ -90,7 +91,7 @@ def test_threads_send():
         thread.join()
     assert not failed
     gr.barrier()
-    assert (table.local == 12 * gr.n_pes()).all()
+    assert (local_part(table) == 12 * gr.n_pes()).all()
     table.free()
 
 

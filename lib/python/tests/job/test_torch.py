@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import gravel as gr
+from libraries import local_part
 
 torch = pytest.importorskip("torch")
 
@@ -24,10 +25,10 @@ def test_tensors_in_tensors_out():
     out = torch.empty(2, 2)
     assert gr.gather(table, torch.tensor([3, 4]), out=out) is out and out.tolist() == [[2 * n, 3 * n], [n, n]]
     gr.barrier()  # all have read
-    local = torch.from_numpy(table.local)
-    local.zero_()
-    assert not table.local.any()
-    del local
+    view = table.tensor
+    view.zero_()
+    assert not local_part(table).any()
+    del view
     table.free()
 
 
@@ -85,7 +86,7 @@ def test_embedding_is_that_of_pytorch(optimizer):
         steps.step()
         steps.zero_grad()
         table.step()
-        mine = torch.from_numpy(table.weight.local)
+        mine = torch.from_numpy(local_part(table.weight))
         assert torch.allclose(mine, rival.weight.detach()[table.weight.begin : table.weight.end], atol=1e-12)
         del mine
         gr.barrier()
@@ -112,5 +113,5 @@ def test_gradients():
 def test_rows_do_not_depend_on_the_number_of_pes():
     table = gr.torch.Embedding(3000, 4, seed=9)
     expected = np.concatenate([np.random.default_rng((9, b)).normal(0, 1, (1024, 4)) for b in range(3)])[:3000]
-    assert np.array_equal(table.weight.local, expected.astype("f4")[table.weight.begin : table.weight.end])
+    assert np.array_equal(local_part(table.weight), expected.astype("f4")[table.weight.begin : table.weight.end])
     table.free()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import gravel as gr
+from libraries import local_part
 
 torch = pytest.importorskip("torch")
 N = 10
@@ -27,7 +28,7 @@ def tables(_joined):
     made = Tables()
     yield made
     gr.barrier()
-    assert not any(array.local.any() for array in made.arrays[:4]) and not made.table.gradient.local.any()
+    assert not any(local_part(array).any() for array in made.arrays[:4]) and not local_part(made.table.gradient).any()
     for array in made.arrays:
         array.free()
 
