@@ -37,6 +37,12 @@ class runtime {
   pe_memory& memory() { return *memory_; }
   symmetric_heap& heap() { return *symmetric_; }
   completion& done() { return *completion_; }
+  /// Returns the address at which kernels reach the heap of `pe` without messages; nullptr if they do not.
+  char* mapped_heap(uint32_t pe) const {
+    const gravel_t& g = memory_->of_kernels();
+    if (pe == g.my_pe) return g.self_in_place ? g.heap : nullptr;
+    return g.peers ? peers_->heap_of(pe) : nullptr;
+  }
   service_watch& services() { return services_; }
   /// Begins a collective call of this PE. Any thread.
   collective_member::call begin_collective(collective_kind kind, uint64_t argument = 0, uint64_t another = 0) {
