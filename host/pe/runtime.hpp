@@ -21,6 +21,7 @@
 #include "host/pe/receiver_thread.hpp"
 #include "host/pe/service_watch.hpp"
 #include "host/pe/symmetric_heap.hpp"
+#include "host/pe/teams.hpp"
 
 namespace gravel::detail {
 
@@ -38,6 +39,10 @@ class runtime {
   symmetric_heap& heap() { return *symmetric_; }
   completion& done() { return *completion_; }
   service_watch& services() { return services_; }
+  team_table& teams() { return teams_; }
+  const team_table& teams() const { return teams_; }
+  /// By PE: whether kernels of this PE reach its memory.
+  std::vector<bool> reached() const;
   /// Begins a collective call of this PE. Any thread.
   collective_member::call begin_collective(collective_kind kind, uint64_t argument = 0, uint64_t another = 0) {
     return collectives_->begin(kind, argument, another);
@@ -80,6 +85,7 @@ class runtime {
   std::optional<symmetric_heap> symmetric_;
   std::optional<queue_watch> queues_;
   service_watch services_{job_.pe};
+  team_table teams_;
   std::optional<completion> completion_;
   std::optional<receiver_thread> receiver_;
 };

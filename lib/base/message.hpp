@@ -73,7 +73,13 @@ enum class op : uint8_t { GRAVEL_OPS(GRAVEL_NAME) count };
   X(max_all_block, "gravel_max_all_block")            \
   X(barrier, "gravel_barrier")                        \
   X(allreduce, "gravel_allreduce")                    \
-  X(reduce, "gravel_reduce")
+  X(reduce, "gravel_reduce")                          \
+  X(sync, "gravel_sync_block, _warp or _lane")        \
+  X(allgather, "gravel_allgather_block, _warp or _lane")             \
+  X(alltoall, "gravel_alltoall_block, _warp or _lane")               \
+  X(reduce_all, "gravel_reduce_all_block, _warp or _lane")           \
+  X(reduce_scatter, "gravel_reduce_scatter_block, _warp or _lane")   \
+  X(team_split, "gravel_team_split_strided or gravel_team_split_2d")
 enum class other_call : uint8_t { GRAVEL_OTHER_CALLS(GRAVEL_NAME) count };
 
 enum class value_type : uint8_t { u8, u16, u32, u64, i32, i64, f32, f64, count };
@@ -295,7 +301,12 @@ GRAVEL_BOTH constexpr uint32_t units_of(uint64_t word0, uint64_t word1) {
   X(bad_block, "a block sender for another number of threads")                                                         \
   X(bad_shared, "a block sender without memory")                                                                       \
   X(other_collective, "the PEs' kernels call different collectives: {call} here, {other_call} at PE {pe}")             \
-  X(bad_root, "gravel_broadcast_block from PE {wrong_pe}: the job has PEs 0 to {last_pe}")                             \
+  X(other_arguments,                                                                                                   \
+    "the PEs' kernels call {call} with different arguments: count, type, operation, root, or the kind of memory "      \
+    "differ here and at PE {pe}")                                                                                      \
+  X(no_team, "{call} with a team of which this PE is no member: a split returns {{}} at such PEs")                     \
+  X(team_is_over, "{call} with a team that gravel_team_destroy has ended")                                             \
+  X(bad_root, "gravel_broadcast_block from PE {wrong_pe}: the team has PEs 0 to {last}")                             \
   X(bad_service_block, "a message for block {offset} of a service: it has blocks 0 to {last}")                         \
   /* of lib/critical: */                                                                                               \
   X(bad_key, "a critical section was called with key {offset}: there are keys 0 to {last}")                            \

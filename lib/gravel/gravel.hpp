@@ -16,6 +16,7 @@
 #include "host/pe/collectives.hpp"
 #include "host/pe/launch_config.hpp"
 #include "host/pe/libgravel.hpp"
+#include "host/pe/teams.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/place.hpp"
 #include "lib/base/process_group.hpp"

@@ -64,7 +64,7 @@ GRAVEL_BOTH void update_pair_in_place(uint32_t* at, uint32_t pair) {
   }
 }
 
-/// What the handler does, and where, in one word: bits 0-5 reduction_call::word | 8-63 number of the heap's word of 4
+/// What the handler does, and where, in one word: bits 0-7 reduction_call::word | 8-63 number of the heap's word of 4
 /// bytes.
 struct pair_target {
   gravel_reduction how;
@@ -73,7 +73,7 @@ struct pair_target {
 
   GRAVEL_BOTH uint64_t packed() const { return reduction_call{how, type, false, 0}.word() | word << 8; }
   GRAVEL_BOTH static pair_target of(uint64_t packed) {
-    const reduction_call call = reduction_call::of(static_cast<uint32_t>(packed & 63));
+    const reduction_call call = reduction_call::of(static_cast<uint32_t>(packed & 0xff));
     return {call.how, call.type, packed >> 8};
   }
 };
