@@ -283,6 +283,12 @@ class cuda_backend final : public cuda_launcher {
     cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, copy_), "copying to or from the GPU");
     cuda_check(cudaStreamSynchronize(copy_), "copying to or from the GPU");
   }
+  bool is_reached_by_kernels(const void* at) override {
+    const device_scope here(context_);
+    cudaPointerAttributes a{};
+    cuda_check(cudaPointerGetAttributes(&a, at), "cudaPointerGetAttributes");
+    return a.type != cudaMemoryTypeUnregistered;
+  }
   bool is_device_memory(const void* at) override {
     const device_scope here(context_);
     cudaPointerAttributes a{};

@@ -38,6 +38,12 @@ class runtime {
   pe_memory& memory() { return *memory_; }
   symmetric_heap& heap() { return *symmetric_; }
   completion& done() { return *completion_; }
+  /// Returns the address at which kernels reach the heap of `pe` without messages; nullptr if they do not.
+  char* mapped_heap(uint32_t pe) const {
+    const gravel_t& g = memory_->of_kernels();
+    if (pe == g.my_pe) return g.self_in_place ? g.heap : nullptr;
+    return g.peers ? peers_->heap_of(pe) : nullptr;
+  }
   service_watch& services() { return services_; }
   team_table& teams() { return teams_; }
   const team_table& teams() const { return teams_; }

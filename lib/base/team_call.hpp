@@ -29,6 +29,16 @@ enum class team_scope : uint8_t { block, warp, grid, task };
   X(put_signal_warp, "gravel_put_signal_warp", warp, "dest,bytes,signal,value,pe",                                     \
     "for one thread there is gravel_put_signal_lane; some lanes of a warp name themselves in the last argument, "      \
     "`lanes`")                                                                                                         \
+  X(put_strided, "gravel_put_strided", block, "dest,dest_stride,source_stride,count,pe",                               \
+    "for one thread there is gravel_put_strided_lane, for the lanes of a warp gravel_put_strided_warp")                \
+  X(get_strided, "gravel_get_strided", block, "dest,source,dest_stride,source_stride,count,pe",                        \
+    "for one thread there is gravel_get_strided_lane, for the lanes of a warp gravel_get_strided_warp")                \
+  X(put_strided_warp, "gravel_put_strided_warp", warp, "dest,dest_stride,source_stride,count,pe",                      \
+    "for one thread there is gravel_put_strided_lane; some lanes of a warp name themselves in the last argument, "     \
+    "`lanes`")                                                                                                         \
+  X(get_strided_warp, "gravel_get_strided_warp", warp, "dest,source,dest_stride,source_stride,count,pe",               \
+    "for one thread there is gravel_get_strided_lane; some lanes of a warp name themselves in the last argument, "     \
+    "`lanes`")                                                                                                         \
   X(barrier_block, "gravel_barrier_block", block, "",                                                                  \
     "one thread that waits for its own messages calls gravel_quiet(g)")                                                \
   X(barrier, "gravel_barrier", grid, "", "for one block of each PE there is gravel_barrier_block")                     \
