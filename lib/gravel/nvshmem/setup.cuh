@@ -1,0 +1,130 @@
+// Set-up and information.
+#pragma once
+#include <gravel/nvshmem/job.cuh>
+#if GRAVEL_CUDA
+#include <cuda.h>
+
+#include <string>
+#endif
+
+namespace gravel::detail::nvshmem {
+
+/// Gives all translation units the handles of the job that gravel_init has joined.
+inline void open_job() { process().set({gravel_handle()}, gravel_host_handle(), true); }
+inline void close_job() {
+  process().set({}, {}, false);
+  gravel_finalize();
+}
+
+}  // namespace gravel::detail::nvshmem
+
+// A template, so that only a source that calls it compiles the resolver.
+template <int = 0>
+void nvshmem_init() {
+  gravel_init<>();
+  gravel::detail::nvshmem::open_job();
+}
+template <int = 0>
+int nvshmem_init_thread(int, int* provided) {
+  nvshmem_init();
+  if (provided) *provided = NVSHMEM_THREAD_SERIALIZED;
+  return 0;
+}
+inline void nvshmem_query_thread(int* provided) { *provided = NVSHMEM_THREAD_SERIALIZED; }
+inline int nvshmemx_init_status() {
+  return gravel::detail::nvshmem::process().is_open ? NVSHMEM_STATUS_FULL_MPG : NVSHMEM_STATUS_NOT_INITIALIZED;
+}
+inline void nvshmem_finalize() { gravel::detail::nvshmem::close_job(); }
+inline void nvshmemx_hostlib_finalize() { gravel::detail::nvshmem::close_job(); }
+
+GRAVEL_BOTH int nvshmem_my_pe() {
+#if GRAVEL_ON_GPU
+  return gravel_my_pe(gravel::detail::nvshmem::handle());
+#else
+  return gravel::detail::nvshmem::in_kernel() ? gravel_my_pe(gravel::detail::nvshmem::handle()) : gravel_my_pe();
+#endif
+}
+GRAVEL_BOTH int nvshmem_n_pes() {
+#if GRAVEL_ON_GPU
+  return gravel_n_pes(gravel::detail::nvshmem::handle());
+#else
+  return gravel::detail::nvshmem::in_kernel() ? gravel_n_pes(gravel::detail::nvshmem::handle()) : gravel_n_pes();
+#endif
+}
+/// Ends the job. In a kernel the status is not kept: the launch fails, and the job ends with a message.
+GRAVEL_BOTH void nvshmem_global_exit([[maybe_unused]] int status) {
+#if GRAVEL_ON_GPU
+  __trap();
+#else
+  gravel_abort("nvshmem_global_exit", status);
+#endif
+}
+
+GRAVEL_BOTH void nvshmem_info_get_version(int* major, int* minor) {
+  *major = NVSHMEM_MAJOR_VERSION;
+  *minor = NVSHMEM_MINOR_VERSION;
+}
+GRAVEL_BOTH void nvshmemx_vendor_get_version_info(int* major, int* minor, int* patch) {
+  *major = NVSHMEM_VENDOR_MAJOR_VERSION;
+  *minor = NVSHMEM_VENDOR_MINOR_VERSION;
+  *patch = NVSHMEM_VENDOR_PATCH_VERSION;
+}
+/// `name`: room for NVSHMEM_MAX_NAME_LEN characters.
+GRAVEL_BOTH void nvshmem_info_get_name(char* name) {
+  constexpr const char* text = NVSHMEM_VENDOR_STRING;
+  uint32_t at = 0;
+  for (; text[at]; ++at) name[at] = text[at];
+  name[at] = 0;
+}
+
+#if GRAVEL_CUDA
+// Modules and libraries of CUDA's driver have a constant of the same name, which is not registered.
+namespace gravel::detail::nvshmem {
+
+/// Writes the state, or an empty one, into the constant of a module. Returns 0, or 1 if the module has none: then it
+/// calls nothing of NVSHMEM.
+inline int write_module(CUdeviceptr constant, size_t bytes, bool open) {
+  const device_state state = open ? process().state : device_state{};
+  if (bytes != sizeof(state)) {
+    warn("nvshmemx_cumodule_init: the module was compiled with the headers of another version of Gravel");
+    return 1;
+  }
+  const cudaError_t code = cudaMemcpy(reinterpret_cast<void*>(constant), &state, sizeof(state), cudaMemcpyHostToDevice);
+  return code == cudaSuccess ? 0 : 1;
+}
+/// A function of CUDA's driver, with which the program is not linked.
+template <class F>
+F driver_function(const char* name) {
+  void* found = nullptr;
+#if CUDART_VERSION >= 12050
+  const cudaError_t code = cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault);
+#else
+  const cudaError_t code = cudaGetDriverEntryPoint(name, &found, cudaEnableDefault);
+#endif
+  if (code != cudaSuccess || !found) fail_text(std::string("the CUDA driver has no ") + name + "; it is too old");
+  return reinterpret_cast<F>(found);
+}
+template <class Container>
+int set_in(Container of, const char* function, bool open) {
+  using get_global = CUresult (*)(CUdeviceptr*, size_t*, Container, const char*);
+  CUdeviceptr constant = 0;
+  size_t bytes = 0;
+  if (driver_function<get_global>(function)(&constant, &bytes, of, "gravel_nvshmem_state") != CUDA_SUCCESS) return 1;
+  return write_module(constant, bytes, open);
+}
+
+}  // namespace gravel::detail::nvshmem
+
+inline int nvshmemx_cumodule_init(CUmodule module) {
+  return gravel::detail::nvshmem::set_in(module, "cuModuleGetGlobal", true);
+}
+inline int nvshmemx_cumodule_finalize(CUmodule module) {
+  return gravel::detail::nvshmem::set_in(module, "cuModuleGetGlobal", false);
+}
+inline int nvshmemx_culibrary_init(CUlibrary library) {
+  return gravel::detail::nvshmem::set_in(library, "cuLibraryGetGlobal", true);
+}
+inline int nvshmemx_culibrary_finalize(CUlibrary library) {
+  return gravel::detail::nvshmem::set_in(library, "cuLibraryGetGlobal", false);
+}
+#endif
