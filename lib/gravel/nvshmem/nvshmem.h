@@ -1,0 +1,16 @@
+// NVSHMEM's interface over Gravel: a program that includes <nvshmem.h> and <nvshmemx.h> is compiled against Gravel
+// without a change. It needs neither -rdc nor a library for the device.
+//
+// Each part is a thin layer: a call of NVSHMEM becomes the call of Gravel that docs/nvshmem.md names. What NVSHMEM's
+// documentation says about a call holds here, too, except for the differences that are named there.
+#pragma once
+#include <gravel/nvshmem/atomics.cuh>
+#include <gravel/nvshmem/collectives.cuh>
+#include <gravel/nvshmem/job.cuh>
+#include <gravel/nvshmem/launch.cuh>
+#include <gravel/nvshmem/memory.cuh>
+#include <gravel/nvshmem/order.cuh>
+#include <gravel/nvshmem/rma.cuh>
+#include <gravel/nvshmem/setup.cuh>
+#include <gravel/nvshmem/signals.cuh>
+#include <gravel/nvshmem/types.cuh>

@@ -1,0 +1,53 @@
+// Puts with a signal, and signals.
+#pragma once
+#include <gravel/nvshmem/rma.cuh>
+
+namespace gravel::detail::nvshmem {
+
+GRAVEL_BOTH gravel_signal_op signal_op_of(int op) {
+  return op == NVSHMEM_SIGNAL_ADD ? GRAVEL_SIGNAL_ADD : GRAVEL_SIGNAL_SET;
+}
+GRAVEL_BOTH void put_signal(lane_scope, void* dest, const void* source, uint64_t bytes, uint64_t* signal,
+                            uint64_t value, int op, int pe) {
+  gravel_put_signal_lane(handle(), dest, source, bytes, signal, value, signal_op_of(op), pe);
+}
+GRAVEL_DEVICE void put_signal(warp_scope, void* dest, const void* source, uint64_t bytes, uint64_t* signal,
+                              uint64_t value, int op, int pe) {
+  gravel_put_signal_warp(handle(), dest, source, bytes, signal, value, signal_op_of(op), pe);
+}
+GRAVEL_DEVICE void put_signal(block_scope, void* dest, const void* source, uint64_t bytes, uint64_t* signal,
+                              uint64_t value, int op, int pe) {
+  gravel_put_signal(handle(), dest, source, bytes, signal, value, signal_op_of(op), pe);
+}
+
+}  // namespace gravel::detail::nvshmem
+
+#define GRAVEL_NVSHMEM_PUT_SIGNAL(MODE, NAME, SCOPE, T, BYTES)                                                      \
+  MODE void NAME(T* dest, const T* source, size_t count, uint64_t* sig_addr, uint64_t signal, int sig_op, int pe) { \
+    gravel::detail::nvshmem::put_signal(gravel::detail::nvshmem::SCOPE{}, dest, source, count*(BYTES), sig_addr,    \
+                                        signal, sig_op, pe);                                                        \
+  }
+#define GRAVEL_NVSHMEM_EACH_SCOPE(PUT, T, BYTES)                                                   \
+  GRAVEL_NVSHMEM_PUT_SIGNAL(GRAVEL_BOTH, nvshmem_##PUT##_signal, lane_scope, T, BYTES)             \
+  GRAVEL_NVSHMEM_PUT_SIGNAL(GRAVEL_BOTH, nvshmem_##PUT##_signal_nbi, lane_scope, T, BYTES)         \
+  GRAVEL_NVSHMEM_PUT_SIGNAL(GRAVEL_DEVICE, nvshmemx_##PUT##_signal_warp, warp_scope, T, BYTES)     \
+  GRAVEL_NVSHMEM_PUT_SIGNAL(GRAVEL_DEVICE, nvshmemx_##PUT##_signal_nbi_warp, warp_scope, T, BYTES) \
+  GRAVEL_NVSHMEM_PUT_SIGNAL(GRAVEL_DEVICE, nvshmemx_##PUT##_signal_block, block_scope, T, BYTES)   \
+  GRAVEL_NVSHMEM_PUT_SIGNAL(GRAVEL_DEVICE, nvshmemx_##PUT##_signal_nbi_block, block_scope, T, BYTES)
+#define GRAVEL_NVSHMEM_TYPED(NAME, T) GRAVEL_NVSHMEM_EACH_SCOPE(NAME##_put, T, sizeof(T))
+#define GRAVEL_NVSHMEM_SIZED(N, BYTES) GRAVEL_NVSHMEM_EACH_SCOPE(put##N, void, BYTES)
+GRAVEL_NVSHMEM_RMA_TYPES(GRAVEL_NVSHMEM_TYPED)
+GRAVEL_NVSHMEM_SIZES(GRAVEL_NVSHMEM_SIZED)
+GRAVEL_NVSHMEM_EACH_SCOPE(putmem, void, 1)
+#undef GRAVEL_NVSHMEM_SIZED
+#undef GRAVEL_NVSHMEM_TYPED
+#undef GRAVEL_NVSHMEM_EACH_SCOPE
+#undef GRAVEL_NVSHMEM_PUT_SIGNAL
+
+GRAVEL_BOTH void nvshmemx_signal_op(uint64_t* sig_addr, uint64_t signal, int sig_op, int pe) {
+  if (sig_op == NVSHMEM_SIGNAL_ADD) gravel_add(gravel::detail::nvshmem::handle(), sig_addr, signal, pe);
+  else gravel_put(gravel::detail::nvshmem::handle(), sig_addr, signal, pe);
+}
+GRAVEL_BOTH uint64_t nvshmem_signal_fetch(uint64_t* sig_addr) {
+  return gravel::detail::poll_word(gravel::detail::nvshmem::handle(), sig_addr);
+}
