@@ -11,7 +11,9 @@
 // - An error is also printed on stderr, with the reason.
 #pragma once
 #include <algorithm>
+#include <cassert>
 #include <chrono>
+#include <climits>
 #include <cmath>
 #include <condition_variable>
 #include <cstdio>
@@ -28,8 +30,8 @@
 #include <gravel/gravel.cuh>
 #include "host/pe/kernel_table.hpp"
 #include "lib/base/capacity.hpp"
-#include "vector_functions.h"
-#include "vector_types.h"
+#include <gravel/cuda_on_cpu/vector_functions.h>
+#include <gravel/cuda_on_cpu/vector_types.h>
 
 // The translator (tools/cuda_to_cpp.py) sees which functions are kernels.
 #undef __global__

@@ -1,3 +1,3 @@
 // Part of cuda_runtime.h.
 #pragma once
-#include "cuda_runtime.h"
+#include <gravel/cuda_on_cpu/cuda_runtime.h>

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "vector_types.h"
+#include <gravel/cuda_on_cpu/vector_types.h>
 
 /// CUDA's min and max, also of numbers of two types.
 template <class A, class B>

@@ -1,6 +1,9 @@
 // Launches.
 #pragma once
 #include <gravel/nvshmem/job.cuh>
+#if !GRAVEL_CUDA
+#include "host/pe/kernel_table.hpp"
+#endif
 
 namespace gravel::detail::nvshmem {
 
@@ -42,7 +45,14 @@ inline int nvshmemx_collective_launch(const void* kernel, dim3 grid, dim3 block,
   return 0;
 }
 #else
-/// Without a GPU the kernel's type is needed: it is given as it is, without a cast to const void*.
+/// The address of a kernel that the translator of CUDA programs has seen (gravel-c++).
+inline int nvshmemx_collective_launch(const void* kernel, dim3 grid, dim3 block, void** args, size_t shared,
+                                      gravel_stream_t stream) {
+  gravel::detail::launch_on_cpu(gravel::detail::nvshmem::cooperative(grid, block, shared, stream),
+                                gravel::detail::bind_kernel(kernel, args));
+  return 0;
+}
+/// A kernel as it is, without a cast to const void*.
 template <class... P>
 int nvshmemx_collective_launch(void (*kernel)(P...), dim3 grid, dim3 block, void** args, size_t shared,
                                gravel_stream_t stream) {
