@@ -237,11 +237,18 @@ class translation:
             self.insert(tokens[first].begin, SPACE + "start([=](const auto&... gravel_argument) { ")
             self.replace(t.begin, t.end, "(gravel_argument...); }, " + SPACE + "shape(")
             self.replace(tokens[end].begin, tokens[end].end, "))")
-            last = matching(tokens, end + 1)
-            for i in range(end + 2, last):
-                alone = tokens[i - 1].text in "(," and tokens[i + 1].text in "),"
-                if tokens[i].text == "__null" and alone:
-                    self.replace(tokens[i].begin, tokens[i].end, "nullptr")
+            self.translate_null_arguments(end + 1)
+
+    def translate_null_arguments(self, opening):
+        """NULL alone as a kernel's argument: its type, that of an integer, would be lost on the way."""
+        tokens, i = self.tokens, opening + 1
+        last = matching(tokens, opening)
+        while i < last:
+            if tokens[i].text in OPEN:
+                i = matching(tokens, i)
+            elif tokens[i].text == "__null" and tokens[i - 1].text in "(," and tokens[i + 1].text in "),":
+                self.replace(tokens[i].begin, tokens[i].end, "nullptr")
+            i += 1
 
     def translate_mentions(self):
         tokens = self.tokens
