@@ -99,6 +99,7 @@ struct gravel_t {
   gravel::detail::block_scratch* scratch;  ///< of collectives of kernels, symmetric; device/collective.cuh
   uint32_t n_peers;
   bool peers_directly;  ///< block senders also send to peers one by one
+  bool all_mapped;      ///< kernels of each PE reach the memory of all PEs; the same at all PEs
 };
 static_assert(std::is_trivially_copyable_v<gravel_t>);
 

@@ -135,6 +135,32 @@ GRAVEL_BOTH void gravel_flush(const gravel_t& g) {
 enum gravel_compare { GRAVEL_EQ, GRAVEL_NE, GRAVEL_GT, GRAVEL_GE, GRAVEL_LT, GRAVEL_LE };
 static_assert(GRAVEL_LE == static_cast<int>(gravel::detail::comparison::le));
 
+namespace gravel::detail {
+template <class T>
+GRAVEL_BOTH bool compares(T seen, gravel_compare compare, T value) {
+  if (compare == GRAVEL_EQ) return seen == value;
+  if (compare == GRAVEL_NE) return seen != value;
+  if (compare == GRAVEL_GT) return seen > value;
+  if (compare == GRAVEL_GE) return seen >= value;
+  if (compare == GRAVEL_LT) return seen < value;
+  return seen <= value;
+}
+/// Waits until `*address compare value` holds. Returns the value that was seen then. Thread scope: lane.
+template <class T>
+GRAVEL_BOTH T await_word(const gravel_t& g, const T* address, gravel_compare compare, T value) {
+  T seen{};
+  if (forbidden_in_handler(g, op::none, other_call::wait_until)) return seen;
+  const auto holds = [&] {
+    seen = poll_word(g, address);
+    return compares(seen, compare, value);
+  };
+  for (watched_wait wait; !holds();)
+    wait.attentively(
+        g, [&] { return subject_of_word(g, awaited::word, address, static_cast<comparison>(compare), value, seen); });
+  return seen;
+}
+}  // namespace gravel::detail
+
 /// Waits until `*address compare value` holds. What other PEs wrote before the write that ended the wait, with a fence
 /// between, is visible after it (to the host: by gravel_copy). A wait that lasts for GRAVEL_WATCHDOG_S is reported on
 /// stderr, and goes on.
@@ -147,19 +173,5 @@ static_assert(GRAVEL_LE == static_cast<int>(gravel::detail::comparison::le));
 template <class T>
 GRAVEL_BOTH void gravel_wait_until(const gravel_t& g, const T* address, gravel_compare compare,
                                    gravel::detail::same<T> value) {
-  using namespace gravel::detail;
-  if (forbidden_in_handler(g, op::none, other_call::wait_until)) return;
-  T seen;
-  const auto holds = [&] {
-    seen = poll_word(g, address);
-    if (compare == GRAVEL_EQ) return seen == value;
-    if (compare == GRAVEL_NE) return seen != value;
-    if (compare == GRAVEL_GT) return seen > value;
-    if (compare == GRAVEL_GE) return seen >= value;
-    if (compare == GRAVEL_LT) return seen < value;
-    return seen <= value;
-  };
-  for (watched_wait wait; !holds();)
-    wait.attentively(
-        g, [&] { return subject_of_word(g, awaited::word, address, static_cast<comparison>(compare), value, seen); });
+  gravel::detail::await_word<T>(g, address, compare, value);
 }

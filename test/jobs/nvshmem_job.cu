@@ -1,11 +1,14 @@
 // NVSHMEM's interface over Gravel: its calls by types, thread scopes and teams, checked against what NVSHMEM's
 // documentation says. One source for the CPU backend and for GPUs; run under ucx-run with any number of PEs and nodes.
+// With the argument `short` it takes one type of each size, for jobs whose messages take long.
 #include <nvshmem.h>
 #include <nvshmemx.h>
 
 #include <cinttypes>
 #include <cstdio>
+#include <cstring>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace {
@@ -15,13 +18,13 @@ int failures = 0;
 void expect(bool holds, const std::string& what) {
   if (holds) return;
   ++failures;
-  std::fprintf(stderr, "PE %d: wrong: %s\n", nvshmem_my_pe(), what.c_str());
+  if (failures < 50) std::fprintf(stderr, "PE %d: wrong: %s\n", nvshmem_my_pe(), what.c_str());
 }
 
-/// Starts a kernel as a program of NVSHMEM does: with its arguments by address.
+/// Starts a kernel as a program of NVSHMEM does, with its arguments by address, and waits for it.
 template <class... P>
-void launch(void (*kernel)(P...), int blocks, int threads, P... values) {
-  void* arguments[] = {&values...};
+void launch(void (*kernel)(P...), int blocks, int threads, std::type_identity_t<P>... values) {
+  void* arguments[] = {&values..., nullptr};
 #if GRAVEL_CUDA
   const int code = nvshmemx_collective_launch(reinterpret_cast<const void*>(kernel), blocks, threads, arguments, 0, 0);
 #else
@@ -31,45 +34,368 @@ void launch(void (*kernel)(P...), int blocks, int threads, P... values) {
   gravel_synchronize();
 }
 
-/// Copies of symmetric memory on the host.
+/// Zeroed symmetric memory with one T; its copy on the host.
 template <class T>
-std::vector<T> read(const T* from, size_t count) {
-  std::vector<T> here(count);
-  gravel_copy(here.data(), from, count * sizeof(T));
-  return here;
-}
-
-constexpr int threads = 64;
-
-struct shift_cells {
-  int from_left[threads];
-  unsigned long long count;
+struct symmetric {
+  T* at = static_cast<T*>(nvshmem_calloc(1, sizeof(T)));
+  ~symmetric() { nvshmem_free(at); }
+  symmetric() = default;
+  symmetric(const symmetric&) = delete;
+  symmetric& operator=(const symmetric&) = delete;
+  std::vector<T> read() const {
+    std::vector<T> here(1);
+    gravel_copy(here.data(), at, sizeof(T));
+    return here;
+  }
 };
-__global__ void shift(shift_cells* cells) {
-  const int me = nvshmem_my_pe(), n = nvshmem_n_pes(), lane = static_cast<int>(threadIdx.x);
-  nvshmem_int_p(&cells->from_left[lane], me * threads + lane, (me + 1) % n);
-  nvshmem_ulonglong_atomic_inc(&cells->count, 0);
-  nvshmem_quiet();
-  nvshmemx_barrier_all_block();
+
+constexpr int threads = 64, room = 24, pieces = 5;
+
+// ---- puts and gets: each call moves `pieces` elements from the PE itself to the right, or from the right to it
+
+struct unit128 {
+  uint64_t word[2];
+};
+/// Element i of PE `pe`: any bits.
+template <class T>
+GRAVEL_BOTH T element_of(int pe, int i) {
+  T value{};
+  const auto bits = static_cast<unsigned char>(pe * 51 + i * 7 + 3);
+  for (size_t b = 0; b < sizeof(T); ++b)
+    reinterpret_cast<unsigned char*>(&value)[b] = static_cast<unsigned char>(bits + b * 29);
+  if constexpr (std::is_floating_point_v<T>) value = static_cast<T>(bits);
+  return value;
+}
+template <class T>
+bool same(const T& a, const T& b) {
+  return std::memcmp(&a, &b, sizeof(T)) == 0;
 }
 
-void check_shift() {
-  const int me = nvshmem_my_pe(), n = nvshmem_n_pes();
-  auto* const cells = static_cast<shift_cells*>(nvshmem_calloc(1, sizeof(shift_cells)));
-  launch(shift, 1, threads, cells);
+using gravel::detail::nvshmem::block_scope;
+using gravel::detail::nvshmem::lane_scope;
+using gravel::detail::nvshmem::warp_scope;
+using ull = unsigned long long;
+
+// The calls of one type or size, by the scope that is the first argument.
+#define FORWARD(NAME, CALL, SCOPE)                \
+  template <class... A>                           \
+  GRAVEL_DEVICE static void NAME(SCOPE, A... a) { \
+    CALL(a...);                                   \
+  }
+#define FORWARD_SCOPES(NAME, MIDDLE, SUFFIX)                  \
+  FORWARD(NAME, nvshmem_##MIDDLE##SUFFIX, lane_scope)         \
+  FORWARD(NAME, nvshmemx_##MIDDLE##SUFFIX##_warp, warp_scope) \
+  FORWARD(NAME, nvshmemx_##MIDDLE##SUFFIX##_block, block_scope)
+#define MOVING_CALLS(PUT, GET)             \
+  FORWARD_SCOPES(put, PUT, )               \
+  FORWARD_SCOPES(put_nbi, PUT, _nbi)       \
+  FORWARD_SCOPES(get, GET, )               \
+  FORWARD_SCOPES(get_nbi, GET, _nbi)       \
+  FORWARD_SCOPES(put_signal, PUT, _signal) \
+  FORWARD_SCOPES(put_signal_nbi, PUT, _signal_nbi)
+#define TYPED_CALLS(NAME, T)                                                                       \
+  struct calls_##NAME {                                                                            \
+    using type = T;                                                                                \
+    static constexpr const char* name = #NAME;                                                     \
+    static constexpr bool is_typed = true, is_strided = true;                                      \
+    static constexpr size_t unit = 1;                                                              \
+    MOVING_CALLS(NAME##_put, NAME##_get)                                                           \
+    FORWARD_SCOPES(iput, NAME##_iput, )                                                            \
+    FORWARD_SCOPES(iget, NAME##_iget, )                                                            \
+    GRAVEL_DEVICE static void p(T* dest, T value, int pe) { nvshmem_##NAME##_p(dest, value, pe); } \
+    GRAVEL_DEVICE static T g(const T* source, int pe) { return nvshmem_##NAME##_g(source, pe); }   \
+  };
+GRAVEL_NVSHMEM_RMA_TYPES(TYPED_CALLS)
+#define SIZED(N, T)                                            \
+  struct calls_##N {                                           \
+    using type = T;                                            \
+    static constexpr const char* name = "size " #N;            \
+    static constexpr bool is_typed = false, is_strided = true; \
+    static constexpr size_t unit = 1;                          \
+    MOVING_CALLS(put##N, get##N)                               \
+    FORWARD_SCOPES(iput, iput##N, )                            \
+    FORWARD_SCOPES(iget, iget##N, )                            \
+  };
+SIZED(8, uint8_t)
+SIZED(16, uint16_t)
+SIZED(32, uint32_t)
+SIZED(64, uint64_t)
+SIZED(128, unit128)
+struct calls_mem {
+  using type = unit128;
+  static constexpr const char* name = "mem";
+  static constexpr bool is_typed = false, is_strided = false;
+  static constexpr size_t unit = sizeof(unit128);
+  MOVING_CALLS(putmem, getmem)
+};
+#undef SIZED
+#undef TYPED_CALLS
+#undef MOVING_CALLS
+#undef FORWARD_SCOPES
+#undef FORWARD
+
+constexpr int scopes = 3;
+template <class T>
+struct moved {
+  T source[room];  // of this PE
+  T single, fetched;
+  // By scope. Strided ones have a distance of 2 at the destination, and of 3 at the source.
+  T put[scopes][pieces], put_nbi[scopes][pieces], get[scopes][pieces], get_nbi[scopes][pieces];
+  T with_signal[scopes][pieces], with_signal_nbi[scopes][pieces];
+  T iput[scopes][2 * pieces], iget[scopes][2 * pieces];
+  uint64_t signal[scopes];
+};
+
+template <class C, class Scope>
+GRAVEL_DEVICE void move(Scope scope, int which, moved<typename C::type>* m) {
+  const int right = (nvshmem_my_pe() + 1) % nvshmem_n_pes();
+  const size_t count = pieces * C::unit;
+  C::put(scope, m->put[which], m->source, count, right);
+  C::put_nbi(scope, m->put_nbi[which], m->source, count, right);
+  C::get(scope, m->get[which], m->source, count, right);
+  C::get_nbi(scope, m->get_nbi[which], m->source, count, right);
+  C::put_signal(scope, m->with_signal[which], m->source, count, &m->signal[which], 5, NVSHMEM_SIGNAL_ADD, right);
+  C::put_signal_nbi(scope, m->with_signal_nbi[which], m->source, count, &m->signal[which], 7, NVSHMEM_SIGNAL_ADD,
+                    right);
+  if constexpr (C::is_strided) {
+    C::iput(scope, m->iput[which], m->source, 2, 3, pieces, right);
+    C::iget(scope, m->iget[which], m->source, 2, 3, pieces, right);
+  }
+}
+template <class C>
+__global__ void moving(moved<typename C::type>* m) {
+  using T = typename C::type;
+  const int me = nvshmem_my_pe(), right = (me + 1) % nvshmem_n_pes();
+  if (threadIdx.x < room) m->source[threadIdx.x] = element_of<T>(me, static_cast<int>(threadIdx.x));
+  nvshmemx_barrier_all_block();
+  if (threadIdx.x == 0) {
+    move<C>(lane_scope{}, 0, m);
+    if constexpr (C::is_typed) {
+      C::p(&m->single, element_of<T>(me, 1), right);
+      m->fetched = C::g(&m->source[2], right);
+    }
+  }
+  if (threadIdx.x < 32) move<C>(warp_scope{}, 1, m);
+  __syncthreads();
+  move<C>(block_scope{}, 2, m);
+  nvshmem_quiet();
+}
+
+template <class C>
+void check_moving() {
+  using T = typename C::type;
+  const int me = nvshmem_my_pe(), n = nvshmem_n_pes(), left = (me + n - 1) % n, right = (me + 1) % n;
+  const symmetric<moved<T>> m;
+  launch(moving<C>, 1, threads, m.at);
   nvshmem_barrier_all();
-  const shift_cells got = read(cells, 1)[0];
-  for (int lane = 0; lane < threads; ++lane)
-    expect(got.from_left[lane] == (me + n - 1) % n * threads + lane, "nvshmem_int_p to the right");
-  expect(got.count == (me == 0 ? static_cast<unsigned long long>(n) * threads : 0), "nvshmem_ulonglong_atomic_inc");
-  nvshmem_free(cells);
+  const moved<T> got = m.read()[0];
+  const auto check = [&](const char* what, bool holds) { expect(holds, std::string(what) + " of " + C::name); };
+  if (C::is_typed) {
+    check("p", same(got.single, element_of<T>(left, 1)));
+    check("g", same(got.fetched, element_of<T>(right, 2)));
+  }
+  for (int s = 0; s < scopes; ++s) {
+    for (int i = 0; i < pieces; ++i) {
+      const T from_left = element_of<T>(left, i), from_right = element_of<T>(right, i);
+      check("put", same(got.put[s][i], from_left));
+      check("put_nbi", same(got.put_nbi[s][i], from_left));
+      check("put_signal", same(got.with_signal[s][i], from_left));
+      check("put_signal_nbi", same(got.with_signal_nbi[s][i], from_left));
+      check("get", same(got.get[s][i], from_right));
+      check("get_nbi", same(got.get_nbi[s][i], from_right));
+      if (!C::is_strided) continue;
+      check("iput", same(got.iput[s][2 * i], element_of<T>(left, 3 * i)));
+      check("iget", same(got.iget[s][2 * i], element_of<T>(right, 3 * i)));
+      check("iput's gaps", same(got.iput[s][2 * i + 1], T{}));
+    }
+    check("signals", got.signal[s] == 12);
+  }
+}
+
+// ---- atomics: all lanes of all PEs at the last PE
+
+template <class T>
+struct counted {
+  T incremented, added, fetch_incremented, fetch_added, raised, set, swapped, seen[threads];
+  T anded, ored, xored, fetch_anded, fetch_ored, fetch_xored;
+};
+#define ATOMIC_CALLS(NAME, T)                                                                      \
+  __global__ void atomics_##NAME(counted<T>* c, int at) {                                          \
+    const int lane = static_cast<int>(threadIdx.x);                                                \
+    nvshmem_##NAME##_atomic_inc(&c->incremented, at);                                              \
+    nvshmem_##NAME##_atomic_add(&c->added, 3, at);                                                 \
+    nvshmem_##NAME##_atomic_fetch_inc(&c->fetch_incremented, at);                                  \
+    c->seen[lane] = nvshmem_##NAME##_atomic_fetch_add(&c->fetch_added, 1, at);                     \
+    for (T seen = nvshmem_##NAME##_atomic_fetch(&c->raised, at), next;; seen = next) {             \
+      next = nvshmem_##NAME##_atomic_compare_swap(&c->raised, seen, static_cast<T>(seen + 1), at); \
+      if (next == seen) break;                                                                     \
+    }                                                                                              \
+    nvshmem_##NAME##_atomic_set(&c->set, 9, at);                                                   \
+    nvshmem_##NAME##_atomic_swap(&c->swapped, 11, at);                                             \
+    nvshmem_quiet();                                                                               \
+  }                                                                                                \
+  void check_atomics_##NAME() {                                                                    \
+    const int n = nvshmem_n_pes(), at = n - 1;                                                     \
+    const symmetric<counted<T>> c;                                                                 \
+    launch(atomics_##NAME, 1, threads, c.at, at);                                                  \
+    nvshmem_barrier_all();                                                                         \
+    check_counts(#NAME, c.read()[0], static_cast<T>(n * threads), at);                             \
+  }
+template <class T>
+void check_counts(const char* name, const counted<T>& c, T all, int at) {
+  const auto check = [&](const char* what, bool holds) { expect(holds, std::string(what) + " of " + name); };
+  if (nvshmem_my_pe() == at) {
+    check("atomic_inc", c.incremented == all);
+    check("atomic_add", c.added == static_cast<T>(all * 3));
+    check("atomic_fetch_inc", c.fetch_incremented == all);
+    check("atomic_fetch_add", c.fetch_added == all);
+    check("atomic_compare_swap", c.raised == all);
+    check("atomic_set", c.set == T(9));
+    check("atomic_swap", c.swapped == T(11));
+  }
+  for (int lane = 1; lane < threads; ++lane) check("what atomic_fetch_add returns", c.seen[lane] != c.seen[lane - 1]);
+}
+GRAVEL_NVSHMEM_ATOMIC_TYPES(ATOMIC_CALLS)
+#undef ATOMIC_CALLS
+
+#define BITWISE_CALLS(NAME, T)                                                                          \
+  __global__ void bits_##NAME(counted<T>* c, int at) {                                                  \
+    const T bit = static_cast<T>(1) << threadIdx.x % 30, others = static_cast<T>(~bit);                 \
+    nvshmem_##NAME##_atomic_and(&c->anded, others, at);                                                 \
+    nvshmem_##NAME##_atomic_or(&c->ored, bit, at);                                                      \
+    nvshmem_##NAME##_atomic_xor(&c->xored, bit, at);                                                    \
+    nvshmem_##NAME##_atomic_fetch_and(&c->fetch_anded, others, at);                                     \
+    nvshmem_##NAME##_atomic_fetch_or(&c->fetch_ored, bit, at);                                          \
+    nvshmem_##NAME##_atomic_fetch_xor(&c->fetch_xored, bit, at);                                        \
+    nvshmem_quiet();                                                                                    \
+  }                                                                                                     \
+  void check_bits_##NAME() {                                                                            \
+    const int n = nvshmem_n_pes(), at = n - 1;                                                          \
+    constexpr T bits = (static_cast<T>(1) << 30) - 1;                                                   \
+    const symmetric<counted<T>> c;                                                                      \
+    if (nvshmem_my_pe() == at) {                                                                        \
+      nvshmem_##NAME##_p(&c.at->anded, static_cast<T>(-1), at);                                         \
+      nvshmem_##NAME##_p(&c.at->fetch_anded, static_cast<T>(-1), at);                                   \
+    }                                                                                                   \
+    nvshmem_barrier_all();                                                                              \
+    launch(bits_##NAME, 1, 30, c.at, at);                                                               \
+    nvshmem_barrier_all();                                                                              \
+    if (nvshmem_my_pe() != at) return;                                                                  \
+    const counted<T> got = c.read()[0];                                                                 \
+    const T odd = n % 2 ? bits : 0;                                                                     \
+    expect(got.anded == static_cast<T>(~bits) && got.fetch_anded == got.anded, "atomic_and of " #NAME); \
+    expect(got.ored == bits && got.fetch_ored == bits, "atomic_or of " #NAME);                          \
+    expect(got.xored == odd && got.fetch_xored == odd, "atomic_xor of " #NAME);                         \
+  }
+GRAVEL_NVSHMEM_BITWISE_ATOMIC_TYPES(BITWISE_CALLS)
+#undef BITWISE_CALLS
+
+template <class T>
+struct float_cells {
+  T added, fetched, set, swapped, old;
+};
+#define FLOAT_CALLS(NAME, T)                                                                          \
+  __global__ void float_##NAME(float_cells<T>* c, int at) {                                           \
+    nvshmemx_##NAME##_atomic_add(&c->added, T(0.5), at);                                              \
+    nvshmemx_##NAME##_atomic_fetch_add(&c->fetched, T(2), at);                                        \
+    nvshmem_##NAME##_atomic_set(&c->set, T(1.5), at);                                                 \
+    nvshmem_##NAME##_atomic_swap(&c->swapped, T(2.5), at);                                            \
+    nvshmem_quiet();                                                                                  \
+    if (nvshmem_my_pe() == at) c->old = nvshmem_##NAME##_atomic_fetch(&c->set, at);                   \
+  }                                                                                                   \
+  void check_float_##NAME() {                                                                         \
+    const int n = nvshmem_n_pes(), at = n - 1;                                                        \
+    const symmetric<float_cells<T>> c;                                                                \
+    launch(float_##NAME, 1, threads, c.at, at);                                                       \
+    nvshmem_barrier_all();                                                                            \
+    if (nvshmem_my_pe() != at) return;                                                                \
+    const float_cells<T> got = c.read()[0];                                                           \
+    expect(got.added == T(n * threads * 0.5) && got.fetched == T(n * threads * 2), "adds of " #NAME); \
+    expect(got.set == T(1.5) && got.swapped == T(2.5) && got.old == T(1.5), "exchanges of " #NAME);   \
+  }
+GRAVEL_NVSHMEM_FLOATS(FLOAT_CALLS)
+#undef FLOAT_CALLS
+
+void check_all_moves(bool all_types) {
+#define CHECK(NAME, ...) check_moving<calls_##NAME>();
+  CHECK(half)
+  CHECK(long)
+  CHECK(128)
+  if (!all_types) return;
+  GRAVEL_NVSHMEM_RMA_TYPES(CHECK)
+  GRAVEL_NVSHMEM_SIZES(CHECK)
+  CHECK(mem)
+#undef CHECK
+}
+void check_all_atomics(bool all_types) {
+#define CHECK(NAME, T) check_atomics_##NAME();
+  CHECK(int)
+  if (!all_types) return;
+  GRAVEL_NVSHMEM_ATOMIC_TYPES(CHECK)
+#undef CHECK
+#define CHECK(NAME, T) check_bits_##NAME();
+  GRAVEL_NVSHMEM_BITWISE_ATOMIC_TYPES(CHECK)
+#undef CHECK
+#define CHECK(NAME, T) check_float_##NAME();
+  GRAVEL_NVSHMEM_FLOATS(CHECK)
+#undef CHECK
+}
+
+// ---- set-up, memory, and calls of host threads
+
+struct host_cells {
+  int single;
+  double several[4];
+  uint64_t count, signal;
+  __int128 aligned;
+};
+void check_host() {
+  const int me = nvshmem_my_pe(), n = nvshmem_n_pes(), right = (me + 1) % n, left = (me + n - 1) % n;
+  int major = 0, minor = 0, patch = 0, provided = -1;
+  nvshmem_info_get_version(&major, &minor);
+  expect(major == NVSHMEM_MAJOR_VERSION && minor == NVSHMEM_MINOR_VERSION, "nvshmem_info_get_version");
+  nvshmemx_vendor_get_version_info(&major, &minor, &patch);
+  expect(major * 10000 + minor * 100 + patch == NVSHMEM_VENDOR_VERSION, "nvshmemx_vendor_get_version_info");
+  char name[NVSHMEM_MAX_NAME_LEN];
+  nvshmem_info_get_name(name);
+  expect(std::strstr(name, "Gravel") != nullptr, "nvshmem_info_get_name");
+  nvshmem_query_thread(&provided);
+  expect(provided == NVSHMEM_THREAD_SERIALIZED, "nvshmem_query_thread");
+  expect(nvshmemx_init_status() == NVSHMEM_STATUS_FULL_MPG, "nvshmemx_init_status");
+
+  void* const aligned = nvshmem_align(128, 1000);
+  expect(aligned && reinterpret_cast<uintptr_t>(aligned) % 128 == 0, "nvshmem_align");
+  expect(nvshmem_align(1 << 20, 1000) == nullptr, "nvshmem_align of more than Gravel has");
+  nvshmem_free(aligned);
+  expect(nvshmem_malloc(~size_t{0} / 4) == nullptr, "nvshmem_malloc of more than there is");
+  nvshmem_free(nullptr);
+
+  const symmetric<host_cells> c;
+  expect(nvshmem_ptr(c.at, me) == c.at, "nvshmem_ptr of the PE itself");
+  expect(nvshmem_ptr(c.at, n) == nullptr, "nvshmem_ptr of no PE");
+  const double here[4] = {me + 0.5, me + 1.5, me + 2.5, me + 3.5};
+  nvshmem_int_p(&c.at->single, me, right);
+  nvshmem_double_put(c.at->several, here, 4, right);
+  nvshmem_uint64_atomic_add(&c.at->count, 3, 0);
+  nvshmemx_signal_op(&c.at->signal, 4, NVSHMEM_SIGNAL_SET, right);
+  nvshmem_quiet();
+  nvshmem_fence();
+  nvshmem_barrier_all();
+  expect(nvshmem_int_g(&c.at->single, right) == me, "nvshmem_int_g by the host");
+  expect(nvshmem_double_g(&c.at->several[2], me) == left + 2.5, "nvshmem_double_put by the host");
+  expect(nvshmem_uint64_atomic_fetch(&c.at->count, 0) == 3 * static_cast<uint64_t>(n), "atomic_add by the host");
+  expect(nvshmem_signal_fetch(&c.at->signal) == 4, "nvshmemx_signal_op by the host");
+  nvshmem_barrier_all();
 }
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  const bool all_types = argc < 2 || std::string(argv[1]) != "short";
   nvshmem_init();
-  check_shift();
+  check_host();
+  check_all_moves(all_types);
+  check_all_atomics(all_types);
   const int me = nvshmem_my_pe();
   nvshmem_finalize();
   if (failures == 0 && me == 0) std::printf("nvshmem_job: all right\n");

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <gravel/gravel.cuh>
+#include <gravel/on_stream.cuh>
 
 namespace {
 

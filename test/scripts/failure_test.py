@@ -702,7 +702,7 @@ class WrongArguments(FailureTest):
             self.assert_failed(self.start("kernels-differ", "--pe", victim),
                                "the PEs' kernels call different collectives: " + here_or_there)
         self.assert_failed(self.start("kernel-root"),
-                           r"PE 1: error: gravel_broadcast_block from PE 99: the job has PEs 0 to 3")
+                           r"PE 1: error: gravel_broadcast_block from PE 99: the team has PEs 0 to 3")
 
     def test_more_nodes_than_pes(self):
         for launcher in ("ucx-run",) + (("mpirun",) if MPIRUN else ()):

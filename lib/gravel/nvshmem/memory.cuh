@@ -61,7 +61,22 @@ inline void nvshmemx_buffer_unregister_all() {}
 inline void* nvshmemx_buffer_register_symmetric(void* buffer, size_t size, int) {
   return gravel_register(buffer, size);
 }
+/// The address is Gravel's choice.
+inline void* nvshmemx_buffer_register_symmetric_at_preferred_address(void* buffer, size_t size, void*, int) {
+  return gravel_register(buffer, size);
+}
 inline int nvshmemx_buffer_unregister_symmetric(void* symmetric, size_t) {
   gravel_unregister(symmetric);
   return 0;
 }
+
+typedef enum {
+  NVSHMEMX_SMEM_RECOMMENDED = 0,
+  NVSHMEMX_SMEM_MINIMUM = 1,
+  NVSHMEMX_SMEM_BARRIERS_ONLY = 2,
+  NVSHMEMX_SMEM_AMOUNT_MAX = INT_MAX
+} nvshmemx_smem_amount_t;
+// Calls need no shared memory of the program.
+GRAVEL_BOTH int nvshmemx_ask_smem(nvshmemx_smem_amount_t) { return 0; }
+GRAVEL_DEVICE void nvshmemx_give_smem(void*, size_t) {}
+GRAVEL_DEVICE void nvshmemx_release_smem() {}

@@ -10,6 +10,7 @@
 #include <gravel/nvshmem/launch.cuh>
 #include <gravel/nvshmem/memory.cuh>
 #include <gravel/nvshmem/order.cuh>
+#include <gravel/nvshmem/queue_pairs.cuh>
 #include <gravel/nvshmem/rma.cuh>
 #include <gravel/nvshmem/setup.cuh>
 #include <gravel/nvshmem/signals.cuh>

@@ -37,22 +37,23 @@ GRAVEL_BOTH T get_one(const T* source, int pe) {
   return __builtin_bit_cast(T, gravel_fetch(handle(), reinterpret_cast<const word<T>*>(source), pe));
 }
 
-GRAVEL_BOTH void put_bytes(lane_scope, void* dest, const void* source, uint64_t bytes, int pe) {
+// Bulk calls are not inlined: a program has many, and a copy takes longer than a call.
+GRAVEL_BOTH_APART void put_bytes(lane_scope, void* dest, const void* source, uint64_t bytes, int pe) {
   gravel_put_bulk_lane(handle(), dest, source, bytes, pe);
 }
-GRAVEL_DEVICE void put_bytes(warp_scope, void* dest, const void* source, uint64_t bytes, int pe) {
+GRAVEL_DEVICE_APART void put_bytes(warp_scope, void* dest, const void* source, uint64_t bytes, int pe) {
   gravel_put_bulk_warp(handle(), dest, source, bytes, pe);
 }
-GRAVEL_DEVICE void put_bytes(block_scope, void* dest, const void* source, uint64_t bytes, int pe) {
+GRAVEL_DEVICE_APART void put_bytes(block_scope, void* dest, const void* source, uint64_t bytes, int pe) {
   gravel_put_bulk(handle(), dest, source, bytes, pe);
 }
-GRAVEL_BOTH void begin_get(lane_scope, void* dest, const void* source, uint64_t bytes, int pe) {
+GRAVEL_BOTH_APART void begin_get(lane_scope, void* dest, const void* source, uint64_t bytes, int pe) {
   gravel_get_bulk_lane(handle(), dest, source, bytes, pe);
 }
-GRAVEL_DEVICE void begin_get(warp_scope, void* dest, const void* source, uint64_t bytes, int pe) {
+GRAVEL_DEVICE_APART void begin_get(warp_scope, void* dest, const void* source, uint64_t bytes, int pe) {
   gravel_get_bulk_warp(handle(), dest, source, bytes, pe);
 }
-GRAVEL_DEVICE void begin_get(block_scope, void* dest, const void* source, uint64_t bytes, int pe) {
+GRAVEL_DEVICE_APART void begin_get(block_scope, void* dest, const void* source, uint64_t bytes, int pe) {
   gravel_get_bulk(handle(), dest, source, bytes, pe);
 }
 /// Waits for the gets that a scope has begun. Gets from mapped memory have been copied already.
@@ -77,8 +78,8 @@ GRAVEL_DEVICE copy_team team_of(block_scope) { return copy_team::block(handle())
 
 /// Strided puts and gets: elements of BYTES bytes, strides in elements.
 template <uint64_t BYTES, class Scope>
-GRAVEL_BOTH void put_strided(Scope scope, void* dest, const void* source, ptrdiff_t to_stride, ptrdiff_t from_stride,
-                             size_t count, int pe) {
+GRAVEL_BOTH_APART void put_strided(Scope scope, void* dest, const void* source, ptrdiff_t to_stride,
+                                   ptrdiff_t from_stride, size_t count, int pe) {
   const copy_team team = team_of(scope);
   for (size_t i = team.rank(); i < count; i += team.size()) {
     const auto at = static_cast<ptrdiff_t>(i * BYTES);
@@ -88,8 +89,8 @@ GRAVEL_BOTH void put_strided(Scope scope, void* dest, const void* source, ptrdif
   team.sync();
 }
 template <uint64_t BYTES, class Scope>
-GRAVEL_BOTH void get_strided(Scope scope, void* dest, const void* source, ptrdiff_t to_stride, ptrdiff_t from_stride,
-                             size_t count, int pe) {
+GRAVEL_BOTH_APART void get_strided(Scope scope, void* dest, const void* source, ptrdiff_t to_stride,
+                                   ptrdiff_t from_stride, size_t count, int pe) {
   const copy_team team = team_of(scope);
   for (size_t i = team.rank(); i < count; i += team.size()) {
     const auto at = static_cast<ptrdiff_t>(i * BYTES);

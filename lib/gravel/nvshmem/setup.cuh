@@ -1,8 +1,11 @@
 // Set-up and information.
 #pragma once
-#include <cstdio>
-
 #include <gravel/nvshmem/job.cuh>
+#if GRAVEL_CUDA
+#include <cuda.h>
+
+#include <string>
+#endif
 
 namespace gravel::detail::nvshmem {
 
@@ -73,3 +76,55 @@ GRAVEL_BOTH void nvshmem_info_get_name(char* name) {
   for (; text[at]; ++at) name[at] = text[at];
   name[at] = 0;
 }
+
+#if GRAVEL_CUDA
+// Modules and libraries of CUDA's driver have a constant of the same name, which is not registered.
+namespace gravel::detail::nvshmem {
+
+/// Writes the state, or an empty one, into the constant of a module. Returns 0, or 1 if the module has none: then it
+/// calls nothing of NVSHMEM.
+inline int write_module(CUdeviceptr constant, size_t bytes, bool open) {
+  const device_state state = open ? process().state : device_state{};
+  if (bytes != sizeof(state)) {
+    warn("nvshmemx_cumodule_init: the module was compiled with the headers of another version of Gravel");
+    return 1;
+  }
+  const cudaError_t code = cudaMemcpy(reinterpret_cast<void*>(constant), &state, sizeof(state), cudaMemcpyHostToDevice);
+  return code == cudaSuccess ? 0 : 1;
+}
+/// A function of CUDA's driver, with which the program is not linked.
+template <class F>
+F driver_function(const char* name) {
+  void* found = nullptr;
+#if CUDART_VERSION >= 12050
+  const cudaError_t code = cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault);
+#else
+  const cudaError_t code = cudaGetDriverEntryPoint(name, &found, cudaEnableDefault);
+#endif
+  if (code != cudaSuccess || !found) fail_text(std::string("the CUDA driver has no ") + name + "; it is too old");
+  return reinterpret_cast<F>(found);
+}
+template <class Container>
+int set_in(Container of, const char* function, bool open) {
+  using get_global = CUresult (*)(CUdeviceptr*, size_t*, Container, const char*);
+  CUdeviceptr constant = 0;
+  size_t bytes = 0;
+  if (driver_function<get_global>(function)(&constant, &bytes, of, "gravel_nvshmem_state") != CUDA_SUCCESS) return 1;
+  return write_module(constant, bytes, open);
+}
+
+}  // namespace gravel::detail::nvshmem
+
+inline int nvshmemx_cumodule_init(CUmodule module) {
+  return gravel::detail::nvshmem::set_in(module, "cuModuleGetGlobal", true);
+}
+inline int nvshmemx_cumodule_finalize(CUmodule module) {
+  return gravel::detail::nvshmem::set_in(module, "cuModuleGetGlobal", false);
+}
+inline int nvshmemx_culibrary_init(CUlibrary library) {
+  return gravel::detail::nvshmem::set_in(library, "cuLibraryGetGlobal", true);
+}
+inline int nvshmemx_culibrary_finalize(CUlibrary library) {
+  return gravel::detail::nvshmem::set_in(library, "cuLibraryGetGlobal", false);
+}
+#endif

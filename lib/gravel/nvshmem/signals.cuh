@@ -7,16 +7,16 @@ namespace gravel::detail::nvshmem {
 GRAVEL_BOTH gravel_signal_op signal_op_of(int op) {
   return op == NVSHMEM_SIGNAL_ADD ? GRAVEL_SIGNAL_ADD : GRAVEL_SIGNAL_SET;
 }
-GRAVEL_BOTH void put_signal(lane_scope, void* dest, const void* source, uint64_t bytes, uint64_t* signal,
-                            uint64_t value, int op, int pe) {
+GRAVEL_BOTH_APART void put_signal(lane_scope, void* dest, const void* source, uint64_t bytes, uint64_t* signal,
+                                  uint64_t value, int op, int pe) {
   gravel_put_signal_lane(handle(), dest, source, bytes, signal, value, signal_op_of(op), pe);
 }
-GRAVEL_DEVICE void put_signal(warp_scope, void* dest, const void* source, uint64_t bytes, uint64_t* signal,
-                              uint64_t value, int op, int pe) {
+GRAVEL_DEVICE_APART void put_signal(warp_scope, void* dest, const void* source, uint64_t bytes, uint64_t* signal,
+                                    uint64_t value, int op, int pe) {
   gravel_put_signal_warp(handle(), dest, source, bytes, signal, value, signal_op_of(op), pe);
 }
-GRAVEL_DEVICE void put_signal(block_scope, void* dest, const void* source, uint64_t bytes, uint64_t* signal,
-                              uint64_t value, int op, int pe) {
+GRAVEL_DEVICE_APART void put_signal(block_scope, void* dest, const void* source, uint64_t bytes, uint64_t* signal,
+                                    uint64_t value, int op, int pe) {
   gravel_put_signal(handle(), dest, source, bytes, signal, value, signal_op_of(op), pe);
 }
 
