@@ -7,6 +7,7 @@
 #include "lib/worklist/algorithms/page_rank.cuh"
 #include "lib/worklist/algorithms/shortest_paths.cuh"
 #include "lib/worklist/components.cuh"
+#include "lib/worklist/ranks.cuh"
 
 namespace gravel {
 using detail::breadth_first_options;

@@ -31,14 +31,6 @@ struct components_facts {
   uint64_t asymmetry;    ///< 0 over all PEs, with near certainty, if each edge is in the rows of both of its ends
 };
 
-/// A number for an edge, the same in both directions.
-GRAVEL_BOTH uint64_t edge_number(uint32_t one, uint32_t other) {
-  uint64_t x = uint64_t{one < other ? one : other} << 32 | (one < other ? other : one);
-  x = (x ^ x >> 32) * 0xd6e8feb86659fd93u;
-  x = (x ^ x >> 32) * 0xd6e8feb86659fd93u;
-  return x ^ x >> 32;
-}
-
 /// Finds what each own vertex hangs below, and stores it at all PEs. A warp takes a vertex at a time.
 template <int = 0>
 __global__ void plant_forest(const __grid_constant__ gravel_t g, const __grid_constant__ components_view v,

@@ -1,8 +1,9 @@
-// Breadth-first search and connected components, each in one kernel (gravel_search, gravel_components), and their parts:
-// rendezvous of the blocks of all PEs, and the replicated bitmap. Small graphs of all shapes, from several roots,
-// compared with a search on the host. One source for the CPU backend and for GPUs. Option: `short`.
+// Breadth-first search, connected components and PageRank, each in one kernel (gravel_search, gravel_components,
+// gravel_ranks), and their parts: rendezvous of the blocks of all PEs, and the replicated bitmap. Small graphs of all
+// shapes, compared with plain sequential algorithms. One source for the CPU backend and for GPUs. Option: `short`.
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdio>
 #include <deque>
 #include <random>
@@ -165,6 +166,7 @@ std::vector<int64_t> parents_of_all(const gravel_search& search, const divided& 
 
 std::set<search_level::way> ways;  ///< of all levels so far
 uint32_t most_rounds = 0;          ///< of all components so far
+uint32_t graphs_ranked = 0;
 
 /// The least vertex of each one's component.
 std::vector<uint32_t> components_of(const test_graph& graph) {
@@ -201,11 +203,51 @@ void check_components(const test_graph& graph, const divided& part, bool by_name
   }
 }
 
+/// PageRank by power iteration, in double.
+std::vector<double> ranks_of(const std::vector<std::vector<uint32_t>>& rows, double damping) {
+  const auto n = static_cast<double>(rows.size());
+  std::vector<double> rank(rows.size(), 1 / n), next;
+  for (double change = 1; change > 1e-9;) {
+    double alone = 0;
+    for (size_t v = 0; v < rows.size(); ++v) alone += rows[v].empty() ? rank[v] : 0;
+    next.assign(rows.size(), (1 - damping + damping * alone) / n);
+    for (size_t v = 0; v < rows.size(); ++v)
+      for (const uint32_t other : rows[v]) next[other] += damping * rank[v] / static_cast<double>(rows[v].size());
+    change = 0;
+    for (size_t v = 0; v < rows.size(); ++v) change += std::abs(next[v] - rank[v]);
+    rank.swap(next);
+  }
+  return rank;
+}
+/// PageRank by the kernel, with few steps: each takes three rendezvous.
+void check_ranks(const std::vector<std::vector<uint32_t>>& rows, const divided& part, const std::string& what) {
+  gravel_ranks ranks(part.view(), part.edges);
+  if (!ranks.fits()) {
+    expect_error("does not fit", [&] { ranks.run(); });
+    return;
+  }
+  ++graphs_ranked;
+  constexpr double damping = 0.3, tolerance = 1e-5;
+  const auto expected = ranks_of(rows, damping);
+  expect(ranks.run({.tolerance = 1e-12, .most_steps = 1}) == 1, what + ": not one step");
+  const uint32_t steps = ranks.run({.damping = damping, .tolerance = tolerance});
+  expect(steps > 0 && steps < 30, what + ": " + std::to_string(steps) + " steps");
+  const auto found = of_all(ranks.ranks(), part, rows.size());
+  double distance = 0, sum = 0;
+  for (size_t v = 0; v < rows.size(); ++v) {
+    distance += std::abs(found[v] - expected[v]);
+    sum += found[v];
+  }
+  expect(distance < tolerance * damping / (1 - damping) + 2e-6, what + ": ranks differ by " + std::to_string(distance));
+  expect(std::abs(sum - 1) < 2e-5, what + ": ranks add up to " + std::to_string(sum));
+}
 void check(const test_graph& graph, bool by_degree, bool is_short) {
   const auto rows = graph.rows();
   const divided part(graph, rows, by_degree);
   const std::string what = graph.name + (by_degree ? " by degrees" : " in blocks");
   check_components(graph, part, by_degree, what);
+  const bool takes_long = is_short && graph.name != "star" && graph.name.substr(0, 4) != "hubs";
+  if (by_degree && !takes_long) check_ranks(rows, part, what);
   gravel_search search(part.view(), part.edges, part.names.data());
   expect(search.fits(), what + ": does not fit: " + search.refusal());
   if (!search.fits()) return;
@@ -260,6 +302,13 @@ void check_refusals() {
   expect(refusal_of(directed).find("one of their ends alone") != std::string::npos, "directed: " + refusal_of(directed));
   gravel_components components(directed.view(), directed.edges);
   expect_error("does not fit: some edges", [&] { components.run(); });
+  expect(gravel_ranks(directed.view(), directed.edges).refusal().find("one of their ends alone") != std::string::npos,
+         "ranks of a directed graph");
+  const test_graph star{"star", 4, {{0, 1}, {0, 2}, {0, 3}}};
+  const divided small(star, star.rows(), true);
+  gravel_ranks ranks(small.view(), small.edges);
+  expect_error("damping 1.0", [&] { ranks.run({.damping = 1}); });
+  expect_error("tolerance 0.0", [&] { ranks.run({.tolerance = 0}); });
 }
 
 /// Every block reports numbers that differ from rendezvous to rendezvous, and writes a word that others read behind it.
@@ -400,6 +449,7 @@ int main(int argc, char** argv) {
       for (const auto way : ways) occurred += " " + std::to_string(static_cast<int>(way));
       expect(ways.size() == 4 || (GRAVEL_CUDA && how == "short"),
              "of 4 kinds of levels only these occurred:" + occurred);
+      expect(graphs_ranked >= 2, "only " + std::to_string(graphs_ranked) + " graphs were ranked by the kernel");
       expect(most_rounds > 2 || GRAVEL_CUDA, "components had up to " + std::to_string(most_rounds) + " rounds");
     } else {
       gravel_search search(part.view(), part.edges);
