@@ -423,7 +423,6 @@ struct kmer_result {
 template <bool NEIGHBOURS>
 struct kmer_slots {
   static constexpr uint64_t free = ~uint64_t{0};  ///< no k-mer: planes have 31 bits at most
-  static constexpr uint32_t most_probes = 256;
   uint32_t bits;       ///< logarithm of the slots
   uint64_t* keys;      ///< planes of the smaller form
   uint32_t* counts;
@@ -441,21 +440,22 @@ struct kmer_slots {
     for (uint32_t i = threadIdx.x; i < size(); i += blockDim.x) keys[i] = free;
     for (uint32_t i = threadIdx.x; i < (NEIGHBOURS ? 5u : 1u) << bits; i += blockDim.x) counts[i] = 0;
   }
-  /// Finds or makes the slot of a key; size(): there is none within most_probes.
-  GRAVEL_DEVICE uint32_t find(uint64_t key, uint64_t hash, uint32_t* distinct) const {
+  /// Finds or makes the slot of a key; size(): there is none. `overflows` becomes 1 if the table is too crowded.
+  GRAVEL_DEVICE uint32_t find(uint64_t key, uint64_t hash, uint32_t* distinct, uint32_t* overflows) const {
     auto slot = static_cast<uint32_t>(hash >> (64 - bits));
-    for (uint32_t probe = 0; probe < most_probes && probe < size(); ++probe) {
+    for (uint32_t probe = 0; probe < size(); ++probe) {
       uint64_t here = load_relaxed<scope::shared>(&keys[slot]);
       if (here == free) {
         here = swap_acquire<scope::shared>(&keys[slot], uint64_t{free}, key);
         if (here == free) {
-          fetch_add<scope::shared>(distinct, 1u);
+          if (fetch_add<scope::shared>(distinct, 1u) >= size() / 8 * 7) store_relaxed<scope::shared>(overflows, 1u);
           return slot;
         }
       }
       if (here == key) return slot;
       slot = (slot + 1) & (size() - 1);
     }
+    store_relaxed<scope::shared>(overflows, 1u);
     return size();
   }
   /// Counts a base beside the k-mer of a slot. If counters may come to 65535, they stop there.
@@ -513,7 +513,7 @@ __global__ void __launch_bounds__(kmer_kernel_shape::count_lanes, 4)
   __shared__ uint64_t place;
   const kmer_slots<NEIGHBOURS> table(gravel_dynamic_shared(), slot_bits);
   const uint32_t lane = threadIdx.x % 32, k = lists.shape.k, mask = static_cast<uint32_t>((uint64_t{1} << k) - 1);
-  uint64_t last_distinct = 0, last_records = 1;
+  uint64_t last_distinct = 0, last_records = 1;  // of the last list
   for (;;) {
     __syncthreads();
     if (threadIdx.x == 0) list = fetch_add<scope::device>(next_list, 1u);
@@ -526,9 +526,11 @@ __global__ void __launch_bounds__(kmer_kernel_shape::count_lanes, 4)
     if (records == 0) continue;
     if (records * lists.shape.window() > ~uint32_t{0}) *result.too_long = 1;
     const bool may_be_full = records * lists.shape.window() >= 0xffff;
-    // A pass counts the k-mers whose hash has `bits` first bits that are `pass`.
+    // A pass counts the k-mers whose hash has `bits` first bits that are `pass`. A list like the last one has as many
+    // different k-mers. A pass that is given up has read little of the list, so to divide too late costs little.
+    const bool is_alike = records / 2 <= last_records;
     uint32_t least_bits = 0;
-    while ((records * last_distinct / last_records) >> least_bits > table.size() / 4 * 3) ++least_bits;
+    while (is_alike && (records * last_distinct / last_records) >> least_bits > table.size() / 4 * 3) ++least_bits;
     uint64_t found = 0, pass = 0;
     for (uint32_t bits = least_bits; pass >> bits == 0;) {
       table.clear();
@@ -551,11 +553,8 @@ __global__ void __launch_bounds__(kmer_kernel_shape::count_lanes, 4)
             const bool turned = back.word() < here.word();
             const uint64_t key = turned ? back.word() : here.word(), hash = key * 0x9e3779b97f4a7c15u;
             if (bits != 0 && hash >> (64 - bits) != pass) return;
-            const uint32_t slot = table.find(key, hash << bits, &distinct);
-            if (slot == table.size()) {
-              store_relaxed<scope::shared>(&overflows, 1u);
-              return;
-            }
+            const uint32_t slot = table.find(key, hash << bits, &distinct, &overflows);
+            if (slot == table.size()) return;
             fetch_add<scope::shared>(&table.counts[slot], 1u);
             if constexpr (NEIGHBOURS) {
               const uint32_t before = i != 0 ? item.base(i - 1) : item.before(),
