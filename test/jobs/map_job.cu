@@ -78,10 +78,14 @@ class expected_items {
   std::map<std::string, std::set<std::string>> items_;
 };
 
+/// Whether items are inserted and found by the collective calls, and how their keys are drawn.
+enum class way { one_sided, collective, collective_skewed };
+
 /// Compares what find() says about the keys 0 ... n-1, in random order and some of them several times.
 template <class Key, class Value>
 void check_find(gravel::map<Key, Value>& map, const expected_items<Key, Value>& wanted, uint64_t n,
-                std::mt19937_64& chance, const std::string& what, gravel_stream_t stream = nullptr) {
+                std::mt19937_64& chance, const std::string& what, way how = way::one_sided,
+                gravel_stream_t stream = nullptr) {
   std::vector<Key> keys;
   for (uint64_t number = 0; number < n; ++number) keys.push_back(key_of<Key>(number));
   for (uint64_t i = 0; i < n / 4; ++i) keys.push_back(keys[chance() % n]);
@@ -90,7 +94,8 @@ void check_find(gravel::map<Key, Value>& map, const expected_items<Key, Value>& 
   const device_array<Key> asked(keys);
   device_array<Value> values(std::vector<Value>(keys.size() + 1, untouched));
   device_array<uint8_t> found(std::vector<uint8_t>(keys.size() + 1, 7));
-  map.find(values.data(), found.data(), asked.data(), keys.size(), stream);
+  if (how == way::one_sided) map.find(values.data(), found.data(), asked.data(), keys.size(), stream);
+  else map.find_all(values.data(), found.data(), asked.data(), keys.size(), stream);
   gravel_stream_synchronize(stream);
   const std::vector<Value> got = read(values, keys.size() + 1);
   const std::vector<uint8_t> flags = read(found, keys.size() + 1);
@@ -127,9 +132,6 @@ void check_local(gravel::map<Key, Value>& map, const expected_items<Key, Value>&
   }
   gravel_barrier_all();
 }
-
-/// Whether items are inserted by the collective calls, and how their keys are drawn.
-enum class way { one_sided, collective, collective_skewed };
 
 /// Numbers of keys that PE `pe` draws. Skewed: half of them are among the first few.
 std::vector<uint64_t> draw(uint64_t n, uint64_t different, uint64_t seed, int pe, way how = way::one_sided) {
@@ -181,7 +183,7 @@ void check_inserts(uint64_t n, uint64_t different, uint64_t seed, way how = way:
   std::mt19937_64 chance(seed + 1000 + static_cast<uint64_t>(gravel_my_pe()));
   gravel::map<Key, Value> map(different + 10);
   expected_items<Key, Value> wanted;
-  check_find(map, wanted, different + 5, chance, what + ", empty");
+  check_find(map, wanted, different + 5, chance, what + ", empty", how);
   const auto insert = [&](uint64_t variant) {
     const expected_items<Key, Value> before = wanted;
     const auto items = draw_items<Key, Value>(
@@ -196,17 +198,17 @@ void check_inserts(uint64_t n, uint64_t different, uint64_t seed, way how = way:
     gravel_barrier_all();
   };
   insert(3 * seed);
-  check_find(map, wanted, different + 5, chance, what + ", inserted");
+  check_find(map, wanted, different + 5, chance, what + ", inserted", how);
   check_local(map, wanted, what + ", inserted");
   insert(3 * seed + 1);
-  check_find(map, wanted, different + 5, chance, what + ", inserted twice");
+  check_find(map, wanted, different + 5, chance, what + ", inserted twice", how);
   gravel_barrier_all();
   const auto erased = draw_items<Key, Value>(n / 2 + 1, different, 3 * seed + 2,
                                              [&](uint64_t, const Key& key, const Value&) { wanted.erase(key); });
   map.erase(erased.first.data(), n / 2 + 1);
   map.insert(erased.first.data(), erased.second.data(), 0);
   gravel_barrier_all();
-  check_find(map, wanted, different + 5, chance, what + ", erased");
+  check_find(map, wanted, different + 5, chance, what + ", erased", how);
   check_local(map, wanted, what + ", erased");
   insert(3 * seed + 1);
   check_local(map, wanted, what + ", inserted again");
@@ -219,10 +221,10 @@ void check_inserts(uint64_t n, uint64_t different, uint64_t seed, way how = way:
   draw_items<Key, Value>(n / 2 + 1, different, 3 * seed + 2,
                          [&](uint64_t, const Key& key, const Value&) { wanted.erase(key); });
   map.reserve(3 * different + 10);
-  check_find(map, wanted, different + 5, chance, what + ", larger");
+  check_find(map, wanted, different + 5, chance, what + ", larger", how);
   check_local(map, wanted, what + ", larger");
   if (wanted.size()) map.reserve(wanted.size());
-  check_find(map, wanted, different + 5, chance, what + ", as small as can be");
+  check_find(map, wanted, different + 5, chance, what + ", as small as can be", how);
   check_local(map, wanted, what + ", as small as can be");
   map.clear();
   check_local(map, expected_items<Key, Value>{}, what + ", cleared");
@@ -275,7 +277,7 @@ void check_sums(uint64_t n, uint64_t different, uint64_t seed, way how = way::on
   expected_items<Key, Value> wanted;
   for (uint64_t number = 0; number < different; ++number)
     if (is_there[number]) wanted.add(key_of<Key>(number), sums[number]);
-  check_find(map, wanted, different + 2, chance, what);
+  check_find(map, wanted, different + 2, chance, what, how);
   check_local(map, wanted, what);
 }
 
