@@ -9,6 +9,7 @@
 
 #include "host/device_array.hpp"
 #include "host/launch_alone.cuh"
+#include "lib/table/map_copies.cuh"
 #include "lib/table/map_phases.cuh"
 
 namespace gravel::detail {
@@ -67,6 +68,7 @@ class map {
     if (std::uncaught_exceptions() != exceptions_) return;
     settle();
     phases_.release();
+    copies_.release();
     gravel_free(view_.own.slots);
     gravel_free(room_);
   }
@@ -161,7 +163,8 @@ class map {
   void find(Value* values, uint8_t* found, const Key* keys, uint64_t n, gravel_stream_t stream = nullptr) {
     if (n == 0) return;
     if (mapped_)
-      return launch_alone(find_mapped<Key, Value>, grid_for(n, stream), gravel_handle(), view_, values, found, keys, n);
+      return launch_alone(find_mapped<Key, Value>, grid_for_finds(n, stream), gravel_handle(), view_, values, found,
+                          keys, n);
     if (last_stream_ && *last_stream_ != stream) settle();
     last_stream_ = stream;
     for (uint64_t first = 0; first < n; first += most_asked) {
@@ -173,6 +176,27 @@ class map {
       asked_ += now;
       gravel_stream_wait(stream, &view_.header->answered, asked_);  // [D3]
     }
+  }
+
+  /// Finds keys of all PEs, as find() does, but faster if they are many for the size of the map: each PE copies the
+  /// slots of the others first, and looks up its keys there. The copies take memory of the symmetric heap, at most 1 GiB
+  /// and 64 bytes for each key of the PE that has most, which the map keeps; without this memory the call does as
+  /// find(). Collective: PEs may pass different numbers of keys, also none. Nothing may change the map meanwhile.
+  /// @param values [n], device memory: the value of keys[i] if the key is there; otherwise values[i] stays as it is
+  /// @param found [n], device memory: 1 if the key is there, else 0
+  /// @param keys [n], device memory; repeated ones too
+  /// @param n number of keys of this PE
+  /// @param stream nullptr: the PE's own stream
+  /// @completion in the stream: kernels behind it see the values. If the map is not mapped, or the last such call was in
+  ///   another stream, the host waits for kernels
+  /// @errors as of find()
+  void find_all(Value* values, uint8_t* found, const Key* keys, uint64_t n, gravel_stream_t stream = nullptr) {
+    const uint64_t most = view_.n_pes == 1 ? n : gravel_max_all(n);
+    const auto copied = copies_.refresh(view_, mapped_, most, stream);
+    if (!copied) return find(values, found, keys, n, stream);
+    if (n == 0) return;
+    launch_alone(find_copied<Key, Value>, grid_for_finds(n, stream), gravel_handle(), view_, *copied, values, found,
+                 keys, n);
   }
 
   /// Calls function(key, value) for each of this PE's items, in any order. Not collective. Nothing may change the map
@@ -337,11 +361,21 @@ class map {
     return how;
   }
 
+  /// A grid for n finds. Lanes have few keys each, so that blocks go where there is room: other kernels, such as the
+  /// resolver, may have some of the multiprocessors for part of the time.
+  static gravel_launch_config grid_for_finds(uint64_t n, gravel_stream_t stream) {
+    constexpr uint64_t keys_of_lane = 8;
+    gravel_launch_config how = grid_for(n, stream);
+    how.grid.x = std::max(how.grid.x, static_cast<unsigned>(n / (map_lanes * keys_of_lane)));
+    return how;
+  }
+
   open_object open_;
   map_view<Key, Value> view_{};
   void* room_ = nullptr;  ///< symmetric; the header lies in it, aligned
   bool mapped_ = false;
   map_phases<Key, Value> phases_;
+  map_copies<Key, Value> copies_;
   uint64_t asked_ = 0;                          ///< keys of all finds by messages
   std::optional<gravel_stream_t> last_stream_;  ///< of the last find by messages
   int exceptions_ = std::uncaught_exceptions();

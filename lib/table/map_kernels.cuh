@@ -21,24 +21,6 @@ GRAVEL_DEVICE void each_of_lane(uint64_t n, const Work& work) {
     work(i);
 }
 
-/// What a bulk call does to the keys.
-enum class map_update { insert, add, erase };
-
-/// Updates this PE's slots. `erase` uses no value.
-template <map_update HOW, class Key, class Value>
-GRAVEL_DEVICE void update_own(const gravel_t& g, const map_view<Key, Value>& map, const map_words<sizeof(Key)>& key,
-                              const map_words<sizeof(Value)>& value) {
-  if constexpr (HOW == map_update::erase) {
-    map.own.erase(key);
-  } else {
-    const auto change = [&](map_words<sizeof(Value)>* at) {
-      if constexpr (HOW == map_update::add) add_to_value<map_number_of<Value>>(at, value);
-    };
-    if (!map.own.put(key, value, change))
-      report_full_map<sizeof(Key), sizeof(Value)>(g, g.my_pe, map.own.count, map.capacity);
-  }
-}
-
 /// Calls send(key, value) for the n items. Additions to hot keys are absorbed before, in `hot_slots` of hot_absorber.
 /// Thread scope: block, converged.
 template <map_update HOW, class Key, class Value, class Send>
@@ -66,8 +48,9 @@ template <map_update HOW, class Key, class Value>
 __global__ void __launch_bounds__(map_lanes)
     update_lone_map(const __grid_constant__ gravel_t g, const __grid_constant__ map_view<Key, Value> map,
                     const Key* keys, const Value* values, uint64_t n, uint32_t hot_slots) {
-  send_items<HOW>(keys, values, n, hot_slots,
-                  [&](const auto& key, const auto& value) { update_own<HOW, Key, Value>(g, map, key, value); });
+  send_items<HOW>(keys, values, n, hot_slots, [&](const auto& key, const auto& value) {
+    map.template change_slots<HOW, scope::device>(g, map.own, g.my_pe, key, value);
+  });
 }
 
 /// Updates a map with n keys.
@@ -75,17 +58,13 @@ template <map_update HOW, class Key, class Value>
 __global__ void __launch_bounds__(map_lanes) update_map(gravel_t g, map_view<Key, Value> map, const Key* keys,
                                                         const Value* values, uint64_t n, uint32_t hot_slots) {
   using view = map_view<Key, Value>;
-  using message = typename view::message;
-  constexpr map_request requests[] = {map_request::insert, map_request::add, map_request::erase};
   __shared__ gravel_block_sender<map_lanes> sender;
   sender.begin(g);
   send_items<HOW>(keys, values, n, hot_slots, [&](const auto& key, const auto& value) {
     const uint32_t pe = map_hash(key).owner(map.n_pes);
-    if (pe == g.my_pe) return update_own<HOW, Key, Value>(g, map, key, value);
-    message m = message::of(map.number, requests[static_cast<int>(HOW)]);
-    m.set(0, key);
-    if constexpr (HOW != map_update::erase) m.set(message::key_words, value);
-    sender.template am<map_delivery<view::key_bytes, view::value_bytes>>(static_cast<int>(pe), m);
+    if (pe == g.my_pe) return map.template change_slots<HOW, scope::device>(g, map.own, pe, key, value);
+    sender.template am<map_delivery<view::key_bytes, view::value_bytes>>(static_cast<int>(pe),
+                                                                         map.template message_of<HOW>(key, value));
   });
   sender.end();
 }

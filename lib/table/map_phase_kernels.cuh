@@ -106,19 +106,9 @@ struct map_change {
 template <map_update HOW, class Key, class Value>
 GRAVEL_DEVICE void insert_at(const gravel_t& g, const map_view<Key, Value>& map, const mapped_sender& others,
                              uint32_t pe, const map_item<sizeof(Key), sizeof(Value)>& item) {
-  using table = typename map_view<Key, Value>::table;
-  constexpr map_number number = map_number_of<Value>;
-  using value_words = map_words<sizeof(Value)>;
-  bool is_in = false;
-  if (pe == g.my_pe) {
-    is_in = map.own.put(item.key, item.value,
-                        [&](value_words* at) { map_change<HOW, number, scope::device>{}(at, item.value); });
-  } else {
-    const table theirs{others.at(map.own.slots, static_cast<int>(pe)), map.own.count};
-    is_in = theirs.template put<scope::system>(
-        item.key, item.value, [&](value_words* at) { map_change<HOW, number, scope::system>{}(at, item.value); });
-  }
-  if (!is_in) report_full_map<sizeof(Key), sizeof(Value)>(g, pe, map.own.count, map.capacity);
+  if (pe == g.my_pe) return map.template change_slots<HOW, scope::device>(g, map.own, pe, item.key, item.value);
+  const typename map_view<Key, Value>::table theirs{others.at(map.own.slots, static_cast<int>(pe)), map.own.count};
+  map.template change_slots<HOW, scope::system>(g, theirs, pe, item.key, item.value);
 }
 
 /// Empties the lists: sets `words` words from m.tails on to 0.

@@ -78,10 +78,14 @@ class expected_items {
   std::map<std::string, std::set<std::string>> items_;
 };
 
+/// Whether items are inserted and found by the collective calls, and how their keys are drawn.
+enum class way { one_sided, collective, collective_skewed };
+
 /// Compares what find() says about the keys 0 ... n-1, in random order and some of them several times.
 template <class Key, class Value>
 void check_find(gravel::map<Key, Value>& map, const expected_items<Key, Value>& wanted, uint64_t n,
-                std::mt19937_64& chance, const std::string& what, gravel_stream_t stream = nullptr) {
+                std::mt19937_64& chance, const std::string& what, way how = way::one_sided,
+                gravel_stream_t stream = nullptr) {
   std::vector<Key> keys;
   for (uint64_t number = 0; number < n; ++number) keys.push_back(key_of<Key>(number));
   for (uint64_t i = 0; i < n / 4; ++i) keys.push_back(keys[chance() % n]);
@@ -90,7 +94,8 @@ void check_find(gravel::map<Key, Value>& map, const expected_items<Key, Value>& 
   const device_array<Key> asked(keys);
   device_array<Value> values(std::vector<Value>(keys.size() + 1, untouched));
   device_array<uint8_t> found(std::vector<uint8_t>(keys.size() + 1, 7));
-  map.find(values.data(), found.data(), asked.data(), keys.size(), stream);
+  if (how == way::one_sided) map.find(values.data(), found.data(), asked.data(), keys.size(), stream);
+  else map.find_all(values.data(), found.data(), asked.data(), keys.size(), stream);
   gravel_stream_synchronize(stream);
   const std::vector<Value> got = read(values, keys.size() + 1);
   const std::vector<uint8_t> flags = read(found, keys.size() + 1);
@@ -127,9 +132,6 @@ void check_local(gravel::map<Key, Value>& map, const expected_items<Key, Value>&
   }
   gravel_barrier_all();
 }
-
-/// Whether items are inserted by the collective calls, and how their keys are drawn.
-enum class way { one_sided, collective, collective_skewed };
 
 /// Numbers of keys that PE `pe` draws. Skewed: half of them are among the first few.
 std::vector<uint64_t> draw(uint64_t n, uint64_t different, uint64_t seed, int pe, way how = way::one_sided) {
@@ -181,7 +183,7 @@ void check_inserts(uint64_t n, uint64_t different, uint64_t seed, way how = way:
   std::mt19937_64 chance(seed + 1000 + static_cast<uint64_t>(gravel_my_pe()));
   gravel::map<Key, Value> map(different + 10);
   expected_items<Key, Value> wanted;
-  check_find(map, wanted, different + 5, chance, what + ", empty");
+  check_find(map, wanted, different + 5, chance, what + ", empty", how);
   const auto insert = [&](uint64_t variant) {
     const expected_items<Key, Value> before = wanted;
     const auto items = draw_items<Key, Value>(
@@ -196,17 +198,17 @@ void check_inserts(uint64_t n, uint64_t different, uint64_t seed, way how = way:
     gravel_barrier_all();
   };
   insert(3 * seed);
-  check_find(map, wanted, different + 5, chance, what + ", inserted");
+  check_find(map, wanted, different + 5, chance, what + ", inserted", how);
   check_local(map, wanted, what + ", inserted");
   insert(3 * seed + 1);
-  check_find(map, wanted, different + 5, chance, what + ", inserted twice");
+  check_find(map, wanted, different + 5, chance, what + ", inserted twice", how);
   gravel_barrier_all();
   const auto erased = draw_items<Key, Value>(n / 2 + 1, different, 3 * seed + 2,
                                              [&](uint64_t, const Key& key, const Value&) { wanted.erase(key); });
   map.erase(erased.first.data(), n / 2 + 1);
   map.insert(erased.first.data(), erased.second.data(), 0);
   gravel_barrier_all();
-  check_find(map, wanted, different + 5, chance, what + ", erased");
+  check_find(map, wanted, different + 5, chance, what + ", erased", how);
   check_local(map, wanted, what + ", erased");
   insert(3 * seed + 1);
   check_local(map, wanted, what + ", inserted again");
@@ -219,10 +221,10 @@ void check_inserts(uint64_t n, uint64_t different, uint64_t seed, way how = way:
   draw_items<Key, Value>(n / 2 + 1, different, 3 * seed + 2,
                          [&](uint64_t, const Key& key, const Value&) { wanted.erase(key); });
   map.reserve(3 * different + 10);
-  check_find(map, wanted, different + 5, chance, what + ", larger");
+  check_find(map, wanted, different + 5, chance, what + ", larger", how);
   check_local(map, wanted, what + ", larger");
   if (wanted.size()) map.reserve(wanted.size());
-  check_find(map, wanted, different + 5, chance, what + ", as small as can be");
+  check_find(map, wanted, different + 5, chance, what + ", as small as can be", how);
   check_local(map, wanted, what + ", as small as can be");
   map.clear();
   check_local(map, expected_items<Key, Value>{}, what + ", cleared");
@@ -275,7 +277,7 @@ void check_sums(uint64_t n, uint64_t different, uint64_t seed, way how = way::on
   expected_items<Key, Value> wanted;
   for (uint64_t number = 0; number < different; ++number)
     if (is_there[number]) wanted.add(key_of<Key>(number), sums[number]);
-  check_find(map, wanted, different + 2, chance, what);
+  check_find(map, wanted, different + 2, chance, what, how);
   check_local(map, wanted, what);
 }
 
@@ -406,6 +408,106 @@ void check_one_owner(uint64_t n) {
   check_local(map, wanted, "one owner");
 }
 
+/// A change of one key, by a lane of a kernel or of a handler.
+enum class single_call : uint32_t { insert, add, erase };
+template <class Key, class Value>
+GRAVEL_DEVICE void change_one(const gravel_t& g, const gravel::map_view<Key, Value>& map, single_call call,
+                              const Key& key, const Value& value) {
+  if (call == single_call::insert) map.insert(g, key, value);
+  if (call == single_call::erase) map.erase(g, key);
+  if constexpr (gravel::detail::map_number_of<Value> != gravel::detail::map_number::none)
+    if (call == single_call::add) map.insert_or_add(g, key, value);
+}
+/// Changes a key of any PE in a handler. The view lies in the context.
+template <class Key, class Value>
+struct change_in_handler {
+  static constexpr const char* name = "change_in_handler";
+  using context = gravel::map_view<Key, Value>;
+  GRAVEL_HANDLER void operator()(const gravel_t& g, context* map, single_call call, Key key, uint64_t value) const {
+    change_one(g, *map, call, key, static_cast<Value>(value));
+  }
+};
+template <class Key, class Value>
+__global__ void change_each(gravel_t g, gravel::map_view<Key, Value> map, single_call call, const Key* keys,
+                            const Value* values, uint64_t n, bool in_handlers) {
+  for (uint64_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) {
+    if constexpr (std::is_same_v<Value, uint64_t>)
+      if (in_handlers && i % 2) {
+        gravel_am<change_in_handler<Key, Value>>(g, static_cast<int>(i % g.n_pes), call, keys[i], values[i]);
+        continue;
+      }
+    change_one(g, map, call, keys[i], values[i]);
+  }
+}
+template <class Key, class Value>
+__global__ void find_each(gravel_t g, gravel::map_view<Key, Value> map, Value* values, uint8_t* found, const Key* keys,
+                          uint64_t n) {
+  for (uint64_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+    found[i] = map.find(g, keys[i], &values[i]);
+}
+
+/// Calls of single keys from kernels and handlers.
+template <class Key, class Value>
+void check_single_calls(uint64_t n, uint64_t different, uint64_t seed) {
+  constexpr bool adds = std::is_same_v<Value, uint64_t>;
+  const std::string what = "single calls, " + std::to_string(sizeof(Key)) + " and " + std::to_string(sizeof(Value));
+  std::mt19937_64 chance(seed);
+  gravel::map<Key, Value> map(different + 10);
+  device_array<gravel::map_view<Key, Value>> view(std::vector<gravel::map_view<Key, Value>>{map.view()});
+  if constexpr (adds) gravel_set_context<change_in_handler<Key, Value>>(view.data());
+  gravel_barrier_all();
+  expected_items<Key, Value> wanted;
+  std::vector<Value> sums(adds ? different : 0);
+  const auto check = [&](const std::string& when) {
+    std::vector<Key> keys;
+    for (uint64_t i = 0; i < n; ++i) keys.push_back(key_of<Key>(chance() % (different + 5)));
+    const device_array<Key> asked(keys);
+    const Value untouched = value_of<Value>(~uint64_t{0}, 0);
+    device_array<Value> values(std::vector<Value>(n, untouched));
+    device_array<uint8_t> found(n);
+    gravel_launch(find_each<Key, Value>, 2, 64, gravel_handle(), map.view(), values.data(), found.data(), asked.data(),
+                  n);
+    gravel_synchronize();
+    const std::vector<Value> v = read(values, n);
+    const std::vector<uint8_t> f = read(found, n);
+    uint64_t wrong = 0;
+    for (uint64_t i = 0; i < n; ++i) {
+      const bool is_there = wanted.has(keys[i]);
+      const bool is_right = is_there ? wanted.allows(keys[i], v[i]) : text_of(v[i]) == text_of(untouched);
+      wrong += f[i] != is_there || !is_right;
+    }
+    expect(wrong == 0, what + ", " + when + ": " + std::to_string(wrong) + " wrong answers");
+    check_local(map, wanted, what + ", " + when);
+  };
+  const auto change = [&](single_call call, uint64_t items, uint64_t variant, const auto& note) {
+    const auto drawn = draw_items<Key, Value>(items, different, variant, note);
+    gravel_launch(change_each<Key, Value>, 2, 64, gravel_handle(), map.view(), call, drawn.first.data(),
+                  drawn.second.data(), items, adds && call != single_call::insert);
+    gravel_barrier_all();
+  };
+  check("empty");
+  if constexpr (adds) {
+    std::vector<bool> is_there(different);
+    change(single_call::add, n, 3 * seed, [&](uint64_t number, const Key&, const Value& value) {
+      sums[number] += value;
+      is_there[number] = true;
+    });
+    for (uint64_t number = 0; number < different; ++number)
+      if (is_there[number]) wanted.add(key_of<Key>(number), sums[number]);
+  } else {
+    change(single_call::insert, n, 3 * seed,
+           [&](uint64_t, const Key& key, const Value& value) { wanted.add(key, value); });
+  }
+  check("inserted");
+  change(single_call::erase, n / 4, 3 * seed + 2, [&](uint64_t, const Key& key, const Value&) { wanted.erase(key); });
+  check("erased");
+  const expected_items<Key, Value> before = wanted;
+  change(single_call::insert, n, 3 * seed + 1, [&](uint64_t, const Key& key, const Value& value) {
+    if (!before.has(key)) wanted.add(key, value);
+  });
+  check("inserted again");
+}
+
 /// Insertions by the collective calls.
 void check_phases(uint64_t n) {
   check_one_owner(n);
@@ -442,7 +544,7 @@ void fill_too_far(const std::string& option) {
 
 template <class... T>
 void start() {
-  gravel_init<typename T::delivery...>();
+  gravel_init<typename T::delivery..., change_in_handler<uint64_t, uint64_t>>();
 }
 }  // namespace
 
@@ -489,6 +591,8 @@ int main(int argc, char** argv) {
   }
   check_phases(is_short ? 600 : 6000);
   check_load();
+  check_single_calls<uint64_t, uint64_t>(n / 2, n / 3, 21);
+  check_single_calls<wide_key, bytes<20>>(n / 2, n / 3, 22);
   check_two_streams();
   check_many_finds();
   const uint64_t all = gravel_sum_all(static_cast<uint64_t>(failures));
