@@ -73,7 +73,8 @@ __global__ void reduce(gravel_t g, gravel_team_t team, who scope, T* to, const T
 }
 /// Broadcasts, exchanges, and a token that goes around by plain stores or puts between syncs and barriers.
 /// `to`: [rounds][count + 2 * count * members], `token`: [members].
-inline __global__ void exchange(gravel_t g, gravel_team_t team, who scope, uint32_t* to, const uint32_t* from,
+template <int = 0>
+__global__ void exchange(gravel_t g, gravel_team_t team, who scope, uint32_t* to, const uint32_t* from,
                                 uint64_t count, int rounds, uint64_t* token, uint64_t* wrong) {
   const uint64_t n = team.n_pes, step = count + 2 * count * n;
   for (int round = 0; round < rounds; ++round) {
@@ -114,7 +115,8 @@ inline __global__ void exchange(gravel_t g, gravel_team_t team, who scope, uint3
   }
 }
 /// Block 0 reduces over one team and block 1 over another, at the same time.
-inline __global__ void reduce_both(gravel_t g, gravel_team_t x, gravel_team_t y, uint64_t* sums, int rounds) {
+template <int = 0>
+__global__ void reduce_both(gravel_t g, gravel_team_t x, gravel_team_t y, uint64_t* sums, int rounds) {
   const gravel_team_t team = blockIdx.x ? y : x;
   __shared__ uint64_t value, sum;
   for (int round = 0; round < rounds; ++round) {
@@ -179,7 +181,7 @@ class checker {
     std::vector<uint64_t> none(n + 1);
     gravel_copy(words_, none.data(), none.size() * sizeof(uint64_t));
     gravel_barrier(team);  // no member puts into words that another one clears
-    gravel_launch(exchange, 1, threads, gravel_handle(), team, scope, to, static_cast<const uint32_t*>(from), count,
+    gravel_launch(exchange<>, 1, threads, gravel_handle(), team, scope, to, static_cast<const uint32_t*>(from), count,
                   rounds, words_, words_ + n);
     gravel_quiet();
     uint64_t wrong = 0;
@@ -242,7 +244,7 @@ class checker {
   }
   void two_teams_at_once(const gravel_team_t& x, const gravel_team_t& y, int rounds) {
     auto* const sums = static_cast<uint64_t*>(memory_);
-    gravel_launch(reduce_both, gravel_launch_config{.grid = 2, .block = threads, .cooperative = true}, gravel_handle(),
+    gravel_launch(reduce_both<>, gravel_launch_config{.grid = 2, .block = threads, .cooperative = true}, gravel_handle(),
                   x, y, sums, rounds);
     gravel_synchronize();
     std::vector<uint64_t> got(2 * static_cast<uint64_t>(rounds));
