@@ -232,10 +232,12 @@ GRAVEL_DEVICE_APART void broadcast_bytes(gravel_t g, gravel_team_t team, copy_te
   const auto name = collective_name::of(other_call::broadcast_block, hash_of(bytes, from_member, directly));
   if (!directly) {
     exchange_by_slots(
-        g, team, lanes, name, bytes, [&](uint32_t member) { return is_root && member != team.my_pe ? from : nullptr; },
+        g, team, lanes, name, bytes,
+        [&](uint32_t member) { return is_root && member != team.my_pe ? from : nullptr; },
         [&](uint64_t epoch, uint64_t done, uint64_t now) {
           if (is_root && to != from) copy_bytes(lanes, to + done, from + done, now);
-          if (!is_root) copy_bytes(lanes, to + done, scratch_of(g, team)->slot(epoch, from_member, g.n_pes), now);
+          if (!is_root)
+            copy_bytes(lanes, to + done, scratch_of(g, team)->slot(epoch, from_member, g.n_pes), now);
         });
     return;
   }
@@ -326,8 +328,7 @@ GRAVEL_DEVICE void combine_elements(const copy_team& lanes, uint32_t members, ui
     constexpr uint64_t in_unit = sizeof(unit) / sizeof(T);
     done = n / in_unit * in_unit;
     combine_words<HOW, T, unit>(
-        lanes, members, n / in_unit, copies,
-        [&](uint32_t member) { return reinterpret_cast<const unit*>(from(member)); },
+        lanes, members, n / in_unit, copies, [&](uint32_t member) { return reinterpret_cast<const unit*>(from(member)); },
         [&](uint32_t copy) { return reinterpret_cast<unit*>(to(copy)); });
   }
   combine_words<HOW, T, T>(
@@ -452,53 +453,53 @@ GRAVEL_DEVICE void barrier_as(const gravel_t& g, const gravel_team_t& team, cons
 }  // namespace gravel::detail
 
 // The calls by block, warp and lane, with a team and without. `lanes`: who calls.
-#define GRAVEL_MEETING(name, lanes, is_sync)                                               \
-  GRAVEL_DEVICE void name(const gravel_t& g, const gravel_team_t& team) {                  \
-    gravel::detail::inner::barrier_as(g, team, gravel::detail::copy_team::lanes, is_sync); \
-  }                                                                                        \
+#define GRAVEL_MEETING(name, lanes, is_sync)                                                          \
+  GRAVEL_DEVICE void name(const gravel_t& g, const gravel_team_t& team) {                             \
+    gravel::detail::inner::barrier_as(g, team, gravel::detail::copy_team::lanes, is_sync);            \
+  }                                                                                                   \
   GRAVEL_DEVICE void name(const gravel_t& g) { name(g, gravel_team_world(g)); }
-#define GRAVEL_BROADCAST(name, lanes)                                                                              \
-  template <class T>                                                                                               \
-  GRAVEL_DEVICE void name(const gravel_t& g, const gravel_team_t& team, T* to, const T* from, uint64_t count,      \
-                          int root) {                                                                              \
-    static_assert(std::is_trivially_copyable_v<T>, #name " copies bytes");                                         \
-    gravel::detail::inner::broadcast_bytes(g, team, gravel::detail::copy_team::lanes, reinterpret_cast<char*>(to), \
-                                           reinterpret_cast<const char*>(from), count * sizeof(T), root);          \
-  }                                                                                                                \
-  template <class T>                                                                                               \
-  GRAVEL_DEVICE void name(const gravel_t& g, const gravel_team_t& team, T* values, uint64_t count, int root) {     \
-    name(g, team, values, values, count, root);                                                                    \
-  }                                                                                                                \
-  template <class T>                                                                                               \
-  GRAVEL_DEVICE void name(const gravel_t& g, T* values, uint64_t count, int root) {                                \
-    name(g, gravel_team_world(g), values, values, count, root);                                                    \
+#define GRAVEL_BROADCAST(name, lanes)                                                                                \
+  template <class T>                                                                                                 \
+  GRAVEL_DEVICE void name(const gravel_t& g, const gravel_team_t& team, T* to, const T* from, uint64_t count,        \
+                          int root) {                                                                                \
+    static_assert(std::is_trivially_copyable_v<T>, #name " copies bytes");                                           \
+    gravel::detail::inner::broadcast_bytes(g, team, gravel::detail::copy_team::lanes, reinterpret_cast<char*>(to),   \
+                                           reinterpret_cast<const char*>(from), count * sizeof(T), root);            \
+  }                                                                                                                  \
+  template <class T>                                                                                                 \
+  GRAVEL_DEVICE void name(const gravel_t& g, const gravel_team_t& team, T* values, uint64_t count, int root) {       \
+    name(g, team, values, values, count, root);                                                                      \
+  }                                                                                                                  \
+  template <class T>                                                                                                 \
+  GRAVEL_DEVICE void name(const gravel_t& g, T* values, uint64_t count, int root) {                                  \
+    name(g, gravel_team_world(g), values, values, count, root);                                                      \
   }
-#define GRAVEL_EXCHANGE(name, lanes, of_parts)                                                                    \
-  template <class T>                                                                                              \
-  GRAVEL_DEVICE void name(const gravel_t& g, const gravel_team_t& team, T* to, const T* from, uint64_t count) {   \
-    static_assert(std::is_trivially_copyable_v<T>, #name " copies bytes");                                        \
-    gravel::detail::inner::exchange_bytes(g, team, gravel::detail::copy_team::lanes, reinterpret_cast<char*>(to), \
-                                          reinterpret_cast<const char*>(from), count * sizeof(T), of_parts);      \
-  }                                                                                                               \
-  template <class T>                                                                                              \
-  GRAVEL_DEVICE void name(const gravel_t& g, T* to, const T* from, uint64_t count) {                              \
-    name(g, gravel_team_world(g), to, from, count);                                                               \
+#define GRAVEL_EXCHANGE(name, lanes, of_parts)                                                                       \
+  template <class T>                                                                                                 \
+  GRAVEL_DEVICE void name(const gravel_t& g, const gravel_team_t& team, T* to, const T* from, uint64_t count) {      \
+    static_assert(std::is_trivially_copyable_v<T>, #name " copies bytes");                                           \
+    gravel::detail::inner::exchange_bytes(g, team, gravel::detail::copy_team::lanes, reinterpret_cast<char*>(to),    \
+                                          reinterpret_cast<const char*>(from), count * sizeof(T), of_parts);         \
+  }                                                                                                                  \
+  template <class T>                                                                                                 \
+  GRAVEL_DEVICE void name(const gravel_t& g, T* to, const T* from, uint64_t count) {                                 \
+    name(g, gravel_team_world(g), to, from, count);                                                                  \
   }
-#define GRAVEL_TEAM_REDUCTION(name, lanes, function)                                                            \
-  template <gravel_reduction HOW = GRAVEL_SUM, class T>                                                         \
-  GRAVEL_DEVICE void name(const gravel_t& g, const gravel_team_t& team, T* to, const T* from, uint64_t count) { \
-    gravel::detail::inner::function<HOW>(g, team, gravel::detail::copy_team::lanes, to, from, count);           \
-  }                                                                                                             \
-  template <gravel_reduction HOW = GRAVEL_SUM, class T>                                                         \
-  GRAVEL_DEVICE void name(const gravel_t& g, T* to, const T* from, uint64_t count) {                            \
-    name<HOW>(g, gravel_team_world(g), to, from, count);                                                        \
+#define GRAVEL_TEAM_REDUCTION(name, lanes, function)                                                                 \
+  template <gravel_reduction HOW = GRAVEL_SUM, class T>                                                              \
+  GRAVEL_DEVICE void name(const gravel_t& g, const gravel_team_t& team, T* to, const T* from, uint64_t count) {      \
+    gravel::detail::inner::function<HOW>(g, team, gravel::detail::copy_team::lanes, to, from, count);                \
+  }                                                                                                                  \
+  template <gravel_reduction HOW = GRAVEL_SUM, class T>                                                              \
+  GRAVEL_DEVICE void name(const gravel_t& g, T* to, const T* from, uint64_t count) {                                 \
+    name<HOW>(g, gravel_team_world(g), to, from, count);                                                             \
   }
-#define GRAVEL_NAMED_REDUCTION(name, how, call)                                                                \
-  template <class T>                                                                                           \
-  GRAVEL_DEVICE void name(const gravel_t& g, T* to, const T* from, uint64_t count) {                           \
-    using namespace gravel::detail;                                                                            \
-    inner::reduce_all_as<how>(g, gravel_team_world(g), copy_team::block(g), to, from, count, other_call::call, \
-                              team_call::call);                                                                \
+#define GRAVEL_NAMED_REDUCTION(name, how, call)                                                                      \
+  template <class T>                                                                                                 \
+  GRAVEL_DEVICE void name(const gravel_t& g, T* to, const T* from, uint64_t count) {                                 \
+    using namespace gravel::detail;                                                                                  \
+    inner::reduce_all_as<how>(g, gravel_team_world(g), copy_team::block(g), to, from, count, other_call::call,       \
+                              team_call::call);                                                                      \
   }
 
 /// Waits until the blocks of all members have arrived. What the calling threads have stored in memory that other members

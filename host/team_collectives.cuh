@@ -30,9 +30,10 @@ enum class team_collective : uint8_t { sync, barrier, broadcast, allgather, allt
 constexpr unsigned collective_threads = GRAVEL_CUDA ? 512 : 32;
 
 template <int = 0>
-__global__ void __launch_bounds__(512)
-    run_team_collective(const __grid_constant__ gravel_t g, const __grid_constant__ gravel_team_t team,
-                        team_collective which, char* to, const char* from, uint64_t bytes, int root) {
+__global__ void __launch_bounds__(512) run_team_collective(const __grid_constant__ gravel_t g,
+                                                           const __grid_constant__ gravel_team_t team,
+                                                           team_collective which, char* to, const char* from,
+                                                           uint64_t bytes, int root) {
   const copy_team block = copy_team::block(g);
   if (which == team_collective::broadcast) inner::broadcast_bytes(g, team, block, to, from, bytes, root);
   else if (which == team_collective::allgather) inner::exchange_bytes(g, team, block, to, from, bytes, false);
@@ -40,9 +41,9 @@ __global__ void __launch_bounds__(512)
   else inner::barrier_as(g, team, block, which == team_collective::sync);
 }
 template <gravel_reduction HOW, class T>
-__global__ void __launch_bounds__(512)
-    run_team_reduction(const __grid_constant__ gravel_t g, const __grid_constant__ gravel_team_t team, bool scatters,
-                       T* to, const T* from, uint64_t count) {
+__global__ void __launch_bounds__(512) run_team_reduction(const __grid_constant__ gravel_t g,
+                                                          const __grid_constant__ gravel_team_t team, bool scatters,
+                                                          T* to, const T* from, uint64_t count) {
   if (scatters) gravel_reduce_scatter_block<HOW>(g, team, to, from, count);
   else gravel_reduce_all_block<HOW>(g, team, to, from, count);
 }
