@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The headers that are installed: the public ones, lib/gravel/*, NVSHMEM's, lib/gravel/nvshmem/*, and what they
-include.
+"""The headers that are installed: the public ones, lib/gravel/*, NVSHMEM's and CUDA's, in folders below it, and
+what they include.
 
     tools/installed_headers.py [--public]         prints them, one a line; with --public only those of lib/gravel
     tools/installed_headers.py --install FOLDER   writes them to FOLDER (PREFIX/include)
@@ -29,8 +29,10 @@ def public_headers():
 
 
 def nvshmem_headers():
-    """NVSHMEM's headers over Gravel, which a program finds with -I PREFIX/include/gravel/nvshmem."""
-    return {str(path.relative_to(ROOT)) for path in (ROOT / "lib/gravel/nvshmem").iterdir()}
+    """NVSHMEM's headers over Gravel, which a program finds with -I PREFIX/include/gravel/nvshmem, and those of CUDA for
+    the CPU backend, in PREFIX/include/gravel/cuda_on_cpu."""
+    return {str(path.relative_to(ROOT)) for folder in ("nvshmem", "cuda_on_cpu")
+            for path in (ROOT / "lib/gravel" / folder).iterdir()}
 
 
 def installed_headers():

@@ -6,6 +6,9 @@
 #include <utility>
 
 #include <gravel/nvshmem/job.cuh>
+#if !GRAVEL_CUDA
+#include "host/pe/kernel_table.hpp"
+#endif
 
 namespace gravel::detail::nvshmem {
 
@@ -116,7 +119,16 @@ inline int nvshmemx_collective_launch_attr(const nvshmemx_collective_launch_attr
   });
 }
 #else
-/// Without a GPU the kernel's type is needed: it is given as it is, without a cast to const void*.
+/// The address of a kernel that the translator of CUDA programs has seen (gravel-c++).
+inline int nvshmemx_collective_launch(const void* kernel, dim3 grid, dim3 block, void** args, size_t shared,
+                                      gravel_stream_t stream) {
+  return gravel::detail::nvshmem::status_of([&] {
+    gravel_launch_config how = gravel::detail::nvshmem::cooperative(grid, block, shared, stream);
+    gravel::detail::nvshmem::choose_grid(kernel, how);
+    gravel::detail::launch_on_cpu(how, gravel::detail::bind_kernel(kernel, args));
+  });
+}
+/// A kernel as it is, without a cast to const void*.
 template <class... P>
 int nvshmemx_collective_launch(void (*kernel)(P...), dim3 grid, dim3 block, void** args, size_t shared,
                                gravel_stream_t stream) {
