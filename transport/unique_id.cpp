@@ -145,7 +145,10 @@ id_group::id_group(const gravel_unique_id_t& id, int pe, int n_pes)
   address_ = parts[1];
   port_ = parts[2];
   secret_ = {std::stoull(parts[3], nullptr, 16), std::stoull(parts[4], nullptr, 16)};
-  if (pe == 0) return take_listener(text);
+  if (pe == 0) {
+    take_listener(text);
+    return;
+  }
   {
     const std::lock_guard lock(all_listeners().lock);
     if (all_listeners().by_id.contains(text))

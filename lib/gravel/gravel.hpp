@@ -216,7 +216,7 @@ T* gravel_malloc(uint64_t bytes) {
 /// @source OpenSHMEM 1.5: shmem_align
 template <class T = void>
 T* gravel_malloc_aligned(uint64_t bytes, uint64_t alignment) {
-  return static_cast<T*>(gravel::detail::allocate_symmetric(bytes, gravel::place::device, alignment));
+  return static_cast<T*>(gravel::detail::allocate_symmetric(bytes, gravel::detail::place::device, alignment));
 }
 /// Frees symmetric memory. Collective: all PEs free the same object, or all pass nullptr, which does nothing.
 /// @param symmetric what gravel_malloc returned, or nullptr
