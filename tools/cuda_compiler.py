@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compiles programs in CUDA's style for the CPU backend: what gravel-c++ --cuda and --nvshmem run.
 
-    cuda_compiler.py --name NAME --compiler 'c++' --include FOLDER... --libdir FOLDER [--nvshmem] [--show] -- OPTIONS FILES
+    cuda_compiler.py --name NAME --compiler 'c++' --include FOLDER... --libdir FOLDER [--show] -- OPTIONS FILES
 
 OPTIONS are the compiler's, and nvcc's: what has no meaning without a GPU is left out, with a note. The compiler expands
 each .cu file, tools/cuda_to_cpp.py translates it, and the compiler compiles the result."""

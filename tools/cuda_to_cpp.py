@@ -310,7 +310,8 @@ class translation:
                 end += 1
             declared = [tokens[i].text for i in range(end - 2, end)]
             if declared != ["[", "]"] or tokens[end - 3].kind != "name":
-                raise untranslatable("dynamic shared memory is declared as: extern __shared__ T name[]", tokens[at].begin)
+                raise untranslatable("dynamic shared memory is declared as: extern __shared__ T name[]",
+                                     tokens[at].begin)
             kind, i = [], at + 3
             while i < end - 3:
                 if tokens[i].text in ("__attribute__", "alignas"):
@@ -345,7 +346,7 @@ def translate(text, skip=()):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--skip", metavar="FOLDER", action="append", default=[], help="leave files of this folder alone")
+    parser.add_argument("--skip", metavar="FOLDER", action="append", default=[], help="leave its files alone")
     text = sys.stdin.read()
     try:
         sys.stdout.write(translate(text, parser.parse_args().skip))

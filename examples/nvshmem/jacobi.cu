@@ -16,13 +16,13 @@
 #include <nvshmem.h>
 #include <nvshmemx.h>
 
-#define CHECK(call)                                                                                       \
-  do {                                                                                                    \
-    const cudaError_t code = (call);                                                                      \
-    if (code != cudaSuccess) {                                                                            \
-      std::fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, cudaGetErrorString(code));       \
-      std::exit(1);                                                                                       \
-    }                                                                                                     \
+#define CHECK(call)                                                                                 \
+  do {                                                                                              \
+    const cudaError_t code = (call);                                                                \
+    if (code != cudaSuccess) {                                                                      \
+      std::fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, cudaGetErrorString(code)); \
+      std::exit(1);                                                                                 \
+    }                                                                                               \
   } while (0)
 
 constexpr int threads = 128;

@@ -4,7 +4,8 @@
 #include <nvshmem.h>
 #include <nvshmemx.h>
 
-#include <cinttypes>
+#include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -93,17 +94,20 @@ using ull = unsigned long long;
   FORWARD_SCOPES(get_nbi, GET, _nbi)       \
   FORWARD_SCOPES(put_signal, PUT, _signal) \
   FORWARD_SCOPES(put_signal_nbi, PUT, _signal_nbi)
-#define TYPED_CALLS(NAME, T)                                                                       \
-  struct calls_##NAME {                                                                            \
-    using type = T;                                                                                \
-    static constexpr const char* name = #NAME;                                                     \
-    static constexpr bool is_typed = true, is_strided = true;                                      \
-    static constexpr size_t unit = 1;                                                              \
-    MOVING_CALLS(NAME##_put, NAME##_get)                                                           \
-    FORWARD_SCOPES(iput, NAME##_iput, )                                                            \
-    FORWARD_SCOPES(iget, NAME##_iget, )                                                            \
-    GRAVEL_DEVICE static void p(T* dest, T value, int pe) { nvshmem_##NAME##_p(dest, value, pe); } \
-    GRAVEL_DEVICE static T g(const T* source, int pe) { return nvshmem_##NAME##_g(source, pe); }   \
+#define TYPED_CALLS(NAME, T)                                                                                \
+  struct calls_##NAME {                                                                                     \
+    using type = T;                                                                                         \
+    static constexpr const char* name = #NAME;                                                              \
+    static constexpr bool is_typed = true, is_strided = true;                                               \
+    static constexpr size_t unit = 1;                                                                       \
+    MOVING_CALLS(NAME##_put, NAME##_get)                                                                    \
+    FORWARD_SCOPES(iput, NAME##_iput, )                                                                     \
+    FORWARD_SCOPES(iget, NAME##_iget, )                                                                     \
+    FORWARD_SCOPES(broadcast, NAME##_broadcast, ) FORWARD_SCOPES(fcollect, NAME##_fcollect, )               \
+        FORWARD_SCOPES(alltoall, NAME##_alltoall, ) GRAVEL_DEVICE static void p(T* dest, T value, int pe) { \
+      nvshmem_##NAME##_p(dest, value, pe);                                                                  \
+    }                                                                                                       \
+    GRAVEL_DEVICE static T g(const T* source, int pe) { return nvshmem_##NAME##_g(source, pe); }            \
   };
 GRAVEL_NVSHMEM_RMA_TYPES(TYPED_CALLS)
 #define SIZED(N, T)                                            \
@@ -329,7 +333,7 @@ void check_all_moves(bool all_types) {
 }
 void check_all_atomics(bool all_types) {
 #define CHECK(NAME, T) check_atomics_##NAME();
-  CHECK(int)
+  CHECK(int, int)
   if (!all_types) return;
   GRAVEL_NVSHMEM_ATOMIC_TYPES(CHECK)
 #undef CHECK
@@ -388,14 +392,403 @@ void check_host() {
   nvshmem_barrier_all();
 }
 
+// ---- waits and tests: the PE to the left puts 1 to 4 into four words
+
+template <class T>
+struct words_of_left {
+  T word[4];
+  int wrong;
+};
+#define WAIT_CALLS(NAME, T)                                                                                          \
+  __global__ void waits_##NAME(words_of_left<T>* w) {                                                                \
+    const int right = (nvshmem_my_pe() + 1) % nvshmem_n_pes(), left_out[4] = {0, 1, 0, 0};                           \
+    T wanted[4] = {1, 2, 3, 4};                                                                                      \
+    size_t found[4];                                                                                                 \
+    for (int i = 3; i >= 0; --i) nvshmem_##NAME##_p(&w->word[i], wanted[i], right);                                  \
+    nvshmem_##NAME##_wait_until(&w->word[0], NVSHMEM_CMP_EQ, 1);                                                     \
+    nvshmem_##NAME##_wait_until_all(w->word, 4, nullptr, NVSHMEM_CMP_NE, 0);                                         \
+    nvshmem_##NAME##_wait_until_all_vector(w->word, 4, nullptr, NVSHMEM_CMP_GE, wanted);                             \
+    int wrong = 0;                                                                                                   \
+    wrong += nvshmem_##NAME##_wait_until_any(w->word, 4, left_out, NVSHMEM_CMP_GT, 1) != 2;                          \
+    wrong += nvshmem_##NAME##_wait_until_any(w->word, 0, nullptr, NVSHMEM_CMP_GT, 1) != SIZE_MAX;                    \
+    wrong += nvshmem_##NAME##_wait_until_some(w->word, 4, found, left_out, NVSHMEM_CMP_LE, 3) != 2 || found[1] != 2; \
+    wanted[0] = 0;                                                                                                   \
+    wrong += nvshmem_##NAME##_wait_until_any_vector(w->word, 4, left_out, NVSHMEM_CMP_EQ, wanted) != 2;              \
+    wrong += nvshmem_##NAME##_wait_until_some_vector(w->word, 4, found, left_out, NVSHMEM_CMP_EQ, wanted) != 2;      \
+    wrong += nvshmem_##NAME##_test(&w->word[3], NVSHMEM_CMP_LT, 5) == 0;                                             \
+    wrong += nvshmem_##NAME##_test(&w->word[3], NVSHMEM_CMP_LT, 4) != 0;                                             \
+    wrong += nvshmem_##NAME##_test_all(w->word, 4, nullptr, NVSHMEM_CMP_GT, 1) != 0;                                 \
+    wrong += nvshmem_##NAME##_test_all_vector(w->word, 4, nullptr, NVSHMEM_CMP_GE, wanted) == 0;                     \
+    wrong += nvshmem_##NAME##_test_any(w->word, 4, nullptr, NVSHMEM_CMP_GT, 4) != SIZE_MAX;                          \
+    wrong += nvshmem_##NAME##_test_any_vector(w->word, 4, nullptr, NVSHMEM_CMP_EQ, wanted) != 1;                     \
+    wrong += nvshmem_##NAME##_test_some(w->word, 4, found, nullptr, NVSHMEM_CMP_GE, 3) != 2 || found[0] != 2;        \
+    wrong += nvshmem_##NAME##_test_some_vector(w->word, 4, found, nullptr, NVSHMEM_CMP_NE, wanted) != 1;             \
+    w->wrong = wrong;                                                                                                \
+  }                                                                                                                  \
+  void check_waits_##NAME() {                                                                                        \
+    const symmetric<words_of_left<T>> w;                                                                             \
+    launch(waits_##NAME, 1, 1, w.at);                                                                                \
+    expect(w.read()[0].wrong == 0, "waits and tests of " #NAME);                                                     \
+    nvshmem_barrier_all();                                                                                           \
+  }
+GRAVEL_NVSHMEM_WAIT_TYPES(WAIT_CALLS)
+#undef WAIT_CALLS
+
+struct signal_cells {
+  uint64_t signal, counted, seen, loaded;
+  int data[8];
+};
+__global__ void signals(signal_cells* c) {
+  const int right = (nvshmem_my_pe() + 1) % nvshmem_n_pes();
+  if (threadIdx.x == 0) {
+    nvshmemx_signal_op(&c->signal, 3, NVSHMEM_SIGNAL_SET, right);
+    nvshmem_fence();
+    nvshmemx_signal_op(&c->signal, 4, NVSHMEM_SIGNAL_ADD, right);
+    c->seen = nvshmem_signal_wait_until(&c->signal, NVSHMEM_CMP_GE, 7);
+  }
+  __syncthreads();
+  if (threadIdx.x < 32) nvshmemx_putmem_signal_counted_nbi_warp(&c->data[0], &c->seen, 8, &c->counted, right);
+  __syncthreads();
+  nvshmemx_putmem_signal_counted_nbi_block(&c->data[4], &c->seen, 8, &c->counted, right);
+  nvshmemx_signal_counted_wait_until(&c->counted, 2);
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    c->loaded = nvshmemx_signal_counted_load(&c->counted) + nvshmem_signal_fetch(&c->signal);
+    nvshmemx_signal_counted_reset(&c->counted);
+    nvshmem_quiet();
+  }
+}
+void check_signals() {
+  const symmetric<signal_cells> c;
+  launch(signals, 1, threads, c.at);
+  const signal_cells got = c.read()[0];
+  expect(got.seen == 7 && got.loaded == 9 && got.counted == 0, "signals");
+  expect(got.data[0] == 7 && got.data[4] == 7, "data of counted signals");
+  nvshmem_barrier_all();
+}
+
+// ---- teams and collectives
+
+constexpr int most_pes = 8;
+template <class T>
+struct collected {
+  T from[most_pes * pieces];  // of this PE
+  T broadcast[scopes][pieces], fcollect[scopes][most_pes * pieces], alltoall[scopes][most_pes * pieces];
+};
+template <class C, class Scope>
+GRAVEL_DEVICE void collect(Scope scope, int which, nvshmem_team_t team, collected<typename C::type>* c) {
+  const int root = nvshmem_team_n_pes(team) - 1;
+  C::broadcast(scope, team, c->broadcast[which], c->from, size_t{pieces}, root);
+  C::fcollect(scope, team, c->fcollect[which], c->from, size_t{pieces});
+  C::alltoall(scope, team, c->alltoall[which], c->from, size_t{pieces});
+}
+template <class C>
+__global__ void collecting(nvshmem_team_t team, collected<typename C::type>* c) {
+  using T = typename C::type;
+  if (threadIdx.x < most_pes * pieces)
+    c->from[threadIdx.x] = element_of<T>(nvshmem_my_pe(), static_cast<int>(threadIdx.x));
+  __syncthreads();
+  if (nvshmem_team_my_pe(team) < 0) return;
+  if (threadIdx.x == 0) {
+    nvshmem_team_sync(team);
+    collect<C>(lane_scope{}, 0, team, c);
+    nvshmem_barrier(team);
+  }
+  if (threadIdx.x < 32) {
+    nvshmemx_team_sync_warp(team);
+    collect<C>(warp_scope{}, 1, team, c);
+    nvshmemx_barrier_warp(team);
+  }
+  __syncthreads();
+  nvshmemx_team_sync_block(team);
+  collect<C>(block_scope{}, 2, team, c);
+  nvshmemx_barrier_block(team);
+}
+/// Members of a team as PEs of the job.
+std::vector<int> members_of(nvshmem_team_t team) {
+  std::vector<int> all;
+  for (int i = 0; i < nvshmem_team_n_pes(team); ++i)
+    all.push_back(nvshmem_team_translate_pe(team, i, NVSHMEM_TEAM_WORLD));
+  return all;
+}
+template <class C>
+void check_collecting(nvshmem_team_t team) {
+  using T = typename C::type;
+  const symmetric<collected<T>> c;
+  launch(collecting<C>, 1, threads, team, c.at);
+  const collected<T> got = c.read()[0];
+  const int me = nvshmem_team_my_pe(team);
+  const std::vector<int> pes = members_of(team);
+  for (int s = 0; s < scopes && me >= 0; ++s)
+    for (int i = 0; i < pieces; ++i) {
+      expect(same(got.broadcast[s][i], element_of<T>(pes.back(), i)), std::string("broadcast of ") + C::name);
+      for (size_t m = 0; m < pes.size(); ++m) {
+        const auto at = static_cast<int>(m) * pieces + i;
+        expect(same(got.fcollect[s][at], element_of<T>(pes[m], i)), std::string("fcollect of ") + C::name);
+        expect(same(got.alltoall[s][at], element_of<T>(pes[m], me * pieces + i)),
+               std::string("alltoall of ") + C::name);
+      }
+    }
+  nvshmem_barrier_all();
+}
+
+// Reductions of small whole numbers, which are exact in all types.
+template <class T>
+GRAVEL_BOTH T number(int value) {
+#if GRAVEL_CUDA
+  if constexpr (std::is_same_v<T, __half>) return __float2half(static_cast<float>(value));
+  else if constexpr (std::is_same_v<T, __nv_bfloat16>) return __float2bfloat16(static_cast<float>(value));
+#else
+  if constexpr (gravel::detail::is_of_16_bits<T>) return T::from_float(static_cast<float>(value));
+#endif
+  else return static_cast<T>(value);
+}
+GRAVEL_BOTH int contribution(int pe, int i) { return (pe * 3 + i) % 4 + 1; }
+struct operations {
+  static constexpr const char* names[] = {"sum", "prod", "min", "max", "and", "or", "xor"};
+  static int apply(int which, int a, int b) {
+    switch (which) {
+      case 0: return a + b;
+      case 1: return a * b;
+      case 2: return std::min(a, b);
+      case 3: return std::max(a, b);
+      case 4: return a & b;
+      case 5: return a | b;
+      default: return a ^ b;
+    }
+  }
+};
+template <class T>
+struct reduced {
+  T from[most_pes * pieces], all[7][pieces], part[7][pieces], lane[pieces], warp[pieces];
+};
+#define REDUCE(NAME, OP, WHICH)                                                \
+  nvshmemx_##NAME##_##OP##_reduce_block(team, r->all[WHICH], r->from, pieces); \
+  nvshmemx_##NAME##_##OP##_reducescatter_block(team, r->part[WHICH], r->from, pieces);
+#define REDUCTION_KERNEL(NAME, T, BITS, COUNT)                                                        \
+  __global__ void reducing_##NAME(nvshmem_team_t team, reduced<T>* r) {                               \
+    if (threadIdx.x < most_pes * pieces)                                                              \
+      r->from[threadIdx.x] = number<T>(contribution(nvshmem_my_pe(), static_cast<int>(threadIdx.x))); \
+    __syncthreads();                                                                                  \
+    if (nvshmem_team_my_pe(team) < 0) return;                                                         \
+    if (threadIdx.x == 0) nvshmem_##NAME##_sum_reduce(team, r->lane, r->from, pieces);                \
+    if (threadIdx.x < 32) nvshmemx_##NAME##_sum_reduce_warp(team, r->warp, r->from, pieces);          \
+    __syncthreads();                                                                                  \
+    REDUCE(NAME, sum, 0)                                                                              \
+    REDUCE(NAME, prod, 1)                                                                             \
+    REDUCE(NAME, min, 2)                                                                              \
+    REDUCE(NAME, max, 3)                                                                              \
+    BITS(NAME)                                                                                        \
+  }                                                                                                   \
+  void check_reducing_##NAME(nvshmem_team_t team) {                                                   \
+    const symmetric<reduced<T>> r;                                                                    \
+    launch(reducing_##NAME, 1, threads, team, r.at);                                                  \
+    check_reduced(#NAME, team, r.read()[0], COUNT);                                                   \
+    nvshmem_barrier_all();                                                                            \
+  }
+template <class T>
+void check_reduced(const char* name, nvshmem_team_t team, const reduced<T>& got, int operations_of_type) {
+  const int me = nvshmem_team_my_pe(team);
+  const std::vector<int> pes = members_of(team);
+  for (int which = 0; which < operations_of_type && me >= 0; ++which)
+    for (int i = 0; i < pieces; ++i) {
+      int all = contribution(pes[0], i), part = contribution(pes[0], me * pieces + i);
+      for (size_t m = 1; m < pes.size(); ++m) {
+        all = operations::apply(which, all, contribution(pes[m], i));
+        part = operations::apply(which, part, contribution(pes[m], me * pieces + i));
+      }
+      const std::string what = std::string(operations::names[which]) + " of " + name;
+      expect(same(got.all[which][i], number<T>(all)), "reduce: " + what);
+      expect(same(got.part[which][i], number<T>(part)), "reducescatter: " + what);
+      if (which == 0)
+        expect(same(got.lane[i], number<T>(all)) && same(got.warp[i], number<T>(all)), "by scopes: " + what);
+    }
+}
+#define NO_BITS(NAME)
+#define BITS(NAME)     \
+  REDUCE(NAME, and, 4) \
+  REDUCE(NAME, or, 5)  \
+  REDUCE(NAME, xor, 6)
+#if GRAVEL_CUDA  // nvcc takes seconds for each type
+#define BITWISE_TYPES(X) X(uint32, uint32_t)
+#define OTHER_TYPES(X)                        \
+  X(half, gravel::detail::nvshmem::half_type) \
+  X(double, double)
+#else
+#define BITWISE_TYPES(X) GRAVEL_NVSHMEM_BITWISE_REDUCTION_TYPES(X)
+#define OTHER_TYPES(X)      \
+  GRAVEL_NVSHMEM_16_BITS(X) \
+  GRAVEL_NVSHMEM_FLOATS(X)  \
+  X(char, char)             \
+  X(schar, signed char)     \
+  X(short, short)           \
+  X(int, int)               \
+  X(long, long)             \
+  X(longlong, long long)
+#endif
+#define KERNEL(NAME, T) REDUCTION_KERNEL(NAME, T, BITS, 7)
+BITWISE_TYPES(KERNEL)
+#undef KERNEL
+#define KERNEL(NAME, T) REDUCTION_KERNEL(NAME, T, NO_BITS, 4)
+OTHER_TYPES(KERNEL)
+#undef KERNEL
+
+void check_teams(bool all_types) {
+  const int me = nvshmem_my_pe(), n = nvshmem_n_pes();
+  expect(nvshmem_team_my_pe(NVSHMEM_TEAM_WORLD) == me && nvshmem_team_n_pes(NVSHMEM_TEAM_WORLD) == n, "the world");
+  expect(nvshmem_team_my_pe(NVSHMEM_TEAM_INVALID) == -1 && nvshmem_team_n_pes(NVSHMEM_TEAM_INVALID) == -1, "no team");
+  expect(nvshmem_team_n_pes(NVSHMEMX_TEAM_NODE) == n / gravel_n_nodes(), "the node");
+  expect(nvshmem_team_n_pes(NVSHMEMX_TEAM_SAME_MYPE_NODE) == gravel_n_nodes(), "the same numbers of nodes");
+  nvshmem_team_t even = 0, row = 0, column = 0, wrong = 0;
+  expect(nvshmem_team_split_strided(NVSHMEM_TEAM_WORLD, 0, 2, (n + 1) / 2, nullptr, 0, &even) == 0, "a split");
+  expect((even != NVSHMEM_TEAM_INVALID) == (me % 2 == 0), "members of a split");
+  expect(nvshmem_team_split_2d(NVSHMEM_TEAM_WORLD, 2, nullptr, 0, &row, nullptr, 0, &column) == 0, "a split in 2 axes");
+  expect(nvshmem_team_my_pe(row) == me % 2 && nvshmem_team_my_pe(column) == me / 2, "numbers in rows and columns");
+  expect(nvshmem_team_translate_pe(row, 0, NVSHMEM_TEAM_WORLD) == me / 2 * 2, "translation");
+  expect(nvshmem_team_split_strided(NVSHMEM_TEAM_WORLD, 0, 1, n + 1, nullptr, 0, &wrong) != 0,
+         "a split that is refused");
+  expect(wrong == NVSHMEM_TEAM_INVALID, "the team of a split that is refused");
+  nvshmem_team_config_t config;
+  nvshmem_team_get_config(row, &config);
+  expect(config.num_contexts == 0, "nvshmem_team_get_config");
+  for (const nvshmem_team_t team : {nvshmem_team_t{NVSHMEMX_TEAM_NODE}, nvshmem_team_t{NVSHMEM_TEAM_SHARED},
+                                    nvshmem_team_t{NVSHMEMX_TEAM_SAME_MYPE_NODE}, even, row, column})
+    check_collecting<calls_int>(team);
+  check_collecting<calls_double>(NVSHMEM_TEAM_WORLD);
+  if (all_types) {
+#define CHECK(NAME, T) check_collecting<calls_##NAME>(NVSHMEM_TEAM_WORLD);
+    GRAVEL_NVSHMEM_RMA_TYPES(CHECK)
+#undef CHECK
+#define CHECK(NAME, T) check_reducing_##NAME(NVSHMEM_TEAM_WORLD);
+    BITWISE_TYPES(CHECK)
+    OTHER_TYPES(CHECK)
+#undef CHECK
+  }
+  check_reducing_uint32(row);
+  check_reducing_half(column);
+  nvshmem_team_destroy(even);
+  nvshmem_team_destroy(row);
+  nvshmem_team_destroy(column);
+}
+
+// ---- on streams, and by the host
+
+struct stream_cells {
+  double from[room], put[pieces], get[pieces], iput[2 * pieces], iget[2 * pieces], with_signal[pieces], single;
+  uint64_t signal, flags[2];
+  int sum_from[pieces], sum[pieces], summed_at_once[pieces], all[most_pes * pieces];
+};
+void check_streams() {
+  const int me = nvshmem_my_pe(), n = nvshmem_n_pes(), right = (me + 1) % n, left = (me + n - 1) % n;
+  const symmetric<stream_cells> s;
+  stream_cells mine{};
+  for (int i = 0; i < room; ++i) mine.from[i] = me * 100 + i;
+  for (int i = 0; i < pieces; ++i) mine.sum_from[i] = contribution(me, i);
+  gravel_copy(s.at, &mine, sizeof(mine));
+  nvshmem_barrier_all();
+  gravel_stream_t stream = nullptr;
+  nvshmemx_double_put_on_stream(s.at->put, s.at->from, pieces, right, stream);
+  nvshmemx_double_p_on_stream(&s.at->single, me + 0.5, right, stream);
+  nvshmemx_double_get_nbi_on_stream(s.at->get, s.at->from, pieces, right, stream);
+  nvshmemx_double_iput_on_stream(s.at->iput, s.at->from, 2, 3, pieces, right, stream);
+  nvshmemx_iget64_on_stream(s.at->iget, s.at->from, 2, 3, pieces, right, stream);
+  nvshmemx_putmem_signal_on_stream(s.at->with_signal, s.at->from, sizeof(double) * pieces, &s.at->signal, 1,
+                                   NVSHMEM_SIGNAL_ADD, right, stream);
+  nvshmemx_signal_op_on_stream(&s.at->signal, 1, NVSHMEM_SIGNAL_ADD, right, stream);
+  nvshmemx_uint64_p_on_stream(&s.at->flags[0], 5, right, stream);
+  nvshmemx_uint64_p_on_stream(&s.at->flags[1], 6, right, stream);
+  nvshmemx_flush_on_stream(stream);
+  nvshmemx_quiet_on_stream(stream);
+  nvshmemx_signal_wait_until_on_stream(&s.at->signal, NVSHMEM_CMP_EQ, 2, stream);
+  nvshmemx_uint64_wait_until_on_stream(&s.at->flags[0], NVSHMEM_CMP_EQ, 5, stream);
+  nvshmemx_uint64_wait_until_all_on_stream(s.at->flags, 2, nullptr, NVSHMEM_CMP_GE, 5, stream);
+  nvshmemx_barrier_all_on_stream(stream);
+  nvshmemx_sync_all_on_stream(stream);
+  nvshmemx_barrier_on_stream(NVSHMEM_TEAM_WORLD, stream);
+  nvshmemx_int_sum_reduce_on_stream(NVSHMEM_TEAM_WORLD, s.at->sum, s.at->sum_from, pieces, stream);
+  nvshmemx_int_fcollect_on_stream(NVSHMEM_TEAM_WORLD, s.at->all, s.at->sum_from, pieces, stream);
+  expect(nvshmemx_double_g_on_stream(&s.at->from[3], right, stream) == right * 100 + 3, "g_on_stream");
+#if GRAVEL_CUDA
+  cudaStreamSynchronize(stream);
+#else
+  gravel_stream_synchronize(stream);
+#endif
+  nvshmem_int_sum_reduce(NVSHMEM_TEAM_WORLD, s.at->summed_at_once, s.at->sum_from, pieces);
+  nvshmem_sync_all();
+  nvshmem_barrier(NVSHMEM_TEAM_WORLD);
+  const stream_cells got = s.read()[0];
+  expect(got.single == left + 0.5, "p_on_stream");
+  for (int i = 0; i < pieces; ++i) {
+    expect(got.put[i] == left * 100 + i && got.get[i] == right * 100 + i, "put and get on a stream");
+    expect(got.iput[2 * i] == left * 100 + 3 * i && got.iget[2 * i] == right * 100 + 3 * i,
+           "iput and iget on a stream");
+    expect(got.with_signal[i] == left * 100 + i, "put_signal_on_stream");
+    int sum = 0;
+    for (int pe = 0; pe < n; ++pe) {
+      sum += contribution(pe, i);
+      expect(got.all[pe * pieces + i] == contribution(pe, i), "fcollect_on_stream");
+    }
+    expect(got.sum[i] == sum && got.summed_at_once[i] == sum, "sums on a stream and by the host");
+  }
+  nvshmem_barrier_all();
+}
+
+// ---- kernels that are started with <<< >>>, in the default stream: the CPU backend's compiler does not know the notation
+
+struct shift_cells {
+  int from_left[threads];
+  ull count, seen;
+};
+__global__ void shift(shift_cells* cells) {
+  const int me = nvshmem_my_pe(), n = nvshmem_n_pes(), lane = static_cast<int>(threadIdx.x);
+  nvshmem_int_p(&cells->from_left[lane], me * threads + lane, (me + 1) % n);
+  nvshmem_ulonglong_atomic_inc(&cells->count, 0);
+  nvshmemx_barrier_all_block();
+  if (lane == 0) cells->seen = nvshmem_ulonglong_g(&cells->count, 0);
+}
+void check_plain_kernels() {
+  const int me = nvshmem_my_pe(), n = nvshmem_n_pes();
+  const symmetric<shift_cells> cells;
+  for (int round = 1; round <= 2; ++round) {
+#if GRAVEL_CUDA
+    shift<<<1, threads>>>(cells.at);
+#else
+    gravel_launch(shift, 1, threads, cells.at);
+#endif
+    nvshmemx_barrier_all_on_stream(nullptr);
+#if GRAVEL_CUDA
+    expect(cudaStreamSynchronize(nullptr) == cudaSuccess, "a kernel started with <<< >>>");
+#else
+    gravel_synchronize();
+#endif
+    const shift_cells got = cells.read()[0];
+    const ull all = static_cast<ull>(round) * static_cast<ull>(n) * threads;
+    for (int lane = 0; lane < threads; ++lane)
+      expect(got.from_left[lane] == (me + n - 1) % n * threads + lane, "puts of a plain kernel");
+    expect(got.count == (me == 0 ? all : 0) && got.seen == all, "atomics of a plain kernel");
+    nvshmem_barrier_all();
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const bool all_types = argc < 2 || std::string(argv[1]) != "short";
   nvshmem_init();
   check_host();
+  check_plain_kernels();
   check_all_moves(all_types);
   check_all_atomics(all_types);
+  check_signals();
+  check_waits_short();
+  check_waits_uint64();
+  if (all_types) {
+#define CHECK(NAME, T) check_waits_##NAME();
+    GRAVEL_NVSHMEM_WAIT_TYPES(CHECK)
+#undef CHECK
+  }
+  check_teams(all_types);
+  check_streams();
   const int me = nvshmem_my_pe();
   nvshmem_finalize();
   if (failures == 0 && me == 0) std::printf("nvshmem_job: all right\n");

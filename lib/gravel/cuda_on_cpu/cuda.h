@@ -12,16 +12,16 @@
 #define CUDA_VERSION CUDART_VERSION
 
 // X(name, value, text)
-#define GRAVEL_CUDA_RESULTS(X)                                        \
-  X(CUDA_SUCCESS, 0, "no error")                                      \
-  X(CUDA_ERROR_INVALID_VALUE, 1, "invalid argument")                  \
-  X(CUDA_ERROR_OUT_OF_MEMORY, 2, "out of memory")                     \
-  X(CUDA_ERROR_NOT_INITIALIZED, 3, "initialization error")            \
-  X(CUDA_ERROR_INVALID_DEVICE, 101, "invalid device ordinal")         \
+#define GRAVEL_CUDA_RESULTS(X)                                         \
+  X(CUDA_SUCCESS, 0, "no error")                                       \
+  X(CUDA_ERROR_INVALID_VALUE, 1, "invalid argument")                   \
+  X(CUDA_ERROR_OUT_OF_MEMORY, 2, "out of memory")                      \
+  X(CUDA_ERROR_NOT_INITIALIZED, 3, "initialization error")             \
+  X(CUDA_ERROR_INVALID_DEVICE, 101, "invalid device ordinal")          \
   X(CUDA_ERROR_NO_BINARY_FOR_GPU, 209, "no kernel image is available") \
-  X(CUDA_ERROR_NOT_FOUND, 500, "named symbol not found")              \
-  X(CUDA_ERROR_LAUNCH_FAILED, 719, "unspecified launch failure")      \
-  X(CUDA_ERROR_NOT_SUPPORTED, 801, "operation not supported")         \
+  X(CUDA_ERROR_NOT_FOUND, 500, "named symbol not found")               \
+  X(CUDA_ERROR_LAUNCH_FAILED, 719, "unspecified launch failure")       \
+  X(CUDA_ERROR_NOT_SUPPORTED, 801, "operation not supported")          \
   X(CUDA_ERROR_UNKNOWN, 999, "unknown error")
 #define GRAVEL_CUDA_ERROR(name, value, text) name = value,
 enum cudaError_enum { GRAVEL_CUDA_RESULTS(GRAVEL_CUDA_ERROR) };
@@ -62,7 +62,9 @@ inline CUresult refuse_gpu_code(const char* caller) {
 }  // namespace gravel::cuda_on_cpu
 
 inline CUresult cuInit(unsigned) { return CUDA_SUCCESS; }
-inline CUresult cuDriverGetVersion(int* version) { return gravel::cuda_on_cpu::result_of(cudaDriverGetVersion(version)); }
+inline CUresult cuDriverGetVersion(int* version) {
+  return gravel::cuda_on_cpu::result_of(cudaDriverGetVersion(version));
+}
 inline CUresult cuDeviceGetCount(int* count) { return gravel::cuda_on_cpu::result_of(cudaGetDeviceCount(count)); }
 inline CUresult cuDeviceGet(CUdevice* device, int number) {
   if (number < 0 || number >= gravel::cuda_on_cpu::devices) return CUDA_ERROR_INVALID_DEVICE;
@@ -99,8 +101,8 @@ inline CUresult cuModuleGetFunction(CUfunction*, CUmodule, const char*) {
   return gravel::cuda_on_cpu::refuse_gpu_code("cuModuleGetFunction");
 }
 inline CUresult cuModuleUnload(CUmodule) { return gravel::cuda_on_cpu::refuse_gpu_code("cuModuleUnload"); }
-inline CUresult cuLaunchKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream,
-                               void**, void**) {
+inline CUresult cuLaunchKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                               CUstream, void**, void**) {
   return gravel::cuda_on_cpu::refuse_gpu_code("cuLaunchKernel");
 }
 inline CUresult cuLaunchCooperativeKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
@@ -110,8 +112,12 @@ inline CUresult cuLaunchCooperativeKernel(CUfunction, unsigned, unsigned, unsign
 
 // ---- memory behind reserved addresses: a file in memory, mapped
 
-enum CUmemLocationType { CU_MEM_LOCATION_TYPE_INVALID = 0, CU_MEM_LOCATION_TYPE_DEVICE = 1, CU_MEM_LOCATION_TYPE_HOST = 2,
-                         CU_MEM_LOCATION_TYPE_HOST_NUMA = 3 };
+enum CUmemLocationType {
+  CU_MEM_LOCATION_TYPE_INVALID = 0,
+  CU_MEM_LOCATION_TYPE_DEVICE = 1,
+  CU_MEM_LOCATION_TYPE_HOST = 2,
+  CU_MEM_LOCATION_TYPE_HOST_NUMA = 3
+};
 enum CUmemAllocationType { CU_MEM_ALLOCATION_TYPE_PINNED = 1 };
 enum CUmemAllocationHandleType {
   CU_MEM_HANDLE_TYPE_NONE = 0,
@@ -119,7 +125,10 @@ enum CUmemAllocationHandleType {
   CU_MEM_HANDLE_TYPE_FABRIC = 8
 };
 enum CUmemAccess_flags { CU_MEM_ACCESS_FLAGS_PROT_READ = 1, CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3 };
-enum CUmemAllocationGranularity_flags { CU_MEM_ALLOC_GRANULARITY_MINIMUM = 0, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED = 1 };
+enum CUmemAllocationGranularity_flags {
+  CU_MEM_ALLOC_GRANULARITY_MINIMUM = 0,
+  CU_MEM_ALLOC_GRANULARITY_RECOMMENDED = 1
+};
 struct CUmemLocation {
   CUmemLocationType type;
   int id;

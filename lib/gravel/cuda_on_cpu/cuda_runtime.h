@@ -27,11 +27,11 @@
 #include <type_traits>
 #include <vector>
 
+#include <gravel/cuda_on_cpu/vector_functions.h>
+#include <gravel/cuda_on_cpu/vector_types.h>
 #include <gravel/gravel.cuh>
 #include "host/pe/kernel_table.hpp"
 #include "lib/base/capacity.hpp"
-#include <gravel/cuda_on_cpu/vector_functions.h>
-#include <gravel/cuda_on_cpu/vector_types.h>
 
 // The translator (tools/cuda_to_cpp.py) sees which functions are kernels.
 #undef __global__
@@ -40,25 +40,25 @@
 #define CUDART_VERSION 13000
 
 // X(name, value, text)
-#define GRAVEL_CUDA_ERRORS(X)                                                    \
-  X(cudaSuccess, 0, "no error")                                                  \
-  X(cudaErrorInvalidValue, 1, "invalid argument")                                \
-  X(cudaErrorMemoryAllocation, 2, "out of memory")                               \
-  X(cudaErrorInitializationError, 3, "initialization error")                     \
-  X(cudaErrorInvalidConfiguration, 9, "invalid configuration argument")          \
-  X(cudaErrorInvalidSymbol, 13, "invalid device symbol")                         \
-  X(cudaErrorInvalidMemcpyDirection, 21, "invalid copy direction for memcpy")    \
-  X(cudaErrorInvalidDeviceFunction, 98, "invalid device function")               \
-  X(cudaErrorNoDevice, 100, "no CUDA-capable device is detected")                \
-  X(cudaErrorInvalidDevice, 101, "invalid device ordinal")                       \
-  X(cudaErrorNoKernelImageForDevice, 209, "no kernel image is available")        \
-  X(cudaErrorPeerAccessAlreadyEnabled, 704, "peer access is already enabled")    \
-  X(cudaErrorInvalidResourceHandle, 400, "invalid resource handle")              \
-  X(cudaErrorNotReady, 600, "device not ready")                                  \
-  X(cudaErrorLaunchOutOfResources, 701, "too many resources requested for launch") \
-  X(cudaErrorLaunchFailure, 719, "unspecified launch failure")                   \
+#define GRAVEL_CUDA_ERRORS(X)                                                         \
+  X(cudaSuccess, 0, "no error")                                                       \
+  X(cudaErrorInvalidValue, 1, "invalid argument")                                     \
+  X(cudaErrorMemoryAllocation, 2, "out of memory")                                    \
+  X(cudaErrorInitializationError, 3, "initialization error")                          \
+  X(cudaErrorInvalidConfiguration, 9, "invalid configuration argument")               \
+  X(cudaErrorInvalidSymbol, 13, "invalid device symbol")                              \
+  X(cudaErrorInvalidMemcpyDirection, 21, "invalid copy direction for memcpy")         \
+  X(cudaErrorInvalidDeviceFunction, 98, "invalid device function")                    \
+  X(cudaErrorNoDevice, 100, "no CUDA-capable device is detected")                     \
+  X(cudaErrorInvalidDevice, 101, "invalid device ordinal")                            \
+  X(cudaErrorNoKernelImageForDevice, 209, "no kernel image is available")             \
+  X(cudaErrorPeerAccessAlreadyEnabled, 704, "peer access is already enabled")         \
+  X(cudaErrorInvalidResourceHandle, 400, "invalid resource handle")                   \
+  X(cudaErrorNotReady, 600, "device not ready")                                       \
+  X(cudaErrorLaunchOutOfResources, 701, "too many resources requested for launch")    \
+  X(cudaErrorLaunchFailure, 719, "unspecified launch failure")                        \
   X(cudaErrorCooperativeLaunchTooLarge, 720, "too many blocks in cooperative launch") \
-  X(cudaErrorNotSupported, 801, "operation not supported")                       \
+  X(cudaErrorNotSupported, 801, "operation not supported")                            \
   X(cudaErrorUnknown, 999, "unknown error")
 #define GRAVEL_CUDA_ERROR(name, value, text) name = value,
 enum cudaError { GRAVEL_CUDA_ERRORS(GRAVEL_CUDA_ERROR) };
@@ -85,9 +85,9 @@ enum : unsigned { cudaStreamDefault = 0, cudaStreamNonBlocking = 1 };
 
 namespace gravel::cuda_on_cpu {
 
-constexpr int devices = 64;                  ///< a PE for each, at most
-constexpr uint64_t blocks_at_once = 32;      ///< that is how many blocks NVSHMEM's own benchmarks let wait for each other
-constexpr size_t alignment = 256;            ///< of allocated memory, as CUDA has it
+constexpr int devices = 64;              ///< a PE for each, at most
+constexpr uint64_t blocks_at_once = 32;  ///< that is how many blocks NVSHMEM's own benchmarks let wait for each other
+constexpr size_t alignment = 256;        ///< of allocated memory, as CUDA has it
 
 GRAVEL_API inline thread_local cudaError_t last_error = cudaSuccess;
 GRAVEL_API inline thread_local int chosen_device = 0;
@@ -288,26 +288,26 @@ inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int devic
 }
 
 // X(name, value, the attribute of a cudaDeviceProp p)
-#define GRAVEL_CUDA_ATTRIBUTES(X)                                            \
-  X(MaxThreadsPerBlock, 1, p.maxThreadsPerBlock)                             \
-  X(MaxBlockDimX, 2, p.maxThreadsDim[0])                                     \
-  X(MaxGridDimX, 5, p.maxGridSize[0])                                        \
-  X(MaxSharedMemoryPerBlock, 8, static_cast<int>(p.sharedMemPerBlock))       \
-  X(WarpSize, 10, p.warpSize)                                                \
-  X(ClockRate, 13, 1'000'000)                                                \
-  X(MultiProcessorCount, 16, p.multiProcessorCount)                          \
-  X(CanMapHostMemory, 19, 1)                                                 \
-  X(ConcurrentKernels, 31, 1)                                                \
-  X(PciBusId, 33, p.pciBusID)                                                \
-  X(PciDeviceId, 34, p.pciDeviceID)                                          \
-  X(MaxThreadsPerMultiProcessor, 39, p.maxThreadsPerMultiProcessor)          \
-  X(UnifiedAddressing, 41, 1)                                                \
-  X(PciDomainId, 50, p.pciDomainID)                                          \
-  X(ComputeCapabilityMajor, 75, p.major)                                     \
-  X(ComputeCapabilityMinor, 76, p.minor)                                     \
-  X(ManagedMemory, 83, 1)                                                    \
-  X(ConcurrentManagedAccess, 89, 1)                                          \
-  X(CooperativeLaunch, 95, 1)                                                \
+#define GRAVEL_CUDA_ATTRIBUTES(X)                                      \
+  X(MaxThreadsPerBlock, 1, p.maxThreadsPerBlock)                       \
+  X(MaxBlockDimX, 2, p.maxThreadsDim[0])                               \
+  X(MaxGridDimX, 5, p.maxGridSize[0])                                  \
+  X(MaxSharedMemoryPerBlock, 8, static_cast<int>(p.sharedMemPerBlock)) \
+  X(WarpSize, 10, p.warpSize)                                          \
+  X(ClockRate, 13, 1'000'000)                                          \
+  X(MultiProcessorCount, 16, p.multiProcessorCount)                    \
+  X(CanMapHostMemory, 19, 1)                                           \
+  X(ConcurrentKernels, 31, 1)                                          \
+  X(PciBusId, 33, p.pciBusID)                                          \
+  X(PciDeviceId, 34, p.pciDeviceID)                                    \
+  X(MaxThreadsPerMultiProcessor, 39, p.maxThreadsPerMultiProcessor)    \
+  X(UnifiedAddressing, 41, 1)                                          \
+  X(PciDomainId, 50, p.pciDomainID)                                    \
+  X(ComputeCapabilityMajor, 75, p.major)                               \
+  X(ComputeCapabilityMinor, 76, p.minor)                               \
+  X(ManagedMemory, 83, 1)                                              \
+  X(ConcurrentManagedAccess, 89, 1)                                    \
+  X(CooperativeLaunch, 95, 1)                                          \
   X(MaxSharedMemoryPerBlockOptin, 97, static_cast<int>(p.sharedMemPerBlockOptin))
 #define GRAVEL_CUDA_ATTRIBUTE(name, value, expression) cudaDevAttr##name = value,
 enum cudaDeviceAttr { GRAVEL_CUDA_ATTRIBUTES(GRAVEL_CUDA_ATTRIBUTE) };
@@ -544,7 +544,12 @@ enum cudaFuncAttribute {
   cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
   cudaFuncAttributePreferredSharedMemoryCarveout = 9
 };
-enum cudaFuncCache { cudaFuncCachePreferNone, cudaFuncCachePreferShared, cudaFuncCachePreferL1, cudaFuncCachePreferEqual };
+enum cudaFuncCache {
+  cudaFuncCachePreferNone,
+  cudaFuncCachePreferShared,
+  cudaFuncCachePreferL1,
+  cudaFuncCachePreferEqual
+};
 template <class F>
 cudaError_t cudaFuncSetAttribute(F, cudaFuncAttribute, int value) {
   if (value > 227 * 1024) return gravel::cuda_on_cpu::refuse("cudaFuncSetAttribute", "a block has at most 227 KiB");

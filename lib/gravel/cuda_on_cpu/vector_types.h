@@ -2,20 +2,20 @@
 #pragma once
 #include <gravel/gravel.cuh>
 
-#define GRAVEL_CUDA_VECTOR(type, name, align2, align4)                                       \
-  struct name##1 {                                                                           \
-    type x;                                                                                  \
-  };                                                                                         \
-  struct __attribute__((aligned(align2))) name##2 {                                          \
-    type x, y;                                                                               \
-  };                                                                                         \
-  GRAVEL_CUDA_VECTOR3(type, name)                                                            \
-  struct __attribute__((aligned(align4))) name##4 {                                          \
-    type x, y, z, w;                                                                         \
-  };                                                                                         \
-  inline name##1 make_##name##1(type x) { return {x}; }                                      \
-  inline name##2 make_##name##2(type x, type y) { return {x, y}; }                           \
-  inline name##3 make_##name##3(type x, type y, type z) { return {x, y, z}; }                \
+#define GRAVEL_CUDA_VECTOR(type, name, align2, align4)                        \
+  struct name##1 {                                                            \
+    type x;                                                                   \
+  };                                                                          \
+  struct __attribute__((aligned(align2))) name##2 {                           \
+    type x, y;                                                                \
+  };                                                                          \
+  GRAVEL_CUDA_VECTOR3(type, name)                                             \
+  struct __attribute__((aligned(align4))) name##4 {                           \
+    type x, y, z, w;                                                          \
+  };                                                                          \
+  inline name##1 make_##name##1(type x) { return {x}; }                       \
+  inline name##2 make_##name##2(type x, type y) { return {x, y}; }            \
+  inline name##3 make_##name##3(type x, type y, type z) { return {x, y, z}; } \
   inline name##4 make_##name##4(type x, type y, type z, type w) { return {x, y, z, w}; }
 #define GRAVEL_CUDA_VECTOR3(type, name) \
   struct name##3 {                      \

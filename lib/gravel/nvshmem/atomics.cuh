@@ -50,21 +50,27 @@ GRAVEL_NVSHMEM_BITWISE_ATOMIC_TYPES(GRAVEL_NVSHMEM_BITWISE, or)
 GRAVEL_NVSHMEM_BITWISE_ATOMIC_TYPES(GRAVEL_NVSHMEM_BITWISE, xor)
 #undef GRAVEL_NVSHMEM_BITWISE
 
-#define GRAVEL_NVSHMEM_EXCHANGES(NAME, T)                                                                         \
-  GRAVEL_BOTH void nvshmem_##NAME##_atomic_set(T* dest, T value, int pe) {                                        \
-    gravel::detail::nvshmem::put_one(dest, value, pe);                                                            \
-  }                                                                                                               \
-  GRAVEL_BOTH T nvshmem_##NAME##_atomic_fetch(const T* source, int pe) {                                          \
-    return gravel::detail::nvshmem::get_one(source, pe);                                                          \
-  }                                                                                                               \
+#define GRAVEL_NVSHMEM_SET_AND_FETCH(NAME, T)                              \
+  GRAVEL_BOTH void nvshmem_##NAME##_atomic_set(T* dest, T value, int pe) { \
+    gravel::detail::nvshmem::put_one(dest, value, pe);                     \
+  }                                                                        \
+  GRAVEL_BOTH T nvshmem_##NAME##_atomic_fetch(const T* source, int pe) {   \
+    return gravel::detail::nvshmem::get_one(source, pe);                   \
+  }
+GRAVEL_NVSHMEM_ATOMIC_TYPES(GRAVEL_NVSHMEM_SET_AND_FETCH)
+GRAVEL_NVSHMEM_FLOATS(GRAVEL_NVSHMEM_SET_AND_FETCH)
+GRAVEL_NVSHMEM_SET_AND_FETCH(half, gravel::detail::nvshmem::half_type)
+#undef GRAVEL_NVSHMEM_SET_AND_FETCH
+
+#define GRAVEL_NVSHMEM_SWAP(NAME, T)                                                                              \
   GRAVEL_BOTH T nvshmem_##NAME##_atomic_swap(T* dest, T value, int pe) {                                          \
     using gravel::detail::nvshmem::word;                                                                          \
     return __builtin_bit_cast(T, gravel_swap(gravel::detail::nvshmem::handle(), reinterpret_cast<word<T>*>(dest), \
                                              __builtin_bit_cast(word<T>, value), pe));                            \
   }
-GRAVEL_NVSHMEM_ATOMIC_TYPES(GRAVEL_NVSHMEM_EXCHANGES)
-GRAVEL_NVSHMEM_FLOATS(GRAVEL_NVSHMEM_EXCHANGES)
-#undef GRAVEL_NVSHMEM_EXCHANGES
+GRAVEL_NVSHMEM_ATOMIC_TYPES(GRAVEL_NVSHMEM_SWAP)
+GRAVEL_NVSHMEM_FLOATS(GRAVEL_NVSHMEM_SWAP)
+#undef GRAVEL_NVSHMEM_SWAP
 
 #define GRAVEL_NVSHMEM_FLOAT_ADDS(NAME, T)                                       \
   GRAVEL_BOTH void nvshmemx_##NAME##_atomic_add(T* dest, T value, int pe) {      \
@@ -74,4 +80,5 @@ GRAVEL_NVSHMEM_FLOATS(GRAVEL_NVSHMEM_EXCHANGES)
     return gravel_fetch_add(gravel::detail::nvshmem::handle(), dest, value, pe); \
   }
 GRAVEL_NVSHMEM_FLOATS(GRAVEL_NVSHMEM_FLOAT_ADDS)
+GRAVEL_NVSHMEM_FLOAT_ADDS(half, gravel::detail::nvshmem::half_type)
 #undef GRAVEL_NVSHMEM_FLOAT_ADDS

@@ -19,6 +19,7 @@ namespace gravel::detail::nvshmem {
 /// What kernels need.
 struct device_state {
   gravel_t kernels;
+  uint32_t place_of_same_rank;  ///< of the team NVSHMEMX_TEAM_SAME_MYPE_NODE (teams.cuh)
 };
 
 /// What the process knows about its job. It is one object for all libraries of the process.
@@ -27,6 +28,8 @@ struct GRAVEL_API process_state {
   std::mutex lock;
   std::vector<write> units;  ///< of all translation units that are loaded
   bool is_open = false;      ///< between nvshmem_init and nvshmem_finalize
+  static constexpr uint32_t most_teams = block_scratch::teams;
+  gravel_team_t teams[most_teams];  ///< of this PE, by place; used by the program's host thread
   device_state state{};
   gravel_t host{};  ///< handle of host threads
 
@@ -86,11 +89,20 @@ GRAVEL_BOTH bool in_kernel() {
   return simt::in_kernel();
 #endif
 }
+#if GRAVEL_ON_GPU || !GRAVEL_CUDA
+GRAVEL_DEVICE const device_state& state_of_kernels() {
+#if GRAVEL_CUDA
+  return gravel_nvshmem_state;
+#else
+  return process().state;
+#endif
+}
+#endif
 /// The handle of the caller: a lane of a kernel, or a host thread. Before nvshmem_init it is empty, which the calls of
 /// Gravel report.
 GRAVEL_BOTH const gravel_t& handle() {
 #if GRAVEL_ON_GPU
-  return gravel_nvshmem_state.kernels;
+  return state_of_kernels().kernels;
 #elif GRAVEL_CUDA
   return process().host;
 #else

@@ -6,6 +6,7 @@
 #pragma once
 #include <gravel/nvshmem/atomics.cuh>
 #include <gravel/nvshmem/collectives.cuh>
+#include <gravel/nvshmem/gather.cuh>
 #include <gravel/nvshmem/job.cuh>
 #include <gravel/nvshmem/launch.cuh>
 #include <gravel/nvshmem/memory.cuh>
@@ -14,4 +15,7 @@
 #include <gravel/nvshmem/rma.cuh>
 #include <gravel/nvshmem/setup.cuh>
 #include <gravel/nvshmem/signals.cuh>
+#include <gravel/nvshmem/streams.cuh>
+#include <gravel/nvshmem/teams.cuh>
 #include <gravel/nvshmem/types.cuh>
+#include <gravel/nvshmem/waits.cuh>

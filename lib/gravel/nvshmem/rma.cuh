@@ -6,28 +6,6 @@
 
 namespace gravel::detail::nvshmem {
 
-/// The unsigned integer of a size: elements of all types of one size move alike.
-template <uint64_t BYTES>
-struct word_of;
-template <>
-struct word_of<1> {
-  using type = uint8_t;
-};
-template <>
-struct word_of<2> {
-  using type = uint16_t;
-};
-template <>
-struct word_of<4> {
-  using type = uint32_t;
-};
-template <>
-struct word_of<8> {
-  using type = uint64_t;
-};
-template <class T>
-using word = typename word_of<sizeof(T)>::type;
-
 template <class T>
 GRAVEL_BOTH void put_one(T* dest, T value, int pe) {
   gravel_put(handle(), reinterpret_cast<word<T>*>(dest), __builtin_bit_cast(word<T>, value), pe);
@@ -71,35 +49,27 @@ GRAVEL_BOTH void get_bytes(Scope scope, void* dest, const void* source, uint64_t
   finish_get(scope, pe);
 }
 
-/// First element and step of the calling thread in a loop of a scope.
-GRAVEL_BOTH copy_team team_of(lane_scope) { return copy_team::alone(); }
-GRAVEL_DEVICE copy_team team_of(warp_scope) { return copy_team::warp(handle(), ~0u); }
-GRAVEL_DEVICE copy_team team_of(block_scope) { return copy_team::block(handle()); }
-
 /// Strided puts and gets: elements of BYTES bytes, strides in elements.
-template <uint64_t BYTES, class Scope>
-GRAVEL_BOTH_APART void put_strided(Scope scope, void* dest, const void* source, ptrdiff_t to_stride,
-                                   ptrdiff_t from_stride, size_t count, int pe) {
-  const copy_team team = team_of(scope);
-  for (size_t i = team.rank(); i < count; i += team.size()) {
-    const auto at = static_cast<ptrdiff_t>(i * BYTES);
-    gravel_put_bulk_lane(handle(), static_cast<char*>(dest) + at * to_stride,
-                         static_cast<const char*>(source) + at * from_stride, BYTES, pe);
+#define GRAVEL_NVSHMEM_STRIDED_OF(SCOPE, MODE, SUFFIX)                                                           \
+  template <uint64_t BYTES>                                                                                      \
+  MODE void put_strided(SCOPE, void* dest, const void* source, ptrdiff_t to_stride, ptrdiff_t from_stride,       \
+                        size_t count, int pe) {                                                                  \
+    gravel_put_strided##SUFFIX(handle(), static_cast<element<BYTES>*>(dest),                                     \
+                               static_cast<const element<BYTES>*>(source), static_cast<uint64_t>(to_stride),     \
+                               static_cast<uint64_t>(from_stride), count, pe);                                   \
+  }                                                                                                              \
+  template <uint64_t BYTES>                                                                                      \
+  MODE void get_strided(SCOPE scope, void* dest, const void* source, ptrdiff_t to_stride, ptrdiff_t from_stride, \
+                        size_t count, int pe) {                                                                  \
+    gravel_get_strided##SUFFIX(handle(), static_cast<element<BYTES>*>(dest),                                     \
+                               static_cast<const element<BYTES>*>(source), static_cast<uint64_t>(to_stride),     \
+                               static_cast<uint64_t>(from_stride), count, pe);                                   \
+    finish_get(scope, pe);                                                                                       \
   }
-  team.sync();
-}
-template <uint64_t BYTES, class Scope>
-GRAVEL_BOTH_APART void get_strided(Scope scope, void* dest, const void* source, ptrdiff_t to_stride,
-                                   ptrdiff_t from_stride, size_t count, int pe) {
-  const copy_team team = team_of(scope);
-  for (size_t i = team.rank(); i < count; i += team.size()) {
-    const auto at = static_cast<ptrdiff_t>(i * BYTES);
-    gravel_get_bulk_lane(handle(), static_cast<char*>(dest) + at * to_stride,
-                         static_cast<const char*>(source) + at * from_stride, BYTES, pe);
-  }
-  team.sync();
-  finish_get(scope, pe);
-}
+GRAVEL_NVSHMEM_STRIDED_OF(lane_scope, GRAVEL_BOTH_APART, _lane)
+GRAVEL_NVSHMEM_STRIDED_OF(warp_scope, GRAVEL_DEVICE_APART, _warp)
+GRAVEL_NVSHMEM_STRIDED_OF(block_scope, GRAVEL_DEVICE_APART, )
+#undef GRAVEL_NVSHMEM_STRIDED_OF
 
 }  // namespace gravel::detail::nvshmem
 

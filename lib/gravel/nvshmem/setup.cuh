@@ -1,6 +1,14 @@
 // Set-up and information.
 #pragma once
+#include <unistd.h>
+
+#include <algorithm>
+
 #include <gravel/nvshmem/job.cuh>
+#include <gravel/nvshmem/teams.cuh>
+#if defined(MPI_VERSION)
+#include <gravel/mpi.hpp>
+#endif
 #if GRAVEL_CUDA
 #include <cuda.h>
 
@@ -10,9 +18,14 @@
 namespace gravel::detail::nvshmem {
 
 /// Gives all translation units the handles of the job that gravel_init has joined.
-inline void open_job() { process().set({gravel_handle()}, gravel_host_handle(), true); }
+inline void open_job() {
+  device_state state{gravel_handle(), no_place};
+  open_teams(state);
+  process().set(state, gravel_host_handle(), true);
+}
 inline void close_job() {
   process().set({}, {}, false);
+  for (gravel_team_t& team : process().teams) team = {};
   gravel_finalize();
 }
 
@@ -30,6 +43,71 @@ int nvshmem_init_thread(int, int* provided) {
   if (provided) *provided = NVSHMEM_THREAD_SERIALIZED;
   return 0;
 }
+
+namespace gravel::detail::nvshmem {
+
+/// Joins the job that the attributes name.
+template <int = 0>
+void init_by(unsigned flags, const nvshmemx_init_attr_t* attr) {
+  if (flags & NVSHMEMX_INIT_WITH_UNIQUEID) {
+    const nvshmemx_uniqueid_args_t& given = attr->args.uid_args;
+    gravel_unique_id_t id;
+    static_assert(sizeof(id.text) <= sizeof(given.id->internal));
+    std::copy_n(given.id->internal, sizeof(id.text), id.text);
+    gravel_init<>(id, given.myrank, given.nranks);
+  } else if (flags & NVSHMEMX_INIT_WITH_MPI_COMM) {
+#if defined(MPI_VERSION)
+    gravel_init<>(gravel_mpi_group(*static_cast<MPI_Comm*>(attr->mpi_comm)));
+#else
+    fail_text("nvshmemx_init_attr with a communicator of MPI: include <mpi.h> before <nvshmem.h>");
+#endif
+  } else if (flags & NVSHMEMX_INIT_WITH_SHMEM) {
+    fail_text("nvshmemx_init_attr: a job of OpenSHMEM cannot be joined; use a launcher, a communicator or a unique id");
+  } else {
+    gravel_init<>();
+  }
+  open_job();
+}
+
+}  // namespace gravel::detail::nvshmem
+
+template <int = 0>
+int nvshmemx_init_attr(unsigned flags, nvshmemx_init_attr_t* attr) {
+  gravel::detail::nvshmem::init_by(flags, attr);
+  return 0;
+}
+template <int = 0>
+int nvshmemx_hostlib_init_attr(unsigned flags, nvshmemx_init_attr_t* attr) {
+  return nvshmemx_init_attr(flags, attr);
+}
+/// `mpi_comm`: the address of an MPI_Comm.
+inline int nvshmemx_set_attr_mpi_comm_args(void* mpi_comm, nvshmemx_init_attr_t* attr) {
+  attr->mpi_comm = mpi_comm;
+  return 0;
+}
+inline int nvshmemx_set_attr_uniqueid_args(int myrank, int nranks, const nvshmemx_uniqueid_t* id,
+                                           nvshmemx_init_attr_t* attr) {
+  attr->args.uid_args.id = const_cast<nvshmemx_uniqueid_t*>(id);
+  attr->args.uid_args.myrank = myrank;
+  attr->args.uid_args.nranks = nranks;
+  return 0;
+}
+/// PE 0 calls it, and waits for the others in nvshmemx_init_attr: at the name of its host, or, if that is no address, on
+/// this host alone.
+inline int nvshmemx_get_uniqueid(nvshmemx_uniqueid_t* id) {
+  return gravel::detail::nvshmem::status_of([&] {
+    char host[256] = "";
+    gethostname(host, sizeof(host) - 1);
+    gravel_unique_id_t made;
+    try {
+      made = gravel_unique_id(host);
+    } catch (const gravel::error&) {
+      made = gravel_unique_id();
+    }
+    std::copy_n(made.text, sizeof(made.text), id->internal);
+  });
+}
+
 inline void nvshmem_query_thread(int* provided) { *provided = NVSHMEM_THREAD_SERIALIZED; }
 inline int nvshmemx_init_status() {
   return gravel::detail::nvshmem::process().is_open ? NVSHMEM_STATUS_FULL_MPG : NVSHMEM_STATUS_NOT_INITIALIZED;

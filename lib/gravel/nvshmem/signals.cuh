@@ -45,9 +45,22 @@ GRAVEL_NVSHMEM_EACH_SCOPE(putmem, void, 1)
 #undef GRAVEL_NVSHMEM_PUT_SIGNAL
 
 GRAVEL_BOTH void nvshmemx_signal_op(uint64_t* sig_addr, uint64_t signal, int sig_op, int pe) {
-  if (sig_op == NVSHMEM_SIGNAL_ADD) gravel_add(gravel::detail::nvshmem::handle(), sig_addr, signal, pe);
-  else gravel_put(gravel::detail::nvshmem::handle(), sig_addr, signal, pe);
+  gravel_signal(gravel::detail::nvshmem::handle(), sig_addr, signal, gravel::detail::nvshmem::signal_op_of(sig_op), pe);
 }
 GRAVEL_BOTH uint64_t nvshmem_signal_fetch(uint64_t* sig_addr) {
-  return gravel::detail::poll_word(gravel::detail::nvshmem::handle(), sig_addr);
+  return gravel_signal_fetch(gravel::detail::nvshmem::handle(), sig_addr);
 }
+
+// Counted signals: each put adds 1.
+GRAVEL_BOTH void nvshmemx_signal_counted_reset(uint64_t* signal_addr) {
+  gravel_signal_reset(gravel::detail::nvshmem::handle(), signal_addr);
+}
+#define GRAVEL_NVSHMEM_COUNTED(SCOPE)                                                                        \
+  GRAVEL_DEVICE int nvshmemx_putmem_signal_counted_nbi_##SCOPE(void* dest, const void* source, size_t bytes, \
+                                                               uint64_t* signal_addr, int pe) {              \
+    nvshmemx_putmem_signal_nbi_##SCOPE(dest, source, bytes, signal_addr, 1, NVSHMEM_SIGNAL_ADD, pe);         \
+    return 0;                                                                                                \
+  }
+GRAVEL_NVSHMEM_COUNTED(warp)
+GRAVEL_NVSHMEM_COUNTED(block)
+#undef GRAVEL_NVSHMEM_COUNTED

@@ -67,6 +67,18 @@ typedef enum {
   NVSHMEMX_QP_ALL = INT_MAX
 } nvshmemx_qp_handle_index_t;
 typedef enum { NVSHMEM_PE_INVALID = -1, NVSHMEMX_PE_ANY = 1 << 15, NVSHMEMX_PE_ALL = 1 << 15 } nvshmem_pe_index_t;
+/// What calls return. Gravel's say on stderr what is wrong, and return NVSHMEMX_ERROR_INVALID_VALUE.
+typedef enum nvshmemx_status {
+  NVSHMEMX_SUCCESS = 0,
+  NVSHMEMX_ERROR_INVALID_VALUE,
+  NVSHMEMX_ERROR_OUT_OF_MEMORY,
+  NVSHMEMX_ERROR_NOT_SUPPORTED,
+  NVSHMEMX_ERROR_SYMMETRY,
+  NVSHMEMX_ERROR_GPU_NOT_SELECTED,
+  NVSHMEMX_ERROR_COLLECTIVE_LAUNCH_FAILED,
+  NVSHMEMX_ERROR_INTERNAL,
+  NVSHMEMX_ERROR_SENTINEL = INT_MAX
+} nvshmemx_status;
 /// Flags of nvshmemx_init_attr.
 enum {
   NVSHMEMX_INIT_THREAD_PES = 1,
@@ -78,7 +90,7 @@ enum {
 /// An id by which the processes of a job find each other. PE 0 makes it, and the program carries it to the others.
 typedef struct {
   int version;
-  char internal[124];
+  char internal[sizeof(gravel_unique_id_t)];
 } nvshmemx_uniqueid_t;
 typedef struct {
   int version;
@@ -195,3 +207,58 @@ using bfloat16_type = gravel_bfloat16;
   X(32, 4 __VA_OPT__(, ) __VA_ARGS__) \
   X(64, 8 __VA_OPT__(, ) __VA_ARGS__) \
   X(128, 16 __VA_OPT__(, ) __VA_ARGS__)
+// Types of reductions: those of bitwise ones, and all.
+#define GRAVEL_NVSHMEM_BITWISE_REDUCTION_TYPES(X, ...) \
+  X(uchar, unsigned char __VA_OPT__(, ) __VA_ARGS__)   \
+  X(ushort, unsigned short __VA_OPT__(, ) __VA_ARGS__) \
+  X(int8, int8_t __VA_OPT__(, ) __VA_ARGS__)           \
+  X(uint8, uint8_t __VA_OPT__(, ) __VA_ARGS__)         \
+  X(int16, int16_t __VA_OPT__(, ) __VA_ARGS__)         \
+  X(uint16, uint16_t __VA_OPT__(, ) __VA_ARGS__)       \
+  X(size, size_t __VA_OPT__(, ) __VA_ARGS__)           \
+  GRAVEL_NVSHMEM_BITWISE_ATOMIC_TYPES(X __VA_OPT__(, ) __VA_ARGS__)
+#define GRAVEL_NVSHMEM_REDUCTION_TYPES(X, ...)                         \
+  GRAVEL_NVSHMEM_BITWISE_REDUCTION_TYPES(X __VA_OPT__(, ) __VA_ARGS__) \
+  GRAVEL_NVSHMEM_16_BITS(X __VA_OPT__(, ) __VA_ARGS__)                 \
+  GRAVEL_NVSHMEM_FLOATS(X __VA_OPT__(, ) __VA_ARGS__)                  \
+  X(char, char __VA_OPT__(, ) __VA_ARGS__)                             \
+  X(schar, signed char __VA_OPT__(, ) __VA_ARGS__)                     \
+  X(short, short __VA_OPT__(, ) __VA_ARGS__)                           \
+  X(int, int __VA_OPT__(, ) __VA_ARGS__)                               \
+  X(long, long __VA_OPT__(, ) __VA_ARGS__)                             \
+  X(longlong, long long __VA_OPT__(, ) __VA_ARGS__)
+
+namespace gravel::detail::nvshmem {
+
+/// An element of a size: elements of all types of one size move alike.
+struct unit_of_16 {
+  uint64_t half[2];
+};
+template <uint64_t BYTES>
+struct element_of;
+template <>
+struct element_of<1> {
+  using type = uint8_t;
+};
+template <>
+struct element_of<2> {
+  using type = uint16_t;
+};
+template <>
+struct element_of<4> {
+  using type = uint32_t;
+};
+template <>
+struct element_of<8> {
+  using type = uint64_t;
+};
+template <>
+struct element_of<16> {
+  using type = unit_of_16;
+};
+template <uint64_t BYTES>
+using element = typename element_of<BYTES>::type;
+template <class T>
+using word = element<sizeof(T)>;
+
+}  // namespace gravel::detail::nvshmem
