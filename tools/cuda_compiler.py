@@ -33,7 +33,8 @@ LEFT_OUT_WITH_VALUE = {"-arch", "--gpu-architecture", "-gencode", "--generate-co
                        "--diag-suppress", "-diag-suppress", "-Xfatbin"}
 WITH_VALUE = {"-o", "-I", "-L", "-l", "-D", "-U", "-T", "-u", "-z", "-MF", "-MT", "-MQ", "-include", "-imacros",
               "-isystem", "-iquote", "-idirafter", "--sysroot", "-Xlinker", "-Xpreprocessor", "-Xassembler", "--param"}
-UNKNOWN = re.compile(r"[‘'`](cuda\w+|cu[A-Z]\w+|__\w+|nvml\w+)[’'](?: was not declared| does not name| has not been)")
+# What the compiler says of a name that it does not know.
+UNKNOWN = re.compile(r"[‘'](cuda\w+|cu[A-Z]\w+|__\w+)[’'](?: was not declared| does not name| has not been)")
 
 
 class command_line:
