@@ -1,4 +1,4 @@
-// Signals: words of 8 bytes that tell what has arrived. gravel_put_signal sends one behind its data (bulk.cuh).
+// Signals: words of 8 bytes that show what has arrived. gravel_put_signal sends one behind its data (bulk.cuh).
 //
 // A signal may count arrivals: PEs add 1 to it with GRAVEL_SIGNAL_ADD, the owner waits until it is at least as many as
 // it expects, and resets it before the PEs may send again.

@@ -145,8 +145,16 @@ id_group::id_group(const gravel_unique_id_t& id, int pe, int n_pes)
   address_ = parts[1];
   port_ = parts[2];
   secret_ = {std::stoull(parts[3], nullptr, 16), std::stoull(parts[4], nullptr, 16)};
-  if (pe == 0) take_listener(text);
-  else connect();
+  if (pe == 0) {
+    take_listener(text);
+    return;
+  }
+  {
+    const std::lock_guard lock(all_listeners().lock);
+    if (all_listeners().by_id.contains(text))
+      fail("gravel_init: PE 0 is the process that called gravel_unique_id(), and this one is PE {}", pe);
+  }
+  connect();
 }
 
 void id_group::take_listener(const std::string& id) {
@@ -159,8 +167,8 @@ void id_group::take_listener(const std::string& id) {
 }
 
 void id_group::connect() {
-  std::string reason;
-  const bool is_connected = use_addresses(address_, port_, [&](const addrinfo& at) {
+  std::string reason = "there is no such port";
+  const bool is_connected = std::stoi(port_) < 1 << 16 && use_addresses(address_, port_, [&](const addrinfo& at) {
     owned_descriptor made = socket_for(at);
     limit_waits(made.get(), limit_s_);  // of the connection, too
     if (!made || ::connect(made.get(), at.ai_addr, at.ai_addrlen)) {

@@ -238,8 +238,8 @@ void check_reached_by_kernels(const char* call, const void* memory) {
 void copy_alone_in_stream(void* stream, void* to, const void* from, uint64_t bytes) {
   waiting_runtime("a copy in a stream").device().copy_alone_in_stream(stream, to, from, bytes);
 }
-void* allocate_symmetric(uint64_t bytes, place where) {
-  return waiting_runtime("gravel_malloc").heap().allocate(bytes, where);
+void* allocate_symmetric(uint64_t bytes, place where, uint64_t alignment) {
+  return waiting_runtime("gravel_malloc").heap().allocate(bytes, where, alignment);
 }
 void* register_range(const void* address, uint64_t bytes) {
   return waiting_runtime("gravel_register").heap().register_range(address, bytes);

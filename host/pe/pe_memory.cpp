@@ -64,6 +64,8 @@ void pe_memory::make_handles(const peers& routes) {
   on_device.peers = routes.links();
   on_device.peer_pes = routes.pes();
   on_device.n_peers = routes.n_mapped();
+  on_device.lines = routes.lines();
+  on_device.n_lines = routes.n_sources();
   on_device.peers_directly = values_.routes == "direct";
   on_device.self_in_place = self;
   gravel_t on_host = base;

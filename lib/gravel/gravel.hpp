@@ -30,7 +30,7 @@
 #endif
 
 namespace gravel::detail {
-void* allocate_symmetric(uint64_t bytes, place where = place::device);
+void* allocate_symmetric(uint64_t bytes, place where = place::device, uint64_t alignment = 256);
 void* register_range(const void* address, uint64_t bytes);
 void set_context(uint32_t handler, const char* name, sink_kind, void* context);
 void* create_stream();
@@ -207,6 +207,16 @@ gravel_t gravel_host_handle();
 template <class T = void>
 T* gravel_malloc(uint64_t bytes) {
   return static_cast<T*>(gravel::detail::allocate_symmetric(bytes));
+}
+/// Allocates symmetric memory, as gravel_malloc, that begins at a multiple of `alignment`. Collective.
+/// @param bytes 0 or more, the same at all PEs
+/// @param alignment a power of 2, at most 4096, the same at all PEs
+/// @return symmetric address; gravel_free frees it
+/// @errors gravel::error as gravel_malloc; another alignment
+/// @source OpenSHMEM 1.5: shmem_align
+template <class T = void>
+T* gravel_malloc_aligned(uint64_t bytes, uint64_t alignment) {
+  return static_cast<T*>(gravel::detail::allocate_symmetric(bytes, gravel::detail::place::device, alignment));
 }
 /// Frees symmetric memory. Collective: all PEs free the same object, or all pass nullptr, which does nothing.
 /// @param symmetric what gravel_malloc returned, or nullptr

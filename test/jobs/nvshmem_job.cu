@@ -733,12 +733,50 @@ void check_streams() {
   nvshmem_barrier_all();
 }
 
+// ---- kernels that are started with <<< >>>, in the default stream: the CPU backend's compiler does not know the notation
+
+struct shift_cells {
+  int from_left[threads];
+  ull count, seen;
+};
+__global__ void shift(shift_cells* cells) {
+  const int me = nvshmem_my_pe(), n = nvshmem_n_pes(), lane = static_cast<int>(threadIdx.x);
+  nvshmem_int_p(&cells->from_left[lane], me * threads + lane, (me + 1) % n);
+  nvshmem_ulonglong_atomic_inc(&cells->count, 0);
+  nvshmemx_barrier_all_block();
+  if (lane == 0) cells->seen = nvshmem_ulonglong_g(&cells->count, 0);
+}
+void check_plain_kernels() {
+  const int me = nvshmem_my_pe(), n = nvshmem_n_pes();
+  const symmetric<shift_cells> cells;
+  for (int round = 1; round <= 2; ++round) {
+#if GRAVEL_CUDA
+    shift<<<1, threads>>>(cells.at);
+#else
+    gravel_launch(shift, 1, threads, cells.at);
+#endif
+    nvshmemx_barrier_all_on_stream(nullptr);
+#if GRAVEL_CUDA
+    expect(cudaStreamSynchronize(nullptr) == cudaSuccess, "a kernel started with <<< >>>");
+#else
+    gravel_synchronize();
+#endif
+    const shift_cells got = cells.read()[0];
+    const ull all = static_cast<ull>(round) * static_cast<ull>(n) * threads;
+    for (int lane = 0; lane < threads; ++lane)
+      expect(got.from_left[lane] == (me + n - 1) % n * threads + lane, "puts of a plain kernel");
+    expect(got.count == (me == 0 ? all : 0) && got.seen == all, "atomics of a plain kernel");
+    nvshmem_barrier_all();
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const bool all_types = argc < 2 || std::string(argv[1]) != "short";
   nvshmem_init();
   check_host();
+  check_plain_kernels();
   check_all_moves(all_types);
   check_all_atomics(all_types);
   check_signals();

@@ -44,15 +44,15 @@ void launch_with(void (*kernel)(P...), const gravel_launch_config& how, void** a
 
 namespace gravel::detail::nvshmem {
 
-/// Runs what a call of NVSHMEM does that returns a status: 0, or 1 after a warning that says what is wrong.
+/// Runs what a call of NVSHMEM does that returns a status, and says what is wrong as a warning.
 template <class F>
 int status_of(F&& call) {
   try {
     call();
-    return 0;
+    return NVSHMEMX_SUCCESS;
   } catch (const error& e) {
     warn(e.what());
-    return 1;
+    return NVSHMEMX_ERROR_INVALID_VALUE;
   }
 }
 

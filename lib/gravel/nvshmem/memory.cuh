@@ -4,15 +4,11 @@
 
 namespace gravel::detail::nvshmem {
 
+/// Where memory does not suffice, or cannot be aligned so, the call says so and returns nullptr, at all PEs.
 inline void* allocate(uint64_t bytes, uint64_t alignment) {
-  constexpr uint64_t most_alignment = 256;
-  if (alignment > most_alignment) {
-    warn("nvshmem_align: symmetric memory is aligned to 256 bytes at most; the call returns nullptr");
-    return nullptr;
-  }
   try {
-    return gravel_malloc(bytes);
-  } catch (const error& e) {  // at all PEs
+    return gravel_malloc_aligned(bytes, alignment);
+  } catch (const error& e) {
     warn(e.what());
     return nullptr;
   }

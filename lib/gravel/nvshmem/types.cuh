@@ -67,6 +67,18 @@ typedef enum {
   NVSHMEMX_QP_ALL = INT_MAX
 } nvshmemx_qp_handle_index_t;
 typedef enum { NVSHMEM_PE_INVALID = -1, NVSHMEMX_PE_ANY = 1 << 15, NVSHMEMX_PE_ALL = 1 << 15 } nvshmem_pe_index_t;
+/// What calls return. Gravel's say on stderr what is wrong, and return NVSHMEMX_ERROR_INVALID_VALUE.
+typedef enum nvshmemx_status {
+  NVSHMEMX_SUCCESS = 0,
+  NVSHMEMX_ERROR_INVALID_VALUE,
+  NVSHMEMX_ERROR_OUT_OF_MEMORY,
+  NVSHMEMX_ERROR_NOT_SUPPORTED,
+  NVSHMEMX_ERROR_SYMMETRY,
+  NVSHMEMX_ERROR_GPU_NOT_SELECTED,
+  NVSHMEMX_ERROR_COLLECTIVE_LAUNCH_FAILED,
+  NVSHMEMX_ERROR_INTERNAL,
+  NVSHMEMX_ERROR_SENTINEL = INT_MAX
+} nvshmemx_status;
 /// Flags of nvshmemx_init_attr.
 enum {
   NVSHMEMX_INIT_THREAD_PES = 1,

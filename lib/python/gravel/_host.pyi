@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 
 longest_kmer: int
 
+def unique_id(address: str, port: int) -> str: ...
 def read_kmers(path: str, k: int, number: int, of: int) -> NDArray[Any]: ...
 def read_edges(
     path: str, part: int, parts: int, undirected: bool, weighted: bool

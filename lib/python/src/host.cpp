@@ -1,4 +1,4 @@
-// The Python module `gravel._host`: k-mers and graphs of files, and the division of graphs. It is a module of its own,
+// The Python module `gravel._host`: k-mers and graphs of files, the division of graphs, and unique ids. It is a module of its own,
 // as it needs libgravel_graph, which other parts of the package do not. Nothing here needs a job.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -153,6 +153,10 @@ nb::tuple divide(uint64_t vertices, int me, int parts, const values_read<uint32_
                         array_of(std::move(part.ghost_numbers)), part.shift);
 }
 
+std::string unique_id(const std::string& address, uint16_t port) {
+  return gravel_unique_id(address.c_str(), port).text;
+}
+
 }  // namespace
 
 NB_MODULE(_host, m) {
@@ -166,6 +170,7 @@ NB_MODULE(_host, m) {
       },
       nb::module_::import_("gravel._error").attr("Error").inc_ref().ptr());
   m.attr("longest_kmer") = gravel::longest_kmer;
+  m.def("unique_id", &unique_id, "address"_a, "port"_a);
   m.def("read_kmers", &read_kmers, "path"_a, "k"_a, "number"_a, "of"_a);
   m.def("read_edges", &read_edges, "path"_a, "part"_a, "parts"_a, "undirected"_a, "weighted"_a);
   m.def("divide", &divide, "vertices"_a, "me"_a, "parts"_a, "places"_a, "sources"_a, "targets"_a, "weights"_a.none());

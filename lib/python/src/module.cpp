@@ -11,6 +11,7 @@
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -334,6 +335,15 @@ void start_group(int pe, int n_pes, const nb::callable& allgather, const loaded_
   start(std::move(group), library_of(kernels));
 }
 
+/// Joins the job of a unique id.
+void start_by_id(const std::string& id, int pe, int n_pes, const loaded_kernels* kernels) {
+  gravel_unique_id_t given{};
+  id.copy(given.text, sizeof(given.text) - 1);
+  const nb::gil_scoped_release release;
+  const gravel_process_group group = gravel::detail::group_of(given, pe, n_pes);
+  start(gravel_process_group{pe, n_pes, std::ref(group.allgather)}, library_of(kernels));
+}
+
 /// Path of the libgravel of this process.
 std::string library() {
   Dl_info found{};
@@ -366,6 +376,7 @@ NB_MODULE(GRAVEL_PYTHON_MODULE, m) {
   m.def(
       "start", [](const loaded_kernels* kernels) { start(std::nullopt, library_of(kernels)); }, "kernels"_a.none(),
       released());
+  m.def("start_by_id", &start_by_id, "id"_a, "pe"_a, "n_pes"_a, "kernels"_a.none());
   m.def("start_group", &start_group, "pe"_a, "n_pes"_a, "allgather"_a, "kernels"_a.none());
   m.def("finish", &finish, "keep_heap"_a, released());
   m.def("my_pe", [] { return gravel_my_pe(); });
