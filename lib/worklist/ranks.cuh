@@ -83,7 +83,7 @@ class gravel_ranks {
   /// Returns why the kernel does not suit the job and the graph; empty if it does.
   const std::string& refusal() const { return refusal_; }
 
-  /// Finds the ranks, from equal ones on. Returns the number of steps.
+  /// Finds the ranks, from equal ones of all vertices with edges on. Returns the number of steps.
   /// @param options damping and tolerance
   uint32_t run(const gravel_ranks_options& options = {}) {
     using namespace gravel::detail;
@@ -93,11 +93,12 @@ class gravel_ranks {
       fail_text("ranks: damping " + std::to_string(options.damping) + ", tolerance " +
                 std::to_string(options.tolerance) + ": damping is from 0 to 1 (exclusive), tolerance above 0");
     ranks_view view = view_;
-    const auto all = static_cast<double>(vertices_);
-    // What vertices without edges pass on is the same in each step, if it is so from the beginning.
-    view.base = static_cast<float>((1 - options.damping) /
-                                   (all - options.damping * static_cast<double>(vertices_ - connected_)));
-    view.first_rank = static_cast<float>(1 / all);
+    // Vertices without edges have their final rank, `base`, from the beginning, and the others the rest in equal parts:
+    // so all ranks together are 1 in each step.
+    const auto all = static_cast<double>(vertices_), connected = static_cast<double>(connected_);
+    const double base = (1 - options.damping) / (all - options.damping * (all - connected));
+    view.base = static_cast<float>(base);
+    view.first_rank = static_cast<float>((1 - base * (all - connected)) / connected);
     view.damping = static_cast<float>(options.damping);
     view.tolerance = static_cast<float>(options.tolerance);
     view.most_steps = options.most_steps;
@@ -221,7 +222,7 @@ class gravel_ranks {
     device_array<uint32_t> widths(groups);
     launch_for(uint64_t{groups} * 32, measure_groups<>, counts, static_cast<const uint32_t*>(nullptr), groups, 1u,
                widths.data(), static_cast<uint32_t*>(nullptr));
-    const uint64_t all = make_offsets(widths, groups, 3 * edges + uint64_t{4} * places, rest_offsets_, is_large);
+    const uint64_t all = make_offsets(widths, groups, 4 * edges + uint64_t{16} * places, rest_offsets_, is_large);
     rest_ = device_array<uint32_t>(std::max<uint64_t>(all, 1));
     launch_for(all, fill_words<uint32_t>, rest_.data(), all, ~0u);
     if (!is_large)

@@ -330,7 +330,7 @@ struct ranks_block {
     }
     return all;
   }
-  /// All ranks alike: first_rank.
+  /// All vertices with edges have first_rank.
   GRAVEL_DEVICE rank_record begin_ranks() {
     for (uint32_t place = blockIdx.x * rank_threads + threadIdx.x; place < v.places();
          place += gridDim.x * rank_threads) {
