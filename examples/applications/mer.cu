@@ -107,7 +107,8 @@ __global__ void send_kmers(Handle g, kmer_shape shape, const uint8_t* codes, uin
     read_kmer found;
     while (!reader.is_done())
       if (reader.next(found))
-        sender.template am<insert>(kmer_table::owner_by_hash(found.kmer, g.n_pes), found.kmer, found.before, found.after);
+        sender.template am<insert>(kmer_table::owner_by_hash(found.kmer, g.n_pes), found.kmer, found.before,
+                                   found.after);
   }
   sender.end();
 }
@@ -390,9 +391,9 @@ bool solve(const mer_options& o, fact_list& facts) {
     std::printf(
         "phase 1: %.4f s, %.4g M k-mers/s, and %.4f s for the table; %llu different ones, %llu of them seen %llu times "
         "or more; checksum %016llx\n",
-        counting, static_cast<double>(kmers) / counting / 1e6, inserting, static_cast<unsigned long long>(found.distinct),
-        static_cast<unsigned long long>(found.left), static_cast<unsigned long long>(o.min_count),
-        static_cast<unsigned long long>(found.checksum));
+        counting, static_cast<double>(kmers) / counting / 1e6, inserting,
+        static_cast<unsigned long long>(found.distinct), static_cast<unsigned long long>(found.left),
+        static_cast<unsigned long long>(o.min_count), static_cast<unsigned long long>(found.checksum));
   std::fflush(stdout);
 
   assembly all(table, shape, o.min_count, left, counters.data());
@@ -522,8 +523,9 @@ void mer_options::add_options(command_line& line) {
       .capture_default_str();
   line.add_option("--slots", slots, "Of each PE's table; if not given, room for all k-mers to be different")
       .range(uint64_t{1}, uint64_t{0xffffffff});
-  line.add_option("--count-by", count_by,
-                  "How k-mers come to their owners: by minimizers, or in a message for each; rival models send messages")
+  line.add_option(
+          "--count-by", count_by,
+          "How k-mers come to their owners: by minimizers, or in a message for each; rival models send messages")
       .one_of({"minimizers", "messages"})
       .capture_default_str();
   line.add_option("--contigs", contigs,

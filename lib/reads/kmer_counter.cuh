@@ -23,8 +23,8 @@ class kmer_counter {
   /// @param k bases of a k-mer: odd, 1 to 31
   /// @param most_codes codes of this PE's reads, as far as known; with more of them, count() takes more memory
   /// @param how rooms; the same at all PEs
-  /// @errors gravel::error on all PEs: a bad k, PEs that differ, too many PEs (most_pes), too little symmetric memory. At
-  ///   one PE: too little device memory
+  /// @errors gravel::error on all PEs: a bad k, PEs that differ, too many PEs (most_pes), too little symmetric memory.
+  ///   At one PE: too little device memory
   kmer_counter(uint32_t k, uint64_t most_codes, const kmer_counter_options& how = {})
       : open_("gravel::kmer_counter"), slot_bits_(how.slot_bits), lists_(checked(k), how) {
     words_ = device_array<uint64_t>(uint64_t{count_words});
@@ -61,8 +61,8 @@ class kmer_counter {
   const uint64_t* kmers() const { return kmers_.data(); }
   /// @return how often each of them occurs: [size()], device memory
   const uint32_t* counts() const { return counts_.data(); }
-  /// @return how often each base stands before each k-mer, in its canonical form: [size()], device memory; four counters
-  ///   of 16 bits that stop at 65535, A in the lowest bits
+  /// @return how often each base stands before each k-mer, in its canonical form: [size()], device memory; four
+  ///   counters of 16 bits that stop at 65535, A in the lowest bits
   const uint64_t* before() const { return before_.data(); }
   /// @return as before(), of the bases behind each k-mer
   const uint64_t* after() const { return after_.data(); }
@@ -123,8 +123,9 @@ class kmer_counter {
       clear_kmer_words(reinterpret_cast<uint32_t*>(words), 2 * count_words);
       const kmer_result result{kmers_.data(), counts_.data(), before_.data(), after_.data(),
                                words,         result_room_,   next_list + 1};
-      start_kmer_kernel(count_lists<NEIGHBOURS>, kmer_grid(layout.lists(), bytes, shape::count_lanes), shape::count_lanes, bytes, layout,
-            rounds.data(), static_cast<uint32_t>(lists_.rounds().size()), slot_bits_, result, next_list);
+      start_kmer_kernel(count_lists<NEIGHBOURS>, kmer_grid(layout.lists(), bytes, shape::count_lanes),
+                        shape::count_lanes, bytes, layout, rounds.data(), static_cast<uint32_t>(lists_.rounds().size()),
+                        slot_bits_, result, next_list);
       uint64_t found[count_words];
       copy_behind_kernels(found, words, sizeof(found));
       size_ = found[0];

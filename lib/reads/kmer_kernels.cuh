@@ -39,14 +39,14 @@ namespace gravel::detail {
 
 /// Shapes of the kernels.
 struct kmer_kernel_shape {
-  static constexpr uint32_t lanes = GRAVEL_CUDA ? 512 : 64;         ///< of a block that deals
-  static constexpr uint32_t rows = GRAVEL_CUDA ? 8 : 4;             ///< a warp looks at so many times 32 bases at once
-  static constexpr uint32_t positions = lanes * rows;               ///< of a block at once
-  static constexpr uint32_t most_places = GRAVEL_CUDA ? 512 : 16;   ///< bins of all PEs
-  static constexpr uint32_t most_list_bits = GRAVEL_CUDA ? 8 : 4;   ///< logarithm of the lists of a bin
+  static constexpr uint32_t lanes = GRAVEL_CUDA ? 512 : 64;        ///< of a block that deals
+  static constexpr uint32_t rows = GRAVEL_CUDA ? 8 : 4;            ///< a warp looks at so many times 32 bases at once
+  static constexpr uint32_t positions = lanes * rows;              ///< of a block at once
+  static constexpr uint32_t most_places = GRAVEL_CUDA ? 512 : 16;  ///< bins of all PEs
+  static constexpr uint32_t most_list_bits = GRAVEL_CUDA ? 8 : 4;  ///< logarithm of the lists of a bin
   static constexpr uint32_t most_lists = 1u << most_list_bits;
-  static constexpr uint32_t count_lanes = GRAVEL_CUDA ? 256 : 64;   ///< of a block that counts a list
-  static constexpr uint32_t scan_lanes = GRAVEL_CUDA ? 1024 : 64;   ///< of the block that places lists
+  static constexpr uint32_t count_lanes = GRAVEL_CUDA ? 256 : 64;  ///< of a block that counts a list
+  static constexpr uint32_t scan_lanes = GRAVEL_CUDA ? 1024 : 64;  ///< of the block that places lists
 };
 static_assert(kmer_kernel_shape::most_list_bits <= super_kmer::most_list_bits);
 using super_kmer_tile = map_tile<super_kmer, kmer_kernel_shape::lanes>;
@@ -72,8 +72,8 @@ struct kmer_lists {
 /// Bases of a warp, and where its super-k-mers begin: words of 32 bases, and one word before them.
 struct kmer_rows {
   static constexpr uint32_t rows = kmer_kernel_shape::rows, first = 1, words = first + rows + 2;
-  uint32_t low[words], high[words];  ///< planes
-  uint32_t gap[words];               ///< no base
+  uint32_t low[words], high[words];    ///< planes
+  uint32_t gap[words];                 ///< no base
   uint32_t begin[words], edge[words];  ///< a super-k-mer begins; a super-k-mer cannot go on: one begins, or a gap comes
 
   /// Returns 64 bits from bit `lane` of word `at` on.
@@ -132,8 +132,8 @@ GRAVEL_DEVICE void find_super_kmers(kmer_rows& rows, const kmer_lists& lists, co
     const auto smaller = [](uint32_t a, uint32_t b) { return a < b ? a : b; };
     GRAVEL_UNROLL
     for (uint32_t r = 0; r <= n_rows; ++r) {
-      // Lanes that reach beyond the last row get a wrong value, and no window needs theirs.
-      const uint32_t other = r < n_rows && lane < by ? least[r < n_rows ? r + 1 : r] : least[r];
+      // Lanes that reach beyond the last row get a value of that row, and no window needs theirs.
+      const uint32_t next = least[r < n_rows ? r + 1 : r], other = lane < by ? next : least[r];
       least[r] = smaller(least[r], __shfl_sync(~0u, other, static_cast<int>(lane + by)));
     }
   };
@@ -147,8 +147,8 @@ GRAVEL_DEVICE void find_super_kmers(kmer_rows& rows, const kmer_lists& lists, co
   for (uint32_t r = 0; r < n_rows; ++r) {
     const uint64_t gaps = (uint64_t{rows.gap[first + r + 1]} << 32 | rows.gap[first + r]) >> lane;
     const uint32_t valid = __ballot_sync(~0u, (gaps & all) == 0);
-    const uint32_t previous = __shfl_sync(~0u, lane == 31 && r > 0 ? least[r > 0 ? r - 1 : 0] : least[r],
-                                          static_cast<int>(lane + 31));
+    const uint32_t last = least[r > 0 ? r - 1 : 0];
+    const uint32_t previous = __shfl_sync(~0u, lane == 31 && r > 0 ? last : least[r], static_cast<int>(lane + 31));
     const bool is_valid = valid >> lane & 1;
     const bool follows = (valid << 1 | valid_before) >> lane & 1;
     uint32_t begins = __ballot_sync(~0u, is_valid && (!follows || previous != least[r]));
@@ -411,7 +411,7 @@ struct kmer_round {
 
 /// Where the result goes. What finds no room is only counted in `size`.
 struct kmer_result {
-  uint64_t* kmers;           ///< canonical
+  uint64_t* kmers;  ///< canonical
   uint32_t* counts;
   uint64_t *before, *after;  ///< four counters of 16 bits of the bases beside the canonical form, or nullptr
   uint64_t* size;
@@ -423,8 +423,8 @@ struct kmer_result {
 template <bool NEIGHBOURS>
 struct kmer_slots {
   static constexpr uint64_t free = ~uint64_t{0};  ///< no k-mer: planes have 31 bits at most
-  uint32_t bits;       ///< logarithm of the slots
-  uint64_t* keys;      ///< planes of the smaller form
+  uint32_t bits;                                  ///< logarithm of the slots
+  uint64_t* keys;                                 ///< planes of the smaller form
   uint32_t* counts;
   uint32_t* adjacent;  ///< [side][base / 2][slot]: two counters of 16 bits
 

@@ -70,8 +70,8 @@ class super_kmer_lists {
     const uint64_t likely = codes / 8 + uint64_t{lists_.places()} * 64 + shape::positions;
     lists_.region = pes == 1 || !mapped_ ? likely : std::min(likely, how_.most_inbox_bytes / sizeof(super_kmer)) / pes;
     lists_.region = std::min(std::max<uint64_t>(lists_.region, shape::positions), most_records);
-    const uint64_t items = mapped_ ? lists_.sources * lists_.region : 0, bins = uint64_t{lists_.sources}
-                                                                               << lists_.bin_bits;
+    const uint64_t items = mapped_ ? lists_.sources * lists_.region : 0,
+                   bins = uint64_t{lists_.sources} << lists_.bin_bits;
     if (symmetric_) gravel_free(symmetric_);
     symmetric_ = nullptr;
     symmetric_ = gravel_malloc<char>((pes == 1 ? 0 : items * sizeof(super_kmer)) + 2 * bins * sizeof(uint32_t) + 16);
@@ -132,8 +132,8 @@ class super_kmer_lists {
                                      uint64_t step) {
     clear_kmer_words(lists_.tails, lists_.places());
     if (tiles != 0)
-      start_kmer_kernel(count_super_kmers<>, kmer_grid(tiles / step + 1, 0, shape::lanes), shape::lanes, 0, lists_, codes, size,
-            first * shape::positions, tiles, step);
+      start_kmer_kernel(count_super_kmers<>, kmer_grid(tiles / step + 1, 0, shape::lanes), shape::lanes, 0, lists_,
+                        codes, size, first * shape::positions, tiles, step);
     return places_of(lists_.tails);
   }
   std::vector<uint32_t> places_of(const uint32_t* words) const {
@@ -169,7 +169,8 @@ class super_kmer_lists {
         if (lists_.n_pes == 1) {
           uint64_t all = 0;
           for (const uint64_t room : rooms) all += room;
-          if (all > most_records) fail_text("gravel::kmer_counter: more than 2^32 - 1 super-k-mers at one PE; use more PEs");
+          if (all > most_records)
+            fail_text("gravel::kmer_counter: more than 2^32 - 1 super-k-mers at one PE; use more PEs");
           reserve_inbox(all);
         } else tiles = (tiles + 1) / 2;  // a region has room for a tile
         continue;
@@ -177,16 +178,16 @@ class super_kmer_lists {
       clear_kmer_words(lists_.tails, lists_.places());
       const uint32_t bytes = super_kmer_tile::bytes(lists_.places());
       if (tiles != 0)
-        start_kmer_kernel(deal_super_kmers<>, kmer_grid(tiles, bytes, shape::lanes), shape::lanes, bytes, gravel_handle(), lists_, codes,
-              size, first * shape::positions, tiles);
+        start_kmer_kernel(deal_super_kmers<>, kmer_grid(tiles, bytes, shape::lanes), shape::lanes, bytes,
+                          gravel_handle(), lists_, codes, size, first * shape::positions, tiles);
       if (step == 1) break;
       const std::vector<uint32_t> dealt = places_of(lists_.tails);
       is_exact = false;
       for (size_t i = 0; i < rooms.size(); ++i) is_exact |= dealt[i] > rooms[i];
       if (!is_exact) break;
     }
-    start_kmer_kernel(notify_bin_owners<>, kmer_grid(lists_.places() / map_lanes + 1, 0, map_lanes), map_lanes, 0, gravel_handle(),
-          lists_);
+    start_kmer_kernel(notify_bin_owners<>, kmer_grid(lists_.places() / map_lanes + 1, 0, map_lanes), map_lanes, 0,
+                      gravel_handle(), lists_);
     rendezvous_.round();
     return tiles;
   }
@@ -235,11 +236,12 @@ class super_kmer_lists {
     if (!round.ends.data()) round.ends = device_array<uint32_t>(uint64_t{lists_.lists()});
     clear_kmer_words(round.ends.data(), lists_.lists());
     const uint64_t pieces = arrived.size() * (most / super_kmer_tile::items + 1);
-    start_kmer_kernel(count_list_sizes<>, kmer_grid(pieces, 0, shape::lanes), shape::lanes, 0, lists_, most, round.ends.data());
+    start_kmer_kernel(count_list_sizes<>, kmer_grid(pieces, 0, shape::lanes), shape::lanes, 0, lists_, most,
+                      round.ends.data());
     start_kmer_kernel(place_lists<>, 1, shape::scan_lanes, 0, round.ends.data(), lists_.lists());
     const uint32_t bytes = super_kmer_tile::bytes(1u << lists_.list_bits);
-    start_kmer_kernel(fill_lists<>, kmer_grid(pieces, bytes, shape::lanes), shape::lanes, bytes, lists_, most, round.items.data(),
-          round.ends.data());
+    start_kmer_kernel(fill_lists<>, kmer_grid(pieces, bytes, shape::lanes), shape::lanes, bytes, lists_, most,
+                      round.items.data(), round.ends.data());
     if (mapped_) rendezvous_.round();
     rounds_.push_back({round.items.data(), round.ends.data()});
   }
