@@ -52,8 +52,7 @@ __global__ void __launch_bounds__(map_lanes)
   others.begin(g);
   for (uint32_t k = 1; k < g.n_pes; ++k) {
     const uint32_t pe = (g.my_pe + k) % g.n_pes;
-    const auto* const from =
-        reinterpret_cast<const map_slot_unit*>(others.at(map.own.slots, static_cast<int>(pe)));
+    const auto* const from = reinterpret_cast<const map_slot_unit*>(others.at(map.own.slots, static_cast<int>(pe)));
     map_slot_unit* const copy = to.copy(pe, g.my_pe);
     each_of_lane(to.units, [&](uint64_t i) { copy[i] = from[i]; });
   }

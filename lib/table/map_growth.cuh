@@ -35,8 +35,19 @@ class map_growth {
   void note_items(uint64_t n) { one_sided_ += n; }
   /// Notes that kernels may insert items from now on, of which nobody knows how many.
   void note_view() { has_views_ = true; }
-  /// Notes that the slots were emptied, or are new. Collective.
+  /// Notes that the map has new slots, or that an insertion was refused. Collective.
   void note_new_slots() { is_known_ = false; }
+  /// Notes that no slot has a key. Collective.
+  void note_empty() {
+    bound_ = one_sided_ = 0;
+    is_known_ = true;
+    is_sketched_ = false;
+  }
+  /// Notes that the map has new slots for what before() has found to be needed. Collective.
+  void note_grown(const need& found) {
+    bound_ = with_margin(found.keys);
+    is_known_ = is_sketched_ = true;
+  }
   /// Holds and releases the slots at this PE.
   void hold() { ++held_; }
   /// False: this PE does not hold the slots.
@@ -61,8 +72,7 @@ class map_growth {
     one_sided_ = 0;
     bound_ += all[one_sided] + all[items];
     if (is_bounded && bound_ <= limit) {
-      is_sketched_ &= all[one_sided] == 0;
-      if (is_sketched_) add_keys(keys, n, stream);
+      is_sketched_ = false;
       return found;
     }
     if (!is_bounded || all[one_sided] != 0 || !is_sketched_) start_again(map, true, stream);
@@ -77,7 +87,7 @@ class map_growth {
     found.keys = sketch_.estimate_all(stream);
     const uint64_t wanted = with_margin(found.keys);
     found.capacity = map.capacity;
-    while (found.capacity < wanted) found.capacity *= 2;
+    while (found.capacity - found.capacity / 8 < wanted) found.capacity *= 2;
     note_new_slots();
     return found;
   }
@@ -97,12 +107,12 @@ class map_growth {
   }
 
   key_sketch sketch_;
-  uint64_t bound_ = 0;         ///< of the slots of all PEs that have keys, but for one_sided_
-  uint64_t one_sided_ = 0;     ///< items that this PE alone has inserted since the last call
-  bool is_known_ = true;       ///< bound_ is valid
-  bool is_sketched_ = true;    ///< the sketches of all PEs have all keys
-  bool has_views_ = false;     ///< kernels of this PE may insert
-  uint32_t held_ = 0;          ///< times that this PE holds the slots
+  uint64_t bound_ = 0;       ///< of the slots of all PEs that have keys, but for one_sided_
+  uint64_t one_sided_ = 0;   ///< items that this PE alone has inserted since the last call
+  bool is_known_ = true;     ///< bound_ is valid
+  bool is_sketched_ = true;  ///< the sketches of all PEs have all keys
+  bool has_views_ = false;   ///< kernels of this PE may insert
+  uint32_t held_ = 0;        ///< times that this PE holds the slots
 };
 
 }  // namespace gravel::detail

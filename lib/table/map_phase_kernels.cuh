@@ -21,6 +21,9 @@
 //            insert_parts    inserts the lists of each part
 //            insert_left     inserts what has found its part full
 //
+// Where memory is not mapped, an exchange has brought the items to their owners (map_exchange.cuh). Then each PE does the
+// same for itself, without a rendezvous.
+//
 // An item that finds its list full is inserted at once, by the slots' own protocol, through mapped memory if it is
 // another PE's.
 //
@@ -47,7 +50,7 @@ struct map_phase_memory {
   using item = map_item<KEY, VALUE>;
   uint32_t parts, part_shift;    ///< of a PE; logarithm of a part's slots
   uint32_t groups, group_shift;  ///< of a PE; logarithm of a group's parts
-  uint32_t sources;              ///< PEs that deal
+  uint32_t sources;              ///< PEs that deal to this PE; 1: it deals alone, and has items of its own keys only
   uint32_t room, room_of_part;   ///< items of a list of a group and source, and of a list of a part
   uint32_t hot_slots;            ///< of a block's cache; 0: nothing is absorbed
   item* items;                   ///< symmetric [source][group][room]: what has come
@@ -158,12 +161,15 @@ __global__ void __launch_bounds__(map_deal_lanes<D>, map_deal_shape<D>::blocks)
                                                        absorbs ? m.hot_slots : 0);
   cache.begin();
   others.begin(g);
+  const bool is_alone = m.sources == 1;
   const auto bin_of = [&](const map_hash& hash) {
-    return hash.owner(map.n_pes) * m.groups + m.group_of(hash.slot(map.own.count));
+    const uint32_t first = is_alone ? 0 : hash.owner(map.n_pes) * m.groups;
+    return first + m.group_of(hash.slot(map.own.count));
   };
-  const auto owner_of = [&](uint32_t bin) { return map.n_pes == 1 ? 0 : bin / m.groups; };
+  const auto owner_of = [&](uint32_t bin) { return is_alone ? g.my_pe : bin / m.groups; };
   const auto list_of = [&](uint32_t bin) {
-    const uint32_t pe = owner_of(bin);
+    if (is_alone) return m.items + uint64_t{bin} * m.room;
+    const uint32_t pe = bin / m.groups;
     const uint64_t list = uint64_t{g.my_pe} * m.groups + (bin - pe * m.groups);
     return others.at(m.items + list * m.room, static_cast<int>(pe));
   };

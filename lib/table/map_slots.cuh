@@ -70,6 +70,9 @@ class map_hash {
   /// Returns the first slot that the key probes: 0 to slots - 1. Each bit of the hash changes the high bits of the
   /// product, so slots do not depend on owners.
   GRAVEL_BOTH uint64_t slot(uint64_t slots) const { return divisor::high_product(bits_ * 0x9e3779b97f4a7c15u, slots); }
+  /// Returns the lowest bits: a number below n, a power of 2. They do not depend on leading_zeros().
+  GRAVEL_BOTH uint32_t low_bits(uint32_t n) const { return static_cast<uint32_t>(bits_) & (n - 1); }
+  GRAVEL_DEVICE uint32_t leading_zeros() const { return static_cast<uint32_t>(__clzll(static_cast<long long>(bits_))); }
   /// Returns the bits of a state word that are not the state.
   GRAVEL_BOTH uint32_t tag() const { return static_cast<uint32_t>(bits_) << 2; }
 

@@ -83,7 +83,8 @@ struct map_view {
   /// Inserts an item. A key that is there keeps its value; of several values for one new key the map keeps one.
   /// @param value of the item
   /// @scope lane of a kernel or of a handler, from divergent code
-  /// @completion on return, if the owner is this PE, or gravel_ptr reaches it; otherwise gravel_quiet
+  /// @completion on return, if the owner is this PE, or gravel_ptr reaches it; otherwise gravel_quiet, and of calls in
+  ///   handlers gravel_wait_quiescent
   /// @errors a key that finds no slot ends the job with a message
   GRAVEL_DEVICE void insert(const gravel_t& g, const Key& key, const Value& value) const {
     change<map_update::insert>(g, key, __builtin_bit_cast(map_words<value_bytes>, value));

@@ -1,7 +1,7 @@
 // Hash maps (gravel::map): keys and values of all sizes, compared with maps of the standard library.
 // One source for the CPU backend and for GPUs. Options: `short`; `full` and `full-elsewhere`, a map with too many
-// items, at this PE and at another one; `full-all`, the same by phases; `large`: so many items that GPUs insert them by
-// phases, too.
+// items, at this PE and at another one; `full-all`, the same by phases; `little-memory`, a map that cannot grow;
+// `large`: so many items that GPUs insert them by phases, too.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -483,7 +483,7 @@ void check_single_calls(uint64_t n, uint64_t different, uint64_t seed) {
     const auto drawn = draw_items<Key, Value>(items, different, variant, note);
     gravel_launch(change_each<Key, Value>, 2, 64, gravel_handle(), map.view(), call, drawn.first.data(),
                   drawn.second.data(), items, adds && call != single_call::insert);
-    gravel_barrier_all();
+    gravel_wait_quiescent();  // handlers send messages, too
   };
   check("empty");
   if constexpr (adds) {
@@ -508,6 +508,80 @@ void check_single_calls(uint64_t n, uint64_t different, uint64_t seed) {
   check("inserted again");
 }
 
+/// Keys with neighbouring numbers.
+std::vector<uint64_t> keys_from(uint64_t first, uint64_t count) {
+  std::vector<uint64_t> keys(count);
+  for (uint64_t i = 0; i < count; ++i) keys[i] = key_of<uint64_t>(first + i);
+  return keys;
+}
+/// Maps that get new slots before collective insertions: from one-sided insertions, from single calls, and none for keys
+/// that repeat or were erased.
+void check_growth(uint64_t n) {
+  using map_type = gravel::map<uint64_t, uint64_t>;
+  const auto pes = static_cast<uint64_t>(gravel_n_pes()), me = static_cast<uint64_t>(gravel_my_pe());
+  std::mt19937_64 chance(31);
+  map_type map(50);
+  expected_items<uint64_t, uint64_t> wanted;
+  const auto insert = [&](uint64_t first, uint64_t count, const auto& call) {
+    for (const uint64_t key : keys_from(first, count * pes)) wanted.add(key, key);
+    const device_array<uint64_t> k(keys_from(first + me * count, count));
+    call(k.data(), count);
+    gravel_barrier_all();
+  };
+  const auto all = [&](const uint64_t* k, uint64_t count) { map.insert_all(k, k, count); };
+  insert(0, 40 / pes, all);
+  expect(map.capacity() == 50, "growth: a map with room has grown");
+  insert(40, 30 / pes, [&](const uint64_t* k, uint64_t count) { map.insert(k, k, count); });
+  insert(70, 80 / pes, all);
+  expect(pes > 1 || map.capacity() == 200, "growth: room for " + std::to_string(map.capacity()));
+  uint64_t next = 150;
+  for (uint64_t count = 60; count < n; count *= 3) {
+    insert(next, count, all);
+    next += count * pes;
+  }
+  check_find(map, wanted, next + 20, chance, "growth");
+  check_local(map, wanted, "growth");
+  const uint64_t slots = map.local_slots() * pes;
+  expect(map.capacity() > 50 && slots >= wanted.size() && slots <= 16 * wanted.size() + 512 * pes,
+         "growth: room for " + std::to_string(map.capacity()) + ", " + std::to_string(slots) + " slots");
+
+  map_type same(100);
+  const device_array<uint64_t> few(keys_from(0, 90)), ones(std::vector<uint64_t>(90, 1));
+  for (int round = 0; round < 5; ++round) same.insert_or_add_all(few.data(), ones.data(), 90);
+  expect(same.capacity() == 100 && same.size() == 90, "growth: a map has grown for keys that were there");
+  same.erase(few.data(), 90);
+  gravel_barrier_all();
+  for (uint64_t round = 1; round < 8; ++round) {
+    const device_array<uint64_t> k(keys_from(90 * round, 60));
+    same.insert_all(k.data(), k.data(), 60);
+    same.erase(k.data(), 60);
+    gravel_barrier_all();
+  }
+  expect(same.capacity() == 100 && same.size() == 0, "growth: a map has grown for keys that were erased");
+
+  same.clear();
+  if (me == 0) same.hold_slots();
+  const device_array<uint64_t> many(keys_from(0, 600));
+  expect_error("as 1 PEs hold its slots", [&] { same.insert_all(many.data(), many.data(), 600); });
+  expect_error("gravel::map::reserve: it gets no new slots", [&] { same.reserve(700); });
+  expect(same.size() == 0 && same.capacity() == 100, "growth: a refused insertion has changed the map");
+  if (me == 0) same.release_slots();
+  expect_error("this PE does not hold the slots", [&] { same.release_slots(); });
+  same.insert_all(many.data(), many.data(), 600);
+  expect(same.size() == 600 && same.capacity() == 800, "growth: room for " + std::to_string(same.capacity()));
+  if (pes > 1) expect_error("pass the same at all PEs", [&] { map_type other(100, {.grow = me == 0}); });
+}
+/// A map that cannot grow, as there is too little memory.
+void check_refused_growth() {
+  gravel::map<uint64_t, uint64_t> map(100);
+  const device_array<uint64_t> few(keys_from(0, 100)), many(keys_from(0, 100000));
+  map.insert_all(few.data(), few.data(), 100);
+  expect_error("it cannot grow to", [&] { map.insert_all(many.data(), many.data(), 100000); });
+  expect(map.size() == 100 && map.capacity() == 100, "a refused growth has changed the map");
+  map.insert_all(few.data(), few.data(), 100);
+  expect(map.size() == 100, "a map that could not grow takes no items");
+}
+
 /// Insertions by the collective calls.
 void check_phases(uint64_t n) {
   check_one_owner(n);
@@ -530,7 +604,7 @@ void check_sizes(uint64_t n, uint64_t seed) {
 
 /// More items than there are slots: of this PE alone, or of the last PE alone.
 void fill_too_far(const std::string& option) {
-  gravel::map<uint64_t, uint64_t> map(20);
+  gravel::map<uint64_t, uint64_t> map(20, {.grow = false});
   const int owner = option == "full" ? 0 : gravel_n_pes() - 1;
   std::vector<uint64_t> keys;
   for (uint64_t key = 0; keys.size() < 1000; ++key)
@@ -558,6 +632,13 @@ int main(int argc, char** argv) {
     fill_too_far(option);
     gravel_finalize();
     return 0;
+  }
+  if (option == "little-memory") {
+    check_refused_growth();
+    const uint64_t wrong = gravel_sum_all(static_cast<uint64_t>(failures));
+    if (gravel_my_pe() == 0) std::printf("%s: a map that cannot grow\n", wrong ? "WRONG" : "ok");
+    gravel_finalize();
+    return wrong != 0;
   }
   if (option == "large") {
     // Two calls of 2^19 items, those that are left, and one call.
@@ -591,6 +672,7 @@ int main(int argc, char** argv) {
   }
   check_phases(is_short ? 600 : 6000);
   check_load();
+  check_growth(1000);
   check_single_calls<uint64_t, uint64_t>(n / 2, n / 3, 21);
   check_single_calls<wide_key, bytes<20>>(n / 2, n / 3, 22);
   check_two_streams();

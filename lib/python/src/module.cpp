@@ -143,17 +143,17 @@ void step(uint32_t kind, const array_memory& rows, const array_memory& gradients
 /// A distributed hash map, as the Python class `Map` holds it.
 class map_memory {
  public:
-  map_memory(uint64_t key_bytes, uint32_t value, uint64_t width, uint64_t capacity)
-      : map_(make_map(key_bytes, {static_cast<element>(value), width}, capacity)) {}
-  void update(uint32_t what, nb::handle keys, nb::handle values, uint64_t n, uint64_t stream) {
+  map_memory(uint64_t key_bytes, uint32_t value, uint64_t width, uint64_t capacity, bool grow)
+      : map_(make_map(key_bytes, {static_cast<element>(value), width}, capacity, grow)) {}
+  void update(uint32_t what, nb::handle keys, nb::handle values, uint64_t n, bool collective, uint64_t stream) {
     const place k(keys), v(values);
     const nb::gil_scoped_release release;
-    map_->update(static_cast<map_call>(what), k, v, n, {stream});
+    map_->update(static_cast<map_call>(what), k, v, n, collective, {stream});
   }
-  void find(nb::handle values, nb::handle found, nb::handle keys, uint64_t n, uint64_t stream) {
+  void find(nb::handle values, nb::handle found, nb::handle keys, uint64_t n, bool collective, uint64_t stream) {
     const place v(values), f(found), k(keys);
     const nb::gil_scoped_release release;
-    map_->find(v, f, k, n, {stream});
+    map_->find(v, f, k, n, collective, {stream});
   }
   uint64_t copy_local(nb::handle keys, nb::handle values, uint64_t room) {
     const place k(keys), v(values);
@@ -410,10 +410,10 @@ NB_MODULE(GRAVEL_PYTHON_MODULE, m) {
       .def("release", &array_memory::release, released());
 
   nb::class_<map_memory>(m, "MapMemory")
-      .def(nb::init<uint64_t, uint32_t, uint64_t, uint64_t>(), "key_bytes"_a, "value"_a, "width"_a, "capacity"_a,
-           released())
-      .def("update", &map_memory::update, "what"_a, "keys"_a, "values"_a, "n"_a, "stream"_a)
-      .def("find", &map_memory::find, "values"_a, "found"_a, "keys"_a, "n"_a, "stream"_a)
+      .def(nb::init<uint64_t, uint32_t, uint64_t, uint64_t, bool>(), "key_bytes"_a, "value"_a, "width"_a, "capacity"_a,
+           "grow"_a, released())
+      .def("update", &map_memory::update, "what"_a, "keys"_a, "values"_a, "n"_a, "collective"_a, "stream"_a)
+      .def("find", &map_memory::find, "values"_a, "found"_a, "keys"_a, "n"_a, "collective"_a, "stream"_a)
       .def("copy_local", &map_memory::copy_local, "keys"_a, "values"_a, "room"_a)
       .def("local_size", &map_memory::local_size, released())
       .def("size", &map_memory::size, released())
