@@ -41,7 +41,7 @@ MISTAKES = [
     ("index transposed", lambda t, u: gr.gather(t, np.zeros((2, 3), i8).T), ValueError, "index is not contiguous"),
     ("index not aligned", lambda t, u: gr.gather(t, np.zeros(17, "u1")[1:].view(i8)),
      ValueError, "index is not aligned"),
-    ("index on a GPU", lambda t, u: gr.gather(t, OnGpu()), TypeError, "memory of a GPU"),
+    ("index on a GPU", lambda t, u: gr.gather(t, OnGpu()), TypeError, "array of a GPU|memory of a GPU"),
     ("index is None", lambda t, u: gr.gather(t, None), TypeError, "array of integers, not NoneType"),
     ("index is a slice", lambda t, u: gr.gather(t, slice(3)), TypeError, "array of integers, not slice"),
     ("values of another dtype", lambda t, u: gr.scatter_add(t, index(1), np.array([1])),

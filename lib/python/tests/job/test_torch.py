@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gravel as gr
-from libraries import local_part
+from libraries import local_part, tensor_of
 
 torch = pytest.importorskip("torch")
 
@@ -65,7 +65,7 @@ def test_embedding_is_that_of_pytorch(optimizer):
     """The same steps by torch.nn.Embedding with the batches of all PEs together."""
     n, width, n_pes = 2500, 5, gr.n_pes()
     table = gr.torch.Embedding(n, width, optimizer=optimizer, lr=0.1, seed=3, dtype=torch.float64)
-    whole = torch.from_numpy(gr.gather(table.weight, np.arange(n))).clone()
+    whole = tensor_of(gr.gather(table.weight, np.arange(n))).clone()
     gr.barrier()
     rival = torch.nn.Embedding.from_pretrained(whole, freeze=False)
     kind = torch.optim.SGD if optimizer == "sgd" else torch.optim.Adagrad
@@ -73,7 +73,7 @@ def test_embedding_is_that_of_pytorch(optimizer):
     factor = torch.arange(1.0, width + 1, dtype=torch.float64)
 
     def batch(pe, step):
-        return torch.from_numpy(np.random.default_rng((pe, step)).integers(n, size=(7, 11)))
+        return tensor_of(np.random.default_rng((pe, step)).integers(n, size=(7, 11)))
 
     for step in range(3):
         for pe in range(n_pes):
@@ -86,7 +86,7 @@ def test_embedding_is_that_of_pytorch(optimizer):
         steps.step()
         steps.zero_grad()
         table.step()
-        mine = torch.from_numpy(local_part(table.weight))
+        mine = tensor_of(local_part(table.weight))
         assert torch.allclose(mine, rival.weight.detach()[table.weight.begin : table.weight.end], atol=1e-12)
         del mine
         gr.barrier()

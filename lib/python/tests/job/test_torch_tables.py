@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gravel as gr
-from libraries import local_part
+from libraries import local_part, tensor_of
 
 torch = pytest.importorskip("torch")
 F8 = torch.float64
@@ -16,15 +16,15 @@ N, WIDTH = 40, 3
 
 
 def whole(array):
-    return torch.from_numpy(gr.gather(array, np.arange(array.n)))
+    return tensor_of(gr.gather(array, np.arange(array.n)))
 
 
 def numbers(pe, step, *shape, n=N):
-    return torch.from_numpy(np.random.default_rng((pe, step)).integers(n, size=shape))
+    return tensor_of(np.random.default_rng((pe, step)).integers(n, size=shape))
 
 
 def same_rows(table, expected):
-    mine = torch.from_numpy(local_part(table.weight))
+    mine = tensor_of(local_part(table.weight))
     assert torch.allclose(mine, expected.detach()[table.weight.begin : table.weight.end], rtol=0, atol=1e-12)
 
 
