@@ -13,7 +13,7 @@
 #include "device/team.cuh"
 #include "device/wait.cuh"
 #include "host/pe/service.hpp"
-#include "host/pe/teams.cuh"
+#include "host/teams.cuh"
 
 namespace gravel {
 using detail::compare_swap_acquire;
