@@ -42,8 +42,8 @@
 //   `to`
 // @param count number of elements, the same at all members
 // @param root 0 to gravel_team_n_pes(team) - 1
-// @scope as the name says: all threads of a block, converged; all lanes of a warp, converged; or one lane. One caller of
-//   a PE at a time for each team. Kernels of gravel_launch; also others if gravel_team_t::directly
+// @scope as the name says: all threads of a block, converged; all lanes of a warp, converged; or one lane. One caller
+//   of a PE at a time for each team. Kernels of gravel_launch; also others if gravel_team_t::directly
 // @completion on return: all members have called, and results are there
 // @errors PEs that call different collectives or give different counts, roots or kinds of memory, threads that are
 //   missing or differ, a PE that is no member, a team that was destroyed, a call from the host or a handler: the job
