@@ -1,8 +1,12 @@
 // NVSHMEM's interface over Gravel: its calls by types, thread scopes and teams, checked against what NVSHMEM's
 // documentation says. One source for the CPU backend and for GPUs; run under ucx-run with any number of PEs and nodes.
-// With the argument `short` it takes one type of each size, for jobs whose messages take long.
+// With the argument `short` it takes few types, for jobs whose messages take long. With `unique_id` it starts without a
+// launcher, and makes a second process.
 #include <nvshmem.h>
 #include <nvshmemx.h>
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -794,8 +798,26 @@ void check_plain_kernels() {
 
 }  // namespace
 
+/// A job of two processes that no launcher has started: this one and its child.
+static int run_by_unique_id() {
+  nvshmemx_uniqueid_t id = NVSHMEMX_UNIQUEID_INITIALIZER;
+  nvshmemx_init_attr_t attributes = NVSHMEMX_INIT_ATTR_INITIALIZER;
+  if (nvshmemx_get_uniqueid(&id) != NVSHMEMX_SUCCESS) return 1;
+  const pid_t child = fork();
+  const int rank = child == 0;
+  nvshmemx_set_attr_uniqueid_args(rank, 2, &id, &attributes);
+  expect(nvshmemx_init_attr(NVSHMEMX_INIT_WITH_UNIQUEID, &attributes) == NVSHMEMX_SUCCESS, "nvshmemx_init_attr");
+  expect(nvshmem_my_pe() == rank && nvshmem_n_pes() == 2, "numbers of PEs by a unique id");
+  check_moving<calls_long>();
+  nvshmem_finalize();
+  int status = 0;
+  if (rank == 0) waitpid(child, &status, 0);
+  return failures != 0 || status != 0;
+}
+
 int main(int argc, char** argv) {
   const bool all_types = argc < 2 || std::string(argv[1]) != "short";
+  if (argc == 2 && std::string(argv[1]) == "unique_id") return run_by_unique_id();
   nvshmem_init();
   check_host();
   check_plain_kernels();
