@@ -4,6 +4,9 @@
 // Each part is a thin layer: a call of NVSHMEM becomes the call of Gravel that docs/nvshmem.md names. What NVSHMEM's
 // documentation says about a call holds here, too, except for the differences that are named there.
 #pragma once
+#if defined(GRAVEL_CUDA_ON_CPU)
+#include <gravel/cuda_on_cpu/cuda.h>  // as NVSHMEM includes CUDA's
+#endif
 #include <gravel/nvshmem/atomics.cuh>
 #include <gravel/nvshmem/collectives.cuh>
 #include <gravel/nvshmem/gather.cuh>
