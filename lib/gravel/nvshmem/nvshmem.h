@@ -5,7 +5,10 @@
 // documentation says about a call holds here, too, except for the differences that are named there.
 #pragma once
 #if defined(GRAVEL_CUDA_ON_CPU)
-#include <gravel/cuda_on_cpu/cuda.h>  // as NVSHMEM includes CUDA's
+// As NVSHMEM includes CUDA's.
+#include <gravel/cuda_on_cpu/cuda.h>
+#include <gravel/cuda_on_cpu/cuda_bf16.h>
+#include <gravel/cuda_on_cpu/cuda_fp16.h>
 #endif
 #include <gravel/nvshmem/atomics.cuh>
 #include <gravel/nvshmem/collectives.cuh>
