@@ -94,20 +94,21 @@ using ull = unsigned long long;
   FORWARD_SCOPES(get_nbi, GET, _nbi)       \
   FORWARD_SCOPES(put_signal, PUT, _signal) \
   FORWARD_SCOPES(put_signal_nbi, PUT, _signal_nbi)
-#define TYPED_CALLS(NAME, T)                                                                                \
-  struct calls_##NAME {                                                                                     \
-    using type = T;                                                                                         \
-    static constexpr const char* name = #NAME;                                                              \
-    static constexpr bool is_typed = true, is_strided = true;                                               \
-    static constexpr size_t unit = 1;                                                                       \
-    MOVING_CALLS(NAME##_put, NAME##_get)                                                                    \
-    FORWARD_SCOPES(iput, NAME##_iput, )                                                                     \
-    FORWARD_SCOPES(iget, NAME##_iget, )                                                                     \
-    FORWARD_SCOPES(broadcast, NAME##_broadcast, ) FORWARD_SCOPES(fcollect, NAME##_fcollect, )               \
-        FORWARD_SCOPES(alltoall, NAME##_alltoall, ) GRAVEL_DEVICE static void p(T* dest, T value, int pe) { \
-      nvshmem_##NAME##_p(dest, value, pe);                                                                  \
-    }                                                                                                       \
-    GRAVEL_DEVICE static T g(const T* source, int pe) { return nvshmem_##NAME##_g(source, pe); }            \
+#define TYPED_CALLS(NAME, T)                                                                            \
+  struct calls_##NAME {                                                                                 \
+    using type = T;                                                                                     \
+    static constexpr const char* name = #NAME;                                                          \
+    static constexpr bool is_typed = true, is_strided = true;                                           \
+    static constexpr size_t unit = 1;                                                                   \
+    MOVING_CALLS(NAME##_put, NAME##_get)                                                                \
+    FORWARD_SCOPES(iput, NAME##_iput, )                                                                 \
+    FORWARD_SCOPES(iget, NAME##_iget, )                                                                 \
+    FORWARD_SCOPES(broadcast, NAME##_broadcast, )                                                       \
+    FORWARD_SCOPES(fcollect, NAME##_fcollect, )                                                         \
+    FORWARD_SCOPES(alltoall, NAME##_alltoall, ) GRAVEL_DEVICE static void p(T* dest, T value, int pe) { \
+      nvshmem_##NAME##_p(dest, value, pe);                                                              \
+    }                                                                                                   \
+    GRAVEL_DEVICE static T g(const T* source, int pe) { return nvshmem_##NAME##_g(source, pe); }        \
   };
 GRAVEL_NVSHMEM_RMA_TYPES(TYPED_CALLS)
 #define SIZED(N, T)                                            \
@@ -733,7 +734,7 @@ void check_streams() {
   nvshmem_barrier_all();
 }
 
-// ---- kernels that are started with <<< >>>, in the default stream: the CPU backend's compiler does not know the notation
+// ---- kernels that are started with <<< >>>, in the default stream; g++ does not know the notation
 
 struct shift_cells {
   int from_left[threads];

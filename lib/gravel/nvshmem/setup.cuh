@@ -93,8 +93,8 @@ inline int nvshmemx_set_attr_uniqueid_args(int myrank, int nranks, const nvshmem
   attr->args.uid_args.nranks = nranks;
   return 0;
 }
-/// PE 0 calls it, and waits for the others in nvshmemx_init_attr: at the name of its host, or, if that is no address, on
-/// this host alone.
+/// PE 0 calls it, and waits for the others in nvshmemx_init_attr: at the name of its host, or, if that is no address,
+/// on this host alone.
 inline int nvshmemx_get_uniqueid(nvshmemx_uniqueid_t* id) {
   return gravel::detail::nvshmem::status_of([&] {
     char host[256] = "";
