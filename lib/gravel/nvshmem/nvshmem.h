@@ -4,6 +4,8 @@
 // Each part is a thin layer: a call of NVSHMEM becomes the call of Gravel that docs/nvshmem.md names. What NVSHMEM's
 // documentation says about a call holds here, too, except for the differences that are named there.
 #pragma once
+#include <cassert>  // programs rely on it
+
 #if defined(GRAVEL_CUDA_ON_CPU)
 // As NVSHMEM includes CUDA's.
 #include <gravel/cuda_on_cpu/cuda.h>
