@@ -1,7 +1,7 @@
 // Set-up and information.
 #pragma once
-#include <cstdio>
 #include <unistd.h>
+#include <cstdio>
 
 #include <algorithm>
 
