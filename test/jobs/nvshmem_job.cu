@@ -50,6 +50,44 @@ struct symmetric {
   }
 };
 
+// Types for each kind of call: on the CPU backend all, on GPUs some, as nvcc takes seconds for each.
+#if GRAVEL_CUDA
+#define MOVED_TYPES(X)                        \
+  X(half, gravel::detail::nvshmem::half_type) \
+  X(schar, signed char)                       \
+  X(int, int)                                 \
+  X(long, long)                               \
+  X(double, double)
+#define ATOMIC_BIT_TYPES(X) \
+  X(int32, int32_t)         \
+  X(ulonglong, unsigned long long)
+#define ATOMIC_TYPES(X) \
+  X(int, int)           \
+  X(uint64, uint64_t)
+#define WAIT_TYPES(X) \
+  X(short, short)     \
+  X(uint64, uint64_t)
+#define BITWISE_TYPES(X) X(uint32, uint32_t)
+#define OTHER_TYPES(X)                        \
+  X(half, gravel::detail::nvshmem::half_type) \
+  X(double, double)
+#else
+#define MOVED_TYPES(X) GRAVEL_NVSHMEM_RMA_TYPES(X)
+#define ATOMIC_BIT_TYPES(X) GRAVEL_NVSHMEM_BITWISE_ATOMIC_TYPES(X)
+#define ATOMIC_TYPES(X) GRAVEL_NVSHMEM_ATOMIC_TYPES(X)
+#define WAIT_TYPES(X) GRAVEL_NVSHMEM_WAIT_TYPES(X)
+#define BITWISE_TYPES(X) GRAVEL_NVSHMEM_BITWISE_REDUCTION_TYPES(X)
+#define OTHER_TYPES(X)      \
+  GRAVEL_NVSHMEM_16_BITS(X) \
+  GRAVEL_NVSHMEM_FLOATS(X)  \
+  X(char, char)             \
+  X(schar, signed char)     \
+  X(short, short)           \
+  X(int, int)               \
+  X(long, long)             \
+  X(longlong, long long)
+#endif
+
 constexpr int threads = 64, room = 24, pieces = 5;
 
 // ---- puts and gets: each call moves `pieces` elements from the PE itself to the right, or from the right to it
@@ -110,7 +148,7 @@ using ull = unsigned long long;
     }                                                                                                   \
     GRAVEL_DEVICE static T g(const T* source, int pe) { return nvshmem_##NAME##_g(source, pe); }        \
   };
-GRAVEL_NVSHMEM_RMA_TYPES(TYPED_CALLS)
+MOVED_TYPES(TYPED_CALLS)
 #define SIZED(N, T)                                            \
   struct calls_##N {                                           \
     using type = T;                                            \
@@ -260,7 +298,7 @@ void check_counts(const char* name, const counted<T>& c, T all, int at) {
   }
   for (int lane = 1; lane < threads; ++lane) check("what atomic_fetch_add returns", c.seen[lane] != c.seen[lane - 1]);
 }
-GRAVEL_NVSHMEM_ATOMIC_TYPES(ATOMIC_CALLS)
+ATOMIC_TYPES(ATOMIC_CALLS)
 #undef ATOMIC_CALLS
 
 #define BITWISE_CALLS(NAME, T)                                                                          \
@@ -292,7 +330,7 @@ GRAVEL_NVSHMEM_ATOMIC_TYPES(ATOMIC_CALLS)
     expect(got.ored == bits && got.fetch_ored == bits, "atomic_or of " #NAME);                          \
     expect(got.xored == odd && got.fetch_xored == odd, "atomic_xor of " #NAME);                         \
   }
-GRAVEL_NVSHMEM_BITWISE_ATOMIC_TYPES(BITWISE_CALLS)
+ATOMIC_BIT_TYPES(BITWISE_CALLS)
 #undef BITWISE_CALLS
 
 template <class T>
@@ -327,7 +365,7 @@ void check_all_moves(bool all_types) {
   CHECK(long)
   CHECK(128)
   if (!all_types) return;
-  GRAVEL_NVSHMEM_RMA_TYPES(CHECK)
+  MOVED_TYPES(CHECK)
   GRAVEL_NVSHMEM_SIZES(CHECK)
   CHECK(mem)
 #undef CHECK
@@ -336,10 +374,10 @@ void check_all_atomics(bool all_types) {
 #define CHECK(NAME, T) check_atomics_##NAME();
   CHECK(int, int)
   if (!all_types) return;
-  GRAVEL_NVSHMEM_ATOMIC_TYPES(CHECK)
+  ATOMIC_TYPES(CHECK)
 #undef CHECK
 #define CHECK(NAME, T) check_bits_##NAME();
-  GRAVEL_NVSHMEM_BITWISE_ATOMIC_TYPES(CHECK)
+  ATOMIC_BIT_TYPES(CHECK)
 #undef CHECK
 #define CHECK(NAME, T) check_float_##NAME();
   GRAVEL_NVSHMEM_FLOATS(CHECK)
@@ -432,7 +470,7 @@ struct words_of_left {
     expect(w.read()[0].wrong == 0, "waits and tests of " #NAME);                                                     \
     nvshmem_barrier_all();                                                                                           \
   }
-GRAVEL_NVSHMEM_WAIT_TYPES(WAIT_CALLS)
+WAIT_TYPES(WAIT_CALLS)
 #undef WAIT_CALLS
 
 struct signal_cells {
@@ -610,23 +648,6 @@ void check_reduced(const char* name, nvshmem_team_t team, const reduced<T>& got,
   REDUCE(NAME, and, 4) \
   REDUCE(NAME, or, 5)  \
   REDUCE(NAME, xor, 6)
-#if GRAVEL_CUDA  // nvcc takes seconds for each type
-#define BITWISE_TYPES(X) X(uint32, uint32_t)
-#define OTHER_TYPES(X)                        \
-  X(half, gravel::detail::nvshmem::half_type) \
-  X(double, double)
-#else
-#define BITWISE_TYPES(X) GRAVEL_NVSHMEM_BITWISE_REDUCTION_TYPES(X)
-#define OTHER_TYPES(X)      \
-  GRAVEL_NVSHMEM_16_BITS(X) \
-  GRAVEL_NVSHMEM_FLOATS(X)  \
-  X(char, char)             \
-  X(schar, signed char)     \
-  X(short, short)           \
-  X(int, int)               \
-  X(long, long)             \
-  X(longlong, long long)
-#endif
 #define KERNEL(NAME, T) REDUCTION_KERNEL(NAME, T, BITS, 7)
 BITWISE_TYPES(KERNEL)
 #undef KERNEL
@@ -658,7 +679,7 @@ void check_teams(bool all_types) {
   check_collecting<calls_double>(NVSHMEM_TEAM_WORLD);
   if (all_types) {
 #define CHECK(NAME, T) check_collecting<calls_##NAME>(NVSHMEM_TEAM_WORLD);
-    GRAVEL_NVSHMEM_RMA_TYPES(CHECK)
+    MOVED_TYPES(CHECK)
 #undef CHECK
 #define CHECK(NAME, T) check_reducing_##NAME(NVSHMEM_TEAM_WORLD);
     BITWISE_TYPES(CHECK)
@@ -785,7 +806,7 @@ int main(int argc, char** argv) {
   check_waits_uint64();
   if (all_types) {
 #define CHECK(NAME, T) check_waits_##NAME();
-    GRAVEL_NVSHMEM_WAIT_TYPES(CHECK)
+    WAIT_TYPES(CHECK)
 #undef CHECK
   }
   check_teams(all_types);
