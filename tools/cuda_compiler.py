@@ -33,7 +33,8 @@ LEFT_OUT_WITH_VALUE = {"-arch", "--gpu-architecture", "-gencode", "--generate-co
                        "--diag-suppress", "-diag-suppress", "-Xfatbin"}
 WITH_VALUE = {"-o", "-I", "-L", "-l", "-D", "-U", "-T", "-u", "-z", "-MF", "-MT", "-MQ", "-include", "-imacros",
               "-isystem", "-iquote", "-idirafter", "--sysroot", "-Xlinker", "-Xpreprocessor", "-Xassembler", "--param"}
-UNKNOWN = re.compile(r"[‘'`](cuda\w+|cu[A-Z]\w+|__\w+|nvml\w+)[’'](?: was not declared| does not name| has not been)")
+# What the compiler says of a name that it does not know.
+UNKNOWN = re.compile(r"[‘'](cuda\w+|cu[A-Z]\w+|__\w+)[’'](?: was not declared| does not name| has not been)")
 
 
 class command_line:
@@ -101,7 +102,7 @@ class compiler:
         self.name, self.shows = how.name, how.show
         self.command = shlex.split(line.compiler or how.compiler)
         self.skip = tuple(f.rstrip("/") + "/" for f in how.include)
-        self.options = [line.standard, *(f"-I{f}" for f in how.include)]
+        self.options = [line.standard, "-DGRAVEL_CUDA_ON_CPU=1", *(f"-I{f}" for f in how.include)]
 
     def run(self, arguments, **more):
         command = self.command + arguments
@@ -113,7 +114,7 @@ class compiler:
     def expand(self, line, source, folder, number):
         """Expands and translates a file. Returns the translated file."""
         options = self.options + line.texts("option") + self.dependencies(line, source)
-        done = self.run(["-E", "-include", "cuda_runtime.h", "-x", "c++", *options, source], stdout=subprocess.PIPE)
+        done = self.run(["-E", "-include", "cuda.h", "-x", "c++", *options, source], stdout=subprocess.PIPE)
         if done.returncode:
             sys.exit(done.returncode)
         result = Path(folder) / str(number) / (Path(source).stem + ".ii")
@@ -165,7 +166,7 @@ def main():
     sources = line.texts("cuda")
     output = ["-o", line.output] if line.output is not None else []
     if not line.compiles:
-        include = ["-include", "cuda_runtime.h", "-x", "c++"] if sources else []
+        include = ["-include", "cuda.h", "-x", "c++"] if sources else []
         sys.exit(cxx.run([*include, *cxx.options, *line.texts("option", "cuda", "file"), *line.depends,
                           *output]).returncode)
     if output and not line.links and len(sources) + len(line.texts("file")) > 1:

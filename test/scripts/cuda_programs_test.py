@@ -243,8 +243,8 @@ class options(unittest.TestCase):
     def test_nvcc_and_nvshmem(self):
         line = command_line(shlex.split(
             "-ccbin mpicxx -rdc=true -rdc true -arch=sm_70 -gencode arch=a,code=b -std=c++11 -Xcompiler -Wall,-O1 "
-            "-lineinfo -lnvshmem_host -lnvshmem_device -lcuda -Xptxas -v /x/libnvshmem_device.a -DA=1 -I b -lm -dc x.cu "
-            "y.cpp -o z.o"))
+            "-lineinfo -lnvshmem_host -lnvshmem_device -lcuda -Xptxas -v /x/libnvshmem_device.a -DA=1 -I b -lm -dc "
+            "x.cu y.cpp -o z.o"))
         self.assertEqual(line.left_out, [
             "-rdc=true", "-rdc true", "-arch=sm_70", "-gencode arch=a,code=b", "-std=c++11", "-lineinfo",
             "-lnvshmem_host", "-lnvshmem_device", "-lcuda", "-Xptxas -v", "/x/libnvshmem_device.a"])

@@ -135,6 +135,11 @@ if [ $status -ne 1 ] || ! grep -q "error: the program's own reason" "$work/log";
   cat "$work/log"
   fail "an exception of a program with its own C++ library: status $status"
 fi
+# A program of NVSHMEM with its usual options.
+(cd "$place" && ./link --nvshmem -O0 -rdc=true -lnvshmem_device "$source/examples/nvshmem/jacobi.cu" -o jacobi) \
+  2> "$work/log" || { cat "$work/log"; fail "gravel-c++ --nvshmem"; }
+grep -q 'not needed, left out: -rdc=true -lnvshmem_device' "$work/log" || fail "gravel-c++ --nvshmem has no note"
+quietly "$prefix/bin/ucx-run" -n 2 --timeout 60 "$place/jacobi"
 echo "gravel-c++: ok"
 
 export PKG_CONFIG_PATH=$libdir/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}

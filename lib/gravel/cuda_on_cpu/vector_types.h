@@ -2,21 +2,24 @@
 #pragma once
 #include <gravel/gravel.cuh>
 
-#define GRAVEL_CUDA_VECTOR(type, name, align2, align4)                        \
-  struct name##1 {                                                            \
-    type x;                                                                   \
-  };                                                                          \
-  struct __attribute__((aligned(align2))) name##2 {                           \
-    type x, y;                                                                \
-  };                                                                          \
-  GRAVEL_CUDA_VECTOR3(type, name)                                             \
-  struct __attribute__((aligned(align4))) name##4 {                           \
-    type x, y, z, w;                                                          \
-  };                                                                          \
-  inline name##1 make_##name##1(type x) { return {x}; }                       \
-  inline name##2 make_##name##2(type x, type y) { return {x, y}; }            \
-  inline name##3 make_##name##3(type x, type y, type z) { return {x, y, z}; } \
-  inline name##4 make_##name##4(type x, type y, type z, type w) { return {x, y, z, w}; }
+#define GRAVEL_CUDA_MAKE(type, vector1, vector2, vector3, vector4, make1, make2, make3, make4) \
+  inline vector1 make1(type x) { return {x}; }                                                 \
+  inline vector2 make2(type x, type y) { return {x, y}; }                                      \
+  inline vector3 make3(type x, type y, type z) { return {x, y, z}; }                           \
+  inline vector4 make4(type x, type y, type z, type w) { return {x, y, z, w}; }
+#define GRAVEL_CUDA_VECTOR(type, name, align2, align4)                                                       \
+  struct name##1 {                                                                                           \
+    type x;                                                                                                  \
+  };                                                                                                         \
+  struct __attribute__((aligned(align2))) name##2 {                                                          \
+    type x, y;                                                                                               \
+  };                                                                                                         \
+  GRAVEL_CUDA_VECTOR3(type, name)                                                                            \
+  struct __attribute__((aligned(align4))) name##4 {                                                          \
+    type x, y, z, w;                                                                                         \
+  };                                                                                                         \
+  GRAVEL_CUDA_MAKE(type, name##1, name##2, name##3, name##4, make_##name##1, make_##name##2, make_##name##3, \
+                   make_##name##4)
 #define GRAVEL_CUDA_VECTOR3(type, name) \
   struct name##3 {                      \
     type x, y, z;                       \
@@ -37,3 +40,4 @@ GRAVEL_CUDA_VECTOR(double, double, 16, 16)
 GRAVEL_CUDA_VECTOR(unsigned, uint, 8, 16)
 #undef GRAVEL_CUDA_VECTOR3
 #undef GRAVEL_CUDA_VECTOR
+#undef GRAVEL_CUDA_MAKE
