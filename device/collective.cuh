@@ -10,8 +10,8 @@
 // that it, and all members that it has heard of, have arrived. What a caller has stored or sent is there before it
 // notifies. Each team has scratch memory (lib/base/block_scratch.hpp), and all calls are made of two exchanges:
 //
-// - by slots: each member puts what it has for another into its own slot there, then comes a rendezvous, then each reads
-//   its slots. Larger data takes several steps. Memory may be shared memory. Two sets of slots take turns.
+// - by slots: each member puts what it has for another into its own slot there, then comes a rendezvous, then each
+//   reads its slots. Larger data takes several steps. Memory may be shared memory. Two sets of slots take turns.
 // - directly, for data of more than one slot in symmetric memory: after a first rendezvous all members have called,
 //   so their results may be written; data goes to its place, and a last rendezvous ends the call.
 //
@@ -35,15 +35,15 @@
 // What all calls of this file have in common:
 // @param g handle that the kernel was given
 // @param team a team of which this PE is a member; without it the call is for all PEs of the job
-// @param to results: [count], of allgather and alltoall [count of each member]. Symmetric memory, the same address at all
-//   PEs, or any memory that the calling threads share; the latter is for few elements. It may be `from`, but must not
-//   overlap it in another way
+// @param to results: [count], of allgather and alltoall [count of each member]. Symmetric memory, the same address at
+//   all PEs, or any memory that the calling threads share; the latter is for few elements. It may be `from`, but must
+//   not overlap it in another way
 // @param from what this PE contributes: [count], of alltoall and reduce_scatter [count for each member]. Memory as of
 //   `to`
 // @param count number of elements, the same at all members
 // @param root 0 to gravel_team_n_pes(team) - 1
-// @scope as the name says: all threads of a block, converged; all lanes of a warp, converged; or one lane. One caller of
-//   a PE at a time for each team. Kernels of gravel_launch; also others if gravel_team_t::directly
+// @scope as the name says: all threads of a block, converged; all lanes of a warp, converged; or one lane. One caller
+//   of a PE at a time for each team. Kernels of gravel_launch; also others if gravel_team_t::directly
 // @completion on return: all members have called, and results are there
 // @errors PEs that call different collectives or give different counts, roots or kinds of memory, threads that are
 //   missing or differ, a PE that is no member, a team that was destroyed, a call from the host or a handler: the job
@@ -75,7 +75,7 @@ struct collective_name {
 namespace inner {
 
 /// Rendezvous `epoch` of the callers of all members. Thread scope: one lane of each member, or a host thread.
-GRAVEL_BOTH_APART void meet_as(gravel_t g, gravel_team_t team, uint64_t epoch, collective_name name) {
+GRAVEL_BOTH_APART void await_members(gravel_t g, gravel_team_t team, uint64_t epoch, collective_name name) {
   block_scratch* const mine = scratch_of(g, team);
   const uint64_t word = name.word(epoch);
   uint32_t k = 0;
@@ -104,11 +104,11 @@ GRAVEL_DEVICE void rendezvous(const gravel_t& g, const gravel_team_t& team, coll
   block_scratch* const mine = scratch_of(g, team);
   const uint64_t epoch = mine->epoch + 1;
   mine->epoch = epoch;
-  meet_as(g, team, epoch, name);
+  await_members(g, team, epoch, name);
 }
 /// The next rendezvous. Thread scope: the callers' lanes.
-GRAVEL_DEVICE void meet(const gravel_t& g, const gravel_team_t& team, const copy_team& lanes, collective_name name,
-                        bool has_sent) {
+GRAVEL_DEVICE void sync_members(const gravel_t& g, const gravel_team_t& team, const copy_team& lanes,
+                                collective_name name, bool has_sent) {
   thread_fence();  // what each thread did in this PE's own memory and in peers'
   lanes.sync();
   if (lanes.is_leader()) rendezvous(g, team, name, has_sent);
@@ -178,8 +178,8 @@ GRAVEL_DEVICE T* at_member(const gravel_t& g, const gravel_team_t& team, uint32_
 }
 
 /// The exchange by slots. `out(member)`: where the bytes for a member begin; nullptr: there are none.
-/// `take(epoch, done, now)`: bytes [done, done + now) have come into the slots of this epoch. Thread scope: the callers'
-/// lanes.
+/// `take(epoch, done, now)`: bytes [done, done + now) have come into the slots of this epoch. Thread scope: the
+/// callers' lanes.
 template <class Out, class Take>
 GRAVEL_DEVICE void exchange_by_slots(const gravel_t& g, const gravel_team_t& team, const copy_team& lanes,
                                      collective_name name, uint64_t bytes, Out out, Take take) {
@@ -194,7 +194,7 @@ GRAVEL_DEVICE void exchange_by_slots(const gravel_t& g, const gravel_team_t& tea
       if (const char* const from = out(member))
         put_to_member(g, team, lanes, member, mine->slot(epoch, team.my_pe, g.n_pes), from + done, now);
     }
-    meet(g, team, lanes, name, !team.directly);
+    sync_members(g, team, lanes, name, !team.directly);
     take(epoch, done, now);
     done += now;
   } while (done < bytes);
@@ -232,33 +232,31 @@ GRAVEL_DEVICE_APART void broadcast_bytes(gravel_t g, gravel_team_t team, copy_te
   const auto name = collective_name::of(other_call::broadcast_block, hash_of(bytes, from_member, directly));
   if (!directly) {
     exchange_by_slots(
-        g, team, lanes, name, bytes,
-        [&](uint32_t member) { return is_root && member != team.my_pe ? from : nullptr; },
+        g, team, lanes, name, bytes, [&](uint32_t member) { return is_root && member != team.my_pe ? from : nullptr; },
         [&](uint64_t epoch, uint64_t done, uint64_t now) {
           if (is_root && to != from) copy_bytes(lanes, to + done, from + done, now);
-          if (!is_root)
-            copy_bytes(lanes, to + done, scratch_of(g, team)->slot(epoch, from_member, g.n_pes), now);
+          if (!is_root) copy_bytes(lanes, to + done, scratch_of(g, team)->slot(epoch, from_member, g.n_pes), now);
         });
     return;
   }
   const bool by_pieces = team.n_pes > 2;
   const uint64_t each = by_pieces ? (bytes / team.n_pes + 16) / 16 * 16 : bytes;
   const auto begin_of = [&](uint32_t member) { return member * each < bytes ? member * each : bytes; };
-  meet(g, team, lanes, name, false);
+  sync_members(g, team, lanes, name, false);
   for (uint32_t i = 0; is_root && i < team.n_pes; ++i) {
     const uint32_t member = (team.my_pe + i) % team.n_pes;
     const bool gets_all = !by_pieces || member == team.my_pe;
     const uint64_t begin = gets_all ? 0 : begin_of(member), end = gets_all ? bytes : begin_of(member + 1);
     put_to_member(g, team, lanes, member, to + begin, from + begin, end - begin);
   }
-  meet(g, team, lanes, name, !team.directly);
+  sync_members(g, team, lanes, name, !team.directly);
   if (!by_pieces) return;
   const uint64_t begin = begin_of(team.my_pe), end = begin_of(team.my_pe + 1);
   for (uint32_t i = 1; i < team.n_pes; ++i) {
     const uint32_t member = (team.my_pe + i) % team.n_pes;
     if (member != from_member) put_to_member(g, team, lanes, member, to + begin, to + begin, end - begin);
   }
-  meet(g, team, lanes, name, !team.directly);
+  sync_members(g, team, lanes, name, !team.directly);
 }
 
 /// allgather, or alltoall: then each member gets a part of its own.
@@ -280,12 +278,12 @@ GRAVEL_DEVICE_APART void exchange_bytes(gravel_t g, gravel_team_t team, copy_tea
     });
     return;
   }
-  meet(g, team, lanes, name, false);
+  sync_members(g, team, lanes, name, false);
   for (uint32_t i = 0; i < team.n_pes; ++i) {
     const uint32_t member = (team.my_pe + i) % team.n_pes;
     put_to_member(g, team, lanes, member, to + team.my_pe * bytes, part_for(member), bytes);
   }
-  meet(g, team, lanes, name, !team.directly);
+  sync_members(g, team, lanes, name, !team.directly);
 }
 
 /// Combines words [0, n) of the members, from(member), and stores the results at to(0) .. to(copies - 1). Loads of
@@ -328,7 +326,8 @@ GRAVEL_DEVICE void combine_elements(const copy_team& lanes, uint32_t members, ui
     constexpr uint64_t in_unit = sizeof(unit) / sizeof(T);
     done = n / in_unit * in_unit;
     combine_words<HOW, T, unit>(
-        lanes, members, n / in_unit, copies, [&](uint32_t member) { return reinterpret_cast<const unit*>(from(member)); },
+        lanes, members, n / in_unit, copies,
+        [&](uint32_t member) { return reinterpret_cast<const unit*>(from(member)); },
         [&](uint32_t copy) { return reinterpret_cast<unit*>(to(copy)); });
   }
   combine_words<HOW, T, T>(
@@ -366,11 +365,11 @@ GRAVEL_DEVICE_APART void reduce_for_all(gravel_t g, gravel_team_t team, copy_tea
   const auto begin_of = [&](uint32_t member) { return member * each < count ? member * each : count; };
   const uint64_t begin = begin_of(team.my_pe), mine = begin_of(team.my_pe + 1) - begin;
   if (team.directly) {
-    meet(g, team, lanes, name, false);
+    sync_members(g, team, lanes, name, false);
     combine_elements<HOW, T>(
         lanes, team.n_pes, mine, team.n_pes, [&](uint32_t member) { return at_member(g, team, member, from + begin); },
         [&](uint32_t member) { return at_member(g, team, member, to + begin); });
-    meet(g, team, lanes, name, false);
+    sync_members(g, team, lanes, name, false);
     return;
   }
   // Each member gets a chunk of its part from all, in its slots, and passes the result on while the next chunk comes.
@@ -388,7 +387,7 @@ GRAVEL_DEVICE_APART void reduce_for_all(gravel_t g, gravel_team_t team, copy_tea
       put_to_member(g, team, lanes, member, scratch->slot(epoch, team.my_pe, g.n_pes),
                     reinterpret_cast<const char*>(from + begin_of(member) + done), chunk_of(member) * sizeof(T));
     }
-    meet(g, team, lanes, name, true);
+    sync_members(g, team, lanes, name, true);
     T* const result = to + begin + done;
     const uint64_t now = chunk_of(team.my_pe);
     combine_elements<HOW, T>(lanes, team.n_pes, now, 1, take_from(epoch), [&](uint32_t) { return result; });
@@ -397,7 +396,7 @@ GRAVEL_DEVICE_APART void reduce_for_all(gravel_t g, gravel_team_t team, copy_tea
       put_to_member(g, team, lanes, (team.my_pe + i) % team.n_pes, reinterpret_cast<char*>(result),
                     reinterpret_cast<const char*>(result), now * sizeof(T));
   }
-  meet(g, team, lanes, name, true);
+  sync_members(g, team, lanes, name, true);
 }
 template <gravel_reduction HOW, class T>
 GRAVEL_DEVICE void reduce_all_as(const gravel_t& g, const gravel_team_t& team, const copy_team& lanes, T* to,
@@ -422,12 +421,12 @@ GRAVEL_DEVICE_APART void reduce_for_each(gravel_t g, gravel_team_t team, copy_te
   const auto name = collective_name::of(
       what, hash_of(count, static_cast<uint64_t>(element<T>::type) * 8 + static_cast<uint64_t>(HOW), directly));
   if (directly) {
-    meet(g, team, lanes, name, false);
+    sync_members(g, team, lanes, name, false);
     combine_elements<HOW, T>(
         lanes, team.n_pes, count, 1,
         [&](uint32_t member) { return at_member(g, team, member, from + team.my_pe * count); },
         [&](uint32_t) { return to; });
-    meet(g, team, lanes, name, false);
+    sync_members(g, team, lanes, name, false);
     return;
   }
   exchange_by_slots(
@@ -446,76 +445,93 @@ GRAVEL_DEVICE void barrier_as(const gravel_t& g, const gravel_team_t& team, cons
   if (!is_forbidden(g, team, lanes, what) &&
       enter_collective(g, lanes, is_sync ? team_call::sync_block : team_call::barrier_block,
                        is_sync ? team_call::sync_warp : team_call::barrier_warp))
-    meet(g, team, lanes, collective_name::of(what), !is_sync);
+    sync_members(g, team, lanes, collective_name::of(what), !is_sync);
 }
 
 }  // namespace inner
 }  // namespace gravel::detail
 
-// The calls by block, warp and lane, with a team and without. `lanes`: who calls.
-#define GRAVEL_MEETING(name, lanes, is_sync)                                                          \
-  GRAVEL_DEVICE void name(const gravel_t& g, const gravel_team_t& team) {                             \
-    gravel::detail::inner::barrier_as(g, team, gravel::detail::copy_team::lanes, is_sync);            \
-  }                                                                                                   \
+// The calls by block, warp and lane, with a team, and without one (.._OF_ALL). `lanes`: who calls.
+#define GRAVEL_RENDEZVOUS(name, lanes, is_sync)                                            \
+  GRAVEL_DEVICE void name(const gravel_t& g, const gravel_team_t& team) {                  \
+    gravel::detail::inner::barrier_as(g, team, gravel::detail::copy_team::lanes, is_sync); \
+  }
+#define GRAVEL_RENDEZVOUS_OF_ALL(name) \
   GRAVEL_DEVICE void name(const gravel_t& g) { name(g, gravel_team_world(g)); }
-#define GRAVEL_BROADCAST(name, lanes)                                                                                \
-  template <class T>                                                                                                 \
-  GRAVEL_DEVICE void name(const gravel_t& g, const gravel_team_t& team, T* to, const T* from, uint64_t count,        \
-                          int root) {                                                                                \
-    static_assert(std::is_trivially_copyable_v<T>, #name " copies bytes");                                           \
-    gravel::detail::inner::broadcast_bytes(g, team, gravel::detail::copy_team::lanes, reinterpret_cast<char*>(to),   \
-                                           reinterpret_cast<const char*>(from), count * sizeof(T), root);            \
-  }                                                                                                                  \
-  template <class T>                                                                                                 \
-  GRAVEL_DEVICE void name(const gravel_t& g, const gravel_team_t& team, T* values, uint64_t count, int root) {       \
-    name(g, team, values, values, count, root);                                                                      \
-  }                                                                                                                  \
-  template <class T>                                                                                                 \
-  GRAVEL_DEVICE void name(const gravel_t& g, T* values, uint64_t count, int root) {                                  \
-    name(g, gravel_team_world(g), values, values, count, root);                                                      \
+#define GRAVEL_BROADCAST(name, lanes)                                                                              \
+  template <class T>                                                                                               \
+  GRAVEL_DEVICE void name(const gravel_t& g, const gravel_team_t& team, T* to, const T* from, uint64_t count,      \
+                          int root) {                                                                              \
+    static_assert(std::is_trivially_copyable_v<T>, #name " copies bytes");                                         \
+    gravel::detail::inner::broadcast_bytes(g, team, gravel::detail::copy_team::lanes, reinterpret_cast<char*>(to), \
+                                           reinterpret_cast<const char*>(from), count * sizeof(T), root);          \
   }
-#define GRAVEL_EXCHANGE(name, lanes, of_parts)                                                                       \
-  template <class T>                                                                                                 \
-  GRAVEL_DEVICE void name(const gravel_t& g, const gravel_team_t& team, T* to, const T* from, uint64_t count) {      \
-    static_assert(std::is_trivially_copyable_v<T>, #name " copies bytes");                                           \
-    gravel::detail::inner::exchange_bytes(g, team, gravel::detail::copy_team::lanes, reinterpret_cast<char*>(to),    \
-                                          reinterpret_cast<const char*>(from), count * sizeof(T), of_parts);         \
-  }                                                                                                                  \
-  template <class T>                                                                                                 \
-  GRAVEL_DEVICE void name(const gravel_t& g, T* to, const T* from, uint64_t count) {                                 \
-    name(g, gravel_team_world(g), to, from, count);                                                                  \
+#define GRAVEL_BROADCAST_IN_PLACE(name)                                                                        \
+  template <class T>                                                                                           \
+  GRAVEL_DEVICE void name(const gravel_t& g, const gravel_team_t& team, T* values, uint64_t count, int root) { \
+    name(g, team, values, values, count, root);                                                                \
   }
-#define GRAVEL_TEAM_REDUCTION(name, lanes, function)                                                                 \
-  template <gravel_reduction HOW = GRAVEL_SUM, class T>                                                              \
-  GRAVEL_DEVICE void name(const gravel_t& g, const gravel_team_t& team, T* to, const T* from, uint64_t count) {      \
-    gravel::detail::inner::function<HOW>(g, team, gravel::detail::copy_team::lanes, to, from, count);                \
-  }                                                                                                                  \
-  template <gravel_reduction HOW = GRAVEL_SUM, class T>                                                              \
-  GRAVEL_DEVICE void name(const gravel_t& g, T* to, const T* from, uint64_t count) {                                 \
-    name<HOW>(g, gravel_team_world(g), to, from, count);                                                             \
+#define GRAVEL_BROADCAST_OF_ALL(name)                                               \
+  template <class T>                                                                \
+  GRAVEL_DEVICE void name(const gravel_t& g, T* values, uint64_t count, int root) { \
+    name(g, gravel_team_world(g), values, values, count, root);                     \
   }
-#define GRAVEL_NAMED_REDUCTION(name, how, call)                                                                      \
-  template <class T>                                                                                                 \
-  GRAVEL_DEVICE void name(const gravel_t& g, T* to, const T* from, uint64_t count) {                                 \
-    using namespace gravel::detail;                                                                                  \
-    inner::reduce_all_as<how>(g, gravel_team_world(g), copy_team::block(g), to, from, count, other_call::call,       \
-                              team_call::call);                                                                      \
+#define GRAVEL_EXCHANGE(name, lanes, of_parts)                                                                    \
+  template <class T>                                                                                              \
+  GRAVEL_DEVICE void name(const gravel_t& g, const gravel_team_t& team, T* to, const T* from, uint64_t count) {   \
+    static_assert(std::is_trivially_copyable_v<T>, #name " copies bytes");                                        \
+    gravel::detail::inner::exchange_bytes(g, team, gravel::detail::copy_team::lanes, reinterpret_cast<char*>(to), \
+                                          reinterpret_cast<const char*>(from), count * sizeof(T), of_parts);      \
+  }
+#define GRAVEL_EXCHANGE_OF_ALL(name)                                                 \
+  template <class T>                                                                 \
+  GRAVEL_DEVICE void name(const gravel_t& g, T* to, const T* from, uint64_t count) { \
+    name(g, gravel_team_world(g), to, from, count);                                  \
+  }
+#define GRAVEL_TEAM_REDUCTION(name, lanes, function)                                                            \
+  template <gravel_reduction HOW = GRAVEL_SUM, class T>                                                         \
+  GRAVEL_DEVICE void name(const gravel_t& g, const gravel_team_t& team, T* to, const T* from, uint64_t count) { \
+    gravel::detail::inner::function<HOW>(g, team, gravel::detail::copy_team::lanes, to, from, count);           \
+  }
+#define GRAVEL_REDUCTION_OF_ALL(name)                                                \
+  template <gravel_reduction HOW = GRAVEL_SUM, class T>                              \
+  GRAVEL_DEVICE void name(const gravel_t& g, T* to, const T* from, uint64_t count) { \
+    name<HOW>(g, gravel_team_world(g), to, from, count);                             \
+  }
+#define GRAVEL_NAMED_REDUCTION(name, how, call)                                                                \
+  template <class T>                                                                                           \
+  GRAVEL_DEVICE void name(const gravel_t& g, T* to, const T* from, uint64_t count) {                           \
+    using namespace gravel::detail;                                                                            \
+    inner::reduce_all_as<how>(g, gravel_team_world(g), copy_team::block(g), to, from, count, other_call::call, \
+                              team_call::call);                                                                \
   }
 
-/// Waits until the blocks of all members have arrived. What the calling threads have stored in memory that other members
-/// reach is there; messages are not waited for.
-GRAVEL_MEETING(gravel_sync_block, block(g), true)
+/// Waits until the blocks of all members have arrived. What the calling threads have stored in memory that other
+/// members reach is there; messages are not waited for.
+GRAVEL_RENDEZVOUS(gravel_sync_block, block(g), true)
+/// gravel_sync_block over all PEs of the job.
+GRAVEL_RENDEZVOUS_OF_ALL(gravel_sync_block)
 /// As gravel_sync_block, by a warp.
-GRAVEL_MEETING(gravel_sync_warp, warp(g, ~0u), true)
+GRAVEL_RENDEZVOUS(gravel_sync_warp, warp(g, ~0u), true)
+/// gravel_sync_warp over all PEs of the job.
+GRAVEL_RENDEZVOUS_OF_ALL(gravel_sync_warp)
 /// As gravel_sync_block, by a lane.
-GRAVEL_MEETING(gravel_sync_lane, lane(g), true)
+GRAVEL_RENDEZVOUS(gravel_sync_lane, lane(g), true)
+/// gravel_sync_lane over all PEs of the job.
+GRAVEL_RENDEZVOUS_OF_ALL(gravel_sync_lane)
 
 /// Waits until everything that the block has sent before is applied, and the blocks of all members have arrived.
-GRAVEL_MEETING(gravel_barrier_block, block(g), false)
+GRAVEL_RENDEZVOUS(gravel_barrier_block, block(g), false)
+/// gravel_barrier_block over all PEs of the job.
+GRAVEL_RENDEZVOUS_OF_ALL(gravel_barrier_block)
 /// As gravel_barrier_block, by a warp.
-GRAVEL_MEETING(gravel_barrier_warp, warp(g, ~0u), false)
+GRAVEL_RENDEZVOUS(gravel_barrier_warp, warp(g, ~0u), false)
+/// gravel_barrier_warp over all PEs of the job.
+GRAVEL_RENDEZVOUS_OF_ALL(gravel_barrier_warp)
 /// As gravel_barrier_block, by a lane.
-GRAVEL_MEETING(gravel_barrier_lane, lane(g), false)
+GRAVEL_RENDEZVOUS(gravel_barrier_lane, lane(g), false)
+/// gravel_barrier_lane over all PEs of the job.
+GRAVEL_RENDEZVOUS_OF_ALL(gravel_barrier_lane)
 
 /// Waits until everything that the grid has sent before is applied, and the grids of all PEs have arrived. Grids may
 /// differ from PE to PE. In a plain launch of several blocks, some could wait for blocks that cannot start: such a call
@@ -531,49 +547,93 @@ GRAVEL_DEVICE void gravel_barrier(const gravel_t& g) {
 }
 
 /// Copies from[0 .. count) of member `root` to `to` of all members, also of the root. T: any trivially copyable type.
-/// With one array, `values`, it is both.
-/// @param values [count], `to` and `from`
 GRAVEL_BROADCAST(gravel_broadcast_block, block(g))
+/// gravel_broadcast_block in one array, which is `to` and `from`.
+/// @param values [count], where the root has what all get
+GRAVEL_BROADCAST_IN_PLACE(gravel_broadcast_block)
+/// gravel_broadcast_block in one array, over all PEs of the job.
+/// @param values [count], where the root has what all get
+GRAVEL_BROADCAST_OF_ALL(gravel_broadcast_block)
 /// As gravel_broadcast_block, by a warp.
-/// @param values [count], `to` and `from`
 GRAVEL_BROADCAST(gravel_broadcast_warp, warp(g, ~0u))
+/// gravel_broadcast_warp in one array, which is `to` and `from`.
+/// @param values [count], where the root has what all get
+GRAVEL_BROADCAST_IN_PLACE(gravel_broadcast_warp)
+/// gravel_broadcast_warp in one array, over all PEs of the job.
+/// @param values [count], where the root has what all get
+GRAVEL_BROADCAST_OF_ALL(gravel_broadcast_warp)
 /// As gravel_broadcast_block, by a lane.
-/// @param values [count], `to` and `from`
 GRAVEL_BROADCAST(gravel_broadcast_lane, lane(g))
+/// gravel_broadcast_lane in one array, which is `to` and `from`.
+/// @param values [count], where the root has what all get
+GRAVEL_BROADCAST_IN_PLACE(gravel_broadcast_lane)
+/// gravel_broadcast_lane in one array, over all PEs of the job.
+/// @param values [count], where the root has what all get
+GRAVEL_BROADCAST_OF_ALL(gravel_broadcast_lane)
 
 /// Gathers arrays: to[member * count .. (member + 1) * count) becomes from[0 .. count) of each member. T: any trivially
 /// copyable type.
 GRAVEL_EXCHANGE(gravel_allgather_block, block(g), false)
+/// gravel_allgather_block over all PEs of the job.
+GRAVEL_EXCHANGE_OF_ALL(gravel_allgather_block)
 /// As gravel_allgather_block, by a warp.
 GRAVEL_EXCHANGE(gravel_allgather_warp, warp(g, ~0u), false)
+/// gravel_allgather_warp over all PEs of the job.
+GRAVEL_EXCHANGE_OF_ALL(gravel_allgather_warp)
 /// As gravel_allgather_block, by a lane.
 GRAVEL_EXCHANGE(gravel_allgather_lane, lane(g), false)
+/// gravel_allgather_lane over all PEs of the job.
+GRAVEL_EXCHANGE_OF_ALL(gravel_allgather_lane)
 
 /// Exchanges parts: to[member * count .. (member + 1) * count) becomes what that member has for this one, its
 /// from[me * count .. (me + 1) * count). T: any trivially copyable type.
 GRAVEL_EXCHANGE(gravel_alltoall_block, block(g), true)
+/// gravel_alltoall_block over all PEs of the job.
+GRAVEL_EXCHANGE_OF_ALL(gravel_alltoall_block)
 /// As gravel_alltoall_block, by a warp.
 GRAVEL_EXCHANGE(gravel_alltoall_warp, warp(g, ~0u), true)
+/// gravel_alltoall_warp over all PEs of the job.
+GRAVEL_EXCHANGE_OF_ALL(gravel_alltoall_warp)
 /// As gravel_alltoall_block, by a lane.
 GRAVEL_EXCHANGE(gravel_alltoall_lane, lane(g), true)
+/// gravel_alltoall_lane over all PEs of the job.
+GRAVEL_EXCHANGE_OF_ALL(gravel_alltoall_lane)
 
 /// Combines the arrays of all members by HOW, element by element; all members get the result. T: integers of 1 to 8
 /// bytes (they wrap around), float, double, gravel_half, gravel_bfloat16 (combined in float, and rounded once).
 /// @tparam HOW GRAVEL_SUM, GRAVEL_PROD, GRAVEL_MIN, GRAVEL_MAX; of integers also GRAVEL_AND, GRAVEL_OR, GRAVEL_XOR
 GRAVEL_TEAM_REDUCTION(gravel_reduce_all_block, block(g), reduce_all_as)
+/// gravel_reduce_all_block over all PEs of the job.
+/// @tparam HOW as of gravel_reduce_all_block
+GRAVEL_REDUCTION_OF_ALL(gravel_reduce_all_block)
 /// As gravel_reduce_all_block, by a warp.
 GRAVEL_TEAM_REDUCTION(gravel_reduce_all_warp, warp(g, ~0u), reduce_all_as)
+/// gravel_reduce_all_warp over all PEs of the job.
+/// @tparam HOW as of gravel_reduce_all_block
+GRAVEL_REDUCTION_OF_ALL(gravel_reduce_all_warp)
 /// As gravel_reduce_all_block, by a lane.
 GRAVEL_TEAM_REDUCTION(gravel_reduce_all_lane, lane(g), reduce_all_as)
+/// gravel_reduce_all_lane over all PEs of the job.
+/// @tparam HOW as of gravel_reduce_all_block
+GRAVEL_REDUCTION_OF_ALL(gravel_reduce_all_lane)
 
 /// Combines arrays as gravel_reduce_all_block, and each member gets a part: to[0 .. count) becomes the combination of
 /// from[me * count .. (me + 1) * count) of all members.
 /// @tparam HOW as of gravel_reduce_all_block
 GRAVEL_TEAM_REDUCTION(gravel_reduce_scatter_block, block(g), reduce_for_each)
+/// gravel_reduce_scatter_block over all PEs of the job.
+/// @tparam HOW as of gravel_reduce_all_block
+GRAVEL_REDUCTION_OF_ALL(gravel_reduce_scatter_block)
 /// As gravel_reduce_scatter_block, by a warp.
 GRAVEL_TEAM_REDUCTION(gravel_reduce_scatter_warp, warp(g, ~0u), reduce_for_each)
+/// gravel_reduce_scatter_warp over all PEs of the job.
+/// @tparam HOW as of gravel_reduce_all_block
+GRAVEL_REDUCTION_OF_ALL(gravel_reduce_scatter_warp)
 /// As gravel_reduce_scatter_block, by a lane.
 GRAVEL_TEAM_REDUCTION(gravel_reduce_scatter_lane, lane(g), reduce_for_each)
+/// gravel_reduce_scatter_lane over all PEs of the job.
+/// @tparam HOW as of gravel_reduce_all_block
+GRAVEL_REDUCTION_OF_ALL(gravel_reduce_scatter_lane)
 
 /// Sums over all PEs: gravel_reduce_all_block<GRAVEL_SUM>.
 GRAVEL_NAMED_REDUCTION(gravel_sum_all_block, GRAVEL_SUM, sum_all_block)
@@ -582,7 +642,12 @@ GRAVEL_NAMED_REDUCTION(gravel_min_all_block, GRAVEL_MIN, min_all_block)
 /// Maxima over all PEs: gravel_reduce_all_block<GRAVEL_MAX>.
 GRAVEL_NAMED_REDUCTION(gravel_max_all_block, GRAVEL_MAX, max_all_block)
 
-#undef GRAVEL_MEETING
+#undef GRAVEL_RENDEZVOUS
+#undef GRAVEL_RENDEZVOUS_OF_ALL
+#undef GRAVEL_BROADCAST_IN_PLACE
+#undef GRAVEL_BROADCAST_OF_ALL
+#undef GRAVEL_EXCHANGE_OF_ALL
+#undef GRAVEL_REDUCTION_OF_ALL
 #undef GRAVEL_BROADCAST
 #undef GRAVEL_EXCHANGE
 #undef GRAVEL_TEAM_REDUCTION

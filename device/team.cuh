@@ -1,4 +1,4 @@
-// Teams of PEs in kernels: which PEs are members. host/pe/teams.cuh makes teams.
+// Teams of PEs in kernels: which PEs are members. host/teams.cuh makes teams.
 //
 // What all calls of this file have in common:
 // @param g handle that the kernel was given
@@ -46,9 +46,7 @@ GRAVEL_DEVICE gravel_team_t gravel_team_of(const gravel_t& g, uint32_t id) {
 /// Number of this PE in a team.
 /// @return 0 to gravel_team_n_pes(team) - 1; -1 if `team` is {}
 /// @errors none
-GRAVEL_BOTH int gravel_team_my_pe(const gravel_team_t& team) {
-  return team.n_pes ? static_cast<int>(team.my_pe) : -1;
-}
+GRAVEL_BOTH int gravel_team_my_pe(const gravel_team_t& team) { return team.n_pes ? static_cast<int>(team.my_pe) : -1; }
 /// Number of members.
 /// @return 1 or more; -1 if `team` is {}
 /// @errors none

@@ -2,8 +2,8 @@
 // block makes the call of device/collective.cuh, so results and errors are the same.
 //
 // Where all members reach each other's memory (gravel_team_t::directly), the calls with a stream may be captured into a
-// CUDA graph: all members launch the graph as often, in the same order. Elsewhere a call in a stream capture is refused,
-// as any gravel_launch is.
+// CUDA graph: all members launch the graph as often, in the same order. Elsewhere a call in a stream capture is
+// refused, as any gravel_launch is.
 //
 // Common to all calls of this file:
 // @param team a team of which this PE is a member
@@ -30,10 +30,9 @@ enum class team_collective : uint8_t { sync, barrier, broadcast, allgather, allt
 constexpr unsigned collective_threads = GRAVEL_CUDA ? 512 : 32;
 
 template <int = 0>
-__global__ void __launch_bounds__(512) run_team_collective(const __grid_constant__ gravel_t g,
-                                                           const __grid_constant__ gravel_team_t team,
-                                                           team_collective which, char* to, const char* from,
-                                                           uint64_t bytes, int root) {
+__global__ void __launch_bounds__(512)
+    run_team_collective(const __grid_constant__ gravel_t g, const __grid_constant__ gravel_team_t team,
+                        team_collective which, char* to, const char* from, uint64_t bytes, int root) {
   const copy_team block = copy_team::block(g);
   if (which == team_collective::broadcast) inner::broadcast_bytes(g, team, block, to, from, bytes, root);
   else if (which == team_collective::allgather) inner::exchange_bytes(g, team, block, to, from, bytes, false);
@@ -41,9 +40,9 @@ __global__ void __launch_bounds__(512) run_team_collective(const __grid_constant
   else inner::barrier_as(g, team, block, which == team_collective::sync);
 }
 template <gravel_reduction HOW, class T>
-__global__ void __launch_bounds__(512) run_team_reduction(const __grid_constant__ gravel_t g,
-                                                          const __grid_constant__ gravel_team_t team, bool scatters,
-                                                          T* to, const T* from, uint64_t count) {
+__global__ void __launch_bounds__(512)
+    run_team_reduction(const __grid_constant__ gravel_t g, const __grid_constant__ gravel_team_t team, bool scatters,
+                       T* to, const T* from, uint64_t count) {
   if (scatters) gravel_reduce_scatter_block<HOW>(g, team, to, from, count);
   else gravel_reduce_all_block<HOW>(g, team, to, from, count);
 }

@@ -102,7 +102,7 @@ class compiler:
         self.name, self.shows = how.name, how.show
         self.command = shlex.split(line.compiler or how.compiler)
         self.skip = tuple(f.rstrip("/") + "/" for f in how.include)
-        self.options = [line.standard, *(f"-I{f}" for f in how.include)]
+        self.options = [line.standard, "-DGRAVEL_CUDA_ON_CPU=1", *(f"-I{f}" for f in how.include)]
 
     def run(self, arguments, **more):
         command = self.command + arguments

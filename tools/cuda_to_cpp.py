@@ -51,8 +51,9 @@ class token:
 
 
 def own_parts(text, skip):
-    """(begin, end) of the parts of an expanded text that the program's own files have. A file is a system's if the
-    marker at its beginning says so: later markers say it also of macros that a system's header defines."""
+    """(begin, end) of the parts of an expanded text that the program's own files have: the file that is compiled, which
+    the first marker names, and headers. A header is a system's if the marker at its beginning says so: later markers
+    say it also of macros that a system's header defines."""
     foreign, parts, begin, own = {}, [], 0, True
     for marker in MARKER.finditer(text):
         if own:
@@ -60,7 +61,8 @@ def own_parts(text, skip):
         name, flags = marker[2], marker[3].split()
         if name not in foreign:
             # Names such as <command-line> and <built-in> are no files.
-            foreign[name] = "3" in flags or name.startswith("<") or any(name.startswith(f) for f in skip)
+            foreign[name] = foreign != {} and (
+                "3" in flags or name.startswith("<") or any(name.startswith(f) for f in skip))
         own, begin = not foreign[name], marker.end()
     if own:
         parts.append((begin, len(text)))

@@ -120,6 +120,7 @@ void check_program(const program_view& program) {
 }
 
 gravel_process_group group_of(const gravel_unique_id_t& id, int pe, int n_pes) {
+  prepare_to_fail();
   const auto group = std::make_shared<id_group>(id, pe, n_pes);
   return {pe, n_pes, [group](const void* mine, uint64_t bytes, void* all) { group->allgather(mine, bytes, all); }};
 }

@@ -1,4 +1,4 @@
-// Teams of PEs on the host. Splits are in host/pe/teams.cuh, for sources with kernels.
+// Teams of PEs on the host. Splits are in host/teams.cuh, for sources with kernels.
 //
 // Common to all calls of this file:
 // @param team what a call of this file, a split or gravel_team_world(g) returned
@@ -40,8 +40,8 @@ gravel_team_t make_team(uint32_t id, uint32_t serial, const std::vector<uint32_t
 /// Returns the team of all PEs of the job.
 /// @errors gravel::error: outside gravel_init .. gravel_finalize
 gravel_team_t gravel_team_world();
-/// Returns the team of the PEs of this PE's node. The first call of this or of gravel_team_mapped is collective over the
-/// job.
+/// Returns the team of the PEs of this PE's node. The first call of this or of gravel_team_mapped is collective over
+/// the job.
 /// @scope the program's host thread
 /// @errors gravel::error: outside gravel_init .. gravel_finalize
 gravel_team_t gravel_team_node();

@@ -62,29 +62,29 @@ namespace gravel::detail {
   X(get_strided, "gravel_get_strided")
 enum class op : uint8_t { GRAVEL_OPS(GRAVEL_NAME) count };
 /// Calls that are not operations, for error messages.
-#define GRAVEL_OTHER_CALLS(X)                         \
-  X(none, "no call")                                  \
-  X(quiet, "gravel_quiet")                            \
-  X(fence, "gravel_fence")                            \
-  X(wait_until, "gravel_wait_until or gravel_wait")   \
-  X(wait_until_all, "gravel_wait_until_all")          \
-  X(wait_until_any, "gravel_wait_until_any")          \
-  X(wait_until_some, "gravel_wait_until_some")        \
-  X(block_sender, "gravel_block_sender")              \
-  X(local_operation, "gravel_local_add and the like") \
-  X(barrier_block, "gravel_barrier_block")            \
-  X(broadcast_block, "gravel_broadcast_block")        \
-  X(sum_all_block, "gravel_sum_all_block")            \
-  X(min_all_block, "gravel_min_all_block")            \
-  X(max_all_block, "gravel_max_all_block")            \
-  X(barrier, "gravel_barrier")                        \
-  X(allreduce, "gravel_allreduce")                    \
-  X(reduce, "gravel_reduce")                          \
-  X(sync, "gravel_sync_block, _warp or _lane")        \
-  X(allgather, "gravel_allgather_block, _warp or _lane")             \
-  X(alltoall, "gravel_alltoall_block, _warp or _lane")               \
-  X(reduce_all, "gravel_reduce_all_block, _warp or _lane")           \
-  X(reduce_scatter, "gravel_reduce_scatter_block, _warp or _lane")   \
+#define GRAVEL_OTHER_CALLS(X)                                      \
+  X(none, "no call")                                               \
+  X(quiet, "gravel_quiet")                                         \
+  X(fence, "gravel_fence")                                         \
+  X(wait_until, "gravel_wait_until or gravel_wait")                \
+  X(wait_until_all, "gravel_wait_until_all")                       \
+  X(wait_until_any, "gravel_wait_until_any")                       \
+  X(wait_until_some, "gravel_wait_until_some")                     \
+  X(block_sender, "gravel_block_sender")                           \
+  X(local_operation, "gravel_local_add and the like")              \
+  X(barrier_block, "gravel_barrier_block")                         \
+  X(broadcast_block, "gravel_broadcast_block")                     \
+  X(sum_all_block, "gravel_sum_all_block")                         \
+  X(min_all_block, "gravel_min_all_block")                         \
+  X(max_all_block, "gravel_max_all_block")                         \
+  X(barrier, "gravel_barrier")                                     \
+  X(allreduce, "gravel_allreduce")                                 \
+  X(reduce, "gravel_reduce")                                       \
+  X(sync, "gravel_sync_block, _warp or _lane")                     \
+  X(allgather, "gravel_allgather_block, _warp or _lane")           \
+  X(alltoall, "gravel_alltoall_block, _warp or _lane")             \
+  X(reduce_all, "gravel_reduce_all_block, _warp or _lane")         \
+  X(reduce_scatter, "gravel_reduce_scatter_block, _warp or _lane") \
   X(team_split, "gravel_team_split_strided or gravel_team_split_2d")
 enum class other_call : uint8_t { GRAVEL_OTHER_CALLS(GRAVEL_NAME) count };
 
@@ -318,7 +318,7 @@ GRAVEL_BOTH constexpr uint32_t units_of(uint64_t word0, uint64_t word1) {
     "differ here and at PE {pe}")                                                                                      \
   X(no_team, "{call} with a team of which this PE is no member: a split returns {{}} at such PEs")                     \
   X(team_is_over, "{call} with a team that gravel_team_destroy has ended")                                             \
-  X(bad_root, "gravel_broadcast_block from PE {wrong_pe}: the team has PEs 0 to {last}")                             \
+  X(bad_root, "gravel_broadcast_block from PE {wrong_pe}: the team has PEs 0 to {last}")                               \
   X(bad_service_block, "a message for block {offset} of a service: it has blocks 0 to {last}")                         \
   /* of lib/critical: */                                                                                               \
   X(bad_key, "a critical section was called with key {offset}: there are keys 0 to {last}")                            \

@@ -7,15 +7,7 @@
 
 /// The operation on two elements. Integers wrap around. GRAVEL_MIN and GRAVEL_MAX of a number and a NaN are the number.
 /// GRAVEL_AND, GRAVEL_OR and GRAVEL_XOR take integers, and are bitwise.
-enum gravel_reduction : uint8_t {
-  GRAVEL_SUM,
-  GRAVEL_PROD,
-  GRAVEL_MIN,
-  GRAVEL_MAX,
-  GRAVEL_AND,
-  GRAVEL_OR,
-  GRAVEL_XOR
-};
+enum gravel_reduction : uint8_t { GRAVEL_SUM, GRAVEL_PROD, GRAVEL_MIN, GRAVEL_MAX, GRAVEL_AND, GRAVEL_OR, GRAVEL_XOR };
 
 namespace gravel::detail {
 
@@ -35,8 +27,8 @@ struct reduction_call {
            arguments << 8;
   }
   GRAVEL_BOTH static reduction_call of(uint32_t word) {
-    return {static_cast<gravel_reduction>(word >> 4 & 7), static_cast<reduction_type>(word & 15),
-            (word >> 7 & 1) != 0, word >> 8};
+    return {static_cast<gravel_reduction>(word >> 4 & 7), static_cast<reduction_type>(word & 15), (word >> 7 & 1) != 0,
+            word >> 8};
   }
 };
 

@@ -42,7 +42,7 @@ enum class team_scope : uint8_t { block, warp, grid, task };
   X(barrier_block, "gravel_barrier_block", block, "",                                                                  \
     "one thread that waits for its own messages calls gravel_quiet(g)")                                                \
   X(barrier, "gravel_barrier", grid, "", "for one block of each PE there is gravel_barrier_block")                     \
-  X(broadcast_block, "gravel_broadcast_block", block, "to,bytes,root",                                             \
+  X(broadcast_block, "gravel_broadcast_block", block, "to,bytes,root",                                                 \
     "call it in front of the branch that leaves threads out")                                                          \
   X(sum_all_block, "gravel_sum_all_block", block, "to,count",                                                          \
     "call it in front of the branch that leaves threads out")                                                          \
@@ -50,26 +50,19 @@ enum class team_scope : uint8_t { block, warp, grid, task };
     "call it in front of the branch that leaves threads out")                                                          \
   X(max_all_block, "gravel_max_all_block", block, "to,count",                                                          \
     "call it in front of the branch that leaves threads out")                                                          \
-  X(sync_block, "gravel_sync_block", block, "",                                                                        \
-    "call it in front of the branch that leaves threads out")                                                          \
-  X(sync_warp, "gravel_sync_warp", warp, "",                                                                           \
-    "one thread calls gravel_sync_lane")                                                                               \
-  X(barrier_warp, "gravel_barrier_warp", warp, "",                                                                     \
-    "one thread calls gravel_barrier_lane")                                                                            \
-  X(broadcast_warp, "gravel_broadcast_warp", warp, "to,bytes,root",                                                    \
-    "one thread calls gravel_broadcast_lane")                                                                          \
+  X(sync_block, "gravel_sync_block", block, "", "call it in front of the branch that leaves threads out")              \
+  X(sync_warp, "gravel_sync_warp", warp, "", "one thread calls gravel_sync_lane")                                      \
+  X(barrier_warp, "gravel_barrier_warp", warp, "", "one thread calls gravel_barrier_lane")                             \
+  X(broadcast_warp, "gravel_broadcast_warp", warp, "to,bytes,root", "one thread calls gravel_broadcast_lane")          \
   X(allgather_block, "gravel_allgather_block", block, "to,bytes",                                                      \
     "call it in front of the branch that leaves threads out")                                                          \
-  X(allgather_warp, "gravel_allgather_warp", warp, "to,bytes",                                                         \
-    "one thread calls gravel_allgather_lane")                                                                          \
+  X(allgather_warp, "gravel_allgather_warp", warp, "to,bytes", "one thread calls gravel_allgather_lane")               \
   X(alltoall_block, "gravel_alltoall_block", block, "to,bytes",                                                        \
     "call it in front of the branch that leaves threads out")                                                          \
-  X(alltoall_warp, "gravel_alltoall_warp", warp, "to,bytes",                                                           \
-    "one thread calls gravel_alltoall_lane")                                                                           \
+  X(alltoall_warp, "gravel_alltoall_warp", warp, "to,bytes", "one thread calls gravel_alltoall_lane")                  \
   X(reduce_all_block, "gravel_reduce_all_block", block, "to,count",                                                    \
     "call it in front of the branch that leaves threads out")                                                          \
-  X(reduce_all_warp, "gravel_reduce_all_warp", warp, "to,count",                                                       \
-    "one thread calls gravel_reduce_all_lane")                                                                         \
+  X(reduce_all_warp, "gravel_reduce_all_warp", warp, "to,count", "one thread calls gravel_reduce_all_lane")            \
   X(reduce_scatter_block, "gravel_reduce_scatter_block", block, "to,count",                                            \
     "call it in front of the branch that leaves threads out")                                                          \
   X(reduce_scatter_warp, "gravel_reduce_scatter_warp", warp, "to,count",                                               \

@@ -16,7 +16,7 @@
 #include "device/wait.cuh"
 #include "device/wait_set.cuh"
 #include "host/pe/service.hpp"
-#include "host/pe/teams.cuh"
+#include "host/teams.cuh"
 
 namespace gravel {
 using detail::compare_swap_acquire;

@@ -1,8 +1,12 @@
 // NVSHMEM's interface over Gravel: its calls by types, thread scopes and teams, checked against what NVSHMEM's
 // documentation says. One source for the CPU backend and for GPUs; run under ucx-run with any number of PEs and nodes.
-// With the argument `short` it takes one type of each size, for jobs whose messages take long.
+// With the argument `short` it takes few types, for jobs whose messages take long. With `unique_id` it starts without a
+// launcher, and makes a second process.
 #include <nvshmem.h>
 #include <nvshmemx.h>
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -50,6 +54,44 @@ struct symmetric {
   }
 };
 
+// Types for each kind of call: on the CPU backend all, on GPUs some, as nvcc takes seconds for each.
+#if GRAVEL_CUDA
+#define MOVED_TYPES(X)                        \
+  X(half, gravel::detail::nvshmem::half_type) \
+  X(schar, signed char)                       \
+  X(int, int)                                 \
+  X(long, long)                               \
+  X(double, double)
+#define ATOMIC_BIT_TYPES(X) \
+  X(int32, int32_t)         \
+  X(ulonglong, unsigned long long)
+#define ATOMIC_TYPES(X) \
+  X(int, int)           \
+  X(uint64, uint64_t)
+#define WAIT_TYPES(X) \
+  X(short, short)     \
+  X(uint64, uint64_t)
+#define BITWISE_TYPES(X) X(uint32, uint32_t)
+#define OTHER_TYPES(X)                        \
+  X(half, gravel::detail::nvshmem::half_type) \
+  X(double, double)
+#else
+#define MOVED_TYPES(X) GRAVEL_NVSHMEM_RMA_TYPES(X)
+#define ATOMIC_BIT_TYPES(X) GRAVEL_NVSHMEM_BITWISE_ATOMIC_TYPES(X)
+#define ATOMIC_TYPES(X) GRAVEL_NVSHMEM_ATOMIC_TYPES(X)
+#define WAIT_TYPES(X) GRAVEL_NVSHMEM_WAIT_TYPES(X)
+#define BITWISE_TYPES(X) GRAVEL_NVSHMEM_BITWISE_REDUCTION_TYPES(X)
+#define OTHER_TYPES(X)      \
+  GRAVEL_NVSHMEM_16_BITS(X) \
+  GRAVEL_NVSHMEM_FLOATS(X)  \
+  X(char, char)             \
+  X(schar, signed char)     \
+  X(short, short)           \
+  X(int, int)               \
+  X(long, long)             \
+  X(longlong, long long)
+#endif
+
 constexpr int threads = 64, room = 24, pieces = 5;
 
 // ---- puts and gets: each call moves `pieces` elements from the PE itself to the right, or from the right to it
@@ -94,22 +136,23 @@ using ull = unsigned long long;
   FORWARD_SCOPES(get_nbi, GET, _nbi)       \
   FORWARD_SCOPES(put_signal, PUT, _signal) \
   FORWARD_SCOPES(put_signal_nbi, PUT, _signal_nbi)
-#define TYPED_CALLS(NAME, T)                                                                                \
-  struct calls_##NAME {                                                                                     \
-    using type = T;                                                                                         \
-    static constexpr const char* name = #NAME;                                                              \
-    static constexpr bool is_typed = true, is_strided = true;                                               \
-    static constexpr size_t unit = 1;                                                                       \
-    MOVING_CALLS(NAME##_put, NAME##_get)                                                                    \
-    FORWARD_SCOPES(iput, NAME##_iput, )                                                                     \
-    FORWARD_SCOPES(iget, NAME##_iget, )                                                                     \
-    FORWARD_SCOPES(broadcast, NAME##_broadcast, ) FORWARD_SCOPES(fcollect, NAME##_fcollect, )               \
-        FORWARD_SCOPES(alltoall, NAME##_alltoall, ) GRAVEL_DEVICE static void p(T* dest, T value, int pe) { \
-      nvshmem_##NAME##_p(dest, value, pe);                                                                  \
-    }                                                                                                       \
-    GRAVEL_DEVICE static T g(const T* source, int pe) { return nvshmem_##NAME##_g(source, pe); }            \
+#define TYPED_CALLS(NAME, T)                                                                            \
+  struct calls_##NAME {                                                                                 \
+    using type = T;                                                                                     \
+    static constexpr const char* name = #NAME;                                                          \
+    static constexpr bool is_typed = true, is_strided = true;                                           \
+    static constexpr size_t unit = 1;                                                                   \
+    MOVING_CALLS(NAME##_put, NAME##_get)                                                                \
+    FORWARD_SCOPES(iput, NAME##_iput, )                                                                 \
+    FORWARD_SCOPES(iget, NAME##_iget, )                                                                 \
+    FORWARD_SCOPES(broadcast, NAME##_broadcast, )                                                       \
+    FORWARD_SCOPES(fcollect, NAME##_fcollect, )                                                         \
+    FORWARD_SCOPES(alltoall, NAME##_alltoall, ) GRAVEL_DEVICE static void p(T* dest, T value, int pe) { \
+      nvshmem_##NAME##_p(dest, value, pe);                                                              \
+    }                                                                                                   \
+    GRAVEL_DEVICE static T g(const T* source, int pe) { return nvshmem_##NAME##_g(source, pe); }        \
   };
-GRAVEL_NVSHMEM_RMA_TYPES(TYPED_CALLS)
+MOVED_TYPES(TYPED_CALLS)
 #define SIZED(N, T)                                            \
   struct calls_##N {                                           \
     using type = T;                                            \
@@ -259,7 +302,7 @@ void check_counts(const char* name, const counted<T>& c, T all, int at) {
   }
   for (int lane = 1; lane < threads; ++lane) check("what atomic_fetch_add returns", c.seen[lane] != c.seen[lane - 1]);
 }
-GRAVEL_NVSHMEM_ATOMIC_TYPES(ATOMIC_CALLS)
+ATOMIC_TYPES(ATOMIC_CALLS)
 #undef ATOMIC_CALLS
 
 #define BITWISE_CALLS(NAME, T)                                                                          \
@@ -291,7 +334,7 @@ GRAVEL_NVSHMEM_ATOMIC_TYPES(ATOMIC_CALLS)
     expect(got.ored == bits && got.fetch_ored == bits, "atomic_or of " #NAME);                          \
     expect(got.xored == odd && got.fetch_xored == odd, "atomic_xor of " #NAME);                         \
   }
-GRAVEL_NVSHMEM_BITWISE_ATOMIC_TYPES(BITWISE_CALLS)
+ATOMIC_BIT_TYPES(BITWISE_CALLS)
 #undef BITWISE_CALLS
 
 template <class T>
@@ -326,7 +369,7 @@ void check_all_moves(bool all_types) {
   CHECK(long)
   CHECK(128)
   if (!all_types) return;
-  GRAVEL_NVSHMEM_RMA_TYPES(CHECK)
+  MOVED_TYPES(CHECK)
   GRAVEL_NVSHMEM_SIZES(CHECK)
   CHECK(mem)
 #undef CHECK
@@ -335,10 +378,10 @@ void check_all_atomics(bool all_types) {
 #define CHECK(NAME, T) check_atomics_##NAME();
   CHECK(int, int)
   if (!all_types) return;
-  GRAVEL_NVSHMEM_ATOMIC_TYPES(CHECK)
+  ATOMIC_TYPES(CHECK)
 #undef CHECK
 #define CHECK(NAME, T) check_bits_##NAME();
-  GRAVEL_NVSHMEM_BITWISE_ATOMIC_TYPES(CHECK)
+  ATOMIC_BIT_TYPES(CHECK)
 #undef CHECK
 #define CHECK(NAME, T) check_float_##NAME();
   GRAVEL_NVSHMEM_FLOATS(CHECK)
@@ -431,7 +474,7 @@ struct words_of_left {
     expect(w.read()[0].wrong == 0, "waits and tests of " #NAME);                                                     \
     nvshmem_barrier_all();                                                                                           \
   }
-GRAVEL_NVSHMEM_WAIT_TYPES(WAIT_CALLS)
+WAIT_TYPES(WAIT_CALLS)
 #undef WAIT_CALLS
 
 struct signal_cells {
@@ -609,23 +652,6 @@ void check_reduced(const char* name, nvshmem_team_t team, const reduced<T>& got,
   REDUCE(NAME, and, 4) \
   REDUCE(NAME, or, 5)  \
   REDUCE(NAME, xor, 6)
-#if GRAVEL_CUDA  // nvcc takes seconds for each type
-#define BITWISE_TYPES(X) X(uint32, uint32_t)
-#define OTHER_TYPES(X)                        \
-  X(half, gravel::detail::nvshmem::half_type) \
-  X(double, double)
-#else
-#define BITWISE_TYPES(X) GRAVEL_NVSHMEM_BITWISE_REDUCTION_TYPES(X)
-#define OTHER_TYPES(X)      \
-  GRAVEL_NVSHMEM_16_BITS(X) \
-  GRAVEL_NVSHMEM_FLOATS(X)  \
-  X(char, char)             \
-  X(schar, signed char)     \
-  X(short, short)           \
-  X(int, int)               \
-  X(long, long)             \
-  X(longlong, long long)
-#endif
 #define KERNEL(NAME, T) REDUCTION_KERNEL(NAME, T, BITS, 7)
 BITWISE_TYPES(KERNEL)
 #undef KERNEL
@@ -657,7 +683,7 @@ void check_teams(bool all_types) {
   check_collecting<calls_double>(NVSHMEM_TEAM_WORLD);
   if (all_types) {
 #define CHECK(NAME, T) check_collecting<calls_##NAME>(NVSHMEM_TEAM_WORLD);
-    GRAVEL_NVSHMEM_RMA_TYPES(CHECK)
+    MOVED_TYPES(CHECK)
 #undef CHECK
 #define CHECK(NAME, T) check_reducing_##NAME(NVSHMEM_TEAM_WORLD);
     BITWISE_TYPES(CHECK)
@@ -733,7 +759,7 @@ void check_streams() {
   nvshmem_barrier_all();
 }
 
-// ---- kernels that are started with <<< >>>, in the default stream: the CPU backend's compiler does not know the notation
+// ---- kernels that are started with <<< >>>, in the default stream; g++ does not know the notation
 
 struct shift_cells {
   int from_left[threads];
@@ -772,8 +798,26 @@ void check_plain_kernels() {
 
 }  // namespace
 
+/// A job of two processes that no launcher has started: this one and its child.
+static int run_by_unique_id() {
+  nvshmemx_uniqueid_t id = NVSHMEMX_UNIQUEID_INITIALIZER;
+  nvshmemx_init_attr_t attributes = NVSHMEMX_INIT_ATTR_INITIALIZER;
+  if (nvshmemx_get_uniqueid(&id) != NVSHMEMX_SUCCESS) return 1;
+  const pid_t child = fork();
+  const int rank = child == 0;
+  nvshmemx_set_attr_uniqueid_args(rank, 2, &id, &attributes);
+  expect(nvshmemx_init_attr(NVSHMEMX_INIT_WITH_UNIQUEID, &attributes) == NVSHMEMX_SUCCESS, "nvshmemx_init_attr");
+  expect(nvshmem_my_pe() == rank && nvshmem_n_pes() == 2, "numbers of PEs by a unique id");
+  check_moving<calls_long>();
+  nvshmem_finalize();
+  int status = 0;
+  if (rank == 0) waitpid(child, &status, 0);
+  return failures != 0 || status != 0;
+}
+
 int main(int argc, char** argv) {
   const bool all_types = argc < 2 || std::string(argv[1]) != "short";
+  if (argc == 2 && std::string(argv[1]) == "unique_id") return run_by_unique_id();
   nvshmem_init();
   check_host();
   check_plain_kernels();
@@ -784,7 +828,7 @@ int main(int argc, char** argv) {
   check_waits_uint64();
   if (all_types) {
 #define CHECK(NAME, T) check_waits_##NAME();
-    GRAVEL_NVSHMEM_WAIT_TYPES(CHECK)
+    WAIT_TYPES(CHECK)
 #undef CHECK
   }
   check_teams(all_types);

@@ -709,7 +709,8 @@ class WrongArguments(FailureTest):
         self.assert_failed(self.start("kernel-no-team"),
                            r"PE \d: error: gravel_sync_block, _warp or _lane with a team of which this PE is no member")
         self.assert_failed(self.start("kernel-team-over"),
-                           "PE 1: error: gravel_sync_block, _warp or _lane with a team that gravel_team_destroy has ended")
+                           "PE 1: error: gravel_sync_block, _warp or _lane with a team that gravel_team_destroy has "
+                           "ended")
         self.assert_failed(self.start("splits-differ"),
                            r"gravel_team_split_strided: PE \d of the parent splits it differently")
 

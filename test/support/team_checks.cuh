@@ -74,8 +74,8 @@ __global__ void reduce(gravel_t g, gravel_team_t team, who scope, T* to, const T
 /// Broadcasts, exchanges, and a token that goes around by plain stores or puts between syncs and barriers.
 /// `to`: [rounds][count + 2 * count * members], `token`: [members].
 template <int = 0>
-__global__ void exchange(gravel_t g, gravel_team_t team, who scope, uint32_t* to, const uint32_t* from,
-                                uint64_t count, int rounds, uint64_t* token, uint64_t* wrong) {
+__global__ void exchange(gravel_t g, gravel_team_t team, who scope, uint32_t* to, const uint32_t* from, uint64_t count,
+                         int rounds, uint64_t* token, uint64_t* wrong) {
   const uint64_t n = team.n_pes, step = count + 2 * count * n;
   for (int round = 0; round < rounds; ++round) {
     const auto r = static_cast<uint64_t>(round);
@@ -101,8 +101,8 @@ __global__ void exchange(gravel_t g, gravel_team_t team, who scope, uint32_t* to
         });
     if (threadIdx.x == 0)
       for (uint32_t member = 0; member < n; ++member)
-        gravel_put(g, &token[team.my_pe], r + 1, gravel_team_translate_pe(g, team, static_cast<int>(member),
-                                                                          gravel_team_world(g)));
+        gravel_put(g, &token[team.my_pe], r + 1,
+                   gravel_team_translate_pe(g, team, static_cast<int>(member), gravel_team_world(g)));
     call_as(
         scope, [&] { gravel_barrier_block(g, team); }, [&] { gravel_barrier_warp(g, team); },
         [&] { gravel_barrier_lane(g, team); });
@@ -244,8 +244,8 @@ class checker {
   }
   void two_teams_at_once(const gravel_team_t& x, const gravel_team_t& y, int rounds) {
     auto* const sums = static_cast<uint64_t*>(memory_);
-    gravel_launch(reduce_both<>, gravel_launch_config{.grid = 2, .block = threads, .cooperative = true}, gravel_handle(),
-                  x, y, sums, rounds);
+    gravel_launch(reduce_both<>, gravel_launch_config{.grid = 2, .block = threads, .cooperative = true},
+                  gravel_handle(), x, y, sums, rounds);
     gravel_synchronize();
     std::vector<uint64_t> got(2 * static_cast<uint64_t>(rounds));
     gravel_copy(got.data(), sums, got.size() * sizeof(uint64_t));
@@ -291,8 +291,8 @@ class checker {
 
     const uint64_t large = 2500 + 4 * static_cast<uint64_t>(n);  // more than a slot, of 8 bytes each, from 2 PEs on
     for (const gravel_team_t& team : {world, node, mapped, mine, reversed, row, column}) {
-      exchanges(team, 3, 2);
-      reductions<GRAVEL_SUM, uint64_t>(team, "uint64_t", 13, false, 4);
+      exchanges(team, 3, team == world || team == row ? 2 : 1);
+      reductions<GRAVEL_SUM, uint64_t>(team, "uint64_t", 13, false, 3);
     }
     exchanges(world, 2 * large, 2);
     exchanges(mapped, 2 * large, 1);
@@ -326,7 +326,8 @@ class checker {
     if constexpr (std::is_integral_v<T>)
       if (how == GRAVEL_MIN || how == GRAVEL_MAX) {
         const T x = static_cast<T>(a), y = static_cast<T>(b);
-        return (how == GRAVEL_MIN ? y < x : x < y) ? b : a;
+        const bool takes_b = how == GRAVEL_MIN ? y < x : x < y;
+        return takes_b ? b : a;
       }
     return combined(how, a, b);
   }
@@ -363,15 +364,16 @@ class checker {
       gravel_reduce_all(world, &here, &here, 1);
     });
     refuses("the team has PEs 0 to", [&] { gravel_broadcast(mine, words_, words_, 1, n); });
-    if (n == 1) refuses("at most 32 teams", [&] {
-      std::vector<gravel_team_t> teams;
-      try {
-        for (int i = 0; i < 40; ++i) teams.push_back(gravel_team_split_strided(world, 0, 1, 1));
-      } catch (...) {
-        for (const gravel_team_t& team : teams) gravel_team_destroy(team);
-        throw;
-      }
-    });
+    if (n == 1)
+      refuses("at most 32 teams", [&] {
+        std::vector<gravel_team_t> teams;
+        try {
+          for (int i = 0; i < 40; ++i) teams.push_back(gravel_team_split_strided(world, 0, 1, 1));
+        } catch (...) {
+          for (const gravel_team_t& team : teams) gravel_team_destroy(team);
+          throw;
+        }
+      });
     const gravel_team_t over = gravel_team_split_strided(world, 0, 1, n);
     gravel_team_destroy(over);
     refuses("gravel_team_destroy has ended this team", [&] { gravel_sync(over); });

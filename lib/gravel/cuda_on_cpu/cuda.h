@@ -53,6 +53,15 @@ using CUlibrary = struct gravel_no_library*;
 using CUfunction = struct gravel_no_function*;
 
 namespace gravel::cuda_on_cpu {
+/// Descriptors of memory that is mapped, by its address.
+struct mapped_memory {
+  std::mutex mutex;
+  std::map<unsigned long long, int> descriptors;
+  static mapped_memory& instance() {
+    static mapped_memory* const all = new mapped_memory;
+    return *all;
+  }
+};
 inline CUresult result_of(cudaError_t error) { return static_cast<CUresult>(error); }
 inline CUresult refuse_gpu_code(const char* caller) {
   failed(cudaErrorNoKernelImageForDevice,
@@ -180,7 +189,20 @@ inline CUresult cuMemMap(CUdeviceptr at, size_t bytes, size_t offset, CUmemGener
                          unsigned long long) {
   const void* const mapped = mmap(reinterpret_cast<void*>(at), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
                                   static_cast<int>(handle), static_cast<off_t>(offset));
-  return mapped == MAP_FAILED ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+  if (mapped == MAP_FAILED) return CUDA_ERROR_INVALID_VALUE;
+  auto& all = gravel::cuda_on_cpu::mapped_memory::instance();
+  std::lock_guard lock(all.mutex);
+  all.descriptors[at] = fcntl(static_cast<int>(handle), F_DUPFD_CLOEXEC, 0);
+  return CUDA_SUCCESS;
+}
+/// `at`: the first address of a mapping.
+inline CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* at) {
+  auto& all = gravel::cuda_on_cpu::mapped_memory::instance();
+  std::lock_guard lock(all.mutex);
+  const auto found = all.descriptors.find(reinterpret_cast<CUdeviceptr>(at));
+  if (found == all.descriptors.end()) return CUDA_ERROR_INVALID_VALUE;
+  *handle = static_cast<CUmemGenericAllocationHandle>(fcntl(found->second, F_DUPFD_CLOEXEC, 0));
+  return CUDA_SUCCESS;
 }
 inline CUresult cuMemSetAccess(CUdeviceptr at, size_t bytes, const CUmemAccessDesc* access, size_t) {
   const int flags = access->flags == CU_MEM_ACCESS_FLAGS_PROT_READ ? PROT_READ : PROT_READ | PROT_WRITE;
@@ -189,6 +211,12 @@ inline CUresult cuMemSetAccess(CUdeviceptr at, size_t bytes, const CUmemAccessDe
 inline CUresult cuMemUnmap(CUdeviceptr at, size_t bytes) {
   const void* const mapped = mmap(reinterpret_cast<void*>(at), bytes, PROT_NONE,
                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  auto& all = gravel::cuda_on_cpu::mapped_memory::instance();
+  std::lock_guard lock(all.mutex);
+  if (const auto found = all.descriptors.find(at); found != all.descriptors.end()) {
+    close(found->second);
+    all.descriptors.erase(found);
+  }
   return mapped == MAP_FAILED ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 inline CUresult cuMemAddressFree(CUdeviceptr at, size_t bytes) {

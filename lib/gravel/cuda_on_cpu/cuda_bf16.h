@@ -3,11 +3,11 @@
 #include <gravel/cuda_on_cpu/cuda_runtime.h>
 #include "lib/base/half.hpp"
 
-struct __nv_bfloat16 {
-  gravel_bfloat16 value;
+struct __nv_bfloat16 : gravel_bfloat16 {
   __nv_bfloat16() = default;
-  __nv_bfloat16(float x) : value(gravel_bfloat16::from_float(x)) {}
-  operator float() const { return value.to_float(); }
+  __nv_bfloat16(float x) : gravel_bfloat16(from_float(x)) {}
+  __nv_bfloat16(gravel_bfloat16 x) : gravel_bfloat16(x) {}
+  operator float() const { return to_float(); }
   __nv_bfloat16& operator+=(__nv_bfloat16 other) { return *this = __nv_bfloat16(*this + float(other)); }
   __nv_bfloat16& operator*=(__nv_bfloat16 other) { return *this = __nv_bfloat16(*this * float(other)); }
 };

@@ -3,11 +3,11 @@
 #include <gravel/cuda_on_cpu/cuda_runtime.h>
 #include "lib/base/half.hpp"
 
-struct __half {
-  gravel_half value;
+struct __half : gravel_half {
   __half() = default;
-  __half(float x) : value(gravel_half::from_float(x)) {}
-  operator float() const { return value.to_float(); }
+  __half(float x) : gravel_half(from_float(x)) {}
+  __half(gravel_half x) : gravel_half(x) {}
+  operator float() const { return to_float(); }
   __half& operator+=(__half other) { return *this = __half(*this + float(other)); }
   __half& operator*=(__half other) { return *this = __half(*this * float(other)); }
 };

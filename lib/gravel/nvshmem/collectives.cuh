@@ -65,34 +65,31 @@ GRAVEL_NVSHMEM_COLLECTIVE(barrier, gravel_barrier, , ())
 GRAVEL_NVSHMEM_COLLECTIVE(team_sync, gravel_sync, , ())
 #define nvshmem_sync nvshmem_team_sync
 
+#define GRAVEL_NVSHMEM_ARRAYS(T) T *dest, const T *source, size_t count
+#define GRAVEL_NVSHMEM_ARRAYS_AND_ROOT(T) GRAVEL_NVSHMEM_ARRAYS(T), int root
 #define GRAVEL_NVSHMEM_BYTES(AT) gravel::detail::nvshmem::bytes_at(AT)
-#define GRAVEL_NVSHMEM_MOVING(NAME, T, BYTES)                                                                         \
-  GRAVEL_NVSHMEM_COLLECTIVE(NAME##broadcast, gravel_broadcast, , (T * dest, const T* source, size_t count, int root), \
-                            GRAVEL_NVSHMEM_BYTES(dest), GRAVEL_NVSHMEM_BYTES(source), count*(BYTES), root)            \
-  GRAVEL_NVSHMEM_COLLECTIVE(NAME##fcollect, gravel_allgather, , (T * dest, const T* source, size_t count),            \
-                            GRAVEL_NVSHMEM_BYTES(dest), GRAVEL_NVSHMEM_BYTES(source), count*(BYTES))                  \
-  GRAVEL_NVSHMEM_COLLECTIVE(NAME##alltoall, gravel_alltoall, , (T * dest, const T* source, size_t count),             \
-                            GRAVEL_NVSHMEM_BYTES(dest), GRAVEL_NVSHMEM_BYTES(source), count*(BYTES))
-#define GRAVEL_NVSHMEM_TYPED(NAME, T) GRAVEL_NVSHMEM_MOVING(NAME##_, T, sizeof(T))
+#define GRAVEL_NVSHMEM_MOVING(BROADCAST, FCOLLECT, ALLTOALL, T, BYTES)                                            \
+  GRAVEL_NVSHMEM_COLLECTIVE(BROADCAST, gravel_broadcast, , (GRAVEL_NVSHMEM_ARRAYS_AND_ROOT(T)),                   \
+                            GRAVEL_NVSHMEM_BYTES(dest), GRAVEL_NVSHMEM_BYTES(source), count*(BYTES), root)        \
+  GRAVEL_NVSHMEM_COLLECTIVE(FCOLLECT, gravel_allgather, , (GRAVEL_NVSHMEM_ARRAYS(T)), GRAVEL_NVSHMEM_BYTES(dest), \
+                            GRAVEL_NVSHMEM_BYTES(source), count*(BYTES))                                          \
+  GRAVEL_NVSHMEM_COLLECTIVE(ALLTOALL, gravel_alltoall, , (GRAVEL_NVSHMEM_ARRAYS(T)), GRAVEL_NVSHMEM_BYTES(dest),  \
+                            GRAVEL_NVSHMEM_BYTES(source), count*(BYTES))
+#define GRAVEL_NVSHMEM_TYPED(NAME, T) \
+  GRAVEL_NVSHMEM_MOVING(NAME##_broadcast, NAME##_fcollect, NAME##_alltoall, T, sizeof(T))
 GRAVEL_NVSHMEM_RMA_TYPES(GRAVEL_NVSHMEM_TYPED)
+GRAVEL_NVSHMEM_MOVING(broadcastmem, fcollectmem, alltoallmem, void, 1)
 #undef GRAVEL_NVSHMEM_TYPED
 #undef GRAVEL_NVSHMEM_MOVING
-#define GRAVEL_NVSHMEM_OF_BYTES(NAME, CALL)                                                                           \
-  GRAVEL_NVSHMEM_COLLECTIVE(NAME, CALL, , (void* dest, const void* source, size_t bytes), GRAVEL_NVSHMEM_BYTES(dest), \
-                            GRAVEL_NVSHMEM_BYTES(source), bytes)
-GRAVEL_NVSHMEM_COLLECTIVE(broadcastmem, gravel_broadcast, , (void* dest, const void* source, size_t bytes, int root),
-                          GRAVEL_NVSHMEM_BYTES(dest), GRAVEL_NVSHMEM_BYTES(source), bytes, root)
-GRAVEL_NVSHMEM_OF_BYTES(fcollectmem, gravel_allgather)
-GRAVEL_NVSHMEM_OF_BYTES(alltoallmem, gravel_alltoall)
-#undef GRAVEL_NVSHMEM_OF_BYTES
 #undef GRAVEL_NVSHMEM_BYTES
+#undef GRAVEL_NVSHMEM_ARRAYS_AND_ROOT
 
-#define GRAVEL_NVSHMEM_REDUCING(NAME, T, OP, HOW)                                                                      \
-  GRAVEL_NVSHMEM_COLLECTIVE(NAME##_##OP##_reduce, gravel_reduce_all, <HOW>, (T * dest, const T* source, size_t count), \
-                            gravel::detail::nvshmem::summands(dest), gravel::detail::nvshmem::summands(source), count) \
-  GRAVEL_NVSHMEM_COLLECTIVE(NAME##_##OP##_reducescatter, gravel_reduce_scatter, <HOW>,                                 \
-                            (T * dest, const T* source, size_t count), gravel::detail::nvshmem::summands(dest),        \
-                            gravel::detail::nvshmem::summands(source), count)
+#define GRAVEL_NVSHMEM_SUMMANDS(AT) gravel::detail::nvshmem::summands(AT)
+#define GRAVEL_NVSHMEM_REDUCING(NAME, T, OP, HOW)                                                                  \
+  GRAVEL_NVSHMEM_COLLECTIVE(NAME##_##OP##_reduce, gravel_reduce_all, <HOW>, (GRAVEL_NVSHMEM_ARRAYS(T)),            \
+                            GRAVEL_NVSHMEM_SUMMANDS(dest), GRAVEL_NVSHMEM_SUMMANDS(source), count)                 \
+  GRAVEL_NVSHMEM_COLLECTIVE(NAME##_##OP##_reducescatter, gravel_reduce_scatter, <HOW>, (GRAVEL_NVSHMEM_ARRAYS(T)), \
+                            GRAVEL_NVSHMEM_SUMMANDS(dest), GRAVEL_NVSHMEM_SUMMANDS(source), count)
 #define GRAVEL_NVSHMEM_BITWISE(NAME, T)             \
   GRAVEL_NVSHMEM_REDUCING(NAME, T, and, GRAVEL_AND) \
   GRAVEL_NVSHMEM_REDUCING(NAME, T, or, GRAVEL_OR)   \
@@ -107,6 +104,8 @@ GRAVEL_NVSHMEM_REDUCTION_TYPES(GRAVEL_NVSHMEM_ARITHMETIC)
 #undef GRAVEL_NVSHMEM_ARITHMETIC
 #undef GRAVEL_NVSHMEM_BITWISE
 #undef GRAVEL_NVSHMEM_REDUCING
+#undef GRAVEL_NVSHMEM_SUMMANDS
+#undef GRAVEL_NVSHMEM_ARRAYS
 #undef GRAVEL_NVSHMEM_COLLECTIVE
 #undef GRAVEL_NVSHMEM_PARAMETERS
 #undef GRAVEL_NVSHMEM_HERE

@@ -1,13 +1,13 @@
 // Gathering: puts and atomics of single elements go through a block sender.
 //
 // Problem. A program sends single elements in a loop. Each warp sends its own at once, in small slots.
-// Solution. The line NVSHMEM_GATHER_BLOCK(threads of the block); at the beginning of a kernel, before any branch. If the
-// program is compiled with -DNVSHMEM_GATHER, the names of the calls below are objects from there to the end of the
+// Solution. The line NVSHMEM_GATHER_BLOCK(threads of the block); at the beginning of a kernel, before any branch. If
+// the program is compiled with -DNVSHMEM_GATHER, the names of the calls below are objects from there to the end of the
 // kernel, which hide the functions: they give their elements to a block sender, which hands them over in large slots.
 // Otherwise the line does nothing.
 //
-// All threads of the block leave the kernel at its end, where the sender hands over the rest. Elements that are still in
-// the sender are not sent, so nvshmem_quiet, nvshmem_fence and barriers by a lane or a warp do not compile there;
+// All threads of the block leave the kernel at its end, where the sender hands over the rest. Elements that are still
+// in the sender are not sent, so nvshmem_quiet, nvshmem_fence and barriers by a lane or a warp do not compile there;
 // nvshmemx_barrier_all_block hands them over first. Functions that the kernel calls send as always.
 #pragma once
 #ifdef NVSHMEM_GATHER

@@ -2,7 +2,6 @@
 #pragma once
 #include <algorithm>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include <gravel/nvshmem/job.cuh>
@@ -56,13 +55,13 @@ int status_of(F&& call) {
   }
 }
 
-/// The most blocks that run at once. Without a GPU each block has a thread: as many as there are processors.
+/// The most blocks that run at once. Without a GPU each block has a thread.
 inline int most_blocks([[maybe_unused]] const void* kernel, [[maybe_unused]] const gravel_launch_config& how) {
 #if GRAVEL_CUDA
   constexpr uint64_t most = 1 << 20;
   return static_cast<int>(std::min(most, most_cooperative_blocks_on_cuda(kernel, how, true)));
 #else
-  return static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 256u));
+  return 128;
 #endif
 }
 /// A grid of 0 blocks stands for as many blocks as run at once.

@@ -4,6 +4,14 @@
 // Each part is a thin layer: a call of NVSHMEM becomes the call of Gravel that docs/nvshmem.md names. What NVSHMEM's
 // documentation says about a call holds here, too, except for the differences that are named there.
 #pragma once
+#include <cassert>  // programs rely on it
+
+#if defined(GRAVEL_CUDA_ON_CPU)
+// As NVSHMEM includes CUDA's.
+#include <gravel/cuda_on_cpu/cuda.h>
+#include <gravel/cuda_on_cpu/cuda_bf16.h>
+#include <gravel/cuda_on_cpu/cuda_fp16.h>
+#endif
 #include <gravel/nvshmem/atomics.cuh>
 #include <gravel/nvshmem/collectives.cuh>
 #include <gravel/nvshmem/gather.cuh>

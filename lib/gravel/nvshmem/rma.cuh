@@ -6,12 +6,21 @@
 
 namespace gravel::detail::nvshmem {
 
+/// Returns true in a kernel for the caller's own PE. Its memory is stored and loaded as it is, and need not be
+/// symmetric: programs use one kernel for their serial reference, too.
+GRAVEL_BOTH bool is_own(int pe) { return in_kernel() && static_cast<uint32_t>(pe) == handle().my_pe; }
+
 template <class T>
 GRAVEL_BOTH void put_one(T* dest, T value, int pe) {
+  if (is_own(pe)) {
+    *reinterpret_cast<volatile word<T>*>(dest) = __builtin_bit_cast(word<T>, value);
+    return;
+  }
   gravel_put(handle(), reinterpret_cast<word<T>*>(dest), __builtin_bit_cast(word<T>, value), pe);
 }
 template <class T>
 GRAVEL_BOTH T get_one(const T* source, int pe) {
+  if (is_own(pe)) return __builtin_bit_cast(T, *reinterpret_cast<const volatile word<T>*>(source));
   return __builtin_bit_cast(T, gravel_fetch(handle(), reinterpret_cast<const word<T>*>(source), pe));
 }
 

@@ -1,6 +1,7 @@
 // Set-up and information.
 #pragma once
 #include <unistd.h>
+#include <cstdio>
 
 #include <algorithm>
 
@@ -92,8 +93,8 @@ inline int nvshmemx_set_attr_uniqueid_args(int myrank, int nranks, const nvshmem
   attr->args.uid_args.nranks = nranks;
   return 0;
 }
-/// PE 0 calls it, and waits for the others in nvshmemx_init_attr: at the name of its host, or, if that is no address, on
-/// this host alone.
+/// PE 0 calls it, and waits for the others in nvshmemx_init_attr: at the name of its host, or, if that is no address,
+/// on this host alone.
 inline int nvshmemx_get_uniqueid(nvshmemx_uniqueid_t* id) {
   return gravel::detail::nvshmem::status_of([&] {
     char host[256] = "";
@@ -205,4 +206,13 @@ inline int nvshmemx_culibrary_init(CUlibrary library) {
 inline int nvshmemx_culibrary_finalize(CUlibrary library) {
   return gravel::detail::nvshmem::set_in(library, "cuLibraryGetGlobal", false);
 }
+#elif defined(GRAVEL_CUDA_ON_CPU)
+// There is no state to set: kernels see that of the process.
+inline int nvshmemx_cumodule_init(CUmodule) { return NVSHMEMX_SUCCESS; }
+inline int nvshmemx_cumodule_finalize(CUmodule) { return NVSHMEMX_SUCCESS; }
+inline int nvshmemx_culibrary_init(CUlibrary) { return NVSHMEMX_SUCCESS; }
+inline int nvshmemx_culibrary_finalize(CUlibrary) { return NVSHMEMX_SUCCESS; }
 #endif
+
+// NVSHMEM's own benchmarks use this macro of its headers.
+#define NVSHMEMI_ERROR_PRINT(...) std::fprintf(stderr, __VA_ARGS__)

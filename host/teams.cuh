@@ -37,7 +37,7 @@ inline std::vector<split_words> gather_at_hosts(const gravel_team_t& parent, con
   for (const uint32_t pe : pes)
     gravel_put_bulk(g, scratch->slot(epoch, parent.my_pe, g.n_pes), &mine, sizeof(mine), static_cast<int>(pe));
   gravel_quiet(g);
-  inner::meet_as(g, parent, epoch, collective_name::of(other_call::team_split));
+  inner::await_members(g, parent, epoch, collective_name::of(other_call::team_split));
   gravel_copy(&scratch->epoch, &epoch, sizeof(epoch));
   std::vector<split_words> all(parent.n_pes);
   for (uint32_t member = 0; member < parent.n_pes; ++member)
@@ -96,8 +96,7 @@ inline std::vector<gravel_team_t> split(const char* call, const gravel_team_t& p
 inline gravel_team_t gravel_team_split_strided(const gravel_team_t& parent, int start, int stride, int size) {
   using namespace gravel::detail;
   constexpr const char* call = "gravel_team_split_strided";
-  const auto n = static_cast<int64_t>(members_of(parent, call).size()),
-             last = start + (int64_t{size} - 1) * stride;
+  const auto n = static_cast<int64_t>(members_of(parent, call).size()), last = start + (int64_t{size} - 1) * stride;
   const std::string asked = std::string(call) + ": start " + std::to_string(start) + ", stride " +
                             std::to_string(stride) + ", size " + std::to_string(size);
   if (stride == 0) fail_text(asked + ": the stride must not be 0");
@@ -106,8 +105,8 @@ inline gravel_team_t gravel_team_split_strided(const gravel_team_t& parent, int 
     fail_text(asked + ": the parent has PEs 0 to " + std::to_string(n - 1));
   std::vector<uint32_t> members;
   for (int i = 0; i < size; ++i) members.push_back(static_cast<uint32_t>(start + i * stride));
-  const split_words mine{1, static_cast<uint64_t>(start), static_cast<uint64_t>(stride), static_cast<uint64_t>(size),
-                         0, 0, {}};
+  const split_words mine{
+      1, static_cast<uint64_t>(start), static_cast<uint64_t>(stride), static_cast<uint64_t>(size), 0, 0, {}};
   return split(call, parent, mine, {members})[0];
 }
 /// Makes the teams of rows and columns of a parent whose members form rows of x_range, in the order of their numbers.
