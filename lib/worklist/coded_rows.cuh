@@ -72,8 +72,7 @@ inline bool check_coded_graph(const char* what, const worklist_graph& graph, uin
   const bool takes = graph.own < 1u << 31, has_names = gravel_max_all(names ? 1u : 0u) != 0;
   std::string wrong = faults_of(graph, edges, takes);
   if (!takes) wrong = "a PE may have up to 2^31 - 1 vertices";
-  else if (has_names && !names && graph.own != 0)
-    wrong = "other PEs have names for their vertices, this one has none";
+  else if (has_names && !names && graph.own != 0) wrong = "other PEs have names for their vertices, this one has none";
   if (gravel_max_all(wrong.empty() ? 0u : 1u) != 0)
     fail_text(std::string(what) + ": " + (wrong.empty() ? std::string("refused at another PE") : wrong));
   return has_names;

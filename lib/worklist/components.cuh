@@ -24,11 +24,11 @@ namespace gravel::detail {
 
 /// What the making of tables finds out.
 struct components_facts {
-  uint32_t top;          ///< the least code of a vertex with edges
-  uint32_t is_deep;      ///< 1: a way to a root has more than most_steps
-  uint64_t connected;    ///< own vertices that have a neighbour
-  uint64_t outside;      ///< own vertices outside the top's tree that have a neighbour
-  uint64_t asymmetry;    ///< 0 over all PEs, with near certainty, if each edge is in the rows of both of its ends
+  uint32_t top;        ///< the least code of a vertex with edges
+  uint32_t is_deep;    ///< 1: a way to a root has more than most_steps
+  uint64_t connected;  ///< own vertices that have a neighbour
+  uint64_t outside;    ///< own vertices outside the top's tree that have a neighbour
+  uint64_t asymmetry;  ///< 0 over all PEs, with near certainty, if each edge is in the rows of both of its ends
 };
 
 /// Finds what each own vertex hangs below, and stores it at all PEs. A warp takes a vertex at a time.
