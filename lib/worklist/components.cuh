@@ -1,6 +1,6 @@
 // gravel_components: connected components of an undirected graph that is divided among PEs, in one kernel
-// (lib/worklist/components_kernel.cuh). It needs mapped memory and a graph with hubs; gravel::connected_components needs
-// neither.
+// (lib/worklist/components_kernel.cuh). It needs mapped memory and a graph with hubs; gravel::connected_components
+// needs neither.
 //
 //   gravel_components components(graph, edges);         // collective
 //   if (components.fits()) components.run();            // collective: names() are those of the components

@@ -248,7 +248,7 @@ struct ranks_block {
       to[1] = of[1];
     }
   }
-  /// Adds what the blocks of each tile have of each hub, and stores it at the hub's owner. Sixteen lanes take four hubs.
+  /// Adds what the blocks of each tile have of each hub, and stores it at the hub's owner. 16 lanes take four hubs.
   GRAVEL_DEVICE void add_parts(float unit) {
     constexpr uint32_t team = 16;
     const uint32_t quads = v.hubs() / 4, of_lane = threadIdx.x % team;
