@@ -4,9 +4,9 @@
 // nearly all vertices are in one component, and nearly all of that work joins what is joined already.
 // Solution. Each vertex hangs below its neighbour with the lowest code, if that is below its own. So codes fall along
 // each way up: this is a forest, and nothing was joined. If codes are in the order of falling degree
-// (replicated_bitmap) the ways are short, and nearly all of them end at one vertex, the *top*. Every PE has the whole forest, so a vertex
-// finds its root without another PE. Vertices outside the top's tree follow all their edges to pairs of roots. All PEs
-// get all pairs, and join them, each in a table of its own.
+// (replicated_bitmap) the ways are short, and nearly all of them end at one vertex, the *top*. Every PE has the whole
+// forest, so a vertex finds its root without another PE. Vertices outside the top's tree follow all their edges to
+// pairs of roots. All PEs get all pairs, and join them, each in a table of its own.
 //
 // For speed, the hubs' bits are in shared memory: whether the root of each of the first codes is the top.
 //
