@@ -420,9 +420,10 @@ bool rank_vertices(const pagerank_options& o, fact_list& facts) {
       const gravel::detail::ranks_log& log = kernel->log();
       const auto us = [&](uint64_t ns) { return static_cast<double>(ns) * 1e-3 / std::max(log.steps, 1u); };
       std::printf(
-          "in one kernel: %.1f us a step, of them %.1f us edges, %.1f us sums, %.1f us meetings and hubs; %.1f %% of the "
+          "in one kernel: %.1f us a step, of them %.1f us edges, %.1f us sums, %.1f us rendezvous and hubs; %.1f %% of "
+          "the "
           "edges in tiles; tables made in %.3f s\n",
-          us(log.ns), us(log.tiles_ns), us(log.sums_ns), us(log.meeting_ns), kernel->share_in_tiles() * 100,
+          us(log.ns), us(log.tiles_ns), us(log.sums_ns), us(log.rendezvous_ns), kernel->share_in_tiles() * 100,
           table_seconds);
     }
     if (!refusal.empty()) std::printf("by rows: %s\n", refusal.c_str());
@@ -482,7 +483,8 @@ void pagerank_options::add_options(command_line& line) {
 }
 void pagerank_options::check() {
   graph.check();
-  if (method == "kernel" && !graph.undirected) fail_text("--method kernel is for undirected graphs: use --undirected, too");
+  if (method == "kernel" && !graph.undirected)
+    fail_text("--method kernel is for undirected graphs: use --undirected, too");
   network.prepare();
 }
 uint64_t pagerank_options::symmetric_bytes() const {

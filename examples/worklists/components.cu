@@ -142,11 +142,11 @@ bool solve(const components_options& o, fact_list& facts) {
       const gravel::detail::components_log& log = kernel->log();
       const auto us = [](uint64_t end, uint64_t begin) { return static_cast<double>(end - begin) * 1e-3; };
       std::printf(
-          "in one kernel: %.1f us, of them %.1f us hubs, %.1f us roots, %.1f us pairs, %.1f us meeting, %.1f us the "
+          "in one kernel: %.1f us, of them %.1f us hubs, %.1f us roots, %.1f us pairs, %.1f us rendezvous, %.1f us the "
           "rest; %llu pairs in %u rounds; tables made in %.3f s\n",
           us(log.ns, 0), us(log.hubs_ns, 0), us(log.roots_ns, log.hubs_ns), us(log.pairs_ns, log.roots_ns),
-          us(log.met_ns, log.pairs_ns), us(log.ns, log.met_ns), static_cast<unsigned long long>(log.pairs), log.rounds,
-          table_seconds);
+          us(log.rendezvous_ns, log.pairs_ns), us(log.ns, log.rendezvous_ns),
+          static_cast<unsigned long long>(log.pairs), log.rounds, table_seconds);
     }
     if (!refusal.empty()) std::printf("by passing names: %s\n", refusal.c_str());
     std::printf("%.6f s (median %.6f), %.4g M edges/s; %llu components, %u exchanges of names\n", seconds, median,

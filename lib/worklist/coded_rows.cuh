@@ -57,8 +57,8 @@ __global__ void spread_words(const __grid_constant__ gravel_t g, const __grid_co
       *others.at(&words[bitmap.code_of(static_cast<int>(g.my_pe), place)], static_cast<int>(pe)) = own_words[place];
 }
 
-/// A number for an edge, the same in both directions. If it is added in the row of one end, and taken off in that of the
-/// other, the sum over all edges is 0 with near certainty only if each edge is in the rows of both of its ends.
+/// A number for an edge, the same in both directions. If it is added in the row of one end, and taken off in that of
+/// the other, the sum over all edges is 0 with near certainty only if each edge is in the rows of both of its ends.
 GRAVEL_BOTH uint64_t edge_number(uint32_t one, uint32_t other) {
   uint64_t x = uint64_t{one < other ? one : other} << 32 | (one < other ? other : one);
   x = (x ^ x >> 32) * 0xd6e8feb86659fd93u;
@@ -72,8 +72,7 @@ inline bool check_coded_graph(const char* what, const worklist_graph& graph, uin
   const bool takes = graph.own < 1u << 31, has_names = gravel_max_all(names ? 1u : 0u) != 0;
   std::string wrong = faults_of(graph, edges, takes);
   if (!takes) wrong = "a PE may have up to 2^31 - 1 vertices";
-  else if (has_names && !names && graph.own != 0)
-    wrong = "other PEs have names for their vertices, this one has none";
+  else if (has_names && !names && graph.own != 0) wrong = "other PEs have names for their vertices, this one has none";
   if (gravel_max_all(wrong.empty() ? 0u : 1u) != 0)
     fail_text(std::string(what) + ": " + (wrong.empty() ? std::string("refused at another PE") : wrong));
   return has_names;

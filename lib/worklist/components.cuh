@@ -1,6 +1,6 @@
 // gravel_components: connected components of an undirected graph that is divided among PEs, in one kernel
-// (lib/worklist/components_kernel.cuh). It needs mapped memory and a graph with hubs; gravel::connected_components needs
-// neither.
+// (lib/worklist/components_kernel.cuh). It needs mapped memory and a graph with hubs; gravel::connected_components
+// needs neither.
 //
 //   gravel_components components(graph, edges);         // collective
 //   if (components.fits()) components.run();            // collective: names() are those of the components
@@ -24,11 +24,11 @@ namespace gravel::detail {
 
 /// What the making of tables finds out.
 struct components_facts {
-  uint32_t top;          ///< the least code of a vertex with edges
-  uint32_t is_deep;      ///< 1: a way to a root has more than most_steps
-  uint64_t connected;    ///< own vertices that have a neighbour
-  uint64_t outside;      ///< own vertices outside the top's tree that have a neighbour
-  uint64_t asymmetry;    ///< 0 over all PEs, with near certainty, if each edge is in the rows of both of its ends
+  uint32_t top;        ///< the least code of a vertex with edges
+  uint32_t is_deep;    ///< 1: a way to a root has more than most_steps
+  uint64_t connected;  ///< own vertices that have a neighbour
+  uint64_t outside;    ///< own vertices outside the top's tree that have a neighbour
+  uint64_t asymmetry;  ///< 0 over all PEs, with near certainty, if each edge is in the rows of both of its ends
 };
 
 /// Finds what each own vertex hangs below, and stores it at all PEs. A warp takes a vertex at a time.

@@ -3,10 +3,10 @@
 // Problem. Edges join trees by atomic operations, and between PEs by messages of several rounds. In a graph with hubs
 // nearly all vertices are in one component, and nearly all of that work joins what is joined already.
 // Solution. Each vertex hangs below its neighbour with the lowest code, if that is below its own. So codes fall along
-// each way up: this is a forest, and nothing was joined. If codes are in the order of falling degree (replicated_bitmap)
-// the ways are short, and nearly all of them end at one vertex, the *top*. Every PE has the whole forest, so a vertex
-// finds its root without another PE. Vertices outside the top's tree follow all their edges to pairs of roots. All PEs
-// get all pairs, and join them, each in a table of its own.
+// each way up: this is a forest, and nothing was joined. If codes are in the order of falling degree
+// (replicated_bitmap) the ways are short, and nearly all of them end at one vertex, the *top*. Every PE has the whole
+// forest, so a vertex finds its root without another PE. Vertices outside the top's tree follow all their edges to
+// pairs of roots. All PEs get all pairs, and join them, each in a table of its own.
 //
 // For speed, the hubs' bits are in shared memory: whether the root of each of the first codes is the top.
 //
@@ -41,7 +41,7 @@ constexpr uint32_t most_pairs = GRAVEL_CUDA ? 1024 : 8;
 
 /// What a run did, and when, at this PE's first block: ns since the kernel began.
 struct components_log {
-  uint64_t hubs_ns, roots_ns, pairs_ns, met_ns, ns;
+  uint64_t hubs_ns, roots_ns, pairs_ns, rendezvous_ns, ns;
   uint64_t outside;  ///< own vertices outside the top's tree, of the first block
   uint64_t pairs;    ///< of all PEs
   uint32_t rounds;
@@ -58,8 +58,8 @@ struct alignas(8) root_pair {
 
 /// All that the kernel reads and writes. Plain data.
 struct components_view {
-  const uint64_t* offsets;    ///< [own + 1] rows of own vertices
-  const uint32_t* codes;      ///< [edges] of their neighbours
+  const uint64_t* offsets;  ///< [own + 1] rows of own vertices
+  const uint32_t* codes;    ///< [edges] of their neighbours
   uint64_t own;
   const uint32_t* first;      ///< symmetric [codes] what each vertex hangs below: itself if it is a root; with no_edges
                               ///< if it has no neighbour
@@ -176,8 +176,7 @@ struct components_block {
         place[j] = ~0u;
         if (strip >= own_strips) continue;
         place[j] = strip * replicated_bitmap::strip + warp() % warps * of_warp + lane() * 4;
-        here[j] =
-            *reinterpret_cast<const word4*>(&v.first[v.layout.code_of(static_cast<int>(v.layout.me), place[j])]);
+        here[j] = *reinterpret_cast<const word4*>(&v.first[v.layout.code_of(static_cast<int>(v.layout.me), place[j])]);
       }
       GRAVEL_UNROLL
       for (uint32_t j = 0; j < at_once; ++j) {
@@ -195,8 +194,7 @@ struct components_block {
         GRAVEL_UNROLL
         for (uint32_t j = 0; j < at_once; ++j) {
           GRAVEL_UNROLL
-          for (uint32_t t = 0; t < 4; ++t)
-            next[j].word[t] = going >> (4 * j + t) & 1 ? v.first[here[j].word[t]] : 0;
+          for (uint32_t t = 0; t < 4; ++t) next[j].word[t] = going >> (4 * j + t) & 1 ? v.first[here[j].word[t]] : 0;
         }
         GRAVEL_UNROLL
         for (uint32_t j = 0; j < at_once; ++j) {
@@ -282,7 +280,7 @@ struct components_block {
       const bool is_full = mine > most_pairs;
       const level_totals all =
           s.blocks.rendezvous(g, v.rendezvous, {is_full ? most_pairs : mine, is_full ? 1u : 0u}, found_of);
-      if (rounds == 1) at.met_ns = globaltimer_ns() - since;
+      if (rounds == 1) at.rendezvous_ns = globaltimer_ns() - since;
       *pairs += all.found;
       if (all.found == 0) return rounds;
       join_pairs(number);

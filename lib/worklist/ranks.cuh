@@ -153,8 +153,7 @@ class gravel_ranks {
     connected_ = gravel_sum_all(facts.connected);
     uint64_t in_tiles = 0;
     for (uint32_t k = 0; k < view_.tiles; ++k) in_tiles += facts.standing[k];
-    share_in_tiles_ =
-        2 * static_cast<double>(gravel_sum_all(in_tiles)) / static_cast<double>(gravel_sum_all(edges));
+    share_in_tiles_ = 2 * static_cast<double>(gravel_sum_all(in_tiles)) / static_cast<double>(gravel_sum_all(edges));
     if (share_in_tiles_ < 0.5)
       return "of all edges only " + std::to_string(share_in_tiles_) + " have an end among the vertices with the most";
 
@@ -211,8 +210,13 @@ class gravel_ranks {
                  static_cast<const uint32_t*>(offsets_[k].data()), reinterpret_cast<uint16_t*>(hubs_[k].data()),
                  static_cast<uint32_t*>(nullptr));
     gravel_synchronize();  // `at` is in use until then
-    view_.tile[k] = {reinterpret_cast<const uint16_t*>(hubs_[k].data()), offsets_[k].data(), places_[k].data(),
-                     sums_[k].data(), groups, 0, 0};
+    view_.tile[k] = {reinterpret_cast<const uint16_t*>(hubs_[k].data()),
+                     offsets_[k].data(),
+                     places_[k].data(),
+                     sums_[k].data(),
+                     groups,
+                     0,
+                     0};
     return static_cast<double>(all) / 32 + 6.0 * groups;
   }
   void make_rest(const gravel::detail::ranks_rows& rows, uint64_t edges, bool& is_large) {
@@ -305,7 +309,7 @@ class gravel_ranks {
 
   gravel::detail::coded_rows rows_;
   gravel::detail::level_rendezvous_memory rendezvous_;
-  float *shares_[2] = {}, *hub_sums_ = nullptr;      ///< symmetric
+  float *shares_[2] = {}, *hub_sums_ = nullptr;     ///< symmetric
   gravel::detail::rank_record* records_ = nullptr;  ///< symmetric
   gravel::detail::device_array<uint32_t> hubs_[gravel::detail::most_tiles], offsets_[gravel::detail::most_tiles],
       places_[gravel::detail::most_tiles], rest_, rest_offsets_, parts_, next_rest_;

@@ -62,7 +62,7 @@ struct rank_record {
 };
 struct ranks_log {
   uint64_t ns;
-  uint64_t tiles_ns, meeting_ns, sums_ns;  ///< of all steps, at this PE's first block
+  uint64_t tiles_ns, rendezvous_ns, sums_ns;  ///< of all steps, at this PE's first block
   uint32_t steps;
   float change;  ///< of the last step
 };
@@ -79,18 +79,18 @@ struct alignas(16) float4_of_ranks {
 struct ranks_view {
   rank_tile tile[most_tiles];
   uint32_t tiles;
-  uint32_t places_in_tiles;     ///< places below it may have edges of tiles behind the first one
+  uint32_t places_in_tiles;      ///< places below it may have edges of tiles behind the first one
   const uint32_t* rest_offsets;  ///< [groups + 1] of groups of places as they are
   const uint32_t* rest;          ///< codes: one of each vertex of the group after the other; ~0: none
   uint32_t rest_groups;
-  uint32_t* next_rest;            ///< [2] group of the rest that is next, in two steps in turn
-  const float* inverse_degree;    ///< [places] 0: no edges
-  float* shares[2];               ///< symmetric [codes, filled up to tiles]: rank / degree
-  uint32_t* parts;                ///< [block][tile_hubs]
-  float* hub_sums;                ///< symmetric [PE][tiles * tile_hubs]
-  float* rest_sums;               ///< [places]
-  rank_record* records;           ///< symmetric [PE][block]
-  float* ranks;                   ///< [own, filled up to strips]
+  uint32_t* next_rest;          ///< [2] group of the rest that is next, in two steps in turn
+  const float* inverse_degree;  ///< [places] 0: no edges
+  float* shares[2];             ///< symmetric [codes, filled up to tiles]: rank / degree
+  uint32_t* parts;              ///< [block][tile_hubs]
+  float* hub_sums;              ///< symmetric [PE][tiles * tile_hubs]
+  float* rest_sums;             ///< [places]
+  rank_record* records;         ///< symmetric [PE][block]
+  float* ranks;                 ///< [own, filled up to strips]
   float first_rank, base, damping, tolerance;
   uint32_t most_steps;
   uint32_t most_of_hub;  ///< edges that one block has to one hub, at most
@@ -112,7 +112,7 @@ struct ranks_view {
 
 struct ranks_shared {
   level_block blocks;
-  uint32_t next;       ///< group of the tile
+  uint32_t next;  ///< group of the tile
   float change[rank_warps], largest[rank_warps];
 };
 
@@ -121,7 +121,7 @@ struct ranks_block {
   const gravel_t& g;
   const ranks_view& v;
   ranks_shared& s;
-  float* const share;  ///< [tile_hubs] of the tile's hubs
+  float* const share;   ///< [tile_hubs] of the tile's hubs
   uint32_t* const sum;  ///< [tile_hubs]
   uint32_t* const found_of;
   uint32_t tile = 0;
@@ -142,7 +142,7 @@ struct ranks_block {
   GRAVEL_DEVICE uint32_t code_of(uint32_t place) const {
     return v.layout.code_of(static_cast<int>(v.layout.me), place);
   }
-  GRAVEL_DEVICE void meet() { s.blocks.rendezvous(g, v.rendezvous, {0, 0}, found_of); }
+  GRAVEL_DEVICE void rendezvous() { s.blocks.rendezvous(g, v.rendezvous, {0, 0}, found_of); }
 
   /// Adds one edge between vertex and hub. Thread scope: lane.
   GRAVEL_DEVICE void add_edge(uint32_t hub, uint32_t units, float& of_vertex) const {
@@ -248,7 +248,7 @@ struct ranks_block {
       to[1] = of[1];
     }
   }
-  /// Adds what the blocks of each tile have of each hub, and stores it at the hub's owner. Sixteen lanes take four hubs.
+  /// Adds what the blocks of each tile have of each hub, and stores it at the hub's owner. 16 lanes take four hubs.
   GRAVEL_DEVICE void add_parts(float unit) {
     constexpr uint32_t team = 16;
     const uint32_t quads = v.hubs() / 4, of_lane = threadIdx.x % team;
@@ -260,8 +260,8 @@ struct ranks_block {
       if (quad < high) {
         const rank_tile& t = v.tile[hub / tile_hubs];
         for (uint32_t block = of_lane; block < t.blocks; block += team) {
-          const word4 four = *reinterpret_cast<const word4*>(
-              &v.parts[uint64_t{t.first_block + block} * tile_hubs + hub % tile_hubs]);
+          const word4 four =
+              *reinterpret_cast<const word4*>(&v.parts[uint64_t{t.first_block + block} * tile_hubs + hub % tile_hubs]);
           GRAVEL_UNROLL
           for (uint32_t i = 0; i < 4; ++i) of[i] += static_cast<float>(four.word[i]);
         }
@@ -271,8 +271,8 @@ struct ranks_block {
         for (int step = team / 2; step; step /= 2) of[i] += __shfl_xor_sync(~0u, of[i], step);
       if (quad >= high || of_lane != 0 || hub >= v.layout.codes()) continue;
       const float4_of_ranks all{{of[0] * unit, of[1] * unit, of[2] * unit, of[3] * unit}};
-      *reinterpret_cast<float4_of_ranks*>(s.blocks.others.at(&v.hub_sums[uint64_t{g.my_pe} * v.hubs() + hub],
-                                                             v.layout.owner_of(hub))) = all;
+      *reinterpret_cast<float4_of_ranks*>(
+          s.blocks.others.at(&v.hub_sums[uint64_t{g.my_pe} * v.hubs() + hub], v.layout.owner_of(hub))) = all;
     }
   }
   /// Makes the new share of an own vertex from its sum. Thread scope: lane.
@@ -295,7 +295,7 @@ struct ranks_block {
   }
 
   /// Reports the block's numbers, and reads those of all: their sum and their maximum.
-  GRAVEL_DEVICE rank_record meet_with_records() {
+  GRAVEL_DEVICE rank_record rendezvous_with_records() {
     for (int step = 16; step; step /= 2) {
       change += __shfl_xor_sync(~0u, change, step);
       const float other = __shfl_xor_sync(~0u, largest, step);
@@ -316,7 +316,7 @@ struct ranks_block {
         *s.blocks.others.at(&v.records[g.my_pe * gridDim.x + blockIdx.x], static_cast<int>(pe)) = mine;
     }
     change = largest = 0;
-    meet();
+    rendezvous();
     rank_record all{0, 0};
     for (uint32_t i = lane(); i < g.n_pes * gridDim.x; i += 32) {
       const rank_record one = v.records[i];
@@ -341,7 +341,7 @@ struct ranks_block {
     }
     if (blockIdx.x == 0 && threadIdx.x == 0) v.next_rest[0] = v.next_rest[1] = 0;
     for (uint32_t i = threadIdx.x; i < tile_hubs; i += rank_threads) sum[i] = 0;
-    return meet_with_records();
+    return rendezvous_with_records();
   }
   /// One step. `last`: the records of the step before.
   GRAVEL_DEVICE rank_record step(uint32_t number, const rank_record& last, ranks_log& at) {
@@ -365,23 +365,23 @@ struct ranks_block {
     }
     store_parts();
     lap(at.tiles_ns);
-    meet();
-    lap(at.meeting_ns);
+    rendezvous();
+    lap(at.rendezvous_ns);
     if (blockIdx.x == 0 && threadIdx.x == 0) v.next_rest[1 - turn] = 0;
     add_parts(1 / units);
     const uint32_t lanes = gridDim.x * rank_threads, hubs = v.hubs();
     for (uint32_t place = blockIdx.x * rank_threads + threadIdx.x; place < v.places(); place += lanes)
       if (code_of(place) >= hubs) take_sum(place, turn, sum_of(place));
     lap(at.sums_ns);
-    meet();
+    rendezvous();
     for (uint32_t place = blockIdx.x * rank_threads + threadIdx.x; place < v.places() && code_of(place) < hubs;
          place += lanes) {
       float all = sum_of(place);
       for (uint32_t pe = 0; pe < g.n_pes; ++pe) all += v.hub_sums[uint64_t{pe} * hubs + code_of(place)];
       take_sum(place, turn, all);
     }
-    const rank_record found = meet_with_records();
-    lap(at.meeting_ns);
+    const rank_record found = rendezvous_with_records();
+    lap(at.rendezvous_ns);
     return found;
   }
   /// Only counts: into `parts`.
@@ -394,8 +394,7 @@ struct ranks_block {
   GRAVEL_DEVICE void end_ranks(uint32_t turn) const {
     for (uint32_t place = blockIdx.x * rank_threads + threadIdx.x; place < v.places();
          place += gridDim.x * rank_threads)
-      if (v.inverse_degree[place] != 0)
-        v.ranks[place] = v.shares[turn][code_of(place)] / v.inverse_degree[place];
+      if (v.inverse_degree[place] != 0) v.ranks[place] = v.shares[turn][code_of(place)] / v.inverse_degree[place];
   }
 
  private:

@@ -16,8 +16,8 @@ struct ranks_rows {
 
 /// What the making of tables finds out.
 struct ranks_facts {
-  uint64_t asymmetry;               ///< sum of edge_number() over all edges
-  uint64_t connected;               ///< own vertices with edges
+  uint64_t asymmetry;                 ///< sum of edge_number() over all edges
+  uint64_t connected;                 ///< own vertices with edges
   uint64_t standing[most_tiles + 1];  ///< edges that stand with own vertices in each tile, and in the rest
 };
 
@@ -28,7 +28,8 @@ __global__ void count_rank_edges(const __grid_constant__ ranks_view v, const __g
   const uint32_t lane = threadIdx.x % 32, warps = gridDim.x * blockDim.x / 32;
   uint64_t sum = 0, with_edges = 0, standing[most_tiles + 1] = {};
   for (uint32_t place = (blockIdx.x * blockDim.x + threadIdx.x) / 32; place < v.places(); place += warps) {
-    const uint64_t begin = place < rows.own ? rows.offsets[place] : 0, end = place < rows.own ? rows.offsets[place + 1] : 0;
+    const uint64_t begin = place < rows.own ? rows.offsets[place] : 0,
+                   end = place < rows.own ? rows.offsets[place + 1] : 0;
     const uint32_t self = v.layout.code_of(static_cast<int>(v.layout.me), place);
     uint32_t count[most_tiles + 1] = {};
     for (uint64_t e = begin + lane; e < end; e += 32) {

@@ -159,7 +159,8 @@ std::vector<int64_t> parents_of_all(const gravel_search& search, const divided& 
     if (parent == gravel_search::no_parent) parents.push_back(-1);
     else if (by_names) parents.push_back(parent);
     else
-      parents.push_back(graph.order[graph.first[static_cast<size_t>(search.owner_of(parent))] + search.place_of(parent)]);
+      parents.push_back(
+          graph.order[graph.first[static_cast<size_t>(search.owner_of(parent))] + search.place_of(parent)]);
   }
   return parents;
 }
@@ -195,7 +196,8 @@ void check_components(const test_graph& graph, const divided& part, bool by_name
       uint32_t& name = name_of[expected[v]];
       if (name == ~0u) name = found[v];
       uint32_t named = found[v];
-      if (!by_names) named = part.order.at(part.first.at(static_cast<size_t>(part.codes.owner(named))) + part.codes.place(named));
+      if (!by_names)
+        named = part.order.at(part.first.at(static_cast<size_t>(part.codes.owner(named))) + part.codes.place(named));
       wrong += name != found[v] || named >= graph.n || expected[named] != expected[v];
     }
     expect(wrong == 0, what + ": " + std::to_string(wrong) + " names of components are wrong");
@@ -295,11 +297,13 @@ void check_refusals() {
   const divided deep(path, path.rows(), false), scattered(grid, grid.rows(), false);
   const auto refusal_of = [](const divided& part) { return gravel_components(part.view(), part.edges).refusal(); };
   expect(refusal_of(deep).find("more than 64 steps from the root") != std::string::npos, "a path: " + refusal_of(deep));
-  expect(refusal_of(scattered).find("outside the largest tree") != std::string::npos, "a grid: " + refusal_of(scattered));
+  expect(refusal_of(scattered).find("outside the largest tree") != std::string::npos,
+         "a grid: " + refusal_of(scattered));
   auto rows = path.rows();
   rows[7].pop_back();
   const divided directed(path, rows, false);
-  expect(refusal_of(directed).find("one of their ends alone") != std::string::npos, "directed: " + refusal_of(directed));
+  expect(refusal_of(directed).find("one of their ends alone") != std::string::npos,
+         "directed: " + refusal_of(directed));
   gravel_components components(directed.view(), directed.edges);
   expect_error("does not fit: some edges", [&] { components.run(); });
   expect(gravel_ranks(directed.view(), directed.edges).refusal().find("one of their ends alone") != std::string::npos,
