@@ -218,8 +218,8 @@ class map {
   /// @param keys [n], device memory; repeated ones too
   /// @param n number of keys of this PE
   /// @param stream nullptr: the PE's own stream
-  /// @completion in the stream: kernels behind it see the values. If the map is not mapped, or the last such call was in
-  ///   another stream, the host waits for kernels
+  /// @completion in the stream: kernels behind it see the values. If the map is not mapped, or the last such call was
+  ///   in another stream, the host waits for kernels
   /// @errors as of find()
   void find_all(Value* values, uint8_t* found, const Key* keys, uint64_t n, gravel_stream_t stream = nullptr) {
     const uint64_t most = view_.n_pes == 1 ? n : gravel_max_all(n);
