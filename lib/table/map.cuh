@@ -210,8 +210,8 @@ class map {
   }
 
   /// Finds keys of all PEs, as find() does, but faster if they are many for the size of the map: each PE copies the
-  /// slots of the others first, and looks up its keys there. The copies take memory of the symmetric heap, at most 1 GiB
-  /// and 64 bytes for each key of the PE that has most, which the map keeps; without this memory the call does as
+  /// slots of the others first, and looks up its keys there. The copies take memory of the symmetric heap, at most 1
+  /// GiB and 64 bytes for each key of the PE that has most, which the map keeps; without this memory the call does as
   /// find(). Collective: PEs may pass different numbers of keys, also none. Nothing may change the map meanwhile.
   /// @param values [n], device memory: the value of keys[i] if the key is there; otherwise values[i] stays as it is
   /// @param found [n], device memory: 1 if the key is there, else 0
