@@ -1,10 +1,11 @@
 // An estimate of how many different keys there are, in device memory: HyperLogLog (Flajolet et al. 2007).
 //
-// Problem. A map must know before a bulk insertion whether its keys fit. Most of them may be there already, or be equal.
+// Problem. A map must know before a bulk insertion whether its keys fit. Most of them may be there already, or be
+// equal.
 //
-// Solution. A key's hash chooses one of 4096 registers, which keeps the largest number of leading zeros that its hashes
-// have, plus 1. Many different keys make many zeros; repeated ones change nothing. The registers of several sets of keys
-// together are those of their union. The estimate's standard deviation is 1.6 % of it.
+// Solution. A key's hash chooses one of 4096 registers, which keeps the largest number of leading zeros that its
+// hashes have, plus 1. Many different keys make many zeros; repeated ones change nothing. The registers of several sets
+// of keys together are those of their union. The estimate's standard deviation is 1.6 % of it.
 #pragma once
 #include <cmath>
 #include <cstdint>

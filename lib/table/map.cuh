@@ -210,16 +210,16 @@ class map {
   }
 
   /// Finds keys of all PEs, as find() does, but faster if they are many for the size of the map: each PE copies the
-  /// slots of the others first, and looks up its keys there. The copies take memory of the symmetric heap, at most 1 GiB
-  /// and 64 bytes for each key of the PE that has most, which the map keeps; without this memory the call does as
+  /// slots of the others first, and looks up its keys there. The copies take memory of the symmetric heap, at most 1
+  /// GiB and 64 bytes for each key of the PE that has most, which the map keeps; without this memory the call does as
   /// find(). Collective: PEs may pass different numbers of keys, also none. Nothing may change the map meanwhile.
   /// @param values [n], device memory: the value of keys[i] if the key is there; otherwise values[i] stays as it is
   /// @param found [n], device memory: 1 if the key is there, else 0
   /// @param keys [n], device memory; repeated ones too
   /// @param n number of keys of this PE
   /// @param stream nullptr: the PE's own stream
-  /// @completion in the stream: kernels behind it see the values. If the map is not mapped, or the last such call was in
-  ///   another stream, the host waits for kernels
+  /// @completion in the stream: kernels behind it see the values. If the map is not mapped, or the last such call was
+  ///   in another stream, the host waits for kernels
   /// @errors as of find()
   void find_all(Value* values, uint8_t* found, const Key* keys, uint64_t n, gravel_stream_t stream = nullptr) {
     const uint64_t most = view_.n_pes == 1 ? n : gravel_max_all(n);

@@ -9,8 +9,8 @@
 // it costs 0.06 to 0.1 ns. Copies come at 366 GB/s. So a copy pays up to some 125 bytes of slots, of all PEs, for each
 // key of a PE; half of this is the limit, so that the call is faster by a good part.
 //
-// Protocol. Nothing changes the map during a call. Where all memory is mapped, each PE loads the slots of the others, in
-// its stream. Otherwise each PE puts its slots into the memory of the others, between two barriers.
+// Protocol. Nothing changes the map during a call. Where all memory is mapped, each PE loads the slots of the others,
+// in its stream. Otherwise each PE puts its slots into the memory of the others, between two barriers.
 #pragma once
 #include <optional>
 

@@ -48,7 +48,7 @@ class map_exchange {
  public:
   /// Exchanges pay from so many items of a PE on. A PE has room for items of so many bytes.
   static constexpr uint64_t least_items = GRAVEL_CUDA ? uint64_t{1} << 14 : 64;
-  static constexpr uint64_t most_bytes = GRAVEL_CUDA ? uint64_t{1} << 29 : uint64_t{1} << 16;
+  static constexpr uint64_t most_bytes = GRAVEL_CUDA ? uint64_t{1} << 29 : uint64_t{1} << 15;
 
   /// Returns how many items of each PE are exchanged at once, if the PE that has most has `most`. Collective: takes
   /// memory.

@@ -1,7 +1,7 @@
 // How a gravel::map grows before a collective insertion.
 //
-// Problem. The slots must suffice before items come, as no item may be lost. But many items may have few different keys,
-// and a count of these costs as much as the insertion.
+// Problem. The slots must suffice before items come, as no item may be lost. But many items may have few different
+// keys, and a count of these costs as much as the insertion.
 //
 // Solution. The map knows a bound of the slots that have keys. If the items of a call do not fit even if all their keys
 // are new, a sketch (key_sketch.cuh) estimates how many slots will have keys. If these are more than the load factor

@@ -43,7 +43,8 @@ GRAVEL_DEVICE void send_items(const Key* keys, const Value* values, uint64_t n, 
   }
 }
 
-/// Updates the map with n keys that are all this PE's, such as those of a job of one PE. It sends no messages, so it needs no resolver and no sender.
+/// Updates the map with n keys that are all this PE's, such as those of a job of one PE. It sends no messages, so it
+/// needs no resolver and no sender.
 template <map_update HOW, class Key, class Value>
 __global__ void __launch_bounds__(map_lanes)
     update_lone_map(const __grid_constant__ gravel_t g, const __grid_constant__ map_view<Key, Value> map,

@@ -21,8 +21,8 @@
 //            insert_parts    inserts the lists of each part
 //            insert_left     inserts what has found its part full
 //
-// Where memory is not mapped, an exchange has brought the items to their owners (map_exchange.cuh). Then each PE does the
-// same for itself, without a rendezvous.
+// Where memory is not mapped, an exchange has brought the items to their owners (map_exchange.cuh). Then each PE does
+// the same for itself, without a rendezvous.
 //
 // An item that finds its list full is inserted at once, by the slots' own protocol, through mapped memory if it is
 // another PE's.

@@ -3,8 +3,8 @@
 // Problem. A lane finds out in the middle of a kernel or of a handler which key it needs.
 //
 // Solution. Where the caller can reach the owner's slots, it uses them as the owner does (map_slots.cuh), by loads and
-// atomics. Elsewhere a change is a message to the owner's handler (map_messages.cuh), and find() reads the owner's slots
-// by fetches, one word after the other. So no memory for answers is needed, and no room for them is ever short.
+// atomics. Elsewhere a change is a message to the owner's handler (map_messages.cuh), and find() reads the owner's
+// slots by fetches, one word after the other. So no memory for answers is needed, and no room for them is ever short.
 //
 // Invariant: lanes of the owner use scopes of the device, and lanes of other PEs scopes of the system. Both kinds of
 // atomics take place in the owner's memory, so each is atomic for the other.
@@ -38,8 +38,6 @@ struct map_slot_fetches {
 /// Calls for one key. They may run at the same time as others, and as bulk calls that change the map, but not beside
 /// collective insertions. In which order changes of a key from several lanes take place is open. Kernels that use other
 /// PEs' items are started by gravel_launch.
-/// @param g handle: the one that the kernel or the handler was given
-/// @param key any value
 /// @scope lane, from divergent code; host threads: owner() alone
 /// @completion on return
 /// @errors none
@@ -63,6 +61,8 @@ struct map_view {
 
   /// Finds a key. Beside calls that change the map: an item whose insertion is complete is found. A value of several
   /// words may be a mixture if its key is erased and inserted again meanwhile.
+  /// @param g handle: the one that the kernel or the handler was given
+  /// @param key any value
   /// @param value where the value is stored if the key is there; otherwise it stays as it is
   /// @return whether the key is there
   /// @scope lane of a kernel, from divergent code; handlers: if the owner is this PE, or gravel_ptr reaches it
@@ -81,6 +81,8 @@ struct map_view {
     return is_there;
   }
   /// Inserts an item. A key that is there keeps its value; of several values for one new key the map keeps one.
+  /// @param g handle: the one that the kernel or the handler was given
+  /// @param key any value
   /// @param value of the item
   /// @scope lane of a kernel or of a handler, from divergent code
   /// @completion on return, if the owner is this PE, or gravel_ptr reaches it; otherwise gravel_quiet, and of calls in
@@ -91,6 +93,8 @@ struct map_view {
   }
   /// Inserts an item, or adds the value to that of the key if it is there. Value is one number: an integer of 4 or 8
   /// bytes, float or double.
+  /// @param g handle: the one that the kernel or the handler was given
+  /// @param key any value
   /// @param value of the item, or what is added
   /// @scope as of insert()
   /// @completion as of insert()
@@ -101,6 +105,8 @@ struct map_view {
     change<map_update::add>(g, key, __builtin_bit_cast(map_words<value_bytes>, value));
   }
   /// Erases a key, if it is there. Its slot stays its own until the map gets new slots, or clear().
+  /// @param g handle: the one that the kernel or the handler was given
+  /// @param key any value
   /// @scope as of insert()
   /// @completion as of insert()
   GRAVEL_DEVICE void erase(const gravel_t& g, const Key& key) const { change<map_update::erase>(g, key, {}); }

@@ -514,8 +514,8 @@ std::vector<uint64_t> keys_from(uint64_t first, uint64_t count) {
   for (uint64_t i = 0; i < count; ++i) keys[i] = key_of<uint64_t>(first + i);
   return keys;
 }
-/// Maps that get new slots before collective insertions: from one-sided insertions, from single calls, and none for keys
-/// that repeat or were erased.
+/// Maps that get new slots before collective insertions, also behind one-sided ones, and none for keys that repeat or
+/// were erased; and slots that are held.
 void check_growth(uint64_t n) {
   using map_type = gravel::map<uint64_t, uint64_t>;
   const auto pes = static_cast<uint64_t>(gravel_n_pes()), me = static_cast<uint64_t>(gravel_my_pe());

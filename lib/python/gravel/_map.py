@@ -36,8 +36,9 @@ class Map:
     :meth:`insert`, :meth:`add` and :meth:`erase` are one-sided, and may run at the same time, from all PEs. In which
     order they reach a key is open. With ``collective=True`` all PEs call :meth:`insert`, :meth:`add` or :meth:`find`
     together, with any numbers of keys, also none; nothing else uses the map meanwhile, and a :func:`barrier` lies
-    between one-sided calls and these. They are much faster if keys are many. While a PE calls :meth:`find`, :meth:`local_items` or :meth:`local_size`, no PE
-    changes the map: a :func:`barrier` comes before, and another one behind.
+    between one-sided calls and these. They are much faster if keys are many. While a PE calls :meth:`find`,
+    :meth:`local_items` or :meth:`local_size`, no PE changes the map: a :func:`barrier` comes before, and another one
+    behind.
     """
 
     __slots__ = ("_memory", "_number", "_key", "_key_row", "_value", "_value_row")
