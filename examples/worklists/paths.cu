@@ -1,5 +1,6 @@
-// Shortest paths from one vertex (gravel::shortest_paths), with priorities or without, to see what they save. The
-// distances are compared with what all edges offer, and with a serial run.
+// Shortest paths from one vertex (gravel::shortest_paths): by one kernel where the job and the graph suit it, otherwise
+// by a worklist, with priorities or without, to see what they save. The distances are compared with what all edges
+// offer, and with a serial run.
 #include <cmath>
 #include <cstdio>
 #include <limits>
@@ -34,15 +35,20 @@ struct paths_options {
   graph_input graph;
   worklist_program_options work;
   std::optional<uint64_t> source;  ///< its id in the file
+  unsigned roots = 0;
   double delta = 0;
   bool no_priority = false, no_verify = false;
-  std::string json, dump;
+  std::string method = "automatic", json, dump;
   uint64_t serial_limit = 1 << 22;
 
   void add_options(command_line& line);
   void check();
   uint64_t symmetric_bytes() const;
   void complete();
+  gravel::paths_method how() const {
+    if (method == "kernel") return gravel::paths_method::kernel;
+    return method == "worklist" ? gravel::paths_method::worklist : gravel::paths_method::automatic;
+  }
 };
 
 /// Counts vertices whose distance is not the least that their neighbours offer. Edges lead in both directions, with the
@@ -64,6 +70,22 @@ __global__ void count_wrong(worklist_graph graph, const float* weights, const ui
   if (mine) fetch_add<scope::device>(wrong, mine);
 }
 
+/// What the kernel noted about its last run, in words. Steps of one kind that follow each other come together.
+std::string describe_steps(const gravel::detail::paths_log& log) {
+  constexpr const char* names[] = {"near", "core", "stages", "redo", "pushes"};
+  std::string text = "in one kernel: " + std::to_string(static_cast<double>(log.ns) * 1e-3) + " us:";
+  const uint32_t steps = std::min(log.steps, gravel::detail::paths_log::most_steps);
+  uint64_t before = 0;
+  for (uint32_t i = 0; i < steps; ++i) {
+    const gravel::detail::paths_step& step = log.step[i];
+    if (i == 0 || step.what != log.step[i - 1].what)
+      text += std::string(i == 0 ? " " : "; ") + names[static_cast<uint32_t>(step.what)];
+    text += " " + std::to_string((step.ns - before) / 1000) + " (" + std::to_string(step.count) + ")";
+    before = step.ns;
+  }
+  return text;
+}
+
 /// All between gravel_init and gravel_finalize. Collective; the same answer on all PEs: is the result right?
 bool solve(const paths_options& o, fact_list& facts) {
   const int me = gravel_my_pe(), n_pes = gravel_n_pes();
@@ -75,79 +97,104 @@ bool solve(const paths_options& o, fact_list& facts) {
   device_array<uint32_t> ghosts(graph.ghosts.codes);
   const worklist_graph here{graph.offsets.data(),     graph.targets.data(), ghosts.data(), part.codes, own,
                             graph.ghosts.codes.size()};
-  uint64_t source = 0;
-  if (!o.source) source = most_connected(part.rows, part);
+  std::vector<uint64_t> sources;
+  if (o.roots) sources = draw_sources(part.rows, part, o.roots, o.graph.seed);
+  else if (!o.source) sources = {most_connected(part.rows, part)};
   all_succeed(program_name, [&] {
-    if (o.source) source = find_vertex(o.graph, part, *o.source);
+    if (o.source) sources = {find_vertex(o.graph, part, *o.source)};
+    if (sources.empty()) fail_text("--roots: no vertex has an edge");
   });
-  const vertex_place at(part, source);
-  shortest_paths paths(here, graph.edges, graph.weights.data(),
-                       {.work = o.work.options(), .has_priorities = !o.no_priority, .delta = o.delta});
+  std::optional<shortest_paths> all_paths;
+  const double made_seconds = seconds_of([&] {
+    all_succeed(program_name, [&] {
+      all_paths.emplace(
+          here, graph.edges, graph.weights.data(),
+          gravel::shortest_paths_options{
+              .work = o.work.options(), .has_priorities = !o.no_priority, .delta = o.delta, .method = o.how()});
+    });
+  });
+  shortest_paths& paths = *all_paths;
   const double delta = paths.delta();
   if (me == 0)
     std::printf(
         "%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu edges in both directions, in memory after "
-        "%.2f s; from vertex "
-        "%llu, %s\n",
+        "%.2f s; %zu "
+        "sources, first %llu; %s, ready after %.3f s\n",
         program_name, n_pes, gravel_n_nodes(), gravel_backend(), o.graph.description().c_str(),
         static_cast<unsigned long long>(vertices), static_cast<unsigned long long>(edges), graph.seconds,
-        static_cast<unsigned long long>(part.ids.of(source)),
-        delta > 0 ? ("delta " + std::to_string(delta)).c_str() : "without priorities");
+        sources.size(), static_cast<unsigned long long>(part.ids.of(sources[0])),
+        delta > 0 ? ("delta " + std::to_string(delta)).c_str() : "without priorities", made_seconds);
   std::fflush(stdout);
 
-  double seconds = 0;
-  for (unsigned run = 0; run < o.work.repeat; ++run) {
-    wait_to_begin_together();
-    const double took = gravel_max_all(seconds_of([&] { paths.run(at.owner, at.place); }));
-    seconds = run == 0 ? took : std::min(seconds, took);
-  }
-  const run_summary run(paths.counts());
-
-  words_of_all<uint32_t> words(here);
-  words.fetch(paths.vertex_words());
-  device_array<uint64_t> counter(std::vector<uint64_t>(1));
-  launch_for(own, count_wrong, here, static_cast<const float*>(graph.weights.data()),
-             static_cast<const uint32_t*>(words.words()), at.place_here(), counter.data());
-  gravel_synchronize();
-  uint64_t wrong = 0;
-  gravel_copy(&wrong, counter.data(), sizeof(wrong));
-  std::vector<uint32_t> found(own);
-  gravel_copy(found.data(), paths.vertex_words(), own * sizeof(uint32_t));
-  uint64_t reached = 0, too_far = 0;
+  double seconds = 0, slowest = 0, kernel_seconds = 0;
+  uint64_t wrong = 0, unlike = 0, missing = 0, reached = 0;  // the kernel adds to `wrong`
   uint32_t farthest = 0;
-  for (const uint32_t w : found)
-    if (const uint32_t key = least_keys::key_of(w); key != least_keys::unreached) {
-      ++reached;
-      farthest = std::max(farthest, key);
-      too_far += std::isinf(distance_of_key(key));
+  bool serial = false;
+  std::vector<uint32_t> found(own);
+  words_of_all<uint32_t> words(here);
+  device_array<uint64_t> counter(std::vector<uint64_t>(1));
+  for (size_t k = 0; k < sources.size(); ++k) {
+    const uint64_t source = sources[k];
+    const vertex_place at(part, source);
+    double best = 0;
+    for (unsigned run = 0; run < o.work.repeat; ++run) {
+      wait_to_begin_together();
+      const double took = gravel_max_all(seconds_of([&] { paths.run(at.owner, at.place); }));
+      best = run == 0 ? took : std::min(best, took);
     }
-  reached = gravel_sum_all(reached);
-  farthest = gravel_max_all(farthest);
-  too_far = gravel_sum_all(too_far);
-  all_succeed(program_name, [&] { check_range_of_distances(too_far); });
+    seconds += best / static_cast<double>(sources.size());
+    slowest = std::max(slowest, best);
+    if (paths.log())
+      kernel_seconds += static_cast<double>(paths.log()->ns) * 1e-9 / static_cast<double>(sources.size());
+
+    words.fetch(paths.vertex_words());
+    launch_for(own, count_wrong, here, static_cast<const float*>(graph.weights.data()),
+               static_cast<const uint32_t*>(words.words()), at.place_here(), counter.data());
+    gravel_synchronize();
+    uint64_t too_far = 0;
+    gravel_copy(&wrong, counter.data(), sizeof(wrong));
+    gravel_copy(found.data(), paths.vertex_words(), own * sizeof(uint32_t));
+    reached = 0;
+    farthest = 0;
+    for (const uint32_t w : found)
+      if (const uint32_t key = least_keys::key_of(w); key != least_keys::unreached) {
+        ++reached;
+        farthest = std::max(farthest, key);
+        too_far += std::isinf(distance_of_key(key));
+      }
+    reached = gravel_sum_all(reached);
+    farthest = gravel_max_all(farthest);
+    too_far = gravel_sum_all(too_far);
+    all_succeed(program_name, [&] { check_range_of_distances(too_far); });
+    missing += reached == 0;
+    serial = !o.no_verify && edges <= o.serial_limit;
+    if (serial && k < 2) {
+      std::optional<path_oracle> oracle;
+      all_succeed(program_name,
+                  [&] { oracle.emplace(make_csr(o.graph.edges({.weights = true, .undirected = true})), source); });
+      for (uint64_t i = 0; i < own; ++i) {
+        const uint32_t key = least_keys::key_of(found[i]);
+        const float distance =
+            key == least_keys::unreached ? std::numeric_limits<float>::infinity() : distance_of_key(key);
+        unlike += !oracle->is_right(part.old_numbers[i], distance);
+      }
+    }
+  }
+  wrong += unlike + missing;
   const bool rounded =
       distance_of_key(farthest) > most_exact_whole && gravel_min_all(uint64_t{graph.whole_weights}) != 0;
-  wrong += reached == 0;
-  const bool serial = !o.no_verify && edges <= o.serial_limit;
-  if (serial) {
-    std::optional<path_oracle> oracle;
-    all_succeed(program_name,
-                [&] { oracle.emplace(make_csr(o.graph.edges({.weights = true, .undirected = true})), source); });
-    for (uint64_t i = 0; i < own; ++i) {
-      const uint32_t key = least_keys::key_of(found[i]);
-      const float distance =
-          key == least_keys::unreached ? std::numeric_limits<float>::infinity() : distance_of_key(key);
-      wrong += !oracle->is_right(part.old_numbers[i], distance);
-    }
-  }
+  const run_summary run(paths.counts());
   wrong = gravel_sum_all(wrong);
+  if (me == 0 && paths.log()) std::printf("%s\n", describe_steps(*paths.log()).c_str());
+  if (me == 0 && !paths.refusal().empty()) std::printf("by the worklist: %s\n", paths.refusal().c_str());
   if (me == 0) {
     std::printf(
-        "%.6f s, %.4g M edges/s; %llu vertices reached, the farthest at %.9g; %.3f expansions of each, %llu edges "
+        "%.6f s (slowest %.6f), %.4g M edges/s; last: %llu vertices reached, the farthest at %.9g; %.3f expansions of "
+        "each, %llu edges "
         "followed, %llu values "
         "sent, %llu rounds, "
         "%llu exchanges, %llu kernels\n",
-        seconds, static_cast<double>(edges) / seconds / 1e6, static_cast<unsigned long long>(reached),
+        seconds, slowest, static_cast<double>(edges) / seconds / 1e6, static_cast<unsigned long long>(reached),
         static_cast<double>(distance_of_key(farthest)),
         static_cast<double>(run.expanded) / static_cast<double>(std::max<uint64_t>(reached, 1)),
         static_cast<unsigned long long>(run.followed), static_cast<unsigned long long>(run.sent),
@@ -166,9 +213,14 @@ bool solve(const paths_options& o, fact_list& facts) {
     dump_columns(program_name, o.dump, "distances", {{"vertex", {}, part.own_ids()}, {"distance", lengths}});
   }
   facts = facts_of_run(program_name, o.graph, o.work, all, run,
-                       {{"source", part.ids.of(source)},
+                       {{"source", part.ids.of(sources.back())},
+                        {"sources", static_cast<uint64_t>(sources.size())},
+                        {"method", paths.log() ? "kernel" : "worklist"},
                         {"delta", delta},
+                        {"ready_seconds", made_seconds},
                         {"seconds", seconds},
+                        {"slowest_seconds", slowest},
+                        {"kernel_seconds", kernel_seconds},
                         {"reached", reached},
                         {"farthest", static_cast<double>(distance_of_key(farthest))},
                         {"rounded", rounded},
@@ -182,6 +234,14 @@ void paths_options::add_options(command_line& line) {
   graph.add_options(line);
   work.add_options(line);
   add_source_option(line, source);
+  line.add_option("--roots", roots, "Instead: from so many vertices with edges, drawn at random; the mean is reported")
+      .range(1u, 4096u)
+      .excludes("--source");
+  line.add_option("--method", method,
+                  "One kernel; the worklist; automatic: the kernel where job and graph suit it and no option says how "
+                  "the worklist works, else the worklist")
+      .one_of({"automatic", "kernel", "worklist"})
+      .capture_default_str();
   line.add_option(
           "--delta", delta,
           "Vertices within this distance of the nearest are expanded together; if not given, from weights and degrees")
@@ -191,7 +251,10 @@ void paths_options::add_options(command_line& line) {
   line.add_option("--serial-limit", serial_limit, "Compare up to so many edges").capture_default_str();
 }
 void paths_options::check() { graph.check(); }
-uint64_t paths_options::symmetric_bytes() const { return 8 * graph.vertices_of_generated(); }
+uint64_t paths_options::symmetric_bytes() const {
+  const uint64_t vertices = graph.vertices_of_generated();
+  return 8 * vertices + (vertices ? gravel::detail::paths_search::symmetric_bytes(vertices, 1) : 0);
+}
 void paths_options::complete() { graph.threads = host_threads_of_pe(); }
 
 int main(int argc, char** argv) {

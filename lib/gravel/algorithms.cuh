@@ -15,6 +15,7 @@ using detail::breadth_first_search;
 using detail::connected_components;
 using detail::page_rank;
 using detail::page_rank_options;
+using detail::paths_method;
 using detail::shortest_paths;
 using detail::shortest_paths_options;
 }  // namespace gravel

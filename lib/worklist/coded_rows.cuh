@@ -1,5 +1,5 @@
 // What the resident kernels of graphs have in common: a code for each vertex of all PEs, the rows of own vertices by
-// these codes, and how many blocks may stay (lib/worklist/search.cuh, components.cuh, rank_sums.cuh).
+// these codes, and how many blocks may stay (lib/worklist/search.cuh, components.cuh, ranks.cuh, paths.cuh).
 #pragma once
 #include <algorithm>
 #include <string>
@@ -78,12 +78,11 @@ inline bool check_coded_graph(const char* what, const worklist_graph& graph, uin
   return has_names;
 }
 
-/// The host's side. make() is collective.
+/// The host's side. number() and make() are collective.
 class coded_rows {
  public:
-  /// Gives codes to the vertices of all PEs up to the last one with edges. The graph's memory stays the caller's.
-  /// Returns why that cannot be; empty if it can.
-  std::string make(const worklist_graph& graph, uint64_t edges) {
+  /// Gives codes to the vertices of all PEs up to the last one with edges. Returns why that cannot be; empty if it can.
+  std::string number(const worklist_graph& graph, uint64_t edges) {
     const auto pes = static_cast<uint32_t>(gravel_n_pes());
     constexpr uint32_t strip = replicated_bitmap::strip;
     device_array<uint32_t> last_here(std::vector<uint32_t>(1));
@@ -94,8 +93,13 @@ class coded_rows {
     const uint64_t strips = (last_ + strip - 1) / strip;
     if (strips * pes * strip >= uint64_t{1} << 31) return "the PEs have 2^31 vertices or more";
     layout_ = {{}, static_cast<uint32_t>(strips), pes, static_cast<uint32_t>(gravel_my_pe())};
+    return {};
+  }
+  /// Does so, and finds the codes of all neighbours. The graph's memory stays the caller's.
+  std::string make(const worklist_graph& graph, uint64_t edges) {
+    if (std::string wrong = number(graph, edges); !wrong.empty()) return wrong;
     codes_ = graph.targets;  // the same numbers, if there is one PE
-    if (pes == 1) return {};
+    if (layout_.pes == 1) return {};
     made_ = device_array<uint32_t>(edges);
     launch_for(edges, name_neighbours<>, graph, edges, layout_, made_.data());
     codes_ = made_.data();

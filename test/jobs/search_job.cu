@@ -1,11 +1,15 @@
-// Breadth-first search, connected components and PageRank, each in one kernel (gravel_search, gravel_components,
-// gravel_ranks), and their parts: rendezvous of the blocks of all PEs, and the replicated bitmap. Small graphs of all
-// shapes, compared with plain sequential algorithms. One source for the CPU backend and for GPUs. Option: `short`.
+// Breadth-first search, connected components, PageRank and shortest paths, each in one kernel (gravel_search,
+// gravel_components, gravel_ranks, paths_search), and their parts: rendezvous of the blocks of all PEs, and the
+// replicated bitmap. Small graphs of all shapes, compared with plain sequential algorithms. One source for the CPU
+// backend and for GPUs. Option: `short`.
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdio>
 #include <deque>
+#include <functional>
+#include <limits>
+#include <queue>
 #include <random>
 #include <set>
 #include <string>
@@ -16,6 +20,8 @@
 #include <gravel/launch_alone.cuh>
 #include <gravel/search.cuh>
 #include <gravel/worklist.cuh>
+#include "lib/base/mix.hpp"
+#include "lib/worklist/paths.cuh"
 #include "test/support/expect.hpp"
 
 namespace {
@@ -315,6 +321,87 @@ void check_refusals() {
   expect_error("tolerance 0.0", [&] { ranks.run({.tolerance = 0}); });
 }
 
+/// Weights of an edge: whole numbers as in R-MAT graphs, real numbers, whole ones of which many are 0, and such that
+/// sums are infinite.
+enum class weights_of { whole, real, zeros, huge };
+constexpr uint32_t weight_kinds = 4;
+float weight_of(weights_of kind, uint32_t a, uint32_t b) {
+  const uint64_t random = mix(uint64_t{std::min(a, b)} << 32 | std::max(a, b));
+  if (kind == weights_of::whole) return static_cast<float>(1 + random % 255);
+  if (kind == weights_of::real) return static_cast<float>(random % 65536) * 1e-3f;
+  if (kind == weights_of::zeros) return random % 2 ? 0.0f : static_cast<float>(random % 7);
+  return random % 2 ? 1.0f : 1.5e38f;
+}
+std::vector<float> distances_from(const std::vector<std::vector<uint32_t>>& rows, uint32_t root, weights_of kind) {
+  std::vector<float> distance(rows.size(), -1);  // not reached
+  using offer = std::pair<float, uint32_t>;
+  std::priority_queue<offer, std::vector<offer>, std::greater<>> next;
+  for (next.emplace(0.0f, root); !next.empty();) {
+    const auto [at, v] = next.top();
+    next.pop();
+    if (distance[v] >= 0) continue;
+    distance[v] = at;
+    for (const uint32_t other : rows[v])
+      if (distance[other] < 0) next.emplace(at + weight_of(kind, v, other), other);
+  }
+  return distance;
+}
+
+std::set<paths_step::kind> steps;       ///< of all runs so far
+unsigned path_runs = 0, path_ends = 0;  ///< how many did not give up
+
+void check_paths(const test_graph& graph, bool by_degree, weights_of kind, bool is_short) {
+  const auto rows = graph.rows();
+  const divided part(graph, rows, by_degree);
+  std::vector<float> weights;
+  for (uint64_t i = part.first[static_cast<size_t>(gravel_my_pe())]; weights.size() < part.edges; ++i)
+    for (const uint32_t other : rows[part.order[i]]) weights.push_back(weight_of(kind, part.order[i], other));
+  const device_array<float> weights_here(weights);
+  paths_search search(part.view(), part.edges, weights_here.data());
+  const std::string what = graph.name + (by_degree ? " by degrees" : " in blocks") + " with weights " +
+                           std::to_string(static_cast<int>(kind));
+  expect(search.fits() || !by_degree, what + ": does not fit: " + search.refusal());
+  std::vector<uint32_t> roots{graph.n / 3};
+  if (!is_short) roots.insert(roots.end(), {0, graph.n - 1});
+  for (const uint32_t root : roots) {
+    if (!search.fits()) break;
+    size_t at = 0, owner = 0;
+    while (part.order[at] != root) ++at;
+    while (at >= part.first[owner + 1]) ++owner;
+    ++path_runs;
+    if (!search.run(static_cast<int>(owner), at - part.first[owner])) continue;
+    ++path_ends;
+    for (uint32_t i = 0; i < std::min(search.log().steps, paths_log::most_steps); ++i)
+      steps.insert(search.log().step[i].what);
+    std::vector<uint32_t> words(part.own);
+    gravel_copy(words.data(), search.words(), words.size() * sizeof(uint32_t));
+    const std::vector<float> expected = distances_from(rows, root, kind);
+    uint64_t wrong = 0;
+    for (uint64_t i = 0; i < part.own; ++i) {
+      const uint32_t key = least_keys::key_of(words[i]);
+      const float right = expected[part.order[part.first[static_cast<size_t>(gravel_my_pe())] + i]];
+      wrong += key != (right < 0 ? least_keys::unreached : key_of_distance(right));
+    }
+    expect(wrong == 0,
+           what + " from " + std::to_string(root) + ": " + std::to_string(wrong) + " distances here are wrong");
+  }
+  search.release();
+}
+divided line() {
+  const test_graph graph{"line", 8, {{0, 1}, {1, 2}, {6, 7}}};
+  return divided(graph, graph.rows(), false);
+}
+/// Graphs that the kernel does not suit: with an edge in one direction, with two weights for an edge, and without hubs.
+void check_refused_paths() {
+  const divided part = line();
+  const bool is_first = gravel_my_pe() == 0;
+  std::vector<float> weights(part.edges, 1.0f);
+  if (is_first) weights[0] = 2.0f;
+  const device_array<float> unlike(weights);
+  paths_search search(part.view(), part.edges, unlike.data());
+  expect(search.refusal().find("both of their ends") != std::string::npos, "unlike weights: " + search.refusal());
+}
+
 /// Every block reports numbers that differ from rendezvous to rendezvous, and writes a word that others read behind it.
 __global__ void come_together(const __grid_constant__ gravel_t g, const __grid_constant__ level_rendezvous m,
                               uint32_t times, uint32_t* words, uint64_t* wrong) {
@@ -396,10 +483,6 @@ void check_bitmap() {
   memory.release();
 }
 
-divided line() {
-  const test_graph graph{"line", 8, {{0, 1}, {1, 2}, {6, 7}}};
-  return divided(graph, graph.rows(), false);
-}
 /// All PEs get an error, also if only one has done something wrong.
 void check_errors() {
   const divided part = line();
@@ -443,11 +526,21 @@ int main(int argc, char** argv) {
       check_bitmap();
       check_refusals();
       bool by_degree = false;
+      uint32_t turn = 0;
       for (const test_graph& graph : graphs(how == "short")) {
         if (how != "short") check(graph, by_degree, false);
         by_degree = !by_degree;
         check(graph, by_degree, how == "short");
+        // The largest graph has all kinds of weights, the others have them in turn.
+        for (uint32_t kind = 0; kind < weight_kinds; ++kind)
+          if (how != "short" || graph.n > 1000 || kind == turn % weight_kinds)
+            check_paths(graph, by_degree || kind == 0, static_cast<weights_of>(kind), how == "short");
+        ++turn;
       }
+      check_refused_paths();
+      expect(steps.size() == 5, "only " + std::to_string(steps.size()) + " kinds of steps of paths occurred");
+      expect(4 * path_ends > 3 * path_runs, "paths gave up in " + std::to_string(path_runs - path_ends) + " of " +
+                                                std::to_string(path_runs) + " runs");
       // The lists of a GPU's blocks are too long for small graphs.
       std::string occurred;
       for (const auto way : ways) occurred += " " + std::to_string(static_cast<int>(way));

@@ -1,17 +1,17 @@
-// Shortest paths from one vertex by a distributed worklist with priorities: vertices nearer than a limit are expanded,
-// the others wait, and the limit moves on when nobody has any that are nearer.
+// Shortest paths from one vertex. By one kernel (lib/worklist/paths.cuh) where job and graph suit it. Otherwise by a
+// distributed worklist with priorities: vertices nearer than a limit are expanded, the others wait, and the limit moves
+// on when nobody has any that are nearer.
 #pragma once
 #include <cmath>
+#include <exception>
 #include <limits>
+#include <optional>
 
+#include "lib/worklist/paths.cuh"
 #include "lib/worklist/words_of_all.cuh"
 #include "lib/worklist/worklist.cuh"
 
 namespace gravel::detail {
-
-/// Distances are floats from 0 on, which are ordered as their bits are; the sign's bit is free, as keys want it.
-GRAVEL_BOTH uint32_t key_of_distance(float distance) { return static_cast<uint32_t>(to_word(distance)); }
-GRAVEL_BOTH float distance_of_key(uint32_t key) { return from_word<float>(key); }
 
 /// The program of the worklist: keys are distances.
 struct path_offers {
@@ -52,12 +52,19 @@ __global__ void weigh_edges(const float* weights, uint64_t edges, weights_found*
   atomicAdd(&found->sum, sum);
 }
 
+/// How shortest paths are found.
+enum class paths_method {
+  automatic,  ///< by one kernel where job and graph suit it and no option says how the worklist works
+  kernel,     ///< by one kernel; an error where it does not suit the job and the graph
+  worklist    ///< by the worklist
+};
 /// Options of shortest_paths.
 struct shortest_paths_options {
   gravel_worklist_options work = {};
   bool has_priorities = true;  ///< false: all vertices that wait are expanded, near or far
   double delta = 0;            ///< vertices within this distance of the nearest are expanded together; 0: found from
                                ///< weights and degrees
+  paths_method method = paths_method::automatic;
 };
 
 /// Shortest paths in a graph with weights, directed or not: made once, for paths from any number of vertices.
@@ -66,7 +73,13 @@ struct shortest_paths_options {
 ///   gravel::shortest_paths paths(graph, edges, weights);  // collective
 ///   paths.run(owner, place);                              // collective
 ///
-/// Memory: that of a gravel_worklist.
+/// One kernel finds the paths if all PEs have each other's memory mapped, each edge is in the rows of both of its ends,
+/// with the same weight, and at least half of the edges lead to the sixteenth of the vertices that has the lowest
+/// numbers at each PE: so number vertices by falling degree. If that takes too many steps, as in a deep graph, this run
+/// and all later ones go by the worklist.
+///
+/// Memory: that of a gravel_worklist. For the kernel also 8 bytes of device memory for each edge and for each own
+/// vertex; in the symmetric heap 8 bytes for each vertex of all PEs, and about 20 MB for each PE.
 /// @scope the program's host thread; collective, except calls that only read. At most one is open
 /// @completion on return
 /// @errors gravel::error, at all PEs
@@ -82,9 +95,23 @@ class shortest_paths {
   /// @param options the same at all PEs
   shortest_paths(const worklist_graph& graph, uint64_t edges, const float* weights,
                  const shortest_paths_options& options = {})
-      : vertices_(graph),
+      : exceptions_(std::uncaught_exceptions()),
+        vertices_(graph),
         delta_(delta_of(edges, weights, options)),
-        work_(path_offers{{}, weights, static_cast<float>(delta_)}, graph, edges, options.work) {}
+        work_(path_offers{{}, weights, static_cast<float>(delta_)}, graph, edges, options.work) {
+    const bool may_use = options.method == paths_method::kernel ||
+                         (options.method == paths_method::automatic && options.has_priorities && options.delta == 0 &&
+                          options.work.execution == gravel_execution::automatic);
+    if (!may_use) return;
+    kernel_.emplace(graph, edges, weights);
+    refusal_ = kernel_->refusal();
+    if (!kernel_->fits()) kernel_.reset();
+    if (!kernel_ && options.method == paths_method::kernel) fail_text("shortest_paths by one kernel: " + refusal_);
+  }
+  ~shortest_paths() {
+    // If an exception passes, other PEs may not be here. gravel_finalize frees the memory, too.
+    if (kernel_ && std::uncaught_exceptions() == exceptions_) kernel_->release();
+  }
   /// @internal
   shortest_paths(const shortest_paths&) = delete;
   shortest_paths& operator=(const shortest_paths&) = delete;
@@ -94,22 +121,32 @@ class shortest_paths {
   /// @param place its number there
   void run(int owner, uint64_t place) {
     vertices_.check("shortest_paths", owner, place);
+    if (kernel_) {
+      if (kernel_->run(owner, place)) return;
+      refusal_ = "the graph is too deep for one kernel";
+      kernel_->release();
+      kernel_.reset();
+    }
     work_.start();
     if (owner == gravel_my_pe()) work_.offer(static_cast<uint32_t>(place), 0);
     work_.run();
   }
 
-  /// Returns the words of own vertices, then of ghosts, in device memory: distance_of() reads them.
-  const uint32_t* vertex_words() const { return work_.vertex_words(); }
+  /// Returns the words of own vertices: [own], in device memory. distance_of() reads them.
+  const uint32_t* vertex_words() const { return kernel_ ? kernel_->words() : work_.vertex_words(); }
   /// Returns the distance in a vertex's word: infinite if the vertex was not reached, and beyond the largest float.
   /// @param word of a vertex
   GRAVEL_BOTH static float distance_of(uint32_t word) {
     const uint32_t key = least_keys::key_of(word);
     return key == least_keys::unreached ? from_word<float>(0x7f800000u) : distance_of_key(key);
   }
-  /// Returns delta as it is used; 0: without priorities.
+  /// Returns why the last run, or the next one, goes by the worklist; empty if it does not, or if options say so.
+  const std::string& refusal() const { return refusal_; }
+  /// @internal What the kernel noted about its last run; nullptr: it went by the worklist.
+  const paths_log* log() const { return kernel_ ? &kernel_->log() : nullptr; }
+  /// Returns delta as the worklist uses it; 0: without priorities.
   double delta() const { return delta_; }
-  /// Returns what the last run did at this PE.
+  /// Returns what the last run by the worklist did at this PE.
   const gravel_worklist_counts& counts() const { return work_.counts(); }
 
  private:
@@ -140,9 +177,12 @@ class shortest_paths {
     return std::max((mean_degree < 8 ? 36.0 : 12.0) * mean_weight / mean_degree, 1e-6);
   }
 
+  int exceptions_;
   vertices_of_pes vertices_;
   double delta_;
   gravel_worklist<path_offers> work_;
+  std::optional<paths_search> kernel_;
+  std::string refusal_;
 };
 
 }  // namespace gravel::detail
