@@ -74,7 +74,7 @@ struct collective_name {
 namespace inner {
 
 /// Rendezvous `epoch` of the callers of all members. Thread scope: one lane of each member, or a host thread.
-GRAVEL_BOTH_APART void await_members(gravel_t g, gravel_team_t team, uint64_t epoch, collective_name name) {
+GRAVEL_BOTH void await_members(const gravel_t& g, const gravel_team_t& team, uint64_t epoch, collective_name name) {
   block_scratch* const mine = scratch_of(g, team);
   const uint64_t word = name.word(epoch);
   uint32_t k = 0;
@@ -98,7 +98,7 @@ GRAVEL_BOTH_APART void await_members(gravel_t g, gravel_team_t team, uint64_t ep
 }
 /// The next rendezvous. What the calling lane, and lanes that have synchronized with it, have stored and sent is there
 /// before it notifies others. Thread scope: one lane of each member.
-GRAVEL_DEVICE void rendezvous(const gravel_t& g, const gravel_team_t& team, collective_name name, bool has_sent) {
+GRAVEL_DEVICE_APART void rendezvous(gravel_t g, gravel_team_t team, collective_name name, bool has_sent) {
   if (has_sent) gravel_quiet(g);
   block_scratch* const mine = scratch_of(g, team);
   const uint64_t epoch = mine->epoch + 1;
@@ -158,6 +158,10 @@ GRAVEL_DEVICE bool enter_collective(const gravel_t& g, const copy_team& lanes, t
 GRAVEL_DEVICE bool is_symmetric(const gravel_t& g, const void* at, uint64_t bytes) {
   return lies_in_heap(static_cast<uint64_t>(static_cast<const char*>(at) - g.heap), bytes, g.heap_bytes);
 }
+/// Copies bytes. Not inlined: kernels that call collectives shall need few registers. Thread scope: the callers' lanes.
+GRAVEL_DEVICE_APART void copy_apart(copy_team lanes, char* to, const char* from, uint64_t bytes) {
+  copy_bytes(lanes, to, from, bytes);
+}
 /// Puts bytes into the memory of a member. Thread scope: the callers' lanes.
 GRAVEL_DEVICE void put_to_member(const gravel_t& g, const gravel_team_t& team, const copy_team& lanes, uint32_t member,
                                  char* to, const char* from, uint64_t bytes) {
@@ -165,7 +169,7 @@ GRAVEL_DEVICE void put_to_member(const gravel_t& g, const gravel_team_t& team, c
   const auto offset = static_cast<uint64_t>(to - g.heap);
   char* const heap = static_cast<uint32_t>(pe) == g.my_pe ? g.heap : peer_heap(g, pe);
   if (bytes == 0 || (heap == g.heap && to == from)) return;
-  if (heap) copy_bytes(lanes, heap + offset, from, bytes);
+  if (heap) copy_apart(lanes, heap + offset, from, bytes);
   else put_bulk_remote(g, lanes, offset, from, bytes, nullptr, pe);
 }
 /// The address of this PE's symmetric object at a member that this PE reaches.
@@ -233,8 +237,8 @@ GRAVEL_DEVICE_APART void broadcast_bytes(gravel_t g, gravel_team_t team, copy_te
     exchange_by_slots(
         g, team, lanes, name, bytes, [&](uint32_t member) { return is_root && member != team.my_pe ? from : nullptr; },
         [&](uint64_t epoch, uint64_t done, uint64_t now) {
-          if (is_root && to != from) copy_bytes(lanes, to + done, from + done, now);
-          if (!is_root) copy_bytes(lanes, to + done, scratch_of(g, team)->slot(epoch, from_member, g.n_pes), now);
+          if (is_root && to != from) copy_apart(lanes, to + done, from + done, now);
+          if (!is_root) copy_apart(lanes, to + done, scratch_of(g, team)->slot(epoch, from_member, g.n_pes), now);
         });
     return;
   }
@@ -273,7 +277,7 @@ GRAVEL_DEVICE_APART void exchange_bytes(gravel_t g, gravel_team_t team, copy_tea
   if (!directly) {
     exchange_by_slots(g, team, lanes, name, bytes, part_for, [&](uint64_t epoch, uint64_t done, uint64_t now) {
       for (uint32_t member = 0; member < team.n_pes; ++member)
-        copy_bytes(lanes, to + member * bytes + done, scratch_of(g, team)->slot(epoch, member, g.n_pes), now);
+        copy_apart(lanes, to + member * bytes + done, scratch_of(g, team)->slot(epoch, member, g.n_pes), now);
     });
     return;
   }
@@ -298,7 +302,7 @@ struct contributions {
 template <gravel_reduction HOW, class T, class Word>
 GRAVEL_DEVICE void combine_words(const gravel_t& g, const gravel_team_t& team, const copy_team& lanes,
                                  const contributions& from, Word* to, bool to_all, uint64_t begin, uint64_t end) {
-  constexpr uint32_t at_once = GRAVEL_ON_GPU ? 4 : 1;
+  constexpr uint32_t at_once = GRAVEL_ON_GPU ? 2 : 1;  // few registers: blocks of 512 threads call
   const uint64_t step = lanes.size();
   GRAVEL_NO_UNROLL
   for (uint64_t i = begin + lanes.rank(); i < end; i += at_once * step) {
