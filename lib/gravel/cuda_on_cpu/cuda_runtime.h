@@ -138,12 +138,6 @@ inline launch_shape shape(dim3 grid, dim3 block, size_t shared_bytes = 0, cudaSt
   return {grid, block, shared_bytes, stream};
 }
 
-/// State that the blocks of a launch share, for grid.sync().
-struct grid_state {
-  uint64_t arrivals = 0;
-};
-GRAVEL_API inline thread_local grid_state* current_grid = nullptr;
-
 /// Starts a kernel. `lane`: what each lane runs.
 inline cudaError_t launch(const launch_shape& how, std::function<void()> lane, bool cooperative = false) {
   return checked(cudaErrorInvalidConfiguration, [&] {
@@ -156,11 +150,7 @@ inline cudaError_t launch(const launch_shape& how, std::function<void()> lane, b
     options.shared_bytes = how.shared_bytes;
     options.cooperative = cooperative || (blocks > 1 && blocks <= blocks_at_once);
     detail::simt::check_launch(how.grid, how.block, options);
-    auto run = [lane = std::move(lane), grid = std::make_shared<grid_state>()] {
-      current_grid = grid.get();
-      lane();
-    };
-    streams().put(how.stream, {how.grid, how.block, options, std::move(run)}, "a launch");
+    streams().put(how.stream, {how.grid, how.block, options, std::move(lane)}, "a launch");
     return cudaSuccess;
   });
 }
