@@ -33,8 +33,10 @@
 #include "host/pe/kernel_table.hpp"
 #include "lib/base/capacity.hpp"
 
-// The translator (tools/cuda_to_cpp.py) sees which functions are kernels.
+// The translator (tools/cuda_to_cpp.py) sees which functions are kernels, and removes the word.
+#if defined(GRAVEL_CUDA_TRANSLATES)
 #undef __global__
+#endif
 #define __constant__
 #define __managed__
 #define CUDART_VERSION 13000
