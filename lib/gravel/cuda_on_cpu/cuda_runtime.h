@@ -572,3 +572,40 @@ cudaError_t cudaLaunchCooperativeKernel(F kernel, dim3 grid, dim3 block, void** 
                                         cudaStream_t stream = nullptr) {
   return gravel::cuda_on_cpu::launch_address((const void*)kernel, grid, block, arguments, shared_bytes, stream, true);
 }
+
+// ---- graphs: programs that can also do without them find that there are none
+
+using cudaGraph_t = struct gravel_no_graph*;
+using cudaGraphExec_t = struct gravel_no_graph_executable*;
+enum cudaStreamCaptureMode {
+  cudaStreamCaptureModeGlobal,
+  cudaStreamCaptureModeThreadLocal,
+  cudaStreamCaptureModeRelaxed
+};
+enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone, cudaStreamCaptureStatusActive };
+namespace gravel::cuda_on_cpu {
+inline cudaError_t refuse_graphs(const char* caller) {
+  return failed(cudaErrorNotSupported, std::string(caller) + ": the CPU backend has no graphs; use streams instead");
+}
+}  // namespace gravel::cuda_on_cpu
+inline cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* status) {
+  *status = cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
+  return gravel::cuda_on_cpu::refuse_graphs("cudaStreamBeginCapture");
+}
+inline cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t*) {
+  return gravel::cuda_on_cpu::refuse_graphs("cudaStreamEndCapture");
+}
+template <class... Options>
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t*, cudaGraph_t, Options...) {
+  return gravel::cuda_on_cpu::refuse_graphs("cudaGraphInstantiate");
+}
+inline cudaError_t cudaGraphLaunch(cudaGraphExec_t, cudaStream_t) {
+  return gravel::cuda_on_cpu::refuse_graphs("cudaGraphLaunch");
+}
+inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t) {
+  return gravel::cuda_on_cpu::refuse_graphs("cudaGraphExecDestroy");
+}
+inline cudaError_t cudaGraphDestroy(cudaGraph_t) { return gravel::cuda_on_cpu::refuse_graphs("cudaGraphDestroy"); }
