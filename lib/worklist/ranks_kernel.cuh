@@ -38,7 +38,7 @@ constexpr uint32_t rank_threads = replicated_bitmap::strip, rank_warps = rank_th
 /// Hubs of a tile: shares and sums take 192 KiB of shared memory. Few on the CPU backend, so that small graphs have
 /// several tiles.
 constexpr uint32_t tile_hubs = GRAVEL_CUDA ? 24576 : 128;
-constexpr uint32_t most_tiles = 4;
+constexpr uint32_t most_tiles = 8;
 /// Edges of tiles behind the first one stand with the first vertices of a PE alone: others have too few.
 constexpr uint32_t places_of_all_tiles = GRAVEL_CUDA ? 1u << 21 : 512;
 /// Vertices of a group: a lane takes two of them. Groups are made within windows of vertices.
@@ -150,6 +150,14 @@ struct ranks_block {
     of_vertex += share[hub];
     atomicAdd_block(&sum[hub], units);
   }
+  /// Adds two edges of each of this lane's two vertices. Thread scope: lane.
+  GRAVEL_DEVICE void add_edges(const word2& four, const uint32_t* units, float* of_vertices) const {
+    GRAVEL_UNROLL
+    for (uint32_t i = 0; i < 2; ++i) {
+      add_edge(four.word[i] & 0xffff, units[i], of_vertices[i]);
+      add_edge(four.word[i] >> 16, units[i], of_vertices[i]);
+    }
+  }
   /// A group of the tile, and this lane's two vertices.
   struct tile_group {
     uint32_t group, begin, turns;
@@ -184,20 +192,21 @@ struct ranks_block {
       if (turns == 0) continue;
       const auto* const edges = reinterpret_cast<const word2*>(t.hubs + here.begin) + lane();
       constexpr uint32_t at_once = 4;
-      for (uint32_t turn = 0; turn < turns; turn += at_once) {
+      uint32_t turn = 0;
+      for (; turn + at_once <= turns; turn += at_once) {
         word2 four[at_once];
         GRAVEL_UNROLL
-        for (uint32_t j = 0; j < at_once; ++j)
-          four[j] = turn + j < turns ? load_once(edges + (turn + j) * 32) : word2{{~0u, ~0u}};
+        for (uint32_t j = 0; j < at_once; ++j) four[j] = load_once(edges + (turn + j) * 32);
         GRAVEL_UNROLL
-        for (uint32_t j = 0; j < at_once; ++j) {
-          GRAVEL_UNROLL
-          for (uint32_t i = 0; i < 2; ++i) {
-            add_edge(four[j].word[i] & 0xffff, mine[i], of[i]);
-            add_edge(four[j].word[i] >> 16, mine[i], of[i]);
-          }
-        }
+        for (uint32_t j = 0; j < at_once; ++j) add_edges(four[j], mine, of);
       }
+      word2 last[at_once - 1] = {};
+      GRAVEL_UNROLL
+      for (uint32_t j = 0; j < at_once - 1; ++j)
+        if (turn + j < turns) last[j] = load_once(edges + (turn + j) * 32);
+      GRAVEL_UNROLL
+      for (uint32_t j = 0; j < at_once - 1; ++j)
+        if (turn + j < turns) add_edges(last[j], mine, of);
       if (v.counts) continue;
       GRAVEL_UNROLL
       for (uint32_t i = 0; i < 2; ++i) t.sums[place.word[i]] = of[i];
