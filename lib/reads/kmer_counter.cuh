@@ -26,7 +26,7 @@ class kmer_counter {
   /// @errors gravel::error on all PEs: a bad k, PEs that differ, too many PEs (most_pes), too little symmetric memory.
   ///   At one PE: too little device memory
   kmer_counter(uint32_t k, uint64_t most_codes, const kmer_counter_options& how = {})
-      : open_("gravel::kmer_counter"), slot_bits_(how.slot_bits), lists_(checked(k), how) {
+      : open_("gravel::kmer_counter"), slot_bits_(how.slot_bits - NEIGHBOURS), lists_(checked(k), how) {
     words_ = device_array<uint64_t>(uint64_t{count_words});
     reserve(gravel_max_all(most_codes));
   }
@@ -137,7 +137,7 @@ class kmer_counter {
   }
 
   open_object open_;
-  uint32_t slot_bits_;
+  uint32_t slot_bits_;  ///< with neighbours a slot has more than twice the bytes, so there are half as many
   super_kmer_lists lists_;
   device_array<uint64_t> words_;  ///< different k-mers; the next list, and whether one is too long
   device_array<uint64_t> kmers_, before_, after_;

@@ -40,6 +40,7 @@ namespace gravel::detail {
 /// Shapes of the kernels.
 struct kmer_kernel_shape {
   static constexpr uint32_t lanes = GRAVEL_CUDA ? 512 : 64;        ///< of a block that deals
+  static constexpr uint32_t send_lanes = GRAVEL_CUDA ? 128 : 64;   ///< of a block that sends
   static constexpr uint32_t rows = GRAVEL_CUDA ? 8 : 4;            ///< a warp looks at so many times 32 bases at once
   static constexpr uint32_t positions = lanes * rows;              ///< of a block at once
   static constexpr uint32_t most_places = GRAVEL_CUDA ? 512 : 16;  ///< bins of all PEs
@@ -48,6 +49,7 @@ struct kmer_kernel_shape {
   static constexpr uint32_t count_lanes = GRAVEL_CUDA ? 256 : 64;  ///< of a block that counts a list
   static constexpr uint32_t scan_lanes = GRAVEL_CUDA ? 1024 : 64;  ///< of the block that places lists
 };
+static_assert(kmer_kernel_shape::rows * 32 <= 256);  // kmer_rows::place has 8 bits
 static_assert(kmer_kernel_shape::most_list_bits <= super_kmer::most_list_bits);
 using super_kmer_tile = map_tile<super_kmer, kmer_kernel_shape::lanes>;
 
@@ -69,12 +71,14 @@ struct kmer_lists {
   GRAVEL_BOTH uint32_t lists() const { return 1u << (bin_bits + list_bits); }
 };
 
-/// Bases of a warp, and where its super-k-mers begin: words of 32 bases, and one word before them.
+/// Bases of a warp, in words of 32 bases with one word before them; and its super-k-mers.
 struct kmer_rows {
   static constexpr uint32_t rows = kmer_kernel_shape::rows, first = 1, words = first + rows + 2;
-  uint32_t low[words], high[words];    ///< planes
-  uint32_t gap[words];                 ///< no base
-  uint32_t begin[words], edge[words];  ///< a super-k-mer begins; a super-k-mer cannot go on: one begins, or a gap comes
+  uint32_t low[words], high[words];  ///< planes
+  uint32_t gap[words];               ///< no base
+  uint32_t edge[words];              ///< a super-k-mer cannot go on: the next one begins, or a gap comes
+  uint32_t minimizer[rows * 32];     ///< of each super-k-mer
+  uint8_t place[rows * 32];          ///< of its first base
 
   /// Returns 64 bits from bit `lane` of word `at` on.
   GRAVEL_DEVICE static uint64_t bits_from(const uint32_t* word, uint32_t at, uint32_t lane) {
@@ -101,19 +105,24 @@ GRAVEL_DEVICE void find_super_kmers(kmer_rows& rows, const kmer_lists& lists, co
                                     uint64_t begin, const Reserve& reserve, const Emit& emit) {
   constexpr uint32_t n_rows = kmer_rows::rows, first = kmer_rows::first;
   const uint32_t lane = threadIdx.x % 32, window = lists.shape.window(), k = lists.shape.k;
-  __syncwarp();
+  uint32_t code[n_rows + 1];  // all are requested before the first one is used
+  GRAVEL_UNROLL
   for (uint32_t r = 0; r <= n_rows; ++r) {
     const uint64_t at = begin + r * 32 + lane;
-    const uint32_t code = at < size ? codes[at] : no_base;
-    const uint32_t low = __ballot_sync(~0u, code & 1), high = __ballot_sync(~0u, code & 2),
-                   gap = __ballot_sync(~0u, code == no_base);
+    code[r] = at < size ? codes[at] : no_base;
+  }
+  const uint32_t before = begin != 0 && begin <= size ? codes[begin - 1] : no_base;
+  __syncwarp();
+  GRAVEL_UNROLL
+  for (uint32_t r = 0; r <= n_rows; ++r) {
+    const uint32_t low = __ballot_sync(~0u, code[r] & 1), high = __ballot_sync(~0u, code[r] & 2),
+                   gap = __ballot_sync(~0u, code[r] == no_base);
     if (lane != 0) continue;
     rows.low[first + r] = low;
     rows.high[first + r] = high;
     rows.gap[first + r] = gap;
   }
   if (lane == 0) {
-    const uint32_t before = begin != 0 && begin <= size ? codes[begin - 1] : no_base;
     rows.low[0] = before << 31;
     rows.high[0] = (before & 2) << 30;
     rows.gap[0] = before == no_base ? 1u << 31 : 0;
@@ -159,32 +168,31 @@ GRAVEL_DEVICE void find_super_kmers(kmer_rows& rows, const kmer_lists& lists, co
     since = begins ? 1 + static_cast<uint32_t>(__clz(static_cast<int>(begins))) : since + 32;
     begins |= __ballot_sync(~0u, is_cut);
     valid_before = valid >> 31;
+    if (begins >> lane & 1) {
+      const uint32_t number = total + static_cast<uint32_t>(__popc(begins & ((1u << lane) - 1)));
+      rows.minimizer[number] = least[r];
+      rows.place[number] = static_cast<uint8_t>(r * 32 + lane);
+    }
     total += static_cast<uint32_t>(__popc(begins));
-    if (lane != 0) continue;
-    rows.begin[first + r] = begins;
-    rows.edge[first + r] = begins | ~valid;
+    if (lane == 0) rows.edge[first + r] = begins | ~valid;
   }
   __syncwarp();
   if (total == 0) return;
-  uint32_t number = reserve(total);
-  GRAVEL_UNROLL
-  for (uint32_t r = 0; r < n_rows; ++r) {
-    const uint32_t begins = rows.begin[first + r];
-    if (begins >> lane & 1) {
-      const uint64_t edges = (uint64_t{rows.edge[first + r + 1]} << 32 | rows.edge[first + r]) >> lane;
-      const auto kmers = static_cast<uint32_t>(__ffsll(static_cast<long long>(edges >> 1)));
-      const uint64_t low = kmer_rows::bits_from(rows.low, first + r, lane),
-                     high = kmer_rows::bits_from(rows.high, first + r, lane),
-                     gap = kmer_rows::bits_from(rows.gap, first + r, lane);
-      const uint32_t bases = kmers + k - 1;
-      const uint32_t next = (static_cast<uint32_t>(low >> bases) & 1) | (static_cast<uint32_t>(high >> bases) & 1) << 1;
-      const uint32_t after = gap >> bases & 1 ? no_base : next;
-      const minimizer_place to = minimizer_place::of(least[r], lists.n_pes, lists.bin_bits, lists.list_bits);
-      const uint32_t place = to.pe << lists.bin_bits | to.bin;
-      emit(number + static_cast<uint32_t>(__popc(begins & ((1u << lane) - 1))), place,
-           super_kmer::make(low, high, bases, kmers, rows.code_before(first + r, lane), after, place, to.list));
-    }
-    number += static_cast<uint32_t>(__popc(begins));
+  // Few lanes have begins in one row. So lanes take super-k-mers of all rows.
+  const uint32_t number = reserve(total);
+  for (uint32_t i = lane; i < total; i += 32) {
+    const uint32_t bit = rows.place[i] % 32, word = first + rows.place[i] / 32;
+    const uint64_t edges = (uint64_t{rows.edge[word + 1]} << 32 | rows.edge[word]) >> bit;
+    const auto kmers = static_cast<uint32_t>(__ffsll(static_cast<long long>(edges >> 1)));
+    const uint64_t low = kmer_rows::bits_from(rows.low, word, bit), high = kmer_rows::bits_from(rows.high, word, bit),
+                   gap = kmer_rows::bits_from(rows.gap, word, bit);
+    const uint32_t bases = kmers + k - 1;
+    const uint32_t next = (static_cast<uint32_t>(low >> bases) & 1) | (static_cast<uint32_t>(high >> bases) & 1) << 1;
+    const uint32_t after = gap >> bases & 1 ? no_base : next;
+    const minimizer_place to = minimizer_place::of(rows.minimizer[i], lists.n_pes, lists.bin_bits, lists.list_bits);
+    const uint32_t place = to.pe << lists.bin_bits | to.bin;
+    emit(number + i, place,
+         super_kmer::make(low, high, bases, kmers, rows.code_before(word, bit), after, place, to.list));
   }
 }
 
@@ -303,17 +311,18 @@ struct take_super_kmer {
 
 /// Sends super-k-mers to their owners.
 template <int = 0>
-__global__ void __launch_bounds__(kmer_kernel_shape::lanes)
+__global__ void __launch_bounds__(kmer_kernel_shape::send_lanes)
     send_super_kmers(gravel_t g, kmer_lists lists, const uint8_t* codes, uint64_t size, uint64_t begin,
                      uint64_t tiles) {
   using shape = kmer_kernel_shape;
-  __shared__ gravel_block_sender<shape::lanes> sender;
-  __shared__ kmer_rows rows[shape::lanes / 32];
+  constexpr uint32_t warps = shape::send_lanes / 32, of_warp = shape::rows * 32;
+  __shared__ gravel_block_sender<shape::send_lanes> sender;
+  __shared__ kmer_rows rows[warps];
   sender.begin(g);
-  for (uint64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x)
+  const uint64_t pieces = tiles * (shape::positions / of_warp);
+  for (uint64_t piece = blockIdx.x * warps + threadIdx.x / 32; piece < pieces; piece += gridDim.x * warps)
     find_super_kmers(
-        rows[threadIdx.x / 32], lists, codes, size,
-        begin + tile * shape::positions + threadIdx.x / 32 * (shape::rows * 32), [](uint32_t) { return 0u; },
+        rows[threadIdx.x / 32], lists, codes, size, begin + piece * of_warp, [](uint32_t) { return 0u; },
         [&](uint32_t, uint32_t place, const super_kmer& item) {
           sender.template am<take_super_kmer>(static_cast<int>(place >> lists.bin_bits), item.low, item.high);
         });
@@ -423,8 +432,8 @@ struct kmer_result {
 template <bool NEIGHBOURS>
 struct kmer_slots {
   static constexpr uint64_t free = ~uint64_t{0};  ///< no k-mer: planes have 31 bits at most
-  uint32_t bits;                                  ///< logarithm of the slots
-  uint64_t* keys;                                 ///< planes of the smaller form
+  uint32_t bits;   ///< logarithm of the slots; may become smaller while the table is not in use
+  uint64_t* keys;  ///< planes of the smaller form
   uint32_t* counts;
   uint32_t* adjacent;  ///< [side][base / 2][slot]: two counters of 16 bits
 
@@ -438,7 +447,9 @@ struct kmer_slots {
   /// Thread scope: block.
   GRAVEL_DEVICE void clear() const {
     for (uint32_t i = threadIdx.x; i < size(); i += blockDim.x) keys[i] = free;
-    for (uint32_t i = threadIdx.x; i < (NEIGHBOURS ? 5u : 1u) << bits; i += blockDim.x) counts[i] = 0;
+    for (uint32_t i = threadIdx.x; i < size(); i += blockDim.x) counts[i] = 0;
+    if constexpr (NEIGHBOURS)
+      for (uint32_t i = threadIdx.x; i < 4 * size(); i += blockDim.x) adjacent[i] = 0;
   }
   /// Finds or makes the slot of a key; size(): there is none. `overflows` becomes 1 if the table is too crowded.
   GRAVEL_DEVICE uint32_t find(uint64_t key, uint64_t hash, uint32_t* distinct, uint32_t* overflows) const {
@@ -508,10 +519,11 @@ template <bool NEIGHBOURS>
 __global__ void __launch_bounds__(kmer_kernel_shape::count_lanes, 4)
     count_lists(const __grid_constant__ kmer_lists lists, const kmer_round* rounds, uint32_t n_rounds,
                 uint32_t slot_bits, const __grid_constant__ kmer_result result, uint32_t* next_list) {
-  constexpr uint32_t lanes = kmer_kernel_shape::count_lanes;
+  constexpr uint32_t lanes = kmer_kernel_shape::count_lanes, warps = lanes / 32;
   __shared__ uint32_t list, overflows, distinct, written;
   __shared__ uint64_t place;
-  const kmer_slots<NEIGHBOURS> table(gravel_dynamic_shared(), slot_bits);
+  constexpr uint32_t least_slot_bits = GRAVEL_CUDA ? 8 : 5;
+  kmer_slots<NEIGHBOURS> table(gravel_dynamic_shared(), slot_bits);
   const uint32_t lane = threadIdx.x % 32, k = lists.shape.k, mask = static_cast<uint32_t>((uint64_t{1} << k) - 1);
   uint64_t last_distinct = 0, last_records = 1;  // of the last list
   for (;;) {
@@ -527,10 +539,14 @@ __global__ void __launch_bounds__(kmer_kernel_shape::count_lanes, 4)
     if (records * lists.shape.window() > ~uint32_t{0}) *result.too_long = 1;
     const bool may_be_full = records * lists.shape.window() >= 0xffff;
     // A pass counts the k-mers whose hash has `bits` first bits that are `pass`. A list like the last one has as many
-    // different k-mers. A pass that is given up has read little of the list, so to divide too late costs little.
+    // different k-mers. A pass that is given up has read little of the list, so to divide too late costs little. A
+    // small table takes less time to clear and to read.
     const bool is_alike = records / 2 <= last_records;
+    const uint64_t expected = is_alike ? records * last_distinct / last_records : 0;
     uint32_t least_bits = 0;
-    while (is_alike && (records * last_distinct / last_records) >> least_bits > table.size() / 4 * 3) ++least_bits;
+    while (expected >> least_bits > (3u << slot_bits) / 4) ++least_bits;
+    table.bits = slot_bits;
+    while (expected != 0 && table.bits > least_slot_bits && expected * 4 < table.size() / 2) --table.bits;
     uint64_t found = 0, pass = 0;
     for (uint32_t bits = least_bits; pass >> bits == 0;) {
       table.clear();
@@ -542,10 +558,17 @@ __global__ void __launch_bounds__(kmer_kernel_shape::count_lanes, 4)
       __syncthreads();
       for (uint32_t r = 0; r < n_rounds; ++r) {
         const uint32_t end = rounds[r].ends[number];
-        for (uint32_t first = begin_of(rounds[r]) + threadIdx.x - lane; first < end; first += lanes) {
+        // Each warp takes a share of the list, and requests its next super-k-mers before it counts the last ones.
+        const uint32_t begin = begin_of(rounds[r]), share = (end - begin + warps - 1) / warps;
+        const uint32_t from = begin + threadIdx.x / 32 * share, behind = from + share < end ? from + share : end;
+        const super_kmer* const items = rounds[r].items;
+        const auto item_at = [&](uint32_t i) { return i < behind ? items[i] : super_kmer{0, 0}; };
+        super_kmer next = item_at(from + lane);
+        for (uint32_t first = from; first < behind; first += 32) {
           if (__shfl_sync(~0u, load_relaxed<scope::shared>(&overflows), 0)) break;
-          const bool has = first + lane < end;
-          const super_kmer mine = has ? rounds[r].items[first + lane] : super_kmer{0, 0};
+          const bool has = first + lane < behind;
+          const super_kmer mine = next;
+          next = item_at(first + 32 + lane);
           each_kmer_of_warp(mine, has ? mine.kmers() : 0, [&](const super_kmer& item, uint32_t i) {
             const base_planes here{static_cast<uint32_t>(item.low >> i) & mask,
                                    static_cast<uint32_t>(item.high >> i) & mask},
@@ -571,6 +594,10 @@ __global__ void __launch_bounds__(kmer_kernel_shape::count_lanes, 4)
       const uint32_t here = distinct;
       if (!is_too_much && threadIdx.x == 0) place = fetch_add<scope::device>(result.size, uint64_t{here});
       __syncthreads();
+      if (is_too_much && table.bits < slot_bits) {
+        table.bits = slot_bits;
+        continue;
+      }
       if (is_too_much) {
         ++bits;
         pass *= 2;
@@ -585,13 +612,14 @@ __global__ void __launch_bounds__(kmer_kernel_shape::count_lanes, 4)
         const uint64_t to = place + at;
         if (key == table.free || to >= result.room) continue;
         // A k-mer has its first base in the highest bits: its bits are those of reversed planes. The planes of the
-        // reverse complement are reversed, and complemented.
-        const base_planes here_planes{static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)},
-            back = here_planes.reverse_complement(k);
-        const uint64_t word = spread_bits(~back.low & mask) | spread_bits(~back.high & mask) << 1,
-                       reverse = spread_bits(~here_planes.low & mask) | spread_bits(~here_planes.high & mask) << 1;
-        const bool turned = reverse < word;
-        result.kmers[to] = turned ? reverse : word;
+        // reverse complement are reversed, and complemented. The first base that differs says which form is smaller.
+        const base_planes form{static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)},
+            other = form.reverse_complement(k);
+        const uint32_t low = form.low ^ other.low, high = form.high ^ other.high,
+                       first = (low | high) & (0 - (low | high));
+        const bool turned = high & first ? form.high & first : form.low & first;
+        const base_planes back = turned ? form : other;
+        result.kmers[to] = spread_bits(~back.low & mask) | spread_bits(~back.high & mask) << 1;
         result.counts[to] = table.counts[slot];
         if constexpr (NEIGHBOURS) {
           const auto complement = [](uint64_t counts) {

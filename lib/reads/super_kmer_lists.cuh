@@ -15,7 +15,7 @@ namespace gravel::detail {
 struct kmer_counter_options {
   /// A list of super-k-mers has about so many k-mers. If many of them are different, it is read several times.
   uint32_t kmers_of_list = GRAVEL_CUDA ? 8192 : 256;
-  /// Logarithm of the k-mers for which a table in shared memory has room.
+  /// Logarithm of the slots of a table in shared memory; with neighbours there are half as many.
   uint32_t slot_bits = GRAVEL_CUDA ? 12 : 7;
   /// Bytes of the symmetric heap that super-k-mers of other PEs may take at each PE. If they need more, they come in
   /// several rounds.
@@ -211,10 +211,10 @@ class super_kmer_lists {
     device_array<kmer_lists> context(std::vector<kmer_lists>{lists_});
     gravel_set_context<take_super_kmer>(context.data());
     gravel_barrier_all();
-    const uint64_t processors = current_backend().multiprocessors();
+    const uint64_t processors = current_backend().multiprocessors(), most = processors ? 4 * processors : 2;
     if (tiles != 0)
-      gravel_launch(send_super_kmers<>, static_cast<unsigned>(std::min(tiles, processors ? processors : 2)),
-                    shape::lanes, gravel_handle(), lists_, codes, size, first * shape::positions, tiles);
+      gravel_launch(send_super_kmers<>, static_cast<unsigned>(std::min(tiles, most)), shape::send_lanes,
+                    gravel_handle(), lists_, codes, size, first * shape::positions, tiles);
     gravel_barrier_all();
     return tiles;
   }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <gravel/device_array.hpp>
+#include <gravel/kmers.cuh>
 #include <gravel/map.cuh>
 
 #include "arguments.hpp"
@@ -95,6 +96,19 @@ class typed_map final : public hash_map {
   uint64_t local_size() override { return map_->local_size(); }
   uint64_t size() override { return map_->size(); }
   uint64_t capacity() const override { return map_->capacity(); }
+  void count_kmers(memory codes, uint64_t size, uint32_t k) override {
+    if constexpr (std::is_same_v<Key, uint64_t> && std::is_same_v<Value, uint32_t>) {
+      host_arrays copied(codes.on_device ? 0 : size);
+      const auto* const there = static_cast<const uint8_t*>(copied.on_device(codes, size, true));
+      gravel::kmer_counter<> counter(k, size, {.most_inbox_bytes = uint64_t{64} << 20});
+      counter.count(there, size);
+      const uint64_t need = map_->size() + gravel_sum_all(counter.size());
+      if (need > map_->capacity()) map_->reserve(need);
+      map_->insert_or_add_all(counter.kmers(), counter.counts(), counter.size());
+      gravel_synchronize();
+      gravel_barrier_all();
+    } else detail::fail_text("gravel.reads.count_kmers: the map is from k-mers of 8 bytes to counts of 4 bytes");
+  }
   void clear() override { map_->clear(); }
   void reserve(uint64_t capacity) override { map_->reserve(capacity); }
   void close() override { map_.reset(); }

@@ -39,6 +39,10 @@ class hash_map {
   virtual uint64_t size() = 0;
   /// Returns the number of items for which there is room.
   virtual uint64_t capacity() const = 0;
+  /// Adds up how often each k-mer occurs in the reads of all PEs, in a map of k-mers (8 bytes) to counts (4 bytes).
+  /// @param codes [size]: of this PE's reads, as in gravel::read_set
+  /// @param k bases of a k-mer
+  virtual void count_kmers(memory codes, uint64_t size, uint32_t k) = 0;
   virtual void clear() = 0;
   virtual void reserve(uint64_t capacity) = 0;
   /// Frees the memory. Nothing but the destructor may be called afterwards.

@@ -160,6 +160,11 @@ class map_memory {
     const nb::gil_scoped_release release;
     return map_->copy_local(k, v, room);
   }
+  void count_kmers(nb::handle codes, uint64_t size, uint32_t k) {
+    const place c(codes);
+    const nb::gil_scoped_release release;
+    map_->count_kmers(c, size, k);
+  }
   uint64_t local_size() { return map_->local_size(); }
   uint64_t size() { return map_->size(); }
   uint64_t capacity() const { return map_->capacity(); }
@@ -418,6 +423,7 @@ NB_MODULE(GRAVEL_PYTHON_MODULE, m) {
       .def("local_size", &map_memory::local_size, released())
       .def("size", &map_memory::size, released())
       .def("capacity", &map_memory::capacity)
+      .def("count_kmers", &map_memory::count_kmers, "codes"_a, "size"_a, "k"_a)
       .def("clear", &map_memory::clear, released())
       .def("reserve", &map_memory::reserve, "capacity"_a, released())
       .def("close", &map_memory::close, released());
