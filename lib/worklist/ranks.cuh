@@ -169,23 +169,40 @@ class gravel_ranks {
     gravel_synchronize();
     return {};
   }
-  /// Beginnings of groups, in device memory. `large`: set if they take more than `most` elements. Returns all.
-  static uint64_t make_offsets(const gravel::detail::device_array<uint32_t>& widths, uint32_t groups, uint64_t most,
-                               gravel::detail::device_array<uint32_t>& offsets, bool& large) {
-    std::vector<uint32_t> begins(groups + 1);
-    gravel::detail::copy_behind_kernels(begins.data(), widths.data(), groups * sizeof(uint32_t));
-    uint64_t all = 0;
-    for (uint32_t& one : begins) {
-      const uint64_t here = uint64_t{one} * group;
-      one = static_cast<uint32_t>(all);
-      all += here;
+  /// Memory of parts, and where each group begins.
+  struct parts_memory {
+    gravel::detail::device_array<uint32_t> offsets, groups, group_offsets;
+    uint64_t all = 0;  ///< elements
+  };
+  /// Cuts groups into parts. `of_turn`: edges of a vertex that a warp follows at once. `large`: set if there are more
+  /// than `most` elements. `places`: of the groups' vertices are at most a window away from their groups.
+  gravel::detail::rank_parts make_parts(const gravel::detail::device_array<uint32_t>& widths, uint32_t groups,
+                                        uint32_t of_turn, uint64_t most, parts_memory& to, bool& large) {
+    using namespace gravel::detail;
+    std::vector<uint32_t> width(groups), begins(groups), offsets, group_of;
+    copy_behind_kernels(width.data(), widths.data(), groups * sizeof(uint32_t));
+    uint32_t last_cut = 0;
+    for (uint32_t i = 0; i < groups; ++i) {
+      begins[i] = static_cast<uint32_t>(to.all);
+      const uint32_t turns = width[i] / of_turn, parts = (turns + turns_of_part - 1) / turns_of_part;
+      if (parts > 1) last_cut = i + 1;
+      for (uint32_t k = 0; k < std::max(parts, 1u); ++k) {
+        offsets.push_back(static_cast<uint32_t>(to.all) + k * turns_of_part * of_turn * group);
+        group_of.push_back(parts > 1 ? i | rank_parts::is_cut : i);
+      }
+      to.all += uint64_t{width[i]} * group;
     }
-    if (all > most || all >= uint64_t{1} << 32) {
+    if (to.all > most || to.all >= uint64_t{1} << 32) {
       large = true;
-      return 0;
+      to.all = 0;
+      return {};
     }
-    offsets = gravel::detail::device_array<uint32_t>(begins);
-    return all;
+    offsets.push_back(static_cast<uint32_t>(to.all));
+    to.offsets = device_array<uint32_t>(offsets);
+    to.groups = device_array<uint32_t>(group_of);
+    to.group_offsets = device_array<uint32_t>(begins);
+    const uint32_t windows = (last_cut * group + window_vertices - 1) / window_vertices;
+    return {to.offsets.data(), to.groups.data(), static_cast<uint32_t>(group_of.size()), windows * window_vertices};
   }
   /// Makes a tile. Returns what it costs, about.
   double make_tile(uint32_t k, const gravel::detail::ranks_rows& rows, bool& is_large) {
@@ -200,24 +217,20 @@ class gravel_ranks {
                  counts, places, places_[k].data());
     launch_for(uint64_t{groups} * 32, measure_groups<>, counts, static_cast<const uint32_t*>(places_[k].data()), groups,
                2u, widths.data(), at.data());
-    const uint64_t all = make_offsets(widths, groups, ~uint64_t{0}, offsets_[k], is_large);
+    const rank_parts parts = make_parts(widths, groups, 2, ~uint64_t{0}, parts_of_[k], is_large);
+    const uint64_t all = parts_of_[k].all;
     hubs_[k] = device_array<uint32_t>(std::max<uint64_t>(all / 2, 1));
     sums_[k] = device_array<float>(places);
     launch_for(all / 2, fill_words<uint32_t>, hubs_[k].data(), all / 2, ~0u);
     launch_for(places, fill_words<float>, sums_[k].data(), uint64_t{places}, 0.0f);
     if (!is_large)
       launch_for(uint64_t{places} * 32, fill_groups<>, view_, rows, k, places, static_cast<const uint32_t*>(at.data()),
-                 static_cast<const uint32_t*>(offsets_[k].data()), reinterpret_cast<uint16_t*>(hubs_[k].data()),
-                 static_cast<uint32_t*>(nullptr));
+                 static_cast<const uint32_t*>(parts_of_[k].group_offsets.data()),
+                 reinterpret_cast<uint16_t*>(hubs_[k].data()), static_cast<uint32_t*>(nullptr));
     gravel_synchronize();  // `at` is in use until then
-    view_.tile[k] = {reinterpret_cast<const uint16_t*>(hubs_[k].data()),
-                     offsets_[k].data(),
-                     places_[k].data(),
-                     sums_[k].data(),
-                     groups,
-                     0,
-                     0};
-    return static_cast<double>(all) / 32 + 6.0 * groups;
+    view_.tile[k] = {
+        reinterpret_cast<const uint16_t*>(hubs_[k].data()), parts, places_[k].data(), sums_[k].data(), 0, 0};
+    return static_cast<double>(all) / 32 + 6.0 * parts.count;
   }
   void make_rest(const gravel::detail::ranks_rows& rows, uint64_t edges, bool& is_large) {
     using namespace gravel::detail;
@@ -226,17 +239,17 @@ class gravel_ranks {
     device_array<uint32_t> widths(groups);
     launch_for(uint64_t{groups} * 32, measure_groups<>, counts, static_cast<const uint32_t*>(nullptr), groups, 1u,
                widths.data(), static_cast<uint32_t*>(nullptr));
-    const uint64_t all = make_offsets(widths, groups, 4 * edges + uint64_t{16} * places, rest_offsets_, is_large);
+    const uint64_t most = 4 * edges + uint64_t{16} * places;
+    view_.rest_parts = make_parts(widths, groups, 1, most, rest_parts_, is_large);
+    const uint64_t all = rest_parts_.all;
     rest_ = device_array<uint32_t>(std::max<uint64_t>(all, 1));
     launch_for(all, fill_words<uint32_t>, rest_.data(), all, ~0u);
     if (!is_large)
       launch_for(uint64_t{places} * 32, fill_groups<>, view_, rows, +most_tiles, places,
-                 static_cast<const uint32_t*>(nullptr), static_cast<const uint32_t*>(rest_offsets_.data()),
+                 static_cast<const uint32_t*>(nullptr), static_cast<const uint32_t*>(rest_parts_.group_offsets.data()),
                  static_cast<uint16_t*>(nullptr), rest_.data());
     gravel_synchronize();
     view_.rest = rest_.data();
-    view_.rest_offsets = rest_offsets_.data();
-    view_.rest_groups = groups;
   }
   /// Gives each tile blocks by its cost.
   void share_out_blocks(const std::vector<double>& cost) {
@@ -265,6 +278,7 @@ class gravel_ranks {
     parts_ = device_array<uint32_t>(uint64_t{blocks_} * tile_hubs);
     view_.parts = parts_.data();
     rest_sums_ = device_array<float>(places);
+    launch_for(places, fill_words<float>, rest_sums_.data(), uint64_t{places}, 0.0f);
     view_.rest_sums = rest_sums_.data();
     next_rest_ = device_array<uint32_t>(std::vector<uint32_t>(2));
     view_.next_rest = next_rest_.data();
@@ -311,8 +325,9 @@ class gravel_ranks {
   gravel::detail::level_rendezvous_memory rendezvous_;
   float *shares_[2] = {}, *hub_sums_ = nullptr;     ///< symmetric
   gravel::detail::rank_record* records_ = nullptr;  ///< symmetric
-  gravel::detail::device_array<uint32_t> hubs_[gravel::detail::most_tiles], offsets_[gravel::detail::most_tiles],
-      places_[gravel::detail::most_tiles], rest_, rest_offsets_, parts_, next_rest_;
+  gravel::detail::device_array<uint32_t> hubs_[gravel::detail::most_tiles], places_[gravel::detail::most_tiles], rest_,
+      parts_, next_rest_;
+  parts_memory parts_of_[gravel::detail::most_tiles], rest_parts_;
   gravel::detail::device_array<float> sums_[gravel::detail::most_tiles], inverse_degree_, rest_sums_, ranks_;
   gravel::detail::pinned_array<gravel::detail::ranks_log> log_;  ///< the kernel writes it
 };

@@ -46,13 +46,35 @@ constexpr uint32_t group_vertices = 64, window_vertices = 8 * replicated_bitmap:
 /// Warps of a block that begin with the tile; the others begin with the rest.
 constexpr uint32_t tile_warps = rank_warps / 2;
 
+/// A group of vertices with many edges is cut into parts of so many turns of a warp, which all warps share out.
+constexpr uint32_t turns_of_part = GRAVEL_CUDA ? 64 : 2;
+
+/// Groups of vertices and their edges, in parts.
+struct rank_parts {
+  const uint32_t* offsets;  ///< [count + 1] where the edges of each part begin
+  const uint32_t* groups;   ///< [count] the group of each part; with `is_cut` if the group has other parts
+  uint32_t count;
+  uint32_t cut_places;  ///< groups of places from there on are whole
+
+  static constexpr uint32_t is_cut = 1u << 31;
+  /// Stores or adds what a part brings to a vertex. Thread scope: lane.
+  GRAVEL_DEVICE static void bring(uint32_t group, float* sum, float brought) {
+    if (group & is_cut) atomicAdd(sum, brought);
+    else *sum = brought;
+  }
+  /// Reads a sum. Those to which parts add are 0 then. Thread scope: lane.
+  GRAVEL_DEVICE float take(float* sums, uint32_t place) const {
+    const float all = sums[place];
+    if (place < cut_places) sums[place] = 0;
+    return all;
+  }
+};
 /// The edges of a tile that stand with this PE's vertices.
 struct rank_tile {
-  const uint16_t* hubs;     ///< of group i from offsets[i] on, two of each vertex after the other; 0xffff: none
-  const uint32_t* offsets;  ///< [groups + 1]
-  const uint32_t* places;   ///< [groups * group_vertices] of the vertices: those of a window by falling number of edges
-  float* sums;              ///< [places] what the tile's hubs bring to each vertex; 0 for those without such edges
-  uint32_t groups;
+  const uint16_t* hubs;  ///< of each part: two of each vertex after the other; 0xffff: none
+  rank_parts parts;
+  const uint32_t* places;  ///< [groups * group_vertices] of the vertices: those of a window by falling number of edges
+  float* sums;             ///< [places] what the tile's hubs bring to each vertex; 0 for those without such edges
   uint32_t first_block, blocks;  ///< that work for it
 };
 
@@ -79,10 +101,9 @@ struct alignas(16) float4_of_ranks {
 struct ranks_view {
   rank_tile tile[most_tiles];
   uint32_t tiles;
-  uint32_t places_in_tiles;      ///< places below it may have edges of tiles behind the first one
-  const uint32_t* rest_offsets;  ///< [groups + 1] of groups of places as they are
-  const uint32_t* rest;          ///< codes: one of each vertex of the group after the other; ~0: none
-  uint32_t rest_groups;
+  uint32_t places_in_tiles;     ///< places below it may have edges of tiles behind the first one
+  const uint32_t* rest;         ///< codes: one of each vertex of the group after the other; ~0: none
+  rank_parts rest_parts;        ///< groups of places as they are
   uint32_t* next_rest;          ///< [2] group of the rest that is next, in two steps in turn
   const float* inverse_degree;  ///< [places] 0: no edges
   float* shares[2];             ///< symmetric [codes, filled up to tiles]: rank / degree
@@ -158,28 +179,32 @@ struct ranks_block {
       add_edge(four.word[i] >> 16, units[i], of_vertices[i]);
     }
   }
-  /// A group of the tile, and this lane's two vertices.
+  /// A part of a group of the tile, and this lane's two vertices.
   struct tile_group {
     uint32_t group, begin, turns;
     word2 place;
   };
-  /// The next group of the tile for this warp. Thread scope: warp, converged.
+  static constexpr uint32_t no_group = ~0u;
+  /// The next part of a group of the tile for this warp. Thread scope: warp, converged.
   GRAVEL_DEVICE tile_group next_group() {
     const rank_tile& t = v.tile[tile];
     uint32_t turn = 0;
     if (lane() == 0) turn = atomicAdd_block(&s.next, 1u);
-    tile_group next{__shfl_sync(~0u, turn, 0) * t.blocks + (blockIdx.x - t.first_block), 0, 0, {{0, 0}}};
-    if (next.group >= t.groups) return next;
-    next.begin = t.offsets[next.group];
-    next.turns = (t.offsets[next.group + 1] - next.begin) / (2 * group_vertices);
-    next.place = reinterpret_cast<const word2*>(t.places + uint64_t{next.group} * group_vertices)[lane()];
+    const uint32_t part = __shfl_sync(~0u, turn, 0) * t.blocks + (blockIdx.x - t.first_block);
+    tile_group next{no_group, 0, 0, {{0, 0}}};
+    if (part >= t.parts.count) return next;
+    next.group = t.parts.groups[part];
+    next.begin = t.parts.offsets[part];
+    next.turns = (t.parts.offsets[part + 1] - next.begin) / (2 * group_vertices);
+    const uint64_t first = uint64_t{next.group & ~rank_parts::is_cut} * group_vertices;
+    next.place = reinterpret_cast<const word2*>(t.places + first)[lane()];
     return next;
   }
   /// Follows the edges of the tile. `units`: of a share; with v.counts each share is one unit. Thread scope: warp.
   GRAVEL_DEVICE void follow_tile(const float* shares, float units) {
     const rank_tile& t = v.tile[tile];
     tile_group next = next_group();
-    while (next.group < t.groups) {
+    while (next.group != no_group) {
       const tile_group here = next;
       const word2 place = here.place;
       const uint32_t turns = here.turns;
@@ -209,7 +234,7 @@ struct ranks_block {
         if (turn + j < turns) add_edges(last[j], mine, of);
       if (v.counts) continue;
       GRAVEL_UNROLL
-      for (uint32_t i = 0; i < 2; ++i) t.sums[place.word[i]] = of[i];
+      for (uint32_t i = 0; i < 2; ++i) rank_parts::bring(here.group, &t.sums[place.word[i]], of[i]);
     }
   }
   /// Follows the rest. Thread scope: warp.
@@ -221,13 +246,16 @@ struct ranks_block {
       rest_group taken{0, 0, 0};
       if (lane() == 0) taken.group = atomicAdd(next, 1u);
       taken.group = __shfl_sync(~0u, taken.group, 0);
-      if (taken.group >= v.rest_groups) return taken;
-      taken.begin = v.rest_offsets[taken.group];
-      taken.end = v.rest_offsets[taken.group + 1];
+      const uint32_t part = taken.group;
+      taken.group = no_group;
+      if (part >= v.rest_parts.count) return taken;
+      taken.group = v.rest_parts.groups[part];
+      taken.begin = v.rest_parts.offsets[part];
+      taken.end = v.rest_parts.offsets[part + 1];
       return taken;
     };
     rest_group after = take_next();
-    while (after.group < v.rest_groups) {
+    while (after.group != no_group) {
       const rest_group here = after;
       const uint32_t group = here.group, begin = here.begin, turns = (here.end - begin) / group_vertices;
       after = take_next();
@@ -252,9 +280,9 @@ struct ranks_block {
           for (uint32_t i = 0; i < 2; ++i) of[i] += brought[j][i];
         }
       }
-      float* const to = v.rest_sums + uint64_t{group} * group_vertices + 2 * lane();
-      to[0] = of[0];
-      to[1] = of[1];
+      float* const to = v.rest_sums + uint64_t{group & ~rank_parts::is_cut} * group_vertices + 2 * lane();
+      rank_parts::bring(group, to, of[0]);
+      rank_parts::bring(group, to + 1, of[1]);
     }
   }
   /// Adds what the blocks of each tile have of each hub, and stores it at the hub's owner. 16 lanes take four hubs.
@@ -295,11 +323,11 @@ struct ranks_block {
     if (inverse != 0) change += fabsf(now - before) / inverse;
     largest = now > largest ? now : largest;
   }
-  /// What the rest and the tiles bring to a vertex. Thread scope: lane.
-  GRAVEL_DEVICE float sum_of(uint32_t place) const {
-    float all = v.rest_sums[place] + v.tile[0].sums[place];
+  /// What the rest and the tiles bring to a vertex; once in a step. Thread scope: lane.
+  GRAVEL_DEVICE float take_sums(uint32_t place) const {
+    float all = v.rest_parts.take(v.rest_sums, place) + v.tile[0].parts.take(v.tile[0].sums, place);
     if (place < v.places_in_tiles)
-      for (uint32_t k = 1; k < v.tiles; ++k) all += v.tile[k].sums[place];
+      for (uint32_t k = 1; k < v.tiles; ++k) all += v.tile[k].parts.take(v.tile[k].sums, place);
     return all;
   }
 
@@ -380,12 +408,12 @@ struct ranks_block {
     add_parts(1 / units);
     const uint32_t lanes = gridDim.x * rank_threads, hubs = v.hubs();
     for (uint32_t place = blockIdx.x * rank_threads + threadIdx.x; place < v.places(); place += lanes)
-      if (code_of(place) >= hubs) take_sum(place, turn, sum_of(place));
+      if (code_of(place) >= hubs) take_sum(place, turn, take_sums(place));
     lap(at.sums_ns);
     rendezvous();
     for (uint32_t place = blockIdx.x * rank_threads + threadIdx.x; place < v.places() && code_of(place) < hubs;
          place += lanes) {
-      float all = sum_of(place);
+      float all = take_sums(place);
       for (uint32_t pe = 0; pe < g.n_pes; ++pe) all += v.hub_sums[uint64_t{pe} * hubs + code_of(place)];
       take_sum(place, turn, all);
     }
