@@ -243,32 +243,36 @@ __global__ void __launch_bounds__(kmer_kernel_shape::lanes, 2)
     return others.at(region + lists.begins[place], static_cast<int>(place >> lists.bin_bits));
   };
   const auto room_of = [&](uint32_t place) { return lists.rooms[place]; };
-  uint32_t before = 0;
-  for (uint64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-    find_super_kmers(
-        rows[threadIdx.x / 32], lists, codes, size,
-        begin + tile * shape::positions + threadIdx.x / 32 * (shape::rows * 32),
-        [&](uint32_t n) {
-          uint32_t at = 0;
-          if (threadIdx.x % 32 == 0) at = fetch_add<scope::shared>(&collected, n);
-          return __shfl_sync(~0u, at, 0);
-        },
-        [&](uint32_t number, uint32_t place, const super_kmer& item) {
-          if (number < room) {
-            collection[number] = item;
-            return;
-          }
-          const uint32_t at = fetch_add<scope::device>(&lists.tails[place], 1u);
-          if (at < room_of(place)) list_of(place)[at] = item;
-        });
+  uint32_t before = 0, rounds = 1;  // the warps come together after so many rounds
+  for (uint64_t tile = blockIdx.x; tile < tiles;) {
+    for (uint32_t round = 0; round < rounds && tile < tiles; ++round, tile += gridDim.x)
+      find_super_kmers(
+          rows[threadIdx.x / 32], lists, codes, size,
+          begin + tile * shape::positions + threadIdx.x / 32 * (shape::rows * 32),
+          [&](uint32_t n) {
+            uint32_t at = 0;
+            if (threadIdx.x % 32 == 0) at = fetch_add<scope::shared>(&collected, n);
+            return __shfl_sync(~0u, at, 0);
+          },
+          [&](uint32_t number, uint32_t place, const super_kmer& item) {
+            if (number < room) {
+              collection[number] = item;
+              return;
+            }
+            const uint32_t at = fetch_add<scope::device>(&lists.tails[place], 1u);
+            if (at < room_of(place)) list_of(place)[at] = item;
+          });
     __syncthreads();
-    const uint32_t now = collected, added = now - before;
+    const uint32_t now = collected, of_round = (now - before) / rounds + 1;
     __syncthreads();
+    const uint32_t left = now < room ? room - now : 0;
+    rounds = left / 5 * 4 / of_round;
     before = now;
-    const bool is_last = tile + gridDim.x >= tiles;
-    if (!is_last && now + added + added / 4 <= room) continue;
-    if (threadIdx.x == 0) collected = 0;
+    if (rounds != 0 && tile < tiles) continue;
+    rounds = room / 5 * 4 / of_round;
+    if (rounds == 0) rounds = 1;
     before = 0;
+    if (threadIdx.x == 0) collected = 0;
     super_kmer mine[tile_type::per_lane];
     uint32_t place[tile_type::per_lane];
     GRAVEL_UNROLL

@@ -158,7 +158,7 @@ class super_kmer_lists {
   }
   /// Deals the super-k-mers of up to `tiles` tiles to their owners. Returns the number of tiles.
   uint64_t deal(const uint8_t* codes, uint64_t size, uint64_t first, uint64_t tiles) {
-    constexpr uint64_t sample = GRAVEL_CUDA ? 16 : 3, least_tiles = GRAVEL_CUDA ? 8192 : 12;
+    constexpr uint64_t sample = GRAVEL_CUDA ? 32 : 3, least_tiles = GRAVEL_CUDA ? 8192 : 12;
     std::vector<uint64_t> rooms(lists_.places());
     for (bool is_exact = false;;) {
       const uint64_t step = is_exact || tiles < least_tiles ? 1 : sample;
