@@ -194,7 +194,7 @@ class map {
   void find(Value* values, uint8_t* found, const Key* keys, uint64_t n, gravel_stream_t stream = nullptr) {
     if (n == 0) return;
     if (mapped_)
-      return launch_alone(find_mapped<Key, Value>, grid_for_finds(n, stream), gravel_handle(), view_, values, found,
+      return launch_alone(find_mapped<Key, Value>, small_blocks_for(n, stream), gravel_handle(), view_, values, found,
                           keys, n);
     if (last_stream_ && *last_stream_ != stream) settle();
     last_stream_ = stream;
@@ -226,7 +226,7 @@ class map {
     const auto copied = copies_.refresh(view_, mapped_, most, stream);
     if (!copied) return find(values, found, keys, n, stream);
     if (n == 0) return;
-    launch_alone(find_copied<Key, Value>, grid_for_finds(n, stream), gravel_handle(), view_, *copied, values, found,
+    launch_alone(find_copied<Key, Value>, small_blocks_for(n, stream), gravel_handle(), view_, *copied, values, found,
                  keys, n);
   }
 
@@ -364,7 +364,8 @@ class map {
   /// @param are_own whether all keys are this PE's
   template <map_update HOW>
   void update(const Key* keys, const Value* values, uint64_t n, bool are_own, gravel_stream_t stream) {
-    gravel_launch_config how = grid_for(n, stream);
+    const bool may_be_short = are_own && HOW != map_update::add;  // no cache of hot keys, and no sender
+    gravel_launch_config how = may_be_short ? small_blocks_for(n, stream) : grid_for(n, stream);
     uint32_t hot_slots = 0;
     if constexpr (HOW == map_update::add) {
       using absorber = hot_absorber<sizeof(Key), Value>;
@@ -439,9 +440,9 @@ class map {
     return how;
   }
 
-  /// A grid for n finds. Lanes have few keys each, so that blocks go where there is room: other kernels, such as the
-  /// resolver, may have some of the multiprocessors for part of the time.
-  static gravel_launch_config grid_for_finds(uint64_t n, gravel_stream_t stream) {
+  /// A grid of blocks that follow each other, with few of the n keys for each lane. Blocks that live long drift apart
+  /// in the arrays, which costs finds more than twice their time.
+  static gravel_launch_config small_blocks_for(uint64_t n, gravel_stream_t stream) {
     constexpr uint64_t keys_of_lane = 8;
     gravel_launch_config how = grid_for(n, stream);
     how.grid.x = std::max(how.grid.x, static_cast<unsigned>(n / (map_lanes * keys_of_lane)));

@@ -13,6 +13,7 @@
 // - Nothing is inserted before the map has grown. If it cannot grow, the map and the call's items are as before.
 #pragma once
 #include <algorithm>
+#include <atomic>
 #include <string>
 
 #include "host/pe/collectives.hpp"
@@ -31,7 +32,7 @@ class map_growth {
     uint64_t holders = 0;   ///< PEs that hold the map's slots
   };
 
-  /// Notes that this PE alone inserts items.
+  /// Notes that this PE alone inserts items. Any host thread, as the calls up to release().
   void note_items(uint64_t n) { one_sided_ += n; }
   /// Notes that kernels may insert items from now on, of which nobody knows how many.
   void note_view() { has_views_ = true; }
@@ -39,7 +40,8 @@ class map_growth {
   void note_new_slots() { is_known_ = false; }
   /// Notes that no slot has a key. Collective.
   void note_empty() {
-    bound_ = one_sided_ = 0;
+    bound_ = 0;
+    one_sided_ = 0;
     is_known_ = true;
     is_sketched_ = false;
   }
@@ -52,9 +54,10 @@ class map_growth {
   void hold() { ++held_; }
   /// False: this PE does not hold the slots.
   bool release() {
-    if (held_ == 0) return false;
-    --held_;
-    return true;
+    uint32_t now = held_;
+    while (now != 0 && !held_.compare_exchange_weak(now, now - 1)) {
+    }
+    return now != 0;
   }
   /// Returns the number of PEs that hold the slots. Collective.
   uint64_t holders() const { return gravel_sum_all(uint64_t{held_ != 0}); }
@@ -63,13 +66,12 @@ class map_growth {
   /// suffice.
   need before(const map_view<Key, Value>& map, const Key* keys, uint64_t n, gravel_stream_t stream) {
     enum { items, one_sided, views, holders, words };
-    uint64_t all[words] = {n, one_sided_, has_views_, held_ != 0};
+    uint64_t all[words] = {n, one_sided_.exchange(0), has_views_, held_ != 0};
     if (map.n_pes > 1) gravel_sum_all(all, all, words);
-    const uint64_t limit = map.n_pes * (map.own.count / 20 * 17);  // a load of 0.85
+    const uint64_t limit = map.n_pes * (map.own.count * 17 / 20);  // a load of 0.85
     const bool is_bounded = is_known_ && all[views] == 0;
     need found;
     found.holders = all[holders];
-    one_sided_ = 0;
     bound_ += all[one_sided] + all[items];
     if (is_bounded && bound_ <= limit) {
       is_sketched_ = false;
@@ -107,12 +109,12 @@ class map_growth {
   }
 
   key_sketch sketch_;
-  uint64_t bound_ = 0;       ///< of the slots of all PEs that have keys, but for one_sided_
-  uint64_t one_sided_ = 0;   ///< items that this PE alone has inserted since the last call
-  bool is_known_ = true;     ///< bound_ is valid
-  bool is_sketched_ = true;  ///< the sketches of all PEs have all keys
-  bool has_views_ = false;   ///< kernels of this PE may insert
-  uint32_t held_ = 0;        ///< times that this PE holds the slots
+  uint64_t bound_ = 0;                   ///< of the slots of all PEs that have keys, but for one_sided_
+  std::atomic<uint64_t> one_sided_ = 0;  ///< items that this PE alone has inserted since the last call
+  bool is_known_ = true;                 ///< bound_ is valid
+  bool is_sketched_ = true;              ///< the sketches of all PEs have all keys
+  std::atomic<bool> has_views_ = false;  ///< kernels of this PE may insert
+  std::atomic<uint32_t> held_ = 0;       ///< times that this PE holds the slots
 };
 
 }  // namespace gravel::detail

@@ -14,11 +14,24 @@ namespace gravel::detail {
 
 constexpr uint32_t map_lanes = 256;  // of a block
 
-/// Calls work(i) for each i below n that is this lane's.
+/// Calls work(i) for the i from `begin` on, below `end` and `step` apart. The lanes of a warp wait for each other
+/// behind each one: otherwise those whose probes are short may run ahead, and neighbours' loads are no longer one.
+/// Thread scope: warp, converged.
+/// @param begin of this lane; those of a warp's lanes are consecutive
+template <class Index, class Work>
+GRAVEL_DEVICE void each_by_warps(Index begin, Index end, Index step, const Work& work) {
+  const uint32_t lane = threadIdx.x % 32;
+  for (Index first = begin - lane; first < end; first += step) {
+    if (first + lane < end) work(first + lane);
+#if GRAVEL_ON_GPU
+    __syncwarp();
+#endif
+  }
+}
+/// Calls work(i) for each i below n that is this lane's. Thread scope: warp, converged.
 template <class Work>
 GRAVEL_DEVICE void each_of_lane(uint64_t n, const Work& work) {
-  for (uint64_t i = uint64_t{blockIdx.x} * map_lanes + threadIdx.x; i < n; i += uint64_t{gridDim.x} * map_lanes)
-    work(i);
+  each_by_warps(uint64_t{blockIdx.x} * map_lanes + threadIdx.x, n, uint64_t{gridDim.x} * map_lanes, work);
 }
 
 /// Calls send(key, value) for the n items. Additions to hot keys are absorbed before, in `hot_slots` of hot_absorber.
