@@ -170,6 +170,19 @@ class paths_search {
 
  private:
   static constexpr uint32_t strip = replicated_bitmap::strip;
+  static constexpr const char* no_room = "there is no room for the kernel's tables";
+
+  /// Allocates; returns false, at all PEs, if any has no room.
+  template <class Allocate>
+  static bool all_have_room(Allocate allocate) {
+    bool has_room = true;
+    try {
+      allocate();
+    } catch (const gravel::error&) {
+      has_room = false;
+    }
+    return gravel_min_all(has_room ? 1u : 0u) != 0;
+  }
 
   std::string make(const worklist_graph& graph, uint64_t edges, const float* weights) {
     const auto pes = static_cast<uint32_t>(gravel_n_pes());
@@ -181,7 +194,7 @@ class paths_search {
     view_.offsets = graph.offsets;
     const uint64_t codes = view_.codes.codes(), core = uint64_t{core_strips} * strip;
 
-    edges_ = device_array<uint64_t>(std::max<uint64_t>(edges, 1));
+    if (!all_have_room([&] { edges_ = device_array<uint64_t>(std::max<uint64_t>(edges, 1)); })) return no_room;
     launch_for(32 * own_, make_weighted_edges<>, graph, weights, view_.codes,
                static_cast<uint32_t>(std::max(codes / 16, core)), edges_.data(), facts_.data());
     const paths_facts found = facts();
@@ -195,22 +208,32 @@ class paths_search {
     launch_for(edges, sort_rows<>, graph.offsets, std::min<uint64_t>(own_, view_.places()), edges_.data());
     view_.edges = edges_.data();
 
+    const uint64_t blocks_of_all = uint64_t{pes} * blocks;
     layout_ = {pes * blocks};
     rendezvous_ = level_rendezvous_memory(blocks);
     view_.rendezvous = rendezvous_.view();
-    view_.keys = keys_ = gravel_malloc<uint32_t>(codes * sizeof(uint32_t));
-    view_.lightest = lightest_ = gravel_malloc<uint32_t>(codes * sizeof(uint32_t));
-    view_.queues = queues_ = gravel_malloc<uint64_t>(uint64_t{2} * pes * blocks * queue_room * sizeof(uint64_t));
-    view_.dropped = dropped_ = gravel_malloc<uint32_t>(uint64_t{2} * pes * blocks * sizeof(uint32_t));
-    launch_for(view_.places(), spread_lightest<>, gravel_handle(), view_.codes, graph.offsets, view_.edges, own_,
-               lightest_);
     set_stages();
     const uint64_t warps = uint64_t{blocks} * (paths_threads / 32);
     view_.list_room = static_cast<uint32_t>(view_.places() / warps + 32 * (view_.stages + 4));
-    lists_ = device_array<uint32_t>(warps * view_.list_room);
+    const bool has_room = all_have_room([&] {
+      lists_ = device_array<uint32_t>(warps * view_.list_room);
+      words_ = device_array<uint32_t>(std::max<uint64_t>(own_, 1));
+    });
+    const bool has_symmetric = has_room && all_have_room([&] {
+                                 keys_ = gravel_malloc<uint32_t>(codes * sizeof(uint32_t));
+                                 lightest_ = gravel_malloc<uint32_t>(codes * sizeof(uint32_t));
+                                 queues_ = gravel_malloc<uint64_t>(2 * blocks_of_all * queue_room * sizeof(uint64_t));
+                                 dropped_ = gravel_malloc<uint32_t>(2 * blocks_of_all * sizeof(uint32_t));
+                               });
+    if (!has_symmetric) return no_room;
     view_.lists = lists_.data();
-    words_ = device_array<uint32_t>(std::max<uint64_t>(own_, 1));
     view_.words = words_.data();
+    view_.keys = keys_;
+    view_.lightest = lightest_;
+    view_.queues = queues_;
+    view_.dropped = dropped_;
+    launch_for(view_.places(), spread_lightest<>, gravel_handle(), view_.codes, graph.offsets, view_.edges, own_,
+               lightest_);
     log_ = {current_backend(), 1, "the log of shortest paths"};
     view_.log = log_.data();
     gravel_synchronize();

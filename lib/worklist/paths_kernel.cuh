@@ -206,12 +206,13 @@ struct paths_block {
 
   // Near steps.
 
-  /// Lowers the distance of a vertex at all PEs, and puts it into the queue of near steps. Thread scope: lane.
-  GRAVEL_DEVICE void offer_near(uint64_t edge, uint32_t from) {
+  /// Lowers the distance of a vertex at all PEs, and puts it into the queue of near steps if `queues`. Thread scope:
+  /// lane.
+  GRAVEL_DEVICE void offer_near(uint64_t edge, uint32_t from, bool queues) {
     const uint32_t code = weighted_edge::code(edge), key = sum(from, weighted_edge::weight(edge));
     if (key >= key_of(code) || !lower(code, key)) return;
     if (key >= load_relaxed<scope::shared>(&s.dropped)) return;
-    const uint32_t at = atomicAdd_block(&s.count, 1u);
+    const uint32_t at = queues ? atomicAdd_block(&s.count, 1u) : near_room;
     if (at >= near_room) {
       atomicMin_block(&s.dropped, key);
       return;
@@ -220,7 +221,8 @@ struct paths_block {
       *s.blocks.others.at(&queue_of(0, g.my_pe * gridDim.x + blockIdx.x)[at], static_cast<int>(pe)) =
           uint64_t{key} << 32 | code;
   }
-  /// Vertices s.item[0 .. n) push along all their edges. The edges of one are divided among several warps.
+  /// Vertices s.item[0 .. n) push along all their edges. The edges of one are divided among several warps. Only over
+  /// its lightest edges vertices come into the queue: heavy ones would leave no room for others.
   GRAVEL_DEVICE void push_near(uint32_t n) {
     const uint32_t all = all_warps(), pieces = n != 0 && n < all ? all / n : 1;
     uint64_t work = 0;
@@ -234,9 +236,9 @@ struct paths_block {
         const int of = __ffs(static_cast<int>(rest)) - 1;
         const uint64_t item = s.item[first + static_cast<uint32_t>(of)];
         const uint32_t place = v.codes.place_of(weighted_edge::code(item)), mine = __shfl_sync(~0u, piece, of);
-        const uint64_t end = v.offsets[place + 1];
-        for (uint64_t e = v.offsets[place] + mine * 32 + lane(); e < end; e += uint64_t{pieces} * 32) {
-          offer_near(v.edges[e], weighted_edge::weight(item));
+        const uint64_t begin = v.offsets[place], end = v.offsets[place + 1], light = begin + gridDim.x * near_room / 4;
+        for (uint64_t e = begin + mine * 32 + lane(); e < end; e += uint64_t{pieces} * 32) {
+          offer_near(v.edges[e], weighted_edge::weight(item), e < light);
           ++work;
         }
       }
