@@ -29,8 +29,7 @@
 // Elements are combined in the order of the members, so results do not depend on who comes first, and are the same,
 // bit for bit, at all members.
 //
-// The rendezvous is that of one block of each PE, with memory of its own for each team. Teams share no word, so each is
-// a job of its own to it.
+// Teams share no word, so the protocol is that of one team. Model: test/models/collective.pml.
 //
 // What all calls of this file have in common:
 // @param g handle that the kernel was given
@@ -74,19 +73,21 @@ struct collective_name {
 
 namespace inner {
 
+/// Notifies a member by a message. A notification that is late does not undo the next one.
+GRAVEL_BOTH_APART void notify_by_message(gravel_t g, uint64_t* flag, uint64_t word, int pe) {
+  gravel_max(g, flag, word, pe);
+  gravel_flush(g);
+}
 /// Rendezvous `epoch` of the callers of all members. Thread scope: one lane of each member, or a host thread.
-GRAVEL_BOTH_APART void await_members(gravel_t g, gravel_team_t team, uint64_t epoch, collective_name name) {
+GRAVEL_BOTH void await_members(const gravel_t& g, const gravel_team_t& team, uint64_t epoch, collective_name name) {
   block_scratch* const mine = scratch_of(g, team);
   const uint64_t word = name.word(epoch);
   uint32_t k = 0;
   for (uint32_t distance = 1; distance < team.n_pes; distance *= 2, ++k) {
     const auto to = static_cast<int>(pe_of_member(g, team, (team.my_pe + distance) % team.n_pes));
-    if (char* const heap = peer_heap(g, to)) {
+    if (char* const heap = peer_heap(g, to))
       store_release(reinterpret_cast<uint64_t*>(heap + (reinterpret_cast<char*>(&mine->flag[k]) - g.heap)), word);
-    } else {
-      gravel_max(g, &mine->flag[k], word, to);  // a notification that is late does not undo the next one
-      gravel_flush(g);
-    }
+    else notify_by_message(g, &mine->flag[k], word, to);
     uint64_t seen;
     const uint32_t other = pe_of_member(g, team, (team.my_pe + team.n_pes - distance) % team.n_pes);
     for (watched_wait wait; (seen = poll_word(g, &mine->flag[k])) >> 16 < epoch;)
@@ -99,7 +100,7 @@ GRAVEL_BOTH_APART void await_members(gravel_t g, gravel_team_t team, uint64_t ep
 }
 /// The next rendezvous. What the calling lane, and lanes that have synchronized with it, have stored and sent is there
 /// before it notifies others. Thread scope: one lane of each member.
-GRAVEL_DEVICE void rendezvous(const gravel_t& g, const gravel_team_t& team, collective_name name, bool has_sent) {
+GRAVEL_DEVICE_APART void rendezvous(gravel_t g, gravel_team_t team, collective_name name, bool has_sent) {
   if (has_sent) gravel_quiet(g);
   block_scratch* const mine = scratch_of(g, team);
   const uint64_t epoch = mine->epoch + 1;
@@ -159,6 +160,10 @@ GRAVEL_DEVICE bool enter_collective(const gravel_t& g, const copy_team& lanes, t
 GRAVEL_DEVICE bool is_symmetric(const gravel_t& g, const void* at, uint64_t bytes) {
   return lies_in_heap(static_cast<uint64_t>(static_cast<const char*>(at) - g.heap), bytes, g.heap_bytes);
 }
+/// Copies bytes. Not inlined: kernels that call collectives shall need few registers. Thread scope: the callers' lanes.
+GRAVEL_DEVICE_APART void copy_apart(copy_team lanes, char* to, const char* from, uint64_t bytes) {
+  copy_bytes(lanes, to, from, bytes);
+}
 /// Puts bytes into the memory of a member. Thread scope: the callers' lanes.
 GRAVEL_DEVICE void put_to_member(const gravel_t& g, const gravel_team_t& team, const copy_team& lanes, uint32_t member,
                                  char* to, const char* from, uint64_t bytes) {
@@ -166,7 +171,7 @@ GRAVEL_DEVICE void put_to_member(const gravel_t& g, const gravel_team_t& team, c
   const auto offset = static_cast<uint64_t>(to - g.heap);
   char* const heap = static_cast<uint32_t>(pe) == g.my_pe ? g.heap : peer_heap(g, pe);
   if (bytes == 0 || (heap == g.heap && to == from)) return;
-  if (heap) copy_bytes(lanes, heap + offset, from, bytes);
+  if (heap) copy_apart(lanes, heap + offset, from, bytes);
   else put_bulk_remote(g, lanes, offset, from, bytes, nullptr, pe);
 }
 /// The address of this PE's symmetric object at a member that this PE reaches.
@@ -234,8 +239,8 @@ GRAVEL_DEVICE_APART void broadcast_bytes(gravel_t g, gravel_team_t team, copy_te
     exchange_by_slots(
         g, team, lanes, name, bytes, [&](uint32_t member) { return is_root && member != team.my_pe ? from : nullptr; },
         [&](uint64_t epoch, uint64_t done, uint64_t now) {
-          if (is_root && to != from) copy_bytes(lanes, to + done, from + done, now);
-          if (!is_root) copy_bytes(lanes, to + done, scratch_of(g, team)->slot(epoch, from_member, g.n_pes), now);
+          if (is_root && to != from) copy_apart(lanes, to + done, from + done, now);
+          if (!is_root) copy_apart(lanes, to + done, scratch_of(g, team)->slot(epoch, from_member, g.n_pes), now);
         });
     return;
   }
@@ -274,7 +279,7 @@ GRAVEL_DEVICE_APART void exchange_bytes(gravel_t g, gravel_team_t team, copy_tea
   if (!directly) {
     exchange_by_slots(g, team, lanes, name, bytes, part_for, [&](uint64_t epoch, uint64_t done, uint64_t now) {
       for (uint32_t member = 0; member < team.n_pes; ++member)
-        copy_bytes(lanes, to + member * bytes + done, scratch_of(g, team)->slot(epoch, member, g.n_pes), now);
+        copy_apart(lanes, to + member * bytes + done, scratch_of(g, team)->slot(epoch, member, g.n_pes), now);
     });
     return;
   }
@@ -286,58 +291,63 @@ GRAVEL_DEVICE_APART void exchange_bytes(gravel_t g, gravel_team_t team, copy_tea
   sync_members(g, team, lanes, name, !team.directly);
 }
 
-/// Combines words [0, n) of the members, from(member), and stores the results at to(0) .. to(copies - 1). Loads of
+/// Where the members' contributions lie: one behind the other in slots, or at the same symmetric address of each.
+struct contributions {
+  const char* first;
+  bool in_slots;
+  GRAVEL_DEVICE const char* of(const gravel_t& g, const gravel_team_t& team, uint32_t member) const {
+    return in_slots ? first + member * block_scratch::slot_bytes(g.n_pes) : at_member(g, team, member, first);
+  }
+};
+/// Combines words [begin, end) of the members, and stores the results at `to`, or there at all members. Loads of
 /// several words are under way together. Thread scope: the callers' lanes, each for its own words.
-template <gravel_reduction HOW, class T, class Word, class From, class To>
-GRAVEL_DEVICE void combine_words(const copy_team& lanes, uint32_t members, uint64_t n, uint32_t copies, From from,
-                                 To to) {
-  constexpr uint32_t at_once = GRAVEL_ON_GPU ? 4 : 1;
+template <gravel_reduction HOW, class T, class Word>
+GRAVEL_DEVICE void combine_words(const gravel_t& g, const gravel_team_t& team, const copy_team& lanes,
+                                 const contributions& from, Word* to, bool to_all, uint64_t begin, uint64_t end) {
+  constexpr uint32_t at_once = GRAVEL_ON_GPU ? 2 : 1;  // few registers: blocks of 512 threads call
   const uint64_t step = lanes.size();
-  for (uint64_t i = lanes.rank(); i < n; i += at_once * step) {
+  GRAVEL_NO_UNROLL
+  for (uint64_t i = begin + lanes.rank(); i < end; i += at_once * step) {
     combination<HOW, T, Word> all[at_once];
-    for (uint32_t member = 0; member < members; ++member) {
-      const Word* const theirs = from(member);
+    GRAVEL_NO_UNROLL
+    for (uint32_t member = 0; member < team.n_pes; ++member) {
+      const auto* const theirs = reinterpret_cast<const Word*>(from.of(g, team, member));
       Word held[at_once];
       GRAVEL_UNROLL
       for (uint32_t k = 0; k < at_once; ++k)
-        if (i + k * step < n) held[k] = theirs[i + k * step];
+        if (i + k * step < end) held[k] = theirs[i + k * step];
       GRAVEL_UNROLL
       for (uint32_t k = 0; k < at_once; ++k) {
-        if (i + k * step >= n) continue;
+        if (i + k * step >= end) continue;
         if (member == 0) all[k].begin(held[k]);
         else all[k].add(held[k]);
       }
     }
-    for (uint32_t copy = 0; copy < copies; ++copy) {
-      Word* const there = to(copy);
+    GRAVEL_NO_UNROLL
+    for (uint32_t member = 0; member < (to_all ? team.n_pes : 1); ++member) {
+      Word* const there = to_all ? at_member(g, team, member, to) : to;
       GRAVEL_UNROLL
       for (uint32_t k = 0; k < at_once; ++k)
-        if (i + k * step < n) there[i + k * step] = all[k].result();
+        if (i + k * step < end) there[i + k * step] = all[k].result();
     }
   }
 }
-/// Combines elements [0, n) as combine_words(), by the widest words for which they are aligned. All addresses are as
-/// aligned as `to(0)` and `from(0)`.
-template <gravel_reduction HOW, class T, class From, class To>
-GRAVEL_DEVICE void combine_elements(const copy_team& lanes, uint32_t members, uint64_t n, uint32_t copies, From from,
-                                    To to) {
-  uint64_t done = 0;
-  if ((reinterpret_cast<uint64_t>(from(0)) | reinterpret_cast<uint64_t>(to(0))) % sizeof(unit) == 0) {
-    constexpr uint64_t in_unit = sizeof(unit) / sizeof(T);
-    done = n / in_unit * in_unit;
-    combine_words<HOW, T, unit>(
-        lanes, members, n / in_unit, copies,
-        [&](uint32_t member) { return reinterpret_cast<const unit*>(from(member)); },
-        [&](uint32_t copy) { return reinterpret_cast<unit*>(to(copy)); });
+/// Combines elements [0, n) as combine_words(), by the widest words for which they are aligned. Not inlined: several
+/// calls use it.
+template <gravel_reduction HOW, class T>
+GRAVEL_DEVICE_APART void combine_elements(gravel_t g, gravel_team_t team, copy_team lanes, contributions from, T* to,
+                                          bool to_all, uint64_t n) {
+  constexpr uint64_t in_unit = sizeof(unit) / sizeof(T);
+  uint64_t units = 0;
+  if ((reinterpret_cast<uint64_t>(from.first) | reinterpret_cast<uint64_t>(to)) % sizeof(unit) == 0) {
+    units = n / in_unit;
+    combine_words<HOW, T>(g, team, lanes, from, reinterpret_cast<unit*>(to), to_all, 0, units);
   }
-  combine_words<HOW, T, T>(
-      lanes, members, n - done, copies, [&](uint32_t member) { return from(member) + done; },
-      [&](uint32_t copy) { return to(copy) + done; });
+  combine_words<HOW, T>(g, team, lanes, from, to, to_all, units * in_unit, n);
 }
-/// The bytes that members combine, as they have come into slots.
-template <class T>
-GRAVEL_DEVICE const T* in_slot(const gravel_t& g, const gravel_team_t& team, uint64_t epoch, uint32_t member) {
-  return reinterpret_cast<const T*>(scratch_of(g, team)->slot(epoch, member, g.n_pes));
+/// The contributions that have come into the slots of an epoch.
+GRAVEL_DEVICE contributions in_slots(const gravel_t& g, const gravel_team_t& team, uint64_t epoch) {
+  return {scratch_of(g, team)->slot(epoch, 0, g.n_pes), true};
 }
 
 /// Combines [count] of each member for all. `what`: the name of the call.
@@ -348,15 +358,12 @@ GRAVEL_DEVICE_APART void reduce_for_all(gravel_t g, gravel_team_t team, copy_tea
   const bool directly = goes_directly(g, to, bytes, from, bytes, bytes);
   const auto name = collective_name::of(
       what, hash_of(count, static_cast<uint64_t>(element<T>::type) * 8 + static_cast<uint64_t>(HOW), directly));
-  const auto take_from = [&](uint64_t epoch) {
-    return [&g, &team, epoch](uint32_t member) { return in_slot<T>(g, team, epoch, member); };
-  };
   if (!directly) {
     exchange_by_slots(
         g, team, lanes, name, bytes, [&](uint32_t) { return reinterpret_cast<const char*>(from); },
         [&](uint64_t epoch, uint64_t done, uint64_t now) {
-          combine_elements<HOW, T>(lanes, team.n_pes, now / sizeof(T), 1, take_from(epoch),
-                                   [&](uint32_t) { return to + done / sizeof(T); });
+          combine_elements<HOW>(g, team, lanes, in_slots(g, team, epoch), to + done / sizeof(T), false,
+                                now / sizeof(T));
         });
     return;
   }
@@ -366,9 +373,7 @@ GRAVEL_DEVICE_APART void reduce_for_all(gravel_t g, gravel_team_t team, copy_tea
   const uint64_t begin = begin_of(team.my_pe), mine = begin_of(team.my_pe + 1) - begin;
   if (team.directly) {
     sync_members(g, team, lanes, name, false);
-    combine_elements<HOW, T>(
-        lanes, team.n_pes, mine, team.n_pes, [&](uint32_t member) { return at_member(g, team, member, from + begin); },
-        [&](uint32_t member) { return at_member(g, team, member, to + begin); });
+    combine_elements<HOW>(g, team, lanes, {reinterpret_cast<const char*>(from + begin), false}, to + begin, true, mine);
     sync_members(g, team, lanes, name, false);
     return;
   }
@@ -390,7 +395,7 @@ GRAVEL_DEVICE_APART void reduce_for_all(gravel_t g, gravel_team_t team, copy_tea
     sync_members(g, team, lanes, name, true);
     T* const result = to + begin + done;
     const uint64_t now = chunk_of(team.my_pe);
-    combine_elements<HOW, T>(lanes, team.n_pes, now, 1, take_from(epoch), [&](uint32_t) { return result; });
+    combine_elements<HOW>(g, team, lanes, in_slots(g, team, epoch), result, false, now);
     lanes.sync();  // the lanes have written the result that they pass on
     for (uint32_t i = 1; i < team.n_pes; ++i)
       put_to_member(g, team, lanes, (team.my_pe + i) % team.n_pes, reinterpret_cast<char*>(result),
@@ -422,10 +427,8 @@ GRAVEL_DEVICE_APART void reduce_for_each(gravel_t g, gravel_team_t team, copy_te
       what, hash_of(count, static_cast<uint64_t>(element<T>::type) * 8 + static_cast<uint64_t>(HOW), directly));
   if (directly) {
     sync_members(g, team, lanes, name, false);
-    combine_elements<HOW, T>(
-        lanes, team.n_pes, count, 1,
-        [&](uint32_t member) { return at_member(g, team, member, from + team.my_pe * count); },
-        [&](uint32_t) { return to; });
+    combine_elements<HOW>(g, team, lanes, {reinterpret_cast<const char*>(from + team.my_pe * count), false}, to, false,
+                          count);
     sync_members(g, team, lanes, name, false);
     return;
   }
@@ -433,9 +436,7 @@ GRAVEL_DEVICE_APART void reduce_for_each(gravel_t g, gravel_team_t team, copy_te
       g, team, lanes, name, bytes,
       [&](uint32_t member) { return reinterpret_cast<const char*>(from + member * count); },
       [&](uint64_t epoch, uint64_t done, uint64_t now) {
-        combine_elements<HOW, T>(
-            lanes, team.n_pes, now / sizeof(T), 1, [&](uint32_t member) { return in_slot<T>(g, team, epoch, member); },
-            [&](uint32_t) { return to + done / sizeof(T); });
+        combine_elements<HOW>(g, team, lanes, in_slots(g, team, epoch), to + done / sizeof(T), false, now / sizeof(T));
       });
 }
 

@@ -30,7 +30,9 @@ GRAVEL_BOTH uint32_t member_in_progression(const gravel_team_t& team, uint32_t p
 
 }  // namespace gravel::detail
 
-/// Returns the team of all PEs of the job.
+/// The team of all PEs of the job.
+/// @return the team; it needs no gravel_team_destroy
+/// @errors none
 GRAVEL_BOTH gravel_team_t gravel_team_world(const gravel_t& g) {
   return {.n_pes = g.n_pes, .my_pe = g.my_pe, .stride = 1, .directly = g.all_mapped};
 }

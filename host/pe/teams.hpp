@@ -37,16 +37,18 @@ gravel_team_t make_team(uint32_t id, uint32_t serial, const std::vector<uint32_t
 
 }  // namespace gravel::detail
 
-/// Returns the team of all PEs of the job.
+/// The team of all PEs of the job.
+/// @return the team
 /// @errors gravel::error: outside gravel_init .. gravel_finalize
 gravel_team_t gravel_team_world();
-/// Returns the team of the PEs of this PE's node. The first call of this or of gravel_team_mapped is collective over
-/// the job.
+/// The team of the PEs of this PE's node. The first call of this or of gravel_team_mapped is collective over the job.
+/// @return the team
 /// @scope the program's host thread
 /// @errors gravel::error: outside gravel_init .. gravel_finalize
 gravel_team_t gravel_team_node();
-/// Returns the team of this PE's mapped peers and itself: PEs whose kernels all reach each other's memory (gravel_ptr).
-/// The first call of this or of gravel_team_node is collective over the job.
+/// The team of this PE's mapped peers and itself: PEs whose kernels all reach each other's memory (gravel_ptr). The
+/// first call of this or of gravel_team_node is collective over the job.
+/// @return the team
 /// @scope the program's host thread
 /// @errors gravel::error: outside gravel_init .. gravel_finalize
 /// @source NVSHMEM: NVSHMEMX_TEAM_SHARED
