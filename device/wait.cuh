@@ -46,10 +46,10 @@ GRAVEL_BOTH bool queues_seem_applied(const gravel_t& g, const F& behind_reads) {
   behind_reads();
   return !(direct_below < direct_tickets || block_below < block_tickets || gets != 0);  // most programs use no gets
 }
-/// Returns true if everything that this PE's kernels have sent seems to be applied, after a thread_fence() of each lane.
-/// All words are read together, in no order, and the fence begins before they have come: so the whole takes little
-/// longer than the fence, which acquires what was seen, and waits for operations in this PE's memory and in peers'
-/// memory. Thread scope: the group.
+/// Returns true if everything that this PE's kernels have sent seems to be applied. Each lane has called thread_fence()
+/// then. All words are read together, in no order, and the fence begins before they have come. So the whole takes
+/// little longer than the fence. The fence acquires what was seen, and waits for operations in this PE's memory and in
+/// peers' memory. Thread scope: the group.
 GRAVEL_BOTH bool seems_applied_behind_fence(const gravel_t& g, const lane_group& group) {
   constexpr uint32_t at_once = 4;
   uint64_t tickets[at_once], below[at_once];

@@ -7,7 +7,8 @@
 // @param g handle: the one that the kernel was given, or gravel_host_handle()
 // @param words [count] words, aligned to their type, in this PE's own memory; on the host also variables of the program
 // @param count number of words, 0 or more
-// @param status [count], in memory that the caller reads: words with another status than 0 are left out. nullptr: none is
+// @param status [count], in memory that the caller reads: words with another status than 0 are left out. nullptr: all
+//   words take part
 // @param compare GRAVEL_EQ, GRAVEL_NE, GRAVEL_GT, GRAVEL_GE, GRAVEL_LT or GRAVEL_LE
 // @param value what each word is compared with
 // @param values [count], in memory that the caller reads: what each word is compared with

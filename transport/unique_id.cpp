@@ -168,7 +168,7 @@ void id_group::take_listener(const std::string& id) {
 
 void id_group::connect() {
   std::string reason = "there is no such port";
-  const bool is_connected = std::stoi(port_) < 1 << 16 && use_addresses(address_, port_, [&](const addrinfo& at) {
+  const auto connects = [&](const addrinfo& at) {
     owned_descriptor made = socket_for(at);
     limit_waits(made.get(), limit_s_);  // of the connection, too
     if (!made || ::connect(made.get(), at.ai_addr, at.ai_addrlen)) {
@@ -177,7 +177,8 @@ void id_group::connect() {
     }
     socket_ = std::move(made);
     return true;
-  });
+  };
+  const bool is_port = std::stoi(port_) < 1 << 16, is_connected = is_port && use_addresses(address_, port_, connects);
   if (!is_connected) fail("gravel_init: PE 0 cannot be reached at {}, port {}: {}", address_, port_, reason);
   const introduction mine{introduction::expected_magic, secret_[0], static_cast<uint64_t>(pe_),
                           static_cast<uint64_t>(n_pes_)};

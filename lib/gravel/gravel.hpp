@@ -102,7 +102,7 @@ void gravel_init(gravel_process_group group) {
   gravel::detail::join<Handlers...>(std::move(group));
 }
 /// Makes a unique id, with which processes that no launcher has started become one job. The process that calls this is
-/// PE 0 of the job. It listens until its gravel_init returns, and passes the id to the other processes by its own means.
+/// PE 0 of the job. It listens until its gravel_init returns. It passes the id to the other processes by its own means.
 /// The id contains a secret: who knows it can join the job.
 /// @param address of this host, as the others reach it: a name or a number. By default only processes of this host do
 /// @param port the TCP port where PE 0 waits for the others; 0: any free one

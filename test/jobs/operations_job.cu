@@ -882,11 +882,9 @@ int main(int argc, char** argv) {
   if (!is_short) {
     check_sets<uint64_t>("sets of uint64_t");
     check_strided<uint8_t>("strided uint8_t");
-    check_strided<uint16_t>("strided uint16_t");
     check_strided<uint32_t>("strided uint32_t");
     check_strided<pair_of_words>("strided pairs of words");
-    check_streams(1000);
-    check_streams(40'000);
+    check_streams(gravel_n_pes() % 2 ? 1000 : 40'000);  // by kernels, and by copies
   }
   const uint64_t all = gravel_sum_all(uint64_t(failures));
   if (gravel_my_pe() == 0)

@@ -74,7 +74,8 @@ strict=(-fsyntax-only -fvisibility=hidden -Wall -Wextra -Wpedantic -Wshadow -Wer
 ls "$prefix/include" | grep -vx gravel && fail "include/ has more than gravel/"
 if grep -rnE '#\s*include\s*"' "$prefix/include"; then fail "these includes depend on where the header lies"; fi
 # gravel/mpi.hpp is for compilers that find <mpi.h>.
-(cd "$prefix/include" && ls gravel/*.* | grep -vx gravel/mpi.hpp) | xargs -P 2 -I HEADER sh -c 'printf "#include <HEADER>\n" | "$@" -x c++ -' sh \
+(cd "$prefix/include" && ls gravel/*.* | grep -vx gravel/mpi.hpp) |
+  xargs -P 2 -I HEADER sh -c 'printf "#include <HEADER>\n" | "$@" -x c++ -' sh \
   $compiler -std=c++20 "${strict[@]}" "-I$prefix/include" || fail "a public header alone"
 echo "headers: ok"
 

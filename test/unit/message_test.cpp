@@ -160,7 +160,8 @@ TEST_CASE("numbers of 16 bits are only added") {
       CHECK(made_message(o, t, heap - 1).check(units) == message_fault::outside_heap);
       CHECK(made_message(o, t, 3).check(units) == message_fault::misaligned);
     }
-    for (op o : {op::put, op::max, op::bit_or, op::get}) CHECK(made_message(o, t, 8).check() == message_fault::bad_type);
+    for (op o : {op::put, op::max, op::bit_or, op::get})
+      CHECK(made_message(o, t, 8).check() == message_fault::bad_type);
     CHECK(made_message(op::swap, t, 8).check(2) == message_fault::bad_type);
   }
   CHECK(value_type_of<gravel_half>() == value_type::f16);

@@ -1,5 +1,5 @@
-// The Python module `gravel._host`: k-mers and graphs of files, the division of graphs, and unique ids. It is a module of its own,
-// as it needs libgravel_graph, which other parts of the package do not. Nothing here needs a job.
+// The Python module `gravel._host`: reads and graphs of files, the division of graphs, and unique ids. It is a module
+// of its own, as it needs libgravel_graph, which other parts of the package do not. Nothing here needs a job.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
