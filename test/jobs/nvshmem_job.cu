@@ -809,9 +809,16 @@ void check_plain_kernels() {
 static int run_by_unique_id() {
   nvshmemx_uniqueid_t id = NVSHMEMX_UNIQUEID_INITIALIZER;
   nvshmemx_init_attr_t attributes = NVSHMEMX_INIT_ATTR_INITIALIZER;
-  if (nvshmemx_get_uniqueid(&id) != NVSHMEMX_SUCCESS) return 1;
+  int way[2];
+  if (pipe(way) != 0) return 1;
   const pid_t child = fork();
   const int rank = child == 0;
+  if (rank == 0) {
+    const bool is_made = nvshmemx_get_uniqueid(&id) == NVSHMEMX_SUCCESS;
+    if (!is_made || ::write(way[1], &id, sizeof(id)) != sizeof(id)) return 1;
+  } else if (::read(way[0], &id, sizeof(id)) != sizeof(id)) {
+    return 1;
+  }
   nvshmemx_set_attr_uniqueid_args(rank, 2, &id, &attributes);
   expect(nvshmemx_init_attr(NVSHMEMX_INIT_WITH_UNIQUEID, &attributes) == NVSHMEMX_SUCCESS, "nvshmemx_init_attr");
   expect(nvshmem_my_pe() == rank && nvshmem_n_pes() == 2, "numbers of PEs by a unique id");
