@@ -114,7 +114,8 @@ class compiler:
     def expand(self, line, source, folder, number):
         """Expands and translates a file. Returns the translated file."""
         options = self.options + line.texts("option") + self.dependencies(line, source)
-        done = self.run(["-E", "-include", "cuda.h", "-x", "c++", *options, source], stdout=subprocess.PIPE)
+        done = self.run(["-E", "-DGRAVEL_CUDA_TRANSLATES=1", "-include", "cuda.h", "-x", "c++", *options, source],
+                        stdout=subprocess.PIPE)
         if done.returncode:
             sys.exit(done.returncode)
         result = Path(folder) / str(number) / (Path(source).stem + ".ii")

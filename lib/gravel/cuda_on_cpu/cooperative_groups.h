@@ -76,7 +76,7 @@ class grid_group {
     __syncthreads();
     if (thread_block::thread_rank() == 0) {
       using namespace gravel;
-      uint64_t* const arrivals = &cuda_on_cpu::current_grid->arrivals;
+      uint64_t* const arrivals = detail::simt::inner::grid_arrivals;
       const uint64_t before = detail::fetch_add_release<detail::scope::device>(arrivals, uint64_t{1});
       const uint64_t complete = (before / num_blocks() + 1) * num_blocks();
       for (detail::relax wait; detail::load_acquire<detail::scope::device>(arrivals) < complete; wait.attentively()) {

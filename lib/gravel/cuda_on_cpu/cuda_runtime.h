@@ -33,8 +33,10 @@
 #include "host/pe/kernel_table.hpp"
 #include "lib/base/capacity.hpp"
 
-// The translator (tools/cuda_to_cpp.py) sees which functions are kernels.
+// The translator (tools/cuda_to_cpp.py) sees which functions are kernels, and removes the word.
+#if defined(GRAVEL_CUDA_TRANSLATES)
 #undef __global__
+#endif
 #define __constant__
 #define __managed__
 #define CUDART_VERSION 13000
@@ -138,12 +140,6 @@ inline launch_shape shape(dim3 grid, dim3 block, size_t shared_bytes = 0, cudaSt
   return {grid, block, shared_bytes, stream};
 }
 
-/// State that the blocks of a launch share, for grid.sync().
-struct grid_state {
-  uint64_t arrivals = 0;
-};
-GRAVEL_API inline thread_local grid_state* current_grid = nullptr;
-
 /// Starts a kernel. `lane`: what each lane runs.
 inline cudaError_t launch(const launch_shape& how, std::function<void()> lane, bool cooperative = false) {
   return checked(cudaErrorInvalidConfiguration, [&] {
@@ -156,11 +152,7 @@ inline cudaError_t launch(const launch_shape& how, std::function<void()> lane, b
     options.shared_bytes = how.shared_bytes;
     options.cooperative = cooperative || (blocks > 1 && blocks <= blocks_at_once);
     detail::simt::check_launch(how.grid, how.block, options);
-    auto run = [lane = std::move(lane), grid = std::make_shared<grid_state>()] {
-      current_grid = grid.get();
-      lane();
-    };
-    streams().put(how.stream, {how.grid, how.block, options, std::move(run)}, "a launch");
+    streams().put(how.stream, {how.grid, how.block, options, std::move(lane)}, "a launch");
     return cudaSuccess;
   });
 }
@@ -580,3 +572,40 @@ cudaError_t cudaLaunchCooperativeKernel(F kernel, dim3 grid, dim3 block, void** 
                                         cudaStream_t stream = nullptr) {
   return gravel::cuda_on_cpu::launch_address((const void*)kernel, grid, block, arguments, shared_bytes, stream, true);
 }
+
+// ---- graphs: programs that can also do without them find that there are none
+
+using cudaGraph_t = struct gravel_no_graph*;
+using cudaGraphExec_t = struct gravel_no_graph_executable*;
+enum cudaStreamCaptureMode {
+  cudaStreamCaptureModeGlobal,
+  cudaStreamCaptureModeThreadLocal,
+  cudaStreamCaptureModeRelaxed
+};
+enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone, cudaStreamCaptureStatusActive };
+namespace gravel::cuda_on_cpu {
+inline cudaError_t refuse_graphs(const char* caller) {
+  return failed(cudaErrorNotSupported, std::string(caller) + ": the CPU backend has no graphs; use streams instead");
+}
+}  // namespace gravel::cuda_on_cpu
+inline cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* status) {
+  *status = cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
+  return gravel::cuda_on_cpu::refuse_graphs("cudaStreamBeginCapture");
+}
+inline cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t*) {
+  return gravel::cuda_on_cpu::refuse_graphs("cudaStreamEndCapture");
+}
+template <class... Options>
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t*, cudaGraph_t, Options...) {
+  return gravel::cuda_on_cpu::refuse_graphs("cudaGraphInstantiate");
+}
+inline cudaError_t cudaGraphLaunch(cudaGraphExec_t, cudaStream_t) {
+  return gravel::cuda_on_cpu::refuse_graphs("cudaGraphLaunch");
+}
+inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t) {
+  return gravel::cuda_on_cpu::refuse_graphs("cudaGraphExecDestroy");
+}
+inline cudaError_t cudaGraphDestroy(cudaGraph_t) { return gravel::cuda_on_cpu::refuse_graphs("cudaGraphDestroy"); }
