@@ -73,6 +73,11 @@ struct collective_name {
 
 namespace inner {
 
+/// Notifies a member by a message. A notification that is late does not undo the next one.
+GRAVEL_BOTH_APART void notify_by_message(gravel_t g, uint64_t* flag, uint64_t word, int pe) {
+  gravel_max(g, flag, word, pe);
+  gravel_flush(g);
+}
 /// Rendezvous `epoch` of the callers of all members. Thread scope: one lane of each member, or a host thread.
 GRAVEL_BOTH void await_members(const gravel_t& g, const gravel_team_t& team, uint64_t epoch, collective_name name) {
   block_scratch* const mine = scratch_of(g, team);
@@ -80,12 +85,9 @@ GRAVEL_BOTH void await_members(const gravel_t& g, const gravel_team_t& team, uin
   uint32_t k = 0;
   for (uint32_t distance = 1; distance < team.n_pes; distance *= 2, ++k) {
     const auto to = static_cast<int>(pe_of_member(g, team, (team.my_pe + distance) % team.n_pes));
-    if (char* const heap = peer_heap(g, to)) {
+    if (char* const heap = peer_heap(g, to))
       store_release(reinterpret_cast<uint64_t*>(heap + (reinterpret_cast<char*>(&mine->flag[k]) - g.heap)), word);
-    } else {
-      gravel_max(g, &mine->flag[k], word, to);  // a notification that is late does not undo the next one
-      gravel_flush(g);
-    }
+    else notify_by_message(g, &mine->flag[k], word, to);
     uint64_t seen;
     const uint32_t other = pe_of_member(g, team, (team.my_pe + team.n_pes - distance) % team.n_pes);
     for (watched_wait wait; (seen = poll_word(g, &mine->flag[k])) >> 16 < epoch;)

@@ -65,7 +65,6 @@ void launch_collective(const gravel_team_t& team, gravel_stream_t stream, void (
 inline void start_team_collective(const char* call, const gravel_team_t& team, team_collective which, void* to,
                                   const void* from, uint64_t bytes, uint64_t to_parts, uint64_t from_parts, int root,
                                   gravel_stream_t stream) {
-  gravel_team_world();  // it is in the table of teams
   members_of(team, call);
   check_symmetric(call, to, to_parts * bytes);
   check_symmetric(call, from, from_parts * bytes);
@@ -78,7 +77,6 @@ inline void start_team_collective(const char* call, const gravel_team_t& team, t
 template <gravel_reduction HOW, class T>
 void start_team_reduction(const char* call, const gravel_team_t& team, bool scatters, T* to, const T* from,
                           uint64_t count, gravel_stream_t stream) {
-  gravel_team_world();  // it is in the table of teams
   members_of(team, call);
   check_symmetric(call, to, count * sizeof(T));
   check_symmetric(call, from, count * sizeof(T) * (scatters ? team.n_pes : 1));

@@ -63,9 +63,9 @@ class cpu_stream {
 
 /// The streams of this process.
 ///
-/// Programs in CUDA's style make streams before gravel_init, and use them after gravel_finalize. So streams do not belong
-/// to a job. nullptr stands for the PE's own stream, which is also CUDA's null stream: work of a stream that follows it
-/// begins when all that is in the null stream before has ended, and the other way round.
+/// Programs in CUDA's style make streams before gravel_init, and use them after gravel_finalize. So streams do not
+/// belong to a job. nullptr stands for the PE's own stream, which is also CUDA's null stream: work of a stream that
+/// follows it begins when all that is in the null stream before has ended, and the other way round.
 class cpu_streams {
  public:
   /// They are never destroyed: a process may exit while a kernel runs.

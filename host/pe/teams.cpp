@@ -75,6 +75,7 @@ const team_table::entry* find(const runtime& job, const gravel_team_t& team) {
 
 const std::vector<uint32_t>& members_of(const gravel_team_t& team, const char* call) {
   const runtime& job = waiting_runtime(call);
+  gravel_team_world();  // it is in the table
   if (team.n_pes == 0) fail("{}: PE {} is no member of this team: a split returns {{}} at such PEs", call, job.pe());
   const team_table::entry* const found = find(job, team);
   if (!found) fail("{}: gravel_team_destroy has ended this team", call);
@@ -136,7 +137,6 @@ gravel_team_t gravel_team_mapped() {
 int gravel_team_translate_pe(const gravel_team_t& from, int pe, const gravel_team_t& to) {
   constexpr const char* call = "gravel_team_translate_pe";
   if (static_cast<uint32_t>(pe) >= from.n_pes || to.n_pes == 0) return -1;
-  gravel_team_world();  // it is in the table
   const std::vector<uint32_t>& others = members_of(to, call);
   const auto at = std::find(others.begin(), others.end(), members_of(from, call)[static_cast<uint32_t>(pe)]);
   return at == others.end() ? -1 : static_cast<int>(at - others.begin());
