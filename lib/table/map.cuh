@@ -440,8 +440,7 @@ class map {
     return how;
   }
 
-  /// A grid of blocks that follow each other, with few of the n keys for each lane. Blocks that live long drift apart
-  /// in the arrays, which costs finds more than twice their time.
+  /// A grid of blocks that follow each other, with few of the n keys for each lane: no block waits for a slow one.
   static gravel_launch_config small_blocks_for(uint64_t n, gravel_stream_t stream) {
     constexpr uint64_t keys_of_lane = 8;
     gravel_launch_config how = grid_for(n, stream);

@@ -291,7 +291,7 @@ __global__ void __launch_bounds__(map_part_lanes, map_part_blocks)
   for (uint32_t l = 0; l < lists; ++l) {
     const uint32_t size = m.size(number, l);
     const item* const list = m.list(number, l);
-    each_by_warps(threadIdx.x + 0u, size, map_part_lanes, [&](uint32_t i) {
+    for (uint32_t i = threadIdx.x; i < size; i += map_part_lanes) {
       const item it = list[i];
       const map_hash hash(it.key);
       const map_part_probe probe(hash.tag(), static_cast<uint32_t>(hash.slot(map.own.count)) & (slots - 1), slots);
@@ -299,7 +299,7 @@ __global__ void __launch_bounds__(map_part_lanes, map_part_blocks)
         map_change<HOW, map_number_of<Value>, scope::shared>{}(at, it.value);
       };
       is_full |= !part.template put<scope::shared>(hash.tag(), probe, slots, it.key, it.value, change);
-    });
+    }
   }
   if (is_full) store_relaxed<scope::device>(&m.full[number], 1u);
   copy.store(original, copied, bytes);
