@@ -137,7 +137,7 @@ class paths_search {
   /// Returns the bytes that it needs in the symmetric heap, rounded up. `vertices`: most of a PE.
   static uint64_t symmetric_bytes(uint64_t vertices, int pes) {
     const auto all = static_cast<uint64_t>(pes);
-    return 8 * (vertices + strip) * all + (uint64_t{48} << 20) * all;
+    return (8 * (vertices + strip) + (uint64_t{GRAVEL_CUDA ? 24 : 1} << 20)) * all;
   }
 
   /// Finds the distances from a vertex. Returns false, at all PEs, if that takes too many steps, as in a deep graph.
