@@ -1,10 +1,13 @@
-// Bulk calls on a hash map (gravel::map): updates of random keys, one-sided and by phases, and finds of these keys.
+// Bulk calls on a hash map (gravel::map): updates of random keys, one-sided and by phases, and finds of these keys,
+// one-sided and in copies of the map. `--grids` shows how finds depend on the grid, and on a resolver that is there.
 // Keys and values of 8 bytes are counted (insert_or_add), those of 16 bytes are inserted. Each call's result is
 // checked: the sum of all values of counted keys, the value and flag of each key that was found, and that both ways
 // give each key the same value.
+#include <chrono>
 #include <cstdio>
 #include <map>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gravel/map.cuh>
@@ -41,7 +44,7 @@ struct bench_options {
   uint64_t items_log2 = GRAVEL_CUDA ? 26 : 16;
   uint32_t repeat = 5, bytes = 8;
   std::string json;
-  bool is_short = false, stations = false;
+  bool is_short = false, stations = false, grow = false, grids = false;
 };
 
 template <class T>
@@ -93,7 +96,7 @@ class map_bench {
     start(draw_items<T>, keys_.data(), inserted_.data(), n_, different, exponent,
           static_cast<uint64_t>(gravel_my_pe()) << 40);
     const auto capacity = static_cast<uint64_t>(static_cast<double>(different) * room);
-    map_type map(capacity), by_phases(capacity);
+    map_type map(capacity, {.grow = o_.grow}), by_phases(capacity, {.grow = o_.grow});
     if constexpr (is_counted<T>) {
       measure_updates("insert_or_add", map, different, exponent, [&] {
         map.insert_or_add(keys_.data(), inserted_.data(), n_);
@@ -115,19 +118,53 @@ class map_bench {
     }
     gravel_barrier_all();
     by_phases.find(others_.data(), found_.data(), keys_.data(), n_);
-    const auto seconds_of_finds = time([&] {
-      map.find(values_.data(), found_.data(), keys_.data(), n_);
-      gravel_stream_synchronize(nullptr);
-    });
-    const perf::device_array<uint64_t> wrong(1);
-    start(check_found<T>, values_.data(), found_.data(), others_.data(), inserted_.data(), n_, uint64_t{o_.repeat + 1},
-          wrong.data());
-    print("find", map, different, exponent, seconds_of_finds, {gravel_sum_all(n_), gravel_sum_all(wrong.read())});
+    measure_finds("find", map, different, exponent, [&] { map.find(values_.data(), found_.data(), keys_.data(), n_); });
+    measure_finds("find_all", map, different, exponent,
+                  [&] { map.find_all(values_.data(), found_.data(), keys_.data(), n_); });
+    if (o_.grids && map.is_mapped()) measure_grids(map, different, exponent);
     gravel_barrier_all();
     if (o_.stations && map.is_mapped()) print_stations(by_phases);
   }
 
  private:
+  /// Measures finds of all keys, and compares the values with those of others_.
+  template <class F>
+  void measure_finds(const char* name, const map_type& map, uint64_t different, double exponent, const F& call,
+                     std::chrono::milliseconds pause = {}) {
+    const auto seconds = time(
+        [&] {
+          call();
+          gravel_stream_synchronize(nullptr);
+        },
+        pause);
+    const perf::device_array<uint64_t> wrong(1);
+    start(check_found<T>, values_.data(), found_.data(), others_.data(), inserted_.data(), n_, uint64_t{o_.repeat + 1},
+          wrong.data());
+    print(name, map, different, exponent, seconds, {gravel_sum_all(n_), gravel_sum_all(wrong.read())});
+  }
+  /// Measures finds by one block after the other and by no more blocks than run at once, directly behind a barrier, and
+  /// when the resolver that has served the barrier has ended.
+  void measure_grids(map_type& map, uint64_t different, double exponent) {
+    const uint64_t processors = current_backend().multiprocessors(), at_once = processors ? processors * 8 : 2;
+    const struct {
+      const char* name;
+      uint64_t blocks;
+      int pause_ms;
+    } ways[] = {{"one wave", at_once, 0},
+                {"one wave, pause", at_once, 10},
+                {"small blocks", n_ / (map_lanes * 8) + 1, 0},
+                {"small blocks, pause", n_ / (map_lanes * 8) + 1, 10}};
+    for (const auto& way : ways) {
+      const gravel_launch_config how{static_cast<unsigned>(way.blocks), map_lanes};
+      measure_finds(
+          way.name, map, different, exponent,
+          [&] {
+            launch_alone(find_mapped<T, T>, how, gravel_handle(), map.view(), values_.data(), found_.data(),
+                         static_cast<const T*>(keys_.data()), n_);
+          },
+          std::chrono::milliseconds(way.pause_ms));
+    }
+  }
   template <class F>
   void measure_updates(const char* name, map_type& map, uint64_t different, double exponent, const F& call) {
     const auto seconds = time(call);
@@ -147,12 +184,13 @@ class map_bench {
     }
     print(name, map, different, exponent, seconds, {wanted, wanted > have ? wanted - have : have - wanted});
   }
-  /// Seconds of a call at the slowest PE. The first call warms up.
+  /// Seconds of a call at the slowest PE, some time behind a barrier. The first call warms up.
   template <class F>
-  perf::timed_runs time(const F& call) const {
+  perf::timed_runs time(const F& call, std::chrono::milliseconds pause = {}) const {
     std::vector<double> seconds;
     for (uint32_t run = 0; run <= o_.repeat; ++run) {
       gravel_barrier_all();
+      std::this_thread::sleep_for(pause);
       const double begin = perf::seconds_now();
       call();
       const double took = perf::slowest(perf::seconds_now() - begin);
@@ -174,7 +212,9 @@ class map_bench {
     };
     for (uint32_t run = 0; run < 2; ++run) {
       names.clear();
-      if (!phases.template insert<how>(map.view(), keys_.data(), inserted_.data(), n_, n_, nullptr, passed)) return;
+      if (!phases.template insert<how>(map.view(), keys_.data(), inserted_.data(), n_, n_,
+                                       static_cast<uint32_t>(gravel_n_pes()), nullptr, passed))
+        return;
       gravel_stream_synchronize(nullptr);
       gravel_barrier_all();
     }
@@ -239,6 +279,8 @@ int main(int argc, char** argv) {
   app.add_option("--repeat", o.repeat, "Number of calls; the median is printed").range(1u, 100u).capture_default_str();
   app.add_flag("--short", o.is_short, "A smoke test: few keys, few items, one call");
   app.add_flag("--stations", o.stations, "Print how long each phase of a collective call takes, at PE 0");
+  app.add_flag("--grow", o.grow, "Maps that may grow: they estimate how many different keys there are");
+  app.add_flag("--grids", o.grids, "Finds by other grids, and some time behind the barrier");
   app.add_option("--json", o.json, "File for the results");
   parse_or_exit(app, argc, argv, [&] {
     if (o.is_short) {

@@ -130,6 +130,10 @@ struct handler_list {
 
 /// Applies an update, or a put, to a word of this PE's heap. The type takes the operation.
 GRAVEL_BOTH void apply_update(op o, value_type type, char* at, uint64_t value) {
+  if (is_half_type(type)) {
+    add_half_bits_in_place(type, at, value);
+    return;
+  }
   with_type(type, [&]<class T>() {
     T* address = reinterpret_cast<T*>(at);
     if (o == op::put) put_in_place(address, from_word<T>(value));
@@ -155,17 +159,20 @@ GRAVEL_BOTH message_fault apply_message(const gravel_t& g, sink_kind kind, const
   }
   char* const at = g.heap + offset_of(w0);
   uint64_t answer = 0;
-  with_type(type_of(w0), [&]<class T>() {
-    T* address = reinterpret_cast<T*>(at);
-    switch (o) {
-      case op::put:
-      case op::put_reply: put_in_place(address, from_word<T>(w1)); break;
-      case op::get: answer = to_word(read_in_place(address)); break;
-      default:
-        if (is_fetching(o)) answer = to_word(answer_in_place(o, address, from_word<T>(w1), from_word<T>(m[1].word[1])));
-        else if constexpr (is_addable<T>) apply_in_place(o, address, from_word<T>(w1));
-    }
-  });
+  if (is_half_type(type_of(w0))) answer = add_half_bits_in_place(type_of(w0), at, w1);
+  else
+    with_type(type_of(w0), [&]<class T>() {
+      T* address = reinterpret_cast<T*>(at);
+      switch (o) {
+        case op::put:
+        case op::put_reply: put_in_place(address, from_word<T>(w1)); break;
+        case op::get: answer = to_word(read_in_place(address)); break;
+        default:
+          if (is_fetching(o))
+            answer = to_word(answer_in_place(o, address, from_word<T>(w1), from_word<T>(m[1].word[1])));
+          else if constexpr (is_addable<T>) apply_in_place(o, address, from_word<T>(w1));
+      }
+    });
   const bool from_host = type_byte(w0) & host_origin;
   if (o == op::put_reply) finish_gets(g, type_byte(w0), 1);
   if (o == op::get || is_fetching(o)) {

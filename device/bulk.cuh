@@ -7,6 +7,8 @@
 // Protocol on the route `net`.
 //   get_bulk     a request (for up to 16 answers) goes to the handler side of the source, which sends a bulk_reply for
 //   each piece
+//   get_bulk     into memory that is not symmetric: a fetch for each word (fetch.cuh), since answers name a place by
+//   its offset in the heap
 //   get_pieces   a request for pieces of one size, by a list of their places: the source gathers them into bulk_replies
 //   put_signal   data and signal travel in one message. Data that does not fit into it is sent and applied before it
 //   leaves
@@ -16,7 +18,9 @@
 // What all calls of this file have in common. A host thread calls any of them alone. Data moves fastest if both
 // addresses are multiples of 16, and by a whole block: a lane copies alone.
 // @param g handle: the one that the kernel was given, or gravel_host_handle()
-// @param dest symmetric address of any alignment, where the data arrives: at `pe` (put), or here (get)
+// @param dest address of any alignment, where the data arrives. Put: symmetric address, at `pe`. Get: any memory of
+//   this PE that the caller can write. On the route `net` a get is fast only into symmetric memory; elsewhere it is
+//   complete on return
 // @param source where the data lies. Put: any memory that this device can read, of host threads also memory of the
 //   host; it may be reused on return. Get: symmetric address at `pe`
 // @param bytes number of bytes, 0 or more
@@ -36,6 +40,9 @@
 #include "device/fetch.cuh"
 #include "device/put.cuh"
 #include "device/team_check.cuh"
+#if GRAVEL_CUDA && !GRAVEL_ON_GPU
+#include <memory>
+#endif
 
 /// What happens to the signal: *signal = value, or *signal += value.
 enum gravel_signal_op { GRAVEL_SIGNAL_SET, GRAVEL_SIGNAL_ADD };
@@ -176,8 +183,8 @@ GRAVEL_BOTH void put_bulk_by(const gravel_t& g, const copy_team& team, void* des
   const char* from = static_cast<const char*>(source);
   if (char* const heap = mapped_heap(g, pe)) {
     copy_bytes(team, heap + offset, from, bytes);
-    if (signal) thread_fence();
-    team.sync();  // before this, `source` may not be reused
+    if (signal && team.size() > 1) thread_fence();  // a lane alone releases its own stores with the signal
+    team.sync();                                    // before this, `source` may not be reused
     if (signal && team.is_leader()) raise_signal(reinterpret_cast<uint64_t*>(heap + signal_offset), value, how);
     return;
   }
@@ -295,20 +302,48 @@ GRAVEL_BOTH message_fault answer_get_pieces(const gravel_t& g, const copy_team& 
   return is_sound ? message_fault::fine : message_fault::outside_heap;
 }
 
+/// Reads bytes of `pe` on the route `net` into memory that is not symmetric, where no answer can be put: by fetches of
+/// whole words. They have arrived on return. Thread scope: the team, each thread for its own words.
+GRAVEL_BOTH_APART void fetch_bytes(gravel_t g, copy_team team, char* to, uint64_t from, uint64_t bytes, int pe) {
+  const uint64_t end = (from + bytes + sizeof(uint64_t) - 1) / sizeof(uint64_t);
+  for (uint64_t i = from / sizeof(uint64_t) + team.rank(); i < end; i += team.size()) {
+    const uint64_t first = i * sizeof(uint64_t),
+                   word = fetch_remote(g, op::fetch, static_cast<uint8_t>(value_type::u64), first, 0, 0, pe);
+    for (uint32_t b = 0; b < sizeof(uint64_t); ++b)
+      if (first + b >= from && first + b < from + bytes) to[first + b - from] = static_cast<char>(word >> 8 * b);
+  }
+}
+/// Does so for a host thread, too, whose destination may be memory of its GPU.
+GRAVEL_BOTH void fetch_bytes_anywhere(const gravel_t& g, const copy_team& team, char* to, uint64_t from, uint64_t bytes,
+                                      int pe) {
+#if GRAVEL_CUDA && !GRAVEL_ON_GPU
+  if (is_device_memory(to)) {
+    const std::unique_ptr<char[]> held(new char[bytes]);
+    fetch_bytes(g, team, held.get(), from, bytes, pe);
+    copy_from_device(to, held.get(), bytes);
+    return;
+  }
+#endif
+  fetch_bytes(g, team, to, from, bytes, pe);
+}
+
 GRAVEL_BOTH void get_bulk_by(const gravel_t& g, const copy_team& team, void* dest, const void* source, uint64_t bytes,
                              int pe) {
   if (team_forbidden_in_handler(g, op::get_bulk)) return;
   if (!enter_team(g, team.is_warp() ? team_call::get_bulk_warp : team_call::get_bulk, team, dest, source, bytes, pe))
     return;
-  uint64_t from, to;
+  uint64_t from;
   if (bytes == 0) source = dest = g.heap;
   if (!locate_bytes(g, team, source, bytes, pe, op::get_bulk, &from)) return;
-  to = static_cast<uint64_t>(static_cast<char*>(dest) - g.heap);
-  if (!lies_in_heap(to, bytes, g.heap_bytes)) {
+  char* const into = static_cast<char*>(dest);
+  const auto to = static_cast<uint64_t>(into - g.heap);
+  const bool is_symmetric = lies_in_heap(to, bytes, g.heap_bytes);
+  if (!is_symmetric && (to < g.heap_bytes || to + bytes - 1 < g.heap_bytes)) {  // partly
     if (team.is_leader()) report_error(g, message_fault::bad_destination, op::get_bulk, g.my_pe, to, bytes);
     return;
   }
-  if (const char* const heap = mapped_heap(g, pe)) copy_bytes(team, g.heap + to, heap + from, bytes);
+  if (const char* const heap = mapped_heap(g, pe)) copy_bytes(team, into, heap + from, bytes);
+  else if (!is_symmetric) fetch_bytes_anywhere(g, team, into, from, bytes, pe);
   else if (team.is_leader()) request_bulk(g, to, from, bytes, pe);
   team.sync();
 }

@@ -105,8 +105,28 @@ GRAVEL_BOTH uint64_t copy_units(const copy_team& team, unit* to, const unit* fro
   }
   return i;
 }
+/// Copies the bytes from `done` on by words, as long as there are whole ones. `done` is a multiple of their size, to
+/// which both sides are aligned. Up to 8 loads of a thread are under way together: over NVLink, too, one takes about a
+/// microsecond. Returns the next byte. Thread scope: the team, each thread for its own words.
+template <class Word>
+GRAVEL_BOTH uint64_t copy_words(const copy_team& team, char* to, const char* from, uint64_t done, uint64_t bytes) {
+  constexpr uint32_t at_once = 8;
+  auto* const there = reinterpret_cast<Word*>(to);
+  const auto* const here = reinterpret_cast<const Word*>(from);
+  const uint64_t end = bytes / sizeof(Word), step = team.size();
+  for (uint64_t i = done / sizeof(Word) + team.rank(); i < end; i += at_once * step) {
+    Word held[at_once] = {};
+    GRAVEL_UNROLL
+    for (uint32_t k = 0; k < at_once; ++k)
+      if (i + k * step < end) held[k] = here[i + k * step];
+    GRAVEL_UNROLL
+    for (uint32_t k = 0; k < at_once; ++k)
+      if (i + k * step < end) there[i + k * step] = held[k];
+  }
+  return end * sizeof(Word);
+}
 
-/// Copies by the widest words to which both sides are aligned. Thread scope: the team.
+/// Copies by the widest words to which both sides are aligned, and the rest by narrower ones. Thread scope: the team.
 GRAVEL_BOTH void copy_bytes(const copy_team& team, char* to, const char* from, uint64_t bytes) {
   uint64_t done = 0;
 #if !GRAVEL_ON_GPU
@@ -126,17 +146,10 @@ GRAVEL_BOTH void copy_bytes(const copy_team& team, char* to, const char* from, u
     copy_units<1>(team, there, here, i, bytes / 16);
   }
 #if GRAVEL_ON_GPU
-  const auto copy_words = [&]<class Word>(Word) {
-    done = bytes / sizeof(Word) * sizeof(Word);
-    for (uint64_t i = team.rank(); i < done / sizeof(Word); i += team.size())
-      reinterpret_cast<Word*>(to)[i] = reinterpret_cast<const Word*>(from)[i];
-  };
-  if (unaligned % 16 != 0) {
-    if (unaligned % 8 == 0) copy_words(uint64_t{});
-    else if (unaligned % 4 == 0) copy_words(uint32_t{});
-  }
+  if (unaligned % 8 == 0) done = copy_words<uint64_t>(team, to, from, done, bytes);
+  if (unaligned % 4 == 0) done = copy_words<uint32_t>(team, to, from, done, bytes);
 #endif
-  for (uint64_t i = done + team.rank(); i < bytes; i += team.size()) to[i] = from[i];
+  copy_words<char>(team, to, from, done, bytes);
 }
 
 }  // namespace gravel::detail

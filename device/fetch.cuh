@@ -121,7 +121,7 @@ GRAVEL_BOTH void gravel_get(const gravel_t& g, T* dest, const T* source, int pe)
   uint32_t bits = 0;
   if (group.is_leader()) bits = begin_gets(g, group.size());
   bits = group.from_leader(bits);
-  const auto type = static_cast<uint8_t>(static_cast<uint8_t>(value_type_of<T>()) | bits);
+  const auto type = static_cast<uint8_t>(static_cast<uint8_t>(value_type_of<number<T>>()) | bits);
   const unit message[1] = {{{make_word0(op::get, type, from), make_return(g.my_pe, to)}}};
   send_direct(g, sink_of(static_cast<uint32_t>(pe), sink_kind::device), message);
 }
@@ -133,9 +133,17 @@ GRAVEL_BOTH void gravel_get(const gravel_t& g, T* dest, const T* source, int pe)
     using namespace gravel::detail;                                                                              \
     return from_word<T>(to_word(fetching(g, op::code, as_numbers(dest), as_number<T>(value), number<T>{}, pe))); \
   }
-/// Adds atomically: `*dest += value` at `pe`. T: integers of 4 and 8 bytes, float, double.
+/// Adds atomically: `*dest += value` at `pe`. T: as of gravel_add.
 /// @return the value before
-GRAVEL_FETCHING(gravel_fetch_add, fetch_add, is_addable, "integers of 4 and 8 bytes, float and double")
+template <class T>
+GRAVEL_BOTH T gravel_fetch_add(const gravel_t& g, T* dest, gravel::detail::same<T> value, int pe) {
+  using namespace gravel::detail;
+  static_assert(is_summand<T>,
+                "gravel_fetch_add takes integers of 4 and 8 bytes, float, double and numbers of 16 bits");
+  using N = plain<T>;
+  return from_word<T>(
+      to_word(fetching(g, op::fetch_add, reinterpret_cast<N*>(dest), from_word<N>(to_word(value)), N{}, pe)));
+}
 /// Combines bits atomically: `*dest &= value` at `pe`. T: integers of 4 and 8 bytes.
 /// @return the value before
 GRAVEL_FETCHING(gravel_fetch_and, fetch_and, is_atomic_integer, "integers of 4 and 8 bytes")

@@ -97,8 +97,11 @@ struct gravel_t {
   const uint32_t* peer_pes;                ///< [n_peers]: PEs that have a ring, in the order of their bins
   gravel::detail::handler_set handlers;
   gravel::detail::block_scratch* scratch;  ///< of collectives of kernels, symmetric; device/collective.cuh
+  const gravel::detail::ring_line* lines;  ///< [n_lines]: of the rings from this PE; all words of others are 0
+  uint32_t n_lines;
   uint32_t n_peers;
   bool peers_directly;  ///< block senders also send to peers one by one
+  bool all_mapped;      ///< kernels of each PE reach the memory of all PEs; the same at all PEs
 };
 static_assert(std::is_trivially_copyable_v<gravel_t>);
 

@@ -193,10 +193,33 @@ GRAVEL_BOTH T compare_swap_in_place(T* at, T expected, T desired) {
 #undef GRAVEL_IN_SCOPE
 #undef GRAVEL_WITHOUT_ANSWER
 
+/// Adds to a number of 16 bits, atomically: by compare and swap of the word of 4 bytes around it. The sum is rounded to
+/// the nearest, ties to even. Returns the old value.
+template <scope S = scope::device, class T>
+GRAVEL_BOTH T add_half_in_place(T* at, T value) {
+  const auto place = reinterpret_cast<uint64_t>(at);
+  const auto shift = static_cast<uint32_t>(place % sizeof(uint32_t)) * 8;
+  auto* const word = reinterpret_cast<uint32_t*>(place - place % sizeof(uint32_t));
+  for (uint32_t seen = load_relaxed<S>(word);;) {
+    const T old{static_cast<uint16_t>(seen >> shift)};
+    const uint32_t sum = T::from_float(old.to_float() + value.to_float()).bits;
+    const uint32_t found = compare_swap_in_place<S>(word, seen, (seen & ~(uint32_t{0xffff} << shift)) | sum << shift);
+    if (found == seen) return old;
+    seen = found;
+  }
+}
+/// Does so with the bits of the value, which are the low ones of a word. Not inlined: one copy serves all messages.
+GRAVEL_BOTH_APART uint64_t add_half_bits_in_place(value_type type, char* at, uint64_t bits) {
+  const auto low = static_cast<uint16_t>(bits);
+  if (type == value_type::f16) return add_half_in_place(reinterpret_cast<gravel_half*>(at), gravel_half{low}).bits;
+  return add_half_in_place(reinterpret_cast<gravel_bfloat16*>(at), gravel_bfloat16{low}).bits;
+}
+
 /// Operations with an answer: fetch_add ... compare_swap. Only the last of them needs `expected`.
 template <scope S = scope::device, class T>
 GRAVEL_BOTH T answer_in_place(op o, T* at, T value, T expected) {
-  if (o == op::fetch) return read_in_place(at);
+  if constexpr (is_of_16_bits<T>) return add_half_in_place<S>(at, value);  // the only one
+  else if (o == op::fetch) return read_in_place(at);
   if constexpr (sizeof(T) >= 4) {
     if (o == op::swap) return swap_in_place<S>(at, value);
     if constexpr (std::is_integral_v<T>)
@@ -206,7 +229,7 @@ GRAVEL_BOTH T answer_in_place(op o, T* at, T value, T expected) {
   return T{};
 }
 
-/// Calls `f.template operator()<T>()` with the type that `type` names.
+/// Calls `f.template operator()<T>()` with the type that `type` names; not for types of 16 bits.
 template <class F>
 GRAVEL_BOTH void with_type(value_type type, F&& f) {
   switch (type) {

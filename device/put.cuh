@@ -25,7 +25,8 @@ GRAVEL_BOTH bool is_self(const gravel_t& g, int pe) { return static_cast<uint32_
 /// Applies an operation to mapped memory: of this PE, or of a peer.
 template <scope S = scope::device, class T>
 GRAVEL_BOTH void apply_mapped(op o, T* at, T value) {
-  if (o == op::put) put_in_place(at, value);
+  if constexpr (is_of_16_bits<T>) add_half_in_place<S>(at, value);  // the only operation on them
+  else if (o == op::put) put_in_place(at, value);
   else if constexpr (is_addable<T>) apply_in_place<S>(o, at, value);
 }
 
@@ -33,7 +34,7 @@ GRAVEL_BOTH void apply_mapped(op o, T* at, T value) {
 /// such types are of one kind.
 template <op O, class T>
 GRAVEL_BOTH constexpr value_type update_type() {
-  if constexpr (O == op::min || O == op::max || (std::is_floating_point_v<T> && O != op::put))
+  if constexpr (O == op::min || O == op::max || (std::is_floating_point_v<T> && O != op::put) || is_of_16_bits<T>)
     return value_type_of<T>();
   else if constexpr (sizeof(T) == 1) return value_type::u8;
   else if constexpr (sizeof(T) == 2) return value_type::u16;
@@ -88,9 +89,9 @@ GRAVEL_BOTH void one_sided(const gravel_t& g, T* dest, T value, int pe) {
 
 }  // namespace gravel::detail
 
-/// Puts: `*dest = value` at `pe`. T: integers, enumerations and pointers of up to 8 bytes, bool, float, double. A
-/// pointer is put as a number: it is meaningful at PEs whose heaps lie at the same address, or when it returns to this
-/// PE.
+/// Puts: `*dest = value` at `pe`. T: integers, enumerations and pointers of up to 8 bytes, bool, float, double, and
+/// numbers of 16 bits (gravel_half, gravel_bfloat16, CUDA's __half and __nv_bfloat16). A pointer is put as a number: it
+/// is meaningful at PEs whose heaps lie at the same address, or when it returns to this PE.
 template <class T>
 GRAVEL_BOTH void gravel_put(const gravel_t& g, T* dest, gravel::detail::same<T> value, int pe) {
   static_assert(gravel::detail::is_value<T>,
@@ -98,11 +99,14 @@ GRAVEL_BOTH void gravel_put(const gravel_t& g, T* dest, gravel::detail::same<T> 
   gravel::detail::one_sided<gravel::detail::op::put>(g, gravel::detail::as_numbers(dest),
                                                      gravel::detail::as_number<T>(value), pe);
 }
-/// Adds atomically: `*dest += value` at `pe`. T: integers of 4 and 8 bytes, float, double.
+/// Adds atomically: `*dest += value` at `pe`. T: integers of 4 and 8 bytes, float, double, and numbers of 16 bits
+/// (gravel_half, gravel_bfloat16, CUDA's __half and __nv_bfloat16), whose sum is rounded to the nearest each time.
 template <class T>
 GRAVEL_BOTH void gravel_add(const gravel_t& g, T* dest, gravel::detail::same<T> value, int pe) {
-  static_assert(gravel::detail::is_addable<T>, "gravel_add takes integers of 4 and 8 bytes, float and double");
-  gravel::detail::one_sided<gravel::detail::op::add>(g, dest, value, pe);
+  using namespace gravel::detail;
+  static_assert(is_summand<T>, "gravel_add takes integers of 4 and 8 bytes, float, double and numbers of 16 bits");
+  if constexpr (is_summand<T>)
+    one_sided<op::add>(g, reinterpret_cast<plain<T>*>(dest), from_word<plain<T>>(to_word(value)), pe);
 }
 /// Increments atomically: `*dest += 1` at `pe`. T: integers of 4 and 8 bytes, float, double.
 template <class T>

@@ -98,6 +98,8 @@ __device__ GRAVEL_NOINLINE inline void apply_four(const gravel_t& g, row_kind ki
     else if (bytes == 4) for_each_word<uint32_t>(g, kind, m, n, from, put);
     else if (bytes == 2) for_each_word<uint16_t>(g, kind, m, n, from, put);
     else for_each_word<uint8_t>(g, kind, m, n, from, put);
+  } else if (bytes == 2) {  // an addition of numbers of 16 bits
+    for_each_word<uint16_t>(g, kind, m, n, from, other);
   } else if ((kind.operation == op::add || kind.operation == op::inc) && type != value_type::f32 &&
              type != value_type::f64) {
     if (bytes == 8) for_each_word<uint64_t>(g, kind, m, n, from, add);

@@ -45,7 +45,7 @@ __device__ __forceinline__ bool seems_applied(const rendezvous_view& v) {
                    below = load_acquire_later(&v.lines[rank].applied_below);
     all_applied &= below >= tickets;
   }
-  return queues_seem_applied(v.g) && all_applied;
+  return queues_seem_applied(v.g, [] {}) && all_applied;
 }
 
 /// As gravel_quiet, with one warp for each of its parts, which do not depend on each other. After it the threads of the

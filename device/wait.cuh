@@ -33,39 +33,52 @@ GRAVEL_BOTH T poll_word(const gravel_t& g, const T* address) {
 #endif
   return load_acquire<scope::system>(address);
 }
-/// Returns true if everything that went through queues seems to be applied, and there is no get. Thread scope: lane.
-GRAVEL_BOTH bool queues_seem_applied(const gravel_t& g) {
+/// Returns true if everything that went through queues seems to be applied, and there is no get. Calls `behind_reads()`
+/// when all words are being read. Thread scope: lane.
+template <class F>
+GRAVEL_BOTH bool queues_seem_applied(const gravel_t& g, const F& behind_reads) {
   const queue_state *const direct = g.direct.state, *const block = g.block.state ? g.block.state : direct;
   const uint64_t direct_tickets = load_acquire_later<scope::device>(&direct->tickets),
                  direct_below = load_acquire_later<scope::device>(&direct->flushed_below),
                  block_tickets = load_acquire_later<scope::device>(&block->tickets),
                  block_below = load_acquire_later<scope::device>(&block->flushed_below),
                  gets = load_acquire_later<scope::device>(&g.counters->gets.tickets);
+  behind_reads();
   return !(direct_below < direct_tickets || block_below < block_tickets || gets != 0);  // most programs use no gets
 }
-/// Returns true if everything that this PE's kernels have sent seems to be applied. All words are read together, in no
-/// order, for one latency: the caller's thread_fence() follows. Thread scope: the group.
-GRAVEL_BOTH bool seems_applied(const gravel_t& g, const lane_group& group) {
-  bool some = group.is_leader() && !queues_seem_applied(g);
+/// Returns true if everything that this PE's kernels have sent seems to be applied, after a thread_fence() of each lane.
+/// All words are read together, in no order, and the fence begins before they have come: so the whole takes little
+/// longer than the fence, which acquires what was seen, and waits for operations in this PE's memory and in peers'
+/// memory. Thread scope: the group.
+GRAVEL_BOTH bool seems_applied_behind_fence(const gravel_t& g, const lane_group& group) {
   constexpr uint32_t at_once = 4;
-  for (uint32_t base = 0; g.peers && base < g.n_pes; base += at_once * group.size()) {
-    const ring_line* line[at_once];
-    uint64_t tickets[at_once] = {}, below[at_once] = {};
+  uint64_t tickets[at_once], below[at_once];
+  const auto read_lines = [&](uint32_t base) {
     GRAVEL_UNROLL
     for (uint32_t i = 0; i < at_once; ++i) {
-      const uint32_t pe = base + i * group.size() + group.rank();
-      line[i] = pe < g.n_pes && g.peers[pe].ring.slots ? g.peers[pe].line : nullptr;
+      const uint32_t rank = base + i * group.size() + group.rank();
+      tickets[i] = below[i] = 0;
+      if (rank >= g.n_lines) continue;
+      tickets[i] = load_acquire_later(&g.lines[rank].tickets);
+      below[i] = load_acquire_later(&g.lines[rank].applied_below);
     }
-    GRAVEL_UNROLL
-    for (uint32_t i = 0; i < at_once; ++i)
-      if (line[i]) {
-        tickets[i] = load_acquire_later(&line[i]->tickets);
-        below[i] = load_acquire_later(&line[i]->applied_below);
-      }
+  };
+  const auto some_missing = [&] {
+    bool some = false;
     GRAVEL_UNROLL
     for (uint32_t i = 0; i < at_once; ++i) some |= below[i] < tickets[i];
+    return some;
+  };
+  bool some = false;
+  uint32_t base = 0;
+  for (; base + at_once * group.size() < g.n_lines; base += at_once * group.size()) {
+    read_lines(base);
+    some |= some_missing();
   }
-  return group.ballot(some) == 0;
+  read_lines(base);
+  // All lanes read the words of the queues, so that they call the fence together.
+  some |= !queues_seem_applied(g, [] { thread_fence(); });
+  return group.ballot(some || some_missing()) == 0;
 }
 /// Waits until everything that the group has sent before is applied, and its gets have arrived. Thread scope: the
 /// group.
@@ -92,10 +105,7 @@ GRAVEL_BOTH void gravel_quiet(const gravel_t& g) {
   // One lane waits for all lanes that are here, or all of them together: what they sent has its tickets already.
   const lane_group group = lane_group::active();
   group.sync();
-  const bool applied = seems_applied(g, group);
-  // Acquires what was seen, and waits for operations in this PE's memory and in peers' memory, for which
-  // seems_applied() did not wait.
-  thread_fence();
+  const bool applied = seems_applied_behind_fence(g, group);
   if (!applied) finish_sends(g, group);
   group.sync();
 }
@@ -135,6 +145,32 @@ GRAVEL_BOTH void gravel_flush(const gravel_t& g) {
 enum gravel_compare { GRAVEL_EQ, GRAVEL_NE, GRAVEL_GT, GRAVEL_GE, GRAVEL_LT, GRAVEL_LE };
 static_assert(GRAVEL_LE == static_cast<int>(gravel::detail::comparison::le));
 
+namespace gravel::detail {
+template <class T>
+GRAVEL_BOTH bool compares(T seen, gravel_compare compare, T value) {
+  if (compare == GRAVEL_EQ) return seen == value;
+  if (compare == GRAVEL_NE) return seen != value;
+  if (compare == GRAVEL_GT) return seen > value;
+  if (compare == GRAVEL_GE) return seen >= value;
+  if (compare == GRAVEL_LT) return seen < value;
+  return seen <= value;
+}
+/// Waits until `*address compare value` holds. Returns the value that was seen then. Thread scope: lane.
+template <class T>
+GRAVEL_BOTH T await_word(const gravel_t& g, const T* address, gravel_compare compare, T value) {
+  T seen{};
+  if (forbidden_in_handler(g, op::none, other_call::wait_until)) return seen;
+  const auto holds = [&] {
+    seen = poll_word(g, address);
+    return compares(seen, compare, value);
+  };
+  for (watched_wait wait; !holds();)
+    wait.attentively(
+        g, [&] { return subject_of_word(g, awaited::word, address, static_cast<comparison>(compare), value, seen); });
+  return seen;
+}
+}  // namespace gravel::detail
+
 /// Waits until `*address compare value` holds. What other PEs wrote before the write that ended the wait, with a fence
 /// between, is visible after it (to the host: by gravel_copy). A wait that lasts for GRAVEL_WATCHDOG_S is reported on
 /// stderr, and goes on.
@@ -147,19 +183,5 @@ static_assert(GRAVEL_LE == static_cast<int>(gravel::detail::comparison::le));
 template <class T>
 GRAVEL_BOTH void gravel_wait_until(const gravel_t& g, const T* address, gravel_compare compare,
                                    gravel::detail::same<T> value) {
-  using namespace gravel::detail;
-  if (forbidden_in_handler(g, op::none, other_call::wait_until)) return;
-  T seen;
-  const auto holds = [&] {
-    seen = poll_word(g, address);
-    if (compare == GRAVEL_EQ) return seen == value;
-    if (compare == GRAVEL_NE) return seen != value;
-    if (compare == GRAVEL_GT) return seen > value;
-    if (compare == GRAVEL_GE) return seen >= value;
-    if (compare == GRAVEL_LT) return seen < value;
-    return seen <= value;
-  };
-  for (watched_wait wait; !holds();)
-    wait.attentively(
-        g, [&] { return subject_of_word(g, awaited::word, address, static_cast<comparison>(compare), value, seen); });
+  gravel::detail::await_word<T>(g, address, compare, value);
 }

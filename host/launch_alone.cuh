@@ -8,13 +8,12 @@
 namespace gravel::detail {
 namespace inner {
 template <class... P, class... A>
-void launch_without_resolver([[maybe_unused]] bool apart, void (*kernel)(P...), const gravel_launch_config& how,
-                             A... arguments) {
+void launch_for([[maybe_unused]] launch_needs needs, void (*kernel)(P...), const gravel_launch_config& how,
+                A... arguments) {
 #if GRAVEL_CUDA
   [&](std::remove_const_t<P>... values) {
     void* pointers[] = {const_cast<void*>(static_cast<const void*>(&values))..., nullptr};
-    launch_on_cuda(reinterpret_cast<const void*>(kernel), how, pointers,
-                   apart ? launch_needs::apart : launch_needs::none);
+    launch_on_cuda(reinterpret_cast<const void*>(kernel), how, pointers, needs);
   }(arguments...);
 #else
   gravel_launch(kernel, how, arguments...);
@@ -34,7 +33,7 @@ void launch_without_resolver([[maybe_unused]] bool apart, void (*kernel)(P...), 
 /// @source Gravel
 template <class... P, class... A>
 void launch_alone(void (*kernel)(P...), const gravel_launch_config& how, A... arguments) {
-  inner::launch_without_resolver(false, kernel, how, arguments...);
+  inner::launch_for(launch_needs::none, kernel, how, arguments...);
 }
 /// Returns how many blocks of a kernel may wait for each other in a cooperative launch by launch_alone(). On a GPU
 /// these are the blocks that run at once on the multiprocessors that services leave, and resolvers of other PEs on the
@@ -63,7 +62,7 @@ unsigned most_cooperative_blocks([[maybe_unused]] void (*kernel)(P...),
 /// scope.
 template <class... P, class... A>
 void launch_apart(void (*kernel)(P...), const gravel_launch_config& how, A... arguments) {
-  inner::launch_without_resolver(true, kernel, how, arguments...);
+  inner::launch_for(launch_needs::apart, kernel, how, arguments...);
 }
 
 }  // namespace gravel::detail

@@ -22,7 +22,7 @@ def files():
 
 def is_source(path):
     """Whether a file is a C++ or CUDA source."""
-    return path.suffix in (".cpp", ".hpp", ".cu", ".cuh")
+    return path.suffix in (".cpp", ".h", ".hpp", ".cu", ".cuh")
 
 
 def is_script(path):

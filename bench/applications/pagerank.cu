@@ -1,10 +1,11 @@
 // PageRank by power iteration. A vertex's rank is summed up from what leads to it, by the PE that owns it. What other
 // PEs' vertices contribute lies beside the PE's own contributions, in ghosts: in each step every PE puts the
 // contribution of a vertex, once, to each PE that reads it, however many edges lead there. No atomics, and sums in a
-// fixed order.
+// fixed order. Undirected graphs with hubs are ranked by one kernel (gravel_ranks), where job and graph suit it.
 #include <cmath>
 #include <cstdio>
 #include <numeric>
+#include <optional>
 
 #include <gravel/gravel.cuh>
 #include <gravel/launch_alone.cuh>
@@ -19,6 +20,7 @@
 #include "examples/common/ranking.hpp"
 #include "examples/common/run_application.hpp"
 #include "examples/common/together.hpp"
+#include "lib/worklist/ranks.cuh"
 
 using namespace app;
 using gravel::csr;
@@ -39,8 +41,8 @@ struct pagerank_options {
   model_options network;
   double damping = 0.85, tolerance = 1e-6;
   uint32_t max_steps = 1000, top = 10;
-  bool no_verify = false;
-  std::string json, dump;
+  bool no_verify = false, compare = false;
+  std::string method = "automatic", json, dump;
   uint64_t serial_limit = 1 << 22;
 
   void add_options(command_line& line);
@@ -190,6 +192,15 @@ __global__ void __launch_bounds__(gather_lanes) sum_up(rank_job job, float base)
   add_to_sum(&job.sums[1], sums.dangling);
 }
 
+/// The rank of vertices that no edge leaves.
+__global__ void sum_dangling(rank_job job, double* sum) {
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
+  double mine = 0;
+  for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < job.rows; v += lanes)
+    if (!job.degree[v]) mine += job.rank[v];
+  add_to_sum(sum, mine);
+}
+
 /// How far ranks, whose contributions are sent, are from what they should be by the definition: row by row, in double.
 __global__ void find_residual(rank_job job, double base, double* residual) {
   const uint64_t warps = uint64_t{gridDim.x} * blockDim.x / 32,
@@ -326,8 +337,19 @@ bool rank_vertices(const pagerank_options& o, fact_list& facts) {
   double dangling = read_sums().second;
   const auto vertices = static_cast<double>(job.vertices);
   progress report(program_name, me == 0);
-  gravel_barrier_all();
-  result.seconds = seconds_of([&] {
+  std::optional<gravel_ranks> kernel;
+  std::string refusal;
+  double table_seconds = 0;
+  if (o.method == "kernel" || (o.method == "automatic" && o.graph.undirected)) {
+    const gravel::detail::worklist_graph here{job.offsets, job.sources, ghosts.data(), part.codes, own, n_ghosts};
+    table_seconds = seconds_of([&] { kernel.emplace(here, p.graph.edges); });
+    refusal = kernel->refusal();
+    if (!kernel->fits()) kernel.reset();
+    all_succeed(program_name, [&] {
+      if (!kernel && o.method == "kernel") fail_text("--method kernel: " + refusal);
+    });
+  }
+  const auto iterate_by_rows = [&] {
     while (result.change >= o.tolerance && result.steps < o.max_steps) {
       net.launch(send, send_contributions<model_sender, model_handle>, contributions, job);
       net.rendezvous().round();  // all contributions are where they are read
@@ -338,7 +360,29 @@ bool rank_vertices(const pagerank_options& o, fact_list& facts) {
       report.at(++result.steps, o.max_steps);
       changes.push_back(result.change);
     }
-  });
+  };
+  const auto rate_of = [&](const pagerank_result& of) {
+    return static_cast<double>(edges) * of.steps / of.seconds / 1e6;
+  };
+  gravel_barrier_all();
+  if (!kernel || o.compare) result.seconds = seconds_of(iterate_by_rows);
+  if (kernel) {
+    if (o.compare && me == 0)
+      std::printf("by rows: %u steps in %.4f s, %.4g M edges/s\n", result.steps, result.seconds, rate_of(result));
+    const gravel_ranks_options how{.damping = o.damping, .tolerance = o.tolerance, .most_steps = o.max_steps};
+    kernel->run(how);
+    gravel_barrier_all();
+    result.seconds = seconds_of([&] { result.steps = kernel->run(how); });
+    result.change = kernel->log().change;
+    changes.assign(1, result.change);
+    gravel_copy(job.rank, kernel->ranks(), own * sizeof(float));
+    const double none[2] = {};
+    gravel_copy(job.sums, none, sizeof(none));
+    gravel_barrier_all();
+    gravel_launch(sum_dangling, blocks_to_fill_device(), gather_lanes, job, &job.sums[1]);
+    gravel_synchronize();
+    dangling = read_sums().second;
+  }
 
   net.check();
   // Once more the contributions, and what should come of them: no rank is written.
@@ -372,9 +416,19 @@ bool rank_vertices(const pagerank_options& o, fact_list& facts) {
   for (uint64_t i = 0; i < own; ++i) scores.push_back({rank[i], part.old_numbers[i]});
   const auto best = gather_best(std::move(scores), o.top);
   if (me == 0) {
+    if (kernel) {
+      const gravel::detail::ranks_log& log = kernel->log();
+      const auto us = [&](uint64_t ns) { return static_cast<double>(ns) * 1e-3 / std::max(log.steps, 1u); };
+      std::printf(
+          "in one kernel: %.1f us a step, of them %.1f us edges, %.1f us sums, %.1f us rendezvous and hubs; %.1f %% of "
+          "the "
+          "edges in tiles; tables made in %.3f s\n",
+          us(log.ns), us(log.tiles_ns), us(log.sums_ns), us(log.rendezvous_ns), kernel->share_in_tiles() * 100,
+          table_seconds);
+    }
+    if (!refusal.empty()) std::printf("by rows: %s\n", refusal.c_str());
     std::printf("%u steps in %.4f s, %.4g M edges/s; the last one changed %.3g; residual %.3g, ranks sum up to %.7f\n",
-                result.steps, result.seconds, static_cast<double>(edges) * result.steps / result.seconds / 1e6,
-                result.change, result.residual, result.sum);
+                result.steps, result.seconds, rate_of(result), result.change, result.residual, result.sum);
     if (result.serial) std::printf("distance to a serial power iteration: %.3g\n", result.distance);
     for (const auto& r : best)
       std::printf("%12.9f  vertex %llu\n", r.score, static_cast<unsigned long long>(part.ids.of(r.vertex)));
@@ -390,6 +444,8 @@ bool rank_vertices(const pagerank_options& o, fact_list& facts) {
                              {"remote_edges", remote_edges},
                              {"steps", uint64_t{result.steps}},
                              {"seconds", result.seconds},
+                             {"method", kernel ? "kernel" : "rows"},
+                             {"tables_seconds", table_seconds},
                              {"edges_per_s", static_cast<double>(edges) * result.steps / result.seconds},
                              {"change", result.change},
                              {"residual", result.residual},
@@ -416,15 +472,25 @@ void pagerank_options::add_options(command_line& line) {
       .capture_default_str();
   line.add_option("--max-steps", max_steps, "More steps are a failure").range(1, 1000000).capture_default_str();
   line.add_option("--top", top, "Print so many vertices of the highest ranks").range(0, 100000).capture_default_str();
+  line.add_option("--method", method,
+                  "One kernel for all steps; rows, one kernel and messages a step; automatic: the former for an "
+                  "undirected graph, where job and graph suit it, else the latter")
+      .one_of({"automatic", "kernel", "rows"})
+      .capture_default_str();
+  line.add_flag("--compare", compare, "Also measure the other method, if the kernel is taken");
   line.add_flag("--no-verify", no_verify, "Do not compare with a serial power iteration");
   line.add_option("--serial-limit", serial_limit, "Compare up to so many edges").capture_default_str();
 }
 void pagerank_options::check() {
   graph.check();
+  if (method == "kernel" && !graph.undirected)
+    fail_text("--method kernel is for undirected graphs: use --undirected, too");
   network.prepare();
 }
 uint64_t pagerank_options::symmetric_bytes() const {
-  return 24 * graph.vertices_of_generated() + network.symmetric_bytes();
+  const uint64_t vertices = graph.vertices_of_generated();
+  return 24 * vertices + (graph.undirected && vertices ? gravel_ranks::symmetric_bytes(vertices, 1) : 0) +
+         network.symmetric_bytes();
 }
 void pagerank_options::complete() { graph.threads = host_threads_of_pe(); }
 

@@ -80,6 +80,7 @@ void block_runner::prepare(launch_state& launch) {
       reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(shared_.get()) + alignment - 1) & ~(alignment - 1));
   dynamic_shared_bytes = launch.shared_bytes;
   cooperative = launch.cooperative;
+  grid_arrivals = &launch.grid_arrivals;
   blockDim = launch.block;
   gridDim = launch.grid;
   lanes_count_ = launch.block.x * launch.block.y * launch.block.z;

@@ -25,6 +25,7 @@ constinit thread_local char* dynamic_shared = nullptr;
 constinit thread_local size_t dynamic_shared_bytes = 0;
 constinit thread_local bool cooperative = false;
 constinit thread_local uint64_t blocks_begun = 0;
+constinit thread_local uint64_t* grid_arrivals = nullptr;
 constinit thread_local bool running_lanes = false;
 
 // ---- the threads

@@ -102,6 +102,8 @@ GRAVEL_API extern constinit thread_local char* dynamic_shared;
 GRAVEL_API extern constinit thread_local size_t dynamic_shared_bytes;
 GRAVEL_API extern constinit thread_local bool cooperative;       ///< the launch is cooperative
 GRAVEL_API extern constinit thread_local uint64_t blocks_begun;  ///< blocks that this thread has begun
+/// Arrivals of the launch's blocks where all blocks wait for each other (cooperative_groups.h).
+GRAVEL_API extern constinit thread_local uint64_t* grid_arrivals;
 
 GRAVEL_API extern constinit thread_local bool running_lanes;
 

@@ -69,6 +69,9 @@ GRAVEL_SIMT_ATOMIC(atomicOr, at(word).fetch_or(value, std::memory_order_relaxed)
                    unsigned long long)
 GRAVEL_SIMT_ATOMIC(atomicXor, at(word).fetch_xor(value, std::memory_order_relaxed), int, unsigned, unsigned long,
                    unsigned long long)
+// Counters modulo value + 1, upwards and downwards.
+GRAVEL_SIMT_ATOMIC(atomicInc, update(word, [=](T old) { return old >= value ? 0 : old + 1; }), unsigned)
+GRAVEL_SIMT_ATOMIC(atomicDec, update(word, [=](T old) { return old == 0 || old > value ? value : old - 1; }), unsigned)
 GRAVEL_SIMT_ATOMIC(atomicExch, at(word).exchange(value, std::memory_order_relaxed), int, unsigned, unsigned long,
                    unsigned long long, float)
 #undef GRAVEL_SIMT_ATOMIC

@@ -147,7 +147,7 @@ __global__ void link_states(gravel_t g, contig_job job) {
     const uint64_t here = job.word(s), word = job.shape.append(here, after),
                    reverse = job.shape.reverse_complement(word);
     const uint64_t kmer = word < reverse ? word : reverse;
-    sender.am<pair_ends>(kmer_table::owner(kmer, g.n_pes), kmer, make_ref(s, g.my_pe),
+    sender.am<pair_ends>(job.table.owner(kmer, g.n_pes), kmer, make_ref(s, g.my_pe),
                          uint32_t{kmer != word} | job.shape.first(here) << 1);
   }
   sender.end();

@@ -72,7 +72,7 @@ static __global__ void sum_up_table(gravel_t g, kmer_table table, kmer_sums* sum
         around += times * hash_around(entry.kmer, side, base);
         full += times == 0xffff;
       }
-    misplaced += table.find(entry.kmer) != slot || kmer_table::owner(entry.kmer, g.n_pes) != static_cast<int>(g.my_pe);
+    misplaced += table.find(entry.kmer) != slot || table.owner(entry.kmer, g.n_pes) != static_cast<int>(g.my_pe);
   }
   fetch_add<scope::device>(&sums->counts, counts);
   fetch_add<scope::device>(&sums->around, around);

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include <gravel/gravel.cuh>
+#include <gravel/kmers.cuh>
 #include <gravel/reads.hpp>
 #include "examples/common/mix.hpp"
 
@@ -86,12 +87,21 @@ struct alignas(32) kmer_entry {
 };
 static_assert(sizeof(kmer_entry) == 32 && offsetof(kmer_entry, around) == 16);
 
+/// Counts k-mers by minimizers, with the bases beside them.
+using neighbour_counter = gravel::kmer_counter<true>;
+
 struct kmer_table {
   kmer_entry* entries;
   uint32_t slots;
+  uint32_t minimizers_of;  ///< bases of k-mers that belong to the owner of their minimizer; 0: to that of their hash
 
-  /// The high half of the hash says who has a k-mer, the low half where.
-  GRAVEL_BOTH static int owner(uint64_t kmer, uint32_t n_pes) { return static_cast<int>(pick(mix(kmer), n_pes)); }
+  /// The high half of the hash says who has a k-mer that is counted by itself, the low half where.
+  GRAVEL_BOTH static int owner_by_hash(uint64_t kmer, uint32_t n_pes) {
+    return static_cast<int>(pick(mix(kmer), n_pes));
+  }
+  GRAVEL_BOTH int owner(uint64_t kmer, uint32_t n_pes) const {
+    return minimizers_of ? neighbour_counter::owner(kmer, minimizers_of, n_pes) : owner_by_hash(kmer, n_pes);
+  }
   GRAVEL_BOTH uint32_t first_slot(uint64_t kmer) const { return pick(mix(kmer) << 32, slots); }
   GRAVEL_BOTH uint32_t next_slot(uint32_t slot) const { return slot + 1 < slots ? slot + 1 : 0; }
   GRAVEL_BOTH uint32_t probes() const { return slots < most_probes ? slots : most_probes; }

@@ -1,6 +1,7 @@
 // Meraculous: from short reads of a genome to contigs. Phase 1 counts the k-mers of all reads, with the bases around
-// them, in a hash table that is spread over the PEs: a k-mer is sent to its owner, where a handler inserts it. Phase 2
-// (contigs.hpp) follows unique extensions.
+// them: gravel::kmer_counter does it by minimizers, and each PE inserts the k-mers that it owns into its part of a hash
+// table. The other way, which the rival networking models need, is a message for each k-mer to its owner, where a
+// handler inserts it. Phase 2 (contigs.hpp) follows unique extensions.
 #include <cstdio>
 #include <map>
 
@@ -10,7 +11,7 @@
 #include "bench/rivals/model.hpp"
 #include "examples/applications/contigs.hpp"
 #include "examples/applications/kmer_check.hpp"
-#include "examples/applications/kmer_inboxes.hpp"
+#include "examples/applications/kmer_reader.hpp"
 #include "examples/applications/mer_reference.hpp"
 #include "examples/common/facts.hpp"
 #include "examples/common/program.hpp"
@@ -40,10 +41,11 @@ struct mer_options {
   unsigned k = 31;
   uint64_t min_count = 2, slots = 0, serial_limit = 1 << 22;
   bool no_verify = false;
-  std::string json, dump, contigs, fault;
+  std::string count_by = "minimizers", json, dump, contigs, fault;
 
   void add_options(command_line& line);
   void check();
+  bool counts_by_minimizers() const;
   uint64_t symmetric_bytes() const;
   void complete();
 };
@@ -105,16 +107,33 @@ __global__ void send_kmers(Handle g, kmer_shape shape, const uint8_t* codes, uin
     read_kmer found;
     while (!reader.is_done())
       if (reader.next(found))
-        sender.template am<insert>(kmer_table::owner(found.kmer, g.n_pes), found.kmer, found.before, found.after);
+        sender.template am<insert>(kmer_table::owner_by_hash(found.kmer, g.n_pes), found.kmer, found.before,
+                                   found.after);
   }
   sender.end();
 }
 
-/// Phase 1. Collective.
+/// Inserts k-mers that are counted, each once, into an empty table.
+__global__ void insert_counted(table_part part, uint64_t count, const uint64_t* kmers, const uint32_t* counts,
+                               const uint64_t* before, const uint64_t* after) {
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += uint64_t{gridDim.x} * blockDim.x)
+    if (kmer_entry* const entry = part.table.find_or_insert(kmers[i])) {
+      entry->count = counts[i];
+      entry->around[0].word = before[i];
+      entry->around[1].word = after[i];
+    } else fetch_add<scope::device>(part.lost, uint64_t{counts[i]});
+}
+
+/// Phase 1 by minimizers. Collective.
+void insert_all(const neighbour_counter& counter, const table_part& part) {
+  gravel_launch(insert_counted, blocks_for(counter.size()), lanes_of_block, part, counter.size(), counter.kmers(),
+                counter.counts(), counter.before(), counter.after());
+  gravel_barrier_all();
+}
+
+/// Phase 1 by messages. Collective.
 void count_all(const kmer_shape& shape, const uint8_t* codes, uint64_t size, network_model& net,
                const table_part& part) {
-  const bool has_inboxes = gravel_n_pes() > 1 && gravel_n_pes() <= static_cast<int>(kmer_batch::most_pes);
-  if (has_inboxes && net.is_mapped()) return count_by_inboxes(shape, codes, size, net, part);
   const bool alone = gravel_n_pes() == 1 && net.is_gravel();
   const auto send = gravel_n_pes() > 2 ? send_kmers<gravel_block_sender<lanes_of_block, 1024, 3>, gravel_t>
                                        : send_kmers<gravel_block_sender<lanes_of_block>, gravel_t>;
@@ -266,7 +285,7 @@ uint64_t compare_serially(const mer_options& o, const std::vector<kmer_entry>& e
     if (entry.kmer == no_kmer) continue;
     const auto at = expected.find(text_of(entry.kmer, o.k));
     bool same = at != expected.end() && at->second.count == entry.count &&
-                kmer_table::owner(entry.kmer, static_cast<uint32_t>(gravel_n_pes())) == gravel_my_pe();
+                all.job.table.owner(entry.kmer, static_cast<uint32_t>(gravel_n_pes())) == gravel_my_pe();
     for (unsigned base = 0; same && base < 4; ++base)
       same = base_counts::field(entry.before().word, base) == saturated(at->second.before[base]) &&
              base_counts::field(entry.after().word, base) == saturated(at->second.after[base]);
@@ -320,15 +339,23 @@ bool solve(const mer_options& o, fact_list& facts) {
 
   device_array<kmer_entry> entries(slots);
   device_array<uint64_t> counters(std::vector<uint64_t>(4));
-  const kmer_table table{entries.data(), static_cast<uint32_t>(slots)};
+  const bool by_minimizers = o.counts_by_minimizers();
+  const kmer_table table{entries.data(), static_cast<uint32_t>(slots), by_minimizers ? o.k : 0};
   const table_part own{table, counters.data() + 3};
   device_array<table_part> part(std::vector<table_part>{own});
   network_model net(program_name, o.network);
   net.receive<insert>(part.data());
   device_array<uint8_t> codes(reads.codes);
   gravel_launch(clear_table, blocks_to_fill_device(), lanes_of_block, table, counters.data() + 3);
+  std::optional<neighbour_counter> counter;
+  if (by_minimizers) counter.emplace(o.k, reads.codes.size());
   wait_to_begin_together();
-  const double counting = seconds_of([&] { count_all(shape, codes.data(), reads.codes.size(), net, own); });
+  double counting = 0, inserting = 0;
+  if (by_minimizers) {
+    counting = seconds_of([&] { counter->count(codes.data(), reads.codes.size()); });
+    inserting = seconds_of([&] { insert_all(*counter, own); });
+    counter.reset();
+  } else counting = seconds_of([&] { count_all(shape, codes.data(), reads.codes.size(), net, own); });
   net.check();
   if (o.fault == "count" && me == 0) spoil_counts(entries.data(), slots);
   kmer_sums of_reads{}, of_table{};
@@ -362,11 +389,11 @@ bool solve(const mer_options& o, fact_list& facts) {
   uint64_t wrong = gravel_sum_all(total) != kmers;
   if (me == 0)
     std::printf(
-        "phase 1: %.4f s, %.4g M k-mers/s; %llu different ones, %llu of them seen %llu times or more; checksum "
-        "%016llx\n",
-        counting, static_cast<double>(kmers) / counting / 1e6, static_cast<unsigned long long>(found.distinct),
-        static_cast<unsigned long long>(found.left), static_cast<unsigned long long>(o.min_count),
-        static_cast<unsigned long long>(found.checksum));
+        "phase 1: %.4f s, %.4g M k-mers/s, and %.4f s for the table; %llu different ones, %llu of them seen %llu times "
+        "or more; checksum %016llx\n",
+        counting, static_cast<double>(kmers) / counting / 1e6, inserting,
+        static_cast<unsigned long long>(found.distinct), static_cast<unsigned long long>(found.left),
+        static_cast<unsigned long long>(o.min_count), static_cast<unsigned long long>(found.checksum));
   std::fflush(stdout);
 
   assembly all(table, shape, o.min_count, left, counters.data());
@@ -462,7 +489,9 @@ bool solve(const mer_options& o, fact_list& facts) {
                              {"min_count", o.min_count},
                              {"left", found.left},
                              {"checksum", found.checksum},
+                             {"count_by", by_minimizers ? "minimizers" : "messages"},
                              {"seconds", counting},
+                             {"table_seconds", inserting},
                              {"kmers_per_s", static_cast<double>(kmers) / counting},
                              {"contig_seconds", joining},
                              {"rounds", all.rounds},
@@ -494,6 +523,11 @@ void mer_options::add_options(command_line& line) {
       .capture_default_str();
   line.add_option("--slots", slots, "Of each PE's table; if not given, room for all k-mers to be different")
       .range(uint64_t{1}, uint64_t{0xffffffff});
+  line.add_option(
+          "--count-by", count_by,
+          "How k-mers come to their owners: by minimizers, or in a message for each; rival models send messages")
+      .one_of({"minimizers", "messages"})
+      .capture_default_str();
   line.add_option("--contigs", contigs,
                   "Write the contigs: PE n those that begin there, as FASTA, to this name with .n behind it");
   line.add_flag("--no-verify", no_verify, "Do not check the result");
@@ -513,11 +547,16 @@ void mer_options::check() {
   network.prepare();
   if (!contigs.empty()) need_writable(contigs + ".0");
 }
-uint64_t mer_options::symmetric_bytes() const { return network.symmetric_bytes() + inbox_bytes + (1 << 16); }
+bool mer_options::counts_by_minimizers() const {
+  return count_by == "minimizers" && network.model() == networking::gravel;
+}
+uint64_t mer_options::symmetric_bytes() const {
+  return network.symmetric_bytes() + gravel::kmer_counter_options{}.most_inbox_bytes + (1 << 20);
+}
 void mer_options::complete() { reads.threads = host_threads_of_pe(); }
 
 int main(int argc, char** argv) {
-  return run_application<insert, pair_ends, join, ask, answer, spell>(
+  return run_application<insert, neighbour_counter::delivery, pair_ends, join, ask, answer, spell>(
       {program_name, "Meraculous: counts the k-mers of reads in a distributed hash table, and joins them to contigs."},
       argc, argv, mer_options{}, solve);
 }

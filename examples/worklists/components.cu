@@ -1,6 +1,9 @@
-// Connected components (gravel::connected_components), compared with all edges and with a serial run.
+// Connected components. By one kernel (gravel_components) where the job and the graph suit it, otherwise by trees whose
+// names are passed on (gravel::connected_components). The result is compared with all edges and with a serial run.
+#include <algorithm>
 #include <cstdio>
 #include <numeric>
+#include <optional>
 #include <unordered_map>
 
 #include <gravel/algorithms.cuh>
@@ -26,14 +29,16 @@ constexpr const char* program_name = "components";
 struct components_options {
   graph_input graph;
   unsigned repeat = 1;
-  bool all_edges = false, no_verify = false;
-  std::string json, dump;
+  bool all_edges = false, no_verify = false, compare = false;
+  std::string method = "automatic", json, dump;
   uint64_t serial_limit = 1 << 24;
 
   void add_options(command_line& line);
   void check();
   uint64_t symmetric_bytes() const;
   void complete();
+  /// Whether the kernel may be used: no option says how trees are joined.
+  bool allows_kernel() const { return method == "kernel" || (method == "automatic" && !all_edges); }
 };
 
 /// The least vertex of each one's component.
@@ -71,15 +76,40 @@ bool solve(const components_options& o, fact_list& facts) {
         static_cast<unsigned long long>(vertices), static_cast<unsigned long long>(edges), graph.seconds);
   std::fflush(stdout);
 
-  connected_components finder(here, graph.edges);
-  double seconds = 0;
-  for (unsigned run = 0; run < o.repeat; ++run) {
-    wait_to_begin_together();
-    const double took = gravel_max_all(seconds_of([&] { finder.run(o.all_edges); }));
-    seconds = run == 0 ? took : std::min(seconds, took);
+  std::optional<gravel_components> kernel;
+  std::optional<connected_components> trees;
+  std::string refusal;
+  double table_seconds = 0;
+  if (o.allows_kernel()) {
+    table_seconds = seconds_of([&] { kernel.emplace(here, graph.edges); });
+    refusal = kernel->refusal();
+    if (!kernel->fits()) kernel.reset();
+    all_succeed(program_name, [&] {
+      if (!kernel && o.method == "kernel") fail_text("--method kernel: " + refusal);
+    });
   }
+  if (!kernel || o.compare) trees.emplace(here, graph.edges);
+  // The least time and the median.
+  const auto time_of = [&](const auto& run) {
+    std::vector<double> all_seconds;
+    for (unsigned i = 0; i < o.repeat; ++i) {
+      wait_to_begin_together();
+      all_seconds.push_back(gravel_max_all(seconds_of(run)));
+    }
+    std::sort(all_seconds.begin(), all_seconds.end());
+    return std::pair(all_seconds.front(), all_seconds[all_seconds.size() / 2]);
+  };
+  const auto run_trees = [&] { trees->run(o.all_edges); };
+  const std::pair<double, double> times = kernel ? time_of([&] { kernel->run(); }) : time_of(run_trees);
+  const double seconds = times.first, median = times.second;
+  if (o.compare && kernel) {
+    const auto [least, middle] = time_of(run_trees);
+    if (me == 0) std::printf("by passing names: %.6f s (median %.6f)\n", least, middle);
+  }
+  const uint32_t* const found_here = kernel ? kernel->names() : trees->names();
+  const unsigned exchanges = trees ? trees->exchanges() : 0;
   words_of_all<uint32_t> names(here);
-  names.fetch(finder.names());
+  names.fetch(found_here);
   device_array<uint64_t> counts(std::vector<uint64_t>(2));
   launch_for(own, check_names, here, static_cast<uint32_t>(me), static_cast<const uint32_t*>(names.words()),
              counts.data());
@@ -89,7 +119,7 @@ bool solve(const components_options& o, fact_list& facts) {
   uint64_t wrong = gravel_sum_all(counted[0]);
   const uint64_t components = gravel_sum_all(counted[1]);
   std::vector<uint32_t> found(own);
-  gravel_copy(found.data(), finder.names(), own * sizeof(uint32_t));
+  gravel_copy(found.data(), found_here, own * sizeof(uint32_t));
   const bool serial = !o.no_verify && edges <= o.serial_limit;
   if (serial) {
     // The same partition: equal names here where the least vertices are equal there, and the other way round.
@@ -108,9 +138,19 @@ bool solve(const components_options& o, fact_list& facts) {
   }
   wrong = gravel_max_all(wrong);
   if (me == 0) {
-    std::printf("%.6f s, %.4g M edges/s; %llu components, %u exchanges of names\n", seconds,
-                static_cast<double>(edges) / seconds / 1e6, static_cast<unsigned long long>(components),
-                finder.exchanges());
+    if (kernel) {
+      const gravel::detail::components_log& log = kernel->log();
+      const auto us = [](uint64_t end, uint64_t begin) { return static_cast<double>(end - begin) * 1e-3; };
+      std::printf(
+          "in one kernel: %.1f us, of them %.1f us hubs, %.1f us roots, %.1f us pairs, %.1f us rendezvous, %.1f us the "
+          "rest; %llu pairs in %u rounds; tables made in %.3f s\n",
+          us(log.ns, 0), us(log.hubs_ns, 0), us(log.roots_ns, log.hubs_ns), us(log.pairs_ns, log.roots_ns),
+          us(log.rendezvous_ns, log.pairs_ns), us(log.ns, log.rendezvous_ns),
+          static_cast<unsigned long long>(log.pairs), log.rounds, table_seconds);
+    }
+    if (!refusal.empty()) std::printf("by passing names: %s\n", refusal.c_str());
+    std::printf("%.6f s (median %.6f), %.4g M edges/s; %llu components, %u exchanges of names\n", seconds, median,
+                static_cast<double>(edges) / seconds / 1e6, static_cast<unsigned long long>(components), exchanges);
     std::printf("%llu mistakes, compared with all edges%s\n", static_cast<unsigned long long>(wrong),
                 serial ? " and a serial run" : "");
     if (!serial)
@@ -130,7 +170,11 @@ bool solve(const components_options& o, fact_list& facts) {
                              {"edges", edges},
                              {"seconds", seconds},
                              {"components", components},
-                             {"exchanges", uint64_t{finder.exchanges()}},
+                             {"exchanges", uint64_t{exchanges}},
+                             {"method", kernel ? "kernel" : "names"},
+                             {"median_seconds", median},
+                             {"tables_seconds", table_seconds},
+                             {"kernel_us", kernel ? static_cast<double>(kernel->log().ns) * 1e-3 : 0.0},
                              {"compared_with_serial", serial},
                              {"wrong", wrong},
                              {"right", wrong == 0}});
@@ -140,12 +184,24 @@ bool solve(const components_options& o, fact_list& facts) {
 void components_options::add_options(command_line& line) {
   graph.add_options(line);
   line.add_option("--repeat", repeat, "Runs, of which the fastest is reported").range(1u, 1000u).capture_default_str();
+  line.add_option("--method", method,
+                  "One kernel for all; trees whose names are passed on; automatic: the kernel where job and graph suit "
+                  "it and no option says how trees are joined, else the latter")
+      .one_of({"automatic", "kernel", "names"})
+      .capture_default_str();
+  line.add_flag("--compare", compare, "Also measure the other method, if the kernel is taken");
   line.add_flag("--all-edges", all_edges, "Look at every edge, also within the largest component");
   line.add_flag("--no-verify", no_verify, "Do not compare with a serial run");
   line.add_option("--serial-limit", serial_limit, "Compare up to so many edges").capture_default_str();
 }
-void components_options::check() { graph.check(); }
-uint64_t components_options::symmetric_bytes() const { return 20 * graph.vertices_of_generated(); }
+void components_options::check() {
+  graph.check();
+  if (method == "kernel" && all_edges) fail_text("--all-edges goes with --method names: the kernel passes edges over");
+}
+uint64_t components_options::symmetric_bytes() const {
+  const uint64_t vertices = graph.vertices_of_generated();
+  return 20 * vertices + (allows_kernel() && vertices ? gravel_components::symmetric_bytes(vertices, 1, false) : 0);
+}
 void components_options::complete() { graph.threads = host_threads_of_pe(); }
 
 int main(int argc, char** argv) {

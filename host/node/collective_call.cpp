@@ -12,8 +12,8 @@ namespace {
 constexpr const char* names[] = {GRAVEL_COLLECTIVES(GRAVEL_TEXT)};
 
 std::string name_of_type(uint64_t type) {
-  static constexpr const char* types[] = {"uint8_t", "uint16_t", "uint32_t", "uint64_t",
-                                          "int32_t", "int64_t",  "float",    "double"};
+  static constexpr const char* types[] = {"uint8_t", "uint16_t", "uint32_t", "uint64_t", "int32_t",
+                                          "int64_t", "float",    "double",   "half",     "bfloat16"};
   static_assert(std::size(types) == static_cast<size_t>(value_type::count));
   return type < std::size(types) ? types[type] : "unknown";
 }

@@ -132,6 +132,11 @@ class GRAVEL_API backend {
   /// Copies between device memory of this PE and memory that is mapped here, by a copy engine, without a kernel, behind
   /// what is in the stream (one of create_stream; nullptr: the PE's own). Returns at once.
   virtual void copy_in_stream(void*, void*, const void*, uint64_t) { refuse_streams(); }
+  /// As copy_in_stream(), for a copy that nothing has to follow: synchronize() waits for it. A stream capture takes it,
+  /// too.
+  virtual void copy_alone_in_stream(void* stream, void* to, const void* from, uint64_t bytes) {
+    copy_in_stream(stream, to, from, bytes);
+  }
   /// Makes the stream wait: what is put into it from now on begins when the word, in the PE's own device memory, is at
   /// least `value`. The stream waits by itself, without a kernel. Throws gravel::error if streams of this device
   /// cannot. Returns at once.
@@ -142,6 +147,8 @@ class GRAVEL_API backend {
   /// Reads `n` words that kernels, or other processes, may be incrementing. What was written before each increment is
   /// visible.
   virtual void read_words(uint64_t* to, const uint64_t* from, uint64_t n) { copy(to, from, n * sizeof(uint64_t)); }
+  /// True if kernels can load from this address.
+  virtual bool is_reached_by_kernels(const void*) { return true; }
   /// True if host threads cannot load from this address.
   virtual bool is_device_memory(const void*) { return false; }
   /// Stores a word into device memory that kernels may be reading, after all earlier copies [X1].

@@ -283,6 +283,12 @@ class cuda_backend final : public cuda_launcher {
     cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, copy_), "copying to or from the GPU");
     cuda_check(cudaStreamSynchronize(copy_), "copying to or from the GPU");
   }
+  bool is_reached_by_kernels(const void* at) override {
+    const device_scope here(context_);
+    cudaPointerAttributes a{};
+    cuda_check(cudaPointerGetAttributes(&a, at), "cudaPointerGetAttributes");
+    return a.type != cudaMemoryTypeUnregistered;
+  }
   bool is_device_memory(const void* at) override {
     const device_scope here(context_);
     cudaPointerAttributes a{};
@@ -471,6 +477,11 @@ class cuda_backend final : public cuda_launcher {
                               ", stop ", s.stop, "; lease ", load_acquire(&control_->lease), ", seen ",
                               load_acquire(&control_->lease_seen), "; next packet by stream");
     for (const stream_state& c : streams) text += " " + std::to_string(c.next);
+    if (kernel == cudaErrorNotReady && s.resident == 0)
+      text +=
+          "; the resolver has been started and finds no room, as a kernel that waits fills the GPU; start such a "
+          "kernel "
+          "with gravel_launch, in NVSHMEM's interface nvshmemx_collective_launch, instead of <<< >>>";
     if (const std::unique_lock lock(lock_, std::try_to_lock); lock) text += services_.describe();
     return text;
   }

@@ -32,12 +32,6 @@ struct cuda_program {
 
 /// The main part of gravel_init.
 void start_on_cuda(const cuda_program&, std::optional<gravel_process_group> group);
-/// What a launch needs: which kernels must be resident while the launched kernel runs.
-enum class launch_needs : uint8_t {
-  resolver,  ///< the resolver, which must be resident before the kernel starts
-  none,      ///< nothing: the kernel starts at once; it sends no messages and waits for none
-  apart      ///< nothing; and other kernels do not wait for its stores to other GPUs (launch_apart)
-};
 void launch_on_cuda(const void* kernel, const gravel_launch_config& how, void** arguments,
                     launch_needs needs = launch_needs::resolver);
 /// Loads a kernel of a library that came into the process after gravel_init. Otherwise its first launch would load it,

@@ -15,11 +15,12 @@ namespace gravel::detail {
 namespace {
 /// Text of a reduction call, such as "gravel_reduce, sum of float".
 std::string text_of(const reduction_call& call) {
-  static constexpr const char* operations[] = {"sum", "product", "minimum", "maximum"};
+  static constexpr const char* operations[] = {"sum", "product", "minimum", "maximum", "and", "or", "xor"};
   static constexpr const char* types[] = {"float",   "double",   "gravel_half", "gravel_bfloat16",
-                                          "int32_t", "uint32_t", "int64_t",     "uint64_t"};
+                                          "int32_t", "uint32_t", "int64_t",     "uint64_t",
+                                          "int8_t",  "uint8_t",  "int16_t",     "uint16_t"};
   static_assert(sizeof(types) / sizeof(*types) == static_cast<size_t>(reduction_type::count));
-  return fmt::format("{}, {} of {}", call.has_root ? "gravel_reduce" : "gravel_allreduce", operations[call.how],
+  return fmt::format("{}, {} of {}", call.has_root ? "gravel_reduce" : "gravel_allreduce", operations[call.how % 7],
                      types[static_cast<size_t>(call.type)]);
 }
 std::string text_of_other_reduction(const device_error& found) {

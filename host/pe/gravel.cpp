@@ -16,6 +16,7 @@
 #include "lib/base/log.hpp"
 #include "lib/base/profile.hpp"
 #include "lib/base/version.hpp"
+#include "transport/unique_id.hpp"
 
 namespace gravel::detail {
 namespace {
@@ -118,6 +119,11 @@ void check_program(const program_view& program) {
         GRAVEL_VERSION);
 }
 
+gravel_process_group group_of(const gravel_unique_id_t& id, int pe, int n_pes) {
+  prepare_to_fail();
+  const auto group = std::make_shared<id_group>(id, pe, n_pes);
+  return {pe, n_pes, [group](const void* mine, uint64_t bytes, void* all) { group->allgather(mine, bytes, all); }};
+}
 void start(std::unique_ptr<backend> device, std::optional<gravel_process_group> group) {
   const profile_range range("gravel_init");
   prepare_to_fail();
@@ -206,8 +212,35 @@ void write_in_stream(void* stream, uint64_t* word, uint64_t value) {
   check_stream_word("gravel_stream_write", job, word);
   job.device().write_in_stream(stream, word, value);
 }
-void* allocate_symmetric(uint64_t bytes, place where) {
-  return waiting_runtime("gravel_malloc").heap().allocate(bytes, where);
+void* reach_in_stream(const char* call, const void* symmetric, uint64_t bytes, int pe) {
+  runtime& job = waiting_runtime(call);
+  const gravel_t& g = job.memory().of_kernels();
+  if (static_cast<uint32_t>(pe) >= g.n_pes) fail("{}: PE {}: the job has PEs 0 to {}", call, pe, g.n_pes - 1);
+  const auto offset = static_cast<uint64_t>(static_cast<const char*>(symmetric) - g.heap);
+  if (bytes && !lies_in_heap(offset, bytes, g.heap_bytes))
+    fail(
+        "{}: {} bytes at an address that is not in the symmetric heap: pass the address that gravel_malloc returned "
+        "here, whichever PE is meant",
+        call, bytes);
+  char* const heap = job.mapped_heap(static_cast<uint32_t>(pe));
+  return heap ? heap + offset : nullptr;
+}
+bool all_heaps_are_mapped() {
+  runtime& job = waiting_runtime("a call on a stream");
+  for (uint32_t pe = 0; pe < job.nodes().n_pes(); ++pe)
+    if (!job.mapped_heap(pe)) return false;
+  return true;
+}
+void check_reached_by_kernels(const char* call, const void* memory) {
+  if (!waiting_runtime(call).device().is_reached_by_kernels(memory))
+    fail("{}: memory of the host that kernels do not reach: use cudaMallocHost, cudaHostRegister, or memory of the GPU",
+         call);
+}
+void copy_alone_in_stream(void* stream, void* to, const void* from, uint64_t bytes) {
+  waiting_runtime("a copy in a stream").device().copy_alone_in_stream(stream, to, from, bytes);
+}
+void* allocate_symmetric(uint64_t bytes, place where, uint64_t alignment) {
+  return waiting_runtime("gravel_malloc").heap().allocate(bytes, where, alignment);
 }
 void* register_range(const void* address, uint64_t bytes) {
   return waiting_runtime("gravel_register").heap().register_range(address, bytes);
@@ -240,6 +273,10 @@ void launch_on_cpu(const gravel_launch_config& how, std::function<void()> lane) 
 }  // namespace gravel::detail
 
 using gravel::detail::current_runtime;
+
+gravel_unique_id_t gravel_unique_id(const char* address, uint16_t port) {
+  return gravel::detail::make_unique_id(address, port);
+}
 
 void gravel_finalize() {
   const gravel::detail::profile_range range("gravel_finalize");

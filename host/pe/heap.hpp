@@ -17,9 +17,13 @@ class heap_allocator {
     uint64_t begin, bytes;
   };
   /// First fit. nullopt: no free piece is large enough. Zero bytes get a piece of their own.
-  std::optional<uint64_t> allocate(uint64_t bytes) {
-    return allocate(bytes, [](const piece& free, uint64_t wanted) {
-      return free.bytes >= wanted ? std::optional(free.begin) : std::nullopt;
+  std::optional<uint64_t> allocate(uint64_t bytes) { return allocate_aligned(bytes, alignment); }
+  /// First fit at a multiple of `wanted_alignment`, a power of 2.
+  std::optional<uint64_t> allocate_aligned(uint64_t bytes, uint64_t wanted_alignment) {
+    return allocate(bytes, [=](const piece& free, uint64_t wanted) {
+      const uint64_t begin = (free.begin + wanted_alignment - 1) / wanted_alignment * wanted_alignment,
+                     skipped = begin - free.begin;
+      return free.bytes >= skipped && free.bytes - skipped >= wanted ? std::optional(begin) : std::nullopt;
     });
   }
   /// First fit at places that the caller chooses. `place_in(free piece, bytes)` returns the offset of a multiple of

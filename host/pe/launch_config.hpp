@@ -29,6 +29,15 @@ struct gravel_launch_config {
 
 namespace gravel::detail {
 
+/// What a launch needs: which kernels must be resident while the launched kernel runs.
+enum class launch_needs : uint8_t {
+  resolver,  ///< the resolver, which must be resident before the kernel starts
+  none,      ///< nothing: the kernel starts at once; it sends no messages and waits for none
+  little,    ///< nothing; and the kernel is so small that the resolver may stay beside it
+  waits,  ///< as `resolver`; but a stream capture takes the kernel, too, and its graph starts it without the resolver
+  apart   ///< nothing; and other kernels do not wait for its stores to other GPUs (launch_apart)
+};
+
 /// Checks that a kernel that takes P... can be called with A.... Each mistake gives one readable line. `good`: no
 /// mistake.
 template <class Parameters, class... A>

@@ -17,11 +17,12 @@
 
 namespace gravel::detail {
 
-/// A kernel with its arguments.
+/// A kernel with its arguments; or, with `on_host`, a function that the stream's thread calls once.
 struct cpu_kernel {
   dim3 grid, block;
   simt::launch_options options;
   std::function<void()> lane;
+  bool on_host = false;  ///< it runs even if a kernel before it has failed
 };
 
 class cpu_stream {
@@ -35,6 +36,10 @@ class cpu_stream {
 
   /// Puts a kernel into the stream. Returns at once. Any thread.
   void put(cpu_kernel);
+  /// Number of kernels put so far; 0: none of them is left.
+  uint64_t last_pending();
+  /// Waits until so many kernels have ended.
+  void wait_for(uint64_t kernels);
   /// Waits until all kernels of the stream have ended. Returns what a lane has thrown; the kernels behind that one have
   /// not run.
   std::exception_ptr wait();
@@ -56,9 +61,50 @@ class cpu_stream {
   std::thread thread_;  ///< started with the first kernel
 };
 
+/// The streams of this process.
+///
+/// Programs in CUDA's style make streams before gravel_init, and use them after gravel_finalize. So streams do not belong
+/// to a job. nullptr stands for the PE's own stream, which is also CUDA's null stream: work of a stream that follows it
+/// begins when all that is in the null stream before has ended, and the other way round.
+class cpu_streams {
+ public:
+  /// They are never destroyed: a process may exit while a kernel runs.
+  static cpu_streams& of_process();
+  /// `follows_null`: as streams of cudaStreamCreate do.
+  cpu_stream* create(bool follows_null);
+  // `caller`: the call that an error names. All throw gravel::error, and do nothing, if `stream` is no stream.
+  /// Waits for the stream's kernels first, and throws what one of them has thrown.
+  void destroy(void* stream, const char* caller);
+  void put(void* stream, cpu_kernel, const char* caller);
+  /// Waits for the stream's kernels. Returns what a lane has thrown.
+  std::exception_ptr wait(void* stream, const char* caller);
+  bool is_idle(void* stream, const char* caller);
+  /// Waits for the kernels of all streams. Returns the first exception.
+  std::exception_ptr wait();
+  void throw_if_unheard();
+
+ private:
+  struct stream {
+    cpu_stream kernels;
+    const bool follows_null;
+    stream(std::atomic<bool>& failed, bool follows_null) : kernels(failed), follows_null(follows_null) {}
+  };
+  using shared_stream = std::shared_ptr<stream>;  ///< kept by waits for it in other streams
+  shared_stream find(void* at, const char* caller);
+  static void put_wait(cpu_stream& waiting, const shared_stream& awaited);
+  std::vector<shared_stream> all();
+
+  std::mutex mutex_;
+  std::atomic<bool> any_failed_{false};  ///< whether a kernel has failed so far
+  const shared_stream own_ = std::make_shared<stream>(any_failed_, false);
+  std::vector<shared_stream> streams_;
+};
+
 /// The part of the backend that does not depend on the program's handlers.
 class GRAVEL_API cpu_launcher : public backend {
  public:
+  /// Waits for the job's kernels, and destroys the streams that it has made.
+  ~cpu_launcher() override;
   /// Starts a kernel. `stream`: nullptr for the PE's own. Throws gravel::error, and starts nothing, if it is no stream.
   void launch(void* stream, cpu_kernel);
   void synchronize() override;
@@ -70,12 +116,9 @@ class GRAVEL_API cpu_launcher : public backend {
   void throw_if_unheard();
 
  private:
-  cpu_stream& find(void* stream, const char* caller);
-
+  cpu_streams& all_ = cpu_streams::of_process();
   std::mutex mutex_;
-  std::atomic<bool> any_failed_{false};  ///< whether a kernel has failed so far
-  cpu_stream own_{any_failed_};
-  std::vector<std::unique_ptr<cpu_stream>> streams_;
+  std::vector<cpu_stream*> streams_;  ///< made by the job, and not yet destroyed
 };
 
 }  // namespace gravel::detail

@@ -37,16 +37,19 @@ class cuda_launcher : public backend {
   /// itself waits for it. Throws gravel::error, and then has started nothing. Any thread.
   void launch(const void* kernel, const gravel_launch_config& how, void** arguments, launch_needs needs) {
     const device_scope here(context_);
-    const bool alone = needs != launch_needs::resolver, apart = needs == launch_needs::apart;
+    const bool alone = needs != launch_needs::resolver && needs != launch_needs::waits,
+               apart = needs == launch_needs::apart;
     const cudaStream_t stream = own_or(how.stream);
-    const bool captured = alone && is_captured(stream);
-    if (!alone) refuse_capture(stream);
+    const bool captured = needs != launch_needs::resolver && is_captured(stream);
+    if (needs == launch_needs::resolver) refuse_capture(stream);
     std::unique_lock lock(lock_);
     kernel_facts& facts = prepare(kernel, lock);
     check(facts, kernel, how, alone);
     load(facts, kernel, how, lock);
     if (captured) return start(kernel, how, stream, arguments, apart);
-    put(stream, lock, !alone, [&] { start(kernel, how, stream, arguments, apart); });
+    resolver_use use = alone ? resolver_use::must_go : resolver_use::must_run;
+    if (needs == launch_needs::little) use = resolver_use::may_stay;
+    put(stream, lock, use, [&] { start(kernel, how, stream, arguments, apart); });
   }
   /// Loads a kernel of a library that came into the process after gravel_init. Waits until no lease is in force. Any
   /// thread.
@@ -94,6 +97,17 @@ class cuda_launcher : public backend {
     const device_scope here(context_);
     refuse_capture(own_or(stream));
     cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, own_or(stream)), "a copy engine's copy to a peer");
+  }
+
+  void copy_alone_in_stream(void* which, void* to, const void* from, uint64_t bytes) override {
+    const device_scope here(context_);
+    const cudaStream_t stream = own_or(which);
+    const auto copy = [&] {
+      cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "a copy in a stream");
+    };
+    if (is_captured(stream)) return copy();
+    std::unique_lock lock(lock_);
+    put(stream, lock, resolver_use::may_stay, copy);
   }
 
   /// Keeps the resolver resident although no kernel runs.
@@ -323,20 +337,26 @@ class cuda_launcher : public backend {
   residency_cuda services_;
 
  private:
+  /// What is put into a stream wants of the resolver.
+  enum class resolver_use : uint8_t {
+    must_run,  ///< the lease
+    may_stay,  ///< nothing
+    must_go    ///< its multiprocessors: the lease ends if no other kernel needs it
+  };
   /// Calls `begin`, which puts something into the stream, and records that the stream is busy. Acquires the lease if it
   /// is wanted. Call it with lock_ held, which it releases.
   template <class F>
-  void put(cudaStream_t stream, std::unique_lock<std::mutex>& lock, bool wants_lease, F&& begin) {
+  void put(cudaStream_t stream, std::unique_lock<std::mutex>& lock, resolver_use use, F&& begin) {
     // It is not known how long a stream exists that is not Gravel's. So an event is recorded behind the kernel.
     own_stream* const own = find_stream(stream);
-    if (!wants_lease) {  // such a kernel may use the resolver's multiprocessors
+    if (use == resolver_use::must_go) {
       if (has_lease_) poll_end(true);
       last_wish_ = {};
     }
     const cudaEvent_t behind = own ? nullptr : take_event();
     if (own) own->busy = true;
     start_scope starting(*this, lock, behind);
-    if (resident_ && wants_lease) acquire_lease(lock);
+    if (resident_ && use == resolver_use::must_run) acquire_lease(lock);
     // Done without the lock: a full stream makes this wait, and the receiver needs the lock.
     lock.unlock();
     begin();
@@ -351,7 +371,7 @@ class cuda_launcher : public backend {
     const cudaStream_t stream = own_or(which);
     refuse_capture(stream);
     std::unique_lock lock(lock_);
-    put(stream, lock, true, [&] { begin(stream); });
+    put(stream, lock, resolver_use::must_run, [&] { begin(stream); });
   }
   /// Stream memory operations of the PE's device, which is current. Throws gravel::error if it has none.
   static const stream_memory& streams_memory() {

@@ -22,6 +22,8 @@ struct program_view {
 void check_program(const program_view& program);
 /// Joins the job: the main part of gravel_init.
 void start(std::unique_ptr<backend> device, std::optional<gravel_process_group> group);
+/// Returns the group of the processes that have a unique id. Its connections last as long as copies of its allgather.
+gravel_process_group group_of(const gravel_unique_id_t& id, int pe, int n_pes);
 backend& current_backend();
 /// Frees what `current_backend().allocate` returned. Does nothing if the job is over, as its memory is gone.
 void release_device_memory(void*);

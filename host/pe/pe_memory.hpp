@@ -22,6 +22,8 @@ class pe_memory {
   heap_memory& heap() { return heap_; }
   /// Call it once, when the routes to all PEs are known.
   void make_handles(const peers&);
+  /// Sets gravel_t::all_mapped in the handles of kernels. Call it once, when all PEs know.
+  void set_all_mapped(bool all) { kernels_.all_mapped = all; }
   const gravel_t& of_kernels() const { return kernels_; }
   const gravel_t& of_host() const { return host_; }
   const gravel_t& of_device_handlers() const { return device_handlers_; }

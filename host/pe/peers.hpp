@@ -84,6 +84,12 @@ class peers {
   const peer_link* links() const { return n_sources_ ? links_ : nullptr; }
   const uint32_t* pes() const { return pes_; }
   uint32_t n_mapped() const { return n_mapped_; }
+  /// Returns the address at which the heap of `pe` is mapped for kernels; nullptr if it is not, or is this PE's own.
+  char* heap_of(uint32_t pe) const {
+    for (const mapping& m : mappings_)
+      if (m.pe == pe) return static_cast<char*>(m.heap);
+    return nullptr;
+  }
   /// Rings for the resolver.
   const peer_ring* sources() const { return sources_; }
   uint32_t n_sources() const { return n_sources_; }

@@ -56,7 +56,19 @@ runtime::runtime(std::unique_ptr<backend> device, std::unique_ptr<bootstrap> job
   receiver_.emplace(
       *device_, [this] { check_errors(); }, [this](const std::string& text) { end_->abort(text, 1); });
   job_.boot->on_abort([this](const std::string& text) { monitor_->report_from_launcher(text); });
-  begin_collective(collective_kind::init).combine();
+  const std::vector<bool> reaches = reached();
+  collective_words mine{};
+  mine.least = std::count(reaches.begin(), reaches.end(), true) == job_.nodes.n_pes();
+  memory_->set_all_mapped(begin_collective(collective_kind::init).combine(mine).least != 0);
+}
+
+std::vector<bool> runtime::reached() const {
+  const gravel_t& g = memory_->of_kernels();
+  std::vector<peer_link> links(g.n_pes);
+  if (g.peers) device_->copy(links.data(), g.peers, links.size() * sizeof(peer_link));
+  std::vector<bool> all(g.n_pes);
+  for (uint32_t pe = 0; pe < g.n_pes; ++pe) all[pe] = pe == g.my_pe || links[pe].heap;
+  return all;
 }
 
 runtime::~runtime() {

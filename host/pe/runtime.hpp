@@ -21,6 +21,7 @@
 #include "host/pe/receiver_thread.hpp"
 #include "host/pe/service_watch.hpp"
 #include "host/pe/symmetric_heap.hpp"
+#include "host/pe/teams.hpp"
 
 namespace gravel::detail {
 
@@ -37,7 +38,17 @@ class runtime {
   pe_memory& memory() { return *memory_; }
   symmetric_heap& heap() { return *symmetric_; }
   completion& done() { return *completion_; }
+  /// Returns the address at which kernels reach the heap of `pe` without messages; nullptr if they do not.
+  char* mapped_heap(uint32_t pe) const {
+    const gravel_t& g = memory_->of_kernels();
+    if (pe == g.my_pe) return g.self_in_place ? g.heap : nullptr;
+    return g.peers ? peers_->heap_of(pe) : nullptr;
+  }
   service_watch& services() { return services_; }
+  team_table& teams() { return teams_; }
+  const team_table& teams() const { return teams_; }
+  /// By PE: whether kernels of this PE reach its memory.
+  std::vector<bool> reached() const;
   /// Begins a collective call of this PE. Any thread.
   collective_member::call begin_collective(collective_kind kind, uint64_t argument = 0, uint64_t another = 0) {
     return collectives_->begin(kind, argument, another);
@@ -80,6 +91,7 @@ class runtime {
   std::optional<symmetric_heap> symmetric_;
   std::optional<queue_watch> queues_;
   service_watch services_{job_.pe};
+  team_table teams_;
   std::optional<completion> completion_;
   std::optional<receiver_thread> receiver_;
 };

@@ -48,11 +48,16 @@ class symmetric_heap {
         others_(std::move(others)),
         allocator_(bytes) {}
 
-  /// All PEs pass the same. Throws gravel::error on all PEs, with nothing allocated, if one PE fails.
-  void* allocate(uint64_t bytes, place where = place::device) {
+  /// Heaps begin at multiples of this number of bytes.
+  static constexpr uint64_t most_alignment = 4096;
+  /// All PEs pass the same. `alignment`: a power of 2, at most most_alignment; memory of the host ignores it. Throws
+  /// gravel::error on all PEs, with nothing allocated, if one PE fails.
+  void* allocate(uint64_t bytes, place where = place::device, uint64_t alignment = heap_allocator::alignment) {
+    if (alignment == 0 || (alignment & (alignment - 1)) || alignment > most_alignment)
+      fail("gravel_malloc_aligned: an alignment of {}: it is a power of 2, at most {}", alignment, most_alignment);
     const bool on_host = where == place::host;
     std::optional<uint64_t> offset;
-    if (!on_host) offset = allocator_.allocate(bytes);
+    if (!on_host) offset = allocator_.allocate_aligned(bytes, alignment);
     else if (memory_.grows()) offset = allocate_apart(memory_.place_bytes(bytes));
     std::vector<new_extent> grown;
     std::string why;

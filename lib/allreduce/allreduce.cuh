@@ -119,7 +119,7 @@ GRAVEL_DEVICE uint32_t word_of_call(const gravel_reducer_handle& r, const T* to,
   uint32_t arguments =
       mixed(count, 0x9e3779b1, 0x85ebca6b) + static_cast<uint32_t>(root) * 0xc2b2ae35 + gridDim.x * 0x27d4eb2f;
   if (count) arguments += mixed(to_offset, 0x165667b1, 0xd3a2646d) + mixed(from_offset, 0xfd7046c5, 0xb55a4f09);
-  return reduction_call{HOW, element<T>::type, root != no_root, arguments >> 6}.word();
+  return reduction_call{HOW, element<T>::type, root != no_root, arguments >> 8}.word();
 }
 
 template <gravel_reduction HOW, class T>

@@ -12,7 +12,7 @@ namespace gravel::detail {
 template <class T>
 struct element {
   static_assert(std::is_same_v<T, T*>,
-                "reductions take float, double, gravel_half, gravel_bfloat16 and integers of 4 and 8 bytes");
+                "reductions take float, double, gravel_half, gravel_bfloat16 and integers of 1 to 8 bytes");
 };
 template <class T, reduction_type TYPE, class WIDE>
 struct element_as {
@@ -36,6 +36,14 @@ template <class T>
 requires(std::is_integral_v<T> && sizeof(T) == 8) struct element<T>
     : element_as<T, std::is_signed_v<T> ? reduction_type::i64 : reduction_type::u64, T> {
 };
+template <class T>
+requires(std::is_integral_v<T> && sizeof(T) == 2) struct element<T>
+    : element_as<T, std::is_signed_v<T> ? reduction_type::i16 : reduction_type::u16, T> {
+};
+template <class T>
+requires(std::is_integral_v<T> && sizeof(T) == 1) struct element<T>
+    : element_as<T, std::is_signed_v<T> ? reduction_type::i8 : reduction_type::u8, T> {
+};
 template <>
 struct element<float> : element_as<float, reduction_type::f32, float> {};
 template <>
@@ -50,9 +58,13 @@ template <gravel_reduction HOW, class W>
 GRAVEL_BOTH W combine(W a, W b) {
   if constexpr (HOW == GRAVEL_MIN) return b < a || a != a ? b : a;
   else if constexpr (HOW == GRAVEL_MAX) return a < b || a != a ? b : a;
-  else if constexpr (std::is_floating_point_v<W>) return HOW == GRAVEL_SUM ? a + b : a * b;
+  else if constexpr (HOW == GRAVEL_AND || HOW == GRAVEL_OR || HOW == GRAVEL_XOR) {
+    static_assert(std::is_integral_v<W>, "GRAVEL_AND, GRAVEL_OR and GRAVEL_XOR take integers");
+    if constexpr (HOW == GRAVEL_AND) return static_cast<W>(a & b);
+    else return static_cast<W>(HOW == GRAVEL_OR ? a | b : a ^ b);
+  } else if constexpr (std::is_floating_point_v<W>) return HOW == GRAVEL_SUM ? a + b : a * b;
   else {
-    using U = std::make_unsigned_t<W>;  // wraps around
+    using U = std::common_type_t<std::make_unsigned_t<W>, unsigned>;  // wraps around
     return static_cast<W>(HOW == GRAVEL_SUM ? static_cast<U>(a) + static_cast<U>(b)
                                             : static_cast<U>(a) * static_cast<U>(b));
   }

@@ -29,54 +29,66 @@
 
 namespace gravel::detail {
 
-#define GRAVEL_OPS(X)                                                    \
-  X(none, "none")                                                        \
-  X(put, "gravel_put")                                                   \
-  X(add, "gravel_add")                                                   \
-  X(bit_and, "gravel_and")                                               \
-  X(bit_or, "gravel_or")                                                 \
-  X(bit_xor, "gravel_xor")                                               \
-  X(min, "gravel_min")                                                   \
-  X(max, "gravel_max") /* one-sided, no answer */                        \
-  X(get, "gravel_get") /* answered by put_reply */                       \
-  X(fetch_add, "gravel_fetch_add")                                       \
-  X(fetch_and, "gravel_fetch_and")                                       \
-  X(fetch_or, "gravel_fetch_or")                                         \
-  X(fetch_xor, "gravel_fetch_xor")                                       \
-  X(fetch_min, "gravel_fetch_min")                                       \
-  X(fetch_max, "gravel_fetch_max")                                       \
-  X(swap, "gravel_swap")                                                 \
-  X(fetch, "gravel_fetch")                                               \
-  X(compare_swap, "gravel_compare_swap") /* by cell_reply */             \
-  X(am, "gravel_am")                                                     \
-  X(put_reply, "reply to gravel_get")                                    \
-  X(cell_reply, "reply to a fetching operation")                         \
-  X(put_bulk, "gravel_put_bulk")                                         \
-  X(put_signal, "gravel_put_signal")                                     \
-  X(get_bulk, "gravel_get_bulk")                                         \
-  X(get_pieces, "a gather of gravel::rows")                              \
-  X(bulk_reply, "reply to gravel_get_bulk") /* of any number of bytes */ \
-  X(inc, "gravel_inc") /* add of 1, as the kind of a row (row.hpp); as a message of its own it is an add */
+#define GRAVEL_OPS(X)                                                                                       \
+  X(none, "none")                                                                                           \
+  X(put, "gravel_put")                                                                                      \
+  X(add, "gravel_add")                                                                                      \
+  X(bit_and, "gravel_and")                                                                                  \
+  X(bit_or, "gravel_or")                                                                                    \
+  X(bit_xor, "gravel_xor")                                                                                  \
+  X(min, "gravel_min")                                                                                      \
+  X(max, "gravel_max") /* one-sided, no answer */                                                           \
+  X(get, "gravel_get") /* answered by put_reply */                                                          \
+  X(fetch_add, "gravel_fetch_add")                                                                          \
+  X(fetch_and, "gravel_fetch_and")                                                                          \
+  X(fetch_or, "gravel_fetch_or")                                                                            \
+  X(fetch_xor, "gravel_fetch_xor")                                                                          \
+  X(fetch_min, "gravel_fetch_min")                                                                          \
+  X(fetch_max, "gravel_fetch_max")                                                                          \
+  X(swap, "gravel_swap")                                                                                    \
+  X(fetch, "gravel_fetch")                                                                                  \
+  X(compare_swap, "gravel_compare_swap") /* by cell_reply */                                                \
+  X(am, "gravel_am")                                                                                        \
+  X(put_reply, "reply to gravel_get")                                                                       \
+  X(cell_reply, "reply to a fetching operation")                                                            \
+  X(put_bulk, "gravel_put_bulk")                                                                            \
+  X(put_signal, "gravel_put_signal")                                                                        \
+  X(get_bulk, "gravel_get_bulk")                                                                            \
+  X(get_pieces, "a gather of gravel::rows")                                                                 \
+  X(bulk_reply, "reply to gravel_get_bulk") /* of any number of bytes */                                    \
+  X(inc, "gravel_inc") /* add of 1, as the kind of a row (row.hpp); as a message of its own it is an add */ \
+  /* These consist of others, and are no messages: */                                                       \
+  X(put_strided, "gravel_put_strided")                                                                      \
+  X(get_strided, "gravel_get_strided")
 enum class op : uint8_t { GRAVEL_OPS(GRAVEL_NAME) count };
 /// Calls that are not operations, for error messages.
-#define GRAVEL_OTHER_CALLS(X)                         \
-  X(none, "no call")                                  \
-  X(quiet, "gravel_quiet")                            \
-  X(fence, "gravel_fence")                            \
-  X(wait_until, "gravel_wait_until or gravel_wait")   \
-  X(block_sender, "gravel_block_sender")              \
-  X(local_operation, "gravel_local_add and the like") \
-  X(barrier_block, "gravel_barrier_block")            \
-  X(broadcast_block, "gravel_broadcast_block")        \
-  X(sum_all_block, "gravel_sum_all_block")            \
-  X(min_all_block, "gravel_min_all_block")            \
-  X(max_all_block, "gravel_max_all_block")            \
-  X(barrier, "gravel_barrier")                        \
-  X(allreduce, "gravel_allreduce")                    \
-  X(reduce, "gravel_reduce")
+#define GRAVEL_OTHER_CALLS(X)                                      \
+  X(none, "no call")                                               \
+  X(quiet, "gravel_quiet")                                         \
+  X(fence, "gravel_fence")                                         \
+  X(wait_until, "gravel_wait_until or gravel_wait")                \
+  X(wait_until_all, "gravel_wait_until_all")                       \
+  X(wait_until_any, "gravel_wait_until_any")                       \
+  X(wait_until_some, "gravel_wait_until_some")                     \
+  X(block_sender, "gravel_block_sender")                           \
+  X(local_operation, "gravel_local_add and the like")              \
+  X(barrier_block, "gravel_barrier_block")                         \
+  X(broadcast_block, "gravel_broadcast_block")                     \
+  X(sum_all_block, "gravel_sum_all_block")                         \
+  X(min_all_block, "gravel_min_all_block")                         \
+  X(max_all_block, "gravel_max_all_block")                         \
+  X(barrier, "gravel_barrier")                                     \
+  X(allreduce, "gravel_allreduce")                                 \
+  X(reduce, "gravel_reduce")                                       \
+  X(sync, "gravel_sync_block, _warp or _lane")                     \
+  X(allgather, "gravel_allgather_block, _warp or _lane")           \
+  X(alltoall, "gravel_alltoall_block, _warp or _lane")             \
+  X(reduce_all, "gravel_reduce_all_block, _warp or _lane")         \
+  X(reduce_scatter, "gravel_reduce_scatter_block, _warp or _lane") \
+  X(team_split, "gravel_team_split_strided or gravel_team_split_2d")
 enum class other_call : uint8_t { GRAVEL_OTHER_CALLS(GRAVEL_NAME) count };
 
-enum class value_type : uint8_t { u8, u16, u32, u64, i32, i64, f32, f64, count };
+enum class value_type : uint8_t { u8, u16, u32, u64, i32, i64, f32, f64, f16, bf16, count };
 
 struct alignas(16) unit {
   uint64_t word[2];
@@ -198,7 +210,9 @@ GRAVEL_BOTH constexpr uint64_t return_where(uint64_t word) { return return_field
 GRAVEL_BOTH constexpr uint32_t bytes_of(value_type t) {
   switch (t) {
     case value_type::u8: return 1;
-    case value_type::u16: return 2;
+    case value_type::u16:
+    case value_type::f16:
+    case value_type::bf16: return 2;
     case value_type::u32:
     case value_type::i32:
     case value_type::f32: return 4;
@@ -225,9 +239,13 @@ static_assert(update_of(op::fetch_and) == op::bit_and && update_of(op::fetch_max
 GRAVEL_BOTH constexpr bool is_of_bits(op o) {
   return (o >= op::bit_and && o <= op::bit_xor) || (o >= op::fetch_and && o <= op::fetch_xor);
 }
-/// True if the operation takes this type. Operations that move a value take all types; arithmetic, order and exchange
-/// take types of 4 and 8 bytes; bit operations and compare_swap take integers of 4 and 8 bytes.
+/// True for floating-point types of 16 bits.
+GRAVEL_BOTH constexpr bool is_half_type(value_type t) { return t == value_type::f16 || t == value_type::bf16; }
+/// True if the operation takes this type. Operations that move a value take all types but those of 16 bits, which move
+/// as u16; arithmetic, order and exchange take types of 4 and 8 bytes; bit operations and compare_swap take integers of
+/// 4 and 8 bytes; add and fetch_add take types of 16 bits, too.
 GRAVEL_BOTH constexpr bool takes_type(op o, value_type t) {
+  if (is_half_type(t)) return o == op::add || o == op::fetch_add;
   if (o == op::put || o == op::get || o == op::put_reply || o == op::fetch) return true;
   const bool is_float = t == value_type::f32 || t == value_type::f64,
              takes_floats = !is_of_bits(o) && o != op::compare_swap;
@@ -295,7 +313,12 @@ GRAVEL_BOTH constexpr uint32_t units_of(uint64_t word0, uint64_t word1) {
   X(bad_block, "a block sender for another number of threads")                                                         \
   X(bad_shared, "a block sender without memory")                                                                       \
   X(other_collective, "the PEs' kernels call different collectives: {call} here, {other_call} at PE {pe}")             \
-  X(bad_root, "gravel_broadcast_block from PE {wrong_pe}: the job has PEs 0 to {last_pe}")                             \
+  X(other_arguments,                                                                                                   \
+    "the PEs' kernels call {call} with different arguments: count, type, operation, root, or the kind of memory "      \
+    "differ here and at PE {pe}")                                                                                      \
+  X(no_team, "{call} with a team of which this PE is no member: a split returns {{}} at such PEs")                     \
+  X(team_is_over, "{call} with a team that gravel_team_destroy has ended")                                             \
+  X(bad_root, "gravel_broadcast_block from PE {wrong_pe}: the team has PEs 0 to {last}")                               \
   X(bad_service_block, "a message for block {offset} of a service: it has blocks 0 to {last}")                         \
   /* of lib/critical: */                                                                                               \
   X(bad_key, "a critical section was called with key {offset}: there are keys 0 to {last}")                            \

@@ -12,3 +12,9 @@ struct gravel_process_group {
   /// few times, on the thread that called gravel_init; nothing calls it afterwards.
   std::function<void(const void* mine, uint64_t bytes, void* all)> allgather;
 };
+
+/// Names a job of processes that no launcher has started: gravel_unique_id() makes it at PE 0. Plain data, which the
+/// program carries to the other processes. The text contains a secret: who knows it can join the job.
+struct gravel_unique_id_t {
+  char text[128];
+};

@@ -6,15 +6,16 @@
 #include "lib/base/platform.hpp"
 
 /// The operation on two elements. Integers wrap around. GRAVEL_MIN and GRAVEL_MAX of a number and a NaN are the number.
-enum gravel_reduction : uint8_t { GRAVEL_SUM, GRAVEL_PROD, GRAVEL_MIN, GRAVEL_MAX };
+/// GRAVEL_AND, GRAVEL_OR and GRAVEL_XOR take integers, and are bitwise.
+enum gravel_reduction : uint8_t { GRAVEL_SUM, GRAVEL_PROD, GRAVEL_MIN, GRAVEL_MAX, GRAVEL_AND, GRAVEL_OR, GRAVEL_XOR };
 
 namespace gravel::detail {
 
-enum class reduction_type : uint8_t { f32, f64, f16, bf16, i32, u32, i64, u64, count };
+enum class reduction_type : uint8_t { f32, f64, f16, bf16, i32, u32, i64, u64, i8, u8, i16, u16, count };
 
 /// A call in 32 bits: what it does, and a hash of its arguments, which is equal for equal arguments and mostly differs
 /// for others.
-///   bits 0-2 type | 3-4 operation | 5 has a root | 6-31 mixed arguments
+///   bits 0-3 type | 4-6 operation | 7 has a root | 8-31 mixed arguments
 struct reduction_call {
   gravel_reduction how;
   reduction_type type;
@@ -22,12 +23,12 @@ struct reduction_call {
   uint32_t arguments;
 
   GRAVEL_BOTH uint32_t word() const {
-    return static_cast<uint32_t>(type) | static_cast<uint32_t>(how) << 3 | static_cast<uint32_t>(has_root) << 5 |
-           arguments << 6;
+    return static_cast<uint32_t>(type) | static_cast<uint32_t>(how) << 4 | static_cast<uint32_t>(has_root) << 7 |
+           arguments << 8;
   }
   GRAVEL_BOTH static reduction_call of(uint32_t word) {
-    return {static_cast<gravel_reduction>(word >> 3 & 3), static_cast<reduction_type>(word & 7), (word >> 5 & 1) != 0,
-            word >> 6};
+    return {static_cast<gravel_reduction>(word >> 4 & 7), static_cast<reduction_type>(word & 15), (word >> 7 & 1) != 0,
+            word >> 8};
   }
 };
 

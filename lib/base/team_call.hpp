@@ -29,10 +29,20 @@ enum class team_scope : uint8_t { block, warp, grid, task };
   X(put_signal_warp, "gravel_put_signal_warp", warp, "dest,bytes,signal,value,pe",                                     \
     "for one thread there is gravel_put_signal_lane; some lanes of a warp name themselves in the last argument, "      \
     "`lanes`")                                                                                                         \
+  X(put_strided, "gravel_put_strided", block, "dest,dest_stride,source_stride,count,pe",                               \
+    "for one thread there is gravel_put_strided_lane, for the lanes of a warp gravel_put_strided_warp")                \
+  X(get_strided, "gravel_get_strided", block, "dest,source,dest_stride,source_stride,count,pe",                        \
+    "for one thread there is gravel_get_strided_lane, for the lanes of a warp gravel_get_strided_warp")                \
+  X(put_strided_warp, "gravel_put_strided_warp", warp, "dest,dest_stride,source_stride,count,pe",                      \
+    "for one thread there is gravel_put_strided_lane; some lanes of a warp name themselves in the last argument, "     \
+    "`lanes`")                                                                                                         \
+  X(get_strided_warp, "gravel_get_strided_warp", warp, "dest,source,dest_stride,source_stride,count,pe",               \
+    "for one thread there is gravel_get_strided_lane; some lanes of a warp name themselves in the last argument, "     \
+    "`lanes`")                                                                                                         \
   X(barrier_block, "gravel_barrier_block", block, "",                                                                  \
     "one thread that waits for its own messages calls gravel_quiet(g)")                                                \
   X(barrier, "gravel_barrier", grid, "", "for one block of each PE there is gravel_barrier_block")                     \
-  X(broadcast_block, "gravel_broadcast_block", block, "values,count,root",                                             \
+  X(broadcast_block, "gravel_broadcast_block", block, "to,bytes,root",                                                 \
     "call it in front of the branch that leaves threads out")                                                          \
   X(sum_all_block, "gravel_sum_all_block", block, "to,count",                                                          \
     "call it in front of the branch that leaves threads out")                                                          \
@@ -40,6 +50,23 @@ enum class team_scope : uint8_t { block, warp, grid, task };
     "call it in front of the branch that leaves threads out")                                                          \
   X(max_all_block, "gravel_max_all_block", block, "to,count",                                                          \
     "call it in front of the branch that leaves threads out")                                                          \
+  X(sync_block, "gravel_sync_block", block, "", "call it in front of the branch that leaves threads out")              \
+  X(sync_warp, "gravel_sync_warp", warp, "", "one thread calls gravel_sync_lane")                                      \
+  X(barrier_warp, "gravel_barrier_warp", warp, "", "one thread calls gravel_barrier_lane")                             \
+  X(broadcast_warp, "gravel_broadcast_warp", warp, "to,bytes,root", "one thread calls gravel_broadcast_lane")          \
+  X(allgather_block, "gravel_allgather_block", block, "to,bytes",                                                      \
+    "call it in front of the branch that leaves threads out")                                                          \
+  X(allgather_warp, "gravel_allgather_warp", warp, "to,bytes", "one thread calls gravel_allgather_lane")               \
+  X(alltoall_block, "gravel_alltoall_block", block, "to,bytes",                                                        \
+    "call it in front of the branch that leaves threads out")                                                          \
+  X(alltoall_warp, "gravel_alltoall_warp", warp, "to,bytes", "one thread calls gravel_alltoall_lane")                  \
+  X(reduce_all_block, "gravel_reduce_all_block", block, "to,count",                                                    \
+    "call it in front of the branch that leaves threads out")                                                          \
+  X(reduce_all_warp, "gravel_reduce_all_warp", warp, "to,count", "one thread calls gravel_reduce_all_lane")            \
+  X(reduce_scatter_block, "gravel_reduce_scatter_block", block, "to,count",                                            \
+    "call it in front of the branch that leaves threads out")                                                          \
+  X(reduce_scatter_warp, "gravel_reduce_scatter_warp", warp, "to,count",                                               \
+    "one thread calls gravel_reduce_scatter_lane")                                                                     \
   X(block_sender_begin, "gravel_block_sender::begin", block, "", "threads that send nothing call it too")              \
   X(block_sender_end, "gravel_block_sender::end", block, "",                                                           \
     "threads that send nothing call it too, and none returns before it")                                               \

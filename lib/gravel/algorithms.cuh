@@ -6,6 +6,8 @@
 #include "lib/worklist/algorithms/connected_components.cuh"
 #include "lib/worklist/algorithms/page_rank.cuh"
 #include "lib/worklist/algorithms/shortest_paths.cuh"
+#include "lib/worklist/components.cuh"
+#include "lib/worklist/ranks.cuh"
 
 namespace gravel {
 using detail::breadth_first_options;

@@ -10,8 +10,13 @@
 #include "device/fetch.cuh"
 #include "device/local.cuh"
 #include "device/put.cuh"
+#include "device/signal.cuh"
+#include "device/strided.cuh"
+#include "device/team.cuh"
 #include "device/wait.cuh"
+#include "device/wait_set.cuh"
 #include "host/pe/service.hpp"
+#include "host/teams.cuh"
 
 namespace gravel {
 using detail::compare_swap_acquire;

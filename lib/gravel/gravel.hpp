@@ -10,12 +10,14 @@
 #include <sys/types.h>
 #include <concepts>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <utility>
 
 #include "host/pe/collectives.hpp"
 #include "host/pe/launch_config.hpp"
 #include "host/pe/libgravel.hpp"
+#include "host/pe/teams.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/place.hpp"
 #include "lib/base/process_group.hpp"
@@ -28,7 +30,7 @@
 #endif
 
 namespace gravel::detail {
-void* allocate_symmetric(uint64_t bytes, place where = place::device);
+void* allocate_symmetric(uint64_t bytes, place where = place::device, uint64_t alignment = 256);
 void* register_range(const void* address, uint64_t bytes);
 void set_context(uint32_t handler, const char* name, sink_kind, void* context);
 void* create_stream();
@@ -36,6 +38,14 @@ void destroy_stream(void*);
 void synchronize_stream(void*);
 void wait_in_stream(void* stream, const uint64_t* word, uint64_t value);
 void write_in_stream(void* stream, uint64_t* word, uint64_t value);
+/// Checks that the `bytes` bytes from a symmetric address on lie in the heap of `pe`. Returns the address at which
+/// kernels of this PE reach them; nullptr: by messages. Throws gravel::error that names the call.
+void* reach_in_stream(const char* call, const void* symmetric, uint64_t bytes, int pe);
+/// Returns whether kernels of this PE reach the heaps of all PEs.
+bool all_heaps_are_mapped();
+/// Throws gravel::error that names the call, unless kernels can read or write there.
+void check_reached_by_kernels(const char* call, const void* memory);
+void copy_alone_in_stream(void* stream, void* to, const void* from, uint64_t bytes);
 /// gravel_init. Without a group a launcher knows the job's PEs.
 template <class... Handlers>
 void join([[maybe_unused]] std::optional<gravel_process_group> group) {
@@ -90,6 +100,30 @@ void gravel_init() {
 template <class... Handlers>
 void gravel_init(gravel_process_group group) {
   gravel::detail::join<Handlers...>(std::move(group));
+}
+/// Makes a unique id, with which processes that no launcher has started become one job. The process that calls this is
+/// PE 0 of the job. It listens until its gravel_init returns, and passes the id to the other processes by its own means.
+/// The id contains a secret: who knows it can join the job.
+/// @param address of this host, as the others reach it: a name or a number. By default only processes of this host do
+/// @param port the TCP port where PE 0 waits for the others; 0: any free one
+/// @return plain data, 128 bytes; id.text is a text
+/// @scope any host thread; before gravel_init
+/// @errors gravel::error: this host has no such address, or the port is in use
+/// @source NVSHMEM: nvshmemx_get_uniqueid
+gravel_unique_id_t gravel_unique_id(const char* address = "127.0.0.1", uint16_t port = 0);
+/// Joins the job of a unique id. Otherwise as gravel_init(). Collective.
+/// @tparam Handlers the types that gravel_am may run at this PE
+/// @param id what gravel_unique_id returned at PE 0
+/// @param pe number of this PE, 0 to n_pes - 1; 0 is the process that has made the id
+/// @param n_pes number of PEs
+/// @errors gravel::error: as gravel_init(); PE 0 cannot be reached; PEs that have not come within
+///   GRAVEL_CONNECT_TIMEOUT_S seconds, or that do not agree on the numbers
+/// @source NVSHMEM: nvshmemx_set_attr_uniqueid_args
+template <class... Handlers>
+void gravel_init(const gravel_unique_id_t& id, int pe, int n_pes) {
+  const gravel_process_group group = gravel::detail::group_of(id, pe, n_pes);
+  // The connections end when the job has started.
+  gravel::detail::join<Handlers...>(gravel_process_group{pe, n_pes, std::ref(group.allgather)});
 }
 /// Leaves the job. Collective. Frees all symmetric memory, and prints statistics if GRAVEL_STATS asks for them.
 /// @errors gravel::error: objects are still open (then nothing is done); on PE 0, when all PEs have left: the file of
@@ -173,6 +207,16 @@ gravel_t gravel_host_handle();
 template <class T = void>
 T* gravel_malloc(uint64_t bytes) {
   return static_cast<T*>(gravel::detail::allocate_symmetric(bytes));
+}
+/// Allocates symmetric memory, as gravel_malloc, that begins at a multiple of `alignment`. Collective.
+/// @param bytes 0 or more, the same at all PEs
+/// @param alignment a power of 2, at most 4096, the same at all PEs
+/// @return symmetric address; gravel_free frees it
+/// @errors gravel::error as gravel_malloc; another alignment
+/// @source OpenSHMEM 1.5: shmem_align
+template <class T = void>
+T* gravel_malloc_aligned(uint64_t bytes, uint64_t alignment) {
+  return static_cast<T*>(gravel::detail::allocate_symmetric(bytes, gravel::detail::place::device, alignment));
 }
 /// Frees symmetric memory. Collective: all PEs free the same object, or all pass nullptr, which does nothing.
 /// @param symmetric what gravel_malloc returned, or nullptr

@@ -4,5 +4,6 @@
 
 namespace gravel {
 using detail::map;
+using detail::map_options;
 using detail::map_view;
 }  // namespace gravel

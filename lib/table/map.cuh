@@ -9,9 +9,18 @@
 
 #include "host/device_array.hpp"
 #include "host/launch_alone.cuh"
+#include "lib/table/map_copies.cuh"
+#include "lib/table/map_exchange.cuh"
+#include "lib/table/map_growth.cuh"
 #include "lib/table/map_phases.cuh"
 
 namespace gravel::detail {
+
+/// How a gravel::map is made.
+/// @source Gravel
+struct map_options {
+  bool grow = true;  ///< collective insertions that would not fit give the map new slots first
+};
 
 /// A hash map, spread over all PEs. An item is a key and its value; a key occurs once. The hash of a key says which PE
 /// has it. The program passes gravel::map<Key, Value>::delivery to gravel_init. Maps whose keys and values have the
@@ -36,16 +45,21 @@ class map {
  public:
   /// What the program passes to gravel_init: the handler that serves other PEs.
   using delivery = map_delivery<sizeof(Key), sizeof(Value)>;
+  /// What kernels use.
+  using view_type = map_view<Key, Value>;
 
   /// Makes an empty map. Collective: all PEs pass the same. `capacity` items use at most half of the slots, or at most
   /// 0.8 of them if a PE has more than 2^24 items.
   /// @param capacity number of items, of all PEs together, for which there is room
+  /// @param options whether the map grows
   /// @completion on return: all PEs may use it
   /// @errors gravel::error on all PEs: capacity 0, PEs that differ, too little memory at one PE, a program that has not
   ///   passed `delivery` to gravel_init
-  explicit map(uint64_t capacity) : open_("gravel::map") {
+  explicit map(uint64_t capacity, map_options options = {}) : open_("gravel::map"), options_(options) {
     check_delivery();
     check_capacity("gravel::map", capacity);
+    if (gravel_min_all(uint64_t{options.grow}) != gravel_max_all(uint64_t{options.grow}))
+      fail_text("gravel::map: some PEs make a map that grows, and others one that does not: pass the same at all PEs");
     room_ = gravel_malloc<char>(sizeof(map_header) + map_header::alignment);
     const char* const heap = gravel_handle().heap;
     const uint64_t begin = static_cast<uint64_t>(static_cast<char*>(room_) - heap) + map_header::alignment - 1;
@@ -67,6 +81,8 @@ class map {
     if (std::uncaught_exceptions() != exceptions_) return;
     settle();
     phases_.release();
+    copies_.release();
+    exchange_.release();
     gravel_free(view_.own.slots);
     gravel_free(room_);
   }
@@ -80,8 +96,20 @@ class map {
   uint64_t local_slots() const { return view_.own.count; }
   /// @return whether all PEs have each other's items mapped
   bool is_mapped() const { return mapped_; }
-  /// @return what kernels use; pass it by value. Valid until the next reserve()
-  const map_view<Key, Value>& view() const { return view_; }
+  /// @return what kernels use; pass it by value. Valid until the map gets new slots: by reserve(), and by collective
+  ///   insertions unless the map was made with `grow` false. hold_slots() prevents both
+  const map_view<Key, Value>& view() {
+    growth_.note_view();
+    return view_;
+  }
+  /// Keeps this PE's view valid, and CUDA graphs that contain finds: until release_slots(), calls of any PE that would
+  /// give the map new slots are refused. Not collective; one call of release_slots() for each.
+  void hold_slots() { growth_.hold(); }
+  /// Ends what hold_slots() began.
+  /// @errors gravel::error: this PE does not hold the slots
+  void release_slots() {
+    if (!growth_.release()) fail_text("gravel::map::release_slots: this PE does not hold the slots of the map");
+  }
 
   /// Inserts items. A key that is there keeps its value; of several values for one new key the map keeps one. Not
   /// collective.
@@ -93,6 +121,7 @@ class map {
   /// @completion keys and values: in the stream. The items: gravel_quiet or gravel_barrier_all
   /// @errors a key that finds no slot ends the job with a message
   void insert(const Key* keys, const Value* values, uint64_t n, gravel_stream_t stream = nullptr) {
+    growth_.note_items(n);
     update<map_update::insert>(keys, values, n, stream);
   }
   /// Inserts items, or adds the values to those of the keys that are there: afterwards each key has the sum of all its
@@ -108,20 +137,24 @@ class map {
   void insert_or_add(const Key* keys, const Value* values, uint64_t n, gravel_stream_t stream = nullptr) {
     static_assert(map_number_of<Value> != map_number::none,
                   "gravel::map::insert_or_add: the value is an integer of 4 or 8 bytes, float or double");
+    growth_.note_items(n);
     update<map_update::add>(keys, values, n, stream);
   }
   /// Inserts items of all PEs, as insert() does, but faster: by phases, in which each PE alone changes its slots.
   /// Collective: PEs may pass different numbers of items, also none. Nothing else may use the map meanwhile. Calls of
   /// insert, insert_or_add and erase must be complete (gravel_barrier_all); kernels before it in the stream, such as
-  /// those of find(), need no barrier.
+  /// those of find(), need no barrier. If more than 0.85 of the slots would have keys, the map grows before, as by
+  /// reserve(), to twice the capacity or several times that.
   /// @param keys [n], device memory; repeated ones too
   /// @param values [n], device memory
   /// @param n number of items of this PE
   /// @param stream nullptr: the PE's own stream
   /// @completion in the stream: kernels behind it see the items of all PEs. If the map is not mapped, or phases do not
-  ///   pay and there are several PEs, the host waits: then on return
-  /// @errors gravel::error on all PEs: too little memory for the lists at one PE. A key that finds no slot ends the job
-  ///   with a message
+  ///   pay and there are several PEs, the host waits: then on return. The host also waits for the stream if the items
+  ///   would not fit if all keys were new
+  /// @errors gravel::error on all PEs, and nothing is inserted: too little memory for the lists at one PE, or for more
+  ///   slots; a map that must grow while a PE holds its slots. A map that does not grow: a key that finds no slot ends
+  ///   the job with a message
   void insert_all(const Key* keys, const Value* values, uint64_t n, gravel_stream_t stream = nullptr) {
     update_all<map_update::insert>(keys, values, n, stream);
   }
@@ -161,7 +194,8 @@ class map {
   void find(Value* values, uint8_t* found, const Key* keys, uint64_t n, gravel_stream_t stream = nullptr) {
     if (n == 0) return;
     if (mapped_)
-      return launch_alone(find_mapped<Key, Value>, grid_for(n, stream), gravel_handle(), view_, values, found, keys, n);
+      return launch_alone(find_mapped<Key, Value>, small_blocks_for(n, stream), gravel_handle(), view_, values, found,
+                          keys, n);
     if (last_stream_ && *last_stream_ != stream) settle();
     last_stream_ = stream;
     for (uint64_t first = 0; first < n; first += most_asked) {
@@ -173,6 +207,27 @@ class map {
       asked_ += now;
       gravel_stream_wait(stream, &view_.header->answered, asked_);  // [D3]
     }
+  }
+
+  /// Finds keys of all PEs, as find() does, but faster if they are many for the size of the map: each PE copies the
+  /// slots of the others first, and looks up its keys there. The copies take memory of the symmetric heap, at most 1
+  /// GiB and 64 bytes for each key of the PE that has most, which the map keeps; without this memory the call does as
+  /// find(). Collective: PEs may pass different numbers of keys, also none. Nothing may change the map meanwhile.
+  /// @param values [n], device memory: the value of keys[i] if the key is there; otherwise values[i] stays as it is
+  /// @param found [n], device memory: 1 if the key is there, else 0
+  /// @param keys [n], device memory; repeated ones too
+  /// @param n number of keys of this PE
+  /// @param stream nullptr: the PE's own stream
+  /// @completion in the stream: kernels behind it see the values. If the map is not mapped, or the last such call was
+  ///   in another stream, the host waits for kernels
+  /// @errors as of find()
+  void find_all(Value* values, uint8_t* found, const Key* keys, uint64_t n, gravel_stream_t stream = nullptr) {
+    const uint64_t most = view_.n_pes == 1 ? n : gravel_max_all(n);
+    const auto copied = copies_.refresh(view_, mapped_, most, stream);
+    if (!copied) return find(values, found, keys, n, stream);
+    if (n == 0) return;
+    launch_alone(find_copied<Key, Value>, small_blocks_for(n, stream), gravel_handle(), view_, *copied, values, found,
+                 keys, n);
   }
 
   /// Calls function(key, value) for each of this PE's items, in any order. Not collective. Nothing may change the map
@@ -222,16 +277,18 @@ class map {
     gravel_barrier_all();
     launch_alone(clear_slots<Key, Value>, grid_for(local_slots(), nullptr), view_);
     gravel_barrier_all();
+    growth_.note_empty();
   }
   /// Makes room for `capacity` items, more or fewer than before, and frees the slots of erased ones. All items stay.
-  /// This is how a map grows: between calls, by the program. Each PE moves its items into new slots, so that for a
-  /// while it needs memory for both. Collective. Waits for all updates before.
+  /// Each PE moves its items into new slots, so that for a while it needs memory for both. Collective. Waits for all
+  /// updates before.
   /// @param capacity number of items, of all PEs together, for which there is room afterwards
   /// @completion on return: all PEs may use the map
   /// @errors gravel::error on all PEs, and the map is as before: capacity 0 or below the number of items, PEs that
-  ///   differ, too little memory at one PE
+  ///   differ, too little memory at one PE, a PE that holds the slots
   void reserve(uint64_t capacity) {
     check_capacity("gravel::map::reserve", capacity);
+    if (const uint64_t holders = growth_.holders()) fail_text("gravel::map::reserve: " + held_by(holders));
     const uint64_t items = size(), most = gravel_max_all(local_size());
     if (items > capacity || most > slots_for(capacity))
       fail_text("gravel::map::reserve: the map has " + std::to_string(items) + " items, " + std::to_string(most) +
@@ -242,6 +299,7 @@ class map {
     const auto old = view_.own;
     use(next, capacity);
     gravel_free(old.slots);
+    growth_.note_new_slots();
   }
 
  private:
@@ -301,8 +359,13 @@ class map {
   }
   template <map_update HOW>
   void update(const Key* keys, const Value* values, uint64_t n, gravel_stream_t stream) {
-    if (n == 0) return;
-    gravel_launch_config how = grid_for(n, stream);
+    if (n != 0) update<HOW>(keys, values, n, view_.n_pes == 1, stream);
+  }
+  /// @param are_own whether all keys are this PE's
+  template <map_update HOW>
+  void update(const Key* keys, const Value* values, uint64_t n, bool are_own, gravel_stream_t stream) {
+    const bool may_be_short = are_own && HOW != map_update::add;  // no cache of hot keys, and no sender
+    gravel_launch_config how = may_be_short ? small_blocks_for(n, stream) : grid_for(n, stream);
     uint32_t hot_slots = 0;
     if constexpr (HOW == map_update::add) {
       using absorber = hot_absorber<sizeof(Key), Value>;
@@ -310,17 +373,57 @@ class map {
       how.shared_bytes = absorber::bytes_for(hot_slots);
     }
     const gravel_t g = gravel_handle();
-    if (view_.n_pes == 1) launch_alone(update_lone_map<HOW, Key, Value>, how, g, view_, keys, values, n, hot_slots);
+    if (are_own) launch_alone(update_lone_map<HOW, Key, Value>, how, g, view_, keys, values, n, hot_slots);
     else gravel_launch(update_map<HOW, Key, Value>, how, g, view_, keys, values, n, hot_slots);
   }
   template <map_update HOW>
   void update_all(const Key* keys, const Value* values, uint64_t n, gravel_stream_t stream) {
     const bool is_alone = view_.n_pes == 1;
     phases_.enter(stream);
+    if (options_.grow) make_room(keys, n, stream);
     const uint64_t most = is_alone ? n : gravel_max_all(n);
-    if (mapped_ && phases_.template insert<HOW>(view_, keys, values, n, most, stream)) return;
+    if (!mapped_ && most >= map_exchange<Key, Value>::least_items)
+      return update_by_exchange<HOW>(keys, values, n, most, stream);
+    if (mapped_ && phases_.template insert<HOW>(view_, keys, values, n, most, view_.n_pes, stream)) return;
     update<HOW>(keys, values, n, stream);
     if (!is_alone) gravel_barrier_all();
+  }
+  /// As update_all(), where memory is not mapped. The host waits.
+  template <map_update HOW>
+  void update_by_exchange(const Key* keys, const Value* values, uint64_t n, uint64_t most, gravel_stream_t stream) {
+    const uint64_t chunk = exchange_.chunk_for(most, view_.n_pes);
+    for (uint64_t first = 0; first < most; first += chunk) {
+      const uint64_t begin = std::min(first, n), count = std::min(n - begin, chunk);
+      const uint64_t came =
+          exchange_.exchange(view_, keys + begin, values + begin, count, grid_for(std::max(count, chunk), stream));
+      const uint64_t most_came = gravel_max_all(came);
+      if (phases_.template insert<HOW>(view_, exchange_.keys(), exchange_.values(), came, most_came, 1, stream))
+        continue;
+      if (came) update<HOW>(exchange_.keys(), exchange_.values(), came, true, stream);
+    }
+    gravel_stream_synchronize(stream);
+    gravel_barrier_all();
+  }
+  /// Lets the map grow if items of all PEs do not fit. Collective.
+  void make_room(const Key* keys, uint64_t n, gravel_stream_t stream) {
+    const auto need = growth_.before(view_, keys, n, stream);
+    if (need.capacity == 0) return;
+    const std::string text = "gravel::map: a collective insertion into a map for " + std::to_string(view_.capacity) +
+                             " items, which would have about " + std::to_string(need.keys) + "; ";
+    if (need.holders) fail_text(text + held_by(need.holders) + ". Nothing was inserted");
+    gravel_synchronize();  // finds of this PE in other streams
+    try {
+      reserve(need.capacity);
+    } catch (const error& failed) {
+      fail_text(text + "it cannot grow to " + std::to_string(need.capacity) +
+                ". Nothing was inserted; pass fewer items, or free memory. " + failed.what());
+    }
+    growth_.note_grown(need);
+  }
+  static std::string held_by(uint64_t pes) {
+    return "it gets no new slots, as " + std::to_string(pes) +
+           " PEs hold its slots: they call release_slots() when their lookups have ended, or the map is made for more "
+           "items";
   }
   uint64_t count_or_copy(Key* keys, Value* values, uint64_t room) {
     device_array<uint64_t> count(std::vector<uint64_t>{0});
@@ -337,11 +440,24 @@ class map {
     return how;
   }
 
+  /// A grid of blocks that follow each other, with few of the n keys for each lane. Blocks that live long drift apart
+  /// in the arrays, which costs finds more than twice their time.
+  static gravel_launch_config small_blocks_for(uint64_t n, gravel_stream_t stream) {
+    constexpr uint64_t keys_of_lane = 8;
+    gravel_launch_config how = grid_for(n, stream);
+    how.grid.x = std::max(how.grid.x, static_cast<unsigned>(n / (map_lanes * keys_of_lane)));
+    return how;
+  }
+
   open_object open_;
+  map_options options_;
   map_view<Key, Value> view_{};
   void* room_ = nullptr;  ///< symmetric; the header lies in it, aligned
   bool mapped_ = false;
   map_phases<Key, Value> phases_;
+  map_exchange<Key, Value> exchange_;
+  map_copies<Key, Value> copies_;
+  map_growth<Key, Value> growth_;
   uint64_t asked_ = 0;                          ///< keys of all finds by messages
   std::optional<gravel_stream_t> last_stream_;  ///< of the last find by messages
   int exceptions_ = std::uncaught_exceptions();

@@ -14,29 +14,24 @@ namespace gravel::detail {
 
 constexpr uint32_t map_lanes = 256;  // of a block
 
-/// Calls work(i) for each i below n that is this lane's.
+/// Calls work(i) for the i from `begin` on, below `end` and `step` apart. The lanes of a warp wait for each other
+/// behind each one: otherwise those whose probes are short may run ahead, and neighbours' loads are no longer one.
+/// Thread scope: warp, converged.
+/// @param begin of this lane; those of a warp's lanes are consecutive
+template <class Index, class Work>
+GRAVEL_DEVICE void each_by_warps(Index begin, Index end, Index step, const Work& work) {
+  const uint32_t lane = threadIdx.x % 32;
+  for (Index first = begin - lane; first < end; first += step) {
+    if (first + lane < end) work(first + lane);
+#if GRAVEL_ON_GPU
+    __syncwarp();
+#endif
+  }
+}
+/// Calls work(i) for each i below n that is this lane's. Thread scope: warp, converged.
 template <class Work>
 GRAVEL_DEVICE void each_of_lane(uint64_t n, const Work& work) {
-  for (uint64_t i = uint64_t{blockIdx.x} * map_lanes + threadIdx.x; i < n; i += uint64_t{gridDim.x} * map_lanes)
-    work(i);
-}
-
-/// What a bulk call does to the keys.
-enum class map_update { insert, add, erase };
-
-/// Updates this PE's slots. `erase` uses no value.
-template <map_update HOW, class Key, class Value>
-GRAVEL_DEVICE void update_own(const gravel_t& g, const map_view<Key, Value>& map, const map_words<sizeof(Key)>& key,
-                              const map_words<sizeof(Value)>& value) {
-  if constexpr (HOW == map_update::erase) {
-    map.own.erase(key);
-  } else {
-    const auto change = [&](map_words<sizeof(Value)>* at) {
-      if constexpr (HOW == map_update::add) add_to_value<map_number_of<Value>>(at, value);
-    };
-    if (!map.own.put(key, value, change))
-      report_full_map<sizeof(Key), sizeof(Value)>(g, g.my_pe, map.own.count, map.capacity);
-  }
+  each_by_warps(uint64_t{blockIdx.x} * map_lanes + threadIdx.x, n, uint64_t{gridDim.x} * map_lanes, work);
 }
 
 /// Calls send(key, value) for the n items. Additions to hot keys are absorbed before, in `hot_slots` of hot_absorber.
@@ -61,13 +56,15 @@ GRAVEL_DEVICE void send_items(const Key* keys, const Value* values, uint64_t n, 
   }
 }
 
-/// Updates the map of a job of one PE with n keys. It sends no messages, so it needs no resolver and no sender.
+/// Updates the map with n keys that are all this PE's, such as those of a job of one PE. It sends no messages, so it
+/// needs no resolver and no sender.
 template <map_update HOW, class Key, class Value>
 __global__ void __launch_bounds__(map_lanes)
     update_lone_map(const __grid_constant__ gravel_t g, const __grid_constant__ map_view<Key, Value> map,
                     const Key* keys, const Value* values, uint64_t n, uint32_t hot_slots) {
-  send_items<HOW>(keys, values, n, hot_slots,
-                  [&](const auto& key, const auto& value) { update_own<HOW, Key, Value>(g, map, key, value); });
+  send_items<HOW>(keys, values, n, hot_slots, [&](const auto& key, const auto& value) {
+    map.template change_slots<HOW, scope::device>(g, map.own, g.my_pe, key, value);
+  });
 }
 
 /// Updates a map with n keys.
@@ -75,17 +72,13 @@ template <map_update HOW, class Key, class Value>
 __global__ void __launch_bounds__(map_lanes) update_map(gravel_t g, map_view<Key, Value> map, const Key* keys,
                                                         const Value* values, uint64_t n, uint32_t hot_slots) {
   using view = map_view<Key, Value>;
-  using message = typename view::message;
-  constexpr map_request requests[] = {map_request::insert, map_request::add, map_request::erase};
   __shared__ gravel_block_sender<map_lanes> sender;
   sender.begin(g);
   send_items<HOW>(keys, values, n, hot_slots, [&](const auto& key, const auto& value) {
     const uint32_t pe = map_hash(key).owner(map.n_pes);
-    if (pe == g.my_pe) return update_own<HOW, Key, Value>(g, map, key, value);
-    message m = message::of(map.number, requests[static_cast<int>(HOW)]);
-    m.set(0, key);
-    if constexpr (HOW != map_update::erase) m.set(message::key_words, value);
-    sender.template am<map_delivery<view::key_bytes, view::value_bytes>>(static_cast<int>(pe), m);
+    if (pe == g.my_pe) return map.template change_slots<HOW, scope::device>(g, map.own, pe, key, value);
+    sender.template am<map_delivery<view::key_bytes, view::value_bytes>>(static_cast<int>(pe),
+                                                                         map.template message_of<HOW>(key, value));
   });
   sender.end();
 }

@@ -21,6 +21,9 @@
 //            insert_parts    inserts the lists of each part
 //            insert_left     inserts what has found its part full
 //
+// Where memory is not mapped, an exchange has brought the items to their owners (map_exchange.cuh). Then each PE does
+// the same for itself, without a rendezvous.
+//
 // An item that finds its list full is inserted at once, by the slots' own protocol, through mapped memory if it is
 // another PE's.
 //
@@ -47,7 +50,7 @@ struct map_phase_memory {
   using item = map_item<KEY, VALUE>;
   uint32_t parts, part_shift;    ///< of a PE; logarithm of a part's slots
   uint32_t groups, group_shift;  ///< of a PE; logarithm of a group's parts
-  uint32_t sources;              ///< PEs that deal
+  uint32_t sources;              ///< PEs that deal to this PE; 1: it deals alone, and has items of its own keys only
   uint32_t room, room_of_part;   ///< items of a list of a group and source, and of a list of a part
   uint32_t hot_slots;            ///< of a block's cache; 0: nothing is absorbed
   item* items;                   ///< symmetric [source][group][room]: what has come
@@ -106,19 +109,9 @@ struct map_change {
 template <map_update HOW, class Key, class Value>
 GRAVEL_DEVICE void insert_at(const gravel_t& g, const map_view<Key, Value>& map, const mapped_sender& others,
                              uint32_t pe, const map_item<sizeof(Key), sizeof(Value)>& item) {
-  using table = typename map_view<Key, Value>::table;
-  constexpr map_number number = map_number_of<Value>;
-  using value_words = map_words<sizeof(Value)>;
-  bool is_in = false;
-  if (pe == g.my_pe) {
-    is_in = map.own.put(item.key, item.value,
-                        [&](value_words* at) { map_change<HOW, number, scope::device>{}(at, item.value); });
-  } else {
-    const table theirs{others.at(map.own.slots, static_cast<int>(pe)), map.own.count};
-    is_in = theirs.template put<scope::system>(
-        item.key, item.value, [&](value_words* at) { map_change<HOW, number, scope::system>{}(at, item.value); });
-  }
-  if (!is_in) report_full_map<sizeof(Key), sizeof(Value)>(g, pe, map.own.count, map.capacity);
+  if (pe == g.my_pe) return map.template change_slots<HOW, scope::device>(g, map.own, pe, item.key, item.value);
+  const typename map_view<Key, Value>::table theirs{others.at(map.own.slots, static_cast<int>(pe)), map.own.count};
+  map.template change_slots<HOW, scope::system>(g, theirs, pe, item.key, item.value);
 }
 
 /// Empties the lists: sets `words` words from m.tails on to 0.
@@ -168,12 +161,15 @@ __global__ void __launch_bounds__(map_deal_lanes<D>, map_deal_shape<D>::blocks)
                                                        absorbs ? m.hot_slots : 0);
   cache.begin();
   others.begin(g);
+  const bool is_alone = m.sources == 1;
   const auto bin_of = [&](const map_hash& hash) {
-    return hash.owner(map.n_pes) * m.groups + m.group_of(hash.slot(map.own.count));
+    const uint32_t first = is_alone ? 0 : hash.owner(map.n_pes) * m.groups;
+    return first + m.group_of(hash.slot(map.own.count));
   };
-  const auto owner_of = [&](uint32_t bin) { return map.n_pes == 1 ? 0 : bin / m.groups; };
+  const auto owner_of = [&](uint32_t bin) { return is_alone ? g.my_pe : bin / m.groups; };
   const auto list_of = [&](uint32_t bin) {
-    const uint32_t pe = owner_of(bin);
+    if (is_alone) return m.items + uint64_t{bin} * m.room;
+    const uint32_t pe = bin / m.groups;
     const uint64_t list = uint64_t{g.my_pe} * m.groups + (bin - pe * m.groups);
     return others.at(m.items + list * m.room, static_cast<int>(pe));
   };
@@ -295,7 +291,7 @@ __global__ void __launch_bounds__(map_part_lanes, map_part_blocks)
   for (uint32_t l = 0; l < lists; ++l) {
     const uint32_t size = m.size(number, l);
     const item* const list = m.list(number, l);
-    for (uint32_t i = threadIdx.x; i < size; i += map_part_lanes) {
+    each_by_warps(threadIdx.x + 0u, size, map_part_lanes, [&](uint32_t i) {
       const item it = list[i];
       const map_hash hash(it.key);
       const map_part_probe probe(hash.tag(), static_cast<uint32_t>(hash.slot(map.own.count)) & (slots - 1), slots);
@@ -303,7 +299,7 @@ __global__ void __launch_bounds__(map_part_lanes, map_part_blocks)
         map_change<HOW, map_number_of<Value>, scope::shared>{}(at, it.value);
       };
       is_full |= !part.template put<scope::shared>(hash.tag(), probe, slots, it.key, it.value, change);
-    }
+    });
   }
   if (is_full) store_relaxed<scope::device>(&m.full[number], 1u);
   copy.store(original, copied, bytes);

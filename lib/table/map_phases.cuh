@@ -35,29 +35,30 @@ class map_phases {
   }
   /// Inserts items by phases. Collective. False: phases do not pay, and nothing is done.
   /// @param most items of the PE that has most
+  /// @param pes that deal to each other: all, or 1: each PE has items of its own keys alone
   /// @param passed passed(name) is called behind the launches of each phase; it may launch kernels in the stream
   template <map_update HOW, class Passed = map_unobserved>
   bool insert(const map_view<Key, Value>& map, const Key* keys, const Value* values, uint64_t n, uint64_t most,
-              gravel_stream_t stream, const Passed& passed = {}) {
+              uint32_t pes, gravel_stream_t stream, const Passed& passed = {}) {
     using slots = typename map_view<Key, Value>::table;
     if constexpr (sizeof(item) > map_phase_limits::most_item_bytes) return false;
     else {
       const map_phase_plan plan = map_phase_plan::of(map.own.count, slots::parts::shift(map.own.count), sizeof(item),
-                                                     map.n_pes, plain_tile::most_bins, most);
+                                                     pes, plain_tile::most_bins, most);
       const uint64_t part_bytes = sizeof(typename slots::slot_type) << plan.part_shift;
-      const uint32_t most_bins = std::max(plan.groups * map.n_pes, 1u << plan.group_shift);
+      const uint32_t most_bins = std::max(plan.groups * pes, 1u << plan.group_shift);
       if (!plan.pays || std::max<uint64_t>(plain_tile::bytes(most_bins), part_bytes) > shared_) return false;
-      lay_out(plan, map.n_pes);
+      lay_out(plan, pes);
       const uint64_t chunks = (most + plan.chunk - 1) / plan.chunk;
-      all_arrive(map, stream);
+      all_arrive(stream);
       passed("begin");
       for (uint64_t chunk = 0; chunk < chunks; ++chunk) {
         const uint64_t first = std::min(chunk * plan.chunk, n), count = std::min(n - first, plan.chunk);
         deal<HOW>(map, keys + first, values + first, count, stream, passed);
-        all_arrive(map, stream);
+        all_arrive(stream);
         passed("all dealt");
         insert_own<HOW>(map, part_bytes, stream, passed);
-        all_arrive(map, stream);
+        all_arrive(stream);
         passed("all inserted");
       }
       return true;
@@ -129,7 +130,7 @@ class map_phases {
       else deal_to_groups<HOW, map_dealing::few>(map, keys, values, n, 0, stream);
     }
     passed("dealt");
-    if (map.n_pes > 1)
+    if (memory_.sources > 1)
       start(notify_owners<sizeof(Key), sizeof(Value)>, (memory_.bins() + map_lanes - 1) / map_lanes, map_lanes, 0,
             stream, gravel_handle(), memory_);
   }
@@ -154,8 +155,8 @@ class map_phases {
           stream, gravel_handle(), map, memory_);
   }
   /// Waits in the stream until all PEs have come.
-  void all_arrive(const map_view<Key, Value>& map, gravel_stream_t stream) {
-    if (map.n_pes == 1) return;
+  void all_arrive(gravel_stream_t stream) {
+    if (memory_.sources == 1) return;
     if (!rendezvous_) rendezvous_.emplace(true);
     rendezvous_->round(stream);
   }

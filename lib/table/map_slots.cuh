@@ -25,7 +25,7 @@
 // - Between claim and publication a lane waits for nobody. So a lane that waits for a claimed slot waits for a party
 //   that runs: a lane of another warp, one of its own warp (GPUs from sm_70 on run diverged lanes independently), or
 //   a lane of the CPU backend, which runs on when the waiting lane relaxes.
-// - find() waits for nobody. Nothing may change the map while it runs; what is claimed then is not found.
+// - find() and read() wait for nobody; what is claimed then is not found. Nothing may change the map while find() runs.
 // - A key probes all slots of its part of the table, and the other parts behind that. So a key lies outside its part
 //   only if all slots of the part had other keys when it came, and then they still have.
 // The model is test/models/map_slot.pml.
@@ -70,6 +70,9 @@ class map_hash {
   /// Returns the first slot that the key probes: 0 to slots - 1. Each bit of the hash changes the high bits of the
   /// product, so slots do not depend on owners.
   GRAVEL_BOTH uint64_t slot(uint64_t slots) const { return divisor::high_product(bits_ * 0x9e3779b97f4a7c15u, slots); }
+  /// Returns the lowest bits: a number below n, a power of 2. They do not depend on leading_zeros().
+  GRAVEL_BOTH uint32_t low_bits(uint32_t n) const { return static_cast<uint32_t>(bits_) & (n - 1); }
+  GRAVEL_DEVICE uint32_t leading_zeros() const { return static_cast<uint32_t>(__clzll(static_cast<long long>(bits_))); }
   /// Returns the bits of a state word that are not the state.
   GRAVEL_BOTH uint32_t tag() const { return static_cast<uint32_t>(bits_) << 2; }
 
@@ -169,6 +172,20 @@ class map_probe {
   uint32_t left_;
 };
 
+/// Reads a slot by loads, for map_slots::read().
+/// @tparam S where the lanes run that may change the slot now
+template <scope S>
+struct map_slot_loads {
+  GRAVEL_BOTH uint32_t state(const uint32_t* at) const { return load_relaxed<S>(at); }
+  GRAVEL_BOTH uint32_t acquire(const uint32_t* at) const { return load_acquire<S>(at); }
+  template <uint32_t BYTES>
+  GRAVEL_BOTH map_words<BYTES> words(const map_words<BYTES>* at) const {
+    map_words<BYTES> found;
+    for (uint32_t i = 0; i < found.count; ++i) found.word[i] = load_relaxed<S>(&at->word[i]);
+    return found;
+  }
+};
+
 /// All slots of a PE, or those of another one where its memory is mapped, or slots in shared memory.
 template <uint32_t KEY, uint32_t VALUE>
 struct map_slots {
@@ -226,7 +243,9 @@ struct map_slots {
   }
 
   /// Erases a key, if it is there.
+  /// @tparam S where the lanes run that may use these slots now
   /// @scope lane, from divergent code
+  template <scope S = scope::device>
   GRAVEL_BOTH void erase(const key_type& key) const {
     const map_hash hash(key);
     const uint32_t tag = hash.tag();
@@ -236,8 +255,8 @@ struct map_slots {
     relax wait;
     while (!is_done && left != 0) {
       slot_type& slot = slots[at.at()];
-      uint32_t state = load_relaxed<scope::device>(&slot.state);
-      if (has_tag(state, tag)) state = load_acquire<scope::device>(&slot.state);  // [D1]
+      uint32_t state = load_relaxed<S>(&slot.state);
+      if (has_tag(state, tag)) state = load_acquire<S>(&slot.state);  // [D1]
       const bool is_claimed = state == (tag | map_state::claimed);
       if (state == map_state::free) {
         is_done = true;
@@ -245,7 +264,7 @@ struct map_slots {
         wait.closely();
       } else if (has_tag(state, tag) && slot.key == key) {
         is_done = state == (tag | map_state::erased) ||
-                  compare_swap_acq_rel<scope::device>(&slot.state, state, tag | map_state::erased);  // [D2]
+                  compare_swap_acq_rel<S>(&slot.state, state, tag | map_state::erased);  // [D2]
       } else {
         at.advance();
         --left;
@@ -253,7 +272,32 @@ struct map_slots {
     }
   }
 
-  /// Returns the value of a key; nullptr: it is not there.
+  /// Reads the value of a key, also beside lanes that change the table. False: the key is not there.
+  /// @param value where the value is stored; of several words, these may be of two values if the key is erased and
+  ///   added again meanwhile
+  /// @param read reads a state, state(&slot.state), again behind [D1], acquire(&slot.state), and a key or a value,
+  ///   words(&slot.key)
+  /// @scope lane, from divergent code
+  template <class Read>
+  GRAVEL_BOTH bool read(const key_type& key, value_type* value, const Read& read) const {
+    const map_hash hash(key);
+    const uint32_t tag = hash.tag();
+    map_probe at = probe(hash);
+    for (uint32_t left = limit(); left != 0; --left, at.advance()) {
+      const slot_type& slot = slots[at.at()];
+      uint32_t state = read.state(&slot.state);
+      if (has_tag(state, tag)) state = read.acquire(&slot.state);  // [D1]
+      if (state == map_state::free) return false;
+      const bool may_be_here = has_tag(state, tag) && (state & map_state::mask) != map_state::claimed;
+      if (!may_be_here || !(read.words(&slot.key) == key)) continue;
+      if ((state & map_state::mask) != map_state::present) return false;
+      *value = read.words(&slot.value);
+      return true;
+    }
+    return false;
+  }
+
+  /// Returns the value of a key; nullptr: it is not there. Nothing may change the table meanwhile.
   /// @scope lane, from divergent code
   GRAVEL_BOTH const value_type* find(const key_type& key) const {
     uint32_t state = 0;

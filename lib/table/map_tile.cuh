@@ -8,6 +8,7 @@
 // need of a list is computed once for all of its items.
 #pragma once
 #include <algorithm>
+#include <type_traits>
 
 #include "lib/table/map_messages.cuh"
 
@@ -70,12 +71,12 @@ class map_tile {
   /// @param mine items of this lane
   /// @param bin the list of each: below the number of bins; none: there is no item
   /// @param tails [bins], device memory: places that are taken in each list
-  /// @param list_room items of a list
+  /// @param list_room items of a list: a number, or list_room(bin) in any lane
   /// @param list_of list_of(bin) returns where a list begins, in any lane
   /// @param insert insert(bin, item) inserts an item whose list is full, in any lane
-  template <class List, class Insert>
+  template <class Room, class List, class Insert>
   GRAVEL_DEVICE void deal(const Item (&mine)[per_lane], const uint32_t (&bin)[per_lane], uint32_t* tails,
-                          uint32_t list_room, const List& list_of, const Insert& insert) const {
+                          const Room& list_room, const List& list_of, const Insert& insert) const {
     for (uint32_t b = threadIdx.x; b < bins_; b += LANES) counts_[b] = 0;
     if (threadIdx.x == 0) *taken_ = 0;
     __syncthreads();
@@ -119,8 +120,8 @@ class map_tile {
   }
   /// Chooses where the items of each bin begin, in the tile and in the list. Then runs_[b] + i is the place of item i
   /// of the tile, if it is of bin b, and counts_[b] is the first i for which the list has no place.
-  template <class List>
-  GRAVEL_DEVICE void take_places(uint32_t* tails, uint32_t list_room, const List& list_of) const {
+  template <class Room, class List>
+  GRAVEL_DEVICE void take_places(uint32_t* tails, const Room& list_room, const List& list_of) const {
     constexpr uint32_t rounds = (most_bins + LANES - 1) / LANES;
     const uint32_t lane = threadIdx.x % 32, of_warp = threadIdx.x - lane;
     uint32_t place[rounds];  // all are requested before the first one is used
@@ -145,11 +146,18 @@ class map_tile {
     for (uint32_t r = 0; r < rounds; ++r) {
       const uint32_t b = r * LANES + threadIdx.x;
       if (b >= bins_) continue;
-      const uint32_t first = firsts_[b], left = place[r] < list_room ? list_room - place[r] : 0;
+      const uint32_t first = firsts_[b], list_size = room_of(list_room, b),
+                     left = place[r] < list_size ? list_size - place[r] : 0;
       runs_[b] = list_of(b) + place[r] - first;
       if (counts_[b] > left) counts_[b] = left;
       counts_[b] += first;
     }
+  }
+
+  template <class Room>
+  GRAVEL_DEVICE static uint32_t room_of(const Room& list_room, uint32_t bin) {
+    if constexpr (std::is_integral_v<Room>) return list_room;
+    else return list_room(bin);
   }
 
   Item* items_;

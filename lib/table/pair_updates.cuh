@@ -10,27 +10,7 @@
 #include "device/am.cuh"
 #include "lib/base/element.hpp"
 
-// Declared, so that programs which do not use these types need not compile CUDA's headers.
-struct __half;
-struct __nv_bfloat16;
-
 namespace gravel::detail {
-
-/// The number that represents a T in rows: T itself, except for CUDA's types of 16 bits.
-template <class T>
-struct element_of_row {
-  using type = T;
-};
-template <>
-struct element_of_row<__half> {
-  using type = gravel_half;
-};
-template <>
-struct element_of_row<__nv_bfloat16> {
-  using type = gravel_bfloat16;
-};
-template <class T>
-constexpr bool is_of_16_bits = std::is_same_v<T, gravel_half> || std::is_same_v<T, gravel_bfloat16>;
 
 /// Combines the two elements of a word with those of `pair`, each atomically with regard to this function and to CUDA's
 /// atomics on the same device. Results are rounded to the nearest, ties to even. Thread scope: lane.
@@ -64,7 +44,7 @@ GRAVEL_BOTH void update_pair_in_place(uint32_t* at, uint32_t pair) {
   }
 }
 
-/// What the handler does, and where, in one word: bits 0-5 reduction_call::word | 8-63 number of the heap's word of 4
+/// What the handler does, and where, in one word: bits 0-7 reduction_call::word | 8-63 number of the heap's word of 4
 /// bytes.
 struct pair_target {
   gravel_reduction how;
@@ -73,7 +53,7 @@ struct pair_target {
 
   GRAVEL_BOTH uint64_t packed() const { return reduction_call{how, type, false, 0}.word() | word << 8; }
   GRAVEL_BOTH static pair_target of(uint64_t packed) {
-    const reduction_call call = reduction_call::of(static_cast<uint32_t>(packed & 63));
+    const reduction_call call = reduction_call::of(static_cast<uint32_t>(packed & 0xff));
     return {call.how, call.type, packed >> 8};
   }
 };

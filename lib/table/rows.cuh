@@ -212,7 +212,7 @@ class rows {
   }
   template <row_update HOW, class T, class Id>
   void update(const char* call, const Id* ids, const T* values, uint64_t n, gravel_stream_t stream) {
-    using number_type = typename element_of_row<T>::type;
+    using number_type = plain<T>;
     using word = update_unit<number_type>;
     check_id<Id>();
     const auto refuse = [call](const std::string& why) {

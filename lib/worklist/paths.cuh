@@ -6,15 +6,14 @@
 
 #include "host/pe/pinned_array.hpp"
 #include "lib/base/mix.hpp"
+#include "lib/worklist/coded_rows.cuh"
 #include "lib/worklist/paths_kernel.cuh"
-#include "lib/worklist/search_tables.cuh"
 #include "lib/worklist/words_of_all.cuh"
 
 namespace gravel::detail {
 
 /// What the making of tables finds out.
 struct paths_facts {
-  search_facts rows;      ///< of these, only `last`
   uint64_t unlike;        ///< sum over the edges of all PEs: 0 if each edge has its like in the row of the other end
   uint64_t to_hubs;       ///< edges that lead to the first codes
   uint32_t class_end[2];  ///< as in paths_view
@@ -188,13 +187,9 @@ class paths_search {
   std::string make(const worklist_graph& graph, uint64_t edges, const float* weights) {
     const auto pes = static_cast<uint32_t>(gravel_n_pes());
     facts_ = device_array<paths_facts>(std::vector<paths_facts>(1));
-    launch_for(std::max({graph.own, edges, graph.n_ghosts}), find_last_place<>, graph, edges, &facts_.data()->rows);
-    const uint64_t last = gravel_max_all(uint64_t{facts().rows.last}),
-                   strips = std::max<uint64_t>((last + strip - 1) / strip, 1);
-    if (strips * pes * strip >= search_view::only_one) return "the PEs have 2^31 vertices or more";
-    view_.codes.strips = static_cast<uint32_t>(strips);
-    view_.codes.pes = pes;
-    view_.codes.me = static_cast<uint32_t>(gravel_my_pe());
+    coded_rows rows;
+    if (std::string wrong = rows.number(graph, edges); !wrong.empty()) return wrong;
+    view_.codes = rows.layout();
     view_.own = own_;
     view_.offsets = graph.offsets;
     const uint64_t codes = view_.codes.codes(), core = uint64_t{core_strips} * strip;

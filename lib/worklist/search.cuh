@@ -17,7 +17,7 @@
 #include "host/mapped_sender.cuh"
 #include "host/pe/libgravel.hpp"
 #include "host/pe/pinned_array.hpp"
-#include "lib/worklist/check_graph.cuh"
+#include "lib/worklist/coded_rows.cuh"
 #include "lib/worklist/search_tables.cuh"
 
 /// How a search names parents.
@@ -55,14 +55,7 @@ class gravel_search {
   gravel_search(const gravel::detail::worklist_graph& graph, uint64_t edges, const uint32_t* names = nullptr)
       : exceptions_(std::uncaught_exceptions()), own_(graph.own), own_of_(static_cast<size_t>(gravel_n_pes())) {
     gravel_allgather(own_of_.data(), &own_, 1);
-    const bool takes = graph.own < gravel::detail::search_view::only_one,
-               has_names = gravel_max_all(names ? 1u : 0u) != 0;
-    std::string wrong = gravel::detail::faults_of(graph, edges, takes);
-    if (!takes) wrong = "a PE may have up to 2^31 - 1 vertices";
-    else if (has_names && !names && graph.own != 0)
-      wrong = "other PEs have names for their vertices, this one has none";
-    if (gravel_max_all(wrong.empty() ? 0u : 1u) != 0)
-      gravel::detail::fail_text("search: " + (wrong.empty() ? std::string("refused at another PE") : wrong));
+    const bool has_names = gravel::detail::check_coded_graph("search", graph, edges, names);
     if (!gravel::detail::all_are_mapped()) {
       refusal_ = "not all PEs have each other's memory mapped";
       return;
@@ -139,59 +132,32 @@ class gravel_search {
   /// Words of the hub part at most: 2^20 vertices. More of them leave less L1 cache.
   static constexpr uint32_t most_hub_words = 32768;
 
-  /// Dynamic shared memory that a block may have, in words.
-  static uint64_t words_of_block() {
-#if GRAVEL_CUDA
-    int device = 0, bytes = 48 * 1024;  // the latter: what any GPU has
-    if (cudaGetDevice(&device) == cudaSuccess)
-      cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-#else
-    constexpr int bytes = 227 * 1024;
-#endif
-    constexpr uint64_t of_kernel = 2048;  // its static shared memory
-    return (static_cast<uint64_t>(bytes) - of_kernel) / sizeof(uint32_t);
-  }
-  /// Blocks of the kernel: all that may wait for each other, whatever shared memory they turn out to have.
-  static unsigned most_blocks() {
-    constexpr unsigned on_processors = 2;
-    const unsigned most = gravel::detail::most_cooperative_blocks(
-        gravel::detail::search_all_levels<>,
-        {.block = gravel::detail::search_threads, .shared_bytes = words_of_block() * sizeof(uint32_t)},
-        gravel_n_pes() > 1);
-    return GRAVEL_CUDA ? most : std::min(most, on_processors);
-  }
-
   /// Makes all tables. Returns why the kernel does not suit the graph; empty if it does.
   std::string make(const gravel::detail::worklist_graph& graph, uint64_t edges, const uint32_t* names, bool has_names) {
     using namespace gravel::detail;
     const auto pes = static_cast<uint32_t>(gravel_n_pes());
     facts_ = device_array<search_facts>(std::vector<search_facts>(1));
-    launch_for(std::max({graph.own, edges, graph.n_ghosts}), find_last_place<>, graph, edges, facts_.data());
-    const uint64_t last = gravel_max_all(uint64_t{facts().last}), strips = (last + strip - 1) / strip;
-    if (strips * pes * strip >= search_view::only_one) return "the PEs have 2^31 vertices or more";
+    if (std::string wrong = rows_.make(graph, edges); !wrong.empty()) return wrong;
+    const uint64_t strips = rows_.layout().strips;
 
-    const auto blocks = static_cast<uint32_t>(gravel_min_all(uint64_t{most_blocks()}));
+    const uint32_t blocks = resident_blocks(search_all_levels<>, search_threads);
     if (blocks == 0) return "no block has room beside the resolver and services of a PE";
     const uint64_t each = std::max<uint64_t>((strips + blocks - 1) / blocks, 1);
     layout_ = {static_cast<uint32_t>(each + 15) / 16 * 16, pes * blocks, 0};
     const uint64_t room = gravel_min_all(words_of_block());
     if (each > room || layout_.words() > room)
-      return std::to_string(last) + " vertices of a PE are too many for the shared memory of its blocks";
+      return std::to_string(rows_.last()) + " vertices of a PE are too many for the shared memory of its blocks";
     const uint64_t hub_room = room - layout_.list_at(), bitmap_words = strips * pes * (strip / 32);
     layout_.hub_words = static_cast<uint32_t>(std::min({hub_room, bitmap_words, uint64_t{most_hub_words}}) / 4 * 4);
 
     bitmap_.make(static_cast<uint32_t>(strips));
     view_.bitmap = bitmap_.view();
     view_.offsets = view_.cut_offsets = graph.offsets;
-    view_.codes = view_.cut_places = graph.targets;  // the same numbers, if there is one PE
+    view_.codes = rows_.codes();
+    view_.cut_places = graph.targets;  // the same numbers, if there is one PE
     view_.cut_rows = graph.own;
     view_.strips_of_block = layout_.strips;
     view_.hub_words = layout_.hub_words;
-    if (pes > 1) {
-      codes_ = device_array<uint32_t>(edges);
-      launch_for(edges, name_neighbours<>, graph, edges, view_.bitmap, codes_.data());
-      view_.codes = codes_.data();
-    }
     if (!make_columns()) return "most vertices have no neighbour among those with the most edges";
     if (pes > 1) make_cut_rows(edges);
     if (has_names) make_names(names);
@@ -250,7 +216,7 @@ class gravel_search {
     view_.own_names = own_names;
     const uint32_t places = view_.places();
     names_ = gravel_malloc<uint32_t>(std::max<uint64_t>(view_.bitmap.codes(), 1) * sizeof(uint32_t));
-    launch_for(own_, spread_names<>, gravel_handle(), view_.bitmap, own_names, own_, names_);
+    launch_for(own_, spread_words<>, gravel_handle(), view_.bitmap, own_names, own_, names_);
     gravel_barrier_all();
     first_names_ = device_array<uint32_t>(places);
     launch_for(places, name_first<>, view_.columns, view_.closed, static_cast<const uint32_t*>(names_), places,
@@ -263,11 +229,6 @@ class gravel_search {
     gravel::detail::copy_behind_kernels(&here, facts_.data(), sizeof(here));
     return here;
   }
-  template <class... P, class... A>
-  static void launch_for(uint64_t items, void (*kernel)(P...), A... arguments) {
-    gravel::detail::launch_alone(
-        kernel, {.grid = gravel::detail::vertex_blocks(items), .block = gravel::detail::vertex_threads}, arguments...);
-  }
   /// Collective.
   void release() {
     gravel_synchronize();
@@ -277,7 +238,8 @@ class gravel_search {
     }
     rendezvous_.release();
     bitmap_.release();
-    for (auto* table : {&columns_, &codes_, &closed_}) table->release();
+    rows_.release();
+    for (auto* table : {&columns_, &closed_}) table->release();
   }
 
   gravel::detail::open_object open_{"gravel_search"};
@@ -289,11 +251,12 @@ class gravel_search {
   gravel::detail::search_layout layout_{};
   uint32_t last_place_ = ~0u;  ///< of the last search's root; ~0: at another PE
 
+  gravel::detail::coded_rows rows_;
   gravel::detail::bitmap_memory bitmap_;
   gravel::detail::level_rendezvous_memory rendezvous_;
   uint32_t *queues_ = nullptr, *names_ = nullptr;  ///< symmetric
   gravel::detail::device_array<gravel::detail::search_facts> facts_;
-  gravel::detail::device_array<uint32_t> codes_, columns_, closed_, cut_places_, lists_, parents_, first_names_;
+  gravel::detail::device_array<uint32_t> columns_, closed_, cut_places_, lists_, parents_, first_names_;
   gravel::detail::device_array<uint64_t> cut_offsets_;
   gravel::detail::pinned_array<gravel::detail::search_log> log_;  ///< the kernel writes it
 };

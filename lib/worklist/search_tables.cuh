@@ -1,48 +1,15 @@
 // The tables of a breadth-first search that the search's kernel reads: made once from the rows of a graph.
 #pragma once
-#include "lib/worklist/list_kernels.cuh"
+#include "lib/worklist/coded_rows.cuh"
 #include "lib/worklist/search_kernel.cuh"
 
 namespace gravel::detail {
 
 /// What the making of tables finds out.
 struct search_facts {
-  uint32_t last;                           ///< one more than the largest place that has an edge
   uint32_t column_size[more_columns + 1];  ///< as in search_view
   uint64_t with_neighbours, near_hubs;  ///< own vertices that have a neighbour, and whose first one is in the hub part
 };
-
-/// Finds search_facts::last: of own vertices with edges, and of all vertices that edges lead to.
-template <int = 0>
-__global__ void find_last_place(const __grid_constant__ worklist_graph graph, uint64_t edges, search_facts* facts) {
-  const uint64_t first = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x, step = uint64_t{gridDim.x} * blockDim.x;
-  uint32_t last = 0;
-  const auto raise = [&last](uint64_t place) {
-    if (last <= place) last = static_cast<uint32_t>(place) + 1;
-  };
-  for (uint64_t v = first; v < graph.own; v += step)
-    if (graph.offsets[v] != graph.offsets[v + 1]) raise(v);
-  for (uint64_t e = first; e < edges; e += step)
-    if (graph.targets[e] < graph.own) raise(graph.targets[e]);
-  for (uint64_t i = first; i < graph.n_ghosts; i += step) raise(graph.codes.place(graph.ghosts[i]));
-  last = __reduce_max_sync(~0u, last);
-  if (threadIdx.x % 32 == 0) atomicMax(&facts->last, last);
-}
-
-/// Codes of the neighbours in the rows.
-template <int = 0>
-__global__ void name_neighbours(const __grid_constant__ worklist_graph graph, uint64_t edges,
-                                const __grid_constant__ replicated_bitmap bitmap, uint32_t* codes) {
-  for (uint64_t e = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; e < edges; e += uint64_t{gridDim.x} * blockDim.x) {
-    const uint32_t target = graph.targets[e];
-    if (target < graph.own) {
-      codes[e] = bitmap.code_of(static_cast<int>(bitmap.me), target);
-    } else {
-      const uint32_t ghost = graph.ghosts[target - graph.own];
-      codes[e] = bitmap.code_of(graph.codes.owner(ghost), graph.codes.place(ghost));
-    }
-  }
-}
 
 /// Finds the neighbours with the lowest codes. A warp takes 32 places, one after the other; lane k keeps neighbour k.
 template <int = 0>
@@ -99,17 +66,6 @@ __global__ void fill_cut_rows(const uint64_t* offsets, const uint32_t* codes, ui
       places[fetch_add<scope::device>(&next[codes[e]], uint64_t{1})] = static_cast<uint32_t>(place);
 }
 
-/// Stores the names of own vertices at all PEs.
-template <int = 0>
-__global__ void spread_names(const __grid_constant__ gravel_t g, const __grid_constant__ replicated_bitmap bitmap,
-                             const uint32_t* own_names, uint64_t own, uint32_t* names) {
-  __shared__ mapped_sender others;
-  others.begin(g);
-  for (uint32_t place = blockIdx.x * blockDim.x + threadIdx.x;
-       place < own && place < bitmap.strips * replicated_bitmap::strip; place += gridDim.x * blockDim.x)
-    for (uint32_t pe = 0; pe < g.n_pes; ++pe)
-      *others.at(&names[bitmap.code_of(static_cast<int>(g.my_pe), place)], static_cast<int>(pe)) = own_names[place];
-}
 template <int = 0>
 __global__ void name_first(const uint32_t* first, const uint32_t* closed, const uint32_t* names, uint32_t places,
                            uint32_t* first_names) {

@@ -1,5 +1,5 @@
-// Collectives of host threads, of all types and sizes, checked against what they must give. One source for the CPU
-// backend and for GPUs; run under ucx-run with any number of PEs and nodes.
+// Collectives of host threads and of kernels, over all PEs and over teams, of all types and sizes, checked against
+// what they must give. One source for the CPU backend and for GPUs; run under ucx-run with any number of PEs and nodes.
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <gravel/gravel.cuh>
+#include "test/support/team_checks.cuh"
 
 namespace {
 
@@ -267,6 +268,7 @@ int main() {
   check_type<double>("double", {1, 10'000});
   check_others();
   check_kernels();
+  team_checks::checker(expect).run();
   const uint64_t all = gravel_sum_all(static_cast<uint64_t>(failures));
   if (me == 0)
     std::printf("%s: %d PEs on %d nodes, %s\n", all ? "FAILED" : "ok", n, gravel_n_nodes(), gravel_backend());

@@ -173,6 +173,12 @@ __global__ void collectives_that_differ(gravel_t g, uint64_t* cell, int pe) {
 }
 __global__ void broadcast_from(gravel_t g, uint64_t* cell, int root) { gravel_broadcast_block(g, cell, 1, root); }
 
+/// PE `pe` reduces one element more than the others.
+__global__ void counts_that_differ(gravel_t g, uint64_t* cell, int pe) {
+  gravel_reduce_all_block(g, cell, cell, gravel_my_pe(g) == pe ? 2 : 1);
+}
+__global__ void sync_of_team(gravel_t g, gravel_team_t team) { gravel_sync_block(g, team); }
+
 /// One lane of many waits for a value that another PE writes at last.
 __global__ void wait_for(gravel_t g, const int64_t* cell, int64_t value) {
   if (blockIdx.x == 1 && threadIdx.x == 3) gravel_wait_until(g, cell, GRAVEL_GE, value);
@@ -734,6 +740,25 @@ const std::map<std::string, void (*)()> faults = {
      }},
     {"kernel-root",
      [] { one_kernel([](uint64_t* c) { gravel_launch(broadcast_from, 1, threads, gravel_handle(), c, 99); }); }},
+    {"kernel-counts",
+     [] {
+       uint64_t* cell = new_cell();
+       gravel_launch(counts_that_differ, 1, threads, gravel_handle(), cell, victim);
+       gravel_barrier_all();
+     }},
+    {"kernel-no-team",
+     [] {
+       const gravel_team_t rest = gravel_team_split_strided(gravel_team_world(), 0, 1, victim);
+       gravel_launch(sync_of_team, 1, threads, gravel_handle(), rest);
+       gravel_barrier_all();
+     }},
+    {"kernel-team-over",
+     [] {
+       const gravel_team_t all = gravel_team_split_strided(gravel_team_world(), 0, 1, gravel_n_pes());
+       gravel_team_destroy(all);
+       one_kernel([&](uint64_t*) { gravel_launch(sync_of_team, 1, threads, gravel_handle(), all); });
+     }},
+    {"splits-differ", [] { gravel_team_split_strided(gravel_team_world(), 0, 1, mine() ? 1 : 2); }},
     {"service", [] { use_service(0, 1, 0); }},
     {"service-fails", [] { use_service(0, 1, 1); }},
     {"service-fails-elsewhere", [] { use_service(1, 1, 1); }},

@@ -1,7 +1,8 @@
 // A job without a launcher: this program forks its PEs, which exchange bytes over shared memory (gravel_process_group).
 //
 // Usage: group_job N [FAULT]. Each FAULT is a mistake in a process group, or the death of the last PE. The exit status
-// is that of the first PE that failed, 128 + signal for one that was killed.
+// is that of the first PE that failed, 128 + signal for one that was killed. If FAULT begins with "id", the PEs join by
+// a unique id instead. If it is "mpi", this process is a PE, a rank of MPI's.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,6 +21,9 @@
 #include <thread>
 
 #include <gravel/gravel.cuh>
+#if GRAVEL_TEST_MPI
+#include <gravel/mpi.hpp>
+#endif
 
 namespace {
 
@@ -29,6 +33,8 @@ constexpr int most_pes = 16;
 /// Memory of all PEs. The PEs of an allgather wait for each other twice: when all have written, and when all have read.
 struct shared_memory {
   std::atomic<uint64_t> came{0};
+  std::atomic<bool> has_id{false};
+  gravel_unique_id_t id;
   char bytes[most_pes][most_bytes];
 };
 
@@ -74,8 +80,31 @@ __global__ void send(gravel_t g, uint64_t* count) {
   }
 }
 
+void join_by_id(int pe, int n_pes, shared_memory& memory, const std::string& fault) {
+  const bool last = pe == n_pes - 1;
+  if (pe == 0) {
+    memory.id = gravel_unique_id();
+    memory.has_id = true;
+  }
+  while (!memory.has_id) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  gravel_unique_id_t id = memory.id;
+  if (last && fault == "id-absent") std::_Exit(0);
+  if (last && fault == "id-n_pes") n_pes += 1;
+  if (last && fault == "id-same-pe") pe = 1;
+  if (last && fault == "id-second-first") pe = 0;
+  if (last && fault == "id-text") id.text[0] = 'G';
+  char& digit = id.text[std::strlen(id.text) - 20];  // of the secret
+  if (last && fault == "id-secret") digit = digit == '0' ? '1' : '0';
+  gravel_init<add_one>(id, pe, n_pes);
+}
+void use_job(int pe, int n_pes, const std::string& fault);
+
 void run(int pe, int n_pes, shared_memory& memory, const std::string& fault) {
   const bool last = pe == n_pes - 1;
+  if (fault.starts_with("id")) {
+    join_by_id(pe, n_pes, memory, fault);
+    return use_job(pe, n_pes, fault);
+  }
   shared_group shared(memory, n_pes);
   gravel_process_group group{pe, n_pes, [&](const void* mine, uint64_t bytes, void* all) {
                                if (fault == "nothing") return;
@@ -93,6 +122,11 @@ void run(int pe, int n_pes, shared_memory& memory, const std::string& fault) {
   if (last && fault == "same-pe") group.pe = 0;
   if (fault == "empty") group.allgather = nullptr;
   gravel_init<add_one>(group);
+  use_job(pe, n_pes, fault);
+}
+
+void use_job(int pe, int n_pes, const std::string& fault) {
+  const bool last = pe == n_pes - 1;
   if (gravel_my_pe() != pe || gravel_n_pes() != n_pes) gravel_abort("the job has other numbers than the group");
   auto* const counts = gravel_malloc<uint64_t>(2 * sizeof(uint64_t));
   gravel_set_context<add_one>(counts + 1);
@@ -115,6 +149,16 @@ void run(int pe, int n_pes, shared_memory& memory, const std::string& fault) {
 int main(int argc, char** argv) {
   const int n_pes = argc > 1 ? std::atoi(argv[1]) : 0;
   const std::string fault = argc > 2 ? argv[2] : "";
+#if GRAVEL_TEST_MPI
+  if (fault == "mpi") {
+    MPI_Init(&argc, &argv);
+    gravel_process_group group = gravel_mpi_group(MPI_COMM_WORLD);
+    gravel_init<add_one>(group);
+    use_job(group.pe, group.n_pes, fault);
+    MPI_Finalize();
+    return 0;
+  }
+#endif
   if (n_pes < 1 || n_pes > most_pes) {
     std::fprintf(stderr, "usage: group_job N [FAULT]\n");
     return 2;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <gravel/gravel.cuh>
+#include <gravel/on_stream.cuh>
 
 namespace {
 
@@ -531,6 +532,282 @@ void check_bulk() {
   }
 }
 
+// --- strided calls, numbers of 16 bits, sets of words, signals -------------------------------------------------------
+struct pair_of_words {
+  uint64_t first, second;
+};
+template <class T>
+__host__ __device__ T strided_sample(uint64_t i, int pe) {
+  const uint64_t word = (i + 1) * 0x9e3779b97f4a7c15ull + static_cast<uint64_t>(pe) * 0x1111;
+  if constexpr (sizeof(T) == 16) return {word, ~word};
+  else return static_cast<T>(word);
+}
+template <class T>
+__host__ __device__ bool are_equal(const T& a, const T& b) {
+  if constexpr (sizeof(T) == 16) return a.first == b.first && a.second == b.second;
+  else return a == b;
+}
+constexpr uint64_t strided_count = 37;
+
+/// What three kinds of callers put or get: the block, its second warp, and four lanes with two elements each.
+template <class T>
+struct strided_area {
+  T from[strided_count * 3], by_block[strided_count * 2], by_warp[strided_count * 2], by_lane[16],
+      got_by_block[strided_count * 2], got_by_warp[strided_count * 2];
+};
+template <class T>
+__global__ void move_strided(gravel_t g, strided_area<T>* a, int* wrong) {
+  const int n = gravel_n_pes(g), me = gravel_my_pe(g), next = (me + 1) % n, before = (me + n - 1) % n;
+  const uint64_t lane = threadIdx.x;
+  for (uint64_t i = lane; i < strided_count * 3; i += blockDim.x) a->from[i] = strided_sample<T>(i, me);
+  gravel_barrier_block(g);
+  gravel_put_strided(g, a->by_block, a->from, 2, 3, strided_count, next);
+  gravel_get_strided(g, a->got_by_block, a->from, 2, 3, strided_count, next);
+  if (lane / 32 == 1) {
+    gravel_put_strided_warp(g, a->by_warp, a->from, 2, 3, strided_count, next);
+    gravel_get_strided_warp(g, a->got_by_warp, a->from, 2, 3, strided_count, next);
+  }
+  T own[4] = {};  // not symmetric
+  if (lane < 4) {
+    gravel_put_strided_lane(g, a->by_lane + lane * 4, a->from + lane, 2, 5, 2, next);
+    gravel_get_strided_lane(g, own, a->from + lane, 2, 5, 2, next);
+  }
+  gravel_quiet(g);
+  if (lane < 4)
+    for (uint64_t i = 0; i < 4; ++i)
+      wrong[lane] += !are_equal(own[i], i % 2 ? T{} : strided_sample<T>(lane + i / 2 * 5, next));
+  gravel_barrier_block(g);
+  for (uint64_t i = lane; i < strided_count * 2; i += blockDim.x) {
+    const T put = i % 2 ? T{} : strided_sample<T>(i / 2 * 3, before),
+            got = i % 2 ? T{} : strided_sample<T>(i / 2 * 3, next);
+    wrong[lane] += !are_equal(a->by_block[i], put) + !are_equal(a->by_warp[i], put);
+    wrong[lane] += !are_equal(a->got_by_block[i], got) + !are_equal(a->got_by_warp[i], got);
+  }
+  if (lane < 16) {
+    const T put = lane % 2 ? T{} : strided_sample<T>(lane / 4 + lane % 4 / 2 * 5, before);
+    wrong[lane] += !are_equal(a->by_lane[lane], put);
+  }
+}
+void expect_all_right(const int* wrong, const char* what) {
+  int mistakes[threads];
+  gravel_copy(mistakes, wrong, sizeof(mistakes));
+  for (int m : mistakes) expect(m == 0, what, m, 0);
+}
+template <class T>
+void check_strided(const char* name) {
+  auto* area = gravel_malloc<strided_area<T>>(sizeof(strided_area<T>));
+  auto* wrong = gravel_malloc<int>(threads * sizeof(int));
+  gravel_launch(move_strided<T>, 1, threads, gravel_handle(), area, wrong);
+  gravel_barrier_all();
+  expect_all_right(wrong, name);
+  gravel_free(wrong);
+  gravel_free(area);
+}
+
+// Neighbours in one word, to which all PEs add.
+struct halves {
+  gravel_half sum, counted;
+  gravel_bfloat16 wide_sum, moved;
+  float returned[8];
+};
+__global__ void add_halves(gravel_t g, halves* h) {
+  const auto one = gravel_half::from_float(1);
+  for (int pe = 0; pe < gravel_n_pes(g); ++pe) {
+    gravel_add(g, &h->sum, gravel_half::from_float(0.5), pe);
+    if (threadIdx.x < 3) gravel_add(g, &h->wide_sum, gravel_bfloat16::from_float(1), pe);
+  }
+  h->returned[threadIdx.x] = gravel_fetch_add(g, &h->counted, one, 0).to_float();
+  if (threadIdx.x == 0)
+    gravel_put(g, &h->moved, gravel_bfloat16::from_float(-3), (gravel_my_pe(g) + 1) % gravel_n_pes(g));
+}
+void check_halves() {
+  const int n = gravel_n_pes();
+  auto* at = gravel_malloc<halves>(sizeof(halves));
+  gravel_launch(add_halves, 1, 8, gravel_handle(), at);
+  gravel_barrier_all();
+  halves h;
+  gravel_copy(&h, at, sizeof(h));
+  expect(h.sum.to_float() == 4.0f * static_cast<float>(n), "gravel_add gravel_half", int64_t(h.sum.to_float()), 4 * n);
+  expect(h.wide_sum.to_float() == 3.0f * static_cast<float>(n), "gravel_add gravel_bfloat16",
+         int64_t(h.wide_sum.to_float()), 3 * n);
+  expect(h.moved.to_float() == -3, "gravel_put gravel_bfloat16", int64_t(h.moved.to_float()), -3);
+  uint64_t sum = 0;
+  for (float value : h.returned) sum += static_cast<uint64_t>(value);
+  const uint64_t all = gravel_sum_all(sum), count = 8 * static_cast<uint64_t>(n);
+  expect(all == count * (count - 1) / 2, "gravel_fetch_add gravel_half", int64_t(all),
+         int64_t(count * (count - 1) / 2));
+  gravel_free(at);
+}
+
+/// Four lanes put 1 to 4 to words of the next PE. Another one waits for them in all ways, and counts mistakes.
+template <class T>
+__global__ void wait_for_sets(gravel_t g, T* words, int* wrong) {
+  constexpr size_t n = 4, none = ~size_t{0};
+  const int next = (gravel_my_pe(g) + 1) % gravel_n_pes(g);
+  if (threadIdx.x < n) gravel_put(g, &words[threadIdx.x], static_cast<T>(threadIdx.x + 1), next);
+  if (threadIdx.x != 0) return;
+  gravel_flush(g);
+  size_t found[n] = {};
+  const int without_second[n] = {0, 1, 0, 0}, nothing[n] = {1, 1, 1, 1};
+  const T wanted[n] = {1, 2, 3, 4};
+  int mistakes = 0;
+  mistakes += gravel_wait_until_any(g, words, n, nothing, GRAVEL_EQ, 7) != none;
+  mistakes += gravel_wait_until_some(g, words, n, found, nothing, GRAVEL_EQ, 7) != 0;
+  gravel_wait_until_all(g, words, n, nothing, GRAVEL_EQ, 7);
+  const size_t any = gravel_wait_until_any(g, words, n, without_second, GRAVEL_NE, 0);
+  mistakes += any == 1 || any >= n || words[any] == 0;
+  const size_t same = gravel_wait_until_any_vector(g, words, n, nullptr, GRAVEL_EQ, wanted);
+  mistakes += same >= n || words[same] != wanted[same];
+  size_t some = gravel_wait_until_some(g, words, n, found, without_second, GRAVEL_GT, 0);
+  mistakes += some == 0 || some > 3;
+  for (size_t i = 0; i < some; ++i) mistakes += found[i] == 1 || (i > 0 && found[i] <= found[i - 1]);
+  some = gravel_wait_until_some_vector(g, words, n, found, nullptr, GRAVEL_GE, wanted);
+  mistakes += some == 0 || some > n;
+  gravel_wait_until_all_vector(g, words, n, nullptr, GRAVEL_EQ, wanted);
+  gravel_wait_until_all(g, words, n, nullptr, GRAVEL_LE, 4);
+  mistakes += !gravel_test(g, &words[2], GRAVEL_EQ, 3) + gravel_test(g, &words[2], GRAVEL_LT, 3);
+  mistakes += !gravel_test_all(g, words, n, without_second, GRAVEL_NE, 2);
+  mistakes +=
+      gravel_test_all(g, words, n, nullptr, GRAVEL_NE, 2) + !gravel_test_all(g, words, n, nothing, GRAVEL_EQ, 9);
+  mistakes += !gravel_test_all_vector(g, words, n, nullptr, GRAVEL_EQ, wanted);
+  mistakes += gravel_test_any(g, words, n, without_second, GRAVEL_GE, 2) != 2;
+  mistakes += gravel_test_any(g, words, n, nullptr, GRAVEL_GT, 4) != none;
+  mistakes += gravel_test_any_vector(g, words, n, nullptr, GRAVEL_GE, wanted) != 0;
+  mistakes += gravel_test_some(g, words, n, found, nullptr, GRAVEL_GE, 3) != 2 || found[0] != 2 || found[1] != 3;
+  mistakes += gravel_test_some_vector(g, words, n, found, without_second, GRAVEL_EQ, wanted) != 3 || found[1] != 2;
+  wrong[0] += mistakes;
+}
+template <class T>
+void check_sets(const char* name) {
+  auto* words = gravel_malloc<T>(4 * sizeof(T));
+  auto* wrong = gravel_malloc<int>(threads * sizeof(int));
+  gravel_launch(wait_for_sets<T>, 1, 32, gravel_handle(), words, wrong);
+  gravel_barrier_all();
+  expect_all_right(wrong, name);
+  // A host thread, too.
+  const gravel_t g = gravel_host_handle();
+  expect(gravel_wait_until_any(g, words, 4, nullptr, GRAVEL_EQ, T{3}) == 2, "gravel_wait_until_any on the host", 0, 2);
+  gravel_free(wrong);
+  gravel_free(words);
+}
+
+/// Two PEs signal each PE; its owner counts, resets the word, and lets them begin the second round.
+__global__ void signal_neighbours(gravel_t g, uint64_t* signal, uint64_t* data, int* wrong) {
+  const int n = gravel_n_pes(g), me = gravel_my_pe(g), next = (me + 1) % n, before = (me + n - 1) % n;
+  for (uint64_t round = 1; round <= 2; ++round) {
+    const uint64_t value = round * 100 + static_cast<uint64_t>(me);
+    gravel_put_signal_lane(g, data, &value, sizeof(value), signal, 1, GRAVEL_SIGNAL_ADD, next);
+    gravel_signal(g, signal, 1, GRAVEL_SIGNAL_ADD, before);
+    wrong[0] += gravel_signal_wait_until(g, signal, GRAVEL_GE, 2) != 2;
+    wrong[0] += gravel_signal_fetch(g, signal) != 2;
+    wrong[0] += gravel::load_relaxed(data) != round * 100 + static_cast<uint64_t>(before);
+    gravel_signal_reset(g, signal);
+    gravel_barrier_block(g);
+  }
+  gravel_signal(g, signal, 77, GRAVEL_SIGNAL_SET, next);
+  gravel_flush(g);
+  wrong[0] += gravel_signal_wait_until(g, signal, GRAVEL_NE, 0) != 77;
+}
+void check_signals() {
+  auto* words = gravel_malloc<uint64_t>(2 * sizeof(uint64_t));
+  auto* wrong = gravel_malloc<int>(threads * sizeof(int));
+  gravel_launch(signal_neighbours, 1, 1, gravel_handle(), words, words + 1, wrong);
+  gravel_barrier_all();
+  expect_all_right(wrong, "signals");
+  gravel_free(wrong);
+  gravel_free(words);
+}
+
+// --- operations on streams -------------------------------------------------------------------------------------------
+struct stream_words {
+  uint64_t signal, value;
+  uint32_t set[4], wanted[4];
+};
+void check_streams(uint64_t bytes) {
+  const int me = gravel_my_pe(), n = gravel_n_pes(), next = (me + 1) % n, before = (me + n - 1) % n;
+  auto* from = gravel_malloc<char>(bytes);
+  auto* to = gravel_malloc<char>(bytes);
+  auto* back = gravel_malloc<char>(bytes);
+  auto* strided = gravel_malloc<uint32_t>(64 * sizeof(uint32_t));
+  auto* w = gravel_malloc<stream_words>(sizeof(stream_words));
+  std::vector<char> host(bytes);
+  for (uint64_t i = 0; i < bytes; ++i) host[i] = char(i * 7 + uint64_t(me));
+  gravel_copy(from, host.data(), bytes);
+  const uint32_t wanted[4] = {5, 5, 5, 5};
+  gravel_copy(w->wanted, wanted, sizeof(wanted));
+  gravel_barrier_all();
+  const gravel_stream_t stream = gravel_stream_create();
+  const auto check = [&](const char* data, const char* what, int pe) {
+    gravel_stream_synchronize(stream);
+    gravel_copy(host.data(), data, bytes);
+    uint64_t i = 0;
+    while (i < bytes && host[i] == char(i * 7 + uint64_t(pe))) ++i;
+    expect(i == bytes, what, int64_t(i), int64_t(bytes));
+    gravel_barrier_all();  // nobody overwrites it before
+  };
+  const auto exchange = [&](uint64_t round) {
+    gravel_put_on_stream(to, from, bytes, next, stream);
+    gravel_quiet_on_stream(stream);
+    gravel_signal_on_stream(&w->signal, 1, GRAVEL_SIGNAL_ADD, next, stream);
+    gravel_wait_until_on_stream(&w->signal, GRAVEL_GE, round, stream);
+    gravel_get_on_stream(back, from, bytes, next, stream);
+  };
+  exchange(1);
+  check(to, "gravel_put_on_stream", before);
+  check(back, "gravel_get_on_stream", next);
+  gravel_put_signal_on_stream(to, back, bytes, &w->signal, 10, GRAVEL_SIGNAL_SET, next, stream);
+  gravel_wait_until_on_stream(&w->signal, GRAVEL_EQ, 10, stream);
+  check(to, "gravel_put_signal_on_stream", me);
+  gravel_put_value_on_stream(&w->value, uint64_t(100 + me), next, stream);
+  for (uint32_t i = 0; i < 4; ++i) gravel_put_value_on_stream(&w->set[i], 5u, next, stream);
+  gravel_quiet_on_stream(stream);
+  gravel_wait_until_all_on_stream(w->set, 4, nullptr, GRAVEL_EQ, 5u, stream);
+  gravel_wait_until_all_vector_on_stream(w->set, 4, nullptr, GRAVEL_LE, w->wanted, stream);
+  const uint64_t value = gravel_get_value_on_stream(&w->value, next, stream);
+  expect(value == uint64_t(100 + me), "gravel_get_value_on_stream", int64_t(value), 100 + me);
+  auto* const words = reinterpret_cast<uint32_t*>(from);
+  gravel_put_strided_on_stream(strided, words, 2, 1, 8, next, stream);
+  gravel_get_strided_on_stream(strided + 32, words, 3, 2, 8, next, stream);
+  gravel_quiet_on_stream(stream);
+  gravel_stream_synchronize(stream);
+  gravel_barrier_all();
+  uint32_t got[64];
+  gravel_copy(got, strided, sizeof(got));
+  const auto sample = [](int word, int pe) {
+    uint32_t all = 0;
+    for (int b = 3; b >= 0; --b) all = all << 8 | static_cast<unsigned char>((word * 4 + b) * 7 + pe);
+    return all;
+  };
+  for (int i = 0; i < 8; ++i) {
+    expect(got[i * 2] == sample(i, before), "gravel_put_strided_on_stream", got[i * 2], sample(i, before));
+    expect(got[32 + i * 3] == sample(i * 2, next), "gravel_get_strided_on_stream", got[32 + i * 3],
+           sample(i * 2, next));
+  }
+#if GRAVEL_CUDA
+  if (gravel::detail::all_heaps_are_mapped()) {
+    gravel_copy(to, std::vector<char>(bytes).data(), bytes);
+    gravel_copy(back, std::vector<char>(bytes).data(), bytes);
+    gravel_barrier_all();
+    cudaGraph_t graph;
+    cudaGraphExec_t ready;
+    expect(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed) == cudaSuccess, "begin of a capture", 0, 1);
+    exchange(11);  // the signal is 10
+    expect(cudaStreamEndCapture(stream, &graph) == cudaSuccess, "end of a capture", 0, 1);
+    expect(cudaGraphInstantiate(&ready, graph, 0) == cudaSuccess, "a graph", 0, 1);
+    expect(cudaGraphLaunch(ready, stream) == cudaSuccess, "launch of a graph", 0, 1);
+    check(to, "gravel_put_on_stream in a graph", before);
+    check(back, "gravel_get_on_stream in a graph", next);
+    cudaGraphExecDestroy(ready);
+    cudaGraphDestroy(graph);
+  }
+#endif
+  gravel_stream_destroy(stream);
+  gravel_barrier_all();
+  for (void* object : {static_cast<void*>(w), static_cast<void*>(strided), static_cast<void*>(back),
+                       static_cast<void*>(to), static_cast<void*>(from)})
+    gravel_free(object);
+}
+
 void check_host_producer() {
   const int me = gravel_my_pe(), n = gravel_n_pes();
   auto* counters = gravel_malloc<uint64_t>(16 * sizeof(uint64_t));
@@ -599,6 +876,18 @@ int main(int argc, char** argv) {
   check_bulk();
   check_host_producer();
   check_waiting();
+  check_halves();
+  check_signals();
+  check_sets<int32_t>("sets of int32_t");
+  if (!is_short) {
+    check_sets<uint64_t>("sets of uint64_t");
+    check_strided<uint8_t>("strided uint8_t");
+    check_strided<uint16_t>("strided uint16_t");
+    check_strided<uint32_t>("strided uint32_t");
+    check_strided<pair_of_words>("strided pairs of words");
+    check_streams(1000);
+    check_streams(40'000);
+  }
   const uint64_t all = gravel_sum_all(uint64_t(failures));
   if (gravel_my_pe() == 0)
     printf("%s: %d PEs on %d nodes, %s\n", all ? "FAILED" : "ok", gravel_n_pes(), gravel_n_nodes(), gravel_backend());

@@ -1,8 +1,10 @@
-// Breadth-first search and shortest paths in one kernel each (gravel_search, paths_search), and their parts: rendezvous
-// of the blocks of all PEs, and the replicated bitmap. Small graphs of all shapes, from several roots, compared with a
-// search on the host. One source for the CPU backend and for GPUs. Option: `short`.
+// Breadth-first search, connected components, PageRank and shortest paths, each in one kernel (gravel_search,
+// gravel_components, gravel_ranks, paths_search), and their parts: rendezvous of the blocks of all PEs, and the
+// replicated bitmap. Small graphs of all shapes, compared with plain sequential algorithms. One source for the CPU
+// backend and for GPUs. Option: `short`.
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdio>
 #include <deque>
 #include <functional>
@@ -13,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include <gravel/algorithms.cuh>
 #include <gravel/device_array.hpp>
 #include <gravel/launch_alone.cuh>
 #include <gravel/search.cuh>
@@ -142,32 +145,118 @@ struct divided {
   worklist_graph view() const { return {offsets.data(), targets.data(), others.data(), codes, own, ghosts.size()}; }
 };
 
-/// All parents, by vertex; -1: none.
-std::vector<int64_t> parents_of_all(const gravel_search& search, const divided& graph, uint64_t n, bool by_names) {
+/// A number of each vertex, by vertex. `own`: those of this PE's places.
+template <class T>
+std::vector<T> of_all(const T* own, const divided& graph, uint64_t n) {
   const auto pes = static_cast<size_t>(gravel_n_pes());
   const uint64_t most = gravel_max_all(graph.own);
-  std::vector<uint32_t> mine(most), all(most * pes);
-  gravel_copy(mine.data(), search.parents(), graph.own * sizeof(uint32_t));
+  std::vector<T> mine(most), all(most * pes), by_vertex(n);
+  gravel_copy(mine.data(), own, graph.own * sizeof(T));
   if (most) gravel_allgather(all.data(), mine.data(), most);
-  std::vector<int64_t> parents(n, -1);
   for (size_t pe = 0; pe < pes; ++pe)
-    for (uint64_t i = 0; i < graph.first[pe + 1] - graph.first[pe]; ++i) {
-      const uint32_t parent = all[pe * most + i];
-      if (parent == gravel_search::no_parent) continue;
-      int64_t& vertex = parents[graph.order[graph.first[pe] + i]];
-      if (by_names) vertex = parent;
-      else vertex = graph.order[graph.first[static_cast<size_t>(search.owner_of(parent))] + search.place_of(parent)];
-    }
+    for (uint64_t i = 0; i < graph.first[pe + 1] - graph.first[pe]; ++i)
+      by_vertex[graph.order[graph.first[pe] + i]] = all[pe * most + i];
+  return by_vertex;
+}
+/// All parents, by vertex; -1: none.
+std::vector<int64_t> parents_of_all(const gravel_search& search, const divided& graph, uint64_t n, bool by_names) {
+  std::vector<int64_t> parents;
+  for (const uint32_t parent : of_all(search.parents(), graph, n)) {
+    if (parent == gravel_search::no_parent) parents.push_back(-1);
+    else if (by_names) parents.push_back(parent);
+    else
+      parents.push_back(
+          graph.order[graph.first[static_cast<size_t>(search.owner_of(parent))] + search.place_of(parent)]);
+  }
   return parents;
 }
 
 std::set<search_level::way> ways;  ///< of all levels so far
+uint32_t most_rounds = 0;          ///< of all components so far
+uint32_t graphs_ranked = 0;
 
+/// The least vertex of each one's component.
+std::vector<uint32_t> components_of(const test_graph& graph) {
+  std::vector<uint32_t> above(graph.n);
+  for (uint32_t v = 0; v < graph.n; ++v) above[v] = v;
+  const auto root = [&](uint32_t v) {
+    while (above[v] != v) v = above[v] = above[above[v]];
+    return v;
+  };
+  for (const auto& [a, b] : graph.edges) above[std::max(root(a), root(b))] = std::min(root(a), root(b));
+  for (uint32_t v = 0; v < graph.n; ++v) above[v] = root(v);
+  return above;
+}
+/// Components by the kernel, twice, by names or by codes.
+void check_components(const test_graph& graph, const divided& part, bool by_names, const std::string& what) {
+  gravel_components components(part.view(), part.edges, by_names ? part.names.data() : nullptr);
+  expect(components.fits(), what + ": components do not fit: " + components.refusal());
+  if (!components.fits()) return;
+  const auto expected = components_of(graph);
+  for (int run = 0; run < 3; ++run) {
+    components.run();
+    const std::vector<uint32_t> found = of_all(components.names(), part, graph.n);
+    std::vector<uint32_t> name_of(graph.n, ~0u);  // of each component, by its least vertex
+    uint64_t wrong = 0;
+    for (uint32_t v = 0; v < graph.n; ++v) {
+      uint32_t& name = name_of[expected[v]];
+      if (name == ~0u) name = found[v];
+      uint32_t named = found[v];
+      if (!by_names)
+        named = part.order.at(part.first.at(static_cast<size_t>(part.codes.owner(named))) + part.codes.place(named));
+      wrong += name != found[v] || named >= graph.n || expected[named] != expected[v];
+    }
+    expect(wrong == 0, what + ": " + std::to_string(wrong) + " names of components are wrong");
+    most_rounds = std::max(most_rounds, components.log().rounds);
+  }
+}
+
+/// PageRank by power iteration, in double.
+std::vector<double> ranks_of(const std::vector<std::vector<uint32_t>>& rows, double damping) {
+  const auto n = static_cast<double>(rows.size());
+  std::vector<double> rank(rows.size(), 1 / n), next;
+  for (double change = 1; change > 1e-9;) {
+    double alone = 0;
+    for (size_t v = 0; v < rows.size(); ++v) alone += rows[v].empty() ? rank[v] : 0;
+    next.assign(rows.size(), (1 - damping + damping * alone) / n);
+    for (size_t v = 0; v < rows.size(); ++v)
+      for (const uint32_t other : rows[v]) next[other] += damping * rank[v] / static_cast<double>(rows[v].size());
+    change = 0;
+    for (size_t v = 0; v < rows.size(); ++v) change += std::abs(next[v] - rank[v]);
+    rank.swap(next);
+  }
+  return rank;
+}
+/// PageRank by the kernel, with few steps: each takes three rendezvous.
+void check_ranks(const std::vector<std::vector<uint32_t>>& rows, const divided& part, const std::string& what) {
+  gravel_ranks ranks(part.view(), part.edges);
+  if (!ranks.fits()) {
+    expect_error("does not fit", [&] { ranks.run(); });
+    return;
+  }
+  ++graphs_ranked;
+  constexpr double damping = 0.3, tolerance = 1e-5;
+  const auto expected = ranks_of(rows, damping);
+  expect(ranks.run({.tolerance = 1e-12, .most_steps = 1}) == 1, what + ": not one step");
+  const uint32_t steps = ranks.run({.damping = damping, .tolerance = tolerance});
+  expect(steps > 0 && steps < 30, what + ": " + std::to_string(steps) + " steps");
+  const auto found = of_all(ranks.ranks(), part, rows.size());
+  double distance = 0, sum = 0;
+  for (size_t v = 0; v < rows.size(); ++v) {
+    distance += std::abs(found[v] - expected[v]);
+    sum += found[v];
+  }
+  expect(distance < tolerance * damping / (1 - damping) + 2e-6, what + ": ranks differ by " + std::to_string(distance));
+  expect(std::abs(sum - 1) < 2e-5, what + ": ranks add up to " + std::to_string(sum));
+}
 void check(const test_graph& graph, bool by_degree, bool is_short) {
   const auto rows = graph.rows();
   const divided part(graph, rows, by_degree);
-  gravel_search search(part.view(), part.edges, part.names.data());
   const std::string what = graph.name + (by_degree ? " by degrees" : " in blocks");
+  check_components(graph, part, by_degree, what);
+  const bool takes_long = is_short && graph.name != "star" && graph.name.substr(0, 4) != "hubs";
+  if (by_degree && !takes_long) check_ranks(rows, part, what);
+  gravel_search search(part.view(), part.edges, part.names.data());
   expect(search.fits(), what + ": does not fit: " + search.refusal());
   if (!search.fits()) return;
   std::mt19937_64 chance(3);
@@ -199,6 +288,37 @@ void check(const test_graph& graph, bool by_degree, bool is_short) {
     }
     expect(wrong == 0, what + " from " + std::to_string(root) + ": " + std::to_string(wrong) + " parents are wrong");
   }
+}
+
+/// Directed, deep and scattered graphs are refused, with the cause.
+void check_refusals() {
+  const uint32_t side = GRAVEL_CUDA ? 300 : 80;
+  test_graph path{"path", 100, {}}, grid{"grid", side * side, {}};
+  for (uint32_t v = 1; v < path.n; ++v) path.edges.emplace_back(v - 1, v);
+  std::mt19937_64 chance(5);
+  for (uint32_t v = 0; v + side < grid.n; ++v) {
+    if (chance() % 2 && v % side != side - 1) grid.edges.emplace_back(v, v + 1);
+    if (chance() % 2) grid.edges.emplace_back(v, v + side);
+  }
+  const divided deep(path, path.rows(), false), scattered(grid, grid.rows(), false);
+  const auto refusal_of = [](const divided& part) { return gravel_components(part.view(), part.edges).refusal(); };
+  expect(refusal_of(deep).find("more than 64 steps from the root") != std::string::npos, "a path: " + refusal_of(deep));
+  expect(refusal_of(scattered).find("outside the largest tree") != std::string::npos,
+         "a grid: " + refusal_of(scattered));
+  auto rows = path.rows();
+  rows[7].pop_back();
+  const divided directed(path, rows, false);
+  expect(refusal_of(directed).find("one of their ends alone") != std::string::npos,
+         "directed: " + refusal_of(directed));
+  gravel_components components(directed.view(), directed.edges);
+  expect_error("does not fit: some edges", [&] { components.run(); });
+  expect(gravel_ranks(directed.view(), directed.edges).refusal().find("one of their ends alone") != std::string::npos,
+         "ranks of a directed graph");
+  const test_graph star{"star", 4, {{0, 1}, {0, 2}, {0, 3}}};
+  const divided small(star, star.rows(), true);
+  gravel_ranks ranks(small.view(), small.edges);
+  expect_error("damping 1.0", [&] { ranks.run({.damping = 1}); });
+  expect_error("tolerance 0.0", [&] { ranks.run({.tolerance = 0}); });
 }
 
 /// Weights of an edge: whole numbers as in R-MAT graphs, real numbers, whole ones of which many are 0, and such that
@@ -404,6 +524,7 @@ int main(int argc, char** argv) {
       check_rendezvous();
       if (!GRAVEL_CUDA) check_giving_up();  // a GPU's blocks need a larger graph
       check_bitmap();
+      check_refusals();
       bool by_degree = false;
       uint32_t turn = 0;
       for (const test_graph& graph : graphs(how == "short")) {
@@ -425,10 +546,13 @@ int main(int argc, char** argv) {
       for (const auto way : ways) occurred += " " + std::to_string(static_cast<int>(way));
       expect(ways.size() == 4 || (GRAVEL_CUDA && how == "short"),
              "of 4 kinds of levels only these occurred:" + occurred);
+      expect(graphs_ranked >= 2, "only " + std::to_string(graphs_ranked) + " graphs were ranked by the kernel");
+      expect(most_rounds > 2 || GRAVEL_CUDA, "components had up to " + std::to_string(most_rounds) + " rounds");
     } else {
       gravel_search search(part.view(), part.edges);
       expect(!search.fits(), "it fits without mapped memory");
       expect_error("does not fit", [&] { search.run(0, 0); });
+      expect(!gravel_components(part.view(), part.edges).fits(), "components fit without mapped memory");
     }
   }
   const int failed = static_cast<int>(gravel_sum_all(static_cast<uint64_t>(failures)));

@@ -45,10 +45,10 @@ RUNS = {
         "--points 2000 --max-steps 3",
     ],
     "mer": [
-        "--genome 2000 --coverage 20 --k 21",
-        "--genome 2000 --coverage 30 --errors 0.01",
+        "--genome 1000 --coverage 20 --k 21",
+        "--genome 1000 --coverage 30 --errors 0.01",
         "--genome 400 --coverage 30 --k 5",
-        "--genome 2000 --coverage 20 --errors 0.02 --min-count 1 --k 15",
+        "--genome 1000 --coverage 15 --errors 0.02 --min-count 1 --k 15",
         "--genome 1000 --coverage 4 --read-length 40",
     ],
     "pagerank": GRAPHS + ["graph.txt", "graph.mtx --undirected"],
@@ -95,6 +95,7 @@ BAD = {
         ("", "", "", "give files of reads, or --genome"),
         ("", "", "--genome 1000 --k 22", "k is odd, from 3 to 31"),
         ("", "", "--genome 1000 --k 33", "k is odd, from 3 to 31"),
+        ("", "", "--genome 1000 --count-by letters", "letters not in"),
         ("", "", "--genome 50", "reads of 100 bases cannot be taken from a genome of 50"),
         ("", "", "--genome 1000 --slots 100", "the table is too small: of "),
         ("", "", "absent.fa", "absent.fa: No such file"),
@@ -271,6 +272,26 @@ class ApplicationsTest(unittest.TestCase):
                 self.assertEqual(tuple(report[name] for name in names), expected)
                 self.assertTrue(0 < whole < len(contigs), "contigs of both kinds")
                 self.assertIn(f"{whole} of {len(contigs)} contigs are in the reference as a whole", done.stdout)
+
+    @unittest.skipIf(NAME != "mer", "of mer")
+    def test_skew(self):
+        """Reads of one letter, equal and periodic reads, short ones and unknown letters among random ones: bins that a
+        sample finds too small, lists that are read several times, several rounds. Both ways to count agree."""
+        random = Random(5)
+        text = lambda size: "".join(random.choices("ACGT", k=size))
+        equal = text(60)
+        reads = [text(50) for _ in range(60)] + ["A" * 200] * 15 + [equal] * 40 + ["ACACACACAT" * 5] * 10
+        reads += ["", "N", text(30), text(31), text(29) + "N" + text(33), "NN".join(text(size) for size in range(40))]
+        checksums = {}
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "skew.fa").write_text("".join(f">r\n{read}\n" for read in reads))
+            for number, (k, by) in enumerate(((31, "minimizers"), (3, "minimizers"), (31, "messages"), (3, "messages"),
+                                              (31, "minimizers"), (13, "minimizers"))):
+                options = f"skew.fa --k {k} --count-by {by} --min-count 3 --json out.json"
+                self.good(*SHAPES[number % 4], options, folder, GRAVEL_CPU_SEED=str(number + 1))
+                report = json.loads((Path(folder) / "out.json").read_text())
+                self.assertEqual(report["count_by"], by)
+                self.assertEqual(checksums.setdefault(k, report["checksum"]), report["checksum"])
 
     @unittest.skipIf(NAME != "mer", "of mer")
     def test_real_reads(self):

@@ -702,7 +702,17 @@ class WrongArguments(FailureTest):
             self.assert_failed(self.start("kernels-differ", "--pe", victim),
                                "the PEs' kernels call different collectives: " + here_or_there)
         self.assert_failed(self.start("kernel-root"),
-                           r"PE 1: error: gravel_broadcast_block from PE 99: the job has PEs 0 to 3")
+                           r"PE 1: error: gravel_broadcast_block from PE 99: the team has PEs 0 to 3")
+        self.assert_failed(self.start("kernel-counts"),
+                           "the PEs' kernels call gravel_reduce_all_block, _warp or _lane with different arguments: .*"
+                           r" differ here and at PE \d")
+        self.assert_failed(self.start("kernel-no-team"),
+                           r"PE \d: error: gravel_sync_block, _warp or _lane with a team of which this PE is no member")
+        self.assert_failed(self.start("kernel-team-over"),
+                           "PE 1: error: gravel_sync_block, _warp or _lane with a team that gravel_team_destroy has "
+                           "ended")
+        self.assert_failed(self.start("splits-differ"),
+                           r"gravel_team_split_strided: PE \d of the parent splits it differently")
 
     def test_more_nodes_than_pes(self):
         for launcher in ("ucx-run",) + (("mpirun",) if MPIRUN else ()):

@@ -29,7 +29,7 @@ LAYERS = {
     # Headers that programs include; they include all the others.
     "lib/gravel": ["lib", "device", "host"],
     "lib/graph": ["lib/base"],
-    "lib/reads": ["lib/base", "lib/graph"],
+    "lib/reads": ["lib/base", "device", "host", "lib/graph", "lib/table", "lib/gravel"],
     "lib/link": ["lib/base", "device", "host", "lib/gravel"],
     "lib/channel": ["lib/base", "device", "host", "lib/gravel"],
     "lib/taskgraph": ["lib/base", "device", "host", "lib/channel", "lib/gravel"],

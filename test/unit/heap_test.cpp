@@ -27,6 +27,17 @@ TEST_CASE("pieces are aligned, and as large as asked for") {
   CHECK(heap.in_use() == 6 * unit);
 }
 
+TEST_CASE("pieces with a larger alignment leave room before them") {
+  heap_allocator heap(8 * unit);
+  CHECK(heap.allocate(1) == 0);
+  CHECK(heap.allocate_aligned(unit, 4 * unit) == 4 * unit);
+  CHECK_FALSE(heap.allocate_aligned(unit, 4 * unit));
+  CHECK(heap.allocate(3 * unit) == unit);
+  CHECK(heap.largest_free() == 3 * unit);
+  CHECK(heap.release(4 * unit));
+  CHECK(heap.allocate_aligned(4 * unit, 4 * unit) == 4 * unit);
+}
+
 TEST_CASE("what does not fit is refused, and nothing is lost by it") {
   heap_allocator heap(8 * unit);
   for (uint64_t bytes : {8ull * unit + 1, 1ull << 48, (1ull << 48) + 1, ~0ull, ~0ull - unit + 2})

@@ -152,6 +152,22 @@ TEST_CASE("a fetching operation is an update with an answer") {
           (std::count(std::begin(fetching_ops), std::end(fetching_ops), static_cast<op>(o)) == 1));
 }
 
+TEST_CASE("numbers of 16 bits are only added") {
+  for (value_type t : {value_type::f16, value_type::bf16}) {
+    for (op o : {op::add, op::fetch_add}) {
+      const uint32_t units = o == op::add ? 1 : 2;
+      CHECK(made_message(o, t, heap - 2).check(units) == message_fault::fine);
+      CHECK(made_message(o, t, heap - 1).check(units) == message_fault::outside_heap);
+      CHECK(made_message(o, t, 3).check(units) == message_fault::misaligned);
+    }
+    for (op o : {op::put, op::max, op::bit_or, op::get})
+      CHECK(made_message(o, t, 8).check() == message_fault::bad_type);
+    CHECK(made_message(op::swap, t, 8).check(2) == message_fault::bad_type);
+  }
+  CHECK(value_type_of<gravel_half>() == value_type::f16);
+  CHECK(value_type_of<number<gravel_half>>() == value_type::u16);
+}
+
 TEST_CASE("invalid operations") {
   CHECK(made_message(op::none, value_type::u64, 0).check() == message_fault::bad_op);
   CHECK(made_message(op::count, value_type::u64, 0).check() == message_fault::bad_op);

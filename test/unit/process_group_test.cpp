@@ -41,6 +41,32 @@ TEST_CASE("a process group comes before what a launcher says") {
   check_right(2, {{"PMIX_NAMESPACE", "gone"}, {"PMIX_RANK", "5"}, {"PMIX_SERVER_URI41", "gone.0;tcp4://127.0.0.1:1"}});
 }
 
+TEST_CASE("PEs that have a unique id are a job") {
+  for (const uint32_t n : {1u, 3u}) {
+    const auto result = run(n, "id");
+    INFO(result.err);
+    CHECK(result.status == 0);
+    for (uint32_t pe = 0; pe < n; ++pe)
+      CHECK_THAT(result.out, contains_text("PE " + std::to_string(pe) + " of " + std::to_string(n) + " is right\n"));
+  }
+}
+
+TEST_CASE("a wrong unique id is an error that says what is wrong") {
+  const std::pair<const char*, const char*> faults[] = {
+      {"id-absent", "PEs [2] have not come within 1 s (GRAVEL_CONNECT_TIMEOUT_S)"},
+      {"id-n_pes", "PE 2 of 4 came, to a job of 3 PEs"},
+      {"id-same-pe", "a second PE 1 came, to a job of 3 PEs"},
+      {"id-second-first", "PE 0 is the process that called gravel_unique_id()"},
+      {"id-text", "it is not one that gravel_unique_id() returned"},
+      {"id-secret", "is not PE 0 of this job"}};
+  for (const auto& [fault, text] : faults) {
+    INFO(fault);
+    const auto result = run(3, fault, {{"GRAVEL_CONNECT_TIMEOUT_S", "1"}});
+    CHECK(result.status != 0);
+    CHECK_THAT(result.err, contains_text(text));
+  }
+}
+
 TEST_CASE("a wrong process group is an error that says what is wrong") {
   const std::pair<const char*, const char*> faults[] = {
       {"nothing", "did not deliver what PE"},

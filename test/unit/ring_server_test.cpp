@@ -60,6 +60,8 @@ struct wandering_pe {
     kernel.handlers = handler_set::all();
     kernel.peers = of.routes->links();
     kernel.peer_pes = of.routes->pes();
+    kernel.lines = of.routes->lines();
+    kernel.n_lines = of.routes->n_sources();
     kernel.n_peers = of.routes->n_mapped();
     kernel.from = sender::kernel;
     handler = kernel;

@@ -13,7 +13,7 @@ from ._job import check_joined
 
 # The order is that of `enum class reduction` in src/job.hpp.
 REDUCTIONS = ("sum_all", "min_all", "max_all")
-OF_MAPS = ("Map.size", "Map.clear", "Map.reserve", "Map.free")
+OF_MAPS = ("Map.size", "Map.clear", "Map.reserve", "Map.free", "Map.insert", "Map.add", "Map.find")
 CALLS = (*REDUCTIONS, "broadcast", "allgather", "zeros", "empty", "full", "from_local", "free", "all_to_all", "Map",
          "Kernels", *OF_MAPS)  # fmt: skip
 

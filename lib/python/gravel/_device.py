@@ -136,7 +136,7 @@ def of(call: str, name: str, value: Any) -> DeviceArray:
         )
     try:
         found = DeviceArray(value)
-    except (AttributeError, TypeError, RuntimeError, ValueError) as e:
+    except (AttributeError, KeyError, TypeError, RuntimeError, ValueError) as e:
         raise TypeError(f"{call}: {name} cannot be read as an array of a GPU: {e}") from e
     if found.gpu >= 0 and found.gpu != native.device():
         raise ValueError(

@@ -5,19 +5,11 @@ communicator, PyTorch's process groups and stores, and a unique id over TCP."""
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import operator
 import os
-import queue
 import re
-import secrets
-import socket
-import struct
-import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
-from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from . import _checks
@@ -130,10 +122,12 @@ def of_environment() -> Group | None:
     return _of_store(store, pe, n_pes)
 
 
-# A unique id: PE 0 listens at an address, and all others connect to it. Both sides prove that they know the secret of
-# the id. Then PE 0 receives the bytes of each PE, and sends those of all to each.
+class UniqueId(NamedTuple):
+    """A job whose processes find each other by a text: the library has all connections (transport/unique_id.hpp)."""
 
-_listeners: dict[str, socket.socket] = {}  # of the ids that this process has made
+    text: str
+    pe: int
+    n_pes: int
 
 
 def unique_id(address: str = "127.0.0.1", port: int = 0) -> str:
@@ -145,127 +139,15 @@ def unique_id(address: str = "127.0.0.1", port: int = 0) -> str:
     address: of this host, as the others reach it. By default only processes of this host do.
     port: the TCP port where PE 0 waits for the others until its :func:`init` returns; 0: any free one.
 
-    Raises OSError if this host has no such address, or the port is in use.
+    Raises :class:`Error` if this host has no such address, or the port is in use.
     """
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    listener = socket.socket(family)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind((address, port))
-    listener.listen(1024)
-    text = f"gravel/{address}/{listener.getsockname()[1]}/{secrets.token_hex(16)}"
-    _listeners[text] = listener
-    return text
+    from . import _host
+
+    return _host.unique_id(address, port)
 
 
-def of_unique_id(text: Any, pe: Any, n_pes: Any) -> contextlib.AbstractContextManager[Group]:
+def of_unique_id(text: Any, pe: Any, n_pes: Any) -> UniqueId:
     number, count = _numbers(pe, n_pes, "unique_id=")
-    parts = re.fullmatch(r"gravel/([^/]+)/([0-9]{1,5})/([0-9a-f]{32})", text) if isinstance(text, str) else None
-    if parts is None:
+    if not isinstance(text, str) or not re.fullmatch(r"gravel/[^/]+/[0-9]{1,5}/[0-9a-f]{32}", text):
         raise ValueError(f"gravel.init: unique_id {text!r}: it is a text that gravel.unique_id() returned")
-    if (number == 0) != (text in _listeners):
-        raise ValueError(
-            "gravel.init: PE 0 is the process that called gravel.unique_id()"
-            + (f", and this one is PE {number}" if number else "; this one did not")
-        )
-    address, port, secret = parts[1], int(parts[2]), bytes.fromhex(parts[3])
-    if number == 0:
-        return _as_first(_listeners.pop(text), secret, count)
-    return _as_other(address, port, secret, number, count)
-
-
-def _connection(of: socket.socket, seconds: int) -> Connection:
-    of.settimeout(None)
-    limit = struct.pack("ll", seconds, 0)
-    of.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
-    of.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
-    return Connection(of.detach())
-
-
-@contextlib.contextmanager
-def _as_other(address: str, port: int, secret: bytes, pe: int, n_pes: int) -> Iterator[Group]:
-    limit = _limit_s()
-    try:
-        connection = _connection(socket.create_connection((address, port), limit), limit)
-    except (OSError, OverflowError) as e:  # OverflowError: a port above 65535
-        raise Error(f"gravel.init: PE 0 cannot be reached at {address}, port {port}: {e}") from e
-    with connection:
-
-        def allgather(mine: bytes) -> list[bytes]:
-            try:
-                connection.send_bytes(mine)
-                everything = connection.recv_bytes()
-            except (EOFError, OSError) as e:
-                raise Error(f"PE 0 has closed its connection, or has not answered within {limit} s: {e}") from e
-            return [everything[i * len(mine) : (i + 1) * len(mine)] for i in range(n_pes)]
-
-        try:
-            answer_challenge(connection, secret)
-            deliver_challenge(connection, secret)
-            connection.send_bytes(struct.pack("=QQ", pe, n_pes))
-        except Exception as e:
-            raise Error(f"gravel.init: the process at {address}, port {port} is not PE 0 of this job: {e!r}") from e
-        yield Group(pe, n_pes, allgather)
-
-
-@contextlib.contextmanager
-def _as_first(listener: socket.socket, secret: bytes, n_pes: int) -> Iterator[Group]:
-    limit = _limit_s()
-    came: queue.Queue[tuple[int, int, Connection]] = queue.Queue()
-
-    def admit(stranger: socket.socket) -> None:
-        connection = _connection(stranger, limit)
-        try:
-            deliver_challenge(connection, secret)
-            answer_challenge(connection, secret)
-            came.put((*struct.unpack("=QQ", connection.recv_bytes(64)), connection))
-        except Exception:  # it does not belong to the job
-            connection.close()
-
-    def listen() -> None:
-        while True:
-            try:
-                stranger, _ = listener.accept()
-            except OSError:
-                return  # closed
-            threading.Thread(target=admit, args=(stranger,), daemon=True).start()
-
-    others: dict[int, Connection] = {}
-
-    def wait_for_others() -> None:
-        end = time.monotonic() + limit
-        while len(others) < n_pes - 1:
-            try:
-                pe, count, connection = came.get(timeout=max(0.0, end - time.monotonic()))
-            except queue.Empty:
-                missing = [other for other in range(1, n_pes) if other not in others]
-                raise Error(f"PEs {missing} have not come within {limit} s (GRAVEL_CONNECT_TIMEOUT_S)") from None
-            if count != n_pes or not 0 < pe < n_pes or pe in others:
-                why = f"a second PE {pe} came" if pe in others else f"PE {pe} of {count} came"
-                raise Error(f"{why}, to a job of {n_pes} PEs")
-            others[pe] = connection
-
-    def allgather(mine: bytes) -> list[bytes]:
-        if not others:
-            wait_for_others()
-        everything = [mine]
-        for pe in range(1, n_pes):
-            try:
-                everything.append(others[pe].recv_bytes())
-            except (EOFError, OSError) as e:
-                raise Error(f"PE {pe} has closed its connection, or has sent nothing within {limit} s: {e}") from e
-            if len(everything[-1]) != len(mine):
-                raise Error(f"PE {pe} has sent {len(everything[-1])} bytes instead of {len(mine)}")
-        for pe in range(1, n_pes):
-            others[pe].send_bytes(b"".join(everything))
-        return everything
-
-    try:
-        with listener:
-            threading.Thread(target=listen, daemon=True).start()
-            try:
-                yield Group(0, n_pes, allgather)
-            finally:
-                listener.shutdown(socket.SHUT_RDWR)  # ends accept()
-    finally:
-        for connection in others.values():
-            connection.close()
+    return UniqueId(text, number, count)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import importlib
 import os
 import sys
@@ -74,11 +73,13 @@ def init(
         raise Error(
             f"gravel.init was called {_forked}: it cannot join a job. Start processes before init, or by 'spawn'"
         )
-    with _group(comm, unique_id, allgather, pe, n_pes) as group:
-        if group is None:
-            native.start(handlers)
-        else:
-            _start(group, handlers)
+    group = _group(comm, unique_id, allgather, pe, n_pes)
+    if group is None:
+        native.start(handlers)
+    elif isinstance(group, _groups.UniqueId):
+        native.start_by_id(*group, handlers)
+    else:
+        _start(group, handlers)
     _state, _kernels = _joined, kernels
     for function in _at_start:
         function()
@@ -89,7 +90,7 @@ def init(
 
 def _group(
     comm: Any, unique_id: Any, allgather: Any, pe: Any, n_pes: Any
-) -> contextlib.AbstractContextManager[_groups.Group | None]:
+) -> _groups.Group | _groups.UniqueId | None:
     """The processes of the job; `None` if a PMIx launcher knows them, or there is only this one."""
     ways = [
         name for name, way in (("comm", comm), ("unique_id", unique_id), ("allgather", allgather)) if way is not None
@@ -101,10 +102,10 @@ def _group(
     if unique_id is not None:
         return _groups.of_unique_id(unique_id, pe, n_pes)
     if comm is not None:
-        return contextlib.nullcontext(_groups.of_comm(comm, pe, n_pes))
+        return _groups.of_comm(comm, pe, n_pes)
     if allgather is not None:
-        return contextlib.nullcontext(_groups.of_allgather(allgather, pe, n_pes))
-    return contextlib.nullcontext(_groups.of_environment())
+        return _groups.of_allgather(allgather, pe, n_pes)
+    return _groups.of_environment()
 
 
 def _start(group: _groups.Group, handlers: Any) -> None:

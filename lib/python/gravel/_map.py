@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,17 +29,23 @@ class Map:
         Each number is a legal key.
     value: the type of the values: i4, u4, i8, u8, f4 or f8; or several numbers with 4, 8 or 16 bytes together, such as
         ``"f4x4"``. Nothing can be added to these.
-    capacity: the number of items, of all PEs together, for which there is room. A key that finds no room ends the job;
-        see :meth:`reserve`.
+    capacity: the number of items, of all PEs together, for which there is room.
+    grow: whether collective insertions that would not fit make more room first. Of other insertions, and of maps that
+        do not grow, a key that finds no room ends the job; see :meth:`reserve`.
 
     :meth:`insert`, :meth:`add` and :meth:`erase` are one-sided, and may run at the same time, from all PEs. In which
-    order they reach a key is open. While a PE calls :meth:`find`, :meth:`local_items` or :meth:`local_size`, no PE
-    changes the map: a :func:`barrier` comes before, and another one behind.
+    order they reach a key is open. With ``collective=True`` all PEs call :meth:`insert`, :meth:`add` or :meth:`find`
+    together, with any numbers of keys, also none; nothing else uses the map meanwhile, and a :func:`barrier` lies
+    between one-sided calls and these. They are much faster if keys are many. While a PE calls :meth:`find`,
+    :meth:`local_items` or :meth:`local_size`, no PE changes the map: a :func:`barrier` comes before, and another one
+    behind.
     """
 
     __slots__ = ("_memory", "_number", "_key", "_key_row", "_value", "_value_row")
 
-    def __init__(self, key: DTypeLike = "u8", value: DTypeLike = "u8", capacity: int = 0) -> None:
+    def __init__(
+        self, key: DTypeLike = "u8", value: DTypeLike = "u8", capacity: int = 0, *, grow: bool = True
+    ) -> None:
         check_joined("Map")
         self._memory: native.MapMemory | None = None
         self._key, self._key_row = _checks.vector_type("Map", key)
@@ -50,7 +57,7 @@ class Map:
         types = _checks.code_of(self._key) << 16 | widths[0] << 8 | widths[1]
         _collectives.check_same("Map", _collectives.agree("Map", self._value, (items,), types))
         key_bytes = widths[0] * self._key.itemsize
-        self._memory = native.MapMemory(key_bytes, _checks.code_of(self._value), widths[1], items)
+        self._memory = native.MapMemory(key_bytes, _checks.code_of(self._value), widths[1], items, bool(grow))
         self._number = next(_numbers)
 
     @property
@@ -73,37 +80,43 @@ class Map:
         """False after :meth:`free`, and after :func:`finalize`."""
         return self._memory is not None and is_joined()
 
-    def insert(self, keys: ArrayLike, values: Any) -> None:
+    def insert(self, keys: ArrayLike, values: Any, *, collective: bool = False) -> None:
         """Inserts items. A key that is there keeps its value. Of several values for one new key the map keeps one.
 
         keys: an array or tensor of the map's type of keys, of any shape; or a list. Keys of several numbers have one
             more dimension, the last one: two columns for ``"u8x2"``.
         values: an array or tensor of the map's type of values, one for each key; or one number for all. Values of
             several numbers have one more dimension, too.
+        collective: all PEs insert together, and the map may grow. If it cannot, :class:`Error` is raised at all PEs,
+            and nothing is inserted.
 
         Arrays are read as by :func:`scatter_add`; :func:`quiet` and :func:`barrier` wait until the map is changed.
         """
-        self._update("insert", keys, values)
+        self._update("insert", keys, values, collective)
 
-    def add(self, keys: ArrayLike, values: Any) -> None:
+    def add(self, keys: ArrayLike, values: Any, *, collective: bool = False) -> None:
         """Inserts items, or adds the values to those of keys that are there: afterwards each key has the sum of all its
         values. Integers wrap around. The map's values are single numbers. See :meth:`insert`."""
         if self._value_row:
             raise TypeError(f"Map.add: values of {_name(self._value, self._value_row)}: only single numbers are added")
-        self._update("add", keys, values)
+        self._update("add", keys, values, collective)
 
     def erase(self, keys: ArrayLike) -> None:
         """Erases keys, if they are there. The room of an erased key serves this key alone, until :meth:`reserve` or
         :meth:`clear`. See :meth:`insert`."""
-        self._update("erase", keys, None)
+        self._update("erase", keys, None, False)
 
-    def find(self, keys: ArrayLike) -> tuple[Any, Any]:
+    def find(self, keys: ArrayLike, *, collective: bool = False) -> tuple[Any, Any]:
         """The values of keys, 0 where a key is not there; and for each key whether it is there. Both have one entry for
         each key, and are arrays of the library of `keys`. On a GPU they are there in the current stream of the library.
 
+        collective: all PEs find keys together. If they are many for the size of the map, each PE copies the map first,
+            and looks up its keys there.
+
         Nothing may change the map meanwhile.
         """
-        memory, wanted = self._open("find"), self._keys("find", keys)
+        memory = self._open("find")
+        wanted = self._prepared("find", lambda: self._keys("find", keys), collective)
         shape = self._shape_of(wanted)
         on_gpu = isinstance(wanted, DeviceArray)
         if on_gpu:
@@ -113,7 +126,7 @@ class Map:
         else:
             to = values, found = np.zeros(shape + self._value_row, self._value), np.zeros(shape, bool)
         stream = _device.stream_of(wanted, to[0])
-        memory.find(*(_device.place_of(array) for array in (*to, wanted)), math.prod(shape), stream)
+        memory.find(*(_device.place_of(array) for array in (*to, wanted)), math.prod(shape), collective, stream)
         if on_gpu:
             return values, found
         return _checks.like("Map.find", keys, values), _checks.like("Map.find", keys, found)
@@ -155,7 +168,7 @@ class Map:
 
     def reserve(self, capacity: int) -> None:
         """Makes room for `capacity` items, more or fewer than before, and frees that of erased keys. All items stay.
-        Collective: this is how a map grows, between other calls. While it runs, a PE needs memory for both.
+        Collective. While it runs, a PE needs memory for both.
 
         Raises :class:`Error` at all PEs, and the map is as before, if the map has more items or memory does not
         suffice.
@@ -209,8 +222,25 @@ class Map:
         """The shape without the numbers of a key."""
         return tuple(keys.shape[: keys.ndim - len(self._key_row)])
 
-    def _update(self, call: str, keys: Any, values: Any) -> None:
-        memory, changed = self._open(call), self._keys(call, keys)
+    def _prepared(self, call: str, prepare: Callable[[], Any], collective: bool) -> Any:
+        """What `prepare` returns. If the call is collective, all PEs make it, and none of them has made a mistake."""
+        if not collective:
+            return prepare()
+        name = f"Map.{call}"
+        _collectives.check_same(name, _collectives.agree(name, None, (1,), self._number))
+        return _collectives.together(name, prepare, "has made a mistake")
+
+    def _update(self, call: str, keys: Any, values: Any, collective: bool) -> None:
+        memory = self._open(call)
+        changed, operands, shape = self._prepared(call, lambda: self._operands(call, keys, values), collective)
+        memory.update(
+            UPDATES.index(call), _device.place_of(changed), _device.place_of(operands), math.prod(shape), collective,
+            _device.stream_of(changed, operands),
+        )  # fmt: skip
+
+    def _operands(self, call: str, keys: Any, values: Any) -> tuple[Any, Any, tuple[int, ...]]:
+        """The keys, the values, and the shape of both without the numbers of one."""
+        changed = self._keys(call, keys)
         operands, shape = changed, self._shape_of(changed)
         if call != "erase":
             name, names = f"Map.{call}", ("map", "keys")
@@ -220,10 +250,7 @@ class Map:
                 operands = DeviceArray(every)
             elif one_value:
                 operands = np.full(shape + self._value_row, operands[0])
-        memory.update(
-            UPDATES.index(call), _device.place_of(changed), _device.place_of(operands), math.prod(shape),
-            _device.stream_of(changed, operands),
-        )  # fmt: skip
+        return changed, operands, shape
 
     def __repr__(self) -> str:
         types = f"{_name(self._key, self._key_row)} to {_name(self._value, self._value_row)}"

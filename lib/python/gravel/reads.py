@@ -15,8 +15,6 @@ from ._backend import native
 from ._job import check_joined
 from ._map import Map
 
-BATCH = 1 << 21  # k-mers of each PE between two looks at the room of the map
-
 
 def count_kmers(files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], k: int) -> Map:
     """How often each k-mer occurs in the reads of files: a :class:`gravel.Map` from k-mers to counts (u8 to u4).
@@ -36,16 +34,9 @@ def count_kmers(files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
     paths = [files] if isinstance(files, (str, os.PathLike)) else list(files)
     described = "\0".join([str(length), *(os.fspath(path) for path in paths)]).encode()
     _check_same(described)
+    codes = np.concatenate([np.full(1, 4, np.uint8), *(_codes_of(os.fspath(path)) for path in paths)])
     counts = Map("u8", "u4", capacity=1024)
-    for path in paths:
-        kmers = _kmers_of(os.fspath(path), length)
-        for first in range(0, int(_collectives.max_all(len(kmers))), BATCH):
-            part = kmers[first : first + BATCH]
-            need = counts.size() + int(_collectives.sum_all(len(part)))
-            if need > counts.capacity:
-                counts.reserve(need + need // 2)
-            counts.add(part, 1)
-    native.barrier()
+    counts._open("count_kmers").count_kmers(codes, len(codes), length)
     return counts
 
 
@@ -82,12 +73,12 @@ def _check_same(described: bytes) -> None:
         raise ValueError("reads.count_kmers: the PEs pass different files or another k: all PEs pass the same")
 
 
-def _kmers_of(path: str, k: int) -> np.ndarray[Any, Any]:
-    """The k-mers of this PE's records. If it cannot read them, no PE goes on."""
+def _codes_of(path: str) -> np.ndarray[Any, Any]:
+    """The bases of this PE's records. If it cannot read them, no PE goes on."""
     from . import _host
 
     return _collectives.together(
         "reads.count_kmers",
-        lambda: _host.read_kmers(path, k, native.my_pe(), native.n_pes()),
+        lambda: _host.read_codes(path, native.my_pe(), native.n_pes()),
         f"cannot read {path}",
     )

@@ -130,13 +130,12 @@ class graph_on_device final : public divided_graph {
     deliver<double>(rank_at{work.ranks(), 1 / gravel_sum_all(sum)}, ranks);
   }
   uint64_t find_components(memory labels) override {
-    auto& components = algorithm<connected_components>();
-    components.run();
+    const uint32_t* const names_here = name_components();
     // Each component's least vertex, where the vertex lies whose code is its name.
     device_array<uint64_t> index(graph_.own), numbers(graph_.own);
     auto* const least = gravel_malloc<uint64_t>(block_ * sizeof(uint64_t));
     launch_for(block_, detail::fill_words<uint64_t>, least, block_, ~uint64_t{0});
-    launch_for(graph_.own, number_names<>, components.names(), static_cast<const uint32_t*>(order_.data()), graph_.own,
+    launch_for(graph_.own, number_names<>, names_here, static_cast<const uint32_t*>(order_.data()), graph_.own,
                graph_.codes, block_, first_vertex(), index.data(), numbers.data());
     gravel_synchronize();
     gravel_barrier_all();
@@ -158,6 +157,7 @@ class graph_on_device final : public divided_graph {
     kept_algorithm<breadth_first_search>::here().forget(this);
     kept_algorithm<shortest_paths>::here().forget(this);
     kept_algorithm<connected_components>::here().forget(this);
+    kept_algorithm<gravel_components>::here().forget(this);
     for (auto* words : {&targets_, &ghosts_, &order_}) words->release();
     for (auto* numbers : {&offsets_, &ghost_numbers_}) numbers->release();
     weights_.release();
@@ -166,6 +166,21 @@ class graph_on_device final : public divided_graph {
  private:
   uint64_t first_vertex() const { return static_cast<uint64_t>(gravel_my_pe()) * block_; }
 
+  /// Names of own vertices' components: by one kernel, where job, heap and graph suit it.
+  const uint32_t* name_components() {
+    const bool has_room =
+        gravel_components::symmetric_bytes(block_, gravel_n_pes(), false) <= gravel_handle().heap_bytes / 4;
+    if (has_room) {
+      auto& kernel = algorithm<gravel_components>();
+      if (kernel.fits()) {
+        kernel.run();
+        return kernel.names();
+      }
+    }
+    auto& components = algorithm<connected_components>();
+    components.run();
+    return components.names();
+  }
   template <class Algorithm, class... A>
   Algorithm& algorithm(A... arguments) {
     auto& kept = kept_algorithm<Algorithm>::here();

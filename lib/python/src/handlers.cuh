@@ -7,6 +7,7 @@
 
 #include <gravel/algorithms.cuh>
 #include <gravel/gravel.cuh>
+#include <gravel/kmers.cuh>
 #include <gravel/map.cuh>
 #include <gravel/table.cuh>
 
@@ -44,8 +45,8 @@ void join(std::optional<gravel_process_group> group) {
     gravel_init<gather_request<uint32_t>, gather_request<uint64_t>, gather_reply<uint32_t>, gather_reply<uint64_t>,
                 gravel::pair_updates, map_delivery<4, 4>, map_delivery<4, 8>, map_delivery<4, 16>, map_delivery<8, 4>,
                 map_delivery<8, 8>, map_delivery<8, 16>, map_delivery<16, 4>, map_delivery<16, 8>, map_delivery<16, 16>,
-                gravel::breadth_first_search::delivery, gravel::shortest_paths::delivery, gravel::page_rank::delivery,
-                Handlers...>(std::move(of)...);
+                gravel::kmer_counter<>::delivery, gravel::breadth_first_search::delivery,
+                gravel::shortest_paths::delivery, gravel::page_rank::delivery, Handlers...>(std::move(of)...);
   };
   if (group) init(std::move(*group));
   else init();

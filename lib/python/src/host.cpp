@@ -1,5 +1,5 @@
-// The Python module `gravel._host`: k-mers and graphs of files, and the division of graphs. It is a module of its own,
-// as it needs libgravel_graph, which other parts of the package do not. Nothing here needs a job.
+// The Python module `gravel._host`: reads and graphs of files, the division of graphs, and unique ids. It is a module
+// of its own, as it needs libgravel_graph, which other parts of the package do not. Nothing here needs a job.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -23,25 +23,6 @@ using namespace nb::literals;
 
 namespace {
 
-/// Returns the k-mers of the reads, each in its canonical form, one for each place.
-std::vector<uint64_t> kmers_of(const gravel::read_set& reads, unsigned k) {
-  const gravel::kmer_shape shape{k};
-  std::vector<uint64_t> found;
-  found.reserve(reads.kmers(k));
-  uint64_t word = 0, reverse = 0;
-  unsigned length = 0;
-  for (const uint8_t code : reads.codes) {
-    if (code == gravel::no_base) {
-      length = 0;
-      continue;
-    }
-    word = shape.append(word, code);
-    reverse = shape.append_reverse(reverse, code);
-    if (++length >= k) found.push_back(std::min(word, reverse));
-  }
-  return found;
-}
-
 template <class T>
 using values_read = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
@@ -55,12 +36,13 @@ nb::object array_of(std::vector<T>&& values) {
   return nb::cast(nb::ndarray<nb::numpy, T>(at, 1, shape, owner));
 }
 
-/// The k-mers of every `of`-th record of a file, beginning with record `number`, as an array of NumPy.
-nb::object read_kmers(const std::string& path, unsigned k, uint64_t number, uint64_t of) {
-  std::vector<uint64_t> found;
+/// The codes of every `of`-th record of a file, beginning with record `number`, as an array of NumPy: A, C, G and T are
+/// 0 to 3, and 4 stands in front of each piece of a read and behind it.
+nb::object read_codes(const std::string& path, uint64_t number, uint64_t of) {
+  std::vector<uint8_t> found;
   {
     const nb::gil_scoped_release release;
-    found = kmers_of(gravel::read_reads(path, {number, of}), k);
+    found = gravel::read_reads(path, {number, of}).codes;
   }
   return array_of(std::move(found));
 }
@@ -153,6 +135,10 @@ nb::tuple divide(uint64_t vertices, int me, int parts, const values_read<uint32_
                         array_of(std::move(part.ghost_numbers)), part.shift);
 }
 
+std::string unique_id(const std::string& address, uint16_t port) {
+  return gravel_unique_id(address.c_str(), port).text;
+}
+
 }  // namespace
 
 NB_MODULE(_host, m) {
@@ -166,7 +152,8 @@ NB_MODULE(_host, m) {
       },
       nb::module_::import_("gravel._error").attr("Error").inc_ref().ptr());
   m.attr("longest_kmer") = gravel::longest_kmer;
-  m.def("read_kmers", &read_kmers, "path"_a, "k"_a, "number"_a, "of"_a);
+  m.def("unique_id", &unique_id, "address"_a, "port"_a);
+  m.def("read_codes", &read_codes, "path"_a, "number"_a, "of"_a);
   m.def("read_edges", &read_edges, "path"_a, "part"_a, "parts"_a, "undirected"_a, "weighted"_a);
   m.def("divide", &divide, "vertices"_a, "me"_a, "parts"_a, "places"_a, "sources"_a, "targets"_a, "weights"_a.none());
 }

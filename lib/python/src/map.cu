@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <gravel/device_array.hpp>
+#include <gravel/kmers.cuh>
 #include <gravel/map.cuh>
 
 #include "arguments.hpp"
@@ -34,10 +35,10 @@ struct pair_of_words {
 template <class Key, class Value>
 class typed_map final : public hash_map {
  public:
-  explicit typed_map(uint64_t capacity) { map_.emplace(capacity); }
+  typed_map(uint64_t capacity, bool grow) { map_.emplace(capacity, gravel::map_options{.grow = grow}); }
   ~typed_map() noexcept override = default;
-  void update(map_call what, memory keys, memory values, uint64_t n, stream_of_call stream) override {
-    if (n == 0) return;
+  void update(map_call what, memory keys, memory values, uint64_t n, bool collective, stream_of_call stream) override {
+    if (n == 0 && !collective) return;
     const bool has_values = what != map_call::erase;
     std::optional<host_arrays> copied;
     if (!keys.on_device || (has_values && !values.on_device)) copied.emplace(n * item_bytes);
@@ -47,18 +48,22 @@ class typed_map final : public hash_map {
     const auto* const k = static_cast<const Key*>(there(keys, n * sizeof(Key)));
     const auto* const v = has_values ? static_cast<const Value*>(there(values, n * sizeof(Value))) : nullptr;
     switch (what) {
-      case map_call::insert: map_->insert(k, v, n, stream_from(stream)); break;
+      case map_call::insert:
+        if (collective) map_->insert_all(k, v, n, stream_from(stream));
+        else map_->insert(k, v, n, stream_from(stream));
+        break;
       case map_call::add:
-        if constexpr (detail::map_number_of<Value> != detail::map_number::none)
-          map_->insert_or_add(k, v, n, stream_from(stream));
-        else detail::fail_text("gravel.Map.add: values of 16 bytes are no numbers");
+        if constexpr (detail::map_number_of<Value> != detail::map_number::none) {
+          if (collective) map_->insert_or_add_all(k, v, n, stream_from(stream));
+          else map_->insert_or_add(k, v, n, stream_from(stream));
+        } else detail::fail_text("gravel.Map.add: values of 16 bytes are no numbers");
         break;
       case map_call::erase: map_->erase(k, n, stream_from(stream)); break;
     }
     if (copied) gravel_stream_synchronize(stream_from(stream));
   }
-  void find(memory values, memory found, memory keys, uint64_t n, stream_of_call stream) override {
-    if (n == 0) return;
+  void find(memory values, memory found, memory keys, uint64_t n, bool collective, stream_of_call stream) override {
+    if (n == 0 && !collective) return;
     const std::lock_guard lock(find_lock_);  // gravel::map::find is for one thread at a time
     std::optional<host_arrays> copied;
     if (!keys.on_device || !values.on_device || !found.on_device) copied.emplace(n * (item_bytes + 1));
@@ -66,8 +71,11 @@ class typed_map final : public hash_map {
       return device_copy{array, copied ? copied->on_device(array, bytes, true) : array.at, bytes};
     };
     const device_copy k = there(keys, n * sizeof(Key)), v = there(values, n * sizeof(Value)), f = there(found, n);
-    map_->find(static_cast<Value*>(v.at), static_cast<uint8_t*>(f.at), static_cast<const Key*>(k.at), n,
-               stream_from(stream));
+    auto* const to = static_cast<Value*>(v.at);
+    auto* const flags = static_cast<uint8_t*>(f.at);
+    const auto* const asked = static_cast<const Key*>(k.at);
+    if (collective) map_->find_all(to, flags, asked, n, stream_from(stream));
+    else map_->find(to, flags, asked, n, stream_from(stream));
     if (!copied) return;
     gravel_stream_synchronize(stream_from(stream));
     v.copy_back();
@@ -88,6 +96,19 @@ class typed_map final : public hash_map {
   uint64_t local_size() override { return map_->local_size(); }
   uint64_t size() override { return map_->size(); }
   uint64_t capacity() const override { return map_->capacity(); }
+  void count_kmers(memory codes, uint64_t size, uint32_t k) override {
+    if constexpr (std::is_same_v<Key, uint64_t> && std::is_same_v<Value, uint32_t>) {
+      host_arrays copied(codes.on_device ? 0 : size);
+      const auto* const there = static_cast<const uint8_t*>(copied.on_device(codes, size, true));
+      gravel::kmer_counter<> counter(k, size, {.most_inbox_bytes = uint64_t{64} << 20});
+      counter.count(there, size);
+      const uint64_t need = map_->size() + gravel_sum_all(counter.size());
+      if (need > map_->capacity()) map_->reserve(need);
+      map_->insert_or_add_all(counter.kmers(), counter.counts(), counter.size());
+      gravel_synchronize();
+      gravel_barrier_all();
+    } else detail::fail_text("gravel.reads.count_kmers: the map is from k-mers of 8 bytes to counts of 4 bytes");
+  }
   void clear() override { map_->clear(); }
   void reserve(uint64_t capacity) override { map_->reserve(capacity); }
   void close() override { map_.reset(); }
@@ -99,18 +120,18 @@ class typed_map final : public hash_map {
 };
 
 template <class Key>
-std::shared_ptr<hash_map> make_map_of(const map_value& value, uint64_t capacity) {
+std::shared_ptr<hash_map> make_map_of(const map_value& value, uint64_t capacity, bool grow) {
   const uint64_t bytes = value.width * bytes_of(value.type);
-  if (bytes == 16) return std::make_shared<typed_map<Key, pair_of_words>>(capacity);
-  if (value.width == 1 && value.type == element::f4) return std::make_shared<typed_map<Key, float>>(capacity);
-  if (value.width == 1 && value.type == element::f8) return std::make_shared<typed_map<Key, double>>(capacity);
-  if (bytes == 4) return std::make_shared<typed_map<Key, uint32_t>>(capacity);
-  return std::make_shared<typed_map<Key, uint64_t>>(capacity);
+  if (bytes == 16) return std::make_shared<typed_map<Key, pair_of_words>>(capacity, grow);
+  if (value.width == 1 && value.type == element::f4) return std::make_shared<typed_map<Key, float>>(capacity, grow);
+  if (value.width == 1 && value.type == element::f8) return std::make_shared<typed_map<Key, double>>(capacity, grow);
+  if (bytes == 4) return std::make_shared<typed_map<Key, uint32_t>>(capacity, grow);
+  return std::make_shared<typed_map<Key, uint64_t>>(capacity, grow);
 }
-std::shared_ptr<hash_map> make_any_map(uint64_t key_bytes, const map_value& value, uint64_t capacity) {
-  if (key_bytes == 4) return make_map_of<uint32_t>(value, capacity);
-  if (key_bytes == 8) return make_map_of<uint64_t>(value, capacity);
-  return make_map_of<pair_of_words>(value, capacity);
+std::shared_ptr<hash_map> make_any_map(uint64_t key_bytes, const map_value& value, uint64_t capacity, bool grow) {
+  if (key_bytes == 4) return make_map_of<uint32_t>(value, capacity, grow);
+  if (key_bytes == 8) return make_map_of<uint64_t>(value, capacity, grow);
+  return make_map_of<pair_of_words>(value, capacity, grow);
 }
 
 /// Maps that are open. Collective calls change it, so it has the same order at all PEs. It is never destroyed: a
@@ -122,8 +143,8 @@ std::vector<std::shared_ptr<hash_map>>& open_maps() {
 
 }  // namespace
 
-std::shared_ptr<hash_map> make_map(uint64_t key_bytes, const map_value& value, uint64_t capacity) {
-  auto made = make_any_map(key_bytes, value, capacity);
+std::shared_ptr<hash_map> make_map(uint64_t key_bytes, const map_value& value, uint64_t capacity, bool grow) {
+  auto made = make_any_map(key_bytes, value, capacity, grow);
   open_maps().push_back(made);
   return made;
 }

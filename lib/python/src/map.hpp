@@ -21,11 +21,14 @@ class hash_map {
   /// Inserts, adds or erases keys.
   /// @param keys [n]
   /// @param values [n]; erase has none
-  virtual void update(map_call what, memory keys, memory values, uint64_t n, stream_of_call stream) = 0;
+  /// @param collective all PEs insert or add together, and the map may grow; never with erase
+  virtual void update(map_call what, memory keys, memory values, uint64_t n, bool collective,
+                      stream_of_call stream) = 0;
   /// Finds keys. Nothing may change the map meanwhile.
   /// @param values [n]: where a key is not there, the value stays as it is
   /// @param found [n], bytes: 1 if the key is there, else 0
-  virtual void find(memory values, memory found, memory keys, uint64_t n, stream_of_call stream) = 0;
+  /// @param collective all PEs find keys together, in copies of a small map
+  virtual void find(memory values, memory found, memory keys, uint64_t n, bool collective, stream_of_call stream) = 0;
   /// Copies this PE's items, of which there are local_size() if nothing changes the map.
   /// @param keys [room]
   /// @param values [room]
@@ -36,6 +39,10 @@ class hash_map {
   virtual uint64_t size() = 0;
   /// Returns the number of items for which there is room.
   virtual uint64_t capacity() const = 0;
+  /// Adds up how often each k-mer occurs in the reads of all PEs, in a map of k-mers (8 bytes) to counts (4 bytes).
+  /// @param codes [size]: of this PE's reads, as in gravel::read_set
+  /// @param k bases of a k-mer
+  virtual void count_kmers(memory codes, uint64_t size, uint32_t k) = 0;
   virtual void clear() = 0;
   virtual void reserve(uint64_t capacity) = 0;
   /// Frees the memory. Nothing but the destructor may be called afterwards.
@@ -49,7 +56,8 @@ struct map_value {
 };
 /// Makes an empty map. Collective. Only values of one number can be added to.
 /// @param key_bytes 4, 8 or 16
-std::shared_ptr<hash_map> make_map(uint64_t key_bytes, const map_value& value, uint64_t capacity);
+/// @param grow whether collective insertions may give the map more room
+std::shared_ptr<hash_map> make_map(uint64_t key_bytes, const map_value& value, uint64_t capacity, bool grow);
 /// Closes a map of make_map(). Collective.
 void close_map(const std::shared_ptr<hash_map>& map);
 /// Closes all maps that are open, in the order in which they were made. Collective.

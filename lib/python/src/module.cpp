@@ -11,6 +11,7 @@
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -142,22 +143,27 @@ void step(uint32_t kind, const array_memory& rows, const array_memory& gradients
 /// A distributed hash map, as the Python class `Map` holds it.
 class map_memory {
  public:
-  map_memory(uint64_t key_bytes, uint32_t value, uint64_t width, uint64_t capacity)
-      : map_(make_map(key_bytes, {static_cast<element>(value), width}, capacity)) {}
-  void update(uint32_t what, nb::handle keys, nb::handle values, uint64_t n, uint64_t stream) {
+  map_memory(uint64_t key_bytes, uint32_t value, uint64_t width, uint64_t capacity, bool grow)
+      : map_(make_map(key_bytes, {static_cast<element>(value), width}, capacity, grow)) {}
+  void update(uint32_t what, nb::handle keys, nb::handle values, uint64_t n, bool collective, uint64_t stream) {
     const place k(keys), v(values);
     const nb::gil_scoped_release release;
-    map_->update(static_cast<map_call>(what), k, v, n, {stream});
+    map_->update(static_cast<map_call>(what), k, v, n, collective, {stream});
   }
-  void find(nb::handle values, nb::handle found, nb::handle keys, uint64_t n, uint64_t stream) {
+  void find(nb::handle values, nb::handle found, nb::handle keys, uint64_t n, bool collective, uint64_t stream) {
     const place v(values), f(found), k(keys);
     const nb::gil_scoped_release release;
-    map_->find(v, f, k, n, {stream});
+    map_->find(v, f, k, n, collective, {stream});
   }
   uint64_t copy_local(nb::handle keys, nb::handle values, uint64_t room) {
     const place k(keys), v(values);
     const nb::gil_scoped_release release;
     return map_->copy_local(k, v, room);
+  }
+  void count_kmers(nb::handle codes, uint64_t size, uint32_t k) {
+    const place c(codes);
+    const nb::gil_scoped_release release;
+    map_->count_kmers(c, size, k);
   }
   uint64_t local_size() { return map_->local_size(); }
   uint64_t size() { return map_->size(); }
@@ -334,6 +340,15 @@ void start_group(int pe, int n_pes, const nb::callable& allgather, const loaded_
   start(std::move(group), library_of(kernels));
 }
 
+/// Joins the job of a unique id.
+void start_by_id(const std::string& id, int pe, int n_pes, const loaded_kernels* kernels) {
+  gravel_unique_id_t given{};
+  id.copy(given.text, sizeof(given.text) - 1);
+  const nb::gil_scoped_release release;
+  const gravel_process_group group = gravel::detail::group_of(given, pe, n_pes);
+  start(gravel_process_group{pe, n_pes, std::ref(group.allgather)}, library_of(kernels));
+}
+
 /// Path of the libgravel of this process.
 std::string library() {
   Dl_info found{};
@@ -366,6 +381,7 @@ NB_MODULE(GRAVEL_PYTHON_MODULE, m) {
   m.def(
       "start", [](const loaded_kernels* kernels) { start(std::nullopt, library_of(kernels)); }, "kernels"_a.none(),
       released());
+  m.def("start_by_id", &start_by_id, "id"_a, "pe"_a, "n_pes"_a, "kernels"_a.none());
   m.def("start_group", &start_group, "pe"_a, "n_pes"_a, "allgather"_a, "kernels"_a.none());
   m.def("finish", &finish, "keep_heap"_a, released());
   m.def("my_pe", [] { return gravel_my_pe(); });
@@ -399,14 +415,15 @@ NB_MODULE(GRAVEL_PYTHON_MODULE, m) {
       .def("release", &array_memory::release, released());
 
   nb::class_<map_memory>(m, "MapMemory")
-      .def(nb::init<uint64_t, uint32_t, uint64_t, uint64_t>(), "key_bytes"_a, "value"_a, "width"_a, "capacity"_a,
-           released())
-      .def("update", &map_memory::update, "what"_a, "keys"_a, "values"_a, "n"_a, "stream"_a)
-      .def("find", &map_memory::find, "values"_a, "found"_a, "keys"_a, "n"_a, "stream"_a)
+      .def(nb::init<uint64_t, uint32_t, uint64_t, uint64_t, bool>(), "key_bytes"_a, "value"_a, "width"_a, "capacity"_a,
+           "grow"_a, released())
+      .def("update", &map_memory::update, "what"_a, "keys"_a, "values"_a, "n"_a, "collective"_a, "stream"_a)
+      .def("find", &map_memory::find, "values"_a, "found"_a, "keys"_a, "n"_a, "collective"_a, "stream"_a)
       .def("copy_local", &map_memory::copy_local, "keys"_a, "values"_a, "room"_a)
       .def("local_size", &map_memory::local_size, released())
       .def("size", &map_memory::size, released())
       .def("capacity", &map_memory::capacity)
+      .def("count_kmers", &map_memory::count_kmers, "codes"_a, "size"_a, "k"_a)
       .def("clear", &map_memory::clear, released())
       .def("reserve", &map_memory::reserve, "capacity"_a, released())
       .def("close", &map_memory::close, released());

@@ -105,6 +105,8 @@ def test_interrupted() -> None:
     job = subprocess.Popen(
         [launcher(), "-n", "2", "--timeout", "60", sys.executable, "-c", program],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
+        # A shell lets its background jobs ignore it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )  # fmt: skip
     for _ in range(2):
         job.stdout.readline()

@@ -162,7 +162,7 @@ def test_wrong_allgather(function: str, text: str) -> None:
         ("comm=7", "TypeError: gravel.init: comm is a communicator of mpi4py"),
         ("comm=7, unique_id='x'", "TypeError: gravel.init: comm and unique_id: pass one of them"),
         ("unique_id='x', pe=0, n_pes=2", "ValueError: gravel.init: unique_id 'x': it is a text"),
-        ("unique_id=gr.unique_id(), pe=1, n_pes=2", "ValueError: gravel.init: PE 0 is the process that called"),
+        ("unique_id=gr.unique_id(), pe=1, n_pes=2", "gravel_init: PE 0 is the process that called"),
         (f"unique_id='gravel/127.0.0.1/1/{'0' * 32}', pe=1, n_pes=2", "PE 0 cannot be reached at 127.0.0.1, port 1"),
         (f"unique_id='gravel/127.0.0.1/1/{'x' * 32}', pe=1, n_pes=2", "it is a text that gravel.unique_id() returned"),
         (f"unique_id='gravel/127.0.0.1/99999/{'0' * 32}', pe=1, n_pes=2", "cannot be reached at 127.0.0.1, port 99999"),

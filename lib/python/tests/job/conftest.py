@@ -8,7 +8,7 @@ import pytest
 
 import gravel as gr
 import sources
-from libraries import library  # noqa: F401 (a fixture)
+from libraries import library, on_gpu  # noqa: F401 (a fixture)
 
 _failed = False
 
@@ -18,6 +18,9 @@ def _joined(request):
     """With the handlers of test_kernels.py, if it is among the tests: handlers are registered when the job starts."""
     has_kernels = any(item.path.name == "test_kernels.py" for item in request.session.items)
     gr.init(os.environ.get("GRAVEL_TEST_BACKEND"), kernels=sources.compiled() if has_kernels else None)
+    if on_gpu() and any("torch" in item.path.name for item in request.session.items):
+        torch = pytest.importorskip("torch")
+        torch.set_default_device(f"cuda:{gr.info()['device']}")
     yield
 
 

@@ -12,6 +12,29 @@ def on_gpu():
     return gr.info()["backend"] == "cuda"
 
 
+def tensor_of(array):
+    """A tensor with the elements of a NumPy array, on the GPU if the backend uses one."""
+    import torch
+
+    tensor = torch.from_numpy(array)
+    return tensor.to(gr.info()["device"]) if on_gpu() else tensor
+
+
+def local_part(array):
+    """This PE's part of a distributed array, as a NumPy array."""
+    return array.copy_local() if on_gpu() else array.local
+
+
+def write(array, values):
+    """Writes this PE's part of a distributed array."""
+    if on_gpu():
+        import cupy
+
+        array.local[...] = cupy.asarray(values)
+    else:
+        array.local[...] = values
+
+
 class Library:
     """Makes and reads arrays of a library."""
 

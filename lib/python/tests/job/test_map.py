@@ -162,6 +162,34 @@ def test_room():
     counts.free()
 
 
+def test_growth_and_collective_calls(library):
+    """Collective calls: a map for few items grows, one that may not is not made to, and each PE finds all keys."""
+    counts, names = gr.Map("u8", "u4", capacity=20), gr.Map("u4", "f4x2", capacity=8, grow=True)
+    keys = np.arange(500 + 10 * gr.my_pe(), dtype="u8")
+    for _ in range(2):
+        counts.add(library.new(keys), 1, collective=True)
+    counts.add([], 1, collective=True)
+    assert counts.capacity >= 500 and counts.size() == 490 + 10 * gr.n_pes()
+    values, found = counts.find(library.new(np.arange(2000, dtype="u8")), collective=True)
+    values, found = library.host(values), library.host(found)
+    wanted = np.zeros(2000, "u4")
+    for pe in range(gr.n_pes()):
+        wanted[: 500 + 10 * pe] += 2
+    assert (values == wanted).all() and (found == (wanted != 0)).all()
+    if gr.my_pe() == 0:
+        names.insert(library.new(np.arange(300, dtype="u4")), library.new(np.ones((300, 2), "f4")), collective=True)
+    else:
+        names.insert([], np.empty((0, 2), "f4"), collective=True)
+    assert names.size() == 300
+    fixed = gr.Map("u8", "u4", capacity=20, grow=False)
+    fixed.insert([1, 2, 3], 5, collective=True)
+    assert fixed.capacity == 20 and fixed.size() == 3
+    with pytest.raises((TypeError, gr.Error), match="Map.insert: (values have dtype|PE 0 has made a mistake)"):
+        fixed.insert([4], np.arange(1) if gr.my_pe() == 0 else 5, collective=True)
+    for each in (counts, names, fixed):
+        each.free()
+
+
 def test_mistakes():
     counts = gr.Map("u8", "f8", capacity=100)
     keys = np.arange(4, dtype="u8")

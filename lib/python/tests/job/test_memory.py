@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gravel as gr
-from libraries import on_gpu
+from libraries import on_gpu, write
 
 DTYPES = ("i4", "u4", "i8", "u8", "f4", "f8")
 N = 1009
@@ -153,7 +153,7 @@ def test_empty(library):
 
 def test_local_is_the_memory():
     table = gr.zeros((40, 3), "f4")
-    table.local[:] = gr.my_pe() + 1
+    write(table, gr.my_pe() + 1)
     gr.barrier()
     owners = np.arange(40) // table.block + 1
     assert np.array_equal(gr.gather(table, np.arange(40))[:, 0], owners)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import gravel as gr
+from libraries import local_part, write
 
 DTYPES = ("i4", "u4", "i8", "u8", "f4", "f8")
 INDEX_TYPES = ("i4", "u4", "i8", "u8")
@@ -25,7 +26,7 @@ def drawn(pe, dtype, index_type="i8", count=COUNT):
 
 
 def check(table, expected):
-    assert np.array_equal(table.local, expected[table.begin : table.end])
+    assert np.array_equal(local_part(table), expected[table.begin : table.end])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -80,7 +81,7 @@ def test_put_bits():
 @pytest.mark.parametrize("index_type", INDEX_TYPES)
 def test_gather(dtype, index_type):
     table = gr.zeros(N, dtype)
-    table.local[:] = np.arange(table.begin, table.end) % 120
+    write(table, np.arange(table.begin, table.end) % 120)
     gr.barrier()
     index, _ = drawn(gr.my_pe(), dtype, index_type)
     got = gr.gather(table, index)
@@ -91,7 +92,7 @@ def test_gather(dtype, index_type):
 def test_gather_more_than_the_staging_memory():
     count = 1000 if os.environ.get("GRAVEL_TEST_SMALL") else 200_000
     table = gr.zeros(N, "f8")
-    table.local[:] = np.arange(table.begin, table.end)
+    write(table, np.arange(table.begin, table.end))
     gr.barrier()
     index = np.random.default_rng(gr.my_pe()).integers(N, size=count)
     assert np.array_equal(gr.gather(table, index), index.astype("f8"))
@@ -100,7 +101,7 @@ def test_gather_more_than_the_staging_memory():
 
 def test_shapes_and_out():
     table = gr.zeros(24, "i4")
-    table.local[:] = np.arange(table.begin, table.end)
+    write(table, np.arange(table.begin, table.end))
     gr.barrier()
     index = np.arange(24).reshape(2, 3, 4)[::-1].copy()
     assert np.array_equal(gr.gather(table, index), index)
@@ -130,7 +131,7 @@ def test_arguments_may_change_after_the_call():
         values[:] = 1000
         index[:], values[:] = np.arange(N), 1
     gr.barrier()
-    assert (table.local == 5 * gr.n_pes()).all()
+    assert (local_part(table) == 5 * gr.n_pes()).all()
     table.free()
 
 
@@ -138,7 +139,7 @@ def test_wraps_around():
     table = gr.full(gr.n_pes(), np.iinfo("i8").max, "i8")
     gr.scatter_add(table, [gr.my_pe()], 1)
     gr.barrier()
-    assert table.local.tolist() == [np.iinfo("i8").min]
+    assert local_part(table).tolist() == [np.iinfo("i8").min]
     table.free()
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import gravel as gr
+from libraries import local_part, tensor_of
 
 torch = pytest.importorskip("torch")
 
@@ -24,10 +25,10 @@ def test_tensors_in_tensors_out():
     out = torch.empty(2, 2)
     assert gr.gather(table, torch.tensor([3, 4]), out=out) is out and out.tolist() == [[2 * n, 3 * n], [n, n]]
     gr.barrier()  # all have read
-    local = torch.from_numpy(table.local)
-    local.zero_()
-    assert not table.local.any()
-    del local
+    view = table.tensor
+    view.zero_()
+    assert not local_part(table).any()
+    del view
     table.free()
 
 
@@ -64,7 +65,7 @@ def test_embedding_is_that_of_pytorch(optimizer):
     """The same steps by torch.nn.Embedding with the batches of all PEs together."""
     n, width, n_pes = 2500, 5, gr.n_pes()
     table = gr.torch.Embedding(n, width, optimizer=optimizer, lr=0.1, seed=3, dtype=torch.float64)
-    whole = torch.from_numpy(gr.gather(table.weight, np.arange(n))).clone()
+    whole = tensor_of(gr.gather(table.weight, np.arange(n))).clone()
     gr.barrier()
     rival = torch.nn.Embedding.from_pretrained(whole, freeze=False)
     kind = torch.optim.SGD if optimizer == "sgd" else torch.optim.Adagrad
@@ -72,7 +73,7 @@ def test_embedding_is_that_of_pytorch(optimizer):
     factor = torch.arange(1.0, width + 1, dtype=torch.float64)
 
     def batch(pe, step):
-        return torch.from_numpy(np.random.default_rng((pe, step)).integers(n, size=(7, 11)))
+        return tensor_of(np.random.default_rng((pe, step)).integers(n, size=(7, 11)))
 
     for step in range(3):
         for pe in range(n_pes):
@@ -85,7 +86,7 @@ def test_embedding_is_that_of_pytorch(optimizer):
         steps.step()
         steps.zero_grad()
         table.step()
-        mine = torch.from_numpy(table.weight.local)
+        mine = tensor_of(local_part(table.weight))
         assert torch.allclose(mine, rival.weight.detach()[table.weight.begin : table.weight.end], atol=1e-12)
         del mine
         gr.barrier()
@@ -112,5 +113,5 @@ def test_gradients():
 def test_rows_do_not_depend_on_the_number_of_pes():
     table = gr.torch.Embedding(3000, 4, seed=9)
     expected = np.concatenate([np.random.default_rng((9, b)).normal(0, 1, (1024, 4)) for b in range(3)])[:3000]
-    assert np.array_equal(table.weight.local, expected.astype("f4")[table.weight.begin : table.weight.end])
+    assert np.array_equal(local_part(table.weight), expected.astype("f4")[table.weight.begin : table.weight.end])
     table.free()

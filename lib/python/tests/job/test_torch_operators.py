@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import gravel as gr
+from libraries import local_part, tensor_of
 
 torch = pytest.importorskip("torch")
 needs_operators = pytest.mark.skipif(
@@ -37,7 +38,7 @@ def free(arrays):
 
 def read(array):
     gr.quiet()
-    return torch.from_numpy(gr.gather(array, np.arange(array.n)))
+    return tensor_of(gr.gather(array, np.arange(array.n)))
 
 
 class Filled(torch.autograd.Function):
@@ -204,7 +205,7 @@ def test_compile_modules():
 
     compiled = torch.compile(loss_of, backend="aot_eager", fullgraph=True)
     for step in range(2):
-        index = torch.from_numpy(np.random.default_rng((step, gr.my_pe())).integers(50, size=(5, 3)))
+        index = tensor_of(np.random.default_rng((step, gr.my_pe())).integers(50, size=(5, 3)))
         losses = [function(*tables, index) for function, tables in zip((loss_of, compiled), made)]
         assert torch.allclose(*losses)
         for loss, tables in zip(losses, made):
@@ -212,7 +213,7 @@ def test_compile_modules():
             for table in tables:
                 table.step()
     for eager, other in zip(*made):
-        assert np.allclose(eager.weight.local, other.weight.local)
+        assert np.allclose(local_part(eager.weight), local_part(other.weight))
     for tables in made:
         for table in tables:
             table.free()

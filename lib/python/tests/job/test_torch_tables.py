@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import gravel as gr
+from libraries import local_part, tensor_of
 
 torch = pytest.importorskip("torch")
 F8 = torch.float64
@@ -15,15 +16,15 @@ N, WIDTH = 40, 3
 
 
 def whole(array):
-    return torch.from_numpy(gr.gather(array, np.arange(array.n)))
+    return tensor_of(gr.gather(array, np.arange(array.n)))
 
 
 def numbers(pe, step, *shape, n=N):
-    return torch.from_numpy(np.random.default_rng((pe, step)).integers(n, size=shape))
+    return tensor_of(np.random.default_rng((pe, step)).integers(n, size=shape))
 
 
 def same_rows(table, expected):
-    mine = torch.from_numpy(table.weight.local)
+    mine = tensor_of(local_part(table.weight))
     assert torch.allclose(mine, expected.detach()[table.weight.begin : table.weight.end], rtol=0, atol=1e-12)
 
 
@@ -101,7 +102,7 @@ def test_optimizer(optimizer):
         table.step()
         same_rows(table, rival.weight)
         gr.barrier()
-    assert not table.gradient.local.any()
+    assert not local_part(table.gradient).any()
     table.free()
 
 
@@ -237,7 +238,7 @@ def test_state_of_a_module():
         for model in models:
             train(model["user"], step)
     assert torch.equal(models[0]["dense"].weight, models[1]["dense"].weight)
-    assert np.allclose(models[0]["user"].weight.local, models[1]["user"].weight.local, rtol=0, atol=1e-12)
+    assert np.allclose(local_part(models[0]["user"].weight), local_part(models[1]["user"].weight), rtol=0, atol=1e-12)
     for model in models:
         model["user"].free()
 
@@ -250,7 +251,7 @@ def test_parts_of_another_number_of_pes(count):
     mine = [{f"user.{key}": tensor for key, tensor in part.items()} for part in parts[gr.my_pe() :: gr.n_pes()]]
     other.load_parts(mine, prefix="user.")
     for name, array in table._arrays().items():
-        assert np.array_equal(array.local, other._arrays()[name].local)
+        assert np.array_equal(local_part(array), local_part(other._arrays()[name]))
     assert other._steps == 1
     table.free()
     other.free()

@@ -1,0 +1,3 @@
+// Operations on streams.
+#pragma once
+#include "host/on_stream.cuh"
