@@ -220,8 +220,8 @@ class paths_search {
       words_ = device_array<uint32_t>(std::max<uint64_t>(own_, 1));
     });
     const bool has_symmetric = has_room && all_have_room([&] {
-                                 keys_ = gravel_malloc<uint32_t>(codes * sizeof(uint32_t));
-                                 lightest_ = gravel_malloc<uint32_t>(codes * sizeof(uint32_t));
+                                 keys_ = gravel_malloc<uint32_t>(std::max<uint64_t>(codes, 1) * sizeof(uint32_t));
+                                 lightest_ = gravel_malloc<uint32_t>(std::max<uint64_t>(codes, 1) * sizeof(uint32_t));
                                  queues_ = gravel_malloc<uint64_t>(2 * blocks_of_all * queue_room * sizeof(uint64_t));
                                  dropped_ = gravel_malloc<uint32_t>(2 * blocks_of_all * sizeof(uint32_t));
                                });
