@@ -136,7 +136,7 @@ class paths_search {
   /// Returns the bytes that it needs in the symmetric heap, rounded up. `vertices`: most of a PE.
   static uint64_t symmetric_bytes(uint64_t vertices, int pes) {
     const auto all = static_cast<uint64_t>(pes);
-    return 8 * (vertices + strip) * all + (uint64_t{48} << 20) * all;
+    return (8 * (vertices + strip) + (uint64_t{GRAVEL_CUDA ? 24 : 1} << 20)) * all;
   }
 
   /// Finds the distances from a vertex. Returns false, at all PEs, if that takes too many steps, as in a deep graph.
@@ -220,8 +220,8 @@ class paths_search {
       words_ = device_array<uint32_t>(std::max<uint64_t>(own_, 1));
     });
     const bool has_symmetric = has_room && all_have_room([&] {
-                                 keys_ = gravel_malloc<uint32_t>(codes * sizeof(uint32_t));
-                                 lightest_ = gravel_malloc<uint32_t>(codes * sizeof(uint32_t));
+                                 keys_ = gravel_malloc<uint32_t>(std::max<uint64_t>(codes, 1) * sizeof(uint32_t));
+                                 lightest_ = gravel_malloc<uint32_t>(std::max<uint64_t>(codes, 1) * sizeof(uint32_t));
                                  queues_ = gravel_malloc<uint64_t>(2 * blocks_of_all * queue_room * sizeof(uint64_t));
                                  dropped_ = gravel_malloc<uint32_t>(2 * blocks_of_all * sizeof(uint32_t));
                                });

@@ -51,6 +51,7 @@ RUNS = {
     ],
     "paths": GRAPHS
     + [
+        "--rmat 8 --method worklist --roots 2",
         "--grid 20 15 --no-priority",
         "--rmat 7 --delta 1e-9",
         "--rmat 7 --delta 1e9",
@@ -90,6 +91,7 @@ BAD += {
     "paths": [
         ("", "", "--rmat 5 --source 32",
          "there is no vertex 32 in R-MAT of scale 5: its 32 vertices are counted from 0"),
+        ("", "", "--rmat 5 --method kernel", "by one kernel: not all PEs have each other's memory mapped"),
         ("", "", "--rmat 5 --delta 0", "--delta"),
         ("", "", "--rmat 5 --delta 2 --no-priority", "--delta excludes --no-priority"),
         ("plain.txt", "1 2\n", "plain.txt", "plain.txt:1: expected a weight"),

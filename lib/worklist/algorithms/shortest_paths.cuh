@@ -142,7 +142,7 @@ class shortest_paths {
   }
   /// Returns why the last run, or the next one, goes by the worklist; empty if it does not, or if options say so.
   const std::string& refusal() const { return refusal_; }
-  /// @internal What the kernel noted about its last run; nullptr: it went by the worklist.
+  /// Returns what the kernel noted about its last run; nullptr: it went by the worklist.
   const paths_log* log() const { return kernel_ ? &kernel_->log() : nullptr; }
   /// Returns delta as the worklist uses it; 0: without priorities.
   double delta() const { return delta_; }
