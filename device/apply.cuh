@@ -130,15 +130,12 @@ struct handler_list {
 
 /// Applies an update, or a put, to a word of this PE's heap. The type takes the operation.
 GRAVEL_BOTH void apply_update(op o, value_type type, char* at, uint64_t value) {
-  if (is_half_type(type)) {
-    add_half_bits_in_place(type, at, value);
-    return;
-  }
-  with_type(type, [&]<class T>() {
+  const auto apply = [&]<class T>() {
     T* address = reinterpret_cast<T*>(at);
     if (o == op::put) put_in_place(address, from_word<T>(value));
     else if constexpr (is_addable<T>) apply_in_place(o, address, from_word<T>(value));
-  });
+  };
+  with_type(type, apply, [&](value_type half) { add_half_bits_in_place(half, at, value); });
 }
 
 /// Applies one message that is not a bulk one, already copied out of the packet or still in it. `g`: the handlers'
@@ -159,20 +156,18 @@ GRAVEL_BOTH message_fault apply_message(const gravel_t& g, sink_kind kind, const
   }
   char* const at = g.heap + offset_of(w0);
   uint64_t answer = 0;
-  if (is_half_type(type_of(w0))) answer = add_half_bits_in_place(type_of(w0), at, w1);
-  else
-    with_type(type_of(w0), [&]<class T>() {
-      T* address = reinterpret_cast<T*>(at);
-      switch (o) {
-        case op::put:
-        case op::put_reply: put_in_place(address, from_word<T>(w1)); break;
-        case op::get: answer = to_word(read_in_place(address)); break;
-        default:
-          if (is_fetching(o))
-            answer = to_word(answer_in_place(o, address, from_word<T>(w1), from_word<T>(m[1].word[1])));
-          else if constexpr (is_addable<T>) apply_in_place(o, address, from_word<T>(w1));
-      }
-    });
+  const auto apply = [&]<class T>() {
+    T* address = reinterpret_cast<T*>(at);
+    switch (o) {
+      case op::put:
+      case op::put_reply: put_in_place(address, from_word<T>(w1)); break;
+      case op::get: answer = to_word(read_in_place(address)); break;
+      default:
+        if (is_fetching(o)) answer = to_word(answer_in_place(o, address, from_word<T>(w1), from_word<T>(m[1].word[1])));
+        else if constexpr (is_addable<T>) apply_in_place(o, address, from_word<T>(w1));
+    }
+  };
+  with_type(type_of(w0), apply, [&](value_type half) { answer = add_half_bits_in_place(half, at, w1); });
   const bool from_host = type_byte(w0) & host_origin;
   if (o == op::put_reply) finish_gets(g, type_byte(w0), 1);
   if (o == op::get || is_fetching(o)) {

@@ -229,9 +229,9 @@ GRAVEL_BOTH T answer_in_place(op o, T* at, T value, T expected) {
   return T{};
 }
 
-/// Calls `f.template operator()<T>()` with the type that `type` names; not for types of 16 bits.
-template <class F>
-GRAVEL_BOTH void with_type(value_type type, F&& f) {
+/// Calls `f.template operator()<T>()` with the type that `type` names; for types of 16 bits `half(type)`.
+template <class F, class Half>
+GRAVEL_BOTH void with_type(value_type type, F&& f, Half&& half) {
   switch (type) {
     case value_type::u8: f.template operator()<uint8_t>(); return;
     case value_type::u16: f.template operator()<uint16_t>(); return;
@@ -241,6 +241,8 @@ GRAVEL_BOTH void with_type(value_type type, F&& f) {
     case value_type::i64: f.template operator()<int64_t>(); return;
     case value_type::f32: f.template operator()<float>(); return;
     case value_type::f64: f.template operator()<double>(); return;
+    case value_type::f16:
+    case value_type::bf16: half(type); return;
     default: return;
   }
 }

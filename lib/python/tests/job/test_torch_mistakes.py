@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import gravel as gr
-from libraries import local_part
+from libraries import local_part, on_gpu
 
 torch = pytest.importorskip("torch")
 N = 10
@@ -95,6 +95,8 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("call", "exception", "text"), [m[1:] for m in MISTAKES], ids=[m[0] for m in MISTAKES])
 def test_mistake(tables, call, exception, text):
+    if exception is IndexError and on_gpu():
+        pytest.skip("the kernel finds wrong numbers on a GPU, and ends the job")
     with pytest.raises(exception, match=text):
         call(tables)
 
