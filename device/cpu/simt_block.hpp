@@ -36,7 +36,7 @@ struct launch_state {
   baton* order = nullptr;           ///< for a cooperative launch with a seed
   uint64_t stride = 1, offset = 0;  ///< the i-th block claimed is (stride * i + offset) mod blocks
   std::atomic<uint64_t> next_block{0};
-  uint64_t grid_arrivals = 0;  ///< counted by blocks of a cooperative launch
+  uint64_t grid_arrivals = 0;       ///< counted by blocks of a cooperative launch
   std::atomic<bool> failed{false};  ///< running blocks are to end; set after `error`
   std::mutex mutex{};
   std::exception_ptr error{};  ///< the first error
