@@ -132,8 +132,8 @@ def main() -> None:
             wheel = packed(part, work / f"packed{number}")
             if given.portable:
                 repaired = work / f"repaired{number}"
-                run(sys.executable, "-m", "auditwheel", "repair", "--exclude", "libuc*.so*", "--exclude", "libgravel.so*",
-                    "--wheel-dir", repaired, wheel)  # fmt: skip
+                others = ["--exclude", "libuc*.so*", "--exclude", "libgravel.so*"]
+                run(sys.executable, "-m", "auditwheel", "repair", *others, "--wheel-dir", repaired, wheel)
                 (wheel,) = repaired.glob("*.whl")
                 again = unpacked(wheel, work / f"again{number}")
                 add_licenses(again)

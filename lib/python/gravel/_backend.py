@@ -41,7 +41,7 @@ def _why_no_cuda() -> str:
     """Empty if there is a module for GPUs, and a GPU. Asks the driver, because a process loads the module of one
     backend alone: both have inline variables of the same names."""
     if importlib.util.find_spec("._cuda", __package__) is None:
-        return "the package gravel-pgas-cu13 is not installed (pip install gravel-pgas-cu13; tools/wheel --cuda builds it)"
+        return "the package gravel-pgas-cu13 is not installed (pip install it; tools/wheel --cuda builds it)"
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError as e:
