@@ -20,7 +20,7 @@
 /// @completion gravel_quiet. It is not ordered behind earlier operations without gravel_fence
 /// @errors as of gravel_put
 /// @source NVSHMEM: nvshmemx_signal_op
-GRAVEL_BOTH void gravel_signal(const gravel_t& g, uint64_t* signal, uint64_t value, gravel_signal_op how, int pe) {
+GRAVEL_BOTH void gravel_send_signal(const gravel_t& g, uint64_t* signal, uint64_t value, gravel_signal_op how, int pe) {
   if (how == GRAVEL_SIGNAL_ADD) gravel_add(g, signal, value, pe);
   else gravel_put(g, signal, value, pe);
 }

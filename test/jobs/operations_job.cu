@@ -697,14 +697,14 @@ __global__ void signal_neighbours(gravel_t g, uint64_t* signal, uint64_t* data, 
   for (uint64_t round = 1; round <= 2; ++round) {
     const uint64_t value = round * 100 + static_cast<uint64_t>(me);
     gravel_put_signal_lane(g, data, &value, sizeof(value), signal, 1, GRAVEL_SIGNAL_ADD, next);
-    gravel_signal(g, signal, 1, GRAVEL_SIGNAL_ADD, before);
+    gravel_send_signal(g, signal, 1, GRAVEL_SIGNAL_ADD, before);
     wrong[0] += gravel_signal_wait_until(g, signal, GRAVEL_GE, 2) != 2;
     wrong[0] += gravel_signal_fetch(g, signal) != 2;
     wrong[0] += gravel::load_relaxed(data) != round * 100 + static_cast<uint64_t>(before);
     gravel_signal_reset(g, signal);
     gravel_barrier_block(g);
   }
-  gravel_signal(g, signal, 77, GRAVEL_SIGNAL_SET, next);
+  gravel_send_signal(g, signal, 77, GRAVEL_SIGNAL_SET, next);
   gravel_flush(g);
   wrong[0] += gravel_signal_wait_until(g, signal, GRAVEL_NE, 0) != 77;
 }
@@ -748,7 +748,7 @@ void check_streams(uint64_t bytes) {
   const auto exchange = [&](uint64_t round) {
     gravel_put_on_stream(to, from, bytes, next, stream);
     gravel_quiet_on_stream(stream);
-    gravel_signal_on_stream(&w->signal, 1, GRAVEL_SIGNAL_ADD, next, stream);
+    gravel_send_signal_on_stream(&w->signal, 1, GRAVEL_SIGNAL_ADD, next, stream);
     gravel_wait_until_on_stream(&w->signal, GRAVEL_GE, round, stream);
     gravel_get_on_stream(back, from, bytes, next, stream);
   };

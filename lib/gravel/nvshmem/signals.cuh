@@ -45,7 +45,8 @@ GRAVEL_NVSHMEM_EACH_SCOPE(putmem, void, 1)
 #undef GRAVEL_NVSHMEM_PUT_SIGNAL
 
 GRAVEL_BOTH void nvshmemx_signal_op(uint64_t* sig_addr, uint64_t signal, int sig_op, int pe) {
-  gravel_signal(gravel::detail::nvshmem::handle(), sig_addr, signal, gravel::detail::nvshmem::signal_op_of(sig_op), pe);
+  gravel_send_signal(gravel::detail::nvshmem::handle(), sig_addr, signal, gravel::detail::nvshmem::signal_op_of(sig_op),
+                     pe);
 }
 GRAVEL_BOTH uint64_t nvshmem_signal_fetch(uint64_t* sig_addr) {
   return gravel_signal_fetch(gravel::detail::nvshmem::handle(), sig_addr);
