@@ -94,7 +94,7 @@ struct draw {  // the number of those before
     return a.calls - 1;
   }
 };
-using plain = gravel_critical_sections<account, deposit, add, weigh, draw>;
+using single = gravel_critical_sections<account, deposit, add, weigh, draw>;
 
 struct visit {
   static constexpr const char* name = "visit";
@@ -158,7 +158,7 @@ struct call_source {
 };
 
 template <class Sender>
-__global__ void call_plain(plain::handle_type bank, call_source from, uint32_t* answers) {
+__global__ void call_plain(single::handle_type bank, call_source from, uint32_t* answers) {
   auto& out = gravel_sender_of_block<Sender>();
   out.begin(bank);
   const uint32_t lane = blockIdx.x * blockDim.x + threadIdx.x, pe = bank.table.my_pe,
@@ -202,7 +202,7 @@ __global__ void call_nested(nested::handle_type bank, call_source from, uint32_t
 }
 
 /// Lanes that wait for what they are answered before they ask again; some end earlier than others.
-__global__ void ask_and_wait(plain::handle_type bank, uint32_t* slots, uint32_t* wrong) {
+__global__ void ask_and_wait(single::handle_type bank, uint32_t* slots, uint32_t* wrong) {
   const uint32_t lane = blockIdx.x * blockDim.x + threadIdx.x, me = bank.table.my_pe;
   uint32_t last = 0;
   for (uint32_t i = 0; i < 1 + lane % 4; ++i) {
@@ -254,7 +254,7 @@ struct marks {
   }
 };
 
-template <class Sender = plain::sender>
+template <class Sender = single::sender>
 void run_plain(const std::string& what, gravel_critical_options how, uint32_t stride, uint32_t each, uint64_t seed) {
   const call_source from{seed, (how.keys + stride - 1) / stride, stride, each};
   const uint32_t n_pes = static_cast<uint32_t>(gravel_n_pes()), all_lanes = blocks * lanes;
@@ -272,7 +272,7 @@ void run_plain(const std::string& what, gravel_critical_options how, uint32_t st
   const marks inside(how.keys);
   auto* answers = gravel_malloc<uint32_t>(uint64_t{all_lanes} * each * sizeof(uint32_t));
   {
-    plain sections(how, inside.initial());
+    single sections(how, inside.initial());
     print_time("  open");
     gravel_launch(call_plain<Sender>,
                   gravel_launch_config{.grid = blocks, .block = lanes, .shared_bytes = Sender::shared_bytes},
@@ -379,7 +379,7 @@ void wait_for_answers() {
   for (uint32_t pe = 0; pe < static_cast<uint32_t>(gravel_n_pes()); ++pe)
     for (uint32_t lane = 0; lane < blocks * lanes; ++lane) all[(pe + lane) % keys].calls += 1 + lane % 4;
   {
-    plain sections({.keys = keys, .blocks = 2}, inside.initial());
+    single sections({.keys = keys, .blocks = 2}, inside.initial());
     gravel_launch(ask_and_wait, blocks, lanes, sections.handle(), slots, wrong);
     compare("answers that are waited for", sections, all);
     uint32_t found = 0;
@@ -399,13 +399,13 @@ void close_at_once(uint32_t each, uint64_t seed) {
   auto* answers = gravel_malloc<uint32_t>(n * sizeof(uint32_t));
   std::vector<uint32_t> got(n, ~0u);
   gravel_copy(answers, got.data(), n * sizeof(uint32_t));
-  plain sections({.keys = keys,
+  single sections({.keys = keys,
                   .blocks = 2,
                   .data = gravel_critical_data::device,
                   .place = gravel_critical_place::service,
                   .chunks = 2},
                  inside.initial());
-  gravel_launch(call_plain<plain::sender>, blocks, lanes, sections.handle(), from, answers);
+  gravel_launch(call_plain<single::sender>, blocks, lanes, sections.handle(), from, answers);
   gravel_synchronize();
   sections.close();
   gravel_copy(got.data(), answers, n * sizeof(uint32_t));
@@ -459,7 +459,7 @@ int main(int argc, char** argv) {
   if (argc > 1) each = static_cast<uint32_t>(std::atoi(argv[1]));
   prints_times = argc > 2;  // how long each part takes
   began = std::chrono::steady_clock::now();
-  gravel_init<plain::delivery, nested::delivery, pure_words::delivery, pure_lines::delivery>();
+  gravel_init<single::delivery, nested::delivery, pure_words::delivery, pure_lines::delivery>();
   if (take_turns()) {
     blocks = 2;
     lanes = 32;
@@ -484,14 +484,14 @@ int main(int argc, char** argv) {
               seed++);
     run_plain(how + "many keys", {.keys = 100'000, .blocks = 2, .exclusion = by, .chunks = 4, .chunk_messages = 32}, 1,
               each, seed++);
-    run_plain<plain::combining_sender>(how + "combined in blocks", {.keys = 5, .blocks = 2, .exclusion = by}, 1, each,
+    run_plain<single::combining_sender>(how + "combined in blocks", {.keys = 5, .blocks = 2, .exclusion = by}, 1, each,
                                        seed++);
-    run_plain<plain::combining_sender>(how + "combined in blocks, in place",
+    run_plain<single::combining_sender>(how + "combined in blocks, in place",
                                        {.keys = 1000, .blocks = 2, .exclusion = by, .place = place::caller}, 1, each,
                                        seed++);
-    run_plain<plain::large_sender>(how + "combined in large tables", {.keys = 5, .blocks = 2, .exclusion = by}, 1, each,
+    run_plain<single::large_sender>(how + "combined in large tables", {.keys = 5, .blocks = 2, .exclusion = by}, 1, each,
                                    seed++);
-    run_plain<plain::large_sender>(how + "combined in large tables, in place",
+    run_plain<single::large_sender>(how + "combined in large tables, in place",
                                    {.keys = 1000, .blocks = 2, .exclusion = by, .place = place::caller}, 1, each,
                                    seed++);
 
