@@ -206,7 +206,7 @@ T gravel_get_value_on_stream(const T* source, int pe, gravel_stream_t stream) {
 /// have stored in memory of `pe` that kernels of this PE reach.
 /// @param value what the signal is set to, or what is added to it
 inline void gravel_send_signal_on_stream(uint64_t* signal, uint64_t value, gravel_signal_op how, int pe,
-                                    gravel_stream_t stream) {
+                                         gravel_stream_t stream) {
   using namespace gravel::detail;
   const void* const there = reach_in_stream("gravel_send_signal_on_stream", signal, sizeof(*signal), pe);
   launch_operation(there != nullptr, signal_in_stream<>, one_lane(stream), signal, value, how, pe);

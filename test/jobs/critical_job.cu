@@ -400,11 +400,11 @@ void close_at_once(uint32_t each, uint64_t seed) {
   std::vector<uint32_t> got(n, ~0u);
   gravel_copy(answers, got.data(), n * sizeof(uint32_t));
   single sections({.keys = keys,
-                  .blocks = 2,
-                  .data = gravel_critical_data::device,
-                  .place = gravel_critical_place::service,
-                  .chunks = 2},
-                 inside.initial());
+                   .blocks = 2,
+                   .data = gravel_critical_data::device,
+                   .place = gravel_critical_place::service,
+                   .chunks = 2},
+                  inside.initial());
   gravel_launch(call_plain<single::sender>, blocks, lanes, sections.handle(), from, answers);
   gravel_synchronize();
   sections.close();
@@ -485,15 +485,15 @@ int main(int argc, char** argv) {
     run_plain(how + "many keys", {.keys = 100'000, .blocks = 2, .exclusion = by, .chunks = 4, .chunk_messages = 32}, 1,
               each, seed++);
     run_plain<single::combining_sender>(how + "combined in blocks", {.keys = 5, .blocks = 2, .exclusion = by}, 1, each,
-                                       seed++);
+                                        seed++);
     run_plain<single::combining_sender>(how + "combined in blocks, in place",
-                                       {.keys = 1000, .blocks = 2, .exclusion = by, .place = place::caller}, 1, each,
-                                       seed++);
-    run_plain<single::large_sender>(how + "combined in large tables", {.keys = 5, .blocks = 2, .exclusion = by}, 1, each,
-                                   seed++);
+                                        {.keys = 1000, .blocks = 2, .exclusion = by, .place = place::caller}, 1, each,
+                                        seed++);
+    run_plain<single::large_sender>(how + "combined in large tables", {.keys = 5, .blocks = 2, .exclusion = by}, 1,
+                                    each, seed++);
     run_plain<single::large_sender>(how + "combined in large tables, in place",
-                                   {.keys = 1000, .blocks = 2, .exclusion = by, .place = place::caller}, 1, each,
-                                   seed++);
+                                    {.keys = 1000, .blocks = 2, .exclusion = by, .place = place::caller}, 1, each,
+                                    seed++);
 
     run_nested(how + "nested, one key", {.keys = 1, .blocks = 1, .exclusion = by, .calls = 32}, 1, each_nested, seed++);
     run_nested(how + "nested, opposite", {.keys = 2, .blocks = 2, .exclusion = by, .calls = 32, .chunks = 2}, 1,

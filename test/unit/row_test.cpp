@@ -21,8 +21,9 @@ uint32_t words_by_the_table(op o, uint32_t type) {
     return 0;
   const auto t = static_cast<value_type>(type);
   const bool narrow = t == value_type::u8 || t == value_type::u16,
-             wide = t == value_type::u64 || t == value_type::i64 || t == value_type::f64;
-  if ((narrow && o != op::put) || (is_float(t) && is_bits(o))) return 0;
+             wide = t == value_type::u64 || t == value_type::i64 || t == value_type::f64,
+             half = t == value_type::f16 || t == value_type::bf16;
+  if ((narrow && o != op::put) || (is_float(t) && is_bits(o)) || (half && o != op::add)) return 0;
   if (o == op::inc) return 1;
   return wide ? 3 : 2;
 }

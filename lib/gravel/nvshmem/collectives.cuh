@@ -41,13 +41,15 @@ GRAVEL_BOTH const char* bytes_at(const void* at) { return static_cast<const char
 // nvcc compiles the kernels that a function launches only if its passes for GPUs, too, see the launch or the function's
 // address.
 #define GRAVEL_NVSHMEM_COLLECTIVE(NAME, CALL, HOW, PARAMETERS, ...)                                                   \
+  namespace gravel::detail::nvshmem {                                                                                 \
   template <int = 0>                                                                                                  \
-  void gravel_nvshmem_##NAME##_on_host(GRAVEL_NVSHMEM_PARAMETERS PARAMETERS) {                                        \
+  void NAME##_on_host(GRAVEL_NVSHMEM_PARAMETERS PARAMETERS) {                                                         \
     CALL HOW(GRAVEL_NVSHMEM_TEAM __VA_OPT__(, ) __VA_ARGS__);                                                         \
+  }                                                                                                                   \
   }                                                                                                                   \
   template <int = 0>                                                                                                  \
   GRAVEL_BOTH int nvshmem_##NAME(GRAVEL_NVSHMEM_PARAMETERS PARAMETERS) {                                              \
-    [[maybe_unused]] constexpr auto on_host = &gravel_nvshmem_##NAME##_on_host<>;                                     \
+    [[maybe_unused]] constexpr auto on_host = &gravel::detail::nvshmem::NAME##_on_host<>;                             \
     GRAVEL_NVSHMEM_OF_LANE(CALL HOW(GRAVEL_NVSHMEM_TEAM __VA_OPT__(, ) __VA_ARGS__),                                  \
                            CALL##_lane HOW(GRAVEL_NVSHMEM_HERE __VA_OPT__(, ) __VA_ARGS__));                          \
     return 0;                                                                                                         \

@@ -87,7 +87,8 @@ GRAVEL_NVSHMEM_ON_STREAM void nvshmemx_signal_wait_until_on_stream(uint64_t* sig
 }
 GRAVEL_NVSHMEM_ON_STREAM void nvshmemx_signal_op_on_stream(uint64_t* sig_addr, uint64_t signal, int sig_op, int pe,
                                                            gravel_stream_t stream) {
-  gravel_send_signal_on_stream(sig_addr, signal, gravel::detail::nvshmem::signal_op_of(sig_op), pe, GRAVEL_NVSHMEM_STREAM);
+  gravel_send_signal_on_stream(sig_addr, signal, gravel::detail::nvshmem::signal_op_of(sig_op), pe,
+                               GRAVEL_NVSHMEM_STREAM);
 }
 GRAVEL_NVSHMEM_ON_STREAM void nvshmemx_quiet_on_stream(gravel_stream_t stream) {
   gravel_quiet_on_stream(GRAVEL_NVSHMEM_STREAM);
