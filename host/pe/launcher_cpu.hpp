@@ -87,7 +87,7 @@ class cpu_streams {
   struct stream {
     cpu_stream kernels;
     const bool follows_null;
-    stream(std::atomic<bool>& failed, bool follows_null) : kernels(failed), follows_null(follows_null) {}
+    stream(std::atomic<bool>& failed, bool follows) : kernels(failed), follows_null(follows) {}
   };
   using shared_stream = std::shared_ptr<stream>;  ///< kept by waits for it in other streams
   shared_stream find(void* at, const char* caller);

@@ -38,18 +38,17 @@ GRAVEL_BOTH const char* bytes_at(const void* at) { return static_cast<const char
 #define GRAVEL_NVSHMEM_TEAM gravel::detail::nvshmem::team_of(team)
 #define GRAVEL_NVSHMEM_HERE gravel::detail::nvshmem::handle(), GRAVEL_NVSHMEM_TEAM
 #define GRAVEL_NVSHMEM_PARAMETERS(...) nvshmem_team_t team __VA_OPT__(, ) __VA_ARGS__
-// nvcc compiles the kernels that a function launches only if its passes for GPUs, too, see the launch or the function's
-// address.
+// nvcc compiles the kernels that a function launches only if its passes for GPUs, too, see the launch, or the address of a
+// function that launches them, as the one for streams does.
 #define GRAVEL_NVSHMEM_COLLECTIVE(NAME, CALL, HOW, PARAMETERS, ...)                                                   \
-  namespace gravel::detail::nvshmem {                                                                                 \
   template <int = 0>                                                                                                  \
-  void NAME##_on_host(GRAVEL_NVSHMEM_PARAMETERS PARAMETERS) {                                                         \
-    CALL HOW(GRAVEL_NVSHMEM_TEAM __VA_OPT__(, ) __VA_ARGS__);                                                         \
-  }                                                                                                                   \
+  int nvshmemx_##NAME##_on_stream(GRAVEL_NVSHMEM_PARAMETERS PARAMETERS, gravel_stream_t stream) {                     \
+    CALL##_on_stream HOW(GRAVEL_NVSHMEM_TEAM __VA_OPT__(, ) __VA_ARGS__, gravel::detail::nvshmem::stream_of(stream)); \
+    return 0;                                                                                                         \
   }                                                                                                                   \
   template <int = 0>                                                                                                  \
   GRAVEL_BOTH int nvshmem_##NAME(GRAVEL_NVSHMEM_PARAMETERS PARAMETERS) {                                              \
-    [[maybe_unused]] constexpr auto on_host = &gravel::detail::nvshmem::NAME##_on_host<>;                             \
+    [[maybe_unused]] constexpr auto with_kernels = &nvshmemx_##NAME##_on_stream<>;                                    \
     GRAVEL_NVSHMEM_OF_LANE(CALL HOW(GRAVEL_NVSHMEM_TEAM __VA_OPT__(, ) __VA_ARGS__),                                  \
                            CALL##_lane HOW(GRAVEL_NVSHMEM_HERE __VA_OPT__(, ) __VA_ARGS__));                          \
     return 0;                                                                                                         \
@@ -62,11 +61,6 @@ GRAVEL_BOTH const char* bytes_at(const void* at) { return static_cast<const char
   template <int = 0>                                                                                                  \
   GRAVEL_DEVICE int nvshmemx_##NAME##_block(GRAVEL_NVSHMEM_PARAMETERS PARAMETERS) {                                   \
     CALL##_block HOW(GRAVEL_NVSHMEM_HERE __VA_OPT__(, ) __VA_ARGS__);                                                 \
-    return 0;                                                                                                         \
-  }                                                                                                                   \
-  template <int = 0>                                                                                                  \
-  int nvshmemx_##NAME##_on_stream(GRAVEL_NVSHMEM_PARAMETERS PARAMETERS, gravel_stream_t stream) {                     \
-    CALL##_on_stream HOW(GRAVEL_NVSHMEM_TEAM __VA_OPT__(, ) __VA_ARGS__, gravel::detail::nvshmem::stream_of(stream)); \
     return 0;                                                                                                         \
   }
 
