@@ -65,19 +65,19 @@ class map_growth {
   /// Finds out what an insertion of items by all PEs needs. Collective. It waits for the stream if the bound does not
   /// suffice.
   need before(const map_view<Key, Value>& map, const Key* keys, uint64_t n, gravel_stream_t stream) {
-    enum { items, one_sided, views, holders, words };
-    uint64_t all[words] = {n, one_sided_.exchange(0), has_views_, held_ != 0};
-    if (map.n_pes > 1) gravel_sum_all(all, all, words);
+    enum { items_at, one_sided_at, views_at, holders_at, n_numbers };
+    uint64_t all[n_numbers] = {n, one_sided_.exchange(0), has_views_, held_ != 0};
+    if (map.n_pes > 1) gravel_sum_all(all, all, n_numbers);
     const uint64_t limit = map.n_pes * (map.own.count * 17 / 20);  // a load of 0.85
-    const bool is_bounded = is_known_ && all[views] == 0;
+    const bool is_bounded = is_known_ && all[views_at] == 0;
     need found;
-    found.holders = all[holders];
-    bound_ += all[one_sided] + all[items];
+    found.holders = all[holders_at];
+    bound_ += all[one_sided_at] + all[items_at];
     if (is_bounded && bound_ <= limit) {
       is_sketched_ = false;
       return found;
     }
-    if (!is_bounded || all[one_sided] != 0 || !is_sketched_) start_again(map, true, stream);
+    if (!is_bounded || all[one_sided_at] != 0 || !is_sketched_) start_again(map, true, stream);
     add_keys(keys, n, stream);
     found.keys = sketch_.estimate_all(stream);
     is_known_ = is_sketched_ = true;
