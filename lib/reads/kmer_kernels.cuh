@@ -441,12 +441,12 @@ struct kmer_slots {
   uint32_t* counts;
   uint32_t* adjacent;  ///< [side][base / 2][slot]: two counters of 16 bits
 
-  static constexpr uint64_t bytes(uint32_t bits) { return (NEIGHBOURS ? 28 : 12) << bits; }
-  GRAVEL_DEVICE kmer_slots(char* shared, uint32_t bits)
-      : bits(bits),
+  static constexpr uint64_t bytes(uint32_t log2) { return (NEIGHBOURS ? 28 : 12) << log2; }
+  GRAVEL_DEVICE kmer_slots(char* shared, uint32_t log2)
+      : bits(log2),
         keys(reinterpret_cast<uint64_t*>(shared)),
-        counts(reinterpret_cast<uint32_t*>(keys + (1u << bits))),
-        adjacent(counts + (1u << bits)) {}
+        counts(reinterpret_cast<uint32_t*>(keys + (1u << log2))),
+        adjacent(counts + (1u << log2)) {}
   GRAVEL_DEVICE uint32_t size() const { return 1u << bits; }
   /// Thread scope: block.
   GRAVEL_DEVICE void clear() const {

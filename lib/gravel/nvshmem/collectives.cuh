@@ -38,8 +38,8 @@ GRAVEL_BOTH const char* bytes_at(const void* at) { return static_cast<const char
 #define GRAVEL_NVSHMEM_TEAM gravel::detail::nvshmem::team_of(team)
 #define GRAVEL_NVSHMEM_HERE gravel::detail::nvshmem::handle(), GRAVEL_NVSHMEM_TEAM
 #define GRAVEL_NVSHMEM_PARAMETERS(...) nvshmem_team_t team __VA_OPT__(, ) __VA_ARGS__
-// nvcc compiles the kernels that a function launches only if its passes for GPUs, too, see the launch, or the address of a
-// function that launches them, as the one for streams does.
+// nvcc compiles the kernels that a function launches only if its passes for GPUs, too, see the launch, or the address
+// of a function that launches them, as the one for streams does.
 #define GRAVEL_NVSHMEM_COLLECTIVE(NAME, CALL, HOW, PARAMETERS, ...)                                                   \
   template <int = 0>                                                                                                  \
   int nvshmemx_##NAME##_on_stream(GRAVEL_NVSHMEM_PARAMETERS PARAMETERS, gravel_stream_t stream) {                     \
