@@ -39,10 +39,6 @@ void launch_with(void (*kernel)(P...), const gravel_launch_config& how, void** a
 }
 #endif
 
-}  // namespace gravel::detail::nvshmem
-
-namespace gravel::detail::nvshmem {
-
 /// Runs what a call of NVSHMEM does that returns a status, and says what is wrong as a warning.
 template <class F>
 int status_of(F&& call) {
