@@ -86,6 +86,7 @@ def split(tree: Path) -> Path | None:
         "Summary: The part of gravel-pgas for NVIDIA GPUs\nRequires-Python: >=3.10\n"
         f"Requires-Dist: {name.replace('_', '-')}=={version}\n"
     )
+    (about / "entry_points.txt").write_text("[console_scripts]\ngravel-nvcc = gravel._programs:gravel_nvcc\n")
     return other
 
 

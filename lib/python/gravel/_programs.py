@@ -30,3 +30,8 @@ def gravel_top() -> None:
 
 def gravel_compiler() -> None:
     _become("gravel-c++")
+
+
+def gravel_nvcc() -> None:
+    """A command of gravel-pgas-cu13 (tools/wheel_parts.py)."""
+    _become("gravel-nvcc")
