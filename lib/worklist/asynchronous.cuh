@@ -1,82 +1,22 @@
-// The asynchronous execution: one resident kernel works off a worklist without rounds.
-//
-// Problem. In rounds, every PE waits for the slowest one. Without rounds, work must be ordered roughly by priority, and
-// all PEs must find out when nothing is left.
-// Solution. The kernel's warps take vertices from channels (lib/channel) ordered by rank, expand them, and put vertices
-// to be listed back. Handlers put in vertices for which other PEs have sent values. The price: a vertex may be expanded
-// with a value that is not final yet.
-//
-// Ranks are hints. Channel r % n holds vertices of rank r; the lowest rank that may have vertices is `base`. A warp
-// that finds lower channels empty moves `base` on. A vertex whose rank is below `base`, or beyond the last channel,
-// goes into the first or the last channel. So nothing is lost if `base` is wrong. PEs report their lowest ranks to each
-// other, and do not take vertices whose rank is too far beyond the lowest rank of all PEs.
-//
-// The end is found by four counters (Mattern 1987). `pending` counts entries of this PE, from before other warps can
-// see them until their expansion is done. `sent` counts messages before they leave. `received` counts messages when
-// their vertices have been listed. One warp of each PE, the watch, repeats waves, which have the same numbers at all
-// PEs:
-//
-//   this PE                                                                             every other PE
-//   reads received [W2] acquire, then sees pending == 0 [W3] acquire, then reads sent
-//   puts its words, with the number of the wave, to each PE                             sees all words of that wave
-//
-// The watch ends when the number of messages received in the previous wave equals the number sent in this wave. Proof:
-// R(k-1) <= received when wave k-1 ended <= sent when wave k-1 ended <= S(k). If R(k-1) equals S(k), no message was in
-// flight when wave k-1 ended. A PE that was idle in wave k-1 and has entries now would have received a message since,
-// so S(k) would be larger. All PEs see the same words, and so decide alike in each wave.
-//
-// A PE may be one wave ahead of a PE that has not read its words yet, but not two. So there are two sets of words, used
-// in turn, and each word carries the number of its wave.
+// The asynchronous execution: one resident kernel works off a worklist without rounds, from channels by rank
+// (lib/worklist/ranked_channels.cuh). Warps take vertices, expand them, and put vertices to be listed back. Handlers put
+// in vertices for which other PEs have sent values. The price: a vertex may be expanded with a value that is not final
+// yet.
 //
 // Hubs, vertices with many edges, are cut up. The warp that has taken a hub keeps a piece of its edges and puts the
 // other pieces into a channel of their own, which all warps poll first. `pending` counts pieces like entries, before
 // the entry of the hub is done. If the channel has no room for the pieces, the warp follows all edges itself.
 //
 // A vertex that finds no room in any channel is dropped, but stays marked (lib/worklist/vertex_words.cuh). After the
-// end, all vertices are checked for marks, and rounds do the rest. Model of the end: test/models/worklist_end.pml.
+// end, all vertices are checked for marks, and rounds do the rest.
 #pragma once
-#include <gravel/gravel.cuh>
-#include "device/watched_wait.cuh"
-#include "lib/channel/channel.cuh"
 #include "lib/worklist/expand.cuh"
+#include "lib/worklist/ranked_channels.cuh"
 
 template <class Program>
 struct gravel_worklist_delivery;
 
 namespace gravel::detail {
-
-/// A count that carries the number of its wave. The count has 56 bits.
-struct wave_word {
-  GRAVEL_BOTH static uint64_t of(uint64_t wave, uint64_t count) { return count << 8 | (wave & 0xff); }
-  GRAVEL_BOTH static bool is_of(uint64_t word, uint64_t wave) { return (word & 0xff) == (wave & 0xff); }
-  GRAVEL_BOTH static uint64_t count(uint64_t word) { return word >> 8; }
-};
-/// The lowest rank of which a PE may have vertices; no_rank: the PE is idle. Puts may overtake each other, also puts to
-/// one word. So reports are numbered, the later one is the larger number, and gravel_max carries it.
-constexpr uint32_t no_rank = ~0u;
-struct lowest_word {
-  GRAVEL_BOTH static uint64_t of(uint32_t number, uint32_t rank) { return uint64_t{number} << 32 | rank; }
-  GRAVEL_BOTH static uint32_t rank(uint64_t word) { return static_cast<uint32_t>(word); }
-};
-/// The report of one PE, which the PE writes at each other PE. Symmetric.
-struct wave_report {
-  uint64_t received[2],
-      sent[2];      ///< [even and odd waves] a word of wave k + 2 is sent when all PEs have seen that of wave k
-  uint64_t lowest;  ///< 0 when a run begins
-};
-
-struct asynchronous_words {
-  alignas(128) uint64_t pending;   ///< entries that are not done
-  alignas(128) uint64_t sent;      ///< messages that have left, or are about to leave
-  alignas(128) uint64_t received;  ///< messages whose vertices have been listed
-  alignas(128) uint32_t base;
-  uint32_t allowed;  ///< vertices of higher ranks are not taken yet
-  uint32_t ended;
-  uint32_t overflows;  ///< not 0: a vertex found no room
-  uint64_t wave;       ///< number of the last wave; continues from run to run
-};
-
-constexpr uint32_t most_ranks = 32;
 
 /// Some edges of a hub, for any warp, and the value that they pass on.
 struct edge_piece {
@@ -87,25 +27,11 @@ constexpr uint64_t edges_of_piece = GRAVEL_CUDA ? 1024 : 128;
 
 /// The asynchronous kernel's memory, in addition to worklist_view. Plain data. A copy lies in device memory, for
 /// handlers.
-struct asynchronous_view {
-  asynchronous_words* words;
-  char* memory;  ///< memory of the channels
-  uint64_t stride;
-  uint32_t n_ranks, capacity;
-  uint32_t slack;        ///< a PE takes so many ranks beyond the lowest of all PEs
-  wave_report* reports;  ///< [PEs] symmetric; includes this PE's own report
+struct asynchronous_view : ranked_channels<uint32_t> {
   char* piece_memory;    ///< memory of the channel of pieces
   uint32_t pieces_room;  ///< 0: the graph has no hubs
 
   GRAVEL_BOTH channel<edge_piece> pieces() const { return channel<edge_piece>::in(piece_memory, pieces_room); }
-  GRAVEL_BOTH channel<uint32_t> of(uint32_t rank) const {
-    return channel<uint32_t>::in(memory + rank % n_ranks * stride, capacity);
-  }
-  /// Returns the rank of the channel for a vertex of this rank.
-  GRAVEL_DEVICE uint32_t place_for(uint32_t rank) const {
-    const uint32_t base = load_relaxed<scope::device>(&words->base);
-    return rank < base ? base : rank - base >= n_ranks ? base + n_ranks - 1 : rank;
-  }
 };
 
 template <class Program>
@@ -120,30 +46,7 @@ GRAVEL_DEVICE uint32_t rank_of_vertex(const worklist_view<Program>& w, uint32_t 
 template <class Program, class Group>
 GRAVEL_DEVICE void put_ranked(const worklist_view<Program>& w, const asynchronous_view& a, const Group& group,
                               bool have, uint32_t v) {
-  uint32_t rest = group.ballot(have);
-  if (rest == 0) return;
-  const uint32_t rank = have ? a.place_for(rank_of_vertex(w, v)) : 0;
-  while (rest != 0) {
-    const uint32_t now = group.from_lane(rank, lane_group::lowest(rest));
-    const bool mine = have && rank == now;
-    // A vertex that finds no room goes into the next channel. Any channel is correct, and all together have room for
-    // several times the vertices.
-    uint32_t further = 0;
-    channel<uint32_t> to = a.of(now);
-    channel_reservation r = to.reserve(group, mine ? 1 : 0);
-    while (!r.granted && ++further < a.n_ranks) {
-      to = a.of(now + further);
-      r = to.reserve(group, mine ? 1 : 0);
-    }
-    if (group.is_leader()) {
-      if (r.granted) fetch_add<scope::device>(&a.words->pending, uint64_t{r.total});  // before other warps can see them
-      else store_relaxed<scope::device>(&a.words->overflows, 1u);
-    }
-    group.sync();
-    if (r.granted && mine) to.write(r.mine, v);
-    to.commit(group, r);
-    rest &= ~group.ballot(mine);
-  }
+  a.put(group, have, have ? rank_of_vertex(w, v) : 0, v);
 }
 
 /// The lists of the asynchronous kernel: channels. Thread scope of all calls but offer(): warp, converged.
@@ -256,120 +159,31 @@ GRAVEL_DEVICE void expand_taken(const gravel_t& g, const worklist_view<Program>&
   distribute<true>(w, lists, begin, end, from);
 }
 
-/// The watch: reports this PE's lowest rank to all PEs, and finds the end. Thread scope: the first warp of the first
-/// block.
+/// What a warp of the asynchronous kernel does with vertices (work_off).
 template <class Program>
-GRAVEL_DEVICE void keep_watch(const gravel_t& g, const asynchronous_view& a) {
-  asynchronous_words& words = *a.words;
-  const uint32_t lane = threadIdx.x;
-  uint64_t wave = words.wave + 1, received_before = ~uint64_t{0};
-  uint32_t last_lowest = no_rank - 1, lowest_reports = 0;
-  bool reported = false;
-  uint32_t late = g.n_pes;  // a PE whose words of this wave have not come; n_pes: this lane misses none
-  const auto late_pe = [&] { return wait_subject{.what = awaited::worklist, .pe = late}; };
-  for (watched_wait wait;; wait.attentively(g, reported && late < g.n_pes, late_pe)) {
-    const uint64_t received = load_acquire<scope::device>(&words.received);        // [W2]
-    const bool idle = load_acquire<scope::device>(&words.pending) == uint64_t{0};  // [W3]
-    if (g.n_pes == 1) {
-      if (__ballot_sync(~0u, idle) == ~0u) break;
-      continue;
-    }
-    const uint32_t lowest = __shfl_sync(~0u, idle ? no_rank : load_relaxed<scope::device>(&words.base), 0);
-    if (lowest != last_lowest) {
-      last_lowest = lowest;
-      const uint64_t word = lowest_word::of(++lowest_reports, lowest);
-      for (uint32_t pe = lane; pe < g.n_pes; pe += 32)
-        gravel_max(g, &a.reports[g.my_pe].lowest, word, static_cast<int>(pe));
-    }
-    if (!reported && __shfl_sync(~0u, idle, 0)) {
-      const uint64_t r = __shfl_sync(~0u, received, 0),
-                     s = __shfl_sync(~0u, load_relaxed<scope::device>(&words.sent), 0);
-      for (uint32_t pe = lane; pe < g.n_pes; pe += 32) {
-        gravel_put(g, &a.reports[g.my_pe].received[wave % 2], wave_word::of(wave, r), static_cast<int>(pe));
-        gravel_put(g, &a.reports[g.my_pe].sent[wave % 2], wave_word::of(wave, s), static_cast<int>(pe));
-      }
-      if (lane == 0) gravel_flush(g);
-      reported = true;
-    }
-    late = g.n_pes;
-    uint64_t r = 0, s = 0;
-    uint32_t least = no_rank;
-    for (uint32_t pe = lane; pe < g.n_pes; pe += 32) {
-      const uint64_t theirs = poll_word(g, &a.reports[pe].received[wave % 2]),
-                     out = poll_word(g, &a.reports[pe].sent[wave % 2]);
-      if (!wave_word::is_of(theirs, wave) || !wave_word::is_of(out, wave)) late = pe;
-      r += wave_word::count(theirs);
-      s += wave_word::count(out);
-      const uint32_t rank = lowest_word::rank(poll_word(g, &a.reports[pe].lowest));
-      least = rank < least ? rank : least;
-    }
-    least = __reduce_min_sync(~0u, least);
-    if (lane == 0) store_relaxed<scope::device>(&words.allowed, least > no_rank - a.slack ? no_rank : least + a.slack);
-    if (!reported || __ballot_sync(~0u, late < g.n_pes) != 0) continue;
-    for (int step = 16; step; step /= 2) {
-      r += __shfl_xor_sync(~0u, r, step);
-      s += __shfl_xor_sync(~0u, s, step);
-    }
-    if (s == received_before) break;
-    received_before = r;
-    ++wave;
-    reported = false;
-    wait.reset();
-  }
-  __syncwarp();
-  if (lane == 0) {
-    words.wave = wave;
-    store_release<scope::device>(&words.ended, 1u);  // [W4]
-  }
-}
+struct vertex_worker {
+  const gravel_t& g;
+  const worklist_view<Program>& w;
+  const asynchronous_view& a;
+  work_done done{};
+  uint64_t sent = 0;
+
+  GRAVEL_DEVICE bool work_first() { return follow_piece(w, a); }
+  GRAVEL_DEVICE void work(bool have, uint32_t v, uint32_t) { expand_taken(g, w, a, have, v, done, sent); }
+};
 
 /// The asynchronous kernel. A cooperative launch; blocks have whole warps.
 template <class Program>
 __global__ void __launch_bounds__(256)
     work_asynchronously(const __grid_constant__ gravel_t g, const __grid_constant__ worklist_view<Program> w,
                         const __grid_constant__ asynchronous_view a) {
-  const lane_group warp = lane_group::of(~0u);
-  const uint32_t lane = threadIdx.x % 32;
-  if (blockIdx.x == 0 && threadIdx.x < 32) return keep_watch<Program>(g, a);
-  work_done done;
-  uint64_t sent = 0;
-  relax wait;
-  while (true) {
-    const uint32_t over = __shfl_sync(~0u, load_acquire<scope::device>(&a.words->ended), 0);  // [W4]
-    if (over != 0) break;
-    if (follow_piece(w, a)) {
-      wait.reset();
-      continue;
-    }
-    const uint32_t base = __shfl_sync(~0u, load_relaxed<scope::device>(&a.words->base), 0),
-                   allowed = __shfl_sync(~0u, load_relaxed<scope::device>(&a.words->allowed), 0);
-    // Each lane polls one channel; the warp takes from the lowest that is not empty.
-    const uint32_t some = __ballot_sync(~0u, lane < a.n_ranks && a.of(base + lane).waiting() != 0);
-    const uint32_t rank = some ? base + lane_group::lowest(some) : base;
-    // Also if the warp may not take this rank: the rank that is reported to other PEs must follow the lowest that this
-    // PE has.
-    if (rank != base && lane == 0) atomicMax(&a.words->base, rank);
-    if (some == 0 || rank > allowed) {
-      wait();
-      continue;
-    }
-    const channel<uint32_t> from = a.of(rank);
-    const channel_batch batch = from.take(warp, 32);
-    if (batch.count == 0) {
-      wait();
-      continue;
-    }
-    wait.reset();
-    const bool have = lane < batch.count;
-    const uint32_t v = have ? from.read(batch.first + lane) : 0;
-    from.free(warp, batch);
-    expand_taken(g, w, a, have, v, done, sent);
-    __syncwarp();
-    if (lane == 0) fetch_add_release<scope::device>(&a.words->pending, ~uint64_t{batch.count} + 1);  // [W3]
-  }
-  done.add_to(w.words);
+  if (blockIdx.x == 0 && threadIdx.x < 32) return keep_watch(g, a);
+  vertex_worker<Program> worker{g, w, a};
+  work_off(a, worker);
+  worker.done.add_to(w.words);
+  uint64_t sent = worker.sent;
   for (int step = 16; step; step /= 2) sent += __shfl_xor_sync(~0u, sent, step);
-  if (lane == 0 && sent) fetch_add<scope::device>(&w.words->sent, sent);
+  if (threadIdx.x % 32 == 0 && sent) fetch_add<scope::device>(&w.words->sent, sent);
 }
 
 /// Moves waiting vertices from lists into channels, before the asynchronous kernel.

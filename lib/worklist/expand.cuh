@@ -45,13 +45,13 @@ GRAVEL_DEVICE void follow(const worklist_view<Program>& w, const Lists& lists,
   }
 }
 
-/// Follows edges `begin` to `end` of every lane, fewer than hub_edges. Thread scope: warp, converged.
-template <bool READ_FIRST, class Program, class Lists>
-GRAVEL_DEVICE void distribute(const worklist_view<Program>& w, const Lists& lists, uint64_t begin, uint64_t end,
-                              typename worklist_view<Program>::value from) {
+/// Distributes edges `begin` to `end` of every lane among all lanes, fewer than 2^32 of each. follow_group(group) gets some of
+/// them. Thread scope: warp, converged, also of `follow_group`.
+template <class Value, class Follow>
+GRAVEL_DEVICE void distribute_edges(uint64_t begin, uint64_t end, Value from, const Follow& follow_group) {
   constexpr uint32_t of_warp = 32 * edges_at_once;
   const uint32_t lane = threadIdx.x % 32, degree = static_cast<uint32_t>(end - begin);
-  edge_group<typename worklist_view<Program>::value> group;
+  edge_group<Value> group;
   for (unsigned rest = __ballot_sync(~0u, degree >= 64); rest; rest &= rest - 1) {
     const int of = __ffs(static_cast<int>(rest)) - 1;
     const uint64_t first = __shfl_sync(~0u, begin, of), last = __shfl_sync(~0u, end, of);
@@ -63,7 +63,7 @@ GRAVEL_DEVICE void distribute(const worklist_view<Program>& w, const Lists& list
         group.from[j] = passed;
         group.have |= static_cast<uint32_t>(group.edge[j] < last) << j;
       }
-      follow<READ_FIRST>(w, lists, group);
+      follow_group(group);
     }
   }
   const uint32_t mine = degree < 64 ? degree : 0, longest = __reduce_max_sync(~0u, mine);
@@ -75,7 +75,7 @@ GRAVEL_DEVICE void distribute(const worklist_view<Program>& w, const Lists& list
         group.from[j] = from;
         group.have |= static_cast<uint32_t>(k + j < mine) << j;
       }
-      follow<READ_FIRST>(w, lists, group);
+      follow_group(group);
     }
     return;
   }
@@ -97,8 +97,16 @@ GRAVEL_DEVICE void distribute(const worklist_view<Program>& w, const Lists& list
       group.from[j] = __shfl_sync(~0u, from, of);
       group.have |= static_cast<uint32_t>(k < all) << j;
     }
-    follow<READ_FIRST>(w, lists, group);
+    follow_group(group);
   }
+}
+
+/// Follows edges `begin` to `end` of every lane, fewer than hub_edges. Thread scope: warp, converged.
+template <bool READ_FIRST, class Program, class Lists>
+GRAVEL_DEVICE void distribute(const worklist_view<Program>& w, const Lists& lists, uint64_t begin, uint64_t end,
+                              typename worklist_view<Program>::value from) {
+  using group = edge_group<typename worklist_view<Program>::value>;
+  distribute_edges(begin, end, from, [&](const group& edges) { follow<READ_FIRST>(w, lists, edges); });
 }
 
 /// Counts what a lane has expanded. A kernel adds it to the words of the worklist when it ends.

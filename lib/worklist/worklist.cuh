@@ -23,6 +23,7 @@
 #include "lib/worklist/exchange.cuh"
 #include "lib/worklist/fused.cuh"
 #include "lib/worklist/list_kernels.cuh"
+#include "lib/worklist/ranked_memory.cuh"
 #include "lib/worklist/rounds_of_all.cuh"
 
 /// How a worklist is worked off. gravel_worklist says what each execution does, and why it exists.
@@ -127,7 +128,7 @@ class gravel_worklist {
     is_open = false;
     // If an exception passes, other PEs may not be here. gravel_finalize frees the memory, too.
     if (std::uncaught_exceptions() != exceptions_) return;
-    if (channels_view_.reports) gravel_free(channels_view_.reports);
+    channels_.release(channels_view_);
     if (round_reports_) gravel_free(round_reports_);
     inboxes_.release();
     rendezvous_.release();
@@ -294,19 +295,11 @@ class gravel_worklist {
     channels_view_.capacity =
         options_.capacity ? options_.capacity : static_cast<uint32_t>(std::min(2 * vertices, most));
     channels_view_.slack = options_.slack;
-    channels_view_.stride = (gravel::detail::channel<uint32_t>::bytes(channels_view_.capacity) + 127) / 128 * 128;
     const uint64_t pieces =
         options_.capacity ? options_.capacity : std::min(2 * (edges / gravel::detail::edges_of_piece) + 32, most);
     channels_view_.pieces_room = has_hubs_ ? static_cast<uint32_t>(pieces) : 0;
-    channels_ =
-        gravel::detail::device_array<char>(channels_view_.stride * channels_view_.n_ranks + bytes_of_pieces() + 128);
-    channels_view_.memory = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(channels_.data()) + 127) / 128 * 128);
+    channels_.open(channels_view_, bytes_of_pieces());
     channels_view_.piece_memory = channels_view_.memory + channels_view_.stride * channels_view_.n_ranks;
-    asynchronous_words_ = gravel::detail::device_array<gravel::detail::asynchronous_words>(
-        std::vector<gravel::detail::asynchronous_words>(1));
-    channels_view_.words = asynchronous_words_.data();
-    channels_view_.reports = gravel_malloc<gravel::detail::wave_report>(static_cast<uint64_t>(gravel_n_pes()) *
-                                                                        sizeof(gravel::detail::wave_report));
   }
   uint64_t bytes_of_pieces() const {
     return channels_view_.pieces_room
@@ -314,22 +307,9 @@ class gravel_worklist {
                : 0;
   }
   void run_asynchronously() {
-    gravel::detail::current_backend().zero(channels_view_.memory,
-                                           channels_view_.stride * channels_view_.n_ranks + bytes_of_pieces());
-    for (uint32_t r = 0; r < channels_view_.n_ranks; ++r)
-      gravel_copy(&channels_view_.of(r).state().room, &channels_view_.capacity, sizeof(uint32_t));
+    channels_.empty(channels_view_);
     if (channels_view_.pieces_room)
       gravel_copy(&channels_view_.pieces().state().room, &channels_view_.pieces_room, sizeof(uint32_t));
-    gravel::detail::asynchronous_words here{};
-    gravel::detail::asynchronous_words before;
-    gravel_copy(&before, channels_view_.words, sizeof(before));
-    here.wave = before.wave;
-    here.allowed = gravel::detail::no_rank;
-    gravel_copy(channels_view_.words, &here, sizeof(here));
-    std::vector<gravel::detail::wave_report> reports(static_cast<size_t>(gravel_n_pes()));
-    gravel_copy(reports.data(), channels_view_.reports, reports.size() * sizeof(gravel::detail::wave_report));
-    for (gravel::detail::wave_report& r : reports) r.lowest = 0;
-    gravel_copy(channels_view_.reports, reports.data(), reports.size() * sizeof(gravel::detail::wave_report));
     gravel::detail::worklist_words lists = words();
     launch_for(lists.near_size[lists.near_turn] + lists.far_size[lists.far_turn],
                gravel::detail::lists_to_ranks<Program>, view_, channels_view_);
@@ -349,8 +329,7 @@ class gravel_worklist {
     lists = words();
     lists.asynchronous = 0;
     set_words(lists);
-    gravel_copy(&here, channels_view_.words, sizeof(here));
-    if ((counts_.overflowed = gravel_max_all(here.overflows) != 0))
+    if ((counts_.overflowed = gravel_max_all(channels_.words(channels_view_).overflows) != 0))
       launch_for(view_.graph.vertices(), gravel::detail::collect_waiting<Program>, view_);
   }
 
@@ -528,7 +507,6 @@ class gravel_worklist {
   gravel::detail::round_report* round_reports_ = nullptr;  ///< symmetric [PEs]
 
   // The asynchronous execution; otherwise empty.
-  gravel::detail::device_array<char> channels_;
-  gravel::detail::device_array<gravel::detail::asynchronous_words> asynchronous_words_;
+  gravel::detail::ranked_memory<gravel::detail::asynchronous_view> channels_;
   gravel::detail::asynchronous_view channels_view_{};
 };
