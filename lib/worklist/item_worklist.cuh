@@ -17,7 +17,7 @@
 #include "lib/worklist/list_kernels.cuh"
 #include "lib/worklist/ranked_memory.cuh"
 
-/// Options of a worklist of items. All but `blocks` are the same at all PEs.
+/// Options of a worklist of items. `ranks` and `items_move` are the same at all PEs.
 struct gravel_item_options {
   uint32_t ranks = 16;           ///< number of channels, 1 to 32; without priority() one is used
   uint32_t capacity = 1u << 16;  ///< items that each channel has room for, 1 to 2^30; memory: ranks * capacity items
@@ -48,7 +48,7 @@ class gravel_item_worklist {
 
   /// Allocates options.ranks * options.capacity * sizeof(item) bytes of device memory and a little more.
   /// @param program the program
-  /// @param options the same at all PEs
+  /// @param options how the items are worked off
   explicit gravel_item_worklist(const Program& program, const gravel_item_options& options = {})
       : options_(options), exceptions_(std::uncaught_exceptions()), counts_here_(uint64_t{1}), context_(uint64_t{1}) {
     if constexpr (gravel::detail::is_item_program<Program>) {
@@ -129,10 +129,9 @@ class gravel_item_worklist {
       wrong = "capacity is " + std::to_string(options_.capacity) + ": it is 1 to 2^30";
     if (gravel_max_all(wrong.empty() ? 0u : 1u) != 0)
       gravel::detail::fail_text("worklist of items: " + (wrong.empty() ? std::string("refused at another PE") : wrong));
-    for (const uint64_t mine : {uint64_t{options_.ranks}, uint64_t{options_.capacity}, uint64_t{options_.slack},
-                                uint64_t{options_.items_move}})
-      if (gravel_min_all(mine) != gravel_max_all(mine))
-        gravel::detail::fail_text("worklist of items: PEs differ in ranks, capacity, slack or items_move");
+    const uint64_t mine = uint64_t{options_.items_move} << 32 | options_.ranks;
+    if (gravel_min_all(mine) != gravel_max_all(mine))
+      gravel::detail::fail_text("worklist of items: PEs differ in ranks or items_move");
   }
   void fail_without_room(bool is_full) const {
     const auto none = static_cast<uint32_t>(gravel_n_pes());

@@ -112,7 +112,7 @@ struct ranked_channels {
 
   /// Puts in the entry of each lane with `have`. Thread scope: the group, converged; also in handlers.
   template <class Group>
-  GRAVEL_DEVICE void put(const Group& group, bool have, uint32_t entry_rank, const Entry& entry) const {
+  GRAVEL_DEVICE void put(const Group& group, bool have, uint32_t entry_rank, const Entry& what) const {
     uint32_t rest = group.ballot(have);
     if (rest == 0) return;
     const uint32_t rank = have ? place_for(entry_rank) : 0;
@@ -132,7 +132,7 @@ struct ranked_channels {
         else store_relaxed<scope::device>(&words->overflows, 1u);
       }
       group.sync();
-      if (r.granted && mine) to.write(r.mine, entry);
+      if (r.granted && mine) to.write(r.mine, what);
       to.commit(group, r);
       if constexpr (RANKS_FALL) {
         if (group.is_leader() && now < load_relaxed<scope::device>(&words->base)) atomicMin(&words->base, now);
@@ -250,7 +250,7 @@ GRAVEL_DEVICE void keep_watch(const gravel_t& g, const Channels& a) {
 ///   void work(bool have, const Entry& entry, uint32_t n)  works on the entries of the n lanes that have one
 /// Thread scope: warp, converged; all warps but the watch.
 template <class Channels, class Worker>
-GRAVEL_DEVICE void work_off(const Channels& a, Worker& worker) {
+[[gnu::always_inline]] GRAVEL_DEVICE void work_off(const Channels& a, Worker& worker) {
   using entry = typename Channels::entry;
   const lane_group warp = lane_group::of(~0u);
   const uint32_t lane = threadIdx.x % 32;

@@ -1,0 +1,282 @@
+// Worklists of items of any type (gravel_item_worklist), for test/jobs/search_job.cu: items of all sizes, each flag, packed
+// items, parts, priorities, items that move, lack of room, bad options.
+#pragma once
+#include <string>
+#include <vector>
+
+#include <gravel/device_array.hpp>
+#include <gravel/item_worklist.cuh>
+#include "test/support/expect.hpp"
+
+namespace item_checks {
+
+/// An item of BYTES bytes: its number, and words that follow from it.
+template <uint32_t BYTES>
+struct numbered {
+  uint32_t word[BYTES / 4];
+
+  GRAVEL_BOTH static numbered of(uint32_t number) {
+    numbered x;
+    for (uint32_t k = 0; k < BYTES / 4; ++k) x.word[k] = number * (2 * k + 1);
+    return x;
+  }
+  GRAVEL_BOTH uint32_t number() const { return word[0]; }
+  GRAVEL_BOTH bool is_whole() const {
+    for (uint32_t k = 0; k < BYTES / 4; ++k)
+      if (word[k] != word[0] * (2 * k + 1)) return false;
+    return true;
+  }
+};
+
+/// What the programs of this file have in common: the numbers below `all` belong to PEs in turn.
+struct numbers {
+  uint32_t me, pes, all;
+  uint32_t* visits;  ///< [all] in this PE's device memory
+
+  GRAVEL_DEVICE void visit(uint32_t number, bool is_whole) const { atomicAdd(&visits[number], is_whole ? 1u : 1000u); }
+  /// The next number of the path or tree.
+  GRAVEL_DEVICE uint32_t child(uint32_t number, uint32_t k) const { return 2 * number + 1 + k; }
+};
+
+/// A binary tree of numbers.
+template <uint32_t BYTES>
+struct plain : numbers {
+  static constexpr const char* name = BYTES == 4 ? "plain 4" : BYTES == 12 ? "plain 12" : "plain 64";
+  using item = numbered<BYTES>;
+  GRAVEL_DEVICE int owner(const item& x) const { return static_cast<int>(x.number() % pes); }
+  GRAVEL_DEVICE void process(const gravel_item_list<plain>& list, const item& x) const {
+    visit(x.number(), x.is_whole() && x.number() % pes == me);
+    for (uint32_t k = 0; k < 2; ++k)
+      if (child(x.number(), k) < all) list.push(item::of(child(x.number(), k)));
+  }
+};
+/// The same tree by parts, with ranks that rise and fall. Every eighth item has parts for a whole warp and more; they
+/// are those of the tree and some that are no item.
+struct by_parts : numbers {
+  static constexpr const char* name = "by parts";
+  using item = numbered<8>;
+  GRAVEL_DEVICE int owner(const item& x) const { return static_cast<int>(x.number() % pes); }
+  GRAVEL_DEVICE uint32_t priority(const item& x) const { return x.number() * 7 % 61; }
+  GRAVEL_DEVICE uint32_t process(const gravel_item_list<by_parts>&, const item& x) const {
+    visit(x.number(), x.is_whole() && x.number() % pes == me);
+    if (x.number() % 16 == 1) return 9;
+    return x.number() % 8 == 0 ? 150 : 2;
+  }
+  GRAVEL_DEVICE void part(const gravel_item_list<by_parts>& list, const item& x, uint32_t k) const {
+    if (!x.is_whole()) visit(x.number(), false);
+    if (k < 2 && child(x.number(), k) < all) list.push(item::of(child(x.number(), k)));
+  }
+};
+/// The same tree; 4 of 16 bytes travel.
+struct packed : numbers {
+  static constexpr const char* name = "packed";
+  using item = numbered<16>;
+  GRAVEL_DEVICE int owner(const item& x) const { return static_cast<int>(x.number() % pes); }
+  GRAVEL_DEVICE uint32_t pack(const item& x) const { return x.number(); }
+  GRAVEL_DEVICE item unpack(uint32_t number) const { return item::of(number); }
+  GRAVEL_DEVICE void process(const gravel_item_list<packed>& list, const item& x) const {
+    visit(x.number(), x.is_whole() && x.number() % pes == me);
+    for (uint32_t k = 0; k < 2; ++k)
+      if (child(x.number(), k) < all) list.push(item::of(child(x.number(), k)));
+  }
+};
+
+/// What happens to an item follows from its kind. Items that pass go around the ring of PEs.
+struct flagged : numbers {
+  enum kinds : uint32_t { taken, passed, duplicated, dropped, dropped_there, seed, n_kinds };
+  struct item {
+    uint32_t kind, number, origin;
+  };
+  static constexpr const char* name = "flagged";
+  GRAVEL_DEVICE int owner(const item& x) const {
+    return static_cast<int>(x.kind == seed ? x.origin : (me + 1) % pes);
+  }
+  GRAVEL_DEVICE gravel_item_flags on_send(const item& x) const {
+    switch (x.kind) {
+      case taken: return gravel_item_flags::take;
+      case passed: return x.number % pes == me ? gravel_item_flags::take : gravel_item_flags::pass;
+      case duplicated: return gravel_item_flags::duplicate;
+      case dropped: return gravel_item_flags::drop;
+      default: return gravel_item_flags::pass;
+    }
+  }
+  GRAVEL_DEVICE gravel_item_flags on_receive(const item& x) const {
+    switch (x.kind) {
+      case passed: return x.number % pes == me ? gravel_item_flags::take : gravel_item_flags::pass;
+      case duplicated: return (me + 1) % pes == x.origin ? gravel_item_flags::take : gravel_item_flags::duplicate;
+      case dropped_there: return gravel_item_flags::drop;
+      default: return gravel_item_flags::take;
+    }
+  }
+  GRAVEL_DEVICE void process(const gravel_item_list<flagged>& list, const item& x) const {
+    atomicAdd(&visits[x.kind], 1u);
+    if (x.kind != seed) return;
+    for (uint32_t i = 0; i < all; ++i) list.push({(i + x.number) % seed, i, me});
+  }
+};
+
+/// A deep tree at each PE. `deepest_first`: those who are close to its leaves come first.
+struct deep {
+  struct item {
+    uint64_t depth;
+  };
+  static constexpr const char* name = "deep";
+  uint32_t me, most_depth;
+  bool deepest_first;
+  uint32_t* leaves;
+  GRAVEL_DEVICE int owner(const item&) const { return static_cast<int>(me); }
+  GRAVEL_DEVICE uint32_t priority(const item& x) const {
+    return deepest_first ? most_depth - static_cast<uint32_t>(x.depth) : 0;
+  }
+  GRAVEL_DEVICE void process(const gravel_item_list<deep>& list, const item& x) const {
+    if (x.depth == most_depth) atomicAdd(leaves, 1u);
+    else
+      for (int k = 0; k < 2; ++k) list.push({x.depth + 1});
+  }
+};
+
+/// Items of PE 0 that end only when another PE has processed one.
+struct moving {
+  struct item {
+    uint32_t number;
+  };
+  static constexpr const char* name = "moving";
+  uint32_t me, pes;
+  uint64_t* elsewhere;  ///< symmetric
+  uint64_t* ended;      ///< symmetric
+  GRAVEL_DEVICE int owner(const item&) const { return static_cast<int>(me); }
+  GRAVEL_DEVICE void process(const gravel_item_list<moving>& list, const item& x) const {
+    if (me == 0 && pes > 1 && gravel::detail::load_relaxed<gravel::detail::scope::system>(elsewhere) == 0) {
+      list.push(x);
+      return;
+    }
+    if (me != 0) gravel_inc(list.handle(), elsewhere, 0);
+    gravel_add(list.handle(), ended, uint64_t{x.number}, 0);
+  }
+};
+
+inline uint32_t me() { return static_cast<uint32_t>(gravel_my_pe()); }
+inline uint32_t pes() { return static_cast<uint32_t>(gravel_n_pes()); }
+
+/// A tree, twice: every number is visited once in each run, at its owner, and has come whole.
+template <class Program>
+void check_tree(uint32_t all) {
+  gravel::device_array<uint32_t> visits(std::vector<uint32_t>(all, 0));
+  Program program;
+  static_cast<numbers&>(program) = {me(), pes(), all, visits.data()};
+  gravel_item_worklist<Program> work(program, {.ranks = 5, .capacity = all});
+  for (uint32_t run = 1; run <= 2; ++run) {
+    if (me() == pes() - 1) work.offer(Program::item::of(0));
+    work.run();
+    std::vector<uint32_t> here(all);
+    gravel_copy(here.data(), visits.data(), all * sizeof(uint32_t));
+    uint64_t own = 0, wrong = 0;
+    for (uint32_t i = 0; i < all; ++i) {
+      own += i % pes() == me();
+      wrong += here[i] != (i % pes() == me() ? run : 0);
+    }
+    const std::string what = std::string(Program::name) + ": ";
+    expect(wrong == 0, what + std::to_string(wrong) + " items were not visited once");
+    expect(work.counts().processed == own, what + std::to_string(work.counts().processed) + " items were processed");
+    expect(gravel_sum_all(work.counts().sent) == gravel_sum_all(work.counts().received), what + "items were lost");
+    expect((pes() > 1) == (gravel_sum_all(work.counts().sent) != 0), what + "items were sent, or none");
+  }
+}
+
+inline void check_flags() {
+  constexpr uint32_t all = 35;  // numbers of each seed, five kinds in turn
+  gravel::device_array<uint32_t> visits(std::vector<uint32_t>(flagged::n_kinds, 0));
+  flagged program;
+  static_cast<numbers&>(program) = {me(), pes(), all, visits.data()};
+  gravel_item_worklist<flagged> work(program, {.capacity = 4096});
+  constexpr uint32_t seeds = 3;
+  for (uint32_t i = 0; i < seeds; ++i) work.offer({flagged::seed, 0, me()});
+  work.run();
+  std::vector<uint32_t> found(flagged::n_kinds), expected(flagged::n_kinds, 0);
+  gravel_copy(found.data(), visits.data(), found.size() * sizeof(uint32_t));
+  expected[flagged::seed] = seeds;
+  for (uint32_t i = 0; i < all; ++i) {
+    const uint32_t kind = i % flagged::seed;
+    if (kind == flagged::taken) expected[kind] += seeds;
+    if (kind == flagged::passed && i % pes() == me()) expected[kind] += seeds * pes();
+    if (kind == flagged::duplicated) expected[kind] += seeds * pes();
+    if (kind == flagged::dropped_there && pes() == 1) expected[kind] += seeds;  // its own: on_receive is not called
+  }
+  for (uint32_t kind = 0; kind < flagged::n_kinds; ++kind)
+    expect(found[kind] == expected[kind], "of flagged items of kind " + std::to_string(kind) + " " +
+                                              std::to_string(found[kind]) + " were processed, not " +
+                                              std::to_string(expected[kind]));
+}
+
+/// A tree for which there is room only if its items come in the order of priorities.
+inline void check_priorities() {
+  constexpr uint32_t depth = GRAVEL_CUDA ? 16 : 12, room = GRAVEL_CUDA ? 1024 : 80;
+  gravel::device_array<uint32_t> leaves(std::vector<uint32_t>(1, 0));
+  const deep first{me(), depth, true, leaves.data()};
+  const gravel_item_options options{.ranks = 16, .capacity = room, .blocks = GRAVEL_CUDA ? 1u : 2u};
+  {
+    gravel_item_worklist<deep> work(first, options);
+    work.offer({0});
+    work.run();
+    uint32_t found = 0;
+    gravel_copy(&found, leaves.data(), sizeof(found));
+    expect(found == 1u << depth, "a deep tree had " + std::to_string(found) + " leaves");
+    expect_error("'deep' is open already", [&] { gravel_item_worklist<deep> second(first, options); });
+  }
+  gravel_item_worklist<deep> work({me(), depth, false, leaves.data()}, options);
+  if (me() == pes() - 1) work.offer({0});
+  expect_error("PE " + std::to_string(pes() - 1) + " had no room for an item", [&] { work.run(); });
+  work.offer({depth});  // another run begins without what is left
+  work.run();
+  expect(work.counts().processed == 1, "items of a run that failed were left");
+}
+
+inline void check_moving() {
+  constexpr uint32_t all = 300;
+  auto* const words = gravel_malloc<uint64_t>(2 * sizeof(uint64_t));
+  {
+    gravel_item_worklist<moving> work({me(), pes(), words, words + 1}, {.items_move = true});
+    for (uint32_t i = 1; i <= all && me() == 0; ++i) work.offer({i});
+    work.run();
+    uint64_t found[2];
+    gravel_copy(found, words, sizeof(found));
+    if (me() == 0) {
+      expect(found[1] == all * (all + 1) / 2, "the sum of items that moved is " + std::to_string(found[1]));
+      expect((pes() > 1) == (found[0] != 0), std::to_string(found[0]) + " items were processed elsewhere");
+      expect((pes() > 1) == (work.counts().moved != 0), std::to_string(work.counts().moved) + " items have moved");
+    }
+  }
+  gravel_free(words);
+}
+
+inline void check_options() {
+  using tree = gravel_item_worklist<plain<4>>;
+  const plain<4> program{};
+  expect_error("ranks is 33: it is 1 to 32", [] { gravel_item_worklist<by_parts> work({}, {.ranks = 33}); });
+  expect_error("capacity is 0: it is 1 to 2^30", [&] { tree work(program, {.capacity = 0}); });
+  if (pes() == 1) return;
+  expect_error(me() == 0 ? "capacity is 0" : "refused at another PE",
+               [&] { tree work(program, {.capacity = me() == 0 ? 0u : 5u}); });
+  expect_error("PEs differ in ranks or items_move", [&] { tree work(program, {.items_move = me() == 0}); });
+}
+
+/// All checks; gravel_init has got the handlers of item_checks::deliveries.
+inline void check_all() {
+  check_options();
+  check_tree<plain<4>>(100);
+  check_tree<by_parts>(150);
+  check_tree<plain<12>>(64);
+  check_tree<plain<64>>(200);
+  check_tree<packed>(100);
+  check_flags();
+  check_priorities();
+  check_moving();
+}
+/// Begins a job with the handlers of all programs of this file.
+inline void begin_job() {
+  gravel_init<gravel_item_delivery<plain<4>>, gravel_item_delivery<by_parts>, gravel_item_delivery<plain<12>>,
+              gravel_item_delivery<plain<64>>, gravel_item_delivery<packed>, gravel_item_delivery<flagged>,
+              gravel_item_delivery<deep>, gravel_item_delivery<moving>>();
+}
+
+}  // namespace item_checks
