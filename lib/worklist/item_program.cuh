@@ -31,8 +31,8 @@ GRAVEL_BOTH constexpr bool has_flag(gravel_item_flags flags, gravel_item_flags o
 constexpr uint64_t least_item_bytes = 4, most_item_bytes = 64;
 
 template <class T>
-concept travels = std::is_trivially_copyable_v<T> && std::is_default_constructible_v<T> &&
-                  sizeof(T) >= least_item_bytes && sizeof(T) <= most_item_bytes;
+concept travels = std::is_trivially_copyable_v<T> && std::is_default_constructible_v<T> && sizeof(T) >= least_item_bytes
+                  && sizeof(T) <= most_item_bytes;
 
 /// The item of a program; of a wrong one a type with which the compiler can go on.
 template <class P>
@@ -64,7 +64,9 @@ concept has_owner = requires(const P& p, const Item& x) {
   { p.owner(x) } -> std::convertible_to<int>;
 };
 template <class P, class Item = typename item_of<P>::type>
-concept has_process = requires(const P& p, const gravel_item_list<P>& list, const Item& x) { p.process(list, x); };
+concept has_process = requires(const P& p, const gravel_item_list<P>& list, const Item& x) {
+  p.process(list, x);
+};
 template <class P, class Item = typename item_of<P>::type>
 concept has_parts = requires(const P& p, const gravel_item_list<P>& list, const Item& x, uint32_t k) {
   { p.process(list, x) } -> std::convertible_to<uint32_t>;
@@ -89,17 +91,29 @@ concept has_unpack = requires(const P& p, const Packed& x) {
 
 // Members that are there, whether they can be called or not.
 template <class P>
-concept names_part = requires { &P::part; };
+concept names_part = requires {
+  &P::part;
+};
 template <class P>
-concept names_priority = requires { &P::priority; };
+concept names_priority = requires {
+  &P::priority;
+};
 template <class P>
-concept names_on_send = requires { &P::on_send; };
+concept names_on_send = requires {
+  &P::on_send;
+};
 template <class P>
-concept names_on_receive = requires { &P::on_receive; };
+concept names_on_receive = requires {
+  &P::on_receive;
+};
 template <class P>
-concept names_pack = requires { &P::pack; };
+concept names_pack = requires {
+  &P::pack;
+};
 template <class P>
-concept names_unpack = requires { &P::unpack; };
+concept names_unpack = requires {
+  &P::unpack;
+};
 
 /// Refuses a program with the first rule that it breaks. Returns whether it keeps all of them.
 template <class P>
@@ -157,7 +171,10 @@ constexpr bool is_item_program = check_item_program<P>();
 
 template <class P>
 constexpr const char* name_of_items() {
-  if constexpr (requires { { P::name } -> std::convertible_to<const char*>; }) return P::name;
+  if constexpr (requires {
+                  { P::name } -> std::convertible_to<const char*>;
+                })
+    return P::name;
   else return "items";
 }
 

@@ -123,8 +123,8 @@ class gravel_item_worklist {
     std::string wrong;
     if (is_open) wrong = std::string("a worklist of the program '") + Program::name + "' is open already";
     else if (options_.ranks == 0 || options_.ranks > gravel::detail::most_ranks)
-      wrong = "ranks is " + std::to_string(options_.ranks) + ": it is 1 to " +
-              std::to_string(gravel::detail::most_ranks);
+      wrong =
+          "ranks is " + std::to_string(options_.ranks) + ": it is 1 to " + std::to_string(gravel::detail::most_ranks);
     else if (options_.capacity == 0 || options_.capacity > 1u << 30)
       wrong = "capacity is " + std::to_string(options_.capacity) + ": it is 1 to 2^30";
     if (gravel_max_all(wrong.empty() ? 0u : 1u) != 0)

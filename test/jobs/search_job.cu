@@ -1,7 +1,7 @@
 // Breadth-first search, connected components, PageRank and shortest paths, each in one kernel (gravel_search,
 // gravel_components, gravel_ranks, paths_search), and their parts: rendezvous of the blocks of all PEs, and the
-// replicated bitmap. Small graphs of all shapes, compared with plain sequential algorithms. One source for the CPU
-// backend and for GPUs. Option: `short`.
+// replicated bitmap. Small graphs of all shapes, compared with plain sequential algorithms. Also worklists of items
+// (test/support/item_checks.cuh). One source for the CPU backend and for GPUs. Option: `short`, or `items` alone.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -23,6 +23,7 @@
 #include "lib/base/mix.hpp"
 #include "lib/worklist/paths.cuh"
 #include "test/support/expect.hpp"
+#include "test/support/item_checks.cuh"
 
 namespace {
 using gravel::device_array;
@@ -516,8 +517,9 @@ void check_giving_up() {
 
 int main(int argc, char** argv) {
   const std::string how = argc > 1 ? argv[1] : "";
-  gravel_init<>();
-  {
+  item_checks::begin_job();
+  item_checks::check_all();
+  if (how != "items") {
     check_errors();
     const divided part = line();
     if (all_are_mapped()) {

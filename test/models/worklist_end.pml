@@ -1,10 +1,10 @@
-// The end of an asynchronous worklist (lib/worklist/asynchronous.cuh): pending entries, messages sent and received, and
-// the waves in which the watches of all PEs compare them. How messages travel is the matter of other models; here they
-// are a number on their way to each PE.
+// The end of an asynchronous worklist (lib/worklist/ranked_channels.cuh): pending entries, messages sent and received,
+// and the waves in which the watches of all PEs compare them. How messages travel is the matter of other models; here
+// they are a number on their way to each PE.
 //
 //   step here       in the code
-//   expand          expand_taken, and the decrement of `pending` after it in work_asynchronously
-//   handle          gravel_worklist_delivery
+//   expand          expand_taken or item_worker::work, and the decrement of `pending` after it in work_off
+//   handle          gravel_worklist_delivery; gravel_item_delivery, which may pass items on
 //   watch           keep_watch: received [A1], pending [A2], sent; its words at all PEs; all words of a wave
 //
 // Claims: when a watch finds the end, nothing is pending anywhere and nothing in flight. All watches find it, in the
@@ -16,6 +16,7 @@
 // BROKEN=4: a watch does not wait until nothing is pending.
 // BROKEN=5: `received` is compared with what had been sent a wave before.
 // BROKEN=6: one set of words.
+// BROKEN=7: a message that a handler passes on is counted as sent after its arrival was counted as received.
 #ifndef BROKEN
 #define BROKEN 0
 #endif
@@ -70,6 +71,7 @@ proctype worker(byte me) {
 }
 
 proctype handler(byte me) {
+  byte to;
   do
   :: atomic { coming[me] > 0 -> coming[me]--; handling[me]++ };
 #if BROKEN == 2
@@ -77,9 +79,19 @@ proctype handler(byte me) {
 #endif
      if
      :: pending[me]++
-     :: true /* no better than what is there */
+     :: true /* no better than what is there, or dropped */
      fi;
-#if BROKEN == 2
+#if BROKEN == 7
+     received[me]++;
+#endif
+     if
+     :: atomic { sends < SENDS -> sends++ } /* passed on */
+        select (to : 0 .. PES - 1);
+        sent[me]++;
+        coming[to]++
+     :: true
+     fi;
+#if BROKEN == 2 || BROKEN == 7
      handling[me]--
 #else
      d_step { received[me]++; handling[me]-- }

@@ -88,9 +88,7 @@ struct flagged : numbers {
     uint32_t kind, number, origin;
   };
   static constexpr const char* name = "flagged";
-  GRAVEL_DEVICE int owner(const item& x) const {
-    return static_cast<int>(x.kind == seed ? x.origin : (me + 1) % pes);
-  }
+  GRAVEL_DEVICE int owner(const item& x) const { return static_cast<int>(x.kind == seed ? x.origin : (me + 1) % pes); }
   GRAVEL_DEVICE gravel_item_flags on_send(const item& x) const {
     switch (x.kind) {
       case taken: return gravel_item_flags::take;
@@ -158,14 +156,14 @@ struct moving {
 inline uint32_t me() { return static_cast<uint32_t>(gravel_my_pe()); }
 inline uint32_t pes() { return static_cast<uint32_t>(gravel_n_pes()); }
 
-/// A tree, twice: every number is visited once in each run, at its owner, and has come whole.
+/// A tree: every number is visited once in each run, at its owner, and has come whole.
 template <class Program>
-void check_tree(uint32_t all) {
+void check_tree(uint32_t all, uint32_t runs = 1) {
   gravel::device_array<uint32_t> visits(std::vector<uint32_t>(all, 0));
   Program program;
   static_cast<numbers&>(program) = {me(), pes(), all, visits.data()};
   gravel_item_worklist<Program> work(program, {.ranks = 5, .capacity = all});
-  for (uint32_t run = 1; run <= 2; ++run) {
+  for (uint32_t run = 1; run <= runs; ++run) {
     if (me() == pes() - 1) work.offer(Program::item::of(0));
     work.run();
     std::vector<uint32_t> here(all);
@@ -263,7 +261,7 @@ inline void check_options() {
 /// All checks; gravel_init has got the handlers of item_checks::deliveries.
 inline void check_all() {
   check_options();
-  check_tree<plain<4>>(100);
+  check_tree<plain<4>>(100, 3);
   check_tree<by_parts>(150);
   check_tree<plain<12>>(64);
   check_tree<plain<64>>(200);
