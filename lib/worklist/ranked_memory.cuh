@@ -14,17 +14,23 @@ class ranked_memory {
   /// Allocates the memory of a.n_ranks channels of a.capacity entries, and `more` bytes behind them.
   void open(Channels& a, uint64_t more = 0) {
     a.stride = (channel<typename Channels::entry>::bytes(a.capacity) + 127) / 128 * 128;
-    bytes_ = a.stride * a.n_ranks + more;
-    memory_ = device_array<char>(bytes_ + 128);
+    more_ = more;
+    memory_ = device_array<char>(a.stride * a.n_ranks + more + 128);
     a.memory = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(memory_.data()) + 127) / 128 * 128);
     words_ = device_array<asynchronous_words>(std::vector<asynchronous_words>(1));
     a.words = words_.data();
     a.reports = gravel_malloc<wave_report>(static_cast<uint64_t>(gravel_n_pes()) * sizeof(wave_report));
   }
-  /// Empties the channels before a run. The words of waves remain, since waves continue from run to run.
+  /// Empties the channels before a run, and zeroes what lies behind them. The number of the last wave remains, since
+  /// waves continue from run to run.
   void empty(const Channels& a) {
-    current_backend().zero(a.memory, bytes_);
-    for (uint32_t r = 0; r < a.n_ranks; ++r) gravel_copy(&a.of(r).state().room, &a.capacity, sizeof(uint32_t));
+    for (uint32_t r = 0; r < a.n_ranks; ++r) {
+      char* const begin = a.memory + r * a.stride;
+      const auto* const end = reinterpret_cast<const char*>(a.of(r).elements.at);  // the words of a channel come first
+      current_backend().zero(begin, static_cast<uint64_t>(end - begin));
+      gravel_copy(&a.of(r).state().room, &a.capacity, sizeof(uint32_t));
+    }
+    if (more_) current_backend().zero(a.memory + a.n_ranks * a.stride, more_);
     asynchronous_words here{};
     here.wave = words(a).wave;
     here.allowed = no_rank;
@@ -45,7 +51,7 @@ class ranked_memory {
   }
 
  private:
-  uint64_t bytes_ = 0;
+  uint64_t more_ = 0;  ///< bytes behind the channels
   device_array<char> memory_;
   device_array<asynchronous_words> words_;
 };

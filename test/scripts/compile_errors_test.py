@@ -133,6 +133,41 @@ WRONG_MAPS = {
         "gravel::map::insert_or_add: the value is an integer of 4 or 8 bytes, float or double",
 }
 
+# The bodies of programs of worklists of items.
+NUMBER = "struct number { uint32_t n; }; using item = number; "
+OWNER = "GRAVEL_DEVICE int owner(const number&) const { return 0; } "
+PROCESS = "GRAVEL_DEVICE void process(const gravel_item_list<wrong>&, const number&) const {} "
+WRONG_ITEMS = {
+    NUMBER + OWNER + PROCESS: "a program of gravel_item_worklist has a name",
+    NAME + "GRAVEL_DEVICE int owner(int) const { return 0; } ": "says what its items are: using item = ",
+    NAME + "struct item { char c[65]; }; ": "has 4 to 64 bytes",
+    NAME + "struct item { item(const item&); item(); int i; }; ": "an item of gravel_item_worklist is trivially copyable",
+    NAME + NUMBER + PROCESS: "says which PE owns an item: GRAVEL_DEVICE int owner(const item& x) const",
+    NAME + NUMBER + "GRAVEL_DEVICE int owner(const number&) { return 0; } " + PROCESS: "says which PE owns an item",
+    NAME + NUMBER + OWNER: "works on an item: GRAVEL_DEVICE void process(",
+    NAME + NUMBER + OWNER + PROCESS + "GRAVEL_DEVICE void part(int) const {} ": "process() returns their number",
+    NAME + NUMBER + OWNER + PROCESS + "GRAVEL_DEVICE number priority(const number& x) const { return x; } ":
+        "priority of a program of gravel_item_worklist",
+    NAME + NUMBER + OWNER + PROCESS + "GRAVEL_DEVICE uint64_t pack(const number&) const { return 0; } ":
+        "pack and unpack of a program of gravel_item_worklist",
+    NAME + NUMBER + OWNER + PROCESS + "GRAVEL_DEVICE bool on_send(const number&) const { return true; } ":
+        "on_send of a program of gravel_item_worklist",
+    NAME + NUMBER + OWNER + PROCESS + "GRAVEL_DEVICE uint64_t pack(const number&) const { return 0; } "
+    "GRAVEL_DEVICE number unpack(uint64_t) const { return {}; } "
+    "GRAVEL_DEVICE gravel_item_flags on_receive(const number&) const { return gravel_item_flags::take; } ":
+        "on_receive of a program of gravel_item_worklist takes what travels",
+}
+
+
+def wrong_items():
+    """Each is used as a right one is."""
+    program = "#include <gravel/item_worklist.cuh>\n"
+    for i, body in enumerate(WRONG_ITEMS):
+        program += (f"struct items{i} {{ {body.replace('<wrong>', f'<items{i}>')} }};\n"
+                    f"void work{i}(const items{i}& p) {{ gravel_init<gravel_item_delivery<items{i}>>(); "
+                    f"gravel_item_worklist<items{i}> work(p, {{.capacity = 5}}); work.offer({{}}); work.run(); }}\n")
+    return program, WRONG_ITEMS.values()
+
 
 def kernels(bodies):
     written = (f"__global__ void kernel{i}(gravel_t g) {{ {body} }}\n" for i, body in enumerate(bodies))
@@ -217,14 +252,14 @@ class CompileErrors(unittest.TestCase):
         self.assertEqual(left, [])
 
     def test_mistakes(self):
-        for program, reasons in (all_mistakes(), wrong_sections()):
+        for program, reasons in (all_mistakes(), wrong_sections(), wrong_items()):
             for compiler in COMPILERS:
                 with self.subTest(compiler=compiler):
                     self.assert_reported(compile_errors(program, compiler), reasons)
 
     @unittest.skipUnless(NVCC, "no nvcc")
     def test_mistakes_with_nvcc(self):
-        for program, reasons in (all_mistakes(), wrong_sections()):
+        for program, reasons in (all_mistakes(), wrong_sections(), wrong_items()):
             self.assert_reported(nvcc_errors(program, "-arch=sm_90"), reasons)
 
     def test_block_senders(self):
