@@ -1,7 +1,7 @@
 // The asynchronous execution: one resident kernel works off a worklist without rounds, from channels by rank
-// (lib/worklist/ranked_channels.cuh). Warps take vertices, expand them, and put vertices to be listed back. Handlers put
-// in vertices for which other PEs have sent values. The price: a vertex may be expanded with a value that is not final
-// yet.
+// (lib/worklist/ranked_channels.cuh). Warps take vertices, expand them, and put vertices to be listed back. Handlers
+// put in vertices for which other PEs have sent values. The price: a vertex may be expanded with a value that is not
+// final yet.
 //
 // Hubs, vertices with many edges, are cut up. The warp that has taken a hub keeps a piece of its edges and puts the
 // other pieces into a channel of their own, which all warps poll first. `pending` counts pieces like entries, before

@@ -45,8 +45,8 @@ GRAVEL_DEVICE void follow(const worklist_view<Program>& w, const Lists& lists,
   }
 }
 
-/// Distributes edges `begin` to `end` of every lane among all lanes, fewer than 2^32 of each. follow_group(group) gets some of
-/// them. Thread scope: warp, converged, also of `follow_group`.
+/// Distributes edges `begin` to `end` of every lane among all lanes, fewer than 2^32 of each. follow_group(group) gets
+/// some of them. Thread scope: warp, converged, also of `follow_group`.
 template <class Value, class Follow>
 GRAVEL_DEVICE void distribute_edges(uint64_t begin, uint64_t end, Value from, const Follow& follow_group) {
   constexpr uint32_t of_warp = 32 * edges_at_once;

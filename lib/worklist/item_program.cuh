@@ -1,5 +1,5 @@
-// The rules for programs of worklists of items (docs/worklists.md, "Items of any type"), and the checks of a type against
-// them. Each broken rule is one readable line of the compiler. Source: Groute, table 4-1, recast.
+// The rules for programs of worklists of items (docs/worklists.md, "Items of any type"), and the checks of a type
+// against them. Each broken rule is one readable line of the compiler. Source: Groute, table 4-1, recast.
 #pragma once
 #include <concepts>
 #include <cstdint>

@@ -2,10 +2,10 @@
 //
 // Problem. Not all irregular work is a value for each vertex: nodes of a search tree, pairs, partial paths.
 // Solution. Items lie in channels by rank themselves, where a worklist of vertices has numbers of vertices
-// (lib/worklist/ranked_channels.cuh). The program says who owns an item. An item that is pushed goes into the channels of
-// this PE, or as a message to its owner, whose handler puts it in.
+// (lib/worklist/ranked_channels.cuh). The program says who owns an item. An item that is pushed goes into the channels
+// of this PE, or as a message to its owner, whose handler puts it in.
 //
-// An item that finds no room in any channel is lost. This is counted, and the run ends with an error at all PEs.
+// An item that finds no room in any channel is lost. This is recorded, and the run ends with an error at all PEs.
 #pragma once
 #include <gravel/gravel.cuh>
 #include "lib/worklist/expand.cuh"

@@ -1,16 +1,17 @@
-// Entries of one type in channels by rank, and the kernel that works them off without rounds. The asynchronous execution
-// of worklists of vertices (lib/worklist/asynchronous.cuh) and worklists of items (lib/worklist/items.cuh) use it.
+// Entries of one type in channels by rank, and the kernel that works them off without rounds. The asynchronous
+// execution of worklists of vertices (lib/worklist/asynchronous.cuh) and worklists of items (lib/worklist/items.cuh)
+// use it.
 //
 // Problem. In rounds, every PE waits for the slowest one. Without rounds, work must be ordered roughly by priority, and
 // all PEs must find out when nothing is left.
-// Solution. The warps of one resident kernel take entries from channels (lib/channel) ordered by rank, work on them, and
-// put new entries in. Handlers put in entries for which other PEs have sent messages.
+// Solution. The warps of one resident kernel take entries from channels (lib/channel) ordered by rank, work on them,
+// and put new entries in. Handlers put in entries for which other PEs have sent messages.
 //
 // Ranks are hints. Channel r % n holds entries of rank r; the lowest rank that may have entries is `base`. A warp that
 // finds lower channels empty moves `base` on. An entry whose rank is below `base` goes into the first channel, or, if
-// ranks fall, moves `base` back. An entry whose rank is beyond the last channel goes into the last one. All channels are
-// polled, so nothing is lost if `base` is wrong. PEs report their lowest ranks to each other, and do not take entries
-// whose rank is too far beyond the lowest rank of all PEs.
+// ranks fall, moves `base` back. An entry whose rank is beyond the last channel goes into the last one. All channels
+// are polled, so nothing is lost if `base` is wrong. PEs report their lowest ranks to each other, and do not take
+// entries whose rank is too far beyond the lowest rank of all PEs.
 //
 // The end is found by four counters (Mattern 1987). `pending` counts entries of this PE, from before other warps can
 // see them until the work on them is done. `sent` counts messages before they leave. `received` counts messages when
@@ -30,10 +31,10 @@
 // in turn, and each word carries the number of its wave.
 //
 // Entries that move, if the program allows it. A PE whose lowest rank is no_rank is idle. The watch of a PE that has
-// entries to spare grants some of them to an idle PE, by a word that this PE's warps read. The warp that claims a part of
-// the grant sends half of the batch that it has taken, by the messages by which all items travel. So the end is found as
-// before, and items move on any route. Each report of an idle PE is answered by one grant; a PE that is still idle after
-// it has received something reports again.
+// entries to spare grants some of them to an idle PE, by a word that this PE's warps read. The warp that claims a part
+// of the grant sends half of the batch that it has taken, by the messages by which all items travel. So the end is
+// found by the same counters, and items move on any route. Each report of an idle PE is answered by one grant; a PE
+// that is still idle after it has received something reports again.
 //
 // Model of the end: test/models/worklist_end.pml.
 #pragma once
@@ -86,8 +87,8 @@ struct asynchronous_words {
 
 constexpr uint32_t most_ranks = 32;
 
-/// Entries by rank, as kernels and handlers see them. Plain data. A copy lies in device memory, for handlers. RANKS_FALL:
-/// entries of a rank below `base` may come often.
+/// Entries by rank, as kernels and handlers see them. Plain data. A copy lies in device memory, for handlers.
+/// RANKS_FALL: entries of a rank below `base` may come often.
 template <class Entry, bool RANKS_FALL = false>
 struct ranked_channels {
   using entry = Entry;

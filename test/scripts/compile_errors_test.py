@@ -141,7 +141,8 @@ WRONG_ITEMS = {
     NUMBER + OWNER + PROCESS: "a program of gravel_item_worklist has a name",
     NAME + "GRAVEL_DEVICE int owner(int) const { return 0; } ": "says what its items are: using item = ",
     NAME + "struct item { char c[65]; }; ": "has 4 to 64 bytes",
-    NAME + "struct item { item(const item&); item(); int i; }; ": "an item of gravel_item_worklist is trivially copyable",
+    NAME + "struct item { item(const item&); item(); int i; }; ":
+        "an item of gravel_item_worklist is trivially copyable",
     NAME + NUMBER + PROCESS: "says which PE owns an item: GRAVEL_DEVICE int owner(const item& x) const",
     NAME + NUMBER + "GRAVEL_DEVICE int owner(const number&) { return 0; } " + PROCESS: "says which PE owns an item",
     NAME + NUMBER + OWNER: "works on an item: GRAVEL_DEVICE void process(",

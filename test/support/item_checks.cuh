@@ -1,5 +1,5 @@
-// Worklists of items of any type (gravel_item_worklist), for test/jobs/search_job.cu: items of all sizes, each flag, packed
-// items, parts, priorities, items that move, lack of room, bad options.
+// Worklists of items of any type (gravel_item_worklist), for test/jobs/search_job.cu: items of all sizes, each flag,
+// packed items, parts, priorities, items that move, lack of room, bad options.
 #pragma once
 #include <string>
 #include <vector>
@@ -41,7 +41,7 @@ struct numbers {
 /// A binary tree of numbers.
 template <uint32_t BYTES>
 struct plain : numbers {
-  static constexpr const char* name = BYTES == 4 ? "plain 4" : BYTES == 12 ? "plain 12" : "plain 64";
+  static constexpr char name[] = {'p', 'l', 'a', 'i', 'n', static_cast<char>('0' + BYTES / 4), 0};
   using item = numbered<BYTES>;
   GRAVEL_DEVICE int owner(const item& x) const { return static_cast<int>(x.number() % pes); }
   GRAVEL_DEVICE void process(const gravel_item_list<plain>& list, const item& x) const {
