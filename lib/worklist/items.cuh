@@ -146,7 +146,7 @@ struct item_worker {
 
   GRAVEL_DEVICE bool work_first() { return false; }
   GRAVEL_DEVICE void work(bool have, const item& x, uint32_t n) {
-    if (view.channels.answered) have = keep_some(have, x, n);
+    if (view.channels.entries_move()) have = keep_some(have, x, n);
     const gravel_item_list<Program> list(g, view);
     processed += have;
     if constexpr (has_parts<Program>) {

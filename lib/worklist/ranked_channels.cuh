@@ -87,12 +87,11 @@ struct asynchronous_words {
 
 constexpr uint32_t most_ranks = 32;
 
-/// Entries by rank, as kernels and handlers see them. Plain data. A copy lies in device memory, for handlers.
-/// RANKS_FALL: entries of a rank below `base` may come often.
-template <class Entry, bool RANKS_FALL = false>
+/// Entries by rank, as kernels and handlers see them. Plain data. A copy lies in device memory, for handlers. ITEMS:
+/// entries of a rank below `base` may come often, and entries may move.
+template <class Entry, bool ITEMS = false>
 struct ranked_channels {
   using entry = Entry;
-  static constexpr bool ranks_fall = RANKS_FALL;
   asynchronous_words* words;
   char* memory;  ///< memory of the channels
   uint64_t stride;
@@ -101,13 +100,14 @@ struct ranked_channels {
   wave_report* reports;  ///< [PEs] symmetric; includes this PE's own report
   uint32_t* answered;    ///< [PEs] the last report of each idle PE that got a grant; null: entries do not move
 
+  GRAVEL_BOTH bool entries_move() const { return ITEMS && answered != nullptr; }
   GRAVEL_BOTH channel<Entry> of(uint32_t rank) const {
     return channel<Entry>::in(memory + rank % n_ranks * stride, capacity);
   }
   /// Returns the rank of the channel for an entry of this rank.
   GRAVEL_DEVICE uint32_t place_for(uint32_t rank) const {
     const uint32_t base = load_relaxed<scope::device>(&words->base);
-    if (rank < base) return RANKS_FALL ? rank : base;
+    if (rank < base) return ITEMS ? rank : base;
     return rank - base >= n_ranks ? base + n_ranks - 1 : rank;
   }
 
@@ -135,7 +135,7 @@ struct ranked_channels {
       group.sync();
       if (r.granted && mine) to.write(r.mine, what);
       to.commit(group, r);
-      if constexpr (RANKS_FALL) {
+      if constexpr (ITEMS) {
         if (group.is_leader() && now < load_relaxed<scope::device>(&words->base)) atomicMin(&words->base, now);
       }
       rest &= ~group.ballot(mine);
@@ -196,7 +196,7 @@ GRAVEL_DEVICE void keep_watch(const gravel_t& g, const Channels& a) {
     }
     const uint32_t lowest = __shfl_sync(~0u, idle ? no_rank : load_relaxed<scope::device>(&words.base), 0);
     const uint64_t received_here = __shfl_sync(~0u, received, 0);
-    const bool wants_more = a.answered && lowest == no_rank && received_here != received_at_report;
+    const bool wants_more = a.entries_move() && lowest == no_rank && received_here != received_at_report;
     if (lowest != last_lowest || wants_more) {
       last_lowest = lowest;
       received_at_report = received_here;
@@ -227,7 +227,7 @@ GRAVEL_DEVICE void keep_watch(const gravel_t& g, const Channels& a) {
     }
     least = __reduce_min_sync(~0u, least);
     if (lane == 0) store_relaxed<scope::device>(&words.allowed, least > no_rank - a.slack ? no_rank : least + a.slack);
-    if (a.answered) grant_entries(g, a, lowest == no_rank);
+    if (a.entries_move()) grant_entries(g, a, lowest == no_rank);
     if (!reported || __ballot_sync(~0u, late < g.n_pes) != 0) continue;
     for (int step = 16; step; step /= 2) {
       r += __shfl_xor_sync(~0u, r, step);
@@ -251,7 +251,7 @@ GRAVEL_DEVICE void keep_watch(const gravel_t& g, const Channels& a) {
 ///   void work(bool have, const Entry& entry, uint32_t n)  works on the entries of the n lanes that have one
 /// Thread scope: warp, converged; all warps but the watch.
 template <class Channels, class Worker>
-[[gnu::always_inline]] GRAVEL_DEVICE void work_off(const Channels& a, Worker& worker) {
+GRAVEL_DEVICE void work_off(const Channels& a, Worker& worker) {
   using entry = typename Channels::entry;
   const lane_group warp = lane_group::of(~0u);
   const uint32_t lane = threadIdx.x % 32;
