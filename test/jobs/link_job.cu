@@ -416,13 +416,15 @@ routed through(gravel_router& router) {
   gravel_sum_all(uint64_t{0});  // all that is sent has been read
   return r;
 }
-void expect_times(const routed& r, uint32_t times, const std::string& what) {
+void expect_times(const routed& r, const std::vector<uint32_t>& times_of_segments, const std::string& what) {
   uint64_t bad = r.wrong;
   std::vector<uint64_t> all(r.here.begin(), r.here.end());
   gravel_sum_all(all.data(), all.data(), all.size());
-  for (const uint64_t t : all) bad += t != times;
-  expect(bad == 0,
-         what + ": " + std::to_string(bad) + " words came not " + std::to_string(times) + " times, or were wrong");
+  for (uint64_t i = 0; i < all.size(); ++i) bad += all[i] != times_of_segments[i / routed_words % routed_segments];
+  expect(bad == 0, what + ": " + std::to_string(bad) + " words came not so often as they should, or were wrong");
+}
+void expect_times(const routed& r, uint32_t times, const std::string& what) {
+  expect_times(r, std::vector<uint32_t>(routed_segments, times), what);
 }
 void routers(uint32_t packet_bytes, uint32_t buffers) {
   const auto all = gravel_all_devices();
@@ -459,6 +461,30 @@ void routers(uint32_t packet_bytes, uint32_t buffers) {
     };
     gravel_router router({gravel_device(n - 1, 1), gravel_device(0, 2)}, all, GRAVEL_POINT_TO_POINT, some);
     expect_times(through(router), 1, "point to point" + sizes);
+  }
+  if (buffers == 2) {  // policies that the program's function completes
+    gravel_link_options some = how;
+    some.copies_from = 1;
+    some.choose = [](uint64_t, uint64_t metadata, const gravel_endpoint&, const std::vector<gravel_endpoint>& outs) {
+      std::vector<int> first;
+      for (uint64_t i = 0; i < std::min(metadata, outs.size()); ++i) first.push_back(static_cast<int>(i));
+      return first;
+    };
+    {
+      gravel_router router({gravel_device(0, 2)}, all, GRAVEL_BROADCAST, some);
+      expect_times(through(router), {1, std::min(2u, outputs), std::min(3u, outputs)}, "broadcast to some" + sizes);
+    }
+    {
+      gravel_router router({gravel_device(0, 2)}, all, GRAVEL_SCATTER, some);
+      const routed r = through(router);
+      expect_times(r, 1, "scatter to some" + sizes);
+      expect(r.packets[0] == 0 || std::find(all.begin(), all.end(), gravel_device(me)) < all.begin() + 3,
+             "a packet came to an output that was not chosen" + sizes);
+    }
+    some.equal_shares = true;
+    gravel_router shares({gravel_device(0, 2)}, all, GRAVEL_SCATTER, some);
+    if (me == 0 && n > 1)
+      expect_error("its options cannot have `choose`, too", [&] { shares.input().send(nullptr, 0); });
   }
   {
     gravel_router router({gravel_device(0), gravel_device(0, 1), gravel_device(n - 1, 2)}, {gravel_device(n / 2, 9)},
