@@ -51,24 +51,25 @@ struct no_merge {};
 template <class T>
 constexpr uint64_t element_grain = 16 / std::gcd(uint64_t{16}, uint64_t{sizeof(T)});
 
-/// Refuses, when the program is compiled, what cannot be merged.
+/// Refuses, when the program is compiled, what cannot be merged. Returns whether it can be, so that one mistake leads to
+/// one error.
 template <class T, class Merge>
-GRAVEL_BOTH constexpr void check_merge() {
+GRAVEL_BOTH constexpr bool check_merge() {
+  constexpr bool is_element =
+      std::is_trivially_copyable_v<T> && std::is_default_constructible_v<T> && std::is_copy_assignable_v<T>;
   static_assert(
-      std::is_trivially_copyable_v<T> && std::is_default_constructible_v<T> && std::is_copy_assignable_v<T>,
-      "a merge: elements travel as bytes, so their type must be trivially copyable, default constructible and "
-      "assignable");
-  static_assert(alignof(T) <= 16, "a merge: elements may be aligned to 16 bytes at most");
-  static_assert(!std::is_same_v<Merge, gravel_reduction>,
-                "an operation on numbers is a template argument, as in gravel_allreduce<GRAVEL_MAX>(...)");
-  static_assert(
-      std::is_same_v<Merge, gravel_reduction> || std::is_invocable_v<const Merge&, T&, const T&>,
-      "a merge is called as merge(T& into, const T& from): a function object whose call operator is const, and "
-      "which runs on the device");
-  static_assert(
-      std::is_trivially_copyable_v<Merge> && sizeof(Merge) <= 512,
-      "a merge travels to kernels as bytes: it must be trivially copyable, of 512 bytes at most, and point to "
-      "larger data");
+      is_element,
+      "a merge: elements travel as bytes: their type is trivially copyable, default constructible, assignable");
+  constexpr bool is_aligned = alignof(T) <= 16;
+  static_assert(is_aligned, "a merge: elements are aligned to 16 bytes at most");
+  constexpr bool is_operation = std::is_same_v<Merge, gravel_reduction>;
+  static_assert(!is_operation, "an operation is a template argument, as in gravel_allreduce<GRAVEL_MAX>(...)");
+  constexpr bool is_callable = std::is_invocable_v<const Merge&, T&, const T&>;
+  static_assert(is_operation || is_callable,
+                "a merge is a function object of the device: void operator()(T& into, const T& from) const");
+  constexpr bool travels = std::is_trivially_copyable_v<Merge> && sizeof(Merge) <= 512;
+  static_assert(travels, "a merge travels to kernels as bytes: trivially copyable, at most 512 bytes");
+  return is_element && is_aligned && is_callable && travels;
 }
 
 }  // namespace gravel::detail

@@ -228,10 +228,11 @@ GRAVEL_DEVICE void gravel_reduce(const Handle& h, T* to, const T* from, uint64_t
 /// @completion on return: the part of the calling block is there
 template <class T, class Merge, gravel::detail::path_like Handle>
 GRAVEL_DEVICE void gravel_allreduce(const Handle& h, T* to, const T* from, uint64_t count, const Merge& merge) {
-  gravel::detail::check_merge<T, Merge>();
-  if (gravel::detail::enter_block(h.g, gravel::detail::team_call::allreduce, to, from, count) &&
-      gravel::detail::fits_packet<T>(h))
-    gravel::detail::allreduce_along(h, gravel::detail::program_merge<Merge>{merge}, to, from, count);
+  if constexpr (gravel::detail::check_merge<T, Merge>()) {
+    if (gravel::detail::enter_block(h.g, gravel::detail::team_call::allreduce, to, from, count) &&
+        gravel::detail::fits_packet<T>(h))
+      gravel::detail::allreduce_along(h, gravel::detail::program_merge<Merge>{merge}, to, from, count);
+  }
 }
 /// Combines the arrays of all PEs along a chain or a tree by the program's merge. The PE of the output gets the result;
 /// of others `to` is not written.
@@ -239,10 +240,11 @@ GRAVEL_DEVICE void gravel_allreduce(const Handle& h, T* to, const T* from, uint6
 /// @completion on return: the part of the calling block is there
 template <class T, class Merge, gravel::detail::path_like Handle>
 GRAVEL_DEVICE void gravel_reduce(const Handle& h, T* to, const T* from, uint64_t count, const Merge& merge) {
-  gravel::detail::check_merge<T, Merge>();
-  if (gravel::detail::enter_block(h.g, gravel::detail::team_call::reduce, to, from, count) &&
-      gravel::detail::fits_packet<T>(h))
-    gravel::detail::reduce_along(h, gravel::detail::program_merge<Merge>{merge}, to, from, count);
+  if constexpr (gravel::detail::check_merge<T, Merge>()) {
+    if (gravel::detail::enter_block(h.g, gravel::detail::team_call::reduce, to, from, count) &&
+        gravel::detail::fits_packet<T>(h))
+      gravel::detail::reduce_along(h, gravel::detail::program_merge<Merge>{merge}, to, from, count);
+  }
 }
 /// Copies the data of one input to all PEs along a ring.
 /// @param root number of the input
@@ -270,8 +272,9 @@ gravel_event gravel_allreduce_start(gravel_router& router, T* to, const T* from,
 template <class T, gravel::detail::merge_argument Merge>
 gravel_event gravel_allreduce_start(gravel_router& router, T* to, const T* from, uint64_t count, const Merge& merge,
                                     const gravel_path_call& how = {}) {
-  gravel::detail::check_merge<T, Merge>();
-  return gravel::detail::start_allreduce(router, gravel::detail::program_merge<Merge>{merge}, to, from, count, how);
+  if constexpr (!gravel::detail::check_merge<T, Merge>()) return {};
+  else
+    return gravel::detail::start_allreduce(router, gravel::detail::program_merge<Merge>{merge}, to, from, count, how);
 }
 /// Starts a kernel that combines the arrays of all PEs along a chain or a tree.
 /// @return happens when the arrays may be used
@@ -289,8 +292,8 @@ gravel_event gravel_reduce_start(gravel_router& router, T* to, const T* from, ui
 template <class T, gravel::detail::merge_argument Merge>
 gravel_event gravel_reduce_start(gravel_router& router, T* to, const T* from, uint64_t count, const Merge& merge,
                                  const gravel_path_call& how = {}) {
-  gravel::detail::check_merge<T, Merge>();
-  return gravel::detail::start_reduce(router, gravel::detail::program_merge<Merge>{merge}, to, from, count, how);
+  if constexpr (!gravel::detail::check_merge<T, Merge>()) return {};
+  else return gravel::detail::start_reduce(router, gravel::detail::program_merge<Merge>{merge}, to, from, count, how);
 }
 /// Starts a kernel that copies the data of one PE to all along a ring.
 /// @param root a PE of the ring
