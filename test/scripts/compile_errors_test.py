@@ -260,7 +260,8 @@ class CompileErrors(unittest.TestCase):
                 self.assert_reported(compile_errors(program, compiler), WRONG_MAPS.values())
 
     def test_merges(self):
-        program = MERGES + "".join(f"void f{i}(gravel_router& r) {{ {wrong} }}\n" for i, wrong in enumerate(WRONG_MERGES))
+        program = MERGES
+        program += "".join(f"void f{i}(gravel_router& r) {{ {wrong} }}\n" for i, wrong in enumerate(WRONG_MERGES))
         for compiler in COMPILERS:
             with self.subTest(compiler=compiler):
                 self.assert_reported(compile_errors(program, compiler), WRONG_MERGES.values())
