@@ -3,8 +3,8 @@
 // Problem. Edges lie at some PEs, and all PEs are to work on them; each PE may be faster or slower than the others.
 // Solution. A router scatters the edges of all PEs, in packets, to the PE that has room first. Each PE has a forest of
 // all vertices, and hooks edges into it as they come: the higher root below the lower one. Then the forests are merged
-// in pairs, with half of the PEs left after each step, until PE 0 has the forest of all edges: a chain router of two PEs
-// streams the roots of one PE to the other, whose merge hooks them into its forest. A ring carries the names back.
+// in pairs, with half of the PEs left after each step, until PE 0 has the forest of all edges: a chain router of two
+// PEs streams the roots of one PE to the other, whose merge hooks them into its forest. A ring carries the names back.
 //
 // Invariants
 // - A vertex is below a vertex of a lower code, or a root, so there is no circle, and a component's root is its least

@@ -51,8 +51,8 @@ struct no_merge {};
 template <class T>
 constexpr uint64_t element_grain = 16 / std::gcd(uint64_t{16}, uint64_t{sizeof(T)});
 
-/// Refuses, when the program is compiled, what cannot be merged. Returns whether it can be, so that one mistake leads to
-/// one error.
+/// Refuses, when the program is compiled, what cannot be merged. Returns whether it can be, so that one mistake leads
+/// to one error.
 template <class T, class Merge>
 GRAVEL_BOTH constexpr bool check_merge() {
   constexpr bool is_element =

@@ -14,10 +14,10 @@
 //   };
 //   gravel_allreduce(ring, nearest, nearest, count, keep_nearer{});
 //
-// A chain calls merge(merge(a0, a1), a2) and so on, in the order of its inputs. Trees and rings combine in other orders,
-// so their merges are associative and commutative. Each PE of a path calls the merge once for each element of `count`
-// (in a tree once for each child). The merge may keep pointers to memory of its PE, and change that memory; so it must
-// be written for threads of several blocks that call it at the same time.
+// A chain calls merge(merge(a0, a1), a2) and so on, in the order of its inputs. Trees and rings combine in other
+// orders, so their merges are associative and commutative. For each element there is one call less than there are PEs.
+// The merge may keep pointers to memory of its PE, and change that memory by atomics: threads of several blocks call it
+// at the same time.
 //
 // All calls of this file:
 // @param h from gravel_router::path() or direct_path()

@@ -855,9 +855,9 @@ __global__ void merge_in_kernel(gravel_path_handle h, largest* numbers) {
   if (me == 0 && how == "host") gather.output().receive().get();
   for (;;) gravel_barrier_all();
 }
-/// "closed", "lane", "held", "element": what a kernel does wrong. "thrown": an exception passes an open link, and is caught.
-/// "dies-WHAT": PE 0 is killed while PE 1 waits: its host, a stream or a kernel for a packet, its kernels or copies for
-/// a buffer.
+/// "closed", "lane", "held", "element": what a kernel does wrong. "thrown": an exception passes an open link, and is
+/// caught. "dies-WHAT": PE 0 is killed while PE 1 waits: its host, a stream or a kernel for a packet, its kernels or
+/// copies for a buffer.
 int go_wrong(const std::string& what) {
   device_bytes memory(1000);
   const gravel_stream_t stream = gravel_stream_create();
