@@ -650,7 +650,10 @@ int main(int argc, char** argv) {
       bench.scatter_add_rows();
     }
     if (part == "hot")
-      for (const double exponent : o.zipf) bench.scatter_add<uint32_t>("uint32_t", exponent);
+      for (const double exponent : o.zipf) {
+        bench.scatter_add<uint32_t>("uint32_t", exponent);
+        bench.scatter_add<gravel_half>("half", exponent);
+      }
     if (part == "exchange") bench.exchange();
     for (const place where : {place::device, place::host}) {
       if (part == "beside") bench.beside_products(where);
