@@ -130,6 +130,20 @@ __global__ void add_up(const T* elements, uint64_t n, uint64_t* sum) {
   if (mine) fetch_add<scope::device>(sum, mine);
 }
 
+/// Counts the elements of 16 bits that cannot be the sums of `runs` times `counts` ones: up to 2048 these are exact,
+/// above they depend on the order. Each word has two of them.
+template <class T>
+__global__ void check_sums(const T* elements, const uint32_t* counts, uint64_t words, uint32_t runs, uint64_t* wrong) {
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
+  uint64_t mine = 0;
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < 2 * words; i += lanes) {
+    const auto found = static_cast<float>(element<T>::widen(elements[i]));
+    const auto right = static_cast<float>(uint64_t{counts[i / 2]} * runs);
+    mine += right <= 2048 ? found != right : found < 1024;
+  }
+  if (mine) fetch_add<scope::device>(wrong, mine);
+}
+
 /// The PE to which a row goes.
 __global__ void draw_targets(int32_t* to, uint64_t n, uint32_t pes, uint64_t salt) {
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
@@ -367,7 +381,10 @@ class table_bench {
   /// Fills a table from a file of raw rows, which all PEs have written. The file is in memory (tmpfs or page cache), so
   /// this is what the reading itself can do.
   void read_file(place where) {
+    gravel_barrier_all();
+    const double constructed = perf::seconds_now();
     rows table(static_cast<uint64_t>(gravel_n_pes()) << o_.host_rows_log2, o_.row_bytes, dealt::blocks, where);
+    const double construction = perf::slowest(perf::seconds_now() - constructed);
     const uint64_t words = o_.row_bytes / 4, number = gravel_max_all(static_cast<uint64_t>(getpid()));
     const uint64_t mine = table.local_count() * o_.row_bytes;
     const std::string path = o_.folder + "/gravel-bench-table-" + std::to_string(number);
@@ -393,6 +410,7 @@ class table_bench {
     r_.row({{"what", "call", std::string("read")},
             {"place", "place", std::string(where == place::host ? "host" : "device")},
             {"file_gb", "GB a PE", gb},
+            {"construction_s", "construction s", construction},
             {"s", "s", t.median},
             {"s_least", "least", t.least},
             {"s_most", "most", t.most},
@@ -413,12 +431,14 @@ class table_bench {
       if (exponent > 0) start(draw_zipf, ids.data(), n, table.count(), exponent, salt);
       else start(draw_ids, ids.data(), n, uint64_t{0}, table.count(), salt);
       const auto* const elements = reinterpret_cast<const T*>(values.data());
-      time_additions<T>("scatter_add", type, exponent, table, log2,
+      rows counts(is_of_16_bits<T> ? table.count() : 1, sizeof(uint32_t));
+      if (is_of_16_bits<T>) counts.histogram<uint32_t>(ids.data(), n);
+      gravel_barrier_all();
+      time_additions<T>("scatter_add", type, exponent, table, counts, log2,
                         [&] { table.scatter_add(ids.data(), elements, n); });
-      if (!is_absorbed<row_update::add, T>) continue;
       // The same kernel without slots for hot words.
       const auto blocks = static_cast<unsigned>(std::min((n + row_lanes - 1) / row_lanes, most_row_blocks()));
-      time_additions<T>("scatter_add, nothing absorbed", type, exponent, table, log2, [&] {
+      time_additions<T>("scatter_add, nothing absorbed", type, exponent, table, counts, log2, [&] {
         gravel_launch(update_rows<row_update::add, T, gravel_block_sender<row_lanes>, uint32_t>, blocks, row_lanes,
                       gravel_handle(), table.view(), divisor(2), reinterpret_cast<const update_unit<T>*>(values.data()),
                       ids.data(), n, 0u);
@@ -440,17 +460,25 @@ class table_bench {
     return perf::timed_runs::of(seconds);
   }
   template <class T, class F>
-  void time_additions(const char* name, const std::string& type, double exponent, const rows& table, uint64_t log2,
-                      F add) {
-    constexpr uint64_t elements = sizeof(uint32_t) / sizeof(T);
+  void time_additions(const char* name, const std::string& type, double exponent, const rows& table,
+                      const rows& counts, uint64_t log2, F add) {
     const uint64_t n = uint64_t{1} << o_.additions_log2;
     gravel_barrier_all();
     start(set_words, static_cast<uint32_t*>(table.local()), table.local_count(), 0u);
     const auto t = time_updates(add);
+    const uint64_t additions = n * (o_.repeat + 1);
+    uint64_t wrong = 0;
     const perf::device_array<uint64_t> sum(1);
-    start(add_up<T>, static_cast<const T*>(table.local()), table.local_count() * elements, sum.data());
-    const uint64_t wanted = elements * n * (o_.repeat + 1) * static_cast<uint64_t>(gravel_n_pes());
-    const uint64_t found = gravel_sum_all(sum.read());
+    const auto* const found = static_cast<const T*>(table.local());
+    if constexpr (is_of_16_bits<T>) {
+      start(check_sums<T>, found, static_cast<const uint32_t*>(counts.local()), table.local_count(), o_.repeat + 1,
+            sum.data());
+      wrong = sum.read();
+    } else {
+      start(add_up<T>, found, table.local_count(), sum.data());
+      const uint64_t all = gravel_sum_all(sum.read()), wanted = gravel_sum_all(additions);
+      if (gravel_my_pe() == 0) wrong = wanted > all ? wanted - all : all - wanted;
+    }
     r_.row({{"what", "call", std::string(name)},
             {"type", "type", type},
             {"zipf", "Zipf", exponent},
@@ -460,7 +488,7 @@ class table_bench {
             {"ms_least", "least", t.least * 1e3},
             {"ms_most", "most", t.most * 1e3},
             {"million_per_s", "M/s of all PEs", static_cast<double>(n * gravel_n_pes()) / t.median / 1e6}},
-           {wanted, wanted > found ? wanted - found : found - wanted});
+           {gravel_sum_all(additions), gravel_sum_all(wrong)});
   }
 
   /// Additions of rows of 64 floats, to rows drawn at random, or of the next PE (--targets).
