@@ -460,8 +460,8 @@ class table_bench {
     return perf::timed_runs::of(seconds);
   }
   template <class T, class F>
-  void time_additions(const char* name, const std::string& type, double exponent, const rows& table,
-                      const rows& counts, uint64_t log2, F add) {
+  void time_additions(const char* name, const std::string& type, double exponent, const rows& table, const rows& counts,
+                      uint64_t log2, F add) {
     const uint64_t n = uint64_t{1} << o_.additions_log2;
     gravel_barrier_all();
     start(set_words, static_cast<uint32_t*>(table.local()), table.local_count(), 0u);

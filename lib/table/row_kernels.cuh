@@ -214,7 +214,8 @@ __global__ void __launch_bounds__(row_lanes)
     });
     hot.end([&](const key_words& key, const value_words& value) {
       const uint64_t id = is_one ? key.word[0] : units.quotient(key.word[0]);
-      send(id, is_one ? 0 : key.word[0] - id * units.value(), unit_of_sum<T>(__builtin_bit_cast(absorbed_sum<T>, value)));
+      send(id, is_one ? 0 : key.word[0] - id * units.value(),
+           unit_of_sum<T>(__builtin_bit_cast(absorbed_sum<T>, value)));
     });
   } else {
     each([&](uint64_t id, uint64_t unit, uint64_t i) { send(id, unit, values[i]); });
