@@ -2,6 +2,7 @@
 // host; additions to random words; exchanges of rows; lookups beside a product of matrices; and tables that are filled
 // from a file. Each call's result is checked. The limit of rows is the link to another GPU, or PCIe for memory of the
 // host: both are measured in the same run. Rows that are not mapped are compared with one blocking get for each row.
+// Rivals read rows of pinned memory by a plain kernel, and rows of all GPUs by exchanges of NCCL, if it is there.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 #include "bench/matrix_product.cuh"
 #include "bench/perf/limits.cuh"
 #include "bench/perf/report.hpp"
+#include "bench/rivals/row_rivals.cuh"
 #include "examples/critical/key_source.hpp"
 #include "lib/base/descriptor.hpp"
 #if GRAVEL_CUDA
@@ -36,8 +38,9 @@ struct bench_options {
   uint32_t calls = 32, repeat = 5;
   std::vector<double> zipf{1, 1.2};
   std::vector<uint64_t> kept{4096, 65536};
-  std::vector<std::string> parts{"gather", "gather-host", "zipf", "scatter_add", "hot", "exchange", "beside", "read"};
-  std::string targets = "uniform", json;
+  std::vector<std::string> parts{"gather", "gather-host", "rivals", "zipf", "scatter_add",
+                                 "hot",    "exchange",    "beside", "read"};
+  std::string targets = "uniform", nccl = "libnccl.so.2", json;
   std::string folder = "/dev/shm";
   bool is_short = false;
 };
@@ -222,6 +225,50 @@ class table_bench {
     gravel_barrier_all();
   }
 
+  /// Rows of a copy of a table in pinned memory of the host, which each PE reads by a plain kernel.
+  void gather_pinned() {
+    const uint64_t count = uint64_t{1} << o_.host_rows_log2, words = o_.row_bytes / 4;
+    const perf::pinned_memory table(count * o_.row_bytes);
+    start(fill_rows, reinterpret_cast<uint32_t*>(table.data()), count, words, uint64_t{0});
+    for (const uint64_t n : o_.ids) {
+      const perf::device_array<uint32_t> ids(n * sets), out(n * words);
+      start(draw_ids, ids.data(), n * sets, uint64_t{0}, count, static_cast<uint64_t>(gravel_my_pe()) << 40);
+      gravel_barrier_all();
+      time_gathers("pinned memory, a plain kernel", nullptr, {"host", true}, ids, out, n, 0, [&](uint32_t set) {
+        start_read_rows(table.data(), o_.row_bytes, ids.data() + set * n, 0, n, reinterpret_cast<char*>(out.data()),
+                        nullptr);
+      });
+    }
+  }
+  /// Rows of all PEs by exchanges of NCCL: the ids to the owners, and the rows back.
+  void gather_by_nccl() {
+#if GRAVEL_CUDA
+    nccl_ring nccl(o_.nccl);
+    if (!nccl.is_there()) {
+      if (gravel_my_pe() == 0) std::printf("without NCCL: %s\n", nccl.why().c_str());
+      return;
+    }
+    r_.fact("nccl", nccl.version());
+    rows table(static_cast<uint64_t>(gravel_n_pes()) << o_.rows_log2, o_.row_bytes);
+    const uint64_t words = o_.row_bytes / 4, most = *std::max_element(o_.ids.begin(), o_.ids.end());
+    start(fill_rows, static_cast<uint32_t*>(table.local()), table.local_count(), words, table.local_first());
+    nccl_gather exchange(nccl, table, most);
+    cudaStream_t stream = gravel_stream_create();
+    for (const uint64_t n : o_.ids) {
+      const perf::device_array<uint32_t> ids(n * sets), out(n * words);
+      start(draw_ids, ids.data(), n * sets, uint64_t{0}, table.count(), static_cast<uint64_t>(gravel_my_pe()) << 40);
+      gravel_barrier_all();
+      time_gathers("order and exchange, NCCL", stream, {"device", true}, ids, out, n, 0, [&](uint32_t set) {
+        exchange.gather(reinterpret_cast<char*>(out.data()), ids.data() + set * n, n, stream);
+      });
+    }
+    gravel_stream_destroy(stream);
+    gravel_barrier_all();
+#else
+    if (gravel_my_pe() == 0) std::printf("without NCCL: the CPU backend has no GPU for it\n");
+#endif
+  }
+
   void time_one_by_one(const rows& table, const perf::device_array<uint32_t>& ids,
                        const perf::device_array<uint32_t>& out, uint64_t n) {
     if (n > (o_.is_short ? 48 : 12288)) return;  // it would take long, and more ids are no faster
@@ -292,10 +339,19 @@ class table_bench {
     return rate;
   }
 
+  /// Where the rows lie that a call reads, and whether all PEs reach them.
+  struct read_table {
+    const char* place;
+    bool is_mapped;
+
+    read_table(const char* where, bool mapped) : place(where), is_mapped(mapped) {}
+    read_table(const rows& table)
+        : place(table.where() == gravel::detail::place::host ? "host" : "device"), is_mapped(table.is_mapped()) {}
+  };
   /// Times calls of gather(set) in a stream, the last of which is of the last set, and checks what it has read.
   /// `bytes_per_s`: the limit; 0: none.
   template <class F>
-  void time_gathers(const char* name, gravel_stream_t stream, const rows& table,
+  void time_gathers(const char* name, gravel_stream_t stream, const read_table& table,
                     const perf::device_array<uint32_t>& ids, const perf::device_array<uint32_t>& out, uint64_t n,
                     double bytes_per_s, F gather) {
     const uint64_t words = o_.row_bytes / 4;
@@ -316,9 +372,9 @@ class table_bench {
     const double bytes = static_cast<double>(n * o_.row_bytes);
     const double limit = bytes_per_s > 0 ? bytes / bytes_per_s : 0;
     r_.row({{"what", "call", std::string(name)},
-            {"place", "place", std::string(table.where() == place::host ? "host" : "device")},
+            {"place", "place", std::string(table.place)},
             {"targets", "ids", o_.targets},
-            {"mapped", "mapped", std::string(table.is_mapped() ? "yes" : "no")},
+            {"mapped", "mapped", std::string(table.is_mapped ? "yes" : "no")},
             {"row_bytes", "row B", o_.row_bytes},
             {"ids", "ids a PE", n},
             {"us", "us", t.median * 1e6},
@@ -641,9 +697,10 @@ int main(int argc, char** argv) {
   app.add_option("--kept", o.kept, "Rows that a cache has room for").delimiter(',').capture_default_str();
   app.add_option("--parts", o.parts, "What is measured")
       .delimiter(',')
-      .one_of({"gather", "gather-host", "zipf", "scatter_add", "hot", "exchange", "beside", "read"})
+      .one_of({"gather", "gather-host", "rivals", "zipf", "scatter_add", "hot", "exchange", "beside", "read"})
       .capture_default_str();
   app.add_flag("--short", o.is_short, "A smoke test: few ids, few calls, one run");
+  app.add_option("--nccl", o.nccl, "The library to compare with, if it is there").capture_default_str();
   app.add_option("--json", o.json, "File for the results");
   parse_or_exit(app, argc, argv, [&] {
     if (o.is_short) {
@@ -671,6 +728,10 @@ int main(int argc, char** argv) {
   for (const std::string& part : o.parts) {
     if (part == "gather") bench.gather(place::device);
     if (part == "gather-host") bench.gather(place::host);
+    if (part == "rivals") {
+      bench.gather_pinned();
+      bench.gather_by_nccl();
+    }
     if (part == "zipf") bench.gather_zipf();
     if (part == "scatter_add") {
       bench.scatter_add<float>("float", 0);
