@@ -1,9 +1,11 @@
 // Hash maps (gravel::map): keys and values of all sizes, compared with maps of the standard library.
 // One source for the CPU backend and for GPUs, where it has fewer types: nvcc takes long for each. Options: `short`;
 // `full` and `full-elsewhere`, a map with too many items, at this PE and at another one; `full-all`, the same by
-// phases; `little-memory`, a map that cannot grow; `large`: so many items that GPUs insert them by phases, too.
+// phases; `dies`, a PE that dies amid calls; `little-memory`, a map that cannot grow; `large`: so many items that GPUs
+// insert them by phases, too.
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -674,6 +676,18 @@ void fill_too_far(const std::string& option) {
   gravel_barrier_all();
 }
 
+/// All PEs insert, by collective calls and one-sided ones, until PE 1 dies amid its calls.
+void insert_until_death() {
+  gravel::map<uint64_t, uint64_t> map(1000);
+  const device_array<uint64_t> k(keys_from(0, 500));
+  for (int round = 0; round < 100'000; ++round) {
+    map.insert_or_add_all(k.data(), k.data(), 500);
+    map.insert(k.data(), k.data(), 500);
+    if (gravel_my_pe() == 1 && round == 20) raise(SIGKILL);
+    gravel_barrier_all();
+  }
+}
+
 template <class... T>
 void start() {
   gravel_init<typename T::delivery..., change_in_handler<uint64_t, uint64_t>>();
@@ -692,6 +706,11 @@ int main(int argc, char** argv) {
   const std::string option = argc > 1 ? argv[1] : "";
   if (option.starts_with("full")) {
     fill_too_far(option);
+    gravel_finalize();
+    return 0;
+  }
+  if (option == "dies") {
+    insert_until_death();
     gravel_finalize();
     return 0;
   }
