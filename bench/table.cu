@@ -17,8 +17,8 @@
 #include "bench/matrix_product.cuh"
 #include "bench/perf/limits.cuh"
 #include "bench/perf/report.hpp"
-#include "bench/rivals/row_rivals.cuh"
-#include "examples/critical/key_source.hpp"
+#include "bench/row_rivals.cuh"
+#include "examples/common/zipf.hpp"
 #include "lib/base/descriptor.hpp"
 #if GRAVEL_CUDA
 #include "host/pe/device_scope.cuh"

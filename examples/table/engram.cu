@@ -14,7 +14,7 @@
 #include <gravel/table.cuh>
 #include "examples/common/mix.hpp"
 #include "examples/common/run_application.hpp"
-#include "examples/critical/key_source.hpp"
+#include "examples/common/zipf.hpp"
 
 using gravel::device_array;
 

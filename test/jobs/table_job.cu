@@ -162,8 +162,8 @@ void check_beside() {
     second.gather(out_2.data(), reads_2.data(), n, side);
   }
   gravel_barrier_all();
-  const auto check = [&](const gravel::rows& table, const std::vector<uint32_t>& read, const device_array<uint32_t>& out,
-                         uint64_t first_added, uint32_t added) {
+  const auto check = [&](const gravel::rows& table, const std::vector<uint32_t>& read,
+                         const device_array<uint32_t>& out, uint64_t first_added, uint32_t added) {
     const uint64_t words = table.row_bytes() / 4;
     std::vector<uint32_t> found(n * words), mine(table.local_count() * words);
     gravel_copy(found.data(), out.data(), found.size() * 4);
@@ -434,8 +434,8 @@ void check_rounding(const std::string& type, uint64_t count, uint64_t seed) {
   }
 }
 
-/// Hot elements of 16 bits are added up in float: each PE adds 1/256 so often to two elements that sums of 16 bits would
-/// stop far below, as a half that is 8 or more, and a bfloat16 that is 1 or more, do not change by 1/256.
+/// Hot elements of 16 bits are added up in float: each PE adds 1/256 so often to two elements that sums of 16 bits
+/// would stop far below, as a half that is 8 or more, and a bfloat16 that is 1 or more, do not change by 1/256.
 template <class T>
 void check_hot_sums(const std::string& type) {
   const uint64_t n = GRAVEL_CUDA ? 1 << 22 : 1 << 13;

@@ -11,7 +11,8 @@ UCX_RUN, JOB = sys.argv[1:3]
 wrong = []
 for what, pe in (("full", 0), ("full-elsewhere", 1), ("full-all", 1)):
     sentence = (f"error: a gravel::map of keys of 8 bytes and values of 8 bytes, made for 20 items, has no "
-                f"slot for a key: PE {pe} has 48 slots. Make the map for more items, or call make_room() or reserve() before")
+                f"slot for a key: PE {pe} has 48 slots. Make the map for more items, or call make_room() or reserve() "
+                "before")
     for routes in ("net", "peer"):
         done = subprocess.run([UCX_RUN, "-n", "2", "--timeout", "30", JOB, what], stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, env=dict(os.environ, GRAVEL_ROUTES=routes))

@@ -1,8 +1,8 @@
 """A row that does not exist ends the job with a message that names the id, its place and the number of rows, whether
-rows are read or added to, by every route. So does an exchange to a PE that does not exist, or with one row more for a PE
-than it has room for; as many as there is room for arrive. Sums of elements of 16 bits without their handler are refused.
-When a PE dies amid calls, the job ends and says so. A table may be larger than one PE's memory, also with the fewest
-reply cells that there can be; fewer are refused.
+rows are read or added to, by every route. So does an exchange to a PE that does not exist, or with one row more for a
+PE than it has room for; as many as there is room for arrive. Sums of elements of 16 bits without their handler are
+refused. When a PE dies amid calls, the job ends and says so. A table may be larger than one PE's memory, also with the
+fewest reply cells that there can be; fewer are refused.
 Usage: table_errors_test.py UCX_RUN TABLE_JOB"""
 import os
 import re
