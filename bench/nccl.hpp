@@ -1,5 +1,5 @@
-// NCCL, where it is found at run time: its allreduce and its exchanges, for comparison. Nothing is linked, and no header
-// of NCCL is needed.
+// NCCL, where it is found at run time: its allreduce and its exchanges, for comparison. Nothing is linked, and no
+// header of NCCL is needed.
 #pragma once
 #include <dlfcn.h>
 

@@ -279,13 +279,13 @@ class map {
     gravel_barrier_all();
     growth_.note_empty();
   }
-  /// Makes room for items that come by insert() and insert_or_add(), or by single calls in kernels: these do not let the
-  /// map grow. If the slots do not suffice for them, the map grows as collective insertions let it. Collective. Waits for
-  /// all updates before. Views of the map may be invalid behind it: call view() again.
+  /// Makes room for items that come by insert() and insert_or_add(), or by single calls in kernels: these do not let
+  /// the map grow. If the slots do not suffice for them, the map grows as collective insertions let it. Collective.
+  /// Waits for all updates before. Views of the map may be invalid behind it: call view() again.
   /// @param items number of items with new keys that this PE will insert, at most; PEs may pass different numbers
   /// @completion on return: all PEs may use the map
-  /// @errors gravel::error on all PEs, and the map is as before: too little memory at one PE, a PE that holds the slots,
-  ///   more items than any memory has; a map that was made with `grow` false
+  /// @errors gravel::error on all PEs, and the map is as before: too little memory at one PE, a PE that holds the
+  ///   slots, more items than any memory has; a map that was made with `grow` false
   void make_room(uint64_t items) {
     if (!options_.grow) fail_text("gravel::map::make_room: the map was made with `grow` false: call reserve()");
     constexpr uint64_t most = uint64_t{1} << 48;

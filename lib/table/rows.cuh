@@ -133,8 +133,8 @@ class rows {
   // Common to the updates below: row ids[i] is updated by values[i], element by element. Ids are whole numbers of 4 or
   // 8 bytes. An id may occur several times. Elements are updated in any order, each atomically. T is the type of the
   // elements, one that the operation takes (gravel_put, gravel_add and so on), or one of 16 bits: gravel_half,
-  // gravel_bfloat16, CUDA's __half and __nv_bfloat16. row_bytes() is a multiple of its size. Each addition to an element
-  // of 16 bits is rounded to the nearest, ties to even. All updates of them but scatter() need the handler
+  // gravel_bfloat16, CUDA's __half and __nv_bfloat16. row_bytes() is a multiple of its size. Each addition to an
+  // element of 16 bits is rounded to the nearest, ties to even. All updates of them but scatter() need the handler
   // gravel::pair_updates. Not collective.
 
   /// Writes rows. Of several rows with one id, each element is that of one of them.

@@ -1,7 +1,7 @@
 // Tables of rows (gravel::rows): rows of several sizes and types, ids of all kinds, compared with what hosts expect.
 // Arrays, optimizers, exchanges of rows, and rows from files. One source for the CPU backend and for GPUs. Options:
-// `short`; `bad-row` and `bad-sum`, a call with a row that does not exist; `bad-target`, `bad-room` and `least-room`, an
-// exchange with a PE that does not exist, with one row too many for a PE, and with as many as there is room for;
+// `short`; `bad-row` and `bad-sum`, a call with a row that does not exist; `bad-target`, `bad-room` and `least-room`,
+// an exchange with a PE that does not exist, with one row too many for a PE, and with as many as there is room for;
 // `no-handler`, elements of 16 bits without the handler; `larger`, a table that is larger than one PE's memory; `dies`,
 // a PE that dies amid calls.
 #include <unistd.h>
