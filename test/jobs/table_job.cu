@@ -916,9 +916,9 @@ int main(int argc, char** argv) {
     check_update<float>(update::add, "float, few", 100, 3, few, "random", 16);
     check_update<gravel_half>(update::add, "half, few", 100, 2, few, "random", 17);
   }
-  check_update<float>(update::add, "float", 90, 17, n / 10, "of one PE", 20);
-  check_update<uint32_t>(update::put, "uint32_t", 90, 33, n / 10, "of one PE", 21);
-  check_update<float>(update::add, "float", 20, 1024, n / 50, "of one PE", 24);
+  check_update<float>(update::add, "float", 90, 17, n / 20, "of one PE", 20);
+  check_update<uint32_t>(update::put, "uint32_t", 90, 33, n / 20, "of one PE", 21);
+  check_update<float>(update::add, "float", 20, 1024, n / 200, "of one PE", 24);
   check_reads(1000, 8, is_short);
   if (!is_short) check_reads(200'000, 264, false);
   check_cache(is_short ? 12 : 264, 5, gravel::dealt::blocks);
