@@ -90,6 +90,15 @@ def _compiler(backend: str) -> tuple[str, dict[str, str]]:
     return program, environment
 
 
+def why_no_compiler() -> str:
+    """Empty if there is a compiler for the backend of this process, or for the one that it would choose."""
+    try:
+        _compiler(_backend.chosen() or _backend.available()[-1])
+    except Error as e:
+        return str(e)
+    return ""
+
+
 @functools.cache
 def _version(wrapper: str, program: str, path: str) -> str:
     """What the compiler says of itself, and Gravel's version."""

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from conftest import HERE, is_fine, run_job
 
+from gravel._kernel_cache import why_no_compiler
+
 PAGE = HERE.parents[2] / "docs" / "python.md"
 PROGRAMS = (
     re.findall(r"^```python\n# file: (\w+\.py)\n(.*?)^```", PAGE.read_text(), re.M | re.S) if PAGE.is_file() else []
@@ -22,6 +24,8 @@ if not PROGRAMS:
 def test_program(tmp_path: Path, name: str, text: str, n_pes: int, nodes: int) -> None:
     if "import torch" in text and not importlib.util.find_spec("torch"):
         pytest.skip("PyTorch is not installed")
+    if "gr.Kernels(" in text and (why := why_no_compiler()):
+        pytest.skip(why)
     (tmp_path / name).write_text(text)
     done = run_job(n_pes, str(tmp_path / name), nodes=nodes)
     is_fine(done)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from conftest import HERE, is_fine, run_alone, run_job
+from conftest import HERE, is_fine, needs_compiler, run_alone, run_job
 
 CALLS = (
     "gr.my_pe()", "gr.n_pes()", "gr.n_nodes()", "gr.node_of(0)", "gr.barrier()", "gr.quiet()", "gr.zeros(3)",
@@ -180,6 +180,7 @@ def test_small_heap() -> None:
     )
 
 
+@needs_compiler
 def test_kernels_that_do_not_compile() -> None:
     """An exception at all PEs, with the lines of the source."""
     done = run_job(2, "-c", r"""
@@ -196,6 +197,7 @@ gr.barrier()
     assert done.stdout.count("<source>:3:") >= 2 and "gravel_inc" in done.stdout
 
 
+@needs_compiler
 def test_kernels_and_jobs() -> None:
     """Kernels with handlers work in a job that knows them, and their mistakes end it."""
     start = f"import sys; sys.path.insert(0, {str(HERE / 'job')!r}); import sources, gravel as gr\n"
