@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from conftest import HERE, is_fine, needs_compiler, run_alone, run_job
+
+from gravel._backend import available
 
 CALLS = (
     "gr.my_pe()", "gr.n_pes()", "gr.n_nodes()", "gr.node_of(0)", "gr.barrier()", "gr.quiet()", "gr.zeros(3)",
@@ -159,6 +163,36 @@ def test_launcher_without_a_way_to_join() -> None:
     assert done.returncode == 1
     assert "RANK" in done.stderr and "cannot find each other" in done.stderr and "ucx-run -n 2" in done.stderr
     is_fine(run_alone("import gravel as gr; gr.init(); assert gr.n_pes() == 1", RANK="0", WORLD_SIZE="1"))
+
+
+@pytest.mark.skipif("cuda" in available(), reason="there are GPUs")
+def test_no_gpu() -> None:
+    """Who asks for GPUs where there are none is told why; who does not gets the CPU backend."""
+    done = run_alone("import gravel as gr\ntry:\n    gr.init('cuda')\nexcept gr.Error as error:\n    print(error)\n"
+                     "gr.init()\nprint(gr.info()['backend'])")  # fmt: skip
+    is_fine(done)
+    error, backend = done.stdout.splitlines()
+    reasons = "gravel-pgas-cu13 is not installed|no CUDA driver|sees no GPU"
+    assert re.search(f"gravel.init: backend 'cuda': .*({reasons})", error) and backend == "cpu"
+
+
+def test_another_ucx_in_the_process() -> None:
+    """A PE has no UCX in its process, as the aggregator sends. So one that another package has loaded is in no way."""
+    done = run_job(2, "-c", """
+import ctypes, ctypes.util
+import gravel as gr
+has_ucx = lambda: "libucp" in open("/proc/self/maps").read()
+gr.init()
+assert not has_ucx()
+if name := ctypes.util.find_library("ucp"):
+    ctypes.CDLL(name, ctypes.RTLD_GLOBAL)
+    assert has_ucx()
+table = gr.full(10, 1)
+gr.scatter_add(table, list(range(10)), 1)
+gr.barrier()
+assert gr.gather(table, list(range(10))).sum() == 30
+""", nodes=2)
+    is_fine(done)
 
 
 def test_settings_that_are_impossible() -> None:
