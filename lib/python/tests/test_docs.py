@@ -19,6 +19,12 @@ if not PROGRAMS:
     pytest.skip("docs/python.md is not here", allow_module_level=True)
 
 
+def test_mistakes_have_tests() -> None:
+    rows = re.findall(r"^\| [^|]+ \| [^|]+ \| `([^`]+)::([^`]+)` \|$", PAGE.read_text(), re.M)
+    assert len(rows) >= 10
+    assert [] == [name for file, name in rows if f"def {name}(" not in (HERE / file).read_text()]
+
+
 @pytest.mark.parametrize(("name", "text"), PROGRAMS, ids=[name for name, _ in PROGRAMS])
 @pytest.mark.parametrize(("n_pes", "nodes"), [(1, 1), (3, 1), (4, 2)])
 def test_program(tmp_path: Path, name: str, text: str, n_pes: int, nodes: int) -> None:

@@ -247,6 +247,10 @@ for call, text in ((lambda: walk.notify[1, 1](1, 0), "before gravel.init()"), (g
     else:
         assert not text
 """))
-    wrong = start + "walk = sources.compiled(); gr.init(kernels=walk); walk.notify[1, 1](1, 99); gr.barrier()"
-    done = run_job(2, "-c", wrong)
-    assert done.returncode != 0 and "to PE 99: the job has PEs 0 to 1" in done.stderr
+    for call, text in (
+        ("walk.notify[1, 1](1, 99)", "to PE 99: the job has PEs 0 to 1"),
+        ("walk.count[1, 32](np.zeros(9, 'u8'), np.zeros(3, 'i8'), 3, 9)", "an address outside the symmetric heap"),
+    ):
+        program = f"import numpy as np; walk = sources.compiled(); gr.init(kernels=walk); {call}; gr.barrier()"
+        done = run_job(2, "-c", start + program)
+        assert done.returncode != 0 and text in done.stderr
