@@ -211,7 +211,8 @@ def _headers(rules: Path, work: Path) -> dict[str, str]:
     """The headers of the user, by the compiler's rule for make, with their hashes. Versions stand for all others."""
     names = re.split(r"(?<!\\)\s+", rules.read_text().replace("\\\n", " "))
     files = {Path(name.replace("\\ ", " ")).resolve() for name in names if name and not name.endswith(":")}
-    others = (work, INCLUDE, Path("/usr/include"), Path("/usr/lib"), PREFIX, Path(native.library()).resolve().parents[1])
+    here = Path(native.library()).resolve().parents[1]
+    others = (work, INCLUDE, PREFIX, here, Path("/usr/include"), Path("/usr/lib"))
     return {
         str(file): _digest(file.read_bytes())
         for file in sorted(files)

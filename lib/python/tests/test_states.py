@@ -167,7 +167,7 @@ def test_launcher_without_a_way_to_join() -> None:
 
 @pytest.mark.skipif("cuda" in available(), reason="there are GPUs")
 def test_no_gpu() -> None:
-    """Who asks for GPUs where there are none is told why; who does not gets the CPU backend."""
+    """Who asks for GPUs where there are none learns why; who does not gets the CPU backend."""
     done = run_alone("import gravel as gr\ntry:\n    gr.init('cuda')\nexcept gr.Error as error:\n    print(error)\n"
                      "gr.init()\nprint(gr.info()['backend'])")  # fmt: skip
     is_fine(done)
