@@ -181,7 +181,7 @@ class routed_components {
     }
   }
   void find_roots() {
-    launch_for(vertices_, flatten<>, forest_.data(), vertices_);
+    launch_for(vertices_, flatten<>, static_cast<const uint32_t*>(forest_.data()), vertices_, forest_.data());
     launch_for(vertices_, copy_words<uint32_t>, roots_, static_cast<const uint32_t*>(forest_.data()), vertices_);
   }
 
