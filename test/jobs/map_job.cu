@@ -535,7 +535,8 @@ void check_growth(uint64_t n) {
   expect(map.capacity() == 50, "growth: a map with room has grown");
   insert(40, 30 / pes, [&](const uint64_t* k, uint64_t count) { map.insert(k, k, count); });
   insert(70, 80 / pes, all);
-  expect(pes > 1 || map.capacity() == 200, "growth: room for " + std::to_string(map.capacity()));
+  // The smallest map of a GPU has slots for all of these.
+  expect(pes > 1 || GRAVEL_CUDA || map.capacity() == 200, "growth: room for " + std::to_string(map.capacity()));
   uint64_t next = 150;
   for (uint64_t count = 60; count < n; count *= 3) {
     insert(next, count, all);
@@ -618,7 +619,7 @@ void check_room(uint64_t n) {
     check_find(map, wanted, next + 20, chance, "room");
     check_local(map, wanted, "room");
   }
-  expect(map.capacity() > 50 && map.capacity() < 8 * wanted.size() + 100,
+  expect((GRAVEL_CUDA || map.capacity() > 50) && map.capacity() < 8 * wanted.size() + 100,
          "room: a map for " + std::to_string(map.capacity()) + " items has " + std::to_string(wanted.size()));
   map.hold_slots();
   expect_error("one-sided insertions into a map for", [&] { map.make_room(100 * n); });
