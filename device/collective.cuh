@@ -78,8 +78,8 @@ GRAVEL_BOTH_APART void notify_by_message(gravel_t g, uint64_t* flag, uint64_t wo
   gravel_max(g, flag, word, pe);
   gravel_flush(g);
 }
-/// Rendezvous `epoch` of the callers of all members. In a kernel the lane has called thread_fence() behind all that must
-/// be visible to the others. Thread scope: one lane of each member, or a host thread.
+/// Rendezvous `epoch` of the callers of all members. In a kernel the lane has called thread_fence() behind all that
+/// must be visible to the others. Thread scope: one lane of each member, or a host thread.
 GRAVEL_BOTH void await_members(const gravel_t& g, const gravel_team_t& team, uint64_t epoch, collective_name name) {
   block_scratch* const mine = scratch_of(g, team);
   const uint64_t word = name.word(epoch);

@@ -158,8 +158,8 @@ GRAVEL_DEVICE uint64_t find_entry(const uint32_t* targets, uint64_t first, uint6
 }
 
 /// Calls visit(neighbour, its colour) for the neighbours of `vertex` numbered place, place + stride, ... that `wanted`
-/// has, and for ghosts. Several are read before any is looked at: the longest rows are as slow as memory is far. IS_LONG:
-/// what a sorted row has besides is not read. Thread scope: lane.
+/// has, and for ghosts. Several are read before any is looked at: the longest rows are as slow as memory is far.
+/// IS_LONG: what a sorted row has besides is not read. Thread scope: lane.
 template <unsigned AT_ONCE, bool IS_LONG, class Visit>
 GRAVEL_DEVICE void each_neighbour(const color_job& job, uint32_t vertex, unsigned place, unsigned stride,
                                   const number_range& wanted, Visit visit) {

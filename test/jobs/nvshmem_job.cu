@@ -243,8 +243,8 @@ template <class T>
 struct moved {
   T source[room];           // of this PE
   T single[3], fetched[2];  // by a lane, with a queue pair, on a stream
-  // By scope; the last ones are those of a stream. Strided ones have a distance of 2 at the destination, and of 3 at the
-  // source.
+  // By scope; the last ones are those of a stream. Strided ones have a distance of 2 at the destination, and of 3 at
+  // the source.
   T put[scopes + 1][pieces], put_nbi[scopes + 1][pieces], get[scopes + 1][pieces], get_nbi[scopes + 1][pieces];
   T with_signal[scopes + 1][pieces], with_signal_nbi[scopes + 1][pieces];
   T iput[scopes + 1][2 * pieces], iget[scopes + 1][2 * pieces];
