@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "host/pe/backend.hpp"
 #include "host/pe/libgravel.hpp"
 #include "lib/base/mix.hpp"
+#include "lib/gravel/device_array.hpp"
 #include "lib/link/link.cuh"
 #include "test/support/expect.hpp"
 
@@ -118,6 +120,35 @@ void by_hosts(const gravel_endpoint& source, const gravel_endpoint& destination,
                                                          std::to_string(r.number) + " of " +
                                                          std::to_string(sizes.size()) + " segments came");
   }
+}
+
+/// Reads a packet many times. Adds the reads that see another number.
+__global__ void reread_packet(const uint64_t* packet, uint64_t number, uint64_t* wrong) {
+  for (int i = 0; i < 5000; ++i) *wrong += gravel::load_relaxed<gravel::scope::device>(packet) != number;
+}
+/// A release without a stream follows kernels that were launched without one.
+void release_behind_kernels() {
+  constexpr uint64_t packets = 30;
+  device_array<uint64_t> numbers(packets), wrong(std::vector<uint64_t>(1));
+  gravel_link link(gravel_device(0), gravel_device(n - 1, 1), sizeof(uint64_t), 1);
+  if (me == 0) {
+    std::vector<uint64_t> all(packets);
+    std::iota(all.begin(), all.end(), 0);
+    gravel_copy(numbers.data(), all.data(), packets * sizeof(uint64_t));
+    for (uint64_t i = 0; i < packets; ++i) link.send(numbers.data() + i, sizeof(uint64_t));
+    link.shutdown();
+  }
+  if (me != n - 1) return;
+  for (uint64_t number = 0; number < packets; ++number) {
+    const gravel_segment s = link.receive().get();
+    gravel_launch(reread_packet, gravel_launch_config{.grid = 1, .block = 1}, reinterpret_cast<const uint64_t*>(s.data),
+                  number, wrong.data());
+    link.release(s);
+  }
+  gravel_synchronize();
+  uint64_t found = 0;
+  gravel_copy(&found, wrong.data(), sizeof(found));
+  expect(found == 0, "packets changed while a kernel read them: " + std::to_string(found) + " reads");
 }
 
 /// Adds what is wrong in a packet; each of the grid's blocks has a part.
@@ -922,6 +953,7 @@ int main(int argc, char** argv) {
     paths(buffers == 2 ? 256 : 1000, buffers);
   }
   packet_words();
+  release_behind_kernels();
   // The low half of packets' numbers starts again from 0 among these.
   by_kernels(2, (1ull << 32) - 4);
   if (!is_short) {
