@@ -206,24 +206,41 @@ inline void check_flags() {
                                               std::to_string(expected[kind]));
 }
 
-/// A tree for which there is room only if its items come in the order of priorities.
-inline void check_priorities() {
+/// A deep tree that finds room, as items close to its leaves come first. Without priorities there may be room or not, as
+/// warps take items in any order: then the run fails, or no item is lost. A run that begins with more items than there is
+/// room for always fails.
+inline void check_room() {
   constexpr uint32_t depth = GRAVEL_CUDA ? 16 : 12, room = GRAVEL_CUDA ? 1024 : 80;
   gravel::device_array<uint32_t> leaves(std::vector<uint32_t>(1, 0));
+  const auto leaves_found = [&] {
+    uint32_t found = 0;
+    gravel_copy(&found, leaves.data(), sizeof(found));
+    return found;
+  };
   const deep first{me(), depth, true, leaves.data()};
   const gravel_item_options options{.ranks = 16, .capacity = room, .blocks = GRAVEL_CUDA ? 1u : 2u};
   {
     gravel_item_worklist<deep> work(first, options);
     work.offer({0});
     work.run();
-    uint32_t found = 0;
-    gravel_copy(&found, leaves.data(), sizeof(found));
-    expect(found == 1u << depth, "a deep tree had " + std::to_string(found) + " leaves");
+    expect(leaves_found() == 1u << depth, "a deep tree had " + std::to_string(leaves_found()) + " leaves");
     expect_error("'deep' is open already", [&] { gravel_item_worklist<deep> second(first, options); });
   }
   gravel_item_worklist<deep> work({me(), depth, false, leaves.data()}, options);
-  if (me() == pes() - 1) work.offer({0});
+  work.offer({0});
+  bool found_room = true;
+  try {
+    work.run();
+  } catch (const gravel::error&) {
+    found_room = false;
+  }
+  const uint32_t twice = 2u << depth;
+  expect(!found_room || leaves_found() == twice,
+         "of " + std::to_string(twice) + " leaves " + std::to_string(leaves_found()) + " were found, without an error");
+  const bool is_full = me() == pes() - 1;
+  for (uint32_t i = 0; i <= options.ranks * room && is_full; ++i) work.offer({depth});
   expect_error("PE " + std::to_string(pes() - 1) + " had no room for an item", [&] { work.run(); });
+  expect(is_full == (work.counts().processed != 0), "items that had room were not processed");
   work.offer({depth});  // another run begins without what is left
   work.run();
   expect(work.counts().processed == 1, "items of a run that failed were left");
@@ -267,7 +284,7 @@ inline void check_all() {
   check_tree<plain<64>>(200);
   check_tree<packed>(100);
   check_flags();
-  check_priorities();
+  check_room();
   check_moving();
 }
 /// Begins a job with the handlers of all programs of this file.
