@@ -20,7 +20,7 @@
 /// Options of a worklist of items. `ranks` and `items_move` are the same at all PEs.
 struct gravel_item_options {
   uint32_t ranks = 16;           ///< number of channels, 1 to 32; without priority() one is used
-  uint32_t capacity = 1u << 16;  ///< items that each channel has room for, 1 to 2^30; memory: ranks * capacity items
+  uint32_t capacity = 1u << 16;  ///< items that each channel has room for, 32 to 2^30; memory: ranks * capacity items
   uint32_t slack = 8;            ///< a PE takes so many ranks beyond the lowest rank of all PEs
   uint32_t blocks = 0;           ///< blocks of the kernel; 0: by the device's number of multiprocessors
   bool items_move = false;       ///< any PE may process any item: PEs that have none get some of others
@@ -125,8 +125,9 @@ class gravel_item_worklist {
     else if (options_.ranks == 0 || options_.ranks > gravel::detail::most_ranks)
       wrong =
           "ranks is " + std::to_string(options_.ranks) + ": it is 1 to " + std::to_string(gravel::detail::most_ranks);
-    else if (options_.capacity == 0 || options_.capacity > 1u << 30)
-      wrong = "capacity is " + std::to_string(options_.capacity) + ": it is 1 to 2^30";
+    else if (options_.capacity < 32 ||
+             options_.capacity > 1u << 30)  // a channel has room for what a warp pushes at once
+      wrong = "capacity is " + std::to_string(options_.capacity) + ": it is 32 to 2^30";
     if (gravel_max_all(wrong.empty() ? 0u : 1u) != 0)
       gravel::detail::fail_text("worklist of items: " + (wrong.empty() ? std::string("refused at another PE") : wrong));
     const uint64_t mine = uint64_t{options_.items_move} << 32 | options_.ranks;

@@ -268,10 +268,10 @@ inline void check_options() {
   using tree = gravel_item_worklist<plain<4>>;
   const plain<4> program{};
   expect_error("ranks is 33: it is 1 to 32", [] { gravel_item_worklist<by_parts> work({}, {.ranks = 33}); });
-  expect_error("capacity is 0: it is 1 to 2^30", [&] { tree work(program, {.capacity = 0}); });
+  expect_error("capacity is 31: it is 32 to 2^30", [&] { tree work(program, {.capacity = 31}); });
   if (pes() == 1) return;
   expect_error(me() == 0 ? "capacity is 0" : "refused at another PE",
-               [&] { tree work(program, {.capacity = me() == 0 ? 0u : 5u}); });
+               [&] { tree work(program, {.capacity = me() == 0 ? 0u : 64u}); });
   expect_error("PEs differ in ranks or items_move", [&] { tree work(program, {.items_move = me() == 0}); });
 }
 
