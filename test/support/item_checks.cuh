@@ -206,9 +206,9 @@ inline void check_flags() {
                                               std::to_string(expected[kind]));
 }
 
-/// A deep tree that finds room, as items close to its leaves come first. Without priorities there may be room or not, as
-/// warps take items in any order: then the run fails, or no item is lost. A run that begins with more items than there is
-/// room for always fails.
+/// A deep tree that finds room, as items close to its leaves come first. Without priorities there may be room or not,
+/// as warps take items in any order: then the run fails, or no item is lost. A run that begins with more items than
+/// there is room for always fails.
 inline void check_room() {
   constexpr uint32_t depth = GRAVEL_CUDA ? 16 : 12, room = GRAVEL_CUDA ? 1024 : 80;
   gravel::device_array<uint32_t> leaves(std::vector<uint32_t>(1, 0));
