@@ -41,7 +41,8 @@ struct gravel_task_buffer {
   /// Returns the address of the place in this PE's memory.
   /// @param g handle
   GRAVEL_BOTH char* data(const gravel_t& g) const { return g.heap + offset + first; }
-  /// @internal Returns whether there is room for so many bytes.
+  /// Returns whether there is room for so many bytes from the place on.
+  /// @param wanted in bytes
   GRAVEL_BOTH bool has_room(uint64_t wanted) const { return first <= bytes && wanted <= bytes - first; }
 };
 /// @scope any

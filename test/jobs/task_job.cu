@@ -16,6 +16,7 @@
 #include <gravel/gravel.cuh>
 #include "lib/base/mix.hpp"
 #include "lib/remote_task/task.cuh"
+#include "lib/remote_task/task_allreduce.cuh"
 
 using namespace gravel::detail;
 
@@ -256,6 +257,14 @@ __global__ void send_all(gravel_task_handle q, mailing all, unsigned char* memor
   }
 }
 
+/// Two reductions of the whole arrays.
+__global__ void __launch_bounds__(512) reduce_twice(gravel_task_reducer_handle<float> r) {
+  for (int i = 0; i < 2; ++i) {
+    gravel_task_allreduce_start(r, 0, r.count);
+    gravel_task_allreduce_wait(r);
+  }
+}
+
 template <class T>
 T read(const T* from) {
   T value;
@@ -385,10 +394,10 @@ GRAVEL_BOTH void send_long_chain(const Handle& q, uint64_t* cells, uint32_t leng
   }
   chain.put();
 }
-constexpr uint32_t longest = 45;  ///< tasks of a chain whose steps fit 4096 bytes
-__global__ void begin_long_chain(gravel_task_handle q, uint64_t* cells, gravel_task_buffer buffer, gravel_signal done) {
+__global__ void begin_long_chain(gravel_task_handle q, uint64_t* cells, uint32_t length, gravel_task_buffer buffer,
+                                 gravel_signal done) {
   __shared__ uint64_t steps[512];
-  send_long_chain(q, cells, longest, buffer, done, steps, 512);
+  send_long_chain(q, cells, length, buffer, done, steps, 512);
 }
 /// The word that a long chain leaves at its last PE. A step that gets no word adds to that which the chain has left at
 /// its PE before.
@@ -397,30 +406,24 @@ uint64_t end_of_long_chain(uint32_t length, uint32_t n) {
   for (uint32_t i = 1; i < length; ++i) cells[i % n] = (i % 3 == 0 ? cells[i % n] : cells[(i + n - 1) % n]) + i * 10;
   return cells[(length - 1) % n];
 }
-void long_chains() {
+/// Two chains of each PE at once, by a kernel and by the host.
+void long_chains(uint32_t length) {
   const auto n = static_cast<uint32_t>(gravel_n_pes()), me = static_cast<uint32_t>(gravel_my_pe());
-  auto* const cells = gravel_malloc<uint64_t>(n * 8);
-  auto* const buffer = gravel_malloc<uint64_t>(n * 8);
+  auto* const cells = gravel_malloc<uint64_t>(2 * n * 8);
+  auto* const buffer = gravel_malloc<uint64_t>(2 * n * 8);
   const gravel_signal done = gravel_new_signal();
-  const uint64_t expected = end_of_long_chain(longest, n);
   {
     queue_type queue({.workers = 2, .slots = 4});
-    const gravel_task_buffer into = queue.register_buffer(buffer, n * 8);
-    for (uint64_t round = 1; round <= 2; ++round) {  // from a kernel, and from the host
-      const std::vector<uint64_t> zeros(n);
-      gravel_copy(cells, zeros.data(), n * 8);
-      gravel_barrier_all();
-      std::vector<uint64_t> steps(512);
-      if (round == 1) gravel_launch(begin_long_chain, 1, 64, queue.handle(), cells, into, done);
-      else send_long_chain(queue.host_handle(), cells, longest, into, done, steps.data(), 512);
-      gravel_wait(done, round);
-      gravel_barrier_all();
-      const uint32_t from = (me + 2 * n - longest % n) % n;  // whose chain has ended here
-      const uint64_t here = read(&cells[from]);
-      expect(here == expected, "a long chain brought " + std::to_string(here) + ", not " + std::to_string(expected));
-      gravel_barrier_all();
-    }
+    const gravel_task_buffer into = queue.register_buffer(buffer, 2 * n * 8);
+    std::vector<uint64_t> steps(512);
+    gravel_launch(begin_long_chain, 1, 64, queue.handle(), cells, length, into, done);
+    send_long_chain(queue.host_handle(), cells + n, length, into.at(n * 8), done, steps.data(), 512);
+    gravel_wait(done, 2);
   }
+  const uint64_t expected = end_of_long_chain(length, n);
+  const uint32_t from = (me + 2 * n - length % n) % n;  // whose chains have ended here
+  for (const uint64_t here : {read(&cells[from]), read(&cells[n + from])})
+    expect(here == expected, "a long chain brought " + std::to_string(here) + ", not " + std::to_string(expected));
   expect(gravel_read(done) == 2, "a long chain: its signal is not exact");
   gravel_free_signal(done);
   gravel_free(buffer);
@@ -455,6 +458,39 @@ void bursts() {
            "a burst: a payload does not lie in its buffer");
   gravel_free_signal(done);
   for (void* m : {static_cast<void*>(at), static_cast<void*>(memory), static_cast<void*>(buffer)}) gravel_free(m);
+}
+
+/// Sums by tasks: by the host of two ranges at once, and by a kernel, one after the other.
+void reductions(uint64_t count, uint32_t chains) {
+  const int n = gravel_n_pes();
+  auto* const to = gravel_malloc<float>(count * sizeof(float));
+  auto* const from = gravel_malloc<float>(count * sizeof(float));
+  const auto value = [](int factor, uint64_t i) { return static_cast<float>(factor * static_cast<int>(i % 97 + 1)); };
+  std::vector<float> mine(count), got(count);
+  for (uint64_t i = 0; i < count; ++i) mine[i] = value(gravel_my_pe() + 1, i);
+  const auto check = [&](const char* what) {
+    gravel_copy(got.data(), to, count * sizeof(float));
+    uint64_t wrong = 0;
+    for (uint64_t i = 0; i < count; ++i) wrong += got[i] != value(n * (n + 1) / 2, i);
+    expect(wrong == 0, std::string("a sum by tasks ") + what + ": " + std::to_string(wrong) + " of " +
+                           std::to_string(count) + " elements are wrong");
+  };
+  gravel_copy(from, mine.data(), count * sizeof(float));
+  {
+    gravel_task_reducer<float> reducer(to, from, count, {.chains = chains, .workers = 2, .slots = 32});
+    const uint64_t half = count / 2 + 1;
+    reducer.start(0, half);
+    reducer.start(half, count - half);
+    reducer.wait();
+    check("of two ranges");
+    gravel_copy(to, mine.data(), count * sizeof(float));
+    gravel_launch(reduce_twice, gravel_launch_config{.grid = chains, .block = 64, .cooperative = chains > 1},
+                  reducer.handle());
+    gravel_synchronize();
+    check("twice, in a kernel");
+  }
+  gravel_free(from);
+  gravel_free(to);
 }
 
 __global__ void accumulate(gravel_task_handle q, float* sums, int32_t* largest, float* source, int32_t* numbers,
@@ -622,9 +658,10 @@ void refusals() {
     if (gravel_n_pes() > 1)
       expect_refusal("buffers that differ", {"PE 0 registers 64 bytes", "PE 1 128"},
                      [&] { queue.register_buffer(memory, gravel_my_pe() == 1 ? 128 : 64); });
-    for (uint32_t i = 1; i <= buffer_place::most_buffers; ++i)
+    for (uint32_t i = 1; i <= buffer_place::most_buffers && gravel_n_pes() == 1; ++i)
       expect(queue.register_buffer(memory, 8).number == i, "the number of a buffer");
-    expect_refusal("too many buffers", {"64 buffers are registered"}, [&] { queue.register_buffer(memory, 8); });
+    if (gravel_n_pes() == 1)
+      expect_refusal("too many buffers", {"64 buffers are registered"}, [&] { queue.register_buffer(memory, 8); });
     gravel_free(memory);
   }
   using other = gravel_task_queue<by_warp, by_blocks>;
@@ -733,8 +770,10 @@ int main(int argc, char** argv) {
   walks_and_trees({.workers = 2, .slots = is_long ? 1024u : 64u, .payload_bytes = 64}, is_long ? 20000 : 150,
                   is_long ? 10 : 5);
   chains({.workers = 2});
-  long_chains();
+  long_chains(is_long ? 45 : 16);  // up to 45 such tasks fit 4096 bytes
   bursts();
+  reductions(9000, 2);
+  if (is_long) reductions(3, 1);  // not a piece for each PE
   streams(4);
   side_by_side(is_long ? 1000 : 12);
   refusals();

@@ -7,20 +7,20 @@ import sys
 UCX_RUN, JOB = sys.argv[1:3]
 ERRORS = {
     "unknown": "PE 0 has sent a task (id 0xfde0387) that task queue 0 here does not know",
-    "pe": "PE 0: error: a task for PE 2: the job has PEs 0 to 1",
     "payload": "PE 0: error: a task with 38000 bytes of payload and steps of a chain: the queue was opened for up to "
                "36000",
-    "target": "in no heap of",
     "room": "all 8 slots there are taken, and the 8 for those that wait here",
     "dies": "PE 1",
     "finalize": "gravel_finalize: gravel_task_queue is still open",
-    "place": "in no heap of",
-    "chain": "a chain of tasks of 18 words: it may have up to 12",
     "forged": "PE 0 has sent a task (id 0x",
     "closed": "but no queue is open there: its handle was used after close()",
     "other": "that task queue 1 here does not know: it was opened without it",
 }
 ONE_ROUTE = {  # mistakes that are found before the routes part, or behind them
+    "pe": ("net", "PE 0: error: a task for PE 2: the job has PEs 0 to 1"),
+    "target": ("peer", "in no heap of"),
+    "place": ("net", "in no heap of"),
+    "chain": ("peer", "a chain of tasks of 18 words: it may have up to 12"),
     "memory": ("net", "a chain of tasks of 12 words: it may have up to 8"),
     "steps": ("peer", "PE 0: error: a task with 38400 bytes of payload and steps of a chain"),
     "itself": ("net", "PE 0 has sent a task (id 0x"),
