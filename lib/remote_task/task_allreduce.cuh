@@ -20,6 +20,8 @@
 // - In each call `done` rises at each PE by the number of pieces. Then the PE's `to` is whole, and no task there reads it
 //   any more, as a task's step is sent before its signal rises.
 // - A PE that has entered a call has room for its tasks: the pieces that are not done here never exceed the slots.
+//
+// Model: test/models/task_ring.pml.
 #pragma once
 #include <algorithm>
 
@@ -262,9 +264,7 @@ class gravel_task_reducer {
     bad |= !lies_in_heap(offset, count * sizeof(T), g.heap_bytes) || offset % sizeof(T) != 0;
     if (gravel_max_all(bad) != 0)
       fail_text("gravel_task_reducer: it takes 1 to 64 chains and symmetric arrays with at least one element");
-    uint64_t unmapped = 0;
-    for (uint32_t pe = 0; pe < n; ++pe) unmapped |= !mapped_heap(g, static_cast<int>(pe));
-    const bool stages = gravel_max_all(unmapped) != 0;  // a task that has to wait keeps its payload
+    const bool stages = !g.all_mapped;  // a task that has to wait keeps its payload
     const ring_division all = ring_division::of(count, sizeof(T), n, chains_);
     const uint64_t piece = std::max(all.each * sizeof(T), ring_division::bytes_of_piece + sizeof(unit));
     step_words_ = 7 * (2 * n - 2) + 1;

@@ -86,7 +86,13 @@ GRAVEL_BOTH gravel_task_buffer find_buffer(const gravel_task_handle& q, uint64_t
   const uint32_t number = buffer_place::number(place);
   if (number == 0 || number > buffer_place::most_buffers) return {0, 0, 0, number};
   const auto* const entry = reinterpret_cast<const task_buffer_entry*>(q.g.heap + q.memory.buffer(number));
-  return {poll_word(q.g, &entry->offset), poll_word(q.g, &entry->bytes), buffer_place::first(place), number};
+#if GRAVEL_ON_GPU
+  // Both loads are in flight together. The host wrote the entry before any PE could name it, so they need not acquire.
+  const task_buffer_entry found{load_relaxed(&entry->offset), load_relaxed(&entry->bytes)};
+#else
+  const task_buffer_entry found{poll_word(q.g, &entry->offset), poll_word(q.g, &entry->bytes)};
+#endif
+  return {found.offset, found.bytes, buffer_place::first(place), number};
 }
 
 /// Returns whether a step that has arrived may start a task in this way.

@@ -175,10 +175,11 @@ class open_order {
   }
 
  private:
-  /// A fence for this GPU is enough if this PE runs the task. The task executes fences of its own before it notifies
-  /// others.
+  /// A fence for this GPU is enough if all that is stored stays at this PE. The task executes fences of its own before
+  /// it notifies others. An order that is kept here may have its payload in a buffer of another PE already.
   GRAVEL_BOTH void fence() const {
-    if (is_self(q_.g, static_cast<int>(pe_)) && o_.payload.into.number == 0) thread_fence<scope::device>();
+    const bool is_payload_here = o_.payload.into.number == 0 || target_heap_ == q_.g.heap;
+    if (is_self(q_.g, static_cast<int>(pe_)) && is_payload_here) thread_fence<scope::device>();
     else thread_fence();
   }
   GRAVEL_BOTH void write(const copy_team& team, tagged_word* to, [[maybe_unused]] uint64_t slot, uint64_t tag) const {
