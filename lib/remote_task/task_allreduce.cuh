@@ -24,6 +24,8 @@
 // Model: test/models/task_ring.pml.
 #pragma once
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include "lib/base/element.hpp"
 #include "lib/remote_task/task_queue.cuh"
@@ -259,11 +261,17 @@ class gravel_task_reducer {
     using namespace gravel::detail;
     const auto n = static_cast<uint32_t>(gravel_n_pes());
     const gravel_t g = gravel_handle();
-    const uint64_t offset = offset_in_heap(g, from);
-    uint64_t bad = chains_ < 1 || chains_ > 64 || count == 0 || count > g.heap_bytes / sizeof(T);
-    bad |= !lies_in_heap(offset, count * sizeof(T), g.heap_bytes) || offset % sizeof(T) != 0;
-    if (gravel_max_all(bad) != 0)
+    const terms mine{offset_in_heap(g, from), offset_in_heap(g, to), count, how.chains, how.slots};
+    agree(mine);
+    const auto is_good = [&](uint64_t offset) {
+      return lies_in_heap(offset, count * sizeof(T), g.heap_bytes) && offset % sizeof(T) == 0;
+    };
+    const bool has_elements = count != 0 && count <= g.heap_bytes / sizeof(T);
+    if (chains_ < 1 || chains_ > 64 || !has_elements || !is_good(mine.from) || !is_good(mine.to))
       fail_text("gravel_task_reducer: it takes 1 to 64 chains and symmetric arrays with at least one element");
+    if (how.slots != 0 && how.slots < n * chains_)
+      fail_text("gravel_task_reducer: " + std::to_string(how.slots) + " slots; " + std::to_string(n) + " PEs with " +
+                std::to_string(chains_) + " chains each need " + std::to_string(n * chains_));
     const bool stages = !g.all_mapped;  // a task that has to wait keeps its payload
     const ring_division all = ring_division::of(count, sizeof(T), n, chains_);
     const uint64_t piece = std::max(all.each * sizeof(T), ring_division::bytes_of_piece + sizeof(unit));
@@ -271,19 +279,17 @@ class gravel_task_reducer {
     uint32_t slots = how.slots ? how.slots : 2;
     while (how.slots == 0 && slots < std::max(n * chains_, stages ? 0u : 1024u)) slots *= 2;
     slots_ = slots;
+    const uint64_t bytes = step_words_ * sizeof(uint64_t) + (stages ? piece : 0);
     queue_.emplace(gravel_task_queue_options{
         .workers = how.workers,
         .slots = slots,
-        .payload_bytes = static_cast<uint32_t>(step_words_ * sizeof(uint64_t) + (stages ? piece : 0))});
+        .payload_bytes = static_cast<uint32_t>(std::min(bytes, uint64_t{UINT32_MAX}))});  // it refuses too many
     partial_ = gravel_malloc<T>(count * sizeof(T));
     lines_ = gravel_malloc<chain_line>(chains_ * sizeof(chain_line));
     steps_ = gravel_malloc<uint64_t>(uint64_t{chains_} * step_words_ * sizeof(uint64_t));
     done_ = gravel_new_signal();
     result_buffer_ = queue_->register_buffer(to, count * sizeof(T));
     partial_buffer_ = queue_->register_buffer(partial_, count * sizeof(T));
-    if (slots < n * chains_)
-      fail_text("gravel_task_reducer: " + std::to_string(slots) + " slots; " + std::to_string(n) + " PEs with " +
-                std::to_string(chains_) + " chains each need " + std::to_string(n * chains_));
   }
   /// Waits for all calls and closes the queue.
   ~gravel_task_reducer() noexcept(false) {
@@ -334,6 +340,27 @@ class gravel_task_reducer {
   gravel_signal done() const { return done_; }
 
  private:
+  /// What must be the same at all PEs, beside what their queue compares.
+  struct terms {
+    uint64_t from, to;  ///< offsets in the heap
+    uint64_t count, chains, slots;
+    bool operator==(const terms&) const = default;
+    /// @internal
+    std::string text() const {
+      return std::to_string(count) + " elements from offset " + std::to_string(from) + " of the heap to " +
+             std::to_string(to) + ", " + std::to_string(chains) + " chains, " + std::to_string(slots) + " slots";
+    }
+  };
+  /// Each PE gets the terms of all, so that all find the same mistake.
+  static void agree(const terms& mine) {
+    std::vector<terms> all(static_cast<size_t>(gravel_n_pes()));
+    gravel_allgather(all.data(), &mine, 1);
+    for (size_t pe = 1; pe < all.size(); ++pe)
+      if (all[pe] != all[0])
+        gravel::detail::fail_text("gravel_task_reducer: PE 0 opens " + all[0].text() + "; PE " + std::to_string(pe) +
+                                  " " + all[pe].text());
+  }
+
   const T* from_;
   T* to_;
   uint64_t count_;

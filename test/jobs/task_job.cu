@@ -460,6 +460,7 @@ void bursts() {
   for (void* m : {static_cast<void*>(at), static_cast<void*>(memory), static_cast<void*>(buffer)}) gravel_free(m);
 }
 
+void expect_refusal(const char* what, const std::vector<std::string>& words, const std::function<void()>& call);
 /// Sums by tasks: by the host of two ranges at once, and by a kernel, one after the other.
 void reductions(uint64_t count, uint32_t chains) {
   const int n = gravel_n_pes();
@@ -489,6 +490,12 @@ void reductions(uint64_t count, uint32_t chains) {
     gravel_synchronize();
     check("twice, in a kernel");
   }
+  expect_refusal("a reducer with too few slots", {"2 slots", "4 chains", "need " + std::to_string(4 * n)},
+                 [&] { gravel_task_reducer<float>(to, from, count, {.chains = 4, .slots = 2}); });
+  if (n > 1)
+    expect_refusal("PEs that open different reducers", {"PE 0", std::to_string(count) + " elements", "PE 1"}, [&] {
+      gravel_task_reducer<float>(to, from, gravel_my_pe() == 1 ? count - 1 : count, {.slots = 64});
+    });
   gravel_free(from);
   gravel_free(to);
 }
@@ -554,7 +561,6 @@ __global__ void send_to_both(gravel_task_handle a, gravel_task_handle b, uint64_
     gravel_task_put<tick>(b, pe, words + 1, {}, done, uint64_t{1000});
   }
 }
-void expect_refusal(const char* what, const std::vector<const char*>& words, const std::function<void()>& call);
 /// The host polls `to` meanwhile, and tasks add to `from`.
 __global__ void copy_word(uint64_t* to, const uint64_t* from) { gravel::store_relaxed(to, gravel::load_relaxed(from)); }
 /// Kernels in a stream that waits for tasks, again and again; and a word that the stream stores after them.
@@ -632,14 +638,14 @@ void side_by_side(uint32_t tasks) {
   gravel_free(words);
 }
 
-void expect_refusal(const char* what, const std::vector<const char*>& words, const std::function<void()>& call) {
+void expect_refusal(const char* what, const std::vector<std::string>& words, const std::function<void()>& call) {
   std::string text = "(nothing)";
   try {
     call();
   } catch (const gravel::detail::error& e) {
     text = e.what();
   }
-  for (const char* word : words)
+  for (const std::string& word : words)
     expect(text.find(word) != std::string::npos, std::string(what) + ": expected '" + word + "', got " + text);
 }
 void refusals() {
