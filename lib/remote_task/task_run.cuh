@@ -21,7 +21,7 @@ GRAVEL_BOTH bool is_command(const gravel_task_handle& q, const task_head& head) 
   good &= step_bytes + (head.place ? 0 : head.bytes()) <= q.memory.shape.payload_bytes;
   good &= head.argument_words() <= task_words::most_arguments;
   good &= head.chain_words() <= task_words::most_chain;
-  good &= (head.chain_words() == 0) | (head.step_words() == 0);
+  good &= head.chain_words() * head.step_words() == 0;  // there are steps in one place only
   good &= head.signal_pe() < q.g.n_pes;
   good &= head.sender_pe() < q.g.n_pes;
   good &= head.pe() < q.g.n_pes;
