@@ -1,6 +1,7 @@
 // Arrays reduced over all PEs, by size. Gravel's allreduce and reduce are called in a kernel, started by the host
 // without waiting, or called by the host one after the other; the hosts' own collectives (gravel_sum_all) take all
-// bytes through the processors. Beside them NCCL, where its library is found, in a stream and in a CUDA graph. Figure 9
+// bytes through the processors. In the way "tasks" a kernel starts chains of remote tasks that combine, as in the paper.
+// Beside them NCCL, where its library is found, in a stream and in a CUDA graph. Figure 9
 // of "extended task queuing" (SC 2016), recast.
 #include <algorithm>
 #include <chrono>
@@ -11,6 +12,7 @@
 #include <gravel/accumulate.cuh>
 #include <gravel/allreduce.cuh>
 #include <gravel/device_array.hpp>
+#include <gravel/task_allreduce.cuh>
 #include "bench/nccl.hpp"
 #include "bench/perf/report.hpp"
 #include "examples/common/together.hpp"
@@ -25,7 +27,7 @@ using namespace gravel::detail;
 
 constexpr const char* program_name = "allreduce";
 
-const std::vector<std::string> all_ways{"kernel", "reduce-kernel", "accumulate", "start",
+const std::vector<std::string> all_ways{"kernel", "reduce-kernel", "accumulate", "tasks",     "start",
                                         "call",   "hosts",         "nccl",       "nccl-graph"};
 
 struct bench_options {
@@ -46,6 +48,18 @@ __global__ void __launch_bounds__(512)
     if (i == 2 && threadIdx.x == 0) times[2 * blockIdx.x] = globaltimer_ns();
     if (root < 0) gravel_allreduce(r, to, from, count);
     else gravel_reduce(r, to, from, count, root);
+  }
+  if (threadIdx.x == 0) times[2 * blockIdx.x + 1] = globaltimer_ns();
+}
+
+/// The same by tasks.
+__global__ void __launch_bounds__(512)
+    reduce_often_by_tasks(const __grid_constant__ gravel_task_reducer_handle<float> r, uint32_t calls,
+                          uint64_t* times) {
+  for (uint32_t i = 0; i < calls + 2; ++i) {
+    if (i == 2 && threadIdx.x == 0) times[2 * blockIdx.x] = globaltimer_ns();
+    gravel_task_allreduce_start(r, 0, r.count);
+    gravel_task_allreduce_wait(r);
   }
   if (threadIdx.x == 0) times[2 * blockIdx.x + 1] = globaltimer_ns();
 }
@@ -160,6 +174,21 @@ class bench {
                     gravel_launch_config{.grid = blocks, .block = reducer_threads, .cooperative = blocks > 1},
                     reducer.handle(), to_, from_, count, o_.calls, way == "kernel" ? -1 : 0, times_.data());
     gravel_synchronize();
+    return time_of_call(blocks);
+  }
+  double by_tasks(uint64_t count) {
+    const uint32_t chains = ring_division::of(count, sizeof(float), static_cast<uint32_t>(gravel_n_pes()),
+                                              gravel_task_reducer_options{}.chains)
+                                .chains;
+    gravel_task_reducer<float> reducer(to_, from_, count, {.chains = chains});
+    gravel_launch(reduce_often_by_tasks,
+                  gravel_launch_config{.grid = chains, .block = ring_threads, .cooperative = chains > 1},
+                  reducer.handle(), o_.calls, times_.data());
+    gravel_synchronize();
+    return time_of_call(chains);
+  }
+  /// Microseconds, from the times that so many blocks have written.
+  double time_of_call(uint32_t blocks) {
     std::vector<uint64_t> times(2 * blocks);
     gravel_copy(times.data(), times_.data(), times.size() * sizeof(uint64_t));
     uint64_t begin = ~uint64_t{0}, end = 0;
@@ -227,6 +256,7 @@ class bench {
     for (uint32_t i = 0; i < o_.repeat; ++i) {
       poison(bytes);
       if (way == "kernel" || to_root || accumulates) us.push_back(in_kernel(reducer, count, way));
+      else if (way == "tasks") us.push_back(by_tasks(count));
       else if (way == "start")
         us.push_back(
             by_host([&] { gravel_allreduce_start(reducer, to_, from_, count, {.blocks = blocks}); }, o_.calls));
@@ -266,7 +296,7 @@ class bench {
 int main(int argc, char** argv) {
   bench_options o;
   command_line app("Time of a reduction of arrays of float over all PEs.", program_name);
-  app.add_option("--ways", o.ways, "Of kernel, reduce-kernel, accumulate, start, call, hosts, nccl, nccl-graph")
+  app.add_option("--ways", o.ways, "Of kernel, reduce-kernel, accumulate, tasks, start, call, hosts, nccl, nccl-graph")
       .delimiter(',')
       .capture_default_str();
   app.add_option("--sizes", o.sizes, "Bytes; without it all powers of two from --least to --most").delimiter(',');
@@ -302,10 +332,11 @@ int main(int argc, char** argv) {
     for (const uint32_t blocks : o.blocks)
       for (const uint32_t one_shot : o.one_shot)
         staging = std::max(staging, gravel_reducer::bytes(reducer_of(blocks, one_shot), 64));
-    need_symmetric(2 * o.most + staging + (1 << 20));
+    constexpr uint64_t tasks = 64 << 20;  // of the queue of a gravel_task_reducer
+    need_symmetric(3 * o.most + staging + tasks);
     if (!o.json.empty()) need_writable(o.json);
   });
-  gravel_init<gravel_accumulation>();
+  gravel_init<gravel_accumulation, gravel_task_delivery>();
   std::string command = program_name;
   for (int i = 1; i < argc; ++i) command += std::string(" ") + argv[i];
   perf::report r(gravel_my_pe() == 0, command, o.json);

@@ -5,6 +5,9 @@
 // the answer's put is measured in the same run, by two kernels that answer each other, and subtracted. In the mediated
 // way a worker notifies a thread of the host, which launches a kernel. The task checks every payload: its words are
 // those that the sender wrote for this put.
+//
+// The second table compares payloads in slots with payloads that go straight into a registered buffer: the same time,
+// and the rate of puts one behind the other.
 #include <algorithm>
 #include <cstdio>
 #include <string>
@@ -82,7 +85,7 @@ enum class way : uint32_t { warp, workers, host };
 
 /// Grid: the block that puts, and one that sees the answers.
 __global__ void put_tasks(const __grid_constant__ gravel_task_handle q, board* at, int pe, way how, uint64_t* payload,
-                          uint64_t bytes, uint32_t puts, uint64_t* back, times to) {
+                          uint64_t bytes, uint32_t puts, uint64_t* back, gravel_task_buffer into, times to) {
   if (blockIdx.x != 0) {
     if (threadIdx.x != 0) return;
     for (uint64_t n = 1; n <= puts; ++n) {
@@ -97,7 +100,7 @@ __global__ void put_tasks(const __grid_constant__ gravel_task_handle q, board* a
     __syncthreads();
     if (threadIdx.x == 0) to.begun[n - 1] = nanoseconds_now();
     const uint64_t start = static_cast<uint64_t>(clock64());
-    const gravel_payload p{{payload, bytes}};
+    const gravel_payload p{{payload, bytes}, {}, into};
     if (how == way::warp) gravel_task_put<of_warp>(q, pe, at, p, {}, n, back);
     else if (how == way::workers) gravel_task_put<of_block>(q, pe, at, p, {}, n, back);
     else gravel_task_put_as<of_block>(GRAVEL_TASK_LAUNCH, q, pe, at, p, {}, n, back);
@@ -111,6 +114,23 @@ __global__ void put_tasks(const __grid_constant__ gravel_task_handle q, board* a
     to.all[0] = static_cast<uint64_t>(clock64()) - first;
     to.all[1] = nanoseconds_now() - begin;
   }
+}
+/// Puts one behind the other. The last of `slots` puts before has ended when a put stores its payload, so it may go to
+/// the same place of a buffer. Grid: one block.
+__global__ void flood(const __grid_constant__ gravel_task_handle q, board* at, int pe, uint64_t* payload,
+                      uint64_t bytes, uint32_t puts, uint64_t* back, gravel_task_buffer into, gravel_signal done,
+                      uint64_t before, times to) {
+  const uint64_t begin = nanoseconds_now();
+  for (uint64_t n = 1; n <= puts; ++n) {
+    for (uint64_t i = threadIdx.x; i < bytes / 8; i += blockDim.x) payload[i] = n + i;
+    __syncthreads();
+    const gravel_task_buffer place = into.number ? into.at(n % q.memory.shape.slots * bytes) : into;
+    gravel_task_put<of_block>(q, pe, at, {{payload, bytes}, {}, place}, done, n, back);
+  }
+  if (threadIdx.x != 0) return;
+  gravel_wait(q.g, done, before + puts);
+  to.all[0] = 1;
+  to.all[1] = nanoseconds_now() - begin;
 }
 __global__ void find_way_back(gravel_t g, board* at) { at->back = gravel_ptr(g, &at->answer, 0); }
 __global__ void find_way_there(gravel_t g, board* at, uint64_t* words, int pe) { at->back = gravel_ptr(g, words, pe); }
@@ -228,10 +248,11 @@ T read(const T* from) {
 
 int main(int argc, char** argv) {
   command_line app("Latency of tasks, from the put to the first instruction.", program_name);
-  uint32_t puts = 2000, most = 65536, workers = 8;
+  uint32_t puts = 2000, most = 65536, workers = 8, most_of_rates = 1 << 20;
   std::string json;
   app.add_option("--puts", puts, "of each size").range(1u, 1000000u);
   app.add_option("--most", most, "bytes of the largest payload");
+  app.add_option("--most-of-rates", most_of_rates, "bytes of the largest payload in slots and in buffers");
   app.add_option("--workers", workers, "resident blocks of each PE");
   app.add_option("--json", json, "write the results here as well");
   parse_or_exit(app, argc, argv, [&] {
@@ -246,7 +267,7 @@ int main(int argc, char** argv) {
   r.fact("nodes", static_cast<uint64_t>(gravel_n_nodes()));
   const int me = gravel_my_pe(), last = gravel_n_pes() - 1;
   auto* const at = gravel_malloc<board>(sizeof(board));
-  auto* const payload = gravel_malloc<uint64_t>(most);
+  auto* const payload = gravel_malloc<uint64_t>(std::max(most, most_of_rates));
   auto* const words = gravel_malloc<uint64_t>(4096);
   const times to{gravel_malloc<uint64_t>(puts * 8), gravel_malloc<uint64_t>(puts * 8),
                  gravel_malloc<uint64_t>(puts * 8), gravel_malloc<uint64_t>(64)};
@@ -309,7 +330,7 @@ int main(int argc, char** argv) {
             if (me == last && last != 0) gravel_launch(stay, 1, 1, gravel_handle(), at);
             gravel_max_all(uint64_t{0});
             if (me == 0) {
-              gravel_launch(put_tasks, 2, 256, q, at, last, how, payload, bytes, n, back, to);
+              gravel_launch(put_tasks, 2, 256, q, at, last, how, payload, bytes, n, back, gravel_task_buffer{}, to);
               gravel_synchronize();
               if (last != 0) {
                 gravel_put(gravel_host_handle(), &at->stop, uint64_t{1}, last);
@@ -332,6 +353,57 @@ int main(int argc, char** argv) {
                  {"put_us", "put", part(put, 0.5)}},
                 {n * (bytes / 8), wrong});
         }
+  }
+  {
+    constexpr uint32_t slots = 8;
+    auto* const buffer = gravel_malloc<char>(uint64_t{slots} * most_of_rates);
+    const gravel_signal done = gravel_new_signal();
+    queue_type queue({.workers = workers, .slots = slots, .payload_bytes = most_of_rates});
+    const gravel_task_buffer registered = queue.register_buffer(buffer, uint64_t{slots} * most_of_rates);
+    r.title("buffers", "payloads in slots and in a registered buffer: from the put to the first instruction, and rate");
+    uint64_t ended = 0;
+    for (uint64_t bytes = 64; bytes <= most_of_rates; bytes *= bytes < 65536 ? 8 : 4)
+      for (const bool in_buffer : {false, true}) {
+        const uint32_t n = std::max(1u, bytes > 65536 ? puts / 8 : puts / 2);
+        const gravel_task_buffer into = in_buffer ? registered : gravel_task_buffer{};
+        const board zero{};
+        for (int run = 0; run < 4; ++run) {  // latency and rate, each twice
+          gravel_copy(at, &zero, sizeof(zero));
+          gravel_barrier_all();
+          if (me == last && last != 0) gravel_launch(stay, 1, 1, gravel_handle(), at);
+          gravel_max_all(uint64_t{0});
+          if (me == 0) {
+            if (run < 2)
+              gravel_launch(put_tasks, 2, 256, queue.handle(), at, last, way::workers, payload, bytes, n, back, into,
+                            to);
+            else
+              gravel_launch(flood, 1, 256, queue.handle(), at, last, payload, bytes, n, back, into, done.at(0), ended,
+                            times{to.ticks, to.begun, to.answered, to.all + 2});
+            gravel_synchronize();
+            if (run >= 2) ended += n;
+            if (last != 0) {
+              gravel_put(gravel_host_handle(), &at->stop, uint64_t{1}, last);
+              gravel_flush(gravel_host_handle());
+            }
+          }
+          queue.wait();
+        }
+        const uint64_t wrong = gravel_sum_all(read(&at->wrong));
+        right &= wrong == 0;
+        if (me != 0) continue;
+        const double us = part(answers(to, n), 0.5) - echo, put = part(microseconds(to.ticks, to, n), 0.5),
+                     all = static_cast<double>(read(&to.all[3])) / 1e3;
+        r.row({{"place", "place", std::string(in_buffer ? "buffer" : "slot")},
+               {"bytes", "bytes", bytes},
+               {"median_us", "median us", us},
+               {"put_us", "put us", put},
+               {"tasks_per_ms", "tasks/ms", n / all * 1e3},
+               {"gb_per_s", "GB/s", static_cast<double>(bytes) * n / all / 1e3}},
+              {n * (bytes / 8), wrong});
+      }
+    queue.close();
+    gravel_free_signal(done);
+    gravel_free(buffer);
   }
   r.finish();
   gravel_finalize();

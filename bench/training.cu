@@ -1,6 +1,6 @@
 // A step of data-parallel training over published lists of layers: each layer's backward computation, from last to
-// first, and at the same time the sum over all PEs of the finished gradients; by gravel_reducer and by NCCL's
-// allreduce. Figure 10 of "extended task queuing" (SC 2016), recast.
+// first, and at the same time the sum over all PEs of the finished gradients; by gravel_reducer, by tasks
+// (gravel_task_reducer), and by NCCL's allreduce. Figure 10 of "extended task queuing" (SC 2016), recast.
 //
 // The computation is a stand-in: multiply-adds in registers, as many as the layer's backward computation has, on all of
 // the GPU, and a store of the gradient. Gradients are whole numbers that differ from step to step, so that sums are
@@ -15,6 +15,7 @@
 #include <gravel/allreduce.cuh>
 #include <gravel/device_array.hpp>
 #include <gravel/launch_alone.cuh>
+#include <gravel/task_allreduce.cuh>
 #include "bench/nccl.hpp"
 #include "bench/perf/report.hpp"
 #include "bench/training_layers.hpp"
@@ -33,7 +34,8 @@ constexpr unsigned compute_threads = GRAVEL_CUDA ? 256 : 4;
 struct training_options {
   std::vector<std::string> lists{"digits",   "resnet50",   "transformer", "64x2048",    "64x16384",
                                  "64x65536", "32x1048576", "16x4194304",  "8x16777216", "4x67108864"};
-  std::vector<std::string> ways{"kernel", "kernel+graph", "start", "start+graph", "signals", "nccl", "nccl+graph"};
+  std::vector<std::string> ways{"kernel",  "kernel+graph", "start", "start+graph",
+                                "signals", "tasks",        "nccl",  "nccl+graph"};
   std::vector<uint32_t> blocks{0};
   std::vector<uint64_t> buckets{0, 25};
   double scale = 1;
@@ -114,6 +116,7 @@ struct way_to_reduce {
   bool by_graph;          ///< computation (and NCCL) are started as a CUDA graph
 
   bool by_nccl() const { return name.starts_with("nccl"); }
+  bool by_tasks() const { return name == "tasks"; }
 };
 
 class training {
@@ -156,7 +159,8 @@ class training {
   static uint64_t symmetric_bytes(const training_list& list, uint32_t blocks) {
     uint64_t elements = 0;
     for (const training_layer& l : list.layers) elements += padded(l.elements);
-    return 2 * elements * sizeof(float) + gravel_reducer::bytes(reducer_of(blocks), 64) + (1 << 20);
+    constexpr uint64_t tasks = 64 << 20;  // of the queue of a gravel_task_reducer
+    return 3 * elements * sizeof(float) + gravel_reducer::bytes(reducer_of(blocks), 64) + tasks;
   }
   static gravel_reducer_options reducer_of(uint32_t blocks) {
     return blocks ? gravel_reducer_options{.blocks = blocks} : gravel_reducer_options{};
@@ -182,8 +186,9 @@ class training {
         if (!by_graph || GRAVEL_CUDA) computing[by_graph].push_back(time_steps(nullptr, by_graph, true));
       for (size_t w = 0; w < ways.size(); ++w) {
         std::optional<gravel_reducer> reducer;
-        if (!ways[w].by_nccl()) reducer.emplace(reducer_of(ways[w].blocks));
+        if (!ways[w].by_nccl() && !ways[w].by_tasks()) reducer.emplace(reducer_of(ways[w].blocks));
         reducer_ = reducer ? &*reducer : nullptr;
+        if (ways[w].by_tasks()) task_reducer_.emplace(sums_, gradients_, room_);
         gather(ways[w].bucket_bytes);
         if (i == 0) all[w].wrong += wrong_of_single_steps(ways[w]);
         all[w].step.push_back(time_steps(&ways[w], ways[w].by_graph, true));
@@ -191,6 +196,7 @@ class training {
         all[w].alone.push_back(time_steps(&ways[w], ways[w].by_graph && !ways[w].name.starts_with("kernel"), false));
         all[w].wrong += wrong_sums();
         gravel_barrier_all();  // no kernel reduces when the reducer is gone
+        task_reducer_.reset();
       }
     }
     double rival = 0;
@@ -293,6 +299,10 @@ class training {
                                      .raised_here = true,
                                      .blocks = way.blocks});
     if (computes) follow(side_, main_);
+    if (way.by_tasks()) {
+      reduced_ = task_reducer_->start(p.begin, p.elements, side_);
+      return;
+    }
     if (!way.by_nccl())
       return gravel_allreduce_start(*reducer_, to, from, p.elements, {.stream = side_, .blocks = way.blocks});
 #if GRAVEL_CUDA
@@ -326,6 +336,7 @@ class training {
     if (graph) cuda_check(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), main_), "cudaGraphLaunch");
 #endif
     if (!graph) compute_and_reduce(way, in_kernel, computes);
+    if (way && way->by_tasks()) gravel_wait(task_reducer_->done(), reduced_, side_);
     if (way && (!graph || in_kernel)) follow(main_, side_);
   }
   template <class... P, class... A>
@@ -424,6 +435,8 @@ class training {
   float *gradients_ = nullptr, *sums_ = nullptr;
   uint64_t* ready_ = nullptr;  ///< [layer] blocks that have computed it, in all steps that count in `reported_`
   const gravel_reducer* reducer_ = nullptr;
+  std::optional<gravel_task_reducer<float>> task_reducer_;
+  uint64_t reduced_ = 0;  ///< what the signal of task_reducer_ is when its calls have ended
   gravel_stream_t main_ = nullptr, side_ = nullptr;
 #if GRAVEL_CUDA
   nccl_ring* nccl_ = nullptr;
@@ -444,7 +457,8 @@ int main(int argc, char** argv) {
                  "kernel: one kernel reduces all layers, as soon as each is ready; start: the host starts a reduction "
                  "for each, behind an "
                  "event; signals: the "
-                 "same, and the reduction waits for a signal; nccl: NCCL's, behind an event; kernel+graph, nccl+graph: "
+                 "same, and the reduction waits for a signal; tasks: as start, by chains of remote tasks; nccl: "
+                 "NCCL's, behind an event; kernel+graph, nccl+graph: "
                  "what is computed is "
                  "started as a CUDA graph")
       .delimiter(',')
@@ -464,8 +478,7 @@ int main(int argc, char** argv) {
   app.add_flag("--short", o.is_short, "A smoke test: few layers, few steps, one run");
   app.add_option("--json", o.json, "File for the results");
   parse_or_exit(app, argc, argv, [&] {
-    const std::vector<std::string> all{"kernel",  "kernel+graph", "start",     "start+graph",
-                                       "signals", "nccl",         "nccl+graph"};
+    const std::vector<std::string> all = training_options{}.ways;
     for (const auto& way : o.ways)
       if (std::find(all.begin(), all.end(), way) == all.end()) fail_text("there is no way '" + way + "'");
     if (o.is_short) {
@@ -482,7 +495,7 @@ int main(int argc, char** argv) {
     need_symmetric(bytes);
     if (!o.json.empty()) need_writable(o.json);
   });
-  gravel_init<>();
+  gravel_init<gravel_task_delivery>();
   std::string command = program_name;
   for (int i = 1; i < argc; ++i) command += std::string(" ") + argv[i];
   perf::report r(gravel_my_pe() == 0, command, o.json);

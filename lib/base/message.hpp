@@ -329,9 +329,11 @@ GRAVEL_BOTH constexpr uint32_t units_of(uint64_t word0, uint64_t word1) {
   X(bad_reduction, "an invalid reduction")                                                                             \
   /* of lib/remote_task: */                                                                                            \
   X(task_pe, "a task for PE {wrong_pe}: the job has PEs 0 to {last_pe}")                                               \
-  X(task_payload, "a task with a payload of {offset} bytes: the queue was opened for up to {bytes}")                   \
+  X(task_payload,                                                                                                      \
+    "a task with {offset} bytes of payload and steps of a chain: the queue was opened for up to {bytes}")              \
   X(task_address,                                                                                                      \
-    "a task with a target or signal at offset {offset:#x}, which is misaligned or in no heap of {bytes} bytes")        \
+    "a task with a target, source or signal at offset {offset:#x}, which is misaligned, or in a queue's own memory, "  \
+    "or in no heap of {bytes} bytes")                                                                                  \
   X(task_room,                                                                                                         \
     "a task sends more tasks to PE {pe} than there is room for: all {bytes} slots there are taken, and the {bytes} "   \
     "for those that wait here")                                                                                        \
@@ -341,7 +343,15 @@ GRAVEL_BOTH constexpr uint32_t units_of(uint64_t word0, uint64_t word1) {
     "PE {pe} has sent a task (id {offset:#x}) with an invalid command: {bytes} words, or impossible sizes or "         \
     "offsets")                                                                                                         \
   X(task_chain,                                                                                                        \
-    "a chain of tasks of {offset} words: it may have up to {bytes} (5 for each, and those of its arguments)")          \
+    "a chain of tasks of {offset} words: it may have up to {bytes} (5 for each, and those of its arguments); "         \
+    "steps_in() gives it memory for more")                                                                             \
+  X(task_steps, "steps_in() of a chain of tasks behind a then(): it is called first")                                  \
+  X(task_into,                                                                                                         \
+    "a task with a payload of {bytes} bytes for byte {offset} of registered buffer {pe}, which has no room for "       \
+    "so many there")                                                                                                   \
+  X(task_buffer,                                                                                                       \
+    "PE {pe} has sent a task whose payload of {bytes} bytes is to lie at place {offset:#x}, which is in no buffer "    \
+    "that is registered with its queue here")                                                                          \
   X(task_queue,                                                                                                        \
     "a task arrived for a queue at offset {offset:#x} of the heap, but no queue is open there: its handle was used "   \
     "after close()")                                                                                                   \

@@ -28,9 +28,9 @@ GRAVEL_BOTH void ring_for_workers(service_control* control) {
 }  // namespace gravel::detail
 
 namespace gravel::detail {
-/// The words of a command in an active message, from word 1.
+/// The words of a command in an active message.
 struct command_words {
-  uint64_t word[task_words::all - 1];
+  uint64_t word[task_words::all];
 };
 }  // namespace gravel::detail
 
@@ -51,8 +51,7 @@ struct gravel_task_delivery {
         task_tag::words(tag) > task_words::all)
       return report_error(g, message_fault::task_address, op::none, g.my_pe, slot, g.heap_bytes);
     auto* const words = reinterpret_cast<tagged_word*>(g.heap + slot);
-    for (uint32_t i = task_tag::words(tag); i-- > 0;)
-      store_tagged(words + i, i ? command.word[i - 1] : 0, tag);  // [T1]
+    for (uint32_t i = task_tag::words(tag); i-- > 0;) store_tagged(words + i, command.word[i], tag);  // [T1]
     full_fence();
     if (load_relaxed(reinterpret_cast<const uint64_t*>(g.heap + to->asleep)) != 0) ring_for_workers(to->control);
   }

@@ -118,23 +118,29 @@ class task_host {
     task.ticket = descriptor.ticket;
     task.ring = descriptor.ring;
     tagged_word words[task_words::all];
-    for (uint32_t i = 1; i < task_tag::words(task.tag); ++i)  // they may become visible after the first
+    for (uint32_t i = 0; i < task_tag::words(task.tag); ++i)  // they may become visible after the first
       do gravel_copy(&words[i], &slot->words[i], sizeof(words[i]));
       while (task_tag::compare(words[i].tag, task.ticket) != 0);
-    for (uint32_t i = 1; i < task_tag::words(task.tag); ++i) task.words[i] = words[i].value;
+    for (uint32_t i = 0; i < task_tag::words(task.tag); ++i) task.words[i] = words[i].value;
     const task_head head = task.head();
-    if (check_task(q, copy_team::alone(), head, task.tag)) {
+    const void* const from = check_task(q, copy_team::alone(), head, task.tag)
+                                 ? find_payload(q, copy_team::alone(), head, task.words, slot)
+                                 : nullptr;
+    if (from) {
       std::vector<uint64_t> payload((head.bytes() + 7) / 8);
       if (head.counted())
         for (watched_wait wait; poll_word(q.g, &slot->arrived) != head.counted();)  // [T3]
           wait.attentively([&] { return "the payload of a task of PE " + std::to_string(head.sender_pe()); });
       if (head.bytes() != 0 && head.inlined())
         std::memcpy(payload.data(), task.words + task_words::payload, head.bytes());
-      else if (head.bytes() != 0) gravel_copy(payload.data(), slot->payload(), head.bytes());
+      else if (head.bytes() != 0) gravel_copy(payload.data(), from, head.bytes());
       const gravel_task_t t{q, copy_team::alone(), 0, 1, head.bytes(), static_cast<int>(head.sender_pe())};
       task_check<Task>::call::template call<Task>(t, target_of(q, head), payload.data(),
                                                   task.words + task_words::arguments);
-      if (head.chain_words() != 0) send_next(q, copy_team::alone(), task);
+      std::vector<uint64_t> steps(head.step_words());
+      if (!steps.empty())
+        gravel_copy(steps.data(), steps_at(q, slot, head.step_words()), steps.size() * sizeof(uint64_t));
+      if (head.chain_words() + head.step_words() != 0) send_next(q, copy_team::alone(), task, steps.data());
     }
     current_backend().store_word(&slot->arrived, 0);
     thread_fence();

@@ -12,15 +12,19 @@ struct task_order {
   uint64_t words[task_words::all];
   uint32_t n_words;
   gravel_payload payload;  ///< not among the words: it is gathered after them, or staged
+  const uint64_t* steps;   ///< of a long chain, in memory of the sender: staged
+  uint32_t step_words;
   uint32_t blocks;
   task_start start;
 
   /// Returns whether the payload is among the words that are sent.
   GRAVEL_BOTH bool inlines() const {
-    return payload.bytes() != 0 && n_words <= task_words::payload && payload.bytes() <= task_words::most_payload;
+    return payload.bytes() != 0 && n_words <= task_words::payload && payload.bytes() <= task_words::most_payload &&
+           payload.into.number == 0 && step_words == 0;
   }
   /// Returns whether the words hold everything.
-  GRAVEL_BOTH bool is_small() const { return payload.bytes() == 0 || inlines(); }
+  GRAVEL_BOTH bool is_small() const { return (payload.bytes() == 0 && step_words == 0) || inlines(); }
+  GRAVEL_BOTH uint64_t step_bytes() const { return uint64_t{step_words} * sizeof(uint64_t); }
   GRAVEL_BOTH uint32_t sent_words() const {
     return inlines() ? task_words::payload + static_cast<uint32_t>((payload.bytes() + 7) / 8) : n_words;
   }
@@ -95,8 +99,8 @@ __host__ __device__ GRAVEL_NOINLINE inline void send_command(const gravel_t& g, 
   const small_payload small(o.payload, o.inlines());
   const uint32_t n = o.sent_words();
   command_words words;
-  for (uint32_t i = 1; i < task_words::all; ++i) words.word[i - 1] = i < n ? word_of(o, small.of, i) : 0;
-  if (!o.is_small()) words.word[task_words::places - 1] |= o.payload.bytes() << 32;
+  for (uint32_t i = 0; i < task_words::all; ++i) words.word[i] = i < n ? word_of(o, small.of, i) : 0;
+  if (!o.is_small()) words.word[task_words::places] |= (o.payload.bytes() + o.step_bytes()) << 32;
   gravel_am<gravel_task_delivery>(g, static_cast<int>(pe), queue, slot, tag, words);
   gravel_flush(g);
 }
@@ -134,8 +138,9 @@ template <bool IN_REGISTERS>
 class open_order {
  public:
   GRAVEL_BOTH open_order(const gravel_task_handle& q, const task_order& o, uint32_t pe)
-      : q_(q), o_(o), pe_(pe), start_(o.start), heap_(mapped_heap(q.g, static_cast<int>(pe))) {}
-  /// Keeps the order in the own ring instead.
+      : q_(q), o_(o), pe_(pe), start_(o.start), heap_(mapped_heap(q.g, static_cast<int>(pe))), target_heap_(heap_) {}
+  /// Keeps the order in the own ring instead. A payload for a registered buffer goes there at once, if the buffer is
+  /// mapped here; any other payload is kept with the order.
   GRAVEL_BOTH void keep_here() {
     pe_ = q_.g.my_pe;
     heap_ = q_.g.heap;
@@ -170,10 +175,11 @@ class open_order {
   }
 
  private:
-  /// A fence for this GPU is enough if this PE runs the task. The task executes fences of its own before it notifies
-  /// others.
+  /// A fence for this GPU is enough if all that is stored stays at this PE. The task executes fences of its own before
+  /// it notifies others. An order that is kept here may have its payload in a buffer of another PE already.
   GRAVEL_BOTH void fence() const {
-    if (is_self(q_.g, static_cast<int>(pe_))) thread_fence<scope::device>();
+    const bool is_payload_here = o_.payload.into.number == 0 || target_heap_ == q_.g.heap;
+    if (is_self(q_.g, static_cast<int>(pe_)) && is_payload_here) thread_fence<scope::device>();
     else thread_fence();
   }
   GRAVEL_BOTH void write(const copy_team& team, tagged_word* to, [[maybe_unused]] uint64_t slot, uint64_t tag) const {
@@ -194,21 +200,31 @@ class open_order {
     store_words(o_, to, tag, team.rank(), team.size());  // workers of the CPU backend do not sleep
 #endif
   }
-  /// Copies the payload to the place after the words.
+  /// Copies the payload to the place after the words, or into its buffer, and the steps to the end of the slot.
   GRAVEL_BOTH void stage(const copy_team& team, uint64_t slot) const {
-    uint64_t to = slot + sizeof(task_slot);
+    const gravel_task_buffer& into = o_.payload.into;
+    const bool is_kept = start_ == task_start::forward, in_buffer = into.number != 0 && (target_heap_ || !is_kept);
+    uint64_t to = in_buffer ? into.offset + into.first : slot + sizeof(task_slot);
+    char* heap = in_buffer ? target_heap_ : heap_;
     gravel_task_source from = o_.payload.first;
 #if GRAVEL_ON_GPU
 #pragma unroll 1
 #endif
-    for (int piece = 0; piece < 2; ++piece) {
-      if (is_mapped()) copy_bytes(team, heap_ + to, static_cast<const char*>(from.data), from.bytes);
+    for (int piece = 0; piece < 3; ++piece) {
+      if (heap) copy_bytes(team, heap + to, static_cast<const char*>(from.data), from.bytes);
       else
         send_counted(*q_.kept, team, to, static_cast<const char*>(from.data), from.bytes,
                      slot + offsetof(task_slot, arrived), pe_);
-      to += from.bytes;
-      from.data = o_.payload.second.data;
-      from.bytes = o_.payload.second.bytes;
+      if (piece == 0) {
+        to += from.bytes;
+        from.data = o_.payload.second.data;
+        from.bytes = o_.payload.second.bytes;
+      } else {
+        to = slot + q_.memory.slot_bytes - o_.step_bytes();
+        heap = heap_;
+        from.data = o_.steps;
+        from.bytes = o_.step_bytes();
+      }
     }
   }
 #if GRAVEL_ON_GPU
@@ -216,7 +232,7 @@ class open_order {
     if (o_.inlines() && i >= task_words::payload) return gather_word(o_.payload, uint64_t{i - task_words::payload} * 8);
     uint64_t w = 0;  // registers have no index
     GRAVEL_UNROLL
-    for (uint32_t k = 1; k < task_words::all; ++k)
+    for (uint32_t k = 0; k < task_words::all; ++k)
       if (k == i) w = o_.words[k];
     return w;
   }
@@ -226,7 +242,8 @@ class open_order {
   const task_order& o_;
   uint32_t pe_;
   task_start start_;
-  char* heap_;  ///< of the destination, as mapped here
+  char* heap_;         ///< where the command goes, as mapped here
+  char* target_heap_;  ///< of the PE that runs the task, as mapped here
   [[maybe_unused]] uint64_t word_ = 0;
 };
 

@@ -5,13 +5,14 @@
 // @param t the gravel_task_t that the running task received
 // @param pe 0 to gravel_n_pes(g) - 1
 // @param target symmetric address that the task gets
-// @param payload memory of the sender and its size; may be used again on return
+// @param payload memory of the sender and its size, which may be used again on return, and, if it goes into a registered
+//   buffer, the place there
 // @param done signal at `pe` that rises by 1 when the task has ended; {}: none
 // @param arguments of the task, trivially copyable
 // @param start how the task is started, instead of how its shape says
 // @completion on return the put has left; the task has ended when `done` has risen, or at gravel_task_queue::wait()
-// @errors a closed queue, a PE out of range, a payload that is too large, a task that the queue does not know: the job
-// ends with a message
+// @errors a closed queue, a PE out of range, a payload that is too large, for its queue or for the registered buffer, a
+// task that the queue does not know: the job ends with a message
 // @source XTQ (SC 2016)
 #pragma once
 #include "lib/remote_task/task_order.cuh"
@@ -60,25 +61,59 @@ __host__ __device__ GRAVEL_NOINLINE inline bool send_from_task(const gravel_task
   return true;
 }
 
+/// Returns whether tasks may use memory at this offset of a heap.
+GRAVEL_BOTH bool is_for_tasks(const gravel_task_handle& q, uint64_t offset, uint64_t bytes) {
+  return lies_in_heap(offset, bytes, q.g.heap_bytes) && !q.memory.contains(offset) &&
+         (bytes == 0 || !q.memory.contains(offset + bytes - 1));
+}
+/// Returns whether the buffer, as its handle says, has room for so many bytes.
+GRAVEL_BOTH bool fits_buffer(const gravel_task_handle& q, const gravel_task_buffer& into, uint64_t bytes) {
+  return into.number <= buffer_place::most_buffers && bytes <= buffer_place::most_bytes && into.has_room(bytes) &&
+         is_for_tasks(q, into.offset + into.first, bytes);
+}
+/// The sizes and places of an order, for its checks.
+struct order_places {
+  uint64_t target, signal;
+  int pe, signal_pe;
+  uint64_t bytes;  ///< of the payload
+  gravel_task_buffer into;
+  uint64_t step_bytes;
+  bool is_step;  ///< of a chain: another PE will send it
+};
+/// Returns whether the payload needs room in a slot. What a task sends may have to wait in the own ring.
+GRAVEL_BOTH bool needs_slot(const gravel_task_handle& q, const order_places& o) {
+  return o.into.number == 0 || (q.in_worker && !o.is_step && !mapped_heap(q.g, o.pe));
+}
 /// Checks an order. Reports a fault once for the team, and returns false.
-GRAVEL_BOTH bool check_order(const gravel_task_handle& q, const copy_team& team, uint32_t id, int pe, uint64_t target,
-                             uint64_t bytes, uint64_t signal, int signal_pe) {
+GRAVEL_BOTH bool check_order(const gravel_task_handle& q, const copy_team& team, uint32_t id, const order_places& o) {
   check_handle_everywhere(q.g, op::none);
+  const uint32_t n = q.g.n_pes, pe = static_cast<uint32_t>(o.pe), signal_pe = static_cast<uint32_t>(o.signal_pe);
+  const bool bad_target = o.target != task_words::none && !is_for_tasks(q, o.target, 1),
+             bad_signal = o.signal != task_words::none && (o.signal % 8 != 0 || !is_for_tasks(q, o.signal, 8));
   message_fault fault = message_fault::fine;
-  uint64_t what = bytes, limit = q.memory.shape.payload_bytes;
-  if (static_cast<uint32_t>(pe) >= q.g.n_pes || static_cast<uint32_t>(signal_pe) >= q.g.n_pes) {
+  uint64_t what = 0, limit = 0;
+  uint32_t where = q.g.my_pe;
+  if (pe >= n || signal_pe >= n) {
     fault = message_fault::task_pe;
-    what = static_cast<uint32_t>(static_cast<uint32_t>(pe) >= q.g.n_pes ? pe : signal_pe);
-    limit = q.g.n_pes;
-  } else if (bytes > limit) fault = message_fault::task_payload;
-  else if ((target != task_words::none && target >= q.g.heap_bytes) ||
-           (signal != task_words::none && (signal % 8 != 0 || !lies_in_heap(signal, 8, q.g.heap_bytes)))) {
+    what = pe >= n ? pe : signal_pe;
+    limit = n;
+  } else if (const uint64_t staged = o.step_bytes + (needs_slot(q, o) ? o.bytes : 0);
+             staged > q.memory.shape.payload_bytes) {
+    fault = message_fault::task_payload;
+    what = staged;
+    limit = q.memory.shape.payload_bytes;
+  } else if (bad_target || bad_signal) {
     fault = message_fault::task_address;
-    what = target != task_words::none && target >= q.g.heap_bytes ? target : signal;
+    what = bad_target ? o.target : o.signal;
     limit = q.g.heap_bytes;
+  } else if (o.into.number != 0 && !fits_buffer(q, o.into, o.bytes)) {
+    fault = message_fault::task_into;
+    what = o.into.first;
+    limit = o.bytes;
+    where = o.into.number;
   }
   if (fault == message_fault::fine) return true;
-  if (team.is_leader()) report_error(q.g, fault, op::none, q.g.my_pe, what, limit, id);
+  if (team.is_leader()) report_error(q.g, fault, op::none, where, what, limit, id);
   return false;
 }
 
@@ -104,9 +139,10 @@ GRAVEL_BOTH bool make_order(task_order& o, const gravel_task_handle& q, const co
   constexpr uint32_t id = handler_id<Task>::value;
   const uint64_t to = offset_in_heap(q.g, target), signal = done.offset;
   const int signal_pe = done.pe < 0 || signal == task_words::none ? pe : done.pe;
-  if (!check_order(q, team, id, pe, to, payload.bytes(), signal, signal_pe)) return false;
+  if (!check_order(q, team, id, {to, signal, pe, signal_pe, payload.bytes(), payload.into, 0, false})) return false;
   start = start_of<Task>(start);
   for (uint32_t i = 0; i < task_words::all; ++i) o.words[i] = 0;
+  o.words[task_words::place] = payload.into.number ? buffer_place::make(payload.into.number, payload.into.first) : 0;
   o.words[task_words::names] = uint64_t{id} << 32 | q.g.my_pe;
   o.words[task_words::sizes] = payload.bytes() << 32 | uint64_t{static_cast<uint8_t>(start)} << 16 | call::words;
   o.words[task_words::target] = to;
@@ -115,6 +151,8 @@ GRAVEL_BOTH bool make_order(task_order& o, const gravel_task_handle& q, const co
   call::pack(o.words + task_words::arguments, arguments...);
   o.n_words = task_words::arguments + call::words;
   o.payload = payload;
+  o.steps = nullptr;
+  o.step_words = 0;
   o.blocks = task_check<Task>::shape.blocks;
   o.start = start;
   return true;

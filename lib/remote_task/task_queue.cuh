@@ -177,6 +177,37 @@ class gravel_task_queue {
     return for_host();
   }
 
+  /// Registers memory of the symmetric heap: payloads may go into it (gravel_payload::into) until close(). Throws, at
+  /// all PEs, if it is not the same memory at all of them, if it does not lie in the heap, or if 64 buffers are
+  /// registered.
+  /// @param memory symmetric address; it stays allocated until close()
+  /// @param bytes of the buffer
+  /// @return the buffer, the same at all PEs
+  gravel_task_buffer register_buffer(void* memory, uint64_t bytes) {
+    using namespace gravel::detail;
+    check_open("register_buffer()");
+    const gravel_t g = gravel_handle();
+    const task_buffer_entry mine{offset_in_heap(g, memory), bytes};
+    std::vector<task_buffer_entry> all(static_cast<size_t>(gravel_n_pes()));
+    gravel_allgather(all.data(), &mine, 1);
+    for (size_t pe = 0; pe < all.size(); ++pe) {
+      const task_buffer_entry &one = all[pe], &first = all[0];
+      if (one.bytes == 0 || !lies_in_heap(one.offset, one.bytes, g.heap_bytes))
+        refuse("register_buffer: PE " + std::to_string(pe) + " registers " + std::to_string(one.bytes) +
+               " bytes that do not lie in its symmetric heap (gravel_malloc)");
+      if (one.offset != first.offset || one.bytes != first.bytes)
+        refuse("register_buffer: PE 0 registers " + std::to_string(first.bytes) + " bytes at offset " +
+               std::to_string(first.offset) + " of the heap, PE " + std::to_string(pe) + " " +
+               std::to_string(one.bytes) + " at offset " + std::to_string(one.offset));
+    }
+    if (buffers_ == buffer_place::most_buffers)
+      refuse("register_buffer: " + std::to_string(buffers_) + " buffers are registered; there may be no more");
+    ++buffers_;
+    gravel_copy(memory_ + at_.buffer(buffers_) - at_.at, &mine, sizeof(mine));
+    gravel_barrier_all();  // no payload arrives before the table has it
+    return {mine.offset, mine.bytes, 0, buffers_};
+  }
+
   /// Returns the symmetric memory of a queue, in bytes, at each of `n_pes` PEs.
   /// @param how options of the queue
   /// @param n_pes number of PEs of the job
@@ -371,5 +402,6 @@ class gravel_task_queue {
   std::unique_ptr<gravel::detail::task_line[]> host_tickets_;
   std::optional<gravel::detail::task_host> host_;
   std::unique_ptr<gravel::detail::open_service> service_;
+  uint32_t buffers_ = 0;  ///< that are registered
   int exceptions_ = 0;
 };

@@ -14,15 +14,20 @@ GRAVEL_BOTH void* target_of(const gravel_task_handle& q, const task_head& head) 
 
 /// Returns whether these words are a valid command. Without branches, since a task waits for the answer.
 GRAVEL_BOTH bool is_command(const gravel_task_handle& q, const task_head& head) {
-  bool good = head.bytes() <= q.memory.shape.payload_bytes;
+  // Steps lie in the slot, and so does the payload if it goes into no buffer; a buffer is checked by find_payload.
+  const uint64_t step_bytes = uint64_t{head.step_words()} * sizeof(uint64_t);
+  const uint64_t most = head.place ? buffer_place::most_bytes : q.memory.shape.payload_bytes;
+  bool good = head.bytes() <= most;
+  good &= step_bytes + (head.place ? 0 : head.bytes()) <= q.memory.shape.payload_bytes;
   good &= head.argument_words() <= task_words::most_arguments;
   good &= head.chain_words() <= task_words::most_chain;
+  good &= head.chain_words() * head.step_words() == 0;  // there are steps in one place only
   good &= head.signal_pe() < q.g.n_pes;
   good &= head.sender_pe() < q.g.n_pes;
   good &= head.pe() < q.g.n_pes;
-  good &= head.counted() <= head.bytes();
-  good &= (head.target == task_words::none) | (head.target < q.g.heap_bytes);
-  good &= (head.signal == task_words::none) | ((head.signal % 8 == 0) & lies_in_heap(head.signal, 8, q.g.heap_bytes));
+  good &= head.counted() <= head.bytes() + step_bytes;
+  good &= (head.target == task_words::none) | is_for_tasks(q, head.target, 1);
+  good &= (head.signal == task_words::none) | ((head.signal % 8 == 0) & is_for_tasks(q, head.signal, 8));
   return good;
 }
 /// Checks a command. An invalid one is reported, with the sender that it names, and dropped. `tag`: of its slot. Thread
@@ -32,6 +37,19 @@ GRAVEL_BOTH bool check_task(const gravel_task_handle& q, const copy_team& team, 
   if (!good && team.is_leader())
     report_error(q.g, message_fault::task_words, op::none, head.sender_pe(), head.id(), task_tag::words(tag));
   return good;
+}
+
+/// Returns the payload of a task in this slot: in the words, in the slot, or in a buffer of this PE's table. Returns
+/// nullptr, and reports it, if the command names a place in no buffer. Thread scope: the team.
+GRAVEL_BOTH const void* find_payload(const gravel_task_handle& q, const copy_team& team, const task_head& head,
+                                     const uint64_t* words, task_slot* slot) {
+  if (head.inlined()) return words + task_words::payload;
+  if (head.place == 0) return slot->payload();
+  const gravel_task_buffer into = find_buffer(q, head.place);
+  if (into.bytes != 0 && into.has_room(head.bytes())) return into.data(q.g);
+  if (team.is_leader())
+    report_error(q.g, message_fault::task_buffer, op::none, head.sender_pe(), head.place, head.bytes());
+  return nullptr;
 }
 
 // The end of a task. The caller executes one fence before these calls, which covers all of them. Thread scope of all:
@@ -86,7 +104,8 @@ GRAVEL_DEVICE bool run_block(const gravel_task_t& t, const task_head& head, cons
   (
       [&] {
         if constexpr (!task_check<Tasks>::on_host) {
-          if (head.id() == handler_id<Tasks>::value && head.argument_words() == task_check<Tasks>::call::words) {
+          if (head.id() == handler_id<Tasks>::value && head.argument_words() == task_check<Tasks>::call::words &&
+              t.blocks == task_check<Tasks>::shape.blocks) {
             run_block_of<Tasks>(t, target_of(t.queue, head), payload, arguments);
             known = true;
           }
@@ -113,7 +132,8 @@ GRAVEL_DEVICE void run_open(const gravel_task_handle& q, const copy_team& team, 
                             uint32_t first, uint32_t step) {
   const task_head head = task.head();
   task_slot* const slot = task.slot;
-  const bool good = check_task(q, team, head, tag);
+  const void* const payload = check_task(q, team, head, tag) ? find_payload(q, team, head, task.words, slot) : nullptr;
+  const bool good = payload != nullptr;
   if (good && head.counted()) {
     if (team.is_leader())
       for (relax wait; load_acquire(&slot->arrived) != head.counted(); wait()) {  // [T3]
@@ -121,8 +141,6 @@ GRAVEL_DEVICE void run_open(const gravel_task_handle& q, const copy_team& team, 
     team.sync();
   }
   const uint32_t blocks = task_tag::blocks(tag);
-  const void* const payload =
-      head.inlined() ? static_cast<const void*>(task.words + task_words::payload) : slot->payload();
   uint32_t ran = 0;
   for (uint32_t b = first; b < blocks; b += step, ++ran) {
     const gravel_task_t t{q, team, b, blocks, head.bytes(), static_cast<int>(head.sender_pe())};
@@ -133,10 +151,10 @@ GRAVEL_DEVICE void run_open(const gravel_task_handle& q, const copy_team& team, 
   bool is_last = true;
   if (team.is_leader() && blocks != 1)
     is_last = fetch_add_acq_rel<scope::device>(&slot->ended, uint64_t{ran}) + ran == blocks;
-  if (head.chain_words() != 0) {
+  if (head.chain_words() + head.step_words() != 0) {
     if (team.is_leader()) task.sends_next = good && is_last;
     team.sync();
-    if (task.sends_next) send_next(q, team, task);
+    if (task.sends_next) send_next(q, team, task, steps_at(q, slot, head.step_words()));
   }
   if (!team.is_leader() || !is_last) return;
   store_relaxed(&slot->ended, uint64_t{0});

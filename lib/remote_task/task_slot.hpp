@@ -6,15 +6,16 @@
 // Solution. A slot begins with 28 tagged words: a value beside the tag of the ticket to which it belongs. On a GPU the
 // two are written and read at once, so a word is whole when its tag is seen. A command needs no fence, and its words
 // may arrive in any order. The tag of the first word is enough for a worker to know whether the task concerns it. A
-// small payload is among the words; a larger one lies after them.
+// small payload is among the words; a larger one lies after them, or in a buffer that the program has registered with the
+// queue. The steps of a long chain lie at the end of the slot.
 //
 // Protocol.
 //   source                                             worker
 //   ticket = tickets++ (in its own memory)             reads the first tag of the next slot of each ring
 //   waits until done[ticket % slots] is                tag of this ticket, or a later one: if the task does not
 //     ticket - slots + 1  [T2] acquire                   concern this worker, on to the next ticket
-//   payload; the team synchronizes; the leader's       reads the words, the first again, each until its tag is
-//     fence                                              the ticket's  [T1] acquire
+//   payload, steps; the team synchronizes; the         reads the words, the first again, each until its tag is
+//     leader's fence                                     the ticket's  [T1] acquire
 //   words with tags; the leader writes the first       [staged: waits until `arrived` is what the command says
 //     [T1] release                                       [T3] acquire]
 //                                                      runs; the last block to end: signal,
@@ -26,13 +27,15 @@
 // The leader's fence covers a payload that is not in the words, and what was written before the put if the handle says
 // so. For the latter alone the fence is executed before the wait.
 //
-// Over the route `net` the parts of the payload count their bytes in `arrived` [T3], and the command is an active
-// message, whose handler writes the words.
+// Over the route `net` the parts of the payload and of the steps count their bytes in `arrived` [T3], wherever they go,
+// and the command is an active message, whose handler writes the words.
 //
 // Invariants.
 // - A slot is written only when all workers that have a part in its last task have ended their parts.
 // - A worker that finds a later tag than that of its ticket had no part in it: otherwise it would have kept the slot.
 // - Tickets only grow. Tags are their lower halves.
+// - A command names a registered buffer by its number. The PE that runs the task finds the buffer in a table of its own,
+//   so no offset of another PE's is used as it came.
 #pragma once
 #include <cstdint>
 
@@ -97,11 +100,12 @@ struct task_tag {
   GRAVEL_BOTH static uint32_t blocks(uint64_t tag) { return tag & 0xffff; }
 };
 
-/// The words of a command, as many as an active message holds. [0] is not used. Arguments follow, then a payload of a
-/// few bytes or the chain of the task.
+/// The words of a command, as many as an active message holds. Arguments follow, then a payload of a few bytes or the
+/// steps of a short chain.
 struct task_words {
   static constexpr uint32_t all = 28;
-  static constexpr uint32_t names = 1;  ///< id of the task << 32 | PE that sent it
+  static constexpr uint32_t place = 0;  ///< of the payload in a registered buffer (buffer_place); 0: in none
+  static constexpr uint32_t names = 1;  ///< id of the task << 32 | words of steps in the slot << 16 | PE that sent it
   static constexpr uint32_t sizes =
       2;  ///< bytes of the payload << 32 | start << 16 | words of the chain << 8 | words of arguments
   static constexpr uint32_t target = 3;  ///< offset in the heap; `none`
@@ -112,6 +116,20 @@ struct task_words {
   static constexpr uint32_t most_arguments = payload - arguments, most_chain = all - payload,
                             most_payload = most_chain * sizeof(uint64_t);
   static constexpr uint64_t none = ~0ull;
+};
+
+/// A place in a registered buffer, as a word: number of the buffer, from 1 on << 48 | bytes before the place.
+struct buffer_place {
+  static constexpr uint32_t most_buffers = 64;               ///< of a queue
+  static constexpr uint64_t most_bytes = uint64_t{1} << 31;  ///< that a task may bring into a buffer
+  GRAVEL_BOTH static uint64_t make(uint32_t number, uint64_t first) { return uint64_t{number} << 48 | first; }
+  GRAVEL_BOTH static uint32_t number(uint64_t place) { return static_cast<uint32_t>(place >> 48); }
+  GRAVEL_BOTH static uint64_t first(uint64_t place) { return place & ((uint64_t{1} << 48) - 1); }
+};
+/// A registered buffer in the table of a queue. The host writes it before any PE knows the buffer's number.
+struct task_buffer_entry {
+  uint64_t offset;  ///< in the heap
+  uint64_t bytes;   ///< 0: no buffer has this number
 };
 
 /// A slot, in the memory of the PE that runs the task. A payload that is not in the words lies after it.
@@ -148,7 +166,8 @@ struct task_shape {
   GRAVEL_BOTH uint64_t slot_bytes() const { return sizeof(task_slot) + (payload_bytes + 63) / 64 * 64; }
   GRAVEL_BOTH uint64_t slots_at() const { return cursors_at() + lines(uint64_t{workers} * rings()); }
   GRAVEL_BOTH uint64_t cursors_at() const { return done_at() + lines(uint64_t{rings()} * slots); }
-  GRAVEL_BOTH uint64_t done_at() const { return asleep_at() + lines(n_pes); }
+  GRAVEL_BOTH uint64_t done_at() const { return buffers_at() + buffer_place::most_buffers * sizeof(task_buffer_entry); }
+  GRAVEL_BOTH uint64_t buffers_at() const { return asleep_at() + lines(n_pes); }
   GRAVEL_BOTH uint64_t asleep_at() const { return (4 + n_pes + 1) * sizeof(task_line); }
   GRAVEL_BOTH uint64_t bytes() const { return slots_at() + rings() * slots * slot_bytes(); }
   GRAVEL_BOTH uint64_t descriptors() const { return uint64_t{rings()} * slots; }
@@ -174,10 +193,16 @@ struct task_memory {
   uint32_t number;  ///< of the queue among open queues
   // Computed from the shape by the host, since every task needs them.
   uint32_t slot_bytes;
-  uint64_t slots, dones;  ///< offsets in the heap
+  uint64_t slots, dones, end;  ///< offsets in the heap; the end of the queue's memory
 
   static task_memory of(uint64_t at, const task_shape& shape, uint32_t number) {
-    return {at, shape, number, static_cast<uint32_t>(shape.slot_bytes()), at + shape.slots_at(), at + shape.done_at()};
+    return {at,
+            shape,
+            number,
+            static_cast<uint32_t>(shape.slot_bytes()),
+            at + shape.slots_at(),
+            at + shape.done_at(),
+            at + shape.bytes()};
   }
 
   GRAVEL_BOTH uint64_t line(uint32_t i) const { return at + i * sizeof(task_line); }
@@ -185,6 +210,12 @@ struct task_memory {
   /// Offset of a word: not 0 while no worker of that PE polls. Its workers write it in the memory of all PEs that they
   /// reach.
   GRAVEL_BOTH uint64_t asleep(uint32_t pe) const { return at + shape.asleep_at() + pe * sizeof(uint64_t); }
+  /// Returns the offset of the task_buffer_entry of a buffer, by its number from 1 on.
+  GRAVEL_BOTH uint64_t buffer(uint32_t which) const {
+    return at + shape.buffers_at() + (which - 1) * sizeof(task_buffer_entry);
+  }
+  /// Returns whether an offset lies in the queue's own memory, which tasks must leave alone.
+  GRAVEL_BOTH bool contains(uint64_t offset) const { return offset >= at && offset < end; }
   GRAVEL_BOTH uint64_t done(uint32_t ring, uint64_t ticket) const {
     return dones + uint64_t{index(ring, ticket)} * sizeof(uint64_t);
   }

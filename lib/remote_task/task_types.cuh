@@ -23,14 +23,44 @@ struct gravel_task_source {
   const void* data = nullptr;
   uint64_t bytes = 0;
 };
+/// A buffer of the symmetric heap that is registered with a queue (gravel_task_queue::register_buffer), or a place in it.
+/// A payload that goes there is stored once, where the program wants it. Plain data, the same at all PEs: it may be an
+/// argument of tasks.
+/// @scope any
+/// @completion on return
+/// @errors none
+/// @source XTQ (SC 2016), target buffers
+struct gravel_task_buffer {
+  uint64_t offset = 0;  ///< of the buffer in the heap
+  uint64_t bytes = 0;   ///< of the buffer
+  uint64_t first = 0;   ///< bytes of the buffer before the place
+  uint32_t number = 0;  ///< of the buffer in its queue, from 1 on; 0: none
+  /// Returns a place further on in the buffer.
+  /// @param further in bytes
+  GRAVEL_BOTH gravel_task_buffer at(uint64_t further) const { return {offset, bytes, first + further, number}; }
+  /// Returns the address of the place in this PE's memory.
+  /// @param g handle
+  GRAVEL_BOTH char* data(const gravel_t& g) const { return g.heap + offset + first; }
+  /// Returns whether there is room for so many bytes from the place on.
+  /// @param wanted in bytes
+  GRAVEL_BOTH bool has_room(uint64_t wanted) const { return first <= bytes && wanted <= bytes - first; }
+};
 /// @scope any
 /// @completion on return
 /// @errors none
 /// @source XTQ (SC 2016)
 struct gravel_payload {
   gravel_task_source first{}, second{};
+  gravel_task_buffer into{};  ///< where the payload goes at the target; {}: into a slot of the queue
   /// Returns the bytes of both pieces together.
   GRAVEL_BOTH uint64_t bytes() const { return first.bytes + second.bytes; }
+};
+
+/// The payload of a step of a chain.
+struct gravel_step_source {
+  const void* data = nullptr;  ///< in the symmetric heap of the PE where the task before has run
+  uint64_t bytes = 0;
+  gravel_task_buffer into{};  ///< where the payload goes at the target; {}: into a slot of the queue
 };
 
 /// A 64-bit counter in the symmetric heap (gravel_new_signal). It rises by 1 when a task has ended, after everything

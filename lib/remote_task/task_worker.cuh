@@ -25,8 +25,14 @@ __device__ GRAVEL_NOINLINE inline bool send_kept(const gravel_task_handle& q, co
   for (uint32_t i = 0; i < task_words::all; ++i) o.words[i] = i < task_tag::words(task.tag) ? task.words[i] : 0;
   const bool in_words = head.inlined();
   o.n_words = in_words && head.bytes() ? task_words::payload : task_tag::words(task.tag);
-  o.payload = {
-      {in_words ? static_cast<const void*>(task.words + task_words::payload) : task.slot->payload(), head.bytes()}, {}};
+  // A payload for a mapped buffer is there already (open_order::keep_here).
+  const bool is_there = head.place != 0 && mapped_heap(q.g, static_cast<int>(head.pe()));
+  o.payload = {{in_words ? static_cast<const void*>(task.words + task_words::payload) : task.slot->payload(),
+                is_there ? 0 : head.bytes()},
+               {},
+               head.place ? find_buffer(q, head.place) : gravel_task_buffer{}};
+  o.steps = steps_at(q, task.slot, head.step_words());
+  o.step_words = head.step_words();
   o.blocks = task_tag::blocks(task.tag);
   o.start = static_cast<task_start>(task.words[task_words::sizes] >> 16 & 0xff);
   return send_from_task(q, team, o, head.pe(), false);

@@ -1,8 +1,8 @@
 // Tasks in a job: each runs once, sees its payload whole up to the last byte, and raises its signal once; by warps, by
 // workers in several blocks, by kernels of their own and on the host; from blocks of kernels, from hosts and from
-// tasks; into queues that are full; in chains over all PEs; in floods from all sides. What cannot be is refused at all
-// PEs, or ends the job with a message that names the sender (arguments of this program). One source for the CPU backend
-// and for GPUs.
+// tasks; into queues that are full, and into registered buffers; in short and long chains over all PEs; in floods from
+// all sides. What cannot be is refused at all PEs, or ends the job with a message that names the sender (arguments of
+// this program). One source for the CPU backend and for GPUs.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -16,6 +16,7 @@
 #include <gravel/gravel.cuh>
 #include "lib/base/mix.hpp"
 #include "lib/remote_task/task.cuh"
+#include "lib/remote_task/task_allreduce.cuh"
 
 using namespace gravel::detail;
 
@@ -128,6 +129,29 @@ struct add {
     if (t.rank() == 0) *target += (t.bytes ? *payload : 0) + more;
   }
 };
+/// For long chains: adds its first argument to the word that came with it. The others must be as far from it as they
+/// were sent.
+struct relay {
+  static constexpr const char* name = "relay";
+  static constexpr gravel_task_shape shape{.threads = 64};
+  GRAVEL_DEVICE void operator()(const gravel_task_t& t, uint64_t* target, const uint64_t* payload, uint64_t a,
+                                uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f) const {
+    const bool right = b == a + 1 && c == a + 2 && d == a + 3 && e == a + 4 && f == a + 5;
+    if (t.rank() == 0) *target = (t.bytes ? *payload : 0) + (right ? a : uint64_t{1} << 40);
+  }
+};
+/// Sends its payload on to a registered buffer of the next PE, more often than there are slots.
+struct burst {
+  static constexpr const char* name = "burst";
+  static constexpr uint32_t times = 3;  ///< one may run where it is sent, with two slots
+  static constexpr gravel_task_shape shape{.threads = 64};
+  GRAVEL_DEVICE void operator()(const gravel_task_t& t, board* at, const unsigned char* payload, uint32_t number,
+                                uint32_t tasks, gravel_task_buffer into, gravel_signal done) const {
+    const int next = (gravel_my_pe(t.queue.g) + 1) % gravel_n_pes(t.queue.g);
+    for (uint32_t i = 0; i < times; ++i)
+      gravel_task_put<by_warp>(t, next, at, {{payload, t.bytes}, {}, into.at(i * most)}, done, number, tasks);
+  }
+};
 /// Waits until the host of its PE lets it go.
 struct slow {
   static constexpr const char* name = "slow";
@@ -139,7 +163,7 @@ struct slow {
   }
 };
 using queue_type =
-    gravel_task_queue<by_warp, by_blocks, by_launch, by_host, hop, branch, add, slow,
+    gravel_task_queue<by_warp, by_blocks, by_launch, by_host, hop, branch, add, relay, burst, slow,
                       gravel_accumulate_task<GRAVEL_SUM, float>, gravel_accumulate_task<GRAVEL_MAX, int32_t>>;
 
 /// Puts as late as the protocol allows: the first word of a command long before the others, or the command before the
@@ -165,7 +189,8 @@ GRAVEL_DEVICE void gravel_task_put(const late_sender& late, int pe, board* at, c
   wait_for_slot(q, ring_to_pe(q, to), claim);
   const uint64_t slot = q.memory.slot(ring_from_here(q), claim.ticket),
                  tag = task_tag::make(claim.ticket, o.start, o.sent_words(), o.blocks);
-  const uint64_t asleep = q.memory.asleep(to), place = slot + sizeof(task_slot);
+  const uint64_t asleep = q.memory.asleep(to),
+                 place = p.into.number ? p.into.offset + p.into.first : slot + sizeof(task_slot);
   char* const heap = mapped_heap(q.g, pe);
   if (!heap) {
     send_command(q.g, o, to, q.memory.at, slot, tag);
@@ -194,14 +219,26 @@ GRAVEL_DEVICE void gravel_task_put(const late_sender& late, int pe, board* at, c
   if (load_acquire(reinterpret_cast<const uint64_t*>(q.g.heap + asleep)) != 0) call_workers(q.g, to, q.memory.at, slot);
 }
 
+/// What all tasks of each_once have in common. Payloads that a slot cannot hold go into the buffer, each to its place.
+struct mailing {
+  board* at;
+  uint32_t tasks, kinds, slot_bytes;
+  gravel_signal done;
+  gravel_task_buffer buffer;
+
+  GRAVEL_BOTH uint64_t place(uint32_t pe, uint32_t number) const { return (uint64_t{pe} * tasks + number) * most; }
+  GRAVEL_BOTH gravel_task_buffer into(uint32_t pe, uint32_t number) const {
+    return bytes_of(number) > slot_bytes ? buffer.at(place(pe, number)) : gravel_task_buffer{};
+  }
+};
 /// Tasks `number` with number % gridDim.x == blockIdx.x, to PE number % PEs, each a quarter of the numbers of each
 /// kind.
 template <class Sender>
-GRAVEL_BOTH void send_one(const Sender& q, board* at, const unsigned char* bytes, uint32_t number, uint32_t tasks,
-                          gravel_signal done, uint32_t kinds) {
+GRAVEL_BOTH void send_one(const Sender& q, const mailing& all, const unsigned char* bytes, uint32_t number) {
+  const auto [at, tasks, kinds, slot_bytes, done, buffer] = all;
   const int pe = static_cast<int>(mix(number * 7u) % q.g.n_pes);
   const uint32_t n = bytes_of(number), half = number % 3 ? n / 2 : n;
-  const gravel_payload p{{bytes, half}, {bytes + half, n - half}};
+  const gravel_payload p{{bytes, half}, {bytes + half, n - half}, all.into(q.g.my_pe, number)};
   switch (number % kinds) {
     case 0: gravel_task_put<by_warp>(q, pe, at, p, done, number, tasks); break;
     case 1: gravel_task_put<by_blocks>(q, pe, at, p, done, number, tasks); break;
@@ -209,15 +246,22 @@ GRAVEL_BOTH void send_one(const Sender& q, board* at, const unsigned char* bytes
     default: gravel_task_put<by_host>(q, pe, at, p, done, number, tasks);
   }
 }
-__global__ void send_all(gravel_task_handle q, board* at, unsigned char* memory, uint32_t tasks, gravel_signal done,
-                         uint32_t kinds) {
+__global__ void send_all(gravel_task_handle q, mailing all, unsigned char* memory) {
   unsigned char* const mine = memory + blockIdx.x * most;
   const bool is_late = blockDim.x == 1;
-  for (uint32_t number = blockIdx.x * 2; number < tasks; number += number % 2 ? 2 * gridDim.x - 1 : 1) {
+  for (uint32_t number = blockIdx.x * 2; number < all.tasks; number += number % 2 ? 2 * gridDim.x - 1 : 1) {
     if (number / 2 % 4 == 3) continue;  // the host's
     for (uint32_t i = threadIdx.x; i < bytes_of(number); i += blockDim.x) mine[i] = byte_of(number, i);
-    if (is_late) send_one(late_sender{q, q.g}, at, mine, number, tasks, done, kinds);
-    else send_one(q, at, mine, number, tasks, done, kinds);
+    if (is_late) send_one(late_sender{q, q.g}, all, mine, number);
+    else send_one(q, all, mine, number);
+  }
+}
+
+/// Two reductions of the whole arrays.
+__global__ void __launch_bounds__(512) reduce_twice(gravel_task_reducer_handle<float> r) {
+  for (int i = 0; i < 2; ++i) {
+    gravel_task_allreduce_start(r, 0, r.count);
+    gravel_task_allreduce_wait(r);
   }
 }
 
@@ -240,17 +284,21 @@ void each_once(const std::string& what, const gravel_task_queue_options& how, ui
   auto* const at = gravel_malloc<board>(bytes);
   const unsigned grid = 2;
   auto* const memory = gravel_malloc<unsigned char>(grid * most);
+  const uint64_t buffer_bytes = how.payload_bytes < most ? uint64_t{n} * tasks * most : 0;
+  auto* const buffer = gravel_malloc<unsigned char>(buffer_bytes + 8);
   const gravel_signal done = gravel_new_signal();
   std::vector<std::atomic<uint32_t>> times(n * tasks);
   host_times = &times;
   gravel_barrier_all();
   {
     queue_type queue(how);
-    gravel_launch(send_all, grid, threads, queue.handle(), at, memory, tasks, done, kinds);
+    const gravel_task_buffer into = buffer_bytes ? queue.register_buffer(buffer, buffer_bytes) : gravel_task_buffer{};
+    const mailing all{at, tasks, kinds, how.payload_bytes, done, into};
+    gravel_launch(send_all, grid, threads, queue.handle(), all, memory);
     std::vector<unsigned char> mine(most);
     for (uint32_t number = 6; number < tasks; number += number % 2 ? 7 : 1) {
       for (uint32_t i = 0; i < bytes_of(number); ++i) mine[i] = byte_of(number, i);
-      send_one(queue.host_handle(), at, mine.data(), number, tasks, done, kinds);
+      send_one(queue.host_handle(), all, mine.data(), number);
     }
   }
   std::vector<char> all(bytes);
@@ -271,6 +319,7 @@ void each_once(const std::string& what, const gravel_task_queue_options& how, ui
          what + ": a signal of " + std::to_string(gravel_read(done)) + " for " + std::to_string(here) + " tasks");
   host_times = nullptr;
   gravel_free_signal(done);
+  gravel_free(buffer);
   gravel_free(memory);
   gravel_free(at);
 }
@@ -325,6 +374,130 @@ void chains(const gravel_task_queue_options& how) {
   gravel_free_signal(first);
   gravel_free_signal(last);
   gravel_free(words);
+}
+
+/// A chain of `length` tasks, by turns at all PEs, over cell `g.my_pe` of `cells`. Every fifth payload goes into a
+/// registered buffer.
+template <class Handle>
+GRAVEL_BOTH void send_long_chain(const Handle& q, uint64_t* cells, uint32_t length, gravel_task_buffer buffer,
+                                 gravel_signal done, uint64_t* memory, uint32_t words) {
+  const int me = gravel_my_pe(q.g), n = gravel_n_pes(q.g);
+  uint64_t* const mine = cells + me;
+  auto chain = gravel_make_task<add>(q, (me + 1) % n, mine, {}, {}, uint64_t{0}).steps_in(memory, words);
+  for (uint32_t i = 1; i < length; ++i) {
+    const uint64_t a = i * 10;
+    const auto into = i % 5 == 0 ? buffer.at(static_cast<uint64_t>(me) * 8) : gravel_task_buffer{};
+    const int pe = (me + 1 + static_cast<int>(i)) % n;
+    const auto at_end = i + 1 == length ? done.at(me) : gravel_signal{};
+    if (i % 3 == 0) chain.template then<add>(pe, mine, {}, at_end, a);
+    else chain.template then<relay>(pe, mine, {mine, 8, into}, at_end, a, a + 1, a + 2, a + 3, a + 4, a + 5);
+  }
+  chain.put();
+}
+__global__ void begin_long_chain(gravel_task_handle q, uint64_t* cells, uint32_t length, gravel_task_buffer buffer,
+                                 gravel_signal done) {
+  __shared__ uint64_t steps[512];
+  send_long_chain(q, cells, length, buffer, done, steps, 512);
+}
+/// The word that a long chain leaves at its last PE. A step that gets no word adds to that which the chain has left at
+/// its PE before.
+uint64_t end_of_long_chain(uint32_t length, uint32_t n) {
+  std::vector<uint64_t> cells(n);
+  for (uint32_t i = 1; i < length; ++i) cells[i % n] = (i % 3 == 0 ? cells[i % n] : cells[(i + n - 1) % n]) + i * 10;
+  return cells[(length - 1) % n];
+}
+/// Two chains of each PE at once, by a kernel and by the host.
+void long_chains(uint32_t length) {
+  const auto n = static_cast<uint32_t>(gravel_n_pes()), me = static_cast<uint32_t>(gravel_my_pe());
+  auto* const cells = gravel_malloc<uint64_t>(2 * n * 8);
+  auto* const buffer = gravel_malloc<uint64_t>(2 * n * 8);
+  const gravel_signal done = gravel_new_signal();
+  {
+    queue_type queue({.workers = 2, .slots = 4});
+    const gravel_task_buffer into = queue.register_buffer(buffer, 2 * n * 8);
+    std::vector<uint64_t> steps(512);
+    gravel_launch(begin_long_chain, 1, 64, queue.handle(), cells, length, into, done);
+    send_long_chain(queue.host_handle(), cells + n, length, into.at(n * 8), done, steps.data(), 512);
+    gravel_wait(done, 2);
+  }
+  const uint64_t expected = end_of_long_chain(length, n);
+  const uint32_t from = (me + 2 * n - length % n) % n;  // whose chains have ended here
+  for (const uint64_t here : {read(&cells[from]), read(&cells[n + from])})
+    expect(here == expected, "a long chain brought " + std::to_string(here) + ", not " + std::to_string(expected));
+  expect(gravel_read(done) == 2, "a long chain: its signal is not exact");
+  gravel_free_signal(done);
+  gravel_free(buffer);
+  gravel_free(cells);
+}
+
+__global__ void begin_burst(gravel_task_handle q, board* at, unsigned char* memory, uint32_t number,
+                            gravel_task_buffer into, gravel_signal done) {
+  for (uint32_t i = threadIdx.x; i < bytes_of(number); i += blockDim.x) memory[i] = byte_of(number, i);
+  gravel_task_put<burst>(q, gravel_my_pe(q.g), at, {{memory, bytes_of(number)}}, {}, number, number + 1, into, done);
+}
+/// Tasks that send payloads into buffers when all slots are taken.
+void bursts() {
+  const auto n = static_cast<uint32_t>(gravel_n_pes()), me = static_cast<uint32_t>(gravel_my_pe());
+  uint32_t number = 0;
+  while (bytes_of(number) < 1000 || bytes_of(number) > 4096) ++number;
+  auto* const at = gravel_malloc<board>(sizeof(board) + uint64_t{n} * (number + 1) * 4);
+  auto* const memory = gravel_malloc<unsigned char>(most);
+  auto* const buffer = gravel_malloc<unsigned char>(burst::times * most);
+  const gravel_signal done = gravel_new_signal();
+  {
+    queue_type queue({.workers = 1, .slots = 2});
+    const gravel_task_buffer into = queue.register_buffer(buffer, burst::times * most);
+    gravel_launch(begin_burst, 1, 64, queue.handle(), at, memory, number, into, done);
+    gravel_wait(done, burst::times);
+  }
+  const uint32_t before = (me + n - 1) % n, runs = read(&at->times[before * (number + 1) + number]);
+  expect(runs == burst::times && read(&at->wrong) == 0,
+         "a burst: " + std::to_string(runs) + " tasks, " + std::to_string(read(&at->wrong)) + " wrong bytes");
+  for (uint32_t i = 0; i < burst::times; ++i)
+    expect(read(&buffer[i * most + bytes_of(number) - 1]) == byte_of(number, bytes_of(number) - 1),
+           "a burst: a payload does not lie in its buffer");
+  gravel_free_signal(done);
+  for (void* m : {static_cast<void*>(at), static_cast<void*>(memory), static_cast<void*>(buffer)}) gravel_free(m);
+}
+
+void expect_refusal(const char* what, const std::vector<std::string>& words, const std::function<void()>& call);
+/// Sums by tasks: by the host of two ranges at once, and by a kernel, one after the other.
+void reductions(uint64_t count, uint32_t chains) {
+  const int n = gravel_n_pes();
+  auto* const to = gravel_malloc<float>(count * sizeof(float));
+  auto* const from = gravel_malloc<float>(count * sizeof(float));
+  const auto value = [](int factor, uint64_t i) { return static_cast<float>(factor * static_cast<int>(i % 97 + 1)); };
+  std::vector<float> mine(count), got(count);
+  for (uint64_t i = 0; i < count; ++i) mine[i] = value(gravel_my_pe() + 1, i);
+  const auto check = [&](const char* what) {
+    gravel_copy(got.data(), to, count * sizeof(float));
+    uint64_t wrong = 0;
+    for (uint64_t i = 0; i < count; ++i) wrong += got[i] != value(n * (n + 1) / 2, i);
+    expect(wrong == 0, std::string("a sum by tasks ") + what + ": " + std::to_string(wrong) + " of " +
+                           std::to_string(count) + " elements are wrong");
+  };
+  gravel_copy(from, mine.data(), count * sizeof(float));
+  {
+    gravel_task_reducer<float> reducer(to, from, count, {.chains = chains, .workers = 2, .slots = 32});
+    const uint64_t half = count / 2 + 1;
+    reducer.start(0, half);
+    reducer.start(half, count - half);
+    reducer.wait();
+    check("of two ranges");
+    gravel_copy(to, mine.data(), count * sizeof(float));
+    gravel_launch(reduce_twice, gravel_launch_config{.grid = chains, .block = 64, .cooperative = chains > 1},
+                  reducer.handle());
+    gravel_synchronize();
+    check("twice, in a kernel");
+  }
+  expect_refusal("a reducer with too few slots", {"2 slots", "4 chains", "need " + std::to_string(4 * n)},
+                 [&] { gravel_task_reducer<float>(to, from, count, {.chains = 4, .slots = 2}); });
+  if (n > 1)
+    expect_refusal("PEs that open different reducers", {"PE 0", std::to_string(count) + " elements", "PE 1"}, [&] {
+      gravel_task_reducer<float>(to, from, gravel_my_pe() == 1 ? count - 1 : count, {.slots = 64});
+    });
+  gravel_free(from);
+  gravel_free(to);
 }
 
 __global__ void accumulate(gravel_task_handle q, float* sums, int32_t* largest, float* source, int32_t* numbers,
@@ -388,7 +561,6 @@ __global__ void send_to_both(gravel_task_handle a, gravel_task_handle b, uint64_
     gravel_task_put<tick>(b, pe, words + 1, {}, done, uint64_t{1000});
   }
 }
-void expect_refusal(const char* what, const std::vector<const char*>& words, const std::function<void()>& call);
 /// The host polls `to` meanwhile, and tasks add to `from`.
 __global__ void copy_word(uint64_t* to, const uint64_t* from) { gravel::store_relaxed(to, gravel::load_relaxed(from)); }
 /// Kernels in a stream that waits for tasks, again and again; and a word that the stream stores after them.
@@ -466,14 +638,14 @@ void side_by_side(uint32_t tasks) {
   gravel_free(words);
 }
 
-void expect_refusal(const char* what, const std::vector<const char*>& words, const std::function<void()>& call) {
+void expect_refusal(const char* what, const std::vector<std::string>& words, const std::function<void()>& call) {
   std::string text = "(nothing)";
   try {
     call();
   } catch (const gravel::detail::error& e) {
     text = e.what();
   }
-  for (const char* word : words)
+  for (const std::string& word : words)
     expect(text.find(word) != std::string::npos, std::string(what) + ": expected '" + word + "', got " + text);
 }
 void refusals() {
@@ -483,6 +655,21 @@ void refusals() {
   if (gravel_n_pes() > 1)
     expect_refusal("PEs that differ", {"PE 0 opens 2 workers", "PE 1 1 workers"},
                    open({.workers = gravel_my_pe() == 1 ? 1u : 2u}));
+  {
+    second_queue queue;
+    auto* const memory = gravel_malloc<char>(128);
+    uint64_t elsewhere[4];
+    expect_refusal("a buffer that is not symmetric", {"register_buffer", "32 bytes", "symmetric heap"},
+                   [&] { queue.register_buffer(elsewhere, sizeof(elsewhere)); });
+    if (gravel_n_pes() > 1)
+      expect_refusal("buffers that differ", {"PE 0 registers 64 bytes", "PE 1 128"},
+                     [&] { queue.register_buffer(memory, gravel_my_pe() == 1 ? 128 : 64); });
+    for (uint32_t i = 1; i <= buffer_place::most_buffers && gravel_n_pes() == 1; ++i)
+      expect(queue.register_buffer(memory, 8).number == i, "the number of a buffer");
+    if (gravel_n_pes() == 1)
+      expect_refusal("too many buffers", {"64 buffers are registered"}, [&] { queue.register_buffer(memory, 8); });
+    gravel_free(memory);
+  }
   using other = gravel_task_queue<by_warp, by_blocks>;
   if (gravel_n_pes() > 1)
     expect_refusal("other tasks", {"'by warp'", "'add'", "PE 1"}, [] {
@@ -496,7 +683,8 @@ struct stranger {
   static constexpr const char* name = "stranger";
   GRAVEL_DEVICE void operator()(const gravel_task_t&, char*, const char*) const {}
 };
-__global__ void send_wrong(gravel_task_handle q, board* at, uint64_t* gate, int what) {
+__global__ void send_wrong(gravel_task_handle q, board* at, uint64_t* gate, gravel_task_buffer buffer, int what) {
+  __shared__ uint64_t steps[6000];
   const int last = gravel_n_pes(q.g) - 1;
   if (what == 0) gravel_task_put<stranger>(q, last, nullptr, {}, {});
   if (what == 8) gravel_task_put<by_warp>(q, last, at, {}, {}, 0u, 1u);
@@ -521,6 +709,23 @@ __global__ void send_wrong(gravel_task_handle q, board* at, uint64_t* gate, int 
   if (what == 11 && threadIdx.x == 0)
     gravel_am<gravel_task_delivery>(q.g, last, q.memory.at + sizeof(task_queue_record), q.memory.slot(0, 0),
                                     uint64_t{0}, command_words{});
+  if (what >= 12 && what <= 16) {  // long chains
+    auto chain = gravel_make_task<add>(q, last, gate, {}, {}, uint64_t{1}).steps_in(steps, what == 12 ? 8 : 6000);
+    chain.then<add>(last, gate, {}, {}, uint64_t{1});
+    for (int i = 0; i < 799 && (what == 12 || what == 13); ++i) chain.then<add>(last, gate, {}, {}, uint64_t{1});
+    __syncthreads();
+    if (what == 14 && threadIdx.x == 0) steps[0] |= uint64_t{static_cast<uint8_t>(task_start::forward)} << 8;
+    if (what == 15 && threadIdx.x == 0) steps[0] = steps[0] << 32 >> 32 | uint64_t{handler_id<stranger>::value} << 32;
+    if (what == 16) chain.order_.words[task_words::names] |= uint64_t{0xffff} << 16;
+    __syncthreads();
+    chain.put();
+  }
+  if (what == 17) gravel_task_put<by_warp>(q, last, at, {{at, 64}, {}, buffer.at(most - 60)}, {}, 0u, 1u);
+  if (what == 18) buffer.number = 9;        // the PE that runs the task has no such buffer
+  if (what == 19) buffer.bytes = 2 * most;  // but it has this one, which is shorter
+  if (what >= 18 && what <= 19)
+    gravel_task_put<by_warp>(q, last, at, {{at, 64}, {}, buffer.at(what == 19 ? most : 0)}, {}, 0u, 1u);
+  if (what == 20) gravel_task_put<by_warp>(q, last, reinterpret_cast<board*>(q.g.heap + q.memory.at), {}, {}, 0u, 1u);
   if (what == 7)
     gravel_task_accumulate(q, last, reinterpret_cast<float*>(q.g.heap + q.g.heap_bytes) - 1,
                            reinterpret_cast<const float*>(at), 2);
@@ -528,19 +733,26 @@ __global__ void send_wrong(gravel_task_handle q, board* at, uint64_t* gate, int 
 /// "unknown", "pe", "payload", "target", "place": what a sender does wrong. "room": tasks that send more than there is
 /// room for. "dies": the last PE ends while a task runs there. "finalize": the program ends while one does. "other": a
 /// task that the first of two queues has is sent to the second. "chain": one of too many tasks. "forged": a command
-/// whose signal is at no PE. "closed": one for a queue that is not there.
+/// whose signal is at no PE. "closed": one for a queue that is not there. "memory": a chain with more steps than its
+/// memory holds; "steps": than a slot holds. "itself": a step that says that it is forwarded for ever; "step": one with a
+/// task that the queue does not have; "endless": more steps than came. "into": a payload behind the end of a buffer;
+/// "buffer", "beyond": the same with forged handles, of no buffer and of a longer one. "own": a target in the queue's
+/// own memory.
 int go_wrong(const std::string& what) {
-  const char* const names[] = {"unknown",  "pe",    "payload", "target", "room",   "dies",
-                               "finalize", "place", "other",   "chain",  "forged", "closed"};
+  const char* const names[] = {"unknown", "pe",    "payload", "target", "room",   "dies",   "finalize",
+                               "place",   "other", "chain",   "forged", "closed", "memory", "steps",
+                               "itself",  "step",  "endless", "into",   "buffer", "beyond", "own"};
   int number = 0;
-  while (number < 12 && what != names[number]) ++number;
+  while (number < 21 && what != names[number]) ++number;
   auto* const at = gravel_malloc<board>(sizeof(board) + 64);
   auto* const gate = gravel_malloc<uint64_t>(8);
   const gravel_signal done = gravel_new_signal();
   queue_type queue({.workers = 2, .slots = 8, .payload_bytes = most});
+  const gravel_task_buffer buffer = queue.register_buffer(gravel_malloc<char>(2 * most), most);
   std::unique_ptr<second_queue> other;
   if (number == 8) other = std::make_unique<second_queue>();
-  if (gravel_my_pe() == 0) gravel_launch(send_wrong, 1, 64, other ? other->handle() : queue.handle(), at, gate, number);
+  if (gravel_my_pe() == 0)
+    gravel_launch(send_wrong, 1, 64, other ? other->handle() : queue.handle(), at, gate, buffer, number);
   if (number == 5 && gravel_my_pe() == gravel_n_pes() - 1) {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     _exit(3);
@@ -555,15 +767,20 @@ int go_wrong(const std::string& what) {
 
 int main(int argc, char** argv) {
   gravel_init<gravel_task_delivery>();
-  if (argc > 1 && std::strcmp(argv[1], "--long") != 0) return go_wrong(argv[1]);
-  const bool is_long = argc > 1 || GRAVEL_CUDA;
+  const std::string how = argc > 1 ? argv[1] : GRAVEL_CUDA ? "--long" : "--short";  // PEs that share a GPU take long
+  if (!how.starts_with("--")) return go_wrong(how);
+  const bool is_long = how == "--long";
   each_once("roomy", {.workers = 3, .slots = 64, .payload_bytes = most}, is_long ? 4000 : 160, 4);
-  each_once("narrow", {.workers = 2, .slots = 2, .payload_bytes = most}, is_long ? 4000 : 96, 2);
-  each_once("late", {.workers = 2, .slots = 4, .payload_bytes = most}, is_long ? 400 : 32, 4, 1);
+  each_once("narrow", {.workers = 2, .slots = 2, .payload_bytes = 3000}, is_long ? 1000 : 96, 2);
+  each_once("late", {.workers = 2, .slots = 4, .payload_bytes = 18000}, is_long ? 400 : 32, 4, 1);
   accumulates();
-  walks_and_trees({.workers = 2, .slots = is_long ? 1024u : 64u, .payload_bytes = 64}, is_long ? 20000 : 150,
+  walks_and_trees({.workers = 2, .slots = is_long ? 1024u : 64u, .payload_bytes = 64}, is_long ? 100'000 : 150,
                   is_long ? 10 : 5);
   chains({.workers = 2});
+  long_chains(is_long ? 45 : 16);  // up to 45 such tasks fit 4096 bytes
+  bursts();
+  reductions(9000, 2);
+  if (is_long) reductions(3, 1);  // not a piece for each PE
   streams(4);
   side_by_side(is_long ? 1000 : 12);
   refusals();

@@ -4,7 +4,7 @@
 // which it has shared a barrier since.
 //
 //   step here         in the code                                            label
-//   payload           open_order::stage, or the program before the put
+//   payload           open_order::stage, into the slot or a registered buffer; or the program before the put
 //   barrier           team.sync()
 //   fence             open_order::fence of the leader: in send after staging, else in prepare, before the wait for the
 //                     ticket
