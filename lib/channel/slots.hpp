@@ -55,7 +55,10 @@ struct counted_chunks {
   uint32_t behind;  ///< number of counted tickets in the next chunk, if it was polled; more than 32: the caller is late
 };
 
-/// Sequence words: each counts the tickets of its 32 slots that have been committed (or that are done), in all rounds.
+/// Number of bits that are 1, from bit 0 up to the first that is 0.
+GRAVEL_BOTH uint32_t low_ones(uint32_t bits) { return lane_group::popcount(bits & ~(bits + 1)); }
+
+/// Sequence words: each counts the tickets of its 32 slots that are done, in all rounds.
 template <class Word>
 struct sequence {
   Word* word;       ///< [chunks]
@@ -75,20 +78,46 @@ struct sequence {
     fetch_add_release<scope::device>(of(ticket), static_cast<Word>(n));
   }
 
-  /// Polls the chunk of a ticket and, if the group is a whole warp, the next 31. Afterwards the leader has acquired
-  /// what all lanes have seen. Thread scope: the group, converged.
+  /// Polls the chunk of a ticket and, if the group is a whole warp, those behind it up to the first that is not full: 32
+  /// chunks, and then 256 at once. Afterwards the leader has acquired what all lanes have seen. Thread scope: the group,
+  /// converged.
   template <class Group>
   GRAVEL_BOTH counted_chunks poll(const Group& group, uint64_t ticket) const {
-    uint32_t polled = 1;
-    if (group.is_whole_warp()) polled = chunks < 32 ? chunks : 32;
-    const uint64_t first = ticket / chunk_tickets * chunk_tickets;
-    uint32_t n = 0;
-    if (group.rank() < polled) n = count(first + uint64_t{group.rank()} * chunk_tickets);
-    const uint32_t whole = group.ballot(n == chunk_tickets);
-    group.sync();
-    if (polled == 1) return whole ? counted_chunks{1, 0} : counted_chunks{0, group.from_leader(n)};
-    const uint32_t full = lane_group::popcount(whole & ~(whole + 1));  // before a gap
-    return {full, full < polled ? group.from_lane(n, full) : 0};
+    if (!group.is_whole_warp()) {
+      const uint32_t n = group.from_leader(group.is_leader() ? count(ticket) : 0);
+      return n == chunk_tickets ? counted_chunks{1, 0} : counted_chunks{0, n};
+    }
+    counted_chunks seen{0, 0};
+    bool goes_on = poll_more<1>(group, ticket, &seen);
+    while (goes_on) goes_on = poll_more<8>(group, ticket, &seen);
+    return seen;
+  }
+
+ private:
+  /// Polls 32 * EACH chunks behind those that are known to be full. True: all of them are full, and there are more.
+  template <uint32_t EACH, class Group>
+  GRAVEL_BOTH bool poll_more(const Group& warp, uint64_t ticket, counted_chunks* seen) const {
+    uint32_t n[EACH];
+    GRAVEL_UNROLL
+    for (uint32_t k = 0; k < EACH; ++k) {
+      const uint32_t chunk = seen->full + k * 32 + warp.rank();
+      n[k] = 0;
+      if (chunk < chunks) {
+        const uint64_t first = ticket / chunk_tickets * chunk_tickets + uint64_t{chunk} * chunk_tickets;
+        n[k] = static_cast<Word>(load_acquire_later<scope::device>(of(first)) - before(first));
+      }
+    }
+    acquire_now<scope::device>();
+    warp.sync();
+    GRAVEL_UNROLL
+    for (uint32_t k = 0; k < EACH; ++k) {
+      const uint32_t full = low_ones(warp.ballot(n[k] == chunk_tickets));
+      seen->full += full;
+      if (full == 32) continue;
+      seen->behind = warp.from_lane(n[k], full);
+      return false;
+    }
+    return seen->full < chunks;
   }
 };
 
@@ -116,8 +145,8 @@ struct slots {
       if (take_room_now(n)) return true;
     return false;
   }
-  /// Takes room for n elements for a group, all or nothing. A whole warp collects the room of 32 chunks at once. Thread
-  /// scope: the group, converged.
+  /// Takes room for n elements for a group, all or nothing. A whole warp collects the room of many chunks at once.
+  /// Thread scope: the group, converged.
   template <class Group>
   GRAVEL_BOTH bool take_room(const Group& group, uint32_t n) const {
     enum : uint32_t { taken, others_were_faster, too_little };

@@ -267,9 +267,10 @@ class task_worker {
     using turn = block_poller::turn;
     const uint32_t hint = load_relaxed<scope::shared>(&block_->hint);  // read once: it may change at any time
     if (hint == 0 || (only != ~0u && hint != only + 1)) return {turn::none, 0, 0};
-    auto& words =
-        *reinterpret_cast<channel_words*>(view_.channel_at((hint - 1) / View::n_types, (hint - 1) % View::n_types));
-    if (words.claim_offered(1) != 0) return {turn::has_handoff, hint - 1, words.take_claimed(1)};
+    char* const memory = view_.channel_at((hint - 1) / View::n_types, (hint - 1) % View::n_types);
+    const ready_set leaf = channel<uint32_t>::in(memory, view_.capacity, view_.task_chunks).ready;
+    if (const channel_claim mine = leaf.claim(1); mine.n != 0)
+      return {turn::has_handoff, hint - 1, leaf.take(warp_.part(1u << warp_.lane()), mine).first};
     store_relaxed<scope::shared>(&block_->hint, 0u);
     return {turn::none, 0, 0};
   }
@@ -315,25 +316,23 @@ class task_worker {
     // Loads the words of 128 channels at once, four by each lane, to wait for memory only once.
     for (uint32_t end = (all + 31) / 32 * 32; end != 0; end -= end < 128 ? end : 128) {
       const uint32_t begin = end < 128 ? 0 : end - 128;
-      uint32_t waiting[4], offered[4];
+      uint32_t waiting[4];
       GRAVEL_UNROLL
       for (uint32_t i = 0; i < 4; ++i) {
         const uint32_t k = begin + i * 32 + warp_.rank();
-        waiting[i] = offered[i] = 0;
+        waiting[i] = 0;
         if (k >= end || k >= all) continue;
         const auto* words =
             reinterpret_cast<const channel_words*>(view_.channel_at(k / View::n_types, k % View::n_types));
-        const uint64_t head = load_relaxed<scope::device>(&words->head),
-                       tail = load_relaxed<scope::device>(&words->tail);
-        offered[i] = load_relaxed<scope::device>(&words->offered);
-        waiting[i] = static_cast<uint32_t>(tail - head);
+        const int32_t n = ready_count{load_relaxed<scope::device>(&words->ready)}.unclaimed();
+        waiting[i] = n < 0 ? 0 : static_cast<uint32_t>(n);
       }
       if (warp_.ballot(fault != 0) != 0) return false;
       // There is only one call of choose_of() here: what is inlined into it is most of the kernel.
       for (uint32_t w = width;; w = 1) {
         for (uint32_t step = 0; step != (leaves ? 8 : 4); ++step) {
           const uint32_t i = step < 4 ? 3 - step : step - 4;
-          if (choose_of(begin + i * 32, one_of(waiting, i), one_of(offered, i), w, step >= 4)) return true;
+          if (choose_of(begin + i * 32, one_of(waiting, i), w, step >= 4)) return true;
         }
         // With tasks in shared memory, work() runs those of any number before it takes small batches out of channels.
         if (w == 1 || view_.local_levels != 0) break;
@@ -346,9 +345,9 @@ class task_worker {
     const uint32_t low = i == 0 ? four[0] : four[1], high = i == 2 ? four[2] : four[3];
     return i < 2 ? low : high;
   }
-  /// Takes a batch from one of 32 channels. Lane i describes channel begin + i: how many elements wait in it, and how
-  /// many are offered. `of_leaves`: only leaves, the least depth first; else only other tasks, the deepest first.
-  GRAVEL_DEVICE bool choose_of(uint32_t begin, uint32_t waiting, uint32_t offered, uint32_t width, bool of_leaves) {
+  /// Takes a batch from one of 32 channels. Lane i describes channel begin + i: how many elements wait in it.
+  /// `of_leaves`: only leaves, the least depth first; else only other tasks, the deepest first.
+  GRAVEL_DEVICE bool choose_of(uint32_t begin, uint32_t waiting, uint32_t width, bool of_leaves) {
     const uint32_t type = (begin + warp_.rank()) % View::n_types;
     if (warp_.ballot(waiting != 0)) queue_empty_ = false;
     uint32_t some = warp_.ballot(waiting >= (wide >> type & 1 ? 1 : width) && (leaves >> type & 1) == of_leaves),
@@ -360,20 +359,19 @@ class task_worker {
       const uint32_t next = of_leaves ? lane_group::lowest(first) : highest_of(first);
       some &= ~(1u << next);
       found_ = {begin + next, 0, {}, false};
-      if (take(static_cast<types*>(nullptr), warp_.from_lane(waiting, next), warp_.from_lane(offered, next)))
-        return true;
+      if (take(static_cast<types*>(nullptr), warp_.from_lane(waiting, next))) return true;
     }
     return false;
   }
 
   /// Takes a batch out of the channel that is found_, if there is room for its children. False: none was taken.
   template <class... T>
-  GRAVEL_DEVICE bool take(gravel_types<T...>*, uint32_t waiting, uint32_t offered) {
+  GRAVEL_DEVICE bool take(gravel_types<T...>*, uint32_t waiting) {
     const uint32_t type = found_.channel % View::n_types;
-    return ((type == types::template index<T> && take_batch<T>(waiting, offered)) || ...);
+    return ((type == types::template index<T> && take_batch<T>(waiting)) || ...);
   }
   template <class T>
-  GRAVEL_DEVICE bool take_batch(uint32_t waiting, uint32_t offered) {
+  GRAVEL_DEVICE bool take_batch(uint32_t waiting) {
     const uint32_t depth = found_.channel / View::n_types, most = waiting < facts<T>::batch ? waiting : facts<T>::batch;
     const task_admission<View, T> admission{view_, depth + 1};
     // A task that spawns nothing may always start. So the lock can be released before the batch is claimed; or, if
@@ -394,17 +392,18 @@ class task_worker {
       return false;
     }
     const auto from = view_.template channel_of<T>(depth);
-    const uint32_t n = from.claim(warp_, most + handoffs, offered);
+    const channel_claim mine = from.claim(warp_, most + handoffs);
     found_.promised = most;
-    if (n == 0) {
+    if (mine.n == 0) {
       if (warp_.is_leader()) admission.return_promise(most);
       return false;
     }
-    if (n <= most) stop_polling();  // the next poller need not wait for the tickets
-    found_.batch = from.take_claimed(warp_, n);
-    if (n > most) {
-      found_.batch.count = most;
-      stop_polling(n - most, found_.batch.first + most);
+    if (mine.n <= most) stop_polling();  // the next poller need not wait for the elements
+    found_.batch = from.ready.take(warp_, mine);
+    if (mine.n > most) {
+      const uint32_t left = found_.batch.count > most ? found_.batch.count - most : 0;
+      found_.batch.count -= left;
+      stop_polling(left, found_.batch.first + most);
     }
     return true;
   }

@@ -143,7 +143,6 @@ struct task_view {
       r = ready.reserve(group, 1);  // until a worker that has taken rows has read them
     ready.write(r.mine, depth_row);
     ready.commit(group, r);
-    ready.publish(group);
   }
   /// Delivers an input to a frame of C, and puts the frame into its channel if it was the last input. Thread scope:
   /// lane, divergent.
@@ -207,7 +206,7 @@ class task_here {
       const channel_reservation r = to.draw(group, 1);
       to.write(r.mine, child);
       to.commit(group, r);
-      unoffered_ |= 1u << index<U>;
+      unreported_ = true;
     }
   }
 
@@ -258,7 +257,7 @@ class task_here {
     const auto to = view_.template channel_of<U>(depth_ + 1);
     const channel_reservation r = to.draw(all, spawns);
     if (spawns) to.write(r.mine, child);
-    offer<U>(to, all, r);
+    offer(to, all, r);
   }
   /// Spawns the children child(0) to child(n - 1), in a task of 32 lanes, with one reservation. One lane calls
   /// child(i). Thread scope: all lanes of the task, converged.
@@ -281,7 +280,7 @@ class task_here {
       level_for(one);  // reports an error
       to.write(r.first + i, one);
     }
-    offer<U>(to, all, r);
+    offer(to, all, r);
   }
   /// wait_together() and spawn_each() in one call, for children that deliver results to the frame: child(i, frame). It
   /// draws the frame and the places of the children at the same time. Thread scope: all lanes of the task, converged.
@@ -315,7 +314,7 @@ class task_here {
       level_for(one);  // reports an error
       to.write(first + i, one);
     }
-    offer<U>(to, all, {first, first, n, true});
+    offer(to, all, {first, first, n, true});
   }
   /// Waits like wait_for(), in a task of 32 lanes: all lanes get the frame. Thread scope: all lanes of the task,
   /// converged.
@@ -355,13 +354,8 @@ class task_here {
   GRAVEL_DEVICE uint32_t spawned() const {
     return spawned_[index<U>];
   }
-  /// Has it spawned children of type U that it has not offered to consumers?
-  template <class U>
-  GRAVEL_DEVICE bool unoffered() const {
-    return unoffered_ >> index<U> & 1;
-  }
   /// Have idle workers been notified of all children that it spawned?
-  GRAVEL_DEVICE bool has_reported() const { return reported_ && unoffered_ == 0; }
+  GRAVEL_DEVICE bool has_reported() const { return reported_ && !unreported_; }
   template <class C>
   GRAVEL_DEVICE bool framed() const {
     return framed_ >> index<C> & 1;
@@ -386,13 +380,12 @@ class task_here {
   GRAVEL_DEVICE uint32_t ready() const { return ready_; }
 
  private:
-  /// Commits children of a task of 32 lanes. If they can be offered at once, idle workers are notified now; if not,
-  /// after the task.
-  template <class U, class Channel>
+  /// Commits children of a task of 32 lanes, and notifies idle workers.
+  template <class Channel>
   GRAVEL_DEVICE void offer(const Channel& to, const lane_group& all, const channel_reservation& r) {
-    reported_ = to.commit_and_offer(all, r);
-    if (!reported_) unoffered_ |= 1u << index<U>;
-    else if (rank_ == 0 && r.total != 0) fetch_add<scope::device>(&view_.words->live, +graph_words::arrival);
+    to.commit(all, r);
+    reported_ = true;
+    if (rank_ == 0 && r.total != 0) fetch_add<scope::device>(&view_.words->live, +graph_words::arrival);
   }
   GRAVEL_DEVICE uint32_t count() const {
     uint32_t sum = 0;
@@ -469,8 +462,9 @@ class task_here {
   const uint32_t depth_, rank_;
   uint32_t level_;
   uint32_t spawned_[View::n_types] = {};
-  uint32_t framed_ = 0, unoffered_ = 0;
-  bool reported_ = false;
+  uint32_t framed_ = 0;
+  bool reported_ = false;    ///< idle workers were notified of children
+  bool unreported_ = false;  ///< there are children of which they were not
   uint32_t next_type_ = none, next_row_ = 0;
   // LOCAL
   static constexpr uint32_t kept = LOCAL && facts::spawns ? facts::spawns : 1;
