@@ -154,7 +154,7 @@ struct ready_set {
   /// chunks it takes one by chance, so that consumers do not all come to the same one. False: there is none just now.
   template <class Group>
   GRAVEL_BOTH bool find(const Group& group, uint32_t cursor, uint32_t attempt, uint32_t* place) const {
-    const uint32_t width = group.is_whole_warp() ? (chunks < 32 ? chunks : 32) : 1;
+    const uint32_t at_once = group.is_whole_warp() ? 32 : 1, width = chunks < at_once ? chunks : at_once;
     for (uint32_t step = 0; step < chunks / width; ++step) {
       // The windows in the order 0, 1 before, 1 behind, 2 before, and so on. The middle of the first one is at the
       // cursor.

@@ -78,9 +78,9 @@ struct sequence {
     fetch_add_release<scope::device>(of(ticket), static_cast<Word>(n));
   }
 
-  /// Polls the chunk of a ticket and, if the group is a whole warp, those behind it up to the first that is not full: 32
-  /// chunks, and then 256 at once. Afterwards the leader has acquired what all lanes have seen. Thread scope: the group,
-  /// converged.
+  /// Polls the chunk of a ticket and, if the group is a whole warp, those behind it up to the first that is not full:
+  /// 32 chunks, and then 256 at once. Afterwards the leader has acquired what all lanes have seen. Thread scope: the
+  /// group, converged.
   template <class Group>
   GRAVEL_BOTH counted_chunks poll(const Group& group, uint64_t ticket) const {
     if (!group.is_whole_warp()) {

@@ -146,6 +146,7 @@ class task_worker {
           break;
         }
         if (small && queue_empty_) go_idle();
+        if (small && !queue_empty_) report_stall(now.live);
       }
       // While the channels are empty, one warp of the block polls one word: it may wait for a shorter time.
       if (small) {
@@ -305,12 +306,45 @@ class task_worker {
   static constexpr uint32_t leaves = leaves_of(static_cast<types*>(nullptr)),
                             wide = leaves ? wide_of(static_cast<types*>(nullptr)) : 0;
 
+  /// A bit for each type, by its number: has it a predicate?
+  template <class... T>
+  static constexpr uint32_t guarded_of(gravel_types<T...>*) {
+    return ((inner::has_predicate<T> ? 1u << types::template index<T> : 0) | ...);
+  }
+  static constexpr uint32_t guarded = guarded_of(static_cast<types*>(nullptr));
+  /// May tasks of a type with a predicate start? Thread scope: lane.
+  template <class... T>
+  GRAVEL_DEVICE bool predicate_of(gravel_types<T...>*, uint32_t type, const gravel_channel_load& load) const {
+    return ((type == types::template index<T> && passes<T>(load)) || ...);
+  }
+  template <class T>
+  GRAVEL_DEVICE bool passes(const gravel_channel_load& load) const {
+    if constexpr (inner::has_predicate<T>) return T::may_start(load, view_.constants);
+    else return true;
+  }
+  /// Reports a fault if no task may start for ever: because of a predicate, or because the channels of a cycle are
+  /// full. That is so if all live elements wait in channels and the host pushes no more. Many polls must find this, so
+  /// that what the last task has written is visible to the predicates.
+  GRAVEL_DEVICE void report_stall(uint64_t live) {
+    if (guarded == 0 && !view_.cycles) return;
+    const uint32_t waiting = warp_.sum(waiting_seen_), first = warp_.ballot(waiting_seen_ != 0);
+    const bool stalls = (live & graph_words::live_mask) == waiting && live == live_seen_;
+    live_seen_ = live;
+    polls_stalled_ = stalls ? polls_stalled_ + 1 : 0;
+    if (polls_stalled_ < 64 || first == 0) return;
+    const uint32_t type = warp_.from_lane(type_seen_, lane_group::lowest(first));
+    if (warp_.is_leader() && load_acquire<scope::device>(&view_.words->held) == 0)
+      view_.report(task_fault::stalled, type, waiting);
+    polls_stalled_ = 0;
+  }
+
   /// Takes a batch, from the deepest channel that has at least `width` elements and whose tasks may start. Leaves come
   /// after all other tasks, those of the least depth first: more tasks depend on them. False: there is no such batch,
   /// or a task has reported a fault.
   GRAVEL_DEVICE bool choose(uint32_t width) {
     const uint32_t all = view_.depths * View::n_types;
     queue_empty_ = true;
+    waiting_seen_ = 0;
     // This load is under way together with those below.
     const uint64_t fault = warp_.is_leader() ? load_relaxed<scope::device>(&view_.words->fault) : 0;
     // Loads the words of 128 channels at once, four by each lane, to wait for memory only once.
@@ -326,6 +360,9 @@ class task_worker {
             reinterpret_cast<const channel_words*>(view_.channel_at(k / View::n_types, k % View::n_types));
         const int32_t n = ready_count{load_relaxed<scope::device>(&words->ready)}.unclaimed();
         waiting[i] = n < 0 ? 0 : static_cast<uint32_t>(n);
+        if (guarded == 0 && !view_.cycles) continue;
+        waiting_seen_ += waiting[i];
+        if (waiting[i] != 0) type_seen_ = k % View::n_types;
       }
       if (warp_.ballot(fault != 0) != 0) return false;
       // There is only one call of choose_of() here: what is inlined into it is most of the kernel.
@@ -350,8 +387,13 @@ class task_worker {
   GRAVEL_DEVICE bool choose_of(uint32_t begin, uint32_t waiting, uint32_t width, bool of_leaves) {
     const uint32_t type = (begin + warp_.rank()) % View::n_types;
     if (warp_.ballot(waiting != 0)) queue_empty_ = false;
-    uint32_t some = warp_.ballot(waiting >= (wide >> type & 1 ? 1 : width) && (leaves >> type & 1) == of_leaves),
-             first = some;
+    bool starts = waiting >= (wide >> type & 1 ? 1 : width);
+    if constexpr (guarded != 0)
+      if (guarded >> type & 1) {
+        const gravel_channel_load load{waiting, (begin + warp_.rank()) / View::n_types, width == 1};
+        starts = waiting != 0 && predicate_of(static_cast<types*>(nullptr), type, load);
+      }
+    uint32_t some = warp_.ballot(starts && (leaves >> type & 1) == of_leaves), first = some;
     // Blocks begin at different ones of the deepest four channels, so that they do not all take from the same one.
     for (uint32_t i = of_leaves ? 0 : blockIdx.x % 4; i != 0 && (first & (first - 1)) != 0; --i)
       first &= ~(1u << highest_of(first));
@@ -373,14 +415,14 @@ class task_worker {
   template <class T>
   GRAVEL_DEVICE bool take_batch(uint32_t waiting) {
     const uint32_t depth = found_.channel / View::n_types, most = waiting < facts<T>::batch ? waiting : facts<T>::batch;
-    const task_admission<View, T> admission{view_, depth + 1};
+    const task_admission<View, T> admission{view_, view_.below(depth)};
     // A task that spawns nothing may always start. So the lock can be released before the batch is claimed; or, if
     // there are many tasks, this warp claims hand-offs for the waiting warps of the block too.
     uint32_t handoffs = 0;
     if constexpr (facts<T>::spawns == 0) {
       if (facts<T>::batch == 1 && has_lock()) {
         handoffs = handoffs_for(waiting);
-        if (is_leaf<T> && warp_.is_leader())
+        if (is_leaf<T> && !inner::has_predicate<T> && warp_.is_leader())
           store_relaxed<scope::shared>(&block_->hint, waiting >= 2 * gridDim.x ? found_.channel + 1 : 0);
       }
       if (handoffs == 0 && waiting > most) stop_polling();
@@ -465,7 +507,7 @@ class task_worker {
       const auto arguments = as_words<C>::from(view_.template frames_of<C>(depth).arguments.load(row_of(next_row_)));
       GRAVEL_UNROLL
       for (uint32_t w = 0; w < as_words<C>::count; ++w) arguments_[w] = arguments.word[w];
-      if (task_admission<View, C>{view_, depth + 1}.promise(warp_, 1, false)) return true;
+      if (task_admission<View, C>{view_, view_.below(depth)}.promise(warp_, 1, false)) return true;
       count(&counts_.refusals, 1);
       if (warp_.is_leader()) {
         view_.template put_ready<C>(next_row_);
@@ -486,7 +528,7 @@ class task_worker {
       const T task = from.read(found_.batch.first);
       warp_.sync();
       if (warp_.is_leader()) from.space.free(found_.batch.first, 1);  // [K3]
-      task_here<View, T, false> here(view_, own_store_, depth, view_.depths - 1 - depth, warp_.rank());
+      task_here<View, T, false> here(view_, own_store_, depth, view_.levels_below(depth), warp_.rank());
       if constexpr (inner::has_level<T>) here.set_level(task.level());
       task(here);
       warp_.sync();
@@ -528,7 +570,7 @@ class task_worker {
     const uint32_t levels = store::possible && has_idle_blocks() ? (view_.local_levels + 1) / 2 : view_.local_levels;
     const bool moved = own_.template move_in<T>(depth, has, element, levels);
     const uint32_t n = batch.count - lane_group::popcount(warp_.ballot(moved));
-    task_here<View, T, false> here(view_, own_store_, depth, view_.depths - 1 - depth, rank_in_task);
+    task_here<View, T, false> here(view_, own_store_, depth, view_.levels_below(depth), rank_in_task);
     if constexpr (facts<T>::is_continuation) {
       if (has) run_continuation<T>(here, depth, element);
       count(&counts_.continuations, n);
@@ -537,7 +579,7 @@ class task_worker {
       element(here);
     }
     warp_.sync();
-    const uint32_t begun = task_admission<View, T>{view_, depth + 1}.settle(warp_, here, promised, n);
+    const uint32_t begun = task_admission<View, T>{view_, view_.below(depth)}.settle(warp_, here, promised, n);
     if constexpr (facts<T>::continuations::count != 0) count(&counts_.begun, begun);
     // Frames are freed last: all lanes have read them, and what waits for the results need not wait for this.
     if constexpr (facts<T>::is_continuation)
@@ -594,6 +636,9 @@ class task_worker {
   bool queue_empty_ = false;     ///< the channels were empty at the last poll
   uint32_t arrivals_seen_ = 0;   ///< number of arrivals at the last poll
   uint32_t polls_skipped_ = 0;
+  // Of a graph with predicates or cycles: what this lane saw at the last poll, and for how many polls nothing changed.
+  uint32_t waiting_seen_ = 0, type_seen_ = 0, polls_stalled_ = 0;
+  uint64_t live_seen_ = 0;
 };
 
 }  // namespace gravel::detail
