@@ -90,6 +90,15 @@ def _compiler(backend: str) -> tuple[str, dict[str, str]]:
     return program, environment
 
 
+def why_no_compiler() -> str:
+    """Empty if there is a compiler for the backend of this process, or for the one that it would choose."""
+    try:
+        _compiler(_backend.chosen() or _backend.available()[-1])
+    except Error as e:
+        return str(e)
+    return ""
+
+
 @functools.cache
 def _version(wrapper: str, program: str, path: str) -> str:
     """What the compiler says of itself, and Gravel's version."""
@@ -202,7 +211,8 @@ def _headers(rules: Path, work: Path) -> dict[str, str]:
     """The headers of the user, by the compiler's rule for make, with their hashes. Versions stand for all others."""
     names = re.split(r"(?<!\\)\s+", rules.read_text().replace("\\\n", " "))
     files = {Path(name.replace("\\ ", " ")).resolve() for name in names if name and not name.endswith(":")}
-    others = (work, INCLUDE, Path("/usr/include"), Path("/usr/lib"), Path(native.library()).resolve().parents[1])
+    here = Path(native.library()).resolve().parents[1]
+    others = (work, INCLUDE, PREFIX, here, Path("/usr/include"), Path("/usr/lib"))
     return {
         str(file): _digest(file.read_bytes())
         for file in sorted(files)

@@ -11,9 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from gravel._kernel_cache import why_no_compiler
+
 HERE = Path(__file__).resolve().parent
 IN_JOB = "GRAVEL_TEST_IN_JOB"
 CACHE = tempfile.TemporaryDirectory()  # of gr.Kernels, for all jobs
+needs_compiler = pytest.mark.skipif(bool(why_no_compiler()), reason=why_no_compiler() or "there is a compiler")
 collect_ignore = [] if os.environ.get(IN_JOB) else ["job"]
 
 

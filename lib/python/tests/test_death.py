@@ -96,6 +96,26 @@ def test_killed_on_gpus(wait: str) -> None:
     kill_one(ON_GPUS.replace("WAIT", wait), 2, 1, signal.SIGKILL)
 
 
+def test_notebook_that_restarts() -> None:
+    """A notebook's kernel that restarts is killed while it is a PE. Nothing is left of its job, and the next kernel
+    begins another one."""
+    name, value = mark = "GRAVEL_PYTHON_TEST_MARK", f"{os.getpid()}-{time.monotonic_ns()}"
+    cells = "import gravel as gr\ngr.init()\ntable = gr.full(1000, 7)\nprint(gr.gather(table, [999]))\ngr.init()\n"
+    for _ in range(2):
+        with subprocess.Popen(
+            [sys.executable, "-q", "-i"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            text=True, env=environment(**{name: value}),
+        ) as kernel:  # fmt: skip
+            kernel.stdin.write(cells)
+            kernel.stdin.flush()
+            assert kernel.stdout.readline() == "[7.]\n"
+            kernel.kill()
+        end = time.monotonic() + 10
+        while processes_of("=".join(mark)) and time.monotonic() < end:
+            time.sleep(0.1)
+        assert not processes_of("=".join(mark))
+
+
 def test_interrupted() -> None:
     """^C of a job whose PEs wait."""
     program = (

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
-from conftest import HERE, is_fine, run_alone, run_job
+from conftest import HERE, is_fine, needs_compiler, run_alone, run_job
+
+from gravel._backend import available
 
 CALLS = (
     "gr.my_pe()", "gr.n_pes()", "gr.n_nodes()", "gr.node_of(0)", "gr.barrier()", "gr.quiet()", "gr.zeros(3)",
@@ -161,6 +165,36 @@ def test_launcher_without_a_way_to_join() -> None:
     is_fine(run_alone("import gravel as gr; gr.init(); assert gr.n_pes() == 1", RANK="0", WORLD_SIZE="1"))
 
 
+@pytest.mark.skipif("cuda" in available(), reason="there are GPUs")
+def test_no_gpu() -> None:
+    """Who asks for GPUs where there are none learns why; who does not gets the CPU backend."""
+    done = run_alone("import gravel as gr\ntry:\n    gr.init('cuda')\nexcept gr.Error as error:\n    print(error)\n"
+                     "gr.init()\nprint(gr.info()['backend'])")  # fmt: skip
+    is_fine(done)
+    error, backend = done.stdout.splitlines()
+    reasons = "gravel-pgas-cu13 is not installed|no CUDA driver|sees no GPU"
+    assert re.search(f"gravel.init: backend 'cuda': .*({reasons})", error) and backend == "cpu"
+
+
+def test_another_ucx_in_the_process() -> None:
+    """A PE has no UCX in its process, as the aggregator sends. So one that another package has loaded is in no way."""
+    done = run_job(2, "-c", """
+import ctypes, ctypes.util
+import gravel as gr
+has_ucx = lambda: "libucp" in open("/proc/self/maps").read()
+gr.init()
+assert not has_ucx()
+if name := ctypes.util.find_library("ucp"):
+    ctypes.CDLL(name, ctypes.RTLD_GLOBAL)
+    assert has_ucx()
+table = gr.full(10, 1)
+gr.scatter_add(table, list(range(10)), 1)
+gr.barrier()
+assert gr.gather(table, list(range(10))).sum() == 30
+""", nodes=2)
+    is_fine(done)
+
+
 def test_settings_that_are_impossible() -> None:
     done = run_alone(
         "import gravel as gr\ntry:\n    gr.init()\nexcept gr.Error as error:\n    print(error)",
@@ -180,6 +214,7 @@ def test_small_heap() -> None:
     )
 
 
+@needs_compiler
 def test_kernels_that_do_not_compile() -> None:
     """An exception at all PEs, with the lines of the source."""
     done = run_job(2, "-c", r"""
@@ -196,6 +231,7 @@ gr.barrier()
     assert done.stdout.count("<source>:3:") >= 2 and "gravel_inc" in done.stdout
 
 
+@needs_compiler
 def test_kernels_and_jobs() -> None:
     """Kernels with handlers work in a job that knows them, and their mistakes end it."""
     start = f"import sys; sys.path.insert(0, {str(HERE / 'job')!r}); import sources, gravel as gr\n"
@@ -211,6 +247,10 @@ for call, text in ((lambda: walk.notify[1, 1](1, 0), "before gravel.init()"), (g
     else:
         assert not text
 """))
-    wrong = start + "walk = sources.compiled(); gr.init(kernels=walk); walk.notify[1, 1](1, 99); gr.barrier()"
-    done = run_job(2, "-c", wrong)
-    assert done.returncode != 0 and "to PE 99: the job has PEs 0 to 1" in done.stderr
+    for call, text in (
+        ("walk.notify[1, 1](1, 99)", "to PE 99: the job has PEs 0 to 1"),
+        ("walk.count[1, 32](np.zeros(9, 'u8'), np.zeros(3, 'i8'), 3, 9)", "an address outside the symmetric heap"),
+    ):
+        program = f"import numpy as np; walk = sources.compiled(); gr.init(kernels=walk); {call}; gr.barrier()"
+        done = run_job(2, "-c", start + program)
+        assert done.returncode != 0 and text in done.stderr

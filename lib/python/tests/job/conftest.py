@@ -8,6 +8,7 @@ import pytest
 
 import gravel as gr
 import sources
+from gravel import _backend, _kernel_cache
 from libraries import library, on_gpu  # noqa: F401 (a fixture)
 
 _failed = False
@@ -16,8 +17,11 @@ _failed = False
 @pytest.fixture(scope="session", autouse=True)
 def _joined(request):
     """With the handlers of test_kernels.py, if it is among the tests: handlers are registered when the job starts."""
+    backend = os.environ.get("GRAVEL_TEST_BACKEND")
+    _backend.choose(backend)
     has_kernels = any(item.path.name == "test_kernels.py" for item in request.session.items)
-    gr.init(os.environ.get("GRAVEL_TEST_BACKEND"), kernels=sources.compiled() if has_kernels else None)
+    has_kernels = has_kernels and not _kernel_cache.why_no_compiler()
+    gr.init(backend, kernels=sources.compiled() if has_kernels else None)
     if on_gpu() and any("torch" in item.path.name for item in request.session.items):
         torch = pytest.importorskip("torch")
         torch.set_default_device(f"cuda:{gr.info()['device']}")

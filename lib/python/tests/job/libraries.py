@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import gravel as gr
+
+PAGE = Path(__file__).resolve().parents[4] / "docs" / "python.md"
+
+
+def documented():
+    """The mistakes of docs/python.md, each with what is raised; none where the page is not."""
+    section = PAGE.read_text().partition("### Mistakes\n")[2].partition("\n## ")[0] if PAGE.is_file() else ""
+    return dict(re.findall(r"^\| ([^|]+) \| `([^`]+)` \|$", section, re.M))
 
 
 def on_gpu():

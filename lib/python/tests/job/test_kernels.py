@@ -15,7 +15,14 @@ SECOND = "#include <cassert>\n__global__ void count(int* to, int step) { assert(
 
 
 @pytest.fixture
-def walk():
+def compiler():
+    """Skips the test where kernels cannot be compiled."""
+    if why := _kernel_cache.why_no_compiler():
+        pytest.skip(why)
+
+
+@pytest.fixture
+def walk(compiler):
     found = _job.kernels_of_job()
     assert found is not None
     return found
@@ -167,7 +174,7 @@ printf 'kernels.so: \\\\\n  %s\n' "$HEADER" > "$rules"
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(compiler, tmp_path, monkeypatch):
     """A folder of the first PE with a compiler, a header and a cache, which all PEs use."""
     if gr.n_pes() != 2:
         pytest.skip("runs in jobs of two PEs")

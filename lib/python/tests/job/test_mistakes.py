@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import gravel as gr
-from libraries import local_part, on_gpu
+from libraries import documented, local_part, on_gpu
 
 N = 100
 i8, f8 = np.int64, np.float64
+PAGE = documented()
 
 
 def index(*numbers):
@@ -119,14 +120,18 @@ def tables(_joined):
         table.free()
 
 
-@pytest.mark.parametrize(("call", "exception", "text"), [m[1:] for m in MISTAKES], ids=[m[0] for m in MISTAKES])
-def test_mistake(tables, call, exception, text):
-    with pytest.raises(exception, match=text):
+@pytest.mark.parametrize(("name", "call", "exception", "text"), MISTAKES, ids=[m[0] for m in MISTAKES])
+def test_mistake(tables, name, call, exception, text):
+    with pytest.raises(exception, match=text) as raised:
         call(*tables)
+    if name in PAGE and not on_gpu():
+        assert f"{exception.__name__}: {raised.value}" == PAGE[name]
 
 
-def test_there_are_many():
-    assert len(MISTAKES) >= 25
+@pytest.mark.skipif(not PAGE, reason="docs/python.md is not here")
+def test_page():
+    """The page has no mistake that test_mistake does not make."""
+    assert len(PAGE) >= 30 and PAGE.keys() <= {name for name, *_ in MISTAKES}
 
 
 def test_freed():
