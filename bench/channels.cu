@@ -48,18 +48,17 @@ struct packet {
 };
 /// Who reserves together.
 enum class reserver : uint32_t { warp, block, lane };
-/// Each warp, or each lane alone, puts one element for each lane into the channel and takes as many, `rounds` times.
-/// The elements lie in the channel's columns, or, if `stride` is not 0, as records so many words apart. *in and *out:
-/// sums of what was put and taken. If `rounds` is 0: takes until nothing is left.
-__global__ void pass_through(channel<packet> c, uint32_t* records, uint32_t stride, reserver by, uint32_t rounds,
-                             uint64_t* in, uint64_t* out) {
-  __shared__ channel_block block;
+/// The lanes of a group each put one element into the channel, and the group takes as many, `rounds` times. With a
+/// `block` the block reserves. The elements lie in the channel's columns, or, if `stride` is not 0, as records so many
+/// words apart. *in and *out: sums of what was put and taken. If `rounds` is 0: takes until nothing is left.
+template <class Group>
+__device__ void pass(const Group& group, channel_block* block, const channel<packet>& c, uint32_t* records,
+                     uint32_t stride, uint32_t rounds, uint64_t* in, uint64_t* out) {
   const uint32_t lane = threadIdx.x % 32;
-  const lane_group group = lane_group::of(by == reserver::lane ? 1u << lane : ~0u);
   uint64_t put = 0, taken = 0;
   for (uint32_t round = 0; rounds == 0 ? group.from_leader(c.waiting()) != 0 : round < rounds; ++round) {
     channel_reservation r;
-    if (by == reserver::block) r = block.reserve(c, 1);
+    if (block) r = block->reserve(c, 1);
     else r = c.reserve(group, rounds == 0 ? 0 : 1);
     if (r.granted && r.total != 0) {
       packet p;
@@ -68,7 +67,7 @@ __global__ void pass_through(channel<packet> c, uint32_t* records, uint32_t stri
       else
         for (uint32_t w = 0; w < 8; ++w) records[c.space.row(r.mine) * stride + w] = p.word[w];
     }
-    if (by == reserver::block) block.commit(c, r);
+    if (block) block->commit(c, r);
     else c.commit(group, r);
     const channel_batch b = c.take(group, group.size());
     if (group.rank() < b.count) {
@@ -84,6 +83,13 @@ __global__ void pass_through(channel<packet> c, uint32_t* records, uint32_t stri
   }
   fetch_add<scope::device>(in, put);
   fetch_add<scope::device>(out, taken);
+}
+/// Each warp, each block or each lane alone does so.
+__global__ void pass_through(channel<packet> c, uint32_t* records, uint32_t stride, reserver by, uint32_t rounds,
+                             uint64_t* in, uint64_t* out) {
+  __shared__ channel_block block;
+  if (by == reserver::lane) pass(lone_lane{}, nullptr, c, records, stride, rounds, in, out);
+  else pass(lane_group::of(~0u), by == reserver::block ? &block : nullptr, c, records, stride, rounds, in, out);
 }
 
 struct timed {

@@ -18,8 +18,8 @@
 // States of an element: available, reserved (its ticket is drawn), ready (its bit is set), taken (its bit is cleared),
 // done. A chunk is 32 tickets; one word has the bits of the ready ones, and one counts those that are done. Room comes
 // back in the order of tickets (slots.hpp). The order of elements is about that of their reservations; a consumer takes
-// a later one if an earlier one is not ready. An element that is passed over is found by a search: at the latest when
-// the room is used up, since room comes back in order.
+// a later one if an earlier one is not ready. An element that is passed over is found when consumers find nothing
+// nearer: at the latest when the room is used up, since room comes back in order.
 //
 // Invariants
 // - Reserved = in work by producers + ready + taken + done, and at most `capacity` of them are not done.
@@ -63,6 +63,7 @@ struct channel_reservation {
 /// The words of a channel, besides those of its slots, each on a cache line of its own. Initially zero.
 struct channel_words : slots_words {
   alignas(128) uint64_t ready;  ///< a ready_count
+  alignas(128) uint32_t sweep;  ///< where consumers look that find nothing near the cursor
 };
 
 /// A channel: plain data, passed to kernels by value. `Word`: the type of the counts of what is done; a narrow one is
@@ -106,7 +107,7 @@ struct channel {
     char* const bits = done + line(chunks * sizeof(Word));
     char* const elements = bits + line(chunks * 4);
     return {{words, {reinterpret_cast<Word*>(done), chunks}, capacity},
-            {&words->ready, reinterpret_cast<uint32_t*>(bits), chunks},
+            {&words->ready, &words->sweep, reinterpret_cast<uint32_t*>(bits), chunks},
             {reinterpret_cast<uint32_t*>(elements), chunks * chunk_tickets}};
   }
 
@@ -172,8 +173,8 @@ struct channel {
 
   // ---- consumers
 
-  /// Takes elements for the group: up to 32, or 1024 for a whole warp; none if none are ready. Then the lanes call
-  /// read(), and all together free().
+  /// Takes elements for the group: up to 32, or 1024 for a whole warp. None: none are ready, or it has found none where
+  /// it has looked, and finds one when it asks again. Then the lanes call read(), and all together free().
   /// @param group the lanes that call
   /// @param most elements, at most
   template <class Group>
@@ -238,15 +239,17 @@ struct channel_block {
     const group_sum mine = group_sum::of(warp, n);
     if (warp.is_leader()) sum[rank / 32] = mine.total;
     __syncthreads();
-    if (rank == 0) {
+    if (rank < 32) {
       uint32_t total = 0;
-      for (uint32_t w = 0; w < (threads + 31) / 32; ++w) {
-        const uint32_t of_warp = sum[w];
-        sum[w] = total;
-        total += of_warp;
-      }
-      whole = {0, 0, total, to.take_room(total)};
-      if (whole.granted) whole.first = to.space.draw(total);
+      if (rank == 0)
+        for (uint32_t w = 0; w < (threads + 31) / 32; ++w) {
+          const uint32_t of_warp = sum[w];
+          sum[w] = total;
+          total += of_warp;
+        }
+      total = warp.from_leader(total);
+      const bool granted = to.space.take_room(warp, total);  // a warp collects the room of many chunks at once
+      if (rank == 0) whole = {granted ? to.space.draw(total) : 0, 0, total, granted};
     }
     __syncthreads();
     channel_reservation r = whole;

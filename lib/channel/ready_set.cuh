@@ -1,26 +1,32 @@
 // The ready elements of a channel (channel.cuh): how many there are, and which places hold one.
 //
-// Problem. Elements are written in any order. A consumer must get an element as soon as it is written, whether those
+// Problem. Elements are written in any order. A consumer may take an element as soon as it is written, whether those
 // that were reserved before it are written or not. No consumer may wait, and thousands of them must not compete for one
 // word by compare and swap, of which only one in each round trip to memory succeeds.
 // Solution. A word for each 32 places (a chunk) has a bit for each place that holds a ready element. One word counts
 // the ready elements that nobody has claimed. A consumer claims some of them by an addition, which says how many it may
 // take, and then clears as many bits. The same addition counts what was claimed before it: the cursor. If elements were
-// written in the order of their reservation, those of the consumer lie at the cursor. Otherwise it searches near it.
+// written in the order of their reservation, those of the consumer lie at the cursor. Otherwise it looks near it, and
+// then at the next chunks of the sweep, which all consumers of the channel do together, round and round. If it finds
+// nothing it returns its claim. So no call takes more than some trips to memory: a search of all chunks would take
+// thousands of them, just when elements are few and far apart. A consumer that asks again looks at other chunks, and
+// those that are ready become more until they are found.
 //
 //   producer, which has written                            consumer
 //   sets the bits of each chunk         [K4] release       if some are unclaimed: unclaimed -= n         [K7]
 //   unclaimed += n                      [K7]               were there fewer: unclaimed += the difference [K7]
 //                                                          clears the bits at the cursor                 [K4] acquire
-//                                                          were they all 0: finds others, clears these   [K4] acquire
+//                                                          were they all 0: looks for others, near the
+//                                                            cursor and in the sweep, and clears these   [K4] acquire
 //                                                          sets the bits that are not in a row again     [K4] release
 //                                                          unclaimed += what it does not take            [K7]
 //
 // Invariants
 // - The bits that are set, and those that a consumer has cleared and not yet set again, are at least as many as the
 //   elements that are unclaimed or claimed and not taken: a producer sets them first, and a consumer that takes an
-//   element has claimed it. So who has claimed finds one. Its search comes to an end: if it finds none now, others have
-//   taken theirs, or are between two atomics of this protocol. No consumer waits for one that processes elements.
+//   element has claimed it.
+// - No element is lost: each call that takes nothing although it has claimed moves the sweep on. After as many such
+//   calls as the sweep has steps, one of them has looked at the chunk of any element that was ready.
 // - An element belongs to the consumer that has changed its bit from 1 to 0.
 // - A bit is set only by the producer that holds the ticket, or by the consumer that has just cleared it. A place is
 //   used again only after its last element is done (slots.hpp), so its bit is 0 then: a bit never stands for an older
@@ -33,7 +39,6 @@
 
 #include "device/lane_group.cuh"
 #include "lib/base/atomic.hpp"
-#include "lib/base/relax.hpp"
 #include "lib/channel/slots.hpp"
 
 namespace gravel::detail {
@@ -61,9 +66,23 @@ struct channel_claim {
   uint32_t n = 0, cursor = 0;
 };
 
+/// Adds n to a word for each lane of those that make this call together and add as much to the same word, by one
+/// addition without order. Returns what the word was before, as if the lanes had added one after the other. Thread
+/// scope: lane, divergent.
+template <class T>
+[[gnu::always_inline]] GRAVEL_BOTH T add_together(T* word, T n) {
+  const lane_group here = lane_group::active();
+  if (here.size() == 1) return fetch_add<scope::device>(word, n);
+  const lane_group alike = here.part(here.match(reinterpret_cast<uint64_t>(word)) & here.match(n));
+  T before{};
+  if (alike.is_leader()) before = fetch_add<scope::device>(word, static_cast<T>(n * alike.size()));
+  return alike.from_leader(before) + static_cast<T>(n * alike.rank());
+}
+
 /// The ready elements of one channel: plain data.
 struct ready_set {
   uint64_t* count;  ///< a ready_count
+  uint32_t* sweep;  ///< number of chunks at which consumers have looked that found nothing near the cursor; it wraps
   uint32_t* bits;   ///< [chunks] bit i: place i of the chunk holds a ready element
   uint32_t chunks;  ///< power of two
 
@@ -81,33 +100,40 @@ struct ready_set {
     for (uint64_t c = start_of(first) + group.rank() * chunk_tickets; c < end; c += group.size() * chunk_tickets)
       fetch_add_release<scope::device>(word_of(c), part_of(c, first, end));  // [K4] these bits are 0
     group.sync();
-    if (group.is_leader()) fetch_add<scope::device>(count, uint64_t{n});  // [K7]
+    if (group.is_leader()) add_together(count, uint64_t{n});  // [K7]
   }
   /// Claims up to n elements, for take(). Thread scope: lane.
   GRAVEL_BOTH channel_claim claim(uint32_t n) const {
-    const ready_count before{fetch_add<scope::device>(count, ready_count::claim_of(n))};  // [K7]
+    const ready_count before{add_together(count, ready_count::claim_of(n))};  // [K7]
     const uint32_t there = before.unclaimed() <= 0 ? 0 : static_cast<uint32_t>(before.unclaimed()),
                    got = there < n ? there : n;
     return_claim(n - got);
     return {got, before.cursor()};
   }
-  /// Takes elements that have been claimed: at least one if any were. It returns the rest of the claim. A whole warp
-  /// takes up to 1024, another group up to 32. Thread scope: the group, converged; all lanes have the claim.
+  /// Takes elements that have been claimed, and returns the rest of the claim. None: it has found none where it has
+  /// looked. A whole warp takes up to 1024, another group up to 32. Thread scope: the group, converged; all lanes have
+  /// the claim.
   template <class Group>
   GRAVEL_BOTH channel_batch take(const Group& group, const channel_claim& mine) const {
     if (mine.n == 0) return {};
     channel_batch b = clear(group, mine.cursor, mine.n);
-    relax wait;
-    for (uint32_t attempt = 0; b.count == 0; ++attempt) {
+    const uint32_t width = group.size() * each_looks_at;
+    uint32_t chunk = mine.cursor / chunk_tickets - width / 2;
+    for (bool sweeps = false; b.count == 0; sweeps = true) {
       uint32_t place = 0;
-      if (find(group, mine.cursor, attempt, &place)) b = clear(group, place, mine.n);
-      else group.wait_together([&] { wait(); });
+      if (find(group, chunk, mine, &place)) b = clear(group, place, mine.n);
+      if (b.count != 0 || sweeps) break;
+      if (group.is_leader()) chunk = add_together(sweep, width);
+      chunk = group.from_leader(chunk);
     }
     if (group.is_leader()) return_claim(mine.n - b.count);
     return b;
   }
 
  private:
+  /// Number of chunks at which each lane looks at once: loads that are in flight together.
+  static constexpr uint32_t each_looks_at = 8;
+
   GRAVEL_BOTH static uint64_t start_of(uint64_t ticket) { return ticket / chunk_tickets * chunk_tickets; }
   GRAVEL_BOTH uint32_t* word_of(uint64_t ticket) const { return &bits[ticket / chunk_tickets & (chunks - 1)]; }
   /// `n` bits from bit `low` on; low + n is at most 32.
@@ -120,7 +146,7 @@ struct ready_set {
     return from < to ? row_of_bits(static_cast<uint32_t>(from - c), static_cast<uint32_t>(to - from)) : 0;
   }
   GRAVEL_BOTH void return_claim(uint32_t n) const {
-    if (n != 0) fetch_add<scope::device>(count, uint64_t{0} - ready_count::claim_of(n));  // [K7]
+    if (n != 0) add_together(count, uint64_t{0} - ready_count::claim_of(n));  // [K7]
   }
 
   /// Clears the bits of n places from ticket `first` on. Returns the first row of neighbouring places whose bits were
@@ -150,26 +176,34 @@ struct ready_set {
     group.sync();  // what one lane has acquired, all lanes have acquired
     return b;
   }
-  /// Looks for a ready element, near the cursor first: 32 chunks at once if the group is a whole warp. Of several
-  /// chunks it takes one by chance, so that consumers do not all come to the same one. False: there is none just now.
+  /// Looks for a ready element in each_looks_at chunks for each lane, from `chunk` on. Of the lanes that find one it
+  /// takes one by chance, so that consumers do not all come to the same place. False: there is none just now.
   template <class Group>
-  GRAVEL_BOTH bool find(const Group& group, uint32_t cursor, uint32_t attempt, uint32_t* place) const {
-    const uint32_t at_once = group.is_whole_warp() ? 32 : 1, width = chunks < at_once ? chunks : at_once;
-    for (uint32_t step = 0; step < chunks / width; ++step) {
-      // The windows in the order 0, 1 before, 1 behind, 2 before, and so on. The middle of the first one is at the
-      // cursor.
-      const uint32_t away = (step + 1) / 2 * width, middle = cursor / chunk_tickets - width / 2,
-                     chunk = (step % 2 != 0 ? middle - away : middle + away) + group.rank();
-      const uint32_t ready = group.rank() < width ? load_relaxed<scope::device>(&bits[chunk & (chunks - 1)]) : 0;
-      uint32_t some = group.ballot(ready != 0);
-      if (some == 0) continue;
-      for (uint32_t skip = ((cursor * 0x9e3779b9u >> 16) + attempt) % lane_group::popcount(some); skip != 0; --skip)
-        some &= some - 1;
-      const uint32_t lane = lane_group::lowest(some);
-      *place = group.from_lane(chunk * chunk_tickets + (ready == 0 ? 0 : lane_group::lowest(ready)), lane);
-      return true;
+  GRAVEL_BOTH bool find(const Group& group, uint32_t chunk, const channel_claim& mine, uint32_t* place) const {
+    uint32_t ready[each_looks_at];
+    GRAVEL_UNROLL
+    for (uint32_t k = 0; k < each_looks_at; ++k) {
+      const uint32_t i = k * group.size() + group.rank();
+      ready[k] = i < chunks ? load_relaxed<scope::device>(&bits[chunk + i & (chunks - 1)]) : 0;
     }
-    return false;
+    // A consumer of one element begins at a bit of its own: lanes that look at the same chunks take different ones.
+    const uint32_t from = mine.n == 1 ? mine.cursor % chunk_tickets : 0;
+    uint32_t found = 0;
+    bool has = false;
+    GRAVEL_UNROLL
+    for (uint32_t k = 0; k < each_looks_at; ++k) {
+      if (has || ready[k] == 0) continue;
+      const uint32_t behind = ready[k] >> from << from;
+      has = true;
+      found = (chunk + k * group.size() + group.rank()) * chunk_tickets +
+              lane_group::lowest(behind != 0 ? behind : ready[k]);
+    }
+    uint32_t some = group.ballot(has);
+    if (some == 0) return false;
+    for (uint32_t skip = (mine.cursor * 0x9e3779b9u >> 16) % lane_group::popcount(some); skip != 0; --skip)
+      some &= some - 1;
+    *place = group.from_lane(found, lane_group::lowest(some));
+    return true;
   }
 };
 

@@ -78,29 +78,32 @@ struct sequence {
     fetch_add_release<scope::device>(of(ticket), static_cast<Word>(n));
   }
 
-  /// Polls the chunk of a ticket and, if the group is a whole warp, those behind it up to the first that is not full:
-  /// 32 chunks, and then 256 at once. Afterwards the leader has acquired what all lanes have seen. Thread scope: the
-  /// group, converged.
+  /// Polls the chunk of a ticket and those behind it up to the first that is not full. A whole warp polls 32 chunks, and
+  /// then 256 at once; of another group the leader polls eight at once. Afterwards the leader has acquired what all
+  /// lanes have seen. Thread scope: the group, converged.
   template <class Group>
   GRAVEL_BOTH counted_chunks poll(const Group& group, uint64_t ticket) const {
-    if (!group.is_whole_warp()) {
-      const uint32_t n = group.from_leader(group.is_leader() ? count(ticket) : 0);
-      return n == chunk_tickets ? counted_chunks{1, 0} : counted_chunks{0, n};
-    }
     counted_chunks seen{0, 0};
+    if (!group.is_whole_warp()) {
+      if (group.is_leader())
+        while (poll_more<8>(lone_lane{}, ticket, &seen)) {
+        }
+      return {group.from_leader(seen.full), group.from_leader(seen.behind)};
+    }
     bool goes_on = poll_more<1>(group, ticket, &seen);
     while (goes_on) goes_on = poll_more<8>(group, ticket, &seen);
     return seen;
   }
 
  private:
-  /// Polls 32 * EACH chunks behind those that are known to be full. True: all of them are full, and there are more.
+  /// Polls EACH chunks by each lane, behind those that are known to be full. True: all of them are full, and there are
+  /// more. Thread scope: a whole warp, or a lone lane.
   template <uint32_t EACH, class Group>
-  GRAVEL_BOTH bool poll_more(const Group& warp, uint64_t ticket, counted_chunks* seen) const {
+  GRAVEL_BOTH bool poll_more(const Group& group, uint64_t ticket, counted_chunks* seen) const {
     uint32_t n[EACH];
     GRAVEL_UNROLL
     for (uint32_t k = 0; k < EACH; ++k) {
-      const uint32_t chunk = seen->full + k * 32 + warp.rank();
+      const uint32_t chunk = seen->full + k * group.size() + group.rank();
       n[k] = 0;
       if (chunk < chunks) {
         const uint64_t first = ticket / chunk_tickets * chunk_tickets + uint64_t{chunk} * chunk_tickets;
@@ -108,13 +111,13 @@ struct sequence {
       }
     }
     acquire_now<scope::device>();
-    warp.sync();
+    group.sync();
     GRAVEL_UNROLL
     for (uint32_t k = 0; k < EACH; ++k) {
-      const uint32_t full = low_ones(warp.ballot(n[k] == chunk_tickets));
+      const uint32_t full = low_ones(group.ballot(n[k] == chunk_tickets));
       seen->full += full;
-      if (full == 32) continue;
-      seen->behind = warp.from_lane(n[k], full);
+      if (full == group.size()) continue;
+      seen->behind = group.from_lane(n[k], full);
       return false;
     }
     return seen->full < chunks;
@@ -191,12 +194,8 @@ struct slots {
   /// Collects the room of tickets that are done. True: there is more room now, or another caller is about to add it.
   GRAVEL_BOTH bool refresh() const {
     bool more = false;
-    for (uint64_t freed = load_relaxed<scope::device>(&state->freed);;) {
-      const uint32_t n = done.count(freed);  // [K3]
-      if (!collect(freed, {0, n})) return more;
-      freed = load_relaxed<scope::device>(&state->freed);
-      more = true;
-    }
+    while (refresh(lone_lane{})) more = true;
+    return more;
   }
   /// Collects room for a group, of as many chunks as the group polls. Thread scope: the group, converged.
   template <class Group>

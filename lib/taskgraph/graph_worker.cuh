@@ -270,8 +270,8 @@ class task_worker {
     if (hint == 0 || (only != ~0u && hint != only + 1)) return {turn::none, 0, 0};
     char* const memory = view_.channel_at((hint - 1) / View::n_types, (hint - 1) % View::n_types);
     const ready_set leaf = channel<uint32_t>::in(memory, view_.capacity, view_.task_chunks).ready;
-    if (const channel_claim mine = leaf.claim(1); mine.n != 0)
-      return {turn::has_handoff, hint - 1, leaf.take(warp_.part(1u << warp_.lane()), mine).first};
+    if (const channel_batch b = leaf.take(lone_lane{}, leaf.claim(1)); b.count != 0)
+      return {turn::has_handoff, hint - 1, b.first};
     store_relaxed<scope::shared>(&block_->hint, 0u);
     return {turn::none, 0, 0};
   }
@@ -436,12 +436,13 @@ class task_worker {
     const auto from = view_.template channel_of<T>(depth);
     const channel_claim mine = from.claim(warp_, most + handoffs);
     found_.promised = most;
-    if (mine.n == 0) {
+    if (mine.n != 0 && mine.n <= most) stop_polling();  // the next poller need not wait for the elements
+    found_.batch = from.ready.take(warp_, mine);
+    if (found_.batch.count == 0) {
+      polls_stalled_ = 0;  // other warps were faster, or it has not found them yet
       if (warp_.is_leader()) admission.return_promise(most);
       return false;
     }
-    if (mine.n <= most) stop_polling();  // the next poller need not wait for the elements
-    found_.batch = from.ready.take(warp_, mine);
     if (mine.n > most) {
       const uint32_t left = found_.batch.count > most ? found_.batch.count - most : 0;
       found_.batch.count -= left;

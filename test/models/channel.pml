@@ -8,12 +8,13 @@
 //   write, commit   channel::write, commit: ready_set::add sets the bits [K4], one chunk after the other, and counts [K7]
 //   claim           ready_set::claim: [K7]
 //   clear           ready_set::clear: a chunk after the other [K4]; the bits behind a gap are set again
-//   find            ready_set::find: any place whose bit is set, wherever; it may be gone when it is cleared
+//   find            ready_set::find: any place whose bit is set, wherever; it may be gone when it is cleared.
+//                   GIVES_UP=1: it may also find none where it looks, and returns its claim
 //   read, free      channel::read, free: [K3]; the elements of one consumer may lie in two chunks
 //
 // Claims: no lane touches a slot that another one holds; each element is read as it was written and taken once, and all
 // are taken; elements that are reserved and not done are never more than the capacity; who has claimed an element finds
-// one; in the end all room is back.
+// one if it looks everywhere; in the end all room is back.
 //
 // LAG=1: a producer's count is seen before its bits, as others on a GPU may see it.
 //
@@ -29,6 +30,7 @@
 // BROKEN=10: does not return what it claimed too much.
 // BROKEN=11: takes what lies behind a gap without reading it.
 // BROKEN=12: returns its whole claim although it has taken a part.
+// BROKEN=13: does not return the claim for which it has found nothing.
 #ifndef BROKEN
 #define BROKEN 0
 #endif
@@ -49,6 +51,9 @@
 #endif
 #ifndef LAG
 #define LAG 0
+#endif
+#ifndef GIVES_UP
+#define GIVES_UP 0
 #endif
 #define CHUNK 2
 #ifndef CHUNKS
@@ -255,8 +260,11 @@ end:
         clear();
         do
         :: g[0] || g[1] || g[2] -> break
-        :: else ->  /* it finds one sooner or later, wherever it is */
+        :: else ->
            if
+#if GIVES_UP
+           :: break  /* none where it has looked */
+#endif
            :: ready[0] -> p = 0
            :: ready[1] -> p = 1
 #if ROWS > 2
@@ -270,6 +278,14 @@ end:
            fi;
            clear()
         od;
+        if
+        :: !(g[0] || g[1] || g[2]) ->
+#if BROKEN != 13
+           d_step { unclaimed = unclaimed + n; cursor = cursor - n };  /* [K7] */
+#endif
+           goto claimed_in_vain
+        :: else
+        fi;
         atomic {  /* the first row of neighbours */
           first = (g[0] -> p : (g[1] -> p + 1 : p + 2));
           c = 1;
@@ -322,6 +338,7 @@ end:
 #endif
      :: else
      fi;
+claimed_in_vain:
      atomic { first = 0; e = 0; k = 0; n = 0; c = 0; p = 0 }
   od
 }
