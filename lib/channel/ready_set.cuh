@@ -184,7 +184,7 @@ struct ready_set {
     GRAVEL_UNROLL
     for (uint32_t k = 0; k < each_looks_at; ++k) {
       const uint32_t i = k * group.size() + group.rank();
-      ready[k] = i < chunks ? load_relaxed<scope::device>(&bits[chunk + i & (chunks - 1)]) : 0;
+      ready[k] = i < chunks ? load_relaxed<scope::device>(&bits[(chunk + i) & (chunks - 1)]) : 0;
     }
     // A consumer of one element begins at a bit of its own: lanes that look at the same chunks take different ones.
     const uint32_t from = mine.n == 1 ? mine.cursor % chunk_tickets : 0;
