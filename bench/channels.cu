@@ -46,16 +46,20 @@ __global__ void nothing(uint64_t* at) {
 struct packet {
   uint32_t word[8];
 };
-/// Each warp, or each lane alone, puts one element for each lane into the channel and takes as many, `rounds` times.
-/// The elements lie in the channel's columns, or, if `stride` is not 0, as records so many words apart. *in and *out:
-/// sums of what was put and taken.
-__global__ void pass_through(channel<packet> c, uint32_t* records, uint32_t stride, uint32_t by_lane, uint32_t rounds,
-                             uint64_t* in, uint64_t* out) {
+/// Who reserves together.
+enum class reserver : uint32_t { warp, block, lane };
+/// The lanes of a group each put one element into the channel, and the group takes as many, `rounds` times. With a
+/// `block` the block reserves. The elements lie in the channel's columns, or, if `stride` is not 0, as records so many
+/// words apart. *in and *out: sums of what was put and taken. If `rounds` is 0: takes until nothing is left.
+template <class Group>
+__device__ void pass(const Group& group, channel_block* block, const channel<packet>& c, uint32_t* records,
+                     uint32_t stride, uint32_t rounds, uint64_t* in, uint64_t* out) {
   const uint32_t lane = threadIdx.x % 32;
-  const lane_group group = lane_group::of(by_lane ? 1u << lane : ~0u);
   uint64_t put = 0, taken = 0;
   for (uint32_t round = 0; rounds == 0 ? group.from_leader(c.waiting()) != 0 : round < rounds; ++round) {
-    const channel_reservation r = c.reserve(group, rounds == 0 ? 0 : 1);
+    channel_reservation r;
+    if (block) r = block->reserve(c, 1);
+    else r = c.reserve(group, rounds == 0 ? 0 : 1);
     if (r.granted && r.total != 0) {
       packet p;
       for (uint32_t w = 0; w < 8; ++w) put += p.word[w] = (blockIdx.x + round) * 64 + lane + w;
@@ -63,7 +67,8 @@ __global__ void pass_through(channel<packet> c, uint32_t* records, uint32_t stri
       else
         for (uint32_t w = 0; w < 8; ++w) records[c.space.row(r.mine) * stride + w] = p.word[w];
     }
-    c.commit(group, r);
+    if (block) block->commit(c, r);
+    else c.commit(group, r);
     const channel_batch b = c.take(group, group.size());
     if (group.rank() < b.count) {
       const uint64_t ticket = b.first + group.rank();
@@ -78,6 +83,13 @@ __global__ void pass_through(channel<packet> c, uint32_t* records, uint32_t stri
   }
   fetch_add<scope::device>(in, put);
   fetch_add<scope::device>(out, taken);
+}
+/// Each warp, each block or each lane alone does so.
+__global__ void pass_through(channel<packet> c, uint32_t* records, uint32_t stride, reserver by, uint32_t rounds,
+                             uint64_t* in, uint64_t* out) {
+  __shared__ channel_block block;
+  if (by == reserver::lane) pass(lone_lane{}, nullptr, c, records, stride, rounds, in, out);
+  else pass(lane_group::of(~0u), by == reserver::block ? &block : nullptr, c, records, stride, rounds, in, out);
 }
 
 struct timed {
@@ -141,7 +153,8 @@ void layouts(const bench_options& o, perf::report& r) {
                  capacity = blocks * threads * 4;
   struct way {
     const char* name;
-    uint32_t stride, by_lane;
+    uint32_t stride;
+    reserver by;
   };
   auto& device = current_backend();
   const uint64_t channel_bytes = channel<packet>::bytes(capacity);
@@ -149,8 +162,11 @@ void layouts(const bench_options& o, perf::report& r) {
   auto* const records = static_cast<uint32_t*>(
       device.allocate(uint64_t{slots<>::chunks_for(capacity)} * chunk_tickets * 128, "records of a channel"));
   auto* const sums = gravel_malloc<uint64_t>(16);
-  for (const way& w : {way{"columns, a warp at once", 0, 0}, way{"records, a warp at once", 8, 0},
-                       way{"records on a line each, a warp at once", 32, 0}, way{"columns, each lane alone", 0, 1}}) {
+  for (const way& w :
+       {way{"columns, a warp at once", 0, reserver::warp}, way{"columns, a block at once", 0, reserver::block},
+        way{"records, a warp at once", 8, reserver::warp},
+        way{"records on a line each, a warp at once", 32, reserver::warp},
+        way{"columns, each lane alone", 0, reserver::lane}}) {
     const channel<packet> c = channel<packet>::in(memory, capacity);
     const auto prepare = [&] {
       device.zero(memory, channel_bytes);
@@ -159,14 +175,15 @@ void layouts(const bench_options& o, perf::report& r) {
       gravel_copy(sums, zero, sizeof(zero));
     };
     const timed t = time_of(o.repeat, true, prepare, [&] {
-      const uint32_t rounds = w.by_lane ? std::max(o.rounds / 32, 1u) : o.rounds;  // lanes alone ask 32 times as often
-      gravel_launch(pass_through, blocks, threads, c, records, w.stride, w.by_lane, rounds, sums, sums + 1);
+      // Lanes alone ask 32 times as often.
+      const uint32_t rounds = w.by == reserver::lane ? std::max(o.rounds / 32, 1u) : o.rounds;
+      gravel_launch(pass_through, blocks, threads, c, records, w.stride, w.by, rounds, sums, sums + 1);
       gravel_synchronize();
       return true;
     });
     uint64_t elements = 0;  // some find no room, and take only
     gravel_copy(&elements, &c.state().tail, sizeof(elements));
-    gravel_launch(pass_through, 1, 32, c, records, w.stride, 0u, 0u, sums, sums + 1);
+    gravel_launch(pass_through, 1, 32, c, records, w.stride, reserver::warp, 0u, sums, sums + 1);
     gravel_synchronize();
     uint64_t both[2];
     gravel_copy(both, sums, sizeof(both));

@@ -191,4 +191,31 @@ class lane_group {
   uint32_t mask_, lane_;
 };
 
+/// A single lane, for functions that a group calls. The functions then have no collectives. Lanes of a warp that each
+/// call one stay together on a GPU; with a lane_group of one lane each collective would wait for a mask of its own, and
+/// the lanes would run one after the other.
+/// @scope lane
+/// @completion on return
+/// @errors none
+/// @source Gravel
+struct lone_lane {
+  GRAVEL_BOTH static constexpr uint32_t size() { return 1; }
+  GRAVEL_BOTH static constexpr uint32_t rank() { return 0; }
+  GRAVEL_BOTH static uint32_t lane() { return 0; }
+  GRAVEL_BOTH static constexpr bool is_leader() { return true; }
+  GRAVEL_BOTH static constexpr bool is_whole_warp() { return false; }
+  GRAVEL_BOTH static constexpr uint32_t rank_in(uint32_t) { return 0; }
+  GRAVEL_BOTH static constexpr uint32_t ballot(bool vote) { return vote; }
+  GRAVEL_BOTH static constexpr uint32_t match(uint32_t) { return 1; }
+  template <class T>
+  GRAVEL_BOTH static constexpr T from_lane(T value, uint32_t) {
+    return value;
+  }
+  template <class T>
+  GRAVEL_BOTH static constexpr T from_leader(T value) {
+    return value;
+  }
+  GRAVEL_BOTH static void sync() {}
+};
+
 }  // namespace gravel::detail

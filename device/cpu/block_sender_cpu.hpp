@@ -57,18 +57,5 @@ class own_operations {
 };
 GRAVEL_API inline constinit thread_local own_operations own_operations::of_this_thread{};
 
-/// A single lane, for functions that a group calls: they become plain loops. (On the CPU backend without a seed all
-/// groups have one lane.)
-struct lone_lane {
-  static constexpr uint32_t size() { return 1; }
-  static constexpr uint32_t rank() { return 0; }
-  static constexpr bool is_leader() { return true; }
-  static constexpr uint32_t rank_in(uint32_t) { return 0; }
-  static constexpr uint32_t ballot(bool vote) { return vote; }
-  static constexpr uint32_t match(uint32_t) { return 1; }
-  static constexpr uint32_t from_lane(uint32_t value, uint32_t) { return value; }
-  static void sync() {}
-};
-
 }  // namespace gravel::detail
 #endif

@@ -117,6 +117,13 @@ GRAVEL_FETCH_ADD(fetch_add_acquire, ptx_add_acquire, __ATOMIC_ACQUIRE)
 GRAVEL_FETCH_ADD(fetch_add_release, ptx_add_release, __ATOMIC_RELEASE)
 GRAVEL_FETCH_ADD(fetch_add_acq_rel, ptx_add_acq_rel, __ATOMIC_ACQ_REL)
 #undef GRAVEL_FETCH_ADD
+/// Clears the bits that are 0 in `mask`, with acquire order: `*word &= mask`.
+/// @param mask bits that stay
+/// @return the value before
+template <scope S = scope::device, class T>
+GRAVEL_BOTH T fetch_and_acquire(T* word, T mask) {
+  GRAVEL_ATOMIC(inner::ptx_and_acquire<S>(word, mask), __atomic_fetch_and(word, mask, __ATOMIC_ACQUIRE))
+}
 /// As fetch_add, for one lane that does other work until it uses the result. If all active lanes add one value to one
 /// word, a GPU's compiler adds once for all of them, and waits for the result to distribute it. So this call hides from
 /// the compiler that `value` is equal in all lanes.

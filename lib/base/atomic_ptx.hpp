@@ -94,6 +94,7 @@ __device__ __forceinline__ uint64_t place(const T* at) {
   GRAVEL_PTX_UPDATE(ptx_add_acquire, "atom.add.acquire", word, "u" type, constraint) \
   GRAVEL_PTX_UPDATE(ptx_add_release, "atom.add.release", word, "u" type, constraint) \
   GRAVEL_PTX_UPDATE(ptx_add_acq_rel, "atom.add.acq_rel", word, "u" type, constraint) \
+  GRAVEL_PTX_UPDATE(ptx_and_acquire, "atom.and.acquire", word, "b" type, constraint) \
   GRAVEL_PTX_UPDATE(ptx_max_relaxed, "atom.max.relaxed", word, "u" type, constraint) \
   GRAVEL_PTX_UPDATE(ptx_max_acq_rel, "atom.max.acq_rel", word, "u" type, constraint) \
   GRAVEL_PTX_SWAP(ptx_swap_relaxed, "atom.cas.relaxed", word, "b" type, constraint)  \

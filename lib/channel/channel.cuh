@@ -3,46 +3,27 @@
 //
 // Problem. Thousands of lanes put and take elements. A lock would serialize them, and a lane must not wait for another
 // one.
-// Solution. Tickets, with counts of committed tickets instead of a flag for each element. No call waits: if there is no
-// room, or no element, the call says so. Elements are a structure of arrays (columns.hpp). A warp or a block reserves,
-// commits and takes for all its lanes at once.
+// Solution. Producers draw tickets of free places (slots.hpp). Consumers take ready elements wherever they lie
+// (ready_set.cuh), so a producer that is slow delays no element but its own. No call waits: if there is no room, or no
+// element, the call says so. Elements are a structure of arrays (columns.hpp). A warp or a block reserves, commits and
+// takes for all its lanes at once.
 //
 //   producer                                              consumer
-//   room for n, all or nothing        [K1]                if something is offered: offered -= n       [K7]
-//   n tickets from the tail           [K2]                were there fewer: offered += the difference [K7]
-//   writes the elements                                   n tickets from the head                     [K8]
-//   committed count of each chunk     [K4] release        sees that ready has reached the end of them [K9] acquire
-//                                                         reads the elements
-//                                                         done count of each chunk                    [K3] release
-//   a producer that publishes, a consumer that finds nothing offered
-//   reads how many of the chunk are committed             [K4] acquire
-//   ready: r -> behind those that are, by compare and swap [K9] release
-//   offered += so many, except for those that it takes    [K7]
+//   room for n, all or nothing        [K1]                if some are unclaimed: unclaimed -= n         [K7]
+//   n tickets from the tail           [K2]                clears the bits of as many that are ready     [K4] acquire
+//   writes the elements                                   returns what it has not got                   [K7]
+//   sets their bits, for each chunk   [K4] release        reads the elements
+//   unclaimed += n                    [K7]                done count of each chunk                      [K3] release
 //
-// States of an element: available, reserved (its ticket is drawn), ready (it and all elements before it are committed),
-// taken, done. A chunk is 32 tickets; one word counts its committed tickets, and one those that are done. Room comes
-// back in the order of tickets (slots.hpp). Ready elements are offered by an addition, too: consumers do not compete
-// for a word by compare and swap, of which only one in each round trip to memory would succeed.
-//
-// Publishing. A producer may offer what it has committed, once for several commits, so that consumers find it by one
-// addition. It may fail, if another lane was faster or if earlier tickets are not committed yet. No element is lost
-// then: consumers that find nothing offered poll the counts themselves. commit_and_offer() offers without polling the
-// counts: if `ready` was its own first ticket, all elements before it are ready. On the GPU one fence precedes the
-// counts and the compare and swap, so other lanes may see the counts later. They then take fewer elements to be
-// committed, for a while.
+// States of an element: available, reserved (its ticket is drawn), ready (its bit is set), taken (its bit is cleared),
+// done. A chunk is 32 tickets; one word has the bits of the ready ones, and one counts those that are done. Room comes
+// back in the order of tickets (slots.hpp). The order of elements is about that of their reservations; a consumer takes
+// a later one if an earlier one is not ready. An element that is passed over is found when consumers find nothing
+// nearer: at the latest when the room is used up, since room comes back in order.
 //
 // Invariants
-// - done <= taken <= ready <= reserved, and at most `capacity` of the reserved elements are not done. ready = taken +
-//   offered + what callers hold between two steps.
-// - Chunks become ready as a whole, and the last chunk as far as there are tickets. For that, a caller reads the count
-//   before the tail, which only grows. In the other order, later tickets could be counted for an earlier one that is
-//   not committed.
-// - What was ready stays ready, and `ready` only grows. So its compare and swap may come after the poll (no ABA).
-// - A consumer sees what it takes. A lane that makes elements ready wrote them, or has acquired them by [K4]. A lane
-//   that reads a later `ready` by [K9] acquires from all lanes that moved it before (a release sequence, since all use
-//   compare and swap). `offered` and the head are counts without an order.
-// - Only tickets that `ready` has passed are drawn from the head. So [K9] waits at most until that is visible, and its
-//   load is in flight together with the addition to the head.
+// - Reserved = in work by producers + ready + taken + done, and at most `capacity` of them are not done.
+// - Each element is taken once, and as it was written: see ready_set.cuh.
 //
 // The model is test/models/channel.pml; test/unit/channel_test.cpp runs it under seeded schedules.
 #pragma once
@@ -51,6 +32,7 @@
 #include "device/lane_group.cuh"
 #include "device/team_check.cuh"
 #include "lib/channel/columns.hpp"
+#include "lib/channel/ready_set.cuh"
 #include "lib/channel/slots.hpp"
 
 namespace gravel::detail {
@@ -77,38 +59,15 @@ struct channel_reservation {
   uint32_t total = 0;
   bool granted = false;  ///< the same for the whole group
 };
-/// The batch that a group has taken: the lane of rank r < count has ticket first + r.
-struct channel_batch {
-  uint64_t first = 0;
-  uint32_t count = 0;
-};
 
 /// The words of a channel, besides those of its slots, each on a cache line of its own. Initially zero.
 struct channel_words : slots_words {
-  alignas(128) uint64_t head;  ///< tickets taken so far
-  alignas(128) uint32_t
-      offered;  ///< ready elements that may be taken; below 0 while a late consumer has not returned what it took
-  alignas(128) uint64_t ready;  ///< all tickets before this one are ready
-
-  /// Claims up to n of the offered elements. Returns how many. Thread scope: lane.
-  GRAVEL_BOTH uint32_t claim_offered(uint32_t n) {
-    const auto there = static_cast<int32_t>(fetch_add<scope::device>(&offered, 0u - n));  // [K7]
-    const uint32_t some = there <= 0 ? 0 : static_cast<uint32_t>(there), got = some < n ? some : n;
-    if (got < n) fetch_add<scope::device>(&offered, n - got);  // [K7]
-    return got;
-  }
-  /// Takes n elements that have been claimed. Returns the first ticket. Thread scope: lane.
-  GRAVEL_BOTH uint64_t take_claimed(uint32_t n) {
-    const uint64_t first = fetch_add<scope::device>(&head, uint64_t{n});  // [K8]
-    // [K9] `ready` has passed these tickets. That may not be visible yet.
-    while (static_cast<int64_t>(load_acquire<scope::device>(&ready) - first - n) < 0) {
-    }
-    return first;
-  }
+  alignas(128) uint64_t ready;  ///< a ready_count
+  alignas(128) uint32_t sweep;  ///< where consumers look that find nothing near the cursor
 };
 
-/// A channel: plain data, passed to kernels by value. `Word`: the type of the sequence words; a narrow one is for
-/// tests.
+/// A channel: plain data, passed to kernels by value. `Word`: the type of the counts of what is done; a narrow one is
+/// for tests.
 /// @scope the group, converged: the lanes of a warp, or a block, that make the call together
 /// @completion on return: no call waits
 /// @errors none are checked; the answer says if there is no room, or no element
@@ -116,7 +75,7 @@ struct channel_words : slots_words {
 template <class T, class Word = uint32_t>
 struct channel {
   slots<Word> space;
-  sequence<Word> committed;
+  ready_set ready;
   columns<T> elements;
 
   /// @internal
@@ -133,7 +92,8 @@ struct channel {
   /// @scope any
   GRAVEL_BOTH static constexpr uint64_t bytes(uint32_t capacity) {
     const uint64_t chunks = chunks_for(capacity);
-    return sizeof(channel_words) + 2 * line(chunks * sizeof(Word)) + line(columns<T>::bytes(chunks * chunk_tickets));
+    return sizeof(channel_words) + line(chunks * sizeof(Word)) + line(chunks * 4) +
+           line(columns<T>::bytes(chunks * chunk_tickets));
   }
   /// A view of memory. `room` in state() must be set to `capacity` once.
   /// @param memory [bytes(capacity)], zeroed, aligned to 128 bytes
@@ -142,11 +102,13 @@ struct channel {
   GRAVEL_BOTH static channel in(char* memory, uint32_t capacity) { return in(memory, capacity, chunks_for(capacity)); }
   /// @internal
   GRAVEL_BOTH static channel in(char* memory, uint32_t capacity, uint32_t chunks) {
-    char* const words = memory + sizeof(channel_words);
-    const uint64_t each = line(chunks * sizeof(Word));
-    return {{reinterpret_cast<channel_words*>(memory), {reinterpret_cast<Word*>(words), chunks}, capacity},
-            {reinterpret_cast<Word*>(words + each), chunks},
-            {reinterpret_cast<uint32_t*>(words + 2 * each), chunks * chunk_tickets}};
+    auto* const words = reinterpret_cast<channel_words*>(memory);
+    char* const done = memory + sizeof(channel_words);
+    char* const bits = done + line(chunks * sizeof(Word));
+    char* const elements = bits + line(chunks * 4);
+    return {{words, {reinterpret_cast<Word*>(done), chunks}, capacity},
+            {&words->ready, &words->sweep, reinterpret_cast<uint32_t*>(bits), chunks},
+            {reinterpret_cast<uint32_t*>(elements), chunks * chunk_tickets}};
   }
 
   // ---- producers
@@ -201,81 +163,33 @@ struct channel {
   /// @scope lane, which holds the ticket
   GRAVEL_BOTH void write(uint64_t ticket, const T& element) const { elements.store(space.row(ticket), element); }
 
-  /// Hands over what the group wrote.
+  /// Hands over what the group wrote. Consumers can take it at once.
   /// @param group the lanes that reserved
   /// @param r what reserve() returned
   template <class Group>
   GRAVEL_BOTH void commit(const Group& group, const channel_reservation& r) const {
-    group.sync();
-    if (r.granted) count(group, committed, r.first, r.total);  // [K4]
-  }
-  /// Hands over like commit(), and offers the elements to consumers if all elements before them are ready. False: they
-  /// are not known to be ready, and publish() has to poll.
-  /// @param group the lanes that reserved
-  /// @param r what reserve() returned
-  template <class Group>
-  GRAVEL_BOTH bool commit_and_offer(const Group& group, const channel_reservation& r) const {
-    group.sync();
-    if (!r.granted || r.total == 0) return true;
-    acquire_now<scope::device>();                     // on the GPU this fence is the release of both [K4] and [K9]
-    count<true>(group, committed, r.first, r.total);  // [K4]
-    uint32_t offers = 0;
-    if (group.is_leader()) {
-      offers = compare_swap_behind_fence<scope::device>(&state().ready, r.first, r.first + r.total);  // [K9]
-      if (offers) fetch_add<scope::device>(&state().offered, r.total);                                // [K7]
-    }
-    return group.from_leader(offers) != 0;
-  }
-  /// Offers to consumers what has become ready. One call suffices for several commits, and the call may be left out.
-  /// @param group the lanes that call
-  template <class Group>
-  GRAVEL_BOTH void publish(const Group& group) const {
-    offer(group, 0);
+    ready.add(group, r.first, r.granted ? r.total : 0);
   }
 
   // ---- consumers
 
-  /// Takes elements for the group: none if none are ready, or if other groups were faster. Then the lanes call read(),
-  /// and all together free().
-  /// @param group the lanes that call
-  /// @param most elements, at most
-  /// @param offered how many were offered a moment ago
-  template <class Group>
-  GRAVEL_BOTH channel_batch take(const Group& group, uint32_t most, uint32_t offered) const {
-    return take_claimed(group, claim(group, most, offered));
-  }
-  /// Claims elements for the group: the first half of take(). Returns how many.
-  /// @param group the lanes that call
-  /// @param most elements, at most
-  /// @param offered how many were offered a moment ago
-  template <class Group>
-  GRAVEL_BOTH uint32_t claim(const Group& group, uint32_t most, uint32_t offered) const {
-    if (most == 0) return 0;
-    // If elements were offered, the group does not poll for more: other groups were faster. The leader decides, as
-    // `offered` may differ between lanes.
-    constexpr uint32_t was_offered = 1u << 31;
-    uint32_t n = 0;
-    if (static_cast<int32_t>(offered) > 0 && group.is_leader())
-      n = was_offered | state().claim_offered(offered < most ? offered : most);
-    n = group.from_leader(n);
-    return n != 0 ? n & ~was_offered : offer(group, most);
-  }
-  /// Takes the elements that claim() has claimed: the second half of take().
-  /// @param group the lanes that claimed
-  /// @param n what claim() returned
-  template <class Group>
-  GRAVEL_BOTH channel_batch take_claimed(const Group& group, uint32_t n) const {
-    channel_batch b{0, n};
-    if (n != 0 && group.is_leader()) b.first = state().take_claimed(n);
-    b.first = group.from_leader(b.first);
-    return b;
-  }
-  /// Takes elements for the group, like the call above, and polls how many are offered.
+  /// Takes elements for the group: up to 32, or 1024 for a whole warp. None: none are ready, or it has found none where
+  /// it has looked, and finds one when it asks again. Then the lanes call read(), and all together free().
   /// @param group the lanes that call
   /// @param most elements, at most
   template <class Group>
   GRAVEL_BOTH channel_batch take(const Group& group, uint32_t most) const {
-    return take(group, most, load_relaxed<scope::device>(&state().offered));
+    const uint32_t there = group.from_leader(group.is_leader() ? ready.unclaimed() : 0);
+    return ready.take(group, claim(group, there < most ? there : most));
+  }
+  /// Claims elements for the group: the first half of take(). The second is ready.take().
+  /// @param group the lanes that call
+  /// @param most elements, at most
+  template <class Group>
+  GRAVEL_BOTH channel_claim claim(const Group& group, uint32_t most) const {
+    channel_claim mine;
+    if (most != 0 && group.is_leader()) mine = ready.claim(most);
+    return {group.from_leader(mine.n), group.from_leader(mine.cursor)};
   }
   /// The element of a ticket.
   /// @param ticket of a batch
@@ -287,55 +201,16 @@ struct channel {
   template <class Group>
   GRAVEL_BOTH void free(const Group& group, const channel_batch& b) const {
     group.sync();
-    count(group, space.done, b.first, b.count);  // [K3]
+    const uint64_t end = b.first + b.count, chunk = b.first / chunk_tickets * chunk_tickets;
+    for (uint64_t c = chunk + group.rank() * chunk_tickets; c < end; c += group.size() * chunk_tickets) {
+      const uint64_t from = c < b.first ? b.first : c, to = end < c + chunk_tickets ? end : c + chunk_tickets;
+      space.done.add(c, static_cast<uint32_t>(to - from));  // [K3]
+    }
   }
 
-  /// Number of elements that have been reserved and not been taken. Most of them are ready. The number may be out of
-  /// date at once.
+  /// Number of elements that are ready and that no consumer has claimed. The number may be out of date at once.
   /// @scope any
-  GRAVEL_BOTH uint32_t waiting() const {
-    const uint64_t head = load_relaxed<scope::device>(&state().head), tail = load_relaxed<scope::device>(&state().tail);
-    return static_cast<uint32_t>(tail - head);
-  }
-
- private:
-  /// Adds n tickets to the counts of their chunks. Lanes do so for neighbouring chunks at once, so that the group waits
-  /// for one fence.
-  /// Thread scope: the group, converged.
-  template <bool BEHIND_FENCE = false, class Group>
-  GRAVEL_BOTH static void count(const Group& group, const sequence<Word>& of, uint64_t first, uint32_t n) {
-    const uint64_t end = first + n, chunk = first / chunk_tickets * chunk_tickets;
-    for (uint64_t c = chunk + uint64_t{group.rank()} * chunk_tickets; c < end;
-         c += uint64_t{group.size()} * chunk_tickets) {
-      const uint64_t from = c < first ? first : c, to = end < c + chunk_tickets ? end : c + chunk_tickets;
-      if (to <= from) continue;
-      if constexpr (BEHIND_FENCE) add_behind_fence<scope::device>(of.of(c), static_cast<Word>(to - from));
-      else of.add(c, static_cast<uint32_t>(to - from));
-    }
-  }
-  /// Takes up to `most` of the elements that have become ready, and offers the others. Returns how many it took. 0:
-  /// none have become ready, or other groups were faster. A warp polls 32 chunks at once. Thread scope: the group,
-  /// converged.
-  template <class Group>
-  GRAVEL_BOTH uint32_t offer(const Group& group, uint32_t most) const {
-    const uint64_t at = group.from_leader(load_relaxed<scope::device>(&state().ready)),
-                   chunk = at / chunk_tickets * chunk_tickets;
-    const counted_chunks seen = committed.poll(group, at);  // [K4]
-    uint64_t end = chunk + uint64_t{seen.full} * chunk_tickets;
-    uint32_t mine = 0;
-    if (group.is_leader()) {
-      // The next chunk is ready too if all its tickets that were drawn are committed. A count of more than a chunk
-      // means that other groups were faster.
-      const uint64_t last = end + seen.behind;
-      if (seen.behind <= chunk_tickets && last > at && load_relaxed<scope::device>(&state().tail) == last) end = last;
-      if (end > at && compare_swap_acq_rel<scope::device>(&state().ready, at, end)) {  // [K9]
-        const auto n = static_cast<uint32_t>(end - at);
-        mine = n < most ? n : most;
-        if (n > mine) fetch_add<scope::device>(&state().offered, n - mine);  // [K7]
-      }
-    }
-    return group.from_leader(mine);
-  }
+  GRAVEL_BOTH uint32_t waiting() const { return ready.unclaimed(); }
 };
 
 /// Puts one element into a channel, for each lane. False: there is no room, or none that is visible yet. Thread scope:
@@ -364,15 +239,17 @@ struct channel_block {
     const group_sum mine = group_sum::of(warp, n);
     if (warp.is_leader()) sum[rank / 32] = mine.total;
     __syncthreads();
-    if (rank == 0) {
+    if (rank < 32) {
       uint32_t total = 0;
-      for (uint32_t w = 0; w < (threads + 31) / 32; ++w) {
-        const uint32_t of_warp = sum[w];
-        sum[w] = total;
-        total += of_warp;
-      }
-      whole = {0, 0, total, to.take_room(total)};
-      if (whole.granted) whole.first = to.space.draw(total);
+      if (rank == 0)
+        for (uint32_t w = 0; w < (threads + 31) / 32; ++w) {
+          const uint32_t of_warp = sum[w];
+          sum[w] = total;
+          total += of_warp;
+        }
+      total = warp.from_leader(total);
+      const bool granted = to.space.take_room(warp, total);  // a warp collects the room of many chunks at once
+      if (rank == 0) whole = {granted ? to.space.draw(total) : 0, 0, total, granted};
     }
     __syncthreads();
     channel_reservation r = whole;

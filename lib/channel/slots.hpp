@@ -55,7 +55,10 @@ struct counted_chunks {
   uint32_t behind;  ///< number of counted tickets in the next chunk, if it was polled; more than 32: the caller is late
 };
 
-/// Sequence words: each counts the tickets of its 32 slots that have been committed (or that are done), in all rounds.
+/// Number of bits that are 1, from bit 0 up to the first that is 0.
+GRAVEL_BOTH uint32_t low_ones(uint32_t bits) { return lane_group::popcount(bits & ~(bits + 1)); }
+
+/// Sequence words: each counts the tickets of its 32 slots that are done, in all rounds.
 template <class Word>
 struct sequence {
   Word* word;       ///< [chunks]
@@ -75,20 +78,49 @@ struct sequence {
     fetch_add_release<scope::device>(of(ticket), static_cast<Word>(n));
   }
 
-  /// Polls the chunk of a ticket and, if the group is a whole warp, the next 31. Afterwards the leader has acquired
-  /// what all lanes have seen. Thread scope: the group, converged.
+  /// Polls the chunk of a ticket and those behind it up to the first that is not full. A whole warp polls 32 chunks, and
+  /// then 256 at once; of another group the leader polls eight at once. Afterwards the leader has acquired what all
+  /// lanes have seen. Thread scope: the group, converged.
   template <class Group>
   GRAVEL_BOTH counted_chunks poll(const Group& group, uint64_t ticket) const {
-    uint32_t polled = 1;
-    if (group.is_whole_warp()) polled = chunks < 32 ? chunks : 32;
-    const uint64_t first = ticket / chunk_tickets * chunk_tickets;
-    uint32_t n = 0;
-    if (group.rank() < polled) n = count(first + uint64_t{group.rank()} * chunk_tickets);
-    const uint32_t whole = group.ballot(n == chunk_tickets);
+    counted_chunks seen{0, 0};
+    if (!group.is_whole_warp()) {
+      if (group.is_leader())
+        while (poll_more<8>(lone_lane{}, ticket, &seen)) {
+        }
+      return {group.from_leader(seen.full), group.from_leader(seen.behind)};
+    }
+    bool goes_on = poll_more<1>(group, ticket, &seen);
+    while (goes_on) goes_on = poll_more<8>(group, ticket, &seen);
+    return seen;
+  }
+
+ private:
+  /// Polls EACH chunks by each lane, behind those that are known to be full. True: all of them are full, and there are
+  /// more. Thread scope: a whole warp, or a lone lane.
+  template <uint32_t EACH, class Group>
+  GRAVEL_BOTH bool poll_more(const Group& group, uint64_t ticket, counted_chunks* seen) const {
+    uint32_t n[EACH];
+    GRAVEL_UNROLL
+    for (uint32_t k = 0; k < EACH; ++k) {
+      const uint32_t chunk = seen->full + k * group.size() + group.rank();
+      n[k] = 0;
+      if (chunk < chunks) {
+        const uint64_t first = ticket / chunk_tickets * chunk_tickets + uint64_t{chunk} * chunk_tickets;
+        n[k] = static_cast<Word>(load_acquire_later<scope::device>(of(first)) - before(first));
+      }
+    }
+    acquire_now<scope::device>();
     group.sync();
-    if (polled == 1) return whole ? counted_chunks{1, 0} : counted_chunks{0, group.from_leader(n)};
-    const uint32_t full = lane_group::popcount(whole & ~(whole + 1));  // before a gap
-    return {full, full < polled ? group.from_lane(n, full) : 0};
+    GRAVEL_UNROLL
+    for (uint32_t k = 0; k < EACH; ++k) {
+      const uint32_t full = low_ones(group.ballot(n[k] == chunk_tickets));
+      seen->full += full;
+      if (full == group.size()) continue;
+      seen->behind = group.from_lane(n[k], full);
+      return false;
+    }
+    return seen->full < chunks;
   }
 };
 
@@ -116,8 +148,8 @@ struct slots {
       if (take_room_now(n)) return true;
     return false;
   }
-  /// Takes room for n elements for a group, all or nothing. A whole warp collects the room of 32 chunks at once. Thread
-  /// scope: the group, converged.
+  /// Takes room for n elements for a group, all or nothing. A whole warp collects the room of many chunks at once.
+  /// Thread scope: the group, converged.
   template <class Group>
   GRAVEL_BOTH bool take_room(const Group& group, uint32_t n) const {
     enum : uint32_t { taken, others_were_faster, too_little };
@@ -162,12 +194,8 @@ struct slots {
   /// Collects the room of tickets that are done. True: there is more room now, or another caller is about to add it.
   GRAVEL_BOTH bool refresh() const {
     bool more = false;
-    for (uint64_t freed = load_relaxed<scope::device>(&state->freed);;) {
-      const uint32_t n = done.count(freed);  // [K3]
-      if (!collect(freed, {0, n})) return more;
-      freed = load_relaxed<scope::device>(&state->freed);
-      more = true;
-    }
+    while (refresh(lone_lane{})) more = true;
+    return more;
   }
   /// Collects room for a group, of as many chunks as the group polls. Thread scope: the group, converged.
   template <class Group>

@@ -10,12 +10,13 @@
 //     uint32_t level() const;                            template <class Here>
 //     static constexpr uint32_t lanes;    1 or 32        __device__ void operator()(Here&, const V (&x)[inputs]) const;
 //     static constexpr bool comes_last;                  };
+//     static bool may_start(const gravel_channel_load&, const Constants&);    __device__
 //     template <class Here>
 //     __device__ void operator()(Here&) const;
 //   };
 //
 // Defaults: children is the type itself, or none for a type without spawns; continuations none; level() the number of
-// depths that are left; lanes 1; comes_last false.
+// depths that are left; lanes 1; comes_last false; may_start: there are `width` tasks, or nothing else may start.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -41,6 +42,17 @@ struct gravel_types {
     uint32_t i = 0;
     return ((index<T> == i++) && ... && true);
   }();
+};
+
+/// What a predicate, may_start() of a task type, knows of the channel whose tasks may start or not.
+/// @scope any
+/// @completion on return
+/// @errors none
+/// @source Channels (ISCA 2014), section 3.1
+struct gravel_channel_load {
+  uint32_t waiting;  ///< tasks of the type and depth that are ready
+  uint32_t depth;    ///< of these tasks
+  bool last_choice;  ///< the worker has found no batch that fills the width of its channel
 };
 
 /// Where a result goes: an input of a frame, or a word that the host reads. It is plain data, which tasks pass to their
@@ -79,6 +91,7 @@ enum class task_fault : uint32_t {
   too_deep,
   level_does_not_fall,
   continuation_twice,
+  stalled,
   elsewhere
 };
 
@@ -90,6 +103,10 @@ constexpr bool is_continuation = requires {
 template <class T>
 constexpr bool has_level = requires(const T& t) {
   t.level();
+};
+template <class T>
+constexpr bool has_predicate = requires {
+  &T::may_start;
 };
 template <class T>
 constexpr uint32_t spawns_of = [] {
@@ -153,12 +170,14 @@ struct task_facts {
   /// first.)
   static constexpr bool comes_last = inner::comes_last<T>;
   /// May tasks of this type lie in a worker's shared memory?
-  static constexpr bool may_be_local = lanes == 1 && !(is_continuation && (spawns != 0 || continuations::count != 0));
+  static constexpr bool may_be_local =
+      lanes == 1 && !inner::has_predicate<T> && !(is_continuation && (spawns != 0 || continuations::count != 0));
 
   static_assert(std::is_trivially_copyable_v<T>, "a task is copied as it is");
   static_assert(lanes == 1 || lanes == 32, "a task is run by 1 lane or by 32");
   static_assert(!comes_last || (lanes == 32 && spawns == 0 && continuations::count == 0 && !is_continuation),
                 "what comes last is a task of 32 lanes that spawns nothing and waits for nothing");
+  static_assert(!inner::has_predicate<T> || !is_continuation, "a continuation starts when its inputs have come");
   static_assert(inputs <= 8, "a continuation has at most 8 inputs");
   static_assert(!is_continuation || (inputs == 0) == std::is_void_v<value>,
                 "a continuation has inputs of a type, or none and no type");

@@ -146,6 +146,7 @@ class task_worker {
           break;
         }
         if (small && queue_empty_) go_idle();
+        if (small && !queue_empty_) report_stall(now.live);
       }
       // While the channels are empty, one warp of the block polls one word: it may wait for a shorter time.
       if (small) {
@@ -267,9 +268,10 @@ class task_worker {
     using turn = block_poller::turn;
     const uint32_t hint = load_relaxed<scope::shared>(&block_->hint);  // read once: it may change at any time
     if (hint == 0 || (only != ~0u && hint != only + 1)) return {turn::none, 0, 0};
-    auto& words =
-        *reinterpret_cast<channel_words*>(view_.channel_at((hint - 1) / View::n_types, (hint - 1) % View::n_types));
-    if (words.claim_offered(1) != 0) return {turn::has_handoff, hint - 1, words.take_claimed(1)};
+    char* const memory = view_.channel_at((hint - 1) / View::n_types, (hint - 1) % View::n_types);
+    const ready_set leaf = channel<uint32_t>::in(memory, view_.capacity, view_.task_chunks).ready;
+    if (const channel_batch b = leaf.take(lone_lane{}, leaf.claim(1)); b.count != 0)
+      return {turn::has_handoff, hint - 1, b.first};
     store_relaxed<scope::shared>(&block_->hint, 0u);
     return {turn::none, 0, 0};
   }
@@ -304,36 +306,70 @@ class task_worker {
   static constexpr uint32_t leaves = leaves_of(static_cast<types*>(nullptr)),
                             wide = leaves ? wide_of(static_cast<types*>(nullptr)) : 0;
 
+  /// A bit for each type, by its number: has it a predicate?
+  template <class... T>
+  static constexpr uint32_t guarded_of(gravel_types<T...>*) {
+    return ((inner::has_predicate<T> ? 1u << types::template index<T> : 0) | ...);
+  }
+  static constexpr uint32_t guarded = guarded_of(static_cast<types*>(nullptr));
+  /// May tasks of a type with a predicate start? Thread scope: lane.
+  template <class... T>
+  GRAVEL_DEVICE bool predicate_of(gravel_types<T...>*, uint32_t type, const gravel_channel_load& load) const {
+    return ((type == types::template index<T> && passes<T>(load)) || ...);
+  }
+  template <class T>
+  GRAVEL_DEVICE bool passes(const gravel_channel_load& load) const {
+    if constexpr (inner::has_predicate<T>) return T::may_start(load, view_.constants);
+    else return true;
+  }
+  /// Reports a fault if no task may start for ever: because of a predicate, or because the channels of a cycle are
+  /// full. That is so if all live elements wait in channels and the host pushes no more. Many polls must find this, so
+  /// that what the last task has written is visible to the predicates.
+  GRAVEL_DEVICE void report_stall(uint64_t live) {
+    if (guarded == 0 && !view_.cycles) return;
+    const uint32_t waiting = warp_.sum(waiting_seen_), first = warp_.ballot(waiting_seen_ != 0);
+    const bool stalls = (live & graph_words::live_mask) == waiting && live == live_seen_;
+    live_seen_ = live;
+    polls_stalled_ = stalls ? polls_stalled_ + 1 : 0;
+    if (polls_stalled_ < 64 || first == 0) return;
+    const uint32_t type = warp_.from_lane(type_seen_, lane_group::lowest(first));
+    if (warp_.is_leader() && load_acquire<scope::device>(&view_.words->held) == 0)
+      view_.report(task_fault::stalled, type, waiting);
+    polls_stalled_ = 0;
+  }
+
   /// Takes a batch, from the deepest channel that has at least `width` elements and whose tasks may start. Leaves come
   /// after all other tasks, those of the least depth first: more tasks depend on them. False: there is no such batch,
   /// or a task has reported a fault.
   GRAVEL_DEVICE bool choose(uint32_t width) {
     const uint32_t all = view_.depths * View::n_types;
     queue_empty_ = true;
+    waiting_seen_ = 0;
     // This load is under way together with those below.
     const uint64_t fault = warp_.is_leader() ? load_relaxed<scope::device>(&view_.words->fault) : 0;
     // Loads the words of 128 channels at once, four by each lane, to wait for memory only once.
     for (uint32_t end = (all + 31) / 32 * 32; end != 0; end -= end < 128 ? end : 128) {
       const uint32_t begin = end < 128 ? 0 : end - 128;
-      uint32_t waiting[4], offered[4];
+      uint32_t waiting[4];
       GRAVEL_UNROLL
       for (uint32_t i = 0; i < 4; ++i) {
         const uint32_t k = begin + i * 32 + warp_.rank();
-        waiting[i] = offered[i] = 0;
+        waiting[i] = 0;
         if (k >= end || k >= all) continue;
         const auto* words =
             reinterpret_cast<const channel_words*>(view_.channel_at(k / View::n_types, k % View::n_types));
-        const uint64_t head = load_relaxed<scope::device>(&words->head),
-                       tail = load_relaxed<scope::device>(&words->tail);
-        offered[i] = load_relaxed<scope::device>(&words->offered);
-        waiting[i] = static_cast<uint32_t>(tail - head);
+        const int32_t n = ready_count{load_relaxed<scope::device>(&words->ready)}.unclaimed();
+        waiting[i] = n < 0 ? 0 : static_cast<uint32_t>(n);
+        if (guarded == 0 && !view_.cycles) continue;
+        waiting_seen_ += waiting[i];
+        if (waiting[i] != 0) type_seen_ = k % View::n_types;
       }
       if (warp_.ballot(fault != 0) != 0) return false;
       // There is only one call of choose_of() here: what is inlined into it is most of the kernel.
       for (uint32_t w = width;; w = 1) {
         for (uint32_t step = 0; step != (leaves ? 8 : 4); ++step) {
           const uint32_t i = step < 4 ? 3 - step : step - 4;
-          if (choose_of(begin + i * 32, one_of(waiting, i), one_of(offered, i), w, step >= 4)) return true;
+          if (choose_of(begin + i * 32, one_of(waiting, i), w, step >= 4)) return true;
         }
         // With tasks in shared memory, work() runs those of any number before it takes small batches out of channels.
         if (w == 1 || view_.local_levels != 0) break;
@@ -346,13 +382,18 @@ class task_worker {
     const uint32_t low = i == 0 ? four[0] : four[1], high = i == 2 ? four[2] : four[3];
     return i < 2 ? low : high;
   }
-  /// Takes a batch from one of 32 channels. Lane i describes channel begin + i: how many elements wait in it, and how
-  /// many are offered. `of_leaves`: only leaves, the least depth first; else only other tasks, the deepest first.
-  GRAVEL_DEVICE bool choose_of(uint32_t begin, uint32_t waiting, uint32_t offered, uint32_t width, bool of_leaves) {
+  /// Takes a batch from one of 32 channels. Lane i describes channel begin + i: how many elements wait in it.
+  /// `of_leaves`: only leaves, the least depth first; else only other tasks, the deepest first.
+  GRAVEL_DEVICE bool choose_of(uint32_t begin, uint32_t waiting, uint32_t width, bool of_leaves) {
     const uint32_t type = (begin + warp_.rank()) % View::n_types;
     if (warp_.ballot(waiting != 0)) queue_empty_ = false;
-    uint32_t some = warp_.ballot(waiting >= (wide >> type & 1 ? 1 : width) && (leaves >> type & 1) == of_leaves),
-             first = some;
+    bool starts = waiting >= (wide >> type & 1 ? 1 : width);
+    if constexpr (guarded != 0)
+      if (guarded >> type & 1) {
+        const gravel_channel_load load{waiting, (begin + warp_.rank()) / View::n_types, width == 1};
+        starts = waiting != 0 && predicate_of(static_cast<types*>(nullptr), type, load);
+      }
+    uint32_t some = warp_.ballot(starts && (leaves >> type & 1) == of_leaves), first = some;
     // Blocks begin at different ones of the deepest four channels, so that they do not all take from the same one.
     for (uint32_t i = of_leaves ? 0 : blockIdx.x % 4; i != 0 && (first & (first - 1)) != 0; --i)
       first &= ~(1u << highest_of(first));
@@ -360,29 +401,28 @@ class task_worker {
       const uint32_t next = of_leaves ? lane_group::lowest(first) : highest_of(first);
       some &= ~(1u << next);
       found_ = {begin + next, 0, {}, false};
-      if (take(static_cast<types*>(nullptr), warp_.from_lane(waiting, next), warp_.from_lane(offered, next)))
-        return true;
+      if (take(static_cast<types*>(nullptr), warp_.from_lane(waiting, next))) return true;
     }
     return false;
   }
 
   /// Takes a batch out of the channel that is found_, if there is room for its children. False: none was taken.
   template <class... T>
-  GRAVEL_DEVICE bool take(gravel_types<T...>*, uint32_t waiting, uint32_t offered) {
+  GRAVEL_DEVICE bool take(gravel_types<T...>*, uint32_t waiting) {
     const uint32_t type = found_.channel % View::n_types;
-    return ((type == types::template index<T> && take_batch<T>(waiting, offered)) || ...);
+    return ((type == types::template index<T> && take_batch<T>(waiting)) || ...);
   }
   template <class T>
-  GRAVEL_DEVICE bool take_batch(uint32_t waiting, uint32_t offered) {
+  GRAVEL_DEVICE bool take_batch(uint32_t waiting) {
     const uint32_t depth = found_.channel / View::n_types, most = waiting < facts<T>::batch ? waiting : facts<T>::batch;
-    const task_admission<View, T> admission{view_, depth + 1};
+    const task_admission<View, T> admission{view_, view_.below(depth)};
     // A task that spawns nothing may always start. So the lock can be released before the batch is claimed; or, if
     // there are many tasks, this warp claims hand-offs for the waiting warps of the block too.
     uint32_t handoffs = 0;
     if constexpr (facts<T>::spawns == 0) {
       if (facts<T>::batch == 1 && has_lock()) {
         handoffs = handoffs_for(waiting);
-        if (is_leaf<T> && warp_.is_leader())
+        if (is_leaf<T> && !inner::has_predicate<T> && warp_.is_leader())
           store_relaxed<scope::shared>(&block_->hint, waiting >= 2 * gridDim.x ? found_.channel + 1 : 0);
       }
       if (handoffs == 0 && waiting > most) stop_polling();
@@ -394,17 +434,19 @@ class task_worker {
       return false;
     }
     const auto from = view_.template channel_of<T>(depth);
-    const uint32_t n = from.claim(warp_, most + handoffs, offered);
+    const channel_claim mine = from.claim(warp_, most + handoffs);
     found_.promised = most;
-    if (n == 0) {
+    if (mine.n != 0 && mine.n <= most) stop_polling();  // the next poller need not wait for the elements
+    found_.batch = from.ready.take(warp_, mine);
+    if (found_.batch.count == 0) {
+      polls_stalled_ = 0;  // other warps were faster, or it has not found them yet
       if (warp_.is_leader()) admission.return_promise(most);
       return false;
     }
-    if (n <= most) stop_polling();  // the next poller need not wait for the tickets
-    found_.batch = from.take_claimed(warp_, n);
-    if (n > most) {
-      found_.batch.count = most;
-      stop_polling(n - most, found_.batch.first + most);
+    if (mine.n > most) {
+      const uint32_t left = found_.batch.count > most ? found_.batch.count - most : 0;
+      found_.batch.count -= left;
+      stop_polling(left, found_.batch.first + most);
     }
     return true;
   }
@@ -466,7 +508,7 @@ class task_worker {
       const auto arguments = as_words<C>::from(view_.template frames_of<C>(depth).arguments.load(row_of(next_row_)));
       GRAVEL_UNROLL
       for (uint32_t w = 0; w < as_words<C>::count; ++w) arguments_[w] = arguments.word[w];
-      if (task_admission<View, C>{view_, depth + 1}.promise(warp_, 1, false)) return true;
+      if (task_admission<View, C>{view_, view_.below(depth)}.promise(warp_, 1, false)) return true;
       count(&counts_.refusals, 1);
       if (warp_.is_leader()) {
         view_.template put_ready<C>(next_row_);
@@ -487,7 +529,7 @@ class task_worker {
       const T task = from.read(found_.batch.first);
       warp_.sync();
       if (warp_.is_leader()) from.space.free(found_.batch.first, 1);  // [K3]
-      task_here<View, T, false> here(view_, own_store_, depth, view_.depths - 1 - depth, warp_.rank());
+      task_here<View, T, false> here(view_, own_store_, depth, view_.levels_below(depth), warp_.rank());
       if constexpr (inner::has_level<T>) here.set_level(task.level());
       task(here);
       warp_.sync();
@@ -529,7 +571,7 @@ class task_worker {
     const uint32_t levels = store::possible && has_idle_blocks() ? (view_.local_levels + 1) / 2 : view_.local_levels;
     const bool moved = own_.template move_in<T>(depth, has, element, levels);
     const uint32_t n = batch.count - lane_group::popcount(warp_.ballot(moved));
-    task_here<View, T, false> here(view_, own_store_, depth, view_.depths - 1 - depth, rank_in_task);
+    task_here<View, T, false> here(view_, own_store_, depth, view_.levels_below(depth), rank_in_task);
     if constexpr (facts<T>::is_continuation) {
       if (has) run_continuation<T>(here, depth, element);
       count(&counts_.continuations, n);
@@ -538,7 +580,7 @@ class task_worker {
       element(here);
     }
     warp_.sync();
-    const uint32_t begun = task_admission<View, T>{view_, depth + 1}.settle(warp_, here, promised, n);
+    const uint32_t begun = task_admission<View, T>{view_, view_.below(depth)}.settle(warp_, here, promised, n);
     if constexpr (facts<T>::continuations::count != 0) count(&counts_.begun, begun);
     // Frames are freed last: all lanes have read them, and what waits for the results need not wait for this.
     if constexpr (facts<T>::is_continuation)
@@ -595,6 +637,9 @@ class task_worker {
   bool queue_empty_ = false;     ///< the channels were empty at the last poll
   uint32_t arrivals_seen_ = 0;   ///< number of arrivals at the last poll
   uint32_t polls_skipped_ = 0;
+  // Of a graph with predicates or cycles: what this lane saw at the last poll, and for how many polls nothing changed.
+  uint32_t waiting_seen_ = 0, type_seen_ = 0, polls_stalled_ = 0;
+  uint64_t live_seen_ = 0;
 };
 
 }  // namespace gravel::detail

@@ -40,13 +40,15 @@ class gravel_shared_task_graph
   using constants_type = gravel::detail::shared_constants<Constants, V>;
   using base = gravel_task_graph<constants_type, Root, T..., gravel::detail::returned<V>>;
   using view = gravel::detail::task_view<constants_type, Root, T..., gravel::detail::returned<V>>;
+  static_assert(!(gravel::detail::inner::has_predicate<Root> || ... || gravel::detail::inner::has_predicate<T>),
+                "no PE knows whether a task elsewhere could still make a predicate (may_start) true");
 
  public:
   /// Makes the graph at all PEs.
   /// @param constants what all tasks read, by here.constants()
   /// @param options like those of gravel_task_graph; `dispatch` has no effect: workers take batches themselves
   /// @param how options of the exchange between PEs
-  /// @errors gravel::error like gravel_task_graph, and if there are fewer `imported_tasks` than PEs
+  /// @errors gravel::error like gravel_task_graph, if there are fewer `imported_tasks` than PEs, and for `cycles`
   explicit gravel_shared_task_graph(const Constants& constants, gravel_task_options options = {},
                                     const gravel_shared_options& how = {})
       : base({constants, nullptr, 0}, by_workers(options), gravel_n_pes() > 1 ? how.imported_tasks : 0),
@@ -56,6 +58,8 @@ class gravel_shared_task_graph
     for (uint64_t size : sizes)
       if (gravel_min_all(size) != gravel_max_all(size))
         gravel::detail::fail_text("shared task graph: all PEs say the same imported_tasks and max_depth");
+    if (options.cycles)
+      gravel::detail::fail_text("shared task graph: the option cycles is for a graph of one PE; use gravel_task_graph");
     if (how_.imported_tasks < n_pes_ || how_.imported_tasks > 1u << 20)
       gravel::detail::fail_text("shared task graph: " + std::to_string(how_.imported_tasks) +
                                 " imported_tasks; there are " + std::to_string(n_pes_) +

@@ -395,7 +395,7 @@ class task_exchange {
       fetch_add<scope::device>(&view_.words->live, graph_words::arrival + n);
       fetch_add<scope::device>(&view_.words->counts.begun, uint64_t{n});
     }
-    if (!to.commit_and_offer(warp_, {first, first, n, true})) to.publish(warp_);
+    to.commit(warp_, {first, first, n, true});
     return true;
   }
   /// Begins a frame of `returned` for a task. Returns the task, which now returns to that frame.

@@ -39,7 +39,7 @@ struct task_admission {
     if (facts::spawns) fetch_add<scope::device>(&view.words->live, uint64_t{0} - uint64_t{n} * facts::spawns);
   }
 
-  /// Ends a batch: offers the children that its tasks spawned, and returns the promised room that they did not use.
+  /// Ends a batch: returns the promised room that its tasks did not use.
   /// `here` is what each lane did; `promised` and `finished` count tasks. Returns the number of frames that were begun.
   /// Thread scope: the warp.
   template <class Here>
@@ -141,7 +141,6 @@ struct task_admission {
     if (!deepest()) {
       const auto to = view.template channel_of<U>(depth);
       if (warp.is_leader()) to.return_room(promised - spawned);
-      if (warp.ballot(here.template unoffered<U>()) != 0) to.publish(warp);
     }
     return spawned;
   }

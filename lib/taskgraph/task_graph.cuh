@@ -36,6 +36,7 @@ struct gravel_task_options {
            warps = 0;  ///< blocks, and warps of a block; 0: as many as the device runs at once, in few blocks
   gravel_dispatch dispatch = gravel_dispatch::workers;
   uint32_t schedulers = 4;  ///< number of scheduler warps, for gravel_dispatch::schedulers
+  bool cycles = false;      ///< children of tasks at max_depth are at max_depth, too; no task runs in shared memory
 };
 
 /// Counts of a run. A batch is the tasks that a warp runs at once.
@@ -172,6 +173,7 @@ class gravel_task_graph {
     check();
     view_.constants = constants;
     view_.depths = options_.max_depth + 1;
+    view_.cycles = options_.cycles;
     view_.width = std::max(options_.width, 1u);
     view_.capacity = options_.capacity;
     view_.schedulers = options_.dispatch == gravel_dispatch::schedulers ? std::max(options_.schedulers, 1u) : 0;
@@ -236,7 +238,7 @@ class gravel_task_graph {
   unsigned threads() const { return options_.warps * 32; }
   size_t shared_bytes() const { return options_.warps * gravel::detail::worker_bytes<view>(view_.local_levels); }
   uint32_t levels_in_shared_memory() const {
-    if (!view::store::possible) return 0;
+    if (!view::store::possible || options_.cycles) return 0;
     if (options_.local_levels != ~0u) return std::min(options_.local_levels, view::store::most_levels);
     uint32_t levels = 0;
     while (levels < view::store::most_levels && view::store::bytes(levels + 1) <= local_bytes) ++levels;
@@ -445,6 +447,11 @@ class gravel_task_graph {
       case gravel::detail::task_fault::level_does_not_fall:
         return task + "spawned a task of level " + number + ", which is not below its own";
       case gravel::detail::task_fault::continuation_twice: return task + "waits twice with one type of continuation";
+      case gravel::detail::task_fault::stalled:
+        return number + " tasks wait, '" + name + "' among them, and none may start: " +
+               (options_.cycles ? "the channels of a cycle, of capacity " + std::to_string(options_.capacity) +
+                                      ", or its frames are full, or a predicate is false"
+                                : "a predicate (may_start) is false, and nothing runs that could change it");
       case gravel::detail::task_fault::elsewhere: return "another PE reports what is wrong";
     }
     return "fault " + std::to_string(fault);

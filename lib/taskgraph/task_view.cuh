@@ -86,6 +86,12 @@ struct task_view {
   uint32_t depths, width, local_levels, capacity, frame_capacity;
   uint32_t frame_shift;                ///< frames of one depth have 1 << frame_shift rows
   uint32_t task_chunks, ready_chunks;  ///< chunks of a channel of tasks, and of a channel of ready rows
+  bool cycles;                         ///< children of tasks at the last depth are at that depth, too
+
+  /// The depth of the children of tasks at this depth. Without cycles it may be one that does not exist.
+  GRAVEL_BOTH uint32_t below(uint32_t depth) const { return cycles && depth + 1 == depths ? depth : depth + 1; }
+  /// How many levels of spawns there may be below a task at this depth; with cycles no number limits them.
+  GRAVEL_BOTH uint32_t levels_below(uint32_t depth) const { return cycles ? ~0u - 1 : depths - 1 - depth; }
 
   /// What the channels of type U hold: tasks, or rows of frames.
   template <class U>
@@ -143,7 +149,6 @@ struct task_view {
       r = ready.reserve(group, 1);  // until a worker that has taken rows has read them
     ready.write(r.mine, depth_row);
     ready.commit(group, r);
-    ready.publish(group);
   }
   /// Delivers an input to a frame of C, and puts the frame into its channel if it was the last input. Thread scope:
   /// lane, divergent.
@@ -203,11 +208,11 @@ class task_here {
       if (level == none) return;
       ++spawned_[index<U>];
       const lane_group group = lane_group::active();
-      const auto to = view_.template channel_of<U>(depth_ + 1);
+      const auto to = view_.template channel_of<U>(view_.below(depth_));
       const channel_reservation r = to.draw(group, 1);
       to.write(r.mine, child);
       to.commit(group, r);
-      unoffered_ |= 1u << index<U>;
+      unreported_ = true;
     }
   }
 
@@ -233,12 +238,12 @@ class task_here {
       return {gravel_return<void>::to(true, index<C>, 0, row).word};
     } else {
       const lane_group group = lane_group::active();
-      const frames<C> in = view_.template frames_of<C>(depth_ + 1);
+      const frames<C> in = view_.template frames_of<C>(view_.below(depth_));
       uint64_t first = 0;
       if (group.is_leader()) first = in.space.draw(group.size());
       const uint32_t row = in.space.row(group.from_leader(first) + group.rank());
       in.begin(row, continuation, expected);
-      return {gravel_return<void>::to(false, index<C>, 0, (depth_ + 1) << view_.frame_shift | row).word};
+      return {gravel_return<void>::to(false, index<C>, 0, view_.below(depth_) << view_.frame_shift | row).word};
     }
   }
 
@@ -255,10 +260,10 @@ class task_here {
     if (total > facts::spawns) return view_.report(task_fault::too_many_spawns, index<T>, total);
     const bool spawns = has && level_for(child) != none;
     spawned_[index<U>] += spawns;
-    const auto to = view_.template channel_of<U>(depth_ + 1);
+    const auto to = view_.template channel_of<U>(view_.below(depth_));
     const channel_reservation r = to.draw(all, spawns);
     if (spawns) to.write(r.mine, child);
-    offer<U>(to, all, r);
+    offer(to, all, r);
   }
   /// Spawns the children child(0) to child(n - 1), in a task of 32 lanes, with one reservation. One lane calls
   /// child(i). Thread scope: all lanes of the task, converged.
@@ -274,14 +279,14 @@ class task_here {
     if (total > facts::spawns) return view_.report(task_fault::too_many_spawns, index<T>, total);
     if (level_ == 0) return view_.report(task_fault::too_deep, index<T>, depth_);
     if (rank_ == 0) spawned_[index<U>] += n;
-    const auto to = view_.template channel_of<U>(depth_ + 1);
+    const auto to = view_.template channel_of<U>(view_.below(depth_));
     const channel_reservation r = to.draw_together(all, n);
     for (uint32_t i = rank_; i < n; i += 32) {
       const U one = child(i);
       level_for(one);  // reports an error
       to.write(r.first + i, one);
     }
-    offer<U>(to, all, r);
+    offer(to, all, r);
   }
   /// wait_together() and spawn_each() in one call, for children that deliver results to the frame: child(i, frame). It
   /// draws the frame and the places of the children at the same time. Thread scope: all lanes of the task, converged.
@@ -297,14 +302,14 @@ class task_here {
     if (all.ballot(framed<C>()) != 0) return view_.report(task_fault::continuation_twice, index<T>, 2);
     if (total > facts::spawns) return view_.report(task_fault::too_many_spawns, index<T>, total);
     if (level_ == 0) return view_.report(task_fault::too_deep, index<T>, depth_);
-    const frames<C> in = view_.template frames_of<C>(depth_ + 1);
-    const auto to = view_.template channel_of<U>(depth_ + 1);
+    const frames<C> in = view_.template frames_of<C>(view_.below(depth_));
+    const auto to = view_.template channel_of<U>(view_.below(depth_));
     uint64_t drawn = 0;  // lane 0 draws the frame, lane 1 the places
     if (rank_ < 2) drawn = (rank_ == 0 ? in.space : to.space).draw(rank_ == 0 ? 1 : n);
     const uint32_t row = in.space.row(all.from_lane(drawn, 0));
     const uint64_t first = all.from_lane(drawn, 1);
     const waiting_frame<C> frame{
-        gravel_return<void>::to(false, index<C>, 0, (depth_ + 1) << view_.frame_shift | row).word};
+        gravel_return<void>::to(false, index<C>, 0, view_.below(depth_) << view_.frame_shift | row).word};
     if (rank_ == 0) {
       framed_ |= 1u << index<C>;
       spawned_[index<U>] += n;
@@ -315,7 +320,7 @@ class task_here {
       level_for(one);  // reports an error
       to.write(first + i, one);
     }
-    offer<U>(to, all, {first, first, n, true});
+    offer(to, all, {first, first, n, true});
   }
   /// Waits like wait_for(), in a task of 32 lanes: all lanes get the frame. Thread scope: all lanes of the task,
   /// converged.
@@ -350,18 +355,13 @@ class task_here {
 
   // ---- for the worker
   /// Sets the level that the task itself returns, except at the last depth.
-  GRAVEL_DEVICE void set_level(uint32_t level) { level_ = level_ == 0 ? 0 : level; }
+  GRAVEL_DEVICE void set_level(uint32_t level) { level_ = level_ == 0 || view_.cycles ? level_ : level; }
   template <class U>
   GRAVEL_DEVICE uint32_t spawned() const {
     return spawned_[index<U>];
   }
-  /// Has it spawned children of type U that it has not offered to consumers?
-  template <class U>
-  GRAVEL_DEVICE bool unoffered() const {
-    return unoffered_ >> index<U> & 1;
-  }
   /// Have idle workers been notified of all children that it spawned?
-  GRAVEL_DEVICE bool has_reported() const { return reported_ && unoffered_ == 0; }
+  GRAVEL_DEVICE bool has_reported() const { return reported_ && !unreported_; }
   template <class C>
   GRAVEL_DEVICE bool framed() const {
     return framed_ >> index<C> & 1;
@@ -386,13 +386,12 @@ class task_here {
   GRAVEL_DEVICE uint32_t ready() const { return ready_; }
 
  private:
-  /// Commits children of a task of 32 lanes. If they can be offered at once, idle workers are notified now; if not,
-  /// after the task.
-  template <class U, class Channel>
+  /// Commits children of a task of 32 lanes, and notifies idle workers.
+  template <class Channel>
   GRAVEL_DEVICE void offer(const Channel& to, const lane_group& all, const channel_reservation& r) {
-    reported_ = to.commit_and_offer(all, r);
-    if (!reported_) unoffered_ |= 1u << index<U>;
-    else if (rank_ == 0 && r.total != 0) fetch_add<scope::device>(&view_.words->live, +graph_words::arrival);
+    to.commit(all, r);
+    reported_ = true;
+    if (rank_ == 0 && r.total != 0) fetch_add<scope::device>(&view_.words->live, +graph_words::arrival);
   }
   GRAVEL_DEVICE uint32_t count() const {
     uint32_t sum = 0;
@@ -409,7 +408,7 @@ class task_here {
     }
     if constexpr (inner::has_level<U>) {
       const uint32_t level = child.level();
-      if ((LOCAL || inner::has_level<T>)&&level >= level_) {
+      if ((LOCAL || inner::has_level<T>)&&level >= level_) {  // never in a graph with cycles
         view_.report(task_fault::level_does_not_fall, index<T>, level);
         return none;
       }
@@ -469,8 +468,9 @@ class task_here {
   const uint32_t depth_, rank_;
   uint32_t level_;
   uint32_t spawned_[View::n_types] = {};
-  uint32_t framed_ = 0, unoffered_ = 0;
-  bool reported_ = false;
+  uint32_t framed_ = 0;
+  bool reported_ = false;    ///< idle workers were notified of children
+  bool unreported_ = false;  ///< there are children of which they were not
   uint32_t next_type_ = none, next_row_ = 0;
   // LOCAL
   static constexpr uint32_t kept = LOCAL && facts::spawns ? facts::spawns : 1;

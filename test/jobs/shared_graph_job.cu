@@ -96,6 +96,10 @@ void across_pes() {
          "as many levels in shared memory as in a graph of one PE");
   how.imported_tasks = static_cast<uint32_t>(gravel_n_pes()) - 1;
   expect_error("imported_tasks", [&] { shared_graph({0}, o, how); });
+  how.imported_tasks = 64;
+  auto round = o;
+  round.cycles = true;
+  expect_error("the option cycles is for a graph of one PE", [&] { shared_graph({0}, round, how); });
   how.imported_tasks = 64 + me;
   if (gravel_n_pes() > 1) expect_error("all PEs say the same imported_tasks", [&] { shared_graph({0}, o, how); });
 }

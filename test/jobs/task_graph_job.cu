@@ -576,6 +576,157 @@ void errors() {
   });
 }
 
+// ---- predicates
+
+/// Words in device memory: early tasks that have run, late ones that ran behind all of them, and too early, late ones
+/// that the host lets start.
+struct stages {
+  uint64_t* words;
+  uint64_t n_early;
+};
+struct late {
+  static constexpr const char* name = "late";
+  __device__ static bool may_start(const gravel_channel_load& load, const stages& s) {
+    return load.waiting >= 40 || gravel::detail::load_relaxed(&s.words[0]) == s.n_early ||
+           gravel::detail::load_relaxed(&s.words[3]) != 0;
+  }
+  template <class Here>
+  __device__ void operator()(Here& here) const {
+    const bool behind = gravel::detail::load_relaxed(&here.constants().words[0]) == here.constants().n_early;
+    gravel::detail::fetch_add(&here.constants().words[behind ? 1 : 2], uint64_t{1});
+  }
+};
+struct early {
+  static constexpr const char* name = "early";
+  static constexpr uint32_t spawns = 1;
+  using children = gravel_types<late>;
+  uint32_t has_child;
+  template <class Here>
+  __device__ void operator()(Here& here) const {
+    if (has_child != 0) here.spawn(late{});
+    gravel::detail::fetch_add(&here.constants().words[0], uint64_t{1});
+  }
+};
+
+void predicates(bool pushes_while_running) {
+  constexpr uint64_t n = 96;
+  auto* words = gravel_malloc<uint64_t>(4 * 8);
+  const auto set = [&](std::vector<uint64_t> to) { gravel_copy(words, to.data(), 4 * 8); };
+  const auto found = [&] {
+    std::vector<uint64_t> now(4);
+    gravel_copy(now.data(), words, 4 * 8);
+    return now;
+  };
+  for (gravel_dispatch by : {gravel_dispatch::workers, gravel_dispatch::schedulers, gravel_dispatch::host}) {
+    auto o = sizes(~0u);
+    o.dispatch = by;
+    gravel_task_graph<stages, early, late> graph({words, n}, o);
+    set({0, 0, 0, 0});
+    std::vector<early> all;
+    for (uint32_t i = 0; i < n; ++i) all.push_back({i % 8 == 0});
+    graph.push(all);
+    graph.run();
+    expect(found() == std::vector<uint64_t>{n, 12, 0, 0}, "12 late tasks run when all early ones have run");
+    set({0, 0, 0, 0});
+    graph.push(std::vector<late>(39));
+    expect_error("39 tasks wait, 'late' among them, and none may start: a predicate", [&] { graph.run(); });
+    o.blocks = o.warps = 1;  // several workers may all find 40 tasks, and take them
+    gravel_task_graph<stages, early, late> alone({words, n}, o);
+    alone.push(std::vector<late>(40));
+    expect_error("8 tasks wait, 'late' among them, and none may start", [&] { alone.run(); });
+    expect(found() == std::vector<uint64_t>{0, 0, 32, 0}, "a full batch of 40 tasks");
+    if (!pushes_while_running || by != gravel_dispatch::workers) continue;
+    set({0, 0, 0, 0});
+    graph.start();
+    graph.push(std::vector<late>(39));
+    graph.push(early{0});  // done when nobody may start a late one
+    while (found()[0] == 0) std::this_thread::yield();
+    expect(found()[2] == 0, "no late task starts before the host lets it");
+    const uint64_t opens = 1;
+    gravel_copy(&words[3], &opens, sizeof(opens));
+    graph.wait();
+    expect(found() == std::vector<uint64_t>{1, 0, 39, 1}, "the host lets late tasks start");
+  }
+  gravel_free(words);
+}
+
+// ---- cycles
+
+/// The steps from a number to 1: a half, or three times and one. Nobody knows how many there are.
+struct odd;
+struct even {
+  static constexpr const char* name = "even";
+  static constexpr uint32_t spawns = 1;
+  using children = gravel_types<even, odd>;
+  uint32_t n, steps;
+  gravel_return<uint64_t> to;
+  template <class Here>
+  __device__ void operator()(Here& here) const;
+};
+struct odd {
+  static constexpr const char* name = "odd";
+  static constexpr uint32_t spawns = 1;
+  using children = gravel_types<even>;
+  uint32_t n, steps;
+  gravel_return<uint64_t> to;
+  template <class Here>
+  __device__ void operator()(Here& here) const {
+    if (n == 1) return here.add(to, steps);
+    here.spawn(even{3 * n + 1, steps + 1, to});
+  }
+};
+template <class Here>
+__device__ void even::operator()(Here& here) const {
+  if (n / 2 % 2 == 0) here.spawn(even{n / 2, steps + 1, to});
+  else here.spawn(odd{n / 2, steps + 1, to});
+}
+struct around {
+  static constexpr const char* name = "around";
+  static constexpr uint32_t spawns = 2;
+  uint32_t left, copies;
+  gravel_return<uint64_t> to;
+  template <class Here>
+  __device__ void operator()(Here& here) const {
+    if (left == 0) return here.add(to, 1);
+    for (uint32_t i = 0; i < copies; ++i) here.spawn(around{left - 1, copies, to});
+  }
+};
+
+void cycles(uint32_t longest) {
+  for (gravel_dispatch by : {gravel_dispatch::workers, gravel_dispatch::schedulers}) {
+    auto o = sizes(~0u);
+    o.cycles = true;
+    o.max_depth = by == gravel_dispatch::workers ? 0 : 3;
+    o.dispatch = by;
+    o.capacity = 993;
+    gravel_task_graph<gravel_no_constants, odd, even> graph({}, o);
+    std::vector<odd> all;
+    uint64_t expected = 0;
+    for (uint32_t i = 1; i < 24; i += 2) {
+      all.push_back({i, 0, graph.result<uint64_t>()});
+      for (uint32_t n = i; n != 1; n = n % 2 == 0 ? n / 2 : 3 * n + 1) ++expected;
+    }
+    graph.push(all);
+    graph.run();
+    expect(graph.value(graph.result<uint64_t>()) == expected, "steps to 1, from all odd numbers below 24");
+    expect(graph.counts().tasks == expected + all.size(), "steps to 1: a task for each");
+  }
+  auto o = sizes(~0u);
+  o.cycles = true;
+  o.max_depth = 0;
+  o.capacity = 96;
+  gravel_task_graph<gravel_no_constants, around> graph({}, o);
+  graph.push(around{longest, 1, graph.result<uint64_t>()});
+  graph.run();
+  expect(graph.value(graph.result<uint64_t>()) == 1 && graph.counts().tasks == longest + 1, "a long cycle");
+  graph.push(around{100, 2, graph.result<uint64_t>()});
+  expect_error("'around' among them, and none may start: the channels of a cycle, of capacity 96",
+               [&] { graph.run(); });
+  graph.push(around{3, 2, graph.result<uint64_t>(1)});
+  graph.run();
+  expect(graph.value(graph.result<uint64_t>(1)) == 8, "a cycle after one that was full");
+}
+
 /// start() and wait() out of order, pushes to a run that has failed, and a graph that goes while it runs.
 void runs_out_of_order() {
   const auto o = sizes(0);
@@ -614,6 +765,8 @@ int main(int argc, char** argv) {
   usual_frames();
   if (argc < 3) host_pushes();
   errors();
+  predicates(argc < 3);
+  cycles(300);
   if (argc < 3) runs_out_of_order();
   const uint64_t all = gravel_sum_all(static_cast<uint64_t>(failures));
   if (gravel_my_pe() == 0) printf("%s\n", all ? "FAILED" : "ok");

@@ -5,37 +5,32 @@
 //   step here       in the code
 //   take_room       slots::take_room, with refresh where there is too little: [K1]
 //   draw            slots::draw: [K2]
-//   write, commit   channel::write, commit: [K4]; a producer of two elements commits its chunks one after the other
-//   claim           channel::claim_offered: [K7]
-//   offer           channel::offer, by one lane: the count, the tail, the compare and swap of `ready`; [K7]
-//   publish         channel::publish: a producer's offer, of which it takes nothing
-//   offer_own       channel::commit_and_offer: after one fence the counts [K4], the compare and swap of `ready` [K9],
-//                   and then [K7]; on the GPU others may see the counts later than the rest
-//   head            channel::take_claimed: [K8], and then [K9]
+//   write, commit   channel::write, commit: ready_set::add sets the bits [K4], one chunk after the other, and counts [K7]
+//   claim           ready_set::claim: [K7]
+//   clear           ready_set::clear: a chunk after the other [K4]; the bits behind a gap are set again
+//   find            ready_set::find: any place whose bit is set, wherever; it may be gone when it is cleared.
+//                   GIVES_UP=1: it may also find none where it looks, and returns its claim
 //   read, free      channel::read, free: [K3]; the elements of one consumer may lie in two chunks
 //
 // Claims: no lane touches a slot that another one holds; each element is read as it was written and taken once, and all
-// are taken; elements that are reserved and not done are never more than the capacity; tickets are taken only as far as
-// `ready` has got, so that [K9] waits for no other lane; in the end all room is back.
+// are taken; elements that are reserved and not done are never more than the capacity; who has claimed an element finds
+// one if it looks everywhere; in the end all room is back.
 //
-// LAG=1: a new value of `ready` is seen some time later, as by loads on a GPU; the compare and swap knows it. A lane
-// that reads a slot must have seen that it is ready.
+// LAG=1: a producer's count is seen before its bits, as others on a GPU may see it.
 //
 // BROKEN=1: commits before it writes.
 // BROKEN=2: frees before it reads.
-// BROKEN=3: reads the tail before the count of commits.
+// BROKEN=3: a producer sets bits by load and store.
 // BROKEN=4: as many slots as the capacity: no spare chunk.
-// BROKEN=5: offers without compare and swap: ready is read, then written.
+// BROKEN=5: a consumer clears bits by load and store.
 // BROKEN=6: takes room that it saw a moment ago, and that may be gone.
-// BROKEN=7: a chunk that is partly committed is offered up to its count, whatever the tail is.
+// BROKEN=7: does not set the bits behind a gap again.
 // BROKEN=8: room comes back for all that are done, whether those of an older chunk are or not.
-// BROKEN=9: takes elements that it saw offered a moment ago, and that may be gone.
-// BROKEN=10: does not return what it took too much.
-// BROKEN=11: the offer includes the elements that the offering lane takes itself.
-// BROKEN=12: a producer offers up to its last commit, whether the elements before are committed or not.
-// BROKEN=13: a producer offers its commits and does not move `ready`: others offer them again.
-// BROKEN=14: a producer offers its own, and moves `ready` behind them, whether the elements before are ready or not.
-// BROKEN=15: reads before it has seen that `ready` has got there.
+// BROKEN=9: takes elements that it saw unclaimed a moment ago, and that may be gone.
+// BROKEN=10: does not return what it claimed too much.
+// BROKEN=11: takes what lies behind a gap without reading it.
+// BROKEN=12: returns its whole claim although it has taken a part.
+// BROKEN=13: does not return the claim for which it has found nothing.
 #ifndef BROKEN
 #define BROKEN 0
 #endif
@@ -52,13 +47,13 @@
 #define MOST 2        /* that a producer reserves at once */
 #endif
 #ifndef TAKE
-#define TAKE 2        /* that a consumer takes at once */
-#endif
-#ifndef PUBLISH
-#define PUBLISH 0     /* 1: producers do; 2: they offer their own */
+#define TAKE 2        /* that a consumer takes at once: up to 3 */
 #endif
 #ifndef LAG
 #define LAG 0
+#endif
+#ifndef GIVES_UP
+#define GIVES_UP 0
 #endif
 #define CHUNK 2
 #ifndef CHUNKS
@@ -76,21 +71,12 @@
 #define BEFORE(t) (((t) / ROWS) * CHUNK)
 #define START(t) (((t) / CHUNK) * CHUNK)
 
-byte tail, head, ready, freed;
-#if LAG
-byte shown;                  /* what is seen of ready */
-active proctype sight() {
-end:
-  do
-  :: shown != ready -> shown = ready
-  od
-}
-#else
-#define shown ready
-#endif
-short offered;               /* below 0 while one who was too late has not given back what he took */
+byte tail, freed;
+short unclaimed;             /* below 0 while one who was too late has not given back what he claimed */
+byte cursor;                 /* claimed so far */
 short room = CAPACITY;       /* below 0 while one who was too late has not given back what he took */
-byte committed[CHUNKS], done[CHUNKS];
+bool ready[ROWS];            /* the bits */
+byte done[CHUNKS];
 byte element[ROWS];          /* ticket + 1 */
 byte holder[ROWS];           /* ghost: ticket + 1 of who may touch it */
 bool taken[TOTAL];           /* ghost */
@@ -127,69 +113,32 @@ inline refresh() {
   atomic { e = 0; n = 0; f = 0 }
 }
 
-/* Offers the elements that have become ready, except `most`, which the caller gets. h, n, e, t, got: the caller's, so
-   changes of them need no step of their own. */
-inline offer(most) {
-  h = shown;
+/* The bits of what a producer has written. t, want, k: the caller's. */
+inline set_bits() {
 #if BROKEN == 3
-  t = tail;
-  atomic { n = committed[WORD(h)] - BEFORE(h); e = START(h) + n };
-#else
-  n = committed[WORD(h)] - BEFORE(h);  /* [K4] */
-  atomic { t = tail; e = START(h) + n };
-#endif
-  if
-#if BROKEN == 7
-  :: n <= CHUNK && e > h ->
-#else
-  :: n <= CHUNK && e > h && (n == CHUNK || t == e) ->
-#endif
-     if
-#if BROKEN == 5
-     :: atomic { true -> ready = e; got = (e - h < most -> e - h : most) };
-#else
-     :: atomic { ready == h -> ready = e; got = (e - h < most -> e - h : most) };
-#endif
-#if BROKEN == 11
-        offered = offered + e - h  /* [K7] */
-#else
-        if
-        :: e - h > got -> offered = offered + e - h - got  /* [K7] */
-        :: else
-        fi
-#endif
-     :: ready != h
-     fi
-  :: else
-  fi
-}
-
-/* What a producer has written. t, want, got: the caller's. */
-inline count_own() {
-  if
-  :: want == 2 && START(t) == START(t + 1) -> d_step { committed[WORD(t)] = committed[WORD(t)] + 2 }  /* [K4] */
-  :: want == 2 && START(t) != START(t + 1) -> committed[WORD(t)]++; committed[WORD(t + 1)]++
-  :: want == 1 -> committed[WORD(t)]++
-  fi
-}
-inline offer_own() {
-#if BROKEN == 14
-  atomic { ready = (t + want > ready -> t + want : ready); got = 1 };
-#else
+  k = ready[ROW(START(t))] + 2 * ready[ROW(START(t) + 1)];  /* the whole word */
   atomic {
-    if
-    :: ready == t -> ready = t + want; got = 1  /* [K9] */
-    :: else
-    fi };
-#endif
+    ready[ROW(START(t))] = (k % 2 == 1 || t == START(t));
+    ready[ROW(START(t) + 1)] = (k / 2 == 1 || t != START(t) || want == 2);
+    k = 0 };
   if
-  :: got == 1 -> offered = offered + want; got = 0  /* [K7] */
+  :: want == 2 && START(t) != START(t + 1) -> ready[ROW(t + 1)] = true
   :: else
   fi
+#else
+  if
+  :: want == 2 && START(t) == START(t + 1) ->
+     d_step { assert(!ready[ROW(t)] && !ready[ROW(t + 1)]); ready[ROW(t)] = true; ready[ROW(t + 1)] = true }  /* [K4] */
+  :: want == 2 && START(t) != START(t + 1) ->
+     d_step { assert(!ready[ROW(t)]); ready[ROW(t)] = true };
+     d_step { assert(!ready[ROW(t + 1)]); ready[ROW(t + 1)] = true }
+  :: want == 1 -> d_step { assert(!ready[ROW(t)]); ready[ROW(t)] = true }
+  fi
+#endif
 }
 
 proctype producer() {
-  byte left = EACH, want, t, k, f, n, e, h, got, gained;
+  byte left = EACH, want, t, k, f, n, e, gained;
   short seen;
   bool more;
   do
@@ -216,7 +165,7 @@ proctype producer() {
 #endif
         :: else ->
            refresh();
-           (room >= want || head != freed || more)
+           (room >= want || tail != freed || more)
         fi
      od;
      atomic { seen = 0; more = false;
@@ -226,10 +175,7 @@ proctype producer() {
      };
      k = 0;
 #if BROKEN == 1
-     do
-     :: k == want -> break
-     :: else -> d_step { committed[WORD(t + k)]++; k++ }
-     od;
+     set_bits();
      k = 0;
 #endif
      do
@@ -240,91 +186,147 @@ proctype producer() {
           element[ROW(t + k)] = t + k + 1;
           k++ }
      od;
-#if PUBLISH == 2
-     if
-     :: count_own(); offer_own()
-     :: offer_own(); count_own()
-     fi;
-#elif BROKEN != 1
-     count_own();
+#if LAG
+     unclaimed = unclaimed + want;  /* [K7] */
+     set_bits();
+#else
+#if BROKEN != 1
+     set_bits();
 #endif
-#if PUBLISH == 1
-#if BROKEN == 12
-     h = ready;
-     e = t + want;
+     unclaimed = unclaimed + want;  /* [K7] */
+#endif
+     atomic { left = left - want; want = 0; t = 0; k = 0; n = 0; e = 0 }
+  od
+}
+
+/* Clears the bits of the places p to p + n - 1. g: which were set; k: of the last place. p, n, k, g: the caller's. */
+inline clear() {
+  k = 0;
+  do
+  :: k == n -> break
+  :: else ->
+#if BROKEN == 5
+     g[k] = ready[ROW(p + k)];
      if
-     :: e > h ->
-        if
-        :: atomic { ready == h -> ready = e } -> offered = offered + e - h
-        :: ready != h
-        fi
+     :: g[k] -> ready[ROW(p + k)] = false
      :: else
      fi;
-#elif BROKEN == 13
-     offered = offered + want;
+     k++
 #else
-     offer(0);
+     atomic {  /* [K4] */
+       do
+       :: g[k] = ready[ROW(p + k)];
+          ready[ROW(p + k)] = false;
+          k++;
+          if
+          :: k == n || (p + k) % CHUNK == 0 -> break
+          :: else
+          fi
+       od }
 #endif
-#endif
-     atomic { left = left - want; want = 0; t = 0; k = 0; h = 0; n = 0; e = 0; got = 0 }
   od
 }
 
 proctype consumer() {
-  byte h, n, e, k, t, got;
+  byte n, p, k, c, e, first;
+  bool g[3];
   short seen;
 end:
   do
-  :: head < tail ->
-     seen = offered;
+  :: unclaimed > 0 ->
+     seen = unclaimed;
      if
      :: seen > 0 ->
-        seen = (seen < TAKE -> seen : TAKE);
+        n = (seen < TAKE -> seen : TAKE);
 #if BROKEN == 9
-        got = seen; offered = offered - seen;
+        d_step { p = cursor; unclaimed = unclaimed - n; cursor = cursor + n };
+        seen = n;
 #else
-        d_step { n = seen; seen = offered; offered = offered - n };  /* [K7] */
-        d_step { got = (seen <= 0 -> 0 : (seen < n -> seen : n)); seen = 0 };
+        d_step { seen = unclaimed; p = cursor; unclaimed = unclaimed - n; cursor = cursor + n };  /* [K7] */
+#endif
+        seen = (seen < 0 -> 0 : (seen < n -> seen : n));
         if
-        :: got < n ->
-#if BROKEN == 10
-           got = n
-#else
-           offered = offered + n - got  /* [K7] */
+#if BROKEN != 10
+        :: seen < n -> d_step { unclaimed = unclaimed + n - seen; cursor = cursor - (n - seen) }  /* [K7] */
 #endif
         :: else
-        fi
-#endif
-     :: else
+        fi;
+        n = seen
+     :: else -> n = 0
      fi;
+     seen = 0;
      if
-     :: got == 0 ->
-        offer(TAKE)
-     :: else
-     fi;
-     atomic { h = 0; n = 0; e = 0; t = 0; seen = 0 };
-     if
-     :: got > 0 ->
-        atomic { h = head; head = head + got; e = h + got; assert(e <= ready) };  /* [K8] */
-#if LAG && BROKEN != 15
-        e <= shown;  /* [K9] */
+     :: n > 0 ->
+        clear();
+        do
+        :: g[0] || g[1] || g[2] -> break
+        :: else ->
+           if
+#if GIVES_UP
+           :: break  /* none where it has looked */
 #endif
+           :: ready[0] -> p = 0
+           :: ready[1] -> p = 1
+#if ROWS > 2
+           :: ready[2] -> p = 2
+           :: ready[3] -> p = 3
+#endif
+#if ROWS > 4
+           :: ready[4] -> p = 4
+           :: ready[5] -> p = 5
+#endif
+           fi;
+           clear()
+        od;
+        if
+        :: !(g[0] || g[1] || g[2]) ->
+#if BROKEN != 13
+           d_step { unclaimed = unclaimed + n; cursor = cursor - n };  /* [K7] */
+#endif
+           goto claimed_in_vain
+        :: else
+        fi;
+        atomic {  /* the first row of neighbours */
+          first = (g[0] -> p : (g[1] -> p + 1 : p + 2));
+          c = 1;
+          c = 1 + (g[1] && (g[0] || g[2])) + (g[0] && g[1] && g[2]);
+          k = (g[0] && !g[1] && g[2]) };
+        if
+        :: k == 1 ->
+#if BROKEN == 11
+           c = 3
+#elif BROKEN != 7
+           d_step { assert(!ready[ROW(p + 2)]); ready[ROW(p + 2)] = true }  /* [K4] */
+#endif
+        :: else
+        fi;
+#if BROKEN == 12
+        d_step { unclaimed = unclaimed + n; cursor = cursor - n };
+#else
+        if
+        :: n > c -> d_step { unclaimed = unclaimed + n - c; cursor = cursor - (n - c) }  /* [K7] */
+        :: else
+        fi;
+#endif
+        atomic { g[0] = false; g[1] = false; g[2] = false; e = first + c; n = 0; p = 0 };
 #if BROKEN == 2
-        d_step { k = h; do :: k == e -> break :: else -> done[WORD(k)]++; k++ od; live = live - got };
+        d_step { k = first; do :: k == e -> break :: else -> done[WORD(k)]++; k++ od; live = live - c };
 #endif
-        k = h;
+        k = first;
         do
         :: k == e -> break
         :: else -> atomic {
-             assert(element[ROW(k)] == k + 1 && holder[ROW(k)] == k + 1 && k < shown);
+             n = element[ROW(k)];
+             assert(n > 0 && holder[ROW(k)] == n);
              holder[ROW(k)] = 0;
-             assert(!taken[k]);
-             taken[k] = true;
+             assert(!taken[n - 1]);
+             taken[n - 1] = true;
+             n = 0;
              n_taken++;
              k++ }
         od;
 #if BROKEN != 2
-        k = h;
+        k = first;
         do
         :: k == e -> break
         :: else -> atomic {
@@ -336,7 +338,8 @@ end:
 #endif
      :: else
      fi;
-     atomic { h = 0; e = 0; k = 0; got = 0; n = 0 }
+claimed_in_vain:
+     atomic { first = 0; e = 0; k = 0; n = 0; c = 0; p = 0 }
   od
 }
 
@@ -355,7 +358,7 @@ init {
     :: else -> break
     od
   };
-  n_taken == TOTAL && live == 0 && offered == 0;  /* nobody is between taking too much and giving it back */
+  n_taken == TOTAL && live == 0 && unclaimed == 0 && cursor == tail;  /* nobody is between taking too much and giving it back */
   refresh();
-  assert(room == CAPACITY && freed == tail && head == tail && ready == tail)
+  assert(room == CAPACITY && freed == tail && !ready[0] && !ready[1])
 }

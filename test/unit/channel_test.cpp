@@ -4,9 +4,11 @@
 #include "lib/channel/channel.cuh"
 #include "lib/taskgraph/frames.cuh"
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "device/simt.hpp"
@@ -22,10 +24,10 @@ enum class bug {
   none,
   committed_before_written,
   freed_before_read,
-  tail_before_count,
   no_spare_chunk,
   too_much_room,
-  offered_behind_a_gap
+  bits_by_load_and_store,
+  claim_kept
 };
 
 /// An element of three words, the last of them half used.
@@ -52,9 +54,9 @@ struct rig {
     holder.resize(c.space.rows());
     auto& state = c.state();
     state.room = capacity;
-    state.tail = state.head = state.ready = state.freed = base;
-    for (uint32_t i = 0; i < c.committed.chunks; ++i)
-      c.committed.word[i] = c.space.done.word[i] = c.committed.before(base);
+    state.tail = state.freed = base;
+    state.ready = base << 32;  // the cursor is there, modulo 2^32
+    for (uint32_t i = 0; i < c.ready.chunks; ++i) c.space.done.word[i] = c.space.done.before(base);
   }
 };
 
@@ -65,24 +67,20 @@ void dawdle(uint64_t salt) {
     for (uint32_t i = 0; i < (random >> 32) % 256; ++i) interleave_point();
 }
 
-/// Offers with the tail read before the count, and takes that.
+/// Takes elements with the bits of a chunk loaded, and then stored.
 template <class Word>
-channel_batch take_wrongly(const channel<element, Word>& c, uint32_t most) {
-  const uint64_t ready = load_relaxed(&c.state().ready), tail = load_relaxed(&c.state().tail), chunk = ready / 32 * 32;
-  dawdle(ready * 77 + tail + c.state().room);
-  const uint32_t count = c.committed.count(ready);
-  const uint64_t end = chunk + count;
-  if (count > 32 || end <= ready || (count < 32 && tail != end)) return {};
-  const auto n = static_cast<uint32_t>(std::min<uint64_t>(end - ready, most));
-  if (!compare_swap_acquire(&c.state().ready, ready, ready + n)) return {};
-  return {fetch_add_acq_rel(&c.state().head, uint64_t{n}), n};
-}
-/// Offers up to a ticket, whether those before are committed or not.
-template <class Word>
-void offer_wrongly(const channel<element, Word>& c, uint64_t end) {
-  const uint64_t ready = load_relaxed(&c.state().ready);
-  if (end > ready && compare_swap_acq_rel(&c.state().ready, ready, end))
-    fetch_add_release(&c.state().offered, static_cast<uint32_t>(end - ready));
+channel_batch take_by_store(const channel<element, Word>& c, uint32_t most) {
+  const channel_claim mine = c.ready.claim(most);
+  if (mine.n == 0) return {};
+  for (uint32_t chunk = mine.cursor / 32;; ++chunk) {
+    uint32_t* const word = &c.ready.bits[chunk % c.ready.chunks];
+    const uint32_t bits = load_acquire(word);
+    interleave_point();
+    if (bits == 0) continue;
+    store_release(word, bits & (bits - 1));
+    fetch_add(c.ready.count, uint64_t{0} - ready_count::claim_of(mine.n - 1));
+    return {uint64_t{chunk} * 32 + lane_group::lowest(bits), 1};
+  }
 }
 struct shape {
   uint32_t producers, consumers, each, capacity, most;
@@ -121,11 +119,7 @@ std::string run(const shape& s, uint64_t seed, uint64_t laps = 0, bug planted = 
         if (std::exchange(holder, 1 + me) != 0) fail("ticket {}: its slot is in use", mine.mine + k);
         r.c.write(mine.mine + k, {me, i + k, static_cast<uint16_t>(me * 7 + i + k)});
       }
-      const uint64_t how = mix(seed * 13 + mine.first) % 3;
-      const bool offers = how == 2 && planted != bug::committed_before_written && r.c.commit_and_offer(group, mine);
-      if (how != 2 && planted != bug::committed_before_written) r.c.commit(group, mine);
-      if (planted == bug::offered_behind_a_gap) offer_wrongly(r.c, mine.first + mine.total);
-      else if (how == 1 || (how == 2 && !offers && mine.total % 2)) r.c.publish(group);
+      if (planted != bug::committed_before_written) r.c.commit(group, mine);
       i += n;
     }
   };
@@ -134,11 +128,12 @@ std::string run(const shape& s, uint64_t seed, uint64_t laps = 0, bug planted = 
     while (load_relaxed(&taken) < total) {
       const lane_group group = lane_group::active();
       channel_batch b;
-      if (planted == bug::tail_before_count) {
-        if (group.is_leader()) b = take_wrongly(r.c, s.most);
+      if (planted == bug::bits_by_load_and_store) {
+        if (group.is_leader()) b = take_by_store(r.c, s.most);
         b.count = group.from_leader(b.count);
         b.first = group.from_leader(b.first);
       } else {
+        if (planted == bug::claim_kept && group.is_leader()) r.c.ready.claim(1);
         b = r.c.take(group, s.most);
       }
       if (b.count == 0) {
@@ -169,18 +164,20 @@ std::string run(const shape& s, uint64_t seed, uint64_t laps = 0, bug planted = 
       if (group.is_leader()) fetch_add(&taken, b.count);
     }
   };
-  // Reserved elements are in flight, ready, taken or done, in this order. At most the capacity is not done, and no room
-  // is reported that does not exist. No interleaving point lies between these reads: they are of one moment.
+  // At most the capacity is reserved and not done, and no room is reported that does not exist. No interleaving point
+  // lies between these reads: they are of one moment.
   const auto observe = [&] {
     for (auto& now = r.c.state(); load_relaxed(&taken) < total; relax{}()) {
       const auto left = static_cast<int64_t>(static_cast<int32_t>(now.room)),
-                 offered = static_cast<int64_t>(static_cast<int32_t>(now.offered));
-      if (!(now.freed <= now.head && now.head <= now.ready && now.ready <= now.tail))
-        fail("done {}, taken {}, ready {}, reserved {}", now.freed, now.head, now.ready, now.tail);
+                 unclaimed = static_cast<int64_t>(ready_count{now.ready}.unclaimed());
+      if (now.freed > now.tail) fail("done {}, reserved {}", now.freed, now.tail);
       if (left + static_cast<int64_t>(now.tail - now.freed) > s.capacity)
         fail("room for {} beside {}", left, now.tail - now.freed);
-      if (offered > static_cast<int64_t>(now.ready - now.head))
-        fail("{} are offered of {} that are ready", offered, now.ready - now.head);
+      uint32_t set = 0;
+      for (uint32_t c = 0; c < r.c.ready.chunks; ++c) set += lane_group::popcount(r.c.ready.bits[c]);
+      if (set > live) fail("{} are ready of {} that are reserved", set, live);
+      if (unclaimed > static_cast<int64_t>(now.tail - now.freed))
+        fail("{} are unclaimed of {} that are reserved", unclaimed, now.tail - now.freed);
       ++looked;
     }
   };
@@ -199,10 +196,11 @@ std::string run(const shape& s, uint64_t seed, uint64_t laps = 0, bug planted = 
   auto& state = r.c.state();
   while (r.c.space.refresh()) {
   }
-  if (state.tail != r.base + total || state.head != state.tail || state.ready != state.tail ||
-      state.freed != state.tail)
+  if (state.tail != r.base + total || state.freed != state.tail || state.ready != state.tail << 32)
     return "tickets are missing";
-  if (state.room != s.capacity || state.offered != 0) return "room is missing";
+  if (state.room != s.capacity) return "room is missing";
+  for (uint32_t c = 0; c < r.c.ready.chunks; ++c)
+    if (r.c.ready.bits[c] != 0) return "a bit is left";
   for (uint32_t n : seen)
     if (n != 1) return "an element was lost";
   return {};
@@ -238,10 +236,10 @@ TEST_CASE("some schedule finds each planted bug") {
   };
   for (const row& r : std::vector<row>{{bug::committed_before_written, {6, 4, 30, 33, 5}},
                                        {bug::freed_before_read, {6, 4, 60, 33, 5}},
-                                       {bug::tail_before_count, {7, 1, 40, 225, 32}},
                                        {bug::no_spare_chunk, {6, 4, 60, 33, 5}},
                                        {bug::too_much_room, {6, 4, 60, 33, 5}},
-                                       {bug::offered_behind_a_gap, {6, 4, 30, 33, 5}}}) {
+                                       {bug::bits_by_load_and_store, {6, 4, 30, 33, 5}},
+                                       {bug::claim_kept, {6, 4, 30, 33, 5}}}) {
     uint64_t finding = 0;
     for (uint64_t seed = 1; seed <= 1000 && !finding; ++seed)
       if (run<uint32_t>(r.at, seed, 0, r.planted) != "") finding = seed;
@@ -288,9 +286,8 @@ TEST_CASE("room is all or nothing, comes back in the order of tickets, and is pr
   CHECK(b.granted);
   CHECK(!r.c.reserve(me, 1).granted);
   CHECK(r.c.reserve(me, 0).granted);
-  // Nothing is ready before the first of a chunk are committed.
-  r.c.commit(me, b);
   CHECK(r.c.take(me, 32).count == 0);
+  r.c.commit(me, b);
   r.c.commit(me, a);
   const auto first = r.c.take(me, 20), second = r.c.take(me, 32), third = r.c.take(me, 32);
   CHECK((first.first == 0 && first.count == 20));
@@ -328,95 +325,81 @@ TEST_CASE("frames of a graph if nothing is said") {
     CHECK(usual_frames(r.wanted, [&](uint32_t n) { return n <= r.most; }) == r.expected);
 }
 
-TEST_CASE("commits are offered at once if all before them is ready, else a poll finds them") {
-  for (uint64_t laps : {uint64_t{0}, uint64_t{7}, uint64_t{255}, (uint64_t{1} << 27) - 1}) {
-    rig<uint8_t> r(64 * 32 - 31, laps);
-    const lane_group me = lane_group::active();
-    const auto a = r.c.reserve(me, 5), b = r.c.reserve(me, 60), c = r.c.reserve(me, 7);
-    CHECK(r.c.commit_and_offer(me, r.c.reserve(me, 0)));
-    CHECK(!r.c.commit_and_offer(me, b));
-    CHECK(r.c.state().offered == 0);
-    CHECK(r.c.commit_and_offer(me, a));
-    CHECK((r.c.state().offered == 5 && r.c.state().ready == r.base + 5));
-    CHECK(!r.c.commit_and_offer(me, c));  // b was passed over: it is not offered
-    CHECK(r.c.take(me, 32).count == 5);
-    uint32_t rest = 0;
-    for (uint32_t n; (n = r.c.take(me, 32).count) != 0;) rest += n;
-    CHECK(rest == 67);
-  }
-}
-
-TEST_CASE("a publication offers the commits up to the first gap, also where words wrap") {
+TEST_CASE("what is written can be taken, whatever was reserved before it, also where words wrap") {
   struct row {
     std::vector<uint32_t> reserved;   ///< so many tickets at once, one after the other
     std::vector<uint32_t> committed;  ///< which of them, in this order
-    uint32_t by_warp, by_lane;        ///< tickets that are ready then
+    uint32_t batches;                 ///< a warp then takes all that is written in so many batches, or in fewer
   };
-  for (const row& at : {row{{5}, {}, 0, 0},
-                        {{5}, {0}, 5, 5},
-                        {{5, 6}, {0}, 0, 0},  // only the tail says which tickets of a chunk are committed
-                        {{5, 6}, {1}, 0, 0},
-                        {{5, 6}, {1, 0}, 11, 11},
-                        {{32, 6}, {0}, 32, 32},
-                        {{32, 6}, {0, 1}, 38, 32},  // a lane reads one chunk
-                        {{32, 6}, {1}, 0, 0},
-                        {{20, 30, 30}, {0, 1, 2}, 80, 32},
-                        {{20, 30, 30}, {0, 1}, 32, 32},
-                        {{20, 30, 30}, {1, 2}, 0, 0},
-                        {{20, 30, 30, 400}, {3, 1, 0}, 32, 32},
-                        {{20, 12, 1024, 40}, {0, 1, 2, 3}, 1024, 32}})  // a warp reads 32 chunks
+  for (const row& at : {row{{5}, {}, 0},
+                        {{5}, {0}, 1},
+                        {{5, 6}, {1}, 2},
+                        {{5, 6}, {1, 0}, 1},
+                        {{5, 6, 7}, {2, 0}, 3},
+                        {{20, 30, 30}, {1, 2}, 3},
+                        {{20, 12, 1024, 40}, {0, 1, 2, 3}, 2},
+                        {{1024, 500, 30}, {2}, 2},
+                        {{1024, 500, 30}, {2, 0}, 3}})
     for (uint64_t laps : {uint64_t{0}, uint64_t{7}, uint64_t{255}, (uint64_t{1} << 27) - 1})
       for (bool by_warp : {true, false}) {
+        INFO("reserved " << at.reserved.size() << ", committed " << at.committed.size() << ", laps " << laps
+                         << ", warp " << by_warp);
         rig<uint8_t> r(64 * 32 - 31, laps);
         const lane_group me = lane_group::active();
         std::vector<channel_reservation> all;
         for (uint32_t n : at.reserved) all.push_back(r.c.reserve(me, n));
-        for (uint32_t i : at.committed) r.c.commit(me, all[i]);
-        if (by_warp) simt::launch(1, 32, {}, [&] { r.c.publish(lane_group::converged_warp(threadIdx.x, 32)); });
-        else r.c.publish(me);
-        const uint32_t expected = by_warp ? at.by_warp : at.by_lane;
-        INFO("reserved " << at.reserved.size() << ", committed " << at.committed.size() << ", laps " << laps
-                         << ", warp " << by_warp);
-        CHECK(r.c.state().ready - r.base == expected);
-        CHECK(r.c.state().offered == expected);
-        // And then all of that is taken by additions alone.
-        uint32_t taken = 0;
-        for (channel_batch b; r.c.state().offered != 0 && (b = r.c.take(me, 32)).count != 0; r.c.free(me, b)) {
-          CHECK(b.first - r.base == taken);
-          taken += b.count;
+        std::vector<uint32_t> missing(r.c.space.rows());
+        uint32_t left = 0, batches = 0;
+        for (uint32_t i : at.committed) {
+          r.c.commit(me, all[i]);
+          for (uint32_t k = 0; k < at.reserved[i]; ++k) ++missing[r.c.space.row(all[i].first + k)];
+          left += at.reserved[i];
+          CHECK(r.c.waiting() == left);
         }
-        CHECK(taken == expected);
+        const auto take = [&](const lane_group& group) {
+          for (uint32_t misses = 0; group.from_leader(r.c.waiting()) != 0;) {
+            const channel_batch b = r.c.take(group, 1024);
+            misses = b.count == 0 ? misses + 1 : 0;
+            if (misses * 8 > r.c.ready.chunks) fail("the sweep has passed elements over");
+            if (!group.is_leader() || b.count == 0) continue;
+            CHECK((by_warp || b.count <= 32));
+            ++batches;
+            for (uint32_t k = 0; k < b.count; ++k) --missing[r.c.space.row(b.first + k)];
+          }
+        };
+        if (by_warp) simt::launch(1, 32, {}, [&] { take(lane_group::converged_warp(threadIdx.x, 32)); });
+        else take(me);
+        if (by_warp) CHECK(batches <= at.batches);
+        for (uint32_t n : missing) REQUIRE(n == 0);
+        CHECK(r.c.waiting() == 0);
       }
 }
 
-TEST_CASE("a warp collects the room of up to 32 chunks at once, and stops before the first that is not done") {
-  struct row {
-    uint32_t hole, expected;  // the first ticket of what is not done, and freed by one look
-  };
-  for (const row& at :
-       {row{0, 0}, {5 * 32 + 7, 5 * 32 + 7}, {31 * 32, 31 * 32}, {32 * 32 + 9, 32 * 32}, {40 * 32, 32 * 32}})
+TEST_CASE("a warp collects the room of all chunks up to the first that is not done") {
+  for (uint32_t hole :  // the first ticket of what is not done
+       {0u, 5u * 32 + 7, 31u * 32, 32u * 32 + 9, 40u * 32, 288u * 32 + 31, 289u * 32 + 1, 299u * 32})
     for (uint64_t laps : {uint64_t{0}, uint64_t{7}, (uint64_t{1} << 27) - 1}) {
-      rig<uint8_t> r(64 * 32 - 31, laps);
+      rig<uint8_t> r(512 * 32 - 31, laps);
       simt::launch(1, 32, {}, [&] {
         const lane_group warp = lane_group::converged_warp(threadIdx.x, 32);
-        const channel_reservation all = r.c.reserve(warp, 48);
+        const channel_reservation all = r.c.reserve(warp, 300);
         r.c.commit(warp, all);
         for (channel_batch b; (b = r.c.take(warp, 32)).count != 0;) {
-          const uint64_t begin = b.first - r.base, end = begin + b.count;
+          const uint32_t begin = static_cast<uint32_t>(b.first - r.base), end = begin + b.count;
           // In the chunk with the hole, the elements before the hole; in all other chunks all elements, also after it.
-          if (end <= at.hole || begin / 32 > at.hole / 32) r.c.free(warp, b);
-          else if (begin < at.hole) r.c.free(warp, {b.first, static_cast<uint32_t>(at.hole - begin)});
+          if (end <= hole || begin / 32 > hole / 32) r.c.free(warp, b);
+          else if (begin < hole) r.c.free(warp, {b.first, hole - begin});
         }
-        CHECK(r.c.space.refresh(warp) == (at.expected != 0));
+        CHECK(r.c.space.refresh(warp) == (hole != 0));
         warp.sync();
         if (warp.is_leader()) {
-          CHECK(r.c.state().freed - r.base == at.expected);
-          CHECK(r.c.state().room == r.capacity - 48 * 32 + at.expected);
+          CHECK(r.c.state().freed - r.base == hole);
+          CHECK(r.c.state().room == r.capacity - 300 * 32 + hole);
         }
         warp.sync();
         while (r.c.space.refresh(warp)) {
         }
-        if (warp.is_leader()) CHECK(r.c.state().freed - r.base == at.hole);
+        if (warp.is_leader()) CHECK(r.c.state().freed - r.base == hole);
       });
     }
 }
@@ -462,6 +445,42 @@ TEST_CASE("warps and single lanes at one channel, under 40 schedules") {
       }
       REQUIRE(r.c.state().room == capacity);
     }
+}
+
+TEST_CASE("host threads fill and empty one channel") {
+  constexpr uint32_t each = 5000, threads = 2;
+  rig<uint32_t> r(97);
+  std::vector<uint32_t> seen(threads * each);
+  uint32_t taken = 0;
+  const auto work = [&](uint32_t me) {
+    const lane_group alone = lane_group::active();
+    uint32_t sent = 0;
+    for (relax wait; load_relaxed(&taken) < threads * each;) {
+      channel_reservation room{};
+      if (sent < each) room = r.c.reserve(alone, std::min(each - sent, 1 + sent % 3));
+      for (uint32_t k = 0; room.granted && k < room.total; ++k)
+        r.c.write(room.mine + k, {me, sent + k, static_cast<uint16_t>(me + sent + k)});
+      r.c.commit(alone, room);
+      if (room.granted) sent += room.total;
+      const channel_batch b = r.c.take(alone, 7);
+      for (uint32_t k = 0; k < b.count; ++k) {
+        const element e = r.c.read(b.first + k);
+        if (e.check == static_cast<uint16_t>(e.producer + e.number))
+          fetch_add(&seen[(e.producer * each + e.number) % (threads * each)], 1u);
+      }
+      r.c.free(alone, b);
+      fetch_add(&taken, b.count);
+      if (b.count == 0 && !room.granted) wait();
+    }
+  };
+  {
+    std::vector<std::jthread> all;
+    for (uint32_t t = 0; t < threads; ++t) all.emplace_back(work, t);
+  }
+  for (uint32_t n : seen) REQUIRE(n == 1);
+  while (r.c.space.refresh()) {
+  }
+  CHECK((r.c.waiting() == 0 && r.c.state().room == r.capacity));
 }
 
 TEST_CASE("elements of any size are columns of words") {
