@@ -57,8 +57,8 @@ __global__ void __launch_bounds__(512)
 __global__ void __launch_bounds__(512) plain_stores(char* to, const char* from, uint64_t bytes) {
   const unit* const source[1] = {reinterpret_cast<const unit*>(from)};
   const element_range mine = element_range{0, bytes / sizeof(unit)}.part(blockIdx.x, gridDim.x, 1);
-  combine_words<GRAVEL_SUM, unsigned char, 1, false, unit>(reinterpret_cast<unit*>(to), nullptr, source,
-                                                           mine.begin + threadIdx.x, mine.end);
+  combine_words<unsigned char, 1, false, unit>(no_merge{}, reinterpret_cast<unit*>(to), nullptr, source,
+                                               mine.begin + threadIdx.x, mine.end);
 }
 template <class Reduce>
 GRAVEL_DEVICE void time_calls(uint32_t calls, uint64_t* times, const Reduce& reduce) {

@@ -1,4 +1,4 @@
-"""Facts about the machine for bench/paper and bench/groute, and their tables."""
+"""Facts about the machine and the sources for bench/paper and bench/groute, and their tables."""
 
 import os
 import subprocess
@@ -22,6 +22,31 @@ def processor():
     except OSError:
         names = []
     return f"{os.cpu_count()} cores, {names[0] if names else 'unknown processor'}"
+
+
+def commit():
+    """The commit of these sources, or None where they are no checkout."""
+    try:
+        done = subprocess.run(["git", "rev-parse", "HEAD"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              cwd=Path(__file__).resolve().parent, check=False)
+    except OSError:
+        return None
+    return done.stdout.strip() or None
+
+
+def value_of(cell):
+    """A number where the cell of a table is one."""
+    for kind in (int, float):
+        try:
+            return kind(cell)
+        except ValueError:
+            pass
+    return None if cell == "-" else cell
+
+
+def columns_and_rows(table):
+    """A table as result files have it."""
+    return {"columns": table[0], "rows": [[value_of(cell) for cell in row] for row in table[1:]]}
 
 
 def print_table(table):

@@ -1,10 +1,11 @@
-// NCCL, where it is found at run time: its allreduce, for comparison. Nothing is linked, and no header of NCCL is
-// needed.
+// NCCL, where it is found at run time: its allreduce and its exchanges, for comparison. Nothing is linked, and no
+// header of NCCL is needed.
 #pragma once
 #include <dlfcn.h>
 
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include <gravel/gravel.cuh>
 
@@ -47,6 +48,22 @@ class nccl_ring {
   void sum(float* to, const float* from, uint64_t count, cudaStream_t stream) {
     constexpr int float32 = 7, sum = 0;
     check(all_reduce_(from, to, count, float32, sum, comm_, stream), "ncclAllReduce");
+  }
+  /// Each PE sends bytes to each. `firsts`: where those to a PE, or from it, begin; the last one is the end of all.
+  void all_to_all(const void* from, const std::vector<uint64_t>& from_firsts, void* to,
+                  const std::vector<uint64_t>& to_firsts, cudaStream_t stream) {
+    constexpr int uint8 = 1;
+    const auto send = find<int (*)(const void*, size_t, int, int, void*, cudaStream_t)>("ncclSend");
+    const auto receive = find<int (*)(void*, size_t, int, int, void*, cudaStream_t)>("ncclRecv");
+    check(find<int (*)()>("ncclGroupStart")(), "ncclGroupStart");
+    for (size_t pe = 0; pe + 1 < from_firsts.size(); ++pe) {
+      const uint64_t sent = from_firsts[pe + 1] - from_firsts[pe], received = to_firsts[pe + 1] - to_firsts[pe];
+      const char* const begin = static_cast<const char*>(from) + from_firsts[pe];
+      if (sent) check(send(begin, sent, uint8, static_cast<int>(pe), comm_, stream), "ncclSend");
+      char* const into = static_cast<char*>(to) + to_firsts[pe];
+      if (received) check(receive(into, received, uint8, static_cast<int>(pe), comm_, stream), "ncclRecv");
+    }
+    check(find<int (*)()>("ncclGroupEnd")(), "ncclGroupEnd");
   }
 
  private:

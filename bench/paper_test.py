@@ -36,7 +36,7 @@ class PaperTest(unittest.TestCase):
                 report = json.loads(files[0].read_text())
                 self.assertEqual((report["name"], report["backend"], report["inputs"]),
                                  (f"paper_{name}", "cpu", "short"))
-                self.assertIn("NO GPU", report["hardware"])
+                self.assertIn("NO GPU", report["machine"])
                 self.assertTrue(report["rows"])
                 for row in report["rows"]:
                     numbers = [value for value in row.values() if isinstance(value, (int, float))]

@@ -2,6 +2,7 @@
 // host; additions to random words; exchanges of rows; lookups beside a product of matrices; and tables that are filled
 // from a file. Each call's result is checked. The limit of rows is the link to another GPU, or PCIe for memory of the
 // host: both are measured in the same run. Rows that are not mapped are compared with one blocking get for each row.
+// Rivals read rows of pinned memory by a plain kernel, and rows of all GPUs by exchanges of NCCL, if it is there.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -16,7 +17,8 @@
 #include "bench/matrix_product.cuh"
 #include "bench/perf/limits.cuh"
 #include "bench/perf/report.hpp"
-#include "examples/critical/key_source.hpp"
+#include "bench/row_rivals.cuh"
+#include "examples/common/zipf.hpp"
 #include "lib/base/descriptor.hpp"
 #if GRAVEL_CUDA
 #include "host/pe/device_scope.cuh"
@@ -36,8 +38,9 @@ struct bench_options {
   uint32_t calls = 32, repeat = 5;
   std::vector<double> zipf{1, 1.2};
   std::vector<uint64_t> kept{4096, 65536};
-  std::vector<std::string> parts{"gather", "gather-host", "zipf", "scatter_add", "hot", "exchange", "beside", "read"};
-  std::string targets = "uniform", json;
+  std::vector<std::string> parts{"gather", "gather-host", "rivals", "zipf", "scatter_add",
+                                 "hot",    "exchange",    "beside", "read"};
+  std::string targets = "uniform", nccl = "libnccl.so.2", json;
   std::string folder = "/dev/shm";
   bool is_short = false;
 };
@@ -130,6 +133,20 @@ __global__ void add_up(const T* elements, uint64_t n, uint64_t* sum) {
   if (mine) fetch_add<scope::device>(sum, mine);
 }
 
+/// Counts the elements of 16 bits that cannot be the sums of `runs` times `counts` ones: up to 2048 these are exact,
+/// above they depend on the order. Each word has two of them.
+template <class T>
+__global__ void check_sums(const T* elements, const uint32_t* counts, uint64_t words, uint32_t runs, uint64_t* wrong) {
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
+  uint64_t mine = 0;
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < 2 * words; i += lanes) {
+    const auto found = static_cast<float>(element<T>::widen(elements[i]));
+    const auto right = static_cast<float>(uint64_t{counts[i / 2]} * runs);
+    mine += right <= 2048 ? found != right : found < 1024;
+  }
+  if (mine) fetch_add<scope::device>(wrong, mine);
+}
+
 /// The PE to which a row goes.
 __global__ void draw_targets(int32_t* to, uint64_t n, uint32_t pes, uint64_t salt) {
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
@@ -208,6 +225,50 @@ class table_bench {
     gravel_barrier_all();
   }
 
+  /// Rows of a copy of a table in pinned memory of the host, which each PE reads by a plain kernel.
+  void gather_pinned() {
+    const uint64_t count = uint64_t{1} << o_.host_rows_log2, words = o_.row_bytes / 4;
+    const perf::pinned_memory table(count * o_.row_bytes);
+    start(fill_rows, reinterpret_cast<uint32_t*>(table.data()), count, words, uint64_t{0});
+    for (const uint64_t n : o_.ids) {
+      const perf::device_array<uint32_t> ids(n * sets), out(n * words);
+      start(draw_ids, ids.data(), n * sets, uint64_t{0}, count, static_cast<uint64_t>(gravel_my_pe()) << 40);
+      gravel_barrier_all();
+      time_gathers("pinned memory, a plain kernel", nullptr, {"host", true}, ids, out, n, 0, [&](uint32_t set) {
+        start_read_rows(table.data(), o_.row_bytes, ids.data() + set * n, 0, n, reinterpret_cast<char*>(out.data()),
+                        nullptr);
+      });
+    }
+  }
+  /// Rows of all PEs by exchanges of NCCL: the ids to the owners, and the rows back.
+  void gather_by_nccl() {
+#if GRAVEL_CUDA
+    nccl_ring nccl(o_.nccl);
+    if (!nccl.is_there()) {
+      if (gravel_my_pe() == 0) std::printf("without NCCL: %s\n", nccl.why().c_str());
+      return;
+    }
+    r_.fact("nccl", nccl.version());
+    rows table(static_cast<uint64_t>(gravel_n_pes()) << o_.rows_log2, o_.row_bytes);
+    const uint64_t words = o_.row_bytes / 4, most = *std::max_element(o_.ids.begin(), o_.ids.end());
+    start(fill_rows, static_cast<uint32_t*>(table.local()), table.local_count(), words, table.local_first());
+    nccl_gather exchange(nccl, table, most);
+    cudaStream_t stream = gravel_stream_create();
+    for (const uint64_t n : o_.ids) {
+      const perf::device_array<uint32_t> ids(n * sets), out(n * words);
+      start(draw_ids, ids.data(), n * sets, uint64_t{0}, table.count(), static_cast<uint64_t>(gravel_my_pe()) << 40);
+      gravel_barrier_all();
+      time_gathers("order and exchange, NCCL", stream, {"device", true}, ids, out, n, 0, [&](uint32_t set) {
+        exchange.gather(reinterpret_cast<char*>(out.data()), ids.data() + set * n, n, stream);
+      });
+    }
+    gravel_stream_destroy(stream);
+    gravel_barrier_all();
+#else
+    if (gravel_my_pe() == 0) std::printf("without NCCL: the CPU backend has no GPU for it\n");
+#endif
+  }
+
   void time_one_by_one(const rows& table, const perf::device_array<uint32_t>& ids,
                        const perf::device_array<uint32_t>& out, uint64_t n) {
     if (n > (o_.is_short ? 48 : 12288)) return;  // it would take long, and more ids are no faster
@@ -278,10 +339,19 @@ class table_bench {
     return rate;
   }
 
+  /// Where the rows lie that a call reads, and whether all PEs reach them.
+  struct read_table {
+    const char* place;
+    bool is_mapped;
+
+    read_table(const char* where, bool mapped) : place(where), is_mapped(mapped) {}
+    read_table(const rows& table)
+        : place(table.where() == gravel::detail::place::host ? "host" : "device"), is_mapped(table.is_mapped()) {}
+  };
   /// Times calls of gather(set) in a stream, the last of which is of the last set, and checks what it has read.
   /// `bytes_per_s`: the limit; 0: none.
   template <class F>
-  void time_gathers(const char* name, gravel_stream_t stream, const rows& table,
+  void time_gathers(const char* name, gravel_stream_t stream, const read_table& table,
                     const perf::device_array<uint32_t>& ids, const perf::device_array<uint32_t>& out, uint64_t n,
                     double bytes_per_s, F gather) {
     const uint64_t words = o_.row_bytes / 4;
@@ -302,9 +372,9 @@ class table_bench {
     const double bytes = static_cast<double>(n * o_.row_bytes);
     const double limit = bytes_per_s > 0 ? bytes / bytes_per_s : 0;
     r_.row({{"what", "call", std::string(name)},
-            {"place", "place", std::string(table.where() == place::host ? "host" : "device")},
+            {"place", "place", std::string(table.place)},
             {"targets", "ids", o_.targets},
-            {"mapped", "mapped", std::string(table.is_mapped() ? "yes" : "no")},
+            {"mapped", "mapped", std::string(table.is_mapped ? "yes" : "no")},
             {"row_bytes", "row B", o_.row_bytes},
             {"ids", "ids a PE", n},
             {"us", "us", t.median * 1e6},
@@ -367,7 +437,10 @@ class table_bench {
   /// Fills a table from a file of raw rows, which all PEs have written. The file is in memory (tmpfs or page cache), so
   /// this is what the reading itself can do.
   void read_file(place where) {
+    gravel_barrier_all();
+    const double constructed = perf::seconds_now();
     rows table(static_cast<uint64_t>(gravel_n_pes()) << o_.host_rows_log2, o_.row_bytes, dealt::blocks, where);
+    const double construction = perf::slowest(perf::seconds_now() - constructed);
     const uint64_t words = o_.row_bytes / 4, number = gravel_max_all(static_cast<uint64_t>(getpid()));
     const uint64_t mine = table.local_count() * o_.row_bytes;
     const std::string path = o_.folder + "/gravel-bench-table-" + std::to_string(number);
@@ -393,6 +466,7 @@ class table_bench {
     r_.row({{"what", "call", std::string("read")},
             {"place", "place", std::string(where == place::host ? "host" : "device")},
             {"file_gb", "GB a PE", gb},
+            {"construction_s", "construction s", construction},
             {"s", "s", t.median},
             {"s_least", "least", t.least},
             {"s_most", "most", t.most},
@@ -413,12 +487,14 @@ class table_bench {
       if (exponent > 0) start(draw_zipf, ids.data(), n, table.count(), exponent, salt);
       else start(draw_ids, ids.data(), n, uint64_t{0}, table.count(), salt);
       const auto* const elements = reinterpret_cast<const T*>(values.data());
-      time_additions<T>("scatter_add", type, exponent, table, log2,
+      rows counts(is_of_16_bits<T> ? table.count() : 1, sizeof(uint32_t));
+      if (is_of_16_bits<T>) counts.histogram<uint32_t>(ids.data(), n);
+      gravel_barrier_all();
+      time_additions<T>("scatter_add", type, exponent, table, counts, log2,
                         [&] { table.scatter_add(ids.data(), elements, n); });
-      if (!is_absorbed<row_update::add, T>) continue;
       // The same kernel without slots for hot words.
       const auto blocks = static_cast<unsigned>(std::min((n + row_lanes - 1) / row_lanes, most_row_blocks()));
-      time_additions<T>("scatter_add, nothing absorbed", type, exponent, table, log2, [&] {
+      time_additions<T>("scatter_add, nothing absorbed", type, exponent, table, counts, log2, [&] {
         gravel_launch(update_rows<row_update::add, T, gravel_block_sender<row_lanes>, uint32_t>, blocks, row_lanes,
                       gravel_handle(), table.view(), divisor(2), reinterpret_cast<const update_unit<T>*>(values.data()),
                       ids.data(), n, 0u);
@@ -440,17 +516,25 @@ class table_bench {
     return perf::timed_runs::of(seconds);
   }
   template <class T, class F>
-  void time_additions(const char* name, const std::string& type, double exponent, const rows& table, uint64_t log2,
-                      F add) {
-    constexpr uint64_t elements = sizeof(uint32_t) / sizeof(T);
+  void time_additions(const char* name, const std::string& type, double exponent, const rows& table, const rows& counts,
+                      uint64_t log2, F add) {
     const uint64_t n = uint64_t{1} << o_.additions_log2;
     gravel_barrier_all();
     start(set_words, static_cast<uint32_t*>(table.local()), table.local_count(), 0u);
     const auto t = time_updates(add);
+    const uint64_t additions = n * (o_.repeat + 1);
+    uint64_t wrong = 0;
     const perf::device_array<uint64_t> sum(1);
-    start(add_up<T>, static_cast<const T*>(table.local()), table.local_count() * elements, sum.data());
-    const uint64_t wanted = elements * n * (o_.repeat + 1) * static_cast<uint64_t>(gravel_n_pes());
-    const uint64_t found = gravel_sum_all(sum.read());
+    const auto* const found = static_cast<const T*>(table.local());
+    if constexpr (is_of_16_bits<T>) {
+      start(check_sums<T>, found, static_cast<const uint32_t*>(counts.local()), table.local_count(), o_.repeat + 1,
+            sum.data());
+      wrong = sum.read();
+    } else {
+      start(add_up<T>, found, table.local_count(), sum.data());
+      const uint64_t all = gravel_sum_all(sum.read()), wanted = gravel_sum_all(additions);
+      if (gravel_my_pe() == 0) wrong = wanted > all ? wanted - all : all - wanted;
+    }
     r_.row({{"what", "call", std::string(name)},
             {"type", "type", type},
             {"zipf", "Zipf", exponent},
@@ -460,7 +544,7 @@ class table_bench {
             {"ms_least", "least", t.least * 1e3},
             {"ms_most", "most", t.most * 1e3},
             {"million_per_s", "M/s of all PEs", static_cast<double>(n * gravel_n_pes()) / t.median / 1e6}},
-           {wanted, wanted > found ? wanted - found : found - wanted});
+           {gravel_sum_all(additions), gravel_sum_all(wrong)});
   }
 
   /// Additions of rows of 64 floats, to rows drawn at random, or of the next PE (--targets).
@@ -613,9 +697,10 @@ int main(int argc, char** argv) {
   app.add_option("--kept", o.kept, "Rows that a cache has room for").delimiter(',').capture_default_str();
   app.add_option("--parts", o.parts, "What is measured")
       .delimiter(',')
-      .one_of({"gather", "gather-host", "zipf", "scatter_add", "hot", "exchange", "beside", "read"})
+      .one_of({"gather", "gather-host", "rivals", "zipf", "scatter_add", "hot", "exchange", "beside", "read"})
       .capture_default_str();
   app.add_flag("--short", o.is_short, "A smoke test: few ids, few calls, one run");
+  app.add_option("--nccl", o.nccl, "The library to compare with, if it is there").capture_default_str();
   app.add_option("--json", o.json, "File for the results");
   parse_or_exit(app, argc, argv, [&] {
     if (o.is_short) {
@@ -643,6 +728,10 @@ int main(int argc, char** argv) {
   for (const std::string& part : o.parts) {
     if (part == "gather") bench.gather(place::device);
     if (part == "gather-host") bench.gather(place::host);
+    if (part == "rivals") {
+      bench.gather_pinned();
+      bench.gather_by_nccl();
+    }
     if (part == "zipf") bench.gather_zipf();
     if (part == "scatter_add") {
       bench.scatter_add<float>("float", 0);
@@ -650,7 +739,10 @@ int main(int argc, char** argv) {
       bench.scatter_add_rows();
     }
     if (part == "hot")
-      for (const double exponent : o.zipf) bench.scatter_add<uint32_t>("uint32_t", exponent);
+      for (const double exponent : o.zipf) {
+        bench.scatter_add<uint32_t>("uint32_t", exponent);
+        bench.scatter_add<gravel_half>("half", exponent);
+      }
     if (part == "exchange") bench.exchange();
     for (const place where : {place::device, place::host}) {
       if (part == "beside") bench.beside_products(where);

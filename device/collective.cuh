@@ -78,16 +78,21 @@ GRAVEL_BOTH_APART void notify_by_message(gravel_t g, uint64_t* flag, uint64_t wo
   gravel_max(g, flag, word, pe);
   gravel_flush(g);
 }
-/// Rendezvous `epoch` of the callers of all members. Thread scope: one lane of each member, or a host thread.
+/// Rendezvous `epoch` of the callers of all members. In a kernel the lane has called thread_fence() behind all that
+/// must be visible to the others. Thread scope: one lane of each member, or a host thread.
 GRAVEL_BOTH void await_members(const gravel_t& g, const gravel_team_t& team, uint64_t epoch, collective_name name) {
   block_scratch* const mine = scratch_of(g, team);
   const uint64_t word = name.word(epoch);
   uint32_t k = 0;
   for (uint32_t distance = 1; distance < team.n_pes; distance *= 2, ++k) {
     const auto to = static_cast<int>(pe_of_member(g, team, (team.my_pe + distance) % team.n_pes));
-    if (char* const heap = peer_heap(g, to))
-      store_release(reinterpret_cast<uint64_t*>(heap + (reinterpret_cast<char*>(&mine->flag[k]) - g.heap)), word);
-    else notify_by_message(g, &mine->flag[k], word, to);
+    if (char* const heap = peer_heap(g, to)) {
+      auto* const flag = reinterpret_cast<uint64_t*>(heap + (reinterpret_cast<char*>(&mine->flag[k]) - g.heap));
+      if (k == 0) store_behind_fence(flag, word);
+      else store_release(flag, word);  // passes on what the rounds before have shown
+    } else {
+      notify_by_message(g, &mine->flag[k], word, to);
+    }
     uint64_t seen;
     const uint32_t other = pe_of_member(g, team, (team.my_pe + team.n_pes - distance) % team.n_pes);
     for (watched_wait wait; (seen = poll_word(g, &mine->flag[k])) >> 16 < epoch;)
@@ -99,9 +104,11 @@ GRAVEL_BOTH void await_members(const gravel_t& g, const gravel_team_t& team, uin
   }
 }
 /// The next rendezvous. What the calling lane, and lanes that have synchronized with it, have stored and sent is there
-/// before it notifies others. Thread scope: one lane of each member.
+/// before it notifies others: one fence is for all of them, as fences of several warps wait for each other. Thread
+/// scope: one lane of each member.
 GRAVEL_DEVICE_APART void rendezvous(gravel_t g, gravel_team_t team, collective_name name, bool has_sent) {
   if (has_sent) gravel_quiet(g);
+  else thread_fence();
   block_scratch* const mine = scratch_of(g, team);
   const uint64_t epoch = mine->epoch + 1;
   mine->epoch = epoch;
@@ -110,7 +117,6 @@ GRAVEL_DEVICE_APART void rendezvous(gravel_t g, gravel_team_t team, collective_n
 /// The next rendezvous. Thread scope: the callers' lanes.
 GRAVEL_DEVICE void sync_members(const gravel_t& g, const gravel_team_t& team, const copy_team& lanes,
                                 collective_name name, bool has_sent) {
-  thread_fence();  // what each thread did in this PE's own memory and in peers'
   lanes.sync();
   if (lanes.is_leader()) rendezvous(g, team, name, has_sent);
   lanes.sync();
@@ -121,9 +127,9 @@ GRAVEL_DEVICE void sync_members(const gravel_t& g, const gravel_team_t& team, co
 /// `grid_barriers` has changed, and each block has read that word before it arrived. Thread scope: all blocks.
 template <class F>
 GRAVEL_DEVICE void join_blocks(const gravel_t& g, F last) {
-  thread_fence();  // what each thread did in this PE's own memory and in peers'
   __syncthreads();
   if (copy_team::block(g).is_leader()) {
+    thread_fence();  // what the threads of the block did in this PE's own memory and in peers'
     block_scratch* const mine = g.scratch;
     const uint64_t before = load_relaxed<scope::device>(&mine->grid_barriers),
                    blocks = uint64_t{gridDim.x} * gridDim.y * gridDim.z;

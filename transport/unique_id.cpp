@@ -192,7 +192,10 @@ void id_group::connect() {
 
 void id_group::wait_for_others() {
   std::vector<owned_descriptor> came(static_cast<size_t>(n_pes_));
+  // In the order of their arrival. A PE introduces itself as soon as it is connected, so the oldest of many that stay
+  // silent is none.
   std::vector<stranger> strangers;
+  const size_t most_strangers = 128 + came.size();
   int missing = n_pes_ - 1;
   const clock::time_point end = clock::now() + std::chrono::seconds(limit_s_);
   while (missing) {
@@ -225,7 +228,9 @@ void id_group::wait_for_others() {
     }
     if (!watched[0].revents) continue;
     owned_descriptor next(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (next) strangers.push_back({std::move(next)});
+    if (!next) continue;
+    if (strangers.size() == most_strangers) strangers.erase(strangers.begin());
+    strangers.push_back({std::move(next)});
   }
   others_ = std::move(came);
 }

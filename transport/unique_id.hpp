@@ -8,7 +8,8 @@
 // Protocol of a connection.
 //
 //   another PE                                          PE 0
-//   its numbers and the first half of the secret        checks them; closes the connection of a stranger
+//   its numbers and the first half of the secret        checks them; closes the connection of a stranger, and of
+//                                                       many that stay silent the oldest
 //   checks it                                           the second half of the secret
 //   its bytes, in each allgather                        those of all PEs
 #pragma once

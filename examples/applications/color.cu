@@ -1,7 +1,8 @@
 // Colouring: neighbours get different colours, few in all. Every vertex takes the first colour that none of its
 // neighbours seems to have, all at once; what other PEs' vertices have lies in ghosts, which messages bring up to date
 // while the kernel runs. Then vertices look whether a neighbour took the same colour at the same time, and of two one
-// chooses again in the next round.
+// chooses again in the next round. Where vertices are numbered by degrees, this is done in stages: those of most
+// neighbours first. A stage reads no colours of later ones, and looks for equal colours within itself alone.
 #include <cstdio>
 #include <cstring>
 #include <numeric>
@@ -42,6 +43,9 @@ constexpr const char* program_name = "color";
 /// block.
 constexpr uint64_t warp_degree = 32, block_degree = 2048;
 constexpr uint32_t classes = 3;
+/// Of vertices numbered by degrees: how many are in the first stage, and how many times as many each later stage ends
+/// at.
+constexpr uint64_t first_stage = 4096, stage_factor = 16;
 /// Colours that a warp or block looks at together, a bit each.
 constexpr uint32_t window = 1024;
 /// Neighbours that a lane reads together: of a row that a warp or block shares, and of one that is its own.
@@ -55,6 +59,7 @@ struct color_options {
   model_options network;
   unsigned repeat = 1;
   bool no_verify = false;
+  bool one_stage = false;
   std::string json, dump;
   uint64_t serial_limit = 1 << 22;
 
@@ -88,6 +93,7 @@ struct color_job {
   const uint64_t* readers;  ///< of each own vertex: PE (high half), and where it is a ghost there
   vertex_code codes;
   uint32_t own;
+  bool is_alone;     ///< there is one PE: rows are sorted by their targets
   color* colors;     ///< symmetric: of own vertices, then of ghosts
   uint32_t* excess;  ///< vertices that found no colour
 };
@@ -135,20 +141,43 @@ GRAVEL_DEVICE bool find_clear(const uint32_t* words, uint32_t* skip, uint32_t* f
   return who != 0;
 }
 
-/// Calls visit(neighbour, its colour) for the entries first, first + stride, ... of the rows before `end`. Several are
-/// read before any is looked at: the longest rows are as slow as memory is far. Thread scope: lane.
-template <unsigned AT_ONCE, class Visit>
-GRAVEL_DEVICE void each_neighbour(const color_job& job, uint64_t first, uint64_t end, unsigned stride, Visit visit) {
-  for (uint64_t e = first; e < end; e += AT_ONCE * stride) {
+/// Own vertices by their numbers: [first, end).
+struct number_range {
+  uint32_t first, end;
+  GRAVEL_BOTH bool has(uint32_t vertex) const { return vertex - first < end - first; }
+};
+
+/// The first entry of [first, end), sorted, that is at least `bound`. Thread scope: lane.
+GRAVEL_DEVICE uint64_t find_entry(const uint32_t* targets, uint64_t first, uint64_t end, uint32_t bound) {
+  while (first < end) {
+    const uint64_t middle = first + (end - first) / 2;
+    if (targets[middle] < bound) first = middle + 1;
+    else end = middle;
+  }
+  return first;
+}
+
+/// Calls visit(neighbour, its colour) for the neighbours of `vertex` numbered place, place + stride, ... that `wanted`
+/// has, and for ghosts. Several are read before any is looked at: the longest rows are as slow as memory is far.
+/// IS_LONG: what a sorted row has besides is not read. Thread scope: lane.
+template <unsigned AT_ONCE, bool IS_LONG, class Visit>
+GRAVEL_DEVICE void each_neighbour(const color_job& job, uint32_t vertex, unsigned place, unsigned stride,
+                                  const number_range& wanted, Visit visit) {
+  uint64_t first = job.offsets[vertex], end = job.offsets[vertex + 1];
+  if (IS_LONG && job.is_alone) {
+    if (wanted.first) first = find_entry(job.targets, first, end, wanted.first);
+    if (wanted.end < job.own) end = find_entry(job.targets, first, end, wanted.end);
+  }
+  for (uint64_t e = first + place; e < end; e += AT_ONCE * stride) {
     uint32_t other[AT_ONCE] = {};
     color its[AT_ONCE] = {};
     const uint64_t left = (end - e + stride - 1) / stride;
+    for (unsigned i = 0; i < AT_ONCE; ++i) other[i] = i < left ? job.targets[e + i * stride] : ~0u;
+    const auto is_wanted = [&](unsigned i) { return i < left && (other[i] >= job.own || wanted.has(other[i])); };
     for (unsigned i = 0; i < AT_ONCE; ++i)
-      if (i < left) other[i] = job.targets[e + i * stride];
+      if (is_wanted(i)) its[i] = gravel::detail::read_in_place(&job.colors[other[i]]);
     for (unsigned i = 0; i < AT_ONCE; ++i)
-      if (i < left) its[i] = gravel::detail::read_in_place(&job.colors[other[i]]);
-    for (unsigned i = 0; i < AT_ONCE; ++i)
-      if (i < left) visit(other[i], its[i]);
+      if (is_wanted(i)) visit(other[i], its[i]);
   }
 }
 
@@ -160,18 +189,18 @@ struct color_scratch {
 
 /// The colour for a vertex with many neighbours. Thread scope: the team, converged.
 template <bool BLOCK>
-GRAVEL_DEVICE uint32_t choose_together(const color_job& job, const work_item& item, color_scratch& scratch) {
+GRAVEL_DEVICE uint32_t choose_together(const color_job& job, const work_item& item, const number_range& seen,
+                                       color_scratch& scratch) {
   using t = team<BLOCK>;
   uint32_t* const words = scratch.words[BLOCK ? 0 : threadIdx.x / 32];
   uint32_t skip = item.skip, found = 0;
   for (uint32_t first = 0;; first += window) {
     for (unsigned w = t::rank(); w < window / 32; w += t::size()) words[w] = 0;
     t::sync();
-    each_neighbour<at_once>(job, job.offsets[item.vertex] + t::rank(), job.offsets[item.vertex + 1], t::size(),
-                            [&](uint32_t, color its) {
-                              const uint32_t c = its - first;
-                              if (c < window && its != uncolored) atomicOr(&words[c / 32], 1u << c % 32);
-                            });
+    each_neighbour<at_once, true>(job, item.vertex, t::rank(), t::size(), seen, [&](uint32_t, color its) {
+      const uint32_t c = its - first;
+      if (c < window && its != uncolored) atomicOr(&words[c / 32], 1u << c % 32);
+    });
     t::sync();
     bool is_found = false;
     if constexpr (BLOCK) {
@@ -197,12 +226,11 @@ GRAVEL_DEVICE uint32_t choose_together(const color_job& job, const work_item& it
 
 /// The colour for a vertex with fewer than warp_degree neighbours: with what is skipped, less than twice as many.
 /// Thread scope: lane.
-GRAVEL_DEVICE uint32_t choose_alone(const color_job& job, const work_item& item) {
+GRAVEL_DEVICE uint32_t choose_alone(const color_job& job, const work_item& item, const number_range& seen) {
   uint64_t clear = ~uint64_t{0};
-  each_neighbour<at_once_alone>(job, job.offsets[item.vertex], job.offsets[item.vertex + 1], 1,
-                                [&](uint32_t, color its) {
-                                  if (its < 64) clear &= ~(uint64_t{1} << its);
-                                });
+  each_neighbour<at_once_alone, false>(job, item.vertex, 0, 1, seen, [&](uint32_t, color its) {
+    if (its < 64) clear &= ~(uint64_t{1} << its);
+  });
   for (uint32_t left = item.skip; left; --left) clear &= clear - 1;
   return static_cast<uint32_t>(__ffsll(static_cast<long long>(clear)) - 1);
 }
@@ -222,19 +250,21 @@ GRAVEL_DEVICE void take(Sender& sender, const color_job& job, uint32_t vertex, u
 
 template <bool BLOCK, class Sender>
 GRAVEL_DEVICE void choose_class(Sender& sender, const color_job& job, const work_item* items, uint32_t count,
-                                color_scratch& scratch) {
+                                const number_range& seen, color_scratch& scratch) {
   using t = team<BLOCK>;
   for (uint32_t i = t::index(); i < count; i += t::count()) {
-    const uint32_t chosen = choose_together<BLOCK>(job, items[i], scratch);
+    const uint32_t chosen = choose_together<BLOCK>(job, items[i], seen, scratch);
     if (t::rank() == 0) take(sender, job, items[i].vertex, chosen);
     t::sync();
   }
 }
 
 /// Of the vertices in `work` those of one class, or of all, and of each class those numbered first ... first + most,
-/// choose. The longest rows first: they would be the last to end.
+/// choose. The longest rows first: they would be the last to end. `seen`: own vertices that have colours, or get them
+/// meanwhile.
 template <class Sender, class Handle>
-__global__ void choose(Handle g, color_job job, work_list work, uint32_t one_class, uint64_t first, uint64_t most) {
+__global__ void choose(Handle g, color_job job, work_list work, number_range seen, uint32_t one_class, uint64_t first,
+                       uint64_t most) {
   __shared__ Sender sender;
   __shared__ color_scratch scratch;
   sender.begin(g);
@@ -242,12 +272,12 @@ __global__ void choose(Handle g, color_job job, work_list work, uint32_t one_cla
     if (one_class != c && one_class != classes) return 0;
     return static_cast<uint32_t>(work.counts[c] - first < most ? work.counts[c] - first : most);
   };
-  choose_class<true>(sender, job, work.items[2] + first, count(2), scratch);
-  choose_class<false>(sender, job, work.items[1] + first, count(1), scratch);
+  choose_class<true>(sender, job, work.items[2] + first, count(2), seen, scratch);
+  choose_class<false>(sender, job, work.items[1] + first, count(1), seen, scratch);
   const uint32_t lanes = gridDim.x * blockDim.x, alone = count(0);
   for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < alone; i += lanes) {
     const work_item item = work.items[0][first + i];
-    take(sender, job, item.vertex, choose_alone(job, item));
+    take(sender, job, item.vertex, choose_alone(job, item, seen));
   }
   sender.end();
 }
@@ -267,35 +297,35 @@ struct conflicts {
   }
 };
 
-/// Reads each `stride`-th neighbour, AT_ONCE of them together. Of two PEs another one goes before for every colour;
-/// of one PE's vertices the one with more neighbours: of the many that chose when it did, most have few. Thread scope:
-/// lane.
-template <unsigned AT_ONCE>
-GRAVEL_DEVICE conflicts find_conflicts(const gravel_t& g, const color_job& job, uint32_t vertex, unsigned first,
-                                       unsigned stride) {
+/// Reads each `stride`-th neighbour that chose in this stage, AT_ONCE of them together. Of two PEs another one goes
+/// before for every colour; of one PE's vertices the one with more neighbours: of the many that chose when it did, most
+/// have few. Thread scope: lane.
+template <unsigned AT_ONCE, bool IS_LONG>
+GRAVEL_DEVICE conflicts find_conflicts(const gravel_t& g, const color_job& job, uint32_t vertex, unsigned place,
+                                       unsigned stride, const number_range& stage) {
   const color mine = job.colors[vertex];
   conflicts found{};
-  each_neighbour<AT_ONCE>(job, job.offsets[vertex] + first, job.offsets[vertex + 1], stride,
-                          [&](uint32_t other, color its) {
-                            if (its != mine) return;
-                            if (other < job.own) {
-                              const uint64_t here = job.offsets[vertex + 1] - job.offsets[vertex],
-                                             there = job.offsets[other + 1] - job.offsets[other];
-                              found.own += there > here || (there == here && mix(other) > mix(vertex));
-                            } else {
-                              const auto pe = static_cast<uint32_t>(job.codes.owner(job.ghosts[other - job.own]));
-                              if ((pe + mine) % g.n_pes < (g.my_pe + mine) % g.n_pes) found.pes |= 1u << pe % 32;
-                            }
-                          });
+  each_neighbour<AT_ONCE, IS_LONG>(job, vertex, place, stride, stage, [&](uint32_t other, color its) {
+    if (its != mine) return;
+    if (other < job.own) {
+      const uint64_t here = job.offsets[vertex + 1] - job.offsets[vertex],
+                     there = job.offsets[other + 1] - job.offsets[other];
+      found.own += there > here || (there == here && mix(other) > mix(vertex));
+    } else {
+      const auto pe = static_cast<uint32_t>(job.codes.owner(job.ghosts[other - job.own]));
+      if ((pe + mine) % g.n_pes < (g.my_pe + mine) % g.n_pes) found.pes |= 1u << pe % 32;
+    }
+  });
   return found;
 }
 
 template <bool BLOCK>
 GRAVEL_DEVICE void check_class(const gravel_t& g, const color_job& job, const work_item* items, uint32_t count,
-                               work_item* next, uint32_t* next_count, conflicts* shared, uint32_t round) {
+                               const number_range& stage, work_item* next, uint32_t* next_count, conflicts* shared,
+                               uint32_t round) {
   using t = team<BLOCK>;
   for (uint32_t i = t::index(); i < count; i += t::count()) {
-    conflicts found = find_conflicts<at_once>(g, job, items[i].vertex, t::rank(), t::size());
+    conflicts found = find_conflicts<at_once, true>(g, job, items[i].vertex, t::rank(), t::size(), stage);
     found = {__reduce_add_sync(~0u, found.own), __reduce_or_sync(~0u, found.pes)};
     if constexpr (BLOCK) {
       if (threadIdx.x == 0) *shared = {};
@@ -313,18 +343,18 @@ GRAVEL_DEVICE void check_class(const gravel_t& g, const color_job& job, const wo
   }
 }
 
-/// The vertices in `work` that must choose again go to `next`. No colour changes meanwhile.
-__global__ void check(gravel_t g, color_job job, work_list work, work_list next, uint32_t round) {
+/// The vertices in `work`, all of one stage, that must choose again go to `next`. No colour changes meanwhile.
+__global__ void check(gravel_t g, color_job job, work_list work, number_range stage, work_list next, uint32_t round) {
   __shared__ conflicts shared;
-  check_class<true>(g, job, work.items[2], work.counts[2], next.items[2], &next.counts[2], &shared, round);
-  check_class<false>(g, job, work.items[1], work.counts[1], next.items[1], &next.counts[1], &shared, round);
+  check_class<true>(g, job, work.items[2], work.counts[2], stage, next.items[2], &next.counts[2], &shared, round);
+  check_class<false>(g, job, work.items[1], work.counts[1], stage, next.items[1], &next.counts[1], &shared, round);
   const uint32_t lanes = gridDim.x * blockDim.x;
   for (uint32_t of_warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32 * 32; of_warp < work.counts[0];
        of_warp += lanes) {
     const uint32_t i = of_warp + threadIdx.x % 32;
     const uint32_t vertex = i < work.counts[0] ? work.items[0][i].vertex : 0;
     conflicts found{};
-    if (i < work.counts[0]) found = find_conflicts<at_once_alone>(g, job, vertex, 0, 1);
+    if (i < work.counts[0]) found = find_conflicts<at_once_alone, false>(g, job, vertex, 0, 1, stage);
     const unsigned again = __ballot_sync(~0u, found.any());
     uint32_t at = 0;
     if (again && threadIdx.x % 32 == 0) at = atomicAdd(&next.counts[0], static_cast<uint32_t>(__popc(again)));
@@ -387,9 +417,17 @@ csr readers_by_vertex(const ghost_readers& readers, uint64_t own) {
   return make_csr(list);
 }
 
-/// All rounds. Collective; returns how many there were. `lists[0]` has all vertices, lists[1] and lists[2] room for
-/// them. `most_readers`: PEs that have a ghost of one vertex.
-uint32_t find_colors(const color_job& job, const work_list (&lists)[3], network_model& net, uint64_t most_readers) {
+/// Vertices that choose together, and their list.
+struct stage_of_colors {
+  number_range range;
+  work_list work;
+  uint32_t counts[classes];
+};
+
+/// All rounds of a stage. Collective; returns how many there were. `lists` have room for the stage's vertices; the
+/// first is empty. `most_readers`: PEs that have a ghost of one vertex.
+uint32_t find_colors(const color_job& job, const stage_of_colors& stage, const work_list (&lists)[2],
+                     network_model& net, uint64_t most_readers, uint32_t rounds_before) {
   const auto kernel = gravel_n_pes() == 1  ? choose<no_sender, gravel_t>
                       : net.is_mapped()    ? choose<mapped_sender, gravel_t>
                       : gravel_n_pes() > 2 ? choose<gravel_block_sender<lanes_of_block, 1024, 3>, gravel_t>
@@ -399,33 +437,65 @@ uint32_t find_colors(const color_job& job, const work_list (&lists)[3], network_
                        .message_bytes = bytes_of(update_kind(op::put, value_type::u16)),
                        .mapped = net.is_mapped(),
                        .mapped_lanes = wide_block};
-  uint64_t left = job.own;
+  const number_range seen{0, stage.range.end};
   uint32_t counts[classes];
-  gravel_copy(counts, lists[0].counts, sizeof(counts));
-  int now = 0;
+  std::memcpy(counts, stage.counts, sizeof(counts));
+  uint64_t left = stage.range.end - stage.range.first;
+  work_list work = stage.work;
   for (uint32_t round = 1;; ++round) {
-    const int next = now == 1 ? 2 : 1;
+    const work_list& next = lists[(round - 1) % 2];
     const unsigned blocks = blocks_for(left * 16),
                    wide_blocks = (blocks * lanes_of_block + wide_block - 1) / wide_block;
-    launch_alone(clear_counts, {.grid = 1, .block = 32}, lists[next].counts);
+    launch_alone(clear_counts, {.grid = 1, .block = 32}, next.counts);
     const auto launch = [&](uint32_t one_class, uint64_t items) {
       choices.items = items;
       choices.blocks = net.is_mapped() ? wide_blocks : blocks;
-      net.launch(kernel, choose<model_sender, model_handle>, choices, job, lists[now], one_class);
+      net.launch(kernel, choose<model_sender, model_handle>, choices, job, work, seen, one_class);
     };
     if (!net.gathers()) launch(classes, left);
     else
       for (uint32_t c = 0; c < classes; ++c) launch(c, counts[c]);
     net.rendezvous().round();  // all ghosts have the colours of this round
-    launch_alone(check, {.grid = wide_blocks, .block = wide_block}, gravel_handle(), job, lists[now], lists[next],
-                 round);
+    launch_alone(check, {.grid = wide_blocks, .block = wide_block}, gravel_handle(), job, work, stage.range, next,
+                 rounds_before + round);
     // No PE chooses again before all have checked.
-    const auto of_all = net.rendezvous().gather(lists[next].counts, words_of_counts);
+    const auto of_all = net.rendezvous().gather(next.counts, words_of_counts);
     if (std::all_of(of_all.begin(), of_all.end(), [](uint64_t word) { return word == 0; })) return round;
     std::memcpy(counts, &of_all[static_cast<size_t>(gravel_my_pe()) * words_of_counts], sizeof(counts));
     left = uint64_t{counts[0]} + counts[1] + counts[2];
-    now = next;
+    work = next;
   }
+}
+
+/// Divides the vertices of `work`, which is in order of numbers and lies at `items`, into stages that end at the same
+/// numbers at all PEs. `counts` gets three numbers for each, which the stages' lists refer to.
+std::vector<stage_of_colors> make_stages(const std::vector<work_item> (&work)[classes],
+                                         work_item* const (&items)[classes], uint64_t own, uint64_t most_own,
+                                         bool by_degrees, device_array<uint32_t>& counts) {
+  std::vector<stage_of_colors> stages;
+  const auto n_pes = static_cast<uint64_t>(gravel_n_pes());
+  uint64_t first = 0;
+  for (uint64_t end = first_stage / n_pes + 1; first < most_own || stages.empty(); end *= stage_factor) {
+    if (!by_degrees || end > most_own) end = std::max<uint64_t>(most_own, 1);
+    const auto at = [&](uint64_t number) { return static_cast<uint32_t>(std::min(number, own)); };
+    stage_of_colors stage{{at(first), at(end)}, {}, {}};
+    for (uint32_t c = 0; c < classes; ++c) {
+      const auto place = [&](uint32_t number) {
+        return std::partition_point(work[c].begin(), work[c].end(),
+                                    [&](const work_item& one) { return one.vertex < number; }) -
+               work[c].begin();
+      };
+      stage.work.items[c] = items[c] + place(stage.range.first);
+      stage.counts[c] = static_cast<uint32_t>(place(stage.range.end) - place(stage.range.first));
+    }
+    stages.push_back(stage);
+    first = end;
+  }
+  std::vector<uint32_t> all;
+  for (const stage_of_colors& stage : stages) all.insert(all.end(), stage.counts, stage.counts + classes);
+  counts = device_array<uint32_t>(all);
+  for (size_t i = 0; i < stages.size(); ++i) stages[i].work.counts = counts.data() + i * classes;
+  return stages;
 }
 
 /// First colour that no neighbour has, vertex by vertex, in the order of the numbers; how many colours that takes.
@@ -481,6 +551,7 @@ bool solve(const color_options& o, fact_list& facts) {
   job.readers = reader_list.data();
   job.codes = part.codes;
   job.own = static_cast<uint32_t>(own);
+  job.is_alone = n_pes == 1;
   job.colors = gravel_malloc<color>(most(own + n_ghosts) * sizeof(color));
   job.excess = gravel_malloc<uint32_t>(sizeof(uint32_t));
   work_list lists[3];
@@ -498,6 +569,9 @@ bool solve(const color_options& o, fact_list& facts) {
   }
   gravel_copy(lists[0].counts, counts, sizeof(counts));
 
+  device_array<uint32_t> stage_counts;
+  const std::vector<stage_of_colors> stages =
+      make_stages(p.work, lists[0].items, own, most(own), !o.one_stage && o.graph.division == "degrees", stage_counts);
   network_model net(program_name, o.network);
   uint64_t most_readers = 1;
   for (uint64_t v = 0; v < own; ++v) most_readers = std::max(most_readers, by_vertex.degree(v));
@@ -507,14 +581,19 @@ bool solve(const color_options& o, fact_list& facts) {
   for (unsigned run = 0; run < o.repeat; ++run) {
     gravel_launch(start_colors, blocks_to_fill_device(), lanes_of_block, job, own + n_ghosts, lists[1].counts);
     wait_to_begin_together();
-    const double took = seconds_of([&] { rounds = find_colors(job, lists, net, most_readers); });
+    const double took = seconds_of([&] {
+      rounds = 0;
+      for (const stage_of_colors& stage : stages)
+        rounds += find_colors(job, stage, {lists[1], lists[2]}, net, most_readers, rounds);
+    });
     seconds = run == 0 ? took : std::min(seconds, took);
   }
 
   net.check();
   // All vertices once more: who would have to choose again? And what the graph's own edges say.
   gravel_launch(clear_counts, 1, 32, lists[1].counts);
-  gravel_launch(check, blocks_for(own * 16), lanes_of_block, gravel_handle(), job, lists[0], lists[1], 0u);
+  gravel_launch(check, blocks_for(own * 16), lanes_of_block, gravel_handle(), job, lists[0], number_range{0, job.own},
+                lists[1], 0u);
   gravel_synchronize();
   gravel_copy(counts, lists[1].counts, sizeof(counts));
   uint32_t excess = 0;
@@ -564,9 +643,9 @@ bool solve(const color_options& o, fact_list& facts) {
   }
   const bool right = wrong == 0 && colors <= 2 * highest + 1;
   if (me == 0) {
-    std::printf("%.4f s, %.4g M neighbours/s, %u rounds; %llu colours, %llu mistakes\n", seconds,
-                static_cast<double>(edges) / seconds / 1e6, rounds, static_cast<unsigned long long>(colors),
-                static_cast<unsigned long long>(wrong));
+    std::printf("%.4f s, %.4g M neighbours/s, %u rounds in %zu stages; %llu colours, %llu mistakes\n", seconds,
+                static_cast<double>(edges) / seconds / 1e6, rounds, stages.size(),
+                static_cast<unsigned long long>(colors), static_cast<unsigned long long>(wrong));
     if (serial) std::printf("serial greedy colouring takes %u colours\n", greedy);
   }
   if (!o.dump.empty()) {
@@ -594,6 +673,7 @@ bool solve(const color_options& o, fact_list& facts) {
                              {"ghosts", all_ghosts},
                              {"remote_edges", remote_edges},
                              {"rounds", uint64_t{rounds}},
+                             {"stages", uint64_t{stages.size()}},
                              {"seconds", seconds},
                              {"colors", colors},
                              {"compared_with_serial", serial},
@@ -607,6 +687,7 @@ void color_options::add_options(command_line& line) {
   graph.add_options(line);
   network.add_options(line);
   line.add_option("--repeat", repeat, "Runs, of which the fastest is reported").range(1, 1000).capture_default_str();
+  line.add_flag("--one-stage", one_stage, "With --division degrees: all vertices choose at once");
   line.add_flag("--no-verify", no_verify, "Do not check the result against the graph's edges, one by one");
   line.add_option("--serial-limit", serial_limit, "Check so for up to so many neighbours").capture_default_str();
 }

@@ -1,5 +1,6 @@
 // Connected components. By one kernel (gravel_components) where the job and the graph suit it, otherwise by trees whose
-// names are passed on (gravel::connected_components). The result is compared with all edges and with a serial run.
+// names are passed on (gravel::connected_components). On demand through routers, as in Groute. The result is compared
+// with all edges and with a serial run.
 #include <algorithm>
 #include <cstdio>
 #include <numeric>
@@ -14,6 +15,7 @@
 #include "examples/common/run_application.hpp"
 #include "examples/common/together.hpp"
 #include "examples/worklists/check_names.cuh"
+#include "examples/worklists/routed_components.cuh"
 
 using namespace app;
 using gravel::connected_components;
@@ -78,6 +80,7 @@ bool solve(const components_options& o, fact_list& facts) {
 
   std::optional<gravel_components> kernel;
   std::optional<connected_components> trees;
+  std::optional<routed_components> routers;
   std::string refusal;
   double table_seconds = 0;
   if (o.allows_kernel()) {
@@ -88,11 +91,13 @@ bool solve(const components_options& o, fact_list& facts) {
       if (!kernel && o.method == "kernel") fail_text("--method kernel: " + refusal);
     });
   }
-  if (!kernel || o.compare) trees.emplace(here, graph.edges);
+  if (o.method == "routers") routers.emplace(here);
+  if ((!kernel && !routers) || (kernel && o.compare)) trees.emplace(here, graph.edges);
   // The least time and the median.
   const auto time_of = [&](const auto& run) {
     std::vector<double> all_seconds;
     for (unsigned i = 0; i < o.repeat; ++i) {
+      if (routers) routers->open();
       wait_to_begin_together();
       all_seconds.push_back(gravel_max_all(seconds_of(run)));
     }
@@ -100,13 +105,28 @@ bool solve(const components_options& o, fact_list& facts) {
     return std::pair(all_seconds.front(), all_seconds[all_seconds.size() / 2]);
   };
   const auto run_trees = [&] { trees->run(o.all_edges); };
-  const std::pair<double, double> times = kernel ? time_of([&] { kernel->run(); }) : time_of(run_trees);
-  const double seconds = times.first, median = times.second;
+  std::pair<double, double> times;
+  const uint32_t* found_here = nullptr;
+  std::string method = "names";
+  if (kernel) {
+    method = "kernel";
+    times = time_of([&] { kernel->run(); });
+    found_here = kernel->names();
+  } else if (routers) {
+    method = "routers";
+    times = time_of([&] { routers->run(); });
+    found_here = routers->names();
+  } else {
+    times = time_of(run_trees);
+    found_here = trees->names();
+  }
+  const auto [seconds, median] = times;
   if (o.compare && kernel) {
     const auto [least, middle] = time_of(run_trees);
     if (me == 0) std::printf("by passing names: %.6f s (median %.6f)\n", least, middle);
   }
-  const uint32_t* const found_here = kernel ? kernel->names() : trees->names();
+  std::vector<uint64_t> edges_taken(static_cast<size_t>(n_pes));
+  gravel_allgather(edges_taken.data(), routers ? routers->edges_taken() : 0);
   const unsigned exchanges = trees ? trees->exchanges() : 0;
   words_of_all<uint32_t> names(here);
   names.fetch(found_here);
@@ -148,6 +168,11 @@ bool solve(const components_options& o, fact_list& facts) {
           us(log.rendezvous_ns, log.pairs_ns), us(log.ns, log.rendezvous_ns),
           static_cast<unsigned long long>(log.pairs), log.rounds, table_seconds);
     }
+    if (routers) {
+      std::printf("through routers: edges hooked by each PE:");
+      for (const uint64_t taken : edges_taken) std::printf(" %llu", static_cast<unsigned long long>(taken));
+      std::printf("\n");
+    }
     if (!refusal.empty()) std::printf("by passing names: %s\n", refusal.c_str());
     std::printf("%.6f s (median %.6f), %.4g M edges/s; %llu components, %u exchanges of names\n", seconds, median,
                 static_cast<double>(edges) / seconds / 1e6, static_cast<unsigned long long>(components), exchanges);
@@ -171,7 +196,7 @@ bool solve(const components_options& o, fact_list& facts) {
                              {"seconds", seconds},
                              {"components", components},
                              {"exchanges", uint64_t{exchanges}},
-                             {"method", kernel ? "kernel" : "names"},
+                             {"method", method},
                              {"median_seconds", median},
                              {"tables_seconds", table_seconds},
                              {"kernel_us", kernel ? static_cast<double>(kernel->log().ns) * 1e-3 : 0.0},
@@ -185,9 +210,10 @@ void components_options::add_options(command_line& line) {
   graph.add_options(line);
   line.add_option("--repeat", repeat, "Runs, of which the fastest is reported").range(1u, 1000u).capture_default_str();
   line.add_option("--method", method,
-                  "One kernel for all; trees whose names are passed on; automatic: the kernel where job and graph suit "
-                  "it and no option says how trees are joined, else the latter")
-      .one_of({"automatic", "kernel", "names"})
+                  "kernel: one for all; names: trees whose names are passed on; routers: edges and trees go through "
+                  "routers; automatic: the kernel where job and graph suit it and no option says how trees are joined, "
+                  "else by names")
+      .one_of({"automatic", "kernel", "names", "routers"})
       .capture_default_str();
   line.add_flag("--compare", compare, "Also measure the other method, if the kernel is taken");
   line.add_flag("--all-edges", all_edges, "Look at every edge, also within the largest component");
@@ -197,9 +223,12 @@ void components_options::add_options(command_line& line) {
 void components_options::check() {
   graph.check();
   if (method == "kernel" && all_edges) fail_text("--all-edges goes with --method names: the kernel passes edges over");
+  if (method == "routers" && (all_edges || compare))
+    fail_text("--method routers excludes --all-edges and --compare: they say how names are passed on");
 }
 uint64_t components_options::symmetric_bytes() const {
   const uint64_t vertices = graph.vertices_of_generated();
+  if (method == "routers") return 20 * vertices + routed_components::symmetric_bytes(2 * vertices);
   return 20 * vertices + (allows_kernel() && vertices ? gravel_components::symmetric_bytes(vertices, 1, false) : 0);
 }
 void components_options::complete() { graph.threads = host_threads_of_pe(); }

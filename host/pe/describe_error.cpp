@@ -65,8 +65,8 @@ std::string text_of_team_fault(message_fault fault, const device_error& found) {
 std::string text_of_full_map(const device_error& found) {
   return fmt::format(
       "a gravel::map of keys of {} bytes and values of {} bytes, made for {} items, has no slot for a key: PE {} has "
-      "{} "
-      "slots. Make the map for more items, or call reserve() before; it also frees the slots of erased keys",
+      "{} slots. Make the map for more items, or call make_room() or reserve() before; these also free the slots of "
+      "erased keys",
       (found.pe & 7) * 4, (found.pe >> 3 & 31) * 4, found.bytes, found.pe >> 8, found.offset);
 }
 /// Returns the names of the functions that report a mistake as one of this operation.

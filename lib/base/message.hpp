@@ -351,6 +351,9 @@ GRAVEL_BOTH constexpr uint32_t units_of(uint64_t word0, uint64_t word1) {
   X(link_held,                                                                                                         \
     "a kernel waits for a packet on the link from PE {pe} to PE {offset} while it holds all {bytes} buffers: release " \
     "one before")                                                                                                      \
+  X(link_element,                                                                                                      \
+    "a merge of elements of {offset} bytes along a path with PE {pe}: the router's packets have {bytes} bytes: open "  \
+    "it with packet_bytes of an element or more")                                                                      \
   /* of lib/table (pe: the place among the ids or rows, or the PE): */                                                 \
   X(bad_row, "id {pe} of a bulk call on gravel::rows is {offset}: the table has {bytes} rows")                         \
   X(bad_target, "row {pe} of an all_to_all goes to PE {wrong_pe}: the job has PEs 0 to {last_pe}")                     \

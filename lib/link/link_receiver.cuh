@@ -172,6 +172,7 @@ class gravel_receiver {
   std::string awaited_release() const {
     return "a segment of " + text() + " to be released, after the work in its stream";
   }
+  /// For work that follows none of the program's.
   gravel_stream_t own() { return own_ ? own_ : own_ = gravel_stream_create(); }
 
   /// Polls each source once for its next packet, until ticket `ticket` has its segment.
@@ -215,10 +216,9 @@ class gravel_receiver {
     free_host_.pop_back();
     if (s.bytes) gravel_copy(at, s.data, s.bytes);
     s.data = at;
-    start_release(s.input, s.packet, nullptr);
+    start_release(s.input, s.packet, own());
   }
   void start_release(size_t input, const gravel::detail::received_packet& p, gravel_stream_t stream) {
-    if (!stream) stream = own();
     const gravel_arrival a{gravel_handle(), rings_.ring(edges_[input]), p.number};
     const gravel_event done = releases_[stream] = events_.take([&] { return awaited_release(); });
     const gravel_launch_config config{.stream = stream};

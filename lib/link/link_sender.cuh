@@ -29,8 +29,7 @@ struct gravel_send_call {
 class gravel_sender {
  public:
   static constexpr uint64_t most_bytes = 1ull << 40;
-  /// Returns the numbers of the outputs that a segment may go to; the sender takes the output that has a free buffer
-  /// first.
+  /// Returns the numbers of the outputs that a segment may go to.
   using choice = std::function<std::vector<int>(uint64_t bytes, uint64_t metadata)>;
 
   /// @internal
@@ -127,6 +126,9 @@ class gravel_sender {
   uint64_t chosen(uint64_t bytes, uint64_t metadata) const {
     const uint64_t all = n_ == 64 ? ~0ull : (1ull << n_) - 1;
     if (!choose_) return all;
+    if (way_ == gravel::detail::send_way::shares)
+      gravel::detail::fail_text("gravel_sender::send: " + text() +
+                                " sends equal shares to all outputs: its options cannot have `choose`, too");
     uint64_t some = 0;
     for (const int output : choose_(bytes, metadata)) {
       if (output < 0 || output >= static_cast<int>(n_))

@@ -7,7 +7,7 @@
 #pragma once
 #include <type_traits>
 
-#include "lib/base/element.hpp"
+#include "lib/link/merge.hpp"
 #include "lib/link/packet_ring.cuh"
 
 /// A path as kernels see it, from gravel_router::path(). Plain data.
@@ -52,57 +52,52 @@ struct element_range {
 
 /// Combines words [i, end) of the sources in their order into `to`, and with ALSO into `also`. Returns where the thread
 /// stopped. Thread scope: block, each thread for its own words.
-template <gravel_reduction HOW, class T, uint32_t SOURCES, bool ALSO, class Word>
-GRAVEL_DEVICE uint64_t combine_words(Word* to, Word* also, const Word* const (&source)[SOURCES], uint64_t i,
-                                     uint64_t end) {
-  constexpr uint32_t at_once = SOURCES == 1 ? 8 : 4;
+template <class T, uint32_t SOURCES, bool ALSO, class Word, class Merge>
+GRAVEL_DEVICE uint64_t combine_words(const Merge& merge, Word* to, Word* also, const Word* const (&source)[SOURCES],
+                                     uint64_t i, uint64_t end) {
+  // Each thread takes MANY of its words together, so that all their loads are in flight at once: 128 bytes of one
+  // source, or 64 of each of several.
+  constexpr uint32_t most = SOURCES == 1 ? 8 : 4, fit = most * sizeof(unit) / sizeof(Word),
+                     fit_at_least_1 = fit ? fit : 1, at_once = fit_at_least_1 < most ? fit_at_least_1 : most;
   const uint64_t step = blockDim.x;
-  const auto write = [&](uint64_t at, const Word& word) {
-    to[at] = word;
-    if constexpr (ALSO) also[at] = word;
-  };
-  // Each thread takes MANY of its words together, so that all their loads are in flight at once.
   const auto together = [&]<uint32_t MANY>(std::integral_constant<uint32_t, MANY>) {
     for (; i + (MANY - 1) * step < end; i += MANY * step) {
-      Word words[SOURCES][MANY];
+      Word words[MANY][SOURCES];
       GRAVEL_UNROLL
       for (uint32_t s = 0; s < SOURCES; ++s) {
         GRAVEL_UNROLL
-        for (uint32_t k = 0; k < MANY; ++k) words[s][k] = source[s][i + k * step];
+        for (uint32_t k = 0; k < MANY; ++k) words[k][s] = source[s][i + k * step];
       }
       GRAVEL_UNROLL
       for (uint32_t k = 0; k < MANY; ++k) {
-        if constexpr (SOURCES == 1) {
-          write(i + k * step, words[0][k]);
-        } else {
-          combination<HOW, T, Word> all;
-          all.begin(words[0][k]);
-          GRAVEL_UNROLL
-          for (uint32_t s = 1; s < SOURCES; ++s) all.add(words[s][k]);
-          write(i + k * step, all.result());
-        }
+        if constexpr (SOURCES > 1) words[k][0] = merge.template merged<T>(words[k]);
+        to[i + k * step] = words[k][0];
+        if constexpr (ALSO) also[i + k * step] = words[k][0];
       }
     }
   };
   together(std::integral_constant<uint32_t, at_once>{});
-  together(std::integral_constant<uint32_t, 2>{});
-  together(std::integral_constant<uint32_t, 1>{});
+  if constexpr (at_once > 2) together(std::integral_constant<uint32_t, 2>{});
+  if constexpr (at_once > 1) together(std::integral_constant<uint32_t, 1>{});
   return i;
 }
-template <gravel_reduction HOW, class T, uint32_t SOURCES, bool ALSO>
-GRAVEL_DEVICE void combine_arrays(T* to, T* also, const T* const (&source)[SOURCES], uint64_t n) {
+template <class T, uint32_t SOURCES, bool ALSO, class Merge>
+GRAVEL_DEVICE void combine_arrays(const Merge& merge, T* to, T* also, const T* const (&source)[SOURCES], uint64_t n) {
   uint64_t mixed = reinterpret_cast<uint64_t>(to) | (ALSO ? reinterpret_cast<uint64_t>(also) : 0);
   for (uint32_t s = 0; s < SOURCES; ++s) mixed |= reinterpret_cast<uint64_t>(source[s]);
   uint64_t done = 0;
-  if (mixed % sizeof(unit) == 0) {
-    const unit* units[SOURCES];
-    for (uint32_t s = 0; s < SOURCES; ++s) units[s] = reinterpret_cast<const unit*>(source[s]);
-    const uint64_t words = n * sizeof(T) / sizeof(unit);
-    combine_words<HOW, T, SOURCES, ALSO, unit>(reinterpret_cast<unit*>(to), reinterpret_cast<unit*>(also), units,
-                                               threadIdx.x, words);
-    done = words * sizeof(unit) / sizeof(T);
+  // Units hold whole elements, or are only copied.
+  constexpr bool may_use_units = SOURCES == 1 || sizeof(unit) % sizeof(T) == 0;
+  if constexpr (may_use_units) {
+    if (mixed % sizeof(unit) == 0) {
+      const unit* units[SOURCES];
+      for (uint32_t s = 0; s < SOURCES; ++s) units[s] = reinterpret_cast<const unit*>(source[s]);
+      done = n / element_grain<T> * element_grain<T>;
+      combine_words<T, SOURCES, ALSO, unit>(merge, reinterpret_cast<unit*>(to), reinterpret_cast<unit*>(also), units,
+                                            threadIdx.x, done * sizeof(T) / sizeof(unit));
+    }
   }
-  combine_words<HOW, T, SOURCES, ALSO, T>(to, also, source, done + threadIdx.x, n);
+  combine_words<T, SOURCES, ALSO, T>(merge, to, also, source, done + threadIdx.x, n);
 }
 
 /// The sending end of a path for a block: gravel_packet_sender without segments. Thread scope: block.
@@ -187,13 +182,15 @@ struct path_cut {
   element_range part;  ///< the part of this block
   uint64_t packet;     ///< elements
   uint64_t grain;
-  GRAVEL_BOTH static path_cut of(const gravel_path_handle& h, uint64_t count, uint64_t element_bytes, uint32_t block,
-                                 uint32_t blocks, uint32_t chunks) {
-    const uint64_t grain = sizeof(unit) / element_bytes;
+  template <class T>
+  GRAVEL_BOTH static path_cut of(const gravel_path_handle& h, uint64_t count, uint32_t block, uint32_t blocks,
+                                 uint32_t chunks) {
+    constexpr uint64_t grain = element_grain<T>, of_8_kib = 8192 / sizeof(T) / grain * grain;
     const element_range part = element_range{0, count}.part(block, blocks, grain);
     // Several packets for each chunk, so that one is passed on while others arrive; but packets are not so small that
     // most of the time is waiting.
-    const uint64_t most = h.rings[0].packet_bytes / sizeof(unit) * grain, least = 8192 / sizeof(unit) * grain;
+    const uint64_t fit = h.rings[0].packet_bytes / sizeof(T), most = fit < grain ? fit : fit / grain * grain,
+                   least = of_8_kib < grain ? grain : of_8_kib;
     uint64_t packet = (part.size() / chunks / packets_of_chunk + grain - 1) / grain * grain;
     packet = packet < least ? least : packet;
     return {part, packet < most ? packet : most, grain};
@@ -221,10 +218,10 @@ GRAVEL_BOTH uint32_t path_blocks(uint64_t bytes, uint32_t most) {
 
 /// Reduces by chain or tree. The PE combines its own array with the packets that arrive from below, in the order of the
 /// PEs, and sends the result up, or writes it to `to`.
-template <gravel_reduction HOW, class T, class Handle>
-GRAVEL_DEVICE void reduce_up(const Handle& h, T* to, const T* from, uint64_t count, uint32_t up, uint32_t left,
-                             uint32_t right) {
-  const path_cut cut = path_cut::of(h, count, sizeof(T), blockIdx.x, gridDim.x, 1);
+template <class T, class Merge, class Handle>
+GRAVEL_DEVICE void reduce_up(const Handle& h, const Merge& merge, T* to, const T* from, uint64_t count, uint32_t up,
+                             uint32_t left, uint32_t right) {
+  const auto cut = path_cut::of<T>(h, count, blockIdx.x, gridDim.x, 1);
   path_sender<reach_of<Handle>> sender(h, up);
   path_receiver<reach_of<Handle>> first(h, left), second(h, right);
   for (uint64_t q = 0, packets = cut.packets(1); q < packets; ++q) {
@@ -238,9 +235,9 @@ GRAVEL_DEVICE void reduce_up(const Handle& h, T* to, const T* from, uint64_t cou
     T* result = one;
     if (up == no_link) result = to + r.begin;
     else if (stores) result = reinterpret_cast<T*>(sender.buffer());
-    if (two) combine_arrays<HOW, T, 3, false>(result, nullptr, {one, two, mine}, r.size());
-    else if (one) combine_arrays<HOW, T, 2, false>(result, nullptr, {one, mine}, r.size());
-    else if (result && result != mine) combine_arrays<HOW, T, 1, false>(result, nullptr, {mine}, r.size());
+    if (two) combine_arrays<T, 3, false>(merge, result, nullptr, {one, two, mine}, r.size());
+    else if (one) combine_arrays<T, 2, false>(merge, result, nullptr, {one, mine}, r.size());
+    else if (result && result != mine) combine_arrays<T, 1, false>(merge, result, nullptr, {mine}, r.size());
     if (stores) sender.stored(r.size() * sizeof(T));
     else if (up != no_link) {
       __syncthreads();
@@ -259,7 +256,7 @@ template <class Handle>
 GRAVEL_DEVICE void broadcast_along(const Handle& h, char* data, uint64_t bytes, uint32_t root) {
   using T = unsigned char;
   const uint32_t distance = (h.position + h.n - root) % h.n;
-  const path_cut cut = path_cut::of(h, bytes, 1, blockIdx.x, gridDim.x, 1);
+  const auto cut = path_cut::of<T>(h, bytes, blockIdx.x, gridDim.x, 1);
   const bool sends = distance + 1 < h.n;
   path_sender<reach_of<Handle>> sender(h, sends ? h.position : no_link);
   path_receiver<reach_of<Handle>> receiver(h, distance ? (h.position + h.n - 1) % h.n : no_link);
@@ -270,11 +267,11 @@ GRAVEL_DEVICE void broadcast_along(const Handle& h, char* data, uint64_t bytes, 
     if (sends && (reach_of<Handle>::always || h.directly)) {
       sender.await_buffer();
       auto* const there = reinterpret_cast<T*>(sender.buffer());
-      if (came) combine_arrays<GRAVEL_SUM, T, 1, true>(there, mine, {came}, r.size());
-      else combine_arrays<GRAVEL_SUM, T, 1, false>(there, nullptr, {mine}, r.size());
+      if (came) combine_arrays<T, 1, true>(no_merge{}, there, mine, {came}, r.size());
+      else combine_arrays<T, 1, false>(no_merge{}, there, nullptr, {mine}, r.size());
       sender.stored(r.size());
     } else {
-      if (came) combine_arrays<GRAVEL_SUM, T, 1, false>(mine, nullptr, {came}, r.size());
+      if (came) combine_arrays<T, 1, false>(no_merge{}, mine, nullptr, {came}, r.size());
       __syncthreads();
       if (sends) sender.put(reinterpret_cast<const char*>(mine), r.size());
     }

@@ -4,6 +4,21 @@
 //   gravel_router ring(gravel_all_devices(), gravel_all_devices(), GRAVEL_RING, gravel_path_options());  // collective
 //   gravel_allreduce(ring, to, from, count);  // the sum over all PEs
 //
+// Elements are numbers (lib/base/element.hpp), combined by an operation, HOW. Or they have any trivially copyable type,
+// and the program's function object combines them:
+//
+//   struct keep_nearer {
+//     GRAVEL_DEVICE void operator()(neighbour& into, const neighbour& from) const {
+//       if (from.distance < into.distance) into = from;
+//     }
+//   };
+//   gravel_allreduce(ring, nearest, nearest, count, keep_nearer{});
+//
+// A chain calls merge(merge(a0, a1), a2) and so on, in the order of its inputs. Trees and rings combine in other
+// orders, so their merges are associative and commutative. For each element there is one call less than there are PEs.
+// The merge may keep pointers to memory of its PE, and change that memory by atomics: threads of several blocks call it
+// at the same time.
+//
 // All calls of this file:
 // @param h from gravel_router::path() or direct_path()
 // @param router a chain or a tree (reduce), a ring (allreduce, broadcast)
@@ -11,6 +26,9 @@
 // @param from [count] contributions of this PE, a symmetric address
 // @param data [bytes], a symmetric address, the same at all PEs
 // @param count number of elements, the same at all PEs
+// @param merge combines two elements on the device: `void operator()(T& into, const T& from) const`, trivially
+//   copyable. T is trivially copyable and default constructible, aligned to 16 bytes at most, and fits in a packet of
+//   the router
 // @param bytes number of bytes, the same at all PEs
 // @param how CUDA stream, and event to wait for
 // @errors host calls throw gravel::error for invalid arrays; in kernels an error ends the job with a message
@@ -48,20 +66,20 @@ inline gravel_link_options gravel_path_options() {
 namespace gravel::detail {
 
 /// Finds this PE's neighbours in the chain or tree, and reduces.
-template <gravel_reduction HOW, class T, class Handle>
-GRAVEL_DEVICE void reduce_along(const Handle& h, T* to, const T* from, uint64_t count) {
+template <class T, class Merge, class Handle>
+GRAVEL_DEVICE void reduce_along(const Handle& h, const Merge& merge, T* to, const T* from, uint64_t count) {
   __syncthreads();  // all threads have written what the block reduces
   const uint32_t last = h.n - 1;
   if (h.n == 1) {
-    const element_range part = element_range{0, count}.part(blockIdx.x, gridDim.x, sizeof(unit) / sizeof(T));
-    if (to != from) combine_arrays<HOW, T, 1, false>(to + part.begin, nullptr, {from + part.begin}, part.size());
+    const element_range part = element_range{0, count}.part(blockIdx.x, gridDim.x, element_grain<T>);
+    if (to != from) combine_arrays<T, 1, false>(merge, to + part.begin, nullptr, {from + part.begin}, part.size());
   } else if (h.policy == GRAVEL_CHAIN) {
-    reduce_up<HOW>(h, to, from, count, h.position == last ? no_link : h.position, h.position ? h.position - 1 : no_link,
-                   no_link);
+    reduce_up(h, merge, to, from, count, h.position == last ? no_link : h.position,
+              h.position ? h.position - 1 : no_link, no_link);
   } else {
     const uint32_t place = last - h.position, left = 2 * place + 1, right = left + 1;  // counted from the root
-    reduce_up<HOW>(h, to, from, count, place ? h.position : no_link, left < h.n ? last - left : no_link,
-                   right < h.n ? last - right : no_link);
+    reduce_up(h, merge, to, from, count, place ? h.position : no_link, left < h.n ? last - left : no_link,
+              right < h.n ? last - right : no_link);
   }
   __syncthreads();
 }
@@ -81,12 +99,13 @@ GRAVEL_DEVICE void end_path(const path_end& e) {
   store_relaxed<scope::device>(e.blocks_done, uint64_t{0});
   raise_event(e.done);
 }
-template <gravel_reduction HOW, class T, class Handle>
-__global__ void __launch_bounds__(512) reduce_on_path(const __grid_constant__ Handle h, T* to, const T* from,
-                                                      uint64_t count, const __grid_constant__ path_end e) {
+template <class T, class Merge, class Handle>
+__global__ void __launch_bounds__(512)
+    reduce_on_path(const __grid_constant__ Handle h, const __grid_constant__ Merge merge, T* to, const T* from,
+                   uint64_t count, const __grid_constant__ path_end e) {
   begin_path(h.g, e);
-  if (h.policy == GRAVEL_RING) allreduce_along<HOW>(h, to, from, count);
-  else reduce_along<HOW>(h, to, from, count);
+  if (h.policy == GRAVEL_RING) allreduce_along(h, merge, to, from, count);
+  else reduce_along(h, merge, to, from, count);
   end_path(e);
 }
 template <class Handle>
@@ -126,8 +145,12 @@ void check_arrays(const gravel_router& router, const char* call, const T* to, co
       std::string(call) + " of " + std::to_string(count) + " elements of " + std::to_string(sizeof(T)) + " bytes";
   if (count > g.heap_bytes / sizeof(T))
     fail_text(what + ": there are not as many in a heap of " + std::to_string(g.heap_bytes) + " bytes");
-  if ((reinterpret_cast<uint64_t>(to) | reinterpret_cast<uint64_t>(from)) % sizeof(T))
+  if ((reinterpret_cast<uint64_t>(to) | reinterpret_cast<uint64_t>(from)) % alignof(T))
     fail_text(what + ": a misaligned address");
+  const uint32_t packet = router.rings().shape().packet_bytes;
+  if (router.inputs().size() > 1 && sizeof(T) > packet)
+    fail_text(what + ": the router's packets have " + std::to_string(packet) +
+              " bytes: open it with packet_bytes of an element or more");
   const bool must_be_symmetric = router.policy() == GRAVEL_RING && router.inputs().size() > 1;
   if (must_be_symmetric && count && !lies_in_heap(at, count * sizeof(T), g.heap_bytes))
     fail_text(what + ": the result is not in the symmetric heap");
@@ -136,6 +159,42 @@ void check_arrays(const gravel_router& router, const char* call, const T* to, co
 }
 inline void check_policy(const char* call, bool fits, const char* wanted) {
   if (!fits) fail_text(std::string(call) + ": the router's policy is another one; it takes " + wanted);
+}
+
+/// Starts the kernel of a reduction.
+template <class T, class Merge>
+gravel_event start_reduction(gravel_router& router, const char* call, const Merge& merge, T* to, const T* from,
+                             uint64_t count, const gravel_path_call& how) {
+  check_arrays(router, call, to, from, count);
+  return start_on_path(router, reduce_on_path<T, Merge, gravel_direct_path_handle>,
+                       reduce_on_path<T, Merge, gravel_path_handle>, count * sizeof(T), how, merge, to, from, count);
+}
+template <class T, class Merge>
+gravel_event start_allreduce(gravel_router& router, const Merge& merge, T* to, const T* from, uint64_t count,
+                             const gravel_path_call& how) {
+  check_policy("gravel_allreduce", router.policy() == GRAVEL_RING, "GRAVEL_RING");
+  return start_reduction(router, "gravel_allreduce", merge, to, from, count, how);
+}
+template <class T, class Merge>
+gravel_event start_reduce(gravel_router& router, const Merge& merge, T* to, const T* from, uint64_t count,
+                          const gravel_path_call& how) {
+  check_policy("gravel_reduce", router.policy() == GRAVEL_CHAIN || router.policy() == GRAVEL_TREE,
+               "GRAVEL_CHAIN or GRAVEL_TREE");
+  return start_reduction(router, "gravel_reduce", merge, to, from, count, how);
+}
+
+/// What the program passes as a merge. It is checked when the program is compiled (check_merge).
+template <class Merge>
+concept merge_argument = !std::is_convertible_v<const Merge&, gravel_path_call>;
+
+/// Returns whether an element fits in a packet of the path. Otherwise reports an error. Thread scope: block.
+template <class T, class Handle>
+GRAVEL_DEVICE bool fits_packet(const Handle& h) {
+  if (h.n == 1 || sizeof(T) <= h.rings[0].packet_bytes) return true;
+  if (threadIdx.x == 0)
+    report_error(h.g, message_fault::link_element, op::none, h.rings[0].destination, sizeof(T),
+                 h.rings[0].packet_bytes);
+  return false;
 }
 
 }  // namespace gravel::detail
@@ -153,7 +212,7 @@ inline void check_policy(const char* call, bool fits, const char* wanted) {
 template <gravel_reduction HOW = GRAVEL_SUM, class T, gravel::detail::path_like Handle>
 GRAVEL_DEVICE void gravel_allreduce(const Handle& h, T* to, const T* from, uint64_t count) {
   if (gravel::detail::enter_block(h.g, gravel::detail::team_call::allreduce, to, from, count))
-    gravel::detail::allreduce_along<HOW>(h, to, from, count);
+    gravel::detail::allreduce_along(h, gravel::detail::number_merge<HOW>{}, to, from, count);
 }
 /// Combines the arrays of all PEs along a chain or a tree. The PE of the output gets the result; of others `to` is not
 /// written.
@@ -162,7 +221,30 @@ GRAVEL_DEVICE void gravel_allreduce(const Handle& h, T* to, const T* from, uint6
 template <gravel_reduction HOW = GRAVEL_SUM, class T, gravel::detail::path_like Handle>
 GRAVEL_DEVICE void gravel_reduce(const Handle& h, T* to, const T* from, uint64_t count) {
   if (gravel::detail::enter_block(h.g, gravel::detail::team_call::reduce, to, from, count))
-    gravel::detail::reduce_along<HOW>(h, to, from, count);
+    gravel::detail::reduce_along(h, gravel::detail::number_merge<HOW>{}, to, from, count);
+}
+/// Combines the arrays of all PEs along a ring by the program's merge; all PEs get the result.
+/// @scope grid: all threads; blocks of kernels of gravel_launch, as many at all PEs
+/// @completion on return: the part of the calling block is there
+template <class T, class Merge, gravel::detail::path_like Handle>
+GRAVEL_DEVICE void gravel_allreduce(const Handle& h, T* to, const T* from, uint64_t count, const Merge& merge) {
+  if constexpr (gravel::detail::check_merge<T, Merge>()) {
+    if (gravel::detail::enter_block(h.g, gravel::detail::team_call::allreduce, to, from, count) &&
+        gravel::detail::fits_packet<T>(h))
+      gravel::detail::allreduce_along(h, gravel::detail::program_merge<Merge>{merge}, to, from, count);
+  }
+}
+/// Combines the arrays of all PEs along a chain or a tree by the program's merge. The PE of the output gets the result;
+/// of others `to` is not written.
+/// @scope grid: all threads; blocks of kernels of gravel_launch, as many at all PEs
+/// @completion on return: the part of the calling block is there
+template <class T, class Merge, gravel::detail::path_like Handle>
+GRAVEL_DEVICE void gravel_reduce(const Handle& h, T* to, const T* from, uint64_t count, const Merge& merge) {
+  if constexpr (gravel::detail::check_merge<T, Merge>()) {
+    if (gravel::detail::enter_block(h.g, gravel::detail::team_call::reduce, to, from, count) &&
+        gravel::detail::fits_packet<T>(h))
+      gravel::detail::reduce_along(h, gravel::detail::program_merge<Merge>{merge}, to, from, count);
+  }
 }
 /// Copies the data of one input to all PEs along a ring.
 /// @param root number of the input
@@ -181,11 +263,18 @@ GRAVEL_DEVICE void gravel_broadcast(const Handle& h, void* data, uint64_t bytes,
 template <gravel_reduction HOW = GRAVEL_SUM, class T>
 gravel_event gravel_allreduce_start(gravel_router& router, T* to, const T* from, uint64_t count,
                                     const gravel_path_call& how = {}) {
-  gravel::detail::check_policy("gravel_allreduce", router.policy() == GRAVEL_RING, "GRAVEL_RING");
-  gravel::detail::check_arrays(router, "gravel_allreduce", to, from, count);
-  return gravel::detail::start_on_path(router, gravel::detail::reduce_on_path<HOW, T, gravel_direct_path_handle>,
-                                       gravel::detail::reduce_on_path<HOW, T, gravel_path_handle>, count * sizeof(T),
-                                       how, to, from, count);
+  return gravel::detail::start_allreduce(router, gravel::detail::number_merge<HOW>{}, to, from, count, how);
+}
+/// Starts a kernel that combines the arrays of all PEs along a ring by the program's merge.
+/// @return happens when the arrays may be used
+/// @scope the program's host thread; collective: all PEs of the path
+/// @completion returns at once
+template <class T, gravel::detail::merge_argument Merge>
+gravel_event gravel_allreduce_start(gravel_router& router, T* to, const T* from, uint64_t count, const Merge& merge,
+                                    const gravel_path_call& how = {}) {
+  if constexpr (!gravel::detail::check_merge<T, Merge>()) return {};
+  else
+    return gravel::detail::start_allreduce(router, gravel::detail::program_merge<Merge>{merge}, to, from, count, how);
 }
 /// Starts a kernel that combines the arrays of all PEs along a chain or a tree.
 /// @return happens when the arrays may be used
@@ -194,12 +283,17 @@ gravel_event gravel_allreduce_start(gravel_router& router, T* to, const T* from,
 template <gravel_reduction HOW = GRAVEL_SUM, class T>
 gravel_event gravel_reduce_start(gravel_router& router, T* to, const T* from, uint64_t count,
                                  const gravel_path_call& how = {}) {
-  gravel::detail::check_policy("gravel_reduce", router.policy() == GRAVEL_CHAIN || router.policy() == GRAVEL_TREE,
-                               "GRAVEL_CHAIN or GRAVEL_TREE");
-  gravel::detail::check_arrays(router, "gravel_reduce", to, from, count);
-  return gravel::detail::start_on_path(router, gravel::detail::reduce_on_path<HOW, T, gravel_direct_path_handle>,
-                                       gravel::detail::reduce_on_path<HOW, T, gravel_path_handle>, count * sizeof(T),
-                                       how, to, from, count);
+  return gravel::detail::start_reduce(router, gravel::detail::number_merge<HOW>{}, to, from, count, how);
+}
+/// Starts a kernel that combines the arrays of all PEs along a chain or a tree by the program's merge.
+/// @return happens when the arrays may be used
+/// @scope the program's host thread; collective: all PEs of the path
+/// @completion returns at once
+template <class T, gravel::detail::merge_argument Merge>
+gravel_event gravel_reduce_start(gravel_router& router, T* to, const T* from, uint64_t count, const Merge& merge,
+                                 const gravel_path_call& how = {}) {
+  if constexpr (!gravel::detail::check_merge<T, Merge>()) return {};
+  else return gravel::detail::start_reduce(router, gravel::detail::program_merge<Merge>{merge}, to, from, count, how);
 }
 /// Starts a kernel that copies the data of one PE to all along a ring.
 /// @param root a PE of the ring
@@ -224,12 +318,30 @@ void gravel_allreduce(gravel_router& router, T* to, const T* from, uint64_t coun
   gravel_allreduce_start<HOW>(router, to, from, count, how);
   gravel_stream_synchronize(how.stream);
 }
+/// Combines the arrays of all PEs along a ring by the program's merge.
+/// @scope the program's host thread; collective: all PEs of the path
+/// @completion on return: the result is there
+template <class T, gravel::detail::merge_argument Merge>
+void gravel_allreduce(gravel_router& router, T* to, const T* from, uint64_t count, const Merge& merge,
+                      const gravel_path_call& how = {}) {
+  gravel_allreduce_start(router, to, from, count, merge, how);
+  gravel_stream_synchronize(how.stream);
+}
 /// Combines the arrays of all PEs along a chain or a tree.
 /// @scope the program's host thread; collective: all PEs of the path
 /// @completion on return: the result is there
 template <gravel_reduction HOW = GRAVEL_SUM, class T>
 void gravel_reduce(gravel_router& router, T* to, const T* from, uint64_t count, const gravel_path_call& how = {}) {
   gravel_reduce_start<HOW>(router, to, from, count, how);
+  gravel_stream_synchronize(how.stream);
+}
+/// Combines the arrays of all PEs along a chain or a tree by the program's merge.
+/// @scope the program's host thread; collective: all PEs of the path
+/// @completion on return: the result is there
+template <class T, gravel::detail::merge_argument Merge>
+void gravel_reduce(gravel_router& router, T* to, const T* from, uint64_t count, const Merge& merge,
+                   const gravel_path_call& how = {}) {
+  gravel_reduce_start(router, to, from, count, merge, how);
   gravel_stream_synchronize(how.stream);
 }
 /// Copies the data of one PE to all along a ring.

@@ -56,10 +56,11 @@ class stored_results {
   uint64_t sent_, taken_;
 };
 
-template <gravel_reduction HOW, class T>
-GRAVEL_DEVICE void allreduce_by_stores(const gravel_path_handle& h, T* to, const T* from, uint64_t count) {
+template <class T, class Merge>
+GRAVEL_DEVICE void allreduce_by_stores(const gravel_path_handle& h, const Merge& merge, T* to, const T* from,
+                                       uint64_t count) {
   const uint32_t n = h.n, me = h.position;
-  const path_cut cut = path_cut::of(h, count, sizeof(T), blockIdx.x, gridDim.x, n);
+  const auto cut = path_cut::of<T>(h, count, blockIdx.x, gridDim.x, n);
   const uint64_t packets = cut.packets(n);
   path_sender<stored_heap> sender(h, me);
   path_receiver<stored_heap> receiver(h, (me + n - 1) % n);
@@ -67,7 +68,7 @@ GRAVEL_DEVICE void allreduce_by_stores(const gravel_path_handle& h, T* to, const
   const auto send_own = [&](uint64_t q) {
     const element_range r = cut.range(me, n, q);
     sender.await_buffer();
-    combine_arrays<HOW, T, 1, false>(reinterpret_cast<T*>(sender.buffer()), nullptr, {from + r.begin}, r.size());
+    combine_arrays<T, 1, false>(merge, reinterpret_cast<T*>(sender.buffer()), nullptr, {from + r.begin}, r.size());
     sender.stored(r.size() * sizeof(T));
   };
   // Between two PEs the ring carries contributions only: some go ahead. With more PEs, packets that are passed on come
@@ -81,21 +82,21 @@ GRAVEL_DEVICE void allreduce_by_stores(const gravel_path_handle& h, T* to, const
       const element_range r = cut.range((me + n - step) % n, n, q);
       const T* const came = reinterpret_cast<const T*>(receiver.receive());
       sender.await_buffer();
-      combine_arrays<HOW, T, 2, false>(reinterpret_cast<T*>(sender.buffer()), nullptr, {came, from + r.begin},
-                                       r.size());
+      combine_arrays<T, 2, false>(merge, reinterpret_cast<T*>(sender.buffer()), nullptr, {came, from + r.begin},
+                                  r.size());
       sender.stored(r.size() * sizeof(T));
       receiver.release();
     }
     const element_range whole = cut.range((me + 1) % n, n, q);
     const T* const came = reinterpret_cast<const T*>(receiver.receive());
-    combine_arrays<HOW, T, 2, true>(results.at(to + whole.begin), to + whole.begin, {came, from + whole.begin},
-                                    whole.size());
+    combine_arrays<T, 2, true>(merge, results.at(to + whole.begin), to + whole.begin, {came, from + whole.begin},
+                               whole.size());
     results.stored();
     receiver.release();
     for (uint32_t step = 1; step + 1 < n; ++step) {
       const element_range r = cut.range((me + 1 + n - step) % n, n, q);
       results.await(1);
-      combine_arrays<HOW, T, 1, false>(results.at(to + r.begin), nullptr, {to + r.begin}, r.size());
+      combine_arrays<T, 1, false>(merge, results.at(to + r.begin), nullptr, {to + r.begin}, r.size());
       results.stored();
     }
     if (n > 2) results.await(1);
@@ -107,10 +108,11 @@ GRAVEL_DEVICE void allreduce_by_stores(const gravel_path_handle& h, T* to, const
 }
 
 /// Sends all packets through buffers, in one order.
-template <gravel_reduction HOW, class T>
-GRAVEL_DEVICE void allreduce_by_messages(const gravel_path_handle& h, T* to, const T* from, uint64_t count) {
+template <class T, class Merge>
+GRAVEL_DEVICE void allreduce_by_messages(const gravel_path_handle& h, const Merge& merge, T* to, const T* from,
+                                         uint64_t count) {
   const uint32_t n = h.n, me = h.position;
-  const path_cut cut = path_cut::of(h, count, sizeof(T), blockIdx.x, gridDim.x, n);
+  const auto cut = path_cut::of<T>(h, count, blockIdx.x, gridDim.x, n);
   path_sender<far_heap> sender(h, me);
   path_receiver<far_heap> receiver(h, (me + n - 1) % n);
   const auto put = [&](const T* array, const element_range& r) {
@@ -124,14 +126,14 @@ GRAVEL_DEVICE void allreduce_by_messages(const gravel_path_handle& h, T* to, con
       const element_range r = cut.range((me + n - step) % n, n, q);
       T* const came = reinterpret_cast<T*>(receiver.receive());
       T* const result = step + 1 < n ? came : to + r.begin;
-      combine_arrays<HOW, T, 2, false>(result, nullptr, {came, from + r.begin}, r.size());
+      combine_arrays<T, 2, false>(merge, result, nullptr, {came, from + r.begin}, r.size());
       put(result, r);
       receiver.release();
     }
     for (uint32_t step = 1; step < n; ++step) {
       const element_range r = cut.range((me + 1 + n - step) % n, n, q);
       const T* const came = reinterpret_cast<const T*>(receiver.receive());
-      combine_arrays<HOW, T, 1, false>(to + r.begin, nullptr, {came}, r.size());
+      combine_arrays<T, 1, false>(merge, to + r.begin, nullptr, {came}, r.size());
       if (step + 1 < n) put(to + r.begin, r);
       receiver.release();
     }
@@ -140,18 +142,18 @@ GRAVEL_DEVICE void allreduce_by_messages(const gravel_path_handle& h, T* to, con
   receiver.close();
 }
 
-template <gravel_reduction HOW, class T, class Handle>
-GRAVEL_DEVICE void allreduce_along(const Handle& h, T* to, const T* from, uint64_t count) {
+template <class T, class Merge, class Handle>
+GRAVEL_DEVICE void allreduce_along(const Handle& h, const Merge& merge, T* to, const T* from, uint64_t count) {
   __syncthreads();  // all threads have written what the block reduces
   if (h.n == 1) {
-    const element_range part = element_range{0, count}.part(blockIdx.x, gridDim.x, sizeof(unit) / sizeof(T));
-    if (to != from) combine_arrays<HOW, T, 1, false>(to + part.begin, nullptr, {from + part.begin}, part.size());
+    const element_range part = element_range{0, count}.part(blockIdx.x, gridDim.x, element_grain<T>);
+    if (to != from) combine_arrays<T, 1, false>(merge, to + part.begin, nullptr, {from + part.begin}, part.size());
   } else if constexpr (reach_of<Handle>::always) {
-    allreduce_by_stores<HOW>(h, to, from, count);
+    allreduce_by_stores(h, merge, to, from, count);
   } else if (h.directly) {
-    allreduce_by_stores<HOW>(h, to, from, count);
+    allreduce_by_stores(h, merge, to, from, count);
   } else {
-    allreduce_by_messages<HOW>(h, to, from, count);
+    allreduce_by_messages(h, merge, to, from, count);
   }
   __syncthreads();
 }

@@ -11,11 +11,11 @@
 #include "lib/link/link_sender.cuh"
 #include "lib/link/path.cuh"
 
-/// Where a router sends segments.
+/// Where a router sends segments: of all outputs, or of those that gravel_link_options::choose names.
 enum gravel_policy : uint8_t {
   GRAVEL_BROADCAST,       ///< each segment to all outputs
   GRAVEL_SCATTER,         ///< each packet to the output that has a free buffer first, or equal shares to all
-  GRAVEL_POINT_TO_POINT,  ///< each segment to one output that `choose` names: the first with a free buffer
+  GRAVEL_POINT_TO_POINT,  ///< each segment to one output: the first with a free buffer
   GRAVEL_GATHER,          ///< all inputs send to the one output, in the order of arrival
   GRAVEL_CHAIN,           ///< arrays of all inputs, combined from one to the next; the output is the last (reductions:
                           ///< lib/link/reduce.cuh)
@@ -34,8 +34,9 @@ struct gravel_link_options {
   /// each copy, so packets should be large.
   uint32_t copies_from = gravel_no_copies;
   bool equal_shares = false;  ///< GRAVEL_SCATTER: outputs get equal shares, whichever has a free buffer
-  /// GRAVEL_POINT_TO_POINT: returns the numbers of the outputs that a segment of this size and metadata may go to.
-  /// Without it: all.
+  /// The program's part of the policy: returns the numbers of the outputs that a segment of this size and metadata may
+  /// go to. A broadcast goes to all of these, a scatter packet by packet to one of these, and with
+  /// GRAVEL_POINT_TO_POINT the segment to one of these. Without it: all outputs. Not with equal shares.
   std::function<std::vector<int>(uint64_t bytes, uint64_t metadata, const gravel_endpoint& source,
                                  const std::vector<gravel_endpoint>& outputs)>
       choose{};
@@ -209,7 +210,7 @@ class gravel_router {
     for (size_t i = 0; i < inputs_.size(); ++i) {
       if (inputs_[i].pe != gravel_my_pe()) continue;
       gravel_sender::choice choose;
-      if (how_.choose && policy_ == GRAVEL_POINT_TO_POINT)
+      if (how_.choose)
         choose = [this, i](uint64_t bytes, uint64_t metadata) {
           return how_.choose(bytes, metadata, inputs_[i], outputs_);
         };

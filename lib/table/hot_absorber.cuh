@@ -8,12 +8,32 @@
 // each key of the cache.
 //
 // Invariant: an item is either absorbed or sent by the caller, whatever the lanes of a block decide, and when.
+//
+// Pairs of elements of 16 bits are added up in float (pair_sum), and rounded once, when the block sends their sum.
 #pragma once
+#include <type_traits>
+
+#include "lib/base/element.hpp"
 #include "lib/table/map_hot_keys.cuh"
 
 namespace gravel::detail {
 
+/// What a cache adds up for a pair of elements of 16 bits.
+struct pair_sum {
+  float first, second;
+
+  template <class T>
+  GRAVEL_BOTH static pair_sum of(uint32_t pair) {
+    return {element<T>::widen({static_cast<uint16_t>(pair)}), element<T>::widen({static_cast<uint16_t>(pair >> 16)})};
+  }
+  template <class T>
+  GRAVEL_BOTH uint32_t rounded() const {
+    return element<T>::narrow(first).bits | uint32_t{element<T>::narrow(second).bits} << 16;
+  }
+};
+
 /// The state of a lane, and the shared memory of its block.
+/// @tparam Value a number, or pair_sum
 template <uint32_t KEY, class Value>
 class hot_absorber {
  public:
@@ -45,7 +65,7 @@ class hot_absorber {
   GRAVEL_DEVICE bool absorb(const key_type& key, const value_type& value) {
     if (!is_on_) return false;
     const bool is_in = cache_.absorb(map_hash(key), key, value, [&](value_type* at) {
-      add_to_value<map_number_of<Value>, scope::shared>(at, value);
+      add(at, value);
       ++hits_;
     });
     ++looks_;
@@ -67,6 +87,16 @@ class hot_absorber {
   }
 
  private:
+  static GRAVEL_DEVICE void add(value_type* at, const value_type& value) {
+    if constexpr (std::is_same_v<Value, pair_sum>) {
+      const auto more = __builtin_bit_cast(pair_sum, value);
+      auto* const sum = reinterpret_cast<pair_sum*>(at);
+      add_in_shared(&sum->first, more.first);
+      add_in_shared(&sum->second, more.second);
+    } else {
+      add_to_value<map_number_of<Value>, scope::shared>(at, value);
+    }
+  }
   /// Of the first items of the block's lanes.
   struct first_counts {
     uint32_t looks, hits;

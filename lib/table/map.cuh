@@ -96,8 +96,8 @@ class map {
   uint64_t local_slots() const { return view_.own.count; }
   /// @return whether all PEs have each other's items mapped
   bool is_mapped() const { return mapped_; }
-  /// @return what kernels use; pass it by value. Valid until the map gets new slots: by reserve(), and by collective
-  ///   insertions unless the map was made with `grow` false. hold_slots() prevents both
+  /// @return what kernels use; pass it by value. Valid until the map gets new slots: by reserve(), make_room(), and by
+  ///   collective insertions unless the map was made with `grow` false. hold_slots() prevents that
   const map_view<Key, Value>& view() {
     growth_.note_view();
     return view_;
@@ -119,7 +119,7 @@ class map {
   /// @param stream nullptr: the PE's own stream
   /// @scope any host thread
   /// @completion keys and values: in the stream. The items: gravel_quiet or gravel_barrier_all
-  /// @errors a key that finds no slot ends the job with a message
+  /// @errors a key that finds no slot ends the job with a message: make_room() prevents that
   void insert(const Key* keys, const Value* values, uint64_t n, gravel_stream_t stream = nullptr) {
     growth_.note_items(n);
     update<map_update::insert>(keys, values, n, stream);
@@ -133,7 +133,7 @@ class map {
   /// @param stream nullptr: the PE's own stream
   /// @scope any host thread
   /// @completion keys and values: in the stream. The sums: gravel_quiet or gravel_barrier_all
-  /// @errors a key that finds no slot ends the job with a message
+  /// @errors a key that finds no slot ends the job with a message: make_room() prevents that
   void insert_or_add(const Key* keys, const Value* values, uint64_t n, gravel_stream_t stream = nullptr) {
     static_assert(map_number_of<Value> != map_number::none,
                   "gravel::map::insert_or_add: the value is an integer of 4 or 8 bytes, float or double");
@@ -279,6 +279,23 @@ class map {
     gravel_barrier_all();
     growth_.note_empty();
   }
+  /// Makes room for items that come by insert() and insert_or_add(), or by single calls in kernels: these do not let
+  /// the map grow. If the slots do not suffice for them, the map grows as collective insertions let it. Collective.
+  /// Waits for all updates before. Views of the map may be invalid behind it: call view() again.
+  /// @param items number of items with new keys that this PE will insert, at most; PEs may pass different numbers
+  /// @completion on return: all PEs may use the map
+  /// @errors gravel::error on all PEs, and the map is as before: too little memory at one PE, a PE that holds the
+  ///   slots, more items than any memory has; a map that was made with `grow` false
+  void make_room(uint64_t items) {
+    if (!options_.grow) fail_text("gravel::map::make_room: the map was made with `grow` false: call reserve()");
+    constexpr uint64_t most = uint64_t{1} << 48;
+    if (gravel_max_all(items) > most)
+      fail_text("gravel::map::make_room: room for " + std::to_string(items) +
+                " items here; some PE wants more than any memory has");
+    settle();
+    gravel_barrier_all();
+    grow_for("one-sided insertions", nullptr, 0, items, nullptr);
+  }
   /// Makes room for `capacity` items, more or fewer than before, and frees the slots of erased ones. All items stay.
   /// Each PE moves its items into new slots, so that for a while it needs memory for both. Collective. Waits for all
   /// updates before.
@@ -380,7 +397,7 @@ class map {
   void update_all(const Key* keys, const Value* values, uint64_t n, gravel_stream_t stream) {
     const bool is_alone = view_.n_pes == 1;
     phases_.enter(stream);
-    if (options_.grow) make_room(keys, n, stream);
+    if (options_.grow) grow_for("a collective insertion", keys, n, 0, stream);
     const uint64_t most = is_alone ? n : gravel_max_all(n);
     if (!mapped_ && most >= map_exchange<Key, Value>::least_items)
       return update_by_exchange<HOW>(keys, values, n, most, stream);
@@ -404,11 +421,12 @@ class map {
     gravel_stream_synchronize(stream);
     gravel_barrier_all();
   }
-  /// Lets the map grow if items of all PEs do not fit. Collective.
-  void make_room(const Key* keys, uint64_t n, gravel_stream_t stream) {
-    const auto need = growth_.before(view_, keys, n, stream);
+  /// Lets the map grow if items of all PEs do not fit. Collective. `what` brings the items: those of these keys, and
+  /// `later` others.
+  void grow_for(const char* what, const Key* keys, uint64_t n, uint64_t later, gravel_stream_t stream) {
+    const auto need = growth_.before(view_, keys, n, later, stream);
     if (need.capacity == 0) return;
-    const std::string text = "gravel::map: a collective insertion into a map for " + std::to_string(view_.capacity) +
+    const std::string text = std::string("gravel::map: ") + what + " into a map for " + std::to_string(view_.capacity) +
                              " items, which would have about " + std::to_string(need.keys) + "; ";
     if (need.holders) fail_text(text + held_by(need.holders) + ". Nothing was inserted");
     gravel_synchronize();  // finds of this PE in other streams

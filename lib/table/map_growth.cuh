@@ -1,4 +1,4 @@
-// How a gravel::map grows before a collective insertion.
+// How a gravel::map grows before a collective insertion, or before items that come one-sided.
 //
 // Problem. The slots must suffice before items come, as no item may be lost. But many items may have few different
 // keys, and a count of these costs as much as the insertion.
@@ -64,16 +64,18 @@ class map_growth {
 
   /// Finds out what an insertion of items by all PEs needs. Collective. It waits for the stream if the bound does not
   /// suffice.
-  need before(const map_view<Key, Value>& map, const Key* keys, uint64_t n, gravel_stream_t stream) {
-    enum { items_at, one_sided_at, views_at, holders_at, n_numbers };
-    uint64_t all[n_numbers] = {n, one_sided_.exchange(0), has_views_, held_ != 0};
+  /// @param keys [n], of this PE's items
+  /// @param later number of items that this PE alone will insert, by keys that nobody knows yet
+  need before(const map_view<Key, Value>& map, const Key* keys, uint64_t n, uint64_t later, gravel_stream_t stream) {
+    enum { items_at, later_at, one_sided_at, views_at, holders_at, n_numbers };
+    uint64_t all[n_numbers] = {n, later, one_sided_.exchange(0), has_views_, held_ != 0};
     if (map.n_pes > 1) gravel_sum_all(all, all, n_numbers);
     const uint64_t limit = map.n_pes * (map.own.count * 17 / 20);  // a load of 0.85
     const bool is_bounded = is_known_ && all[views_at] == 0;
     need found;
     found.holders = all[holders_at];
     bound_ += all[one_sided_at] + all[items_at];
-    if (is_bounded && bound_ <= limit) {
+    if (is_bounded && bound_ + all[later_at] <= limit) {
       is_sketched_ = false;
       return found;
     }
@@ -82,11 +84,12 @@ class map_growth {
     found.keys = sketch_.estimate_all(stream);
     is_known_ = is_sketched_ = true;
     bound_ = with_margin(found.keys);
+    found.keys += all[later_at];
     if (found.keys <= limit) return found;
     // Erased keys lose their slots when the map moves.
     start_again(map, false, stream);
     add_keys(keys, n, stream);
-    found.keys = sketch_.estimate_all(stream);
+    found.keys = sketch_.estimate_all(stream) + all[later_at];
     const uint64_t wanted = with_margin(found.keys);
     found.capacity = map.capacity;
     while (found.capacity - found.capacity / 8 < wanted) found.capacity *= 2;

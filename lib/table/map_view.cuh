@@ -33,7 +33,7 @@ struct map_slot_fetches {
 };
 
 /// A map, for kernels and handlers. gravel::map::view() returns it; it is valid until the map gets new slots, by
-/// reserve() or as it grows.
+/// reserve(), make_room(), or as it grows.
 ///
 /// Calls for one key. They may run at the same time as others, and as bulk calls that change the map, but not beside
 /// collective insertions. In which order changes of a key from several lanes take place is open. Kernels that use other
@@ -87,7 +87,7 @@ struct map_view {
   /// @scope lane of a kernel or of a handler, from divergent code
   /// @completion on return, if the owner is this PE, or gravel_ptr reaches it; otherwise gravel_quiet, and of calls in
   ///   handlers gravel_wait_quiescent
-  /// @errors a key that finds no slot ends the job with a message
+  /// @errors a key that finds no slot ends the job with a message: gravel::map::make_room() prevents that
   GRAVEL_DEVICE void insert(const gravel_t& g, const Key& key, const Value& value) const {
     change<map_update::insert>(g, key, __builtin_bit_cast(map_words<value_bytes>, value));
   }

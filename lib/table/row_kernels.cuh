@@ -153,7 +153,20 @@ using update_unit = std::conditional_t<is_of_16_bits<T>, uint32_t, T>;
 
 /// True if hot words of such an update can be absorbed in shared memory.
 template <row_update HOW, class T>
-constexpr bool is_absorbed = (HOW == row_update::add || HOW == row_update::count) && !is_of_16_bits<T>;
+constexpr bool is_absorbed = HOW == row_update::add || HOW == row_update::count;
+/// What is added up for a hot word.
+template <class T>
+using absorbed_sum = std::conditional_t<is_of_16_bits<T>, pair_sum, T>;
+template <class T>
+GRAVEL_BOTH absorbed_sum<T> sum_of_unit(update_unit<T> unit) {
+  if constexpr (is_of_16_bits<T>) return pair_sum::of<T>(unit);
+  else return unit;
+}
+template <class T>
+GRAVEL_BOTH update_unit<T> unit_of_sum(const absorbed_sum<T>& sum) {
+  if constexpr (is_of_16_bits<T>) return sum.template rounded<T>();
+  else return sum;
+}
 
 /// Updates row ids[i] by values[i], unit by unit, for i below n. `count` adds 1, and `values` is not used. Sender: a
 /// gravel_block_sender, or a mapped_sender if the update may be direct. `hot_slots`: of hot_absorber, which has dynamic
@@ -184,20 +197,25 @@ __global__ void __launch_bounds__(row_lanes)
     else sender.add(to, value, pe);
   };
   if constexpr (is_absorbed<HOW, T> && !std::is_same_v<Sender, mapped_sender>) {
-    hot_absorber<sizeof(uint64_t), T> hot(hot_slots);
-    using key_words = map_words<sizeof(uint64_t)>;
-    using value_words = map_words<sizeof(T)>;
+    using absorber = hot_absorber<sizeof(uint64_t), absorbed_sum<T>>;
+    using key_words = typename absorber::key_type;
+    using value_words = typename absorber::value_type;
+    absorber hot(hot_slots);
     hot.begin();
     each([&](uint64_t id, uint64_t unit, uint64_t i) {
-      const T value = HOW == row_update::count ? T{1} : values[i];
       const key_words key{{is_one ? id : id * units.value() + unit}};
-      if (hot.absorb(key, __builtin_bit_cast(value_words, value))) return;
-      if constexpr (HOW == row_update::count) sender.inc(table.symmetric<T>(id) + unit, table.owner(id));
-      else send(id, unit, value);
+      if constexpr (HOW == row_update::count) {
+        if (!hot.absorb(key, __builtin_bit_cast(value_words, T{1})))
+          sender.inc(table.symmetric<T>(id) + unit, table.owner(id));
+      } else {
+        const update_unit<T> value = values[i];
+        if (!hot.absorb(key, __builtin_bit_cast(value_words, sum_of_unit<T>(value)))) send(id, unit, value);
+      }
     });
     hot.end([&](const key_words& key, const value_words& value) {
       const uint64_t id = is_one ? key.word[0] : units.quotient(key.word[0]);
-      send(id, is_one ? 0 : key.word[0] - id * units.value(), __builtin_bit_cast(T, value));
+      send(id, is_one ? 0 : key.word[0] - id * units.value(),
+           unit_of_sum<T>(__builtin_bit_cast(absorbed_sum<T>, value)));
     });
   } else {
     each([&](uint64_t id, uint64_t unit, uint64_t i) { send(id, unit, values[i]); });

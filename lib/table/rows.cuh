@@ -133,8 +133,8 @@ class rows {
   // Common to the updates below: row ids[i] is updated by values[i], element by element. Ids are whole numbers of 4 or
   // 8 bytes. An id may occur several times. Elements are updated in any order, each atomically. T is the type of the
   // elements, one that the operation takes (gravel_put, gravel_add and so on), or one of 16 bits: gravel_half,
-  // gravel_bfloat16, CUDA's __half and __nv_bfloat16. row_bytes() is a multiple of its size. Each sum of elements of 16
-  // bits is rounded to the nearest, ties to even. All updates of them but scatter() need the handler
+  // gravel_bfloat16, CUDA's __half and __nv_bfloat16. row_bytes() is a multiple of its size. Each addition to an
+  // element of 16 bits is rounded to the nearest, ties to even. All updates of them but scatter() need the handler
   // gravel::pair_updates. Not collective.
 
   /// Writes rows. Of several rows with one id, each element is that of one of them.
@@ -149,8 +149,9 @@ class rows {
   void scatter(const Id* ids, const T* values, uint64_t n, gravel_stream_t stream = nullptr) {
     update<row_update::put>("scatter", ids, values, n, stream);
   }
-  /// Adds to rows. If few words of rows get most of the values, blocks add these up before they send them. Sums of
-  /// floating-point numbers differ in their last bits from run to run.
+  /// Adds to rows. If few words of rows get most of the values, blocks add these up before they send them; elements of
+  /// 16 bits in float, and what a block has added up is rounded once. Sums of floating-point numbers differ in their
+  /// last bits from run to run.
   /// @param ids [n], device memory
   /// @param values [n][row_bytes() / sizeof(T)], device memory; elements of 16 bits: aligned to 4 bytes
   /// @param n number of ids
@@ -242,7 +243,7 @@ class rows {
     if (view_.where == place::host) handle.peers_directly = false;
     uint32_t hot_slots = 0;
     if constexpr (is_absorbed<HOW, number_type>) {
-      using absorber = hot_absorber<sizeof(uint64_t), number_type>;
+      using absorber = hot_absorber<sizeof(uint64_t), absorbed_sum<number_type>>;
       hot_slots = absorber::slots_for(n * units / blocks);
       how.shared_bytes = absorber::bytes_for(hot_slots);
     }

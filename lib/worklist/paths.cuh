@@ -160,10 +160,10 @@ class paths_search {
   void release() {
     gravel_synchronize();
     for (void* memory : {static_cast<void*>(keys_), static_cast<void*>(lightest_), static_cast<void*>(queues_),
-                         static_cast<void*>(dropped_)})
+                         static_cast<void*>(dropped_), static_cast<void*>(reports_)})
       if (memory) gravel_free(memory);
     keys_ = lightest_ = dropped_ = nullptr;
-    queues_ = nullptr;
+    queues_ = reports_ = nullptr;
     rendezvous_.release();
     edges_.release();
   }
@@ -224,6 +224,7 @@ class paths_search {
                                  lightest_ = gravel_malloc<uint32_t>(std::max<uint64_t>(codes, 1) * sizeof(uint32_t));
                                  queues_ = gravel_malloc<uint64_t>(2 * blocks_of_all * queue_room * sizeof(uint64_t));
                                  dropped_ = gravel_malloc<uint32_t>(2 * blocks_of_all * sizeof(uint32_t));
+                                 reports_ = gravel_malloc<uint64_t>(view_.stages * blocks_of_all * sizeof(uint64_t));
                                });
     if (!has_symmetric) return no_room;
     view_.lists = lists_.data();
@@ -232,6 +233,7 @@ class paths_search {
     view_.lightest = lightest_;
     view_.queues = queues_;
     view_.dropped = dropped_;
+    view_.reports = reports_;
     launch_for(view_.places(), spread_lightest<>, gravel_handle(), view_.codes, graph.offsets, view_.edges, own_,
                lightest_);
     log_ = {current_backend(), 1, "the log of shortest paths"};
@@ -274,7 +276,7 @@ class paths_search {
   paths_layout layout_{};
   level_rendezvous_memory rendezvous_;
   uint32_t *keys_ = nullptr, *lightest_ = nullptr, *dropped_ = nullptr;  ///< symmetric
-  uint64_t* queues_ = nullptr;                                           ///< symmetric
+  uint64_t *queues_ = nullptr, *reports_ = nullptr;                      ///< symmetric
   device_array<paths_facts> facts_;
   device_array<uint64_t> edges_;
   device_array<uint32_t> lists_, words_;

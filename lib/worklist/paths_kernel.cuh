@@ -13,7 +13,9 @@
 //   core    The first vertices pull along their lightest edges, several times. This only makes later steps faster.
 //   stage   All vertices pull once, a range of codes after the other. A vertex that may still get nearer is listed.
 //   redo    What is listed pulls again: before each later stage, and behind the last one.
-//   push    Vertices that got nearer since others relied on their distance push, until none is left.
+//   push    Vertices that got nearer since others relied on their distance push, until none is left. Who got nearer
+//           while stage i ran pushes only to codes up to the stage's end: later ones pull afterwards. And no distance
+//           is above the largest of its stage when that was over, so heavier edges are of no use; rows are sorted.
 //
 // The bound. *No vertex that has not pushed is nearer than LB, now or later.* Take a vertex with a distance below LB,
 // and a shortest path to it. If all vertices before it on the path have pushed, with their final distances, then it got
@@ -60,6 +62,8 @@ constexpr uint32_t core_strips = GRAVEL_CUDA ? 64 : 4, core_share = 4;
 constexpr uint32_t most_push_steps = 64, most_repeats = 4;
 /// A block's long rows in a push step: all its warps push along them.
 constexpr uint32_t long_push_row = GRAVEL_CUDA ? 2048 : 64, most_long_rows = 32;
+/// Of so many stages, the first ones, pushes know the largest distance.
+constexpr uint32_t bounded_stages = 4;
 
 /// What a step did, and when it was over.
 struct paths_step {
@@ -111,6 +115,8 @@ struct paths_view {
   const uint32_t* lightest;  ///< symmetric [codes] lightest_pair of all vertices, at each PE
   uint64_t* queues;          ///< symmetric [2][PE][block][queue_room] a distance above a code
   uint32_t* dropped;         ///< symmetric [2][PE][block] the least distance that found no room in a near step
+  uint64_t* reports;         ///< symmetric [stage][PE][block] of each stage, when it was over: the largest distance in
+                             ///< it, above the number of entries in the queue
   uint32_t* lists;           ///< [warps of the grid][list_room] places that may get nearer
   uint32_t* words;           ///< [own] the result, as least_keys
   uint32_t list_room;
@@ -143,11 +149,13 @@ struct paths_shared {
   uint32_t least;          ///< near steps: the least distance that waits, at all PEs
   uint32_t least_dropped;  ///< near steps: of all blocks
   uint32_t items, long_rows;
+  uint32_t largest;                               ///< distance in this stage, of this block
+  uint32_t stage_bound[paths_view::most_stages];  ///< the largest distance of each stage, at all PEs
   uint64_t work;
   uint64_t item[most_near];  ///< of a near step: a distance above a code
   uint32_t item_key[most_near];
   uint64_t row_begin[most_long_rows], row_end[most_long_rows];
-  uint32_t row_from[most_long_rows];
+  uint32_t row_from[most_long_rows], row_stage[most_long_rows];
 };
 
 /// One block of the kernel. Thread scope of all calls where nothing else is said: block, converged.
@@ -160,6 +168,7 @@ struct paths_block {
   uint32_t* const before_of;  ///< [blocks of all + 1] near steps: as found_of a step before; push steps: sums
   uint32_t bound = 0;         ///< LB
   uint32_t listed[3] = {};    ///< where the places of each class end in the warp's list
+  uint32_t largest = 0;       ///< of what this lane pulled in a stage
   uint32_t steps = 0, queue_turn = 0;
   uint64_t since = 0;
 
@@ -409,6 +418,7 @@ struct paths_block {
       later = least_of_lanes<LANES>(later);
       if (rank != 0 || place[j] >= own) continue;
       improves |= uint32_t{later < best} << j;
+      if (best > largest) largest = best;
       if (best >= old[j]) continue;
       const uint32_t code = code_of(place[j]);
       if (!mode.queues) {
@@ -497,12 +507,23 @@ struct paths_block {
     for (uint32_t i = 0; i < v.stages; ++i) {
       const uint32_t end = v.stage_end[i];
       pull_again({begin * g.n_pes, true, true});
+      largest = 0;
       pull_places(begin, end, {begin * g.n_pes, true, false});
-      if (lane() == 0) fetch_add<scope::shared>(&s.work, uint64_t{listed[2]});
+      const uint32_t of_warp = __reduce_max_sync(~0u, largest);
+      if (lane() == 0) {
+        fetch_add<scope::shared>(&s.work, uint64_t{listed[2]});
+        atomicMax_block(&s.largest, of_warp);
+      }
       __syncthreads();
+      if (threadIdx.x < g.n_pes)
+        *s.blocks.others.at(&v.reports[i * blocks_of_all() + g.my_pe * gridDim.x + blockIdx.x],
+                            static_cast<int>(threadIdx.x)) = uint64_t{s.largest} << 32 | s.count;
       const uint64_t work = s.work;
       const level_totals all = rendezvous(0, work);
-      if (threadIdx.x == 0) s.work = 0;
+      if (threadIdx.x == 0) {
+        s.work = 0;
+        s.largest = 0;
+      }
       __syncthreads();
       note(paths_step::kind::stage, all.work);
       begin = end;
@@ -535,18 +556,66 @@ struct paths_block {
       *s.blocks.others.at(&queue_of(queue_turn, g.my_pe * gridDim.x + blockIdx.x)[at], static_cast<int>(pe)) =
           uint64_t{key} << 32 | code;
   }
-  /// Pushes along edges `at`, `at` + step, ... up to `end`, from a vertex at `from`. Thread scope: lane.
-  GRAVEL_DEVICE void push_along(uint64_t at, uint64_t end, uint32_t step, uint32_t from) {
+  /// Finds the largest distance of each stage when it was over. Call __syncthreads() before it is used.
+  GRAVEL_DEVICE void find_stage_bounds() {
+    const uint32_t n = blocks_of_all();
+    for (uint32_t i = threadIdx.x; i < v.stages * n; i += paths_threads)
+      atomicMax_block(&s.stage_bound[i / n], static_cast<uint32_t>(v.reports[i] >> 32));
+  }
+  /// The stage while which entry `at` of a block came into the queue of redo steps; v.stages: behind the last one.
+  /// Thread scope: lane.
+  GRAVEL_DEVICE uint32_t stage_of_entry(uint32_t block_of_all, uint32_t at) const {
+    uint32_t stage = 0;
+    while (stage < v.stages && at >= static_cast<uint32_t>(v.reports[stage * blocks_of_all() + block_of_all])) ++stage;
+    return stage;
+  }
+  /// What limits a push.
+  struct push_limits {
+    uint32_t end[bounded_stages], bound[bounded_stages];  ///< of the first stages: codes, and the largest distance
+    /// Whether an edge to this code is of use. Thread scope: lane.
+    GRAVEL_DEVICE bool may_help(uint32_t code, uint32_t offer) const {
+      uint32_t most = unreached;
+      GRAVEL_UNROLL
+      for (uint32_t i = bounded_stages; i != 0; --i)
+        if (code < end[i - 1]) most = bound[i - 1];
+      return offer < most;
+    }
+  };
+  GRAVEL_DEVICE push_limits limits() const {
+    push_limits known;
+    GRAVEL_UNROLL
+    for (uint32_t i = 0; i < bounded_stages; ++i) {
+      known.end[i] = i < v.stages ? v.stage_end[i] * g.n_pes : 0;
+      known.bound[i] = i < v.stages ? s.stage_bound[i] : 0;
+    }
+    return known;
+  }
+  /// Pushes along edges `at`, `at` + step, ... up to `end`, from a vertex at `from`, which came into the queue in this
+  /// stage (v.stages: later). Thread scope: lane.
+  GRAVEL_DEVICE void push_along(uint64_t at, uint64_t end, uint32_t step, uint32_t from, uint32_t stage,
+                                const push_limits& known) {
     constexpr uint32_t ahead = 4;
+    const uint32_t code_end = stage < v.stages ? v.stage_end[stage] * g.n_pes : ~0u;
+    uint32_t most = unreached;
+    if (stage < bounded_stages && stage < v.stages) {
+      most = 0;
+      for (uint32_t i = 0; i <= stage; ++i)
+        if (s.stage_bound[i] > most) most = s.stage_bound[i];
+    }
     for (; at < end; at += uint64_t{ahead} * step) {
       uint64_t edge[ahead];
       uint32_t key[ahead];
       GRAVEL_UNROLL
       for (uint32_t k = 0; k < ahead; ++k)
         edge[k] = at + uint64_t{k} * step < end ? v.edges[at + uint64_t{k} * step] : weighted_edge::none;
+      if (sum(from, weighted_edge::weight(edge[0])) >= most) return;
       GRAVEL_UNROLL
-      for (uint32_t k = 0; k < ahead; ++k)
-        key[k] = edge[k] != weighted_edge::none ? key_of(weighted_edge::code(edge[k])) : 0;
+      for (uint32_t k = 0; k < ahead; ++k) {
+        const uint32_t code = weighted_edge::code(edge[k]);
+        const bool helps = edge[k] != weighted_edge::none && code < code_end &&
+                           known.may_help(code, sum(from, weighted_edge::weight(edge[k])));
+        key[k] = helps ? key_of(code) : 0;
+      }
       GRAVEL_UNROLL
       for (uint32_t k = 0; k < ahead; ++k) {
         if (key[k] == 0) continue;
@@ -556,8 +625,8 @@ struct paths_block {
     }
   }
   /// Own vertices in the queue push, and distances of others are taken over. `n`: entries, those of each block in
-  /// found_of.
-  GRAVEL_DEVICE void push_queue(uint32_t n, uint32_t turn) {
+  /// found_of. `of_redo`: it is the queue of redo steps.
+  GRAVEL_DEVICE void push_queue(uint32_t n, uint32_t turn, bool of_redo) {
     if (threadIdx.x < 32) {
       uint32_t before = 0;
       for (uint32_t first = 0; first < blocks_of_all(); first += 32) {
@@ -573,10 +642,11 @@ struct paths_block {
     }
     if (threadIdx.x == 0) s.long_rows = 0;
     __syncthreads();
+    const push_limits known = limits();
     for (uint64_t first = 0; first < n; first += uint64_t{all_warps()} * 32) {
       const uint64_t i = first + uint64_t{lane()} * all_warps() + warp();
       uint64_t begin = 0, end = 0;
-      uint32_t from = 0;
+      uint32_t from = 0, stage = v.stages;
       if (i < n) {
         const uint32_t block = search_block::last_up_to(before_of, blocks_of_all(), static_cast<uint32_t>(i));
         const uint64_t entry = queue_of(turn, block)[i - before_of[block]];
@@ -588,6 +658,7 @@ struct paths_block {
           const uint32_t place = v.codes.place_of(code);
           begin = v.offsets[place];
           end = v.offsets[place + 1];
+          if (of_redo) stage = stage_of_entry(block, static_cast<uint32_t>(i) - before_of[block]);
         }
         if (end - begin > long_push_row) {
           const uint32_t at = atomicAdd_block(&s.long_rows, 1u);
@@ -595,6 +666,7 @@ struct paths_block {
             s.row_begin[at] = begin;
             s.row_end[at] = end;
             s.row_from[at] = from;
+            s.row_stage[at] = stage;
             end = begin;
           }
         }
@@ -602,19 +674,21 @@ struct paths_block {
       for (unsigned rest = __ballot_sync(~0u, begin != end); rest; rest &= rest - 1) {
         const int of = __ffs(static_cast<int>(rest)) - 1;
         const uint64_t row = __shfl_sync(~0u, begin, of), row_end = __shfl_sync(~0u, end, of);
-        const uint32_t distance = __shfl_sync(~0u, from, of);
-        push_along(row + lane(), row_end, 32, distance);
+        const uint32_t distance = __shfl_sync(~0u, from, of), since_stage = __shfl_sync(~0u, stage, of);
+        push_along(row + lane(), row_end, 32, distance, since_stage, known);
+        __syncwarp();
       }
     }
     __syncthreads();
     const uint32_t rows = s.long_rows < most_long_rows ? s.long_rows : most_long_rows;
     for (uint32_t i = 0; i < rows; ++i)
-      push_along(s.row_begin[i] + threadIdx.x, s.row_end[i], paths_threads, s.row_from[i]);
+      push_along(s.row_begin[i] + threadIdx.x, s.row_end[i], paths_threads, s.row_from[i], s.row_stage[i], known);
   }
   /// Push steps, until nothing is left. Returns false if there are too many.
   GRAVEL_DEVICE bool push_all() {
     paths_step::kind what = paths_step::kind::redo;
     uint32_t repeats = 0;
+    find_stage_bounds();
     for (uint32_t step = 0;; ++step) {
       __syncthreads();
       const uint32_t mine = s.count < queue_room ? s.count : queue_room;
@@ -627,7 +701,7 @@ struct paths_block {
       if (threadIdx.x == 0) s.count = s.overflow = 0;
       __syncthreads();
       what = all.work != 0 ? paths_step::kind::redo : paths_step::kind::push;
-      push_queue(static_cast<uint32_t>(all.found), turn);
+      push_queue(static_cast<uint32_t>(all.found), turn, step == 0);
       if (all.work != 0) pull_places(0, v.places(), {nobody, true, true});
     }
   }
@@ -644,10 +718,12 @@ struct paths_block {
     if (threadIdx.x == 0) {
       s.count = s.overflow = 0;
       s.dropped = unreached;
+      s.largest = 0;
       s.work = 0;
       s.item[0] = source.code;  // above it the distance, which is 0
       s.item_key[0] = 0;
     }
+    if (threadIdx.x < paths_view::most_stages) s.stage_bound[threadIdx.x] = 0;
     for (uint32_t i = threadIdx.x; i < blocks_of_all(); i += paths_threads) before_of[i] = 0;
     rendezvous(0, 0);
   }

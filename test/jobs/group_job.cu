@@ -3,7 +3,10 @@
 // Usage: group_job N [FAULT]. Each FAULT is a mistake in a process group, or the death of the last PE. The exit status
 // is that of the first PE that failed, 128 + signal for one that was killed. If FAULT begins with "id", the PEs join by
 // a unique id instead. If it is "mpi", this process is a PE, a rank of MPI's.
+#include <netinet/in.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +22,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <gravel/gravel.cuh>
 #if GRAVEL_TEST_MPI
@@ -80,6 +84,21 @@ __global__ void send(gravel_t g, uint64_t* count) {
   }
 }
 
+/// Connects many times to where PE 0 listens, and says nothing.
+std::vector<int> connect_silently(const gravel_unique_id_t& id, int times) {
+  sockaddr_in place{};
+  place.sin_family = AF_INET;
+  place.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const std::string text = id.text, behind_address = text.substr(text.find('/', text.find('/') + 1) + 1);
+  place.sin_port = htons(static_cast<uint16_t>(std::stoi(behind_address)));
+  std::vector<int> sockets;
+  for (int i = 0; i < times; ++i) {
+    sockets.push_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (connect(sockets.back(), reinterpret_cast<const sockaddr*>(&place), sizeof(place)))
+      throw std::runtime_error("PE 0 refuses a connection");
+  }
+  return sockets;
+}
 void join_by_id(int pe, int n_pes, shared_memory& memory, const std::string& fault) {
   const bool last = pe == n_pes - 1;
   if (pe == 0) {
@@ -95,7 +114,12 @@ void join_by_id(int pe, int n_pes, shared_memory& memory, const std::string& fau
   if (last && fault == "id-text") id.text[0] = 'G';
   char& digit = id.text[std::strlen(id.text) - 20];  // of the secret
   if (last && fault == "id-secret") digit = digit == '0' ? '1' : '0';
+  // More connections than PE 0 may have open.
+  const rlimit few{300, 300};
+  if (pe == 0 && fault == "id-silent") setrlimit(RLIMIT_NOFILE, &few);
+  const std::vector<int> silent = connect_silently(id, last && fault == "id-silent" ? 600 : 0);
   gravel_init<add_one>(id, pe, n_pes);
+  for (const int socket : silent) close(socket);
 }
 void use_job(int pe, int n_pes, const std::string& fault);
 

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "host/pe/backend.hpp"
 #include "host/pe/libgravel.hpp"
 #include "lib/base/mix.hpp"
+#include "lib/gravel/device_array.hpp"
 #include "lib/link/link.cuh"
 #include "test/support/expect.hpp"
 
@@ -118,6 +120,35 @@ void by_hosts(const gravel_endpoint& source, const gravel_endpoint& destination,
                                                          std::to_string(r.number) + " of " +
                                                          std::to_string(sizes.size()) + " segments came");
   }
+}
+
+/// Reads a packet many times. Adds the reads that see another number.
+__global__ void reread_packet(const uint64_t* packet, uint64_t number, uint64_t* wrong) {
+  for (int i = 0; i < 5000; ++i) *wrong += gravel::load_relaxed<gravel::scope::device>(packet) != number;
+}
+/// A release without a stream follows kernels that were launched without one.
+void release_behind_kernels() {
+  constexpr uint64_t packets = 30;
+  device_array<uint64_t> numbers(packets), wrong(std::vector<uint64_t>(1));
+  gravel_link link(gravel_device(0), gravel_device(n - 1, 1), sizeof(uint64_t), 1);
+  if (me == 0) {
+    std::vector<uint64_t> all(packets);
+    std::iota(all.begin(), all.end(), 0);
+    gravel_copy(numbers.data(), all.data(), packets * sizeof(uint64_t));
+    for (uint64_t i = 0; i < packets; ++i) link.send(numbers.data() + i, sizeof(uint64_t));
+    link.shutdown();
+  }
+  if (me != n - 1) return;
+  for (uint64_t number = 0; number < packets; ++number) {
+    const gravel_segment s = link.receive().get();
+    gravel_launch(reread_packet, gravel_launch_config{.grid = 1, .block = 1}, reinterpret_cast<const uint64_t*>(s.data),
+                  number, wrong.data());
+    link.release(s);
+  }
+  gravel_synchronize();
+  uint64_t found = 0;
+  gravel_copy(&found, wrong.data(), sizeof(found));
+  expect(found == 0, "packets changed while a kernel read them: " + std::to_string(found) + " reads");
 }
 
 /// Adds what is wrong in a packet; each of the grid's blocks has a part.
@@ -416,13 +447,15 @@ routed through(gravel_router& router) {
   gravel_sum_all(uint64_t{0});  // all that is sent has been read
   return r;
 }
-void expect_times(const routed& r, uint32_t times, const std::string& what) {
+void expect_times(const routed& r, const std::vector<uint32_t>& times_of_segments, const std::string& what) {
   uint64_t bad = r.wrong;
   std::vector<uint64_t> all(r.here.begin(), r.here.end());
   gravel_sum_all(all.data(), all.data(), all.size());
-  for (const uint64_t t : all) bad += t != times;
-  expect(bad == 0,
-         what + ": " + std::to_string(bad) + " words came not " + std::to_string(times) + " times, or were wrong");
+  for (uint64_t i = 0; i < all.size(); ++i) bad += all[i] != times_of_segments[i / routed_words % routed_segments];
+  expect(bad == 0, what + ": " + std::to_string(bad) + " words came not so often as they should, or were wrong");
+}
+void expect_times(const routed& r, uint32_t times, const std::string& what) {
+  expect_times(r, std::vector<uint32_t>(routed_segments, times), what);
 }
 void routers(uint32_t packet_bytes, uint32_t buffers) {
   const auto all = gravel_all_devices();
@@ -459,6 +492,30 @@ void routers(uint32_t packet_bytes, uint32_t buffers) {
     };
     gravel_router router({gravel_device(n - 1, 1), gravel_device(0, 2)}, all, GRAVEL_POINT_TO_POINT, some);
     expect_times(through(router), 1, "point to point" + sizes);
+  }
+  if (buffers == 2) {  // policies that the program's function completes
+    gravel_link_options some = how;
+    some.copies_from = 1;
+    some.choose = [](uint64_t, uint64_t metadata, const gravel_endpoint&, const std::vector<gravel_endpoint>& outs) {
+      std::vector<int> first;
+      for (uint64_t i = 0; i < std::min(metadata, outs.size()); ++i) first.push_back(static_cast<int>(i));
+      return first;
+    };
+    {
+      gravel_router router({gravel_device(0, 2)}, all, GRAVEL_BROADCAST, some);
+      expect_times(through(router), {1, std::min(2u, outputs), std::min(3u, outputs)}, "broadcast to some" + sizes);
+    }
+    {
+      gravel_router router({gravel_device(0, 2)}, all, GRAVEL_SCATTER, some);
+      const routed r = through(router);
+      expect_times(r, 1, "scatter to some" + sizes);
+      expect(r.packets[0] == 0 || std::find(all.begin(), all.end(), gravel_device(me)) < all.begin() + 3,
+             "a packet came to an output that was not chosen" + sizes);
+    }
+    some.equal_shares = true;
+    gravel_router shares({gravel_device(0, 2)}, all, GRAVEL_SCATTER, some);
+    if (me == 0 && n > 1)
+      expect_error("its options cannot have `choose`, too", [&] { shares.input().send(nullptr, 0); });
   }
   {
     gravel_router router({gravel_device(0), gravel_device(0, 1), gravel_device(n - 1, 2)}, {gravel_device(n / 2, 9)},
@@ -535,13 +592,54 @@ void routers_of_links() {
 
 template <class T>
 T element_at(int pe, uint64_t i) {
-  const auto small = static_cast<int>(mix(static_cast<uint64_t>(pe) << 32 | i) % 9) - 4;  // sums are exact
+  const uint64_t random = mix(static_cast<uint64_t>(pe) << 32 | i);
+  const auto small = static_cast<int>(random % 9) - 4;  // sums are exact
   if constexpr (std::is_arithmetic_v<T>) return static_cast<T>(small);
-  else return T::from_float(static_cast<float>(small));
+  else if constexpr (requires { T::from_float(0); }) return T::from_float(static_cast<float>(small));
+  else return T(random);
 }
-template <gravel_reduction HOW, class T>
+/// The calls of an operation on numbers.
+template <gravel_reduction HOW>
+struct by_operation {
+  template <class T>
+  void allreduce(gravel_router& router, T* to, const T* from, uint64_t count) const {
+    gravel_allreduce<HOW>(router, to, from, count);
+  }
+  template <class T>
+  void reduce(gravel_router& router, T* to, const T* from, uint64_t count) const {
+    gravel_reduce<HOW>(router, to, from, count);
+  }
+  template <class T>
+  T expected(uint64_t i) const {
+    combination<HOW, T, T> all;
+    all.begin(element_at<T>(0, i));
+    for (int pe = 1; pe < n; ++pe) all.add(element_at<T>(pe, i));
+    return all.result();
+  }
+};
+/// The calls of a merge.
+template <class Merge>
+struct by_merge {
+  Merge merge;
+
+  template <class T>
+  void allreduce(gravel_router& router, T* to, const T* from, uint64_t count) const {
+    gravel_allreduce(router, to, from, count, merge);
+  }
+  template <class T>
+  void reduce(gravel_router& router, T* to, const T* from, uint64_t count) const {
+    gravel_reduce(router, to, from, count, merge);
+  }
+  template <class T>
+  T expected(uint64_t i) const {
+    auto all = element_at<T>(0, i);
+    for (int pe = 1; pe < n; ++pe) merge.combine(all, element_at<T>(pe, i));
+    return all;
+  }
+};
+template <class T, class Calls>
 void paths_of(const std::string& name, gravel_router& ring, gravel_router& chain, gravel_router& tree,
-              const std::vector<uint64_t>& counts) {
+              const std::vector<uint64_t>& counts, const Calls& calls) {
   constexpr uint64_t most = 6000;
   auto* const from = gravel_malloc<T>(most * sizeof(T));
   auto* const to = gravel_malloc<T>(most * sizeof(T));
@@ -553,19 +651,16 @@ void paths_of(const std::string& name, gravel_router& ring, gravel_router& chain
         gravel_copy(from + shift, mine.data(), mine.size() * sizeof(T));
         gravel_copy(to + shift, poison.data(), poison.size() * sizeof(T));
         T* const result = way == 3 ? from + shift : to + shift;
-        if (way == 0 || way == 3) gravel_allreduce<HOW>(ring, result, from + shift, count);
-        if (way == 1) gravel_reduce<HOW>(chain, result, from + shift, count);
-        if (way == 2) gravel_reduce<HOW>(tree, result, from + shift, count);
+        if (way == 0 || way == 3) calls.allreduce(ring, result, from + shift, count);
+        if (way == 1) calls.reduce(chain, result, from + shift, count);
+        if (way == 2) calls.reduce(tree, result, from + shift, count);
         const bool written = way == 0 || way == 3 || me == (way == 1 ? chain : tree).outputs()[0].pe;
         std::vector<T> got(count + 2);
         gravel_copy(got.data(), result, got.size() * sizeof(T));
         uint64_t wrong = 0;
         for (uint64_t i = 0; i < got.size(); ++i) {
-          combination<HOW, T, T> all;
-          all.begin(element_at<T>(0, i));
-          for (int pe = 1; pe < n; ++pe) all.add(element_at<T>(pe, i));
           T expected{};
-          if (i < count && written) expected = all.result();
+          if (i < count && written) expected = calls.template expected<T>(i);
           else if (way == 3) expected = mine[i];
           wrong += std::memcmp(&got[i], &expected, sizeof(T)) != 0;
         }
@@ -578,11 +673,87 @@ void paths_of(const std::string& name, gravel_router& ring, gravel_router& chain
   gravel_free(to);
   gravel_free(from);
 }
-/// Several calls in one kernel, one after the other.
+
+/// 12 bytes, which do not divide 16.
+struct extent {
+  int32_t least = 1, most = -1;
+  uint32_t numbers = 0;
+  extent() = default;
+  explicit extent(uint64_t random) : least(static_cast<int32_t>(random)), most(least), numbers(random >> 40) {}
+};
+/// Counts its calls in memory of the PE.
+struct merge_extents {
+  uint64_t* calls;
+  GRAVEL_BOTH static void combine(extent& into, const extent& from) {
+    if (from.least < into.least) into.least = from.least;
+    if (from.most > into.most) into.most = from.most;
+    into.numbers += from.numbers;
+  }
+  GRAVEL_DEVICE void operator()(extent& into, const extent& from) const {
+    combine(into, from);
+    fetch_add<scope::device>(calls, uint64_t{1});
+  }
+};
+/// 40 bytes: the largest numbers, in ascending order.
+struct largest {
+  uint64_t numbers[5] = {};
+  largest() = default;
+  explicit largest(uint64_t random) {
+    for (uint64_t i = 0; i < 5; ++i) numbers[i] = random / (5 - i);
+  }
+};
+struct merge_largest {
+  GRAVEL_BOTH static void combine(largest& into, const largest& from) {
+    for (uint64_t next : from.numbers)
+      for (int i = 4; i >= 0; --i)
+        if (next > into.numbers[i]) {
+          const uint64_t less = into.numbers[i];
+          into.numbers[i] = next;
+          next = less;
+        }
+  }
+  GRAVEL_DEVICE void operator()(largest& into, const largest& from) const { combine(into, from); }
+};
+/// Neither associative nor commutative.
+struct append_digit {
+  GRAVEL_DEVICE void operator()(uint64_t& into, const uint64_t& from) const { into = 10 * into + from; }
+};
+void merges(gravel_router& ring, gravel_router& chain, gravel_router& tree, const std::string& sizes) {
+  constexpr uint64_t count = 1501;
+  auto* const calls = gravel_malloc<uint64_t>(sizeof(uint64_t));
+  paths_of<extent>("extents, " + sizes, ring, chain, tree, {count}, by_merge<merge_extents>{{calls}});
+  uint64_t called = 0;
+  gravel_copy(&called, calls, sizeof(called));
+  const uint64_t all_called = gravel_sum_all(called), wanted = 8 * count * static_cast<uint64_t>(n - 1);
+  expect(all_called == wanted,
+         "a merge was called " + std::to_string(all_called) + " times, not " + std::to_string(wanted) + ", " + sizes);
+  paths_of<largest>("largest numbers, " + sizes, ring, chain, tree, {1, 400}, by_merge<merge_largest>{});
+  // A chain merges in the order of its inputs.
+  uint64_t in_order = 0;
+  for (const gravel_endpoint& input : chain.inputs()) in_order = 10 * in_order + static_cast<uint64_t>(input.pe) + 1;
+  const std::vector<uint64_t> mine(3, static_cast<uint64_t>(me) + 1);
+  auto* const digits = gravel_malloc<uint64_t>(24);
+  gravel_copy(digits, mine.data(), 24);
+  const gravel_stream_t stream = gravel_stream_create();
+  const gravel_event done = gravel_reduce_start(chain, digits, digits, 3, append_digit{}, {.stream = stream});
+  gravel_wait(done);
+  std::vector<uint64_t> got(3);
+  gravel_copy(got.data(), digits, 24);
+  if (me == chain.outputs()[0].pe)
+    expect(got == std::vector<uint64_t>(3, in_order), "a chain has merged to " + std::to_string(got[0]));
+  gravel_stream_destroy(stream);
+  gravel_free(digits);
+  gravel_free(calls);
+}
+struct add_words {
+  GRAVEL_DEVICE void operator()(uint32_t& into, const uint32_t& from) const { into += from; }
+};
+/// Several calls in one kernel, one after the other, by the operation and by a merge.
 __global__ void reduce_in_kernel(gravel_path_handle h, uint32_t* to, uint32_t* from, uint64_t count, uint32_t calls) {
   const element_range mine = element_range{0, count}.part(blockIdx.x, gridDim.x, 4);
   for (uint32_t i = 0; i < calls; ++i) {
-    gravel_allreduce(h, to, from, count);
+    if (i % 2) gravel_allreduce(h, to, from, count, add_words{});
+    else gravel_allreduce(h, to, from, count);
     for (uint64_t k = mine.begin + threadIdx.x; k < mine.end; k += blockDim.x) from[k] = to[k] + 1;
   }
 }
@@ -596,12 +767,13 @@ void paths(uint32_t packet_bytes, uint32_t buffers) {
   gravel_router ring(all, all, GRAVEL_RING, two), chain(all, {all.back()}, GRAVEL_CHAIN, how),
       tree(rest, {rest.back()}, GRAVEL_TREE, how);
   const std::string sizes = std::to_string(buffers) + " buffers of " + std::to_string(packet_bytes);
-  paths_of<GRAVEL_SUM, float>("float, " + sizes, ring, chain, tree, {0, 1, 5, 700, 5900});
-  paths_of<GRAVEL_MAX, int64_t>("int64, " + sizes, ring, chain, tree, {3, 2000});
+  paths_of<float>("float, " + sizes, ring, chain, tree, {0, 1, 5, 700, 5900}, by_operation<GRAVEL_SUM>{});
+  paths_of<int64_t>("int64, " + sizes, ring, chain, tree, {3, 2000}, by_operation<GRAVEL_MAX>{});
   if (buffers == 2) {
-    paths_of<GRAVEL_SUM, gravel_half>("half, " + sizes, ring, chain, tree, {2047});
-    paths_of<GRAVEL_PROD, uint32_t>("uint32, " + sizes, ring, chain, tree, {1001});
-    paths_of<GRAVEL_MIN, double>("double, " + sizes, ring, chain, tree, {333});
+    paths_of<gravel_half>("half, " + sizes, ring, chain, tree, {2047}, by_operation<GRAVEL_SUM>{});
+    paths_of<uint32_t>("uint32, " + sizes, ring, chain, tree, {1001}, by_operation<GRAVEL_PROD>{});
+    paths_of<double>("double, " + sizes, ring, chain, tree, {333}, by_operation<GRAVEL_MIN>{});
+    merges(ring, chain, tree, sizes);
   }
   constexpr uint64_t bytes = 9000;
   auto* const data = gravel_malloc<char>(bytes + 16);
@@ -679,6 +851,11 @@ void refusals() {
   expect_error("it takes GRAVEL_CHAIN or GRAVEL_TREE", [&] { gravel_reduce(ring, x, x, 2); });
   expect_error("is not on the ring", [&] { gravel_broadcast(ring, x, 4, n); });
   expect_error("has no input of its own", [&] { ring.input(); });
+  gravel_router small(all, all, GRAVEL_RING, {.packet_bytes = 20, .buffers = 2});
+  auto* const numbers = reinterpret_cast<largest*>(gravel_handle().heap);
+  if (n > 1)
+    expect_error("gravel_allreduce of 0 elements of 40 bytes: the router's packets have 32 bytes",
+                 [&] { gravel_allreduce(small, numbers, numbers, 0, merge_largest{}); });
 }
 
 __global__ void send_after_end(gravel_link_handle h, uint32_t lane) {
@@ -694,6 +871,9 @@ __global__ void receive_packets(gravel_link_handle h, uint32_t packets) {
   gravel_packet_receiver receiver(h, 0);
   for (uint32_t i = 0; i < packets; ++i) receiver.receive();
 }
+__global__ void merge_in_kernel(gravel_path_handle h, largest* numbers) {
+  gravel_reduce(h, numbers, numbers, 1, merge_largest{});
+}
 /// One thread feeds a gather and drains it, and waits for what it has sent before it receives: for ever. "event": for
 /// the event of a send; "sends": in send() itself; "host": for a segment, before it has sent any.
 [[noreturn]] void wait_for_oneself(const std::string& how) {
@@ -706,9 +886,9 @@ __global__ void receive_packets(gravel_link_handle h, uint32_t packets) {
   if (me == 0 && how == "host") gather.output().receive().get();
   for (;;) gravel_barrier_all();
 }
-/// "closed", "lane", "held": what a kernel does wrong. "thrown": an exception passes an open link, and is caught.
-/// "dies-WHAT": PE 0 is killed while PE 1 waits: its host, a stream or a kernel for a packet, its kernels or copies for
-/// a buffer.
+/// "closed", "lane", "held", "element": what a kernel does wrong. "thrown": an exception passes an open link, and is
+/// caught. "dies-WHAT": PE 0 is killed while PE 1 waits: its host, a stream or a kernel for a packet, its kernels or
+/// copies for a buffer.
 int go_wrong(const std::string& what) {
   device_bytes memory(1000);
   const gravel_stream_t stream = gravel_stream_create();
@@ -719,6 +899,11 @@ int go_wrong(const std::string& what) {
                      {.packet_bytes = 64, .buffers = 2, .copies_from = what == "dies-copies" ? 1 : 65u});
     if (what == "closed" || what == "lane") {
       if (me == 0) gravel_launch(send_after_end, 1, 32, link.handle(), what == "lane" ? 4u : 0u);
+    } else if (what == "element") {
+      gravel_router chain(gravel_all_devices(), {gravel_device(gravel_n_pes() - 1)}, GRAVEL_CHAIN,
+                          {.packet_bytes = 16});
+      gravel_launch(merge_in_kernel, 1, 32, chain.path(), reinterpret_cast<largest*>(memory.get()));
+      gravel_synchronize();
     } else if (what == "held") {
       if (me == 0) gravel_launch(send_packets_of, 1, 32, link.handle(), memory.get(), 4u);
       else gravel_launch(receive_packets, in_stream, link.handle(), 3u);
@@ -768,6 +953,7 @@ int main(int argc, char** argv) {
     paths(buffers == 2 ? 256 : 1000, buffers);
   }
   packet_words();
+  release_behind_kernels();
   // The low half of packets' numbers starts again from 0 among these.
   by_kernels(2, (1ull << 32) - 4);
   if (!is_short) {

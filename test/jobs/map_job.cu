@@ -1,9 +1,11 @@
 // Hash maps (gravel::map): keys and values of all sizes, compared with maps of the standard library.
 // One source for the CPU backend and for GPUs, where it has fewer types: nvcc takes long for each. Options: `short`;
 // `full` and `full-elsewhere`, a map with too many items, at this PE and at another one; `full-all`, the same by
-// phases; `little-memory`, a map that cannot grow; `large`: so many items that GPUs insert them by phases, too.
+// phases; `dies`, a PE that dies amid calls; `little-memory`, a map that cannot grow; `large`: so many items that GPUs
+// insert them by phases, too.
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -533,7 +535,8 @@ void check_growth(uint64_t n) {
   expect(map.capacity() == 50, "growth: a map with room has grown");
   insert(40, 30 / pes, [&](const uint64_t* k, uint64_t count) { map.insert(k, k, count); });
   insert(70, 80 / pes, all);
-  expect(pes > 1 || map.capacity() == 200, "growth: room for " + std::to_string(map.capacity()));
+  // The smallest map of a GPU has slots for all of these.
+  expect(pes > 1 || GRAVEL_CUDA || map.capacity() == 200, "growth: room for " + std::to_string(map.capacity()));
   uint64_t next = 150;
   for (uint64_t count = 60; count < n; count *= 3) {
     insert(next, count, all);
@@ -560,16 +563,70 @@ void check_growth(uint64_t n) {
   expect(same.capacity() == 100 && same.size() == 0, "growth: a map has grown for keys that were erased");
 
   same.clear();
-  if (me == 0) same.hold_slots();
+  same.insert_all(few.data(), few.data(), me == 0 ? 10 : 0);
+  gravel_barrier_all();
+  // PE 0 looks keys up, while all PEs insert more than fits.
+  const gravel_stream_t side = gravel_stream_create();
+  device_array<uint64_t> values(90);
+  device_array<uint8_t> found(90);
+  if (me == 0) {
+    same.hold_slots();
+    same.find(values.data(), found.data(), few.data(), 90, side);
+  }
   const device_array<uint64_t> many(keys_from(0, 600));
   expect_error("as 1 PEs hold its slots", [&] { same.insert_all(many.data(), many.data(), 600); });
   expect_error("gravel::map::reserve: it gets no new slots", [&] { same.reserve(700); });
-  expect(same.size() == 0 && same.capacity() == 100, "growth: a refused insertion has changed the map");
+  gravel_stream_synchronize(side);
+  if (me == 0) {
+    const std::vector<uint64_t> v = read(values, 10);
+    const std::vector<uint8_t> f = read(found, 90);
+    uint64_t wrong = 0;
+    for (uint64_t i = 0; i < 90; ++i) wrong += f[i] != (i < 10) || (i < 10 && v[i] != key_of<uint64_t>(i));
+    expect(wrong == 0, "growth: " + std::to_string(wrong) + " wrong finds beside a refused insertion");
+  }
+  gravel_stream_destroy(side);
+  expect(same.size() == 10 && same.capacity() == 100, "growth: a refused insertion has changed the map");
   if (me == 0) same.release_slots();
   expect_error("this PE does not hold the slots", [&] { same.release_slots(); });
   same.insert_all(many.data(), many.data(), 600);
   expect(same.size() == 600 && same.capacity() == 800, "growth: room for " + std::to_string(same.capacity()));
   if (pes > 1) expect_error("pass the same at all PEs", [&] { map_type other(100, {.grow = me == 0}); });
+}
+/// Maps that get new slots before one-sided insertions, and before those of single keys: room for what each PE says.
+void check_room(uint64_t n) {
+  const auto pes = static_cast<uint64_t>(gravel_n_pes()), me = static_cast<uint64_t>(gravel_my_pe());
+  std::mt19937_64 chance(41);
+  gravel::map<uint64_t, uint64_t> map(50);
+  expected_items<uint64_t, uint64_t> wanted;
+  uint64_t next = 0;
+  for (uint64_t round = 0; round < 3; ++round) {
+    // The last PE brings none.
+    const uint64_t all = n << round, bringing = std::max<uint64_t>(pes - 1, 1), count = me < bringing ? all : 0;
+    for (const uint64_t key : keys_from(next, all * bringing)) wanted.add(key, key);
+    const device_array<uint64_t> k(keys_from(next + me * all, count));
+    map.make_room(count);
+    const uint64_t capacity = map.capacity();
+    map.make_room(count);
+    expect(map.capacity() == capacity, "room: a map with room has grown");
+    if (round % 2) {
+      gravel_launch(change_each<uint64_t, uint64_t>, 2, 64, gravel_handle(), map.view(), single_call::insert, k.data(),
+                    k.data(), count, false);
+    } else {
+      map.insert(k.data(), k.data(), count);
+    }
+    gravel_barrier_all();
+    next += all * bringing;
+    check_find(map, wanted, next + 20, chance, "room");
+    check_local(map, wanted, "room");
+  }
+  expect((GRAVEL_CUDA || map.capacity() > 50) && map.capacity() < 8 * wanted.size() + 100,
+         "room: a map for " + std::to_string(map.capacity()) + " items has " + std::to_string(wanted.size()));
+  map.hold_slots();
+  expect_error("one-sided insertions into a map for", [&] { map.make_room(100 * n); });
+  expect_error("more than any memory has", [&] { map.make_room(~uint64_t{0}); });
+  map.release_slots();
+  gravel::map<uint64_t, uint64_t> fixed(50, {.grow = false});
+  expect_error("the map was made with `grow` false", [&] { fixed.make_room(10); });
 }
 /// A map that cannot grow, as there is too little memory.
 void check_refused_growth() {
@@ -620,6 +677,18 @@ void fill_too_far(const std::string& option) {
   gravel_barrier_all();
 }
 
+/// All PEs insert, by collective calls and one-sided ones, until PE 1 dies amid its calls.
+void insert_until_death() {
+  gravel::map<uint64_t, uint64_t> map(1000);
+  const device_array<uint64_t> k(keys_from(0, 500));
+  for (int round = 0; round < 100'000; ++round) {
+    map.insert_or_add_all(k.data(), k.data(), 500);
+    map.insert(k.data(), k.data(), 500);
+    if (gravel_my_pe() == 1 && round == 20) raise(SIGKILL);
+    gravel_barrier_all();
+  }
+}
+
 template <class... T>
 void start() {
   gravel_init<typename T::delivery..., change_in_handler<uint64_t, uint64_t>>();
@@ -638,6 +707,11 @@ int main(int argc, char** argv) {
   const std::string option = argc > 1 ? argv[1] : "";
   if (option.starts_with("full")) {
     fill_too_far(option);
+    gravel_finalize();
+    return 0;
+  }
+  if (option == "dies") {
+    insert_until_death();
     gravel_finalize();
     return 0;
   }
@@ -686,6 +760,7 @@ int main(int argc, char** argv) {
   check_phases(is_short ? 600 : 6000);
   check_load();
   check_growth(1000);
+  check_room(is_short ? 50 : 300);
   check_single_calls<uint64_t, uint64_t>(n / 2, n / 3, 21);
   check_single_calls<wide_key, bytes<64>>(n / 2, n / 3, 22);
   check_two_streams();

@@ -1,7 +1,7 @@
 // NVSHMEM's interface over Gravel: its calls by types, thread scopes and teams, checked against what NVSHMEM's
 // documentation says. One source for the CPU backend and for GPUs; run under ucx-run with any number of PEs and nodes.
 // With the argument `short` it takes few types, for jobs whose messages take long. With `unique_id` it starts without a
-// launcher, and makes a second process.
+// launcher, makes a second process, and another one that calls nvshmem_global_exit.
 #include <nvshmem.h>
 #include <nvshmemx.h>
 
@@ -11,10 +11,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <type_traits>
 #include <vector>
+
+#include "test/support/own_memory.hpp"
 
 namespace {
 
@@ -37,6 +40,14 @@ void launch(void (*kernel)(P...), int blocks, int threads, std::type_identity_t<
 #endif
   expect(code == 0, "nvshmemx_collective_launch");
   gravel_synchronize();
+}
+
+void synchronize_default_stream() {
+#if GRAVEL_CUDA
+  expect(cudaStreamSynchronize(nullptr) == cudaSuccess, "cudaStreamSynchronize");
+#else
+  gravel_stream_synchronize(nullptr);
+#endif
 }
 
 /// Zeroed symmetric memory with one T; its copy on the host.
@@ -111,6 +122,18 @@ bool same(const T& a, const T& b) {
   return std::memcmp(&a, &b, sizeof(T)) == 0;
 }
 
+/// A small whole number, which is exact in all types.
+template <class T>
+GRAVEL_BOTH T number(int value) {
+#if GRAVEL_CUDA
+  if constexpr (std::is_same_v<T, __half>) return __float2half(static_cast<float>(value));
+  else if constexpr (std::is_same_v<T, __nv_bfloat16>) return __float2bfloat16(static_cast<float>(value));
+#else
+  if constexpr (gravel::detail::is_of_16_bits<T>) return T::from_float(static_cast<float>(value));
+#endif
+  else return static_cast<T>(value);
+}
+
 using gravel::detail::nvshmem::block_scope;
 using gravel::detail::nvshmem::lane_scope;
 using gravel::detail::nvshmem::warp_scope;
@@ -122,10 +145,29 @@ using ull = unsigned long long;
   GRAVEL_DEVICE static void NAME(SCOPE, A... a) { \
     CALL(a...);                                   \
   }
-#define FORWARD_SCOPES(NAME, MIDDLE, SUFFIX)                  \
-  FORWARD(NAME, nvshmem_##MIDDLE##SUFFIX, lane_scope)         \
-  FORWARD(NAME, nvshmemx_##MIDDLE##SUFFIX##_warp, warp_scope) \
-  FORWARD(NAME, nvshmemx_##MIDDLE##SUFFIX##_block, block_scope)
+// By a host thread, on a stream.
+struct stream_scope {};
+// In front of a function for kernels, with a scope of theirs, and for the host, with stream_scope.
+#if GRAVEL_CUDA
+#define FOR_ONE_SIDE _Pragma("nv_exec_check_disable")
+#else
+#define FOR_ONE_SIDE
+#endif
+#define FORWARD_STREAM(NAME, CALL)                     \
+  template <class... A>                                \
+  static void NAME(stream_scope, A... a) {             \
+    CALL(a..., static_cast<gravel_stream_t>(nullptr)); \
+  }
+#define FORWARD_SCOPES(NAME, MIDDLE, SUFFIX)                    \
+  FORWARD(NAME, nvshmem_##MIDDLE##SUFFIX, lane_scope)           \
+  FORWARD(NAME, nvshmemx_##MIDDLE##SUFFIX##_warp, warp_scope)   \
+  FORWARD(NAME, nvshmemx_##MIDDLE##SUFFIX##_block, block_scope) \
+  FORWARD_STREAM(NAME, nvshmemx_##MIDDLE##SUFFIX##_on_stream)
+// With a queue pair as the last argument.
+#define FORWARD_QUEUE_PAIRS(NAME, MIDDLE, SUFFIX)                \
+  FORWARD(NAME, nvshmemx_qp_##MIDDLE##SUFFIX, lane_scope)        \
+  FORWARD(NAME, nvshmemx_qp_##MIDDLE##SUFFIX##_warp, warp_scope) \
+  FORWARD(NAME, nvshmemx_qp_##MIDDLE##SUFFIX##_block, block_scope)
 #define MOVING_CALLS(PUT, GET)             \
   FORWARD_SCOPES(put, PUT, )               \
   FORWARD_SCOPES(put_nbi, PUT, _nbi)       \
@@ -133,21 +175,34 @@ using ull = unsigned long long;
   FORWARD_SCOPES(get_nbi, GET, _nbi)       \
   FORWARD_SCOPES(put_signal, PUT, _signal) \
   FORWARD_SCOPES(put_signal_nbi, PUT, _signal_nbi)
-#define TYPED_CALLS(NAME, T)                                                                            \
-  struct calls_##NAME {                                                                                 \
-    using type = T;                                                                                     \
-    static constexpr const char* name = #NAME;                                                          \
-    static constexpr bool is_typed = true, is_strided = true;                                           \
-    static constexpr size_t unit = 1;                                                                   \
-    MOVING_CALLS(NAME##_put, NAME##_get)                                                                \
-    FORWARD_SCOPES(iput, NAME##_iput, )                                                                 \
-    FORWARD_SCOPES(iget, NAME##_iget, )                                                                 \
-    FORWARD_SCOPES(broadcast, NAME##_broadcast, )                                                       \
-    FORWARD_SCOPES(fcollect, NAME##_fcollect, )                                                         \
-    FORWARD_SCOPES(alltoall, NAME##_alltoall, ) GRAVEL_DEVICE static void p(T* dest, T value, int pe) { \
-      nvshmem_##NAME##_p(dest, value, pe);                                                              \
-    }                                                                                                   \
-    GRAVEL_DEVICE static T g(const T* source, int pe) { return nvshmem_##NAME##_g(source, pe); }        \
+#define TYPED_CALLS(NAME, T)                                                                                         \
+  struct calls_##NAME {                                                                                              \
+    using type = T;                                                                                                  \
+    static constexpr const char* name = #NAME;                                                                       \
+    static constexpr bool is_typed = true, is_strided = true;                                                        \
+    static constexpr size_t unit = 1;                                                                                \
+    MOVING_CALLS(NAME##_put, NAME##_get)                                                                             \
+    FORWARD_SCOPES(iput, NAME##_iput, )                                                                              \
+    FORWARD_SCOPES(iget, NAME##_iget, )                                                                              \
+    FORWARD_SCOPES(broadcast, NAME##_broadcast, )                                                                    \
+    FORWARD_SCOPES(fcollect, NAME##_fcollect, )                                                                      \
+    FORWARD_SCOPES(alltoall, NAME##_alltoall, )                                                                      \
+    FORWARD_QUEUE_PAIRS(qp_put, NAME##_put, )                                                                        \
+    FORWARD_QUEUE_PAIRS(qp_put_nbi, NAME##_put, _nbi)                                                                \
+    FORWARD_QUEUE_PAIRS(qp_get, NAME##_get, )                                                                        \
+    FORWARD_QUEUE_PAIRS(qp_get_nbi, NAME##_get, _nbi)                                                                \
+    FORWARD_QUEUE_PAIRS(qp_put_signal, NAME##_put_signal, )                                                          \
+    FORWARD_QUEUE_PAIRS(qp_put_signal_nbi, NAME##_put_signal, _nbi)                                                  \
+    GRAVEL_DEVICE static void p(lane_scope, T* dest, T value, int pe) { nvshmem_##NAME##_p(dest, value, pe); }       \
+    GRAVEL_DEVICE static T g(lane_scope, const T* source, int pe) { return nvshmem_##NAME##_g(source, pe); }         \
+    GRAVEL_DEVICE static void qp_p(T* dest, T value, int pe, nvshmemx_qp_handle_t queue_pair) {                      \
+      nvshmemx_qp_##NAME##_p(dest, value, pe, queue_pair);                                                           \
+    }                                                                                                                \
+    GRAVEL_DEVICE static T qp_g(const T* source, int pe, nvshmemx_qp_handle_t queue_pair) {                          \
+      return nvshmemx_qp_##NAME##_g(source, pe, queue_pair);                                                         \
+    }                                                                                                                \
+    FORWARD_STREAM(p, nvshmemx_##NAME##_p_on_stream)                                                                 \
+    static T g(stream_scope, const T* source, int pe) { return nvshmemx_##NAME##_g_on_stream(source, pe, nullptr); } \
   };
 MOVED_TYPES(TYPED_CALLS)
 #define SIZED(N, T)                                            \
@@ -171,27 +226,38 @@ struct calls_mem {
   static constexpr bool is_typed = false, is_strided = false;
   static constexpr size_t unit = sizeof(unit128);
   MOVING_CALLS(putmem, getmem)
+  FORWARD_SCOPES(broadcast, broadcastmem, )
+  FORWARD_SCOPES(fcollect, fcollectmem, )
+  FORWARD_SCOPES(alltoall, alltoallmem, )
 };
 #undef SIZED
 #undef TYPED_CALLS
 #undef MOVING_CALLS
+#undef FORWARD_QUEUE_PAIRS
 #undef FORWARD_SCOPES
+#undef FORWARD_STREAM
 #undef FORWARD
 
 constexpr int scopes = 3;
 template <class T>
 struct moved {
-  T source[room];  // of this PE
-  T single, fetched;
-  // By scope. Strided ones have a distance of 2 at the destination, and of 3 at the source.
-  T put[scopes][pieces], put_nbi[scopes][pieces], get[scopes][pieces], get_nbi[scopes][pieces];
-  T with_signal[scopes][pieces], with_signal_nbi[scopes][pieces];
-  T iput[scopes][2 * pieces], iget[scopes][2 * pieces];
-  uint64_t signal[scopes];
+  T source[room];           // of this PE
+  T single[3], fetched[2];  // by a lane, with a queue pair, on a stream
+  // By scope; the last ones are those of a stream. Strided ones have a distance of 2 at the destination, and of 3 at
+  // the source.
+  T put[scopes + 1][pieces], put_nbi[scopes + 1][pieces], get[scopes + 1][pieces], get_nbi[scopes + 1][pieces];
+  T with_signal[scopes + 1][pieces], with_signal_nbi[scopes + 1][pieces];
+  T iput[scopes + 1][2 * pieces], iget[scopes + 1][2 * pieces];
+  uint64_t signal[scopes + 1];
+  // With queue pairs.
+  T qp_put[scopes][pieces], qp_put_nbi[scopes][pieces], qp_get[scopes][pieces], qp_get_nbi[scopes][pieces];
+  T qp_with_signal[scopes][pieces], qp_with_signal_nbi[scopes][pieces];
+  uint64_t qp_signal[scopes];
 };
 
+FOR_ONE_SIDE
 template <class C, class Scope>
-GRAVEL_DEVICE void move(Scope scope, int which, moved<typename C::type>* m) {
+GRAVEL_BOTH void move(Scope scope, int which, moved<typename C::type>* m) {
   const int right = (nvshmem_my_pe() + 1) % nvshmem_n_pes();
   const size_t count = pieces * C::unit;
   C::put(scope, m->put[which], m->source, count, right);
@@ -206,6 +272,20 @@ GRAVEL_DEVICE void move(Scope scope, int which, moved<typename C::type>* m) {
     C::iget(scope, m->iget[which], m->source, 2, 3, pieces, right);
   }
 }
+template <class C, class Scope>
+GRAVEL_DEVICE void move_by_queue_pairs(Scope scope, int which, moved<typename C::type>* m) {
+  const int right = (nvshmem_my_pe() + 1) % nvshmem_n_pes();
+  const size_t count = pieces;
+  constexpr nvshmemx_qp_handle_t any = NVSHMEMX_QP_ANY;
+  C::qp_put(scope, m->qp_put[which], m->source, count, right, any);
+  C::qp_put_nbi(scope, m->qp_put_nbi[which], m->source, count, right, any);
+  C::qp_get(scope, m->qp_get[which], m->source, count, right, any);
+  C::qp_get_nbi(scope, m->qp_get_nbi[which], m->source, count, right, any);
+  C::qp_put_signal(scope, m->qp_with_signal[which], m->source, count, &m->qp_signal[which], 5, NVSHMEM_SIGNAL_ADD,
+                   right, any);
+  C::qp_put_signal_nbi(scope, m->qp_with_signal_nbi[which], m->source, count, &m->qp_signal[which], 7,
+                       NVSHMEM_SIGNAL_ADD, right, any);
+}
 template <class C>
 __global__ void moving(moved<typename C::type>* m) {
   using T = typename C::type;
@@ -215,13 +295,27 @@ __global__ void moving(moved<typename C::type>* m) {
   if (threadIdx.x == 0) {
     move<C>(lane_scope{}, 0, m);
     if constexpr (C::is_typed) {
-      C::p(&m->single, element_of<T>(me, 1), right);
-      m->fetched = C::g(&m->source[2], right);
+      C::p(lane_scope{}, &m->single[0], element_of<T>(me, 1), right);
+      m->fetched[0] = C::g(lane_scope{}, &m->source[2], right);
     }
   }
   if (threadIdx.x < 32) move<C>(warp_scope{}, 1, m);
   __syncthreads();
   move<C>(block_scope{}, 2, m);
+  nvshmem_quiet();
+}
+template <class C>
+__global__ void moving_by_queue_pairs(moved<typename C::type>* m) {
+  using T = typename C::type;
+  const int me = nvshmem_my_pe(), right = (me + 1) % nvshmem_n_pes();
+  if (threadIdx.x == 0) {
+    move_by_queue_pairs<C>(lane_scope{}, 0, m);
+    C::qp_p(&m->single[1], element_of<T>(me, 1), right, NVSHMEMX_QP_DEFAULT);
+    m->fetched[1] = C::qp_g(&m->source[2], right, NVSHMEMX_QP_DEFAULT);
+  }
+  if (threadIdx.x < 32) move_by_queue_pairs<C>(warp_scope{}, 1, m);
+  __syncthreads();
+  move_by_queue_pairs<C>(block_scope{}, 2, m);
   nvshmem_quiet();
 }
 
@@ -230,15 +324,24 @@ void check_moving() {
   using T = typename C::type;
   const int me = nvshmem_my_pe(), n = nvshmem_n_pes(), left = (me + n - 1) % n, right = (me + 1) % n;
   const symmetric<moved<T>> m;
+  const auto check = [&](const char* what, bool holds) { expect(holds, std::string(what) + " of " + C::name); };
   launch(moving<C>, 1, threads, m.at);
   nvshmem_barrier_all();
-  const moved<T> got = m.read()[0];
-  const auto check = [&](const char* what, bool holds) { expect(holds, std::string(what) + " of " + C::name); };
-  if (C::is_typed) {
-    check("p", same(got.single, element_of<T>(left, 1)));
-    check("g", same(got.fetched, element_of<T>(right, 2)));
+  move<C>(stream_scope{}, scopes, m.at);
+  if constexpr (C::is_typed) {
+    launch(moving_by_queue_pairs<C>, 1, threads, m.at);
+    C::p(stream_scope{}, &m.at->single[2], element_of<T>(me, 3), right);
+    check("g_on_stream", same(C::g(stream_scope{}, &m.at->source[3], right), element_of<T>(right, 3)));
   }
-  for (int s = 0; s < scopes; ++s) {
+  nvshmemx_barrier_all_on_stream(nullptr);
+  nvshmem_barrier_all();
+  const moved<T> got = m.read()[0];
+  if (C::is_typed) {
+    check("p", same(got.single[0], element_of<T>(left, 1)) && same(got.single[1], element_of<T>(left, 1)));
+    check("g", same(got.fetched[0], element_of<T>(right, 2)) && same(got.fetched[1], element_of<T>(right, 2)));
+    check("p_on_stream", same(got.single[2], element_of<T>(left, 3)));
+  }
+  for (int s = 0; s <= scopes; ++s) {
     for (int i = 0; i < pieces; ++i) {
       const T from_left = element_of<T>(left, i), from_right = element_of<T>(right, i);
       check("put", same(got.put[s][i], from_left));
@@ -247,6 +350,15 @@ void check_moving() {
       check("put_signal_nbi", same(got.with_signal_nbi[s][i], from_left));
       check("get", same(got.get[s][i], from_right));
       check("get_nbi", same(got.get_nbi[s][i], from_right));
+      if (C::is_typed && s < scopes) {
+        check("qp_put", same(got.qp_put[s][i], from_left));
+        check("qp_put_nbi", same(got.qp_put_nbi[s][i], from_left));
+        check("qp_put_signal", same(got.qp_with_signal[s][i], from_left));
+        check("qp_put_signal_nbi", same(got.qp_with_signal_nbi[s][i], from_left));
+        check("qp_get", same(got.qp_get[s][i], from_right));
+        check("qp_get_nbi", same(got.qp_get_nbi[s][i], from_right));
+        check("signals of queue pairs", got.qp_signal[s] == 12);
+      }
       if (!C::is_strided) continue;
       check("iput", same(got.iput[s][2 * i], element_of<T>(left, 3 * i)));
       check("iget", same(got.iget[s][2 * i], element_of<T>(right, 3 * i)));
@@ -334,30 +446,35 @@ ATOMIC_TYPES(ATOMIC_CALLS)
 ATOMIC_BIT_TYPES(BITWISE_CALLS)
 #undef BITWISE_CALLS
 
+// Of half there is no swap.
 template <class T>
 struct float_cells {
   T added, fetched, set, swapped, old;
 };
-#define FLOAT_CALLS(NAME, T)                                                                          \
-  __global__ void float_##NAME(float_cells<T>* c, int at) {                                           \
-    nvshmemx_##NAME##_atomic_add(&c->added, T(0.5), at);                                              \
-    nvshmemx_##NAME##_atomic_fetch_add(&c->fetched, T(2), at);                                        \
-    nvshmem_##NAME##_atomic_set(&c->set, T(1.5), at);                                                 \
-    nvshmem_##NAME##_atomic_swap(&c->swapped, T(2.5), at);                                            \
-    nvshmem_quiet();                                                                                  \
-    if (nvshmem_my_pe() == at) c->old = nvshmem_##NAME##_atomic_fetch(&c->set, at);                   \
-  }                                                                                                   \
-  void check_float_##NAME() {                                                                         \
-    const int n = nvshmem_n_pes(), at = n - 1;                                                        \
-    const symmetric<float_cells<T>> c;                                                                \
-    launch(float_##NAME, 1, threads, c.at, at);                                                       \
-    nvshmem_barrier_all();                                                                            \
-    if (nvshmem_my_pe() != at) return;                                                                \
-    const float_cells<T> got = c.read()[0];                                                           \
-    expect(got.added == T(n * threads * 0.5) && got.fetched == T(n * threads * 2), "adds of " #NAME); \
-    expect(got.set == T(1.5) && got.swapped == T(2.5) && got.old == T(1.5), "exchanges of " #NAME);   \
+#define FLOAT_CALLS(NAME, T, SWAP)                                                                 \
+  __global__ void float_##NAME(float_cells<T>* c, int at) {                                        \
+    nvshmemx_##NAME##_atomic_add(&c->added, number<T>(1), at);                                     \
+    nvshmemx_##NAME##_atomic_fetch_add(&c->fetched, number<T>(2), at);                             \
+    nvshmem_##NAME##_atomic_set(&c->set, number<T>(3), at);                                        \
+    SWAP(&c->swapped, number<T>(5), at);                                                           \
+    nvshmem_quiet();                                                                               \
+    if (nvshmem_my_pe() == at) c->old = nvshmem_##NAME##_atomic_fetch(&c->set, at);                \
+  }                                                                                                \
+  void check_float_##NAME() {                                                                      \
+    const int n = nvshmem_n_pes(), at = n - 1;                                                     \
+    const symmetric<float_cells<T>> c;                                                             \
+    launch(float_##NAME, 1, threads, c.at, at);                                                    \
+    nvshmem_barrier_all();                                                                         \
+    if (nvshmem_my_pe() != at) return;                                                             \
+    const float_cells<T> got = c.read()[0];                                                        \
+    expect(same(got.added, number<T>(n * threads)), "atomic_add of " #NAME);                       \
+    expect(same(got.fetched, number<T>(n * threads * 2)), "atomic_fetch_add of " #NAME);           \
+    expect(same(got.set, number<T>(3)) && same(got.old, number<T>(3)), "set and fetch of " #NAME); \
+    expect(same(got.swapped, number<T>(5)), "atomic_swap of " #NAME);                              \
   }
-GRAVEL_NVSHMEM_FLOATS(FLOAT_CALLS)
+FLOAT_CALLS(float, float, nvshmem_float_atomic_swap)
+FLOAT_CALLS(double, double, nvshmem_double_atomic_swap)
+FLOAT_CALLS(half, gravel::detail::nvshmem::half_type, nvshmem_half_p)
 #undef FLOAT_CALLS
 
 void check_all_moves(bool all_types) {
@@ -382,10 +499,27 @@ void check_all_atomics(bool all_types) {
 #undef CHECK
 #define CHECK(NAME, T) check_float_##NAME();
   GRAVEL_NVSHMEM_FLOATS(CHECK)
+  CHECK(half, )
 #undef CHECK
 }
 
 // ---- set-up, memory, and calls of host threads
+
+void check_registered() {
+  const int me = nvshmem_my_pe(), n = nvshmem_n_pes();
+  const own_memory memory({1});
+  for (const bool preferred : {false, true}) {
+    void* const at =
+        preferred ? nvshmemx_buffer_register_symmetric_at_preferred_address(memory.at(), memory.bytes(), memory.at(), 0)
+                  : nvshmemx_buffer_register_symmetric(memory.at(), memory.bytes(), 0);
+    auto* const word = static_cast<uint64_t*>(at) + preferred;
+    nvshmem_uint64_p(word, static_cast<uint64_t>(me) + 5, (me + 1) % n);
+    nvshmem_barrier_all();
+    expect(nvshmem_uint64_g(word, me) == static_cast<uint64_t>((me + n - 1) % n) + 5, "registered memory");
+    nvshmem_barrier_all();
+    expect(nvshmemx_buffer_unregister_symmetric(at, memory.bytes()) == 0, "nvshmemx_buffer_unregister_symmetric");
+  }
+}
 
 struct host_cells {
   int single;
@@ -406,6 +540,22 @@ void check_host() {
   nvshmem_query_thread(&provided);
   expect(provided == NVSHMEM_THREAD_SERIALIZED, "nvshmem_query_thread");
   expect(nvshmemx_init_status() == NVSHMEM_STATUS_FULL_MPG, "nvshmemx_init_status");
+  expect(std::string(nvshmemx_status_string(NVSHMEMX_ERROR_SYMMETRY)) == "NVSHMEMX_ERROR_SYMMETRY" &&
+             std::string(nvshmemx_status_string(-1)) == "NVSHMEMX_ERROR_<unknown>",
+         "nvshmemx_status_string");
+  nvshmemx_init_attr_t attributes = NVSHMEMX_INIT_ATTR_INITIALIZER;
+  expect(nvshmemx_set_attr_mpi_comm_args(&major, &attributes) == 0 && attributes.mpi_comm == &major,
+         "nvshmemx_set_attr_mpi_comm_args");
+  nvshmemx_qp_handle_t* queue_pairs = nullptr;
+  expect(nvshmemx_qp_create(2, &queue_pairs) == 0 && queue_pairs != nullptr, "nvshmemx_qp_create");
+  std::free(queue_pairs);
+  expect(nvshmemx_qp_create(-1, &queue_pairs) != 0, "nvshmemx_qp_create of less than none");
+  nvshmemx_region_handle_t region = 1;
+  expect(nvshmemx_region_start(&region, nullptr) == 0 && nvshmemx_region_stop(region) == 0, "regions");
+  expect(nvshmemx_buffer_register(&major, sizeof(major)) == 0 && nvshmemx_buffer_unregister(&major) == 0,
+         "nvshmemx_buffer_register");
+  nvshmemx_buffer_unregister_all();
+  check_registered();
 
   void* const aligned = nvshmem_align(128, 1000);
   expect(aligned && reinterpret_cast<uintptr_t>(aligned) % 128 == 0, "nvshmem_align");
@@ -438,41 +588,123 @@ template <class T>
 struct words_of_left {
   T word[4];
   int wrong;
+  T later[3], wanted[3], seen[3];
 };
-#define WAIT_CALLS(NAME, T)                                                                                          \
-  __global__ void waits_##NAME(words_of_left<T>* w) {                                                                \
-    const int right = (nvshmem_my_pe() + 1) % nvshmem_n_pes(), left_out[4] = {0, 1, 0, 0};                           \
-    T wanted[4] = {1, 2, 3, 4};                                                                                      \
-    size_t found[4];                                                                                                 \
-    for (int i = 3; i >= 0; --i) nvshmem_##NAME##_p(&w->word[i], wanted[i], right);                                  \
-    nvshmem_##NAME##_wait_until(&w->word[0], NVSHMEM_CMP_EQ, 1);                                                     \
-    nvshmem_##NAME##_wait_until_all(w->word, 4, nullptr, NVSHMEM_CMP_NE, 0);                                         \
-    nvshmem_##NAME##_wait_until_all_vector(w->word, 4, nullptr, NVSHMEM_CMP_GE, wanted);                             \
-    int wrong = 0;                                                                                                   \
-    wrong += nvshmem_##NAME##_wait_until_any(w->word, 4, left_out, NVSHMEM_CMP_GT, 1) != 2;                          \
-    wrong += nvshmem_##NAME##_wait_until_any(w->word, 0, nullptr, NVSHMEM_CMP_GT, 1) != SIZE_MAX;                    \
-    wrong += nvshmem_##NAME##_wait_until_some(w->word, 4, found, left_out, NVSHMEM_CMP_LE, 3) != 2 || found[1] != 2; \
-    wanted[0] = 0;                                                                                                   \
-    wrong += nvshmem_##NAME##_wait_until_any_vector(w->word, 4, left_out, NVSHMEM_CMP_EQ, wanted) != 2;              \
-    wrong += nvshmem_##NAME##_wait_until_some_vector(w->word, 4, found, left_out, NVSHMEM_CMP_EQ, wanted) != 2;      \
-    wrong += nvshmem_##NAME##_test(&w->word[3], NVSHMEM_CMP_LT, 5) == 0;                                             \
-    wrong += nvshmem_##NAME##_test(&w->word[3], NVSHMEM_CMP_LT, 4) != 0;                                             \
-    wrong += nvshmem_##NAME##_test_all(w->word, 4, nullptr, NVSHMEM_CMP_GT, 1) != 0;                                 \
-    wrong += nvshmem_##NAME##_test_all_vector(w->word, 4, nullptr, NVSHMEM_CMP_GE, wanted) == 0;                     \
-    wrong += nvshmem_##NAME##_test_any(w->word, 4, nullptr, NVSHMEM_CMP_GT, 4) != SIZE_MAX;                          \
-    wrong += nvshmem_##NAME##_test_any_vector(w->word, 4, nullptr, NVSHMEM_CMP_EQ, wanted) != 1;                     \
-    wrong += nvshmem_##NAME##_test_some(w->word, 4, found, nullptr, NVSHMEM_CMP_GE, 3) != 2 || found[0] != 2;        \
-    wrong += nvshmem_##NAME##_test_some_vector(w->word, 4, found, nullptr, NVSHMEM_CMP_NE, wanted) != 1;             \
-    w->wrong = wrong;                                                                                                \
-  }                                                                                                                  \
-  void check_waits_##NAME() {                                                                                        \
-    const symmetric<words_of_left<T>> w;                                                                             \
-    launch(waits_##NAME, 1, 1, w.at);                                                                                \
-    expect(w.read()[0].wrong == 0, "waits and tests of " #NAME);                                                     \
-    nvshmem_barrier_all();                                                                                           \
+#define WAIT_CALLS(NAME, T)                                                                                            \
+  __global__ void waits_##NAME(words_of_left<T>* w) {                                                                  \
+    const int right = (nvshmem_my_pe() + 1) % nvshmem_n_pes(), left_out[4] = {0, 1, 0, 0};                             \
+    T wanted[4] = {1, 2, 3, 4};                                                                                        \
+    size_t found[4];                                                                                                   \
+    for (int i = 3; i >= 0; --i) nvshmem_##NAME##_p(&w->word[i], wanted[i], right);                                    \
+    nvshmem_##NAME##_wait_until(&w->word[0], NVSHMEM_CMP_EQ, 1);                                                       \
+    nvshmem_##NAME##_wait_until_all(w->word, 4, nullptr, NVSHMEM_CMP_NE, 0);                                           \
+    nvshmem_##NAME##_wait_until_all_vector(w->word, 4, nullptr, NVSHMEM_CMP_GE, wanted);                               \
+    int wrong = 0;                                                                                                     \
+    wrong += nvshmem_##NAME##_wait_until_any(w->word, 4, left_out, NVSHMEM_CMP_GT, 1) != 2;                            \
+    wrong += nvshmem_##NAME##_wait_until_any(w->word, 0, nullptr, NVSHMEM_CMP_GT, 1) != SIZE_MAX;                      \
+    wrong += nvshmem_##NAME##_wait_until_some(w->word, 4, found, left_out, NVSHMEM_CMP_LE, 3) != 2 || found[1] != 2;   \
+    wanted[0] = 0;                                                                                                     \
+    wrong += nvshmem_##NAME##_wait_until_any_vector(w->word, 4, left_out, NVSHMEM_CMP_EQ, wanted) != 2;                \
+    wrong += nvshmem_##NAME##_wait_until_some_vector(w->word, 4, found, left_out, NVSHMEM_CMP_EQ, wanted) != 2;        \
+    wrong += nvshmem_##NAME##_test(&w->word[3], NVSHMEM_CMP_LT, 5) == 0;                                               \
+    wrong += nvshmem_##NAME##_test(&w->word[3], NVSHMEM_CMP_LT, 4) != 0;                                               \
+    wrong += nvshmem_##NAME##_test_all(w->word, 4, nullptr, NVSHMEM_CMP_GT, 1) != 0;                                   \
+    wrong += nvshmem_##NAME##_test_all_vector(w->word, 4, nullptr, NVSHMEM_CMP_GE, wanted) == 0;                       \
+    wrong += nvshmem_##NAME##_test_any(w->word, 4, nullptr, NVSHMEM_CMP_GT, 4) != SIZE_MAX;                            \
+    wrong += nvshmem_##NAME##_test_any_vector(w->word, 4, nullptr, NVSHMEM_CMP_EQ, wanted) != 1;                       \
+    wrong += nvshmem_##NAME##_test_some(w->word, 4, found, nullptr, NVSHMEM_CMP_GE, 3) != 2 || found[0] != 2;          \
+    wrong += nvshmem_##NAME##_test_some_vector(w->word, 4, found, nullptr, NVSHMEM_CMP_NE, wanted) != 1;               \
+    w->wrong = wrong;                                                                                                  \
+  }                                                                                                                    \
+  void check_waits_##NAME() {                                                                                          \
+    const symmetric<words_of_left<T>> w;                                                                               \
+    launch(waits_##NAME, 1, 1, w.at);                                                                                  \
+    expect(w.read()[0].wrong == 0, "waits and tests of " #NAME);                                                       \
+    const int me = nvshmem_my_pe();                                                                                    \
+    for (int i = 0; i < 3; ++i) nvshmem_##NAME##_p(&w.at->wanted[i], static_cast<T>(i + 1), me);                       \
+    nvshmem_quiet();                                                                                                   \
+    nvshmemx_##NAME##_wait_until_on_stream(&w.at->later[0], NVSHMEM_CMP_EQ, 1, nullptr);                               \
+    nvshmemx_##NAME##_get_on_stream(&w.at->seen[0], &w.at->later[0], 1, me, nullptr);                                  \
+    nvshmemx_##NAME##_wait_until_all_on_stream(w.at->later, 2, nullptr, NVSHMEM_CMP_NE, 0, nullptr);                   \
+    nvshmemx_##NAME##_get_on_stream(&w.at->seen[1], &w.at->later[1], 1, me, nullptr);                                  \
+    nvshmemx_##NAME##_wait_until_all_vector_on_stream(w.at->later, 3, nullptr, NVSHMEM_CMP_GE, w.at->wanted, nullptr); \
+    nvshmemx_##NAME##_get_on_stream(&w.at->seen[2], &w.at->later[2], 1, me, nullptr);                                  \
+    for (int i = 0; i < 3; ++i) nvshmem_##NAME##_p(&w.at->later[i], static_cast<T>(i + 1), me);                        \
+    nvshmem_quiet();                                                                                                   \
+    nvshmemx_quiet_on_stream(nullptr);                                                                                 \
+    synchronize_default_stream();                                                                                      \
+    const words_of_left<T> got = w.read()[0];                                                                          \
+    for (int i = 0; i < 3; ++i) expect(got.seen[i] == static_cast<T>(i + 1), "waits on a stream of " #NAME);           \
+    nvshmem_barrier_all();                                                                                             \
   }
 WAIT_TYPES(WAIT_CALLS)
 #undef WAIT_CALLS
+
+// ---- order, regions, and shared memory for the library: the PE to the left puts 1 to 8, each before the next
+
+struct order_cells {
+  uint64_t last, wrong;
+};
+__global__ void in_order(order_cells* c) {
+  const int right = (nvshmem_my_pe() + 1) % nvshmem_n_pes();
+  nvshmemx_qp_handle_t any[1] = {NVSHMEMX_QP_ANY};
+  nvshmemx_region_handle_t region = 1;
+  const nvshmemx_region_attrs_t attributes = NVSHMEMX_REGION_ATTRS_INITIALIZER;
+  int is_active = 1;
+  uint64_t wrong = 0;
+  const auto put = [&](uint64_t value) {
+    if (threadIdx.x == 0) nvshmemx_qp_signal_op(&c->last, value, NVSHMEM_SIGNAL_SET, right, any[0]);
+    __syncthreads();
+  };
+  const auto check = [&](uint64_t value) {
+    if (threadIdx.x == 0) wrong += nvshmem_uint64_g(&c->last, right) != value;
+    __syncthreads();
+  };
+  nvshmemx_give_smem(nullptr, 0);
+  wrong += nvshmemx_ask_smem(NVSHMEMX_SMEM_MINIMUM) != 0;
+  nvshmemx_sync_all_block();
+  wrong += nvshmemx_region_start_block(&region, &attributes) != 0;
+  put(1);
+  if (threadIdx.x == 0) nvshmemx_qp_quiet(right, any, 1);
+  check(1);
+  put(2);
+  if (threadIdx.x < 32) {
+    wrong += nvshmemx_region_start_warp(&region, &attributes) != 0;
+    nvshmemx_qp_quiet_warp(right, any, 1);
+    wrong += nvshmemx_region_stop_warp(region) != 0;
+  }
+  check(2);
+  put(3);
+  nvshmemx_qp_quiet_block(right, any, 1);
+  check(3);
+  put(4);
+  if (threadIdx.x == 0) nvshmemx_qp_fence(right, any, 1);
+  put(5);
+  if (threadIdx.x < 32) nvshmemx_qp_fence_warp(right, any, 1);
+  put(6);
+  nvshmemx_qp_fence_block(right, any, 1);
+  put(7);
+  nvshmemx_flush();
+  if (threadIdx.x < 32) nvshmemx_flush_warp();
+  nvshmemx_flush_block();
+  wrong += nvshmemx_region_stop_block(region) != 0;
+  wrong += nvshmemx_region_is_active(NVSHMEMX_REGION_HINT_BATCH_RMA, &is_active) != 0 || is_active != 0;
+  wrong += nvshmemx_mc_ptr(NVSHMEM_TEAM_WORLD, &c->last) != nullptr;
+  if (threadIdx.x < 32) {
+    nvshmemx_barrier_all_warp();
+    nvshmemx_sync_all_warp();
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) wrong += nvshmem_uint64_g(&c->last, nvshmem_my_pe()) != 7;
+  nvshmemx_release_smem();
+  gravel::detail::fetch_add<gravel::detail::scope::device>(&c->wrong, wrong);
+}
+void check_order() {
+  const symmetric<order_cells> c;
+  launch(in_order, 1, threads, c.at);
+  expect(c.read()[0].wrong == 0, "order, regions and shared memory");
+  nvshmem_barrier_all();
+}
 
 struct signal_cells {
   uint64_t signal, counted, seen, loaded;
@@ -513,14 +745,17 @@ constexpr int most_pes = 8;
 template <class T>
 struct collected {
   T from[most_pes * pieces];  // of this PE
-  T broadcast[scopes][pieces], fcollect[scopes][most_pes * pieces], alltoall[scopes][most_pes * pieces];
+  // By scope; the last ones are those of a stream.
+  T broadcast[scopes + 1][pieces], fcollect[scopes + 1][most_pes * pieces], alltoall[scopes + 1][most_pes * pieces];
 };
+FOR_ONE_SIDE
 template <class C, class Scope>
-GRAVEL_DEVICE void collect(Scope scope, int which, nvshmem_team_t team, collected<typename C::type>* c) {
+GRAVEL_BOTH void collect(Scope scope, int which, nvshmem_team_t team, collected<typename C::type>* c) {
   const int root = nvshmem_team_n_pes(team) - 1;
-  C::broadcast(scope, team, c->broadcast[which], c->from, size_t{pieces}, root);
-  C::fcollect(scope, team, c->fcollect[which], c->from, size_t{pieces});
-  C::alltoall(scope, team, c->alltoall[which], c->from, size_t{pieces});
+  const size_t count = pieces * C::unit;
+  C::broadcast(scope, team, c->broadcast[which], c->from, count, root);
+  C::fcollect(scope, team, c->fcollect[which], c->from, count);
+  C::alltoall(scope, team, c->alltoall[which], c->from, count);
 }
 template <class C>
 __global__ void collecting(nvshmem_team_t team, collected<typename C::type>* c) {
@@ -556,10 +791,16 @@ void check_collecting(nvshmem_team_t team) {
   using T = typename C::type;
   const symmetric<collected<T>> c;
   launch(collecting<C>, 1, threads, team, c.at);
-  const collected<T> got = c.read()[0];
   const int me = nvshmem_team_my_pe(team);
+  if (me >= 0) {
+    collect<C>(stream_scope{}, scopes, team, c.at);
+    nvshmemx_barrier_on_stream(team, nullptr);
+    nvshmemx_team_sync_on_stream(team, nullptr);
+    synchronize_default_stream();
+  }
+  const collected<T> got = c.read()[0];
   const std::vector<int> pes = members_of(team);
-  for (int s = 0; s < scopes && me >= 0; ++s)
+  for (int s = 0; s <= scopes && me >= 0; ++s)
     for (int i = 0; i < pieces; ++i) {
       expect(same(got.broadcast[s][i], element_of<T>(pes.back(), i)), std::string("broadcast of ") + C::name);
       for (size_t m = 0; m < pes.size(); ++m) {
@@ -572,17 +813,7 @@ void check_collecting(nvshmem_team_t team) {
   nvshmem_barrier_all();
 }
 
-// Reductions of small whole numbers, which are exact in all types.
-template <class T>
-GRAVEL_BOTH T number(int value) {
-#if GRAVEL_CUDA
-  if constexpr (std::is_same_v<T, __half>) return __float2half(static_cast<float>(value));
-  else if constexpr (std::is_same_v<T, __nv_bfloat16>) return __float2bfloat16(static_cast<float>(value));
-#else
-  if constexpr (gravel::detail::is_of_16_bits<T>) return T::from_float(static_cast<float>(value));
-#endif
-  else return static_cast<T>(value);
-}
+// Reductions of small whole numbers.
 GRAVEL_BOTH int contribution(int pe, int i) { return (pe * 3 + i) % 4 + 1; }
 struct operations {
   static constexpr const char* names[] = {"sum", "prod", "min", "max", "and", "or", "xor"};
@@ -600,26 +831,45 @@ struct operations {
 };
 template <class T>
 struct reduced {
-  T from[most_pes * pieces], all[7][pieces], part[7][pieces], lane[pieces], warp[pieces];
+  T from[most_pes * pieces];
+  // By scope; the last ones are those of a stream.
+  T all[scopes + 1][7][pieces], part[scopes + 1][7][pieces];
 };
-#define REDUCE(NAME, OP, WHICH)                                                \
-  nvshmemx_##NAME##_##OP##_reduce_block(team, r->all[WHICH], r->from, pieces); \
-  nvshmemx_##NAME##_##OP##_reducescatter_block(team, r->part[WHICH], r->from, pieces);
+#define REDUCE_BY(PREFIX, NAME, OP, SUFFIX, SCOPE, WHICH, ...)                                                     \
+  PREFIX##_##NAME##_##OP##_reduce##SUFFIX(team, r->all[SCOPE][WHICH], r->from, pieces __VA_OPT__(, ) __VA_ARGS__); \
+  PREFIX##_##NAME##_##OP##_reducescatter##SUFFIX(team, r->part[SCOPE][WHICH], r->from,                             \
+                                                 pieces __VA_OPT__(, ) __VA_ARGS__);
+#define BY_LANE(NAME, OP, WHICH) REDUCE_BY(nvshmem, NAME, OP, , 0, WHICH)
+#define BY_WARP(NAME, OP, WHICH) REDUCE_BY(nvshmemx, NAME, OP, _warp, 1, WHICH)
+#define BY_BLOCK(NAME, OP, WHICH) REDUCE_BY(nvshmemx, NAME, OP, _block, 2, WHICH)
+#define ON_STREAM(NAME, OP, WHICH) REDUCE_BY(nvshmemx, NAME, OP, _on_stream, 3, WHICH, nullptr)
 #define REDUCTION_KERNEL(NAME, T, BITS, COUNT)                                                        \
   __global__ void reducing_##NAME(nvshmem_team_t team, reduced<T>* r) {                               \
     if (threadIdx.x < most_pes * pieces)                                                              \
       r->from[threadIdx.x] = number<T>(contribution(nvshmem_my_pe(), static_cast<int>(threadIdx.x))); \
     __syncthreads();                                                                                  \
     if (nvshmem_team_my_pe(team) < 0) return;                                                         \
-    if (threadIdx.x == 0) nvshmem_##NAME##_sum_reduce(team, r->lane, r->from, pieces);                \
-    if (threadIdx.x < 32) nvshmemx_##NAME##_sum_reduce_warp(team, r->warp, r->from, pieces);          \
+    if (threadIdx.x == 0) {                                                                           \
+      ARITHMETIC(NAME, BY_LANE)                                                                       \
+      BITS(NAME, BY_LANE)                                                                             \
+    }                                                                                                 \
+    if (threadIdx.x < 32) {                                                                           \
+      ARITHMETIC(NAME, BY_WARP)                                                                       \
+      BITS(NAME, BY_WARP)                                                                             \
+    }                                                                                                 \
     __syncthreads();                                                                                  \
-    ARITHMETIC(NAME)                                                                                  \
-    BITS(NAME)                                                                                        \
+    ARITHMETIC(NAME, BY_BLOCK)                                                                        \
+    BITS(NAME, BY_BLOCK)                                                                              \
+  }                                                                                                   \
+  void reduce_on_stream_##NAME(nvshmem_team_t team, reduced<T>* r) {                                  \
+    ARITHMETIC(NAME, ON_STREAM)                                                                       \
+    BITS(NAME, ON_STREAM)                                                                             \
   }                                                                                                   \
   void check_reducing_##NAME(nvshmem_team_t team) {                                                   \
     const symmetric<reduced<T>> r;                                                                    \
     launch(reducing_##NAME, 1, threads, team, r.at);                                                  \
+    if (nvshmem_team_my_pe(team) >= 0) reduce_on_stream_##NAME(team, r.at);                           \
+    synchronize_default_stream();                                                                     \
     check_reduced(#NAME, team, r.read()[0], COUNT);                                                   \
     nvshmem_barrier_all();                                                                            \
   }
@@ -636,27 +886,20 @@ void check_reduced(const char* name, nvshmem_team_t team, const reduced<T>& got,
         part = operations::apply(which, part, contribution(pes[m], me * pieces + i));
       }
       const std::string what = std::string(operations::names[which]) + " of " + name;
-      expect(same(got.all[which][i], number<T>(all)), "reduce: " + what);
-      expect(same(got.part[which][i], number<T>(part)), "reducescatter: " + what);
-      if (which == 0)
-        expect(same(got.lane[i], number<T>(all)) && same(got.warp[i], number<T>(all)), "by scopes: " + what);
+      for (int scope = 0; scope <= scopes; ++scope) {
+        expect(same(got.all[scope][which][i], number<T>(all)), "reduce: " + what);
+        expect(same(got.part[scope][which][i], number<T>(part)), "reducescatter: " + what);
+      }
     }
 }
-#define NO_BITS(NAME)
+#define NO_BITS(NAME, DO)
 #if GRAVEL_CUDA
-#define BITS(NAME) REDUCE(NAME, xor, 6)
-#define ARITHMETIC(NAME) REDUCE(NAME, sum, 0) REDUCE(NAME, max, 3)
+#define BITS(NAME, DO) DO(NAME, xor, 6)
+#define ARITHMETIC(NAME, DO) DO(NAME, sum, 0) DO(NAME, max, 3)
 bool is_tested(int which) { return which % 3 == 0; }
 #else
-#define BITS(NAME)     \
-  REDUCE(NAME, and, 4) \
-  REDUCE(NAME, or, 5)  \
-  REDUCE(NAME, xor, 6)
-#define ARITHMETIC(NAME) \
-  REDUCE(NAME, sum, 0)   \
-  REDUCE(NAME, prod, 1)  \
-  REDUCE(NAME, min, 2)   \
-  REDUCE(NAME, max, 3)
+#define BITS(NAME, DO) DO(NAME, and, 4) DO(NAME, or, 5) DO(NAME, xor, 6)
+#define ARITHMETIC(NAME, DO) DO(NAME, sum, 0) DO(NAME, prod, 1) DO(NAME, min, 2) DO(NAME, max, 3)
 bool is_tested(int) { return true; }
 #endif
 #define KERNEL(NAME, T) REDUCTION_KERNEL(NAME, T, BITS, 7)
@@ -688,6 +931,7 @@ void check_teams(bool all_types) {
                                     nvshmem_team_t{NVSHMEMX_TEAM_SAME_MYPE_NODE}, even, row, column})
     check_collecting<calls_int>(team);
   check_collecting<calls_double>(NVSHMEM_TEAM_WORLD);
+  check_collecting<calls_mem>(NVSHMEM_TEAM_WORLD);
   if (all_types) {
 #define CHECK(NAME, T) check_collecting<calls_##NAME>(NVSHMEM_TEAM_WORLD);
     MOVED_TYPES(CHECK)
@@ -704,64 +948,40 @@ void check_teams(bool all_types) {
   nvshmem_team_destroy(column);
 }
 
-// ---- on streams, and by the host
+// ---- signals on streams, and collectives by the host
 
 struct stream_cells {
-  double from[room], put[pieces], get[pieces], iput[2 * pieces], iget[2 * pieces], with_signal[pieces], single;
-  uint64_t signal, flags[2];
-  int sum_from[pieces], sum[pieces], summed_at_once[pieces], all[most_pes * pieces];
+  uint64_t signal;
+  int from[most_pes * pieces], sum[pieces], part[pieces], all[most_pes * pieces];
 };
 void check_streams() {
-  const int me = nvshmem_my_pe(), n = nvshmem_n_pes(), right = (me + 1) % n, left = (me + n - 1) % n;
+  const int me = nvshmem_my_pe(), n = nvshmem_n_pes(), right = (me + 1) % n;
   const symmetric<stream_cells> s;
   stream_cells mine{};
-  for (int i = 0; i < room; ++i) mine.from[i] = me * 100 + i;
-  for (int i = 0; i < pieces; ++i) mine.sum_from[i] = contribution(me, i);
+  for (int i = 0; i < n * pieces; ++i) mine.from[i] = contribution(me, i);
   gravel_copy(s.at, &mine, sizeof(mine));
   nvshmem_barrier_all();
-  gravel_stream_t stream = nullptr;
-  nvshmemx_double_put_on_stream(s.at->put, s.at->from, pieces, right, stream);
-  nvshmemx_double_p_on_stream(&s.at->single, me + 0.5, right, stream);
-  nvshmemx_double_get_nbi_on_stream(s.at->get, s.at->from, pieces, right, stream);
-  nvshmemx_double_iput_on_stream(s.at->iput, s.at->from, 2, 3, pieces, right, stream);
-  nvshmemx_iget64_on_stream(s.at->iget, s.at->from, 2, 3, pieces, right, stream);
-  nvshmemx_putmem_signal_on_stream(s.at->with_signal, s.at->from, sizeof(double) * pieces, &s.at->signal, 1,
-                                   NVSHMEM_SIGNAL_ADD, right, stream);
-  nvshmemx_signal_op_on_stream(&s.at->signal, 1, NVSHMEM_SIGNAL_ADD, right, stream);
-  nvshmemx_uint64_p_on_stream(&s.at->flags[0], 5, right, stream);
-  nvshmemx_uint64_p_on_stream(&s.at->flags[1], 6, right, stream);
-  nvshmemx_flush_on_stream(stream);
-  nvshmemx_quiet_on_stream(stream);
-  nvshmemx_signal_wait_until_on_stream(&s.at->signal, NVSHMEM_CMP_EQ, 2, stream);
-  nvshmemx_uint64_wait_until_on_stream(&s.at->flags[0], NVSHMEM_CMP_EQ, 5, stream);
-  nvshmemx_uint64_wait_until_all_on_stream(s.at->flags, 2, nullptr, NVSHMEM_CMP_GE, 5, stream);
-  nvshmemx_barrier_all_on_stream(stream);
-  nvshmemx_sync_all_on_stream(stream);
-  nvshmemx_barrier_on_stream(NVSHMEM_TEAM_WORLD, stream);
-  nvshmemx_int_sum_reduce_on_stream(NVSHMEM_TEAM_WORLD, s.at->sum, s.at->sum_from, pieces, stream);
-  nvshmemx_int_fcollect_on_stream(NVSHMEM_TEAM_WORLD, s.at->all, s.at->sum_from, pieces, stream);
-  expect(nvshmemx_double_g_on_stream(&s.at->from[3], right, stream) == right * 100 + 3, "g_on_stream");
-#if GRAVEL_CUDA
-  cudaStreamSynchronize(stream);
-#else
-  gravel_stream_synchronize(stream);
-#endif
-  nvshmem_int_sum_reduce(NVSHMEM_TEAM_WORLD, s.at->summed_at_once, s.at->sum_from, pieces);
+  nvshmemx_signal_op_on_stream(&s.at->signal, 2, NVSHMEM_SIGNAL_ADD, right, nullptr);
+  nvshmemx_flush_on_stream(nullptr);
+  nvshmemx_signal_wait_until_on_stream(&s.at->signal, NVSHMEM_CMP_EQ, 2, nullptr);
+  nvshmemx_sync_all_on_stream(nullptr);
+  synchronize_default_stream();
+  nvshmem_int_sum_reduce(NVSHMEM_TEAM_WORLD, s.at->sum, s.at->from, pieces);
+  nvshmem_int_sum_reducescatter(NVSHMEM_TEAM_WORLD, s.at->part, s.at->from, pieces);
+  nvshmem_int_fcollect(NVSHMEM_TEAM_WORLD, s.at->all, s.at->from, pieces);
   nvshmem_sync_all();
+  nvshmem_team_sync(NVSHMEM_TEAM_WORLD);
   nvshmem_barrier(NVSHMEM_TEAM_WORLD);
   const stream_cells got = s.read()[0];
-  expect(got.single == left + 0.5, "p_on_stream");
+  expect(got.signal == 2, "signals on a stream");
   for (int i = 0; i < pieces; ++i) {
-    expect(got.put[i] == left * 100 + i && got.get[i] == right * 100 + i, "put and get on a stream");
-    expect(got.iput[2 * i] == left * 100 + 3 * i && got.iget[2 * i] == right * 100 + 3 * i,
-           "iput and iget on a stream");
-    expect(got.with_signal[i] == left * 100 + i, "put_signal_on_stream");
-    int sum = 0;
+    int sum = 0, part = 0;
     for (int pe = 0; pe < n; ++pe) {
       sum += contribution(pe, i);
-      expect(got.all[pe * pieces + i] == contribution(pe, i), "fcollect_on_stream");
+      part += contribution(pe, me * pieces + i);
+      expect(got.all[pe * pieces + i] == contribution(pe, i), "fcollect by the host");
     }
-    expect(got.sum[i] == sum && got.summed_at_once[i] == sum, "sums on a stream and by the host");
+    expect(got.sum[i] == sum && got.part[i] == part, "sums by the host");
   }
   nvshmem_barrier_all();
 }
@@ -781,10 +1001,27 @@ __global__ void shift(shift_cells* cells) {
 }
 void check_plain_kernels() {
   const int me = nvshmem_my_pe(), n = nvshmem_n_pes();
+  int blocks = 0;
+#if GRAVEL_CUDA
+  nvshmemx_collective_launch_query_gridsize(reinterpret_cast<const void*>(&shift), threads, nullptr, 0, &blocks);
+#else
+  nvshmemx_collective_launch_query_gridsize(&shift, threads, nullptr, 0, &blocks);
+#endif
+  expect(blocks > 1, "nvshmemx_collective_launch_query_gridsize");
   const symmetric<shift_cells> cells;
   for (int round = 1; round <= 2; ++round) {
 #if GRAVEL_CUDA
-    shift<<<1, threads>>>(cells.at);
+    if (round == 1) {
+      shift<<<1, threads>>>(cells.at);
+    } else {  // a launch with attributes
+      shift_cells* at = cells.at;
+      void* arguments[] = {&at};
+      nvshmemx_collective_launch_attr_t how{};
+      how.cuda_config.gridDim = 1;
+      how.cuda_config.blockDim = threads;
+      expect(nvshmemx_collective_launch_attr(&how, reinterpret_cast<const void*>(&shift), arguments) == 0,
+             "nvshmemx_collective_launch_attr");
+    }
 #else
     gravel_launch(shift, 1, threads, cells.at);
 #endif
@@ -805,6 +1042,19 @@ void check_plain_kernels() {
 
 }  // namespace
 
+/// A job that ends by nvshmem_global_exit: a child, with the status that it gave.
+static int run_to_exit() {
+  const pid_t child = fork();
+  if (child == 0) {
+    nvshmem_init();
+    nvshmem_global_exit(7);
+    return 1;
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return !WIFEXITED(status) || WEXITSTATUS(status) != 7;
+}
+
 /// A job of two processes that no launcher has started: this one and its child.
 static int run_by_unique_id() {
   nvshmemx_uniqueid_t id = NVSHMEMX_UNIQUEID_INITIALIZER;
@@ -820,10 +1070,13 @@ static int run_by_unique_id() {
     return 1;
   }
   nvshmemx_set_attr_uniqueid_args(rank, 2, &id, &attributes);
-  expect(nvshmemx_init_attr(NVSHMEMX_INIT_WITH_UNIQUEID, &attributes) == NVSHMEMX_SUCCESS, "nvshmemx_init_attr");
+  const bool has_joined = rank == 0 ? nvshmemx_init_attr(NVSHMEMX_INIT_WITH_UNIQUEID, &attributes) == NVSHMEMX_SUCCESS
+                                    : nvshmemx_hostlib_init_attr(NVSHMEMX_INIT_WITH_UNIQUEID, &attributes) == 0;
+  expect(has_joined, "nvshmemx_init_attr");
   expect(nvshmem_my_pe() == rank && nvshmem_n_pes() == 2, "numbers of PEs by a unique id");
   check_moving<calls_long>();
-  nvshmem_finalize();
+  if (rank == 0) nvshmem_finalize();
+  else nvshmemx_hostlib_finalize();
   int status = 0;
   if (rank == 0) waitpid(child, &status, 0);
   return failures != 0 || status != 0;
@@ -831,12 +1084,17 @@ static int run_by_unique_id() {
 
 int main(int argc, char** argv) {
   const bool all_types = argc < 2 || std::string(argv[1]) != "short";
-  if (argc == 2 && std::string(argv[1]) == "unique_id") return run_by_unique_id();
-  nvshmem_init();
+  if (argc == 2 && std::string(argv[1]) == "unique_id") return run_to_exit() | run_by_unique_id();
+  int provided = -1;
+  if (all_types) nvshmem_init();
+  else
+    expect(nvshmem_init_thread(NVSHMEM_THREAD_MULTIPLE, &provided) == 0 && provided == NVSHMEM_THREAD_SERIALIZED,
+           "nvshmem_init_thread");
   check_host();
   check_plain_kernels();
   check_all_moves(all_types);
   check_all_atomics(all_types);
+  check_order();
   check_signals();
   check_waits_short();
   check_waits_uint64();

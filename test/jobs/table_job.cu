@@ -1,12 +1,14 @@
 // Tables of rows (gravel::rows): rows of several sizes and types, ids of all kinds, compared with what hosts expect.
 // Arrays, optimizers, exchanges of rows, and rows from files. One source for the CPU backend and for GPUs. Options:
-// `short`; `bad-row` and `bad-sum`, a call with a row that does not exist; `bad-target` and `bad-room`, an exchange
-// with a PE that does not exist, or with too many rows for one PE; `no-handler`, elements of 16 bits without the
-// handler.
+// `short`; `bad-row` and `bad-sum`, a call with a row that does not exist; `bad-target`, `bad-room` and `least-room`,
+// an exchange with a PE that does not exist, with one row too many for a PE, and with as many as there is room for;
+// `no-handler`, elements of 16 bits without the handler; `larger`, a table that is larger than one PE's memory; `dies`,
+// a PE that dies amid calls.
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -38,11 +40,12 @@ std::vector<uint64_t> draw_ids(const std::string& kind, const gravel::rows& tabl
   std::vector<uint64_t> ids(n);
   const uint64_t one = chance() % table.count();
   const int pe = static_cast<int>(chance() % static_cast<uint64_t>(gravel_n_pes()));
+  const uint64_t of_pe = std::max<uint64_t>(table.view().dealing.count(static_cast<uint32_t>(pe)), 1);
   for (uint64_t& id : ids) {
     id = chance() % table.count();
     if (kind == "equal") id = one;
     if (kind == "ends") id = chance() % 2 ? 0 : table.count() - 1;
-    if (kind == "of one PE") id = table.view().row(pe, 0) % table.count();
+    if (kind == "of one PE") id = table.view().row(pe, chance() % of_pe) % table.count();
   }
   return ids;
 }
@@ -132,6 +135,110 @@ void check_two_streams() {
   check(second, out_2);
   gravel_stream_destroy(side);
   gravel_barrier_all();
+}
+
+/// Rows of two tables are read and added to in two streams at a time: other rows are read than those that change.
+void check_beside() {
+  gravel::rows first(600, 20), second(400, 8, gravel::dealt::cyclic);
+  fill(first);
+  fill(second);
+  constexpr uint64_t n = 600;
+  constexpr int rounds = 3;
+  std::vector<uint32_t> low_1(n), high_1(n), low_2(n), high_2(n);
+  for (uint32_t i = 0; i < n; ++i) {
+    low_1[i] = i * 7 % 300;  // each row twice
+    high_1[i] = 300 + low_1[i];
+    low_2[i] = i * 7 % 200;  // three times
+    high_2[i] = 200 + low_2[i];
+  }
+  const device_array<uint32_t> reads_1(low_1), adds_1(high_1), reads_2(low_2), adds_2(high_2),
+      ones(std::vector<uint32_t>(n * 5, 1));
+  device_array<uint32_t> out_1(n * 5), out_2(n * 2);
+  const gravel_stream_t side = gravel_stream_create();
+  for (int round = 0; round < rounds; ++round) {
+    first.gather(out_1.data(), reads_1.data(), n);
+    first.scatter_add(adds_1.data(), ones.data(), n, side);
+    second.scatter_add(adds_2.data(), ones.data(), n);
+    second.gather(out_2.data(), reads_2.data(), n, side);
+  }
+  gravel_barrier_all();
+  const auto check = [&](const gravel::rows& table, const std::vector<uint32_t>& read,
+                         const device_array<uint32_t>& out, uint64_t first_added, uint32_t added) {
+    const uint64_t words = table.row_bytes() / 4;
+    std::vector<uint32_t> found(n * words), mine(table.local_count() * words);
+    gravel_copy(found.data(), out.data(), found.size() * 4);
+    gravel_copy(mine.data(), table.local(), mine.size() * 4);
+    uint64_t wrong = 0;
+    for (uint64_t i = 0; i < found.size(); ++i) wrong += found[i] != word_of(read[i / words], i % words);
+    for (uint64_t i = 0; i < mine.size(); ++i) {
+      const uint64_t row = table.local_row(i / words);
+      wrong += mine[i] != word_of(row, i % words) + (row >= first_added ? added : 0);
+    }
+    expect(wrong == 0, "gathers beside additions: " + std::to_string(wrong) + " wrong words");
+  };
+  const auto times = static_cast<uint32_t>(rounds * gravel_n_pes());
+  check(first, low_1, out_1, 300, 2 * times);
+  check(second, low_2, out_2, 200, 3 * times);
+  gravel_stream_destroy(side);
+  gravel_barrier_all();
+}
+
+/// A graph with a gather reads the ids that are there when it is launched.
+void check_graph() {
+#if GRAVEL_CUDA
+  gravel::rows table(500, 264);
+  fill(table);
+  if (!table.is_mapped()) return;
+  constexpr uint64_t n = 700;
+  const uint64_t words = table.row_bytes() / 4;
+  device_array<uint32_t> ids(n), out(n * words);
+  const gravel_stream_t stream = gravel_stream_create();
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
+  table.gather(out.data(), ids.data(), n, stream);
+  cudaStreamEndCapture(stream, &graph);
+  expect(cudaGraphInstantiate(&executable, graph, 0) == cudaSuccess, "a graph with a gather");
+  for (uint32_t round = 1; round < 4; ++round) {
+    std::vector<uint32_t> numbers(n), found(n * words);
+    for (uint32_t i = 0; i < n; ++i) numbers[i] = i * 7 * round % 500;
+    gravel_copy(ids.data(), numbers.data(), n * 4);
+    cudaGraphLaunch(executable, stream);
+    gravel_stream_synchronize(stream);
+    gravel_copy(found.data(), out.data(), found.size() * 4);
+    uint64_t wrong = 0;
+    for (uint64_t i = 0; i < found.size(); ++i) wrong += found[i] != word_of(numbers[i / words], i % words);
+    expect(wrong == 0, "a graph with other ids: " + std::to_string(wrong) + " wrong words");
+  }
+  cudaGraphExecDestroy(executable);
+  cudaGraphDestroy(graph);
+  gravel_stream_destroy(stream);
+  gravel_barrier_all();
+#endif
+}
+
+/// A table that is larger than one PE's memory.
+void check_larger() {
+  gravel::rows table(gravel_handle().heap_bytes * 5 / 4 / 264, 264);
+  expect(table.count() * table.row_bytes() > gravel_handle().heap_bytes, "the table is not larger than a PE's memory");
+  fill(table);
+  std::mt19937_64 chance(static_cast<uint64_t>(3 + gravel_my_pe()));
+  check_gather<uint64_t>(table, draw_ids("random", table, 3000, chance), "larger than one PE", nullptr, 0);
+  gravel_barrier_all();
+}
+
+/// All PEs read and add, until PE 1 dies amid its calls.
+void read_until_death() {
+  gravel::rows table(1000, 264);
+  const std::vector<uint32_t> numbers(500, 777);
+  const device_array<uint32_t> ids(numbers), values(500 * 66);
+  device_array<uint32_t> out(500 * 66);
+  for (int round = 0; round < 100'000; ++round) {
+    table.gather(out.data(), ids.data(), 500);
+    table.scatter_add(ids.data(), values.data(), 500);
+    if (gravel_my_pe() == 1 && round == 20) raise(SIGKILL);
+    gravel_barrier_all();
+  }
 }
 
 /// A folder that PE 0 makes, and removes with what is in it.
@@ -324,6 +431,30 @@ void check_rounding(const std::string& type, uint64_t count, uint64_t seed) {
     }
     expect(wrong == 0, "update " + std::to_string(static_cast<int>(how)) + " of " + type +
                            " of any size: " + std::to_string(wrong) + " wrong elements");
+  }
+}
+
+/// Hot elements of 16 bits are added up in float: each PE adds 1/256 so often to two elements that sums of 16 bits
+/// would stop far below, as a half that is 8 or more, and a bfloat16 that is 1 or more, do not change by 1/256.
+template <class T>
+void check_hot_sums(const std::string& type) {
+  const uint64_t n = GRAVEL_CUDA ? 1 << 22 : 1 << 13;
+  const T small = T::from_float(1.0f / 256);
+  gravel::rows table(10, 2 * sizeof(T), gravel::dealt::cyclic);
+  const device_array<uint32_t> ids(std::vector<uint32_t>(n, 3));
+  const device_array<T> values(std::vector<T>(2 * n, small));
+  table.scatter_add(ids.data(), values.data(), n);
+  gravel_barrier_all();
+  // On GPUs blocks send sums of about 15.5, which a bfloat16 of 4096 or more does not take.
+  const float wanted = static_cast<float>(n) / 256 * static_cast<float>(gravel_n_pes());
+  std::vector<T> found(table.local_count() * 2);
+  gravel_copy(found.data(), table.local(), found.size() * sizeof(T));
+  for (uint64_t i = 0; i < found.size(); ++i) {
+    const bool is_hot = table.local_row(i / 2) == 3;
+    const float value = found[i].to_float();
+    const bool is_right = value >= std::min(wanted, 4096.0f) * 0.75f && value <= wanted * 1.25f;
+    expect(is_hot ? is_right : value == 0,
+           "hot sum of " + type + ": " + std::to_string(value) + " instead of " + std::to_string(wanted));
   }
 }
 
@@ -715,15 +846,19 @@ int main(int argc, char** argv) {
     return failures != 0;
   }
   gravel_init<gravel::pair_updates>();
-  if (option == "bad-target" || option == "bad-room") {
-    gravel::row_exchange exchange(8, 5);
-    const device_array<uint64_t> rows(4);
-    const device_array<int32_t> to(option == "bad-room" ? std::vector<int32_t>{1, 1, 1, 1}
-                                                        : std::vector<int32_t>{0, 1, -3, 1});
-    exchange.all_to_all(rows.data(), to.data(), gravel_my_pe() == 0 || option == "bad-room" ? 4 : 0);
-    gravel_barrier_all();
-    gravel_barrier_all();
-    return 0;
+  if (option == "bad-target" || option == "bad-room" || option == "least-room") {
+    {
+      gravel::row_exchange exchange(8, option == "bad-room" ? 7 : 8);
+      const device_array<uint64_t> rows(4);
+      const bool is_bad_target = option == "bad-target";
+      const device_array<int32_t> to(is_bad_target ? std::vector<int32_t>{0, 1, -3, 1} : std::vector<int32_t>(4, 1));
+      exchange.all_to_all(rows.data(), to.data(), gravel_my_pe() == 0 || !is_bad_target ? 4 : 0);
+      gravel_barrier_all();
+      gravel_barrier_all();
+    }
+    expect(option == "least-room", "a job goes on behind " + option);
+    gravel_finalize();
+    return failures != 0;
   }
   if (option == "bad-row" || option == "bad-sum") {
     gravel::rows table(10, 8);
@@ -738,6 +873,12 @@ int main(int argc, char** argv) {
     gravel_barrier_all();
     return 0;
   }
+  if (option == "larger" || option == "dies") {
+    if (option == "larger") check_larger();
+    else read_until_death();
+    gravel_finalize();
+    return failures != 0;
+  }
   const bool is_short = option == "short";
   check_refusals();
   std::mt19937_64 chance(static_cast<uint64_t>(7 + gravel_my_pe()));
@@ -747,6 +888,8 @@ int main(int argc, char** argv) {
         if (!is_short || (row_bytes + count) % 3 == 0) check_gathers(count, row_bytes, dealt, is_short, chance);
   check_gathers(5, 65536, gravel::dealt::cyclic, true, chance);  // a row is more than one request may ask for
   check_two_streams();
+  check_beside();
+  check_graph();
   for (const gravel::dealt dealt : {gravel::dealt::blocks, gravel::dealt::cyclic}) {
     check_array<float>(dealt);
     check_array<uint64_t>(dealt);
@@ -769,6 +912,13 @@ int main(int argc, char** argv) {
     check_update<gravel_bfloat16>(update::max, "bfloat16", 50, 10, n / 5, kind, 14);
     check_update<gravel_bfloat16>(update::put, "bfloat16", 50, 6, n, kind, 15);
   }
+  for (const uint64_t few : {uint64_t{0}, uint64_t{1}}) {
+    check_update<float>(update::add, "float, few", 100, 3, few, "random", 16);
+    check_update<gravel_half>(update::add, "half, few", 100, 2, few, "random", 17);
+  }
+  check_update<float>(update::add, "float", 90, 17, n / 20, "of one PE", 20);
+  check_update<uint32_t>(update::put, "uint32_t", 90, 33, n / 20, "of one PE", 21);
+  check_update<float>(update::add, "float", 20, 1024, n / 200, "of one PE", 24);
   check_reads(1000, 8, is_short);
   if (!is_short) check_reads(200'000, 264, false);
   check_cache(is_short ? 12 : 264, 5, gravel::dealt::blocks);
@@ -776,6 +926,8 @@ int main(int argc, char** argv) {
   if (!is_short) check_cache(20, 0, gravel::dealt::cyclic);
   check_optimizers();
   check_exchanges(is_short);
+  check_hot_sums<gravel_half>("half");
+  check_hot_sums<gravel_bfloat16>("bfloat16");
   check_rounding<gravel_half>("half", is_short ? 100 : 10000, 21);
   check_rounding<gravel_bfloat16>("bfloat16", is_short ? 100 : 10000, 22);
   const uint64_t all = gravel_sum_all(static_cast<uint64_t>(failures));

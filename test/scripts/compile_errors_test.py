@@ -164,6 +164,23 @@ def wrong_sections():
     return program, WRONG_SECTIONS.values()
 
 
+MERGES = """#include <gravel/link.cuh>
+struct pair { int a, b; };
+struct copied { copied() = default; copied(const copied&); int a; };
+struct alignas(32) aligned { int a[8]; };
+struct right { template <class T> GRAVEL_DEVICE void operator()(T&, const T&) const {} };
+struct changing { GRAVEL_DEVICE void operator()(pair&, const pair&) {} };
+struct large : right { char c[513]; };
+void good(gravel_router& r, pair* p) { gravel_allreduce(r, p, p, 1, right{}, {.stream = nullptr}); }
+"""
+WRONG_MERGES = {
+    "gravel_allreduce(r, (copied*)nullptr, (copied*)nullptr, 1, right{});": "their type is trivially copyable",
+    "gravel_reduce(r, (aligned*)nullptr, (aligned*)nullptr, 1, right{});": "aligned to 16 bytes at most",
+    "gravel_reduce(r, (int*)nullptr, (int*)nullptr, 1, GRAVEL_MAX);": "an operation is a template argument",
+    "gravel_reduce_start(r, (pair*)nullptr, (pair*)nullptr, 1, changing{});": "a merge is a function object",
+    "gravel_allreduce(r.path(), (pair*)nullptr, (pair*)nullptr, 1, large{});": "trivially copyable, at most 512 bytes",
+}
+
 # Lines that are no text of an error.
 WRONG_TEXTS = ['"{}"', '"{}", nullptr', '"{} {}", 1', '"{}", 1, 2', '"{0} {2}", 1, 2', '"{", 1', '"}"',
                '"{:#x}", "text"', '"{}", std::vector<int>()']
@@ -241,6 +258,13 @@ class CompileErrors(unittest.TestCase):
         for compiler in COMPILERS:
             with self.subTest(compiler=compiler):
                 self.assert_reported(compile_errors(program, compiler), WRONG_MAPS.values())
+
+    def test_merges(self):
+        program = MERGES
+        program += "".join(f"void f{i}(gravel_router& r) {{ {wrong} }}\n" for i, wrong in enumerate(WRONG_MERGES))
+        for compiler in COMPILERS:
+            with self.subTest(compiler=compiler):
+                self.assert_reported(compile_errors(program, compiler), WRONG_MERGES.values())
 
     def test_chains(self):
         """The most words of arguments, and one more."""

@@ -154,6 +154,7 @@ TASKS_OF_ALL = [
     Row("maps, GRAVEL_ROUTES={routes}: {nodes_gpus}", "{run} --timeout 100 test/jobs/map_job", BY_ROUTES,
         each("routes", "auto", "net")),
     Row("searches in one kernel: {nodes_gpus}", "{run} --timeout 100 test/jobs/search_job"),
+    Row("lookups beside a product: {nodes_gpus}", "{run} --timeout 60 examples/engram", figure="rows a step"),
     Row("axpy by tasks: {nodes_gpus}", "{run} --timeout 60 examples/axpy", figure="elements in"),
     Row("training: {nodes_gpus}", "{run} --timeout 60 examples/train --exact", figure="^weights"),
     Row("task graphs of all PEs, channels of all PEs: {nodes_gpus}", "{run} --timeout 60 test/jobs/shared_graph_job"),

@@ -145,10 +145,28 @@ echo "gravel-c++: ok"
 
 export PKG_CONFIG_PATH=$libdir/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}
 [ "$(pkg-config --modversion gravel)" = "$version" ] || fail "the version in gravel.pc"
+# A program of NVSHMEM: its package needs that of Gravel.
+mkdir "$work/nvshmem"
+cat > "$work/nvshmem/ring.cu" << 'END'
+#include <nvshmem.h>
+__global__ void put_right(int* at) { nvshmem_int_p(at, nvshmem_my_pe(), (nvshmem_my_pe() + 1) % nvshmem_n_pes()); }
+int main() {
+  nvshmem_init();
+  const int me = nvshmem_my_pe(), left = (me + nvshmem_n_pes() - 1) % nvshmem_n_pes();
+  int* const from_left = static_cast<int*>(nvshmem_calloc(1, sizeof(int)));
+  void* arguments[] = {const_cast<int**>(&from_left)};
+  nvshmemx_collective_launch(put_right, 1, 1, arguments, 0, nullptr);
+  nvshmem_barrier_all();
+  const bool is_right = nvshmem_int_g(from_left, me) == left;
+  nvshmem_free(from_left);
+  nvshmem_finalize();
+  return !is_right;
+}
+END
 # shellcheck disable=SC2046,SC2086
-$compiler -std=c++20 -O0 -x c++ "$work/programs/hello.cu" -x none $(pkg-config --cflags --libs gravel) \
-  -Wl,-rpath,"$libdir" -o "$work/hello"
-run "$work/hello"
+$compiler -std=c++20 -O0 -x c++ "$work/nvshmem/ring.cu" -x none $(pkg-config --cflags --libs gravel-nvshmem) \
+  -Wl,-rpath,"$libdir" -o "$work/ring"
+quietly "$prefix/bin/ucx-run" -n 2 --timeout 60 "$work/ring"
 # shellcheck disable=SC2016,SC2046,SC2086
 printf '%s\0' "$work"/programs/*.cu |
   xargs -0 -P 2 -n 1 $compiler -std=c++20 "${strict[@]}" $(pkg-config --cflags gravel) -x c++ ||
@@ -195,6 +213,8 @@ foreach(file IN LISTS files)
 endforeach()
 add_executable(edges edges.cpp)
 target_link_libraries(edges gravel::graph)
+gravel_add_executable(ring ../nvshmem/ring.cu)
+target_link_libraries(ring PRIVATE gravel::nvshmem)
 if(NOT EXISTS "${gravel_UCX_RUN}")
   message(FATAL_ERROR "gravel_UCX_RUN is '${gravel_UCX_RUN}'")
 endif()
@@ -207,6 +227,7 @@ END
   quietly cmake --build "$work/built" -j 2
   run "$work/built/hello"
   quietly "$work/built/edges"
+  quietly "$prefix/bin/ucx-run" -n 2 --timeout 60 "$work/built/ring"
   # Another minor version is another interface.
   mkdir "$work/other"
   other=99.1

@@ -45,7 +45,8 @@ LAYERS = {
     "examples/common": ["lib", "device", "host"],
     # An application may compare itself with its rivals.
     **{f"examples/{folder}": ["lib", "device", "host", "examples/common", "bench/rivals"]
-       for folder in ("allreduce", "applications", "critical", "link", "remote_task", "taskgraph", "worklists")},
+       for folder in ("allreduce", "applications", "critical", "link", "remote_task", "table", "taskgraph",
+                      "worklists")},
     "bench/applications": ["lib", "device", "host", "examples/common", "bench/rivals"],
     "bench/rivals": ["lib", "device", "host", "examples"],
 }

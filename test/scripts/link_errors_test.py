@@ -13,6 +13,8 @@ ERRORS = {  # what goes wrong: a sentence, routes
     "lane": ("PE 0: error: a kernel uses lane 4 of a link to PE 1: it has lanes 0 to 0", ("net", "peer")),
     "held": ("PE 1: error: a kernel waits for a packet on the link from PE 0 to PE 1 while it holds all 2 buffers: "
              "release one before", ("net", "peer")),
+    "element": ("error: a merge of elements of 40 bytes along a path with PE 1: the router's packets have 16 bytes: "
+                "open it with packet_bytes of an element or more", ("net",)),
     "thrown": ("caught: something has gone wrong", ("net", "peer")),
     "open": ("gravel_finalize: gravel_link (the link from device 0 of PE 0 to device 0 of PE 1) is still open: "
              "end it before", ("net",)),

@@ -1,16 +1,23 @@
 """docs/nvshmem.md names every call of NVSHMEM: those of test/data/nvshmem_calls.txt (families: T is a type, N a size,
 OP an operation, SCOPE block, warp or warpgroup), each in one row, which says what stands for it or why nothing does;
 and what stands for it exists. The header lib/gravel/nvshmem/nvshmem.h declares each call by each type, size, operation
-and scope, unless the page says that it does not have it, and why. Usage: nvshmem_doc_test.py [COMPILER...]"""
+and scope as NVSHMEM does, and test/jobs/nvshmem_job.cu calls it, unless the page says that it does not have it, and
+why. tools/nvshmem_calls.py compares the families with NVSHMEM's headers.
+Usage: nvshmem_doc_test.py [COMPILER...]"""
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-CALLS = (ROOT / "test" / "data" / "nvshmem_calls.txt").read_text().split()
+sys.path.insert(0, str(ROOT / "tools"))
+import nvshmem_calls  # noqa: E402
+
+CALLS = list(nvshmem_calls.FAMILIES)
 COMPILER = sys.argv[1:] or ["c++"]
+FLAGS = ["-std=c++20", f"-I{ROOT}", f"-I{ROOT / 'lib'}", f"-I{ROOT / 'lib/gravel/nvshmem'}"]
 PAGE = (ROOT / "docs" / "nvshmem.md").read_text()
 
 
@@ -22,57 +29,30 @@ def rows_of(text):
 ROWS = rows_of(PAGE[PAGE.index("## Every call"):])
 MISSING = {name: row[1] for row in rows_of(re.search(r"### What the header does not have\n(.*?)\n## ", PAGE, re.S)[1])
            for name in re.findall(r"`(\w+)`", row[0])}
-
-# NVSHMEM's types, by the calls that have them.
-BITS = ["uint", "ulong", "ulonglong", "int32", "uint32", "int64", "uint64"]
-ATOMIC = [*BITS, "int", "long", "longlong", "size", "ptrdiff"]
-FLOATS = ["half", "float", "double"]
-WAIT = [*ATOMIC, "short", "ushort"]
-MOVED = [*WAIT, *FLOATS, "bfloat16", "char", "schar", "uchar", "int8", "int16", "uint8", "uint16"]
-BITWISE = [*BITS, "uchar", "ushort", "int8", "int16", "uint8", "uint16", "size"]
-REDUCED = [*BITWISE, *FLOATS, "bfloat16", "char", "schar", "short", "int", "long", "longlong"]
+# These are for modules of CUDA's driver, or for attributes of its launches: without CUDA the header lacks them.
+ON_GPUS = ["nvshmemx_cumodule_init", "nvshmemx_cumodule_finalize", "nvshmemx_culibrary_init",
+           "nvshmemx_culibrary_finalize", "nvshmemx_collective_launch_attr"]
 
 
-def types_of(call):
-    """The types for which NVSHMEM has a call."""
-    if re.search(r"atomic_(fetch_)?(and|or|xor)$", call):
-        return BITS
-    if call.startswith("nvshmemx_T_atomic"):
-        return FLOATS
-    if call.endswith(("atomic_set", "atomic_fetch")):
-        return [*ATOMIC, *FLOATS]
-    if call.endswith("atomic_swap"):
-        return [*ATOMIC, "float", "double"]
-    if "atomic" in call:
-        return ATOMIC
-    return WAIT if re.search(r"_T_(wait|test)", call) else MOVED
+def members(calls):
+    return {name for call in calls for name, _ in nvshmem_calls.members_of(call)}
 
 
-def members_of(call):
-    """The names of a family."""
-    if "_T_OP_" in call:
-        for op in ("and", "or", "xor", "min", "max", "sum", "prod"):
-            for of_type in BITWISE if op in ("and", "or", "xor") else REDUCED:
-                yield from members_of(call.replace("_T_OP_", f"_{of_type}_{op}_"))
-    elif "_T_" in call:
-        for of_type in types_of(call):
-            yield from members_of(call.replace("_T_", f"_{of_type}_"))
-    elif re.search(r"(put|get)N", call):
-        for size in (8, 16, 32, 64, 128):
-            yield from members_of(re.sub("(put|get)N", rf"\g<1>{size}", call))
-    elif call.endswith("_SCOPE"):
-        yield from (call.replace("SCOPE", scope) for scope in ("warp", "block"))
-    else:
-        yield call
+def calls_in(text):
+    return set(re.findall(r"\bnvshmemx?_\w+(?=\s*\()", text))
 
 
-def declared():
-    """The names of NVSHMEM that the header declares or defines as macros, as a compiler for the processor sees it."""
-    header = ROOT / "lib/gravel/nvshmem/nvshmem.h"
-    command = [*COMPILER, "-std=c++20", "-E", "-dD", "-x", "c++", f"-I{ROOT}", f"-I{ROOT / 'lib'}", str(header)]
-    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return set(re.findall(r"(?:[\w*>&]\s+|\*)(nvshmemx?_\w+)\s*\(", text)) | set(
-        re.findall(r"#define (nvshmemx?_\w+)", text))
+def preprocessed_job():
+    """The test's source with its macros expanded: without and with the headers."""
+    job = ROOT / "test/jobs/nvshmem_job.cu"
+    command = [*COMPILER, *FLAGS, "-E", "-x", "c++", str(job)]
+    whole = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    is_own, own = False, []
+    for line in whole.splitlines():
+        marker = re.match(r'# \d+ "([^"]*)"', line)
+        is_own = marker[1] == str(job) if marker else is_own
+        own.append(line if is_own and not marker else "")
+    return "\n".join(own), whole
 
 
 class NvshmemDocTest(unittest.TestCase):
@@ -86,20 +66,31 @@ class NvshmemDocTest(unittest.TestCase):
                 self.assertTrue(rows[0][1] != "-" or rows[0][2], "there is no such call, and no reason")
 
     def test_header(self):
-        # These are for modules of CUDA, or for attributes of its launches.
-        on_gpus = {"nvshmemx_cumodule_init", "nvshmemx_cumodule_finalize", "nvshmemx_culibrary_init",
-                   "nvshmemx_culibrary_finalize", "nvshmemx_collective_launch_attr"}
-        has = declared() | on_gpus
-        for call in CALLS:
-            with self.subTest(call=call):
-                if call in MISSING:
-                    self.assertTrue(MISSING[call], "no reason")
-                    self.assertFalse([name for name in members_of(call) if name in has], "the header has it")
-                else:
-                    self.assertEqual([name for name in members_of(call) if name not in has], [], "not in the header")
+        for name, reason in MISSING.items():
+            with self.subTest(name=name):
+                self.assertTrue(reason, "no reason")
+        # CUDA's types on the processor.
+        types = ("#define half gravel::detail::nvshmem::half_type\n#define cudaStream_t gravel_stream_t\n"
+                 "#define __nv_bfloat16 gravel::detail::nvshmem::bfloat16_type\n")
+        left_out = members(MISSING) | set(MISSING) | set(ON_GPUS)
+        with tempfile.TemporaryDirectory() as place:
+            source = Path(place) / "calls.cpp"
+            source.write_text(nvshmem_calls.INCLUDES + types + nvshmem_calls.assertions(left_out))
+            said = subprocess.run([*COMPILER, *FLAGS, "-fsyntax-only", str(source)], capture_output=True, text=True)
+        errors = [line for line in said.stderr.splitlines() if "error" in line]
+        self.assertEqual(errors[:20], [], "calls that the header lacks, or has with another type")
         source = "".join((ROOT / "lib/gravel/nvshmem" / name).read_text() for name in ("setup.cuh", "launch.cuh"))
-        for call in on_gpus:
+        for call in ON_GPUS:
             self.assertIn(f"inline int {call}(", source)
+
+    def test_each_call_has_a_test(self):
+        own, whole = preprocessed_job()
+        called = calls_in(own)
+        if "nvshmem_team_sync" in called:
+            called.add("nvshmem_sync")  # a macro
+        left_out = members(MISSING) | set(MISSING)
+        self.assertEqual(sorted(members(CALLS) - left_out - set(ON_GPUS) - called), [])
+        self.assertEqual(sorted(left_out & calls_in(whole)), [], "the header has them")
 
     def test_nothing_else_is_called_nvshmem(self):
         for row in ROWS:

@@ -62,7 +62,8 @@ RUNS = {
     "ranks": [f"{graph} --tolerance 0.001" for graph in GRAPHS]
     + ["graph.mtx", "--rmat 6 --damping 0", "--rmat 6 --tolerance 0.1"],
     "components": GRAPHS + ["graph.mtx", "graph.txt", "--rmat 8 --all-edges", "--grid 20 15 --kept 0.5",
-                            "--grid 20 15 --kept 0.5 --all-edges"],
+                            "--grid 20 15 --kept 0.5 --all-edges", "--rmat 8 --method routers --repeat 2",
+                            "--grid 20 15 --kept 0.5 --method routers"],
 }
 EXECUTIONS = {  # what each is checked with, and on how many PEs
     "bfs": "--grid 12 10 --no-pull",
@@ -99,7 +100,8 @@ BAD += {
          "minus.mtx:4: the weight -3 is not"),
     ],
     "ranks": [("", "", "--rmat 5 --damping 1", "damping"), ("", "", "--rmat 5 --tolerance 0", "tolerance")],
-    "components": [("", "", "--rmat 5 --repeat 0", "repeat")],
+    "components": [("", "", "--rmat 5 --repeat 0", "repeat"),
+                   ("", "", "--rmat 5 --method routers --compare", "--method routers excludes")],
 }[NAME]
 
 

@@ -51,6 +51,12 @@ TEST_CASE("PEs that have a unique id are a job") {
   }
 }
 
+TEST_CASE("PEs with a unique id get in beside connections that stay silent") {
+  const auto result = run(3, "id-silent");
+  INFO(result.err);
+  CHECK(result.status == 0);
+}
+
 TEST_CASE("a wrong unique id is an error that says what is wrong") {
   const std::pair<const char*, const char*> faults[] = {
       {"id-absent", "PEs [2] have not come within 1 s (GRAVEL_CONNECT_TIMEOUT_S)"},

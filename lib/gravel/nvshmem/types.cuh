@@ -79,6 +79,20 @@ typedef enum nvshmemx_status {
   NVSHMEMX_ERROR_INTERNAL,
   NVSHMEMX_ERROR_SENTINEL = INT_MAX
 } nvshmemx_status;
+/// The name of a status, for host threads.
+inline const char* nvshmemx_status_string(int status) {
+  switch (status) {
+    case NVSHMEMX_SUCCESS: return "NVSHMEMX_SUCCESS";
+    case NVSHMEMX_ERROR_INVALID_VALUE: return "NVSHMEMX_ERROR_INVALID_VALUE";
+    case NVSHMEMX_ERROR_OUT_OF_MEMORY: return "NVSHMEMX_ERROR_OUT_OF_MEMORY";
+    case NVSHMEMX_ERROR_NOT_SUPPORTED: return "NVSHMEMX_ERROR_NOT_SUPPORTED";
+    case NVSHMEMX_ERROR_SYMMETRY: return "NVSHMEMX_ERROR_SYMMETRY";
+    case NVSHMEMX_ERROR_GPU_NOT_SELECTED: return "NVSHMEMX_ERROR_GPU_NOT_SELECTED";
+    case NVSHMEMX_ERROR_COLLECTIVE_LAUNCH_FAILED: return "NVSHMEMX_ERROR_COLLECTIVE_LAUNCH_FAILED";
+    case NVSHMEMX_ERROR_INTERNAL: return "NVSHMEMX_ERROR_INTERNAL";
+    default: return "NVSHMEMX_ERROR_<unknown>";
+  }
+}
 /// Flags of nvshmemx_init_attr.
 enum {
   NVSHMEMX_INIT_THREAD_PES = 1,

@@ -1,8 +1,9 @@
 // The kernels of connected components. Within a PE vertices and ghosts form trees (comp[v] is nearer to the root; a
 // root points to itself), which edges join at their roots (Groute, TOPC 2020, section 5.1; Jaiganesh and Burtscher,
 // HPDC18). Two edges of each vertex join most vertices of a component. A sample finds the largest tree, and its
-// vertices skip the rest of their edges (Sutton, Ben-Nun, Barak, IPDPS18). Across PEs the least name of each tree is
-// sent to the owners of its ghosts, until no name changes.
+// vertices skip the rest of their edges (Sutton, Ben-Nun, Barak, IPDPS18). Where vertices have few edges, that would
+// not pay: then each edge is looked at once, from its end of the higher rank, and all is done. Across PEs the least
+// name of each tree is sent to the owners of its ghosts, until no name changes.
 #pragma once
 #include <type_traits>
 
@@ -45,6 +46,18 @@ GRAVEL_DEVICE void join(uint32_t* comp, uint32_t one, uint32_t other) {
       a = above == low ? low : find_root(comp, above);
       b = low;
     }
+  }
+}
+
+/// Joins the trees of both, each lane for itself: where trees are many. Thread scope: lane.
+GRAVEL_DEVICE void join_alone(uint32_t* comp, uint32_t one, uint32_t other) {
+  uint32_t a = find_root(comp, one), b = find_root(comp, other);
+  while (a != b) {
+    const uint32_t high = a > b ? a : b, low = a > b ? b : a;
+    const uint32_t above = atomicCAS(&comp[high], high, low);
+    if (above == high) return;
+    a = find_root(comp, above);
+    b = find_root(comp, low);
   }
 }
 
@@ -95,14 +108,41 @@ __global__ void join_first(ranked_graph graph, uint32_t* comp) {
       join(comp, mine, begin + i < end ? graph.rank(graph.targets[begin + i]) : mine);
   }
 }
-/// All point at roots.
+/// The edges of rows that lead to lower ranks, and those to ghosts, whose rows are not here; but the one by which
+/// plant_trees hung the vertex. A row of many is shared by a warp.
 template <int = 0>
-__global__ void flatten(uint32_t* comp, uint64_t vertices) {
+__global__ void __launch_bounds__(256) join_below(ranked_graph graph, uint32_t* comp) {
+  constexpr uint64_t many = 64;
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, lane = threadIdx.x % 32;
+  const auto join_edge = [&](uint32_t mine, uint32_t target, bool is_first) {
+    const uint32_t other = graph.rank(target);
+    if (other < mine ? !is_first : target >= graph.own) join_alone(comp, mine, other);
+  };
+  for (uint64_t of_warp = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32 * 32; of_warp < graph.own;
+       of_warp += lanes) {
+    const uint64_t v = of_warp + lane;
+    const uint64_t begin = v < graph.own ? graph.offsets[v] : 0, end = v < graph.own ? graph.offsets[v + 1] : 0;
+    if (end - begin < many) {
+      const auto mine = static_cast<uint32_t>(graph.before + v);
+      for (uint64_t e = begin; e < end; ++e) join_edge(mine, graph.targets[e], e == begin);
+    }
+    for (unsigned rest = __ballot_sync(~0u, end - begin >= many); rest; rest &= rest - 1) {
+      const int of = __ffs(static_cast<int>(rest)) - 1;
+      const uint64_t first = __shfl_sync(~0u, begin, of), last = __shfl_sync(~0u, end, of);
+      const auto mine = graph.before + static_cast<uint32_t>(of_warp) + static_cast<uint32_t>(of);
+      for (uint64_t e = first + lane; e < last; e += 32) join_edge(mine, graph.targets[e], e == first);
+      __syncwarp();
+    }
+  }
+}
+/// All point at roots. `roots`: where what each points at is written, `comp` or elsewhere.
+template <int = 0>
+__global__ void flatten(const uint32_t* comp, uint64_t vertices, uint32_t* roots) {
   for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < vertices;
        v += uint64_t{gridDim.x} * blockDim.x) {
     uint32_t root = comp[v];
     while (root != comp[root]) root = comp[root];
-    comp[v] = root;
+    roots[v] = root;
   }
 }
 template <int = 0>

@@ -28,7 +28,8 @@ class connected_components {
         names_(std::max<uint64_t>(graph.vertices(), 1)),
         reported_(std::max<uint64_t>(graph.n_ghosts, 1)),
         found_(std::vector<uint64_t>(2)),
-        sample_(uint64_t{samples}) {
+        sample_(uint64_t{samples}),
+        has_few_edges_(gravel_sum_all(edges) <= few_edges * gravel_sum_all(graph.own)) {
     exchange_ = {graph_,       comp_.data(), names_.data(), reported_.data(),
                  nullptr,      nullptr,      ~0u,           graph.n_ghosts / samples + 1,
                  found_.data()};
@@ -49,7 +50,7 @@ class connected_components {
   connected_components& operator=(const connected_components&) = delete;
 
   /// Finds the components.
-  /// @param all_edges look at every edge, also within the largest component: for comparison
+  /// @param all_edges look at every edge, also within the largest component, from both ends: for comparison
   void run(bool all_edges = false) { find(!all_edges); }
 
   /// Returns the names of own vertices' components: [own], in device memory. The name of a component is the least code
@@ -60,6 +61,8 @@ class connected_components {
 
  private:
   static constexpr uint32_t samples = 1024;
+  /// Entries of a row on average, up to which looking at each edge once is faster than to find the largest tree first.
+  static constexpr uint64_t few_edges = 8;
 
   /// Collective.
   static const worklist_graph& checked(const worklist_graph& graph, uint64_t edges) {
@@ -79,18 +82,25 @@ class connected_components {
   void find(bool skip) {
     uint32_t* const comp = comp_.data();
     exchanges_ = 0;
+    uint32_t largest = ~0u;
+    const auto flatten_into = [&](uint32_t* roots) {
+      launch_for(graph_.vertices(), flatten<>, static_cast<const uint32_t*>(comp), graph_.vertices(), roots);
+    };
     launch_for(graph_.vertices(), plant_trees<>, graph_, comp);
-    launch_for(graph_.own, join_first<>, graph_, comp);
-    launch_for(graph_.vertices(), flatten<>, comp, graph_.vertices());
-    const uint32_t largest = skip ? find_largest(comp + graph_.before) : ~0u;
-    launch_for(graph_.own, join_rest<>, graph_, comp, largest);
-    launch_for(graph_.vertices(), flatten<>, comp, graph_.vertices());
+    if (skip && has_few_edges_) {
+      launch_for(graph_.own, join_below<>, graph_, comp);
+    } else {
+      launch_for(graph_.own, join_first<>, graph_, comp);
+      flatten_into(comp);
+      if (skip) largest = find_largest(comp + graph_.before);
+      launch_for(graph_.own, join_rest<>, graph_, comp, largest);
+    }
     if (gravel_n_pes() == 1) {
-      // A component's name is its root.
-      launch_for(graph_.own, copy_words<uint32_t>, exchange_.said, static_cast<const uint32_t*>(comp), graph_.own);
+      flatten_into(exchange_.said);  // a component's name is its root
       gravel_synchronize();
       return;
     }
+    flatten_into(comp);
     const std::vector<uint64_t> names = pass_names(largest);
     // Two PEs that each passed over the edges between their largest trees rely on those having been joined by another.
     if (skip && std::any_of(names.begin(), names.end(), [&](uint64_t name) { return name != names[0]; })) find(false);
@@ -145,6 +155,7 @@ class connected_components {
   device_array<uint32_t> comp_, names_, reported_;
   device_array<uint64_t> found_;
   device_array<uint32_t> sample_;
+  bool has_few_edges_;
   name_exchange exchange_{};
   mapped_rendezvous rendezvous_;
   unsigned exchanges_ = 0;
