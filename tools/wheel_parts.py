@@ -112,6 +112,16 @@ def add_licenses(tree: Path) -> None:
         shutil.copy(notice, folder / f"{name}.txt")
 
 
+def forget_builder(tree: Path) -> None:
+    """Takes folders of the machine that built the wheel out of the paths on which libraries are looked for."""
+    for path in programs(tree):
+        printed = subprocess.run(["patchelf", "--print-rpath", path], capture_output=True, text=True, check=True).stdout
+        folders = printed.strip().split(":")
+        kept = [folder for folder in folders if folder.startswith("$ORIGIN")]
+        if kept != folders and folders != [""]:
+            run("patchelf", "--set-rpath", ":".join(kept), path)
+
+
 def use_packaged_ucx(tree: Path) -> None:
     """Lets all programs and libraries look for UCX in the package that has it, beside this one."""
     for path in programs(tree):
@@ -128,6 +138,7 @@ def main() -> None:
         tree = unpacked(given.wheel.resolve(), work)
         trees = [tree, split(tree)]
         for number, part in enumerate(filter(None, trees)):
+            forget_builder(part)
             if given.portable and part is tree:
                 add_requirement(part, f"{UCX} >= 1.17")
             wheel = packed(part, work / f"packed{number}")

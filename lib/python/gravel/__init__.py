@@ -37,7 +37,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Modules that are imported when they are used: not everybody has PyTorch, which is large."""
-    if name in ("graph", "reads", "torch"):
+    if name in ("graph", "numba", "reads", "torch"):
         import importlib
 
         return importlib.import_module(f".{name}", __name__)

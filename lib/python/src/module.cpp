@@ -393,6 +393,10 @@ NB_MODULE(GRAVEL_PYTHON_MODULE, m) {
   m.def("version", [] { return gravel_version(); });
   m.def("library", &library);
   m.def("heap_bytes", [] { return gravel_handle().heap_bytes; });
+  m.def("handle", [] {
+    const gravel_t g = gravel_handle();
+    return nb::bytes(&g, sizeof g);
+  });
   m.def(
       "barrier", [] { gravel_barrier_all(); }, released());
   m.def(
