@@ -1,8 +1,8 @@
 // Arrays reduced over all PEs, by size. Gravel's allreduce and reduce are called in a kernel, started by the host
 // without waiting, or called by the host one after the other; the hosts' own collectives (gravel_sum_all) take all
-// bytes through the processors. In the way "tasks" a kernel starts chains of remote tasks that combine, as in the paper.
-// Beside them NCCL, where its library is found, in a stream and in a CUDA graph. Figure 9
-// of "extended task queuing" (SC 2016), recast.
+// bytes through the processors. In the way "tasks" a kernel starts chains of remote tasks that combine, as in the
+// paper. Beside them NCCL, where its library is found, in a stream and in a CUDA graph. Figure 9 of "extended task
+// queuing" (SC 2016), recast.
 #include <algorithm>
 #include <chrono>
 #include <optional>

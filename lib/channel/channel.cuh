@@ -211,6 +211,13 @@ struct channel {
   /// Number of elements that are ready and that no consumer has claimed. The number may be out of date at once.
   /// @scope any
   GRAVEL_BOTH uint32_t waiting() const { return ready.unclaimed(); }
+  /// Number of elements that are reserved, written or not, and that no consumer has claimed. The number may be out of
+  /// date at once.
+  /// @scope any
+  GRAVEL_BOTH uint32_t reserved() const {
+    const uint32_t claimed = ready.claimed();  // read first: it does not overtake the tail
+    return static_cast<uint32_t>(load_relaxed<scope::device>(&state().tail)) - claimed;
+  }
 };
 
 /// Puts one element into a channel, for each lane. False: there is no room, or none that is visible yet. Thread scope:

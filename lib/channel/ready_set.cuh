@@ -91,6 +91,9 @@ struct ready_set {
     const int32_t n = ready_count{load_relaxed<scope::device>(count)}.unclaimed();
     return n < 0 ? 0 : static_cast<uint32_t>(n);
   }
+  /// Number of elements that consumers have claimed so far, modulo 2^32. It may be out of date at once. Thread scope:
+  /// any.
+  GRAVEL_BOTH uint32_t claimed() const { return ready_count{load_relaxed<scope::device>(count)}.cursor(); }
   /// Makes n elements ready that the group has written, from ticket `first` on. Thread scope: the group, converged.
   template <class Group>
   GRAVEL_BOTH void add(const Group& group, uint64_t first, uint32_t n) const {

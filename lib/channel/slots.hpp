@@ -78,8 +78,8 @@ struct sequence {
     fetch_add_release<scope::device>(of(ticket), static_cast<Word>(n));
   }
 
-  /// Polls the chunk of a ticket and those behind it up to the first that is not full. A whole warp polls 32 chunks, and
-  /// then 256 at once; of another group the leader polls eight at once. Afterwards the leader has acquired what all
+  /// Polls the chunk of a ticket and those behind it up to the first that is not full. A whole warp polls 32 chunks,
+  /// and then 256 at once; of another group the leader polls eight at once. Afterwards the leader has acquired what all
   /// lanes have seen. Thread scope: the group, converged.
   template <class Group>
   GRAVEL_BOTH counted_chunks poll(const Group& group, uint64_t ticket) const {

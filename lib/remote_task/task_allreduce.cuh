@@ -17,8 +17,8 @@
 // written everywhere, and nobody reads the last `to`. So the wait is in front of the tasks.
 //
 // Invariants.
-// - In each call `done` rises at each PE by the number of pieces. Then the PE's `to` is whole, and no task there reads it
-//   any more, as a task's step is sent before its signal rises.
+// - In each call `done` rises at each PE by the number of pieces. Then the PE's `to` is whole, and no task there
+//   reads it any more, as a task's step is sent before its signal rises.
 // - A PE that has entered a call has room for its tasks: the pieces that are not done here never exceed the slots.
 //
 // Model: test/models/task_ring.pml.
@@ -176,9 +176,9 @@ GRAVEL_BOTH void put_piece(const gravel_task_reducer_handle<T, HOW>& r, uint32_t
 
 }  // namespace gravel::detail
 
-/// Starts the reduction of a range of the arrays of a reducer: when all PEs have called it, tasks do the rest, and `done`
-/// rises at each PE by the number of pieces (gravel_task_allreduce_wait). Ranges of calls that have not ended must not
-/// overlap.
+/// Starts the reduction of a range of the arrays of a reducer: when all PEs have called it, tasks do the rest, and
+/// `done` rises at each PE by the number of pieces (gravel_task_allreduce_wait). Ranges of calls that have not ended
+/// must not overlap.
 /// @param r from gravel_task_reducer::handle(), of a kernel that was started when `from` was written
 /// @param first number of elements in front of the range, of `from` and `to`; the same at all PEs
 /// @param count number of elements of the range, the same at all PEs

@@ -10,8 +10,8 @@
 //   [5]    with has_place: place in a registered buffer, where the payload goes
 //   then   arguments
 //
-// A chain ends: each task sends fewer words of steps than came with it. What arrives is checked before anything of it is
-// used, and a step again by the PE that sends its task.
+// A chain ends: each task sends fewer words of steps than came with it. What arrives is checked before anything of it
+// is used, and a step again by the PE that sends its task.
 //
 // All calls of this file:
 // @param queue from gravel_task_queue::handle() or host_handle()
@@ -157,8 +157,8 @@ __host__ __device__ GRAVEL_NOINLINE inline void send_next(const gravel_task_hand
 template <bool IN_TASK, bool IN_MEMORY = false>
 class gravel_task_chain {
  public:
-  /// Makes the chain long: its steps lie in this memory of the sender, up to 65535 words, and travel in the slots of the
-  /// tasks. With the payload of a task the steps behind it must fit payload_bytes.
+  /// Makes the chain long: its steps lie in this memory of the sender, up to 65535 words, and travel in the slots of
+  /// the tasks. With the payload of a task the steps behind it must fit payload_bytes.
   /// @return the chain, to which then() adds steps
   GRAVEL_BOTH gravel_task_chain<IN_TASK, true> steps_in(uint64_t* memory, uint32_t words) const {
     static_assert(!IN_MEMORY, "steps_in is called once");

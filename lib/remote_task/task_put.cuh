@@ -5,8 +5,8 @@
 // @param t the gravel_task_t that the running task received
 // @param pe 0 to gravel_n_pes(g) - 1
 // @param target symmetric address that the task gets
-// @param payload memory of the sender and its size, which may be used again on return, and, if it goes into a registered
-//   buffer, the place there
+// @param payload memory of the sender and its size, which may be used again on return, and, if it goes into a
+//   registered buffer, the place there
 // @param done signal at `pe` that rises by 1 when the task has ended; {}: none
 // @param arguments of the task, trivially copyable
 // @param start how the task is started, instead of how its shape says

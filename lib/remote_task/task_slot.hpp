@@ -6,8 +6,8 @@
 // Solution. A slot begins with 28 tagged words: a value beside the tag of the ticket to which it belongs. On a GPU the
 // two are written and read at once, so a word is whole when its tag is seen. A command needs no fence, and its words
 // may arrive in any order. The tag of the first word is enough for a worker to know whether the task concerns it. A
-// small payload is among the words; a larger one lies after them, or in a buffer that the program has registered with the
-// queue. The steps of a long chain lie at the end of the slot.
+// small payload is among the words; a larger one lies after them, or in a buffer that the program has registered with
+// the queue. The steps of a long chain lie at the end of the slot.
 //
 // Protocol.
 //   source                                             worker
@@ -34,8 +34,8 @@
 // - A slot is written only when all workers that have a part in its last task have ended their parts.
 // - A worker that finds a later tag than that of its ticket had no part in it: otherwise it would have kept the slot.
 // - Tickets only grow. Tags are their lower halves.
-// - A command names a registered buffer by its number. The PE that runs the task finds the buffer in a table of its own,
-//   so no offset of another PE's is used as it came.
+// - A command names a registered buffer by its number. The PE that runs the task finds the buffer in a table of its
+//   own, so no offset of another PE's is used as it came.
 #pragma once
 #include <cstdint>
 

@@ -23,9 +23,9 @@ struct gravel_task_source {
   const void* data = nullptr;
   uint64_t bytes = 0;
 };
-/// A buffer of the symmetric heap that is registered with a queue (gravel_task_queue::register_buffer), or a place in it.
-/// A payload that goes there is stored once, where the program wants it. Plain data, the same at all PEs: it may be an
-/// argument of tasks.
+/// A buffer of the symmetric heap that is registered with a queue (gravel_task_queue::register_buffer), or a place in
+/// it. A payload that goes there is stored once, where the program wants it. Plain data, the same at all PEs: it may be
+/// an argument of tasks.
 /// @scope any
 /// @completion on return
 /// @errors none

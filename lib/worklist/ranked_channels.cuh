@@ -268,7 +268,7 @@ GRAVEL_DEVICE void work_off(const Channels& a, Worker& worker) {
     // Each lane polls one channel; the warp takes from the lowest that is not empty. Entries that are reserved and not
     // yet written count, so that no warp passes over a rank whose entries are about to come: it would do later work too
     // early, and move `base` beyond them.
-    const uint32_t some = __ballot_sync(~0u, lane < a.n_ranks && a.of(base + lane).waiting() != 0);
+    const uint32_t some = __ballot_sync(~0u, lane < a.n_ranks && a.of(base + lane).reserved() != 0);
     const uint32_t rank = some ? base + lane_group::lowest(some) : base;
     // Also if the warp may not take this rank: the rank that is reported to other PEs must follow the lowest that this
     // PE has.

@@ -734,8 +734,8 @@ __global__ void send_wrong(gravel_task_handle q, board* at, uint64_t* gate, grav
 /// room for. "dies": the last PE ends while a task runs there. "finalize": the program ends while one does. "other": a
 /// task that the first of two queues has is sent to the second. "chain": one of too many tasks. "forged": a command
 /// whose signal is at no PE. "closed": one for a queue that is not there. "memory": a chain with more steps than its
-/// memory holds; "steps": than a slot holds. "itself": a step that says that it is forwarded for ever; "step": one with a
-/// task that the queue does not have; "endless": more steps than came. "into": a payload behind the end of a buffer;
+/// memory holds; "steps": than a slot holds. "itself": a step that says that it is forwarded for ever; "step": one with
+/// a task that the queue does not have; "endless": more steps than came. "into": a payload behind the end of a buffer;
 /// "buffer", "beyond": the same with forged handles, of no buffer and of a longer one. "own": a target in the queue's
 /// own memory.
 int go_wrong(const std::string& what) {
@@ -767,7 +767,8 @@ int go_wrong(const std::string& what) {
 
 int main(int argc, char** argv) {
   gravel_init<gravel_task_delivery>();
-  const std::string how = argc > 1 ? argv[1] : GRAVEL_CUDA ? "--long" : "--short";  // PEs that share a GPU take long
+  std::string how = GRAVEL_CUDA ? "--long" : "--short";  // PEs that share a GPU take long
+  if (argc > 1) how = argv[1];
   if (!how.starts_with("--")) return go_wrong(how);
   const bool is_long = how == "--long";
   each_once("roomy", {.workers = 3, .slots = 64, .payload_bytes = most}, is_long ? 4000 : 160, 4);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
@@ -349,12 +350,13 @@ TEST_CASE("what is written can be taken, whatever was reserved before it, also w
         std::vector<channel_reservation> all;
         for (uint32_t n : at.reserved) all.push_back(r.c.reserve(me, n));
         std::vector<uint32_t> missing(r.c.space.rows());
+        const uint32_t reserved = std::accumulate(at.reserved.begin(), at.reserved.end(), 0u);
         uint32_t left = 0, batches = 0;
         for (uint32_t i : at.committed) {
           r.c.commit(me, all[i]);
           for (uint32_t k = 0; k < at.reserved[i]; ++k) ++missing[r.c.space.row(all[i].first + k)];
           left += at.reserved[i];
-          CHECK(r.c.waiting() == left);
+          CHECK((r.c.waiting() == left && r.c.reserved() == reserved));
         }
         const auto take = [&](const lane_group& group) {
           for (uint32_t misses = 0; group.from_leader(r.c.waiting()) != 0;) {
@@ -371,7 +373,7 @@ TEST_CASE("what is written can be taken, whatever was reserved before it, also w
         else take(me);
         if (by_warp) CHECK(batches <= at.batches);
         for (uint32_t n : missing) REQUIRE(n == 0);
-        CHECK(r.c.waiting() == 0);
+        CHECK((r.c.waiting() == 0 && r.c.reserved() == reserved - left));
       }
 }
 
