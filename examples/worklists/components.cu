@@ -131,7 +131,9 @@ bool solve(const components_options& o, fact_list& facts) {
   words_of_all<uint32_t> names(here);
   names.fetch(found_here);
   device_array<uint64_t> counts(std::vector<uint64_t>(2));
-  launch_for(own, check_names, here, static_cast<uint32_t>(me), static_cast<const uint32_t*>(names.words()),
+  const name_order order{part.codes, kernel ? gravel::detail::replicated_bitmap::strip : 0,
+                         static_cast<uint32_t>(n_pes)};
+  launch_for(own, check_names, here, order, static_cast<uint32_t>(me), static_cast<const uint32_t*>(names.words()),
              counts.data());
   gravel_synchronize();
   uint64_t counted[2];

@@ -233,6 +233,14 @@ class WorklistsTest(unittest.TestCase):
         self.assertEqual(self.report_of(1, 1, "--rmat 6 --no-pull")["method"], "worklist")
         self.assertEqual(self.report_of(1, 1, "--mesh 60 20")["method"], "worklist")
 
+    @unittest.skipIf(NAME != "components", "of components")
+    def test_one_kernel_with_components_across_pes(self):
+        """The vertex that names a component is the first one in the kernel's order, which may not have the lowest
+        code."""
+        for pes, options in ((2, "--rmat 11 --edges-per-vertex 1"), (3, "--rmat 12 --edges-per-vertex 1")):
+            report = self.report_of(pes, 1, f"{options} --division degrees", GRAVEL_ROUTES="peer")
+            self.assertEqual((report["method"], report["compared_with_serial"]), ("kernel", True))
+
     def test_json(self):
         report = self.report_of(2, 1, RUNS[NAME][0])
         self.assertEqual((report["program"], report["pes"], report["backend"]), (NAME, 2, "cpu"))
