@@ -136,6 +136,11 @@ __global__ void find_way_back(gravel_t g, board* at) { at->back = gravel_ptr(g, 
 __global__ void find_way_there(gravel_t g, board* at, uint64_t* words, int pe) { at->back = gravel_ptr(g, words, pe); }
 /// Keeps the PE's workers resident.
 __global__ void stay(gravel_t g, board* at) { gravel_wait_until(g, &at->stop, GRAVEL_NE, 0); }
+/// Ends stay() at a PE.
+void end_stay(board* at, int pe) {
+  gravel_put(gravel_host_handle(), &at->stop, uint64_t{1}, pe);
+  gravel_flush(gravel_host_handle());
+}
 
 /// Two kernels answer each other.
 __global__ void answer_each_other(gravel_t g, board* at, int pe, bool starts, uint32_t rounds, times to) {
@@ -332,10 +337,7 @@ int main(int argc, char** argv) {
             if (me == 0) {
               gravel_launch(put_tasks, 2, 256, q, at, last, how, payload, bytes, n, back, gravel_task_buffer{}, to);
               gravel_synchronize();
-              if (last != 0) {
-                gravel_put(gravel_host_handle(), &at->stop, uint64_t{1}, last);
-                gravel_flush(gravel_host_handle());
-              }
+              if (last != 0) end_stay(at, last);
             }
             queue.wait();
           }
@@ -381,10 +383,7 @@ int main(int argc, char** argv) {
                             times{to.ticks, to.begun, to.answered, to.all + 2});
             gravel_synchronize();
             if (run >= 2) ended += n;
-            if (last != 0) {
-              gravel_put(gravel_host_handle(), &at->stop, uint64_t{1}, last);
-              gravel_flush(gravel_host_handle());
-            }
+            if (last != 0) end_stay(at, last);
           }
           queue.wait();
         }

@@ -10,14 +10,10 @@ using gravel::worklist_graph;
 /// The order in which a component's first vertex gives it its name.
 struct name_order {
   gravel::detail::vertex_code codes;
-  /// Vertices of each PE that follow each other, before those of the next PE come; 0: the order is that of codes.
-  uint32_t strip;
-  uint32_t pes;
+  gravel::detail::replicated_bitmap layout;  ///< whose codes are the order; if it has no PEs, `codes` are
 
-  GRAVEL_BOTH uint64_t of(uint32_t code) const {
-    if (strip == 0) return code;
-    const uint64_t place = codes.place(code);
-    return (place / strip * pes + static_cast<uint32_t>(codes.owner(code))) * strip + place % strip;
+  GRAVEL_BOTH uint32_t of(uint32_t code) const {
+    return layout.pes == 0 ? code : layout.code_of(codes.owner(code), codes.place(code));
   }
 };
 

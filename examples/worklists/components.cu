@@ -131,8 +131,8 @@ bool solve(const components_options& o, fact_list& facts) {
   words_of_all<uint32_t> names(here);
   names.fetch(found_here);
   device_array<uint64_t> counts(std::vector<uint64_t>(2));
-  const name_order order{part.codes, kernel ? gravel::detail::replicated_bitmap::strip : 0,
-                         static_cast<uint32_t>(n_pes)};
+  name_order order{part.codes, {}};
+  if (kernel) order.layout.pes = static_cast<uint32_t>(n_pes);
   launch_for(own, check_names, here, order, static_cast<uint32_t>(me), static_cast<const uint32_t*>(names.words()),
              counts.data());
   gravel_synchronize();
