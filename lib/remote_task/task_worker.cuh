@@ -4,6 +4,9 @@
 // With W workers, the task of a ticket concerns the workers ticket % W, (ticket + 1) % W, ..., as many as the task has
 // blocks. If it has more blocks than there are workers, each worker runs several. So nothing distributes the tasks: the
 // tag of the first word is enough.
+//
+// Worker 0 alone serves the own ring, whose tasks it forwards in their order. So a slot of that ring is taken only by a
+// task that waits.
 #pragma once
 #include <algorithm>
 
@@ -62,7 +65,8 @@ class resident_worker {
   GRAVEL_DEVICE void begin() {
     for (uint32_t r = threadIdx.x; r < rings(); r += blockDim.x) {
       const uint64_t next = *cursor(r);
-      go_to(r, next, static_cast<uint32_t>((blockIdx.x + gridDim.x - next % gridDim.x) % gridDim.x));
+      const bool is_own = r == own_ring(q_);
+      go_to(r, next, is_own ? 0 : static_cast<uint32_t>((blockIdx.x + gridDim.x - next % gridDim.x) % gridDim.x));
     }
     taken_ = here_.near_done;
     if (threadIdx.x == 0) {
@@ -161,7 +165,8 @@ class resident_worker {
   }
 
  private:
-  GRAVEL_DEVICE uint32_t rings() const { return q_.memory.shape.rings(); }
+  /// Returns the number of rings that this worker serves: the own ring is the last one.
+  GRAVEL_DEVICE uint32_t rings() const { return blockIdx.x == 0 ? q_.memory.shape.rings() : own_ring(q_); }
   GRAVEL_DEVICE uint64_t* word(uint64_t offset) const { return reinterpret_cast<uint64_t*>(q_.g.heap + offset); }
   GRAVEL_DEVICE uint64_t* cursor(uint32_t ring) const { return word(q_.memory.cursor(blockIdx.x, ring)); }
   /// Notifies all PEs of whether this PE's workers sleep.
@@ -183,7 +188,10 @@ class resident_worker {
     s_.rank[ring] = rank - skipped;
   }
   GRAVEL_DEVICE void advance(uint32_t ring) {
-    go_to(ring, s_.at[ring].next + 1, s_.rank[ring] ? s_.rank[ring] - 1 : gridDim.x - 1);
+    uint32_t rank = s_.rank[ring];
+    if (rank != 0) --rank;
+    else if (ring != own_ring(q_)) rank = gridDim.x - 1;
+    go_to(ring, s_.at[ring].next + 1, rank);
   }
   /// Returns how many workers a task concerns.
   GRAVEL_DEVICE static uint32_t workers_of(uint64_t tag) {

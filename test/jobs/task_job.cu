@@ -4,6 +4,7 @@
 // all sides. What cannot be is refused at all PEs, or ends the job with a message that names the sender (arguments of
 // this program). One source for the CPU backend and for GPUs.
 #include <atomic>
+#include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -92,6 +93,10 @@ struct by_host {
     ++(*host_times)[static_cast<uint32_t>(t.from) * tasks + number];
   }
 };
+
+/// Slots with which so many tasks, each of which sends one, find room at any time: all of them may wait at one PE,
+/// where one more slot is about to be freed.
+uint32_t room_for(uint32_t tasks) { return std::bit_ceil(tasks + 1); }
 
 /// A walk over the PEs: each sends itself on.
 struct hop {
@@ -413,7 +418,7 @@ void long_chains(uint32_t length) {
   auto* const buffer = gravel_malloc<uint64_t>(2 * n * 8);
   const gravel_signal done = gravel_new_signal();
   {
-    queue_type queue({.workers = 2, .slots = 4});
+    queue_type queue({.workers = 2, .slots = room_for(2 * n)});
     const gravel_task_buffer into = queue.register_buffer(buffer, 2 * n * 8);
     std::vector<uint64_t> steps(512);
     gravel_launch(begin_long_chain, 1, 64, queue.handle(), cells, length, into, done);
@@ -599,6 +604,36 @@ void streams(uint32_t rounds) {
   gravel_free_signal(done);
   gravel_free(words);
 }
+__global__ void begin_walks(gravel_task_handle q, board* at, uint32_t walks, uint64_t hops, gravel_signal done) {
+  __shared__ uint64_t left;
+  if (threadIdx.x == 0) left = hops;
+  for (uint32_t i = 0; i < walks; ++i)
+    gravel_task_put<hop>(q, (gravel_my_pe(q.g) + 1) % gravel_n_pes(q.g), at, {{&left, 8}}, {}, done);
+}
+__global__ void send_ticks(gravel_task_handle q, uint64_t* word, uint64_t ticks) {
+  for (uint64_t i = 0; i < ticks; ++i)
+    gravel_task_put<tick>(q, (gravel_my_pe(q.g) + 1) % gravel_n_pes(q.g), word, {}, {}, uint64_t{1});
+}
+/// Walks whose tasks find all slots taken at each step, since kernels send tasks the same way. Where they wait there is
+/// room for all of them.
+void crowds(uint64_t hops) {
+  const auto n = static_cast<uint64_t>(gravel_n_pes());
+  auto* const at = gravel_malloc<board>(sizeof(board));
+  auto* const word = gravel_malloc<uint64_t>(8);
+  const gravel_signal done = gravel_new_signal();
+  constexpr uint32_t walks = 3;
+  {
+    first_queue queue({.workers = 3, .slots = room_for(walks), .payload_bytes = 64});
+    if (gravel_my_pe() == 0) gravel_launch(begin_walks, 1, 32, queue.handle(), at, walks, hops, done);
+    gravel_launch(send_ticks, 2, 32, queue.handle(), word, hops);
+  }
+  expect(gravel_sum_all(read(&at->hops)) == walks * (hops + 1), "a crowd: hops are missing, or there are too many");
+  expect(gravel_sum_all(read(word)) == n * 2 * hops, "a crowd: ticks are missing, or there are too many");
+  expect(gravel_sum_all(gravel_read(done)) == walks, "a crowd: the signal is not exact");
+  gravel_free_signal(done);
+  gravel_free(word);
+  gravel_free(at);
+}
 /// Queues open beside each other: each has the tasks, workers and credits that are its own, and closes when it wants.
 void side_by_side(uint32_t tasks) {
   const auto n = static_cast<uint64_t>(gravel_n_pes()), me = static_cast<uint64_t>(gravel_my_pe());
@@ -607,7 +642,7 @@ void side_by_side(uint32_t tasks) {
   const gravel_signal done = gravel_new_signal(), walked = gravel_new_signal();
   const auto sums = [&](uint32_t i) { return gravel_sum_all(read(&words[i])); };
   {
-    const uint32_t slots = n > 8 ? 16 : 4;  // up to 21 of the walks below may be on the way from one PE to the next
+    const uint32_t slots = room_for(static_cast<uint32_t>(n));  // for the walks below
     auto a =
         std::make_unique<first_queue>(gravel_task_queue_options{.workers = 2, .slots = slots, .payload_bytes = 64});
     second_queue b({.workers = 1, .slots = 2, .payload_bytes = 128});
@@ -783,6 +818,7 @@ int main(int argc, char** argv) {
   reductions(9000, 2);
   if (is_long) reductions(3, 1);  // not a piece for each PE
   streams(4);
+  crowds(is_long ? 10'000 : 100);
   side_by_side(is_long ? 1000 : 12);
   refusals();
   const bool right = gravel_sum_all(static_cast<uint64_t>(failures)) == 0;

@@ -31,6 +31,14 @@
 //
 // BROKEN=6: a worker waits for room.
 // BROKEN=7: a worker whose own ring has tasks polls no other ring.
+//
+// CROWD=1: the own ring of one PE with several workers. WALKS tasks, each of which sends one to another PE and comes
+// back from there, find its SLOTS taken by other tasks at any time.
+//
+// Claim: an own ring with a slot more than there are walks always has room.
+//
+// BROKEN=9: the workers take turns at the own ring, by tickets.
+// BROKEN=10: the own ring has as many slots as there are walks.
 #ifndef BROKEN
 #define BROKEN 0
 #endif
@@ -41,7 +49,71 @@
 #define SLOTS 2
 #endif
 
-#if FLOOD == 0
+#if defined(CROWD)
+#ifndef WALKS
+#define WALKS 3
+#endif
+#ifndef WORKERS
+#define WORKERS 2
+#endif
+#if BROKEN == 10
+#define OWN WALKS
+#else
+#define OWN (WALKS + 1)
+#endif
+#if BROKEN == 9
+#define TURNS WORKERS
+#else
+#define TURNS 1
+#endif
+#define ALL (OWN * TURNS) /* tickets are counted to this, and again from 0 */
+
+byte here = WALKS, there;  /* walks that are to run here, and at the other PE */
+byte others;               /* other tasks in the slots there */
+byte tickets;
+byte kept[OWN];            /* a ticket + 1; 0: the slot is free */
+
+proctype worker(byte me) {
+  byte next = me;
+end:
+  do
+  :: atomic { here > 0 -> here-- };
+     if
+     :: atomic { there + others < SLOTS -> there++ }
+     :: atomic {
+          there + others >= SLOTS ->
+          assert(kept[tickets % OWN] == 0);
+          kept[tickets % OWN] = tickets + 1;
+          tickets = (tickets + 1) % ALL
+        }
+     fi
+  :: me < TURNS && kept[next % OWN] == next + 1 ->
+     if
+     :: atomic { there + others < SLOTS -> there++ };
+        kept[next % OWN] = 0;
+        next = (next + TURNS) % ALL
+     :: there + others >= SLOTS -> skip
+     fi
+  od
+}
+
+proctype other_pe() {
+end:
+  do
+  :: atomic { there > 0 -> there--; here++ }
+  :: atomic { others > 0 -> others-- }
+  :: atomic { there + others < SLOTS -> others++ }
+  od
+}
+
+init {
+  byte i;
+  atomic {
+    run other_pe();
+    do :: i == WORKERS -> break :: else -> run worker(i); i++ od
+  }
+}
+#elif FLOOD == 0
 #ifndef SOURCES
 #define SOURCES 2
 #endif
