@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "host/launch_alone.cuh"
 #include "lib/link/ring_set.cuh"
 
 /// gravel_link_options::copies_from: no packet is carried by a copy engine.
@@ -46,6 +47,8 @@ class gravel_sender {
         events_(rings.sender_events(first_edge)),
         exceptions_(std::uncaught_exceptions()) {
     for (size_t i = 0; i < n_; ++i) direct_ &= rings_.reaches(edge(i).destination.pe);
+    // All blocks wait for the buffer of a packet together, so they must run at the same time.
+    blocks_ = std::clamp(gravel::detail::most_cooperative_blocks(kernel(), {.block = threads}, true), 1u, blocks_);
   }
   /// Waits for segments that are on their way. Calls shutdown() if the program has not. If an exception passes, it does
   /// neither: the receiver may never receive.
@@ -111,6 +114,12 @@ class gravel_sender {
   bool is_direct() const { return direct_; }
 
  private:
+  static constexpr unsigned threads = GRAVEL_CUDA ? 512 : 32;  ///< of a block
+  decltype(&gravel::detail::send_segment<gravel::detail::stored_heap>) kernel() const {
+    return direct_ ? gravel::detail::send_segment<gravel::detail::stored_heap>
+                   : gravel::detail::send_segment<gravel::detail::far_heap>;
+  }
+
   const gravel::detail::link_edge& edge(size_t output) const { return rings_.edges()[first_ + output]; }
   std::string text() const {
     return n_ == 1 ? gravel::detail::text_of(edge(0).source, edge(0).destination)
@@ -160,14 +169,10 @@ class gravel_sender {
     constexpr uint64_t each = GRAVEL_CUDA ? 16384 : 1024;  // bytes of a packet for each block
     const uint64_t packet = std::min<uint64_t>(job.bytes, rings_.shape().packet_bytes);
     const auto grid = static_cast<unsigned>(std::clamp<uint64_t>((packet + each - 1) / each, 1, blocks_));
-    // All blocks wait for the buffer of a packet together, so they must run at the same time.
-    const gravel_launch_config config{
-        .grid = grid, .block = GRAVEL_CUDA ? 512 : 32, .stream = stream, .cooperative = grid > 1};
+    const gravel_launch_config config{.grid = grid, .block = threads, .stream = stream, .cooperative = grid > 1};
     // A kernel that waits only for credits, which other kernels store here, needs no resolver.
-    const auto kernel = direct_ ? gravel::detail::send_segment<gravel::detail::stored_heap>
-                                : gravel::detail::send_segment<gravel::detail::far_heap>;
-    if (direct_ && !job.after.word) gravel::detail::launch_alone(kernel, config, end, job);
-    else gravel_launch(kernel, config, end, job);
+    if (direct_ && !job.after.word) gravel::detail::launch_alone(kernel(), config, end, job);
+    else gravel_launch(kernel(), config, end, job);
     return last_ = job.done;
   }
 

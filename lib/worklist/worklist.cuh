@@ -278,12 +278,22 @@ class gravel_worklist {
     launch(kernel, gravel::detail::vertex_blocks(items), gravel::detail::vertex_threads, arguments...);
   }
 
-  /// Blocks of a kernel that stays until all is done: the asynchronous kernel, and the kernel of all rounds.
-  unsigned resident_blocks() const {
+  /// How a kernel that stays until all is done is launched: the asynchronous kernel, and the kernel of all rounds. The
+  /// numbers of blocks may differ between PEs.
+  template <class... P>
+  gravel_launch_config resident(void (*kernel)(P...)) const {
+    gravel_launch_config how{.block = gravel::detail::vertex_threads, .cooperative = true};
     // In the asynchronous kernel one warp keeps the watch; another must work.
-    if (options_.blocks) return std::max(options_.blocks, gravel::detail::vertex_threads > 32 ? 1u : 2u);
-    return gravel::detail::device_blocks{gravel::detail::current_backend().multiprocessors()}.resident(
-        gravel_n_pes() == 1, static_cast<bool>(inboxes_));
+    const unsigned least = gravel::detail::vertex_threads > 32 ? 1 : 2;
+    unsigned blocks = options_.blocks;
+    if (!blocks) {
+      const bool is_alone = gravel_n_pes() == 1;
+      blocks = gravel::detail::device_blocks{gravel::detail::current_backend().multiprocessors()}.resident(
+          is_alone, static_cast<bool>(inboxes_));
+      blocks = std::min(blocks, gravel::detail::most_cooperative_blocks(kernel, how, !is_alone));
+    }
+    how.grid = std::max(blocks, least);
+    return how;
   }
 
   // The asynchronous execution.
@@ -319,12 +329,10 @@ class gravel_worklist {
     set_words(lists);
     gravel_barrier_all();  // from now on the handlers of all PEs list into channels
     ++counts_.launches;
-    const gravel_launch_config how{
-        .grid = resident_blocks(), .block = gravel::detail::vertex_threads, .cooperative = true};
-    if (gravel_n_pes() == 1)
-      gravel::detail::launch_alone(gravel::detail::work_asynchronously<Program>, how, gravel_handle(), view_,
-                                   channels_view_);
-    else gravel_launch(gravel::detail::work_asynchronously<Program>, how, gravel_handle(), view_, channels_view_);
+    const auto kernel = gravel::detail::work_asynchronously<Program>;
+    const gravel_launch_config how = resident(kernel);
+    if (gravel_n_pes() == 1) gravel::detail::launch_alone(kernel, how, gravel_handle(), view_, channels_view_);
+    else gravel_launch(kernel, how, gravel_handle(), view_, channels_view_);
     gravel_barrier_all();
     lists = words();
     lists.asynchronous = 0;
@@ -338,14 +346,13 @@ class gravel_worklist {
   void run_kernel_of_all_rounds() {
     const uint32_t before = words().exchanges;
     ++counts_.launches;
-    const gravel_launch_config how{
-        .grid = resident_blocks(), .block = gravel::detail::vertex_threads, .cooperative = true};
+    using block_sender = gravel_block_sender<gravel::detail::vertex_threads>;
+    const auto by_inboxes = gravel::detail::run_rounds_of_all<Program, gravel::detail::mapped_sender>;
+    const auto by_messages = gravel::detail::run_rounds_of_all<Program, block_sender>;
     if (inboxes_)
-      gravel::detail::launch_alone(gravel::detail::run_rounds_of_all<Program, gravel::detail::mapped_sender>, how,
-                                   gravel_handle(), view_, round_reports_, inboxes_.view());
-    else
-      gravel_launch(gravel::detail::run_rounds_of_all<Program, gravel_block_sender<gravel::detail::vertex_threads>>,
-                    how, gravel_handle(), view_, round_reports_, inboxes_.view());
+      gravel::detail::launch_alone(by_inboxes, resident(by_inboxes), gravel_handle(), view_, round_reports_,
+                                   inboxes_.view());
+    else gravel_launch(by_messages, resident(by_messages), gravel_handle(), view_, round_reports_, inboxes_.view());
     counts_.exchanges += words().exchanges - before;
   }
 
