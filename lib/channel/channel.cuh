@@ -72,8 +72,8 @@ struct channel_words : slots_words {
 };
 
 /// A channel: plain data, passed to kernels by value. `Word`: the type of the counts of what is done; a narrow one is
-/// for tests. S: the processors that use the channel. ORDER: if it is kept, what one producer puts comes to one consumer
-/// in order.
+/// for tests. S: the processors that use the channel. ORDER: if it is kept, what one producer puts comes to one
+/// consumer in order.
 /// @scope the group, converged: the lanes of a warp, or a block, that make the call together
 /// @completion on return: no call waits
 /// @errors none are checked; the answer says if there is no room, or no element

@@ -8,8 +8,8 @@
 // Problem. A host thread is to be one more producer or consumer. But the words of a channel change by atomic additions,
 // and over PCIe those of a GPU in memory of the host are not atomic for the CPU (hostNativeAtomicSupported is 0).
 // Solution. The memory of the channel decides.
-// - device: the words and the elements lie in the PE's device memory. A host thread puts, takes and closes by a kernel of
-//   one warp, which copies from or to staging memory. This works on every GPU, and kernels pay nothing for it.
+// - device: the words and the elements lie in the PE's device memory. A host thread puts, takes and closes by a kernel
+//   of one warp, which copies from or to staging memory. This works on every GPU, and kernels pay nothing for it.
 // - host: they lie in pinned memory of the host, and all words are accessed at system scope. A host thread runs the
 //   channel's protocol itself. On a GPU this needs a link whose atomics the CPU shares (NVLink-C2C).
 #pragma once
@@ -40,8 +40,8 @@ struct gravel_channel_options {
   uint32_t capacity = 993;  ///< elements, 1 to 2^30; memory is taken for the next 2^k - 31
 };
 
-/// A gravel_channel for kernels: plain data, from gravel_channel::handle(). Besides the calls of gravel::channel, none of
-/// which waits, it has calls that wait.
+/// A gravel_channel for kernels: plain data, from gravel_channel::handle(). Besides the calls of gravel::channel, none
+/// of which waits, it has calls that wait.
 /// @scope the group, converged: the lanes of a warp that make the call together
 /// @completion on return
 /// @errors none are checked; a wait that lasts for GRAVEL_WATCHDOG_S is reported and continues

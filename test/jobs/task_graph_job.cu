@@ -1,9 +1,9 @@
 // Task graphs: random trees against serial counts, with continuations that gather, and that spawn again; the least
-// legal sizes; what the host pushes while a graph runs; what tasks do wrong. Channels by themselves, whose producers and
-// consumers are kernels and host threads. One source for the CPU backend and for
-// GPUs; each PE for itself. With a time limit: most mistakes here would show as a run that does not end. Usage:
-// task_graph_job [TREES [one-kernel]]; with the second word nothing is pushed while a graph runs, for tools that run
-// one kernel at a time. task_graph_job channels: the channels alone.
+// legal sizes; what the host pushes while a graph runs; what tasks do wrong. Channels by themselves, whose producers
+// and consumers are kernels and host threads. One source for the CPU backend and for GPUs; each PE for itself. With a
+// time limit: most mistakes here would show as a run that does not end. Usage: task_graph_job [TREES [one-kernel]];
+// with the second word nothing is pushed while a graph runs, for tools that run one kernel at a time. task_graph_job
+// channels: the channels alone.
 #include <algorithm>
 #include <array>
 #include <atomic>

@@ -210,8 +210,8 @@ std::string run(const shape& s, uint64_t seed, uint64_t laps = 0, bug planted = 
   return {};
 }
 
-/// Producers put up to `each` elements, one by one; a lane closes the channel when `closes_at` of all are in it, or when
-/// all producers have ended. Consumers take until the channel has ended. An empty text: all is as it must be.
+/// Producers put up to `each` elements, one by one. A lane closes the channel when `closes_at` elements have been put,
+/// or when all producers have ended. Consumers take until the channel has ended. An empty text: all is as it must be.
 template <count_order ORDER = count_order::none>
 std::string run_to_the_end(const shape& s, uint32_t closes_at, uint64_t seed, bug planted = bug::none) {
   rig<uint32_t, scope::system, ORDER> r(s.capacity);
@@ -252,9 +252,11 @@ std::string run_to_the_end(const shape& s, uint32_t closes_at, uint64_t seed, bu
       if (b.count != 0) continue;
       bool has_ended = false;
       if (planted == bug::ends_when_empty) has_ended = r.c.is_closed() && r.c.waiting() == 0;
-      else if (planted == bug::closed_by_a_word)
-        has_ended = r.c.is_closed() && (r.c.space.refresh(), load_acquire(&state.room) == s.capacity);
-      else has_ended = r.c.has_ended();
+      else if (planted != bug::closed_by_a_word) has_ended = r.c.has_ended();
+      else if (r.c.is_closed()) {
+        r.c.space.refresh();
+        has_ended = load_acquire(&state.room) == s.capacity;
+      }
       if (has_ended) return;
       wait();
     }
