@@ -227,7 +227,7 @@ class gravel_channel {
       if (done == elements.size()) break;
       if (a.moved != 0) wait.reset();
       else if (a.is_closed) refuse("put", done, elements.size());
-      else wait_for(wait, gravel::detail::awaited::channel_room);
+      else wait_for_room(wait);
     }
   }
   /// Puts one element, and waits for room.
@@ -257,7 +257,7 @@ class gravel_channel {
     for (gravel::detail::watched_wait wait;;) {
       const answer a = ask(request::take, to.data(), to.size());
       if (a.moved != 0 || a.has_ended) return a.moved;
-      wait_for(wait, gravel::detail::awaited::channel_element);
+      wait_for_element(wait);
     }
   }
   /// Takes one element, and waits for it.
@@ -308,9 +308,18 @@ class gravel_channel {
       return *found;
     }
   }
-  void wait_for(gravel::detail::watched_wait& wait, gravel::detail::awaited what) {
-    wait.attentively(gravel_host_handle(),
-                     [&] { return gravel::detail::wait_subject{.what = what, .wanted = capacity_}; });
+  void wait_for_room(gravel::detail::watched_wait& wait) const {
+    wait.attentively([&] {
+      return "room for an element in a channel of " + std::to_string(capacity_) +
+             ": no consumer frees any, and the channel is not closed (gravel_channel::put)";
+    });
+  }
+  static void wait_for_element(gravel::detail::watched_wait& wait) {
+    wait.attentively([] {
+      return std::string(
+          "an element of a channel: none is put into it, and it has not ended. It ends when it is closed "
+          "and consumers have freed all that they took (gravel_channel::take)");
+    });
   }
   [[noreturn]] static void refuse(const char* call, size_t done, size_t all) {
     gravel::detail::fail_text(std::string("gravel_channel::") + call + " after close(): " + std::to_string(done) +

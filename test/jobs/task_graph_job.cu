@@ -766,8 +766,8 @@ GRAVEL_BOTH item item_of(uint32_t producer, uint32_t number) {
   return {producer, number, static_cast<uint8_t>(producer * 7 + number)};
 }
 
-/// Each lane is a producer of `each` items, the first of which is number `first`. The last lane to end closes the
-/// channel, if it is told to.
+/// Each lane is a producer of `each` items; lane 0 is producer `first`. With `left`, the last lane to end closes
+/// the channel.
 template <where W>
 __global__ void put_items(gravel_channel_handle<item, W> to, uint32_t first, uint32_t each, uint32_t* left,
                           uint64_t* refused) {
