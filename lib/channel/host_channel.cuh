@@ -308,14 +308,20 @@ class gravel_channel {
       return *found;
     }
   }
+  /// One round of a host thread's wait. `describe`: says in words what it waits for.
+  template <class Describe>
+  static void pause(gravel::detail::watched_wait& wait, const Describe& describe) {
+    if constexpr (directly) wait.attentively(describe);
+    else wait.patiently(describe);
+  }
   void wait_for_room(gravel::detail::watched_wait& wait) const {
-    wait.attentively([&] {
+    pause(wait, [&] {
       return "room for an element in a channel of " + std::to_string(capacity_) +
              ": no consumer frees any, and the channel is not closed (gravel_channel::put)";
     });
   }
   static void wait_for_element(gravel::detail::watched_wait& wait) {
-    wait.attentively([] {
+    pause(wait, [] {
       return std::string(
           "an element of a channel: none is put into it, and it has not ended. It ends when it is closed "
           "and consumers have freed all that they took (gravel_channel::take)");
